@@ -6,30 +6,29 @@ import (
 	"math"
 )
 
-// Welcome is a gateway's consent to a Hello.
+// Welcome is a gateway's answer to a Hello that it accepts.
 type Welcome struct {
 	Version    int    // of the connection
 	Model      string // name of the large model
 	Limits     Limits
 	Dictionary uint32 // id of the trained dictionary in use; 0 means none
-	Audit      Audit  // what answers say of the tokens before them
-	// Choices is from how many tokens, the most probable ones, the large model can draw: an ask that is not greedy must
-	// have a top-k of at most that; 0 means any.
+	Audit      Audit  // the kind of audit of earlier tokens in answers
+	// Choices is the number of most probable tokens that the large model can draw from: an ask that is not greedy must
+	// have a top-k of at most that; 0 means no limit.
 	Choices int
-	Ahead   int // most tokens beyond the one asked for that an ask can get; 0: none. At most MaxAhead
-	// the chat templates of edge and cloud write chats differently, see [Identity.Compare]; false before
-	// [TemplateVersion]
+	Ahead   int // maximum number of tokens ahead of an ask; 0: none. At most MaxAhead
+	// the chat templates of edge and cloud differ, see [Identity.Compare]; false before [TemplateVersion]
 	OtherTemplate bool
 }
 
-// Audit is the kind of audit that a large model can give.
+// Audit is the kind of audit that a large model supports.
 type Audit uint8
 
 // The kinds.
 const (
 	NoAudit      Audit = iota
-	SampledAudit       // one position of each ask, drawn at random, is looked at
-	ExactAudit         // each position is
+	SampledAudit       // one position of each ask, drawn at random, is audited
+	ExactAudit         // each position is audited
 	audits
 )
 
@@ -42,7 +41,7 @@ func (a Audit) String() string {
 	return fmt.Sprintf("audit %d", uint8(a))
 }
 
-// CannotVerify returns why a large model with an audit of this kind cannot verify; nil if it can.
+// CannotVerify returns why a large model with this kind of audit cannot verify; nil if it can.
 func (a Audit) CannotVerify() error {
 	why := "the gateway's engine looks at no tokens of a question"
 	switch a {
@@ -55,11 +54,11 @@ func (a Audit) CannotVerify() error {
 		Detail: why + "; verification needs all: it takes the built-in model, sglang, or vllm with --enable-scale-out"}
 }
 
-// Limits say what a gateway takes from one client.
+// Limits are the limits of a gateway for one client.
 type Limits struct {
 	Context  int // tokens of a context
-	Sessions int // sessions that are kept; a new one above that makes the gateway forget the one used longest ago
-	Asks     int // open at a time on a connection; the gateway works on fewer, and the others wait
+	Sessions int // stored sessions; a new one above that evicts the least recently used one
+	Asks     int // open at a time on a connection; the gateway processes fewer, and the others wait
 	Message  int // bytes of a frame's body
 }
 

@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// The reasons why bytes are no message. A message that is cut off gives [io.ErrUnexpectedEOF].
+// The reasons why a message is invalid. An incomplete message gives [io.ErrUnexpectedEOF].
 var (
 	ErrType    = errors.New("another type of message")
 	ErrTooLong = errors.New("longer than allowed")
@@ -16,14 +16,14 @@ var (
 	ErrRest    = errors.New("bytes are left over")
 )
 
-// A ParseError says which part of which message is wrong.
+// A ParseError names the invalid field of a message.
 type ParseError struct {
 	Message string // such as "Ask"
 	Field   string // such as "deadline"
 	Err     error  // ErrType, ErrTooLong, ErrValue, ErrRest, WrongVersion or io.ErrUnexpectedEOF
 }
 
-// Error names message, field and fault.
+// Error returns message, field and reason.
 func (e *ParseError) Error() string {
 	return fmt.Sprintf("parse %s: %s: %v", e.Message, e.Field, e.Err)
 }
@@ -31,7 +31,7 @@ func (e *ParseError) Error() string {
 // Unwrap returns the reason.
 func (e *ParseError) Unwrap() error { return e.Err }
 
-// Bounds on what a message may claim, whatever the limits of a gateway are.
+// Limits of messages, independent of the limits of a gateway.
 const (
 	MaxMessage  = 1 << 22 // bytes of a frame's body
 	MaxPosition = 1 << 24 // tokens of a path
@@ -40,9 +40,9 @@ const (
 	maxMillis   = 1 << 32 // about 50 days
 )
 
-// appendFrame appends a frame whose body is written by body.
+// appendFrame appends a frame. The function body appends its body.
 func appendFrame(b []byte, kind Kind, body func([]byte) []byte) []byte {
-	const room = 1 // most bodies are shorter than 128 bytes and need one byte of length
+	const room = 1 // most bodies are shorter than 128 bytes: their length takes one byte
 	b = append(b, byte(kind), 0)
 	start := len(b)
 	b = body(b)
@@ -63,7 +63,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// parser takes fields from the front of a frame's body. The first fault sticks.
+// parser takes fields from the front of a frame's body. The first error is kept.
 type parser struct {
 	message string
 	b       []byte
@@ -81,7 +81,7 @@ func openFrame(b []byte, kind Kind) (p *parser, n int) {
 	return &parser{message: head.message, b: body, err: head.err}, len(b) - len(head.b)
 }
 
-// close returns the first fault, which a rest of the body is too.
+// close returns the first error. Unparsed bytes are an error too.
 func (p *parser) close() error {
 	if p.err == nil && len(p.b) > 0 {
 		p.fail("end", ErrRest)
@@ -89,7 +89,7 @@ func (p *parser) close() error {
 	return p.err
 }
 
-// tail reports whether there is a rest of the body. Where there may be none it is a fault.
+// tail reports whether there are unparsed bytes. Unless may is set, they are an error.
 func (p *parser) tail(may bool) bool {
 	if p.err == nil && len(p.b) > 0 && !may {
 		p.fail("end", ErrRest)
@@ -104,7 +104,7 @@ func (p *parser) fail(field string, err error) {
 	}
 }
 
-// bytes takes n bytes; they stay part of the input.
+// bytes takes n bytes without copying them.
 func (p *parser) bytes(field string, n int) []byte {
 	if p.err != nil || n > len(p.b) {
 		p.fail(field, io.ErrUnexpectedEOF)
@@ -146,7 +146,7 @@ func (p *parser) f64(field string) float64 {
 	return f
 }
 
-// uvarint takes a number of at most limit.
+// uvarint takes a number up to limit.
 func (p *parser) uvarint(field string, limit uint64) uint64 {
 	if p.err != nil {
 		return 0
@@ -166,7 +166,7 @@ func (p *parser) uvarint(field string, limit uint64) uint64 {
 	return 0
 }
 
-// count takes the number of entries of a list whose entries take at least size bytes each.
+// count takes the number of entries of a list. Each entry has at least size bytes.
 func (p *parser) count(field string, limit, size int) int {
 	n := int(p.uvarint(field, uint64(limit)))
 	if n*size > len(p.b) {

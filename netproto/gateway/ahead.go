@@ -45,7 +45,7 @@ func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most in
 // decodeFor is decodeOn with a limit of streams and time.
 func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
 	if !c.g.decoding.take(c.who.id) {
-		return 0, 0, busy("%d answers to this device are decoded on behind", streamsAhead)
+		return 0, 0, busy("%d answers to this device are being decoded ahead", streamsAhead)
 	}
 	defer c.g.decoding.release(c.who.id)
 	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)

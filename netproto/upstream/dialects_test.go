@@ -266,7 +266,7 @@ func TestKey(t *testing.T) {
 		c.engine.Key = "open sesame"
 		o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one")
 		_, err := Open(t.Context(), o)
-		require.ErrorContains(t, err, "wants another key", c.name)
+		require.ErrorContains(t, err, "requires another key", c.name)
 		assert.NotContains(t, err.Error(), "sesame")
 		o.Key = "open sesame"
 		u := open(t, o)
@@ -439,10 +439,10 @@ func TestNamedTwice(t *testing.T) {
 	w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "llama"}})
 	o := options(w, "one", "one")
 	_, err := Open(t.Context(), o)
-	assert.ErrorContains(t, err, "http://one is named twice")
+	assert.ErrorContains(t, err, "http://one is given twice")
 	o.URLs = []string{"http://one/", "https://one"}
 	_, err = Open(t.Context(), o)
-	assert.ErrorContains(t, err, "https://one is named twice")
+	assert.ErrorContains(t, err, "https://one is given twice")
 }
 
 // TestWarm: text that is sent early becomes a request where much of it is new, as each dialect has it.

@@ -12,28 +12,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// member is one engine: whether it is in service, and what it has done.
+// member is one engine with its state and statistics.
 type member struct {
 	u   *Upstream
 	url string
-	// place is the URL without its scheme: what an engine is known by
+	// place is the URL without its scheme. It identifies the engine.
 	place string
 
 	client  *dialect.Client
-	idle    interface{ CloseIdleConnections() } // nil where the transport is not its own
-	suspect chan struct{}                       // holds a value when it is to be looked at now
-	felt    time.Time                           // the end of the last look; of the watcher alone, as the next
-	missed  int                                 // looks in a row that found no sign of life
+	idle    interface{ CloseIdleConnections() } // nil if it does not own the transport
+	suspect chan struct{}                       // holds a value when the engine should be checked now
+	felt    time.Time                           // end of the last check; only the watcher uses it and missed
+	missed  int                                 // consecutive checks without a sign of life
 
 	mu      sync.Mutex
 	e       dialect.Engine // nil until its dialect is known
 	facts   dialect.Facts
 	in      bool      // in service
-	since   time.Time // when it went in or out
-	why     error     // it is out
-	next    time.Time // when it is tried again, while it is out
-	faults  int       // replies in a row that were none
-	crowded time.Time // until when it said that it takes no more
+	since   time.Time // when it last went in or out of service
+	why     error     // why it is out of service
+	next    time.Time // when it is tried again, while it is out of service
+	faults  int       // consecutive invalid replies
+	crowded time.Time // the engine is full until then, as it reported
 	stats   EngineStats
 }
 
@@ -44,7 +44,7 @@ func newMember(u *Upstream, address string) (*member, error) {
 	}
 	m := &member{
 		u: u, url: at.String(), place: at.Host + at.Path, suspect: make(chan struct{}, 1), since: time.Now(),
-		why: errors.New("it was not asked yet"),
+		why: errors.New("it has not been checked yet"),
 	}
 	if u.o.Transport != nil {
 		m.client = dialect.NewClient(at, u.o.Key, u.o.Transport)
@@ -56,7 +56,7 @@ func newMember(u *Upstream, address string) (*member, error) {
 	return m, nil
 }
 
-// engine is the engine as its dialect, nil until that is known.
+// engine returns the engine in its dialect, nil until that is known.
 func (m *member) engine() dialect.Engine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +70,7 @@ func (m *member) serves() (dialect.Facts, bool) {
 	return m.facts, m.in
 }
 
-// parallel is how many questions an engine with these facts works on at a time.
+// parallel returns how many questions an engine with these facts answers concurrently.
 func (m *member) parallel(f dialect.Facts) int {
 	const unstated, most = 64, 4096
 	switch {
@@ -82,14 +82,14 @@ func (m *member) parallel(f dialect.Facts) int {
 	return unstated
 }
 
-// full reports whether questions should rather go elsewhere.
+// full reports whether other engines should be preferred.
 func (m *member) full() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stats.Open >= m.parallel(m.facts) || time.Now().Before(m.crowded)
 }
 
-// ask asks the engine, and notes what became of it.
+// ask asks the engine and records the outcome.
 func (m *member) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
 	e := m.enter()
 	began := time.Now()
@@ -101,14 +101,14 @@ func (m *member) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 	return r, err
 }
 
-// sound refuses a reply with tokens that the vocabulary does not have.
+// sound refuses a reply with tokens outside the vocabulary.
 func (m *member) sound(r *dialect.Reply) error {
 	known := func(id int32) bool { return id >= 0 && int(id) < m.u.o.Vocabulary.Size() }
 	if !known(r.Token) {
 		return fmt.Errorf("%w: its token %d is not in the vocabulary", dialect.ErrReply, r.Token)
 	}
 	for i, c := range r.Top {
-		if !known(c.ID) { // a row that only fills the table: improbable, and nothing to draw from here on
+		if !known(c.ID) { // a row beyond the vocabulary: improbable; later candidates cannot be used either
 			r.Top = r.Top[:i]
 			break
 		}
@@ -124,7 +124,7 @@ func (m *member) enter() dialect.Engine {
 	return m.e
 }
 
-// leave counts a reply, and takes the engine out of service when it fails.
+// leave records a reply, and takes the engine out of service when it fails.
 func (m *member) leave(ctx context.Context, a dialect.Ask, r dialect.Reply, err error, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,24 +141,24 @@ func (m *member) leave(ctx context.Context, a dialect.Ask, r dialect.Reply, err 
 		if late {
 			s.Late++
 		}
-		if late || took > s.usual() { // a device may give up by itself, as its time is over
-			m.look() // it may have died without a word
+		if late || took > s.usual() { // a device may cancel when its deadline has passed
+			m.look() // the engine may have died silently
 		}
 	default:
 		m.failed(err)
 	}
 }
 
-// failed decides what a failure says of the engine. The lock is held.
+// failed decides what a failure means for the engine. The lock is held.
 func (m *member) failed(err error) {
-	const most = 3 // faults in a row
+	const most = 3 // consecutive faults
 	m.stats.Failed++
 	switch status := dialect.Status(err); {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		s, _ := errors.AsType[*dialect.StatusError](err)
 		m.crowded = time.Now().Add(max(s.RetryAfter, 100*time.Millisecond))
 		m.stats.Crowded++
-		m.look() // it also says so when it is dead
+		m.look() // it may also report this when it is dead
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
 		m.out(err)
 	case status >= 500 || errors.Is(err, dialect.ErrReply):
@@ -181,7 +181,7 @@ func (m *member) out(err error) {
 	m.look()
 }
 
-// look makes the watcher look at the engine now.
+// look makes the watcher check the engine now.
 func (m *member) look() {
 	select {
 	case m.suspect <- struct{}{}:
@@ -189,20 +189,20 @@ func (m *member) look() {
 	}
 }
 
-// errBusy says that what nobody waits for was left.
+// errBusy means that background work was dropped.
 var errBusy = fmt.Errorf("%w: the engine has other questions", netproto.Busy)
 
-// idles reports whether the engine has time for what nobody waits for. The lock is held.
+// idles reports whether the engine has capacity for background work. The lock is held.
 func (m *member) idles() bool { return m.stats.Open < max(1, m.parallel(m.facts)/2) }
 
-// hasTime is idles without the lock, and without an engine that said that it takes no more.
+// hasTime is idles without the lock; it is also false while the engine reports that it is full.
 func (m *member) hasTime() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.idles() && !time.Now().Before(m.crowded)
 }
 
-// warm has a context computed, unless the engine has enough to do.
+// warm prefills a context, unless the engine is busy.
 func (m *member) warm(ctx context.Context, a dialect.Ask) error {
 	m.mu.Lock()
 	e, busy := m.e, !m.idles()
@@ -224,7 +224,7 @@ func (m *member) warm(ctx context.Context, a dialect.Ask) error {
 	return err
 }
 
-// nextTry is how long it is until the engine is tried again.
+// nextTry returns the time until the engine is tried again.
 func (m *member) nextTry() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,22 +12,22 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// memory keeps answers, so that a question of a client that comes again has the token that it had before. One client's
-// answers are not found by another: how fast an answer comes tells nobody what others asked.
+// memory stores answers, so that a repeated question of a client gets the same token. Clients do not share stored
+// answers, so that the time of an answer reveals nothing about the questions of others.
 type memory struct {
-	seed    maphash.Seed // drawn at random: nobody can make up two questions with one key
+	seed    maphash.Seed // drawn at random, so that collisions of keys cannot be prepared
 	answers *lru.Cache[uint64, remembered]
 
 	repeats   atomic.Uint64 // questions that were answered from memory
-	differing atomic.Uint64 // answers of an engine that were not what is remembered, and were replaced by it
+	differing atomic.Uint64 // answers of an engine that differed from the stored one, which was used instead
 }
 
-// remembered is an answer and what it was asked for.
+// remembered is an answer and what was requested.
 type remembered struct {
 	terms.Reply
 	k         int
-	auditFrom int          // of an exact audit; 0: none
-	verify    terms.Verify // what that audit was to be
+	auditFrom int          // start of an exact audit; 0: none
+	verify    terms.Verify // the kind of that audit
 }
 
 func newMemory(size int) *memory {
@@ -35,7 +35,8 @@ func newMemory(size int) *memory {
 	return &memory{seed: maphash.MakeSeed(), answers: answers}
 }
 
-// key is a hash of what decides the token, and who may learn of it: client and domain, the context and how it is drawn.
+// key returns a hash of everything that determines the token, and of who may share it: client and domain, the context
+// and the sampling.
 func (m *memory) key(q terms.Job) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
@@ -54,8 +55,8 @@ func (m *memory) key(q terms.Job) uint64 {
 	return h.Sum64()
 }
 
-// recall returns the answer to a question that was asked before, if it says all that is wanted now. No sampled audit is
-// drawn again, and what verified less, or in another way, verifies nothing.
+// recall returns the stored answer to a question, if it has everything that is requested. A sampled audit is never
+// repeated, and an audit that verified less, or in another way, does not count as verification.
 func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 	found, ok := m.answers.Get(key)
 	wanted := q.AuditFrom > 0 && q.AuditFrom < len(q.Context)
@@ -74,7 +75,7 @@ func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 	return a, true
 }
 
-// with returns what two answers to one question say together, with the token of the first.
+// with combines two answers to one question. The token is that of the first.
 func (r remembered) with(now remembered) remembered {
 	if now.k > r.k {
 		r.k, r.Top = now.k, now.Top
@@ -86,8 +87,8 @@ func (r remembered) with(now remembered) remembered {
 	return r
 }
 
-// keep remembers an answer. Where one is remembered already, from a question that wanted less or that was under way at
-// the same time, its token stands.
+// keep stores an answer. If there is already a stored answer, from a question that requested less or that was asked
+// concurrently, its token is kept.
 func (m *memory) keep(key uint64, q terms.Job, a terms.Reply) terms.Reply {
 	const most = 16 // probabilities
 	now := remembered{Reply: a, k: min(q.K, most)}

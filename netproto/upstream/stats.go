@@ -6,41 +6,41 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Stats says what an Upstream has done. Counts only rise.
+// Stats has the statistics of an Upstream. Counts only increase.
 type Stats struct {
 	Engines   []EngineStats
-	Repeats   uint64 // questions that were answered from memory, since they had been asked before
-	Differing uint64 // answers of an engine other than the one before to the same question, which stood
+	Repeats   uint64 // questions that were answered from memory
+	Differing uint64 // answers of an engine that differed from the stored one, which was used instead
 }
 
-// EngineStats says what one engine has done.
+// EngineStats has the statistics of one engine.
 type EngineStats struct {
 	URL     string
 	Facts   dialect.Facts
-	In      bool      // it is in service
-	Since   time.Time // when it went in or out
-	Why     error     // it is out; nil if it is in
-	Open    int       // questions under way
-	Outages uint64    // times that it went out
+	In      bool      // in service
+	Since   time.Time // when it last went in or out of service
+	Why     error     // why it is out of service; nil if it is in service
+	Open    int       // open questions
+	Outages uint64    // how often it went out of service
 
-	Asks      uint64 // questions that it was asked
+	Asks      uint64 // questions sent to it
 	Requests  uint64 // HTTP requests for those answered
 	Answered  uint64
-	Failed    uint64 // no answer, by its own fault
-	Crowded   uint64 // of these, it said that it takes no more
-	Cancelled uint64 // given up by whoever asked
-	Late      uint64 // of these, as their deadline had gone by
-	Warmed    uint64 // texts that it was given ahead
+	Failed    uint64 // not answered, by the engine's fault
+	Crowded   uint64 // of these, refused because it was full
+	Cancelled uint64 // cancelled by the client
+	Late      uint64 // of these, because their deadline had passed
+	Warmed    uint64 // prefilled texts
 
-	Context    uint64        // tokens of the contexts answered where it tells what its cache had
+	Context    uint64        // tokens of the contexts of answers with known use of the cache
 	Cached     uint64        // of these, in its cache
-	Audited    uint64        // positions that audits looked at
-	Found      uint64        // of these, where it would have chosen another token
+	Audited    uint64        // audited positions
+	Found      uint64        // of these, with another choice of the engine
 	AuditExtra uint64        // tokens that were computed for audits alone
-	Unheard    uint64        // audits that came back without sense; the answer stood
-	Evicted    uint64        // sessions that lost their slot in the engine to others
-	Time       time.Duration // from question to answer, of all answered
-	Compute    time.Duration // of this, within the engine, as far as it says so
+	Unheard    uint64        // invalid audits; the answers were used
+	Evicted    uint64        // sessions that lost their slot in the engine
+	Time       time.Duration // from question to answer, of all answers
+	Compute    time.Duration // of this, in the engine, if it reports that
 }
 
 func (s *EngineStats) count(a dialect.Ask, r dialect.Reply, took time.Duration) {
@@ -59,13 +59,13 @@ func (s *EngineStats) count(a dialect.Ask, r dialect.Reply, took time.Duration) 
 	}
 }
 
-// usual is a time within which most answers come.
+// usual returns a time within which most answers arrive.
 func (s *EngineStats) usual() time.Duration {
 	const least = 20 * time.Millisecond
 	return least + 2*s.Time/time.Duration(max(s.Answered, 1))
 }
 
-// Stats returns the counts so far. It waits for no engine.
+// Stats returns the counts so far. It does not wait for an engine.
 func (u *Upstream) Stats() Stats {
 	s := Stats{Repeats: u.memory.repeats.Load(), Differing: u.memory.differing.Load()}
 	for _, m := range u.members {
@@ -79,7 +79,7 @@ func (u *Upstream) Stats() Stats {
 	return s
 }
 
-// evicted is how many sessions lost their slot since the engine is in service. The lock is held.
+// evicted returns how many sessions have lost their slot since the engine went in service. The lock is held.
 func (m *member) evicted() uint64 {
 	if s, ok := m.e.(dialect.Slotted); ok {
 		return s.Evicted()
@@ -87,7 +87,7 @@ func (m *member) evicted() uint64 {
 	return 0
 }
 
-// Ready returns why no question can be answered; nil if one engine at least is in service.
+// Ready returns why no question can be answered; nil if at least one engine is in service.
 func (u *Upstream) Ready() error {
 	for _, m := range u.members {
 		if _, in := m.serves(); in {

@@ -1,9 +1,9 @@
-// Package upstream puts inference engines that speak HTTP behind the gateway: SGLang, vLLM, llama-server, and
-// whatever serves /v1/completions with ids. It chooses an engine for each question, draws from the probabilities that
-// come, keeps the answers so that a question asked again is answered alike, and takes engines that fail out of
+// Package upstream connects a gateway to inference engines that speak HTTP: SGLang, vLLM, llama-server, and any server
+// of /v1/completions that accepts ids. It chooses an engine for each question, draws tokens from the returned
+// probabilities, stores the answers so that a repeated question gets the same answer, and takes failing engines out of
 // service.
 //
-// Each dialect is a package below this one, behind the interface of package dialect.
+// Each dialect is a package below this one that implements the interface of package dialect.
 package upstream
 
 import (
@@ -30,38 +30,38 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Options of an Upstream. URLs, Vocabulary, Identity and Draw are needed.
+// Options configure an Upstream. URLs, Vocabulary, Identity and Draw are required.
 type Options struct {
 	URLs  []string        // of engines that serve the same model
 	Kind  Kind            // the dialect of all of them; "" means Auto
-	Model string          // how the engines call the model, where they serve several
-	Key   netproto.Secret // that the engines want; "" means none
+	Model string          // the engines' name for the model, if they serve several
+	Key   netproto.Secret // required by the engines; "" means none
 
 	Vocabulary dialect.Vocabulary // of the devices' model
-	Identity   netproto.Identity  // of it
-	Ends       []int32            // of its tokens, those that end a text
-	// TrustVocabulary takes engines that cannot be asked for their vocabulary.
+	Identity   netproto.Identity  // of the devices' model
+	Ends       []int32            // tokens of the model that end a text
+	// TrustVocabulary accepts engines without an endpoint to compare the vocabulary.
 	TrustVocabulary bool
 
-	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too.
-	// The scores are what it was drawn by, of it and of the token that stands there: log-probabilities divided by the
-	// temperature plus the noise, and -Inf for a token that cannot be drawn.
+	// Draw returns the token at position pos, drawn from the most probable ones with the same noise as on devices. The
+	// scores that decided the draw are those of the drawn token and of the token in the text: log-probabilities
+	// divided by the temperature plus the noise, and -Inf for a token that cannot be drawn.
 	Draw func(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 		choice int32, score, standing float32, err error)
 
-	Parallel   int           // questions that one engine works on at a time; 0 means as many as it states, or 64
-	AuditEvery int           // of questions that get a sampled audit, each so manieth does; 0 means 8
-	Hedge      time.Duration // after which a question that is not answered is put to a second engine; 0 means never
-	WarmFrom   int           // least new tokens of a text streamed early that are worth a request; 0 means 128
-	Patience   time.Duration // at the start, for the first engine to answer; 0 means not at all
-	Remember   int           // answers kept for questions that come again; 0 means 65536
-	SaltKey    [32]byte      // makes the salts of clients; zero means one drawn at random
+	Parallel   int           // concurrent questions per engine; 0 means as many as it reports, or 64
+	AuditEvery int           // every how many questions with a sampled audit one is audited; 0 means 8
+	Hedge      time.Duration // after which an unanswered question is also sent to a second engine; 0 means never
+	WarmFrom   int           // minimum number of new tokens of a text to prefill early; 0 means 128
+	Patience   time.Duration // at the start, for the first engine to answer; 0 means no wait
+	Remember   int           // answers stored for repeated questions; 0 means 65536
+	SaltKey    [32]byte      // key for the salts of clients; zero means drawn at random
 
 	// Transport carries the requests; nil means one over TCP for each engine.
 	Transport http.RoundTripper
 
-	Log    *slog.Logger  // told of engines that go out of service and come back; nil means nobody
-	Random func() uint64 // for names and which position is audited; nil means the system's
+	Log    *slog.Logger  // logs when engines go out of service and come back; nil means no log
+	Random func() uint64 // for names and the audited positions; nil means the system's
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -76,9 +76,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch {
 	case len(o.URLs) == 0:
-		return o, errors.New("upstream: no engine is named")
+		return o, errors.New("upstream: no engine is given")
 	case o.Vocabulary == nil || o.Draw == nil:
-		return o, errors.New("upstream: a vocabulary and a way to draw are needed")
+		return o, errors.New("upstream: Vocabulary and Draw are required")
 	case o.Parallel < 0 || o.AuditEvery < 0 || o.WarmFrom < 0 || o.Remember < 0 || o.Hedge < 0:
 		return o, errors.New("upstream: a limit is negative")
 	}
@@ -92,7 +92,7 @@ func (o Options) withDefaults() (Options, error) {
 
 func systemRandom() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // it never errs
+	_, _ = rand.Read(b[:]) // always returns nil
 	return binary.LittleEndian.Uint64(b[:])
 }
 
@@ -102,18 +102,18 @@ type Upstream struct {
 	o       Options
 	members []*member
 	info    gateway.Info
-	most    int // probabilities that every engine gives
+	most    int // probabilities that every engine returns
 	memory  *memory
-	name    string // what the names of its requests begin with
+	name    string // prefix of the names of its requests
 	count   atomic.Uint64
-	audits  atomic.Uint64 // sampled audits that were wanted
+	audits  atomic.Uint64 // requested sampled audits
 	stop    context.CancelFunc
 	watched sync.WaitGroup
 }
 
-// Open asks the engines what they can do and whether they have the vocabulary. It returns when each has answered or
-// failed, and one at least serves. An engine that is not there yet joins later; one that answers, but not as is needed,
-// is an error. Close it when the gateway has ended.
+// Open checks what the engines can do and whether they have the vocabulary. It returns when each has answered or
+// failed, and at least one is in service. An engine that does not answer yet joins later; an engine that answers but is
+// not suitable is an error. Close the Upstream when the gateway has ended.
 func Open(ctx context.Context, o Options) (*Upstream, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -123,10 +123,10 @@ func Open(ctx context.Context, o Options) (*Upstream, error) {
 	for i, address := range o.URLs {
 		m, err := newMember(u, address)
 		if err != nil {
-			return nil, fmt.Errorf("upstream %d: %w", i+1, err) // the address may hold a password
+			return nil, fmt.Errorf("upstream %d: %w", i+1, err) // the address may contain a password
 		}
 		if slices.ContainsFunc(u.members, func(x *member) bool { return x.place == m.place }) {
-			return nil, fmt.Errorf("upstream %d: %s is named twice", i+1, m.url)
+			return nil, fmt.Errorf("upstream %d: %s is given twice", i+1, m.url)
 		}
 		u.members = append(u.members, m)
 	}
@@ -142,7 +142,7 @@ func Open(ctx context.Context, o Options) (*Upstream, error) {
 	return u, nil
 }
 
-// begin tries all engines until one serves at least.
+// begin tries all engines until at least one is in service.
 func (u *Upstream) begin(ctx context.Context) error {
 	due := time.Now().Add(u.o.Patience)
 	for {
@@ -173,7 +173,7 @@ func (u *Upstream) begin(ctx context.Context) error {
 	}
 }
 
-// describe is what all engines that serve can do.
+// describe returns what all engines in service can do.
 func (u *Upstream) describe() (info gateway.Info) {
 	first := true
 	for _, m := range u.members {
@@ -192,14 +192,14 @@ func (u *Upstream) describe() (info gateway.Info) {
 		}
 		info.Choices, info.Audit = min(info.Choices, f.Choices), min(info.Audit, f.Audit)
 	}
-	// more than there are kills some engines
+	// some engines crash if more are requested than there are
 	u.most = min(info.Choices, u.o.Vocabulary.Size())
-	info.Choices = max(info.Choices, 1) // drawing from one is taking the best
+	info.Choices = max(info.Choices, 1) // with one probability, drawing is choosing the best
 	info.Identity, info.Ends = u.o.Identity, u.o.Ends
 	return info
 }
 
-// Close ends the watching of the engines. Nothing may be under way.
+// Close stops the monitoring of the engines. There must be no open requests.
 func (u *Upstream) Close() {
 	u.stop()
 	u.watched.Wait()
@@ -211,8 +211,8 @@ func (u *Upstream) Close() {
 // Info implements gateway.Upstream.
 func (u *Upstream) Info() gateway.Info { return u.info }
 
-// Ask implements gateway.Upstream. Asked again, a question gets the token that it got before, as long as that is
-// remembered: an engine may round in another way in another batch.
+// Ask implements gateway.Upstream. A repeated question gets the same token, as long as the answer is stored: an engine
+// may round differently in another batch.
 func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	key := u.memory.key(q)
 	if a, ok := u.memory.recall(key, q); ok {
@@ -249,16 +249,17 @@ func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return u.memory.keep(key, q, a), nil
 }
 
-// draw draws the token of a question.
+// draw draws the token for a question.
 func (u *Upstream) draw(q terms.Job, top []terms.Candidate) (int32, error) {
 	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
-		return 0, fmt.Errorf("%w: %d probabilities came, drawing takes %d", netproto.Failed, len(top), want)
+		return 0, fmt.Errorf("%w: the engine returned %d probabilities, drawing needs %d", netproto.Failed,
+			len(top), want)
 	}
 	token, _, _, err := u.o.Draw(q.Sampling, len(q.Context), top[:min(len(top), q.Sampling.TopK)], -1)
 	return token, err
 }
 
-// ask is what an engine is asked.
+// ask converts a question for an engine.
 func (u *Upstream) ask(q terms.Job) dialect.Ask {
 	a := dialect.Ask{
 		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client, q.Domain),
@@ -288,15 +289,15 @@ func (u *Upstream) ask(q terms.Job) dialect.Ask {
 	return a
 }
 
-// salt is what keeps a client's cache apart from those of others, within an engine that can do so: and the caches of
-// its domains, where it has any.
+// salt returns the salt that separates a client's cache from those of others, if the engine supports that. Each domain
+// of a client also has its own cache.
 func (u *Upstream) salt(client, domain uint64) string {
 	mac := hmac.New(sha256.New, u.o.SaltKey[:])
 	mac.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, client), domain))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// Warm implements gateway.Warmer: where so much is new that it is worth a request, and the engine has time.
+// Warm implements gateway.Warmer. It prefills only if there are enough new tokens and the engine has capacity.
 func (u *Upstream) Warm(ctx context.Context, q terms.Job) error {
 	if len(q.Context)-q.Base < u.o.WarmFrom {
 		return nil
@@ -309,8 +310,8 @@ func (u *Upstream) Warm(ctx context.Context, q terms.Job) error {
 		Question: terms.Question{Context: q.Context}}))
 }
 
-// Next implements gateway.Decoder: a question for one token, where the session's engine has time. What it says is
-// remembered as an answer, so that a question about the same context has the same token.
+// Next implements gateway.Decoder. It asks for one token if the session's engine has capacity. The answer is stored, so
+// that a question about the same context gets the same token.
 func (u *Upstream) Next(ctx context.Context, q terms.Job) (int32, error) {
 	order := u.order(q.Session)
 	if len(order) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// verify compares each position that is to be verified with the choice there: the most probable token, or the one that
-// is drawn. Rows that did not come are an error: a device would take silence for consent.
+// verify compares each position to be verified with the choice there: the most probable token, or the one that is
+// drawn. Missing rows are an error, since a device would take a missing finding for agreement.
 func (u *Upstream) verify(q terms.Job, r dialect.Reply) (all []terms.Finding, err error) {
 	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted {
 		err := fmt.Errorf("%w: it audited %d of the %d positions to be verified",
@@ -46,7 +46,7 @@ func (u *Upstream) choose(q terms.Job, pos int, row dialect.Row) (f terms.Findin
 	}
 	most := min(q.Sampling.TopK, u.o.Vocabulary.Size())
 	if most < 1 || len(row.Top) < most {
-		return f, fmt.Errorf("%w: %d probabilities came for position %d, drawing takes %d",
+		return f, fmt.Errorf("%w: the engine returned %d probabilities for position %d, drawing needs %d",
 			netproto.Failed, len(row.Top), pos, most)
 	}
 	top := row.Top[:most]
@@ -55,7 +55,7 @@ func (u *Upstream) choose(q terms.Job, pos int, row dialect.Row) (f terms.Findin
 	}
 	at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == f.Token })
 	if at < 0 {
-		return f, fmt.Errorf("%w: token %d was drawn at position %d, which is none of those that can be",
+		return f, fmt.Errorf("%w: token %d was drawn at position %d, which is not a candidate",
 			netproto.Failed, f.Token, pos)
 	}
 	f.LogProb = top[at].LogProb

@@ -267,7 +267,7 @@ func TestVerifyTooFew(t *testing.T) {
 	q.AuditFrom, q.Verify, q.Sampling = 1, terms.EachChoice, terms.Sampling{Temperature: 1, TopK: 2}
 	_, err := u.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)
-	assert.ErrorContains(t, err, "1 probabilities came for position 1, drawing takes 2")
+	assert.ErrorContains(t, err, "the engine returned 1 probabilities for position 1, drawing needs 2")
 }
 
 // An engine that comes back and audits less than devices were promised stays out.

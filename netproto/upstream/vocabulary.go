@@ -12,14 +12,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// checkVocabulary makes sure that an engine means by each id what the devices mean: texts become the same ids, and ids
-// the same text, for the whole vocabulary. The error names the first difference. Of an engine that has no address for
-// that, as many tokens as can be are compared in another way.
+// checkVocabulary checks that an engine's ids mean the same as the devices': texts are tokenized to the same ids, and
+// ids have the same text, for the whole vocabulary. The error states the first difference. For engines without
+// endpoints for that, other methods compare as many tokens as possible.
 func checkVocabulary(
 	ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary, trust bool,
 ) error {
 	if f.Vocab > 0 && f.Vocab < v.Size() {
-		return &wrong{fmt.Errorf("its model has %d tokens, that of --tokenizer has %d: it is another model", f.Vocab,
+		return &wrong{fmt.Errorf("its model has %d tokens, that of --tokenizer has %d: the models differ", f.Vocab,
 			v.Size())}
 	}
 	err := checkTexts(ctx, e, v)
@@ -45,8 +45,9 @@ func checkVocabulary(
 	return err
 }
 
-// texts are what both must make the same ids of: words, numbers, signs, code, spaces, scripts, and special tokens. All
-// are in the normal form NFC, which tokenizers of Hugging Face put a text into, and those of llama.cpp do not.
+// texts returns texts for which both must give the same ids: words, numbers, signs, code, spaces, scripts, and special
+// tokens. All are in the normal form NFC: tokenizers of Hugging Face normalise texts to NFC, and those of llama.cpp do
+// not.
 func texts() []string {
 	return []string{
 		"Hello", " Hello", "Hello, world!", "The quick brown fox jumps over the lazy dog.", "don't I'll we're HE'S",
@@ -89,8 +90,8 @@ func idAt(ids []int32, i int) string {
 	return fmt.Sprint(ids[i])
 }
 
-// checkPieces compares the text of every id, many at a time. Each time an id comes first whose text is a letter: some
-// vocabularies leave out a space at the beginning.
+// checkPieces compares the text of every id, many per request. Each request starts with an id that stands for a letter:
+// some vocabularies drop a leading space.
 func checkPieces(
 	ctx context.Context, v dialect.Vocabulary, detokenize func(context.Context, []int32) (string, error),
 ) error {
@@ -126,7 +127,7 @@ func checkPieces(
 	return nil
 }
 
-// firstOther finds, among ids whose text differs, the first one that is to blame.
+// firstOther finds, by bisection, the first id with another text.
 func firstOther(first, end int, same func(first, end int) (bool, error)) (int, error) {
 	for low := first; end-first > 1; {
 		middle := (first + end) / 2
@@ -143,8 +144,8 @@ func firstOther(first, end int, same func(first, end int) (bool, error)) (int, e
 	return first, nil
 }
 
-// legible is a text with each run of what is no character as one mark: engines put one mark for each byte, for each
-// run, or for each beginning of a character.
+// legible returns a text with each run of invalid characters as one mark: engines write one mark for each byte, for
+// each run, or for each beginning of a character.
 func legible(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	for strings.Contains(s, "\uFFFD\uFFFD") {
@@ -153,7 +154,7 @@ func legible(s string) string {
 	return s
 }
 
-// checkSpelling compares the text of every id as an engine repeats it, for those that do not detokenize.
+// checkSpelling compares the text of every id in an engine's echo, for engines that do not detokenize.
 func checkSpelling(ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary) error {
 	s, ok := e.(dialect.Speller)
 	if !ok {
@@ -184,9 +185,9 @@ func checkSpelling(ctx context.Context, e dialect.Engine, f dialect.Facts, v dia
 	return nil
 }
 
-// checkRepeats asks what follows a token that stands there many times. Nearly any model goes on with the same: then its
-// text there is that of the same id here. Where that is so for half of the tokens that are tried, the vocabulary is the
-// same one; where the engine goes on with others, nothing is known.
+// checkRepeats asks what follows a token that is repeated many times. Nearly any model continues with the same token:
+// then the text of its answer must be that of the token's id here. If this holds for half of the tried tokens, the
+// vocabulary is the same; if the engine continues with other tokens, the result is unknown.
 func checkRepeats(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) error {
 	const tries, times = 40, 24
 	s, ok := e.(dialect.Speller)
@@ -207,8 +208,8 @@ func checkRepeats(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) e
 		}
 	}
 	if 2*same < tried || tried == 0 {
-		return fmt.Errorf("%w: of %d tokens that were repeated to it, it went on with %d",
-			dialect.ErrAbsent, tried, same)
+		return fmt.Errorf("%w: it continued %d of %d repeated tokens",
+			dialect.ErrAbsent, same, tried)
 	}
 	return nil
 }

@@ -12,17 +12,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// How engines are looked after.
+// Times of the monitoring of engines.
 const (
-	pulse        = 5 * time.Second  // between two looks at an engine in service
-	minPulse     = time.Second      // between two, however often somebody has a doubt
-	firstPause   = time.Second      // before an engine that is out is tried again, doubled each time
-	longestPause = 15 * time.Second // but no longer than that
-	pulseTime    = 3 * time.Second  // for a sign of life
-	joinTime     = time.Minute      // for all that is asked of an engine before it is in service
+	pulse        = 5 * time.Second  // between two checks of an engine in service
+	minPulse     = time.Second      // minimum time between two checks, whatever happens
+	firstPause   = time.Second      // before an engine that is out of service is tried again, doubled each time
+	longestPause = 15 * time.Second // maximum of that pause
+	pulseTime    = 3 * time.Second  // limit for a check
+	joinTime     = time.Minute      // limit for all requests to an engine before it goes in service
 )
 
-// watch looks after the engine until ctx ends: while it is in service whether it lives, else whether it is back.
+// watch monitors the engine until ctx ends: while it is in service it checks that the engine works, else whether it is
+// back.
 func (m *member) watch(ctx context.Context) {
 	missed := 0
 	for ctx.Err() == nil {
@@ -42,7 +43,7 @@ func (m *member) watch(ctx context.Context) {
 	}
 }
 
-// guard looks whether an engine in service lives, when it is time to or there is a doubt.
+// guard checks an engine in service, periodically or after a suspicious reply.
 func (m *member) guard(ctx context.Context) {
 	t := time.NewTimer(pulse)
 	defer t.Stop()
@@ -51,7 +52,7 @@ func (m *member) guard(ctx context.Context) {
 	case <-t.C:
 	case <-m.suspect:
 		doubted = true
-		_ = wait.For(ctx, time.Until(m.felt.Add(minPulse))) // then ctx has ended, which is seen below
+		_ = wait.For(ctx, time.Until(m.felt.Add(minPulse))) // an error means that ctx has ended, which is handled below
 	case <-ctx.Done():
 	}
 	if _, in := m.serves(); in && ctx.Err() == nil {
@@ -60,8 +61,8 @@ func (m *member) guard(ctx context.Context) {
 	}
 }
 
-// feel takes an engine out of service that gives no sign of life. Where a question came back without an answer, the
-// sign is an answer: to a trial, or meanwhile to any question.
+// feel takes an engine out of service if it does not respond. After a question without an answer, only an answer counts
+// as a response: to a trial, or in the meantime to any question.
 func (m *member) feel(ctx context.Context, doubted bool) {
 	ctx, cancel := context.WithTimeout(ctx, pulseTime)
 	defer cancel()
@@ -76,11 +77,11 @@ func (m *member) feel(ctx context.Context, doubted bool) {
 		return
 	}
 	if m.missed++; !doubted && ctx.Err() != nil && m.missed < 2 {
-		return // it is slow to say that it lives, once
+		return // one slow response is tolerated
 	}
 	if s := dialect.Status(err); doubted && (s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable) &&
 		e.Alive(ctx) == nil {
-		return // it has too much to do, and lives
+		return // it is overloaded, and works
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +94,7 @@ func (m *member) answered() uint64 {
 	return m.stats.Answered
 }
 
-// try asks a question of n tokens that holds no text of anybody.
+// try asks a question of n tokens without text of users.
 func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
 	a := dialect.Ask{Name: fmt.Sprintf("%s-trial-%d", m.u.name, m.u.count.Add(1)), Salt: m.u.salt(0, 0)}
 	for i := range n {
@@ -104,7 +105,7 @@ func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
 		f.Forget(a.Session) // 0, which no client has
 	}
 	if errors.Is(err, dialect.ErrPiece) {
-		return nil // it answers, with a token that its text does not tell
+		return nil // it answers, with an ambiguous token
 	}
 	if err == nil {
 		err = m.sound(&r)
@@ -112,7 +113,7 @@ func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
 	return err
 }
 
-// rejoin tries to put an engine back, which may have become another one meanwhile.
+// rejoin tries to put an engine in service again. It may be another engine now.
 func (m *member) rejoin(ctx context.Context) {
 	err := m.join(ctx)
 	if err == nil {
@@ -126,7 +127,7 @@ func (m *member) rejoin(ctx context.Context) {
 	m.why = err
 }
 
-// join puts the engine in service if it can do what is needed and has the vocabulary.
+// join puts the engine in service if it has the required abilities and vocabulary.
 func (m *member) join(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
@@ -136,7 +137,7 @@ func (m *member) join(ctx context.Context) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stats.Evicted += m.evicted() // of the engine that it was before
+	m.stats.Evicted += m.evicted() // of the engine before
 	if old, ok := m.e.(dialect.Closer); ok {
 		defer old.Close()
 	}
@@ -165,7 +166,7 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 	if err = m.try(ctx, e, 3); err != nil {
 		return e, f, refusal(err)
 	}
-	// what clients were told when the gateway started must stay true
+	// what clients learned when the gateway started must remain true
 	switch now := m.u.info; {
 	case now.MaxContext > 0 && f.MaxContext > 0 && f.MaxContext < now.MaxContext:
 		err = &wrong{fmt.Errorf("it takes %d tokens, this gateway promises its clients %d: restart the gateway",
@@ -180,7 +181,7 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 	return e, f, err
 }
 
-// wrong is why an engine can be no upstream as it is: waiting does not help.
+// wrong is why an engine cannot be used at all: waiting does not help.
 type wrong struct{ err error }
 
 func (w *wrong) Error() string { return w.err.Error() }
@@ -191,14 +192,14 @@ func isWrong(err error) bool {
 	return ok
 }
 
-// refusal tells an engine that answers, but not as is needed, from one that is not there or has too much to do. What
-// these requests asked is no user's text: the engine's own words are told.
+// refusal distinguishes an engine that refuses from one that is unavailable or overloaded. These requests contain no
+// text of users, so the engine's message is included.
 func refusal(err error) error {
 	switch s := dialect.Status(err); {
 	case s >= 500 || s == http.StatusTooManyRequests:
 		return err
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		return &wrong{fmt.Errorf("the engine wants another key: %s", dialect.Said(err))}
+		return &wrong{fmt.Errorf("the engine requires another key: %s", dialect.Said(err))}
 	case s != 0:
 		return &wrong{errors.New(dialect.Said(err))}
 	case errors.Is(err, dialect.ErrReply):

@@ -27,7 +27,7 @@ func Models(ctx context.Context, c *Client) ([]Model, error) {
 		return nil, err
 	}
 	if len(w.Data) == 0 || w.Data[0].ID == "" {
-		return nil, fmt.Errorf("/v1/models: %w: it names no model", ErrReply)
+		return nil, fmt.Errorf("/v1/models: %w: it has no model", ErrReply)
 	}
 	return w.Data, nil
 }

@@ -58,7 +58,7 @@ func newRequest(context []int32, predict, k, slot int) request {
 	}
 }
 
-// reply is what the fields of a request are.
+// reply has the fields of a response.
 type reply struct {
 	Tokens        []int32       `json:"tokens"`
 	Cached        *int          `json:"timings/cache_n"`
@@ -76,9 +76,9 @@ type probability struct {
 	} `json:"top_logprobs"`
 }
 
-// Ask implements dialect.Engine. The server keeps a cache for each of its slots, and each session is given one. A
-// sampled audit is a question of its own about the beginning of the context, in the same slot: it leaves in the cache
-// what the rest then goes on from, so that it costs the computing of one token.
+// Ask implements dialect.Engine. The server keeps a cache for each of its slots, and each session has a slot. A sampled
+// audit is a separate question about the beginning of the context, in the same slot: the second question continues from
+// its cache, so the audit only costs the computation of one token.
 func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
 	slot, done := e.slots.take(a.Session)
 	defer done()
@@ -101,9 +101,9 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 	return r, nil
 }
 
-// ask returns the token behind a context and the k most probable ones. The server holds back the probabilities of a
-// token that begins a character without ending it, until the character is whole: then it is asked once more, for as
-// many tokens as a character can take.
+// ask returns the token after a context and the k most probable ones. If a token begins a character without completing
+// it, the server returns the probabilities only once the character is complete: then ask sends a second request, for as
+// many tokens as a character can have.
 func (e *Engine) ask(ctx context.Context, context []int32, k, slot int) (r dialect.Reply, err error) {
 	w, err := e.complete(ctx, newRequest(context, 1, k, slot))
 	if err != nil {
@@ -116,14 +116,14 @@ func (e *Engine) ask(ctx context.Context, context []int32, k, slot int) (r diale
 	if k == 0 || len(r.Top) > 0 {
 		return r, nil
 	}
-	const bytes = 4 // of the longest character
+	const bytes = 4 // in the longest character
 	if w, err = e.complete(ctx, newRequest(context, bytes, k, slot)); err != nil {
 		return r, err
 	}
 	r.Requests++
 	r.Compute += w.compute()
 	if w.Tokens[0] == r.Token {
-		r.Top = w.top(k) // none if no character comes of it: then there is nothing to draw from
+		r.Top = w.top(k) // none if no character is completed: then there is nothing to draw from
 	}
 	return r, nil
 }
@@ -136,7 +136,7 @@ func (e *Engine) complete(ctx context.Context, q request) (w reply, err error) {
 	case err != nil:
 		return w, err
 	case len(w.Tokens) < min(q.Predict, 1):
-		return w, fmt.Errorf("/completion: %w: there is no token in it", dialect.ErrReply)
+		return w, fmt.Errorf("/completion: %w: it has no token", dialect.ErrReply)
 	}
 	return w, nil
 }
@@ -223,7 +223,7 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		return f, err
 	}
 	if len(models.Data) == 0 {
-		return f, fmt.Errorf("/v1/models: %w: it names no model", dialect.ErrReply)
+		return f, fmt.Errorf("/v1/models: %w: it has no model", dialect.ErrReply)
 	}
 	var props struct {
 		Slots    int    `json:"total_slots"`

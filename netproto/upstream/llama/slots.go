@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// maxSlots is more than any server has.
+// maxSlots exceeds the number of slots of any server.
 const maxSlots = 1 << 16
 
-// slots gives sessions the slots of a server, where it keeps what it has computed. A session keeps its slot until more
-// sessions than slots are in use: then a new one takes the slot that was used longest ago and has no request under way,
-// or of those that have, the one with the fewest. Several requests of a session go to one slot, one after the other:
-// they have most of their context in common.
+// slots assigns the slots of a server, each with its KV cache, to sessions. A session keeps its slot until there are
+// more sessions than slots: then a new session takes the least recently used slot without an open request, or if all
+// have open requests, the one with the fewest. Several requests of a session use one slot in sequence, since their
+// contexts have a long common prefix.
 type slots struct {
 	mu      sync.Mutex
-	all     list.List // of *slot, the one used longest ago first
+	all     list.List // of *slot, least recently used first
 	of      map[uint64]*list.Element
 	evicted uint64 // sessions that lost their slot to another one
 }
@@ -23,7 +23,7 @@ type slot struct {
 	number  int
 	session uint64
 	taken   bool // by the session
-	open    int  // requests under way
+	open    int  // open requests
 }
 
 func newSlots(n int) *slots {
@@ -32,7 +32,7 @@ func newSlots(n int) *slots {
 	return s
 }
 
-// resize makes it n slots that nobody has, unless it has n already.
+// resize makes it n unassigned slots, unless it has n slots already.
 func (s *slots) resize(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,8 @@ func (s *slots) resize(n int) {
 	}
 }
 
-// take returns the number of a session's slot, -1 where the server is to choose, and what ends its use.
+// take returns the number of a session's slot, or -1 if the server should choose, and a function to call after the
+// request.
 func (s *slots) take(session uint64) (number int, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *slots) take(session uint64) (number int, done func()) {
 	}
 }
 
-// idle returns the slot that a new session gets; nil where there are none.
+// idle returns the slot for a new session; nil if there are none.
 func (s *slots) idle() (best *list.Element) {
 	for e := s.all.Front(); e != nil; e = e.Next() {
 		x := e.Value.(*slot)
@@ -87,7 +88,7 @@ func (s *slots) idle() (best *list.Element) {
 	return best
 }
 
-// forget gives back the slot of a session.
+// forget releases the slot of a session.
 func (s *slots) forget(session uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

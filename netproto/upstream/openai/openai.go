@@ -1,5 +1,6 @@
-// Package openai speaks to whatever serves OpenAI's /v1/completions with ids as the prompt. Ids come back where the
-// engine knows how to give them, as vLLM does; else a token is known by its text, which must be that of exactly one.
+// Package openai is a client of servers with OpenAI's /v1/completions that accept ids as the prompt. If the engine can
+// return ids, as vLLM does, they are used; otherwise a token is identified by its text, which must be that of exactly
+// one token.
 package openai
 
 import (
@@ -16,15 +17,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Engine is a server with that interface. Make it with New.
+// Engine is a server with that endpoint. Make it with New.
 type Engine struct {
 	c      *dialect.Client
-	model  string             // what requests name
+	model  string             // used in requests
 	v      dialect.Vocabulary // nil before Describe
-	extras bool               // it takes fields beside those of OpenAI
+	extras bool               // it accepts fields beyond OpenAI's
 }
 
-// New returns an engine behind a client, for the model of that name; "" means the first that the server lists.
+// New returns an engine that uses a client, for the model with that name; "" means the first that the server lists.
 func New(c *dialect.Client, model string) *Engine { return &Engine{c: c, model: model} }
 
 type request struct {
@@ -43,7 +44,8 @@ type request struct {
 	*extras
 }
 
-// extras are fields of vLLM that others have taken over. Servers with defaults of their own are told all of them.
+// extras are fields of vLLM that other servers support as well. All of them are sent, since servers have other
+// defaults.
 type extras struct {
 	TopK              int     `json:"top_k"`
 	MinP              float64 `json:"min_p"`
@@ -54,8 +56,8 @@ type extras struct {
 	IDs               bool    `json:"return_token_ids"`
 }
 
-// newRequest always wants a probability: the text of a choice may be cut to whole characters, that beside a probability
-// is a token's.
+// newRequest always requests a probability: the text of a choice may be cut to whole characters, but the text beside a
+// probability is a token's.
 func (e *Engine) newRequest(context []int32, k int) request {
 	k = max(k, 1)
 	q := request{Model: e.model, Prompt: context, Tokens: 1, N: 1, TopP: 1, LogProbs: &k}
@@ -71,7 +73,7 @@ type reply struct {
 		LogProbs *struct {
 			Tokens  []string              `json:"tokens"`
 			Top     []map[string]*float64 `json:"top_logprobs"`
-			Content []spelled             `json:"content"` // in the form of chats, as llama-server has it here, too
+			Content []spelled             `json:"content"` // in the format of chats, which llama-server uses here, too
 		} `json:"logprobs"`
 	} `json:"choices"`
 	Usage struct {
@@ -81,7 +83,7 @@ type reply struct {
 	} `json:"usage"`
 }
 
-// spelled is a token with all that there may be to know it by.
+// spelled is a token with all fields that may identify it.
 type spelled struct {
 	ID      *int32    `json:"id"`
 	Token   string    `json:"token"`
@@ -90,8 +92,8 @@ type spelled struct {
 	Top     []spelled `json:"top_logprobs"`
 }
 
-// Ask implements dialect.Engine. There is no audit: the interface has no way to it that does not compute the whole
-// context again.
+// Ask implements dialect.Engine. There is no audit: the endpoint offers none that does not compute the whole context
+// again.
 func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
 	began := time.Now()
 	var w reply
@@ -114,7 +116,7 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 	case c.LogProbs != nil && len(c.LogProbs.Content) == 1:
 		r.Token, err = e.idOf(c.LogProbs.Content[0])
 	default:
-		err = fmt.Errorf("/v1/completions: %w: no token came with its probability", dialect.ErrReply)
+		err = fmt.Errorf("/v1/completions: %w: no token has a probability", dialect.ErrReply)
 	}
 	switch {
 	case err != nil || a.K == 0 || c.LogProbs == nil:
@@ -126,7 +128,7 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 	return r, err
 }
 
-// idOf returns the token that is spelled: by its id, its bytes or its text, the first of these that is there.
+// idOf returns the id of a token: by its id, its bytes or its text, the first of these that is present.
 func (e *Engine) idOf(s spelled) (int32, error) {
 	if s.ID != nil {
 		return *s.ID, nil
@@ -159,7 +161,7 @@ func (s spelled) piece() ([]byte, error) {
 	return piece, nil
 }
 
-// topOf is top for tokens that are spelled.
+// topOf is top for tokens of type spelled.
 func (e *Engine) topOf(list []spelled, k int) []terms.Candidate {
 	var all []terms.Candidate
 	for _, s := range list {
@@ -172,7 +174,7 @@ func (e *Engine) topOf(list []spelled, k int) []terms.Candidate {
 	return dialect.Top(all, k)
 }
 
-// top returns the k most probable tokens; none where the text of one is not that of exactly one token.
+// top returns the k most probable tokens; none if the text of one does not match exactly one token.
 func (e *Engine) top(texts map[string]*float64, k int) []terms.Candidate {
 	var all []terms.Candidate
 	for text, p := range texts {
@@ -185,13 +187,13 @@ func (e *Engine) top(texts map[string]*float64, k int) []terms.Candidate {
 	return dialect.Top(all, k)
 }
 
-// id returns the token of a text: "token_id:42", or the text of exactly one token of the vocabulary.
+// id returns the id of a text: "token_id:42", or the text of exactly one token of the vocabulary.
 func (e *Engine) id(text string) (int32, error) {
 	if id, err := dialect.TokenID(text); err == nil {
 		return id, nil
 	}
 	if strings.ContainsRune(text, '\uFFFD') {
-		return 0, fmt.Errorf("%w: it is a part of a character, and lost", dialect.ErrPiece)
+		return 0, fmt.Errorf("%w: it is a part of a character that was lost", dialect.ErrPiece)
 	}
 	if id := e.v.Find(pieceOf(text)); id >= 0 {
 		return id, nil
@@ -199,7 +201,7 @@ func (e *Engine) id(text string) (int32, error) {
 	return 0, dialect.ErrPiece
 }
 
-// pieceOf returns the bytes of a text; OpenAI writes those that are no characters as bytes:\xe4\xb8.
+// pieceOf returns the bytes of a text; OpenAI writes bytes that are not characters as bytes:\xe4\xb8.
 func pieceOf(text string) []byte {
 	rest, ok := strings.CutPrefix(text, `bytes:`)
 	if !ok {
@@ -212,12 +214,12 @@ func pieceOf(text string) []byte {
 	return []byte(s)
 }
 
-// tooLong tells a context that does not fit apart from other bad requests.
+// tooLong recognises the error of a context that does not fit.
 func tooLong(err error) error {
 	return dialect.TooLong(err, "maximum context length", "context_length_exceeded")
 }
 
-// Warm implements dialect.Engine: there is no request without an answer, so one is thrown away.
+// Warm implements dialect.Engine: there is no request without an answer, so one is discarded.
 func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
 	return tooLong(e.c.Post(ctx, "/v1/completions", e.newRequest(a.Context, 0), nil))
 }
@@ -225,13 +227,13 @@ func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
 // Alive implements dialect.Engine.
 func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/v1/models", nil) }
 
-// Tokenize implements dialect.Engine: there is no address for it.
+// Tokenize implements dialect.Engine: there is no endpoint for it.
 func (e *Engine) Tokenize(context.Context, string) ([]int32, error) { return nil, dialect.ErrAbsent }
 
-// Detokenize implements dialect.Engine: there is no address for it.
+// Detokenize implements dialect.Engine: there is no endpoint for it.
 func (e *Engine) Detokenize(context.Context, []int32) (string, error) { return "", dialect.ErrAbsent }
 
-// Spell implements dialect.Speller, by the echo of a prompt that some servers give.
+// Spell implements dialect.Speller. It uses the echo of the prompt, which some servers support.
 func (e *Engine) Spell(ctx context.Context, context []int32) (pieces [][]byte, err error) {
 	q := e.newRequest(context, 1)
 	q.Echo = true
@@ -273,7 +275,7 @@ func (e *Engine) Next(ctx context.Context, context []int32) ([]byte, error) {
 			return l.Content[0].piece()
 		}
 	}
-	return nil, fmt.Errorf("/v1/completions: %w: no token came with its probability", dialect.ErrReply)
+	return nil, fmt.Errorf("/v1/completions: %w: no token has a probability", dialect.ErrReply)
 }
 
 // Describe implements dialect.Engine.
@@ -289,7 +291,7 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, _ string) (
 	}
 	f.Choices, err = e.choices(ctx)
 	if s := dialect.Status(err); s == http.StatusBadRequest || s == http.StatusUnprocessableEntity {
-		e.extras = false // fields that it does not know are an error to it
+		e.extras = false // the server refuses unknown fields
 		f.Choices, err = e.choices(ctx)
 		f.Notes = append(f.Notes, "it takes no fields beside OpenAI's: what it samples by is its own default, "+
 			"where that is not OpenAI's, and tokens are known by their text")
@@ -297,7 +299,7 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, _ string) (
 	return f, err
 }
 
-// choices is the most probabilities that the server gives.
+// choices returns the maximum number of probabilities that the server returns.
 func (e *Engine) choices(ctx context.Context) (k int, err error) {
 	for _, k := range []int{20, 5, 1} {
 		_, err = e.Ask(ctx, dialect.Ask{Context: []int32{0, 1, 2, 3}, K: k})

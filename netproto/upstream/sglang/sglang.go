@@ -1,5 +1,5 @@
-// Package sglang speaks to SGLang: its own interface, /generate, as its source and documentation describe it (0.5.19,
-// 2026).
+// Package sglang is a client of SGLang. It uses the server's own endpoint, /generate, as described by its source and
+// documentation (0.5.19, 2026).
 package sglang
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Engine is a server of SGLang. Make it with New.
+// Engine is an SGLang server. Make it with New.
 type Engine struct {
 	c        *dialect.Client
 	aborting sync.WaitGroup
 	aborts   chan struct{} // holds a value for each abort under way
 }
 
-// New returns an engine behind a client. Close it when nothing is under way any more.
+// New returns an engine that uses a client. Close it after the last request.
 func New(c *dialect.Client) *Engine {
-	const most = 64 // aborts at a time; what comes above that is left for the server to notice
+	const most = 64 // concurrent aborts; above that the server notices cancelled requests later
 	return &Engine{c: c, aborts: make(chan struct{}, most)}
 }
 
-// Close waits until the server knows what was cancelled.
+// Close waits until the aborts under way are sent.
 func (e *Engine) Close() { e.aborting.Wait() }
 
 // request is the body of /generate.
@@ -45,7 +45,7 @@ type request struct {
 	Stream       bool     `json:"stream"`
 }
 
-// sampling sets every field, as the server takes defaults from the model's generation_config.json.
+// sampling sets every field, since the server takes defaults from the model's generation_config.json.
 type sampling struct {
 	Tokens            int      `json:"max_new_tokens"`
 	Temperature       float64  `json:"temperature"`
@@ -74,13 +74,13 @@ func newRequest(a dialect.Ask, tokens int) request {
 		q.LogProb, q.Top = true, a.K
 	}
 	if a.AuditFrom > 0 {
-		// the first row has no probabilities, and the prefix cache is used up to it
+		// the first row has no probabilities, and the prefix cache can be used up to it
 		q.LogProbStart, q.Top = a.AuditFrom-1, max(a.K, a.Rows, 1)
 	}
 	return q
 }
 
-// reply is the reply of /generate.
+// reply is the response of /generate.
 type reply struct {
 	Tokens []int32 `json:"output_ids"`
 	Meta   struct {
@@ -88,7 +88,7 @@ type reply struct {
 		Cached   *int    `json:"cached_tokens"`
 		Latency  float64 `json:"e2e_latency"` // seconds
 		InputTop [][]row `json:"input_top_logprobs"`
-		// rows of the context's own tokens; read only for Rows
+		// rows of the context's own tokens; parsed only for Rows
 		Input     json.RawMessage `json:"input_token_logprobs"`
 		OutputTop [][]row         `json:"output_top_logprobs"`
 	} `json:"meta_info"`
@@ -97,7 +97,7 @@ type reply struct {
 // row is [log-probability or null, id, text or null].
 type row terms.Candidate
 
-// UnmarshalJSON reads a row.
+// UnmarshalJSON parses a row.
 func (r *row) UnmarshalJSON(b []byte) error {
 	var parts [3]json.RawMessage
 	var logProb *float64
@@ -119,8 +119,8 @@ func top(rows []row, k int) []terms.Candidate {
 	return dialect.Top(all, k)
 }
 
-// Ask implements dialect.Engine. The audit is exact: the rows from AuditFrom on come with the answer, for the computing
-// of one more token, the one before them.
+// Ask implements dialect.Engine. The audit is exact: the answer includes the rows from AuditFrom on, which costs the
+// computation of one more token, the one before them.
 func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
 	w, err := e.generate(ctx, newRequest(a, 1))
 	if err != nil {
@@ -148,7 +148,7 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 	return r, nil
 }
 
-// audit reads the rows of the positions from AuditFrom on: the first row is about the position before.
+// audit parses the rows of the positions from AuditFrom on: the first row is for the position before.
 func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 	rows := w.Meta.InputTop
 	if want := len(a.Context) - a.AuditFrom + 1; len(rows) != want {
@@ -159,7 +159,7 @@ func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 		best := top(row, 1)
 		if len(best) == 0 {
 			r.Audit = nil
-			return fmt.Errorf("/generate: %w: a row of input_top_logprobs makes no sense", dialect.ErrReply)
+			return fmt.Errorf("/generate: %w: a row of input_top_logprobs is invalid", dialect.ErrReply)
 		}
 		pos := a.AuditFrom + i
 		r.Audit = append(r.Audit, dialect.Differs(pos, a.Context[pos], best[0])...)
@@ -168,8 +168,8 @@ func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 	return nil
 }
 
-// rows reads what the server says of each position from AuditFrom on: its best tokens, which audit has found to be as
-// many as there should be, and the token that stands.
+// rows parses the rows of the positions from AuditFrom on: the most probable tokens, which audit has counted, and the
+// token of the context.
 func (w *reply) rows(a dialect.Ask) ([]dialect.Row, error) {
 	var own []row
 	if err := json.Unmarshal(w.Meta.Input, &own); err != nil || len(own) != len(w.Meta.InputTop) {
@@ -184,19 +184,19 @@ func (w *reply) rows(a dialect.Ask) ([]dialect.Row, error) {
 		}
 		row, ok := dialect.NewRow(best, a.Rows, c.LogProb)
 		if !ok || c.ID != a.Context[a.AuditFrom+i] {
-			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs makes no sense", dialect.ErrReply)
+			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs is invalid", dialect.ErrReply)
 		}
 		all = append(all, row)
 	}
 	return all, nil
 }
 
-// spare is what a context must be shorter than the length that the server states: it keeps 6 tokens back by itself
-// (0.5.23), and one follows.
+// spare is subtracted from the length of contexts that the server reports: it reserves 6 tokens (0.5.23), and one token
+// follows.
 const spare = 8
 
-// generate asks, and tells the server at once when nobody wants the reply any more: by itself it looks for that every
-// few seconds.
+// generate sends a request, and aborts it at once when ctx ends: by itself the server checks for that every few
+// seconds.
 func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
 	err = e.c.Post(ctx, "/generate", q, &w)
 	if err != nil && ctx.Err() != nil {
@@ -205,7 +205,7 @@ func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
 	return w, dialect.TooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
 }
 
-// abort cancels a request, while its asker goes on.
+// abort cancels a request in the background.
 func (e *Engine) abort(ctx context.Context, id string) {
 	const patience = 2 * time.Second
 	select {
@@ -220,7 +220,7 @@ func (e *Engine) abort(ctx context.Context, id string) {
 		body := struct {
 			ID string `json:"rid"`
 		}{id}
-		_ = e.c.Post(ctx, "/abort_request", body, nil) // else it notices by itself, later
+		_ = e.c.Post(ctx, "/abort_request", body, nil) // otherwise the server notices later
 	})
 }
 
@@ -270,7 +270,7 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		NoRadix  bool   `json:"disable_radix_cache"`
 	}
 	if err := e.c.Get(ctx, "/server_info", &server); err != nil {
-		if err = e.c.Get(ctx, "/get_server_info", &server); err != nil { // as it was called before
+		if err = e.c.Get(ctx, "/get_server_info", &server); err != nil { // its former name
 			return f, err
 		}
 	}
@@ -286,7 +286,7 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 			"context")
 	}
 	if server.PageSize > 1 {
-		f.Notes = append(f.Notes, fmt.Sprintf("its cache has pages of %d tokens: up to so many are computed again",
+		f.Notes = append(f.Notes, fmt.Sprintf("its cache has pages of %d tokens: up to that number is computed again",
 			server.PageSize))
 	}
 	return f, nil

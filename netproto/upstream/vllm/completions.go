@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// completions is the door /v1/completions.
+// completions is the endpoint /v1/completions.
 type completions struct{}
 
 type completionsRequest struct {
@@ -42,8 +42,8 @@ type completion struct {
 	} `json:"logprobs"`
 }
 
-// newCompletions asks about contexts. The server repeats them where it is told to return ids, so that is left out where
-// probabilities come, which name the token too.
+// newCompletions asks about contexts. With return_token_ids the server repeats the contexts as well, so this is left
+// out if probabilities are requested, which also identify the token.
 func newCompletions(a dialect.Ask, model string, prompt any, k int) completionsRequest {
 	return completionsRequest{
 		Model: model, ID: a.Name, Prompt: prompt, sampling: newSampling(k), Stop: []string{}, StopIDs: []int32{},
@@ -57,7 +57,7 @@ func (w completion) token() (int32, error) {
 		return dialect.One(w.Tokens)
 	}
 	if w.LogProbs == nil || len(w.LogProbs.Tokens) != 1 {
-		return 0, fmt.Errorf("/v1/completions: %w: it names no token", dialect.ErrReply)
+		return 0, fmt.Errorf("/v1/completions: %w: it has no token", dialect.ErrReply)
 	}
 	return dialect.TokenID(w.LogProbs.Tokens[0])
 }
@@ -108,7 +108,7 @@ func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, m
 		return r, fmt.Errorf("/v1/completions: %w: %d choices for two contexts", dialect.ErrReply, len(w.Choices))
 	}
 	whole, part := w.Choices[w.Choices[0].Index], w.Choices[w.Choices[1].Index]
-	// what the cache had is told of both together: a part of it that is no share of either
+	// the count of cached tokens is for both together, and cannot be split
 	r.Requests, r.Cached, r.Extra = 1, -1, 1
 	if r.Token, err = whole.token(); err != nil {
 		return r, err
@@ -121,7 +121,7 @@ func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, m
 	return r, err
 }
 
-// choice is the token of a choice, with its probability if that came.
+// choice returns the token of a choice, with its probability if there is one.
 func (w completion) choice() (c terms.Candidate, err error) {
 	c.ID, err = w.token()
 	if l := w.LogProbs; l != nil && len(l.LogProbs) == 1 {

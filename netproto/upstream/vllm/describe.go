@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Describe implements dialect.Engine. It finds out which door is open, how many probabilities the server gives, and
-// whether it can audit exactly.
+// Describe implements dialect.Engine. It finds out which endpoint is available, how many probabilities the server
+// returns, and whether it can audit exactly.
 func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string) (f dialect.Facts, err error) {
 	m, err := dialect.Choose(ctx, e.c, e.model)
 	if err != nil {
@@ -44,7 +44,7 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string
 	return f, nil
 }
 
-// choose takes the generate door if it is open.
+// choose selects the generate endpoint if it is available.
 func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, f *dialect.Facts) error {
 	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	switch dialect.Status(err) {
@@ -60,7 +60,7 @@ func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, 
 	return err
 }
 
-// trial is a question of n tokens, none of them special, that holds no text of anybody.
+// trial returns a question of n ordinary tokens without text of users.
 func trial(v dialect.Vocabulary, salt string, n, k int) dialect.Ask {
 	a := dialect.Ask{Name: fmt.Sprintf("pilotfish-%s-%d-%d", salt, n, k), K: k, Salt: salt}
 	for i := range n {
@@ -69,7 +69,7 @@ func trial(v dialect.Vocabulary, salt string, n, k int) dialect.Ask {
 	return a
 }
 
-// choices is the most probabilities that the server gives (--max-logprobs).
+// choices returns the maximum number of probabilities that the server returns (--max-logprobs).
 func (e *Engine) choices(ctx context.Context, v dialect.Vocabulary, salt string) (int, error) {
 	for _, k := range []int{netproto.MaxK, 128, 64, 50, 40, 32, 20, 10, 5, 1} {
 		_, err := e.door.ask(ctx, e.c, trial(v, salt, 4, min(k, v.Size())), e.model, noRows)
@@ -87,11 +87,11 @@ func (e *Engine) choices(ctx context.Context, v dialect.Vocabulary, salt string)
 	return 0, nil
 }
 
-// givesRows reports whether a question that the prefix cache knows gets rows for what was computed alone, and whether
-// they are those of a question that it does not know. Versions of the server that give all rows give uninitialised
-// memory for those that were cached, or compute the whole context again.
+// givesRows reports whether a question with a cached prefix gets rows for the computed part alone, and whether these
+// equal the rows of a question without cache. Versions of the server that return all rows return uninitialised memory
+// for the cached ones, or compute the whole context again.
 func (e *Engine) givesRows(ctx context.Context, v dialect.Vocabulary, salt string, longest int) bool {
-	const most = 300 // two blocks of the prefix cache, which has 16 to 128 tokens in one, and a part of a third
+	const most = 300 // two blocks of the prefix cache, of 16 to 128 tokens each, and a part of a third
 	n := min(most, longest)
 	a := trial(v, salt, n, 0)
 	a.AuditFrom = 1

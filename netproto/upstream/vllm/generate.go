@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// generate is the door /inference/v1/generate.
+// generate is the endpoint /inference/v1/generate.
 type generate struct{}
 
 type generateRequest struct {
@@ -44,7 +44,7 @@ type generateReply struct {
 	Usage usage               `json:"usage"`
 }
 
-// entry is a candidate in one of the two forms that there are: with a number, or with "token_id:42".
+// entry is a candidate in one of its two formats: with a number, or with "token_id:42".
 type entry struct {
 	ID      *int32   `json:"token_id"`
 	Token   string   `json:"token"`
@@ -110,8 +110,8 @@ func (generate) ask(
 	return r, err
 }
 
-// suffix reads the rows of prompt_logprobs that are there: [null] and then those of the positions at the end of the
-// context that were computed.
+// suffix parses the rows of prompt_logprobs: [null] and then those of the positions at the end of the context that were
+// computed.
 func suffix(rows []map[string]ranked, context []int32) (audited int, all []terms.Finding, err error) {
 	if len(rows) == 0 || len(rows) > len(context) || rows[0] != nil {
 		return 0, nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
@@ -128,14 +128,14 @@ func suffix(rows []map[string]ranked, context []int32) (audited int, all []terms
 	return len(rows) - 1, all, nil
 }
 
-// readRows reads the rows that suffix has found to be as they should.
+// readRows parses the rows that suffix has checked.
 func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err error) {
 	first := len(a.Context) - (len(rows) - 1)
 	for i, entries := range rows[1:] {
 		var best []terms.Candidate
 		stands := float32(math.NaN())
 		for key, x := range entries {
-			id, _ := strconv.ParseInt(key, 10, 32) // as first1 has
+			id, _ := strconv.ParseInt(key, 10, 32) // first1 has checked it
 			c := terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)}
 			if c.ID == a.Context[first+i] {
 				stands = c.LogProb
@@ -146,7 +146,7 @@ func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err e
 		}
 		row, ok := dialect.NewRow(best, a.Rows, stands)
 		if !ok {
-			return nil, fmt.Errorf("prompt_logprobs: %w: a row makes no sense, or is without the token there",
+			return nil, fmt.Errorf("prompt_logprobs: %w: a row is invalid or lacks the token of the context",
 				dialect.ErrReply)
 		}
 		all = append(all, row)
@@ -154,13 +154,13 @@ func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err e
 	return all, nil
 }
 
-// first1 is the candidate of rank 1.
+// first1 returns the candidate of rank 1.
 func first1(row map[string]ranked) (terms.Candidate, error) {
 	var all []terms.Candidate
 	for key, x := range row {
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil || id < 0 || x.LogProb == nil || *x.LogProb > 1e-3 {
-			return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry makes no sense", dialect.ErrReply)
+			return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry is invalid", dialect.ErrReply)
 		}
 		if x.Rank == 1 {
 			all = append(all, terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)})

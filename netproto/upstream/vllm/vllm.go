@@ -1,5 +1,6 @@
-// Package vllm speaks to vLLM, by one of two doors: /inference/v1/generate, tokens in and tokens out, where the server
-// has it open, else /v1/completions. What was written from its source was checked against vLLM 0.32 on a CPU.
+// Package vllm is a client of vLLM. It uses one of two endpoints: /inference/v1/generate with tokens in and out, if the
+// server has it, else /v1/completions. The code was written from the server's source and tested with vLLM 0.32 on a
+// CPU.
 package vllm
 
 import (
@@ -11,35 +12,35 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Engine is a server of vLLM. Make it with New.
+// Engine is a vLLM server. Make it with New.
 type Engine struct {
 	c     *dialect.Client
-	model string // what requests name; "" before Describe
+	model string // used in requests; "" before Describe
 	door  door
-	rows  bool // the generate door gives rows for the part of a context that it computes, and right ones
+	rows  bool // the generate endpoint returns correct rows for the computed part of a context
 }
 
-// door is one of the server's two interfaces for tokens.
+// door is one of the server's two endpoints for tokens.
 type door interface {
-	// ask sends a request for one token. It wants the probabilities of the context's tokens too, as far as which says.
+	// ask sends a request for one token. which selects the tokens of the context that also get probabilities.
 	ask(ctx context.Context, c *dialect.Client, a dialect.Ask, model string, which rows) (dialect.Reply, error)
 }
 
-// rows says of which tokens of a context the probabilities are wanted.
+// rows selects the tokens of a context that get probabilities.
 type rows int
 
 const (
 	noRows  rows = iota
-	newRows      // those that the prefix cache does not have
-	allRows      // all, for the price of computing the whole context again
+	newRows      // those that are not in the prefix cache
+	allRows      // all, which computes the whole context again
 )
 
-// New returns an engine behind a client, for the model of that name; "" means the first that the server lists.
+// New returns an engine that uses a client, for the model with that name; "" means the first that the server lists.
 func New(c *dialect.Client, model string) *Engine {
 	return &Engine{c: c, model: model, door: completions{}}
 }
 
-// sampling sets every field, as the server takes defaults from the model's generation_config.json.
+// sampling sets every field, since the server takes defaults from the model's generation_config.json.
 type sampling struct {
 	Tokens            int     `json:"max_tokens"`
 	N                 int     `json:"n"`
@@ -67,7 +68,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// cached is how much of the context the prefix cache had; -1 where the server does not tell.
+// cached returns the number of cached tokens of the context; -1 if the server does not report it.
 func (u usage) cached() int {
 	if u.Details == nil || u.Details.Cached == nil {
 		return -1
@@ -75,8 +76,8 @@ func (u usage) cached() int {
 	return *u.Details.Cached
 }
 
-// Ask implements dialect.Engine. The audit is exact where the server gives the rows that it computes, see Describe;
-// else it is sampled: a second question about the beginning of the context, computed in the same step.
+// Ask implements dialect.Engine. The audit is exact if the server returns the rows that it computes, see Describe; else
+// it is sampled: a second question about the beginning of the context, computed in the same step.
 func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
 	began := time.Now()
 	r, err := e.ask(ctx, a)
@@ -104,7 +105,7 @@ func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 	return r, err
 }
 
-// again asks once more, for all rows: the cache had tokens that were to be looked at. The first answer stands.
+// again repeats the request for all rows, since tokens to be audited were cached. The first answer is used.
 func (e *Engine) again(ctx context.Context, a dialect.Ask, first dialect.Reply) (dialect.Reply, error) {
 	a.Name += "-all"
 	r, err := e.door.ask(ctx, e.c, a, e.model, allRows)
@@ -117,13 +118,13 @@ func (e *Engine) again(ctx context.Context, a dialect.Ask, first dialect.Reply) 
 	return first, nil
 }
 
-// tooLong tells a context that does not fit apart from other bad requests.
+// tooLong recognises the error of a context that does not fit.
 func tooLong(err error) error {
 	return dialect.TooLong(err,
 		"maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
-// Warm implements dialect.Engine: the server has no request without an answer, so one is thrown away.
+// Warm implements dialect.Engine: the server has no request without an answer, so one is discarded.
 func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
 	a.K, a.AuditFrom, a.Sample, a.Rows = 0, 0, 0, 0
 	_, err := e.Ask(ctx, a)
