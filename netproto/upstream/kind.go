@@ -6,10 +6,6 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/llama"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/sglang"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/vllm"
 )
 
 // Kind is the name of a dialect.
@@ -31,13 +27,13 @@ func Kinds() []Kind { return []Kind{Auto, SGLang, VLLM, Llama, OpenAI} }
 func (k Kind) engine(ctx context.Context, c *dialect.Client, model string) (dialect.Engine, error) {
 	switch k {
 	case SGLang:
-		return sglang.New(c), nil
+		return dialect.NewSGLang(c), nil
 	case VLLM:
-		return vllm.New(c, model), nil
+		return dialect.NewVLLM(c, model), nil
 	case Llama:
-		return llama.New(c), nil
+		return dialect.NewLlama(c), nil
 	case OpenAI:
-		return openai.New(c, model), nil
+		return dialect.NewOpenAI(c, model), nil
 	case Auto, "":
 		found, err := recognise(ctx, c)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package dialect has the common parts of the HTTP interfaces of inference engines: what a gateway needs of an engine,
-// in one form, and the HTTP client. Each dialect is a package of its own beside this one.
+// Package dialect has the HTTP interfaces of inference engines: what a gateway needs of an engine, in one form, with an
+// implementation for each kind of engine (sglang.go, vllm.go, llama.go, openai.go), and the HTTP client.
 //
 // Requests and replies contain token ids. If an engine returns only text, it must be the text of exactly one token;
 // text is never tokenized again.

@@ -1,6 +1,4 @@
-// Package llama is a client of llama-server of llama.cpp. It uses the server's own endpoint, /completion, as described
-// by its README and its source (b9749, August 2026).
-package llama
+package dialect
 
 import (
 	"cmp"
@@ -10,20 +8,20 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Engine is a llama-server. Make it with New.
-type Engine struct {
-	c     *dialect.Client
+// Llama is the llama-server of llama.cpp. It is used through its own endpoint, /completion, as described by its README
+// and its source (b9749, August 2026). Make it with [NewLlama].
+type Llama struct {
+	c     *Client
 	slots *slots
 }
 
-// New returns an engine that uses a client.
-func New(c *dialect.Client) *Engine { return &Engine{c: c, slots: newSlots(0)} }
+// NewLlama returns an engine that uses a client.
+func NewLlama(c *Client) *Llama { return &Llama{c: c, slots: newSlots(0)} }
 
-// request is the body of /completion. Every sampling field is set, since the server has other defaults.
-type request struct {
+// llamaRequest is the body of /completion. Every sampling field is set, since the server has other defaults.
+type llamaRequest struct {
 	Prompt           []int32  `json:"prompt"`
 	Predict          int      `json:"n_predict"`
 	Temperature      float64  `json:"temperature"`
@@ -44,22 +42,22 @@ type request struct {
 	Fields           []string `json:"response_fields"`
 }
 
-// anyText is a grammar that matches every text. With the server's default grammar, a token that continues a character
-// begun by an earlier token is answered with 500.
-const anyText = `{"parsers":[{"type":"epsilon"}],"rules":{},"root":0}`
+// llamaAnyText is a grammar that matches every text. With the server's default grammar, a token that continues a
+// character begun by an earlier token is answered with 500.
+const llamaAnyText = `{"parsers":[{"type":"epsilon"}],"rules":{},"root":0}`
 
-func newRequest(context []int32, predict, k, slot int) request {
-	return request{
+func newLlamaRequest(context []int32, predict, k, slot int) llamaRequest {
+	return llamaRequest{
 		Prompt: context, Predict: predict,
 		TopK: 1, TopP: 1, RepeatPenalty: 1, Samplers: []string{"temperature"}, Probs: k,
-		ReturnTokens: true, CachePrompt: true, Slot: slot, Parser: anyText,
+		ReturnTokens: true, CachePrompt: true, Slot: slot, Parser: llamaAnyText,
 		Fields: []string{"tokens", "timings/cache_n", "timings/prompt_ms", "timings/predicted_ms",
 			"completion_probabilities"},
 	}
 }
 
-// reply has the fields of a response.
-type reply struct {
+// llamaReply has the fields of a response.
+type llamaReply struct {
 	Tokens        []int32       `json:"tokens"`
 	Cached        *int          `json:"timings/cache_n"`
 	PromptMS      float64       `json:"timings/prompt_ms"`
@@ -79,10 +77,10 @@ type probability struct {
 // Ask implements dialect.Engine. The server keeps a cache for each of its slots, and each session has a slot. A sampled
 // audit is a separate question about the beginning of the context, in the same slot: the second question continues from
 // its cache, so the audit only costs the computation of one token.
-func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
+func (e *Llama) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	slot, done := e.slots.take(a.Session)
 	defer done()
-	var audit dialect.Reply
+	var audit Reply
 	if a.Sample > 0 {
 		if audit, err = e.ask(ctx, a.Context[:a.Sample], 1, slot); err != nil {
 			return audit, err
@@ -95,7 +93,7 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 	if len(audit.Top) > 0 {
 		choice.LogProb = audit.Top[0].LogProb
 	}
-	r.Audited, r.Extra, r.Audit = 1, 1, dialect.Differs(a.Sample, a.Context[a.Sample], choice)
+	r.Audited, r.Extra, r.Audit = 1, 1, Differs(a.Sample, a.Context[a.Sample], choice)
 	r.Requests += audit.Requests
 	r.Compute += audit.Compute
 	return r, nil
@@ -104,12 +102,12 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 // ask returns the token after a context and the k most probable ones. If a token begins a character without completing
 // it, the server returns the probabilities only once the character is complete: then ask sends a second request, for as
 // many tokens as a character can have.
-func (e *Engine) ask(ctx context.Context, context []int32, k, slot int) (r dialect.Reply, err error) {
-	w, err := e.complete(ctx, newRequest(context, 1, k, slot))
+func (e *Llama) ask(ctx context.Context, context []int32, k, slot int) (r Reply, err error) {
+	w, err := e.complete(ctx, newLlamaRequest(context, 1, k, slot))
 	if err != nil {
 		return r, err
 	}
-	r = dialect.Reply{Token: w.Tokens[0], Top: w.top(k), Cached: -1, Requests: 1, Compute: w.compute()}
+	r = Reply{Token: w.Tokens[0], Top: w.top(k), Cached: -1, Requests: 1, Compute: w.compute()}
 	if w.Cached != nil {
 		r.Cached = *w.Cached
 	}
@@ -117,7 +115,7 @@ func (e *Engine) ask(ctx context.Context, context []int32, k, slot int) (r diale
 		return r, nil
 	}
 	const bytes = 4 // in the longest character
-	if w, err = e.complete(ctx, newRequest(context, bytes, k, slot)); err != nil {
+	if w, err = e.complete(ctx, newLlamaRequest(context, bytes, k, slot)); err != nil {
 		return r, err
 	}
 	r.Requests++
@@ -128,20 +126,20 @@ func (e *Engine) ask(ctx context.Context, context []int32, k, slot int) (r diale
 	return r, nil
 }
 
-func (e *Engine) complete(ctx context.Context, q request) (w reply, err error) {
+func (e *Llama) complete(ctx context.Context, q llamaRequest) (w llamaReply, err error) {
 	err = e.c.Post(ctx, "/completion", q, &w)
-	switch s := dialect.Type(err); {
+	switch s := Type(err); {
 	case s == "exceed_context_size_error":
 		return w, fmt.Errorf("%w: %w", netproto.TooLarge, err)
 	case err != nil:
 		return w, err
 	case len(w.Tokens) < min(q.Predict, 1):
-		return w, fmt.Errorf("/completion: %w: it has no token", dialect.ErrReply)
+		return w, fmt.Errorf("/completion: %w: it has no token", ErrReply)
 	}
 	return w, nil
 }
 
-func (w *reply) compute() time.Duration {
+func (w *llamaReply) compute() time.Duration {
 	ms := w.PromptMS + w.PredictedMS
 	if !(ms >= 0 && ms < 1e9) {
 		return 0
@@ -150,40 +148,40 @@ func (w *reply) compute() time.Duration {
 }
 
 // top returns the k most probable tokens.
-func (w *reply) top(k int) []terms.Candidate {
+func (w *llamaReply) top(k int) []terms.Candidate {
 	if k == 0 || len(w.Probabilities) == 0 {
 		return nil
 	}
 	var all []terms.Candidate
 	for _, c := range w.Probabilities[0].Top {
-		all = append(all, terms.Candidate{ID: c.ID, LogProb: dialect.LogProb(c.LogProb)})
+		all = append(all, terms.Candidate{ID: c.ID, LogProb: LogProb(c.LogProb)})
 	}
-	return dialect.Top(all, k)
+	return Top(all, k)
 }
 
 // Warm implements dialect.Engine.
-func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
+func (e *Llama) Warm(ctx context.Context, a Ask) error {
 	slot, done := e.slots.take(a.Session)
 	defer done()
-	_, err := e.complete(ctx, newRequest(a.Context, 0, 0, slot))
+	_, err := e.complete(ctx, newLlamaRequest(a.Context, 0, 0, slot))
 	return err
 }
 
 // Forget implements dialect.Forgetter.
-func (e *Engine) Forget(session uint64) { e.slots.forget(session) }
+func (e *Llama) Forget(session uint64) { e.slots.forget(session) }
 
 // Evicted implements dialect.Slotted.
-func (e *Engine) Evicted() uint64 {
+func (e *Llama) Evicted() uint64 {
 	e.slots.mu.Lock()
 	defer e.slots.mu.Unlock()
 	return e.slots.evicted
 }
 
 // Alive implements dialect.Engine.
-func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
+func (e *Llama) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
 
 // Tokenize implements dialect.Engine.
-func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
+func (e *Llama) Tokenize(ctx context.Context, text string) ([]int32, error) {
 	var w struct {
 		Tokens []int32 `json:"tokens"`
 	}
@@ -197,7 +195,7 @@ func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
 }
 
 // Detokenize implements dialect.Engine.
-func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
+func (e *Llama) Detokenize(ctx context.Context, ids []int32) (string, error) {
 	var w struct {
 		Content string `json:"content"`
 	}
@@ -209,7 +207,7 @@ func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
 }
 
 // Describe implements dialect.Engine.
-func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (f dialect.Facts, err error) {
+func (e *Llama) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, err error) {
 	var models struct {
 		Data []struct {
 			ID   string `json:"id"`
@@ -223,7 +221,7 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		return f, err
 	}
 	if len(models.Data) == 0 {
-		return f, fmt.Errorf("/v1/models: %w: it has no model", dialect.ErrReply)
+		return f, fmt.Errorf("/v1/models: %w: it has no model", ErrReply)
 	}
 	var props struct {
 		Slots    int    `json:"total_slots"`
@@ -236,7 +234,7 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		return f, err
 	}
 	m := models.Data[0]
-	f = dialect.Facts{
+	f = Facts{
 		Dialect: "llama", Version: props.Build, Model: m.ID, Vocab: m.Meta.Vocab, Parallel: props.Slots,
 		Choices: netproto.MaxK, Audit: netproto.SampledAudit,
 	}
@@ -244,7 +242,7 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		f.MaxContext = ctx - 1
 	}
 	if props.Slots < 1 || props.Slots > maxSlots {
-		return f, fmt.Errorf("/props: %w: %d slots", dialect.ErrReply, props.Slots)
+		return f, fmt.Errorf("/props: %w: %d slots", ErrReply, props.Slots)
 	}
 	e.slots.resize(props.Slots)
 	f.Notes = append(f.Notes, fmt.Sprintf("%d slots: as many texts at a time find what was computed for them "+

@@ -1,6 +1,4 @@
-// Package sglang is a client of SGLang. It uses the server's own endpoint, /generate, as described by its source and
-// documentation (0.5.19, 2026).
-package sglang
+package dialect
 
 import (
 	"cmp"
@@ -13,40 +11,40 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Engine is an SGLang server. Make it with New.
-type Engine struct {
-	c        *dialect.Client
+// SGLang is an SGLang server. It is used through its own endpoint, /generate, as described by its source and
+// documentation (0.5.19, 2026). Make it with [NewSGLang].
+type SGLang struct {
+	c        *Client
 	aborting sync.WaitGroup
 	aborts   chan struct{} // holds a value for each abort under way
 }
 
-// New returns an engine that uses a client. Close it after the last request.
-func New(c *dialect.Client) *Engine {
+// NewSGLang returns an engine that uses a client. Close it after the last request.
+func NewSGLang(c *Client) *SGLang {
 	const most = 64 // concurrent aborts; above that the server notices cancelled requests later
-	return &Engine{c: c, aborts: make(chan struct{}, most)}
+	return &SGLang{c: c, aborts: make(chan struct{}, most)}
 }
 
 // Close waits until the aborts under way are sent.
-func (e *Engine) Close() { e.aborting.Wait() }
+func (e *SGLang) Close() { e.aborting.Wait() }
 
-// request is the body of /generate.
-type request struct {
-	ID           string   `json:"rid"`
-	Context      []int32  `json:"input_ids"`
-	Sampling     sampling `json:"sampling_params"`
-	LogProb      bool     `json:"return_logprob"`
-	LogProbStart int      `json:"logprob_start_len"`
-	Top          int      `json:"top_logprobs_num"`
-	Text         bool     `json:"return_text_in_logprobs"`
-	ExtraKey     string   `json:"extra_key,omitempty"`
-	Stream       bool     `json:"stream"`
+// sglangRequest is the body of /generate.
+type sglangRequest struct {
+	ID           string         `json:"rid"`
+	Context      []int32        `json:"input_ids"`
+	Sampling     sglangSampling `json:"sampling_params"`
+	LogProb      bool           `json:"return_logprob"`
+	LogProbStart int            `json:"logprob_start_len"`
+	Top          int            `json:"top_logprobs_num"`
+	Text         bool           `json:"return_text_in_logprobs"`
+	ExtraKey     string         `json:"extra_key,omitempty"`
+	Stream       bool           `json:"stream"`
 }
 
-// sampling sets every field, since the server takes defaults from the model's generation_config.json.
-type sampling struct {
+// sglangSampling sets every field, since the server takes defaults from the model's generation_config.json.
+type sglangSampling struct {
 	Tokens            int      `json:"max_new_tokens"`
 	Temperature       float64  `json:"temperature"`
 	TopP              float64  `json:"top_p"`
@@ -62,10 +60,10 @@ type sampling struct {
 	NoStopTrim        bool     `json:"no_stop_trim"`
 }
 
-func newRequest(a dialect.Ask, tokens int) request {
-	q := request{
+func newSGLangRequest(a Ask, tokens int) sglangRequest {
+	q := sglangRequest{
 		ID: a.Name, Context: a.Context, LogProbStart: -1, ExtraKey: a.Salt,
-		Sampling: sampling{
+		Sampling: sglangSampling{
 			Tokens: tokens, TopP: 1, TopK: 1, RepetitionPenalty: 1,
 			Stop: []string{}, StopIDs: []int32{}, NoStopTrim: true,
 		},
@@ -80,8 +78,8 @@ func newRequest(a dialect.Ask, tokens int) request {
 	return q
 }
 
-// reply is the response of /generate.
-type reply struct {
+// sglangReply is the response of /generate.
+type sglangReply struct {
 	Tokens []int32 `json:"output_ids"`
 	Meta   struct {
 		Finish   any     `json:"finish_reason"`
@@ -105,9 +103,9 @@ func (r *row) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	if err := errors.Join(json.Unmarshal(parts[0], &logProb), json.Unmarshal(parts[1], &r.ID)); err != nil {
-		return fmt.Errorf("a row of probabilities: %w", dialect.ErrReply)
+		return fmt.Errorf("a row of probabilities: %w", ErrReply)
 	}
-	r.LogProb = dialect.LogProb(logProb)
+	r.LogProb = LogProb(logProb)
 	return nil
 }
 
@@ -116,17 +114,17 @@ func top(rows []row, k int) []terms.Candidate {
 	for _, r := range rows {
 		all = append(all, terms.Candidate(r))
 	}
-	return dialect.Top(all, k)
+	return Top(all, k)
 }
 
 // Ask implements dialect.Engine. The audit is exact: the answer includes the rows from AuditFrom on, which costs the
 // computation of one more token, the one before them.
-func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
-	w, err := e.generate(ctx, newRequest(a, 1))
+func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
+	w, err := e.generate(ctx, newSGLangRequest(a, 1))
 	if err != nil {
 		return r, err
 	}
-	if r.Token, err = dialect.One(w.Tokens); err != nil {
+	if r.Token, err = One(w.Tokens); err != nil {
 		return r, err
 	}
 	r.Requests, r.Cached = 1, -1
@@ -149,20 +147,20 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 }
 
 // audit parses the rows of the positions from AuditFrom on: the first row is for the position before.
-func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
+func (w *sglangReply) audit(a Ask, r *Reply) error {
 	rows := w.Meta.InputTop
 	if want := len(a.Context) - a.AuditFrom + 1; len(rows) != want {
 		return fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, %d were asked for",
-			dialect.ErrReply, len(rows), want)
+			ErrReply, len(rows), want)
 	}
 	for i, row := range rows[1:] {
 		best := top(row, 1)
 		if len(best) == 0 {
 			r.Audit = nil
-			return fmt.Errorf("/generate: %w: a row of input_top_logprobs is invalid", dialect.ErrReply)
+			return fmt.Errorf("/generate: %w: a row of input_top_logprobs is invalid", ErrReply)
 		}
 		pos := a.AuditFrom + i
-		r.Audit = append(r.Audit, dialect.Differs(pos, a.Context[pos], best[0])...)
+		r.Audit = append(r.Audit, Differs(pos, a.Context[pos], best[0])...)
 	}
 	r.Audited = len(a.Context) - a.AuditFrom
 	return nil
@@ -170,43 +168,43 @@ func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 
 // rows parses the rows of the positions from AuditFrom on: the most probable tokens, which audit has counted, and the
 // token of the context.
-func (w *reply) rows(a dialect.Ask) ([]dialect.Row, error) {
+func (w *sglangReply) rows(a Ask) ([]Row, error) {
 	var own []row
 	if err := json.Unmarshal(w.Meta.Input, &own); err != nil || len(own) != len(w.Meta.InputTop) {
 		return nil, fmt.Errorf("/generate: %w: input_token_logprobs has %d rows, input_top_logprobs %d",
-			dialect.ErrReply, len(own), len(w.Meta.InputTop))
+			ErrReply, len(own), len(w.Meta.InputTop))
 	}
-	var all []dialect.Row
+	var all []Row
 	for i, c := range own[1:] {
 		var best []terms.Candidate
 		for _, r := range w.Meta.InputTop[i+1] {
 			best = append(best, terms.Candidate(r))
 		}
-		row, ok := dialect.NewRow(best, a.Rows, c.LogProb)
+		row, ok := NewRow(best, a.Rows, c.LogProb)
 		if !ok || c.ID != a.Context[a.AuditFrom+i] {
-			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs is invalid", dialect.ErrReply)
+			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs is invalid", ErrReply)
 		}
 		all = append(all, row)
 	}
 	return all, nil
 }
 
-// spare is subtracted from the length of contexts that the server reports: it reserves 6 tokens (0.5.23), and one token
-// follows.
-const spare = 8
+// sglangSpare is subtracted from the length of contexts that the server reports: it reserves 6 tokens (0.5.23), and one
+// token follows.
+const sglangSpare = 8
 
 // generate sends a request, and aborts it at once when ctx ends: by itself the server checks for that every few
 // seconds.
-func (e *Engine) generate(ctx context.Context, q request) (w reply, err error) {
+func (e *SGLang) generate(ctx context.Context, q sglangRequest) (w sglangReply, err error) {
 	err = e.c.Post(ctx, "/generate", q, &w)
 	if err != nil && ctx.Err() != nil {
 		e.abort(ctx, q.ID)
 	}
-	return w, dialect.TooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
+	return w, TooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
 }
 
 // abort cancels a request in the background.
-func (e *Engine) abort(ctx context.Context, id string) {
+func (e *SGLang) abort(ctx context.Context, id string) {
 	const patience = 2 * time.Second
 	select {
 	case e.aborts <- struct{}{}:
@@ -225,22 +223,22 @@ func (e *Engine) abort(ctx context.Context, id string) {
 }
 
 // Warm implements dialect.Engine.
-func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
+func (e *SGLang) Warm(ctx context.Context, a Ask) error {
 	a.K, a.AuditFrom, a.Rows = 0, 0, 0
-	_, err := e.generate(ctx, newRequest(a, 0))
+	_, err := e.generate(ctx, newSGLangRequest(a, 0))
 	return err
 }
 
 // Alive implements dialect.Engine.
-func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
+func (e *SGLang) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
 
 // Tokenize implements dialect.Engine.
-func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	return dialect.Tokenize(ctx, e.c, "", text)
+func (e *SGLang) Tokenize(ctx context.Context, text string) ([]int32, error) {
+	return Tokenize(ctx, e.c, "", text)
 }
 
 // Detokenize implements dialect.Engine.
-func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
+func (e *SGLang) Detokenize(ctx context.Context, ids []int32) (string, error) {
 	var w struct {
 		Text string `json:"text"`
 	}
@@ -248,12 +246,12 @@ func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
 		Tokens      []int32 `json:"tokens"`
 		SkipSpecial bool    `json:"skip_special_tokens"`
 	}{ids, false}
-	return w.Text, dialect.Absent(e.c.Post(ctx, "/detokenize", body, &w))
+	return w.Text, Absent(e.c.Post(ctx, "/detokenize", body, &w))
 }
 
 // Describe implements dialect.Engine.
-func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (f dialect.Facts, err error) {
-	models, err := dialect.Models(ctx, e.c)
+func (e *SGLang) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, err error) {
+	models, err := Models(ctx, e.c)
 	if err != nil {
 		return f, err
 	}
@@ -274,12 +272,12 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 			return f, err
 		}
 	}
-	f = dialect.Facts{
+	f = Facts{
 		Dialect: "sglang", Version: server.Version, Model: cmp.Or(models[0].ID, info.Path), Parallel: server.Running,
 		Choices: netproto.MaxK, Audit: netproto.ExactAudit,
 	}
-	if n := models[0].MaxLength; n > spare {
-		f.MaxContext = n - spare
+	if n := models[0].MaxLength; n > sglangSpare {
+		f.MaxContext = n - sglangSpare
 	}
 	if server.NoRadix {
 		f.Notes = append(f.Notes, "its prefix cache is off (--disable-radix-cache): every question computes its whole "+

@@ -1,11 +1,10 @@
-package vllm
+package dialect
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // completions is the endpoint /v1/completions.
@@ -15,7 +14,7 @@ type completionsRequest struct {
 	Model  string `json:"model"`
 	ID     string `json:"request_id"`
 	Prompt any    `json:"prompt"` // ids, or a list of lists of ids
-	sampling
+	vllmSampling
 	Stop        []string `json:"stop"`
 	StopIDs     []int32  `json:"stop_token_ids"`
 	IgnoreEOS   bool     `json:"ignore_eos"`
@@ -42,11 +41,12 @@ type completion struct {
 	} `json:"logprobs"`
 }
 
-// newCompletions asks about contexts. With return_token_ids the server repeats the contexts as well, so this is left
-// out if probabilities are requested, which also identify the token.
-func newCompletions(a dialect.Ask, model string, prompt any, k int) completionsRequest {
+// newVLLMCompletions asks about contexts. With return_token_ids the server repeats the contexts as well, so this is
+// left out if probabilities are requested, which also identify the token.
+func newVLLMCompletions(a Ask, model string, prompt any, k int) completionsRequest {
 	return completionsRequest{
-		Model: model, ID: a.Name, Prompt: prompt, sampling: newSampling(k), Stop: []string{}, StopIDs: []int32{},
+		Model: model, ID: a.Name, Prompt: prompt, vllmSampling: newVLLMSampling(k), Stop: []string{},
+			StopIDs: []int32{},
 		TokensAsIDs: true, IDs: k == 0, Salt: a.Salt,
 	}
 }
@@ -54,12 +54,12 @@ func newCompletions(a dialect.Ask, model string, prompt any, k int) completionsR
 // token returns the token of a choice.
 func (w completion) token() (int32, error) {
 	if len(w.Tokens) > 0 {
-		return dialect.One(w.Tokens)
+		return One(w.Tokens)
 	}
 	if w.LogProbs == nil || len(w.LogProbs.Tokens) != 1 {
-		return 0, fmt.Errorf("/v1/completions: %w: it has no token", dialect.ErrReply)
+		return 0, fmt.Errorf("/v1/completions: %w: it has no token", ErrReply)
 	}
-	return dialect.TokenID(w.LogProbs.Tokens[0])
+	return TokenID(w.LogProbs.Tokens[0])
 }
 
 // top returns the k most probable tokens of a choice.
@@ -69,24 +69,24 @@ func (w completion) top(k int) ([]terms.Candidate, error) {
 	}
 	var all []terms.Candidate
 	for name, p := range w.LogProbs.Top[0] {
-		id, err := dialect.TokenID(name)
+		id, err := TokenID(name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, terms.Candidate{ID: id, LogProb: dialect.LogProb(p)})
+		all = append(all, terms.Candidate{ID: id, LogProb: LogProb(p)})
 	}
-	return dialect.Top(all, k), nil
+	return Top(all, k), nil
 }
 
 func (completions) ask(
-	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, _ rows,
-) (r dialect.Reply, err error) {
+	ctx context.Context, c *Client, a Ask, model string, _ rows,
+) (r Reply, err error) {
 	var w completionsReply
-	if err := c.Post(ctx, "/v1/completions", newCompletions(a, model, a.Context, a.K), &w); err != nil {
+	if err := c.Post(ctx, "/v1/completions", newVLLMCompletions(a, model, a.Context, a.K), &w); err != nil {
 		return r, err
 	}
 	if len(w.Choices) != 1 {
-		return r, fmt.Errorf("/v1/completions: %w: %d choices", dialect.ErrReply, len(w.Choices))
+		return r, fmt.Errorf("/v1/completions: %w: %d choices", ErrReply, len(w.Choices))
 	}
 	r.Requests, r.Cached = 1, w.Usage.cached()
 	if r.Token, err = w.Choices[0].token(); err == nil {
@@ -96,16 +96,16 @@ func (completions) ask(
 }
 
 // both asks about a context and about its beginning, for a sampled audit, in one request.
-func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, model string) (r dialect.Reply,
+func (completions) both(ctx context.Context, c *Client, a Ask, model string) (r Reply,
 	err error) {
 	var w completionsReply
 	k := max(a.K, 1)
-	body := newCompletions(a, model, [][]int32{a.Context, a.Context[:a.Sample]}, k)
+	body := newVLLMCompletions(a, model, [][]int32{a.Context, a.Context[:a.Sample]}, k)
 	if err := c.Post(ctx, "/v1/completions", body, &w); err != nil {
 		return r, err
 	}
 	if len(w.Choices) != 2 || w.Choices[0].Index+w.Choices[1].Index != 1 || w.Choices[0].Index*w.Choices[1].Index != 0 {
-		return r, fmt.Errorf("/v1/completions: %w: %d choices for two contexts", dialect.ErrReply, len(w.Choices))
+		return r, fmt.Errorf("/v1/completions: %w: %d choices for two contexts", ErrReply, len(w.Choices))
 	}
 	whole, part := w.Choices[w.Choices[0].Index], w.Choices[w.Choices[1].Index]
 	// the count of cached tokens is for both together, and cannot be split
@@ -117,7 +117,7 @@ func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, m
 		return r, err
 	}
 	choice, err := part.choice()
-	r.Audited, r.Audit = 1, dialect.Differs(a.Sample, a.Context[a.Sample], choice)
+	r.Audited, r.Audit = 1, Differs(a.Sample, a.Context[a.Sample], choice)
 	return r, err
 }
 
@@ -125,7 +125,7 @@ func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, m
 func (w completion) choice() (c terms.Candidate, err error) {
 	c.ID, err = w.token()
 	if l := w.LogProbs; l != nil && len(l.LogProbs) == 1 {
-		c.LogProb = dialect.LogProb(l.LogProbs[0])
+		c.LogProb = LogProb(l.LogProbs[0])
 	}
 	return c, err
 }

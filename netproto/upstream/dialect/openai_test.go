@@ -1,4 +1,4 @@
-package openai
+package dialect
 
 import (
 	"fmt"
@@ -13,15 +13,14 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// engine is one that says what t says, with a vocabulary in which some texts of the transcripts are tokens.
-func engine(t *testing.T, to http.RoundTripper) *Engine {
+// engine is one that openaiSays what t openaiSays, with a vocabulary in which some texts of the transcripts are tokens.
+func engine(t *testing.T, to http.RoundTripper) *OpenAI {
 	t.Helper()
 	base, err := url.Parse("http://engine")
 	require.NoError(t, err)
-	e := New(dialect.NewClient(base, "", to), "demo-large")
+	e := NewOpenAI(NewClient(base, "", to), "demo-large")
 	pieces := make([][]byte, 768)
 	for id := range pieces {
 		pieces[id] = fmt.Appendf(nil, "<%d>", id)
@@ -45,7 +44,7 @@ func (v only) Find(piece []byte) int32 {
 }
 
 // TestReplayedAnswers: what real servers said, in each form that a token may come in.
-func TestReplayedAnswers(t *testing.T) {
+func TestReplayedAnswersOpenAI(t *testing.T) {
 	for name, want := range map[string]struct{ k, top, cached int }{
 		"llama/v1-completions": {3, 3, 39}, "sglang/v1-completions": {3, 3, -1}, "vllm/completions-text": {2, 2, 32},
 		"vllm/completions-k5": {5, 5, -2}, "vllm/completions-k5-without-token-ids": {5, 5, -2},
@@ -55,7 +54,7 @@ func TestReplayedAnswers(t *testing.T) {
 		require.NoError(t, err)
 		var context []int32
 		require.NoError(t, r.Field(&context, "prompt"))
-		got, err := engine(t, r).Ask(t.Context(), dialect.Ask{Context: context, K: want.k})
+		got, err := engine(t, r).Ask(t.Context(), Ask{Context: context, K: want.k})
 		require.NoError(t, err, name)
 		assert.EqualValues(t, 379, got.Token, name)
 		require.Len(t, got.Top, want.top, name)
@@ -71,7 +70,7 @@ func TestReplayedAnswers(t *testing.T) {
 }
 
 // TestReplayedRefusals: what a real server refuses is told apart.
-func TestReplayedRefusals(t *testing.T) {
+func TestReplayedRefusalsOpenAI(t *testing.T) {
 	for name, want := range map[string]error{
 		"completions-far-too-long": netproto.TooLarge, "completions-busy": netproto.Busy,
 		"completions-k21": netproto.Failed, "completions-other-model": netproto.Failed,
@@ -79,15 +78,15 @@ func TestReplayedRefusals(t *testing.T) {
 	} {
 		r, err := fakeengine.ReadTranscript("../testdata/vllm/" + name + ".json")
 		require.NoError(t, err)
-		_, err = engine(t, r).Ask(t.Context(), dialect.Ask{Context: []int32{1}})
+		_, err = engine(t, r).Ask(t.Context(), Ask{Context: []int32{1}})
 		require.ErrorIs(t, err, want, name)
 	}
 }
 
-// says replies with one body.
-type says string
+// openaiSays replies with one body.
+type openaiSays string
 
-func (s says) RoundTrip(*http.Request) (*http.Response, error) {
+func (s openaiSays) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(string(s)))}, nil
 }
 
@@ -102,8 +101,8 @@ func TestPieces(t *testing.T) {
 		`{"content":[{"token":"In","bytes":[73,300]}]}`: -1, `{"content":[{"token":"In","bytes":[-1]}]}`: -1,
 		`{"content":[]}`: -1,
 	} {
-		got, err := engine(t, says(`{"choices":[{"logprobs":`+logprobs+`}]}`)).Ask(t.Context(),
-			dialect.Ask{Context: []int32{1}})
+		got, err := engine(t, openaiSays(`{"choices":[{"logprobs":`+logprobs+`}]}`)).Ask(t.Context(),
+			Ask{Context: []int32{1}})
 		assert.Equal(t, want < 0, err != nil, logprobs)
 		if err == nil {
 			assert.Equal(t, want, got.Token, logprobs)
@@ -113,7 +112,7 @@ func TestPieces(t *testing.T) {
 
 // TestSpelling: the text of a prompt's tokens, from a server that repeats it.
 func TestSpelling(t *testing.T) {
-	e := engine(t, says(`{"choices":[{"logprobs":{"tokens":["a","bytes:\\xe4","c","d"]}}]}`))
+	e := engine(t, openaiSays(`{"choices":[{"logprobs":{"tokens":["a","bytes:\\xe4","c","d"]}}]}`))
 	pieces, err := e.Spell(t.Context(), []int32{1, 2, 3})
 	require.NoError(t, err)
 	assert.Equal(t, [][]byte{[]byte("a"), {0xe4}, []byte("c")}, pieces)
@@ -122,10 +121,10 @@ func TestSpelling(t *testing.T) {
 		`{"content":[{"token":"x"}]}`:   "x",
 		`{"content":[{"bytes":[500]}]}`: "", `{}`: "",
 	} {
-		piece, err := engine(t, says(`{"choices":[{"logprobs":`+reply+`}]}`)).Next(t.Context(), []int32{1})
+		piece, err := engine(t, openaiSays(`{"choices":[{"logprobs":`+reply+`}]}`)).Next(t.Context(), []int32{1})
 		assert.Equal(t, want == "", err != nil, reply)
 		assert.Equal(t, want, string(piece))
 	}
 	_, err = e.Spell(t.Context(), []int32{1, 2, 3, 4, 5})
-	assert.ErrorIs(t, err, dialect.ErrAbsent)
+	assert.ErrorIs(t, err, ErrAbsent)
 }

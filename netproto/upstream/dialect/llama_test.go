@@ -1,4 +1,4 @@
-package llama
+package dialect
 
 import (
 	"net/url"
@@ -9,30 +9,29 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// replay returns an engine that says what a real one said.
-func replay(t *testing.T, name string) (*Engine, *fakeengine.Transcript) {
+// llamaReplay returns an engine that says what a real one said.
+func llamaReplay(t *testing.T, name string) (*Llama, *fakeengine.Transcript) {
 	t.Helper()
 	r, err := fakeengine.ReadTranscript("../testdata/llama/" + name + ".json")
 	require.NoError(t, err)
 	base, err := url.Parse("http://engine")
 	require.NoError(t, err)
-	e := New(dialect.NewClient(base, "", r))
+	e := NewLlama(NewClient(base, "", r))
 	e.slots.resize(3)
 	return e, r
 }
 
-// recorded is what a recorded question was about.
-func recorded(t *testing.T, r *fakeengine.Transcript) (ids []int32) {
+// llamaRecorded is what a recorded question was about.
+func llamaRecorded(t *testing.T, r *fakeengine.Transcript) (ids []int32) {
 	t.Helper()
 	require.NoError(t, r.Field(&ids, "prompt"))
 	return ids
 }
 
 // TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
-func TestReplayedAnswers(t *testing.T) {
+func TestReplayedAnswersLlama(t *testing.T) {
 	for name, want := range map[string]struct {
 		k, token, top, cached int
 		best                  float32
@@ -40,8 +39,8 @@ func TestReplayedAnswers(t *testing.T) {
 		"ask": {0, 379, 0, 30, 0}, "ask-again": {0, 379, 0, 39, 0}, "ask-k5": {5, 379, 5, 39, -1.1920929e-07},
 		"ask-k20": {20, 411, 20, -2, 0}, "ask-end": {3, 767, 3, 40, -4.7683716e-07},
 	} {
-		e, r := replay(t, name)
-		got, err := e.Ask(t.Context(), dialect.Ask{Session: 7, Context: recorded(t, r), K: want.k})
+		e, r := llamaReplay(t, name)
+		got, err := e.Ask(t.Context(), Ask{Session: 7, Context: llamaRecorded(t, r), K: want.k})
 		require.NoError(t, err, name)
 		assert.EqualValues(t, want.token, got.Token, name)
 		if want.cached >= 0 {
@@ -67,52 +66,52 @@ func TestReplayedPieces(t *testing.T) {
 		token int32
 		top   int
 	}{"ask-inner-byte": {128, 2}, "ask-lead-byte": {226, 0}} {
-		e, r := replay(t, name)
-		got, err := e.Ask(t.Context(), dialect.Ask{Context: recorded(t, r), K: 2})
+		e, r := llamaReplay(t, name)
+		got, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r), K: 2})
 		require.NoError(t, err)
 		assert.Equal(t, want.token, got.Token)
 		assert.Len(t, got.Top, want.top)
 	}
-	e, r := replay(t, "ask-inner-byte-without-parser")
-	_, err := e.Ask(t.Context(), dialect.Ask{Context: recorded(t, r), K: 2})
-	assert.Equal(t, 500, dialect.Status(err), "which is why there is a parser in each request")
+	e, r := llamaReplay(t, "ask-inner-byte-without-parser")
+	_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r), K: 2})
+	assert.Equal(t, 500, Status(err), "which is why there is a parser in each request")
 }
 
 // TestReplayedRefusals: what a real server refuses is told apart.
-func TestReplayedRefusals(t *testing.T) {
+func TestReplayedRefusalsLlama(t *testing.T) {
 	for name, want := range map[string]error{
 		"too-long": netproto.TooLarge, "unknown-id": netproto.Failed, "wrong-key": netproto.Failed,
 	} {
-		e, r := replay(t, name)
-		_, err := e.Ask(t.Context(), dialect.Ask{Context: recorded(t, r)})
+		e, r := llamaReplay(t, name)
+		_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r)})
 		require.ErrorIs(t, err, want, name)
 		assert.NotContains(t, err.Error(), "Prompt contains", "the engine's words are not for logs")
 	}
 }
 
 // TestReplayedRest: the other addresses.
-func TestReplayedRest(t *testing.T) {
-	e, r := replay(t, "warm")
-	require.NoError(t, e.Warm(t.Context(), dialect.Ask{Context: recorded(t, r)}))
+func TestReplayedRestLlama(t *testing.T) {
+	e, r := llamaReplay(t, "warm")
+	require.NoError(t, e.Warm(t.Context(), Ask{Context: llamaRecorded(t, r)}))
 	unlike, err := r.Unlike("id_slot", "response_fields")
 	require.NoError(t, err)
 	assert.Empty(t, unlike)
-	e, _ = replay(t, "health")
+	e, _ = llamaReplay(t, "health")
 	require.NoError(t, e.Alive(t.Context()))
-	e, r = replay(t, "tokenize")
+	e, r = llamaReplay(t, "tokenize")
 	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
 	require.NoError(t, err)
 	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
 	unlike, err = r.Unlike()
 	require.NoError(t, err)
 	assert.Empty(t, unlike)
-	e, r = replay(t, "detokenize")
+	e, r = llamaReplay(t, "detokenize")
 	require.NoError(t, r.Field(&ids, "tokens"))
 	text, err := e.Detokenize(t.Context(), ids)
 	require.NoError(t, err)
 	assert.Equal(t, "Hi €\x00\uFFFDch has<|endoftext|><|im_start|><|im_end|>", text)
 	for _, name := range []string{"wrong-key-props", "get-model-info"} {
-		e, _ = replay(t, name)
+		e, _ = llamaReplay(t, name)
 		assert.Error(t, e.c.Get(t.Context(), map[string]string{
 			"wrong-key-props": "/props", "get-model-info": "/get_model_info"}[name], nil))
 	}

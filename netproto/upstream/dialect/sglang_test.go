@@ -1,4 +1,4 @@
-package sglang
+package dialect
 
 import (
 	"net/url"
@@ -10,21 +10,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// replay returns an engine that says what a real one said.
-func replay(t *testing.T, name string) (*Engine, *fakeengine.Transcript) {
+// sglangReplay returns an engine that says what a real one said.
+func sglangReplay(t *testing.T, name string) (*SGLang, *fakeengine.Transcript) {
 	t.Helper()
 	r, err := fakeengine.ReadTranscript("../testdata/sglang/" + name + ".json")
 	require.NoError(t, err)
 	base, err := url.Parse("http://engine")
 	require.NoError(t, err)
-	return New(dialect.NewClient(base, "", r)), r
+	return NewSGLang(NewClient(base, "", r)), r
 }
 
-// recorded is the question of a transcript.
-func recorded(t *testing.T, r *fakeengine.Transcript) (a dialect.Ask) {
+// sglangRecorded is the question of a transcript.
+func sglangRecorded(t *testing.T, r *fakeengine.Transcript) (a Ask) {
 	t.Helper()
 	require.NoError(t, r.Field(&a.Context, "input_ids"))
 	require.NoError(t, r.Field(&a.Name, "rid"))
@@ -35,7 +34,7 @@ func recorded(t *testing.T, r *fakeengine.Transcript) (a dialect.Ask) {
 var optional = []string{"logprob_start_len", "top_logprobs_num", "return_text_in_logprobs", "priority"}
 
 // TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
-func TestReplayedAnswers(t *testing.T) {
+func TestReplayedAnswersSGLang(t *testing.T) {
 	for name, want := range map[string]struct {
 		k, token, top, cached int
 		salt                  string
@@ -44,8 +43,8 @@ func TestReplayedAnswers(t *testing.T) {
 		"ask-k20": {20, 411, 20, -1, ""}, "ask-end": {2, 767, 2, -1, ""},
 		"ask-other-client": {0, 379, 0, 0, "client 1"}, "longest": {0, 767, 0, -1, ""},
 	} {
-		e, r := replay(t, name)
-		a := recorded(t, r)
+		e, r := sglangReplay(t, name)
+		a := sglangRecorded(t, r)
 		a.K, a.Salt = want.k, want.salt
 		got, err := e.Ask(t.Context(), a)
 		require.NoError(t, err, name)
@@ -66,8 +65,8 @@ func TestReplayedAnswers(t *testing.T) {
 // TestReplayedAudits: an audit from a position on, with rows of the position before it on. What stands there and what
 // the server would have said was read in the transcripts by hand.
 func TestReplayedAudits(t *testing.T) {
-	e, r := replay(t, "ask-audit")
-	a := recorded(t, r)
+	e, r := sglangReplay(t, "ask-audit")
+	a := sglangRecorded(t, r)
 	a.K, a.AuditFrom = 5, 36
 	got, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
@@ -92,28 +91,28 @@ func TestReplayedAudits(t *testing.T) {
 	require.NotEmpty(t, want)
 	assert.Equal(t, want, got.Audit)
 
-	e, r = replay(t, "ask-audit-from-start")
-	a = recorded(t, r)
+	e, r = sglangReplay(t, "ask-audit-from-start")
+	a = sglangRecorded(t, r)
 	a.AuditFrom = 1
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
 	require.NoError(t, got.Unheard)
 	assert.Equal(t, []int{5, 467}, []int{got.Audited, int(got.Token)})
 
-	e, r = replay(t, "ask-audit-of-nothing") // a row is missing: the answer stands
-	a = recorded(t, r)
+	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing: the answer stands
+	a = sglangRecorded(t, r)
 	a.AuditFrom = len(a.Context) - 1
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
-	assert.ErrorIs(t, got.Unheard, dialect.ErrReply)
+	assert.ErrorIs(t, got.Unheard, ErrReply)
 	assert.Zero(t, got.Audited)
 }
 
 // TestReplayedRows: the rows that verification goes by, as a real server gave them for what is asked here. The numbers
 // were read in the transcript by hand.
-func TestReplayedRows(t *testing.T) {
-	e, r := replay(t, "ask-audit")
-	a := recorded(t, r)
+func TestReplayedRowsSGLang(t *testing.T) {
+	e, r := sglangReplay(t, "ask-audit")
+	a := sglangRecorded(t, r)
 	a.K, a.AuditFrom, a.Rows = 5, 36, 3
 	got, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
@@ -122,13 +121,13 @@ func TestReplayedRows(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, unlike, "the rows are those that come anyway")
 	require.Len(t, got.Rows, len(a.Context)-36)
-	assert.Equal(t, dialect.Row{Top: []terms.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
+	assert.Equal(t, Row{Top: []terms.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
 		{ID: 401, LogProb: -8.679407119750977}, {ID: 396, LogProb: -9.161283493041992}}, Stands: -13.982767105102539},
 		got.Rows[0])
 	assert.Equal(t, []float32{-13.237296104431152, -12.854506492614746},
 		[]float32{got.Rows[1].Stands, got.Rows[2].Stands})
 
-	e, r = replay(t, "ask-audit")
+	e, r = sglangReplay(t, "ask-audit")
 	a.K, a.Rows = 2, 5
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
@@ -137,41 +136,41 @@ func TestReplayedRows(t *testing.T) {
 	assert.Empty(t, unlike, "as many as are wanted anywhere")
 	assert.Equal(t, []int{2, 5}, []int{len(got.Top), len(got.Rows[0].Top)})
 
-	e, r = replay(t, "ask-audit-of-nothing") // a row is missing
-	a = recorded(t, r)
+	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing
+	a = sglangRecorded(t, r)
 	a.AuditFrom, a.Rows = len(a.Context)-1, 1
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
-	assert.ErrorIs(t, got.Unheard, dialect.ErrReply)
+	assert.ErrorIs(t, got.Unheard, ErrReply)
 	assert.Empty(t, got.Rows)
 }
 
 // TestReplayedRefusals: what a real server refuses is told apart.
-func TestReplayedRefusals(t *testing.T) {
+func TestReplayedRefusalsSGLang(t *testing.T) {
 	for name, want := range map[string]error{
 		"too-long": netproto.TooLarge, "beyond-longest": netproto.TooLarge, "no-ids": netproto.Failed,
 		"wrong-key": netproto.Failed, "busy": netproto.Busy, "unknown-sampling-field": netproto.Failed,
 	} {
-		e, r := replay(t, name)
-		_, err := e.Ask(t.Context(), recorded(t, r))
+		e, r := sglangReplay(t, name)
+		_, err := e.Ask(t.Context(), sglangRecorded(t, r))
 		require.ErrorIs(t, err, want, name)
 	}
 }
 
 // TestReplayedRest: the other addresses.
-func TestReplayedRest(t *testing.T) {
-	e, r := replay(t, "warm")
-	require.NoError(t, e.Warm(t.Context(), recorded(t, r)))
+func TestReplayedRestSGLang(t *testing.T) {
+	e, r := sglangReplay(t, "warm")
+	require.NoError(t, e.Warm(t.Context(), sglangRecorded(t, r)))
 	unlike, err := r.Unlike(optional...)
 	require.NoError(t, err)
 	assert.Empty(t, unlike)
-	e, _ = replay(t, "health")
+	e, _ = sglangReplay(t, "health")
 	require.NoError(t, e.Alive(t.Context()))
-	e, _ = replay(t, "tokenize")
+	e, _ = sglangReplay(t, "tokenize")
 	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
 	require.NoError(t, err)
 	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
-	e, r = replay(t, "detokenize")
+	e, r = sglangReplay(t, "detokenize")
 	require.NoError(t, r.Field(&ids, "tokens"))
 	text, err := e.Detokenize(t.Context(), ids)
 	require.NoError(t, err)
@@ -179,8 +178,8 @@ func TestReplayedRest(t *testing.T) {
 	unlike, err = r.Unlike("model")
 	require.NoError(t, err)
 	assert.Empty(t, unlike)
-	e, _ = replay(t, "models")
-	models, err := dialect.Models(t.Context(), e.c)
+	e, _ = sglangReplay(t, "models")
+	models, err := Models(t.Context(), e.c)
 	require.NoError(t, err)
-	assert.Equal(t, dialect.Model{ID: "demo-large", Owner: "sglang", MaxLength: 512}, models[0])
+	assert.Equal(t, Model{ID: "demo-large", Owner: "sglang", MaxLength: 512}, models[0])
 }

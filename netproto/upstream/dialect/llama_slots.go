@@ -1,4 +1,4 @@
-package llama
+package dialect
 
 import (
 	"container/list"

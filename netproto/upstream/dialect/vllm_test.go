@@ -1,4 +1,4 @@
-package vllm
+package dialect
 
 import (
 	"fmt"
@@ -12,18 +12,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// replay returns an engine that says what a real one said, by the door that it was recorded at.
-func replay(t *testing.T, name string) (*Engine, *fakeengine.Transcript, dialect.Ask) {
+// vllmReplay returns an engine that says what a real one said, by the door that it was recorded at.
+func vllmReplay(t *testing.T, name string) (*VLLM, *fakeengine.Transcript, Ask) {
 	t.Helper()
 	r, err := fakeengine.ReadTranscript("../testdata/vllm/" + name + ".json")
 	require.NoError(t, err)
 	base, err := url.Parse("http://engine")
 	require.NoError(t, err)
-	e := New(dialect.NewClient(base, "", r), "demo-large")
-	var a dialect.Ask
+	e := NewVLLM(NewClient(base, "", r), "demo-large")
+	var a Ask
 	if strings.HasPrefix(name, "generate") || name == "warm" {
 		e.door = generate{}
 		require.NoError(t, r.Field(&a.Context, "token_ids"))
@@ -36,7 +35,7 @@ func replay(t *testing.T, name string) (*Engine, *fakeengine.Transcript, dialect
 }
 
 // TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
-func TestReplayedAnswers(t *testing.T) {
+func TestReplayedAnswersVLLM(t *testing.T) {
 	for name, want := range map[string]struct {
 		k, token, top, cached int
 		salt                  string
@@ -48,7 +47,7 @@ func TestReplayedAnswers(t *testing.T) {
 		"completions-again": {0, 379, 0, 32, ""}, "completions-k5": {5, 379, 5, -2, ""},
 		"completions-k5-without-token-ids": {5, 379, 5, -2, ""}, "completions-end": {2, 767, 2, -2, ""},
 	} {
-		e, r, a := replay(t, name)
+		e, r, a := vllmReplay(t, name)
 		a.K, a.Salt = want.k, want.salt
 		got, err := e.Ask(t.Context(), a)
 		require.NoError(t, err, name)
@@ -69,8 +68,8 @@ func TestReplayedAnswers(t *testing.T) {
 }
 
 // TestReplayedRows: rows of all positions, and how those are seen through that a cache should have spared.
-func TestReplayedRows(t *testing.T) {
-	e, _, a := replay(t, "generate-audit")
+func TestReplayedRowsVLLM(t *testing.T) {
+	e, _, a := vllmReplay(t, "generate-audit")
 	a.K, a.AuditFrom, e.rows = 1, 30, true
 	got, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
@@ -81,7 +80,7 @@ func TestReplayedRows(t *testing.T) {
 		assert.NotEqual(t, a.Context[f.Pos], f.Token)
 		assert.Less(t, f.LogProb, float32(0))
 	}
-	e, _, a = replay(t, "generate-cached-audit")
+	e, _, a = vllmReplay(t, "generate-cached-audit")
 	a.AuditFrom, e.rows = 1, true
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
@@ -93,14 +92,14 @@ func TestReplayedRows(t *testing.T) {
 // TestReplayedVerification: the rows that verification goes by, as a real server gave them. The numbers were read in
 // the transcript by hand.
 func TestReplayedVerification(t *testing.T) {
-	e, r, a := replay(t, "generate-audit")
+	e, r, a := vllmReplay(t, "generate-audit")
 	a.K, a.AuditFrom, a.Rows, e.rows = 1, 1, 1, true
 	got, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
 	require.NoError(t, got.Unheard)
 	require.Len(t, got.Rows, 39)
 	assert.Equal(t, 1, got.Requests, "all rows came")
-	for i, want := range []dialect.Row{
+	for i, want := range []Row{
 		{Top: []terms.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
 		{Top: []terms.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
 	} {
@@ -112,7 +111,7 @@ func TestReplayedVerification(t *testing.T) {
 		assert.Contains(t, u, "skip_reading_prefix_cache", "which was left out when it was recorded")
 	}
 
-	e, _, a = replay(t, "generate-audit")
+	e, _, a = vllmReplay(t, "generate-audit")
 	a.K, a.AuditFrom, a.Rows, e.rows = 1, 30, 1, true
 	part, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
@@ -125,20 +124,20 @@ func TestReadRows(t *testing.T) {
 	p := func(x float64) *float64 { return &x }
 	for name, c := range map[string]struct {
 		row  map[string]ranked
-		want *dialect.Row
+		want *Row
 	}{
-		"the best stands": {map[string]ranked{"7": {p(-1), 1}, "3": {p(-2), 2}}, &dialect.Row{Stands: -1}},
-		"a good one":      {map[string]ranked{"7": {p(-2), 2}, "3": {p(-1), 1}}, &dialect.Row{Stands: -2}},
+		"the best stands": {map[string]ranked{"7": {p(-1), 1}, "3": {p(-2), 2}}, &Row{Stands: -1}},
+		"a good one":      {map[string]ranked{"7": {p(-2), 2}, "3": {p(-1), 1}}, &Row{Stands: -2}},
 		"a bad one": {
-			map[string]ranked{"7": {p(-9), 7}, "3": {p(-1), 1}, "4": {p(-2), 2}}, &dialect.Row{Stands: -9},
+			map[string]ranked{"7": {p(-9), 7}, "3": {p(-1), 1}, "4": {p(-2), 2}}, &Row{Stands: -9},
 		},
 		"not there":        {map[string]ranked{"3": {p(-1), 1}, "4": {p(-2), 2}}, nil},
 		"better than best": {map[string]ranked{"7": {p(-0.5), 7}, "3": {p(-1), 1}}, nil},
 		"no best":          {map[string]ranked{"7": {p(-0.5), 3}}, nil},
 	} {
-		got, err := readRows([]map[string]ranked{nil, c.row}, dialect.Ask{Context: []int32{5, 7}, Rows: 2})
+		got, err := readRows([]map[string]ranked{nil, c.row}, Ask{Context: []int32{5, 7}, Rows: 2})
 		if c.want == nil {
-			assert.ErrorIs(t, err, dialect.ErrReply, name)
+			assert.ErrorIs(t, err, ErrReply, name)
 			continue
 		}
 		require.NoError(t, err, name)
@@ -149,7 +148,7 @@ func TestReadRows(t *testing.T) {
 }
 
 // TestReplayedRefusals: what a real server refuses is told apart.
-func TestReplayedRefusals(t *testing.T) {
+func TestReplayedRefusalsVLLM(t *testing.T) {
 	for name, want := range map[string]error{
 		"generate-too-long": netproto.TooLarge, "generate-far-too-long": netproto.TooLarge,
 		"completions-too-long": netproto.TooLarge, "completions-far-too-long": netproto.TooLarge,
@@ -159,7 +158,7 @@ func TestReplayedRefusals(t *testing.T) {
 		"generate-unknown-id": netproto.Failed, "generate-disabled": netproto.Failed,
 		"generate-empty-salt": netproto.Failed,
 	} {
-		e, _, a := replay(t, name)
+		e, _, a := vllmReplay(t, name)
 		_, err := e.Ask(t.Context(), a)
 		require.ErrorIs(t, err, want, name)
 		assert.NotContains(t, err.Error(), "vocabulary", "the engine's words are not for logs")
@@ -167,22 +166,22 @@ func TestReplayedRefusals(t *testing.T) {
 }
 
 // TestReplayedRest: the other addresses.
-func TestReplayedRest(t *testing.T) {
-	e, r, a := replay(t, "warm")
+func TestReplayedRestVLLM(t *testing.T) {
+	e, r, a := vllmReplay(t, "warm")
 	require.NoError(t, e.Warm(t.Context(), a))
 	unlike, err := r.Unlike("priority")
 	require.NoError(t, err)
 	assert.Empty(t, unlike)
-	e, _, _ = replay(t, "health")
+	e, _, _ = vllmReplay(t, "health")
 	require.NoError(t, e.Alive(t.Context()))
-	e, r, _ = replay(t, "tokenize")
+	e, r, _ = vllmReplay(t, "tokenize")
 	ids, err := e.Tokenize(t.Context(), "Where does a mavgri sleep?<|im_end|>")
 	require.NoError(t, err)
 	assert.Equal(t, []int32{344, 333, 257, 754, 402, 63, 767}, ids)
 	unlike, err = r.Unlike("return_token_strs")
 	require.NoError(t, err)
 	assert.Empty(t, unlike)
-	e, r, _ = replay(t, "detokenize")
+	e, r, _ = vllmReplay(t, "detokenize")
 	require.NoError(t, r.Field(&ids, "tokens"))
 	text, err := e.Detokenize(t.Context(), ids)
 	require.NoError(t, err)

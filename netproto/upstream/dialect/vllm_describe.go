@@ -1,4 +1,4 @@
-package vllm
+package dialect
 
 import (
 	"cmp"
@@ -10,13 +10,12 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // Describe implements dialect.Engine. It finds out which endpoint is available, how many probabilities the server
 // returns, and whether it can audit exactly.
-func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string) (f dialect.Facts, err error) {
-	m, err := dialect.Choose(ctx, e.c, e.model)
+func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts, err error) {
+	m, err := Choose(ctx, e.c, e.model)
 	if err != nil {
 		return f, err
 	}
@@ -25,7 +24,7 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string
 		return f, err
 	}
 	e.model = m.ID
-	f = dialect.Facts{Dialect: "vllm", Version: version.Version, Model: m.ID, Audit: netproto.SampledAudit}
+	f = Facts{Dialect: "vllm", Version: version.Version, Model: m.ID, Audit: netproto.SampledAudit}
 	if m.MaxLength > 1 {
 		f.MaxContext = m.MaxLength - 1
 	}
@@ -45,9 +44,9 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, salt string
 }
 
 // choose selects the generate endpoint if it is available.
-func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, f *dialect.Facts) error {
+func (e *VLLM) choose(ctx context.Context, v Vocabulary, salt string, f *Facts) error {
 	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
-	switch dialect.Status(err) {
+	switch Status(err) {
 	case 0:
 		e.door = generate{}
 		return err
@@ -61,8 +60,8 @@ func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, 
 }
 
 // trial returns a question of n ordinary tokens without text of users.
-func trial(v dialect.Vocabulary, salt string, n, k int) dialect.Ask {
-	a := dialect.Ask{Name: fmt.Sprintf("pilotfish-%s-%d-%d", salt, n, k), K: k, Salt: salt}
+func trial(v Vocabulary, salt string, n, k int) Ask {
+	a := Ask{Name: fmt.Sprintf("pilotfish-%s-%d-%d", salt, n, k), K: k, Salt: salt}
 	for i := range n {
 		a.Context = append(a.Context, int32((i*i+7*i+1)%min(v.Size(), 256)))
 	}
@@ -70,10 +69,10 @@ func trial(v dialect.Vocabulary, salt string, n, k int) dialect.Ask {
 }
 
 // choices returns the maximum number of probabilities that the server returns (--max-logprobs).
-func (e *Engine) choices(ctx context.Context, v dialect.Vocabulary, salt string) (int, error) {
+func (e *VLLM) choices(ctx context.Context, v Vocabulary, salt string) (int, error) {
 	for _, k := range []int{netproto.MaxK, 128, 64, 50, 40, 32, 20, 10, 5, 1} {
 		_, err := e.door.ask(ctx, e.c, trial(v, salt, 4, min(k, v.Size())), e.model, noRows)
-		switch dialect.Status(err) {
+		switch Status(err) {
 		case http.StatusBadRequest:
 			continue
 		case 0:
@@ -90,7 +89,7 @@ func (e *Engine) choices(ctx context.Context, v dialect.Vocabulary, salt string)
 // givesRows reports whether a question with a cached prefix gets rows for the computed part alone, and whether these
 // equal the rows of a question without cache. Versions of the server that return all rows return uninitialised memory
 // for the cached ones, or compute the whole context again.
-func (e *Engine) givesRows(ctx context.Context, v dialect.Vocabulary, salt string, longest int) bool {
+func (e *VLLM) givesRows(ctx context.Context, v Vocabulary, salt string, longest int) bool {
 	const most = 300 // two blocks of the prefix cache, of 16 to 128 tokens each, and a part of a third
 	n := min(most, longest)
 	a := trial(v, salt, n, 0)

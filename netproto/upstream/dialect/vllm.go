@@ -1,7 +1,4 @@
-// Package vllm is a client of vLLM. It uses one of two endpoints: /inference/v1/generate with tokens in and out, if the
-// server has it, else /v1/completions. The code was written from the server's source and tested with vLLM 0.32 on a
-// CPU.
-package vllm
+package dialect
 
 import (
 	"context"
@@ -9,12 +6,13 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Engine is a vLLM server. Make it with New.
-type Engine struct {
-	c     *dialect.Client
+// VLLM is a vLLM server. One of two endpoints is used: /inference/v1/generate with tokens in and out, if the server has
+// it, else /v1/completions. The code was written from the server's source and tested with vLLM 0.32 on a CPU. Make it
+// with [NewVLLM].
+type VLLM struct {
+	c     *Client
 	model string // used in requests; "" before Describe
 	door  door
 	rows  bool // the generate endpoint returns correct rows for the computed part of a context
@@ -23,7 +21,7 @@ type Engine struct {
 // door is one of the server's two endpoints for tokens.
 type door interface {
 	// ask sends a request for one token. which selects the tokens of the context that also get probabilities.
-	ask(ctx context.Context, c *dialect.Client, a dialect.Ask, model string, which rows) (dialect.Reply, error)
+	ask(ctx context.Context, c *Client, a Ask, model string, which rows) (Reply, error)
 }
 
 // rows selects the tokens of a context that get probabilities.
@@ -35,13 +33,13 @@ const (
 	allRows      // all, which computes the whole context again
 )
 
-// New returns an engine that uses a client, for the model with that name; "" means the first that the server lists.
-func New(c *dialect.Client, model string) *Engine {
-	return &Engine{c: c, model: model, door: completions{}}
+// NewVLLM returns an engine that uses a client, for the model with that name; "" means the first that the server lists.
+func NewVLLM(c *Client, model string) *VLLM {
+	return &VLLM{c: c, model: model, door: completions{}}
 }
 
-// sampling sets every field, since the server takes defaults from the model's generation_config.json.
-type sampling struct {
+// vllmSampling sets every field, since the server takes defaults from the model's generation_config.json.
+type vllmSampling struct {
 	Tokens            int     `json:"max_tokens"`
 	N                 int     `json:"n"`
 	Temperature       float64 `json:"temperature"`
@@ -54,8 +52,8 @@ type sampling struct {
 	LogProbs          *int    `json:"logprobs,omitempty"`
 }
 
-func newSampling(k int) sampling {
-	s := sampling{Tokens: 1, N: 1, TopP: 1, RepetitionPenalty: 1}
+func newVLLMSampling(k int) vllmSampling {
+	s := vllmSampling{Tokens: 1, N: 1, TopP: 1, RepetitionPenalty: 1}
 	if k > 0 {
 		s.LogProbs = &k
 	}
@@ -78,14 +76,14 @@ func (u usage) cached() int {
 
 // Ask implements dialect.Engine. The audit is exact if the server returns the rows that it computes, see Describe; else
 // it is sampled: a second question about the beginning of the context, computed in the same step.
-func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
+func (e *VLLM) Ask(ctx context.Context, a Ask) (Reply, error) {
 	began := time.Now()
 	r, err := e.ask(ctx, a)
 	r.Compute = time.Since(began)
-	return r, tooLong(err)
+	return r, vllmTooLong(err)
 }
 
-func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
+func (e *VLLM) ask(ctx context.Context, a Ask) (Reply, error) {
 	if a.Sample > 0 {
 		return completions{}.both(ctx, e.c, a, e.model)
 	}
@@ -106,7 +104,7 @@ func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 }
 
 // again repeats the request for all rows, since tokens to be audited were cached. The first answer is used.
-func (e *Engine) again(ctx context.Context, a dialect.Ask, first dialect.Reply) (dialect.Reply, error) {
+func (e *VLLM) again(ctx context.Context, a Ask, first Reply) (Reply, error) {
 	a.Name += "-all"
 	r, err := e.door.ask(ctx, e.c, a, e.model, allRows)
 	if err != nil {
@@ -118,29 +116,29 @@ func (e *Engine) again(ctx context.Context, a dialect.Ask, first dialect.Reply) 
 	return first, nil
 }
 
-// tooLong recognises the error of a context that does not fit.
-func tooLong(err error) error {
-	return dialect.TooLong(err,
+// vllmTooLong recognises the error of a context that does not fit.
+func vllmTooLong(err error) error {
+	return TooLong(err,
 		"maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
 // Warm implements dialect.Engine: the server has no request without an answer, so one is discarded.
-func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
+func (e *VLLM) Warm(ctx context.Context, a Ask) error {
 	a.K, a.AuditFrom, a.Sample, a.Rows = 0, 0, 0, 0
 	_, err := e.Ask(ctx, a)
 	return err
 }
 
 // Alive implements dialect.Engine.
-func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
+func (e *VLLM) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }
 
 // Tokenize implements dialect.Engine.
-func (e *Engine) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	return dialect.Tokenize(ctx, e.c, e.model, text)
+func (e *VLLM) Tokenize(ctx context.Context, text string) ([]int32, error) {
+	return Tokenize(ctx, e.c, e.model, text)
 }
 
 // Detokenize implements dialect.Engine.
-func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
+func (e *VLLM) Detokenize(ctx context.Context, ids []int32) (string, error) {
 	var w struct {
 		Prompt string `json:"prompt"`
 	}
@@ -148,5 +146,5 @@ func (e *Engine) Detokenize(ctx context.Context, ids []int32) (string, error) {
 		Model  string  `json:"model"`
 		Tokens []int32 `json:"tokens"`
 	}{e.model, ids}
-	return w.Prompt, dialect.Absent(e.c.Post(ctx, "/detokenize", body, &w))
+	return w.Prompt, Absent(e.c.Post(ctx, "/detokenize", body, &w))
 }

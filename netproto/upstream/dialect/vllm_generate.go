@@ -1,4 +1,4 @@
-package vllm
+package dialect
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // generate is the endpoint /inference/v1/generate.
@@ -25,7 +24,7 @@ type generateRequest struct {
 }
 
 type generateSampling struct {
-	sampling
+	vllmSampling
 	PromptLogProbs *int  `json:"prompt_logprobs,omitempty"`
 	SkipCache      *bool `json:"skip_reading_prefix_cache,omitempty"`
 	Detokenize     bool  `json:"detokenize"`
@@ -52,12 +51,12 @@ type entry struct {
 }
 
 func (e entry) candidate() (c terms.Candidate, err error) {
-	c.LogProb = dialect.LogProb(e.LogProb)
+	c.LogProb = LogProb(e.LogProb)
 	if e.ID != nil {
 		c.ID = *e.ID
 		return c, nil
 	}
-	c.ID, err = dialect.TokenID(e.Token)
+	c.ID, err = TokenID(e.Token)
 	return c, err
 }
 
@@ -66,9 +65,9 @@ type ranked struct {
 	Rank    int      `json:"rank"`
 }
 
-func newGenerate(a dialect.Ask, model string, which rows) generateRequest {
+func newVLLMGenerate(a Ask, model string, which rows) generateRequest {
 	q := generateRequest{Model: model, ID: a.Name, Context: a.Context, Salt: a.Salt, Sampling: generateSampling{
-		sampling: newSampling(a.K),
+		vllmSampling: newVLLMSampling(a.K),
 	}}
 	if which != noRows {
 		q.Sampling.PromptLogProbs, q.Sampling.SkipCache = new(max(a.Rows, 1)), new(which == allRows)
@@ -77,17 +76,17 @@ func newGenerate(a dialect.Ask, model string, which rows) generateRequest {
 }
 
 func (generate) ask(
-	ctx context.Context, c *dialect.Client, a dialect.Ask, model string, which rows,
-) (r dialect.Reply, err error) {
+	ctx context.Context, c *Client, a Ask, model string, which rows,
+) (r Reply, err error) {
 	var w generateReply
-	if err := c.Post(ctx, "/inference/v1/generate", newGenerate(a, model, which), &w); err != nil {
+	if err := c.Post(ctx, "/inference/v1/generate", newVLLMGenerate(a, model, which), &w); err != nil {
 		return r, err
 	}
 	r.Requests, r.Cached = 1, w.Usage.cached()
 	if len(w.Choices) != 1 {
-		return r, fmt.Errorf("/inference/v1/generate: %w: %d choices", dialect.ErrReply, len(w.Choices))
+		return r, fmt.Errorf("/inference/v1/generate: %w: %d choices", ErrReply, len(w.Choices))
 	}
-	if r.Token, err = dialect.One(w.Choices[0].Tokens); err != nil {
+	if r.Token, err = One(w.Choices[0].Tokens); err != nil {
 		return r, err
 	}
 	if l := w.Choices[0].LogProbs; a.K > 0 && l != nil && len(l.Content) > 0 {
@@ -99,7 +98,7 @@ func (generate) ask(
 			}
 			all = append(all, c)
 		}
-		r.Top = dialect.Top(all, a.K)
+		r.Top = Top(all, a.K)
 	}
 	if which != noRows {
 		r.Audited, r.Audit, r.Unheard = suffix(w.Rows, a.Context)
@@ -115,27 +114,27 @@ func (generate) ask(
 func suffix(rows []map[string]ranked, context []int32) (audited int, all []terms.Finding, err error) {
 	if len(rows) == 0 || len(rows) > len(context) || rows[0] != nil {
 		return 0, nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
-			dialect.ErrReply, len(rows), len(context))
+			ErrReply, len(rows), len(context))
 	}
 	first := len(context) - (len(rows) - 1)
 	for i, row := range rows[1:] {
-		best, err := first1(row)
+		best, err := onlyCandidate(row)
 		if err != nil {
 			return 0, nil, err
 		}
-		all = append(all, dialect.Differs(first+i, context[first+i], best)...)
+		all = append(all, Differs(first+i, context[first+i], best)...)
 	}
 	return len(rows) - 1, all, nil
 }
 
 // readRows parses the rows that suffix has checked.
-func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err error) {
+func readRows(rows []map[string]ranked, a Ask) (all []Row, err error) {
 	first := len(a.Context) - (len(rows) - 1)
 	for i, entries := range rows[1:] {
 		var best []terms.Candidate
 		stands := float32(math.NaN())
 		for key, x := range entries {
-			id, _ := strconv.ParseInt(key, 10, 32) // first1 has checked it
+			id, _ := strconv.ParseInt(key, 10, 32) // onlyCandidate has checked it
 			c := terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)}
 			if c.ID == a.Context[first+i] {
 				stands = c.LogProb
@@ -144,30 +143,30 @@ func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err e
 				best = append(best, c)
 			}
 		}
-		row, ok := dialect.NewRow(best, a.Rows, stands)
+		row, ok := NewRow(best, a.Rows, stands)
 		if !ok {
 			return nil, fmt.Errorf("prompt_logprobs: %w: a row is invalid or lacks the token of the context",
-				dialect.ErrReply)
+				ErrReply)
 		}
 		all = append(all, row)
 	}
 	return all, nil
 }
 
-// first1 returns the candidate of rank 1.
-func first1(row map[string]ranked) (terms.Candidate, error) {
+// onlyCandidate returns the candidate of rank 1.
+func onlyCandidate(row map[string]ranked) (terms.Candidate, error) {
 	var all []terms.Candidate
 	for key, x := range row {
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil || id < 0 || x.LogProb == nil || *x.LogProb > 1e-3 {
-			return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry is invalid", dialect.ErrReply)
+			return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry is invalid", ErrReply)
 		}
 		if x.Rank == 1 {
 			all = append(all, terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)})
 		}
 	}
 	if len(all) == 0 {
-		return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: a row has no best token", dialect.ErrReply)
+		return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: a row has no best token", ErrReply)
 	}
 	return slices.MinFunc(all, func(a, b terms.Candidate) int { return cmp.Compare(a.ID, b.ID) }), nil
 }

@@ -1,7 +1,4 @@
-// Package openai is a client of servers with OpenAI's /v1/completions that accept ids as the prompt. If the engine can
-// return ids, as vLLM does, they are used; otherwise a token is identified by its text, which must be that of exactly
-// one token.
-package openai
+package dialect
 
 import (
 	"context"
@@ -14,21 +11,23 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Engine is a server with that endpoint. Make it with New.
-type Engine struct {
-	c      *dialect.Client
-	model  string             // used in requests
-	v      dialect.Vocabulary // nil before Describe
-	extras bool               // it accepts fields beyond OpenAI's
+// OpenAI is a server with OpenAI's /v1/completions that accepts ids as the prompt. If the engine can return ids, as vLLM
+// does, they are used; otherwise a token is identified by its text, which must be that of exactly one token. Make it
+// with [NewOpenAI].
+type OpenAI struct {
+	c      *Client
+	model  string     // used in requests
+	v      Vocabulary // nil before Describe
+	extras bool       // it accepts fields beyond OpenAI's
 }
 
-// New returns an engine that uses a client, for the model with that name; "" means the first that the server lists.
-func New(c *dialect.Client, model string) *Engine { return &Engine{c: c, model: model} }
+// NewOpenAI returns an engine that uses a client, for the model with that name; "" means the first one that the server
+// lists.
+func NewOpenAI(c *Client, model string) *OpenAI { return &OpenAI{c: c, model: model} }
 
-type request struct {
+type openaiRequest struct {
 	Model            string  `json:"model"`
 	Prompt           []int32 `json:"prompt"`
 	Tokens           int     `json:"max_tokens"`
@@ -58,16 +57,16 @@ type extras struct {
 
 // newRequest always requests a probability: the text of a choice may be cut to whole characters, but the text beside a
 // probability is a token's.
-func (e *Engine) newRequest(context []int32, k int) request {
+func (e *OpenAI) newRequest(context []int32, k int) openaiRequest {
 	k = max(k, 1)
-	q := request{Model: e.model, Prompt: context, Tokens: 1, N: 1, TopP: 1, LogProbs: &k}
+	q := openaiRequest{Model: e.model, Prompt: context, Tokens: 1, N: 1, TopP: 1, LogProbs: &k}
 	if e.extras {
 		q.extras = &extras{TopK: -1, RepetitionPenalty: 1, TokensAsIDs: true, IDs: true}
 	}
 	return q
 }
 
-type reply struct {
+type openaiReply struct {
 	Choices []struct {
 		IDs      []int32 `json:"token_ids"`
 		LogProbs *struct {
@@ -94,29 +93,29 @@ type spelled struct {
 
 // Ask implements dialect.Engine. There is no audit: the endpoint offers none that does not compute the whole context
 // again.
-func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err error) {
+func (e *OpenAI) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	began := time.Now()
-	var w reply
+	var w openaiReply
 	if err := e.c.Post(ctx, "/v1/completions", e.newRequest(a.Context, a.K), &w); err != nil {
-		return r, tooLong(err)
+		return r, openaiTooLong(err)
 	}
 	r.Compute, r.Requests, r.Cached = time.Since(began), 1, -1
 	if d := w.Usage.Details; d != nil && d.Cached != nil {
 		r.Cached = *d.Cached
 	}
 	if len(w.Choices) != 1 {
-		return r, fmt.Errorf("/v1/completions: %w: %d choices", dialect.ErrReply, len(w.Choices))
+		return r, fmt.Errorf("/v1/completions: %w: %d choices", ErrReply, len(w.Choices))
 	}
 	c := w.Choices[0]
 	switch {
 	case len(c.IDs) > 0:
-		r.Token, err = dialect.One(c.IDs)
+		r.Token, err = One(c.IDs)
 	case c.LogProbs != nil && len(c.LogProbs.Tokens) == 1:
 		r.Token, err = e.id(c.LogProbs.Tokens[0])
 	case c.LogProbs != nil && len(c.LogProbs.Content) == 1:
 		r.Token, err = e.idOf(c.LogProbs.Content[0])
 	default:
-		err = fmt.Errorf("/v1/completions: %w: no token has a probability", dialect.ErrReply)
+		err = fmt.Errorf("/v1/completions: %w: no token has a probability", ErrReply)
 	}
 	switch {
 	case err != nil || a.K == 0 || c.LogProbs == nil:
@@ -129,7 +128,7 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 }
 
 // idOf returns the id of a token: by its id, its bytes or its text, the first of these that is present.
-func (e *Engine) idOf(s spelled) (int32, error) {
+func (e *OpenAI) idOf(s spelled) (int32, error) {
 	if s.ID != nil {
 		return *s.ID, nil
 	}
@@ -143,7 +142,7 @@ func (e *Engine) idOf(s spelled) (int32, error) {
 	if id := e.v.Find(piece); id >= 0 {
 		return id, nil
 	}
-	return 0, dialect.ErrPiece
+	return 0, ErrPiece
 }
 
 // piece returns the bytes of a token.
@@ -155,54 +154,54 @@ func (s spelled) piece() ([]byte, error) {
 	for i, b := range s.Bytes {
 		piece[i] = byte(b)
 		if b < 0 || b > 255 {
-			return nil, fmt.Errorf("%w: a byte is %d", dialect.ErrReply, b)
+			return nil, fmt.Errorf("%w: a byte is %d", ErrReply, b)
 		}
 	}
 	return piece, nil
 }
 
 // topOf is top for tokens of type spelled.
-func (e *Engine) topOf(list []spelled, k int) []terms.Candidate {
+func (e *OpenAI) topOf(list []spelled, k int) []terms.Candidate {
 	var all []terms.Candidate
 	for _, s := range list {
 		id, err := e.idOf(s)
 		if err != nil {
 			return nil
 		}
-		all = append(all, terms.Candidate{ID: id, LogProb: dialect.LogProb(s.LogProb)})
+		all = append(all, terms.Candidate{ID: id, LogProb: LogProb(s.LogProb)})
 	}
-	return dialect.Top(all, k)
+	return Top(all, k)
 }
 
 // top returns the k most probable tokens; none if the text of one does not match exactly one token.
-func (e *Engine) top(texts map[string]*float64, k int) []terms.Candidate {
+func (e *OpenAI) top(texts map[string]*float64, k int) []terms.Candidate {
 	var all []terms.Candidate
 	for text, p := range texts {
 		id, err := e.id(text)
 		if err != nil {
 			return nil
 		}
-		all = append(all, terms.Candidate{ID: id, LogProb: dialect.LogProb(p)})
+		all = append(all, terms.Candidate{ID: id, LogProb: LogProb(p)})
 	}
-	return dialect.Top(all, k)
+	return Top(all, k)
 }
 
 // id returns the id of a text: "token_id:42", or the text of exactly one token of the vocabulary.
-func (e *Engine) id(text string) (int32, error) {
-	if id, err := dialect.TokenID(text); err == nil {
+func (e *OpenAI) id(text string) (int32, error) {
+	if id, err := TokenID(text); err == nil {
 		return id, nil
 	}
 	if strings.ContainsRune(text, '\uFFFD') {
-		return 0, fmt.Errorf("%w: it is a part of a character that was lost", dialect.ErrPiece)
+		return 0, fmt.Errorf("%w: it is a part of a character that was lost", ErrPiece)
 	}
-	if id := e.v.Find(pieceOf(text)); id >= 0 {
+	if id := e.v.Find(openaiPiece(text)); id >= 0 {
 		return id, nil
 	}
-	return 0, dialect.ErrPiece
+	return 0, ErrPiece
 }
 
-// pieceOf returns the bytes of a text; OpenAI writes bytes that are not characters as bytes:\xe4\xb8.
-func pieceOf(text string) []byte {
+// openaiPiece returns the bytes of a text; OpenAI writes bytes that are not characters as bytes:\xe4\xb8.
+func openaiPiece(text string) []byte {
 	rest, ok := strings.CutPrefix(text, `bytes:`)
 	if !ok {
 		return []byte(text)
@@ -214,55 +213,55 @@ func pieceOf(text string) []byte {
 	return []byte(s)
 }
 
-// tooLong recognises the error of a context that does not fit.
-func tooLong(err error) error {
-	return dialect.TooLong(err, "maximum context length", "context_length_exceeded")
+// openaiTooLong recognises the error of a context that does not fit.
+func openaiTooLong(err error) error {
+	return TooLong(err, "maximum context length", "context_length_exceeded")
 }
 
 // Warm implements dialect.Engine: there is no request without an answer, so one is discarded.
-func (e *Engine) Warm(ctx context.Context, a dialect.Ask) error {
-	return tooLong(e.c.Post(ctx, "/v1/completions", e.newRequest(a.Context, 0), nil))
+func (e *OpenAI) Warm(ctx context.Context, a Ask) error {
+	return openaiTooLong(e.c.Post(ctx, "/v1/completions", e.newRequest(a.Context, 0), nil))
 }
 
 // Alive implements dialect.Engine.
-func (e *Engine) Alive(ctx context.Context) error { return e.c.Get(ctx, "/v1/models", nil) }
+func (e *OpenAI) Alive(ctx context.Context) error { return e.c.Get(ctx, "/v1/models", nil) }
 
 // Tokenize implements dialect.Engine: there is no endpoint for it.
-func (e *Engine) Tokenize(context.Context, string) ([]int32, error) { return nil, dialect.ErrAbsent }
+func (e *OpenAI) Tokenize(context.Context, string) ([]int32, error) { return nil, ErrAbsent }
 
 // Detokenize implements dialect.Engine: there is no endpoint for it.
-func (e *Engine) Detokenize(context.Context, []int32) (string, error) { return "", dialect.ErrAbsent }
+func (e *OpenAI) Detokenize(context.Context, []int32) (string, error) { return "", ErrAbsent }
 
 // Spell implements dialect.Speller. It uses the echo of the prompt, which some servers support.
-func (e *Engine) Spell(ctx context.Context, context []int32) (pieces [][]byte, err error) {
+func (e *OpenAI) Spell(ctx context.Context, context []int32) (pieces [][]byte, err error) {
 	q := e.newRequest(context, 1)
 	q.Echo = true
 	if e.extras {
 		q.TokensAsIDs = false
 	}
-	var w reply
+	var w openaiReply
 	switch err := e.c.Post(ctx, "/v1/completions", q, &w); {
-	case dialect.Status(err) == http.StatusBadRequest, dialect.Status(err) == http.StatusUnprocessableEntity:
-		return nil, fmt.Errorf("%w: %w", dialect.ErrAbsent, err)
+	case Status(err) == http.StatusBadRequest, Status(err) == http.StatusUnprocessableEntity:
+		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
 	case err != nil:
 		return nil, err
 	}
 	if len(w.Choices) != 1 || w.Choices[0].LogProbs == nil || len(w.Choices[0].LogProbs.Tokens) < len(context) {
-		return nil, fmt.Errorf("%w: it does not repeat the prompt", dialect.ErrAbsent)
+		return nil, fmt.Errorf("%w: it does not repeat the prompt", ErrAbsent)
 	}
 	for _, text := range w.Choices[0].LogProbs.Tokens[:len(context)] {
-		pieces = append(pieces, pieceOf(text))
+		pieces = append(pieces, openaiPiece(text))
 	}
 	return pieces, nil
 }
 
 // Next implements dialect.Speller.
-func (e *Engine) Next(ctx context.Context, context []int32) ([]byte, error) {
+func (e *OpenAI) Next(ctx context.Context, context []int32) ([]byte, error) {
 	q := e.newRequest(context, 1)
 	if e.extras {
 		q.TokensAsIDs, q.IDs = false, false
 	}
-	var w reply
+	var w openaiReply
 	if err := e.c.Post(ctx, "/v1/completions", q, &w); err != nil {
 		return nil, err
 	}
@@ -270,27 +269,27 @@ func (e *Engine) Next(ctx context.Context, context []int32) ([]byte, error) {
 		l := w.Choices[0].LogProbs
 		switch {
 		case len(l.Tokens) == 1:
-			return pieceOf(l.Tokens[0]), nil
+			return openaiPiece(l.Tokens[0]), nil
 		case len(l.Content) == 1:
 			return l.Content[0].piece()
 		}
 	}
-	return nil, fmt.Errorf("/v1/completions: %w: no token has a probability", dialect.ErrReply)
+	return nil, fmt.Errorf("/v1/completions: %w: no token has a probability", ErrReply)
 }
 
 // Describe implements dialect.Engine.
-func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, _ string) (f dialect.Facts, err error) {
-	m, err := dialect.Choose(ctx, e.c, e.model)
+func (e *OpenAI) Describe(ctx context.Context, v Vocabulary, _ string) (f Facts, err error) {
+	m, err := Choose(ctx, e.c, e.model)
 	if err != nil {
 		return f, err
 	}
 	e.v, e.model, e.extras = v, m.ID, true
-	f = dialect.Facts{Dialect: "openai", Model: m.ID, Audit: netproto.NoAudit}
+	f = Facts{Dialect: "openai", Model: m.ID, Audit: netproto.NoAudit}
 	if m.MaxLength > 1 {
 		f.MaxContext = m.MaxLength - 1
 	}
 	f.Choices, err = e.choices(ctx)
-	if s := dialect.Status(err); s == http.StatusBadRequest || s == http.StatusUnprocessableEntity {
+	if s := Status(err); s == http.StatusBadRequest || s == http.StatusUnprocessableEntity {
 		e.extras = false // the server refuses unknown fields
 		f.Choices, err = e.choices(ctx)
 		f.Notes = append(f.Notes, "it takes no fields beside OpenAI's: what it samples by is its own default, "+
@@ -300,13 +299,13 @@ func (e *Engine) Describe(ctx context.Context, v dialect.Vocabulary, _ string) (
 }
 
 // choices returns the maximum number of probabilities that the server returns.
-func (e *Engine) choices(ctx context.Context) (k int, err error) {
+func (e *OpenAI) choices(ctx context.Context) (k int, err error) {
 	for _, k := range []int{20, 5, 1} {
-		_, err = e.Ask(ctx, dialect.Ask{Context: []int32{0, 1, 2, 3}, K: k})
-		if err == nil || errors.Is(err, dialect.ErrPiece) {
+		_, err = e.Ask(ctx, Ask{Context: []int32{0, 1, 2, 3}, K: k})
+		if err == nil || errors.Is(err, ErrPiece) {
 			return k, nil
 		}
-		if dialect.Status(err) != http.StatusBadRequest && dialect.Status(err) != http.StatusUnprocessableEntity {
+		if Status(err) != http.StatusBadRequest && Status(err) != http.StatusUnprocessableEntity {
 			return k, err
 		}
 	}
