@@ -13,9 +13,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// OpenAI is a server with OpenAI's /v1/completions that accepts ids as the prompt. If the engine can return ids, as vLLM
-// does, they are used; otherwise a token is identified by its text, which must be that of exactly one token. Make it
-// with [NewOpenAI].
+// OpenAI is a server with OpenAI's /v1/completions that accepts ids as the prompt. If the engine can return ids, as
+// vLLM does, they are used; otherwise a token is identified by its text, which must be that of exactly one token. Make
+// it with [NewOpenAI].
 type OpenAI struct {
 	c      *Client
 	model  string     // used in requests

@@ -46,7 +46,7 @@ type completion struct {
 func newVLLMCompletions(a Ask, model string, prompt any, k int) completionsRequest {
 	return completionsRequest{
 		Model: model, ID: a.Name, Prompt: prompt, vllmSampling: newVLLMSampling(k), Stop: []string{},
-			StopIDs: []int32{},
+		StopIDs:     []int32{},
 		TokensAsIDs: true, IDs: k == 0, Salt: a.Salt,
 	}
 }
