@@ -59,7 +59,7 @@ func (s *Service) follow(st *step, a *ask) {
 	}
 	x.hash = a.at.hash
 	f.streams.MoveToFront(x.element)
-	// A token that is computed in this step was not guessed, or with too few candidates: the guesses are on another path.
+	// A token that is computed in this step was not guessed, or with too few candidates: guesses are on another path.
 	if a.at.step == st.number {
 		f.prune(x)
 	}
