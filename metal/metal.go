@@ -1,9 +1,9 @@
 // Package metal is Metal as this program uses it: a device with shared memory, kernels compiled from source, and
-// command buffers that run them. It holds interfaces and errors only. metal/mtl is Apple's Metal, metal/soft runs the
-// same kernels on any processor with every rule checked.
+// command buffers that run them. It contains interfaces and errors only. metal/mtl is Apple's Metal; metal/soft runs
+// the same kernels on any processor and checks every rule.
 //
-// Names are Apple's. What Apple leaves to the caller is left to the caller here as well: dispatches of one command
-// buffer may run at the same time and in any order unless a barrier stands between them.
+// Names are Apple's. What Apple requires of the caller is required here as well: dispatches of one command buffer may
+// run at the same time and in any order unless there is a barrier between them.
 package metal
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Errors that callers ask for.
+// Errors that callers compare with.
 var (
 	ErrNoDevice = errors.New("no Metal device")
 	ErrClosed   = errors.New("the Metal object is closed")
@@ -21,7 +21,7 @@ var (
 // CompileError is source that the compiler refuses, or a function that a library does not have.
 type CompileError struct {
 	Function string // empty for a whole library
-	Log      string // the compiler's own words, with file and line
+	Log      string // the compiler's messages, with file and line
 }
 
 // Error implements error.
@@ -34,32 +34,32 @@ func (e *CompileError) Error() string {
 
 // Device makes buffers, libraries and command buffers. Its methods may be called from any goroutine.
 type Device interface {
-	// Name is Apple's name of the device, such as "Apple M1", or says what stands in for one.
+	// Name returns Apple's name of the device, such as "Apple M1", or the name of a substitute.
 	Name() string
 	Limits() Limits
-	// NewBuffer makes length zeroed bytes that the CPU and kernels share.
+	// NewBuffer allocates length zeroed bytes that the CPU and kernels share.
 	NewBuffer(length int) (Buffer, error)
-	// WrapBuffer makes a buffer of memory that exists, without a copy. It begins on a page, is a whole number of pages
-	// ([Limits.PageSize]), and stays until the buffer is closed. Kernels only read it.
+	// WrapBuffer makes a buffer of existing memory, without a copy. The memory begins on a page, is a whole number of
+	// pages ([Limits.PageSize]), and must stay valid until the buffer is closed. Kernels only read it.
 	WrapBuffer(pages []byte) (Buffer, error)
-	// NewLibrary compiles source in the Metal language with safe (IEEE) arithmetic. Errors are a [*CompileError].
+	// NewLibrary compiles source in the Metal language with safe (IEEE) arithmetic. Its errors are a [*CompileError].
 	NewLibrary(source string) (Library, error)
-	// NewCommands begins a command buffer. From here to Commit or Discard it belongs to one goroutine.
+	// NewCommands begins a command buffer. Until Commit or Discard, one goroutine may use it.
 	NewCommands() (Commands, error)
-	// Close frees the device. Everything it made is closed before.
+	// Close frees the device. All its objects must be closed before.
 	Close() error
 }
 
 // Limits of a device.
 type Limits struct {
 	PageSize          int // bytes
-	BufferLength      int // most bytes of one buffer
-	Threads           int // most threads of a threadgroup; a pipeline may allow fewer
-	ThreadgroupMemory int // most bytes of a threadgroup's memory, static and dynamic together
+	BufferLength      int // maximum bytes of one buffer
+	Threads           int // maximum threads of a threadgroup; a pipeline may allow fewer
+	ThreadgroupMemory int // maximum bytes of a threadgroup's memory, static and dynamic together
 }
 
-// Buffer is memory that the CPU and kernels share. The CPU may touch what a kernel writes, and write what it reads,
-// only while no command buffer that uses it is committed and not waited for.
+// Buffer is memory that the CPU and kernels share. The CPU may access memory that a kernel writes, and write memory
+// that a kernel reads, only while no command buffer with the buffer is committed and not waited for.
 type Buffer interface {
 	Bytes() []byte
 	Close()
@@ -73,8 +73,8 @@ type Binding struct {
 
 // Library is compiled source.
 type Library interface {
-	// NewPipeline makes the kernel called function ready to run, with the given function constants. It may be called
-	// from several goroutines at once. Errors are a [*CompileError].
+	// NewPipeline compiles the kernel called function, with the given function constants. Several goroutines may call
+	// it at once. Its errors are a [*CompileError].
 	NewPipeline(function string, constants ...Constant) (Pipeline, error)
 	Close()
 }
@@ -88,7 +88,7 @@ type Constant struct {
 // Pipeline is a kernel that is ready to run.
 type Pipeline interface {
 	Name() string
-	Threads() int           // most threads of a threadgroup
+	Threads() int           // maximum threads of a threadgroup
 	SIMDWidth() int         // threads of a simdgroup
 	ThreadgroupMemory() int // bytes that the kernel declares itself
 	Close()
@@ -98,8 +98,8 @@ type Pipeline interface {
 type Size struct{ X, Y, Z int }
 
 // Commands is a command buffer with one concurrent compute encoder. Command buffers run in the order of their Commit:
-// each sees all that those before it wrote. What is set stays set for the dispatches that follow. The first error
-// sticks and comes out of Wait.
+// each sees the writes of those before it. Settings stay in effect for the dispatches that follow. The first error
+// sticks, and Wait returns it.
 type Commands interface {
 	SetPipeline(p Pipeline)
 	// SetBuffer binds b from offset on to [[buffer(index)]]. The offset is a multiple of 4.
@@ -107,20 +107,20 @@ type Commands interface {
 	// SetBuffers binds each of bindings as SetBuffer does, to consecutive indices from first on, in a single call to
 	// the device.
 	SetBuffers(first int, bindings []Binding)
-	// SetThreadgroupMemory gives [[threadgroup(index)]] length bytes, a multiple of 16. What was given before the
-	// pipeline was set may be taken back: a kernel that needs it is given it anew.
+	// SetThreadgroupMemory sets the size of [[threadgroup(index)]] to length bytes, a multiple of 16. Setting a
+	// pipeline may reset the size: set it again for a kernel that needs it.
 	SetThreadgroupMemory(index, length int)
 	// Dispatch runs groups threadgroups of threads threads each.
 	Dispatch(groups, threads Size)
-	// Barrier lets the dispatches after it begin when those before it are done and what they wrote can be read.
+	// Barrier delays the dispatches after it until those before it have ended and their writes are visible.
 	Barrier()
-	// Commit hands the command buffer to the device. It does not wait.
+	// Commit submits the command buffer to the device. It does not wait.
 	Commit()
-	// Discard drops a command buffer that is not committed.
+	// Discard drops an uncommitted command buffer.
 	Discard()
-	// Wait returns when the committed command buffer has run. It is called once.
+	// Wait waits until the committed command buffer has run. It must be called once.
 	Wait() (Timing, error)
 }
 
-// Timing says when a device ran a command buffer, on a clock of its own.
+// Timing is the time when a device ran a command buffer, on the device's clock.
 type Timing struct{ Start, End time.Duration }

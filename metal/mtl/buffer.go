@@ -14,7 +14,7 @@ type buffer struct {
 	bytes  []byte
 }
 
-// options of every buffer: the CPU sees it, and Metal does not watch who uses it.
+// bufferOptions are the options of every buffer: shared with the CPU, and without hazard tracking by Metal.
 const bufferOptions = mtlResourceStorageModeShared | mtlResourceHazardTrackingModeUntracked
 
 // NewBuffer implements [metal.Device].
@@ -74,8 +74,8 @@ func (d *Device) checkLength(length int) error {
 // Bytes implements [metal.Buffer].
 func (b *buffer) Bytes() []byte { return b.bytes }
 
-// Close implements [metal.Buffer]. A buffer that a command buffer still uses goes when that is over; the memory of a
-// wrapped one is the caller's.
+// Close implements [metal.Buffer]. If a command buffer still uses the buffer, it is released after that has run; the
+// memory of a wrapped buffer belongs to the caller.
 func (b *buffer) Close() {
 	d := b.d
 	d.drop(&b.buffer, func(s *scope, o id) {
@@ -85,7 +85,7 @@ func (b *buffer) Close() {
 	b.bytes = nil
 }
 
-// drop gives an object up, once. It goes when no command buffer can use it.
+// drop releases an object, once, when no command buffer can use it any more.
 func (d *Device) drop(o *id, release func(s *scope, o id)) {
 	gone := *o
 	if gone == 0 {

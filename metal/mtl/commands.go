@@ -7,20 +7,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// maxArguments are the indices of [[buffer]] and [[threadgroup]], the same on every GPU.
+// maxArguments is the number of indices of [[buffer]] and of [[threadgroup]], the same on every GPU.
 const maxArguments = 31
 
-// commands is an MTLCommandBuffer with its one MTLComputeCommandEncoder. It remembers what is set, and does not tell
-// Metal twice.
+// commands is an MTLCommandBuffer with its one MTLComputeCommandEncoder. It caches the current settings, so that Metal
+// is not called for unchanged ones.
 type commands struct {
 	d        *Device
-	s        *scope // nil when encoding is over
-	buffer   id     // 0 when Wait is over, or there is nothing to wait for
+	s        *scope // nil after encoding
+	buffer   id     // 0 after Wait, or if there is nothing to wait for
 	encoder  id
 	pipeline *pipeline
 	bound    [maxArguments]binding
 	memory   [maxArguments]int // dynamic threadgroup memory, as set in the encoder
-	wanted   [maxArguments]int // of it, what the pipeline asks for
+	wanted   [maxArguments]int // the part of it that the pipeline needs
 	number   uint64            // of lifetime
 	unsynced bool              // no barrier follows the last dispatch
 	err      error             // the first
@@ -30,13 +30,13 @@ type commands struct {
 	offsets [maxArguments]uintptr
 }
 
-// binding is what a [[buffer]] index stands for: a buffer from offset on; 0 is nothing yet.
+// binding is the value of a [[buffer]] index: a buffer from offset on; 0 if not set.
 type binding struct {
 	buffer id
 	offset int
 }
 
-// NewCommands implements [metal.Device]. It blocks while 64 command buffers are begun and not done, as Metal does.
+// NewCommands implements [metal.Device]. Like Metal, it blocks while 64 command buffers are in progress.
 func (d *Device) NewCommands() (metal.Commands, error) {
 	s, err := d.scope()
 	if err != nil {
@@ -58,7 +58,7 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 	return c, nil
 }
 
-// open reports whether the command buffer takes commands.
+// open reports whether the command buffer still accepts commands.
 func (c *commands) open(what string) bool {
 	if c.s == nil {
 		c.failf("%s after Commit or Discard", what)
@@ -88,7 +88,7 @@ func (c *commands) Discard() {
 	}
 }
 
-// endEncoding ends the encoder, as even one that is dropped must be, and commits or drops the command buffer.
+// endEncoding ends the encoder, which is required even if it is dropped, and commits or drops the command buffer.
 func (c *commands) endEncoding(commit bool) {
 	s := c.s
 	c.s = nil

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// Options say where Metal is. The zero value means the system's.
+// Options say where Metal is found. The zero value means the system's Metal.
 type Options struct {
 	Libraries []string // paths of dynamic libraries with the Objective-C runtime, Foundation, Metal and the C library
 }
@@ -29,14 +29,14 @@ type Device struct {
 	fence  id // orders the command buffers
 	name   string
 	limits metal.Limits
-	most   size // threads of a threadgroup along each axis
+	most   size // maximum threads of a threadgroup along each axis
 	closed atomic.Bool
 
 	residency *residency
 	lifetime  lifetime
 }
 
-// Open opens the system's default GPU. Where there is none the error is [metal.ErrNoDevice].
+// Open opens the system's default GPU. If there is none the error is [metal.ErrNoDevice].
 func Open(o Options) (*Device, error) {
 	paths := o.Libraries
 	if len(paths) == 0 {
@@ -53,8 +53,8 @@ func Open(o Options) (*Device, error) {
 	return newDevice(runtimeOf)
 }
 
-// systemLibraries returns where macOS keeps Metal. A program without windows finds its default device only with
-// CoreGraphics loaded.
+// systemLibraries returns the paths of Metal on macOS. A program without windows finds its default device only if
+// CoreGraphics is loaded.
 func systemLibraries() []string {
 	if runtime.GOOS != "darwin" {
 		return nil
@@ -101,9 +101,9 @@ func newDevice(o *objc) (*Device, error) {
 	return d, nil
 }
 
-// unfit says why the kernels do not run on a GPU that is not of the family Apple7, which M1 and A14 began. Apple's
-// Metal Feature Set Tables have SIMD-scoped matrix multiply operations from that family on, and not for Intel's and
-// AMD's GPUs.
+// unfit returns the reason why the kernels do not run on a GPU outside the family Apple7, which began with M1 and A14.
+// By Apple's Metal Feature Set Tables, SIMD-scoped matrix multiply operations exist from that family on, and not on
+// Intel's and AMD's GPUs.
 func unfit(name string) string {
 	why := "it is older than the M1, or not Apple's"
 	if strings.Contains(name, "Paravirtual") {
@@ -140,7 +140,7 @@ func (d *Device) release(s *scope) {
 	s.release(d.device)
 }
 
-// scope begins a stretch of messages to an open device.
+// scope begins a scope for messages to an open device.
 func (d *Device) scope() (*scope, error) {
 	if d.closed.Load() {
 		return nil, metal.ErrClosed

@@ -33,12 +33,13 @@ func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
 	}
 }
 
-// SetBuffers implements [metal.Commands]: one message for all from the first to the last that is another than before.
+// SetBuffers implements [metal.Commands]. It sends one message for the range from the first changed binding to the
+// last.
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	if len(bindings) == 0 || !c.open("SetBuffers") || !c.checkIndex(first) || !c.checkIndex(first+len(bindings)-1) {
 		return
 	}
-	from, to := 0, 0 // what changes, by index
+	from, to := 0, 0 // range of indices with changes
 	for i, b := range bindings {
 		now, ok := c.binding(first+i, b)
 		if !ok {
@@ -63,7 +64,7 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	}
 }
 
-// binding checks what is to be bound to an index.
+// binding checks a binding for an index.
 func (c *commands) binding(index int, b metal.Binding) (binding, bool) {
 	mine, ok := b.Buffer.(*buffer)
 	if !ok || mine == nil || mine.d != c.d || mine.buffer == 0 {
@@ -77,7 +78,7 @@ func (c *commands) binding(index int, b metal.Binding) (binding, bool) {
 	return binding{mine.buffer, b.Offset}, true
 }
 
-// bind binds another buffer, or the same from elsewhere on.
+// bind binds another buffer, or another offset of the same buffer.
 func (c *commands) bind(index int, now binding) {
 	if c.bound[index].buffer == now.buffer {
 		c.s.send(c.encoder, selSetBufferOffset, uintptr(now.offset), uintptr(index))
@@ -132,7 +133,7 @@ func (c *commands) checkIndex(index int) bool {
 	return true
 }
 
-// checkDispatch refuses what Metal would end the process for, or run wrong.
+// checkDispatch refuses dispatches for which Metal would end the process, or which it would run incorrectly.
 func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	p := c.pipeline
 	if p == nil {
@@ -158,18 +159,19 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	return nil
 }
 
-// minMemory is the least length of threadgroup memory, which is a multiple of it. memorySlack bytes more than a
-// kernel asks for are let be, if there is room: they are too few for another threadgroup on a core.
+// minMemory is the minimum length of threadgroup memory; every length is a multiple of it. If a kernel needs up to
+// memorySlack bytes less than the current length, and there is room, the length is not changed: the difference is too
+// small for another threadgroup on a core.
 const minMemory, memorySlack = 16, 1024
 
-// setMemory tells Metal of a length of threadgroup memory.
+// setMemory sets a length of threadgroup memory in Metal.
 func (c *commands) setMemory(index, length int) {
 	c.s.send(c.encoder, selSetThreadgroupMemoryLength, uintptr(length), uintptr(index))
 	c.memory[index] = length
 }
 
-// threadgroupMemory returns the bytes that Metal counts for a dispatch: those that the kernel declares, and every
-// length that the encoder was given and that was not changed since, for this kernel or for one before it.
+// threadgroupMemory returns the bytes that Metal counts for a dispatch: those that the kernel declares, and the current
+// length for each index, whether it was set for this kernel or for one before it.
 func (c *commands) threadgroupMemory() int {
 	need := (c.pipeline.memory + minMemory - 1) / minMemory * minMemory
 	for _, n := range c.memory {
@@ -178,7 +180,7 @@ func (c *commands) threadgroupMemory() int {
 	return need
 }
 
-// shrinkMemory takes back what the pipeline does not ask for, but for the least length.
+// shrinkMemory sets lengths that the pipeline does not need to the minimum.
 func (c *commands) shrinkMemory() {
 	for i, n := range c.memory {
 		if wanted := max(c.wanted[i], minMemory); n > wanted {

@@ -2,15 +2,15 @@ package mtl
 
 import "strings"
 
-// parts splits the types of a method as the Objective-C runtime writes them: v24@0:8r^v16Q is v, @, :, ^v and Q. Sizes,
-// which depend on the processor, and qualifiers such as r (const) and V (oneway) are left out.
+// parts splits the types of a method in the notation of the Objective-C runtime: v24@0:8r^v16Q gives v, @, :, ^v and Q.
+// Sizes, which depend on the processor, and qualifiers such as r (const) and V (oneway) are left out.
 func parts(encoding string) (all []string) {
 	part := ""
 	for i := 0; i < len(encoding); i++ {
 		switch c := encoding[i]; {
 		case strings.IndexByte("0123456789rnNoORV", c) >= 0:
 			continue
-		case c == '^': // a pointer, to what follows
+		case c == '^': // a pointer to the next type
 			part += "^"
 			continue
 		case c == '{':
@@ -34,7 +34,7 @@ const (
 	typeRange = "{_NSRange=QQ}"
 )
 
-// wordsOf is how many words an argument of a type takes.
+// wordsOf returns the number of words of an argument of this type.
 func wordsOf(t string) int {
 	switch t {
 	case typeSize:

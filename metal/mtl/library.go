@@ -16,7 +16,7 @@ type library struct {
 	library id // 0 when closed
 }
 
-// NewLibrary implements [metal.Device]. The language is Metal 3.1, whatever the system's newest is.
+// NewLibrary implements [metal.Device]. The language version is Metal 3.1, whatever the newest one of the system is.
 func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	if strings.IndexByte(source, 0) >= 0 {
 		return nil, &metal.CompileError{Log: "the source has a zero byte"}
@@ -39,8 +39,8 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	return &library{d, l}, nil
 }
 
-// compileOptions makes an MTLCompileOptions for IEEE arithmetic, which the caller releases. Systems before macOS 15
-// know one switch for it, later ones two.
+// compileOptions makes an MTLCompileOptions for IEEE arithmetic. The caller releases it. Systems before macOS 15 have
+// one option for it, later ones two.
 func (s *scope) compileOptions() id {
 	o := s.make(classCompileOptions)
 	s.send(o, selSetLanguageVersion, mtlLanguageVersion3_1)
@@ -80,7 +80,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 	return l.d.newPipeline(s, p, function)
 }
 
-// function looks a kernel up in a library and gives it its constants. The caller releases it.
+// function finds a kernel in a library and sets its constants. The caller releases the result.
 func (s *scope) function(library id, name string, constants []metal.Constant) (id, error) {
 	text := id(0)
 	if strings.IndexByte(name, 0) < 0 {

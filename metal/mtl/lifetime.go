@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// lifetime keeps what is closed until no command buffer uses it. Command buffers are made with unretained references:
-// they hold nothing that they use, and encoding counts no references.
+// lifetime keeps closed objects until no command buffer uses them. Command buffers are made with unretained references:
+// they do not retain the objects that they use, so that encoding counts no references.
 type lifetime struct {
 	mu    sync.Mutex
-	begun uint64   // command buffers that were begun so far
-	live  []uint64 // of these, by rising number, those that are not over
+	begun uint64   // number of command buffers begun so far
+	live  []uint64 // numbers of those that are not over, rising
 	gone  []closed // in the order of their closing
 }
 
-// closed is an object that is released when all command buffers are over that were begun before it was closed: up to
-// number last.
+// closed is a closed object. It is released when all command buffers with numbers up to last, which were begun before
+// it was closed, are over.
 type closed struct {
 	release func(s *scope)
 	last    uint64
 }
 
-// begin numbers a command buffer.
+// begin returns the number of a new command buffer.
 func (l *lifetime) begin() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -30,7 +30,7 @@ func (l *lifetime) begin() uint64 {
 	return l.begun
 }
 
-// end says that a command buffer is over, and releases what was closed and only it could still use.
+// end marks a command buffer as over, and releases the closed objects that no other command buffer can use.
 func (l *lifetime) end(s *scope, number uint64) {
 	l.mu.Lock()
 	if i, found := slices.BinarySearch(l.live, number); found {
@@ -54,7 +54,7 @@ func (l *lifetime) close(s *scope, release func(s *scope)) {
 	}
 }
 
-// take removes from gone what may be released.
+// take removes from gone the objects that may be released, and returns them.
 func (l *lifetime) take() []closed {
 	n := len(l.gone)
 	if len(l.live) > 0 {
@@ -68,7 +68,7 @@ func (l *lifetime) take() []closed {
 	return free
 }
 
-// all releases everything that is closed: the device goes, and no command buffer runs.
+// all releases all closed objects. It is called when the device is closed and no command buffer runs.
 func (l *lifetime) all(s *scope) {
 	l.mu.Lock()
 	l.live = nil

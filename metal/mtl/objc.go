@@ -17,7 +17,7 @@ type size struct {
 	width, height, depth uintptr
 }
 
-// objc is the Objective-C runtime with what this package needs of it: its functions, selectors and classes.
+// objc is the part of the Objective-C runtime that this package uses: functions, selectors and classes.
 type objc struct {
 	msgSend            uintptr
 	poolPush, poolPop  uintptr
@@ -36,7 +36,7 @@ type objc struct {
 	pools map[uintptr]*pool // by thread
 }
 
-// openObjC loads libraries and finds in them all that this package calls.
+// openObjC loads libraries and looks up all functions that this package calls.
 func openObjC(paths []string) (*objc, error) {
 	o := &objc{pools: map[uintptr]*pool{}}
 	var libraries []uintptr
@@ -71,7 +71,7 @@ func openObjC(paths []string) (*objc, error) {
 	return o, o.register(getClass, registerName)
 }
 
-// register asks the runtime for the selectors and classes of the tables.
+// register looks up the selectors and classes of the tables.
 func (o *objc) register(getClass, registerName uintptr) error {
 	for i, s := range selectors {
 		o.selectors[i] = withCString(s.name, func(p uintptr) uintptr { return callC(registerName, []uintptr{p}) })
@@ -88,7 +88,7 @@ func (o *objc) register(getClass, registerName uintptr) error {
 	return nil
 }
 
-// withCString calls f with the address of s, closed by a zero byte, in memory that does not move.
+// withCString calls f with the address of s, terminated by a zero byte, in memory that does not move.
 func withCString(s string, f func(uintptr) uintptr) uintptr {
 	b := append([]byte(s), 0)
 	var pin runtime.Pinner

@@ -18,7 +18,7 @@ type pipeline struct {
 	memory   int
 }
 
-// newPipeline asks a new pipeline state for its limits, and refuses it if kernels cannot run right with them.
+// newPipeline reads the limits of a new pipeline state, and refuses it if kernels cannot run correctly with them.
 func (d *Device) newPipeline(s *scope, o id, name string) (*pipeline, error) {
 	p := &pipeline{
 		d: d, pipeline: o, name: name,

@@ -2,15 +2,15 @@ package mtl
 
 import "sync"
 
-// residency is the MTLResidencySet of a device's command queue: buffers that stay where the GPU finds them, so that no
-// command buffer has to see to that anew. Systems before macOS 15 have none, and set is 0.
+// residency is the MTLResidencySet of a device's command queue. It keeps buffers resident for the GPU, so that a
+// command buffer need not make them resident each time. Systems before macOS 15 do not have it, and set is 0.
 type residency struct {
 	mu      sync.Mutex
 	set     id
 	pending bool // something was added since the last commit
 }
 
-// newResidency makes a residency set for all command buffers of queue, where the system has such sets.
+// newResidency makes a residency set for all command buffers of queue, if the system supports it.
 func newResidency(s *scope, device, queue id) *residency {
 	r := new(residency)
 	if s.classes[classResidencySetDescriptor] == 0 || !s.responds(device, selNewResidencySet) {
@@ -19,13 +19,13 @@ func newResidency(s *scope, device, queue id) *residency {
 	descriptor := s.make(classResidencySetDescriptor)
 	defer s.release(descriptor)
 	r.set = id(s.send(device, selNewResidencySet, uintptr(descriptor), s.errorWord()))
-	if r.set != 0 { // else everything works without
+	if r.set != 0 { // otherwise everything works without it
 		s.send(queue, selAddResidencySet, uintptr(r.set))
 	}
 	return r
 }
 
-// add takes a buffer in, for the command buffers that are committed from now on.
+// add adds a buffer for the command buffers that are committed from now on.
 func (r *residency) add(s *scope, buffer id) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *residency) add(s *scope, buffer id) {
 	}
 }
 
-// remove gives up a buffer that no command buffer uses any more, before it is released.
+// remove removes a buffer that no command buffer uses any more, before it is released.
 func (r *residency) remove(s *scope, buffer id) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *residency) remove(s *scope, buffer id) {
 	}
 }
 
-// commit makes the buffers resident that were added, before a command buffer is committed.
+// commit makes added buffers resident, before a command buffer is committed.
 func (r *residency) commit(s *scope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,23 +6,23 @@ import (
 	"unsafe"
 )
 
-// scope is a stretch of messages from one goroutine. From begin to end it holds the goroutine on its thread, keeps an
-// autorelease pool open there, for pools belong to threads, and owns memory that C reads and writes and that therefore
-// must not move. Every message of this package goes through a scope.
+// scope sends messages from one goroutine. From begin to end it locks the goroutine to its thread, keeps an autorelease
+// pool open there, because pools belong to threads, and owns the memory that C reads and writes, which must not move.
+// Every message of this package goes through a scope.
 type scope struct {
 	*objc
 	pool  *pool
 	pin   runtime.Pinner
-	words [maxWords]uintptr // the arguments of the call, so that none is allocated for it
+	words [maxWords]uintptr // the arguments of the call, which need no allocation here
 	sizes [2]size           // arguments that arm64 passes by address
 	err   id                // what an NSError** points to
 }
 
-// maxWords is the most words of a call: receiver, selector, four registers and two sizes.
+// maxWords is the maximum number of words of a call: receiver, selector, four registers and two sizes.
 const maxWords = 12
 
-// pool is the autorelease pool of a thread and the number of scopes that are open on it. Several may be, as two command
-// buffers that one goroutine fills in turn, and the pool goes with the last of them.
+// pool is the autorelease pool of a thread and the number of open scopes on it. There are several if one goroutine
+// fills two command buffers in turn; the last one to end releases the pool.
 type pool struct {
 	thread, token uintptr
 	scopes        int
@@ -46,7 +46,7 @@ func (o *objc) begin() *scope {
 	return s
 }
 
-// end releases what was autoreleased. It panics on another goroutine than that of begin.
+// end releases the autoreleased objects. It panics on another goroutine than that of begin.
 func (s *scope) end() {
 	if thread := callC(s.threadSelf, nil); thread != s.pool.thread {
 		panic("metal/mtl: a command buffer is ended by another goroutine than began it")
@@ -79,7 +79,7 @@ func (s *scope) sendSizes(to id, sel selector, a, b size) {
 	callC(s.msgSend, s.words[:putSizes(runtime.GOARCH, &s.words, &s.sizes)])
 }
 
-// check panics if a message has not as many words of arguments as its method takes: C would take whatever lies there.
+// check panics if a message has a wrong number of argument words for its method: C would read undefined words.
 func (s *scope) check(sel selector, words int) {
 	if words != s.takes[sel] {
 		panic(fmt.Sprintf("metal/mtl: %s is sent with %d words of arguments", selectors[sel].name, words))
@@ -98,12 +98,12 @@ func (s *scope) size(of id, sel selector) size {
 	return s.sendSize(uintptr(of), s.selectors[sel])
 }
 
-// make returns a new object of a class, which the caller releases.
+// make returns a new object of a class. The caller releases it.
 func (s *scope) make(c class) id {
 	return id(s.send(id(s.send(s.classes[c], selAlloc)), selInit))
 }
 
-// release gives up an object that a method called new, alloc or retain returned. nil is let be.
+// release releases an object that a method called new, alloc or retain returned. It ignores nil.
 func (s *scope) release(o id) {
 	if o != 0 {
 		s.send(o, selRelease)
@@ -149,13 +149,13 @@ func (s *scope) errorWord() uintptr {
 	return uintptr(unsafe.Pointer(&s.err))
 }
 
-// reason returns what the NSError of a failed call says. Only a call that returned nil has one: others may leave
-// anything in its place.
+// reason returns the description of the NSError of a failed call. It is valid only after a call that returned nil:
+// other calls may leave anything in its place.
 func (s *scope) reason() string {
 	return s.describe(s.err)
 }
 
-// describe returns the words of an NSError.
+// describe returns the description of an NSError.
 func (s *scope) describe(e id) string {
 	if e != 0 {
 		if t := s.text(id(s.send(e, selLocalizedDescription))); t != "" {

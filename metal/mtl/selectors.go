@@ -70,8 +70,8 @@ const (
 	selectorCount
 )
 
-// selectors is every message that this package sends, with the class or protocol of Apple's that declares it, and the
-// types of its result and arguments as the Objective-C runtime writes them (Apple's Objective-C Runtime Programming
+// selectors lists every message that this package sends, with Apple's class or protocol that declares it, and the types
+// of its result and arguments in the notation of the Objective-C runtime (Apple's Objective-C Runtime Programming
 // Guide, "Type Encodings"), without receiver, selector, sizes and qualifiers.
 var selectors = [selectorCount]struct{ class, name, types string }{
 	selAlloc:                {"NSObject", "alloc", "@"},
@@ -150,7 +150,7 @@ const (
 	classCount
 )
 
-// classes is every class that this package asks the Objective-C runtime for. Systems before macOS 15 lack newer ones.
+// classes lists every class that this package looks up. Systems before macOS 15 lack newer ones.
 var classes = [classCount]struct {
 	name  string
 	newer bool

@@ -6,8 +6,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// Wait implements [metal.Commands]. That a command buffer failed shows only here: its results are then not written, or
-// written in part.
+// Wait implements [metal.Commands]. Only Wait reports that a command buffer failed: its results are then missing or
+// incomplete.
 func (c *commands) Wait() (metal.Timing, error) {
 	if c.s != nil {
 		c.failf("Wait before Commit")

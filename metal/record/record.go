@@ -16,34 +16,34 @@ import (
 type Dispatch struct {
 	Kernel          string
 	Groups, Threads metal.Size
-	Memory          int    // bytes of threadgroup memory, as given since the pipeline was set
-	Args            []byte // what the last of its buffers begins with, at most 256 bytes: its arguments
+	Memory          int    // bytes of threadgroup memory, as set since the pipeline was set
+	Args            []byte // the first bytes of its last buffer, at most 256: its arguments
 	Level           int    // barriers before it
 }
 
-// Device is a [metal.Device] that runs nothing. One goroutine uses it at a time, but for making pipelines.
+// Device is a [metal.Device] that runs nothing. One goroutine may use it at a time, except for making pipelines.
 type Device struct {
-	dispatches []Dispatch // of the command buffers that were committed last
+	dispatches []Dispatch // of the command buffers committed since Take
 	pipelines  atomic.Int64
 }
 
 // Open makes a device.
 func Open() *Device { return new(Device) }
 
-// Take returns the dispatches that were committed since it was last called, in their order.
+// Take returns the dispatches committed since the last call of Take, in order.
 func (d *Device) Take() []Dispatch {
 	taken := d.dispatches
 	d.dispatches = nil
 	return taken
 }
 
-// Pipelines is how many pipelines were made so far.
+// Pipelines returns the number of pipelines made so far.
 func (d *Device) Pipelines() int { return int(d.pipelines.Load()) }
 
 // Name implements [metal.Device].
 func (d *Device) Name() string { return "record" }
 
-// Limits are those of Apple's GPUs, except that pages are the system's.
+// Limits returns the limits of Apple's GPUs, except that the page size is the system's.
 func (d *Device) Limits() metal.Limits {
 	return metal.Limits{
 		PageSize: os.Getpagesize(), BufferLength: 1 << 40, Threads: 1024, ThreadgroupMemory: 32768,
@@ -74,7 +74,7 @@ func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
 // WrapBuffer implements [metal.Device].
 func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) { return &buffer{pages}, nil }
 
-// library is any source.
+// library is a library of any source.
 type library struct{ device *Device }
 
 // NewLibrary implements [metal.Device].
@@ -83,7 +83,7 @@ func (d *Device) NewLibrary(string) (metal.Library, error) { return library{d}, 
 // Close implements [metal.Library].
 func (l library) Close() {}
 
-// NewPipeline implements [metal.Library]. Every function is there.
+// NewPipeline implements [metal.Library]. It accepts every function.
 func (l library) NewPipeline(function string, _ ...metal.Constant) (metal.Pipeline, error) {
 	l.device.pipelines.Add(1)
 	return &pipeline{function}, nil
@@ -101,7 +101,7 @@ func (p *pipeline) Threads() int { return 1024 }
 // SIMDWidth implements [metal.Pipeline].
 func (p *pipeline) SIMDWidth() int { return 32 }
 
-// ThreadgroupMemory implements [metal.Pipeline]: what the kernels declare is little.
+// ThreadgroupMemory implements [metal.Pipeline]. The kernels declare little.
 func (p *pipeline) ThreadgroupMemory() int { return 64 }
 
 // Close implements [metal.Pipeline].
@@ -137,7 +137,7 @@ func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
 	}
 }
 
-// SetBuffers implements [metal.Commands]. It is taken for all buffers of the next dispatch.
+// SetBuffers implements [metal.Commands]. Its bindings count as all buffers of the next dispatch.
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	c.last = 0
 	for i, b := range bindings {
@@ -179,5 +179,5 @@ func (c *commands) Commit() { c.device.dispatches = append(c.device.dispatches, 
 // Discard implements [metal.Commands].
 func (c *commands) Discard() {}
 
-// Wait implements [metal.Commands]. What kernels would have written is zero.
+// Wait implements [metal.Commands]. The results of kernels are zero.
 func (c *commands) Wait() (metal.Timing, error) { return metal.Timing{}, nil }

@@ -7,10 +7,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// maxBufferLength keeps the shadow of a buffer, twelve bytes for each of its own, inside the address space.
+// maxBufferLength limits buffers so that the shadow of a buffer, twelve bytes for each of its bytes, fits into the
+// address space.
 const maxBufferLength = 64 << 30
 
-// buffer is memory for kernels. refs counts its owner and the command buffers that use it: the last one frees it.
+// buffer is memory for kernels. refs counts its owner and the command buffers that use it: the last release frees it.
 type buffer struct {
 	device  *Device
 	bytes   []byte
@@ -41,8 +42,8 @@ func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
 	return b, nil
 }
 
-// WrapBuffer implements metal.Device. A kernel that writes the memory is at fault in Check, and may end the process in
-// other variants if the memory is mapped to be read only.
+// WrapBuffer implements metal.Device. In Check, a write of a kernel to the memory is a fault. In other variants it may
+// end the process if the memory is mapped read-only.
 func (d *Device) WrapBuffer(memory []byte) (metal.Buffer, error) {
 	page := d.options.PageSize
 	if len(memory) == 0 || len(memory)%page != 0 || address(memory)%uint64(page) != 0 {
@@ -73,7 +74,7 @@ func (d *Device) addBuffer(b *buffer) (*buffer, error) {
 // Bytes implements metal.Buffer.
 func (b *buffer) Bytes() []byte { return b.bytes }
 
-// Close implements metal.Buffer. Command buffers that use it may still run.
+// Close implements metal.Buffer. Command buffers that use the buffer may still run.
 func (b *buffer) Close() {
 	b.device.mu.Lock()
 	defer b.device.mu.Unlock()
@@ -83,7 +84,7 @@ func (b *buffer) Close() {
 	}
 }
 
-// release gives up one use. The device's mutex is held.
+// release releases one reference. The device's mutex is held.
 func (b *buffer) release() {
 	if b.refs--; b.refs == 0 {
 		delete(b.device.buffers, b)
@@ -97,11 +98,11 @@ func (b *buffer) free() {
 	b.bytes = nil
 }
 
-// pages is memory outside Go's heap, for buffers and whatever else the runtime sees.
+// pages is memory outside Go's heap, for buffers and all other memory that the runtime accesses.
 type pages struct {
 	all  []byte // as it was mapped
-	used []byte // what the caller asked for
+	used []byte // the requested part
 }
 
-// address returns where b begins.
+// address returns the address of the first byte of b.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// Mistakes of whoever encodes.
+// Errors of encoding.
 var (
 	errForeign   = errors.New("not an object of this device")
 	errCommitted = errors.New("the command buffer is committed already")
@@ -17,29 +17,30 @@ var (
 	errUnwaited  = errors.New("the command buffer was not committed")
 )
 
-// argument is what is bound to a buffer index: a buffer from an offset on.
+// argument is the binding of a buffer index: a buffer from an offset on.
 type argument struct {
-	buffer *buffer // nil if nothing is
+	buffer *buffer // nil if not bound
 	offset int
 }
 
 // dispatch is one encoded dispatch.
 type dispatch struct {
 	pipeline  *pipeline
-	arguments []argument // one for each parameter of the pipeline; not bound where it is none of a buffer
+	arguments []argument // one for each parameter of the pipeline; not bound if the parameter is not a buffer
 	memory    [translate.MaxBuffers]int
 	groups    metal.Size
 	threads   metal.Size
 }
 
-// commands is a command buffer. Its owner encodes, then the device's queue has it until done is closed.
+// commands is a command buffer. Its owner encodes commands; after Commit it belongs to the device's queue until done is
+// closed.
 type commands struct {
 	device    *Device
 	pipeline  *pipeline
 	arguments [translate.MaxBuffers]argument
 	memory    [translate.MaxBuffers]int
 	levels    [][]dispatch // between barriers
-	held      []*buffer    // that may not go before the end
+	held      []*buffer    // that must not be freed before the end
 	state     state
 	err       error
 	done      chan struct{}
@@ -54,21 +55,21 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 	return &commands{device: d, levels: make([][]dispatch, 1), done: make(chan struct{})}, nil
 }
 
-// fail keeps the first error.
+// fail sets the error, unless there is one.
 func (c *commands) fail(format string, a ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf(format, a...)
 	}
 }
 
-// open reports whether the command buffer still takes commands.
+// open reports whether the command buffer still accepts commands.
 func (c *commands) open(what string) bool {
 	switch c.state {
 	case encoding:
 		return c.err == nil
 	case discarded:
 		c.fail("%s: %w", what, errDiscarded)
-	case committed: // the queue has it: the error must not reach it unordered
+	case committed: // it belongs to the queue: setting the error would be a data race
 		c.device.mu.Lock()
 		defer c.device.mu.Unlock()
 		c.fail("%s: %w", what, errCommitted)
@@ -127,7 +128,7 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	}
 }
 
-// hold keeps a buffer until the command buffer is done. It reports whether the buffer is open.
+// hold retains a buffer until the command buffer is done. It reports whether the buffer is open.
 func (c *commands) hold(b *buffer) bool {
 	if slices.Contains(c.held, b) {
 		return true
@@ -181,7 +182,7 @@ func (c *commands) Dispatch(groups, threads metal.Size) {
 	c.levels[last] = append(c.levels[last], d)
 }
 
-// resolve checks a dispatch against what its kernel declares and fills its arguments.
+// resolve checks a dispatch against the declaration of its kernel and sets its arguments.
 func (c *commands) resolve(d *dispatch) error {
 	p := d.pipeline
 	if err := checkSizes(d.groups, d.threads, p.Threads()); err != nil {

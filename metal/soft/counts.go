@@ -6,17 +6,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// Count is what kernels did to a buffer, in bytes after clang's optimisation and before any cache.
+// Count counts the accesses of kernels to a buffer, in bytes after clang's optimisation and before any cache.
 type Count struct {
 	Dispatches    int
 	Read          int64 // by all threads
-	ReadUnique    int64 // bytes that were read at least once
+	ReadUnique    int64 // bytes read at least once
 	Written       int64
 	WrittenUnique int64
-	// Fetched is as Read, with a byte that several threads of a simdgroup want of one load counted once.
+	// Fetched is like Read, but a byte that several threads of a simdgroup load at once counts once.
 	Fetched int64
 	// Lines counts the lines of 128 bytes that the threads of a simdgroup touch with one load, for all loads. Ideal is
-	// how many there would be if what they need lay together.
+	// the number of lines if the needed bytes were contiguous.
 	Lines, Ideal int64
 }
 
@@ -26,18 +26,18 @@ type Binding struct {
 	Index    int    // [[buffer(Index)]]
 }
 
-// Counts is what happened since the device was opened or ResetCounts was called.
+// Counts holds the counts since the device was opened or ResetCounts was called.
 type Counts struct {
 	Dispatches int
 	// Buffers counts by buffer. Unique bytes count once for all dispatches.
 	Buffers map[metal.Buffer]Count
-	// Bindings counts by parameter. Unique bytes count once for each dispatch. Where a buffer is bound at several
-	// offsets, a byte belongs to the last of them before it; where one offset is bound twice, reads belong to the
-	// constant parameter and writes to the other.
+	// Bindings counts by parameter. Unique bytes count once for each dispatch. If a buffer is bound at several offsets,
+	// a byte belongs to the last offset before it; if one offset is bound twice, reads belong to the constant parameter
+	// and writes to the other.
 	Bindings map[Binding]Count
 }
 
-// tally is what is counted so far.
+// tally holds the counts so far.
 type tally struct {
 	dispatches int
 	buffers    map[*buffer]Count
@@ -48,7 +48,8 @@ func (t *tally) clear() {
 	*t = tally{buffers: map[*buffer]Count{}, bindings: map[Binding]Count{}}
 }
 
-// Counts returns what kernels have read and written. Only the variant Check counts. It waits for what is committed.
+// Counts returns what kernels have read and written. Only the variant Check counts. It waits for committed command
+// buffers.
 func (d *Device) Counts() Counts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,7 +66,7 @@ func (d *Device) Counts() Counts {
 	return c
 }
 
-// ResetCounts begins to count anew. It waits for what is committed.
+// ResetCounts resets the counts. It waits for committed command buffers.
 func (d *Device) ResetCounts() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +88,7 @@ func (d *Device) ResetCounts() error {
 	return nil
 }
 
-// count adds what the checks counted in a dispatch.
+// count adds the counts of a dispatch.
 func (d *Device) count(q *dispatch, c *dispatchC) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

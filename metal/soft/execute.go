@@ -16,11 +16,11 @@ type execution struct {
 	scratch pages // a dispatchC and its regions
 	random  *rand.Rand
 	shuffle bool
-	level   []run // that Check has run since the last barrier
+	level   []run // the dispatches that Check has run since the last barrier
 	tally   tally
 }
 
-// run is a dispatch of the current level, with the time of the checks when it began.
+// run is a dispatch of the current level, with its start time on the clock of the checks.
 type run struct {
 	pipeline *pipeline
 	clock    uint32
@@ -59,7 +59,7 @@ func (e *execution) free() {
 	e.scratch.free()
 }
 
-// runLevels runs what lies between barriers in any order, and stops at the first fault.
+// runLevels runs the dispatches between two barriers in any order, and stops at the first fault.
 func (d *Device) runLevels(levels [][]dispatch) error {
 	for _, level := range levels {
 		if d.shuffle {
@@ -89,7 +89,7 @@ func (d *Device) runOne(q *dispatch, newLevel bool) error {
 		if err := d.regions(q, c); err != nil {
 			return err
 		}
-		d.level = append(d.level, run{p, d.workers[0].c().clock + 1}) // it moves on before the first access
+		d.level = append(d.level, run{p, d.workers[0].c().clock + 1}) // the clock advances before the first access
 	}
 	n := d.hands(q)
 	var others sync.WaitGroup
@@ -105,7 +105,7 @@ func (d *Device) runOne(q *dispatch, newLevel bool) error {
 	return d.faults(q, d.workers[:n])
 }
 
-// hands returns how many workers a dispatch is worth: waking one costs about as much as running a hundred threads.
+// hands returns the number of workers for a dispatch: waking one costs about as much as running a hundred threads.
 func (d *Device) hands(q *dispatch) int {
 	groups, threads := q.groups.X*q.groups.Y*q.groups.Z, q.threads.X*q.threads.Y*q.threads.Z
 	return max(1, min(len(d.workers), groups, groups*threads/128))
@@ -118,7 +118,7 @@ func (e *execution) blank(kernel int) *dispatchC {
 	return c
 }
 
-// prepare fills the runtime's description of a dispatch.
+// prepare sets the runtime's description of a dispatch.
 func (d *Device) prepare(q *dispatch) *dispatchC {
 	c := d.blank(q.pipeline.index)
 	if d.shuffle {
@@ -193,7 +193,7 @@ func b32(b bool) uint32 {
 	return 0
 }
 
-// refreshClock begins time anew before it runs out: all shadows forget.
+// refreshClock restarts the clock before it overflows: all shadows are cleared.
 func (d *Device) refreshClock() error {
 	w := d.workers[0]
 	if w.c().clock < 1<<31 {

@@ -36,7 +36,7 @@ func (k FaultKind) String() string {
 	return names[0]
 }
 
-// Fault is a bug of a kernel, or of the order in which kernels are dispatched, that was found as it ran.
+// Fault is a bug of a kernel, or of the order in which kernels are dispatched, found while it ran.
 type Fault struct {
 	Kind     FaultKind
 	Kernel   string
@@ -45,7 +45,7 @@ type Fault struct {
 	Line     int
 	Buffer   int    // index of [[buffer]], or of [[threadgroup]] if Variable is set; -1 for none
 	Variable string // threadgroup memory: name of the variable or parameter
-	Detail   string // the whole story
+	Detail   string // the complete message
 }
 
 // Error implements error.
@@ -56,7 +56,7 @@ func (f *Fault) Error() string {
 // faults turns the reports of a dispatch into an error.
 func (d *Device) faults(q *dispatch, workers []*worker) error {
 	var all []error
-	seen := map[Fault]bool{} // several workers may meet the same bug
+	seen := map[Fault]bool{} // several workers may find the same bug
 	for _, w := range workers {
 		for _, r := range w.reports() {
 			f := d.fault(q, r)
@@ -95,7 +95,7 @@ func (d *Device) fault(q *dispatch, r reportC) *Fault {
 	return f
 }
 
-// describeAccess says which bytes were touched, and what is wrong with that.
+// describeAccess describes which bytes were accessed, and what is wrong with the access.
 func (d *Device) describeAccess(b *strings.Builder, q *dispatch, f *Fault, r reportC) {
 	verb := "read"
 	if r.write != 0 {
@@ -133,7 +133,7 @@ func (d *Device) describeAccess(b *strings.Builder, q *dispatch, f *Fault, r rep
 	fmt.Fprintf(b, ", and %s by %s, without a barrier between them", text(r.detail), who)
 }
 
-// runAt returns the dispatch of the level that was running at a time, and whether it is the last.
+// runAt returns the dispatch of the level that was running at a time, and reports whether it is the last.
 func (d *Device) runAt(clock uint32) (run, bool) {
 	i := sort.Search(len(d.level), func(i int) bool { return d.level[i].clock > clock })
 	i = max(i-1, 0)

@@ -56,7 +56,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 	return p, nil
 }
 
-// Close implements metal.Library. Pipelines stay.
+// Close implements metal.Library. Pipelines stay valid.
 func (l *library) Close() {}
 
 // pipeline is a kernel with its function constants.
@@ -65,13 +65,13 @@ type pipeline struct {
 	device *Device
 	module *module
 	index  int             // of the kernel
-	values [][]byte        // of the module's constants; nil for one that is not given
+	values [][]byte        // of the module's constants; nil if not set
 	memory int             // bytes of threadgroup memory that the kernel declares
 	given  map[string]bool // conditions of parameters
 	closed bool
 }
 
-// setConstant takes the value of a function constant.
+// setConstant sets the value of a function constant.
 func (p *pipeline) setConstant(c metal.Constant) error {
 	i := slices.IndexFunc(p.module.Constants, func(d translate.Constant) bool { return d.Index == c.Index })
 	if i < 0 {
@@ -100,7 +100,7 @@ func (p *pipeline) setConstant(c metal.Constant) error {
 	return nil
 }
 
-// has reports whether a parameter is there, which a constant may decide.
+// has reports whether the kernel has a parameter, which may depend on a constant.
 func (p *pipeline) has(a translate.Parameter) bool { return a.If == "" || p.given[a.If] }
 
 // decide computes which parameters the kernel has. It first waits for committed command buffers: they may run with
@@ -125,7 +125,7 @@ func (p *pipeline) decide() {
 	}
 }
 
-// activate gives the module the pipeline's constants.
+// activate sets the module's constants to those of the pipeline.
 func (p *pipeline) activate() {
 	if p.module.active == p {
 		return

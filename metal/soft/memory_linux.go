@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// mapping is how memory is mapped: what is never touched costs nothing.
+// mapping are the flags for mapping memory: untouched pages cost nothing.
 const mapping = syscall.MAP_ANON | syscall.MAP_PRIVATE | syscall.MAP_NORESERVE
 
 // mapPages maps length bytes of zeroed memory. At most 127 bytes after its end lies a page that must not be accessed.
@@ -24,19 +24,19 @@ func mapPages(length int) (pages, error) {
 	return pages{all, all[start : start+length : start+length]}, nil
 }
 
-// mapAligned maps zeroed memory of a size that is a power of two, at a multiple of it.
+// mapAligned maps zeroed memory at a multiple of its size, a power of two.
 func mapAligned(size int) (pages, error) {
 	all, err := syscall.Mmap(-1, 0, 2*size, syscall.PROT_READ|syscall.PROT_WRITE, mapping)
 	if err != nil {
 		return pages{}, fmt.Errorf("map %d bytes: %w", 2*size, err)
 	}
 	start := -int(address(all)) & (size - 1)
-	// Much of it is never touched. A kernel without huge pages refuses, and need not know.
+	// Much of it is never touched. An error of a kernel without huge pages is harmless.
 	_ = syscall.Madvise(all, syscall.MADV_NOHUGEPAGE)
 	return pages{all, all[start : start+size : start+size]}, nil
 }
 
-// clear makes the memory zero and gives it back to the system until it is touched again.
+// clear zeroes the memory and returns it to the system until it is touched again.
 func (p pages) clear() error {
 	if p.all == nil {
 		return nil
@@ -46,7 +46,7 @@ func (p pages) clear() error {
 
 func (p *pages) free() {
 	if p.all != nil {
-		_ = syscall.Munmap(p.all) // the memory is ours: there is nothing that could be wrong
+		_ = syscall.Munmap(p.all) // it cannot fail for memory that was mapped here
 	}
 	*p = pages{}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// module is a compiled library in memory. What it exports is marked EXPORT in translate/msl/runtime.cpp.
+// module is a compiled library in memory. Its exports are marked EXPORT in translate/msl/runtime.cpp.
 type module struct {
 	translate.Description
-	path   string // of the file that it came from
+	path   string // of its file
 	handle uintptr
 	entry  uintptr // msl_run
 	set    func(constant uint32, value uintptr)
@@ -23,7 +23,7 @@ type module struct {
 func (m *module) place(pc uint64) (string, int) {
 	if m.lines == nil {
 		m.lines = &translate.Lines{}
-		if t, err := translate.ReadLines(m.path); err == nil { // without lines, faults have no place but are faults
+		if t, err := translate.ReadLines(m.path); err == nil { // without lines, faults are reported without a place
 			m.lines = t
 		}
 	}

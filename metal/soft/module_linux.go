@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// supported says why the device cannot run here.
+// supported returns an error if the device cannot run here.
 func supported() error {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -29,8 +29,8 @@ func supported() error {
 	return fmt.Errorf("%w: the software device runs on amd64 and arm64, not on %s", metal.ErrNoDevice, runtime.GOARCH)
 }
 
-// load brings a compiled library into memory. It loads a copy, because one file is loaded once in a process and would
-// share its function constants among devices.
+// load loads a compiled library into memory. It loads a copy, because a process loads a file only once, and devices
+// would share its function constants.
 func load(path string) (*module, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func load(path string) (*module, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	for _, name := range [...]string{"libc.so.6", "libm.so.6"} { // what the library calls
+	for _, name := range [...]string{"libc.so.6", "libm.so.6"} { // libraries that the module calls
 		if _, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
 			return nil, fmt.Errorf("load %s: %w", name, err)
 		}
@@ -57,7 +57,7 @@ func load(path string) (*module, error) {
 	return m, m.bind()
 }
 
-// bind looks up what the library exports and reads its description.
+// bind looks up the exports of the library and reads its description.
 func (m *module) bind() error {
 	var describe func() string
 	var layoutOf func(uint32) uint64
@@ -97,7 +97,7 @@ func (m *module) run(worker, dispatch uint64) int {
 	return int(int32(r))
 }
 
-// setConstant sets function constant i, or takes it away if value is nil.
+// setConstant sets function constant i, or removes it if value is nil.
 func (m *module) setConstant(i int, value []byte) {
 	if value == nil {
 		m.set(uint32(i), 0)

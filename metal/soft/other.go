@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// supported says why the device cannot run here. Nothing else in this file is reached.
+// supported returns an error, because the device cannot run here. The other functions of this file are never called.
 func supported() error {
 	return fmt.Errorf("%w: the software device runs on Linux, not on %s", metal.ErrNoDevice, runtime.GOOS)
 }

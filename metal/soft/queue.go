@@ -6,7 +6,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// state is how far a command buffer has come.
+// state is the state of a command buffer.
 type state int
 
 const (
@@ -41,7 +41,7 @@ func (c *commands) Commit() {
 	}
 }
 
-// finish lets go of what the command buffer holds. The device's mutex is held.
+// finish releases what the command buffer retains. The device's mutex is held.
 func (c *commands) finish() {
 	for _, b := range c.held {
 		b.release()

@@ -6,9 +6,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// shadow is what Check knows of a buffer's bytes. Memory for it is used as far as kernels touch the buffer.
+// shadow is the state of a buffer's bytes in Check. It uses physical memory only for bytes that kernels touch.
 type shadow struct {
-	cells     pages // when and by whom each byte was written and read; none for what kernels only read
+	cells     pages // when and by which thread each byte was written and read; empty if kernels only read
 	unwritten pages // a one for each byte that counts as not written; mapped when there is any
 	seen      pages // a bit for each byte that the running dispatch reads; clear between dispatches
 	ever      pages // a bit for each byte read since the counts began
@@ -70,8 +70,8 @@ func (d *Device) Stale(b metal.Buffer) error {
 	return own.poison()
 }
 
-// poison fills the buffer with what counts as not written: NaN, different at each multiple of eight.
-// translate/msl/check.cpp has the same pattern, and takes anything else for what the CPU wrote.
+// poison fills the buffer with a pattern that counts as not written: NaN, different at each multiple of eight.
+// translate/msl/check.cpp has the same pattern, and treats anything else as written by the CPU.
 func (b *buffer) poison() error {
 	for i := 0; i < len(b.bytes); i += 8 {
 		h := uint64(i>>3) * 0x9e3779b97f4a7c15

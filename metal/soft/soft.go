@@ -1,17 +1,17 @@
-// Package soft is a Metal device in software: it compiles .metal source with clang and runs it on the processor, with
-// Metal's rules checked. It makes kernels testable where there is no GPU, and runs the whole program with --backend
+// Package soft is a Metal device in software: it compiles .metal source with clang and runs it on the processor, and
+// checks Metal's rules. With it, kernels can be tested without a GPU, and the whole program can run with --backend
 // soft.
 //
-// The way of a kernel from source to execution:
+// The path of a kernel from source to execution:
 //
 //	.metal source
 //	     │  NewLibrary                   package translate: clang, parser, C++, clang, lld
 //	  shared library, with the runtime
 //	     │  load                         module.go, module_linux.go
-//	  library: kernels and what they want to be given
+//	  library: kernels and the arguments that they need
 //	     │  NewPipeline                  library.go: a kernel with values of its function constants
 //	  pipeline
-//	     │  SetPipeline, SetBuffer,      commands.go: compared with what the kernel declares
+//	     │  SetPipeline, SetBuffer,      commands.go: checked against the declaration of the kernel
 //	     │  Dispatch, Barrier
 //	  command buffer
 //	     │  Commit                       queue.go: command buffers run one after the other
@@ -23,18 +23,18 @@
 //	  Wait: nil or a [*Fault]            fault.go: with file and line; counts.go has the bytes
 //
 // Package translate is the half that makes the library, and can be read alone; this package is the half that runs it.
-// It knows of a library: the path, the description that the library gives of itself, the six functions that it exports
-// (EXPORT in translate/msl/runtime.cpp), and the structs that both sides see (translate/msl/runtime.h).
+// It uses of a library the path, the description, the six functions that it exports (EXPORT in
+// translate/msl/runtime.cpp), and the structs that both sides share (translate/msl/runtime.h).
 //
 // In the variant Check, the compiler reports each access to shadow memory. It finds races, missing barriers, accesses
 // out of bounds and uninitialised reads, and counts bytes. It finds what UBSan finds as well. Wait returns what is
 // found as a [*Fault]. The other variants are faster and find less: there a wild access, or a division of integers by
 // zero, may end the process. No variant stops a kernel that never ends.
 //
-// What this cannot show: that Apple's compiler takes the source, the accuracy of its fast arithmetic, registers and
-// speed. What it refuses though Metal has it: operations of a simdgroup by some of its threads only, structs copied out
-// of device memory as a whole, and functions that differ in the address space of a parameter alone. It runs on Linux,
-// amd64 and arm64, and needs clang-19 and lld-19 where it runs.
+// Limits. It does not show whether Apple's compiler accepts the source, nor the accuracy of its fast arithmetic, its
+// register use and its speed. It refuses some code that Metal accepts: operations of a simdgroup by some of its threads
+// only, structs copied out of device memory as a whole, and functions that differ only in the address space of a
+// parameter. It runs on Linux, amd64 and arm64, and needs clang-19 and lld-19 at run time.
 package soft
 
 import (
@@ -69,12 +69,12 @@ const (
 // Options of a device. The zero value is good for running a model.
 type Options struct {
 	Variant       Variant // empty means Fast
-	Seed          uint64  // of the order of dispatches, threadgroups and threads; 0 means the order of their numbers
+	Seed          uint64  // for the order of dispatches, threadgroups and threads; 0 means by their numbers
 	Threads       int     // OS threads; 0 means one for each processor. Check uses one
 	Cache         string  // folder of compiled code; empty means pilotfish/soft in the user's cache folder
 	Clang         string  // the compiler; empty means clang-19, or clang if it is version 19
 	PoisonBuffers bool    // new buffers count as not written. They hold NaN instead of zero
-	PageSize      int     // that WrapBuffer wants; 0 means the system's. Apple's is 16384
+	PageSize      int     // that WrapBuffer requires; 0 means the system's. Apple's is 16384
 }
 
 // Device is a Metal device in software.
@@ -84,17 +84,17 @@ type Device struct {
 	begin    time.Time
 
 	mu      sync.Mutex
-	idle    sync.Cond // nothing is committed that has not run
+	idle    sync.Cond // all committed command buffers have run
 	queue   []*commands
 	running bool
 	closed  bool
 	buffers map[*buffer]bool
 	modules map[string]*module // by path
 
-	execution // belongs to whoever runs the queue
+	execution // used by the goroutine that runs the queue
 }
 
-// Open makes a device. It fails with [metal.ErrNoDevice] where there is no compiler, or where none would help.
+// Open makes a device. It fails with [metal.ErrNoDevice] if there is no compiler, or if the system is not supported.
 func Open(o Options) (*Device, error) {
 	if o.Variant == "" {
 		o.Variant = Fast
@@ -131,10 +131,10 @@ func Open(o Options) (*Device, error) {
 	return d, nil
 }
 
-// Name says which variant stands in for a GPU.
+// Name returns a name with the variant.
 func (d *Device) Name() string { return "software Metal (" + string(d.options.Variant) + ")" }
 
-// Limits are Apple's, except that pages are the system's unless the options say otherwise.
+// Limits returns Apple's limits, except that the page size is the system's unless the options set it.
 func (d *Device) Limits() metal.Limits {
 	return metal.Limits{
 		PageSize: d.options.PageSize, BufferLength: maxBufferLength,
@@ -142,7 +142,7 @@ func (d *Device) Limits() metal.Limits {
 	}
 }
 
-// NewLibrary compiles source, or finds what was compiled before. #line directives are obeyed in all messages.
+// NewLibrary compiles source, or uses the cached result. Messages follow #line directives.
 func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	if d.isClosed() {
 		return nil, metal.ErrClosed
@@ -169,7 +169,7 @@ func (d *Device) isClosed() bool {
 	return d.closed
 }
 
-// Close waits for what is committed and frees the device, with every buffer that was not closed.
+// Close waits for committed command buffers and frees the device, with all open buffers.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

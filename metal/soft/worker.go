@@ -9,7 +9,7 @@ import (
 // Sizes of translate/msl/runtime.h, in bytes, and a number of faults.
 const (
 	regionSize = 128 << 20 // of a worker, with its stacks
-	arenaSize  = 256 << 10 // threadgroup memory with its gaps
+	arenaSize  = 256 << 10 // threadgroup memory with gaps between variables
 	cellSize   = 12        // of the shadow of one byte
 	linesSize  = 64 << 20  // counts of transactions
 	maxReports = 32        // of a worker in a dispatch
@@ -85,7 +85,7 @@ type worker struct {
 	region, arena, cells, lines pages
 }
 
-// newWorker maps a worker's memory. What checks need comes with check.
+// newWorker maps a worker's memory. With check it includes the memory of the checks.
 func newWorker(check bool) (*worker, error) {
 	w := &worker{}
 	var err error
@@ -108,7 +108,7 @@ func newWorker(check bool) (*worker, error) {
 	return w, nil
 }
 
-// c is the worker as the runtime sees it.
+// c returns the worker as the runtime sees it.
 func (w *worker) c() *workerC { return (*workerC)(unsafe.Pointer(unsafe.SliceData(w.region.used))) }
 
 func (w *worker) free() {
@@ -118,18 +118,18 @@ func (w *worker) free() {
 	w.lines.free()
 }
 
-// run takes threadgroups of a dispatch until none is left, and returns the number of faults.
+// run runs threadgroups of a dispatch until none is left, and returns the number of faults.
 func (w *worker) run(m *module, d *dispatchC) int {
 	return m.run(address(w.region.used), uint64(uintptr(unsafe.Pointer(d))))
 }
 
-// reports returns copies of what the last run found.
+// reports returns copies of the last run's reports.
 func (w *worker) reports() []reportC {
 	c := w.c()
 	return append([]reportC(nil), c.reports[:min(c.reportCount, maxReports)]...)
 }
 
-// layoutOfC returns what msl_layout_of must say.
+// layoutOfC returns the values that msl_layout_of must return.
 func layoutOfC() []uint64 {
 	var (
 		d dispatchC

@@ -1,9 +1,9 @@
-// Package backend is the seam between the model and the hardware: the few fused operations that the forward pass of
-// a Qwen2 model names, and the things they work on. The model (runtime/qwen2) says what happens, a backend where:
+// Package backend is the interface between the model and the hardware: the few fused operations that the forward pass
+// of a Qwen2 model consists of, and their operands. The model (runtime/qwen2) says what is computed, a backend how:
 // backend/host runs the slices of kernels/cpu.
 //
-// A device hands out opaque [Weight], [Norm], [Tensor] and [KV] values and takes only its own back. Shapes are
-// checked when the model is loaded; a wrong shape afterwards is a bug of the caller and panics.
+// A device hands out opaque [Weight], [Norm], [Tensor] and [KV] values and accepts only its own. Shapes are checked
+// when the model is loaded; a wrong shape afterwards is a bug of the caller and panics.
 package backend
 
 import (
@@ -16,20 +16,20 @@ import (
 
 // Device holds weights, activations and KV rows, and runs passes over them. A device runs one pass at a time.
 type Device interface {
-	// Name says what runs, for reports: "cpu (avx2, 2 threads)".
+	// Name describes the device, for reports: "cpu (avx2, 2 threads)".
 	Name() string
-	// LoadWeight takes a matrix, Shape [In, Out] in the file's order, and its bias [Out] or nil. The device may alias
+	// LoadWeight loads a matrix, Shape [In, Out] in the file's order, and its bias [Out] or nil. The device may alias
 	// the tensor's bytes, so the file has to stay open.
 	LoadWeight(matrix gguf.Tensor, bias *gguf.Tensor) (Weight, error)
-	// LoadNorm takes the gains g [n] of an RMSNorm and its epsilon.
+	// LoadNorm loads the gains g [n] of an RMSNorm and its epsilon.
 	LoadNorm(gains gguf.Tensor, eps float32) (Norm, error)
-	// NewTensor makes room for activations: rows × cols float32.
+	// NewTensor allocates activations: rows × cols float32.
 	NewTensor(rows, cols int) (Tensor, error)
 	// NewKV makes an empty KV store.
 	NewKV(c KVConfig) (KV, error)
 	// Begin starts a pass over rows and stores their keys and values in kv. The caller must not change rows until End.
 	Begin(kv KV, rows []Row) Pass
-	// Close gives the memory back and stops what the device started. Nothing made by the device may be used after it.
+	// Close frees the memory and stops what the device has started. Objects of the device must not be used after Close.
 	Close() error
 }
 
@@ -43,12 +43,12 @@ type Norm interface {
 	Len() int
 }
 
-// Tensor is room for activations: one row of cols float32 per row of a pass.
+// Tensor holds activations: one row of cols float32 per row of a pass.
 type Tensor interface {
 	Shape() (rows, cols int)
 }
 
-// KVConfig is the shape of attention and of its memory.
+// KVConfig is the shape of attention and of its KV store.
 type KVConfig struct {
 	Layers   int
 	Slots    int       // rows of K and of V per layer
@@ -59,19 +59,19 @@ type KVConfig struct {
 	Type     gguf.Type // F16 or F32
 }
 
-// Bytes is the memory of a KV store of this shape: 2 · Layers · Slots · KVHeads · HeadSize elements.
+// Bytes returns the memory of a KV store of this shape: 2 · Layers · Slots · KVHeads · HeadSize elements.
 func (c KVConfig) Bytes() int64 {
 	_, size := c.Type.Block()
 	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
 }
 
-// LayerBytes is the length of what [KV].Read copies of n slots.
+// LayerBytes returns the number of bytes that [KV].Read copies for n slots.
 func (c KVConfig) LayerBytes(n int) int {
 	_, size := c.Type.Block()
 	return 2 * n * c.KVHeads * c.HeadSize * int(size)
 }
 
-// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh),
+// Frequencies returns the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh),
 // [Dh/2].
 func (c KVConfig) Frequencies() []float64 {
 	freq := make([]float64, c.HeadSize/2)
@@ -81,23 +81,23 @@ func (c KVConfig) Frequencies() []float64 {
 	return freq
 }
 
-// KVChunk is for how many slots, those from a multiple of it on, a [KV] takes memory at a time, if it grows.
+// KVChunk is the number of slots, beginning at a multiple of it, for which a growing [KV] allocates memory at a time.
 const KVChunk = 256
 
-// KV is the memory of attention: per layer one key row and one value row [KVHeads·HeadSize] in each slot. Which slot
-// means what is the caller's business.
+// KV is a KV store: per layer one key row and one value row [KVHeads·HeadSize] in each slot. The caller decides what a
+// slot is used for.
 type KV interface {
 	Config() KVConfig
-	// Bytes is the memory that is taken. A store may begin with less than [KVConfig.Bytes], and take more as slots are
-	// used, for [KVChunk] of them at a time. It may be called while a pass runs.
+	// Bytes returns the memory that is allocated. A store may begin with less than [KVConfig.Bytes], and allocate more
+	// as slots are used, for [KVChunk] of them at a time. It may be called while a pass runs.
 	Bytes() int64
 	// Copy copies the keys and values of slot src over those of slot dst in every layer.
 	Copy(dst, src int32)
 	// Swap exchanges the keys and values of two slots in every layer.
 	Swap(a, b int32)
 	// Read copies the rows of the slots [0, n) of a layer to b, [n, 2, KVHeads·HeadSize]: of each slot the key, then
-	// the value, elements of the store's type, little endian. Write is the way back. Neither may be called while a
-	// pass runs.
+	// the value, elements of the store's type, little endian. Write copies them from b to the store. Neither may be
+	// called while a pass runs.
 	Read(layer, n int, b []byte)
 	Write(layer, n int, b []byte)
 }
@@ -105,7 +105,7 @@ type KV interface {
 // Span is the run of KV slots [From, To).
 type Span struct{ From, To int32 }
 
-// AppendSlot adds a slot to spans, to the last of them where it follows on, which that changes.
+// AppendSlot adds a slot to spans. It extends the last span in place if the slot follows it.
 func AppendSlot(see []Span, slot int32) []Span {
 	if n := len(see); n > 0 && see[n-1].To == slot {
 		see[n-1].To++
@@ -130,43 +130,45 @@ type Mixer interface {
 	Mixes()
 }
 
-// Pass is one forward evaluation in the words of the model. T is the number of rows given to Begin, and every tensor
-// holds one line for each of them.
+// Pass is one forward evaluation, as the operations of the model. T is the number of rows given to Begin, and every
+// tensor holds one line for each of them.
 //
 // # Order
 //
-// A model calls Embed; for each layer NormProject, Attend, ProjectAdd, NormGateUp, ProjectAdd; Head; End. Allowed is
+// A model calls Embed; for each layer NormProject, Attend, ProjectAdd, NormGateUp, ProjectAdd; Head; End. The allowed
+// orders are
 //
 //	pass      = { operation } [ Head ] End
 //	operation = Embed | NormProject Attend | ProjectAdd | NormGateUp
 //
-// Attend takes the q, k and v of the NormProject right before it. Nothing else reads these, and only the next
-// ProjectAdd reads what Attend wrote: a device need not have them as tensors. In place of End, a [Flight] has Commit
-// and then, once, Wait or Drop; between these two, [Runner].BeginAfter may take the token that its Head finds, if that
-// is for one row.
+// Attend takes the q, k and v of the NormProject right before it. No other operation reads these, and only the next
+// ProjectAdd reads the result of Attend: a device need not store them as tensors. A [Flight] has, in place of End,
+// Commit and then, once, Wait or Drop; between these two, [Runner].BeginAfter may take the token that its Head finds,
+// if Head is for one row.
 //
-// A call in another order fails the pass with an error that wraps [ErrOrder] and says what was called when. The first
-// error of a pass sticks: later operations do nothing, End comes all the same and reports it. After End a pass is over:
-// operations do nothing, and another End gives an error. A shape that does not fit is a bug of the caller and panics.
+// A call in another order fails the pass with an error that wraps [ErrOrder] and names the call and the one before it.
+// The first error of a pass sticks: later operations do nothing, and End must still be called and returns it. After End
+// a pass is over: operations do nothing, and another End returns an error. A wrong shape is a bug of the caller and
+// panics.
 //
 // # Bits
 //
-// What a pass computes for a row is the same to the last bit whatever rows run beside it, and however the visible
-// slots lie in memory: pipelined decoding relies on it to equal serial decoding.
+// The results of a row are the same to the last bit whatever other rows are in the pass, and however the visible slots
+// lie in memory: pipelined decoding relies on it to equal serial decoding.
 type Pass interface {
 	// Embed sets x[t] = table[token of row t].
 	Embed(x Tensor, table Weight)
 	// NormProject sets h = x/rms(x) ⊙ g, then q = wq·h + bq, k = wk·h + bk and v = wv·h + bv.
 	NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight)
-	// Attend rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets
-	// a = softmax(q·Kᵀ/√Dh)·V over what each row may see. It may overwrite q and k.
+	// Attend rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets a =
+	// softmax(q·Kᵀ/√Dh)·V over the slots that each row sees. It may overwrite q and k.
 	Attend(a, q, k, v Tensor, layer int)
 	// ProjectAdd sets x = x + w·h.
 	ProjectAdd(x Tensor, w Weight, h Tensor)
 	// NormGateUp sets h = x/rms(x) ⊙ g, then m = silu(wGate·h) ⊙ (wUp·h).
 	NormGateUp(m, x Tensor, g Norm, wGate, wUp Weight)
-	// Head sets h = x/rms(x) ⊙ g, logits = w·h, for the wanted rows only, and fills out[i] for row want.Rows[i] with
-	// what is asked for. out is complete when End has returned.
+	// Head sets h = x/rms(x) ⊙ g, logits = w·h, for the wanted rows only, and sets out[i] to the wanted output of row
+	// want.Rows[i]. out is complete when End has returned.
 	Head(out []Output, x Tensor, g Norm, w Weight, want Want)
 	// End waits for the pass and returns its first error.
 	End(ctx context.Context) error
@@ -184,47 +186,46 @@ type Runner interface {
 	BeginAfter(before Flight, kv KV, row Row) Flight
 }
 
-// Flight is a pass that runs while its caller goes on. Flights run in the order of their Commit; hidden states that one
-// stores last until the next is begun. In place of End stand Commit and then, once, Wait or Drop.
+// Flight is a pass that runs while its caller continues. Flights run in the order of their Commit; the hidden states
+// that a flight stores are valid until the next one begins. In place of End, call Commit and then, once, Wait or Drop.
 type Flight interface {
 	Pass
 	// Commit hands the pass to the device and does not wait.
 	Commit()
-	// Wait does what is left of End.
+	// Wait does the rest of End.
 	Wait(ctx context.Context) error
 	// Drop discards the results of the pass. The pass runs nevertheless.
 	Drop()
 }
 
-// Want says what the head is to return, and for which rows.
+// Want says which output of the head is wanted, and for which rows.
 type Want struct {
 	Rows   []int  // rows of the pass, rising
-	K      int    // how many best tokens, at least 1
+	K      int    // number of best tokens, at least 1
 	Logits bool   // also all logits
 	Hidden bool   // also the hidden state after the final norm
-	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
+	Router Router // also its confidence; only a router of this device. A caller that cannot load one asks for Hidden
 	// Draw, if its sampling is not greedy, says how the token after the only wanted row of a [Flight] will be drawn.
 	// The flight hands on its guess at that token. The results do not change. Other passes may ignore it.
 	Draw Draw
-	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only
-	// for a [Mixer].
+	// Each, if not empty, says what is wanted for each of Rows, in place of K, Logits and Hidden; only for a [Mixer].
 	Each []WantRow
 }
 
-// Draw is how package sample draws a token, as far as a device that guesses at it has to know. The zero value is the
-// best token.
+// Draw describes how package sample draws a token, as far as a device needs it to guess the token. The zero value is
+// the best token.
 type Draw struct {
 	terms.Sampling
 	MinP float64 // least share of the probability of the best token; 0: any
 }
 
-// WantRow is what [Want] says, for one row.
+// WantRow is the part of [Want] for one row.
 type WantRow struct {
 	K              int
 	Logits, Hidden bool
 }
 
-// Of is what is wanted for row Rows[i].
+// Of returns what is wanted for row Rows[i].
 func (w Want) Of(i int) WantRow {
 	if len(w.Each) > 0 {
 		return w.Each[i]
@@ -234,16 +235,16 @@ func (w Want) Of(i int) WantRow {
 
 // Router is a small network over the hidden state after the final norm, as a [RouterDevice] holds it.
 type Router interface {
-	// Dim is the width of the hidden state that it takes.
+	// Dim is the width of the router's input, the hidden state.
 	Dim() int
 }
 
-// RouterDevice is a [Device] that evaluates a router on the way, in the head of a pass: without another pass, and
-// without handing out hidden states.
+// RouterDevice is a [Device] that evaluates a router in the head of a pass: without another pass, and without returning
+// hidden states.
 type RouterDevice interface {
-	// LoadRouter takes linear layers with ReLU between them and a sigmoid at the end, which gives one number. With
-	// headFeatures, the first layer takes the margin p₁ - p₂ and the certainty exp(-H) of the head after the hidden
-	// state.
+	// LoadRouter loads linear layers with ReLU between them and a sigmoid at the end, which gives one number. With
+	// headFeatures, the input of the first layer is the hidden state followed by the margin p₁ - p₂ and the certainty
+	// exp(-H) of the head.
 	LoadRouter(layers []RouterLayer, headFeatures bool) (Router, error)
 }
 

@@ -8,16 +8,16 @@ import (
 // ErrOrder is wrapped by the error of a pass with operations in an order that [Pass] does not allow.
 var ErrOrder = errors.New("operations of a pass out of order")
 
-// Order holds the calls of one pass to the grammar of [Pass]: a backend asks it before each operation, and fails the
-// pass with the error. The zero value is that of a pass that has begun.
+// Order checks that the calls of one pass follow the grammar of [Pass]: a backend calls it before each operation, and
+// fails the pass with its error. The zero value is the state at the beginning of a pass.
 type Order struct {
 	state   orderState
-	last    OpKind // called before; of no meaning while calls is 0
-	calls   int    // so far, the allowed ones
+	last    OpKind // the last call; meaningless if calls is 0
+	calls   int    // number of allowed calls so far
 	q, k, v Tensor // of the last NormProject
 }
 
-// orderState is what the calls so far allow.
+// orderState says which calls are allowed next.
 type orderState uint8
 
 const (
@@ -40,8 +40,8 @@ func (s orderState) allows(op OpKind) bool {
 	return false
 }
 
-// Next takes note of a call of any operation but NormProject and Attend, and returns why it may not come now. After
-// OpEnd, which stands for [Flight].Commit too, the pass is over, whatever is returned.
+// Next records a call of any operation except NormProject and Attend. It returns an error if the order does not allow
+// the call. OpEnd also stands for [Flight].Commit; after it the pass is over, even if Next returns an error.
 func (o *Order) Next(op OpKind) error {
 	if !o.state.allows(op) {
 		err := o.wrong(op, "may not come there")
@@ -61,7 +61,8 @@ func (o *Order) Next(op OpKind) error {
 	return nil
 }
 
-// NormProject takes note of a call of NormProject with these results, and returns why it may not come now.
+// NormProject records a call of NormProject with these results. It returns an error if the order does not allow the
+// call.
 func (o *Order) NormProject(q, k, v Tensor) error {
 	if !o.state.allows(OpNormProject) {
 		return o.wrong(OpNormProject, "may not come there")
@@ -93,13 +94,13 @@ func (o *Order) Misread(op OpKind) error {
 // Ended reports whether the pass is over.
 func (o *Order) Ended() bool { return o.state == ended }
 
-// note takes note of an operation.
+// note records an operation.
 func (o *Order) note(op OpKind, then orderState) {
 	o.state, o.last = then, op
 	o.calls++
 }
 
-// wrong is the error of an operation that is not allowed.
+// wrong returns the error for an operation that is not allowed.
 func (o *Order) wrong(op OpKind, why string) error {
 	before := "begin"
 	if o.calls > 0 {

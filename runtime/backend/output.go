@@ -8,7 +8,7 @@ type Candidate struct {
 	Logit float32
 }
 
-// Output is what the head found for one row. The slices belong to the caller and are reused where they are large
+// Output is the output of the head for one row. The slices belong to the caller and are reused if they are large
 // enough.
 type Output struct {
 	Top        []Candidate // the K best, best first; of equal logits the lower id first

@@ -24,13 +24,14 @@ func (s *Service) admitBackground(a *ask, known int) {
 	}
 	a.order = s.backOrder.PushBack(a)
 	a.patience = s.frontSteps + backPatience
-	free := s.trees.free.n + s.trees.guessed - a.tree.unasked() // those of its own are among the slots of its session
+	free := s.trees.free.n + s.trees.guessed - a.tree.unasked() // a.tree.spare includes the session's own guesses
 	if len(a.Context)-known > free+a.tree.spare(a.Context) {
 		s.shed(a)
 	}
 }
 
-// spare counts the slots that t can give for a context: those that no other session uses, but for the context's own.
+// spare counts the slots of t that can be freed for a context: those that no other session uses, except those of the
+// context itself.
 func (t *tree) spare(context []int32) int {
 	n, at := t.alone, &t.root
 	for _, token := range context {
@@ -44,7 +45,7 @@ func (t *tree) spare(context []int32) int {
 	return n
 }
 
-// leaveBackground forgets a background question that is answered or given up.
+// leaveBackground removes a background question that is answered or given up from the lists.
 func (s *Service) leaveBackground(a *ask) {
 	if a.order == nil {
 		return
@@ -82,7 +83,7 @@ func (s *Service) shedStale() {
 	}
 }
 
-// renew gives a background question that was computed in part its patience back.
+// renew resets the patience of a background question that was partly computed.
 func (s *Service) renew(a *ask) {
 	if a.order != nil {
 		a.patience = s.frontSteps + backPatience
@@ -90,8 +91,8 @@ func (s *Service) renew(a *ask) {
 	}
 }
 
-// givesWay says which of two partly computed questions loses its place in memory first: that in the background, and
-// the one that began later.
+// givesWay reports whether the partly computed question a loses its place in memory before b: background questions
+// first, then those that began later.
 func givesWay(a, b *ask) bool {
 	if a.background() != b.background() {
 		return a.background()

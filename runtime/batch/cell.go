@@ -35,14 +35,14 @@ func (f *forest) domain(id uint64) *domain {
 	return d
 }
 
-// leave takes a session out of its domain.
+// leave removes a session from its domain.
 func (f *forest) leave(d *domain) {
 	if d.trees--; d.trees == 0 {
 		delete(f.domains, d.id)
 	}
 }
 
-// join makes n one of those that use c.
+// join attaches n to the cell c.
 func (f *forest) join(n *node, c *cell) {
 	n.cell = c
 	if c.first == nil {
@@ -94,7 +94,7 @@ func (c *children[T]) at(token int32) *T {
 	return c.more[token]
 }
 
-// put adds a child with a token that no other has.
+// put adds a child with a new token.
 func (c *children[T]) put(token int32, x *T) {
 	switch {
 	case c.only == nil:
@@ -106,7 +106,7 @@ func (c *children[T]) put(token int32, x *T) {
 	}
 }
 
-// drop takes out the child with a token.
+// drop removes the child with a token.
 func (c *children[T]) drop(token int32) {
 	if c.only != nil && c.token == token {
 		c.only = nil
@@ -115,7 +115,7 @@ func (c *children[T]) drop(token int32) {
 	delete(c.more, token)
 }
 
-// any returns one of them, nil if there is none.
+// any returns one of the children, or nil if there is none.
 func (c *children[T]) any() *T {
 	if c.only != nil {
 		return c.only

@@ -2,11 +2,12 @@ package batch
 
 import "slices"
 
-// room frees slots for the next n tokens of a, as far as they are not free, and returns for how many there are. What
-// goes is taken from a session, and its slot is free when no other session uses it. In this order go: guesses; leaves
-// of its own session; background questions that are partly computed; leaves of the device that holds most; and for an
-// ask that ends in this step, other questions that are partly computed, which find later what is still there of them.
-// What a step uses stays. A background question displaces nothing but guesses and leaves of its own session.
+// room frees slots for the next n tokens of a, as far as they are not free, and returns for how many tokens there are
+// slots. An eviction takes a token from one session; the slot is free when no other session uses it. The order of
+// eviction is: guesses; leaves of the question's own session; partly computed background questions; leaves of the
+// device that holds most; and for an ask that ends in this step, other partly computed questions, which later find what
+// is left of their tokens. Tokens that a step uses stay. A background question evicts only guesses and leaves of its
+// own session.
 func (s *Service) room(a *ask, n int, ends bool) int {
 	f := s.trees
 	for f.free.n < n {
@@ -58,9 +59,10 @@ func (f *forest) victim(a *ask) *node {
 	return oldest.oldest()
 }
 
-// reserve reports whether a, which takes more than one step, may begin, and keeps room for it until it is answered.
-// What is partly computed takes at most half of the store, or is one question alone: so questions neither wait for
-// each other's slots for ever, nor push out what others come back to. Those that wait begin in their order.
+// reserve reports whether a, which takes more than one step, may begin. If so it reserves room for a until a is
+// answered. Partly computed questions may hold at most half of the store, unless there is only one. So questions never
+// wait for each other's slots forever, and do not evict the texts that other questions return to. Waiting questions
+// begin in order.
 func (s *Service) reserve(st *step, a *ask) bool {
 	if a.background() || a.reserved > 0 {
 		return true
@@ -74,7 +76,7 @@ func (s *Service) reserve(st *step, a *ask) bool {
 	return true
 }
 
-// evict takes a leaf from its session. If its slot is free then, it remembers that its token was there.
+// evict removes a leaf from its session. If that frees its slot, evict records the token in past.
 func (f *forest) evict(n *node) {
 	if n.isAlone() {
 		f.past.add(f, n)
@@ -83,11 +85,12 @@ func (f *forest) evict(n *node) {
 	f.remove(n)
 }
 
-// maxNodes bounds the nodes of all sessions, which take some 100 bytes each, and the time to take them from many
-// sessions where a slot is needed.
+// maxNodes returns the maximum number of nodes of all sessions. A node takes about 100 bytes, and the limit also bounds
+// the time to evict a token from many sessions.
 func (f *forest) maxNodes() int { return max(16*f.slots, 1<<18) }
 
-// thin takes leaves from the devices with most nodes as long as there are too many in all, but for what asks retain.
+// thin evicts leaves of the devices with the most nodes while there are too many nodes in total. Nodes that asks retain
+// stay.
 func (f *forest) thin() {
 	for size := len(f.bySize) - 1; size >= 0 && f.nodes > f.maxNodes(); {
 		if f.bySize[size].Len() == 0 {
@@ -98,7 +101,7 @@ func (f *forest) thin() {
 	}
 }
 
-// letGo takes from a partly computed question the right to what is kept of its context.
+// letGo releases the context of a partly computed question, so that it can be evicted.
 func (s *Service) letGo(a *ask) {
 	s.partly.Set(a, false)
 	if a.at != nil {
@@ -107,10 +110,10 @@ func (s *Service) letGo(a *ask) {
 	}
 }
 
-// pastPerSlot is how many evicted tokens are remembered for each slot of the store.
+// pastPerSlot is the number of evicted tokens to remember for each slot of the store.
 const pastPerSlot = 8
 
-// past remembers which tokens were evicted last, by the hash of all tokens up to them.
+// past holds the tokens that were evicted last, by the hash of all tokens up to them.
 type past struct {
 	at   map[uint64]int // index in ring
 	ring []memory       // grows up to most
@@ -126,7 +129,7 @@ type memory struct {
 
 func newPast(most int) past { return past{at: map[uint64]int{}, most: most} }
 
-// add remembers n, and forgets the token that was evicted longest ago if there are too many.
+// add adds n, and removes the oldest token if there are too many.
 func (p *past) add(f *forest, n *node) {
 	m := memory{n.hash, n.tree}
 	m.tree.past++
@@ -145,7 +148,7 @@ func (p *past) add(f *forest, n *node) {
 	f.tidy(old.tree)
 }
 
-// take reports whether a token is remembered, of a session that is not forgotten, and forgets it.
+// take removes a token. It reports whether the token was there, from a session that is not forgotten.
 func (p *past) take(hash uint64) bool {
 	i, ok := p.at[hash]
 	delete(p.at, hash)

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// forest keeps the tokens of all sessions in one KV store: for each domain a tree of cells, which have slots, and for
-// each session a tree of nodes, which are the cells that it uses.
+// forest holds the tokens of all sessions in one KV store: for each domain a tree of cells, which have slots, and for
+// each session a tree of nodes, which refer to the cells that it uses.
 type forest struct {
 	free     *slotSet
 	slots    int // of the store
@@ -23,8 +23,8 @@ type forest struct {
 	bySize   [33]sorted.Heap[*owner] // those with leaves to evict, by bits.Len of slots; least recently used first
 	past     past
 	streams  list.List // of *stream, those with the latest questions first
-	guessed  int       // guesses that no question has come along
-	clock    uint64    // number of the step that is made up or runs
+	guessed  int       // guesses that no question includes
+	clock    uint64    // number of the step that is planned or runs
 	serial   uint64    // counts domains
 	sessions int       // trees that have slots
 	evicted  uint64    // slots, since the start
@@ -44,7 +44,7 @@ type owner struct {
 // oldest returns the leaf that was used least recently. There must be one.
 func (h *owner) oldest() *node { return h.trees.First().leaves.First() }
 
-// tree is what is kept of one session.
+// tree holds the tokens of one session.
 type tree struct {
 	session   uint64
 	domain    *domain
@@ -54,12 +54,12 @@ type tree struct {
 	slots     int                // in use: its nodes
 	alone     int                // of these, those that no other session uses
 	past      int                // evicted tokens that are remembered
-	forgotten bool               // it goes when its last ask is answered
-	leaves    sorted.Heap[*node] // those that no ask has come to, least recently used first
+	forgotten bool               // it is removed when its last ask is answered
+	leaves    sorted.Heap[*node] // those that no ask retains, least recently used first
 	place     int
 	waiting   *ask    // its background question
-	last      *reply  // to the question before; nil: there was none, or it does not matter any more
-	stream    *stream // nil unless its questions go on with the answers
+	last      *reply  // the last answer; nil: there was none, or it does not matter any more
+	stream    *stream // nil unless the session is a stream
 }
 
 // node is a cell as one session uses it.
@@ -71,14 +71,14 @@ type node struct {
 	before, after *node  // others with this cell
 	used          uint64 // step in which the session used it last
 	place         int    // in leaves
-	asks          int    // that have come as far as here
-	guess         bool   // no question of the session has come along it yet
+	asks          int    // that retain it
+	guess         bool   // no question of the session includes it yet
 }
 
-// choice is what the head gave for a node.
+// choice is the result of the head for a node.
 type choice struct {
-	top []backend.Candidate // nil if it was not asked
-	k   int                 // how many were asked for: a small vocabulary has fewer
+	top []backend.Candidate // nil if the head did not run
+	k   int                 // the number requested: a small vocabulary has fewer
 	lse float32
 }
 
@@ -95,8 +95,8 @@ func newForest(slots int, share bool) *forest {
 	return f
 }
 
-// open returns the tree of a session, for one more ask. A new one belongs to the device. A session that comes with
-// another domain begins anew.
+// open returns the tree of a session, for one more ask. A new tree belongs to the device. If the domain of a session
+// has changed, its tree starts empty.
 func (f *forest) open(session, device, domain uint64) *tree {
 	if t := f.trees[session]; t != nil && t.domain.id != domain {
 		f.forget(session)
@@ -128,13 +128,13 @@ func (f *forest) owner(device uint64) *owner {
 	return h
 }
 
-// close says that an ask of a tree is answered, or given up.
+// close ends an ask of a tree, which is answered or given up.
 func (f *forest) close(t *tree) {
 	t.open--
 	f.tidy(t)
 }
 
-// forget drops a session. What its open asks use stays until they are answered; later asks begin anew.
+// forget drops a session. Tokens that its open asks use stay until these are answered; later asks start empty.
 func (f *forest) forget(session uint64) {
 	if t := f.trees[session]; t != nil {
 		t.forgotten = true
@@ -143,7 +143,7 @@ func (f *forest) forget(session uint64) {
 	}
 }
 
-// tidy drops what is no longer needed of a tree without open asks.
+// tidy drops the parts of a tree without open asks that are no longer needed.
 func (f *forest) tidy(t *tree) {
 	if t.open > 0 {
 		return
@@ -229,7 +229,7 @@ func (f *forest) account(t *tree, n int) {
 	f.rank(t.owner)
 }
 
-// rank puts h where it belongs among those with something to evict.
+// rank puts h into its place among the owners with leaves to evict.
 func (f *forest) rank(h *owner) {
 	size := bits.Len32(uint32(h.slots))
 	if size != h.size && h.place > 0 {
@@ -239,7 +239,7 @@ func (f *forest) rank(h *owner) {
 	f.bySize[size].Set(h, h.trees.Len() > 0)
 }
 
-// retain keeps n and what is before it in memory until release.
+// retain keeps n and the nodes before it in memory until release.
 func (f *forest) retain(n *node) {
 	n.asks++
 	f.review(n)
@@ -250,7 +250,7 @@ func (f *forest) release(n *node) {
 	f.review(n)
 }
 
-// review puts n among the leaves that can be evicted, or takes it away from them.
+// review adds n to the leaves that can be evicted, or removes it from them.
 func (f *forest) review(n *node) {
 	in := n.parent != nil && n.asks == 0 && n.isLeaf()
 	if t := n.tree; in != (n.place > 0) {
@@ -260,7 +260,8 @@ func (f *forest) review(n *node) {
 	}
 }
 
-// spans returns what the row of n sees: its ancestors and itself. If before is its parent, seen is what that one sees.
+// spans returns the slots that the row of n attends to: those of its ancestors and its own. If before is the parent of
+// n, seen is the result for before.
 func (n *node) spans(before *node, seen []backend.Span) []backend.Span {
 	if n.parent == before && before != nil {
 		see := append(make([]backend.Span, 0, len(seen)+1), seen...)

@@ -22,41 +22,41 @@ type ask struct {
 	out     *backend.Output // for the token that follows
 	err     error
 
-	heads  backend.Want     // with Verify: what is wanted of the head for each position
+	heads  backend.Want     // with Verify: the output wanted of the head for each position
 	found  []backend.Output // with Verify: of the head, for the positions from AuditFrom on
-	part   bool             // with Verify: others follow it, and the token after its context is verified as well
+	part   bool             // with Verify: other parts follow, and the token after its context is verified as well
 	before int              // with Verify: tokens of the context that the part before it had
-	reused int              // with Verify: by the parts before it
+	reused int              // with Verify: tokens that the parts before it reused
 	whole  int              // with Verify: tokens of the context of all parts
 
-	gone, running bool // under Service.mu: the caller has gone; it has a part in the running step
-	lent          int  // under Service.mu: rows of logits that the caller looks at
+	gone, running bool // under Service.mu: the caller has left; the ask is in the running step
+	lent          int  // under Service.mu: rows of logits that the caller reads
 
 	// of the goroutine of the service
 	tree     *tree         // nil before it is admitted, and when it is answered
 	flow     *flow         // of its device
 	element  *list.Element // in flow.asks, while it waits
 	work     uint64        // tokens that it still needs, about
-	at       *node         // the last of its context that is retained for it, or nil
+	at       *node         // the last token of its context that is retained, or nil
 	done     int           // tokens of the context up to at
 	begun    uint64        // counts questions in the order in which their computing began; 0 before that
 	reserved int           // tokens for which it has room reserved
 	begin    time.Time     // of its first step
-	step     uint64        // the last in which it has a part
-	again    uint64        // the last in which tokens of others are computed once more for its audit
+	step     uint64        // the last step with rows for it
+	again    uint64        // the last step that computes shared tokens again for its audit
 	looks    uint64        // the last step with rows that verify its tokens
 	place    int           // in Service.partly
 	order    *list.Element // in Service.backOrder
 	patience uint64        // of a background question: it is given up after this foreground step
-	paid     bool          // the last of its context that was found was a guess, which is paid for
-	run      int           // questions in a row, up to this one, that went on with the answer before
+	paid     bool          // the last token found was a guess, which is paid for
+	run      int           // consecutive questions, up to this one, that continued with the answer before
 	reply    *reply        // receives the chosen token; nil if it is not needed
 }
 
 // background reports whether a is computed only while no foreground question waits.
 func (a *ask) background() bool { return a.Priority != terms.Foreground }
 
-// submit hands a to the goroutine of the service and waits until it is ready.
+// submit passes a to the goroutine of the service and waits until it is ready.
 func (s *Service) submit(ctx context.Context, a *ask) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -82,7 +82,7 @@ func (s *Service) submit(ctx context.Context, a *ask) error {
 	}
 }
 
-// rouse makes the goroutine of the service look at who has arrived and left.
+// rouse wakes the goroutine of the service, so that it handles the questions that have arrived or been left.
 func (s *Service) rouse() {
 	select {
 	case s.wake <- struct{}{}:
@@ -90,10 +90,10 @@ func (s *Service) rouse() {
 	}
 }
 
-// leave says that the caller of a has gone.
+// leave records that the caller of a has left. The running step is aborted if all its callers have.
 func (s *Service) leave(a *ask, why error) {
 	if a.forget {
-		return // it is done nevertheless
+		return // the session is dropped nevertheless
 	}
 	s.mu.Lock()
 	a.gone = true
@@ -175,7 +175,7 @@ func (s *Service) news() bool {
 	return true
 }
 
-// admit lets a wait for its turn.
+// admit adds a to its queue, or drops its session.
 func (s *Service) admit(a *ask) {
 	if a.forget {
 		s.shedOf(s.trees.trees[a.Session])
@@ -192,7 +192,8 @@ func (s *Service) admit(a *ask) {
 	}
 }
 
-// known counts the tokens of the context of a that are in memory, or wanted by the ask of its device that came before.
+// known counts the tokens of the context of a that are in memory, or in the context of the last waiting ask of its
+// device.
 func (s *Service) known(a *ask) int {
 	n := a.inMemory()
 	if f := s.queueOf(a).flows[a.Device]; f != nil && f.asks.Len() > 0 {
@@ -203,7 +204,7 @@ func (s *Service) known(a *ask) int {
 	return n
 }
 
-// inMemory counts the tokens that the context of a begins with and that need not be computed.
+// inMemory counts the first tokens of the context of a that need not be computed.
 func (a *ask) inMemory() int {
 	at := a.tree.root.cell
 	for i, token := range a.Context {
@@ -214,7 +215,7 @@ func (a *ask) inMemory() int {
 	return len(a.Context)
 }
 
-// further counts the tokens of the context of a that are in memory, of which there are n up to at.
+// further counts the tokens of the context of a that are in memory, from at on. n tokens end at at.
 func (a *ask) further(at *cell, n int) int {
 	for ; n < len(a.Context); n++ {
 		if at = at.below.at(a.Context[n]); at == nil {
@@ -231,7 +232,7 @@ func (s *Service) queueOf(a *ask) *fair {
 	return s.front
 }
 
-// drop takes out a question that is not in the running step, and gives it err.
+// drop removes a question that is not in the running step, and answers it with err.
 func (s *Service) drop(a *ask, err error) {
 	if a.element != nil {
 		s.queueOf(a).remove(a)
@@ -239,7 +240,7 @@ func (s *Service) drop(a *ask, err error) {
 	s.answer(a, err)
 }
 
-// answer ends a question that is out of the queue: a.answer or err is set.
+// answer ends a question that has left the queue: a.answer or err is set.
 func (s *Service) answer(a *ask, err error) {
 	s.letGo(a)
 	s.leaveBackground(a)
@@ -250,7 +251,7 @@ func (s *Service) answer(a *ask, err error) {
 	s.answered(a, err)
 }
 
-// answered lets the caller of a go on.
+// answered wakes the caller of a.
 func (s *Service) answered(a *ask, err error) {
 	if !a.forget {
 		s.mu.Lock()

@@ -1,9 +1,9 @@
 package batch
 
-// Callers choose from logits while the next step runs. Those that they have not looked at are bounded: a step that
-// wants more waits while they are more rows than one step can have.
+// Callers choose from logits while the next step runs. The number of rows of logits that callers have not finished
+// reading is limited: a step with logits waits while there are more rows than one step can have.
 
-// hand counts the rows of logits that the caller of a gets.
+// hand counts the rows of logits that the caller of a receives.
 func (s *Service) hand(a *ask) {
 	n := min(1, len(a.out.Logits))
 	for i := range a.found {
@@ -17,14 +17,14 @@ func (s *Service) hand(a *ask) {
 	}
 }
 
-// look says that the caller of a needs no logits any more.
+// look records that the caller of a no longer reads logits.
 func (s *Service) look(a *ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen(a)
 }
 
-// seen is look, under mu: once for each a.
+// seen is look with mu held. It is called once for each ask.
 func (s *Service) seen(a *ask) {
 	s.lent -= a.lent
 	s.looked.Signal()

@@ -8,8 +8,8 @@ import (
 
 // fair shares work between devices by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing",
 // SIGCOMM 1996). Each device has a start tag: the virtual time at which its next work begins, which grows with the work
-// that it has caused. The device with the smallest tag is next. A device that comes back gets at least the present
-// virtual time, so that it cannot save up a claim while it is idle.
+// that it has caused. The device with the smallest tag is next. A device that returns gets at least the current virtual
+// time as its tag, so that it cannot save up a claim while it is idle.
 //
 // Devices with short waiting asks go before all others, as long as their tag is not too far ahead of virtual time
 // (after borrowed virtual time; Duda and Cheriton, SOSP 1999).
@@ -26,9 +26,9 @@ type fair struct {
 
 // bounds say which devices go before others.
 type bounds struct {
-	short uint64 // most tokens of the first ask
-	whole uint64 // most tokens of all waiting asks
-	lead  uint64 // units of work by which the tag may be ahead
+	short uint64 // maximum tokens of the first ask of a device with short asks
+	whole uint64 // maximum tokens of all its waiting asks
+	lead  uint64 // units of work by which its tag may be ahead
 }
 
 // flow holds the asks of one device.
@@ -36,7 +36,7 @@ type flow struct {
 	device              uint64
 	start               uint64    // tag of its next work, in units of work
 	asks                list.List // of *ask, in order of arrival
-	work                uint64    // tokens that they still need, about
+	work                uint64    // estimate of the tokens that they still need
 	active, light, idle int       // places
 	heavy               int
 }
@@ -53,7 +53,7 @@ func newFair(b bounds) *fair {
 	}
 }
 
-// add lets a wait. Of what it needs, a.work is set.
+// add queues a. a.work is the estimate of its tokens.
 func (q *fair) add(a *ask) {
 	f := q.flows[a.Device]
 	if f == nil {
@@ -68,7 +68,7 @@ func (q *fair) add(a *ask) {
 	q.place(f)
 }
 
-// remove takes a out, answered or given up.
+// remove removes a, which is answered or given up.
 func (q *fair) remove(a *ask) {
 	f := a.flow
 	f.asks.Remove(a.element)
@@ -77,13 +77,13 @@ func (q *fair) remove(a *ask) {
 	q.place(f)
 }
 
-// estimate corrects what a needs.
+// estimate corrects the number of tokens that a needs.
 func (a *ask) estimate(tokens int) {
 	a.flow.work += uint64(tokens) - a.work
 	a.work = uint64(tokens)
 }
 
-// place puts f where it belongs.
+// place puts f into the heaps that it belongs to.
 func (q *fair) place(f *flow) {
 	waits := f.asks.Len() > 0
 	q.active.Set(f, waits)
@@ -96,20 +96,20 @@ func (q *fair) place(f *flow) {
 	}
 }
 
-// aside takes f out of the order until it is placed again.
+// aside removes f from the order until it is placed again.
 func (q *fair) aside(f *flow) {
 	q.active.Set(f, false)
 	q.light.Set(f, false)
 	q.heavy.Set(f, false)
 }
 
-// charge adds work to what f had, in units.
+// charge adds units of work to the tag of f.
 func (q *fair) charge(f *flow, work uint64) {
 	f.start += work
 	q.spent += work
 }
 
-// chargeLate is charge for a device that may wait for nothing any more, and be forgotten.
+// chargeLate is charge for a device that may have no asks any more and may have been removed.
 func (q *fair) chargeLate(f *flow, work uint64) {
 	f.start = max(f.start, q.now)
 	q.flows[f.device] = f
@@ -132,10 +132,10 @@ func (q *fair) advance() {
 	}
 }
 
-// maxIdle is how many devices that wait for nothing are remembered, those that are most ahead.
+// maxIdle is the maximum number of idle devices to keep, those with the largest tags.
 const maxIdle = 1024
 
-// all returns every ask that waits.
+// all returns all waiting asks.
 func (q *fair) all() (asks []*ask) {
 	for _, f := range q.flows {
 		for e := f.asks.Front(); e != nil; e = e.Next() {

@@ -23,18 +23,18 @@ func (s *Service) compute(st *step) {
 		switch {
 		case r.again:
 			s.stats.Repeated++
-		case r.guess: // what was evicted of its text is not missed before a question comes
+		case r.guess: // its eviction counts only when a question includes it
 			s.stats.Guessed++
 		case s.trees.past.take(r.hash):
 			s.stats.Recomputed++
 		}
-		if out := outputs[i]; out != nil && r.k >= r.choice.k { // what is kept for others does not become less
+		if out := outputs[i]; out != nil && r.k >= r.choice.k { // never keep fewer candidates than before
 			r.top, r.lse, r.choice.k = slices.Clone(out.Top[:min(r.k, len(out.Top))]), out.LogSumExp, r.k
 		}
 	}
 	for _, a := range st.asks {
 		if a.element != nil { // it waits for another step
-			if s.partly.Set(a, true); a.heads.Logits && a.done >= a.AuditFrom { // for want of room it got only a few
+			if s.partly.Set(a, true); a.heads.Logits && a.done >= a.AuditFrom { // it had room for few positions
 				s.letGo(a)
 			}
 			s.renew(a)
@@ -44,7 +44,7 @@ func (s *Service) compute(st *step) {
 	}
 }
 
-// answerKnown answers the asks of a step that have nothing to compute: they need not wait for the model.
+// answerKnown answers the asks of a step that need no computation: they do not wait for the model.
 func (s *Service) answerKnown(st *step) {
 	st.asks = slices.DeleteFunc(st.asks, func(a *ask) bool {
 		known := a.element == nil && a.at.step != st.number && a.looks != st.number
@@ -55,7 +55,7 @@ func (s *Service) answerKnown(st *step) {
 	})
 }
 
-// failStep gives err to all asks of a step that was not computed, and takes out what it was to compute.
+// failStep answers all asks of a failed step with err, and removes the tokens that the step was to compute.
 func (s *Service) failStep(st *step, err error) {
 	if s.ctx.Err() != nil {
 		err = ErrClosed
@@ -114,8 +114,8 @@ type call struct {
 	heads []int // rows of the step that the head runs for
 }
 
-// split makes the calls of a step: one, or if some rows want so much of the head that it would be costly for all, a
-// second in which these are computed once more.
+// split makes the calls of a step: one call, or two if some rows need so much of the head that it would be costly for
+// all rows. The second call computes these rows again.
 func (s *Service) split(st *step) (first, second *call) {
 	heads, deepest := 0, 0
 	for _, r := range st.rows {
@@ -152,7 +152,8 @@ func (c *call) add(row backend.Row, i int, r stepRow) {
 	c.rows = append(c.rows, row)
 }
 
-// finish hands a its answer, which [Service.Ask] completes, from what is kept and the outputs of the step.
+// finish completes the answer to a, apart from what [Service.Ask] fills in, from the results that are kept and the
+// outputs of the step.
 func (s *Service) finish(st *step, a *ask, outputs []*backend.Output) {
 	a.out = outputOf(st, outputs, a.at)
 	a.answer.Queue, a.answer.Compute = a.begin.Sub(a.since), s.o.Now().Sub(a.begin)
@@ -174,8 +175,8 @@ func (s *Service) finish(st *step, a *ask, outputs []*backend.Output) {
 	s.answer(a, nil)
 }
 
-// audit compares the tokens up to n, from its end back to position from, with the most probable ones, as far as the
-// head ran before each of them. It returns how many it compared, and those that differ.
+// audit compares the tokens up to n, backwards to position from, with the most probable ones, as long as the head ran
+// before each of them. It returns the number of tokens compared, and those that differ.
 func audit(n *node, from int) (audited int, all []terms.Finding) {
 	for ; int(n.pos) >= from && n.parent.top != nil; n = n.parent {
 		audited++

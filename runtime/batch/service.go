@@ -1,10 +1,10 @@
 // Package batch is the large model as a service: it answers, for many sessions at once, which token follows a context.
 //
-// The service runs the model in steps. A step is one call with a bounded number of new tokens, which come from many
-// questions; a long context takes several steps, and devices take turns by the work that they cause. Keys and values
-// are kept in a tree of tokens, so that what two contexts have in common is computed once: a draft that goes on,
-// branches beside each other, and the prompt that many sessions begin with. A question always brings its whole context:
-// what is in memory only saves time, and neither sharing nor eviction ever changes an answer.
+// The service runs the model in steps. A step is one call with a bounded number of new tokens, which belong to many
+// questions. A long context takes several steps, and devices take turns by the work that they cause. Keys and values
+// are kept in a tree of tokens, so that the common part of two contexts is computed once: a growing draft, parallel
+// branches, and the prompt that many sessions begin with. A question always brings its whole context: tokens in memory
+// only save time, and neither sharing nor eviction ever changes an answer.
 //
 // # What sessions share
 //
@@ -61,24 +61,24 @@ type Model interface {
 
 // Options bound the service. The zero value works.
 type Options struct {
-	Context int              // longest context of a question, in tokens; 0 means all slots of the KV store
+	Context int              // maximum length of a question's context, in tokens; 0 means all slots of the KV store
 	Rows    int              // maximum new tokens of one step, for which every question may have to wait; 0 means 128
-	Best    int              // most candidates that a question can ask for; 0 means 256
-	Lookup  int              // most rows of a step with guesses from the text, 2 to 8; 0 means 8, negative: no guesses
+	Best    int              // maximum candidates that a question can ask for; 0 means 256
+	Lookup  int              // maximum rows of a step with guesses, 2 to 8; 0 means 8, negative: no guesses
 	Apart   bool             // sessions share nothing, not even within a domain; see above for what sharing reveals
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 
-// Answer is a reply, with what the service did for it. Audited counts positions to where the head did not run, or with
-// Verify to AuditFrom. Queue ends when the first step of the question begins, and Compute includes steps of others
-// between its own.
+// Answer is a reply, with the work of the service for it. Audited counts back to the first position without the head,
+// or with Verify to AuditFrom. Queue ends when the first step of the question begins, and Compute includes steps of
+// other questions between its own.
 type Answer struct {
 	terms.Reply
 	Reused int // tokens of the context that were in memory, or being computed, when its first step began
 
-	// Computed counts the rows that were computed for it: tokens of the context that were not in memory, and those that
-	// were but were computed once more for the sake of their heads. Rows that other questions wanted before it in the
-	// same step are theirs.
+	// Computed counts the rows that were computed for the question: tokens of the context that were not in memory, and
+	// those that were computed again because their head was needed. It does not count rows that an earlier question of
+	// the same step needs too.
 	Computed int
 }
 
@@ -108,7 +108,7 @@ type Service struct {
 	front      *fair             // foreground questions
 	back       *fair             // background questions
 	backOrder  backOrder         // the background questions, those that have waited longest first
-	partly     sorted.Heap[*ask] // questions of which a part is computed, outside of the step: first those to give way
+	partly     sorted.Heap[*ask] // partly computed questions outside the step, in the order in which they give way
 	begun      uint64            // counts questions
 	reserved   int               // tokens of the contexts for which room is reserved
 	frontSteps uint64            // counts steps that were not for background questions
@@ -149,10 +149,10 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	return s, nil
 }
 
-// headStart is by how many full steps of work a device with short asks may be ahead of its share.
+// headStart is the number of full steps of work by which a device with short asks may be ahead of its share.
 const headStart = 128
 
-// Close ends the service, and the call of the model that runs; questions that wait get [ErrClosed].
+// Close ends the service, and the running call of the model; waiting questions get [ErrClosed].
 func (s *Service) Close() {
 	s.quit()
 	s.done.Wait()
@@ -162,8 +162,8 @@ func (s *Service) Close() {
 func (s *Service) Closed() bool { return s.ctx.Err() != nil }
 
 // Ask waits for the answer to q. With a priority other than [terms.Foreground] the error may be [ErrShed]. When ctx
-// ends the question is dropped, and the call of the model that runs is left if it was for this question alone. Any
-// number of goroutines may ask at once; asking again gives the same answer.
+// ends the question is dropped, and the running call of the model is aborted if it was for this question alone. Any
+// number of goroutines may call Ask at once. Asking again gives the same answer.
 func (s *Service) Ask(ctx context.Context, q terms.Job) (Answer, error) {
 	if len(q.Context) == 0 || len(q.Context) > s.o.Context {
 		return Answer{}, fmt.Errorf("%d tokens, at most %d: %w", len(q.Context), s.o.Context, ErrContext)

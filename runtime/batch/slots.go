@@ -6,10 +6,10 @@ import "math/bits"
 // is not zero.
 type slotSet struct {
 	levels [][]uint64 // the first has one bit for each slot, the last is one word
-	n      int        // how many are free
+	n      int        // number of free slots
 }
 
-// newSlotSet returns the set of the slots from 0 to n-1.
+// newSlotSet returns a set with the slots 0 to n-1.
 func newSlotSet(n int) *slotSet {
 	s := &slotSet{}
 	for size := n; ; {

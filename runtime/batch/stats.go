@@ -5,16 +5,16 @@ type Stats struct {
 	Slots    int    // tokens that the KV store can keep
 	InUse    int    // tokens that it keeps now
 	InCommon int    // of these, tokens that more than one session uses
-	Sessions int    // sessions of which it keeps any
+	Sessions int    // sessions with tokens in the store
 	Waiting  int    // questions that are not answered yet
 	Steps    uint64 // calls of the model
 	Computed uint64 // rows of these calls: tokens computed
 	Guessed  uint64 // of these rows, guesses of what would follow in a stream: see [Options.Lookup]
-	Accepted uint64 // of the guesses, those that questions came along
-	Reused   uint64 // tokens of answered questions that were there already when their computing began
-	Shared   uint64 // tokens that a session took over from others, instead of computing them
+	Accepted uint64 // guesses that a question later included
+	Reused   uint64 // tokens of answered questions that were in memory when their computation began
+	Shared   uint64 // tokens that a session used from others, instead of computing them
 	Evicted  uint64 // tokens that made room for others
-	Repeated uint64 // rows of tokens that were computed once more for the sake of their heads
+	Repeated uint64 // rows of tokens that were computed again for their heads
 	Shed     uint64 // background questions that were given up
 
 	Ahead     uint64 // answers to questions with priority [terms.Ahead]
@@ -35,13 +35,13 @@ func (s *Service) Stats() Stats {
 	return st
 }
 
-// Rows is how many new tokens a step has at most: what a question may have to wait for.
+// Rows returns the maximum number of new tokens in a step, for which a question may have to wait.
 func (s *Service) Rows() int { return s.o.Rows }
 
-// InUse is how many slots of the KV store hold tokens of sessions, as of the last step.
+// InUse returns the number of slots of the KV store with tokens of sessions, as of the last step.
 func (s *Service) InUse() int { return s.Stats().InUse }
 
-// publish makes the state known to Stats.
+// publish updates the result of Stats.
 func (s *Service) publish() {
 	f := s.trees
 	s.stats.Slots, s.stats.InUse, s.stats.InCommon = f.slots, f.slots-f.free.n, f.shared

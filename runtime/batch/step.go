@@ -14,8 +14,8 @@ type step struct {
 	number uint64
 	begin  time.Time
 	rows   []stepRow
-	asks   []*ask // that have a part in it
-	closed bool   // an ask could not begin for want of room: those after it do not either, unless they end in this step
+	asks   []*ask // with rows in the step
+	closed bool   // an ask had no room to begin: later asks do not begin either, unless they end in this step
 	uncut  int    // asks that need at most this many tokens are not split over steps
 	used   int    // rows that are paid for: an ask pays for one row even if all its tokens are in memory
 	deep   int    // asks with a costly head
@@ -113,7 +113,7 @@ func (s *Service) refresh() {
 // maxLooks is the maximum number of devices that refresh looks at without success, and of asks of one device.
 const maxLooks = 4
 
-// planShort adds the short asks of devices that wait for little, and reports whether there are any.
+// planShort adds the short asks of devices with little waiting work, and reports whether there are any.
 func (s *Service) planShort(st *step) bool {
 	q, limit := s.front, s.o.Rows
 	if q.light.Len() < q.active.Len() {
@@ -158,8 +158,8 @@ func (s *Service) planTurns(st *step, q *fair, limit int) {
 	}
 }
 
-// join gives a up to most rows of the step, and reports whether it got any. An ask that is complete with it leaves the
-// queue.
+// join gives a up to most rows of the step, and reports whether it got any. An ask that is completed by the step leaves
+// the queue.
 func (s *Service) join(st *step, a *ask, most int) bool {
 	q := s.queueOf(a)
 	if st.closed && a.reserved == 0 && !a.background() && a.work > uint64(most) {
@@ -204,20 +204,20 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 	return true
 }
 
-// stay lets a wait for another step. What it has found is only kept for it if it has begun.
+// stay makes a wait for another step. The tokens that it has found are retained only if its computation has begun.
 func (s *Service) stay(st *step, a *ask, left int) {
 	a.estimate(max(1, left))
 	s.queueOf(a).place(a.flow)
 	switch {
 	case a.step == st.number: // the step holds it
-	case a.begun == 0 || a.at.step == st.number: // what another ask has in this step may come to nothing
+	case a.begun == 0 || a.at.step == st.number: // the other ask's rows may fail
 		s.letGo(a)
 	default:
 		s.partly.Set(a, true)
 	}
 }
 
-// noRoom is stay for an ask that finds no free slot. A background question is given up.
+// noRoom is stay for an ask without a free slot. A background question is given up.
 func (s *Service) noRoom(st *step, a *ask, left int) bool {
 	if a.background() && a.step != st.number {
 		s.shed(a)
@@ -227,7 +227,8 @@ func (s *Service) noRoom(st *step, a *ask, left int) bool {
 	return false
 }
 
-// find goes on along what is there of the context of a: what its session has used, and then what others have.
+// find advances a along the tokens of its context that are in memory: those that its session has used, and then those
+// of other sessions.
 func (s *Service) find(st *step, a *ask) {
 	at := a.at
 	if at == nil {
@@ -263,7 +264,7 @@ func (s *Service) find(st *step, a *ask) {
 
 // lacksHead reports whether a token that another session has computed is computed a second time for the audit of a. So
 // the audit reaches as far back as if nothing were shared. The tokens after it in the same step are computed a second
-// time too, because their computation uses it. A background question has no audit.
+// time too, because they wait for it. A background question has no audit.
 func (st *step) lacksHead(a *ask, c *cell) bool {
 	if a.Verify != terms.AsItComes {
 		return a.lacks(c)
@@ -319,8 +320,8 @@ func (st *step) add(r stepRow) {
 	st.rows = append(st.rows, r)
 }
 
-// repeat adds a row for n, which has been computed before. Where other sessions use it that is done in a free slot, of
-// which there may be one: so they lose nothing if the step fails.
+// repeat adds a row for n, which has been computed before. If other sessions use n, a free slot is used if there is
+// one, so that they lose nothing if the step fails.
 func (s *Service) repeat(st *step, n *node) {
 	r := stepRow{node: n, again: true, slot: n.slot}
 	if !n.isAlone() && s.trees.free.n > 0 {
@@ -329,7 +330,7 @@ func (s *Service) repeat(st *step, n *node) {
 	st.add(r)
 }
 
-// vacate frees the slots that were only for the step.
+// vacate frees the slots that only the step used.
 func (s *Service) vacate(st *step) {
 	for _, r := range st.rows {
 		if r.aside() {
@@ -373,7 +374,8 @@ func (s *Service) headFits(st *step, a *ask) bool {
 // deepest returns the maximum cost of the head in one call: rows times depth.
 func (s *Service) deepest() int { return plainDepth * s.o.Rows }
 
-// wantLast asks the head for what follows the context of a, unless enough is kept of it, and returns the price.
+// wantLast requests the head for the last token of the context of a, unless enough of its results is kept. It returns
+// the price.
 func (s *Service) wantLast(st *step, a *ask) uint64 {
 	n, w := a.at, a.need()
 	if !w.Logits && n.k >= w.K {
@@ -395,11 +397,11 @@ func (s *Service) wantLast(st *step, a *ask) uint64 {
 	return headPrice(w.K, w.Logits)
 }
 
-// undo takes the tokens of a step, and what follows them, out of memory and from all sessions: their slots are
-// undefined. No ask of the step holds any.
+// undo removes the tokens of a step, and all tokens after them, from memory and from all sessions: the contents of
+// their slots are undefined. The asks of the step must not retain any of them.
 func (s *Service) undo(st *step) {
 	for _, r := range st.rows {
-		if r.again && !r.aside() { // others may hold what follows it
+		if r.again && !r.aside() { // other asks may retain tokens after it
 			for s.partly.Len() > 0 {
 				s.letGo(s.partly.First())
 			}

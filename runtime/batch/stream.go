@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// streak is how many questions in a row must have gone on with the answer to the one before.
+	// streak is the number of consecutive questions that must continue with the answer to the question before.
 	streak = 4
-	// maxStreams is how many streams are kept, the latest: what each has takes some 40 bytes for a token of its text.
+	// maxStreams is the maximum number of streams, the latest ones. A stream takes about 40 bytes for each token of its
+	// text.
 	maxStreams = 64
-	// maxIndexed is how much of a text is indexed when it becomes a stream, from its end: others wait while that is
-	// done.
+	// maxIndexed is the maximum number of tokens, from the end of a text, that are indexed when it becomes a stream.
+	// Other questions wait for the indexing.
 	maxIndexed = 16384
 )
 
 // reply is the last answer of a session.
 type reply struct {
 	hash  uint64       // of the context
-	run   int          // questions in a row, up to its own, that went on with the answer before
+	run   int          // consecutive questions, up to its own, that continued with the answer before
 	token atomic.Int32 // the answer; noToken until the caller has chosen it
 }
 
@@ -34,10 +35,11 @@ type stream struct {
 	element *list.Element // in forest.streams
 	hash    uint64        // of the text that is indexed
 	text    lookup.Text
-	guesses []*node // of its last guess, parents before children; some may have gone, or be guesses no more
+	guesses []*node // the last guesses, parents before children; some may be evicted, or part of the text
 }
 
-// follow notes that a is complete with this step. If its session is a stream its text is indexed up to here.
+// follow is called when the step completes a. If its session is a stream, follow indexes its text up to the end of the
+// context.
 func (s *Service) follow(st *step, a *ask) {
 	t, f := a.tree, s.trees
 	if a.run = t.runTo(a.at); a.run < streak {
@@ -57,12 +59,13 @@ func (s *Service) follow(st *step, a *ask) {
 	}
 	x.hash = a.at.hash
 	f.streams.MoveToFront(x.element)
-	if a.at.step == st.number { // it was no guess, or not enough of one: what was guessed is not on its way
+	// A token that is computed in this step was not guessed, or with too few candidates: guesses are on another path.
+	if a.at.step == st.number {
 		f.prune(x)
 	}
 }
 
-// runTo counts the questions in a row, up to one that ends at n, that went on with the answer before.
+// runTo counts the consecutive questions, up to one that ends at n, that continued with the answer before.
 func (t *tree) runTo(n *node) int {
 	switch last := t.last; {
 	case last == nil:
@@ -74,7 +77,7 @@ func (t *tree) runTo(n *node) int {
 	return 0
 }
 
-// answers notes that a, which has its answer, is the last question of its session.
+// answers records that the answered ask a is the last question of its session.
 func (t *tree) answers(a *ask) {
 	t.last = &reply{hash: a.at.hash, run: a.run}
 	t.last.token.Store(noToken)

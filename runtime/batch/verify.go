@@ -68,8 +68,8 @@ func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampl
 	}
 }
 
-// maxHeads is how many positions a part may have, the one after its context included. Where the head is cheap there
-// is only one part.
+// maxHeads returns the maximum number of positions in a part, including the one after its context. If the head is cheap
+// there is only one part.
 func (s *Service) maxHeads(heads, last backend.Want) int {
 	d := depth(heads.K, heads.Logits)
 	if d <= plainDepth {
@@ -78,11 +78,11 @@ func (s *Service) maxHeads(heads, last backend.Want) int {
 	return max(1, min(s.deepest()/max(d, depth(last.K, last.Logits)), shortRows(s.o.Rows)))
 }
 
-// judge compares the positions of a with what the head found there. It runs in the goroutine of the caller.
+// judge compares the positions of a with the output of the head. It runs in the goroutine of the caller.
 func (a *ask) judge(text []int32, all *Answer) {
 	for i := range a.found {
 		if len(a.found[i].Top) == 0 || a.heads.Logits && len(a.found[i].Logits) == 0 {
-			continue // and the answer is not complete
+			continue // verify then reports an incomplete answer
 		}
 		all.Audited++
 		pos, out := a.AuditFrom+i, &a.found[i]
@@ -99,7 +99,7 @@ func (a *ask) judge(text []int32, all *Answer) {
 	}
 }
 
-// logitOf is the logit of a token that was chosen from what the head found.
+// logitOf returns the logit of a token that was chosen from out.
 func logitOf(out *backend.Output, id int32) float32 {
 	if len(out.Logits) > 0 {
 		return out.Logits[id]

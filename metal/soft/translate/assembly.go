@@ -11,16 +11,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// gpuFlags compile for a GPU of which clang knows the instructions: an RDNA 3 of AMD, with simdgroups of 32. Loops are
-// not repeated in their bodies beyond what the source says, so that a body stands for one iteration.
+// gpuFlags compile for a GPU that clang supports: an RDNA 3 of AMD, with simdgroups of 32. Loops are not unrolled
+// beyond the source, so that a body stands for one iteration.
 var gpuFlags = []string{"-O3", "-ffp-contract=off", "-mllvm", "-unroll-runtime=false",
 	"-mllvm", "-unroll-allow-partial=false", "-mllvm", "-inline-threshold=100000",
 	"-DMSL_STRICT", "-DMSL_GPU", "-include", "metal.h", "-S", "-o", "-"}
 
-// Assembly returns what clang makes of the named kernels of a source for a GPU, in the assembler's language. It is
-// there to be read: nothing can run it, and what it says of Apple's GPUs is an estimate. What a simdgroup does together
-// is a comment of one line there: "; simd_sum", "; simdgroup_multiply" and so on. The text is kept in the cache. What
-// is wrong with the source is a [*metal.CompileError]; a clang that was built without this GPU is [metal.ErrNoDevice].
+// Assembly returns clang's code for the named kernels of a source on a GPU, in assembly language. It is meant for
+// reading: it cannot be run, and it only gives an estimate for Apple's GPUs. An operation of a simdgroup is a one-line
+// comment: "; simd_sum", "; simdgroup_multiply" and so on. The text is kept in the cache. An error in the source is a
+// [*metal.CompileError]; if clang was built without this GPU the error is [metal.ErrNoDevice].
 func (c *Compiler) Assembly(source string, names ...string) (string, error) {
 	u, err := c.translate(source)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Compiler) Assembly(source string, names ...string) (string, error) {
 	return assembly, c.keep(kept, assembly)
 }
 
-// keep puts a text into the cache.
+// keep stores a text in the cache.
 func (c *Compiler) keep(path, text string) error {
 	f, err := os.CreateTemp(c.cache, "new-")
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Compiler) keep(path, text string) error {
 	return errors.Join(err, f.Close(), os.Rename(f.Name(), path))
 }
 
-// gpuText is the source as the strict pass reads it, and an entry for each of the named kernels.
+// gpuText returns the source for the strict pass, and an entry point for each of the named kernels.
 func (u *unit) gpuText(names []string) (string, error) {
 	var b strings.Builder
 	b.WriteString(apply(u.text, u.strict))
@@ -75,16 +75,16 @@ func (u *unit) gpuText(names []string) (string, error) {
 	return b.String(), nil
 }
 
-// gpuIDs are the attributes of parameters that a GPU knows by itself, in clang's words. The number of a simdgroup is
-// the same for all its threads.
+// gpuIDs are the attributes of parameters that a GPU provides, in clang's notation. The number of a simdgroup is the
+// same for all its threads.
 var gpuIDs = map[string]string{
 	"thread_index_in_threadgroup":    "__builtin_amdgcn_workitem_id_x()",
 	"thread_index_in_simdgroup":      "__builtin_amdgcn_workitem_id_x() % 32",
 	"simdgroup_index_in_threadgroup": "(uint)__builtin_amdgcn_readfirstlane(__builtin_amdgcn_workitem_id_x() / 32)",
 }
 
-// gpuEntry is a function that a GPU can begin with, under the name of the kernel: it fetches the kernel's arguments and
-// calls it. Sizes are one more argument, of which nothing is known.
+// gpuEntry returns the entry point of a kernel on a GPU, with the kernel's name: it fetches the kernel's arguments and
+// calls it. Sizes are another argument with an unknown value.
 func (k kernel) gpuEntry() string {
 	var params, args []string
 	for n, p := range k.Params {

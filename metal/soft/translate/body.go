@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// body looks through the statements of a function in tokens [i,end). kernel names the function if it is one, and is
+// body checks the statements of a function in tokens [i,end). kernel is the function's name if it is a kernel, and
 // empty otherwise.
 func (u *unit) body(i, end int, kernel string) {
 	for ; i < end; i++ {
@@ -118,7 +118,7 @@ func (u *unit) declarators(i, stop int) (all []variable) {
 			u.fail(t.at, "a threadgroup variable cannot have a value")
 			return nil
 		} else {
-			typeEnd = j // the last word before [ or , or the end is the name
+			typeEnd = j // the name is the last word before [ or , or the end
 		}
 	}
 	if typeEnd <= i || u.at(typeEnd).kind != word {

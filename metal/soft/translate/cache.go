@@ -13,23 +13,23 @@ import (
 	"time"
 )
 
-// headers are the C++ beside a kernel: what stands for <metal_stdlib>, and the runtime.
+// headers are the C++ files for kernels: the replacement of <metal_stdlib>, and the runtime.
 //
 //go:embed msl
 var headers embed.FS
 
-// translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
+// translator is the source of this package: when it changes, the cache is invalid.
 //
 //go:embed body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go templates.go
 //go:embed translate.go unit.go vectors.go
 var translator embed.FS
 
-// stubs are the headers of Metal. The shim holds what is in them, so that they are empty.
+// stubs are the headers of Metal. They are empty, because the replacement header has their content.
 var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_compute", "metal_geometric",
 	"metal_integer", "metal_math", "metal_matrix", "metal_pack", "metal_relational", "metal_simdgroup",
 	"metal_simdgroup_matrix", "metal_types"}
 
-// defaultCache is the folder of compiled code where none is named.
+// defaultCache returns the default folder of compiled code.
 func defaultCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -38,7 +38,7 @@ func defaultCache() string {
 	return filepath.Join(dir, "pilotfish", "soft")
 }
 
-// key names content: what it is made from decides.
+// key returns a name for content, from all that it is made of.
 func key(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -47,12 +47,12 @@ func key(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:40]
 }
 
-// key names compiled code: what it is made from, by which version of this package, with which flags and compiler.
+// key returns the name of compiled code, from its source, the version of this package, the flags and the compiler.
 func (c *Compiler) key(source, ownText string, flags []string) string {
 	return key(source, ownText, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)
 }
 
-// ownText is all that compiled code depends on here, for keys.
+// ownText returns all source of this package that compiled code depends on, for keys.
 func ownText() (string, error) {
 	var b strings.Builder
 	for _, tree := range [...]embed.FS{headers, translator} {
@@ -72,7 +72,7 @@ func ownText() (string, error) {
 	return b.String(), nil
 }
 
-// writeShim puts the headers into the cache, where clang can read them.
+// writeShim writes the headers into the cache for clang.
 func (c *Compiler) writeShim() (string, error) {
 	text, err := ownText()
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Compiler) writeShim() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(scratch) // it is gone if all went well
+	defer os.RemoveAll(scratch) // after success it does not exist any more
 	if err := fillShim(scratch); err != nil {
 		return "", err
 	}
@@ -124,11 +124,11 @@ const (
 	unfinishedIn = time.Hour           // of a temporary file that a killed process left
 )
 
-// prune removes from the cache what is old. What cannot be removed stays.
+// prune removes old files from the cache. It ignores errors.
 func prune(dir string, now time.Time) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return // whoever needs the folder will say so
+		return // using the folder will report the error
 	}
 	for _, f := range files {
 		name := f.Name()
@@ -145,14 +145,14 @@ func prune(dir string, now time.Time) {
 	}
 }
 
-// inCache reports whether a file or folder is there, and notes that it is used.
+// inCache reports whether a file or folder exists, and marks it as used.
 func inCache(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
 		return false
 	}
 	if now := time.Now(); now.Sub(info.ModTime()) > unusedFor/30 {
-		_ = os.Chtimes(path, now, now) // at worst it is made again some day
+		_ = os.Chtimes(path, now, now) // at worst it is pruned and made again
 	}
 	return true
 }

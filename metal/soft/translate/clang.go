@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// lookClang finds clang by a name or path, or version 19 by its usual names if the name is empty.
+// lookClang finds clang by a name or path. If the name is empty it finds version 19 by its usual names.
 func lookClang(name string) (string, error) {
 	names := []string{"clang-19", "clang"}
 	if name != "" {
@@ -34,7 +34,7 @@ func lookClang(name string) (string, error) {
 		metal.ErrNoDevice, strings.Join(names, " or "))
 }
 
-// lookLinker finds lld, first beside clang.
+// lookLinker finds lld, first in the folder of clang.
 func lookLinker(clang string) (string, error) {
 	if real, err := filepath.EvalSymlinks(clang); err == nil {
 		if path, err := exec.LookPath(filepath.Join(filepath.Dir(real), "ld.lld")); err == nil {
@@ -50,7 +50,7 @@ func lookLinker(clang string) (string, error) {
 		"ld.lld-19 was not found: install clang-19 and lld-19", metal.ErrNoDevice)
 }
 
-// language are the flags of every compilation for a processor.
+// language returns the flags of every compilation for a processor.
 func language(arch string) []string {
 	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions",
 		"-fno-rtti", "-fPIC", "-fvisibility=hidden", "-fsigned-char", "-fno-math-errno",
@@ -68,7 +68,7 @@ func language(arch string) []string {
 	return flags
 }
 
-// diagnosed are warnings that are errors: in Metal they are, or mean a bug.
+// diagnosed returns warnings that are errors here: they are errors in Metal, or indicate a bug.
 func diagnosed() []string {
 	var flags []string
 	for _, w := range []string{"vla", "vla-cxx-extension", "return-type", "uninitialized", "sometimes-uninitialized",
@@ -80,7 +80,7 @@ func diagnosed() []string {
 	return append(flags, "-Wframe-larger-than=16384", "-Werror=frame-larger-than")
 }
 
-// flags are those of a variant.
+// flags returns the flags of a variant.
 func (v Variant) flags() []string {
 	exact := []string{"-ffp-contract=off"}
 	const undefined = "-fsanitize=alignment,array-bounds,shift-exponent,integer-divide-by-zero," +
@@ -98,7 +98,7 @@ func (v Variant) flags() []string {
 	return append(exact, "-O2")
 }
 
-// clangRun runs clang in the folder of the headers on text, and returns what it prints.
+// clangRun runs clang in the folder of the headers on text, and returns its output.
 func (c *Compiler) clangRun(text string, flags ...string) (string, error) {
 	cmd := exec.Command(c.clang, append(append(language(c.arch), flags...), "-")...)
 	cmd.Dir = c.shim

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// sourceName is how messages call a source that has no #line of its own.
+// sourceName is the name of a source without #line directives in messages.
 const sourceName = "library.metal"
 
 // Options of a compiler. The zero value is good.
@@ -24,18 +24,18 @@ type Options struct {
 	Clang string // name or path of the compiler; empty means clang-19, or clang if it is version 19
 }
 
-// Compiler runs clang and lld and keeps what they make. Goroutines may use it at once, and so may processes that have
-// the same cache.
+// Compiler runs clang and lld and caches their output. Several goroutines may use it at once, and several processes may
+// share its cache.
 type Compiler struct {
 	clang, linker string
-	version       string // of clang, in its own words
-	arch          string // processor that code is made for, by Go's name
+	version       string // of clang, as clang prints it
+	arch          string // target processor, by Go's name
 	cache         string // folder of compiled code
 	shim          string // folder of the headers
 }
 
-// NewCompiler finds clang and lld, and removes from the cache what is old. It fails with [metal.ErrNoDevice] where one
-// of them is missing.
+// NewCompiler finds clang and lld, and removes old files from the cache. It fails with [metal.ErrNoDevice] if one of
+// them is missing.
 func NewCompiler(o Options) (*Compiler, error) {
 	c := &Compiler{cache: o.Cache, arch: runtime.GOARCH}
 	var err error
@@ -66,8 +66,8 @@ func NewCompiler(o Options) (*Compiler, error) {
 	return c, nil
 }
 
-// Build returns the path of the shared library of a source, from the cache if it was made before. What is wrong with
-// the source is a [*metal.CompileError].
+// Build returns the path of the shared library of a source, from the cache if it was built before. An error in the
+// source is a [*metal.CompileError].
 func (c *Compiler) Build(source string, v Variant) (string, error) {
 	text, err := ownText()
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Compiler) Build(source string, v Variant) (string, error) {
 	go func() { strict <- c.strictOnce(u, source, text) }()
 	linked, err := c.compile(u, flags)
 	if s := <-strict; s != nil {
-		err = s // it says more, and what was compiled must not be kept
+		err = s // it is more precise, and the compiled code must not be kept
 	}
 	if linked != "" {
 		defer os.RemoveAll(filepath.Dir(linked)) // leftovers do no harm
@@ -97,7 +97,7 @@ func (c *Compiler) Build(source string, v Variant) (string, error) {
 	return path, os.Rename(linked, path)
 }
 
-// translate preprocesses and parses source. What Metal does not allow is a *metal.CompileError.
+// translate preprocesses and parses source. Code that Metal does not allow is a *metal.CompileError.
 func (c *Compiler) translate(source string) (*unit, error) {
 	text, err := c.clangRun("# 1 "+quote(sourceName)+"\n"+source,
 		"-E", "-undef", "-D__METAL__=1", "-D__METAL_VERSION__=310", "-isystem", "stubs")
@@ -115,7 +115,7 @@ func (c *Compiler) translate(source string) (*unit, error) {
 	return u, nil
 }
 
-// strict lets clang check the source with address spaces kept apart.
+// strict checks the source with clang, with distinct address spaces.
 func (c *Compiler) strict(u *unit) error {
 	_, err := c.clangRun(u.strictText(), append(diagnosed(), "-DMSL_STRICT", "-include", "metal.h", "-fsyntax-only")...)
 	if e, ok := errors.AsType[*metal.CompileError](err); ok && strings.Contains(e.Log, "no matching constructor") {
@@ -125,7 +125,7 @@ func (c *Compiler) strict(u *unit) error {
 	return err
 }
 
-// strictOnce does the strict pass unless the source has passed before, for another variant.
+// strictOnce runs the strict pass unless the source has passed before, for another variant.
 func (c *Compiler) strictOnce(u *unit, source, ownText string) error {
 	passed := filepath.Join(c.cache, "strict-"+key(source, ownText, c.version))
 	if inCache(passed) {
@@ -137,7 +137,7 @@ func (c *Compiler) strictOnce(u *unit, source, ownText string) error {
 	return os.WriteFile(passed, nil, 0o666)
 }
 
-// compile makes a shared library in a folder of its own.
+// compile builds a shared library in a new folder.
 func (c *Compiler) compile(u *unit, flags []string) (linked string, err error) {
 	parts, err := c.runtime()
 	if err != nil {

@@ -67,8 +67,8 @@ func (u *unit) derived(i, end int) {
 		"operator "+typ+"() const { return ("+typ+")("+value+"); } } "+name.text+"{};")
 }
 
-// findConstants notes which function constants each kernel mentions, directly or through what it calls, and how else
-// constants depend on them.
+// findConstants records which function constants each kernel mentions, directly or in functions that it calls, and
+// other dependencies of constants.
 func (u *unit) findConstants() {
 	asked := map[string]bool{}
 	for i, t := range u.tokens {

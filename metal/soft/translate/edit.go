@@ -31,12 +31,12 @@ func (u *unit) insert(i int, text string) {
 	u.strict = append(u.strict, edit{at, at, text})
 }
 
-// cut drops edits from start on: they lie in text that goes as a whole.
+// cut drops edits from start on: they are in text that is removed as a whole.
 func cut(edits []edit, start int) []edit {
 	return slices.DeleteFunc(edits, func(e edit) bool { return e.start >= start })
 }
 
-// apply returns the text with its edits. Line breaks of what goes stay, so that lines keep their numbers.
+// apply returns the text with its edits. Line breaks of removed text stay, so that lines keep their numbers.
 func apply(text string, edits []edit) string {
 	edits = slices.Clone(edits)
 	slices.SortStableFunc(edits, func(a, b edit) int { return a.start - b.start })
@@ -58,7 +58,7 @@ func apply(text string, edits []edit) string {
 	return b.String()
 }
 
-// blanked is text that nothing is left of, except that the rest keeps its lines and columns.
+// blanked returns blanks for text, so that the rest keeps its lines and columns.
 func blanked(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' {

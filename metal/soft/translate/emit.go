@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// strictText is what the strict pass reads: the source, and a call of each kernel, so that templates are instantiated
-// and the types of parameters are compared with their attributes.
+// strictText returns the input of the strict pass: the source, and a call of each kernel, so that templates are
+// instantiated and the types of parameters are compared with their attributes.
 func (u *unit) strictText() string {
 	var b strings.Builder
 	b.WriteString(apply(u.text, u.strict))
@@ -31,7 +31,8 @@ func (u *unit) strictText() string {
 	return b.String() + "\n"
 }
 
-// runText is what runs: the source, a thunk for each kernel that fetches its arguments, and tables of it all.
+// runText returns the text to run: the source, a thunk for each kernel that fetches its arguments, and tables of all of
+// them.
 func (u *unit) runText() (string, error) {
 	var b strings.Builder
 	b.WriteString(apply(u.text, u.run))
@@ -79,7 +80,7 @@ func arguments(k kernel) []string {
 	return args
 }
 
-// description returns what the library will say about itself.
+// description returns the description that the library exports.
 func (u *unit) description() Description {
 	d := Description{Constants: u.constants, Conditions: u.conditions()}
 	for _, k := range u.kernels {
@@ -88,7 +89,7 @@ func (u *unit) description() Description {
 	return d
 }
 
-// conditions returns the constants that decide whether parameters are there.
+// conditions returns the constants that decide whether parameters exist.
 func (u *unit) conditions() (all []string) {
 	for _, k := range u.kernels {
 		for _, p := range k.Params {
@@ -100,8 +101,8 @@ func (u *unit) conditions() (all []string) {
 	return all
 }
 
-// oneLine is a string with a blank for each run of blanks and line breaks.
+// oneLine returns s with each run of blanks and line breaks replaced by a blank.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// quote writes a string for C++.
+// quote returns s as a string literal of C++.
 func quote(s string) string { return strconv.QuoteToASCII(s) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kernel is a Kernel with what it is in the source: a function, a template, or an instance of a template.
+// kernel is a Kernel with its form in the source: a function, a template, or an instance of a template.
 type kernel struct {
 	Kernel
 	call      string // the expression that names the function
@@ -16,7 +16,7 @@ type kernel struct {
 	at        location
 }
 
-// builtins are the attributes of parameters that the dispatch itself fills. True means that they have up to three
+// builtins are the attributes of parameters that the dispatch itself provides. True means that they have up to three
 // components, false that they are a single number.
 var builtins = map[string]bool{
 	"thread_position_in_grid":          true,

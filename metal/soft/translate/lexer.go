@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// location is a line of the text that the caller wrote, with #line directives obeyed.
+// location is a line of the caller's text, according to #line directives.
 type location struct {
 	file string
 	line int
 }
 
-// String is the location as compilers write it.
+// String returns the location in the format of compilers.
 func (l location) String() string { return l.file + ":" + strconv.Itoa(l.line) }
 
 type tokenKind byte
 
 const (
-	none      tokenKind = iota // beyond the end
+	none      tokenKind = iota // after the end
 	word                       // identifier or keyword
 	number                     // with its suffix
 	quoted                     // string or character
@@ -25,7 +25,7 @@ const (
 	directive                  // a whole line that begins with #
 )
 
-// token is a piece of preprocessed source: text[start:end] of what was lexed.
+// token is a token of preprocessed source: text[start:end].
 type token struct {
 	text       string
 	kind       tokenKind
@@ -46,8 +46,8 @@ func (t token) isAny(texts ...string) bool {
 	return false
 }
 
-// lexer cuts preprocessed C++ into tokens. Any text gives tokens that lie inside it, in order: what is wrong with it is
-// for clang to say.
+// lexer splits preprocessed C++ into tokens. Any text gives tokens that lie inside it, in order: clang reports its
+// errors.
 type lexer struct {
 	text string
 	i    int
@@ -93,7 +93,7 @@ func (l *lexer) peek(n int) byte {
 	return 0
 }
 
-// run returns where the bytes that ok accepts end.
+// run returns the end of the bytes from i on that ok accepts.
 func (l *lexer) run(i int, ok func(byte) bool) int {
 	for i < len(l.text) && ok(l.text[i]) {
 		i++
@@ -101,7 +101,7 @@ func (l *lexer) run(i int, ok func(byte) bool) int {
 	return i
 }
 
-// take makes a token of what lies before end, and moves on.
+// take makes a token of the text before end, and advances.
 func (l *lexer) take(kind tokenKind, end int) {
 	end = min(end, len(l.text))
 	l.out = append(l.out, token{l.text[l.i:end], kind, l.i, end, l.at})

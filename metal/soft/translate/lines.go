@@ -8,12 +8,11 @@ import (
 	"sort"
 )
 
-// Lines tells which line of the source each instruction of a library comes from. Libraries of the variant [Check] have
-// such a table.
+// Lines maps each instruction of a library to its line of the source. Libraries of the variant [Check] have such a
+// table.
 type Lines struct{ entries []dwarf.LineEntry } // by address
 
-// ReadLines reads the table of the library at a path that [Compiler.Build] has returned. It fails where the file has
-// none.
+// ReadLines reads the table of the library at a path that [Compiler.Build] has returned. It fails if the file has none.
 func ReadLines(path string) (*Lines, error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -51,8 +50,8 @@ func ReadLines(path string) (*Lines, error) {
 	return t, nil
 }
 
-// Find returns the file and line, as #line directives say, of the instruction at pc, an offset in the library. It
-// returns "unknown place" and line 0 where the table does not tell.
+// Find returns the file and line, according to #line directives, of the instruction at pc, an offset in the library. It
+// returns "unknown place" and line 0 if the table has no entry.
 func (t *Lines) Find(pc uint64) (file string, line int) {
 	e := t.entries
 	i := sort.Search(len(e), func(i int) bool { return e[i].Address > pc })

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// banned are words that Metal does not have, though C++ does.
+// banned are words of C++ that Metal does not have.
 var banned = map[string]string{
 	"double": "Metal has no double", "goto": "Metal has no goto",
 	"new": "Metal has no new", "delete": "Metal has no delete",
@@ -17,7 +17,7 @@ var banned = map[string]string{
 	"printf": "Metal has no printf",
 }
 
-// lint refuses what clang would take and Metal does not.
+// lint refuses code that clang accepts and Metal does not.
 func (u *unit) lint() {
 	for i, t := range u.tokens {
 		switch {
@@ -42,7 +42,7 @@ func (u *unit) lint() {
 	})
 }
 
-// global refuses a variable at namespace scope, in tokens [i,end), that is not in constant memory.
+// global refuses a variable at namespace scope, in tokens [i,end), outside constant memory.
 func (u *unit) global(i, end int) {
 	first := i
 	for u.at(first).isAny("static", "const", "constexpr", "inline", "volatile") {
@@ -56,12 +56,12 @@ func (u *unit) global(i, end int) {
 	u.fail(u.at(i).at, "a variable outside functions must be constant")
 }
 
-// reserved reports whether a name belongs to the compiler or to the translation: those of clang and msl_.
+// reserved reports whether a name is reserved for the compiler or the translation: those of clang and msl_.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, "__") || strings.HasPrefix(name, "msl_") || strings.HasPrefix(name, "MSL_")
 }
 
-// knownDirective reports whether a line that is left after preprocessing is a line marker or a pragma that Metal has.
+// knownDirective reports whether a line that remains after preprocessing is a line marker or a pragma of Metal.
 func knownDirective(text string) bool {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "#"))
 	pragma, ok := strings.CutPrefix(text, "pragma")
@@ -76,8 +76,8 @@ func knownDirective(text string) bool {
 		len(fields) > 1 && fields[0] == "clang" && fields[1] == "loop"
 }
 
-// contraction returns what clang calls a pragma of Metal's that says whether products and sums may become an fma, or ""
-// if a line is no such pragma.
+// contraction returns clang's form of Metal's pragma that says whether products and sums may become an fma, or "" if a
+// line is no such pragma.
 func contraction(text string) string {
 	_, text, _ = strings.Cut(text, "pragma")
 	text = strings.Join(strings.Fields(text), "")
@@ -101,7 +101,7 @@ func (u *unit) contractions() {
 	}
 }
 
-// recursion refuses functions that reach themselves: a GPU has no stack to call on.
+// recursion refuses functions that call themselves, directly or indirectly: a GPU has no call stack.
 func (u *unit) recursion() {
 	overloads := map[string]int{}
 	for _, f := range u.functions {
@@ -120,7 +120,7 @@ func (u *unit) recursion() {
 	}
 }
 
-// isFunction reports whether a name is that of a function or of a constant that is computed.
+// isFunction reports whether a name is that of a function or of a computed constant.
 func (u *unit) isFunction(name string) bool {
 	return slices.ContainsFunc(u.functions, func(f function) bool { return f.name == name })
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// parse parses preprocessed source. What it finds wrong is in problems.
+// parse parses preprocessed source. Errors are in problems.
 func parse(text, file string) *unit {
 	u := &unit{text: text, tokens: lex(text, file), types: map[string]bool{}}
 	u.namespace(0)
@@ -23,7 +23,7 @@ func parse(text, file string) *unit {
 	return u
 }
 
-// namespace reads declarations from token i to the } that ends them, or to the end, and returns the index after it.
+// namespace reads declarations from token i to their closing }, or to the end, and returns the index after it.
 func (u *unit) namespace(i int) int {
 	for u.at(i).kind != none {
 		switch t := u.at(i); {
@@ -42,7 +42,7 @@ func (u *unit) namespace(i int) int {
 	return i
 }
 
-// extent returns the end of the declaration at i, and where its parameters and body begin, or -1.
+// extent returns the end of the declaration at i, and the beginnings of its parameters and body, or -1.
 func (u *unit) extent(i int) (end, params, body int) {
 	params, body = -1, -1
 	assigned := false
@@ -105,7 +105,7 @@ func (u *unit) declaration(i int) int {
 	return end
 }
 
-// bounded returns where what stands before the parameters and the body of a declaration ends.
+// bounded returns the end of the part of a declaration before its parameters and its body.
 func bounded(params, body, end int) int {
 	switch {
 	case params >= 0:
@@ -168,7 +168,7 @@ func (u *unit) attribute(i int, into map[string]string) int {
 	return end
 }
 
-// helper reads a function that is no kernel.
+// helper reads a function that is not a kernel.
 func (u *unit) helper(params, body, end int) {
 	u.function(u.at(params-1), body, end)
 	u.body(body, end, "")
@@ -193,7 +193,7 @@ func (u *unit) helper(params, body, end int) {
 	}
 }
 
-// function notes what a function mentions.
+// function records the names that a function mentions.
 func (u *unit) function(name token, body, end int) {
 	f := function{name: name.text, at: name.at, mentions: map[string]bool{}}
 	for i := body; i < end; i++ {
@@ -204,7 +204,7 @@ func (u *unit) function(name token, body, end int) {
 	u.functions = append(u.functions, f)
 }
 
-// alias notes the name that a using or typedef declares.
+// alias records the name that a using or typedef declares.
 func (u *unit) alias(i, end int) {
 	name := u.at(end - 2).text
 	if u.at(i).is("using") {

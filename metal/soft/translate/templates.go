@@ -6,7 +6,7 @@ import (
 )
 
 // templateHeader returns the arguments that name the instance inside the template that begins at i, such as <T, N>. It
-// notes the types among them.
+// records the types among them.
 func (u *unit) templateHeader(i int) string {
 	if !u.at(i).is("template") || !u.at(i+1).is("<") {
 		return ""
@@ -45,7 +45,7 @@ func (u *unit) templateHeader(i int) string {
 }
 
 // instance reads template [[host_name("x")]] kernel ... f<...>(...); which names a kernel. The strict pass and the
-// thunk make the instance, so that the line itself goes.
+// thunk make the instance, so the line itself is removed.
 func (u *unit) instance(i, end int, attributes map[string]string) {
 	at := u.at(i).at
 	u.run, u.strict = cut(u.run, u.at(i).start), cut(u.strict, u.at(i).start)
@@ -81,7 +81,7 @@ func (u *unit) instance(i, end int, attributes map[string]string) {
 	u.kernels = append(u.kernels, k)
 }
 
-// bindTemplates gives each instance the parameters of its template, and drops the templates.
+// bindTemplates sets the parameters of each instance to those of its template, and drops the templates.
 func (u *unit) bindTemplates() {
 	var out []kernel
 	seen := map[string]location{}

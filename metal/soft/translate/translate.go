@@ -34,13 +34,13 @@ type Variant string
 const (
 	Fast     Variant = "fast"     // optimised, with IEEE arithmetic; finds divergence only
 	FastMath Variant = "fastmath" // as Fast, with sums reordered and fused as fast arithmetic may
-	// Check is as UBSan, with shadow memory for races, bounds and uninitialised reads, and counts. It runs on one OS
+	// for races, bounds and uninitialised reads
 	// thread.
 	Check Variant = "check"
 	UBSan Variant = "ubsan" // finds misaligned pointers, array indices, shifts and arithmetic without meaning
 )
 
-// Limits that the parser and the runtime hold kernels to. Those of Metal are Apple's.
+// Limits of kernels in the parser and the runtime. Those of Metal are Apple's.
 const (
 	MaxThreads    = 1024 // of a threadgroup
 	MaxBuffers    = 31   // [[buffer(0)]] to [[buffer(30)]], and as many of threadgroup memory
@@ -48,11 +48,11 @@ const (
 	maxVariables  = 64   // of threadgroup memory in a kernel: msl/runtime.h has room for them
 )
 
-// Description is what a library says about itself.
+// Description is a library's description of itself.
 type Description struct {
 	Kernels   []Kernel
 	Constants []Constant
-	// Conditions are the constants that decide whether parameters are there. The thunk after that of the last kernel
+	// Conditions are the constants that decide whether parameters exist. The thunk after that of the last kernel
 	// computes them.
 	Conditions []string
 }
@@ -65,14 +65,14 @@ type Kernel struct {
 	Constants  []string // function constants that the kernel or what it calls mentions
 }
 
-// Parameter is what a kernel wants to be given.
+// Parameter is a parameter of a kernel.
 type Parameter struct {
 	Kind  string // buffer, threadgroup, or the name of a built-in such as thread_position_in_grid
 	Index int    // of a buffer or of threadgroup memory, 0 to MaxBuffers-1
 	Name  string
 	Space string // device, constant or threadgroup; empty for a built-in
 	Const bool   // the kernel only reads it
-	If    string // the function constant that must be true for it to be there; empty means always
+	If    string // the function constant that must be true for the parameter to exist; empty means always
 }
 
 // Constant is a function constant.

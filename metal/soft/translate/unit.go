@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// unit is a translation unit: a preprocessed source as the parser sees it. Its methods read the tokens and note what
-// they find here.
+// unit is a translation unit: a preprocessed source for the parser. Its methods read the tokens and record their
+// results here.
 type unit struct {
 	text      string
 	tokens    []token
@@ -15,8 +15,8 @@ type unit struct {
 	constants []Constant
 	functions []function
 	types     map[string]bool // names that may be a vector type: template parameters and aliases
-	run       []edit          // that make it C++ for this machine
-	strict    []edit          // that make it C++ for the strict pass
+	run       []edit          // edits that turn it into C++ for this machine
+	strict    []edit          // edits that turn it into C++ for the strict pass
 	problems  []problem
 }
 
@@ -31,15 +31,15 @@ type function struct {
 	name     string
 	at       location
 	mentions map[string]bool
-	computed bool // no function, but a constant that depends on function constants
+	computed bool // not a function, but a constant that depends on function constants
 }
 
-// fail notes a problem.
+// fail records a problem.
 func (u *unit) fail(at location, format string, a ...any) {
 	u.problems = append(u.problems, problem{at, fmt.Sprintf(format, a...)})
 }
 
-// at returns token i, or one of kind none.
+// at returns token i, or a token of kind none.
 func (u *unit) at(i int) token {
 	if i < 0 || i >= len(u.tokens) {
 		end := location{"", 0}
@@ -112,7 +112,7 @@ func (u *unit) flat(i, j int) string {
 	return strings.Join(words, " ")
 }
 
-// includes reports whether the source includes a header of Metal, as the line markers tell.
+// includes reports whether the source includes a header of Metal, according to line markers.
 func (u *unit) includes(header string) bool {
 	return slices.ContainsFunc(u.tokens, func(t token) bool {
 		return t.kind == directive && strings.Contains(t.text, "\"stubs/"+header+"\"")

@@ -37,7 +37,7 @@ func (u *unit) constructors() {
 	}
 }
 
-// constructs reports whether T( at i is an expression and no declaration of a function or its parameter.
+// constructs reports whether T( at i is an expression and not a declaration of a function or its parameter.
 func (u *unit) constructs(i int) bool {
 	before := u.at(i - 1)
 	if before.kind == word {
@@ -46,7 +46,7 @@ func (u *unit) constructs(i int) bool {
 	return !u.at(i+2).isAny("*", "&")
 }
 
-// operand reports whether token i can begin what a cast applies to.
+// operand reports whether token i can begin the operand of a cast.
 func (u *unit) operand(i int) bool {
 	t := u.at(i)
 	return t.kind == number || t.is("(") || t.kind == word && !t.isAny("const")

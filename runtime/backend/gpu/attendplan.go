@@ -8,23 +8,25 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// splits is how many parts the visible keys of a row are attended to in, in a pass of few rows. It depends on nothing
-// but their number and the shape of the model, as the bits of the result do.
+// splits returns the number of parts into which the visible keys of a row are divided, in a pass of few rows. It
+// depends only on their number and the shape of the model, because the bits of the result depend on it.
 //
-// A threadgroup takes one split of one key/value head. So there are fewest/kvHeads splits, where each still has 10
-// keys: with 2 heads 10 for 100 keys, one threadgroup for each of 20 cores, and 20 from 191 keys on, two for each.
+// A threadgroup takes one split of one key/value head. So there are fewest/kvHeads splits, as long as each has at least
+// 10 keys: with 2 heads there are 10 for 100 keys, one threadgroup for each of 20 cores, and 20 from 191 keys on, two
+// for each.
 //
-// More would cost who joins them and save nothing. Each is another row of results that all threadgroups of ProjectAdd
-// fetch from caches: 4 · 896 bytes · 56 = 0.2 MB with the shape of Qwen2.5-0.5B, 0.5 µs of an M1. For 4,000 keys, 32
-// splits instead of 20 are 64 threadgroups, of which some of 20 cores have 4 and others 3: the longest takes 4 · 125
-// keys instead of 2 · 200, while 2 threadgroups already have 2 · 8 KB of keys and values under way (attendFetch of
-// bench/metalplan for each of 4 simdgroups), twice what a core's share of the bandwidth asks for (divide).
+// More splits would make joining them more costly and save nothing. Each split is another row of results that all
+// threadgroups of ProjectAdd fetch from caches: 4 · 896 bytes · 56 = 0.2 MB with the shape of Qwen2.5-0.5B, 0.5 µs of
+// an M1. For 4,000 keys, 32 splits instead of 20 are 64 threadgroups, of which some of 20 cores have 4 and others 3:
+// the longest takes 4 · 125 keys instead of 2 · 200, while 2 threadgroups already have 2 · 8 KB of keys and values in
+// flight (attendFetch of bench/metalplan for each of 4 simdgroups), twice what a core's share of the bandwidth needs
+// (divide).
 func splits(visible, kvHeads int) int {
 	const fewestKeys = 10
 	return max(1, min(kernels.MaxSplits, ceil(fewest, kvHeads), ceil(visible, fewestKeys)))
 }
 
-// attendPlan is how attention is run for the shape of a store.
+// attendPlan is the plan of attention for the shape of a store.
 type attendPlan struct {
 	heads  int // query heads that a threadgroup takes together in a pass of few rows: 1, 2, 4 or 8
 	memory int // bytes of threadgroup memory
@@ -53,13 +55,13 @@ func planAttend(group, room int) attendPlan {
 	return p
 }
 
-// tileRows is how many rows of a longer pass share the keys and values that a threadgroup fetches, with all the query
-// heads that it takes.
+// tileRows returns the number of rows of a longer pass that share the keys and values that a threadgroup fetches, with
+// all the query heads that it takes.
 func (p attendPlan) tileRows() int { return kernels.BandRows * p.bands }
 
-// wideParts is how many threadgroups share the query heads of a group in a pass of rows rows: as few as threads and
-// threadgroup memory allow, as each fetches keys and values for itself, but more where there would be too few to fill
-// the cores.
+// wideParts returns the number of threadgroups that share the query heads of a group in a pass with the given number of
+// rows: as few as threads and threadgroup memory allow, because each fetches keys and values for itself, but more if
+// there would be too few to fill the cores.
 func (p attendPlan) wideParts(rows, group, kvHeads, threads, memory int) (int, error) {
 	simds := min(threads/32, (memory-p.blocks)/(4*kernels.BandFloats))
 	if simds < p.bands {
@@ -94,7 +96,7 @@ func (p *pass) encodeAttend(layer int) {
 	})
 }
 
-// encodeAttendWide encodes it for more than maxNarrow rows.
+// encodeAttendWide encodes the attention of a layer for more than maxNarrow rows.
 func (p *pass) encodeAttendWide(keys, values bound) {
 	c, s := p.kv.c, &p.d.scratch
 	group, plan := c.Heads/c.KVHeads, p.kv.plan
@@ -123,8 +125,8 @@ func (p *pass) encodeAttendWide(keys, values bound) {
 	})
 }
 
-// tiling says which blocks of slots the rows of a long pass see, as attendwide.metal takes it. Its memory is used
-// again.
+// tiling lists the blocks of slots that the rows of a long pass see, as attendwide.metal reads it. Its memory is
+// reused.
 type tiling struct {
 	tiles, blocks []uint32
 	masks         []uint32

@@ -9,8 +9,8 @@ import (
 
 // draw is what the kernels need to guess at the token that package sample will draw.
 type draw struct {
-	k         int  // best tokens that they look for, at least
-	best      int  // of the best tokens, those that can be drawn at most
+	k         int  // minimum number of best tokens that they find
+	best      int  // maximum number of best tokens that can be drawn
 	rest      bool // others can be drawn too
 	sharpness float32
 	topP      float32
@@ -48,7 +48,7 @@ func (p *pass) drawOf(want backend.Want) *draw {
 	return d
 }
 
-// head fills in what the head has to know.
+// head sets the arguments of the head.
 func (d *draw) head(a *kernels.HeadArgs) {
 	if d == nil || !d.rest {
 		return
@@ -57,7 +57,7 @@ func (d *draw) head(a *kernels.HeadArgs) {
 	a.SeedLow, a.SeedHigh = uint32(d.seed), uint32(d.seed>>32)
 }
 
-// merge fills in what the merge has to know.
+// merge sets the arguments of the merge.
 func (d *draw) merge(a *kernels.MergeArgs) {
 	if d == nil {
 		return
@@ -67,7 +67,7 @@ func (d *draw) merge(a *kernels.MergeArgs) {
 	a.SeedLow, a.SeedHigh = uint32(d.seed), uint32(d.seed>>32)
 }
 
-// bound is what the head leaves of a draw for the merge, or nothing without one.
+// bound is the output of the head for the draw, which the merge reads; empty without a draw.
 func (d *draw) bound(s *scratch) bound {
 	if d == nil {
 		return bound{}

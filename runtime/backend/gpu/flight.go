@@ -23,7 +23,7 @@ func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
 // it.
 func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend.Row) backend.Flight {
 	b := before.(*pass)
-	row.Token = 0 // any that there is
+	row.Token = 0 // any valid token
 	p := d.begin(store.(*kv), []backend.Row{row})
 	switch {
 	case !b.order.Ended():
@@ -50,7 +50,7 @@ func (d *Device) begin(store *kv, rows []backend.Row) *pass {
 	return p
 }
 
-// End implements [backend.Pass]. The device has finished with the pass when it returns, whatever it returns.
+// End implements [backend.Pass]. When it returns, with or without an error, the device has finished the pass.
 func (p *pass) End(ctx context.Context) error {
 	if p.err == nil {
 		p.err = context.Cause(ctx)
@@ -113,11 +113,11 @@ func (p *pass) Drop() {
 	}
 }
 
-// land waits for the passes that are under way, in their order, up to last; nil means for all.
+// land waits for the passes in flight, in order, up to last; nil means all.
 func (d *Device) land(last *pass) {
 	n := len(d.flights)
 	if last != nil {
-		n = slices.Index(d.flights, last) + 1 // none where it has landed
+		n = slices.Index(d.flights, last) + 1 // 0 if it has landed
 	}
 	for _, p := range d.flights[:n] {
 		var err error
@@ -131,7 +131,7 @@ func (d *Device) land(last *pass) {
 	d.flights = slices.Delete(d.flights, 0, n)
 }
 
-// takeFrame returns a frame that no pass uses.
+// takeFrame returns an unused frame.
 func (d *Device) takeFrame() *frame {
 	if n := len(d.spare); n > 0 {
 		f := d.spare[n-1]
@@ -143,7 +143,7 @@ func (d *Device) takeFrame() *frame {
 	return f
 }
 
-// giveFrame takes the frame of a pass back, which is over.
+// giveFrame makes the frame of a pass that is over available again.
 func (d *Device) giveFrame(p *pass) {
 	if p.frame != nil {
 		d.spare = append(d.spare, p.frame)

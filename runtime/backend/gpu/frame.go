@@ -7,18 +7,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// frame is what the host tells the kernels about the rows of one pass, in one buffer, and what they answer. Each pass
-// that is under way has its own; all else is used by one pass after the other on the device.
+// frame holds the kernels' input about the rows of one pass, in one buffer, and their output. Each pass in flight has
+// its own frame; all other memory is shared by passes, which run one after the other on the device.
 type frame struct {
 	buffer grown
-	result grown // what the merge of the head leaves: the token to go on with first
+	result grown // output of the head's merge, with the next token first
 	logits grown // [wanted rows, vocabulary]
 	tokens bound // [T] token ids
 	slots  bound // [T] KV slots
 	rows   bound // [T] kernels.AttendRow
 	spans  bound // [from, to) of all rows
 	angles bound // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
-	splits int   // most splits of a row
+	splits int   // maximum splits of a row
 	tiling tiling
 	tiles  bound // of tiling, as blocks and masks
 	blocks bound
@@ -43,8 +43,8 @@ const (
 	argsAlign  = 256 // enough for the constant memory of any GPU
 )
 
-// put keeps the arguments of a dispatch until the pass is over. They are bound as the buffers are, by the same message,
-// instead of by one of their own.
+// put stores the arguments of a dispatch until the pass is over. They are bound together with the buffers, which saves
+// a message.
 func (f *frame) put(d *Device, args []byte) (bound, error) {
 	if f.used%argsLength+len(args) > argsLength {
 		f.used = ceil(f.used, argsLength) * argsLength
@@ -68,7 +68,7 @@ type bound struct {
 	offset int
 }
 
-// fill writes the frame of rows. The keys of rows that do not share a pass over the weights in order are not split.
+// fill writes the frame for rows. In a long pass the keys of a row are not split.
 func (f *frame) fill(d *Device, store *kv, rows []backend.Row) error {
 	c := store.c
 	half, spans := c.HeadSize/2, 0

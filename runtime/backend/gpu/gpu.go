@@ -1,10 +1,10 @@
-// Package gpu is the backend that runs the kernels of package kernels on a metal.Device. The operations of a pass are
-// encoded into one command buffer as they are called; End commits it, waits, and reads what the head found.
+// Package gpu is the backend that runs the kernels of package kernels on a metal.Device. Operations of a pass are
+// encoded into one command buffer as they are called; End commits it, waits, and reads the output of the head.
 //
-// An operation becomes one dependency level or two; the residual sum of [backend.Pass] ProjectAdd (and the gather of
-// Embed) is encoded only when the operation that follows is known, because it prepares the next norm on the way: it
-// leaves g·x and the parts of Σ x², and the consumer multiplies its sums by 1/rms(x). So a layer is 5 levels, and a
-// token of a model of 24 layers 1 + 24·5 + 2 = 123: the gather, the layers, the head, the merge.
+// An operation becomes one or two dependency levels. The residual sum of [backend.Pass] ProjectAdd (and the gather of
+// Embed) is encoded only when the next operation is known, because it also prepares the next norm: it stores g·x and
+// the parts of Σ x², and the next operation multiplies its sums by 1/rms(x). So a layer is 5 levels, and a token of a
+// model of 24 layers 1 + 24·5 + 2 = 123: the gather, the layers, the head, the merge.
 //
 // Passes of 1 to 8 rows sum in one order: a row's results are the same to the last bit whatever other rows are in the
 // pass, and however its visible slots lie in memory. Longer passes (prefill, large batches) use simdgroup matrices, and
@@ -24,8 +24,8 @@ import (
 
 // Options choose how the device is used. The zero value works.
 type Options struct {
-	// Mapped are memory-mapped files, each from its beginning, on which tensors given to LoadWeight lie. Their pages
-	// are handed to the device as they are: a file is one buffer. Other weights are copied.
+	// Mapped are memory-mapped files, each from its beginning, that contain tensors given to LoadWeight. Their pages
+	// are passed to the device without a copy: a file is one buffer. Other weights are copied.
 	Mapped [][]byte
 }
 
@@ -36,10 +36,10 @@ type Device struct {
 	mapped    []mapping
 	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
 	pipelines map[pipelineKey]metal.Pipeline
-	stores    map[storeKey]bool // there is such a KV store
+	stores    map[storeKey]bool // shapes of the KV stores so far
 	bindings  []metal.Binding   // of the dispatch that is encoded
 	buffers   []metal.Buffer    // all that live as long as the device
-	none      metal.Buffer      // is bound where a kernel declares what it will not touch
+	none      metal.Buffer      // bound to parameters that a kernel declares but does not use
 	frames    []*frame          // of all passes
 	spare     []*frame          // of these, those that no pass uses
 	alive     map[*memory]bool  // of KV stores
@@ -61,8 +61,8 @@ type Stats struct {
 	WeightBytes int64 // of all weights, each counted as often as an operation used it
 }
 
-// New compiles the kernels that read no weights; those for a type of weights are compiled when the first such is
-// loaded. The metal.Device is not closed with the device.
+// New compiles the kernels that read no weights; the kernels for a type of weights are compiled when the first weight
+// of that type is loaded. Closing the device does not close the metal.Device.
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
 		metal: dev, limits: dev.Limits(),
@@ -98,7 +98,7 @@ func (d *Device) library(weight string) (metal.Library, error) {
 // Name implements [backend.Device].
 func (d *Device) Name() string { return fmt.Sprintf("gpu (%s)", d.metal.Name()) }
 
-// GPU is Apple's name of the GPU, or says what stands in for one.
+// GPU returns Apple's name of the GPU, or the name of its software substitute.
 func (d *Device) GPU() string { return d.metal.Name() }
 
 // LastPass describes the last pass that has ended.
@@ -143,14 +143,14 @@ func (d *Device) newBuffer(length int) (metal.Buffer, error) {
 	return b, err
 }
 
-// grown is a buffer that is replaced by a larger one when it is too small. Its contents are then gone.
+// grown is a buffer that is replaced by a larger one if it is too small. Its contents are lost then.
 type grown struct{ metal.Buffer }
 
 func (g *grown) grow(d *Device, length int) error {
 	if g.Buffer != nil && len(g.Bytes()) >= length {
 		return nil
 	}
-	d.land(nil) // passes that are under way may use it
+	d.land(nil) // passes in flight may use it
 	g.close()
 	b, err := d.metal.NewBuffer(max(length, 16))
 	if err != nil {
@@ -167,11 +167,11 @@ func (g *grown) close() {
 	}
 }
 
-// scratch is what passes need beside tensors.
+// scratch is the memory that passes need in addition to tensors.
 type scratch struct {
 	q          grown // [T, H, head room]
 	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
-	best, sums grown // what the threadgroups of the head leave
+	best, sums grown // output of the head's threadgroups
 	drawn      grown // the same of a draw
 	routed     grown // [wanted rows, outputs of a router's first layer]
 }
@@ -182,14 +182,14 @@ func (s *scratch) close() {
 	}
 }
 
-// tensor is activations, rows × cols. Memory comes when a pass first uses it.
+// tensor holds activations, rows × cols. Memory is allocated when a pass first uses it.
 type tensor struct {
 	rows, cols int
 	values     grown
 	normed     grown // g·x
 	squares    grown // the parts of Σ x²
-	// for the next operation of its layer alone, and not in values: q, k, v of NormProject for Attend, and what that
-	// wrote for ProjectAdd
+	// only for the next operation of its layer, and not stored in values: q, k, v of NormProject for Attend, and the
+	// result of Attend for ProjectAdd
 	forNext bool
 }
 
@@ -206,7 +206,7 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 	return t, nil
 }
 
-// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 16 columns.
+// room allocates memory for a pass over n rows. There is at most one part of Σ x² for 16 columns.
 func (t *tensor) room(d *Device, n int) error {
 	return errors.Join(
 		t.values.grow(d, 4*t.rows*t.cols),

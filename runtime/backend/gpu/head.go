@@ -8,35 +8,37 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// maxBest is how many best tokens the kernels look for. More are found among all logits on the CPU.
+// maxBest is the maximum number of best tokens that the kernels find. If more are wanted, the CPU finds them among all
+// logits.
 const maxBest = 64
 
-// headRows are the weight rows that a threadgroup of the head takes: each leaves its best, which are merged. routerRows
-// are those of a router's first layer: their threadgroups begin first, and fetch less than those of the head.
+// headRows is the number of weight rows that a threadgroup of the head takes: each threadgroup stores its best tokens,
+// which are merged. routerRows is the number of rows of a router's first layer: its threadgroups begin first, and fetch
+// less than those of the head.
 const (
 	headRows   = maxRows
 	routerRows = 32
 )
 
-// head is a Head of which the results are still to be read.
+// head is a call of Head with results that are still to be read.
 type head struct {
 	out    []backend.Output
 	x      *tensor
 	g      *norm
 	w      *weight
 	want   backend.Want
-	k      int  // best tokens that the kernels look for
+	k      int  // number of best tokens that the kernels find
 	logits bool // all logits are stored
-	onCPU  bool // best tokens and sums come from them
+	onCPU  bool // the CPU computes best tokens and sums from the logits
 	stride int  // words of a result
 	router *router
 	draw   *draw // nil: the best token is handed on
 }
 
-// handsOn reports whether the token for the pass that follows is found on the device.
+// handsOn reports whether the device finds the token for the next pass.
 func (h *head) handsOn() bool { return len(h.want.Rows) == 1 && (!h.onCPU || h.draw != nil) }
 
-// Head implements [backend.Pass]: the output matrix in one level, the merge of what its threadgroups found in the next.
+// Head implements [backend.Pass]: the output matrix in one level, the merge of its threadgroups' results in the next.
 func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
 	if !p.begins(backend.OpHead) || len(want.Rows) == 0 || !p.reads(backend.OpHead, x.(*tensor)) {
 		return
@@ -134,7 +136,7 @@ func (p *pass) encodeHead(h *head, first, n int) {
 	})
 }
 
-// read fills the outputs when the pass is done.
+// read sets the outputs after the pass has ended.
 func (h *head) read(p *pass) {
 	for i, t := range h.want.Rows {
 		o := &h.out[i]
@@ -142,7 +144,7 @@ func (h *head) read(p *pass) {
 		if h.logits {
 			logits = words[float32](p.frame.logits.Bytes())[i*h.w.rows : (i+1)*h.w.rows]
 		}
-		o.Logits, o.Hidden = o.Logits[:0], o.Hidden[:0] // also what is not asked for
+		o.Logits, o.Hidden = o.Logits[:0], o.Hidden[:0] // also those that are not wanted
 		if h.want.Logits {
 			o.Logits = append(o.Logits, logits...)
 		}
@@ -204,7 +206,7 @@ func fromLogits(o *backend.Output, logits []float32, k int) {
 	setSums(o, m, sum, moment)
 }
 
-// apply is x/rms(x) ⊙ g in to, which is grown.
+// apply sets to, which it grows, to x/rms(x) ⊙ g.
 func (n *norm) apply(to, x []float32) []float32 {
 	sum := 0.0
 	for _, v := range x {

@@ -21,7 +21,7 @@ type kv struct {
 	layers []metal.Buffer // one per layer
 }
 
-// memory is the buffers of a store.
+// memory holds the buffers of a store.
 type memory struct{ buffers []metal.Buffer }
 
 func (m *memory) close() {
@@ -83,7 +83,7 @@ func (d *Device) release(m *memory) {
 	d.dead = append(d.dead, m)
 }
 
-// bury closes what release has taken.
+// bury closes the memory that release has queued.
 func (d *Device) bury() {
 	d.land(nil)
 	d.mu.Lock()
@@ -100,11 +100,11 @@ func (d *Device) bury() {
 // Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
-// Bytes implements [backend.KV]. All memory is taken from the beginning:
-// the kernels find a slot by the number of slots.
+// Bytes implements [backend.KV]. All memory is allocated at the beginning: the kernels address a slot by its number.
 func (s *kv) Bytes() int64 { return s.c.Bytes() }
 
-// each calls f with the bytes of slots a and b for every layer, keys and values, and head, when no pass is under way.
+// each waits until no pass is in flight, and then calls f with the bytes of the slots a and b, for the keys and values
+// of each head in each layer.
 func (s *kv) each(a, b int32, f func(a, b []byte)) {
 	s.d.land(nil)
 	for _, l := range s.layers {
@@ -154,7 +154,7 @@ func (s *kv) Write(layer, n int, b []byte) {
 	s.rows(layer, n, b, func(head, part []byte) { copy(head, part) })
 }
 
-// scale is what q·K is multiplied by.
+// scale returns the factor of q·K.
 func (s *kv) scale() float32 { return float32(1 / math.Sqrt(float64(s.c.HeadSize))) }
 
 func sum(n []int) (total int) {

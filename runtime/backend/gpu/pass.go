@@ -20,9 +20,9 @@ type pass struct {
 	err   error
 	order backend.Order
 
-	deferred func(g *norm) // encodes the write of x that waits for the norm that follows; nil if none waits
+	deferred func(g *norm) // encodes the postponed write of x, with the norm that follows; nil if none is postponed
 	written  *tensor       // the x that it writes
-	ready    *tensor       // the x for which g·x and Σ x² are there
+	ready    *tensor       // the x with g·x and Σ x² computed
 	gain     *norm         // with this g
 	parts    int           // the number of parts of Σ x²
 	project  *projection   // waits for Attend
@@ -36,7 +36,7 @@ type pass struct {
 	landed, dropped bool
 }
 
-// projection is a NormProject that Attend will encode.
+// projection is a NormProject that Attend encodes.
 type projection struct {
 	q, k, v, x *tensor
 	g          *norm
@@ -49,7 +49,7 @@ func (p *pass) fail(err error) {
 	}
 }
 
-// begins reports whether an operation is to be encoded: the pass has not failed, and it may come now.
+// begins reports whether an operation is to be encoded: the pass has not failed, and the order allows it.
 func (p *pass) begins(op backend.OpKind) bool {
 	if p.err == nil {
 		p.err = p.order.Next(op)
@@ -57,7 +57,7 @@ func (p *pass) begins(op backend.OpKind) bool {
 	return p.err == nil
 }
 
-// reads reports whether an operation may read x; else the pass fails.
+// reads reports whether an operation may read x. If not, it fails the pass.
 func (p *pass) reads(op backend.OpKind, x *tensor) bool {
 	if x.forNext {
 		p.fail(p.order.Misread(op))
@@ -65,7 +65,7 @@ func (p *pass) reads(op backend.OpKind, x *tensor) bool {
 	return !x.forNext
 }
 
-// level begins a dependency level: what follows sees what came before.
+// level begins a dependency level: dispatches after it see the results of those before it.
 func (p *pass) level() {
 	if p.err == nil && p.open {
 		p.c.Barrier()
@@ -144,10 +144,10 @@ func flag(b bool) uint32 {
 	return 0
 }
 
-// plain returns a kernel that reads no weights, or fails the pass.
+// plain returns a kernel that reads no weights. On an error it fails the pass.
 func (p *pass) plain(name string) metal.Pipeline { return p.must(pipelineKey{"", name, p.kvF32()}) }
 
-// typed returns the kernel of an operation for the type of w, or fails the pass.
+// typed returns the kernel of an operation for the type of w. On an error it fails the pass.
 func (p *pass) typed(op string, w *weight) metal.Pipeline {
 	return p.must(pipelineKey{w.kind.String(), kernel(op, w.kind), p.kvF32()})
 }
@@ -163,7 +163,7 @@ func (p *pass) must(key pipelineKey) metal.Pipeline {
 
 func (p *pass) kvF32() bool { return p.kv.rowLen == 4*p.kv.room }
 
-// narrow plans a mat-vec, or fails the pass.
+// narrow plans a mat-vec. On an error it fails the pass.
 func (p *pass) narrow(op string, w *weight, n int, c division, extra int) narrow {
 	if p.err != nil {
 		return narrow{}
@@ -173,7 +173,7 @@ func (p *pass) narrow(op string, w *weight, n int, c division, extra int) narrow
 	return plan
 }
 
-// flush encodes the write of x that was put off. g is the norm that follows, if one does.
+// flush encodes the postponed write of x. g is the norm that follows, or nil.
 func (p *pass) flush(g *norm) {
 	if p.deferred == nil || p.err != nil {
 		return
@@ -188,7 +188,7 @@ func (p *pass) flush(g *norm) {
 	}
 }
 
-// prepare makes sure that g·x and Σ x² are there, and begins a level that may read them.
+// prepare ensures that g·x and Σ x² are computed, and begins a level that may read them.
 func (p *pass) prepare(x *tensor, g *norm) {
 	if p.deferred != nil && p.written == x {
 		p.flush(g)
@@ -211,17 +211,17 @@ func (p *pass) prepare(x *tensor, g *norm) {
 	p.level()
 }
 
-// gatherThreads are the threads of embed and norm.
+// gatherThreads is the number of threads of embed and norm.
 const gatherThreads = 256
 
-// fit panics unless w takes rows of x and gives rows of y, where y is given.
+// fit panics unless w maps rows of x to rows of y. y may be nil.
 func fit(y *tensor, w *weight, x *tensor) {
 	if w.cols != x.cols || y != nil && w.rows != y.cols {
 		panic(fmt.Sprintf("gpu: a weight of %d × %d does not fit its tensors", w.rows, w.cols))
 	}
 }
 
-// reserve makes sure of memory for a tensor.
+// reserve allocates the memory of a tensor.
 func (p *pass) reserve(t *tensor) {
 	if p.n > t.rows {
 		panic(fmt.Sprintf("gpu: a pass of %d rows over a tensor of %d", p.n, t.rows))
@@ -259,7 +259,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	}
 }
 
-// bound is the gains, or nothing without a norm.
+// bound returns the gains; empty without a norm.
 func (n *norm) bound() bound {
 	if n == nil {
 		return bound{}
@@ -267,8 +267,8 @@ func (n *norm) bound() bound {
 	return at(n.gains)
 }
 
-// NormProject implements [backend.Pass]. It is encoded by the Attend that has to follow, which rotates and stores what
-// it computes at once.
+// NormProject implements [backend.Pass]. The Attend that must follow encodes it, together with the rotation and the
+// store of its results.
 func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
 	if p.err == nil {
 		p.err = p.order.NormProject(q, k, v)
@@ -283,8 +283,8 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	p.project.q.forNext, p.project.k.forNext, p.project.v.forNext = true, true, true
 }
 
-// Attend implements [backend.Pass]: the projection with rotation and store, and attention, in a level each. What it
-// computes is for the ProjectAdd that takes a.
+// Attend implements [backend.Pass]: the projection with rotation and store in one level, and attention in another. Its
+// result is for the ProjectAdd that takes a.
 func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	if p.err == nil {
 		p.err = p.order.Attend(q, k, v)
@@ -320,7 +320,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.attended.forNext = true
 }
 
-// bounds are where the keys and values of a layer lie.
+// bounds returns the places of the keys and values of a layer.
 func (s *kv) bounds(layer int) (keys, values bound) {
 	b := s.layers[layer]
 	return bound{b, 0}, bound{b, s.c.KVHeads * s.c.Slots * s.rowLen}
@@ -377,7 +377,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	})
 }
 
-// ProjectAdd implements [backend.Pass]. It is encoded when the norm that follows is known.
+// ProjectAdd implements [backend.Pass]. It is encoded when the next norm is known.
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
 	if !p.begins(backend.OpProjectAdd) {
 		return
@@ -456,7 +456,8 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	p.encodeGateUp(to, from, n, gate, gate, 2)
 }
 
-// encodeGateUp encodes both weights (mode 0), or up alone and then gate alone (modes 1 and 2) in the place of both.
+// encodeGateUp encodes both weights together (mode 0), or one of them if they have different types: up, and then gate
+// (modes 1 and 2).
 func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32) {
 	args := kernels.GateUpArgs{
 		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols),

@@ -14,13 +14,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// pipelineKey is a kernel for a type of weights, which is empty if it reads none, and its function constants.
+// pipelineKey identifies a kernel by its name, the type of its weights, which is empty if it reads none, and its
+// function constants.
 type pipelineKey struct {
 	weight, name string
 	kvF32        bool
 }
 
-// storeKey is what kernels have to know of a KV store.
+// storeKey holds the properties of a KV store that kernels depend on.
 type storeKey struct {
 	kvF32       bool
 	heads, room int // of its attendPlan
@@ -40,7 +41,7 @@ func touchesKV(kernel string) bool {
 	return strings.HasPrefix(kernel, "qkv") || strings.HasPrefix(kernel, "attend")
 }
 
-// pipeline returns a kernel that [Device.ready] has made.
+// pipeline returns a kernel that [Device.ready] has compiled.
 func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 	key.kvF32 = key.kvF32 && touchesKV(key.name)
 	p, ok := d.pipelines[key]
@@ -50,8 +51,8 @@ func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 	return p, nil
 }
 
-// ready makes the pipelines that passes may ask for, whatever their number of rows: of all types of weights and all KV
-// stores there are so far. None is made while a pass is encoded.
+// ready compiles the pipelines that passes of any number of rows may need: for all types of weights and all KV stores
+// so far. No pipeline is compiled while a pass is encoded.
 func (d *Device) ready() error {
 	var keys []pipelineKey
 	for _, weight := range slices.Sorted(maps.Keys(d.libraries)) {
@@ -73,7 +74,7 @@ func (d *Device) ready() error {
 	return d.makePipelines(keys)
 }
 
-// kernelsOf are the kernels for a type of weights, or those that read none, but for attention.
+// kernelsOf returns the kernels for a type of weights, or those that read none, except those of attention.
 func kernelsOf(weight string) (names []string) {
 	if weight == "" {
 		return plainKernels
@@ -95,7 +96,7 @@ func kernelsOf(weight string) (names []string) {
 func attendKernel(heads, room int) string { return fmt.Sprintf("attend_%d_%d", heads, room) }
 func attendWideKernel(room int) string    { return fmt.Sprintf("attend_wide_%d", room) }
 
-// makePipelines makes kernels ready to run, each once: several at a time, as Metal compiles each of them for the GPU.
+// makePipelines compiles kernels, each once and several at a time, because Metal compiles each of them for the GPU.
 func (d *Device) makePipelines(keys []pipelineKey) error {
 	slices.SortFunc(keys, pipelineKey.compare)
 	keys = slices.DeleteFunc(slices.Compact(keys), func(k pipelineKey) bool { return d.pipelines[k] != nil })
@@ -134,7 +135,7 @@ func (k pipelineKey) compare(other pipelineKey) int {
 	return order
 }
 
-// newPipeline makes a kernel ready to run, with the width of simdgroups that all kernels rely on.
+// newPipeline compiles a kernel and checks its simdgroup width, which all kernels depend on.
 func newPipeline(l metal.Library, key pipelineKey) (metal.Pipeline, error) {
 	p, err := l.NewPipeline(key.name, metal.Constant{Index: 0, Value: key.kvF32})
 	if err != nil {
@@ -150,10 +151,10 @@ func newPipeline(l metal.Library, key pipelineKey) (metal.Pipeline, error) {
 // kernel is the name of an operation's kernel for a type of weights.
 func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t.String()) }
 
-// buckets are the numbers of rows that there are kernels for where a pass has few.
+// buckets are the numbers of rows for which there are kernels for short passes.
 var buckets = []int{1, 2, 4, maxNarrow}
 
-// bucket is the number of rows that the kernels for n ≤ maxNarrow rows are made for.
+// bucket returns the number of rows of the kernels that compute n ≤ maxNarrow rows.
 func bucket(n int) int {
 	for _, rows := range buckets {
 		if n <= rows {
@@ -163,5 +164,5 @@ func bucket(n int) int {
 	return maxNarrow
 }
 
-// maxNarrow is the most rows that share one pass over the weights in order.
+// maxNarrow is the maximum number of rows that share one pass over the weights in order.
 const maxNarrow = 8

@@ -8,16 +8,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// What a mat-vec is divided into, and attention.
+// Limits of the division of a mat-vec, and of attention.
 const (
 	minRows  = 16  // weight rows of a threadgroup
-	maxRows  = 256 // most of them
-	maxSIMDs = 16  // most simdgroups of a threadgroup
-	fewest   = 40  // threadgroups of a dispatch: two for each core of a GPU of 20 cores
+	maxRows  = 256 // maximum of them
+	maxSIMDs = 16  // maximum simdgroups of a threadgroup
+	fewest   = 40  // minimum threadgroups of a dispatch: two for each core of a GPU of 20 cores
 )
 
-// division is how a matrix is divided among threadgroups and their simdgroups. It depends on its shape alone: the parts
-// of the columns decide in which order products are added, and the threadgroups in which order Σ x² is.
+// division says how a matrix is divided among threadgroups and their simdgroups. It depends only on the shape of the
+// matrix, because it determines bits: the parts of the columns decide the order in which products are added, and the
+// threadgroups the order of Σ x².
 type division struct {
 	rows  int // weight rows of a threadgroup: 16, 32, … 256
 	parts int // of the columns: 1, 2 or 4
@@ -57,22 +58,23 @@ func divide(outs, cols int) division {
 	return c
 }
 
-// divideHead plans the output matrix, which has rows for more threadgroups than any GPU has cores: columns stay whole.
+// divideHead plans the output matrix. It has rows for more threadgroups than any GPU has cores, so its columns are not
+// divided.
 func divideHead(cols int) division {
 	return division{rows: headRows, parts: 1, share: ceil(cols, kernels.StepColumns) * kernels.StepColumns}
 }
 
-// narrow is how a mat-vec is run.
+// narrow is the plan of a mat-vec.
 type narrow struct {
 	division
 	pipeline metal.Pipeline
 	threads  int
 	abreast  int   // parts of the columns at a time
 	chunk    int   // columns of each of them in threadgroup memory at a time
-	memory   []int // bytes of threadgroup memory: activations, results, and what else
+	memory   []int // bytes of threadgroup memory: activations, results, others
 }
 
-// columns are what the arguments of a kernel say of Cut in dot.metal.
+// columns returns the arguments for Cut in dot.metal.
 func (p narrow) columns() (parts, share, abreast, chunk uint32) {
 	return uint32(p.parts), uint32(p.share), uint32(p.abreast), uint32(p.chunk)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// router is a small network in device memory. Its first layer runs beside the output matrix, in the same
+// router is a small network in device memory. Its first layer runs together with the output matrix, in the same
 // dispatch, and the rest in the merge.
 type router struct {
 	dim      int
@@ -21,13 +21,13 @@ type router struct {
 // Dim implements [backend.Router].
 func (r *router) Dim() int { return r.dim }
 
-// routerKey tells networks apart: by where their first weights are, as they do not change.
+// routerKey identifies a network by the address of its first weights, which do not change.
 type routerKey struct {
 	weights  *float32
 	features bool
 }
 
-// LoadRouter implements [backend.RouterDevice]. Who loads the same layers again gets the same router.
+// LoadRouter implements [backend.RouterDevice]. Loading the same layers again returns the same router.
 func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (backend.Router, error) {
 	if len(layers) == 0 || len(layers) > kernels.MergeLayers {
 		return nil, fmt.Errorf("router: %d layers, 1 to %d are possible", len(layers), kernels.MergeLayers)
@@ -80,7 +80,7 @@ func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (ba
 	return r, nil
 }
 
-// bound is part i, or nothing without a router.
+// bound returns part i; empty without a router.
 func (r *router) bound(i int) bound {
 	if r == nil {
 		return bound{}
@@ -88,7 +88,7 @@ func (r *router) bound(i int) bound {
 	return at(r.parts[i])
 }
 
-// merge fills in what the merge has to know.
+// merge sets the arguments of the merge.
 func (r *router) merge(a *kernels.MergeArgs) {
 	if r == nil {
 		return
@@ -99,7 +99,7 @@ func (r *router) merge(a *kernels.MergeArgs) {
 	}
 }
 
-// confidence keeps what is no number from counting as one.
+// confidence returns c, or 0 if c is not a number.
 func confidence(c float32) float32 {
 	if !(c >= 0) {
 		return 0

@@ -2,9 +2,9 @@ package gpu
 
 import "github.com/pilotfish-ai/pilotfish/gguf"
 
-// KernelType is the type that weights of type t have on the device: t where the kernels read it. Of the others,
-// IQ4_NL and Q3_K fit into another type to the last bit, and the rest becomes F16 when a model is loaded, or F32
-// where a weight is beyond that.
+// KernelType returns the type that weights of type t have on the device: t if the kernels support it. Of the other
+// types, IQ4_NL and Q3_K are converted to another type without loss, and the rest to F16 when a model is loaded, or to
+// F32 if a weight is too large for F16.
 func KernelType(t gguf.Type) gguf.Type {
 	switch {
 	case hasKernels(t):

@@ -15,7 +15,7 @@ import (
 
 // weight is a matrix in device memory.
 type weight struct {
-	kind       gguf.Type // one that the kernels have
+	kind       gguf.Type // a type that the kernels support
 	rows, cols int
 	rowBytes   int
 	buffer     metal.Buffer
@@ -26,14 +26,14 @@ type weight struct {
 // Shape implements [backend.Weight].
 func (w *weight) Shape() (out, in int) { return w.rows, w.cols }
 
-// hasKernels reports whether the kernels read weights of type t as they are.
+// hasKernels reports whether the kernels support weights of type t without conversion.
 func hasKernels(t gguf.Type) bool {
 	return slices.Contains(kernels.Types(), t.String())
 }
 
-// LoadWeight implements [backend.Device]. Types that the kernels have stay as they are, in the pages of a file of
-// Options.Mapped. IQ4_NL and Q3_K are packed anew as Q8_0 and Q6_K, which hold the same weights; the rest becomes F16,
-// or F32 where a weight is too large for that.
+// LoadWeight implements [backend.Device]. Types that the kernels support are used without a copy, in the pages of a
+// file of Options.Mapped. IQ4_NL and Q3_K are repacked as Q8_0 and Q6_K, which hold the same weights; other types
+// become F16, or F32 if a weight is too large for F16.
 func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, error) {
 	if len(m.Shape) != 2 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a matrix has 2", m.Name, len(m.Shape))
@@ -80,10 +80,10 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 // mapping is a memory-mapped file.
 type mapping struct {
 	bytes  []byte
-	buffer metal.Buffer // of the whole file; nil while none is needed
+	buffer metal.Buffer // of the whole file; nil before first use
 }
 
-// find returns where in the file data lies, if it does.
+// find returns the offset of data in the file, if data lies in it.
 func (m *mapping) find(data []byte) (begin int, found bool) {
 	first, at := address(m.bytes), address(data)
 	if len(data) == 0 || at < first || at+uintptr(len(data)) > first+uintptr(len(m.bytes)) {
@@ -92,10 +92,10 @@ func (m *mapping) find(data []byte) (begin int, found bool) {
 	return int(at - first), true
 }
 
-// address is where bytes begin.
+// address returns the address of the first byte.
 func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// place makes data readable for kernels, without a copy if it lies in a mapped file.
+// place makes data readable by kernels, without a copy if it lies in a mapped file.
 func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 	for i := range d.mapped {
 		m := &d.mapped[i]
@@ -121,15 +121,15 @@ func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 	return b, 0, err
 }
 
-// wrappable reports whether the pages of mapped bytes can be handed to the device: they begin on one of its pages, and
-// the last of these is not larger than those of the system, beyond which there may be nothing.
+// wrappable reports whether the pages of mapped bytes can be passed to the device: they begin on a page of the device,
+// and the last page of the device is not larger than a page of the system, after which there may be no memory.
 func (d *Device) wrappable(bytes []byte) bool {
 	page := d.limits.PageSize
 	return address(bytes)%uintptr(page) == 0 && ceil(len(bytes), page)*page <= d.limits.BufferLength &&
 		ceil(len(bytes), page)*page <= ceil(len(bytes), os.Getpagesize())*os.Getpagesize()
 }
 
-// wrap makes a buffer of the pages of mapped bytes.
+// wrap makes a buffer of the pages of mapped bytes, without a copy.
 func (d *Device) wrap(bytes []byte) (metal.Buffer, error) {
 	pages := unsafe.Slice(unsafe.SliceData(bytes), ceil(len(bytes), d.limits.PageSize)*d.limits.PageSize)
 	b, err := d.metal.WrapBuffer(pages)
@@ -139,7 +139,7 @@ func (d *Device) wrap(bytes []byte) (metal.Buffer, error) {
 	return b, err
 }
 
-// pad copies rows of floats with a number of columns that is no multiple of 4, with zeros up to one.
+// pad copies rows of floats and adds zeros up to a multiple of 4 columns.
 func (d *Device) pad(w *weight, data []byte, size int) (err error) {
 	w.rowBytes = ceil(w.cols, 4) * 4 * size
 	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
@@ -152,7 +152,7 @@ func (d *Device) pad(w *weight, data []byte, size int) (err error) {
 	return nil
 }
 
-// convert stores a matrix of a type that the kernels lack as F16, or as F32 if a weight is beyond F16.
+// convert stores a matrix of an unsupported type as F16, or as F32 if a weight is too large for F16.
 func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
 	elems, size := m.Type.Block()
 	from := w.cols / elems * size
@@ -189,7 +189,7 @@ func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
 	return nil
 }
 
-// repack copies a matrix block by block into another type with blocks of as many elements.
+// repack copies a matrix block by block into another type with blocks of the same number of elements.
 func (d *Device) repack(w *weight, m gguf.Tensor, to gguf.Type, block func(to, from []byte)) (err error) {
 	elems, old := m.Type.Block()
 	_, size := to.Block()
@@ -265,7 +265,7 @@ func (d *Device) vector(t gguf.Tensor) (metal.Buffer, error) {
 	return b, nil
 }
 
-// words is b as a slice of another type. Memory of a device is aligned for all of them.
+// words returns b as a slice of another type. Device memory is aligned for all of them.
 func words[E uint16 | uint32 | float32](b []byte) []E {
 	var e E
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(e)))

@@ -7,14 +7,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// splitSlots is how many of the slots that a token sees make one KV split. Each split has a softmax of its own, and
-// they are joined in order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). It is fixed, and
-// splits are counted in what the token sees and not in slots, so that a result depends neither on where the slots lie
-// nor on how many workers there are.
+// splitSlots is the number of slots in one KV split of what a token sees. Each split has its own softmax, and the
+// splits are joined in order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). The number is
+// fixed, and a split counts visible slots and not all slots, so that a result depends neither on the place of the slots
+// nor on the number of workers.
 const splitSlots = 256
 
-// scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after
-// what is seen.
+// scoreStride is the length of a query's scores: keys are computed in whole blocks, which may begin before the visible
+// slots and end after them.
 const scoreStride = splitSlots + 2*vector.KeyBlock
 
 // Attend implements [backend.Pass].
@@ -42,7 +42,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	}
 }
 
-// layer is the one of the KV store of row t.
+// layer returns the layer of the KV store of row t.
 func (p *pass) layer(t, layer int) layer {
 	if store := p.rows[t].KV; store != nil {
 		return store.(*kv).layers[layer]
@@ -50,7 +50,7 @@ func (p *pass) layer(t, layer int) layer {
 	return p.kv.layers[layer]
 }
 
-// attendMany shares the groups of all tokens among the workers.
+// attendMany divides the groups of all tokens among the workers.
 func (p *pass) attendMany(out, qs *tensor, layer int) {
 	groups := p.kv.groups
 	p.d.pool.Run(len(p.rows)*len(groups), 4, func(worker, lo, hi int) {
@@ -68,7 +68,7 @@ func (p *pass) attendMany(out, qs *tensor, layer int) {
 	})
 }
 
-// attendFew shares the KV splits of a few tokens among the workers.
+// attendFew divides the KV splits of a few tokens among the workers.
 func (p *pass) attendFew(out, qs *tensor, layer int) {
 	groups, most := p.kv.groups, 0
 	for _, r := range p.rows {
@@ -96,7 +96,7 @@ func (p *pass) attendFew(out, qs *tensor, layer int) {
 // and values.
 type group struct{ first, n, head int }
 
-// groupsOf are the groups of a token, in order.
+// groupsOf returns the groups of a token, in order.
 func groupsOf(c backend.KVConfig) []group {
 	var all []group
 	size := c.Heads / c.KVHeads
@@ -108,7 +108,7 @@ func groupsOf(c backend.KVConfig) []group {
 	return all
 }
 
-// attention is what a worker needs for itself.
+// attention is the memory of one worker.
 type attention struct {
 	q      []float32 // [Dh, 8] queries of a group, zeros where it has fewer
 	scores []float32 // [8, scoreStride]
@@ -118,8 +118,8 @@ type attention struct {
 	weight []float32 // of each split
 }
 
-// splitSums is what KV splits leave of a group: with top the largest score, the sum of e = exp(score-top) and that of
-// e·V.
+// splitSums holds the results of KV splits for a group: with top the largest score, the sum of e = exp(score-top) and
+// the sum of e·V.
 type splitSums struct {
 	size     int       // Dh
 	mix      []float32 // [splits, 8, Dh]
@@ -132,13 +132,13 @@ func (s *splitSums) resize(n, size int) {
 	s.top, s.sum = resized(s.top, n*vector.Queries), resized(s.sum, n*vector.Queries)
 }
 
-// from is splits i to i+n.
+// from returns the splits i to i+n.
 func (s *splitSums) from(i, n int) splitSums {
 	a, b := i*vector.Queries, (i+n)*vector.Queries
 	return splitSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
 }
 
-// splits counts those of what a token sees.
+// splits returns the number of splits of the slots that a token sees.
 func splits(see []backend.Span) int { return (visible(see) + splitSlots - 1) / splitSlots }
 
 // attendSplit computes into, the sums of one KV split, for the group with the current queries. The split is the one
@@ -177,8 +177,8 @@ func (ws *attention) setQueries(q []float32, m group, size int) {
 	}
 }
 
-// join sets the heads of a group in out to softmax(q·K/√Dh)·V, from what its splits left: each counts by exp(top -
-// largest top).
+// join sets the heads of a group in out to softmax(q·K/√Dh)·V, from the results of its splits. Each split has the
+// weight exp(top - largest top).
 func (ws *attention) join(out []float32, sums splitSums, m group) {
 	n := len(sums.top) / vector.Queries
 	ws.weight = resized(ws.weight, n)
@@ -200,7 +200,7 @@ func (ws *attention) join(out []float32, sums splitSums, m group) {
 	}
 }
 
-// cut appends to part the spans of the n slots, or what there is, that are seen from the first-th on.
+// cut appends to part the spans of n visible slots, from number first on; fewer if there are fewer.
 func cut(part, see []backend.Span, first, n int) []backend.Span {
 	for _, s := range see {
 		size := int(s.To - s.From)

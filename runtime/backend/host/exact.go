@@ -7,7 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 )
 
-// ops are the operations of a pass that exist twice: fast, and as the reference.
+// ops are the operations of a pass with two implementations: a fast one, and the reference.
 type ops struct {
 	matmul func(dst []float32, stride int, m cpu.Matrix, lo, hi int, x *cpu.Acts, add bool, sc *cpu.Scratch)
 	swiGLU func(dst, gate, up []float32)

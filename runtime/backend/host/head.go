@@ -7,12 +7,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// chunk is how many rows of the output matrix are summed up together. It is fixed, and not left to the workers, so
-// that the sums over the vocabulary do not depend on who computed what.
+// chunk is the number of rows of the output matrix with a common sum. It is fixed and independent of the workers, so
+// that sums over the vocabulary do not depend on the division of work.
 const chunk = 1024
 
-// Head implements [backend.Pass]. The wanted rows go through the output matrix together; each chunk of the vocabulary
-// leaves its best tokens and its sums, which are merged in order at the end.
+// Head implements [backend.Pass]. The wanted rows are multiplied with the output matrix together; each chunk of the
+// vocabulary yields its best tokens and its sums, which are merged in order at the end.
 func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
 	if !p.begins(backend.OpHead) || len(want.Rows) == 0 || !p.reads(backend.OpHead, x.(*tensor)) {
 		return
@@ -24,7 +24,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		row := want.Of(i)
 		most = max(most, row.K)
 		p.setAct(i, in.row(t), g.(*norm), m.Quantised())
-		out[i].Logits, out[i].Hidden = out[i].Logits[:0], out[i].Hidden[:0] // also what is not asked for
+		out[i].Logits, out[i].Hidden = out[i].Logits[:0], out[i].Hidden[:0] // also those that are not wanted
 		if row.Hidden {
 			out[i].Hidden = append(out[i].Hidden, d.acts.Token(i)...)
 		}
@@ -114,8 +114,8 @@ func best(top []backend.Candidate, logits []float32, first int32, k int) []backe
 	return top
 }
 
-// insert puts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier stays
-// first.
+// insert inserts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier one
+// comes first.
 func insert(top []backend.Candidate, c backend.Candidate, k int) []backend.Candidate {
 	if len(top) < k {
 		top = append(top, c)

@@ -1,5 +1,5 @@
-// Package host is the backend that runs on the CPU: the operations of a pass on slices, with kernels/cpu doing the
-// arithmetic and a pool of workers sharing the outputs of each weight. Operations run at once when they are called.
+// Package host is the backend that runs on the CPU: operations of a pass on slices. kernels/cpu does the arithmetic,
+// and a pool of workers divides the outputs of each weight. Operations run immediately when they are called.
 package host
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // Options choose how the CPU is used. The zero value is right for most.
 type Options struct {
-	Threads int  // workers, the caller among them; 0 means [pool.Threads]
+	Threads int  // workers, including the caller; 0 means [pool.Threads]
 	Exact   bool // activations stay float32 and every product runs through generic Go: the slow reference
 }
 
@@ -24,12 +24,12 @@ type Device struct {
 	pool    *pool.Pool
 	exact   bool
 	ops     ops
-	acts    cpu.Acts      // normalised activations of the operation that runs, rounded if its weights need it
+	acts    cpu.Acts      // normalised activations of the running operation, rounded if its weights need it
 	sums    splitSums     // of the KV splits of all groups, for a few tokens
 	workers []workerSpace // one for each worker of pool
 }
 
-// workerSpace is what one worker needs for itself.
+// workerSpace is the memory of one worker.
 type workerSpace struct {
 	matmul    cpu.Scratch
 	attention attention
@@ -37,8 +37,8 @@ type workerSpace struct {
 	gate, up  []float32 // a part of the two projections before SwiGLU
 }
 
-// MostThreads is the largest [Options.Threads]: more than any machine has; with many more than it has, nothing ever
-// ends.
+// MostThreads is the maximum of [Options.Threads]. No machine has more; with many more threads than processors, work
+// does not finish in reasonable time.
 const MostThreads = 1024
 
 // New starts the workers.
@@ -59,7 +59,7 @@ func New(o Options) (*Device, error) {
 	return d, nil
 }
 
-// Label has the workers call f before their next work, see [pool.Pool.Label].
+// Label makes the workers call f before their next work, see [pool.Pool.Label].
 func (d *Device) Label(f *func()) { d.pool.Label(f) }
 
 // Name implements [backend.Device].
@@ -71,7 +71,7 @@ func (d *Device) Name() string {
 	return fmt.Sprintf("cpu (%s, threads %d)", variant, d.pool.Threads())
 }
 
-// Threads is the number of workers.
+// Threads returns the number of workers.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
 // Close implements [backend.Device].
@@ -95,7 +95,7 @@ func (w *weight) dequantize(dst []float32, i int) {
 	w.Type.Dequantize(dst, w.Data[i*n:(i+1)*n])
 }
 
-// LoadWeight implements [backend.Device]. The matrix stays where it is, the bias is copied as float32.
+// LoadWeight implements [backend.Device]. The matrix is used in place, the bias is copied as float32.
 func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, error) {
 	if len(m.Shape) != 2 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a matrix has 2", m.Name, len(m.Shape))
@@ -142,13 +142,13 @@ func vectorOf(t gguf.Tensor) ([]float32, error) {
 	return v, nil
 }
 
-// tensor is activations in memory, rows × cols, which the products take as they are.
+// tensor holds activations in memory, rows × cols, in the form that products take.
 type tensor struct {
 	rows, cols int
 	f          []float32 // its capacity is SpareTokens more
 	acts       cpu.Acts  // of f, for a product
-	rounded    bool      // acts holds the rounded form of what is in f: set by who writes f
-	// f is for the next operation of its layer alone: q, k, v of NormProject for Attend, and what that wrote for
+	rounded    bool      // acts holds the rounded form of f; set when f is written
+	// f is only for the next operation of its layer: q, k, v of NormProject for Attend, and the result of Attend for
 	// ProjectAdd
 	forNext bool
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// kv is the KV store in memory. It takes memory for [backend.KVChunk] slots at a time, when the first of them is used.
+// kv is the KV store in memory. It allocates memory for [backend.KVChunk] slots at a time, when the first of them is
+// used.
 type kv struct {
 	c      backend.KVConfig
 	groups []group
 	layers []layer
 	chunk  int             // slots of a chunk
 	taken  []bool          // by chunk
-	slots  atomic.Int64    // of the chunks that are taken
-	take   func(chunk int) // memory for a chunk, in every layer
+	slots  atomic.Int64    // of the allocated chunks
+	take   func(chunk int) // allocates a chunk in every layer
 }
 
 // layer holds the keys and values of one layer: *layerOf[uint16] (F16) or *layerOf[float32] (F32).
@@ -26,9 +27,9 @@ type layer interface {
 	// store writes the key and value row [KVHeads·HeadSize] of a slot.
 	store(slot int32, k, v []float32)
 	// scores sets dst[g·scoreStride+j] = Σᵢ q[i,g]·K[j,i] for [vector.Queries] queries and the visible slots j, in
-	// their order, with the keys of one head. What lies between is overwritten, and block too.
+	// their order, with the keys of one head. It overwrites the rest of dst, and block.
 	scores(dst, block, q []float32, head int, see []backend.Span)
-	// mix adds Σⱼ p[g·scoreStride+j]·V[j,i] to acc [vector.Queries, Dh], by the order of the visible slots.
+	// mix adds Σⱼ p[g·scoreStride+j]·V[j,i] to acc [vector.Queries, Dh], in the order of the visible slots.
 	mix(acc, p []float32, head int, see []backend.Span)
 	// key and value are element i of a head, for the reference.
 	key(slot int32, head, i int) float32
@@ -75,7 +76,7 @@ func (s *kv) Bytes() int64 {
 	return c.Bytes()
 }
 
-// reach makes sure of memory for the slots [from, to).
+// reach allocates memory for the slots [from, to).
 func (s *kv) reach(from, to int32) {
 	for i := int(from) / s.chunk; i*s.chunk < int(to); i++ {
 		if !s.taken[i] {
@@ -116,8 +117,8 @@ func (s *kv) Write(layer, n int, b []byte) {
 	s.layers[layer].write(n, b[:s.c.LayerBytes(n)])
 }
 
-// layerOf is the layer over elements of one type, by chunks of slots. In a chunk each head has its keys and values
-// contiguous in memory, which attention reads from first to last: values as [KVHeads, chunk, Dh], keys by blocks of
+// layerOf is a layer with elements of one type, in chunks of slots. In a chunk each head has its keys and values
+// contiguous in memory, which attention reads from first to last: values as [KVHeads, chunk, Dh], keys in blocks of
 // slots, transposed, as [vector.ScoresF16] takes them: [KVHeads, chunk/16, Dh, 16].
 type layerOf[E uint16 | float32] struct {
 	elemOps[E]
@@ -135,7 +136,7 @@ type elemOps[E uint16 | float32] struct {
 	wide   func(E) float32
 }
 
-// newLayers makes the layers of s, and returns what takes memory for a chunk.
+// newLayers makes the layers of s, and returns the function that allocates a chunk.
 func newLayers[E uint16 | float32](s *kv, ops elemOps[E]) (take func(chunk int)) {
 	all := make([]*layerOf[E], s.c.Layers)
 	for i := range all {
@@ -166,8 +167,8 @@ func (r *layerOf[E]) values(slot int32, head int) []E {
 	return r.v[int(slot)/r.chunk][at : at+r.size]
 }
 
-// column returns the chunk of a slot, and where in its k the key of a head begins; the elements of the key follow each
-// [vector.KeyBlock] places.
+// column returns the chunk of a slot, and the index in its k at which the key of a head begins; the elements of the key
+// are [vector.KeyBlock] apart.
 func (r *layerOf[E]) column(slot int32, head int) (k []E, at int) {
 	in := int(slot) % r.chunk
 	return r.k[int(slot)/r.chunk], head*r.run + in/vector.KeyBlock*vector.KeyBlock*r.size + in%vector.KeyBlock
@@ -177,7 +178,7 @@ func (r *layerOf[E]) store(slot int32, k, v []float32) {
 	for h := range r.heads {
 		row := r.values(slot, h)
 		to, at := r.column(slot, h)
-		r.put(row, k[h*r.size:(h+1)*r.size]) // the key passes through the place of the value
+		r.put(row, k[h*r.size:(h+1)*r.size]) // the key uses the place of the value as a buffer
 		for i, e := range row {
 			to[at+i*vector.KeyBlock] = e
 		}
@@ -192,7 +193,8 @@ func (r *layerOf[E]) key(slot int32, head, i int) float32 {
 
 func (r *layerOf[E]) value(slot int32, head, i int) float32 { return r.wide(r.values(slot, head)[i]) }
 
-// part returns the chunk in which a span begins, the slot that this is in it, and how many slots of the span it holds.
+// part returns the chunk in which a span begins, the span's first slot in that chunk, and the number of the span's
+// slots in it.
 func (r *layerOf[E]) part(s backend.Span) (chunk, first, n int) {
 	first = int(s.From) % r.chunk
 	return int(s.From) / r.chunk, first, min(int(s.To-s.From), r.chunk-first)
@@ -205,7 +207,7 @@ func (r *layerOf[E]) scores(dst, block, q []float32, head int, see []backend.Spa
 			chunk, first, n := r.part(s)
 			lead := first % vector.KeyBlock
 			keys := r.k[chunk][head*r.run+first/vector.KeyBlock*step:]
-			if lead == 0 { // what the last block holds beyond s gives way to what follows
+			if lead == 0 { // the next span overwrites the scores after s in the last block
 				r.scored(dst, scoreStride, q, keys, step, blocks(n))
 			} else {
 				r.scored(block, scoreStride, q, keys, step, blocks(lead+n))
@@ -267,7 +269,7 @@ func (r *layerOf[E]) read(n int, b []byte) {
 			}
 			copy(row[(r.heads+h)*r.size:], r.values(slot, h))
 		}
-		_, _ = binary.Encode(b[int(slot)*step:], binary.LittleEndian, row) // it has room
+		_, _ = binary.Encode(b[int(slot)*step:], binary.LittleEndian, row) // b is long enough
 	}
 }
 

@@ -17,11 +17,11 @@ type pass struct {
 	rows     []backend.Row
 	cos, sin []float32 // [T, Dh/2] of the angle of each row
 	order    backend.Order
-	attended *tensor // what Attend wrote, until the next ProjectAdd
+	attended *tensor // the result of Attend, until the next ProjectAdd
 	err      error
 }
 
-// Begin implements [backend.Device]. It wakes the workers; End lets them sleep again.
+// Begin implements [backend.Device]. It wakes the workers; after End they sleep again.
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	p := &pass{d: d, kv: store.(*kv), rows: rows}
 	p.reach()
@@ -33,7 +33,7 @@ func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 // Mixes implements [backend.Mixer].
 func (d *Device) Mixes() {}
 
-// reach makes sure of memory for the slots of all rows. A store of another shape is a bug of the caller.
+// reach allocates memory for the slots of all rows. A store of another shape is a bug of the caller.
 func (p *pass) reach() {
 	for _, r := range p.rows {
 		store := p.kv
@@ -78,7 +78,7 @@ func (p *pass) End(ctx context.Context) error {
 	return p.err
 }
 
-// begins reports whether an operation is to run: the pass has not failed, and it may come now.
+// begins reports whether an operation is to run: the pass has not failed, and the order allows it.
 func (p *pass) begins(op backend.OpKind) bool {
 	if p.err == nil {
 		p.err = p.order.Next(op)
@@ -86,7 +86,7 @@ func (p *pass) begins(op backend.OpKind) bool {
 	return p.err == nil
 }
 
-// reads reports whether an operation may read x; else the pass fails.
+// reads reports whether an operation may read x. If not, it fails the pass.
 func (p *pass) reads(op backend.OpKind, x *tensor) bool {
 	if x.forNext {
 		p.fail(p.order.Misread(op))
@@ -140,7 +140,7 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	})
 }
 
-// projection is an output and the weight that makes it.
+// projection is an output and its weight.
 type projection struct {
 	out *tensor
 	w   *weight
@@ -179,8 +179,9 @@ func (p *pass) grain(outputs int, weights ...*weight) int {
 	return most * pieceOutputs
 }
 
-// longTokens is up to how many tokens a worker takes outputs for as long as it can: calls cost more than a few tokens
-// leave to be kept, and memory is read on. More tokens would leave more than a cache holds.
+// longTokens is the maximum number of tokens for which a worker takes half of its remaining outputs at a time. With few
+// tokens, fewer calls and sequential reads save more than cached activations do. With more tokens, a long piece would
+// exceed the cache.
 const longTokens = 16
 
 // eachPiece calls f for pieces of the n outputs of a weight, on all workers.
@@ -221,8 +222,8 @@ func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 	return &h.acts
 }
 
-// NormGateUp implements [backend.Pass]. Who makes a part of the result rounds it too, if the weights tell that the
-// product which takes it will need that: it is in the cache then.
+// NormGateUp implements [backend.Pass]. If the next product needs a rounded input, which the types of the weights show,
+// each worker also rounds the part of the result that it computes, while it is in the cache.
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
 	if !p.begins(backend.OpNormGateUp) || !p.reads(backend.OpNormGateUp, x.(*tensor)) {
 		return
@@ -247,7 +248,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	})
 }
 
-// setActs makes the tokens of x, normalised, the activations of the products that follow.
+// setActs sets the activations of the following products to the normalised tokens of x.
 func (p *pass) setActs(x *tensor, g *norm, round bool) {
 	p.d.acts.Resize(len(p.rows), x.cols)
 	p.eachRow(func(t int) { p.setAct(t, x.row(t), g, round) })
@@ -260,10 +261,10 @@ func (p *pass) setAct(t int, x []float32, g *norm, round bool) {
 	}
 }
 
-// fewTokens is from how many tokens on a loop over them is worth waking the workers.
+// fewTokens is the minimum number of tokens for which a loop over them is worth waking the workers.
 const fewTokens = 4
 
-// eachRow calls f for every row of the pass, on all workers if there are rows enough to be worth waking them.
+// eachRow calls f for every row of the pass, on all workers if there are enough rows.
 func (p *pass) eachRow(f func(t int)) {
 	if len(p.rows) < fewTokens {
 		for t := range p.rows {
