@@ -14,7 +14,6 @@
 package draft
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -267,36 +266,4 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 		o.Pick = s.Pick
 	}
 	return &Decoder{o: o, model: m, router: r, cloud: c}, nil
-}
-
-// Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
-// emit returns false. When it returns, the model holds only settled text: the prompt and the tokens shown, of which the
-// last may be missing. No question is open then, and no goroutine is left. The error is that of the model, or the cause
-// of ctx; a cloud that fails is no error. If the model, the router, [Options.Pick] or emit panic, no goroutine is left
-// either, but the model may hold any part of a draft.
-func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
-	if len(prompt) == 0 {
-		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	r := &run{
-		Options: d.o, model: d.model, router: d.router, cloud: d.cloud,
-		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResults(),
-		warmed: make(chan Warming, 1), repeats: newRepeats(d.o, prompt),
-		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
-	}
-	r.began = r.now()
-	over := false
-	defer func() {
-		cancel(errDecodeOver)
-		if !over { // a panic of the caller's: the tree may be incomplete
-			r.await()
-			return
-		}
-		r.close()
-		sum = r.summary
-	}()
-	err = r.decode(ctx)
-	over = true
-	return sum, err
 }

@@ -1,7 +1,9 @@
 package draft
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -53,6 +55,38 @@ type run struct {
 	asks    sync.WaitGroup // in the computer's time
 	alone   chan struct{}  // closed when these have returned; nil before the first wait
 	running int            // asks in the time of a [Clock]
+}
+
+// Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
+// emit returns false. When it returns, the model holds only settled text: the prompt and the tokens shown, of which the
+// last may be missing. No question is open then, and no goroutine is left. The error is that of the model, or the cause
+// of ctx; a cloud that fails is no error. If the model, the router, [Options.Pick] or emit panic, no goroutine is left
+// either, but the model may hold any part of a draft.
+func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
+	if len(prompt) == 0 {
+		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	r := &run{
+		Options: d.o, model: d.model, router: d.router, cloud: d.cloud,
+		emit: emit, text: append([]int32(nil), prompt...), prompt: len(prompt), results: newResults(),
+		warmed: make(chan Warming, 1), repeats: newRepeats(d.o, prompt),
+		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
+	}
+	r.began = r.now()
+	over := false
+	defer func() {
+		cancel(errDecodeOver)
+		if !over { // a panic of the caller's: the tree may be incomplete
+			r.await()
+			return
+		}
+		r.close()
+		sum = r.summary
+	}()
+	err = r.decode(ctx)
+	over = true
+	return sum, err
 }
 
 // decode runs the prompt and goes on in the mode of the options.
