@@ -27,7 +27,7 @@ func TestBenchGateway(t *testing.T) {
 		require.Equal(t, cli.ExitDone, code, stderr)
 		return clitest.Lines[*wire.GatewayReport](t, stdout)[0]
 	}
-	r := measure("--devices 3 --rate 10 --model-ms 30 --seconds 0.5 --sessions 20")
+	r := measure("--devices 3 --rate 10 --model-ms 30 --seconds 0.5 --sessions 500")
 	assert.Equal(t, 15, r.Answers)
 	assert.GreaterOrEqual(t, r.Latency.P50, 29.9)
 	assert.Positive(t, r.PerSession)
