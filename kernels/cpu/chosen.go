@@ -19,7 +19,7 @@ func of(set string) *kernels {
 // offered returns the names of the instruction sets that this CPU offers, plain Go first, the best one last.
 var offered = sync.OnceValue(isa.Offered)
 
-// variants returns the tables of what this CPU offers, in the same order.
+// variants returns the tables of the offered instruction sets, in the same order.
 func variants() []*kernels {
 	var all []*kernels
 	for _, set := range offered() {
@@ -36,15 +36,15 @@ var chosen = sync.OnceValues(func() (*kernels, error) {
 	return of(set), err
 })
 
-// kernelsInUse returns the table in use. With a name in [Env] that [Detect] refuses it is the generic one.
+// kernelsInUse returns the table in use. If [Detect] refuses the name in [Env], it is the generic one.
 func kernelsInUse() *kernels {
 	k, _ := chosen()
 	return k
 }
 
-// Detect returns the name of the instruction set in use, such as "avx2", and an error if [Env] asks for one that this
-// CPU or build does not have. A program calls it once at start; the operations do not report the error and run in plain
-// Go then.
+// Detect returns the name of the instruction set in use, such as "avx2", and an error if [Env] names one that this CPU
+// or build does not have. A program calls it once at start; the operations do not report the error and run in plain Go
+// in that case.
 func Detect() (string, error) {
 	k, err := chosen()
 	return k.name, err
