@@ -8,8 +8,9 @@ import "unsafe"
 // made first and then copied. The code that sets a struct clears it after the call, so that it does not keep weights
 // and activations alive.
 //
-// The activations q, d, s and h begin at the first column that is multiplied, see [Acts]. n is the number of activations
-// of a whole token, which is the distance to the next token in q; the distance is n/32 in d and s, and n/16 in h.
+// The activations q, d, s and h begin at the first column that is multiplied, see [Acts]. n is the number of
+// activations of a whole token, which is the distance to the next token in q; the distance is n/32 in d and s, and n/16
+// in h.
 
 // gemmArgs are the arguments of a product with quantised weights as they are stored: gemv, gemv8, gemm8, gemm4.
 type gemmArgs struct {

@@ -21,8 +21,8 @@ type Pool struct {
 	closed  atomic.Bool
 	label   atomic.Pointer[func()] // of the workers, see Label; nil if not set
 
-	// The loop in progress. Written while no share has a piece and open is zero, read by whoever has taken a piece and
-	// not yet returned it.
+	// The loop in progress. It is written while no share has a piece and open is zero, and read by workers that have
+	// taken a piece and not yet finished it.
 	f        func(worker, lo, hi int)
 	n, grain int
 
@@ -31,9 +31,9 @@ type Pool struct {
 	_      [56]byte
 }
 
-// share is a run of pieces that its worker takes from first to last, so that it reads memory sequentially. A worker that
-// has finished its own share takes pieces from the end of another one. A share is one word, which is updated with every
-// piece, and has its own cache line.
+// share is a run of pieces that its worker takes from first to last, so that it reads memory sequentially. A worker
+// that has finished its own share takes pieces from the end of another one. A share is one word, which is updated with
+// every piece, and has its own cache line.
 type share struct {
 	word atomic.Uint64 // long<<63 | from<<32 | to
 	_    [56]byte
