@@ -55,7 +55,7 @@ type run struct {
 	running int            // asks in the time of a [Clock]
 }
 
-// decode runs the prompt and goes on in the mode of the options.
+// decode runs the prompt and continues in the mode of the options.
 func (r *run) decode(ctx context.Context) error {
 	r.warm(ctx, 1)
 	start := r.now()

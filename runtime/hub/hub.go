@@ -1,13 +1,13 @@
-// Package hub fetches GGUF files from the Hugging Face hub, or from a server that speaks like it.
+// Package hub downloads GGUF files from the Hugging Face hub, or from a compatible server.
 //
-// Two addresses of the hub are used:
+// It uses two addresses of the hub:
 //
 //	GET {endpoint}/api/models/{owner}/{name}/tree/{revision}?recursive=true   the files, with size and SHA-256
 //	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly redirected elsewhere
 //
-// A file travels into FILE.part beside its place, with what is known about it in FILE.part.json, and moves to its place
-// only when its length and its SHA-256 are the hub's. A pull that was cut off goes on where it stopped. FILE.lock keeps
-// two pulls of one file apart. The token goes to the endpoint and nowhere else.
+// A file is downloaded to FILE.part in the same folder, with its origin in FILE.part.json, and moved to its place only
+// when its length and its SHA-256 are those of the hub. An interrupted pull is resumed. FILE.lock prevents two pulls of
+// one file at the same time. The token is sent only to the endpoint.
 package hub
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// DefaultEndpoint is the hub that is asked when no other is named.
+// DefaultEndpoint is the default hub.
 const DefaultEndpoint = "https://huggingface.co"
 
-// Options says where from, where to, and how patiently. Only Dir has to be set.
+// Options configure a pull. Only Dir is required.
 type Options struct {
 	Dir       string                  // where files go, as Dir/owner/name/file
 	Endpoint  string                  // the hub's address; "" means DefaultEndpoint
