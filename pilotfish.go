@@ -11,14 +11,15 @@
 //	}
 //
 // A [Model] is one open file. Each [Chat] and [Session] holds a text and generates one answer at a time; several of
-// them may do so at once, and then share the passes over the weights. With [Via] an answer also uses a large model:
-// that of a gateway ([Model.Dial]), one in this process ([Model.Serve]), or any other [Cloud].
+// them can generate at once and share the passes over the weights. With [Via] an answer also uses a large model: that
+// of a gateway ([Model.Dial]), one in this process ([Model.Serve]), or any other [Cloud].
 //
-// All functions and methods may be called by any number of goroutines. A call after Close fails with [ErrClosed], and a
-// second answer in a chat or session before the first is over fails with [ErrBusy]. When a context ends, the answer
-// ends with its cause: errors.Is finds that, and context.Canceled or context.DeadlineExceeded.
+// All functions and methods are safe for concurrent use. A call after Close fails with [ErrClosed], and a second answer
+// in a chat or session before the first is over fails with [ErrBusy]. When a context ends, the answer ends with its
+// cause: errors.Is finds the cause, and context.Canceled or context.DeadlineExceeded.
 //
-// This package and the ones that docs/embedding.md names keep their exported names; the rest of the module may change.
+// The exported names of this package and of those listed in docs/embedding.md are stable; the rest of the module may
+// change.
 package pilotfish
 
 import (
@@ -39,11 +40,11 @@ import (
 
 // Errors of use at the wrong time.
 var (
-	// ErrClosed says that the model, or what was made from it, was closed before or during the call.
+	// ErrClosed is returned if the model, or an object made from it, was closed before or during the call.
 	ErrClosed = engine.ErrClosed
-	// ErrBusy says that a second answer was begun in a chat or session before the first was over.
+	// ErrBusy is returned if a second answer is begun in a chat or session before the first is over.
 	ErrBusy = engine.ErrBusy
-	// ErrContext says that a text is too long for the context of the model, or of the large model.
+	// ErrContext is returned for a text that is too long for the context of the model, or of the large model.
 	ErrContext = engine.ErrContext
 	// ErrUnsupported says that a model lacks what a call needs: a chat template, or marks to fill gaps.
 	ErrUnsupported = tokenizer.ErrUnsupported
@@ -54,12 +55,12 @@ type Options struct {
 	Backend   string // what runs the model: "cpu" or "metal"; "" means the CPU
 	Threads   int    // workers on the CPU; 0 means as many as the Go runtime may use at once
 	Context   int    // longest text in tokens, prompt and answer; 0 means 4096, or the model's limit if that is less
-	KV        string // how keys and values are kept, "f16" or "f32"; "" means f32 if all weights of the model are
+	KV        string // type of keys and values, "f16" or "f32"; "" means f32 if all weights of the model are
 	HugePages string // whether weights move into huge pages: "auto", "on" or "off"; "" means auto
 	Exact     bool   // the slow reference: activations, keys and values in float32, in plain Go on the CPU
 }
 
-// engine returns the options as the engine takes them.
+// engine converts the options to those of the engine.
 func (o Options) engine() (engine.Options, error) {
 	e := engine.Options{
 		Threads: o.Threads, Context: o.Context, KV: engine.KVType(o.KV), HugePages: engine.HugePages(o.HugePages),
@@ -87,9 +88,9 @@ func newModel(e *engine.Engine) (*Model, error) {
 	return &Model{e, usual}, nil
 }
 
-// Open maps a GGUF file and loads its weights. name is the path of the file, of a split one that of the first part, or
-// the name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing
-// file comes first. Open fetches nothing. Errors name the file and the field.
+// Open maps a GGUF file and loads its weights. name is the path of the file (the first part of a split one), or the
+// name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file
+// takes precedence. Open downloads nothing. Errors name the file and the field.
 func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
@@ -106,7 +107,7 @@ func Open(name string, o Options) (*Model, error) {
 	return newModel(e)
 }
 
-// pulled returns the path of a model by its name.
+// pulled returns the path of the model with this name.
 func pulled(name string) (string, error) {
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
@@ -118,7 +119,8 @@ func pulled(name string) (string, error) {
 	return hub.Resolve(dir, name)
 }
 
-// Load is [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for it.
+// Load is like [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for the
+// file.
 func Load(data []byte, name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
@@ -135,24 +137,24 @@ func Load(data []byte, name string, o Options) (*Model, error) {
 	return newModel(e)
 }
 
-// Close frees what the model uses. It waits for the forward call that runs; an answer that is being generated then ends
-// with [ErrClosed], and so does every later call. Close may be called from anywhere, also from within a loop over an
-// answer, and more than once. Close what Dial and Serve returned before it.
+// Close frees the resources of the model. It waits for the running forward call; an answer that is being generated then
+// ends with [ErrClosed], and so does every later call. Close may be called from anywhere, also from within a loop over
+// an answer, and more than once. Close the results of Dial and Serve before the model.
 func (m *Model) Close() error { return m.e.Close() }
 
-// Name is the name of the model in its file; "" if it has none.
+// Name returns the name of the model in its file; "" if it has none.
 func (m *Model) Name() string { return m.e.Name() }
 
 // File is the file of the model. It is closed with the model.
 func (m *Model) File() *gguf.File { return m.e.File() }
 
-// Fingerprint identifies a model: files with the same one have the same weights, vocabulary and metadata.
+// Fingerprint identifies a model: files with the same fingerprint have the same weights, vocabulary and metadata.
 func (m *Model) Fingerprint() (string, error) { return m.e.Fingerprint() }
 
-// Threads is the number of threads that compute, or that may if a GPU computes.
+// Threads returns the number of CPU threads that compute, or that may compute if a GPU runs the model.
 func (m *Model) Threads() int { return m.e.Threads() }
 
-// Context is the longest text of a chat or session, in tokens.
+// Context returns the maximum length of the text of a chat or session, in tokens.
 func (m *Model) Context() int { return m.e.Context() }
 
 // Tokenize returns the ids of a text. Special tokens in it are recognised if special is set, and are text otherwise.
@@ -164,7 +166,7 @@ func (m *Model) Tokenize(text string, special bool) ([]int32, error) {
 	return t.Encode(text, special), nil
 }
 
-// Detokenize returns the text of ids. Bytes that are no whole character become U+FFFD.
+// Detokenize returns the text of ids. Bytes that are not a whole character become U+FFFD.
 func (m *Model) Detokenize(ids []int32) (string, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -173,7 +175,7 @@ func (m *Model) Detokenize(ids []int32) (string, error) {
 	return t.Decode(ids), nil
 }
 
-// TokenBytes returns the bytes of a token in a text, often no whole characters. Control tokens have none, but a
+// TokenBytes returns the bytes of a token in a text, often not whole characters. Control tokens have no bytes, but a
 // [Model.TokenName].
 func (m *Model) TokenBytes(id int32) ([]byte, error) {
 	t, err := m.e.Tokenizer()
@@ -192,7 +194,7 @@ func (m *Model) TokenName(id int32) (string, error) {
 	return t.Text(id), nil
 }
 
-// Vocabulary is the number of tokens of the model; their ids are below it.
+// Vocabulary returns the number of tokens of the model; all ids are less than it.
 func (m *Model) Vocabulary() (int, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -201,20 +203,20 @@ func (m *Model) Vocabulary() (int, error) {
 	return t.Size(), nil
 }
 
-// TextTokens returns the ids of a text to continue: special tokens in it are recognised, and the token for the
-// beginning of a text precedes it if the file asks for one.
+// TextTokens returns the ids of a text to continue. Special tokens in it are recognised, and the token for the
+// beginning of a text precedes it if the file requires it.
 func (m *Model) TextTokens(text string) ([]int32, error) { return m.e.RawPrompt(text) }
 
-// Check returns why an answer with these options would fail: values out of range, options that exclude each other, and
-// schemas that are wrong or not supported. It asks no cloud.
+// Check returns an error if an answer with these options would fail: values out of range, options that exclude each
+// other, and schemas that are wrong or not supported. It does not ask a cloud.
 func (m *Model) Check(options ...Option) error {
 	_, err := m.CheckContext(context.Background(), options...)
 	return err
 }
 
-// CheckContext is Check for options with a large schema, which takes time to compile: that ends with the cause of ctx
-// when ctx ends. It returns the paths of the schema's keywords that have no effect, at most 100: those that no draft of
-// JSON schema defines, and unknown formats.
+// CheckContext is Check for options with a large schema, which takes time to compile. Compiling ends with the cause of
+// ctx when ctx ends. It returns the paths of the schema's keywords that have no effect, at most 100: those that no
+// draft of JSON schema defines, and unknown formats.
 func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []string, err error) {
 	r := newRequest(options)
 	if err := r.check(); err != nil {
@@ -225,15 +227,15 @@ func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []
 	return m.e.Check(ctx, route)
 }
 
-// Turn is a turn of a chat with tools, and ToolCall a call of one by the model.
+// Turn is a turn of a chat with tools, and ToolCall a call of a tool by the model.
 type (
 	Turn     = tokenizer.Turn
 	ToolCall = tokenizer.ToolCall
 )
 
-// ChatTokens returns the ids of a chat up to where the model's turn begins, by the template of Qwen2.5. Tools are JSON
-// texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without any it is an ordinary chat. The
-// model writes calls of tools between <tool_call> and </tool_call>.
+// ChatTokens returns the ids of a chat up to the beginning of the model's turn, by the template of Qwen2.5. Tools are
+// JSON texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without tools it is an ordinary chat.
+// The model writes calls of tools between <tool_call> and </tool_call>.
 func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -246,8 +248,8 @@ func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
 type Infill = tokenizer.Infill
 
 // InfillTokens returns the prompt with which a model fills a gap in a text: the tokens that [Session.GenerateTokens]
-// yields for it belong there. For an empty Infill it has only the three marks. It is an error for a model without such
-// marks in its vocabulary.
+// yields for it belong in the gap. For an empty Infill it contains only the three marks. It fails for a model without
+// such marks in its vocabulary.
 func (m *Model) InfillTokens(f Infill) ([]int32, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -257,12 +259,12 @@ func (m *Model) InfillTokens(f Infill) ([]int32, error) {
 }
 
 // DialOptions say how to check the certificate of a gateway, and how to log in. The zero value is for a gateway without
-// an access token and with a certificate that an authority has signed which this system trusts.
+// an access token and with a certificate signed by an authority that this system trusts.
 type DialOptions struct {
 	Pin          string        // the certificate's fingerprint, 64 hexadecimal digits, as `pilotfish cloud` prints it
 	Token        string        // access token
 	ServerName   string        // name that the certificate must be for; "" means the host that is dialled
-	TicketFolder string        // of what makes the next connection faster, which must stay secret; "" means in memory
+	TicketFolder string        // for data that make the next connection faster; must stay secret; "" means in memory
 	Lazy         bool          // return at once, and connect in the background without an error
 	Timeout      time.Duration // of one attempt to connect; 0 means 5 s
 
@@ -275,8 +277,8 @@ type DialOptions struct {
 // ConnectError is why a connection to a gateway failed.
 type ConnectError = engine.ConnectError
 
-// Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. The error has its cause: no such
-// host, refused, another certificate than the pin's, a wrong access token, another tokenizer.
+// Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. The error contains the cause: no such
+// host, connection refused, another certificate than the pin's, a wrong access token, another tokenizer.
 func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway, error) {
 	if o.Timeout < 0 {
 		return nil, fmt.Errorf("dial %s: timeout: %v is negative", addr, o.Timeout)
@@ -311,7 +313,7 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 	return &Gateway{r, vocabulary, opt.QLog}, nil
 }
 
-// advised adds to an error of connecting what to do about it, if that is known.
+// advised adds advice to an error of connecting, if there is any.
 func advised(err error) error {
 	if a, ok := errors.AsType[*net.AddrError](err); ok {
 		return &worded{a.Err + ": give host:port, such as gpu.example.org:4433", err}
@@ -360,15 +362,15 @@ type Gateway struct {
 // Close ends the connection. The error is that of the connection, or of a file in [DialOptions].QLog.
 func (g *Gateway) Close() error { return errors.Join(g.r.Close(), g.log.Close()) }
 
-// Model is the name of the large model that the gateway gives; "" before the first connection.
+// Model returns the name of the large model that the gateway reports; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }
 
-// Audit is how the large model can compare the small model's tokens with its own choices: "exact", "sampled" or "none";
-// "" before the first connection. See [Route].Audit.
+// Audit returns how the large model can compare the small model's tokens with its own choices: "exact", "sampled" or
+// "none"; "" before the first connection. See [Route].Audit.
 func (g *Gateway) Audit() string { return g.r.Audit() }
 
-// Choices is the number of most probable tokens from which the large model can draw; 0 means all, or no connection yet.
-// With a temperature, [Settings].TopK must not be more.
+// Choices returns the number of most probable tokens from which the large model can draw; 0 means all, or no connection
+// yet. With a temperature, [Settings].TopK must not be larger.
 func (g *Gateway) Choices() int { return g.r.Choices() }
 
 // CannotVerify is why the large model cannot verify tokens with this sampling; nil if it can, and before the first
@@ -376,13 +378,13 @@ func (g *Gateway) Choices() int { return g.r.Choices() }
 func (g *Gateway) CannotVerify(s Sampling) error { return g.r.CannotVerify(s) }
 
 // OtherTemplate reports whether the chat templates of the two models differ for ordinary chats; false before the first
-// connection. Chats are written by the small model's template, so that the large model then reads a form of chat that
-// it was not trained on, and may answer worse.
+// connection. Chats are written by the small model's template. If the templates differ, the large model reads a form of
+// chat that it was not trained on, and may answer worse.
 func (g *Gateway) OtherTemplate() bool { return g.r.OtherTemplate() }
 
-// ServeOptions limit a model that answers questions. The zero value works.
+// ServeOptions limit a model that answers questions of small models. The zero value works.
 type ServeOptions struct {
-	Tokens int // kept in memory for all texts together; 0 means what fits into half of the free memory
+	Tokens int // kept in memory for all texts together; 0 means as many as fit into half of the free memory
 	Rows   int // max new tokens of one forward call; 0 means 128
 }
 
@@ -406,7 +408,7 @@ type Service struct {
 	vocabulary int
 }
 
-// Close ends the service. Questions under way end with an error.
+// Close ends the service. Questions in progress end with an error.
 func (s *Service) Close() error {
 	s.s.Close()
 	return nil

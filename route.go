@@ -18,16 +18,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own.
-// Many calls may run at once, and return in any order. Its tokens must be those of the small model. If a call panics,
-// the answer ends, and the panic continues in the goroutine that ranges over it.
+// Cloud is a large model that returns the token that follows a text: a [Gateway], a [Service], or the caller's
+// implementation. Many calls may run at once, and return in any order. Its tokens must be those of the small model. If
+// a call panics, the answer ends, and the panic continues in the goroutine that ranges over the answer.
 type Cloud interface {
 	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// Question asks a [Cloud] which token follows a text. Audits, tokens ahead and clocks are left out: only the clouds of
-// this module have them.
+// Question asks a [Cloud] which token follows a text. It has no audits, tokens ahead and clocks: only the clouds of
+// this module support them.
 type Question struct {
 	Context []int32 // the whole text so far, prompt included; it may be kept but not changed
 	Best    int     // number of most probable tokens wanted with the answer, 0 to [MostBest]
@@ -46,7 +46,7 @@ type Answer struct {
 // Candidate is a token and its log-probability.
 type Candidate = terms.Candidate
 
-// Head is what the small model finds at one place of a text. Its slices are valid until the call with it returns.
+// Head is the output of the small model at one place of a text. Its slices are valid until the call with it returns.
 type Head struct {
 	Pos     int         // position of the token that is to follow
 	Best    []Candidate // the most probable tokens, best first: see [Best]
@@ -57,11 +57,11 @@ type Head struct {
 	State   uint64      // [Decision].State of the decision before, 0 at the beginning of a text; only for a [Router]
 }
 
-// Router says which tokens a [Cloud] is asked for. [NewRouter] makes the known ones.
+// Router decides which tokens a [Cloud] is asked for. [NewRouter] makes the built-in ones.
 type Router interface {
-	// Decide decides about the token that follows h. It must be a function of h alone, without a clock or state of its
-	// own: it is called for drafts, too, more than once for a position, and in an order that depends on the time of
-	// answers. State along a text belongs into [Decision].State.
+	// Decide decides about the token that follows h. It must be a function of h alone, without a clock or other state:
+	// it is also called for drafts, more than once for a position, and in an order that depends on the time of answers.
+	// Store state along a text in [Decision].State.
 	Decide(h Head) Decision
 }
 
@@ -75,19 +75,21 @@ type Decision struct {
 // Sampler chooses the small model's tokens in place of temperature and the like.
 type Sampler interface {
 	// Pick returns the token that follows h. It must be a function of h alone, see [Router]. If [Settings].Schema does
-	// not allow the token, the best one that it allows follows.
+	// not allow the token, the best allowed token follows.
 	Pick(h Head) int32
 }
 
-// RouterOptions say which tokens are asked for. The zero value asks for 7% of them, those with the smallest margin.
+// RouterOptions configure which tokens are asked for. The zero value asks for 7% of them, those with the smallest
+// margin.
 type RouterOptions struct {
 	// Policy is "margin", "entropy", "learned", "random", "always", "never" or "value"; "" means learned with a File,
 	// or else margin.
 	Policy string
-	// Threshold: ask below this confidence, 0 (never) to 1. nil means by Budget, or by the certificate of File.
+	// Threshold is the confidence below which to ask, 0 (never) to 1. nil means by Budget, or by the certificate of
+	// File.
 	Threshold *float64
-	// Budget is the share of tokens that is asked for, above 0 up to 1, over all answers with the router: the threshold
-	// follows a [Balance]. 0 means 0.07 where there is no Threshold.
+	// Budget is the share of tokens to ask for, above 0 up to 1, over all answers with the router: the threshold
+	// follows a [Balance]. 0 means 0.07 if there is no Threshold.
 	Budget float64
 	// Balance holds what the budget has spent, and changes with each answer; nil means a new one. Routers of the same
 	// budget may share one.
@@ -101,20 +103,20 @@ type RouterOptions struct {
 // The answer follows the time that questions take, so that it is not the same in each run: see [Route].Costs.
 type Prices = router.Prices
 
-// Balance is what a budget has spent in the answers so far: the state that the next answer starts from. The zero value
-// is the state before the first answer. Its JSON form can be stored, and read again into a new Balance; text that is
-// no balance is an error then. It is safe for concurrent use.
+// Balance is what a budget has spent in the answers so far: the state from which the next answer starts. The zero value
+// is the state before the first answer. Its JSON form can be stored, and read into a new Balance; reading fails for
+// other text. It is safe for concurrent use.
 //
-// After each answer that runs alone, the share of the tokens that was asked for is at most the budget. Answers at the
-// same time may exceed it together; the next ones then ask less. Questions without a reply count, also one
-// that was open when the answer was cut. A [Router] of the caller's own that calls one of [NewRouter] changes no
-// balance: it keeps to the budget within each answer.
+// After each answer that runs alone, the share of the tokens that was asked for is at most the budget. Concurrent
+// answers may exceed it together; the next ones then ask less. Questions without a reply count, including one that was
+// open when the answer was cut. If the caller's [Router] calls one of [NewRouter], the balance does not change: the
+// budget is kept within each answer.
 type Balance = router.Balance
 
 // DefaultBudget is the default share of tokens that is asked for.
 const DefaultBudget = 0.07
 
-// NewRouter makes a router by one of the known policies.
+// NewRouter makes a router with one of the built-in policies.
 func NewRouter(o RouterOptions) (Router, error) {
 	opt := router.Options{
 		Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, Seed: o.Seed,
@@ -174,30 +176,30 @@ func (p policy) Decide(h Head) Decision {
 	return Decision{Confidence: confidence, Ask: ask, State: state}
 }
 
-// Route says how an answer uses a large model. [Via] makes one with the default settings.
+// Route configures how an answer uses a large model. [Via] makes one with the default settings.
 type Route struct {
 	Cloud  Cloud
 	Router Router // which tokens are asked for; nil means 7% of the model's answers, those with the smallest margin
 
-	Serial   bool          // stop at each question until its answer is there, instead of drafting on
-	Branches int           // guesses at each answer; 0 means 2, -1 as many as are worth their price
+	Serial   bool          // stop at each question until its answer arrives, instead of drafting on
+	Branches int           // guesses at each answer; 0 means 2, -1 as many as are worth their cost
 	Window   int           // max tokens drafted past the oldest open question; 0 means 32
 	InFlight int           // max open questions; 0 means 4
 	Deadline time.Duration // of a question, after which the small model's token stands; 0 means 800 ms, negative: none
 	Ahead    int           // max tokens of an answer, the one asked for included; 0 means 1
 
-	// Verify lets the large model verify each token of the small one before it is shown: if it prefers another by more
-	// than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of the
-	// caller's own cannot verify.
+	// Verify makes the large model verify each token of the small one before it is shown. If it prefers another token
+	// by more than Margin nats, that one replaces it. With a Margin of 0 the text is the large model's own. The
+	// caller's implementation of Cloud cannot verify.
 	Verify      bool
 	Margin      float64
 	VerifyEvery int // max tokens without a question, with Verify; 0 means 64
 
-	Audit bool // have answers compare the small model's tokens with the large model's: [Stats].Audited and Missed
-	// Explain gives the tokens of events the Reason of the router's decision, if it is one of [NewRouter], and answers
-	// the log-probability of the large model's token.
+	Audit   bool // make answers compare the small model's tokens with the large model's: [Stats].Audited and Missed
+	Preview bool // emit events with the drafted tokens that are not verified yet, with Verify
+	// Explain sets the Reason of the router's decision in tokens of events, for a router of [NewRouter], and makes answers
+	// contain the log-probability of the large model's token.
 	Explain bool
-	Preview bool // have events with the drafted tokens that are not verified yet, with Verify
 	// Warm is the number of tokens of the answer that a [Gateway] may lack before they are sent without a question; 0
 	// means 128. The prompt is sent at once. Negative: text leaves this device only with questions.
 	Warm int
@@ -220,14 +222,14 @@ type (
 	Preview    = engine.Preview    // drafted tokens that are not verified yet
 )
 
-// Watch is the option that f is called with each token and each question as they come. It is called by the goroutine
-// that ranges over the answer.
+// Watch is the option that calls f with each token and each question as they come, on the goroutine that ranges over
+// the answer.
 func Watch(f func(Event)) Option {
 	return optionFunc(func(r *request) { r.watch = append(r.watch, f) })
 }
 
-// WatchHeads is the option that f is called with what the small model finds at each place that it evaluates, drafts
-// that do not hold included. It is called by the goroutine that ranges over the answer.
+// WatchHeads is the option that calls f with the output of the small model at each place that it evaluates, including
+// drafts that are dropped later, on the goroutine that ranges over the answer.
 func WatchHeads(f func(Head)) Option {
 	return optionFunc(func(r *request) { r.heads = append(r.heads, f) })
 }
@@ -246,7 +248,7 @@ func Trace(zero time.Time, share float64, f func(Op)) Option {
 	return optionFunc(func(r *request) { r.trace = &engine.Watcher{Zero: zero, Share: share, Tell: f} })
 }
 
-// route returns a request as the engine takes it.
+// route converts a request to a route of the engine.
 func (m *Model) route(r request, c *crash) (engine.Route, error) {
 	out := engine.Route{Settings: r.settings}
 	if err := r.check(); err != nil {
@@ -295,7 +297,7 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
 
-// draft is how the route drafts.
+// draft returns the draft options of the route.
 func (o *Route) draft() engine.DraftOptions {
 	d := engine.DraftOptions{
 		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
@@ -311,7 +313,7 @@ func (o *Route) draft() engine.DraftOptions {
 	return d
 }
 
-// hooks sets the caller's own functions that see heads, and choose.
+// hooks sets the caller's functions that receive heads and choose tokens.
 func (m *Model) hooks(out *engine.Route, r request) {
 	if len(r.heads) > 0 {
 		out.Head = func(pos int, head *backend.Output) {
@@ -333,10 +335,10 @@ func (m *Model) hooks(out *engine.Route, r request) {
 	}
 }
 
-// decider is a caller's router as the engine takes it.
+// decider adapts a caller's router to the engine.
 type decider struct {
 	r    Router
-	best int // tokens that a head shows at least; 0 means 2
+	best int // minimum number of tokens in a head; 0 means 2
 }
 
 // Want implements [engine.Decider].
@@ -356,7 +358,7 @@ func headWant(w backend.Want, best int) backend.Want {
 	return w
 }
 
-// headOf returns what the engine found for the token at pos.
+// headOf returns the engine's output for the token at pos.
 func headOf(pos int, out *backend.Output) Head {
 	h := Head{Pos: pos, Entropy: float64(out.Entropy), Hidden: out.Hidden, Best: out.LogProbs(len(out.Top))}
 	if len(h.Best) > 1 {
@@ -381,11 +383,11 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	return askOnce(ctx, s.s, q, s.vocabulary, s.s.Context())
 }
 
-// MostBest is the largest [Question].Best that a [Gateway] or a [Service] takes.
+// MostBest is the maximum of [Question].Best for a [Gateway] or a [Service].
 const MostBest = netproto.MaxK
 
-// check returns why a question cannot be asked, of a model with this vocabulary and contexts up to longest tokens; 0:
-// unknown.
+// check returns an error if a question cannot be asked, for a model with this vocabulary and contexts of at most
+// longest tokens; 0: unknown.
 func (q Question) check(vocabulary, longest int) error {
 	switch n := len(q.Context); {
 	case n == 0:
@@ -403,7 +405,7 @@ func (q Question) check(vocabulary, longest int) error {
 	return q.Sampling.Validate()
 }
 
-// askOnce asks one question in a session of its own.
+// askOnce asks one question in a new session.
 func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longest int) (Answer, error) {
 	if err := q.check(vocabulary, longest); err != nil {
 		return Answer{}, fmt.Errorf("ask: %w", err)
@@ -422,14 +424,14 @@ func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longes
 	return Answer{Token: a.Token, Best: a.Top}, nil
 }
 
-// foreign is a caller's cloud as the engine takes it.
+// foreign adapts a caller's cloud to the engine.
 type foreign struct {
 	c      Cloud
 	crash  *crash
-	tokens atomic.Int64 // of the texts that it was asked about
+	tokens atomic.Int64 // of the texts of its questions
 }
 
-// Ask implements [engine.Cloud]. It runs in a goroutine of its own, in which the caller cannot recover.
+// Ask implements [engine.Cloud]. It runs in a separate goroutine, in which the caller cannot recover.
 func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
 	f.tokens.Add(int64(len(q.Context)))
 	back := false

@@ -12,35 +12,35 @@ import (
 
 // Errors of saved keys and values.
 var (
-	// ErrNotSaved says that bytes are no saved keys and values, or damaged ones.
+	// ErrNotSaved means that bytes are not saved keys and values, or damaged ones.
 	ErrNotSaved = engine.ErrNotSaved
-	// ErrOtherSaved says that keys and values are of another model, other settings, another kind of device or another
+	// ErrOtherSaved means that keys and values are of another model, other settings, another kind of device or another
 	// version of the program, and would not have the same bits here.
 	ErrOtherSaved = engine.ErrOtherSaved
 )
 
 // SaveKV writes the text of the session with the keys and values that were computed for it. A session that reads them
-// by [Session.LoadKV], also in another process, goes on with the same bits, and computes nothing of the text again.
-// They contain the text: give a file mode 0600.
+// with [Session.LoadKV], even in another process, continues with the same bits and does not compute the text again. The
+// output contains the text: give a file mode 0600.
 func (s *Session) SaveKV(ctx context.Context, w io.Writer) error {
 	_, err := s.s.Save(ctx, w, nil)
 	return err
 }
 
-// LoadKV makes a text that [Session.SaveKV] or [Chat.SaveKV] has written the session's, and returns its tokens. r ends
-// with it. After an error the session has no text. The error is [ErrNotSaved], [ErrOtherSaved], [ErrContext] if the
-// text has no room, or that of r.
+// LoadKV replaces the session's text by one that [Session.SaveKV] or [Chat.SaveKV] has written, and returns its tokens.
+// It reads r to the end. After an error the session has no text. The error is [ErrNotSaved], [ErrOtherSaved],
+// [ErrContext] if the text is too long, or that of r.
 func (s *Session) LoadKV(ctx context.Context, r io.Reader) ([]int32, error) { return s.s.Load(ctx, r) }
 
-// CopyKV replaces the session's text by the first tokens of another session's text, at most this many, with their keys
-// and values: texts that share a beginning, such as a long system prompt, then compute it once. Both sessions are of
-// one model. After an error the session has no text.
+// CopyKV replaces the session's text by the first tokens of another session's text, at most most tokens, with their
+// keys and values: texts that share a beginning, such as a long system prompt, then compute it once. Both sessions must
+// be of one model. After an error the session has no text.
 func (s *Session) CopyKV(ctx context.Context, from *Session, most int) error {
 	return s.s.CopyFrom(ctx, from.s, most)
 }
 
 // SaveKV writes the tokens of the conversation up to the last answer, with the keys and values that were computed for
-// them. A chat that begins with the same messages and reads them by [Chat.LoadKV] goes on as this one would.
+// them. A chat that begins with the same messages and reads them with [Chat.LoadKV] continues as this one would.
 func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	c.mu.Lock()
 	ids := c.ids
@@ -52,8 +52,8 @@ func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// LoadKV goes on with what [Chat.SaveKV] has written of a chat with the same messages, and fails if they are others, or
-// as [Session.LoadKV] does. The chat goes on without them then.
+// LoadKV continues with the keys and values that [Chat.SaveKV] has written for a chat with the same messages. It fails
+// if the messages differ, or for the reasons of [Session.LoadKV]. After an error the chat continues without them.
 func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
 	ids, err := c.s.LoadKV(ctx, r)
 	if err != nil {
@@ -72,8 +72,8 @@ func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
-// says reports whether ids are the turns of the chat: a question after them makes the same text either way, though not
-// always the same tokens.
+// says reports whether ids are the turns of the chat. If so, a question after them gives the same text either way,
+// though not always the same tokens.
 func (c *Chat) says(ids []int32) (bool, error) {
 	t, err := c.s.m.e.Tokenizer()
 	if err != nil {

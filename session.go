@@ -16,20 +16,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Origin says which model chose a token.
+// Origin is the model that chose a token.
 type Origin = draft.Origin
 
 // The origins.
 const (
 	Edge        = draft.Edge        // the small model
 	Large       = draft.FromCloud   // the large model
-	EdgeTimeout = draft.EdgeTimeout // the small model, as the large one was to be asked but did not answer in time
+	EdgeTimeout = draft.EdgeTimeout // the small model, because the large one did not answer in time
 )
 
 // Token is one token of an answer.
 type Token = engine.Token
 
-// Text reads an answer to its end and returns it whole. An error comes with the text before it.
+// Text reads an answer to its end and returns its whole text. On an error it also returns the text before it.
 func Text(answer iter.Seq2[Token, error]) (string, error) {
 	var text strings.Builder
 	for t, err := range answer {
@@ -41,12 +41,12 @@ func Text(answer iter.Seq2[Token, error]) (string, error) {
 	return text.String(), nil
 }
 
-// Option is a setting of one answer: [Settings], [Route], or what [Via], [MaxTokens] and [Watch] return.
+// Option is a setting of one answer: [Settings], [Route], or the result of [Via], [MaxTokens] or [Watch].
 type Option interface {
 	set(r *request)
 }
 
-// request is the options of an answer together.
+// request holds all options of an answer.
 type request struct {
 	settings terms.Settings
 	sampler  Sampler
@@ -64,15 +64,15 @@ func newRequest(options []Option) (r request) {
 	return r
 }
 
-// Settings say how an answer is generated: [terms.Settings] has the fields. The zero value is greedy decoding up to an
-// end token.
+// Settings configure how an answer is generated: [terms.Settings] has the fields. The zero value is greedy decoding up
+// to an end token.
 //
-// With Schema, what is not supported is refused with a [SchemaError], and [Stats].Ignored lists keywords without
-// effect. With Local, a [Route] has no effect; in a [Chat] all later questions are local too, as they contain this one,
-// and later settings do not change it.
+// With Schema, unsupported keywords are refused with a [SchemaError], and [Stats].Ignored lists keywords without
+// effect. With Local, a [Route] has no effect; in a [Chat] all later questions are local too, because they contain this
+// one, and later settings do not change that.
 type Settings terms.Settings
 
-// SchemaError says what is wrong or not supported in a [Settings].Schema, and where.
+// SchemaError says what in a [Settings].Schema is wrong or not supported, and where.
 type SchemaError = engine.SchemaError
 
 func (s Settings) set(r *request) {
@@ -80,13 +80,13 @@ func (s Settings) set(r *request) {
 	r.settings = terms.Settings(s)
 }
 
-// SampleBy is the option that s chooses the small model's tokens, in place of temperature and the like.
+// SampleBy is the option that makes s choose the small model's tokens, in place of temperature and the like.
 func SampleBy(s Sampler) Option { return optionFunc(func(r *request) { r.sampler = s }) }
 
-// Best is the option that a [Head] has at least n of the most probable tokens; without it 2.
+// Best is the option that sets the minimum number of most probable tokens in a [Head]; the default is 2.
 func Best(n int) Option { return optionFunc(func(r *request) { r.best = n }) }
 
-// check returns why a request fails that the engine does not check.
+// check returns an error for a request that the engine does not check.
 func (r request) check() error {
 	if r.best < 0 {
 		return fmt.Errorf("best: %d tokens are not possible: give 0 or more", r.best)
@@ -97,7 +97,7 @@ func (r request) check() error {
 	return nil
 }
 
-// MaxTokens is the option of at most n tokens.
+// MaxTokens is the option that limits the answer to n tokens.
 func MaxTokens(n int) Option { return optionFunc(func(r *request) { r.settings.MaxTokens = n }) }
 
 // optionFunc is an option as a function.
@@ -105,26 +105,27 @@ type optionFunc func(*request)
 
 func (f optionFunc) set(r *request) { f(r) }
 
-// Stats is what one answer took.
+// Stats describes one answer.
 type Stats = engine.Summary
 
 // Routing is what [Stats] say of the large model.
 type Routing = engine.Routing
 
-// Receipt says what of a text has left this device for an answer.
+// Receipt says how much of a text has left this device for an answer.
 type Receipt = engine.Receipt
 
-// Session is one text as it stands, without a chat's turns.
+// Session is one text, without the turns of a chat.
 type Session struct {
 	m *Model
 	s *engine.Session
 }
 
-// NewSession makes an empty session. Memory for keys and values is taken as its text grows.
+// NewSession makes an empty session. Memory for keys and values is allocated as its text grows.
 func (m *Model) NewSession() *Session { return &Session{m, m.e.Session()} }
 
-// Generate yields the tokens that follow text, with special tokens in it recognised. Each range over it begins anew.
-// What text has in common with the session's text so far is not computed again. An error ends the sequence.
+// Generate yields the tokens that follow text. Special tokens in text are recognised. Each range over the sequence
+// generates again. The part of text that equals the beginning of the session's text is not computed again. An error
+// ends the sequence.
 func (s *Session) Generate(ctx context.Context, text string, options ...Option) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		ids, err := s.m.e.RawPrompt(text)
@@ -142,8 +143,8 @@ func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Op
 }
 
 // Score yields the tokens of a text, given as ids, with their log-probabilities after the tokens before them, and with
-// the top most probable tokens at each position, 0 to 20. The first token has none: its LogProb is NaN. The text
-// may be as long as the context. No large model is asked. An error ends the sequence.
+// the top most probable tokens at each position, 0 to 20. The LogProb of the first token is NaN. The text may be as
+// long as the context. No large model is asked. An error ends the sequence.
 func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		begin := time.Now()
@@ -171,7 +172,7 @@ func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Tok
 // errEnough ends a score when the caller takes no more tokens.
 var errEnough = errors.New("enough")
 
-// generate yields tokens until one is refused, and the error if there is one.
+// generate yields tokens until yield returns false, and the error if there is one.
 func (s *Session) generate(ctx context.Context, ids []int32, r request, yield func(Token, error) bool) {
 	var crash crash
 	defer crash.raise()
@@ -184,7 +185,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 	}
 	for t, err := range s.s.Routed(ctx, ids, route) {
 		if errors.Is(err, errExit) {
-			err = errExit // and nothing of a context, which only stopped the answer
+			err = errExit // without the error of the context, which only stopped the answer
 		}
 		if err != nil && crash.happened() || !yield(t, err) {
 			return
@@ -209,7 +210,8 @@ type Message struct {
 	Local   bool // questions that come with it are local: see [Settings].Local
 }
 
-// ChatOptions say what a chat begins with, and how its answers are generated unless [Chat.Send] gets other options.
+// ChatOptions configure the beginning of a chat, and how its answers are generated unless [Chat.Send] gets other
+// options.
 type ChatOptions struct {
 	System   string    // the system message; "" means the model's own
 	Messages []Message // turns so far; the first may be the system message
@@ -227,7 +229,7 @@ type Chat struct {
 	ids      []int32 // of messages up to the last answer, without its end; nil: not yet known
 }
 
-// NewChat begins a conversation. Memory for keys and values is taken as its text grows.
+// NewChat begins a conversation. Memory for keys and values is allocated as its text grows.
 func (m *Model) NewChat(o ChatOptions) *Chat {
 	messages := slices.Clone(o.Messages)
 	if o.System != "" {
@@ -236,8 +238,8 @@ func (m *Model) NewChat(o ChatOptions) *Chat {
 	return &Chat{s: m.NewSession(), options: slices.Clone(o.Options), messages: messages}
 }
 
-// Send asks a question and yields the tokens of the answer. Each range over it asks anew. An error ends the sequence.
-// Question and answer then belong to the conversation, as far as the answer came.
+// Send asks a question and yields the tokens of the answer. Each range over the sequence asks again. An error ends the
+// sequence. Question and answer are then added to the conversation, even if the answer is incomplete.
 func (c *Chat) Send(ctx context.Context, question string, options ...Option) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if !c.busy.TryLock() {
@@ -295,7 +297,7 @@ func (c *Chat) rendered(last tokenizer.Message) ([]int32, error) {
 	return c.s.m.e.Chat(append(all, last)...)
 }
 
-// add makes a question and its answer part of the conversation, which has these ids then.
+// add adds a question and its answer to the conversation. ids are then its tokens.
 func (c *Chat) add(question string, ids []int32, local bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -58,7 +58,7 @@ func (c *cursor) u64(field string) (uint64, error) {
 	return v, nil
 }
 
-// count takes a number of things that take at least each bytes, so that it can be no more than the bytes left allow.
+// count reads a number of elements that take at least each bytes, and refuses more than fit into the bytes left.
 func (c *cursor) count(each int, field string) (int, error) {
 	off := c.off
 	n, err := c.u64(field)
@@ -71,7 +71,7 @@ func (c *cursor) count(each int, field string) (int, error) {
 	return int(n), nil
 }
 
-// countUpTo takes a number of things as count does, and refuses more than most of them.
+// countUpTo reads a number of elements like count, and refuses more than most of them.
 func (c *cursor) countUpTo(most, each int, field, things string) (int, error) {
 	off := c.off
 	n, err := c.count(each, field)
@@ -81,12 +81,12 @@ func (c *cursor) countUpTo(most, each int, field, things string) (int, error) {
 	return n, err
 }
 
-// tooMany is the cause of an error for n things where most are allowed.
+// tooMany returns the cause of an error for n things if at most most are allowed.
 func tooMany(n uint64, most int, things string) error {
 	return fmt.Errorf("%d %s, at most %d are read: %w", n, things, most, ErrLimit)
 }
 
-// extent checks that the metadata before c have not become too long.
+// extent checks that the metadata before c are not too long.
 func (c *cursor) extent(field string) error {
 	if c.off > maxMetadata {
 		return c.fail(c.off, field, tooMany(uint64(c.off), maxMetadata, "bytes up to here"))
@@ -125,7 +125,7 @@ func (c *cursor) name(field string, limit int) (string, error) {
 
 func longName(n, limit int) error { return fmt.Errorf("%d bytes, at most %d: %w", n, limit, ErrName) }
 
-// checkName returns why s cannot be a metadata key or the name of a tensor.
+// checkName returns an error if s cannot be a metadata key or the name of a tensor.
 func checkName(s string, limit int) error {
 	switch {
 	case s == "":
@@ -138,7 +138,7 @@ func checkName(s string, limit int) error {
 	return nil
 }
 
-// toInt converts v if it fits the int of this machine.
+// toInt converts v if it fits into an int.
 func toInt(v uint64) (int, bool) {
 	return int(v), v <= math.MaxInt
 }

@@ -70,7 +70,7 @@ func closeOnError(f *File, path string, err error) (*File, error) {
 	return nil, err
 }
 
-// also returns err, joined with what went wrong besides, if anything did.
+// also returns err, joined with besides if that is not nil.
 func also(err, besides error) error {
 	if besides == nil {
 		return err
@@ -153,7 +153,7 @@ func (m *metadata) alignment() (int, error) {
 	return int(v), nil
 }
 
-// checkAlignment returns why v bytes cannot be the alignment of a file.
+// checkAlignment returns an error if v bytes cannot be the alignment of a file.
 func checkAlignment(v int64) error {
 	if v < minAlignment || v > maxAlignment || v&(v-1) != 0 {
 		return fmt.Errorf("%d, want a power of two from %d to %d: %w", v, minAlignment, maxAlignment, ErrAlignment)
@@ -206,8 +206,8 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.tensors[i], true
 }
 
-// Mappings returns the bytes of each file of the model, if all tensor data lie in pages of files, which end where the
-// file does; otherwise nothing. They are valid until [File.Close].
+// Mappings returns the bytes of each file of the model, if all tensor data lie in memory-mapped pages of the files, and
+// nil otherwise. They are valid until [File.Close].
 func (f *File) Mappings() (all [][]byte) {
 	if !f.Mapped() || !f.uses.Take() {
 		return nil
@@ -219,7 +219,7 @@ func (f *File) Mappings() (all [][]byte) {
 	return all
 }
 
-// Mapped reports whether all tensor data lie in pages of the file, which end where the file's do.
+// Mapped reports whether all tensor data lie in memory-mapped pages of the file.
 func (f *File) Mapped() bool {
 	for _, p := range f.parts {
 		if !p.mapped {

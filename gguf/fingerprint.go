@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// fingerprintBytes is how much of the data of each tensor a fingerprint looks at.
+// fingerprintBytes is the number of bytes of each tensor's data that a fingerprint includes.
 const fingerprintBytes = 4096
 
-// Fingerprint tells models apart without reading them whole: the SHA-256, in hexadecimal digits, of all metadata but
-// those of a split (which is the same model in other files), and of each tensor's name, type, shape and first 4 KiB of
-// data. Training moves every weight, so two trainings differ in it; whoever changes a tensor only beyond its first
-// 4 KiB is not seen. The error is [ErrClosed].
+// Fingerprint identifies a model without reading all of it: it is the SHA-256, in hexadecimal digits, of all metadata
+// except those of a split (which is the same model in other files), and of each tensor's name, type, shape and first 4
+// KiB of data. Training changes every weight, so two trainings have different fingerprints. A change of a tensor only
+// after its first 4 KiB does not change the fingerprint. The error is [ErrClosed].
 func (f *File) Fingerprint() (string, error) {
 	if !f.uses.Take() {
 		return "", ErrClosed

@@ -10,9 +10,9 @@
 // Versions 2 and 3 have this layout and are read; version 3 is written. A large model may be split over files named
 // NAME-00001-of-0000N.gguf; [Open] joins them.
 //
-// The reader trusts nothing: a count, length, offset or product is compared with the bytes that are there before
-// anything is allocated or sliced, and a file that fails is refused with a [FormatError]. So is metadata far beyond
-// what models have, before it is read: a string of more than 16 MiB, an array of more than 16,777,216 elements, more
+// The reader validates everything: it compares a count, length, offset or product with the available bytes before it
+// allocates or slices, and refuses an invalid file with a [FormatError]. It also refuses metadata far larger than those
+// of real models before it reads them: a string of more than 16 MiB, an array of more than 16,777,216 elements, more
 // than 256 MiB of all metadata. Metadata values and tensor data are views of the mapped file, valid until [File.Close].
 //
 // Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md and the block formats of ggml's quantised types.
@@ -24,7 +24,7 @@ const (
 	defaultAlignment = 32
 	alignmentKey     = "general.alignment"
 
-	minAlignment = 8       // the specification asks for a multiple of 8
+	minAlignment = 8       // the specification requires a multiple of 8
 	maxAlignment = 1 << 24 // bytes; beyond any page size
 
 	maxMetadata = 256 << 20 // bytes from the start of a file to the end of its metadata; models have some 10 MB of it

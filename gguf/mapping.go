@@ -11,7 +11,7 @@ import (
 type mapping struct {
 	b      []byte
 	mapped bool     // its pages are those of the file
-	file   *os.File // open, where memory can take the place of pages of the file; or else nil
+	file   *os.File // open if pages of the file can be replaced by memory; otherwise nil
 	close  func() error
 }
 
@@ -92,17 +92,18 @@ func touch(b []byte, page int) (sum byte) {
 	return sum
 }
 
-// ErrHugePages says that tensor data cannot be moved into huge pages: the system has none, or the file is not mapped.
+// ErrHugePages is returned if tensor data cannot be moved into huge pages: the system has none, or the file is not
+// mapped.
 var ErrHugePages = errors.New("no huge pages")
 
-// MoveToHugePages puts memory in huge pages in the place of the file's pages that hold tensor data: the same bytes at
-// the same addresses, so that whoever reads a tensor meanwhile need not know. It goes page by page of [hugemem.Size],
-// and gives each page of the file back as it goes: at no time is more than one of them held twice. The ends of the
-// file that fill no huge page stay as they are. Where the kernel finds no huge page free, small ones take its place.
+// MoveToHugePages replaces the file's pages with tensor data by memory in huge pages: the same bytes at the same
+// addresses, so that concurrent readers of a tensor are not affected. It moves one page of [hugemem.Size] after the
+// other and releases the file's pages meanwhile: at most one of them is held twice at any time. The ends of the file
+// that fill no huge page stay as they are. If the kernel has no free huge page, small ones are used.
 //
 // It returns early, with the cause, when ctx ends, with [ErrClosed] when the file is closed, and with another error
-// when memory is short or the file has been cut short: what has been moved until then stays, and the rest is as
-// before.
+// when memory is short or the file has been truncated. Pages that have been moved until then stay moved, and the rest
+// is unchanged.
 func (f *File) MoveToHugePages(ctx context.Context) error {
 	if !f.uses.Take() {
 		return ErrClosed
@@ -123,7 +124,7 @@ func (f *File) MoveToHugePages(ctx context.Context) error {
 	return none
 }
 
-// Placement tells where the pages of a file are.
+// Placement says where the pages of a file are.
 type Placement struct {
 	Bytes int64 // of the file, or of all files of a split model
 	Huge  int64 // of these, in huge pages

@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 )
 
-// mapFile maps the first size bytes of file, of which there must be at least one, read-only and where huge pages can
-// take their place: see [File.MoveToHugePages], for which the file stays open.
+// mapFile maps the first size bytes of file read-only, at least one, aligned so that huge pages can replace them: see
+// [File.MoveToHugePages], for which the file stays open.
 func mapFile(file *os.File, size int) (mapping, error) {
 	p, err := hugemem.Reserve(size, cmp.Or(hugemem.Size(), os.Getpagesize()))
 	if err != nil {
@@ -35,13 +35,13 @@ func mapFile(file *os.File, size int) (mapping, error) {
 	}}, nil
 }
 
-// mapAt puts size bytes of file, from offset on, at p, in place of what is there.
+// mapAt maps size bytes of file, from offset on, at p, in place of the current mapping.
 func mapAt(p unsafe.Pointer, file *os.File, offset int64, size int) error {
 	_, err := unix.MmapPtr(int(file.Fd()), offset, p, uintptr(size), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
 	return os.NewSyscallError("mmap", err)
 }
 
-// duplicate opens what file has open once more.
+// duplicate returns a second descriptor of an open file.
 func duplicate(file *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -73,14 +73,14 @@ func (f *File) move(ctx context.Context, m mapping) error {
 			break
 		}
 		if err = m.replace(from, staging[:size:size]); err == nil {
-			from, staging = from+size, staging[size:] // its addresses are gone
+			from, staging = from+size, staging[size:] // it is now mapped in the file's place
 		}
 		f.uses.Give()
 	}
 	return errors.Join(err, hugemem.Free(staging))
 }
 
-// first returns where in a mapping the data of tensors begin.
+// first returns the offset in a mapping at which tensor data begin.
 func (f *File) first(m mapping) int {
 	first, base := len(m.b), uintptr(unsafe.Pointer(unsafe.SliceData(m.b)))
 	for _, t := range f.tensors {
@@ -92,9 +92,9 @@ func (f *File) first(m mapping) int {
 	return first
 }
 
-// replace fills page with what the file holds at offset from, and puts it in the place of the mapped bytes there. The
-// bytes are read by a system call: if the file was cut short that is an error, where touching the mapping would be a
-// fault.
+// replace fills page with the file's bytes at offset from, and moves it to the place of the mapped bytes there. It
+// reads the bytes by a system call: if the file was truncated that is an error, while an access to the mapping would be
+// a fault.
 func (m mapping) replace(from int, page []byte) error {
 	if _, err := m.file.ReadAt(page, int64(from)); err != nil {
 		if err == io.EOF {
@@ -106,16 +106,16 @@ func (m mapping) replace(from int, page []byte) error {
 		return os.NewSyscallError("mprotect", err)
 	}
 	to, here := unsafe.Pointer(&m.b[from]), unsafe.Pointer(unsafe.SliceData(page))
-	// Who reads there meanwhile and finds nothing waits for the kernel to be done with it.
+	// A concurrent reader that finds no page waits until the kernel has finished the move.
 	_, err := unix.MremapPtr(here, uintptr(len(page)), to, uintptr(len(page)), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED)
 	if err == nil {
 		return nil
 	}
-	// Nothing may be there now: so fails mremap when the kernel is out of memory for its tables.
+	// The address range may be unmapped now: mremap fails so if the kernel is out of memory for its tables.
 	return errors.Join(os.NewSyscallError("mremap", err), mapAt(to, m.file, int64(from), len(page)))
 }
 
-// Placement returns where the pages of the file are now, as the kernel tells it (/proc/self/smaps).
+// Placement returns where the pages of the file are now, according to the kernel (/proc/self/smaps).
 func (f *File) Placement() (p Placement, err error) {
 	if !f.uses.Take() {
 		return p, ErrClosed
@@ -130,7 +130,7 @@ func (f *File) Placement() (p Placement, err error) {
 	return p, p.read(smaps, f.parts)
 }
 
-// read adds what smaps says of the mappings (Documentation/filesystems/proc.rst).
+// read adds the mappings' lines in smaps (Documentation/filesystems/proc.rst).
 func (p *Placement) read(smaps io.Reader, parts []mapping) error {
 	lines, ours := bufio.NewScanner(smaps), false
 	for lines.Scan() {
@@ -155,13 +155,13 @@ func (p *Placement) read(smaps io.Reader, parts []mapping) error {
 	return lines.Err()
 }
 
-// addresses reads the range of addresses that a line begins with which is the first of an entry of smaps.
+// addresses parses the range of addresses at the beginning of a line, if the line is the first of an entry of smaps.
 func addresses(line string) (lo, hi uintptr, ok bool) {
 	n, _ := fmt.Sscanf(line, "%x-%x ", &lo, &hi)
 	return lo, hi, n == 2
 }
 
-// kilobytesOf reads the number of kilobytes that the other lines of an entry end with.
+// kilobytesOf parses the number of kilobytes at the end of the other lines of an entry.
 func kilobytesOf(text string) (kilobytes int64, ok bool) {
 	n, _ := fmt.Sscanf(text, "%d kB", &kilobytes)
 	return kilobytes, n == 1

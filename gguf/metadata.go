@@ -105,7 +105,7 @@ func (c *cursor) array(depth int) (Value, error) {
 			}
 		}
 	default:
-		c.off += n * width // count has compared n with the bytes left
+		c.off += n * width // count has checked that n elements fit into the bytes left
 		if elem == KindBool {
 			err = c.bools(start, c.b[start:c.off])
 		}
@@ -113,7 +113,7 @@ func (c *cursor) array(depth int) (Value, error) {
 	return Value{kind: KindArray, elem: elem, n: n, b: c.b[start:c.off:c.off]}, err
 }
 
-// skipStrings walks over n strings, looking at nothing but their lengths: this is the whole cost of a vocabulary.
+// skipStrings skips n strings and reads only their lengths: this is the whole cost of a vocabulary.
 func (c *cursor) skipStrings(n int) error {
 	for i := range n {
 		if c.rest() < 8 {
@@ -169,7 +169,7 @@ func (f *File) Value(key string) (Value, error) {
 	return read(f, key, func(v Value) (Value, error) { return v, nil })
 }
 
-// read returns what of makes of the value of key, while the file cannot be closed.
+// read returns of(value of key). The file cannot be closed meanwhile.
 func read[T any](f *File, key string, of func(Value) (T, error)) (got T, err error) {
 	if !f.uses.Take() {
 		return got, fmt.Errorf("metadata %s: %w", key, ErrClosed)

@@ -16,12 +16,12 @@ const (
 	splitTensors = "split.tensors.count" // tensors in all files
 )
 
-// split is what a file says of the split model it is part of.
+// split is a file's description of the split model that it is part of.
 type split struct {
 	count, no, tensors int64
 }
 
-// split returns what f says; a file that is no part of a split model has count 0.
+// split returns the description in f; count is 0 if the file is not part of a split model.
 func (f *File) split() (s split, err error) {
 	if s.count, err = f.meta.splitInt(splitCount, 1<<16-1); errors.Is(err, ErrAbsent) {
 		return split{}, nil
@@ -84,12 +84,12 @@ func (f *File) join(path string) error {
 	return nil
 }
 
-// partSuffix returns what the name of a part ends in.
+// partSuffix returns the suffix of a part's name.
 func partSuffix(s split) string {
 	return fmt.Sprintf("-%05d-of-%05d.gguf", s.no+1, s.count)
 }
 
-// openPart opens the part at path, which must say of itself what is wanted. f owns its mapping even if that fails.
+// openPart opens the part at path. Its description must equal want. f owns its mapping even on an error.
 func (f *File) openPart(path string, want split) (*File, error) {
 	m, err := openMapping(path)
 	if err != nil {

@@ -35,7 +35,7 @@ type entry struct {
 	at     int    // where the file states offset
 }
 
-// tensorBytes returns the bytes of data of a tensor, or why no tensor can have this type and shape.
+// tensorBytes returns the number of bytes of a tensor's data, or an error if no tensor can have this type and shape.
 func tensorBytes(t Type, shape []int) (int, error) {
 	elems, bytes := t.Block()
 	if elems == 0 {
@@ -66,7 +66,7 @@ func tensorBytes(t Type, shape []int) (int, error) {
 	return size, nil
 }
 
-// entries parses the descriptions of n tensors, and says where in them a name is. Nothing is sized by n.
+// entries parses the descriptions of n tensors, and returns the index of each name. It allocates nothing of size n.
 func (c *cursor) entries(n int) (all []entry, index map[string]int, err error) {
 	index = make(map[string]int)
 	c.list = "tensor"

@@ -12,7 +12,7 @@ type Value struct {
 	kind Kind
 	elem Kind   // of an array
 	n    int    // elements of an array
-	b    []byte // the bytes of a number or string; of an array its elements, each as a file stores it
+	b    []byte // the bytes of a number or string; for an array its elements, as a file stores them
 }
 
 // Kind returns the type of v.
@@ -134,8 +134,9 @@ func (v Value) floats() (all []float32, ok bool) {
 	return all, true
 }
 
-// StringArray is a metadata array of strings as it lies in the file: a vocabulary of 300,000 strings costs nothing
-// until it is walked, and then no Go string of each. The zero value is empty. Valid until [File.Close].
+// StringArray is a metadata array of strings in the form of the file: a vocabulary of 300,000 strings costs nothing
+// until it is iterated over, and then without a Go string for each. The zero value is empty. It is valid until
+// [File.Close].
 type StringArray struct {
 	n int
 	b []byte // n × (length u64, bytes), checked
@@ -145,7 +146,7 @@ type StringArray struct {
 func (a StringArray) Len() int { return a.n }
 
 // All iterates over index and bytes of the strings in order. The bytes alias the file: they must not be modified, and
-// nothing has checked that they are UTF-8.
+// may be invalid UTF-8.
 func (a StringArray) All() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		b := a.b
@@ -179,7 +180,8 @@ const (
 	KindFloat64 Kind = 12
 )
 
-// width returns the bytes that a value of k takes, 0 where that varies (strings, arrays); ok is false if k is unknown.
+// width returns the number of bytes of a value of kind k, 0 if it varies (strings, arrays); ok is false if k is
+// unknown.
 func (k Kind) width() (n int, ok bool) {
 	switch k {
 	case KindUint8, KindInt8, KindBool:
@@ -196,7 +198,7 @@ func (k Kind) width() (n int, ok bool) {
 	return 0, false
 }
 
-// minWidth returns the fewest bytes that a value of k takes.
+// minWidth returns the minimum number of bytes of a value of kind k.
 func (k Kind) minWidth() int {
 	switch n, _ := k.width(); {
 	case n > 0:
@@ -227,7 +229,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint32(k))
 }
 
-// kindOf returns the kind that v is stored as.
+// kindOf returns the kind in which v is stored.
 func kindOf(v any) Kind {
 	switch v.(type) {
 	case uint8:

@@ -12,12 +12,12 @@ import (
 )
 
 // Writer writes a version 3 file front to back: first metadata ([Put], [PutArray], [Writer.PutValue]) and declarations
-// of tensors ([Writer.Declare]), each in the order that they are to have in the file; then the data of the tensors in
-// the order of declaration ([Writer.Write] for bytes, [Writer.WriteFloats] to quantise on the way), in pieces of any
-// size, so that no tensor need be in memory; then [Writer.Close]. The same calls write the same bytes. Tensor data are
-// aligned to the metadata general.alignment, to 32 bytes without it.
+// of tensors ([Writer.Declare]), each in the order of the file; then the data of the tensors in the order of
+// declaration ([Writer.Write] for bytes, [Writer.WriteFloats] for floats to quantise), in pieces of any size, so that
+// no tensor need be in memory; then [Writer.Close]. The same calls write the same bytes. Tensor data are aligned to the
+// metadata general.alignment, or to 32 bytes without it.
 //
-// The first error sticks: it is what every later call that returns an error returns, Close above all.
+// The first error sticks: every later call that can return an error returns it, in particular Close.
 type Writer struct {
 	out     io.Writer
 	err     error
@@ -43,8 +43,8 @@ var (
 	errData  = errors.New("more data than the declared tensors have")
 )
 
-// NewWriter returns a writer of a file to out, which it does not close. Nothing is buffered but what comes before the
-// data: out should be a bufio.Writer if the data come in small pieces.
+// NewWriter returns a writer of a file to out, which it does not close. Only the part before the data is buffered: out
+// should be a bufio.Writer if the data come in small pieces.
 func NewWriter(out io.Writer) *Writer {
 	return &Writer{out: out, align: defaultAlignment, keys: make(map[string]struct{}), names: make(map[string]struct{})}
 }
@@ -111,7 +111,7 @@ func (w *Writer) pair(key string, v Value) {
 	w.pairs = append(w.pairs, v.b...)
 }
 
-// checkValue returns why no reader would take v.
+// checkValue returns an error if no reader would accept v.
 func checkValue(v Value) error {
 	switch {
 	case v.kind == KindString && len(v.b) > maxString:
@@ -124,7 +124,7 @@ func checkValue(v Value) error {
 	return nil
 }
 
-// setAlignment takes the alignment of tensor data from metadata.
+// setAlignment sets the alignment of tensor data from metadata.
 func (w *Writer) setAlignment(v Value) error {
 	n, ok := v.int()
 	if !ok {
@@ -156,7 +156,7 @@ func (w *Writer) Declare(name string, t Type, shape ...int) {
 		entry{Tensor: Tensor{Name: name, Type: t, Shape: append([]int(nil), shape...)}, size: size})
 }
 
-// Write writes the next bytes of data of the tensors: p may be part of a tensor or run on into the next.
+// Write writes the next bytes of tensor data: p may be part of a tensor or continue into the next one.
 func (w *Writer) Write(p []byte) (n int, err error) {
 	w.begin()
 	for len(p) > 0 && w.err == nil {
@@ -175,7 +175,7 @@ func (w *Writer) Write(p []byte) (n int, err error) {
 	return n, w.err
 }
 
-// advance notes that n more bytes of the current tensor are written, and pads its end.
+// advance records that n more bytes of the current tensor are written, and pads its end.
 func (w *Writer) advance(n int) {
 	w.written += n
 	if w.written == w.tensors[w.current].size {
@@ -184,8 +184,8 @@ func (w *Writer) advance(n int) {
 	}
 }
 
-// WriteFloats quantises x to the type of the tensor being written and writes it: x is all of that tensor or the next
-// whole number of its blocks, and does not run on into the next tensor.
+// WriteFloats quantises x to the type of the tensor being written and writes it: x is all of that tensor or its next
+// whole number of blocks, and must not continue into the next tensor.
 func (w *Writer) WriteFloats(x []float32) error {
 	w.begin()
 	if w.err == nil && w.current == len(w.tensors) {
@@ -216,8 +216,8 @@ func (w *Writer) WriteFloats(x []float32) error {
 	return w.err
 }
 
-// Close writes what is still missing of a file without tensors, and returns the first error of the writer; that data
-// of tensors are missing is one. The underlying writer is left open.
+// Close completes a file without tensors, and returns the first error of the writer; missing tensor data are an error.
+// It does not close the underlying writer.
 func (w *Writer) Close() error {
 	w.begin()
 	if w.err == nil && w.current < len(w.tensors) {
@@ -279,7 +279,7 @@ func (w *Writer) pad() {
 	}
 }
 
-// fail makes err stick if it is the first, and returns the first.
+// fail records err if it is the first error, and returns the first error.
 func (w *Writer) fail(err error) error {
 	if w.err == nil {
 		w.err = fmt.Errorf("write gguf: %w", err)

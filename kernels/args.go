@@ -1,10 +1,10 @@
 package kernels
 
-// What the kernels and their callers agree on, as in common.metal and beside each kernel.
+// Constants that the kernels and their callers share, as in common.metal and with each kernel.
 const (
 	StepColumns   = 512 // columns that a simdgroup takes at a time
 	TileRows      = 4   // weight rows that a simdgroup takes together
-	MaxSplits     = 32  // most splits of the visible keys of a row
+	MaxSplits     = 32  // maximum splits of the visible keys of a row
 	WideRows      = 64  // activation rows of a threadgroup of a _wide kernel
 	WideOuts      = 64  // its weight rows
 	WideStep      = 32  // columns in threadgroup memory at a time
@@ -15,10 +15,10 @@ const (
 	BandRows      = 8   // rows of the pass in a band of it
 	BandFloats    = 320 // floats of threadgroup memory for each band
 	MergeThreads  = 256
-	MergeWidth    = 1024 // most outputs of a layer of a router
-	MergeLayers   = 16   // most of its layers
-	MergeLists    = 4096 // most threadgroups of a head
-	MergeBest     = 64   // most best tokens
+	MergeWidth    = 1024 // maximum outputs of a layer of a router
+	MergeLayers   = 16   // maximum layers of a router
+	MergeLists    = 4096 // maximum threadgroups of a head
+	MergeBest     = 64   // maximum best tokens
 )
 
 // EmbedArgs are the arguments of embed.metal.
@@ -81,8 +81,9 @@ type AttendWideArgs struct {
 	Scale     float32
 }
 
-// AttendBlock is BlockSlots slots from Slot on that a tile of rows sees. If Mask is 0 all rows see all of it; else
-// masks[Mask-1] has the slots that any row sees, a bit for each, and those that follow it have what each row sees.
+// AttendBlock is the BlockSlots slots from Slot on, if a tile of rows sees any of them. If Mask is 0 all rows see all
+// slots; otherwise masks[Mask-1] has a bit for each slot that any row sees, and the masks after it have the slots that
+// each row sees.
 type AttendBlock struct {
 	Slot, Mask uint32
 }
@@ -126,7 +127,7 @@ type GateUpArgs struct {
 	Chunk       uint32
 	SquareParts uint32 // of Σ x²
 	Eps         float32
-	Mode        uint32 // 1 leaves Wu h + bu in m, 2 finds it there; otherwise 0
+	Mode        uint32 // 1 stores Wu h + bu in m, 2 reads it there; otherwise 0
 }
 
 // HeadArgs are the arguments of head.metal.
@@ -144,7 +145,7 @@ type HeadArgs struct {
 	SquareParts  uint32 // of Σ x²
 	Eps          float32
 	K            uint32
-	Logits       uint32  // they are asked for
+	Logits       uint32  // 1 if logits are wanted
 	Groups       uint32  // threadgroups of the vocabulary
 	Router       uint32  // rows of a router's first layer; 0: no router
 	RouterBytes  uint32  // of a row of it
@@ -158,14 +159,14 @@ type HeadArgs struct {
 	Row          [8]uint32 // of x, for each wanted row
 }
 
-// HeadSums is what a threadgroup of the head leaves for a row: the largest logit M, Sum e and Moment Σ e·(l - M) for
+// HeadSums is the result of a threadgroup of the head for a row: the largest logit M, Sum e and Moment Σ e·(l - M) for
 // e = exp(l - M).
 type HeadSums struct {
 	M, Sum, Moment float32
 }
 
-// HeadDraw is what a threadgroup of the head leaves where a token is drawn: Mass Σ exp((l - M)/temperature), and the
-// Token that has the largest Score l/temperature + noise.
+// HeadDraw is the result of a threadgroup of the head if a token is drawn: Mass Σ exp((l - M)/temperature), and the
+// Token with the largest Score l/temperature + noise.
 type HeadDraw struct {
 	Mass, Score float32
 	Token       uint32
@@ -177,15 +178,15 @@ type MergeArgs struct {
 	K         uint32
 	Stride    uint32  // words of a result
 	Layers    uint32  // of the router; 0: none
-	Features  uint32  // the first layer takes margin and certainty; K is at least 2
+	Features  uint32  // the inputs of the first layer include margin and certainty; K is at least 2
 	Draw      uint32  // a token is drawn, for the only wanted row
-	Best      uint32  // of the K best, those that can be drawn at most; at least 1
-	Rest      uint32  // others can be drawn too: the head has drawn one, and has masses
+	Best      uint32  // maximum number of the K best that can be drawn; at least 1
+	Rest      uint32  // others can be drawn too: the head has drawn one, and has computed masses
 	Sharpness float32 // 1/temperature
 	TopP      float32 // over 1: all can be drawn
 	MinLogit  float32 // below the best one, of what can be drawn: temperature · ln min-p
 	Pos       uint32  // of that token
 	SeedLow   uint32
 	SeedHigh  uint32
-	Widths    [MergeLayers + 1]uint32 // Widths[i] is what layer i gives, at most MergeWidth
+	Widths    [MergeLayers + 1]uint32 // Widths[i] is the number of outputs of layer i, at most MergeWidth
 }

@@ -1,5 +1,5 @@
-// Package kernels holds the Metal kernels of a Qwen2 model, one .metal file per operation, and beside each the Go
-// struct of its arguments. README.md says how they are laid out. kernels/cpu has the same operations on slices.
+// Package kernels holds the Metal kernels of a Qwen2 model, one .metal file per operation, and for each the Go struct
+// of its arguments. README.md describes their layout. kernels/cpu has the same operations on slices.
 package kernels
 
 import (
@@ -12,24 +12,24 @@ import (
 //go:embed *.metal
 var files embed.FS
 
-// order is the order in which the files make one source: each may use what stands before it.
+// order is the order in which the files are joined to one source: each file may use those before it.
 var order = [...]string{
 	"common.metal", "weights.metal", "dot.metal", "wide.metal",
 	"embed.metal", "norm.metal", "qkv.metal", "attend.metal", "attendwide.metal", "add.metal", "gateup.metal",
 	"draw.metal", "head.metal", "merge.metal",
 }
 
-// weightless are the files of which nothing is used beside weights.
+// weightless are the files that are used only by kernels that read no weights.
 var weightless = [...]string{"norm.metal", "attend.metal", "attendwide.metal", "merge.metal"}
 
-// Types returns the types of weights that there are kernels for, by their names in GGUF files.
+// Types returns the types of weights that the kernels support, by their names in GGUF files.
 func Types() []string {
 	return []string{"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q5_0", "Q4_K", "Q5_K", "Q6_K"}
 }
 
-// Source is the source of all kernels for one type of weights, one of [Types], or of those that read no weights if
-// weight is empty: each kernel is compiled where it is used, and nowhere else. Line directives keep the names of the
-// files in what a compiler says.
+// Source returns the source of all kernels for one type of weights, one of [Types]; if weight is empty, it returns
+// those that read no weights. So each kernel is compiled only where it is used. Line directives keep the names of the
+// files in a compiler's messages.
 func Source(weight string) string {
 	var b strings.Builder
 	if weight != "" {

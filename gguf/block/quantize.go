@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Why [Type.Quantize] refuses.
+// Errors of [Type.Quantize].
 var (
 	ErrNoQuantizer = errors.New("this type can be read but not written")
 	ErrNotFinite   = errors.New("a weight is infinite, not a number, or too large for the type")
@@ -78,7 +78,7 @@ func quantEach256(dst []byte, src []float32, bytes int, block func(b []byte, x *
 
 // absMax returns the largest |x|: infinite if one is, NaN if one is.
 func absMax(x []float32) float32 {
-	var m0, m1 uint32 // without the sign, floats are in the order of their bits; NaN are above infinity
+	var m0, m1 uint32 // without the sign, the order of floats is that of their bits; NaN are above infinity
 	for ; len(x) >= 2; x = x[2:] {
 		m0 = max(m0, math.Float32bits(x[0])&^(1<<31))
 		m1 = max(m1, math.Float32bits(x[1])&^(1<<31))
@@ -95,7 +95,7 @@ func putHalf(b []byte, x float32) bool {
 	return h&0x7c00 != 0x7c00
 }
 
-// inverse returns 1/d, or 0 where that is infinite: then d is 0 as a float16 too, and all elements with it.
+// inverse returns 1/d, or 0 if that is infinite: in that case d is 0 as a float16 too, and so are all elements.
 func inverse(d float32) float32 {
 	if inv := 1 / d; finite(inv) {
 		return inv

@@ -8,7 +8,7 @@ import "math"
 // with the rounded scales. Conversions around products prevent their fusion with a sum, which some machines do and
 // others do not.
 
-const fitSteps = 10 // roundings tried to either side of the obvious one
+const fitSteps = 10 // roundings tried on either side of the obvious one
 
 // quantQ4K stores x in a block of Q4_K.
 func quantQ4K(b []byte, x *[256]float32) bool {
@@ -133,7 +133,7 @@ func quantQ6K(b []byte, x *[256]float32) bool {
 }
 
 // fitScale returns the scale, of either sign, such that scale·q with q of -32 to 31 is near x. For a given q the best
-// is Σxq/Σq², and it takes (Σxq)²/Σq² off the squared error.
+// scale is Σxq/Σq², and it reduces the squared error by (Σxq)²/Σq².
 func fitScale(x *[16]float32) (scale float32) {
 	var extreme float32
 	for _, v := range x {
@@ -162,7 +162,7 @@ func fitScale(x *[16]float32) (scale float32) {
 	return scale
 }
 
-// roundIn returns v rounded to an integer and held between lo and hi, which lie within ±128. A NaN gives lo.
+// roundIn returns v rounded to an integer and limited to lo and hi, which lie within ±128. A NaN gives lo.
 func roundIn(v float32, lo, hi int32) int32 {
 	if !(v > float32(lo)) {
 		return lo

@@ -1,6 +1,6 @@
-// Package block stores weights in blocks, as the tensors of a GGUF file hold them: the types, how many elements and
-// bytes a block of each has, blocks to float32 and back, and conversions of half precision and bfloat16. It knows no
-// file: package gguf reads those, and kernels multiply with the blocks.
+// Package block stores weights in blocks, as the tensors of a GGUF file: the types, the numbers of elements and bytes
+// of a block, conversions from blocks to float32 and back, and conversions of half precision and bfloat16. It does not
+// read files: package gguf does, and kernels multiply with the blocks.
 //
 // Source: the block formats of ggml's quantised types, https://github.com/ggml-org/ggml.
 package block

@@ -2,14 +2,14 @@ package cpu
 
 import "unsafe"
 
-// actBlock is how many activations share one 8-bit scale.
+// actBlock is the number of activations that share one 8-bit scale.
 const actBlock = 32
 
-// SpareTokens is how many tokens the kernels may read past the last one, as they take four at a time where there are
-// fewer.
+// SpareTokens is the number of tokens after the last one that the kernels may read, because they read four at a time
+// even if there are fewer.
 const SpareTokens = 3
 
-// interleavedTokens is up to how many tokens have interleaved activations.
+// interleavedTokens is the maximum number of tokens with interleaved activations.
 const interleavedTokens = 8
 
 // Acts holds the N activations of each of T tokens in the forms that the products take:
@@ -21,10 +21,9 @@ const interleavedTokens = 8
 //	S [T, N/32]  d·ΣQ of each block, for the formats with a minimum in each block
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
-// F is filled by [Acts.Set], or is memory of the caller's ([Acts.Use]); the others are filled by [Acts.Round], which
-// only matrices that are [Matrix.Quantised] need, and P of them only for a few tokens of a multiple of 128 activations,
-// if the instruction set in use takes it. F has room for [SpareTokens] more; what lies past T is never looked at in
-// results.
+// F is set by [Acts.Set], or is the caller's memory ([Acts.Use]). The other fields are set by [Acts.Round], which only
+// [Matrix.Quantised] matrices need; P is set only for a few tokens with a multiple of 128 activations, if the
+// instruction set in use takes it. F has room for [SpareTokens] more; values after T never affect results.
 type Acts struct {
 	T, N int
 	F    []float32
@@ -40,7 +39,7 @@ func (a *Acts) Resize(t, n int) {
 	a.resize(t, n)
 }
 
-// Use sets the shape to t tokens of n activations, which are f itself: no copy. Its capacity is at least
+// Use sets the shape to t tokens of n activations and uses f itself, without a copy. The capacity of f must be at least
 // t+[SpareTokens] tokens. The rounded form is undefined until set.
 func (a *Acts) Use(f []float32, t, n int) {
 	a.F = f[: t*n : (t+SpareTokens)*n]
@@ -95,7 +94,7 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 	k.actsArgs.Put(args)
 }
 
-// interleaves reports whether k wants P of these activations.
+// interleaves reports whether k uses P of these activations.
 func (a *Acts) interleaves(k *kernels) bool {
 	return k.interleaved && a.T <= interleavedTokens && a.N%(4*actBlock) == 0
 }
@@ -107,5 +106,5 @@ func (a *Acts) rounded(t, n, c int) activations {
 	return activations{a.Q[t*a.N+c : (t+n)*a.N], a.D[from:to], a.S[from:to], a.H[2*from : 2*to]}
 }
 
-// floats returns F of n tokens from the t-th, reaching into the spare tokens if need be.
+// floats returns F of n tokens from the t-th, including spare tokens if necessary.
 func (a *Acts) floats(t, n int) []float32 { return a.F[t*a.N : (t+n)*a.N] }

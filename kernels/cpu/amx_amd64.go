@@ -4,21 +4,21 @@ package cpu
 
 import "slices"
 
-// amxTokens is the fewest tokens of a panel that AMX takes. By the figures that Intel gives, a block of a panel costs
-// VNNI 6 cycles for each token, and AMX no more than 16 for all of up to 16 tokens, or 1.5 to 3 a token for the vector
-// units; but configuring the tiles costs 250 once a call. With 1024 columns four tokens are as fast either way, and six
-// are faster by half. Up to 8 tokens in all are gemm4's, which needs no panel: with 8 it takes 0.7 of the time
-// (EXPERIMENTS.md).
+// amxTokens is the minimum number of tokens for which AMX multiplies a panel. By Intel's figures, a block of a panel
+// takes VNNI 6 cycles for each token, and AMX at most 16 for all of up to 16 tokens, or 1.5 to 3 a token for the vector
+// units; but configuring the tiles takes 250 cycles once a call. With 1024 columns both are equally fast for four
+// tokens, and AMX is faster by half for six. Up to 8 tokens in all are computed by gemm4, which needs no panel: with 8
+// tokens it takes 0.7 of the time (EXPERIMENTS.md).
 const amxTokens = 6
 
 const _ uint = 16 - tileTokens // rows of a tile
 
 // amx returns avx512vnni with AMX's products of signed bytes for several tokens.
 //
-// Tile state is like any other register to a thread that has it: the kernel saves it when it takes the CPU away, and in
-// the frame of a signal, for which Go's signal stacks of 32 KiB have room. It is never there while Go code runs: Go's
-// scheduler does not stop inside assembly, and a microkernel configures the tiles when it begins and releases them
-// before it returns.
+// Tile state is like any other register of a thread: the kernel saves it when it schedules another thread, and in the
+// frame of a signal, for which Go's signal stacks of 32 KiB have room. It is never present while Go code runs: Go's
+// scheduler does not stop a thread inside assembly, and a microkernel configures the tiles when it begins and releases
+// them before it returns.
 func amx() *kernels {
 	k := avx512vnni()
 	k.twoPanels = [formats]tile{}
@@ -29,8 +29,8 @@ func amx() *kernels {
 }
 
 // sameTiles reports whether two instruction sets with panels of 16 rows give the same bits for one panel of each
-// format. Their numbers are small, so that sums are exact. AMX is asked before it is trusted, as wrong results would
-// not show.
+// format. The numbers in the test are small, so that sums are exact. AMX is tested before it is used, because wrong
+// results would not be noticed.
 func sameTiles(a, b *kernels) bool {
 	const cols, tokens, outputs = 256, 16, 16
 	x := make([]float32, tokens*cols)

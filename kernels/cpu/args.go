@@ -2,18 +2,20 @@ package cpu
 
 import "unsafe"
 
-// Every microkernel takes a pointer to one of the structs below and only reads it; assembly knows the places of fields
+// Every microkernel takes a pointer to one of the structs below and only reads it; assembly finds the offsets of fields
 // by the names that the Go compiler writes to go_asm.h. A call through the table makes the pointer escape, so the
-// structs are part of a [Scratch] (actsArgs come from a pool); fields are set one by one, as a literal is made first
-// and then copied. Whoever fills one clears it in the end, so that weights and activations are not kept alive.
+// structs are part of a [Scratch] (actsArgs come from a pool). Fields are set one by one, because a literal would be
+// made first and then copied. The code that sets a struct clears it after the call, so that it does not keep weights
+// and activations alive.
 //
-// Of activations q, d, s and h begin at the first column that is multiplied, see [Acts]; n is the activations of a
-// whole token, by which the next token's lie further on, and n/32 of d and s, n/16 of h.
+// The activations q, d, s and h begin at the first column that is multiplied, see [Acts]. n is the number of
+// activations of a whole token, which is the distance to the next token in q; the distance is n/32 in d and s, and n/16
+// in h.
 
-// gemmArgs are those of a product with quantised weights as they are stored: gemv, gemv8, gemm8, gemm4.
+// gemmArgs are the arguments of a product with quantised weights as they are stored: gemv, gemv8, gemm8, gemm4.
 type gemmArgs struct {
 	dst       *float32 // [tokens, stride]; gemv writes as many results as there are rows of w
-	stride    int      // results from one token's to the next token's; of no meaning for one token
+	stride    int      // distance between the results of two tokens; unused for one token
 	w         *byte    // rows of n weights, one directly after the other
 	wBytes    int      // bytes of all rows
 	q         *int8    // [tokens, n] Q of activations, or P for gemm4 of an instruction set that takes it
@@ -22,7 +24,7 @@ type gemmArgs struct {
 	tokens, n int      // n is the columns of w; gemv and gemv8 take one token
 }
 
-// packArgs are those of pack, which makes a panel of some columns of panelOutputs rows.
+// packArgs are the arguments of pack, which makes a panel of some columns of panelOutputs rows.
 type packArgs struct {
 	w             *int8    // [columns/4, outputs, 4]: weights of the panel, to be written
 	columns       int      // a whole number of blocks
@@ -39,9 +41,9 @@ type tileArgs struct {
 	acc           *float32 // [panels, accumulators, tokens, outputs]
 	accBytes      int      // bytes of it
 	w             *int8    // [panels, columns/4, outputs, 4]
-	wBytes        int      // bytes of it, which tell the columns
+	wBytes        int      // bytes of it, which determine the number of columns
 	ds            *float32 // [panels, columns/16, outputs]
-	dsBytes       int      // bytes of it, from which two panels know where the second begins
+	dsBytes       int      // bytes of it, which determine where the second panel begins
 	mins          *float32 // [panels, columns/32, outputs]
 	minsBytes     int      // bytes of it, likewise
 	q             *int8    // [tokens, n] activations
@@ -52,7 +54,7 @@ type tileArgs struct {
 	prefetchBytes int      // bytes of it; 0 for none
 }
 
-// sumArgs are those of horizontalSum and epilogue, which make results of a tile's accumulators.
+// sumArgs are the arguments of horizontalSum and epilogue, which compute results from a tile's accumulators.
 type sumArgs struct {
 	dst          *float32 // horizontalSum: [n]; epilogue: [tokens, stride], of each token the outputs of a panel
 	stride       int      // results from one token's to the next token's, for epilogue
@@ -63,28 +65,28 @@ type sumArgs struct {
 	add          bool     // for epilogue: whether results are added to dst
 }
 
-// floatArgs are those of a product with float weights: gemv, gemm and gemm8.
+// floatArgs are the arguments of a product with float weights: gemv, gemm and gemm8.
 type floatArgs struct {
 	dst      *float32 // gemv: [rows]; gemm: [4 tokens, stride]; gemm8: [gemm8Tokens, stride]
 	stride   int      // results from one token's to the next token's, for gemm and gemm8
 	w        *byte    // rows of n elements: gemv any number, gemm four, gemm8 eight
-	rowBytes int      // bytes from one row of w to the next, which for all but gemv are those of n elements
+	rowBytes int      // bytes from one row of w to the next; except for gemv, those of n elements
 	rows     int      // of w, for gemv
 	x        *float32 // [tokens, n] activations: gemv one token, gemm four, gemm8 gemm8Tokens
 	n        int      // columns: for gemm and gemm8 a multiple of 16
-	prefetch int      // bytes from w to what gemm and gemm8 prefetch meanwhile, as much memory as its rows of w take
+	prefetch int      // bytes from w to the memory that gemm and gemm8 prefetch, as long as their rows of w
 	add      bool     // for gemm and gemm8: whether results are added to dst
 }
 
-// actsArgs are those of round, which makes what [Acts] holds of n activations of a token.
+// actsArgs are the arguments of round, which computes the fields of [Acts] for n activations of a token.
 type actsArgs struct {
 	x    *float32 // [n] what is rounded
 	q    *int8    // [n], to be written, as are d, s and h
 	d, s *float32 // [n/32]
 	h    *int16   // [n/16]
 	n    int      // a multiple of 32
-	p    *int8    // all of the token's P, of which the n are written, or nil
-	from int      // blocks of the token that lie before the n
+	p    *int8    // the token's whole P, of which the n are written, or nil
+	from int      // blocks of the token before the n
 }
 
 // setActs sets the activations.
@@ -122,5 +124,5 @@ func (a *floatArgs) setRows(w []byte, size, n int) {
 	a.w, a.rowBytes, a.rows, a.n = unsafe.SliceData(w), size, len(w)/size, n
 }
 
-// setOut sets where results go, and the activations.
+// setOut sets the destination of results, and the activations.
 func (a *floatArgs) setOut(dst, x []float32) { a.dst, a.x = unsafe.SliceData(dst), unsafe.SliceData(x) }

@@ -19,14 +19,14 @@ func functions(set string) *kernels {
 	return generic()
 }
 
-// right reports whether the table of an instruction set that this CPU has computes right.
+// right reports whether the table of an available instruction set computes correct results.
 func right(k *kernels) bool { return k.name != isa.AMX || sameTiles(k, avx512vnni()) }
 
 // avx2 returns the microkernels for CPUs with AVX2, FMA and F16C.
 func avx2() *kernels {
 	k := generic()
 	k.quantisedAVX2()
-	k.panelOutputs, k.horizontalSum = 8, nil // there is epilogue
+	k.panelOutputs, k.horizontalSum = 8, nil // epilogue is used instead
 	k.gemm8Tokens = 6
 	k.floatAVX2()
 	k.read = readAVX2
@@ -51,6 +51,6 @@ func avx512vnni() *kernels {
 	k.panelOutputs, k.interleaved = 16, true
 	k.gemm8Tokens = 8
 	k.floatAVX512()
-	k.cacheBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more
+	k.cacheBytes = 320 << 10 // every CPU with AVX-512 has a second-level cache of at least 512 KiB
 	return k
 }

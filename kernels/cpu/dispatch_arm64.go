@@ -17,7 +17,7 @@ func functions(set string) *kernels {
 	return generic()
 }
 
-// right reports whether the table of an instruction set that this CPU has computes right: none is in doubt.
+// right reports whether the table of an available instruction set computes correct results: no one needs a test.
 func right(*kernels) bool { return true }
 
 // neon returns the microkernels for every arm64 CPU.

@@ -2,11 +2,11 @@
 
 package cpu
 
-// functions returns the table of an instruction set: there is plain Go alone.
+// functions returns the table of an instruction set: only plain Go.
 func functions(string) *kernels { return generic() }
 
-// right reports whether the table of an instruction set that this CPU has computes right.
+// right reports whether the table of an available instruction set computes correct results.
 func right(*kernels) bool { return true }
 
-// prefetch brings p into a second-level cache, where there is a way.
+// prefetch would prefetch p, but there is no instruction for it in plain Go.
 func prefetch(p []byte) {}

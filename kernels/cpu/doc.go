@@ -1,13 +1,12 @@
 // Package cpu multiplies weights of every type of a GGUF file with activations: [MatMul], on slices, in plain Go and in
-// assembly for amd64 and arm64. What else a forward pass needs stands beside it: kernels/cpu/vector has norm, rotary
-// positions, exponentials and attention, kernels/cpu/pool the workers, kernels/cpu/isa says which instruction set is
-// used.
+// assembly for amd64 and arm64. Other packages have the rest of a forward pass: kernels/cpu/vector has norm, rotary
+// positions, exponentials and attention, kernels/cpu/pool the workers, and kernels/cpu/isa chooses the instruction set.
 //
-// A weight has N outputs, its rows, of as many columns as a token has activations. T tokens pass at once: one in plain
-// decoding, a few in drafts, many in prompts. Weights of the common quantised types (Q8_0, Q5_0, Q4_0, Q4_K, Q5_K,
-// Q6_K) are multiplied with activations rounded to 8 bits in blocks of 32, in integers, and summed in float32. All
-// other types are multiplied with float32: F32, F16 and BF16 as they are stored where a microkernel reads them so, the
-// rest after their rows are converted.
+// A weight has N outputs, its rows, of as many columns as a token has activations. T tokens are multiplied at once: one
+// in plain decoding, a few in drafts, many in prompts. Weights of the common quantised types (Q8_0, Q5_0, Q4_0, Q4_K,
+// Q5_K, Q6_K) are multiplied with activations rounded to 8 bits in blocks of 32, in integers, and summed in float32.
+// All other types are multiplied with float32 activations: F32, F16 and BF16 as they are stored if a microkernel reads
+// them so, the others after converting their rows.
 //
 //	MatMul (matmul.go): wayOf chooses
 //	│
@@ -24,33 +23,32 @@
 //	├── float, one token ─────────── floatGEMV (float.go)
 //	│                                  gemv    a row of weights × a token
 //	└── float, several tokens ────── floatGEMM (float.go)
-//	                                   gemm8   8 rows × 6 or 8 tokens; prefetches the weights that come next
+//	                                   gemm8   8 rows × 6 or 8 tokens; prefetches the next weights
 //	                                   gemm    4 rows × 4 tokens
-//	                                   gemv    rows and tokens that are left over
+//	                                   gemv    remaining rows and tokens
 //
-// Which microkernel computes what is in one table for each instruction set ([kernels], filled by dispatch_amd64.go and
-// dispatch_arm64.go). For (type, number of tokens, instruction set), `pilotfish bench kernels` prints function and
-// file, made by the code that chooses ([Microkernels]); testdata/microkernels_amd64.txt and microkernels_arm64.txt hold
-// it for review. A name says what it is: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on AVX2. The
-// instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON, SDOT and SMMLA.
+// One table for each instruction set says which microkernel computes what ([kernels], filled by dispatch_amd64.go and
+// dispatch_arm64.go). For each type, number of tokens and instruction set, `pilotfish bench kernels` prints function
+// and file, from the code that chooses ([Microkernels]); testdata/microkernels_amd64.txt and microkernels_arm64.txt
+// hold the table for review. A name describes its function: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on
+// AVX2. The instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON, SDOT and SMMLA.
 //
-// Assembly for products is written by a Go program, in a module of its own (kernels/cpu/_asm), that has a description
-// of each instruction set, of each format and of each shape. Its quantised.go, floats.go and arm64_microkernels.go list
-// the microkernels: gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go, and what is written of it stands in
-// q4_0_avx2_gen_amd64.s, its declaration and its row of the table in microkernels_gen_amd64.go. On arm64 packQ4_0By8
-// packs for SMMLA, which has registers of eight columns, By4 for SDOT, By16 for NEON. make generate writes these files,
-// make lint checks that they are what it would write. All other assembly is written by hand. Every microkernel takes a
-// pointer to its arguments (args.go).
+// A Go program in a separate module (kernels/cpu/_asm) writes the assembly of products. It has a description of each
+// instruction set, of each format and of each shape. Its quantised.go, floats.go and arm64_microkernels.go list the
+// microkernels: gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go; its code is in q4_0_avx2_gen_amd64.s, its
+// declaration and its row of the table in microkernels_gen_amd64.go. On arm64 packQ4_0By8 packs for SMMLA, which has
+// registers of eight columns, By4 for SDOT, By16 for NEON. make generate writes these files, make lint checks that they
+// are up to date. All other assembly is written by hand. Every microkernel takes a pointer to its arguments (args.go).
 //
-// Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), which
-// fuzzing holds it to. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set is
-// chosen at first use by the features of the CPU, or by [Env]; the build tag noasm leaves only Go. [Detect] names it.
+// Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), and fuzz
+// tests compare the two. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set
+// is chosen at first use by the features of the CPU, or by [Env]; the build tag noasm leaves only Go. [Detect] returns
+// its name.
 //
-// What was tried to make it fast, what it was expected to bring and what was found is in [EXPERIMENTS.md].
+// [EXPERIMENTS.md] lists experiments to make it fast, with expected and measured effects.
 //
-// Promise: a result depends on the instruction set, the weight and the activations of the one token, on nothing else.
-// How many tokens share a call, how the outputs are cut into ranges and how many workers there are never change a bit
-// of it.
+// Promise: a result depends only on the instruction set, the weight and the activations of the one token. The number of
+// tokens in a call, the division of the outputs into ranges and the number of workers never change a bit of it.
 //
 // [EXPERIMENTS.md]: https://github.com/pilotfish-ai/pilotfish/blob/main/kernels/cpu/EXPERIMENTS.md
 package cpu

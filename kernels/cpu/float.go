@@ -9,7 +9,7 @@ const (
 	storedBytes    = 32 << 10 // of float weights that a floatGEMM reads as they are stored
 )
 
-// floatGEMV is matMul for one token and float weights, which gemv reads.
+// floatGEMV is MatMul for one token and float weights, which gemv reads as they are stored.
 func (k *kernels) floatGEMV(dst []float32, m Matrix, gemv floatGEMM, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	most := max(1, callBytes/m.RowBytes()) // outputs at a time
 	sc.out = grow(sc.out, most, most)
@@ -23,7 +23,7 @@ func (k *kernels) floatGEMV(dst []float32, m Matrix, gemv floatGEMM, lo, hi int,
 	sc.float = floatArgs{}
 }
 
-// floatWeights are some rows of a weight as microkernels for floats read them.
+// floatWeights are some rows of a weight in a form that float microkernels read.
 type floatWeights struct {
 	data  []byte
 	size  int       // bytes of a row
@@ -32,8 +32,8 @@ type floatWeights struct {
 	eight floatGEMM // gemm8; nil if there is none, or if it cannot take these rows
 }
 
-// floatGEMM is matMul on float32 activations: some outputs at a time with all tokens, which are taken by as many as the
-// eight-output microkernel takes, then by four; a last one goes through GEMV.
+// floatGEMM is MatMul on float32 activations. It computes some outputs at a time for all tokens: tokens in groups for
+// the eight-output microkernel, then four at a time; a last token goes through GEMV.
 func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	most := k.floatOutputs(m, x.T)
 	sc.out = grow(sc.out, most, most)
@@ -60,8 +60,8 @@ func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *
 	sc.float = floatArgs{}
 }
 
-// floatOutputs returns how many outputs are taken at a time: their weights stay in a cache while all tokens pass. It is
-// a multiple of eight.
+// floatOutputs returns the number of outputs to compute at a time: their weights stay in a cache while all tokens are
+// multiplied. It is a multiple of eight.
 func (k *kernels) floatOutputs(m Matrix, tokens int) int {
 	switch four, _ := k.gemmOf(m.Type); {
 	case four == nil:
@@ -72,8 +72,8 @@ func (k *kernels) floatOutputs(m Matrix, tokens int) int {
 	return min(64, max(16, k.cacheBytes/m.RowBytes()&^7))
 }
 
-// floatWeights returns rows o to end of m, at most most. If no microkernel takes several rows of their type, they are
-// converted to float32 first, which is exact.
+// floatWeights returns rows o to end of m, at most most. If no microkernel reads rows of their type, they are converted
+// to float32 first, which is exact.
 func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWeights {
 	n, rows := m.Cols, end-o
 	w := floatWeights{data: m.rows(o, end), size: m.RowBytes(), one: k.gemvOf(m.Type)}
@@ -110,9 +110,10 @@ func (k *kernels) floatTile8(
 	}
 }
 
-// prefetchAt returns how far from eight weight rows what a gemm8 prefetches lies: the rows after them if these
-// are multiplied with their first tokens; then, where many weights wait and rows are long, as much of the activations
-// from the next-th token on, from byte at, until all are prefetched; else the weights themselves, which costs nothing.
+// prefetchAt returns the distance from eight weight rows to the memory that a gemm8 prefetches. While these rows are
+// multiplied with the first tokens, it is the rows after them. Later, if many weights wait and rows are long, it is the
+// same amount of activations from token next on, from byte at, until all are prefetched. Otherwise it is the weights
+// themselves, which costs nothing.
 func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) int {
 	switch {
 	case first:
@@ -124,7 +125,7 @@ func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) in
 	return int(uintptr(unsafe.Pointer(&acts[at])) - uintptr(unsafe.Pointer(&w[0])))
 }
 
-// floatTile4 sets dst[t·stride+o] for all rows of w and the first tokens of the four in x, or adds to it.
+// floatTile4 sets dst[t·stride+o], or adds to it, for all rows of w and the first tokens of the four in x.
 func (k *kernels) floatTile4(
 	dst []float32, stride int, w *floatWeights, x []float32, tokens int, add bool, sc *Scratch,
 ) {

@@ -81,8 +81,8 @@ func addBlock(a float32, w []int8, ds [2]float32, q []int8, d float32) float32 {
 // f16 reads the half-precision number at the front of b.
 func f16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// unpackGeneric unpacks a row of len(w) weights in format f: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are such
-// that ds·w is exact in float32. mins is written for Q4_K and Q5_K only, as the others have none.
+// unpackGeneric unpacks a row of len(w) weights in format f: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are chosen
+// so that ds·w is exact in float32. mins is written only for Q4_K and Q5_K: the other formats have no minima.
 func unpackGeneric(f format, w []int8, ds, mins []float32, src []byte) {
 	elems, size := f.typeOf().Block()
 	for b := range len(w) / elems {
@@ -157,7 +157,7 @@ func roundGeneric(a *actsArgs) {
 	d, s, h := to.d, to.s, to.h
 	for b := range d {
 		x, q := all[b*actBlock:][:actBlock], to.q[b*actBlock:][:actBlock]
-		var top uint32 // of the magnitudes as bits: they order as the numbers do, infinity and NaN above all
+		var top uint32 // largest magnitude as bits, which have the order of the numbers, with NaN above all
 		for _, v := range x {
 			top = max(top, math.Float32bits(v)&^(1<<31))
 		}
@@ -185,7 +185,7 @@ func roundGeneric(a *actsArgs) {
 	}
 }
 
-// readGeneric reads p once and returns something that depends on all of it.
+// readGeneric reads p once and returns a value that depends on all of it.
 func readGeneric(p []byte) uint64 {
 	var a, b, c, d uint64
 	for len(p) >= 32 {

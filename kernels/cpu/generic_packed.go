@@ -2,7 +2,7 @@ package cpu
 
 import "unsafe"
 
-// panelGeneric is how many rows a panel of plain Go holds.
+// panelGeneric is the number of rows of a panel in plain Go.
 const panelGeneric = 4
 
 // tileGeneric adds to acc[b mod accumulators, t, r], for every block b of 32 columns, token t and row r of the panel,

@@ -8,9 +8,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
-// kernels is the microkernels of one instruction set. MatMul checks shapes and cuts the work before one is called, so a
-// microkernel may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula
-// stands.
+// kernels holds the microkernels of one instruction set. MatMul checks shapes and divides the work before it calls one,
+// so a microkernel may assume matching lengths and at least one element. Each has its twin with the formula in
+// generic.go.
 type kernels struct {
 	name string // of the instruction set, as in package isa
 	storedKernels
@@ -24,9 +24,9 @@ type storedKernels struct {
 	gemv       [formats]gemm        // one token, one output after the other; dst has the outputs of w's rows
 	smallGEMMs [formats][]smallGEMM // a few tokens, some outputs at a time
 	round      func(a *actsArgs)    // activations to 8 bits, see [Acts]
-	actsArgs   *sync.Pool           // arguments for round, as who rounds has no [Scratch]
+	actsArgs   *sync.Pool           // arguments for round, which is called without a [Scratch]
 
-	interleaved bool // smallGEMMs take P of [Acts], which round sets too if there is one
+	interleaved bool // smallGEMMs take P of [Acts], and round sets it too
 }
 
 // activations are those of some tokens, rounded, as in [Acts].
@@ -47,13 +47,13 @@ type smallGEMM struct {
 }
 
 // packedKernels multiply quantised weights with many tokens. pack unpacks and interleaves some rows of a weight: a
-// panel. tile, a register tile, adds the products of a panel with some tokens to accumulators, of which horizontalSum
-// or epilogue makes outputs.
+// panel. tile, a register tile, adds the products of a panel with some tokens to accumulators. horizontalSum or
+// epilogue computes outputs from the accumulators.
 type packedKernels struct {
 	panelOutputs int // rows of a panel
 	pack         [formats]pack
 	tile         [formats]tile
-	fewTile      [formats]tile // takes the place of tile for fewer tokens than tileLeast
+	fewTile      [formats]tile // used in place of tile for fewer tokens than tileLeast
 	tileLeast    int
 	twoPanels    [formats]tile // for two consecutive panels, with consecutive accumulators; nil if nothing is gained
 
@@ -62,8 +62,8 @@ type packedKernels struct {
 	horizontalSum, epilogue func(a *sumArgs)
 }
 
-// pack makes a panel: weights as signed bytes, scales and minima, as packGeneric does, or in an order that suits tile
-// better. Of two scales of a block that are equal it need set only the first.
+// pack makes a panel: weights as signed bytes, scales and minima, like packGeneric, or in an order that suits tile
+// better. If two scales of a block are equal, it need set only the first.
 type pack func(a *packArgs)
 
 // tile adds to acc the products of a panel with some tokens, see tileGeneric.
@@ -82,10 +82,11 @@ type floatKernels struct {
 	cacheBytes                    int // of weights that stay in a second-level cache while tokens pass
 }
 
-// floatGEMM sets dst[t,o] = Σᵢ w[o,i]·x[t,i]; how dst lies, and how many rows and tokens it takes, [floatArgs] says.
+// floatGEMM sets dst[t,o] = Σᵢ w[o,i]·x[t,i]. [floatArgs] describes the layout of dst and the numbers of rows and
+// tokens.
 type floatGEMM func(a *floatArgs)
 
-// boundKernels measure what a machine can do at most.
+// boundKernels measure the limits of a machine.
 type boundKernels struct {
 	read                  func(p []byte) uint64
 	peakBytes, peakFloats peak
@@ -99,7 +100,8 @@ func (k *kernels) tileOf(f format, tokens int) tile {
 	return k.tile[f]
 }
 
-// smallGEMMOf returns what multiplies weights in format f, as they are stored, with t tokens of n activations, or nil.
+// smallGEMMOf returns the microkernel that multiplies weights in format f, as they are stored, with t tokens of n
+// activations, or nil.
 func (k *kernels) smallGEMMOf(f format, t, n int) *smallGEMM {
 	if f < 0 || n%(4*actBlock) != 0 {
 		return nil
@@ -112,7 +114,7 @@ func (k *kernels) smallGEMMOf(f format, t, n int) *smallGEMM {
 	return nil
 }
 
-// gemvOf returns what reads float weights of type w with one token, nil if there is none.
+// gemvOf returns the microkernel for float weights of type w and one token, nil if there is none.
 func (k *kernels) gemvOf(w block.Type) floatGEMM {
 	switch w {
 	case block.F32:
@@ -125,7 +127,7 @@ func (k *kernels) gemvOf(w block.Type) floatGEMM {
 	return nil
 }
 
-// gemmOf returns what reads four and eight rows of float weights of type w, nil if there is none.
+// gemmOf returns the microkernels for four and eight rows of float weights of type w, nil if there is none.
 func (k *kernels) gemmOf(w block.Type) (four, eight floatGEMM) {
 	switch w {
 	case block.F32:
@@ -151,7 +153,7 @@ func of(set string) *kernels {
 // offered returns the names of the instruction sets that this CPU offers, plain Go first, the best one last.
 var offered = sync.OnceValue(isa.Offered)
 
-// variants returns the tables of what this CPU offers, in the same order.
+// variants returns the tables of the offered instruction sets, in the same order.
 func variants() []*kernels {
 	var all []*kernels
 	for _, set := range offered() {
@@ -168,15 +170,15 @@ var chosen = sync.OnceValues(func() (*kernels, error) {
 	return of(set), err
 })
 
-// kernelsInUse returns the table in use. With a name in [Env] that [Detect] refuses it is the generic one.
+// kernelsInUse returns the table in use. If [Detect] refuses the name in [Env], it is the generic one.
 func kernelsInUse() *kernels {
 	k, _ := chosen()
 	return k
 }
 
-// Detect returns the name of the instruction set in use, such as "avx2", and an error if [Env] asks for one that this
-// CPU or build does not have. A program calls it once at start; the operations do not report the error and run in plain
-// Go then.
+// Detect returns the name of the instruction set in use, such as "avx2", and an error if [Env] names one that this CPU
+// or build does not have. A program calls it once at start; the operations do not report the error and run in plain Go
+// in that case.
 func Detect() (string, error) {
 	k, err := chosen()
 	return k.name, err

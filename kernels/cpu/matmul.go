@@ -5,8 +5,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 )
 
-// Scratch is one worker's working memory for [MatMul]. The zero value is ready; it grows to what the matrices need and
-// is reused. Two workers must not share one.
+// Scratch is one worker's working memory for [MatMul]. The zero value is ready to use; it grows as needed and is
+// reused. Two workers must not share one.
 type Scratch struct {
 	panels      []panel     // of quantised weights
 	w, ds, mins []uint32    // of all panels
@@ -21,10 +21,11 @@ type Scratch struct {
 	tile  tileArgs
 	sum   sumArgs
 	float floatArgs
-	_     [64]byte // so that no other worker's lie in the same cache line
+	_     [64]byte // so that another worker's arguments are in another cache line
 }
 
-// callBytes is the weights that one call of assembly reads: a few microseconds, as it cannot be preempted.
+// callBytes is the maximum size of the weights that one call of assembly reads. A call takes a few microseconds, during
+// which it cannot be preempted.
 const callBytes = 64 << 10
 
 // MatMul sets dst[t·stride+o] = Σᵢ m[o,i]·x[t,i] for the outputs lo ≤ o < hi and every token t of x, or adds to it if
@@ -62,7 +63,7 @@ func (k *kernels) matMul(dst []float32, stride int, m Matrix, lo, hi int, x *Act
 	}
 }
 
-// way is how a product is computed: which function does it. doc.go has a picture.
+// way is the function that computes a product. doc.go has a diagram.
 type way int
 
 const (
@@ -103,8 +104,8 @@ func put(dst, v []float32, add bool) {
 	}
 }
 
-// MatMulExact is [MatMul] without rounding of activations, in plain Go: it takes x in float32 for every type of m,
-// whether or not it was rounded, and sums in float64. Error: the rounding of the result to float32.
+// MatMulExact is [MatMul] without rounding of activations, in plain Go: it uses x in float32 for every type of m, and
+// sums in float64. Error: the rounding of the result to float32.
 func MatMulExact(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	n := m.Cols
 	if x.N != n {

@@ -10,8 +10,8 @@ type Matrix struct {
 	Data       []byte
 }
 
-// Floats returns a matrix of float32 that are f itself, [rows, cols]: no copy, in the byte order of a GGUF file on
-// every machine that the products run on.
+// Floats returns a matrix that uses the float32 numbers of f, [rows, cols], without a copy. Every machine that the
+// products run on has the byte order of a GGUF file.
 func Floats(f []float32, rows, cols int) Matrix {
 	return Matrix{Type: block.F32, Rows: rows, Cols: cols, Data: bytesOf(f[:rows*cols])}
 }
@@ -26,7 +26,7 @@ func (m Matrix) RowBytes() int {
 // than in float32.
 func (m Matrix) Quantised() bool { return formatOf(m.Type) >= 0 }
 
-// Part returns rows lo to hi as a matrix of their own. What comes after them may be fetched into the cache.
+// Part returns rows lo to hi as a matrix. The rows after them may be prefetched.
 func (m Matrix) Part(lo, hi int) Matrix {
 	return Matrix{Type: m.Type, Rows: hi - lo, Cols: m.Cols, Data: m.Data[lo*m.RowBytes():]}
 }
@@ -69,7 +69,7 @@ func formatOf(t block.Type) format {
 	return -1
 }
 
-// accumulators is how many partial sums a product has: block b goes to accumulator b mod accumulators.
+// accumulators returns the number of partial sums of a product: block b is added to accumulator b mod accumulators.
 func (f format) accumulators() int {
 	if elems, _ := f.typeOf().Block(); elems == actBlock {
 		return 4

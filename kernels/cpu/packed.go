@@ -3,14 +3,13 @@ package cpu
 import "unsafe"
 
 const (
-	segment       = 1024 // columns of a panel that few tokens take at a time, so that they stay in a first-level cache
-	tileTokens    = 16   // tokens that a tile takes at a time, likewise
-	cachedOutputs = 64   // outputs that wait, as panels, in a second-level cache for the next tokens
+	segment       = 1024 // columns of a panel for few tokens at a time, so that they stay in a first-level cache
+	tileTokens    = 16   // tokens of a tile, likewise
+	cachedOutputs = 64   // outputs that stay, as panels, in a second-level cache for the next tokens
 )
 
-// panel is some rows of a weight, unpacked and interleaved in parts of a [Scratch]: column c of row r lies where dword
-// c/4·outputs+r does, so that a register holds the same four columns of all rows. A pack may have another order of
-// weights.
+// panel is some rows of a weight, unpacked and interleaved in parts of a [Scratch]: column c of row r is in dword
+// c/4·outputs+r, so that a register holds the same four columns of all rows. A pack may use another order of weights.
 type panel struct {
 	w, ds, mins  []uint32 // interleaved: [N/4, outputs], [N/16, outputs], [N/32, outputs]
 	outputs      int
@@ -34,8 +33,8 @@ func (sc *Scratch) setPanels(most, outputs, accumulators, n int) {
 	}
 }
 
-// packedGEMM is matMul for several tokens and quantised weights: rows are packed to panels, which are multiplied with
-// all tokens.
+// packedGEMM is MatMul for several tokens and quantised weights: it packs rows to panels and multiplies them with all
+// tokens.
 func (k *kernels) packedGEMM(
 	dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch,
 ) {
@@ -58,8 +57,8 @@ func (k *kernels) packedGEMM(
 	sc.pack, sc.tile, sc.sum = packArgs{}, tileArgs{}, sumArgs{}
 }
 
-// panelForFew computes the outputs o to end of one panel, by segments that stay in the first-level cache. Half of the
-// next panel's memory is prefetched while one is packed, half while it is multiplied.
+// panelForFew computes the outputs o to end of one panel, in segments that stay in the first-level cache. Half of the
+// next panel's memory is prefetched while a segment is packed, half while it is multiplied.
 func (k *kernels) panelForFew(
 	dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch,
 ) {
@@ -74,8 +73,8 @@ func (k *kernels) panelForFew(
 	k.finish(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
 }
 
-// panelsForMany computes the outputs o to end, of several panels: they are multiplied with [tileTokens] tokens after
-// the other. Meanwhile the rows after them are prefetched.
+// panelsForMany computes the outputs o to end, of several panels, for [tileTokens] tokens at a time. Meanwhile the rows
+// after them are prefetched.
 func (k *kernels) panelsForMany(
 	dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch,
 ) {
@@ -122,7 +121,7 @@ func (k *kernels) multiplyPanels(sc *Scratch, i, n int, f format, x *Acts, t, to
 }
 
 // multiplySegment adds to sc.acc the products of the columns c to c+n of the panel with all tokens of x; for c = 0 it
-// begins anew.
+// clears sc.acc first.
 func (k *kernels) multiplySegment(p *panel, f format, c, n int, x *Acts, prefetch []byte, sc *Scratch) {
 	acc := sc.acc[:p.accumulators*x.T*p.outputs]
 	if c == 0 {
@@ -162,7 +161,7 @@ func (k *kernels) finish(
 	}
 }
 
-// take makes p the panel that holds row o of m, which has rows enough to fill one.
+// take sets p to the panel with row o of m. m has enough rows to fill a panel.
 func (p *panel) take(m Matrix, o int) {
 	p.size = m.RowBytes()
 	p.first = min(o, m.Rows-p.outputs)

@@ -6,15 +6,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 )
 
-// peak is the instruction that multiplies, alone and from registers.
+// peak is the multiply instruction alone, on registers.
 type peak struct {
-	run  func(n int) uint64 // n rounds; what it returns means nothing
+	run  func(n int) uint64 // runs n rounds; the result has no meaning
 	macs int                // multiply-adds of a round
 }
 
-// Peak returns the multiply-adds per second that threads workers reach together with the instructions of the variant in
-// use that multiply bytes, and float32 numbers: the bound of prompts, which use every weight many times. Nothing is
-// loaded, summed up or scaled, so no product of matrices reaches it. Each is the best of several passes, 0.1 s in all.
+// Peak returns the multiply-adds per second that the given number of threads reach together, with the instructions of
+// the variant in use that multiply bytes, and with those that multiply float32 numbers. This bounds the speed of
+// prompts, which use every weight many times. Nothing is loaded, summed up or scaled, so no product of matrices reaches
+// it. Each number is the best of several passes, 0.1 s in all.
 func Peak(threads int) (bytes, floats float64) {
 	workers := pool.New(threads)
 	defer workers.Close()

@@ -2,7 +2,7 @@
 
 package cpu
 
-// prefetch brings p into a second-level cache, which goes on after it returns.
+// prefetch starts to load p into a second-level cache. Loading continues after it returns.
 //
 //go:noescape
 func prefetch(p []byte)

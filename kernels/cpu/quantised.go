@@ -2,11 +2,12 @@ package cpu
 
 import "unsafe"
 
-// fewBytes is the weights that stay in a first-level cache while they are multiplied with one token after the other.
+// fewBytes is the size of weights that stay in a first-level cache while they are multiplied with one token after the
+// other.
 const fewBytes = 24 << 10
 
-// quantisedGEMV is matMul for one token, or a weight of few rows: weights as they are stored, with each token by
-// itself.
+// quantisedGEMV is MatMul for one token, or a weight of few rows: it reads weights as they are stored, for each token
+// separately.
 func (k *kernels) quantisedGEMV(
 	dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch,
 ) {
@@ -39,8 +40,8 @@ func (k *kernels) gemvRows(dst []float32, m Matrix, f format, o int, x *Acts, t 
 	k.gemv[f](a)
 }
 
-// quantisedSmallGEMM is matMul for a few tokens by g, which unpacks the weights of some outputs and multiplies them
-// with all tokens. Outputs that are left over go through GEMV.
+// quantisedSmallGEMM is MatMul for a few tokens by g, which unpacks the weights of some outputs and multiplies them
+// with all tokens. Remaining outputs go through GEMV.
 func (k *kernels) quantisedSmallGEMM(
 	dst []float32, stride int, m Matrix, f format, g *smallGEMM, lo, hi int, x *Acts, add bool, sc *Scratch,
 ) {

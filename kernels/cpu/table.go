@@ -12,25 +12,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
-// Microkernel is a line of the table of matrix products: what computes a product with a weight of some type, for some
-// numbers of tokens, with some instruction set. Tokens and outputs that its function leaves over, as it takes several
-// at a time, are computed by those for fewer; of packed weights by those that take so few of packed weights.
+// Microkernel is a line of the table of matrix products: the function that computes a product with a weight of some
+// type, for some numbers of tokens, with some instruction set. If a function takes several tokens or outputs at a time,
+// the remaining ones are computed by the functions for fewer; for packed weights, by those for few tokens with packed
+// weights.
 type Microkernel struct {
 	Set      string     // instruction set, a name as in [Variants]
 	Type     block.Type // of the weight
-	From, To int        // numbers of tokens, both included; To is 0 where there is no end
+	From, To int        // range of tokens, both included; To is 0 if there is no end
 	Kernel   string     // function
-	Pack     string     // function that packs or converts the weights before; "" where they are read as they are stored
+	Pack     string     // function that packs or converts the weights; "" if they are read as they are stored
 }
 
-// tableRows and tableCols are the shape of the weight that the table is of: FFN-down of Qwen2.5-0.5B.
+// tableRows and tableCols are the shape of the weight in the table: FFN-down of Qwen2.5-0.5B.
 const tableRows, tableCols = 896, 4864
 
-// maxTokens is where the table ends: from here on nothing changes but how often the same functions are called.
+// maxTokens is the end of the table: with more tokens the same functions are called more often.
 const maxTokens = 64
 
-// Microkernels returns the table of this architecture and build. It has all instruction sets, those that this CPU lacks
-// included: the plainest first, then by type and number of tokens.
+// Microkernels returns the table of this architecture and build, for all instruction sets, including those that this
+// CPU lacks. It is sorted from the plainest to the best, then by type and number of tokens.
 func Microkernels() (table []Microkernel) {
 	for _, set := range isa.All() {
 		k := of(set)
@@ -55,7 +56,7 @@ func (m Microkernel) sameFunctions(l Microkernel) bool {
 	return m.Kernel == l.Kernel && m.Pack == l.Pack
 }
 
-// microkernel is the line for t tokens.
+// microkernel returns the line for t tokens.
 func (k *kernels) microkernel(w block.Type, t int) Microkernel {
 	m := Microkernel{Set: k.name, Type: w, From: t, To: t}
 	f := formatOf(w)
@@ -77,8 +78,8 @@ func (k *kernels) microkernel(w block.Type, t int) Microkernel {
 	return m
 }
 
-// floatKernel is the widest function that has a part in what floatGEMM does for t tokens, and what makes float32 of the
-// weights before.
+// floatKernel returns the widest function that floatGEMM uses for t tokens, and the function that converts the weights
+// to float32.
 func (k *kernels) floatKernel(w block.Type, t int) (kernel, pack string) {
 	four, eight := k.gemmOf(w)
 	if w != block.F32 && four == nil {
@@ -100,8 +101,7 @@ func (k *kernels) floatKernel(w block.Type, t int) (kernel, pack string) {
 // dequantize is the name of [block.Type.Dequantize].
 const dequantize = "Dequantize"
 
-// nameOf is the name of a function of this package. One that is made for each type in a loop has the name of the
-// function that makes it.
+// nameOf returns the name of a function of this package. A closure has the name of the function that makes it.
 func nameOf(f any) string {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
 	name = name[strings.LastIndexByte(name, '/')+1:]
@@ -123,7 +123,7 @@ var files = sync.OnceValue(func() map[string]string {
 	return m
 })
 
-// Files returns the files that Kernel and Pack are in, as paths in the module; "" where there is no Pack.
+// Files returns the files of Kernel and Pack, as paths in the module; "" if there is no Pack.
 func (m Microkernel) Files() (kernel, pack string) {
 	if m.Pack != "" {
 		pack = fileOf(m.Pack)

@@ -334,7 +334,7 @@ func TestVerifyRefused(t *testing.T) {
 	} {
 		want := "those from 1 to 5 can"
 		if q.Priority != terms.Foreground {
-			want = "nobody waits"
+			want = "cannot verify its context"
 		}
 		q.Context, q.K, q.Verify = text(1, 5), 1, terms.EachChoice
 		_, err := s.Ask(t.Context(), q)

@@ -1,4 +1,4 @@
-// Package device opens what runs a model.
+// Package device opens the device that runs a model.
 package device
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 )
 
-// Backend says what runs a model. [Soft] can be followed by how: see [Parse].
+// Backend is the kind of device that runs a model. [Soft] can have a variant and a seed: see [Parse].
 type Backend string
 
 // The backends.
 const (
 	CPU   Backend = "cpu"
 	Metal Backend = "metal" // the GPU of a Mac
-	Soft  Backend = "soft"  // the kernels for it, compiled for this processor and run by Metal's rules: for checking
+	Soft  Backend = "soft"  // the Metal kernels compiled for this processor, under Metal's rules: for checking
 )
 
-// Parse returns the backend of a name: cpu, metal, or soft[:VARIANT[:SEED]]. The variants of soft are fast,
-// fastmath (as Apple's compiler may rearrange arithmetic), check (every access is watched) and ubsan; the seed decides
-// about the order of everything that Metal leaves open.
+// Parse returns the backend with this name: cpu, metal, or soft[:VARIANT[:SEED]]. The variants of soft are fast,
+// fastmath (arithmetic may be rearranged as by Apple's compiler), check (every access is checked) and ubsan; the seed
+// decides the order of everything that Metal leaves open.
 func Parse(name string) (Backend, error) {
 	kind, how, more := strings.Cut(name, ":")
 	switch b := Backend(kind); {
@@ -42,7 +42,7 @@ func Parse(name string) (Backend, error) {
 	return Backend(name), nil
 }
 
-// how reads what follows "soft:".
+// how parses the text after "soft:".
 func (b Backend) how(text string) (variant string, seed uint64, err error) {
 	variant, number, more := strings.Cut(text, ":")
 	if !slices.Contains([]string{"fast", "fastmath", "check", "ubsan"}, variant) {
@@ -66,7 +66,7 @@ type Options struct {
 	Mapped  [][]byte // memory of the model's file, which a GPU uses in place
 }
 
-// Open opens a device, and returns what closes it.
+// Open opens a device, and returns the function that closes it.
 func Open(o Options) (d backend.Device, end func() error, err error) {
 	name, err := Parse(string(cmp.Or(o.Backend, CPU)))
 	switch {
@@ -88,7 +88,7 @@ func Open(o Options) (d backend.Device, end func() error, err error) {
 	return d, end, nil
 }
 
-// openGPU opens a Metal device and what runs the kernels on it.
+// openGPU opens a Metal device and the backend that runs kernels on it.
 func openGPU(o Options) (backend.Device, func() error, error) {
 	var under metal.Device
 	var err error

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// openMetal says that there is none: without it and the software device, the tag nosoft makes a program that calls no
-// foreign code and needs no dynamic loader.
+// openMetal returns an error: there is no Metal here. Without Metal and the software device (tag nosoft), a program
+// calls no foreign code and needs no dynamic loader.
 func openMetal() (metal.Device, error) {
 	return nil, fmt.Errorf("%w: Metal is a part of macOS, and this is %s/%s",
 		metal.ErrNoDevice, runtime.GOOS, runtime.GOARCH)

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// openSoft is left out by the tag nosoft.
+// openSoft returns an error: the tag nosoft leaves the software device out.
 func openSoft(string, uint64, int) (metal.Device, error) {
 	return nil, fmt.Errorf("%w: this program was built without the one in software (tag nosoft)", metal.ErrNoDevice)
 }

@@ -32,7 +32,7 @@ func (r *run) choose() []*node {
 	return nodes
 }
 
-// leaf is a token that can be evaluated, and the probability that the text comes through it.
+// leaf is a token that can be evaluated, and the probability that it becomes part of the text.
 type leaf struct {
 	*node
 	chance float64
@@ -55,7 +55,7 @@ func (r *run) leaves() (found []leaf) {
 	return found
 }
 
-// horizon is the last position on the path to n that the window allows.
+// horizon returns the last position on the path to n that the window allows.
 func (r *run) horizon(n *node) int {
 	end := math.MaxInt
 	for a := n; a != r.tip; a = a.parent {

@@ -9,16 +9,16 @@ import (
 // events. The goroutine of [Decoder.Decode] and those that Go starts take turns: one runs until it calls Wait or ends.
 // [Model] and [Cloud] wait by the same clock only.
 type Clock interface {
-	// Now is the time. It stays the same until the caller waits.
+	// Now returns the time. It does not change until the caller waits.
 	Now() time.Time
 	// Go runs f once the caller waits.
 	Go(f func())
-	// Wait lets the others run and time pass, until done returns true or the time is t; the zero time is never. It
-	// returns what done returned. done is called while no goroutine runs, and after each that has run.
+	// Wait runs other goroutines and advances the time until done returns true or the time is t; the zero time is
+	// never. It returns the last result of done, which is called while no goroutine runs, and after each that has run.
 	Wait(t time.Time, done func() bool) bool
 }
 
-// now is the time.
+// now returns the time.
 func (r *run) now() time.Time {
 	if r.Clock != nil {
 		return r.Clock.Now()
@@ -26,7 +26,7 @@ func (r *run) now() time.Time {
 	return time.Now()
 }
 
-// since is the duration from t until now.
+// since returns the duration from t until now.
 func (r *run) since(t time.Time) time.Duration { return r.now().Sub(t) }
 
 // beside runs f in a goroutine, which [run.drain] waits for.

@@ -2,8 +2,8 @@ package draft
 
 import "time"
 
-// due is the deadline of e. After a failure all questions share the deadline of the failed one, so that a dead cloud
-// costs one deadline for any number of questions.
+// due returns the deadline of e. After a failure all questions share the deadline of the failed one, so that a dead
+// cloud costs one deadline for any number of questions.
 func (r *run) due(e *escalation) time.Time {
 	due := e.sent.Add(r.Deadline)
 	if since, open := r.Breaker.openSince(); open {
@@ -14,7 +14,7 @@ func (r *run) due(e *escalation) time.Time {
 	return due
 }
 
-// nextDue is the earliest deadline; zero if there is none.
+// nextDue returns the earliest deadline; zero if there is none.
 func (r *run) nextDue() (next time.Time) {
 	if r.Deadline < 0 {
 		return next
@@ -25,8 +25,8 @@ func (r *run) nextDue() (next time.Time) {
 	return next
 }
 
-// next is the earliest time at which there is work without an answer, a deadline or the end of the wait for a stream;
-// zero if there is none.
+// next returns the earliest time at which there is work without an answer, a deadline or the end of the wait for a
+// stream; zero if there is none.
 func (r *run) next(now time.Time) time.Time {
 	next := r.nextDue()
 	for _, e := range r.unsent {

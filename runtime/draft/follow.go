@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// stream is the tokens that the large model decodes after an answer: after the token that was asked for, or with
-// [terms.EachChoice] after the first that takes the place of another.
+// stream holds the tokens that the large model decodes after an answer: after the token that was asked for, or with
+// [terms.EachChoice] after the first token that replaces another.
 type stream struct {
 	of     *escalation
-	turned bool    // it follows a token that takes the place of another: the question may be dropped meanwhile
-	at     *node   // what the first of tokens follows
+	turned bool    // it follows a token that replaces another: the question may be dropped meanwhile
+	at     *node   // the node before the first of tokens
 	pos    int     // of the first of tokens
-	tokens []int32 // that have come; none before the answer
+	tokens []int32 // received so far; none before the answer
 	fact   *fact   // after the last of them
 	last   time.Time
 	live   bool // more may come
@@ -21,7 +21,7 @@ type stream struct {
 	used   int  // of the tokens, those that answered an escalation or verified a token
 }
 
-// begins takes the first token of a stream from the answer.
+// begins adds the first token of a stream, from the answer.
 func (r *run) begins(e *escalation, res result) {
 	s := e.stream
 	if s == nil {
@@ -34,7 +34,7 @@ func (r *run) begins(e *escalation, res result) {
 	r.came(s, res.at, token)
 }
 
-// came takes tokens of a stream, the first of which is the answer.
+// came adds tokens to a stream. The first token of a stream is the answer.
 func (r *run) came(s *stream, at time.Time, tokens ...int32) {
 	for _, t := range tokens {
 		if len(s.tokens) > 0 {
@@ -66,7 +66,7 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 	r.results.put(result{of: e, ended: true})
 }
 
-// takeAhead takes tokens or the end of a stream.
+// takeAhead handles tokens or the end of a stream.
 func (r *run) takeAhead(res result) {
 	s := res.of.stream
 	if !s.live {
@@ -88,8 +88,7 @@ func (r *run) takeAhead(res result) {
 	r.review()
 }
 
-// agrees reports whether the path to n goes through the beginning of a stream, and on with its tokens as far as both
-// go.
+// agrees reports whether the path to n passes through the place of a stream and equals its tokens as far as both go.
 func (r *run) agrees(s *stream, n *node) bool {
 	m := n
 	for ; m != r.tip && m.pos > s.at.pos; m = m.parent {
@@ -108,8 +107,8 @@ func (r *run) agrees(s *stream, n *node) bool {
 	return s.at.pos < r.tip.pos || s.at == r.tip
 }
 
-// expected is when a stream is likely to bring the token that e asks for, if it may bring it. Before the answer it
-// follows from the last waits; the zero time: unknown.
+// expected returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer the
+// estimate uses the last waits; the zero time: unknown.
 func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 	ahead, typical := e.Pos-s.pos, r.lately.median
 	if !s.live || ahead <= 0 || ahead >= r.Ahead || !r.agrees(s, e.at) {
@@ -117,7 +116,7 @@ func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 	}
 	switch {
 	case ahead < len(s.tokens) && !e.at.allows(s.tokens[ahead]):
-		return at, false // it has come, and may not stand there
+		return at, false // it has arrived, and is not allowed there
 	case len(s.tokens) > 0:
 		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * r.pace), true
 	case typical == 0:
@@ -164,7 +163,7 @@ func (r *run) streaming() bool {
 	return slices.ContainsFunc(r.streams, func(s *stream) bool { return s.live })
 }
 
-// leave ends the streams of no use: those that the text has passed, or that disagree with all of the draft tree.
+// leave ends streams that are of no use: those that the text has passed, or that contradict the whole draft tree.
 func (r *run) leave() {
 	for _, s := range r.streams {
 		if s.live && len(s.tokens) > 0 && !r.ofUse(s) {

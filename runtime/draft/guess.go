@@ -5,7 +5,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// repeats guesses what follows in a text from the text, and counts how often that holds.
+// repeats guesses the next tokens of a text from earlier places in it, and counts how often the guesses are accepted.
 type repeats struct{ lookup.Text }
 
 // newRepeats returns nil without guesses.
@@ -18,11 +18,11 @@ func newRepeats(o Options, prompt []int32) *repeats {
 	return r
 }
 
-// shown takes a token into the text. Guesses end before one that the cloud was asked for.
+// shown adds a token to the text. A guess never includes a token that the cloud is asked for.
 func (r *repeats) shown(n *node) { r.Grow(n.token, n.origin == Edge) }
 
-// guess returns a chain of guesses after each leaf, which may be empty: as many as are worth their time beside the
-// leaves. They have parents, but are not in the draft tree.
+// guess returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the call of
+// the leaves. They have parents, but are not in the draft tree.
 func (r *run) guess(leaves []*node) [][]*node {
 	most := r.spare(len(leaves))
 	if most <= 0 {
@@ -52,7 +52,7 @@ func (r *run) guess(leaves []*node) [][]*node {
 	return chains
 }
 
-// spare is the max number of guesses beside a number of leaves.
+// spare returns the max number of guesses in a call with a number of leaves.
 func (r *run) spare(leaves int) int {
 	if r.repeats == nil {
 		return 0
@@ -68,7 +68,7 @@ func (r *run) spare(leaves int) int {
 	return rows - leaves
 }
 
-// tail is the part of the path to n that is not shown yet.
+// tail returns the part of the path to n that is not shown yet.
 func (r *run) tail(n *node) []int32 {
 	var tail []int32
 	for _, m := range path(r.tip, n) {
@@ -77,7 +77,7 @@ func (r *run) tail(n *node) []int32 {
 	return tail
 }
 
-// reach is the number of tokens after n that can be evaluated: none is final, and all are in the window.
+// reach returns the number of tokens after n that can be evaluated: none is final, and all are in the window.
 func (r *run) reach(n *node) int {
 	most, _ := r.limit()
 	end := r.prompt + most - 2 // the last position but one
@@ -94,9 +94,9 @@ func (r *run) cut(tokens []int32) []int32 {
 	return tokens
 }
 
-// walk decides what follows a leaf, and goes on along the guesses after it while each is the token that follows, which
-// is then in the draft tree as if it had been evaluated by itself. It ends before an escalation. heads are of the leaf
-// and of each guess. It returns the number of accepted guesses.
+// walk decides what follows a leaf. As long as the next token is the next guess, walk accepts the guess and decides
+// what follows it; an accepted guess is in the draft tree as if it had been evaluated separately. walk ends before an
+// escalation. heads are of the leaf and of each guess. It returns the number of accepted guesses.
 func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
 	for {
 		r.evaluated(n, p)
@@ -126,7 +126,7 @@ func (r *run) follows(n, guess *node) *node {
 	return next
 }
 
-// evaluated notes that the forward call p evaluated n.
+// evaluated records that the forward call p has evaluated n.
 func (r *run) evaluated(n *node, p *pass) {
 	n.evaluated, n.pass = true, p
 	p.live++

@@ -89,7 +89,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	return sum, err
 }
 
-// decode runs the prompt and goes on in the mode of the options.
+// decode runs the prompt and continues in the mode of the options.
 func (r *run) decode(ctx context.Context) error {
 	r.warm(ctx, 1)
 	start := r.now()

@@ -28,7 +28,7 @@ type node struct {
 	looked     bool    // the large model has verified or chosen the token, or the question about it failed
 	unverified bool    // the question about it failed
 	by         *stream // that verified it; nil: an answer did
-	turn       *Turn   // that put it in the place of another
+	turn       *Turn   // that replaced another token by it
 
 	place Place     // how tokens are chosen after it; nil: by [Options.Pick]
 	probs *LogProbs // of the model that chose it; nil without [Options.Top]

@@ -112,7 +112,7 @@ func (r *run) review() {
 	}
 }
 
-// knows reports whether decoding uses facts.
+// knows reports whether decoding uses facts, which [Options.Verify] and [Options.Ahead] require.
 func (r *run) knows() bool { return r.Verify || r.Ahead > 1 }
 
 // apply applies the fact after n: to the token that stands there, or to the escalation.

@@ -7,10 +7,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// maxStates limits the states of a grammar.
+// maxStates is the maximum number of states of a grammar.
 const maxStates = 1 << 18
 
-// Builder makes the states of a grammar. A rule is the states that are reached from its start without a call.
+// Builder builds the states of a grammar. A rule consists of the states that are reachable from its start without a
+// call.
 type Builder struct {
 	make  *regular.Maker
 	g     *Grammar
@@ -25,14 +26,14 @@ func NewBuilder(m *regular.Maker) *Builder {
 // Full reports whether there are more states than a grammar may have.
 func (b *Builder) Full() bool { return len(b.g.states) > maxStates }
 
-// Trim returns the grammar of the rule that begins at start, for [Grammar.Next] alone. It reports false where the rule
-// has no value. The Builder is of no more use.
+// Trim returns the grammar of the rule that begins at start, for [Grammar.Next] only. It returns false if the rule has
+// no value. The Builder must not be used afterwards.
 func (b *Builder) Trim(start int32) (*Grammar, bool) {
 	b.g.start = start
 	return b.g, b.g.prune()
 }
 
-// Build is Trim of a grammar for all uses. ignored is what [Grammar.Ignored] returns.
+// Build is like Trim, but for all uses of the grammar. [Grammar.Ignored] returns ignored.
 func (b *Builder) Build(start int32, ignored []string) (*Grammar, bool) {
 	g, some := b.Trim(start)
 	if some {
@@ -45,7 +46,7 @@ func (b *Builder) Build(start int32, ignored []string) (*Grammar, bool) {
 // State adds a state.
 func (b *Builder) State() int32 { return b.state(0) }
 
-// state adds a state that counts by bounds, as other states of its rule do.
+// state adds a state that counts within bounds, like the other states of its rule.
 func (b *Builder) state(bounds int32) int32 {
 	b.g.states = append(b.g.states, state{bounds: bounds})
 	return int32(len(b.g.states) - 1)
@@ -66,14 +67,14 @@ func (b *Builder) End() int32 {
 	return s
 }
 
-// Jump leads from a state to another one without a byte.
+// Jump adds a transition between two states without a byte.
 func (b *Builder) Jump(from, to int32) { b.jump(from, to, keep) }
 
 func (b *Builder) jump(from, to int32, o op) {
 	b.at(from).jumps = append(b.at(from).jumps, jump{o, to})
 }
 
-// Literal leads along a text from a state to another one.
+// Literal adds a path for a text between two states.
 func (b *Builder) Literal(from int32, text string, to int32) {
 	for i := range len(text) {
 		next := to
@@ -93,12 +94,12 @@ func (b *Builder) Spaced(from int32, text string, to int32) {
 	b.Jump(space, to)
 }
 
-// Call leads from a state to another one with a value of the rule that begins at start.
+// Call adds a path between two states for a value of the rule that begins at start.
 func (b *Builder) Call(from, start, to int32) {
 	b.at(from).calls = append(b.at(from).calls, call{start, to})
 }
 
-// Part adds a regular set, and returns where it begins. With a key other than "" it is made once.
+// Part adds a regular set, and returns its start. With a key other than "" it is built only once.
 func (b *Builder) Part(key string, make func() (*regular.Set, error)) (int32, error) {
 	if start, ok := b.parts[key]; ok && key != "" {
 		return start, nil
@@ -131,7 +132,7 @@ func (b *Builder) Part(key string, make func() (*regular.Set, error)) (int32, er
 	return first, nil
 }
 
-// String adds the strings of a length in characters, and returns where they begin.
+// String adds the strings with a length in characters, and returns their start.
 func (b *Builder) String(length regular.Bounds) (int32, error) {
 	key := fmt.Sprintf("any string %d %d", length.Min, length.Max)
 	if start, ok := b.parts[key]; ok {
@@ -170,8 +171,8 @@ func (b *Builder) String(length regular.Bounds) (int32, error) {
 	return start, nil
 }
 
-// List adds a value of a rule at from, as many more as more says, each after a comma, and then "]", which leads to the
-// state closed.
+// List adds at from a value of a rule, further ones as more allows, each after a comma, and then "]", which leads to
+// the state closed.
 func (b *Builder) List(start, from int32, more regular.Bounds, closed int32) {
 	of := b.count(more)
 	loop, comma, next, end := b.state(of), b.state(of), b.state(of), b.state(of)
@@ -187,7 +188,7 @@ func sortArcs(arcs []arc) {
 	slices.SortStableFunc(arcs, func(a, b arc) int { return int(a.lo) - int(b.lo) })
 }
 
-// Error says what of a schema is wrong or not supported.
+// Error describes what in a schema is wrong or not supported.
 type Error struct {
 	Path string // of the keyword or schema: a JSON pointer, such as "#/properties/age/multipleOf"
 	Err  error
@@ -196,5 +197,5 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Path + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong, without the path.
+// Unwrap returns the error without the path.
 func (e *Error) Unwrap() error { return e.Err }

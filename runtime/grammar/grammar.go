@@ -1,9 +1,9 @@
-// Package grammar says which bytes, and which tokens of a vocabulary, may come next in a text that is to be a JSON
-// value of a form. Package schema makes grammars of JSON schemas.
+// Package grammar computes which bytes, and which tokens of a vocabulary, may come next in a text that must be a JSON
+// value of some form. Package schema compiles JSON schemas to grammars.
 //
-// A [Grammar] is an automaton over bytes: rules for values that call each other, as values nest. A [State] is where a
-// text stands in it: the places that the bytes so far can have led to, each with the rules to return to. From a state
-// follows a mask over the vocabulary; see [Matcher]. Every text that is the beginning of a value can be completed.
+// A [Grammar] is an automaton over bytes, with rules for values that call each other, because values nest. A [State] is
+// the set of places in the automaton that the bytes so far can lead to, each with the rules to return to. A state
+// determines a mask over the vocabulary; see [Matcher]. Every text that begins a value can be completed.
 package grammar
 
 import (
@@ -16,11 +16,11 @@ import (
 type state struct {
 	arcs   []arc  // taken with a byte
 	jumps  []jump // taken without one
-	calls  []call // a value that stands here
-	bounds int32  // of what the rule counts: an index
+	calls  []call // a value at this place
+	bounds int32  // bounds of the rule's count: an index
 	accept bool   // the rule may end here
 
-	regular bool // of a part in which arcs alone lead on, and do not count
+	regular bool // of a part with only arcs, which do not count
 	free    regular.Freedom
 }
 
@@ -37,13 +37,13 @@ type jump struct {
 	to int32
 }
 
-// call is a value of a rule, after which the text goes on at a state.
+// call is a value of a rule. After it the text continues at a state.
 type call struct {
 	start int32 // of the rule
 	back  int32
 }
 
-// op says what becomes of the count of a rule.
+// op is the effect of a transition on the count of a rule.
 type op uint8
 
 const (
@@ -56,7 +56,7 @@ const (
 func after(b regular.Bounds, o op, n int32) (int32, bool) {
 	switch {
 	case o == count && !b.Bounded():
-		return min(n+1, b.Min), true // more make no difference
+		return min(n+1, b.Min), true // a larger count makes no difference
 	case o == count:
 		return n + 1, n < b.Max
 	case o == enough:
@@ -65,21 +65,21 @@ func after(b regular.Bounds, o op, n int32) (int32, bool) {
 	return n, true
 }
 
-// Grammar is an automaton. It never changes.
+// Grammar is an immutable automaton.
 type Grammar struct {
 	states []state
 	bounds []regular.Bounds
 	start  int32
-	ends   [][]shortest // of states, by how many repetitions are missing
+	ends   [][]shortest // of states, by the number of missing repetitions
 
 	ignored []string
 }
 
-// Ignored returns the paths of keywords that have no effect: those that no draft of JSON schema defines, and formats
-// that are not known. There are at most 100 of them, also where more have none.
+// Ignored returns the paths of keywords that have no effect: those that no draft of JSON schema defines, and unknown
+// formats. It returns at most 100 of them.
 func (g *Grammar) Ignored() []string { return g.ignored }
 
-// Bytes is about how much memory the grammar takes.
+// Bytes returns about how much memory the grammar uses.
 func (g *Grammar) Bytes() int {
 	n := 0
 	for i := range g.states {
@@ -93,14 +93,14 @@ func (g *Grammar) Bytes() int {
 	return n + len(g.bounds)*int(unsafe.Sizeof(regular.Bounds{}))
 }
 
-// frame is a rule that waits for a value.
+// frame is a rule that waits for the end of a value.
 type frame struct {
-	back int32 // where it goes on
+	back int32 // the state after the value
 	n    int32 // its count
 	up   *frame
 }
 
-// same reports whether two frames are equal with all above them.
+// same reports whether two frames, and all above them, are equal.
 func (f *frame) same(g *frame) bool {
 	for f != g {
 		if f == nil || g == nil || f.back != g.back || f.n != g.n {
@@ -111,13 +111,14 @@ func (f *frame) same(g *frame) bool {
 	return true
 }
 
-// thread is one way to read the bytes so far: a state with arcs, the count of its rule, and the rules that wait.
+// thread is one way to read the bytes so far: a state with arcs, the count of its rule, and the frames of waiting
+// rules.
 type thread struct {
 	at, n int32
 	up    *frame
 }
 
-// State is where a text stands. It never changes, and belongs to one grammar.
+// State is the state of a text in a grammar. It is immutable.
 type State struct {
 	threads []thread
 	done    bool
@@ -129,14 +130,14 @@ func (s *State) Done() bool { return s.done }
 // Over reports whether nothing can follow.
 func (s *State) Over() bool { return len(s.threads) == 0 }
 
-// Start is the beginning of a text.
+// Start returns the state at the beginning of a text.
 func (g *Grammar) Start() *State {
 	s := new(State)
 	s.threads, s.done = g.arrive(nil, g.start, 0, nil)
 	return s
 }
 
-// Next returns where the text stands after more bytes; nil if they cannot follow.
+// Next returns the state after more bytes; nil if they cannot follow.
 func (g *Grammar) Next(s *State, text ...byte) *State {
 	here, spare, done := s.threads, []thread(nil), s.done
 	for _, b := range text {
@@ -149,11 +150,11 @@ func (g *Grammar) Next(s *State, text ...byte) *State {
 	return &State{here, done}
 }
 
-// maxThreads is how many ways to read a text are followed. Where there are more, the others are given up: what is
-// allowed is then less, and still of the schema.
+// maxThreads is the maximum number of ways to read a text that are followed. Further ones are given up: the allowed
+// texts are then fewer, but still of the schema.
 const maxThreads = 256
 
-// step appends where threads are after a byte, and reports whether the text is a whole value then.
+// step appends the threads after a byte, and reports whether the text is then a whole value.
 func (g *Grammar) step(to, threads []thread, b byte) (_ []thread, done bool) {
 	for _, t := range threads {
 		s := &g.states[t.at]
@@ -205,7 +206,7 @@ func (g *Grammar) arrive(to []thread, at, n int32, up *frame) (_ []thread, done 
 	return to, done
 }
 
-// add appends a thread that is not there yet.
+// add appends a thread unless it is there already.
 func add(to []thread, t thread) []thread {
 	for _, o := range to {
 		if o.at == t.at && o.n == t.n && o.up.same(t.up) {

@@ -7,13 +7,13 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// maxKept is how many bytes of masks a vocabulary keeps: those of all grammars together. Others make room for them,
-// the ones that were not used for the longest time first.
+// maxKept is the maximum number of bytes of masks that a vocabulary keeps, for all grammars together. The least
+// recently used ones are dropped first.
 const maxKept = 32 << 20
 
 // kept are masks of places.
 type kept struct {
-	grammars atomic.Uint64 // that have been put together with the vocabulary
+	grammars atomic.Uint64 // number of grammars used with the vocabulary
 
 	mu    sync.Mutex
 	masks *simplelru.LRU[local, *reach]
@@ -22,12 +22,12 @@ type kept struct {
 
 func newKept() *kept {
 	k := new(kept)
-	// An error is of the number alone, which the bytes bound long before.
+	// NewLRU fails only for an invalid size; the number of bytes is the actual limit.
 	k.masks, _ = simplelru.NewLRU(1<<30, func(_ local, r *reach) { k.bytes -= r.bytes() })
 	return k
 }
 
-// get returns what is kept of a place; nil if it is not known.
+// get returns the kept reach of a place; nil if there is none.
 func (k *kept) get(at local) *reach {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -35,7 +35,7 @@ func (k *kept) get(at local) *reach {
 	return r
 }
 
-// put keeps what a place allows.
+// put keeps the reach of a place.
 func (k *kept) put(at local, r *reach) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,16 +13,16 @@ type Mask []uint64
 // Has reports whether a token is in the set.
 func (m Mask) Has(id int32) bool { return id >= 0 && int(id)>>6 < len(m) && m[id>>6]>>(id&63)&1 != 0 }
 
-// Remove takes a token out of the set.
+// Remove removes a token from the set.
 func (m Mask) Remove(id int32) { m[id>>6] &^= 1 << (id & 63) }
 
 func (m Mask) add(id int32) { m[id>>6] |= 1 << (id & 63) }
 
-// Matcher says which tokens of a vocabulary may follow a text. Any number of goroutines may use it at once.
+// Matcher computes which tokens of a vocabulary may follow a text. It is safe for concurrent use.
 //
-// A mask is put together of what each place of the text allows by itself, which is kept: most tokens stay within one
-// rule, such as a string, and do not depend on the rules that wait for it. Only the tokens that go on after the end of
-// the rule are followed anew.
+// A mask is the union of the tokens that each place of the text allows by itself, which are kept: most tokens stay
+// within one rule, such as a string, and do not depend on the rules that wait for it. Only the tokens that continue
+// after the end of the rule are matched each time.
 type Matcher struct {
 	g *Grammar
 	v *Vocabulary
@@ -30,22 +30,22 @@ type Matcher struct {
 	id uint64 // of g, in the masks that v keeps
 }
 
-// local is a place within a rule, as far as tokens can differ: a count that is further from its bounds than any token
-// is long counts as one.
+// local is a place within a rule, as far as it matters for tokens: counts that are further from their bounds than the
+// length of any token are equal.
 type local struct {
-	grammar         uint64 // 0: of any, in a string
+	grammar         uint64 // 0: any grammar, in a string
 	at, least, most int32
 }
 
-// reach is what a place allows by itself.
+// reach is the set of tokens that a place allows by itself.
 type reach struct {
-	base  Mask    // tokens that many places have in common; it is not to be changed
+	base  Mask    // tokens shared by many places; must not be changed
 	few   []int32 // further tokens, if they are few
-	all   Mask    // else
-	after *tree   // what further tokens have after the end of the rule; nil: nothing
+	all   Mask    // otherwise
+	after *tree   // the rests of further tokens after the end of the rule; nil: none
 }
 
-// NewMatcher puts a grammar and a vocabulary together.
+// NewMatcher returns a matcher for a grammar and a vocabulary.
 func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
 	return &Matcher{g: g, v: v, id: v.kept.grammars.Add(1)}
 }
@@ -53,10 +53,10 @@ func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
 // Ignored is [Grammar.Ignored].
 func (m *Matcher) Ignored() []string { return m.g.ignored }
 
-// Start is the beginning of a text.
+// Start returns the state at the beginning of a text.
 func (m *Matcher) Start() *State { return m.g.Start() }
 
-// Allows reports whether a token may follow. One that ends the text may where it is a whole value.
+// Allows reports whether a token may follow. A token that ends the text may follow a whole value.
 func (m *Matcher) Allows(s *State, id int32) bool {
 	if m.Ends(id) {
 		return s.done
@@ -64,8 +64,8 @@ func (m *Matcher) Allows(s *State, id int32) bool {
 	return m.Next(s, id) != nil
 }
 
-// Next returns where the text stands after one more token; nil if that cannot follow. A token that ends the text
-// leaves it where it stands.
+// Next returns the state after one more token; nil if the token cannot follow. A token that ends the text does not
+// change the state.
 func (m *Matcher) Next(s *State, id int32) *State {
 	if m.Ends(id) {
 		return s
@@ -79,13 +79,13 @@ func (m *Matcher) Next(s *State, id int32) *State {
 // Ends reports whether a token ends the text.
 func (m *Matcher) Ends(id int32) bool { return slices.Contains(m.v.ends, id) }
 
-// Fits reports whether a number of tokens is enough to make a text a whole value.
+// Fits reports whether the text can be completed to a whole value with a number of tokens.
 func (m *Matcher) Fits(s *State, tokens int) bool {
 	return m.g.Least(s) <= tokens || m.g.Least(s)/int(max(1, m.v.longest)) <= tokens && len(m.Shortest(s)) <= tokens
 }
 
-// Shortest returns tokens that make a text a whole value in the fewest bytes, each of them as long as it can be; none
-// where it is one. There may be fewer tokens that need more bytes.
+// Shortest returns tokens that complete a text to a whole value in the fewest bytes, each token as long as possible;
+// none if the text is a whole value. There may be a completion with fewer tokens and more bytes.
 func (m *Matcher) Shortest(s *State) []int32 { return m.v.cut(m.g.Shortest(s)) }
 
 // Mask returns the tokens that may follow, in the memory of dst if it is large enough.
@@ -122,7 +122,7 @@ func (m Mask) unite(o Mask) {
 	}
 }
 
-// reach returns what the place of a thread allows by itself.
+// reach returns the tokens that the place of a thread allows by itself.
 func (m *Matcher) reach(t thread) *reach {
 	key := m.local(t)
 	r := m.v.kept.get(key)
@@ -148,7 +148,7 @@ func (m *Matcher) local(t thread) local {
 	return key
 }
 
-// bytes is about how much memory it takes.
+// bytes returns about how much memory it uses.
 func (r *reach) bytes() int {
 	n := 256 + 8*len(r.all) + 4*len(r.few)
 	if r.after != nil {
@@ -157,7 +157,7 @@ func (r *reach) bytes() int {
 	return n
 }
 
-// explore finds what the place of a thread allows by itself.
+// explore computes the tokens that the place of a thread allows by itself.
 func (m *Matcher) explore(t thread, key local) *reach {
 	r := new(reach)
 	w := walker{g: m.g, tree: m.v.all, mask: make(Mask, (m.v.size+63)/64)}
@@ -183,10 +183,10 @@ func (m *Matcher) explore(t thread, key local) *reach {
 	return r
 }
 
-// exits are what tokens have after the place at which the outermost rule may be over.
+// exits are the rests of tokens after a place at which the outermost rule may end.
 type exits struct{ rests []entry }
 
-// tree puts them together; nil if there are none.
+// tree returns the tree of the rests; nil if there are none.
 func (e *exits) tree() *tree {
 	if len(e.rests) == 0 {
 		return nil
@@ -194,7 +194,7 @@ func (e *exits) tree() *tree {
 	return plant(e.rests)
 }
 
-// add notes the tokens below a node.
+// add adds the tokens below a node.
 func (e *exits) add(v *tree, node int32, text []byte) {
 	for c, end := node+1, v.below[node]; c < end; c = v.below[c] {
 		rest := append(text[:len(text):len(text)], v.bytes[c])
@@ -211,7 +211,7 @@ type walker struct {
 	tree  *tree
 	mask  Mask
 	count int        // tokens
-	exits *exits     // nil: what may follow the outermost rule is not of interest
+	exits *exits     // nil if the text after the outermost rule is not needed
 	spare [][]thread // by depth
 }
 

@@ -2,8 +2,8 @@ package grammar
 
 import "github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 
-// plainChars returns how many characters a token has that may stand in any string of JSON; 0 if it has others, or ends
-// within one.
+// plainChars returns the number of characters of a token if all may be part of any JSON string; 0 if it has others, or
+// ends within a character.
 func plainChars(token []byte) (n int) {
 	state := int32(0)
 	for _, b := range token {
@@ -20,8 +20,8 @@ func plainChars(token []byte) (n int) {
 	return n
 }
 
-// survey finds for each node of the tree from which states of reading all that is below can stand in a string, and how
-// deep it is below.
+// survey computes for each node of the tree in which states all texts below it can be part of a string, and the depth
+// below it.
 func (v *tree) survey() {
 	v.plain, v.depth = make([]uint16, len(v.bytes)), make([]int32, len(v.bytes))
 	for node := int32(len(v.bytes)) - 1; node >= 0; node-- {
@@ -37,7 +37,7 @@ func (v *tree) survey() {
 	}
 }
 
-// whole reports whether a thread at a node can follow all that is below, as plain text of the string that it is in.
+// whole reports whether a thread at a node can follow all texts below it, as plain text of its string.
 func (w *walker) whole(t thread, node int32) bool {
 	s := &w.g.states[t.at]
 	if s.free == regular.Bound || w.tree.plain[node]&1 == 0 {

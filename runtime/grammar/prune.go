@@ -2,10 +2,9 @@ package grammar
 
 import "slices"
 
-// prune drops what leads to no end of a value, and reports whether the start does.
+// prune removes states and transitions that lead to no end of a value, and reports whether the start leads to one.
 //
-// Counts are no hindrance: a count is of what a loop repeats, which can go on as long as it must, and its bounds leave
-// room.
+// Counts do not matter: a loop can repeat as often as its count requires, and the bounds of a count are never empty.
 func (g *Grammar) prune() bool {
 	live := g.live()
 	if !live[g.start] {
@@ -21,10 +20,10 @@ func (g *Grammar) prune() bool {
 	return true
 }
 
-// live reports of each state whether an end of its rule can be reached.
+// live reports for each state whether it leads to an end of its rule.
 func (g *Grammar) live() []bool {
 	live := make([]bool, len(g.states))
-	users := g.users() // those of a live state may be live
+	users := g.users() // the users of a live state may be live
 	var open []int32
 	for i := range g.states {
 		if g.states[i].accept {
@@ -45,7 +44,7 @@ func (g *Grammar) live() []bool {
 	return live
 }
 
-// users returns, for each state, those that lead to it: by an arc, a jump, or a call that begins or goes on there.
+// users returns, for each state, the states that lead to it: by an arc, a jump, or a call that begins or returns there.
 func (g *Grammar) users() [][]int32 {
 	users := make([][]int32, len(g.states))
 	for i := range g.states {
@@ -63,7 +62,7 @@ func (g *Grammar) users() [][]int32 {
 	return users
 }
 
-// leads reports whether a state leads to a live one.
+// leads reports whether a state has a transition to a live one.
 func (g *Grammar) leads(i int32, live []bool) bool {
 	s := &g.states[i]
 	return slices.ContainsFunc(s.arcs, func(a arc) bool { return live[a.to] }) ||

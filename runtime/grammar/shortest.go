@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// layers is how many lengths a state of a rule that counts has: with 0, 1, 2, and 3 repetitions still missing. With
-// more missing, each takes as many bytes as the third one does.
+// layers is the number of lengths of a state in a rule that counts: with 0, 1, 2, and 3 missing repetitions. Each
+// further repetition takes as many bytes as the third one.
 const layers = 4
 
-// endless is the length where there is no end; lengths that are larger count as it.
+// endless is the length if there is no end; larger lengths count as endless.
 const endless = math.MaxInt32
 
-// shortest is how a rule can be ended from a state, with a number of repetitions missing, in the fewest bytes.
+// shortest is the shortest way, in bytes, to end a rule from a state with a number of missing repetitions.
 type shortest struct {
-	bytes int32 // endless: in no way
+	bytes int32 // endless: impossible
 	by    int32 // the step to take: an index of arcs, jumps and calls, one after the other; -1: the end is there
 	known bool  // bytes is final
 }
 
-// measure finds the shortest ends of all states by Knuth's generalization of Dijkstra's algorithm (D. E. Knuth, A
-// Generalization of Dijkstra's Algorithm, 1977): of what is not known yet, the least is final.
+// measure computes the shortest ends of all states by Knuth's generalization of Dijkstra's algorithm (D. E. Knuth, A
+// Generalization of Dijkstra's Algorithm, 1977): the smallest length that is not final becomes final.
 func (g *Grammar) measure() {
 	g.ends = make([][]shortest, len(g.states))
 	users := g.users()
@@ -89,7 +89,7 @@ func (g *Grammar) best(at, missing int32) (bytes, by int32) {
 	return bytes, by
 }
 
-// onward is the shortest end after a step.
+// onward returns the shortest end after a step.
 func (g *Grammar) onward(from, missing int32, o op, to int32) int32 {
 	missing, ok := g.missing(from, missing, o, to)
 	if !ok {
@@ -98,7 +98,7 @@ func (g *Grammar) onward(from, missing int32, o op, to int32) int32 {
 	return g.toEnd(to, missing)
 }
 
-// missing is how many repetitions are missing after a step, and whether it is possible.
+// missing returns the number of missing repetitions after a step, and whether the step is possible.
 func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
 	f, t := g.states[from].bounds, g.states[to].bounds
 	switch {
@@ -108,12 +108,12 @@ func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
 		return 0, false
 	}
 	if f != t {
-		missing = g.bounds[t].Min // counts begin anew
+		missing = g.bounds[t].Min // a new count begins
 	}
 	return missing, true
 }
 
-// toEnd is the shortest end of a state with a number of repetitions missing; endless as long as it is not final.
+// toEnd returns the shortest end of a state with a number of missing repetitions; endless as long as it is not final.
 func (g *Grammar) toEnd(at, missing int32) int32 {
 	of := g.ends[at]
 	last := int32(len(of)) - 1
@@ -133,7 +133,7 @@ func (g *Grammar) toEnd(at, missing int32) int32 {
 // sum adds lengths.
 func sum(a, b int32) int32 { return int32(min(int64(a)+int64(b), endless)) }
 
-// Least is the fewest bytes that make a text a whole value; 0 where it is one.
+// Least returns the minimum number of bytes that complete a text to a whole value; 0 if it is one.
 func (g *Grammar) Least(s *State) int {
 	if s.done {
 		return 0
@@ -145,7 +145,7 @@ func (g *Grammar) Least(s *State) int {
 	return int(least)
 }
 
-// least is the fewest bytes from the place of a thread to the end of the text.
+// least returns the minimum number of bytes from the place of a thread to the end of the text.
 func (g *Grammar) least(t thread) int32 {
 	n := g.toEnd(t.at, g.left(t.at, t.n))
 	for f := t.up; f != nil; f = f.up {
@@ -154,10 +154,10 @@ func (g *Grammar) least(t thread) int32 {
 	return n
 }
 
-// left is how many repetitions are missing at a state.
+// left returns the number of missing repetitions at a state.
 func (g *Grammar) left(at, n int32) int32 { return max(0, g.bounds[g.states[at].bounds].Min-n) }
 
-// Shortest returns as few bytes as can make a text a whole value; none where it is one.
+// Shortest returns the shortest text that completes a text to a whole value; none if it is one.
 func (g *Grammar) Shortest(s *State) (text []byte) {
 	if s.done || len(s.threads) == 0 {
 		return nil
@@ -192,10 +192,10 @@ func (g *Grammar) Shortest(s *State) (text []byte) {
 	}
 }
 
-// spot is a state with a number of repetitions missing.
+// spot is a state with a number of missing repetitions.
 type spot struct{ at, missing int32 }
 
-// goes returns where a step leads that is possible.
+// goes returns the spot after a possible step.
 func (g *Grammar) goes(s spot, o op, to int32) spot {
 	missing, _ := g.missing(s.at, s.missing, o, to)
 	return spot{to, missing}

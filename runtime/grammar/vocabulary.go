@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Vocabulary is what the tokens of a model stand for, as a tree of their bytes. It never changes, but for what it keeps
-// of masks that all grammars have in common.
+// Vocabulary holds the tokens of a model as a tree of their bytes. It is immutable except for the kept masks, which all
+// grammars share.
 type Vocabulary struct {
 	size    int
 	tokens  [][]byte // by id; empty: never a part of a value
@@ -27,12 +27,13 @@ type tree struct {
 	below []int32 // the end of the nodes below it
 	first []int32 // its tokens are ids[first[i]:first[i+1]]
 	ids   []int32
-	plain []uint16 // from which states of reading all that is below it can stand in a string
+	plain []uint16 // the states in which all texts below it can be part of a string
 	depth []int32  // bytes below
 }
 
-// NewVocabulary makes the tree of size tokens. bytes says what a token stands for, end which tokens end a text. There
-// have to be some of these, and a token for each byte that a text can have, so that any value can be written.
+// NewVocabulary makes the tree of size tokens. bytes returns the bytes of a token, and end reports whether a token ends
+// a text. There must be at least one such token, and a token for each byte that a text can contain, so that any value
+// can be written.
 func NewVocabulary(size int, bytes func(id int32) []byte, end func(id int32) bool) (*Vocabulary, error) {
 	v := &Vocabulary{size: size, tokens: make([][]byte, size)}
 	single := [256]bool{}
@@ -123,10 +124,10 @@ func plant(entries []entry) *tree {
 	return v
 }
 
-// Size is the number of tokens.
+// Size returns the number of tokens.
 func (v *Vocabulary) Size() int { return v.size }
 
-// cut returns a text as tokens, each the longest that fits.
+// cut splits a text into tokens, each the longest that fits.
 func (v *Vocabulary) cut(text []byte) (ids []int32) {
 	for len(text) > 0 {
 		id, length := int32(-1), 0
@@ -139,7 +140,7 @@ func (v *Vocabulary) cut(text []byte) (ids []int32) {
 			}
 		}
 		if length == 0 {
-			return nil // each byte of a value has a token: NewVocabulary has seen to that
+			return nil // NewVocabulary has checked that each byte of a value has a token
 		}
 		ids, text = append(ids, id), text[length:]
 	}
@@ -156,7 +157,7 @@ func (v *tree) child(node int32, b byte) int32 {
 	return 0
 }
 
-// own returns the tokens of a node, under all those of it and of the nodes below.
+// own returns the tokens of a node, and under returns those of the node and of all nodes below it.
 func (v *tree) own(node int32) []int32 { return v.ids[v.first[node]:v.first[node+1]] }
 
 func (v *tree) under(node int32) []int32 { return v.ids[v.first[node]:v.first[v.below[node]]] }

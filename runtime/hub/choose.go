@@ -12,14 +12,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// remote is a file as the hub describes it.
+// remote is a file in the hub's listing.
 type remote struct {
 	name   string // path inside the repository
 	size   int64  // bytes; -1 where unknown
 	sha256 string // 64 hexadecimal digits; "" where unknown
 }
 
-// preferred lists, best first, what is taken when no file is named: nearly exact and fast, then small, then exact.
+// preferred lists the quantisations to choose if no file is named, best first: nearly exact and fast, then small, then
+// exact.
 func preferred() []string { return []string{"q8_0", "q4_k_m", "q4_0", "f16"} }
 
 // choose picks the file, with all its parts, from a listing: the one of the most preferred type, or the only one.
@@ -40,7 +41,7 @@ func choose(r Ref, listed []remote) ([]remote, error) {
 			return fit[0], nil
 		}
 		if len(fit) > 1 {
-			break // several of the best kind: a person has to say which
+			break // several of the best kind: the user has to choose
 		}
 	}
 	return nil, choiceError(r, "which of its files is wanted", models)
@@ -78,8 +79,8 @@ var quantWord = regexp.MustCompile(
 	`(?i)(?:^|[^a-z0-9_])((?:ud-)?(?:i?q[1-8]_[a-z0-9_]+|i?q8|tq[12]_0|mxfp4(?:_moe)?|` +
 		`b?f16|fp16|f32|fp32))(?:[^a-z0-9_]|$)`)
 
-// quantOf returns the quantisation that a file's name tells, in upper case, or that of its folder; "" where neither
-// tells. Where a name has several words for one, the last counts.
+// quantOf returns the quantisation in a file's name, in upper case, or in the name of its folder; "" if neither has
+// one. If a name has several, the last one counts.
 func quantOf(name string) string {
 	for _, part := range []string{path.Base(name), path.Base(path.Dir(name))} {
 		last, next := "", quantWord.FindStringSubmatchIndex
@@ -93,7 +94,7 @@ func quantOf(name string) string {
 	return ""
 }
 
-// named returns the wanted files with what the listing says about them.
+// named returns the wanted files with their entries in the listing.
 func named(r Ref, listed, wanted []remote) ([]remote, error) {
 	files := byName(listed)
 	for i, w := range wanted {
@@ -116,7 +117,7 @@ func byName(listed []remote) map[string]remote {
 }
 
 // models groups a listing by model, in the order of names: a plain file alone, a split one with all its parts. Files
-// that are no language model, and splits with a part missing, are left out.
+// that are not language models, and splits with a missing part, are left out.
 func models(listed []remote) [][]remote {
 	files, here := byName(listed), map[split]int{}
 	for name := range files {
@@ -139,8 +140,8 @@ func models(listed []remote) [][]remote {
 	return found
 }
 
-// hasKind reports whether a file name contains the kind as a word of its own: "m-q4_0.gguf" has q4_0, "m-iq4_0x.gguf"
-// has not.
+// hasKind reports whether a file name contains the kind as a separate word: "m-q4_0.gguf" contains q4_0,
+// "m-iq4_0x.gguf" does not.
 func hasKind(name, kind string) bool {
 	// a delimiter must follow each word: append a dot for the last one
 	name = strings.ToLower(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "."
@@ -161,8 +162,8 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
 }
 
-// split is what all names of a split file have in common: BASE-00001-of-00003.gguf. Of a file of its own, count is 1
-// and base its name.
+// split is the common part of the names of a split file: BASE-00001-of-00003.gguf. For a single file, count is 1 and
+// base its name.
 type split struct {
 	base, end string
 	count     int
@@ -171,7 +172,7 @@ type split struct {
 // splitName matches the names of split files.
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.[gG][gG][uU][fF])$`)
 
-// maxParts is more than any split model has. A name that tells of more is that of a file of its own.
+// maxParts is more than the number of parts of any split model. A name with a larger number is that of a single file.
 const maxParts = 1 << 12
 
 // splitOf returns the split that a name belongs to.
@@ -188,7 +189,7 @@ func splitOf(name string) split {
 	return split{m[1], m[4], n}
 }
 
-// part is the name of the i-th part, from 1 on.
+// part returns the name of the i-th part, from 1 on.
 func (s split) part(i int) string {
 	if s.count == 1 {
 		return s.base
@@ -196,8 +197,8 @@ func (s split) part(i int) string {
 	return fmt.Sprintf("%s-%05d-of-%05d%s", s.base, i, s.count, s.end)
 }
 
-// partNames returns the names of all parts of a split file, given any of them, or the name alone, with nothing else
-// known.
+// partNames returns the names of all parts of a split file, given any of them, or only the name if it is a single file.
+// The other fields are unknown.
 func partNames(name string) []remote {
 	s := splitOf(name)
 	parts := make([]remote, s.count)
@@ -207,7 +208,7 @@ func partNames(name string) []remote {
 	return parts
 }
 
-// totalSize returns the bytes of all files, or -1 where one is unknown.
+// totalSize returns the bytes of all files, or -1 if one is unknown.
 func totalSize(files []remote) int64 {
 	var total int64
 	for _, f := range files {
@@ -219,7 +220,7 @@ func totalSize(files []remote) int64 {
 	return total
 }
 
-// shown is a name as it is, or, if it is long or not printable, the beginning of it in quotes.
+// shown returns a name, or, if it is long or not printable, the beginning of it in quotes.
 func shown(name string) string {
 	if q := quote.Text(name); q != `"`+name+`"` {
 		return q
@@ -227,7 +228,7 @@ func shown(name string) string {
 	return name
 }
 
-// choiceError says what is wrong and lists what could be asked for.
+// choiceError returns an error that lists the possible choices.
 func choiceError(r Ref, what string, models [][]remote) error {
 	const most = 40
 	var b strings.Builder

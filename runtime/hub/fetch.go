@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
 
-// fetch brings one file of a repository to its place, unless it is there.
+// fetch downloads one file of a repository to its place, unless it exists.
 func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, size int64)) (File, error) {
 	path, err := place(p.opt.Dir, r, w.name)
 	if err != nil {
@@ -24,7 +24,7 @@ func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, s
 	return p.fetchTo(ctx, path, p.resolveURL(r, w.name), w, report)
 }
 
-// fetchTo brings the file at an address to path, unless it is there.
+// fetchTo downloads the file at an address to path, unless it exists.
 func (p *puller) fetchTo(
 	ctx context.Context, path string, from *url.URL, w remote, report func(done, size int64),
 ) (File, error) {
@@ -57,7 +57,7 @@ func (p *puller) fetchTo(
 	return pt.finish()
 }
 
-// present returns the file that is at path if it is the wanted one, else a File without path.
+// present returns the file at path if it is the wanted one, and otherwise a File without path.
 func (p *puller) present(ctx context.Context, path string, w remote) (File, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -68,7 +68,7 @@ func (p *puller) present(ctx context.Context, path string, w remote) (File, erro
 	case !info.Mode().IsRegular():
 		return File{}, fmt.Errorf("%s is in the way: it is no plain file", path)
 	case w.sha256 == "", w.size >= 0 && w.size != info.Size():
-		return File{}, nil // nothing vouches for it
+		return File{}, nil // there is no SHA-256 to check it
 	}
 	size, sum, err := fileSHA256(ctx, path)
 	if err != nil {
@@ -81,10 +81,10 @@ func (p *puller) present(ctx context.Context, path string, w remote) (File, erro
 	return File{Path: path, Size: size, SHA256: sum}, nil
 }
 
-// errOther is a file that cannot be the wanted one, whatever else of it comes.
+// errOther is the error of a file that cannot be the wanted one.
 var errOther = errors.New("this is another file")
 
-// fill fetches what is missing in pt.
+// fill downloads the missing bytes of pt.
 func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
 	if pt.complete() {
 		return nil
@@ -92,7 +92,7 @@ func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(don
 	return p.retry(ctx, func() error { return p.attempt(ctx, u, pt, report) })
 }
 
-// attempt asks once for the bytes that are missing and writes what comes.
+// attempt requests the missing bytes once and writes those that arrive.
 func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
 	if !pt.vouched() {
 		if err := pt.restart(); err != nil {
@@ -118,7 +118,7 @@ func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(
 	return nil
 }
 
-// rangeHeader asks for the bytes that are missing, provided that the file is still the one the others are from.
+// rangeHeader requests the missing bytes, on the condition that the server's file has not changed.
 func rangeHeader(pt *part) http.Header {
 	h := http.Header{}
 	if pt.size > 0 {
@@ -130,8 +130,8 @@ func rangeHeader(pt *part) http.Header {
 	return h
 }
 
-// accept makes pt ready for the body of res: where the server sends the missing bytes nothing changes, where it sends
-// the whole file pt is emptied.
+// accept prepares pt for the body of res: if the server sends the missing bytes nothing changes; if it sends the whole
+// file pt is emptied.
 func (p *puller) accept(res *http.Response, pt *part) error {
 	etag := res.Header.Get("ETag")
 	switch res.StatusCode {
@@ -158,7 +158,7 @@ func (p *puller) accept(res *http.Response, pt *part) error {
 	return p.statusError(res)
 }
 
-// startAgain empties pt. The next try then asks for everything.
+// startAgain empties pt. The next attempt then requests the whole file.
 func startAgain(pt *part, why string) error {
 	if err := pt.restart(); err != nil {
 		return err
@@ -166,8 +166,8 @@ func startAgain(pt *part, why string) error {
 	return &transientError{err: errors.New(why)}
 }
 
-// learnSize compares the length that the server states, -1 if none, with the hub's. Where the hub stated none it
-// counts.
+// learnSize compares the length that the server reports, -1 if none, with the hub's. If the hub has not reported one,
+// it uses the server's.
 func (p *part) learnSize(n int64) error {
 	switch {
 	case n < 0:
@@ -179,8 +179,7 @@ func (p *part) learnSize(n int64) error {
 	return nil
 }
 
-// receive writes the body into pt. What is wrong with the network is worth another try, what is wrong with the disk is
-// not.
+// receive writes the body into pt. An error of the network is worth another attempt, an error of the disk is not.
 func receive(pt *part, body io.Reader, report func(done, size int64)) error {
 	buf := make([]byte, 256<<10)
 	for {
@@ -232,7 +231,7 @@ func (e *CutOffError) Error() string { return e.Err.Error() + "; " + e.Kept() }
 // Unwrap returns why the download ended.
 func (e *CutOffError) Unwrap() error { return e.Err }
 
-// Kept says where what has arrived is, and what to do.
+// Kept says where the received bytes are, and what to do.
 func (e *CutOffError) Kept() string {
 	return e.Part + " keeps what has arrived: the same command goes on from there"
 }
@@ -240,7 +239,7 @@ func (e *CutOffError) Kept() string {
 // ErrBusy is returned when another pull, in this process or in another, is fetching the same file.
 var ErrBusy = errors.New("another pull is fetching this file")
 
-// lockFile takes the lock that path stands for, or fails with [ErrBusy].
+// lockFile acquires the lock file at path, or fails with [ErrBusy].
 func lockFile(path string) (unlock func(), err error) {
 	unlock, err = filelock.Lock(path)
 	if errors.Is(err, filelock.ErrHeld) {

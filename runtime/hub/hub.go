@@ -1,13 +1,13 @@
-// Package hub fetches GGUF files from the Hugging Face hub, or from a server that speaks like it.
+// Package hub downloads GGUF files from the Hugging Face hub, or from a compatible server.
 //
-// Two addresses of the hub are used:
+// It uses two addresses of the hub:
 //
 //	GET {endpoint}/api/models/{owner}/{name}/tree/{revision}?recursive=true   the files, with size and SHA-256
 //	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly redirected elsewhere
 //
-// A file travels into FILE.part beside its place, with what is known about it in FILE.part.json, and moves to its place
-// only when its length and its SHA-256 are the hub's. A pull that was cut off goes on where it stopped. FILE.lock keeps
-// two pulls of one file apart. The token goes to the endpoint and nowhere else.
+// A file is downloaded to FILE.part in the same folder, with its origin in FILE.part.json, and moved to its place only
+// when its length and its SHA-256 are those of the hub. An interrupted pull is resumed. FILE.lock prevents two pulls of
+// one file at the same time. The token is sent only to the endpoint.
 package hub
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// DefaultEndpoint is the hub that is asked when no other is named.
+// DefaultEndpoint is the default hub.
 const DefaultEndpoint = "https://huggingface.co"
 
-// Options says where from, where to, and how patiently. Only Dir has to be set.
+// Options configure a pull. Only Dir is required.
 type Options struct {
 	Dir       string                  // where files go, as Dir/owner/name/file
 	Endpoint  string                  // the hub's address; "" means DefaultEndpoint
@@ -106,7 +106,7 @@ func (p *puller) find(ctx context.Context, r Ref) ([]remote, error) {
 	return wanted, nil
 }
 
-// choose lists the repository and chooses. Of a server that does not list, a file can still be asked for by name.
+// choose lists the repository and chooses. If the server has no listing, a file can still be requested by name.
 func (p *puller) choose(ctx context.Context, r Ref) ([]remote, error) {
 	listed, err := p.list(ctx, r)
 	switch {
@@ -120,8 +120,8 @@ func (p *puller) choose(ctx context.Context, r Ref) ([]remote, error) {
 	return nil, err
 }
 
-// place returns where a file of r's repository belongs under dir. Names come from the server or the command line: one
-// that would lead out of the repository's folder is refused.
+// place returns the path of a file of r's repository under dir. Names come from the server or the command line: a name
+// that leads out of the repository's folder is refused.
 func place(dir string, r Ref, name string) (string, error) {
 	if err := checkFileName(name); err != nil {
 		return "", err
@@ -129,14 +129,14 @@ func place(dir string, r Ref, name string) (string, error) {
 	return filepath.Join(dir, r.Owner, r.Name, filepath.FromSlash(path.Clean(name))), nil
 }
 
-// puller is one Pull under way.
+// puller is a Pull in progress.
 type puller struct {
-	opt      Options // with every default filled in
+	opt      Options // with all defaults set
 	endpoint *url.URL
 	http     *http.Client
 }
 
-// newPuller checks opt and fills in its defaults.
+// newPuller checks opt and sets its defaults.
 func newPuller(opt Options) (*puller, error) {
 	if opt.Dir == "" {
 		return nil, errors.New("no folder to put files into")
@@ -179,7 +179,7 @@ func parseEndpoint(s string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimRight(s, "/"))
 	switch {
 	case err != nil:
-		return nil, errors.New("the hub's address is not a URL") // err would repeat what may hold a password
+		return nil, errors.New("the hub's address is not a URL") // not err: it may contain a password
 	case u.User != nil:
 		return nil, errors.New("the hub's address holds a user name; give a token instead")
 	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.RawQuery != "", u.Fragment != "":
@@ -188,7 +188,7 @@ func parseEndpoint(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Address is one file that is known to the last bit, wherever it is fetched from.
+// Address is the address of a file with a known SHA-256.
 type Address struct {
 	URL    string // http or https
 	Name   string // of the file in [Options.Dir]
@@ -196,8 +196,8 @@ type Address struct {
 	SHA256 string // in hexadecimal
 }
 
-// Fetch brings the file to its place, as [Pull] does: one that is there already is read to compare its SHA-256, and one
-// that was cut off goes on where it stopped. A file with another length or SHA-256 is refused, and nothing of it stays.
+// Fetch downloads the file to its place, like [Pull]: it reads an existing file to compare its SHA-256, and resumes an
+// incomplete one. A file with another length or SHA-256 is refused and removed.
 func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
 	p, err := newPuller(opt)
 	if err != nil {
@@ -215,7 +215,7 @@ func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
 	return f, nil
 }
 
-// check refuses what is no address of a known file.
+// check returns an error if a is not the address of a known file.
 func (a Address) check() (*url.URL, error) {
 	sum, err := hex.DecodeString(a.SHA256)
 	plain := a.Name == filepath.Base(a.Name) && !strings.ContainsAny(a.Name, `/\`) && strings.Trim(a.Name, ".") != ""
@@ -229,8 +229,8 @@ func (a Address) check() (*url.URL, error) {
 	return u, nil
 }
 
-// DefaultDir returns where files go when no folder is named: what PILOTFISH_MODELS says, else pilotfish/models in the
-// user's cache folder. env is os.Getenv or a stand-in.
+// DefaultDir returns the default folder of files: PILOTFISH_MODELS if it is set, otherwise pilotfish/models in the
+// user's cache folder. env is os.Getenv or a substitute.
 func DefaultDir(env func(key string) string) (string, error) {
 	if dir := env("PILOTFISH_MODELS"); dir != "" {
 		return dir, nil

@@ -19,7 +19,7 @@ const (
 	maxFiles = 20_000 // GGUF files of a listing
 )
 
-// treeEntry is an element of the hub's listing, as far as it is read here.
+// treeEntry is the part of an element of the hub's listing that is used.
 type treeEntry struct {
 	Type string `json:"type"`
 	Path string `json:"path"`
@@ -56,7 +56,7 @@ func (p *puller) list(ctx context.Context, r Ref) ([]remote, error) {
 	return nil, fmt.Errorf("list files: more than %d pages", maxPages)
 }
 
-// remote returns the entry in the words of this package.
+// remote returns the entry as a remote.
 func (e treeEntry) remote() remote {
 	f := remote{name: e.Path, size: e.Size}
 	if e.LFS != nil {
@@ -65,7 +65,7 @@ func (e treeEntry) remote() remote {
 	return f
 }
 
-// listPage reads one page of a listing and says where the next one is, nil after the last.
+// listPage reads one page of a listing and returns the address of the next one, nil after the last.
 func (p *puller) listPage(ctx context.Context, page *url.URL) (entries []treeEntry, next *url.URL, err error) {
 	err = p.retry(ctx, func() error {
 		res, wait, err := p.get(ctx, p.http, http.MethodGet, page, nil)
@@ -84,7 +84,7 @@ func (p *puller) listPage(ctx context.Context, page *url.URL) (entries []treeEnt
 	return entries, next, err
 }
 
-// decodePage reads a page's JSON. A page that breaks off is worth another try, one that is no listing is not.
+// decodePage parses a page's JSON. An incomplete page is worth another attempt, a page that is not a listing is not.
 func decodePage(r io.Reader) ([]treeEntry, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func decodePage(r io.Reader) ([]treeEntry, error) {
 	}
 	var entries []treeEntry
 	if err := json.Unmarshal(text, &entries); err != nil {
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // which speaks of Go's types
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the text of which names Go's types
 			err = errors.New("it is JSON of another form")
 		}
 		return nil, fmt.Errorf("the answer is not a list of files as the hub gives it (%w): check HF_ENDPOINT", err)
@@ -120,7 +120,7 @@ func nextPage(page *url.URL, h http.Header) *url.URL {
 	return nil
 }
 
-// describe asks for the headers of one file: those of the hub itself, before it redirects to where the bytes are.
+// describe requests the headers of one file: those of the hub itself, before it redirects.
 func (p *puller) describe(ctx context.Context, r Ref, w remote) (remote, error) {
 	client := *p.http
 	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
@@ -138,7 +138,7 @@ func (p *puller) describe(ctx context.Context, r Ref, w remote) (remote, error) 
 		defer res.Body.Close()
 		switch {
 		case res.StatusCode == http.StatusMethodNotAllowed || res.StatusCode == http.StatusNotImplemented:
-			return nil // some mirrors know no HEAD: length and sum stay unknown
+			return nil // some mirrors do not support HEAD: length and sum stay unknown
 		case res.StatusCode >= 400:
 			return p.statusError(res)
 		}

@@ -14,21 +14,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// Model is a model in the folder that [Pull] fills, whole or in part.
+// Model is a model in the folder of [Pull], complete or not.
 type Model struct {
 	Owner, Name string    // the repository
 	File        string    // path inside the repository, with slashes; of a split model the first part
-	Quant       string    // quantisation in upper case; "" where the file's name does not tell
+	Quant       string    // quantisation in upper case; "" if the file's name has none
 	Path        string    // on this machine, of File
-	Size        int64     // bytes that are here, of all parts together
-	Modified    time.Time // of the part that came last
-	Missing     int       // parts that are not here or not whole: of a split one, or 1 of a pull that was cut off
+	Size        int64     // bytes on disk, of all parts together
+	Modified    time.Time // of the latest part
+	Missing     int       // number of missing or incomplete parts
 }
 
-// Repository is OWNER/NAME.
+// Repository returns OWNER/NAME.
 func (m Model) Repository() string { return m.Owner + "/" + m.Name }
 
-// Ref names the model and no other one of all, as short as can be.
+// Ref returns the shortest name that identifies the model among all.
 func (m Model) Ref(all []Model) string {
 	r := Ref{Owner: m.Owner, Name: m.Name, Revision: "main", Quant: m.Quant}
 	if m.Quant != "" && len(find(all, r)) == 1 {
@@ -38,7 +38,7 @@ func (m Model) Ref(all []Model) string {
 	return r.String()
 }
 
-// Models lists what is in the folder, by repository and file. A folder that is not there holds nothing.
+// Models lists the models in the folder, by repository and file. A missing folder has none.
 func Models(dir string) ([]Model, error) {
 	var all []Model
 	owners, err := folders(dir)
@@ -79,14 +79,14 @@ func folders(dir string) (names []string, err error) {
 // repository lists the models of one repository's folder.
 func repository(dir, owner, name string) ([]Model, error) {
 	root := filepath.Join(dir, owner, name)
-	files := map[string]fs.FileInfo{} // by the name in the repository, those on their way with .part
+	files := map[string]fs.FileInfo{} // by the name in the repository, incomplete ones with .part
 	err := filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		info, err := os.Stat(p) // what a link leads to
+		info, err := os.Stat(p) // follows links
 		if err != nil || !info.Mode().IsRegular() {
-			return nil // gone meanwhile, or nothing to read
+			return nil // deleted meanwhile, or not readable
 		}
 		inside, err := filepath.Rel(root, p)
 		files[filepath.ToSlash(inside)] = info
@@ -116,7 +116,7 @@ func repository(dir, owner, name string) ([]Model, error) {
 	return all, nil
 }
 
-// add counts a part: the file, or what has come of it; both nil where it is not here.
+// add adds a part: the complete file, or an incomplete one; both are nil if it is missing.
 func (m *Model) add(whole, begun fs.FileInfo) {
 	if whole == nil {
 		m.Missing++
@@ -132,8 +132,8 @@ func (m *Model) add(whole, begun fs.FileInfo) {
 	}
 }
 
-// find returns those of all that r can mean. Capital and small letters of the repository are the same, as for the hub,
-// unless one is spelled as in r.
+// find returns the models that r can mean. Letter case in the repository is ignored, as on the hub, unless a model has
+// the exact spelling of r.
 func find(all []Model, r Ref) (found []Model) {
 	for _, m := range all {
 		if strings.EqualFold(m.Owner, r.Owner) && strings.EqualFold(m.Name, r.Name) &&
@@ -154,11 +154,11 @@ func find(all []Model, r Ref) (found []Model) {
 // anyPart reports whether file is the model's file, or another part of it.
 func anyPart(m Model, file string) bool { return splitOf(file).part(1) == m.File }
 
-// MissingError is a model that was named but is not here.
+// MissingError is returned for a model that is not in the folder.
 type MissingError struct {
 	Ref  Ref
-	Dir  string   // where it was looked for
-	Here []string // what there is of the same repository
+	Dir  string   // the folder
+	Here []string // models of the same repository in the folder
 }
 
 // Error implements error.
@@ -172,10 +172,10 @@ func (e *MissingError) Error() string {
 	return b.String()
 }
 
-// AmbiguousError is a name that more than one model has.
+// AmbiguousError is returned for a name that several models have.
 type AmbiguousError struct {
 	Name string
-	Refs []string // that can be meant
+	Refs []string // the possible models
 }
 
 // Error implements error.
@@ -183,9 +183,9 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s can be any of these: name one of them: %s", e.Name, strings.Join(e.Refs, ", "))
 }
 
-// Resolve returns the path of the model that name means: a file that is there, or else a pulled model, named as
-// [ParseRef] reads it. A name that can only be a path is returned as it is. Nothing is fetched. The error is a
-// [MissingError], an [AmbiguousError], or says what is wrong with the name or with the folder.
+// Resolve returns the path of the model with this name: an existing file, or else a pulled model, with a name as in
+// [ParseRef]. A name that can only be a path is returned unchanged. Nothing is downloaded. The error is a
+// [MissingError] or an [AmbiguousError], or it describes what is wrong with the name or with the folder.
 func Resolve(dir, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || isPath(name) {
 		return name, nil
@@ -201,8 +201,8 @@ func Resolve(dir, name string) (string, error) {
 	return m.Path, nil
 }
 
-// Find returns the model in the folder that a name of the form OWNER/NAME[:FILE or :QUANT] means, complete or not. Its
-// errors are those of [Resolve].
+// Find returns the model in the folder with a name of the form OWNER/NAME[:FILE or :QUANT], complete or not. Its errors
+// are those of [Resolve].
 func Find(dir, name string) (Model, error) {
 	r, err := ParseRef(name)
 	if err != nil {
@@ -238,7 +238,7 @@ func Find(dir, name string) (Model, error) {
 	return Model{}, &AmbiguousError{r.String(), refs}
 }
 
-// isPath reports whether a name can only be that of a file: it is no OWNER/NAME, or ends in .gguf without a colon.
+// isPath reports whether a name can only be that of a file: it is not OWNER/NAME, or ends in .gguf without a colon.
 func isPath(name string) bool {
 	head, rest, _ := strings.Cut(name, ":")
 	repo, _, _ := strings.Cut(head, "@")
@@ -247,13 +247,13 @@ func isPath(name string) bool {
 	case !repoPart.MatchString(owner) || !repoPart.MatchString(repoName):
 		return true
 	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, `\`):
-		return true // an address or a drive, which says more as an error
+		return true // an address or a drive: opening it gives a better error
 	}
 	return rest == "" && isGGUF(head)
 }
 
-// Remove deletes a model with all that belongs to it, what has come of a pull that was cut off included, and the
-// folders that are empty then. It fails with [ErrBusy], and deletes nothing, where a part of it is being pulled.
+// Remove deletes a model with all its files, including those of an incomplete pull, and folders that become empty. If a
+// part of it is being pulled, it fails with [ErrBusy] and deletes nothing.
 func Remove(dir string, m Model) error {
 	parts := partNames(m.File)
 	paths := make([]string, len(parts))
@@ -286,7 +286,7 @@ func Remove(dir string, m Model) error {
 	return errors.Join(errs...)
 }
 
-// removeEmpty removes the folders of a model from the inside out as long as they are empty.
+// removeEmpty removes the folders of a model, innermost first, as long as they are empty.
 func removeEmpty(dir string, m Model) {
 	for inside := path.Join(m.Owner, m.Name, path.Dir(m.File)); inside != "."; inside = path.Dir(inside) {
 		if os.Remove(filepath.Join(dir, filepath.FromSlash(inside))) != nil {

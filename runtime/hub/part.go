@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
 
-// ChecksumError is a file that arrived whole but is not the one the hub has. It was removed.
+// ChecksumError is returned for a complete download with a wrong SHA-256. The file was removed.
 type ChecksumError struct {
 	Path      string // where it would have been
 	Want, Got string // SHA-256 in hexadecimal
@@ -27,7 +27,7 @@ func (e *ChecksumError) Error() string {
 		e.Path, e.Got, e.Want)
 }
 
-// part is a file on its way: path.part, and path.part.json with the origin of its bytes.
+// part is an incomplete download: path.part, and path.part.json with the origin of its bytes.
 type part struct {
 	path string // of the file when it is complete
 	want remote
@@ -37,17 +37,17 @@ type part struct {
 	from origin
 }
 
-// origin says what the bytes of a part are the beginning of.
+// origin identifies the file that the bytes of a part belong to.
 type origin struct {
 	SHA256 string `json:"sha256,omitempty"` // of the whole file, if the hub reports it
 	ETag   string `json:"etag,omitempty"`   // of the server that sent them
 }
 
-// strong reports whether the entity tag stands for the bytes themselves, so that it may decide about going on.
+// strong reports whether the entity tag identifies the bytes themselves, so that it can decide whether to resume.
 func (o origin) strong() bool { return o.ETag != "" && !strings.HasPrefix(o.ETag, "W/") }
 
-// vouched reports whether something will tell if what comes next is of another file than what is here: the SHA-256 of
-// the whole file, or a strong entity tag.
+// vouched reports whether it can be detected that later bytes belong to another file: by the SHA-256 of the whole file,
+// or a strong entity tag.
 func (p *part) vouched() bool { return p.want.sha256 != "" || p.from.strong() }
 
 // isOther reports whether the server's bytes, with the given entity tag, belong to another file. Without a SHA-256 to
@@ -56,7 +56,7 @@ func (p *part) isOther(etag string) bool {
 	return p.from.strong() && etag != p.from.ETag && (etag != "" || p.want.sha256 == "")
 }
 
-// openPart opens what an earlier call left of the file, and empties it if it may be the beginning of another file.
+// openPart opens the bytes of an earlier call, and empties the part if they may belong to another file.
 func openPart(ctx context.Context, path string, want remote) (*part, error) {
 	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -73,7 +73,7 @@ func openPart(ctx context.Context, path string, want remote) (*part, error) {
 	return p, nil
 }
 
-// takeUp reads the bytes that are there into the sum if they can be gone on from.
+// takeUp adds the existing bytes to the sum if the download can be resumed.
 func (p *part) takeUp(ctx context.Context) (err error) {
 	known := p.from.SHA256 != "" && p.from.SHA256 == p.want.sha256 || p.want.sha256 == "" && p.from.strong()
 	if known {
@@ -96,7 +96,7 @@ func (p *part) restart() error {
 	return err
 }
 
-// begin notes the origin of the bytes that will be written into an empty part.
+// begin records the origin of the bytes that will be written into an empty part.
 func (p *part) begin(etag string) error {
 	p.from = origin{SHA256: p.want.sha256, ETag: etag}
 	text, err := json.Marshal(p.from)
@@ -116,10 +116,10 @@ func (p *part) Write(b []byte) (int, error) {
 
 func (p *part) originPath() string { return p.path + ".part.json" }
 
-// complete reports whether every byte is there, as far as the length is known.
+// complete reports whether all bytes have arrived, if the length is known.
 func (p *part) complete() bool { return p.want.size >= 0 && p.size == p.want.size }
 
-// finish compares the sum and moves the file to its place. The part is closed whatever happens.
+// finish checks the sum and moves the file to its place. It closes the part in any case.
 func (p *part) finish() (File, error) {
 	got := hex.EncodeToString(p.sum.Sum(nil))
 	if p.want.sha256 != "" && got != p.want.sha256 {
@@ -143,7 +143,7 @@ func (p *part) remove() error {
 	return errors.Join(os.Remove(p.path+".part"), removeIfThere(p.originPath()))
 }
 
-// removeIfThere is os.Remove for a file that need not exist.
+// removeIfThere is os.Remove, without an error for a missing file.
 func removeIfThere(path string) error {
 	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -165,7 +165,7 @@ func fileSHA256(ctx context.Context, path string) (size int64, sum string, err e
 	return size, hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// contextReader reads until ctx ends: a sum over many gigabytes takes a while.
+// contextReader reads until ctx ends: hashing many gigabytes takes a while.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// Ref names a model on the hub: OWNER/NAME[@REVISION][:FILE], or :QUANT in the place of the file.
+// Ref is the name of a model on the hub: OWNER/NAME[@REVISION][:FILE], or with :QUANT in place of the file.
 type Ref struct {
 	Owner, Name string // the repository
 	Revision    string // branch, tag or commit
@@ -19,14 +19,14 @@ type Ref struct {
 	Quant       string // name of a quantisation in upper case, such as Q4_K_M; "" leaves the choice to Pull
 }
 
-// repoPart is what the hub allows as an owner or a name. It holds no slash and begins with no dot, so it is also one
-// plain folder.
+// repoPart matches an owner or a name on the hub. It contains no slash and begins with no dot, so it is also a valid
+// folder name.
 var repoPart = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}$`)
 
-// quantName is what can stand in the place of a file: no dot is in it, so no name of a file is one.
+// quantName matches a quantisation in place of a file: it contains no dot, so that it is never the name of a file.
 var quantName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
 
-// forms is how a model is written, for messages.
+// forms is the form of a model's name, for messages.
 const forms = "OWNER/NAME[@REVISION][:FILE or :QUANT]"
 
 // ParseRef reads OWNER/NAME[@REVISION][:FILE], or OWNER/NAME[@REVISION]:QUANT, where QUANT may be in small letters.
@@ -83,8 +83,8 @@ func (r Ref) String() string {
 
 func (r Ref) repo() string { return r.Owner + "/" + r.Name }
 
-// checkFileName refuses what is no path of a GGUF file inside a repository, on any system: a name that leads out of the
-// folder, a device name of Windows, a control character.
+// checkFileName returns an error if name is not the path of a GGUF file inside a repository, on any system: it refuses
+// a name that leads out of the folder, a device name of Windows, a control character.
 func checkFileName(name string) error {
 	switch {
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }), strings.ContainsAny(name, `\:`),

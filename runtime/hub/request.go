@@ -19,8 +19,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
-// get sends a request. The body must be read through wait.reader, and wait stopped when it is done: a server that falls
-// silent ends the request.
+// get sends a request. The body must be read through wait.reader, and wait stopped afterwards: a server that sends
+// nothing for too long ends the request.
 func (p *puller) get(
 	ctx context.Context, client *http.Client, method string, u *url.URL, header http.Header,
 ) (*http.Response, *stall, error) {
@@ -44,12 +44,12 @@ func (p *puller) get(
 	return res, wait, nil
 }
 
-// connectError is what a request that got no answer returns. It is worth another try unless the name does not exist or
-// the server is not who it says.
+// connectError returns the error of a request without a response. It is worth another attempt unless the name does not
+// exist or the server's certificate is wrong.
 func connectError(u *url.URL, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		if at, parseErr := u.Parse(e.URL); parseErr == nil {
-			u = at // where a redirect led
+			u = at // the target of a redirect
 		}
 		err = e.Err // without e: it prints the address with its query
 	}
@@ -66,10 +66,10 @@ func connectError(u *url.URL, err error) error {
 	return &transientError{err: err}
 }
 
-// errRedirects is a server that leads from one address to the next without end.
+// errRedirects is the error for too many redirects.
 var errRedirects = errors.New("the server redirects again and again: check HF_ENDPOINT")
 
-// errUnsafe is a server that leads to what is no web address, or from an encrypted connection to an open one.
+// errUnsafe is the error for a redirect to an address that is not on the web, or from https to http.
 var errUnsafe = errors.New("the server redirects to an address that is not https: check HF_ENDPOINT")
 
 // checkRedirect limits the number of redirects and refuses those from https to http: on an unencrypted connection an
@@ -85,11 +85,11 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// StatusError is an answer of the hub, or of a server it redirected to, that is not the file.
+// StatusError is a response of the hub, or of a server that it redirected to, without the file.
 type StatusError struct {
 	Code int    // HTTP status
-	URL  string // that was asked, without its query, which may hold a signature
-	Hint string // what may be wrong and what to do; "" where unknown
+	URL  string // the request's, without its query, which may hold a signature
+	Hint string // possible cause and advice; "" if unknown
 }
 
 // Error implements error.
@@ -101,8 +101,7 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-// plain returns an address without query and user, as it may be shown; of one that is longer than those of hubs, the
-// beginning.
+// plain returns an address without query and user, for messages, shortened if it is longer than those of hubs.
 func plain(u *url.URL) string {
 	const most = 400
 	s := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
@@ -112,7 +111,7 @@ func plain(u *url.URL) string {
 	return s
 }
 
-// statusError turns an answer that is not the file into an error that says what to do.
+// statusError returns the error for a response without the file, with advice.
 func (p *puller) statusError(res *http.Response) error {
 	e := &StatusError{Code: res.StatusCode, URL: plain(res.Request.URL), Hint: p.hint(res)}
 	if e.Code >= 500 || e.Code == http.StatusTooManyRequests || e.Code == http.StatusRequestTimeout {
@@ -122,7 +121,7 @@ func (p *puller) statusError(res *http.Response) error {
 	return e
 }
 
-// hint says in a person's words what a status of the hub means.
+// hint explains a status of the hub to the user.
 func (p *puller) hint(res *http.Response) string {
 	code := res.Header.Get("X-Error-Code")
 	switch {
@@ -147,7 +146,7 @@ func (p *puller) hint(res *http.Response) string {
 	return printable(res.Header.Get("X-Error-Message"))
 }
 
-// printable returns a server's words without control characters and not too long.
+// printable returns a server's text without control characters, shortened if it is long.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
@@ -207,7 +206,7 @@ type stall struct {
 	after  time.Duration
 }
 
-// watchStall starts to wait for a first sign of life.
+// watchStall starts to watch for a first sign of activity.
 func watchStall(ctx context.Context, after time.Duration) (context.Context, *stall) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return ctx, &stall{ctx, cancel, time.AfterFunc(after, func() { cancel(errStalled) }), after}
@@ -218,7 +217,7 @@ func (s *stall) stop() {
 	s.cancel(nil)
 }
 
-// explain returns why a request was ended from here, or err where it was not.
+// explain returns the reason why stall ended a request, or err if it did not.
 func (s *stall) explain(err error) error {
 	if cause := context.Cause(s.ctx); cause != nil && err != nil {
 		return cause
@@ -226,7 +225,7 @@ func (s *stall) explain(err error) error {
 	return err
 }
 
-// body returns r with each Read counted as a sign of life.
+// body returns r with each Read counted as activity.
 func (s *stall) body(r io.ReadCloser) io.ReadCloser { return &stallBody{r, s} }
 
 type stallBody struct {

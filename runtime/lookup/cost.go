@@ -6,42 +6,43 @@ import (
 )
 
 const (
-	// rowCost is what another row is taken to cost before any is measured, in calls of one row.
+	// rowCost is the assumed cost of another row before any is measured, in calls of one row.
 	rowCost = 0.1
-	// samples is the most times that are kept for a number of rows.
+	// samples is the maximum number of times to keep for each number of rows.
 	samples = 9
-	// stale is after how many calls a time begins to count less, by half in as many more: the machine, the text and its
-	// context have changed.
+	// stale is the number of calls after which the weight of a time begins to fall, by half in another stale calls: the
+	// machine, the text and its context have changed.
 	stale = 256
-	// forgotten is the weight of a time that counts no more.
+	// forgotten is the weight below which a time no longer counts.
 	forgotten = 1. / 16
 )
 
-// Cost learns what a forward call takes, by its number of rows. The zero value knows nothing and assumes a tenth of a
-// call for each row beyond the first.
+// Cost estimates the time of a forward call by its number of rows. The zero value assumes a tenth of a call for each
+// row after the first.
 //
-// The times of a shared machine have outliers, and upwards only: a call takes what it takes, or longer as something
-// else ran. So the median of the last few counts, what the other numbers of rows make likely counts as one of them,
-// and no row is taken to cost more than a call of its own. One bad time therefore changes little; and old times give
-// way to what is assumed, little by little, so that rows that were costly are tried again first where guesses hold
-// most. So a bad start cannot switch guessing off for good. Nor can a good one keep it on where rows are costly: calls
-// without guesses are timed now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
+// On a shared machine, times have outliers, and these are only too long, because other programs run at the same time.
+// So the estimate is the median of the last few times. An estimate from other numbers of rows counts as one of them,
+// and a row is never estimated to cost more than a separate call. So one bad time changes little. Old times gradually
+// lose their weight to the assumption, so that rows that were costly are tried again, first where guesses are accepted
+// most often. So a bad start cannot switch guessing off for good. Neither can a good start keep it on when rows become
+// costly: calls without guesses are timed now and then, and the number of rows at most doubles each time, see
+// [Cost.Reach].
 type Cost struct {
 	calls int
 	rows  []times // by number of rows; nothing at 0
 }
 
-// times are those of the last calls of one number of rows.
+// times are the times of the last calls with one number of rows.
 type times struct {
 	took   [samples]float64 // the oldest first
 	call   [samples]int     // when that was
 	n      int
 	sorted [samples]float64
-	last   int // call of these rows, also one of which no time is known
+	last   int // the last call with these rows, even if it was not timed
 }
 
-// Learn notes that a forward call of rows rows has taken a time, in any unit that is always the same. A time of zero or
-// less, as of a clock that stands still, says nothing.
+// Learn records the time of a forward call with the given number of rows, in any constant unit. A time of zero or less,
+// from a clock that stands still, is ignored.
 func (c *Cost) Learn(rows int, took float64) {
 	if rows < 1 {
 		return
@@ -56,9 +57,9 @@ func (c *Cost) Learn(rows int, took float64) {
 	}
 }
 
-// Reach returns how many rows a call may have in which a number of rows is evaluated anyway. It is that number as long
-// as there is no call of it to compare with, and else twice as many as the most that were seen: should those be costly,
-// not much is lost.
+// Reach returns the maximum number of rows of a call that evaluates the given number of rows anyway. It is that number
+// as long as there is no such call to compare with, and then twice the largest number so far: if these rows turn out to
+// be costly, little is lost.
 func (c *Cost) Reach(rows int) int {
 	if rows >= len(c.rows) || !c.rows[rows].recent(c.calls) {
 		return rows

@@ -8,15 +8,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// Cache is the KV memory of one text: a settled prefix in the slots [0, Len), and slots beyond it for the nodes of a
-// draft tree. It keeps account of the slots; keys and values are written by [Model.Forward].
+// Cache is the KV cache of one text: a settled prefix in the slots [0, Len), and slots after it for the nodes of a
+// draft tree. It manages the slots; [Model.Forward] writes keys and values.
 type Cache struct {
 	kv     backend.KV
 	prefix int32
 	used   []bool // by slot, the prefix included
 }
 
-// Move tells that the node in slot From is now in slot To.
+// Move says that the node in slot From is now in slot To.
 type Move struct{ From, To int32 }
 
 // NewCache makes an empty cache of slots rows in each layer, of type F16 or F32. Its memory is [Cache.Bytes].
@@ -28,22 +28,22 @@ func (m *Model) NewCache(slots int, t gguf.Type) (*Cache, error) {
 	return &Cache{kv: kv, used: make([]bool, slots)}, nil
 }
 
-// KV is the store that the rows of this cache are run with.
+// KV returns the KV store for rows of this cache.
 func (c *Cache) KV() backend.KV { return c.kv }
 
-// Len is the number of tokens in the settled prefix.
+// Len returns the number of tokens in the settled prefix.
 func (c *Cache) Len() int { return int(c.prefix) }
 
-// Slots is how many tokens fit, prefix and draft tree together.
+// Slots returns the number of tokens that fit, prefix and draft tree together.
 func (c *Cache) Slots() int { return len(c.used) }
 
-// Bytes is the memory that keys and values have taken: see [backend.KV].
+// Bytes returns the memory that is allocated for keys and values: see [backend.KV].
 func (c *Cache) Bytes() int64 { return c.kv.Bytes() }
 
-// MostBytes is their memory when every slot is in use.
+// MostBytes returns the memory when every slot is in use.
 func (c *Cache) MostBytes() int64 { return c.kv.Config().Bytes() }
 
-// InUse counts the slots in use, prefix and draft tree together.
+// InUse returns the number of slots in use, prefix and draft tree together.
 func (c *Cache) InUse() int {
 	n := 0
 	for _, u := range c.used {
@@ -54,8 +54,8 @@ func (c *Cache) InUse() int {
 	return n
 }
 
-// aside is how many slots at least lie between the text and a node that is not in its place: the text takes this long
-// to get there.
+// aside is the minimum distance between the text and a node outside its own slot: the text reaches that slot only after
+// this many tokens.
 const aside = 64
 
 // Alloc takes a free slot for a node at position pos. It prefers the slot pos itself, so that a draft without branches
@@ -88,7 +88,7 @@ func (c *Cache) take(slot int) bool {
 	return !was
 }
 
-// Free gives slots of the draft tree back. Freeing a slot that is free or in the prefix is a bug and panics.
+// Free frees slots of the draft tree. Freeing a slot that is free or in the prefix is a bug and panics.
 func (c *Cache) Free(slots ...int32) {
 	for _, s := range slots {
 		if s < c.prefix || !c.used[s] {
@@ -98,12 +98,12 @@ func (c *Cache) Free(slots ...int32) {
 	}
 }
 
-// Settle makes the nodes in path, the children of the prefix first, the next tokens of the prefix. Rows that are out of
-// place are copied, or exchanged where another node lies in their place. The moves of nodes that stay in the draft tree
-// are returned in the order in which they were made: the caller applies them one after the other.
+// Settle makes the nodes in path, the children of the prefix first, the next tokens of the prefix. Rows in other slots
+// are copied to their places, or exchanged with a node that lies there. Settle returns the moves of nodes that stay in
+// the draft tree, in the order in which they were made: the caller applies them one after the other.
 func (c *Cache) Settle(path ...int32) []Move {
 	var moves []Move
-	path = slices.Clone(path) // its later nodes may be moved on the way
+	path = slices.Clone(path) // moves below may change its later slots
 	for i := range path {
 		at, to := path[i], c.prefix
 		if at < to || !c.used[at] {
@@ -136,7 +136,7 @@ func (c *Cache) Truncate(n int) {
 }
 
 // Restore makes n tokens the prefix of an empty cache. The caller writes their keys and values with [backend.KV].Write.
-// [ErrContext] if they do not fit.
+// It returns [ErrContext] if they do not fit.
 func (c *Cache) Restore(n int) error {
 	if c.InUse() != 0 {
 		panic("qwen2: restore into a cache in use")
@@ -151,14 +151,15 @@ func (c *Cache) Restore(n int) error {
 	return nil
 }
 
-// Clear drops everything, the draft tree too.
+// Clear drops everything, including the draft tree.
 func (c *Cache) Clear() {
 	clear(c.used)
 	c.prefix = 0
 }
 
 // Extend returns the rows that append tokens to the prefix and settles their slots: the caller runs them through
-// [Model.Forward] next, and truncates on an error. The draft tree must be empty. [ErrContext] if they do not fit.
+// [Model.Forward] next, and calls Truncate on an error. The draft tree must be empty. It returns [ErrContext] if they
+// do not fit.
 func (c *Cache) Extend(tokens []int32) ([]backend.Row, error) {
 	first := int(c.prefix)
 	if c.InUse() != first {

@@ -1,4 +1,4 @@
-// Package qwen2 is the Qwen2 / Qwen2.5 language model: its configuration and weights out of a GGUF file, the forward
+// Package qwen2 is the Qwen2 / Qwen2.5 language model: its configuration and weights from a GGUF file, the forward
 // pass, and the KV cache with the slots of a draft tree.
 //
 // Architecture: "Qwen2 Technical Report", arXiv 2407.10671; names of metadata and tensors: the GGUF conventions for
@@ -31,15 +31,15 @@ type Config struct {
 	Epsilon  float32 // of RMSNorm
 }
 
-// limits that keep every product of two shape values within an int32: no real model is near them.
+// Limits that keep every product of two shape values within an int32. No real model is near them.
 const (
 	maxLayers = 1 << 12
 	maxWidth  = 1 << 20
 	maxHeads  = 1 << 12
 )
 
-// ReadConfig reads the shape from the metadata of f and checks that its parts fit together. The size of the vocabulary
-// is that of the embedding tensor.
+// ReadConfig reads the shape from the metadata of f and checks that its parts are consistent. The size of the
+// vocabulary is that of the embedding tensor.
 func ReadConfig(f *gguf.File) (Config, error) {
 	arch, err := f.String("general.architecture")
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Config) derive(f *gguf.File) error {
 	return nil
 }
 
-// refuseScaling refuses files that ask for positions to be stretched: running them without would be silently wrong.
+// refuseScaling refuses files that require scaled positions: running them without would be silently wrong.
 func refuseScaling(f *gguf.File) error {
 	kind, err := f.String(key("rope.scaling.type"))
 	switch {
@@ -150,7 +150,7 @@ func (m *metadata) count(name string, limit int64) int {
 	return int(n)
 }
 
-// countOr is count, or otherwise where the key is absent.
+// countOr is count, or otherwise if the key is absent.
 func (m *metadata) countOr(name string, otherwise int, limit int64) int {
 	if !m.has(name) {
 		return otherwise
@@ -169,7 +169,7 @@ func (m *metadata) positive(name string) float64 {
 	return x
 }
 
-// positiveOr is positive, or otherwise where the key is absent.
+// positiveOr is positive, or otherwise if the key is absent.
 func (m *metadata) positiveOr(name string, otherwise float64) float64 {
 	if _, err := m.f.Float(key(name)); errors.Is(err, gguf.ErrAbsent) {
 		return otherwise

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// Flight is the evaluation of one row that goes on while its caller does something else. It ends with Wait or Drop.
+// Flight is an evaluation of one row that runs concurrently with its caller. It ends with Wait or Drop.
 type Flight struct {
 	m    *Model
 	row  backend.Row
@@ -17,15 +17,15 @@ type Flight struct {
 	p    backend.Flight
 }
 
-// HasFlights reports whether the device takes flights.
+// HasFlights reports whether the device supports flights.
 func (m *Model) HasFlights() bool {
 	_, ok := m.device.(backend.Runner)
 	return ok
 }
 
-// Start begins to evaluate one row, and does not wait. The token of the row is the one that after hands on, the best
-// one or what it guesses by [backend.Want].Draw, or row.Token where after is nil. Flights run in the order of Start,
-// before any later [Model.Forward]. want asks for no hidden states.
+// Start begins to evaluate one row, and does not wait. The token of the row is the one that after hands on: the best
+// one, or its guess with [backend.Want].Draw. If after is nil it is row.Token. Flights run in the order of Start,
+// before any later [Model.Forward]. want must not include hidden states.
 func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
 	device, ok := m.device.(backend.Runner)
 	if !ok || want.Hidden {
@@ -56,7 +56,7 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 	return f, nil
 }
 
-// Wait returns what the head finds. An error leaves the slot of the row undefined.
+// Wait returns the output of the head. After an error the slot of the row is undefined.
 func (f *Flight) Wait(ctx context.Context) (*backend.Output, error) {
 	if !f.m.uses.Take() {
 		return nil, gguf.ErrClosed

@@ -11,17 +11,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// ErrContext tells that a token would lie beyond the longest context of the model or beyond the slots of its KV cache.
+// ErrContext is returned for a token after the longest context of the model or after the slots of its KV cache.
 var ErrContext = errors.New("context overflow")
 
-// ErrNotFinite tells that logits came out infinite or as no numbers, as they do with damaged weights.
+// ErrNotFinite is returned if logits are infinite or NaN, as with damaged weights.
 var ErrNotFinite = errors.New("logits are not finite: are the weights damaged?")
 
-// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches. Models wider than
-// any known take fewer, so that a small file cannot ask for much memory.
+// MaxRows is the maximum number of rows that go through the layers together; [Model.Forward] splits longer batches.
+// Models wider than any known one use fewer, so that a small file cannot cause a large allocation.
 const MaxRows = 512
 
-// maxActivations is the most elements of one tensor of activations: 64 MB.
+// maxActivations is the maximum number of elements of one tensor of activations: 64 MB.
 const maxActivations = 1 << 24
 
 // Model is a Qwen2 model on a device. It runs one forward pass at a time.
@@ -31,7 +31,7 @@ type Model struct {
 	config Config
 	device backend.Device
 	w      weights
-	rows   int  // most rows of a pass
+	rows   int  // maximum rows of a pass
 	mixes  bool // passes may have rows of several KV stores
 
 	x, a    backend.Tensor // [T, D] residual stream; [T, H·Dh] attention
@@ -39,8 +39,8 @@ type Model struct {
 	m       backend.Tensor // [T, F] inside the feed-forward block
 }
 
-// Load reads the configuration of f and puts its weights on d, which may alias them: f stays open as long as the model
-// is used. Errors name the metadata key or the tensor.
+// Load reads the configuration of f and loads its weights on d, which may alias them: f must stay open as long as the
+// model is used. Errors name the metadata key or the tensor.
 func Load(f *gguf.File, d backend.Device) (*Model, error) {
 	c, err := ReadConfig(f)
 	if err != nil {
@@ -66,7 +66,7 @@ func Load(f *gguf.File, d backend.Device) (*Model, error) {
 	return m, nil
 }
 
-// Close waits for a pass that runs. Later ones give [gguf.ErrClosed]. It leaves the device and the file to their owner.
+// Close waits for the running pass. Later passes return [gguf.ErrClosed]. It does not close the device and the file.
 func (m *Model) Close() { m.uses.Close() }
 
 // Config returns the shape of the model.
@@ -84,7 +84,7 @@ func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
 	return m.device.NewKV(m.KVConfig(slots, t))
 }
 
-// KVConfig is the shape of such a KV store.
+// KVConfig returns the shape of such a KV store.
 func (m *Model) KVConfig(slots int, t gguf.Type) backend.KVConfig {
 	c := m.config
 	return backend.KVConfig{
@@ -93,10 +93,10 @@ func (m *Model) KVConfig(slots int, t gguf.Type) backend.KVConfig {
 	}
 }
 
-// Forward evaluates rows in their order, stores their keys and values in kv, and fills out[i] for row want.Rows[i].
-// A row may see rows before it in the batch; rows within the same [MaxRows] may see each other. An error leaves the
-// slots of the rows undefined.
-// Everything is checked before any work: a position or slot out of range is [ErrContext].
+// Forward evaluates rows in order, stores their keys and values in kv, and sets out[i] for row want.Rows[i]. A row may
+// attend to rows before it in the batch; rows within the same [MaxRows] may attend to each other. After an error the
+// slots of the rows are undefined. Everything is checked before any work: a position or slot out of range is
+// [ErrContext].
 func (m *Model) Forward(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
@@ -107,7 +107,7 @@ func (m *Model) Forward(
 	if err := m.check(kv, rows, out, want); err != nil {
 		return err
 	}
-	want.Draw = backend.Draw{} // of flights alone
+	want.Draw = backend.Draw{} // only flights draw
 	for first := 0; first < len(rows); first += m.rows {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -147,8 +147,8 @@ func (m *Model) pass(
 	return finite(rows, out, want)
 }
 
-// encode says what a pass consists of. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F inside.
-// When ctx ends it stops before the next layer, and End reports the cause.
+// encode issues the operations of a pass. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F
+// inside. When ctx ends it stops before the next layer, and End reports the cause.
 func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                    [T, D]
@@ -168,7 +168,7 @@ func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output
 	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows [V]
 }
 
-// finite refuses logits that are none.
+// finite returns an error if a logit is not finite.
 func finite(rows []backend.Row, out []backend.Output, want backend.Want) error {
 	for i, o := range out {
 		if lse := float64(o.LogSumExp); math.IsNaN(lse) || math.IsInf(lse, 0) {

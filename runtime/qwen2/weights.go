@@ -13,7 +13,7 @@ type weights struct {
 	embedding backend.Weight // [Vocab, D]
 	layers    []layerWeights
 	norm      backend.Norm   // [D], before the output matrix
-	output    backend.Weight // [Vocab, D]; the embedding where the file ties them
+	output    backend.Weight // [Vocab, D]; the embedding if the file ties them
 }
 
 type layerWeights struct {
@@ -25,7 +25,7 @@ type layerWeights struct {
 	wDown      backend.Weight // [D, F]
 }
 
-// loader takes tensors out of a file by name, checks their shapes, and keeps the first error.
+// loader reads tensors of a file by name, checks their shapes, and keeps the first error.
 type loader struct {
 	f    *gguf.File
 	d    backend.Device
@@ -34,8 +34,8 @@ type loader struct {
 	err  error
 }
 
-// loadWeights takes every tensor of f. One that is missing, of another shape, or that the model does not know is an
-// error that names it.
+// loadWeights loads every tensor of f. A tensor that is missing, has another shape, or is unknown to the model causes
+// an error that names it.
 func loadWeights(f *gguf.File, d backend.Device, c Config) (weights, error) {
 	l := &loader{f: f, d: d, c: c, used: map[string]bool{}}
 	w := weights{
@@ -73,7 +73,7 @@ func (l *loader) layer(prefix string) layerWeights {
 	}
 }
 
-// matrix loads NAME.weight, [out, in], and NAME.bias, [out], where the file has one.
+// matrix loads NAME.weight, [out, in], and NAME.bias, [out], if the file has one.
 func (l *loader) matrix(name string, out, in int) backend.Weight {
 	m, ok := l.tensor(name+".weight", in, out)
 	if !ok {
@@ -125,7 +125,7 @@ func (l *loader) tensor(name string, shape ...int) (gguf.Tensor, bool) {
 	return t, same
 }
 
-// refuseRest refuses tensors that no part of the model has taken: a model with them is not the one this package runs.
+// refuseRest refuses tensors that are not used: a model with them is not the one that this package runs.
 func (l *loader) refuseRest() {
 	for _, t := range l.f.Tensors() {
 		if l.err == nil && !l.used[t.Name] {

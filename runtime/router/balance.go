@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// MaxConfidences is the number of confidences that a [Balance] and a [File] hold at most.
+	// MaxConfidences is the maximum number of confidences of a [Balance] and a [File].
 	MaxConfidences = 1024
 	maxTokens      = 1 << 52 // of a balance: sums up to here are exact in float64
 )
 
-// Answer is what one answer adds to a [Balance].
+// Answer is the contribution of one answer to a [Balance].
 type Answer struct {
 	Tokens      int       `json:"tokens"`      // that were shown; the end token is not counted
 	Escalations int       `json:"escalations"` // decisions to escalate, about the end token and without a reply too
@@ -61,7 +61,7 @@ func (b *Balance) Total() Total {
 	return b.s.Total
 }
 
-// Add adds an answer. Counts that no answer has change nothing; confidences outside of 0 to 1 are left out.
+// Add adds an answer. Invalid counts change nothing; confidences outside of 0 to 1 are left out.
 func (b *Balance) Add(a Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,10 +75,10 @@ func (b *Balance) Add(a Answer) {
 	s.Confidences = slices.Clone(all[max(0, len(all)-MaxConfidences):])
 }
 
-// outside reports whether a value is no confidence.
+// outside reports whether a value is not a valid confidence.
 func outside(c float32) bool { return !(c >= 0 && c <= 1) }
 
-// Clone returns a balance with the same content, which does not change with b.
+// Clone returns a balance with the same content, independent of b.
 func (b *Balance) Clone() *Balance { return &Balance{s: b.state()} }
 
 // state returns a copy of the state.
@@ -90,7 +90,7 @@ func (b *Balance) state() state {
 	return s
 }
 
-// adopt makes the balance one of a budget. A balance of another budget is refused.
+// adopt sets the budget of the balance. It refuses a balance of another budget.
 func (b *Balance) adopt(budget float64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,8 +111,8 @@ func (b *Balance) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It refuses unknown fields and values out of range, and changes nothing
-// then.
+// UnmarshalJSON implements [json.Unmarshaler]. It refuses unknown fields and values out of range; on an error nothing
+// changes.
 func (b *Balance) UnmarshalJSON(text []byte) error {
 	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
 		return errors.New("balance: it is null")
@@ -148,7 +148,7 @@ func (s *state) validate() error {
 	return validConfidences(s.Confidences)
 }
 
-// validConfidences reports what of a list of confidences is out of range.
+// validConfidences returns an error if a confidence in a list is out of range.
 func validConfidences(all []float32) error {
 	if len(all) > MaxConfidences {
 		return fmt.Errorf("confidences: there are %d, at most %d are possible", len(all), MaxConfidences)

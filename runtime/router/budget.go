@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// reserve is how many escalations a budget holds back on average, so that the next token that needs one finds it.
+	// reserve is the average number of escalations that a budget holds back, so that the next token that needs one can
+	// have it.
 	reserve = 2.5
-	// A sample of confidences from before the first answer counts as much as priorWeight confidences of answers. That
-	// fades out until there are priorEnd of those.
+	// A sample of confidences from before the first answer has the weight of priorWeight confidences of answers. Its
+	// weight fades out as the answers reach priorEnd confidences.
 	priorWeight = 32
 	priorEnd    = 256
 	everything  = 2.0 // a threshold above all confidences
 )
 
-// count is what a path has seen: decisions, and those that were escalations.
+// count counts the decisions on a path, and the escalations among them.
 type count struct{ tokens, escalations uint32 }
 
 func countOf(path uint64) count { return count{uint32(path >> 32), uint32(path)} }
@@ -34,7 +35,7 @@ func (c count) add(escalated bool) count {
 	return c
 }
 
-// opening is what the decisions of one answer start from. It does not change.
+// opening is the state from which the decisions of one answer start. It does not change.
 //
 // With a budget β, N tokens and M escalations in the answers before, and n and m earlier in this one,
 //
@@ -42,18 +43,18 @@ func (c count) add(escalated bool) count {
 //	b = β·(d/reserve)²              share to escalate now: β where d is the reserve
 //	θ = the b-quantile of the confidences seen last; above all of them where b ≥ 1
 //
-// A token is escalated where its confidence is below θ, or equal to it while d ≥ reserve, and only where the budget
-// allows it: (M+m+1)/(N+n) ≤ β. So, whatever the confidences are, after each token of answers one after the other
+// A token is escalated if its confidence is below θ, or equal to it while d ≥ reserve, and only if the budget allows
+// it: (M+m+1)/(N+n) ≤ β. So, for any confidences, after each token of consecutive answers
 //
 //	0 ≤ β·N - M < reserve/√β + β
 //
-// The left side is the condition. For the right side: where d ≥ reserve/√β, b is at least 1, and as d ≥ reserve > 1
-// the condition holds, so the token is escalated and d does not rise; elsewhere d rises by β at most. The bound is 9.6
+// The left side is the condition. For the right side: where d ≥ reserve/√β, b is at least 1, and as d ≥ reserve > 1 the
+// condition holds, so the token is escalated and d does not rise; elsewhere d rises by β at most. The bound is 9.6
 // escalations at 7%, 14.5 at 3% and 6.6 at 15%.
 //
-// The square has two reasons. Near d = 1, where a token that needs the large model may find nothing left, only the
-// least confident tokens are escalated; and with a large d the threshold rises fast, so that confidences that change
-// do not leave the budget unused. A budget of 1 escalates everything.
+// The square has two reasons. Near d = 1, where little is left for a token that needs the large model, only the least
+// confident tokens are escalated; and with a large d the threshold rises fast, so that the budget is used even if
+// confidences change. A budget of 1 escalates everything.
 type opening struct {
 	Total
 	values      []float64 // confidences, ascending
@@ -84,8 +85,8 @@ func open(s state, prior []float32) *opening {
 	return o
 }
 
-// quantile is the confidence below which a share b of them lies, by linear interpolation, also between 0 and the least
-// and between the largest and 1.
+// quantile returns the confidence below which a share b of them lies, by linear interpolation, also between 0 and the
+// smallest and between the largest and 1.
 func (o *opening) quantile(b float64) float64 {
 	if b >= 1 {
 		return everything
@@ -104,13 +105,13 @@ func (o *opening) quantile(b float64) float64 {
 	return v0 + (v1-v0)*max(b-p0, 0)/(p1-p0)
 }
 
-// threshold is the confidence below which to escalate after a path of this answer: 0 where the budget is used up.
+// threshold returns the confidence below which to escalate after a path of this answer: 0 if the budget is used up.
 func (o *opening) threshold(c count) float64 {
 	given, spent := float64(o.Tokens)+float64(c.tokens), float64(o.Escalations)+float64(c.escalations)
 	switch {
 	case o.Budget >= 1:
 		return everything
-	case (spent+1)/given > o.Budget: // as people compute it from the counts, rounding included
+	case (spent+1)/given > o.Budget: // as computed from the counts, rounding included
 		return 0
 	}
 	left := o.Budget*given - spent
@@ -157,8 +158,8 @@ func measured(p Policy) quantiles {
 	return nil
 }
 
-// prior returns a sample of confidences from before the first answer: that of a calibration, or what was measured, or
-// uniform values.
+// prior returns a sample of confidences for the time before the first answer: that of a calibration, or measured
+// values, or uniform ones.
 func prior(p Policy, calibration []float32) []float32 {
 	if len(calibration) > 0 {
 		return calibration

@@ -9,32 +9,33 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// TapFinalNorm is the only tap point there is: the hidden state after the final norm, as the output matrix sees it.
+// TapFinalNorm is the only tap point: the hidden state after the final norm, the input of the output matrix.
 const TapFinalNorm = "final-norm"
 
-// File is a router file: the network, what it came from, and what was proven of it.
+// File is a router file: the network, its origin, and its certificate.
 type File struct {
 	Net         *Net
 	About       About
-	Certificate *Certificate // nil: nothing was proven
-	// Confidences is a sample of what the router gave the tokens that it was trained or calibrated on, as [Calibration]
-	// returns it: ascending, within 0 to 1, at most [MaxConfidences]. A budget starts from it. nil: none was kept.
+	Certificate *Certificate // nil if there is none
+	// Confidences is a sample of the router's confidences for the tokens that it was trained or calibrated on, as
+	// [Calibration] returns it: ascending, within 0 to 1, at most [MaxConfidences]. A budget starts from it. nil if
+	// there is none.
 	Confidences []float32
 }
 
 const keyConfidences = architecture + ".confidences" // array of F32
 
-// About says how a router was made. What is not known is empty or 0.
+// About describes how a router was made. Unknown fields are empty or 0.
 type About struct {
 	Version     string  // of the program
 	Model       string  // fingerprint of the small model that gives the hidden states; see [gguf.File.Fingerprint]
 	ModelName   string  // its general.name
-	Large       string  // fingerprint of the large model; empty where a gateway stood between
+	Large       string  // fingerprint of the large model; empty if it was behind a gateway
 	LargeName   string  // its name, as its file or its gateway gives it
 	Tap         string  // where the hidden state is taken: [TapFinalNorm]
 	Data        string  // SHA-256 of the traces that it learnt from, in hexadecimal digits
 	Label       string  // the rule that said which tokens may stand
-	Features    string  // what it looks at: hidden, head or both
+	Features    string  // its inputs: hidden, head or both
 	Rounds      int     // of training: the first on given texts, the others on texts decoded with the router before
 	Prompts     int     // texts it learnt from, those held back for validation not counted
 	Positions   int     // tokens of these
@@ -47,23 +48,23 @@ type About struct {
 	AUC float64
 }
 
-// Certificate says what was proven of a router at one threshold: with probability Confidence over the draw of the
-// prompts that it was calibrated on, the large model chooses at most the share Budget of the tokens, on prompts like
-// those, with this pair of models, greedily decoded to at most MaxTokens per answer.
+// Certificate is what was proven about a router at one threshold: with probability Confidence over the draw of the
+// calibration prompts, the large model chooses at most the share Budget of the tokens, on prompts like those, with this
+// pair of models, greedily decoded to at most MaxTokens per answer.
 type Certificate struct {
 	Budget     float64 // share of tokens
 	Confidence float64 // 1 - δ
 	Threshold  float64 // escalate below this confidence
-	Share      float64 // of the tokens that were decoded to find out
+	Share      float64 // of the tokens decoded for the test
 	Prompts    int     // that were decoded for it: the unit, as tokens of one answer depend on each other
 	Tokens     int     // of their answers
-	MaxTokens  int     // most tokens of an answer
+	MaxTokens  int     // maximum tokens of an answer
 	PValue     float64 // of the hypothesis that the share is above the budget; at most 1 - Confidence
 	Method     string  // of the test, such as "learn-then-test, betting"
 	Data       string  // SHA-256 of the prompts, in hexadecimal digits
 	Prompt     string  // how they were given: [Chat] or [Raw]
 	Model      string  // fingerprint of the small model
-	Large      string  // fingerprint of the large model; "" where a gateway stood between
+	Large      string  // fingerprint of the large model; "" if it was behind a gateway
 	LargeName  string  // its name, as its file or its gateway gives it
 }
 
@@ -107,7 +108,7 @@ func entries(pairs ...any) (all []entry) {
 	return all
 }
 
-// Read reads a router file. It keeps nothing of f.
+// Read reads a router file. The result does not refer to f.
 func Read(f *gguf.File) (*File, error) {
 	n, err := ReadNet(f)
 	if err != nil {
@@ -135,7 +136,7 @@ func Read(f *gguf.File) (*File, error) {
 	return r, nil
 }
 
-// validCalibration reports what [Calibration] does not return.
+// validCalibration returns an error for a list that [Calibration] cannot return.
 func validCalibration(all []float32) error {
 	if err := validConfidences(all); err != nil {
 		return err
@@ -146,7 +147,7 @@ func validCalibration(all []float32) error {
 	return nil
 }
 
-// validate refuses figures that are no shares.
+// validate returns an error for values that are not shares.
 func (a *About) validate() error {
 	for _, v := range []struct {
 		name  string
@@ -185,7 +186,7 @@ func readCertificate(f *gguf.File) (*Certificate, error) {
 	return c, c.validate()
 }
 
-// validate refuses what no calibration gives.
+// validate returns an error for values that no calibration gives.
 func (c *Certificate) validate() error {
 	for _, v := range []struct {
 		name  string

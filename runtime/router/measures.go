@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Verdict is what a policy said of one token, and what is known of it.
+// Verdict is a policy's confidence in one token, with the token's label.
 type Verdict struct {
 	Confidence float32
 	Stands     bool // its label: it may stand
@@ -19,8 +19,9 @@ func sorted(all []Verdict) []Verdict {
 	return s
 }
 
-// AUC is the chance that a token that may stand has more confidence than one that may not, equal ones counted half: the
-// area under the receiver operating curve, as Mann and Whitney count it. It is NaN where one of the kinds is missing.
+// AUC returns the probability that a token that may stand has more confidence than one that may not, with equal ones
+// counted half: the area under the receiver operating curve, by the statistic of Mann and Whitney. It is NaN if one of
+// the kinds is missing.
 func AUC(all []Verdict) float64 {
 	won, stand, fall := 0.0, 0.0, 0.0 // of those that were passed
 	s := sorted(all)
@@ -39,8 +40,8 @@ func AUC(all []Verdict) float64 {
 	return won / (stand * fall)
 }
 
-// CrossEntropy is the mean of -ln of the confidence in what is true, in nats. A confidence counts as no nearer to 0 and
-// 1 than 1e-7, about what a float32 tells apart.
+// CrossEntropy returns the mean of -ln of the confidence in the true label, in nats. Confidences are limited to a
+// distance of 1e-7 from 0 and 1, about the resolution of a float32.
 func CrossEntropy(all []Verdict) float64 {
 	sum := 0.0
 	for _, v := range all {
@@ -85,8 +86,8 @@ func Reliability(all []Verdict) []Bin {
 	return b
 }
 
-// CalibrationError is the expected calibration error: |mean confidence - share that may stand| over the bins, weighted
-// by their tokens.
+// CalibrationError returns the expected calibration error: |mean confidence - share that may stand| over the bins,
+// weighted by their tokens.
 func CalibrationError(b []Bin) float64 {
 	sum, tokens := 0.0, 0.0
 	for _, one := range b {
@@ -96,8 +97,8 @@ func CalibrationError(b []Bin) float64 {
 	return sum / tokens
 }
 
-// Point is what escalating below one threshold would do to given tokens. It is no promise of what it does in use, where
-// each escalation changes the text that follows.
+// Point is the effect of one threshold on given tokens. In use the effect can differ, because each escalation changes
+// the text that follows.
 type Point struct {
 	Threshold float64
 	Share     float64 // of the tokens that are escalated
@@ -105,7 +106,7 @@ type Point struct {
 	Recall    float64 // share of those that must not stand which are escalated; NaN if there are none
 }
 
-// Ranking is verdicts in the order of their confidence.
+// Ranking holds verdicts in the order of their confidence.
 type Ranking struct {
 	sorted []Verdict
 	fallen []int // for each n, the number of the first n that must not stand
@@ -123,7 +124,7 @@ func Rank(all []Verdict) *Ranking {
 	return r
 }
 
-// At tells what a threshold would do.
+// At returns the effect of a threshold.
 func (r *Ranking) At(threshold float64) Point {
 	n, _ := slices.BinarySearchFunc(r.sorted, threshold, func(v Verdict, t float64) int {
 		return cmp.Compare(float64(v.Confidence), t)
@@ -132,8 +133,8 @@ func (r *Ranking) At(threshold float64) Point {
 	return Point{threshold, float64(n) / float64(all), fallen / float64(n), fallen / float64(r.fallen[all])}
 }
 
-// Threshold returns the one that escalates the share of the tokens that is nearest to the wanted one without being
-// above it. Tokens of equal confidence are escalated together or not at all.
+// Threshold returns the threshold that escalates the largest share of tokens that is not above the wanted one. Tokens
+// of equal confidence are escalated together or not at all.
 func (r *Ranking) Threshold(share float64) float64 {
 	n := int(share * float64(len(r.sorted)))
 	if n >= len(r.sorted) {

@@ -19,7 +19,7 @@ const (
 	maxWidth  = 1 << 16
 )
 
-// ErrNotRouter tells that a GGUF file holds something else.
+// ErrNotRouter is returned for a GGUF file that is not a router.
 var ErrNotRouter = errors.New("not a router: general.architecture is not " + architecture)
 
 // Layer is a linear map: y[o] = Bias[o] + Σᵢ Weight[o·In + i]·x[i].
@@ -38,7 +38,7 @@ type Layer struct {
 type Net struct {
 	HeadFeatures bool
 	Layers       []Layer
-	width        int // of the widest vector on the way
+	width        int // of the widest vector
 }
 
 // NewNet checks that the layers fit each other.
@@ -70,7 +70,7 @@ func NewNet(layers []Layer, headFeatures bool) (*Net, error) {
 	return n, nil
 }
 
-// ReadNet reads a router file. The network keeps nothing of f.
+// ReadNet reads a router file. The network does not refer to f.
 func ReadNet(f *gguf.File) (*Net, error) {
 	if arch, err := f.String("general.architecture"); err != nil || arch != architecture {
 		return nil, fmt.Errorf("%w: %q", ErrNotRouter, arch)
@@ -145,13 +145,13 @@ func floats(t gguf.Tensor) ([]float32, error) {
 	return x, nil
 }
 
-// Write stores the network as a router file that says nothing else; see [File.Write].
+// Write stores the network as a router file without other information; see [File.Write].
 func (n *Net) Write(w *gguf.Writer) error {
 	n.describe(w)
 	return n.store(w)
 }
 
-// describe puts the metadata that say what the tensors are.
+// describe writes the metadata that describe the tensors.
 func (n *Net) describe(w *gguf.Writer) {
 	gguf.Put(w, "general.architecture", architecture)
 	gguf.Put(w, keyInput, uint32(n.Dim()))
@@ -178,7 +178,7 @@ func (n *Net) store(w *gguf.Writer) error {
 	return w.Close()
 }
 
-// Dim is the width of the hidden state that the network was trained on.
+// Dim returns the width of the hidden state that the network was trained on.
 func (n *Net) Dim() int {
 	if n.HeadFeatures {
 		return n.Layers[0].In - 2
@@ -186,7 +186,7 @@ func (n *Net) Dim() int {
 	return n.Layers[0].In
 }
 
-// Confidence is sigmoid(f(features of head)). A hidden state of another width is a bug of the caller and panics.
+// Confidence returns sigmoid(f(features of head)). A hidden state of another width is a bug of the caller and panics.
 func (n *Net) Confidence(head *backend.Output) float32 {
 	if !n.HeadFeatures {
 		return n.Of(head.Hidden, 0, 0)
@@ -194,8 +194,8 @@ func (n *Net) Confidence(head *backend.Output) float32 {
 	return n.Of(head.Hidden, margin(head), certainty(head))
 }
 
-// Of is the confidence at a hidden state [Dim], a margin p₁ - p₂ and a certainty exp(-H), of which a network without
-// HeadFeatures takes the hidden state alone. A hidden state of another width is a bug of the caller and panics.
+// Of returns the confidence for a hidden state [Dim], a margin p₁ - p₂ and a certainty exp(-H). A network without
+// HeadFeatures uses only the hidden state. A hidden state of another width is a bug of the caller and panics.
 func (n *Net) Of(hidden []float32, margin, certainty float32) float32 {
 	if len(hidden) != n.Dim() {
 		panic(fmt.Sprintf("router: a hidden state of %d for a network of %d", len(hidden), n.Dim()))
@@ -235,8 +235,8 @@ type BatchNorm struct {
 	Eps                     float64
 }
 
-// Fold returns the layer that computes what l followed by b does: with s = Scale/√(Var + Eps), the weights of output o
-// are multiplied by s[o], and the bias becomes s·(bias - Mean) + Shift. It is exact but for rounding.
+// Fold returns the layer that computes l followed by b: with s = Scale/√(Var + Eps), the weights of output o are
+// multiplied by s[o], and the bias becomes s·(bias - Mean) + Shift. It is exact except for rounding.
 func (b BatchNorm) Fold(l Layer) (Layer, error) {
 	for _, v := range [][]float32{b.Scale, b.Shift, b.Mean, b.Var} {
 		if len(v) != l.Out {

@@ -54,7 +54,7 @@ func ParsePolicy(name string) (Policy, error) {
 	return "", fmt.Errorf("policy %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// DefaultThreshold is the confidence below which a policy escalates if nothing else is said.
+// DefaultThreshold returns the default of the confidence below which a policy escalates.
 func (p Policy) DefaultThreshold() float64 {
 	switch p {
 	case Margin:
@@ -71,11 +71,11 @@ func (p Policy) DefaultThreshold() float64 {
 type Options struct {
 	Policy    Policy   // "" means never
 	Threshold *float64 // escalate below this confidence, 0 (never) to 1; nil means [Policy.DefaultThreshold]
-	// Budget is the share of tokens to escalate over all answers, in (0, 1]: the threshold follows a balance; 0: it
-	// stays. It excludes Threshold.
+	// Budget is the share of tokens to escalate over all answers, in (0, 1]: the threshold follows a balance. With 0
+	// the threshold is fixed. It excludes Threshold.
 	Budget  float64
 	Balance *Balance // of the budget: shared, and changed by [Router.Add]; nil: a new one
-	// Calibration has the confidences to expect of the policy in ascending order, as [Calibration] returns them: a
+	// Calibration holds the expected confidences of the policy in ascending order, as [Calibration] returns them: a
 	// budget's thresholds start from them. nil: values measured with one small model, or uniform ones.
 	Calibration []float32
 	Seed        uint64 // of the random policy
@@ -112,8 +112,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Router decides by one policy. It keeps nothing between decisions and may serve many texts at once; with a budget it
-// holds the balance of them.
+// Router decides by one policy. It has no state between decisions and may be used for many texts at once; with a budget
+// it holds their balance.
 type Router struct {
 	o     Options
 	fixed float64        // threshold without a budget
@@ -148,9 +148,9 @@ func New(o Options) (*Router, error) {
 	return r.Begin(), nil
 }
 
-// Begin returns the router for one answer: its decisions start from the balance as it is now. Other answers do not
-// change them. A router with which no answer was begun decides from the balance at the call of [New]. Without a budget
-// it returns r.
+// Begin returns the router for one answer: its decisions start from the balance at the time of the call. Other answers
+// do not change them. A router without Begin decides from the balance at the call of [New]. Without a budget Begin
+// returns r.
 func (r *Router) Begin() *Router {
 	if r.prior == nil {
 		return r
@@ -264,8 +264,8 @@ func (r *Router) Want(w backend.Want) backend.Want {
 	return w
 }
 
-// Decide says how sure it is that the small model's token at pos, which follows head, may stand, and whether the cloud
-// is to be asked. path is what the decisions before it left, 0 at the start of a text; next is what this one leaves.
+// Decide returns the confidence that the small model's token at pos, which follows head, may stand, and whether to ask
+// the cloud. path is the result next of the decision before it, 0 at the start of a text.
 func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64) {
 	confidence = r.Confidence(pos, head)
 	switch r.o.Policy {
@@ -279,9 +279,9 @@ func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence 
 	return confidence, escalate, count.add(escalate).path()
 }
 
-// Explain tells of the decision that Decide makes with the same arguments: the margin and the entropy in nats of the
-// small model's next token, and the threshold. The margin is right if the head has its two best tokens. It is for
-// people; after Decide it changes nothing.
+// Explain returns the inputs of Decide's decision for the same arguments: the margin and the entropy in nats of the
+// small model's next token, and the threshold. The margin is correct if the head has its two best tokens. It is for
+// display; calling it after Decide changes nothing.
 func (r *Router) Explain(path uint64, pos int, head *backend.Output) (gap, entropy, threshold float64) {
 	gap, entropy = float64(margin(head)), float64(head.Entropy)
 	switch r.o.Policy {
@@ -293,7 +293,7 @@ func (r *Router) Explain(path uint64, pos int, head *backend.Output) (gap, entro
 	return gap, entropy, r.threshold(countOf(path), pos)
 }
 
-// threshold is the confidence below which to escalate the token at pos after a path.
+// threshold returns the confidence below which to escalate the token at pos after a path.
 func (r *Router) threshold(c count, pos int) float64 {
 	switch {
 	case r.o.Policy == Value && r.costs != nil:
@@ -306,11 +306,11 @@ func (r *Router) threshold(c count, pos int) float64 {
 	return r.fixed
 }
 
-// Threshold returns the confidence below which the first token of an answer is escalated: with a budget, as the
-// balance of [Router.Begin] has it.
+// Threshold returns the confidence below which the first token of an answer is escalated: with a budget, from the
+// balance at [Router.Begin].
 func (r *Router) Threshold() float64 { return r.threshold(count{}, 0) }
 
-// Confidence is that of the policy, in [0, 1].
+// Confidence returns the policy's confidence, in [0, 1].
 func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 	switch {
 	case r.learns() && r.on != nil:
@@ -331,7 +331,7 @@ func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 	return 1
 }
 
-// margin is p₁ - p₂ of the two best tokens; p₁ if there is only one.
+// margin returns p₁ - p₂ of the two best tokens; p₁ if there is only one.
 func margin(head *backend.Output) float32 {
 	p := func(i int) float64 {
 		if i >= len(head.Top) {
@@ -342,12 +342,13 @@ func margin(head *backend.Output) float32 {
 	return clamp(p(0) - p(1))
 }
 
-// Certainty is exp(-H) of an entropy H in nats, in [0, 1]: what the policy entropy and networks with HeadFeatures take.
+// Certainty returns exp(-H) of an entropy H in nats, in [0, 1]: the input of the policy entropy and of networks with
+// HeadFeatures.
 func Certainty(entropy float32) float32 { return clamp(math.Exp(-float64(entropy))) }
 
 func certainty(head *backend.Output) float32 { return Certainty(head.Entropy) }
 
-// clamp keeps what rounding left outside of [0, 1] within it. Not a number is no confidence.
+// clamp limits x to [0, 1], which rounding may exceed. NaN gives 0.
 func clamp(x float64) float32 {
 	if !(x >= 0) {
 		return 0
@@ -355,11 +356,11 @@ func clamp(x float64) float32 {
 	return float32(min(x, 1))
 }
 
-// uniform is a number in [0, 1) that looks random and is a pure function of its arguments.
+// uniform returns a pseudorandom number in [0, 1), a pure function of its arguments.
 func uniform(seed, pos uint64) float32 { return float32(Draw(seed, pos)>>40) / (1 << 24) }
 
-// Draw is a number that looks random and is a pure function of its arguments: the output function of SplitMix64
-// (Steele, Lea and Flood, OOPSLA 2014) over both.
+// Draw returns a pseudorandom number, a pure function of its arguments: the output function of SplitMix64 (Steele, Lea
+// and Flood, OOPSLA 2014) over both.
 func Draw(seed, n uint64) uint64 { return mix(mix(seed) + n) }
 
 func mix(z uint64) uint64 {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Prices say what a question to the cloud costs, and what it gains where the small model's token would be wrong, all in
-// one unit that the user chooses.
+// Prices are the cost of a question to the cloud, and its gain if the small model's token would be wrong, all in one
+// unit that the user chooses.
 type Prices struct {
 	Gain   float64 // of a right token in the place of a wrong one; above 0
 	Second float64 // of a second that is waited with nothing to draft

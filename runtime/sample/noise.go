@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// noise is what one token at one position gets: 52 random bits that stand for u = (noise+½)/2⁵² in (0, 1), drawn by a
-// counter-based generator, so that the same arguments always give the same noise, on every machine.
+// noise is the random number of one token at one position: 52 random bits that stand for u = (noise+½)/2⁵² in (0, 1). A
+// counter-based generator draws it, so that the same arguments always give the same noise, on every machine.
 type noise uint64
 
 func noiseOf(seed, pos, id uint64) noise { return noise(philox(id, pos, seed) >> 12) }
@@ -17,7 +17,8 @@ func (n noise) gumbel() float64 {
 	return -math.Log(-math.Log(u))
 }
 
-// atMost is a bound of gumbel that costs no logarithm: -ln u ≥ 1-u ≥ 2^(b-53), where b is the bit length of 2⁵²-1-n.
+// atMost returns an upper bound of gumbel without a logarithm: -ln u ≥ 1-u ≥ 2^(b-53), where b is the bit length of
+// 2⁵²-1-n.
 func (n noise) atMost() float64 {
 	return float64(53-bits.Len64(1<<52-1-uint64(n))) * math.Ln2
 }
@@ -37,7 +38,8 @@ func philox(lo, hi, key uint64) uint64 {
 	return lo
 }
 
-// Noise is what is added to the logit ÷ temperature of a token at a position of the text before the best one is taken.
+// Noise returns the number that is added to the logit divided by the temperature of a token at a position of the text,
+// before the best token is taken.
 func Noise(seed uint64, pos int, id int32) float64 {
 	return noiseOf(seed, uint64(pos), uint64(id)).gumbel()
 }

@@ -13,18 +13,19 @@ import (
 // RepeatWindow is how many tokens before a position RepeatPenalty looks at, as in llama.cpp.
 const RepeatWindow = 64
 
-// Place is what a choice by [Sampler.PickBy] depends on besides the head.
+// Place is the input of a choice by [Sampler.PickBy] in addition to the head.
 type Place struct {
 	Recent []int32       // the last [RepeatWindow] tokens, or fewer; see [terms.Settings].RepeatPenalty
-	Counts map[int32]int // how often the answer has a token
+	Counts map[int32]int // number of occurrences of a token in the answer
 	Mask   []uint64      // tokens that may stand there, a bit each; nil: all
 }
 
-// PickBy returns the token at position pos by rules: that of [Sampler.Pick] where they change nothing and all tokens
-// may stand there. The head has all logits, or its best tokens stand for all. If no token may stand there, it is -1.
+// PickBy returns the token at position pos by rules: the token of [Sampler.Pick] if the rules change nothing and all
+// tokens are allowed. The head has all logits, or else its best tokens are used as if they were all. If no token is
+// allowed, it returns -1.
 //
-// Logits are changed first, by bias, repeat penalty, and the other penalties; tokens that may not stand there are left
-// out; then comes what [Sampler.Pick] does, and MinP last.
+// Logits are changed first, by bias, repeat penalty, and the other penalties; then tokens that are not allowed are left
+// out; then PickBy does the same as [Sampler.Pick], with MinP last.
 func (s *Sampler) PickBy(pos int, out *backend.Output, r *terms.Settings, at Place) int32 {
 	can := s.possible(out, r, at)
 	if len(can) == 0 {
@@ -44,7 +45,7 @@ func (s *Sampler) PickBy(pos int, out *backend.Output, r *terms.Settings, at Pla
 	return best
 }
 
-// possible returns the tokens that may stand at a place, with logits as the rules change them.
+// possible returns the tokens that are allowed at a place, with their logits after the rules.
 func (s *Sampler) possible(out *backend.Output, r *terms.Settings, at Place) []backend.Candidate {
 	s.order = s.order[:0]
 	switch {
@@ -72,7 +73,7 @@ func (s *Sampler) possible(out *backend.Output, r *terms.Settings, at Place) []b
 	return s.order
 }
 
-// change changes the logits of s.order, which has rising ids, of the tokens that the rules are about.
+// change applies the rules to the logits of s.order, which has rising ids.
 func (s *Sampler) change(r *terms.Settings, at Place) {
 	about := s.about[:0]
 	for id := range r.LogitBias {
@@ -94,7 +95,7 @@ func (s *Sampler) change(r *terms.Settings, at Place) {
 	s.about = about
 }
 
-// changed returns the logit of a token as the rules change it.
+// changed returns the logit of a token after the rules.
 func changed(r *terms.Settings, id int32, logit float32, at Place) float32 {
 	l := float64(logit) + float64(r.LogitBias[id])
 	if r.Repeats() && slices.Contains(at.Recent, id) {
@@ -110,8 +111,8 @@ func changed(r *terms.Settings, id int32, logit float32, at Place) float32 {
 	return finite(l)
 }
 
-// cut returns those of some tokens that can be drawn, by temperature, top-k, top-p and min-p, most probable first where
-// there are fewer.
+// cut returns the tokens of can that can be drawn, by temperature, top-k, top-p and min-p. If it leaves some out, the
+// most probable come first.
 func (s *Sampler) cut(can []backend.Candidate, r *terms.Settings) []backend.Candidate {
 	if s.o.TopK == 0 && !s.cuts() && r.MinP == 0 {
 		return can
@@ -136,13 +137,13 @@ func (s *Sampler) cut(can []backend.Candidate, r *terms.Settings) []backend.Cand
 	return s.nucleus(can, mass)
 }
 
-// atLeast leaves those of some tokens that have a share of the weight of the best one.
+// atLeast returns the tokens with at least a share of the weight of the best one.
 func (s *Sampler) atLeast(can []backend.Candidate, best backend.Candidate, share float64) []backend.Candidate {
 	least := float64(best.Logit) + s.o.Temperature*math.Log(share)
 	return slices.DeleteFunc(can, func(c backend.Candidate) bool { return float64(c.Logit) < least && c.ID != best.ID })
 }
 
-// top leaves the k best of some tokens, in order.
+// top returns the k best tokens, in order.
 func top(can []backend.Candidate, k int) []backend.Candidate {
 	room := max(4*k, 1024)
 	best, last := can[:0], float32(math.Inf(-1)) // the logit of the k-th best so far

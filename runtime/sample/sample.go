@@ -15,11 +15,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// Sampler chooses tokens. It keeps memory between calls and serves one goroutine at a time.
+// Sampler chooses tokens. It keeps memory between calls, and one goroutine may use it at a time.
 type Sampler struct {
 	o     terms.Sampling
 	order []backend.Candidate // the tokens that can be drawn, most probable first
-	about []int32             // tokens that rules are about
+	about []int32             // tokens that rules affect
 }
 
 // New returns a sampler for a valid sampling.
@@ -43,18 +43,18 @@ func (s *Sampler) Want(w backend.Want) backend.Want {
 	return w
 }
 
-// maxBest is how many best tokens are had cheaply from the head; a larger choice is made from all logits.
+// maxBest is the maximum number of best tokens that the head finds cheaply; a larger choice uses all logits.
 const maxBest = 256
 
 // WantScores adds to w what [Sampler.Choose] needs of the head.
 func (s *Sampler) WantScores(w backend.Want) backend.Want {
 	w = s.Want(w)
-	w.Logits = w.Logits || s.o.Greedy() // any token may stand
+	w.Logits = w.Logits || s.o.Greedy() // stands may be any token
 	return w
 }
 
-// Pick returns the token at position pos of its text, from what the head found for the position before.
-// Temperature comes first, then top-k, then top-p: each sees the distribution that the one before it leaves.
+// Pick returns the token at position pos of its text, from the output of the head for the position before. Temperature
+// comes first, then top-k, then top-p: each acts on the distribution that the one before it leaves.
 func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 	if s.o.Greedy() {
 		return out.Top[0].ID
@@ -63,10 +63,10 @@ func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 	return best
 }
 
-// Choose returns the token that Pick returns, and the scores that it is chosen by: its own, and that of the token that
-// stands at pos. The score of a token is its log-probability, and where tokens are drawn its log-probability divided by
-// the temperature, plus the noise of pos. A token that cannot be drawn has -Inf, and so has one without a
-// logit among what the head found. Else scores are finite, and that of the choice is the largest.
+// Choose returns the token that Pick returns, its score, and the score of the token stands at pos. The score of a token
+// is its log-probability; if tokens are drawn, it is the log-probability divided by the temperature, plus the noise of
+// pos. A token that cannot be drawn, or that has no logit in the output, has the score -Inf. Other scores are finite,
+// and that of the choice is the largest.
 func (s *Sampler) Choose(pos int, out *backend.Output, stands int32) (choice int32, score, standing float32) {
 	if s.o.Greedy() {
 		top, lse := out.Top[0], float64(out.LogSumExp)
@@ -103,7 +103,7 @@ func (s *Sampler) draw(pos int, out *backend.Output, can []backend.Candidate) (b
 
 func (s *Sampler) noise(pos int, id int32) noise { return noiseOf(s.o.Seed, uint64(pos), uint64(id)) }
 
-// logitOf returns the logit of a token, if the head found it.
+// logitOf returns the logit of a token, if the output has it.
 func logitOf(out *backend.Output, id int32) (logit float32, ok bool) {
 	if id >= 0 && int(id) < len(out.Logits) {
 		return out.Logits[id], true
@@ -116,7 +116,7 @@ func logitOf(out *backend.Output, id int32) (logit float32, ok bool) {
 	return 0, false
 }
 
-// finite rounds v, where it is too large for a float32, or no number, to the largest or the least finite one.
+// finite converts v to float32. It rounds a value that is too large, or NaN, to the largest or the least finite one.
 func finite(v float64) float32 {
 	if !(v >= -math.MaxFloat32) {
 		return -math.MaxFloat32
@@ -174,7 +174,7 @@ func compare(a, b backend.Candidate) int {
 // cuts reports whether top-p excludes anything.
 func (s *Sampler) cuts() bool { return s.o.TopP > 0 && s.o.TopP < 1 }
 
-// mass is Σ exp((l-max)/T) over c, sorted by falling logit.
+// mass returns Σ exp((l-max)/T) over c, sorted by falling logit.
 func (s *Sampler) mass(c []backend.Candidate) float64 {
 	sum := 0.0
 	for i := range c {

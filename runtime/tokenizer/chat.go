@@ -14,18 +14,18 @@ type Message struct {
 	Content string
 }
 
-// The control tokens of ChatML, by which its templates are recognised.
+// The control tokens of ChatML, by which ChatML templates are recognised.
 const (
 	turnStart = "<|im_start|>"
 	turnEnd   = "<|im_end|>"
 )
 
-// chatML is how a model writes a chat: <|im_start|>role\ncontent<|im_end|>\n for each turn.
+// chatML is the chat format of a model: <|im_start|>role\ncontent<|im_end|>\n for each turn.
 type chatML struct {
 	start, end int32  // the tokens
-	system     string // content of the system turn where a chat begins with another
+	system     string // content of the default system turn, for a chat that begins with another role
 	addSystem  bool
-	toolsEnd   string // what follows the definitions of tools
+	toolsEnd   string // text after the definitions of tools
 }
 
 // newChatML recognises the chat template of a file.
@@ -44,8 +44,8 @@ func newChatML(template string, v *vocabulary) (c chatML, err error) {
 	return c, nil
 }
 
-// endOfTools finds what a template writes between the definitions of tools and the end of the turn; without it, it is
-// that of most files of Qwen2.5. Published files differ in the braces of the example.
+// endOfTools finds the text of a template between the definitions of tools and the end of the turn. The default is that
+// of most files of Qwen2.5. Published files differ in the braces of the example.
 func endOfTools(template string) string {
 	for _, quote := range []byte{'"', '\''} {
 		if _, rest, found := strings.Cut(template, string(quote)+`\n</tools>`); found {
@@ -57,8 +57,8 @@ func endOfTools(template string) string {
 	return toolsEnd
 }
 
-// defaultSystem finds the system turn that a template writes of its own accord: the first place where it writes the
-// beginning of one and goes on with text up to the end of the turn. Elsewhere it goes on with the content of a message.
+// defaultSystem finds the default system turn of a template: the first place where the beginning of a system turn is
+// followed by text up to the end of the turn, and not by the content of a message.
 func defaultSystem(template string) (string, bool) {
 	for rest := template; ; {
 		at := strings.Index(rest, turnStart+"system")
@@ -98,11 +98,11 @@ func unquote(s string, quote byte) (string, bool) {
 	return "", false
 }
 
-// Chat returns the ids of a chat as the model was trained on it, without BOS: for each message
-// <|im_start|>role, line end, content, <|im_end|>, line end. If addGenerationPrompt, the beginning of a turn of the
-// assistant follows, for the model to go on with. If the first message is not of the system, the system message of the
-// model's own template goes before it, such as "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
-// a file that has the tokens but no template has none.
+// Chat returns the ids of a chat as the model was trained on it, without BOS: for each message <|im_start|>role, line
+// end, content, <|im_end|>, line end. If addGenerationPrompt is set, the beginning of an assistant's turn follows,
+// which the model continues. If the first message is not a system message, the default system message of the model's
+// template precedes it, such as "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."; a file that has
+// the tokens but no template has none.
 //
 // The turns are put together from ids. Special tokens in the contents are not parsed, so that no content can forge a
 // turn.
@@ -141,7 +141,7 @@ func (t *Tokenizer) appendTurn(ids []int32, m Message) []int32 {
 	return t.appendEnd(ids)
 }
 
-// appendEnd adds what ends a turn.
+// appendEnd adds the ids of the end of a turn.
 func (t *Tokenizer) appendEnd(ids []int32) []int32 {
 	return append(append(ids, t.chat.end), t.Encode("\n", false)...)
 }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns how the file spells token id, for people to read: "Ġthe" for " the", and control tokens too. It is empty
+// Text returns the file's spelling of token id, for display: "Ġthe" for " the"; it includes control tokens. It is empty
 // for an id outside the vocabulary.
 func (t *Tokenizer) Text(id int32) string {
 	if id < 0 || int(id) >= t.vocab.size() {
@@ -14,8 +14,8 @@ func (t *Tokenizer) Text(id int32) string {
 	return string(t.vocab.spelling(id))
 }
 
-// Bytes returns what token id stands for in a text, as a new slice: often a part of a character only, so that it takes
-// a [Decoder] to make text of several. Control and unused tokens, and ids outside the vocabulary, stand for nothing.
+// Bytes returns the bytes of token id in a text, as a new slice. They are often only a part of a character: use a
+// [Decoder] for the text of several tokens. Control and unused tokens, and ids outside the vocabulary, have no bytes.
 func (t *Tokenizer) Bytes(id int32) []byte { return t.appendBytes(nil, id) }
 
 func (t *Tokenizer) appendBytes(dst []byte, id int32) []byte {
@@ -32,7 +32,7 @@ func (t *Tokenizer) appendBytes(dst []byte, id int32) []byte {
 	return dst
 }
 
-// appendRawByte appends the byte that is spelled <0xNN>, or the spelling if it is another.
+// appendRawByte appends the byte that is spelled <0xNN>, or the spelling itself if it has another form.
 func appendRawByte(dst []byte, text string) []byte {
 	if len(text) == 6 && text[:3] == "<0x" && text[5] == '>' {
 		if b, err := strconv.ParseUint(text[3:5], 16, 8); err == nil {
@@ -42,8 +42,8 @@ func appendRawByte(dst []byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// Decode returns the text of ids. Bytes that are not UTF-8 become U+FFFD, as with a [Decoder]. Valid UTF-8 comes back
-// as it was encoded: Decode(Encode(text, false)) is text.
+// Decode returns the text of ids. Bytes that are not UTF-8 become U+FFFD, as with a [Decoder]. Valid UTF-8 is
+// preserved: Decode(Encode(text, false)) is text.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b []byte
 	for _, id := range ids {
@@ -56,11 +56,11 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return string(out)
 }
 
-// replacement stands for bytes that are not UTF-8.
+// replacement replaces bytes that are not UTF-8.
 const replacement = string(utf8.RuneError)
 
-// Decoder makes text of tokens one by one. What it returns is whole characters only, and together exactly what
-// [Tokenizer.Decode] makes of all the tokens. It is for one goroutine.
+// Decoder converts tokens to text one by one. It returns whole characters only, and in total exactly the result of
+// [Tokenizer.Decode] for all the tokens. One goroutine may use it.
 type Decoder struct {
 	t       *Tokenizer
 	pending []byte // the beginning of a character, at most 3 bytes
@@ -69,7 +69,7 @@ type Decoder struct {
 // NewDecoder returns a decoder at the beginning of a text.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Push adds a token and returns the characters that are whole now, often none.
+// Push adds a token and returns the characters that are now complete, often none.
 func (d *Decoder) Push(id int32) string {
 	d.pending = d.t.appendBytes(d.pending, id)
 	out, rest := appendValid(nil, d.pending)
@@ -77,8 +77,7 @@ func (d *Decoder) Push(id int32) string {
 	return string(out)
 }
 
-// Flush returns what is left at the end of a text: U+FFFD if a character has remained unfinished. The decoder is then
-// at the beginning of another text.
+// Flush returns the rest at the end of a text: U+FFFD if a character is incomplete. The decoder then starts a new text.
 func (d *Decoder) Flush() string {
 	if len(d.pending) == 0 {
 		return ""
@@ -88,8 +87,7 @@ func (d *Decoder) Flush() string {
 }
 
 // appendValid appends b to dst as UTF-8, with U+FFFD for each longest run of bytes that begins a character without
-// finishing it and for each other byte that is out of place. An unfinished character at the end of b is returned as
-// rest.
+// finishing it and for each other misplaced byte. It returns an unfinished character at the end of b as rest.
 func appendValid(dst, b []byte) (out, rest []byte) {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
@@ -118,7 +116,7 @@ const (
 	standInSHY   = standInDEL + 0x22   // for byte 0xAD, after 0x7F to 0xA0
 )
 
-// letterOf returns the character that stands for b.
+// letterOf returns the character for b.
 func letterOf(b byte) rune {
 	switch {
 	case b <= 0x20:
@@ -131,7 +129,7 @@ func letterOf(b byte) rune {
 	return rune(b)
 }
 
-// byteOf returns the byte that r stands for, or false if r is not in the alphabet.
+// byteOf returns the byte of character r, or false if r is not in the alphabet.
 func byteOf(r rune) (byte, bool) {
 	switch {
 	case r >= firstStandIn && r < standInDEL:
@@ -144,8 +142,8 @@ func byteOf(r rune) (byte, bool) {
 	return byte(r), r >= 0 && r <= 0xFF && letterOf(byte(r)) == r
 }
 
-// appendUnspelled appends the bytes that a token spelled text stands for. A character outside the alphabet, which no
-// merge can make, stands for itself.
+// appendUnspelled appends the bytes of a token that is spelled text. A character outside the alphabet, which no merge
+// can produce, stands for itself.
 func appendUnspelled(dst, text []byte) []byte {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)

@@ -6,15 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxPiece is the longest piece in bytes: 2 GiB without a break are cut, for positions are 32 bits wide.
+// maxPiece is the maximum length of a piece in bytes: longer pieces (2 GiB) are split, because positions have 32 bits.
 const maxPiece = math.MaxInt32
 
-// Encode returns the ids of text. It adds no BOS. If parseSpecial, control tokens such as <|im_start|> are recognised
-// in text; otherwise their spelling is text like any other, which is what text by a user must be encoded with.
+// Encode returns the ids of text. It adds no BOS. If parseSpecial is set, control tokens such as <|im_start|> are
+// recognised in text; otherwise their spelling is ordinary text. Always encode a user's text without parseSpecial.
 // User-defined tokens such as <tool_call> are recognised either way.
 //
-// Any text has ids, also one that is not UTF-8: what cannot be read is encoded as U+FFFD. The time taken is
-// O(n log n) for a text of n bytes, whatever it holds.
+// Any text has ids, even if it is not UTF-8: invalid bytes are encoded as U+FFFD. The time is O(n log n) for any text
+// of n bytes.
 func (t *Tokenizer) Encode(text string, parseSpecial bool) []int32 {
 	if text == "" {
 		return nil
@@ -35,20 +35,20 @@ func (t *Tokenizer) Encode(text string, parseSpecial bool) []int32 {
 	return ids
 }
 
-// special is a token that is found whole in a text, before the text is split.
+// special is a token that is recognised as a whole in a text, before the text is split.
 type special struct {
 	id   int32
 	text string
 }
 
-// fragment is a part of a text: a special token, or text between such.
+// fragment is a part of a text: a special token, or text between special tokens.
 type fragment struct {
 	id   int32 // -1: text
 	text string
 }
 
-// partition cuts the special tokens out of text: first all occurrences of the longest, from the left, then those of the
-// next in what remains, and so on.
+// partition splits text at special tokens: first at all occurrences of the longest, from the left, then at those of the
+// next in the remaining text, and so on.
 func (t *Tokenizer) partition(text string, parseSpecial bool) []fragment {
 	specials := t.always
 	if parseSpecial {
@@ -61,7 +61,7 @@ func (t *Tokenizer) partition(text string, parseSpecial bool) []fragment {
 	return parts
 }
 
-// cut returns parts with the occurrences of s cut out: parts itself if there are none.
+// cut returns parts split at the occurrences of s: parts itself if there are none.
 func (s special) cut(parts []fragment) []fragment {
 	var out []fragment
 	for i, part := range parts {
@@ -96,10 +96,9 @@ func (s special) cut(parts []fragment) []fragment {
 	return out
 }
 
-// wellFormed returns text as llama.cpp reads it if it is not UTF-8: a byte that begins no character, or one with too
-// few bytes after it, becomes U+FFFD; a character that takes more bytes than it needs is rewritten with as few as it
-// needs; a surrogate stays, as three bytes. (From U+110000 on, where llama.cpp gives up, the first byte becomes
-// U+FFFD.)
+// wellFormed returns text that is not UTF-8 in the form that llama.cpp reads: a byte that begins no character, or one
+// with too few bytes after it, becomes U+FFFD; a character with more bytes than necessary is rewritten in its shortest
+// form; a surrogate stays, as three bytes. (From U+110000 on, where llama.cpp gives up, the first byte becomes U+FFFD.)
 func wellFormed(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -122,7 +121,7 @@ func wellFormed(text string) string {
 	return string(out)
 }
 
-// followers returns how many bytes follow the first byte of a character, or -1 if b is no first byte.
+// followers returns the number of bytes after the first byte of a character, or -1 if b is not a first byte.
 func followers(b byte) int {
 	switch {
 	case b < 0x80:

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command gen_class writes class_table.go: the runs of characters of one class in Unicode 15.1, from the tables of
-// package unicode, which must be those of Unicode 15.0, and the one difference that counts here.
+// Command gen_class writes class_table.go: the runs of characters of one class in Unicode 15.1. It uses the tables of
+// package unicode, which must be those of Unicode 15.0, and the one relevant difference.
 package main
 
 import (

@@ -5,25 +5,26 @@ import (
 	"slices"
 )
 
-// Infill is a text with a gap to fill, and what else is known of its repository.
+// Infill is a text with a gap to fill, and optionally information about its repository.
 type Infill struct {
 	Prefix, Suffix string // before the gap and after it; special tokens in them are text
-	// Repo and Name are of the repository and of the file, and Files are others of the repository, the most important
-	// one last. Where the vocabulary has no marks for them, the texts of Files stand before the prefix.
+	// Repo and Name are the names of the repository and of the file, and Files are others of the repository, the most
+	// important one last. If the vocabulary has no marks for them, the texts of Files precede the prefix.
 	Repo, Name string
 	Files      []struct{ Name, Text string }
-	// Most is the most tokens of the prompt; 0: any number. What does not fit is left out: Files from the first one on,
-	// then the beginning of the prefix and the end of the suffix, so that three quarters are the prefix's.
+	// Most is the maximum number of tokens of the prompt; 0: any number. Text that does not fit is left out: Files from
+	// the first one on, then the beginning of the prefix and the end of the suffix, so that the prefix gets three
+	// quarters.
 	Most int
 }
 
-// fimMarks are the ids of [fimRoles], in their order; -1: there is none.
+// fimMarks are the ids of [fimRoles], in order; -1 for none.
 type fimMarks [6]int32
 
 // Infill returns the prompt for a text with a gap, in the form that Qwen2.5-Coder was trained on (Hui et al.,
 // Qwen2.5-Coder Technical Report, arXiv 2409.12186): for a file PREFIX prefix SUFFIX suffix MIDDLE, and before it for a
-// repository REPO name FILE name text … FILE name. What the model generates then belongs into the gap. The error is
-// [ErrUnsupported] where the vocabulary has no such marks.
+// repository REPO name FILE name text … FILE name. The text that the model then generates belongs in the gap. The error
+// is [ErrUnsupported] if the vocabulary has no such marks.
 func (t *Tokenizer) Infill(f Infill) ([]int32, error) {
 	pre, suf, mid := t.fim[0], t.fim[1], t.fim[2]
 	if pre < 0 || suf < 0 || mid < 0 {
@@ -42,7 +43,7 @@ func (t *Tokenizer) Infill(f Infill) ([]int32, error) {
 	return append(ids, mid), nil
 }
 
-// repository returns what stands before a file of a repository: as much of it as there is room for, from the end on.
+// repository returns the part of the prompt before a file of a repository: as much as fits, from the end on.
 func (t *Tokenizer) repository(f Infill, room int) (ids []int32) {
 	rep, sep := t.fim[4], t.fim[5]
 	marked := rep >= 0 && sep >= 0

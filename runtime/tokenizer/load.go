@@ -12,10 +12,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// prefix is what the keys of the vocabulary begin with.
+// prefix is the prefix of the keys of the vocabulary.
 const prefix = "tokenizer.ggml."
 
-// The keys that are read, but for those of special ids.
+// The keys that are read, except those of special ids.
 const (
 	keyModel    = prefix + "model"
 	keyPre      = prefix + "pre"
@@ -27,11 +27,11 @@ const (
 	keyTemplate = "tokenizer.chat_template"
 )
 
-// FromGGUF makes a tokenizer of the vocabulary of f. It keeps nothing of f, which may be closed afterwards.
+// FromGGUF makes a tokenizer from the vocabulary of f. It does not refer to f, which may be closed afterwards.
 //
-// The tokenizer must be a byte-level BPE (tokenizer.ggml.model "gpt2") that splits text as Qwen2 does
-// (tokenizer.ggml.pre "qwen2", or "deepseek-r1-qwen", which is the same). Others are refused by name. Every error is a
-// [KeyError] that names the metadata in question.
+// The tokenizer must be a byte-level BPE (tokenizer.ggml.model "gpt2") that splits text like Qwen2 (tokenizer.ggml.pre
+// "qwen2", or "deepseek-r1-qwen", which is the same). Others are refused by name. Every error is a [KeyError] that
+// names the metadata.
 func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 	if err := checkSupported(f); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -47,7 +47,7 @@ func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 	return t, nil
 }
 
-// checkSupported checks that the tokenizer is of a kind that this package knows.
+// checkSupported checks that this package supports the tokenizer.
 func checkSupported(f *gguf.File) error {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {
@@ -68,7 +68,7 @@ func checkSupported(f *gguf.File) error {
 	return nil
 }
 
-// source is the metadata that a tokenizer is made of.
+// source is the metadata of a tokenizer.
 type source struct {
 	tokens, merges stringList
 	types          []int64          // nil: the file has none
@@ -77,7 +77,7 @@ type source struct {
 	template       string // "": the file has none
 }
 
-// read takes what a tokenizer is made of from the metadata of f.
+// read reads the metadata of a tokenizer from f.
 func read(f *gguf.File) (s source, err error) {
 	if s.tokens, err = f.Strings(keyTokens); err != nil {
 		return s, &KeyError{keyTokens, err}
@@ -116,7 +116,7 @@ func idKeys() []string {
 	return keys
 }
 
-// build checks s and makes a tokenizer of it.
+// build checks s and makes a tokenizer from it.
 func build(s source) (*Tokenizer, error) {
 	t := &Tokenizer{bos: -1, eos: -1, addBOS: s.addBOS}
 	var err error
@@ -146,7 +146,7 @@ func build(s source) (*Tokenizer, error) {
 	return t, nil
 }
 
-// findBytes finds the token of each byte. Since all are there, any text can be encoded.
+// findBytes finds the token of each byte. Because all bytes have a token, any text can be encoded.
 func (t *Tokenizer) findBytes() error {
 	for i := range t.byteID {
 		id := t.vocab.find([]byte(string(letterOf(byte(i)))))
@@ -158,7 +158,7 @@ func (t *Tokenizer) findBytes() error {
 	return nil
 }
 
-// setSpecialIDs takes over the special ids.
+// setSpecialIDs sets the special ids.
 func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 	checked := make(map[string]int32, len(ids))
 	for _, key := range idKeys() {
@@ -185,10 +185,9 @@ func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 	return nil
 }
 
-// llama.cpp knows some tokens by their spelling, whatever type the file gives them. It makes them control tokens, so
-// that they are cut out of a text when special tokens are parsed, and ends a generation at some of them. In the
-// vocabulary of Qwen2 this concerns one ordinary token, </s>. The lists are those of src/llama-vocab.cpp of August
-// 2026.
+// llama.cpp recognises some tokens by their spelling, whatever type the file gives them. It makes them control tokens,
+// so that they are recognised when special tokens are parsed, and ends a generation at some of them. In the vocabulary
+// of Qwen2 this affects one ordinary token, </s>. The lists are those of src/llama-vocab.cpp of August 2026.
 
 // endSpellings end a generation.
 var endSpellings = []string{
@@ -197,11 +196,11 @@ var endSpellings = []string{
 	"<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[",
 }
 
-// plainSpellings are user-defined tokens, even where the file calls them control tokens.
+// plainSpellings are user-defined tokens, even if the file makes them control tokens.
 var plainSpellings = []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}
 
-// fimRoles are the parts of a prompt to fill in the middle. The keys name the token, the last one that is there; else
-// it is the first spelling that is there. (Of several spellings llama.cpp takes whichever its hash table has first; the
+// fimRoles are the parts of a prompt to fill in the middle. The keys name the token: the last key that exists counts;
+// otherwise the first spelling that exists. (Of several spellings llama.cpp takes the first one in its hash table; the
 // vocabulary of Qwen2 has one of each.)
 var fimRoles = []struct {
 	keys      []string
@@ -223,8 +222,8 @@ var fimRoles = []struct {
 // endKeys name tokens that end a generation.
 var endKeys = []string{"eos_token_id", "eot_token_id", "eom_token_id"}
 
-// promote adds to the kinds of v what spellings and the special ids of the file (by key, without the prefix) say, and
-// returns the marks of gaps.
+// promote adds to the kinds of v those that follow from spellings and from the special ids of the file (by key, without
+// the prefix), and returns the marks of gaps.
 func promote(v *vocabulary, ids map[string]int32) (fim fimMarks) {
 	for n, role := range fimRoles {
 		id := int32(-1)
@@ -261,9 +260,9 @@ func promote(v *vocabulary, ids map[string]int32) (fim fimMarks) {
 	return fim
 }
 
-// newSpecials lists the special tokens of v, the longest first, for they are looked for in this order: those found in
-// any text, and those found when special tokens are parsed. Of equal length the lower id goes first. (There llama.cpp's
-// order is that of its sort, which only matters where the end of one token begins the other.)
+// newSpecials lists the special tokens of v, the longest first, in the order in which they are searched for: those
+// recognised in any text, and those recognised when special tokens are parsed. Of equal length the lower id comes
+// first. (There llama.cpp's order depends on its sort, which only matters if the end of one token begins the other.)
 func newSpecials(v *vocabulary) (always, parsed []special) {
 	for id := range int32(v.size()) {
 		if v.has(id, control|unknown|userDefined) {

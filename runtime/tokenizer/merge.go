@@ -11,11 +11,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// shortPiece is the length in bytes up to which a piece is merged by looking for the lowest rule each time. That takes
-// quadratic time, but no memory, and is the fastest way for a word.
+// shortPiece is the maximum length in bytes of a piece that is merged by searching for the lowest rule each time. That
+// takes quadratic time, but no memory, and is the fastest way for a word.
 const shortPiece = 64
 
-// merger merges pieces into tokens. Its arrays serve one piece after the other.
+// merger merges pieces into tokens. Its arrays are reused for the next piece.
 type merger struct {
 	t     *Tokenizer
 	ids   [shortPiece]int32
@@ -23,8 +23,8 @@ type merger struct {
 	long  longMerger
 }
 
-// merge appends the tokens of piece, which is not empty, to dst: at each step the two neighbours with the lowest rule
-// become one, the leftmost ones if several have it.
+// merge appends the tokens of piece, which is not empty, to dst: each step merges the two neighbours with the lowest
+// rule, and the leftmost ones if several pairs have it.
 func (m *merger) merge(dst []int32, piece string) []int32 {
 	if len(piece) > shortPiece {
 		return m.long.merge(dst, piece, m.t)
@@ -66,7 +66,7 @@ func lowest(rules []rule) (at int, best rule) {
 	return at, best
 }
 
-// longMerger merges a piece of n bytes in time O(n log n): the tokens are a linked list, the pairs that merge a heap.
+// longMerger merges a piece of n bytes in time O(n log n): the tokens are a linked list, and the pairs to merge a heap.
 type longMerger struct {
 	ids        []int32
 	rules      []rule  // of token i and the one after it; noRule where token i has become part of another
@@ -121,7 +121,7 @@ func (m *longMerger) start(piece string, t *Tokenizer) {
 	m.queue.order()
 }
 
-// renew looks up the rule of token i, if there is one, and the token after it.
+// renew looks up the rule of token i, if it exists, and the token after it.
 func (m *longMerger) renew(i int32, t *Tokenizer) {
 	if i < 0 {
 		return
@@ -135,7 +135,7 @@ func (m *longMerger) renew(i int32, t *Tokenizer) {
 	}
 }
 
-// queued is a pair that waits to be merged: its rank, then the position of its left token.
+// queued is a pair in the queue: its rank, then the position of its left token.
 type queued uint64
 
 func newQueued(rank uint32, at int32) queued { return queued(rank)<<32 | queued(uint32(at)) }
@@ -203,8 +203,8 @@ func (h pairQueue) sink(i int, q queued) {
 	h[i] = q
 }
 
-// rule is what two neighbouring tokens merge into: the rank in the high half, so that the lower rule goes first, and
-// the id of the token they make in the low half.
+// rule is the result of merging two neighbouring tokens: the rank in the high half, so that the lower rule comes first,
+// and the id of the merged token in the low half.
 type rule uint64
 
 // noRule is the rule of a pair that does not merge. It is above every other.
@@ -223,8 +223,8 @@ func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint
 func (p pair) left() int32  { return int32(uint32(p >> 32)) }
 func (p pair) right() int32 { return int32(uint32(p)) }
 
-// ruleTable is the rules by pair: a hash table with open addressing and linear probing, at most two thirds full. The
-// seed keeps a file from choosing pairs that collide.
+// ruleTable maps pairs to rules: a hash table with open addressing and linear probing, at most two thirds full. The
+// seed prevents a file from choosing pairs that collide.
 type ruleTable struct {
 	seed  uint64
 	slots []ruleSlot
@@ -236,7 +236,7 @@ type ruleSlot struct {
 	rule rule
 }
 
-// oneRank is the step from a rank to the next, which a slot adds to tell rank 0 from an empty slot.
+// oneRank is the step from a rank to the next one. A slot adds it to distinguish rank 0 from an empty slot.
 const oneRank rule = 1 << 32
 
 func newRuleTable(n int) ruleTable {
@@ -257,7 +257,7 @@ func (t *ruleTable) find(left, right int32) rule {
 	}
 }
 
-// insert enters r for p. If p has a rule already, that one stays: it has the lower rank.
+// insert adds r for p. If p has a rule already, that one stays: it has the lower rank.
 func (t *ruleTable) insert(p pair, r rule) {
 	mask := uint64(len(t.slots) - 1)
 	for i := t.hash(p) & mask; ; i = (i + 1) & mask {

@@ -80,7 +80,7 @@ func blanksLen(s string) int {
 	return stop
 }
 
-// skip returns where the run of class c that begins at s[i] or before ends.
+// skip returns the end of the run of class c that begins at s[i] or before.
 func skip(s string, i int, c class) int {
 	for i < len(s) {
 		k, size := classAt(s, i)
@@ -100,7 +100,7 @@ func skipLineEnds(s string, i int) int {
 }
 
 // classAt returns class and length of the character at s[i], or (other, 0) at the end of s. Bytes that form no
-// character are others: s has them only where [maxPiece] has cut one.
+// character are of class other: s contains them only where [maxPiece] has split one.
 func classAt(s string, i int) (class, int) {
 	if i >= len(s) {
 		return other, 0
@@ -118,7 +118,7 @@ func classAt(s string, i int) (class, int) {
 
 //go:generate go run gen_class.go
 
-// class is what the splitter asks of a character.
+// class is the class of a character for splitting.
 type class uint8
 
 const (
@@ -141,11 +141,11 @@ var classes = [utf8Self]class{
 	'S': letter, 'T': letter, 'U': letter, 'V': letter, 'W': letter, 'X': letter, 'Y': letter, 'Z': letter,
 }
 
-// utf8Self is the first character that takes more than one byte.
+// utf8Self is the first character with more than one byte.
 const utf8Self = 0x80
 
-// classOf returns the class of r as of Unicode 15.1, which is what llama.cpp knows. The tables of package unicode are
-// of another version with each Go, and the ids must not change with the compiler.
+// classOf returns the class of r in Unicode 15.1, the version of llama.cpp. The tables of package unicode have another
+// version in each Go release, and the ids must not change with the compiler.
 func classOf(r rune) class {
 	if r < utf8Self {
 		return classes[r]

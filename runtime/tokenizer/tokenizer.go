@@ -1,15 +1,14 @@
-// Package tokenizer turns text into the ids of a Qwen2 vocabulary and back.
+// Package tokenizer converts text to the ids of a Qwen2 vocabulary and back.
 //
-// The vocabulary comes wholly from a GGUF file (tokenizer.ggml.*): nothing about ids is built in. Encoding has four
-// steps:
+// The vocabulary comes entirely from a GGUF file (tokenizer.ggml.*): no ids are built in. Encoding has four steps:
 //
 //	text ─ special tokens cut out (encode.go)
 //	     ─ made well-formed UTF-8 (encode.go)
 //	     ─ split into pieces, a word with its blank or the like (split.go)
 //	     ─ each piece merged from its bytes up, lowest rank first (merge.go)
 //
-// The ids are those of llama.cpp for any text, valid UTF-8 or not, with and without special tokens; where the
-// reference in Python differs (it normalises to NFC and knows a later Unicode), llama.cpp is followed.
+// The ids are those of llama.cpp for any text, valid UTF-8 or not, with and without special tokens. Where the reference
+// in Python differs (it normalises to NFC and uses a later Unicode), the package follows llama.cpp.
 package tokenizer
 
 import (
@@ -22,30 +21,30 @@ import (
 	"strings"
 )
 
-// Tokenizer is the vocabulary of one model. It is immutable: any number of goroutines may use it at once.
+// Tokenizer is the vocabulary of one model. It is immutable and safe for concurrent use.
 type Tokenizer struct {
 	vocab    vocabulary
 	rules    ruleTable
 	byteID   [256]int32 // the token of each single byte
 	always   []special  // cut out of any text: user-defined tokens
 	parsed   []special  // cut out when special tokens are parsed: always and the control tokens
-	bos, eos int32      // -1 where the file has none
+	bos, eos int32      // -1 if the file has none
 	fim      fimMarks
 	addBOS   bool
 	chat     chatML
-	chatErr  error // why chat cannot be used
+	chatErr  error // error of Chat; nil if it can be used
 	hash     func() [32]byte
 	chatHash func() [32]byte
 }
 
-// Size returns the number of tokens, those that only pad the embedding included.
+// Size returns the number of tokens, including those that only pad the embedding.
 func (t *Tokenizer) Size() int { return t.vocab.size() }
 
 // BOS returns the id that begins a text (tokenizer.ggml.bos_token_id), and whether the file names one.
 func (t *Tokenizer) BOS() (int32, bool) { return t.bos, t.bos >= 0 }
 
 // EOS returns the id that ends a text (tokenizer.ggml.eos_token_id), and whether the file names one. To stop a
-// generation, ask [Tokenizer.IsEnd]: a model has several such tokens.
+// generation, use [Tokenizer.IsEnd]: a model has several such tokens.
 func (t *Tokenizer) EOS() (int32, bool) { return t.eos, t.eos >= 0 }
 
 // AddBOS reports whether the model was trained with [Tokenizer.BOS] before each text
@@ -56,13 +55,13 @@ func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 // the file names, and tokens with the spelling of an end token, such as <|im_end|> and <|endoftext|>.
 func (t *Tokenizer) IsEnd(id int32) bool { return t.vocab.has(id, end) }
 
-// IsControl reports whether id steers the model and stands for no text. Such a token comes from [Tokenizer.Encode]
-// only when special tokens are parsed.
+// IsControl reports whether id is a control token, which has no text. [Tokenizer.Encode] returns such a token only when
+// special tokens are parsed.
 func (t *Tokenizer) IsControl(id int32) bool { return t.vocab.has(id, control) }
 
-// Hash returns the SHA-256 of what decides which text an id stands for and which ids a text becomes: tokens, their
-// kinds, merges, special ids. Rows that only pad the embedding do not count, so that a small and a large model of one
-// family agree. The first call takes about 30 ms for the vocabulary of Qwen2.
+// Hash returns the SHA-256 of all that determines the text of an id and the ids of a text: tokens, their kinds, merges,
+// special ids. Rows that only pad the embedding do not count, so that a small and a large model of one family have the
+// same hash. The first call takes about 30 ms for the vocabulary of Qwen2.
 func (t *Tokenizer) Hash() [32]byte { return t.hash() }
 
 // digest computes [Tokenizer.Hash]. Each list is preceded by its length, so that different vocabularies never have the
@@ -92,15 +91,15 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 	return sum
 }
 
-// ChatHash returns the SHA-256 of what the model's chat template writes for ordinary chats, as ids: with and without a
-// system message, of one and of several turns, each up to where the assistant's turn begins. Templates of different
-// text with the same effect agree, as far as [Tokenizer.Chat] renders them: what a template writes about tools does not
-// count. Of a template that is not supported it is the hash of the text, which no rendering has; of a file without a
-// template it is zero. It says nothing about the vocabulary, see [Tokenizer.Hash].
+// ChatHash returns the SHA-256 of the ids that the model's chat template produces for ordinary chats: with and without
+// a system message, of one and of several turns, each up to the beginning of the assistant's turn. Templates with
+// different text and the same effect have the same hash, as far as [Tokenizer.Chat] renders them; text about tools does
+// not count. For a template that is not supported it is the hash of the text, which no rendering has; for a file
+// without a template it is zero. It does not depend on the vocabulary, see [Tokenizer.Hash].
 func (t *Tokenizer) ChatHash() [32]byte { return t.chatHash() }
 
-// chatDigest computes [Tokenizer.ChatHash] of a template with this SHA-256. The name of the form is written first: a
-// version that renders other chats, or renders them in another way, has another one.
+// chatDigest computes [Tokenizer.ChatHash] of a template with this SHA-256. It writes the name of the format first: a
+// version that renders other chats, or renders them differently, must use another name.
 func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
 	h := sha256.New()
 	w := digestWriter{bufio.NewWriter(h)}
@@ -115,7 +114,7 @@ func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
 	for _, chat := range [][]Message{{user}, {system, user}, {user, answer, next}, {system, user, answer, next}} {
 		ids, err := t.Chat(chat, true)
 		if err != nil {
-			break // each fails as the first does
+			break // all fail like the first
 		}
 		w.number(len(ids))
 		for _, id := range ids {
@@ -127,8 +126,8 @@ func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
 	return sum
 }
 
-// Used returns the number of tokens without the unused ones at the end, which only pad the embedding. Models of one
-// family agree in it where their sizes differ.
+// Used returns the number of tokens without the unused ones at the end, which only pad the embedding. It is the same
+// for models of one family with different sizes.
 func (t *Tokenizer) Used() int {
 	n := t.vocab.size()
 	for n > 0 && t.vocab.kinds[n-1] == unused {
@@ -166,21 +165,21 @@ func (w digestWriter) text(s string) {
 }
 
 var (
-	// ErrUnsupported says that a file has a kind of tokenizer, pre-tokenizer or chat template that this package
-	// does not know.
+	// ErrUnsupported is returned for a kind of tokenizer, pre-tokenizer or chat template that this package does not
+	// support.
 	ErrUnsupported = errors.New("not supported")
 
-	// ErrVocabulary says that tokens, token types, merges or special ids of a file contradict each other.
+	// ErrVocabulary is returned if tokens, token types, merges or special ids of a file contradict each other.
 	ErrVocabulary = errors.New("inconsistent vocabulary")
 
-	// ErrRole says that a message of a chat is by none of system, user and assistant.
+	// ErrRole is returned for a message of a chat with a role other than system, user and assistant.
 	ErrRole = errors.New("unknown role")
 
-	// ErrNoMessage says that a chat has no message.
+	// ErrNoMessage is returned for a chat without a message.
 	ErrNoMessage = errors.New("no message")
 )
 
-// KeyError says which metadata of a file a [Tokenizer] cannot be made of, or which a chat lacks.
+// KeyError names the metadata that prevent a [Tokenizer], or that a chat lacks.
 type KeyError struct {
 	Key string // such as "tokenizer.ggml.merges"
 	Err error  // wraps [ErrUnsupported], [ErrVocabulary] or an error of package gguf

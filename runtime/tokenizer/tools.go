@@ -11,18 +11,18 @@ import (
 
 // Turn is a turn of a chat with tools.
 type Turn struct {
-	Role    string     // "system", "user", "assistant", or "tool" for what a tool returned
-	Content string     // may be empty where there are calls
+	Role    string     // "system", "user", "assistant", or "tool" for the result of a tool
+	Content string     // may be empty if there are calls
 	Calls   []ToolCall // of an assistant
 }
 
 // ToolCall is a call of a tool, as a model made it.
 type ToolCall struct {
 	Name      string
-	Arguments []byte // JSON text of an object; what is none, as models write it now and then, is shown as a string
+	Arguments []byte // JSON text of an object; other text, which models sometimes write, is shown as a string
 }
 
-// The texts around tools in the system's turn, as the models of Qwen2.5 were trained on them.
+// The texts around tools in the system's turn, as in the training of the models of Qwen2.5.
 const (
 	toolsBegin = "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n" +
 		"You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
@@ -31,14 +31,14 @@ const (
 		"{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>"
 )
 
-// ChatTools is [Tokenizer.Chat], up to where the assistant's turn begins, for a chat in which the model may call tools:
-// each is the JSON text of its definition, {"type": "function", "function": {"name": …}}. The turns are those of the
-// template of Qwen2.5: definitions stand in the system's turn, followed by what the file's own template says about
-// them, calls between <tool_call> and </tool_call> in the assistant's, and what tools return between <tool_response>
-// and </tool_response> in a turn of the user, one for all tools that answer together. JSON is written as Python's
-// json.dumps does.
+// ChatTools is [Tokenizer.Chat], up to the beginning of the assistant's turn, for a chat in which the model may call
+// tools: each tool is the JSON text of its definition, {"type": "function", "function": {"name": …}}. The turns are
+// those of the template of Qwen2.5: definitions are in the system's turn, followed by the text of the file's template
+// about them; calls are between <tool_call> and </tool_call> in the assistant's turn; and results of tools are between
+// <tool_response> and </tool_response> in a turn of the user, one turn for all tools that answer together. JSON is
+// written like Python's json.dumps.
 //
-// As in Chat, special tokens in what others wrote are not parsed.
+// As in Chat, special tokens in contents are not parsed.
 func (t *Tokenizer) ChatTools(turns []Turn, tools [][]byte) ([]int32, error) {
 	if t.chatErr != nil {
 		return nil, fmt.Errorf("chat: %w", t.chatErr)
@@ -59,7 +59,7 @@ func (t *Tokenizer) ChatTools(turns []Turn, tools [][]byte) ([]int32, error) {
 	return t.appendAnswer(ids), nil
 }
 
-// turnTexts returns what stands between <|im_start|> and <|im_end|> of each turn.
+// turnTexts returns the text between <|im_start|> and <|im_end|> of each turn.
 func (t *Tokenizer) turnTexts(turns []Turn, tools [][]byte) ([]string, error) {
 	system, own := t.chat.system, t.chat.addSystem
 	given := turns[0].Role == "system"
@@ -102,7 +102,7 @@ func (t *Tokenizer) turnTexts(turns []Turn, tools [][]byte) ([]string, error) {
 	return texts, nil
 }
 
-// toolsText returns what the system's turn says of tools.
+// toolsText returns the text about tools in the system's turn.
 func (t *Tokenizer) toolsText(tools [][]byte) (string, error) {
 	var b strings.Builder
 	b.WriteString(toolsBegin)
@@ -117,7 +117,7 @@ func (t *Tokenizer) toolsText(tools [][]byte) (string, error) {
 	return b.String(), nil
 }
 
-// turnText returns a turn that is not of a tool.
+// turnText returns the text of a turn that is not a tool's.
 func turnText(m Turn) (string, error) {
 	switch m.Role {
 	case "system", "user", "assistant":
@@ -138,7 +138,7 @@ func turnText(m Turn) (string, error) {
 	return text, nil
 }
 
-// argumentsText writes arguments as the template's filter tojson does: text that is no JSON as a string.
+// argumentsText writes arguments like the template's filter tojson: text that is not JSON as a string.
 func argumentsText(arguments []byte) string {
 	text, err := pythonJSON(arguments)
 	if err == nil {
@@ -149,10 +149,10 @@ func argumentsText(arguments []byte) string {
 	return b.String()
 }
 
-// pythonJSON writes JSON text as json.dumps of Python does with ensure_ascii=False: a blank after each colon and comma,
-// fields in their order, and characters as they are. Numbers stay as they are written.
+// pythonJSON writes JSON text like Python's json.dumps with ensure_ascii=False: a blank after each colon and comma,
+// fields in their order, and characters unescaped. Numbers are unchanged.
 func pythonJSON(text []byte) (string, error) {
-	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // the decoder by itself takes more
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // the decoder alone accepts more
 		return "", fmt.Errorf("this is not JSON: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -162,7 +162,7 @@ func pythonJSON(text []byte) (string, error) {
 	return b.String(), err
 }
 
-// maxDepth is how deep brackets may be in one another.
+// maxDepth is the maximum nesting depth of brackets.
 const maxDepth = 1000
 
 // appendValue writes the next value.
@@ -189,7 +189,7 @@ func appendValue(b *strings.Builder, d *json.Decoder, depth int) error {
 	return nil
 }
 
-// appendAll writes what follows an opening bracket, up to the closing one.
+// appendAll writes the rest after an opening bracket, up to the closing one.
 func appendAll(b *strings.Builder, d *json.Decoder, open json.Delim, depth int) error {
 	b.WriteString(open.String())
 	for first := true; d.More(); first = false {
@@ -201,7 +201,7 @@ func appendAll(b *strings.Builder, d *json.Decoder, open json.Delim, depth int) 
 			if err != nil {
 				return err
 			}
-			name, _ := key.(string) // the decoder takes nothing else there
+			name, _ := key.(string) // the decoder accepts only strings there
 			appendString(b, name)
 			b.WriteString(": ")
 		}

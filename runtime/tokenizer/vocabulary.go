@@ -17,8 +17,8 @@ type stringList interface {
 	All() iter.Seq2[int, []byte]
 }
 
-// vocabulary is the tokens by id, as the file spells them, and the way back from a spelling to its id. The spellings
-// lie in one slice: 150,000 tokens cost a handful of allocations.
+// vocabulary holds the tokens by id, in the file's spelling, and the map from a spelling to its id. The spellings are
+// in one slice: 150,000 tokens need a handful of allocations.
 type vocabulary struct {
 	text  []byte
 	ends  []uint32 // of the spelling of each token, in text
@@ -64,7 +64,7 @@ func tableSize(n int) int { return 1 << bits.Len(uint(n+n/2)) }
 
 func (v *vocabulary) size() int { return len(v.ends) }
 
-// has reports whether token id is of one of the kinds. No id outside the vocabulary is.
+// has reports whether token id is of one of the kinds; false for ids outside the vocabulary.
 func (v *vocabulary) has(id int32, of kind) bool {
 	return id >= 0 && int(id) < len(v.kinds) && v.kinds[id]&of != 0
 }
@@ -92,7 +92,7 @@ func (v *vocabulary) find(text []byte) int32 {
 	}
 }
 
-// insert enters the token id, spelled text, or returns the id that has this spelling already. Otherwise it returns -1.
+// insert adds the token id, spelled text, and returns -1. If another id has this spelling already, it returns that id.
 func (v *vocabulary) insert(text []byte, id uint32) (twin int32) {
 	h := maphash.Bytes(v.seed, text)
 	for i := int(h) & (len(v.slots) - 1); ; i = (i + 1) & (len(v.slots) - 1) {
@@ -107,21 +107,20 @@ func (v *vocabulary) insert(text []byte, id uint32) (twin int32) {
 	}
 }
 
-// kind is what a token is, as a set: llama.cpp takes some ordinary tokens for control tokens as well.
+// kind is a set of kinds of a token: llama.cpp treats some ordinary tokens as control tokens as well.
 type kind uint8
 
 const (
 	normal      kind = 1 << iota // bytes in the alphabet of the file
-	unknown                      // stands for what the vocabulary cannot say; treated as control
-	control                      // steers the model, no text
-	userDefined                  // plain text, found whole in any text
-	unused                       // fills a row
+	unknown                      // for text outside the vocabulary; treated as control
+	control                      // no text
+	userDefined                  // plain text, recognised as a whole in any text
+	unused                       // padding
 	rawByte                      // spelled <0xNN>
 	end                          // a generation ends here
 )
 
-// kindOf maps the numbers of tokenizer.ggml.token_type. A token of undefined type is in the vocabulary, and that is
-// all.
+// kindOf maps the numbers of tokenizer.ggml.token_type. A token of undefined type is in the vocabulary and has no kind.
 var kindOf = [...]kind{0: 0, 1: normal, 2: unknown, 3: control, 4: userDefined, 5: unused, 6: rawByte}
 
 // newKinds reads the types of n tokens. Without types every token is normal.

@@ -12,7 +12,7 @@ import (
 type shard struct {
 	layout
 	b     []byte
-	start []int // of each prompt its first position, and the number of positions last
+	start []int // the first position of each prompt, and the number of positions at the end
 }
 
 // parse checks the bytes of a shard, all of them.
@@ -25,7 +25,7 @@ func parse(b []byte) (*shard, error) {
 	if sum := sha256.Sum256(b[:l.checksum.from]); !bytes.Equal(sum[:], s.section(l.checksum)) {
 		return nil, fail("checksum", ErrChecksum)
 	}
-	// what follows is wrong only where a program other than this one wrote the file
+	// the checks below fail only for a file that another program wrote
 	if err := s.checkPrompts(); err != nil {
 		return nil, err
 	}
@@ -34,10 +34,10 @@ func parse(b []byte) (*shard, error) {
 
 func (s *shard) section(at span) []byte { return s.b[at.from:at.to] }
 
-// word is a number of a section.
+// word returns a number of a section.
 func (s *shard) word(at span, i int) uint32 { return order.Uint32(s.b[at.from+4*int64(i):]) }
 
-// float is a number of a section.
+// float returns a number of a section.
 func (s *shard) float(at span, i int) float32 { return math.Float32frombits(s.word(at, i)) }
 
 // checkPrompts adds up the positions of the prompts.
@@ -60,7 +60,7 @@ func (s *shard) checkPrompts() error {
 	return nil
 }
 
-// checkValues refuses numbers that no model gives.
+// checkValues refuses numbers that no model can give.
 func (s *shard) checkValues() error {
 	for i := range s.positions {
 		p := s.at(i)
@@ -76,7 +76,7 @@ func (s *shard) checkValues() error {
 	return nil
 }
 
-// check refuses values that no model gives.
+// check refuses values that no model can give.
 func (p *Position) check() error {
 	for i, v := range []int32{p.Reference, p.Small, p.Large} {
 		if v < 0 {
@@ -103,7 +103,7 @@ func possible(number int, f float64) bool {
 		return f >= 0 && f <= 1
 	case 1: // entropy: a hundred nats are of more tokens than any vocabulary has
 		return f >= 0 && f <= 100
-	case 3, 5: // of a large model that may not tell
+	case 3, 5: // of a large model, which may not be reported
 		return f != f || possible(2, f)
 	}
 	return f <= 1e-3 && !math.IsInf(f, -1) // a logarithm of a probability, and how far rounding may carry it
@@ -123,12 +123,12 @@ func (s *shard) at(i int) (p Position) {
 	return p
 }
 
-// promptOf is the prompt of a position, counted in the shard.
+// promptOf returns the prompt of a position, numbered in the shard.
 func (s *shard) promptOf(i int) int {
 	return sort.Search(s.prompts, func(p int) bool { return s.start[p+1] > i })
 }
 
-// promptAt returns what is known of a prompt, counted in the shard.
+// promptAt returns the description of a prompt, numbered in the shard.
 func (s *shard) promptAt(p int) Prompt {
 	field := func(i int) int { return int(s.word(s.prompt, p*promptWords+i)) }
 	flags := field(2)
@@ -139,7 +139,7 @@ func (s *shard) promptAt(p int) Prompt {
 	}
 }
 
-// halves are the hidden state of a position.
+// halves returns the hidden state of a position.
 func (s *shard) halves(i int) []byte {
 	from := s.hidden.from + 2*int64(i)*int64(s.width)
 	return s.b[from : from+2*int64(s.width)]

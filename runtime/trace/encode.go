@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// order is that of the bytes of numbers; see the package's layout.
+// order is the byte order of numbers; see the package's layout.
 var order = binary.LittleEndian
 
 // encode writes the shard with the number shard. texts are all its texts.
@@ -40,7 +40,7 @@ func encode(w io.Writer, s *Settings, manifest [32]byte, shard int, texts []Text
 	return e.err
 }
 
-// check refuses a text that does not hold together.
+// check refuses an inconsistent text.
 func (t *Text) check(width int) error {
 	switch n := len(t.Positions); {
 	case len(t.Hidden) != n*width:
@@ -78,13 +78,13 @@ func (e *encoder) write(b []byte) {
 	}
 }
 
-// section writes b to where s begins.
+// section writes b at the beginning of s.
 func (e *encoder) section(s span, b []byte) {
 	e.write(make([]byte, max(0, s.from-e.at)))
 	e.write(b)
 }
 
-// promptTable is the section of what is known of whole texts.
+// promptTable returns the section about whole texts.
 func promptTable(texts []Text) (b []byte) {
 	for i := range texts {
 		t := &texts[i]
@@ -119,7 +119,7 @@ func (e *encoder) columns(l *layout, texts []Text) {
 	}
 }
 
-// word is what the column with that number holds.
+// word returns the value in the column with that number.
 func (p *Position) word(column int) uint32 {
 	switch column {
 	case 0, 1, 2:
@@ -127,12 +127,12 @@ func (p *Position) word(column int) uint32 {
 	}
 	f := p.floats()[column-3]
 	if f != f {
-		f = float32(math.NaN()) // one and the same, whatever the payload was
+		f = float32(math.NaN()) // the same bits for every payload
 	}
 	return math.Float32bits(f)
 }
 
-// floats are the values of the columns after the first three.
+// floats returns the values of the columns after the first three.
 func (p *Position) floats() [6]float32 {
 	return [...]float32{p.Margin, p.Entropy, p.SmallLogProb, p.LargeLogProb, p.ReferenceSmall, p.ReferenceLarge}
 }

@@ -23,10 +23,10 @@ const (
 	flagWrong
 )
 
-// span is where a section lies in its file.
+// span is the place of a section in its file.
 type span struct{ from, to int64 }
 
-// layout says where the sections of a shard are.
+// layout holds the places of a shard's sections.
 type layout struct {
 	shard, first, prompts, positions, width, rules int
 
@@ -38,7 +38,7 @@ type layout struct {
 	hidden, checksum                                       span
 }
 
-// place finds the sections. All counts have been checked: no offset is beyond 2⁴⁹.
+// place computes the places of the sections. All counts have been checked: no offset exceeds 2⁴⁹.
 func (l *layout) place() {
 	at := int64(headerBytes)
 	next := func(bytes int64) span {
@@ -59,7 +59,7 @@ func (l *layout) place() {
 	l.checksum = next(sumBytes)
 }
 
-// columns are the sections of one number of four bytes per position, in their order.
+// columns returns the sections with one number of four bytes per position, in order.
 func (l *layout) columns() []*span {
 	return []*span{
 		&l.reference, &l.small, &l.large, &l.margin, &l.entropy,
@@ -67,7 +67,7 @@ func (l *layout) columns() []*span {
 	}
 }
 
-// columnNames are their names in errors.
+// columnNames returns their names in errors.
 func columnNames() []string {
 	return []string{
 		"reference", "small", "large", "margin", "entropy",
@@ -75,7 +75,7 @@ func columnNames() []string {
 	}
 }
 
-// check refuses counts that no shard has.
+// check refuses counts that no shard can have.
 func (l *layout) check() error {
 	for _, f := range []struct {
 		name              string
@@ -92,7 +92,7 @@ func (l *layout) check() error {
 	return nil
 }
 
-// belongs refuses a shard that is not the one of these settings with that number.
+// belongs refuses a shard that does not have these settings and that number.
 func (l *layout) belongs(s *Settings, shard int) error {
 	first, end := s.ShardRange(shard)
 	for _, f := range []struct {
@@ -118,7 +118,7 @@ func (l *layout) header() []byte {
 	return append(b, make([]byte, headerBytes-len(b))...)
 }
 
-// readHeader reads it and places the sections, which lie within size bytes.
+// readHeader parses the header and places the sections, which lie within the size of b.
 func readHeader(b []byte) (l layout, err error) {
 	if len(b) < headerBytes {
 		return l, fail("header", io.ErrUnexpectedEOF)

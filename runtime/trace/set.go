@@ -16,25 +16,25 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/mapfile"
 )
 
-// Set is a folder of traces, open to be read by any number of goroutines. Its files are mapped: they must not be cut
-// short while it is open.
+// Set is a folder of traces, open for reading by any number of goroutines. Its files are mapped: they must not be
+// truncated while it is open.
 type Set struct {
 	settings Settings
 	shards   []*shard
-	start    []int // of each shard its first position, and the number of positions last
+	start    []int // the first position of each shard, and the number of positions at the end
 	release  []func() error
 	hash     string
 }
 
-// Open maps all shards of a folder and checks every byte of them. Errors name file and field. Where shards are missing
-// it is [ErrIncomplete].
+// Open maps all shards of a folder and checks every byte of them. Errors name file and field. If shards are missing the
+// error is [ErrIncomplete].
 func Open(dir string) (*Set, error) {
 	settings, manifest, err := readManifest(dir)
 	if err != nil {
 		return nil, err
 	}
 	n := settings.Shards()
-	for i := range n { // before anything is made for each of them
+	for i := range n { // before allocating anything for each of them
 		if _, err := os.Stat(shardPath(dir, i)); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s: shard %d of %d: %w", dir, i, n, ErrIncomplete)
 		} else if err != nil {
@@ -79,12 +79,12 @@ func (s *Set) load(dir string, manifest [32]byte) error {
 	return nil
 }
 
-// shardPath is the file of a shard.
+// shardPath returns the path of a shard's file.
 func shardPath(dir string, shard int) string {
 	return filepath.Join(dir, fmt.Sprintf("shard-%05d.trace", shard))
 }
 
-// openShard maps and checks one file, which has to be the one of these settings with that number.
+// openShard maps and checks one file, which must have these settings and that number.
 func openShard(dir string, number int, settings *Settings, manifest [32]byte) (*shard, func() error, error) {
 	path := shardPath(dir, number)
 	b, release, err := mapped(path)
@@ -137,7 +137,7 @@ func mapped(path string) ([]byte, func() error, error) {
 	return b, release, nil
 }
 
-// Close gives the files back. Nothing else may use the set meanwhile or afterwards.
+// Close unmaps the files. No other method may run meanwhile or afterwards.
 func (s *Set) Close() error {
 	var err error
 	for _, release := range s.release {
@@ -149,14 +149,14 @@ func (s *Set) Close() error {
 	return err
 }
 
-// Settings says what the set holds.
+// Settings returns the settings of the set.
 func (s *Set) Settings() Settings { return s.settings }
 
-// Hash tells the set from others: the SHA-256, in hexadecimal digits, of the checksums of its shards, which cover the
+// Hash identifies the set: the SHA-256, in hexadecimal digits, of the checksums of its shards, which include the
 // manifest.
 func (s *Set) Hash() string { return s.hash }
 
-// Bytes is the size of all shards.
+// Bytes returns the size of all shards.
 func (s *Set) Bytes() (sum int64) {
 	for _, part := range s.shards {
 		sum += int64(len(part.b))
@@ -164,16 +164,17 @@ func (s *Set) Bytes() (sum int64) {
 	return sum
 }
 
-// Len is the number of positions.
+// Len returns the number of positions.
 func (s *Set) Len() int { return s.start[len(s.start)-1] }
 
-// Width is that of the hidden states.
+// Width returns the width of the hidden states.
 func (s *Set) Width() int { return s.settings.Width }
 
-// Prompts is the number of prompts.
+// Prompts returns the number of prompts.
 func (s *Set) Prompts() int { return s.settings.Prompts }
 
-// shardOf returns the shard of a position, and its place there. A position beyond the set is a bug and panics.
+// shardOf returns the shard of a position, and the position's number in it. A position outside the set is a bug and
+// panics.
 func (s *Set) shardOf(i int) (*shard, int) {
 	if i < 0 || i >= s.Len() {
 		panic(fmt.Sprintf("trace: position %d of %d", i, s.Len()))
@@ -204,7 +205,7 @@ func (s *Set) Hidden(dst []float32, i int) {
 	}
 }
 
-// Prompt returns what is known of prompt p, 0 to [Set.Prompts], and its positions: from up to, not including, to.
+// Prompt returns the description of prompt p, 0 to [Set.Prompts], and its positions: from up to, not including, to.
 func (s *Set) Prompt(p int) (about Prompt, from, to int) {
 	if p < 0 || p >= s.settings.Prompts {
 		panic(fmt.Sprintf("trace: prompt %d of %d", p, s.settings.Prompts))

@@ -19,10 +19,10 @@ import (
 // manifestName is the file with the settings of a set.
 const manifestName = "manifest.json"
 
-// maxManifest is more bytes than any manifest has.
+// maxManifest is the maximum size of a manifest in bytes.
 const maxManifest = 1 << 20
 
-// format is what the manifest says of itself.
+// format and version identify the manifest's format.
 const format, version = "pilotfish-trace", 1
 
 // Model identifies a model.
@@ -33,29 +33,29 @@ type Model struct {
 	Compute     string `json:"compute,omitempty"`     // how it was run, if not by default: "kv f32"
 }
 
-// Sampling says how an answer was drawn, as the manifest has it: the two settings that sampled traces differ in. It is
-// part of the format, and no terms.Sampling: that one may grow.
+// Sampling says how an answer was drawn, in the form of the manifest: the two settings in which sampled traces differ.
+// It is part of the format, and not terms.Sampling, which may get more fields.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
 	Seed        uint64  `json:"seed"` // of the noise, mixed with the number of each prompt
 }
 
-// Routing says with which router a text was decoded.
+// Routing identifies the router with which a text was decoded.
 type Routing struct {
 	Router    string  `json:"router"`    // SHA-256 of its file, in hexadecimal digits
 	Threshold float64 `json:"threshold"` // of confidence
 }
 
-// Settings are everything that decides what a set of traces holds. Two sets with the same settings are the same to the
-// last byte on the same machine.
+// Settings determine the content of a set of traces. Two sets with the same settings are the same to the last byte on
+// the same machine.
 type Settings struct {
 	Tap   string `json:"tap"`   // where hidden states are taken
 	Width int    `json:"width"` // of the hidden states
 	Small Model  `json:"small"`
 	Large Model  `json:"large"`
 
-	Data    string `json:"data"`            // SHA-256 of what the prompts were read from, in hexadecimal digits
-	Task    string `json:"task,omitempty"`  // name and version of what stands around them
+	Data    string `json:"data"`            // SHA-256 of the file with the prompts, in hexadecimal digits
+	Task    string `json:"task,omitempty"`  // name and version of the task that formats them
 	Shots   int    `json:"shots,omitempty"` // worked examples before each
 	Prompts int    `json:"prompts"`         // in the set
 	Raw     bool   `json:"raw,omitempty"`   // prompts stand without the chat template
@@ -66,8 +66,8 @@ type Settings struct {
 	Routing   *Routing  `json:"routing,omitempty"`  // of routed ones
 
 	Labels   []string `json:"labels"`              // names of the rules
-	Sentence int      `json:"sentence,omitempty"`  // most tokens of a sentence that a rule has continued
-	Collapse bool     `json:"collapses,omitempty"` // rules that differ elsewhere say the same here: see docs/traces.md
+	Sentence int      `json:"sentence,omitempty"`  // maximum tokens of a sentence that a rule has continued
+	Collapse bool     `json:"collapses,omitempty"` // rules that may differ agree here: see docs/traces.md
 
 	ShardPrompts int `json:"shard_prompts"` // prompts of a shard
 }
@@ -79,7 +79,7 @@ type manifest struct {
 	Settings
 }
 
-// Shards is how many shards the set has.
+// Shards returns the number of shards of the set.
 func (s *Settings) Shards() int { return (s.Prompts + s.ShardPrompts - 1) / s.ShardPrompts }
 
 // ShardRange returns the prompts of a shard: from first up to, not including, end.
@@ -88,7 +88,7 @@ func (s *Settings) ShardRange(shard int) (first, end int) {
 	return first, min(first+s.ShardPrompts, s.Prompts)
 }
 
-// Rule returns the place of a label rule in [Position.Labels], -1 where the set does not have it.
+// Rule returns the index of a label rule in [Position.Labels], -1 if the set does not have it.
 func (s *Settings) Rule(name string) int {
 	for i, l := range s.Labels {
 		if l == name {
@@ -164,7 +164,7 @@ func readManifest(dir string) (*Settings, [32]byte, error) {
 	return s, sha256.Sum256(b), err
 }
 
-// differs names the first setting in which two sets differ, by its name in the manifest, with both values; "" if none.
+// differs returns the name in the manifest of the first setting in which two sets differ, with both values; "" if none.
 func differs(there, here any, prefix string) string {
 	a, b := reflect.ValueOf(there), reflect.ValueOf(here)
 	for i := range a.NumField() {
@@ -184,7 +184,7 @@ func differs(there, here any, prefix string) string {
 	return ""
 }
 
-// tagName is the name of a field in the manifest.
+// tagName returns the name of a field in the manifest.
 func tagName(f reflect.StructField) string {
 	name := f.Tag.Get("json")
 	for i, c := range name {
@@ -195,7 +195,7 @@ func tagName(f reflect.StructField) string {
 	return name
 }
 
-// shown is a setting as an error shows it.
+// shown returns the form of a setting in an error.
 func shown(v reflect.Value) string {
 	b, err := json.Marshal(v.Interface())
 	if err != nil { // a setting that is no JSON would not have been written
@@ -207,5 +207,5 @@ func shown(v reflect.Value) string {
 	return string(b)
 }
 
-// hexOf is a sum as users see it.
+// hexOf returns a sum in hexadecimal digits.
 func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }

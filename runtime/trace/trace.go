@@ -41,17 +41,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// MostRules is how many label rules a set can have.
+// MostRules is the maximum number of label rules of a set.
 const MostRules = 8
 
-// MostWidth is the largest width of hidden states, and maxPositions how many positions a shard can have.
+// MostWidth is the maximum width of hidden states, and maxPositions the maximum number of positions in a shard.
 const (
 	MostWidth    = 1 << 16
 	maxPositions = math.MaxInt32
 	maxPrompts   = 1 << 20
 )
 
-// Verdict is a label: what a rule says of the small model's choice at a position.
+// Verdict is a label: the verdict of a rule on the small model's choice at a position.
 type Verdict uint8
 
 // The verdicts.
@@ -62,7 +62,7 @@ const (
 	Spoil                   // it may stand, and the large model's choice would make a right answer wrong
 )
 
-// Position is one token of a text after its prompt, and what the models made of the tokens before it.
+// Position is one token of a text after its prompt, with the outputs of the models for the tokens before it.
 type Position struct {
 	Prompt int32 // number of the prompt in its set
 	Pos    int32 // of the token in the whole text, prompt included
@@ -79,7 +79,7 @@ type Position struct {
 	Labels [MostRules]Verdict // by the rules of [Settings.Labels]
 }
 
-// Prompt is what is known of one text as a whole.
+// Prompt describes one text as a whole.
 type Prompt struct {
 	Tokens  int  // of the prompt: the position of the first token after it
 	Cut     bool // the text was longer than the models' context
@@ -95,12 +95,12 @@ type Prompt struct {
 // Text is a prompt with its positions, as they are written.
 type Text struct {
 	Prompt
-	Positions []Position // Prompt and Pos of each follow from where it stands
+	Positions []Position // Prompt and Pos of each follow from its index
 	Hidden    []uint16   // [len(Positions), width] halves, see [AppendHalves]
 }
 
-// AppendHalves appends x as IEEE 754 halves, rounded to the nearest, of two equally near ones the even one. What is
-// beyond ±65504 becomes that. Infinities and what is no number are refused.
+// AppendHalves appends x as IEEE 754 halves, rounded to nearest, ties to even. Values beyond ±65504 become ±65504.
+// Infinities and NaN are an error.
 func AppendHalves(to []uint16, x []float32) ([]uint16, error) {
 	for i, v := range x {
 		if v != v || math.IsInf(float64(v), 0) {
@@ -121,7 +121,7 @@ var (
 	ErrIncomplete = errors.New("not all traces are there: run the same command again, which goes on where it stopped")
 )
 
-// FormatError is a file that cannot be read, or that does not belong where it is.
+// FormatError is the error of a file that cannot be read, or that does not belong to its set.
 type FormatError struct {
 	Path  string
 	Field string // a name of the package's layout

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
 
-// Writer fills a folder with the shards of a set. One goroutine uses it at a time.
+// Writer writes the shards of a set to a folder. One goroutine may use it at a time.
 type Writer struct {
 	dir      string
 	settings Settings
@@ -56,7 +56,7 @@ func Create(dir string, s Settings) (*Writer, error) {
 	return w, nil
 }
 
-// describe writes the manifest, or compares it with the one that is there. One without any shard is no loss.
+// describe writes the manifest, or compares it with the existing one. A manifest without any shard may be replaced.
 func (w *Writer) describe(b []byte) error {
 	there, sum, err := readManifest(w.dir)
 	shards, unreadable := os.ReadDir(w.dir)
@@ -88,7 +88,7 @@ func (w *Writer) describe(b []byte) error {
 	return fmt.Errorf("%s holds traces of other settings: %s; choose another folder, or remove this one", w.dir, what)
 }
 
-// find looks for shards that are there.
+// find finds existing shards.
 func (w *Writer) find() error {
 	for i := range w.done {
 		_, release, err := openShard(w.dir, i, &w.settings, w.manifest)
@@ -106,10 +106,10 @@ func (w *Writer) find() error {
 	return nil
 }
 
-// Done reports whether a shard is there.
+// Done reports whether a shard exists.
 func (w *Writer) Done(shard int) bool { return w.done[shard] }
 
-// Write stores a shard: all texts of its prompts, in their order. It is there as a whole, or not at all, whenever the
+// Write stores a shard: all texts of its prompts, in order. The shard is written completely or not at all, even if the
 // process or the machine stops.
 func (w *Writer) Write(shard int, texts []Text) error {
 	path := shardPath(w.dir, shard)
@@ -124,7 +124,7 @@ func (w *Writer) Write(shard int, texts []Text) error {
 	return nil
 }
 
-// replace makes the file at path what fill writes, in one step.
+// replace atomically replaces the file at path by what fill writes.
 func replace(path string, fill func(f *os.File) error) error {
 	f, err := os.Create(path + ".part")
 	if err != nil {
@@ -139,5 +139,5 @@ func replace(path string, fill func(f *os.File) error) error {
 	return filelock.SyncFolder(path)
 }
 
-// Close lets others write to the folder.
+// Close releases the folder for other writers.
 func (w *Writer) Close() { w.unlock() }

@@ -2,15 +2,15 @@ package main
 
 import "fmt"
 
-// amxTile is a tile of AVX-512 VNNI with the products taken by AMX. A panel's dwords, four columns of sixteen rows of
-// weights after each other, are what AMX wants of its second factor, tokens are the first as they lie:
+// amxTile is a tile of AVX-512 VNNI with products by AMX. A panel's dwords, four columns of sixteen rows of weights one
+// after the other, have the layout of AMX's second factor; tokens are the first factor without a change of layout:
 //
 //	C [T, 16 rows of weights] = A [T, 32 columns] · B [32 columns by four, 16 rows of weights]
 //
-// C goes through memory to the vector units. There the float operations are those of the tiles of AVX-512 VNNI, in the
-// same order. The sums of all tokens in an accumulator stay in registers while its blocks pass: so C is all that goes
-// through memory. As two accumulators share the cache lines of activations, 32 blocks pass in every accumulator before
-// more do: they stay in a first-level cache.
+// C is passed to the vector units through memory. There the float operations are those of the tiles of AVX-512 VNNI, in
+// the same order. The sums of all tokens in an accumulator stay in registers while its blocks are multiplied, so that
+// only C is passed through memory. Because two accumulators share the cache lines of activations, 32 blocks are
+// multiplied for every accumulator before the next ones: they stay in a first-level cache.
 //
 // DI sums; R8 bytes of weights left to the accumulator, R9 a token's bytes of q, R10 and R13 one and three tokens' of d
 // and s, R11 tokens, R15 C; R12, R14 for anything.
@@ -24,15 +24,15 @@ type amxTile struct {
 	c            Mem // [half blocks, 16 tokens, outputs]
 }
 
-// blockArg is an argument that goes on from block to block: in a register those of an accumulator, and in the slot of
-// its name the first of the next accumulator.
+// blockArg is an argument that advances from block to block: a register points to the current accumulator's data, and
+// the slot with its name to those of the next accumulator.
 type blockArg struct {
 	field string
 	at    Reg
 	bytes int // of a block
 }
 
-// amxBlocks is how many blocks pass before the next accumulators do.
+// amxBlocks is the number of blocks to multiply before those of the next accumulators.
 const amxBlocks = 32
 
 // tileAMX writes a tile with AMX, for formats with the given number of accumulators.
@@ -70,8 +70,8 @@ func (t *amxTile) load() {
 	t.configure()
 }
 
-// configure says how large tiles are, at offset 16 by bytes of a row and at 48 by rows: 0 and 3 are C, 1 and 4 A, 2 and
-// 5 B.
+// configure sets the sizes of the tiles, at offset 16 by bytes of a row and at 48 by rows: 0 and 3 are C, 1 and 4 A, 2
+// and 5 B.
 func (t *amxTile) configure() {
 	depth := 8 / t.Scheme.Scales() // dwords of four columns in a product
 	t.Op("VPXOR", t.sums[0], t.sums[0], t.sums[0])
@@ -127,7 +127,7 @@ func (t *amxTile) multiply() {
 	t.Place(done)
 }
 
-// advance goes on by blocks, to done if none is left.
+// advance advances by blocks, and jumps to done if none is left.
 func (t *amxTile) advance(blocks int, done string) {
 	for _, a := range t.blocks {
 		t.Op("ADDQ", a.bytes*blocks, t.Slot(a.field))
@@ -203,7 +203,7 @@ func (k *Kernel) memory(name string, prefix, opcode, tile int, m Mem) {
 	k.Op("LONG", m.Offset)
 }
 
-// encoded writes an instruction that the assembler does not know.
+// encoded writes an instruction that the assembler does not support.
 func (k *Kernel) encoded(instruction string, bytes ...int) {
 	for i, b := range bytes {
 		fmt.Fprintf(&k.text, "%sBYTE $%#x", []string{"\t", "; "}[min(i, 1)], b)

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// arm is a microkernel of arm64 that is being written. Which register holds what is said where it is written: there are
-// enough of them, so none is taken or freed.
+// arm is an arm64 microkernel in the making. Each function documents its use of registers: there are enough of them, so
+// that none is allocated or freed.
 type arm struct {
 	*Kernel
 	set    armSet
 	format armFormat
 }
 
-// V is a vector register of arm64: V2.B16 where it has lanes, F2 where it is loaded or stored or a scalar.
+// V is a vector register of arm64: V2.B16 with lanes; F2 for a load, a store or a scalar.
 type V int
 
-// String is the register as a scalar.
+// String returns the register as a scalar.
 func (v V) String() string { return fmt.Sprintf("F%d", int(v)) }
 
-// In is the register as lanes.
+// In returns the register as lanes.
 func (v V) In(lanes string) Reg { return Reg(fmt.Sprintf("V%d.%s", int(v), lanes)) }
 
 // Further registers of arm64.
@@ -30,7 +30,7 @@ const (
 	R22, R23, R24, R25, R26 Reg = "R22", "R23", "R24", "R25", "R26"
 )
 
-// registers are n of them, from v on.
+// registers returns n registers, from v on.
 func registers(n int, v V) (vs []V) {
 	for i := range n {
 		vs = append(vs, v+V(i))
@@ -38,7 +38,7 @@ func registers(n int, v V) (vs []V) {
 	return vs
 }
 
-// ToArgs makes r the pointer to the arguments.
+// ToArgs loads the pointer to the arguments into r.
 func (a *arm) ToArgs(r Reg) { a.Op("MOVD", Mem{Symbol: "a+0", Base: "FP"}, r) }
 
 // Load sets registers to fields of the arguments, to which r points: pairs of a field's name and a register.
@@ -48,7 +48,8 @@ func (a *arm) Load(r Reg, pairs ...any) {
 	}
 }
 
-// Word writes an instruction of words_arm64.h, which Go's assembler does not have; there a register is its number.
+// Word writes an instruction of words_arm64.h, which Go's assembler does not support; its operands are register
+// numbers.
 func (a *arm) Word(name string, vs ...V) {
 	numbers := make([]string, len(vs))
 	for i, v := range vs {
@@ -74,7 +75,7 @@ func (a *arm) Zero(n int, v V) {
 // Lanes writes an instruction on registers as lanes: B16 is 16 bytes, H8 8 words, S4 and D2 4 and 2 of 32 and 64 bits.
 func (a *arm) Lanes(lanes, name string, vs ...V) { a.Op(name, a.inLanes(lanes, vs)...) }
 
-// Shift is Lanes with a number before the registers: mostly one to shift by.
+// Shift is Lanes with a number before the registers, mostly the number of bits to shift.
 func (a *arm) Shift(lanes, name string, n int, vs ...V) {
 	a.Op(name, append([]any{n}, a.inLanes(lanes, vs)...)...)
 }
@@ -86,8 +87,8 @@ func (a *arm) inLanes(lanes string, vs []V) (operands []any) {
 	return operands
 }
 
-// LoadPair loads v and the next register, from m or, with the suffix ".P", from the register in m, which moves on by
-// the offset in m.
+// LoadPair loads v and the next register, from m or, with the suffix ".P", from the register in m, which is then
+// advanced by the offset in m.
 func (a *arm) LoadPair(suffix string, m Mem, v V) { a.Op("FLDPQ"+suffix, m, pair(v)) }
 
 // StorePair stores v and the next register.
@@ -101,7 +102,7 @@ func (a *arm) Constant(v V, byte int) { a.Shift("B16", "VMOVI", byte, v) }
 // Address sets r to the address of a table.
 func (a *arm) Address(table Mem, r Reg) { a.Op("MOVD", Reg("$"+table.String()), r) }
 
-// List is registers that one instruction loads.
+// List returns the operand for registers that one instruction loads.
 func (a *arm) List(lanes string, vs ...V) Reg {
 	names := make([]string, len(vs))
 	for i, v := range vs {
@@ -117,14 +118,14 @@ func (a *arm) Advance(n int, rs ...Reg) {
 	}
 }
 
-// HorizontalSum sets lane 0 of v to (v0+v2) + (v1+v3), by way of t.
+// HorizontalSum sets lane 0 of v to (v0+v2) + (v1+v3). It uses t.
 func (a *arm) HorizontalSum(v, t V) {
 	a.Shift("B16", "VEXT", 8, v, v, t)
 	a.Word("FADD", t, v, v)
 	a.Word("FADDP", v, v)
 }
 
-// Prefetch prefetches lines at p, a multiple of 64 bytes, and moves on; nothing if that is the end.
+// Prefetch prefetches lines at p, a multiple of 64 bytes, and advances p; it does nothing at the end.
 func (a *arm) Prefetch(p, end Reg, bytes int, done string) {
 	a.Op("CMP", end, p)
 	a.Op("BGE", done)

@@ -1,10 +1,10 @@
 package main
 
-// Order of the sums, in armGEMV and armGEMM of float weights: element i goes to accumulator i mod 8 of two registers,
-// fours that are left to the first; then come the lanes together, and to their sum what is left.
+// Order of the sums in armGEMV and armGEMM of float weights: element i goes to accumulator i mod 8 of two registers, a
+// rest of four to the first register; then the lanes are summed, and the rest is added to their sum.
 
-// armLoad makes float32 of the next elements at r, which moves on: of as many registers of four as there are to. With
-// F16 and BF16 it reads them to registers from t on, or two of them to the first of to.
+// armLoad loads the next elements at r, which advances, and converts them to float32: four for each register of to. F16
+// and BF16 are first loaded to registers from t on, or two of them to the first register of to.
 func (t floatType) armLoad(a *arm, r Reg, temporary V, to ...V) {
 	bytes := 4 * t.bytes * len(to)
 	if t == typeF32 {
@@ -24,7 +24,7 @@ func (t floatType) armLoad(a *arm, r Reg, temporary V, to ...V) {
 		}
 		a.Lanes("H8", []string{"VZIP1", "VZIP2"}[upper], from, 31, to)
 	}
-	if temporary == to[0] { // the upper half first: the lower takes the place of both
+	if temporary == to[0] { // the upper half first: the lower half overwrites both
 		convert(1, to[0], to[1])
 		convert(0, to[0], to[0])
 		return
@@ -34,7 +34,7 @@ func (t floatType) armLoad(a *arm, r Reg, temporary V, to ...V) {
 	}
 }
 
-// armLoadOne makes F16 float32 of the next element at r.
+// armLoadOne loads the next element at r to F16, in float32.
 func (t floatType) armLoadOne(a *arm, r Reg) {
 	if t == typeF32 {
 		a.Op("FMOVS.P", At(r).Plus(4), V(16))
@@ -50,7 +50,7 @@ func (t floatType) armLoadOne(a *arm, r Reg) {
 	a.Op("FMOVS", R9, V(16))
 }
 
-// armSum brings the two registers of each sum from v on together, for n sums.
+// armSum adds the two registers of each sum, and their lanes, for n sums from v on.
 func (a *arm) armSum(n int, v V) {
 	for i := range V(n) {
 		a.Word("FADD", v+2*i+1, v+2*i, v+2*i)
@@ -58,8 +58,8 @@ func (a *arm) armSum(n int, v V) {
 	}
 }
 
-// armGEMV multiplies four rows at a time with one token, as one row has too few sums to keep the units busy. If there
-// are not four, the last one is taken again.
+// armGEMV multiplies four rows at a time with one token, because one row has too few sums to keep the units busy. If
+// there are fewer than four rows, the last one is used again.
 //
 // R0 dst, R1 rows left, R2 w, R3 rowBytes, R4 x, R5 columns; in four rows R6, R10, R11, R12 w, R0, R13, R14, R15 dst,
 // R7 x, R8 columns left. V0 and V1 sums of the first row, and so on; V16-V19 weights, V20-V23 activations, V31 zero.

@@ -1,10 +1,10 @@
 package main
 
 // armGEMV multiplies one output after the other with one token. The integers of a block (of a half block in Q6_K) are
-// added exactly. What belongs to block b goes to accumulator b mod 4, or mod 8 in formats with blocks of 256, in
-// ascending order of b; the accumulators are added at the end. So four blocks share one conversion, scale and addition:
-// with SDOT 15 vector operations for four blocks of Q8_0. Weights w with an offset o are multiplied as w+o, and
-// -o·ΣQ makes up for it, for four blocks at once.
+// added exactly. The sum of block b goes to accumulator b mod 4, or mod 8 in formats with blocks of 256, in ascending
+// order of b; the accumulators are added at the end. So four blocks share one conversion, scale and addition: with SDOT
+// 15 vector operations for four blocks of Q8_0. Weights w with an offset o are multiplied as w+o, and -o·ΣQ corrects
+// the sum, for four blocks at once.
 //
 // R0 dst, R1 end of w, R2 w, R3 q, R4 d, R5 blocks of 32 columns, R6 s, R16 h; in a row R7 q, R8 d, R10 s, R17 h, R9
 // blocks left; R11-R15 for anything. V0, V1 accumulators, V2, V3, V16-V23 weights (rowLayout), V4, V5 activations,
@@ -48,9 +48,9 @@ func (a *arm) dot(w []V, q int, p V) {
 	a.set.Dot(a, p, 10, w, []V{4, 5})
 }
 
-// byFours adds a row of blocks of 32 columns with one scale, four at a time, then one, after which the lanes are
-// rotated by one: their total is the same from any lane on. Four scales are collected in R11: the integer units have
-// nothing else to do.
+// byFours adds a row of blocks of 32 columns, first four at a time, then one at a time; after each single block the
+// lanes are rotated by one, which does not change their total. Four scales are collected in R11, because the integer
+// units are free.
 func (a *arm) byFours(l *layout) {
 	size := a.format.Block().Bytes
 	multiply := func(block int, p V) {
@@ -102,7 +102,7 @@ func (a *arm) byFours(l *layout) {
 	a.Place("sum")
 }
 
-// addBlocks adds the integers V6, less the offset times sums of activations, which load brings, times V11.
+// addBlocks adds the integers V6, less the offset times the sums of activations that load loads, times V11.
 func (a *arm) addBlocks(load string, bytes int) {
 	if a.Scheme.Offset != 0 {
 		a.Op(load, At(R17).Plus(bytes), V(10))

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// arm64 is the microkernels of arm64.
+// arm64 lists the microkernels of arm64.
 var arm64 = []file{
 	{"quantised_neon", nil, "quantisedNEON", slices.Concat(armGEMVs(neon{}), armPacks(neon{}), armTiles(neon{}),
 		[]microkernel{
@@ -22,17 +22,17 @@ var arm64 = []file{
 
 var armFormats = []Format{q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}}
 
-// armGEMVs are a GEMV for each format.
+// armGEMVs returns a GEMV for each format.
 func armGEMVs(set armSet) []microkernel {
 	return shape{"gemv", "gemmArgs", "gemv", "", onArm(set, armGEMV)}.of(set.Name(), armFormats...)
 }
 
-// armPacks pack each format.
+// armPacks returns a pack for each format.
 func armPacks(set armSet) []microkernel {
 	return shape{"pack", "packArgs", "pack", "", onArm(set, armPack)}.of(set.Packs(), armFormats...)
 }
 
-// armTiles are the tiles for panels.
+// armTiles returns the tiles for panels.
 func armTiles(set armSet) []microkernel {
 	write := onArm(set, writeArmTile)
 	return tilesOf(set.Name(), "tile", write, write, write)

@@ -46,7 +46,7 @@ func armPack(a *arm) {
 	a.Op("RET")
 }
 
-// groupRows are the rows of a group.
+// groupRows points to the rows of a group.
 var groupRows = [4]Reg{R4, R5, R6, R7}
 
 // storeBlock stores a block of four rows, less the offset of its weights.
@@ -79,7 +79,7 @@ func (a *arm) fourRows(offset int) {
 	}
 }
 
-// fourHalves makes V15 float32 of a half-precision number of each row.
+// fourHalves loads a half-precision number of each row to V15, in float32.
 func (a *arm) fourHalves(offset int) {
 	a.Op("MOVHU", At(R4).Plus(offset), R15)
 	for i, row := range groupRows[1:] {
@@ -90,8 +90,7 @@ func (a *arm) fourHalves(offset int) {
 	a.Word("FCVTL", 15, 15)
 }
 
-// storeBytes stores bytes 0 to 3 of each lane of v, with a sign or without, times scale, step bytes apart; by way of
-// V12.
+// storeBytes stores bytes 0 to 3 of each lane of v, signed or unsigned, times scale, step bytes apart. It uses V12.
 func (a *arm) storeBytes(v, scale V, signed bool, to Mem, step int) {
 	for i := range 4 {
 		a.Shift("S4", "VSHL", 24-8*i, v, 12)

@@ -1,8 +1,8 @@
 package main
 
-// armRound rounds activations to 8 bits, a block of 32 at a time (roundGeneric). Magnitudes order as integers do,
-// infinity and NaN above all; a block with one of these, or with none of 1e-36, is zeros, the former with NaN for a
-// scale.
+// armRound rounds activations to 8 bits, a block of 32 at a time (roundGeneric). Magnitudes are ordered like integers,
+// with infinity and NaN above all. A block with one of these, or with no magnitude of at least 1e-36, becomes zeros; in
+// the first case its scale is NaN.
 //
 // R0 q, R1 d, R2 blocks left, R3 s, R4 h, R5 x; V0-V7 the block; R7 the bits of infinity, R8 of 1e-36, F30 127, F24 d.
 func armRound(a *arm) {

@@ -1,31 +1,31 @@
 package main
 
-// armSet is an instruction set of arm64: how it multiplies signed bytes, and how a panel suits it. A group of a panel
+// armSet is an instruction set of arm64: how it multiplies signed bytes, and its layout of a panel. A group of a panel
 // is four of its sixteen rows; sixteen columns of it are four registers.
 type armSet interface {
 	Name() string     // at the end of the names of microkernels
 	Packs() string    // at the end of the names of those that pack for it
 	FourTokens() bool // whether tile takes four tokens at a time
 
-	// Dot makes p four integers that add up to the products of all weights w with activations q, by way of t.
+	// Dot sets p to four integers with the sum of the products of all weights w and activations q. It uses t.
 	Dot(a *arm, p, t V, w, q []V)
 
-	// Interleave makes the registers to, sixteen columns of a group, from V0-V3, which have those of a row each; by way
-	// of V8-V11.
+	// Interleave sets the registers to, sixteen columns of a group, from V0-V3, each with those of one row. It uses
+	// V8-V11.
 	Interleave(a *arm, to []V)
-	// Source is the row and the column that Interleave brings to byte i of register r.
+	// Source returns the row and the column that Interleave moves to byte i of register r.
 	Source(r, i int) (row, column int)
 
 	// LoadTokens loads the activations of a block, at R6, R7 and so on, to registers up to V7.
 	LoadTokens(a *arm, tokens int)
-	// Products multiplies a group's block, 32 columns in V8-V15, with all tokens: integers for four rows to a register
-	// for each token, from sums[0] on. With halves those of columns 16 to 31 are apart, from sums[1] on. Four registers
-	// from free on are free then.
+	// Products multiplies a group's block, 32 columns in V8-V15, with all tokens. The results are integers for four
+	// rows in a register for each token, from sums[0] on. With halves, those of columns 16 to 31 are separate, from
+	// sums[1] on. Four registers from free on are then free.
 	Products(a *arm, tokens int, halves bool) (sums [2]V, free V)
 }
 
-// neon multiplies bytes by twos. A register of the panel has sixteen columns of a row. Two tokens take 60 operations
-// for 256 products, as many as GEMV takes with Q8_0; what the other formats save is unpacking.
+// neon multiplies pairs of bytes. A register of the panel has sixteen columns of a row. Two tokens take 60 operations
+// for 256 products, as many as GEMV takes with Q8_0; the other formats save the unpacking.
 type neon struct{}
 
 func (neon) Name() string     { return "NEON" }
@@ -79,16 +79,16 @@ func (s neon) Products(a *arm, tokens int, halves bool) (sums [2]V, free V) {
 	return [2]V{16, 18}, 12
 }
 
-// sums makes to the sums of the lanes of four registers, in this order; they are overwritten.
+// sums sets to to the sums of the lanes of four registers, in this order; the registers are overwritten.
 func (a *arm) sums(v [4]V, to V) {
 	a.Lanes("S4", "VADDP", v[1], v[0], v[0])
 	a.Lanes("S4", "VADDP", v[3], v[2], v[2])
 	a.Lanes("S4", "VADDP", v[2], v[0], to)
 }
 
-// sdot multiplies bytes by fours. A register of the panel has the same four columns of four rows, which are multiplied
-// with four activations in every lane. For four tokens 32 SDOT and 12 operations in float32 give 512 products: 11
-// cycles where there are four units, with 17 loads and stores beside them.
+// sdot multiplies groups of four bytes. A register of the panel has the same four columns of four rows, which are
+// multiplied with four activations in every lane. For four tokens 32 SDOT and 12 operations in float32 give 512
+// products: 11 cycles with four units, together with 17 loads and stores.
 type sdot struct{ neon }
 
 func (sdot) Name() string     { return "SDOT" }
@@ -141,8 +141,8 @@ func (a *arm) zeroSums(tokens int, halves bool) [2]V {
 }
 
 // smmla multiplies two rows by two tokens. A register of the panel has the same eight columns of two rows. For four
-// tokens 16 SMMLA, 4 operations that put their sums in order, 12 in float32, and 2 (8 for all sixteen rows) that bring
-// activations together give 512 products: 8.5 cycles where there are four units, with SDOT 11.
+// tokens 16 SMMLA, 4 operations to reorder their sums, 12 in float32, and 2 (8 for all sixteen rows) to combine
+// activations give 512 products: 8.5 cycles with four units; SDOT takes 11.
 type smmla struct{ sdot }
 
 func (smmla) Name() string  { return "SMMLA" }
@@ -157,7 +157,7 @@ func (smmla) Interleave(a *arm, to []V) {
 
 func (smmla) Source(r, i int) (row, column int) { return 2*(r%2) + i/8, 8*(r/2) + i%8 }
 
-// LoadTokens makes registers of columns 0-7, 8-15, 16-23, 24-31 of two tokens.
+// LoadTokens loads columns 0-7, 8-15, 16-23, 24-31 of two tokens to registers.
 func (smmla) LoadTokens(a *arm, tokens int) {
 	for t := range tokens {
 		a.LoadPair(".P", At(tokenQ[t]).Plus(32), V(16+2*t))

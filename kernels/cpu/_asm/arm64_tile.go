@@ -3,14 +3,14 @@ package main
 import "fmt"
 
 // armTile multiplies a panel of sixteen rows with up to 16 tokens and adds the products to accumulators in memory: four
-// tokens at a time with SDOT and SMMLA, then two. A group of four rows is multiplied with all of them, a
-// block of 32 columns at a time, all sums in registers. Where a token is missing the last one is taken again, and its
-// sums are stored twice.
+// tokens at a time with SDOT and SMMLA, then two. A group of four rows is multiplied with all of them, a block of 32
+// columns at a time, with all sums in registers. In place of a missing token the last one is used again, and its sums
+// are stored twice.
 //
 // R0 acc, R1 q, R2 d of the tokens, R3 tokens left, R4, R5 a token's bytes of q and of d, R19 from d to s, R20 an
 // accumulator in bytes, R23 what is prefetched; R6-R9 q, R10-R13 d, R14-R17 acc of each token, R22 blocks done, R24 w,
 // R25 ds, R26 mins of a block; R21 for anything. V0-V7 activations, V8-V15 weights, V24-V27 d, V20-V23 s of each token,
-// V28, V29 scales, of half blocks or with minima; V8-V11 accumulators once the products are there.
+// V28, V29 scales, of half blocks or with minima; V8-V11 accumulators after the products are computed.
 type armTile struct {
 	*arm
 	tokens int // at a time
@@ -84,7 +84,7 @@ func (t armTile) tokensAtOnce() {
 	t.Advance(64*t.tokens, R0)
 }
 
-// eachBlock multiplies all blocks; after the last accumulator comes the first.
+// eachBlock multiplies all blocks; the first accumulator follows the last one.
 func (t armTile) eachBlock() {
 	accumulators := 8
 	if !t.Scheme.Halves && !t.Scheme.Minima {
@@ -155,8 +155,8 @@ func (t armTile) group(g int) {
 	}
 }
 
-// scaleAdd adds integers times scale times d to the accumulators, by way of registers that are free. The order suits
-// CPUs that keep to it.
+// scaleAdd adds integers times scale times d to the accumulators. It uses the free registers. The order of instructions
+// suits CPUs that execute in order.
 func (t armTile) scaleAdd(sums, scale, free V) {
 	for i := range V(t.tokens) {
 		t.Word("FMULE", 24+i, scale, free+i)

@@ -1,15 +1,15 @@
 package main
 
-// armFormat is a format as arm64 unpacks it: once for all instruction sets, and for GEMV and packing (see layout).
+// armFormat is how arm64 unpacks a format: the same for all instruction sets, and for GEMV and packing (see layout).
 type armFormat interface {
 	Block() Block
 	// ArmConstants sets registers that the others need, V16-V31.
 	ArmConstants(l *layout)
-	// ArmUnpack calls l.visit with registers of weights, of a half of a block of 32 columns or of all of it, see
-	// layout. An offset in the scheme stays in them.
+	// ArmUnpack calls l.visit with registers of weights, of half a block of 32 columns or of all of it, see layout. The
+	// offset of the scheme is not subtracted.
 	ArmUnpack(l *layout)
-	// ArmScales, of blocks of 256, makes float32 of the scales of the row at R2, V24 on, and of the minima, V26 on; by
-	// way of V8-V11 and R11-R15.
+	// ArmScales, for blocks of 256, loads the scales of the row at R2 to V24 and on, and the minima to V26 and on, in
+	// float32. It uses V8-V11 and R11-R15.
 	ArmScales(a *arm)
 	// ArmPanelScales stores the scales of four rows, at R9, and the minima, at R10.
 	ArmPanelScales(a *arm)
@@ -22,9 +22,9 @@ func (oneScale) ArmPanelScales(a *arm) {
 	a.Op("FMOVQ", V(15), At(R9))
 }
 
-// layout is how weights lie in registers while they are unpacked: one row for GEMV (16 columns to a register, and of
-// blocks of 256 the next 16 in another) or a group of four rows for packing (four registers of 16 columns, interleaved
-// for the instruction set; of blocks of 256 one half of all blocks of 32, then the other).
+// layout says in which registers weights are while they are unpacked: one row for GEMV (16 columns to a register, and
+// for blocks of 256 the next 16 in another) or a group of four rows for packing (four registers of 16 columns,
+// interleaved for the instruction set; for blocks of 256 first one half of all blocks of 32, then the other).
 type layout struct {
 	*arm
 	panel     bool
@@ -37,7 +37,7 @@ type layout struct {
 	visit     func(block, half int, w []V)
 }
 
-// rowLayout is that of GEMV.
+// rowLayout returns the layout for GEMV.
 func rowLayout(a *arm) *layout {
 	n := 1
 	if a.format.Block().Columns == 256 {
@@ -50,7 +50,7 @@ func rowLayout(a *arm) *layout {
 	}
 }
 
-// panelLayout is that of packing.
+// panelLayout returns the layout for packing.
 func panelLayout(a *arm) *layout {
 	return &layout{
 		arm: a, panel: true,
@@ -72,7 +72,7 @@ func (l *layout) eachBlock(multiply func(block int, w []V)) {
 	l.format.ArmUnpack(l)
 }
 
-// load loads what is offset bytes into the block: 16 bytes of each row, or 32 if the one row has blocks of 256.
+// load loads the bytes at offset in the block: 16 bytes of each row, or 32 if the single row has blocks of 256.
 func (l *layout) load(offset int) []V {
 	l.loads++
 	return l.loadTo(l.bytes[(l.loads-1)%2], offset)
@@ -92,7 +92,7 @@ func (l *layout) loadTo(v []V, offset int) []V {
 	return v
 }
 
-// nibbles are the low and the high nibbles. V31 is bytes of 15.
+// nibbles returns the low and the high nibbles. V31 is bytes of 15.
 func (l *layout) nibbles(v []V) (low, high []V) {
 	low, high = l.low[:len(v)], l.high[:len(v)]
 	for i := range v {
@@ -104,8 +104,8 @@ func (l *layout) nibbles(v []V) (low, high []V) {
 	return low, high
 }
 
-// withBits are the low and the high nibbles with further bits above them, which come to their place by a shift to the
-// left, or to the right if that is negative. V30 keeps the bits of a weight, where a shift leaves others.
+// withBits returns the low and the high nibbles with further bits above them. A shift to the left, or to the right if
+// it is negative, moves these bits to their places. V30 masks the bits of a weight if a shift leaves others.
 func (l *layout) withBits(v, bits []V, leftLow, leftHigh int) (low, high []V) {
 	low, high = l.low, l.high
 	l.shiftBits(bits, leftLow, low)

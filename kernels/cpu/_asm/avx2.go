@@ -1,8 +1,8 @@
 package main
 
 // avx2 has 16 registers of 32 bytes: panels of 8 outputs. VPMADDUBSW multiplies unsigned bytes with signed ones and
-// adds by twos in 16 bits, where 8 registers of products fit if weights have 4 bits (16·15·127), 4 if they have 5, 2 if
-// 6. Of signed weights it takes the magnitudes, and activations with the sign of the weight.
+// adds pairs in 16 bits, where 8 registers of products fit if weights have 4 bits (16·15·127), 4 if they have 5, 2 if
+// 6. Signed weights are multiplied as their magnitudes, with the activations negated for negative weights.
 type avx2 struct{}
 
 func (avx2) Vectors() (string, int)   { return "Y", 16 }
@@ -32,8 +32,8 @@ func (avx2) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 	return v, upper
 }
 
-// FifthBits looks up what four bits become: of the byte of the row that has those of two registers, its lower half and
-// its upper half.
+// FifthBits looks up the result for four bits at a time: the lower and the upper half of the row's byte for two
+// registers.
 func (avx2) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
 	alternate := k.Broadcast(0x08040201)
 	clear, set, name := 0, 0x10, "fifthBits"
@@ -58,7 +58,7 @@ func (avx2) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
 	k.Free(low, high)
 }
 
-// eachFourTimes is, for VPSHUFB, a byte of each lane in all bytes of the lane.
+// eachFourTimes returns the table for VPSHUFB that copies a byte of each lane to all bytes of the lane.
 func eachFourTimes(k *Kernel, byte int) Mem {
 	var all []int
 	for lane := range 4 {
@@ -69,8 +69,8 @@ func eachFourTimes(k *Kernel, byte int) Mem {
 
 func (avx2) InRegisters() int { return 0 }
 
-// Order lets the products of few bits alternate between tokens; of six bits so few can be added in 16 bits that the
-// registers would not suffice.
+// Order alternates products of few bits between tokens. With six bits so few products can be added in 16 bits that
+// there would not be enough registers.
 func (s avx2) Order(scheme Scheme) [][]int {
 	if s.Adds(scheme) == 2 {
 		return [][]int{{0, 1}, {4, 5}, {2, 3}, {6, 7}}
@@ -107,7 +107,7 @@ func (s avx2) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	}
 }
 
-// widenWords adds what is in 16 bits to the total.
+// widenWords adds the sum in 16 bits to the total.
 func (avx2) widenWords(k *Kernel, sum *Sum) {
 	k.Op("VPMADDWD", k.Words(1), sum.words, sum.words)
 	if sum.total == (Vec{}) {
@@ -134,7 +134,7 @@ func (s avx2) Finish(k *Kernel, c Correction, sums ...*Sum) Vec {
 	return first.total
 }
 
-// correct adds the correction. For half blocks it shifts, because the units that multiply are the busiest.
+// correct adds the correction. For half blocks it shifts, because the multiply units are the busiest.
 func (avx2) correct(k *Kernel, c Correction, total Vec) {
 	t := k.Vec()
 	k.Op("VPBROADCASTD", c.Sums, t)
@@ -162,7 +162,7 @@ func (avx2) ScaleAdd(k *Kernel, sum Vec, scale, d, acc any) Vec {
 	return k.multiplyAdd(sum, t, acc)
 }
 
-// multiplyAdd is acc + sum·scale, both registers free for it, as acc is if it is one.
+// multiplyAdd returns acc + sum·scale. It may overwrite sum and scale, and acc if it is a register.
 func (k *Kernel) multiplyAdd(sum, scale Vec, acc any) Vec {
 	k.Free(scale)
 	if acc, ok := acc.(Vec); ok {
@@ -197,8 +197,8 @@ func (avx2) Dot(k *Kernel, w Vec, q Mem) Vec {
 	return p
 }
 
-// Adds is how many products of 127, two to a word, fit in 16 bits. Of signed weights the products of one register
-// alone.
+// Adds returns the number of products of 127, two to a word, that fit in 16 bits; for signed weights, the products of
+// one register.
 func (avx2) Adds(s Scheme) int { return max(1, 128>>s.Bits) }
 
 // DotAdds is Adds, but products of signed weights have 32 bits.

@@ -2,19 +2,20 @@ package main
 
 import "fmt"
 
-// avxvnni is avx2 with VPDPBUSD, which multiplies unsigned bytes with signed ones and adds by fours in 32 bits.
+// avxvnni is avx2 with VPDPBUSD, which multiplies unsigned bytes with signed ones and adds four products in 32 bits.
 type avxvnni struct{ avx2 }
 
 func (avxvnni) InRegisters() int { return 1 }
 
-// Order lets both half blocks alternate.
+// Order alternates between both half blocks.
 func (avxvnni) Order(Scheme) [][]int { return [][]int{{0}, {4}, {1}, {5}, {2}, {6}, {3}, {7}} }
 
 func (avxvnni) Start(k *Kernel, c Correction, halves, _ int) [][]*Sum {
 	return vnni{}.Start(k, c, halves, 1)
 }
 
-// offset is words of what makes up for the offset of the weights: of half blocks that of the first or the second.
+// offset returns the words that correct for the offset of the weights: for half blocks those of the first or the second
+// half.
 func (k *Kernel) offset(second bool) Vec {
 	switch {
 	case !k.Scheme.Halves:
@@ -59,7 +60,7 @@ func (avxvnni) Dot(k *Kernel, w Vec, q Mem) Vec {
 
 func (avxvnni) DotAdds(Scheme) int { return 0 }
 
-// dotBytes is VPDPBUSD q, w, p in the form of AVX-VNNI; the assembler knows only that of AVX-512.
+// dotBytes writes VPDPBUSD q, w, p in the encoding of AVX-VNNI; the assembler supports only that of AVX-512.
 func (k *Kernel) dotBytes(q, w, p Vec) {
 	rex, vvvv := 0xe2-128*(p.number/8)-32*(q.number/8), 8*(15-w.number)+5
 	k.encoded(fmt.Sprintf("VPDPBUSD %s, %s, %s", q, w, p), 0xc4, rex, vvvv, 0x50, 0xc0+8*(p.number%8)+q.number%8)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// constant is a register that keeps a value from the beginning of a microkernel, or of a phase, to its end.
+// constant is a register with a constant value from the beginning of a microkernel, or of a phase, to its end.
 type constant struct {
 	key     string
 	reg     Vec
@@ -16,9 +16,9 @@ type constant struct {
 	inPhase bool
 }
 
-// constant is the one with the key. Where there is none yet it is set here: for a phase that is right, as its code is
-// straight. Of the whole microkernel it would be too late within a loop, which is why microkernels are written twice:
-// the second time begins with all constants that the first one asked for.
+// constant returns the constant with the key. If there is none yet, it is set at this place: that is correct in a
+// phase, which is straight-line code. For a constant of the whole microkernel it would be too late within a loop. So
+// microkernels are written twice: the second time they begin with all constants that the first one used.
 func (k *Kernel) constant(key string, isMask bool, set func(k *Kernel, c *constant)) *constant {
 	for _, c := range k.constants {
 		if c.key == key {
@@ -30,7 +30,7 @@ func (k *Kernel) constant(key string, isMask bool, set func(k *Kernel, c *consta
 	return c
 }
 
-// take takes the register of a constant and sets it.
+// take allocates the register of a constant and sets it.
 func (k *Kernel) take(c *constant, isMask bool) {
 	if isMask {
 		k.masks++
@@ -59,18 +59,18 @@ func (k *Kernel) Phase(write func()) {
 	k.constants = kept
 }
 
-// Broadcast is a constant: n in each 32 bits.
+// Broadcast returns a constant: n in each 32 bits.
 func (k *Kernel) Broadcast(n int) Vec {
 	return k.constant(fmt.Sprint("broadcast", n), false, func(k *Kernel, c *constant) {
 		k.Op("VPBROADCASTD", k.Table(fmt.Sprintf("each%x", n), 4, repeat(2, n)), c.reg)
 	}).reg
 }
 
-// Bytes and Words are constants of equal numbers.
+// Bytes and Words return constants of equal numbers.
 func (k *Kernel) Bytes(n int) Vec { return k.Broadcast(eachByte(n)) }
 func (k *Kernel) Words(n int) Vec { return k.Broadcast(eachWord(n)) }
 
-// Lookup is a constant from memory, of as many numbers as a register holds, or of 16 bytes that it holds several times.
+// Lookup returns a constant from memory, with as many numbers as a register holds, or with 16 bytes that are repeated.
 func (k *Kernel) Lookup(name string, size int, values []int) Vec {
 	return k.constant(name, false, func(k *Kernel, c *constant) {
 		op := "VMOVDQU"
@@ -81,7 +81,7 @@ func (k *Kernel) Lookup(name string, size int, values []int) Vec {
 	}).reg
 }
 
-// Mask is a constant that says to which of 8, 16, 32 or 64 parts of a register an instruction of AVX-512 applies.
+// Mask returns a constant that selects the parts, of 8, 16, 32 or 64, to which an AVX-512 instruction applies.
 func (k *Kernel) Mask(n int) Reg {
 	return k.constant(fmt.Sprint("mask", n), true, func(k *Kernel, c *constant) {
 		k.Op("MOVL", n, AX)
@@ -89,7 +89,7 @@ func (k *Kernel) Mask(n int) Reg {
 	}).mask
 }
 
-// InMemory is equal bytes as wide as a register, for constants that are not needed often.
+// InMemory returns the address of equal bytes as wide as a register, for constants that are rarely used.
 func (k *Kernel) InMemory(byte int) Mem {
 	return k.Table(fmt.Sprintf("bytes%x", byte), 1, repeat(k.Set.Width(), byte))
 }
@@ -100,7 +100,7 @@ type Tables struct {
 	seen map[string]bool
 }
 
-// Table is the address of constants, which are written to the file once. Each is size bytes.
+// Table returns the address of constants, which are written to the file once. Each is size bytes.
 func (k *Kernel) Table(name string, size int, values []int) Mem {
 	t := k.tables
 	if !t.seen[name] {
@@ -120,7 +120,7 @@ func (k *Kernel) Table(name string, size int, values []int) Mem {
 // repeat is the values, n times.
 func repeat(n int, values ...int) []int { return slices.Repeat(values, n) }
 
-// spread is, for VPSHUFB, the bytes of 16 that become 32-bit numbers without a sign: n of them, step bytes apart.
+// spread returns the table for VPSHUFB that expands n of 16 bytes, step bytes apart, to unsigned 32-bit numbers.
 func spread(first, step int) (all []int) {
 	for i := range 4 {
 		all = append(all, first+i*step, 0x80, 0x80, 0x80)

@@ -24,7 +24,8 @@ func (r Row) Nibbles(k *Kernel, offset int, visit func(part int, w Vec)) {
 	visit(0, w)
 }
 
-// FifthBits implements Source: it finds the bits that are set by making all bytes ones that have theirs.
+// FifthBits implements Source: a byte is tested for its bit by setting all its other bits and comparing it with all
+// ones.
 func (r Row) FifthBits(k *Kernel, offset int, w [8]Vec) {
 	bits := k.Vec()
 	var each []int
@@ -40,7 +41,7 @@ func (r Row) FifthBits(k *Kernel, offset int, w [8]Vec) {
 	k.Free(bits)
 }
 
-// timesHalf makes float32 of the integers in v, times a number in half precision.
+// timesHalf converts the integers in v to float32 and multiplies them by a number in half precision.
 func (k *Kernel) timesHalf(v Vec, number Mem) {
 	d := k.Vec()
 	k.Op("VCVTDQ2PS", v, v)

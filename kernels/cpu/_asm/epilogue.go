@@ -1,6 +1,6 @@
 package main
 
-// epilogue makes results of a tile's accumulators and leaves zeros there.
+// epilogue computes results from a tile's accumulators and clears these.
 //
 // AX whether results are added to what is there, R8 the number of accumulators; the others as in sumTokens.
 func epilogue(k *Kernel) {
@@ -66,7 +66,7 @@ func (k *Kernel) addFifth(v []Vec) {
 	}
 }
 
-// addFour makes v[0] (v[0]+v[2]) + (v[1]+v[3]) and gives the others back.
+// addFour sets v[0] to (v[0]+v[2]) + (v[1]+v[3]) and frees the others.
 func (k *Kernel) addFour(v []Vec) {
 	k.Op("VADDPS", v[2], v[0], v[0])
 	k.Op("VADDPS", v[3], v[1], v[1])
@@ -74,7 +74,7 @@ func (k *Kernel) addFour(v []Vec) {
 	k.Free(v[1:]...)
 }
 
-// accumulator is the i-th from first on.
+// accumulator returns the address of the i-th accumulator from first on.
 func accumulator(first Reg, i int) Mem {
 	return [4]Mem{At(first), At(first).Times(R13, 1), At(first).Times(R13, 2), At(first).Times(CX, 1)}[i]
 }

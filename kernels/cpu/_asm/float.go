@@ -14,7 +14,7 @@ var (
 	typeBF16 = floatType{"BF16", 2}
 )
 
-// load makes float32 of as many elements, in memory or in the lower part of a register, as v has room for.
+// load converts elements to float32, in memory or in the lower part of a register, as many as v has room for.
 func (t floatType) load(k *Kernel, from any, v Vec) {
 	switch t {
 	case typeF32:
@@ -27,7 +27,7 @@ func (t floatType) load(k *Kernel, from any, v Vec) {
 	}
 }
 
-// loadOne makes float32 of one element in memory, by way of BX.
+// loadOne converts one element in memory to float32. It uses BX.
 func (t floatType) loadOne(k *Kernel, m Mem, v Vec) {
 	if t == typeF32 {
 		k.Op("VMOVSS", m, v)
@@ -38,7 +38,7 @@ func (t floatType) loadOne(k *Kernel, m Mem, v Vec) {
 	t.load(k, v, v)
 }
 
-// halving is how the lanes of two registers are added: two instructions take one half each of both.
+// halving says how the lanes of two registers are added: two instructions each take one half of both.
 type halving struct {
 	first, second string
 	selectors     []int // of the two, if they take one
@@ -60,9 +60,9 @@ var halvings = map[int][]halving{
 	},
 }
 
-// HorizontalSums makes a register of the sums of all lanes of each of some registers, up to as many as there are lanes:
-// that of v[i] is the (i/p)-th number of 16 bytes i mod p, if a register has p times 16 bytes. It is made in v[0], the
-// others are overwritten.
+// HorizontalSums returns a register with the sum of all lanes of each of some registers, up to as many as there are
+// lanes: that of v[i] is the (i/p)-th number of 16 bytes i mod p, if a register has p times 16 bytes. The result is in
+// v[0], the others are overwritten.
 func (k *Kernel) HorizontalSums(v []Vec) Vec {
 	v = slices.Clone(v)
 	first := k.Vec()

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// floats is the microkernels for float weights. Those of one token sum up in no more registers than AVX2 has for them:
-// others would return other bits.
+// floats lists the microkernels for float weights. Those of one token use no more registers for sums than AVX2 has: a
+// different number would give different bits.
 var floats = []file{
 	{"gemv_float", avx2{}, "floatAVX2", ofEachType("gemv", "AVX2", floatType.gemv)},
 	{"gemm_float_avx2", avx2{}, "floatAVX2", slices.Concat(
@@ -27,7 +27,7 @@ var floats = []file{
 	)},
 }
 
-// ofEachType is a shape of microkernel for each type of weights; field is that of the table, without the type.
+// ofEachType returns a shape of microkernel for each type of weights; field is that of the table, without the type.
 func ofEachType(field, set string, write func(floatType, *Kernel)) (all []microkernel) {
 	for _, t := range []floatType{typeF32, typeF16, typeBF16} {
 		all = append(all, microkernel{

@@ -1,6 +1,6 @@
 package main
 
-// Scheme is what the integers are that are multiplied, and what their products count.
+// Scheme describes the integers that are multiplied, and the value of their products.
 type Scheme struct {
 	Bits   int  // an integer w is 0 ≤ w < 2^Bits, or has a sign if it has 8 bits and no Offset
 	Offset int  // the weight is d·(w - Offset)
@@ -11,7 +11,7 @@ type Scheme struct {
 // Signed reports whether integers have a sign.
 func (s Scheme) Signed() bool { return s.Bits == 8 && s.Offset == 0 }
 
-// Scales is how many a block of 32 columns has.
+// Scales returns the number of scales of a block of 32 columns.
 func (s Scheme) Scales() int {
 	if s.Halves {
 		return 2
@@ -19,7 +19,7 @@ func (s Scheme) Scales() int {
 	return 1
 }
 
-// Sums is the field of the arguments with the sums of activations that the scheme needs.
+// Sums returns the argument field with the sums of activations that the scheme needs.
 func (s Scheme) Sums() string {
 	if s.Minima {
 		return "s"
@@ -27,15 +27,16 @@ func (s Scheme) Sums() string {
 	return "h"
 }
 
-// Block is what there is to know of a format beside how it is unpacked.
+// Block describes a format apart from how it is unpacked.
 type Block struct {
 	Name           string
 	Columns, Bytes int // of a block as it is stored
 	Scheme
 }
 
-// Accumulators is how many an output has: block b of 32 columns goes to accumulator b mod Accumulators, in ascending
-// order, and they are added at the end. All instruction sets keep this order, and so return the same bits.
+// Accumulators returns the number of accumulators of an output: block b of 32 columns goes to accumulator b mod
+// Accumulators, in ascending order, and they are added at the end. All instruction sets use this order, and so return
+// the same bits.
 func (b Block) Accumulators() int { return min(8, 4*b.Columns/32) }
 
 // Format is a format of blocks in a file, and how they are unpacked for each way to lay them out in registers:
@@ -49,19 +50,19 @@ type Format interface {
 	// StoreScales stores the scales of each block of 32 columns, and the minima if there are any, one to a row.
 	StoreScales(k *Kernel, rows Rows, to ScalePlaces)
 
-	// ContiguousScales is the scales of the blocks of 32 columns at SI, one, four, or the eight of a block of 256, and
-	// their minima if any. Of half blocks the second register has the scales of the second halves.
+	// ContiguousScales returns the scales of the blocks of 32 columns at SI, one, four, or the eight of a block of 256,
+	// and their minima if any. For half blocks the second register has the scales of the second halves.
 	ContiguousScales(k *Kernel, blocks int) [2]Vec
 
-	// UnpackQuarters unpacks four blocks of 32, or a half of a block of 256, of four rows: its first half leaves what
-	// it likes for the second in kept, 128 bytes.
+	// UnpackQuarters unpacks four blocks of 32, or half of a block of 256, of four rows. The call for the first half
+	// may store data for the second in kept, 128 bytes.
 	UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) Quarters
 }
 
-// Source is where a block is unpacked from: many rows, interleaved (Rows), or one (Row). 32 columns are parts 0 to 7,
+// Source is the place of a block to unpack: many rows, interleaved (Rows), or one (Row). 32 columns are parts 0 to 7,
 // of four columns each, or part 0 alone.
 type Source interface {
-	// Halves is how often Load is called for 32 bytes of a row: it returns 4 parts, or one.
+	// Halves returns the number of calls of Load for 32 bytes of a row: a call returns 4 parts, or one.
 	Halves() int
 	Load(k *Kernel, offset, half int) []Vec
 	// Nibbles calls visit with 32 columns: the low nibbles of 16 bytes, then the high ones.
@@ -70,8 +71,8 @@ type Source interface {
 	FifthBits(k *Kernel, offset int, w [8]Vec)
 }
 
-// ScalePlaces is where scales and minima go: those of the next block of 32 columns lie Step bytes and a register
-// further on. The scale of a second half block comes right after that of the first.
+// ScalePlaces is the place of scales and minima: those of the next block of 32 columns are Step bytes and a register
+// further on. The scale of a second half block directly follows that of the first.
 type ScalePlaces struct {
 	Scales, Minima Mem
 	Step           int
@@ -106,7 +107,7 @@ func nibbles(k *Kernel, v Vec) (low, high Vec) {
 	return low, v
 }
 
-// weightNibbles is nibbles, but the high ones stay where they are if the microkernel wants that.
+// weightNibbles is nibbles, but the high ones are not shifted if the microkernel requires that.
 func weightNibbles(k *Kernel, v Vec) (low, high Vec) {
 	if !k.highAsTheyLie {
 		return nibbles(k, v)
@@ -117,7 +118,7 @@ func weightNibbles(k *Kernel, v Vec) (low, high Vec) {
 	return low, v
 }
 
-// sign takes the offset off a weight if the microkernel wants its sign.
+// sign subtracts the offset from a weight if the microkernel needs signed weights.
 func (k *Kernel) sign(w Vec) Vec {
 	if k.withSign {
 		k.Op("VPSUBB", k.Bytes(k.Scheme.Offset), w, w)
@@ -150,7 +151,7 @@ func (oneScale) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	k.Free(v)
 }
 
-// ContiguousScales collects scales in integer registers, which have nothing else to do.
+// ContiguousScales collects scales in integer registers, which are free.
 func (oneScale) ContiguousScales(k *Kernel, blocks int) (scales [2]Vec) {
 	k.Op("MOVWQZX", At(SI), AX)
 	for block := 1; block < blocks; block++ {
@@ -165,7 +166,7 @@ func (oneScale) ContiguousScales(k *Kernel, blocks int) (scales [2]Vec) {
 	return scales
 }
 
-// UnsignWeights gives signed weights an offset of 128 where the instruction set has no product of signed bytes.
+// UnsignWeights adds an offset of 128 to signed weights if the instruction set has no product of signed bytes.
 func (k *Kernel) UnsignWeights() {
 	if _, takes := k.Set.(avx2); k.Scheme.Signed() && !takes {
 		k.Scheme.Offset = 0x80

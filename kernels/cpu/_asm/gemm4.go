@@ -1,10 +1,10 @@
 package main
 
-// gemm4 multiplies four outputs with up to eight tokens, four blocks of 32 columns at a time, of which each has a
-// quarter of a register: a register of weights is sixteen columns of each block of one row. Activations are interleaved
-// like that beforehand ([Acts]). It is the number of loads that counts, and one more where they cross a line: so
-// weights come in whole registers and are brought to their places there. Of blocks of 256 columns the second half has
-// sums of its own, which wait in memory. The bits are those of gemv.
+// gemm4 multiplies four outputs with up to eight tokens, four blocks of 32 columns at a time. Each block has a quarter
+// of a register: a register of weights is sixteen columns of each block of one row. Activations are interleaved in the
+// same way beforehand ([Acts]). The number of loads limits the speed, and a load that crosses a line counts twice: so
+// weights are loaded in whole registers and then moved to their places. For blocks of 256 columns the second half has
+// its own sums, which are kept in memory. The bits are those of gemv.
 //
 // SI, BX, DI rows, R12 dst, R8 end of the weights, R15 what is prefetched; DX q, CX d, R13 h or s, R14 place in d, h
 // and s in bytes, q is eight times as far. For a token R11 is R14 in that token, and AX leads q there; R10 and R9 lead
@@ -15,7 +15,7 @@ type gemm4 struct {
 	later []Mem // of second halves
 }
 
-// gemm4Tokens is the most tokens that gemm4 takes.
+// gemm4Tokens is the maximum number of tokens of gemm4.
 const gemm4Tokens = 8
 
 func writeGEMM4(k *Kernel) {
@@ -108,7 +108,7 @@ func (g *gemm4) eachToken(q Quarters, half int) {
 	g.Place(done)
 }
 
-// multiply adds the products with a token to its sum: of half blocks each by itself.
+// multiply adds the products with a token to its sum: for half blocks each half separately.
 func (g *gemm4) multiply(q Quarters, sum Vec) {
 	if g.Scheme.Halves {
 		g.multiplyColumns(q, 0, 1, sum)
@@ -149,7 +149,7 @@ func (g *gemm4) multiplyColumns(q Quarters, from, to int, sum Vec) {
 	g.Free(d, total)
 }
 
-// startTotal is what makes up for the offset of the weights.
+// startTotal returns the correction for the offset of the weights.
 func (g *gemm4) startTotal(second bool) Vec {
 	total := g.Vec()
 	if g.Scheme.Offset == 0 {
@@ -161,12 +161,12 @@ func (g *gemm4) startTotal(second bool) Vec {
 	return total
 }
 
-// quarters is number b in each lane of quarter b.
+// quarters returns the number b in each lane of quarter b.
 func (g *gemm4) quarters() Vec { return g.Lookup("quarters", 4, eachFour(0, 1, 2, 3)) }
 
-// horizontalSum adds to total, for each row and quarter, the four lanes there. Where these fit in 16 bits, words are
-// brought together and added by the multiplication by 1: sums of eight products of 31 and 127 fit, sums of four of 63
-// and 127, as are those of half blocks, and of sixteen of 15 and 127.
+// horizontalSum adds to total, for each row and quarter, its four lanes. If these fit in 16 bits, words are combined
+// and added by a multiplication by 1: sums of eight products of 31 and 127 fit, sums of four of 63 and 127, as are
+// those of half blocks, and of sixteen of 15 and 127.
 func (g *gemm4) horizontalSum(p [4]Vec, total Vec) {
 	if g.Scheme.Bits == 8 {
 		g.sumLanes(p, total)
@@ -201,7 +201,7 @@ func (g *gemm4) sumLanes(p [4]Vec, total Vec) {
 	g.Free(p[:]...)
 }
 
-// spread is the token's four numbers from base on, one in each quarter.
+// spread returns the token's four numbers from base on, one in each quarter.
 func (g *gemm4) spread(base Reg) Vec {
 	v := g.Vec()
 	g.Op("VMOVUPS", At(base).Times(R11, 1), v.X())
@@ -209,7 +209,7 @@ func (g *gemm4) spread(base Reg) Vec {
 	return v
 }
 
-// put adds the quarters of each token's sums, (0+2)+(1+3), and puts them at dst, which moves on to the next outputs.
+// put adds the quarters of each token's sums, (0+2)+(1+3), and stores them at dst, which advances to the next outputs.
 func (g *gemm4) put() {
 	done := g.Label("put")
 	g.ToArgs(R11)

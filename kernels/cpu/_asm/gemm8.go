@@ -1,11 +1,11 @@
 package main
 
-// maxTokens is the most tokens that gemm8 and a tile take.
+// maxTokens is the maximum number of tokens of gemm8 and a tile.
 const maxTokens = 16
 
 // gemm8 multiplies eight rows of weights at a time, as they are stored, with some tokens: each block is unpacked once
-// and multiplied with every token; sums wait on the stack. A block of 32 columns stays in registers; one of 256 is
-// unpacked to the stack and multiplied by blocks of 32 as a packed panel is.
+// and multiplied with every token; sums are kept on the stack. A block of 32 columns stays in registers; one of 256 is
+// unpacked to the stack and multiplied in blocks of 32 like a packed panel.
 //
 // SI, BX, DI, R8 rows; AX the stack from where it is aligned; the others as in EachToken. While blocks of 256 are
 // multiplied, BX and R8 are places in the unpacked weights and their scales.
@@ -51,7 +51,7 @@ func writeGEMM8(k *Kernel) {
 	k.Return()
 }
 
-// layOutStack says what is where on the stack.
+// layOutStack lays out the stack.
 func (g *gemm8) layOutStack() {
 	width, blocks := g.Set.Width(), g.b.Columns/32
 	g.scales.Step = g.Scheme.Scales() * width
@@ -112,7 +112,7 @@ func (g *gemm8) block32() {
 	g.nextAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
 }
 
-// nextBlock32 moves on in the activations.
+// nextBlock32 advances in the activations.
 func (g *gemm8) nextBlock32() {
 	g.Op("ADDQ", 32, DX)
 	g.Op("ADDQ", 4, CX)
@@ -159,7 +159,7 @@ func (g *gemm8) block256() {
 	g.Op("LEAQ", g.sums, R12)
 }
 
-// clearSums clears the sums and leaves R12 at their beginning.
+// clearSums clears the sums and sets R12 to their beginning.
 func (g *gemm8) clearSums() {
 	zero := g.Vec()
 	g.Op("VXORPS", zero, zero, zero)
@@ -175,7 +175,7 @@ func (g *gemm8) clearSums() {
 	g.Free(zero)
 }
 
-// putSums adds the accumulators of each token and puts them at dst, which moves on to the next outputs.
+// putSums adds the accumulators of each token and stores them at dst, which advances to the next outputs.
 func (g *gemm8) putSums() {
 	g.Op("LEAQ", g.sums, R12)
 	g.ToArgs(R14)

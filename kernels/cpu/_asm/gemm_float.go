@@ -2,11 +2,11 @@ package main
 
 import "fmt"
 
-// gemmFloat is a shape of microkernel: rows of float weights with tokens. There are not registers for all sums, so it
-// takes several passes, each of them for a register tile: some rows and tokens, and as many of sixteen columns as a
-// register has lanes. For all passes to read the columns from the first-level cache, it takes part bytes of each token
-// at a time, or all that are left if these are at most whole; the sums wait on the stack. An element is added to the
-// same sum as in gemv, in the same order.
+// gemmFloat is a shape of microkernel: rows of float weights with tokens. There are not enough registers for all sums,
+// so it takes several passes, each for a register tile: some rows and tokens, and as many of sixteen columns as a
+// register has lanes. So that all passes read the columns from the first-level cache, it takes part bytes of each token
+// at a time, or all that are left if these are at most whole; the sums are kept on the stack. An element is added to
+// the same sum as in gemv, in the same order.
 //
 // Slots: left has bytes of a token from this part on, skipped bytes of a row in this part.
 //
@@ -86,20 +86,20 @@ func (g gemmFloat) write(t floatType, k *Kernel) {
 	k.Return()
 }
 
-// halves is how many registers sixteen columns take.
+// halves returns the number of registers for sixteen columns.
 func (g *gemmFloat) halves() int { return 64 / g.Set.Width() }
 
 func (g *gemmFloat) passes() int { return g.rows / g.tileRows * g.tokens / g.tileTokens * g.halves() }
 
-// sum is where the sum of a row and a token waits.
+// sum returns the place of the sum of a row and a token.
 func (g *gemmFloat) sum(row, token, half int) Mem {
 	pass := (token/g.tileTokens*(g.rows/g.tileRows)+row/g.tileRows)*g.halves() + half
 	at := row%g.tileRows*g.tileTokens + token%g.tileTokens
 	return g.sums.Plus((pass*g.tileRows*g.tileTokens + at) * g.Set.Width())
 }
 
-// pass adds the products of a part of the columns to the sums of a register tile. The last part of whole registers
-// makes results of them.
+// pass adds the products of a part of the columns to the sums of a register tile. After the last part of whole
+// registers it computes the results.
 func (g *gemmFloat) pass(pass int) {
 	half, tile := pass%g.halves(), pass/g.halves()
 	row := tile % (g.rows / g.tileRows) * g.tileRows
@@ -138,7 +138,7 @@ func (g *gemmFloat) pass(pass int) {
 	}
 }
 
-// startSums makes the sums of a pass zero, or what they were after the last part.
+// startSums sets the sums of a pass to zero, or to their values after the last part.
 func (g *gemmFloat) startSums(sums []Vec, place Mem) {
 	first, started := g.Label("first"), g.Label("started")
 	g.Op("CMPQ", R12, g.Slot("left"))
@@ -154,7 +154,7 @@ func (g *gemmFloat) startSums(sums []Vec, place Mem) {
 	g.Place(started)
 }
 
-// multiplyAdd goes on by sixteen columns and prefetches as many of its share of the rows.
+// multiplyAdd multiplies sixteen columns, and prefetches the same amount of its share of the rows.
 func (g *gemmFloat) multiplyAdd(sums []Vec) {
 	for row := range g.rows / g.passes() {
 		next := rowBytes.after(At(R14), row)
@@ -182,7 +182,7 @@ func (g *gemmFloat) multiplyAdd(sums []Vec) {
 	g.Op("SUBQ", 64, R11)
 }
 
-// putHalves makes results of all sums, two halves each, for four rows and two tokens at a time.
+// putHalves computes results from all sums, two halves each, for four rows and two tokens at a time.
 func (g *gemmFloat) putHalves() {
 	g.toDst(0)
 	for token := 0; token < g.tokens; token += 2 {
@@ -199,7 +199,8 @@ func (g *gemmFloat) putHalves() {
 	}
 }
 
-// toDst makes DI the place of a token's results, R11 and BX one and three tokens of results in bytes, AX the arguments.
+// toDst sets DI to the place of a token's results, R11 and BX to one and three tokens of results in bytes, AX to the
+// arguments.
 func (g *gemmFloat) toDst(token int) {
 	g.ToArgs(AX)
 	g.Load(AX, "dst", DI, "stride", R11)

@@ -1,7 +1,7 @@
 package main
 
-// gemv multiplies one output at a time with one token: for outputs that are left over, and where blocks are few. A
-// register has 32 columns of a row in their order, as a register of activations has.
+// gemv multiplies one output at a time with one token: for remaining outputs, and if there are few blocks. A register
+// has 32 columns of a row in order, like a register of activations.
 //
 // DI dst, SI weights, DX q, CX d, R9 its end, R13 from d to s or h. In a row: R11 place in q, R12 in d. R15 the last
 // place in d from which there are four blocks; AX, BX, R8, R10, R14 for anything.
@@ -42,8 +42,8 @@ func writeGEMV(k *Kernel) {
 // The d and the s or h of the next blocks.
 var nextD, nextSums = At(R12), At(R12).Times(R13, 1)
 
-// byFours adds a row of blocks of 32 columns, four at a time, then one: before each single block the accumulators are
-// rotated by one, as their total is the same from any of them on.
+// byFours adds a row of blocks of 32 columns, first four at a time, then one at a time: before each single block the
+// accumulators are rotated by one, which does not change their total.
 func (g *gemv) byFours() {
 	last, done := g.Label("last"), g.Label("done")
 	g.Op("CMPQ", R12, R15)
@@ -162,8 +162,8 @@ func (g *gemv) products(bytes, q int) (p Vec) {
 	return p
 }
 
-// addFours adds the products of four blocks until each half of the result has a number of each block. (VPHADDD is three
-// operations and a slow one.)
+// addFours adds the products of four blocks so that each half of the result has a number of each block. (VPHADDD is
+// three operations, one of them slow.)
 func (g *gemv) addFours(p [4]Vec) Vec {
 	t, add, adds := g.Vec(), "VPADDD", g.set.DotAdds(g.Scheme)
 	if adds > 0 {
@@ -189,7 +189,7 @@ func (g *gemv) addFours(p [4]Vec) Vec {
 	return p[0]
 }
 
-// put adds the accumulators, (0+4)+(2+6) + ((1+5)+(3+7)), puts them at dst and moves on.
+// put adds the accumulators, (0+4)+(2+6) + ((1+5)+(3+7)), stores them at dst and advances.
 func (g *gemv) put() {
 	sum, t := g.sum.X(), g.Vec().X()
 	if g.b.Accumulators() == 8 {

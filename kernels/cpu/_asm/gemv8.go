@@ -1,7 +1,7 @@
 package main
 
-// gemv8 multiplies eight rows of weights at a time, as they are stored, with one token: weights are multiplied as soon
-// as they are unpacked. An iteration takes four blocks of 32 columns or one of 256.
+// gemv8 multiplies eight rows of weights at a time, as they are stored, with one token: weights are multiplied directly
+// after they are unpacked. An iteration takes four blocks of 32 columns or one of 256.
 //
 // SI, BX, DI, R8 rows; R12 dst, R10 end of the weights, R14 what is prefetched; DX q, CX d, AX h or s; R15 place in d,
 // h and s in bytes, q is eight times as far; R9 its end.
@@ -39,7 +39,7 @@ func writeGEMV8(k *Kernel) {
 	k.Return()
 }
 
-// layOut says what is in which register and where on the stack.
+// layOut assigns registers and places on the stack.
 func (g *gemv8) layOut() {
 	for i := range g.b.Accumulators() {
 		if i < 4 {
@@ -66,7 +66,7 @@ func (g *gemv8) load() {
 	g.prefetching = &prefetcher{at: R14}
 }
 
-// clear begins eight rows.
+// clear clears the sums for eight rows.
 func (g *gemv8) clear() {
 	g.Op("LEAQ", At(SI).Times(DI, 1), BX)
 	g.Op("XORL", R15, R15)
@@ -127,7 +127,7 @@ func (g *gemv8) multiply(block, part int, w Vec) {
 	g.Free(w)
 }
 
-// token is where the token's numbers for a block are.
+// token returns the place of the token's numbers for a block.
 func (g *gemv8) token(block int) Token {
 	at := func(base Reg, bytes int) Mem { return At(base).Times(R15, bytes/4).Plus(bytes * block) }
 	return Token{Q: at(DX, 32), D: at(CX, 4), S: at(AX, 4)}
@@ -148,7 +148,7 @@ func (g *gemv8) add(block int, scale any) {
 	}
 }
 
-// put adds the accumulators and puts them at dst, which moves on.
+// put adds the accumulators and stores them at dst, which advances.
 func (g *gemv8) put() {
 	var v []Vec
 	for i, acc := range g.accumulators {

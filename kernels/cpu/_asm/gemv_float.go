@@ -85,7 +85,7 @@ func (g *gemvFloat) add(from, registers int) {
 	}
 }
 
-// advance goes on by columns.
+// advance advances by a number of columns.
 func (g *gemvFloat) advance(columns int) {
 	g.Op("ADDQ", columns*g.bytes, AX)
 	g.Op("ADDQ", columns*4, CX)

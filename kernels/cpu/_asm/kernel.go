@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kernel is a microkernel that is being written: its instructions so far, and the registers that are free.
+// Kernel is a microkernel in the making: its instructions so far, and the free registers.
 type Kernel struct {
 	Set    Set // of amd64; nil on arm64, see arm
 	Name   string
@@ -45,14 +45,14 @@ type Vec struct {
 	letter string // X, Y or Z: 16, 32 or 64 bytes
 }
 
-// String is the register as the assembler calls it.
+// String returns the register in the assembler's notation.
 func (v Vec) String() string { return fmt.Sprint(v.letter, v.number) }
 
 // X is the lower 16 bytes of v, Y the lower 32.
 func (v Vec) X() Vec { return Vec{v.number, "X"} }
 func (v Vec) Y() Vec { return Vec{v.number, "Y"} }
 
-// like is as much of v as w has.
+// like returns the part of v with the width of w.
 func (v Vec) like(w Vec) Vec { return Vec{v.number, w.letter} }
 
 // Mem is an address: Symbol or Offset, plus Base, plus Index times Scale.
@@ -63,16 +63,16 @@ type Mem struct {
 	Scale       int
 }
 
-// At is the address in a register.
+// At returns the address in a register.
 func At(base Reg) Mem { return Mem{Base: base} }
 
-// Plus is n bytes further on.
+// Plus returns the address n bytes further on.
 func (m Mem) Plus(n int) Mem { m.Offset += n; return m }
 
-// Times is scale times the index further on.
+// Times returns the address plus scale times the index.
 func (m Mem) Times(index Reg, scale int) Mem { m.Index, m.Scale = index, scale; return m }
 
-// String is the address as the assembler writes it.
+// String returns the address in the assembler's notation.
 func (m Mem) String() string {
 	s := m.Symbol
 	switch {
@@ -103,12 +103,12 @@ func (k *Kernel) Op(name string, operands ...any) {
 	fmt.Fprintf(&k.text, "\t%s %s\n", name, strings.Join(words, ", "))
 }
 
-// Comment writes a line for the reader of the assembly.
+// Comment writes a comment line.
 func (k *Kernel) Comment(format string, args ...any) {
 	fmt.Fprintf(&k.text, "\t// "+format+"\n", args...)
 }
 
-// Label is a name for a place, of which there is none yet.
+// Label returns a new label, which is not placed yet.
 func (k *Kernel) Label(name string) string {
 	k.labels[name]++
 	if n := k.labels[name]; n > 1 {
@@ -117,26 +117,27 @@ func (k *Kernel) Label(name string) string {
 	return name
 }
 
-// Place says that a label is here.
+// Place places a label here.
 func (k *Kernel) Place(label string) { fmt.Fprintf(&k.text, "%s:\n", label) }
 
-// Here is a label for this place.
+// Here returns a label for this place.
 func (k *Kernel) Here(name string) string {
 	label := k.Label(name)
 	k.Place(label)
 	return label
 }
 
-// Vec takes a free vector register.
+// Vec allocates a free vector register.
 func (k *Kernel) Vec() Vec { return k.firstFree(0, 1) }
 
-// lastVec is Vec for constants: from the end, as AVX-512 alone has instructions for registers from 16 on.
+// lastVec is Vec for constants: it allocates from the end, because only AVX-512 has instructions for registers from 16
+// on.
 func (k *Kernel) lastVec() Vec {
 	_, count := k.Set.Vectors()
 	return k.firstFree(count-1, -1)
 }
 
-// firstFree takes the first free vector register, tried in steps from one on.
+// firstFree allocates the first free vector register, in steps from from on.
 func (k *Kernel) firstFree(from, step int) Vec {
 	letter, count := k.Set.Vectors()
 	for i := from; 0 <= i && i < count; i += step {
@@ -148,7 +149,7 @@ func (k *Kernel) firstFree(from, step int) Vec {
 	panic(k.Name + ": no vector register is free")
 }
 
-// Vecs takes n of them.
+// Vecs allocates n vector registers.
 func (k *Kernel) Vecs(n int) []Vec {
 	v := make([]Vec, n)
 	for i := range v {
@@ -157,14 +158,14 @@ func (k *Kernel) Vecs(n int) []Vec {
 	return v
 }
 
-// Free gives vector registers back.
+// Free frees vector registers.
 func (k *Kernel) Free(vs ...Vec) {
 	for _, v := range vs {
 		k.taken[v.number] = false
 	}
 }
 
-// ToArgs makes r the pointer to the arguments.
+// ToArgs loads the pointer to the arguments into r.
 func (k *Kernel) ToArgs(r Reg) { k.Op("MOVQ", Mem{Symbol: "a+0", Base: "FP"}, r) }
 
 // Load sets registers to fields of the arguments, to which r points: pairs of a field's name and a register.
@@ -174,17 +175,17 @@ func (k *Kernel) Load(r Reg, pairs ...any) {
 	}
 }
 
-// Field is a field of the arguments, to which r points.
+// Field returns the address of a field of the arguments, to which r points.
 func (k *Kernel) Field(r Reg, name string) Mem { return Mem{Symbol: k.Args + "_" + name, Base: r} }
 
-// Local is some bytes of the stack.
+// Local allocates some bytes of the stack.
 func (k *Kernel) Local(bytes int) Mem {
 	k.frame += bytes
 	return At(SP).Plus(k.frame - bytes)
 }
 
-// Slot is eight bytes of the stack with a name. Microkernels are written twice: the second time their frame begins with
-// the slots that the first one asked for.
+// Slot returns eight bytes of the stack with a name. Microkernels are written twice: the second time their frame begins
+// with the slots that the first one used.
 func (k *Kernel) Slot(name string) Mem {
 	i := slices.Index(k.slots, name)
 	if i < 0 {
@@ -194,13 +195,14 @@ func (k *Kernel) Slot(name string) Mem {
 	return At(SP).Plus(8 * i)
 }
 
-// Aligned is some bytes of the stack at a multiple of a register's width, by a register that AlignStack sets.
+// Aligned allocates some bytes of the stack at a multiple of a register's width, relative to a register that AlignStack
+// sets.
 func (k *Kernel) Aligned(stack Reg, bytes int) Mem {
 	k.aligned += bytes
 	return At(stack).Plus(k.aligned - bytes)
 }
 
-// AlignStack sets the register; no Local follows.
+// AlignStack sets the register. Local must not be called afterwards.
 func (k *Kernel) AlignStack(stack Reg) {
 	width := k.Set.Width()
 	k.Op("LEAQ", At(SP).Plus(k.frame+width-1), stack)
@@ -214,7 +216,7 @@ func (k *Kernel) Return() {
 	k.Op("RET")
 }
 
-// String is the microkernel as assembly.
+// String returns the microkernel as assembly.
 func (k *Kernel) String() string {
 	flags := "NOSPLIT"
 	if k.frame > 256 {

@@ -1,9 +1,9 @@
 package main
 
-// prefetched is how many bytes PrefetchNext prefetches at a time.
+// prefetched is the number of bytes that PrefetchNext prefetches at a time.
 const prefetched = 320
 
-// PrefetchNext prefetches what comes next at p, some times, unless that is the end.
+// PrefetchNext prefetches the next memory at p, times times, unless the end is reached.
 func (k *Kernel) PrefetchNext(p Reg, end any, times int) {
 	done := k.Label("prefetched")
 	for range times {
@@ -17,7 +17,7 @@ func (k *Kernel) PrefetchNext(p Reg, end any, times int) {
 	k.Place(done)
 }
 
-// keepPrefetch keeps what the arguments, to which args points, say of prefetching; prefetchNext does so once.
+// keepPrefetch stores the prefetch arguments, at args; prefetchNext prefetches once by them.
 func (k *Kernel) keepPrefetch(args, r Reg) {
 	k.Load(args, "prefetch", r)
 	k.Op("MOVQ", r, k.Slot("prefetch"))
@@ -31,19 +31,19 @@ func (k *Kernel) prefetchNext(p Reg) {
 	k.Op("MOVQ", p, k.Slot("prefetch"))
 }
 
-// PrefetchLine prefetches the line at m, from further and further away: what a loop reads next. The CPU's own
-// prefetching stops at the end of a page, and on AMD's Zen 4 nearly all of it once other pages are read alternately
-// with the weights, as those of long activations are. What is asked for into the first level then waits in one of its
-// few buffers for all of the time that memory takes, which is half of the bandwidth; asked for into the second it does
-// not, but many such requests come to nothing: so it is asked twice. Never a fault.
+// PrefetchLine prefetches the line at m, which a loop reads later; the distance grows. The CPU's own prefetching stops
+// at the end of a page, and on AMD's Zen 4 stops almost completely when other pages are read alternately with the
+// weights, such as those of long activations. A request into the first-level cache occupies one of its few buffers
+// during the whole memory latency, which halves the bandwidth. A request into the second level does not, but many such
+// requests are dropped: so it is made twice. It never faults.
 func (k *Kernel) PrefetchLine(m Mem) {
 	k.Op("PREFETCHT1", m.Plus(16384))
 	k.Op("PREFETCHT1", m.Plus(8192))
 	k.Op("PREFETCHT0", m)
 }
 
-// prefetcher is how far a kernel has prefetched what it reads next: as much as it loads, by lines that stand between
-// the instructions that load, as many at once would keep these waiting.
+// prefetcher is how far a kernel has prefetched the memory that it reads next: as much as it loads, in lines between
+// the load instructions, because many prefetches at once would delay the loads.
 type prefetcher struct {
 	at           Reg    // place, loaded from kept with the first line if that is not empty
 	kept         string // where it is kept
@@ -67,7 +67,7 @@ func (k *Kernel) Loaded(bytes int) {
 	}
 }
 
-// EndPrefetch prefetches the lines that are due and moves on by what was loaded.
+// EndPrefetch prefetches the lines that are due and advances by the loaded bytes.
 func (k *Kernel) EndPrefetch() {
 	p := k.prefetching
 	if p == nil || p.bytes == 0 {

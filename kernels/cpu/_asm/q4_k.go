@@ -45,7 +45,7 @@ func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	k.Free(last...)
 }
 
-// ContiguousScales splits the bytes in integer registers, which have nothing else to do.
+// ContiguousScales splits the bytes in integer registers, which are free.
 func (q4_K) ContiguousScales(k *Kernel, _ int) (numbers [2]Vec) {
 	k.Op("MOVL", At(SI).Plus(4), AX)
 	k.Op("MOVL", At(SI).Plus(8), BX)

@@ -25,7 +25,7 @@ var (
 	tiles       = shape{"tile", "tileArgs", "tile", "", tileOf(1, 2)}
 )
 
-// of is the shape with an instruction set, for each format.
+// of returns the shape with an instruction set, for each format.
 func (s shape) of(set string, formats ...Format) (all []microkernel) {
 	for _, f := range formats {
 		all = append(all, microkernel{
@@ -63,13 +63,13 @@ func tilesOf(set, field string, tile32, tileK, tile6 func(*Kernel)) (all []micro
 	return all
 }
 
-// index is the format as an index of the tables.
+// index returns the format as an index of the tables.
 func index(f Format) string {
 	name := f.Block().Name
 	return "[" + strings.ToLower(name[:1]) + name[1:] + "]"
 }
 
-// withAVX2 is the file of a format for AVX2; products are those of weights as they are stored.
+// withAVX2 returns the file of a format for AVX2; products are those of weights as they are stored.
 func withAVX2(f Format, products ...shape) file {
 	var all []microkernel
 	for _, s := range append(products, packs, tiles) {
@@ -78,7 +78,7 @@ func withAVX2(f Format, products ...shape) file {
 	return file{strings.ToLower(f.Block().Name) + "_avx2", avx2{}, "quantisedAVX2", all}
 }
 
-// quantised is the microkernels for quantised weights.
+// quantised lists the microkernels for quantised weights.
 var quantised = []file{
 	withAVX2(q8_0{}, gemvs, gemm8s),
 	withAVX2(q4_0{}, gemvs, gemv8s, gemm8s),

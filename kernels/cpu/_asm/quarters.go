@@ -1,6 +1,6 @@
 package main
 
-// What the formats share to unpack quarters, for gemm4: AVX-512 alone.
+// Shared code of the formats for unpacking quarters, for gemm4: AVX-512 only.
 
 // Quarters are four blocks of 32 columns of four rows, a quarter of a register for each block.
 type Quarters struct {
@@ -8,7 +8,7 @@ type Quarters struct {
 	Scales  [2]Vec    // lane r of a quarter is of row r. The second are minima, or those of second half blocks
 }
 
-// free gives the registers back.
+// free frees the registers.
 func (q Quarters) free(k *Kernel) {
 	for _, row := range q.Columns {
 		k.Free(row[:]...)
@@ -19,7 +19,7 @@ func (q Quarters) free(k *Kernel) {
 	}
 }
 
-// words are eight words from each place on, for VPERMW.
+// words returns eight words from each place on, for VPERMW.
 func words(from ...int) (all []int) {
 	for _, first := range from {
 		for i := range 8 {
@@ -29,7 +29,7 @@ func words(from ...int) (all []int) {
 	return all
 }
 
-// eachFour is each number four times.
+// eachFour returns each number four times.
 func eachFour(numbers ...int) (all []int) {
 	for _, n := range numbers {
 		all = append(all, repeat(4, n)...)
@@ -37,10 +37,10 @@ func eachFour(numbers ...int) (all []int) {
 	return all
 }
 
-// rowMask is word or lane row of each quarter, but for row 0.
+// rowMask returns the mask of a word or lane of each quarter, except for row 0.
 func (k *Kernel) rowMask(row int) Reg { return k.Mask(0x1111 << row) }
 
-// permuteWords puts words of v to those of a row in to; row 0 sets all.
+// permuteWords moves words of v to those of a row in to; row 0 sets all words.
 func (k *Kernel) permuteWords(v, order Vec, row int, to Vec) {
 	if row == 0 {
 		k.Op("VPERMW", v, order, to)
@@ -99,8 +99,8 @@ func (k *Kernel) addQuarterBits(name string, left []int, mask int, row Mem, colu
 	}
 }
 
-// transposeScales makes float32 of integers, a quarter for each row and a lane for each block, which become a quarter
-// for each block, times d. The last two go to kept.
+// transposeScales converts integers, a quarter for each row and a lane for each block, to float32, transposes them to a
+// quarter for each block, and multiplies them by d. The last two go to kept.
 func (k *Kernel) transposeScales(numbers [4]Vec, d [2]Vec, kept Mem) {
 	order := k.Lookup("transpose", 4, []int{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15})
 	for i, v := range numbers {
@@ -114,7 +114,7 @@ func (k *Kernel) transposeScales(numbers [4]Vec, d [2]Vec, kept Mem) {
 	}
 }
 
-// keptScales is what transposeScales kept.
+// keptScales returns the scales that transposeScales has kept.
 func (k *Kernel) keptScales(kept Mem) (scales [2]Vec) {
 	for i := range scales {
 		scales[i] = k.Vec()

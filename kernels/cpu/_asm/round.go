@@ -1,6 +1,6 @@
 package main
 
-// round rounds activations to 8 bits by blocks of 32, as Acts says of Q, D, S and H, and of P if there is one.
+// round rounds activations to 8 bits in blocks of 32: Q, D, S and H of Acts, and P if it is set.
 //
 // SI x, R8 blocks of it left; DI q, DX d, CX s, BX h; R12 p, R9 the next four blocks in it, R10 place of the block
 // there.
@@ -44,7 +44,7 @@ func round(k *Kernel) {
 	k.Op("JMP", store)
 }
 
-// startInterleaving makes R9 and R10 the place of the first block in P.
+// startInterleaving sets R9 and R10 to the place of the first block in P.
 func (k *Kernel) startInterleaving(args Reg) {
 	k.Load(args, "p", R12, "from", R10)
 	k.Op("MOVQ", R10, R9)
@@ -70,7 +70,8 @@ func (k *Kernel) interleave(q Vec) {
 	k.Place(next)
 }
 
-// largestMagnitude is that of 32 numbers: magnitudes order as integers do, infinity and NaN above all.
+// largestMagnitude returns the largest magnitude of 32 numbers: magnitudes are ordered like integers, with infinity and
+// NaN above all.
 func (k *Kernel) largestMagnitude(v []Vec) Vec {
 	all := k.Vecs(4)
 	for i, m := range all {

@@ -1,43 +1,44 @@
 package main
 
-// Set is an instruction set: its registers, and how it does what microkernels are made of.
+// Set is an instruction set: its registers, and how it implements the parts of microkernels.
 type Set interface {
 	Vectors() (letter string, count int) // names of vector registers
-	Spell(name string) string            // of an instruction that is called differently in this set
+	Spell(name string) string            // of an instruction with another name in this set
 	Width() int                          // bytes of a register
 	Outputs() int                        // rows of weights in a panel, one to each 32-bit lane of a register
 
 	// LoadRows loads 16 bytes of each row of a panel: register i those of row i, of row 4+i and so on.
 	LoadRows(k *Kernel, rows Rows, offset int) [4]Vec
-	// SplitHalves makes float32 of the lower and of the upper half of each lane.
+	// SplitHalves converts the lower and the upper half of each lane to float32.
 	SplitHalves(k *Kernel, v Vec) (lower, upper Vec)
 	// FifthBits adds 16 to the bytes of w, four columns of each row to a register, where bits has a one: 32 bits of
-	// each row. With sign it subtracts 16 elsewhere instead.
+	// each row. If signed weights are needed, it subtracts 16 elsewhere instead.
 	FifthBits(k *Kernel, bits Vec, w [8]Vec)
 
-	// InRegisters is how many of the scales and minima of a panel have registers while tokens pass.
+	// InRegisters returns how many of the scales and minima of a panel are in registers while tokens are multiplied.
 	InRegisters() int
-	// Order is in which order the registers of a block of 32 columns are multiplied: all of a group with a token, then
-	// with the next token.
+	// Order returns the order in which the registers of a block of 32 columns are multiplied: all of a group with a
+	// token, then with the next token.
 	Order(s Scheme) [][]int
 	// Start begins a sum of products for each half block, or for one that is whole, and each panel.
 	Start(k *Kernel, c Correction, halves, panels int) [][]*Sum
 	// MultiplyAdd adds the products of four columns w of each panel with the four activations q to the panel's sum.
 	MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem)
-	// Finish ends sums that belong together, begun with the correction or with none: an integer for each output.
+	// Finish ends sums that belong together, which were started with the correction or without: an integer for each
+	// output.
 	Finish(k *Kernel, c Correction, sums ...*Sum) Vec
-	// ScaleAdd is acc + sum·scale·d, for numbers in memory or in registers.
+	// ScaleAdd returns acc + sum·scale·d, for numbers in memory or in registers.
 	ScaleAdd(k *Kernel, sum Vec, scale, d, acc any) Vec
-	// SubtractMinimum takes minimum·s from acc, likewise.
+	// SubtractMinimum subtracts minimum·s from acc, likewise.
 	SubtractMinimum(k *Kernel, minimum, s any, acc Vec)
 }
 
 // RowSet is a set that can multiply a row of weights at a time, for gemv: 32 columns to a register.
 type RowSet interface {
 	Set
-	// Dot is products of 32 columns with activations: by twos in 16 bits, or by fours in 32.
+	// Dot returns products of 32 columns with activations: pairs summed in 16 bits, or groups of four in 32.
 	Dot(k *Kernel, w Vec, q Mem) Vec
-	// DotAdds is how many of them may be added in 16 bits; 0 if they have 32.
+	// DotAdds returns how many of them may be added in 16 bits; 0 if they have 32.
 	DotAdds(s Scheme) int
 }
 
@@ -50,8 +51,8 @@ type Sum struct {
 	times16 bool // of high nibbles as they lie, see Kernel.highAsTheyLie
 }
 
-// Correction is what makes up for the offset of weights: the products of the offset with two sums of sixteen
-// activations each, which are the words at Sums. The zero value is for weights without an offset.
+// Correction corrects for the offset of weights: it is the product of the offset with two sums of sixteen activations
+// each, the words at Sums. The zero value is for weights without an offset.
 type Correction struct {
 	Sums   Mem
 	Second bool // the second sum alone, for half blocks
@@ -60,18 +61,18 @@ type Correction struct {
 // Needed reports whether there is an offset.
 func (c Correction) Needed() bool { return c.Sums.Base != "" }
 
-// Rows is where a kernel reads rows of weights: two pointers, to rows 0 and 1, and some odd multiples of the bytes of a
-// row. An even row is an odd multiple, times 2, 4 or 8, after row 0.
+// Rows is the place of rows of weights: two pointers, to rows 0 and 1, and some odd multiples of the bytes of a row. An
+// even row is an odd multiple, times 2, 4 or 8, after row 0.
 type Rows struct {
 	even, odd Reg
 	offset    int         // of all rows
 	multiples map[int]Reg // 1, 3 and, for 16 rows, 5 and 7
 }
 
-// Plus is n bytes further on in all rows.
+// Plus returns the place n bytes further on in all rows.
 func (r Rows) Plus(n int) Rows { r.offset += n; return r }
 
-// At is offset bytes into a row.
+// At returns the address offset bytes into a row.
 func (r Rows) At(row, offset int) Mem {
 	m := At(r.even).Plus(r.offset + offset)
 	if row%2 == 1 {
@@ -131,7 +132,7 @@ func (r Rows) FifthBits(k *Kernel, offset int, w [8]Vec) {
 // panelRows are the rows of a panel, from SI on.
 var panelRows = Rows{even: SI, odd: BX, multiples: map[int]Reg{1: DI, 3: R8, 5: R10, 7: R11}}
 
-// RowPointers sets panelRows, of which there are SI and the bytes of a row, DI.
+// RowPointers sets panelRows from SI and the bytes of a row, DI.
 func (k *Kernel) RowPointers() {
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
 	k.Op("LEAQ", At(DI).Times(DI, 2), R8)

@@ -1,8 +1,8 @@
 package main
 
-// signedBlock multiplies a block of 32 columns of signed weights with all tokens, for AVX2, half by half: both the
-// weights and their magnitudes have registers then. The products of the first half wait in memory for those of the
-// second, from waiting on, which is at a multiple of 32; saved is room for a pointer, BX for anything in the end.
+// signedBlock multiplies a block of 32 columns of signed weights with all tokens, for AVX2, half by half: so there are
+// registers for both the weights and their magnitudes. The products of the first half are kept in memory for those of
+// the second, from waiting on, which is at a multiple of 32; saved has room for a pointer, and BX is free at the end.
 func (k *Kernel) signedBlock(waiting, scale Mem, half func(i int) []Vec) {
 	var w Weights
 	k.Op("MOVQ", R12, k.Slot("sums"))
@@ -34,7 +34,7 @@ func (k *Kernel) signedBlock(waiting, scale Mem, half func(i int) []Vec) {
 	k.freeSigned(w)
 }
 
-// signedHalf makes v the parts of half a block, with their magnitudes.
+// signedHalf sets v to the parts of half a block, with their magnitudes.
 func (k *Kernel) signedHalf(w *Weights, v []Vec) {
 	k.magnitudes = map[Vec]Vec{}
 	for i, part := range v {
@@ -44,7 +44,7 @@ func (k *Kernel) signedHalf(w *Weights, v []Vec) {
 	}
 }
 
-// freeSigned gives the registers of signedHalf back.
+// freeSigned frees the registers of signedHalf.
 func (k *Kernel) freeSigned(w Weights) {
 	for _, part := range w.Parts[:4] {
 		k.Free(part, k.magnitudes[part])

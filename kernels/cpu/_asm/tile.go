@@ -63,7 +63,7 @@ func (t *tile) load() {
 	t.Op("LEAQ", At(R15).Times(R10, 1), BP)
 }
 
-// block multiplies 32 columns with all tokens. What comes next is prefetched meanwhile, but not by two panels.
+// block multiplies 32 columns with all tokens. Meanwhile it prefetches the next memory, but not with two panels.
 func (t *tile) block() {
 	if t.Scheme.Signed() {
 		t.prefetchNext(R13)
@@ -100,8 +100,8 @@ func (t *tile) loadPanel(panel int) (w Weights) {
 	return w
 }
 
-// nextAccumulator leaves R12 where the sums of the next block are: those of the first accumulator, which op sets it to,
-// after those of the last.
+// nextAccumulator sets R12 to the sums of the next block. After those of the last accumulator these are the sums of the
+// first one, which op sets.
 func (k *Kernel) nextAccumulator(op string, first any, end Mem) {
 	next := k.Label("accumulator")
 	k.Op("CMPQ", R12, end)

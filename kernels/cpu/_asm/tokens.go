@@ -1,10 +1,10 @@
 package main
 
-// Token is where a token's numbers are.
+// Token is the place of a token's numbers.
 type Token struct {
 	Q    Mem   // 32 activations, as signed bytes
 	D    Mem   // their scale
-	S    Mem   // the sum that minima are multiplied by, or the two sums of bytes that an offset is
+	S    Mem   // the sum to multiply minima by, or the two sums of bytes for an offset
 	Sums []Mem // of the panels
 }
 
@@ -28,7 +28,7 @@ func (k *Kernel) loadParts(from Mem, offset int) (w [8]Vec) {
 	return w
 }
 
-// loadScales sets the scales to those in memory, or loads as many to registers as the set has for them.
+// loadScales sets the scales to those in memory, or loads them to registers if the set has enough.
 func (w *Weights) loadScales(k *Kernel, from Mem, minima func() Mem) {
 	for i := range w.Scales {
 		switch {
@@ -48,7 +48,7 @@ func (w *Weights) loadScales(k *Kernel, from Mem, minima func() Mem) {
 	}
 }
 
-// free gives the registers back.
+// free frees the registers.
 func (w Weights) free(k *Kernel) {
 	k.Free(w.Parts[:]...)
 	for _, scale := range w.Scales {
@@ -97,7 +97,7 @@ func (k *Kernel) EachToken(atATime, panels int, multiply func([]Token)) {
 	k.Place(done)
 }
 
-// tokens are two tokens, by the registers of EachToken.
+// tokens returns two tokens, in the registers of EachToken.
 func (k *Kernel) tokens(panels int) []Token {
 	tokens := make([]Token, 2)
 	for i := range tokens {
@@ -145,7 +145,7 @@ func (k *Kernel) products(tokens []Token, panels []Weights, order [][]int) []tok
 	return sums
 }
 
-// correction is what makes up for the offset of the weights, if they have one.
+// correction returns the correction for the offset of the weights, if they have one.
 func (k *Kernel) correction(t Token, half int) (c Correction) {
 	if k.Scheme.Offset != 0 {
 		c = Correction{Sums: t.S, Second: half == 1}
@@ -178,7 +178,7 @@ func (k *Kernel) epilogue(t Token, panels []Weights, sums tokenSums) {
 	}
 }
 
-// shared is a number for all outputs: in a register if several panels take it.
+// shared returns a number for all outputs: in a register if several panels use it.
 func (k *Kernel) shared(number Mem, panels int) any {
 	if panels == 1 {
 		return number

@@ -3,14 +3,14 @@ package main
 import "strings"
 
 // vnni is AVX-512 VNNI: 32 registers of 64 bytes, panels of 16 outputs. VPDPBUSD multiplies unsigned bytes with signed
-// ones and adds by fours in 32 bits, and takes four activations right from memory for all outputs.
+// ones and adds four products in 32 bits, and reads four activations directly from memory for all outputs.
 type vnni struct{}
 
 func (vnni) Vectors() (string, int) { return "Z", 32 }
 func (vnni) Width() int             { return 64 }
 func (vnni) Outputs() int           { return 16 }
 
-// Spell adds the suffix that AVX-512 has where a mask could be of 32 bits.
+// Spell adds the suffix of AVX-512 to names that need one because a mask could have 32 bits.
 func (vnni) Spell(name string) string {
 	switch name {
 	case "VPAND", "VPOR", "VPXOR":
@@ -66,7 +66,7 @@ func (vnni) InRegisters() int { return 2 }
 
 func (vnni) Order(Scheme) [][]int { return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}} }
 
-// Start begins with the correction, which is the same of several panels.
+// Start begins with the correction, which is the same for several panels.
 func (vnni) Start(k *Kernel, c Correction, halves, panels int) (sums [][]*Sum) {
 	h := k.Vec()
 	if c.Needed() {
@@ -95,7 +95,7 @@ func (vnni) Start(k *Kernel, c Correction, halves, panels int) (sums [][]*Sum) {
 	return sums
 }
 
-// MultiplyAdd broadcasts activations to a register only if several panels take them.
+// MultiplyAdd broadcasts activations to a register only if several panels use them.
 func (vnni) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	if len(sums) == 1 {
 		k.Op("VPDPBUSD.BCST", q, w[0], sums[0].total)
@@ -122,7 +122,7 @@ func (vnni) SubtractMinimum(k *Kernel, minimum, s any, acc Vec) {
 	k.Op("VFNMADD231PS"+broadcast(s), s, minimum, acc)
 }
 
-// broadcast is the suffix of an instruction that takes one number for all lanes: if it is in memory.
+// broadcast returns the suffix of an instruction with one number for all lanes, if the number is in memory.
 func broadcast(number any) string {
 	if _, ok := number.(Mem); ok {
 		return ".BCST"

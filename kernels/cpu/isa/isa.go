@@ -26,8 +26,8 @@ const (
 	I8MM    = "i8mm"    // and SMMLA: Apple's from the M2 on, Arm's from 2021 on
 )
 
-// Choose returns the instruction set that [Env] names, the last of offered if it names none. The first, and an error
-// that says what there is, if it names one that is not offered.
+// Choose returns the instruction set that [Env] names, or the last of offered if [Env] is empty. If [Env] names one
+// that is not offered, it returns the first, and an error that lists the offered ones.
 func Choose(offered []string) (string, error) { return choose(os.Getenv(Env), offered) }
 
 func choose(name string, offered []string) (string, error) {

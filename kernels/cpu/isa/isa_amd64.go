@@ -4,8 +4,8 @@ package isa
 
 import "golang.org/x/sys/cpu"
 
-// All returns the instruction sets that this architecture and build know, whether this CPU has them or not: plain Go
-// first, the best last.
+// All returns the instruction sets of this architecture and build, whether this CPU has them or not: plain Go first,
+// the best last.
 func All() []string { return []string{Generic, AVX2, AVXVNNI, AVX512VNNI, AMX} }
 
 // Offered returns those of [All] that this CPU and its operating system offer.

@@ -4,12 +4,12 @@ package isa
 
 import "golang.org/x/sys/cpu"
 
-// All returns the instruction sets that this architecture and build know, whether this CPU has them or not: plain Go
-// first, the best last.
+// All returns the instruction sets of this architecture and build, whether this CPU has them or not: plain Go first,
+// the best last.
 func All() []string { return []string{Generic, NEON, DotProd, I8MM} }
 
-// Offered returns those of [All] that this CPU offers. Every arm64 CPU that Go runs on has NEON. The features come from
-// x/sys: it asks Windows too, and needs no file of /proc, which Android hides.
+// Offered returns those of [All] that this CPU offers. Every arm64 CPU that Go runs on has NEON. x/sys detects the
+// features: it supports Windows too, and needs no file of /proc, which Android hides.
 func Offered() []string {
 	all := []string{Generic, NEON}
 	if cpu.ARM64.HasASIMDDP {

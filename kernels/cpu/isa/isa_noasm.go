@@ -2,8 +2,8 @@
 
 package isa
 
-// All returns the instruction sets that this architecture and build know: plain Go.
+// All returns the instruction sets of this architecture and build: plain Go.
 func All() []string { return []string{Generic} }
 
-// Offered is [All].
+// Offered returns the same as [All].
 func Offered() []string { return All() }

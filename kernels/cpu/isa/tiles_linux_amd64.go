@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// tilesGranted reports whether this process may use the tiles of AMX. The kernel has to be asked, once for all threads;
-// it refuses if a thread's signal stack is too small. The CPU has AVX and AMX.
+// tilesGranted reports whether this process may use the tiles of AMX. It requests permission from the kernel, once for
+// all threads; the kernel refuses if a thread's signal stack is too small. The CPU must have AVX and AMX.
 var tilesGranted = sync.OnceValue(func() bool {
 	const (
 		tileState        = 1<<17 | 1<<18 // configuration and data
@@ -22,5 +22,5 @@ var tilesGranted = sync.OnceValue(func() bool {
 	return errno == 0
 })
 
-// xcr0 returns the register that says which state the operating system saves. The CPU has AVX.
+// xcr0 returns the register that says which state the operating system saves. The CPU must have AVX.
 func xcr0() uint64

@@ -2,5 +2,5 @@
 
 package isa
 
-// tilesGranted is false: only Linux is asked for the state of AMX's tiles.
+// tilesGranted is false: AMX is supported only on Linux.
 func tilesGranted() bool { return false }

@@ -2,5 +2,5 @@
 
 package pool
 
-// pause passes the time of n pause instructions, which tell the CPU that a loop waits.
+// pause runs n pause instructions, which hint to the CPU that a loop waits.
 func pause(n uint32)

@@ -2,7 +2,7 @@
 
 package pool
 
-// pause passes the time of about n pause instructions.
+// pause waits for about as long as n pause instructions.
 func pause(n uint32) {
 	for range n {
 	}

@@ -10,19 +10,19 @@ import (
 // Pool is a fixed set of workers that share loops. It belongs to one goroutine at a time: that goroutine is worker 0,
 // the others are started by [New] and end with [Pool.Close].
 //
-// Between [Pool.Begin] and [Pool.End], one forward pass, an idle worker looks for the next loop without sleeping, so
-// that a loop starts within a fraction of a microsecond; outside it sleeps and costs nothing. A worker that finds
-// nothing to do for long sleeps within a pass too.
+// Between [Pool.Begin] and [Pool.End], that is during one forward pass, an idle worker polls for the next loop without
+// sleeping, so that a loop starts within a fraction of a microsecond. Outside a pass it sleeps and costs nothing. A
+// worker that finds no work for long sleeps within a pass too.
 type Pool struct {
 	workers []*worker // all but worker 0
 	joined  sync.WaitGroup
 	busy    atomic.Bool // a Run is in progress
 	pass    atomic.Bool // between Begin and End
 	closed  atomic.Bool
-	label   atomic.Pointer[func()] // of the workers, see Label; nil before
+	label   atomic.Pointer[func()] // of the workers, see Label; nil if not set
 
-	// The loop in progress. Written while no share has a piece and open is zero, read by whoever has taken a piece and
-	// not yet returned it.
+	// The loop in progress. It is written while no share has a piece and open is zero, and read by workers that have
+	// taken a piece and not yet finished it.
 	f        func(worker, lo, hi int)
 	n, grain int
 
@@ -31,15 +31,15 @@ type Pool struct {
 	_      [56]byte
 }
 
-// share is the pieces that a worker takes from first to last: a run of them, so that it reads on where it stopped. Who
-// has done his own takes from the end of another's. All is in one word, which changes hands with every piece: a cache
-// line for each.
+// share is a run of pieces that its worker takes from first to last, so that it reads memory sequentially. A worker
+// that has finished its own share takes pieces from the end of another one. A share is one word, which is updated with
+// every piece, and has its own cache line.
 type share struct {
 	word atomic.Uint64 // long<<63 | from<<32 | to
 	_    [56]byte
 }
 
-// set makes the pieces from lo to hi the share's. If long, its owner takes half of them at a time.
+// set sets the share to the pieces lo to hi. If long, its owner takes half of the rest at a time.
 func (s *share) set(lo, hi int, long bool) {
 	w := uint64(lo)<<32 | uint64(hi)
 	if long {
@@ -48,12 +48,12 @@ func (s *share) set(lo, hi int, long bool) {
 	s.word.Store(w)
 }
 
-// left returns what w says: the pieces that are left, from and to being equal if there are none.
+// left returns the remaining pieces of the word w; from equals to if there are none.
 func left(w uint64) (from, to uint64, long bool) {
 	return w >> 32 & math.MaxInt32, w & math.MaxInt32, w>>63 != 0
 }
 
-// first takes the first piece, or half of all that are left, rounded up: those from lo to hi, none if these are equal.
+// first takes the first piece, or half of the rest, rounded up: those from lo to hi, none if these are equal.
 func (s *share) first() (lo, hi int) {
 	for {
 		w := s.word.Load()
@@ -82,18 +82,18 @@ func (s *share) last() (lo, hi int) {
 
 // worker is one goroutine of a pool.
 type worker struct {
-	asleep atomic.Bool   // it waits for wake, or will soon; who makes this false owes it a send or is the worker itself
+	asleep atomic.Bool   // it waits for wake, or will soon; another goroutine that clears it must send to wake
 	wake   chan struct{} // capacity 1
 	label  *func()       // that was called last
 }
 
 const (
-	pauseRounds = 8    // of a pause instruction between two looks for work: 0.1 to 0.4 µs
-	yieldAfter  = 16   // looks without a result before each further one lets other goroutines run first
-	sleepAfter  = 3000 // looks without a result before a worker sleeps within a pass: about a millisecond
+	pauseRounds = 8    // pause instructions between two polls for work: 0.1 to 0.4 µs
+	yieldAfter  = 16   // polls without work after which each further one lets other goroutines run first
+	sleepAfter  = 3000 // polls without work before a worker sleeps within a pass: about a millisecond
 )
 
-// New starts a pool of threads workers, the caller being one; less than one counts as one.
+// New starts a pool of threads workers, including the caller; less than one counts as one.
 func New(threads int) *Pool {
 	p := &Pool{shares: make([]share, max(1, threads))}
 	for i := 1; i < threads; i++ {
@@ -105,11 +105,11 @@ func New(threads int) *Pool {
 	return p
 }
 
-// Label has each worker but the caller call f before its next piece of work, unless it called the same last: for what a
-// goroutine is known by in profiles. It takes effect with the next loop.
+// Label makes each worker except the caller call f before its next piece of work, unless f was the last function it
+// called for Label. It is used for the profile labels of goroutines, and takes effect with the next loop.
 func (p *Pool) Label(f *func()) { p.label.Store(f) }
 
-// relabel calls f, unless that was called last.
+// relabel calls f, unless it was the last one called.
 func (w *worker) relabel(f *func()) {
 	if f != nil && w.label != f {
 		w.label = f
@@ -117,7 +117,7 @@ func (w *worker) relabel(f *func()) {
 	}
 }
 
-// Threads returns the number of workers, the caller included.
+// Threads returns the number of workers, including the caller.
 func (p *Pool) Threads() int { return len(p.workers) + 1 }
 
 // Close ends the workers and waits for them. The pool must not be used afterwards; a second Close does nothing.
@@ -130,19 +130,19 @@ func (p *Pool) Close() {
 	p.joined.Wait()
 }
 
-// Begin opens a pass: the workers wake and stay awake until [Pool.End].
+// Begin begins a pass: the workers wake and stay awake until [Pool.End].
 func (p *Pool) Begin() {
 	p.pass.Store(true)
 	p.wakeAll()
 }
 
-// End closes the pass: the workers go to sleep.
+// End ends the pass: the workers go to sleep.
 func (p *Pool) End() { p.pass.Store(false) }
 
-// Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes but the last, on all workers
-// including the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two
-// calls at once. Each worker begins with ranges of its own, which follow each other, and then takes those that are left
-// to others. f must not use the pool. A grain below one counts as one.
+// Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes except the last, on all
+// workers including the caller, and returns when all calls have returned. Worker numbers are 0 to Threads-1, and no two
+// calls use the same number at once. Each worker begins with its own consecutive ranges, and then takes ranges left by
+// other workers. f must not use the pool. A grain below one counts as one.
 func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, false, f) }
 
 // RunLong is like [Pool.Run], but a worker takes half of the rest of its own range at a time, in whole grains. It is
@@ -178,7 +178,7 @@ func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
 	p.f = nil
 }
 
-// hand gives every worker its share of the pieces.
+// hand divides the pieces among the workers.
 func (p *Pool) hand(pieces int, long bool) {
 	p.open.Store(int64(pieces))
 	for i := range p.shares {
@@ -208,7 +208,7 @@ func (p *Pool) take(worker int) (any bool) {
 	}
 }
 
-// waiting reports whether a piece waits to be taken.
+// waiting reports whether there is a piece to take.
 func (p *Pool) waiting() bool {
 	for i := range p.shares {
 		if from, to, _ := left(p.shares[i].word.Load()); from < to {
@@ -218,7 +218,7 @@ func (p *Pool) waiting() bool {
 	return false
 }
 
-// work is the life of a worker.
+// work is the loop of a worker.
 func (p *Pool) work(w *worker, number int) {
 	defer p.joined.Done()
 	for idle := 0; ; idle++ {
@@ -257,7 +257,7 @@ func (p *Pool) wakeAll() {
 	}
 }
 
-// sleeping returns how many workers wait to be woken.
+// sleeping returns the number of workers that wait to be woken.
 func (p *Pool) sleeping() int {
 	n := 0
 	for _, w := range p.workers {
@@ -268,7 +268,8 @@ func (p *Pool) sleeping() int {
 	return n
 }
 
-// relax passes a moment, the i-th in a row: first only this processor's, then any other goroutine may have it.
+// relax waits a moment, for the i-th time in a row: at first it only pauses the processor, later it also lets other
+// goroutines run.
 func relax(i int) {
 	pause(pauseRounds)
 	if i >= yieldAfter {

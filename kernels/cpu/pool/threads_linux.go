@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fastCores counts the fast physical cores among the CPUs that this process may run on, 0 if the system does not tell.
+// fastCores returns the number of fast physical cores among the CPUs that this process may run on, 0 if the system does
+// not report it.
 func fastCores() int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
@@ -19,9 +20,9 @@ func fastCores() int {
 	return countFast(os.DirFS("/sys/devices"), set.IsSet)
 }
 
-// countFast is fastCores for the tree of devices sys (Linux, Documentation/ABI/testing/sysfs-devices-system-cpu). On
-// x86 with two kinds of cores cpu_core/cpus lists the fast ones; on arm each CPU has a capacity, and fast is what has
-// half of the largest.
+// countFast is fastCores for the device tree sys (Linux, Documentation/ABI/testing/sysfs-devices-system-cpu). On x86
+// with two kinds of cores cpu_core/cpus lists the fast ones; on arm each CPU has a capacity, and a CPU is fast if it
+// has at least half of the largest capacity.
 func countFast(sys fs.FS, allowed func(cpu int) bool) int {
 	var cpus []int
 	for _, c := range list(sys, "system/cpu/online") {
@@ -56,7 +57,7 @@ func number(sys fs.FS, cpu int, attribute string) int {
 	return n
 }
 
-// list reads a list of CPUs such as "0-3,8"; what is not one is empty.
+// list reads a list of CPUs such as "0-3,8"; an invalid list is empty.
 func list(sys fs.FS, name string) []int {
 	var cpus []int
 	for part := range strings.SplitSeq(read(sys, name), ",") {

@@ -2,5 +2,5 @@
 
 package pool
 
-// fastCores is 0: this system is not asked.
+// fastCores returns 0: it is not implemented for this system.
 func fastCores() int { return 0 }

@@ -2,7 +2,8 @@ package vector
 
 import "math"
 
-// Above returns the place of the first of x that is larger than bar, len(x) if there is none. NaN is not larger.
+// Above returns the index of the first element of x that is larger than bar, len(x) if there is none. NaN is not
+// larger.
 func Above(x []float32, bar float32) int {
 	if len(x) == 0 {
 		return 0
@@ -20,7 +21,7 @@ func aboveGeneric(x []float32, bar float32) int {
 	return len(x)
 }
 
-// Max returns the largest of x, -Inf if there is none, NaN if one is NaN.
+// Max returns the largest element of x, -Inf if x is empty, NaN if an element is NaN.
 func Max(x []float32) float32 {
 	a := float32(math.Inf(-1))
 	b, c, d := a, a, a

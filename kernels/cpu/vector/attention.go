@@ -1,11 +1,12 @@
 package vector
 
-// Attention takes eight queries at a time, those of a GQA group (the heads that share a key head), so that keys and
-// values are read and converted once for all of them. Keys lie by sixteens, transposed, so that a register holds one
-// element of each: a score is a chain of products in one lane of a register, without a horizontal sum.
+// Attention computes eight queries at a time, those of a GQA group (the heads that share a key head), so that keys and
+// values are read and converted once for all of them. Keys are stored in blocks of sixteen, transposed, so that a
+// register holds one element of each: a score is a chain of products in one lane of a register, without a horizontal
+// sum.
 const (
 	Queries  = 8  // queries that [ScoresF16] and [MixF16] take
-	KeyBlock = 16 // keys that lie together: element i of key j of a block at 16·i + j
+	KeyBlock = 16 // keys in a block: element i of key j is at 16·i + j
 )
 
 // scores sets dst[g·stride+16b+j] = Σᵢ q[i,g]·k[b,i,j], i ascending, for eight queries q [Dh, 8] and blocks of sixteen
@@ -13,12 +14,12 @@ const (
 type scores func(dst []float32, stride int, q []float32, k []byte, step, blocks int)
 
 // mix adds Σⱼ p[g·stride+j]·v[j,i], j ascending to n, to acc[g,i] of [8, Dh] for values of Dh elements that begin step
-// bytes apart. Assembly wants Dh to be a multiple of 8.
+// bytes apart. Assembly requires Dh to be a multiple of 8.
 type mix func(acc, p []float32, stride, n int, v []byte, step int)
 
-// ScoresF16 sets dst[g·stride+16b+j] to the product of query g and key j of block b, for [Queries] queries, given as
-// q [Dh, Queries], and blocks of [KeyBlock] keys [Dh, KeyBlock] in half precision that begin step elements apart. The
-// sum is in float32, by rising element.
+// ScoresF16 sets dst[g·stride+16b+j] to the product of query g and key j of block b, for [Queries] queries, given as q
+// [Dh, Queries], and blocks of [KeyBlock] keys [Dh, KeyBlock] in half precision that begin step elements apart. Sums
+// are in float32, in the order of the elements.
 func ScoresF16(dst []float32, stride int, q []float32, k []uint16, step, blocks int) {
 	if scoresFit(len(dst), stride, len(q), len(k), step, blocks) {
 		inUse().scoresF16(dst, stride, q, halfBytes(k), 2*step, blocks)
@@ -43,8 +44,8 @@ func scoresFit(dst, stride, q, k, step, blocks int) bool {
 	return true
 }
 
-// MixF16 adds Σⱼ p[g·stride+j]·v[j·step+i], by rising j < n, to acc[g,i], where acc is [Queries, Dh]: the weighted sums
-// of values in half precision that begin step elements apart.
+// MixF16 adds Σⱼ p[g·stride+j]·v[j·step+i], in ascending order of j < n, to acc[g,i], where acc is [Queries, Dh]: the
+// weighted sums of values in half precision that begin step elements apart.
 func MixF16(acc, p []float32, stride, n int, v []uint16, step int) {
 	if mixFits(len(acc), len(p), stride, n, len(v), step) {
 		mixOf(inUse().mixF16, mixF16Generic, len(acc))(acc, p, stride, n, halfBytes(v), 2*step)
@@ -58,7 +59,7 @@ func MixF32(acc, p []float32, stride, n int, v []float32, step int) {
 	}
 }
 
-// mixOf is best where it can take acc elements of all sums, plain otherwise.
+// mixOf returns best if it supports acc elements of all sums, otherwise plain.
 func mixOf(best, plain mix, acc int) mix {
 	if acc%(8*Queries) != 0 {
 		return plain

@@ -4,7 +4,7 @@ package vector
 
 import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 
-// functions returns those of an instruction set. Products of integers make no difference here.
+// functions returns the operations of an instruction set. Integer products make no difference here.
 func functions(set string) *operations {
 	switch set {
 	case isa.AVX2, isa.AVXVNNI:
@@ -15,7 +15,7 @@ func functions(set string) *operations {
 	return generic()
 }
 
-// avx2 returns what CPUs with AVX2, FMA and F16C have.
+// avx2 returns the operations for CPUs with AVX2, FMA and F16C.
 func avx2() *operations {
 	return &operations{
 		elementwise: elementwise{

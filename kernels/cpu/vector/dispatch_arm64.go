@@ -4,7 +4,7 @@ package vector
 
 import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 
-// functions returns those of an instruction set. Products of integers make no difference here.
+// functions returns the operations of an instruction set. Integer products make no difference here.
 func functions(set string) *operations {
 	if set == isa.Generic {
 		return generic()
@@ -12,7 +12,7 @@ func functions(set string) *operations {
 	return neon()
 }
 
-// neon returns what every arm64 CPU has.
+// neon returns the operations for every arm64 CPU.
 func neon() *operations {
 	softmax := func(x []float32) (top, sum float32) { return softmaxBy(expNEON, x) }
 	return &operations{

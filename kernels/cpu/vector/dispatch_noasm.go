@@ -2,5 +2,5 @@
 
 package vector
 
-// functions returns those of an instruction set: there is plain Go alone.
+// functions returns the operations of an instruction set: only plain Go.
 func functions(string) *operations { return generic() }

@@ -4,8 +4,8 @@ import "math"
 
 // The exponential of every variant: with n = round(x/ln 2) and r = x - n·ln 2 in [-ln 2/2, ln 2/2], eˣ = 2ⁿ·(1 + r +
 // r²·p(r)). p has degree 4 and is the minimax fit of (eʳ-1-r)/r² in the relative error of eʳ, found by Remez' exchange:
-// 3.8e-9 with the coefficients in float32, so what counts is rounding. Relative error below 2e-7; results below 1.2e-38
-// are subnormal and within 1.5e-45, infinities and NaN give what they should.
+// 3.8e-9 with the coefficients in float32, so that rounding dominates. Relative error below 2e-7; results below 1.2e-38
+// are subnormal and within 1.5e-45; infinities and NaN give the correct results.
 const (
 	expLog2e = 0x1.715476p+0 // 1/ln 2
 	expLn2Hi = 0x1.62e4p-1   // the first 15 bits of ln 2: n·expLn2Hi is exact
@@ -35,7 +35,7 @@ func SwiGLU(dst, gate, up []float32) {
 
 // SumExp returns Σ e and Σ e·x for e = exp(x[i] - top), summed in float64, where top is usually the largest of all
 // logits. From the sums over the parts of a vocabulary: log Σ exp(x) = top + log(sum), and the entropy is that minus
-// sumX/sum. Every x is finite or sum and sumX are NaN or infinite.
+// sumX/sum. If an x is not finite, sum and sumX are NaN or infinite.
 func SumExp(x []float32, top float32) (sum, sumX float64) {
 	if len(x) == 0 {
 		return 0, 0

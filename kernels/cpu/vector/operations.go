@@ -6,8 +6,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
-// operations is what one instruction set offers: functions that may be assembly. The exported functions of this package
-// check shapes before they call one, so these may assume lengths that fit and at least one element.
+// operations holds the functions of one instruction set, which may be assembly. The exported functions of this package
+// check shapes before they call one, so these may assume matching lengths and at least one element.
 type operations struct {
 	set string // name, as in package isa
 	elementwise
@@ -59,8 +59,8 @@ func of(set string) *operations {
 	return k
 }
 
-// inUse returns the operations in use, which are chosen once. If [isa.Env] names what this CPU does not offer, they are
-// plain Go: package cpu reports that.
+// inUse returns the operations in use, which are chosen once. If [isa.Env] names an instruction set that this CPU does
+// not offer, they are plain Go; package cpu reports the error.
 var inUse = sync.OnceValue(func() *operations {
 	set, _ := isa.Choose(isa.Offered())
 	return of(set)

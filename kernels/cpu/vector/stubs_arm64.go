@@ -2,7 +2,7 @@
 
 package vector
 
-// Functions in assembly; their formulas stand with their twins in plain Go.
+// Functions in assembly. Their plain Go twins have the formulas.
 
 //go:noescape
 func expNEON(dst, x []float32, bias float32)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// WeightedSum sets dst[i] = Σⱼ p[j]·v[j·stride+i], by rising j.
+// WeightedSum sets dst[i] = Σⱼ p[j]·v[j·stride+i], in ascending order of j.
 func WeightedSum(dst, p, v []float32, stride int) {
 	clear(dst)
 	if len(p) == 0 || len(dst) == 0 {

@@ -1,7 +1,7 @@
 package regular
 
-// Format returns a pattern of strings of a format of JSON schema, though not of all of them. It reports false for a
-// format that is not known.
+// Format returns a pattern for strings of a format of JSON schema. It may match fewer strings than the format allows.
+// known is false for an unknown format.
 func Format(name string) (pattern string, known bool) {
 	pattern, known = formats[name]
 	return pattern, known
@@ -31,7 +31,7 @@ var formats = map[string]string{
 }
 
 const (
-	// RFC 3339: from the year 1000 on, without seconds that are put in.
+	// RFC 3339: from the year 1000 on, without leap seconds.
 	date = `([1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|` +
 		`02-(0[1-9]|1[0-9]|2[0-8]))|` + leap + `-02-29)`
 	leap     = `([1-9][0-9](0[48]|[2468][048]|[13579][26])|([2468][048]|[13579][26])00)`
@@ -70,6 +70,6 @@ const (
 		`)*)*(\?(` + unreserved + `|` + variable + `|[=&])*)?`
 
 	pointer = `(/([^~/]|~[01])*)*` // RFC 6901
-	// of a regular expression, as far as it is one in any dialect
+	// a regular expression, as far as it is valid in every dialect
 	atom = `([A-Za-z0-9_/@:,;=!#%&~ -]|\.|\\[dDwWsS.\\/+*?()^$]|\[\^?(A-Z|a-z|0-9|[A-Za-z0-9_./ @:])+\])`
 )

@@ -4,22 +4,22 @@ package regular
 
 import "errors"
 
-// ErrSize says that an automaton grows too large.
+// ErrSize is returned for an automaton that would be too large.
 var ErrSize = errors.New("it makes too large an automaton")
 
-// ErrWork says that a schema is small and yet takes too long.
+// ErrWork is returned for a schema that is small and yet takes too long.
 var ErrWork = errors.New("it takes too long to make an automaton of it")
 
-// Limits of a set, in counts, so that what is refused does not depend on the machine.
+// Limits of a set, as counts, so that the same schemas are refused on every machine.
 const (
 	maxStates = 1 << 16
-	maxPlaces = 1 << 18 // of a graph that a set is made from
+	maxPlaces = 1 << 18 // places of a graph
 	maxKeys   = 1 << 26 // bytes of the keys of its sets of places
 	maxSteps  = 1 << 26 // places, arcs and schemas that are visited: about a second
 	stopEach  = 1 << 14
 )
 
-// Maker makes sets, and limits the work for all of them together.
+// Maker makes sets, and limits their total work.
 type Maker struct {
 	Stop func() error // called after each stopEach steps; an error ends the work
 
@@ -28,7 +28,7 @@ type Maker struct {
 	char     *Set            // any character of a string; nil before the first use
 }
 
-// Spend counts steps. It returns [ErrWork] where there were too many, or the error of Stop.
+// Spend counts steps. It returns [ErrWork] if there were too many, or the error of Stop.
 func (m *Maker) Spend(steps int) error {
 	before := m.steps
 	if m.steps += steps; m.steps > maxSteps {
@@ -49,7 +49,7 @@ type Bounds struct {
 // Unbounded is the Max of a count without one.
 const Unbounded = -1
 
-// Any returns the bounds of what is not counted.
+// Any returns the bounds of an unlimited count.
 func Any() Bounds { return Bounds{0, Unbounded} }
 
 // Bounded reports whether there is a Max.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// graph is a regular set of texts: places with arcs, and jumps that take nothing. Texts begin at place 0.
+// graph is a regular set of texts: places with arcs, and jumps, which consume nothing. Texts begin at place 0.
 type graph[A any] struct{ places []place[A] }
 
 type place[A any] struct {
@@ -41,12 +41,12 @@ type nfa struct {
 
 func newNFA() *nfa { return &nfa{graph: newGraph[Arc]()} }
 
-// arc leads from one place to another with any byte of a range.
+// arc adds a transition from one place to another with any byte of a range.
 func (a *nfa) arc(from int32, lo, hi byte, to int32) {
 	a.places[from].arcs = append(a.places[from].arcs, Arc{lo, hi, to})
 }
 
-// text leads along a text to a new place.
+// text adds a path for a text to a new place.
 func (a *nfa) text(from int32, text string) int32 {
 	for i := range len(text) {
 		to := a.place()
@@ -56,14 +56,14 @@ func (a *nfa) text(from int32, text string) int32 {
 	return from
 }
 
-// chars leads with any character of ranges of runes, pairs of first and last, as JSON spells it within a string.
+// chars adds paths for any character of ranges of runes, pairs of first and last, in JSON's spelling within a string.
 func (a *nfa) chars(from int32, ranges []rune, to int32) {
 	for i := 0; i+1 < len(ranges); i += 2 {
 		a.between(from, ranges[i], ranges[i+1], to)
 	}
 }
 
-// between leads with any character of lo to hi: as it is, or escaped where it must be.
+// between adds paths for any character of lo to hi: unescaped, or escaped where required.
 func (a *nfa) between(from int32, lo, hi rune, to int32) {
 	for r := lo; r <= hi && r < utf8.RuneSelf; r++ {
 		if escaped := escape(r); escaped != "" {
@@ -79,8 +79,8 @@ func (a *nfa) between(from int32, lo, hi rune, to int32) {
 	}
 }
 
-// span leads to a place with the texts from lo to hi, which are of one length. All bytes after the first one are of
-// first to last.
+// span adds paths for the texts from lo to hi, which have the same length. All bytes after the first one are of first
+// to last.
 func (a *nfa) span(from int32, lo, hi string, first, last byte, to int32) {
 	if len(lo) == 1 {
 		a.arc(from, lo[0], hi[0], to)
@@ -111,7 +111,7 @@ func (a *nfa) span(from int32, lo, hi string, first, last byte, to int32) {
 	}
 }
 
-// determine returns the same texts as a Set.
+// determine returns the Set of the same texts.
 func (a *nfa) determine(m *Maker) (*Set, error) {
 	d, known, size := new(Set), map[string]int32{}, 0
 	var sets [][]int32
@@ -139,7 +139,7 @@ func (a *nfa) determine(m *Maker) (*Set, error) {
 	return d.trim(), nil
 }
 
-// keyOf names a sorted set.
+// keyOf returns a key for a sorted set.
 func keyOf(set []int32) string {
 	b := make([]byte, 0, 4*len(set))
 	for _, p := range set {

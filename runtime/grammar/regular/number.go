@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Numbers are the numbers within limits.
+// Numbers are numbers within limits.
 type Numbers struct {
 	Min, Max Limit
-	Step     *big.Rat // they are multiples of it, above 0; nil: of nothing
+	Step     *big.Rat // they are multiples of it; above 0; nil: any
 }
 
 // Limit is a bound of numbers; the zero value is none.
@@ -19,14 +19,14 @@ type Limit struct {
 	Open bool     // At itself is not within it
 }
 
-// Digits of numbers without a bound that asks for more.
+// Digits of numbers if no bound requires more.
 const (
-	wholeDigits = 15 // of which a float64 keeps each
+	wholeDigits = 15 // a float64 preserves all of them
 	partDigits  = 15
 	openDigits  = 6 // next to a bound that is open
 )
 
-// anyNumber is the numbers that have no bounds.
+// anyNumber matches numbers without bounds.
 const anyNumber = `^-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?$`
 
 // ParseNumber reads a number of a schema.
@@ -61,7 +61,7 @@ func (l *Limit) tighten(o Limit, sign int) {
 	*l = o
 }
 
-// And leaves the numbers that are in o, too.
+// And restricts b to numbers that are also in o.
 func (b *Numbers) And(o Numbers) {
 	b.AtLeast(o.Min)
 	b.AtMost(o.Max)
@@ -76,7 +76,7 @@ func (b *Numbers) And(o Numbers) {
 	b.Step = new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, b.Step.Denom(), o.Step.Denom()))
 }
 
-// Forget drops a bound that is beyond all numbers which are written without it: the other one is not as large.
+// Forget drops a bound that is beyond all numbers generated without it: the other bound is not as large.
 func (b *Numbers) Forget() {
 	large := new(big.Rat).SetInt(power(wholeDigits))
 	far := new(big.Rat).Mul(large, large)
@@ -89,13 +89,13 @@ func (b *Numbers) Forget() {
 	}
 }
 
-// Without returns parts of b, which together leave out some numbers.
+// Without returns parts of b that together leave out some numbers.
 func (b Numbers) Without(values []string) (parts []Numbers) {
 	parts = []Numbers{b}
 	for _, v := range values {
 		r, err := ParseNumber(v)
 		if err != nil {
-			continue // no number of a schema, which was read before
+			continue // not a number of the schema, which was read before
 		}
 		for _, p := range parts {
 			low, high := p, p
@@ -129,7 +129,7 @@ func (b *Numbers) scaled(scale *big.Int) (low, high *big.Int) {
 	return low, b.Max.floor(scale)
 }
 
-// fill puts digits where there is no bound: as many as such numbers have, or one more than the other bound.
+// fill replaces a missing bound: by the default number of digits, or one more than the other bound has.
 func fill(low, high *big.Int) (*big.Int, *big.Int) {
 	limit := func(other *big.Int) *big.Int {
 		digits := wholeDigits
@@ -149,7 +149,7 @@ func fill(low, high *big.Int) (*big.Int, *big.Int) {
 	return l, h
 }
 
-// power is 10 to the n.
+// power returns 10 to the n.
 func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
 // Numbers returns the numbers within b that are whole, or are not, or both.
@@ -229,7 +229,7 @@ func (b *Numbers) multiples(m *Maker, n *big.Int, digits int) (*Set, error) {
 	return a.determine(m)
 }
 
-// divisible returns those of the texts, numbers in digits with or without a sign, that are multiples of n.
+// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n.
 func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	if n.Cmp(big.NewInt(maxStates)) > 0 {
 		return nil, ErrSize
@@ -272,8 +272,8 @@ func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	return out, nil
 }
 
-// whole leads along the whole numbers of low to high, with zeros in front up to some digits and no -0; it returns
-// where they end.
+// whole adds paths for the whole numbers of low to high, with leading zeros up to some digits and without -0; it
+// returns their ends.
 func (a *nfa) whole(from int32, low, high *big.Int, digits int) (ends []int32) {
 	if low.Sign() < 0 {
 		l, h := maxInt(new(big.Int).Neg(high), big.NewInt(1)), new(big.Int).Neg(low)
@@ -282,7 +282,7 @@ func (a *nfa) whole(from int32, low, high *big.Int, digits int) (ends []int32) {
 	return append(ends, a.natural(from, maxInt(low, new(big.Int)), high, digits)...)
 }
 
-// natural leads along the numbers of low to high, of which low is not negative.
+// natural adds paths for the numbers of low to high; low is not negative.
 func (a *nfa) natural(from int32, low, high *big.Int, digits int) (ends []int32) {
 	if low.Cmp(high) > 0 {
 		return nil
@@ -303,8 +303,8 @@ func (a *nfa) natural(from int32, low, high *big.Int, digits int) (ends []int32)
 	return ends
 }
 
-// fractions adds the numbers with a point between two whole ones next to each other that are both within bounds, the
-// smaller one included.
+// fractions adds the numbers with a point between consecutive whole ones that are both within bounds, including the
+// smaller one.
 func (a *nfa) fractions(low, high *big.Int) {
 	less := func(n *big.Int) *big.Int { return new(big.Int).Sub(n, big.NewInt(1)) }
 	negative := func(n *big.Int) *big.Int { return new(big.Int).Neg(n) }
@@ -388,7 +388,7 @@ func (a *nfa) pointed(numbers *nfa, digits int) {
 	}
 }
 
-// toEnd returns how many bytes lead from each place to an end; -1 for the first place, from which numbers have any
+// toEnd returns the number of bytes from each place to an end; -1 for the first place, from which numbers have any
 // length.
 func (a *nfa) toEnd() []int {
 	left := make([]int, len(a.places))

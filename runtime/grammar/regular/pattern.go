@@ -12,7 +12,7 @@ import (
 // chars is a graph over characters.
 type chars struct{ graph[charArc] }
 
-// charArc leads on with a character of ranges, pairs of first and last.
+// charArc is a transition with a character of ranges, pairs of first and last.
 type charArc struct {
 	ranges []rune
 	to     int32
@@ -21,7 +21,7 @@ type charArc struct {
 // Sets of characters.
 var (
 	anyChar = []rune{0, utf8.MaxRune}
-	// what a dot of a pattern stands for: all but the ends of lines
+	// the characters that a dot of a pattern matches: all but line ends
 	dot = []rune{0, '\n' - 1, '\n' + 1, '\r' - 1, '\r' + 1, '\u2027', '\u202a', utf8.MaxRune}
 )
 
@@ -30,18 +30,19 @@ func (c *chars) arc(from int32, ranges []rune, to int32) int32 {
 	return to
 }
 
-// any leads on with any number of any characters.
+// any adds paths for any number of any characters.
 func (c *chars) any(from int32) int32 {
 	at := c.place()
 	c.jump(from, at)
 	return c.arc(at, anyChar, at)
 }
 
-// foreign are parts of patterns that are no regular expressions of JavaScript, or mean something else there.
+// foreign are parts of patterns that are not valid in regular expressions of JavaScript, or mean something else there.
 var foreign = []string{`\A`, `\z`, `\Q`, `\E`, `\C`, `\a`, `[[:`, `(?i`, `(?m`, `(?s`, `(?U`, `(?P`, `(?-`}
 
-// parsePattern reads a regular expression of JSON schema: that of JavaScript without what is not regular. It is found
-// anywhere in a string unless ^ and $ say otherwise, which are supported at its ends or those of its alternatives.
+// parsePattern parses a regular expression of JSON schema: one of JavaScript without the parts that are not regular. It
+// matches anywhere in a string unless ^ and $ restrict it; these are supported at its ends or those of its
+// alternatives.
 func parsePattern(pattern string) (*chars, error) {
 	for _, f := range foreign {
 		if strings.Contains(strings.ReplaceAll(pattern, `\\`, ""), f) {
@@ -64,7 +65,7 @@ func parsePattern(pattern string) (*chars, error) {
 	return c, nil
 }
 
-// search leads along the strings in which re is found: anywhere, or where they begin, or end.
+// search adds paths for the strings in which re is found: anywhere, or at the beginning, or at the end.
 func (c *chars) search(from int32, re *syntax.Regexp, begins, ends bool) (int32, error) {
 	for re.Op == syntax.OpCapture {
 		re = re.Sub[0]
@@ -97,7 +98,7 @@ func (c *chars) search(from int32, re *syntax.Regexp, begins, ends bool) (int32,
 	return from, err
 }
 
-// alternatives leads along the strings of any of some parts.
+// alternatives adds paths for the strings of any of some parts.
 func (c *chars) alternatives(
 	from int32, parts []*syntax.Regexp, along func(int32, *syntax.Regexp) (int32, error),
 ) (int32, error) {
@@ -114,7 +115,7 @@ func (c *chars) alternatives(
 	return end, nil
 }
 
-// all leads along the strings that some parts are, one after the other.
+// all adds paths for the concatenation of some parts.
 func (c *chars) all(from int32, parts []*syntax.Regexp) (_ int32, err error) {
 	for _, p := range parts {
 		if from, err = c.match(from, p); err != nil {
@@ -124,7 +125,7 @@ func (c *chars) all(from int32, parts []*syntax.Regexp) (_ int32, err error) {
 	return from, nil
 }
 
-// match leads along the strings that re is.
+// match adds paths for the strings of re.
 func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 	if len(c.places) > maxStates {
 		return 0, ErrSize
@@ -169,7 +170,7 @@ func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 	return 0, fmt.Errorf("%s is not supported", re)
 }
 
-// repeat leads along low to high times some parts; a negative high is any number.
+// repeat adds paths for low to high repetitions of some parts; a negative high is any number.
 func (c *chars) repeat(from int32, parts []*syntax.Regexp, low, high int) (_ int32, err error) {
 	for range low {
 		if from, err = c.all(from, parts); err != nil {
@@ -198,11 +199,10 @@ func (c *chars) repeat(from int32, parts []*syntax.Regexp, low, high int) (_ int
 	return end, nil
 }
 
-// maxCounted limits places times characters that are counted: where a bound takes more, the strings of fewer
-// characters remain.
+// maxCounted limits places times counted characters: if a bound needs more, only strings of fewer characters remain.
 const maxCounted = 1 << 13
 
-// bound returns the strings with as many characters as b says.
+// bound returns the strings with a number of characters within b.
 func (c *chars) bound(b Bounds) (*chars, error) {
 	if b == Any() {
 		return c, nil
@@ -234,7 +234,7 @@ func (c *chars) bound(b Bounds) (*chars, error) {
 	return out, nil
 }
 
-// bytes returns the strings with their characters as JSON spells them, between quotes or none.
+// bytes returns the strings with their characters in JSON's spelling, between quotes or without.
 func (c *chars) bytes(m *Maker, quote string) (*Set, error) {
 	a := newNFA()
 	first := int32(len(a.places))

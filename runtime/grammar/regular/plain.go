@@ -5,8 +5,8 @@ import "slices"
 // PlainStates is the number of states of plain.
 const PlainStates = 10
 
-// plain are the characters that JSON need not escape in a string, in UTF-8. State 0 is the boundary of characters.
-// U+2028 and U+2029, which end lines, are not plain: the dot of a pattern does not stand for them.
+// plain is the set of characters that JSON does not require to be escaped in a string, in UTF-8. State 0 is the
+// boundary of characters. It excludes U+2028 and U+2029, which end lines: the dot of a pattern does not match them.
 var plain = Set{Arcs: [][]Arc{
 	{{0x20, 0x21, 0}, {0x23, 0x5b, 0}, {0x5d, 0x7f, 0}, {0xc2, 0xdf, 1}, {0xe0, 0xe0, 4}, {0xe1, 0xe1, 2},
 		{0xe2, 0xe2, 8}, {0xe3, 0xec, 2}, {0xed, 0xed, 5}, {0xee, 0xef, 2}, {0xf0, 0xf0, 6}, {0xf1, 0xf3, 3},
@@ -16,8 +16,8 @@ var plain = Set{Arcs: [][]Arc{
 	{{0x80, 0x80, 9}, {0x81, 0xbf, 1}}, {{0x80, 0xa7, 0}, {0xaa, 0xbf, 0}}, // after E2, and after E2 80
 }}
 
-// PlainNext returns the state that a byte of plain characters leads to, where 0 is the boundary of characters; -1
-// where the byte cannot follow.
+// PlainNext returns the state after a byte of plain characters, with 0 for the boundary of characters; -1 if the byte
+// cannot follow.
 func PlainNext(state int32, b byte) int32 {
 	if continues := b&0xc0 == 0x80; continues == (state == 0) {
 		return -1
@@ -32,10 +32,10 @@ type Freedom uint8
 const (
 	Bound    Freedom = iota // not all of them can, or only some of them
 	Free                    // any number of any of them, as far as a count allows
-	InString                // likewise, and whatever may stand in any string
+	InString                // likewise, and anything that is allowed in any string
 )
 
-// Freedom returns that of each state of a set.
+// Freedom returns the freedom of each state of a set.
 func (m *Maker) Freedom(d *Set) ([]Freedom, error) {
 	any, err := m.AnyString()
 	if err != nil {
@@ -62,8 +62,8 @@ func (m *Maker) Freedom(d *Set) ([]Freedom, error) {
 	return free, nil
 }
 
-// plainly appends the states after the rest of one plain character, which is read up to a state of plain; it returns
-// nil if one cannot follow.
+// plainly appends the states after the rest of one plain character, which has been read up to a state of plain; it
+// returns nil if one cannot follow.
 func (d *Set) plainly(to []int32, at, state int32) []int32 {
 	for _, x := range plain.Arcs[state] {
 		for lo := int(x.Lo); lo <= int(x.Hi); {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Arc leads to a state with any byte of Lo to Hi.
+// Arc is a transition to a state with any byte of Lo to Hi.
 type Arc struct {
 	Lo, Hi byte
 	To     int32
 }
 
-// Set is a regular set of texts as a deterministic automaton: texts begin at state 0, and from each state an end is
-// reached. The zero value is the empty set.
+// Set is a regular set of texts as a deterministic automaton: texts begin at state 0, and every state leads to an end.
+// The zero value is the empty set.
 type Set struct {
 	Arcs [][]Arc // by state, sorted
 	End  []bool  // by state: a text may end there
@@ -24,7 +24,7 @@ func (d *Set) state(end bool) int32 {
 	return int32(len(d.End) - 1)
 }
 
-// trim drops the states from which no end is reached.
+// trim drops the states that lead to no end.
 func (d *Set) trim() *Set {
 	next := make([][]int32, len(d.Arcs))
 	for i, arcs := range d.Arcs {
@@ -55,7 +55,7 @@ func (d *Set) trim() *Set {
 	return trimmed
 }
 
-// reaching adds to the states of in those from which one of them is reached. next has what each state leads to.
+// reaching adds to in the states from which a state of in is reachable. next lists the successors of each state.
 func reaching(next [][]int32, in []bool) {
 	before := make([][]int32, len(next))
 	var open []int32
@@ -79,7 +79,7 @@ func reaching(next [][]int32, in []bool) {
 	}
 }
 
-// Empty reports whether there is no text.
+// Empty reports whether the set has no text.
 func (d *Set) Empty() bool { return len(d.Arcs) == 0 }
 
 // Has reports whether a text is in the set.
@@ -96,7 +96,7 @@ func (d *Set) Has(text string) bool {
 	return d.End[at]
 }
 
-// next returns where the byte lo leads, -1 for nowhere, and the last byte up to hi that leads to the same state.
+// next returns the state after byte lo, -1 for none, and the last byte up to hi that leads to the same state.
 func (d *Set) next(at int32, lo, hi byte) (to int32, last byte) {
 	if at < 0 {
 		return -1, hi
@@ -112,7 +112,7 @@ func (d *Set) next(at int32, lo, hi byte) (to int32, last byte) {
 	return -1, hi
 }
 
-// pair is a state of each of two sets; the second is -1 where no text of the second set can be reached.
+// pair is a state of each of two sets; the second is -1 if no text of the second set is reachable.
 type pair struct{ a, b int32 }
 
 // And returns the texts that are in both sets.
@@ -161,7 +161,7 @@ func (m *Maker) product(d, o *Set, not bool) (*Set, error) {
 	return out.trim(), nil
 }
 
-// Or returns the texts that are in one of some sets.
+// Or returns the texts that are in at least one of the sets.
 func (m *Maker) Or(sets ...*Set) (*Set, error) {
 	a := newNFA()
 	for _, d := range sets {
@@ -189,7 +189,7 @@ func Of(texts []string) (*Set, error) {
 		return d, nil
 	}
 	d.state(false)
-	for _, text := range slices.Sorted(slices.Values(texts)) { // so that the last arc of a state is the one to share
+	for _, text := range slices.Sorted(slices.Values(texts)) { // so that only the last arc of a state can be shared
 		at := int32(0)
 		for i := range len(text) {
 			arcs := d.Arcs[at]
@@ -208,7 +208,7 @@ func Of(texts []string) (*Set, error) {
 	return d, nil
 }
 
-// same reports whether the same texts follow a state of d and one of o, arc by arc.
+// same reports whether a state of d and a state of o have the same texts, arc by arc.
 func (d *Set) same(at int32, o *Set, other int32) bool {
 	known, open := map[pair]bool{}, []pair{{at, other}}
 	for len(open) > 0 {

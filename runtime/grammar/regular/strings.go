@@ -8,8 +8,8 @@ type Pattern struct {
 	Not  bool
 }
 
-// lookaheads takes apart what looks ahead at the beginning of a pattern, such as ^(?!a)(?=.*b)c: a string matches text
-// exactly if all that is returned holds.
+// lookaheads splits a pattern with lookaheads at its beginning, such as ^(?!a)(?=.*b)c: a string matches text exactly
+// if it satisfies all returned patterns.
 func lookaheads(text string) []Pattern {
 	all, rest := []Pattern(nil), text
 	for strings.HasPrefix(rest, "^(?!") || strings.HasPrefix(rest, "^(?=") {
@@ -21,12 +21,12 @@ func lookaheads(text string) []Pattern {
 		rest = "^" + rest[end+1:]
 	}
 	if _, alternatives := group("(" + rest + ")"); len(all) > 0 && alternatives {
-		return []Pattern{{Text: text}} // the first alternative alone looks ahead
+		return []Pattern{{Text: text}} // only the first alternative has a lookahead
 	}
 	return append(all, Pattern{Text: rest})
 }
 
-// Patterns returns what a pattern says of strings, or an error if that is not supported.
+// Patterns returns the conditions of a pattern on strings, or an error if it is not supported.
 func Patterns(text string) ([]Pattern, error) {
 	parts := lookaheads(text)
 	for _, p := range parts {
@@ -37,8 +37,8 @@ func Patterns(text string) ([]Pattern, error) {
 	return parts, nil
 }
 
-// group returns where the group ends that a text begins with, as an index of the text with one byte before it, or -1;
-// and whether the group has alternatives.
+// group returns the end of the group at the beginning of a text, as an index of the text with one byte before it, or
+// -1; and whether the group has alternatives.
 func group(text string) (end int, alternatives bool) {
 	depth, class := 0, false
 	for i := 0; i < len(text); i++ {
@@ -62,17 +62,17 @@ func group(text string) (end int, alternatives bool) {
 	return -1, false
 }
 
-// Strings says which strings are in a set: those of which all of it holds.
+// Strings describes a set of strings, which satisfy all of its conditions.
 type Strings struct {
 	Length     Bounds   // in characters
 	Match, Not []string // patterns
-	Except     []string // strings as JSON spells them
+	Except     []string // strings in JSON's spelling
 }
 
-// Any reports whether s says nothing but a length.
+// Any reports whether s has no condition except a length.
 func (s Strings) Any() bool { return len(s.Match)+len(s.Not)+len(s.Except) == 0 }
 
-// Strings returns the set of some strings, as JSON spells them.
+// Strings returns the set that s describes, in JSON's spelling.
 func (m *Maker) Strings(s Strings) (*Set, error) {
 	first := `^` // any
 	if len(s.Match) > 0 {
@@ -102,7 +102,7 @@ func (m *Maker) Strings(s Strings) (*Set, error) {
 	return m.Without(d, not)
 }
 
-// split returns the strings of d of which a pattern holds, if there was no error before.
+// split returns the strings of d that satisfy a pattern, unless err is set.
 func (m *Maker) split(d *Set, err error, p Pattern) (*Set, error) {
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (m *Maker) split(d *Set, err error, p Pattern) (*Set, error) {
 	return m.product(d, matches, p.Not)
 }
 
-// Matching returns the strings that match a pattern, as JSON spells them.
+// Matching returns the strings that match a pattern, in JSON's spelling.
 func (m *Maker) Matching(text string) (d *Set, err error) {
 	if d = m.matchers[text]; d != nil {
 		return d, nil
@@ -142,7 +142,7 @@ func (m *Maker) Matching(text string) (d *Set, err error) {
 // AnyString returns all strings.
 func (m *Maker) AnyString() (*Set, error) { return m.Matching("^") }
 
-// Char returns any character, as JSON spells it in a string.
+// Char returns any character, in JSON's spelling within a string.
 func (m *Maker) Char() (*Set, error) {
 	if m.char == nil {
 		a := newNFA()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// escape returns how JSON spells a character that cannot stand for itself; "" for others.
+// escape returns JSON's escape of a character that must be escaped; "" for others.
 func escape(r rune) string {
 	if r == '"' || r == '\\' {
 		return `\` + string(r)
@@ -20,7 +20,7 @@ func escape(r rune) string {
 	return `\u00` + strconv.FormatInt(int64(r)>>4, 16) + strconv.FormatInt(int64(r)&15, 16)
 }
 
-// Quote returns a string as JSON, with no character escaped that need not be.
+// Quote returns a string as JSON, with only the required escapes.
 func Quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -35,7 +35,7 @@ func Quote(s string) string {
 	return b.String()
 }
 
-// mark stands for an optional space. No value has it: JSON escapes it.
+// mark represents an optional space. It never occurs in a value: JSON escapes it.
 const mark = '\x1f'
 
 // Values returns the set of some compact JSON values, each with an optional space after its commas and colons.
@@ -48,7 +48,7 @@ func Values(values []string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, arcs := range slices.Backward(d.Arcs) { // what a mark leads to has a higher number
+	for i, arcs := range slices.Backward(d.Arcs) { // the states after a mark have higher numbers
 		if len(arcs) == 1 && arcs[0].Lo == mark {
 			to := arcs[0].To
 			d.Arcs[i] = append([]Arc{{' ', ' ', to}}, d.Arcs[to]...)
@@ -57,7 +57,7 @@ func Values(values []string) (*Set, error) {
 	return d, nil
 }
 
-// marked puts marks after the commas and colons of a value.
+// marked inserts marks after the commas and colons of a value.
 func marked(value string) string {
 	if value[0] != '[' && value[0] != '{' {
 		return value

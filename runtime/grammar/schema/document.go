@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// document is the JSON text of a schema, in which references are looked up.
+// document is the JSON text of a schema, for looking up references.
 type document struct {
 	top *part
-	ids map[string]string // paths of what $id, id and $anchor name; nil until a reference needs them
+	ids map[string]string // paths by the names of $id, id and $anchor; nil until a reference needs them
 }
 
-// part is a value of the document, with what is in it as far as it was looked at.
+// part is a value of the document, with its contents as far as they have been read.
 type part struct {
 	raw  json.RawMessage
 	kids map[string]*part
@@ -41,18 +41,18 @@ func (p *part) in() (map[string]*part, error) {
 	return p.kids, err
 }
 
-// id returns what a schema names itself, or "".
+// id returns the id of a schema, or "".
 func (p *part) id(keys ...string) (id string) {
 	kids, err := p.in()
 	for _, key := range keys {
 		if k := kids[key]; err == nil && k != nil && id == "" {
-			_ = json.Unmarshal(k.raw, &id) // what is no string is a property with that name
+			_ = json.Unmarshal(k.raw, &id) // if it is not a string it is a property with that name
 		}
 	}
 	return id
 }
 
-// follow returns what the parts of a JSON pointer lead to, and the URI that references there are relative to.
+// follow returns the target of the parts of a JSON pointer, and the base URI of references there.
 func (d *document) follow(parts []string) (_ *part, base *url.URL, err error) {
 	p := d.top
 	base = within(&url.URL{}, p.id("$id", "id"))
@@ -69,7 +69,7 @@ func (d *document) follow(parts []string) (_ *part, base *url.URL, err error) {
 	return p, base, nil
 }
 
-// within returns the URI of a schema that has an id and stands in one with the URI base.
+// within returns the URI of a schema with an id, inside one with the URI base.
 func within(base *url.URL, id string) *url.URL {
 	u, err := url.Parse(id)
 	if id == "" || err != nil || strings.HasPrefix(id, "#") {
@@ -80,7 +80,7 @@ func within(base *url.URL, id string) *url.URL {
 	return u
 }
 
-// resolve returns the path of what a reference of the schema at a path refers to, and its text.
+// resolve returns the path and the text of the target of a reference from the schema at a path.
 func (d *document) resolve(from, ref string) (path string, raw json.RawMessage, err error) {
 	_, base, err := d.follow(strings.Split(from, "/")[1:])
 	if err != nil {
@@ -89,7 +89,7 @@ func (d *document) resolve(from, ref string) (path string, raw json.RawMessage, 
 	before, fragment, _ := strings.Cut(ref, "#")
 	plain, err := url.PathUnescape(fragment)
 	if err != nil {
-		plain = fragment // a percent sign that stands for itself
+		plain = fragment // a literal percent sign
 	}
 	starts := []string{"#"}
 	if before != "" || base.String() != "" || plain != "" && plain[0] != '/' {
@@ -98,7 +98,7 @@ func (d *document) resolve(from, ref string) (path string, raw json.RawMessage, 
 	for _, start := range starts {
 		for _, pointer := range []string{plain, fragment} {
 			if pointer != "" && pointer[0] != '/' {
-				pointer = "" // it is an anchor, which start has led to
+				pointer = "" // it is an anchor, which start has resolved
 			}
 			whole := start + canonical(pointer)
 			if p, _, err := d.follow(strings.Split(whole, "/")[1:]); err == nil {
@@ -113,7 +113,7 @@ func (d *document) resolve(from, ref string) (path string, raw json.RawMessage, 
 	return "", nil, errors.New("nothing is there")
 }
 
-// canonical spells a JSON pointer as paths are spelled here.
+// canonical returns a JSON pointer in the spelling of paths here.
 func canonical(pointer string) string {
 	parts := strings.Split(pointer, "/")
 	for i := range parts {
@@ -123,7 +123,7 @@ func canonical(pointer string) string {
 }
 
 // named returns the paths at which the JSON pointer of a reference may begin: that of the schema with its URI or
-// anchor, and, as many schemas have ids without references to them, the root where only a fragment is given.
+// anchor, and for a fragment alone also the root, because many schemas have ids without references to them.
 func (d *document) named(base *url.URL, before, fragment string) (paths []string) {
 	if d.ids == nil {
 		d.ids = map[string]string{}
@@ -146,7 +146,7 @@ func (d *document) named(base *url.URL, before, fragment string) (paths []string
 	return paths
 }
 
-// name notes the ids and anchors of a value and of all in it.
+// name records the ids and anchors of a value and of all values in it.
 func (d *document) name(p *part, path string, base *url.URL, depth int) {
 	if depth > maxDepth {
 		return
@@ -165,7 +165,7 @@ func (d *document) name(p *part, path string, base *url.URL, depth int) {
 	}
 	kids, err := p.in()
 	if err != nil {
-		return // a value that is neither a list nor an object
+		return // neither a list nor an object
 	}
 	for name, kid := range kids {
 		if name != "enum" && name != "const" && name != "default" && name != "examples" {
@@ -174,7 +174,7 @@ func (d *document) name(p *part, path string, base *url.URL, depth int) {
 	}
 }
 
-// pointed spells a name as a part of a JSON pointer; unescape is its inverse.
+// pointed returns a name as a part of a JSON pointer; unescape is its inverse.
 func pointed(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
 func unescape(part string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(part) }

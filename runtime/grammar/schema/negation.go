@@ -4,8 +4,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// negation returns a schema of values that do not fit n: one of its alternatives holds, each of which contradicts one
-// keyword. What contradicts some keywords cannot be said by a schema, so that it may allow fewer values than there are.
+// negation returns a schema of values that do not fit n: each of its alternatives contradicts one keyword. Some
+// contradictions cannot be expressed by a schema, so that it may allow fewer values than there are.
 func (c *compiler) negation(n *node) (*node, error) {
 	if known := c.negated[n]; known != nil {
 		return known, nil
@@ -46,7 +46,7 @@ func (c *compiler) negation(n *node) (*node, error) {
 	c.negateText(n, way)
 	negateNumber(n, way)
 	switch {
-	case n.never: // anything does not fit it
+	case n.never: // no value fits it
 	case len(ways) > 0:
 		not.choices = [][]*node{ways}
 	case n.anything() || n.kinds == anyKind && n.onlyKinds():
@@ -58,7 +58,7 @@ func (c *compiler) negation(n *node) (*node, error) {
 	return not, nil
 }
 
-// negateObject adds what contradicts the keywords about objects.
+// negateObject adds contradictions of the keywords about objects.
 func (c *compiler) negateObject(n *node, way func(func(*node))) {
 	for _, name := range n.required {
 		way(func(w *node) {
@@ -83,7 +83,7 @@ func (c *compiler) negateObject(n *node, way func(func(*node))) {
 	})
 }
 
-// negateArray adds what contradicts the bounds of a list, or one of its first items.
+// negateArray adds contradictions of the bounds of a list, and of its first items.
 func (c *compiler) negateArray(n *node, way func(func(*node))) {
 	outside(n.itemBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.itemBounds = array, b })
@@ -103,7 +103,8 @@ func (c *compiler) negateArray(n *node, way func(func(*node))) {
 	}
 }
 
-// negateText adds what contradicts the keywords about strings. Formats have more texts than this package writes.
+// negateText adds contradictions of the keywords about strings, except formats: these have more texts than this package
+// generates.
 func (c *compiler) negateText(n *node, way func(func(*node))) {
 	outside(n.charBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.charBounds = text, b })
@@ -116,7 +117,7 @@ func (c *compiler) negateText(n *node, way func(func(*node))) {
 	}
 }
 
-// negateNumber adds what contradicts the bounds of a number.
+// negateNumber adds contradictions of the bounds of a number.
 func negateNumber(n *node, way func(func(*node))) {
 	if l := n.numbers.Min; l.At != nil {
 		way(func(w *node) { w.kinds, w.numbers.Max = number, regular.Limit{At: l.At, Open: !l.Open} })

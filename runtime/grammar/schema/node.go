@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// kinds are a set of types of values. A number is a whole one or not.
+// kinds is a set of types of values. Whole numbers and other numbers are different types.
 type kinds uint8
 
 const (
@@ -29,20 +29,20 @@ var kindNames = map[string]kinds{
 	"array": array,
 }
 
-// node is one schema as it is written, or one that follows from others: see negation.
+// node is one schema of the document, or one derived from others: see negation.
 type node struct {
 	id      int
 	path    string
-	made    bool  // it follows from others
+	made    bool  // derived from others
 	never   bool  // false
-	kinds   kinds // types allowed; 0: nothing is said
-	implied kinds // types that its keywords are about
+	kinds   kinds // types allowed; 0: any
+	implied kinds // types that its keywords apply to
 	ref     string
 	allOf   []*node
-	choices [][]*node // of each list at least one holds: anyOf, and what is equivalent
+	choices [][]*node // from each list at least one must hold: anyOf, and its equivalents
 	oneOf   []*node
 	not     []*node           // none of which holds
-	values  []json.RawMessage // of enum or const; nil: nothing is said
+	values  []json.RawMessage // of enum or const; nil: none
 	spelled []string          // values as they are generated; nil before the first use
 	except  []string          // values that are not allowed, as they are generated
 
@@ -77,14 +77,14 @@ type pattern struct {
 	format bool
 }
 
-// anything reports whether a schema says nothing at all.
+// anything reports whether a schema has no conditions at all.
 func (n *node) anything() bool {
 	return !n.never && n.kinds == 0 && n.implied == 0 && n.values == nil && n.except == nil && n.ref == "" &&
 		n.allOf == nil && n.choices == nil && n.oneOf == nil && n.not == nil && len(n.properties) == 0 &&
 		len(n.required) == 0
 }
 
-// onlyKinds reports whether a schema that was made says nothing but the type.
+// onlyKinds reports whether a derived schema has no condition except the type.
 func (n *node) onlyKinds() bool {
 	o := *n
 	o.kinds = 0
@@ -92,7 +92,7 @@ func (n *node) onlyKinds() bool {
 		o.itemBounds == regular.Any() && o.charBounds == regular.Any() && o.propertyBounds == regular.Any()
 }
 
-// allow leaves only those of some values that were listed before, too, if any were.
+// allow restricts a schema to some values, and to values listed before, if any.
 func (n *node) allow(values []json.RawMessage) {
 	if n.values == nil {
 		n.values = values
@@ -103,7 +103,7 @@ func (n *node) allow(values []json.RawMessage) {
 	})
 }
 
-// spell returns the values that a schema lists, as they are generated.
+// spell returns the values that a schema lists, in the generated spelling.
 func (n *node) spell() []string {
 	if n.spelled == nil {
 		n.spelled = []string{}
@@ -117,11 +117,11 @@ func (n *node) spell() []string {
 // scalars matches the strings and numbers of JSON.
 var scalars = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*`)
 
-// spell returns a value as it is generated: compact, strings as package regular spells them, and numbers without an
-// exponent and without digits that make no difference.
+// spell returns a value in the generated spelling: compact, strings as in package regular, and numbers without an
+// exponent and without redundant digits.
 func spell(raw json.RawMessage) string {
 	var b bytes.Buffer
-	_ = json.Compact(&b, raw) // it was read before, as a part of the schema
+	_ = json.Compact(&b, raw) // it was parsed before, as a part of the schema
 	return scalars.ReplaceAllStringFunc(b.String(), func(one string) string {
 		var s string
 		if json.Unmarshal([]byte(one), &s) == nil {
@@ -144,7 +144,7 @@ func raws(values []string) (all []json.RawMessage) {
 	return all
 }
 
-// kindOf is the type of a value.
+// kindOf returns the type of a value.
 func kindOf(raw json.RawMessage) kinds {
 	switch b := bytes.TrimSpace(raw); b[0] {
 	case 'n':
@@ -161,7 +161,7 @@ func kindOf(raw json.RawMessage) kinds {
 	return number
 }
 
-// strictKinds are the types that some schemas allow together, by what they say of types and values.
+// strictKinds returns the types that some schemas allow together, by their conditions on types and values.
 func strictKinds(facts []*node) kinds {
 	k := anyKind
 	for _, n := range facts {
@@ -182,7 +182,7 @@ func strictKinds(facts []*node) kinds {
 	return k
 }
 
-// allowedKinds are the types of values: where none is named, those that the keywords are about.
+// allowedKinds returns the types of values: if no type is named, those that the keywords apply to.
 func allowedKinds(facts []*node) kinds {
 	k, named, implied := anyKind, false, kinds(0)
 	for _, n := range facts {
@@ -200,7 +200,7 @@ func allowedKinds(facts []*node) kinds {
 	return k
 }
 
-// listed returns the values that some schemas list together, as they are generated; nil where none lists any.
+// listed returns the values that some schemas list together, in the generated spelling; nil if none lists any.
 func listed(facts []*node) []string {
 	var all []string
 	for _, n := range facts {

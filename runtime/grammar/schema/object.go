@@ -13,7 +13,7 @@ const (
 	maxClasses  = 64      // of names, by which patterns they match
 )
 
-// objects are what some schemas say of objects together.
+// objects are the conditions of some schemas on objects together.
 type objects struct {
 	facts    []*node
 	names    []string // of properties, in order; required ones without a schema are last
@@ -42,7 +42,7 @@ func objectOf(facts []*node) objects {
 	return o
 }
 
-// of returns the schemas of a property that are known by its name alone.
+// of returns the schemas that apply to a property because of its name alone.
 func (o objects) of(name string) (all []*node) {
 	for _, n := range o.facts {
 		p := n.properties[name]
@@ -56,13 +56,14 @@ func (o objects) of(name string) (all []*node) {
 	return all
 }
 
-// listed reports whether properties are listed, and nothing is said of others.
+// listed reports whether properties are listed, and there is no condition on others.
 func (o objects) listed() bool {
 	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil && !n.made }) &&
 		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
 }
 
-// values returns the schemas of a property with a name, or nil for any that is not named, that matches patterns or not.
+// values returns the schemas of the property with a name, or of any unnamed one if name is nil. matches reports which
+// patterns its name matches.
 func (o objects) values(name *string, matches func(pattern string) bool) (all []*node) {
 	for _, n := range o.facts {
 		known := false
@@ -81,15 +82,15 @@ func (o objects) values(name *string, matches func(pattern string) bool) (all []
 	return all
 }
 
-// properties are the properties of an object, while it is made.
+// properties are the properties of an object while its states are built.
 type properties struct {
 	objects
 	b      regular.Bounds // of how many there are
-	counts int32          // that are distinguished: 0 to that; without an upper bound, as many or more
-	names  *regular.Set   // that there can be; nil: any
+	counts int32          // largest distinguished count; without an upper bound it includes larger ones
+	names  *regular.Set   // possible names; nil: any
 }
 
-// object adds objects: their properties in order, then others if there may be some.
+// object adds objects: their listed properties in order, then others if allowed.
 func (c *compiler) object(start int32, facts []*node) error {
 	b, some := bounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
 	if !some {
@@ -109,7 +110,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 	return c.properties(start, &p)
 }
 
-// nameSet returns the names that propertyNames allows, as JSON spells them; nil where it is not given.
+// nameSet returns the names that propertyNames allows, in JSON's spelling; nil if it is absent.
 func (c *compiler) nameSet(facts []*node) (names *regular.Set, err error) {
 	var all []*node
 	for _, n := range facts {
@@ -195,7 +196,7 @@ func (c *compiler) properties(start int32, p *properties) error {
 	return nil
 }
 
-// keys makes the states before the name of the next property, by how many there are with it.
+// keys makes the states before the name of the next property, by the number of properties including it.
 func (c *compiler) keys(at []int32, p *properties) map[int]int32 {
 	keys := map[int]int32{}
 	for n := 1; n < len(at); n++ {
@@ -231,7 +232,8 @@ func (c *compiler) valuesOf(p *properties, name string) ([]*node, error) {
 	return values, failed
 }
 
-// closed reports whether there can be no properties but those that are named; listed: where none others are meant.
+// closed reports whether only named properties are possible. listed says that the schema lists properties and means no
+// others.
 func (p *properties) closed(listed bool) bool {
 	if slices.ContainsFunc(p.facts, func(n *node) bool { return n.patterned != nil }) {
 		return false
@@ -240,13 +242,13 @@ func (p *properties) closed(listed bool) bool {
 		slices.ContainsFunc(p.facts, func(n *node) bool { return n.additional != nil && n.additional.never })
 }
 
-// class are names of properties that match the same patterns.
+// class is a set of property names that match the same patterns.
 type class struct {
 	names   *regular.Set
 	matches set
 }
 
-// others adds properties that have no name, after those that have.
+// others adds unnamed properties, after the named ones.
 func (c *compiler) others(p *properties, at []int32) error {
 	if p.closed(c.closed) {
 		return nil
@@ -282,7 +284,7 @@ func (c *compiler) others(p *properties, at []int32) error {
 	return nil
 }
 
-// classes returns the names that properties can have beside those that are named, by the patterns that they match.
+// classes returns the names of unnamed properties, by the patterns that they match.
 func (c *compiler) classes(p *properties) ([]class, error) {
 	names, err := p.names, error(nil)
 	if names == nil {

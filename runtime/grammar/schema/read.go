@@ -86,7 +86,7 @@ func read(m *regular.Maker, raw []byte) (*reader, error) {
 	return r, nil
 }
 
-// refer reads the schemas that others refer to, as far as they are not read yet. These may refer to more.
+// refer reads the schemas that others refer to, unless they have been read. These may refer to more.
 func (r *reader) refer() error {
 	missing := r.refs
 	r.refs = nil
@@ -111,7 +111,7 @@ func (r *reader) empty(path string) *node {
 		propertyBounds: regular.Any()}
 }
 
-// follows makes a schema that follows from others.
+// follows makes a schema derived from others.
 func (r *reader) follows(path string) *node {
 	n := r.empty(path)
 	n.made = true
@@ -166,7 +166,7 @@ func (r *reader) list(path string, raw json.RawMessage, depth int) ([]*node, err
 	return nodes, nil
 }
 
-// annotations are keywords that say nothing of values.
+// annotations are keywords without conditions on values.
 var annotations = []string{
 	"title", "description", "default", "examples", "$comment", "$schema", "deprecated", "readOnly", "writeOnly",
 	"contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id", "id", "$anchor", "$vocabulary",
@@ -174,7 +174,7 @@ var annotations = []string{
 	"$dynamicAnchor", "minContains", "maxContains",
 }
 
-// refused are keywords of some draft that say something of values and are not supported.
+// refused are keywords of some draft with conditions on values that are not supported.
 var refused = []string{
 	"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "extends", "disallow",
 	"divisibleBy",
@@ -229,7 +229,7 @@ func (r *reader) keyword(n *node, path string, m member, depth int) (err error) 
 	return err
 }
 
-// other reads a keyword that bounds a count, refuses one that says something else of values, and notes one that no
+// other reads a keyword that bounds a count, refuses one with another condition on values, and records one that no
 // draft defines.
 func (r *reader) other(n *node, path string, m member) (err error) {
 	for _, of := range []struct {
@@ -257,7 +257,7 @@ func (r *reader) other(n *node, path string, m member) (err error) {
 	return nil
 }
 
-// ignore notes a keyword without effect.
+// ignore records a keyword without effect.
 func (r *reader) ignore(path string) {
 	if len(r.ignored) < maxIgnored {
 		r.ignored = append(r.ignored, path)
@@ -313,7 +313,7 @@ func (r *reader) ofObject(n *node, path string, m member, depth int) (err error)
 	return nil
 }
 
-// ofProperty reads what a keyword says of one property, or of those with names that match a pattern.
+// ofProperty reads the conditions of a keyword on one property, or on those with names that match a pattern.
 func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) error {
 	if keyword == "dependentRequired" || keyword == "dependencies" {
 		var names []string
@@ -344,7 +344,8 @@ func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) 
 	return nil
 }
 
-// depends returns the choice where a property asks for others or for a schema: no such property, or all that.
+// depends returns the alternatives for a property that requires others or a schema: the property is absent, or all of
+// that holds.
 func (r *reader) depends(path, name string, others []string, value *node) []*node {
 	without, with := r.without(path, name), r.follows(path)
 	with.required = append([]string{name}, others...)
@@ -438,17 +439,17 @@ func natural(path string, raw json.RawMessage) (int32, error) {
 	return int32(n), nil
 }
 
-// together reads the keywords that others of their schema change.
+// together reads the keywords that depend on others of the same schema.
 func (r *reader) together(n *node, all []member, depth int) (err error) {
 	given := map[string]json.RawMessage{}
 	for _, m := range all {
 		given[m.name] = m.value
 	}
-	// In draft 4, the exclusive bounds were true or false beside the others.
+	// In draft 4, exclusive bounds were booleans beside the other bounds.
 	low, high := &n.numbers.Min, &n.numbers.Max
 	low.Open = low.Open || low.At != nil && string(given["exclusiveMinimum"]) == "true"
 	high.Open = high.Open || high.At != nil && string(given["exclusiveMaximum"]) == "true"
-	// What earlier drafts wrote after a list of items.
+	// The form of earlier drafts for the items after a list.
 	if list, more := given["items"], given["additionalItems"]; more != nil && n.items == nil &&
 		(given["prefixItems"] != nil || bytes.HasPrefix(bytes.TrimSpace(list), []byte("["))) {
 		if n.items, err = r.read(n.path+"/additionalItems", more, depth+1); err != nil {
@@ -486,15 +487,15 @@ func (r *reader) conditional(n *node, given map[string]json.RawMessage, depth in
 	return nil
 }
 
-// discriminate reads discriminator, as OpenAPI has it: where a mapping names the schemas of oneOf or anyOf that are
-// references, each holds of objects in which a property has its name.
+// discriminate reads discriminator of OpenAPI: if a mapping names the schemas of oneOf or anyOf that are references,
+// each holds for objects in which a property has its name.
 func (r *reader) discriminate(n *node, raw json.RawMessage) {
 	var by struct {
 		PropertyName string
 		Mapping      map[string]string
 	}
 	if raw == nil || json.Unmarshal(raw, &by) != nil || by.PropertyName == "" {
-		return // it says nothing of values by itself
+		return // it has no condition on values by itself
 	}
 	names := map[string][]json.RawMessage{} // by references
 	for _, name := range slices.Sorted(maps.Keys(by.Mapping)) {

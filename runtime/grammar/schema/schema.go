@@ -1,12 +1,12 @@
-// Package schema makes grammars of JSON schemas: a part of draft 2020-12 that docs/structured.md lists.
+// Package schema compiles JSON schemas to grammars: a part of draft 2020-12 that docs/structured.md lists.
 //
 // A schema is read into nodes (read.go, document.go). A value fits some nodes together in one of several ways
-// (ways.go), each of which becomes states of a rule (values.go, object.go). What does not fit a node is a node, too
-// (negation.go).
+// (ways.go), each of which becomes states of a rule (values.go, object.go). The values that do not fit a node form a
+// node, too (negation.go).
 //
-// The texts of a grammar are a part of all that the schema allows, in one spelling: compact JSON with at most one space
-// after each comma and colon, keys in the order in which the schema names them, characters as they are and escaped only
-// where they must be.
+// The texts of a grammar are a subset of those that the schema allows, in one spelling: compact JSON with at most one
+// space after each comma and colon, keys in the order in which the schema names them, and characters escaped only if
+// required.
 package schema
 
 import (
@@ -22,12 +22,11 @@ func errorf(path, format string, args ...any) error {
 	return &grammar.Error{Path: path, Err: fmt.Errorf(format, args...)}
 }
 
-// Compile makes the grammar of the values of a JSON schema. With closed, objects have no other properties than those
-// that are listed, unless none are or additionalProperties says otherwise: what is meant where the author did not think
-// of others. What is wrong, is not supported, or allows no value at all is a
-// [grammar.Error].
+// Compile makes the grammar of the values of a JSON schema. With closed, objects that list properties have no others,
+// unless additionalProperties says otherwise: authors who list properties usually mean these only. A schema that is
+// wrong, is not supported, or allows no value at all gives a [grammar.Error].
 //
-// Steps and memory are limited, and the cause of ctx is returned when that ends.
+// Steps and memory are limited. When ctx ends, Compile returns its cause.
 func Compile(ctx context.Context, raw []byte, closed bool) (*grammar.Grammar, error) {
 	g, err := compile(&regular.Maker{Stop: func() error { return context.Cause(ctx) }}, raw, closed)
 	if err != nil && ctx.Err() != nil {
@@ -57,16 +56,16 @@ func compile(m *regular.Maker, raw []byte, closed bool) (*grammar.Grammar, error
 	return g, nil
 }
 
-// compiler makes states of nodes.
+// compiler makes states from nodes.
 type compiler struct {
 	*reader
 	*grammar.Builder
 	rules   map[string]int32 // starts, by the nodes that they are of
-	pending []func() error   // what is still to be made of rules that have a start
+	pending []func() error   // functions that build the rest of rules that have a start
 
-	apartOf map[*node][]*node // what to choose from where one of oneOf holds: see exclusive
-	negated map[*node]*node   // what does not fit a node
-	loose   bool              // values may be more than fit: see apart
+	apartOf map[*node][]*node // alternatives of oneOf: see exclusive
+	negated map[*node]*node   // negations of nodes
+	loose   bool              // values may include some that do not fit: see apart
 }
 
 func newCompiler(r *reader) *compiler {
@@ -74,7 +73,7 @@ func newCompiler(r *reader) *compiler {
 		apartOf: map[*node][]*node{}, negated: map[*node]*node{}}
 }
 
-// finish makes all rules.
+// finish builds all rules.
 func (c *compiler) finish() error {
 	for len(c.pending) > 0 {
 		next := c.pending[0]

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// values adds what some schemas allow together to a rule.
+// values adds to a rule the values that some schemas allow together.
 func (c *compiler) values(start int32, facts []*node) error {
 	if list := listed(facts); list != nil {
 		return c.list(start, facts, list)
@@ -54,7 +54,7 @@ func (c *compiler) part(start int32, key string, make func() (*regular.Set, erro
 	return err
 }
 
-// list adds those of some values that the schemas allow otherwise as well.
+// list adds those of some listed values that the other conditions of the schemas allow.
 func (c *compiler) list(start int32, facts []*node, values []string) error {
 	values, err := c.fitting(facts, values)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *compiler) list(start int32, facts []*node, values []string) error {
 	return c.part(start, "", func() (*regular.Set, error) { return regular.Values(values) })
 }
 
-// fitting returns those of some values that some schemas allow that list them.
+// fitting returns those of some listed values that all conditions of some schemas allow.
 func (c *compiler) fitting(facts []*node, values []string) (fit []string, err error) {
 	if !slices.ContainsFunc(facts, func(n *node) bool { return n.implied|n.kinds != 0 || n.except != nil || n.never }) {
 		return values, nil
@@ -115,7 +115,7 @@ func (c *compiler) text(start int32, facts []*node) error {
 	return &grammar.Error{Path: path, Err: err}
 }
 
-// stringsOf returns what some schemas say of strings together, and the path of a pattern.
+// stringsOf returns the conditions of some schemas on strings together, and the path of a pattern.
 func stringsOf(facts []*node) (s regular.Strings, path string) {
 	s = regular.Strings{Length: regular.Any(), Except: exceptions(facts, text)}
 	for _, n := range facts {
@@ -166,8 +166,8 @@ func (c *compiler) number(start int32, facts []*node) error {
 	return nil
 }
 
-// bounds returns what some schemas say of how many items or properties there are, and reports whether there can be such
-// values. Of the values that are excepted, only the empty one can be left out: others would take too much.
+// bounds returns the limits of some schemas on the number of items or properties, and reports whether such values are
+// possible. Of excepted values, only the empty one is left out here: others would need too many states.
 func bounds(facts []*node, k kinds, empty string, of func(*node) regular.Bounds) (b regular.Bounds, some bool) {
 	not := exceptions(facts, k)
 	if len(not) > 1 || len(not) == 1 && not[0] != empty {
@@ -180,7 +180,7 @@ func bounds(facts []*node, k kinds, empty string, of func(*node) regular.Bounds)
 	return b, !b.Empty()
 }
 
-// array adds lists: the items that have schemas of their own, then the others.
+// array adds lists: the items with individual schemas, then the others.
 func (c *compiler) array(start int32, facts []*node) error {
 	b, some := bounds(facts, array, "[]", func(n *node) regular.Bounds { return n.itemBounds })
 	if !some {
@@ -238,7 +238,7 @@ func items(facts []*node, i int) (all []*node) {
 	return all
 }
 
-// maxDifferent is how many values there can be of which each may be an item once.
+// maxDifferent is the maximum number of possible values of items that must differ.
 const maxDifferent = 128
 
 // different adds lists of items of which no two are equal, in the order in which the schema names them.
@@ -291,7 +291,7 @@ func (c *compiler) several(n int32) []int32 {
 	return all
 }
 
-// few returns the values that some schemas allow, each once; nil where they are not few.
+// few returns the distinct values that some schemas allow; nil if they are not few.
 func few(facts []*node) []string {
 	values := listed(facts)
 	if k := allowedKinds(facts); values == nil && k&^(boolean|null) == 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// rule returns the start of the rule of values that all of some schemas allow.
+// rule returns the start of the rule of values that fit all of some schemas.
 func (c *compiler) rule(nodes ...*node) (int32, error) {
 	ids := make([]string, len(nodes))
 	nodes = slices.Clone(nodes)
@@ -36,7 +36,7 @@ func (c *compiler) rule(nodes ...*node) (int32, error) {
 	return start, nil
 }
 
-// pathOf says which of some schemas an error is about.
+// pathOf returns the path of the schema that an error refers to.
 func pathOf(nodes []*node) string {
 	if len(nodes) == 0 {
 		return "#"
@@ -44,17 +44,17 @@ func pathOf(nodes []*node) string {
 	return nodes[0].path
 }
 
-// maxWays is how many combinations of alternatives one value can have.
+// maxWays is the maximum number of combinations of alternatives of one value.
 const maxWays = 512
 
-// way is a combination of alternatives: schemas with keywords that hold together, and those of which one of each list
-// is still to be chosen.
+// way is a combination of alternatives: schemas with keywords that hold together, and lists from which one schema is
+// still to be chosen.
 type way struct {
 	facts   []*node
 	choices []choice
 }
 
-// choice is a list of schemas, and those within each other that the list stands in.
+// choice is a list of schemas, with the nested schemas that contain the list.
 type choice struct {
 	options, above []*node
 }
@@ -71,7 +71,7 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 	for len(open) > 0 {
 		w := open[len(open)-1]
 		open = open[:len(open)-1]
-		if err := c.Spend(100 + len(w.facts)*len(w.facts)); err != nil { // that much more than a place of an automaton
+		if err := c.Spend(100 + len(w.facts)*len(w.facts)); err != nil { // the cost relative to a place of an automaton
 			return nil, errorf(pathOf(nodes), "%w", err)
 		}
 		if len(w.choices) == 0 {
@@ -92,8 +92,8 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 	return ways, nil
 }
 
-// choose returns the ways in which one of the first choice of a way holds, the first of them last; none if one of
-// all choices is impossible.
+// choose returns the ways in which one alternative of the first choice of a way holds, the first alternative last; none
+// if one of all choices is impossible.
 func (c *compiler) choose(w way) (ways []way, err error) {
 	steps := 1
 	for _, x := range w.choices {
@@ -138,7 +138,7 @@ func (c *compiler) choose(w way) (ways []way, err error) {
 	return ways, nil
 }
 
-// holds reports whether a schema says no more than some others, as far as a quick look shows.
+// holds reports whether a schema follows from some others, as far as a quick check shows.
 func holds(facts []*node, n *node) bool {
 	if slices.Contains(facts, n) {
 		return true
@@ -152,7 +152,7 @@ func holds(facts []*node, n *node) bool {
 	return len(n.names) == 1 && n.properties[n.names[0]].never && forbidden(facts, n.names[0])
 }
 
-// forbidden reports whether objects cannot have a property.
+// forbidden reports whether objects must not have a property.
 func forbidden(facts []*node, name string) bool {
 	return slices.ContainsFunc(objects{facts: facts}.of(name), func(p *node) bool { return p.never })
 }
@@ -173,7 +173,7 @@ func impossible(facts []*node) bool {
 	return false
 }
 
-// gather adds a schema to a way, with those that it refers to or holds together. It stands in those above.
+// gather adds a schema to a way, with the schemas that it refers to or combines. above are the schemas that contain it.
 func (c *compiler) gather(w *way, n *node, above []*node) error {
 	if slices.Contains(above, n) {
 		return errorf(n.path, "it refers to itself without a property or an item between")
@@ -218,8 +218,8 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 	return nil
 }
 
-// exclusive returns alternatives of oneOf of which no two hold at once: each as it is if that is known of it, and else
-// without the values of the others.
+// exclusive returns alternatives of oneOf of which no two hold at once: an alternative is unchanged if that is known
+// for it, and otherwise it excludes the values of the others.
 func (c *compiler) exclusive(n *node) ([]*node, error) {
 	if c.loose {
 		return n.oneOf, nil
@@ -227,11 +227,11 @@ func (c *compiler) exclusive(n *node) ([]*node, error) {
 	if options := c.apartOf[n]; options != nil {
 		return options, nil
 	}
-	c.apartOf[n] = n.oneOf // of a value within itself
+	c.apartOf[n] = n.oneOf // for a value within itself
 	if len(n.oneOf) > maxWays {
 		return nil, errorf(n.path+"/oneOf", "more than %d alternatives are not supported", maxWays)
 	}
-	both := make([][]*node, len(n.oneOf)) // by alternative, those that may hold beside it
+	both := make([][]*node, len(n.oneOf)) // for each alternative, those that may hold at the same time
 	for i, a := range n.oneOf {
 		for j, b := range n.oneOf[:i] {
 			apart, err := c.apart(b, a, 0)
@@ -276,8 +276,8 @@ func (c *compiler) alone(a *node, others []*node) (*node, error) {
 	return option, nil
 }
 
-// apart reports whether no value can fit two schemas, by types and values. What negations leave is known
-// in part alone, and so is not looked at.
+// apart reports whether no value can fit both schemas, by types and values. It does not consider negations, which are
+// known only in part.
 func (c *compiler) apart(a, b *node, depth int) (bool, error) {
 	if depth > 4 {
 		return false, nil

@@ -39,7 +39,7 @@ type Method string
 const (
 	Betting          Method = "betting"
 	HoeffdingBentkus Method = "hoeffding-bentkus"
-	Best             Method = "best" // twice the less of both, by Bonferroni
+	Best             Method = "best" // twice the smaller of both, by Bonferroni
 )
 
 const (
@@ -62,17 +62,17 @@ func ParseMethod(name string) (Method, error) {
 	return "", fmt.Errorf("%q is not a method: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// Answer counts the tokens of one decoded answer: the observation that a proof is made of.
+// Answer counts the tokens of one decoded answer: one observation of the test.
 type Answer struct {
 	Escalated int // tokens that the large model chose
 	Tokens    int // all, an end token included; 1 or more
 }
 
-// Test is what is to be shown.
+// Test describes the claim to be tested.
 type Test struct {
 	Budget     float64 // β, share of tokens, above 0 and below 1
 	Confidence float64 // 1 - δ, above 0 and below 1
-	MaxTokens  int     // N, most tokens of an answer
+	MaxTokens  int     // N, maximum tokens of an answer
 	Method     Method  // "" means [Betting]
 }
 
@@ -93,7 +93,7 @@ func (t Test) Validate() error {
 	return nil
 }
 
-// losses are the numbers X of answers.
+// losses returns the numbers X of answers.
 func (t Test) losses(answers []Answer) ([]float64, error) {
 	if err := t.Validate(); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (t Test) losses(answers []Answer) ([]float64, error) {
 		}
 		most := float64(t.MaxTokens)
 		x[i] = (float64(a.Escalated) - t.Budget*float64(a.Tokens) + t.Budget*most) / most
-		x[i] = min(max(x[i], 0), 1) // but for rounding it is
+		x[i] = min(max(x[i], 0), 1) // apart from rounding it is
 	}
 	return x, nil
 }
@@ -139,10 +139,9 @@ func (t Test) PValue(answers []Answer) (float64, error) {
 	return betting(x, t.Budget), nil
 }
 
-// betting is one over the highest capital, at most 1. The bets are the predictable ones that make the capital grow
-// fastest as far as mean and variance so far tell (aGRAPA in the paper's appendix B): λ = (β-μ)/(σ²+(β-μ)²), cut to a
-// part of what may be staked. Mean and variance begin as if one answer had been seen, at the budget and with the
-// variance of a coin.
+// betting returns one over the highest capital, at most 1. The bets are predictable and make the capital grow fastest
+// for the mean and variance so far (aGRAPA in the paper's appendix B): λ = (β-μ)/(σ²+(β-μ)²), limited to a part of the
+// allowed stake. Mean and variance begin as if one answer had been seen, at the budget and with the variance of a coin.
 func betting(x []float64, budget float64) float64 {
 	most := caution / (1 - budget)
 	sum, squares, n := budget, budget*(1-budget), 1.0 // squares: of the distances to the mean of their time
@@ -162,7 +161,7 @@ func betting(x []float64, budget float64) float64 {
 	return max(math.Exp(-highest), smallestP)
 }
 
-// hoeffdingBentkus is the less of both bounds, at most 1.
+// hoeffdingBentkus returns the smaller of both bounds, at most 1.
 func hoeffdingBentkus(x []float64, budget float64) float64 {
 	sum, n := 0.0, float64(len(x))
 	for _, v := range x {
@@ -173,7 +172,7 @@ func hoeffdingBentkus(x []float64, budget float64) float64 {
 	return min(1, max(min(hoeffding, bentkus), smallestP))
 }
 
-// divergence is that of two coins, h(a, b) above, in nats.
+// divergence returns the divergence of two coins, h(a, b) above, in nats.
 func divergence(a, b float64) float64 {
 	part := func(p, q float64) float64 {
 		if p == 0 {

@@ -5,20 +5,20 @@ import (
 	"math"
 )
 
-// Step is one threshold as it was tested.
+// Step is the result of testing one threshold.
 type Step struct {
 	Escalated, Tokens int // of all answers
 	PValue            float64
 	Certified         bool // shown to keep the budget
 }
 
-// Share is that of the tokens which the large model chose.
+// Share returns the share of tokens that the large model chose.
 func (s Step) Share() float64 { return float64(s.Escalated) / float64(max(s.Tokens, 1)) }
 
 // Walk tests thresholds, numbered from 0 to n-1 from few escalations to many, until one is not certified, and returns
-// those that it tested. The last that was certified is the one to use: the chance that any certified one has a share
-// above the budget is at most 1 - Confidence. answers decodes at a threshold, and is called for those alone that are
-// tested; their numbers must have been given a meaning without a look at the answers.
+// the tested ones. Use the last certified threshold: the probability that any certified one has a share above the
+// budget is at most 1 - Confidence. Walk calls answers, which decodes at a threshold, only for the thresholds that it
+// tests. The thresholds of the numbers must be fixed without knowledge of the answers.
 func (t Test) Walk(n int, answers func(step int) ([]Answer, error)) (steps []Step, err error) {
 	for i := range n {
 		all, err := answers(i)
@@ -65,7 +65,7 @@ func (t Test) Needed(answers []Answer) (prompts int, ok bool) {
 	return int(n), true
 }
 
-// hoeffding is how fast the logarithm of Hoeffding's p-value falls with each prompt.
+// hoeffding returns the decrease of the logarithm of Hoeffding's p-value per prompt.
 func hoeffding(x []float64, budget float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -74,7 +74,7 @@ func hoeffding(x []float64, budget float64) float64 {
 	return divergence(min(sum/float64(len(x)), budget), budget)
 }
 
-// growth is how fast the logarithm of the capital grows with each prompt, for the best bet that may be made.
+// growth returns the growth of the logarithm of the capital per prompt, for the best allowed bet.
 func growth(x []float64, budget float64) float64 {
 	best := 0.0
 	for i := 1; i <= 100; i++ {

@@ -2,7 +2,7 @@ package train
 
 import "math"
 
-// The constants of Adam that its authors give.
+// The constants of Adam that its authors recommend.
 const (
 	beta1, beta2 = 0.9, 0.999
 	epsilon      = 1e-8
@@ -21,7 +21,7 @@ func newAdam(n int, o Options, steps int) *adam {
 	return &adam{m: make([]float32, n), v: make([]float32, n), rate: o.Rate, decay: o.Decay, steps: steps}
 }
 
-// moment is what the steps have in common at one time.
+// moment holds the constants of one step.
 type moment struct{ rate, m, v float64 } // the rate; 1/(1-β₁ᵗ); 1/(1-β₂ᵗ)
 
 // next begins a step.
@@ -31,7 +31,7 @@ func (a *adam) next() moment {
 	return moment{a.rate * schedule(a.done, a.steps), 1 / (1 - math.Pow(beta1, t)), 1 / (1 - math.Pow(beta2, t))}
 }
 
-// schedule is the share of the full rate at a step, from 1: it rises over the first twentieth and then falls along
+// schedule returns the share of the full rate at a step, from 1: it rises over the first twentieth and then falls along
 // half a cosine, to a hundredth.
 func schedule(step, steps int) float64 {
 	warm := max(1, steps/20)

@@ -7,8 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 )
 
-// inputs turns positions into rows of numbers that a network is trained on: the features that it looks at, each less
-// its mean, over its deviation.
+// inputs turns positions into rows of features for the network: each feature less its mean, divided by its deviation.
 type inputs struct {
 	src         Source
 	hidden      bool // the hidden state is among the features
@@ -18,7 +17,7 @@ type inputs struct {
 	mean, scale []float32
 }
 
-// multiple of the columns that products of float32 take fastest.
+// multiple is the number of columns of which float32 products are fastest.
 const multiple = 16
 
 func newInputs(src Source, f Features) *inputs {
@@ -53,11 +52,11 @@ func (in *inputs) row(x []float32, i int) {
 	}
 }
 
-// sampled is how many positions tell mean and deviation: the error of a mean is then a 256th of the deviation.
+// sampled is the number of positions for mean and deviation: the error of a mean is then a 256th of the deviation.
 const sampled = 1 << 16
 
-// standardise finds mean and deviation of each feature over positions. A feature that does not change is left out: its
-// scale is 0.
+// standardise computes mean and deviation of each feature over positions. A constant feature is left out: its scale is
+// 0.
 func (in *inputs) standardise(rows []int, pool *pool.Pool) error {
 	chunks := (len(rows) + chunk - 1) / chunk
 	sums := make([]moments, chunks)
@@ -68,7 +67,7 @@ func (in *inputs) standardise(rows []int, pool *pool.Pool) error {
 		}
 	})
 	all := newMoments(in.used)
-	for _, m := range sums { // in their order, whoever took them
+	for _, m := range sums { // in a fixed order, independent of the workers
 		if m.bad >= 0 {
 			return fmt.Errorf("position %d: a feature is not a finite number: collect the traces again", m.bad)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Judge returns what a network says of positions, each with a label, in their order. The network takes hidden states of
-// the source's width.
+// Judge returns the verdicts of a network on positions with labels, in order. The network takes hidden states of the
+// source's width.
 func Judge(src Source, rows []int, n *router.Net, threads int) []router.Verdict {
 	all := make([]router.Verdict, len(rows))
 	var workers sync.WaitGroup
@@ -25,7 +25,7 @@ func Judge(src Source, rows []int, n *router.Net, threads int) []router.Verdict 
 	return all
 }
 
-// JudgeHead returns what the policies margin and entropy say of positions.
+// JudgeHead returns the verdicts of the policies margin and entropy on positions.
 func JudgeHead(src Source, rows []int) (margin, entropy []router.Verdict) {
 	for _, i := range rows {
 		m, c := src.Head(i)

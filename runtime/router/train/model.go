@@ -7,10 +7,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 )
 
-// chunk is how many positions one worker takes at a time. The gradient of a batch is the sum of those of its chunks.
+// chunk is the number of positions that one worker takes at a time. The gradient of a batch is the sum of those of its
+// chunks.
 const chunk = 64
 
-// shape says where the weights of a network are in one vector:
+// shape is the layout of a network's weights in one vector:
 //
 //	w1 [units, width]   b1 [units]   w2 [units]   b2 [1]    z = w2·max(0, w1·x + b1) + b2
 //	w1 [1, width]       b1 [1]                              z = w1·x + b1, without units
@@ -39,8 +40,8 @@ func (s shape) of(theta []float32) (w weights) {
 	return w
 }
 
-// start draws the weights that training begins with: deviations of √(2/used) in the first layer (He et al., arXiv
-// 1502.01852) and √(1/units) in the second. Without units all are zero. bias is where no feature says anything.
+// start draws the initial weights: deviations of √(2/used) in the first layer (He et al., arXiv 1502.01852) and
+// √(1/units) in the second. Without units all are zero. bias is the output without features.
 func (s shape) start(used int, bias float64, r *rand.Rand) []float32 {
 	theta := make([]float32, s.size())
 	w := s.of(theta)
@@ -54,7 +55,7 @@ func (s shape) start(used int, bias float64, r *rand.Rand) []float32 {
 	return theta
 }
 
-// worker is the memory with which one goroutine takes chunks through a network.
+// worker is the memory of one goroutine for passing chunks through a network.
 type worker struct {
 	x          cpu.Acts  // [chunk, width] inputs
 	transposed []float32 // [width, chunk] the same, transposed

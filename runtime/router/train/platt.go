@@ -25,7 +25,7 @@ func (t *trainer) judge(r *Result, logits []float64) {
 	r.Calibration = router.CalibrationError(router.Reliability(all))
 }
 
-// halves parts positions by their prompts, as indexes of rows.
+// halves splits positions by their prompts into two halves, as indexes of rows.
 func (t *trainer) halves(rows []int) (one, other []int) {
 	const apart = 0x706c617474 // from the hashes of the split
 	for k, i := range rows {
@@ -56,8 +56,8 @@ func loss(logits []float64, keep []bool, some []int, scale, shift float64) float
 }
 
 // platt fits scale and shift to some of the logits by Newton's method on the cross-entropy, with the targets of Platt,
-// (n+1)/(n+2) and 1/(n+2) in place of 1 and 0, n being how many there are of the kind: so that they stay finite where
-// the logits part the kinds. It is not ok where one kind is missing, or where the order would turn round.
+// (n+1)/(n+2) and 1/(n+2) in place of 1 and 0, where n is the number of the kind: so they stay finite if the logits
+// separate the kinds. It is not ok if one kind is missing, or if the scale would be negative.
 func platt(logits []float64, keep []bool, some []int) (scale, shift float64, ok bool) {
 	n := [2]float64{}
 	for _, k := range some {
@@ -67,7 +67,7 @@ func platt(logits []float64, keep []bool, some []int) (scale, shift float64, ok 
 		return 1, 0, false
 	}
 	target := [2]float64{(n[0] + 1) / (n[0] + 2), 1 / (n[1] + 2)}
-	at := func(scale, shift float64) (l, ds, dt float64) { // a step of Newton's from here, and the loss
+	at := func(scale, shift float64) (l, ds, dt float64) { // the loss, and Newton's step from here
 		var ga, gb, haa, hab, hbb float64
 		for _, k := range some {
 			z, y := logits[k], target[kind(keep[k])]
@@ -86,7 +86,7 @@ func platt(logits []float64, keep []bool, some []int) (scale, shift float64, ok 
 	least, ds, dt := at(scale, shift)
 	for range 100 {
 		l, ns, nt := at(scale-ds, shift-dt)
-		if l < least { // else half the step, until there is none
+		if l < least { // otherwise halve the step, until it is zero
 			scale, shift, least = scale-ds, shift-dt, l
 			ds, dt = ns, nt
 		} else {

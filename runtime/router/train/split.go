@@ -13,15 +13,15 @@ import (
 // span is the positions of one text, in order.
 type span struct{ from, to int }
 
-// parts is the positions to learn from and those held back. No prompt is in both.
+// parts holds the positions to learn from and those held back. No prompt is in both.
 type parts struct {
 	train   []span // of texts, in the order of the source
 	prompts int    // of these
 	heldOut HeldOut
 }
 
-// HoldOut returns the positions that [Train] holds back of a source, with the same share and seed. More texts for the
-// same prompts do not change on which side a prompt is.
+// HoldOut returns the positions of a source that [Train] holds back with the same share and seed. More texts for the
+// same prompts do not move a prompt to the other part.
 func HoldOut(src Source, share float64, seed uint64) (HeldOut, error) {
 	p, err := split(src, share, seed)
 	if err != nil {
@@ -70,7 +70,7 @@ func split(src Source, share float64, seed uint64) (*parts, error) {
 	return p, nil
 }
 
-// textsOf cuts a source where the prompt changes.
+// textsOf splits a source where the prompt changes.
 func textsOf(src Source) (all []span) {
 	for i := range src.Len() {
 		if i == 0 || src.Prompt(i) != src.Prompt(i-1) {
@@ -91,7 +91,7 @@ func labelled(src Source, s span) bool {
 	return false
 }
 
-// count returns how many positions of the texts have each label, and refuses texts that all say the same.
+// count returns the number of positions of the texts with each label, and an error if all labels are equal.
 func count(src Source, texts []span) (keep, escalate int, err error) {
 	for _, s := range texts {
 		for i := s.from; i < s.to; i++ {
@@ -110,5 +110,5 @@ func count(src Source, texts []span) (keep, escalate int, err error) {
 	return keep, escalate, nil
 }
 
-// hash looks random and is a pure function of its arguments.
+// hash is pseudorandom and a pure function of its arguments.
 func hash(seed uint64, n int) uint64 { return router.Draw(seed, uint64(n)) }

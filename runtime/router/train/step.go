@@ -14,8 +14,8 @@ const (
 	block    = 32 * 1024 // shuffled together: texts in random order, so that files are read nearly as they lie
 )
 
-// batchOf is how many positions a step has where there are n: a hundredth, in whole chunks, so that few positions do
-// not mean few steps.
+// batchOf returns the number of positions of a step if there are n: a hundredth, in whole chunks, so that there are
+// enough steps for few positions.
 func batchOf(n int) int { return min(max(1, n/(100*chunk)), maxBatch/chunk) * chunk }
 
 // The seeds of what is drawn, apart from the split, as second numbers of a generator.
@@ -25,7 +25,7 @@ const (
 	drawEpoch // and up: the number of the epoch is added
 )
 
-// trainer is a training under way.
+// trainer is a training in progress.
 type trainer struct {
 	src      Source
 	o        Options
@@ -75,11 +75,12 @@ func newTrainer(src Source, o Options, parts *parts, pool *pool.Pool) (t *traine
 
 func (t *trainer) rand(what uint64) *rand.Rand { return rand.New(rand.NewPCG(t.o.Seed, what)) }
 
-// correction is what the logits of weighted classes lack: ln(w_escalate/w_keep); see the package's comment.
+// correction returns ln(w_escalate/w_keep), which is added to the logits of weighted classes; see the package's
+// comment.
 func (t *trainer) correction() float64 { return math.Log(t.weight[1] / t.weight[0]) }
 
-// stream calls f with the positions to learn from, a batch at a time, in an order that the draw decides, until f has
-// enough: texts are shuffled, and then the positions of as many texts as make a block.
+// stream calls f with the positions to learn from, a batch at a time, in an order that draw decides, until f returns
+// false: texts are shuffled, and then the positions of as many texts as fill a block.
 func (t *trainer) stream(draw uint64, f func(rows []int) bool) {
 	r := t.rand(draw)
 	texts := append([]span(nil), t.parts.train...)
@@ -172,8 +173,8 @@ func (t *trainer) logits(ctx context.Context, rows []int) ([]float64, error) {
 	return z, context.Cause(ctx)
 }
 
-// network returns the router that computes scale·z + shift, z being the corrected output, from features as they are:
-// the standardisation is folded into the first layer.
+// network returns the router that computes scale·z + shift, where z is the corrected output, from raw features: the
+// standardisation is folded into the first layer.
 func (t *trainer) network(scale, shift float64) (*router.Net, error) {
 	p, n, in := t.shape.of(t.theta), t.shape.rows(), t.in
 	from := 0 // of the features in the network's inputs: without hidden state its weights are zero

@@ -8,14 +8,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// Folder is a set of traces and the name by which errors call it.
+// Folder is a set of traces with its name in errors.
 type Folder struct {
 	Name string
 	Set  *trace.Set
 }
 
-// Traces is the positions of one or more sets of traces with the labels of one rule. Hidden states stay in the files;
-// 13 bytes of each position are kept beside them. The sets must stay open.
+// Traces holds the positions of one or more sets of traces with the labels of one rule. Hidden states stay in the
+// files; 13 bytes of each position are in memory. The sets must stay open.
 type Traces struct {
 	sets   []*trace.Set
 	starts []int // of the positions of each set, and of all at the end
@@ -47,7 +47,7 @@ func NewTraces(folders []Folder, rule string) (*Traces, error) {
 	return t, nil
 }
 
-// fits refuses a folder that cannot be learnt from together with the first one.
+// fits returns an error if a folder cannot be used together with the first one.
 func fits(first, f Folder, rule string) error {
 	one, s := first.Set.Settings(), f.Set.Settings()
 	switch {
@@ -113,7 +113,7 @@ func (t *Traces) Hidden(dst []float32, i int) {
 	t.sets[set].Hidden(dst, i-t.starts[set])
 }
 
-// Folder returns of which of the folders position i is.
+// Folder returns the index of the folder of position i.
 func (t *Traces) Folder(i int) int {
 	set := 0
 	for i >= t.starts[set+1] {

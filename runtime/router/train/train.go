@@ -43,25 +43,25 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Label is what is known of the small model's token at a position.
+// Label says whether the small model's token at a position may stand.
 type Label uint8
 
 // The labels.
 const (
 	Unlabelled Label = iota // nothing: the position is left out
 	Keep                    // it may stand
-	Escalate                // the large model is to choose
-	Spoil                   // it may stand, and to ask would make a right answer wrong
+	Escalate                // the large model should choose
+	Spoil                   // it may stand, and asking would make a right answer wrong
 )
 
 // stands reports whether the small model's token may stand.
 func (l Label) stands() bool { return l == Keep || l == Spoil }
 
-// spoilWeight is how often a position counts that a question would spoil: a question is worth what it makes right less
-// what it spoils, but only what it makes right is learned. docs/training.md has what other weights gain.
+// spoilWeight is the weight of a position that a question would spoil. The value of a question is what it corrects less
+// what it spoils, but only corrections are learned. docs/training.md shows the effect of other weights.
 const spoilWeight = 20
 
-// weight is how often the label counts in the loss.
+// weight returns the weight of the label in the loss.
 func (l Label) weight() float64 {
 	if l == Spoil {
 		return spoilWeight
@@ -69,7 +69,7 @@ func (l Label) weight() float64 {
 	return 1
 }
 
-// Source is positions to learn from. Positions of one text stand together. Its methods are called from several
+// Source provides positions to learn from. Positions of one text are consecutive. Its methods are called from several
 // goroutines at once.
 type Source interface {
 	Len() int                               // positions
@@ -80,7 +80,7 @@ type Source interface {
 	Head(i int) (margin, certainty float32) // p₁ - p₂ and exp(-H), as [router.Net.Of] takes them
 }
 
-// Features are what a network looks at.
+// Features are the inputs of a network.
 type Features string
 
 // The features.
@@ -90,14 +90,14 @@ const (
 	Both   Features = "both"
 )
 
-// Linear in place of a number of hidden units means that there is no layer of them.
+// Linear, as the number of hidden units, means a network without a hidden layer.
 const Linear = -1
 
 // Options say how to train. The zero value works.
 type Options struct {
 	Features   Features // "" means Both
 	Hidden     int      // hidden units, at most 4096; 0 means 64, or none for Head; [Linear] means none
-	Epochs     int      // most; 0 means 20
+	Epochs     int      // maximum; 0 means 20
 	Rate       float64  // of learning, at its highest; 0 means 0.002
 	Decay      float64  // of weights, per step as a share of the rate
 	Balance    float64  // class weights, from 0, none, to 1, equal weight of both classes
@@ -110,8 +110,8 @@ type Options struct {
 // Epoch is the result of one pass over the positions.
 type Epoch struct {
 	Number int     // from 1
-	Loss   float64 // mean cross-entropy of the prompts held back, in nats; see spoilWeight
-	Best   bool    // no earlier one left less
+	Loss   float64 // mean cross-entropy of the held-out prompts, in nats; see spoilWeight
+	Best   bool    // the lowest loss so far
 }
 
 // Result is a trained router, with its evaluation on the held-out prompts.
@@ -125,11 +125,11 @@ type Result struct {
 	Loss         float64 // cross-entropy on them, nats
 	AUC          float64 // on them; NaN if they have one label only
 	Calibration  float64 // expected calibration error on them, ten bins
-	Scale, Shift float64 // of the logits: 1 and 0 where calibrating them was not worth it; see [Train]
+	Scale, Shift float64 // of the logits: 1 and 0 if calibration did not improve them; see [Train]
 	Uncalibrated float64 // expected calibration error before that
 }
 
-// HeldOut is the positions that training does not see.
+// HeldOut holds the positions that are not used for training.
 type HeldOut struct {
 	Prompts int
 	Rows    []int // labelled positions, in order
@@ -184,9 +184,9 @@ const (
 	patience  = 4 // epochs without a better loss after which training ends
 )
 
-// Train trains a router. After training it fits a scale and a shift of the logits to one half of the prompts held back
-// (Platt, 1999); where these lower the cross-entropy of the other half, they are fitted to both and become part of the
-// last layer. It stops between two batches when ctx ends.
+// Train trains a router. After training it fits a scale and a shift of the logits to one half of the held-out prompts
+// (Platt, 1999); if these lower the cross-entropy of the other half, it fits them to both halves and includes them in
+// the last layer. It stops between two batches when ctx ends.
 func Train(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -216,8 +216,8 @@ func Train(ctx context.Context, src Source, o Options) (*Result, error) {
 	return r, err
 }
 
-// run trains until the epochs are over, or the loss on what is held back has not fallen for a while. The weights that
-// were best stay in t.
+// run trains until the epochs are over, or the loss on the held-out prompts has not fallen for a while. The best
+// weights stay in t.
 func (t *trainer) run(ctx context.Context, r *Result) error {
 	var best []float32
 	least := math.Inf(1)
