@@ -48,7 +48,7 @@ func TestPlanRefused(t *testing.T) {
 		"a large model to ask":             func(o *Options) { o.Reference, o.Far = Routed, nil },
 		"policy learned: no router":        func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
 		`label rule "x": choose among dis`: func(o *Options) { o.Labels = []string{"x"} },
-		`label rule "r2r" is named twice`:  func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
+		`label rule "r2r" is given twice`:  func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
 		`label rule citer compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
 			o.Data.Questions[2].Grade = nil
 		},

@@ -409,7 +409,7 @@ func TestForced(t *testing.T) {
 func TestNoEngine(t *testing.T) {
 	for name, h := range map[string]http.Handler{
 		"unknown kind of engine": http.NotFoundHandler(),
-		"is not what it should be": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		"reply is invalid": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<html>hello</html>")
 		}),
 		"301": http.RedirectHandler("http://elsewhere/", http.StatusMovedPermanently),
