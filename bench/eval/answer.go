@@ -317,7 +317,7 @@ func (t *taker) escalation(q *draft.Escalation) {
 	t.audit(q.Audited, max(1, q.AuditWeight), q.Missed)
 }
 
-// audit notes what a comparison found: of so many tokens, each standing for weight tokens.
+// audit records the findings of an audit of some tokens, each representing weight tokens.
 func (t *taker) audit(audited, weight int, missed []terms.Finding) {
 	t.a.Audited, t.a.AuditedFor = t.a.Audited+audited, t.a.AuditedFor+audited*weight
 	for _, f := range missed {
@@ -325,7 +325,7 @@ func (t *taker) audit(audited, weight int, missed []terms.Finding) {
 	}
 }
 
-// finish takes what the whole text has and its tokens do not: the rest of a character that was cut off.
+// finish adds the part of the text that belongs to no token: the rest of an incomplete character.
 func (t *taker) finish(s engine.Summary) {
 	t.a.Stop = s.Stop
 	if rest := len(s.Text) - len(t.a.Text()); rest > 0 {
@@ -333,8 +333,7 @@ func (t *taker) finish(s engine.Summary) {
 	}
 }
 
-// auditRest has the large model compare what came after its last token. That costs the answer nothing: no bytes of it
-// count.
+// auditRest makes the large model audit the tokens after its last one. The answer's bytes do not include this.
 func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
 	from, text := max(t.prompt, t.until), append(prompt[:len(prompt):len(prompt)], t.a.Tokens...)
 	if from >= len(text) {

@@ -6,8 +6,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Oracle is the name of a line of [Report.Runs] that was not decoded: the text of the large model, of which only the
-// tokens count as escalated that the small model would not have chosen there. No router can give this text for less.
+// Oracle is the name of a line of [Report.Runs] that was not decoded. Its text is that of the large model, and only the
+// tokens that the small model would not have chosen count as escalated. No router can produce this text with fewer.
 const Oracle = "oracle"
 
 // RunReport is the result of one run. Its JSON format is stable: rates are in 0..1, and fields that do not apply are

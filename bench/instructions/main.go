@@ -59,7 +59,7 @@ func run(keep string) error {
 	return printLong(c)
 }
 
-// measureType measures the mat-vecs of a type.
+// measureType measures the mat-vecs of a type of weights.
 func measureType(c *translate.Compiler, weight, keep string) (map[string][]figures, error) {
 	all, text, err := measure(c, weight, operations[:])
 	if keep != "" && text != "" {
@@ -68,7 +68,7 @@ func measureType(c *translate.Compiler, weight, keep string) (map[string][]figur
 	return all, err
 }
 
-// table prints the instructions for each weight, by type and rows of activations.
+// table prints the instructions per weight, by type and rows of activations.
 func table(op string, types []string, all []map[string][]figures) {
 	fmt.Printf("| %s |", op)
 	for _, t := range rows {
@@ -87,7 +87,7 @@ func table(op string, types []string, all []map[string][]figures) {
 	}
 }
 
-// printLong prints what attention and long passes cost.
+// printLong prints the costs of attention and long passes.
 func printLong(c *translate.Compiler) error {
 	l, err := measureLong(c)
 	if err != nil {
