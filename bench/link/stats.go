@@ -27,9 +27,9 @@ type Counts struct {
 
 	InFlight int // packets under way now
 	Queue    int // bytes with headers that wait for Rate or Capacity now
-	MaxQueue int // the most that did
+	MaxQueue int // maximum of Queue so far
 
-	// between the moment a packet was due and its departure, of all that were delivered
+	// time between due and actual departure, of all delivered packets
 	LateTotal, LateMax time.Duration
 }
 

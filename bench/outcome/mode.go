@@ -1,5 +1,5 @@
-// Package outcome names the modes in which a text is answered, and reports what became of answers in each: how many are
-// right, how long they took, and what network, machine and large model did for them. It asks nothing itself.
+// Package outcome defines the modes of answering a text, and reports the results of answers in each mode: how many are
+// right, how long they took, and the use of network, machine and large model. It runs no models itself.
 package outcome
 
 import (
@@ -16,12 +16,12 @@ import (
 type Mode struct {
 	Name      string
 	Kind      kind
-	pipelined bool    // drafting goes on while answers are under way
-	branches  int     // guesses at each answer; 0: as the options say
+	pipelined bool    // drafting continues while answers are under way
+	branches  int     // branches drafted per open question; 0: the default of the options
 	Margin    float64 // of verified, in nats
-	every     int     // of speculative: tokens drafted before each verdict
-	Pace      float64 // of the small model, where paced
-	Paced     bool    // instead of that of the options
+	every     int     // of speculative: tokens drafted per verification
+	Pace      float64 // of the small model, if Paced
+	Paced     bool    // Pace replaces the pace of the options
 }
 
 type kind int
@@ -29,14 +29,14 @@ type kind int
 const (
 	local       kind = iota // the small model alone
 	Cloud                   // the large model alone, its text streamed over HTTP
-	Paper                   // serial routing as She et al. have it: HTTP, the whole text as JSON each time
+	Paper                   // serial routing as by She et al.: HTTP, the whole text as JSON with each question
 	Routed                  // over our protocol
-	Verified                // the same, and the large model looks at each token
-	Speculative             // no router: the large model looks at every few tokens
-	Reference               // the large model alone, asked directly: no mode that can be named
+	Verified                // the same, with verification of each token
+	Speculative             // no router: verification of every few tokens
+	Reference               // the large model alone, asked directly: not a mode for users
 )
 
-// maxDrafted is the longest draft of speculative decoding.
+// maxDrafted is the maximum length of a draft in speculative decoding.
 const maxDrafted = 64
 
 // ParseMode returns the mode of a name:
@@ -90,7 +90,7 @@ func ParseMode(name string) (Mode, error) {
 		name, maxDrafted, maxDrafted)
 }
 
-// ParseModes reads a list of modes with commas between them. One that stands there twice is measured twice.
+// ParseModes parses a list of modes separated by commas. A repeated mode is measured repeatedly.
 func ParseModes(list string) (all []Mode, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		m, err := ParseMode(strings.TrimSpace(name))
@@ -102,14 +102,14 @@ func ParseModes(list string) (all []Mode, err error) {
 	return all, nil
 }
 
-// numbered is the number from 1 to 64 at the end of a name, where the name begins so.
+// numbered returns the number from 1 to 64 after a prefix of a name.
 func numbered(name, prefix string) (int, bool) {
 	digits, found := strings.CutPrefix(name, prefix)
 	n, err := strconv.Atoi(digits)
 	return n, found && err == nil && n >= 1 && n <= maxDrafted
 }
 
-// ParseMargin reads a margin of verification, in nats: a decimal number, 0 or more.
+// ParseMargin parses a margin of verification, in nats: a decimal number, 0 or more.
 func ParseMargin(text string) (float64, error) {
 	m, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(m >= 0) || math.IsInf(m, 1) || strings.Trim(text, "0123456789.") != "" {
@@ -118,22 +118,23 @@ func ParseMargin(text string) (float64, error) {
 	return m, nil
 }
 
-// SmallModel reports whether the small model takes part.
+// SmallModel reports whether the mode uses the small model.
 func (m Mode) SmallModel() bool { return m.Kind != Cloud }
 
-// LargeModel reports whether the large model takes part.
+// LargeModel reports whether the mode uses the large model.
 func (m Mode) LargeModel() bool { return m.Kind != local }
 
 // Routes reports whether a router decides which tokens are asked for.
 func (m Mode) Routes() bool { return m.Kind == Paper || m.Kind == Routed || m.Kind == Verified }
 
-// Asks reports whether single tokens are asked for, so that deadlines count.
+// Asks reports whether single tokens are requested, so that deadlines matter.
 func (m Mode) Asks() bool { return m.Routes() || m.Kind == Speculative }
 
-// OverLink reports whether the emulated link carries our protocol. HTTP has a link of its own, with a round trip alone.
+// OverLink reports whether the emulated link carries our protocol. HTTP has a separate link, which only has a round
+// trip.
 func (m Mode) OverLink() bool { return m.Kind == Routed || m.Verifies() }
 
-// OverHTTP reports whether the large model is asked over HTTP.
+// OverHTTP reports whether requests to the large model use HTTP.
 func (m Mode) OverHTTP() bool { return m.Kind == Cloud || m.Kind == Paper }
 
 // Pipelined reports whether drafting goes on while answers are under way.
