@@ -45,13 +45,13 @@ const maxDrafted = 64
 //	cloud          the large model alone, its text streamed over HTTP
 //	paper          serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
 //	serial         serial routing over our protocol
-//	pipelined-N    pipelined routing over our protocol with N branches, or as many as are worth their price (auto)
-//	verified       pipelined routing where the large model looks at each token: its own text
-//	verified:M     the same, where a token stands that it likes less than its own by no more than M nats
-//	speculative-K  speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, with greedy
-//	               verification): no router, K tokens are drafted, the large model says which of them hold and what
-//	               follows, and only then drafting goes on. No answers ahead, which others do not have
-//	overlapped-K   the same, with drafting on, on one branch, while the verdict is under way
+//	pipelined-N    pipelined routing over our protocol with N branches, or as many as are worth their cost (auto)
+//	verified       pipelined routing where the large model verifies each token: the text is its own
+//	verified:M     the same, but a token is kept if its score is at most M nats below that of the model's choice
+//	speculative-K  conventional speculative decoding over a network (Leviathan et al., arXiv 2211.17192, with greedy
+//	               verification): no router, K tokens are drafted, the large model accepts a prefix and returns the
+//	               next token, and only then drafting continues. No tokens ahead, which others do not have
+//	overlapped-K   the same, but drafting continues, on one branch, during the verification
 func ParseMode(name string) (Mode, error) {
 	switch name {
 	case "local":
@@ -137,33 +137,33 @@ func (m Mode) OverLink() bool { return m.Kind == Routed || m.Verifies() }
 // OverHTTP reports whether requests to the large model use HTTP.
 func (m Mode) OverHTTP() bool { return m.Kind == Cloud || m.Kind == Paper }
 
-// Pipelined reports whether drafting goes on while answers are under way.
+// Pipelined reports whether drafting continues while answers are under way.
 func (m Mode) Pipelined() bool { return m.pipelined }
 
-// LooksUp reports whether the small model may be given guesses from the text. The paper's system has a forward call for
-// each token.
+// LooksUp reports whether the small model may use guesses from the text. The paper's system has a forward pass for each
+// token.
 func (m Mode) LooksUp() bool { return m.Kind == local || m.OverLink() }
 
-// Verifies reports whether the large model looks at each token.
+// Verifies reports whether the large model verifies each token.
 func (m Mode) Verifies() bool { return m.Kind == Verified || m.Kind == Speculative }
 
-// Dials reports whether verification has a distance that is not in the name.
+// Dials reports whether verification has a margin that is not in the name.
 func (m Mode) Dials() bool { return m.Kind == Verified }
 
 // Guesses reports whether the number of branches is not in the name.
 func (m Mode) Guesses() bool { return m.pipelined && m.branches == 0 }
 
-// Aheads reports whether answers may carry more tokens than the one that was asked for.
+// Aheads reports whether answers may include tokens after the requested one.
 func (m Mode) Aheads() bool { return m.Kind == Routed || m.Kind == Verified }
 
-// AsSerial reports whether the tokens are to be those of the mode serial.
+// AsSerial reports whether the tokens must equal those of the mode serial.
 func (m Mode) AsSerial() bool { return m.Kind == Routed }
 
-// AsCloud reports whether the tokens are to be those of the large model alone.
+// AsCloud reports whether the tokens must equal those of the large model alone.
 func (m Mode) AsCloud() bool { return m.Verifies() && m.Margin == 0 }
 
-// Router makes the router of a mode, from the options that all modes share. With a budget each has a balance of its
-// own.
+// Router makes the router of a mode, from the options that all modes share. With a budget each router has a balance of
+// its own.
 func (m Mode) Router(o router.Options) (*router.Router, error) {
 	if m.Kind == Speculative {
 		o = router.Options{Policy: router.Never}
@@ -172,7 +172,7 @@ func (m Mode) Router(o router.Options) (*router.Router, error) {
 	return router.New(o)
 }
 
-// Seated is the router of a device in a mode; nil where nothing is asked for token by token.
+// Seated returns the router of a device in a mode; nil if the mode does not ask for single tokens.
 func (m Mode) Seated(o router.Options) (*router.Router, error) {
 	if m.Kind == local || m.Kind == Cloud || m.Kind == Reference {
 		return nil, nil
