@@ -21,7 +21,7 @@ type Machine struct {
 	Memory    int64  `json:"memory_bytes,omitempty"` //
 	Cache     int64  `json:"cache_bytes,omitempty"`  // size of the last-level cache
 	Page      int    `json:"page_bytes"`             //
-	HugePages string `json:"huge_pages,omitempty"`   // on Linux: the setting for transparent huge pages, such as madvise
+	HugePages string `json:"huge_pages,omitempty"`   // Linux: setting for transparent huge pages, such as madvise
 	// 1e9 bytes per second: all cores reading memory, just before the measurement
 	Bandwidth  float64 `json:"bandwidth_gbs,omitempty"`
 	Load       float64 `json:"load,omitempty"`    // average number of runnable processes in the minute before
