@@ -33,7 +33,7 @@ type Options struct {
 	Draft       draft.Options // window, open escalations, deadline; the mode sets the rest
 	Raw         bool          // the questions are texts to continue, without the chat template
 	Repeat      int           // how often each question is asked in each mode; 0 means once
-	WarmUp      int           // questions that each device answers in each mode before the measurement; they do not count
+	WarmUp      int           // uncounted questions that each device answers first in each mode
 	MaxTokens   int           // of an answer; 0 means 64
 	RTT         time.Duration // of the HTTP baselines; the link of Dial is separate
 	Loss        float64       // of the link of Dial, for reports
@@ -48,7 +48,7 @@ type Options struct {
 	// the large model without a network, for the HTTP baselines
 	Direct   draft.Cloud
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
-	Progress func(done, total int)                                              // called after each answer of any mode; may be nil
+	Progress func(done, total int)                                              // called after each answer; may be nil
 
 	// Timeline, if set, returns where to draw an answer that counts and is about to be decoded; nil: nowhere. Those of
 	// the mode cloud are not decoded here.

@@ -104,16 +104,16 @@ func (m *Matrix) perLoad() (all []Cell) {
 	return all
 }
 
-// need is the context that the longest run takes, in tokens.
+// need returns the context that the longest run needs, in tokens.
 func (c Cell) need() int {
 	return max(c.Depth+c.Prompt+1, c.context()+c.Decode+1, c.context()+c.Rows)
 }
 
-// context is how many tokens lie before the first one that is generated, and before rows.
+// context returns the number of tokens before the first generated one, and before rows.
 func (c Cell) context() int { return max(firstPrompt, c.Depth) }
 
-// Run measures all combinations and reports each: those of one load together when they are finished. The samples of
-// one load take turns, so that a machine which becomes slower meanwhile makes all of them slower.
+// Run measures all combinations and reports each: those of one load together when they are finished. The samples of one
+// load take turns, so that a machine which becomes slower affects all of them.
 func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
 	if err := m.check(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
 }
 
 // Scaled measures one combination with the threads of the matrix, and then with 1, 2, … threads up to these. OnSample
-// counts the samples of the first.
+// counts the samples of the first measurement.
 func (m *Matrix) Scaled(ctx context.Context) (r Report, err error) {
 	keep := func(to *Report) func(Report) error {
 		return func(r Report) error { *to = r; return nil }

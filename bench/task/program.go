@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Runner runs the texts of a program one after another, then its tests, and reports whether the tests ran to their end.
-// An error means that they were not judged.
+// Runner runs the texts of a program in sequence, then its tests, and reports whether the tests ran to their end. An
+// error means that the program was not judged.
 type Runner func(ctx context.Context, program []string, tests string) (passed bool, err error)
 
-// problem is a task of programming: an answer is right if its program passes the tests.
+// problem is a programming task: an answer is right if its program passes the tests.
 type problem struct {
-	entry  string // the name of the function that is asked for; "" if it is not known
-	before string // what stands before that function: imports, other functions
-	header string // the function's first lines, which an answer may go on with; "" if there are none
+	entry  string // the name of the required function; "" if unknown
+	before string // the code before that function: imports, other functions
+	header string // the function's first lines, which an answer may continue; "" if there are none
 	tests  string
 }
 
-// graded sets the graders of a question. Without a runner there is nothing to say of an answer.
+// graded sets the graders of a question. Without a runner answers are not graded.
 func (p problem) graded(q *Question, run Runner) {
 	if run == nil {
 		return
@@ -30,7 +30,7 @@ func (p problem) graded(q *Question, run Runner) {
 		}
 		return Wrong
 	}
-	var mu sync.Mutex // of what is known of programs: answers of several runs are often equal
+	var mu sync.Mutex // for the cache of verdicts: answers of several runs are often equal
 	known := map[string]bool{}
 	q.Run = func(ctx context.Context, answer string) (bool, error) {
 		program := p.program(answer)
