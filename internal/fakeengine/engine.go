@@ -1,5 +1,5 @@
-// Package fakeengine is inference engines for tests: what llama-server, SGLang, vLLM and OpenAI's interface say over
-// HTTP, as real ones were seen to say it, with a function in place of a model.
+// Package fakeengine simulates inference engines for tests: the HTTP replies of llama-server, SGLang, vLLM and OpenAI's
+// interface, as recorded from real ones, with a function instead of a model.
 package fakeengine
 
 import (
@@ -14,52 +14,52 @@ import (
 	"sync"
 )
 
-// Engine is one engine. It implements http.Handler. Set what is exported before the first request.
+// Engine is one engine. It implements http.Handler. Set exported fields before the first request.
 type Engine struct {
 	Dialect    string                      // llama, sglang, vllm or openai
 	Vocabulary *Vocabulary                 // nil: NewVocabulary
 	Model      func(ctx []int32) []float64 // log-probability by id; nil: Table(1)
-	MaxContext int                         // tokens, with the one that follows; 0: 512
+	MaxContext int                         // tokens, including the next one; 0: 512
 	Slots      int                         // of llama; 0: 4
-	Key        string                      // that it wants; "" means none
+	Key        string                      // required; "" means none
 	MaxTop     int                         // of vllm and openai; 0: 20
 	Name       string                      // of the model; "": fake
 
-	NoGenerate bool // vllm: /inference/v1/generate is closed
-	Rows       Rows // vllm: what prompt_logprobs are where a part of the context is cached
-	Strict     bool // openai: refuses fields that it does not know, and gives no ids
-	Echo       bool // openai: repeats the prompt where it is told to
-	Strips     bool // leaves out a space at the beginning of what it detokenizes
+	NoGenerate bool // vllm: without /inference/v1/generate
+	Rows       Rows // vllm: the content of prompt_logprobs if a part of the context is cached
+	Strict     bool // openai: refuses unknown fields, and returns no ids
+	Echo       bool // openai: supports the echo of the prompt
+	Strips     bool // drops a leading space when it detokenizes
 
-	// Fault, if set, may answer in place of the engine: it returns whether it did.
+	// Fault, if set, may answer instead of the engine: it returns whether it did.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
 	once  sync.Once
 	mux   *http.ServeMux
 	mu    sync.Mutex
 	calls []Call
-	slots map[int][]int32      // of llama: what each holds
-	salts map[string][][]int32 // contexts that were computed, by salt
+	slots map[int][]int32      // of llama: the content of each
+	salts map[string][][]int32 // computed contexts, by salt
 }
 
-// Rows says what a vLLM gives for the positions of a context that its prefix cache had.
+// Rows determines a vLLM's rows for the positions of a context in its prefix cache.
 type Rows uint8
 
 // The kinds.
 const (
-	SuffixRows  Rows = iota // rows for what it computed alone
-	RubbishRows             // rows for all, of which those that were cached are rubbish
-	WholeRows               // rows for all, for which it computes all again
+	SuffixRows  Rows = iota // rows only for the computed part
+	RubbishRows             // rows for all, but random ones for the cached part
+	WholeRows               // rows for all, which it computes again
 )
 
-// Call is a request that came.
+// Call is a received request.
 type Call struct {
 	Path string
 	Body []byte
 	Auth string // the header Authorization
 }
 
-// Calls returns the requests so far to an address.
+// Calls returns the requests so far to a path.
 func (e *Engine) Calls(path string) (all []Call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
