@@ -167,7 +167,7 @@ func (p *Plan) describeLarge() (err error) {
 	}
 	if kind := g.Audit(); kind != "exact" {
 		return fmt.Errorf("the gateway's model %s looks at %s of the tokens before a question, and traces need all: "+
-			"use a gateway whose audit is exact (see docs/engines.md), or run the large model here", g.Model(),
+			"use a gateway with an exact audit (see docs/engines.md), or run the large model here", g.Model(),
 			map[string]string{"none": "none", "sampled": "one"}[kind])
 	}
 	if most := g.Choices(); most > 0 && o.Reference == Sampled {

@@ -52,7 +52,7 @@ func newWorker(ctx context.Context, p *Plan) (*worker, error) {
 
 func (w *worker) close() { w.large.close() }
 
-// draft is an answer whose text will be read by both models.
+// draft is an answer before both models read its text.
 type draft struct {
 	question task.Question
 	prompt   []int32

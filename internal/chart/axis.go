@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Scale says how an axis counts.
+// Scale is the scale of an axis.
 type Scale int
 
 // The scales.
 const (
 	Percent Scale = iota // shares, shown in percent, from Start to End
 	Linear               // numbers, from Start to End or a little beyond
-	Log                  // numbers above 0, each decade as long as the others, from Start to End or a little beyond
+	Log                  // numbers above 0, on a logarithmic scale, from Start to End or a little beyond
 )
 
-// Axis is one of the two.
+// Axis is an axis of a chart.
 type Axis struct {
-	Label string // what is counted, with its unit
+	Label string // quantity, with its unit
 	Scale Scale
 	Start float64 // above 0 with [Log]; there 0 means a thousandth of End
 	End   float64 // above Start; 0 means 1

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// By returns err. If err is the cause of the end of ctx, errors.Is also finds [context.Canceled] or
+// By returns err. If err wraps the cause of the end of ctx, errors.Is also finds [context.Canceled] or
 // [context.DeadlineExceeded] in the result: the cause alone does not show that the caller ended the context. Its text
 // stays the same.
 func By(ctx context.Context, err error) error {

@@ -83,7 +83,7 @@ func (e *Engine) defaults() {
 	map[string]func(){"llama": e.llama, "sglang": e.sglang, "vllm": e.vllm, "openai": e.openai}[e.Dialect]()
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP handles a request.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.once.Do(e.defaults)
 	b, err := io.ReadAll(r.Body)
@@ -105,7 +105,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mux.ServeHTTP(w, r)
 }
 
-// handle adds an address that takes a JSON document of type T with no other fields than those of T.
+// handle adds an endpoint that accepts a JSON document of type T without other fields than those of T.
 func handle[T any](e *Engine, path string, answer func(w http.ResponseWriter, q T)) {
 	e.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		var q T
@@ -121,7 +121,7 @@ func handle[T any](e *Engine, path string, answer func(w http.ResponseWriter, q 
 
 func say(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // whoever asked may have gone
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }
 
 func fail(w http.ResponseWriter, status int, kind, message string) {
@@ -132,7 +132,7 @@ func fail(w http.ResponseWriter, status int, kind, message string) {
 
 type object = map[string]any
 
-// check refuses a context that the engine does not take.
+// check refuses a context that the engine does not accept.
 func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, long string) bool {
 	for _, id := range context {
 		if id < 0 || int(id) >= e.Vocabulary.Size() {
@@ -147,7 +147,7 @@ func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, l
 	return true
 }
 
-// detokenized is the text of tokens.
+// detokenized returns the text of tokens.
 func (e *Engine) detokenized(ids []int32) string {
 	s := e.Vocabulary.text(ids)
 	if e.Strips {
@@ -162,7 +162,7 @@ type candidate struct {
 	p  float64
 }
 
-// best returns the tokens behind a context, the most probable first.
+// best returns the tokens after a context, the most probable first.
 func (e *Engine) best(context []int32) []candidate {
 	var all []candidate
 	for id, p := range e.Model(context) {
@@ -172,8 +172,8 @@ func (e *Engine) best(context []int32) []candidate {
 	return all
 }
 
-// cached says how many tokens of a context were computed before under a salt, at most all but one, in whole blocks, and
-// remembers it.
+// cached returns how many tokens of a context were computed before with a salt, in whole blocks and at most all but
+// one. It records the context.
 func (e *Engine) cached(salt string, context []int32, block int) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,7 +193,7 @@ func common(a, b []int32) int {
 	return min(len(a), len(b))
 }
 
-// Table returns a model that gives every context probabilities of its own, as if at random.
+// Table returns a model with separate, pseudorandom probabilities for every context.
 func Table(v *Vocabulary, seed uint64) func(ctx []int32) []float64 {
 	return func(ctx []int32) []float64 {
 		h := seed

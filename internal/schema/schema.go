@@ -1,5 +1,5 @@
-// Package schema describes what encoding/json makes of Go types as JSON Schema (2020-12), with the comments beside
-// their fields as descriptions. Other fields than those of the types are not allowed.
+// Package schema describes the JSON encoding of Go types as JSON Schema (2020-12), with the comments of their fields as
+// descriptions. Other fields than those of the types are not allowed.
 package schema
 
 import (
@@ -20,12 +20,12 @@ type Object map[string]any
 
 // Writer collects the schemas of types, by their names.
 type Writer struct {
-	Defs     Object                  // "$defs" of the whole
+	Defs     Object                  // "$defs" of the schema
 	Special  map[reflect.Type]Object // types that marshal themselves
 	comments map[string]string       // of fields, by package, type and field
 }
 
-// New returns a Writer that knows the comments of the packages in some folders, by their paths of import.
+// New returns a Writer with the comments of the packages in some folders, by import path.
 func New(folders map[string]string) (*Writer, error) {
 	w := &Writer{Defs: Object{}, Special: map[reflect.Type]Object{}, comments: map[string]string{}}
 	for dir, importPath := range folders {
@@ -36,7 +36,7 @@ func New(folders map[string]string) (*Writer, error) {
 	return w, nil
 }
 
-// read takes the comments of a package's fields.
+// read reads the comments of a package's fields.
 func (w *Writer) read(dir, importPath string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *Writer) read(dir, importPath string) error {
 	return nil
 }
 
-// fields takes the comments of one type's fields.
+// fields reads the comments of one type's fields.
 func (w *Writer) fields(of string, s *ast.StructType) {
 	for _, f := range s.Fields.List {
 		text := f.Comment.Text()
@@ -72,7 +72,7 @@ func (w *Writer) fields(of string, s *ast.StructType) {
 	}
 }
 
-// Of is the schema of a type, a reference where it is a struct with a name.
+// Of returns the schema of a type, a reference for a named struct.
 func (w *Writer) Of(t reflect.Type) Object {
 	if s, ok := w.Special[t]; ok {
 		return s
@@ -103,7 +103,7 @@ func (w *Writer) Of(t reflect.Type) Object {
 	panic(fmt.Sprintf("schema: %v is nothing that a measurement has", t))
 }
 
-// named puts a struct among the definitions.
+// named adds a struct to the definitions.
 func (w *Writer) named(t reflect.Type) Object {
 	if t.Name() == "" {
 		return w.Struct(t)
@@ -116,14 +116,14 @@ func (w *Writer) named(t reflect.Type) Object {
 	return Object{"$ref": "#/$defs/" + name}
 }
 
-// Struct is the schema of a struct itself.
+// Struct returns the schema of a struct itself.
 func (w *Writer) Struct(t reflect.Type) Object {
 	properties, required := Object{}, []string{}
 	w.add(t, true, properties, &required)
 	return Object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-// add adds the fields of a struct; always says whether it is there whenever what it is part of is.
+// add adds the fields of a struct; always says whether the struct is present whenever its parent is.
 func (w *Writer) add(t reflect.Type, always bool, properties Object, required *[]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -164,7 +164,7 @@ func (w *Writer) add(t reflect.Type, always bool, properties Object, required *[
 	}
 }
 
-// Text is the whole schema as a file.
+// Text returns the whole schema as a file.
 func (w *Writer) Text(root Object) ([]byte, error) {
 	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", w.Defs
 	b, err := json.MarshalIndent(root, "", " ")

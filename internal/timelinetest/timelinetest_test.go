@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 		"is called":        {process, process},
 		"t 2":              {process, thread, thread},
 		"metadata":         {`{"name":"x","ph":"M","ts":0,"pid":1,"tid":0}`},
-		"it has no ts":     {`{"name":"x","ph":"X","pid":1,"tid":0}`},
+		"no ts":            {`{"name":"x","ph":"X","pid":1,"tid":0}`},
 		"after one at 2.5": {process, thread, inner, outer},
 		"it is at -1":      {process, thread, `{"name":"x","ph":"X","ts":-1,"dur":2,"pid":1,"tid":2}`},
 		"-2 long":          {process, thread, `{"name":"x","ph":"X","ts":1,"dur":-2,"pid":1,"tid":2}`},

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// streamsAhead is the maximum number of asks of one device that are decoded ahead at a time: those of one text whose
-// answers overlap. Further asks get only their answer.
+// streamsAhead is the maximum number of asks of one device that are decoded ahead at a time: those of one text with
+// overlapping answers. Further asks get only their answer.
 const streamsAhead = 4
 
 // maxAhead returns how many tokens may follow an answer: as many as the ask wants, the limits allow and the context has
