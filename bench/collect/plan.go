@@ -166,7 +166,7 @@ func (p *Plan) describeLarge() (err error) {
 		return errors.New("there is no large model")
 	}
 	if kind := g.Audit(); kind != "exact" {
-		return fmt.Errorf("the gateway's model %s looks at %s of the tokens before a question, and traces need all: "+
+		return fmt.Errorf("the gateway's model %s audits %s of the tokens before a question, and traces need all: "+
 			"use a gateway with an exact audit (see docs/engines.md), or run the large model here", g.Model(),
 			map[string]string{"none": "none", "sampled": "one"}[kind])
 	}

@@ -71,7 +71,7 @@ func NewPlayer(r *Recording) (*Player, error) {
 	}
 	p.shared = beginning(r.Answers)
 	if len(p.heads) == 0 {
-		return nil, errors.New("the recording has nothing of the small model: record a mode that it takes part in")
+		return nil, errors.New("the recording has no answers of the small model: record a mode that uses it")
 	}
 	p.summarise()
 	return p, nil

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrFormat is the cause of every error about a file that is not a recording or is incomplete.
-var ErrFormat = errors.New("no recording that this program reads")
+var ErrFormat = errors.New("not a recording that this program can read")
 
 // Recording is a recording that was read.
 type Recording struct {
@@ -67,7 +67,7 @@ func Read(r io.Reader, name string) (*Recording, error) {
 		return nil, fmt.Errorf("%s: after line %d: %w: %w", name, n, ErrFormat, err)
 	}
 	if !p.ended {
-		return nil, fmt.Errorf("%s: after line %d: %w: its end is missing: record it anew", name, n, ErrFormat)
+		return nil, fmt.Errorf("%s: after line %d: %w: its end is missing: repeat the recording", name, n, ErrFormat)
 	}
 	return p.rec, nil
 }
@@ -82,7 +82,7 @@ type parser struct {
 func (p *parser) line(b []byte) error {
 	switch {
 	case p.ended:
-		return errors.New("something follows its end")
+		return errors.New("unexpected data after its end")
 	case !p.begun:
 		return p.header(b)
 	case bytes.HasPrefix(b, []byte(`{"end":`)):
@@ -110,7 +110,7 @@ func (p *parser) header(b []byte) error {
 	case h.Version == 0:
 		return errors.New(`its first line has no field "recording"`)
 	case h.Version != version:
-		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew",
+		return fmt.Errorf("its format is version %d, and this program reads version %d: repeat the recording",
 			h.Version, version)
 	case h.Vocab < 1 || h.Vocab > maxVocab:
 		return fmt.Errorf("vocab: %d is not possible", h.Vocab)
@@ -128,7 +128,7 @@ func (p *parser) end(b []byte) error {
 		return err
 	}
 	if n := len(p.rec.Answers); t.End == nil || t.End.Answers != n || n == 0 {
-		return fmt.Errorf("its end does not fit: there are %d answers before it", n)
+		return fmt.Errorf("its number of answers is wrong: there are %d", n)
 	}
 	for _, a := range p.rec.Answers {
 		if a.Question >= len(p.rec.Answers)+maxAbsent {
@@ -143,7 +143,7 @@ func (p *parser) end(b []byte) error {
 func tokens(field string, vocab int, ids ...int32) error {
 	for _, id := range ids {
 		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("%s: %d is no token of a vocabulary of %d", field, id, vocab)
+			return fmt.Errorf("%s: %d is not a token of a vocabulary of %d", field, id, vocab)
 		}
 	}
 	return nil

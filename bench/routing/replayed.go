@@ -38,7 +38,7 @@ type ReplayOptions struct {
 }
 
 // ErrNotRecorded means that a recording lacks something that a mode needs.
-var ErrNotRecorded = errors.New("the recording cannot tell")
+var ErrNotRecorded = errors.New("missing in the recording")
 
 // Replay decodes the questions of a recording again in each mode, in virtual time: see package replay. Reports have the
 // form of those of [Measure], and are the same each time. For the modes cloud and paper, which use HTTP, the recorded
@@ -96,12 +96,12 @@ func (o *ReplayOptions) check() error {
 	for _, m := range o.Modes {
 		switch {
 		case (m.Kind == outcome.Cloud || m.Kind == outcome.Paper) && !slices.Contains(recorded, m.Name):
-			return fmt.Errorf("%w of mode %s, which goes over HTTP: record that mode, too", ErrNotRecorded, m.Name)
+			return fmt.Errorf("%w: mode %s, which uses HTTP: record that mode as well", ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
-			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: "+
+			return fmt.Errorf("%w: answers of the large model for mode %s: "+
 				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)
 		case m.Margin > 0 && !o.Player.Scores:
-			return fmt.Errorf("%w of mode %s: it does not say by how much the large model prefers its tokens: "+
+			return fmt.Errorf("%w: scores of the large model for mode %s: "+
 				"record a mode with a margin", ErrNotRecorded, m.Name)
 		}
 	}
@@ -117,14 +117,14 @@ func asks(name string) bool {
 // checkRouter refuses a network without recorded confidences.
 func (o *ReplayOptions) checkRouter() error {
 	if o.Router.Policy == router.Learned && o.Player.Router == "" && slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
-		return fmt.Errorf("%w of the policy learned: record with it", ErrNotRecorded)
+		return fmt.Errorf("%w: confidences of the policy learned: record with it", ErrNotRecorded)
 	}
 	if o.Router.Policy != router.Learned || o.Router.Net == nil || !slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
 		return nil
 	}
 	hash, err := replay.HashOf(o.Router.Net)
 	if err == nil && hash != o.Player.Router {
-		err = fmt.Errorf("%w of this router: the recording is of another one", ErrNotRecorded)
+		err = fmt.Errorf("%w: confidences of this router: the recording is from another one", ErrNotRecorded)
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (d *replayed) answer(ctx context.Context, one step) (a outcome.Answer, miss
 func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
 	found := d.Player.Found(d.m.Name, one.question)
 	if len(found) == 0 {
-		return a, replay.Assumed{}, fmt.Errorf("%w of this question: it was not asked in this mode", ErrNotRecorded)
+		return a, replay.Assumed{}, fmt.Errorf("%w: an answer to this question in this mode", ErrNotRecorded)
 	}
 	f := found[one.take%len(found)]
 	a.IDs, a.Took, a.Known, a.Correct = f.IDs, f.Took, f.Graded, f.Correct

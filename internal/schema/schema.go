@@ -100,7 +100,7 @@ func (w *Writer) Of(t reflect.Type) Object {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return Object{"type": "integer"}
 	}
-	panic(fmt.Sprintf("schema: %v is nothing that a measurement has", t))
+	panic(fmt.Sprintf("schema: measurements cannot have a %v", t))
 }
 
 // named adds a struct to the definitions.
