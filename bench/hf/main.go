@@ -77,7 +77,7 @@ type file struct {
 	write func(w io.Writer) error
 }
 
-// describe checks and describes f before anything is written.
+// describe checks f and returns the files of the folder, before anything is written.
 func describe(f *gguf.File) ([]file, error) {
 	shape, err := qwen2.ReadConfig(f)
 	if err != nil {

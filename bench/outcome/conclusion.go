@@ -77,13 +77,13 @@ func best(good []Report) Report {
 			most = max(most, *r.Accuracy)
 		}
 	}
-	var equal []Report
+	var candidates []Report
 	for _, r := range good {
 		if r.AccuracyHigh == nil || *r.AccuracyHigh >= most {
-			equal = append(equal, r)
+			candidates = append(candidates, r)
 		}
 	}
-	return slices.MinFunc(equal, func(a, b Report) int { return cmp.Compare(a.Time.P50, b.Time.P50) })
+	return slices.MinFunc(candidates, func(a, b Report) int { return cmp.Compare(a.Time.P50, b.Time.P50) })
 }
 
 // find returns the report of a mode, nil if there is none with answers.

@@ -8,8 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// text draws the tokens: from drafting to showing, and within that until the token was settled, when its own question
-// and the earlier ones had been answered. It returns the bars by position.
+// text draws the tokens: from drafting to showing, and within that from settling to showing. A token is settled when
+// its own question and the earlier ones have been answered. It returns the bars by position.
 func (d *drawing) text() map[int]*bar {
 	answered := d.answered()
 	settled, next := time.Duration(0), 0
@@ -60,7 +60,7 @@ func (d *drawing) answered() (all []settling) {
 	return all
 }
 
-// passed reports whether the text contains the result of an escalation.
+// passed reports whether the text reached an escalation: it was neither dropped nor a probe.
 func passed(q *draft.Escalation) bool {
 	return q.Outcome != draft.Dropped && q.Outcome != draft.Probed && q.Outcome != draft.Probing
 }
