@@ -206,9 +206,9 @@ func short(low, high float64) float64 {
 	return high
 }
 
-// choose determines one threshold for each share of the budget: the pilots have this share of tokens with a confidence
-// below it. The pilots are decoded in sequence with the budget, so that their texts resemble those that the thresholds
-// will give. The test does not depend on this choice.
+// choose determines one threshold for each share of the budget: the pilots' tokens with a confidence below it use this
+// share of the budget. The pilots are decoded in sequence with the budget, so that their texts resemble those that the
+// thresholds will give. The test does not depend on this choice.
 func (o *Options) choose(ctx context.Context, pilots []Prompt) ([]float64, error) {
 	serial := *o
 	serial.Parallel = 1 // the balance of the budget depends on the order of the answers

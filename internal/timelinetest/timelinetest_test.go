@@ -46,16 +46,16 @@ func TestRead(t *testing.T) {
 		"without length":   {process, thread, `{"name":"x","ph":"X","ts":1,"pid":1,"tid":2}`},
 		"phase":            {process, thread, `{"name":"x","ph":"Q","ts":1,"pid":1,"tid":2}`},
 		"scope":            {process, thread, `{"name":"x","ph":"i","ts":1,"pid":1,"tid":2}`},
-		"ends after it":   {process, thread, outer, `{"name":"x","ph":"X","ts":5,"dur":7,"pid":1,"tid":2}`},
+		"ends after it":    {process, thread, outer, `{"name":"x","ph":"X","ts":5,"dur":7,"pid":1,"tid":2}`},
 		"one end only":     {process, thread, outer, arrowPart("s", "2", "4")},
 		"part 2 of 2 is t": {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("t", "3", "4")},
 		"part 1 of 2 is t": {process, thread, outer, arrowPart("t", "2", "4"), arrowPart("f", "3", "4")},
 		"part 2 of 3 is f": {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("f", "3", "4"),
 			arrowPart("f", "4", "4")},
-		"touches no span":         {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("f", "11", "4")},
-		"an arrow with id 0":      {process, thread, outer, arrowPart("s", "2", "0")},
+		"touches no span":      {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("f", "11", "4")},
+		"an arrow with id 0":   {process, thread, outer, arrowPart("s", "2", "0")},
 		"an id without an arr": {process, thread, `{"name":"x","ph":"X","ts":1,"dur":1,"pid":1,"tid":2,"id":3}`},
-		"unknown field":           {`{"nane":"x"}`},
+		"unknown field":        {`{"nane":"x"}`},
 	} {
 		_, err := Read(file(events...))
 		assert.ErrorContains(t, err, want)
