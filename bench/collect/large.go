@@ -15,7 +15,7 @@ import (
 
 // model is one of the two models, for one text at a time.
 type model interface {
-	// follow calls yield with the tokens that the model chooses after context, in order, at most most of them. It ends
+	// follow calls yield with the tokens that the model chooses after context, in order, up to most of them. It ends
 	// when yield returns false.
 	follow(ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool) error
 	close()

@@ -38,7 +38,7 @@ func Read(r io.Reader, name string) (*Set, error) {
 // ofFile returns the set for a file before it is read.
 func ofFile(name string) *Set { return &Set{Name: name, Prompts: "file-1", Tokens: 256, parse: parse} }
 
-// read reads questions line by line, at most most of them; 0 means all. The hash is that of the whole file.
+// read reads questions line by line, up to most of them; 0 means all. The hash is that of the whole file.
 func (s *Set) read(r io.Reader, name string, most int) error {
 	sum, seen := sha256.New(), map[string]int{}
 	r = io.TeeReader(r, sum)

@@ -111,7 +111,7 @@ func (f *frame) legend(keys []key, y float64) float64 {
 	return y + 14
 }
 
-// shortened returns text with at most most letters.
+// shortened returns text, shortened to most letters.
 func shortened(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
