@@ -68,7 +68,7 @@ func (p *Plan) chooseReference() error {
 	case Small, Large:
 	case Sampled:
 		if !(o.Temperature > 0) || math.IsInf(o.Temperature, 1) {
-			return fmt.Errorf("reference sampled: the temperature is %v, but must be above 0", o.Temperature)
+			return fmt.Errorf("reference sampled: the temperature is %v, but must be finite and above 0", o.Temperature)
 		}
 	case Routed:
 		if err := o.Router.Validate(); err != nil {
