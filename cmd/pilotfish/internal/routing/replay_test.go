@@ -107,7 +107,7 @@ func TestReplayRefused(t *testing.T) {
 		"--record x --rtt 0,10ms":                              "--record keeps one link",
 		"--record /nowhere/x --questions 1 --modes local":      "/nowhere/x",
 		"--replay /nowhere":                                    "/nowhere",
-		"--replay " + broken:                                   "not a recording that this program reads",
+		"--replay " + broken:                                   "not a recording that this program can read",
 		"--replay " + path + " --record y":                     "--record has no effect with --replay",
 		"--replay " + path + " --repeat 2":                     "--repeat has no effect with --replay",
 		"--replay " + path + " --workload x":                   "--workload has no effect with --replay",
