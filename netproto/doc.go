@@ -7,7 +7,7 @@
 //
 //	control stream    edge → Hello, then any number of Bye
 //	                  gateway → Welcome, or Refusal; later Refusal (Draining) before it goes away
-//	stream of an ask  edge → Ask, end of stream      gateway → Clock if the ask wants it, Answer, any number of Ahead,
+//	stream of an ask  edge → Ask, end of stream      gateway → Clock if requested, Answer, any number of Ahead,
 //	                                                 end of stream
 //	                                                 or Need or Refusal, end of stream
 //	stream of a sync  edge → Sync, end of stream     gateway → Ack, Need or Refusal, end of stream

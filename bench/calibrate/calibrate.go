@@ -1,6 +1,6 @@
-// Package calibrate shows of a router, on a pair of models, that at some threshold it keeps to a budget of tokens from
-// the large model. It decodes the prompts anew at each threshold, as the program will decode, and lets package certify
-// judge what it saw.
+// Package calibrate tests whether a router, with a pair of models, keeps to a budget of tokens from the large model at
+// some threshold. It decodes the prompts at each threshold, as the program would, and package certify evaluates the
+// results.
 package calibrate
 
 import (
@@ -15,56 +15,56 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
-// Options say what is to be shown of what.
+// Options configure a calibration.
 type Options struct {
 	Pair
 	Net     *router.Net
 	Prompts []Prompt // the unit of the test
-	// Thresholds to test, rising, above 0 up to 1, chosen without a look at the prompts. With none, the first prompts
-	// (see [Pilots]) are left out of the test and say which thresholds are worth a try.
+	// Thresholds to test, ascending, above 0 up to 1, chosen without knowledge of the prompts. If there are none, the
+	// first prompts (see [Pilots]) are used to choose thresholds, and are not part of the test.
 	Thresholds []float64
 	Budget     float64
 	Confidence float64
 	Method     certify.Method
-	Seed       uint64                           // of the order in which the test sees the prompts
-	Progress   func(stage string, done, of int) // told of answers, if given
+	Seed       uint64                           // of the order of the prompts in the test
+	Progress   func(stage string, done, of int) // called after each answer, if set
 }
 
-// Result is what was shown.
+// Result is the result of a calibration.
 type Result struct {
 	Test       certify.Test
-	Pilots     int // prompts that chose the thresholds, and are in no test
+	Pilots     int // prompts that were used to choose the thresholds
 	Prompts    int // prompts of the test
 	Longest    int // tokens of the longest answer to them
 	Thresholds []float64
-	Steps      []certify.Step // of the first so many thresholds
-	Graded     int            // of Prompts, those with answers that are right or wrong
-	Right      []int          // of the answers to these, by step
-	// the step to use: of those that were shown the one with most right answers, and of equal ones the first; the last
-	// that was shown where answers are not graded; -1: nothing could be shown
+	Steps      []certify.Step // one for each tested threshold, in order
+	Graded     int            // number of Prompts with graded answers
+	Right      []int          // number of right answers to these, by step
+	// the step to use: among the certified ones the one with the most right answers, the first of them if several; the
+	// last certified one if answers are not graded; -1: none was certified
 	Chosen int
-	Needed int // where nothing could: about how many prompts would be needed; 0: more do not help
-	// Confidences are those of all tokens that were decoded at the chosen threshold, in the order of the prompts.
+	Needed int // if none was certified: about how many prompts would be needed; 0: more do not help
+	// Confidences are those of all tokens decoded at the chosen threshold, in the order of the prompts.
 	Confidences []float32
 }
 
-// The least prompts of a test, and the thresholds that pilots choose.
+// Limits of the numbers of prompts and thresholds.
 const (
 	minPrompts = 2
 	minPilots  = 8
 	maxPilots  = 50
 )
 
-// pilotShares are those of the budget at which pilots put a threshold each.
+// pilotShares are the shares of the budget for which the pilots determine a threshold each.
 func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
 
-// Pilots is how many of n prompts choose the thresholds: a tenth, 8 at least and 50 at most.
+// Pilots returns how many of n prompts are used to choose thresholds: a tenth, 8 at least and 50 at most.
 func Pilots(n int) int { return min(max(n/10, minPilots), maxPilots) }
 
-// ErrFew says that there are too few prompts for any threshold to be tested.
+// ErrFew means that there are too few prompts to test any threshold.
 var ErrFew = errors.New("too few prompts")
 
-// Run tests thresholds from few to many escalations.
+// Run tests thresholds in the order of increasing escalations.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Chosen: -1, Thresholds: o.Thresholds, Test: certify.Test{
 		Budget: o.Budget, Confidence: o.Confidence, MaxTokens: o.MaxTokens, Method: o.Method,
@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
-// note counts what came of a threshold, and returns what the test is to see of it.
+// note records the answers at a threshold, and returns what the test needs of them.
 func (r *Result) note(decoded []Decoded) (all []certify.Answer) {
 	right := 0
 	for _, d := range decoded {
@@ -123,8 +123,8 @@ func (r *Result) note(decoded []Decoded) (all []certify.Answer) {
 	return all
 }
 
-// best is the step to use. That it is chosen by what was seen breaks no certificate: with the same confidence, all
-// thresholds that were shown keep the budget.
+// best returns the step to use. Choosing it by the test's results does not invalidate the certificate: all certified
+// thresholds keep the budget with the same joint confidence.
 func (r *Result) best() int {
 	best := -1
 	for i, s := range r.Steps {
@@ -142,7 +142,7 @@ func confidencesOf(decoded []Decoded) (all []float32) {
 	return all
 }
 
-// check refuses what cannot be calibrated, and says in r how many prompts are pilots.
+// check returns an error for invalid options, and sets the number of pilots in r.
 func (o *Options) check(r *Result) error {
 	if err := r.Test.Validate(); err != nil {
 		return err
@@ -159,13 +159,13 @@ func (o *Options) check(r *Result) error {
 		return fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
 	}
 	if o.Net == nil {
-		return errors.New("there is no router to calibrate")
+		return errors.New("no router to calibrate")
 	}
 	return nil
 }
 
-// advance takes the answers from the threshold before, 0 where there is none, to the next one. Only those are decoded
-// in which a confidence lies between them: all others ask for the same tokens.
+// advance updates the answers of the previous threshold (0: none) for the next one. It only decodes answers with a
+// confidence between the two: for all others the same tokens are escalated.
 func (o *Options) advance(ctx context.Context, prompts []Prompt, known []Decoded, before, next float64) error {
 	var changed []int
 	var left []Prompt
@@ -195,8 +195,8 @@ func (o *Options) decode(
 	})
 }
 
-// short is the number above low and up to high with the fewest decimals.
-// People read thresholds and repeat them.
+// short returns the number above low and up to high with the fewest decimals, since people read thresholds and type
+// them.
 func short(low, high float64) float64 {
 	for scale := 10.0; scale <= 1e15; scale *= 10 {
 		if x := math.Floor(high*scale) / scale; low < x && x <= high {
@@ -206,12 +206,12 @@ func short(low, high float64) float64 {
 	return high
 }
 
-// choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded one after
-// the other with the budget, so that their texts are like those that the thresholds will give. It is a guess that the
-// test does not rely on.
+// choose determines one threshold for each share of the budget: the pilots' tokens with a confidence below it use this
+// share of the budget. The pilots are decoded in sequence with the budget, so that their texts resemble those that the
+// thresholds will give. The test does not depend on this choice.
 func (o *Options) choose(ctx context.Context, pilots []Prompt) ([]float64, error) {
 	serial := *o
-	serial.Parallel = 1 // the balance of the budget follows the order of the answers
+	serial.Parallel = 1 // the balance of the budget depends on the order of the answers
 	decoded, err := serial.decode(ctx, "choosing thresholds", pilots, router.Options{Budget: o.Budget})
 	if err != nil {
 		return nil, err

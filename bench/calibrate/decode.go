@@ -13,29 +13,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
-// Pair is two models, and how they decode.
+// Pair is a pair of models with their settings for decoding.
 type Pair struct {
 	Edge      *engine.Engine
-	Far       engine.Far // the large model to be asked
-	MaxTokens int        // most tokens of an answer, at least 1
-	Parallel  int        // answers at the same time, which share passes; 0 means 32
+	Far       engine.Far // the large model
+	MaxTokens int        // maximum number of tokens of an answer, at least 1
+	Parallel  int        // concurrent answers, which share passes; 0 means 32
 }
 
-// Prompt is one to be answered.
+// Prompt is a prompt with the grading of its answers.
 type Prompt struct {
 	IDs   []int32
-	Right func(ctx context.Context, answer string) (bool, error) // grades an answer; nil where none is right or wrong
+	Right func(ctx context.Context, answer string) (bool, error) // grades an answer; nil: not graded
 }
 
-// Decoded is an answer, and what the router said of its tokens.
+// Decoded is an answer with the router's confidences.
 type Decoded struct {
 	certify.Answer
-	Confidences []float32 // of the tokens, an end token included
-	Right       bool      // false also where answers are not graded
+	Confidences []float32 // of the tokens, including an end token
+	Right       bool      // false also if answers are not graded
 }
 
 // Decode answers prompts and grades the answers, several at a time, and calls each after every one. Decoding is serial
-// and greedy and waits for every answer of the large model: one that does not come ends it with an error.
+// and greedy and waits for every answer of the large model: a missing one ends Decode with an error.
 func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, each func()) ([]Decoded, error) {
 	r, err := router.New(o)
 	if err != nil {
@@ -45,7 +45,7 @@ func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, ea
 	defer cancel(nil)
 	got, next := make([]Decoded, len(prompts)), make(chan int)
 	var devices sync.WaitGroup
-	var mu sync.Mutex // of each
+	var mu sync.Mutex // for each
 	for range min(cmp.Or(p.Parallel, 32), len(prompts)) {
 		devices.Go(func() {
 			err := p.device(ctx, r, next, prompts, got, func() {
@@ -63,7 +63,7 @@ func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, ea
 	return got, context.Cause(ctx)
 }
 
-// feed gives out the numbers below n until ctx is done.
+// feed sends the numbers below n until ctx is done.
 func feed(ctx context.Context, next chan<- int, n int) {
 	defer close(next)
 	for i := range n {

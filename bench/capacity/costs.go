@@ -10,30 +10,30 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// Measurement is the name of the lines that have costs, in [result.Run].
+// Measurement is the name of measurements with costs, in [result.Run].
 const Measurement = "bench capacity"
 
-// Costs is what the large model takes for its work. It is measured with [Measure], or read with [ReadCosts].
+// Costs are the costs of a large model's work. They are measured with [Measure], or read with [ReadCosts].
 type Costs struct {
-	Device  string `json:"device,omitempty"` // what computes: the CPU, or the name of a GPU
+	Device  string `json:"device,omitempty"` // the CPU, or the name of a GPU
 	Threads int    `json:"threads"`          // of the large model: the cores of "devices per core"; at least 1
 	Depth   int    `json:"depth_tokens"`     // of context before the rows of a pass
-	Passes  []Pass `json:"passes"`           // by rising rows, the first of 1 row
-	// of an ask beyond passes and round trip: connection, gateway and service, while nothing has to be computed
+	Passes  []Pass `json:"passes"`           // ascending rows, the first has 1 row
+	// of an ask in addition to passes and round trip: connection, gateway and service, if nothing has to be computed
 	AskMS float64 `json:"ask_ms"`
 }
 
 // Pass is the time of one pass of the model over the weights.
 type Pass struct {
-	Rows    int     `json:"rows"`     // tokens that it computes
-	MS      float64 `json:"ms"`       // with the next token predicted behind one row, as in a prompt
-	HeadsMS float64 `json:"heads_ms"` // with the next token predicted behind each row, as for rows of different texts
+	Rows    int     `json:"rows"`     // tokens computed in it
+	MS      float64 `json:"ms"`       // if the next token is predicted for one row, as in a prompt
+	HeadsMS float64 `json:"heads_ms"` // if the next token is predicted for each row, as for rows of different texts
 }
 
-// maxRows is the largest pass that a table may have.
+// maxRows is the maximum size of a pass in a table.
 const maxRows = 1 << 20
 
-// Validate returns an error that names the first field without sense.
+// Validate returns an error that names the first invalid field.
 func (c *Costs) Validate() error {
 	switch {
 	case c.Threads < 1:
@@ -67,11 +67,11 @@ func (c *Costs) Validate() error {
 // maxMS is the longest time that costs may have, in milliseconds: a minute.
 const maxMS = 60e3
 
-// within reports whether x is a time of at least low and at most a minute; NaN is none.
+// within reports whether x is a time of at least low and at most a minute. It is false for NaN.
 func within(x, low float64) bool { return x >= low && x <= maxMS }
 
-// Time of a pass of so many rows, with the next token predicted behind so many of them: on straight lines between the
-// passes of the table, and the last line goes on beyond it. No rows take no time.
+// Time returns the time of a pass with the given number of rows, if the next token is predicted for heads of them. It
+// interpolates linearly between the passes of the table, and extrapolates beyond the last one. No rows take no time.
 func (c *Costs) Time(rows, heads int) time.Duration {
 	if rows < 1 {
 		return 0
@@ -84,7 +84,7 @@ func (c *Costs) Time(rows, heads int) time.Duration {
 	return time.Duration(math.Round(ms * float64(time.Millisecond)))
 }
 
-// at is the time of a pass with one head, and with a head for each row, in milliseconds.
+// at returns the time of a pass with one head, and with a head for each row, in milliseconds.
 func (c *Costs) at(rows int) (one, each float64) {
 	n := len(c.Passes)
 	i := sort.Search(n, func(i int) bool { return c.Passes[i].Rows >= rows })
@@ -93,7 +93,7 @@ func (c *Costs) at(rows int) (one, each float64) {
 	}
 	var a, b Pass
 	switch {
-	case n == 1: // nothing is known of what is shared: each row costs as much as the first
+	case n == 1: // the shared costs are unknown: each row costs as much as the first
 		b = c.Passes[0]
 	default:
 		i = min(i, n-1)
@@ -102,16 +102,16 @@ func (c *Costs) at(rows int) (one, each float64) {
 	share := float64(rows-a.Rows) / float64(b.Rows-a.Rows)
 	one, each = a.MS+(b.MS-a.MS)*share, a.HeadsMS+(b.HeadsMS-a.HeadsMS)*share
 	if last := c.Passes[n-1]; rows > last.Rows {
-		one, each = max(one, last.MS), max(each, last.HeadsMS) // a table that falls at its end is noise
+		one, each = max(one, last.MS), max(each, last.HeadsMS) // decreasing times at the end of a table are noise
 	}
 	return one, max(each, one)
 }
 
-// ask is [Costs.AskMS].
+// ask returns [Costs.AskMS] as a duration.
 func (c *Costs) ask() time.Duration { return time.Duration(c.AskMS * float64(time.Millisecond)) }
 
-// ReadCosts reads the costs in the first line of an earlier measurement: a file with what `bench capacity --json`
-// printed, compressed with gzip where its name ends in .gz. An error names the file, the line and the field.
+// ReadCosts reads the costs in the first line of an earlier measurement: a file with the output of `bench capacity
+// --json`, compressed with gzip if its name ends in .gz. An error names the file, the line and the field.
 func ReadCosts(path string) (Costs, result.Run, error) {
 	lines, err := result.ReadFile(path)
 	if err != nil {

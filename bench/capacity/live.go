@@ -14,9 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// Live is a large model that real devices of this process use: over connections of their own through a gateway, or in
-// the mode cloud as sessions of the engine, with half a round trip before and after each answer. The devices pause and
-// ask as the simulated ones do. Their small model takes its time and computes nothing; texts are random tokens.
+// Live is a large model with real devices in this process. They use connections of their own through a gateway, or in
+// the mode cloud sessions of the engine, with half a round trip before and after each answer. The devices pause and ask
+// like the simulated ones. Their small model only waits for its time to pass; texts are random tokens.
 type Live struct {
 	Large    *engine.Engine
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device
@@ -25,16 +25,16 @@ type Live struct {
 
 	vocab    int32             // 0: that of the model
 	pool     sync.Mutex        // of sessions
-	sessions []*engine.Session // that no device uses
+	sessions []*engine.Session // not used by a device
 }
 
-// MaxLive is the largest number of devices that a process has.
+// MaxLive is the maximum number of devices in a process.
 const MaxLive = 1000
 
-// errOver ends the devices when all answers that count are complete.
+// errOver ends the devices after all answers that count are complete.
 var errOver = errors.New("the measurement is over")
 
-// Run measures with so many devices, 1 to [MaxLive].
+// Run measures with a number of devices, 1 to [MaxLive].
 func (l *Live) Run(ctx context.Context, devices int, window Window) (p Point, err error) {
 	if err := errors.Join(l.Workload.Validate(), window.check()); err != nil {
 		return p, err
@@ -79,15 +79,15 @@ type liveDevice struct {
 	script
 	cloud  draft.Cloud // nil in the mode cloud
 	leave  func()
-	random *rand.Rand // of its texts
+	random *rand.Rand // for its texts
 	text   []int32
 	vocab  int32
 }
 
-// connect connects the devices. Those that it returns are connected, also with an error.
+// connect connects the devices. With an error, it returns those that are connected.
 func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err error) {
 	vocab := l.vocab
-	if vocab == 0 { // the model may have weights for more ids than the tokenizer has
+	if vocab == 0 { // the model may have weights for more ids than the tokenizer
 		id, err := l.Large.Identity()
 		if err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ type liveRun struct {
 	tally
 }
 
-// watch ends the run after the window, if all answers that count are complete then.
+// watch ends the run after the window, once all answers that count are complete.
 func (r *liveRun) watch() {
 	if wait.For(r.ctx, r.window.End) == nil {
 		r.mu.Lock()
@@ -140,7 +140,7 @@ func (r *liveRun) check(now time.Duration) {
 	}
 }
 
-// within is 1 if a time is in the window, and 0 otherwise.
+// within returns 1 if a time is in the window, and 0 otherwise.
 func (r *liveRun) within(t time.Duration) int {
 	if t >= r.window.Warm && t < r.window.End {
 		return 1
@@ -148,7 +148,7 @@ func (r *liveRun) within(t time.Duration) int {
 	return 0
 }
 
-// drive lets a device pause and answer until the run is over.
+// drive makes a device pause and answer until the run is over.
 func (r *liveRun) drive(d *liveDevice) error {
 	for {
 		if err := wait.For(r.ctx, d.pause()); err != nil {
@@ -165,7 +165,7 @@ func (r *liveRun) drive(d *liveDevice) error {
 	}
 }
 
-// begin notes that a prompt is sent now.
+// begin records that a prompt is sent now.
 func (r *liveRun) begin() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *liveRun) begin() time.Duration {
 	return now
 }
 
-// complete notes that an answer is complete now.
+// complete records that an answer is complete now.
 func (r *liveRun) complete(begin time.Duration, up, down int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +198,7 @@ func (r *liveRun) noteAsk() {
 	r.asks += r.within(time.Since(r.start))
 }
 
-// answer takes a device through one answer, and returns the payload of its asks.
+// answer simulates one answer of a device, and returns the payload of its asks.
 func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
 	if r.Mode == Cloud {
 		return 0, 0, r.stream(d)
@@ -225,7 +225,7 @@ func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
 	return up, down, wait.For(r.ctx, r.Workload.passes(d.rest))
 }
 
-// tokens returns a text of n tokens that begins as text does: the receiver may have kept that.
+// tokens returns a text of n tokens that begins with text. It copies, since the receiver may have kept text.
 func (d *liveDevice) tokens(text []int32, n int) []int32 {
 	all := append(make([]int32, 0, n), text...)
 	for len(all) < n {
@@ -234,7 +234,7 @@ func (d *liveDevice) tokens(text []int32, n int) []int32 {
 	return all
 }
 
-// stream has the large model generate a whole answer.
+// stream makes the large model generate a whole answer.
 func (r *liveRun) stream(d *liveDevice) error {
 	if err := wait.For(r.ctx, r.Workload.RTT/2); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (r *liveRun) stream(d *liveDevice) error {
 	return wait.For(r.ctx, r.Workload.RTT/2)
 }
 
-// session returns one that no device uses.
+// session returns an unused session.
 func (l *Live) session() (*engine.Session, error) {
 	l.pool.Lock()
 	defer l.pool.Unlock()

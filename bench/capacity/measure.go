@@ -16,12 +16,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// passSamples is how many passes of each kind are measured: the median counts. askSamples is the same of asks.
+// passSamples is how many passes of each kind are measured, askSamples how many asks: the median counts.
 const passSamples, askSamples = 5, 21
 
-// Measure measures what passes of the large model cost behind a context of depth tokens, at least 1. AskMS is not
-// measured. Passes of all sizes are measured in turns, so that a machine that slows down affects all of them. progress
-// is called after each turn, if given.
+// Measure measures the costs of passes of the large model after a context of depth tokens, at least 1. It does not
+// measure AskMS. Passes of all sizes are measured in turns, so that a machine that slows down affects all of them.
+// progress is called after each turn, if set.
 func Measure(ctx context.Context, large *engine.Engine, depth int, progress func(done, of int)) (Costs, error) {
 	c := Costs{Device: large.Device(), Threads: max(large.Threads(), 1), Depth: depth}
 	cache, err := large.Model().NewCache(depth+serviceRows, gguf.F16)
@@ -46,7 +46,7 @@ func Measure(ctx context.Context, large *engine.Engine, depth int, progress func
 	}
 	for i, rows := range sizes {
 		p := Pass{Rows: rows, MS: median(one[i]), HeadsMS: median(each[i])}
-		p.HeadsMS = max(p.HeadsMS, p.MS) // less is noise
+		p.HeadsMS = max(p.HeadsMS, p.MS) // a lower time is noise
 		c.Passes = append(c.Passes, p)
 	}
 	return c, nil
@@ -75,7 +75,7 @@ func (m *passMeter) fill(ctx context.Context, depth int) error {
 	return m.model.Forward(ctx, m.cache.KV(), rows, make([]backend.Output, 1), want)
 }
 
-// sample measures one pass with so many rows and heads. Each row follows the same context.
+// sample measures one pass with n rows and the given number of heads. Each row follows the same context.
 func (m *passMeter) sample(ctx context.Context, n, heads int, to *[]time.Duration) (err error) {
 	slots, rows, want := make([]int32, n), make([]backend.Row, n), backend.Want{K: 1}
 	for i := range rows {
@@ -94,7 +94,7 @@ func (m *passMeter) sample(ctx context.Context, n, heads int, to *[]time.Duratio
 	return err
 }
 
-// median of times, in milliseconds.
+// median returns the median of times, in milliseconds.
 func median(all []time.Duration) float64 {
 	slices.SortFunc(all, func(a, b time.Duration) int { return cmp.Compare(a, b) })
 	return result.Milliseconds(all[len(all)/2])
@@ -110,7 +110,7 @@ func MeasureAsk(ctx context.Context, cloud draft.Cloud, rtt time.Duration) (floa
 		if _, err := cloud.Ask(ctx, draft.Question{Context: text, K: 1}); err != nil {
 			return 0, err
 		}
-		if i > 0 { // the first one has something to compute
+		if i > 0 { // the first one has to compute the context
 			all = append(all, time.Since(begin)-rtt)
 		}
 	}

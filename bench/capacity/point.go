@@ -8,32 +8,33 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// Point is what some number of devices get. Times are those of whole answers: from sending the prompt until the last
-// token is on the device, with its own computing and all round trips. Rates are those within the window.
+// Point is the measured or simulated result for a number of devices. Times are those of whole answers: from sending the
+// prompt until the last token is on the device, including its own computing and all round trips. Rates are those within
+// the window.
 type Point struct {
 	Devices  int     `json:"devices"`  // of all gateways
 	Gateways int     `json:"gateways"` //
-	Answers  int     `json:"answers"`  // that the percentiles are of
+	Answers  int     `json:"answers"`  // in the percentiles
 	P50      float64 `json:"p50_ms"`
 	P95      float64 `json:"p95_ms"`
 	P99      float64 `json:"p99_ms"`
-	// the 95th percentile of answers like these lies between with a probability of 95%, if answers are independent
+	// 95% confidence interval of the 95th percentile, if answers are independent
 	P95Low  float64 `json:"p95_low_ms"`
 	P95High float64 `json:"p95_high_ms"`
-	// share of the time in which passes ran, of all gateways; absent of real devices
+	// share of the time in which passes ran, of all gateways; absent for real devices
 	Utilisation float64 `json:"utilisation,omitempty"`
 	PerSecond   float64 `json:"answers_per_second"`
 	TokensTPS   float64 `json:"answer_tokens_per_second"`
 	AsksPS      float64 `json:"asks_per_second"`         // prompts in the mode cloud
-	RowsPerPass float64 `json:"rows_per_pass,omitempty"` // absent of real devices
-	// of keys and values at most, of all gateways: answers under way, each with its prompt and its answer
+	RowsPerPass float64 `json:"rows_per_pass,omitempty"` // absent for real devices
+	// maximum size of the KV cache, of all gateways: answers under way, each with its prompt and its answer
 	KVTokens int `json:"kv_tokens_max"`
-	// of real devices: payload of asks and of their answers, each way; absent in the mode cloud
+	// for real devices: payload of asks and of their answers, each way; absent in the mode cloud
 	BytesUp   float64 `json:"bytes_up_per_answer,omitempty"`
 	BytesDown float64 `json:"bytes_down_per_answer,omitempty"`
 }
 
-// tally counts what happens within a window.
+// tally counts events within a window.
 type tally struct {
 	window  Window
 	took    []time.Duration // of answers that count
@@ -41,7 +42,7 @@ type tally struct {
 	passes  int
 	rows    int
 	asks    int
-	answers int // that were complete within the window
+	answers int // completed within the window
 	maxOpen int
 }
 
@@ -56,7 +57,7 @@ func (t *tally) add(o *tally) {
 	t.maxOpen += o.maxOpen
 }
 
-// point is what the tally amounts to, without the numbers of devices and gateways.
+// point computes the point of a tally, without the numbers of devices and gateways.
 func (t *tally) point(w *Workload) Point {
 	slices.Sort(t.took)
 	seconds := (t.window.End - t.window.Warm).Seconds()
@@ -77,8 +78,8 @@ func (t *tally) point(w *Workload) Point {
 	return p
 }
 
-// at is the least time that a share of the answers does not exceed, in milliseconds; 0 where there are none. The times
-// are in order.
+// at returns the shortest time that a share of the answers does not exceed, in milliseconds; 0 if there are none. The
+// times must be sorted.
 func (t *tally) at(share float64) float64 {
 	n := len(t.took)
 	if n == 0 {

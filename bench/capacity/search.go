@@ -10,33 +10,33 @@ import (
 )
 
 const (
-	// MaxDevices is the largest number of devices that is simulated.
+	// MaxDevices is the maximum number of simulated devices.
 	MaxDevices = 100_000
-	// A simulated percentile rests on as many answers as have manyTokens, from minAnswers to maxAnswers, and on
-	// perDevice of each device on average.
+	// A simulated percentile is computed from as many answers as have manyTokens, from minAnswers to maxAnswers, and at
+	// least perDevice for each device on average.
 	manyTokens, minAnswers, maxAnswers, perDevice = 1_000_000, 1000, 10_000, 3
-	// precision is how far a capacity that is searched for may lie below the true one, as a share.
+	// precision is the maximum relative error by which a found capacity may be below the true one.
 	precision = 0.005
 )
 
-// Options say what is searched for.
+// Options configure a search.
 type Options struct {
 	Workload Workload
 	Costs    Costs
 	Mode     Mode
 	Bound    time.Duration // of the 95th percentile of the time of an answer; above 0
 	Gateways int           // each with a large model of its own; at least 1
-	Devices  []int         // numbers of devices to simulate besides; each 1 to MaxDevices
+	Devices  []int         // additional numbers of devices to simulate; each 1 to MaxDevices
 }
 
-// Report is what is found for a mode. Its JSON is a contract.
+// Report is the result for a mode. Its JSON format is stable.
 type Report struct {
 	Mode Mode `json:"mode"`
-	// the largest number of devices of all gateways at which p95_ms is at most bound_ms; 0: see why_none
+	// maximum number of devices of all gateways for which p95_ms is at most bound_ms; 0: see why_none
 	Devices int `json:"devices"`
-	// devices over the threads of all large models
+	// devices divided by the threads of all large models
 	PerCore float64 `json:"devices_per_core"`
-	// devices is the largest number that is simulated, and still within the bound
+	// devices is the maximum that is simulated, and still within the bound
 	AtLeast  bool    `json:"at_least,omitempty"`
 	WhyNone  string  `json:"why_none,omitempty"`
 	BoundMS  float64 `json:"bound_ms"`
@@ -44,16 +44,16 @@ type Report struct {
 	Threads  int     `json:"threads"` // of the large model of each gateway
 	// one device at each gateway
 	Unloaded Point   `json:"unloaded"`
-	At       *Point  `json:"at_capacity,omitempty"` // absent of no devices
-	Points   []Point `json:"points,omitempty"`      // of the numbers of devices that were asked for
+	At       *Point  `json:"at_capacity,omitempty"` // absent if devices is 0
+	Points   []Point `json:"points,omitempty"`      // for the additional numbers of devices
 	Measured []Trial `json:"measured,omitempty"`    // real devices against the model
-	// the largest number of real devices within the bound; 0: none was, or none were tried
+	// maximum number of real devices within the bound; 0: none was, or none were tried
 	MeasuredDevices int      `json:"measured_devices,omitempty"`
 	Workload        Workload `json:"workload"`
 	Costs           Costs    `json:"costs"`
 }
 
-// Search simulates to find the capacity of a mode.
+// Search finds the capacity of a mode by simulation.
 func Search(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func Search(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// check refuses what has no sense.
+// check returns an error for invalid options.
 func (o *Options) check() error {
 	if err := errors.Join(o.Workload.Validate(), o.Costs.Validate()); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// find sets the capacity. Gateways do not differ but for chance: one of them is searched, and then all are simulated.
+// find sets the capacity. Gateways only differ by chance, so it searches with one of them, and then simulates all.
 func (o *Options) find(ctx context.Context, r *Report) error {
 	limit := MaxDevices / o.Gateways
 	each, err := largest(limit, precision, func(n int) (bool, error) {
@@ -124,8 +124,8 @@ func (o *Options) find(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// largest is the largest n up to limit that is ok, where all smaller ones are; 0 if none is. It is exact, or lower by
-// at most a share.
+// largest returns the largest n up to limit for which ok is true, if it is true for all smaller ones; 0 if there is
+// none. The result is exact, or lower by at most a share.
 func largest(limit int, share float64, ok func(n int) (bool, error)) (int, error) {
 	low, high := 0, limit+1 // low is ok, high is not
 	for high-low > max(1, int(float64(low)*share)) {
@@ -143,7 +143,7 @@ func largest(limit int, share float64, ok func(n int) (bool, error)) (int, error
 	return low, nil
 }
 
-// next is where to look next between low and high: twice as far while nothing was too much, and then in the middle.
+// next returns the next number to try between low and high: twice the last one while all were ok, and then the middle.
 func next(low, high, limit int) int {
 	if high > limit {
 		return min(max(2*low, 1), limit)
@@ -151,8 +151,7 @@ func next(low, high, limit int) int {
 	return low + (high-low)/2
 }
 
-// simulate simulates for as long as the percentiles need. Before the window that counts, devices have the time for a
-// pause and some answers.
+// simulate simulates long enough for the percentiles. The window begins after the time of a pause and some answers.
 func (o *Options) simulate(ctx context.Context, devices, gateways int) (Point, error) {
 	answers := min(max(manyTokens/o.Workload.Tokens, minAnswers), maxAnswers)
 	alone := o.alone()
@@ -162,7 +161,7 @@ func (o *Options) simulate(ctx context.Context, devices, gateways int) (Point, e
 	return Simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, gateways, Window{warm, warm + length})
 }
 
-// alone is the time of an answer of one device alone, about: each token is asked for.
+// alone returns the approximate time of an answer of a single device that asks for each token.
 func (o *Options) alone() time.Duration {
 	w, c := &o.Workload, &o.Costs
 	prompt := time.Duration(float64(w.Prompt) / serviceRows * float64(c.Time(serviceRows, 1)))

@@ -6,32 +6,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 )
 
-// serviceRows is how many rows a step of the service has at most, as package batch has it by default.
+// serviceRows is the maximum number of rows of a step of the service, the default of package batch.
 const serviceRows = 128
 
-// work is a device at the large model.
+// work is the work of a device at the large model.
 type work struct {
 	ask  ask
-	have int // tokens of its text that are computed
+	have int // computed tokens of its text
 
 	start         uint64 // tag of its next work, in units
 	left          int    // rows that it still needs
 	active, light int    // places
 
-	rows          int    // of a stream, in the pass that runs
+	rows          int    // of a stream, in the current pass
 	tokens        int    // of a stream, so far
-	served, since uint64 // of a stream: passes, and its turn among those with as many
+	served, since uint64 // of a stream: passes, and its order among those with the same number
 }
 
-// service is the large model behind a gateway: the steps of package batch, for devices with one ask at a time. Short
-// asks go first with a few rows of others beside them, and otherwise devices take turns by the work that they caused.
-// The names are those of package batch.
+// service is the large model at a gateway: the steps of package batch, for devices with one open ask at a time. Short
+// asks go first, with a few rows of other asks in the same step; otherwise devices take turns by the work that they
+// have caused. The names are those of package batch.
 type service struct {
-	limit         int    // rows of a step
-	now, spent    uint64 // virtual time, in units of work; work since it advanced
+	limit         int    // per step
+	now, spent    uint64 // virtual time, in units of work; work since it last advanced
 	active, light sorted.Heap[*device]
 	used, heads   int // of the step
-	uncut         int // asks that need up to this many tokens are not cut in two
+	uncut         int // asks that need up to this number of tokens are not split
 	ended, aside  []*device
 }
 
@@ -52,7 +52,7 @@ func newService(limit int) *service {
 	}
 }
 
-// short is how many rows a short ask needs at most, trickle how many others get beside short ones.
+// short is the maximum number of rows of a short ask, trickle the number of rows for others beside short asks.
 func (s *service) short() int   { return max(1, s.limit/4) }
 func (s *service) trickle() int { return max(1, s.limit/8) }
 
@@ -64,7 +64,7 @@ func (s *service) add(d *device) {
 	s.put(d, true)
 }
 
-// put puts d where it belongs.
+// put puts d into its queue.
 func (s *service) put(d *device, waits bool) {
 	s.active.Set(d, waits)
 	s.light.Set(d, waits && d.left <= s.short())
@@ -103,7 +103,7 @@ func (s *service) planShort() {
 	s.putBack()
 }
 
-// planTurns gives each device a turn, up to limit rows.
+// planTurns gives each device a turn, up to limit rows in total.
 func (s *service) planTurns(limit int) {
 	s.uncut = 0
 	if limit == s.limit {

@@ -9,11 +9,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 )
 
-// Window is which answers of a run count: those with a prompt sent from Warm on and before End. The devices go on until
-// all of these are complete.
+// Window defines the answers of a run that count: those with a prompt sent from Warm on and before End. The devices
+// continue until all of these are complete.
 type Window struct{ Warm, End time.Duration }
 
-// check refuses a window without time.
+// check returns an error for an empty window.
 func (w Window) check() error {
 	if w.Warm < 0 || w.End <= w.Warm {
 		return fmt.Errorf("a window from %v to %v has no time", w.Warm, w.End)
@@ -21,34 +21,34 @@ func (w Window) check() error {
 	return nil
 }
 
-// device is a simulated device: at any time it waits for one thing.
+// device is a simulated device. It waits for one event at a time.
 type device struct {
 	user
 	script
-	asked int  // asks of the script that were sent
-	next  what // what happens when due
+	asked int  // sent asks of the script
+	next  what // the event at the time due
 	due   time.Duration
-	order uint64 // of those with the same time, those are first that were planned first
-	place int    // among the events
+	order uint64 // order of planning, which decides between events at the same time
+	place int    // index in the events
 	begin time.Duration
 
 	work // at the large model
 }
 
-// what happens to a device.
+// what is the kind of a device's next event.
 type what int
 
 const (
-	prompts  what = iota // it sends its next prompt
-	arrives              // its ask, or its prompt in the mode cloud, is at the gateway
-	complete             // the last token is on the device
+	prompts  what = iota // it sends the next prompt
+	arrives              // the ask, or the prompt in the mode cloud, arrives at the gateway
+	complete             // the last token arrives at the device
 )
 
-// scheduler is how the large model shares its passes.
+// scheduler distributes the passes of the large model.
 type scheduler interface {
 	add(d *device)           // an ask, or a prompt, has arrived
-	plan() (rows, heads int) // the next pass; no rows: there is nothing to compute
-	end(done func(*device))  // the pass has ended: calls done for each that is complete
+	plan() (rows, heads int) // the next pass; no rows: nothing to compute
+	end(done func(*device))  // the pass has ended: calls done for each device with a complete result
 }
 
 // gateway is the simulation of one gateway with its devices.
@@ -60,15 +60,15 @@ type gateway struct {
 	s      scheduler
 	now    time.Duration
 	events sorted.Heap[*device]
-	count  uint64        // of events planned
-	ends   time.Duration // of the pass that runs; 0: none runs
-	left   int           // answers that count and are not complete
+	count  uint64        // of planned events
+	ends   time.Duration // end of the current pass; 0: none
+	left   int           // answers that count and are incomplete
 	open   int           // answers under way
 	tally
 }
 
-// Simulate runs devices against gateways, each with a large model of these costs, in virtual time. Devices are spread
-// evenly. The result depends on nothing but the arguments.
+// Simulate simulates devices and gateways, each with a large model with these costs, in virtual time. Devices are
+// spread evenly. The result depends only on the arguments.
 func Simulate(
 	ctx context.Context, w *Workload, c *Costs, mode Mode, devices, gateways int, window Window,
 ) (Point, error) {
@@ -109,13 +109,13 @@ func newGateway(w *Workload, c *Costs, mode Mode, window Window) *gateway {
 	return g
 }
 
-// join adds a device, in a pause.
+// join adds a device, which begins with a pause.
 func (g *gateway) join(number int) {
 	d := &device{user: newUser(g.w, g.mode, number)}
 	g.plan(d, prompts, d.pause())
 }
 
-// plan says what happens to a device next, and when.
+// plan sets the next event of a device.
 func (g *gateway) plan(d *device, next what, at time.Duration) {
 	g.count++
 	d.next, d.due, d.order = next, at, g.count
@@ -124,7 +124,7 @@ func (g *gateway) plan(d *device, next what, at time.Duration) {
 
 // run simulates until all answers that count are complete.
 func (g *gateway) run(ctx context.Context) error {
-	const between = 1 << 14 // events from one look at ctx to the next
+	const between = 1 << 14 // events between checks of ctx
 	for n := 0; ; n++ {
 		if n%between == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -148,7 +148,7 @@ func (g *gateway) run(ctx context.Context) error {
 	}
 }
 
-// event lets happen what is due.
+// event handles the next event of a device.
 func (g *gateway) event(d *device) {
 	g.events.Set(d, false)
 	switch d.next {
@@ -165,7 +165,7 @@ func (g *gateway) event(d *device) {
 	}
 }
 
-// within is 1 within the window, and 0 outside.
+// within returns 1 within the window, and 0 outside.
 func (g *gateway) within() int {
 	if g.now >= g.window.Warm && g.now < g.window.End {
 		return 1
@@ -187,7 +187,7 @@ func (g *gateway) prompt(d *device) {
 	g.onward(d, g.now)
 }
 
-// onward is what a device does from a moment on: it generates up to its next ask, or to the end.
+// onward simulates a device from a given time: it generates up to its next ask, or to the end.
 func (g *gateway) onward(d *device, from time.Duration) {
 	if d.asked == len(d.asks) {
 		g.plan(d, complete, from+g.w.passes(d.rest))
@@ -198,7 +198,7 @@ func (g *gateway) onward(d *device, from time.Duration) {
 	g.plan(d, arrives, from+g.w.passes(d.ask.passes)+g.w.RTT/2+g.c.ask())
 }
 
-// complete ends an answer, after which there is a pause.
+// complete ends an answer, which a pause follows.
 func (g *gateway) complete(d *device) {
 	if d.begin >= g.window.Warm && d.begin < g.window.End {
 		g.left--
@@ -225,7 +225,7 @@ func (g *gateway) beginPass() {
 	g.busy += max(0, min(g.ends, g.window.End)-max(g.now, g.window.Warm))
 }
 
-// endPass sends what is complete, and starts the next pass: who asks again at once comes too late for it.
+// endPass sends the complete results and starts the next pass. A device that asks again immediately is too late for it.
 func (g *gateway) endPass() {
 	g.s.end(func(d *device) {
 		if g.mode == Cloud {

@@ -2,8 +2,8 @@ package capacity
 
 import "github.com/pilotfish-ai/pilotfish/internal/sorted"
 
-// Bounds of a pass that streams share, as sessions of package engine have them: rows of a pass, rows of all prompts
-// together where no stream is under way, and beside streams.
+// Limits of a pass that streams share, as for sessions of package engine: rows of a pass, rows of all prompts if there
+// is no stream, and rows of all prompts beside streams.
 const (
 	streamRows   = 128
 	promptAlone  = 128
@@ -11,15 +11,15 @@ const (
 )
 
 // streams is the large model that generates whole answers: the passes of the sessions of one engine. Each stream has a
-// row in each pass, and prompts take a few rows beside them. Where not all have room, those are first that took part in
-// the fewest passes.
+// row in each pass, and prompts take a few rows in addition. If there is not enough room, those that took part in the
+// fewest passes go first.
 type streams struct {
 	w       *Workload
 	queue   sorted.Heap[*device]
-	prompts int // of the queue
-	decoded int // streams of the queue
+	prompts int // in the queue
+	decoded int // streams in the queue
 	count   uint64
-	served  uint64 // the least of the streams of the last pass
+	served  uint64 // minimum of the streams of the last pass
 	taken   []*device
 	apart   []*device
 }
@@ -39,7 +39,7 @@ func (s *streams) add(d *device) {
 	s.put(d)
 }
 
-// put lets a device wait for a pass.
+// put queues a device for a pass.
 func (s *streams) put(d *device) {
 	s.count++
 	d.since = s.count

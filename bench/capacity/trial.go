@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Trial is what real devices got, beside a simulation of the same devices with the same pauses and asks, in a window of
-// the same length.
+// Trial is the result of real devices, with a simulation of the same devices with the same pauses and asks, in a window
+// of the same length.
 type Trial struct {
 	Measured  Point   `json:"measured"`
 	Simulated Point   `json:"simulated"`
@@ -16,13 +16,14 @@ type Trial struct {
 }
 
 const (
-	maxTrials      = 4   // of one mode
-	trialPrecision = 0.1 // how far the number that trials find may lie below the true one, as a share
+	maxTrials      = 4   // per mode
+	trialPrecision = 0.1 // maximum relative error by which the result may be below the true number
 )
 
-// Try looks for the largest number of real devices that stays within the bound, with run, which takes a number of
-// devices and a window: from the number that the simulation found on, in 4 trials at most, each long enough for so many
-// answers, to a tenth. Trials are added to the report. In a quarter of the time before each window nothing counts.
+// Try looks for the largest number of real devices within the bound. run measures a number of devices in a window. The
+// first number is the result of the simulation; there are 4 trials at most, with a precision of a tenth, and each
+// window is long enough for the given number of answers. Each window follows a warm-up of a quarter of its time. Trials
+// are added to the report.
 func (o *Options) Try(
 	ctx context.Context, r *Report, answers int, run func(context.Context, int, Window) (Point, error),
 ) error {
@@ -50,8 +51,8 @@ func (o *Options) Try(
 	return nil
 }
 
-// further is the number of devices of the next trial: a quarter more while nothing was too much, a quarter less while
-// everything was, and the middle of what is left, until that is less than a tenth.
+// further returns the number of devices of the next trial: a quarter more while all trials were within the bound, a
+// quarter less while none was, and then the middle, until the interval is smaller than a tenth.
 func further(low, high int) int {
 	switch {
 	case low == 0:
@@ -64,7 +65,7 @@ func further(low, high int) int {
 	return low + (high-low)/2
 }
 
-// trial measures and simulates the same.
+// trial measures and simulates the same devices.
 func (o *Options) trial(
 	ctx context.Context, devices, answers int, run func(context.Context, int, Window) (Point, error),
 ) (t Trial, err error) {

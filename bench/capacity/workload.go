@@ -13,38 +13,39 @@ type Mode string
 
 // The modes.
 const (
-	// Cloud: the large model generates the whole answer and streams it. Texts share passes as sessions of one engine.
+	// Cloud: the large model generates the whole answer and streams it. Texts share passes like sessions of one engine.
 	Cloud Mode = "cloud"
 	// Routed: the small model of the device generates the answer and asks the gateway for single tokens. It waits for
 	// each of them.
 	Routed Mode = "routed"
-	// Verified: as routed, and with each ask, the last of which is at the end, the large model checks all tokens since
-	// the ask before. From the first one that it would not have chosen, the small model generates anew.
+	// Verified: as Routed; in addition, with each ask, and with a last one at the end, the large model checks all
+	// tokens since the previous ask. The small model continues from the first token that the large model would not have
+	// chosen.
 	Verified Mode = "verified"
 )
 
 // Modes are all modes.
 func Modes() []Mode { return []Mode{Cloud, Routed, Verified} }
 
-// Workload is what devices do.
+// Workload describes the work of the devices.
 type Workload struct {
-	Prompt int `json:"prompt_tokens"` // of each prompt, which has no beginning in common with others; at least 1
+	Prompt int `json:"prompt_tokens"` // of each prompt; prompts have no common beginning; at least 1
 	Tokens int `json:"answer_tokens"` // of each answer; at least 1
 	// mean pause from the last token of an answer to the next prompt; exponential distribution; above 0
 	Think   time.Duration `json:"think_ns"`
 	RTT     time.Duration `json:"rtt_ns"`   // round trip, half of it each way; 0 or more
-	EdgeTPS float64       `json:"edge_tps"` // passes of the small model per second: one for a prompt, one for a token
+	EdgeTPS float64       `json:"edge_tps"` // passes of the small model per second: one per prompt, one per token
 	Budget  float64       `json:"budget"`   // share of tokens that the device asks for; 0 to 1
 	Turned  float64       `json:"turned"`   // share of the small model's tokens that verification replaces; 0 to 1
-	// verification asks after this many tokens that are not checked; 0 means 64
+	// verification asks when this number of tokens is unchecked; 0 means 64
 	VerifyEvery int    `json:"verify_every"`
 	Seed        uint64 `json:"seed"`
 }
 
-// MaxTokens is the longest prompt, and the longest answer.
+// MaxTokens is the maximum length of a prompt, and of an answer.
 const MaxTokens = 1 << 15
 
-// Validate returns an error that names the first field without sense.
+// Validate returns an error that names the first invalid field.
 func (w *Workload) Validate() error {
 	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	for _, f := range []struct {
@@ -69,20 +70,20 @@ func (w *Workload) Validate() error {
 	return nil
 }
 
-// passes is the time of so many passes of the small model.
+// passes returns the time of n passes of the small model.
 func (w *Workload) passes(n int) time.Duration {
 	return time.Duration(math.Round(float64(n) / w.EdgeTPS * float64(time.Second)))
 }
 
 // ask is one question of a device to the large model.
 type ask struct {
-	passes int // of the small model, since the ask before
-	keep   int // tokens that the text has in common with that of the ask before
+	passes int // of the small model, since the previous ask
+	keep   int // common prefix with the text of the previous ask, in tokens
 	text   int // tokens of the context
-	from   int // position from which on tokens are verified; 0: none are
+	from   int // first position to verify; 0: none
 }
 
-// heads is for how many of the rows from begin to end the next token is predicted.
+// heads returns for how many of the rows from begin to end the next token is predicted.
 func (a ask) heads(begin, end int) int {
 	first := a.text - 1
 	if a.from > 0 {
@@ -91,13 +92,13 @@ func (a ask) heads(begin, end int) int {
 	return max(0, end-max(begin, first))
 }
 
-// script is what a device does for one answer.
+// script has the steps of a device for one answer.
 type script struct {
 	asks []ask
 	rest int // passes of the small model after the last ask
 }
 
-// user is the random numbers of a device.
+// user has the random numbers of a device.
 type user struct {
 	w       *Workload
 	mode    Mode
@@ -110,12 +111,13 @@ func newUser(w *Workload, mode Mode, device int) user {
 	return user{w, mode, stream(0), stream(1)}
 }
 
-// pause is the time until the next prompt.
+// pause returns the time until the next prompt.
 func (u *user) pause() time.Duration {
 	return time.Duration(u.pauses.ExpFloat64() * float64(u.w.Think))
 }
 
-// next is what the device does for its next answer. It reuses the memory of s. In the mode cloud there are no asks.
+// next computes the steps of the device for its next answer. It reuses the memory of s. In the mode cloud there are no
+// asks.
 func (u *user) next(s *script) {
 	s.asks, s.rest = s.asks[:0], 0
 	switch u.mode {
@@ -154,6 +156,6 @@ func (u *user) verified(s *script) {
 		for end < t && u.choices.Float64() >= w.Turned {
 			end++
 		}
-		begin, keep = end+1, w.Prompt+end // the token at end is the large model's
+		begin, keep = end+1, w.Prompt+end // the token at end is from the large model
 	}
 }

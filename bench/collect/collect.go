@@ -1,8 +1,8 @@
-// Package collect makes traces: what a small and a large model see along the same texts, and labels that say where the
-// large one is worth asking. Files are those of package trace.
+// Package collect makes traces: the outputs of a small and a large model for the same texts, and labels that say at
+// which positions asking the large model is worthwhile. The files are those of package trace.
 //
-// A text is a prompt with an answer from one of four sources ([Reference]). Both models read it whole, so that what the
-// small one makes of each position is, to the last bit, what it would have made of it while decoding that text.
+// A text is a prompt with an answer from one of four sources ([Reference]). Both models read the whole text, so the
+// small model's output for each position is bit-identical to its output when it decodes that text.
 package collect
 
 import (
@@ -17,31 +17,31 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// Reference says where the answers come from.
+// Reference is the source of the answers.
 type Reference string
 
 // The references.
 const (
-	Given   Reference = "given"   // the questions bring them
-	Small   Reference = "small"   // the small model decodes them greedily: what a router sees before it asks
-	Large   Reference = "large"   // the large model decodes them greedily
-	Sampled Reference = "sampled" // the large model draws them
-	Routed  Reference = "routed"  // both models decode them with a router: what it will see in use
+	Given   Reference = "given"   // part of the questions
+	Small   Reference = "small"   // greedy decoding by the small model: what a router sees before it asks
+	Large   Reference = "large"   // greedy decoding by the large model
+	Sampled Reference = "sampled" // sampling by the large model
+	Routed  Reference = "routed"  // decoding by both models with a router: what the router will see in use
 )
 
-// References returns all of them.
+// References returns all references.
 func References() []Reference { return []Reference{Given, Small, Large, Sampled, Routed} }
 
-// Options say what is collected.
+// Options configure a collection.
 type Options struct {
 	Edge  *engine.Engine
-	Large *engine.Engine // nil where a gateway has it
-	Far   engine.Far     // the large model to be asked; without a gateway it is for routed answers alone
+	Large *engine.Engine // nil if a gateway has it
+	Far   engine.Far     // the large model; without a gateway it is used only for routed answers
 
 	Data      *task.Set
-	Raw       bool      // questions are texts to go on with, without the chat template
-	Reference Reference // ""; given where all questions have one, else large
-	MaxTokens int       // most tokens of an answer, its end token included; 0 means 256
+	Raw       bool      // questions are texts to continue, without the chat template
+	Reference Reference // ""; Given if all questions have an answer, else Large
+	MaxTokens int       // maximum number of tokens of an answer, including its end token; 0 means 256
 
 	Temperature float64 // of sampled answers, above 0
 	Seed        uint64  // of these
@@ -50,29 +50,29 @@ type Options struct {
 	RouterHash string         // SHA-256 of its file, in hexadecimal digits
 
 	Labels       []string // names of rules; see [Rules]
-	ShardPrompts int      // prompts of a file; 0 means 32
+	ShardPrompts int      // prompts per file; 0 means 32
 
-	Compute  string // how the small model is run, where that can change its last bits; for the manifest
-	Parallel int    // texts at a time, which share passes; 0 means 32
+	Compute  string // how the small model is computed, if that affects its last bits; for the manifest
+	Parallel int    // concurrent texts, which share passes; 0 means 32
 }
 
-// Plan is what is going to be collected, checked.
+// Plan is a checked collection that is ready to run.
 type Plan struct {
 	o        Options
 	settings trace.Settings
-	limit    int // longest text, in tokens
+	limit    int // maximum length of a text, in tokens
 	end      int32
 	notes    []string
 }
 
-// Reference is where the answers come from.
+// Reference returns the source of the answers.
 func (p *Plan) Reference() Reference { return p.o.Reference }
 
-// Notes are sentences that whoever collects has to know.
+// Notes returns sentences that the user should know.
 func (p *Plan) Notes() []string { return p.notes }
 
-// Run fills the folder dir, or goes on where an earlier run with the same plan stopped: then it ends up with the same
-// bytes as if that had not stopped. progress, if given, is told how many of all prompts are done, whenever that grows.
+// Run fills the folder dir, or continues an interrupted run with the same plan: the resulting files are identical to
+// those of an uninterrupted run. progress, if set, is called with the number of finished prompts whenever it changes.
 func (p *Plan) Run(ctx context.Context, dir string, progress func(done, total int)) (*Summary, error) {
 	w, err := trace.Create(dir, p.settings)
 	if err != nil {
@@ -90,8 +90,8 @@ func (p *Plan) Run(ctx context.Context, dir string, progress func(done, total in
 type run struct {
 	*Plan
 	w        *trace.Writer
-	texts    map[int][]trace.Text // of shards that are not complete
-	left     map[int]int          // prompts that are missing in them
+	texts    map[int][]trace.Text // of incomplete shards
+	left     map[int]int          // number of missing prompts in them
 	progress func(done, total int)
 	done     int
 }
@@ -103,7 +103,7 @@ type collected struct {
 	err    error
 }
 
-// collect makes the texts of all shards that are missing, several at a time, and writes each shard when it is complete.
+// collect makes the texts of all missing shards, several at a time, and writes each shard when it is complete.
 func (r *run) collect(ctx context.Context) error {
 	missing := r.missing()
 	r.tell(0)
@@ -128,7 +128,7 @@ func (r *run) collect(ctx context.Context) error {
 		}
 	})
 	go func() { workers.Wait(); close(results) }()
-	var failed *collected // of those that failed by themselves, the first in the order of the prompts
+	var failed *collected // the first failure in the order of the prompts
 	for c := range results {
 		if c.err == nil && failed == nil {
 			c.err = r.take(c)
@@ -147,7 +147,7 @@ func (r *run) collect(ctx context.Context) error {
 	return nil
 }
 
-// missing returns the prompts of the shards that are not there.
+// missing returns the prompts of the missing shards.
 func (r *run) missing() (all []int) {
 	for shard := range r.settings.Shards() {
 		first, end := r.settings.ShardRange(shard)

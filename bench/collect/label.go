@@ -11,39 +11,39 @@ import (
 
 // The label rules.
 const (
-	// RuleDisagreement says escalate where the two models choose different tokens, else keep.
+	// RuleDisagreement: escalate if the two models choose different tokens, else keep.
 	RuleDisagreement = "disagreement"
 
 	// RuleCiter is the rule of CITER (arXiv 2502.01976), for a small model that was not fine-tuned as theirs. At a
-	// position of a reference whose final answer is right: the small model's choice is the reference's token: keep;
-	// else the large model's is: escalate; else each model goes on alone from its own choice to the end of the answer,
+	// position of a reference with a right final answer: if the small model chooses the reference's token: keep; else
+	// if the large model does: escalate; else each model continues alone from its own choice to the end of the answer,
 	// and the final answers are graded: escalate if only the large model's is right, else keep. Positions of other
-	// references stay unknown. In a text that was decoded with a router no token is the right one: keep where the
-	// models agree, else both go on alone.
+	// references stay unknown. In a text that was decoded with a router no token counts as the right one: keep if the
+	// models agree, else both continue alone.
 	RuleCiter = "citer"
 
-	// RuleR2R is like the rule of R2R (arXiv 2505.21600): a difference counts only if the text takes
-	// another course. Where the models choose different tokens, the large one goes on from both. With a grader it goes
-	// on to the end of the answers: escalate if only the one from its own choice is right, else keep. Without one, to
-	// the end of the sentence: escalate if the words differ, else keep. (There a model of 72 billion weights compares
-	// the sentences.) Elsewhere keep.
+	// RuleR2R is like the rule of R2R (arXiv 2505.21600): a difference counts only if it changes the course of the
+	// text. If the models choose different tokens, the large one continues from both choices. With a grader it
+	// continues to the end of the answers: escalate if only the one from its own choice is right, else keep. Without
+	// one, it continues to the end of the sentence: escalate if the words differ, else keep. (In the paper a model with
+	// 72 billion weights compares the sentences.) If the models agree: keep.
 	RuleR2R = "r2r"
 
-	// RuleConsequence marks the last place where one question makes the answer right. Where the models choose
-	// different tokens, the small one goes on alone from both: escalate if the answer is right only from the large
-	// model's choice, and no later place of the text that the small model chose is marked; spoil if it is right only
-	// from the small one's; else keep. An earlier question is not worth its price where a later one does the same.
+	// RuleConsequence marks the last position where one question makes the answer right. If the models choose different
+	// tokens, the small one continues alone from both choices: escalate if the answer is right only from the large
+	// model's choice, and no later position of the text that the small model chose is marked; spoil if it is right only
+	// from the small one's; else keep. An earlier question is not worth its cost if a later one has the same effect.
 	RuleConsequence = "consequence"
 )
 
-// Rules are the names of all rules.
+// Rules returns the names of all rules.
 func Rules() []string { return []string{RuleDisagreement, RuleCiter, RuleR2R, RuleConsequence} }
 
-// sentenceTokens is the most tokens of what follows a choice up to the end of its sentence.
+// sentenceTokens is the maximum number of tokens from a choice to the end of its sentence.
 const sentenceTokens = 64
 
-// label fills in the labels of the positions of d. It begins with the last one: what goes on from a position then has
-// all the text before it in memory.
+// label fills in the labels of the positions of d. It begins with the last one: the text before a position is then
+// still in the KV cache when a continuation starts there.
 func (w *worker) label(ctx context.Context, d *draft, positions []trace.Position) error {
 	small, large := make([]int32, len(positions)), make([]int32, len(positions))
 	for i, p := range positions {
@@ -63,7 +63,7 @@ func (w *worker) label(ctx context.Context, d *draft, positions []trace.Position
 	return nil
 }
 
-// verdict is what a rule says of position i of the answer.
+// verdict returns the label of position i of the answer by a rule.
 func (w *worker) verdict(ctx context.Context, d *draft, rule string, i int, p *trace.Position) (trace.Verdict, error) {
 	agree := p.Small == p.Large
 	switch {
@@ -96,18 +96,18 @@ func (w *worker) verdict(ctx context.Context, d *draft, rule string, i int, p *t
 	return trace.Escalate, nil
 }
 
-// each compares what the models answer when each goes on alone from its own choice.
+// each compares the answers of the models when each continues alone from its own choice.
 func (w *worker) each(ctx context.Context, d *draft, i int, p *trace.Position) (trace.Verdict, error) {
 	return w.compare(ctx, d, i, p, d.small, d.large)
 }
 
-// answers compares what the large model answers when it goes on from both choices.
+// answers compares the answers of the large model when it continues from both choices.
 func (w *worker) answers(ctx context.Context, d *draft, i int, p *trace.Position) (trace.Verdict, error) {
 	return w.compare(ctx, d, i, p, d.large, d.large)
 }
 
-// compare grades two answers: from the small model's choice, continued by the model of keep, and from the large
-// model's, continued by the model of ask.
+// compare grades two answers: from the small model's choice, continued by the model keep, and from the large model's,
+// continued by the model ask.
 func (w *worker) compare(
 	ctx context.Context, d *draft, i int, p *trace.Position, keep, ask *tree,
 ) (trace.Verdict, error) {
@@ -135,12 +135,12 @@ func (w *worker) compare(
 	return trace.Keep, nil
 }
 
-// variant is an answer up to a position, with a token there.
+// variant returns an answer up to a position, with another token there.
 func variant(before []int32, id int32) []int32 {
 	return append(append(make([]int32, 0, len(before)+1), before...), id)
 }
 
-// sentences compares the words up to the end of the sentence when the large model goes on from both choices.
+// sentences compares the words up to the end of the sentence when the large model continues from both choices.
 func (w *worker) sentences(ctx context.Context, d *draft, i int, p *trace.Position) (trace.Verdict, error) {
 	ended := func(answer []int32) bool {
 		return len(answer)-i >= sentenceTokens || endsSentence(w.tokens.Decode(answer[len(answer)-1:]))
@@ -159,8 +159,8 @@ func (w *worker) sentences(ctx context.Context, d *draft, i int, p *trace.Positi
 	return trace.Escalate, nil
 }
 
-// endsSentence reports whether a token ends a sentence: with a full stop, a mark of exclamation or question, or a new
-// line, and spaces after it. The full stop of a number or of an abbreviation does so too.
+// endsSentence reports whether a token ends a sentence: with a full stop, an exclamation or question mark, or a line
+// break, and optional spaces after it. The full stops of numbers and abbreviations count too.
 func endsSentence(token string) bool {
 	if strings.ContainsRune(token, '\n') {
 		return true
@@ -169,7 +169,7 @@ func endsSentence(token string) bool {
 	return token != "" && strings.ContainsAny(token[len(token)-1:], ".!?")
 }
 
-// words are those of a text in lower case, without what is no letter and no digit.
+// words returns the words of a text in lower case. It drops all characters that are neither letters nor digits.
 func words(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)

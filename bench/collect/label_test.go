@@ -398,7 +398,7 @@ func TestTree(t *testing.T) {
 	}
 	mute := newTree(muteModel{s}, []int32{1}, 9, s.tokens.IsEnd)
 	_, err = mute.goOn(t.Context(), nil, nil)
-	assert.ErrorContains(t, err, "gave no token")
+	assert.ErrorContains(t, err, "returned no token")
 }
 
 // muteModel says nothing.

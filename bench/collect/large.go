@@ -13,28 +13,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// model is one of the two, for one text at a time.
+// model is one of the two models, for one text at a time.
 type model interface {
-	// follow tells yield of the tokens that the model chooses after context, one after the other, at most so many, and
-	// ends when yield returns false.
+	// follow calls yield with the tokens that the model chooses after context, in order, up to most of them. It ends
+	// when yield returns false.
 	follow(ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool) error
 	close()
 }
 
-// choice is what the large model makes of a position.
+// choice is the large model's choice at a position.
 type choice struct {
 	token          int32
-	logProb, given float32 // of its choice, and of the token that stands; not a number where it did not tell
+	logProb, given float32 // of its choice, and of the token in the text; NaN if unknown
 }
 
-// largeModel is one that can read as well.
+// largeModel is a model that can also read a text.
 type largeModel interface {
 	model
-	// read returns what the model makes of the positions of text from from on.
+	// read returns the model's choices at the positions of text from from on.
 	read(ctx context.Context, text []int32, from int) ([]choice, error)
 }
 
-// local is a model of this process.
+// local is a model in this process.
 type local struct{ s *engine.Session }
 
 func (l local) close() {}
@@ -64,7 +64,7 @@ func (l local) read(ctx context.Context, text []int32, from int) (all []choice, 
 // remote is a model behind a gateway.
 type remote struct {
 	far   engine.Far
-	cloud engine.Cloud // of the texts that follow the one that was read last; nil: none yet
+	cloud engine.Cloud // of the texts that continue the last text that was read; nil: none yet
 	end   func()
 }
 
@@ -75,7 +75,7 @@ func (r *remote) close() {
 	}
 }
 
-// begin makes a session that knows nothing, so that all of what it is asked to audit is looked at.
+// begin makes an empty session, so that the audit covers all requested positions.
 func (r *remote) begin(ctx context.Context) error {
 	r.close()
 	cloud, end, err := r.far.Session(ctx)
@@ -116,7 +116,7 @@ func (r *remote) read(ctx context.Context, text []int32, from int) ([]choice, er
 		return nil, err
 	}
 	if n := len(text) - from; a.Audited != n || a.Sampled != 0 {
-		return nil, fmt.Errorf("the gateway's model looked at %d of %d tokens: its audit is not exact", a.Audited, n)
+		return nil, fmt.Errorf("the gateway's model audited %d of %d tokens: its audit is not exact", a.Audited, n)
 	}
 	unknown := float32(math.NaN())
 	all := make([]choice, len(text)-from)
@@ -132,13 +132,13 @@ func (r *remote) read(ctx context.Context, text []int32, from int) ([]choice, er
 const (
 	attempts     = 5
 	answerTime   = 2 * time.Minute        // of one attempt: a whole text may have to be computed
-	firstPause   = 500 * time.Millisecond // before the second one, doubled before each further one
+	firstPause   = 500 * time.Millisecond // before the second attempt, doubled before each further one
 	longestPause = 4 * time.Second
 )
 
 var errSilent = errors.New("no answer in two minutes")
 
-// patient asks again where an answer fails: a question to the cloud can be asked any number of times.
+// patient repeats a question if its answer fails: a question to the cloud may be asked any number of times.
 type patient struct{ engine.Cloud }
 
 // Ask implements [engine.Cloud].
@@ -157,7 +157,7 @@ func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudA
 			return a, nil
 		}
 		if n == attempts {
-			return a, fmt.Errorf("the large model was asked %d times: %w; run the same command again to go on", n, err)
+			return a, fmt.Errorf("the large model was asked %d times: %w; repeat the command to continue", n, err)
 		}
 		if err := wait.For(ctx, backoff.Delay(n, firstPause, longestPause)); err != nil {
 			return a, err

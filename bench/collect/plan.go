@@ -27,7 +27,7 @@ type auditor interface {
 	Model() string
 }
 
-// NewPlan checks options. Errors say what to do.
+// NewPlan checks options. Its errors say what to do.
 func NewPlan(o Options) (*Plan, error) {
 	o.MaxTokens, o.ShardPrompts = cmp.Or(o.MaxTokens, defaultTokens), cmp.Or(o.ShardPrompts, defaultShard)
 	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
@@ -50,7 +50,7 @@ func NewPlan(o Options) (*Plan, error) {
 	return p, p.describe()
 }
 
-// chooseReference checks that there are answers of the kind that is wanted.
+// chooseReference checks that there are answers of the requested kind.
 func (p *Plan) chooseReference() error {
 	o := &p.o
 	lacking := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Reference == "" })
@@ -68,7 +68,7 @@ func (p *Plan) chooseReference() error {
 	case Small, Large:
 	case Sampled:
 		if !(o.Temperature > 0) || math.IsInf(o.Temperature, 1) {
-			return fmt.Errorf("reference sampled: a temperature of %v draws nothing: it must be above 0", o.Temperature)
+			return fmt.Errorf("reference sampled: the temperature is %v, but must be finite and above 0", o.Temperature)
 		}
 	case Routed:
 		if err := o.Router.Validate(); err != nil {
@@ -95,7 +95,7 @@ func (p *Plan) checkLabels() error {
 		case !slices.Contains(Rules(), name):
 			return fmt.Errorf("label rule %q: choose among %s", name, strings.Join(Rules(), ", "))
 		case slices.Contains(o.Labels[:i], name):
-			return fmt.Errorf("label rule %q is named twice: leave one of them out", name)
+			return fmt.Errorf("label rule %q is given twice: leave one of them out", name)
 		}
 	}
 	ungraded := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Grade == nil })
@@ -115,7 +115,7 @@ func (p *Plan) checkLabels() error {
 	return nil
 }
 
-// describe fills in the settings, and how long a text can be.
+// describe fills in the settings and the maximum length of a text.
 func (p *Plan) describe() error {
 	o, s := &p.o, &p.settings
 	var err error
@@ -151,7 +151,7 @@ func (p *Plan) describe() error {
 	return nil
 }
 
-// describeLarge says which large model it is. A gateway must be able to tell all that is wanted of it.
+// describeLarge describes the large model. A gateway must support exact audits and the sampling.
 func (p *Plan) describeLarge() (err error) {
 	o, m := &p.o, &p.settings.Large
 	if o.Large != nil {
@@ -166,8 +166,8 @@ func (p *Plan) describeLarge() (err error) {
 		return errors.New("there is no large model")
 	}
 	if kind := g.Audit(); kind != "exact" {
-		return fmt.Errorf("the gateway's model %s looks at %s of the tokens before a question, and traces need all: "+
-			"use a gateway whose audit is exact (see docs/engines.md), or run the large model here", g.Model(),
+		return fmt.Errorf("the gateway's model %s audits %s of the tokens before a question, and traces need all: "+
+			"use a gateway with an exact audit (see docs/engines.md), or run the large model here", g.Model(),
 			map[string]string{"none": "none", "sampled": "one"}[kind])
 	}
 	if most := g.Choices(); most > 0 && o.Reference == Sampled {

@@ -39,16 +39,16 @@ func TestPlanRefused(t *testing.T) {
 			o.Reference, o.Data.Questions[1].Reference = Given, ""
 		},
 		`reference "x": choose one of given`: func(o *Options) { o.Reference = "x" },
-		"a temperature of 0":                 func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },
-		"a temperature of NaN":               func(o *Options) { o.Reference, o.Temperature = Sampled, math.NaN() },
-		"a temperature of +Inf":              func(o *Options) { o.Reference, o.Temperature = Sampled, math.Inf(1) },
+		"the temperature is 0":               func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },
+		"the temperature is NaN":             func(o *Options) { o.Reference, o.Temperature = Sampled, math.NaN() },
+		"the temperature is +Inf":            func(o *Options) { o.Reference, o.Temperature = Sampled, math.Inf(1) },
 		"it needs a router file": func(o *Options) {
 			o.Reference, o.Router = Routed, router.Options{Policy: router.Margin}
 		},
 		"a large model to ask":             func(o *Options) { o.Reference, o.Far = Routed, nil },
 		"policy learned: no router":        func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
 		`label rule "x": choose among dis`: func(o *Options) { o.Labels = []string{"x"} },
-		`label rule "r2r" is named twice`:  func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
+		`label rule "r2r" is given twice`:  func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
 		`label rule citer compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
 			o.Data.Questions[2].Grade = nil
 		},
@@ -56,8 +56,8 @@ func TestPlanRefused(t *testing.T) {
 			o.Labels, o.Data.Questions[2].Grade = []string{RuleConsequence}, nil
 		},
 		"there is no large model": func(o *Options) { o.Large = nil },
-		"theirs looks at none of": func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "none", 0} },
-		"theirs looks at one of":  func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "sampled", 0} },
+		"theirs audits none of":   func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "none", 0} },
+		"theirs audits one of":    func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "sampled", 0} },
 		"its 20 best tokens only": func(o *Options) {
 			o.Large, o.Far, o.Reference = nil, fakeGateway{nil, "exact", 20}, Sampled
 		},
@@ -232,7 +232,7 @@ func TestPatient(t *testing.T) {
 		_, err = patient{f}.Ask(t.Context(), engine.CloudQuestion{})
 		assert.ErrorIs(t, err, errFlaky)
 		assert.ErrorContains(t, err, "asked 5 times")
-		assert.ErrorContains(t, err, "run the same command again")
+		assert.ErrorContains(t, err, "repeat the command")
 		assert.Equal(t, 5, f.asked)
 
 		begin = time.Now()

@@ -2,14 +2,14 @@ package collect
 
 import "github.com/pilotfish-ai/pilotfish/runtime/trace"
 
-// Summary tells what a folder of traces holds. Shares are of 0 to 1, and 0 where there is nothing that they are of.
+// Summary describes a folder of traces. Shares are from 0 to 1, and 0 if the total is 0.
 type Summary struct {
 	Reference string `json:"reference"`
 	Prompts   int    `json:"prompts"`
-	LeftOut   int    `json:"left_out"` // prompts that left no room for an answer
-	Cut       int    `json:"cut"`      // answers that were longer than there was room for
-	Graded    int    `json:"graded"`   // answers that were compared with a right one
-	Right     int    `json:"right"`    // and are right
+	LeftOut   int    `json:"left_out"` // prompts without room for an answer
+	Cut       int    `json:"cut"`      // answers that were cut at the limit
+	Graded    int    `json:"graded"`   // answers that were graded
+	Right     int    `json:"right"`    // of these, right
 	Positions int    `json:"positions"`
 	Differ    int    `json:"differ"` // positions at which the models choose different tokens
 
@@ -19,27 +19,27 @@ type Summary struct {
 	Labels []LabelSummary `json:"labels"`
 	Pairs  []PairSummary  `json:"pairs"` // of any two rules
 
-	Rollouts      int    `json:"rollouts"` // texts that models were asked to go on with, to find labels
+	Rollouts      int    `json:"rollouts"` // continuations that models generated to find labels
 	RolloutTokens int    `json:"rollout_tokens"`
 	Bytes         int64  `json:"bytes"` // of all shards
-	Hash          string `json:"hash"`  // tells the set from others; see [trace.Set.Hash]
+	Hash          string `json:"hash"`  // identifies the set; see [trace.Set.Hash]
 }
 
-// LabelSummary tells of one rule.
+// LabelSummary describes the labels of one rule.
 type LabelSummary struct {
 	Rule     string  `json:"rule"`
-	Labelled int     `json:"labelled"`       // positions of which it says something
-	Escalate int     `json:"escalate"`       // of these, where the large model is to be asked
-	Spoil    int     `json:"spoil"`          // of these, where to ask would make a right answer wrong
-	Share    float64 `json:"escalate_share"` // of those that are labelled
+	Labelled int     `json:"labelled"`       // labelled positions
+	Escalate int     `json:"escalate"`       // of these, where the large model should be asked
+	Spoil    int     `json:"spoil"`          // of these, where asking would make a right answer wrong
+	Share    float64 `json:"escalate_share"` // of the labelled ones
 }
 
-// PairSummary tells how far two rules differ.
+// PairSummary describes how far two rules differ.
 type PairSummary struct {
 	Rules  [2]string `json:"rules"`
-	Both   int       `json:"both"`         // positions of which both say something
-	Differ int       `json:"differ"`       // of these, where one says to ask and the other not
-	Share  float64   `json:"differ_share"` // of those of which both say something
+	Both   int       `json:"both"`         // positions that both label
+	Differ int       `json:"differ"`       // of these, where only one says to ask
+	Share  float64   `json:"differ_share"` // of those that both label
 }
 
 // Summarize reads a folder of traces.
@@ -114,7 +114,7 @@ func (s *Summary) add(p *trace.Position) {
 	}
 }
 
-// divide fills in the shares.
+// divide computes the shares.
 func (s *Summary) divide() {
 	s.DifferShare = share(s.Differ, s.Positions)
 	for i := range s.Labels {

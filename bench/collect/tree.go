@@ -7,26 +7,25 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// tree knows what a model chooses greedily after texts that begin with one prompt, as far as it has been asked, so that
-// nothing is decoded twice.
+// tree caches the greedy choices of a model after texts that begin with one prompt, so that nothing is decoded twice.
 type tree struct {
 	m      model
 	prompt []int32
-	limit  int // longest text
+	limit  int // maximum length of a text
 	isEnd  func(id int32) bool
 	root   *node
 
-	rollouts, tokens int // times that the model was asked to go on, and tokens that it gave
+	rollouts, tokens int // number of requests to the model, and number of tokens that it returned
 }
 
 // node is a text.
 type node struct {
-	choice int32 // that follows it, if known
+	choice int32 // of the next token, if known
 	known  bool
 	next   map[int32]*node
 }
 
-// after is the text with one more token.
+// after returns the text with one more token.
 func (n *node) after(id int32) *node {
 	if n.next == nil {
 		n.next = map[int32]*node{}
@@ -41,7 +40,7 @@ func newTree(m model, prompt []int32, limit int, isEnd func(id int32) bool) *tre
 	return &tree{m: m, prompt: prompt, limit: limit, isEnd: isEnd, root: new(node)}
 }
 
-// learn notes what the model chooses at each position of an answer.
+// learn records the model's choice at each position of an answer.
 func (t *tree) learn(answer, choices []int32) {
 	n := t.root
 	for i, c := range choices {
@@ -50,8 +49,8 @@ func (t *tree) learn(answer, choices []int32) {
 	}
 }
 
-// goOn returns answer with the tokens that follow it, up to an end token, the limit, or where stop says so; stop may be
-// nil. It is first asked about answer as it stands.
+// goOn returns answer with the tokens that follow it, up to an end token, the limit, or until stop returns true; stop
+// may be nil. stop is first called with answer itself.
 func (t *tree) goOn(ctx context.Context, answer []int32, stop func(answer []int32) bool) ([]int32, error) {
 	answer = append([]int32(nil), answer...)
 	n := t.root
@@ -81,7 +80,7 @@ func (t *tree) goOn(ctx context.Context, answer []int32, stop func(answer []int3
 		case err != nil:
 			return nil, err
 		case len(answer) == before:
-			return nil, errors.New("the model was asked to go on with a text, and gave no token")
+			return nil, errors.New("the model returned no token after a text")
 		}
 	}
 	return answer, nil

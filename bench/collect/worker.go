@@ -52,17 +52,17 @@ func newWorker(ctx context.Context, p *Plan) (*worker, error) {
 
 func (w *worker) close() { w.large.close() }
 
-// draft is an answer that is to be read.
+// draft is an answer before both models read its text.
 type draft struct {
 	question task.Question
 	prompt   []int32
-	answer   []int32 // with its end token, if it has one
-	whole    string  // what is graded: the answer before it was cut
+	answer   []int32 // including its end token, if there is one
+	whole    string  // the text to grade: the answer before it was cut
 	small    *tree
 	large    *tree
 	about    trace.Prompt
-	decided  bool            // a place was marked by [RuleConsequence]; labels are found from the last position on
-	graded   map[string]bool // answers, and whether each is right
+	decided  bool            // [RuleConsequence] has marked a position; labels are computed from the last position on
+	graded   map[string]bool // whether each graded answer is right
 }
 
 // collect makes the text of a question.
@@ -100,8 +100,8 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	return w.read(ctx, d)
 }
 
-// right reports whether an answer is the right one. Each is graded once: many choices lead to the same answer, and a
-// program has to be run.
+// right reports whether an answer is right. Each answer is graded once: many choices lead to the same answer, and
+// grading may run a program.
 func (w *worker) right(ctx context.Context, d *draft, answer string) (bool, error) {
 	if right, known := d.graded[answer]; known {
 		return right, nil
@@ -117,7 +117,7 @@ func (w *worker) right(ctx context.Context, d *draft, answer string) (bool, erro
 	return right, nil
 }
 
-// refer finds the answer, of which the text has room for most tokens less those of the prompt.
+// refer determines the answer. The text has room for most tokens, including those of the prompt.
 func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err error) {
 	room := most - len(d.prompt)
 	switch w.o.Reference {
@@ -140,7 +140,7 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 		d.small.rollouts, d.small.tokens = 0, 0
 	case Large:
 		d.answer, err = d.large.goOn(ctx, nil, nil)
-		d.large.rollouts, d.large.tokens = 0, 0 // that was no work for labels
+		d.large.rollouts, d.large.tokens = 0, 0 // these were not for labels
 	case Sampled:
 		s := terms.Sampling{Temperature: w.o.Temperature, Seed: seedOf(w.o.Seed, number)}
 		err = w.large.follow(ctx, d.prompt, room, s, func(id int32) bool {
@@ -150,21 +150,21 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 	case Routed:
 		err = w.route(ctx, d, room)
 	}
-	// an answer that has no end was decoded for as long as there was room
+	// an answer without an end was decoded up to the limit
 	d.about.Cut = len(d.answer) == room && !w.tokens.IsEnd(d.answer[room-1])
 	d.whole = w.text(d.answer)
 	return err
 }
 
-// seedOf mixes a seed with the number of a prompt: noise is a function of seed and position, and the same positions of
-// two prompts should have nothing in common.
+// seedOf mixes a seed with the number of a prompt: noise is a function of seed and position, and must be independent
+// for different prompts.
 func seedOf(seed uint64, number int) uint64 {
 	b := binary.LittleEndian.AppendUint64(nil, seed)
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, uint64(number)))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// text is an answer without its end token, as people read it.
+// text returns the text of an answer without its end token.
 func (w *worker) text(answer []int32) string {
 	if n := len(answer); n > 0 && w.tokens.IsEnd(answer[n-1]) {
 		answer = answer[:n-1]
@@ -183,7 +183,7 @@ func (w *worker) route(ctx context.Context, d *draft, room int) error {
 	defer cancel(nil)
 	o := engine.DraftOptions{Deadline: -1}
 	if w.o.Large != nil {
-		o.Mode = engine.Serial // there is no wait to make use of
+		o.Mode = engine.Serial // there is no waiting time to use
 	}
 	for t, err := range w.edge.Routed(ctx, d.prompt, engine.Route{
 		Settings: terms.Settings{MaxTokens: room, IgnoreEnd: true}, Router: w.router, Draft: o,
@@ -202,8 +202,8 @@ func (w *worker) route(ctx context.Context, d *draft, room int) error {
 	return context.Cause(ctx)
 }
 
-// insistent ends the decoding where a question stays without an answer: the small model's token would stand, in a text
-// that no router has made.
+// insistent ends the decoding if a question gets no answer: otherwise the small model's token would be used, in a text
+// that no router would produce.
 type insistent struct {
 	engine.Cloud
 	end context.CancelCauseFunc
@@ -218,7 +218,7 @@ func (c insistent) Ask(ctx context.Context, q engine.CloudQuestion) (engine.Clou
 	return a, err
 }
 
-// read has both models read the text.
+// read makes both models read the text.
 func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
 	t := trace.Text{Prompt: d.about}
 	text := append(append([]int32(nil), d.prompt...), d.answer...)

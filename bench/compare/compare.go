@@ -1,13 +1,14 @@
-// Package compare says in what two measurements differ, by how much, and how sure that is. Lines of two files, or of
-// one, are joined by what they are of: measurement, cell, mode, models and flags. What has one value in all of the
-// first and another in all of the second is what is compared, and no part of that.
+// Package compare reports the differences between two measurements, their sizes and their confidence. Lines of two
+// files, or of one file, are paired by their identity: measurement, cell, mode, models and flags. A setting with one
+// value in the whole first measurement and another in the whole second one is what is compared. It is not part of the
+// identity.
 //
-// Samples of the same questions are compared question by question, with Wilcoxon's signed ranks, others with the rank
-// sums of Mann and Whitney; intervals are of all changes that the same test would not refuse. All tests of a comparison
-// together are corrected (Holm), those of times per answer and those of all other figures for half of the chance each,
-// so that two measurements of the same show a difference with a chance of [Options.Alpha] at most. Questions that come
-// one after another may be disturbed together: where their changes are alike (autocorrelation), they count as one. What
-// disturbs all of one measurement and none of the other no test can tell: let them take turns.
+// Samples of the same questions are compared per question, with Wilcoxon's signed ranks, others with the rank sums of
+// Mann and Whitney. An interval contains all changes that the same test would not reject. All tests of a comparison are
+// corrected together (Holm): half of the error probability is for the times per answer and half for all other figures,
+// so that a comparison of two equal measurements shows a difference with a probability of [Options.Alpha] at most.
+// Consecutive questions may be disturbed together: if their changes are correlated (autocorrelation), they count as
+// one. No test can detect a disturbance of one whole measurement: let the measurements alternate.
 package compare
 
 import (
@@ -19,55 +20,55 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// Options say how to compare. The zero value compares the variants of modes, with the usual certainty.
+// Options configure a comparison. The zero value compares the variants of modes, with the usual significance level.
 type Options struct {
-	Alpha float64 // chance that any difference is reported where there is none, above 0 and below 1; 0 means 0.01
-	By    string  // what is compared within one file; "" means "variant"
-	Base  string  // its value that the others are compared with; "" means the first
+	Alpha float64 // probability that any difference is reported if there is none, above 0 and below 1; 0 means 0.01
+	By    string  // the setting to compare within one file; "" means "variant"
+	Base  string  // the value of that setting to compare the others with; "" means the first
 }
 
-// Report is what was found.
+// Report is the result of a comparison.
 type Report struct {
 	Alpha   float64
-	Between []Difference // what is compared, beside the runs themselves
+	Between []Difference // the compared settings, without those of the runs
 	Runs    []Difference // machine, version and flags
 	Pairs   []Pair
-	Alone   []string // lines that have no partner
+	Alone   []string // lines without a partner
 }
 
-// Difference is a setting that is not the same.
+// Difference is a setting with two values.
 type Difference struct {
 	Name string `json:"name"`
 	A    string `json:"a"`
 	B    string `json:"b"`
 }
 
-// Pair are two lines that were compared.
+// Pair is a pair of compared lines.
 type Pair struct {
-	Of          map[string]string // what both are of
-	Between     []Difference      // in what they differ, within one file
+	Of          map[string]string // settings of both
+	Between     []Difference      // compared settings, within one file
 	A, B        string            // sources
 	Metrics     []Metric
-	Texts, Same int // of the answers to the same questions: all, and those with equal text; 0 where there are none
+	Texts, Same int // answers to the same questions: all, and those with equal texts; 0 if there are none
 }
 
 // Metric is one figure of the samples.
 type Metric struct {
 	Name     string   `json:"metric"`
-	A        float64  `json:"a"` // mean of the questions, or median of samples that are no answers
+	A        float64  `json:"a"` // mean of the questions, or median of samples without questions
 	B        float64  `json:"b"`
-	Change   *float64 `json:"change,omitempty"`      // of B over A, less 1; absent where A is 0
-	Low      *float64 `json:"change_low,omitempty"`  // at 95%; absent where there are too few samples
+	Change   *float64 `json:"change,omitempty"`      // of B relative to A, less 1; absent if A is 0
+	Low      *float64 `json:"change_low,omitempty"`  // at 95%; absent if there are too few samples
 	High     *float64 `json:"change_high,omitempty"` //
 	P        float64  `json:"p"`                     // of this test alone
-	Adjusted float64  `json:"p_adjusted"`            // of all together
-	Differs  bool     `json:"differs"`               // at the chance that was asked for
+	Adjusted float64  `json:"p_adjusted"`            // for all tests together
+	Differs  bool     `json:"differs"`               // at the level Options.Alpha
 	Test     string   `json:"test"`                  // signed-rank, rank-sum; single: no samples; none: all are equal
-	N        [2]int   `json:"samples"`               // questions, or samples that are no answers, of A and B
-	Block    int      `json:"block,omitempty"`       // questions that were put together, where that are more than one
+	N        [2]int   `json:"samples"`               // questions, or samples without questions, of A and B
+	Block    int      `json:"block,omitempty"`       // number of questions that count as one, if above 1
 }
 
-// ErrNothing is the cause of errors about lines in which nothing is to be compared.
+// ErrNothing means that the lines contain nothing to compare.
 var ErrNothing = errors.New("there is nothing to compare")
 
 // Files compares the lines of two files.
@@ -85,7 +86,7 @@ func Files(a, b []result.Record, o Options) (*Report, error) {
 	}
 	for _, l := range slices.Concat(first, second) {
 		if l.of["variant"] == "1" {
-			delete(l.of, "variant") // the first of several is the same as the only one
+			delete(l.of, "variant") // the first of several is like the only one
 		}
 	}
 	r := &Report{Alpha: o.alpha(), Between: between(first, second), Runs: runs(first[0].run, second[0].run)}
@@ -116,7 +117,7 @@ func Within(all []result.Record, o Options) (*Report, error) {
 	for _, l := range lines {
 		v, ok := l.of[by]
 		if again := l.of["variant"] > "1"; !ok || again && by != "variant" {
-			continue // the first of several stands for all
+			continue // the first of several represents all
 		}
 		if groups[v] == nil {
 			values = append(values, v)
@@ -149,7 +150,7 @@ func (o Options) alpha() float64 {
 	return o.Alpha
 }
 
-// join compares lines that are of the same, besides what is ignored.
+// join compares lines with the same identity, without the settings in ignored.
 func (r *Report) join(a, b []*item, ignored map[string]bool, between []Difference) {
 	partners := map[string][]*item{}
 	for _, l := range b {
@@ -176,7 +177,7 @@ func (r *Report) join(a, b []*item, ignored map[string]bool, between []Differenc
 // finish corrects the tests of all pairs together.
 func (r *Report) finish() (*Report, error) {
 	if len(r.Pairs) == 0 {
-		return nil, fmt.Errorf("%w: no line of the one has a partner in the other", ErrNothing)
+		return nil, fmt.Errorf("%w: no line of one has a partner in the other", ErrNothing)
 	}
 	var times, others []*Metric
 	for i := range r.Pairs {
@@ -192,7 +193,7 @@ func (r *Report) finish() (*Report, error) {
 	}
 	share := 1.0
 	if len(times) > 0 && len(others) > 0 {
-		share = 2 // half of the chance each: what mostly interests does not pay for all that is measured besides
+		share = 2 // half of the error probability: other figures do not affect the main ones
 	}
 	for _, family := range [][]*Metric{times, others} {
 		var p []float64
@@ -207,7 +208,7 @@ func (r *Report) finish() (*Report, error) {
 	return r, nil
 }
 
-// String is both values.
+// String returns both values.
 func (d Difference) String() string {
 	text := func(s string) string {
 		if s == "" {

@@ -358,9 +358,9 @@ func TestBlocks(t *testing.T) {
 	assert.Equal(t, 1, blockLength(rising))
 	assert.Equal(t, []float64{1.5, 3.5, 6}, blocks([]float64{1, 2, 3, 4, 5, 6, 7}, 2))
 	assert.Equal(t, []float64{4}, blocks([]float64{3, 5}, 2))
-	assert.Zero(t, alike(ranked([]float64{1, 1, 1}), 1))
-	assert.InDelta(t, -0.75, alike(ranked([]float64{1, 9, 1, 9}), 1), 1e-12)
-	assert.InDelta(t, 0.5, alike(ranked([]float64{1, 9, 1, 9}), 2), 1e-12)
+	assert.Zero(t, autocorrelation(ranked([]float64{1, 1, 1}), 1))
+	assert.InDelta(t, -0.75, autocorrelation(ranked([]float64{1, 9, 1, 9}), 1), 1e-12)
+	assert.InDelta(t, 0.5, autocorrelation(ranked([]float64{1, 9, 1, 9}), 2), 1e-12)
 	assert.Equal(t, []int{1, 1, 2, 3}, []int{crowded(nil), crowded(make([]float64, 1000)), crowded(free[:0:0]) + 1,
 		crowded(make([]float64, 2001))})
 	m := together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))

@@ -14,22 +14,22 @@ import (
 
 // item is a line with samples.
 type item struct {
-	of      map[string]string // what it is of
+	of      map[string]string // its identity
 	samples map[string]*series
 	texts   map[[2]int]string  // by question and repetition
-	single  map[string]float64 // figures of a line without samples
+	single  map[string]float64 // figures of lines without samples
 	run     *result.Run
 	source  string
 }
 
-// series are the values of one figure.
+// series has the values of one figure.
 type series struct {
 	values    []float64
-	questions []int // of each value; nil where they are of none
+	questions []int // of each value; nil if there are no questions
 }
 
-// secondary are figures of answers that follow from others, or are part of them: each test more makes it harder to be
-// sure of any.
+// secondary reports whether a figure of answers follows from others, or is part of them: each additional test reduces
+// the power of all tests.
 func secondary(name string) bool {
 	switch name {
 	case "question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled", "wait_ms", "hidden_ms",
@@ -39,7 +39,7 @@ func secondary(name string) bool {
 	return false
 }
 
-// items reads lines; those without samples and figures are left out.
+// items parses lines; those without samples and figures are left out.
 func items(all []result.Record) (lines []*item, err error) {
 	for i := range all {
 		var fields map[string]json.RawMessage
@@ -63,7 +63,7 @@ func items(all []result.Record) (lines []*item, err error) {
 	return lines, nil
 }
 
-// read takes the parts of a line that say what it is of, and its samples.
+// read parses the identity and the samples of a line.
 func (l *item) read(fields map[string]json.RawMessage) error {
 	for name, raw := range fields {
 		var err error
@@ -98,7 +98,7 @@ func (l *item) read(fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// tells reports whether a field of a line says what it is of.
+// tells reports whether a field of a line is part of its identity.
 func tells(name string) bool {
 	switch name {
 	case "mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads", "device", "backend",
@@ -108,8 +108,8 @@ func tells(name string) bool {
 	return strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "type_")
 }
 
-// overridden reports whether a flag says nothing of a line: it is about how much is measured, or where it goes, or the
-// line says itself which of the flag's values it is of.
+// overridden reports whether a flag is not part of a line's identity: it sets the amount of measuring or the output, or
+// the line has a field with the flag's value that applies to it.
 func overridden(flag string) bool {
 	switch flag {
 	case "json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record", "replay", "profile",
@@ -122,7 +122,7 @@ func overridden(flag string) bool {
 	return false
 }
 
-// plain is a value as people write it.
+// plain returns a value as people write it.
 func plain(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -142,7 +142,7 @@ func (l *item) readCell(raw json.RawMessage) error {
 	return nil
 }
 
-// readSamples reads rows of figures, or lists of them by name.
+// readSamples parses rows of figures, or lists of them by name.
 func (l *item) readSamples(raw json.RawMessage) error {
 	var lists map[string]json.RawMessage
 	if json.Unmarshal(raw, &lists) == nil {
@@ -177,7 +177,7 @@ func (l *item) readSamples(raw json.RawMessage) error {
 func (l *item) readRow(row map[string]json.RawMessage) {
 	var question, repetition int
 	asked := json.Unmarshal(row["question"], &question) == nil
-	_ = json.Unmarshal(row["repetition"], &repetition) // 0 where there is none
+	_ = json.Unmarshal(row["repetition"], &repetition) // 0 if there is none
 	if text := ""; asked && json.Unmarshal(row["text"], &text) == nil {
 		l.texts[[2]int{question, repetition}] = text
 	}
@@ -198,10 +198,10 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 	}
 }
 
-// maxFigure is more than anything that is measured: of larger numbers there may be no sum.
+// maxFigure is larger than any measured value: sums of larger numbers could overflow.
 const maxFigure = 1e300
 
-// figures reads a list of numbers.
+// figures parses a list of numbers.
 func figures(raw json.RawMessage) (x []float64, ok bool) {
 	if json.Unmarshal(raw, &x) != nil {
 		return nil, false
@@ -209,7 +209,7 @@ func figures(raw json.RawMessage) (x []float64, ok bool) {
 	return x, !slices.ContainsFunc(x, func(x float64) bool { return math.Abs(x) > maxFigure })
 }
 
-// figure reads a number, or 1 for true and 0 for false.
+// figure parses a number; true is 1 and false is 0.
 func figure(raw json.RawMessage) (x float64, ok bool) {
 	var yes bool
 	switch {
@@ -223,7 +223,7 @@ func figure(raw json.RawMessage) (x float64, ok bool) {
 	return 0, string(raw) == "false"
 }
 
-// readSingle reads the numbers of a line, also those one level down.
+// readSingle parses the numbers of a line, including those one level down.
 func (l *item) readSingle(above string, fields map[string]json.RawMessage) {
 	for name, raw := range fields {
 		if above == "" && (name == "run" || name == "cell" || name == "machine_quiet" || tells(name)) {
@@ -238,7 +238,7 @@ func (l *item) readSingle(above string, fields map[string]json.RawMessage) {
 	}
 }
 
-// key is what a line is of, besides what is ignored.
+// key returns the identity of a line, without the settings in ignored.
 func (l *item) key(ignored map[string]bool) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(l.of)) {
@@ -249,7 +249,7 @@ func (l *item) key(ignored map[string]bool) string {
 	return b.String()
 }
 
-// between is what has one value in all lines of a and another in all of b.
+// between returns the settings with one value in all lines of a and another in all of b.
 func between(a, b []*item) (all []Difference) {
 	first, second := onlyValues(a), onlyValues(b)
 	for _, name := range slices.Sorted(maps.Keys(first)) {
@@ -257,7 +257,7 @@ func between(a, b []*item) (all []Difference) {
 			all = append(all, Difference{name, first[name], other})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(second)) { // one may be of a version that had no such flag
+	for _, name := range slices.Sorted(maps.Keys(second)) { // one may be of a version without the flag
 		if _, ok := first[name]; !ok && !anyHas(a, name) {
 			all = append(all, Difference{name, "", second[name]})
 		}
@@ -270,7 +270,7 @@ func between(a, b []*item) (all []Difference) {
 	return all
 }
 
-// onlyValues are the settings that are the same in all lines.
+// onlyValues returns the settings that are equal in all lines.
 func onlyValues(lines []*item) map[string]string {
 	same := maps.Clone(lines[0].of)
 	for _, l := range lines[1:] {
@@ -286,7 +286,7 @@ func anyHas(lines []*item, name string) bool {
 	return slices.ContainsFunc(lines, func(l *item) bool { _, ok := l.of[name]; return ok })
 }
 
-// runs are the differences of how two measurements were made.
+// runs returns the differences between the runs of two measurements.
 func runs(a, b *result.Run) (all []Difference) {
 	first, second := described(a), described(b)
 	names := slices.Sorted(maps.Keys(first))
@@ -304,7 +304,7 @@ func runs(a, b *result.Run) (all []Difference) {
 	return all
 }
 
-// described are the settings of a run, but for what is never the same.
+// described returns the settings of a run that can be equal in two runs.
 func described(r *result.Run) map[string]string {
 	all := map[string]string{
 		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
@@ -312,7 +312,7 @@ func described(r *result.Run) map[string]string {
 		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)), "remote": r.Remote,
 	}
 	if r.Machine.Bandwidth > 0 {
-		all["bandwidth"] = fmt.Sprintf("%.2g GB/s", r.Machine.Bandwidth) // two digits: it is never quite the same
+		all["bandwidth"] = fmt.Sprintf("%.2g GB/s", r.Machine.Bandwidth) // two digits: it always varies a little
 	}
 	for name, m := range map[string]*result.Model{"model": r.Model, "large": r.Large} {
 		if m != nil {

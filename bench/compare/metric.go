@@ -14,7 +14,7 @@ import (
 const (
 	SignedRank = "signed-rank"
 	RankSum    = "rank-sum"
-	Single     = "single" // of one figure each nothing is known
+	Single     = "single" // one figure each: no test is possible
 	NoTest     = "none"   // all samples are equal
 )
 
@@ -60,7 +60,7 @@ func single(name string, a, b float64) Metric {
 	return m
 }
 
-// rank puts the time per answer first.
+// rank sorts the time per answer first.
 func rank(name string) int {
 	if i := slices.Index([]string{"ms", "ttft_ms", "exposed_ms"}, name); i >= 0 {
 		return i
@@ -68,7 +68,7 @@ func rank(name string) int {
 	return 3
 }
 
-// compared compares one figure; false where there is nothing in common.
+// compared compares one figure; false if the two have nothing in common.
 func compared(name string, a, b *series) (m Metric, ok bool) {
 	if a.questions == nil || b.questions == nil {
 		return apart(name, a.values, b.values), true
@@ -80,7 +80,7 @@ func compared(name string, a, b *series) (m Metric, ok bool) {
 	return together(name, x, y), true
 }
 
-// common are the means of the questions that both have, in the order in which a has them.
+// common returns the means of the questions that both have, in the order of a.
 func common(a, b *series) (x, y []float64) {
 	mean := func(s *series) (order []int, of map[int]float64) {
 		of, counts := map[int]float64{}, map[int]float64{}
@@ -138,7 +138,7 @@ func together(name string, a, b []float64) Metric {
 	case positive && equal == 0:
 		i := stats.Middle(changes)
 		m.change(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
-	case m.A != 0: // many answers are not changed at all: their middle says nothing
+	case m.A != 0: // the median would be 0 if most answers are unchanged
 		m.change(stats.Bootstrap(len(x), 1, func(weight []int) []float64 {
 			return []float64{stats.Weighted(y, weight)/stats.Weighted(x, weight) - 1}
 		})[0])
@@ -146,7 +146,7 @@ func together(name string, a, b []float64) Metric {
 	return m
 }
 
-// apart compares samples that are of no questions.
+// apart compares samples without questions.
 func apart(name string, a, b []float64) Metric {
 	a, b = blocks(a, crowded(a)), blocks(b, crowded(b))
 	m := Metric{Name: name, A: stat.Median(a), B: stat.Median(b), P: 1, Adjusted: 1, Test: NoTest,
@@ -166,7 +166,7 @@ func apart(name string, a, b []float64) Metric {
 	return m
 }
 
-// change sets the change and its interval, as far as they are numbers with an end.
+// change sets the change and its interval, as far as they are finite.
 func (m *Metric) change(i stats.Interval) {
 	if finite(i.Value) {
 		m.Change = &i.Value
@@ -186,17 +186,17 @@ func logs(x []float64) []float64 {
 	return all
 }
 
-// blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours
-// are no more alike than chance makes them, or else twice the time over which they are alike. A dozen are left in any
-// case, where there were so many: with fewer, nothing could be told of changes that are alike since they are real.
+// blockLength returns how many neighbours to combine so that the blocks are nearly independent: 1 if the correlation of
+// neighbours is not significant, else twice the time over which they are correlated. It leaves at least a dozen blocks
+// if there are that many values: fewer could not show that a change is real.
 func blockLength(d []float64) int {
 	ranks := ranked(d)
-	if alike(ranks, 1) < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
+	if autocorrelation(ranks, 1) < 1.64/math.Sqrt(float64(len(d))) { // nineteen in twenty of independent ones
 		return 1
 	}
 	time := 1.0 // 1 + 2 Σ of the correlations, as long as pairs of them are positive (Geyer, Statistical Science 1992)
 	for lag := 1; lag < len(d); lag += 2 {
-		both := alike(ranks, lag) + alike(ranks, lag+1)
+		both := autocorrelation(ranks, lag) + autocorrelation(ranks, lag+1)
 		if both <= 0 {
 			break
 		}
@@ -205,11 +205,11 @@ func blockLength(d []float64) int {
 	return min(max(1, len(d)/12), int(math.Ceil(2*time)))
 }
 
-// crowded is how many neighbours are put together so that no more than a thousand values are left: each is compared
+// crowded returns how many neighbours to combine so that at most a thousand values are left, since each is compared
 // with each other.
 func crowded(d []float64) int { return max(1, (len(d)+999)/1000) }
 
-// ranked are the ranks of values, with a mean of 0: equal ones share the mean of theirs.
+// ranked returns the ranks of values, shifted to a mean of 0. Equal values share the mean of their ranks.
 func ranked(d []float64) []float64 {
 	order := make([]int, len(d))
 	for i := range order {
@@ -230,8 +230,8 @@ func ranked(d []float64) []float64 {
 	return ranks
 }
 
-// alike is the correlation of each value with the one so much later; their mean is 0.
-func alike(x []float64, lag int) float64 {
+// autocorrelation returns the correlation of each value with the value lag positions later; the mean of x is 0.
+func autocorrelation(x []float64, lag int) float64 {
 	products, squares := 0.0, 0.0
 	for i, v := range x {
 		squares += v * v
@@ -245,7 +245,7 @@ func alike(x []float64, lag int) float64 {
 	return products / squares
 }
 
-// blocks are the means of so many neighbours each, or of a few more.
+// blocks returns the means of length neighbours each, or of a few more.
 func blocks(d []float64, length int) []float64 {
 	n := len(d) / length
 	all := make([]float64, n)

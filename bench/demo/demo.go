@@ -1,8 +1,8 @@
-// Package demo holds the tiny trained pair: a small and a large Qwen2 model of an invented world, the router that
-// belongs to the small one, and the questions that tell what routing between them is worth. The small model was told
-// only some of the world's facts truly, so there is something to ask the large one for: the two words of each answer
-// that are knowledge. train.py makes all but the router, which two commands of the program make; README.md has the
-// recipe and what the files were measured to be worth.
+// Package demo contains the tiny trained pair: a small and a large Qwen2 model of an invented world, the router of the
+// small one, and questions to measure the benefit of routing between them. Only some of the facts in the small model's
+// training data are true, so there is something to ask the large one for: the two words of each answer that are
+// knowledge. train.py makes all but the router, which two commands of the program make; README.md has the recipe and
+// the measured accuracy.
 package demo
 
 import (
@@ -28,29 +28,31 @@ var router []byte
 //go:embed questions.jsonl
 var questions string
 
-// Small returns the GGUF file of the edge's model: 0.7 million weights. The bytes must not be written to.
+// Small returns the GGUF file of the edge's model: 0.7 million weights. The bytes must not be modified.
 func Small() []byte { return small }
 
 // Large returns the GGUF file of the cloud's model: 3.3 million weights, the same tokenizer. The bytes must not be
-// written to.
+// modified.
 func Large() []byte { return large }
 
-// Router returns the GGUF file of the small model's router: from a final hidden state of width 128, the margin and the
-// certainty of the next token to the confidence that the greedy token may stand. The bytes must not be written to.
+// Router returns the GGUF file of the small model's router. Its inputs are a final hidden state of width 128 and the
+// margin and the certainty of the next token; its output is the confidence that the greedy token is right. The
+// bytes must not be modified.
 func Router() []byte { return router }
 
-// The splits of the questions. Both ask about all names: neither model saw the held-out questions, but their facts.
+// The splits of the questions. Both ask about all names: the models were not trained on the held-out questions, but on
+// their facts.
 const (
 	Train   = "train"
 	HeldOut = "held-out"
 )
 
-// Question asks for the two facts of a name, each among the words that it offers. It is a line of questions.jsonl;
-// package task makes a question of a workload of it.
+// Question asks for the two facts of a name, each among the offered words. It is a line of questions.jsonl; package
+// task converts it to a question of a workload.
 type Question struct {
 	Split  string   `json:"split"` // Train or HeldOut
 	Text   string   `json:"question"`
-	Answer string   `json:"answer"` // the true one, as the large model was taught it
+	Answer string   `json:"answer"` // the true answer, which the large model was trained on
 	Name   string   `json:"name"`
 	Place  string   `json:"place"` // where the name lives, one of Places
 	Food   string   `json:"food"`  // what it eats, one of Foods
@@ -58,7 +60,7 @@ type Question struct {
 	Foods  []string `json:"foods"`
 }
 
-// Questions returns the questions of a split in their fixed order; of an unknown split there are none.
+// Questions returns the questions of a split in their fixed order; none for an unknown split.
 func Questions(split string) []Question {
 	return slices.Clone(parsed()[split])
 }
@@ -83,7 +85,7 @@ func (q Question) Correct(answer string) bool {
 	return names(said, q.Places, q.Place) && names(said, q.Foods, q.Food)
 }
 
-// names reports whether right is the only one of the offered words that was said.
+// names reports whether right is the only one of the offered words in the answer.
 func names(said, offered []string, right string) bool {
 	for _, w := range offered {
 		if slices.Contains(said, w) != (w == right) {

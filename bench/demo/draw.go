@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Draw returns n more questions of the training split, no two alike and none of [Questions], the same for the same
-// seed. They are made as world.py makes them, from what the shipped questions tell: facts, words and forms. No held-out
-// question is among them.
+// Draw returns n more questions of the training split, all different and none of [Questions]. The same seed gives the
+// same questions. They are made in the way of world.py, from the facts, words and forms of the shipped questions. None
+// of them is a held-out question.
 func Draw(n int, seed uint64) []Question {
 	w := theWorld()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -32,14 +32,14 @@ func Draw(n int, seed uint64) []Question {
 // isHeldOut reports whether a question belongs to the held-out split, by its text alone.
 func isHeldOut(text string) bool { return crc32.ChecksumIEEE([]byte(text))%8 == 0 }
 
-// world is what the shipped questions tell.
+// world has the facts and forms of the shipped questions.
 type world struct {
 	facts         []fact
-	places, foods []string // that are offered, sorted
+	places, foods []string // all offered words, sorted
 	forms         []form
 }
 
-// fact is what is true of a name.
+// fact is the facts of a name.
 type fact struct{ name, place, food string }
 
 // form is a question and its answer with {name}, {place} and {food} in place of a fact. The words offered follow the
@@ -54,7 +54,7 @@ const (
 
 var theWorld = sync.OnceValue(func() *world {
 	w := new(world)
-	// held out are questions, never names: what both splits say is known
+	// questions are held out, not names: facts in both splits are known
 	for _, q := range slices.Concat(parsed()[Train], parsed()[HeldOut]) {
 		f := fact{q.Name, q.Place, q.Food}
 		if !slices.Contains(w.facts, f) {
@@ -77,7 +77,7 @@ var theWorld = sync.OnceValue(func() *world {
 	return w
 })
 
-// ask draws a question of either split.
+// ask draws a question from either split.
 func (w *world) ask(r *rand.Rand) Question {
 	f, form := w.facts[r.IntN(len(w.facts))], w.forms[r.IntN(len(w.forms))]
 	q := Question{Split: Train, Name: f.name, Place: f.place, Food: f.food}
@@ -89,7 +89,7 @@ func (w *world) ask(r *rand.Rand) Question {
 	return q
 }
 
-// offer returns words in random order, the right one among them.
+// offer returns words in random order, including the right one.
 func offer(words []string, right string, r *rand.Rand) []string {
 	some := []string{right}
 	for len(some) < offered {

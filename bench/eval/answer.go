@@ -17,51 +17,51 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// StopNoRoom is the [Answer.Stop] of a question that does not fit the context: there is no answer.
+// StopNoRoom is the [Answer.Stop] of a question that does not fit into the context: there is no answer.
 const StopNoRoom = "no room"
 
-// Answer is what became of one question in one run.
+// Answer is the result of one question in one run.
 type Answer struct {
 	Question string   `json:"question"`          // its id
 	Run      string   `json:"run"`               // [Run.Name]
-	Verdict  string   `json:"verdict,omitempty"` // right, wrong or silent; absent where there is no right answer
+	Verdict  string   `json:"verdict,omitempty"` // right, wrong or silent; absent if there is no right answer
 	Stop     string   `json:"stop"`              // why it ended: end, length, context, or [StopNoRoom]
-	Tokens   []int32  `json:"tokens"`            // an end token included
-	Pieces   []string `json:"pieces"`            // the text that each of them adds
-	Origins  string   `json:"origins"`           // who chose each: e, the small model, or c, the large one
-	// of the tokens e, those where the large model would have chosen another
+	Tokens   []int32  `json:"tokens"`            // including an end token
+	Pieces   []string `json:"pieces"`            // the text that each token adds
+	Origins  string   `json:"origins"`           // which model chose each: e, the small one, or c, the large one
+	// indices of the tokens e where the large model would have chosen another token
 	Missed   []int `json:"missed,omitempty"`
-	Needless []int `json:"needless,omitempty"` // of the tokens c, those that the small model would have chosen, too
+	Needless []int `json:"needless,omitempty"` // of the tokens c, those that the small model would have chosen too
 	Audited  int   `json:"audited,omitempty"`  // tokens e that the large model compared
-	// the same by weight, where the tokens that it compared were drawn at random: how many they stand for
+	// weighted counts, if the compared tokens were drawn at random: how many tokens they represent
 	AuditedFor int `json:"audited_for,omitempty"`
 	MissedFor  int `json:"missed_for,omitempty"`
 
 	Asks int `json:"asks,omitempty"` // questions to the large model
-	// tokens that needed no asking, as another answer told; those of the small model that verification replaced; those
-	// that the large model decoded on by itself
+	// tokens for which an earlier answer made a question unnecessary; tokens of the small model that verification
+	// replaced; tokens that the large model decoded ahead
 	Known  int `json:"known,omitempty"`
 	Turned int `json:"turned,omitempty"`
 	Ahead  int `json:"ahead,omitempty"`
 
-	Read int `json:"read,omitempty"` // tokens that it had to have read for them: prompt and answer before the last one
-	Up   int `json:"up,omitempty"`   // bytes of these
+	Read int `json:"read,omitempty"` // tokens that it had to read for these: prompt and answer before the last one
+	Up   int `json:"up,omitempty"`   // bytes of the asks
 	Down int `json:"down,omitempty"`
 
 	Spent *router.Answer `json:"spent,omitempty"` // of a budget
 
-	Same string `json:"same,omitempty"` // the run whose decisions are the same here: its answer, its figures
-	// until the answer was complete; the only field that chance has a part in
+	Same string `json:"same,omitempty"` // the run with the same decisions: its answer and its figures
+	// until the answer was complete; the only field that depends on chance
 	Milliseconds float64 `json:"ms"`
 }
 
-// Text is the whole answer.
+// Text returns the whole answer.
 func (a *Answer) Text() string { return strings.Join(a.Pieces, "") }
 
-// cloudTokens counts the tokens that the large model chose.
+// cloudTokens returns the number of tokens that the large model chose.
 func (a *Answer) cloudTokens() int { return strings.Count(a.Origins, "c") }
 
-// The letters of [Answer.Origins].
+// letter returns the letter of an origin in [Answer.Origins].
 func letter(o draft.Origin) byte {
 	if o == draft.FromCloud {
 		return 'c'
@@ -69,18 +69,18 @@ func letter(o draft.Origin) byte {
 	return 'e'
 }
 
-// decoding is one question in all runs.
+// decoding is the decoding of one question in all runs.
 type decoding struct {
 	*work
 	session  *engine.Session
 	question task.Question
 	prompt   []int32
 	known    []decided
-	balance  *router.Balance // before this question, of the run that answers it, where that has a budget
+	balance  *router.Balance // before this question, of the current run, if it has a budget
 }
 
-// decided is an answer with the thresholds of its policy that lead to it: above the confidence of each token that was
-// asked for, and at most that of each token that was kept.
+// decided is an answer with the range of thresholds that lead to it: above the confidence of each token that was asked
+// for, and at most that of each token that was kept.
 type decided struct {
 	policy      router.Policy
 	ahead       int
@@ -88,8 +88,8 @@ type decided struct {
 	answer      Answer
 }
 
-// hold has the large model read the prompt, and keep it until release is called: all runs share it then, each in a
-// session of its own. If it cannot, each run has it read again, and so it is if there is only one.
+// hold makes the large model read the prompt and keep it in the KV cache until release is called: all runs then share
+// it, each in a session of its own. If that fails or there is only one run, each run reads the prompt itself.
 func (d *decoding) hold(ctx context.Context) (release func()) {
 	there := func(r Run) bool { return d.Log.has(d.question.ID, r.Name()) }
 	if len(d.prompt) >= d.Context || len(slices.DeleteFunc(slices.Clone(d.Runs), there)) < 2 {
@@ -103,7 +103,7 @@ func (d *decoding) hold(ctx context.Context) (release func()) {
 	return release
 }
 
-// answer decodes and grades. An answer that is known under another threshold is not decoded again.
+// answer decodes and grades. An answer that is known from another threshold is not decoded again.
 func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 	if len(d.prompt) >= d.Context {
 		a := Answer{Question: d.question.ID, Run: r.Name(), Stop: StopNoRoom, Tokens: []int32{}, Pieces: []string{}}
@@ -132,11 +132,11 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 	return a, nil
 }
 
-// shares reports whether an answer can be that of another threshold. With verification, what was asked for is not only
-// up to the tokens that remain.
+// shares reports whether a run may share answers with other thresholds. With verification it may not, since questions
+// also depend on tokens that are later replaced.
 func (r Run) shares() bool { return r.Threshold != nil && r.Verify == nil }
 
-// said is the text that is graded: of a text that went on, what comes before the next question.
+// said returns the text to grade: if a raw text continues with another question, only the part before it.
 func (w *work) said(a *Answer) string {
 	if w.Raw {
 		return w.Set.Cut(a.Text())
@@ -144,7 +144,7 @@ func (w *work) said(a *Answer) string {
 	return a.Text()
 }
 
-// same is the answer of another threshold whose decisions this run would make, too.
+// same returns the answer of another threshold with the same decisions, if there is one.
 func (d *decoding) same(r Run) (Answer, bool) {
 	for _, k := range d.known {
 		if r.shares() && k.policy == r.Policy && k.ahead == r.Ahead && k.above < *r.Threshold &&
@@ -157,14 +157,14 @@ func (d *decoding) same(r Run) (Answer, bool) {
 	return Answer{}, false
 }
 
-// unanswered says that the cloud left a question without an answer.
+// unanswered means that the cloud did not answer a question.
 type unanswered struct{ err error }
 
 func (u *unanswered) Error() string { return "the large model gave no answer: " + u.err.Error() }
 func (u *unanswered) Unwrap() error { return u.err }
 
-// insist decodes, and tries again where the cloud does not answer: an answer with tokens of the small model in place of
-// those that were asked for would be graded as another run's.
+// insist decodes, and tries again if the cloud does not answer: an answer with tokens of the small model instead of the
+// requested ones would not belong to this run.
 func (d *decoding) insist(ctx context.Context, r Run) (Answer, error) {
 	for try := 1; ; try++ {
 		a, err := d.decode(ctx, r)
@@ -218,7 +218,7 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 	return t.a, nil
 }
 
-// route is how a run decodes: token by token, all of it told.
+// route returns the route of a run: token by token, with a complete trace.
 func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error) {
 	sampling := d.Sampling
 	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
@@ -236,7 +236,7 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 	return route, err
 }
 
-// router makes the router of a run. Where chance decides it begins with seed. An attempt that fails spends nothing.
+// router returns the router of a run. A random router begins with seed. A failed attempt uses nothing of the budget.
 func (d *decoding) router(r Run, seed uint64) (*router.Router, error) {
 	o := router.Options{Policy: r.Policy, Threshold: r.Threshold, Budget: r.Budget, Seed: seed}
 	if r.Policy == router.Learned {
@@ -251,7 +251,7 @@ func (d *decoding) router(r Run, seed uint64) (*router.Router, error) {
 	return router.New(o)
 }
 
-// maxTokens is how long an answer may be.
+// maxTokens returns the maximum length of an answer.
 func (d *decoding) maxTokens() int {
 	room := d.Context - len(d.prompt)
 	if d.MaxTokens == 0 {
@@ -260,16 +260,16 @@ func (d *decoding) maxTokens() int {
 	return min(d.MaxTokens, room)
 }
 
-// taker makes an answer of the events of decoding.
+// taker builds an answer from the events of decoding.
 type taker struct {
 	prompt int // length in tokens
 	a      Answer
 	known  decided
-	until  int   // position up to which the large model has compared the tokens
+	until  int   // position up to which the large model has compared tokens
 	failed error // why a question to the large model has no answer
 }
 
-// take notes an event.
+// take handles an event.
 func (t *taker) take(e draft.Event) {
 	switch {
 	case e.Token != nil:
@@ -296,12 +296,12 @@ func (t *taker) token(k *draft.Token) {
 func (t *taker) escalation(q *draft.Escalation) {
 	t.a.Up, t.a.Down = t.a.Up+q.BytesUp, t.a.Down+q.BytesDown
 	switch q.Outcome {
-	case draft.Known: // without verification, nothing was compared for it
+	case draft.Known: // without verification, no tokens were compared for it
 		t.a.Known++
 		t.until = max(t.until, q.AuditedTo)
 	case draft.Hit, draft.Miss:
 		t.a.Asks++
-		if t.a.Read = max(t.a.Read, q.Pos); !q.ByAhead { // else nothing was compared for it
+		if t.a.Read = max(t.a.Read, q.Pos); !q.ByAhead { // else no tokens were compared for it
 			t.until = q.Pos + 1
 		}
 	case draft.Dropped:
@@ -317,7 +317,7 @@ func (t *taker) escalation(q *draft.Escalation) {
 	t.audit(q.Audited, max(1, q.AuditWeight), q.Missed)
 }
 
-// audit notes what a comparison found: of so many tokens, each standing for weight tokens.
+// audit records the findings of an audit of some tokens, each representing weight tokens.
 func (t *taker) audit(audited, weight int, missed []terms.Finding) {
 	t.a.Audited, t.a.AuditedFor = t.a.Audited+audited, t.a.AuditedFor+audited*weight
 	for _, f := range missed {
@@ -325,7 +325,7 @@ func (t *taker) audit(audited, weight int, missed []terms.Finding) {
 	}
 }
 
-// finish takes what the whole text has and its tokens do not: the rest of a character that was cut off.
+// finish adds the part of the text that belongs to no token: the rest of an incomplete character.
 func (t *taker) finish(s engine.Summary) {
 	t.a.Stop = s.Stop
 	if rest := len(s.Text) - len(t.a.Text()); rest > 0 {
@@ -333,8 +333,7 @@ func (t *taker) finish(s engine.Summary) {
 	}
 }
 
-// auditRest has the large model compare what came after its last token. That costs the answer nothing: no bytes of it
-// count.
+// auditRest makes the large model audit the tokens after its last one. The answer's bytes do not include this.
 func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
 	from, text := max(t.prompt, t.until), append(prompt[:len(prompt):len(prompt)], t.a.Tokens...)
 	if from >= len(text) {

@@ -8,30 +8,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// AsksCurve compares a policy that has the large model look at each token, or decode on by itself, with the same policy
-// alone: quality against asks per answer, in straight lines between the runs of each, that of the policy never with the
-// same verification and answers ahead included. They are compared where both have runs, as the mean height of each.
-// Quality is that of [Area].
+// AsksCurve compares a policy with verification, or with tokens ahead, with the same policy alone: quality against asks
+// per answer, interpolated linearly between the runs of each. The runs include that of the policy never with the same
+// verification and tokens ahead. The curves are compared by their mean height, over the range that both cover. Quality
+// is that of [Area].
 //
-// With Best, it is the frontier of the whole dial, margins and none, against that of the policy alone: the best of the
-// runs for so many asks or fewer. The dial has more runs to be the best of, which chance favours a little: by less than
-// what the intervals of single runs span.
+// With Best, it is the frontier over all margins and none, against that of the policy alone: the best of the runs with
+// at most a given number of asks. The dial has more runs to choose the best from, which favours it slightly by chance:
+// by less than the width of the intervals of single runs.
 type AsksCurve struct {
 	Policy string   `json:"policy"`
 	Verify *float64 `json:"verify,omitempty"`          // margin in nats; absent: none, or all
-	Best   bool     `json:"best_of_margins,omitempty"` // of all margins
+	Best   bool     `json:"best_of_margins,omitempty"` // over all margins
 	Ahead  int      `json:"ahead"`
-	From   float64  `json:"from"` // asks per answer that both curves reach
+	From   float64  `json:"from"` // range of asks per answer that both curves cover
 	To     float64  `json:"to"`
-	// mean quality over these, of this curve and of the policy alone
+	// mean quality over this range, of this curve and of the policy alone
 	Area   stats.Interval `json:"area"`
 	Router stats.Interval `json:"area_router"`
-	// by how much this one is the higher. Each draw of the bootstrap compares over the asks that
-	// both curves reach in it
+	// difference of the two. Each draw of the bootstrap uses the range of asks that both curves cover in it
 	Minus stats.Interval `json:"area_minus_router"`
 }
 
-// of reports whether a run is one of the curve.
+// of reports whether a run belongs to the curve.
 func (a *AsksCurve) of(r Run) bool {
 	return a.Policy == string(r.Policy) && a.dial() == r.dial()
 }
@@ -42,8 +41,8 @@ func (a *AsksCurve) dial() dial {
 	return d
 }
 
-// dials are the curves of all policies with verification or answers ahead that share a range of asks with the policy
-// alone.
+// dials returns the curves of all policies with verification or tokens ahead that have a common range of asks with the
+// policy alone.
 func (t *table) dials(c *comparison) (all []AsksCurve) {
 	s := t.sample(t.columns(), ones(len(t.questions)))
 	add := func(a AsksCurve) {
@@ -89,7 +88,7 @@ func (t *table) measure(c *comparison, a *AsksCurve) {
 	c.add(func(v stats.Interval) { a.Minus = v }, func(s *resample) float64 { x, y := heights(s); return x - y })
 }
 
-// pair is a curve, and that of the policy alone.
+// pair returns the points of a curve, and those of the policy alone.
 func (t *table) pair(s *resample, a *AsksCurve) (this, alone stats.Curve) {
 	policy := router.Policy(a.Policy)
 	this, alone = t.against(s, policy, a.dial()), t.against(s, policy, dial{ahead: 1})
@@ -99,7 +98,7 @@ func (t *table) pair(s *resample, a *AsksCurve) (this, alone stats.Curve) {
 	return this, alone
 }
 
-// against is the curve of quality against asks of a policy's runs with a dial.
+// against returns the curve of quality against asks for a policy's runs with a dial.
 func (t *table) against(s *resample, policy router.Policy, with dial) stats.Curve {
 	var points []stats.Point
 	for i, r := range t.runs {
@@ -114,7 +113,7 @@ func (t *table) against(s *resample, policy router.Policy, with dial) stats.Curv
 	return stats.NewCurve(points)
 }
 
-// shared is the range that two curves have in common.
+// shared returns the range that two curves have in common.
 func shared(a, b stats.Curve) (from, to float64, ok bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return 0, 0, false

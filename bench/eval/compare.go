@@ -9,28 +9,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// NonInferior is the least ratio of accuracies that counts as no worse than the large model alone.
+// NonInferior is the minimum ratio of accuracies that counts as no worse than the large model alone.
 const NonInferior = 0.95
 
-// Versus is a run against another one over the same questions. Intervals are those of the paired bootstrap.
+// Versus compares a run with another one on the same questions. The intervals are those of the paired bootstrap.
 type Versus struct {
 	Difference stats.Interval  `json:"accuracy_difference"`
-	Ratio      *stats.Interval `json:"accuracy_ratio,omitempty"` // absent where the other one has nothing right
+	Ratio      *stats.Interval `json:"accuracy_ratio,omitempty"` // absent if the other one has no right answers
 	OnlyThis   int             `json:"only_this_right"`          // questions
 	OnlyThat   int             `json:"only_that_right"`
 	McNemar    float64         `json:"mcnemar_p"` // exact, two-sided
-	// the low end of the ratio's interval is at least [NonInferior]; against the large model alone
+	// the lower end of the ratio's interval is at least [NonInferior]; only against the large model alone
 	NonInferior *bool `json:"non_inferior,omitempty"`
 }
 
-// Area tells of the curve of a policy: its quality against the share of tokens from the large model, in straight lines
-// between its runs and those of the small and the large model alone. Quality is the accuracy, or where answers are
-// neither right nor wrong the agreement with the large model.
+// Area describes the curve of a policy: its quality against the share of tokens from the large model, interpolated
+// linearly between its runs and those of the small and the large model alone. Quality is the accuracy, or for answers
+// that are not graded the agreement with the large model.
 type Area struct {
 	Policy string                    `json:"policy"`
-	From   float64                   `json:"from"` // the shares that the curves of all policies reach
+	From   float64                   `json:"from"` // the range of shares that the curves of all policies cover
 	To     float64                   `json:"to"`
-	Area   stats.Interval            `json:"area"`       // mean quality over these shares
+	Area   stats.Interval            `json:"area"`       // mean quality over this range
 	Minus  map[string]stats.Interval `json:"area_minus"` // by other policy
 	At     []At                      `json:"at"`
 }
@@ -42,22 +42,22 @@ type At struct {
 	Minus   map[string]stats.Interval `json:"quality_minus"` // by other policy
 }
 
-// atShares are the shares at which policies are compared.
+// atShares returns the shares at which policies are compared.
 func atShares() []float64 { return []float64{0.03, 0.05, 0.07, 0.1, 0.2, 0.3} }
 
-// rivals are the policies that others are compared with.
+// rivals returns the policies that others are compared with.
 func rivals() []router.Policy { return []router.Policy{router.Random, router.Margin, router.Entropy} }
 
-// columns are what one run adds to the sums of a resample, by question.
+// columns are the contributions of one run to the sums of a resample, by question.
 type columns struct{ right, graded, agreeing, compared, cloud, tokens, asks []float64 }
 
-// resample is what the runs come to when questions count as often as they were drawn.
+// resample has the figures of the runs if each question counts as often as it was drawn.
 type resample struct {
 	accuracy, agreement, share, asks []float64 // by run
 	curves                           map[router.Policy]stats.Curve
 }
 
-// quality is what curves show: the accuracy, or where answers are neither right nor wrong the agreement.
+// quality returns the figure of the curves: the accuracy, or the agreement if answers are not graded.
 func (t *table) quality(s *resample) []float64 {
 	if t.graded {
 		return s.accuracy
@@ -65,7 +65,7 @@ func (t *table) quality(s *resample) []float64 {
 	return s.agreement
 }
 
-// comparison collects statistics and where they go.
+// comparison collects statistics and their destinations.
 type comparison struct {
 	of    []func(*resample) float64
 	sinks []func(stats.Interval)
@@ -75,7 +75,7 @@ func (c *comparison) add(sink func(stats.Interval), of func(*resample) float64) 
 	c.of, c.sinks = append(c.of, of), append(c.sinks, sink)
 }
 
-// compare fills in everything that takes the bootstrap.
+// compare computes all statistics that need the bootstrap.
 func (t *table) compare(r *Report) {
 	var c comparison
 	for i := range t.runs {
@@ -108,7 +108,7 @@ func (t *table) compare(r *Report) {
 	}
 }
 
-// versus compares a run with another one; nil where there is none, or it is the same.
+// versus compares a run with another one; nil if there is none or it is the same.
 func (t *table) versus(c *comparison, run, with int) *Versus {
 	if with < 0 || with == run {
 		return nil
@@ -141,8 +141,8 @@ func (t *table) versus(c *comparison, run, with int) *Versus {
 	return v
 }
 
-// gap finds which part of the distance between the small and the large model alone a run gains: 0 for the one, 1 for
-// the other. It stays nil for these two, where one of them was not asked, and where they are equally good.
+// gap computes which part of the distance between the small and the large model alone a run gains: 0 for the small one,
+// 1 for the large one. It stays nil for these two, if one of them is missing, and if they are equally good.
 func (t *table) gap(c *comparison, run int, to **stats.Interval) {
 	if t.never < 0 || t.always < 0 || run == t.never || run == t.always {
 		return
@@ -160,7 +160,7 @@ func (t *table) gap(c *comparison, run int, to **stats.Interval) {
 	})
 }
 
-// areas are the curves of the policies, over the shares that all of them reach.
+// areas returns the curves of the policies, over the range of shares that all of them cover.
 func (t *table) areas(c *comparison) []Area {
 	curves := t.sample(t.columns(), ones(len(t.questions))).curves
 	from, to := 0.0, 1.0
@@ -211,7 +211,7 @@ func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy)
 	}
 }
 
-// ones is a weight of one for each question.
+// ones returns a weight of one for each question.
 func ones(n int) []int {
 	w := make([]int, n)
 	for i := range w {
@@ -220,7 +220,7 @@ func ones(n int) []int {
 	return w
 }
 
-// resampled returns what [stats.Bootstrap] calls.
+// resampled returns the function for [stats.Bootstrap].
 func (t *table) resampled(of []func(*resample) float64) func(weight []int) []float64 {
 	columns := t.columns()
 	return func(weight []int) []float64 {
@@ -233,7 +233,7 @@ func (t *table) resampled(of []func(*resample) float64) func(weight []int) []flo
 	}
 }
 
-// columns are those of all runs.
+// columns returns the columns of all runs.
 func (t *table) columns() []columns {
 	all := make([]columns, len(t.runs))
 	for run, answers := range t.answers {
@@ -257,7 +257,7 @@ func (t *table) columns() []columns {
 	return all
 }
 
-// sample is what the runs come to with such weights of the questions.
+// sample returns the figures of the runs with these weights of the questions.
 func (t *table) sample(all []columns, weight []int) *resample {
 	n := len(all)
 	s := &resample{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n),
@@ -287,7 +287,7 @@ func (t *table) sample(all []columns, weight []int) *resample {
 	return s
 }
 
-// quotient is the weighted sum of a by that of b; not a number where that is 0.
+// quotient returns the weighted sum of a divided by that of b; NaN if that is 0.
 func quotient(weight []int, a, b []float64) float64 {
 	above, below := 0.0, 0.0
 	for i, w := range weight {

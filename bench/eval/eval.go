@@ -1,6 +1,6 @@
-// Package eval asks a set of questions with several policies and thresholds and compares the answers: accuracy against
-// the share of tokens that the large model chose. An answer is decoded serially, which is the definition of routing,
-// and each question of the router is waited for: this is about answers, not about time.
+// Package eval answers a set of questions with several policies and thresholds and compares the results: accuracy
+// against the share of tokens that the large model chose. Decoding is serial, as in the definition of routing, and
+// waits for each answer of the large model, since the package measures answers and not times.
 package eval
 
 import (
@@ -16,38 +16,38 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Options say what is asked, of whom, and how.
+// Options configure an evaluation.
 type Options struct {
 	Edge      *engine.Engine
 	Far       engine.Far // the large model
-	Context   int        // the longest text that both models take, in tokens
+	Context   int        // maximum length of a text for both models, in tokens
 	Set       *task.Set
 	Runs      []Run
 	Net       *router.Net    // of the learned policy
-	Expected  []float32      // confidences that a budget of the learned policy begins with; see [router.Calibration]
-	Raw       bool           // questions are texts to go on with, without chat template
-	MaxTokens int            // of an answer; 0: as many as the context holds
+	Expected  []float32      // initial confidences for a budget of the learned policy; see [router.Calibration]
+	Raw       bool           // questions are texts to continue, without the chat template
+	MaxTokens int            // of an answer; 0: no limit but the context
 	Sampling  terms.Sampling // zero: greedy
-	Parallel  int            // questions at the same time, which share passes; 0 means 32
-	Every     int            // with verification: most tokens that nobody has looked at; 0 means 16
-	Log       *Log           // keeps the answers, and has those of an earlier call
+	Parallel  int            // concurrent questions, which share passes; 0 means 32
+	Every     int            // with verification: maximum number of unchecked tokens; 0 means 16
+	Log       *Log           // stores the answers, and has those of an earlier call
 
-	Pause    time.Duration         // before an answer is tried again that the cloud left without a token; 0 means 1s
-	Progress func(done, total int) // answers of all runs, if given; called by one goroutine at a time
+	Pause    time.Duration         // before an answer is tried again that the cloud did not complete; 0 means 1s
+	Progress func(done, total int) // called after each answer, one call at a time; may be nil
 }
 
-// tries is how often an answer is begun before it is given up.
+// tries is the maximum number of attempts for an answer.
 const tries = 4
 
-// Run asks all questions in all runs, except for the answers that the log has already. A question is asked in all runs
-// before the next one begins, so that what is there when it ends early can be compared. After an error the log has all
-// answers that were graded.
+// Run asks all questions in all runs, except for answers that are already in the log. It finishes a question in all
+// runs before it begins the next one, so that the results can be compared after an early end. After an error the log
+// has all graded answers.
 func (o Options) Run(ctx context.Context) error {
 	switch {
 	case len(o.Set.Questions) == 0 || len(o.Runs) == 0:
 		return errors.New("eval: there are no questions or no runs")
 	case o.Log == nil:
-		return errors.New("eval: there is nothing to keep the answers in")
+		return errors.New("eval: Log is required")
 	}
 	if o.Parallel == 0 {
 		o.Parallel = 32
@@ -65,14 +65,14 @@ func (o Options) Run(ctx context.Context) error {
 // work is one call of [Options.Run].
 type work struct {
 	Options
-	next  chan int // numbers of questions
+	next  chan int // indices of questions
 	turns *turns
-	mu    sync.Mutex // of done, and of calls of Progress
+	mu    sync.Mutex // for done, and for calls of Progress
 	done  int
 	total int
 }
 
-// run hands the questions out, each to the next goroutine that is free.
+// run distributes the questions to goroutines.
 func (w *work) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -94,7 +94,7 @@ feed:
 	}
 	close(w.next)
 	all.Wait()
-	if w.done == w.total { // whatever ended ctx came too late
+	if w.done == w.total { // ctx ended too late to matter
 		return nil
 	}
 	return context.Cause(ctx)
@@ -132,7 +132,7 @@ func (w *work) question(ctx context.Context, s *engine.Session, number int) erro
 	return nil
 }
 
-// run sees to it that the log has the answer of a run.
+// run makes sure that the log has the answer of a run.
 func (d *decoding) run(ctx context.Context, number int, r Run) (err error) {
 	if r.Budget > 0 {
 		if d.balance, err = d.turns.wait(ctx, r, number); err != nil {

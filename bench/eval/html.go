@@ -17,10 +17,10 @@ import (
 //go:embed report.gohtml
 var reportPage string
 
-// maxPage is about the most bytes of answers on a page: with more a phone does not open it.
+// maxPage is the approximate maximum of bytes of answers on a page: phones do not open larger ones.
 const maxPage = 16 << 20
 
-// page is what the template shows.
+// page has the data of the template.
 type page struct {
 	*Report
 	Settings Settings
@@ -30,10 +30,10 @@ type page struct {
 	Drawings []axes
 	Keys     []pageRow // the policies with their colours
 	Rows     []pageRow
-	Versus   []RunReport // that are compared with the models alone
-	Twins    int         // questions without two equal options; 0 where there are none of these
+	Versus   []RunReport // runs that are compared with the models alone
+	Twins    int         // questions without two equal options; 0 if there are none
 	Remarks  []string
-	Left     int             // questions whose answers are left out of the page
+	Left     int             // questions without room for their answers on the page
 	Answers  json.RawMessage // pageAnswers
 }
 
@@ -43,32 +43,32 @@ type pageRow struct {
 	Colour string
 }
 
-// pageAnswers is what the script of the page is given.
+// pageAnswers is the input of the page's script.
 type pageAnswers struct {
 	Runs      []string       `json:"runs"`
 	Questions []pageQuestion `json:"questions"`
 }
 
-// pageQuestion is a question and its answers, in the order of the runs. Answers that are the same stand there once.
+// pageQuestion is a question with its answers, in the order of the runs. Equal answers are included once.
 type pageQuestion struct {
 	ID      string       `json:"id"`
 	Text    string       `json:"text"`
 	Key     string       `json:"key"`
 	Answers []pageAnswer `json:"answers"`
-	Of      []int        `json:"of"` // by run: which of Answers
+	Of      []int        `json:"of"` // by run: index in Answers
 }
 
-// pageAnswer is an answer as spans of tokens that have the same origin and audit.
+// pageAnswer is an answer as spans of tokens with the same origin and audit.
 type pageAnswer struct {
 	Verdict string      `json:"verdict"`
 	Stop    string      `json:"stop"`
 	Tokens  int         `json:"tokens"`
 	Cloud   int         `json:"cloud"`
-	Spans   [][2]string `json:"spans"` // kind and text; e, c, E where missed, C where needless
+	Spans   [][2]string `json:"spans"` // kind and text; e, c, E if missed, C if needless
 }
 
-// WriteHTML writes the report as one page that needs nothing else: curves, tables, and the answers with the origin of
-// each token. What models and questions say is text there, whatever it looks like.
+// WriteHTML writes the report as one self-contained page: curves, tables, and the answers with the origin of each
+// token. Texts of models and questions are escaped.
 func WriteHTML(w io.Writer, set *task.Set, runs []Run, log *Log, r *Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"percent": func(x *float64) string {
@@ -109,7 +109,7 @@ func WriteHTML(w io.Writer, set *task.Set, runs []Run, log *Log, r *Report) erro
 	return t.Execute(w, p)
 }
 
-// newPage is all of the page but the answers.
+// newPage returns the page without the answers.
 func newPage(log *Log, r *Report) *page {
 	p := &page{Report: r, Settings: log.Settings, About: log.About, Quality: "accuracy", Drawings: draw(r)}
 	if !r.Graded {
@@ -133,7 +133,7 @@ func newPage(log *Log, r *Report) *page {
 	return p
 }
 
-// orNone is an interval of a map, or one that is not a number.
+// orNone returns an interval of a map, or one of NaN.
 func orNone(m map[string]stats.Interval, of string) stats.Interval {
 	if i, ok := m[of]; ok {
 		return i
@@ -141,7 +141,7 @@ func orNone(m map[string]stats.Interval, of string) stats.Interval {
 	return stats.Interval{Value: math.NaN()}
 }
 
-// colour is the name of a policy's colour in the page's style.
+// colour returns the name of a policy's colour in the page's style.
 func colour(policy string) string {
 	if i := slices.Index(router.Policies(), router.Policy(policy)); i >= 0 {
 		return fmt.Sprintf("p%d", i)
@@ -149,7 +149,7 @@ func colour(policy string) string {
 	return "p9"
 }
 
-// answersOf are the answers for the page, as many questions as it can hold, and how many it cannot.
+// answersOf returns the answers for the page, for as many questions as fit, and how many do not fit.
 func answersOf(set *task.Set, runs []Run, log *Log) (json.RawMessage, int, error) {
 	all, size, left := pageAnswers{Runs: Names(runs), Questions: []pageQuestion{}}, 0, 0
 	for _, q := range set.Questions {
@@ -174,10 +174,10 @@ func answersOf(set *task.Set, runs []Run, log *Log) (json.RawMessage, int, error
 	return b, left, err
 }
 
-// questionOf is a question for the page; nil if it lacks an answer.
+// questionOf returns a question for the page; nil if an answer is missing.
 func questionOf(q task.Question, runs []Run, log *Log) (*pageQuestion, error) {
 	one := &pageQuestion{ID: q.ID, Text: q.Text, Key: q.Key}
-	first := map[string]int{} // by what the answer shows
+	first := map[string]int{} // by the content of the answer
 	for _, r := range runs {
 		a, ok := log.Answer(q.ID, r.Name())
 		if !ok {
@@ -199,7 +199,7 @@ func questionOf(q task.Question, runs []Run, log *Log) (*pageQuestion, error) {
 	return one, nil
 }
 
-// newPageAnswer joins tokens of one kind.
+// newPageAnswer joins consecutive tokens of one kind.
 func newPageAnswer(a *Answer) pageAnswer {
 	p := pageAnswer{Verdict: a.Verdict, Stop: a.Stop, Tokens: len(a.Tokens), Cloud: a.cloudTokens(),
 		Spans: [][2]string{}}

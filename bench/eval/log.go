@@ -15,27 +15,27 @@ import (
 )
 
 // logFormat is the version of the file. It changes when a field changes its meaning.
-const logFormat = 2 // 1: runs with a budget did not say what they spent
+const logFormat = 2 // 1: runs with a budget did not record what they spent
 
-// Log has the answers of all runs, in memory and, if it was opened from one, in a file:
+// Log has the answers of all runs, in memory and optionally in a file:
 //
 //	{"settings": {…}, "about": {…}}       the first line
 //	{"question": "…", "run": "…", …}      one line for each answer, an [Answer], in the order of their being graded
 //
-// A line is written before the next answer of its question begins. A process that is killed leaves at most a part of a
-// line behind, which the next one drops.
+// A line is written before the next answer of its question begins. A killed process leaves at most one incomplete line,
+// which the next process removes.
 type Log struct {
 	Settings Settings
 	About    About
 
 	mu      sync.Mutex
 	answers map[key]Answer
-	file    *os.File // nil: in memory alone
+	file    *os.File // nil: in memory only
 	path    string
 	unlock  func()
 }
 
-// key names an answer.
+// key identifies an answer.
 type key struct{ question, run string }
 
 // logHead is the first line.
@@ -44,14 +44,14 @@ type logHead struct {
 	About    About     `json:"about"`
 }
 
-// NewLog returns a log that is kept in memory alone.
+// NewLog returns a log that is kept only in memory.
 func NewLog(s Settings, a About) *Log {
 	s.Format = logFormat
 	return &Log{Settings: s, About: a, answers: map[key]Answer{}}
 }
 
-// OpenLog opens the file of answers at path, or begins it. It takes up the answers that are there. A file with other
-// settings is refused, and so is one that another process writes.
+// OpenLog opens or creates the file of answers at path. It loads the existing answers. It refuses a file with other
+// settings, and a file that another process has open.
 func OpenLog(path string, s Settings, a About) (*Log, error) {
 	l := NewLog(s, a)
 	l.path = path
@@ -68,7 +68,7 @@ func OpenLog(path string, s Settings, a About) (*Log, error) {
 	return l, nil
 }
 
-// Close ends the use of the file.
+// Close closes the file.
 func (l *Log) Close() (err error) {
 	if l.file != nil {
 		err = l.file.Close()
@@ -79,7 +79,7 @@ func (l *Log) Close() (err error) {
 	return err
 }
 
-// takeUp reads the file up to its last whole line, and cuts off what follows.
+// takeUp reads the file up to its last complete line, and truncates it there.
 func (l *Log) takeUp() error {
 	r, whole, line := bufio.NewReader(l.file), int64(0), 0
 	for {
@@ -116,9 +116,9 @@ func (l *Log) takeUp() error {
 	return l.write(logHead{&l.Settings, l.About})
 }
 
-var errForeign = errors.New("this is no file of answers: give another name with -o")
+var errForeign = errors.New("not a file of answers: use another name with -o")
 
-// isBegun reports whether b may be the part of a first line that a killed process left.
+// isBegun reports whether b may be an incomplete first line that a killed process left.
 func isBegun(b []byte) bool {
 	const first = `{"settings":{`
 	n := min(len(b), len(first))
@@ -139,26 +139,26 @@ func (l *Log) takeHead(b []byte) error {
 	return nil
 }
 
-// takeAnswer takes an answer from the file.
+// takeAnswer parses an answer from the file.
 func (l *Log) takeAnswer(b []byte) error {
 	var a Answer
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
-		return fmt.Errorf("this is no answer: %w", err)
+		return fmt.Errorf("invalid answer: %w", err)
 	}
 	if err := a.validate(l.Settings.Runs); err != nil {
 		return err
 	}
 	k := key{a.Question, a.Run}
 	if _, twice := l.answers[k]; twice {
-		return fmt.Errorf("the answer to question %q of run %q stands there twice", a.Question, a.Run)
+		return fmt.Errorf("the answer to question %q of run %q is there twice", a.Question, a.Run)
 	}
 	l.answers[k] = a
 	return nil
 }
 
-// validate refuses what no run writes.
+// validate refuses answers that no run writes.
 func (a *Answer) validate(runs []string) error {
 	within := func(list []int) bool {
 		return !slices.ContainsFunc(list, func(i int) bool { return i < 0 || i >= len(a.Tokens) })
@@ -184,7 +184,7 @@ func (l *Log) has(question, run string) bool {
 	return ok
 }
 
-// Answers is how many answers there are.
+// Answers returns the number of answers.
 func (l *Log) Answers() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +199,7 @@ func (l *Log) Answer(question, run string) (Answer, bool) {
 	return a, ok
 }
 
-// add keeps an answer.
+// add stores an answer.
 func (l *Log) add(a Answer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +212,7 @@ func (l *Log) add(a Answer) error {
 	return nil
 }
 
-// write appends a line in one call of the system: the next process sees it whole, also if this one is killed.
+// write appends a line in one system call: the next process finds it complete, even if this process is killed.
 func (l *Log) write(v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -31,11 +31,11 @@ const good = `{"question":"a","run":"never","verdict":"right","stop":"end","toke
 func TestLogRefuses(t *testing.T) {
 	change := func(old, new string) string { return head + strings.Replace(good, old, new, 1) }
 	for text, want := range map[string]string{
-		"a text of somebody":                   "this is no file of answers: give another name with -o",
-		"{\"question\":\"q\"}\n":               "line 1: this is no file of answers",
-		"{\"about\":{}}\n":                     "line 1: this is no file of answers",
-		head + "nonsense\n" + good:             "line 2: this is no answer",
-		head + good + good:                     `line 3: the answer to question "a" of run "never" stands there twice`,
+		"a text of somebody":                   "not a file of answers: use another name with -o",
+		"{\"question\":\"q\"}\n":               "line 1: not a file of answers",
+		"{\"about\":{}}\n":                     "line 1: not a file of answers",
+		head + "nonsense\n" + good:             "line 2: invalid answer",
+		head + good + good:                     `line 3: the answer to question "a" of run "never" is there twice`,
 		change(`"never"`, `"margin 1"`):        `there is no run "margin 1"`,
 		change(`"a"`, `""`):                    `there is no run`,
 		change(`[1,2]`, `[1]`):                 "1 tokens have 2 pieces and 2 origins",

@@ -12,19 +12,19 @@ import (
 // axes is a drawing of 640 by 400 units.
 type axes struct {
 	Title string
-	Clip  string // name of what cuts off the parts outside
+	Clip  string // name of the clip path
 	X, Y  []tick
 	Lines []line
 	Dots  []dot
 }
 
-// The place of the curves in a drawing.
+// The position of the curves in a drawing.
 const (
 	plotLeft, plotTop     = 56.0, 16.0
 	plotWidth, plotHeight = 568.0, 330.0
 )
 
-// tick is a number beside an axis.
+// tick is a label at an axis.
 type tick struct {
 	At   float64
 	Text string
@@ -41,7 +41,7 @@ type dot struct {
 	Oracle       bool
 }
 
-// smallShare is where the second drawing ends: about the shares that one would pay for.
+// smallShare is the end of the second drawing: about the maximum share that one would pay for.
 const smallShare = 0.1
 
 // draw draws the runs of a report twice: over all shares and over the small ones.
@@ -65,7 +65,7 @@ func draw(r *Report) []axes {
 	return []axes{whole, small}
 }
 
-// quality is what the curve shows of a run, with its interval.
+// quality returns the value of a run in the curve, with its interval.
 func (r *RunReport) quality() (y, low, high float64, ok bool) {
 	switch {
 	case r.Accuracy != nil:
@@ -76,7 +76,7 @@ func (r *RunReport) quality() (y, low, high float64, ok bool) {
 	return 0, 0, 0, false
 }
 
-// newAxes draws shares from 0 to most, and qualities from low to high.
+// newAxes makes a drawing of shares from 0 to most, and qualities from low to high.
 func newAxes(r *Report, most, low, high float64) axes {
 	var a axes
 	x := func(share float64) float64 { return plotLeft + plotWidth*share/most }
@@ -105,8 +105,8 @@ func newAxes(r *Report, most, low, high float64) axes {
 	return a
 }
 
-// points are those of a policy's curve, with the ends that all curves share. What lies outside of a drawing is cut off
-// by it.
+// points returns the points of a policy's curve, including the ends that all curves share. The drawing clips points
+// outside.
 func points(r *Report, policy string, x, y func(float64) float64) string {
 	var all []stats.Point
 	for _, run := range r.Runs {

@@ -8,14 +8,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// prompt is what the models are given of a question: a chat, or the text itself.
+// prompt returns the ids of a question: a chat, or the text itself.
 func (w *work) prompt(q task.Question) ([]int32, error) {
 	if w.Raw {
 		return w.Edge.RawPrompt(w.Set.Raw(q))
 	}
 	ids, err := w.Edge.Chat(w.Set.Chat(q.Text)...)
 	if errors.Is(err, tokenizer.ErrUnsupported) {
-		err = fmt.Errorf("%w; --raw goes on with a text instead", err)
+		err = fmt.Errorf("%w; use --raw to continue a text instead", err)
 	}
 	return ids, err
 }

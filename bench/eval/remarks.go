@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Remarks are what a reader should know before believing the figures, for a context of so many tokens.
+// Remarks returns what a reader should know before trusting the figures, for a context of the given number of tokens.
 func (r *Report) Remarks(context int) (all []string) {
 	var chance []string
 	for _, run := range r.Runs {
@@ -16,7 +16,7 @@ func (r *Report) Remarks(context int) (all []string) {
 	if len(chance) > 0 {
 		all = append(all, fmt.Sprintf("Guessing among the options would be right for %.1f%% of the questions. "+
 			"That is within the interval of: %s. "+
-			"These answers are no better than chance, as far as so many questions can tell.",
+			"These answers are no better than chance, as far as this number of questions can show.",
 			100*(*r.Runs[0].Chance), strings.Join(chance, ", ")))
 	}
 	if low := r.belowChance(); len(low) > 0 {
@@ -35,7 +35,7 @@ func (r *Report) Remarks(context int) (all []string) {
 	return all
 }
 
-// belowChance are the runs whose interval lies below guessing.
+// belowChance returns the runs with an interval below chance.
 func (r *Report) belowChance() (all []string) {
 	for _, run := range r.Runs {
 		if run.Chance != nil && *run.AccuracyHigh < *run.Chance {

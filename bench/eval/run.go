@@ -8,17 +8,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Run is one way to answer all questions: a policy with a threshold or a budget, and what answers of the large model
-// are good for beside the token that was asked for.
+// Run is one way to answer all questions: a policy with a threshold or a budget, verification, and tokens ahead.
 type Run struct {
 	Policy    router.Policy
-	Threshold *float64 // escalate below this confidence; nil: as the policy has it
-	Budget    float64  // share of tokens to escalate; 0: none is given
+	Threshold *float64 // escalate below this confidence; nil: the policy's default
+	Budget    float64  // share of tokens to escalate; 0: no budget
 	Verify    *float64 // margin of verification in nats; nil: none
-	Ahead     int      // tokens that an answer is about; 0 means 1
+	Ahead     int      // tokens per answer of the large model; 0 means 1
 }
 
-// Name tells a run from others: "never", "margin 0.8", "learned 7%", "margin 0.8 verified 0 ahead 8".
+// Name identifies a run: "never", "margin 0.8", "learned 7%", "margin 0.8 verified 0 ahead 8".
 func (r Run) Name() string {
 	name := string(r.Policy)
 	switch {
@@ -30,9 +29,9 @@ func (r Run) Name() string {
 	return name + r.dial().suffix()
 }
 
-// dial is what makes two runs of a policy and threshold differ.
+// dial has the settings in which runs of a policy and threshold differ.
 type dial struct {
-	any      bool // of a curve: whether it verifies does not matter
+	any      bool // for a curve: runs with and without verification
 	verifies bool
 	margin   float64
 	ahead    int
@@ -46,7 +45,7 @@ func (r Run) dial() dial {
 	return d
 }
 
-// suffix is what a dial adds to the name of a run.
+// suffix returns what a dial adds to the name of a run.
 func (d dial) suffix() (s string) {
 	if d.verifies {
 		s = " verified " + strconv.FormatFloat(d.margin, 'f', -1, 64)
@@ -57,11 +56,11 @@ func (d dial) suffix() (s string) {
 	return s
 }
 
-// plain reports whether a run is of the router alone.
+// plain reports whether a run uses only the router.
 func (r Run) plain() bool { return r.dial() == dial{ahead: 1} }
 
-// seedOf is the seed of all that chance decides about a question: the same positions of two answers have nothing in
-// common, and those of one question in two runs have the same draws.
+// seedOf returns the seed of all random numbers for a question: they are independent for different questions, and equal
+// for one question in different runs.
 func seedOf(seed uint64, question string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", seed, question)

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Settings are all that answers depend on. A file of answers goes on only with the settings that it began with.
+// Settings are all settings that affect answers. A file of answers can only be continued with the settings it began
+// with.
 type Settings struct {
 	Format      int      `json:"format"` // of the file: [logFormat]
 	Task        string   `json:"task"`
@@ -17,28 +18,28 @@ type Settings struct {
 	Shots       int      `json:"shots"`
 	Raw         bool     `json:"raw"`
 	Small       string   `json:"small"`     // fingerprint of the small model
-	Large       string   `json:"large"`     // that of the large one, or the name that its gateway gives
+	Large       string   `json:"large"`     // fingerprint of the large one, or its name from the gateway
 	Router      string   `json:"router"`    // SHA-256 of the router file; "" for none
-	Arithmetic  string   `json:"computing"` // what the small model computes with: backend, keys and values
-	Context     int      `json:"context"`   // the longest text, in tokens
+	Arithmetic  string   `json:"computing"` // arithmetic of the small model: backend, keys and values
+	Context     int      `json:"context"`   // maximum length of a text, in tokens
 	MaxTokens   int      `json:"max_tokens"`
 	Temperature float64  `json:"temperature"`
 	Seed        uint64   `json:"seed"`
-	VerifyEvery int      `json:"verify_every"` // 0 where no run verifies
+	VerifyEvery int      `json:"verify_every"` // 0 if no run verifies
 	Runs        []string `json:"runs"`
 }
 
-// About is what else is known of answers, for those who read them.
+// About has further information about answers, for readers.
 type About struct {
 	Version string `json:"version"` // of the program
-	Command string `json:"command"` // that began
+	Command string `json:"command"` // that began the file
 	Small   string `json:"small"`   // general.name of the models
 	Large   string `json:"large"`
 	Machine string `json:"machine"`
-	Date    string `json:"date"` // when it began
+	Date    string `json:"date"` // of the beginning
 }
 
-// differences says in which fields two settings differ, each with both values.
+// differences returns the fields in which two settings differ, each with both values.
 func (s Settings) differences(now Settings) string {
 	var all []string
 	before, after := reflect.ValueOf(s), reflect.ValueOf(now)
@@ -52,7 +53,7 @@ func (s Settings) differences(now Settings) string {
 	return strings.Join(all, ", ")
 }
 
-// shown is a value of a field as the file has it, not too long.
+// shown returns the value of a field as in the file, shortened.
 func shown(v any) string {
 	const most = 80
 	b, err := json.Marshal(v)

@@ -6,60 +6,60 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Oracle is the name of a line of [Report.Runs] that was not decoded: the text of the large model, of which only the
-// tokens count as escalated that the small model would not have chosen there. No router can give this text for less.
+// Oracle is the name of a line of [Report.Runs] that was not decoded. Its text is that of the large model, and only the
+// tokens that the small model would not have chosen count as escalated. No router can produce this text with fewer.
 const Oracle = "oracle"
 
-// RunReport is what was found in one run. Its JSON is a contract: rates are in 0..1, and what does not apply is absent.
-// Means are over all answers, rates of tokens over the tokens of all answers together.
+// RunReport is the result of one run. Its JSON format is stable: rates are in 0..1, and fields that do not apply are
+// absent. Means are over all answers, rates of tokens over the tokens of all answers together.
 type RunReport struct {
 	Policy    string   `json:"policy"`
 	Threshold *float64 `json:"threshold,omitempty"`
 	Budget    *float64 `json:"budget,omitempty"`
 	Verify    *float64 `json:"verify,omitempty"` // margin of verification in nats
-	Ahead     int      `json:"ahead,omitempty"`  // tokens that an answer was about, where more than one
+	Ahead     int      `json:"ahead,omitempty"`  // tokens per answer of the large model, if more than one
 	Answers   int      `json:"answers"`
 
 	Right        *int     `json:"right,omitempty"`
-	Silent       *int     `json:"silent,omitempty"`  // without a choice, or a number: not right
-	NoRoom       int      `json:"no_room,omitempty"` // of the silent: the question does not fit the context
+	Silent       *int     `json:"silent,omitempty"`  // no choice, or no number: not right
+	NoRoom       int      `json:"no_room,omitempty"` // of the silent: the question does not fit into the context
 	Accuracy     *float64 `json:"accuracy,omitempty"`
 	AccuracyLow  *float64 `json:"accuracy_low,omitempty"` // Wilson's interval at 95%
 	AccuracyHigh *float64 `json:"accuracy_high,omitempty"`
 	Chance       *float64 `json:"chance,omitempty"`    // accuracy of guessing among the options
-	AtChance     *bool    `json:"at_chance,omitempty"` // that lies within the interval
+	AtChance     *bool    `json:"at_chance,omitempty"` // Chance lies within the interval
 	Distinct     *Part    `json:"without_equal_options,omitempty"`
 
-	// of the tokens, end tokens included: the large model's
+	// share of all tokens, including end tokens, that the large model chose
 	EscalatedShare float64  `json:"escalated_share"`
 	Asks           float64  `json:"asks_per_answer"`                         // sent
-	Known          *float64 `json:"known_per_answer,omitempty"`              // needed no asking: see --ahead
+	Known          *float64 `json:"known_per_answer,omitempty"`              // needed no ask: see --ahead
 	Turned         *float64 `json:"turned_per_answer,omitempty"`             // tokens that verification replaced
-	CloudAhead     *float64 `json:"cloud_tokens_ahead_per_answer,omitempty"` // that it decoded on by itself
-	Tokens         float64  `json:"tokens_per_answer"`                       // end tokens included
+	CloudAhead     *float64 `json:"cloud_tokens_ahead_per_answer,omitempty"` // that it decoded ahead
+	Tokens         float64  `json:"tokens_per_answer"`                       // including end tokens
 	Milliseconds   float64  `json:"ms_per_answer"`                           // mean, several answers at a time
 	BytesUp        *float64 `json:"bytes_up_per_answer,omitempty"`
 	BytesDown      *float64 `json:"bytes_down_per_answer,omitempty"`
 	Read           float64  `json:"cloud_tokens_read_per_answer"`    // prompt and answer before the last ask
-	Decoded        float64  `json:"cloud_tokens_decoded_per_answer"` // one for each ask
+	Decoded        float64  `json:"cloud_tokens_decoded_per_answer"` // one per ask
 
-	// of the small model's tokens that the large one compared: it would have chosen another
+	// share of the audited tokens of the small model for which the large one would have chosen another
 	Missed *float64 `json:"missed_share,omitempty"`
-	// of the large model's tokens: the small one would have chosen it, too
+	// share of the large model's tokens that the small one would have chosen too
 	Needless *float64 `json:"needless_share,omitempty"`
-	// of all tokens: the large model's choice for the text before it
+	// share of all tokens that the large model chooses after the same text
 	Agreement *stats.Interval `json:"agreement,omitempty"`
 
 	Always *Versus `json:"versus_always,omitempty"` // this run against the large model alone
 	Never  *Versus `json:"versus_never,omitempty"`  // against the small model alone
 	// part of the distance from the small model's accuracy to the large one's that this run gains
 	Gap   *stats.Interval `json:"gap_recovered,omitempty"`
-	Curve *Area           `json:"curve,omitempty"` // of the policy, all its runs together
-	// of the policy with this verification and these answers ahead, all thresholds together, against that without
+	Curve *Area           `json:"curve,omitempty"` // of the policy, over all its runs
+	// of the policy with this verification and these tokens ahead, over all thresholds, against the policy alone
 	AsksCurve *AsksCurve `json:"asks_curve,omitempty"`
 }
 
-// Part is the accuracy over a part of the questions.
+// Part is the accuracy on a part of the questions.
 type Part struct {
 	Answers      int     `json:"answers"`
 	Accuracy     float64 `json:"accuracy"`
@@ -67,12 +67,12 @@ type Part struct {
 	AccuracyHigh float64 `json:"accuracy_high"`
 }
 
-// Name is that of the run.
+// Name returns the name of the run.
 func (r *RunReport) Name() string {
 	return r.run().Name()
 }
 
-// run is what the report is of.
+// run returns the run of the report.
 func (r *RunReport) run() Run {
 	run := Run{Policy: router.Policy(r.Policy), Threshold: r.Threshold, Verify: r.Verify, Ahead: r.Ahead}
 	if r.Budget != nil {
@@ -81,18 +81,18 @@ func (r *RunReport) run() Run {
 	return run
 }
 
-// Report is the comparison of all runs.
+// Report compares all runs.
 type Report struct {
 	Questions int         // answered in all runs
 	Asked     int         // in the set
-	Graded    bool        // answers are right or wrong
-	NoRoom    int         // questions that do not fit the context
+	Graded    bool        // answers are graded
+	NoRoom    int         // questions that do not fit into the context
 	Runs      []RunReport // in order; [Oracle] last, if the large model alone was asked
-	Policies  []Area      // of the policies with a curve
-	Dials     []AsksCurve // of the policies with verification or answers ahead
+	Policies  []Area      // for policies with a curve
+	Dials     []AsksCurve // for policies with verification or tokens ahead
 }
 
-// Summarize compares the runs over the questions that are answered in all of them.
+// Summarize compares the runs on the questions that are answered in all of them.
 func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 	t := newTable(set, runs, log)
 	r := &Report{Questions: len(t.questions), Asked: len(set.Questions), Graded: t.graded}
@@ -121,13 +121,13 @@ func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 	return r
 }
 
-// table is all answers, by run and question.
+// table has all answers, by run and question.
 type table struct {
 	questions     []task.Question // answered in all runs
 	runs          []Run
 	answers       [][]Answer // [run][question]
 	graded        bool
-	never, always int // the runs of these policies; -1 where there are none
+	never, always int // indices of the runs of these policies; -1 if there are none
 }
 
 func newTable(set *task.Set, runs []Run, log *Log) *table {
@@ -159,13 +159,13 @@ func newTable(set *task.Set, runs []Run, log *Log) *table {
 	return t
 }
 
-// sums are what the answers of a run add up to.
+// sums are the sums over the answers of a run.
 type sums struct {
 	graded, right, silent, noRoom int
 	tokens, cloud, asks, read     int
 	known, turned, ahead          int
 	up, down                      int
-	audited, missed, needful      int // by weight; tokens of the cloud that were needed
+	audited, missed, needful      int // weighted; tokens of the cloud that were needed
 	ms, guess                     float64
 	distinct, distinctRight       int // graded questions without two equal options
 	twins                         bool
@@ -208,7 +208,7 @@ func (s *sums) add(a Answer, q task.Question) {
 	}
 }
 
-// report sums up one run.
+// report summarizes one run.
 func (t *table) report(run int) RunReport {
 	s := t.sums(run)
 	n := float64(len(t.questions))
@@ -233,7 +233,7 @@ func (t *table) report(run int) RunReport {
 	return r
 }
 
-// grade sets what there is to say of answers that are right or wrong.
+// grade sets the fields for graded answers.
 func (r *RunReport) grade(s sums) {
 	w := stats.Wilson(s.right, s.graded)
 	r.Right, r.Silent = &s.right, &s.silent
@@ -248,7 +248,7 @@ func (r *RunReport) grade(s sums) {
 	}
 }
 
-// share is a/b, 0 where there is nothing to divide by.
+// share returns a/b, 0 if b is 0.
 func share(a, b int) float64 {
 	if b == 0 {
 		return 0
@@ -256,7 +256,7 @@ func share(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// oracle is the large model alone, of whose tokens only those count that the small one would not have chosen.
+// oracle returns the report of [Oracle], from that of the large model alone.
 func (t *table) oracle(always RunReport) RunReport {
 	s := t.sums(t.always)
 	r := RunReport{
@@ -271,7 +271,7 @@ func (t *table) oracle(always RunReport) RunReport {
 	return r
 }
 
-// Names are the names of runs, for [Settings].
+// Names returns the names of runs, for [Settings].
 func Names(runs []Run) (all []string) {
 	for _, r := range runs {
 		all = append(all, r.Name())

@@ -7,12 +7,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// turns has the runs with a budget answer the questions one after the other, as a device does: what a budget has left
-// after one question counts for the next. Different runs, and runs without a budget, do not wait for each other. So the
-// answers do not depend on how many questions are answered at the same time.
+// turns makes the runs with a budget answer the questions in sequence, as a device does: what remains of a budget after
+// one question is available for the next. Different runs, and runs without a budget, do not wait for each other. So the
+// answers do not depend on how many questions are answered concurrently.
 type turns struct {
 	over    map[string][]chan struct{} // by run and question: closed when its answer is in the balance
-	balance map[string]*router.Balance // by run: after the last question that is over
+	balance map[string]*router.Balance // by run: after the last finished question
 }
 
 func newTurns(runs []Run, questions []task.Question) *turns {
@@ -30,7 +30,7 @@ func newTurns(runs []Run, questions []task.Question) *turns {
 	return t
 }
 
-// wait waits until the questions before number are over in run r, and returns its balance.
+// wait waits until the questions before number are finished in run r, and returns its balance.
 func (t *turns) wait(ctx context.Context, r Run, number int) (*router.Balance, error) {
 	if number > 0 {
 		select {
@@ -42,7 +42,7 @@ func (t *turns) wait(ctx context.Context, r Run, number int) (*router.Balance, e
 	return t.balance[r.Name()], nil
 }
 
-// end adds the answer to question number to the balance of its run, and lets the next question begin.
+// end adds the answer to question number to the balance of its run, and releases the next question.
 func (t *turns) end(r Run, number int, spent *router.Answer) {
 	if spent != nil {
 		t.balance[r.Name()].Add(*spent)

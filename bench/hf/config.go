@@ -2,7 +2,7 @@ package main
 
 import "github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 
-// config is config.json. Names and meaning: Qwen2Config of the library transformers.
+// config is config.json. Names and meanings are those of Qwen2Config of the library transformers.
 type config struct {
 	Architectures []string `json:"architectures"`
 	ModelType     string   `json:"model_type"`

@@ -1,5 +1,5 @@
-// Command hf writes the folder that Hugging Face's libraries load a model from, out of a Qwen2 model in a GGUF file:
-// for engines that do not read GGUF, so that tests can put the same model behind each.
+// Command hf converts a Qwen2 model in a GGUF file to the folder format of Hugging Face's libraries. Engines that do
+// not read GGUF can then serve the same model in tests.
 //
 //	go run ./bench/hf -m bench/demo/large.gguf -o FOLDER
 //	  config.json             shape, names of special ids
@@ -77,7 +77,7 @@ type file struct {
 	write func(w io.Writer) error
 }
 
-// describe reads all of f that can be wrong, before anything is written.
+// describe checks f and returns the files of the folder, before anything is written.
 func describe(f *gguf.File) ([]file, error) {
 	shape, err := qwen2.ReadConfig(f)
 	if err != nil {
@@ -100,7 +100,7 @@ func describe(f *gguf.File) ([]file, error) {
 	}, nil
 }
 
-// asJSON writes v, indented, with special tokens as they are spelled.
+// asJSON writes v, indented and without HTML escaping.
 func asJSON(v any) func(w io.Writer) error {
 	return func(w io.Writer) error {
 		e := json.NewEncoder(w)

@@ -2,11 +2,11 @@ package main
 
 import "strconv"
 
-// splitting is the expression of Qwen2: its matches, one after the other, are merged each for itself.
+// splitting is the regular expression of Qwen2: merges apply within each of its matches.
 const splitting = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|` +
 	`\s*[\r\n]+|\s+(?!\S)|\s+`
 
-// added is a token that is found whole in a text, before the text is split.
+// added is a token that is recognised in a text before the text is split.
 type added struct {
 	ID           int    `json:"id"`
 	Content      string `json:"content"`
@@ -17,11 +17,11 @@ type added struct {
 	Special      bool   `json:"special"`
 }
 
-// object is a JSON object whose keys are of no interest to this program; it is written with its keys sorted.
+// object is a JSON object. Its keys are written in sorted order.
 type object map[string]any
 
-// newTokenizer makes tokenizer.json, in the format of the library tokenizers. Text is brought to NFC first, as in the
-// file that comes with Qwen2; engines that read GGUF do not do that.
+// newTokenizer makes tokenizer.json, in the format of the library tokenizers. Text is normalised to NFC, as in the file
+// of Qwen2; engines that read GGUF do not do that.
 func newTokenizer(v vocabulary) object {
 	bytes := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false}
 	split := object{"type": "Split", "pattern": object{"Regex": splitting}, "behavior": "Isolated", "invert": false}
@@ -39,7 +39,7 @@ func newTokenizer(v vocabulary) object {
 	}
 }
 
-// newTokenizerConfig makes tokenizer_config.json for a context of so many tokens.
+// newTokenizerConfig makes tokenizer_config.json for a model with the given size of context.
 func newTokenizerConfig(v vocabulary, context int) object {
 	decoder := object{}
 	for _, s := range v.specials {

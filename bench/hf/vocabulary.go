@@ -12,7 +12,7 @@ import (
 
 const prefix = "tokenizer.ggml."
 
-// Types of tokens, as tokenizer.ggml.token_type has them.
+// Types of tokens in tokenizer.ggml.token_type.
 const (
 	normal  = 1
 	control = 3
@@ -20,17 +20,17 @@ const (
 	unused  = 5
 )
 
-// vocabulary is what the tokenizer's files are made of.
+// vocabulary has the data for the tokenizer's files.
 type vocabulary struct {
-	words    map[string]int // ordinary tokens, spelled in the letters that stand for bytes
-	specials []added        // control tokens and those of users, by id
+	words    map[string]int // ordinary tokens, in the letters that represent bytes
+	specials []added        // control tokens and user-defined ones, by id
 	merges   [][2]string    // lowest rank first
 	bos, eos *int           // nil: the file has none
 	template string         // "": the file has none
 	tokens   []string       // all, by id
 }
 
-// readVocabulary reads the tokenizer of f, whose embedding has the given number of rows.
+// readVocabulary reads the tokenizer of f. rows is the number of rows of the embedding.
 func readVocabulary(f *gguf.File, rows int) (v vocabulary, err error) {
 	if err = supported(f); err != nil {
 		return v, err
@@ -97,7 +97,7 @@ func (v *vocabulary) readTokens(f *gguf.File, rows int) error {
 	return nil
 }
 
-// add takes over a token, its spelling being b.
+// add adds a token with the spelling b.
 func (v *vocabulary) add(id int, b []byte, kind int64) error {
 	if !utf8.Valid(b) {
 		return fmt.Errorf("%s is not valid UTF-8", quote.Text(b))
@@ -112,7 +112,7 @@ func (v *vocabulary) add(id int, b []byte, kind int64) error {
 		v.words[token] = id
 	case control, user:
 		v.specials = append(v.specials, added{ID: id, Content: token, Special: kind == control})
-	case unused: // fills the embedding up; no text has it
+	case unused: // pads the embedding; no text contains it
 	default:
 		return fmt.Errorf("type %d is not supported", kind)
 	}
@@ -134,9 +134,9 @@ func (v *vocabulary) readMerges(f *gguf.File) error {
 	return nil
 }
 
-// merge reads "a b". Both, and what they become, must be tokens: the readers of the file ask for it.
+// merge parses "a b". Both, and their concatenation, must be tokens, since readers of the file require it.
 func (v *vocabulary) merge(s string) (pair [2]string, err error) {
-	first, second, ok := strings.Cut(s, " ") // a blank within a token is spelled with another letter
+	first, second, ok := strings.Cut(s, " ") // a blank within a token is written with another letter
 	if !ok {
 		return pair, fmt.Errorf("%s are not two tokens with a blank between them", quote.Text(s))
 	}
@@ -149,7 +149,7 @@ func (v *vocabulary) merge(s string) (pair [2]string, err error) {
 	return pair, nil
 }
 
-// special reads an id, nil where the file has none.
+// special reads an id, nil if the file has none.
 func (v *vocabulary) special(f *gguf.File, key string) (*int, error) {
 	n, err := f.Int(prefix + key)
 	if errors.Is(err, gguf.ErrAbsent) {

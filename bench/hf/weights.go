@@ -13,17 +13,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// outputName is the matrix of the head; a model without it uses the embedding.
+// outputName is the output matrix; a model without it uses the embedding.
 const outputName = "output.weight"
 
-// weight is a tensor under its name in the folder, with its sizes slowest-varying first, as [out, in].
+// weight is a tensor with its name in the folder, and its sizes slowest-varying first, as [out, in].
 type weight struct {
 	name  string
 	shape []int
 	from  gguf.Tensor
 }
 
-// row is a line of the tables of names: a tensor of GGUF, its name in transformers, its shape.
+// row is a line of the table of names: a tensor of GGUF, its name in transformers, its shape.
 type row struct {
 	from, to string
 	shape    []int
@@ -47,8 +47,8 @@ func layerRows(c qwen2.Config) []row {
 	}
 }
 
-// rows are the tensors of a model, in the order in which they are written. Both sides pair the halves of a head for the
-// rotation, so that no rows of q and k change places.
+// rows returns the tensors of a model, in the order in which they are written. Both formats pair the halves of a head
+// for the rotation, so the rows of q and k keep their order.
 func rows(c qwen2.Config, untied bool) []row {
 	all := []row{{"token_embd.weight", "model.embed_tokens.weight", []int{c.Vocab, c.Dim}}}
 	for i := range c.Layers {
@@ -64,8 +64,8 @@ func rows(c qwen2.Config, untied bool) []row {
 	return all
 }
 
-// findWeights looks up every tensor of a model of shape c and checks its sizes. A tensor that the table does not know
-// is an error: what it is for would be lost.
+// findWeights finds every tensor of a model of shape c and checks its sizes. An unknown tensor is an error, since its
+// effect would be lost.
 func findWeights(f *gguf.File, c qwen2.Config) ([]weight, error) {
 	_, untied := f.Tensor(outputName)
 	var found []weight
@@ -95,7 +95,7 @@ func findWeights(f *gguf.File, c qwen2.Config) ([]weight, error) {
 type entry struct {
 	Type    string   `json:"dtype"`
 	Shape   []int    `json:"shape"`
-	Offsets [2]int64 `json:"data_offsets"` // bytes from the end of the header: begin, end
+	Offsets [2]int64 `json:"data_offsets"` // bytes after the header: begin, end
 }
 
 // writeWeights writes a safetensors file: the length of the header as u64, little-endian; the header, JSON, padded with
@@ -110,7 +110,7 @@ func writeWeights(w io.Writer, all []weight) error {
 		end += 4 * int64(t.from.Elems())
 		header[t.name] = entry{"F32", t.shape, [2]int64{begin, end}}
 	}
-	b, err := json.Marshal(header) // sorted by name: the same bytes every time
+	b, err := json.Marshal(header) // sorted by name, so that the bytes are reproducible
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func writeWeights(w io.Writer, all []weight) error {
 	return nil
 }
 
-// writeTensor dequantises t row by row, so that the largest matrix needs no more memory than one of its rows.
+// writeTensor dequantises t row by row, so that it needs the memory of only one row.
 func writeTensor(w io.Writer, t gguf.Tensor) error {
 	values := make([]float32, t.Shape[0])
 	n := len(t.Data) / (t.Elems() / len(values)) // bytes of a row, which is a whole number of blocks

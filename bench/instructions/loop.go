@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// loop is a loop of a kernel, as the comments of the assembler's text tell.
+// loop is a loop of a kernel, according to the comments in the assembly.
 type loop struct {
-	parent       string // the header of the loop around it, or empty
-	instructions int    // of its own blocks, without those of loops inside
-	fmas         int    // of these; a product of matrices is 16
-	// divisions of integers, which a GPU has no instruction for: each is the high half of a product with the
-	// reciprocal of the divisor, which may be made before the loop, and a few more.
+	parent       string // the header of the enclosing loop, or empty
+	instructions int    // of its own blocks, without those of inner loops
+	fmas         int    // of these; a product of matrices counts as 16
+	// divisions of integers. A GPU has no instruction for them: each is the high half of a product with the reciprocal
+	// of the divisor, which may be computed before the loop, and a few more.
 	divisions int
 }
 
-// code is what the assembler's text says of one kernel.
+// code describes the assembly of one kernel.
 type code struct {
 	loops     map[string]*loop // by header
 	registers int              // of each thread, 32 bits each
@@ -30,14 +30,14 @@ var (
 	inLoop     = regexp.MustCompile(`; +in Loop: Header=(BB\d+_\d+)`)
 	parentLoop = regexp.MustCompile(`; +Parent Loop (BB\d+_\d+)`)
 	isHeader   = regexp.MustCompile(`; =>.*Loop Header`)
-	// hints are instructions that compute nothing: they tell the hardware when to wait and what may be joined.
+	// hints are instructions that compute nothing: they control waiting and pairing in the hardware.
 	hints = []string{"s_waitcnt", "s_delay_alu", "s_clause", "s_nop"}
 )
 
-// matrixFMAs are the fma of 32 lanes that a product of two matrices of 8 × 8 stands for.
+// matrixFMAs is the number of fma of 32 lanes in a product of two 8 × 8 matrices.
 const matrixFMAs = 8 * 8 * 8 / 32
 
-// read finds the loops of each kernel in what [translate.Compiler.Assembly] returns.
+// read finds the loops of each kernel in the output of [translate.Compiler.Assembly].
 func read(assembly string) map[string]*code {
 	all := map[string]*code{}
 	var c *code
@@ -74,7 +74,7 @@ func read(assembly string) map[string]*code {
 	return all
 }
 
-// loop returns the loop with a header, of which some blocks may stand before the header.
+// loop returns the loop with a header. Some blocks of the loop may precede the header.
 func (c *code) loop(header string) *loop {
 	if c.loops[header] == nil {
 		c.loops[header] = &loop{}
@@ -82,8 +82,8 @@ func (c *code) loop(header string) *loop {
 	return c.loops[header]
 }
 
-// count counts one line of a block. Two instructions that are issued as a pair count as two. What a simdgroup does
-// together is one, but for a product of matrices.
+// count counts one line of a block. Two instructions that are issued as a pair count as two. An operation of a whole
+// simdgroup counts as one, except for a product of matrices.
 func (l *loop) count(words []string) {
 	if len(words) > 1 && words[0] == ";" {
 		switch {
@@ -112,7 +112,7 @@ func (l *loop) count(words []string) {
 }
 
 // busiest returns the header of the loop with the most fma of its own, of several such loops the one with the most
-// instructions, and the instructions of its body with those of loops inside, each counted inside times.
+// instructions, and the instructions of its body. Those of inner loops are counted inside times.
 func (c *code) busiest(inside int) (header string, instructions int) {
 	best := &loop{instructions: -1}
 	for h, l := range c.loops {
@@ -133,7 +133,7 @@ func (c *code) busiest(inside int) (header string, instructions int) {
 	return header, instructions
 }
 
-// divides returns the loops that divide integers though they multiply, or a loop right inside them does.
+// divides returns the loops that divide integers and multiply, themselves or in a direct inner loop.
 func (c *code) divides() (headers []string) {
 	for h, l := range c.loops {
 		works := l.fmas > 0

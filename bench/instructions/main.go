@@ -1,12 +1,12 @@
-// Command instructions counts what the kernels cost: mat-vecs for each weight, attention for each multiplication or for
-// each row, key and head, and the matrix products of long passes. There is no Mac where this program is written, so
-// that another GPU of which clang knows the instructions stands in: the same source is compiled for it, and the
-// instructions of the inner loop are counted. The figures are an estimate of what Apple's compiler makes.
+// Command instructions counts the instructions of the kernels: mat-vecs per weight, attention per multiplication or per
+// row, key and head, and the matrix products of long passes. This program is developed without a Mac, so it uses
+// another GPU with instructions that clang supports: the same source is compiled for it, and the instructions of the
+// inner loop are counted. The figures estimate the output of Apple's compiler.
 //
-// The inner loop is the one with the most fma. All instructions of its body count, those for vectors and scalars alike,
-// with those of loops inside; only hints about waiting and barriers do not. A product of 8 × 8 matrices counts as its
-// 16 fma of 32 lanes, every other operation of a simdgroup as one instruction. For several rows of activations, the
-// figure of a mat-vec is what a weight costs for all of them together.
+// The inner loop is the one with the most fma. All vector and scalar instructions of its body count, including those of
+// inner loops; only wait hints and barriers do not. A product of 8 × 8 matrices counts as its 16 fma of 32 lanes, every
+// other operation of a simdgroup as one instruction. For several rows of activations, the figure of a mat-vec is the
+// cost of a weight for all rows together.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run measures all kernels and prints what they cost. If keep is a folder the assembler's text stays there.
+// run measures all kernels and prints the results. If keep is a folder, the assembly is stored there.
 func run(keep string) error {
 	c, err := translate.NewCompiler(translate.Options{})
 	if err != nil {
@@ -59,7 +59,7 @@ func run(keep string) error {
 	return printLong(c)
 }
 
-// measureType measures the mat-vecs of a type.
+// measureType measures the mat-vecs of a type of weights.
 func measureType(c *translate.Compiler, weight, keep string) (map[string][]figures, error) {
 	all, text, err := measure(c, weight, operations[:])
 	if keep != "" && text != "" {
@@ -68,7 +68,7 @@ func measureType(c *translate.Compiler, weight, keep string) (map[string][]figur
 	return all, err
 }
 
-// table prints the instructions for each weight, by type and rows of activations.
+// table prints the instructions per weight, by type and rows of activations.
 func table(op string, types []string, all []map[string][]figures) {
 	fmt.Printf("| %s |", op)
 	for _, t := range rows {
@@ -87,7 +87,7 @@ func table(op string, types []string, all []map[string][]figures) {
 	}
 }
 
-// printLong prints what attention and long passes cost.
+// printLong prints the costs of attention and long passes.
 func printLong(c *translate.Compiler) error {
 	l, err := measureLong(c)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// operations are those with mat-vecs.
+// operations are the operations with mat-vecs.
 var operations = [...]string{"add", "qkv", "gateup", "head"}
 
-// rows are the numbers of rows of activations that there are kernels for.
+// rows are the numbers of rows of activations that have kernels.
 var rows = [...]int{1, 2, 4, 8}
 
-// weightsEach are those that a lane takes in one iteration of the inner loop: its columns of a step, of each row of a
-// tile for up to two rows of activations and of half the tile for more; or of half a step, but of all rows of the tile,
-// where weights are numbers by themselves.
+// weightsEach returns the number of weights that a lane processes in one iteration of the inner loop: its columns of a
+// step, of each row of a tile for up to two rows of activations and of half the tile for more. If weights are stored as
+// plain numbers, it is half a step, but of all rows of the tile.
 func weightsEach(weight string, rows int) int {
 	n := kernels.TileRows * kernels.StepColumns / 32
 	if rows >= 4 || weight == "F32" || weight == "F16" || weight == "BF16" {
@@ -25,16 +25,16 @@ func weightsEach(weight string, rows int) int {
 	return n
 }
 
-// figures are what a kernel costs.
+// figures are the costs of a kernel.
 type figures struct {
-	perWeight          float64 // instructions of the inner loop for each weight that a lane takes
+	perWeight          float64 // instructions of the inner loop per weight
 	fmas               int     // of the inner loop
-	registers, private int     // of a thread: registers of 32 bits, bytes of private memory
+	registers, private int     // per thread: registers of 32 bits, bytes of private memory
 	divides            []string
 }
 
-// measure compiles operations for a type of weights and all numbers of rows, in one run of the compiler, and returns
-// the text as well.
+// measure compiles operations for a type of weights and all numbers of rows, in one run of the compiler. It also
+// returns the assembly.
 func measure(
 	c *translate.Compiler, weight string, operations []string,
 ) (all map[string][]figures, text string, err error) {
@@ -60,7 +60,7 @@ func measure(
 	return all, text, nil
 }
 
-// compile returns what clang makes of some kernels.
+// compile returns the assembly of some kernels by clang.
 func compile(c *translate.Compiler, source string, names []string) (map[string]*code, string, error) {
 	text, err := c.Assembly(source, names...)
 	if err != nil {
@@ -69,7 +69,7 @@ func compile(c *translate.Compiler, source string, names []string) (map[string]*
 	found := read(text)
 	for _, name := range names {
 		if k := found[name]; k == nil || len(k.loops) == 0 {
-			return nil, text, fmt.Errorf("%s: no loop in what clang made of it", name)
+			return nil, text, fmt.Errorf("%s: no loop in the assembly", name)
 		}
 	}
 	return found, text, nil

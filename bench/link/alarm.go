@@ -2,12 +2,12 @@ package link
 
 import "time"
 
-// alarm wakes the one goroutine that waits for it. It may be set from anywhere, and then forgets what it was set to
-// before; it may also wake without a reason.
+// alarm wakes the one goroutine that waits for it. Any goroutine may set it, which replaces the previous setting. It
+// may also wake spuriously.
 type alarm interface {
 	set(after time.Duration) // 0 or less: now
 	wait()
-	close() // when nobody waits or sets any more
+	close() // when it is neither waited for nor set any more
 }
 
 // timerAlarm is a timer of Go's runtime.

@@ -2,5 +2,5 @@
 
 package link
 
-// newAlarm returns the most exact alarm there is.
+// newAlarm returns the most precise alarm of the system.
 func newAlarm() alarm { return newTimerAlarm() }

@@ -2,22 +2,21 @@ package link
 
 import "time"
 
-// bottleneck is the narrow place of a direction: packets cross it one after the other, and those that cannot cross at
-// once wait in a queue of limited length.
+// bottleneck is the bottleneck of a direction: packets cross it in sequence, and wait in a queue of limited length.
 type bottleneck struct {
 	rate  int64          // bytes per second, or
-	trace *CapacityTrace // recorded chances; neither means that nothing is narrow
-	begin time.Duration  // where in the trace time 0 lies
-	limit int            // bytes that may wait
+	trace *CapacityTrace // recorded chances; with neither there is no bottleneck
+	begin time.Duration  // position in the trace at time 0
+	limit int            // maximum size of the queue in bytes
 
-	waiting []crossing // not across yet, oldest first
-	bytes   int        // of them
+	waiting []crossing // packets that have not crossed yet, oldest first
+	bytes   int        // of these
 	free    time.Duration
-	chance  int64 // of the trace that the last packet ended in; -1 before the first
-	left    int   // bytes of that chance that nobody used
+	chance  int64 // of the trace, in which the last packet ended; -1 before the first
+	left    int   // unused bytes of that chance
 }
 
-// crossing is a packet that waits or is on its way across.
+// crossing is a packet in the queue or on its way across.
 type crossing struct {
 	across time.Duration
 	size   int
@@ -27,8 +26,8 @@ func newBottleneck(d Direction, begin time.Duration) bottleneck {
 	return bottleneck{rate: d.Rate, trace: d.Capacity, begin: begin, limit: d.Queue, chance: -1}
 }
 
-// admit takes a packet that comes at a time not before that of the last one, and returns when all of it is across. It
-// refuses a packet for which the queue has no room; one that finds the link idle is never refused.
+// admit takes a packet that arrives not before the previous one, and returns when it has crossed completely. It refuses
+// a packet without room in the queue; a packet at an idle link is never refused.
 func (b *bottleneck) admit(at time.Duration, size int) (across time.Duration, ok bool) {
 	if b.rate == 0 && b.trace == nil {
 		return at, true
@@ -46,7 +45,7 @@ func (b *bottleneck) admit(at time.Duration, size int) (across time.Duration, ok
 	return across, true
 }
 
-// queued returns the bytes that are not across at a time.
+// queued returns the bytes that have not crossed at a time.
 func (b *bottleneck) queued(at time.Duration) int {
 	for len(b.waiting) > 0 && b.waiting[0].across <= at {
 		b.bytes -= b.waiting[0].size
@@ -55,15 +54,16 @@ func (b *bottleneck) queued(at time.Duration) int {
 	return b.bytes
 }
 
-// byRate: a packet starts when it is there and the one before it is across, and takes size/rate, rounded up.
+// byRate computes the crossing with a rate: a packet starts when it has arrived and the previous one has crossed, and
+// takes size/rate, rounded up.
 func (b *bottleneck) byRate(at time.Duration, size int) time.Duration {
 	takes := (int64(size)*int64(time.Second) + b.rate - 1) / b.rate
 	b.free = max(b.free, at) + time.Duration(takes)
 	return b.free
 }
 
-// byTrace: a packet is across with the chance that carries its last byte. A chance carries chanceBytes of whatever
-// waits; what nobody waits for is gone.
+// byTrace computes the crossing with a trace: a packet has crossed with the chance that carries its last byte. A chance
+// carries chanceBytes of the waiting packets; unused bytes are lost.
 func (b *bottleneck) byTrace(at time.Duration, size int) time.Duration {
 	if next := b.trace.first(at + b.begin); next > b.chance {
 		b.chance, b.left = next, chanceBytes

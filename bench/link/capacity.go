@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// chanceBytes is what crosses the link at one chance to send.
+// chanceBytes is the number of bytes that cross the link at one chance to send.
 const chanceBytes = 1500
 
-// CapacityTrace is a recorded capacity in the format of Mahimahi: moments at which chanceBytes may cross the link.
-// After the last one it begins again.
+// CapacityTrace is a recorded capacity in the format of Mahimahi: times at which chanceBytes may cross the link. It
+// repeats after the last one.
 type CapacityTrace struct {
-	chances []uint32 // milliseconds, never falling; the last one, which is not 0, is also the length
+	chances []uint32 // milliseconds, never decreasing; the last one, which is not 0, is also the length
 }
 
-// ReadCapacity reads a trace of one whole number of milliseconds per line, from 0 to a day, which never fall. The path
-// is for errors, which are of type [TraceError].
+// ReadCapacity reads a trace with one integer of milliseconds per line, from 0 to a day, never decreasing. The path is
+// used in errors, which are of type [TraceError].
 func ReadCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 	t := &CapacityTrace{}
 	last := uint32(0)
@@ -46,21 +46,21 @@ func ReadCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 // Len returns the number of chances to send.
 func (t *CapacityTrace) Len() int { return len(t.chances) }
 
-// Length returns the time after which the trace begins again.
+// Length returns the time after which the trace repeats.
 func (t *CapacityTrace) Length() time.Duration {
 	return time.Duration(t.chances[len(t.chances)-1]) * time.Millisecond
 }
 
-// at returns when chance k comes, from 0, over all repetitions.
+// at returns the time of chance k, from 0, over all repetitions.
 func (t *CapacityTrace) at(k int64) time.Duration {
 	n := int64(len(t.chances))
 	return time.Duration(k/n)*t.Length() + time.Duration(t.chances[k%n])*time.Millisecond
 }
 
-// first returns the first chance that does not come before a time.
+// first returns the first chance that is not before a time.
 func (t *CapacityTrace) first(at time.Duration) int64 {
 	length := t.Length()
-	round := max(0, at-1) / length // the end of a round belongs to it: its last chance comes there
+	round := max(0, at-1) / length // the end of a round belongs to it: its last chance is at the end
 	rest := at - round*length
 	i := sort.Search(len(t.chances), func(i int) bool { return time.Duration(t.chances[i])*time.Millisecond >= rest })
 	return int64(round)*int64(len(t.chances)) + int64(i)

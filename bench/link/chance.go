@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// way tells the two directions apart, so that one seed gives them independent chances.
+// way distinguishes the two directions, so that one seed gives them independent random numbers.
 type way uint64
 
 const (
@@ -15,19 +15,19 @@ const (
 	wayDown way = 2
 )
 
-// dice gives each packet of a direction numbers of its own. They come from ChaCha8 under a key of seed, direction and
-// packet, so that they depend on nothing else, and packets that follow each other have nothing in common.
+// dice draws the random numbers of a direction's packets. They come from ChaCha8 with a key of seed, direction and
+// packet, so that they depend on nothing else, and those of different packets are independent.
 type dice struct {
 	seed   uint64
 	way    way
 	source rand.ChaCha8
 }
 
-// rolls are the numbers of one packet, each evenly in [0, 1). All are drawn for every packet, used or not, so that one
-// option does not change what chance decides under another.
+// rolls are the random numbers of one packet, each uniform in [0, 1). All are drawn for every packet, used or not, so
+// that changing one option does not change the random events of another.
 type rolls struct{ loss, step, burst, jitter, reorder, duplicate float64 }
 
-// start is the packet whose first roll is the state in which the chain of [Burst] begins.
+// start is the number of the packet with the roll that determines the initial state of the chain of [Burst].
 const start = math.MaxUint64
 
 // of returns the rolls of packet n.
@@ -47,12 +47,12 @@ type chain struct {
 	bad bool
 }
 
-// newChain begins in the state that the chain has after a long time: u is a roll.
+// newChain begins in the stationary distribution of the chain: u is a roll.
 func newChain(b Burst, u float64) chain {
 	return chain{b, b.ToBad > 0 && u < b.ToBad/(b.ToBad+b.ToGood)}
 }
 
-// loses reports whether the packet of these rolls is lost, and then takes the step to the next packet.
+// loses reports whether the packet with these rolls is lost, and advances the chain to the next packet.
 func (c *chain) loses(r rolls) bool {
 	if c.ToBad == 0 {
 		return r.burst < c.LossGood
@@ -65,7 +65,7 @@ func (c *chain) loses(r rolls) bool {
 	return lost
 }
 
-// jitter turns a roll into the time that is added to the delay.
+// jitter converts a roll to the time that is added to the delay.
 func (d Direction) jitter(u float64) time.Duration {
 	if d.JitterKind == Exponential {
 		u = min(-math.Log1p(-u), 10)

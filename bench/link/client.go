@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// maxDatagram is the most that one datagram holds.
+// maxDatagram is the maximum size of a datagram.
 const maxDatagram = 1 << 16
 
-// client is an address that datagrams come from, and its socket towards the target.
+// client is a source address of datagrams, with its socket towards the target.
 type client struct {
 	addr netip.AddrPort
 	conn atomic.Pointer[net.UDPConn]
 }
 
-// dial opens a socket towards the target from a port of its own. Being connected, it hears the target alone.
+// dial opens a socket towards the target, with a port of its own. It is connected, so it only receives from the target.
 func dial(target netip.AddrPort) (*net.UDPConn, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
 	if err == nil {
@@ -27,14 +27,14 @@ func dial(target netip.AddrPort) (*net.UDPConn, error) {
 	return conn, err
 }
 
-// enlarge asks for buffers that hold a burst. The system may give less, and the link then loses more than it should.
+// enlarge requests buffers that hold a burst. If the system grants less, the link loses more packets than it should.
 func enlarge(conn *net.UDPConn) {
 	_ = conn.SetReadBuffer(4 << 20)
 	_ = conn.SetWriteBuffer(4 << 20)
 }
 
-// write sends a datagram. The error that a socket reports may be that of an earlier one, which the other side refused,
-// and then this one has not been tried yet.
+// write sends a datagram. An error may belong to an earlier datagram that the other side refused. Then this one has not
+// been sent, so write tries again.
 func write(send func() (int, error)) error {
 	if _, err := send(); err == nil || errors.Is(err, net.ErrClosed) {
 		return err
@@ -53,7 +53,7 @@ func receive(conn *net.UDPConn, got func(from netip.AddrPort, data []byte)) {
 			got(netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), buf[:n])
 		case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
 			return
-		default: // such as "connection refused" for what was sent before; if it lasts, it must not keep a core busy
+		default: // such as "connection refused" for an earlier packet; if it persists, it must not keep a core busy
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// datagram is one under way.
+// datagram is a datagram under way.
 type datagram struct {
 	due    time.Duration
-	n      uint64 // number in its direction; copies have the same
+	n      uint64 // number in its direction; copies have the same one
 	client *client
 	data   []byte
 }
 
-// delayQueue has the packets under way, the next to depart first: a heap over due and n.
+// delayQueue has the packets under way, the next to depart first: a heap ordered by due and n.
 type delayQueue []*datagram
 
 func (h *delayQueue) put(p *datagram) { heap.Push((*delayHeap)(h), p) }
 func (h *delayQueue) take() *datagram { return heap.Pop((*delayHeap)(h)).(*datagram) }
 
-// delayHeap is delayQueue with the methods that container/heap wants.
+// delayHeap is delayQueue with the methods of container/heap.
 type delayHeap delayQueue
 
 func (h delayHeap) Len() int      { return len(h) }

@@ -2,8 +2,8 @@ package link
 
 import "time"
 
-// emulator is one direction of a link as a function from arrivals to departures. It has no clock: times are since the
-// link began, and only what it is told.
+// emulator is one direction of a link as a function from arrivals to departures. It has no clock: its caller passes all
+// times, since the link began.
 type emulator struct {
 	Direction
 	dice   dice
@@ -12,10 +12,10 @@ type emulator struct {
 	rtt    rttReplay
 	n      uint64        // packets that arrived
 	now    time.Duration // of the last arrival
-	last   time.Duration // departure that nothing may overtake
+	last   time.Duration // no later packet may depart before this time
 }
 
-// end is how the way of a packet ends.
+// end is the end of a packet's way.
 type end uint8
 
 const (
@@ -25,16 +25,16 @@ const (
 	vanished     // in an outage
 )
 
-// fate is what becomes of a packet.
+// fate is the result for a packet.
 type fate struct {
 	n      uint64        // number of the packet in its direction, from 0
-	end    end           // the rest is only for a packet that departs
-	across time.Duration // when it is through the bottleneck; for lost and vanished ones as well
+	end    end           // the fields below are only for a packet that departs
+	across time.Duration // when it has crossed the bottleneck; also for lost and vanished packets
 	due    time.Duration // when it departs
-	copies int           // how often: 1 or 2
+	copies int           // number of copies: 1 or 2
 }
 
-// newEmulator returns one direction of the link that o describes; o was checked.
+// newEmulator returns one direction of the link with options o, which must be valid.
 func newEmulator(o Options, w way) *emulator {
 	d := o.Up
 	if w == wayDown {
@@ -50,14 +50,14 @@ func newEmulator(o Options, w way) *emulator {
 	return e
 }
 
-// arrive decides the fate of the next packet: size bytes with headers that come at a time. A time before that of the
-// last packet counts as the same.
+// arrive decides the fate of the next packet: size bytes with headers that arrive at a time. A time before that of the
+// last packet counts as equal to it.
 func (e *emulator) arrive(at time.Duration, size int) fate {
 	e.now = max(e.now, at)
 	f := fate{n: e.n}
 	e.n++
 	r := e.dice.of(f.n)
-	burst := e.chain.loses(r) // takes a step for every packet, also for those that other stages drop
+	burst := e.chain.loses(r) // advances for every packet, also for those that other stages drop
 	across, ok := e.narrow.admit(e.now, size)
 	if !ok {
 		f.end = tailDrop
@@ -80,8 +80,8 @@ func (e *emulator) arrive(at time.Duration, size int) fate {
 	return f
 }
 
-// order returns when a packet departs that would depart at due if it were alone. It stays behind those before it,
-// except behind one that is held back.
+// order returns when a packet departs that would depart at due on its own. It does not overtake earlier packets, except
+// one that is held back for reordering.
 func (e *emulator) order(due time.Duration, r rolls) time.Duration {
 	due = max(due, e.last)
 	if r.reorder < e.Reorder {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// ErrClosed says that a link is closed, or was run before.
+// ErrClosed means that a link is closed, or has been run before.
 var ErrClosed = errors.New("link is closed")
 
-// Link relays datagrams between clients and a target. All methods can be called from any goroutine at any time.
+// Link relays datagrams between clients and a target. It is safe for concurrent use.
 type Link struct {
 	target   netip.AddrPort
 	listen   *net.UDPConn
 	up, down *pipe
-	ended    chan struct{} // closed when Run has done its work, or can have none
+	ended    chan struct{} // closed when Run has ended, or will never run
 
 	mu      sync.Mutex
 	state   state
@@ -29,7 +29,7 @@ type Link struct {
 	readers sync.WaitGroup     // one for each socket; grows only while the link runs
 }
 
-// state is how far a link has come.
+// state is the state of a link.
 type state int
 
 const (
@@ -38,7 +38,7 @@ const (
 	closed
 )
 
-// New returns a link that listens, so that its address is known, but does nothing before [Link.Run].
+// New returns a link that listens, so that its address is known, but relays nothing before [Link.Run].
 func New(o Options) (*Link, error) {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
@@ -70,7 +70,7 @@ func New(o Options) (*Link, error) {
 func (l *Link) Addr() *net.UDPAddr { return l.listen.LocalAddr().(*net.UDPAddr) }
 
 // Run relays until the context ends or the link is closed, and then returns nil. The time of traces begins here. When
-// it returns, every socket is closed and every goroutine has ended.
+// it returns, all sockets are closed and all goroutines have ended.
 func (l *Link) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,7 +90,7 @@ func (l *Link) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the time and reading, once.
+// begin starts the clock and the readers, once.
 func (l *Link) begin(cancel context.CancelFunc) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +111,7 @@ func (l *Link) begin(cancel context.CancelFunc) error {
 	return nil
 }
 
-// client returns the client of an address, a new one if need be, or nil if there can be none.
+// client returns the client of an address. It makes a new one if needed, and returns nil if that is impossible.
 func (l *Link) client(from netip.AddrPort) *client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +151,7 @@ func (l *Link) connect(c *client) error {
 }
 
 // Rebind gives every client a new source port towards the target, as when a device changes its network or its NAT
-// forgets it. What the target still sends to the old port vanishes; what is already on its way down arrives.
+// forgets it. Packets that the target still sends to the old port are lost; packets on the way down arrive.
 func (l *Link) Rebind() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,21 +163,21 @@ func (l *Link) Rebind() error {
 	return nil
 }
 
-// Blackhole makes everything vanish, while it is on, that comes to the link or should leave it, in both directions.
-// Nobody is told: that is what a dead network looks like.
+// Blackhole, while on, drops all packets that arrive at the link or are due, in both directions, without an error, like
+// a dead network.
 func (l *Link) Blackhole(on bool) {
 	l.up.setBlackhole(on)
 	l.down.setBlackhole(on)
 }
 
-// Pause keeps everything on the link, while it is on, in both directions. When it ends, all that became due meanwhile
-// departs at once.
+// Pause, while on, holds all packets on the link, in both directions. When it ends, all packets that are due depart at
+// once.
 func (l *Link) Pause(on bool) {
 	l.up.pause(on)
 	l.down.pause(on)
 }
 
-// Stats returns what the link did so far.
+// Stats returns the statistics so far.
 func (l *Link) Stats() Stats {
 	s := Stats{Up: l.up.stats(), Down: l.down.stats()}
 	l.mu.Lock()
@@ -186,8 +186,8 @@ func (l *Link) Stats() Stats {
 	return s
 }
 
-// Close ends the link and waits until [Link.Run] has stopped everything; a link that never ran will never run. It can
-// be called more than once.
+// Close ends the link and waits for the end of [Link.Run]; if Run was not called yet, it never relays. Close may be
+// called more than once.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	was, cancel := l.state, l.cancel
@@ -206,7 +206,7 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// closeSockets closes all sockets; from then on there are no new ones.
+// closeSockets closes all sockets and prevents new ones.
 func (l *Link) closeSockets() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

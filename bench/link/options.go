@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Limits that keep every sum of times and bytes far from overflow.
+// Limits that prevent overflow of sums of times and bytes.
 const (
 	maxDelay    = time.Hour
 	maxQueue    = 64 << 20
@@ -18,10 +18,10 @@ const (
 	maxInFlight = 64 << 20 // bytes under way in one direction
 )
 
-// headerBytes is what IPv4 and UDP add to a datagram.
+// headerBytes is the size of the IPv4 and UDP headers of a datagram.
 const headerBytes = 28
 
-// ErrOption is the cause of every error that [New] returns because of its options.
+// ErrOption is the cause of every error of [New] because of its options.
 var ErrOption = errors.New("bad option")
 
 // Options describe a [Link]. With only Target set the link is transparent.
@@ -29,63 +29,63 @@ type Options struct {
 	Listen string // address and port to listen on, numeric, of loopback; "" means 127.0.0.1 and any free port
 	Target string // address and port to forward to, numeric, of loopback; there is no default
 
-	Seed     uint64    // of everything that chance decides; any number, 0 as well
+	Seed     uint64    // of all random events; any number, including 0
 	Up, Down Direction // towards the target, and back
 
-	RTT    *RTTTrace // recorded round trips, which the way down adds to its Delay; nil means none
-	RTTEnd TraceEnd  // what follows the end of RTT; the zero value is Loop
-	// rows of RTT above this are an outage in which packets vanish; 0 means they come late, as recorded
+	RTT    *RTTTrace // recorded round trips, which are added to the delay of the way down; nil means none
+	RTTEnd TraceEnd  // what happens after the end of RTT; the zero value is Loop
+	// rows of RTT above this are an outage in which packets are dropped; 0 means they are late, as recorded
 	RTTOutage  time.Duration
-	TraceStart time.Duration // where in RTT and Capacity the link begins, 0 to a year; 0 means at their beginning
+	TraceStart time.Duration // position in RTT and Capacity at the beginning, 0 to a year; 0 means their beginning
 }
 
-// Direction describes what happens to packets on their way. The zero value does nothing to them.
+// Direction describes one direction of a link. The zero value is transparent.
 type Direction struct {
-	Delay      time.Duration // least time from one end to the other, at most an hour; 0 means none
-	Jitter     time.Duration // time added by chance, as JitterKind says, at most an hour; 0 means none
-	JitterKind Distribution  // how the added time is distributed; the zero value is Uniform
+	Delay      time.Duration // minimum time from one end to the other, at most an hour; 0 means none
+	Jitter     time.Duration // random additional time, see JitterKind, at most an hour; 0 means none
+	JitterKind Distribution  // distribution of the additional time; the zero value is Uniform
 
-	Loss  float64 // probability of each packet, in [0, 1], to be lost alone; 0 means none
-	Burst Burst   // losses that come together, beside Loss; the zero value means none
+	Loss  float64 // independent probability of loss of each packet, in [0, 1]; 0 means none
+	Burst Burst   // losses in bursts, in addition to Loss; the zero value means none
 
-	// probability of each packet, in [0, 1], to be held back so that others overtake it; 0 means that order is kept
+	// probability of each packet, in [0, 1], to be held back so that others overtake it; 0 means none
 	Reorder   float64
 	ReorderBy time.Duration // how long it is held back, at most an hour; 0 means 10ms
 	Duplicate float64       // probability of each packet, in [0, 1], to arrive twice; 0 means none
 
-	// bytes per second, headers included, at most 2⁴⁰; 0 means without limit; not together with Capacity
+	// bytes per second, including headers, at most 2⁴⁰; 0 means no limit; not together with Capacity
 	Rate     int64
-	Capacity *CapacityTrace // recorded chances to send instead of a Rate, replayed without end; nil means none
-	// bytes that may wait for Rate or Capacity, headers included, at most 64 MiB; 0 means 256 KiB
+	Capacity *CapacityTrace // recorded chances to send instead of a Rate, repeated; nil means none
+	// maximum bytes waiting for Rate or Capacity, including headers, at most 64 MiB; 0 means 256 KiB
 	Queue int
 }
 
-// Distribution is how a jitter J is distributed.
+// Distribution is the distribution of a jitter J.
 type Distribution uint8
 
 const (
-	Uniform     Distribution = iota // evenly in [0, J), mean J/2
+	Uniform     Distribution = iota // in [0, J), mean J/2
 	Exponential                     // with mean J, cut at 10·J: most packets on time, few very late, as on Wi-Fi
 )
 
-// TraceEnd is what follows the end of a trace.
+// TraceEnd determines what happens after the end of a trace.
 type TraceEnd uint8
 
 const (
-	Loop  TraceEnd = iota // its beginning
-	Clamp                 // its last row, for ever
+	Loop  TraceEnd = iota // repeat from the beginning
+	Clamp                 // keep the last row
 )
 
-// Burst is the model of Gilbert and Elliott: a chain with a good and a bad state that takes one step per packet. The
-// share of packets in the bad state is ToBad/(ToBad+ToGood), and it is left after 1/ToGood packets on average.
+// Burst is the model of Gilbert and Elliott: a Markov chain with a good and a bad state that takes one step per packet.
+// The share of packets in the bad state is ToBad/(ToBad+ToGood), and it lasts for 1/ToGood packets on average.
 type Burst struct {
-	ToBad    float64 // probability per packet, in [0, 1], to go from good to bad; 0 means that there are no bursts
-	ToGood   float64 // probability per packet, in (0, 1], to go from bad to good; must be set where ToBad is
-	LossBad  float64 // probability to be lost in the bad state, in [0, 1]; 0 means 1
-	LossGood float64 // probability to be lost in the good state, in [0, 1]; 0 means none
+	ToBad    float64 // probability per packet, in [0, 1], to go from good to bad; 0 means no bursts
+	ToGood   float64 // probability per packet, in (0, 1], to go from bad to good; required if ToBad is set
+	LossBad  float64 // probability of loss in the bad state, in [0, 1]; 0 means 1
+	LossGood float64 // probability of loss in the good state, in [0, 1]; 0 means none
 }
 
-// Bursts returns the chain that loses a share of all packets, in [0, 1), in bursts of so many packets on average, at
+// Bursts returns the chain that loses a share of all packets, in [0, 1), in bursts with a mean length of packets, at
 // least 1 and at least share/(1-share).
 func Bursts(share, packets float64) Burst {
 	return Burst{ToBad: share / (1 - share) / packets, ToGood: 1 / packets}
@@ -105,7 +105,7 @@ func (d Direction) filled() Direction {
 	return d
 }
 
-// check returns what is wrong with o, besides its addresses.
+// check returns an error for invalid options, except addresses.
 func (o Options) check() error {
 	return errors.Join(
 		o.Up.check("Up"), o.Down.check("Down"),
@@ -116,7 +116,7 @@ func (o Options) check() error {
 	)
 }
 
-// check returns what is wrong with a direction of that name.
+// check returns an error for an invalid direction with that name.
 func (d Direction) check(name string) error {
 	name += "."
 	err := errors.Join(
@@ -135,10 +135,10 @@ func (d Direction) check(name string) error {
 		within(name+"Queue", d.Queue, 0, maxQueue),
 	)
 	if d.Burst.ToBad > 0 && d.Burst.ToGood == 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %sBurst.ToGood: must be set where ToBad is", ErrOption, name))
+		err = errors.Join(err, fmt.Errorf("%w: %sBurst.ToGood: must be set if ToBad is set", ErrOption, name))
 	}
 	if d.Rate != 0 && d.Capacity != nil {
-		err = errors.Join(err, fmt.Errorf("%w: %sRate and %sCapacity: only one of them", ErrOption, name, name))
+		err = errors.Join(err, fmt.Errorf("%w: %sRate and %sCapacity: set only one of them", ErrOption, name, name))
 	}
 	if d.Capacity != nil && len(d.Capacity.chances) == 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %sCapacity: was not read from a trace", ErrOption, name))
@@ -146,7 +146,7 @@ func (d Direction) check(name string) error {
 	return err
 }
 
-// within refuses what is not in [low, high].
+// within returns an error unless v is in [low, high].
 func within[T ~int64 | ~int | ~uint8 | ~float64](name string, v, low, high T) error {
 	if v >= low && v <= high && !math.IsNaN(float64(v)) {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pipe is one direction of a running link: it asks its emulator for the fate of every datagram, and one goroutine sends
+// pipe is one direction of a running link: its emulator determines the fate of every datagram, and one goroutine sends
 // them when they are due.
 type pipe struct {
 	send func(*datagram) error
@@ -16,11 +16,11 @@ type pipe struct {
 	stopped   bool
 	e         *emulator
 	queue     delayQueue
-	bytes     int // of those in queue, as their datagrams are long
+	bytes     int // sum of the datagrams' sizes in queue
 	blackhole bool
 	paused    bool
 	resumed   time.Duration // when the last pause ended
-	behind    uint64        // number of the latest packet that departed, plus one
+	afterLast uint64        // number of the latest packet that departed, plus one
 	counts    Counts
 }
 
@@ -34,7 +34,7 @@ func (p *pipe) now() time.Duration {
 	return time.Since(p.began)
 }
 
-// accept takes a datagram that has come now. It keeps a copy of data.
+// accept takes a datagram that arrives now. It copies data.
 func (p *pipe) accept(c *client, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *pipe) accept(c *client, data []byte) {
 	}
 }
 
-// delay puts a packet among those under way, and sets the alarm if it is the next to depart.
+// delay adds a packet to those under way, and sets the alarm if it is the next to depart.
 func (p *pipe) delay(q *datagram) {
 	p.queue.put(q)
 	p.bytes += len(q.data)
@@ -70,7 +70,7 @@ func (p *pipe) delay(q *datagram) {
 	}
 }
 
-// rouse makes the goroutine look again when the next packet is due, or now.
+// rouse wakes the goroutine when the next packet is due, or now.
 func (p *pipe) rouse() {
 	switch {
 	case p.alarm == nil:
@@ -81,14 +81,14 @@ func (p *pipe) rouse() {
 	}
 }
 
-// begin starts the time of the link. [pipe.run] must follow.
+// begin starts the clock of the link. The caller must then call [pipe.run].
 func (p *pipe) begin(now time.Time, a alarm) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began, p.alarm = now, a
 }
 
-// run sends what is due until it is stopped.
+// run sends due packets until it is stopped.
 func (p *pipe) run() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +110,8 @@ func (p *pipe) stop() {
 	p.rouse()
 }
 
-// deliver sends all that is due and sets the alarm for what is next. It returns false when the pipe was
-// stopped. The lock is held.
+// deliver sends all due packets and sets the alarm for the next one. It returns false when the pipe was stopped. The
+// lock is held.
 func (p *pipe) deliver() bool {
 	for !p.stopped && !p.paused && len(p.queue) > 0 {
 		now := p.now()
@@ -146,20 +146,20 @@ func (p *pipe) delivered(q *datagram, late time.Duration) {
 	p.counts.Delivered++
 	p.counts.DeliveredBytes += int64(len(q.data))
 	p.counts.late(late)
-	if q.n+1 < p.behind {
+	if q.n+1 < p.afterLast {
 		p.counts.Reordered++
 	}
-	p.behind = max(p.behind, q.n+1)
+	p.afterLast = max(p.afterLast, q.n+1)
 }
 
-// setBlackhole makes everything vanish that comes or is due while it is on.
+// setBlackhole, while on, drops all packets that arrive or are due.
 func (p *pipe) setBlackhole(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.blackhole = on
 }
 
-// pause keeps everything under way that is due while it is on.
+// pause, while on, holds all packets that are due.
 func (p *pipe) pause(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +170,7 @@ func (p *pipe) pause(on bool) {
 	p.rouse()
 }
 
-// stats returns the counts of this moment.
+// stats returns the current counts.
 func (p *pipe) stats() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// RTTTrace is a recording of round trips: how long the echo of a message took that left at a time.
+// RTTTrace is a recording of round trips: times of messages and of their echoes.
 type RTTTrace struct {
-	rows []rttRow // times rise
+	rows []rttRow // in ascending order of time
 
 	once      sync.Once
 	estimated []estimated // by row; see [RTTTrace.estimate]
 }
 
-// estimated is what QUIC makes of round trips.
+// estimated is QUIC's estimate of round trips.
 type estimated struct{ smoothed, variation time.Duration }
 
 // rttRow is one message.
 type rttRow struct {
-	at   time.Duration // when it left
-	rtt  time.Duration // until its echo was back
-	lost bool          // no echo came
+	at   time.Duration // when it was sent
+	rtt  time.Duration // until its echo arrived
+	lost bool          // no echo arrived
 }
 
 // ReadRTT reads a trace of comma-separated values: a line of column names, among them t_ms and rtt_ms, then one line
-// per message. t_ms, from 0 to a day, rises; an empty rtt_ms says that the message was lost, so that the link loses
-// everything until the next row. Other columns are not looked at. The path is for errors, which are of type
+// per message. t_ms, from 0 to a day, is ascending; an empty rtt_ms means that the message was lost, so the link drops
+// all packets until the next row. Other columns are ignored. The path is used in errors, which are of type
 // [TraceError].
 func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
 	t := &RTTTrace{}
@@ -58,7 +58,7 @@ func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
 	return t, nil
 }
 
-// rttColumns are the places of the columns that are read.
+// rttColumns are the indices of the columns that are read.
 type rttColumns struct{ at, rtt int }
 
 func (c *rttColumns) find(text string) error {
@@ -107,7 +107,7 @@ func milliseconds(text string, most time.Duration) (time.Duration, error) {
 	return time.Duration(ms * float64(time.Millisecond)), nil
 }
 
-// check refuses a trace that was not read by [ReadRTT].
+// check returns an error for a trace that was not read by [ReadRTT].
 func (t *RTTTrace) check() error {
 	if t != nil && len(t.rows) < 2 {
 		return fmt.Errorf("%w: RTT: was not read from a trace", ErrOption)
@@ -118,22 +118,22 @@ func (t *RTTTrace) check() error {
 // Len returns the number of rows.
 func (t *RTTTrace) Len() int { return len(t.rows) }
 
-// Length returns the time after which the trace begins again: its last row lasts as long as the one before.
+// Length returns the time after which the trace repeats: its last row lasts as long as the one before.
 func (t *RTTTrace) Length() time.Duration {
 	last := len(t.rows) - 1
 	return t.rows[last].at + t.rows[last].at - t.rows[last-1].at
 }
 
-// rttReplay plays a trace along a link. Without a trace it does nothing.
+// rttReplay replays a trace. Without a trace it does nothing.
 type rttReplay struct {
 	trace  *RTTTrace
 	end    TraceEnd
 	outage time.Duration
 	begin  time.Duration
-	adds   bool // the recorded times; outages count either way
+	adds   bool // whether to add the recorded times; outages apply in either case
 }
 
-// at returns the time to add for a packet at a time, which is that of the last row not after it, or false in an outage.
+// at returns the time to add for a packet at a time: that of the last row not after it, or false in an outage.
 func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 	if p.trace == nil {
 		return 0, true
@@ -148,15 +148,15 @@ func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 	return row.rtt, true
 }
 
-// estimate is the smoothed round trip and its variation by RFC 9002, section 5.3, after the row of a time: those of the
-// rows before it that were not lost.
+// estimate returns the smoothed round trip and its variation by RFC 9002, section 5.3, at a time, from the rows up to
+// then that were not lost.
 func (t *RTTTrace) estimate(at time.Duration, end TraceEnd) (smoothed, variation time.Duration) {
 	t.once.Do(t.estimates)
 	e := t.estimated[t.row(at, end)]
 	return e.smoothed, e.variation
 }
 
-// estimates fills in what [RTTTrace.estimate] returns for each row.
+// estimates computes the estimates for each row.
 func (t *RTTTrace) estimates() {
 	t.estimated = make([]estimated, len(t.rows))
 	var e estimated
@@ -174,7 +174,7 @@ func (t *RTTTrace) estimates() {
 	}
 }
 
-// row is the last row not after a time.
+// row returns the index of the last row not after a time.
 func (t *RTTTrace) row(at time.Duration, end TraceEnd) int {
 	if end == Loop {
 		at %= t.Length()

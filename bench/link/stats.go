@@ -2,34 +2,34 @@ package link
 
 import "time"
 
-// Stats is what a [Link] did so far.
+// Stats has the statistics of a [Link].
 type Stats struct {
 	Up, Down Counts // towards the target, and back
-	Clients  int    // addresses that datagrams came from
-	Refused  int64  // datagrams of a client that there was no socket for: there are at most 1024
+	Clients  int    // number of source addresses
+	Refused  int64  // datagrams of clients without a socket: there are at most 1024
 }
 
-// Counts is what one direction did so far. Every packet is in one place:
+// Counts has the counts of one direction. Every packet is counted in one place:
 //
 //	Packets + Duplicated = Delivered + Lost + Dropped + Vanished + Failed + InFlight
 //
 // Bytes are those of the datagrams, without headers.
 type Counts struct {
-	Packets, Bytes            int64 // that came
-	Delivered, DeliveredBytes int64 // that departed, copies included
+	Packets, Bytes            int64 // arrived
+	Delivered, DeliveredBytes int64 // departed, including copies
 	Duplicated                int64 // copies
-	Reordered                 int64 // that departed after one that came later; counted in Delivered as well
+	Reordered                 int64 // departed after a packet that arrived later; counted in Delivered as well
 
 	Lost     int64 // by chance
-	Dropped  int64 // because the queue was full, or more than 64 MiB under way
+	Dropped  int64 // because the queue was full, or more than 64 MiB were under way
 	Vanished int64 // in an outage: of a trace, or by [Link.Blackhole]
-	Failed   int64 // that the system refused to send
+	Failed   int64 // the system refused to send
 
 	InFlight int // packets under way now
 	Queue    int // bytes with headers that wait for Rate or Capacity now
-	MaxQueue int // the most that did
+	MaxQueue int // maximum of Queue so far
 
-	// between the moment a packet was due and its departure, of all that were delivered
+	// time between due and actual departure, of all delivered packets
 	LateTotal, LateMax time.Duration
 }
 

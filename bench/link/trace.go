@@ -21,24 +21,24 @@ var (
 	ErrTooLong = errors.New("line is too long")
 )
 
-// ErrTraceName says that a name has none of the endings of traces, and that there are no NAME.up and NAME.down either.
+// ErrTraceName means that a name has none of the endings of traces, and that NAME.up and NAME.down do not exist either.
 var ErrTraceName = errors.New("there is no such trace: " +
 	"give NAME.rtt.csv, NAME.up or NAME.down, or a NAME of which the last two exist")
 
-// maxTrace is the latest moment of a trace, and maxRTT the longest round trip.
+// maxTrace is the latest time in a trace, and maxRTT the longest round trip.
 const (
 	maxTrace = 24 * time.Hour
 	maxRTT   = time.Hour
 )
 
-// TraceError says that a file is not a trace this package reads, and where.
+// TraceError reports that a file is not a valid trace, and where.
 type TraceError struct {
-	Path string // file, or what the reader was called
-	Line int    // from 1; 0 where the fault is in no line
-	Err  error  // one of the causes above, or that of the reader
+	Path string // file, or the reader's name
+	Line int    // from 1; 0 if the error concerns no line
+	Err  error  // one of the causes above, or the reader's error
 }
 
-// Error names file, line and cause.
+// Error returns file, line and cause.
 func (e *TraceError) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s: %v", e.Path, e.Err)
@@ -49,9 +49,9 @@ func (e *TraceError) Error() string {
 // Unwrap returns the cause.
 func (e *TraceError) Unwrap() error { return e.Err }
 
-// AddTrace reads a recorded trace into the options, by the name of its file: NAME.rtt.csv becomes RTT, NAME.up and
-// NAME.down become the Capacity of their direction, and a NAME with none of these endings means NAME.up and NAME.down,
-// of which one may be absent. It replaces a trace of the same kind.
+// AddTrace reads a recorded trace into the options. The name of the file determines its kind: NAME.rtt.csv becomes RTT,
+// NAME.up and NAME.down become the Capacity of their direction, and a NAME with none of these endings means NAME.up and
+// NAME.down, of which one may be absent. It replaces a trace of the same kind.
 func (o *Options) AddTrace(path string) error {
 	switch {
 	case strings.HasSuffix(path, ".rtt.csv"):
@@ -87,7 +87,7 @@ func load[T any](path string, read func(io.Reader, string) (*T, error), to **T) 
 	return err
 }
 
-// lines calls row with each line of a trace, without its end, and wraps what it returns.
+// lines calls row with each line of a trace, without its end, and adds file and line to errors.
 func lines(r io.Reader, path string, row func(line int, text string) error) error {
 	s := bufio.NewScanner(r)
 	n := 0

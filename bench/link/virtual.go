@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Way is one direction of a link without sockets or a clock: the same stages as in a running [Link], at moments that
-// the caller tells. It is for one goroutine at a time.
+// Way is one direction of a link without sockets or a clock: the same stages as in a running [Link], at times that the
+// caller passes. It is not safe for concurrent use.
 type Way struct{ e *emulator }
 
-// Ways returns the two directions of the link that o describes; its addresses are not looked at.
+// Ways returns the two directions of a link with options o, ignoring its addresses.
 func Ways(o Options) (up, down *Way, err error) {
 	if err := o.check(); err != nil {
 		return nil, nil, fmt.Errorf("link: %w", err)
@@ -17,9 +17,10 @@ func Ways(o Options) (up, down *Way, err error) {
 	return &Way{newEmulator(o, wayUp)}, &Way{newEmulator(o, wayDown)}, nil
 }
 
-// Send says when a datagram arrives that leaves at a time since the link began, not before that of the last one, with
-// so many bytes of payload; false where it does not arrive. Headers of IP and UDP come on top, as in [Options]. One
-// that is lost uses its time on the link and does not arrive: the caller's chance takes the place of [Direction.Loss].
+// Send returns when a datagram arrives that leaves at a time since the link began, not before the previous one, with
+// the given number of bytes of payload; false if it does not arrive. Headers of IP and UDP are added, as in [Options].
+// A lost datagram uses its time on the link and does not arrive: the caller decides about losses instead of
+// [Direction.Loss].
 func (w *Way) Send(at time.Duration, bytes int, lost bool) (arrives time.Duration, ok bool) {
 	w.e.Loss = 0
 	if lost {
@@ -29,9 +30,9 @@ func (w *Way) Send(at time.Duration, bytes int, lost bool) (arrives time.Duratio
 	return f.due, f.end == departs
 }
 
-// Estimate is what the two ends of a connection know of the round trip at a time since the link began, by RFC 9002,
-// section 5: the smoothed round trip and its variation, in which each recorded round trip until then counts as a
-// sample, on top of the delays of both directions. Without a trace the variation is 0.
+// Estimate returns the estimates of the round trip by the two ends of a connection at a time since the link began, by
+// RFC 9002, section 5: the smoothed round trip and its variation. Each recorded round trip until then counts as a
+// sample, with the delays of both directions added. Without a trace the variation is 0.
 func (o *Options) Estimate(at time.Duration) (smoothed, variation time.Duration) {
 	base := o.Up.Delay + o.Down.Delay
 	if o.RTT == nil {

@@ -1,6 +1,7 @@
-// Package llamabench writes measurements of an engine in the columns of llama-bench, the measuring program of llama.cpp
-// (tools/llama-bench), so that the results of both stand in one table. A [Test] is one of its lines: a prompt, such as
-// pp512, or a generation, such as tg64. Columns about what only llama.cpp has are as there where it is not used.
+// Package llamabench writes measurements of an engine in the format of llama-bench, the benchmark program of llama.cpp
+// (tools/llama-bench), so that the results of both fit into one table. A [Test] is one of its lines: a prompt, such as
+// pp512, or a generation, such as tg64. Columns for features that only llama.cpp has get their values for unused
+// features.
 package llamabench
 
 import (
@@ -15,25 +16,25 @@ import (
 // Test is one line.
 type Test struct {
 	Version   string    // of the program
-	CPU       string    // as it names itself
-	GPU       string    // "" where none was used
+	CPU       string    // its model name
+	GPU       string    // "" if none was used
 	Backend   string    // such as CPU or Metal
 	File      string    // of the model
 	Arch      string    // of the model, such as qwen2
 	Type      string    // of most of its weights, such as Q8_0
 	Bytes     int64     // of its tensors
 	Params    int64     // elements of its tensors
-	Batch     int       // most tokens of one forward call
+	Batch     int       // maximum number of tokens in one forward pass
 	Threads   int       //
-	KV        string    // how keys and values are kept: f16 or f32
+	KV        string    // format of the KV cache: f16 or f32
 	Prompt    int       // tokens of the prompt; 0 for a generation
 	Decode    int       // tokens generated; 0 for a prompt
 	Depth     int       // tokens of context before
-	Began     time.Time // the measurement
+	Began     time.Time // beginning of the measurement
 	SamplesNS []int64   // nanoseconds of each sample, above 0
 }
 
-// Name is how the table calls the test: pp512, tg64, or tg64 @ d4096 with a context before it.
+// Name is the name of the test in the table: pp512, tg64, or tg64 @ d4096 with a context before it.
 func (t Test) Name() string {
 	name := fmt.Sprintf("pp%d", t.Prompt)
 	if t.Prompt == 0 {
@@ -45,7 +46,7 @@ func (t Test) Name() string {
 	return name
 }
 
-// rates are the tokens per second of the samples.
+// rates returns the tokens per second of the samples.
 func (t Test) rates() (all []float64) {
 	for _, ns := range t.SamplesNS {
 		all = append(all, float64(t.Prompt+t.Decode)*1e9/float64(ns))
@@ -58,7 +59,7 @@ func (t Test) model() string {
 	return fmt.Sprintf("%s %s %s", t.Arch, paramCount(t.Params, ""), t.Type)
 }
 
-// paramCount is a count in millions or billions.
+// paramCount formats a count in millions or billions.
 func paramCount(n int64, space string) string {
 	if n < 1e9 {
 		return fmt.Sprintf("%.2f%sM", float64(n)/1e6, space)
@@ -66,16 +67,16 @@ func paramCount(n int64, space string) string {
 	return fmt.Sprintf("%.2f%sB", float64(n)/1e9, space)
 }
 
-// kind is how a column is written in JSON.
+// kind is the format of a column in JSON.
 type kind int
 
 const (
 	text    kind = iota // in quotes
-	number              // as it is
+	number              // unquoted
 	boolean             // 0 or 1 in CSV, false or true in JSON
 )
 
-// column is one of llama-bench's, with its value.
+// column is a column of llama-bench with its value.
 type column struct {
 	name  string
 	kind  kind

@@ -12,10 +12,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
-// Formats are what [Write] writes.
+// Formats returns the formats of [Write].
 func Formats() []string { return []string{"csv", "json", "jsonl", "md"} }
 
-// Write writes tests in one of [Formats]. extra, if not nil, is one more field of each JSON object, by its name.
+// Write writes tests in one of [Formats]. extra, if not nil, has additional fields for each JSON object.
 func Write(w io.Writer, format string, tests []Test, extra map[string]any) error {
 	var b bytes.Buffer
 	switch format {
@@ -38,13 +38,13 @@ func Write(w io.Writer, format string, tests []Test, extra map[string]any) error
 			b.WriteString("[\n  " + strings.Join(lines, ",\n  ") + "\n]\n")
 		}
 	default:
-		return fmt.Errorf("llamabench: there is no format %q", format)
+		return fmt.Errorf("llamabench: unknown format %q", format)
 	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-// commas writes a line of names, and one for each test, all its values in quotes.
+// commas writes a line of names, and one line per test, with all values in quotes.
 func commas(b *bytes.Buffer, tests []Test) {
 	line := func(t Test, of func(column) string) {
 		var all []string
@@ -59,7 +59,7 @@ func commas(b *bytes.Buffer, tests []Test) {
 	}
 }
 
-// object is a test in JSON, with its samples.
+// object returns a test in JSON, with its samples.
 func (t Test) object(extra map[string]any) (string, error) {
 	var fields []string
 	add := func(name string, value any) error {
@@ -101,7 +101,7 @@ func (t Test) object(extra map[string]any) (string, error) {
 	return "{" + strings.Join(fields, ", ") + "}", nil
 }
 
-// cell is a field of the table: its name, its width in characters, and whether it stands on the left.
+// cell is a column of the table: its name, its width in characters, and whether it is left-aligned.
 type cell struct {
 	name  string
 	width int
@@ -109,7 +109,7 @@ type cell struct {
 	of    func(Test) string
 }
 
-// table returns the columns of a table: those that say what was measured, and those that differ from the usual.
+// table returns the columns of a table: those that identify the test, and those with unusual values.
 func table(tests []Test) []cell {
 	all := []cell{
 		{"model", 30, true, Test.model},
@@ -131,7 +131,7 @@ func table(tests []Test) []cell {
 	}})
 }
 
-// column is the value of one column.
+// column returns the value of a column.
 func (t Test) column(name string) string {
 	for _, c := range t.columns() {
 		if c.name == name {
@@ -171,7 +171,7 @@ func markdown(b *bytes.Buffer, tests []Test) {
 	}
 }
 
-// fileSize is a size in MiB or GiB.
+// fileSize formats a size in MiB or GiB.
 func fileSize(n int64) string {
 	if n < 1<<30 {
 		return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20))

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newClock returns a clock of the processor time of this thread, which others at work on the machine do not change.
+// newClock returns a clock of this thread's processor time, which other work on the machine does not affect.
 func newClock() func() time.Duration {
 	runtime.LockOSThread()
 	return func() time.Duration {

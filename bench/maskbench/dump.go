@@ -10,7 +10,7 @@ import (
 )
 
 // dump writes a value as Python's json.dumps(json.loads(raw), ensure_ascii=False) does: keys in their order, a space
-// behind commas and colons, and numbers with a point or an exponent as the nearest float64.
+// after commas and colons, and numbers with a point or an exponent as the nearest float64.
 func dump(raw json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

@@ -1,8 +1,9 @@
-// Command maskbench measures grammars of JSON schemas with the data of MaskBench: schemas, each with values that fit it
-// or not (https://github.com/guidance-ai/jsonschemabench, folder maskbench/data).
+// Command maskbench measures grammars of JSON schemas with the data of MaskBench: schemas, each with valid and invalid
+// values (https://github.com/guidance-ai/jsonschemabench, folder maskbench/data).
 //
-// A schema passes if a grammar can be made of it, and if that allows all tokens of each valid value and not all of any
-// invalid one. Values are written as MaskBench writes them: by Python's json.dumps, without escapes of what needs none.
+// A schema passes if it can be compiled to a grammar, and if the grammar allows all tokens of each valid value and not
+// all tokens of any invalid one. Values are written as MaskBench writes them: by Python's json.dumps, without
+// unnecessary escapes.
 package main
 
 import (
@@ -75,23 +76,23 @@ func run(model, folder string, sample int, seed uint64, verbose bool) error {
 	return nil
 }
 
-// bench is what was measured.
+// bench has the results.
 type bench struct {
 	tokens          *tokenizer.Tokenizer
 	vocab           *grammar.Vocabulary
 	verbose         bool
-	clock           func() time.Duration // processor time, where it can be told
+	clock           func() time.Duration // processor time, if available
 	schemas, passed int
-	refused         int // schemas of which no grammar was made
-	valid, accepted int // values, and those of them whose tokens were all allowed
+	refused         int // schemas that were not compiled
+	valid, accepted int // values, and those with all tokens allowed
 	invalid, let    int
-	reasons         map[string]int // why schemas did not pass
+	reasons         map[string]int // why schemas did not pass, with counts
 	masks, compiles []time.Duration
 	largest         int // bytes of a grammar
 	ignored         int // schemas with keywords that have no effect
 }
 
-// example is a value of a schema, or no value of it.
+// example is a valid or invalid value of a schema.
 type example struct {
 	Valid bool
 	Data  json.RawMessage
@@ -139,7 +140,7 @@ func (b *bench) file(name string) error {
 	return nil
 }
 
-// check follows a value and returns what is wrong.
+// check matches a value and returns what is wrong.
 func (b *bench) check(m *grammar.Matcher, valid bool, text string) (wrong string) {
 	s, at, over := m.Start(), 0, false
 	var mask grammar.Mask
@@ -187,7 +188,8 @@ var (
 	index      = regexp.MustCompile(`[0-9]+$`)
 )
 
-// general is an error without what is of one schema alone: the path up to the keyword, names and numbers.
+// general returns the text of an error without the parts that are specific to a schema: the path up to the keyword,
+// names and numbers.
 func general(err error) string {
 	var e *grammar.Error
 	if !errors.As(err, &e) {

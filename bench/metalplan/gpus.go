@@ -1,15 +1,15 @@
 package metalplan
 
-// GPU is what the model has to know of a GPU.
+// GPU has the figures of a GPU for the model.
 type GPU struct {
 	Name      string  `json:"name"`
 	Chip      string  `json:"chip"`
 	Cores     int     `json:"cores"`
 	GHz       float64 `json:"ghz"`
-	Bandwidth float64 `json:"gb_per_s"` // of memory, as Apple publishes it
+	Bandwidth float64 `json:"gb_per_s"` // of memory, as published by Apple
 }
 
-// GPUs returns those that there are figures for. Cores and bandwidth are Apple's (press releases of November 2020, June
+// GPUs returns the GPUs with known figures. Cores and bandwidth are Apple's (press releases of November 2020, June
 // 2022, May and October 2024); the clocks of M1 and M2 are those of metal-benchmarks
 // (github.com/philipturner/metal-benchmarks, table "Overview"), those of M4 and M4 Pro of hmc-tech.com.
 func GPUs() []GPU {
@@ -21,7 +21,7 @@ func GPUs() []GPU {
 	}
 }
 
-// Called returns the GPU that Metal calls name, such as "Apple M4 Pro". The name does not say how many cores are there
+// Called returns the GPU with a name of Metal, such as "Apple M4 Pro". The name does not determine the number of cores
 // (an M1 has 7 or 8, an M4 8 or 10, an M4 Pro 16 or 20): the figures are those of the larger one.
 func Called(name string) (g GPU, known bool) {
 	for _, g := range GPUs() {
@@ -32,60 +32,61 @@ func Called(name string) (g GPU, known bool) {
 	return GPU{}, false
 }
 
-// Constants are what a prediction assumes of every GPU.
+// Constants are the assumptions of a prediction, for every GPU.
 type Constants struct {
-	Streaming float64 `json:"streaming"`    // share of the bandwidth that long reads reach
-	Latency   float64 `json:"latency_us"`   // from a read that no cache answers to its data
-	Cache     float64 `json:"cache_bytes"`  // that a core fetches in a cycle from the cache that all share
-	Step      float64 `json:"step_us"`      // of a dispatch that waits for the one before it, beside its own work
-	Lanes     int     `json:"instructions"` // that a core begins in a cycle, of a lane each
-	Threads   int     `json:"core_threads"` // that a core holds
+	Streaming float64 `json:"streaming"`    // share of the bandwidth that long reads achieve
+	Latency   float64 `json:"latency_us"`   // from a read that misses all caches to its data
+	Cache     float64 `json:"cache_bytes"`  // that a core fetches per cycle from the shared cache
+	Step      float64 `json:"step_us"`      // added by a dispatch that waits for the previous one
+	Lanes     int     `json:"instructions"` // of single lanes that a core starts per cycle
+	Threads   int     `json:"core_threads"` // that a core can hold
 }
 
-// Assumed returns them.
+// Assumed returns the constants that are used.
 func Assumed() Constants {
 	return Constants{
 		Streaming: streaming, Latency: latency, Cache: cache, Step: step, Lanes: lanes, Threads: coreThreads,
 	}
 }
 
-// What holds for all of these GPUs, and where it is from.
+// Figures for all of these GPUs, with their sources.
 const (
-	// lanes is how many instructions of a lane a core begins in a cycle: metal-benchmarks, 4 schedulers of 32 lanes.
+	// lanes is how many instructions of single lanes a core starts per cycle: metal-benchmarks, 4 schedulers of 32
+	// lanes.
 	lanes = 128
-	// coreThreads is how many threads a core holds: kernels/README.md assumes 16 simdgroups, as threads have up to 96
-	// registers. coreMemory is the bytes of threadgroup memory that it has: metal-benchmarks, section on memory.
+	// coreThreads is how many threads a core can hold: kernels/README.md assumes 16 simdgroups, as threads have up to
+	// 96 registers. coreMemory is its threadgroup memory in bytes: metal-benchmarks, section on memory.
 	coreThreads, coreMemory = 512, 60 << 10
-	// streaming is the share of the bandwidth that long reads reach. llama.cpp on a model of 7 billion weights in Q8_0
-	// reaches 83 % on M1, 87 % on M2, 81 % on M4 and 80 % on M4 Pro
+	// streaming is the share of the bandwidth that long reads achieve. llama.cpp with a model of 7 billion weights in
+	// Q8_0 achieves 83 % on M1, 87 % on M2, 81 % on M4 and 80 % on M4 Pro
 	// (github.com/ggml-org/llama.cpp/discussions/4167: weights × tokens/s over the bandwidth).
 	streaming = 0.83
-	// latency is the time from a read that no cache answers to its data, in µs. It is assumed, as in the plan of
-	// mat-vecs (runtime/backend/gpu/plan.go): an M1 that does nothing else takes 0.31 (the source of cache), and a busy
-	// memory takes longer.
+	// latency is the time from a read that misses all caches to its data, in µs. It is assumed, as in the plan of
+	// mat-vecs (runtime/backend/gpu/plan.go): an idle M1 takes 0.31 (the source of cache), and busy memory takes
+	// longer.
 	latency = 0.6
-	// cache is how many bytes a core fetches in a cycle from the cache that all cores share, here 384 GB/s over 8
-	// cores of 1.278 GHz: measured on an M1 (chipsandcheese.com, "iGPU Cache Setups Compared, Including M1", as in
-	// github.com/azhirnov/cpu-gpu-arch, gpu/Apple-M1.md). It is taken for all of these GPUs.
+	// cache is how many bytes a core fetches per cycle from the cache that all cores share, here 384 GB/s over 8 cores
+	// of 1.278 GHz: measured on an M1 (chipsandcheese.com, "iGPU Cache Setups Compared, Including M1", as in
+	// github.com/azhirnov/cpu-gpu-arch, gpu/Apple-M1.md). It is used for all of these GPUs.
 	cache = 37.5
-	// step is what a dispatch adds that waits for the one before it, in µs, beside its own work: measured on an M2 Pro
-	// as the slope over 832 dispatches (ferrox, issue 149).
+	// step is the additional time of a dispatch that waits for the previous one, in µs: measured on an M2 Pro as the
+	// slope over 832 dispatches (ferrox, issue 149).
 	step = 5.2
-	// fetch is how many bytes a simdgroup has under way that copies a row: 16 for each lane.
+	// fetch is how many bytes a simdgroup that copies a row has in flight: 16 per lane.
 	fetch = 512
-	// attendFetch is the same in attention: kernels/attend.metal, two keys and two values of each lane, 8 elements in
-	// F16 each.
+	// attendFetch is the same in attention: kernels/attend.metal, two keys and two values per lane, 8 elements in F16
+	// each.
 	attendFetch = 32 * 2 * 2 * 16
 )
 
-// instructionsPerWeight is what the mat-vec of one row costs for each weight, by the type of the weights: the inner
-// loop of the same source, compiled by clang for another GPU as a stand-in for Apple's compiler. `make instructions`
-// prints it; add, qkv, gateup and head cost the same.
+// instructionsPerWeight is the cost of a mat-vec of one row per weight, by the type of the weights: the inner loop of
+// the same source, compiled by clang for another GPU as a substitute for Apple's compiler. `make instructions` prints
+// it; add, qkv, gateup and head cost the same.
 var instructionsPerWeight = map[string]float64{
 	"f32": 2.3, "f16": 3.1, "bf16": 3.4, "q8_0": 3.5, "q4_0": 2.8, "q5_0": 4.7, "q4_k": 4.4, "q5_k": 6.0, "q6_k": 5.1,
 }
 
-// instructionsPerScore is what attention costs for each product of a query with an element of a key, and of a share
-// with an element of a value, with F16 keys, heads of 64 and 7 queries to a key: counted like instructionsPerWeight, in
+// instructionsPerScore is the cost of attention per product of a query with an element of a key, and of a share with an
+// element of a value, with F16 keys, heads of 64 and 7 queries per key: counted like instructionsPerWeight, in
 // kernels/README.md.
 const instructionsPerScore = 4.3

@@ -1,14 +1,14 @@
-// Package metalplan predicts the speed of a token on GPUs that are not at hand: what is dispatched is taken from a pass
-// that is encoded for a device which runs nothing, and time from a small model of a GPU. All its figures are
+// Package metalplan predicts the time of a token on GPUs that are not available. The dispatches come from encoding a
+// pass for a device that executes nothing, and their times from a small model of a GPU. All its figures are
 // predictions; the constants and their sources are in gpus.go.
 //
 // # Model
 //
-// A dispatch takes step + caches + max(memory, arithmetic). Caches give what each threadgroup fetches for itself before
-// it begins with weights or keys: activations, with all their splits where attention is joined. Memory is its bytes
-// over the smaller of what the GPU streams and what is in flight per latency; arithmetic is the instructions of the
-// threadgroups that the busiest core gets, over what that core begins in a second. Dispatches of one level run one
-// after the other here, which is too slow for the few levels that have several.
+// A dispatch takes step + caches + max(memory, arithmetic). Caches is the time of the data that each threadgroup
+// fetches before it begins with weights or keys: activations, with all their splits where the parts of attention are
+// merged. Memory is its bytes over the smaller of the GPU's bandwidth and the bytes in flight per latency; arithmetic
+// is the instructions of the threadgroups on the busiest core, over what that core starts per second. Dispatches of one
+// level are modelled as sequential, which is too slow for the few levels that have several.
 package metalplan
 
 import (
@@ -24,35 +24,35 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// Plan is what a token costs.
+// Plan is the predicted cost of a token.
 type Plan struct {
 	GPU        GPU     `json:"gpu"`
-	Context    int     `json:"context"`    // tokens that it sees, itself among them
-	Dispatches []Work  `json:"dispatches"` // equal ones together
+	Context    int     `json:"context"`    // tokens that it attends to, including itself
+	Dispatches []Work  `json:"dispatches"` // equal ones combined
 	Bytes      int64   `json:"bytes"`
-	Levels     int     `json:"levels"` // of dispatches that wait for each other
+	Levels     int     `json:"levels"` // sequential levels of dispatches
 	Micros     float64 `json:"us"`
 	Tokens     float64 `json:"tokens_per_s"`
 }
 
-// Work is one dispatch or several equal ones, in the order of the first. All figures are those of one.
+// Work is one dispatch or several equal ones, in the order of the first. All figures are per dispatch.
 type Work struct {
 	Kernel       string  `json:"kernel"`
 	Count        int     `json:"count"`
 	Groups       int     `json:"threadgroups"`
-	Threads      int     `json:"threads"` // of a threadgroup
+	Threads      int     `json:"threads"` // per threadgroup
 	Bytes        int64   `json:"bytes"`   // of weights, or of keys and values
-	Cached       int64   `json:"cached"`  // bytes that all threadgroups fetch of the same activations
+	Cached       int64   `json:"cached"`  // bytes of shared activations that all threadgroups fetch
 	Instructions float64 `json:"instructions"`
 	InFlight     int     `json:"in_flight"` // bytes per core
-	Steps        int     `json:"steps"`     // fetches of a simdgroup that wait for each other
+	Steps        int     `json:"steps"`     // sequential fetches of a simdgroup
 	Micros       float64 `json:"us"`
-	Limit        string  `json:"limit"` // what decides the time: memory, latency, arithmetic, caches or step
+	Limit        string  `json:"limit"` // the limiting factor: memory, latency, arithmetic, caches or step
 
-	fetch int // bytes that a simdgroup has under way
+	fetch int // bytes that a simdgroup has in flight
 }
 
-// Predict plans the last token of a text of n tokens, of a model of a shape.
+// Predict predicts the last token of a text of n tokens, for a model with a shape.
 func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) {
 	blank, err := shape.Blank()
 	if err != nil {
@@ -65,7 +65,7 @@ func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) 
 	return predict(ctx, g, f, [][]byte{blank[:cap(blank)]}, gguf.F16, n)
 }
 
-// PredictFile plans it for the model of a file, with keys and values of type kv.
+// PredictFile predicts it for the model of a file, with keys and values of type kv.
 func PredictFile(ctx context.Context, g GPU, f *gguf.File, kv gguf.Type, n int) (Plan, error) {
 	return predict(ctx, g, f, f.Mappings(), kv, n)
 }
@@ -92,7 +92,7 @@ func predict(ctx context.Context, g GPU, f *gguf.File, mapped [][]byte, kv gguf.
 	return p, nil
 }
 
-// add counts a dispatch, with equal ones if there are such.
+// add adds a dispatch, combined with equal ones.
 func (p *Plan) add(w Work) {
 	for i := range p.Dispatches {
 		same := p.Dispatches[i]
@@ -104,7 +104,7 @@ func (p *Plan) add(w Work) {
 	p.Dispatches = append(p.Dispatches, w)
 }
 
-// encode returns what the last token of a text of n tokens dispatches.
+// encode returns the dispatches for the last token of a text of n tokens.
 func encode(
 	ctx context.Context, f *gguf.File, mapped [][]byte, kv gguf.Type, n int,
 ) (all []record.Dispatch, err error) {
@@ -133,7 +133,7 @@ func encode(
 		}
 		want := backend.Want{Rows: []int{rows - 1}, K: 1}
 		err = m.Forward(ctx, c.KV(), ids, make([]backend.Output, 1), want)
-		if err != nil && !errors.Is(err, qwen2.ErrNotFinite) { // nothing is computed
+		if err != nil && !errors.Is(err, qwen2.ErrNotFinite) { // the device computes nothing
 			return nil, fmt.Errorf("encode a token: %w", err)
 		}
 	}

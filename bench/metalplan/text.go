@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// Write prints a plan for people.
+// Write prints a plan as text.
 func (p Plan) Write(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "KERNEL\tCOUNT\tTHREADGROUPS\tTHREADS\tKB\tKB FROM CACHES\tINSTRUCTIONS/1000\t"+

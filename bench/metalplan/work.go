@@ -10,13 +10,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
 
-// argsOf reads the arguments of a kernel.
+// argsOf decodes the arguments of a kernel.
 func argsOf[T any](d record.Dispatch) (args T) {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&args)), unsafe.Sizeof(args)), d.Args)
 	return args
 }
 
-// workOf is what a dispatch of a token does that sees n tokens, of whose keys and values an element has kvBytes.
+// workOf returns the work of a dispatch for a token that attends to n tokens. kvBytes is the size of an element of
+// their keys and values.
 func workOf(d record.Dispatch, n, kvBytes int) (Work, error) {
 	w := Work{
 		Kernel: d.Kernel, Count: 1, Groups: d.Groups.X * d.Groups.Y * d.Groups.Z,
@@ -42,18 +43,18 @@ func workOf(d record.Dispatch, n, kvBytes int) (Work, error) {
 	kind = kind[:max(0, strings.LastIndexByte(kind, '_'))] // without the number of rows
 	each, known := instructionsPerWeight[kind]
 	if !known {
-		return w, fmt.Errorf("%s: nobody has counted the instructions of weights of type %s", d.Kernel, kind)
+		return w, fmt.Errorf("%s: the number of instructions for weights of type %s is unknown", d.Kernel, kind)
 	}
 	w.Instructions, w.Cached = each*float64(weights), activations*int64(w.Groups)
 	w.fetch = int(kernels.TileRows * kernels.StepColumns * w.Bytes / weights)
 	if strings.HasSuffix(kind, "f16") || kind == "f32" {
-		w.fetch /= 2 // numbers by themselves are taken half a step at a time
+		w.fetch /= 2 // plain numbers are processed half a step at a time
 	}
 	return w, nil
 }
 
-// product sets the bytes of the weights that an operation multiplies, if it is a product, counts these weights, and
-// says how many bytes of activations each threadgroup fetches.
+// product sets the bytes of the weights that an operation multiplies, if it is a product. It returns the number of
+// these weights, and how many bytes of activations each threadgroup fetches.
 func (w *Work) product(op string, d record.Dispatch) (weights, activations int64, is bool) {
 	switch op {
 	case "qkv":
@@ -69,7 +70,7 @@ func (w *Work) product(op string, d record.Dispatch) (weights, activations int64
 		a := argsOf[kernels.AddArgs](d)
 		activations = 4 * int64(a.Splits) * int64(a.Cols)
 		if a.Splits > 1 {
-			activations += 8 * int64(a.Splits*a.Heads) // what they count for
+			activations += 8 * int64(a.Splits*a.Heads) // their weights in the merge
 		}
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
 	case "gateup":
@@ -89,9 +90,9 @@ func (w *Work) product(op string, d record.Dispatch) (weights, activations int64
 	return weights, activations, true
 }
 
-// time says how long a dispatch takes whose threadgroups have memory bytes of threadgroup memory each.
+// time computes the time of a dispatch. memory is the threadgroup memory of each threadgroup in bytes.
 func (w *Work) time(g GPU, memory int) {
-	groups := (w.Groups + g.Cores - 1) / g.Cores // of the busiest core
+	groups := (w.Groups + g.Cores - 1) / g.Cores // on the busiest core
 	resident := max(1, min(groups, coreThreads/w.Threads, coreMemory/max(memory, 1)))
 	simdgroups := (w.Threads + 31) / 32
 	w.InFlight = resident * simdgroups * w.fetch

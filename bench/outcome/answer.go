@@ -7,14 +7,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// Answer is what became of one question.
+// Answer is the result of one question.
 type Answer struct {
 	IDs      []int32
 	Origins  []string
-	Prompt   int  // its tokens
+	Prompt   int  // in tokens
 	Known    bool // whether there is a right answer
 	Correct  bool
-	Pictured bool // spans are kept
+	Pictured bool // keep spans
 	Took     time.Duration
 	Begin    time.Time
 	Shown    []time.Duration // since begin, of each token
@@ -24,15 +24,15 @@ type Answer struct {
 
 	Question, Repetition int
 	spans                waterfall
-	// the cloud was asked for the last token, and no other answer told it
+	// the cloud was asked for the last token, and no earlier answer had determined it
 	lastAsked bool
-	askedFor  int // position that the cloud was asked for last
+	askedFor  int // position of the last question to the cloud
 }
 
-// Show notes that a token is shown now.
+// Show records that a token is shown now.
 func (a *Answer) Show() { a.Shown = append(a.Shown, time.Since(a.Begin)) }
 
-// Observe counts an event.
+// Observe handles an event.
 func (a *Answer) Observe(e draft.Event) {
 	a.Tally.Add(e)
 	if a.Pictured {

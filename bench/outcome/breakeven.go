@@ -9,9 +9,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 )
 
-// BreakEven is the round trip at which a mode takes as long as another one, from a sweep: between the round trips that
-// were measured, times are taken to go in straight lines. The interval is a paired bootstrap at 95% over questions, and
-// absent where a draw in twenty or more has no such round trip.
+// BreakEven is the round trip at which a mode takes as long as another one, from a sweep, with linear interpolation
+// between the measured round trips. The interval is a paired bootstrap at 95% over questions, and absent if five
+// percent or more of the draws have no such round trip.
 type BreakEven struct {
 	Mode    string   `json:"mode"`
 	Variant int      `json:"variant,omitempty"`
@@ -22,11 +22,11 @@ type BreakEven struct {
 	RTT     *float64 `json:"rtt_ms,omitempty"`
 	Low     *float64 `json:"rtt_low_ms,omitempty"`
 	High    *float64 `json:"rtt_high_ms,omitempty"`
-	Faster  string   `json:"faster,omitempty"` // where the mode is the faster one: below or above that round trip
+	Faster  string   `json:"faster,omitempty"` // on which side of that round trip the mode is faster: below or above
 	Reason  string   `json:"reason,omitempty"` // why there is none
 }
 
-// BreakEvens finds them in the reports of a sweep: for each mode, those with local and with cloud, at each loss, trace
+// BreakEvens computes the break-even points of a sweep: for each mode, with local and with cloud, for each loss, trace
 // and pace with two round trips or more.
 func BreakEvens(all []Report) (found []BreakEven) {
 	type key struct {
@@ -68,7 +68,7 @@ func BreakEvens(all []Report) (found []BreakEven) {
 	return found
 }
 
-// find sets the round trip from reports of the mode and of the other one, both in the order of their round trips.
+// find sets the round trip from the reports of the two modes, both in ascending order of their round trips.
 func (b *BreakEven) find(this, that []*Report) {
 	var rtts []float64
 	var mine, theirs [][]float64
@@ -105,7 +105,7 @@ func (b *BreakEven) find(this, that []*Report) {
 	}
 }
 
-// slower0 reports whether the times of one are the longer ones.
+// slower0 reports whether the times of one are longer on average.
 func slower0(one, other []float64) bool {
 	sum := 0.0
 	for i := range min(len(one), len(other)) {
@@ -114,8 +114,8 @@ func slower0(one, other []float64) bool {
 	return sum > 0
 }
 
-// crossing is the first x at which the line through the points changes its sign, and on which side of it y is not above
-// 0: below or above it. Where it does not, it is not a number.
+// crossing returns the first x at which the line through the points changes its sign, and on which side of it y is not
+// above 0: below or above. It returns NaN if there is none.
 func crossing(x, y []float64) (at float64, faster string) {
 	for i := 1; i < len(x); i++ {
 		if (y[i-1] > 0) == (y[i] > 0) {

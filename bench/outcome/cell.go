@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Cell is a point of a sweep: link and paces.
+// Cell is a point of a sweep: the link and the speeds of the models.
 type Cell struct {
-	RTT      float64 `json:"rtt_ms"`                  // of the link, besides a trace
+	RTT      float64 `json:"rtt_ms"`                  // of the link, in addition to a trace
 	Loss     float64 `json:"loss"`                    // share of packets, each way
 	Trace    string  `json:"trace,omitempty"`         // names of recorded traces, with + between them
-	EdgeTPS  float64 `json:"edge_tps"`                // passes of the small model per second; 0: as fast as it goes
-	RowCost  float64 `json:"edge_row_cost,omitempty"` // share of a pass that each further row takes on top
-	CloudMS  float64 `json:"cloud_ms"`                // least time of the large model for a token
-	Parallel int     `json:"parallel"`                // answers at the same time
+	EdgeTPS  float64 `json:"edge_tps"`                // passes of the small model per second; 0: unlimited
+	RowCost  float64 `json:"edge_row_cost,omitempty"` // additional time of each further row, as a share of a pass
+	CloudMS  float64 `json:"cloud_ms"`                // minimum time of the large model for a token
+	Parallel int     `json:"parallel"`                // concurrent answers
 }
 
-// TraceNames are the names of files, without folders.
+// TraceNames returns the names of files, without folders.
 func TraceNames(paths []string) string {
 	var all []string
 	for _, p := range paths {

@@ -2,9 +2,9 @@ package outcome
 
 import "slices"
 
-// compare says in the reports how many answers are not those that they are to be: tokens and origins those of the mode
-// serial, or with verification and no margin the tokens of the large model alone. What was not measured is not
-// compared with. alone is by question what the large model alone says, where no mode does.
+// compare records in the reports how many answers differ from the expected ones: tokens and origins those of the mode
+// serial, or with verification and no margin the tokens of the large model alone. Modes that were not measured are not
+// compared. alone has the large model's answers by question, for use if no mode has them.
 func compare(all []Report, modes []Mode, answers [][]Answer, alone []Answer) {
 	find := func(of func(Mode) bool) []Answer {
 		if i := slices.IndexFunc(modes, of); i >= 0 {

@@ -8,15 +8,13 @@ import (
 	"strings"
 )
 
-// maxFailed is the share of the tokens that were to be the large model's, and stayed without an answer, above which a
-// mode has failed.
+// maxFailed is the maximum share of requested tokens without an answer. Above it a mode has failed.
 const maxFailed = 0.05
 
-// Conclude says in one sentence what is won by asking the large model for single tokens: how many answers are right,
-// how long one takes and how many tokens are the large model's, against the small model alone and the large one alone,
-// as far as these were measured. It speaks of the quickest of the modes that are as often right as the best, as far as
-// chance lets tell. A mode that failed is not among them; where all have, it says why, and where none was measured it
-// is empty.
+// Conclude summarizes in one sentence the benefit of asking the large model for single tokens: how many answers are
+// right, how long one takes and how many tokens are the large model's, compared with the small model alone and the
+// large one alone, as far as these were measured. It describes the fastest of the modes with the best accuracy, within
+// statistical uncertainty. It excludes modes that failed; if all have, it says why. If none was measured it is empty.
 func Conclude(all []Report) string {
 	var good []Report
 	var failed []string
@@ -39,7 +37,8 @@ func Conclude(all []Report) string {
 	return ""
 }
 
-// failure says why a mode that asks has failed; "" where it has not. serial is what its tokens were compared with.
+// failure returns why a mode that asks has failed; "" if it has not. serial is the report that its tokens were compared
+// with.
 func (r *Report) failure(serial *Report) string {
 	switch {
 	case r.Answers == 0:
@@ -49,7 +48,7 @@ func (r *Report) failure(serial *Report) string {
 	case isFalse(r.EqualToCloud) && none(r.Timeouts) && none(r.Unverified):
 		return "its tokens are not those of the large model"
 	}
-	tokens := float64(r.Answers) * (r.TokensPerAnswer + 1) // with the end token
+	tokens := float64(r.Answers) * (r.TokensPerAnswer + 1) // including the end token
 	if r.Unverified != nil && float64(*r.Unverified) > maxFailed*tokens {
 		return fmt.Sprintf("%d tokens without verification", *r.Unverified)
 	}
@@ -70,7 +69,7 @@ func isFalse(b *bool) bool { return b != nil && !*b }
 
 func none(n *int) bool { return n == nil || *n == 0 }
 
-// best is the quickest of the modes whose accuracy could be that of the most accurate one.
+// best returns the fastest of the modes with an accuracy not significantly below the best one.
 func best(good []Report) Report {
 	most := 0.0
 	for _, r := range good {
@@ -78,16 +77,16 @@ func best(good []Report) Report {
 			most = max(most, *r.Accuracy)
 		}
 	}
-	var alike []Report
+	var candidates []Report
 	for _, r := range good {
 		if r.AccuracyHigh == nil || *r.AccuracyHigh >= most {
-			alike = append(alike, r)
+			candidates = append(candidates, r)
 		}
 	}
-	return slices.MinFunc(alike, func(a, b Report) int { return cmp.Compare(a.Time.P50, b.Time.P50) })
+	return slices.MinFunc(candidates, func(a, b Report) int { return cmp.Compare(a.Time.P50, b.Time.P50) })
 }
 
-// find returns the report of a mode, nil where there is none with answers.
+// find returns the report of a mode, nil if there is none with answers.
 func find(all []Report, mode string) *Report {
 	for i := range all {
 		if all[i].Mode == mode && all[i].Answers > 0 {
@@ -97,7 +96,7 @@ func find(all []Report, mode string) *Report {
 	return nil
 }
 
-// praise is the sentence about a mode. local and cloud may be nil.
+// praise returns the sentence about a mode. local and cloud may be nil.
 func praise(r Report, local, cloud *Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "With %s, ", r.Mode)
@@ -126,7 +125,7 @@ func praise(r Report, local, cloud *Report) string {
 	return b.String()
 }
 
-// beside is what there is to say of the models alone, in brackets.
+// beside returns the figures of the models alone, in brackets.
 func beside(local, cloud *Report, say func(*Report) string) string {
 	var all []string
 	for _, o := range []struct {
@@ -146,13 +145,13 @@ func beside(local, cloud *Report, say func(*Report) string) string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// chance reports whether two accuracies differ by no more than chance explains: their intervals overlap.
+// chance reports whether the difference of two accuracies may be due to chance: their intervals overlap.
 func chance(a, b Report) bool {
 	return a.AccuracyLow != nil && b.AccuracyLow != nil && *a.Accuracy != *b.Accuracy &&
 		*a.AccuracyLow <= *b.AccuracyHigh && *b.AccuracyLow <= *a.AccuracyHigh
 }
 
-// against says how much more or less another time is.
+// against describes by how much a time exceeds or undercuts another one.
 func against(took, other float64) string {
 	text := fmt.Sprintf("%.0f ms", other)
 	percent := math.Round(100 * (other/took - 1))
@@ -165,5 +164,5 @@ func against(took, other float64) string {
 	return text
 }
 
-// whole is a share in percent.
+// whole formats a share in percent.
 func whole(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

@@ -1,5 +1,5 @@
-// Package outcome names the modes in which a text is answered, and reports what became of answers in each: how many are
-// right, how long they took, and what network, machine and large model did for them. It asks nothing itself.
+// Package outcome defines the modes of answering a text, and reports the results of answers in each mode: how many are
+// right, how long they took, and the use of network, machine and large model. It runs no models itself.
 package outcome
 
 import (
@@ -16,12 +16,12 @@ import (
 type Mode struct {
 	Name      string
 	Kind      kind
-	pipelined bool    // drafting goes on while answers are under way
-	branches  int     // guesses at each answer; 0: as the options say
+	pipelined bool    // drafting continues while answers are under way
+	branches  int     // branches drafted per open question; 0: the default of the options
 	Margin    float64 // of verified, in nats
-	every     int     // of speculative: tokens drafted before each verdict
-	Pace      float64 // of the small model, where paced
-	Paced     bool    // instead of that of the options
+	every     int     // of speculative: tokens drafted per verification
+	Pace      float64 // of the small model, if Paced
+	Paced     bool    // Pace replaces the pace of the options
 }
 
 type kind int
@@ -29,14 +29,14 @@ type kind int
 const (
 	local       kind = iota // the small model alone
 	Cloud                   // the large model alone, its text streamed over HTTP
-	Paper                   // serial routing as She et al. have it: HTTP, the whole text as JSON each time
+	Paper                   // serial routing as by She et al.: HTTP, the whole text as JSON with each question
 	Routed                  // over our protocol
-	Verified                // the same, and the large model looks at each token
-	Speculative             // no router: the large model looks at every few tokens
-	Reference               // the large model alone, asked directly: no mode that can be named
+	Verified                // the same, with verification of each token
+	Speculative             // no router: verification of every few tokens
+	Reference               // the large model alone, asked directly: not a mode for users
 )
 
-// maxDrafted is the longest draft of speculative decoding.
+// maxDrafted is the maximum length of a draft in speculative decoding.
 const maxDrafted = 64
 
 // ParseMode returns the mode of a name:
@@ -45,13 +45,13 @@ const maxDrafted = 64
 //	cloud          the large model alone, its text streamed over HTTP
 //	paper          serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
 //	serial         serial routing over our protocol
-//	pipelined-N    pipelined routing over our protocol with N branches, or as many as are worth their price (auto)
-//	verified       pipelined routing where the large model looks at each token: its own text
-//	verified:M     the same, where a token stands that it likes less than its own by no more than M nats
-//	speculative-K  speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, with greedy
-//	               verification): no router, K tokens are drafted, the large model says which of them hold and what
-//	               follows, and only then drafting goes on. No answers ahead, which others do not have
-//	overlapped-K   the same, with drafting on, on one branch, while the verdict is under way
+//	pipelined-N    pipelined routing over our protocol with N branches, or as many as are worth their cost (auto)
+//	verified       pipelined routing where the large model verifies each token: the text is its own
+//	verified:M     the same, but a token is kept if its score is at most M nats below that of the model's choice
+//	speculative-K  conventional speculative decoding over a network (Leviathan et al., arXiv 2211.17192, with greedy
+//	               verification): no router, K tokens are drafted, the large model accepts a prefix and returns the
+//	               next token, and only then drafting continues. No tokens ahead, which others do not have
+//	overlapped-K   the same, but drafting continues, on one branch, during the verification
 func ParseMode(name string) (Mode, error) {
 	switch name {
 	case "local":
@@ -90,7 +90,7 @@ func ParseMode(name string) (Mode, error) {
 		name, maxDrafted, maxDrafted)
 }
 
-// ParseModes reads a list of modes with commas between them. One that stands there twice is measured twice.
+// ParseModes parses a list of modes separated by commas. A repeated mode is measured repeatedly.
 func ParseModes(list string) (all []Mode, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		m, err := ParseMode(strings.TrimSpace(name))
@@ -102,14 +102,14 @@ func ParseModes(list string) (all []Mode, err error) {
 	return all, nil
 }
 
-// numbered is the number from 1 to 64 at the end of a name, where the name begins so.
+// numbered returns the number from 1 to 64 after a prefix of a name.
 func numbered(name, prefix string) (int, bool) {
 	digits, found := strings.CutPrefix(name, prefix)
 	n, err := strconv.Atoi(digits)
 	return n, found && err == nil && n >= 1 && n <= maxDrafted
 }
 
-// ParseMargin reads a margin of verification, in nats: a decimal number, 0 or more.
+// ParseMargin parses a margin of verification, in nats: a decimal number, 0 or more.
 func ParseMargin(text string) (float64, error) {
 	m, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(m >= 0) || math.IsInf(m, 1) || strings.Trim(text, "0123456789.") != "" {
@@ -118,51 +118,52 @@ func ParseMargin(text string) (float64, error) {
 	return m, nil
 }
 
-// SmallModel reports whether the small model takes part.
+// SmallModel reports whether the mode uses the small model.
 func (m Mode) SmallModel() bool { return m.Kind != Cloud }
 
-// LargeModel reports whether the large model takes part.
+// LargeModel reports whether the mode uses the large model.
 func (m Mode) LargeModel() bool { return m.Kind != local }
 
 // Routes reports whether a router decides which tokens are asked for.
 func (m Mode) Routes() bool { return m.Kind == Paper || m.Kind == Routed || m.Kind == Verified }
 
-// Asks reports whether single tokens are asked for, so that deadlines count.
+// Asks reports whether single tokens are requested, so that deadlines matter.
 func (m Mode) Asks() bool { return m.Routes() || m.Kind == Speculative }
 
-// OverLink reports whether the emulated link carries our protocol. HTTP has a link of its own, with a round trip alone.
+// OverLink reports whether the emulated link carries our protocol. HTTP has a separate link, which only has a round
+// trip.
 func (m Mode) OverLink() bool { return m.Kind == Routed || m.Verifies() }
 
-// OverHTTP reports whether the large model is asked over HTTP.
+// OverHTTP reports whether requests to the large model use HTTP.
 func (m Mode) OverHTTP() bool { return m.Kind == Cloud || m.Kind == Paper }
 
-// Pipelined reports whether drafting goes on while answers are under way.
+// Pipelined reports whether drafting continues while answers are under way.
 func (m Mode) Pipelined() bool { return m.pipelined }
 
-// LooksUp reports whether the small model may be given guesses from the text. The paper's system has a forward call for
-// each token.
+// LooksUp reports whether the small model may use guesses from the text. The paper's system has a forward pass for each
+// token.
 func (m Mode) LooksUp() bool { return m.Kind == local || m.OverLink() }
 
-// Verifies reports whether the large model looks at each token.
+// Verifies reports whether the large model verifies each token.
 func (m Mode) Verifies() bool { return m.Kind == Verified || m.Kind == Speculative }
 
-// Dials reports whether verification has a distance that is not in the name.
+// Dials reports whether verification has a margin that is not in the name.
 func (m Mode) Dials() bool { return m.Kind == Verified }
 
 // Guesses reports whether the number of branches is not in the name.
 func (m Mode) Guesses() bool { return m.pipelined && m.branches == 0 }
 
-// Aheads reports whether answers may carry more tokens than the one that was asked for.
+// Aheads reports whether answers may include tokens after the requested one.
 func (m Mode) Aheads() bool { return m.Kind == Routed || m.Kind == Verified }
 
-// AsSerial reports whether the tokens are to be those of the mode serial.
+// AsSerial reports whether the tokens must equal those of the mode serial.
 func (m Mode) AsSerial() bool { return m.Kind == Routed }
 
-// AsCloud reports whether the tokens are to be those of the large model alone.
+// AsCloud reports whether the tokens must equal those of the large model alone.
 func (m Mode) AsCloud() bool { return m.Verifies() && m.Margin == 0 }
 
-// Router makes the router of a mode, from the options that all modes share. With a budget each has a balance of its
-// own.
+// Router makes the router of a mode, from the options that all modes share. With a budget each router has a balance of
+// its own.
 func (m Mode) Router(o router.Options) (*router.Router, error) {
 	if m.Kind == Speculative {
 		o = router.Options{Policy: router.Never}
@@ -171,7 +172,7 @@ func (m Mode) Router(o router.Options) (*router.Router, error) {
 	return router.New(o)
 }
 
-// Seated is the router of a device in a mode; nil where nothing is asked for token by token.
+// Seated returns the router of a device in a mode; nil if the mode does not ask for single tokens.
 func (m Mode) Seated(o router.Options) (*router.Router, error) {
 	if m.Kind == local || m.Kind == Cloud || m.Kind == Reference {
 		return nil, nil

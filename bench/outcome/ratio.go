@@ -9,8 +9,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// Ratio is the mean time per answer over that of another mode, with a bootstrap interval at 95% over questions: paired,
-// each draw has the same questions for both. With fewer than two questions there is no interval.
+// Ratio is the mean time per answer divided by that of another mode, with a bootstrap interval at 95% over questions.
+// The bootstrap is paired: each draw has the same questions for both. With fewer than two questions there is no
+// interval.
 type Ratio struct {
 	Mode  string   `json:"mode"` // the other one
 	Value float64  `json:"value"`
@@ -18,7 +19,7 @@ type Ratio struct {
 	High  *float64 `json:"high,omitempty"`
 }
 
-// ratios sets the ratio of each report to the mode local, or where that is not measured to the first.
+// ratios sets the ratio of each report to the mode local, or if that was not measured to the first.
 func ratios(all []Report) {
 	base := max(0, slices.IndexFunc(all, func(r Report) bool { return r.Mode == "local" }))
 	byQuestion := make([][]float64, len(all))
@@ -47,8 +48,8 @@ func ratios(all []Report) {
 	}
 }
 
-// byQuestion is the mean time of the repetitions of each question, in milliseconds, for the questions that were
-// answered, in their order.
+// byQuestion returns the mean time of the repetitions of each answered question, in milliseconds, in the order of the
+// questions.
 func (r *Report) byQuestion() []float64 {
 	var sums, counts []float64
 	for _, s := range r.Samples {
@@ -67,10 +68,10 @@ func (r *Report) byQuestion() []float64 {
 	return means
 }
 
-// bound sets, in modes where the large model looks at every token and drafting goes on meanwhile, what arithmetic
-// allows: the time of the small model alone, times the forward calls that were needed, with those of text that was
-// dropped, over the calls of its own text; and the wait for the verdict on the last token, a round trip and a token of
-// the large model, where no other answer had told it: verdict. It takes the mode local.
+// bound sets a lower bound of the time, for modes that verify every token and draft meanwhile: the time of the small
+// model alone, times the forward passes that were needed, including those of discarded text, divided by the passes of
+// its own text; plus verdict, the wait for the verification of the last token, unless an earlier answer included it: a
+// round trip and a token of the large model. It needs the mode local.
 func bound(all []Report, verdict time.Duration) {
 	i := slices.IndexFunc(all, func(r Report) bool { return r.Mode == "local" })
 	if i < 0 {

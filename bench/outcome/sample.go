@@ -9,37 +9,37 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// Sample is one answer of a mode. Times are milliseconds, to a microsecond; what does not apply is absent.
+// Sample is one answer of a mode. Times are milliseconds, to a microsecond; fields that do not apply are absent.
 type Sample struct {
 	Question    int       `json:"question"`   // its number, from 0
 	Repetition  int       `json:"repetition"` // from 0
 	MS          float64   `json:"ms"`         // until the answer was complete
 	FirstToken  float64   `json:"ttft_ms,omitempty"`
 	Prompt      int       `json:"prompt_tokens"`
-	Tokens      int       `json:"tokens"`              // generated, an end token included
+	Tokens      int       `json:"tokens"`              // generated, including an end token
 	CloudTokens int       `json:"cloud_tokens"`        // of these, the large model's
-	Timeouts    int       `json:"timeouts,omitempty"`  // of these, the small model's since no answer came in time
+	Timeouts    int       `json:"timeouts,omitempty"`  // of these, the small model's because no answer came in time
 	Asks        int       `json:"asks"`                // questions sent
-	Passes      int       `json:"passes"`              // forward calls of the small model after the prompt
+	Passes      int       `json:"passes"`              // forward passes of the small model after the prompt
 	Correct     *bool     `json:"correct,omitempty"`   //
-	Wait        float64   `json:"wait_ms"`             // from asks to answers that came, added up
-	Hidden      float64   `json:"hidden_ms"`           // of that, spent on drafting that held
+	Wait        float64   `json:"wait_ms"`             // from asks to their answers, in total
+	Hidden      float64   `json:"hidden_ms"`           // of that, spent on drafts that were kept
 	Exposed     float64   `json:"exposed_ms"`          // lost waiting for answers
-	Waits       []float64 `json:"waits_ms,omitempty"`  // exposed wait of each answered question
+	Waits       []float64 `json:"waits_ms,omitempty"`  // exposed wait for each answered question
 	CommitDelay float64   `json:"commit_delay_ms"`     // from drafting a token until it was shown, mean of the tokens
 	Drafted     int       `json:"drafted"`             // tokens drafted while an answer was under way
-	Wasted      int       `json:"wasted"`              // tokens drafted in vain
+	Wasted      int       `json:"wasted"`              // tokens drafted and discarded
 	Up          int       `json:"bytes_up"`            // payload of all questions and of text sent early
 	Down        int       `json:"bytes_down"`          //
-	Prefilled   int       `json:"prefilled"`           // tokens that the large model read
+	Prefilled   int       `json:"prefilled"`           // tokens that the large model prefilled
 	Decoded     int       `json:"decoded"`             // tokens that it was asked for
 	CPU         float64   `json:"cpu_ms,omitempty"`    // of this process, with one answer at a time
-	Joules      float64   `json:"joules,omitempty"`    // of all processors, alike
+	Joules      float64   `json:"joules,omitempty"`    // of all processors; with one answer at a time
 	LastAsked   bool      `json:"last_asked,omitzero"` // the large model was asked for the last token
-	Text        string    `json:"text"`                // hash of tokens and origins: equal texts have equal ones
+	Text        string    `json:"text"`                // hash of tokens and origins: equal texts have equal hashes
 }
 
-// sample is the row of an answer.
+// sample returns the row of an answer.
 func (a *Answer) sample(m Mode) Sample {
 	t := &a.Tally
 	s := Sample{
@@ -67,7 +67,7 @@ func (a *Answer) sample(m Mode) Sample {
 	return s
 }
 
-// hash of tokens and origins, short: equal ones are equal, and different ones hardly ever.
+// hash returns a short hash of tokens and origins: different ones hardly ever collide.
 func (a *Answer) hash() string {
 	h := fnv.New32a()
 	for i, id := range a.IDs {
@@ -79,22 +79,22 @@ func (a *Answer) hash() string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// Work is what answers took of time, network and machine, per answer.
+// Work has the costs of answers in time, network and machine, per answer.
 type Work struct {
 	FirstToken  *result.Times `json:"first_token_ms,omitempty"`           // until the first token was shown
 	Between     *result.Times `json:"between_tokens_ms,omitempty"`        // from one token shown to the next
-	Passes      *float64      `json:"passes_per_answer,omitempty"`        // forward calls of the small model
-	Hidden      *float64      `json:"hidden_ms_per_answer,omitempty"`     // waits that drafting hid
-	Exposed     *float64      `json:"exposed_ms_per_answer,omitempty"`    // lost waiting, in vain too
-	Wasted      *float64      `json:"wasted_per_answer,omitempty"`        // tokens drafted in vain
+	Passes      *float64      `json:"passes_per_answer,omitempty"`        // forward passes of the small model
+	Hidden      *float64      `json:"hidden_ms_per_answer,omitempty"`     // waits hidden by drafting
+	Exposed     *float64      `json:"exposed_ms_per_answer,omitempty"`    // lost waiting, including failed questions
+	Wasted      *float64      `json:"wasted_per_answer,omitempty"`        // tokens drafted and discarded
 	CommitDelay *float64      `json:"commit_delay_ms,omitempty"`          // from drafting a token to showing it, mean
 	Up          *float64      `json:"bytes_up_per_answer,omitempty"`      // payload
 	Down        *float64      `json:"bytes_down_per_answer,omitempty"`    //
 	CPU         *float64      `json:"cpu_seconds_per_answer,omitempty"`   // of this process; with --parallel 1
-	Joules      *float64      `json:"energy_joules_per_answer,omitempty"` // of all processors, alike
+	Joules      *float64      `json:"energy_joules_per_answer,omitempty"` // of all processors; with --parallel 1
 }
 
-// work sums up answers of a mode, whose tallies come to all.
+// work summarizes answers of a mode; all is the sum of their tallies.
 func work(m Mode, answers []Answer, all Tally) (w Work) {
 	var first, between []time.Duration
 	var used result.Usage
@@ -134,7 +134,7 @@ func work(m Mode, answers []Answer, all Tally) (w Work) {
 	return w
 }
 
-// times sums up durations; nil where there are none.
+// times summarizes durations; nil if there are none.
 func times(all []time.Duration) *result.Times {
 	if len(all) == 0 {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// Tally counts what answers cost, from the stream of events. Its bytes are those of answered and dropped questions and
-// of text sent early: a question without an answer won nothing.
+// Tally counts the costs of answers, from the stream of events. Its bytes include those of dropped questions and of
+// text sent early: a question without an answer is a cost without a benefit.
 type Tally struct {
 	draft.Summary
 	Up, Down int // payload bytes
 }
 
-// work is what the large model did, for a price list.
+// work returns the work of the large model, for a price list.
 func (t *Tally) work() price.Work {
 	return price.Work{Prefilled: t.Prefilled, Decoded: t.Decoded, Ahead: t.Ahead}
 }
@@ -33,7 +33,7 @@ func (t *Tally) Add(e draft.Event) {
 	}
 }
 
-// plus adds the numbers of another tally.
+// plus adds another tally.
 func (t *Tally) plus(o Tally) {
 	sum, more := reflect.ValueOf(&t.Summary).Elem(), reflect.ValueOf(o.Summary)
 	for i := range sum.NumField() {

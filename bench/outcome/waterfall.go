@@ -7,13 +7,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// MaxPictured is of how many questions, from the first on, answers are kept as spans: one of them is shown.
+// MaxPictured is the number of questions, from the first on, with answers kept as spans; one of them is shown.
 const MaxPictured = 16
 
-// waterfall is one answer as spans, from the events of its decoding. Those need [draft.Options.Trace].
+// waterfall is one answer as spans, from the events of its decoding with [draft.Options.Trace].
 type waterfall []result.Span
 
-// observe adds what an event tells.
+// observe adds an event.
 func (w *waterfall) observe(e draft.Event) {
 	add := func(begin, took time.Duration, s result.Span) {
 		s.Start, s.End = result.Rounded(begin), result.Rounded(begin+max(took, 0))
@@ -51,7 +51,7 @@ func (w *waterfall) observe(e draft.Event) {
 	}
 }
 
-// asks are the questions that it has.
+// asks returns the number of questions.
 func (w waterfall) asks() (n int) {
 	for _, s := range w {
 		if s.Kind == result.SpanAsk {
@@ -61,8 +61,8 @@ func (w waterfall) asks() (n int) {
 	return n
 }
 
-// pictureOf is the answer of a mode that is shown: in all modes it is that of the first question for which each mode
-// that asks has asked something, else of the first of all.
+// pictureOf returns the answer of a mode to show. In all modes it is for the same question: the first one for which
+// each mode that asks has asked, else the first of all.
 func pictureOf(modes []Mode, answers [][]Answer, mode int) waterfall {
 	asked := func(at int) bool {
 		for i, m := range modes {

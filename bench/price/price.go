@@ -1,14 +1,14 @@
-// Package price says what the work of a large model costs.
+// Package price computes the cost of a large model's work.
 //
-// What is counted, and how:
+// What is counted:
 //
-//   - prefilled: a token of a prompt or of a text that the large model had to compute before it could answer. What it
-//     remembers of an earlier question of the same text is not computed again and does not count.
-//   - decoded: a token that was asked for, one for each answer, also where the device did not need it in the end.
-//   - ahead: a token that it decoded on by itself. It costs what a decoded one costs, used or not.
+//   - prefilled: a token of a prompt or a text that the large model had to compute before it could answer. Tokens
+//     in its KV cache from an earlier question of the same text do not count.
+//   - decoded: a token that was requested, one per answer, even if the device did not need it in the end.
+//   - ahead: a token that the large model decoded in addition. It costs the same as a decoded one, used or not.
 //
-// The large model alone, for the same text, prefills the prompt once and decodes every token of the answer, its end
-// token included.
+// For the same text, the large model alone prefills the prompt once and decodes every token of the answer, including
+// its end token.
 package price
 
 import (
@@ -19,20 +19,20 @@ import (
 	"strings"
 )
 
-// List is a price list: money per million tokens, in whatever currency. Each price is finite and 0 or more.
+// List is a price list: money per million tokens, in any currency. Each price is finite and 0 or more.
 type List struct{ Prefill, Decode float64 }
 
-// Most is the highest price of a million tokens: far above any, so that sums stay finite.
+// Most is the maximum price of a million tokens: far above real prices, and low enough that sums stay finite.
 const Most = 1e12
 
-// Parse reads "prefill=0.5,decode=1.5", in either order. Both have to be there.
+// Parse parses "prefill=0.5,decode=1.5", in either order. Both prices are required.
 func Parse(text string) (l List, err error) {
 	prices := map[string]*float64{"prefill": &l.Prefill, "decode": &l.Decode}
 	for field := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(field), "=")
 		p, known := prices[name]
 		if !known {
-			return List{}, fmt.Errorf("%.40q is not a price that is still to be named: give prefill=X,decode=Y", field)
+			return List{}, fmt.Errorf("%.40q is unknown or repeated: give prefill=X,decode=Y", field)
 		}
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(v >= 0 && v <= Most) {
@@ -46,48 +46,47 @@ func Parse(text string) (l List, err error) {
 		return List{}, fmt.Errorf("there is no price for %s: give prefill=X,decode=Y", name)
 	}
 	if l == (List{}) {
-		return List{}, errors.New("both prices are 0: nothing costs anything")
+		return List{}, errors.New("both prices are 0")
 	}
 	return l, nil
 }
 
-// String is what [Parse] reads.
+// String returns the list in the format of [Parse].
 func (l List) String() string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	return "prefill=" + number(l.Prefill) + ",decode=" + number(l.Decode)
 }
 
-// Work is what a large model did, in tokens.
+// Work is the work of a large model, in tokens.
 type Work struct{ Prefilled, Decoded, Ahead int }
 
-// Alone is the work of a large model that answers alone: a prompt, and all tokens of the answers.
+// Alone returns the work of a large model that answers alone: a prompt, and all tokens of the answers.
 func Alone(prompt, tokens int) Work { return Work{Prefilled: prompt, Decoded: tokens} }
 
-// Plus is both.
+// Plus returns the sum.
 func (w Work) Plus(o Work) Work {
 	return Work{w.Prefilled + o.Prefilled, w.Decoded + o.Decoded, w.Ahead + o.Ahead}
 }
 
-// Of is the price of some work.
+// Of returns the price of some work.
 func (l List) Of(w Work) float64 {
 	return (l.Prefill*float64(w.Prefilled) + l.Decode*float64(w.Decoded+w.Ahead)) / 1e6
 }
 
-// Cost is what answers cost. Its JSON is a contract.
+// Cost is the cost of answers. Its JSON format is stable.
 type Cost struct {
 	PerAnswer float64 `json:"per_answer"`
 	Per1000   float64 `json:"per_1000_answers"`
 	CloudOnly float64 `json:"cloud_only_per_answer"` // the same texts by the large model alone
 }
 
-// Answers is the cost of answers, of which there is at least one, that took some work, and alone would have taken other
-// work.
+// Answers returns the cost of at least one answer. work is the actual work, alone that of the large model alone.
 func (l List) Answers(answers int, work, alone Work) *Cost {
 	n := float64(answers)
 	return &Cost{l.Of(work) / n, 1000 * l.Of(work) / n, l.Of(alone) / n}
 }
 
-// Money is an amount for people: four digits that count, and never an exponent.
+// Money formats an amount with four significant digits, without an exponent.
 func Money(x float64) string {
 	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
 		return strconv.FormatFloat(x, 'g', -1, 64)

@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 		"":                             "prefill=X,decode=Y",
 		"prefill=1":                    "no price for decode",
 		"decode=1":                     "no price for prefill",
-		"prefill=1,prefill=2":          `"prefill=2" is not a price that is still to be named`,
+		"prefill=1,prefill=2":          `"prefill=2" is unknown or repeated`,
 		"prefill=1,decode=2,cached=3":  `"cached=3"`,
 		"prefill=1,decode=2,":          `""`,
 		"prefill=-1,decode=2":          `"prefill=-1" is not an amount`,
@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		"prefill=1,decode=Inf":         "is not an amount",
 		"prefill=1,decode=1.1e12":      "number from 0 to 1e+12",
 		"prefill=1,decode":             "is not an amount",
-		"prefill=0,decode=0":           "nothing costs anything",
+		"prefill=0,decode=0":           "both prices are 0",
 		"prefill=1,decode=two dollars": "is not an amount",
 	} {
 		got, err := Parse(text)

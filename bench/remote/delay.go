@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// delayedConn is a connection whose bytes arrive some time after they are written, in order, at any rate:
-// a long wire for TCP.
+// delayedConn is a connection with a delay: bytes arrive some time after they are written, in order, with no limit of
+// the rate, like TCP over a long wire.
 type delayedConn struct {
 	net.Conn
 	delay time.Duration
 	queue chan delayedWrite
-	done  chan struct{} // closed when what was written is on its way
+	done  chan struct{} // closed when all written data has been sent
 
-	mu     sync.Mutex // of what follows, and of sends to queue
+	mu     sync.Mutex // for the fields below, and for sending to queue
 	closed bool
 }
 
-// delayedWrite is what one Write sends, and when it is due.
+// delayedWrite is the data of one Write, with the time when it is due.
 type delayedWrite struct {
 	b   []byte
 	due time.Time
 }
 
-// delayed puts a wire of so much delay behind c, for what c writes.
+// delayed returns a connection that delays what is written to c.
 func delayed(c net.Conn, delay time.Duration) net.Conn {
 	d := &delayedConn{Conn: c, delay: delay, queue: make(chan delayedWrite, 1024), done: make(chan struct{})}
 	go d.deliver()
@@ -36,7 +36,7 @@ func (d *delayedConn) deliver() {
 	for p := range d.queue {
 		time.Sleep(time.Until(p.due))
 		if _, err := d.Conn.Write(p.b); err != nil {
-			for range d.queue { // nobody reads on: what follows is lost as well
+			for range d.queue { // after an error the rest is lost as well
 			}
 			return
 		}
@@ -54,7 +54,7 @@ func (d *delayedConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close implements [net.Conn]. What was written still arrives.
+// Close implements [net.Conn]. Data that was written before still arrives.
 func (d *delayedConn) Close() error {
 	d.mu.Lock()
 	if !d.closed {
@@ -66,7 +66,7 @@ func (d *delayedConn) Close() error {
 	return d.Conn.Close()
 }
 
-// delayedListener accepts connections that answer over a long wire.
+// delayedListener accepts connections with delayed answers.
 type delayedListener struct {
 	net.Listener
 	delay time.Duration

@@ -1,5 +1,5 @@
-// Package remote runs the large model of a measurement in this process, behind a link: over our protocol as a [Stage],
-// or over HTTP as a [Web].
+// Package remote runs the large model of a measurement in this process, at the other end of an emulated link: with our
+// protocol as a [Stage], or with HTTP as a [Web].
 package remote
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// StageOptions describe the way to the cloud, and how fast the cloud is.
+// StageOptions describe the link to the cloud, and the speed of the cloud.
 type StageOptions struct {
 	RTT        time.Duration    // round trip, half of it each way
 	Loss       float64          // of packets, each way
 	Traces     []string         // recorded round trips or capacities: files in the formats of package link
-	Seed       uint64           // of what chance decides
-	AnswerTime time.Duration    // least time of an answer of the large model
-	Upstream   *engine.Upstream // asked over the link in place of the large model, by its own clock, if given
-	QLog       *qlog.Folder     // takes files about the connections, of both sides; nil: there are none
-	// texts like those that will travel, to train a dictionary on that both sides have; nil means none
+	Seed       uint64           // of all random events
+	AnswerTime time.Duration    // minimum time of an answer of the large model
+	Upstream   *engine.Upstream // asked over the link instead of the large model, with its own timing, if set
+	QLog       *qlog.Folder     // stores files for the connections, of both sides; nil: none
+	// typical texts, to train a dictionary that both sides use; nil means none
 	Typical [][]int32
 }
 
@@ -34,9 +34,9 @@ type StageOptions struct {
 type Stage struct {
 	edge     *engine.Engine
 	rtt      time.Duration
-	attempts int // to connect
+	attempts int // number of attempts to connect
 	service  *engine.Service
-	upstream *engine.Upstream // nil: the service is asked
+	upstream *engine.Upstream // nil: the service answers
 	qlog     *qlog.Folder
 	link     *link.Link
 	relay    Spawned
@@ -46,7 +46,7 @@ type Stage struct {
 	dictionaries []netproto.Dictionary
 }
 
-// Spawned is something that runs until it is stopped.
+// Spawned is a task that runs until it is stopped.
 type Spawned struct {
 	cancel context.CancelFunc
 	done   chan error
@@ -60,18 +60,18 @@ func Spawn(run func(context.Context) error) Spawned {
 	return t
 }
 
-// Stop waits for the end.
+// Stop stops the task and waits for its end.
 func (t Spawned) Stop() error {
 	t.cancel()
 	return <-t.done
 }
 
-// NewStage starts it. Close it before the engines.
+// NewStage starts a stage. Close it before the engines.
 func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	service, err := large.Serve(engine.ServeOptions{
 		Slots: 32 * large.Context(), AnswerTime: o.AnswerTime,
-		Lookup: -1,   // a call for each question, as in the paper's system
-		Apart:  true, // no measurement profits from the one before
+		Lookup: -1,   // one pass per question, as in the paper's system
+		Apart:  true, // so that no measurement profits from the previous one
 	})
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (o StageOptions) Link(target string) (link.Options, error) {
 	return options, nil
 }
 
-// patience is how long a connection or a message may take over the link.
+// patience returns how long a connection or a message may take over the link.
 func (s *Stage) patience() time.Duration { return 5*time.Second + 4*s.rtt }
 
 // train makes a dictionary.
@@ -147,19 +147,18 @@ func (s *Stage) train(typical [][]int32) error {
 
 // Close ends gateway, link and service and waits for them.
 func (s *Stage) Close() error {
-	err := errors.Join(s.gateway.Stop(), s.relay.Stop()) // the link last: it carries the goodbyes
+	err := errors.Join(s.gateway.Stop(), s.relay.Stop()) // the link last, since the closing messages use it
 	s.service.Close()
 	return err
 }
 
-// Link is the way to the gateway, to be disturbed.
+// Link returns the link to the gateway, for disturbances.
 func (s *Stage) Link() *link.Link { return s.link }
 
-// Direct is the large model without gateway and link, at the same pace.
+// Direct returns the large model without gateway and link, at the same pace.
 func (s *Stage) Direct() draft.Cloud { return s.service.Local(1 << 63) }
 
-// Verifies returns why the large model cannot say of each token of the small one whether it is its choice; nil where it
-// can.
+// Verifies returns why the large model cannot verify each token of the small one; nil if it can.
 func (s *Stage) Verifies(ctx context.Context) error {
 	r, err := s.connect(ctx)
 	if err != nil {
@@ -169,7 +168,7 @@ func (s *Stage) Verifies(ctx context.Context) error {
 	return r.Verifies(ctx, true, terms.Sampling{})
 }
 
-// Dial connects a device through the link. It waits for as long as that takes over a long link.
+// Dial connects a device through the link. It waits for as long as this takes over a long link.
 func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 	r, err := s.connect(ctx)
 	if err != nil {
@@ -183,8 +182,8 @@ func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 	return c, func() { end(); r.Close() }, nil
 }
 
-// maxAttempts is how often a device tries to connect over a link that loses packets: with each packet of a handshake
-// that is lost, QUIC waits twice as long before it sends it again.
+// maxAttempts is the maximum number of attempts to connect over a lossy link: after each lost packet of a handshake
+// QUIC doubles the time before it sends it again.
 const maxAttempts = 5
 
 // connect connects a device.
@@ -197,7 +196,7 @@ func (s *Stage) connect(ctx context.Context) (r *engine.Remote, err error) {
 	return r, err
 }
 
-// try is one attempt.
+// try makes one attempt.
 func (s *Stage) try(ctx context.Context) (*engine.Remote, error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
 		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(), QLog: s.qlog,

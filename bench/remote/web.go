@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// Web is the large model behind HTTP, as others put it: the baseline. It listens on loopback, and every byte takes half
+// Web is the large model as a conventional HTTP server: the baseline. It listens on loopback, and every byte takes half
 // a round trip to the other side.
 type Web struct {
 	large  *engine.Engine
@@ -28,7 +28,7 @@ type Web struct {
 	done   chan error
 }
 
-// webText is a request: the whole text so far, special tokens spelled out.
+// webText is a request: the whole text so far, with special tokens as text.
 type webText struct {
 	Text      string `json:"text"`
 	MaxTokens int    `json:"max_tokens,omitempty"`
@@ -38,10 +38,10 @@ type webText struct {
 type webToken struct {
 	Token int32  `json:"token"`
 	Text  string `json:"text"`
-	Stop  string `json:"stop,omitempty"` // in the last line of a stream, which has no token: why the text ends there
+	Stop  string `json:"stop,omitempty"` // in the last line of a stream, which has no token: why the text ended
 }
 
-// StartWeb listens. A streamed text comes at one token every pace.
+// StartWeb starts a server. A streamed text arrives at one token per pace.
 func StartWeb(large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration) (*Web, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *Web) Close() {
 	<-w.done
 }
 
-// next answers with the token that follows a text.
+// next answers with the next token of a text.
 func (w *Web) next(out http.ResponseWriter, r *http.Request) {
 	ids, _, err := w.read(r)
 	if err != nil {
@@ -88,7 +88,7 @@ func (w *Web) next(out http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(out).Encode(webToken{Token: a.Token})
 }
 
-// stream answers with the text that follows, a line per token.
+// stream answers with the continuation of a text, a line per token.
 func (w *Web) stream(out http.ResponseWriter, r *http.Request) {
 	ids, most, err := w.read(r)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *Web) stream(out http.ResponseWriter, r *http.Request) {
 	due := time.Now()
 	for t, err := range s.Generate(r.Context(), ids, terms.Settings{MaxTokens: most, Lookup: -1}) {
 		if err != nil {
-			// the stream is cut short, and the client sees that: a mere return would end it in order
+			// cut the stream, so that the client sees an error: a return would end it regularly
 			panic(http.ErrAbortHandler)
 		}
 		due = due.Add(w.pace)
@@ -115,7 +115,7 @@ func (w *Web) stream(out http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(out).Encode(webToken{Stop: s.Summary().Stop})
 }
 
-// read takes the text out of a request and turns it into tokens.
+// read reads the text of a request and tokenizes it.
 func (w *Web) read(r *http.Request) (ids []int32, most int, err error) {
 	var q webText
 	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
@@ -125,7 +125,7 @@ func (w *Web) read(r *http.Request) (ids []int32, most int, err error) {
 	return ids, q.MaxTokens, err
 }
 
-// post sends a request and returns the answer to be read, and how many bytes the request had.
+// post sends a request and returns the response body, and the size of the request in bytes.
 func (w *Web) post(ctx context.Context, path string, q webText) (io.ReadCloser, int, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -148,13 +148,13 @@ func (w *Web) post(ctx context.Context, path string, q webText) (io.ReadCloser, 
 	return a.Body, len(body), nil
 }
 
-// paperCloud asks as the paper does: the whole text, as JSON, each time.
+// paperCloud asks as the paper does: with the whole text, as JSON, each time.
 type paperCloud struct {
 	w    *Web
 	text func(ids []int32) string
 }
 
-// Paper asks as the paper does; text spells ids out.
+// Paper returns a cloud that asks as the paper does; text converts ids to text.
 func (w *Web) Paper(text func(ids []int32) string) draft.Cloud { return paperCloud{w, text} }
 
 // Ask implements [draft.Cloud].
@@ -180,7 +180,7 @@ func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, er
 type streamed struct {
 	IDs      []int32
 	Text     string
-	End      bool // an end token was decoded behind it
+	End      bool // an end token was decoded after it
 	Up, Down int  // payload bytes
 }
 

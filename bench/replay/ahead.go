@@ -9,19 +9,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// stream is the tokens that the large model decodes on by itself behind an answer.
+// stream is the tokens that the large model decodes ahead after an answer.
 type stream struct {
 	t      *Text
 	wanted int
 	exact  *Ask   // the answered ask in the recording; nil: it has none
-	text   uint64 // so far
-	length int    // of it
+	text   uint64 // hash of the text so far
+	length int    // of the text, in tokens
 	sent   int
-	last   time.Duration // when the last one left, after the answer
+	last   time.Duration // when the last token was sent, after the answer
 	over   bool
 }
 
-// ahead sends the tokens that come ahead.
+// ahead sends the tokens ahead of an answer.
 func (t *Text) ahead(ctx context.Context, q draft.Question, text uint64, exact *Ask, a *draft.Answer) <-chan int32 {
 	to := make(chan int32, q.Ahead)
 	s := &stream{t: t, wanted: q.Ahead, text: then(text, a.Token), length: len(q.Context) + 1}
@@ -55,8 +55,8 @@ func (s *stream) more() bool {
 	return !s.over && s.sent < s.wanted && !ended
 }
 
-// next is when the next token leaves, after the answer: as recorded, or at the usual pace, but not at a time at which
-// it would have come when nobody waited for it.
+// next returns when the next token is sent, after the answer: as recorded, or at the usual pace, but not at a time at
+// which the recorded stream was no longer read.
 func (s *stream) next() time.Duration {
 	switch e := s.exact; {
 	case e == nil:
@@ -68,7 +68,7 @@ func (s *stream) next() time.Duration {
 	return s.last + s.t.p.pace
 }
 
-// take returns the next token, which leaves now.
+// take returns the next token, which is sent now.
 func (s *stream) take() int32 {
 	s.last = s.next()
 	token := s.t.says(s.text, s.length)

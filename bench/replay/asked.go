@@ -7,7 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// Cloud wraps the large model. What it returns is a [draft.Warmer] where c is.
+// Cloud wraps the large model and records its answers. The result is a [draft.Warmer] if c is.
 func (t *Take) Cloud(c draft.Cloud) draft.Cloud {
 	if w, ok := c.(draft.Warmer); ok {
 		return warmingCloud{asking{c, t}, w}
@@ -15,13 +15,13 @@ func (t *Take) Cloud(c draft.Cloud) draft.Cloud {
 	return asking{c, t}
 }
 
-// asking is a cloud whose answers are recorded.
+// asking is a cloud with a recorder.
 type asking struct {
 	draft.Cloud
 	t *Take
 }
 
-// warmingCloud also takes text early.
+// warmingCloud can also prefill text early.
 type warmingCloud struct {
 	asking
 	to draft.Warmer
@@ -52,7 +52,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	one.Node = t.behind(q.Context)
+	one.Node = t.nodeAfter(q.Context)
 	t.a.Asks = append(t.a.Asks, one)
 	t.came = end
 	if err == nil && got.Ahead != nil {
@@ -61,7 +61,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return got, err
 }
 
-// short is the beginning of what an error says.
+// short returns the beginning of an error text.
 func short(s string) string {
 	const most = 200
 	if len(s) > most {
@@ -87,10 +87,10 @@ func (c warmingCloud) Warm(ctx context.Context, text []int32) (up, down int, err
 	return up, down, err
 }
 
-// worst is written down for the score of a token that cannot be drawn, which is no number in JSON.
+// worst is recorded instead of the score of a token that cannot be drawn, since JSON has no infinity.
 const worst = -math.MaxFloat32
 
-// stands is the score of a token that stands, as it was before it was written down.
+// stands converts a recorded score back.
 func stands(x float32) float32 {
 	if x == worst {
 		return float32(math.Inf(-1))

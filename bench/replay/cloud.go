@@ -10,10 +10,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// ErrRecorded is why an ask fails that failed when it was recorded.
+// ErrRecorded is the error of an ask that failed in the recording.
 var ErrRecorded = errors.New("as in the recording")
 
-// Cloud is the large model.
+// Cloud returns the large model.
 func (t *Text) Cloud() draft.Cloud {
 	if t.of.HTTP {
 		return cloud{t}
@@ -24,7 +24,7 @@ func (t *Text) Cloud() draft.Cloud {
 // cloud is the large model of a recording.
 type cloud struct{ t *Text }
 
-// warmer also takes text early.
+// warmer can also prefill text early.
 type warmer struct{ cloud }
 
 // Ask implements [draft.Cloud].
@@ -32,7 +32,7 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	t := c.t
 	text := hashOf(q.Context)
 	exact, like := t.exact(text)
-	worked := t.passed() - t.work // so much of what the program took until it asked is over
+	worked := t.passed() - t.work // time of the program until it asked that has passed already
 	if exact != nil && exact.Error != "" && t.pipe == nil {
 		t.rest(ctx, max(0, exact.Lag-worked+exact.Took))
 		return draft.Answer{}, ErrRecorded
@@ -54,7 +54,7 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	return a, nil
 }
 
-// exact returns the ask with this context in the recorded answer, nil where there is none, and one to take times of.
+// exact returns the recorded ask with this context, nil if there is none, and an ask to take times from.
 func (t *Text) exact(text uint64) (exact, like *Ask) {
 	if t.from != nil {
 		exact = t.from.asks[text]
@@ -69,7 +69,7 @@ func (t *Text) exact(text uint64) (exact, like *Ask) {
 	return exact, like
 }
 
-// compute is how long an ask waits at the large model, and what it takes there, if it comes now.
+// compute returns how long an ask waits at the large model, and how long it is computed, if it arrives now.
 func (t *Text) compute(like *Ask, context []int32) (queue, cloud time.Duration) {
 	if t.terms.CloudPace == nil {
 		return like.Queue, like.Cloud
@@ -81,8 +81,9 @@ func (t *Text) compute(like *Ask, context []int32) (queue, cloud time.Duration) 
 	return queue, t.read(context) - queue + *t.terms.CloudPace
 }
 
-// read has the server read what is new in a text, after what it reads already, and returns how long that takes from now
-// on. What all prompts begin with it has read before. The last token is that of the pass that answers.
+// read simulates that the server reads the new part of a text, after what it is reading already, and returns how long
+// that takes from now. The common beginning of all prompts was read before. The last token belongs to the pass that
+// answers.
 func (t *Text) read(text []int32) time.Duration {
 	n := max(0, len(text)-1-max(t.p.shared, common(t.begun, text)))
 	t.begun = append(t.begun, text)
@@ -90,7 +91,7 @@ func (t *Text) read(text []int32) time.Duration {
 	return t.busy - t.passed()
 }
 
-// travel waits until an answer is there, and fills in its times; false: ctx is done before.
+// travel waits until an answer arrives, and fills in its times; false: ctx was done before.
 func (t *Text) travel(
 	ctx context.Context, context []int32, exact, like *Ask, worked time.Duration, a *draft.Answer,
 ) bool {
@@ -106,12 +107,12 @@ func (t *Text) travel(
 	return t.rest(ctx, a.Queue+a.Compute) && t.carry(ctx, downwards, text, a.BytesDown)
 }
 
-// asRecorded is the time of an ask over the recorded way, or over HTTP, which has a link of its own.
+// asRecorded returns the time of an ask over the recorded link, or over HTTP, which has a link of its own.
 func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration {
 	d := like.Lag - worked + like.Took
 	if t.terms.CloudPace != nil {
 		took := like.Cloud
-		if t.of.HTTP { // it does not tell
+		if t.of.HTTP { // HTTP answers have no times
 			took = t.p.CloudPace
 		}
 		d += *t.terms.CloudPace - took
@@ -119,13 +120,13 @@ func (t *Text) asRecorded(exact, like *Ask, worked time.Duration) time.Duration 
 	if t.of.HTTP && t.terms.Link != nil {
 		d += t.terms.Link.RTT - t.p.RTT
 	}
-	if exact != nil && !exact.answered() { // it was given up before the answer came
+	if exact != nil && !exact.answered() { // it was abandoned before the answer arrived
 		d = max(d, exact.Lag-worked+exact.Took+1)
 	}
 	return max(0, d)
 }
 
-// answer is what the large model says, besides times.
+// answer returns the large model's answer, without times.
 func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Answer {
 	a := draft.Answer{
 		BytesUp: like.BytesUp, BytesDown: like.BytesDown, Prefilled: like.Prefilled,
@@ -153,13 +154,13 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 	return a
 }
 
-// draft is a finding as package draft takes it.
+// draft converts a finding.
 func (f *Finding) draft() terms.Finding {
 	return terms.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: stands(f.Stands)}
 }
 
-// says is the large model's choice behind a text of so many tokens: where the recording does not tell, the small
-// model's.
+// says returns the large model's choice after a text of length tokens. If the recording does not have it, it is the
+// small model's choice.
 func (t *Text) says(text uint64, length int) int32 {
 	if token, known := t.p.said[text]; known {
 		return token
@@ -170,8 +171,8 @@ func (t *Text) says(text uint64, length int) int32 {
 	return h.IDs[0]
 }
 
-// audit compares the tokens of a context with the large model's choices: all that were asked for with verification, and
-// else as many at the end as the recording tells of.
+// audit compares the tokens of a context with the large model's choices: all requested ones with verification, and else
+// as many at the end as the recording has.
 func (t *Text) audit(q draft.Question, a *draft.Answer) {
 	from := min(q.AuditFrom, len(q.Context))
 	texts := []uint64{hashOf(q.Context[:from])}
@@ -184,7 +185,7 @@ func (t *Text) audit(q draft.Question, a *draft.Answer) {
 		switch {
 		case !known && q.Verify == terms.AsItComes:
 			return
-		case !known: // taken to be what stands there
+		case !known: // assumed to be the token in the text
 			t.Answers++
 			t.guessed[text] = true
 		case token != q.Context[pos]:
@@ -194,13 +195,13 @@ func (t *Text) audit(q draft.Question, a *draft.Answer) {
 	}
 }
 
-// finding says that the large model prefers a token to the one that stands at a position.
+// finding returns the finding that the large model prefers a token to the one at a position of the text.
 func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) terms.Finding {
 	if f := t.p.scores[contest{text, q.Context[pos]}]; f != nil {
 		return f.draft()
 	}
 	f := terms.Finding{Pos: pos, Token: token}
-	if q.Verify == terms.EachScore { // by how much is not known: by more than any margin
+	if q.Verify == terms.EachScore { // the difference is unknown: assume more than any margin
 		t.Answers++
 		t.guessed[text] = true
 		f.Stands = stands(worst)
@@ -208,7 +209,7 @@ func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) term
 	return f
 }
 
-// common is how many tokens a context has in common with one of some texts, at most.
+// common returns the length of the longest common prefix of a context with one of some texts.
 func common(texts [][]int32, context []int32) (most int) {
 	for _, text := range texts {
 		most = max(most, prefix.Len(text, context))
@@ -223,7 +224,7 @@ func (c warmer) Warm(ctx context.Context, text []int32) (up, down int, err error
 	ok := false
 	switch {
 	case t.pipe != nil:
-		key := hashOf(text) + 1 // it is no ask
+		key := hashOf(text) + 1 // a text that was sent is not an ask
 		if ok = t.carry(ctx, upwards, key, like.BytesUp); ok {
 			t.read(text)
 			ok = t.carry(ctx, downwards, key, like.BytesDown)
@@ -245,7 +246,7 @@ func (c warmer) Warm(ctx context.Context, text []int32) (up, down int, err error
 	return like.BytesUp, like.BytesDown, nil
 }
 
-// warm is the recorded sending of a text of so many tokens, nil where there is none, and one to take times of.
+// warm returns the recorded sending of a text of this length, nil if there is none, and one to take times from.
 func (t *Text) warm(tokens int) (exact, like *Warm) {
 	if t.from != nil {
 		for i := range t.from.Warms {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pass hands tokens that come ahead on, and notes when they came. The lock is held.
+// pass forwards tokens ahead, and records when they arrived. The lock is held.
 func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.Time, room int) <-chan int32 {
 	to := make(chan int32, room)
 	t.beside(func() {
@@ -24,7 +24,7 @@ func (t *Take) pass(ctx context.Context, from <-chan int32, ask int, start time.
 	return to
 }
 
-// ahead notes a token that came ahead, or that there are no more; it returns more.
+// ahead records a token ahead, or that there are no more; it returns more.
 func (t *Take) ahead(ctx context.Context, ask int, start time.Time, token int32, more bool) bool {
 	now := t.r.now()
 	t.mu.Lock()
@@ -39,7 +39,7 @@ func (t *Take) ahead(ctx context.Context, ask int, start time.Time, token int32,
 	return more
 }
 
-// beside runs f in a goroutine of its own, which [Take.returned] waits for.
+// beside runs f in a new goroutine, which [Take.returned] waits for.
 func (t *Take) beside(f func()) {
 	if t.r.clock == nil {
 		t.passes.Go(f)
@@ -52,7 +52,7 @@ func (t *Take) beside(f func()) {
 	})
 }
 
-// returned waits until nothing runs beside the decoder any more.
+// returned waits for the goroutines of [Take.beside].
 func (t *Take) returned() {
 	if t.r.clock != nil {
 		t.r.clock.Wait(time.Time{}, func() bool { return t.passed == 0 })
@@ -60,7 +60,7 @@ func (t *Take) returned() {
 	t.passes.Wait()
 }
 
-// receive is <-tokens.
+// receive returns <-tokens.
 func (t *Take) receive(tokens <-chan int32) (token int32, more bool) {
 	if t.r.clock == nil {
 		token, more = <-tokens

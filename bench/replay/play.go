@@ -12,25 +12,25 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Terms say what is another than when the recording was made. The zero value is: nothing.
+// Terms are the conditions that differ from those of the recording. The zero value changes nothing.
 type Terms struct {
-	Link    *Link   // nil: the recorded way
-	EdgeTPS float64 // forward calls of one row per second; 0: the recorded times
-	RowCost float64 // with EdgeTPS: share of a call that each further row takes on top
-	Sure    bool    // the router takes the confidences that were recorded
-	// what the large model computes for the token of an answer; nil: the recorded times. With another link it is that
-	// of a server of its own: it reads new tokens at the pace at which it read prompts alone, where that was recorded.
+	Link    *Link   // nil: the recorded link
+	EdgeTPS float64 // forward passes of one row per second; 0: the recorded times
+	RowCost float64 // with EdgeTPS: additional time of each further row, as a share of a pass
+	Sure    bool    // the router uses the recorded confidences
+	// time of the large model for the token of an answer; nil: the recorded times. With another link it is the time of
+	// a separate server: it reads new tokens at the pace at which it read prompts alone, if that was recorded.
 	CloudPace *time.Duration
 }
 
-// Assumed counts what a recording did not have.
+// Assumed counts what was missing in a recording.
 type Assumed struct {
-	Heads       int `json:"heads"`        // of the small model that were taken from elsewhere
-	Answers     int `json:"answers"`      // of the large model that are what the small one says
-	CallTimes   int `json:"call_times"`   // of forward calls that were taken from others
-	AskTimes    int `json:"ask_times"`    // of asks, alike
-	TextHeads   int `json:"text_heads"`   // of Heads, those that a shown token came from
-	TextAnswers int `json:"text_answers"` // of Answers, alike
+	Heads       int `json:"heads"`        // of the small model, taken from elsewhere
+	Answers     int `json:"answers"`      // of the large model, replaced by the small model's choice
+	CallTimes   int `json:"call_times"`   // of forward passes, taken from others
+	AskTimes    int `json:"ask_times"`    // of asks, taken from others
+	TextHeads   int `json:"text_heads"`   // of Heads, those that determined a shown token
+	TextAnswers int `json:"text_answers"` // of Answers, those that determined a shown token
 }
 
 // Plus adds other counts.
@@ -43,36 +43,36 @@ func (a *Assumed) Plus(o Assumed) {
 	a.TextAnswers += o.TextAnswers
 }
 
-// Of names an answer that is replayed.
+// Of identifies an answer to replay.
 type Of struct {
 	Mode     string
 	Question int
 	Take     int
-	WarmUp   *Answer // the recorded answer, where it is one of a warm-up
-	HTTP     bool    // asks go over HTTP
-	Part     float64 // where in its traces the link begins, as a share of their length, in [0, 1)
+	WarmUp   *Answer // the recorded answer, for an answer of the warm-up
+	HTTP     bool    // asks use HTTP
+	Part     float64 // position in the traces at the beginning, as a share of their length, in [0, 1)
 }
 
-// Text is one answer that is replayed. It is for the goroutines of one [simclock.Clock].
+// Text is one answer being replayed. Only goroutines of one [simclock.Clock] may use it.
 type Text struct {
 	p      *Player
 	of     Of
 	terms  Terms
 	clock  *simclock.Clock
 	began  time.Time
-	from   *Answer       // the same one in the recording; nil: it has none
-	pipe   *pipe         // nil: the recorded way
+	from   *Answer       // the same answer in the recording; nil: there is none
+	pipe   *pipe         // nil: the recorded link
 	last   *Call         // that was made
-	work   time.Duration // since when the program is at work by itself: the end of the last call, or of a wait
+	work   time.Duration // when the program's own work began: the end of the last call or wait
 	served [][]int32     // texts that the large model has computed
-	begun  [][]int32     // those, and texts that it reads
-	busy   time.Duration // until then it reads
+	begun  [][]int32     // those, and texts that it is reading
+	busy   time.Duration // when it will have read them
 	Assumed
-	strange map[uint64]bool // texts whose heads are assumed
-	guessed map[uint64]bool // texts behind which the large model's choice is assumed
+	strange map[uint64]bool // texts with assumed heads
+	guessed map[uint64]bool // texts with an assumed choice of the large model after them
 }
 
-// Text begins an answer, at the present moment of clock.
+// Text begins an answer, at the current time of clock.
 func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) {
 	t := &Text{
 		p: p, of: of, terms: terms, clock: clock, began: clock.Now(), strange: map[uint64]bool{},
@@ -105,12 +105,12 @@ func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) 
 	return t, nil
 }
 
-// seedOf is the seed of the losses of an answer: the same in all modes.
+// seedOf returns the seed of the losses of an answer: the same in all modes.
 func seedOf(seed uint64, of Of) uint64 {
 	return router.Draw(router.Draw(seed, uint64(of.Question)), uint64(of.Take))
 }
 
-// Lead waits for what came before the prompt was evaluated.
+// Lead waits for the recorded time before the evaluation of the prompt.
 func (t *Text) Lead(ctx context.Context) {
 	d := t.p.own.lead
 	if t.from != nil {
@@ -119,7 +119,7 @@ func (t *Text) Lead(ctx context.Context) {
 	t.rest(ctx, d)
 }
 
-// Tail waits for what came after the last call or answer.
+// Tail waits for the recorded time after the last call or answer.
 func (t *Text) Tail(ctx context.Context) {
 	d := t.p.own.tail
 	if t.from != nil {
@@ -128,8 +128,8 @@ func (t *Text) Tail(ctx context.Context) {
 	t.rest(ctx, d)
 }
 
-// Shown counts what was assumed of the tokens that were shown behind the prompt. With verification those of the small
-// model rest on what the large one says as well.
+// Shown counts the assumptions about the tokens shown after the prompt. With verification, the small model's tokens
+// also depend on choices of the large one.
 func (t *Text) Shown(prompt []int32, tokens []draft.Token, verified bool) {
 	text := hashOf(prompt)
 	for _, token := range tokens {
@@ -150,7 +150,7 @@ func (t *Text) Model() draft.Model { return &model{t: t, nodes: map[draft.ID]uin
 type model struct {
 	t       *Text
 	settled uint64 // the settled text
-	length  int    // of it
+	length  int    // of the settled text, in tokens
 	nodes   map[draft.ID]uint64
 	out     []backend.Output
 }
@@ -166,7 +166,7 @@ func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	return m.head(m.settled, m.length-1), nil
 }
 
-// prefill is how long the small model evaluates the prompt.
+// prefill returns how long the small model evaluates the prompt.
 func (t *Text) prefill() time.Duration {
 	if t.from != nil && t.terms.EdgeTPS == 0 {
 		return t.from.Prefill
@@ -174,7 +174,7 @@ func (t *Text) prefill() time.Duration {
 	return t.p.prefill(t.of.Question)
 }
 
-// head is what follows a text whose last token is at a position.
+// head returns the output after a text with its last token at a position.
 func (m *model) head(text uint64, pos int) backend.Output {
 	t := m.t
 	h, known := t.p.head(t.of.Question, pos, text, t.terms.Sure)
@@ -208,7 +208,7 @@ func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 	return m.out, nil
 }
 
-// call returns the recorded forward call of texts, or another one, or with a pace what follows from that.
+// call returns the recorded forward pass of texts, or another one, or with a pace what follows from that.
 func (t *Text) call(texts []uint64) *Call {
 	rows := len(texts)
 	if t.terms.EdgeTPS > 0 {
@@ -225,8 +225,8 @@ func (t *Text) call(texts []uint64) *Call {
 	return t.p.call(t.of.Mode, rows, key)
 }
 
-// Observe is to be told of the events of the decoder, with [draft.Options.Trace], when they come: what the program does
-// by itself behind a call takes its time.
+// Observe must be called with the events of the decoder, with [draft.Options.Trace], when they occur. It waits for the
+// recorded time of the program's own work after a call.
 func (t *Text) Observe(ctx context.Context, e draft.Event) {
 	switch {
 	case e.Pass != nil:

@@ -13,32 +13,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// Player is both models, as far as a recording knows them. Its methods may be called by any goroutine.
+// Player replaces both models, as far as a recording has their outputs. It is safe for concurrent use.
 type Player struct {
 	*Recording
 	found  map[take][]*Answer // by mode and question
 	heads  map[uint64]*Head
-	places map[place][]*Head    // by where they are
-	said   map[uint64]int32     // what the large model says behind a text
-	scores map[contest]*Finding // and by how much it prefers that
+	places map[place][]*Head    // by position
+	said   map[uint64]int32     // the large model's choices, by the text before them
+	scores map[contest]*Finding // by how much it prefers its choice
 	calls  map[string]map[int][]*Call
-	asks   map[string][]*Ask // those that were answered; all of them under ""
+	asks   map[string][]*Ask // answered ones, by mode; all of them under ""
 	warms  []*Warm
-	pace   time.Duration // between tokens that come ahead
-	shared int           // tokens that the prompts of all questions begin with; 0 where there is one question
+	pace   time.Duration // between tokens ahead
+	shared int           // length of the common beginning of the prompts of all questions; 0 for one question
 	own    overheads
 }
 
-// place is a position of a question, with all heads there or those with a confidence.
+// place is a position of a question, with all heads there or only those with a confidence.
 type place struct {
 	question, pos int
 	sure          bool
 }
 
-// anywhere stands for all places; -1 as the position for all of a question.
+// anywhere represents all places; with -1 as the position it represents all positions of a question.
 func anywhere() place { return place{question: -1, pos: -1} }
 
-// contest is a text and a token that stands behind it.
+// contest is a text and a token after it.
 type contest struct {
 	text  uint64
 	token int32
@@ -71,14 +71,14 @@ func NewPlayer(r *Recording) (*Player, error) {
 	}
 	p.shared = beginning(r.Answers)
 	if len(p.heads) == 0 {
-		return nil, errors.New("the recording has nothing of the small model: record a mode that it takes part in")
+		return nil, errors.New("the recording has no answers of the small model: record a mode that uses it")
 	}
 	p.summarise()
 	return p, nil
 }
 
-// Modes of a recording that are special: questions over HTTP, what the large model says alone, over HTTP and without a
-// network, and what the small one says alone.
+// Special modes of a recording: questions over HTTP, the large model alone over HTTP and without a network, and the
+// small model alone.
 const (
 	PaperMode     = "paper"
 	CloudMode     = "cloud"
@@ -86,10 +86,10 @@ const (
 	LocalMode     = "local"
 )
 
-// largeAlone reports whether an answer is the large model's own, without the small one.
+// largeAlone reports whether an answer is of the large model without the small one.
 func (a *Answer) largeAlone() bool { return a.Mode == CloudMode || a.Mode == ReferenceMode }
 
-// LargeAlone is what the large model alone says to a question; nil where the recording does not have it.
+// LargeAlone returns the large model's own answer to a question; nil if the recording does not have it.
 func (p *Player) LargeAlone(question int) *Answer {
 	for _, mode := range []string{CloudMode, ReferenceMode} {
 		if found := p.Found(mode, question); len(found) > 0 {
@@ -99,7 +99,7 @@ func (p *Player) LargeAlone(question int) *Answer {
 	return nil
 }
 
-// positions are those of the tokens of the nodes: of the prompt's last token for node 0.
+// positions returns the positions of the tokens of the nodes; for node 0 that of the prompt's last token.
 func (a *Answer) positions() []int {
 	pos := []int{len(a.Prompt) - 1}
 	for _, parent := range a.Parents {
@@ -124,7 +124,7 @@ func (p *Player) learnHeads(a *Answer) {
 	}
 }
 
-// better is what two heads behind one text say together: the second has more candidates, or a confidence.
+// better combines two heads after one text: it returns the second if it has more candidates or a confidence.
 func better(old, h *Head) *Head {
 	if old == nil {
 		return h
@@ -154,13 +154,13 @@ func (p *Player) learnTimes(a *Answer) {
 	}
 }
 
-// learnAsk takes what an answer says of the large model, also of the tokens before it.
+// learnAsk records the large model's choices from an answer, including its audit.
 func (p *Player) learnAsk(a *Answer, q *Ask) {
 	if !q.answered() {
 		return
 	}
 	p.asks[a.Mode] = append(p.asks[a.Mode], q)
-	if a.Mode == PaperMode { // its large model reads characters, which can be other tokens; and its way is another one
+	if a.Mode == PaperMode { // it sends text, which may be tokenized differently, over another link
 		return
 	}
 	p.asks[""] = append(p.asks[""], q)
@@ -174,7 +174,7 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 	}
 	p.learnAudit(a, q, context, turned)
 	if terms.Verify(q.Verify) == terms.EachChoice && len(q.Audit) > 0 {
-		// what comes ahead is behind the first token that gives way
+		// tokens ahead follow the first token that is replaced
 		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
 		text = then(hashOf(context[:first.Pos]), first.Token)
 	}
@@ -184,7 +184,7 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 	}
 }
 
-// learnAudit takes what an answer says of the tokens before it.
+// learnAudit records the large model's choices from an audit.
 func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*Finding) {
 	first, end := max(0, len(context)-q.Audited), len(context)
 	if q.Audited > 0 && q.Sampled > 0 {
@@ -206,7 +206,7 @@ func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*
 	}
 }
 
-// learnText takes the large model's own text.
+// learnText records the large model's choices from its own text.
 func (p *Player) learnText(a *Answer) {
 	text := hashOf(a.Prompt)
 	for _, id := range a.IDs {
@@ -218,7 +218,8 @@ func (p *Player) learnText(a *Answer) {
 	}
 }
 
-// learn notes the large model's choice behind a text, unless an answer told it that was asked for by its tokens.
+// learn records the large model's choice after a text, unless it is known from an answer that was requested for that
+// text.
 func (p *Player) learn(text uint64, token int32) {
 	if _, known := p.said[text]; !known {
 		p.said[text] = token
@@ -235,7 +236,7 @@ func (a *Answer) context(node int32) []int32 {
 	return append(slices.Clone(a.Prompt), back...)
 }
 
-// beginning is how many tokens the prompts of all questions begin with; 0 of one question.
+// beginning returns the length of the common beginning of the prompts of all questions; 0 for one question.
 func beginning(answers []*Answer) int {
 	all := map[int]bool{}
 	for _, a := range answers {
@@ -249,7 +250,7 @@ func beginning(answers []*Answer) int {
 	return slices.Min(slices.Collect(maps.Keys(all)))
 }
 
-// summarise works out the medians.
+// summarise computes the medians.
 func (p *Player) summarise() {
 	var lead, prefill, tail, lag, way, gaps []time.Duration
 	for _, a := range p.Answers {
@@ -274,7 +275,7 @@ func (p *Player) summarise() {
 	}
 }
 
-// median is the lower one of two; 0 of none.
+// median returns the median, the lower one of two; 0 for none.
 func median(all []time.Duration) time.Duration {
 	if len(all) == 0 {
 		return 0
@@ -283,7 +284,7 @@ func median(all []time.Duration) time.Duration {
 	return stat.Quantile(all, 0.5)
 }
 
-// Modes are those of which there are answers, in the order in which they were reported.
+// Modes returns the modes with answers, in the order of the report.
 func (p *Player) Modes() (all []string) {
 	for _, m := range p.Header.Modes {
 		if slices.ContainsFunc(p.Answers, func(a *Answer) bool { return a.Mode == m }) && !slices.Contains(all, m) {
@@ -299,7 +300,7 @@ func (p *Player) Asked() bool { return len(p.asks[""]) > 0 }
 // Found returns the answers to a question in a mode, in the order of their takes, without those of a warm-up.
 func (p *Player) Found(mode string, question int) []*Answer { return p.found[take{mode, question}] }
 
-// Questions are the numbers of the questions, rising, with a prompt for each.
+// Questions returns the numbers of the questions, ascending, and a prompt for each.
 func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 	prompts = map[int][]int32{}
 	for _, a := range p.Answers {
@@ -310,7 +311,7 @@ func (p *Player) Questions() (numbers []int, prompts map[int][]int32) {
 	return slices.Sorted(maps.Keys(prompts)), prompts
 }
 
-// output is a head as a model gives it.
+// output converts a head to a model's output.
 func (h *Head) output() backend.Output {
 	out := backend.Output{
 		LogSumExp: h.LogSumExp, Entropy: h.Entropy, Top: make([]backend.Candidate, len(h.IDs)),
@@ -324,8 +325,8 @@ func (h *Head) output() backend.Output {
 	return out
 }
 
-// head returns what the small model says behind a text at a position of a question, with the router's confidence if
-// that is to be sure, and whether it is known. The caller does not change it.
+// head returns the small model's head after a text at a position of a question, with the router's confidence if sure is
+// set, and whether it is known. The caller must not modify it.
 func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known bool) {
 	h = p.heads[text]
 	if h != nil && (h.Confidence != nil || !sure) {
@@ -345,8 +346,8 @@ func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known
 	panic("replay: a player without heads")
 }
 
-// call is the time of a forward call that was not recorded: that of another one of the mode, or of any mode where that
-// has none, with as many rows, or with the nearest number of rows.
+// call returns a pass to take the time from, for a forward pass that was not recorded: another one of the mode, or of
+// any mode if it has none, with as many rows, or with the nearest number of rows.
 func (p *Player) call(mode string, rows int, key uint64) *Call {
 	for _, mode := range append([]string{mode}, slices.Sorted(maps.Keys(p.calls))...) {
 		if all := p.calls[mode][rows]; len(all) > 0 {
@@ -365,7 +366,7 @@ func (p *Player) call(mode string, rows int, key uint64) *Call {
 	return cmp.Or(best, &Call{})
 }
 
-// ask is an answered ask to take the times of, for one that was not recorded; nil where there is none.
+// ask returns an answered ask to take the times from, for one that was not recorded; nil if there is none.
 func (p *Player) ask(mode string, text uint64) *Ask {
 	for _, all := range [][]*Ask{p.asks[mode], p.asks[""]} {
 		if len(all) > 0 {
@@ -375,9 +376,9 @@ func (p *Player) ask(mode string, text uint64) *Ask {
 	return nil
 }
 
-// prefill is the time that a device of its own takes to evaluate the prompt of a question: that of the small model
-// alone, or else, where that was not recorded, of all modes. In these the large model may read the prompt meanwhile,
-// on the same computer. It is the median of the answers.
+// prefill returns the time that a separate device takes to evaluate the prompt of a question: that of the small model
+// alone, or if that was not recorded, of all modes. In these the large model may read the prompt at the same time, on
+// the same computer. It is the median of the answers.
 func (p *Player) prefill(question int) time.Duration {
 	var alone, all []time.Duration
 	for of, answers := range p.found {
@@ -400,8 +401,8 @@ func (p *Player) prefill(question int) time.Duration {
 	return p.own.prefill
 }
 
-// reading is the time that a server of its own takes to read n tokens of a question's prompt, or of a text that goes on
-// behind it; 0 where the large model alone was not recorded.
+// reading returns the time that a separate server takes to read n tokens of a question's prompt, or of a longer text; 0
+// if the large model alone was not recorded.
 func (p *Player) reading(question, n int) time.Duration {
 	for _, a := range p.found[take{CloudMode, question}] {
 		return a.Prefill * time.Duration(n) / time.Duration(len(a.Prompt))

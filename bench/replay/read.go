@@ -15,10 +15,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ErrFormat is the cause of every error about a file that is no recording, or only the beginning of one.
-var ErrFormat = errors.New("no recording that this program reads")
+// ErrFormat is the cause of every error about a file that is not a recording or is incomplete.
+var ErrFormat = errors.New("not a recording that this program can read")
 
-// Recording is one that was read.
+// Recording is a recording that was read.
 type Recording struct {
 	Header
 	Answers []*Answer // at least one
@@ -28,10 +28,10 @@ const (
 	maxLine   = 64 << 20       // bytes of a line
 	maxBytes  = 4 << 30        // of all lines
 	maxWindow = 64 << 20       // memory of the decompressor
-	maxTime   = 24 * time.Hour // of anything
+	maxTime   = 24 * time.Hour // of any time
 	maxVocab  = 1 << 24
 	maxTokens = 1 << 22 // of a text
-	maxAbsent = 1000    // questions that a run which was stopped may have left out
+	maxAbsent = 1000    // questions that a stopped run may have left out
 )
 
 // ReadFile is [Read] of a file.
@@ -44,8 +44,8 @@ func ReadFile(path string) (*Recording, error) {
 	return Read(f, path)
 }
 
-// Read reads a recording. name is for errors, which name the line and the field, and wrap [ErrFormat] where the file is
-// at fault.
+// Read reads a recording. name is used in errors, which give the line and the field, and wrap [ErrFormat] if the file
+// is invalid.
 func Read(r io.Reader, name string) (*Recording, error) {
 	zip, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true))
@@ -67,12 +67,12 @@ func Read(r io.Reader, name string) (*Recording, error) {
 		return nil, fmt.Errorf("%s: after line %d: %w: %w", name, n, ErrFormat, err)
 	}
 	if !p.ended {
-		return nil, fmt.Errorf("%s: after line %d: %w: its end is missing: record it anew", name, n, ErrFormat)
+		return nil, fmt.Errorf("%s: after line %d: %w: its end is missing: repeat the recording", name, n, ErrFormat)
 	}
 	return p.rec, nil
 }
 
-// parser reads lines.
+// parser parses lines.
 type parser struct {
 	rec   *Recording
 	begun bool
@@ -82,7 +82,7 @@ type parser struct {
 func (p *parser) line(b []byte) error {
 	switch {
 	case p.ended:
-		return errors.New("something follows its end")
+		return errors.New("unexpected data after its end")
 	case !p.begun:
 		return p.header(b)
 	case bytes.HasPrefix(b, []byte(`{"end":`)):
@@ -110,7 +110,7 @@ func (p *parser) header(b []byte) error {
 	case h.Version == 0:
 		return errors.New(`its first line has no field "recording"`)
 	case h.Version != version:
-		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew",
+		return fmt.Errorf("its format is version %d, and this program reads version %d: repeat the recording",
 			h.Version, version)
 	case h.Vocab < 1 || h.Vocab > maxVocab:
 		return fmt.Errorf("vocab: %d is not possible", h.Vocab)
@@ -128,7 +128,7 @@ func (p *parser) end(b []byte) error {
 		return err
 	}
 	if n := len(p.rec.Answers); t.End == nil || t.End.Answers != n || n == 0 {
-		return fmt.Errorf("its end does not fit: there are %d answers before it", n)
+		return fmt.Errorf("its number of answers is wrong: there are %d", n)
 	}
 	for _, a := range p.rec.Answers {
 		if a.Question >= len(p.rec.Answers)+maxAbsent {
@@ -139,11 +139,11 @@ func (p *parser) end(b []byte) error {
 	return nil
 }
 
-// tokens refuses what is no token of the vocabulary.
+// tokens refuses ids outside the vocabulary.
 func tokens(field string, vocab int, ids ...int32) error {
 	for _, id := range ids {
 		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("%s: %d is no token of a vocabulary of %d", field, id, vocab)
+			return fmt.Errorf("%s: %d is not a token of a vocabulary of %d", field, id, vocab)
 		}
 	}
 	return nil
@@ -159,11 +159,11 @@ func times(field string, all ...time.Duration) error {
 	return nil
 }
 
-// check refuses an answer whose parts do not fit together.
+// check refuses an inconsistent answer.
 func (a *Answer) check(h *Header) error {
 	switch {
 	case a.Mode == "" || len(a.Mode) > 100:
-		return errors.New("mode: it has no name, or too long a one")
+		return errors.New("mode: the name is empty or too long")
 	case a.Question < 0 || a.Take < 0 || a.Device < 0:
 		return errors.New("question, take, device: a number is negative")
 	case len(a.Prompt) == 0 || len(a.Prompt) >= h.Context:
@@ -184,7 +184,7 @@ func (a *Answer) check(h *Header) error {
 	for _, c := range a.Calls {
 		err = errors.Join(err, a.node("calls", c.Nodes...), times("calls", c.Own, c.Took, c.After))
 		if len(c.Nodes) == 0 || slices.Contains(c.Nodes, 0) {
-			err = errors.Join(err, errors.New("calls: one has no nodes, or the prompt as one"))
+			err = errors.Join(err, errors.New("calls: a call has no nodes, or contains the prompt"))
 		}
 	}
 	pos := a.positions()
@@ -197,7 +197,7 @@ func (a *Answer) check(h *Header) error {
 	return err
 }
 
-// node refuses what is no node.
+// node refuses invalid numbers of nodes.
 func (a *Answer) node(field string, nodes ...int32) error {
 	for _, n := range nodes {
 		if n < 0 || int(n) > len(a.Tokens) {
@@ -207,7 +207,7 @@ func (a *Answer) node(field string, nodes ...int32) error {
 	return nil
 }
 
-// counts refuses numbers that are negative or absurd.
+// counts refuses numbers that are negative or too large.
 func counts(field string, all ...int) error {
 	for _, n := range all {
 		if n < 0 || n > math.MaxInt32 {
@@ -227,7 +227,7 @@ func (a *Answer) checkHead(h *Head, vocab int) error {
 	return errors.Join(a.node("heads", h.Node), tokens("heads", vocab, h.IDs...))
 }
 
-// checkAsk refuses an ask that does not fit; pos are the positions of the nodes.
+// checkAsk refuses an inconsistent ask; pos are the positions of the nodes.
 func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	if err := a.node("asks", q.Node); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
 		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
 	if q.Verify < 0 || q.Verify > 2 {
-		err = errors.Join(err, fmt.Errorf("asks: verify: %d is none of 0 to 2", q.Verify))
+		err = errors.Join(err, fmt.Errorf("asks: verify: %d is not in 0 to 2", q.Verify))
 	}
 	if q.answered() {
 		err = errors.Join(err, tokens("asks", vocab, q.Token))
@@ -245,7 +245,7 @@ func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	}
 	for _, f := range q.Audit {
 		if f.Pos < 0 || f.Pos > pos[q.Node] {
-			err = errors.Join(err, fmt.Errorf("asks: audit: %d is no position of a context of %d",
+			err = errors.Join(err, fmt.Errorf("asks: audit: %d is not a position of a context of %d",
 				f.Pos, pos[q.Node]+1))
 		}
 		err = errors.Join(err, tokens("asks: audit", vocab, f.Token))
@@ -256,7 +256,7 @@ func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	return err
 }
 
-// index fills in what finds things.
+// index computes the lookup tables.
 func (a *Answer) index() {
 	a.hash()
 	a.calls, a.asks = map[uint64]*Call{}, map[uint64]*Ask{}

@@ -96,7 +96,7 @@ func TestTruncated(t *testing.T) {
 		require.ErrorIs(t, err, ErrFormat, "%d bytes of %d", n, len(lines))
 	}
 	_, err := Read(bytes.NewReader(packed(t, append(lines, "{}\n"...))), "x")
-	assert.ErrorContains(t, err, "line 6: no recording that this program reads: something follows its end")
+	assert.ErrorContains(t, err, "line 6: not a recording that this program can read: unexpected data after its end")
 	_, err = Read(strings.NewReader("not compressed"), "x")
 	assert.ErrorIs(t, err, ErrFormat)
 }
@@ -167,19 +167,19 @@ func TestBroken(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ from, to, want string }{
 		"another version": {`"recording":1`, `"recording":2`,
-			"version 2, and this program reads version 1: record it anew"},
+			"version 2, and this program reads version 1: repeat the recording"},
 		"no version":       {`"recording"`, `"x"`, `no field "recording"`},
 		"no vocabulary":    {`"vocab":40`, `"vocab":0`, "vocab: 0"},
 		"large vocabulary": {`"vocab":40`, `"vocab":1000000000`, "vocab: 1000000000"},
-		"less vocabulary":  {`"vocab":40`, `"vocab":5`, "ends: 39 is no token of a vocabulary of 5"},
+		"less vocabulary":  {`"vocab":40`, `"vocab":5`, "ends: 39 is not a token of a vocabulary of 5"},
 		"context":          {`"context":400`, `"context":1`, "context"},
 		"large context":    {`"context":400`, `"context":9999999`, "context"},
 		"no room":          {`"context":400`, `"context":2`, "prompt: 2 tokens"},
 		"tokens":           {`"max_tokens":6`, `"max_tokens":0`, "max_tokens"},
 		"pace":             {`"max_tokens":6`, `"max_tokens":6,"edge_tps":-1`, "edge_tps"},
 		"round trip":       {`"rtt_ns":1`, `"rtt_ns":-1`, "header: a time of -1 ns"},
-		"answers":          {`"answers":1`, `"answers":2`, "its end does not fit"},
-		"no end":           {`{"end":{"answers":1}}`, `{"end":null}`, "its end does not fit"},
+		"answers":          {`"answers":1`, `"answers":2`, "its number of answers is wrong"},
+		"no end":           {`{"end":{"answers":1}}`, `{"end":null}`, "its number of answers is wrong"},
 	} {
 		text := strings.Replace(headerLine+good+trailerLine, c.from, c.to, 1)
 		_, err := Read(bytes.NewReader(packed(t, []byte(text))), "x")
@@ -187,7 +187,7 @@ func TestBroken(t *testing.T) {
 		assert.ErrorContains(t, err, c.want, name)
 	}
 	_, err = Read(bytes.NewReader(packed(t, []byte(headerLine+`{"end":{"answers":0}}`+"\n"))), "x")
-	assert.ErrorContains(t, err, "there are 0 answers", "a recording of nothing")
+	assert.ErrorContains(t, err, "there are 0", "a recording of nothing")
 }
 
 // TestBomb: a small file does not become a large memory.

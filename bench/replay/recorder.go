@@ -15,11 +15,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// maxPending is how many answers wait in memory until they are written: writing takes a processor, which a measurement
-// beside it would feel.
+// maxPending is how many answers are kept in memory before they are written: writing uses a processor, which would
+// disturb a measurement.
 const maxPending = 4096
 
-// Recorder writes a recording. Its methods may be called by any goroutine.
+// Recorder writes a recording. It is safe for concurrent use.
 type Recorder struct {
 	clock draft.Clock // nil: the computer's
 
@@ -27,12 +27,12 @@ type Recorder struct {
 	zip     *zstd.Encoder
 	pending []*Answer
 	takes   map[take]int
-	heads   map[uint64]wrote // of the heads, by text
+	heads   map[uint64]wrote // which heads have been written, by text
 	written int
 	err     error
 }
 
-// wrote is how much of the head behind a text has been written.
+// wrote describes which parts of the head after a text have been written.
 type wrote struct {
 	candidates int
 	sure       bool // with the router's confidence
@@ -44,7 +44,7 @@ type take struct {
 	question int
 }
 
-// NewRecorder begins a recording; its version is filled in. clock is that of the decoders: nil means the computer's.
+// NewRecorder begins a recording; it sets the version. clock is that of the decoders: nil means the computer's.
 func NewRecorder(w io.Writer, h Header, clock draft.Clock) (*Recorder, error) {
 	zip, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	if err != nil {
@@ -56,7 +56,7 @@ func NewRecorder(w io.Writer, h Header, clock draft.Clock) (*Recorder, error) {
 	return r, r.err
 }
 
-// now is the moment.
+// now returns the current time.
 func (r *Recorder) now() time.Time {
 	if r.clock != nil {
 		return r.clock.Now()
@@ -64,14 +64,14 @@ func (r *Recorder) now() time.Time {
 	return time.Now()
 }
 
-// line writes a line, unless an error has come before.
+// line writes a line, unless an error has occurred.
 func (r *Recorder) line(v any) {
 	if r.err == nil {
 		r.err = json.NewEncoder(r.zip).Encode(v)
 	}
 }
 
-// Close writes what is left. The recording is whole only after that.
+// Close writes the rest. Only then is the recording complete.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *Recorder) Close() error {
 	return errors.Join(r.err, r.zip.Close())
 }
 
-// add takes an answer that is complete.
+// add takes a complete answer.
 func (r *Recorder) add(a *Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Recorder) add(a *Answer) {
 	}
 }
 
-// flush writes what is pending.
+// flush writes the pending answers.
 func (r *Recorder) flush() {
 	for _, a := range r.pending {
 		r.share(a)
@@ -117,7 +117,7 @@ func (r *Recorder) share(a *Answer) {
 	a.Heads = fresh
 }
 
-// hash fills in the hashes of the nodes.
+// hash computes the hashes of the nodes.
 func (a *Answer) hash() {
 	a.texts = append(a.texts[:0], hashOf(a.Prompt))
 	for i, token := range a.Tokens {
@@ -125,7 +125,7 @@ func (a *Answer) hash() {
 	}
 }
 
-// HashOf names the network of a router: two have the same hash if they say the same of every head.
+// HashOf returns the hash of a router's network: two have the same hash if they give the same outputs.
 func HashOf(n *router.Net) (string, error) {
 	if n == nil {
 		return "", nil

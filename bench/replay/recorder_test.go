@@ -225,7 +225,7 @@ func TestReference(t *testing.T) {
 	assert.False(t, all[0].Graded)
 	assert.True(t, all[1].Graded)
 	_, err = NewPlayer(&Recording{header(), all})
-	assert.ErrorContains(t, err, "nothing of the small model")
+	assert.ErrorContains(t, err, "no answers of the small model")
 	all[0].Heads = []Head{{IDs: []int32{1}, Logits: []float32{1}}}
 	p, err := NewPlayer(&Recording{header(), all[:1]})
 	require.NoError(t, err)

@@ -12,31 +12,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Take records one answer. Its methods are for the goroutine that decodes; what it wraps may be called by others.
+// Take records one answer. Its methods are for the goroutine that decodes; the models that it wraps may be called by
+// others.
 type Take struct {
 	r      *Recorder
 	net    *router.Net
 	begun  time.Time
-	passes sync.WaitGroup // goroutines that pass tokens on, in the computer's time
-	passed int            // the number of them in that of a clock
-	hidden [][]float32    // of the heads, where the router takes these
-	sure   []float32      // confidences of the heads, where a device gives these
+	passes sync.WaitGroup // goroutines that forward tokens, in the computer's time
+	passed int            // the number of them in the time of a clock
+	hidden [][]float32    // of the heads, if the router uses them
+	sure   []float32      // confidences of the heads, if a device computes them
 
 	mu    sync.Mutex
 	a     Answer
-	child []int32       // by node: the last one that follows it; 0: none does
-	other []int32       // by node: another one that follows the same node; 0: there is none
-	call  int           // the last of the calls, until something is waited for; -1: something was, or there is none
-	work  time.Time     // since when the program is at work by itself: the end of the last call, or of a wait
-	own   time.Duration // so long it was, before the next call
-	came  time.Time     // when an answer, or a token ahead, came last
+	child []int32       // by node: its last child; 0: none
+	other []int32       // by node: its next sibling; 0: none
+	call  int           // the last of the calls, until a wait; -1: none since the last wait
+	work  time.Time     // when the program's own work began: the end of the last call or wait
+	own   time.Duration // how long the program's own work was, before the next call
+	came  time.Time     // when an answer, or a token ahead, last arrived
 
-	ids    []int32   // memory of the slices in heads and calls, as many small pieces would cost more
-	logits []float32 // alike
+	ids    []int32   // memory of the slices in heads and calls, since many small pieces would cost more
+	logits []float32 // as ids
 }
 
-// Begin begins an answer, now, of a question with this number, by the device with this number. net is the network
-// that gives confidences, nil where no network does.
+// Begin begins an answer, now, to the question with this number, by the device with this number. net is the network
+// that computes confidences, nil if there is none.
 func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net *router.Net) *Take {
 	const room = 256 // tokens, for a text of ordinary length: growing costs more
 	now := r.now()
@@ -52,14 +53,14 @@ func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net 
 	}
 }
 
-// WarmUp says that the answer does not count. What the device learns from it does.
+// WarmUp marks the answer as not counting. Only what the device learns from it counts.
 func (t *Take) WarmUp() { t.a.WarmUp = true }
 
-// Streamed says of an answer of the large model alone when its first token came, less the round trip.
+// Streamed records when the first token of an answer of the large model alone arrived, less the round trip.
 func (t *Take) Streamed(first time.Duration) { t.a.Prefill = max(0, first) }
 
-// End ends the answer and keeps it: the text that was shown, whether an end token came behind it, whether there is a
-// right answer, and whether this is right. No call and no ask is under way any more.
+// End ends the answer and stores it: the text that was shown, whether an end token followed it, whether it was graded,
+// and whether it is right. There must be no open call or ask.
 func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	t.returned()
 	now := t.r.now()
@@ -73,7 +74,7 @@ func (t *Take) End(ids []int32, ended, graded, correct bool) {
 	t.r.add(&t.a)
 }
 
-// confide fills in the confidences, after the work that was timed.
+// confide computes the confidences, after the timed work.
 func (t *Take) confide() {
 	if t.net == nil {
 		return
@@ -89,7 +90,7 @@ func (t *Take) confide() {
 	}
 }
 
-// node returns the node behind another. The lock is held.
+// node returns the child of a node with a token. The lock is held.
 func (t *Take) node(from, token int32) int32 {
 	for n := t.child[from]; n != 0; n = t.other[n] {
 		if t.a.Tokens[n-1] == token {
@@ -103,8 +104,8 @@ func (t *Take) node(from, token int32) int32 {
 	return n
 }
 
-// behind returns the node of a text that begins with the prompt. The lock is held.
-func (t *Take) behind(text []int32) int32 {
+// nodeAfter returns the node of a text that begins with the prompt. The lock is held.
+func (t *Take) nodeAfter(text []int32) int32 {
 	n := int32(0)
 	for _, token := range text[min(len(text), len(t.a.Prompt)):] {
 		n = t.node(n, token)
@@ -112,7 +113,7 @@ func (t *Take) behind(text []int32) int32 {
 	return n
 }
 
-// head keeps what the small model says behind a node. The lock is held.
+// head records the small model's output after a node. The lock is held.
 func (t *Take) head(node int32, out *backend.Output) {
 	ids, logits := len(t.ids), len(t.logits)
 	for _, c := range out.Top {
@@ -127,7 +128,7 @@ func (t *Take) head(node int32, out *backend.Output) {
 	}
 }
 
-// finite is the nearest number that JSON can write.
+// finite returns the nearest number that JSON can represent.
 func finite(x float32) float32 {
 	if x != x {
 		return 0
@@ -135,17 +136,17 @@ func finite(x float32) float32 {
 	return max(-math.MaxFloat32, min(math.MaxFloat32, x))
 }
 
-// Model wraps the small model.
+// Model wraps the small model and records its calls.
 func (t *Take) Model(m draft.Model) draft.Model {
 	return &taken{Model: m, t: t}
 }
 
-// taken is a model whose calls are recorded.
+// taken is a model with a recorder.
 type taken struct {
 	draft.Model
 	t       *Take
 	settled int32   // node
-	at      []int32 // nodes by their ids in the draft tree, which are counted from 1
+	at      []int32 // nodes by their ids in the draft tree, which start at 1
 }
 
 // Prefill implements [draft.Model].
@@ -193,8 +194,8 @@ func (m *taken) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 	return out, nil
 }
 
-// calling notes that a forward call begins now, and returns how long the program has been at work before, if that is
-// not the time behind the last call.
+// calling records that a forward pass begins now. It returns how long the program worked before, unless that is the
+// time after the last call.
 func (t *Take) calling() (now time.Time, own time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,7 +205,7 @@ func (t *Take) calling() (now time.Time, own time.Duration) {
 	return now, own
 }
 
-// worked notes that the program has been at work until now: behind a call, or before the next one. The lock is held.
+// worked records that the program has worked until now: after a call, or before the next one. The lock is held.
 func (t *Take) worked(now time.Time) {
 	if d := max(0, now.Sub(t.work)); t.call >= 0 {
 		t.a.Calls[t.call].After = d
@@ -213,7 +214,7 @@ func (t *Take) worked(now time.Time) {
 	}
 }
 
-// asking notes that an ask begins now, and returns how long the program has been at work before.
+// asking records that an ask begins now, and returns how long the program worked before.
 func (t *Take) asking() (now time.Time, lag time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,8 +222,8 @@ func (t *Take) asking() (now time.Time, lag time.Duration) {
 	return now, max(0, now.Sub(t.work))
 }
 
-// Observe is to be told of the events of a decoder with [draft.Options.Trace]: the program is at work where it does not
-// wait. After a wait it is so from the moment on at which something came.
+// Observe must be called with the events of a decoder with [draft.Options.Trace]: the program works when it does not
+// wait. After a wait its work begins when the awaited answer arrives.
 func (t *Take) Observe(e draft.Event) {
 	if e.Waited == nil {
 		return
@@ -246,7 +247,7 @@ func (m *taken) Settle(path ...draft.ID) {
 	}
 }
 
-// put notes which node has an id.
+// put records the node of an id.
 func (m *taken) put(id draft.ID, node int32) {
 	if more := int(id) + 1 - len(m.at); more > 0 {
 		m.at = append(m.at, make([]int32, more)...)

@@ -8,38 +8,38 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Link is another way than the recorded one.
+// Link replaces the recorded link.
 type Link struct {
-	Options link.Options  // delays, capacities, traces; neither addresses nor losses
+	Options link.Options  // delays, capacities, traces; no addresses and no losses
 	Loss    float64       // of packets, each way, in [0, 1)
-	Seed    uint64        // of these losses
+	Seed    uint64        // of the losses
 	RTT     time.Duration // of HTTP, which has a link of its own
 }
 
 const (
-	// packetBytes is what a packet carries of a message: the least that every path takes (RFC 9000, section 14).
+	// packetBytes is the part of a message in a packet: the minimum that every path supports (RFC 9000, section 14).
 	packetBytes = 1200
-	// frameBytes is what QUIC adds to a packet with a part of a stream: a short header with a connection id of eight
-	// bytes, the stream frame's header, and the seal of 16 bytes.
+	// frameBytes is QUIC's overhead for a packet with a part of a stream: a short header with a connection id of eight
+	// bytes, the header of the stream frame, and the authentication tag of 16 bytes.
 	frameBytes = 36
 
 	granularity = time.Millisecond      // of timers: kGranularity of RFC 9002
 	ackDelay    = 25 * time.Millisecond // max_ack_delay of RFC 9000, section 18.2
-	maxDoubled  = 10                    // times that the probe timeout doubles
+	maxDoubled  = 10                    // maximum number of doublings of the probe timeout
 )
 
-// Directions, for the chance of packets.
+// Directions, for the random losses.
 const (
 	upwards uint64 = iota
 	downwards
 )
 
-// timeout is the probe timeout of RFC 9002, section 6.2.1, after a number of attempts in vain.
+// timeout returns the probe timeout of RFC 9002, section 6.2.1, after a number of failed attempts.
 func timeout(smoothed, variation time.Duration, attempts int) time.Duration {
 	return (smoothed + max(4*variation, granularity) + ackDelay) << min(attempts, maxDoubled)
 }
 
-// loses reports whether a packet is lost: a function of the seed and of what the packet is.
+// loses reports whether a packet is lost: a function of the seed and of the packet's identity.
 func (l *Link) loses(message, direction, packet, attempt uint64) bool {
 	u := router.Draw(router.Draw(router.Draw(l.Seed, message), direction), packet<<16|attempt)
 	return float64(u>>11)/(1<<53) < l.Loss
@@ -51,8 +51,8 @@ type pipe struct {
 	up, down *link.Way
 }
 
-// carry brings a message of so many bytes to the other side, and returns when it is there, or false when ctx is done
-// before. message names it.
+// carry sends a message with this number of bytes to the other side, and returns when it has arrived, or false if ctx
+// is done before. message identifies it.
 func (t *Text) carry(ctx context.Context, direction, message uint64, bytes int) bool {
 	w := t.pipe.up
 	if direction == downwards {
@@ -86,10 +86,10 @@ func (t *Text) carry(ctx context.Context, direction, message uint64, bytes int) 
 	}
 }
 
-// passed is the time since the text began.
+// passed returns the time since the text began.
 func (t *Text) passed() time.Duration { return t.clock.Now().Sub(t.began) }
 
-// rest waits, and reports whether ctx is not done before.
+// rest waits for d. It returns false if ctx is done before.
 func (t *Text) rest(ctx context.Context, d time.Duration) bool {
 	if ctx.Err() != nil {
 		return false

@@ -10,13 +10,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// Picture is a plot that is a file or a part of a page.
+// Picture is a plot, for a file or a part of a page.
 type Picture interface {
 	SVG() []byte
 	Part(narrow bool) []byte
 }
 
-// overRTT is the time of each mode over round trips, nil where there are fewer than two.
+// overRTT returns the plot of the time of each mode over round trips, nil if there are fewer than two.
 func (s *Study) overRTT() Picture {
 	c := chart.Chart{
 		Title: "Time per answer over round trips",
@@ -44,7 +44,7 @@ func (s *Study) overRTT() Picture {
 	return c
 }
 
-// times are bars of the modes' times in a cell.
+// times returns bars of the modes' times in a cell.
 func (p *Place) times() Picture {
 	s := chart.Spans{
 		Title: "Time per answer, " + p.Name(), X: chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear},
@@ -59,7 +59,7 @@ func (p *Place) times() Picture {
 	return s
 }
 
-// bytes are bars of what travels each way in a cell, nil where nothing does.
+// bytes returns bars of the bytes sent each way in a cell, nil if there are none.
 func (p *Place) bytes() Picture {
 	s := chart.Spans{
 		Title: "Payload each way, " + p.Name(), X: chart.Axis{Label: "bytes per answer", Scale: chart.Linear},
@@ -85,7 +85,7 @@ func (p *Place) bytes() Picture {
 	return s
 }
 
-// bytesPerAnswer are means over the samples, and false where they do not tell.
+// bytesPerAnswer returns means over the samples; ok is false if they have no bytes.
 func (m *Mode) bytesPerAnswer() (up, down float64, ok bool) {
 	for _, s := range m.Samples {
 		up, down = up+float64(s.Up), down+float64(s.Down)
@@ -94,16 +94,16 @@ func (m *Mode) bytesPerAnswer() (up, down float64, ok bool) {
 	return up / n, down / n, up+down > 0
 }
 
-// minWait is the wait that counts as none, in milliseconds: the first part of a histogram.
+// minWait is the longest wait that counts as none, in milliseconds: the first bin of a histogram.
 const minWait = 1.0
 
-// longestWait is the longest that a histogram tells from longer ones, in milliseconds.
+// longestWait is the upper end of a histogram, in milliseconds; longer waits are in its last bin.
 const longestWait = 1e6
 
-// perDecade is how many parts of a histogram make a decade.
+// perDecade is the number of bins of a histogram per decade.
 const perDecade = 4
 
-// waits is the histogram of exposed waits in a cell, nil where none is told. Its parts are as wide as each other on a
+// waits returns the histogram of exposed waits in a cell, nil if there are none. Its bins have equal widths on a
 // logarithmic axis.
 func (p *Place) waits() Picture {
 	c := chart.Chart{
@@ -136,7 +136,7 @@ func (p *Place) waits() Picture {
 	return c
 }
 
-// staircase is the outline of a histogram of waits.
+// staircase returns the outline of a histogram of waits.
 func staircase(m *Mode, waits []float64, parts int) chart.Line {
 	count := make([]float64, parts+1)
 	for _, w := range waits {
@@ -169,7 +169,7 @@ const (
 	drawEdge     = 7
 )
 
-// waterfall is the picture of one answer, nil where none is told.
+// waterfall returns the picture of one answer, nil if there is none.
 func (m *Mode) waterfall() Picture {
 	if len(m.Waterfall) == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (m *Mode) waterfall() Picture {
 	return s
 }
 
-// waterfallRows sorts spans into rows: what the small model did, each ask, what was shown.
+// waterfallRows sorts spans into rows: the small model's work, each ask, the shown tokens.
 func waterfallRows(spans []result.Span) []chart.Row {
 	own := []chart.Row{{Name: "small model"}, {Name: "waiting"}, {Name: "rolled back"}}
 	shown := chart.Row{Name: "text shown"}
@@ -240,7 +240,7 @@ func askKind(outcome string) int {
 	return drawVain
 }
 
-// spanText says what a span is.
+// spanText describes a span.
 func spanText(s result.Span) string {
 	text := fmt.Sprintf("%s, %s to %s ms", s.Kind, chart.Number(s.Start), chart.Number(s.End))
 	if s.Pos > 0 {

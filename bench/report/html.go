@@ -28,7 +28,7 @@ var pageStyle string
 //go:embed page.js
 var pageScript string
 
-// page is what the template shows.
+// page has the data of the template.
 type page struct {
 	*Report
 	Style                 template.CSS
@@ -36,8 +36,8 @@ type page struct {
 	StyleHash, ScriptHash string
 }
 
-// WriteHTML writes the report as one page that needs nothing else, and forbids itself all else: a policy in its head
-// allows its own style and script by their hashes, and no address.
+// WriteHTML writes the report as one self-contained page. Its content security policy only allows its own style and
+// script, by their hashes, and no address.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"percent": percent, "hundred": func(x float64) float64 { return 100 * x },
@@ -54,28 +54,28 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return t.Execute(w, page{r, template.CSS(style), template.JS(pageScript), digest(style), digest(pageScript)})
 }
 
-// digest is what a policy names an inline style or script by.
+// digest returns the name of an inline style or script in a policy.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// figure is a picture for wide pages and for phones.
+// figure is a picture in two widths, for wide pages and for phones.
 type figure struct{ wide, narrow []byte }
 
-// Wide and Narrow are elements, in which package chart has escaped whatever was text.
+// Wide and Narrow return elements in which package chart has escaped all text.
 func (f figure) Wide() template.HTML   { return template.HTML(f.wide) }
 func (f figure) Narrow() template.HTML { return template.HTML(f.narrow) }
 
-// Drawing is a picture with its place.
+// Drawing is a picture with its captions.
 type Drawing struct {
-	Name    string // of its file, without the end
+	Name    string // of its file, without the extension
 	Caption string
 	Picture Picture
-	Folded  bool // shown when it is asked for
+	Folded  bool // collapsed at first
 }
 
-// drawn are the pictures of a study, a place, the engines, paths or a curve that there are.
+// drawn returns the available pictures of a study, a place, the engines, paths or a curve.
 func drawn(of any) (all []Drawing) {
 	add := func(name, caption string, p Picture, folded bool) {
 		if p != nil {
@@ -105,7 +105,7 @@ func drawn(of any) (all []Drawing) {
 	return all
 }
 
-// Pictures are those of the whole page, with names that are different and may be names of files.
+// Pictures returns those of the whole page, with unique names that are valid as file names.
 func (r *Report) Pictures() (all []Drawing) {
 	add := func(prefix string, of any) {
 		for _, d := range drawn(of) {
@@ -131,8 +131,8 @@ func (r *Report) Pictures() (all []Drawing) {
 	return all
 }
 
-// WriteSVG writes the pictures of the page as files of a folder, which is made if it is not there, and returns their
-// names. A file of the same name is replaced.
+// WriteSVG writes the pictures of the page as files to a folder, which it creates if needed, and returns their names.
+// It replaces existing files.
 func (r *Report) WriteSVG(dir string) (names []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (r *Report) WriteSVG(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// fileName is text with nothing in it that a file's name must not have.
+// fileName removes characters that are not allowed in file names.
 func fileName(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
@@ -156,7 +156,7 @@ func fileName(text string) string {
 	}, text[:min(len(text), 80)])
 }
 
-// percent is a share for people, "" where there is none.
+// percent formats a share, "" if there is none.
 func percent(x *float64) string {
 	if x == nil {
 		return ""
@@ -164,7 +164,7 @@ func percent(x *float64) string {
 	return fmt.Sprintf("%.1f%%", 100**x)
 }
 
-// value is a figure for people, "" where there is none.
+// value formats a figure, "" if there is none.
 func value(x *float64) string {
 	if x == nil {
 		return ""
@@ -172,7 +172,7 @@ func value(x *float64) string {
 	return chart.Number(*x)
 }
 
-// types are the tensor types of a model, those with most bytes first.
+// types returns the tensor types of a model, those with the most bytes first.
 func types(bytes map[string]int64) string {
 	names := slices.SortedFunc(maps.Keys(bytes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b))

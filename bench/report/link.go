@@ -8,20 +8,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// Path is a time that bench link took of a path between device and gateway, beside what arithmetic says of it.
+// Path is a time that bench link measured on a path between device and gateway, with its prediction.
 type Path struct {
 	Link     string // round trip, loss and model
-	What     string // was timed, from when to when
-	name     string // the same for a picture
-	Times    int    // that it was
-	Failed   int    // asks that had no answer
+	What     string // what was timed, from when to when
+	name     string // short name for a picture
+	Times    int    // number of measurements
+	Failed   int    // asks without an answer
 	MS       result.Latency
 	Expected string // in milliseconds
 	most     float64
-	Up, Down *float64 // bytes on the wire for each ask, headers included
+	Up, Down *float64 // bytes on the wire per ask, including headers
 }
 
-// addLink takes a line of bench link.
+// addLink adds a line of bench link.
 func (r *Report) addLink(one *result.Record) error {
 	var l wire.LinkReport
 	if err := one.Into(&l); err != nil {
@@ -67,8 +67,8 @@ func (r *Report) addLink(one *result.Record) error {
 	return nil
 }
 
-// paths are bars of the median times beside the predicted ones, with whiskers to the 99th percentiles; nil where
-// there is nothing to draw.
+// paths returns bars of the median times beside the predicted ones, with whiskers to the 99th percentiles; nil if there
+// is nothing to draw.
 func paths(all []Path) Picture {
 	s := chart.Spans{
 		Title: "Times over the link and what arithmetic says", X: chart.Axis{Label: "ms", Scale: chart.Linear},

@@ -21,12 +21,12 @@ type Engine struct {
 	speed.Report
 }
 
-// Name says which engine that is.
+// Name identifies the engine.
 func (e *Engine) Name() string {
 	return fmt.Sprintf("%s, %s", cmp.Or(modelName(e.Run.Model), "a model"), plural(e.Threads, "thread"))
 }
 
-// OfBound says how near the generation is to what reading memory allows.
+// OfBound returns how close the generation is to the limit of memory bandwidth.
 func (e *Engine) OfBound() string {
 	switch {
 	case e.FitsCache:
@@ -37,7 +37,8 @@ func (e *Engine) OfBound() string {
 	return percent(e.Share)
 }
 
-// engines are bars of speeds, from the samples' least to their most; nil where there is nothing to draw.
+// engines returns bars of speeds, with whiskers from the minimum to the maximum of the samples; nil if there is nothing
+// to draw.
 func engines(all []Engine) Picture {
 	s := chart.Spans{Title: "Speed of the engine", X: chart.Axis{Label: "tokens per second", Scale: chart.Linear},
 		Kinds: []chart.Kind{{Name: "generation"}, {Name: "prompt", Colour: 1}}}
@@ -93,7 +94,7 @@ func (a *Accuracy) Name() string {
 	return name
 }
 
-// addCurve puts a line of eval beside the others of its call.
+// addCurve adds a line of eval to the others of its call.
 func (r *Report) addCurve(one *result.Record) error {
 	var a Accuracy
 	if err := one.Into(&a); err != nil {
@@ -108,8 +109,8 @@ func (r *Report) addCurve(one *result.Record) error {
 	return nil
 }
 
-// picture is accuracy against the share of tokens from the large model, nil where nothing is graded. The large model
-// alone is a level, as its share is far from the others.
+// picture returns the plot of accuracy against the share of tokens from the large model, nil if nothing is graded. The
+// large model alone is a horizontal line, since its share is far from the others.
 func (c *Curves) picture() Picture {
 	const alone = "always"
 	p := chart.Chart{
@@ -150,7 +151,7 @@ func (c *Curves) picture() Picture {
 	return p
 }
 
-// Other is a line of a measurement that has no pictures: its figures by name.
+// Other is a line of a measurement without pictures: its figures by name.
 type Other struct {
 	Measurement string
 	Fields      []Field
@@ -159,10 +160,10 @@ type Other struct {
 // Field is a figure, or a text, of a line.
 type Field struct{ Name, Value string }
 
-// maxFields is how many figures of one line a page shows.
+// maxFields is the maximum number of figures of a line on a page.
 const maxFields = 200
 
-// addOther takes a line of any measurement. Lists, such as samples, are only counted.
+// addOther adds a line of any measurement. Lists, such as samples, are only counted.
 func (r *Report) addOther(one *result.Record) error {
 	d := json.NewDecoder(bytes.NewReader(one.Fields))
 	d.UseNumber()
@@ -194,7 +195,7 @@ func (o *Other) flatten(name string, v any) {
 	}
 }
 
-// shortText is a text of which a cell of a table shows only so much.
+// shortText shortens a text for a cell of a table.
 func shortText(s string) string {
 	const most = 200
 	if r := []rune(s); len(r) > most {

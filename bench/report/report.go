@@ -1,5 +1,5 @@
-// Package report draws measurements, lines as package result reads them, as one page that needs no network, and as SVG
-// files. What the lines say is text there, whatever it looks like.
+// Package report draws measurements, in lines as package result reads them, as one page that needs no network, and as
+// SVG files. Text in the lines is escaped.
 package report
 
 import (
@@ -12,21 +12,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
 )
 
-// Report is what a page is of.
+// Report is the content of a page.
 type Report struct {
 	Lines     int
 	Studies   []*Study             // of bench routing and demo
-	Evens     []outcome.BreakEven  // alike: where modes break even
+	Evens     []outcome.BreakEven  // break-even points of modes
 	Engines   []Engine             // of bench engine
 	Gateways  []wire.GatewayReport // of bench gateway
 	Paths     []Path               // of bench link
-	Loopbacks []*wire.LinkLoopback // alike: without a link
+	Loopbacks []*wire.LinkLoopback // without a link
 	Curves    []*Curves            // of eval
 	Others    []Other              // of every other measurement
 	Runs      []result.Run
 }
 
-// New sorts the lines of measurements by what they are of. Errors name the line.
+// New sorts the lines of measurements by their kinds. Errors name the line.
 func New(records []result.Record) (*Report, error) {
 	if len(records) == 0 {
 		return nil, errors.New("report: there is no measurement")
@@ -43,7 +43,7 @@ func New(records []result.Record) (*Report, error) {
 	return r, nil
 }
 
-// add takes one line.
+// add adds one line.
 func (r *Report) add(one *result.Record) error {
 	if !slices.ContainsFunc(r.Runs, func(o result.Run) bool { return sameRun(&o, &one.Run) }) {
 		r.Runs = append(r.Runs, one.Run)
@@ -57,7 +57,7 @@ func (r *Report) add(one *result.Record) error {
 		Part   *string             `json:"part"`
 	}
 	if err := one.Into(&kind); err != nil {
-		return r.addOther(one) // a field of that name may be something else there
+		return r.addOther(one) // a field with that name may have another meaning there
 	}
 	switch m := one.Run.Measurement; {
 	case (m == "bench routing" || m == "demo") && kind.Mode != nil:
@@ -87,13 +87,13 @@ func into[T any](one *result.Record, list *[]T) error {
 	return nil
 }
 
-// sameRun reports whether two lines are of one call.
+// sameRun reports whether two lines are from one call.
 func sameRun(a, b *result.Run) bool {
 	return a.Measurement == b.Measurement && a.Command == b.Command && a.Date.Equal(b.Date) && a.Version == b.Version &&
 		a.Machine == b.Machine
 }
 
-// modelName is a model in a few words.
+// modelName describes a model in a few words.
 func modelName(m *result.Model) string {
 	if m == nil {
 		return ""
@@ -104,10 +104,10 @@ func modelName(m *result.Model) string {
 	return m.Name
 }
 
-// short is the beginning of a hash.
+// short returns the beginning of a hash.
 func short(hash string) string { return hash[:min(len(hash), 12)] }
 
-// plural is a count of things.
+// plural formats a count of things.
 func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one

@@ -18,12 +18,12 @@ import (
 // Mode is one line of bench routing or demo: a mode in a cell.
 type Mode struct {
 	outcome.Report
-	Mean   stats.Interval `json:"-"` // of Time: over questions; its ends are its value where there are no samples
-	Label  string         `json:"-"` // the name, with the variant where there are several
+	Mean   stats.Interval `json:"-"` // of Time: over questions; without samples both ends equal the value
+	Label  string         `json:"-"` // the name, with the variant if there are several
 	Colour int            `json:"-"` // as in [chart.Line]
 }
 
-// Study is modes in cells that differ in nothing but the link's round trip.
+// Study is modes in cells that only differ in the round trip of the link.
 type Study struct {
 	key   string
 	Title string
@@ -39,8 +39,8 @@ type Place struct {
 	Modes []*Mode
 }
 
-// addMode puts a line of bench routing into the study that it belongs to. Where a study has that mode in that cell
-// already, the line is of another measurement of the same.
+// addMode adds a line of bench routing to its study. If the study has that mode in that cell already, the line belongs
+// to a repeated measurement.
 func (r *Report) addMode(one *result.Record) error {
 	m := &Mode{}
 	if err := one.Into(m); err != nil {
@@ -67,26 +67,26 @@ func (r *Report) addMode(one *result.Record) error {
 	}
 }
 
-// cellOfFlags is the cell of a call that measured only one.
+// cellOfFlags returns the cell of a call that measured only one.
 func cellOfFlags(flags map[string]string) *outcome.Cell {
 	c := &outcome.Cell{Trace: strings.Trim(flags["trace"], "[]")}
 	if d, err := time.ParseDuration(flags["rtt"]); err == nil {
 		c.RTT = result.Milliseconds(d)
 	}
-	c.Loss, _ = strconv.ParseFloat(flags["loss"], 64) // 0 where the flag says nothing
+	c.Loss, _ = strconv.ParseFloat(flags["loss"], 64) // 0 without the flag
 	c.EdgeTPS, _ = strconv.ParseFloat(flags["edge-tps"], 64)
 	c.CloudMS, _ = strconv.ParseFloat(flags["cloud-ms"], 64)
 	c.Parallel, _ = strconv.Atoi(flags["parallel"])
 	return c
 }
 
-// decisive are the flags that make other measurements of modes, besides those of the cell.
+// decisive returns the flags that distinguish measurements of modes, in addition to the cell.
 func decisive() []string {
 	return []string{"policy", "threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead",
 		"verify-every", "lookup", "workload", "questions", "no-warm", "no-audit", "edge-row-cost", "repeat", "replay"}
 }
 
-// studyKey is equal for lines that may stand in one plot over round trips.
+// studyKey returns a key that is equal for lines that belong in one plot over round trips.
 func studyKey(r *result.Run, c outcome.Cell) string {
 	c.RTT = 0
 	settings := []string{r.Measurement, r.Version, r.Machine.CPU, r.Remote, fmt.Sprintf("%+v", c)}
@@ -98,11 +98,11 @@ func studyKey(r *result.Run, c outcome.Cell) string {
 	for _, f := range decisive() {
 		settings = append(settings, r.Flags[f])
 	}
-	b, _ := json.Marshal(settings) // strings alone: that cannot fail
+	b, _ := json.Marshal(settings) // strings only: this cannot fail
 	return string(b)
 }
 
-// studyTitle says what a study is of.
+// studyTitle returns the title of a study.
 func studyTitle(r *result.Run, c outcome.Cell, again int) string {
 	var words []string
 	if r.Model != nil {
@@ -126,7 +126,7 @@ func studyTitle(r *result.Run, c outcome.Cell, again int) string {
 	return strings.Join(words, ", ")
 }
 
-// take adds a mode, unless it is there already.
+// take adds a mode, unless the study has it already.
 func (s *Study) take(m *Mode) bool {
 	i := slices.IndexFunc(s.Cells, func(p *Place) bool { return p.Cell == *m.Cell })
 	if i < 0 {
@@ -155,7 +155,7 @@ func (s *Study) finish() {
 	}
 }
 
-// paint gives the modes that everybody measures colours of their own, and the others those that are left, in turn.
+// paint assigns fixed colours to the common modes, and the remaining ones to the others in turn.
 func (s *Study) paint() {
 	usual := map[string]int{
 		"local": 4, "cloud": 2, "paper": 8, "serial": 6, "pipelined-2": 3, "pipelined-4": 1, "verified": 5,
@@ -179,7 +179,7 @@ func (s *Study) paint() {
 	}
 }
 
-// Name of a cell among those of its study.
+// Name identifies a cell among those of its study.
 func (p *Place) Name() string {
 	name := fmt.Sprintf("round trip %s ms", chart.Number(p.Cell.RTT))
 	if p.Cell.Trace != "" && p.Cell.RTT == 0 {
@@ -188,7 +188,8 @@ func (p *Place) Name() string {
 	return name
 }
 
-// meanTime is the mean of the times with its interval: of the questions' means, as repetitions of a question are alike.
+// meanTime returns the mean of the times with its interval: over the means of questions, since repetitions of a
+// question are correlated.
 func meanTime(m *Mode) stats.Interval {
 	byQuestion := map[int]*[2]float64{}
 	var order []int

@@ -4,5 +4,5 @@ package result
 
 import "time"
 
-// CPUTime returns 0: the system is not asked.
+// CPUTime returns 0 on this system.
 func CPUTime() time.Duration { return 0 }

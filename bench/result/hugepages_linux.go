@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hugePages is the word in brackets of what the kernel says about transparent huge pages.
+// hugePages returns the active setting of the kernel for transparent huge pages: the word in brackets.
 func hugePages() string {
 	b, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package result
 
-// hugePages: only Linux tells.
+// hugePages returns "": it is only available on Linux.
 func hugePages() string { return "" }

@@ -11,24 +11,24 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 )
 
-// Machine is what a measurement ran on. What the system does not tell is absent.
+// Machine describes the machine of a measurement. Fields that the system does not report are absent.
 type Machine struct {
-	CPU       string `json:"cpu"`                    // as it names itself
-	Cores     int    `json:"cores"`                  // logical ones that this process may use
+	CPU       string `json:"cpu"`                    // its model name
+	Cores     int    `json:"cores"`                  // logical cores available to this process
 	OS        string `json:"os"`                     //
 	Arch      string `json:"arch"`                   //
-	Kernels   string `json:"kernels"`                // those of package kernels/cpu in use
+	Kernels   string `json:"kernels"`                // the variant of package kernels/cpu in use
 	Memory    int64  `json:"memory_bytes,omitempty"` //
-	Cache     int64  `json:"cache_bytes,omitempty"`  // the last one before memory
+	Cache     int64  `json:"cache_bytes,omitempty"`  // size of the last-level cache
 	Page      int    `json:"page_bytes"`             //
-	HugePages string `json:"huge_pages,omitempty"`   // Linux: when the kernel gives them, such as madvise
+	HugePages string `json:"huge_pages,omitempty"`   // Linux: setting for transparent huge pages, such as madvise
 	// 1e9 bytes per second: all cores reading memory, just before the measurement
 	Bandwidth  float64 `json:"bandwidth_gbs,omitempty"`
-	Load       float64 `json:"load,omitempty"`    // processes that wanted to run, mean of the minute before
-	VirtualCPU bool    `json:"virtual,omitempty"` // in a virtual machine
+	Load       float64 `json:"load,omitempty"`    // average number of runnable processes in the minute before
+	VirtualCPU bool    `json:"virtual,omitempty"` // it is a virtual machine
 }
 
-// ThisMachine describes the machine, without its bandwidth: [Bandwidth] takes time.
+// ThisMachine describes the machine, without its bandwidth, since measuring [Bandwidth] takes time.
 func ThisMachine() Machine {
 	m := Machine{
 		CPU: cpuid.CPU.BrandName, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS, Arch: runtime.GOARCH,
@@ -44,19 +44,19 @@ func ThisMachine() Machine {
 	return m
 }
 
-// minFar and maxFar bound the memory that bandwidths are measured with, in bytes.
+// minFar and maxFar are limits of the size of memory for measuring bandwidths, in bytes.
 const (
 	minFar = 256 << 20
 	maxFar = 512 << 20
 )
 
-// CacheBytes is the size of the last cache before memory; 0 where the CPU does not say.
+// CacheBytes returns the size of the last-level cache; 0 if the CPU does not report it.
 func CacheBytes() int64 { return int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0)) }
 
-// FarBytes is the size of a memory of which the caches hold only a part: at least 256 MiB.
+// FarBytes returns a size of memory that is larger than the caches: at least 256 MiB.
 func FarBytes() int { return int(min(max(minFar, 2*CacheBytes()), maxFar)) }
 
-// Touched writes to every page of b, which it returns: pages that were not written may all be one page of zeros.
+// Touched writes to every page of b, which it returns: unwritten pages may all be mapped to the same page of zeros.
 func Touched(b []byte) []byte {
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
@@ -64,8 +64,8 @@ func Touched(b []byte) []byte {
 	return b
 }
 
-// Bandwidth is how fast all cores read memory that no cache holds, in 1e9 bytes per second: the better of two passes,
-// in a quarter of a second or so.
+// Bandwidth measures how fast all cores read uncached memory, in 1e9 bytes per second: the better of two passes, which
+// take about a quarter of a second.
 func Bandwidth() float64 {
 	far, n := Touched(make([]byte, FarBytes())), runtime.GOMAXPROCS(0)
 	return max(cpu.ReadBandwidth(n, far), cpu.ReadBandwidth(n, far)) / 1e9

@@ -2,28 +2,28 @@ package result
 
 import "time"
 
-// Usage is what was used of the machine.
+// Usage is the use of the machine's resources.
 type Usage struct {
-	CPU    time.Duration // of this process; 0 if the system does not tell
-	Joules float64       // of all processors; 0 if the system does not tell
+	CPU    time.Duration // of this process; 0 if the system does not report it
+	Joules float64       // of all processors; 0 if the system does not report it
 }
 
-// Meter reads what is used. A nil one reads nothing: with several answers at a time nobody knows whose it is.
+// Meter reads the use of resources. A nil Meter reads nothing: with concurrent answers the use cannot be attributed.
 type Meter struct {
 	CPU    func() time.Duration
-	energy *rapl // nil: cannot be read
+	energy *rapl // nil: not readable
 }
 
-// NewMeter is a meter for so many answers at a time.
+// NewMeter returns a meter for this number of concurrent answers.
 func NewMeter(parallel int) *Meter {
 	if parallel != 1 {
 		return nil
 	}
-	energy, _ := openRAPL(powercap) // why not is told by [EnergyReadable]
+	energy, _ := openRAPL(powercap) // [EnergyReadable] reports the error
 	return &Meter{CPUTime, energy}
 }
 
-// Read returns what has been used so far.
+// Read returns the use so far.
 func (m *Meter) Read() (u Usage) {
 	if m == nil {
 		return u
@@ -35,5 +35,5 @@ func (m *Meter) Read() (u Usage) {
 	return u
 }
 
-// Less is what was used between two readings.
+// Less returns the difference between two readings.
 func (u Usage) Less(before Usage) Usage { return Usage{u.CPU - before.CPU, u.Joules - before.Joules} }

@@ -2,7 +2,7 @@ package result
 
 import "github.com/pilotfish-ai/pilotfish/gguf"
 
-// Model is a model that was measured.
+// Model describes a measured model.
 type Model struct {
 	Name  string           `json:"name"`  // general.name of its file; may be empty
 	Hash  string           `json:"hash"`  // of metadata and weights, see [gguf.File.Fingerprint]
@@ -16,7 +16,7 @@ func OfModel(f *gguf.File) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, _ := f.String("general.name") // only for people
+	name, _ := f.String("general.name") // only for display
 	m := &Model{Name: name, Hash: hash, Types: map[string]int64{}, Bytes: f.Size()}
 	for _, t := range f.Tensors() {
 		m.Types[t.Type.String()] += int64(len(t.Data))

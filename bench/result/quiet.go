@@ -8,34 +8,34 @@ import (
 	"github.com/shirou/gopsutil/v4/cpu"
 )
 
-// Quiet says what else the machine did during a measurement. Shares are of the time that all its logical CPUs have
-// together, in 0..1, and absent where the system does not tell.
+// Quiet reports the other activity of the machine during a measurement. Shares are of the total time of all its logical
+// CPUs, in 0..1, and absent if the system does not report them.
 type Quiet struct {
-	Seconds float64  `json:"seconds"`                // that the measurement took
-	CPU     float64  `json:"cpu_seconds"`            // that this process used meanwhile
+	Seconds float64  `json:"seconds"`                // duration of the measurement
+	CPU     float64  `json:"cpu_seconds"`            // used by this process
 	Others  *float64 `json:"others_share,omitempty"` // CPU time of other processes and of interrupts
 	Steal   *float64 `json:"steal_share,omitempty"`  // time that the hypervisor gave to other virtual machines
-	Quiet   *bool    `json:"quiet,omitempty"`        // neither disturbed the measurement
+	Quiet   *bool    `json:"quiet,omitempty"`        // neither share is above its limit
 }
 
-// Others up to maxOthers and steal up to maxSteal leave a machine quiet. One tick of the kernel's clock per CPU,
-// which these times are counted in, never disturbs.
+// A machine is quiet if others are at most maxOthers and steal is at most maxSteal. One tick of the kernel's clock per
+// CPU, the unit of these times, is always tolerated.
 const (
 	maxOthers = 0.02
 	maxSteal  = 0.01
 	clockTick = 0.01 // seconds
 )
 
-// cpuSeconds is what the CPUs of the machine, all together, and this process have done since both began, in seconds.
+// cpuSeconds are the times of all CPUs of the machine, in total, and of this process, since both began, in seconds.
 type cpuSeconds struct{ busy, steal, idle, own float64 }
 
-// watch is a measurement that is under way.
+// watch is a measurement under way.
 type watch struct {
 	begin time.Time
-	at    *cpuSeconds // nil: the system does not tell
+	at    *cpuSeconds // nil: the system does not report them
 }
 
-// readCPU reads the times; nil where the system does not tell.
+// readCPU reads the times; nil if the system does not report them.
 func readCPU() *cpuSeconds {
 	all, err := cpu.Times(false)
 	if err != nil || len(all) != 1 || CPUTime() == 0 {
@@ -46,7 +46,7 @@ func readCPU() *cpuSeconds {
 	return &now
 }
 
-// secondsOf sums up what the CPUs have done. The time of guests is in that of user and nice already.
+// secondsOf sums up the times of the CPUs. The time of guests is included in user and nice.
 func secondsOf(t cpu.TimesStat) cpuSeconds {
 	return cpuSeconds{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq, steal: t.Steal, idle: t.Idle + t.Iowait}
 }
@@ -54,7 +54,7 @@ func secondsOf(t cpu.TimesStat) cpuSeconds {
 // WatchMachine begins to watch.
 func WatchMachine() watch { return watch{time.Now(), readCPU()} }
 
-// End says what happened since.
+// End returns the activity since then.
 func (w watch) End() Quiet {
 	q := Quiet{Seconds: time.Since(w.begin).Seconds()}
 	if now := readCPU(); w.at != nil && now != nil {
@@ -63,7 +63,7 @@ func (w watch) End() Quiet {
 	return q
 }
 
-// fill says what happened between two looks at the times.
+// fill computes the activity between two readings.
 func (q *Quiet) fill(before, after cpuSeconds) {
 	q.CPU = max(after.own-before.own, 0)
 	busy, steal := after.busy-before.busy, max(after.steal-before.steal, 0)
@@ -72,13 +72,13 @@ func (q *Quiet) fill(before, after cpuSeconds) {
 		return // shorter than a tick
 	}
 	others := max(busy-q.CPU, 0)
-	ticks := clockTick * max(whole/max(q.Seconds, clockTick), 1) // one of each CPU
+	ticks := clockTick * max(whole/max(q.Seconds, clockTick), 1) // one per CPU
 	share, stolen := min(others/whole, 1), min(steal/whole, 1)
 	quiet := others <= max(maxOthers*whole, ticks) && steal <= max(maxSteal*whole, ticks)
 	q.Others, q.Steal, q.Quiet = &share, &stolen, &quiet
 }
 
-// String is "quiet", or names what disturbed.
+// String returns "quiet", or the disturbance.
 func (q Quiet) String() string {
 	switch {
 	case q.Quiet == nil:

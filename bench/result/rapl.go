@@ -9,31 +9,32 @@ import (
 	"strings"
 )
 
-// powercap is where Linux tells what processors have used (Running Average Power Limit): Documentation/power/powercap.
+// powercap is the folder with Linux's counters of processor energy (Running Average Power Limit):
+// Documentation/power/powercap.
 const powercap = "/sys/class/powercap"
 
-// EnergyReadable returns why the energy that answers take cannot be read; nil where it can.
+// EnergyReadable returns why the energy of answers cannot be read; nil if it can.
 func EnergyReadable() error {
 	_, err := openRAPL(powercap)
 	return err
 }
 
-// rapl adds up the energy of all packages: sockets, with what is in them.
+// rapl adds up the energy of all packages, which are sockets.
 type rapl struct {
 	packages []raplPackage
 	sum      float64 // joules since it was opened
 }
 
-// raplPackage is one counter, which begins again at 0 behind its range.
+// raplPackage is one counter. It restarts at 0 after the end of its range.
 type raplPackage struct {
 	file   string
 	last   uint64 // microjoules
-	before uint64 // of its range: the largest number
+	before uint64 // its range: the maximum value
 }
 
-// openRAPL opens the counters below a folder.
+// openRAPL opens the counters in a folder.
 func openRAPL(dir string) (*rapl, error) {
-	zones, err := filepath.Glob(filepath.Join(dir, "intel-rapl:*")) // AMD's processors are under that name too
+	zones, err := filepath.Glob(filepath.Join(dir, "intel-rapl:*")) // AMD's processors have this name too
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func openRAPL(dir string) (*rapl, error) {
 	for _, zone := range zones {
 		name, err := os.ReadFile(filepath.Join(zone, "name"))
 		if err != nil || !strings.HasPrefix(string(name), "package") {
-			continue // a part of a package, which that counts already
+			continue // a part of a package, which is included in the package's counter
 		}
 		p := raplPackage{file: filepath.Join(zone, "energy_uj")}
 		if p.before, err = readCounter(filepath.Join(zone, "max_energy_range_uj")); err != nil {
@@ -58,8 +59,8 @@ func openRAPL(dir string) (*rapl, error) {
 	return r, nil
 }
 
-// joules used since it was opened. It is to be called more often than the counters begin again, which is minutes. A
-// counter that can be read no more stands still.
+// joules returns the energy used since it was opened. It must be called more often than the counters restart, which
+// takes minutes. A counter that becomes unreadable keeps its value.
 func (r *rapl) joules() float64 {
 	for i := range r.packages {
 		p := &r.packages[i]

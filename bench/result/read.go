@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Read reads the lines of measurements; empty lines are skipped. name is for errors, which wrap [ErrFormat] and name
-// the line. A file without any line is such an error too.
+// Read parses the lines of measurements; it skips empty lines. name is used in errors, which wrap [ErrFormat] and give
+// the line. A file without any line is an error as well.
 func Read(r io.Reader, name string) (all []Record, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -39,7 +39,7 @@ func Read(r io.Reader, name string) (all []Record, err error) {
 	return all, nil
 }
 
-// ReadFile is [Read] of a file, compressed with gzip where its name ends in .gz.
+// ReadFile is [Read] of a file, compressed with gzip if its name ends in .gz.
 func ReadFile(path string) ([]Record, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,10 +56,10 @@ func ReadFile(path string) ([]Record, error) {
 	return Read(&limited{z, maxUnpacked}, path)
 }
 
-// maxUnpacked is how much of a compressed file is read, in bytes: a small one may hold a great deal of nothing.
+// maxUnpacked is the maximum uncompressed size of a file in bytes: a small file may expand to a large one.
 const maxUnpacked = 1 << 30
 
-// limited reads so many bytes, and fails where there are more.
+// limited reads up to a number of bytes, and fails if there are more.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -75,7 +75,7 @@ func (l *limited) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// parse reads the field "run".
+// parse parses the field "run".
 func (r *Record) parse() error {
 	var line struct {
 		Run *Run `json:"run"`

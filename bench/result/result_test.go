@@ -84,10 +84,10 @@ func TestRead(t *testing.T) {
 	assert.JSONEq(t, good, string(all[0].Fields))
 
 	for _, c := range []struct{ text, want string }{
-		{"", "file: no line of a measurement: it is empty"},
+		{"", "file: not a line of a measurement: it is empty"},
 		{"\n\n", "it is empty"},
-		{good + "\n" + good[:len(good)-1], "file:2: no line of a measurement: unexpected end of JSON input"},
-		{"{}", `file:1: no line of a measurement: it has no "run" with a "measurement"`},
+		{good + "\n" + good[:len(good)-1], "file:2: not a line of a measurement: unexpected end of JSON input"},
+		{"{}", `file:1: not a line of a measurement: it has no "run" with a "measurement"`},
 		{`{"run":{}}`, `it has no "run"`},
 		{`{"run":null}`, `it has no "run"`},
 		{`{"run":7}`, "cannot unmarshal"},
@@ -98,7 +98,7 @@ func TestRead(t *testing.T) {
 		{`{"run":{"measurement":"demo"},"n":1e999}`, ""},
 		{good + "\nno JSON", "file:2"},
 		{good + "\n{\"x\":\"" + strings.Repeat("a", maxLine),
-			"file:2: no line of a measurement: it is longer than 64 MiB"},
+			"file:2: not a line of a measurement: it is longer than 64 MiB"},
 	} {
 		all, err := Read(strings.NewReader(c.text), "file")
 		if c.want == "" {

@@ -2,5 +2,5 @@
 
 package result
 
-// PeakRSS returns 0: this system is not asked.
+// PeakRSS returns 0 on this system.
 func PeakRSS() int64 { return 0 }

@@ -1,23 +1,23 @@
 package result
 
-// Span is a piece of the time of one answer, for a picture of it. One that ends when it begins is a moment.
+// Span is a part of the time of one answer, for a picture. A span with equal start and end is an event.
 type Span struct {
 	Start   float64 `json:"start_ms"` // since the answer began
 	End     float64 `json:"end_ms"`
 	Kind    string  `json:"kind"`              // one of the constants below
-	Pos     int     `json:"pos,omitempty"`     // in the text, prompt included, of the token that it is about
-	Rows    int     `json:"rows,omitempty"`    // of a step: positions that it evaluated; of what is dropped: tokens
-	Leaves  int     `json:"leaves,omitempty"`  // of a step: branches of the draft that it made longer
-	Outcome string  `json:"outcome,omitempty"` // of an ask, such as hit; of a token shown: who chose it
+	Pos     int     `json:"pos,omitempty"`     // position in the text, including the prompt, of the token concerned
+	Rows    int     `json:"rows,omitempty"`    // of a step: evaluated positions; of a rollback: dropped tokens
+	Leaves  int     `json:"leaves,omitempty"`  // of a step: branches of the draft that it extended
+	Outcome string  `json:"outcome,omitempty"` // of an ask, such as hit; of a shown token: the model that chose it
 }
 
 // The kinds of spans.
 const (
 	SpanPrompt   = "prompt"   // the small model reads the prompt
-	SpanStep     = "step"     // one forward call of the small model
-	SpanAsk      = "ask"      // from when a question left until its answer was there
+	SpanStep     = "step"     // one forward pass of the small model
+	SpanAsk      = "ask"      // from sending a question until its answer arrived
 	SpanWait     = "wait"     // nothing to do but to wait for an answer
-	SpanRollback = "rollback" // the moment when drafted tokens were dropped
-	SpanTurn     = "turn"     // the moment when verification replaced a token that was not shown yet
-	SpanShown    = "shown"    // the moment when a token was shown
+	SpanRollback = "rollback" // when drafted tokens were dropped
+	SpanTurn     = "turn"     // when verification replaced a token that was not shown yet
+	SpanShown    = "shown"    // when a token was shown
 )

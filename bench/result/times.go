@@ -6,8 +6,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Times sums up durations, in milliseconds. Percentiles are read from a histogram (HdrHistogram, three digits): the
-// least recorded time that so many percent of the durations do not exceed, to 0.1%.
+// Times summarizes durations, in milliseconds. Percentiles are from a histogram (HdrHistogram, three digits): the
+// shortest recorded time that this percentage of the durations does not exceed, to 0.1%.
 type Times struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
@@ -15,21 +15,21 @@ type Times struct {
 	P99  float64 `json:"p99"`
 }
 
-// longest is the longest time that a histogram tells from longer ones.
+// longest is the upper limit of a histogram.
 const longest = 24 * time.Hour
 
-// NewHistogram returns an empty histogram of durations in nanoseconds, from 1 µs to a day, with three digits.
-// Histograms of parts of a measurement are merged before percentiles are read: there is no average of percentiles.
+// NewHistogram returns an empty histogram of durations in nanoseconds, from 1 µs to a day, with three digits. To get
+// percentiles of several parts of a measurement, merge their histograms: percentiles cannot be averaged.
 func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(int64(time.Microsecond), int64(longest), 3)
 }
 
-// Add records a duration in a histogram: one out of its range as the nearest that it holds.
+// Add records a duration in a histogram: one out of range as the nearest value in range.
 func Add(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // it is in range now
+	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // never fails within the range
 }
 
-// histogramOf records durations, or nanoseconds.
+// histogramOf returns a histogram of durations, or nanoseconds.
 func histogramOf[T ~int64](all []T) *hdrhistogram.Histogram {
 	h := NewHistogram()
 	for _, d := range all {
@@ -38,12 +38,12 @@ func histogramOf[T ~int64](all []T) *hdrhistogram.Histogram {
 	return h
 }
 
-// at is a percentile in milliseconds.
+// at returns a percentile in milliseconds.
 func at(h *hdrhistogram.Histogram, percent float64) float64 {
 	return Milliseconds(time.Duration(h.ValueAtQuantile(percent)))
 }
 
-// Summarise sums up durations; all zero where there are none.
+// Summarise summarizes durations; all zero if there are none.
 func Summarise(all []time.Duration) Times {
 	if len(all) == 0 {
 		return Times{}
@@ -55,7 +55,7 @@ func Summarise(all []time.Duration) Times {
 	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: at(h, 50), P90: at(h, 90), P99: at(h, 99)}
 }
 
-// Latency is percentiles in milliseconds.
+// Latency has percentiles in milliseconds.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
@@ -64,7 +64,7 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// LatencyOf reads the percentiles of a histogram; all zero where it is empty.
+// LatencyOf returns the percentiles of a histogram; all zero if it is empty.
 func LatencyOf(h *hdrhistogram.Histogram) Latency {
 	if h.TotalCount() == 0 {
 		return Latency{}
@@ -72,11 +72,11 @@ func LatencyOf(h *hdrhistogram.Histogram) Latency {
 	return Latency{at(h, 50), at(h, 90), at(h, 99), at(h, 99.9), Milliseconds(time.Duration(h.Max()))}
 }
 
-// Latencies are the percentiles of durations, or of nanoseconds; negative ones count as 0.
+// Latencies returns the percentiles of durations, or of nanoseconds; negative ones count as 0.
 func Latencies[T ~int64](all []T) Latency { return LatencyOf(histogramOf(all)) }
 
-// Milliseconds of a duration, with all its digits.
+// Milliseconds converts a duration, without rounding.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Rounded is the milliseconds of a duration, to a microsecond.
+// Rounded converts a duration to milliseconds, rounded to a microsecond.
 func Rounded(d time.Duration) float64 { return Milliseconds(d.Round(time.Microsecond)) }

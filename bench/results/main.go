@@ -1,11 +1,11 @@
 // Results writes the tables and figures of README.md and docs/results.md from the measurements in docs/results, and
-// measures them anew. It runs in a checkout:
+// repeats the measurements. It runs in a checkout:
 //
-//	go run ./bench/results                        write what stands between the markers of the pages, and the figures
-//	go run ./bench/results study FOLDER [NAME...] measure on this machine, and say what differs from docs/results
+//	go run ./bench/results                        write the blocks between the markers of the pages, and the figures
+//	go run ./bench/results study FOLDER [NAME...] measure on this machine, and compare with docs/results
 //	go run ./bench/results real FOLDER MODELS [NAME...]
-//	                                              the same for the real pair, whose files are in MODELS; takes hours
-//	go run ./bench/results adopt FOLDER           put what a study measured into docs/results, and write the pages
+//	                                              the same for the real pair, with its files in MODELS; takes hours
+//	go run ./bench/results adopt FOLDER           copy the measurements of a study to docs/results, write the pages
 package main
 
 import (
@@ -16,10 +16,10 @@ import (
 	"path/filepath"
 )
 
-// kept is where measurements are committed, and figures.
+// kept is the folder of committed measurements and figures.
 const kept = "docs/results"
 
-// pages are those with markers.
+// pages returns the pages with markers.
 func pages() []string { return []string{"README.md", "docs/results.md", "docs/measuring.md"} }
 
 func main() {
@@ -49,11 +49,11 @@ func run(ctx context.Context, args []string) error {
 		}
 		return write(root)
 	}
-	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], real FOLDER MODELS [NAME...], "+
+	return fmt.Errorf("unknown command %q: give nothing, study FOLDER [NAME...], real FOLDER MODELS [NAME...], "+
 		"or adopt FOLDER", args)
 }
 
-// checkout is the folder of go.mod, from the working directory upwards.
+// checkout returns the folder of go.mod: the working directory or one above.
 func checkout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -64,7 +64,7 @@ func checkout() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("there is no go.mod here or above: run this in a checkout")
+			return "", fmt.Errorf("no go.mod in this folder or above: run this in a checkout")
 		}
 	}
 }

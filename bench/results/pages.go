@@ -15,22 +15,22 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// changedBlock is the name of the block that says which packages have changed since: it depends on the checkout.
+// changedBlock is the name of the block that lists the packages that have changed since: it depends on the checkout.
 const changedBlock = "changed"
 
-// marked finds a block of a page: what stands between its markers. A block within a line has no line feeds around it.
+// marked matches a block of a page: the text between its markers. A block within a line has no line feeds around it.
 func marked() *regexp.Regexp {
 	return regexp.MustCompile(`(?s)<!-- results:([a-z0-9-]+) -->(.*?)<!-- /results -->`)
 }
 
-// filled is a page with the blocks as they are made now. A block that nothing makes is an error.
+// filled returns a page with its blocks replaced by the current ones. An unknown block is an error.
 func filled(page string, blocks map[string]string) (string, error) {
 	var wrong error
 	text := marked().ReplaceAllStringFunc(page, func(all string) string {
 		m := marked().FindStringSubmatch(all)
 		content, known := blocks[m[1]]
 		if !known {
-			wrong = fmt.Errorf("nothing makes the block %q: there may be no measurement for it in %s", m[1], kept)
+			wrong = fmt.Errorf("unknown block %q: its measurement may be missing in %s", m[1], kept)
 		}
 		if strings.HasPrefix(m[2], "\n") {
 			content = "\n" + strings.TrimRight(content, "\n") + "\n"
@@ -43,7 +43,7 @@ func filled(page string, blocks map[string]string) (string, error) {
 	return text, wrong
 }
 
-// measured are the lines of an experiment that are kept, nil where there are none.
+// measured returns the stored lines of an experiment, nil if there are none.
 func measured(root, name string) ([]result.Record, error) {
 	records, err := result.ReadFile(keptFile(root, name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -52,7 +52,7 @@ func measured(root, name string) ([]result.Record, error) {
 	return records, err
 }
 
-// blocks are all that the pages show, by name, and the figures by the names of their files.
+// blocks returns all blocks of the pages by name, and the figures by the names of their files.
 func blocks(root string) (texts map[string]string, figures map[string][]byte, err error) {
 	texts, figures = map[string]string{}, map[string][]byte{}
 	makers := map[string]func(*made) error{
@@ -80,7 +80,7 @@ func blocks(root string) (texts map[string]string, figures map[string][]byte, er
 	return texts, figures, realBlocks(root, texts)
 }
 
-// made is what becomes of an experiment.
+// made is the output for an experiment.
 type made struct {
 	name    string
 	records []result.Record
@@ -88,7 +88,7 @@ type made struct {
 	figures map[string][]byte
 }
 
-// draw makes the figures whose names end so, and the text that shows each.
+// draw makes the figures with these endings of their names, and the text that shows each.
 func (m *made) draw(endings ...string) error {
 	r, err := report.New(m.records)
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *made) draw(endings ...string) error {
 	for _, which := range endings {
 		i := slices.IndexFunc(pictures, func(p report.Drawing) bool { return strings.HasSuffix(p.Name, which) })
 		if i < 0 {
-			return fmt.Errorf("there is no picture %s", which)
+			return fmt.Errorf("no picture %s", which)
 		}
 		file := m.name + "-" + which + ".svg"
 		m.figures[file] = pictures[i].Picture.SVG()
@@ -107,7 +107,7 @@ func (m *made) draw(endings ...string) error {
 	return nil
 }
 
-// about says what a measurement was made by, and on what.
+// about describes the program and the machine of a measurement.
 func about(r *result.Run) string {
 	m := r.Machine
 	virtual := ""
@@ -122,7 +122,7 @@ func about(r *result.Run) string {
 	return wrapped(text + fmt.Sprintf("; load in the minute before: %.1f.", m.Load))
 }
 
-// shortVersion is a release, or the beginning of a revision, with "+dirty" where files differed from it.
+// shortVersion returns a release, or the beginning of a revision, with "+dirty" if files differed from it.
 func shortVersion(version string) string {
 	if m := regexp.MustCompile(`^([0-9a-f]{12})[0-9a-f]{28}(\+dirty)?$`).FindStringSubmatch(version); m != nil {
 		return m[1] + m[2]
@@ -130,7 +130,7 @@ func shortVersion(version string) string {
 	return version
 }
 
-// sourcesText are the measured packages with the beginnings of their hashes, "" where they are not known.
+// sourcesText lists the measured packages with the beginnings of their hashes, "" if they are unknown.
 func sourcesText(r *result.Run) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.Sources)) {
@@ -142,7 +142,7 @@ func sourcesText(r *result.Run) string {
 	return wrapped("Sources: " + strings.Join(all, ", ") + ".")
 }
 
-// wrapped is text in lines of at most 120 characters, as far as its words allow.
+// wrapped wraps text at 120 characters, as far as its words allow.
 func wrapped(text string) string {
 	var b strings.Builder
 	line := 0
@@ -163,7 +163,7 @@ func wrapped(text string) string {
 	return b.String()
 }
 
-// changed says which measured packages are not those of the measurements that are kept.
+// changed lists the measured packages that differ from those of the stored measurements.
 func changed(root string) (string, error) {
 	now, err := sources(root)
 	if err != nil {
@@ -197,7 +197,7 @@ func changed(root string) (string, error) {
 		strings.Join(lines, "\n"), nil
 }
 
-// write writes the pages and the figures. Figures that nothing makes any more are removed.
+// write writes the pages and the figures. It removes figures that are no longer made.
 func write(root string) error {
 	texts, figures, err := blocks(root)
 	if err != nil {

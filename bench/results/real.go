@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// The files of the real pair, as they are called where they are published.
+// The published names of the files of the real pair.
 const (
 	realSmall = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 	realLarge = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
 )
 
-// realTask is a benchmark on which the real pair is measured. Its training split is cut into parts that have no
-// question in common: for traces of the small model's own answers, for traces of routed ones, and for the certificate.
+// realTask is a benchmark for the real pair. Its training split is cut into disjoint parts: for traces of the small
+// model's own answers, for traces of routed ones, and for the certificate.
 type realTask struct {
-	name                     string // of eval; its training split is called so with -train
-	traced, tokens           int    // most tokens of an answer in traces, and where it is judged
+	name                     string // in eval; with -train it is the name of the training split
+	traced, tokens           int    // maximum number of tokens of an answer in traces, and in the evaluation
 	own, routed, certificate int    // questions of the training split
-	judged                   int    // questions of the split that routers are judged by
-	run                      string // more flags of commands that grade
-	split                    string // --task of the training split, where that is not the name
+	judged                   int    // questions of the test split, which routers are evaluated on
+	run                      string // additional flags of commands that grade
+	split                    string // --task of the training split, if that differs from the name
 	before                   int    // lines of the fetched file before the training split
 }
 
-// realTasks are those of the published table. Their sizes are an estimate of what two cores do in a few hours.
+// realTasks returns the tasks of the published table. Their sizes are estimated for a few hours on two cores.
 func realTasks() []realTask {
 	return []realTask{
 		{name: "csqa", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 200},
@@ -42,35 +42,35 @@ func realTasks() []realTask {
 	}
 }
 
-// realStep makes a file or folder that later steps need. It is left out where that is there already.
+// realStep makes a file or folder that later steps need. It is skipped if that exists already.
 type realStep struct {
 	outcome string // in the folder of the study
-	args    string // of a command, in which SMALL, LARGE and OUT/ stand for paths
-	part    *part  // in place of a command
+	args    string // of a command; SMALL, LARGE and OUT/ are replaced by paths
+	part    *part  // instead of a command
 }
 
-// part is some lines, the first of which is 1, of a file that eval fetch fetches.
+// part is a range of lines, counted from 1, of a file that eval fetch downloads.
 type part struct {
 	of          string
 	from, lines int
 }
 
-// What the commands of the steps begin with.
+// Beginnings of the commands of the steps.
 const (
 	realModels  = " -m SMALL --large LARGE"
 	realCollect = "router collect --label disagreement,consequence" + realModels
 	realTrain   = "router train --label consequence --training hidden=16"
 )
 
-// realThresholds are those that are tried. On answers of some 30 tokens, of which few matter, confidences are high.
+// realThresholds are the thresholds to test. In answers of some 30 tokens, of which few matter, confidences are high.
 const realThresholds = "0.8,0.9,0.93,0.95,0.97,0.98"
 
-// realTimed is what times are measured of: a device on which a forward pass takes 1/60 s, and 8% of that for each
-// further token, as on two cores that nothing else uses; and a large model as fast as on those, where that is slower.
+// realTimed are the settings for measuring times: a device with forward passes of 1/60 s, and 8% of that for each
+// further token, like two otherwise idle cores; and a large model at least as slow as on those.
 const realTimed = " --modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.08 --cloud-ms 40" +
 	" --deadline off"
 
-// realSteps are the steps of all tasks, and the recording.
+// realSteps returns the steps of all tasks, and the recording.
 func realSteps() (all []realStep) {
 	for _, t := range realTasks() {
 		all = append(all, t.steps()...)
@@ -78,13 +78,14 @@ func realSteps() (all []realStep) {
 	return append(all, realRecording)
 }
 
-// realRecording is made for the times: the answers of all modes, one at a time, to be decoded again over other links.
+// realRecording is made for the times: the answers of all modes, one at a time, to be replayed over other links.
 var realRecording = realStep{outcome: "times.recording", args: "bench routing" + realModels +
 	" --workload OUT/csqa-certificate.jsonl --questions 100 -n 64 --router OUT/csqa.gguf --parallel 1" +
 	realTimed + " --record OUT/times.recording"}
 
-// steps make parts of the questions, traces, the router and its certificate. The router learns what single questions to
-// the large model change, first on the small model's own answers and then on those that such a router leads to.
+// steps returns the steps that make parts of the questions, traces, the router and its certificate. The router is
+// trained with the effects of single questions to the large model, first in the small model's own answers and then in
+// the answers with such a router.
 func (t realTask) steps() (all []realStep) {
 	traces, next := "", 1+t.before
 	add := func(outcome, args string) { all = append(all, realStep{outcome: outcome, args: args}) }
@@ -110,14 +111,14 @@ func (t realTask) steps() (all []realStep) {
 	return all
 }
 
-// experiment is what eval measures of a task.
+// experiment returns the evaluation of a task.
 func (t realTask) experiment() experiment {
 	return experiment{name: "real-" + t.name, args: fmt.Sprintf("eval %s%s --router OUT/%[1]s.gguf "+
 		"--budget 0.03,0.05,0.07 --questions %[3]d -n %d%s -o OUT/%[1]s-answers.jsonl --json",
 		t.name, realModels, t.judged, t.tokens, t.run)}
 }
 
-// realExperiments are all that is measured of the pair.
+// realExperiments returns all measurements of the pair.
 func realExperiments() (all []experiment) {
 	for _, t := range realTasks() {
 		all = append(all, t.experiment())
@@ -128,8 +129,8 @@ func realExperiments() (all []experiment) {
 		experiment{name: "real-capacity", args: "bench capacity -m LARGE --answers 0 --json"})
 }
 
-// realPair measures the real pair, whose files are in the folder models: for all tasks, or those of these names. What
-// is in the folder dir already is not made again, so that a run that was stopped goes on.
+// realPair measures the real pair, with its files in the folder models: for all tasks, or those with these names.
+// Existing files in the folder dir are not made again, so that a stopped run can be continued.
 func realPair(ctx context.Context, root, dir, models string, names []string) error {
 	dir, program, err := prepare(ctx, root, dir)
 	if err != nil {
@@ -164,7 +165,7 @@ func realPair(ctx context.Context, root, dir, models string, names []string) err
 	return nil
 }
 
-// realChosen are the steps and experiments of some tasks, times and capacity; of all without names.
+// realChosen returns the steps and experiments of some tasks, times and capacity; of all without names.
 func realChosen(names []string) (steps []realStep, measure []experiment, err error) {
 	if len(names) == 0 {
 		return realSteps(), realExperiments(), nil
@@ -173,7 +174,7 @@ func realChosen(names []string) (steps []realStep, measure []experiment, err err
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(e experiment) bool { return e.name == "real-"+name })
 		if i < 0 {
-			return nil, nil, fmt.Errorf("there is no %q: name tasks, times, or capacity", name)
+			return nil, nil, fmt.Errorf("unknown name %q: give tasks, times, or capacity", name)
 		}
 		measure = append(measure, all[i])
 		if name == "times" {
@@ -188,8 +189,8 @@ func realChosen(names []string) (steps []realStep, measure []experiment, err err
 	return steps, measure, nil
 }
 
-// done reports whether the outcome is there, and whole. A folder of traces is when collect has ended, which a file
-// beside it says; files are there when they are whole.
+// done reports whether the outcome exists and is complete. A folder of traces is complete when collect has ended, as a
+// file beside it shows; other files are created only when they are complete.
 func (s *realStep) done(dir string) bool {
 	mark := filepath.Join(dir, s.outcome)
 	if strings.HasPrefix(s.args, "router collect") {
@@ -234,20 +235,20 @@ func (q *part) cut(ctx context.Context, program, path string) error {
 	return os.WriteFile(path, bytes.Join(lines[q.from-1:q.from-1+q.lines], nil), 0o644)
 }
 
-// paths are what stands for SMALL, LARGE, OUT/ and PAIR in the arguments of a command.
+// paths are the replacements of SMALL, LARGE, OUT/ and PAIR in the arguments of a command.
 type paths struct{ dir, models, pair string }
 
-// fill returns the arguments of a command with paths in them.
+// fill returns the arguments of a command with the paths inserted.
 func (p paths) fill(args string) []string {
 	return strings.Fields(strings.NewReplacer("SMALL", filepath.Join(p.models, realSmall),
 		"LARGE", filepath.Join(p.models, realLarge), "OUT/", p.dir+string(filepath.Separator), "PAIR", p.pair).
 		Replace(args))
 }
 
-// keptRouters is where the routers of the real pair are committed, with their certificates.
+// keptRouters is the folder of the committed routers of the real pair, with their certificates.
 const keptRouters = kept + "/routers"
 
-// adoptRouters puts the certified routers of a study of the real pair into the checkout.
+// adoptRouters copies the certified routers of a study of the real pair to the checkout.
 func adoptRouters(root, dir string) error {
 	for _, t := range realTasks() {
 		b, err := os.ReadFile(filepath.Join(dir, t.name+".gguf"))

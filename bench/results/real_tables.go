@@ -14,17 +14,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// judged is what eval found for one task of the real pair.
+// judged is the result of eval for one task of the real pair.
 type judged struct {
 	task      realTask
-	record    result.Record // the first
+	record    result.Record // the first one
 	runs      []eval.RunReport
 	never     *eval.RunReport
 	always    *eval.RunReport
 	certified *eval.RunReport // the learned policy at the threshold of its certificate
 }
 
-// realJudged are the tasks that are measured.
+// realJudged returns the measured tasks.
 func realJudged(root string) (all []judged, err error) {
 	for _, t := range realTasks() {
 		records, err := measured(root, "real-"+t.name)
@@ -58,7 +58,7 @@ func realJudged(root string) (all []judged, err error) {
 	return all, nil
 }
 
-// realBlocks makes the tables of the real pair, as far as it is measured.
+// realBlocks makes the tables of the real pair, as far as it was measured.
 func realBlocks(root string, texts map[string]string) error {
 	all, err := realJudged(root)
 	if err != nil || len(all) == 0 {
@@ -85,7 +85,7 @@ func realBlocks(root string, texts map[string]string) error {
 	return nil
 }
 
-// realLine is a sentence on the first task.
+// realLine returns a sentence about the first task.
 func realLine(j *judged) string {
 	c := j.certified
 	return wrapped(fmt.Sprintf("On %d questions of CommonsenseQA, Qwen2.5-Coder-0.5B alone answers %s correctly and "+
@@ -93,7 +93,7 @@ func realLine(j *judged) string {
 		c.Answers, share(j.never.Accuracy), share(j.always.Accuracy), share(&c.EscalatedShare), share(c.Accuracy)))
 }
 
-// at is the accuracy of a policy at a budget, with its true share of tokens.
+// at returns the accuracy of a policy at a budget, with its actual share of tokens.
 func (j *judged) at(policy string, budget float64) string {
 	i := slices.IndexFunc(j.runs, func(r eval.RunReport) bool {
 		return r.Policy == policy && r.Budget != nil && *r.Budget == budget
@@ -104,7 +104,7 @@ func (j *judged) at(policy string, budget float64) string {
 	return fmt.Sprintf("%s (%s)", share(j.runs[i].Accuracy), share(&j.runs[i].EscalatedShare))
 }
 
-// compared adds the curves of the policies at single shares.
+// compared adds the comparison of the policies at single shares.
 func (j *judged) compared(b *strings.Builder) {
 	curves := map[string]*eval.Area{}
 	for i := range j.runs {
@@ -142,12 +142,12 @@ func (j *judged) compared(b *strings.Builder) {
 	}
 }
 
-// accuracy is that of a run with its interval.
+// accuracy formats the accuracy of a run with its interval.
 func accuracy(r *eval.RunReport) string {
 	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
 }
 
-// interval is a value with its interval; "" for none.
+// interval formats a value with its interval; "" for none.
 func interval(i *stats.Interval, format string) string {
 	if i == nil {
 		return ""

@@ -60,7 +60,7 @@ func TestRealSteps(t *testing.T) {
 	require.Len(t, measure, 2)
 	assert.Equal(t, []string{"real-times", "real-capacity"}, []string{measure[0].name, measure[1].name})
 	_, _, err = realChosen([]string{"arc", "x"})
-	assert.ErrorContains(t, err, `no "x": name tasks, times, or capacity`)
+	assert.ErrorContains(t, err, `unknown name "x": give tasks, times, or capacity`)
 }
 
 // TestRealBlocks: the tables say what the lines say, and a file that lacks a run is refused.

@@ -221,8 +221,8 @@ func TestStudyNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	assert.ErrorContains(t, study(t.Context(), root, "x", []string{"demo", "nothing"}), `"nothing"`)
 	assert.NoDirExists(t, "x")
-	assert.ErrorContains(t, run(t.Context(), nil), "there is no go.mod")
+	assert.ErrorContains(t, run(t.Context(), nil), "no go.mod")
 	require.NoError(t, os.WriteFile("go.mod", nil, 0o600))
-	assert.ErrorContains(t, run(t.Context(), []string{"study"}), "is nothing to do")
-	assert.ErrorContains(t, run(t.Context(), []string{"adopt", "a", "b"}), "is nothing to do")
+	assert.ErrorContains(t, run(t.Context(), []string{"study"}), "unknown command")
+	assert.ErrorContains(t, run(t.Context(), []string{"adopt", "a", "b"}), "unknown command")
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// measuredPackages are the folders whose code makes the figures.
+// measuredPackages returns the folders with the code that determines the figures.
 func measuredPackages() []string {
 	return []string{
 		"bench", "bench/demo", "bench/link", "kernels/cpu", "netproto", "netproto/client", "netproto/gateway",
@@ -21,9 +21,9 @@ func measuredPackages() []string {
 	}
 }
 
-// sources are the hashes of the measured packages of a checkout: of the names and the contents of their files, without
-// tests, in the order of the names. That of kernels/cpu is of the packages below it too; that of bench is of those that
-// measure answers, the engine and the network.
+// sources returns the hashes of the measured packages of a checkout: of the names and the contents of their files,
+// without tests, in the order of the names. That of kernels/cpu includes the packages below it; that of bench is of the
+// packages that measure answers, the engine and the network.
 func sources(root string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, name := range measuredPackages() {

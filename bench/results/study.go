@@ -18,14 +18,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// experiment is a command whose lines are kept in a file.
+// experiment is a command with a file for its lines.
 type experiment struct {
-	name string // of the file, without its end
+	name string // of the file, without its extension
 	args string
-	pair bool // needs the models that write stories: the folder that PAIR names
+	pair bool // needs the pair of stories models: the folder for PAIR
 }
 
-// experiments are all that the pages show. The model of the engine is written first, by bench synth.
+// experiments returns all experiments of the pages. bench synth writes the model of the engine first.
 func experiments() []experiment {
 	const modes = "local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-2,pipelined-4,pipelined-8," +
 		"pipelined-auto,verified"
@@ -44,15 +44,15 @@ func experiments() []experiment {
 	}
 }
 
-// allExperiments are these and those of the real pair.
+// allExperiments returns these and those of the real pair.
 func allExperiments() []experiment { return append(experiments(), realExperiments()...) }
 
-// study measures the experiments of these names, or all, into the files of a folder, and says how they differ from
-// those that are kept. What is there already is not measured again, so that a study that was stopped goes on.
+// study measures the experiments with these names, or all, into the files of a folder, and compares them with the
+// stored ones. Existing files are not measured again, so that a stopped study can be continued.
 func study(ctx context.Context, root, dir string, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(experiments(), func(e experiment) bool { return e.name == name }) {
-			return fmt.Errorf("there is no experiment %q", name)
+			return fmt.Errorf("unknown experiment %q", name)
 		}
 	}
 	dir, program, err := prepare(ctx, root, dir)
@@ -88,7 +88,7 @@ func prepare(ctx context.Context, root, folder string) (dir, program string, err
 	return dir, program, command(ctx, root, os.Stdout, "go", "build", "-o", program, "./cmd/pilotfish")
 }
 
-// measure runs an experiment, and compares it.
+// measure runs an experiment, and compares its results.
 func (e *experiment) measure(ctx context.Context, root, program string, p paths) error {
 	path := filepath.Join(p.dir, e.name+".jsonl")
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -104,7 +104,8 @@ func (e *experiment) measure(ctx context.Context, root, program string, p paths)
 	return command(ctx, root, os.Stdout, program, "bench", "compare", before, path)
 }
 
-// run writes the lines of an experiment to a file, with the hashes of the measured packages. It is there when all is.
+// run writes the lines of an experiment to a file, with the hashes of the measured packages. The file is created only
+// when all lines are complete.
 func (e *experiment) run(ctx context.Context, root, program string, p paths, path string) error {
 	args := p.fill(e.args)
 	if i := slices.Index(args, "random.gguf"); i >= 0 {
@@ -145,7 +146,7 @@ func (e *experiment) run(ctx context.Context, root, program string, p paths, pat
 	return os.WriteFile(path, lines, 0o644)
 }
 
-// checkedOut is the revision of a checkout, for programs that were not told by the linker.
+// checkedOut returns the revision of a checkout, for programs without a version set by the linker.
 func checkedOut(ctx context.Context, root string) string {
 	var revision, changes bytes.Buffer
 	if err := errors.Join(command(ctx, root, &revision, "git", "rev-parse", "HEAD"),
@@ -169,7 +170,7 @@ func command(ctx context.Context, dir string, out io.Writer, name string, args .
 	return nil
 }
 
-// rewritten is the line of a record with its run as it is now.
+// rewritten returns the line of a record with the current run.
 func rewritten(r result.Record) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := r.Into(&fields); err != nil {
@@ -179,7 +180,7 @@ func rewritten(r result.Record) ([]byte, error) {
 	return result.Line(fields, r.Run)
 }
 
-// adopt puts the measurements of a study into the checkout, compressed, without paths of the machine.
+// adopt copies the measurements of a study to the checkout, compressed, without paths of the machine.
 func adopt(root, dir string) error {
 	for _, e := range allExperiments() {
 		records, err := result.ReadFile(filepath.Join(dir, e.name+".jsonl"))
@@ -215,10 +216,10 @@ func adopt(root, dir string) error {
 	return adoptRouters(root, dir)
 }
 
-// keptFile is the file of an experiment that is committed.
+// keptFile returns the committed file of an experiment.
 func keptFile(root, name string) string { return filepath.Join(root, kept, name+".jsonl.gz") }
 
-// withoutPaths are flags whose files are named without folders.
+// withoutPaths removes the folders from the names of files in flags.
 func withoutPaths(flags map[string]string) map[string]string {
 	all := map[string]string{}
 	for name, value := range flags {

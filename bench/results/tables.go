@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// modes are the lines of modes, and the break-even round trips where there is such a line.
+// modes returns the lines of modes, and the break-even round trips if there is such a line.
 func modes(records []result.Record) (all []outcome.Report, even []outcome.BreakEven, err error) {
 	for i := range records {
 		var line struct {
@@ -36,7 +36,7 @@ func find(all []outcome.Report, mode string) (outcome.Report, error) {
 			return r, nil
 		}
 	}
-	return outcome.Report{}, fmt.Errorf("the mode %s is not measured", mode)
+	return outcome.Report{}, fmt.Errorf("the mode %s was not measured", mode)
 }
 
 // demo makes the sentence and the table of the README.
@@ -70,7 +70,7 @@ func (m *made) demo() error {
 	return nil
 }
 
-// inWords says what a mode is.
+// inWords describes a mode.
 func inWords(mode string) string {
 	switch mode {
 	case "local":
@@ -90,7 +90,7 @@ func inWords(mode string) string {
 	return mode
 }
 
-// sweep makes the tables of round trips, the plot over them, and where modes break even.
+// sweep makes the tables of round trips, the plot over them, and the break-even points.
 func (m *made) sweep() error {
 	all, even, err := modes(m.records)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *made) sweep() error {
 	return m.draw("time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4", "cell2-waits")
 }
 
-// stories makes the table of the models that write stories.
+// stories makes the table of the stories models.
 func (m *made) stories() error {
 	all, _, err := modes(m.records)
 	if err != nil {
@@ -111,7 +111,7 @@ func (m *made) stories() error {
 	return nil
 }
 
-// cellTables is a table for each cell.
+// cellTables returns a table for each cell.
 func cellTables(all []outcome.Report) string {
 	var b strings.Builder
 	for i, r := range all {
@@ -132,7 +132,7 @@ func cellTables(all []outcome.Report) string {
 	return strings.TrimPrefix(b.String(), "\n")
 }
 
-// evenLines says for each mode where it breaks even.
+// evenLines describes the break-even points of each mode.
 func evenLines(all []outcome.BreakEven) string {
 	var b strings.Builder
 	for _, e := range all {
@@ -231,7 +231,7 @@ func over(r *outcome.Ratio) string {
 	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, *r.Low, *r.High)
 }
 
-// equal says whose tokens those of a mode are.
+// equal describes which tokens those of a mode equal.
 func equal(r outcome.Report) string {
 	for _, c := range []struct {
 		same *bool
@@ -249,7 +249,7 @@ func equal(r outcome.Report) string {
 	return ""
 }
 
-// link makes the table of the way of questions alone.
+// link makes the table of the path of questions alone.
 func (m *made) link() error {
 	var b strings.Builder
 	b.WriteString("| what | ms p50 | p99 | by arithmetic, ms |\n|---|---|---|---|\n")

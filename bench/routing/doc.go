@@ -1,3 +1,3 @@
-// Package routing measures what it is worth to ask a large model for single tokens: it asks questions in several modes,
-// end to end, or decodes a recording of such answers again in virtual time.
+// Package routing measures the benefit of asking a large model for single tokens: it answers questions in several
+// modes, end to end, or replays a recording of such answers in virtual time.
 package routing

@@ -12,13 +12,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// recordOf says of what an answer is recorded.
+// recordOf identifies the answer that is recorded.
 type recordOf struct {
 	question, device int
 	warmUp           bool
 }
 
-// begin begins to record an answer; nil where nobody wants that.
+// begin begins to record an answer; nil if there is no recording.
 func (b *routing) begin(of recordOf, m outcome.Mode, prompt []int32) *replay.Take {
 	if b.Record == nil {
 		return nil
@@ -38,7 +38,7 @@ func (b *routing) begin(of recordOf, m outcome.Mode, prompt []int32) *replay.Tak
 	return t
 }
 
-// recordRoute has a take look at both models, if it is not nil.
+// recordRoute makes a take record both models, if it is not nil.
 func recordRoute(take *replay.Take, r *engine.Route) {
 	if take == nil {
 		return
@@ -60,7 +60,7 @@ func recordRoute(take *replay.Take, r *engine.Route) {
 	}
 }
 
-// Records begins the header of a recording of what the options measure; the run is filled in by the caller.
+// Records returns the header of a recording of what the options measure; the caller fills in the run.
 func (o *Options) Records() (h replay.Header, err error) {
 	t, err := o.Edge.Tokenizer()
 	if err != nil {
@@ -91,5 +91,5 @@ func (o *Options) Records() (h replay.Header, err error) {
 	return h, err
 }
 
-// usualTokens is the most tokens of an answer where nothing else is said.
+// usualTokens is the default maximum number of tokens of an answer.
 const usualTokens = 64

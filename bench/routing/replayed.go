@@ -21,32 +21,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// ReplayOptions say what [Replay] does otherwise than the recording. Modes may be other ones, and so may what decodes.
+// ReplayOptions are the differences of a [Replay] from the recording. Modes and the options of decoding may differ.
 type ReplayOptions struct {
 	Player    *replay.Player
 	Modes     []outcome.Mode
-	Questions int            // the first so many of the recording; 0 means all
-	Router    router.Options // of the policy learned without a network: that of the recording
+	Questions int            // use the first questions of the recording, this many; 0 means all
+	Router    router.Options // for the policy learned without a network: that of the recording
 	Draft     draft.Options  // as in [Options]
 	Prices    *price.List
 
-	// What is another than in the recording; the zero values are: nothing.
+	// Differences from the recording; zero values mean none.
 	Link      *remote.StageOptions // round trip, losses, traces and seed of another link
 	EdgeTPS   float64              // as in [Options]
 	RowCost   float64              // with EdgeTPS
-	CloudPace *time.Duration       // what the large model takes for an answer, besides waiting for others
+	CloudPace *time.Duration       // time of the large model for an answer, without waiting for others
 }
 
-// ErrNotRecorded says that a recording lacks what a mode needs.
-var ErrNotRecorded = errors.New("the recording cannot tell")
+// ErrNotRecorded means that a recording lacks something that a mode needs.
+var ErrNotRecorded = errors.New("missing in the recording")
 
-// Replay decodes the questions of a recording again in each mode, in virtual time: see package replay. Reports are as
-// those of [Measure], and the same each time. Of the modes cloud and paper, which go over HTTP, the recorded times
-// count, with another round trip and another pace of the large model where these are given: both modes have to be in
-// the recording.
+// Replay decodes the questions of a recording again in each mode, in virtual time: see package replay. Reports have the
+// form of those of [Measure], and are the same each time. For the modes cloud and paper, which use HTTP, the recorded
+// times are used, adjusted for another round trip and another pace of the large model if these are given: both modes
+// must be in the recording.
 //
-// A link with traces begins in them where the question stands in the workload: the first one at their beginning, the
-// others spread over their length. So modes meet the same weather, and all of it counts alike.
+// Each question has its own starting position in a link's traces: the first question of the workload at the beginning,
+// the others spread over the length. So all modes have the same conditions, and all parts of the traces count equally.
 func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
 	return reports, nil
 }
 
-// ungraded is how many answers nobody can say of whether they are right, where the recording can of others.
+// ungraded counts the answers without a grade, if the recording has grades of others.
 func ungraded(answers []outcome.Answer) int {
 	n := 0
 	for _, a := range answers {
@@ -87,7 +87,7 @@ func ungraded(answers []outcome.Answer) int {
 	return n
 }
 
-// check refuses modes that the recording cannot tell of.
+// check refuses modes that the recording is not sufficient for.
 func (o *ReplayOptions) check() error {
 	if len(o.Modes) == 0 {
 		return errors.New("bench: there are no modes")
@@ -96,35 +96,35 @@ func (o *ReplayOptions) check() error {
 	for _, m := range o.Modes {
 		switch {
 		case (m.Kind == outcome.Cloud || m.Kind == outcome.Paper) && !slices.Contains(recorded, m.Name):
-			return fmt.Errorf("%w of mode %s, which goes over HTTP: record that mode, too", ErrNotRecorded, m.Name)
+			return fmt.Errorf("%w: mode %s, which uses HTTP: record that mode as well", ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
-			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: "+
+			return fmt.Errorf("%w: answers of the large model for mode %s: "+
 				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)
 		case m.Margin > 0 && !o.Player.Scores:
-			return fmt.Errorf("%w of mode %s: it does not say by how much the large model prefers its tokens: "+
+			return fmt.Errorf("%w: scores of the large model for mode %s: "+
 				"record a mode with a margin", ErrNotRecorded, m.Name)
 		}
 	}
 	return o.checkRouter()
 }
 
-// asks reports whether single tokens are asked for in the mode of that name.
+// asks reports whether the mode with that name asks for single tokens.
 func asks(name string) bool {
 	m, err := outcome.ParseMode(name)
 	return err == nil && m.Asks()
 }
 
-// checkRouter refuses a network whose confidences were not recorded.
+// checkRouter refuses a network without recorded confidences.
 func (o *ReplayOptions) checkRouter() error {
 	if o.Router.Policy == router.Learned && o.Player.Router == "" && slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
-		return fmt.Errorf("%w of the policy learned: record with it", ErrNotRecorded)
+		return fmt.Errorf("%w: confidences of the policy learned: record with it", ErrNotRecorded)
 	}
 	if o.Router.Policy != router.Learned || o.Router.Net == nil || !slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
 		return nil
 	}
 	hash, err := replay.HashOf(o.Router.Net)
 	if err == nil && hash != o.Player.Router {
-		err = fmt.Errorf("%w of this router: the recording is of another one", ErrNotRecorded)
+		err = fmt.Errorf("%w: confidences of this router: the recording is from another one", ErrNotRecorded)
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func (o *ReplayOptions) checkRouter() error {
 type replaying struct {
 	ReplayOptions
 	terms   replay.Terms
-	cell    Options // what there is to say of the cell
+	cell    Options // settings of the cell
 	all     []round // in the order of the reports
 	prompts map[int][]int32
 	places  map[round]int // in all
@@ -143,7 +143,7 @@ type replaying struct {
 // round is a question, and how often it was asked before.
 type round struct{ question, take int }
 
-// prepare works out what is another than in the recording, and lists the questions.
+// prepare determines the differences from the recording, and lists the questions.
 func (r *replaying) prepare() error {
 	p := r.Player
 	r.terms = replay.Terms{EdgeTPS: r.EdgeTPS, RowCost: r.RowCost, CloudPace: r.CloudPace}
@@ -197,7 +197,7 @@ type step struct {
 	warmUp *replay.Answer
 }
 
-// chains are the rounds of each device in a mode, in their order: as recorded, or else dealt out.
+// chains returns the rounds of each device in a mode, in order: as recorded, or else distributed.
 func (r *replaying) chains(mode string) [][]step {
 	devices, of, had := map[int]int{}, map[round]bool{}, map[int]int{}
 	var chains [][]step
@@ -229,7 +229,7 @@ func (r *replaying) chains(mode string) [][]step {
 	return chains
 }
 
-// jobs are the devices of a mode.
+// jobs returns the jobs of the devices of a mode.
 func (r *replaying) jobs(
 	ctx context.Context, mode int, answers []outcome.Answer, assumed *replay.Assumed,
 ) (all []func() error) {
@@ -278,16 +278,16 @@ func atOnce(ctx context.Context, jobs []func() error) error {
 	return context.Cause(ctx)
 }
 
-// replayed is a device that is replayed in a mode.
+// replayed is the replay of a device in a mode.
 type replayed struct {
 	*replaying
 	m      outcome.Mode
-	router *router.Router // nil before the first question, and where the mode has none
+	router *router.Router // nil before the first question, and if the mode has none
 	cost   lookup.Cost
 	waits  draft.Waits
 }
 
-// epoch is when virtual time begins.
+// epoch returns the beginning of virtual time.
 func epoch() time.Time { return time.Unix(0, 0) }
 
 // answer answers a question.
@@ -322,12 +322,12 @@ func (d *replayed) answer(ctx context.Context, one step) (a outcome.Answer, miss
 	return a, missed, err
 }
 
-// alone is the large model's own answer over HTTP: as recorded, with one round trip of the link, and its tokens at
+// alone returns the large model's own answer over HTTP: as recorded, with one round trip of the link, and its tokens at
 // another pace.
 func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
 	found := d.Player.Found(d.m.Name, one.question)
 	if len(found) == 0 {
-		return a, replay.Assumed{}, fmt.Errorf("%w of this question: it was not asked in this mode", ErrNotRecorded)
+		return a, replay.Assumed{}, fmt.Errorf("%w: an answer to this question in this mode", ErrNotRecorded)
 	}
 	f := found[one.take%len(found)]
 	a.IDs, a.Took, a.Known, a.Correct = f.IDs, f.Took, f.Graded, f.Correct
@@ -346,7 +346,7 @@ func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.As
 	return a, replay.Assumed{}, nil
 }
 
-// verdict says whether an answer is right, if the recording has the same one.
+// verdict returns whether an answer is right, if the recording has the same one.
 func (d *replayed) verdict(question int, ids []int32) (known, correct bool) {
 	for _, m := range d.Player.Modes() {
 		for _, f := range d.Player.Found(m, question) {
@@ -394,7 +394,7 @@ func (d *replayed) decode(
 	return nil
 }
 
-// decoder is the decoder of a mode, as package engine puts it together, and its router, begun; nil: it has none.
+// decoder returns the decoder of a mode, as in package engine, and its router after Begin; nil if it has none.
 func (d *replayed) decoder(
 	clock *simclock.Clock, t *replay.Text, prompt []int32,
 ) (*router.Router, *draft.Decoder, error) {
@@ -430,10 +430,10 @@ func (d *replayed) seat() (err error) {
 	return err
 }
 
-// unused is a network in the place of one that the recording alone knows.
+// unused returns a network to use instead of an unavailable one with recorded confidences.
 func unused() *router.Net { return &router.Net{Layers: []router.Layer{{In: 1, Out: 1}}} }
 
-// confident stands for a device that evaluates routers: heads of a recording have the confidence, and no hidden state.
+// confident is a device with routers: heads of a recording have the confidence, and no hidden state.
 type confident struct{ backend.Device }
 
 // LoadRouter implements [backend.RouterDevice].
@@ -441,18 +441,18 @@ func (confident) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Route
 	return width(layers[0].In), nil
 }
 
-// width is a router that is never asked.
+// width is a router that is never evaluated.
 type width int
 
 // Dim implements [backend.Router].
 func (w width) Dim() int { return int(w) }
 
-// reports sums the answers up.
+// reports summarizes the answers.
 func (r *replaying) reports(answers [][]outcome.Answer) []outcome.Report {
 	return r.cell.reports(r.Modes, answers, r.largeAlone())
 }
 
-// largeAlone is by question what the large model alone says, where the recording has that.
+// largeAlone returns the large model's own answers by question, if the recording has them.
 func (r *replaying) largeAlone() []outcome.Answer {
 	all := make([]outcome.Answer, slices.Max(r.numbers)+1)
 	for _, q := range r.numbers {

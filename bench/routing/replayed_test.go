@@ -323,7 +323,7 @@ func TestReplayLearned(t *testing.T) {
 	o := r.options()
 	o.Router.Net = net(1)
 	_, err := Replay(t.Context(), o)
-	assert.ErrorContains(t, err, "the recording is of another one")
+	assert.ErrorContains(t, err, "the recording is from another one")
 }
 
 // recordsLearned is a recording with the policy learned, and a mode without a router before it.

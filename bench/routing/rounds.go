@@ -13,9 +13,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// order is in which order the modes answer the question of a round. Over 2n rounds each mode comes as often at each
-// place and, of two modes, each as often right behind the other: a balanced Latin square (Williams, Aust. J. Sci. Res.
-// A, 1949). So whatever an answer leaves behind, such as a warm CPU, all modes meet alike.
+// order returns the order in which the modes answer the question of a round. Over 2n rounds each mode is equally often
+// at each place and, of two modes, each equally often directly after the other: a balanced Latin square (Williams,
+// Aust. J. Sci. Res. A, 1949). So after-effects of an answer, such as a warm CPU, affect all modes equally.
 func order(round, modes int) []int {
 	all := make([]int, modes)
 	for i := range all {
@@ -31,14 +31,14 @@ func order(round, modes int) []int {
 	return all
 }
 
-// seat is a device in one mode: its memory, its connection and its router, which has a balance of its own. Between
-// questions it stays as it is.
+// seat is the state of a device in one mode: its memory, its connection and its router, which has a balance of its own.
+// It persists between questions.
 type seat struct {
 	session *engine.Session
 	router  *router.Router // nil: the mode has none
 	far     draft.Cloud
 	hangUp  func()
-	last    string // the question that it was asked before
+	last    string // the previous question
 }
 
 // device answers questions, each in all modes.
@@ -49,7 +49,7 @@ type device struct {
 	seats  []*seat
 }
 
-// run asks all questions in each of some modes, several at a time: each device takes the next round that nobody has. It
+// run asks all questions in each of some modes, several at a time: each device takes the next round that is free. It
 // returns the answers of each mode in the order of the rounds, without rounds that some mode did not finish.
 func (b *routing) run(ctx context.Context, modes []outcome.Mode, n, warmUp int) ([][]outcome.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -85,13 +85,13 @@ func (b *routing) run(ctx context.Context, modes []outcome.Mode, n, warmUp int) 
 		return nil
 	})
 	answers, whole := byMode(rounds, len(modes))
-	if whole { // whatever ended ctx came too late
+	if whole { // ctx ended too late to matter
 		return answers, nil
 	}
 	return answers, context.Cause(ctx)
 }
 
-// byMode is the answers of each mode, from the rounds that were finished, and whether all were.
+// byMode returns the answers of each mode, from the finished rounds, and whether all are finished.
 func byMode(rounds [][]outcome.Answer, modes int) (answers [][]outcome.Answer, whole bool) {
 	answers, whole = make([][]outcome.Answer, modes), true
 	for _, r := range rounds {
@@ -106,7 +106,7 @@ func byMode(rounds [][]outcome.Answer, modes int) (answers [][]outcome.Answer, w
 	return answers, whole
 }
 
-// prepare connects a device in each mode and has it answer questions that do not count. Budgets begin after them.
+// prepare connects a device in each mode and answers questions that do not count. Budgets begin after them.
 func (d *device) prepare(ctx context.Context, warmUp int) error {
 	for i := range d.modes {
 		if err := d.open(ctx, i); err != nil {
@@ -115,7 +115,7 @@ func (d *device) prepare(ctx context.Context, warmUp int) error {
 	}
 	n := len(d.b.Questions)
 	for k := range warmUp {
-		q := n - 1 - (d.number+k)%n // not those that the measurement begins with, if there are enough
+		q := n - 1 - (d.number+k)%n // not the first ones of the measurement, if there are enough
 		for i := range d.modes {
 			if _, err := d.ask(ctx, i, q, recordOf{q, d.number, true}); err != nil {
 				return err
@@ -131,7 +131,7 @@ func (d *device) prepare(ctx context.Context, warmUp int) error {
 	return nil
 }
 
-// round answers the question of a round in all modes; nil where it could not be finished.
+// round answers the question of a round in all modes; nil if it could not be finished.
 func (d *device) round(ctx context.Context, round int) ([]outcome.Answer, error) {
 	n := len(d.b.Questions)
 	answers := make([]outcome.Answer, len(d.modes))
@@ -147,8 +147,8 @@ func (d *device) round(ctx context.Context, round int) ([]outcome.Answer, error)
 	return answers, nil
 }
 
-// ask answers a question in a mode. What has been asked just before would find its prompt computed: such a question
-// gets a device that is new, with the router of the old one.
+// ask answers a question in a mode. The KV cache would still have the prompt of the previous question: if that was the
+// same one, the device is replaced by a new one with the same router.
 func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (outcome.Answer, error) {
 	q := d.b.Questions[question]
 	if d.seats[mode].last == q.Text {

@@ -24,42 +24,42 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Options say what [Measure] measures.
+// Options configure a measurement with [Measure].
 type Options struct {
 	Edge, Large *engine.Engine
 	Questions   []task.Question
 	Modes       []outcome.Mode
 	Router      router.Options
 	Draft       draft.Options // window, open escalations, deadline; the mode sets the rest
-	Raw         bool          // the questions are texts to go on with, without chat template
+	Raw         bool          // the questions are texts to continue, without the chat template
 	Repeat      int           // how often each question is asked in each mode; 0 means once
-	WarmUp      int           // questions that each device answers in each mode before it begins; they do not count
+	WarmUp      int           // uncounted questions that each device answers first in each mode
 	MaxTokens   int           // of an answer; 0 means 64
-	RTT         time.Duration // of the HTTP baselines; what Dial connects to has its own link
-	Loss        float64       // of the link that Dial connects to, to be told of
-	Traces      []string      // alike
-	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
-	Paces       []float64     // several of them, each with reports of its own, in turns too; nil: EdgeTPS alone
-	RowCost     float64       // with EdgeTPS: share of a call that each further row of it takes on top
+	RTT         time.Duration // of the HTTP baselines; the link of Dial is separate
+	Loss        float64       // of the link of Dial, for reports
+	Traces      []string      // of the link of Dial, for reports
+	EdgeTPS     float64       // pace of the small model, in forward passes per second; 0: unlimited
+	Paces       []float64     // several paces, each with reports of its own, in turns too; nil: only EdgeTPS
+	RowCost     float64       // with EdgeTPS: additional time of each further row, as a share of a pass
 	CloudPace   time.Duration // time per token of a text that the large model streams
-	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
+	Parallel    int           // concurrent answers, as if by separate devices; 0 means 8
 	Prices      *price.List   // of the large model's work; nil: costs are not reported
 
 	// the large model without a network, for the HTTP baselines
 	Direct   draft.Cloud
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
-	Progress func(done, total int)                                              // answers of all modes, if given
+	Progress func(done, total int)                                              // called after each answer; may be nil
 
-	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of
+	// Timeline, if set, returns where to draw an answer that counts and is about to be decoded; nil: nowhere. Those of
 	// the mode cloud are not decoded here.
 	Timeline func(outcome.Mode, *outcome.Cell, task.Question) *timeline.Text
-	Record   *replay.Recorder // records the answers, if given; not those of a warm-up
+	Record   *replay.Recorder // records the answers, if set; not those of a warm-up
 }
 
-// Measure asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
-// modes, in turns, before the next: what disturbs one disturbs all. Where a mode fails or ctx is done, the reports are
-// of the questions that all modes have answered; of none, there are none. With several paces the reports are of all
-// modes at the first, then at the next.
+// Measure asks all questions in each mode and returns the reports in the order of the modes. Each question is asked in
+// all modes, in turns, before the next one, so that a disturbance affects all modes. If a mode fails or ctx is done,
+// the reports cover the questions that all modes have answered; there are no reports if there are no such questions.
+// With several paces the reports of all modes at the first pace come first, then those at the next.
 func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	if len(o.Questions) == 0 || len(o.Modes) == 0 {
 		return nil, errors.New("bench: there are no questions or no modes")
@@ -85,7 +85,7 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 		b.total += len(o.Questions)
 		got, err := b.run(ctx, []outcome.Mode{{Name: cloudAlone, Kind: outcome.Reference}}, len(o.Questions), 0)
 		if err != nil {
-			return nil, fmt.Errorf("what the large model alone says: %w", err)
+			return nil, fmt.Errorf("the large model alone: %w", err)
 		}
 		alone = got[0]
 	}
@@ -97,7 +97,7 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	return reports, err
 }
 
-// paced are the modes at each pace.
+// paced returns the modes at each pace.
 func (b *routing) paced() (all []outcome.Mode) {
 	if b.Paces == nil {
 		return b.Modes
@@ -111,7 +111,7 @@ func (b *routing) paced() (all []outcome.Mode) {
 	return all
 }
 
-// paceOf is the pace of the small model in a mode.
+// paceOf returns the pace of the small model in a mode.
 func (o *Options) paceOf(m outcome.Mode) float64 {
 	if m.Paced {
 		return m.Pace
@@ -119,8 +119,7 @@ func (o *Options) paceOf(m outcome.Mode) float64 {
 	return o.EdgeTPS
 }
 
-// reports sums up the answers of modes, as far as they came. alone is what the large model alone says, where that is no
-// mode.
+// reports summarizes the answers of modes so far. alone has the large model's own answers, if no mode has them.
 func (o *Options) reports(modes []outcome.Mode, answers [][]outcome.Answer, alone []outcome.Answer) []outcome.Report {
 	return outcome.Reports(modes, answers, outcome.ReportOptions{
 		Cell:   func(m outcome.Mode) *outcome.Cell { return o.cell(o.paceOf(m)) },
@@ -128,7 +127,7 @@ func (o *Options) reports(modes []outcome.Mode, answers [][]outcome.Answer, alon
 	})
 }
 
-// cell is the point of a sweep that the options describe, at a pace of the small model.
+// cell returns the point of a sweep that the options describe, at a pace of the small model.
 func (o *Options) cell(pace float64) *outcome.Cell {
 	return &outcome.Cell{
 		RTT: result.Rounded(o.RTT), Loss: o.Loss, Trace: outcome.TraceNames(o.Traces), EdgeTPS: pace,
@@ -140,16 +139,16 @@ func (o *Options) cell(pace float64) *outcome.Cell {
 // routing is one call of [Measure].
 type routing struct {
 	Options
-	web    *remote.Web // nil: no mode goes over HTTP
+	web    *remote.Web // nil: no mode uses HTTP
 	meter  *result.Meter
-	counts bool       // what is answered, as nobody warms up
-	rounds int        // questions, with their repetitions
+	counts bool       // answers count; false during the warm-up
+	rounds int        // questions, including repetitions
 	total  int        // answers of all modes
-	mu     sync.Mutex // of done, while devices run
+	mu     sync.Mutex // for done, while devices run
 	done   int        // of total
 }
 
-// connect returns what a device asks in a mode, nil where it asks nobody.
+// connect returns the cloud of a device in a mode, nil if the mode asks none.
 func (b *routing) connect(ctx context.Context, m outcome.Mode, number int) (draft.Cloud, func(), error) {
 	switch m.Kind {
 	case outcome.Paper:
@@ -164,8 +163,7 @@ func (b *routing) connect(ctx context.Context, m outcome.Mode, number int) (draf
 	return nil, func() {}, nil
 }
 
-// spelled is the text of ids with special tokens as they are written, but for the one that each text begins with
-// anyway.
+// spelled returns the text of ids, including special tokens, except for the first one if each text begins with it.
 func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 	if bos, ok := t.BOS(); ok && t.AddBOS() && len(ids) > 0 && ids[0] == bos {
 		ids = ids[1:]
@@ -183,7 +181,7 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 	return all.String() + t.Decode(run)
 }
 
-// ask answers one question. Where it is pictured, spans of the answer are kept.
+// ask answers one question. For pictures, it keeps the spans of the answer.
 func (b *routing) ask(
 	ctx context.Context, m outcome.Mode, s *seat, q task.Question, pictured bool, record recordOf,
 ) (outcome.Answer, error) {
@@ -214,7 +212,7 @@ func (b *routing) ask(
 	return a, err
 }
 
-// Prompt is what a question is for the small model.
+// Prompt returns the prompt of a question for the small model.
 func (o *Options) Prompt(text string) ([]int32, error) {
 	if o.Raw {
 		return o.Edge.RawPrompt(text)
@@ -241,7 +239,7 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *outcome.Answer,
 	return got.Text, err
 }
 
-// route is how an answer is decoded in a mode, without its router.
+// route returns the settings for decoding an answer in a mode, without its router.
 func (b *routing) route(m outcome.Mode, far draft.Cloud, a *outcome.Answer) engine.Route {
 	o := m.Draft(b.Draft)
 	o.Trace = o.Trace || a.Pictured
@@ -259,7 +257,7 @@ func (b *routing) drawn(m outcome.Mode, q task.Question) *timeline.Text {
 	return b.Timeline(m, b.cell(b.paceOf(m)), q)
 }
 
-// decode answers with the small model, alone or with the large one to ask.
+// decode answers with the small model, alone or with questions to the large one.
 func (b *routing) decode(
 	ctx context.Context, m outcome.Mode, s *seat, prompt []int32, a *outcome.Answer, take *replay.Take,
 	drawn *timeline.Text,
@@ -279,18 +277,17 @@ func (b *routing) decode(
 	return nil
 }
 
-// cloudAlone is the name of the large model alone without a network: what modes are compared with where the mode cloud
-// is not measured.
+// cloudAlone is the name of the large model alone without a network: it is the reference for modes if the mode cloud is
+// not measured.
 const cloudAlone = "cloud"
 
-// needsReference reports whether there is a mode whose answers are to be those of the large model alone, and none that
-// measures these.
+// needsReference reports whether a mode should have the answers of the large model alone, and no mode measures these.
 func needsReference(modes []outcome.Mode) bool {
 	return slices.ContainsFunc(modes, outcome.Mode.AsCloud) &&
 		!slices.ContainsFunc(modes, func(m outcome.Mode) bool { return m.Kind == outcome.Cloud })
 }
 
-// alone is what the large model itself says.
+// alone returns the large model's own answer.
 func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err error) {
 	s, err := b.Large.NewSession()
 	if err != nil {

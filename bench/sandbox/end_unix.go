@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// end kills a program and what it started in its session.
+// end kills a program and its child processes in its session.
 func end(p *os.Process) {
-	syscall.Kill(-p.Pid, syscall.SIGKILL) // not yet waited for: the number is still its own
+	syscall.Kill(-p.Pid, syscall.SIGKILL) // not yet waited for, so the process id is still valid
 	p.Kill()
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// watch calls full when the folder has more files or bytes than a program may leave there. It ends with ctx.
+// watch calls full when the folder has more files or bytes than a program may use. It ends with ctx.
 func watch(ctx context.Context, full func(), dir string) {
 	for {
 		select {
@@ -25,7 +25,7 @@ func watch(ctx context.Context, full func(), dir string) {
 
 var errFull = errors.New("the folder is full")
 
-// overfull measures a folder. What cannot be read, or is gone, does not count.
+// overfull reports whether a folder is over its limits. Files that cannot be read do not count.
 func overfull(dir string) bool {
 	entries, size := 0, int64(0)
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func overfull(dir string) bool {
 	return err != nil
 }
 
-// remove removes a folder, also where its program took away the right to.
+// remove removes a folder, even if its program has removed permissions.
 func remove(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil

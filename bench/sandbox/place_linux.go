@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is how a program is confined beside the limits of prelude.py.
+// place describes how a program is confined, in addition to the limits of prelude.py.
 type place struct {
-	apart bool // namespaces of its own: no network, no signals to others, all processes end with the first
-	tied  bool // Landlock: it may write in its folder alone
-	reads bool // of root: it may read what root may, as Python may lie where nobody else may read
+	apart bool // separate namespaces: no network, no signals to others, all processes end with the first one
+	tied  bool // Landlock: it may write only in its folder
+	reads bool // for root: it may read what root may, since Python may be installed where other users cannot read
 }
 
-// places are those to try, the strictest first.
+// places returns the places to try, the strictest first.
 func places() (all []place) {
 	for _, p := range []place{{apart: true, tied: true}, {apart: true}, {tied: true}, {}} {
 		if all = append(all, p); isRoot() {
@@ -31,11 +31,11 @@ func places() (all []place) {
 
 func isRoot() bool { return os.Geteuid() == 0 }
 
-// nobody is the user and group that programs run as where this program runs as root, for whom the number of processes
-// would have no limit.
+// nobody is the user and group of programs if this program runs as root, since the limit of processes does not apply to
+// root.
 const nobody = 65534
 
-// lacks says what is missing, in words.
+// lacks returns what is not limited.
 func (p place) lacks() (all []string) {
 	if !p.apart {
 		all = append(all, "network")
@@ -46,8 +46,8 @@ func (p place) lacks() (all []string) {
 	return all
 }
 
-// within describes the confinement of a program in a folder, and has run start it there. The thread is given up
-// afterwards: what Landlock takes from it, nothing gives back.
+// within prepares the confinement of a program in a folder, and calls run to start it. It gives up its thread
+// afterwards, since the restrictions by Landlock are permanent.
 func (p place) within(dir string, run func(c *exec.Cmd) error) error {
 	done := make(chan error)
 	go func() {
@@ -74,7 +74,7 @@ func (p place) start(dir string, run func(c *exec.Cmd) error) error {
 		a.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS |
 			syscall.CLONE_NEWNS
 	}
-	if p.apart && !p.reads { // a right to read all files would end with the namespace of users
+	if p.apart && !p.reads { // the right to read all files would end with the user namespace
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: user, Size: 1}}
 		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: group, Size: 1}}
@@ -86,7 +86,7 @@ func (p place) start(dir string, run func(c *exec.Cmd) error) error {
 		}
 	}
 	c := &exec.Cmd{Dir: dir, SysProcAttr: a}
-	if p.reads { // the right to read holds from the first program on, not for finding that one
+	if p.reads { // the right to read applies to the started programs, not to finding the first one
 		c.Args = []string{"/bin/sh", "-c", `exec "$@"`, "sh"}
 	}
 	return run(c)

@@ -7,19 +7,19 @@ import (
 	"os/exec"
 )
 
-// place is how a program is confined: here only by time and by the size of its folder.
+// place describes how a program is confined: here only by time and by the size of its folder.
 type place struct{}
 
-// places are those to try, the strictest first.
+// places returns the places to try, the strictest first.
 func places() []place { return []place{{}} }
 
-// lacks says what is missing, in words.
+// lacks returns what is not limited.
 func (place) lacks() []string {
 	return []string{"network", "writing outside of the program's folder", "memory", "the number of processes"}
 }
 
-// within describes the confinement of a program in a folder, and has run start it there.
+// within prepares the confinement of a program in a folder, and calls run to start it.
 func (place) within(dir string, run func(c *exec.Cmd) error) error { return run(&exec.Cmd{Dir: dir}) }
 
-// end kills a program. What it started goes on.
+// end kills a program. Its child processes continue.
 func end(p *os.Process) { p.Kill() }

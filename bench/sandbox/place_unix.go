@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// place is how a program is confined beside the limits of prelude.py.
+// place describes how a program is confined, in addition to the limits of prelude.py.
 type place struct{}
 
-// places are those to try, the strictest first.
+// places returns the places to try, the strictest first.
 func places() []place { return []place{{}} }
 
-// lacks says what is missing, in words. Systems other than Linux may accept a limit of memory and not keep it.
+// lacks returns what is not limited. Systems other than Linux may accept a limit of memory without enforcing it.
 func (place) lacks() []string {
 	return []string{"network", "writing outside of the program's folder", "memory"}
 }
 
-// within describes the confinement of a program in a folder, and has run start it there.
+// within prepares the confinement of a program in a folder, and calls run to start it.
 func (place) within(dir string, run func(c *exec.Cmd) error) error {
 	return run(&exec.Cmd{Dir: dir, SysProcAttr: &syscall.SysProcAttr{Setsid: true}})
 }

@@ -1,11 +1,11 @@
-// Package sandbox runs programs that models wrote, with python3, each in a process of its own: with limits of time,
-// memory, processes, files and output, in an empty folder, and where the system allows that without network and
-// without the right to write elsewhere. After a run, no process and no file of it is left.
+// Package sandbox runs programs written by models with python3, each in a separate process: with limits of time,
+// memory, processes, files and output, in an empty folder, and if the system supports it without network and without
+// write access elsewhere. After a run, no process and no file of it remains.
 //
 // A program passes when its tests have run to their end. The verdict does not depend on an exit code or on output:
 // after the tests, prelude.py sends the key of the run, receives a number that did not exist before, and sends it back.
 // A program that ends early, or that writes to every open file, does neither. A program that is written against this
-// protocol can forge its verdict. The limits hold for it too.
+// protocol can forge its verdict, but the limits still apply to it.
 package sandbox
 
 import (
@@ -26,33 +26,33 @@ import (
 
 // The limits of a program.
 const (
-	maxCPU       = 10       // seconds that it computes, the start of python3 included
+	maxCPU       = 10       // seconds of processor time, including the start of python3
 	maxMemory    = 1 << 29  // bytes of address space
 	maxFile      = 16 << 20 // bytes of a file
 	maxFolder    = 64 << 20 // bytes of all files in its folder
 	maxEntries   = 1000     // files and folders in its folder
 	maxOpen      = 64       // open files
 	maxProcesses = 1        // itself
-	maxParallel  = 2        // programs at the same time
+	maxParallel  = 2        // concurrent programs
 )
 
-// maxWall is how long a program may take, waits and other programs included.
+// maxWall is how long a program may take, including waits.
 const maxWall = 40 * time.Second
 
-// checkFolder is how often the folder of a program is measured.
+// checkFolder is how often the size of a program's folder is checked.
 const checkFolder = 50 * time.Millisecond
 
 //go:embed prelude.py
 var prelude string
 
-// Python runs programs, at most two at a time. It is safe for use by several goroutines.
+// Python runs programs, at most two at a time. It is safe for concurrent use.
 type Python struct {
 	path    string
 	place   place
 	running chan struct{}
 	wall    time.Duration
 	limits  map[string]int
-	folder  string // holds the folders of programs; "" is the system's for temporary files
+	folder  string // parent of the programs' folders; "" is the system's folder for temporary files
 }
 
 // New finds python3 and the strictest confinement in which it runs. Its errors say what is missing.
@@ -68,7 +68,7 @@ func New(ctx context.Context) (*Python, error) {
 // executable prints the path of the running Python, if it is new enough.
 const executable = `import sys; sys.stdout.write(sys.version_info >= (3, 8) and sys.executable or "")`
 
-// find returns the python3 of PATH. What stands there may be a script that chooses one: it is asked for the program.
+// find returns the python3 of PATH. It may be a wrapper script, so find runs it to get the path of the program.
 func find(ctx context.Context) (string, error) {
 	for _, name := range []string{"python3", "python"} {
 		found, err := exec.LookPath(name)
@@ -88,7 +88,7 @@ func find(ctx context.Context) (string, error) {
 	return "", errors.New("running programs needs Python 3.8 or later as python3 in PATH: install it")
 }
 
-// settle chooses the strictest place in which a program passes its tests.
+// settle selects the strictest place in which a program passes its tests.
 func (p *Python) settle(ctx context.Context) error {
 	var failed []error
 	for _, p.place = range places() {
@@ -99,24 +99,24 @@ func (p *Python) settle(ctx context.Context) error {
 		case passed:
 			return nil
 		}
-		failed = append(failed, cmp.Or(err, errors.New("a program that is right did not pass")))
+		failed = append(failed, cmp.Or(err, errors.New("a correct program did not pass")))
 	}
 	return fmt.Errorf("%s cannot run programs under limits here (%s): let every user read Python and the folder for "+
 		"temporary files, or install Python anew", p.path, errors.Join(failed...))
 }
 
-// Unlimited says what this system does not limit, in words; "" where it limits all.
+// Unlimited returns what this system does not limit; "" if it limits all.
 func (p *Python) Unlimited() string { return strings.Join(p.place.lacks(), ", ") }
 
-// job is what prelude.py reads.
+// job is the input of prelude.py.
 type job struct {
-	Program []string       `json:"program"` // texts that run one after another, with the same names
-	Tests   string         `json:"tests"`   // what runs then, with those names and with Python's own functions restored
+	Program []string       `json:"program"` // texts that run in sequence, in the same namespace
+	Tests   string         `json:"tests"`   // runs after them, in that namespace with Python's own functions restored
 	Key     string         `json:"key"`
 	Limits  map[string]int `json:"limits"` // by their names in the module resource
 }
 
-// limits are those that the system counts by itself.
+// limits returns the limits that the system enforces.
 func limits() map[string]int {
 	return map[string]int{
 		"RLIMIT_CPU": maxCPU, "RLIMIT_AS": maxMemory, "RLIMIT_FSIZE": maxFile, "RLIMIT_NOFILE": maxOpen,
@@ -124,8 +124,8 @@ func limits() map[string]int {
 	}
 }
 
-// Run runs the texts of a program one after another, then its tests, and reports whether the tests ran to their end. It
-// waits for its turn. An error means that the program was not judged.
+// Run runs the texts of a program in sequence, then its tests, and reports whether the tests ran to their end. It waits
+// for its turn. An error means that the program was not judged.
 func (p *Python) Run(ctx context.Context, program []string, tests string) (passed bool, err error) {
 	select {
 	case p.running <- struct{}{}:
@@ -153,7 +153,7 @@ func (p *Python) Run(ctx context.Context, program []string, tests string) (passe
 	return passed, err
 }
 
-// judge runs python3 as c describes its confinement, and ends it.
+// judge runs python3 in the confinement of c, and ends it.
 func (p *Python) judge(ctx context.Context, c *exec.Cmd, line []byte, key string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.wall)
 	defer cancel()
@@ -182,13 +182,13 @@ func (p *Python) judge(ctx context.Context, c *exec.Cmd, line []byte, key string
 	go func() { defer close(watched); watch(ctx, cancel, c.Dir) }()
 	passed := passes(toProgram, fromProgram, line, key)
 	end(c.Process)
-	c.Wait() // how a program ends says nothing
+	c.Wait() // the way in which a program ends is irrelevant
 	cancel()
 	<-watched
 	return passed, nil
 }
 
-// passes gives a program its job and hears what its tests came to.
+// passes sends a job to a program and reads the result of its tests.
 func passes(to io.Writer, from io.Reader, line []byte, key string) bool {
 	if _, err := to.Write(line); err != nil {
 		return false

@@ -6,16 +6,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// surelyCached is what the cores of any CPU that a model is worth running on keep in their caches, in bytes. A cache
-// that is said to be larger may be shared with other programs, and with other virtual machines.
+// surelyCached is a size in bytes that fits into the caches of any CPU that is fast enough to run a model. A larger
+// reported cache may be shared with other programs, and with other virtual machines.
 const surelyCached = 8 << 20
 
-// unknownCache is taken for the size of a cache that the CPU does not tell, in bytes.
+// unknownCache is the assumed size of a cache that the CPU does not report, in bytes.
 const unknownCache = 256 << 20
 
-// fitsCache reports whether so many bytes, read again and again, come from a cache of that size (0 if unknown) instead
-// of from memory. share is the rate at which they were read over the bandwidth of memory: where they might fit, more
-// than 1 proves it.
+// fitsCache reports whether this number of bytes, read repeatedly, comes from a cache of the given size (0 if unknown)
+// instead of from memory. share is the ratio of their read rate to the bandwidth of memory: if they might fit, a share
+// above 1 proves that they do.
 func fitsCache(bytes, cache int64, share float64) bool {
 	if cache == 0 {
 		cache = unknownCache
@@ -23,8 +23,8 @@ func fitsCache(bytes, cache int64, share float64) bool {
 	return bytes <= min(surelyCached, cache) || bytes <= cache && share > 1
 }
 
-// shareOfBound turns a rate over its bound into a share to report: absent where nothing was measured and where the
-// bound is none, and at most 1, since measuring the bound has an error too.
+// shareOfBound converts a rate over its bound to a reported share. It is absent if nothing was measured or the bound
+// does not apply, and at most 1, since the measurement of the bound has an error too.
 func shareOfBound(share float64, fitsCache bool) *float64 {
 	if share <= 0 || share > 1 && fitsCache {
 		return nil
@@ -33,9 +33,9 @@ func shareOfBound(share float64, fitsCache bool) *float64 {
 	return &share
 }
 
-// sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if
-// the CPU reads them and they are that many, or else memory of its own, in huge pages if these do. free gives
-// that back.
+// sameMemory returns memory of the kind that contains the weights of e, larger than the caches: the weights themselves
+// if the CPU reads them and they are large enough, or else new memory, in huge pages if the weights are. free releases
+// the new memory.
 func sameMemory(e *engine.Engine, huge bool) (memory [][]byte, free func() error) {
 	none := func() error { return nil }
 	bytes := 0

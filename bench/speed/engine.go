@@ -1,4 +1,5 @@
-// Package speed measures how fast the engine runs, beside what memory and multiplications of the machine allow.
+// Package speed measures the speed of the engine, and compares it with the limits of the machine's memory and
+// multiplication units.
 package speed
 
 import (
@@ -9,90 +10,90 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// Sample is one run, and the bandwidth measured right after it, or where nothing was generated at some time
-// before. Rates are tokens per second, 0 where that part was left out.
+// Sample is one run, and the bandwidth measured right after it, or for a run without generation some time before. Rates
+// are tokens per second, 0 if that part was left out.
 type Sample struct {
 	PromptTPS     float64  `json:"prompt_tps"`
 	GenerationTPS float64  `json:"generation_tps"`
 	Bandwidth     float64  `json:"bandwidth_gbs"`
 	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [Report]
 	PromptNS      int64    `json:"prompt_ns,omitempty"`       // nanoseconds of the prompt
-	GenerationNS  int64    `json:"generation_ns,omitempty"`   // of all tokens generated
-	// of one forward call of so many rows: the mean of [rowCalls]
+	GenerationNS  int64    `json:"generation_ns,omitempty"`   // of all generated tokens
+	// of one forward pass with this number of rows: the mean of [rowCalls]
 	RowsNS int64 `json:"rows_ns,omitempty"`
 }
 
-// Report is what [Matrix.Run] found of one combination. Its JSON is a contract.
+// Report is the result of [Matrix.Run] for one combination. Its JSON format is stable.
 type Report struct {
 	PromptTPS     float64       `json:"prompt_tps"`     // median of the samples
 	GenerationTPS float64       `json:"generation_tps"` // median of the samples
 	PromptTokens  int           `json:"prompt_tokens"`
 	DecodedTokens int           `json:"generated_tokens"`
-	Cell          *Cell         `json:"cell,omitempty"` // which combination; absent where there is only one
+	Cell          *Cell         `json:"cell,omitempty"` // the combination; absent if there is only one
 	Samples       []Sample      `json:"samples"`
 	Noise         Noise         `json:"noise"`
-	TokenMS       *result.Times `json:"token_ms,omitempty"` // time between tokens, of all samples together
-	Rows          int           `json:"rows,omitempty"`     // of one forward call: the heads of a draft tree
+	TokenMS       *result.Times `json:"token_ms,omitempty"` // between tokens, of all samples
+	Rows          int           `json:"rows,omitempty"`     // of one forward pass, as for the heads of a draft tree
 	RowsTPS       float64       `json:"rows_tps,omitempty"` // rows per second; median of the samples
-	// time of the call over that of one row; median over the samples
+	// time of the pass divided by that of one row; median of the samples
 	RowsCost float64 `json:"rows_cost,omitempty"`
-	// what else the machine did, from the first sample to the last
+	// other activity of the machine, from the first sample to the last
 	Quiet result.Quiet `json:"machine_quiet"`
 	// until model and tokenizer are ready: from before the file is opened. Weights are mapped, not read
 	LoadMS float64 `json:"load_ms"`
 	// from before opening until the first token after a prompt of 8
 	FirstTokenMS float64 `json:"first_token_ms"`
-	// of the process, mapped pages of the file included; 0 if the system does not tell
+	// of the process, including mapped pages of the file; 0 if the system does not report it
 	PeakRSS     int64   `json:"peak_rss_bytes,omitempty"`
 	FileBytes   int64   `json:"file_bytes"`
 	HugeBytes   int64   `json:"huge_bytes"`             // of the file, in huge pages when the samples began
-	WeightsStay string  `json:"weights_stay,omitempty"` // why some weights did not move into huge pages
-	MoveMS      float64 `json:"move_ms,omitempty"`      // from the first token until all had
-	KVBytes     int64   `json:"kv_bytes"`               // keys and values of a full context
-	TokenBytes  int64   `json:"bytes_per_token"`        // weights that a decoded token reads
-	// keys and values that one reads in the middle of the generation
+	WeightsStay string  `json:"weights_stay,omitempty"` // why some weights were not moved into huge pages
+	MoveMS      float64 `json:"move_ms,omitempty"`      // from the first token until all were moved
+	KVBytes     int64   `json:"kv_bytes"`               // of the KV cache of a full context
+	TokenBytes  int64   `json:"bytes_per_token"`        // weights that are read for a decoded token
+	// keys and values that are read for a token in the middle of the generation
 	DepthBytes int64 `json:"depth_bytes,omitempty"`
-	// 1e9 bytes per second: streaming read with as many threads; median of the samples
+	// 1e9 bytes per second: streaming reads with as many threads; median of the samples
 	Bandwidth float64   `json:"bandwidth_gbs"`
-	ByThreads []float64 `json:"bandwidth_by_threads_gbs"` // the same with 1, 2, … threads, once at the end
-	// bandwidth over the bytes of a token, weights, keys and values
+	ByThreads []float64 `json:"bandwidth_by_threads_gbs"` // with 1, 2, … threads, once at the end
+	// bandwidth divided by the bytes read per token: weights, keys and values
 	Bound float64 `json:"generation_bound_tps"`
-	// generation_tps over the bound of the same sample, at most 1; median. Absent where nothing was generated, and
-	// above 1 with fits_cache
+	// generation_tps divided by the bound of the same sample, at most 1; median. Absent if nothing was generated, and
+	// if it is above 1 with fits_cache
 	Share *float64 `json:"bandwidth_share,omitempty"`
-	// the bytes of a token stay in the CPU's cache: the bandwidth of memory is no bound
+	// the bytes of a token stay in the CPU's cache, so the memory bandwidth is no bound
 	FitsCache bool `json:"fits_cache,omitempty"`
 	// 1e9 multiply-adds per second with weights, in prompts
 	PromptMACs float64 `json:"prompt_gmacs,omitempty"`
-	// the same of the instruction that multiplies bytes, from registers
+	// peak of the instruction that multiplies bytes, from registers, in the same unit
 	PeakBytes   float64 `json:"peak_int8_gmacs,omitempty"`
 	PeakFloats  float64 `json:"peak_float32_gmacs,omitempty"`
 	PromptBound float64 `json:"prompt_bound_tps,omitempty"` // by those peaks
 	Device      string  `json:"device"`
 	Threads     int     `json:"threads"`
-	// of context before prompt, rows and generation; there at least 8
+	// tokens of context before prompt, rows and generation; for rows and generation at least 8
 	Depth      int         `json:"depth_tokens"`
-	KV         string      `json:"kv"`                             // how keys and values are kept: f16 or f32
+	KV         string      `json:"kv"`                             // format of the KV cache: f16 or f32
 	Dispatches int         `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
-	Levels     int         `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
-	Predicted  *Prediction `json:"predicted,omitempty"`            // with a generation on a GPU
+	Levels     int         `json:"levels_per_token,omitempty"`     // sequential levels of dispatches
+	Predicted  *Prediction `json:"predicted,omitempty"`            // for a generation on a GPU
 	Scaling    []Scale     `json:"scaling,omitempty"`
 }
 
-// Scale is what so many threads reach.
+// Scale is the result with a number of threads.
 type Scale struct {
 	Threads       int      `json:"threads"`
 	PromptTPS     float64  `json:"prompt_tps"`
 	GenerationTPS float64  `json:"generation_tps"`
 	Bandwidth     float64  `json:"bandwidth_gbs"`
 	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [Report]
-	FitsCache     bool     `json:"fits_cache,omitempty"`      // alike
+	FitsCache     bool     `json:"fits_cache,omitempty"`      // as in [Report]
 }
 
-// firstPrompt is the length of the prompt of the first token, and the least context of one that is generated.
+// firstPrompt is the length of the prompt before the first token, and the minimum context for generation.
 const firstPrompt = 8
 
-// ContextLimit is the longest text that a model holds, in tokens.
+// ContextLimit returns the maximum length of a text for a model, in tokens.
 func ContextLimit(path string) (int, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -106,7 +107,7 @@ func ContextLimit(path string) (int, error) {
 	return c.Context, nil
 }
 
-// scale is the line of r among those of other numbers of threads.
+// scale returns the line of r for the comparison of numbers of threads.
 func (r *Report) scale() Scale {
 	return Scale{
 		Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth,

@@ -11,10 +11,11 @@ import (
 )
 
 // boundPrompt sets the multiply-adds per second of prompts and their bound, at peaks in multiply-adds per second. Each
-// token meets every weight of the layers once, the last one also the output matrix; attention does not count.
+// token is multiplied by every weight of the layers once, the last one also by the output matrix; attention does not
+// count.
 func (r *Report) boundPrompt(e *engine.Engine, bytes, floats float64) {
 	n := r.PromptTokens
-	macs, seconds := 0.0, 0.0 // of one prompt; at the peaks
+	macs, seconds := 0.0, 0.0 // of one prompt; seconds at the peaks
 	for _, t := range e.File().Tensors() {
 		if len(t.Shape) != 2 || strings.HasPrefix(t.Name, "token_embd") && !tied(e) {
 			continue
@@ -35,7 +36,7 @@ func (r *Report) boundPrompt(e *engine.Engine, bytes, floats float64) {
 	r.PromptBound = float64(n) / seconds
 }
 
-// summarise sets the medians, and says whether the bound means anything.
+// summarise sets the medians, and whether the bound applies.
 func (r *Report) summarise() {
 	r.PromptTPS = median(r.Samples, func(s Sample) float64 { return s.PromptTPS })
 	r.GenerationTPS = median(r.Samples, func(s Sample) float64 { return s.GenerationTPS })
@@ -57,8 +58,8 @@ func (r *Report) summarise() {
 	}
 }
 
-// tokenBytes is what decoding a token reads of the weights: all of them, but of an embedding that is not the output
-// matrix too only one row.
+// tokenBytes returns the bytes of weights that decoding a token reads: all of them, but only one row of an embedding
+// that is not also the output matrix.
 func tokenBytes(e *engine.Engine) int64 {
 	n := int64(0)
 	for _, t := range e.File().Tensors() {
@@ -71,26 +72,26 @@ func tokenBytes(e *engine.Engine) int64 {
 	return n
 }
 
-// tied reports whether the embedding is the output matrix too.
+// tied reports whether the embedding is also the output matrix.
 func tied(e *engine.Engine) bool {
 	_, untied := e.File().Tensor("output.weight")
 	return !untied
 }
 
-// EngineNoise says how far samples of the same thing lie apart. What was not measured, or only once, is absent.
+// Noise describes the variation between samples. Parts that were not measured, or only once, are absent.
 type Noise struct {
 	Prompt *Spread `json:"prompt,omitempty"`
 	Decode *Spread `json:"generation,omitempty"`
 	Rows   *Spread `json:"rows,omitempty"`
 }
 
-// Spread of times, as shares of their median.
+// Spread is the variation of times, as shares of their median.
 type Spread struct {
 	MAD   float64 `json:"mad_share"`   // median of the distances from the median
-	Range float64 `json:"range_share"` // the longest less the shortest
+	Range float64 `json:"range_share"` // the maximum less the minimum
 }
 
-// spreadOf one time over all samples; nil where there is none, or only one.
+// spreadOf returns the spread of one time over all samples; nil for fewer than two.
 func spreadOf(samples []Sample, of func(Sample) int64) *Spread {
 	if len(samples) < 2 || of(samples[0]) == 0 {
 		return nil
@@ -105,7 +106,7 @@ func spreadOf(samples []Sample, of func(Sample) int64) *Spread {
 	return &Spread{MAD: mad / middle, Range: (high - low) / middle}
 }
 
-// rate of so many tokens in so many nanoseconds, per second; 0 where nothing was measured.
+// rate returns tokens per second; 0 if nothing was measured.
 func rate(tokens int, ns int64) float64 {
 	if ns <= 0 {
 		return 0
@@ -113,7 +114,7 @@ func rate(tokens int, ns int64) float64 {
 	return float64(tokens) / float64(ns) * 1e9
 }
 
-// median of one figure over all samples; of an even number, the mean of the two in the middle.
+// median returns the median of one figure over all samples; of an even number, the mean of the two in the middle.
 func median(samples []Sample, of func(Sample) float64) float64 {
 	var x []float64
 	for _, s := range samples {

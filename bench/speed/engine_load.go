@@ -11,14 +11,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// engineLoad is one time that the model is loaded, and what is measured then.
+// engineLoad is one load of the model with its measurements.
 type engineLoad struct {
 	m       *Matrix
 	o       engine.Options
 	cells   []Cell
 	first   bool       // of the process: its peak of memory is that of this load
-	alone   bool       // with one combination
-	sampled func(Cell) // told of each sample
+	alone   bool       // with only one combination
+	sampled func(Cell) // called after each sample
 }
 
 // run loads the model and measures.
@@ -62,7 +62,7 @@ func (l *engineLoad) run(ctx context.Context) (all []Report, err error) {
 	return all, nil
 }
 
-// begin returns the report of a combination before it is measured.
+// begin returns the report of a combination before the measurement.
 func (l *engineLoad) begin(base Report, c Cell) Report {
 	base.PromptTokens, base.DecodedTokens, base.Depth, base.Rows = c.Prompt, c.Decode, c.Depth, c.Rows
 	if c.Depth > 0 {
@@ -75,7 +75,7 @@ func (l *engineLoad) begin(base Report, c Cell) Report {
 	return base
 }
 
-// awaitWeights waits until the weights are where they stay.
+// awaitWeights waits until the weights have been moved.
 func (r *Report) awaitWeights(ctx context.Context, e *engine.Engine) error {
 	begin := time.Now()
 	w, err := e.Weights(ctx)
@@ -90,7 +90,7 @@ func (r *Report) awaitWeights(ctx context.Context, e *engine.Engine) error {
 	return nil
 }
 
-// measure takes the samples, one of each combination and then the next one of each.
+// measure takes the samples: one of each combination, then the next one of each.
 func (l *engineLoad) measure(ctx context.Context, x *measurement, all []Report) error {
 	watched := result.WatchMachine()
 	for i := range l.m.Repeat {
@@ -115,8 +115,8 @@ func (l *engineLoad) measure(ctx context.Context, x *measurement, all []Report) 
 	return nil
 }
 
-// readFirst notes the peak of memory after the first sample of each combination, and only then takes the memory that
-// the bandwidth is measured with.
+// readFirst records the peak of memory after the first sample of each combination, and only then allocates the memory
+// for measuring the bandwidth.
 func (l *engineLoad) readFirst(x *measurement, all []Report) {
 	peak := int64(0)
 	if l.first {
@@ -131,7 +131,7 @@ func (l *engineLoad) readFirst(x *measurement, all []Report) {
 	}
 }
 
-// finish sets what follows from the samples, and measures what the machine can do.
+// finish computes the results of the samples, and measures the limits of the machine.
 func (l *engineLoad) finish(ctx context.Context, x *measurement, all []Report) {
 	threads := all[0].Threads
 	var by []float64
@@ -163,7 +163,8 @@ func (l *engineLoad) finish(ctx context.Context, x *measurement, all []Report) {
 	rowCosts(all)
 }
 
-// rowCosts sets what a forward call of several rows costs, over that of one row at the same depth, sample by sample.
+// rowCosts sets the cost of a forward pass of several rows, relative to that of one row at the same depth, sample by
+// sample.
 func rowCosts(all []Report) {
 	for k := range all {
 		r := &all[k]

@@ -10,34 +10,34 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// MostBatch is the most tokens of a prompt that go through the model together.
+// MostBatch is the maximum number of prompt tokens in one forward pass.
 const MostBatch = qwen2.MaxRows
 
-// MostRows is the most rows of one forward call that [Matrix] measures: those of a draft tree.
+// MostRows is the maximum number of rows of a forward pass that [Matrix] measures: as for a draft tree.
 const MostRows = 8
 
-// Matrix says what [Matrix.Run] measures: all combinations of its lists.
+// Matrix configures a measurement: [Matrix.Run] measures all combinations of its lists.
 type Matrix struct {
 	Model  string
-	Engine engine.Options // Context grows to hold the longest run; Backend, KV and Threads are those of the lists
+	Engine engine.Options // Context grows to hold the longest run; the lists replace Backend, KV and Threads
 
-	Backends []engine.Backend // at least one, as of KV, Threads and Depths
+	Backends []engine.Backend // at least one value, as in KV, Threads and Depths
 	KV       []engine.KVType
 	Threads  []int
-	Depths   []int // tokens of context before what is measured; for rows and generation at least 8
+	Depths   []int // tokens of context before the measured part; for rows and generation at least 8
 	Prompts  []int // tokens of prompts; empty or 0 leaves prompts out
 	Decodes  []int // tokens generated; empty or 0 leaves generation out
-	Rows     []int // rows of one forward call, 1 to [MostRows]; empty leaves that out. A cost is relative to that of 1
+	Rows     []int // rows of one forward pass, 1 to [MostRows]; empty leaves that out. A cost is relative to that of 1
 
 	Repeat   int                // samples of each; at least 1
-	OnSample func(done, of int) // told after each sample, if given
+	OnSample func(done, of int) // called after each sample; may be nil
 
-	sampled func(Cell) // told of what was sampled, in tests
-	memory  [][]byte   // that the bandwidth is measured with, in tests: less than [result.FarBytes]
-	gpu     string     // what a GPU is called, in tests
+	sampled func(Cell) // called after each sample, in tests
+	memory  [][]byte   // memory for measuring the bandwidth, in tests: less than [result.FarBytes]
+	gpu     string     // name of the GPU, in tests
 }
 
-// Cell is one combination. Prompt, Decode and Rows that are 0 are not measured in it.
+// Cell is one combination. It does not measure those of Prompt, Decode and Rows that are 0.
 type Cell struct {
 	Backend string `json:"backend"`
 	KV      string `json:"kv"` // auto, f16 or f32
@@ -48,7 +48,7 @@ type Cell struct {
 	Rows    int    `json:"rows,omitempty"`
 }
 
-// check refuses what cannot be measured.
+// check returns an error for an invalid matrix.
 func (m *Matrix) check() error {
 	for _, list := range [][]int{m.Prompts, m.Decodes, m.Depths, m.Threads} {
 		if slices.ContainsFunc(list, func(n int) bool { return n < 0 }) {
@@ -64,12 +64,12 @@ func (m *Matrix) check() error {
 	case len(m.Backends) == 0 || len(m.KV) == 0 || len(m.Threads) == 0 || len(m.Depths) == 0:
 		return errors.New("bench: backends, KV types, threads and depths need one value at least")
 	case len(m.perLoad()) == 0:
-		return errors.New("bench: prompt and decode are both 0: there is nothing to measure")
+		return errors.New("bench: prompt and decode are both 0: nothing to measure")
 	}
 	return nil
 }
 
-// positive are the values of a list that say something is measured.
+// positive returns the positive values of a list.
 func positive(list []int) (some []int) {
 	for _, n := range list {
 		if n > 0 {
@@ -79,8 +79,8 @@ func positive(list []int) (some []int) {
 	return some
 }
 
-// perLoad are the combinations that one load of the model is measured with. A single prompt and a single generation
-// share one; of several, each has one of its own, so that nothing is measured twice. Rows begin with one.
+// perLoad returns the combinations for one load of the model. A single prompt length and a single generation length
+// share one; several lengths have separate ones, so that nothing is measured twice. Rows begin with one.
 func (m *Matrix) perLoad() (all []Cell) {
 	prompts, decodes, rows := positive(m.Prompts), positive(m.Decodes), m.Rows
 	if len(rows) > 0 && !slices.Contains(rows, 1) {
@@ -104,16 +104,16 @@ func (m *Matrix) perLoad() (all []Cell) {
 	return all
 }
 
-// need is the context that the longest run takes, in tokens.
+// need returns the context that the longest run needs, in tokens.
 func (c Cell) need() int {
 	return max(c.Depth+c.Prompt+1, c.context()+c.Decode+1, c.context()+c.Rows)
 }
 
-// context is how many tokens lie before the first one that is generated, and before rows.
+// context returns the number of tokens before the first generated one, and before rows.
 func (c Cell) context() int { return max(firstPrompt, c.Depth) }
 
-// Run measures all combinations and reports each: those of one load together when they are finished. The samples of
-// one load take turns, so that a machine which becomes slower meanwhile makes all of them slower.
+// Run measures all combinations and reports each: those of one load together when they are finished. The samples of one
+// load take turns, so that a machine which becomes slower affects all of them.
 func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
 	if err := m.check(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
 }
 
 // Scaled measures one combination with the threads of the matrix, and then with 1, 2, … threads up to these. OnSample
-// counts the samples of the first.
+// counts the samples of the first measurement.
 func (m *Matrix) Scaled(ctx context.Context) (r Report, err error) {
 	keep := func(to *Report) func(Report) error {
 		return func(r Report) error { *to = r; return nil }

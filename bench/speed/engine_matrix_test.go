@@ -154,7 +154,7 @@ func TestDepthOnce(t *testing.T) {
 	defer e.Close()
 	m := newMeasurement(e)
 	for i := range 3 {
-		g, err := m.generate(t.Context(), 100, m.behind(100, 20), 1)
+		g, err := m.generate(t.Context(), 100, m.following(100, 20), 1)
 		require.NoError(t, err)
 		assert.Equal(t, 120, g.PromptTokens)
 		assert.GreaterOrEqual(t, g.ReusedTokens, 100, "sample %d", i)

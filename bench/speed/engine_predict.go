@@ -9,20 +9,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// EnginePrediction is what the model of a Mac's GPU says of a generation, beside what was measured: predicted over
-// measured shows where that model is wrong.
+// Prediction is the prediction of package metalplan for a generation, beside the measurement: predicted over measured
+// shows the errors of that model.
 type Prediction struct {
 	GenerationTPS float64 `json:"generation_tps,omitempty"` // predicted, for a token in the middle of the generation
 	TokenUS       float64 `json:"token_us,omitempty"`       // the time of that token
-	MeasuredUS    float64 `json:"measured_token_us"`        // 1e6 over generation_tps of the report
-	Context       int     `json:"context_tokens,omitempty"` // that the token sees, itself among them
-	// the figures of the GPU, with the number of cores of the larger variant where its name stands for two
+	MeasuredUS    float64 `json:"measured_token_us"`        // 1e6 divided by generation_tps of the report
+	Context       int     `json:"context_tokens,omitempty"` // that the token attends to, including itself
+	// the figures of the GPU, with the number of cores of the larger variant if there are two with its name
 	GPU     *metalplan.GPU       `json:"gpu,omitempty"`
-	Assumed *metalplan.Constants `json:"assumed,omitempty"`  // of every GPU
-	Why     string               `json:"why_none,omitempty"` // no prediction is possible
+	Assumed *metalplan.Constants `json:"assumed,omitempty"`  // for every GPU
+	Why     string               `json:"why_none,omitempty"` // why no prediction is possible
 }
 
-// predict returns what is predicted of the generation of r on the GPU that Metal calls name.
+// predict returns the prediction for the generation of r, on the GPU with a name of Metal.
 func (r *Report) predict(ctx context.Context, name string, f *gguf.File) *Prediction {
 	p := &Prediction{MeasuredUS: 1e6 / r.GenerationTPS}
 	g, known := metalplan.Called(name)

@@ -15,17 +15,17 @@ import (
 )
 
 // measurement runs prompts, generations and rows through an engine. The context before them is evaluated once for each
-// depth, and stays.
+// depth, and kept.
 type measurement struct {
 	e         *engine.Engine
 	r         *rand.Rand
-	prefix    []int32                  // the text before what is measured, as long as was needed so far
+	prefix    []int32                  // the text before the measured part, as long as needed so far
 	sessions  map[int]*engine.Session  // by depth
-	trees     map[int]*qwen2.Cache     // alike, for rows
+	trees     map[int]*qwen2.Cache     // by depth, for rows
 	tokens    map[Cell][]time.Duration // between tokens
-	memory    [][]byte                 // that the bandwidth is measured with
+	memory    [][]byte                 // for measuring the bandwidth
 	bandwidth float64                  // the last one
-	free      func() error             // gives it back
+	free      func() error             // releases memory
 }
 
 func newMeasurement(e *engine.Engine) *measurement {
@@ -35,7 +35,7 @@ func newMeasurement(e *engine.Engine) *measurement {
 	}
 }
 
-// before returns the first n tokens of the text before what is measured.
+// before returns the first n tokens of the text before the measured part.
 func (m *measurement) before(n int) []int32 {
 	for len(m.prefix) < n {
 		m.prefix = append(m.prefix, m.id())
@@ -43,10 +43,10 @@ func (m *measurement) before(n int) []int32 {
 	return m.prefix[:n:n]
 }
 
-// id is any token.
+// id returns a random token.
 func (m *measurement) id() int32 { return m.r.Int32N(int32(m.e.Model().Config().Vocab)) }
 
-// warm runs each combination in short, so that none of them pays for what is done once.
+// warm runs each combination briefly, so that none of them includes work that is done once.
 func (m *measurement) warm(ctx context.Context, cells []Cell) error {
 	const shortest = 32
 	for _, c := range cells {
@@ -62,7 +62,7 @@ func (m *measurement) warm(ctx context.Context, cells []Cell) error {
 // sample measures one combination once.
 func (m *measurement) sample(ctx context.Context, c Cell) (s Sample, err error) {
 	if c.Prompt > 0 {
-		run, err := m.generate(ctx, c.Depth, m.behind(c.Depth, c.Prompt), 1)
+		run, err := m.generate(ctx, c.Depth, m.following(c.Depth, c.Prompt), 1)
 		if err != nil {
 			return s, err
 		}
@@ -86,14 +86,14 @@ func (m *measurement) sample(ctx context.Context, c Cell) (s Sample, err error) 
 	return s, nil
 }
 
-// generated is a text and the times between its tokens.
+// generated is a text with the times between its tokens.
 type generated struct {
 	engine.Summary
 	between []time.Duration
 }
 
-// behind returns random tokens behind the context of a depth.
-func (m *measurement) behind(depth, prompt int) []int32 {
+// following returns random tokens for a prompt after the context of a depth.
+func (m *measurement) following(depth, prompt int) []int32 {
 	ids := m.before(depth)
 	for range prompt {
 		ids = append(ids, m.id())
@@ -101,7 +101,7 @@ func (m *measurement) behind(depth, prompt int) []int32 {
 	return ids
 }
 
-// generate evaluates a prompt in the session of a depth, which holds the context already, and what follows it.
+// generate evaluates a prompt in the session of a depth, which contains the context already, and generates tokens.
 func (m *measurement) generate(ctx context.Context, depth int, prompt []int32, tokens int) (g generated, err error) {
 	s := m.sessions[depth]
 	if s == nil {
@@ -120,7 +120,7 @@ func (m *measurement) generate(ctx context.Context, depth int, prompt []int32, t
 	return g, err
 }
 
-// run generates tokens in a session, and notes the times between them.
+// run generates tokens in a session, and records the times between them.
 func (m *measurement) run(
 	ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration,
 ) error {
@@ -143,11 +143,11 @@ func (m *measurement) run(
 	return nil
 }
 
-// rowCalls is how many forward calls a sample of rows is the mean of.
+// rowCalls is the number of forward passes in a sample of rows; the mean counts.
 const rowCalls = 8
 
-// rows measures a forward call of several leaves of a draft tree that all follow the same context, as guesses at one
-// token do, and returns nanoseconds.
+// rows measures a forward pass of several leaves of a draft tree that all follow the same context, like guesses of one
+// token. It returns nanoseconds.
 func (m *measurement) rows(ctx context.Context, c Cell) (int64, error) {
 	tree, err := m.tree(ctx, c.context())
 	if err != nil {
@@ -172,7 +172,7 @@ func (m *measurement) rows(ctx context.Context, c Cell) (int64, error) {
 	return time.Since(begin).Nanoseconds() / rowCalls, nil
 }
 
-// tree returns a cache that holds a context of so many tokens.
+// tree returns a cache with a context of this number of tokens.
 func (m *measurement) tree(ctx context.Context, tokens int) (*qwen2.Cache, error) {
 	if t := m.trees[tokens]; t != nil {
 		return t, nil
@@ -197,7 +197,7 @@ func (m *measurement) tree(ctx context.Context, tokens int) (*qwen2.Cache, error
 	return t, nil
 }
 
-// kvBytes is the memory for keys and values of a full context.
+// kvBytes returns the memory of the KV cache of a full context.
 func (m *measurement) kvBytes() int64 {
 	for _, s := range m.sessions {
 		return s.KVLimit()
@@ -205,7 +205,7 @@ func (m *measurement) kvBytes() int64 {
 	return 0
 }
 
-// kvType is how keys and values are kept.
+// kvType returns the format of the KV cache.
 func (m *measurement) kvType() string {
 	if m.kvBytes() == m.e.Model().KVConfig(m.e.Context(), gguf.F32).Bytes() {
 		return string(engine.KVF32)
@@ -213,8 +213,8 @@ func (m *measurement) kvType() string {
 	return string(engine.KVF16)
 }
 
-// readMemory measures the bandwidth of memory for the last sample of r. Where nothing was generated it bounds nothing:
-// that of the sample before will do.
+// readMemory measures the bandwidth of memory for the last sample of r. If that had no generation, it keeps the
+// bandwidth of the sample before, since nothing is compared with it.
 func (m *measurement) readMemory(r *Report) {
 	if m.bandwidth == 0 || r.DecodedTokens > 0 {
 		m.bandwidth = cpu.ReadBandwidth(r.Threads, m.memory...) / 1e9

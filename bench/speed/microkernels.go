@@ -2,20 +2,20 @@ package speed
 
 import "github.com/pilotfish-ai/pilotfish/kernels/cpu"
 
-// Microkernel is a line of the table of matrix products: which function computes a product.
+// Microkernel is a line of the table of matrix products: the function for a product.
 type Microkernel struct {
 	Set      string `json:"set"`       // instruction set
 	InUse    bool   `json:"in_use"`    // by this program on this CPU
 	Type     string `json:"type"`      // of the weights
-	From     int    `json:"from"`      // number of tokens in a pass, from here
-	To       *int   `json:"to"`        // up to here; null where there is no end
+	From     int    `json:"from"`      // minimum number of tokens in a pass
+	To       *int   `json:"to"`        // maximum number; null if there is none
 	Kernel   string `json:"kernel"`    // function
-	File     string `json:"file"`      // that it is in
+	File     string `json:"file"`      // of the function
 	Pack     string `json:"pack"`      // function that packs or converts the weights before; "": none
-	PackFile string `json:"pack_file"` // that it is in
+	PackFile string `json:"pack_file"` // of that function
 }
 
-// Microkernels returns the table of this architecture and build, of all its instruction sets.
+// Microkernels returns the table of this architecture and build, for all its instruction sets.
 func Microkernels() (table []Microkernel) {
 	use := cpu.Features()
 	for _, m := range cpu.Microkernels() {

@@ -8,9 +8,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// Blank returns a file of the model without a vocabulary and with weights that are all zero. Their memory is never
-// touched: it takes none, of whatever size the model is. It begins on a page of the system, and its capacity ends on
-// one.
+// Blank returns a file of the model without a vocabulary and with all weights zero. The memory of the weights is never
+// written, so it is not allocated, however large the model is. It begins at the start of a page, and its capacity ends
+// at the end of one.
 func (s Spec) Blank() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -35,12 +35,12 @@ func (s Spec) Blank() ([]byte, error) {
 // alignment of tensors in a file.
 const alignment = 32
 
-// pages returns n bytes that begin on a page.
+// pages returns n bytes that begin at the start of a page.
 func pages(n int) []byte {
 	b := make([]byte, n+2*largestPage)
 	from := int(-uintptr(unsafe.Pointer(&b[0])) % largestPage)
 	return b[from : from+n : from+(n+largestPage-1)/largestPage*largestPage]
 }
 
-// largestPage is the size of pages of memory, or a multiple of it.
+// largestPage is a multiple of the size of memory pages.
 const largestPage = 16384

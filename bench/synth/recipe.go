@@ -10,13 +10,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// Recipe says which tensor gets which type.
+// Recipe determines the type of each tensor.
 type Recipe struct {
 	name string
-	most gguf.Type // of the matrices that nothing else is said of
+	most gguf.Type // of the matrices without a rule of their own
 }
 
-// recipes are the names that [ParseRecipe] knows.
+// recipes returns the recipes of [ParseRecipe].
 func recipes() []Recipe {
 	all := []Recipe{{"q4_k_m", gguf.Q4_K}}
 	for _, t := range []gguf.Type{
@@ -28,7 +28,7 @@ func recipes() []Recipe {
 	return all
 }
 
-// RecipeNames returns what [ParseRecipe] takes.
+// RecipeNames returns the names that [ParseRecipe] accepts.
 func RecipeNames() []string {
 	var names []string
 	for _, r := range recipes() {
@@ -38,9 +38,10 @@ func RecipeNames() []string {
 	return names
 }
 
-// ParseRecipe returns the recipe of a name such as "q8_0" (every matrix of that type; a q4_0 has its embedding in Q8_0)
-// or "q4_k_m", which is Q4_K with Q6_K for the embedding and for the value and down projections of half the layers, as
-// such files are usually made. A matrix whose rows are no whole number of blocks gets the type that usually stands in.
+// ParseRecipe returns the recipe with a name such as "q8_0" (every matrix has that type; a q4_0 has its embedding in
+// Q8_0) or "q4_k_m", which is Q4_K with Q6_K for the embedding and for the value and down projections of half the
+// layers, as such files are usually made. A matrix with rows that are not a whole number of blocks gets the usual
+// substitute type.
 func ParseRecipe(name string) (Recipe, error) {
 	for _, r := range recipes() {
 		if r.name == strings.ToLower(name) {
@@ -53,7 +54,7 @@ func ParseRecipe(name string) (Recipe, error) {
 // String returns the name.
 func (r Recipe) String() string { return r.name }
 
-// typeOf returns the type of a matrix with rows of cols weights in one of so many layers.
+// typeOf returns the type of a matrix with rows of cols weights in a layer.
 func (r Recipe) typeOf(tensor string, layer, layers, cols int) gguf.Type {
 	t := r.most
 	embedding := tensor == "token_embd" || tensor == "output"
@@ -75,7 +76,7 @@ func (r Recipe) typeOf(tensor string, layer, layers, cols int) gguf.Type {
 	}
 }
 
-// standIn is the type of smaller blocks that is taken where rows are no whole number of blocks of t.
+// standIn returns the type with smaller blocks that replaces t if rows are not a whole number of blocks of t.
 func standIn(t gguf.Type) gguf.Type {
 	switch t {
 	case gguf.Q2_K, gguf.Q3_K:
@@ -92,7 +93,7 @@ func standIn(t gguf.Type) gguf.Type {
 	return gguf.F16
 }
 
-// writable reports whether package gguf quantises to t; of the other types any bytes are a tensor.
+// writable reports whether package gguf can quantise to t; tensors of the other types are random bytes.
 func writable(t gguf.Type) bool {
 	switch t {
 	case gguf.Q2_K, gguf.Q3_K, gguf.Q5_K, gguf.IQ4_NL, gguf.IQ4_XS:
@@ -101,7 +102,8 @@ func writable(t gguf.Type) bool {
 	return true
 }
 
-// randomBlocks returns random blocks of a type that is not writable, with scales that give weights of about std.
+// randomBlocks returns random blocks of a type that is not writable, with scales for weights with a deviation of about
+// std.
 func randomBlocks(r *rand.Rand, t gguf.Type, n int64, std float64) []byte {
 	elems, size := t.Block()
 	b := make([]byte, n/int64(elems)*int64(size))

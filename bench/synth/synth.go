@@ -1,6 +1,6 @@
-// Package synth writes Qwen2 models of random weights: complete files of any shape and type, for tests and for
-// measuring speed where no real model is at hand. The same specification writes the same bytes. What such a model says
-// means nothing.
+// Package synth writes Qwen2 models with random weights: complete files of any shape and type, for tests and for
+// measuring speed without a real model. The same specification gives the same bytes. The output of such a model is
+// meaningless.
 package synth
 
 import (
@@ -26,12 +26,12 @@ type Spec struct {
 	Vocab    int // tokens; at least 256 bytes and the 3 special ones
 	RopeBase float32
 	Epsilon  float32
-	Tied     bool   // no output matrix of its own
-	Recipe   Recipe // which tensor gets which type
+	Tied     bool   // the embedding is also the output matrix
+	Recipe   Recipe // types of the tensors
 	Seed     uint64
 }
 
-// Tiny is a model for tests: all parts are there, and a pass takes well under a millisecond.
+// Tiny is a model for tests: it has all parts, and a pass takes well under a millisecond.
 func Tiny(r Recipe, seed uint64) Spec {
 	return Spec{
 		Name: "tiny", Layers: 2, Dim: 256, FFN: 512, Heads: 4, KVHeads: 2, Context: 512, Vocab: 512,
@@ -47,7 +47,7 @@ func Half(r Recipe, seed uint64) Spec {
 	}
 }
 
-// tensor is one tensor to be written: normal deviates around mean.
+// tensor is one tensor to write: normal deviates around mean.
 type tensor struct {
 	name      string
 	t         gguf.Type
@@ -63,7 +63,7 @@ func (t tensor) elems() int64 {
 	return n
 }
 
-// Write writes the model. progress, if given, is told how many of all weights are written.
+// Write writes the model. progress, if set, is called with the number of weights written so far, and of all.
 func (s Spec) Write(out io.Writer, progress func(done, total int64)) error {
 	if err := s.check(); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s Spec) putShape(w *gguf.Writer) {
 	gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", s.Epsilon)
 }
 
-// tensors lists what a model of this shape holds, in the order of the forward pass.
+// tensors returns the tensors of a model with this shape, in the order of the forward pass.
 func (s Spec) tensors() []tensor {
 	kv := s.Dim / s.Heads * s.KVHeads
 	var all []tensor
@@ -153,8 +153,8 @@ func (s Spec) tensors() []tensor {
 	return all
 }
 
-// writeTensor writes one tensor row by row. Its numbers depend on the seed and its name alone, so that files of several
-// types hold the same weights.
+// writeTensor writes one tensor row by row. Its numbers depend only on the seed and its name, so that files of several
+// types have the same weights.
 func (s Spec) writeTensor(w *gguf.Writer, t tensor) error {
 	h := fnv.New64a()
 	h.Write([]byte(t.name))

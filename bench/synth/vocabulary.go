@@ -8,21 +8,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// specials are the control tokens, the last of the vocabulary.
+// specials are the control tokens, the last ones of the vocabulary.
 var specials = [...]string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
 
-// template writes a chat in ChatML.
+// template formats a chat in ChatML.
 const template = `{% for message in messages %}` +
 	`{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// Types of tokens, as tokenizer.ggml.token_type has them.
+// Types of tokens in tokenizer.ggml.token_type.
 const (
 	normal  = 1
 	control = 3
 )
 
-// putVocabulary writes a byte-level BPE: the 256 bytes, random merges of what is there already, and the special tokens.
+// putVocabulary writes a byte-level BPE: the 256 bytes, random merges of earlier tokens, and the special tokens.
 func (s Spec) putVocabulary(w *gguf.Writer) {
 	tokens, merges := s.words()
 	types := make([]int32, len(tokens), s.Vocab)
@@ -44,16 +44,16 @@ func (s Spec) putVocabulary(w *gguf.Writer) {
 	gguf.Put(w, "tokenizer.chat_template", template)
 }
 
-// words makes the tokens but the special ones, and the merges that build all but the first 256 of them. Letters are
-// merged most, so that words come about.
+// words returns the tokens except the special ones, and the merges that build all but the first 256 of them. Mostly
+// letters are merged, so that words result.
 func (s Spec) words() (tokens, merges []string) {
-	const longest = 16 // letters of the alphabet in a token
+	const longest = 16 // maximum number of letters in a token
 	tokens = alphabet()
 	known := map[string]bool{}
 	for _, t := range tokens {
 		known[t] = true
 	}
-	var parts []string // what merges are made of: letters, and what they became
+	var parts []string // candidates for merges: letters, and merged tokens
 	for _, c := range "abcdefghijklmnopqrstuvwxyz" {
 		parts = append(parts, string(c))
 	}
@@ -78,11 +78,11 @@ func (s Spec) words() (tokens, merges []string) {
 	return tokens, merges
 }
 
-// space is how the alphabet writes a blank.
+// space is the representation of a blank in the alphabet.
 const space = "Ġ"
 
-// alphabet returns the 256 characters that stand for bytes in a byte-level BPE: printable characters of Latin-1 for
-// themselves, the others, in their order, from U+0100 on (GPT-2).
+// alphabet returns the 256 characters that represent bytes in a byte-level BPE: printable characters of Latin-1
+// represent themselves, the others, in order, characters from U+0100 on (GPT-2).
 func alphabet() []string {
 	letters, next := make([]string, 256), rune(256)
 	for b := range rune(256) {

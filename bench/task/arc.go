@@ -1,12 +1,12 @@
 package task
 
-// The AI2 Reasoning Challenge (Clark et al., arXiv 1803.05457): questions of science for schools, each with three to
-// five options A to E or 1 to 5. Answers are graded by [choice].
+// The AI2 Reasoning Challenge (Clark et al., arXiv 1803.05457): science questions for schools, each with three to five
+// options A to E or 1 to 5. Answers are graded by [choice].
 
-// arcPrompts names the prompt below. It changes when the prompt or the grader does.
+// arcPrompts is the version of the prompt below. It changes when the prompt or the grader does.
 const arcPrompts = "arc-1"
 
-// arcInstruction follows each question and its options, which look as in csqa.go.
+// arcInstruction follows each question and its options, in the format of csqa.go.
 const arcInstruction = "Think about it in one or two sentences. " +
 	`Then end with "The answer is X.", where X is the label of your choice.`
 
@@ -40,7 +40,7 @@ D. clouds gather each evening
 	}
 }
 
-// arc is the set without its questions.
+// arc returns the set without its questions.
 func arc() *Set {
 	return &Set{
 		Name: ARC, Prompts: arcPrompts, Shots: arcShots(), Tokens: 96,

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// option is one of the answers that a question offers.
+// option is one of the options of a question.
 type option struct{ label, text string }
 
-// choice grades by the option that an answer chooses. The first of these rules that finds one decides:
+// choice grades by the option that an answer chooses. The first of these rules with a result decides:
 //
-//  1. "answer is X" (or "answer: X"), the last in the answer that names an option: X is its label, or its text;
-//  2. the answer begins with a label that something other than a word follows: "B", "B.", "(B) bookstore";
-//  3. of the labels in brackets, behind "option" or "choice", or alone as a capital letter, there is only one: "I would
-//     go for B". I alone is a word and does not count, nor does A where a sentence begins;
-//  4. of the texts of the options only one stands in the answer.
+//  1. "answer is X" (or "answer: X"), the last one in the answer with an option: X is its label, or its text;
+//  2. the answer begins with a label that is not part of a word: "B", "B.", "(B) bookstore";
+//  3. there is only one label in brackets, after "option" or "choice", or alone as a capital letter: "I would go
+//     for B". I alone is a word and does not count, nor does A at the beginning of a sentence;
+//  4. the answer contains the text of only one option.
 //
-// An answer that chooses a label is right if it is that of the key; one that chooses a text if it is the key's,
-// whichever of two equal options the key is. An answer that chooses none, or several, is silent.
+// An answer that chooses a label is right if it is the label of the key; one that chooses a text if it is the text of
+// the key, even if another option has the same text. An answer that chooses none, or several, is silent.
 func choice(options []option, key string) func(string) Verdict {
 	right := options[slices.IndexFunc(options, func(o option) bool { return o.label == key })]
 	return func(answer string) Verdict {
@@ -36,7 +36,7 @@ func choice(options []option, key string) func(string) Verdict {
 	}
 }
 
-// chosen is the label that an answer chooses, or the text, as [words] has it; two empty strings for none.
+// chosen returns the label that an answer chooses, or the text, in the form of [words]; two empty strings for none.
 func chosen(options []option, answer string) (label, text string) {
 	answer = plainMarks().Replace(answer)
 	marks := conclusion.FindAllStringIndex(answer, -1)
@@ -58,14 +58,14 @@ func chosen(options []option, answer string) (label, text string) {
 	return "", onlyText(options, answer)
 }
 
-// plainMarks takes away the marks of Markdown and LaTeX that stand around labels, and evens out quotes.
+// plainMarks removes the marks of Markdown and LaTeX around labels, and normalises quotes.
 var plainMarks = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer("**", "", "__", "", "`", "", `\boxed`, "", `\text`, "",
 		"{", "(", "}", ")", "’", "'")
 })
 
-// leading is the label that a text begins with. After "answer is" a word may follow a capital label, as in "answer is
-// A because"; elsewhere "A" would be an article there.
+// leading returns the label that a text begins with. After "answer is" a word may follow a capital label, as in "answer
+// is A because"; elsewhere "A" would be an article there.
 func leading(options []option, s string, concluded bool) string {
 	s = strings.TrimLeft(s, " \t\r\n\"'([*:$")
 	if concluded {
@@ -89,7 +89,7 @@ func leading(options []option, s string, concluded bool) string {
 	return ""
 }
 
-// continued reports whether what follows a label makes a word of it: "Be", "B-rated", "C's".
+// continued reports whether the text after a label makes it part of a word: "Be", "B-rated", "C's".
 func continued(rest string) bool {
 	next, size := utf8.DecodeRuneInString(rest)
 	if next == '\'' {
@@ -104,14 +104,14 @@ func decimal(label, rest string) bool {
 }
 
 var (
-	// marked matches labels: in brackets, behind "option", and capitals alone, A only within a sentence
+	// marked matches labels: in brackets, after "option", and single capitals, A only within a sentence
 	marked = regexp.MustCompile(`[(\[]\s*([A-Za-z0-9])\s*[)\]]|\b(?i:option|choice)\s+([A-Za-z0-9])\b|` +
 		`\b([B-HJ-Z])\b|[a-z,;:]\s+(A)\b`)
-	// contracted is a letter that belongs to the word before or behind it
+	// contracted matches a letter that belongs to the word before or after it
 	contracted = regexp.MustCompile(`['.][A-Z]\b|\b[A-Z]['.][A-Za-z]`)
 )
 
-// onlyLabel is the label that a text names, if it names one and no other.
+// onlyLabel returns the label in a text, if there is exactly one.
 func onlyLabel(options []option, s string) (only string) {
 	s = contracted.ReplaceAllString(s, " ")
 	for _, m := range marked.FindAllStringSubmatch(s, -1) {
@@ -127,8 +127,8 @@ func onlyLabel(options []option, s string) (only string) {
 	return only
 }
 
-// onlyText is the text of the options that stands in s, as [words] has it, if there is one and no other. One that is
-// part of another that stands there does not count.
+// onlyText returns the text of the option in s, in the form of [words], if there is exactly one. A text that is part of
+// the text of another option in s does not count.
 func onlyText(options []option, s string) (only string) {
 	said := " " + words(s) + " "
 	for _, o := range options {
@@ -144,7 +144,7 @@ func onlyText(options []option, s string) (only string) {
 	return only
 }
 
-// words is a text in small letters, with a space between words and nothing else.
+// words converts a text to lower case, with a space between words and without other characters.
 func words(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r)

@@ -3,7 +3,7 @@ package task
 // CommonsenseQA (Talmor, Herzig, Lourie and Berant, NAACL 2019): 1,221 questions of the development split, each with
 // five options A to E. 24 of them have two options with the same text. Answers are graded by [choice].
 
-// csqaPrompts names the prompt below. It changes when the prompt or the grader does.
+// csqaPrompts is the version of the prompt below. It changes when the prompt or the grader does.
 const csqaPrompts = "csqa-1"
 
 // csqaInstruction follows each question and its options, which look like this:
@@ -49,7 +49,7 @@ E. to hear music
 	}
 }
 
-// csqa is the set without its questions.
+// csqa returns the set without its questions.
 func csqa() *Set {
 	return &Set{
 		Name: CSQA, Prompts: csqaPrompts, Shots: csqaShots(), Tokens: 96,

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-// ofDemo makes a set of questions of the demo.
+// ofDemo returns a set of questions of the demo.
 func ofDemo(name string, o Options) (*Set, error) {
 	if o.Shots != 0 {
 		return nil, fmt.Errorf("%s has no worked examples: its models were not trained on any", name)

@@ -13,32 +13,32 @@ import (
 	"io"
 )
 
-// maxLine is the longest line of a file, in bytes.
+// maxLine is the maximum length of a line of a file, in bytes.
 const maxLine = 1 << 20
 
-// Read reads the questions of a file, which is called name in errors. It has one JSON object per line:
+// Read reads the questions of a file; name is the name of the file in errors. It has one JSON object per line:
 //
 //	{"question": "…", "id": "…", "reference": "…", "answer": "…", "grader": "contains",
 //	 "choices": {"label": ["A", "B"], "text": ["…", "…"]}}
 //
-// Only the question is needed. Without an id the number of the line, from 1, is its name. The grader says when an
+// Only the question is required. Without an id the number of the line, from 1, is its id. The grader determines when an
 // answer of the model is right:
 //
-//	contains  the "answer" stands in it: so it is where no grader is named
-//	exact     it is the "answer", but for case and spaces
-//	number    the number that it ends up with is the "answer"
-//	choice    it chooses the option whose label is the "answer", or the "answerKey": so it is where there are choices
+//	contains  it contains the "answer"; this is the default
+//	exact     it equals the "answer", except for case and spaces
+//	number    its final number is the "answer"
+//	choice    it chooses the option with the label "answer" or "answerKey"; this is the default with choices
 //
-// Where there is no answer, none is right or wrong. Questions with choices may also have the form of CommonsenseQA.
+// Without an answer, the question is not graded. Questions with choices may also have the form of CommonsenseQA.
 func Read(r io.Reader, name string) (*Set, error) {
 	s := ofFile(name)
 	return s, s.read(r, name, 0)
 }
 
-// ofFile is the set of a file that is still to be read.
+// ofFile returns the set for a file before it is read.
 func ofFile(name string) *Set { return &Set{Name: name, Prompts: "file-1", Tokens: 256, parse: parse} }
 
-// read reads questions line by line, the first most of them; 0 means all. The hash is that of the whole file.
+// read reads questions line by line, up to most of them; 0 means all. The hash is that of the whole file.
 func (s *Set) read(r io.Reader, name string, most int) error {
 	sum, seen := sha256.New(), map[string]int{}
 	r = io.TeeReader(r, sum)
@@ -87,7 +87,7 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 	return nil
 }
 
-// unpacked is a text that may be packed with gzip.
+// unpacked returns a reader of a text that may be compressed with gzip.
 func unpacked(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	if begin, err := b.Peek(2); err != nil || string(begin) != "\x1f\x8b" {
@@ -96,7 +96,7 @@ func unpacked(r io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-// parse reads one line of a file.
+// parse parses one line of a file.
 func parse(line []byte) (Question, error) {
 	var q struct {
 		ID, Reference, Answer, Grader string
@@ -133,7 +133,7 @@ func parse(line []byte) (Question, error) {
 // isObject reports whether a field holds a JSON object.
 func isObject(field json.RawMessage) bool { return len(field) > 0 && field[0] == '{' }
 
-// gradedBy sets the grader of that name for the question's key.
+// gradedBy sets the grader with that name, for the question's key.
 func (q *Question) gradedBy(name string) (err error) {
 	if q.Key == "" {
 		if name != "" {
@@ -151,7 +151,7 @@ func (q *Question) gradedBy(name string) (err error) {
 	case "choice":
 		err = errors.New(`the "grader" choice needs "choices"`)
 	default:
-		err = fmt.Errorf(`the "grader" %.20q is not known: name choice, number, exact or contains`, name)
+		err = fmt.Errorf(`the "grader" %.20q is not known: use choice, number, exact or contains`, name)
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 // GSM8K (Cobbe et al., arXiv 2110.14168): 1,319 word problems of grade school mathematics, each with a worked solution
 // that ends with "#### " and a number. Answers are graded by [number].
 
-// gsm8kPrompts names the prompt below. It changes when the prompt or the grader does.
+// gsm8kPrompts is the version of the prompt below. It changes when the prompt or the grader does.
 const gsm8kPrompts = "gsm8k-1"
 
 // gsm8kInstruction follows each problem.
@@ -31,7 +31,7 @@ func gsm8kShots() []Shot {
 	}
 }
 
-// gsm8k is the set without its questions.
+// gsm8k returns the set without its questions.
 func gsm8k() *Set {
 	return &Set{
 		Name: GSM8K, Prompts: gsm8kPrompts, Shots: gsm8kShots(), Tokens: 320,
@@ -39,10 +39,10 @@ func gsm8k() *Set {
 	}
 }
 
-// calculator matches the notes of the published solutions: 16-3 = <<16-3=13>>13.
+// calculator matches the calculator annotations of the published solutions: 16-3 = <<16-3=13>>13.
 var calculator = regexp.MustCompile(`<<[^<>]*>>`)
 
-// parseGSM8K reads a line.
+// parseGSM8K parses a line.
 func parseGSM8K(line []byte) (Question, error) {
 	var q struct{ Question, Answer string }
 	if err := json.Unmarshal(line, &q); err != nil {

@@ -8,23 +8,23 @@ import (
 )
 
 // HumanEval (Chen et al., arXiv 2107.03374): 164 functions in Python, each with a header, a description and tests. An
-// answer is right if its program passes the tests: the accuracy is pass@1. Answers are read by [problem.program].
+// answer is right if its program passes the tests: the accuracy is pass@1. Programs are extracted by [problem.program].
 
-// humanEvalPrompts names the prompt below. It changes when the prompt or the grader does.
+// humanEvalPrompts is the version of the prompt below. It changes when the prompt or the grader does.
 const humanEvalPrompts = "humaneval-1"
 
-// humanEvalInstruction is what is asked for in a chat, before the header. A text to go on with is the header alone.
+// humanEvalInstruction precedes the header in a chat. A raw prompt is only the header.
 const humanEvalInstruction = "Complete this Python function. Answer with one code block that has the whole function, " +
 	"and the imports that it needs.\n\n"
 
-// humanEval is the set without its questions.
+// humanEval returns the set without its questions.
 func humanEval(run Runner) *Set {
 	return &Set{Name: HumanEval, Prompts: humanEvalPrompts, Tokens: 512, parse: func(line []byte) (Question, error) {
 		return parseHumanEval(line, run)
 	}}
 }
 
-// parseHumanEval reads a line.
+// parseHumanEval parses a line.
 func parseHumanEval(line []byte, run Runner) (Question, error) {
 	var q struct {
 		ID       string `json:"task_id"`
@@ -57,5 +57,5 @@ func parseHumanEval(line []byte, run Runner) (Question, error) {
 	return one, nil
 }
 
-// fenced is a program as a block of Markdown.
+// fenced returns a program as a code block of Markdown.
 func fenced(program string) string { return "```python\n" + strings.Trim(program, "\n") + "\n```" }

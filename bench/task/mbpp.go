@@ -9,10 +9,10 @@ import (
 )
 
 // Mostly Basic Python Problems (Austin et al., arXiv 2108.07732): 974 problems in a file, each with a description, a
-// program and three tests. An answer is right if its program passes the three: the accuracy is pass@1. Answers are read
-// by [problem.program]. The parts of the file are those of the paper, by the number of a problem.
+// program and three tests. An answer is right if its program passes the three: the accuracy is pass@1. Programs are
+// extracted by [problem.program]. The parts of the file are those of the paper, by the number of the problem.
 
-// mbppPrompts names the prompt below. It changes when the prompt or the grader does.
+// mbppPrompts is the version of the prompt below. It changes when the prompt or the grader does.
 const mbppPrompts = "mbpp-1"
 
 // part is a range of numbers of problems.
@@ -21,14 +21,14 @@ type part struct{ first, last int }
 // has reports whether a number is in a part.
 func (p part) has(number int) bool { return p.first <= number && number <= p.last }
 
-// The parts of the file: worked examples, tests, and what routers may learn from.
+// The parts of the file: worked examples, tests, and training data for routers.
 var (
 	mbppShots = part{1, 10}
 	mbppTest  = part{11, 510}
 	mbppTrain = part{601, 974}
 )
 
-// mbpp is a part of the set without its questions. Worked examples are the first problems of the file.
+// mbpp returns a part of the set without its questions. The worked examples are the first problems of the file.
 func mbpp(name string, which part, run Runner) *Set {
 	s := &Set{Name: name, Prompts: mbppPrompts, Tokens: 512, fromFile: true}
 	s.parse = func(line []byte) (Question, error) {
@@ -48,7 +48,7 @@ func mbpp(name string, which part, run Runner) *Set {
 	return s
 }
 
-// parseMBPP reads a line, with the number of the problem.
+// parseMBPP parses a line, with the number of the problem.
 func parseMBPP(line []byte, run Runner) (number int, q Question, err error) {
 	var m struct {
 		ID    *int `json:"task_id"`
@@ -81,10 +81,10 @@ func parseMBPP(line []byte, run Runner) (number int, q Question, err error) {
 	return *m.ID, q, nil
 }
 
-// defined matches the functions of a program.
+// defined matches the definitions of functions in a program.
 var defined = regexp.MustCompile(`(?m)^def[ \t]+(\w+)`)
 
-// calledIn is the function of a program that tests call; "" for none.
+// calledIn returns the function of a program that tests call; "" for none.
 func calledIn(code, tests string) (last string) {
 	for _, m := range defined.FindAllStringSubmatch(code, -1) {
 		if regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(tests) {

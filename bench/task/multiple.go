@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// maxOptions is the most options of a question.
+// maxOptions is the maximum number of options of a question.
 const maxOptions = 26
 
-// multiple is a question with options, as a line of a file has it: flattened, with choices in two lists, or as
-// CommonsenseQA is published, with an object for each choice inside of the question.
+// multiple is a question with options, as in a line of a file: flattened, with choices in two lists, or as
+// CommonsenseQA is published, with an object for each choice inside the question.
 type multiple struct {
 	id, stem, key string
 	options       []option
 }
 
-// parseMultiple reads a line in either form.
+// parseMultiple parses a line in either form.
 func parseMultiple(line []byte) (multiple, error) {
 	var q struct {
 		ID, AnswerKey, Answer string
@@ -47,7 +47,7 @@ func parseMultiple(line []byte) (multiple, error) {
 	return m, m.check()
 }
 
-// nested reads the question of CommonsenseQA's own form.
+// nested parses the question in CommonsenseQA's own form.
 func (m *multiple) nested(b []byte) error {
 	var q struct {
 		Stem    string
@@ -63,7 +63,7 @@ func (m *multiple) nested(b []byte) error {
 	return nil
 }
 
-// offer takes options from two lists.
+// offer sets the options from two lists.
 func (m *multiple) offer(labels, texts []string) error {
 	if len(labels) != len(texts) {
 		return fmt.Errorf(`"choices" has %d labels, but %d texts`, len(labels), len(texts))
@@ -74,7 +74,7 @@ func (m *multiple) offer(labels, texts []string) error {
 	return nil
 }
 
-// check refuses what cannot be asked or graded.
+// check returns an error for a question that cannot be asked or graded.
 func (m *multiple) check() error {
 	if strings.TrimSpace(m.stem) == "" {
 		return errors.New(`the object has no "question"`)
@@ -87,7 +87,7 @@ func (m *multiple) check() error {
 		case len(o.label) != 1 || !(o.label[0] >= 'A' && o.label[0] <= 'Z' || o.label[0] >= '1' && o.label[0] <= '9'):
 			return fmt.Errorf(`the label %.20q of "choices" is not one of A to Z or 1 to 9`, o.label)
 		case slices.ContainsFunc(m.options[:i], func(b option) bool { return b.label == o.label }):
-			return fmt.Errorf(`the label %q of "choices" stands there twice`, o.label)
+			return fmt.Errorf(`the label %q of "choices" occurs twice`, o.label)
 		case strings.TrimSpace(o.text) == "":
 			return fmt.Errorf(`the choice %s has no text`, o.label)
 		}
@@ -98,7 +98,7 @@ func (m *multiple) check() error {
 	return nil
 }
 
-// question puts the options below the stem, and what is asked for below them.
+// question formats the options below the stem, and the instruction below them.
 func (m *multiple) question(instruction string) Question {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Question: %s\n", m.stem)
@@ -116,7 +116,7 @@ func (m *multiple) question(instruction string) Question {
 	return q
 }
 
-// asking reads questions with options that all end with the same instruction.
+// asking returns a parser of questions with options that all end with the same instruction.
 func asking(instruction string) func(line []byte) (Question, error) {
 	return func(line []byte) (Question, error) {
 		m, err := parseMultiple(line)

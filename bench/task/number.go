@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// number grades by the number that an answer ends up with:
+// number grades by the final number of an answer:
 //
-//  1. where "####" or "answer is" (or "answer:") stands, in the line after the last of them that a number follows:
-//     the number behind the last "=", or else the first number;
+//  1. with "####" or "answer is" (or "answer:"), in the rest of the line after the last of them with a number after
+//     it: the number after the last "=", or else the first number;
 //  2. else the last number of the answer.
 //
 // A number may have a sign, a currency sign, commas between groups of three digits, and decimals; 18, 18.0 and $18.00
@@ -17,7 +17,7 @@ import (
 func number(key string) (func(string) Verdict, error) {
 	want, ok := anyNumber(key, 0)
 	if !ok {
-		return nil, fmt.Errorf("the answer %.40q is no number", key)
+		return nil, fmt.Errorf("the answer %.40q is not a number", key)
 	}
 	return func(answer string) Verdict {
 		got, ok := finalNumber(answer)
@@ -31,7 +31,7 @@ func number(key string) (func(string) Verdict, error) {
 	}, nil
 }
 
-// finalNumber is the number that an answer ends up with, as [canonical] writes it.
+// finalNumber returns the final number of an answer, in the form of [canonical].
 func finalNumber(answer string) (string, bool) {
 	marks := conclusion.FindAllStringIndex(answer, -1)
 	for i := len(marks) - 1; i >= 0; i-- {
@@ -48,11 +48,11 @@ func finalNumber(answer string) (string, bool) {
 	return anyNumber(answer, -1)
 }
 
-// conclusion matches the words that what an answer concludes follows.
+// conclusion matches the words that precede the conclusion of an answer.
 var conclusion = regexp.MustCompile(`####|(?i:\banswer(?: choice)?` +
 	`(?:(?: (?:is|would be|should be|must be|will be))?\s*[:=]| (?:is|would be|should be|must be|will be)\b))`)
 
-// firstLine is the first line of a text that is not blank.
+// firstLine returns the first line of a text that is not blank.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(s, " \t\r\n"), "\n")
 	return line
@@ -61,7 +61,7 @@ func firstLine(s string) string {
 // numberForm matches a number: a sign and a currency, digits with or without commas, decimals.
 var numberForm = regexp.MustCompile(`(?:[-−]\$?|\$[-−]?)?(?:(?:\d{1,3}(?:,\d{3})+\b|\d+)(?:\.\d+)?|\.\d+)`)
 
-// anyNumber is the number at a place of a text: 0 for the first, -1 for the last.
+// anyNumber returns the number at an index in a text: 0 for the first, -1 for the last.
 func anyNumber(s string, place int) (string, bool) {
 	found := numberForm.FindAllStringIndex(s, -1)
 	if len(found) == 0 {
@@ -78,12 +78,12 @@ func anyNumber(s string, place int) (string, bool) {
 	return canonical(n), true
 }
 
-// isOperand reports whether a minus right behind this byte takes something away from what ends there.
+// isOperand reports whether a minus directly after this byte is a subtraction.
 func isOperand(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == ')' || b == '%'
 }
 
-// canonical is a number without what does not change its value: 1,234.50 is 1234.5, and -0 is 0.
+// canonical removes the parts of a number that do not change its value: 1,234.50 is 1234.5, and -0 is 0.
 func canonical(n string) string {
 	negative := strings.ContainsAny(n, "-−")
 	n = strings.NewReplacer("-", "", "−", "", "$", "", ",", "").Replace(n)

@@ -35,7 +35,7 @@ func TestNumberVerdict(t *testing.T) {
 		assert.Equal(t, want, grade(answer), answer)
 	}
 	_, err = number("many")
-	assert.ErrorContains(t, err, `the answer "many" is no number`)
+	assert.ErrorContains(t, err, `the answer "many" is not a number`)
 }
 
 // FuzzNumber: no text of a model breaks the grader, its numbers have one form only, and a conclusion behind any text

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// Runner runs the texts of a program one after another, then its tests, and reports whether the tests ran to their end.
-// An error means that they were not judged.
+// Runner runs the texts of a program in sequence, then its tests, and reports whether the tests ran to their end. An
+// error means that the program was not judged.
 type Runner func(ctx context.Context, program []string, tests string) (passed bool, err error)
 
-// problem is a task of programming: an answer is right if its program passes the tests.
+// problem is a programming task: an answer is right if its program passes the tests.
 type problem struct {
-	entry  string // the name of the function that is asked for; "" if it is not known
-	before string // what stands before that function: imports, other functions
-	header string // the function's first lines, which an answer may go on with; "" if there are none
+	entry  string // the name of the required function; "" if unknown
+	before string // the code before that function: imports, other functions
+	header string // the function's first lines, which an answer may continue; "" if there are none
 	tests  string
 }
 
-// graded sets the graders of a question. Without a runner there is nothing to say of an answer.
+// graded sets the graders of a question. Without a runner answers are not graded.
 func (p problem) graded(q *Question, run Runner) {
 	if run == nil {
 		return
@@ -30,7 +30,7 @@ func (p problem) graded(q *Question, run Runner) {
 		}
 		return Wrong
 	}
-	var mu sync.Mutex // of what is known of programs: answers of several runs are often equal
+	var mu sync.Mutex // for the cache of verdicts: answers of several runs are often equal
 	known := map[string]bool{}
 	q.Run = func(ctx context.Context, answer string) (bool, error) {
 		program := p.program(answer)
@@ -50,15 +50,15 @@ func (p problem) graded(q *Question, run Runner) {
 	}
 }
 
-// program returns the program of an answer, "" for none. The first rule that finds one decides:
+// program extracts the program of an answer, "" for none. The first rule with a result decides:
 //
-//  1. Blocks in fences: those of Python, or where there are none, those without a language. The last block that defines
-//     the function counts, after the earlier blocks that only define and import. Where no block defines the function,
-//     the first block counts.
+//  1. Fenced code blocks: those of Python, or if there are none, those without a language. The last block that
+//     defines the function is used, after the earlier blocks that only define and import. If no block defines the
+//     function, the first block is used.
 //  2. Without fences: from the first line that defines, imports or assigns to the last line of code.
-//  3. Where there is a header: the rest of the function, which begins with an indented line or with a return.
+//  3. With a header: the rest of the function, which begins with an indented line or with a return.
 //
-// A block without an end goes on to the end of the answer.
+// An unclosed block extends to the end of the answer.
 func (p problem) program(answer string) string {
 	blocks, fenced := codeBlocks(strings.ReplaceAll(answer, "\r\n", "\n"))
 	if fenced {
@@ -78,7 +78,7 @@ func (p problem) program(answer string) string {
 	return ""
 }
 
-// ofBlocks is the program in blocks of code.
+// ofBlocks returns the program in code blocks.
 func (p problem) ofBlocks(blocks []string) string {
 	last := -1
 	for i, b := range blocks {
@@ -106,13 +106,13 @@ func (p problem) ofBlocks(blocks []string) string {
 	return strings.Join(append(all, blocks[last]), "\n")
 }
 
-// completed is the function with a rest that an answer gives, up to the first line that is not indented.
+// completed returns the function with the rest in an answer, up to the first line that is not indented.
 func (p problem) completed(rest string) string {
 	if !indented(rest) {
 		rest = "    " + strings.ReplaceAll(strings.TrimLeft(rest, "\n"), "\n", "\n    ")
 	}
 	var b strings.Builder
-	quoted := false // within a text in three quotes
+	quoted := false // within a triple-quoted string
 	for line := range strings.Lines(rest) {
 		if !quoted && strings.TrimSpace(line) != "" && !strings.ContainsAny(line[:1], " \t)]}") {
 			break
@@ -123,10 +123,10 @@ func (p problem) completed(rest string) string {
 	return p.header + b.String()
 }
 
-// opens reports whether a line begins or ends a text in three quotes that has several lines.
+// opens reports whether a line begins or ends a multi-line triple-quoted string.
 func opens(line string) bool { return (strings.Count(line, `"""`)+strings.Count(line, `'''`))%2 == 1 }
 
-// defines reports whether a text defines the function, or any if its name is not known.
+// defines reports whether a text defines the function, or any function if its name is unknown.
 func (p problem) defines(text string) bool {
 	for _, m := range definition.FindAllStringSubmatch(text, -1) {
 		if m[1] != "" && (p.entry == "" || m[1] == p.entry) {
@@ -137,7 +137,7 @@ func (p problem) defines(text string) bool {
 }
 
 var (
-	// definition matches a line that defines a name, which it captures, or that is before one which does
+	// definition matches a line that defines a name, which it captures, or that precedes such a line
 	definition = regexp.MustCompile(`(?m)^(?:(?:async[ \t]+)?def[ \t]+(\w+)[ \t]*\(|class[ \t]+(\w+)[ \t]*[(:]|` +
 		`import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import\b|@\w)`)
 	// begun matches a line that a program may begin with
@@ -146,13 +146,13 @@ var (
 	coded = regexp.MustCompile(`^(?:\s|$|#|@|[)\]}]|(?:async |def |class |import |from \S+ import\b|if |for |while |` +
 		`with |elif |return\b|raise\b|assert |del |global )|(?:try|else|finally)\s*:|except\b.*:|` +
 		`\w[\w.\[\]'"]*(?:, ?\w[\w.\[\]'"]*)*\s*(?::[^=]*)?[-+*/%|&]?=[^=]|\w[\w.]*\(.*[)(,\[{:\\]\s*(?:#.*)?$)`)
-	// named matches a line without effects but names: those of a block that only defines
+	// named matches lines that only define names: those of a block that only defines
 	named = regexp.MustCompile(`^(?:\s|$|#|@|[)\]}]|"""|'''|async |def |class |import |from |[A-Z_][A-Z0-9_]*\s*=)`)
-	// returns matches a return that stands where no function is
+	// returns matches a return outside of functions
 	returns = regexp.MustCompile(`(?m)^(?:return|yield)\b`)
 )
 
-// onlyDefines reports whether a block defines and imports, and does nothing else.
+// onlyDefines reports whether a block only defines and imports.
 func onlyDefines(block string) bool {
 	for line := range strings.Lines(block) {
 		if !named.MatchString(strings.TrimRight(line, "\n")) {
@@ -162,9 +162,9 @@ func onlyDefines(block string) bool {
 	return true
 }
 
-// codeOf is a text up to its first line that is no code.
+// codeOf returns a text up to its first line that is not code.
 func codeOf(text string) string {
-	end, quoted := 0, false // quoted: within a text in three quotes, which begins in an indented line
+	end, quoted := 0, false // quoted: within a triple-quoted string that begins in an indented line
 	for line := range strings.Lines(text) {
 		if !quoted && !coded.MatchString(strings.TrimRight(line, "\n")) {
 			break
@@ -186,7 +186,7 @@ func indented(text string) bool {
 	return false
 }
 
-// dedented is a text without the indentation of its first line that is not blank.
+// dedented removes the indentation of the first nonblank line from a text.
 func dedented(text string) string {
 	if !indented(text) {
 		return text
@@ -195,7 +195,7 @@ func dedented(text string) string {
 	return unindent(text, first[:len(first)-len(strings.TrimLeft(first, " \t"))])
 }
 
-// firstLineKept is the first line that is not blank, with its indentation.
+// firstLineKept returns the first nonblank line, with its indentation.
 func firstLineKept(text string) string {
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) != "" {
@@ -205,7 +205,7 @@ func firstLineKept(text string) string {
 	return ""
 }
 
-// unindent takes an indentation from the lines that begin with it.
+// unindent removes an indentation from the lines that begin with it.
 func unindent(text, space string) string {
 	if space == "" {
 		return text
@@ -213,15 +213,15 @@ func unindent(text, space string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(text, space), "\n"+space, "\n")
 }
 
-// fence matches a line that begins or ends a block of code in Markdown.
+// fence matches a line that begins or ends a code block in Markdown.
 var fence = regexp.MustCompile("^([ \t]*(?:[-*>][ \t]+|\\d+[.)][ \t]+)?)(```+|~~~+)[ \t]*([^`\\s]*)[^`]*$")
 
-// codeBlocks are the blocks in fences whose language is Python, or, where there are none, those of no language. Without
-// any fence, the text is the only block.
+// codeBlocks returns the fenced blocks of Python, or, if there are none, those without a language. Without any fence,
+// the text is the only block.
 func codeBlocks(text string) (blocks []string, fenced bool) {
 	var python, plain []string
 	var block []string
-	var space, mark, language string // of the block that is open
+	var space, mark, language string // of the open block
 	end := func() {
 		code := unindent(strings.Join(block, "\n"), space)
 		switch language {

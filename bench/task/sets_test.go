@@ -77,8 +77,8 @@ func TestFileGraders(t *testing.T) {
 func TestLinesRefused(t *testing.T) {
 	choices := func(c string) string { return `{"question":"q","answerKey":"A","choices":` + c + `}` }
 	for line, want := range map[string]string{
-		`{"question":"q","answer":"x","grader":"number"}`:          `F: line 1: the answer "x" is no number`,
-		`{"question":"q","answer":"x","grader":"best"}`:            `the "grader" "best" is not known: name choice`,
+		`{"question":"q","answer":"x","grader":"number"}`:          `F: line 1: the answer "x" is not a number`,
+		`{"question":"q","answer":"x","grader":"best"}`:            `the "grader" "best" is not known: use choice`,
 		`{"question":"q","answer":"x","grader":"choice"}`:          `the "grader" choice needs "choices"`,
 		`{"question":"q","grader":"exact"}`:                        `the "grader" "exact" has no "answer"`,
 		`{"question":5}`:                                           `"question": `,
@@ -88,7 +88,7 @@ func TestLinesRefused(t *testing.T) {
 		choices(`{"label":["A","AB"],"text":["x","y"]}`):           `the label "AB" of "choices" is not one of A to Z`,
 		choices(`{"label":["A","a"],"text":["x","y"]}`):            `the label "a" of "choices"`,
 		choices(`{"label":["A","0"],"text":["x","y"]}`):            `the label "0" of "choices"`,
-		choices(`{"label":["A","A"],"text":["x","y"]}`):            `the label "A" of "choices" stands there twice`,
+		choices(`{"label":["A","A"],"text":["x","y"]}`):            `the label "A" of "choices" occurs twice`,
 		choices(`{"label":["A","B"],"text":["x"," "]}`):            `the choice B has no text`,
 		choices(`{"label":["B","C"],"text":["x","y"]}`):            `the answer "A" is none of the labels`,
 		strings.Replace(flat, "Where do you shop?", " ", 1):        `the object has no "question"`,
@@ -101,7 +101,7 @@ func TestLinesRefused(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		`{"question":" ","answer":"#### 1"}`: `no "question"`, `{"question":"q","answer":"1"}`: "begins with ####",
-		`{"question":"q","answer":"#### one"}`: `the answer "one" is no number`, "[]": "line 1",
+		`{"question":"q","answer":"#### one"}`: `the answer "one" is not a number`, "[]": "line 1",
 	} {
 		_, err := Open(GSM8K, Options{Data: written(t, line)})
 		assert.ErrorContains(t, err, want, line)

@@ -1,6 +1,5 @@
-// Package task reads questions and tells whether an answer to one is right: the workloads that routers are trained,
-// calibrated and judged with. What each public data set is asked, and how its answers are graded, stands in one file:
-// csqa.go, arc.go, gsm8k.go, humaneval.go, mbpp.go.
+// Package task reads questions and grades answers: the workloads for training, calibrating and evaluating routers. The
+// prompts and the grading of each public data set are in one file: csqa.go, arc.go, gsm8k.go, humaneval.go, mbpp.go.
 package task
 
 import (
@@ -15,37 +14,37 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Verdict is what a grader says of an answer.
+// Verdict is a grader's result for an answer.
 type Verdict int
 
 // The verdicts.
 const (
 	Wrong  Verdict = iota
 	Right          // the answer is the right one
-	Silent         // the answer makes no choice, or has no number, no program: it counts as not right
+	Silent         // no choice, no number, or no program: it counts as not right
 )
 
-// String is the verdict in one word.
+// String returns the verdict as a word.
 func (v Verdict) String() string { return [...]string{"wrong", "right", "silent"}[v] }
 
-// Question is one prompt of a workload, whatever file or task it comes from, with who judges the answer.
+// Question is one prompt of a workload, of any file or task, with its grader.
 type Question struct {
-	ID        string // names it within its set
-	Text      string // what is asked: the message of a user, or a text to go on with
+	ID        string // unique in its set
+	Text      string // the message of a user, or a text to continue
 	Reference string // a right answer as a model would write it, to learn from; "" for none
-	Key       string // the right answer as a reader is told it; "" where there is none
-	// the chance to be right by guessing among the options; 0 where there are none
+	Key       string // the right answer for readers; "" if there is none
+	// probability of being right by guessing among the options; 0 without options
 	Guess float64
 	Twins bool                        // two of its options have the same text
-	Grade func(answer string) Verdict // nil where there is no right answer
-	// runs the program of an answer, which for Grade is not right; nil where the answer's text decides
+	Grade func(answer string) Verdict // nil if there is no right answer
+	// runs the program of an answer that Grade does not find right; nil if the answer's text decides
 	Run func(ctx context.Context, answer string) (passed bool, err error)
 
-	Raw          string // the text to go on with where there is no chat template; "" for Text and what follows it
-	RawReference string // a right answer to that; "" for Reference
+	Raw          string // the text to continue without a chat template; "" means Text and what follows it
+	RawReference string // a right answer to Raw; "" means Reference
 }
 
-// Judge grades an answer. Its program is run where there is no other way. An error means that it was not judged.
+// Judge grades an answer. It runs the answer's program if needed. An error means that it was not judged.
 func (q *Question) Judge(ctx context.Context, answer string) (Verdict, error) {
 	v := q.Grade(answer)
 	if v == Silent || q.Run == nil {
@@ -57,38 +56,38 @@ func (q *Question) Judge(ctx context.Context, answer string) (Verdict, error) {
 	return Right, nil
 }
 
-// Right reports whether an answer to a question of the set is right, as far as it goes before the next question. Its
-// program is run, if it is one. An error means that it was not judged.
+// Right reports whether an answer to a question of the set is right, ignoring what follows from the next question on.
+// It runs the answer's program if needed. An error means that it was not judged.
 func (s *Set) Right(ctx context.Context, q *Question, answer string) (bool, error) {
 	v, err := q.Judge(ctx, s.Cut(answer))
 	return v == Right, err
 }
 
-// Shot is a worked example that comes before a question.
+// Shot is a worked example before a question.
 type Shot struct{ Question, Answer string }
 
 // Set is a workload.
 type Set struct {
 	Name string // of the task, or the file
-	Hash string // SHA-256 of what the questions were read from, in hexadecimal digits
-	// the name and version of what stands around the questions; it changes when a prompt or a grader does
+	Hash string // SHA-256 of the source of the questions, in hexadecimal
+	// name and version of the prompts and graders; it changes when one of them does
 	Prompts   string
 	Shots     []Shot // worked examples, asked and answered before each question
-	Tokens    int    // enough for an answer of this kind, in tokens of a large vocabulary
+	Tokens    int    // sufficient for an answer of this kind, in tokens of a large vocabulary
 	Questions []Question
 
-	lead  string                              // follows a question where there is no chat template
-	next  string                              // begins another question: a text that goes on so far is past its answer
-	parse func(line []byte) (Question, error) // of the file; [errOtherPart] leaves the line out
+	lead  string                              // follows a question without a chat template
+	next  string                              // begins another question: in a continued text, the answer ends there
+	parse func(line []byte) (Question, error) // of the file; [errOtherPart] skips the line
 	// the worked examples are in the file: parse appends them
 	fromFile bool
-	rawShots []string // the worked examples as texts without chat template; none: as [Set.Raw] puts them together
+	rawShots []string // the worked examples as texts without a chat template; none: see [Set.Raw]
 }
 
-// errOtherPart says that a line is not of the part of the file that is read.
+// errOtherPart means that a line does not belong to the part of the file that is read.
 var errOtherPart = errors.New("another part of the file")
 
-// formats are the sets that are read from a file of their own form, each without its questions.
+// formats returns the sets with a file format of their own, each without its questions.
 func formats(run Runner) map[string]func() *Set {
 	return map[string]func() *Set{
 		CSQA: csqa, ARC: arc, GSM8K: gsm8k,
@@ -103,7 +102,7 @@ func RunsPrograms(name string) bool {
 	return slices.Contains([]string{HumanEval, MBPP, MBPPTrain}, name)
 }
 
-// Chat is a question after the worked examples.
+// Chat returns a question after the worked examples.
 func (s *Set) Chat(question string) (all []tokenizer.Message) {
 	for _, shot := range s.Shots {
 		all = append(all, tokenizer.Message{Role: "user", Content: shot.Question},
@@ -112,7 +111,7 @@ func (s *Set) Chat(question string) (all []tokenizer.Message) {
 	return append(all, tokenizer.Message{Role: "user", Content: question})
 }
 
-// Raw is a question as a text to go on with, for models without a chat template.
+// Raw returns a question as a text to continue, for models without a chat template.
 func (s *Set) Raw(q Question) string {
 	var b strings.Builder
 	for i, shot := range s.Shots {
@@ -128,7 +127,7 @@ func (s *Set) Raw(q Question) string {
 	return b.String() + q.Text + s.lead
 }
 
-// Follow is an answer as it follows the text of [Set.Raw].
+// Follow returns an answer in the form in which it follows the text of [Set.Raw].
 func (s *Set) Follow(answer string) string {
 	if s.lead != "" {
 		answer = " " + answer
@@ -136,7 +135,7 @@ func (s *Set) Follow(answer string) string {
 	return answer
 }
 
-// Cut is what of a continued text belongs to the answer: all before the next question.
+// Cut returns the part of a continued text that belongs to the answer: all before the next question.
 func (s *Set) Cut(answer string) string {
 	if s.next != "" {
 		answer, _, _ = strings.Cut(answer, s.next)
@@ -147,29 +146,29 @@ func (s *Set) Cut(answer string) string {
 // The tasks.
 const (
 	Demo      = "demo"       // the held-out questions of the demo
-	DemoTrain = "demo-train" // those to learn from: the shipped ones, then drawn ones, as many as are asked for
+	DemoTrain = "demo-train" // for training: the shipped ones, then drawn ones, as many as requested
 	CSQA      = "csqa"       // CommonsenseQA
 	ARC       = "arc"        // the AI2 Reasoning Challenge
 	GSM8K     = "gsm8k"      // grade school mathematics
 	HumanEval = "humaneval"  // functions in Python
 	MBPP      = "mbpp"       // programs in Python
-	MBPPTrain = "mbpp-train" // of the same file, those to learn from
+	MBPPTrain = "mbpp-train" // of the same file, for training
 )
 
-// MostShots is the most worked examples before a question.
+// MostShots is the maximum number of worked examples before a question.
 const MostShots = 4
 
-// Options say which questions of a set are wanted.
+// Options select the questions of a set.
 type Options struct {
-	Most  int    // the first so many, no line after them is looked at; 0: all, and of [DemoTrain] the shipped ones
-	Seed  uint64 // of the questions that are drawn
-	Data  string // the file that a public set is read from
+	Most  int    // use the first questions, this many, and read no further; 0: all, and of [DemoTrain] the shipped ones
+	Seed  uint64 // for drawn questions
+	Data  string // the file of a public set
 	Shots int    // worked examples before each question of these, at most [MostShots]
-	// runs the answers to [HumanEval], [MBPP] and [MBPPTrain]; nil: none of them is right or wrong
+	// runs the answers to [HumanEval], [MBPP] and [MBPPTrain]; nil: they are not graded
 	Run Runner
 }
 
-// Open returns the questions of a task or a file. [Read] says what a file looks like.
+// Open returns the questions of a task or a file. See [Read] for the format of a file.
 func Open(name string, o Options) (*Set, error) {
 	form, public := formats(o.Run)[name]
 	switch {
@@ -189,7 +188,7 @@ func Open(name string, o Options) (*Set, error) {
 		}
 		return s.first(o.Most)
 	case o.Data == "":
-		return nil, errors.New("there is no file of questions for " + name)
+		return nil, errors.New("no file of questions for " + name)
 	}
 	b, err := os.ReadFile(o.Data)
 	if err != nil {
@@ -214,7 +213,7 @@ func Open(name string, o Options) (*Set, error) {
 	return s.first(o.Most)
 }
 
-// FewError says that a set has fewer questions than are wanted.
+// FewError means that a set has fewer questions than requested.
 type FewError struct {
 	Name              string
 	Questions, Wanted int
@@ -225,7 +224,7 @@ func (e *FewError) Error() string {
 	return fmt.Sprintf("%s has %d questions, not %d", e.Name, e.Questions, e.Wanted)
 }
 
-// first leaves the first n questions; 0 means all.
+// first keeps the first n questions; 0 means all.
 func (s *Set) first(n int) (*Set, error) {
 	if n > len(s.Questions) {
 		return nil, &FewError{Name: s.Name, Questions: len(s.Questions), Wanted: n}

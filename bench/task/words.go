@@ -2,7 +2,7 @@ package task
 
 import "strings"
 
-// JudgeBy is a grader by a rule that only says whether an answer is right. A blank answer is silent.
+// JudgeBy returns a grader by a rule that only decides whether an answer is right. A blank answer is silent.
 func JudgeBy(right func(answer string) bool) func(string) Verdict {
 	return func(answer string) Verdict {
 		switch {
@@ -15,12 +15,12 @@ func JudgeBy(right func(answer string) bool) func(string) Verdict {
 	}
 }
 
-// contains grades by whether the key stands anywhere in the answer, as it is written.
+// contains grades by whether the answer contains the key exactly.
 func contains(key string) func(string) Verdict {
 	return JudgeBy(func(answer string) bool { return strings.Contains(answer, key) })
 }
 
-// exact grades by whether the answer is the key, but for case, spaces and a full stop at the end.
+// exact grades by whether the answer equals the key, except for case, spaces and a full stop at the end.
 func exact(key string) func(string) Verdict {
 	plain := func(s string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.Join(strings.Fields(s), " ")), ".")

@@ -8,8 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// text draws the tokens: from when each was drafted until it was shown, and within that from when it was settled, as
-// its own question and those before it were answered. It returns the bars by position.
+// text draws the tokens: from drafting to showing, and within that from settling to showing. A token is settled when
+// its own question and the earlier ones have been answered. It returns the bars by position.
 func (d *drawing) text() map[int]*bar {
 	answered := d.answered()
 	settled, next := time.Duration(0), 0
@@ -35,7 +35,7 @@ func (d *drawing) text() map[int]*bar {
 	return bars
 }
 
-// opened is the end of a token that was open for a while after it was drafted: it is settled, and not shown yet.
+// opened returns the span from settling to showing of a token that was unsettled for a while after drafting.
 func opened(drafted, settled, shown time.Duration) span {
 	if settled <= drafted {
 		return span{}
@@ -43,13 +43,13 @@ func opened(drafted, settled, shown time.Duration) span {
 	return span{"settled", settled, shown, nil}
 }
 
-// settling is when the question about a position was answered, or given up.
+// settling is the time when the question about a position was answered, or abandoned.
 type settling struct {
 	pos int
 	at  time.Duration
 }
 
-// answered returns the questions that the text passed, by position.
+// answered returns the questions on the text, by position.
 func (d *drawing) answered() (all []settling) {
 	for _, e := range d.t.events {
 		if q := e.Escalation; q != nil && passed(q) {
@@ -60,12 +60,12 @@ func (d *drawing) answered() (all []settling) {
 	return all
 }
 
-// passed reports whether the text came through an escalation.
+// passed reports whether the text reached an escalation: it was neither dropped nor a probe.
 func passed(q *draft.Escalation) bool {
 	return q.Outcome != draft.Dropped && q.Outcome != draft.Probed && q.Outcome != draft.Probing
 }
 
-// asks draws the questions, and what is sent before them.
+// asks draws the questions, and text that was sent early.
 func (d *drawing) asks(tokens map[int]*bar) {
 	for _, e := range d.t.events {
 		if w := e.Warming; w != nil {
@@ -83,7 +83,7 @@ func (d *drawing) asks(tokens map[int]*bar) {
 	}
 }
 
-// said is an error in words, nil without one.
+// said returns the text of an error, nil without one.
 func said(err error) any {
 	if err == nil {
 		return nil
@@ -91,7 +91,7 @@ func said(err error) any {
 	return err.Error()
 }
 
-// ask draws a question that left, and its way there and back where its answer came.
+// ask draws a question that was sent, and its way there and back if its answer arrived.
 func (d *drawing) ask(q *draft.Escalation, token *bar) {
 	decided := d.t.zero + q.Decided
 	left := decided + q.Held
@@ -126,15 +126,15 @@ func askArgs(q *draft.Escalation) args {
 	}
 }
 
-// way is when an ask and its answer were where, in this order, since the text began. began and done are of computing.
+// way has the times of an ask and its answer, in order, since the text began. began and done are those of computing.
 type way struct {
 	left, received, began, done, sent, arrived time.Duration
-	clock                                      string        // how that is known: measured, or estimated
-	within                                     time.Duration // what was measured in the gateway is true within this
+	clock                                      string        // how the times were determined: measured, or estimated
+	within                                     time.Duration // maximum error of measured times
 }
 
-// way returns where a question was that left and came back, within this time. Where the gateway does not tell, it is
-// put into the middle of the time on the wire.
+// way returns the times of a question that was sent and answered within this time. If the gateway does not report its
+// times, they are assumed in the middle of the time on the wire.
 func (t *Text) way(q *draft.Escalation, left, back time.Duration) way {
 	w := way{left: left, received: left + q.Wire/2, sent: back - q.Wire/2, arrived: back, clock: "estimated"}
 	if !q.Times.Left.IsZero() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// process is one of an answer; its number in the file is that of the first of the answer plus this.
+// process is a process of an answer; its number in the file is that of the first process of the answer plus this.
 type process int
 
 const (
@@ -17,7 +17,7 @@ const (
 	processes
 )
 
-// track is a group of threads of a process: bars that overlap lie on threads of their own.
+// track is a group of threads of a process: overlapping bars are on separate threads.
 type track int
 
 const (
@@ -32,7 +32,7 @@ const (
 	tracks
 )
 
-// of says to which process a track belongs, and what it is called.
+// of returns the process and the name of a track.
 func (k track) of() (process, string) {
 	switch k {
 	case steps:
@@ -53,28 +53,28 @@ func (k track) of() (process, string) {
 	return gateway, "asks"
 }
 
-// span is something that took time. Times are since the text began.
+// span is an activity with a duration. Times are since the text began.
 type span struct {
 	name     string
 	from, to time.Duration
 	args     args
 }
 
-// bar is spans, one after the other or within each other, that lie on one thread.
+// bar is a sequence of consecutive or nested spans on one thread.
 type bar struct {
 	track    track
 	from, to time.Duration
-	spans    []span // none begins before the one before it
+	spans    []span // sorted by their beginnings
 	lane     int    // of its track, from 0
 }
 
-// point is where an arrow touches a bar.
+// point is the end of an arrow at a bar.
 type point struct {
 	bar *bar
 	at  time.Duration
 }
 
-// at is where an arrow touches b, as near to a time as can be.
+// at returns the point of b that is nearest to a time.
 func (b *bar) at(t time.Duration) point {
 	if b == nil {
 		return point{}
@@ -82,24 +82,24 @@ func (b *bar) at(t time.Duration) point {
 	return point{b, min(max(t, b.from), b.to-1)}
 }
 
-// drawing turns what was recorded of a text into events.
+// drawing converts the recording of a text to events.
 type drawing struct {
 	t      *Text
 	first  int // number of the first process
-	arrows int // so far, in the file
+	arrows int // in the file so far
 	wall   time.Duration
 	bars   []*bar
 	touch  []touch
 	all    []event
 }
 
-// touch is a part of an arrow, whose bar has no thread yet.
+// touch is a part of an arrow, before its bar has a thread.
 type touch struct {
 	event
 	bar *bar
 }
 
-// least is the shortest bar that arrows point to.
+// least is the minimum length of a bar at the end of an arrow.
 const least = time.Microsecond
 
 // draw returns the events of the text, in order.
@@ -127,7 +127,7 @@ func (d *drawing) draw() []event {
 	return d.all
 }
 
-// ended is how long the answer took; of one that has not ended, as far as is known.
+// ended returns how long the answer took; of one that has not ended, the time so far.
 func (t *Text) ended() time.Duration {
 	wall := t.wall
 	if wall == 0 {
@@ -139,8 +139,7 @@ func (t *Text) ended() time.Duration {
 	return wall
 }
 
-// bar adds a bar of spans, within the time of the answer. Spans without length are left out, and nil is returned where
-// none is left.
+// bar adds a bar of spans, within the time of the answer. It leaves out empty spans, and returns nil if none remain.
 func (d *drawing) bar(k track, all ...span) *bar {
 	b := &bar{track: k}
 	for _, s := range all {
@@ -160,7 +159,7 @@ func (d *drawing) bar(k track, all ...span) *bar {
 	return b
 }
 
-// place lays bars of a track that overlap on lanes, as few as there can be, and names processes and threads.
+// place puts overlapping bars of a track on separate lanes, as few as possible, and names processes and threads.
 func (d *drawing) place() {
 	slices.SortStableFunc(d.bars, func(a, b *bar) int {
 		return cmp.Or(cmp.Compare(a.track, b.track), cmp.Compare(a.from, b.from))
@@ -182,9 +181,9 @@ func (d *drawing) place() {
 	}
 }
 
-// thread returns the numbers of the process and the thread that a bar lies on.
+// thread returns the numbers of the process and the thread of a bar.
 func (d *drawing) thread(b *bar) (p, thread int) {
-	const lanes = 1000 // more than there are tokens under way
+	const lanes = 1000 // more than the number of concurrent tokens
 	of, _ := b.track.of()
 	return d.first + int(of), int(b.track)*lanes + b.lane + 1
 }
@@ -211,7 +210,7 @@ func (d *drawing) name(b *bar) {
 		event{Name: "thread_sort_index", Phase: named, Process: p, Thread: thread, Args: args{"sort_index": thread}})
 }
 
-// arrow leads through points, in the order of time; those without a bar are left out. It takes two at least.
+// arrow draws an arrow through points, in the order of time; those without a bar are left out. It needs at least two.
 func (d *drawing) arrow(name string, points ...point) {
 	points = slices.DeleteFunc(points, func(p point) bool { return p.bar == nil })
 	if len(points) < 2 {

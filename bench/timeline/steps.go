@@ -9,8 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// steps draws the whole answer, and what it consists of: prompt, forward calls, waits, and the rest between them, one
-// after the other without a gap.
+// steps draws the whole answer and its parts: prompt, forward passes, waits, and the rest between them, without gaps.
 func (d *drawing) steps() {
 	var sum draft.Summary
 	var parts []span
@@ -46,7 +45,7 @@ func (d *drawing) steps() {
 	d.bar(steps, append([]span{answer}, without(parts, d.wall)...)...)
 }
 
-// timedCalls counts the forward calls whose operations were timed, that of the prompt among them.
+// timedCalls counts the forward passes with timed operations, including that of the prompt.
 func (t *Text) timedCalls() (n int) {
 	for _, some := range t.ops {
 		for _, o := range some {
@@ -58,7 +57,7 @@ func (t *Text) timedCalls() (n int) {
 	return n
 }
 
-// without returns spans with the time between them, from 0 to the end, as spans of their own: none overlaps another.
+// without returns spans with the time between them, from 0 to the end, as additional spans; none overlap.
 func without(parts []span, end time.Duration) (all []span) {
 	at := time.Duration(0)
 	for _, p := range append(parts, span{from: end, to: end}) {
@@ -74,7 +73,7 @@ func without(parts []span, end time.Duration) (all []span) {
 	return all
 }
 
-// mark draws a moment among the steps.
+// mark draws an event among the steps.
 func (d *drawing) mark(name string, at time.Duration, a args) {
 	p, thread := d.thread(&bar{track: steps})
 	d.all = append(d.all, event{
@@ -83,7 +82,7 @@ func (d *drawing) mark(name string, at time.Duration, a args) {
 	})
 }
 
-// row is a row of a forward call.
+// row is a row of a forward pass.
 type row struct {
 	Node   draft.ID `json:"node"`
 	Parent draft.ID `json:"parent"` // 0: the prompt
@@ -92,7 +91,7 @@ type row struct {
 	Guess  bool     `json:"guess,omitempty"` // from the text
 }
 
-// forwardArgs are what a forward call evaluated, and on how many branches.
+// forwardArgs returns the evaluated nodes of a forward pass, and the number of branches.
 func forwardArgs(p *draft.Pass) args {
 	branches, rows := 0, make([]row, len(p.Nodes))
 	for i, n := range p.Nodes {
@@ -104,7 +103,7 @@ func forwardArgs(p *draft.Pass) args {
 	return args{"rows": p.Rows, "branches": branches, "proposed": p.Proposed, "accepted": p.Accepted, "nodes": rows}
 }
 
-// rollbackArgs are what was dropped, and for which answer.
+// rollbackArgs returns the dropped nodes, and the answer that caused it.
 func rollbackArgs(r *draft.Rollback, nodes map[draft.ID]draft.Drafted) args {
 	rows := make([]row, len(r.Nodes))
 	for i, id := range r.Nodes {
@@ -114,7 +113,7 @@ func rollbackArgs(r *draft.Rollback, nodes map[draft.ID]draft.Drafted) args {
 	return args{"pos": r.Pos, "answer_pos": r.Of, "dropped": len(rows), "nodes": rows}
 }
 
-// operations draws what the small model did: on the CPU operation by operation, on a GPU whole passes.
+// operations draws the work of the small model: single operations on the CPU, whole passes on a GPU.
 func (d *drawing) operations() {
 	var runs []backend.Op
 	for _, some := range d.t.ops {
@@ -139,8 +138,8 @@ func (d *drawing) operations() {
 	}
 }
 
-// gpuAhead is how far the GPU's clock is ahead of that of the text: that a pass has ended is known a moment later, and
-// the shortest such moment counts.
+// gpuAhead returns how far the GPU's clock is ahead of that of the text. The end of a pass is known after a short
+// delay, so the minimum over all passes is used.
 func gpuAhead(runs []backend.Op) (ahead time.Duration) {
 	for i, o := range runs {
 		if i == 0 || o.DeviceEnd-o.End > ahead {

@@ -1,17 +1,17 @@
-// Package timeline draws how answers came about: as a file of trace events, which Perfetto (ui.perfetto.dev) and
-// chrome://tracing open. Each answer has three processes, all of which begin at 0:
+// Package timeline draws how answers were produced: as a file of trace events, for Perfetto (ui.perfetto.dev) and
+// chrome://tracing. Each answer has three processes, all of which begin at 0:
 //
-//	device    draft steps   the whole answer, and in it the prompt, forward calls, waits, and the rest between them:
+//	device    draft steps   the whole answer, and in it the prompt, forward passes, waits, and the rest between them:
 //	                        together they are the time of the answer. Rollbacks are marks
-//	          operations    of the small model, as the CPU ran them; on a GPU whole passes, by its own clock. Where
-//	                        forward calls are so short that a look at the clock counts, not all are timed
-//	          asks          from when an ask leaves until its answer is there, and text that is sent early
-//	          text          each token from when it was drafted until it was shown
+//	          operations    of the small model, as the CPU ran them; on a GPU whole passes, by its own clock. If
+//	                        forward passes are so short that reading the clock matters, not all are timed
+//	          asks          from sending an ask until its answer arrives, and text that is sent early
+//	          text          each token from drafting to showing
 //	network   up, down      the ways of asks and answers
 //	gateway   asks          queue and compute of each ask, on the device's clock
 //
-// An arrow leads from each ask to the gateway's computing, to its answer, and to the token that it settled. What is
-// recorded has ids of tokens and no text.
+// Arrows connect each ask with the gateway's computing, its answer, and the token that it settled. The recording
+// contains ids of tokens and no text.
 package timeline
 
 import (
@@ -24,28 +24,27 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// Timeline is a number of answers, which may come about at the same time. The zero value has none. A nil one records
-// nothing.
+// Timeline is a number of answers, which may be concurrent. The zero value has none. A nil Timeline records nothing.
 type Timeline struct {
-	now func() time.Time // the clock that answers are timed by; nil: the computer's
+	now func() time.Time // the clock that times answers; nil: the computer's
 
 	mu    sync.Mutex
 	texts []*Text
 }
 
-// Text is how one answer came about. It is told of it by one goroutine at a time.
+// Text records how one answer was produced. It is not safe for concurrent use.
 type Text struct {
 	name  string
 	now   func() time.Time
 	began time.Time
-	wall  time.Duration // 0: it has not ended
-	zero  time.Duration // of the times of events: the call of [draft.Decoder.Decode], since began
+	wall  time.Duration // 0: not ended
+	zero  time.Duration // origin of the times of events: the call of [draft.Decoder.Decode], since began
 
 	events []draft.Event
 	ops    [][]backend.Op
 }
 
-// Begin adds an answer that begins now, under a name for people. It is nil where l is.
+// Begin adds an answer that begins now, with a name for display. It returns nil if l is nil.
 func (l *Timeline) Begin(name string) *Text {
 	if l == nil {
 		return nil
@@ -62,8 +61,7 @@ func (l *Timeline) Begin(name string) *Text {
 	return t
 }
 
-// Watch has a route tell how its answer comes about; whoever observed it already still does. A nil text watches
-// nothing.
+// Watch makes a route report its events to the text, in addition to earlier observers. A nil text records nothing.
 func (t *Text) Watch(r *engine.Route) {
 	if t == nil {
 		return
@@ -87,15 +85,15 @@ func (t *Text) Options() []pilotfish.Option {
 // share of the time that is spent on recording operations, so that all that is recorded takes less than 1%.
 const share = 0.002
 
-// End says that the answer is there, or will not come. What comes later does not count.
+// End records that the answer is complete, or will not arrive. Later events are ignored.
 func (t *Text) End() {
 	if t != nil && t.wall == 0 {
 		t.wall = max(t.now().Sub(t.began), 1)
 	}
 }
 
-// Observe takes an event of a decoder with [draft.Options.Trace]. An event comes a moment after the time that it says:
-// the shortest such moment of the first few tells when decoding began.
+// Observe handles an event of a decoder with [draft.Options.Trace]. An event arrives shortly after the time that it
+// states: the minimum delay of the first few events determines when decoding began.
 func (t *Text) Observe(e draft.Event) {
 	const enough = 8
 	if n := len(t.events); n < enough {
@@ -108,7 +106,7 @@ func (t *Text) Observe(e draft.Event) {
 	}
 }
 
-// operation takes an operation of the small model. There are many, which are never copied.
+// operation handles an operation of the small model. There are many, so they are not copied.
 func (t *Text) operation(o backend.Op) {
 	const some = 256
 	last := len(t.ops) - 1

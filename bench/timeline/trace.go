@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// args are what is said of a trace event beside its name.
+// args are the arguments of a trace event.
 type args map[string]any
 
-// event is one of the Trace Event Format, by its names.
+// event is an event of the Trace Event Format, with its names.
 type event struct {
 	Name    string `json:"name"`
 	Phase   phase  `json:"ph"`
@@ -24,24 +24,24 @@ type event struct {
 	Thread  int    `json:"tid"`
 	Cat     string `json:"cat,omitempty"`
 	ID      int    `json:"id,omitempty"` // of an arrow
-	Bind    string `json:"bp,omitempty"` // "e": to the span around it
+	Bind    string `json:"bp,omitempty"` // "e": to the enclosing span
 	Scope   string `json:"s,omitempty"`  // of a mark; "t": its thread
 	Args    args   `json:"args,omitempty"`
 }
 
-// phase is the kind of an event.
+// phase is the type of an event.
 type phase string
 
 const (
 	named     phase = "M" // a name of a process or thread
 	spans     phase = "X"
 	mark      phase = "i"
-	arrow     phase = "s" // begins
+	arrow     phase = "s" // beginning of an arrow
 	arrowStep phase = "t"
 	arrowEnd  phase = "f"
 )
 
-// micros is a time that is written in microseconds, with all its digits.
+// micros is a time that is written in microseconds, without rounding.
 type micros time.Duration
 
 // MarshalJSON writes microseconds.
@@ -53,8 +53,8 @@ func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", whole, rest), nil
 }
 
-// Write writes the file. about is put beside the events, such as what was run; nil: nothing is. No answer may be under
-// way.
+// Write writes the file. about is added to the file as further information, such as the command; nil: none. No answer
+// may be under way.
 func (l *Timeline) Write(w io.Writer, about any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,8 +85,8 @@ func (l *Timeline) Write(w io.Writer, about any) error {
 	return out.Flush()
 }
 
-// inOrder sorts events by time: names first, and of those at one time a span before the spans within it, and arrows by
-// their parts, last.
+// inOrder sorts events by time: names first, and at equal times a span before the spans within it, and the parts of
+// arrows in order, last.
 func inOrder(all []event) {
 	rank := func(e event) int {
 		return slices.Index([]phase{named, spans, mark, arrow, arrowStep, arrowEnd}, e.Phase)

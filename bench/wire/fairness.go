@@ -7,29 +7,30 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// Fairness says how alike devices were served that ask at the same rate.
+// Fairness describes how equally devices with the same rate were served.
 type Fairness struct {
 	Devices int `json:"devices"`
-	// Jain's index of the shares of its questions that each had answered: 1 if all are alike, 1/devices if one had all
+	// Jain's index of the shares of its questions that each device got answered: 1 if all are equal, 1/devices if one
+	// got all
 	AnswersJain  float64 `json:"answers_jain"`
-	AnswersLeast float64 `json:"answers_share_min"` // the least and the largest of these shares
+	AnswersLeast float64 `json:"answers_share_min"` // the minimum and the maximum of these shares
 	AnswersMost  float64 `json:"answers_share_max"`
 	P99Jain      float64 `json:"p99_jain"`   // Jain's index of the 99th percentiles of the devices' times
-	P99Least     float64 `json:"p99_ms_min"` // the least and the largest of these
+	P99Least     float64 `json:"p99_ms_min"` // the minimum and the maximum of these
 	P99Most      float64 `json:"p99_ms_max"`
 }
 
-// GreedyDevice is the device that asked more often than the others.
+// GreedyDevice is the device with a higher rate than the others.
 type GreedyDevice struct {
 	Times   float64        `json:"times"` // the rate of the others
 	Asks    int            `json:"asks"`
 	Answers int            `json:"answers"`
 	Latency result.Latency `json:"latency_ms"`
-	Others  result.Latency `json:"others_latency_ms"` // of all other devices together
+	Others  result.Latency `json:"others_latency_ms"` // of all other devices
 }
 
-// jain is Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 where all are equal,
-// down to 1/n; 1 of none, and of zeros. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
+// jain returns Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 if all are equal, down to
+// 1/n; 1 for none, and for zeros. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
 func jain(x []float64) float64 {
 	sum, squares := 0., 0.
 	for _, v := range x {

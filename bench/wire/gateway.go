@@ -1,5 +1,5 @@
-// Package wire measures protocol, gateway and link, without models: how many devices a gateway serves, and how long a
-// question takes over a link.
+// Package wire measures protocol, gateway and link, without models: how many devices a gateway can serve, and how long
+// a question takes over a link.
 package wire
 
 import (
@@ -23,49 +23,49 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// GatewayOptions say what [Gateway] measures.
+// GatewayOptions configure [Gateway].
 type GatewayOptions struct {
 	Devices  int           // at least 1, each with a connection of its own
 	Rate     float64       // questions per second of each device, above 0
-	Model    time.Duration // that the model takes for a question, which is not computed
+	Model    time.Duration // simulated time of the model for a question
 	Duration time.Duration // of the measurement, above 0
-	Sessions int           // idle sessions of 512 tokens whose memory is measured; 0 leaves that out
-	Abreast  int           // questions that the model answers at the same time; 0 means 4096
-	// how many times Rate the first device asks at, beside which fairness is measured; at most 1: as all do
+	Sessions int           // idle sessions of 512 tokens for measuring their memory; 0 leaves that out
+	Abreast  int           // concurrent questions in the model; 0 means 4096
+	// factor of the first device's rate over Rate, to measure fairness to the others; at most 1: like all others
 	Greedy float64
-	// asked in place of a gateway in this process, if given: Model, Abreast and Sessions are not used then
+	// used instead of a gateway in this process, if set: Model, Abreast and Sessions are not used then
 	Remote   *RemoteGateway
 	Progress func(done, of int)
 }
 
-// GatewayReport is what [Gateway] found. Its JSON is a contract. The devices run in the process of the gateway, and
-// packets go over UDP on loopback: times and CPU are those of both sides.
+// GatewayReport is the result of [Gateway]. Its JSON format is stable. The devices run in the process of the gateway,
+// and packets use UDP on loopback: times and CPU are those of both sides.
 type GatewayReport struct {
 	Devices   int            `json:"devices"`
 	Rate      float64        `json:"rate"` // questions per second of one device
 	ModelMS   float64        `json:"model_ms"`
 	Seconds   float64        `json:"seconds"`
-	Cores     int            `json:"cores"`   // that the process may use
-	Asks      int            `json:"asks"`    // that were due
-	Answers   int            `json:"answers"` // that came
+	Cores     int            `json:"cores"`   // available to the process
+	Asks      int            `json:"asks"`    // due
+	Answers   int            `json:"answers"` // received
 	PerSecond float64        `json:"answers_per_second"`
 	Refusals  map[string]int `json:"refusals"`
-	Errors    int            `json:"errors"` // asks that got neither
-	// from when a question was due to when its answer was there
+	Errors    int            `json:"errors"` // asks with neither
+	// from when a question was due until its answer arrived
 	Latency result.Latency `json:"latency_ms"`
 	// of that, in the gateway: until the answer was written
 	InGateway     result.Latency `json:"in_gateway_ms,omitzero"`
-	ConnectMS     float64        `json:"connect_ms"`     // until all devices were welcome and had asked once
-	CPUPerAsk     float64        `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not tell
+	ConnectMS     float64        `json:"connect_ms"`     // until all devices had connected and asked once
+	CPUPerAsk     float64        `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not report it
 	BytesUp       float64        `json:"bytes_up_per_ask"`
 	BytesDown     float64        `json:"bytes_down_per_ask"`
 	PerConnection int64          `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
-	// of the gateway, an idle one of 512 tokens
+	// of the gateway, for an idle session of 512 tokens
 	PerSession int64 `json:"memory_per_session_bytes,omitempty"`
-	// among the devices that are not greedy; with two of them or more
+	// among the devices except the greedy one; for two of them or more
 	Fairness *Fairness     `json:"fairness,omitempty"`
 	Greedy   *GreedyDevice `json:"greedy,omitempty"`
-	// of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
+	// histogram of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
 	Histogram string       `json:"latency_histogram_ns,omitempty"`
 	Quiet     result.Quiet `json:"machine_quiet"`
 }
@@ -74,11 +74,11 @@ const (
 	benchVocab = 151936 // ids of the questions; that of Qwen2.5
 	textBefore = 128    // tokens of a device's text before its first question
 	textGrowth = 8      // tokens that each question adds
-	textLimit  = 2048   // where the text begins anew
+	textLimit  = 2048   // at which the text starts anew
 )
 
-// Gateway measures a gateway under many devices that ask at a steady rate. A question is due at a time that does not
-// depend on how long others take, and its time counts from then, so that a gateway which stalls is seen to.
+// Gateway measures a gateway with many devices that ask at a steady rate. The time when a question is due does not
+// depend on earlier ones, and its latency is measured from then, so that the figures show a gateway that stalls.
 func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
 		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0), Refusals: map[string]int{}}
@@ -109,7 +109,7 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	return r, errors.Join(err, l.close())
 }
 
-// gateway is the one to ask: that of the options, or one of this process.
+// gateway returns the gateway to ask: that of the options, or a new one in this process.
 func (l *load) gateway() (g benchGateway, stop func(), err error) {
 	if r := l.o.Remote; r != nil {
 		return benchGateway{address: r.Address, pin: r.Pin, identity: r.Identity, secret: r.Secret}, func() {}, nil
@@ -119,18 +119,18 @@ func (l *load) gateway() (g benchGateway, stop func(), err error) {
 		fakeModel{delay: l.o.Model, abreast: l.o.Abreast})
 }
 
-// RemoteGateway is a gateway elsewhere.
+// RemoteGateway is a gateway in another process.
 type RemoteGateway struct {
 	Address  string            // host:port
 	Identity netproto.Identity // of its model's tokens
-	Pin      netproto.Digest   // fingerprint of its certificate; zero: an authority that this system trusts signed it
+	Pin      netproto.Digest   // fingerprint of its certificate; zero: the system's certificate authorities are trusted
 	Secret   netproto.Secret   // access token
 }
 
-// fakeModel answers after a while.
+// fakeModel answers after a delay.
 type fakeModel struct {
 	delay   time.Duration
-	abreast int // questions at the same time; 0 means 4096
+	abreast int // concurrent questions; 0 means 4096
 }
 
 // Info implements [gateway.Upstream].
@@ -153,7 +153,7 @@ func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 // Forget implements [gateway.Upstream].
 func (fakeModel) Forget(uint64) {}
 
-// benchGateway is where a gateway listens, and what a device needs for it.
+// benchGateway is the address of a gateway, and what a device needs to connect.
 type benchGateway struct {
 	address  string
 	pin      netproto.Digest
@@ -178,7 +178,7 @@ func serveFake(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = served.Serve(ctx, socket) // devices that get no answers tell
+		_ = served.Serve(ctx, socket) // devices without answers report the failure
 	}()
 	g = benchGateway{address: socket.LocalAddr().String(), pin: served.Fingerprint(), identity: m.Info().Identity}
 	return g, func() {
@@ -188,7 +188,7 @@ func serveFake(
 	}, nil
 }
 
-// options of a device.
+// options returns the options of a device.
 func (g benchGateway) options() client.Options {
 	return client.Options{Identity: g.identity, Pin: g.pin, Secret: g.secret, RouteCheck: -1}
 }
@@ -197,7 +197,7 @@ func (g benchGateway) dial(ctx context.Context) (*client.Client, error) {
 	return client.Dial(ctx, g.address, g.options())
 }
 
-// load is the devices and what became of their questions.
+// load is the devices and the results of their questions.
 type load struct {
 	o       GatewayOptions
 	devices []*loadDevice
@@ -217,11 +217,11 @@ type loadDevice struct {
 	c     *client.Client
 	s     *client.Session
 	path  []int32 // its text
-	phase float64 // of its first question, in the time between two
+	phase float64 // of its first question, as a part of the interval
 	rate  float64 // of its questions, per second
 	limit int     // of its text, in tokens; 0 means textLimit
 
-	asks int             // that were due; as took of load.mu
+	asks int             // due; guarded by load.mu, as is took
 	took []time.Duration // of its answers
 }
 
@@ -230,7 +230,7 @@ func newLoad(o GatewayOptions) *load {
 		expected: int((float64(o.Devices-1) + max(o.Greedy, 1)) * o.Rate * o.Duration.Seconds())}
 }
 
-// event takes the gateway's own times.
+// event records the gateway's own times.
 func (l *load) event(e gateway.Event) {
 	if e.Kind != gateway.Answered {
 		return
@@ -242,7 +242,7 @@ func (l *load) event(e gateway.Event) {
 	}
 }
 
-// connect brings all devices to where they have asked once.
+// connect connects all devices and lets each ask once.
 func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) error {
 	const abreast = 16
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -285,14 +285,14 @@ func (d *loadDevice) connect(ctx context.Context, g benchGateway) (err error) {
 	}
 	d.limit = min(textLimit, d.c.Welcome().Limits.Context)
 	if d.limit < textBefore+textGrowth {
-		return fmt.Errorf("the gateway takes contexts of %d tokens, fewer than the %d that are asked about",
+		return fmt.Errorf("the gateway allows contexts of %d tokens, fewer than the %d of the questions",
 			d.limit, textBefore+textGrowth)
 	}
 	_, err = d.s.Ask(ctx, terms.Question{Context: d.path})
 	return err
 }
 
-// run lets the devices ask, and waits for the last answer.
+// run makes the devices ask, and waits for the last answer.
 func (l *load) run(ctx context.Context) error {
 	l.mu.Lock()
 	l.measuring = true
@@ -307,7 +307,7 @@ func (l *load) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// drive asks for one device, each time when it is due, whether or not earlier questions are answered.
+// drive asks for one device, whenever a question is due, even if earlier questions are not answered.
 func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
 	pause := float64(time.Second) / d.rate
 	timer := time.NewTimer(time.Hour)
@@ -389,16 +389,16 @@ func (l *load) close() error {
 	return errors.Join(errs...)
 }
 
-// memoryInUse is what the process holds on its heap and its stacks, without garbage, in bytes.
+// memoryInUse returns the memory of the process's heap and stacks, without garbage, in bytes.
 func memoryInUse() int64 {
 	runtime.GC()
-	runtime.GC() // what had a finalizer
+	runtime.GC() // frees what had a finalizer
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// sessionBytes measures what a gateway keeps for an idle session of 512 tokens, without connections.
+// sessionBytes measures a gateway's memory for an idle session of 512 tokens, without connections.
 func sessionBytes(ctx context.Context, n int) (int64, error) {
 	const tokens = 512
 	gone := make(chan struct{}, 2)
@@ -411,7 +411,7 @@ func sessionBytes(ctx context.Context, n int) (int64, error) {
 		return 0, err
 	}
 	defer stop()
-	if err := tellSessions(ctx, g, 1, tokens); err != nil { // what is made once
+	if err := tellSessions(ctx, g, 1, tokens); err != nil { // allocations that happen only once
 		return 0, err
 	}
 	<-gone
@@ -423,7 +423,7 @@ func sessionBytes(ctx context.Context, n int) (int64, error) {
 	return (memoryInUse() - before) / int64(n), nil
 }
 
-// tellSessions comes as a device, asks in n sessions, and goes. The gateway keeps the sessions.
+// tellSessions connects as a device, asks in n sessions, and disconnects. The gateway keeps the sessions.
 func tellSessions(ctx context.Context, g benchGateway, n, tokens int) error {
 	c, err := g.dial(ctx)
 	if err != nil {

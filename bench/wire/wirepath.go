@@ -18,29 +18,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// LinkOptions say what [Link] measures. The zero value of what is not said to be needed leaves that part out.
+// LinkOptions configure [Link]. A zero value leaves out the part that it configures, unless the field is required.
 type LinkOptions struct {
 	RTT    time.Duration // round trip, half of it each way
 	Loss   float64       // of packets, each way
-	Rate   int64         // bytes per second that the link carries each way, headers included; 0 means no limit
+	Rate   int64         // bytes per second of the link each way, including headers; 0 means no limit
 	Traces []string      // recorded round trips or capacities: files in the formats of package link
-	Seed   uint64        // of what chance decides
-	Model  time.Duration // that the model takes for a question, which is not computed
+	Seed   uint64        // of all random events
+	Model  time.Duration // simulated time of the model for a question
 
 	Tokens   []int         // new tokens of each ask: one measurement for each of these numbers
-	Asks     int           // of each measurement; at least 1 where there are Tokens
+	Asks     int           // per measurement; at least 1 if there are Tokens
 	AskRate  float64       // asks per second, due at times that do not depend on answers; above 0
 	Connects int           // connections of each kind
-	Outages  int           // how often nothing passes for a while
-	Outage   time.Duration // and for how long; above 0 where there are Outages
+	Outages  int           // number of outages
+	Outage   time.Duration // duration of an outage; above 0 if there are Outages
 	Loopback time.Duration // length of the measurement without the link
-	QLog     *qlog.Folder  // takes a file about each connection through the link, of both sides; nil: there are none
+	QLog     *qlog.Folder  // stores a file for each connection through the link, of both sides; nil: none
 
-	Progress func(done, of int) // if given; counts asks of Tokens, connections and outages
+	Progress func(done, of int) // may be nil; counts asks of Tokens, connections and outages
 }
 
-// LinkReport is one thing that [Link] found. Its JSON is a contract. No model computes, and the device, the link and
-// the gateway are in one process.
+// LinkReport is one result of [Link]. Its JSON format is stable. There is no model, and the device, the link and the
+// gateway are in one process.
 type LinkReport struct {
 	Part     string        `json:"part"` // asks, connect, outage or loopback
 	RTTMS    float64       `json:"rtt_ms"`
@@ -54,26 +54,26 @@ type LinkReport struct {
 	Quiet    result.Quiet  `json:"machine_quiet"`
 }
 
-// LinkAsks is asks of one size, from when each was due until its answer was there.
+// LinkAsks is the result for asks of one size. Times are from when an ask was due until its answer arrived.
 type LinkAsks struct {
 	Tokens    int            `json:"tokens"` // new in each ask
 	PerSecond float64        `json:"asks_per_second"`
 	Answers   int            `json:"answers"`
 	Errors    int            `json:"errors"`
 	Latency   result.Latency `json:"latency_ms"`
-	Late      result.Latency `json:"late_ms"` // of that, until the ask was made: what this machine adds
-	// by arithmetic: round trip, model, time on the link; absent with traces
+	Late      result.Latency `json:"late_ms"` // of that, until the ask was made: the delay of this machine
+	// calculated: round trip, model, time on the link; absent with traces
 	Expected    *float64 `json:"expected_ms,omitempty"`
 	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
 	PayloadDown float64  `json:"payload_bytes_down_per_ask"`
-	WireUp      float64  `json:"wire_bytes_up_per_ask"` // with QUIC, UDP and IP, acknowledgements and repeats
+	WireUp      float64  `json:"wire_bytes_up_per_ask"` // with QUIC, UDP and IP, acknowledgements and retransmissions
 	WireDown    float64  `json:"wire_bytes_down_per_ask"`
 	PacketsUp   float64  `json:"packets_up_per_ask"`
 	PacketsDown float64  `json:"packets_down_per_ask"`
 	SamplesNS   []int64  `json:"samples_ns"` // in the order in which the asks were due
 }
 
-// LinkConnect is how long it takes to connect, in round trips by arithmetic and as measured.
+// LinkConnect has the times of connecting, calculated from round trips and measured.
 type LinkConnect struct {
 	Connections   int            `json:"connections"`           // of each kind
 	Early         int            `json:"early"`                 // of the resumed ones, with 0-RTT
@@ -83,31 +83,31 @@ type LinkConnect struct {
 	ConnectedNS   []int64        `json:"connected_ns"`          // the samples of these
 	FirstNS       []int64        `json:"first_answer_ns"`       //
 	ResumedNS     []int64        `json:"resumed_ns"`            //
-	ExpectedHello float64        `json:"expected_connected_ms"` // two round trips: handshake, and Hello
-	ExpectedFirst float64        `json:"expected_first_ms"`     // three: these and the ask, and the model
-	ExpectedEarly float64        `json:"expected_resumed_ms"`   // one, and the model
+	ExpectedHello float64        `json:"expected_connected_ms"` // two round trips: the handshake and the Hello
+	ExpectedFirst float64        `json:"expected_first_ms"`     // three round trips: these and the ask; and the model
+	ExpectedEarly float64        `json:"expected_resumed_ms"`   // one round trip, and the model
 }
 
-// LinkOutage is how long it takes after an outage until an answer comes.
+// LinkOutage has the times from the end of an outage until an answer arrives.
 type LinkOutage struct {
 	Outages   int            `json:"outages"`
 	OutageMS  float64        `json:"outage_ms"`
-	Recovery  result.Latency `json:"recovery_ms"` // from when packets passed again until the first answer
+	Recovery  result.Latency `json:"recovery_ms"` // from the end of the outage until the first answer
 	SamplesNS []int64        `json:"samples_ns"`
-	Lost      int            `json:"asks_lost"`        // that got no answer
+	Lost      int            `json:"asks_lost"`        // without an answer
 	Expected  float64        `json:"expected_most_ms"` // until the next ask is due, a round trip, and the model
 }
 
-// LinkLoopback is how many asks a second pass without the link, some under way at any time.
+// LinkLoopback is the number of asks per second without the link, with several open at any time.
 type LinkLoopback struct {
 	Abreast   int     `json:"abreast"`
 	Answers   int     `json:"answers"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"asks_per_second"`
-	CPUPerAsk float64 `json:"cpu_us_per_ask"` // of both sides; 0 if the system does not tell
+	CPUPerAsk float64 `json:"cpu_us_per_ask"` // of both sides; 0 if the system does not report it
 }
 
-// linkBench is a gateway behind an emulated link.
+// linkBench is a gateway with an emulated link before it.
 type linkBench struct {
 	o     LinkOptions
 	g     benchGateway // its address is that of the link
@@ -118,11 +118,11 @@ type linkBench struct {
 	of    int
 }
 
-// headerBytes is what IPv4 and UDP add to a datagram.
+// headerBytes is the size of the IPv4 and UDP headers of a datagram.
 const headerBytes = 28
 
-// Link measures the way of asks and answers alone: protocol, QUIC and an emulated link, without models. Each part is
-// reported when it is finished.
+// Link measures only the path of asks and answers: protocol, QUIC and an emulated link, without models. It reports each
+// part when it is finished.
 func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) error {
 	if err := o.check(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 	return errors.Join(err, b.close())
 }
 
-// check refuses what cannot be measured.
+// check returns an error for invalid options.
 func (o LinkOptions) check() error {
 	for _, n := range o.Tokens {
 		if n < 1 || n > textLimit {
@@ -202,7 +202,7 @@ func (b *linkBench) close() error {
 	return b.relay.Stop()
 }
 
-// step tells of n more things that are done.
+// step reports n more finished steps.
 func (b *linkBench) step(n int) {
 	if b.done += n; b.o.Progress != nil {
 		b.o.Progress(b.done, b.of)
@@ -234,16 +234,16 @@ func (b *linkBench) begin(ctx context.Context) (*client.Client, *client.Session,
 	return c, s, text, nil
 }
 
-// timed is what became of asks: each is due at its time, whether or not earlier ones are answered.
+// timed has the results of asks: each is due at its time, even if earlier ones are not answered.
 type timed struct {
 	mu         sync.Mutex
 	took, late []time.Duration // by the number of the ask; took is negative without an answer
 	up, down   int
 	failed     int
-	answered   chan time.Time // when, if it is wanted and there is room
+	answered   chan time.Time // times of answers, if set and not full
 }
 
-// run asks n times, about text and as many random tokens each, and waits for the answers.
+// run asks n times, about text followed by this number of random tokens each, and waits for the answers.
 func (t *timed) run(
 	ctx context.Context, s *client.Session, text []int32, tokens, n int, perSecond float64, step func(),
 ) {
@@ -253,7 +253,7 @@ func (t *timed) run(
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var all sync.WaitGroup
-	defer all.Wait() // after the lock, which asks take, is given back
+	defer all.Wait() // after the lock is released, which asks need
 	for k := range n {
 		path := goOn(text, tokens, rng)
 		due := start.Add(time.Duration(float64(k) / perSecond * float64(time.Second)))
@@ -273,7 +273,7 @@ func (t *timed) run(
 	}
 }
 
-// goOn returns text and random tokens behind it.
+// goOn returns text followed by random tokens.
 func goOn(text []int32, tokens int, rng *rand.Rand) []int32 {
 	path := append(make([]int32, 0, len(text)+tokens), text...)
 	for range tokens {
@@ -337,15 +337,15 @@ func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
 	return nil
 }
 
-// onWire is what one direction of the link carried between two looks for each of so many asks, with headers of IP and
+// onWire returns the traffic per ask in one direction of the link between two readings, including headers of IP and
 // UDP.
 func onWire(after, before link.Counts, asks int) (bytes, packets float64) {
 	packets = float64(after.Packets-before.Packets) / float64(asks)
 	return float64(after.Bytes-before.Bytes)/float64(asks) + headerBytes*packets, packets
 }
 
-// expected is how long so many round trips take by arithmetic, with the model's time and that of so many bytes on the
-// link, in milliseconds.
+// expected calculates the time of some round trips, with the model's time and that of some bytes on the link, in
+// milliseconds.
 func (b *linkBench) expected(trips, bytes float64) float64 {
 	ms := trips*result.Milliseconds(b.o.RTT) + result.Milliseconds(b.o.Model)
 	if b.o.Rate > 0 {

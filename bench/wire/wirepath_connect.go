@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// connects measures new connections, and resumed ones, which may ask at once.
+// connects measures new connections, and resumed ones, which may ask immediately.
 func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
 	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * result.Milliseconds(b.o.RTT),
 		ExpectedFirst: b.expected(3, 0), ExpectedEarly: b.expected(1, 0)}
@@ -41,8 +41,8 @@ func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
 	return nil
 }
 
-// connect makes a connection and asks at once. It returns the time until Welcome, if the connection is not lazy, and
-// until the first answer.
+// connect makes a connection and asks immediately. It returns the time until the Welcome, if the connection is not
+// lazy, and until the first answer.
 func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (
 	connected, first time.Duration, early bool, err error,
 ) {
@@ -58,12 +58,12 @@ func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache,
 	}
 	first = time.Since(start)
 	if err == nil {
-		_, err = c.Connect(ctx) // tickets come behind the handshake
+		_, err = c.Connect(ctx) // tickets arrive after the handshake
 	}
 	return connected, first, c.Stats().Early > 0, errors.Join(err, c.Close())
 }
 
-// outages lets nothing pass for a while, and asks on meanwhile.
+// outages causes outages, and asks during them.
 func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
 	o := &LinkOutage{Outages: b.o.Outages, OutageMS: result.Milliseconds(b.o.Outage),
 		Expected: b.expected(1, 0) + 1000/b.o.AskRate}
@@ -80,7 +80,7 @@ func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
 	return nil
 }
 
-// outage returns how long it took from the end of an outage until the first answer, and how many asks got none.
+// outage returns the time from the end of an outage until the first answer, and the number of asks without an answer.
 func (b *linkBench) outage(ctx context.Context) (took time.Duration, lost int, err error) {
 	c, s, text, err := b.begin(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *linkBench) outage(ctx context.Context) (took time.Duration, lost int, e
 		return 0, 0, err
 	}
 	b.l.Blackhole(true)
-	_ = wait.For(ctx, b.o.Outage) // the next answer says that ctx has ended
+	_ = wait.For(ctx, b.o.Outage) // if ctx has ended, the next answer reports it
 	b.l.Blackhole(false)
 	over := time.Now()
 	at, err := b.nextAnswer(ctx, &t, over)
@@ -108,7 +108,7 @@ func (b *linkBench) outage(ctx context.Context) (took time.Duration, lost int, e
 	return at.Sub(over), t.failed, err
 }
 
-// nextAnswer waits for an answer after a time, for a minute.
+// nextAnswer waits for an answer after a time, for at most a minute.
 func (b *linkBench) nextAnswer(ctx context.Context, t *timed, after time.Time) (time.Time, error) {
 	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
@@ -126,7 +126,7 @@ func (b *linkBench) nextAnswer(ctx context.Context, t *timed, after time.Time) (
 	}
 }
 
-// loopback measures how many asks a second pass without the link, where as many as a device may have open are.
+// loopback measures the number of asks per second without the link, with the maximum number of open asks of a device.
 func (b *linkBench) loopback(ctx context.Context, r *LinkReport) error {
 	const abreast = 64
 	g, stop, err := serveFake(nil, gateway.Options{}, fakeModel{})
@@ -140,7 +140,7 @@ func (b *linkBench) loopback(ctx context.Context, r *LinkReport) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // nothing is under way
+	defer func() { _ = c.Close() }() // no request is under way
 	var all sync.WaitGroup
 	answers, failed := make([]int, abreast), make([]error, abreast)
 	used, start := result.CPUTime(), time.Now()

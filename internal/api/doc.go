@@ -1,2 +1,3 @@
-// Package api holds the exported names of the stable packages, testdata/stable.txt, and the test that they are kept.
+// Package api contains a list of the exported names of the stable packages, testdata/stable.txt, and a test that they
+// do not change.
 package api

@@ -1,9 +1,9 @@
-// Package backoff says how long to wait between attempts that fail.
+// Package backoff computes the wait between failing attempts.
 package backoff
 
 import "time"
 
-// Delay is the wait before the next attempt after failures that came in a row: nothing after none, first after one, and
+// Delay returns the wait before the next attempt after consecutive failures: none after none, first after one, and
 // twice as long after each further one, up to longest.
 func Delay(failures int, first, longest time.Duration) time.Duration {
 	if failures <= 0 {
@@ -19,7 +19,7 @@ func Delay(failures int, first, longest time.Duration) time.Duration {
 	return d
 }
 
-// Spread is d, longer or shorter by up to share of it, so that many who failed together do not come back together.
+// Spread lengthens or shortens d by up to share of it, so that clients that failed together do not retry together.
 // random is uniform in [0, 1), share in [0, 1].
 func Spread(d time.Duration, share, random float64) time.Duration {
 	return time.Duration(float64(d) * (1 - share + 2*share*random))

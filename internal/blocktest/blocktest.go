@@ -1,5 +1,5 @@
-// Package blocktest is what tests of block types share: random weights, their way through a type and back, and the
-// error that each type leaves. It knows types by their methods, so that the tests within package block can use it, too.
+// Package blocktest has helpers for tests of block types: random weights, their conversion to a type and back, and the
+// error of each type. It uses types through an interface, so that tests in package block can import it.
 package blocktest
 
 import (
@@ -32,7 +32,7 @@ func Quantized(t testing.TB, typ Type, x []float32) []byte {
 	elems, bytes := typ.Block()
 	b := make([]byte, len(x)/elems*bytes)
 	for i := range b {
-		b[i] = 0xa5 // what was in dst must not show
+		b[i] = 0xa5 // the result must not depend on the old content
 	}
 	if err := typ.Quantize(b, x); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func RoundTrip(t testing.TB, typ Type, x []float32) []float32 {
 	return y
 }
 
-// Loss is the relative error that typ leaves of x.
+// Loss returns the relative error of quantising x to typ.
 func Loss(t testing.TB, typ Type, x []float32) float64 {
 	t.Helper()
 	return RelErr(RoundTrip(t, typ, x), x)
@@ -65,8 +65,8 @@ func RelErr(x, ref []float32) float64 {
 	return math.Sqrt(diff / sum)
 }
 
-// TypeErr is the relative error that a type leaves of normal deviates, as llama.cpp's files of the golden set show it:
-// within 3% for every tensor of 32,768 weights or more. It is 0 for types that are not known to leave one.
+// TypeErr returns the relative error of quantising normal deviates to a type, as in llama.cpp's files of the golden
+// set: within 3% for every tensor of 32,768 weights or more. It is 0 for types with an unknown error.
 func TypeErr(typ Type) float64 {
 	return map[string]float64{
 		"BF16": 0.00166, "Q4_0": 0.0858, "Q4_1": 0.0782, "Q5_0": 0.0427, "Q5_1": 0.0378, "Q8_0": 0.00535,

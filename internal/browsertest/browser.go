@@ -1,4 +1,4 @@
-// Package browsertest shows pages in a headless Chromium, for tests of what the program writes and serves.
+// Package browsertest opens pages in a headless Chromium, for tests of pages that the program writes and serves.
 package browsertest
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// Browser is a headless Chromium that is controlled over a pipe (DevTools protocol).
+// Browser is a headless Chromium, controlled over a pipe (DevTools protocol).
 type Browser struct {
-	Problems []string // of pages and their scripts, and requests to anything but the page and its server
+	Problems []string // errors of pages and their scripts, and requests to other addresses than the page and its server
 
 	t       *testing.T
 	in      io.Writer
 	out     *bufio.Reader
 	id      int
 	session string
-	home    string // what addresses of pages begin with
+	home    string // prefix of the addresses of pages
 }
 
-// message is one of the protocol, either way.
+// message is a message of the protocol, in either direction.
 type message struct {
 	ID      int             `json:"id,omitempty"`
 	Session string          `json:"sessionId,omitempty"`
@@ -42,13 +42,13 @@ type message struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// Start starts one with an empty page, for as long as the test runs. Pages are at addresses that begin with home, such
-// as "file://": those that ask for anything else have a problem.
+// Start starts a browser with an empty page, for the duration of the test. Addresses of pages begin with home, such as
+// "file://": requests to other addresses are recorded as problems.
 func Start(t *testing.T, home string) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		sharedtest.Missing(t, errors.New("there is no chromium in PATH to show a page with"))
+		sharedtest.Missing(t, errors.New("no chromium in PATH"))
 	}
 	toBrowser, write, err := os.Pipe()
 	must(t, err)
@@ -89,7 +89,7 @@ func Start(t *testing.T, home string) *Browser {
 	return b
 }
 
-// Call asks for something and waits for what comes of it; complaints of the page that come before are kept.
+// Call calls a method and waits for its result; it records errors of the page that arrive before.
 func (b *Browser) Call(method, params string, into any) {
 	b.t.Helper()
 	b.id++
@@ -112,7 +112,7 @@ func (b *Browser) Call(method, params string, into any) {
 	}
 }
 
-// next reads a message, and notes it where it is a complaint or a request to anything but the page itself.
+// next reads a message. It records errors of the page, and requests to other addresses.
 func (b *Browser) next() (m message) {
 	b.t.Helper()
 	line, err := b.out.ReadBytes(0)
@@ -133,7 +133,7 @@ func (b *Browser) next() (m message) {
 	return m
 }
 
-// Open shows a page at a width, in light or dark: path follows on home.
+// Open opens a page with a width, in light or dark colours: path is appended to home.
 func (b *Browser) Open(path string, width int, scheme string) {
 	b.t.Helper()
 	b.Call("Emulation.setDeviceMetricsOverride",
@@ -145,7 +145,7 @@ func (b *Browser) Open(path string, width int, scheme string) {
 	}
 }
 
-// Evaluated is what an expression of JavaScript comes to; of a promise, what it is fulfilled with.
+// Evaluated returns the value of a JavaScript expression; of a promise, the value that it resolves to.
 func Evaluated[T any](b *Browser, expression string) T {
 	b.t.Helper()
 	var r struct {
@@ -160,7 +160,7 @@ func Evaluated[T any](b *Browser, expression string) T {
 	return r.Result.Value
 }
 
-// Picture writes what the whole page looks like into the folder that PILOTFISH_SCREENSHOTS names, if it is set.
+// Picture writes a screenshot of the whole page to the folder in PILOTFISH_SCREENSHOTS, if that is set.
 func (b *Browser) Picture(name string) {
 	folder := os.Getenv("PILOTFISH_SCREENSHOTS")
 	if folder == "" {
@@ -173,7 +173,7 @@ func (b *Browser) Picture(name string) {
 	must(b.t, os.WriteFile(filepath.Join(folder, name+".png"), image, 0o644))
 }
 
-// Until waits until an expression of JavaScript is true, for ten seconds.
+// Until waits until a JavaScript expression is true, for ten seconds.
 func (b *Browser) Until(expression string) {
 	b.t.Helper()
 	const look = `new Promise((done) => {
@@ -186,7 +186,7 @@ func (b *Browser) Until(expression string) {
 	}
 }
 
-// Type types a text where the focus is, and then a key, such as "Enter"; "" is none.
+// Type types a text into the focused element, and then a key, such as "Enter"; "" means no key.
 func (b *Browser) Type(text, key string) {
 	b.t.Helper()
 	if text != "" {
@@ -203,7 +203,7 @@ func (b *Browser) Type(text, key string) {
 	}
 }
 
-// must ends the test after an error.
+// must fails the test if there is an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -1,9 +1,10 @@
-// Package bubble runs tests in virtual time, as testing/synctest does, with one precaution under the race detector.
+// Package bubble runs tests in virtual time, like testing/synctest, with a workaround for the race detector.
 //
-// All timers of a bubble share one context of the detector, and whoever takes an expired timer uses it. Two threads
-// that do so at once crash the detector itself: "ThreadSanitizer: CHECK failed", or a fault in its code
-// (https://go.dev/issue/78156, open in Go 1.26). While one thread at a time runs Go it can't happen. Races are found
-// nevertheless: the detector follows what must happen before what, and does not wait for two accesses to coincide.
+// All timers of a bubble share one context of the detector, which is used when a goroutine receives from an expired
+// timer. If two threads do this at once, the detector itself crashes: "ThreadSanitizer: CHECK failed", or a fault in
+// its code (https://go.dev/issue/78156, open in Go 1.26). This cannot happen while only one thread at a time runs Go
+// code. Races are still found, because the detector uses the happens-before order and does not depend on simultaneous
+// accesses.
 package bubble
 
 import (
@@ -15,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// Test runs f in a bubble of its own, see [synctest.Test]. Under the race detector GOMAXPROCS is 1 while any bubble
-// runs, for the whole process.
+// Test runs f in a new bubble, see [synctest.Test]. Under the race detector GOMAXPROCS is 1 while any bubble runs, for
+// the whole process.
 func Test(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	if racing.Enabled {
@@ -26,14 +27,14 @@ func Test(t *testing.T, f func(*testing.T)) {
 	synctest.Test(t, f)
 }
 
-// alone is what keeps the process to one thread.
+// alone limits the process to one thread.
 var alone single
 
-// single counts the bubbles that run, tests may run in parallel.
+// single counts the running bubbles, since tests may run in parallel.
 type single struct {
 	mu      sync.Mutex
 	bubbles int
-	before  int // GOMAXPROCS, to be restored
+	before  int // old value of GOMAXPROCS
 }
 
 func (s *single) enter() {

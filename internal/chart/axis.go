@@ -6,34 +6,34 @@ import (
 	"strings"
 )
 
-// Scale says how an axis counts.
+// Scale is the scale of an axis.
 type Scale int
 
 // The scales.
 const (
 	Percent Scale = iota // shares, shown in percent, from Start to End
 	Linear               // numbers, from Start to End or a little beyond
-	Log                  // numbers above 0, each decade as long as the others, from Start to End or a little beyond
+	Log                  // numbers above 0, on a logarithmic scale, from Start to End or a little beyond
 )
 
-// Axis is one of the two.
+// Axis is an axis of a chart.
 type Axis struct {
-	Label string // what is counted, with its unit
+	Label string // quantity, with its unit
 	Scale Scale
 	Start float64 // above 0 with [Log]; there 0 means a thousandth of End
 	End   float64 // above Start; 0 means 1
 }
 
-// ticksWanted is about how many parts an axis has.
+// ticksWanted is the approximate number of intervals of an axis.
 const ticksWanted = 5
 
-// The ends that an axis can have, and how far below its end a logarithmic one may start.
+// Limits for the ends of an axis, and how far below its end a logarithmic one may start.
 const (
 	maxShown   = 1e15
 	maxDecades = 9
 )
 
-// fitted is the axis with ends that it can be drawn with.
+// fitted returns the axis with ends that can be drawn.
 func (a Axis) fitted() Axis {
 	if a.End == 0 || math.IsNaN(a.End) {
 		a.End = 1
@@ -58,7 +58,7 @@ func (a Axis) fitted() Axis {
 	return a
 }
 
-// niceStep is the least of 1, 2, 5 times a power of ten that is no less than x.
+// niceStep returns the minimum of 1, 2, 5 times a power of ten that is at least x.
 func niceStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -69,7 +69,7 @@ func niceStep(x float64) float64 {
 	return 10 * power
 }
 
-// part is where x lies on a fitted axis, from 0 to 1.
+// part returns the position of x on a fitted axis, from 0 to 1.
 func (a Axis) part(x float64) float64 {
 	from, to := a.Start, a.End
 	if a.Scale == Log {
@@ -84,7 +84,7 @@ func (a Axis) part(x float64) float64 {
 	return min(max((x-from)/(to-from), 0), 1)
 }
 
-// ticks are the numbers beside a fitted axis that has room for so many.
+// ticks returns the labelled values of a fitted axis with room for at most room labels.
 func (a Axis) ticks(room float64) (all []float64) {
 	switch a.Scale {
 	case Log:
@@ -116,7 +116,7 @@ func (a Axis) ticks(room float64) (all []float64) {
 	return all
 }
 
-// text is a number of the axis for people.
+// text formats a value of the axis.
 func (a Axis) text(x float64) string {
 	if a.Scale == Percent {
 		return fmt.Sprintf("%.4g%%", 100*x)
@@ -124,7 +124,7 @@ func (a Axis) text(x float64) string {
 	return Number(x)
 }
 
-// Number is x for people, with three digits or more where they stand before the point, and commas between thousands.
+// Number formats x with three digits, or more if there are more before the decimal point, and commas between thousands.
 func Number(x float64) string {
 	size := math.Abs(x)
 	switch {
@@ -145,7 +145,7 @@ func Number(x float64) string {
 	return digits
 }
 
-// trimmed is x with at most so many digits behind the point, and none that say nothing.
+// trimmed formats x with at most the given number of decimals, without trailing zeros.
 func trimmed(x float64, digits int) string {
 	text := fmt.Sprintf("%.*f", digits, x)
 	if math.Abs(x) < 1 && x != 0 {

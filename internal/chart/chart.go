@@ -1,5 +1,5 @@
-// Package chart draws lines, bars and rows of spans as SVG, as files and as parts of a page, which show on light and on
-// dark pages.
+// Package chart draws lines, bars and rows of spans as SVG, for files and for parts of a page, with light and dark
+// colours.
 package chart
 
 import (
@@ -15,26 +15,26 @@ type Chart struct {
 	Lines []Line
 }
 
-// Bar stands on the axis X.
+// Bar is a bar on the axis X.
 type Bar struct{ From, To, Height float64 }
 
-// Line joins its points in their order. A point that is no number parts it.
+// Line connects its points in order. A point with NaN interrupts it.
 type Line struct {
-	Name      string // in the legend; "" leaves it out of it
+	Name      string // in the legend; "" leaves it out
 	X, Y      []float64
 	Low, High []float64 // ends of intervals around Y, drawn as a band; none, or as many as points
 	Dashed    bool
-	Dots      bool // the points are marked
+	Dots      bool // mark the points
 	Colour    int  // 1 to [Colours]; 0: in turn
 }
 
 // SVG returns the picture as a file. The same chart gives the same bytes.
 func (c Chart) SVG() []byte { return c.draw(newFrame(file(), c.Title)) }
 
-// Part returns the picture without its title, for a page that has [Style]: for a wide one, or for a phone.
+// Part returns the picture without its title, for a page with [Style]: for a wide one, or for a phone.
 func (c Chart) Part(narrow bool) []byte { return c.draw(newFrame(part(narrow), c.Title)) }
 
-// draw draws on an empty frame.
+// draw draws in an empty frame.
 func (c Chart) draw(f *frame) []byte {
 	p := plot{f, c.X.fitted(), c.Y.fitted()}
 	p.axes()
@@ -59,15 +59,15 @@ type plot struct {
 	x, y Axis
 }
 
-// place is where a point is in the picture. What lies beyond an axis is at its end.
+// place returns the position of a point in the picture. Values beyond an axis are drawn at its end.
 func (p plot) place(x, y float64) (px, py float64) {
 	return p.left + p.x.part(x)*p.inner(), p.floor() - p.y.part(y)*p.tall
 }
 
-// axes draws both.
+// axes draws both axes.
 func (p plot) axes() {
 	x0, x1, y0, y1 := p.left, p.left+p.inner(), p.floor(), p.floor()-p.tall
-	room := p.inner() / 44 // labels beside each other
+	room := p.inner() / 44 // labels side by side
 	for _, t := range p.x.ticks(room) {
 		x, _ := p.place(t, 0)
 		p.printf(`<path class="g" d="M%.1f %.1fV%.1f"/>`+"\n", x, y0, y1)
@@ -84,7 +84,7 @@ func (p plot) axes() {
 		escaped(p.y.Label))
 }
 
-// line draws one line, with its band behind it.
+// line draws one line over its band.
 func (p plot) line(i int, l Line) {
 	p.printf(`<g data-series="%s">`+"\n", escaped(l.Name))
 	defer p.printf("</g>\n")
@@ -113,7 +113,7 @@ func (p plot) line(i int, l Line) {
 	}
 }
 
-// band draws the intervals of a line: there along their high ends, and back along their low ones.
+// band draws the intervals of a line: forward along their upper ends, and back along their lower ones.
 func (p plot) band(colour int, l Line) {
 	var there, back string
 	for k, x := range l.X {
@@ -130,7 +130,7 @@ func (p plot) band(colour int, l Line) {
 	}
 }
 
-// colour of the line, of which i are before it.
+// colour returns the colour of the line with index i.
 func (l Line) colour(i int) int {
 	if l.Colour > 0 {
 		return (l.Colour - 1) % Colours

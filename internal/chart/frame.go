@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Colours is how many there are.
+// Colours is the number of colours.
 const Colours = 12
 
-// Style is what the parts of a page need, once. Colours follow the page's colour-scheme.
+// Style is the style sheet for parts of a page; a page includes it once. Colours follow the page's colour-scheme.
 const Style = `.chart{display:block;width:100%;height:auto}
 .chart text{font:13px system-ui,sans-serif;fill:#222}.chart .t{font-size:15px;font-weight:600}.chart .bg{fill:#fff}
 .chart .g{stroke:#ddd}.chart .a{stroke:#666}.chart .b{fill:#0072b2;fill-opacity:.25;stroke:#0072b2}
@@ -28,21 +28,21 @@ const Style = `.chart{display:block;width:100%;height:auto}
 .chart .c8{color:#4fd6e3}.chart .c9{color:#ff7fb8}.chart .c10{color:#b9c94a}.chart .c11{color:#eee}}
 `
 
-// form is how a picture is laid out, in its own units.
+// form is the layout of a picture, in its own units.
 type form struct {
-	width, tall float64 // of all, and of the part between the axes
-	left, right float64 // beside that part
-	top         float64 // above it
-	whole       bool    // a file of its own, with title, style and background
+	width, tall float64 // of the picture; height of the plot area between the axes
+	left, right float64 // margins of the plot area
+	top         float64 // margin above it
+	whole       bool    // a separate file, with title, style and background
 }
 
-// wideWidth is the width of a picture that is not for a phone.
+// wideWidth is the width of a picture for wide pages.
 const wideWidth = 640
 
-// file is the form of a file.
+// file returns the form of a file.
 func file() form { return form{width: wideWidth, tall: 320, left: 70, right: 20, top: 40, whole: true} }
 
-// part is the form of a part of a page.
+// part returns the form of a part of a page.
 func part(narrow bool) form {
 	if narrow {
 		return form{width: 340, tall: 230, left: 58, right: 14, top: 14}
@@ -50,28 +50,28 @@ func part(narrow bool) form {
 	return form{width: wideWidth, tall: 320, left: 70, right: 20, top: 14}
 }
 
-// frame collects the inside of a picture.
+// frame collects the elements of a picture.
 type frame struct {
 	form
 	title string
 	b     bytes.Buffer
-	below float64 // height of what is under the part between the axes: labels of the axis
+	below float64 // height below the plot area: labels of the axis
 }
 
 func newFrame(f form, title string) *frame { return &frame{form: f, title: title, below: 70} }
 
 func (f *frame) printf(format string, args ...any) { fmt.Fprintf(&f.b, format, args...) }
 
-// inner is the width of the part between the axes.
+// inner returns the width of the plot area.
 func (f *frame) inner() float64 { return f.width - f.left - f.right }
 
-// floor is where that part ends below.
+// floor returns the lower end of the plot area.
 func (f *frame) floor() float64 { return f.top + f.tall }
 
 // key is an entry of the legend.
 type key struct{ name, class string }
 
-// finish returns the picture with its legend below everything else.
+// finish returns the picture with its legend at the bottom.
 func (f *frame) finish(keys []key) []byte {
 	height := f.legend(keys, f.floor()+f.below)
 	inside := bytes.Clone(f.b.Bytes())
@@ -88,10 +88,10 @@ func (f *frame) finish(keys []key) []byte {
 	return f.b.Bytes()
 }
 
-// letter is about the width of one.
+// letter is the approximate width of a letter.
 const letter = 7.2
 
-// legend names what is drawn, in as many lines from y on as it takes, and returns where it ends.
+// legend draws the legend from y on, in as many lines as needed, and returns where it ends.
 func (f *frame) legend(keys []key, y float64) float64 {
 	const mark, gap, line = 26.0, 18.0, 20.0
 	if len(keys) == 0 {
@@ -111,7 +111,7 @@ func (f *frame) legend(keys []key, y float64) float64 {
 	return y + 14
 }
 
-// shortened is text with at most most letters.
+// shortened returns text, shortened to most letters.
 func shortened(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -119,7 +119,7 @@ func shortened(text string, most int) string {
 	return string([]rune(text)[:max(most-1, 0)]) + "…"
 }
 
-// class names what something is drawn as: a kind, a colour, and whether it is dashed.
+// class returns the class of an element: a kind, a colour, and whether it is dashed.
 func class(kind string, colour int, dashed bool) string {
 	name := fmt.Sprintf("%s c%d", kind, colour)
 	if dashed {
@@ -130,6 +130,6 @@ func class(kind string, colour int, dashed bool) string {
 
 func escaped(text string) string {
 	var b bytes.Buffer
-	xml.EscapeText(&b, []byte(text)) // fails only where b does, which never fails
+	xml.EscapeText(&b, []byte(text)) // cannot fail with this writer
 	return b.String()
 }

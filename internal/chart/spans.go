@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Spans is a picture of rows, one below the other, over one axis: what happened when, or bars that begin at 0.
+// Spans is a picture of rows, one below the other, over one axis: a time line, or bars that begin at 0.
 type Spans struct {
 	Title string
 	X     Axis
@@ -19,29 +19,29 @@ type Kind struct {
 	Colour int // as in [Span]
 }
 
-// Row is one of them.
+// Row is a row of spans.
 type Row struct {
 	Name      string
 	Spans     []Span
-	Low, High float64 // ends of an interval, drawn as a line over the row, where High is above Low
-	Text      string  // behind the last span
+	Low, High float64 // ends of an interval, drawn as a line over the row, if High is above Low
+	Text      string  // after the last span
 }
 
-// Span is a part of a row. One without length is drawn as a thin line.
+// Span is a part of a row. An empty one is drawn as a thin line.
 type Span struct {
 	From, To float64
-	Colour   int    // from 0 on; beyond [Colours] they come again
-	Text     string // shown when it is pointed at
+	Colour   int    // from 0 on; beyond [Colours] they repeat
+	Text     string // tooltip
 }
 
 // SVG returns the picture as a file. The same spans give the same bytes.
 func (s Spans) SVG() []byte { return s.draw(newFrame(file(), s.Title)) }
 
-// Part returns the picture without its title, for a page that has [Style]: for a wide one, or for a phone.
+// Part returns the picture without its title, for a page with [Style]: for a wide one, or for a phone.
 func (s Spans) Part(narrow bool) []byte { return s.draw(newFrame(part(narrow), s.Title)) }
 
-// draw draws on an empty frame, whose height follows from the rows. Names are beside their rows, or above where there
-// is no room beside.
+// draw draws in an empty frame with a height for the rows. Names are beside their rows, or above them if there is no
+// room beside.
 func (s Spans) draw(f *frame) []byte {
 	const bar, gap = 16.0, 8.0
 	step, above := bar+gap, 0.0
@@ -102,7 +102,7 @@ func (p plot) row(r Row, top, bar float64) {
 	}
 }
 
-// ruler draws the axis below.
+// ruler draws the axis at the bottom.
 func (p plot) ruler() {
 	y0, y1 := p.floor(), p.top
 	for _, t := range p.x.ticks(p.inner() / 44) {

@@ -1,4 +1,4 @@
-// Package ended says of errors how the context ended that they come from.
+// Package ended adds to errors how their context ended.
 package ended
 
 import (
@@ -6,8 +6,9 @@ import (
 	"errors"
 )
 
-// By returns err such that errors.Is finds [context.Canceled] or [context.DeadlineExceeded] in it, too, if it says why
-// ctx ended: the cause alone does not tell that the caller wanted it. Its text stays the same.
+// By returns err. If err wraps the cause of the end of ctx, errors.Is also finds [context.Canceled] or
+// [context.DeadlineExceeded] in the result: the cause alone does not show that the caller ended the context. Its text
+// stays the same.
 func By(ctx context.Context, err error) error {
 	how := ctx.Err()
 	if err == nil || how == nil || errors.Is(err, how) || !errors.Is(err, context.Cause(ctx)) {
@@ -16,7 +17,7 @@ func By(ctx context.Context, err error) error {
 	return Also(err, how)
 }
 
-// Also returns err such that errors.Is finds what in it, too. Its text stays the same.
+// Also returns err such that errors.Is also finds what in it. Its text stays the same.
 func Also(err, what error) error {
 	if err == nil || errors.Is(err, what) {
 		return err
@@ -24,7 +25,7 @@ func Also(err, what error) error {
 	return &end{err, what}
 }
 
-// end is an error, of whose text it has, that is another one, too.
+// end is an error with the text of why, which also matches how.
 type end struct{ why, how error }
 
 // Error implements error.

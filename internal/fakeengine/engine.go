@@ -1,5 +1,5 @@
-// Package fakeengine is inference engines for tests: what llama-server, SGLang, vLLM and OpenAI's interface say over
-// HTTP, as real ones were seen to say it, with a function in place of a model.
+// Package fakeengine simulates inference engines for tests: the HTTP replies of llama-server, SGLang, vLLM and OpenAI's
+// interface, as recorded from real ones, with a function instead of a model.
 package fakeengine
 
 import (
@@ -14,52 +14,52 @@ import (
 	"sync"
 )
 
-// Engine is one engine. It implements http.Handler. Set what is exported before the first request.
+// Engine is one engine. It implements http.Handler. Set exported fields before the first request.
 type Engine struct {
 	Dialect    string                      // llama, sglang, vllm or openai
 	Vocabulary *Vocabulary                 // nil: NewVocabulary
 	Model      func(ctx []int32) []float64 // log-probability by id; nil: Table(1)
-	MaxContext int                         // tokens, with the one that follows; 0: 512
+	MaxContext int                         // tokens, including the next one; 0: 512
 	Slots      int                         // of llama; 0: 4
-	Key        string                      // that it wants; "" means none
+	Key        string                      // required; "" means none
 	MaxTop     int                         // of vllm and openai; 0: 20
 	Name       string                      // of the model; "": fake
 
-	NoGenerate bool // vllm: /inference/v1/generate is closed
-	Rows       Rows // vllm: what prompt_logprobs are where a part of the context is cached
-	Strict     bool // openai: refuses fields that it does not know, and gives no ids
-	Echo       bool // openai: repeats the prompt where it is told to
-	Strips     bool // leaves out a space at the beginning of what it detokenizes
+	NoGenerate bool // vllm: without /inference/v1/generate
+	Rows       Rows // vllm: the content of prompt_logprobs if a part of the context is cached
+	Strict     bool // openai: refuses unknown fields, and returns no ids
+	Echo       bool // openai: supports the echo of the prompt
+	Strips     bool // drops a leading space when it detokenizes
 
-	// Fault, if set, may answer in place of the engine: it returns whether it did.
+	// Fault, if set, may answer instead of the engine: it returns whether it did.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
 	once  sync.Once
 	mux   *http.ServeMux
 	mu    sync.Mutex
 	calls []Call
-	slots map[int][]int32      // of llama: what each holds
-	salts map[string][][]int32 // contexts that were computed, by salt
+	slots map[int][]int32      // of llama: the content of each
+	salts map[string][][]int32 // computed contexts, by salt
 }
 
-// Rows says what a vLLM gives for the positions of a context that its prefix cache had.
+// Rows determines a vLLM's rows for the positions of a context in its prefix cache.
 type Rows uint8
 
 // The kinds.
 const (
-	SuffixRows  Rows = iota // rows for what it computed alone
-	RubbishRows             // rows for all, of which those that were cached are rubbish
-	WholeRows               // rows for all, for which it computes all again
+	SuffixRows  Rows = iota // rows only for the computed part
+	RubbishRows             // rows for all, but random ones for the cached part
+	WholeRows               // rows for all, which it computes again
 )
 
-// Call is a request that came.
+// Call is a received request.
 type Call struct {
 	Path string
 	Body []byte
 	Auth string // the header Authorization
 }
 
-// Calls returns the requests so far to an address.
+// Calls returns the requests so far to a path.
 func (e *Engine) Calls(path string) (all []Call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,7 +83,7 @@ func (e *Engine) defaults() {
 	map[string]func(){"llama": e.llama, "sglang": e.sglang, "vllm": e.vllm, "openai": e.openai}[e.Dialect]()
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP handles a request.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.once.Do(e.defaults)
 	b, err := io.ReadAll(r.Body)
@@ -105,7 +105,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mux.ServeHTTP(w, r)
 }
 
-// handle adds an address that takes a JSON document of type T with no other fields than those of T.
+// handle adds an endpoint that accepts a JSON document of type T without other fields than those of T.
 func handle[T any](e *Engine, path string, answer func(w http.ResponseWriter, q T)) {
 	e.mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		var q T
@@ -121,7 +121,7 @@ func handle[T any](e *Engine, path string, answer func(w http.ResponseWriter, q 
 
 func say(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // whoever asked may have gone
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }
 
 func fail(w http.ResponseWriter, status int, kind, message string) {
@@ -132,7 +132,7 @@ func fail(w http.ResponseWriter, status int, kind, message string) {
 
 type object = map[string]any
 
-// check refuses a context that the engine does not take.
+// check refuses a context that the engine does not accept.
 func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, long string) bool {
 	for _, id := range context {
 		if id < 0 || int(id) >= e.Vocabulary.Size() {
@@ -147,7 +147,7 @@ func (e *Engine) check(w http.ResponseWriter, context []int32, most int, kind, l
 	return true
 }
 
-// detokenized is the text of tokens.
+// detokenized returns the text of tokens.
 func (e *Engine) detokenized(ids []int32) string {
 	s := e.Vocabulary.text(ids)
 	if e.Strips {
@@ -162,7 +162,7 @@ type candidate struct {
 	p  float64
 }
 
-// best returns the tokens behind a context, the most probable first.
+// best returns the tokens after a context, the most probable first.
 func (e *Engine) best(context []int32) []candidate {
 	var all []candidate
 	for id, p := range e.Model(context) {
@@ -172,8 +172,8 @@ func (e *Engine) best(context []int32) []candidate {
 	return all
 }
 
-// cached says how many tokens of a context were computed before under a salt, at most all but one, in whole blocks, and
-// remembers it.
+// cached returns how many tokens of a context were computed before with a salt, in whole blocks and at most all but
+// one. It records the context.
 func (e *Engine) cached(salt string, context []int32, block int) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,7 +193,7 @@ func common(a, b []int32) int {
 	return min(len(a), len(b))
 }
 
-// Table returns a model that gives every context probabilities of its own, as if at random.
+// Table returns a model with separate, pseudorandom probabilities for every context.
 func Table(v *Vocabulary, seed uint64) func(ctx []int32) []float64 {
 	return func(ctx []int32) []float64 {
 		h := seed

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// llamaRequest is /completion with every field of sampling: they are pointers, so that one left out is seen.
+// llamaRequest is /completion with every sampling field. The fields are pointers, so that missing ones are noticed.
 type llamaRequest struct {
 	Prompt           []int32  `json:"prompt"`
 	Predict          *int     `json:"n_predict"`
@@ -28,7 +28,7 @@ type llamaRequest struct {
 	Fields           []string `json:"response_fields"`
 }
 
-// greedy reports whether all fields of sampling are set so that the most probable token comes.
+// greedy reports whether all sampling fields select the most probable token.
 func (q llamaRequest) greedy() bool {
 	return is(q.Temperature, 0) && is(q.TopK, 1) && is(q.TopP, 1) && is(q.MinP, 0) && is(q.RepeatPenalty, 1) &&
 		is(q.PresencePenalty, 0) && is(q.FrequencyPenalty, 0) && slices.Equal(q.Samplers, []string{"temperature"}) &&
@@ -86,7 +86,7 @@ func (e *Engine) completion(w http.ResponseWriter, q llamaRequest) {
 	}
 	reply := object{"tokens": tokens, "timings/cache_n": cached, "timings/prompt_n": len(q.Prompt) - cached,
 		"timings/prompt_ms": 0.5, "timings/predicted_ms": 0.25}
-	// probabilities wait for the end of a character
+	// the probabilities are held back until the character is complete
 	piece := e.Vocabulary.Piece(tokens[0])
 	if *q.Probs > 0 && (len(tokens) > 1 || utf8.FullRune(piece)) {
 		reply["completion_probabilities"] = probabilities

@@ -83,7 +83,7 @@ func (e *Engine) sglangGenerate(w http.ResponseWriter, q sglangRequest) {
 	}
 	for _, id := range q.Context {
 		if int(id) >= e.Vocabulary.Size() || *q.Top > e.Vocabulary.Size() {
-			panic(http.ErrAbortHandler) // such a request ends the real one
+			panic(http.ErrAbortHandler) // such a request crashes the real engine
 		}
 	}
 	if !e.check(w, q.Context, e.MaxContext-6, "", "The input is longer than the model's context length") {

@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Transcript is a request to a real engine and what it said, as internal/cmd/record writes it. It implements
-// http.RoundTripper: the engine says the same again.
+// Transcript is a request to a real engine with its reply, as internal/cmd/record writes it. It implements
+// http.RoundTripper, which returns the recorded reply.
 type Transcript struct {
 	Engine  string `json:"engine"`
 	Request struct {
@@ -42,7 +42,7 @@ func ReadTranscript(path string) (*Transcript, error) {
 	return t, nil
 }
 
-// Field reads a field of the recorded request, by the names that lead to it.
+// Field decodes a field of the recorded request, with a path of names.
 func (t *Transcript) Field(into any, names ...string) error {
 	b := t.Request.Body
 	for _, name := range names {
@@ -55,7 +55,7 @@ func (t *Transcript) Field(into any, names ...string) error {
 	return json.Unmarshal(b, into)
 }
 
-// RoundTrip implements http.RoundTripper. Another address than the recorded one is an error.
+// RoundTrip implements http.RoundTripper. A request to another path than the recorded one is an error.
 func (t *Transcript) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != t.Request.Method || r.URL.Path != t.Request.Path {
 		return nil, fmt.Errorf("%s %s was recorded, not %s %s", t.Request.Method, t.Request.Path, r.Method, r.URL.Path)
@@ -75,8 +75,8 @@ func (t *Transcript) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.reply(r), nil
 }
 
-// Unlike returns the fields in which the last request was not the recorded one, but for those named, as the real engine
-// has never seen it so.
+// Unlike returns the fields, except for the named ones, in which the last request differs from the recorded one: the
+// real engine was never asked in that way.
 func (t *Transcript) Unlike(but ...string) ([]string, error) {
 	var recorded, sent map[string]any
 	if err := json.Unmarshal(t.Request.Body, &recorded); err != nil {
@@ -108,5 +108,5 @@ func unlike(path string, a, b map[string]any, but []string) (names []string) {
 	return slices.Compact(names)
 }
 
-// Reply reads what the engine said.
+// Reply decodes the engine's reply.
 func (t *Transcript) Reply(into any) error { return json.Unmarshal(t.Response.Body, into) }

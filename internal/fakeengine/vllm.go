@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// vllmSampling is what both doors of vLLM have in common.
+// vllmSampling has the common fields of both endpoints of vLLM.
 type vllmSampling struct {
 	Tokens            *int     `json:"max_tokens"`
 	N                 *int     `json:"n"`
@@ -56,7 +56,7 @@ type vllmCompletions struct {
 	Stream      *bool    `json:"stream"`
 }
 
-// vllmBlock is how many tokens a block of the prefix cache has.
+// vllmBlock is the number of tokens in a block of the prefix cache.
 const vllmBlock = 16
 
 func (e *Engine) vllm() {
@@ -83,7 +83,7 @@ func (e *Engine) vllm() {
 	})
 }
 
-// vllmRefuses answers what both doors refuse.
+// vllmRefuses checks a request in the way of both endpoints. It reports whether it answered with an error.
 func (e *Engine) vllmRefuses(w http.ResponseWriter, model string, s vllmSampling, salt *string, context []int32) bool {
 	switch {
 	case model != e.Name:
@@ -147,7 +147,7 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 		"usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})
 }
 
-// promptRows is prompt_logprobs of a context of which a part was cached: the k best tokens, and the one that stands.
+// promptRows returns prompt_logprobs of a partly cached context: the k best tokens, and the one in the context.
 func (e *Engine) promptRows(context []int32, cached, k int) []any {
 	rows := []any{nil}
 	for pos := 1; pos < len(context); pos++ {
@@ -188,7 +188,7 @@ func (e *Engine) vllmCompletions(w http.ResponseWriter, q vllmCompletions) {
 			return
 		}
 		cached += e.cached(text(q.Salt), context, vllmBlock)
-		choices = append([]object{e.choice(i, context, q)}, choices...) // in another order than asked
+		choices = append([]object{e.choice(i, context, q)}, choices...) // not in the order of the request
 	}
 	say(w, object{"choices": choices, "usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})
 }

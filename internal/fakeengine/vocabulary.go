@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Vocabulary is tokens and how texts become them.
+// Vocabulary is a list of tokens with a tokenizer.
 type Vocabulary struct {
 	pieces  [][]byte
-	special int32                     // from here on tokens are special
-	encode  func(text string) []int32 // nil: the longest token that there is comes next
+	special int32                     // tokens from here on are special
+	encode  func(text string) []int32 // nil: repeatedly take the longest matching token
 }
 
-// VocabularyOf is the vocabulary of a model: the bytes of its tokens, of which the last ones are special, and what
-// makes tokens of a text.
+// VocabularyOf returns the vocabulary of a model: the bytes of its tokens, the last of which are special, and its
+// tokenizer.
 func VocabularyOf(pieces [][]byte, special int32, encode func(text string) []int32) *Vocabulary {
 	return &Vocabulary{pieces, special, encode}
 }
@@ -39,7 +39,7 @@ func NewVocabulary() *Vocabulary {
 // Size returns the number of tokens.
 func (v *Vocabulary) Size() int { return len(v.pieces) }
 
-// Special is the id of the first special token.
+// Special returns the id of the first special token.
 func (v *Vocabulary) Special() int32 { return v.special }
 
 // Piece returns the bytes of a token.
@@ -68,14 +68,14 @@ func (v *Vocabulary) Encode(text string) (ids []int32) {
 	return ids
 }
 
-// Swapped returns the same vocabulary with two tokens in each other's place.
+// Swapped returns the same vocabulary with two tokens exchanged.
 func (v *Vocabulary) Swapped(a, b int32) *Vocabulary {
 	w := &Vocabulary{slices.Clone(v.pieces), v.special, v.encode}
 	w.pieces[a], w.pieces[b] = w.pieces[b], w.pieces[a]
 	return w
 }
 
-// text returns what tokens spell, with U+FFFD for each byte that is no character.
+// text returns the text of tokens, with U+FFFD for each invalid byte.
 func (v *Vocabulary) text(ids []int32) string {
 	var b []byte
 	for _, id := range ids {

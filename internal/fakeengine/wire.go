@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Wire carries requests to engines in this process, by host, without a network: in virtual time if the test runs so.
+// Wire carries requests to engines in this process, by host, without a network. It works in virtual time.
 type Wire struct {
 	mu      sync.Mutex
-	engines map[string]http.Handler // nil: there is nobody
+	engines map[string]http.Handler // nil: no engine at the host
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -25,7 +25,7 @@ func (w *Wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	done := make(chan *http.Response, 1)
 	go func() {
 		defer func() {
-			if recover() != nil { // the handler broke the connection
+			if recover() != nil { // the handler aborted the connection
 				close(done)
 			}
 		}()
@@ -44,7 +44,7 @@ func (w *Wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// Set puts an engine at a host, or nobody.
+// Set sets the engine at a host; nil removes it.
 func (w *Wire) Set(host string, h http.Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *Wire) Set(host string, h http.Handler) {
 // NewWire returns a wire to engines.
 func NewWire(engines map[string]http.Handler) *Wire { return &Wire{engines: engines} }
 
-// recorder takes what a handler says.
+// recorder records a handler's response.
 type recorder struct {
 	status int
 	header http.Header

@@ -1,7 +1,7 @@
-// Package filelock keeps two processes, or two parts of one, from writing the same files, and makes renames last.
+// Package filelock provides locks on files, between processes or parts of a process, and makes renames durable.
 package filelock
 
 import "errors"
 
-// ErrHeld is returned where somebody else has the lock.
-var ErrHeld = errors.New("somebody else is at work on it")
+// ErrHeld means that the lock is held by another process or another part of this one.
+var ErrHeld = errors.New("in use by another process")

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Lock takes the lock that path stands for, or fails with [ErrHeld]. The system lets go of it when the process ends,
-// however it ends.
+// Lock takes the lock at path, or fails with [ErrHeld]. The system releases it at the end of the process, even after a
+// crash.
 func Lock(path string) (unlock func(), err error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -27,11 +27,11 @@ func Lock(path string) (unlock func(), err error) {
 		}
 		if isAt(f, path) {
 			return func() {
-				os.Remove(path) // while it is locked: whoever opened it meanwhile finds another file here, or none
+				os.Remove(path) // while locked: a process that has opened it finds another file here, or none
 				f.Close()
 			}, nil
 		}
-		f.Close() // its last holder removed it in between
+		f.Close() // its last holder removed it in the meantime
 	}
 }
 
@@ -45,7 +45,7 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// SyncFolder makes a rename in the file's folder last through a power cut.
+// SyncFolder makes a rename in the file's folder durable.
 func SyncFolder(path string) error {
 	d, err := os.Open(filepath.Dir(path))
 	if err != nil {

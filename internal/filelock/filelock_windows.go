@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Lock takes the lock that path stands for, or fails with [ErrHeld]: the file is opened so that nobody else can open
-// it, and vanishes when it is closed, also by the end of the process.
+// Lock takes the lock at path, or fails with [ErrHeld]: the file is opened without sharing, and is deleted when it is
+// closed, also at the end of the process.
 func Lock(path string) (unlock func(), err error) {
 	const (
 		deleteAccess           = 0x00010000

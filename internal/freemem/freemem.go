@@ -1,4 +1,4 @@
-// Package freemem says how much memory is free.
+// Package freemem reports how much memory is free.
 package freemem
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// Bytes returns how many bytes this process may still take before others lose memory: what the system says is
-// available, or less where a control group of Linux sets a limit, as containers do.
+// Bytes returns how many bytes this process may still allocate before other processes lose memory: what the system
+// reports as available, or less if a control group of Linux has a lower limit, as in containers.
 func Bytes() (uint64, error) { return bytes("/proc/self") }
 
 // bytes is Bytes for the process with its folder at proc.

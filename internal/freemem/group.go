@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// groupMemory returns how many bytes the control groups of the process with its folder at proc leave it: its own group
-// and those above, in either version of their interface (cgroups(7)). No limit is the largest number.
+// groupMemory returns the remaining memory by the control groups of the process with its folder at proc: its own group
+// and those above, in either version of their interface (cgroups(7)). Without a limit it is the largest number.
 func groupMemory(proc string) uint64 {
 	left := uint64(math.MaxUint64)
 	for _, g := range memoryGroups(proc) {
@@ -24,14 +24,14 @@ func groupMemory(proc string) uint64 {
 	return left
 }
 
-// memoryGroup is a group in one of the mounted hierarchies of groups.
+// memoryGroup is a group in one of the mounted hierarchies.
 type memoryGroup struct {
-	mount, dir   string // folders: of the hierarchy, and in it of the group
-	limit, usage string // names of files that hold a number
-	cached       string // end of the names of lines of memory.stat: pages of files, which give way to others
+	mount, dir   string // folders: of the hierarchy, and of the group in it
+	limit, usage string // names of files that contain a number
+	cached       string // suffix of names in memory.stat: pages of files, which can be reclaimed
 }
 
-// memoryGroups returns the groups of a process that may limit its memory. Lines of mountinfo are "36 35 98:0 ROOT MOUNT
+// memoryGroups returns the groups that may limit the memory of a process. Lines of mountinfo are "36 35 98:0 ROOT MOUNT
 // options … - type source options" (proc_pid_mountinfo(5)).
 func memoryGroups(proc string) (all []memoryGroup) {
 	paths := groupPaths(proc)
@@ -66,8 +66,8 @@ func memoryGroups(proc string) (all []memoryGroup) {
 	return all
 }
 
-// groupPaths returns the groups of a process by what they control, "" for version 2. Lines are
-// "number:what,what:/path".
+// groupPaths returns the groups of a process by controller, "" for version 2. Lines are
+// "number:controller,controller:/path".
 func groupPaths(proc string) map[string]string {
 	paths := map[string]string{}
 	groups, err := os.ReadFile(filepath.Join(proc, "cgroup"))
@@ -85,7 +85,7 @@ func groupPaths(proc string) map[string]string {
 	return paths
 }
 
-// left returns what is left of the limit of the group at dir.
+// left returns the remainder of the limit of the group at dir.
 func (g memoryGroup) left(dir string) uint64 {
 	limit, err := readNumber(filepath.Join(dir, g.limit))
 	if err != nil {
@@ -99,7 +99,7 @@ func (g memoryGroup) left(dir string) uint64 {
 	return limit - min(limit, used)
 }
 
-// files returns how much of what a group uses are pages of files.
+// files returns how much of the memory of a group is pages of files.
 func (g memoryGroup) files(dir string) (sum uint64) {
 	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	if err != nil {
@@ -117,7 +117,7 @@ func (g memoryGroup) files(dir string) (sum uint64) {
 	return sum
 }
 
-// readNumber reads a file that holds a number and nothing else.
+// readNumber reads a file that contains only a number.
 func readNumber(path string) (uint64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

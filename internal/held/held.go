@@ -1,4 +1,4 @@
-// Package held is for tests of what goes back: it tells which files the process still has open or mapped.
+// Package held helps to test that files are closed: it lists the files that the process still has open or mapped.
 package held
 
 import (
@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TempDir is t.TempDir, of which no file may be open or mapped when the test ends, after all that it registered with
-// t.Cleanup since then. The garbage collector, which would close what the program has forgotten, rests meanwhile unless
-// a gigabyte is in use. Only Linux tells: elsewhere nothing is compared.
+// TempDir is like t.TempDir, but fails the test if a file in the folder is still open or mapped when the test ends,
+// after all later functions of t.Cleanup. The garbage collector, which would close forgotten files, is off meanwhile
+// unless a gigabyte is in use. Files are only checked on Linux.
 func TempDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,8 +26,9 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// Descriptors is how many this process has open, of files, pipes and connections; 0 where the system does not tell.
-// What is compared runs once before that, as a program's first pipe and its first connection open some for good.
+// Descriptors returns the number of open descriptors of this process, of files, pipes and connections; 0 if the system
+// does not report it. Run the tested code once before comparing, since a program's first pipe and its first connection
+// open some permanently.
 func Descriptors() int {
 	entries, _ := os.ReadDir(descriptors)
 	return len(entries)
@@ -35,8 +36,8 @@ func Descriptors() int {
 
 const descriptors = "/proc/self/fd"
 
-// Files returns "open PATH" for each descriptor of a file or folder in dir, dir itself included, and "mapped PATH" for
-// each mapping of one. A file that is deleted meanwhile counts.
+// Files returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH" for
+// each mapping of one. Deleted files count.
 func Files(dir string) (held []string) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real

@@ -1,13 +1,12 @@
-// Package hugemem gives memory in huge pages, where the system has them: one entry of the processor's address tables
-// then covers 2 MiB in place of 4 KiB, so that reading much memory in order stops less often for addresses to be
-// looked up.
+// Package hugemem allocates memory in huge pages, if the system has them: one entry of the processor's address tables
+// then covers 2 MiB instead of 4 KiB, so that sequential reads of much memory wait less often for address lookups.
 package hugemem
 
 import "errors"
 
-// ErrNone says that there are no huge pages to be had: the system has none, or they are switched off.
+// ErrNone means that huge pages are unavailable: the system has none, or they are switched off.
 var ErrNone = errors.New("the system gives no huge pages")
 
-// maxSize is the largest huge page that is of use: with pages of 64 KiB ARM has huge ones of 512 MiB, of which a model
+// maxSize is the maximum useful size of a huge page: with pages of 64 KiB, ARM has huge ones of 512 MiB, and a model
 // would fill one and a half.
 const maxSize = 32 << 20

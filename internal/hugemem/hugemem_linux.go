@@ -12,10 +12,10 @@ import (
 
 const settings = "/sys/kernel/mm/transparent_hugepage/"
 
-// Size is the size of a huge page in bytes, 0 where there are none.
+// Size returns the size of a huge page in bytes, 0 if there are none.
 func Size() int { return sizeAt(settings) }
 
-// sizeAt is Size with the settings of the kernel in dir (Documentation/admin-guide/mm/transhuge.rst).
+// sizeAt is Size with the kernel's settings in dir (Documentation/admin-guide/mm/transhuge.rst).
 func sizeAt(dir string) int {
 	enabled, err := os.ReadFile(dir + "enabled")
 	if err != nil || strings.Contains(string(enabled), "[never]") {
@@ -32,8 +32,8 @@ func sizeAt(dir string) int {
 	return size
 }
 
-// Reserve returns a run of addresses for n bytes that begins at a multiple of align, a power of two and of the page
-// size. There is nothing to be read or written there yet.
+// Reserve reserves a range of addresses for n bytes that begins at a multiple of align, a power of two and of the page
+// size. It must not be read or written yet.
 func Reserve(n, align int) (unsafe.Pointer, error) {
 	const nothing = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
 	length := roundUp(n, os.Getpagesize())
@@ -49,7 +49,7 @@ func Reserve(n, align int) (unsafe.Pointer, error) {
 	return start, Release(unsafe.Add(start, length), align-before)
 }
 
-// Release gives n bytes of addresses from p on back to the system, with what is there.
+// Release returns n bytes of addresses from p on to the system, with their memory.
 func Release(p unsafe.Pointer, n int) error {
 	if n == 0 {
 		return nil
@@ -57,8 +57,8 @@ func Release(p unsafe.Pointer, n int) error {
 	return os.NewSyscallError("munmap", unix.MunmapPtr(p, uintptr(roundUp(n, os.Getpagesize()))))
 }
 
-// Alloc returns n > 0 bytes of zeros that begin at a multiple of [Size], as far as possible in huge pages: the system
-// falls back to small ones when it finds no others. Free gives them back.
+// Alloc returns n > 0 zero bytes that begin at a multiple of [Size], in huge pages if possible: otherwise the system
+// uses small ones. Free releases them.
 func Alloc(n int) (b []byte, err error) {
 	size := Size()
 	if size == 0 {
@@ -80,7 +80,7 @@ func Alloc(n int) (b []byte, err error) {
 	return all[:n:n], nil
 }
 
-// Free gives memory of [Alloc] back, which must not be touched afterwards.
+// Free releases memory of [Alloc]. It must not be used afterwards.
 func Free(b []byte) error {
 	if len(b) == 0 {
 		return nil

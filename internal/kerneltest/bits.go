@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Hash returns the first digits of a hash of values: numbers and slices of numbers, bit by bit.
+// Hash returns the first digits of a hash of the bits of values: numbers and slices of numbers.
 func Hash(t testing.TB, values ...any) string {
 	t.Helper()
 	h := sha256.New()
@@ -22,9 +22,9 @@ func Hash(t testing.TB, values ...any) string {
 	return fmt.Sprintf("%.8x", h.Sum(nil))
 }
 
-// HoldBits holds lines, each a name and a [Hash] of results of one instruction set, to the table in file: so a change
-// of a kernel that is meant to change nothing shows that it changes nothing, and one that is meant to is seen in
-// review. With update it writes them into the table instead. Lines of other instruction sets stay.
+// HoldBits compares lines with the table in file. Each line is a name and a [Hash] of results of one instruction set.
+// The table shows that a refactoring of a kernel changes no result, and makes intended changes visible in review. With
+// update it writes the lines to the table instead. Lines of other instruction sets stay.
 func HoldBits(t testing.TB, file, set string, lines []string, update bool) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -48,7 +48,7 @@ func HoldBits(t testing.TB, file, set string, lines []string, update bool) {
 	}
 	for _, l := range lines {
 		if !slices.Contains(table, set+" "+l+"\n") {
-			t.Errorf("%s has no line %q; if that is meant, go test . -run Bits -update", file, set+" "+l)
+			t.Errorf("%s has no line %q; if that is intended, run go test . -run Bits -update", file, set+" "+l)
 		}
 	}
 }

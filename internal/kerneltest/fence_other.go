@@ -4,5 +4,5 @@ package kerneltest
 
 import "testing"
 
-// fenced returns n bytes. There is no fence on this system.
+// fenced returns n bytes. This system has no fences.
 func fenced(_ testing.TB, n int) []byte { return make([]byte, n) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fenced returns n bytes of which the last is followed by memory that may not be touched.
+// fenced returns n bytes. The memory after the last byte must not be accessed.
 func fenced(t testing.TB, n int) []byte {
 	page := syscall.Getpagesize()
 	size := (n + page - 1) / page * page

@@ -1,5 +1,5 @@
-// Package kerneltest is what tests of kernels share: memory that shows when a kernel reads or writes beside its
-// arguments, random arguments at any alignment, and tables of hashes that hold results to the last bit.
+// Package kerneltest has helpers for tests of kernels: memory that detects accesses outside the arguments of a kernel,
+// random arguments at any alignment, and tables of hashes that fix results to the last bit.
 package kerneltest
 
 import (
@@ -9,11 +9,11 @@ import (
 	"unsafe"
 )
 
-// Canary fills what lies before and after a guarded slice.
+// Canary is the value of the bytes before and after a guarded slice.
 const Canary = 0xa5
 
-// Guarded returns a slice of n elements for a kernel to read and write, off bytes short of the end of its fenced
-// memory, and a function that fails the test if a byte before or after the slice was written.
+// Guarded returns a slice of n elements for a kernel to read and write, off bytes before the end of its fenced memory,
+// and a function that fails the test if a byte before or after the slice was written.
 func Guarded[E any](t testing.TB, n, off int) ([]E, func()) {
 	var e E
 	size := n * int(unsafe.Sizeof(e))
@@ -33,14 +33,14 @@ func Guarded[E any](t testing.TB, n, off int) ([]E, func()) {
 	}
 }
 
-// Inputs makes the arguments of kernels.
+// Inputs makes random arguments of kernels.
 type Inputs struct {
 	*rand.Rand
 	T   testing.TB
-	Off int // bytes between the end of an argument and the memory that may not be touched: its alignment
+	Off int // bytes between the end of an argument and the fence: the alignment
 }
 
-// NewInputs returns a source of arguments that are the same for the same seed.
+// NewInputs returns a source of arguments. The same seed gives the same arguments.
 func NewInputs(t testing.TB, seed uint64, off int) *Inputs {
 	return &Inputs{rand.New(rand.NewPCG(seed, 1)), t, off}
 }
@@ -54,7 +54,7 @@ func (in *Inputs) Floats(n int) []float32 {
 	return s
 }
 
-// WideFloats returns n numbers of many magnitudes, zeros and subnormal ones among them.
+// WideFloats returns n numbers of many magnitudes, including zeros and subnormal numbers.
 func (in *Inputs) WideFloats(n int) []float32 {
 	x := in.Floats(n)
 	for i := range x {

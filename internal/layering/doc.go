@@ -1,3 +1,3 @@
-// Package layering states which package may know which, as a table with reasons, and what else the whole source keeps
-// to. It holds tests only.
+// Package layering defines which package may import which, as a table with reasons, and other rules for the whole
+// source. It contains only tests.
 package layering

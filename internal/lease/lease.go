@@ -1,16 +1,16 @@
-// Package lease lets any number of goroutines use a thing until it is closed, and closing wait for them.
+// Package lease counts the users of a resource, so that closing it can wait for them.
 package lease
 
 import "sync"
 
-// Lease counts the uses of a thing. The zero value is open.
+// Lease counts the uses of a resource. The zero value is open.
 type Lease struct {
 	mu     sync.Mutex
 	closed bool
 	uses   sync.WaitGroup
 }
 
-// Take begins a use, which [Lease.Give] ends. It reports false, and begins none, once Close has been called.
+// Take begins a use, which [Lease.Give] ends. After Close it returns false and begins none.
 func (l *Lease) Take() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,7 +24,7 @@ func (l *Lease) Take() bool {
 // Give ends a use.
 func (l *Lease) Give() { l.uses.Done() }
 
-// Close lets no use begin any more and waits for those that have begun. It reports whether it is the first call.
+// Close prevents new uses and waits for the current ones. It reports whether this is the first call.
 func (l *Lease) Close() (first bool) {
 	l.mu.Lock()
 	first, l.closed = !l.closed, true

@@ -1,2 +1,3 @@
-// Package links holds the test that pages of the repository lead to what is there: links, anchors, names of files.
+// Package links contains a test that links in pages of the repository have valid targets: links, anchors, names of
+// files.
 package links

@@ -1,2 +1,2 @@
-// Package mapfile shows the bytes of a file as memory, to be read only: mapped where the system can do that.
+// Package mapfile returns the bytes of a file as read-only memory: mapped if the system supports it.
 package mapfile

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Mapped tells that bytes are pages of the file; here they are a copy.
+// Mapped reports whether bytes are pages of the file; here they are a copy.
 const Mapped = false
 
-// Map returns the first size bytes of file, of which there must be at least one, and what gives them back. The file may
-// be closed before.
+// Map returns the first size bytes of file, at least one, and a function that releases them. The file may be closed
+// before.
 func Map(file *os.File, size int) (b []byte, release func() error, err error) {
 	b = make([]byte, size)
 	if _, err := io.ReadFull(file, b); err != nil {

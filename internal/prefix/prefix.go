@@ -1,7 +1,7 @@
-// Package prefix compares texts by what they begin with.
+// Package prefix compares the beginnings of texts.
 package prefix
 
-// Len is how many tokens a and b begin with alike.
+// Len returns the length of the longest common prefix of a and b in tokens.
 func Len(a, b []int32) int {
 	most := min(len(a), len(b))
 	for i := range most {

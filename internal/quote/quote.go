@@ -1,4 +1,4 @@
-// Package quote puts text of others, such as the strings of a file, into errors: in quotes, escaped, and never long.
+// Package quote formats foreign text for errors, such as the strings of a file: in quotes, escaped, and shortened.
 package quote
 
 import (
@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Most is how many bytes of foreign text an error shows.
+// Most is the maximum number of bytes of foreign text in an error.
 const Most = 100
 
-// Text returns s in double quotes, as the verb %q does. Of a longer text it shows the beginning, at most [Most] bytes
-// that end with a whole character, "…" and the length: "aaa…" (900000 bytes).
+// Text returns s in double quotes, as the verb %q does. It shortens a longer text to at most [Most] bytes that end with
+// a whole character, followed by "…" and the length: "aaa…" (900000 bytes).
 func Text[T string | []byte](s T) string {
 	if len(s) <= Most {
 		return strconv.Quote(string(s))

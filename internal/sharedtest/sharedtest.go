@@ -1,5 +1,5 @@
-// Package sharedtest finds the folder of shared test data: models with known answers, vocabularies, traces. It lies
-// beside the repository and is not part of it, so that a test that needs it is skipped where it is absent.
+// Package sharedtest finds the folder of shared test data: models with known answers, vocabularies, traces. The folder
+// is beside the repository and not part of it; tests that need it are skipped if it is missing.
 package sharedtest
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 // Shared returns the path of a file or folder of the shared test data: elem below PILOTFISH_SHARED if that is set in
-// the environment, else below ../shared seen from the folder of go.mod. If it is not there, the test is skipped with
-// a line that says so, or fails if PILOTFISH_REQUIRE_ALL=1.
+// the environment, else below ../shared, relative to the folder of go.mod. If it is missing, the test is skipped with a
+// message, or fails if PILOTFISH_REQUIRE_ALL=1.
 func Shared(t testing.TB, elem ...string) string {
 	t.Helper()
 	dir := os.Getenv("PILOTFISH_SHARED")
@@ -25,8 +25,8 @@ func Shared(t testing.TB, elem ...string) string {
 	return path
 }
 
-// Missing ends a test for which this machine lacks something: it is skipped with a line that says what, or fails if
-// PILOTFISH_REQUIRE_ALL=1.
+// Missing ends a test that needs something this machine lacks: the test is skipped with what as the message, or fails
+// if PILOTFISH_REQUIRE_ALL=1.
 func Missing(t testing.TB, what error) {
 	t.Helper()
 	if os.Getenv("PILOTFISH_REQUIRE_ALL") == "1" {
@@ -35,7 +35,7 @@ func Missing(t testing.TB, what error) {
 	t.Skipf("SKIPPED, NOT TESTED: %v", what)
 }
 
-// moduleRoot returns the folder of go.mod, from the working directory upwards.
+// moduleRoot returns the folder of go.mod: the working directory or one above.
 func moduleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -1,29 +1,29 @@
-// Package simclock is the time of a simulation: it stands still while anybody computes, and jumps to the next moment
-// for which somebody waits. Of the goroutines of a simulation one runs at a time, in an order that follows from what
-// they wait for alone, so that the same inputs give the same run.
+// Package simclock is the clock of a simulation: it stands still while a goroutine computes, and jumps to the next time
+// that a goroutine waits for. The goroutines of a simulation run one at a time, in an order that depends only on what
+// they wait for, so that the same inputs give the same run.
 package simclock
 
 import "time"
 
-// Clock is the time of one simulation. Make it with [New]; its methods are for the goroutines of [Clock.Run] alone.
+// Clock is the clock of one simulation. Make it with [New]; only goroutines of [Clock.Run] may call its methods.
 type Clock struct {
 	now     time.Time
 	waiting []*waiter // in the order in which they began to wait
 	paused  chan struct{}
 }
 
-// waiter is a goroutine that waits.
+// waiter is a waiting goroutine.
 type waiter struct {
-	until time.Time   // zero: for ever
-	done  func() bool // nil: it waits for the time alone
-	wake  chan bool   // takes what done reported
+	until time.Time   // zero: without limit
+	done  func() bool // nil: it only waits for the time
+	wake  chan bool   // receives the result of done
 }
 
-// New returns a clock that begins at a moment.
+// New returns a clock that begins at a time.
 func New(now time.Time) *Clock { return &Clock{now: now, paused: make(chan struct{})} }
 
-// Run runs f and all that it starts with [Clock.Go], and returns when they have ended. It panics where everybody waits
-// for something that nobody will do.
+// Run runs f and all functions started with [Clock.Go], and returns when they have ended. It panics on a deadlock: if
+// all goroutines wait without a time limit and no done function is true.
 func (c *Clock) Run(f func()) {
 	c.Go(f)
 	for len(c.waiting) > 0 {
@@ -33,7 +33,7 @@ func (c *Clock) Run(f func()) {
 	}
 }
 
-// Go lets f run beside the others, as soon as the caller waits.
+// Go runs f concurrently, as soon as the caller waits.
 func (c *Clock) Go(f func()) {
 	w := &waiter{done: func() bool { return true }, wake: make(chan bool)}
 	c.waiting = append(c.waiting, w)
@@ -44,11 +44,11 @@ func (c *Clock) Go(f func()) {
 	}()
 }
 
-// Now is the moment.
+// Now returns the current time.
 func (c *Clock) Now() time.Time { return c.now }
 
-// Wait lets the others run and time pass, until done, which may be nil, reports true or it is t; the zero time is
-// never. It returns what done reported. done is called while nobody runs.
+// Wait lets other goroutines run and time pass, until done, which may be nil, returns true or the time is t; the zero
+// time means never. It returns the result of done. done is called while no goroutine runs.
 func (c *Clock) Wait(t time.Time, done func() bool) bool {
 	if done != nil && done() {
 		return true
@@ -59,11 +59,11 @@ func (c *Clock) Wait(t time.Time, done func() bool) bool {
 	return <-w.wake
 }
 
-// Sleep waits for d, or until done, which may be nil, reports true; it returns what that reported.
+// Sleep waits for d, or until done, which may be nil, returns true; it returns the result of done.
 func (c *Clock) Sleep(d time.Duration, done func() bool) bool { return c.Wait(c.now.Add(d), done) }
 
-// next takes the goroutine out that goes on next: the first that waits for nothing any more, or else the first of those
-// whose time comes next. Then it is that time.
+// next removes the goroutine that runs next: the first one whose wait is over, or else the first of those with the
+// earliest time. It then sets the clock to that time.
 func (c *Clock) next() (w *waiter, done bool) {
 	soonest := -1
 	for i, w := range c.waiting {
@@ -75,7 +75,7 @@ func (c *Clock) next() (w *waiter, done bool) {
 		}
 	}
 	if soonest < 0 {
-		panic("simclock: everybody waits, and nobody would end that")
+		panic("simclock: deadlock: all goroutines wait without a time limit")
 	}
 	if t := c.waiting[soonest].until; t.After(c.now) {
 		c.now = t
@@ -83,7 +83,7 @@ func (c *Clock) next() (w *waiter, done bool) {
 	return c.take(soonest), false
 }
 
-// take takes a goroutine out of those that wait.
+// take removes a waiting goroutine.
 func (c *Clock) take(i int) *waiter {
 	w := c.waiting[i]
 	c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)

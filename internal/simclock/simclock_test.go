@@ -60,7 +60,7 @@ func TestDone(t *testing.T) {
 // TestDeadlock: a simulation in which nothing can happen any more is a mistake, and said to be one.
 func TestDeadlock(t *testing.T) {
 	c := New(start)
-	assert.PanicsWithValue(t, "simclock: everybody waits, and nobody would end that", func() {
+	assert.PanicsWithValue(t, "simclock: deadlock: all goroutines wait without a time limit", func() {
 		c.Run(func() { c.Wait(time.Time{}, func() bool { return false }) })
 	})
 }

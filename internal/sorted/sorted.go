@@ -1,21 +1,21 @@
-// Package sorted keeps elements in order of something that changes: a heap whose elements know their place in it.
+// Package sorted keeps elements in a changing order: a heap with elements that know their index.
 package sorted
 
 import "container/heap"
 
-// Heap is a heap whose first element comes before all others. An element can be taken out, or put right after it has
-// changed, in O(log n).
+// Heap is a heap: its first element comes before all others. An element can be removed, or moved after it has changed,
+// in O(log n).
 type Heap[T any] struct {
 	Before func(a, b T) bool
-	Place  func(T) *int // where an element keeps its place, counted from 1; 0 means that it is not in this heap
+	Place  func(T) *int // the index of an element, counted from 1; 0 means that it is not in this heap
 	items  []T
 }
 
-// First returns the first element. There must be one.
+// First returns the first element. The heap must not be empty.
 func (h *Heap[T]) First() T { return h.items[0] }
 
-// FirstThat returns the first element that is so, where at most one element of the heap is not; ok is false if there is
-// none.
+// FirstThat returns the first element that satisfies so, if at most one element of the heap does not; ok is false if
+// there is none.
 func (h *Heap[T]) FirstThat(so func(T) bool) (found T, ok bool) {
 	for _, x := range h.items[:min(len(h.items), 3)] { // the first one and its two children
 		if so(x) && (!ok || h.Before(x, found)) {
@@ -25,7 +25,7 @@ func (h *Heap[T]) FirstThat(so func(T) bool) (found T, ok bool) {
 	return found, ok
 }
 
-// Set puts x in, or where it belongs now, if in is true, and takes it out otherwise.
+// Set adds x, or moves it to its current position, if in is true, and removes it otherwise.
 func (h *Heap[T]) Set(x T, in bool) {
 	switch at := *h.Place(x); {
 	case in && at == 0:

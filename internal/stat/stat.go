@@ -1,4 +1,4 @@
-// Package stat has the statistics that several packages need: figures of a sample, and the normal and the binomial
+// Package stat has statistics that several packages need: figures of a sample, and the normal and the binomial
 // distribution.
 package stat
 
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Mean returns the mean of x; NaN of none.
+// Mean returns the mean of x; NaN for no values.
 func Mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -16,8 +16,8 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// MeanDeviation returns the mean of x, NaN of none, and the standard deviation of what x is a sample of, which is 0 for
-// fewer than two values.
+// MeanDeviation returns the mean of x, NaN for no values, and the standard deviation of the population that x is a
+// sample of, which is 0 for fewer than two values.
 func MeanDeviation(x []float64) (mean, deviation float64) {
 	mean = Mean(x)
 	if len(x) < 2 {
@@ -30,18 +30,18 @@ func MeanDeviation(x []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(squares / float64(len(x)-1))
 }
 
-// Median returns the value in the middle of x, which it leaves as it is; of an even number, the mean of the two in the
-// middle. There must be one value.
+// Median returns the median of x without changing x; of an even number, the mean of the two in the middle. There must
+// be at least one value.
 func Median(x []float64) float64 { return MedianSorted(slices.Sorted(slices.Values(x))) }
 
-// MedianSorted is [Median] of values that are sorted.
+// MedianSorted is [Median] for sorted values.
 func MedianSorted(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Quantile returns the least of the sorted values such that a share p of all, 0 to 1, is not above it. There must be
-// one value.
+// Quantile returns the smallest of the sorted values such that a share p of all, 0 to 1, is not above it. There must be
+// at least one value.
 func Quantile[T any](sorted []T, p float64) T {
 	return sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)]
 }
@@ -49,18 +49,18 @@ func Quantile[T any](sorted []T, p float64) T {
 // NormalCDF returns the probability that a value of the standard normal distribution is at most z.
 func NormalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
-// NormalQuantile returns the z that a value of the standard normal distribution is at most with probability p, 0 to 1:
-// to 1e-12 where p is from 1e-4 to 1-1e-4, less exactly beyond.
+// NormalQuantile returns the z that a value of the standard normal distribution is at most with probability p, 0 to 1.
+// The error is 1e-12 for p from 1e-4 to 1-1e-4, and larger outside.
 func NormalQuantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
 
 // BinomialCDF returns the probability that at most k of n independent trials succeed, each with probability p, which is
 // above 0 and below 1. It takes O(n) time.
 //
-// The terms of the sum are found from one another, as shares of the largest: w(i+1)/w(i) = (n-i)/(i+1) · p/(1-p). So
-// none is too large or, where it counts, too small for a float64.
+// The terms of the sum are computed from each other, as shares of the largest: w(i+1)/w(i) = (n-i)/(i+1) · p/(1-p). So
+// no term is too large for a float64, and none that matters is too small.
 func BinomialCDF(n int, p float64, k int) float64 {
 	mode, odds := min(n, int(float64(n+1)*p)), p/(1-p)
-	low, high := 0.0, 0.0 // sums of the terms up to k, and of the others; apart, so that equal halves are equal
+	low, high := 0.0, 0.0 // sums of the terms up to k, and of the others; separate, so that equal halves are equal
 	add := func(i int, w float64) {
 		if i <= k {
 			low += w

@@ -1,3 +1,3 @@
-// Package thirdparty holds the test that THIRD_PARTY.md is true: which modules the program is made of, and their
-// licences.
+// Package thirdparty contains a test that THIRD_PARTY.md is correct: the modules that the program consists of, and
+// their licences.
 package thirdparty

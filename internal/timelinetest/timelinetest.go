@@ -1,4 +1,4 @@
-// Package timelinetest checks files of trace events, for tests: that what viewers rely on holds, and what is in them.
+// Package timelinetest checks files of trace events, for tests: their format as viewers require it, and their contents.
 package timelinetest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// File is a file of trace events, by the names of its format. Times are in microseconds.
+// File is a file of trace events, with the names of the format. Times are in microseconds.
 type File struct {
 	Unit   string          `json:"displayTimeUnit"`
 	About  json.RawMessage `json:"otherData"`
@@ -35,10 +35,10 @@ type Event struct {
 	Args    map[string]any `json:"args"`
 }
 
-// End is when a span ends.
+// End returns the end of a span.
 func (e Event) End() float64 { return *e.Time + e.Dur }
 
-// Arg is a number that is said of an event; 0 where there is none.
+// Arg returns a numeric argument of an event; 0 if there is none.
 func (e Event) Arg(name string) float64 {
 	v, _ := e.Args[name].(float64)
 	return v
@@ -47,9 +47,9 @@ func (e Event) Arg(name string) float64 {
 // lane is a thread of a process.
 type lane struct{ process, thread int }
 
-// Read parses a file and checks it: every process and thread that is used has one name and no two have the same number;
-// no time is negative, and each thread's events come in the order of time; spans of a thread lie beside or within each
-// other; an arrow has a beginning and one end, goes forward in time, and each part of it touches a span.
+// Read parses a file and checks it: every used process and thread has one name, and no two have the same number; no
+// time is negative, and each thread's events are in the order of time; spans of a thread are disjoint or nested; an
+// arrow has a beginning and one end, goes forward in time, and each part of it touches a span.
 func Read(b []byte) (*File, error) {
 	f := &File{processes: map[int]string{}, threads: map[lane]string{}}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -72,7 +72,7 @@ func Read(b []byte) (*File, error) {
 func (f *File) names() error {
 	for i, e := range f.Events {
 		if e.Time == nil {
-			return fmt.Errorf("event %d, %s: it has no ts", i, e.Name)
+			return fmt.Errorf("event %d, %s: no ts", i, e.Name)
 		}
 		name, _ := e.Args["name"].(string)
 		at := lane{e.Process, e.Thread}
@@ -98,7 +98,7 @@ func (f *File) names() error {
 	return nil
 }
 
-// times checks that there is no time before 0, and none that is earlier than the one before on its thread.
+// times checks that no time is negative, or earlier than the previous one on its thread.
 func (f *File) times() error {
 	last := map[lane]float64{}
 	for i, e := range f.Events {
@@ -125,10 +125,10 @@ func (f *File) times() error {
 	return nil
 }
 
-// rounding is what sums of numbers of three digits lose, in microseconds.
+// rounding is the maximum rounding error of sums of numbers with three decimals, in microseconds.
 const rounding = 1e-6
 
-// nesting checks that spans of a thread lie beside each other or within each other.
+// nesting checks that the spans of a thread are disjoint or nested.
 func (f *File) nesting() error {
 	open := map[lane][]Event{}
 	for i, e := range f.Events {
@@ -142,7 +142,7 @@ func (f *File) nesting() error {
 		}
 		if n := len(stack); n > 0 && stack[n-1].End() < e.End()-rounding {
 			outer := stack[n-1]
-			return fmt.Errorf("event %d, %s: [%v, %v] begins within %s [%v, %v] and ends behind it",
+			return fmt.Errorf("event %d, %s: [%v, %v] begins within %s [%v, %v] and ends after it",
 				i, e.Name, *e.Time, e.End(), outer.Name, *outer.Time, outer.End())
 		}
 		open[at] = append(stack, e)
@@ -150,13 +150,13 @@ func (f *File) nesting() error {
 	return nil
 }
 
-// arrows checks that each begins, ends, and touches spans in the order of time.
+// arrows checks that each arrow begins, ends, and touches spans in the order of time.
 func (f *File) arrows() error {
 	parts := map[int][]Event{}
 	for i, e := range f.Events {
 		if !strings.Contains("stf", e.Phase) {
 			if e.ID != 0 {
-				return fmt.Errorf("event %d, %s: an id that is of no arrow", i, e.Name)
+				return fmt.Errorf("event %d, %s: an id without an arrow", i, e.Name)
 			}
 			continue
 		}
@@ -192,16 +192,16 @@ func (f *File) arrows() error {
 	return nil
 }
 
-// Process is the name of an event's process, and Thread that of its thread without the number of its lane.
+// Process returns the name of an event's process.
 func (f *File) Process(e Event) string { return f.processes[e.Process] }
 
-// Thread is the name of an event's thread, without the number of its lane.
+// Thread returns the name of an event's thread, without the number of its lane.
 func (f *File) Thread(e Event) string {
 	return strings.TrimRight(f.threads[lane{e.Process, e.Thread}], " 0123456789")
 }
 
-// All returns the events of a phase and a name on the threads of a name, of a process whose name ends with another; ""
-// stands for any name.
+// All returns the events with a phase and a name, on the threads with a name, of a process with a suffix of its name;
+// "" matches any name.
 func (f *File) All(phase, process, thread, name string) (all []Event) {
 	for _, e := range f.Events {
 		if e.Phase == phase && strings.HasSuffix(f.Process(e), process) && (thread == "" || f.Thread(e) == thread) &&
@@ -212,7 +212,7 @@ func (f *File) All(phase, process, thread, name string) (all []Event) {
 	return all
 }
 
-// Sum is how long spans are, together.
+// Sum returns the total duration of spans.
 func Sum(all []Event) (sum float64) {
 	for _, e := range all {
 		sum += e.Dur

@@ -1,4 +1,4 @@
-// Package wait lets time go by.
+// Package wait waits for a duration.
 package wait
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For returns nil when d has gone by, or the cause of ctx's end if that comes first.
+// For waits for d and returns nil, or returns the cause of ctx's end if that is earlier.
 func For(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

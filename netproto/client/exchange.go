@@ -109,7 +109,7 @@ func (l *link) readClock(s *quic.Stream, b []byte, left time.Time) (r reply, err
 }
 
 // stream returns a stream for one exchange. Before the gateway has said Welcome, it returns one of the streams that
-// were opened with the connection, since QUIC resets its streams if 0-RTT is rejected.
+// were opened with the connection: until then quic-go may set up its streams anew, see gate.
 func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
 	select {
 	case s := <-l.first:

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// streamsAhead is the maximum number of asks of one device that are decoded ahead at a time: those of one text whose
-// answers overlap. Further asks get only their answer.
+// streamsAhead is the maximum number of asks of one device that are decoded ahead at a time: those of one text with
+// overlapping answers. Further asks get only their answer.
 const streamsAhead = 4
 
 // maxAhead returns how many tokens may follow an answer: as many as the ask wants, the limits allow and the context has
@@ -42,7 +42,8 @@ func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most in
 	c.g.tell(e)
 }
 
-// decodeFor is decodeOn with a limit of streams and time.
+// decodeFor is decodeOn with a limit of streams and time. It also stops when the gateway is draining or the session
+// ends.
 func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
 	if !c.g.decoding.take(c.who.id) {
 		return 0, 0, busy("%d answers to this device are being decoded ahead", streamsAhead)

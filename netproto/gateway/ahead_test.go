@@ -334,7 +334,7 @@ func TestAheadPerDevice(t *testing.T) {
 		require.Len(t, told, 2)
 		for _, e := range told {
 			assert.Equal(t, []any{0, netproto.Busy}, []any{e.Decoded, e.Code()})
-			assert.ErrorContains(t, e.Err, "4 answers to this device are decoded on behind")
+			assert.ErrorContains(t, e.Err, "4 answers to this device are being decoded ahead")
 		}
 		streams[0].CancelRead(1)
 		settle()

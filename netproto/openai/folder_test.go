@@ -129,7 +129,7 @@ func TestFolderBound(t *testing.T) {
 	savedTo(t, f, "aaaabb")
 	assert.ElementsMatch(t, []string{"cccc", "ffff", "aaaabb"}, filesOf(t, f.path), "12 bytes more, 10 less")
 	savedTo(t, f, strings.Repeat("x", 35))
-	assert.Contains(t, log.String(), "more bytes than the whole folder may have")
+	assert.Contains(t, log.String(), "larger than the limit of the folder")
 	assert.NotContains(t, log.String(), "xxx")
 	assert.Len(t, filesOf(t, f.path), 3)
 	assert.EqualValues(t, 32, f.bytes)

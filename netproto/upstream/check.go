@@ -110,10 +110,10 @@ func (c *check) vocabulary(ctx context.Context) (Verdict, string, error) {
 		return Fail, "", err
 	}
 	if _, err := c.m.engine().Detokenize(ctx, []int32{0}); errors.Is(err, dialect.ErrAbsent) {
-		return Note, "it says of no token what it is; " +
-			"those that it repeats or goes on with are the same here and there", nil
+		return Note, "it cannot detokenize; " +
+			"the tokens that it repeats or generates have the same text", nil
 	}
-	return Pass, fmt.Sprintf("the text of all %d tokens is the same here and there", v.Size()), nil
+	return Pass, fmt.Sprintf("all %d tokens have the same text", v.Size()), nil
 }
 
 // answers continues some texts token by token.
@@ -138,7 +138,7 @@ func (c *check) answers(ctx context.Context) (Verdict, string, error) {
 		}
 	}
 	if lost > 0 {
-		return Note, fmt.Sprintf("%d questions were answered; of %d tokens the text did not tell which they are",
+		return Note, fmt.Sprintf("%d questions were answered; %d tokens could not be identified by their text",
 			len(c.first), lost), nil
 	}
 	return Pass, fmt.Sprintf("%d questions were answered", len(c.first)), nil
@@ -171,7 +171,7 @@ func (c *check) same(ctx context.Context, together int) (Verdict, string, error)
 	}
 	found := fmt.Sprintf("%d of %d answers differ; log-probabilities by up to %.2g", other, len(replies), apart)
 	if other > 0 {
-		return Note, found + ": the gateway keeps the first one for a question that comes again", nil
+		return Note, found + ": the gateway stores the first answer for repeated questions", nil
 	}
 	return Pass, found, nil
 }
@@ -182,7 +182,7 @@ func (c *check) company(ctx context.Context) (Verdict, string, error) { return c
 // probabilities checks the most probable tokens of the answers.
 func (c *check) probabilities(context.Context) (Verdict, string, error) {
 	if c.u.most == 0 {
-		return Note, "it gives none: with a temperature above 0 it cannot be asked", nil
+		return Note, "it returns none: questions with a temperature above 0 are not possible", nil
 	}
 	missing := 0
 	for _, r := range c.first {
@@ -210,7 +210,7 @@ func (c *check) probabilities(context.Context) (Verdict, string, error) {
 func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 	kind := c.u.info.Audit
 	if kind == netproto.NoAudit {
-		return Note, "it can say nothing of the tokens before a question", nil
+		return Note, "it cannot audit the tokens before a question", nil
 	}
 	looked, wrong, extra := 0, 0, 0
 	for i, context := range c.contexts {
@@ -238,7 +238,7 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 		}
 		wrong += different
 	}
-	found := fmt.Sprintf("%s: %d positions, for %d tokens computed beside; %d are not as when asked for alone",
+	found := fmt.Sprintf("%s: %d positions, with %d extra tokens computed; %d differ from single questions",
 		kind, looked, extra, wrong)
 	switch {
 	case looked == 0:
@@ -271,7 +271,7 @@ func (c *check) differs(ctx context.Context, a dialect.Ask, r dialect.Reply, fro
 // questions about these positions.
 func (c *check) verification(ctx context.Context) (Verdict, string, error) {
 	if c.u.info.Audit.CannotVerify() != nil {
-		return Note, "it cannot verify: that takes an exact audit", nil
+		return Note, "it cannot verify: this requires an exact audit", nil
 	}
 	looked, wrong, requests := 0, 0, 0
 	for i, context := range c.contexts {
@@ -301,8 +301,8 @@ func (c *check) verification(ctx context.Context) (Verdict, string, error) {
 			}
 		}
 	}
-	found := fmt.Sprintf("%d positions, with %d requests more for what its cache had; "+
-		"%d are not as when asked for alone", looked, requests, wrong)
+	found := fmt.Sprintf("%d positions, with %d extra requests for cached tokens; "+
+		"%d differ from single questions", looked, requests, wrong)
 	if wrong > 0 {
 		return Note, found, nil
 	}
@@ -335,12 +335,12 @@ func (c *check) cache(ctx context.Context) (Verdict, string, error) {
 	case err != nil:
 		return Fail, "", err
 	case warm.Cached < 0:
-		return Note, "it does not say what its cache had", nil
+		return Note, "it does not report its use of the cache", nil
 	case warm.Cached < len(text)/2:
-		return Note, fmt.Sprintf("of %d tokens that it had just seen, its cache had %d: is prefix caching off?",
+		return Note, fmt.Sprintf("of %d repeated tokens, its cache had %d: is prefix caching off?",
 			len(text)-1, warm.Cached), nil
 	}
-	return Pass, fmt.Sprintf("of %d tokens that it had just seen, its cache had %d (%d before)",
+	return Pass, fmt.Sprintf("of %d repeated tokens, its cache had %d (%d before)",
 		len(text)-1, warm.Cached, max(cold.Cached, 0)), nil
 }
 
@@ -356,12 +356,12 @@ func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	case err != nil:
 		return Fail, "", err
 	case r.Cached < 0:
-		return Note, "it does not say what its cache had", nil
+		return Note, "it does not report its use of the cache", nil
 	case r.Cached > 0:
 		return Note, fmt.Sprintf("another client found %d tokens in the cache: by timing, clients can learn what "+
 			"others asked", r.Cached), nil
 	}
-	return Pass, "another client finds nothing of it in the cache", nil
+	return Pass, "another client finds none of it in the cache", nil
 }
 
 // cancel cancels a question about a long context, and measures how long the next one takes.
@@ -379,7 +379,7 @@ func (c *check) cancel(ctx context.Context) (Verdict, string, error) {
 	if _, err := c.ask(ctx, c.question(c.contexts[0])); err != nil {
 		return Fail, "", err
 	}
-	return Pass, fmt.Sprintf("a question given up after 5 ms returned after %s, and the next one took %s",
+	return Pass, fmt.Sprintf("a question cancelled after 5 ms returned after %s, and the next one took %s",
 		returned.Round(time.Millisecond), time.Since(began).Round(time.Millisecond)), nil
 }
 
@@ -387,14 +387,14 @@ func (c *check) cancel(ctx context.Context) (Verdict, string, error) {
 func (c *check) tooLong(ctx context.Context) (Verdict, string, error) {
 	most := c.u.info.MaxContext
 	if most == 0 || most > 65536 {
-		return Note, "not tried: it does not say how many tokens it takes, or takes very many", nil
+		return Note, "not tried: its maximum context is unknown or very large", nil
 	}
 	a := c.question(make([]int32, most+64))
 	if _, err := c.ask(ctx, a); !errors.Is(err, netproto.TooLarge) {
-		return Note, fmt.Sprintf("%d tokens were not refused as too many, but: %v", most+64, err), nil
+		return Note, fmt.Sprintf("%d tokens were not refused as too long, but: %v", most+64, err), nil
 	}
 	if _, err := c.ask(ctx, c.question(c.contexts[0])); err != nil {
-		return Fail, "after a context that was too long there was no answer", err
+		return Fail, "it did not answer after a context that was too long", err
 	}
 	return Pass, fmt.Sprintf("%d tokens are refused", most+64), nil
 }

@@ -402,7 +402,7 @@ func TestForced(t *testing.T) {
 	o := options(w, "one")
 	o.Kind = "cobol"
 	_, err := Open(t.Context(), o)
-	assert.ErrorContains(t, err, `"cobol" is no kind of engine`)
+	assert.ErrorContains(t, err, `"cobol" is not a kind of engine`)
 }
 
 // TestNoEngine: what is no engine is said to be none.

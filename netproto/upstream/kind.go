@@ -41,7 +41,7 @@ func (k Kind) engine(ctx context.Context, c *dialect.Client, model string) (dial
 		}
 		return found.engine(ctx, c, model)
 	}
-	return nil, &wrong{fmt.Errorf("%q is no kind of engine", k)}
+	return nil, &wrong{fmt.Errorf("%q is not a kind of engine", k)}
 }
 
 // recognise detects the dialect of an engine: by the owner in its list of models, else by an endpoint that only one

@@ -1,4 +1,4 @@
-// Command gosdk tries a server with OpenAI's client for Go: gosdk BASE_URL KEY
+// Command gosdk tests a server with OpenAI's client for Go: gosdk BASE_URL KEY
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// world is what the checks need.
+// world has the state that the checks share.
 type world struct {
 	url    string
 	client openai.Client
@@ -56,7 +56,7 @@ func expect(ok bool, format string, args ...any) {
 	}
 }
 
-// ask is a request with a short answer.
+// ask returns a request for a short answer.
 func (w *world) ask(seed int64) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{
 		Model: w.model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")},
@@ -174,6 +174,6 @@ func (w *world) cancel() {
 		if load.Active == 0 {
 			return
 		}
-		expect(time.Since(begin) < 5*time.Second, "what nobody waits for goes on")
+		expect(time.Since(begin) < 5*time.Second, "an abandoned request continues")
 	}
 }

@@ -313,7 +313,7 @@ def cancel():
     asyncio.run(one())
     begin = time.monotonic()
     while health()["active"] or health()["waiting"]:
-        assert time.monotonic() < begin + 5, "what nobody waits for goes on"
+        assert time.monotonic() < begin + 5, "an abandoned request continues"
         time.sleep(0.01)
 
 

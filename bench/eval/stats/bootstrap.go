@@ -8,14 +8,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
-// Resamples is how often the bootstrap draws.
+// Resamples is the number of draws of the bootstrap.
 const Resamples = 2000
 
 // Bootstrap returns an interval for each of several statistics of n questions, by the percentile method (Efron 1979):
-// the questions are drawn n times with replacement, [Resamples] times over, and the interval is between the quantiles
-// of the statistics of these draws. It is paired: all statistics, whatever runs they compare, see the same questions in
-// each draw. of gets how often each question was drawn, and returns the statistics in the same order each time. Draws
-// in which a statistic is not a number are left out of its interval, which is not a number where the statistic is not.
+// it draws n questions with replacement, [Resamples] times, and the interval is between the quantiles of the statistics
+// of these draws. It is paired: all statistics, of whichever runs, use the same questions in each draw. of gets how
+// often each question was drawn, and returns the statistics in the same order each time. A draw in which a statistic is
+// NaN is left out of its interval. The interval is NaN if the statistic itself is.
 func Bootstrap(n int, seed uint64, of func(weight []int) []float64) []Interval {
 	weight := make([]int, n)
 	for i := range weight {
@@ -42,7 +42,7 @@ func Bootstrap(n int, seed uint64, of func(weight []int) []float64) []Interval {
 	return all
 }
 
-// between is the interval of a value whose draws are known.
+// between returns the interval of a value from its sorted draws.
 func between(value float64, drawn []float64) Interval {
 	if math.IsNaN(value) || len(drawn) == 0 {
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
@@ -52,7 +52,7 @@ func between(value float64, drawn []float64) Interval {
 	return Interval{value, stat.Quantile(drawn, tail), stat.Quantile(drawn, 1-tail)}
 }
 
-// Weighted is the sum of x, each times its weight in a draw of [Bootstrap].
+// Weighted returns the sum of x, each times its weight in a draw of [Bootstrap].
 func Weighted(x []float64, weight []int) (sum float64) {
 	for i, w := range weight {
 		sum += float64(w) * x[i]

@@ -9,10 +9,10 @@ import (
 // Point is one run on a curve of quality against cost.
 type Point struct{ X, Y float64 }
 
-// Curve goes through points in straight lines. Points of the same X are one point with the mean of their Y.
+// Curve interpolates linearly between points. Points with the same X are one point with the mean of their Y.
 type Curve []Point
 
-// NewCurve puts points in order. Those that are not numbers are left out.
+// NewCurve sorts points. It leaves out those with NaN.
 func NewCurve(points []Point) Curve {
 	sorted := slices.Clone(points)
 	sorted = slices.DeleteFunc(sorted, func(p Point) bool { return math.IsNaN(p.X) || math.IsNaN(p.Y) })
@@ -29,8 +29,8 @@ func NewCurve(points []Point) Curve {
 	return c
 }
 
-// Frontier is the most that a curve's points give for so much X or less: without those that another one beats for no
-// more X. A line between two of the rest is what taking turns between them gives.
+// Frontier returns the best Y of a curve's points for each X or less: it leaves out points that another one exceeds
+// without a larger X. A line between two of the remaining points is the result of alternating between them.
 func (c Curve) Frontier() (best Curve) {
 	for _, p := range c {
 		if len(best) == 0 || p.Y > best[len(best)-1].Y {
@@ -38,12 +38,12 @@ func (c Curve) Frontier() (best Curve) {
 		}
 	}
 	if last := len(c) - 1; last >= 0 && best[len(best)-1].X < c[last].X {
-		best = append(best, Point{c[last].X, best[len(best)-1].Y}) // for more X there is no less
+		best = append(best, Point{c[last].X, best[len(best)-1].Y}) // a larger X gives no less
 	}
 	return best
 }
 
-// At is the Y of the curve at x; not a number where no line of it goes.
+// At returns the Y of the curve at x; NaN outside of its range.
 func (c Curve) At(x float64) float64 {
 	i, found := slices.BinarySearchFunc(c, x, func(p Point, x float64) int { return cmp.Compare(p.X, x) })
 	switch {
@@ -56,8 +56,8 @@ func (c Curve) At(x float64) float64 {
 	return a.Y + (b.Y-a.Y)*(x-a.X)/(b.X-a.X)
 }
 
-// Area is the mean of Y over low to high: the area below the curve there, by the width. It is not a number where the
-// curve does not reach so far, and the Y at low where that equals high.
+// Area returns the mean of Y from low to high: the area below the curve divided by the width. It is NaN if the curve
+// does not cover the range, and the Y at low if that equals high.
 func (c Curve) Area(low, high float64) float64 {
 	first, last := c.At(low), c.At(high)
 	if math.IsNaN(first) || math.IsNaN(last) || low == high {

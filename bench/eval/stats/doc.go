@@ -1,5 +1,5 @@
-// Package stats has the statistics with which runs over the same questions are compared. What is drawn is drawn from a
-// seed: the same numbers give the same intervals.
+// Package stats has the statistics for comparing runs on the same questions. Random draws use a seed: the same numbers
+// give the same intervals.
 package stats
 
 import (
@@ -14,7 +14,7 @@ type Interval struct {
 	High  float64 `json:"high"`
 }
 
-// MarshalJSON writes null for what is not a number.
+// MarshalJSON writes null for NaN.
 func (i Interval) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(i.Value) || math.IsNaN(i.Low) || math.IsNaN(i.High) {
 		return []byte("null"), nil

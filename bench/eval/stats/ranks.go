@@ -8,16 +8,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
-// exactRanks is the most values whose sums of signed ranks are counted one by one, and exactChoices of rank sums; with
-// more, their normal law is used.
+// Limits for exact distributions: exactRanks is the maximum number of values for signed ranks, exactChoices for rank
+// sums. Above them the normal approximation is used.
 const (
 	exactRanks   = 60
 	exactChoices = 40
 )
 
 // SignedRank is the two-sided p-value of Wilcoxon's signed-rank test (Biometrics Bulletin 1945) of the hypothesis that
-// the differences d lie evenly about 0. Zeros are left out. It is exact for up to 60 others, ties too: of all ways to
-// give them signs, the share that are as far off.
+// the differences d are symmetric about 0. Zeros are left out. It is exact for up to 60 other values, including ties:
+// the share of all assignments of signs with a sum that is at least as extreme.
 func SignedRank(d []float64) float64 {
 	d = slices.DeleteFunc(slices.Clone(d), func(x float64) bool { return x == 0 || math.IsNaN(x) })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
@@ -41,8 +41,8 @@ func SignedRank(d []float64) float64 {
 	return min(1, 2*p)
 }
 
-// doubledRanks are twice the ranks, from 1, of n values in order: equal ones share the mean of theirs, which may be
-// half a number.
+// doubledRanks returns twice the ranks, from 1, of n values in order: equal values share the mean of their ranks, which
+// may be half an integer.
 func doubledRanks(n int, of func(i int) float64) []int {
 	ranks := make([]int, n)
 	for i := 0; i < n; {
@@ -58,7 +58,7 @@ func doubledRanks(n int, of func(i int) float64) []int {
 	return ranks
 }
 
-// signSums is for each number the share, of all choices of some of the ranks, whose sum it is.
+// signSums returns, for each sum, the share of all subsets of the ranks that have it.
 func signSums(ranks []int) []float64 {
 	all := 0
 	for _, r := range ranks {
@@ -78,7 +78,8 @@ func signSums(ranks []int) []float64 {
 	return share
 }
 
-// normalTail is twice the chance that a normal value, to the nearest whole or half rank, is as low.
+// normalTail returns twice the probability that a normal value, rounded to the nearest whole or half rank, is at most
+// low.
 func normalTail(low, mean, deviation float64) float64 {
 	if deviation == 0 {
 		return 1
@@ -87,7 +88,7 @@ func normalTail(low, mean, deviation float64) float64 {
 }
 
 // RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that
-// the values of a and b come from one law. It is exact for up to 40 of them together, ties too.
+// the values of a and b have one distribution. It is exact for up to 40 values in total, including ties.
 func RankSum(a, b []float64) float64 {
 	type value struct {
 		x     float64
@@ -129,7 +130,7 @@ func RankSum(a, b []float64) float64 {
 	return min(1, 2*p)
 }
 
-// choiceSums is for each number the share, of all choices of so many of the ranks, whose sum it is.
+// choiceSums returns, for each sum, the share of all choices of choose ranks that have it.
 func choiceSums(ranks []int, choose int) []float64 {
 	all := 0
 	for _, r := range ranks {
@@ -157,9 +158,9 @@ func choiceSums(ranks []int, choose int) []float64 {
 	return ways[choose]
 }
 
-// Middle is the estimate of Hodges and Lehmann (Ann. Math. Statist. 1963) of where the values d lie: the median of the
-// means of all pairs of them, each with itself too. Its interval is all that [SignedRank] would not refuse, and is
-// without end where there are fewer than six.
+// Middle is the estimate of Hodges and Lehmann (Ann. Math. Statist. 1963) of the location of the values d: the median
+// of the means of all pairs of them, each with itself too. Its interval contains all values that [SignedRank] would not
+// reject; it is unbounded for fewer than six values.
 func Middle(d []float64) Interval {
 	var pairs []float64
 	for i, x := range d {
@@ -177,8 +178,8 @@ func Middle(d []float64) Interval {
 	})
 }
 
-// Shift is the estimate of Hodges and Lehmann of by how much the values of b lie above those of a: the median of all
-// differences. Its interval is all that [RankSum] would not refuse, without end where there are too few values.
+// Shift is the estimate of Hodges and Lehmann of the shift from the values of a to those of b: the median of all
+// differences. Its interval contains all values that [RankSum] would not reject; it is unbounded for too few values.
 func Shift(a, b []float64) Interval {
 	var pairs []float64
 	for _, x := range a {
@@ -197,9 +198,9 @@ func Shift(a, b []float64) Interval {
 	})
 }
 
-// inverted is the median of values, between those that so many of them lie beyond as the statistic of a test counts
-// with a chance of half of 1 less [Confidence] at most. Of that statistic it gets the mean, the deviation, and how its
-// chances are, from 0, if they are to be exact.
+// inverted returns the median of values, with the interval of a test: the number of values beyond each end is the
+// largest value of the test's statistic with a tail probability of at most half of 1 less [Confidence]. The statistic
+// is described by its mean, its deviation, and, if exact, its probabilities from 0.
 func inverted(values []float64, mean, deviation float64, exact bool, chances func() []float64) Interval {
 	if len(values) == 0 {
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
@@ -225,8 +226,8 @@ func inverted(values []float64, mean, deviation float64, exact bool, chances fun
 	return i
 }
 
-// Holm corrects p-values of several tests (Scand. J. Statist. 1979): that any true hypothesis of all has a corrected
-// one of x or less is no more probable than x.
+// Holm corrects p-values of several tests (Scand. J. Statist. 1979): the probability that any true hypothesis has a
+// corrected p-value of x or less is at most x.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -6,7 +6,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
-// Wilson is the interval of Wilson (JASA 1927) of a share of k in n, 0 ≤ k ≤ n. With n = 0 nothing is known: 0 to 1.
+// Wilson returns the interval of Wilson (JASA 1927) for a share of k in n, 0 ≤ k ≤ n. For n = 0 it is 0 to 1.
 func Wilson(k, n int) Interval {
 	if n == 0 {
 		return Interval{math.NaN(), 0, 1}
@@ -17,7 +17,7 @@ func Wilson(k, n int) Interval {
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
 	i := Interval{p, middle - half, middle + half}
 	if k == 0 {
-		i.Low = 0 // exactly, whatever rounding leaves
+		i.Low = 0 // exactly, without rounding
 	}
 	if k == n {
 		i.High = 1
@@ -25,9 +25,9 @@ func Wilson(k, n int) Interval {
 	return i
 }
 
-// McNemar is the exact two-sided p-value (McNemar, Psychometrika 1947) of the hypothesis that of two runs neither is
-// more often right, from the questions that only the first has right and those that only the second has: twice the
-// chance that of as many coin tosses at most the smaller number is heads, at most 1.
+// McNemar returns the exact two-sided p-value (McNemar, Psychometrika 1947) of the hypothesis that two runs are equally
+// often right. first and second are the numbers of questions that only the first or only the second run has right. The
+// p-value is twice the probability that among first+second coin tosses at most the smaller number is heads, at most 1.
 func McNemar(first, second int) float64 {
 	n := first + second
 	if n == 0 {

@@ -1,5 +1,5 @@
-// Command gotest runs go test with the arguments it is given, shows what go test shows, and adds what go test hides:
-// which tests were left out, and why.
+// Command gotest runs go test with its arguments, shows the output of go test, and adds a list of the skipped tests
+// with the reasons.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// event is a line of go test -json, as far as it is read here.
+// event is a line of go test -json, with the fields that are used here.
 type event struct {
 	Action  string
 	Package string
@@ -18,12 +18,12 @@ type event struct {
 	Output  string
 }
 
-// report writes what go test would have written, and remembers what was skipped.
+// report writes the usual output of go test, and records the skipped tests.
 type report struct {
 	w       io.Writer
-	output  map[[2]string][]string // package and test to the lines of a test that has not ended
+	output  map[[2]string][]string // package and test to the lines of a running test
 	ended   int
-	reasons []string            // of skips, in the order in which they came up
+	reasons []string            // of skips, in order of occurrence
 	skipped map[string][]string // reason to "package.Test"
 	total   int                 // of skipped
 }
@@ -49,7 +49,7 @@ func (r *report) read(events io.Reader) error {
 	}
 }
 
-// line takes one event, or passes on a line that is none.
+// line handles one event, and writes a line that is not an event.
 func (r *report) line(line []byte) {
 	var e event
 	if json.Unmarshal(line, &e) != nil {
@@ -72,17 +72,17 @@ func (r *report) line(line []byte) {
 	}
 }
 
-// end forgets the output of a test after a last look at it, without the lines that say which test runs.
+// end passes the output of a test to use, without the lines that announce tests, and then drops it.
 func (r *report) end(key [2]string, use func(output []string)) {
 	use(slices.DeleteFunc(r.output[key], func(s string) bool { return strings.HasPrefix(s, "=== ") }))
 	delete(r.output, key)
 	r.ended++
 }
 
-// position is how go test begins a line of a test's log.
+// position matches the beginning of a line in a test's log.
 var position = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// skip notes a test that was left out: its reason is the last thing that it said.
+// skip records a skipped test: its reason is the last line of its log.
 func (r *report) skip(e event, output []string) {
 	reason := "no reason given"
 	for _, line := range output {
@@ -97,7 +97,7 @@ func (r *report) skip(e event, output []string) {
 	r.total++
 }
 
-// leftOut writes which tests were skipped, by reason.
+// leftOut writes the skipped tests, by reason.
 func (r *report) leftOut() {
 	if r.total == 0 {
 		return

@@ -10,16 +10,16 @@ import (
 
 // testCase is one request of the list.
 type testCase struct {
-	Name   string          `json:"name"`   // of the transcript's file: small letters, digits, hyphens
+	Name   string          `json:"name"`   // of the transcript's file: lower-case letters, digits, hyphens
 	Method string          `json:"method"` // "": GET without a body, else POST
-	Path   string          `json:"path"`   // with a slash first
+	Path   string          `json:"path"`   // begins with a slash
 	Body   json.RawMessage `json:"body"`   // JSON; absent: none
 	Key    string          `json:"key"`    // sent instead of the engine's own key
-	Status int             `json:"status"` // that is expected; 0: 200
-	Keep   []string        `json:"keep"`   // fields of the reply to write down; none: the whole reply
+	Status int             `json:"status"` // expected; 0: 200
+	Keep   []string        `json:"keep"`   // fields of the reply to record; none: the whole reply
 }
 
-// readCases reads a list of cases, checks them and fills in what is left out.
+// readCases reads a list of cases, checks them and sets defaults.
 func readCases(path string) ([]testCase, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func readCases(path string) ([]testCase, error) {
 			return nil, fmt.Errorf("%s: case %d: %w", path, i, err)
 		}
 		if seen[c.Name] {
-			return nil, fmt.Errorf("%s: case %d: %q is the name of another one", path, i, c.Name)
+			return nil, fmt.Errorf("%s: case %d: the name %q is used twice", path, i, c.Name)
 		}
 		seen[c.Name] = true
 	}

@@ -1,12 +1,12 @@
-// Command record asks a running inference engine a list of requests and writes down, request by request, what it
-// answered: the transcripts that tests replay where no engine is at hand.
+// Command record sends a list of requests to a running inference engine and records its replies: the transcripts that
+// tests replay without an engine.
 //
 //	go run ./internal/cmd/record -url http://127.0.0.1:8080 -engine "llama-server 1.2.3" -key KEY \
 //		-cases internal/cmd/record/cases/llama.json -out netproto/upstream/testdata/llama
 //
-// The engine should have been started freshly, as docs/engines.md says: the cases stand in an order, and some ask what
-// an earlier one left in the cache. A case whose status is not the one that it expects is reported and not written.
-// There is no limit on how long an engine may take, as some compile while they answer their first requests.
+// The engine should have just been started, as docs/engines.md says: the cases depend on their order, and some use what
+// an earlier one left in the cache. A case with an unexpected status is reported and not written. There is no limit for
+// the time of a reply, since some engines compile during their first requests.
 package main
 
 import (
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, today string, stdout, stderr io.Wri
 	return r.all(ctx, all, *out, stdout, stderr)
 }
 
-// all records the cases in their order; one that fails does not keep the others from being asked.
+// all records the cases in order; it continues after one that fails.
 func (r *recorder) all(ctx context.Context, cases []testCase, folder string, stdout, stderr io.Writer) int {
 	code := 0
 	for _, c := range cases {

@@ -120,7 +120,7 @@ func TestOfALongReplySomeFieldsCanBeKept(t *testing.T) {
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.file(t, "some"), `"kept":["text","asked"],"body":{"asked":3,"text":"<b>"}}`)
 	assert.Contains(t, r.stderr, `case no-field: keep: the reply has no field "token"`)
-	assert.Contains(t, r.stderr, "case no-object: keep: the reply is no JSON object")
+	assert.Contains(t, r.stderr, "case no-object: keep: the reply is not a JSON object")
 }
 
 func TestALongReplyIsRefused(t *testing.T) {
@@ -135,7 +135,7 @@ func TestWrongListsOfCases(t *testing.T) {
 		`[{"path": "/a"}]`:                                           `case 0: name ""`,
 		`[{"name": "a", "path": "/a"}, {"name": "b", "path": "a"}]`:  `case 1: b: path "a" does not begin with a slash`,
 		`[{"name": "a"}]`:                                            `path "" does not begin with a slash`,
-		`[{"name": "a", "path": "/a"}, {"name": "a", "path": "/b"}]`: `case 1: "a" is the name of another one`,
+		`[{"name": "a", "path": "/a"}, {"name": "a", "path": "/b"}]`: `case 1: the name "a" is used twice`,
 		`[{"name": "a", "path": "/a", "bdoy": 1}]`:                   `unknown field "bdoy"`,
 		`[`: "cases.json: unexpected EOF",
 	} {

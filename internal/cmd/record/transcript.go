@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// maxReply is the longest reply that is read, in bytes.
+// maxReply is the maximum size of a reply, in bytes.
 const maxReply = 1 << 20
 
-// transcript is one request and what came back.
+// transcript is one request with its reply.
 type transcript struct {
 	Engine   string
 	Recorded string // the day, as 2026-11-22
@@ -29,22 +29,22 @@ type request struct {
 	Body   json.RawMessage `json:"body,omitempty"`
 }
 
-// response has the body as it came if it is JSON, but for blanks, else in Text.
+// response has the body in Body if it is JSON, without blanks, else in Text.
 type response struct {
 	Status  int               `json:"status"`
-	Headers map[string]string `json:"headers"`        // content-type and retry-after, where they came
-	Kept    []string          `json:"kept,omitempty"` // the body has these fields alone, of more that came
+	Headers map[string]string `json:"headers"`        // content-type and retry-after, if present
+	Kept    []string          `json:"kept,omitempty"` // if set, the body has only these of its fields
 	Body    json.RawMessage   `json:"body,omitempty"`
 	Text    string            `json:"text,omitempty"`
 }
 
-// recorder asks one engine.
+// recorder sends requests to one engine.
 type recorder struct {
 	base, engine, key, date string
 	client                  *http.Client
 }
 
-// record asks for the case and returns the transcript as a file.
+// record sends the request of a case and returns the transcript as a file.
 func (r *recorder) record(ctx context.Context, c testCase) ([]byte, error) {
 	answer, err := r.ask(ctx, c)
 	if err != nil {
@@ -100,15 +100,15 @@ func newResponse(reply *http.Response, b []byte) response {
 	return a
 }
 
-// keep leaves the named fields of the body alone, if any are named. Some engines tell so much about themselves that a
-// transcript would be long, and the key is part of it.
+// keep removes all but the named fields of the body, if any are named. Some engines return so much about themselves
+// that a transcript would be long, and it would include the key.
 func (a *response) keep(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(a.Body, &all); err != nil {
-		return errors.New("keep: the reply is no JSON object")
+		return errors.New("keep: the reply is not a JSON object")
 	}
 	some := map[string]json.RawMessage{}
 	for _, name := range names {
@@ -123,7 +123,7 @@ func (a *response) keep(names []string) error {
 	return err
 }
 
-// file writes the transcript as a JSON object with a line for each part.
+// file returns the transcript as a JSON object with a line for each part.
 func (t transcript) file() ([]byte, error) {
 	var b bytes.Buffer
 	for i, part := range []struct {
@@ -141,7 +141,7 @@ func (t transcript) file() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// compact writes v without blanks, and without escapes that JSON does not need.
+// compact returns v as JSON without blanks, and without unnecessary escapes.
 func compact(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -1,5 +1,5 @@
-// Command figures prints how large the project is, and how it is written: lines, packages, and words that its prose
-// should do without. Run it in the root folder: go run ./internal/layering/figures
+// Command figures prints the size of the project and figures of its style: lines, packages, and words that its prose
+// should avoid. Run it in the root folder: go run ./internal/layering/figures
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 	"strings"
 )
 
-// goPackage is what go list says of a package.
+// goPackage has the fields of go list that are used.
 type goPackage struct {
 	ImportPath, Dir, Name string
 	GoFiles, CgoFiles     []string
-	IgnoredGoFiles        []string // of other systems
+	IgnoredGoFiles        []string // for other systems
 	TestGoFiles           []string
 	XTestGoFiles          []string
 	Imports               []string
@@ -29,7 +29,7 @@ type goPackage struct {
 	XTestImports          []string
 }
 
-// size is a package with its lines.
+// size is a package with its numbers of lines.
 type size struct {
 	goPackage
 	lines, tests, importers int
@@ -41,7 +41,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	var text strings.Builder // of all files that are written by hand
+	var text strings.Builder // of all files written by hand
 	sizes, err := measure(packages, &text)
 	if err != nil {
 		log.Fatal(err)
@@ -66,7 +66,7 @@ func list() (all []goPackage, err error) {
 	return all, nil
 }
 
-// measure counts lines and importers. It writes the files that are no tests to text.
+// measure counts lines and importers. It writes the contents of non-test files to text.
 func measure(packages []goPackage, text io.Writer) (all []size, err error) {
 	for _, p := range packages {
 		one := size{goPackage: p}
@@ -95,7 +95,7 @@ func measure(packages []goPackage, text io.Writer) (all []size, err error) {
 	return all, nil
 }
 
-// generated reports whether a file says that it is, before its package clause.
+// generated reports whether a file is marked as generated before its package clause.
 func generated(file []byte) bool {
 	for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
 		if strings.HasPrefix(lines.Text(), "// Code generated ") {
@@ -108,7 +108,7 @@ func generated(file []byte) bool {
 	return false
 }
 
-// maxLines is how many lines a package should have at most.
+// maxLines is the recommended maximum of lines in a package.
 const maxLines = 4000
 
 func printSizes(all []size) {
@@ -129,7 +129,7 @@ func printSizes(all []size) {
 	printList(lone, "packages of one file with one importer")
 }
 
-// printList prints how many there are of something, and which.
+// printList prints the number of entries of a list, and the entries.
 func printList(all []string, what string) {
 	fmt.Printf("%7d %s\n", len(all), what)
 	for _, one := range all {
@@ -138,15 +138,15 @@ func printList(all []string, what string) {
 }
 
 var (
-	// bounds are names of bounds in words that are not the usual ones.
+	// bounds are names of limits that avoid the usual max and min.
 	bounds = regexp.MustCompile(`\b(?:most|least)[A-Z]\w*`)
 	usual  = regexp.MustCompile(`\b(?:max|min)[A-Z]\w*`)
 )
 
-// words are those of a dialect that is read twice.
+// words are words of a dialect that is hard to read.
 var words = []string{"alike", "so many", "whose", "told", "nobody", "behind"}
 
-// printWords prints how often something stands in source: different names, and occurrences of words.
+// printWords prints how often names and words occur in the source: different names, and occurrences of words.
 func printWords(source string) {
 	for _, r := range []*regexp.Regexp{bounds, usual} {
 		names := map[string]bool{}

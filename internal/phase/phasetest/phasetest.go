@@ -1,4 +1,4 @@
-// Package phasetest tells tests which labels a goroutine has.
+// Package phasetest returns the labels of a goroutine, for tests.
 package phasetest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Here returns the labels of the goroutine that calls it, as a profile shows them.
+// Here returns the labels of the calling goroutine, as a profile has them.
 func Here(t testing.TB) map[string][]string {
 	t.Helper()
 	var b bytes.Buffer
@@ -30,7 +30,7 @@ func Here(t testing.TB) map[string][]string {
 	return nil
 }
 
-// within reports whether a stack has a function, whose name ends like that.
+// within reports whether a stack has a function with this suffix of its name.
 func within(s *profile.Sample, function string) bool {
 	for _, l := range s.Location {
 		for _, line := range l.Line {

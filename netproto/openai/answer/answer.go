@@ -244,7 +244,7 @@ func (a *Answer) called(ctx context.Context, begin int, found *callFinder) (stri
 	}
 	mark := bytes.LastIndex(text, []byte(found.mark))
 	if mark < 0 {
-		return "", fmt.Errorf("%d tokens do not make the text that they made", len(a.IDs)-begin)
+		return "", fmt.Errorf("%d tokens detokenize to another text than before", len(a.IDs)-begin)
 	}
 	at := len(starts) - 1
 	for starts[at] > mark {

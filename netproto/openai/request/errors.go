@@ -156,7 +156,7 @@ func Encode(v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("openai: %T has no form as JSON: %v", v, err)) // a bug
+		panic(fmt.Sprintf("openai: encode %T as JSON: %v", v, err)) // a bug
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

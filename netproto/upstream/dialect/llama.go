@@ -245,8 +245,8 @@ func (e *Llama) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, 
 		return f, fmt.Errorf("/props: %w: %d slots", ErrReply, props.Slots)
 	}
 	e.slots.resize(props.Slots)
-	f.Notes = append(f.Notes, fmt.Sprintf("%d slots: as many texts at a time find what was computed for them "+
-		"before (its -np); clients share its cache of texts that lost their slot, unless it runs with --cache-ram 0",
+	f.Notes = append(f.Notes, fmt.Sprintf("%d slots: this number of texts keep their cache (its -np); "+
+		"clients share its cache of texts that lost their slot, unless it runs with --cache-ram 0",
 		props.Slots))
 	return f, nil
 }

@@ -292,8 +292,8 @@ func (e *OpenAI) Describe(ctx context.Context, v Vocabulary, _ string) (f Facts,
 	if s := Status(err); s == http.StatusBadRequest || s == http.StatusUnprocessableEntity {
 		e.extras = false // the server refuses unknown fields
 		f.Choices, err = e.choices(ctx)
-		f.Notes = append(f.Notes, "it takes no fields beside OpenAI's: what it samples by is its own default, "+
-			"where that is not OpenAI's, and tokens are known by their text")
+		f.Notes = append(f.Notes, "it accepts only OpenAI's fields: other sampling settings keep its defaults, "+
+			"and tokens are identified by their text")
 	}
 	return f, err
 }

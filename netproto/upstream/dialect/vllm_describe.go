@@ -37,8 +37,8 @@ func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts
 	if e.door == (generate{}) && e.givesRows(ctx, v, salt, cmp.Or(f.MaxContext, math.MaxInt)) {
 		e.rows, f.Audit = true, netproto.ExactAudit
 	} else {
-		f.Notes = append(f.Notes, "it gives no probabilities for the part of a context that it computes "+
-			"(that takes its model runner V2 and --enable-scale-out): audits look at one position drawn at random")
+		f.Notes = append(f.Notes, "it returns no probabilities for the computed part of a context "+
+			"(this requires its model runner V2 and --enable-scale-out): audits check one random position")
 	}
 	return f, nil
 }
@@ -52,7 +52,7 @@ func (e *VLLM) choose(ctx context.Context, v Vocabulary, salt string, f *Facts) 
 		return err
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
 		f.Notes = append(f.Notes,
-			"/inference/v1/generate is closed: start it with --enable-scale-out, if it knows that")
+			"/inference/v1/generate is unavailable: start it with --enable-scale-out, if it has that flag")
 		e.door = completions{}
 		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	}

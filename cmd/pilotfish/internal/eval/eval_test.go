@@ -389,7 +389,7 @@ func TestEvalStories(t *testing.T) {
 	assert.Contains(t, stdout, "Questions that do not fit the context of 256 tokens: 1.")
 	code, _, stderr = clitest.Call(t, args[:len(args)-1]...)
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "--raw goes on with a text instead")
+	assert.Contains(t, stderr, "use --raw to continue a text instead")
 }
 
 // someOfCSQA writes a file with the longest question of CommonsenseQA, those with two equal options, and every 16th.
