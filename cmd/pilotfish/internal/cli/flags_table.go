@@ -63,7 +63,7 @@ var flagTable = []FlagDecl{
 	{Name: "router", Unless: "policy", Needs: "cloud", files: "gguf", env: true,
 		Help: "router `file`, for --policy learned; its certificate sets the threshold"},
 	{Name: "threshold", Span: "0 1", Unless: "budget policy", Needs: "cloud", env: true,
-		Help: "ask where the confidence is below this, 0 to 1, in place of a budget"},
+		Help: "ask if the confidence is below this, 0 to 1, instead of a budget"},
 	{Name: "budget", Span: "0 1", Unless: "threshold policy", Needs: "cloud", often: true, env: true,
 		Help: "ask the cloud for at most this `share` of the tokens, above 0 and " +
 			"up to 1"},
@@ -297,7 +297,7 @@ var flagTable = []FlagDecl{
 	{Name: "set", Help: "instruction set: a `name`, or all (default: the one in use)"},
 	{Name: "by", Help: "with one file: the `setting` whose values are compared, such as edge_tps"},
 	{Name: "base", Help: "with one file: the `value` to compare the others with (default: the first)"},
-	{Name: "alpha", Help: "`probability` of reporting a difference where there is none"},
+	{Name: "alpha", Help: "`probability` of reporting a difference if there is none"},
 	{Name: "capacity.tokens", Help: "tokens of each answer"},
 	{Name: "link.tokens", Help: "new tokens per question, 1 to 2048, or a list; 0 skips this part"},
 	{Name: "link.rate", Span: "0 1099511627776",
@@ -306,5 +306,5 @@ var flagTable = []FlagDecl{
 	{Name: "sessions", Help: "number of idle sessions of 512 tokens whose memory is measured; 0 skips this"},
 }
 
-// ApiKeyVariable is the environment variable with the API key that clients show.
+// ApiKeyVariable is the environment variable with the API key of clients.
 const ApiKeyVariable = "PILOTFISH_API_KEY"
