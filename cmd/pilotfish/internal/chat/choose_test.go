@@ -42,7 +42,7 @@ func TestChatChoose(t *testing.T) {
 		`{"type":"string"}`)
 	assert.Contains(t, stderr, "(the value of --json-schema had to end after ")
 	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n", "-m", small, "--json-schema", `{"const":"x","a":1,"b":2}`)
-	assert.Contains(t, stderr, "--json-schema: no effect have #/a, #/b\n")
+	assert.Contains(t, stderr, "--json-schema: these have no effect: #/a, #/b\n")
 	assert.Equal(t, plain, answer("--temp", "2", "--min-p", "1"), "only the best token remains")
 
 	for _, c := range []struct {

@@ -167,7 +167,7 @@ func TestConfigRefused(t *testing.T) {
 		token + "  - {name: lab, secret: " + clitest.SecretB + "}": ":3: another token has the same name",
 		token + "  - {name: other, secret: " + clitest.SecretA +
 			"}": ":3: another token has the same name, or the same secret",
-		token + "open: true":               "--open serves anybody",
+		token + "open: true":               "--open serves all devices",
 		"limit: {max-questions: 0}":        "--limit max-questions=0: give a number",
 		strings.Repeat("# long\n", 200000): "more than 1048576 bytes",
 	} {

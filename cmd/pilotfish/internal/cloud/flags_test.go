@@ -68,8 +68,8 @@ func TestCloudTokenRefused(t *testing.T) {
 			cli.ExitFailed,
 			`two access tokens have the name "lab"`},
 		{"open and closed", "", "unset", []string{"--open", "--token-file", file}, cli.ExitUsage,
-			"--open serves anybody"},
-		{"open and variable", "", clitest.SecretA, []string{"--open"}, cli.ExitUsage, "--open serves anybody"},
+			"--open serves all devices"},
+		{"open and variable", "", clitest.SecretA, []string{"--open"}, cli.ExitUsage, "--open serves all devices"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
@@ -517,10 +517,10 @@ func TestCloudCertificate(t *testing.T) {
 	}
 	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0")
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "name one with --cert and --key")
+	assert.Contains(t, stderr, "give one with --cert and --key")
 	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--listen", "0.0.0.0:0", "--cert", cert, "--key", key)
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "no place for an access token")
+	assert.Contains(t, stderr, "the access token cannot be stored")
 	_, pin2, stop := clitest.StartCloud(t, "-m", m, "--log", "off", "--cert", cert, "--key", key)
 	stop()
 	assert.Equal(t, pin, pin2, "nothing needs to be kept")

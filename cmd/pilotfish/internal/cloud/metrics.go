@@ -6,7 +6,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// serviceMetrics tells what the built-in engine has done and keeps.
+// serviceMetrics has the metrics of the built-in engine: its work and its memory.
 type serviceMetrics struct {
 	stats func() engine.ServiceStats
 	all   []serviceMetric
@@ -18,7 +18,7 @@ type serviceMetric struct {
 	value func(engine.ServiceStats) float64
 }
 
-// newServiceMetrics reads stats whenever the metrics are asked for.
+// newServiceMetrics returns metrics that call stats for each collection.
 func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 	m := &serviceMetrics{stats: stats}
 	add := func(kind prometheus.ValueType, name, help string, value func(engine.ServiceStats) float64) {

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// upstreamMetrics tells what the engines behind a gateway have done, by their host, which the operator named.
+// upstreamMetrics has metrics of the engines behind a gateway. Their label is the host that the operator gave.
 type upstreamMetrics struct {
 	stats              func() engine.UpstreamStats
 	all                []upstreamMetric
@@ -23,7 +23,7 @@ type upstreamMetric struct {
 
 const upstreamPrefix = "pilotfish_upstream_"
 
-// NewUpstreamMetrics reads stats, which must not wait, whenever the metrics are asked for.
+// NewUpstreamMetrics returns metrics that call stats, which must not block, for each collection.
 func NewUpstreamMetrics(stats func() engine.UpstreamStats) *upstreamMetrics {
 	m := &upstreamMetrics{stats: stats,
 		repeats: prometheus.NewDesc(upstreamPrefix+"repeats_total",
@@ -95,7 +95,7 @@ func (m *upstreamMetrics) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(m.differing, prometheus.CounterValue, float64(now.Differing))
 }
 
-// hostOf names an engine by the host and path of its URL, without what may be secret in it.
+// hostOf returns the host and path of the URL of an engine, without parts that may be secret.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -65,7 +65,7 @@ of 40 tokens that were not asked for, the cloud would have chosen 3 differently 
 	assert.Contains(t, report(e), "of 40 tokens, drawn at random from 200 that were not asked for, "+
 		"the cloud would have chosen 3 differently (15.0% of all, estimated)\n")
 	e.Routed.Audit, e.Audited, e.AuditedFor = "none", 0, 0
-	assert.Contains(t, report(e), "the gateway's model cannot say how it would have chosen where it was not asked\n")
+	assert.Contains(t, report(e), "the gateway's model cannot report what it would have chosen without a question\n")
 	e.Routed.Audit = "exact"
 	assert.NotContains(t, report(e), "differently", "nothing was audited")
 }
@@ -125,8 +125,8 @@ func TestVerifiedOfRun(t *testing.T) {
 	text, r := said(runFlags{}, whole)
 	const all = "5 of 50 tokens (10.0%) come from the cloud, which answered 4 of 4 questions; 0 bytes up, 0 down\n" +
 		"answers took 0 ms in all; drafting went on for 0 ms of that\n"
-	const more = "2 more questions needed no asking: an earlier answer told\n" +
-		"the cloud decoded 30 tokens ahead, of which 10 were of use\n"
+	const more = "2 more tokens were known from earlier answers\n" +
+		"the cloud decoded 30 tokens ahead, of which 10 were used\n"
 	assert.Equal(t, all+more, text)
 	assert.Nil(t, r.Verify)
 	assert.Nil(t, r.Turned)

@@ -395,7 +395,7 @@ func TestServeRefuses(t *testing.T) {
 	t.Setenv(cli.ApiKeyVariable, "key-of-the-environment")
 	code, _, stderr = clitest.Call(t, "serve", "-m", dir+"/no-such.gguf", "--open")
 	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--open serves anybody")
+	assert.Contains(t, stderr, "--open serves all programs")
 }
 
 // TestServeLimits: limits of the flags are those of the server.
@@ -529,7 +529,7 @@ func TestServeCloudRefuses(t *testing.T) {
 	}
 	s := clitest.StartServe(t, "-m", m, "--cloud", clitest.ClosedPort, "--pin", pin, "--deadline", "10ms", "--policy",
 		"always")
-	assert.Contains(t, s.Errs.String(), "the gateway is away")
+	assert.Contains(t, s.Errs.String(), "the gateway cannot be reached")
 	s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
 }
 
