@@ -69,7 +69,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --edge-tps 1,2", "--edge-tps|takes one value here"},
 		{"bench routing --rtt 1,2", `--rtt|"2" is not a time`},
 		{"bench routing --rtt 1,,2ms", `--rtt|"" is not a time`},
-		{"bench routing --rtt 1ms,1000us", "--rtt|1ms stands there twice"},
+		{"bench routing --rtt 1ms,1000us", "--rtt|1ms is given twice"},
 		{"bench routing --rtt 1ms,11s", "--rtt 11s|give 0 to 10s"},
 		{"bench routing --loss 0,x", `--loss|"x" is not a number`},
 		{"bench routing --loss 0,1", "--loss 1|give a share"},
