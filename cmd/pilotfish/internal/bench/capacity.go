@@ -41,7 +41,7 @@ const capacityTerms = `
   cloud     the large model generates the whole answer and streams it. All current answers share its passes.
   routed    the small model generates, and asks for a --budget of the tokens. It waits for each of them.
   verified  routed, and with each ask, the last of which is at the end, the large model checks the tokens since the ask
-            before. It replaces a share --turned of the small model's, and the small model generates anew from there.
+            before. It replaces a share --turned of the small model's, and the small model generates from there again.
 `
 
 // newBenchCapacityCommand returns the command that finds how many devices a large model can serve.
@@ -62,7 +62,7 @@ is hardly more than the longest of them. The ratios say how far the simulation i
 
 --costs FILE takes the costs from the first line that -m FILE --json printed, and simulates only: on any machine, for
 other numbers of gateways, other workloads, another bound. All answers have the same length, prompts have nothing in
-common, devices do not send their prompt ahead (run --no-warm), and the gateways have memory for all answers under way.
+common, devices do not send their prompt ahead (run --no-warm), and the gateways have memory for all current answers.
 The same flags and costs give the same figures.`,
 		Example: `  pilotfish bench capacity -m large.gguf --bound 5s --json > large.jsonl
   pilotfish bench capacity --costs large.jsonl --gateways 8 --devices 1000,10000,100000`,

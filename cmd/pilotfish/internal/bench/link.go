@@ -158,7 +158,7 @@ func printLinkReport(a *cli.App, r wire.LinkReport) {
 			fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
 	case r.Loopback != nil:
 		fmt.Fprintf(a.Stdout,
-			"loopback, without the link: %s questions/s, %d under way at a time, %.0f µs of CPU each\n",
+			"loopback, without the link: %s questions/s, %d in flight, %.0f µs of CPU each\n",
 			humanize.Comma(int64(r.Loopback.PerSecond)), r.Loopback.Abreast, r.Loopback.CPUPerAsk)
 	}
 	fmt.Fprintf(a.Stdout, "  %-22s %s\n", "machine", r.Quiet)

@@ -46,7 +46,7 @@ history.
 If stdin is not a terminal, each line of it is a question or a command, with the same rules for several lines; the first
 error ends the chat.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as explained by
+With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of, as explained by
 "pilotfish run --help"; on a terminal they are shown in colour, unless NO_COLOR is set. /cloud connects and disconnects.
 /local, or --local from the beginning, keeps a question on this device, and with it the rest of the conversation.
 

@@ -198,7 +198,7 @@ func (c *conversation) remarks(s pilotfish.Stats) {
 	case s.Stop == "context":
 		fmt.Fprintf(c.a.Stderr,
 			"(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
-				"/clear begins anew, --ctx gives more room)\n", c.model.Context())
+				"/clear starts a new one, --ctx gives more room)\n", c.model.Context())
 	}
 	if s.Timeouts > 0 {
 		fmt.Fprintf(c.a.Stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts,
@@ -269,8 +269,8 @@ func (c *conversation) makeRoom(question string) error {
 			turns = fmt.Sprintf("%d turns are", n)
 		}
 		fmt.Fprintf(c.a.Stderr,
-			"(the context of %d tokens is full: the oldest %s left out from here on; /clear begins anew)\n", context,
-			turns)
+			"(the context of %d tokens is full: the oldest %s left out from here on; /clear starts a new one)\n",
+			context, turns)
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func TestCloudMakesToken(t *testing.T) {
 
 	_, _, said, stop = start("--listen", "0.0.0.0:0", "--open")
 	stop()
-	assert.Contains(t, said, "open to anybody who can reach it")
+	assert.Contains(t, said, "open to every device that can reach it")
 }
 
 // The sizes that are asked for are those that the service has.

@@ -129,7 +129,7 @@ func (op *operation) ready() error {
 // follow adds a gateway and its model to the pages.
 func (op *operation) follow(g *engine.Gateway, model group.CloudModel) {
 	op.metrics.MustRegister(metrics.State(g.Stats), model.Metrics(),
-		metrics.Health("upstream_up", "Whether what the gateway asks is there.", model.Ready))
+		metrics.Health("upstream_up", "Whether the large model is available.", model.Ready))
 	health := func() error {
 		if g.Stats().Serving == 0 {
 			return errors.New("the gateway accepts no clients: it is starting or stopping")

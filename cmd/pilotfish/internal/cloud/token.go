@@ -46,7 +46,7 @@ func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 			cli.Usagef("--open serves all devices: leave out --open, or the tokens of --token-file, --config and " +
 				"PILOTFISH_TOKEN")
 	case f.open:
-		return access{say: "open to anybody who can reach it (--open)"}, nil
+		return access{say: "open to every device that can reach it (--open)"}, nil
 	case f.given && f.file == "":
 		return access{}, cli.Usagef(`--token-file "" names no file: name one, or leave it out`)
 	case f.given:

@@ -148,9 +148,9 @@ func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 	if !ok {
 		return err
 	}
-	progress := fmt.Sprintf("%d of %d answers are there", o.Log.Answers(), len(o.Set.Questions)*len(o.Runs))
+	progress := fmt.Sprintf("%d of %d answers are done", o.Log.Answers(), len(o.Set.Questions)*len(o.Runs))
 	if f.out != "" {
-		progress += "; the same command goes on"
+		progress += "; the same command continues"
 	}
 	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
 }

@@ -151,7 +151,7 @@ type Certificate struct {
 	Data       string  `json:"data"`   // SHA-256 of the prompts
 	Prompt     string  `json:"prompt"` // chat or raw
 	Model      string  `json:"model"`  // fingerprint of the small model
-	Large      string  `json:"large"`  // fingerprint of the large model; "" if it was behind a gateway
+	Large      string  `json:"large"`  // fingerprint of the large model; "" with --cloud
 	LargeName  string  `json:"large_name"`
 }
 

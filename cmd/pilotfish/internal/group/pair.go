@@ -75,12 +75,12 @@ func (p *PairFlags) unused() error {
 // Pair is a pair of open models.
 type Pair struct {
 	Edge  *engine.Engine
-	Large *engine.Engine // nil if it is behind a gateway
-	Far   farModel       // the large model, here or behind a gateway
+	Large *engine.Engine // nil with --cloud
+	Far   farModel       // the large model, here or with --cloud
 	Close func()
 }
 
-// farModel is a large model, here or behind a gateway.
+// farModel is a large model, here or with --cloud.
 type farModel interface {
 	engine.Far
 	engine.Verifier
@@ -102,7 +102,7 @@ func (g *Pair) Context() int {
 	return min(g.Edge.Context(), g.Large.Context())
 }
 
-// Open opens both models, by default those of the demo. If the large model is behind a gateway, Open connects to it.
+// Open opens both models, by default those of the demo. With --cloud, Open connects to the gateway.
 // With raw, prompts are written without a chat template.
 func (p *PairFlags) Open(ctx context.Context, a *cli.App, raw bool) (*Pair, error) {
 	var err error

@@ -190,7 +190,7 @@ func (m *upstreamModel) Close() {
 	m.log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
 }
 
-// CloudModel is the large model behind a gateway.
+// CloudModel is the large model of a gateway.
 type CloudModel interface {
 	Gateway(engine.GatewayOptions) (*engine.Gateway, error)
 	About() []string       // lines for the operator

@@ -222,7 +222,7 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	s := folders[0].Set.Settings()
 	switch about := file.About; {
 	case file.Net.Dim() != src.Width():
-		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: the models differ",
+		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: give traces of the same model",
 			path, file.Net.Dim(), folders[0].Name, src.Width())
 	case about.Model == "":
 		fmt.Fprintf(a.Stderr, "pilotfish: %s does not name its model: the traces may belong to another\n", path)
@@ -305,8 +305,8 @@ func (w *worth) print(out io.Writer) error {
 	}
 	_, err := fmt.Fprintln(out, `
 precision: share of the escalated tokens that the labels escalate
-recall: share of the tokens that the labels escalate that are escalated, as in the
-last table for each policy`)
+recall: share of the tokens that the labels escalate which are escalated, as in
+the last table for each policy`)
 	return err
 }
 

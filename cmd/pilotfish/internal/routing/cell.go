@@ -42,7 +42,7 @@ func cellColumns() []routingColumn {
 		{"wait", "milliseconds lost waiting for the large model, per answer", func(r outcome.Report) string {
 			return whole(r.Exposed)
 		}},
-		{"waste", "tokens drafted in vain, per answer", func(r outcome.Report) string { return cli.Number(r.Wasted) }},
+		{"waste", "drafted tokens not used, per answer", func(r outcome.Report) string { return cli.Number(r.Wasted) }},
 		{"bytes", "of payload, sent and received, per answer", func(r outcome.Report) string {
 			if r.Up == nil || r.Down == nil {
 				return ""

@@ -23,7 +23,7 @@ const modesHelp = `  local        the small model alone
   cloud        the large model alone, its text streamed over HTTP
   paper        routing as in the paper: wait for each answer, over HTTP, sending the whole text each time
   serial       wait for each answer, over our protocol
-  pipelined-N  keep drafting while answers are under way, from N guesses at each answer, or from as many as pay off
+  pipelined-N  keep drafting while answers are pending, from N guesses at each answer, or from as many as pay off
                (auto)
   verified     like pipelined with --branches guesses, but each answer also checks the tokens before it: where the large
                model would have chosen another one, that one is used. The text is the large model's own

@@ -223,7 +223,7 @@ func routedEvent(r pilotfish.Routing, w *cloudWatch) *event.Routed {
 // report prints what the run did to stderr.
 func (o *runOutput) report(e event.Summary) {
 	if e.Seed != nil {
-		fmt.Fprintf(o.a.Stderr, "drawn with --seed %d, which gives the same text again\n", *e.Seed)
+		fmt.Fprintf(o.a.Stderr, "drawn with --seed %d, which reproduces this text\n", *e.Seed)
 	}
 	if e.Routed != nil {
 		o.reportExplain()
@@ -259,7 +259,7 @@ func (o *runOutput) reportCloud(e event.Summary) {
 	if r.Escalations == 0 {
 		fmt.Fprintln(o.a.Stderr, o.unasked(r))
 		if r.WarmedInVain > 0 {
-			const vain = "%d tokens of the prompt were sent early in vain (--no-warm keeps them here)\n"
+			const vain = "%d tokens of the prompt were sent ahead but not needed (--no-warm keeps them here)\n"
 			fmt.Fprintf(o.a.Stderr, vain, r.WarmedInVain)
 		}
 		return
@@ -269,12 +269,12 @@ func (o *runOutput) reportCloud(e event.Summary) {
 	fmt.Fprintf(o.a.Stderr, all,
 		r.CloudTokens, r.All, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
 	if r.Answered > 0 {
-		fmt.Fprintf(o.a.Stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS,
+		fmt.Fprintf(o.a.Stderr, "answers took %.0f ms in all; drafting continued for %.0f ms of that\n", r.WaitMS,
 			r.HiddenMS)
 	}
 	if r.Needless > 0 {
 		fmt.Fprintf(o.a.Stderr,
-			"%d of %d answers were the small model's own choice (%.1f%%): questions without a need\n", r.Needless,
+			"%d of %d answers were the small model's own choice (%.1f%%): unnecessary questions\n", r.Needless,
 			r.Answered, 100*float64(r.Needless)/float64(r.Answered))
 	}
 	if r.Unanswered > 0 {
@@ -293,7 +293,7 @@ func (o *runOutput) reportCloud(e event.Summary) {
 func (o *runOutput) unasked(r *event.Routed) string {
 	switch {
 	case r.Asks > 0:
-		return fmt.Sprintf("no token is the cloud's: what it was asked for (%d questions) did not become part of the "+
+		return fmt.Sprintf("no token is the cloud's: the tokens asked for (%d questions) are not part of the "+
 			"text", r.Asks)
 	case o.watch.reached():
 		return "the cloud was not asked for any of these tokens"
@@ -316,7 +316,7 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 	}
 	if o.costs != nil && o.costs.Lacking() {
 		fmt.Fprintln(o.a.Stderr,
-			"the costs of --costs do not reach as far as this text: it is not the run that they are of")
+			"the costs of --costs are too few for this text: they are from another run")
 	}
 }
 

@@ -156,18 +156,18 @@ func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []stri
 	}
 	own, err := m.Fingerprint()
 	doubt(err != nil || own != c.Model, "it was made with another small model")
-	doubt(f.answer.MaxTokens != c.MaxTokens, "it is of answers of at most %d tokens, this one may have %s (-n %d)",
+	doubt(f.answer.MaxTokens != c.MaxTokens, "it is for answers of at most %d tokens, this one may have %s (-n %d)",
 		c.MaxTokens, orAny(f.answer.MaxTokens), f.answer.MaxTokens)
 	switch {
 	case f.set.Changed("tokens"):
-		doubt(true, "it is of texts, not of token ids (--tokens)")
+		doubt(true, "it is for texts, not for token ids (--tokens)")
 	case f.set.Changed("system"):
-		doubt(true, "it is of chats without a message of the system (--system)")
+		doubt(true, "it is for chats without a system message (--system)")
 	default:
-		doubt(group.PromptKind(f.raw) != c.Prompt, "its prompts are of the kind %.20q, this one is %s", c.Prompt,
+		doubt(group.PromptKind(f.raw) != c.Prompt, "its prompts have the format %.20q, this one has %s", c.Prompt,
 			group.PromptKind(f.raw))
 	}
-	doubt(f.answer.Temperature > 0, "it is of greedy decoding (--temp)")
+	doubt(f.answer.Temperature > 0, "it is for greedy decoding (--temp)")
 	doubt(f.answer.IgnoreEnd, "its answers ended at end tokens (--ignore-eos)")
 	return all
 }
@@ -195,7 +195,7 @@ func (p *plan) late(g *pilotfish.Gateway, timeouts int) []string {
 			group.Named(p.certificate.LargeName), group.Named(name)))
 	}
 	if timeouts > 0 {
-		all = append(all, fmt.Sprintf("%d tokens stood without an answer", timeouts))
+		all = append(all, fmt.Sprintf("%d tokens had no answer", timeouts))
 	}
 	return all
 }

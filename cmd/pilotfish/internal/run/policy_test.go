@@ -252,7 +252,7 @@ func TestPromiseSaid(t *testing.T) {
 func TestLateDoubts(t *testing.T) {
 	p := &plan{kind: certified, certificate: new(router.Certificate), doubts: []string{"early"}}
 	assert.Equal(t, []string{"early"}, p.late(nil, 0))
-	assert.Equal(t, []string{"early", "3 tokens stood without an answer"}, p.late(nil, 3))
+	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
 	p.kind = balanced
 	assert.Empty(t, p.late(nil, 3))

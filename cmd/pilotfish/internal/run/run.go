@@ -45,12 +45,12 @@ func NewCommand(a *cli.App) *cobra.Command {
 		Use:   "run -m FILE [flags] [PROMPT | -]",
 		Short: "Answer a prompt or continue a text",
 		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model
-may also be the first argument: a file whose name ends in .gguf, or a downloaded model.
+may also be the first argument: a file with a name in .gguf, or a downloaded model.
 
 The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
 stdin is not a terminal, it is read from stdin.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of. If an answer is late
+With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of. If an answer is late
 (--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
 many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens from the same
 --budget-state. A wrong certificate, access token or model ends the run at once with exit code 1, and so does a gateway
@@ -60,7 +60,7 @@ shown, the text is completed first.
 By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
 calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
 answers so far: what was spent is kept from one run to the next (--budget-state), so the same prompt can have another
-answer in the next run. With --threshold, the large model is asked wherever the small one is less confident than that,
+answer in the next run. With --threshold, the large model is asked whenever the small one is less confident than that,
 however often this happens. See docs/routing.md.
 
 With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the
@@ -73,8 +73,8 @@ until a prompt could be accepted, without waiting for stdin; "timeouts" counts t
 because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
 "passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
 first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
-"lookup_accepted" those of them that turned out right. On a GPU, "ran_ahead" counts tokens whose pass had begun before
-it was certain that they follow, and "ran_in_vain" passes that had begun for a token that did not follow.`,
+"lookup_accepted" those of them that turned out right. On a GPU, "ran_ahead" counts tokens for which a pass began before
+they were certain, and "ran_in_vain" passes that began for a token that was not used.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModel(a, args) },
@@ -279,7 +279,7 @@ func (f *runFlags) drawable(g *pilotfish.Gateway) error {
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
 		return nil
 	}
-	return cli.Usagef("--temp %v: the large model behind this gateway gives its %d most probable tokens to draw from: "+
+	return cli.Usagef("--temp %v: the large model of this gateway reports its %d most probable tokens only: "+
 		"add --top-k with 1 to %d", s.Temperature, most, most)
 }
 

@@ -51,15 +51,15 @@ func (s *serveAccess) allow(listen string) (keys, origins []string, say string, 
 	case s.open && len(keys) > 0:
 		return nil, nil, "", cli.Usagef("--open serves all programs: leave out --open, or the API keys of %s", from)
 	case len(keys) > 0:
-		return keys, s.origins, "to programs that show an API key of " + from, nil
+		return keys, s.origins, "to programs with an API key of " + from, nil
 	case s.open:
-		return nil, s.origins, "open to anybody who can reach it (--open)", nil
+		return nil, s.origins, "open to every program that can reach it (--open)", nil
 	case listensOnLoopback(listen):
 		return nil, s.origins, "open to programs on this machine, as it listens on loopback only", nil
 	}
 	return nil, nil, "", cli.Usagef(
 		"--listen %s can be reached by others: give API keys with --api-key-file or in %s, or "+
-			"serve anybody with --open", listen, cli.ApiKeyVariable)
+			"serve all programs with --open", listen, cli.ApiKeyVariable)
 }
 
 // listensOnLoopback reports whether only this machine can reach an address.

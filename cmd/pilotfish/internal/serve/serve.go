@@ -64,7 +64,7 @@ reports for each token which model chose it.
 Models with marks for gaps fill in the middle (suffix, /infill). {"pilotfish": {"local": true}} in a request or a
 message keeps it on this device, and --local everything; each answer reports what left.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as with run. If its
+With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of, as with run. If its
 answer is late or fails, the small model's token is used instead.
 
 The model is loaded once. Texts stay in memory after their answer, so that only the new part of a continued chat is

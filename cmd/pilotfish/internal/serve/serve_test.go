@@ -449,7 +449,7 @@ func TestServeTLS(t *testing.T) {
 // TestServeOpen: an address that others can reach takes --open.
 func TestServeOpen(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--open", "--listen", "0.0.0.0:0")
-	assert.Contains(t, s.Errs.String(), "open to anybody")
+	assert.Contains(t, s.Errs.String(), "open to every program")
 }
 
 // TestServeCloud: tokens come from the large model behind a gateway, each setting of routing has its effect, and a
