@@ -121,7 +121,7 @@ func TestChatSaveNames(t *testing.T) {
 	if os.Getuid() != 0 { // whom nothing is forbidden
 		require.NoError(t, os.Chmod(folder, 0o500))
 		err = cli.ReplaceFile(filepath.Join(folder, "x"), nil, 0o600)
-		require.ErrorContains(t, err, "write "+filepath.Join(folder, "x")+": the folder takes no new file: ")
+		require.ErrorContains(t, err, "write "+filepath.Join(folder, "x")+": no file can be created in the folder: ")
 		assert.True(t, errors.Is(err, fs.ErrPermission))
 	}
 	left, err := os.ReadDir(dir)

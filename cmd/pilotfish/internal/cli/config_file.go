@@ -56,7 +56,7 @@ func (c *ConfigFile) noYAML(err error) error {
 	if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); found != nil {
 		line = found[1]
 	}
-	return fmt.Errorf("%s:%s: this is no YAML: look at quotes, colons and indentation here", c.Name, line)
+	return fmt.Errorf("%s:%s: this is not YAML: look at quotes, colons and indentation here", c.Name, line)
 }
 
 // At returns an error with the line of a node.

@@ -71,7 +71,7 @@ func ParseLevel(level string) (slog.Level, error) {
 		"error": slog.LevelError}
 	l, ok := levels[level]
 	if !ok {
-		return l, Usagef("--log-level %s is no level: choose debug, info, warn or error", level)
+		return l, Usagef("--log-level %s is not a level: choose debug, info, warn or error", level)
 	}
 	return l, nil
 }

@@ -95,7 +95,7 @@ func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) e
 			filepath.Dir(path))
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
+		return fmt.Errorf("write %s: no file can be created in the folder: %w", path, bareCause(err))
 	}
 	defer os.Remove(f.Name()) // has no effect after the rename
 	to := bufio.NewWriterSize(f, 1<<20)

@@ -43,9 +43,9 @@ func TestCloudTokenRefused(t *testing.T) {
 		code                    int
 		want                    string
 	}{
-		{"empty file", "", "unset", []string{"--token-file", file}, cli.ExitFailed, "there is no access token in it"},
+		{"empty file", "", "unset", []string{"--token-file", file}, cli.ExitFailed, "it has no access token"},
 		{"blank file", " \n# nothing\n\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
-			"there is no access token in it"},
+			"it has no access token"},
 		{"no file", "", "unset", []string{"--token-file", ""}, cli.ExitUsage, `--token-file "" names no file`},
 		{"absent file", "", "unset", []string{"--token-file", file + "x"}, cli.ExitFailed, "--token-file: open"},
 		{"empty variable", "", "", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},

@@ -63,7 +63,7 @@ func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("--ticket-key-file %s: there is no key in it: write one of 32 bytes per line", path)
+		return nil, fmt.Errorf("--ticket-key-file %s: it has no key: write one of 32 bytes per line", path)
 	}
 	return keys, nil
 }

@@ -123,7 +123,7 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 		tokens = append(tokens, t)
 	}
 	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--token-file %s: there is no access token in it: write one per line, "+
+		return nil, fmt.Errorf("--token-file %s: it has no access token: write one per line, "+
 			"at least %d bytes each, or serve without one by --open", path, minToken)
 	}
 	return tokens, nil

@@ -208,8 +208,8 @@ func (f *evalFlags) oneThread() {
 	}
 }
 
-// about describes the measurement. If the log has answers of an earlier call, it has the version, command and date of
-// that call.
+// about describes the measurement. If the log has answers of an earlier call, the version, command and date are
+// those of that call.
 func (f *evalFlags) about(a *cli.App, models *group.Pair, log eval.About) (r result.Run, err error) {
 	r = group.Measured(a)
 	r.Version, r.Command = log.Version, log.Command

@@ -36,7 +36,7 @@ const (
 		"f82046ba5aabbbb427dbfd38a254d26bff08b533/mbpp/mbpp.jsonl"
 )
 
-// published has the sets of questions with known checksums of the official files.
+// published returns the sets of questions with known checksums of the official files.
 func published() map[string]hub.Address {
 	return map[string]hub.Address{
 		task.CSQA: {

@@ -89,7 +89,7 @@ func unescape(text string) (string, error) {
 	for rest := text; rest != ""; {
 		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
 		if err != nil {
-			return "", cli.Usagef("--stop %s has an escape that is none of Go's: write \\\\ for a backslash",
+			return "", cli.Usagef("--stop %s has an escape that Go does not have: write \\\\ for a backslash",
 				strconv.Quote(text))
 		}
 		if rest = tail; multibyte || r < 0x80 {

@@ -170,7 +170,8 @@ func ratioText(r outcome.Report) string {
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.RatioTo.Value, *r.RatioTo.Low, *r.RatioTo.High)
 }
 
-// sameText reports whether the tokens are those of the large model or of serial decoding, if they should be.
+// sameText returns a mark that shows whether the tokens are those of the large model or of serial decoding, if they
+// should be.
 func sameText(r outcome.Report) string {
 	for _, c := range []struct {
 		same *bool

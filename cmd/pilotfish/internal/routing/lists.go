@@ -87,7 +87,7 @@ func paths() listFlag[string] { return listFlag[string]{kind: "paths", read: rea
 
 func readPaths(parts []string) ([]string, error) {
 	if slices.Contains(parts, "") {
-		return nil, errors.New("there is no name between two commas: give files, such as a.up,b.rtt.csv")
+		return nil, errors.New("the name between two commas is missing: give files, such as a.up,b.rtt.csv")
 	}
 	return parts, nil
 }

@@ -78,7 +78,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"bench routing --warm-up 1001", "--warm-up 1001|give 0 to 1000"},
 		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 or more"},
 		{"bench routing --raw", "--raw|--workload FILE"},
-		{"bench routing --traces a.up,", "--traces|no name between two commas"},
+		{"bench routing --traces a.up,", "--traces|the name between two commas is missing"},
 		{"bench routing --trace " + up + " --traces " + up, "--trace and --traces exclude each other"},
 		{"bench routing --modes cloud --traces " + up, "--traces|all but local, cloud and paper"},
 		{"demo --modes fast", "--modes|is not a mode: choose"},

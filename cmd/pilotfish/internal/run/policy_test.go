@@ -188,7 +188,7 @@ func TestCertifiedRun(t *testing.T) {
 	assert.Empty(t, stderr)
 	doubts := strings.Join(s.Doubts, "\n")
 	for _, part := range []string{
-		"another small model", "at most 40 tokens, this one may have 48", `of the kind "raw", this one is chat`,
+		"another small model", "at most 40 tokens, this one may have 48", `the format "raw", this one has chat`,
 		"greedy", "--ignore-eos", `another large model (another\x1b[2J)`,
 	} {
 		assert.Contains(t, doubts, part)

@@ -42,7 +42,8 @@ func (s *serveAccess) allow(listen string) (keys, origins []string, say string, 
 		}
 	}
 	if _, _, err := net.SplitHostPort(listen); err != nil {
-		return nil, nil, "", cli.Usagef("--listen %.100q is no address: give host:port, such as 127.0.0.1:8080", listen)
+		return nil, nil, "", cli.Usagef("--listen %.100q is not an address: give host:port, such as 127.0.0.1:8080",
+			listen)
 	}
 	keys, from, err := s.apiKeys()
 	switch {
@@ -92,7 +93,7 @@ func checkOrigin(o string) error {
 	}
 	u, err := url.Parse(o)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
-		return cli.Usagef("--cors-origin %.100q is no origin: give scheme://host[:port] without a path, or *", o)
+		return cli.Usagef("--cors-origin %.100q is not an origin: give scheme://host[:port] without a path, or *", o)
 	}
 	return nil
 }
@@ -126,7 +127,7 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 		keys = append(keys, line)
 	}
 	if len(keys) == 0 {
-		return nil, "", fmt.Errorf("%s: there is no API key in it: write one per line, at least %d bytes each", from,
+		return nil, "", fmt.Errorf("%s: it has no API key: write one per line, at least %d bytes each", from,
 			minKey)
 	}
 	return keys, from, nil
