@@ -57,7 +57,7 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M -p 0 -n 0", "-p 0 and -n 0|give"},
 		{"bench engine -m M -d 500 -p 12", "-p 12 is too long|at most 11 after a context of 500"},
 		{"bench engine -m M -p 16,x", "-p|\"x\" is not a whole number: give some such as 16,512"},
-		{"bench engine -m M -p 16,16", "-p|16 is there twice"},
+		{"bench engine -m M -p 16,16", "-p|16 is given twice"},
 		{"bench engine -m M -d 9,508 --rows 1,5", "--rows 5 is too much|at most 4 after a context of 508"},
 		{"bench engine -m M --rows 9", "--rows 9 is too large: give 1 to 8"},
 		{"bench engine -m M --rows 0", "--rows 0 is too small: give 1 or more"},

@@ -1,7 +1,7 @@
 // Command pilotfish runs a small language model on this device and asks a large one for the few tokens that matter.
 //
-// Text goes to stdout and everything else to stderr. It exits with 0 when done, 1 when something failed, 2 when it was
-// called the wrong way, and 130 or 143 when Ctrl-C or SIGTERM ended it.
+// Text goes to stdout and everything else to stderr. The exit code is 0 after success, 1 after a failure, 2 after wrong
+// usage, and 130 or 143 if Ctrl-C or SIGTERM ended the program.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 func main() { cli.Main(commands) }
 
-// commands are those that the help lists, in its order.
+// commands returns the commands in the order of the help.
 func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
 		models.NewPullCommand(a),

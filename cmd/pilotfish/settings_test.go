@@ -81,7 +81,7 @@ func TestSettingsRefused(t *testing.T) {
 		"json: true":                        `"json" is no setting`,
 		"tokens: 1,2":                       `"tokens" is no setting`,
 		"token: secret":                     `"token" is no setting`,
-		"a: b: c":                           "config.yaml:1: this is no YAML",
+		"a: b: c":                           "config.yaml:1: this is not YAML",
 		"- model":                           "config.yaml:1: write NAME: VALUE here",
 		"temp: 1\n---\nkv: f16":             "a second document",
 		strings.Repeat("# long\n", 200_000): "has more than 1048576 bytes: is it the right file?",

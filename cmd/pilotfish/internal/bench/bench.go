@@ -1,4 +1,4 @@
-// Package bench has the commands of pilotfish bench, but for bench routing.
+// Package bench has the commands of pilotfish bench, except bench routing.
 package bench
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// NewCommand groups the measurements; that of routing is a room of its own.
+// NewCommand returns the command bench with all measurements. Its subcommand routing has its own package.
 func NewCommand(a *cli.App, routing *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
@@ -31,10 +31,10 @@ func NewCommand(a *cli.App, routing *cobra.Command) *cobra.Command {
 	return c
 }
 
-// shapes are the models of random weights, by their names.
+// shapes has the shapes of models with random weights, by name.
 var shapes = map[string]func(synth.Recipe, uint64) synth.Spec{"tiny": synth.Tiny, "0.5b": synth.Half}
 
-// newBenchSynthCommand writes a model of random weights.
+// newBenchSynthCommand returns the command that writes a model of random weights.
 func newBenchSynthCommand(a *cli.App) *cobra.Command {
 	var (
 		shape, kind string
@@ -67,7 +67,7 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 	return c
 }
 
-// writeModel writes a model to a new file at path. What is not whole is removed.
+// writeModel writes a model to a new file at path. It removes an incomplete file.
 func writeModel(a *cli.App, s synth.Spec, path string) (err error) {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {

@@ -19,32 +19,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// benchCapacityFlags are the flags of `pilotfish bench capacity`.
+// benchCapacityFlags has the flags of `pilotfish bench capacity`.
 type benchCapacityFlags struct {
 	o       capacity.Options
 	model   string // the large model
-	costs   string // instead: a file with its costs
+	costs   string // file with its costs, instead of model
 	threads int
 	devices group.NumberList
-	answers int // of a measurement with real devices
+	answers int // for a measurement with real devices
 	json    bool
 	flags   *pflag.FlagSet
 }
 
-// capacityTerms says what the figures of the table are. It is printed below the table.
+// capacityTerms explains the figures of the table. It is printed below the table.
 const capacityTerms = `
   devices   the largest number at which 95% of the answers take no longer than --bound. per core: over the threads of
             all large models.
   p50, …    time of a whole answer: from sending the prompt until the last token is on the device, with the passes of
             the device's small model (one for the prompt, one for each token, at --edge-tps) and all round trips.
   busy      share of the time in which the large models compute.
-  cloud     the large model generates the whole answer and streams it. All answers under way share its passes.
+  cloud     the large model generates the whole answer and streams it. All current answers share its passes.
   routed    the small model generates, and asks for a --budget of the tokens. It waits for each of them.
   verified  routed, and with each ask, the last of which is at the end, the large model checks the tokens since the ask
-            before. It replaces a share --turned of the small model's, and the small model generates anew from there.
+            before. It replaces a share --turned of the small model's, and the small model generates from there again.
 `
 
-// newBenchCapacityCommand finds out how many devices a large model carries.
+// newBenchCapacityCommand returns the command that finds how many devices a large model can serve.
 func newBenchCapacityCommand(a *cli.App) *cobra.Command {
 	var f benchCapacityFlags
 	c := &cobra.Command{
@@ -62,7 +62,7 @@ is hardly more than the longest of them. The ratios say how far the simulation i
 
 --costs FILE takes the costs from the first line that -m FILE --json printed, and simulates only: on any machine, for
 other numbers of gateways, other workloads, another bound. All answers have the same length, prompts have nothing in
-common, devices do not send their prompt ahead (run --no-warm), and the gateways have memory for all answers under way.
+common, devices do not send their prompt ahead (run --no-warm), and the gateways have memory for all current answers.
 The same flags and costs give the same figures.`,
 		Example: `  pilotfish bench capacity -m large.gguf --bound 5s --json > large.jsonl
   pilotfish bench capacity --costs large.jsonl --gateways 8 --devices 1000,10000,100000`,
@@ -94,7 +94,7 @@ func (f *benchCapacityFlags) register(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// check refuses values out of range, and flags without an effect.
+// check returns an error for values out of range, and for flags without an effect.
 func (f *benchCapacityFlags) check() error {
 	w, most := &f.o.Workload, fmt.Sprintf("1 to %d", capacity.MaxDevices)
 	tokens := fmt.Sprintf("1 to %d tokens", capacity.MaxTokens)
@@ -146,7 +146,7 @@ func (f *benchCapacityFlags) run(ctx context.Context, a *cli.App) error {
 	return f.report(ctx, a, about, nil)
 }
 
-// measure measures costs, and real devices.
+// measure measures costs, and then real devices.
 func (f *benchCapacityFlags) measure(ctx context.Context, a *cli.App, about result.Run) (err error) {
 	w := &f.o.Workload
 	limit, err := speed.ContextLimit(f.model)
@@ -157,7 +157,7 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *cli.App, about resu
 		return cli.Usagef("--prompt %d and --tokens %d together are longer than the context of the model, %d tokens",
 			w.Prompt, w.Tokens, limit)
 	}
-	// room for many answers under way: the gateway keeps 32 contexts
+	// room for many concurrent answers: the gateway keeps 32 contexts
 	o := engine.Options{Threads: f.threads, Context: min(limit, max(4*(w.Prompt+w.Tokens), 512))}
 	large, err := engine.Open(f.model, o)
 	if err != nil {
@@ -199,7 +199,7 @@ func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *remote.Stage
 	return err
 }
 
-// report finds the capacity in each mode. With live, which makes the real devices of a mode, it measures, too.
+// report finds the capacity in each mode. With live, which creates the real devices of a mode, it also measures.
 func (f *benchCapacityFlags) report(
 	ctx context.Context, a *cli.App, about result.Run, live func(capacity.Mode) *capacity.Live,
 ) error {
@@ -211,7 +211,7 @@ func (f *benchCapacityFlags) report(
 			return err
 		}
 		if live != nil && f.answers > 0 {
-			fmt.Fprintf(a.Stderr, "%s: %d devices by simulation; now real ones, %d answers for each number of them\n",
+			fmt.Fprintf(a.Stderr, "%s: %d devices by simulation; now real ones, %d answers for each number\n",
 				mode, r.Devices, f.answers)
 			if err := f.o.Try(ctx, r, f.answers, live(mode).Run); err != nil {
 				return err
@@ -230,7 +230,7 @@ func (f *benchCapacityFlags) report(
 	return printCapacity(a.Stdout, all)
 }
 
-// printCapacity prints reports of one workload.
+// printCapacity prints the reports of one workload.
 func printCapacity(to io.Writer, all []*capacity.Report) error {
 	var b textBuffer
 	b.costs(all[0])

@@ -9,16 +9,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 )
 
-// textBuffer is the text of reports of capacity.
+// textBuffer collects the text of reports of capacity.
 type textBuffer struct{ strings.Builder }
 
 func (b *textBuffer) printf(format string, args ...any) { fmt.Fprintf(b, format, args...) }
 
-// capacityHead names the columns of a table.
+// capacityHead has the names of the columns of a table.
 const capacityHead = "           devices  per core   p50 ms   p95 ms   p99 ms  busy  answers/s  tokens/s  asks/s " +
 	" rows/pass\n"
 
-// costs says what the figures are of.
+// costs writes the costs that the figures are based on.
 func (b *textBuffer) costs(r *capacity.Report) {
 	c, w := &r.Costs, &r.Workload
 	b.printf("large model  %d threads of each of %d gateways; passes with a prediction for each row:", c.Threads,
@@ -35,7 +35,7 @@ func (b *textBuffer) costs(r *capacity.Report) {
 	b.printf("bound        95%% of answers within %v\n\n", time.Duration(r.BoundMS*float64(time.Millisecond)))
 }
 
-// capacity is the row of a mode.
+// capacity writes the row of a mode.
 func (b *textBuffer) capacity(r *capacity.Report) {
 	devices := strconv.Itoa(r.Devices)
 	if r.AtLeast {
@@ -48,13 +48,13 @@ func (b *textBuffer) capacity(r *capacity.Report) {
 	b.printf("%-9s %8s %9.1f %s\n", r.Mode, devices, r.PerCore, figures(r.At))
 }
 
-// figures are the columns of a point.
+// figures returns the columns of a point.
 func figures(p *capacity.Point) string {
 	return fmt.Sprintf("%8.0f %8.0f %8.0f %4.0f%% %10.2f %9.1f %7.2f %10.1f", p.P50, p.P95, p.P99, 100*p.Utilisation,
 		p.PerSecond, p.TokensTPS, p.AsksPS, p.RowsPerPass)
 }
 
-// points are the numbers of devices that were asked for.
+// points writes the requested numbers of devices.
 func (b *textBuffer) points(all []*capacity.Report) {
 	if len(all[0].Points) == 0 {
 		return
@@ -68,7 +68,7 @@ func (b *textBuffer) points(all []*capacity.Report) {
 	}
 }
 
-// trials are real devices beside simulated ones.
+// trials writes the figures of real devices next to those of simulated ones.
 func (b *textBuffer) trials(all []*capacity.Report) {
 	var rows textBuffer
 	for _, r := range all {

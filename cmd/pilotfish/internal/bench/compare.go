@@ -17,16 +17,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// newBenchCompareCommand compares measurements.
+// newBenchCompareCommand returns the command that compares measurements.
 func newBenchCompareCommand(a *cli.App) *cobra.Command {
 	var o compare.Options
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
 		Short: "Compare measurements: what differs, by how much, and how certain that is",
-		Long: `Compare two files of measurements (JSON lines, as printed by --json): what differs, by how much, and how
-certain that is. Lines are matched by what they measure: measurement, link and paces, mode, models, flags. A setting
-that has one value in all of A and another in all of B is what is compared.
+		Long: `Compare two files of measurements (JSON lines, as printed by --json): which figures differ, by how much,
+and how certain that is. Lines are matched by measurement, link and paces, mode, models and flags. A setting with one
+value in all of A and another in all of B is the subject of the comparison.
 
 With one file, lines that differ in --by are compared: modes that were named twice, or the paces of a sweep with --by
 edge_tps, or the modes with --by mode.
@@ -62,7 +62,7 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 	return c
 }
 
-// checkCompare refuses flags that are out of range, or have no effect with so many files.
+// checkCompare returns an error for flags that are out of range, or have no effect with this number of files.
 func checkCompare(given *pflag.FlagSet, o compare.Options, files int) error {
 	if !(o.Alpha > 0 && o.Alpha < 1) {
 		return cli.Usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)
@@ -75,7 +75,7 @@ func checkCompare(given *pflag.FlagSet, o compare.Options, files int) error {
 	return nil
 }
 
-// compareFiles compares one file in itself, or two.
+// compareFiles compares the lines of one file, or two files.
 func compareFiles(paths []string, o compare.Options) (r *compare.Report, err error) {
 	var files [][]result.Record
 	for _, path := range paths {
@@ -96,7 +96,7 @@ func compareFiles(paths []string, o compare.Options) (r *compare.Report, err err
 	return r, err
 }
 
-// comparedLine is the JSON of one figure.
+// comparedLine is the JSON line of one figure.
 type comparedLine struct {
 	Of      map[string]string    `json:"of"`
 	Between []compare.Difference `json:"between,omitempty"`
@@ -147,12 +147,12 @@ func printCompared(out io.Writer, r *compare.Report) error {
 	fmt.Fprintf(&b,
 		"\n%d of %d figures differ (*: p ≤ %v after the correction for all of them). A and B are means of the\n"+
 			"questions, or medians of samples; intervals are at 95%%, of the typical change.\n"+
-			"Where p is empty there are no samples, so that nobody knows.\n", differing, tests, r.Alpha)
+			"Where p is empty there are no samples, and no test.\n", differing, tests, r.Alpha)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// sharedSettings are those that all pairs have.
+// sharedSettings returns the settings that all pairs have in common.
 func sharedSettings(pairs []compare.Pair) map[string]string {
 	same := maps.Clone(pairs[0].Of)
 	for _, p := range pairs {
@@ -162,7 +162,7 @@ func sharedSettings(pairs []compare.Pair) map[string]string {
 	return same
 }
 
-// comparedTable prints what was found of a pair, and returns how many figures differ.
+// comparedTable prints the comparison of a pair, and returns how many figures differ.
 func comparedTable(b *strings.Builder, p compare.Pair, shared map[string]string) (differing int, err error) {
 	title := p.Of["mode"]
 	for _, name := range slices.Sorted(maps.Keys(p.Of)) {

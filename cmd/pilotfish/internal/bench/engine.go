@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// benchEngineFlags are the flags of `pilotfish bench engine`.
+// benchEngineFlags has the flags of `pilotfish bench engine`.
 type benchEngineFlags struct {
 	m       speed.Matrix
 	lists   struct{ prompt, generate, depth, rows, threads group.NumberList }
@@ -23,10 +23,10 @@ type benchEngineFlags struct {
 	scaling bool
 	output  string
 	json    bool
-	flags   *pflag.FlagSet // to know which of them were given
+	flags   *pflag.FlagSet // to see which flags were given
 }
 
-// newBenchEngineCommand measures a model on this machine.
+// newBenchEngineCommand returns the command that measures a model on this machine.
 func newBenchEngineCommand(a *cli.App) *cobra.Command {
 	var f benchEngineFlags
 	c := &cobra.Command{
@@ -138,7 +138,8 @@ func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) (all []speed
 	return []speed.Report{r}, err
 }
 
-// printJSON prints a line for each combination. A single one is the contract with other programs, and so is the last.
+// printJSON prints a line for each combination. The line of a single combination is a contract with other programs, and
+// so is the last line.
 func (f *benchEngineFlags) printJSON(a *cli.App, all []speed.Report, about result.Run) error {
 	for _, r := range all {
 		about.Machine.Bandwidth = r.Bandwidth

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// check refuses flags that make no sense for any model, and takes over the lists.
+// check returns an error for flags that are wrong for every model, and parses the lists.
 func (f *benchEngineFlags) check() error {
 	l := &f.lists
 	for _, v := range []struct {
@@ -31,7 +31,7 @@ func (f *benchEngineFlags) check() error {
 	return f.checkNumbers()
 }
 
-// checkNames reads the lists of names.
+// checkNames parses the lists of names.
 func (f *benchEngineFlags) checkNames() error {
 	for name := range strings.SplitSeq(f.kv, ",") {
 		kv, err := group.ParseKV(strings.TrimSpace(name))
@@ -68,7 +68,7 @@ func (f *benchEngineFlags) checkNames() error {
 	return nil
 }
 
-// checkNumbers refuses numbers that contradict each other.
+// checkNumbers returns an error for numbers that contradict each other.
 func (f *benchEngineFlags) checkNumbers() error {
 	o := &f.m
 	nothing := total(o.Prompts) == 0 && total(o.Decodes) == 0
@@ -97,12 +97,12 @@ func (f *benchEngineFlags) checkNumbers() error {
 	return nil
 }
 
-// fit shortens what was not asked for to the context of the model, of limit tokens, and refuses what was asked for and
-// is too long.
+// fit shortens defaults to the context of the model, which is limit tokens, and returns an error if a given number is
+// too long.
 func (f *benchEngineFlags) fit(limit int) error {
 	o := &f.m
 	depth := slices.Max(o.Depths)
-	before := max(8, depth) // of a generation, and of rows
+	before := max(8, depth) // context before a generation, and before rows
 	most := limit - 1       // one token follows
 	if depth > most-1 {
 		return cli.Usagef("-d %d is too long: %s holds %d tokens, so give at most %d", depth, o.Model, limit, most-1)
@@ -128,10 +128,10 @@ func (f *benchEngineFlags) fit(limit int) error {
 	return nil
 }
 
-// longest is the largest number of a list, 0 of none.
+// longest returns the largest number of a list, or 0.
 func longest(list []int) int { return slices.Max(append([]int{0}, list...)) }
 
-// total of a list.
+// total returns the sum of a list.
 func total(list []int) (n int) {
 	for _, x := range list {
 		n += x

@@ -18,7 +18,7 @@ func (f *benchEngineFlags) printColumns(a *cli.App, all []speed.Report, about re
 	about.Machine.Bandwidth = all[0].Bandwidth
 	base := llamabench.Test{Version: about.Version, CPU: about.Machine.CPU, File: f.m.Model, Began: about.Date,
 		Batch: speed.MostBatch}
-	base.Arch, _ = file.String("general.architecture") // it was read before
+	base.Arch, _ = file.String("general.architecture") // cannot fail: it was read before
 	most := int64(0)
 	for _, t := range file.Tensors() {
 		n := int64(1)
@@ -40,7 +40,7 @@ func (f *benchEngineFlags) printColumns(a *cli.App, all []speed.Report, about re
 	return llamabench.Write(a.Stdout, f.output, tests, map[string]any{"run": about})
 }
 
-// columnsOf are the tests of one report: its prompt, and its generation.
+// columnsOf returns the tests of one report: its prompt and its generation.
 func columnsOf(base llamabench.Test, r speed.Report) (tests []llamabench.Test) {
 	base.Threads, base.KV, base.Depth, base.Backend = r.Threads, r.KV, r.Depth, "CPU"
 	if r.Dispatches > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// printEngineReport prints one measurement of an engine, a line for each thing.
+// printEngineReport prints one measurement of an engine, with one line for each quantity.
 func printEngineReport(a *cli.App, r speed.Report) {
 	fmt.Fprintf(a.Stdout, "%s\n", r.Device)
 	printSpeeds(a, r)
@@ -19,7 +19,7 @@ func printEngineReport(a *cli.App, r speed.Report) {
 	printScaling(a, r.Scaling)
 }
 
-// printSpeeds says how fast prompts and answers are.
+// printSpeeds prints the speeds of prompts and answers.
 func printSpeeds(a *cli.App, r speed.Report) {
 	if r.PromptTokens > 0 {
 		fmt.Fprintf(a.Stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
@@ -47,7 +47,7 @@ func printSpeeds(a *cli.App, r speed.Report) {
 	}
 }
 
-// printMemory says what memory gives and takes, and how long it takes until the first token.
+// printMemory prints the bandwidth and use of memory, and the time to the first token.
 func printMemory(a *cli.App, r speed.Report) {
 	fmt.Fprintf(a.Stdout, "memory       %8.1f GB/s can be read; a token reads %s of weights",
 		r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
@@ -77,7 +77,7 @@ func printMemory(a *cli.App, r speed.Report) {
 	}
 }
 
-// printNoise says how far samples lie apart, and what else the machine did.
+// printNoise prints the spread of the samples, and the load of the machine by other processes.
 func printNoise(a *cli.App, r speed.Report) {
 	var all []string
 	for _, n := range []struct {
@@ -100,7 +100,7 @@ func printNoise(a *cli.App, r speed.Report) {
 	}
 }
 
-// printEngineReports prints a line for each thing that was measured, those of one load of the model below its device.
+// printEngineReports prints a line for each measurement. Those of one load of the model follow its device.
 func printEngineReports(a *cli.App, all []speed.Report) {
 	for i, r := range all {
 		c := r.Cell
@@ -134,12 +134,12 @@ func printEngineReports(a *cli.App, all []speed.Report) {
 	}
 }
 
-// lastLoad is what the combinations of one load have in common.
+// lastLoad returns the cell with what the combinations of one load have in common.
 func lastLoad(r speed.Report) *speed.Cell {
 	return &speed.Cell{Backend: r.Cell.Backend, KV: r.Cell.KV, Threads: r.Cell.Threads}
 }
 
-// at names a test as llama-bench does.
+// at returns the name of a test as in llama-bench.
 func at(kind string, n, depth int) string {
 	if depth == 0 {
 		return fmt.Sprintf("%s%d", kind, n)
@@ -156,7 +156,8 @@ func line(a *cli.App, test string, tps float64, s *speed.Spread, remark string) 
 	fmt.Fprintf(a.Stdout, "%-20s %10.1f %s   %s\n", test, tps, noise, remark)
 }
 
-// predictedText says what is predicted of the generation, beside what was measured, and with which figures.
+// predictedText compares the predicted speed of the generation with the measured one, and lists the figures of the
+// prediction.
 func predictedText(p speed.Prediction) string {
 	if p.Why != "" {
 		return "nothing: " + p.Why
@@ -169,7 +170,7 @@ func predictedText(p speed.Prediction) string {
 		g.Chip, g.Cores, g.GHz, g.Bandwidth, 100*c.Streaming, c.Latency, c.Step)
 }
 
-// bandwidthText says what the bandwidth of memory means for the generation.
+// bandwidthText explains what the bandwidth of memory means for the generation.
 func bandwidthText(r speed.Report) string {
 	if r.FitsCache {
 		return "the model fits in the CPU's cache, so memory bandwidth does not bound it"

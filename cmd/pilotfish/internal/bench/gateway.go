@@ -18,17 +18,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// benchGatewayFlags are the flags of `pilotfish bench gateway`.
+// benchGatewayFlags has the flags of `pilotfish bench gateway`.
 type benchGatewayFlags struct {
 	o       wire.GatewayOptions
 	model   float64 // milliseconds
 	seconds float64
 	gateway group.GatewayFlags
-	file    string // of a model whose tokens are those of the gateway's
+	file    string // model with the vocabulary of the gateway's model
 	json    bool
 }
 
-// newBenchGatewayCommand measures a gateway under load.
+// newBenchGatewayCommand returns the command that measures a gateway under load.
 func newBenchGatewayCommand(a *cli.App) *cobra.Command {
 	var f benchGatewayFlags
 	c := &cobra.Command{
@@ -39,7 +39,7 @@ func newBenchGatewayCommand(a *cli.App) *cobra.Command {
 By default the gateway runs in this process, as do the devices, over UDP on loopback; its model takes --model-ms per
 question and computes nothing. With --cloud, a gateway elsewhere is measured. Each device has its own connection.
 Questions are due at times that do not depend on how long others take, and are timed from then to the answer, so
-waiting behind a stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
+waiting during a stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
 
 Fairness is how equally the devices were served: Jain's index of the shares of their questions that were answered, and
 of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. With
@@ -105,7 +105,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 	return nil
 }
 
-// remote fills in the gateway to measure, if it is elsewhere.
+// remote sets the gateway to measure, if it is not in this process.
 func (f *benchGatewayFlags) remote(a *cli.App) error {
 	if !f.gateway.Set.Changed("cloud") {
 		for _, name := range []string{"pin", "token-file", "model"} {
@@ -118,7 +118,7 @@ func (f *benchGatewayFlags) remote(a *cli.App) error {
 	}
 	for _, name := range []string{"model-ms", "model-parallel", "sessions"} {
 		if f.gateway.Set.Changed(name) {
-			return cli.Usagef("--%s is of the gateway in this process: leave it out with --cloud", name)
+			return cli.Usagef("--%s is for the gateway in this process: leave it out with --cloud", name)
 		}
 	}
 	if f.file == "" {
@@ -184,7 +184,7 @@ func printGatewayReport(a *cli.App, r *wire.GatewayReport, elsewhere bool) {
 	}
 }
 
-// printFairness says how alike devices were served.
+// printFairness prints how equally devices were served.
 func printFairness(a *cli.App, r *wire.GatewayReport) {
 	if f := r.Fairness; f != nil {
 		fmt.Fprintf(a.Stdout, "fairness     %8.4f of answers, each device had %.1f%% to %.1f%% of its own; "+

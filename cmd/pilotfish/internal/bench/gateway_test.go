@@ -96,8 +96,8 @@ func TestGatewayElsewhere(t *testing.T) {
 	assert.Contains(t, stdout, `"remote":"`+address)
 	for _, w := range []struct{ args, said string }{
 		{"-m M", "--pin"}, {"--pin PIN", "give a model of its family with -m"}, {"-m M --pin PIN", "--token-file"},
-		{"-m M --pin PIN --model-ms 3", "--model-ms is of the gateway in this process"},
-		{"-m M --pin PIN --sessions 3", "--sessions is of the gateway in this process"},
+		{"-m M --pin PIN --model-ms 3", "--model-ms is for the gateway in this process"},
+		{"-m M --pin PIN --sessions 3", "--sessions is for the gateway in this process"},
 		{"-m M --pin zz", "--pin"},
 	} {
 		more := strings.Fields(strings.NewReplacer("PIN", pin, "M", m).Replace(w.args))

@@ -13,26 +13,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// kernelsFlags are the flags of `pilotfish bench kernels`.
+// kernelsFlags has the flags of `pilotfish bench kernels`.
 type kernelsFlags struct {
 	set, kind string
 	json      bool
 }
 
-// newBenchKernelsCommand prints which microkernel computes what.
+// newBenchKernelsCommand returns the command that lists the microkernels.
 func newBenchKernelsCommand(a *cli.App) *cobra.Command {
 	var f kernelsFlags
 	c := &cobra.Command{
 		Use:   "kernels [flags]",
 		Short: "List which microkernel multiplies which weights, and where its source is",
 		Long: `List which function multiplies weights of each type with some number of tokens (1 for decoding, more for
-prompts and drafts), and the source file that it is in. Nothing is measured: the table is made by the code that chooses.
+prompts and drafts), and the source file that it is in. Nothing is measured: the table comes from the code that chooses.
 
 It is that of the instruction set that this program uses on this CPU, or with --set of another one, whether this CPU
 has it or not. Where weights are packed or converted first, the function that does so is listed as well. Tokens and
-outputs that do not fill a function's tile are left to those for fewer tokens. A name begins with what the function
-is: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4 and gemm8 (several tokens, four or eight
-outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
+outputs that do not fill a function's tile are left to those for fewer tokens. The kind of function is at
+the start of its name: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4 and gemm8 (several tokens,
+four or eight outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
 		Example: `  pilotfish bench kernels
   pilotfish bench kernels --set avx2 --type Q4_0`,
 		Args: cli.NoArgs,
@@ -74,7 +74,7 @@ func (f *kernelsFlags) run(a *cli.App) error {
 	return printKernels(a, table)
 }
 
-// unique returns texts without those that were there before.
+// unique returns texts without duplicates.
 func unique(all []string) (some []string) {
 	for _, s := range all {
 		if !slices.Contains(some, s) {
@@ -84,7 +84,7 @@ func unique(all []string) (some []string) {
 	return some
 }
 
-// printKernels prints the table for people.
+// printKernels prints the table as text.
 func printKernels(a *cli.App, table []speed.Microkernel) error {
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SET\tTYPE\tTOKENS\tMICROKERNEL\tFILE\tAFTER")

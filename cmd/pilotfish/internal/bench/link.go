@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// benchLinkFlags are the flags of `pilotfish bench link`.
+// benchLinkFlags has the flags of `pilotfish bench link`.
 type benchLinkFlags struct {
 	o      wire.LinkOptions
 	tokens group.NumberList
@@ -28,7 +28,7 @@ type benchLinkFlags struct {
 	json   bool
 }
 
-// newBenchLinkCommand measures the way of asks and answers alone.
+// newBenchLinkCommand returns the command that measures the network path of questions and answers.
 func newBenchLinkCommand(a *cli.App) *cobra.Command {
 	var f benchLinkFlags
 	c := &cobra.Command{
@@ -38,7 +38,7 @@ func newBenchLinkCommand(a *cli.App) *cobra.Command {
 models. Device, link and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
 
   asks      questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They
-            are due at times that do not depend on answers, so waiting behind a stall counts. Prediction: the round
+            are due at times that do not depend on answers, so waiting during a stall counts. Prediction: the round
             trip, the model, and with --rate the time on the link. Bytes on the wire include IP, UDP and QUIC,
             acknowledgements and retransmissions.
   connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
@@ -75,7 +75,7 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// check refuses values out of range, and a call that measures nothing.
+// check returns an error for values out of range, and if there is nothing to measure.
 func (f *benchLinkFlags) check() error {
 	if slices.Equal(f.tokens, group.NumberList{0}) {
 		f.tokens = nil
@@ -134,7 +134,7 @@ func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
 	return nil
 }
 
-// printLinkReport prints one part.
+// printLinkReport prints one part of a report.
 func printLinkReport(a *cli.App, r wire.LinkReport) {
 	percentiles := func(name string, l result.Latency, remark string) {
 		fmt.Fprintf(a.Stdout,
@@ -158,13 +158,13 @@ func printLinkReport(a *cli.App, r wire.LinkReport) {
 			fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
 	case r.Loopback != nil:
 		fmt.Fprintf(a.Stdout,
-			"loopback, without the link: %s questions/s, %d under way at a time, %.0f µs of CPU each\n",
+			"loopback, without the link: %s questions/s, %d in flight, %.0f µs of CPU each\n",
 			humanize.Comma(int64(r.Loopback.PerSecond)), r.Loopback.Abreast, r.Loopback.CPUPerAsk)
 	}
 	fmt.Fprintf(a.Stdout, "  %-22s %s\n", "machine", r.Quiet)
 }
 
-// printLinkAsks prints questions of one size.
+// printLinkAsks prints the figures of questions of one size.
 func printLinkAsks(a *cli.App, l *wire.LinkAsks, percentiles func(string, result.Latency, string)) {
 	said := ""
 	if l.Expected != nil {

@@ -121,7 +121,7 @@ func TestLinkReport(t *testing.T) {
   machine                quiet
 `, said(wire.LinkReport{Quiet: quiet,
 		Outage: &wire.LinkOutage{Outages: 3, OutageMS: 1000, Lost: 2, Recovery: l, Expected: 70}}))
-	assert.Equal(t, `loopback, without the link: 9,876 questions/s, 64 under way at a time, 47 µs of CPU each
+	assert.Equal(t, `loopback, without the link: 9,876 questions/s, 64 in flight, 47 µs of CPU each
   machine                quiet
 `, said(wire.LinkReport{Quiet: quiet, Loopback: &wire.LinkLoopback{PerSecond: 9876.5, Abreast: 64, CPUPerAsk: 47}}))
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// metalPlanFlags are the flags of `pilotfish bench metal-plan`.
+// metalPlanFlags has the flags of `pilotfish bench metal-plan`.
 type metalPlanFlags struct {
 	gpu, shape, kind string
 	context          int
 	json             bool
 }
 
-// newBenchMetalPlanCommand predicts the speed of a token on a GPU that is not here.
+// newBenchMetalPlanCommand returns the command that predicts the time of a token on another machine's GPU.
 func newBenchMetalPlanCommand(a *cli.App) *cobra.Command {
 	var f metalPlanFlags
 	c := &cobra.Command{

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// newBenchReportCommand draws results.
+// newBenchReportCommand returns the command that draws results.
 func newBenchReportCommand(a *cli.App) *cobra.Command {
 	var out, svg string
 	c := &cobra.Command{
@@ -39,7 +39,7 @@ are drawn in one plot if only the round trip differs.`,
 	return c
 }
 
-// report draws the lines of files.
+// writeReport draws the lines of files.
 func writeReport(a *cli.App, paths []string, out, svg string) error {
 	var all []result.Record
 	for _, path := range paths {

@@ -1,4 +1,4 @@
-// Package chat has pilotfish chat: a conversation at the terminal.
+// Package chat implements pilotfish chat: a conversation on the terminal.
 package chat
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// chatFlags are the flags of `pilotfish chat`.
+// chatFlags has the flags of `pilotfish chat`.
 type chatFlags struct {
-	set       *pflag.FlagSet // which were given
+	set       *pflag.FlagSet // to see which flags were given
 	model     group.ModelFlags
 	gateway   group.GatewayFlags
 	route     group.RouteFlags
@@ -29,7 +29,7 @@ type chatFlags struct {
 	noHistory bool
 }
 
-// NewCommand talks with a model.
+// NewCommand returns the command chat.
 func NewCommand(a *cli.App) *cobra.Command {
 	var f chatFlags
 	c := &cobra.Command{
@@ -46,7 +46,7 @@ history.
 If stdin is not a terminal, each line of it is a question or a command, with the same rules for several lines; the first
 error ends the chat.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as explained by
+With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of, as explained by
 "pilotfish run --help"; on a terminal they are shown in colour, unless NO_COLOR is set. /cloud connects and disconnects.
 /local, or --local from the beginning, keeps a question on this device, and with it the rest of the conversation.
 
@@ -78,7 +78,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 	cli.Add(p, "no-history", &f.noHistory, false)
 }
 
-// check refuses wrong values, and flags that would have no effect.
+// check returns an error for wrong values, and for flags that would have no effect.
 func (f *chatFlags) check() error {
 	if err := group.CheckLocal(f.set); err != nil {
 		return err
@@ -97,10 +97,10 @@ func (f *chatFlags) check() error {
 	if err := cli.CheckMode(f.set, f.mode); err != nil {
 		return err
 	}
-	return cli.CheckNeeds(f.set, "cloud") // /cloud can connect later
+	return cli.CheckNeeds(f.set, "cloud") // the command /cloud can connect later
 }
 
-// run talks until the questions end.
+// run runs the chat until the questions end.
 func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 	if err := f.check(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	if f.set.Changed("cloud") {
-		if _, err := f.gateway.Parse(a); err != nil { // before the model is loaded
+		if _, err := f.gateway.Parse(a); err != nil { // before the model is loaded, which is slow
 			return err
 		}
 	}
@@ -149,7 +149,8 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 	return c.loop(ctx, in)
 }
 
-// possible refuses what the model cannot do, or what excludes each other, before the first question.
+// possible returns an error for settings that the model does not support, and for those that exclude each other, before
+// the first question.
 func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model, r pilotfish.Route) error {
 	tokens, err := m.Vocabulary()
 	if err != nil {
@@ -167,14 +168,14 @@ func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model
 	return err
 }
 
-// routing returns how the cloud has a say, without the cloud.
+// routing returns the settings for asking the cloud, without a cloud.
 func (f *chatFlags) routing() (r pilotfish.Route, err error) {
 	r = f.route.Route(f.mode, f.verify)
 	r.Router, err = f.route.NewRouter()
 	return r, err
 }
 
-// dialOptions say how a gateway is trusted.
+// dialOptions returns the options for connecting to a gateway, with its fingerprint.
 func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, error) {
 	o := pilotfish.DialOptions{Pin: pin, Timeout: 10 * time.Second}
 	var err error
@@ -184,7 +185,7 @@ func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, 
 	return o, f.gateway.Remember(a, &o)
 }
 
-// greet says what the chat begins with.
+// greet prints the first lines of the chat.
 func (c *conversation) greet(interactive bool) {
 	if !interactive {
 		c.sayDrawn()
@@ -199,7 +200,7 @@ func (c *conversation) greet(interactive bool) {
 	c.sayDrawn()
 }
 
-// sayDrawn says with which seed tokens are drawn.
+// sayDrawn prints the temperature and the seed, if tokens are drawn.
 func (c *conversation) sayDrawn() {
 	if s := c.settings; s.Temperature > 0 {
 		fmt.Fprintf(c.a.Stderr, "temperature %v, drawn with --seed %d\n", s.Temperature, s.Seed)

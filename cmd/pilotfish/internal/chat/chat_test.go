@@ -489,7 +489,7 @@ func TestChatCloud(t *testing.T) {
 	_, _, stderr = clitest.Chat(t, "/cloud "+address+" "+strings.Repeat("ab", 32)+"\n", "-m", small, "--token-file",
 		token)
 	assert.Contains(t, stderr, "pilotfish: /cloud "+address+": ")
-	assert.Contains(t, stderr, "give its new fingerprint behind the address, as in /cloud "+address+" FINGERPRINT")
+	assert.Contains(t, stderr, "give its new fingerprint after the address, as in /cloud "+address+" FINGERPRINT")
 	assert.NotContains(t, stderr, "--cloud")
 	stop()
 	code, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n", "-m", small, "--cloud", clitest.ClosedPort)

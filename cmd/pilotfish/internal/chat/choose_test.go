@@ -42,7 +42,7 @@ func TestChatChoose(t *testing.T) {
 		`{"type":"string"}`)
 	assert.Contains(t, stderr, "(the value of --json-schema had to end after ")
 	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n", "-m", small, "--json-schema", `{"const":"x","a":1,"b":2}`)
-	assert.Contains(t, stderr, "--json-schema: no effect have #/a, #/b\n")
+	assert.Contains(t, stderr, "--json-schema: these have no effect: #/a, #/b\n")
 	assert.Equal(t, plain, answer("--temp", "2", "--min-p", "1"), "only the best token remains")
 
 	for _, c := range []struct {
@@ -121,7 +121,7 @@ func TestChatSaveNames(t *testing.T) {
 	if os.Getuid() != 0 { // whom nothing is forbidden
 		require.NoError(t, os.Chmod(folder, 0o500))
 		err = cli.ReplaceFile(filepath.Join(folder, "x"), nil, 0o600)
-		require.ErrorContains(t, err, "write "+filepath.Join(folder, "x")+": the folder takes no new file: ")
+		require.ErrorContains(t, err, "write "+filepath.Join(folder, "x")+": no file can be created in the folder: ")
 		assert.True(t, errors.Is(err, fs.ErrPermission))
 	}
 	left, err := os.ReadDir(dir)

@@ -19,13 +19,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// chatCommand is what a line of a chat that begins with a slash does.
+// chatCommand is a command of the chat: a line that begins with a slash.
 type chatCommand struct {
 	name, args, help string
 	run              func(c *conversation, ctx context.Context, args string) error
 }
 
-// chatCommands are all of them, in the order of /help.
+// chatCommands returns all commands, in the order of /help.
 func chatCommands() []chatCommand {
 	return []chatCommand{
 		{"/help", "", "list these commands; /? does the same", (*conversation).help},
@@ -35,7 +35,7 @@ func chatCommands() []chatCommand {
 		{"/retry", "", "ask the last question again", (*conversation).retry},
 		{"/undo", "", "forget the last question and its answer", (*conversation).undo},
 		{"/clear", "", "start a new conversation; the system message stays", (*conversation).clear},
-		{"/save", "FILE [--kv]", "write the conversation to a file; --kv: and to FILE.kv what is computed of it",
+		{"/save", "FILE [--kv]", "write the conversation to a file; --kv: and its keys and values to FILE.kv",
 			(*conversation).saveCommand},
 		{"/load", "FILE", "continue a saved conversation", (*conversation).loadCommand},
 		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).stats},
@@ -80,7 +80,7 @@ func (c *conversation) help(context.Context, string) error {
 	return nil
 }
 
-// split returns the message of the system, if there is one, and the turns.
+// split returns the system message, if there is one, and the turns.
 func split(messages []pilotfish.Message) (system, turns []pilotfish.Message) {
 	if len(messages) > 0 && messages[0].Role == "system" {
 		return messages[:1:1], messages[1:]
@@ -172,7 +172,7 @@ func (c *conversation) retry(ctx context.Context, _ string) error {
 	return c.ask(ctx, question, local || c.local)
 }
 
-// shortened is the beginning of a text, as one line.
+// shortened returns the beginning of a text, as one line.
 func shortened(text string) string {
 	r := []rune(strings.Join(strings.Fields(text), " "))
 	if len(r) > 60 {
@@ -189,7 +189,7 @@ func (c *conversation) clear(context.Context, string) error {
 	return nil
 }
 
-// userPath is a path as somebody types it: ~ is the home folder.
+// userPath expands ~ in a path to the home folder.
 func userPath(path string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	home, err := os.UserHomeDir()
@@ -257,7 +257,7 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 	return nil
 }
 
-// keepLocal says whether the next questions stay on this device.
+// keepLocal sets whether the next questions stay on this device.
 func (c *conversation) keepLocal(_ context.Context, args string) error {
 	switch args {
 	case "on", "off":
@@ -285,7 +285,7 @@ func (c *conversation) stats(context.Context, string) error {
 		fmt.Fprintln(w, "no answers yet")
 		return nil
 	}
-	if s.PromptTokens > 0 { // else the conversation has begun anew since
+	if s.PromptTokens > 0 { // otherwise the conversation was restarted since
 		fmt.Fprintf(w,
 			"last answer: prompt of %d tokens in %.0f ms, %d of them reused from before; %d generated at %.1f/s\n",
 			s.PromptTokens, cli.Ms(s.PromptTime), s.ReusedTokens, s.Tokens, cli.PerSecond(s.Tokens-1, s.DecodeTime))
@@ -309,7 +309,7 @@ func (c *conversation) stats(context.Context, string) error {
 	return nil
 }
 
-// address is where something went, behind what that is.
+// address formats the address that data was sent to, to follow an amount.
 func address(to string) string {
 	if to == "" {
 		return ""

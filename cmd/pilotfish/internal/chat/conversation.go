@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// conversation is a chat at the terminal, or on stdin.
+// conversation is a chat on the terminal, or on stdin.
 type conversation struct {
 	a        *cli.App
 	f        *chatFlags
@@ -26,12 +26,12 @@ type conversation struct {
 	route   pilotfish.Route     // without its cloud
 	gateway *pilotfish.Gateway  // nil: the small model alone
 	address string              // of the gateway
-	local   bool                // nothing of the next questions leaves
-	dropped []pilotfish.Message // oldest turns, for which the context has no room
+	local   bool                // the next questions stay on this device
+	dropped []pilotfish.Message // oldest turns, which no longer fit into the context
 	total   chatTotal
 }
 
-// chatTotal counts over all answers.
+// chatTotal has the totals of all answers.
 type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down, sent int }
 
 func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfish.Route) *conversation {
@@ -45,7 +45,7 @@ func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfi
 	return c
 }
 
-// begin makes messages the conversation.
+// begin starts the conversation with messages.
 func (c *conversation) begin(messages []pilotfish.Message) {
 	if c.chat != nil {
 		c.chat.Close()
@@ -59,16 +59,16 @@ func (c *conversation) close() {
 	c.disconnect()
 }
 
-// Ends of a chat, and of an answer.
+// Reasons for the end of a chat or an answer.
 var (
 	errQuit    = errors.New("the chat is over")
 	errAborted = errors.New("Ctrl-C at the prompt")
 	errStopped = errors.New("Ctrl-C stopped the answer")
 )
 
-// loop answers what is asked until it ends. At a terminal an error ends only what it is about.
+// loop answers questions until the input ends. On a terminal an error does not end the loop.
 func (c *conversation) loop(ctx context.Context, in chatInput) error {
-	leave := false // another Ctrl-C ends the chat
+	leave := false // after a first Ctrl-C the next one ends the chat
 	for {
 		text, command, err := readQuestion(in)
 		switch {
@@ -100,7 +100,7 @@ func (c *conversation) loop(ctx context.Context, in chatInput) error {
 	}
 }
 
-// unwritten reports whether stdout takes no more.
+// unwritten reports whether writing to stdout failed.
 func (c *conversation) unwritten() bool {
 	err, silent := c.a.OutputError()
 	return err != nil || silent
@@ -117,7 +117,8 @@ func (c *conversation) do(ctx context.Context, text string, command bool) error 
 	return c.ask(ctx, text, c.local)
 }
 
-// ask prints the answer to a question, of which nothing leaves if it is local. Ctrl-C stops it.
+// ask prints the answer to a question. If the question is local, nothing of it leaves this device. Ctrl-C stops the
+// answer.
 func (c *conversation) ask(ctx context.Context, question string, local bool) error {
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -157,8 +158,8 @@ func (c *conversation) ask(ctx context.Context, question string, local bool) err
 	return nil
 }
 
-// print prints tokens as they come, and says how many bytes that were. It ends with them, where decoding failed, or
-// where nobody reads what is printed.
+// print prints tokens as they arrive, and returns the number of bytes. It stops after the last token, or after an error
+// of decoding (failed) or of writing (broken).
 func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed int, failed, broken error) {
 	for t, err := range tokens {
 		if err != nil {
@@ -185,7 +186,7 @@ func (c *conversation) count(s pilotfish.Stats) {
 	t.down += s.BytesDown
 }
 
-// remarks says what somebody would want to know of an answer at once.
+// remarks prints notes about an answer that the user should see immediately.
 func (c *conversation) remarks(s pilotfish.Stats) {
 	switch {
 	case s.Shortened:
@@ -197,7 +198,7 @@ func (c *conversation) remarks(s pilotfish.Stats) {
 	case s.Stop == "context":
 		fmt.Fprintf(c.a.Stderr,
 			"(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
-				"/clear begins anew, --ctx gives more room)\n", c.model.Context())
+				"/clear starts a new one, --ctx gives more room)\n", c.model.Context())
 	}
 	if s.Timeouts > 0 {
 		fmt.Fprintf(c.a.Stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts,
@@ -205,7 +206,7 @@ func (c *conversation) remarks(s pilotfish.Stats) {
 	}
 }
 
-// reason is an error as a part of a sentence.
+// reason formats an error as a part of a sentence.
 func reason(err error) string {
 	if err == nil {
 		return "its answers were late"
@@ -213,10 +214,10 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// turnTokens is the most tokens that a turn has beside those of its text.
+// turnTokens is the maximum number of tokens of a turn besides those of its text.
 const turnTokens = 8
 
-// tokens is how many tokens of the context messages take, at most.
+// tokens returns the maximum number of tokens that messages need in the context.
 func (c *conversation) tokens(messages ...pilotfish.Message) (n int, err error) {
 	for _, m := range messages {
 		ids, err := c.model.Tokenize(m.Content, false)
@@ -228,8 +229,8 @@ func (c *conversation) tokens(messages ...pilotfish.Message) (n int, err error) 
 	return n, nil
 }
 
-// makeRoom leaves out the oldest turns as long as a question and an answer do not fit behind them. The answer is given
-// a quarter of the context, or less if it can only be shorter.
+// makeRoom drops the oldest turns until the rest of the conversation, a question and an answer fit into the context. A
+// quarter of the context is reserved for the answer, or less if the answer is limited to less.
 func (c *conversation) makeRoom(question string) error {
 	context := c.model.Context()
 	answer := context / 4
@@ -250,7 +251,7 @@ func (c *conversation) makeRoom(question string) error {
 		return err
 	}
 	if head == 0 {
-		fixed = min(64, context/8) // the model's own message
+		fixed = min(64, context/8) // the default message of the model
 	}
 	if room := context - fixed - 2*turnTokens; asked > room {
 		return fmt.Errorf("the question has about %d tokens, and the context of %d has room for %d: shorten it, or "+
@@ -268,13 +269,14 @@ func (c *conversation) makeRoom(question string) error {
 			turns = fmt.Sprintf("%d turns are", n)
 		}
 		fmt.Fprintf(c.a.Stderr,
-			"(the context of %d tokens is full: the oldest %s left out from here on; /clear begins anew)\n", context,
-			turns)
+			"(the context of %d tokens is full: the oldest %s left out from here on; /clear starts a new one)\n",
+			context, turns)
 	}
 	return nil
 }
 
-// firstKept is the number of the first message, from head on in whole turns, from which on all fit into so many tokens.
+// firstKept returns the number of the first message that is kept. From there on, the messages fit into room tokens.
+// Only whole turns from head on are dropped.
 func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (int, error) {
 	for first := head; first < len(messages); first += 2 {
 		n, err := c.tokens(messages[first:]...)
@@ -288,7 +290,7 @@ func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (
 	return max(head, len(messages)), nil
 }
 
-// messages are all turns, with those that the context has no room for.
+// messages returns all turns, with those that no longer fit into the context.
 func (c *conversation) messages() []pilotfish.Message {
 	kept := c.chat.Messages()
 	head := 0
@@ -298,9 +300,10 @@ func (c *conversation) messages() []pilotfish.Message {
 	return slices.Insert(kept, head, c.dropped...)
 }
 
-// connect makes the gateway at address the cloud of the next answers. Errors speak of what said so: --cloud or /cloud.
+// connect makes the gateway at address the cloud of the next answers. by is the source of the address, for errors:
+// --cloud or /cloud.
 func (c *conversation) connect(ctx context.Context, by, address, pin string) error {
-	told := group.GatewayFlags{Set: c.f.set, Address: address, By: by}
+	flags := group.GatewayFlags{Set: c.f.set, Address: address, By: by}
 	if err := group.CheckAddress(address); err != nil {
 		return fmt.Errorf("%s %q: %w", by, address, err)
 	}
@@ -318,7 +321,7 @@ func (c *conversation) connect(ctx context.Context, by, address, pin string) err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return told.Explain(errors.Unwrap(err))
+		return flags.Explain(errors.Unwrap(err))
 	}
 	c.disconnect()
 	c.gateway, c.address = g, address
@@ -326,7 +329,7 @@ func (c *conversation) connect(ctx context.Context, by, address, pin string) err
 	return nil
 }
 
-// disconnect goes on with the small model alone.
+// disconnect continues with the small model alone.
 func (c *conversation) disconnect() {
 	if c.gateway != nil {
 		c.gateway.Close()

@@ -12,19 +12,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// Characters that stand for line ends and tabs in a line that is edited, and in the history: a line has none.
+// Replacements for line ends and tabs in an edited line and in the history, since a line cannot contain them.
 const (
 	shownLineEnd = '␤'
 	shownTab     = '␉'
 )
 
-// hideControls makes one line of a text.
+// hideControls converts a text to one line.
 func hideControls(text string) string {
 	return strings.NewReplacer("\r\n", string(shownLineEnd), "\n", string(shownLineEnd), "\t", string(shownTab)).
 		Replace(text)
 }
 
-// showControls gives a text its line ends and tabs back.
+// showControls restores the line ends and tabs of a text.
 func showControls(line string) string {
 	return strings.NewReplacer(string(shownLineEnd), "\n", string(shownTab), "\t").Replace(line)
 }
@@ -34,11 +34,11 @@ type editor struct {
 	a       *cli.App
 	ctx     context.Context
 	state   *liner.State
-	keys    *keys // what comes from the terminal
+	keys    *keys // the keys of the terminal
 	history *history
 }
 
-// canEdit reports whether the library can edit lines here: it knows the process's own stdin and stdout only.
+// canEdit reports whether the library can edit lines: it only supports stdin and stdout of the process.
 func canEdit(a *cli.App, in *os.File) bool {
 	out := a.Stdout
 	if o, ok := out.(*cli.Output); ok {
@@ -47,7 +47,7 @@ func canEdit(a *cli.App, in *os.File) bool {
 	return in == os.Stdin && out == os.Stdout && liner.TerminalSupported()
 }
 
-// newEditor begins to edit lines. ctx ends the line that is waited for.
+// newEditor returns an editor of lines. If ctx ends, so does the line that is being read.
 func newEditor(ctx context.Context, a *cli.App, remember bool) (*editor, error) {
 	e := &editor{a: a, ctx: ctx}
 	var err error
@@ -66,7 +66,7 @@ func newEditor(ctx context.Context, a *cli.App, remember bool) (*editor, error) 
 	return e, nil
 }
 
-// openHistory reads the lines of earlier chats. A chat without them is as good.
+// openHistory reads the lines of earlier chats. An error is only a warning.
 func (e *editor) openHistory() {
 	path, err := historyFile(e.a.Env)
 	if err == nil {
@@ -98,7 +98,7 @@ func (e *editor) line(prompt string) (string, error) {
 	text, err := e.state.Prompt(prompt)
 	switch {
 	case e.ctx.Err() != nil:
-		if err != nil { // the line has not ended: what is said next begins another one
+		if err != nil { // the line is incomplete: the next output starts on a new line
 			fmt.Fprintln(e.a.Stderr)
 		}
 		return "", context.Cause(e.ctx)
@@ -130,7 +130,7 @@ func (e *editor) wasEmpty() bool { return e.keys.none() }
 
 func (e *editor) interactive() bool { return true }
 
-// close gives the terminal back as it was.
+// close restores the mode of the terminal.
 func (e *editor) close() {
 	e.state.Close()
 	e.keys.close()

@@ -19,8 +19,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// savedChat is the file that /save writes, as JSON. The messages are those of the whole conversation, also those that
-// the context had no room for any more: one of the system, if it was set, then the user and the assistant in turns.
+// savedChat is the JSON file that /save writes. It has the messages of the whole conversation, including those that no
+// longer fit into the context: the system message, if it was set, then alternately user and assistant.
 type savedChat struct {
 	Format   string         `json:"format"`  // "pilotfish-chat"
 	Version  int            `json:"version"` // 1
@@ -31,7 +31,7 @@ type savedChat struct {
 type savedMessage struct {
 	Role    string `json:"role"` // system, user or assistant
 	Content string `json:"content"`
-	Local   bool   `json:"local,omitempty"` // nothing of a conversation with it may leave
+	Local   bool   `json:"local,omitempty"` // a conversation with this message stays on the device
 }
 
 const (
@@ -40,15 +40,15 @@ const (
 	maxSaved     = 64 << 20 // bytes
 )
 
-// errNoChat is a file that /save has not written.
+// errNoChat means that a file was not written by /save.
 var errNoChat = errors.New("this is not a saved conversation")
 
-// noChat says why a text is no conversation, and what would be one.
+// noChat returns the error for a text that is not a conversation, with the reason and advice.
 func noChat(format string, args ...any) error {
 	return fmt.Errorf("%w: %w: use a file that /save has written", errNoChat, fmt.Errorf(format, args...))
 }
 
-// save writes the conversation. It replaces no file but a conversation that was saved before.
+// save writes the conversation. It only replaces files with saved conversations.
 func (c *conversation) save(path string) error {
 	if _, err := readChat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s already exists, and /save replaces only saved conversations: choose another name (%w)",
@@ -68,7 +68,7 @@ func (c *conversation) save(path string) error {
 	return cli.ReplaceFile(path, b.Bytes(), 0o600)
 }
 
-// load goes on with a conversation that was saved.
+// load continues a saved conversation.
 func (c *conversation) load(ctx context.Context, path string) error {
 	saved, err := readChat(path)
 	if err != nil {
@@ -93,15 +93,15 @@ func (c *conversation) load(ctx context.Context, path string) error {
 	return nil
 }
 
-// kvSuffix is what the name of a file with keys and values ends with, behind that of the conversation.
+// kvSuffix is the suffix of a file with keys and values, after the name of the conversation's file.
 const kvSuffix = ".kv"
 
-// saveKV writes what was computed of the conversation. It replaces no file but one of that kind.
+// saveKV writes the keys and values of the conversation. It only replaces files of that kind.
 func (c *conversation) saveKV(ctx context.Context, path string) error {
 	f, _, err := cli.OpenRegular(path)
 	if err == nil {
 		_, err = c.model.SavedText(bufio.NewReader(f))
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pilotfish.ErrOtherSaved) {
 		return fmt.Errorf("%s already exists, and only saved keys and values are replaced: choose another name (%w)",
@@ -110,7 +110,7 @@ func (c *conversation) saveKV(ctx context.Context, path string) error {
 	return cli.ReplaceFileBy(path, 0o600, func(w io.Writer) error { return c.chat.SaveKV(ctx, w) })
 }
 
-// loadKV goes on with what was computed of the conversation, if a file has it. Otherwise it is computed again.
+// loadKV loads the keys and values of the conversation, if a file has them. Otherwise they are computed again.
 func (c *conversation) loadKV(ctx context.Context, path string) {
 	f, _, err := cli.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ func (c *conversation) loadKV(ctx context.Context, path string) {
 	}
 	if err == nil {
 		err = c.chat.LoadKV(ctx, bufio.NewReader(f))
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read
 	}
 	if err != nil {
 		fmt.Fprintf(c.a.Stderr, "(%s is not used, the conversation is computed again: %v)\n", path, err)
@@ -127,7 +127,7 @@ func (c *conversation) loadKV(ctx context.Context, path string) {
 	fmt.Fprintf(c.a.Stderr, "loaded keys and values from %s\n", path)
 }
 
-// readChat reads a file that /save has written.
+// readChat reads a file that /save wrote.
 func readChat(path string) (*savedChat, error) {
 	b, err := cli.ReadRegular(path, maxSaved)
 	if err != nil {
@@ -140,7 +140,7 @@ func readChat(path string) (*savedChat, error) {
 	return saved, nil
 }
 
-// parseChat reads what [conversation.save] writes, and refuses whatever it would not write.
+// parseChat parses the output of [conversation.save], and refuses everything else.
 func parseChat(b []byte) (*savedChat, error) {
 	var kind struct {
 		Format  string `json:"format"`
@@ -167,7 +167,7 @@ func parseChat(b []byte) (*savedChat, error) {
 	return &saved, checkTurns(saved.Messages)
 }
 
-// jsonFault says what is wrong with a text that was to be JSON, without the names of Go's types.
+// jsonFault describes an error in JSON, without the names of types of Go.
 func jsonFault(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		wanted := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list",
@@ -190,7 +190,8 @@ func jsonFault(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// checkTurns refuses what is no conversation: the system once at most and first, then question and answer in turns.
+// checkTurns returns an error if messages are not a conversation: at most one system message, at the beginning, then
+// alternately question and answer.
 func checkTurns(messages []savedMessage) error {
 	roles := []string{"user", "assistant"}
 	turns := messages

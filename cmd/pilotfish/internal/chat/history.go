@@ -14,10 +14,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// maxHistory is the longest file of a history that is read, in bytes.
+// maxHistory limits the size of a history file, in bytes.
 const maxHistory = 8 << 20
 
-// historyFile is where the lines of chats are kept: in the user's folder for state.
+// historyFile returns the path of the history: in the user's folder for state.
 func historyFile(env func(string) string) (string, error) {
 	if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "pilotfish", "chat_history"), nil
@@ -30,13 +30,13 @@ func historyFile(env func(string) string) (string, error) {
 	return filepath.Join(home, ".local", "state", "pilotfish", "chat_history"), err
 }
 
-// history is a file with a line for each text, for this user's eyes only.
+// history is a file with a line for each text. Only this user can read it.
 type history struct {
 	path  string
-	lines []string // when it was opened
+	lines []string // when the file was opened
 }
 
-// openHistory reads the history, and makes it shorter where it is much longer than what is used of it.
+// openHistory reads the history. If it is much longer than the part that is used, openHistory also shortens the file.
 func openHistory(path string) (*history, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func openHistory(path string) (*history, error) {
 	return h, os.Chmod(path, 0o600)
 }
 
-// add writes a line behind the others. Two chats at a time add theirs in turns.
+// add appends a line. It is safe if two chats append at the same time.
 func (h *history) add(line string) error {
 	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// chatInput is where the lines of a chat come from.
+// chatInput reads the lines of a chat.
 type chatInput interface {
-	// line returns the next line, without its end. The error is io.EOF behind the last one, and errAborted where Ctrl-C
-	// gave it up.
+	// line returns the next line, without its line end. The error is io.EOF after the last line, and errAborted if
+	// Ctrl-C cancelled the line.
 	line(prompt string) (string, error)
-	// remember keeps a text in the history.
+	// remember adds a text to the history.
 	remember(text string)
-	// wasEmpty reports whether nothing had been typed when Ctrl-C gave a line up.
+	// wasEmpty reports whether the line was empty when Ctrl-C cancelled it.
 	wasEmpty() bool
-	// interactive reports whether somebody types the lines.
+	// interactive reports whether a user types the lines.
 	interactive() bool
 	close()
 }
 
-// newChatInput returns an editor where both sides are a terminal, else what reads lines.
+// newChatInput returns an editor if stdin and stdout are terminals, otherwise a reader of lines.
 func newChatInput(ctx context.Context, a *cli.App, history bool) (chatInput, error) {
 	in, ok := a.Stdin.(*os.File)
 	typed := ok && cli.IsTerminal(in)
@@ -37,10 +37,10 @@ func newChatInput(ctx context.Context, a *cli.App, history bool) (chatInput, err
 	return newLineReader(ctx, a, typed), nil
 }
 
-// slashLine matches a line that is a command, and no path: "/word", and what may follow.
+// slashLine matches a line that is a command and not a path: "/word", and arguments.
 var slashLine = regexp.MustCompile(`^/[A-Za-z?]*(\s|$)`)
 
-// The prompts: for a question, and for its further lines.
+// Prompts: for a question, and for its further lines.
 const (
 	promptFirst = ">>> "
 	promptMore  = "... "
@@ -64,14 +64,14 @@ func readQuestion(in chatInput) (text string, command bool, err error) {
 	if err == nil && strings.TrimSpace(text) != "" && !strings.HasPrefix(first, " ") {
 		kept := text
 		if strings.HasSuffix(text, `\`) {
-			kept += `\` // as it would have to be typed
+			kept += `\` // as the user would have to type it
 		}
 		in.remember(kept)
 	}
 	return text, false, err
 }
 
-// readQuoted reads up to a line that ends with three quotes.
+// readQuoted reads lines until one ends with three quotes.
 func readQuoted(in chatInput, line string) (string, error) {
 	var all []string
 	for {
@@ -82,14 +82,14 @@ func readQuoted(in chatInput, line string) (string, error) {
 		var err error
 		if line, err = in.line(promptMore); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = errors.New(`the text that begins with """ does not end: write """ behind its last line`)
+				err = errors.New(`the text that begins with """ does not end: write """ after its last line`)
 			}
 			return "", err
 		}
 	}
 }
 
-// readContinued reads on as long as lines end with a backslash. Two of them are one that is meant.
+// readContinued reads lines as long as they end with a backslash. Two backslashes stand for one in the text.
 func readContinued(in chatInput, line string) (string, error) {
 	var all []string
 	for {
@@ -112,27 +112,27 @@ type lineReader struct {
 	a     *cli.App
 	ctx   context.Context
 	stop  func()
-	typed bool // somebody types them
+	typed bool // a user types the lines
 	lines chan readResult
 }
 
-// readResult is a line, or why there is none.
+// readResult is a line or an error.
 type readResult struct {
 	text string
 	err  error
 }
 
-// longestLine is more than anybody types or pipes in as one question, in bytes.
+// longestLine limits the length of a question, in bytes.
 const longestLine = 16 << 20
 
-// newLineReader begins to read stdin. A read that waits cannot be ended: when ctx ends first, it is left behind, and
-// the program with it.
+// newLineReader starts to read stdin. A blocked read cannot be cancelled: if ctx ends first, the read is abandoned, and
+// the program ends soon after.
 func newLineReader(ctx context.Context, a *cli.App, typed bool) *lineReader {
 	ctx, stop := context.WithCancel(ctx)
 	return &lineReader{a: a, ctx: ctx, stop: stop, typed: typed, lines: readLines(ctx, a.Stdin)}
 }
 
-// readLines reads lines until they end, or until ctx does.
+// readLines reads lines until the input or ctx ends.
 func readLines(ctx context.Context, from io.Reader) chan readResult {
 	lines := make(chan readResult)
 	s := bufio.NewScanner(from)
@@ -155,7 +155,7 @@ func readLines(ctx context.Context, from io.Reader) chan readResult {
 		if s.Err() != nil {
 			err = fmt.Errorf("read a question from stdin: %w", s.Err())
 		}
-		for send(readResult{err: err}) { // as often as it is asked for
+		for send(readResult{err: err}) { // for every further read
 		}
 	}()
 	return lines
@@ -170,7 +170,7 @@ func (r *lineReader) line(prompt string) (string, error) {
 	case l := <-r.lines:
 		return strings.ToValidUTF8(l.text, "\uFFFD"), l.err
 	case <-r.ctx.Done():
-		if r.typed { // the line has not ended: what is said next begins another one
+		if r.typed { // the line is incomplete: the next output starts on a new line
 			fmt.Fprintln(r.a.Stderr)
 		}
 		return "", context.Cause(r.ctx)

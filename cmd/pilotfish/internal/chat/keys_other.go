@@ -8,7 +8,8 @@ import (
 	"github.com/peterh/liner"
 )
 
-// keys is what comes from the console: the editor reads it there itself, and makes a key of Ctrl-C for each line.
+// keys is the keyboard of the console. It is empty: the editor reads the console itself, and treats Ctrl-C as a key for
+// each line.
 type keys struct{}
 
 func newKeys(context.Context) (*keys, error) { return new(keys), nil }

@@ -17,20 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keys carries what is typed to the editor, which knows nothing of pasted text, through a [pasteFilter].
+// keys forwards keys to the editor. They pass through a [pasteFilter], since the editor does not support pasted text.
 type keys struct {
 	read, write *os.File // a pipe to the editor
-	wake, stop  *os.File // a pipe that ends the carrying when its writing end is closed
+	wake, stop  *os.File // a pipe: closing its writing end stops the forwarding
 	done        chan struct{}
 	unwatch     func() bool
 	count       atomic.Int64 // bytes typed since the prompt
-	prompting   atomic.Bool  // the editor reads a line, whose end has not come
+	prompting   atomic.Bool  // the editor is reading a line
 	interrupts  *cli.Interrupts
 	stdin       int           // the terminal
-	before      *unix.Termios // its mode before the chat; nil where that is not known
+	before      *unix.Termios // its mode before the chat; nil if that is unknown
 }
 
-// newKeys begins to carry keys, until ctx ends or close is called.
+// newKeys starts to forward keys, until ctx ends or close is called.
 func newKeys(ctx context.Context) (*keys, error) {
 	k := &keys{done: make(chan struct{}), interrupts: cli.InterruptsOf(ctx), stdin: int(os.Stdin.Fd())}
 	var err error
@@ -46,10 +46,11 @@ func newKeys(ctx context.Context) (*keys, error) {
 	return k, nil
 }
 
-// newState returns the editor, reading from the pipe in place of stdin. It looks for stdin only when it is made.
+// newState returns an editor that reads from the pipe instead of stdin. The editor only looks up stdin when it is
+// created.
 //
-// From here until it is closed, Ctrl-C is a key and no signal: the editor itself changes that for each line only, and a
-// Ctrl-C just before or behind one would end the program.
+// From here until close, Ctrl-C is a key and not a signal. The editor only does this while it reads a line, so that a
+// Ctrl-C just before or after a line would end the program.
 func (k *keys) newState() *liner.State {
 	stdin := os.Stdin
 	defer func() { os.Stdin = stdin }()
@@ -57,12 +58,12 @@ func (k *keys) newState() *liner.State {
 	state := liner.NewLiner()
 	if mode, err := unix.IoctlGetTermios(k.stdin, getTermios); err == nil {
 		mode.Lflag &^= unix.ISIG
-		_ = unix.IoctlSetTermios(k.stdin, setTermios, mode) // it is a signal then, as it was
+		_ = unix.IoctlSetTermios(k.stdin, setTermios, mode) // it is a signal again
 	}
 	return state
 }
 
-// carry carries keys until the terminal or the chat ends. The editor then sees the end of its input.
+// carry forwards keys until the terminal or the chat ends. Then the editor reads the end of its input.
 func (k *keys) carry(wake int) {
 	defer close(k.done)
 	defer k.write.Close()
@@ -90,13 +91,14 @@ func (k *keys) carry(wake int) {
 	}
 }
 
-// What Ctrl-C and Ctrl-Z are as keys.
+// Ctrl-C and Ctrl-Z as keys.
 const (
 	interruptKey = 3
 	suspendKey   = 26
 )
 
-// taken reports whether a key is for somebody else than the editor: Ctrl-Z is, and Ctrl-C once a line has ended.
+// taken handles keys that are not for the editor, and reports whether key is one: Ctrl-Z, and Ctrl-C after the end of a
+// line.
 func (k *keys) taken(key byte) bool {
 	switch key {
 	case '\r', '\n':
@@ -113,7 +115,7 @@ func (k *keys) taken(key byte) bool {
 	return false
 }
 
-// suspend stops the program, with the terminal as it was before the chat, until the shell has it go on.
+// suspend restores the mode of the terminal and stops the program until the shell continues it.
 func (k *keys) suspend() {
 	mode, err := unix.IoctlGetTermios(k.stdin, getTermios)
 	if err != nil || k.before == nil {
@@ -128,51 +130,51 @@ func (k *keys) suspend() {
 	}
 	io.WriteString(os.Stdout, "\r\n")
 	_ = unix.IoctlSetTermios(k.stdin, setTermios, k.before)
-	_ = unix.Kill(0, unix.SIGTSTP) // to all that the shell has started with it, as a terminal sends it
+	_ = unix.Kill(0, unix.SIGTSTP) // to the whole process group, as a terminal does
 	select {
 	case <-goes:
-	case <-time.After(stopsWithin): // nobody could have it go on: the system has not stopped it
+	case <-time.After(stopsWithin): // the system did not stop the program, so that no shell can continue it
 	}
 	_ = unix.IoctlSetTermios(k.stdin, setTermios, mode)
 	if prompting {
 		io.WriteString(os.Stdout, pasteMarksOn)
-		_ = unix.Kill(unix.Getpid(), unix.SIGWINCH) // the editor draws its line anew
+		_ = unix.Kill(unix.Getpid(), unix.SIGWINCH) // the editor redraws its line
 	}
 }
 
-// stopsWithin is more than it takes until a signal to stop has stopped this program.
+// stopsWithin is longer than the system needs to stop this program after the signal.
 const stopsWithin = 200 * time.Millisecond
 
-// What asks a terminal to mark what is pasted, and what takes that back.
+// Sequences that turn the marks around pasted text on and off.
 const (
 	pasteMarksOn  = "\x1b[?2004h"
 	pasteMarksOff = "\x1b[?2004l"
 )
 
-// begin asks the terminal to mark what is pasted.
+// begin makes the terminal mark pasted text.
 func (k *keys) begin() {
 	k.count.Store(0)
 	k.prompting.Store(true)
-	if k.interrupts.Left() { // one that came too late for an answer, and too soon for this line
-		_, _ = k.write.Write([]byte{interruptKey}) // fails where the chat ends
+	if k.interrupts.Left() { // a Ctrl-C after the end of the answer and before this line
+		_, _ = k.write.Write([]byte{interruptKey}) // fails if the chat ends
 	}
-	io.WriteString(os.Stdout, pasteMarksOn) // where it cannot be asked, nothing is marked
+	io.WriteString(os.Stdout, pasteMarksOn) // a terminal without this feature marks nothing
 }
 
-// end takes that back.
+// end turns the marks off.
 func (k *keys) end() {
 	k.prompting.Store(false)
 	io.WriteString(os.Stdout, pasteMarksOff)
 }
 
-// none reports whether nothing but Ctrl-C was typed since the prompt.
+// none reports whether only Ctrl-C was typed since the prompt.
 func (k *keys) none() bool { return k.count.Load() <= 1 }
 
-// close ends the carrying.
+// close stops the forwarding.
 func (k *keys) close() {
 	k.unwatch()
 	k.stop.Close()
-	k.read.Close() // a write that waits ends, too
+	k.read.Close() // also ends a blocked write
 	<-k.done
 	k.wake.Close()
 }

@@ -1,21 +1,21 @@
 package chat
 
-// What a terminal puts around text that is pasted, where it is asked to.
+// Marks that a terminal adds before and after pasted text, if this is turned on.
 const (
 	pasteBegin = "\x1b[200~"
 	pasteEnd   = "\x1b[201~"
 )
 
-// pasteFilter makes one line of text that is pasted: its line ends and tabs become characters that stand for them, its
-// other control characters, which would be commands to the editor, go. What is typed passes as it is.
+// pasteFilter converts pasted text to one line: it replaces line ends and tabs by other characters, and removes other
+// control characters, which would be commands to the editor. It does not change typed text.
 type pasteFilter struct {
 	pasting bool
-	matched int  // bytes of the next mark that have come
-	lines   int  // line ends that have come in a paste, and count if something follows
-	cr      bool // the last one was a carriage return
+	matched int  // number of bytes of the next mark that have arrived
+	lines   int  // line ends at the end of the paste so far, which count only if text follows
+	cr      bool // the last byte was a carriage return
 }
 
-// filter returns what an editor is given for b, which is the next part of what comes from the terminal.
+// filter returns the input of the editor for b, the next bytes from the terminal.
 func (p *pasteFilter) filter(b []byte) (out []byte) {
 	for _, c := range b {
 		if p.pasting {
@@ -29,7 +29,7 @@ func (p *pasteFilter) filter(b []byte) (out []byte) {
 			out = append(out, c)
 			continue
 		}
-		out = append(out, c) // at once: a part of a mark is a key as well
+		out = append(out, c) // without delay: a part of a mark can also be a key
 		if p.matched++; p.matched == len(pasteBegin) {
 			out = out[:max(0, len(out)-len(pasteBegin))]
 			*p = pasteFilter{pasting: true}
@@ -46,7 +46,7 @@ func (p *pasteFilter) pasted(out []byte, c byte) []byte {
 		}
 		return out
 	}
-	for _, lost := range []byte(pasteEnd[1:max(p.matched, 1)]) { // an escape that was no mark goes, what follows stays
+	for _, lost := range []byte(pasteEnd[1:max(p.matched, 1)]) { // the escape is dropped, the rest is text
 		out = p.text(out, lost)
 	}
 	if p.matched = 0; c == pasteEnd[0] {

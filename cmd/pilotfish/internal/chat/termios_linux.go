@@ -2,7 +2,7 @@ package chat
 
 import "golang.org/x/sys/unix"
 
-// The system calls for the mode of a terminal.
+// System calls for the mode of a terminal.
 const (
 	getTermios = unix.TCGETS
 	setTermios = unix.TCSETS

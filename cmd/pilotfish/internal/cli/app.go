@@ -1,5 +1,5 @@
-// Package cli has what all commands of pilotfish share: the program, the declarations of its flags, help, settings,
-// and output. It knows no command.
+// Package cli has what all commands of pilotfish share: running the program, the declarations of flags, help, settings
+// and output. It does not depend on any command.
 package cli
 
 import (
@@ -18,39 +18,40 @@ import (
 	"golang.org/x/term"
 )
 
-// The exit codes, beside those of an [Interruption].
+// Exit codes, besides those of an [Interruption].
 const (
 	ExitDone   = 0
 	ExitFailed = 1
 	ExitUsage  = 2
 )
 
-// App is what a command may touch of the world around it.
+// App is the environment of a command: its streams, environment variables and measured properties of the machine.
 type App struct {
 	Stdin  io.Reader
-	Stdout io.Writer               // the text that was asked for
+	Stdout io.Writer               // requested text
 	Stderr io.Writer               // everything else
 	Env    func(key string) string // os.Getenv
 
-	// Patience is how long a run that needed no answer waits for its first attempt to connect, from when that began.
+	// Patience limits how long a run that needed no answer waits for its first attempt to connect. It is measured from
+	// the start of the attempt.
 	Patience time.Duration
 
-	// Bandwidth measures that of memory in 1e9 bytes per second, as [result.Bandwidth] does.
+	// Bandwidth measures the bandwidth of memory in 1e9 bytes per second, as [result.Bandwidth] does.
 	Bandwidth func() float64
 
-	Commands func(*App) []*cobra.Command // new ones, in the order of the help
+	Commands func(*App) []*cobra.Command // creates the commands, in the order of the help
 
-	Command *cobra.Command    // at work; nil before
-	Settled map[string]string // flags that are not from the command line, and where they are from
+	Command *cobra.Command    // the running command; nil before
+	Settled map[string]string // sources of the flags that are not from the command line, by flag
 }
 
-// New is the world as it is, with the three streams that are given.
+// New returns an App for this process with the given streams.
 func New(commands func(*App) []*cobra.Command, stdin io.Reader, stdout, stderr io.Writer) *App {
 	return &App{Commands: commands, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv,
 		Patience: 500 * time.Millisecond, Bandwidth: result.Bandwidth}
 }
 
-// Main is the main function of a program with such commands.
+// Main is the main function of a program with these commands.
 func Main(commands func(*App) []*cobra.Command) {
 	obeyEscapes(os.Stdout)
 	ctx, stop := watchSignals(context.Background())
@@ -59,7 +60,7 @@ func Main(commands func(*App) []*cobra.Command) {
 	os.Exit(code)
 }
 
-// Run runs the one of its commands that args name, and returns the exit code.
+// Run runs the command in args and returns the exit code.
 func (a *App) Run(ctx context.Context, args []string) int {
 	a.Stdout = &Output{W: a.Stdout}
 	return a.execute(ctx, NewRootCommand(a), args)
@@ -67,7 +68,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 // execute runs the command of the tree that args name, prints its error and returns the exit code.
 func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) int {
-	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take the process's own
+	root.SetArgs(append([]string{}, args...)) // never nil: cobra would use the arguments of the process
 	a.watchBegin(root)
 
 	cmd, err := root.ExecuteContextC(ctx)
@@ -82,7 +83,7 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) i
 	if unwritten, silent := a.OutputError(); silent {
 		return ExitFailed
 	} else if unwritten != nil {
-		err = unwritten // whatever else went wrong is a consequence
+		err = unwritten // other errors are a consequence of this one
 	}
 	if err == nil {
 		return ExitDone
@@ -91,8 +92,8 @@ func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) i
 	return ExitFailed
 }
 
-// interrupted says that a signal ended the command, and what was done until then where its error tells. A gateway that
-// SIGTERM has ended in order has done what it was started for.
+// interrupted reports that a signal ended the command, with its progress if err has it. SIGTERM is the normal end of a
+// gateway.
 func (a *App) interrupted(stopped *Interruption, err error) int {
 	if err == nil && stopped.Signal == syscall.SIGTERM {
 		return ExitDone
@@ -104,8 +105,8 @@ func (a *App) interrupted(stopped *Interruption, err error) int {
 	return stopped.code()
 }
 
-// watchBegin notes in a.command which command of the tree began its work, and profiles that work where flags say so.
-// Whatever cobra refuses before it begins (unknown commands and flags, bad values, missing arguments) is wrong usage.
+// watchBegin stores the command that begins to run in a.Command, and profiles it if flags request this. Errors of cobra
+// before that (unknown commands and flags, bad values, missing arguments) are wrong usage.
 func (a *App) watchBegin(root *cobra.Command) {
 	var wrap func(c *cobra.Command)
 	wrap = func(c *cobra.Command) {
@@ -148,7 +149,7 @@ func (a *App) watchBegin(root *cobra.Command) {
 	wrap(root)
 }
 
-// UsageError is a wrong call that only the command itself could find out, such as two flags that exclude each other.
+// UsageError is wrong usage that only the command itself can detect, such as two flags that exclude each other.
 type UsageError struct{ Err error }
 
 // Error implements error.
@@ -157,7 +158,7 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Usagef is fmt.Errorf for a wrong call: the program exits with 2 and points at the help.
+// Usagef is fmt.Errorf for wrong usage: the program exits with 2 and refers to the help.
 func Usagef(format string, args ...any) error {
 	return &UsageError{fmt.Errorf(format, args...)}
 }
@@ -178,7 +179,7 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// modelHint adds to the error of a model that is not there which flag named it, and what could be.
+// modelHint adds the flag with the name of a missing model to its error, and the valid values.
 func modelHint(c *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(missing, fs.ErrNotExist) {

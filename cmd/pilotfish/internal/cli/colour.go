@@ -10,8 +10,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// NewTokenPrinter returns what prints tokens as text. Where stdout is a terminal and NO_COLOR is not set, tokens of the
-// cloud are cyan, and those that stayed the small model's since the cloud did not answer in time are yellow.
+// NewTokenPrinter returns a function that prints tokens as text. If stdout is a terminal and NO_COLOR is not set,
+// tokens from the cloud are cyan. Tokens that the small model chose because the answer of the cloud was late are
+// yellow.
 func NewTokenPrinter(a *App) func(engine.Token) error {
 	colours := map[pilotfish.Origin]string{"cloud": boldCyan, "edge-timeout": yellow}
 	terminal := IsTerminal(a.Stdout)
@@ -28,8 +29,8 @@ func NewTokenPrinter(a *App) func(engine.Token) error {
 	}
 }
 
-// harmless puts a picture in the place of a control character: at a terminal, what a model writes is text, not
-// commands.
+// harmless replaces a control character by a printable symbol, so that the output of a model cannot control the
+// terminal.
 func harmless(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
@@ -44,7 +45,7 @@ func harmless(r rune) rune {
 	return r
 }
 
-// Percent is a share in percent with one decimal; "" for nil.
+// Percent formats a share in percent with one decimal; "" for nil.
 func Percent(share *float64) string {
 	if share == nil {
 		return ""
@@ -52,7 +53,7 @@ func Percent(share *float64) string {
 	return fmt.Sprintf("%.1f%%", 100**share)
 }
 
-// Number is a number with one decimal, from 1,000 on with none; "" for nil.
+// Number formats a number with one decimal, from 1,000 on without decimals; "" for nil.
 func Number(x *float64) string {
 	if x == nil {
 		return ""
@@ -63,10 +64,10 @@ func Number(x *float64) string {
 	return fmt.Sprintf("%.1f", *x)
 }
 
-// Ms is a duration in milliseconds.
+// Ms returns a duration in milliseconds.
 func Ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// PerSecond is a rate, 0 where there was nothing to count or no time.
+// PerSecond returns a rate; 0 if the count or the time is 0.
 func PerSecond(n int, d time.Duration) float64 {
 	if n <= 0 || d <= 0 {
 		return 0
@@ -74,7 +75,7 @@ func PerSecond(n int, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// The sequences of ECMA-48 that colour text on terminals.
+// Escape sequences of ECMA-48 for colours on terminals.
 const (
 	yellow     = "\x1b[33m"
 	boldCyan   = "\x1b[36;1m"

@@ -13,13 +13,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// quants are quantisations as files of models are called after them.
+// quants returns the quantisations, as they are written in the names of model files.
 func quants() []string {
 	return []string{"Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "Q3_K_L",
 		"Q3_K_M", "Q3_K_S", "Q2_K", "IQ4_NL", "IQ4_XS", "BF16", "F16", "F32"}
 }
 
-// addValues has shells complete the values of flags, and models.
+// addValues adds shell completion of models and of the values of flags.
 func addValues(a *App, c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
@@ -53,13 +53,13 @@ func addValues(a *App, c *cobra.Command) {
 	}
 }
 
-// completions are what the declaration of a flag has for shells.
+// completions returns the values and the file endings that the declaration of a flag has for completion.
 func completions(name string) (values, files []string) {
 	d, _ := declared(name)
 	return strings.Fields(d.Values), strings.Fields(d.files)
 }
 
-// valuesFor leaves out what a command does not take.
+// valuesFor leaves out the values that a command does not accept.
 func valuesFor(c *cobra.Command, flag string, all []string) []string {
 	without := ""
 	switch {
@@ -71,7 +71,7 @@ func valuesFor(c *cobra.Command, flag string, all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == without })
 }
 
-// pulled are the names of the models that are here.
+// pulled returns the names of the downloaded models.
 func (a *App) pulled() (names []string) {
 	dir, err := a.ModelFolder("")
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *App) pulled() (names []string) {
 	return names
 }
 
-// completePulled completes the names of models that are here, but for those on the line already.
+// completePulled completes the names of downloaded models, except those that are on the line already.
 func (a *App) completePulled(
 	_ *cobra.Command, args []string, begun string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -92,7 +92,7 @@ func (a *App) completePulled(
 		func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completePull completes quantisations behind a colon.
+// completePull completes quantisations after a colon.
 func (a *App) completePull(
 	_ *cobra.Command, args []string, begun string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -109,7 +109,7 @@ func (a *App) completePull(
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeModel completes the names of models that are here, files of models, and folders.
+// completeModel completes the names of downloaded models, model files and folders.
 func (a *App) completeModel(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all := append(withPrefix(a.pulled(), begun), modelFiles(begun)...)
 	directive := cobra.ShellCompDirectiveNoFileComp
@@ -119,7 +119,7 @@ func (a *App) completeModel(_ *cobra.Command, _ []string, begun string) ([]cobra
 	return all, directive
 }
 
-// modelFiles are the files and folders that begin like that.
+// modelFiles returns the model files and folders with this prefix.
 func modelFiles(begun string) (all []string) {
 	dir, name := filepath.Split(begun)
 	entries, err := os.ReadDir(filepath.Join(dir, "."))

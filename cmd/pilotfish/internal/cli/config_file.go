@@ -11,14 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ConfigFile is what a configuration file says. It is YAML: that is what the tools around a gateway speak (compose,
-// Kubernetes, Prometheus), and its nodes know their lines, which messages name.
+// ConfigFile parses a configuration file. The format is YAML: the tools around a gateway use it (compose, Kubernetes,
+// Prometheus), and its nodes have line numbers for messages.
 type ConfigFile struct {
 	Values []configValue
 
 	Name  string
-	Flags *pflag.FlagSet // takes every value, to see whether it is right
-	Names string         // what a key can be, for messages
+	Flags *pflag.FlagSet // used to check the values
+	Names string         // valid keys, for messages
 }
 
 type configValue struct {
@@ -27,7 +27,7 @@ type configValue struct {
 	Line   int
 }
 
-// Document returns the node of the only document of a file; nil where it holds nothing but comments.
+// Document returns the node of the only document of a file; nil if the file has nothing but comments.
 func (c *ConfigFile) Document(b []byte) (*yaml.Node, error) {
 	var first, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(b))
@@ -49,16 +49,17 @@ func (c *ConfigFile) Document(b []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-// noYAML says where a file is no YAML. What the parser says of it could show a secret.
+// noYAML returns the error for a file that is not YAML. It leaves out the message of the parser, which could contain a
+// secret.
 func (c *ConfigFile) noYAML(err error) error {
 	line := "1"
 	if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); found != nil {
 		line = found[1]
 	}
-	return fmt.Errorf("%s:%s: this is no YAML: look at quotes, colons and indentation here", c.Name, line)
+	return fmt.Errorf("%s:%s: this is not YAML: look at quotes, colons and indentation here", c.Name, line)
 }
 
-// At is an error at a node.
+// At returns an error with the line of a node.
 func (c *ConfigFile) At(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", c.Name, n.Line, fmt.Errorf(format, args...))
 }
@@ -66,7 +67,7 @@ func (c *ConfigFile) At(n *yaml.Node, format string, args ...any) error {
 // IsNull reports whether a node has no value.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// Each calls do with the entries of a mapping, none of which may be there twice. seen is their lines.
+// Each calls do for the entries of a mapping and refuses duplicate keys. seen has the lines of the keys.
 func (c *ConfigFile) Each(n *yaml.Node, seen map[string]int, do func(key, value *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
 		return c.At(n, "write NAME: VALUE here")
@@ -87,7 +88,7 @@ func (c *ConfigFile) Each(n *yaml.Node, seen map[string]int, do func(key, value 
 	return nil
 }
 
-// ReadFlag reads the value of a flag.
+// ReadFlag parses the value of a flag.
 func (c *ConfigFile) ReadFlag(key, value *yaml.Node) error {
 	flag := c.Flags.Lookup(key.Value)
 	switch {
@@ -119,7 +120,7 @@ func (c *ConfigFile) ReadFlag(key, value *yaml.Node) error {
 	return nil
 }
 
-// asList makes a list of NAME=VALUE of a mapping.
+// asList converts a mapping to a list of NAME=VALUE.
 func asList(m *yaml.Node) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode, Line: m.Line}
 	for i := 0; i+1 < len(m.Content); i += 2 {
@@ -130,7 +131,7 @@ func asList(m *yaml.Node) *yaml.Node {
 	return list
 }
 
-// IsList reports whether a flag has several values.
+// IsList reports whether a flag accepts several values.
 func IsList(flag *pflag.Flag) bool {
 	_, list := flag.Value.(pflag.SliceValue)
 	return list

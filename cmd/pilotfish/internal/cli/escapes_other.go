@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// obeyEscapes has a terminal understand escape sequences, which all do but the consoles of Windows.
+// obeyEscapes enables escape sequences on a terminal. Outside Windows they always are.
 func obeyEscapes(*os.File) {}

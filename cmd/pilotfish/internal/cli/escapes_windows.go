@@ -6,13 +6,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// obeyEscapes has a console understand escape sequences, which those of Windows do only if they are told to. It does
-// nothing if f is something else.
+// obeyEscapes enables escape sequences on a console of Windows. It does nothing if f is not a console.
 func obeyEscapes(f *os.File) {
 	var mode uint32
 	console := windows.Handle(f.Fd())
 	if windows.GetConsoleMode(console, &mode) == nil {
 		mode |= windows.ENABLE_PROCESSED_OUTPUT | windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING
-		_ = windows.SetConsoleMode(console, mode) // an old console shows the sequences as they are
+		_ = windows.SetConsoleMode(console, mode) // an old console prints the sequences
 	}
 }

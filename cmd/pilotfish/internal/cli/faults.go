@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// FlagFault says in words what is wrong with a flag: pflag speaks of the functions of Go that read its value.
+// FlagFault rewrites an error of pflag for users: pflag mentions the functions of Go that parse the value.
 func FlagFault(err error) error {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return valueFault(wrong)
@@ -29,14 +29,14 @@ func FlagFault(err error) error {
 	return err
 }
 
-// nearFlag adds to the error of a flag that a command does not have those that are called alike.
+// nearFlag adds flags with similar names to the error of an unknown flag.
 func nearFlag(c *cobra.Command, err error) error {
 	wrong, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok || wrong.GetSpecifiedShortnames() != "" {
 		return FlagFault(err)
 	}
 	name := wrong.GetSpecifiedName()
-	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands, but not of flags
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra only compares names of commands
 	var near []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
@@ -52,7 +52,7 @@ func nearFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
 }
 
-// valueFault says which flag has a wrong value, and what would be a right one.
+// valueFault returns an error with the flag that has a wrong value, and the values that are valid.
 func valueFault(wrong *pflag.InvalidValueError) error {
 	flag := wrong.GetFlag()
 	what := fmt.Sprintf("--%s %.40q", flag.Name, wrong.GetValue())
@@ -80,7 +80,7 @@ func valueFault(wrong *pflag.InvalidValueError) error {
 	return fmt.Errorf("%s: %w", what, wrong.Unwrap())
 }
 
-// missingFlags refuses a line without flags that must be given.
+// missingFlags returns an error if required flags are missing.
 func missingFlags(c *cobra.Command) (err error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; !required || f.Changed || err != nil {
@@ -96,10 +96,10 @@ func missingFlags(c *cobra.Command) (err error) {
 	return err
 }
 
-// Called is the name of a command as messages have it, which begin with that of the program.
+// Called returns the name of a command for messages, which begin with the name of the program.
 func Called(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") }
 
-// NoArgs refuses arguments that are no flags.
+// NoArgs refuses arguments that are not flags.
 func NoArgs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -116,7 +116,7 @@ func NoArgs(c *cobra.Command, args []string) error {
 	return fmt.Errorf("%s has no command %.40q: choose one of %s", Called(c), args[0], strings.Join(names, ", "))
 }
 
-// OneArg wants one argument that is no flag, called what.
+// OneArg requires one argument that is not a flag. what describes it.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch len(args) {
@@ -129,7 +129,7 @@ func OneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// SomeArgs wants at least one argument that is no flag.
+// SomeArgs requires at least one argument that is not a flag.
 func SomeArgs(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -14,7 +14,7 @@ type OptionsFlag struct {
 	*pflag.FlagSet
 }
 
-// AddOptions adds a flag for options, which are added to the set that it returns.
+// AddOptions adds a flag for options, and returns it. The options are added to its set.
 func AddOptions(p *pflag.FlagSet, name string) *OptionsFlag {
 	o := &OptionsFlag{name, pflag.NewFlagSet(name, pflag.ContinueOnError)}
 	AddValue(p, name, o)
@@ -54,13 +54,13 @@ func (o *OptionsFlag) String() string {
 // Type implements [pflag.Value].
 func (*OptionsFlag) Type() string { return "NAME=VALUE" }
 
-// Names returns the options, in the order of their names.
+// Names returns the names of the options, sorted.
 func (o *OptionsFlag) Names() (all []string) {
 	o.VisitAll(func(f *pflag.Flag) { all = append(all, f.Name) })
 	return all
 }
 
-// GetSlice implements [pflag.SliceValue]: what is set, as NAME=VALUE.
+// GetSlice implements [pflag.SliceValue]. It returns the options that are set, as NAME=VALUE.
 func (o *OptionsFlag) GetSlice() (all []string) {
 	o.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
@@ -73,10 +73,10 @@ func (o *OptionsFlag) GetSlice() (all []string) {
 // Append implements [pflag.SliceValue].
 func (o *OptionsFlag) Append(text string) error { return o.Set(text) }
 
-// Replace implements [pflag.SliceValue]. Options that are not named keep their values.
+// Replace implements [pflag.SliceValue]. Options that are not in the list keep their values.
 func (o *OptionsFlag) Replace(all []string) error { return o.Set(strings.Join(all, ",")) }
 
-// Without leaves out the values of options that are set.
+// Without drops the options that are set from a list of NAME=VALUE.
 func (o *OptionsFlag) Without(all []string) (rest []string) {
 	for _, one := range all {
 		name, _, _ := strings.Cut(one, "=")

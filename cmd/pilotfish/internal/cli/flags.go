@@ -14,38 +14,38 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// FlagDecl declares a flag once, for all commands that have it. Commands add it by its name, with where its value goes
-// and its default: see [Add].
+// FlagDecl declares a flag once, for all commands that have it. A command adds it with [Add], by its name, with a
+// variable and a default.
 type FlagDecl struct {
-	Name  string // after a dot, if it means something else in one command
+	Name  string // with the command after a dot, if the flag means something else there
 	short string
-	often bool   // shown by --help of commands with many flags; others by --help --all
-	env   bool   // an environment variable and the configuration file set it as well
-	Help  string // the word in back quotes stands for the value
+	often bool   // shown by --help of commands with many flags; others only by --help --all
+	env   bool   // also set by an environment variable and the configuration file
+	Help  string // the word in back quotes is the placeholder of the value
 
-	Span   string // the lowest value and, if there is one, the highest
-	Values string // what a shell completes
-	files  string // or the endings of files
-	Needs  string // it has no effect where this flag is not set as well
-	Unless string // a setting is left out where one of these is set nearer: on the command line, or in the environment
+	Span   string // the minimum and, if there is one, the maximum
+	Values string // values for shell completion
+	files  string // file endings for shell completion
+	Needs  string // the flag has no effect if this flag is not set
+	Unless string // a setting is ignored if one of these flags is set with higher priority
 }
 
 // DeclarationOf returns the declaration of a flag.
 func DeclarationOf(name string) FlagDecl {
 	d, ok := declared(name)
 	if !ok {
-		panic("flag " + name + " is not declared") // a test adds every flag of every command
+		panic("flag " + name + " is not declared") // unreachable: a test adds every flag of every command
 	}
 	d.Name = d.Name[strings.LastIndexByte(d.Name, '.')+1:]
 	return d
 }
 
-// Declarations returns what is declared of all flags.
+// Declarations returns the declarations of all flags.
 func Declarations() []FlagDecl { return append(slices.Clone(flagTable), numberDecls()...) }
 
-// declared looks a flag up, in the table and among the numbers of an answer.
+// declared looks a flag up, in the table and among the numeric settings of an answer.
 func declared(name string) (FlagDecl, bool) {
-	for i := range flagTable { // not a copy of each: every flag of every command is looked up when the program starts
+	for i := range flagTable { // without copies: every flag of every command is looked up at the start of the program
 		if flagTable[i].Name == name {
 			return flagTable[i], true
 		}
@@ -58,7 +58,7 @@ func declared(name string) (FlagDecl, bool) {
 	return FlagDecl{}, false
 }
 
-// numberDecls declares the flags of the numbers of an answer.
+// numberDecls declares the flags for the numeric settings of an answer.
 func numberDecls() (all []FlagDecl) {
 	for _, n := range new(terms.Settings).Numbers() {
 		d := FlagDecl{Name: n.Flag, Help: n.Help + " (" + n.Range() + ")", Span: fmt.Sprintf("%v %.0f", n.Low, n.High)}
@@ -98,7 +98,7 @@ func Add[T any](p *pflag.FlagSet, name string, to *T, usual T) {
 	d.annotate(p)
 }
 
-// annotate notes with a flag what checks and help need of its declaration.
+// annotate stores the parts of the declaration that checks and help need in the flag.
 func (d FlagDecl) annotate(p *pflag.FlagSet) {
 	if d.Span != "" {
 		cobra.CheckErr(p.SetAnnotation(d.Name, spanOf, strings.Fields(d.Span)))
@@ -108,21 +108,21 @@ func (d FlagDecl) annotate(p *pflag.FlagSet) {
 	}
 }
 
-// AddList adds a flag of the table that takes a list with commas.
+// AddList adds a flag of the table with a list of values, separated by commas.
 func AddList(p *pflag.FlagSet, name string, to *[]string, usual []string) {
 	d := DeclarationOf(name)
 	p.StringSliceVarP(to, d.Name, d.short, usual, d.Help)
 	d.annotate(p)
 }
 
-// AddValue adds a flag of the table that has a type of its own. Its default is its value.
+// AddValue adds a flag of the table that has its own type. The default is the current value.
 func AddValue(p *pflag.FlagSet, name string, v pflag.Value) {
 	d := DeclarationOf(name)
 	p.VarP(v, d.Name, d.short, d.Help)
 	d.annotate(p)
 }
 
-// CheckSpans refuses values that are out of range.
+// CheckSpans returns an error if values are out of range.
 func CheckSpans(set *pflag.FlagSet) (err error) {
 	set.VisitAll(func(f *pflag.Flag) {
 		if o, ok := f.Value.(*OptionsFlag); ok && err == nil {
@@ -138,7 +138,7 @@ func CheckSpans(set *pflag.FlagSet) (err error) {
 	return err
 }
 
-// checkSpan refuses a value out of the range that the flag has in the table, written as said.
+// checkSpan returns an error if a value is out of the range in the table. The error begins with said, the flag.
 func checkSpan(said string, f *pflag.Flag) error {
 	bounds := f.Annotations[spanOf]
 	v, err := quantity(f.Value.String())
@@ -153,13 +153,13 @@ func checkSpan(said string, f *pflag.Flag) error {
 	if high < math.MaxInt32 {
 		want = bounds[0] + " to " + bounds[1]
 	}
-	if !(v >= low && v <= high) { // not NaN either
+	if !(v >= low && v <= high) { // false for NaN, too
 		return Usagef("%s%v is out of range: give %s", said, f.Value, want)
 	}
 	return nil
 }
 
-// quantity is a number, or a time in nanoseconds.
+// quantity parses a number, or a duration as nanoseconds.
 func quantity(text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -170,14 +170,14 @@ func quantity(text string) (float64, error) {
 	return v, err
 }
 
-// The annotations of flags.
+// Annotations of flags.
 const (
-	spanOf    = "span"  // the range
-	oftenUsed = "often" // --help shows it
+	spanOf    = "span"  // range
+	oftenUsed = "often" // shown by --help
 )
 
-// CheckNeeds refuses flags that have no effect because another one of the command is not set. Those that need one of
-// allowed may be given: what they need can come later.
+// CheckNeeds returns an error if a flag has no effect because another flag of the command is not set. Flags that need
+// one of allowed are accepted: that flag may be set later.
 func CheckNeeds(set *pflag.FlagSet, allowed ...string) (err error) {
 	set.VisitAll(func(f *pflag.Flag) {
 		if err != nil || !f.Changed || f.Name == "mode" && f.Value.String() == "local" {
@@ -196,7 +196,7 @@ func CheckNeeds(set *pflag.FlagSet, allowed ...string) (err error) {
 	return err
 }
 
-// missing is the flag that a flag needs and that is not set, or the one that this needs; "" if there is none.
+// missing returns the flag that a flag needs and that is not set, directly or indirectly; "" if there is none.
 func missing(set *pflag.FlagSet, name string) (needs string) {
 	for n := neededBy(name); n != "" && set.Lookup(n) != nil && !isOn(set, n); n = neededBy(n) {
 		needs = n
@@ -204,23 +204,23 @@ func missing(set *pflag.FlagSet, name string) (needs string) {
 	return needs
 }
 
-// neededBy is the flag that another one needs, or "".
+// neededBy returns the flag that another flag needs, or "".
 func neededBy(name string) string {
 	d, _ := declared(name)
 	return d.Needs
 }
 
-// isOn reports whether a flag is set to something that has an effect.
+// isOn reports whether a flag has a value with an effect.
 func isOn(set *pflag.FlagSet, name string) bool {
 	f := set.Lookup(name)
 	off := []string{"", "off", "false"}
-	if name != "verify" { // 0 is its strictest value
+	if name != "verify" { // 0 is the strictest value of verify
 		off = append(off, "0")
 	}
 	return f.Changed && !slices.Contains(off, f.Value.String())
 }
 
-// CheckMode refuses flags that a mode of decoding has no use for.
+// CheckMode returns an error for flags that have no effect in a mode of decoding.
 func CheckMode(set *pflag.FlagSet, mode string) (err error) {
 	set.VisitAll(func(f *pflag.Flag) {
 		switch {

@@ -63,7 +63,7 @@ var flagTable = []FlagDecl{
 	{Name: "router", Unless: "policy", Needs: "cloud", files: "gguf", env: true,
 		Help: "router `file`, for --policy learned; its certificate sets the threshold"},
 	{Name: "threshold", Span: "0 1", Unless: "budget policy", Needs: "cloud", env: true,
-		Help: "ask where the confidence is below this, 0 to 1, in place of a budget"},
+		Help: "ask if the confidence is below this, 0 to 1, instead of a budget"},
 	{Name: "budget", Span: "0 1", Unless: "threshold policy", Needs: "cloud", often: true, env: true,
 		Help: "ask the cloud for at most this `share` of the tokens, above 0 and " +
 			"up to 1"},
@@ -136,7 +136,7 @@ var flagTable = []FlagDecl{
 	{Name: "limit.queue", Help: "maximum number of waiting requests; others get status 429. 0: none may wait"},
 	{Name: "limit.sessions", Help: "maximum number of texts kept in memory (default: twice --parallel)"},
 	{Name: "kv-folder", often: true,
-		Help: "`folder` for the KV cache of texts that have no place in memory, and of all " +
+		Help: "`folder` for the KV cache of texts that do not fit into memory, and of all " +
 			"when the server ends"},
 	{Name: "limit.kv-folder-bytes", Help: "maximum size of the files in --kv-folder, in `bytes`"},
 	{Name: "limit.max-body", Help: "maximum size of a request, in `bytes`"},
@@ -212,11 +212,11 @@ var flagTable = []FlagDecl{
 		Help: "questions: a `file` of JSON lines {\"question\": \"…\"}, a benchmark's own file, " +
 			"or demo-train or demo for the built-in ones"},
 	{Name: "task",
-		Help: "`name` of the benchmark whose format --data has: csqa, gsm8k, arc, humaneval, mbpp, mbpp-train"},
+		Help: "`name` of the benchmark with the format of --data: csqa, gsm8k, arc, humaneval, mbpp, mbpp-train"},
 	{Name: "questions", often: true, Help: "number of questions, from the first; 0: all"},
 	{Name: "shots", Span: "0 4", Help: "worked examples before each question of csqa, gsm8k, arc and mbpp, 0 to 4"},
 	{Name: "run-code", Help: "with humaneval and mbpp: run the programs that models write, with python3, under limits"},
-	{Name: "out", short: "o", often: true, Help: "`file` or folder to write to; eval goes on from the answers in it"},
+	{Name: "out", short: "o", often: true, Help: "`file` or folder to write to; eval keeps the answers in it"},
 	{Name: "html", files: "html", Help: "write a report with curves and all answers to this `file`"},
 	{Name: "svg", Help: "write plots as SVG files to this `folder`"},
 	{Name: "eval.policy", often: true, Help: "`list` of policies (default: all, learned if there is a router)"},
@@ -228,7 +228,7 @@ var flagTable = []FlagDecl{
 	{Name: "label",
 		Help: "`rule` of the labels, for collect a list: disagreement, citer, r2r, consequence, or \"\" for none"},
 	{Name: "reference", Help: "`origin` of the answers: given, small, large, sampled or routed"},
-	{Name: "shard", Span: "1 1048576", Help: "prompts per file, which is also what is lost when a run is stopped"},
+	{Name: "shard", Span: "1 1048576", Help: "prompts per file; the unfinished file is lost if a run is stopped"},
 	{Name: "confidence", Help: "probability, over the choice of prompts, that the certificate is right"},
 	{Name: "method", Help: "`test`: betting, hoeffding-bentkus, or best (both, each at half the error probability)"},
 	{Name: "calibrate.threshold", Help: "`list` of thresholds to test, increasing, above 0 and up to 1"},
@@ -262,7 +262,7 @@ var flagTable = []FlagDecl{
 	{Name: "cloud-ms", Span: "0 60000", Help: "minimum `milliseconds` that the large model takes per token"},
 	{Name: "model-ms", Span: "0 60000", Help: "`milliseconds` that the model takes per question"},
 	{Name: "model-parallel", Span: "1 65536", Help: "questions that the model processes at the same time; others wait"},
-	{Name: "record", Help: "record all that answers are made of in a new `file`, for --replay"},
+	{Name: "record", Help: "record all that answers depend on in a new `file`, for --replay"},
 	{Name: "replay", Help: "decode again from a `file` written by --record, in virtual time"},
 	{Name: "warm-up", Span: "0 1000",
 		Help: "questions that each device answers first and that are not counted, 0 to 1000"},
@@ -295,16 +295,16 @@ var flagTable = []FlagDecl{
 	{Name: "gpu", Help: "`name` of the GPU"},
 	{Name: "context", Help: "`tokens` that the token sees"},
 	{Name: "set", Help: "instruction set: a `name`, or all (default: the one in use)"},
-	{Name: "by", Help: "with one file: the `setting` whose values are compared, such as edge_tps"},
+	{Name: "by", Help: "with one file: the `setting` to compare the values of, such as edge_tps"},
 	{Name: "base", Help: "with one file: the `value` to compare the others with (default: the first)"},
-	{Name: "alpha", Help: "`probability` of reporting a difference where there is none"},
+	{Name: "alpha", Help: "`probability` of reporting a difference if there is none"},
 	{Name: "capacity.tokens", Help: "tokens of each answer"},
 	{Name: "link.tokens", Help: "new tokens per question, 1 to 2048, or a list; 0 skips this part"},
 	{Name: "link.rate", Span: "0 1099511627776",
 		Help: "capacity of the link in each direction, in `bytes` per second; 0: no limit"},
 	{Name: "bench-engine.rows", Help: "tokens in one forward pass, 1 to 8, or a list"},
-	{Name: "sessions", Help: "number of idle sessions of 512 tokens whose memory is measured; 0 skips this"},
+	{Name: "sessions", Help: "number of idle sessions of 512 tokens to measure memory with; 0 skips this"},
 }
 
-// ApiKeyVariable is the environment variable with the API key that clients show.
+// ApiKeyVariable is the environment variable with the API key of clients.
 const ApiKeyVariable = "PILOTFISH_API_KEY"

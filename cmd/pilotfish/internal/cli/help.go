@@ -14,13 +14,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Columns of help where stdout is no terminal, and at most where it is one.
+// Columns of help if stdout is not a terminal, and the maximum if it is.
 const (
 	HelpColumns = 100
 	maxColumns  = 120
 )
 
-// helpWidth is how many columns help may take.
+// helpWidth returns the number of columns for help.
 func (a *App) helpWidth() int {
 	w := a.Stdout
 	if o, ok := w.(*Output); ok {
@@ -34,7 +34,7 @@ func (a *App) helpWidth() int {
 	return HelpColumns
 }
 
-// addHelp has all commands wrap their help.
+// addHelp makes all commands wrap their help.
 func addHelp(a *App, root *cobra.Command) {
 	root.SetUsageFunc(func(c *cobra.Command) error {
 		var text bytes.Buffer
@@ -60,7 +60,7 @@ func addHelp(a *App, root *cobra.Command) {
 	})
 }
 
-// manyFlags is how many flags a command has at most whose help lists them all.
+// manyFlags is the maximum number of flags that --help lists completely.
 const manyFlags = 20
 
 func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
@@ -75,13 +75,13 @@ func countFlags(c *cobra.Command) (n int) {
 	return n
 }
 
-// allFlags reports whether help is to list what it usually leaves out.
+// allFlags reports whether help should list all flags.
 func allFlags(c *cobra.Command) bool {
 	f := c.Flags().Lookup("all")
 	return f != nil && f.Changed
 }
 
-// usualFlags are the flags that help lists: all, or of many those that are often used.
+// usualFlags returns the flags that help lists: all, or the often used ones if there are many.
 func usualFlags(c *cobra.Command) *pflag.FlagSet {
 	usual := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -92,13 +92,13 @@ func usualFlags(c *cobra.Command) *pflag.FlagSet {
 	return usual
 }
 
-// isOften reports whether a flag is one of those that are often used.
+// isOften reports whether a flag is often used.
 func isOften(f *pflag.Flag) bool {
 	_, often := f.Annotations[oftenUsed]
 	return often
 }
 
-// writeFlags lists the flags that help leaves out, and the options of all.
+// writeFlags lists the flags that help leaves out, and the options of all flags.
 func writeFlags(w io.Writer, c *cobra.Command, columns int) {
 	usual, rest := usualFlags(c), pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -111,7 +111,7 @@ func writeFlags(w io.Writer, c *cobra.Command, columns int) {
 	writeOptions(w, c, columns)
 }
 
-// writeOptions lists the options that flags of a command set.
+// writeOptions lists the options that the flags of a command set.
 func writeOptions(w io.Writer, c *cobra.Command, columns int) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if o, ok := f.Value.(*OptionsFlag); ok {
@@ -121,7 +121,7 @@ func writeOptions(w io.Writer, c *cobra.Command, columns int) {
 	})
 }
 
-// writeUsage writes how a command is called.
+// writeUsage writes the usage of a command.
 func writeUsage(w io.Writer, c *cobra.Command, columns int) {
 	fmt.Fprintln(w, "Usage:")
 	if c.Runnable() {
@@ -158,13 +158,13 @@ func writeUsage(w io.Writer, c *cobra.Command, columns int) {
 	}
 }
 
-// paragraph is a part of a help text whose lines are broken anew.
+// paragraph is a part of a help text that is wrapped again.
 type paragraph struct {
-	label string // the first line begins with it, the others are indented as far: an entry of a list
+	label string // the start of the first line of a list entry; the other lines are indented by its width
 	words []string
 }
 
-// append adds the lines of the paragraph, of at most so many columns each if the words allow it.
+// append adds the lines of the paragraph. Lines have at most the given number of columns, except for longer words.
 func (p *paragraph) append(out []string, columns int) []string {
 	line, begun := p.label, false
 	for _, word := range p.words {
@@ -183,7 +183,7 @@ func (p *paragraph) append(out []string, columns int) []string {
 	return out
 }
 
-// Reflow breaks the lines of paragraphs and of lists anew, at so many columns. Other lines that are indented stay.
+// Reflow wraps paragraphs and lists again, at a number of columns. Other indented lines are unchanged.
 func Reflow(text string, columns int) string {
 	entry := regexp.MustCompile(`^( +\S(?:.*?\S)?  +)(\S.*)$`)
 	var out []string
@@ -197,7 +197,7 @@ func Reflow(text string, columns int) string {
 		indent := len(line) - len(inner)
 		found := entry.FindStringSubmatch(line)
 		switch {
-		case inner != "" && len(open.words) > 0 && indent == utf8.RuneCountInString(open.label): // it goes on
+		case inner != "" && len(open.words) > 0 && indent == utf8.RuneCountInString(open.label): // an entry continues
 		case found != nil:
 			end(found[1])
 			inner = found[2]

@@ -11,7 +11,7 @@ import (
 // Interruption is the end of a command by a signal.
 type Interruption struct {
 	Signal   os.Signal
-	Progress string // what was done until then, if the command tells
+	Progress string // the progress until then, if the command reports it
 }
 
 // Error implements error.
@@ -26,23 +26,23 @@ func (i *Interruption) Error() string {
 	return text
 }
 
-// code is the exit code that shells give to a program which such a signal has ended: 130 after Ctrl-C, 143 after
+// code returns the exit code that shells report for a program that this signal ended: 130 after Ctrl-C, 143 after
 // SIGTERM.
 func (i *Interruption) code() int {
 	n, _ := i.Signal.(syscall.Signal)
 	return 128 + int(n)
 }
 
-// Interrupts are the Ctrl-C of a context: signals, and keys of an editor.
+// Interrupts handles Ctrl-C in a context: signals, and keys of an editor.
 type Interrupts struct {
 	mu      sync.Mutex
-	take    func() // takes a Ctrl-C; nil: a signal ends the command
-	pending bool   // there was a key, and nobody to take it
+	take    func() // called after Ctrl-C; nil: a signal ends the command
+	pending bool   // a key was pressed while take was nil
 }
 
 type interruptsKey struct{}
 
-// InterruptsOf returns those of ctx, or new ones where nobody watches signals.
+// InterruptsOf returns the Interrupts of ctx, or new ones if ctx has none.
 func InterruptsOf(ctx context.Context) *Interrupts {
 	if i, ok := ctx.Value(interruptsKey{}).(*Interrupts); ok {
 		return i
@@ -50,7 +50,7 @@ func InterruptsOf(ctx context.Context) *Interrupts {
 	return new(Interrupts)
 }
 
-// taken gives a Ctrl-C to who wants it, and reports whether somebody does.
+// taken calls take after Ctrl-C, and reports whether it was set.
 func (i *Interrupts) taken() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -61,7 +61,7 @@ func (i *Interrupts) taken() bool {
 	return true
 }
 
-// Key gives a Ctrl-C that came as a key to who wants it, or to the next one who will.
+// Key handles Ctrl-C that was read as a key: it calls the current handler, or else the next one that is set.
 func (i *Interrupts) Key() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -70,7 +70,7 @@ func (i *Interrupts) Key() {
 	}
 }
 
-// Left reports whether a key is left that nobody took, and forgets it.
+// Left reports whether a key was pressed without a handler, and clears it.
 func (i *Interrupts) Left() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -79,7 +79,7 @@ func (i *Interrupts) Left() bool {
 	return left
 }
 
-// TakeInterrupts has Ctrl-C call f instead of ending the command, until release is called.
+// TakeInterrupts makes Ctrl-C call f instead of ending the command, until release is called.
 func TakeInterrupts(ctx context.Context, f func()) (release func()) {
 	i := InterruptsOf(ctx)
 	i.mu.Lock()
@@ -95,13 +95,14 @@ func TakeInterrupts(ctx context.Context, f func()) (release func()) {
 	}
 }
 
-// watchSignals returns a context that Ctrl-C and SIGTERM cancel, with an [Interruption] as the cause, and what ends the
-// watching. A second signal ends a command that is slow to stop. [TakeInterrupts] is for a command that goes on.
+// watchSignals returns a context that Ctrl-C and SIGTERM cancel, with an [Interruption] as the cause, and a function
+// that stops watching. A second signal ends a command that is slow to stop. [TakeInterrupts] is for commands that
+// continue after Ctrl-C.
 //
-// A closed pipe does not end the process: the write fails, and the command ends in order.
+// A closed pipe does not end the process: the write fails, and the command returns its error.
 func watchSignals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	pipes := make(chan os.Signal, 1) // nobody reads it: that it is there is what counts
+	pipes := make(chan os.Signal, 1) // never read: Notify alone changes what SIGPIPE does
 	signal.Notify(pipes, syscall.SIGPIPE)
 	stops := make(chan os.Signal, 1)
 	signal.Notify(stops, os.Interrupt, syscall.SIGTERM)

@@ -9,21 +9,21 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Meter shows how far something long is: as a bar on a terminal, elsewhere as a line for every tenth.
+// Meter shows the progress of a long operation: as a bar on a terminal, otherwise as a line for every tenth.
 type Meter struct {
 	w     io.Writer
 	what  string
 	unit  meterUnit
-	Bar   *progressbar.ProgressBar // nil where w is no terminal, and before the first bytes
+	Bar   *progressbar.ProgressBar // nil if w is not a terminal, and before the first bytes
 	tty   bool
-	tenth int64 // the last one that was said
+	tenth int64 // last printed tenth
 	since time.Time
-	Quiet time.Duration // nothing is shown before, for what is usually short
-	Paced bool          // the rate and the time left are shown, too
-	First int64         // what was done before, for the rate
+	Quiet time.Duration // nothing is shown before this time, for operations that are usually short
+	Paced bool          // the rate and the remaining time are shown, too
+	First int64         // amount that was done before, for the rate
 }
 
-// meterUnit is what a meter counts.
+// meterUnit is the unit that a meter counts.
 type meterUnit int
 
 // The units of meters.
@@ -32,12 +32,12 @@ const (
 	InBytes
 )
 
-// NewMeter returns a meter of what, which it shows on w.
+// NewMeter returns a meter on w. what describes the operation.
 func NewMeter(w io.Writer, what string, unit meterUnit) *Meter {
 	return &Meter{w: w, what: what, unit: unit, tty: IsTerminal(w), tenth: -1, since: time.Now()}
 }
 
-// Show says that done of total are here; total is -1 where it is unknown.
+// Show reports that done of total units are finished; total is -1 if it is unknown.
 func (m *Meter) Show(done, total int64) {
 	if time.Since(m.since) < m.Quiet {
 		return
@@ -58,10 +58,10 @@ func (m *Meter) Show(done, total int64) {
 	if total != m.Bar.GetMax64() {
 		m.Bar.ChangeMax64(total)
 	}
-	m.Bar.Set64(done) // only decoration: that a terminal went away is no reason to stop
+	m.Bar.Set64(done) // an error on the terminal does not stop the operation
 }
 
-// line prints a line when a tenth is full.
+// line prints a line after each full tenth.
 func (m *Meter) line(done, total int64) {
 	if total <= 0 || done*10/total == m.tenth {
 		return
@@ -78,8 +78,7 @@ func (m *Meter) line(done, total int64) {
 	fmt.Fprintf(m.w, "%s: %d%% of %s%s\n", m.what, m.tenth*10, whole, pace)
 }
 
-// paceText is the rate at which so much was done in a time, and how long the rest takes at that rate; nothing while
-// that is not known.
+// paceText returns the rate of done units in a time, and the time for the rest at that rate; "" while they are unknown.
 func paceText(done, rest int64, took time.Duration) string {
 	if done <= 0 || rest <= 0 || took < time.Second {
 		return ""
@@ -88,7 +87,7 @@ func paceText(done, rest int64, took time.Duration) string {
 	return fmt.Sprintf(", %.1f/s, %v left", float64(done)/took.Seconds(), left.Round(time.Second))
 }
 
-// Say prints a sentence on a line of its own.
+// Say prints a sentence on a separate line.
 func (m *Meter) Say(text string) {
 	if m.Bar != nil {
 		m.Bar.Clear()
@@ -96,7 +95,7 @@ func (m *Meter) Say(text string) {
 	fmt.Fprintf(m.w, "%s: %s\n", m.what, text)
 }
 
-// Close leaves the terminal at the beginning of a line.
+// Close moves the cursor of the terminal to the beginning of a line.
 func (m *Meter) Close() {
 	if m.Bar != nil {
 		m.Bar.Exit()

@@ -17,7 +17,7 @@ func RegisterModelFolder(c *cobra.Command, dir *string) {
 	Add(c.Flags(), "dir", dir, "")
 }
 
-// ModelFolder is the folder of --dir, or else the one that is used where nothing is said.
+// ModelFolder returns the folder of --dir, or else the default.
 func (a *App) ModelFolder(dir string) (string, error) {
 	if dir != "" {
 		return dir, nil
@@ -25,13 +25,13 @@ func (a *App) ModelFolder(dir string) (string, error) {
 	return hub.DefaultDir(a.Env)
 }
 
-// CanAsk reports whether there is somebody to ask.
+// CanAsk reports whether stdin and stderr are terminals, so that a user can answer questions.
 func (a *App) CanAsk() bool {
 	in, ok := a.Stdin.(*os.File)
 	return ok && IsTerminal(in) && IsTerminal(a.Stderr)
 }
 
-// Ask asks a question on the terminal. Whatever is not a yes is a no.
+// Ask asks a question on the terminal. Every answer except yes means no.
 func (a *App) Ask(ctx context.Context, question string) (yes bool, err error) {
 	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
 	line, err := a.readLine(ctx)
@@ -43,8 +43,8 @@ func (a *App) Ask(ctx context.Context, question string) (yes bool, err error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// readLine reads a line from stdin, which is a terminal and gives one at a time. A read that waits cannot be ended:
-// when ctx ends first, it is left behind, and the program with it.
+// readLine reads a line from stdin, which is a terminal and returns one line at a time. A blocked read cannot be
+// cancelled: if ctx ends first, the read is abandoned, and the program ends soon after.
 func (a *App) readLine(ctx context.Context) (string, error) {
 	type result struct {
 		line string
@@ -63,8 +63,8 @@ func (a *App) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// findModels puts the path of a pulled model in the place of its name, in the flags that name models. On a terminal it
-// offers to fetch one that is not here.
+// findModels replaces the name of a downloaded model by its path, in the flags for models. On a terminal it offers to
+// download a missing model.
 func (a *App) findModels(c *cobra.Command) error {
 	for _, name := range []string{"model", "large", "tokenizer"} {
 		flag := c.Flags().Lookup(name)
@@ -85,7 +85,7 @@ func (a *App) findModels(c *cobra.Command) error {
 	return nil
 }
 
-// NamesModel reports whether an argument is the file of a model by its name, or a model that is downloaded.
+// NamesModel reports whether an argument is the name of a model file or of a downloaded model.
 func (a *App) NamesModel(arg string) bool {
 	if strings.HasSuffix(arg, ".gguf") && !strings.ContainsAny(arg, " \t\n") {
 		return true
@@ -97,14 +97,14 @@ func (a *App) NamesModel(arg string) bool {
 	return err == nil
 }
 
-// ModelPath is the path of the file that name means: its own, or that of a pulled model.
+// ModelPath returns the path of the file that name means: name itself, or the file of a downloaded model.
 func (a *App) ModelPath(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
 	}
 	dir, err := a.ModelFolder("")
 	if err != nil {
-		return name, nil // without a folder there are no names: opening the file says what is wrong
+		return name, nil // without a folder there are no names: opening the file returns the error
 	}
 	path, err := hub.Resolve(dir, name)
 	missing, ok := errors.AsType[*hub.MissingError](err)
@@ -122,7 +122,7 @@ func (a *App) ModelPath(ctx context.Context, name string) (string, error) {
 	return files[0].Path, nil
 }
 
-// Fetch brings what ref names into the folder, with a bar for somebody who watches.
+// Fetch downloads the files of ref into the folder, with a bar on a terminal.
 func (a *App) Fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, error) {
 	meter := NewMeter(a.Stderr, ref.String(), InBytes)
 	defer meter.Close()

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Output is stdout. It remembers the first error, so that none is lost where a command does not look at it, and writes
-// nothing after it.
+// Output is stdout. It keeps the first error, so that none is lost if a command ignores it, and writes nothing after
+// it.
 type Output struct {
 	W  io.Writer
-	mu sync.Mutex // of e
+	mu sync.Mutex // protects e
 	e  error
 }
 
@@ -28,15 +28,15 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, o.e
 }
 
-// err is the first error of a write.
+// err returns the first error of a write.
 func (o *Output) err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.e
 }
 
-// OutputError returns why stdout could not be written, if it could not, and whether that is worth a message: a reader
-// of a pipe that has closed it, such as head, wants no more.
+// OutputError returns the error of writing to stdout, if there was one, and whether it deserves no message: a reader of
+// a pipe that closed it, such as head, needs no more output.
 func (a *App) OutputError() (err error, silent bool) {
 	o, ok := a.Stdout.(*Output)
 	if !ok || o.err() == nil {
@@ -45,7 +45,7 @@ func (a *App) OutputError() (err error, silent bool) {
 	return o.err(), errors.Is(o.err(), syscall.EPIPE) || errors.Is(o.err(), io.ErrClosedPipe)
 }
 
-// NewLog returns a log of the form that --log names, and its level, which may change.
+// NewLog returns a log in the format of --log, and its level, which may change.
 func (a *App) NewLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
 	least, err := ParseLevel(level)
 	if err != nil {
@@ -65,13 +65,13 @@ func (a *App) NewLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
 	return nil, nil, Usagef("--log %s is not a form of log: choose text, json or off", form)
 }
 
-// ParseLevel reads the level that --log-level names.
+// ParseLevel parses the level of --log-level.
 func ParseLevel(level string) (slog.Level, error) {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
 		"error": slog.LevelError}
 	l, ok := levels[level]
 	if !ok {
-		return l, Usagef("--log-level %s is no level: choose debug, info, warn or error", level)
+		return l, Usagef("--log-level %s is not a level: choose debug, info, warn or error", level)
 	}
 	return l, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ProfiledCommands are the commands that run for long: each can be profiled.
+// ProfiledCommands returns the commands that can be profiled: those that run for long.
 func ProfiledCommands() []string {
 	return []string{
 		"run", "demo", "cloud", "eval", "bench engine", "bench routing", "bench link", "bench gateway",
@@ -19,12 +19,12 @@ func ProfiledCommands() []string {
 	}
 }
 
-// addProfiles adds the flags of profiles to the commands that run for long.
+// addProfiles adds the flag for profiles to the commands that run for long.
 func addProfiles(root *cobra.Command) {
 	for _, path := range ProfiledCommands() {
 		c, rest, err := root.Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {
-			continue // not in this program; a test of the whole one finds them all
+			continue // not in this program; a test of the complete program finds all of them
 		}
 		Add(c.Flags(), "profile", new(string), "")
 	}
@@ -33,7 +33,7 @@ func addProfiles(root *cobra.Command) {
 // profileFlag writes a profile of the whole command.
 type profileFlag struct{ kind, path string }
 
-// profileKind is what can be profiled, and how the library calls the file.
+// profileKind is a kind of profile, and the name that the library uses for the file.
 type profileKind struct {
 	name, file string
 	of         func(*profile.Profile)
@@ -47,8 +47,8 @@ func profileKinds() []profileKind {
 	}
 }
 
-// startProfile begins the profile that the flags of a command want, if any, and returns what ends and writes it. That
-// takes the error of the command: no profile is left of a call that was wrong.
+// startProfile starts the profile that the flags of a command request, if any, and returns a function that ends and
+// writes it. Its argument is the error of the command: after wrong usage there is no profile.
 func startProfile(c *cobra.Command) (stop func(error) error, err error) {
 	flags := c.Flags()
 	if !flags.Changed("profile") {
@@ -59,7 +59,7 @@ func startProfile(c *cobra.Command) (stop func(error) error, err error) {
 	return p.start()
 }
 
-// start begins the profile and returns what ends and writes it.
+// start starts the profile and returns a function that ends and writes it.
 func (p profileFlag) start() (stop func(error) error, err error) {
 	kind, ok := profileKind{}, false
 	for _, k := range profileKinds() {
@@ -74,12 +74,13 @@ func (p profileFlag) start() (stop func(error) error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The library makes files of fixed names: they become what was asked for at the end.
+	// The library writes files with fixed names. They are renamed at the end.
 	folder, err := os.MkdirTemp(filepath.Dir(path), ".pilotfish-profile-*")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--profile: %w", err), os.Remove(path))
 	}
-	// The command ends by itself on a signal, so that the profile is whole: the library need not watch for one.
+	// The command ends by itself after a signal, so that the profile is complete: the library need not watch for
+	// signals.
 	running := profile.Start(kind.of, profile.ProfilePath(folder), profile.NoShutdownHook, profile.Quiet)
 	return func(failed error) error {
 		running.Stop()
@@ -93,7 +94,7 @@ func (p profileFlag) start() (stop func(error) error, err error) {
 	}, nil
 }
 
-// reserve makes the file of the profile, empty, so that no other one is overwritten.
+// reserve creates an empty file for the profile, so that no existing file is overwritten.
 func (p profileFlag) reserve(kind profileKind) (path string, err error) {
 	path = p.path
 	if path == "" {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// OpenRegular opens a file for reading. Folders, pipes and devices are refused, without waiting for whoever may write
-// into them. The file is opened first and looked at then: another one cannot take its place in between.
+// OpenRegular opens a file for reading. It refuses folders, pipes and devices without blocking on them. The file is
+// opened before it is checked, so that it cannot be replaced in between.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -29,7 +29,7 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// ReadRegular reads a file of at most so many bytes, as [OpenRegular] opens it.
+// ReadRegular reads a file that [OpenRegular] accepts, of at most the given number of bytes.
 func ReadRegular(path string, most int64) ([]byte, error) {
 	f, _, err := OpenRegular(path)
 	if err != nil {
@@ -39,7 +39,7 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 	return readAtMost(f, path, most)
 }
 
-// readAtMost reads what is left of a file, and refuses more than so many bytes.
+// readAtMost reads the rest of a file. It is an error if that is longer than the given number of bytes.
 func readAtMost(f *os.File, path string, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
@@ -51,7 +51,7 @@ func readAtMost(f *os.File, path string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// kindOf names what is no regular file.
+// kindOf describes a file that is not regular.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
@@ -64,8 +64,8 @@ func kindOf(mode fs.FileMode) string {
 	return "a special file"
 }
 
-// ReadConfigBytes reads a file that is not longer than a configuration is. What the shell or the system has opened for
-// the program, such as /dev/stdin and <(…), may be a pipe: somebody writes there.
+// ReadConfigBytes reads a file that is not longer than a configuration can be. Files that the shell or the system
+// opened for the program, such as /dev/stdin and <(…), may be pipes, since they have a writer.
 func ReadConfigBytes(name string) ([]byte, error) {
 	const longest = 1 << 20
 	if !strings.HasPrefix(name, "/dev/") {
@@ -79,8 +79,7 @@ func ReadConfigBytes(name string) ([]byte, error) {
 	return readAtMost(f, name, longest)
 }
 
-// ReplaceFile gives a file its content, whole or not at all. Errors name that file, and not the one beside it that
-// takes its place.
+// ReplaceFile writes a file completely or not at all. Errors contain its name, and not that of the temporary file.
 func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	return ReplaceFileBy(path, mode, func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -88,7 +87,7 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
-// ReplaceFileBy is [ReplaceFile] for content that write writes.
+// ReplaceFileBy is [ReplaceFile] for content that a function writes.
 func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,9 +95,9 @@ func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) e
 			filepath.Dir(path))
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
+		return fmt.Errorf("write %s: no file can be created in the folder: %w", path, bareCause(err))
 	}
-	defer os.Remove(f.Name()) // gone already where it was renamed
+	defer os.Remove(f.Name()) // has no effect after the rename
 	to := bufio.NewWriterSize(f, 1<<20)
 	err = write(to)
 	if err = errors.Join(bareCause(err), bareCause(to.Flush()), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
@@ -111,7 +110,7 @@ func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) e
 	return nil
 }
 
-// ReadSmall reads a file of at most so many bytes.
+// ReadSmall reads a file of at most the given number of bytes.
 func ReadSmall(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -123,13 +122,13 @@ func ReadSmall(path string, most int64) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// CacheFolder is where what can be made again is kept.
+// CacheFolder returns the folder for data that can be computed again.
 func CacheFolder() (string, error) {
 	dir, err := os.UserCacheDir()
 	return filepath.Join(dir, "pilotfish"), err
 }
 
-// ReadPrompt returns the arguments as one text, or what is piped in.
+// ReadPrompt returns the arguments as one text, or else the text from stdin.
 func ReadPrompt(a *App, args []string) (string, error) {
 	if len(args) > 0 && !(len(args) == 1 && args[0] == "-") {
 		return strings.Join(args, " "), nil
@@ -147,7 +146,7 @@ func ReadPrompt(a *App, args []string) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), nil
 }
 
-// bareCause is the cause of an error of the file system, without the names of files.
+// bareCause returns the cause of an error of the file system, without the names of files.
 func bareCause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

@@ -20,14 +20,14 @@ Start with "pilotfish demo", which needs neither a model nor a network.
 
 Text goes to stdout, everything else to stderr. Exit codes:
   0    success
-  1    failure; without a message if stdout is a pipe whose reader is gone, as with head
+  1    failure; without a message if stdout is a pipe that was closed, as with head
   2    wrong usage
   130  interrupted by Ctrl-C
   143  terminated by SIGTERM`,
 		Version:                    BuildVersion(),
 		Args:                       knownCommand,
 		SuggestionsMinimumDistance: 2,
-		SilenceErrors:              true, // app.run prints them
+		SilenceErrors:              true, // app.execute prints them
 		SilenceUsage:               true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			c.SetOut(a.Stderr)
@@ -81,7 +81,7 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// knownCommand refuses whatever is left on the line when no command was found, with the names that are near.
+// knownCommand returns an error for an unknown command, with similar names.
 func knownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

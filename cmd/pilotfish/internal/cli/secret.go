@@ -11,8 +11,8 @@ import (
 const TokenVariable = "PILOTFISH_TOKEN"
 
 // Secret reads the access token of this device: from the file of --token-file if that was given, else from the
-// environment. found is false where neither is there. A token that is there but empty is an error, since whoever gave
-// it meant to have one. No error repeats what was read.
+// environment. found is false if there is none. An empty token is an error, since its presence shows that a token is
+// wanted. Errors do not contain what was read.
 func (a *App) Secret(path string, given bool) (secret string, found bool, err error) {
 	from := TokenVariable
 	if given {

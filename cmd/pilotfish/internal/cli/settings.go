@@ -16,13 +16,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Variable is the environment variable of a flag.
+// Variable returns the environment variable of a flag.
 func (d FlagDecl) Variable() string {
 	return "PILOTFISH_" + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
 }
 
-// Settings are the flags that an environment variable or the user's configuration file sets as well, each after those
-// that it needs.
+// Settings returns the flags that an environment variable or the user's configuration file can set as well. Each comes
+// after those that it needs.
 func Settings() (all []FlagDecl) {
 	for _, d := range Declarations() {
 		if d.env && d.Name != "config" {
@@ -32,14 +32,13 @@ func Settings() (all []FlagDecl) {
 	return all
 }
 
-// Configured reports whether settings are for the command of this name.
+// Configured reports whether settings apply to the command with this name.
 func Configured(name string) bool { return slices.Contains([]string{"run", "chat", "serve"}, name) }
 
 // configVariable is the environment variable with the name of the configuration file.
 const configVariable = "PILOTFISH_CONFIG"
 
-// addSettings has the commands that answer questions take settings from the environment and from the configuration
-// file.
+// addSettings makes the commands that answer questions read settings from the environment and the configuration file.
 func addSettings(a *App, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if !Configured(c.Name()) {
@@ -66,14 +65,15 @@ func addSettings(a *App, root *cobra.Command) {
 
 func registerConfig(f *pflag.FlagSet, file *string) { Add(f, "config", file, "") }
 
-// Given is the value of a setting, and where it is from.
+// Given is the value of a setting and its source.
 type Given struct {
 	value string
-	from  string // for people
+	from  string // for messages
 	file  bool
 }
 
-// readSettings returns what the environment and the configuration file say, by flag, and the path of that file.
+// readSettings returns the settings from the environment and the configuration file, by flag, and the path of that
+// file.
 func (a *App) readSettings(file string, named bool) (all map[string]Given, path string, err error) {
 	path, must := file, named
 	if !named {
@@ -103,7 +103,7 @@ func (a *App) readSettings(file string, named bool) (all map[string]Given, path 
 	return all, path, a.readEnvironment(all)
 }
 
-// readEnvironment puts what the environment says over what the file says. An empty variable counts as none.
+// readEnvironment overrides the settings of the file by those of the environment. An empty variable counts as unset.
 func (a *App) readEnvironment(all map[string]Given) error {
 	flags := a.settingFlags()
 	for _, s := range Settings() {
@@ -117,12 +117,12 @@ func (a *App) readEnvironment(all map[string]Given) error {
 		all[s.Name] = Given{value: value, from: s.Variable()}
 	}
 	if g, ok := all["token-file"]; ok && g.file && a.Env(TokenVariable) != "" {
-		delete(all, "token-file") // the token itself is nearer
+		delete(all, "token-file") // the token itself has higher priority
 	}
 	return nil
 }
 
-// settingFlags are new flags that take every setting.
+// settingFlags returns a new set of flags with every setting.
 func (a *App) settingFlags() *pflag.FlagSet {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, c := range a.Commands(a) {
@@ -133,7 +133,7 @@ func (a *App) settingFlags() *pflag.FlagSet {
 	return all
 }
 
-// ParseSettings reads a configuration file.
+// ParseSettings parses a configuration file.
 func (a *App) ParseSettings(name string, b []byte, all map[string]Given) error {
 	known := a.settingFlags()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -156,7 +156,7 @@ func (a *App) ParseSettings(name string, b []byte, all map[string]Given) error {
 	return err
 }
 
-// applySettings sets the flags that the command line leaves alone.
+// applySettings sets the flags that are not on the command line.
 func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	all, _, err := a.readSettings(file, f.Changed("config"))
 	if err != nil {
@@ -192,7 +192,7 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	return nil
 }
 
-// origin says of the flags in a message that were not on the command line where they are from; "" where all were.
+// origin returns the sources of those flags in a message that were not on the command line; "" if there are none.
 func (a *App) origin(message string) string {
 	var all []string
 	for _, s := range Settings() {
@@ -207,7 +207,7 @@ func (a *App) origin(message string) string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// NewConfigCommand shows the settings.
+// NewConfigCommand returns the command that shows the settings.
 func NewConfigCommand(a *App) *cobra.Command {
 	var file string
 	var asJSON bool
@@ -281,8 +281,8 @@ func (a *App) showSettings(all map[string]Given, path string, asJSON bool) error
 	return w.Flush()
 }
 
-// DefaultChatTokens is the longest answer of a chat where nothing else is said.
+// DefaultChatTokens is the default limit of an answer in a chat, in tokens.
 const DefaultChatTokens = 1024
 
-// DefaultMaxTokens is the longest answer where nothing else is said.
+// DefaultMaxTokens is the default limit of an answer, in tokens.
 const DefaultMaxTokens = 256

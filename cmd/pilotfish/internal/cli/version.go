@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewVersionCommand prints what this binary was built from.
+// NewVersionCommand returns the command that prints what this binary was built from.
 func NewVersionCommand(a *App) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -33,7 +33,7 @@ func NewVersionCommand(a *App) *cobra.Command {
 	return c
 }
 
-// version is written by the linker in `make build`: -X CLI.version=v1.2.3, with this package as CLI.
+// version is set by the linker in `make build`: -X CLI.version=v1.2.3, where CLI is this package.
 var version string
 
 // archive is what git archive wrote when it packed this source: the nearest tag, if there is one, and the commit.
@@ -41,7 +41,7 @@ var version string
 //go:embed archive.txt
 var archive string
 
-// Build says what this binary was built from.
+// Build describes what this binary was built from.
 type Build struct {
 	Version  string `json:"version"` // stamped, or the module's, or the revision with "+dirty", or "unknown"
 	Go       string `json:"go"`
@@ -52,17 +52,17 @@ type Build struct {
 	Dirty    bool   `json:"dirty,omitempty"`    // files differ from that revision
 }
 
-// BuildVersion returns the version alone.
+// BuildVersion returns the version.
 func BuildVersion() string { return ReadBuild().Version }
 
-// ReadBuild reads what the Go linker left in this binary.
+// ReadBuild reads the information that the Go linker stored in this binary.
 func ReadBuild() Build {
 	info, _ := debug.ReadBuildInfo()
 	return buildOf(version, archive, info)
 }
 
-// buildOf puts together what is known of a binary: the stamp before the module's version, that before the revision of a
-// checkout, that before what the archive says. info may be nil.
+// buildOf combines the information about a binary. The stamp has priority over the module's version, then come the
+// revision of a checkout and the archive. info may be nil.
 func buildOf(stamp, archive string, info *debug.BuildInfo) Build {
 	b := Build{Version: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if info == nil {
@@ -95,7 +95,7 @@ func buildOf(stamp, archive string, info *debug.BuildInfo) Build {
 	return b
 }
 
-// packedFrom reads what git archive wrote; nothing where it did not.
+// packedFrom parses the text of git archive; the results are empty if git archive did not write it.
 func packedFrom(archive string) (tag, revision string) {
 	if archive = strings.TrimSpace(archive); strings.HasPrefix(archive, "$") {
 		return "", ""
@@ -111,7 +111,7 @@ func packedFrom(archive string) (tag, revision string) {
 	return tag, revision
 }
 
-// BuildMetric says which program it is.
+// BuildMetric returns a metric with the version of the program.
 func BuildMetric() prometheus.Collector {
 	b := ReadBuild()
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pilotfish_build_info",

@@ -1,5 +1,5 @@
 // Package clitest helps to test commands: it calls them, starts gateways and servers with them, and writes the models
-// that they need.
+// for them.
 package clitest
 
 import (
@@ -48,10 +48,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// UnderTest are the commands of the program under test.
+// UnderTest returns the commands of the program under test.
 var UnderTest func(*cli.App) []*cobra.Command
 
-// Main is TestMain of a package whose tests call such commands, in the process of the test or in one of their own.
+// Main is TestMain of a package with tests of these commands. Tests run them in their own process, or start the test
+// binary as a new one.
 func Main(m *testing.M, commands func(*cli.App) []*cobra.Command) {
 	UnderTest = commands
 	if args, set := os.LookupEnv("PILOTFISH_TEST_ARGS"); set {
@@ -66,8 +67,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return cli.New(UnderTest, stdin, stdout, stderr).Run(ctx, args)
 }
 
-// Call runs the program in this process with an empty stdin and returns what a shell would see. The bandwidth of memory
-// is not measured, which takes a second of both cores: TestBandwidth does that once.
+// Call runs the program in this process with an empty stdin and returns its exit code and output. It does not measure
+// the bandwidth of memory, which takes a second of both cores: TestBandwidth does that once.
 func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -77,7 +78,7 @@ func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// Program returns the program with such arguments, to be started as a process.
+// Program returns a command that starts the program with these arguments as a process.
 func Program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgram$")
@@ -85,7 +86,7 @@ func Program(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// ExitCode runs a process to its end; -1 is the end by a signal.
+// ExitCode runs a process to its end; -1 means that a signal ended it.
 func ExitCode(t *testing.T, c *exec.Cmd) int {
 	t.Helper()
 	if err := c.Run(); c.ProcessState == nil {
@@ -123,19 +124,19 @@ type RunEvent struct {
 	Summary *event.Summary
 }
 
-// LinesOf is [Lines] under a name that no variable takes.
+// LinesOf is [Lines] under a name that is not shadowed by variables.
 func LinesOf[T any](t *testing.T, text string) []T { return Lines[T](t, text) }
 
-// RunningCloud is `pilotfish cloud` in this process.
+// RunningCloud is a `pilotfish cloud` in this process.
 type RunningCloud struct {
 	Address, Pin string
-	Said         string        // to stderr before the pin came
+	Said         string        // written to stderr before the pin
 	Errs         *LockedBuffer // all of stderr
-	Code         int           // once it has stopped
+	Code         int           // exit code, after it has stopped
 	Stop         func()
 }
 
-// StartedCloud starts one, which runs until the test ends or stop is called.
+// StartedCloud starts a gateway, which runs until the test ends or stop is called.
 func StartedCloud(t *testing.T, args ...string) *RunningCloud {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -161,25 +162,25 @@ func StartedCloud(t *testing.T, args ...string) *RunningCloud {
 	return c
 }
 
-// StartCloud is startedCloud on loopback.
+// StartCloud is StartedCloud on loopback.
 func StartCloud(t *testing.T, args ...string) (address, pin string, stop func()) {
 	t.Helper()
 	c := StartedCloud(t, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 	return c.Address, c.Pin, c.Stop
 }
 
-// StartCloudSaying is startedCloud with what was said to stderr before the pin came.
+// StartCloudSaying is [StartCloud] that also returns the text on stderr before the pin.
 func StartCloudSaying(t *testing.T, args ...string) (address, pin, said string, stop func()) {
 	t.Helper()
 	c := StartedCloud(t, args...)
 	return c.Address, c.Pin, c.Said, c.Stop
 }
 
-// LockedBuffer is written by one goroutine and read by another.
+// LockedBuffer is a buffer for one writing and one reading goroutine.
 type LockedBuffer struct {
 	mu   sync.Mutex
 	b    bytes.Buffer
-	more chan struct{} // closed at the next write; nil: nobody waits for it
+	more chan struct{} // closed at the next write; nil: no reader waits
 }
 
 // Write implements [io.Writer].
@@ -193,7 +194,7 @@ func (b *LockedBuffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// RoutedTokens are the ids and origins of `run --json`, and its summary.
+// RoutedTokens runs `run --json` and returns the ids and origins of the tokens, and the summary.
 func RoutedTokens(t *testing.T, args ...string) (ids []int32, origins []string, s *event.Summary, stderr string) {
 	t.Helper()
 	code, stdout, stderr := Call(t, append([]string{"run", "--json", "--ignore-eos"}, args...)...)
@@ -208,7 +209,7 @@ func RoutedTokens(t *testing.T, args ...string) (ids []int32, origins []string, 
 	return
 }
 
-// OwnFolders gives a test folders of its own for configuration and cache.
+// OwnFolders gives a test its own folders for configuration and cache.
 func OwnFolders(t *testing.T) {
 	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME", "AppData",
 		"LocalAppData"} {
@@ -216,7 +217,7 @@ func OwnFolders(t *testing.T) {
 	}
 }
 
-// read returns what was written, and what ends when there is more.
+// read returns the text so far, and a channel that is closed when there is more.
 func (b *LockedBuffer) read() (string, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -226,14 +227,14 @@ func (b *LockedBuffer) read() (string, <-chan struct{}) {
 	return b.b.String(), b.more
 }
 
-// String returns what was written.
+// String returns the text so far.
 func (b *LockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
 }
 
-// Says waits until a line of the gateway's stderr matches, and returns what its first group does.
+// Says waits until a line of the gateway's stderr matches the pattern, and returns its first group.
 func (c *RunningCloud) Says(t *testing.T, pattern string) string {
 	t.Helper()
 	line := regexp.MustCompile(pattern)
@@ -251,7 +252,7 @@ func (c *RunningCloud) Says(t *testing.T, pattern string) string {
 	}
 }
 
-// Page returns a page of an operator.
+// Page requests a page of the admin server.
 func Page(t *testing.T, address, path string) (int, string) {
 	t.Helper()
 	response, err := http.Get("http://" + address + path)
@@ -273,7 +274,7 @@ func MetricsOf(t *testing.T, address string) map[string]*dto.MetricFamily {
 	return all
 }
 
-// Sum adds up the counters or gauges of a family, and of histograms what was counted.
+// Sum adds up the counters or gauges of a family, and for histograms the counts.
 func Sum(f *dto.MetricFamily) (n float64) {
 	for _, m := range f.GetMetric() {
 		n += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
@@ -281,7 +282,7 @@ func Sum(f *dto.MetricFamily) (n float64) {
 	return n
 }
 
-// Question is one of the demo's, whose answers are short.
+// Question returns a question of the demo, which has a short answer.
 func Question(i int) string { return demo.Questions(demo.HeldOut)[i].Text }
 
 // ConfigFileOf writes a configuration file.
@@ -295,7 +296,7 @@ func ConfigFileOf(t *testing.T, text string) string {
 // SecretA and SecretB are two access tokens.
 const SecretA, SecretB = "0123456789abcdef", "fedcba9876543210"
 
-// ModelFolderWith makes the folder of models hold such files.
+// ModelFolderWith creates a folder of models with these files, and makes it the default.
 func ModelFolderWith(t *testing.T, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -308,7 +309,7 @@ func ModelFolderWith(t *testing.T, files map[string][]byte) string {
 	return dir
 }
 
-// HubOf serves the repository o/n with such files.
+// HubOf serves the repository o/n with these files.
 func HubOf(t *testing.T, files map[string][]byte) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -363,11 +364,11 @@ func Root() string {
 	return root
 }
 
-// DemoFile is a file of the demo's pair.
+// DemoFile returns the path of a file of the demo's pair.
 func DemoFile(name string) string { return filepath.Join(Root(), "bench", "demo", name) }
 
-// Traces writes a set of 20 positions for each prompt. By the first rule the sign of the first feature says, mostly,
-// whether a token may stand; by the second that of the second.
+// Traces writes traces with 20 positions for each prompt. Under the first rule, the sign of the first feature mostly
+// tells whether a token may be kept; under the second rule, that of the second feature.
 func Traces(t *testing.T, s trace.Settings) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "traces")
@@ -405,7 +406,7 @@ func Traces(t *testing.T, s trace.Settings) string {
 	return dir
 }
 
-// TraceSettings are those of a small set.
+// TraceSettings returns the settings of a small set of traces.
 func TraceSettings() trace.Settings {
 	return trace.Settings{
 		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
@@ -423,19 +424,19 @@ func MeasureDemo(t *testing.T, questions string, args ...string) (stdout string)
 	return stdout
 }
 
-// WriterFunc is a function as a writer.
+// WriterFunc adapts a function to io.Writer.
 type WriterFunc func(b []byte) (int, error)
 
 // Write implements [io.Writer].
 func (f WriterFunc) Write(b []byte) (int, error) { return f(b) }
 
-// ClosedPort is an address where nothing listens.
+// ClosedPort is an address on which no process listens.
 const ClosedPort = "127.0.0.1:9"
 
-// OnePin is a pin of zeros that ends with last.
+// OnePin returns a fingerprint of zeros except for the last byte.
 func OnePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
 
-// OtherTokens is a model with another tokenizer than tinyModel's.
+// OtherTokens writes a model with another tokenizer than that of TinyModel.
 func OtherTokens(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens.gguf")
@@ -493,16 +494,16 @@ func EngineOf(t *testing.T, model string, e *fakeengine.Engine) (url string) {
 	return server.URL
 }
 
-// RunningServe is `pilotfish serve` in this process.
+// RunningServe is a `pilotfish serve` in this process.
 type RunningServe struct {
 	URL  string
 	Errs *LockedBuffer // all of stderr
-	Code int           // once it has stopped
+	Code int           // exit code, after it has stopped
 	Stop func()
-	Key  string // API key to show; "" for none
+	Key  string // API key for requests; "" for none
 }
 
-// StartServe starts one on loopback, which runs until the test ends or stop is called.
+// StartServe starts a server on loopback, which runs until the test ends or stop is called.
 func StartServe(t *testing.T, args ...string) *RunningServe {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -549,7 +550,7 @@ func (s *RunningServe) Ask(t *testing.T, path, body string) (int, string) {
 	return answer.StatusCode, string(b)
 }
 
-// Served is an answer, of either kind.
+// Served is an answer of the server, of any endpoint.
 type Served struct {
 	Model       string
 	Fingerprint string `json:"system_fingerprint"`
@@ -583,7 +584,7 @@ type Served struct {
 	} `json:"pilotfish"`
 }
 
-// Answer sends a request that is answered.
+// Answer sends a request, which must succeed.
 func (s *RunningServe) Answer(t *testing.T, path, body string) (v Served) {
 	t.Helper()
 	status, text := s.Ask(t, path, body)
@@ -593,13 +594,13 @@ func (s *RunningServe) Answer(t *testing.T, path, body string) (v Served) {
 	return v
 }
 
-// Receipt is what an answer tells of what has left.
+// Receipt is the part of an answer about what left this device.
 type Receipt struct {
 	Tokens, Bytes int
 	To            string
 }
 
-// Chat runs a chat with such lines on stdin, and returns what a shell would see.
+// Chat runs a chat with these lines on stdin, and returns its exit code and output.
 func Chat(t *testing.T, lines string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -607,7 +608,7 @@ func Chat(t *testing.T, lines string, args ...string) (code int, stdout, stderr 
 	return code, out.String(), errs.String()
 }
 
-// NarrowRouter writes a router for hidden states of a width that says it belongs to a model.
+// NarrowRouter writes a router for hidden states of a width. Its file says that it belongs to model.
 func NarrowRouter(t *testing.T, width int, model string) string {
 	t.Helper()
 	n, err := router.NewNet([]router.Layer{{In: width, Out: 1, Weight: make([]float32, width), Bias: []float32{3}}},
@@ -626,7 +627,7 @@ func routerFile(t *testing.T, r *router.File) string {
 	return path
 }
 
-// CostsFile is a file of costs: 20 ms for a pass, 3 for each of its rows.
+// CostsFile writes a file of costs: 20 ms for a pass, and 3 for each of its rows.
 func CostsFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "costs.jsonl")
@@ -636,7 +637,7 @@ func CostsFile(t *testing.T) string {
 	return path
 }
 
-// GcPercent is what the garbage collector goes by.
+// GcPercent returns the percentage of the garbage collector.
 func GcPercent() int {
 	now := debug.SetGCPercent(100)
 	debug.SetGCPercent(now)
@@ -650,9 +651,9 @@ func with(s terms.Settings, i int, v float64) terms.Settings {
 	return s
 }
 
-// NumbersReach tests that each declared number reaches the settings that parse makes of the flags of a command under
-// its own name, and nothing else changes; that what is out of its range is refused, and so is what has no effect
-// without a temperature.
+// NumbersReach tests all declared numbers. parse runs a command's parser for its flags. A flag must set the setting of
+// the same name and no other. Values out of range are refused, and so are those that have no effect without a
+// temperature.
 func NumbersReach(t *testing.T, parse func(args []string) (terms.Settings, error)) {
 	t.Helper()
 	for i, n := range new(terms.Settings).Numbers() {

@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keyboard is a program at a terminal of its own.
+// keyboard runs a program on its own terminal.
 type keyboard struct {
 	t    *testing.T
 	C    *exec.Cmd
 	here *os.File
-	Text chan []byte // what the program writes, as it comes; closed at its end
-	Seen []byte      // of it, what was not expected yet
+	Text chan []byte // the output of the program; closed at its end
+	Seen []byte      // the output that Expect has not consumed yet
 	All  []byte
 }
 
-// AtTerminal starts the program at a terminal of 80 columns. The arguments come after those of [Program].
+// AtTerminal starts the program on a terminal of 80 columns. The arguments follow those of [Program].
 func AtTerminal(t *testing.T, args ...string) *keyboard {
 	t.Helper()
 	return StartAtTerminal(t, Program(t, args...))
 }
 
-// StartAtTerminal starts a process at a terminal of 80 columns.
+// StartAtTerminal starts a process on a terminal of 80 columns.
 func StartAtTerminal(t *testing.T, c *exec.Cmd) *keyboard {
 	t.Helper()
 	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -80,14 +80,14 @@ func (k *keyboard) Press(keys string) {
 	require.NoError(k.t, err)
 }
 
-// Expect waits until the program has written a text behind the last one that was expected, and returns what came
-// before.
+// Expect waits until the program has written a text, after the one of the call before, and returns the output before
+// it.
 func (k *keyboard) Expect(text string) string {
 	k.t.Helper()
 	late := time.After(20 * time.Second)
 	for {
-		if before, behind, ok := bytes.Cut(k.Seen, []byte(text)); ok {
-			k.Seen = bytes.Clone(behind)
+		if before, after, ok := bytes.Cut(k.Seen, []byte(text)); ok {
+			k.Seen = bytes.Clone(after)
 			return string(before)
 		}
 		select {
@@ -112,7 +112,7 @@ func (k *keyboard) Ends() int {
 	return k.C.ProcessState.ExitCode()
 }
 
-// Terminal returns a terminal for a program, and what was written to it, to be called once.
+// Terminal returns a terminal for a program, and a function that returns the output. Call it once.
 func Terminal(t *testing.T) (tty *os.File, text func() string) {
 	t.Helper()
 	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -126,7 +126,7 @@ func Terminal(t *testing.T) (tty *os.File, text func() string) {
 	require.NoError(t, err)
 	all := make(chan string, 1)
 	go func() {
-		b, _ := io.ReadAll(here) // ends with an error when the other side is closed
+		b, _ := io.ReadAll(here) // the error means that the other side is closed
 		all <- string(b)
 		here.Close()
 	}()

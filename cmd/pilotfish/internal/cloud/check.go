@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// newCloudCheckCommand tries an inference engine.
+// newCloudCheckCommand returns the command that tests an inference engine.
 func newCloudCheckCommand(a *cli.App) *cobra.Command {
 	var u group.UpstreamFlags
 	var json bool
@@ -19,12 +19,12 @@ func newCloudCheckCommand(a *cli.App) *cobra.Command {
 		Short: "Check whether an inference engine can be used behind the gateway",
 		Long: `Check whether an inference engine can be used behind the gateway.
 
-This does what the gateway does when it starts, and asks the engine about a hundred questions: whether it has the
+It runs the checks of the gateway's start, and asks the engine about a hundred questions: whether it has the
 vocabulary of --tokenizer, gives the same answers when asked again and under load, reports correct probabilities and
 audits, reuses what it has computed, keeps clients apart, and survives requests that are cancelled or too long. No text
 of any user is sent.
 
-  pass  as it should be
+  pass  as expected
   note  usable, but with a restriction
   fail  not usable; the exit code is then 1`,
 		Example: `  pilotfish cloud check http://10.0.0.8:8000 --tokenizer small.gguf`,
@@ -36,7 +36,7 @@ of any user is sent.
 			}
 			return engine.CheckUpstream(c.Context(), u.Tokenizer, u.O, func(r engine.UpstreamResult) {
 				if json {
-					_ = a.PrintJSON(r) // a stdout that takes no more ends nothing that is under way
+					_ = a.PrintJSON(r) // an error of stdout does not stop the checks
 					return
 				}
 				fmt.Fprintf(a.Stdout, "%-20s %-4s  %s\n", r.Check, r.Verdict, r.Found)

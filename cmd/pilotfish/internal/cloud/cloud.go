@@ -1,4 +1,4 @@
-// Package cloud has pilotfish cloud: the gateway.
+// Package cloud implements pilotfish cloud: the gateway.
 package cloud
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// cloudCommandFlags are the flags of `pilotfish cloud`.
+// cloudCommandFlags has the flags of `pilotfish cloud`.
 type cloudCommandFlags struct {
 	model     group.ModelFlags
 	upstream  group.UpstreamFlags
@@ -44,7 +44,7 @@ type cloudCommandFlags struct {
 	operate   operateFlags
 }
 
-// cloudHelp is what the command tells of itself.
+// cloudHelp is the help text of the command.
 const cloudHelp = `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
 
 The model is either a GGUF file that this program runs (-m), or is served by an inference engine over HTTP
@@ -65,7 +65,7 @@ A secret has at least 16 bytes. Limits may follow it:
 A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use
 the same token; each gets its own share of the capacity. No token is needed on a loopback address, or with --open.
 
-If the texts of several devices begin alike, for example with the same system prompt, that part is computed and stored
+If texts of several devices have the same beginning, for example a system prompt, this part is computed and stored
 once. As a consequence, a device that tries out texts token by token can learn from response times whether another
 device has recently asked about the same text. The word private after a token isolates each of its devices from all
 others; --share-prefixes=false isolates every text. Answers are the same in all cases.
@@ -81,7 +81,7 @@ access tokens as well:
 SIGHUP reloads tokens, certificate, ticket keys and --log-level; changes that need a restart are logged. SIGTERM and
 Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pages for operators are at --admin.`
 
-// NewCommand serves the large model.
+// NewCommand returns the command that serves the large model.
 func NewCommand(a *cli.App) *cobra.Command {
 	c, _ := cloudCommand(a)
 	return c
@@ -112,7 +112,7 @@ func cloudCommand(a *cli.App) (*cobra.Command, *cloudCommandFlags) {
 }
 
 func (f *cloudCommandFlags) register(c *cobra.Command) {
-	f.model.RegisterOptional(c) // or an upstream
+	f.model.RegisterOptional(c) // the alternative is --upstream
 	p := c.Flags()
 	f.upstream.Register(p)
 	cli.Add(p, "listen", &f.listen, ":4433")
@@ -130,7 +130,8 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	f.operate.register(p)
 }
 
-// options refuses what is wrong with flags, whatever else there is.
+// options returns the options of the gateway. It returns an error for wrong flags even if the command does not need
+// them.
 func (f *cloudCommandFlags) options() (o engine.GatewayOptions, err error) {
 	switch {
 	case (f.cert == "") != (f.key == ""):
@@ -241,7 +242,7 @@ func (m *builtInModel) About() []string {
 
 func (m *builtInModel) Attend() (stop func()) {
 	undo := spendMemory(m.s.KVBytes())
-	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network is heard while all threads compute
+	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network needs threads while all threads of the model compute
 	unwatch := watchRecomputing(m.s.Stats, m.log)
 	return func() {
 		unwatch()
@@ -264,11 +265,11 @@ func (m *builtInModel) Text() (func([]int32) string, error) {
 
 func (m *builtInModel) Close() {
 	m.s.Close()
-	logComputed(m.s.Stats(), m.log) // once it is closed: all that it has done
-	m.e.Close()                     // it only unmaps a file
+	logComputed(m.s.Stats(), m.log) // after Close, so that it covers all work
+	m.e.Close()                     // only unmaps a file
 }
 
-// logComputed says what the model has done.
+// logComputed logs the statistics of the model.
 func logComputed(s engine.ServiceStats, log *slog.Logger) {
 	log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
 		"lookup_proposed", s.Guessed, "lookup_accepted", s.Accepted, "shared", s.Shared)
@@ -291,7 +292,7 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 		dir = filepath.Join(dir, "pilotfish")
 		token = filepath.Join(dir, "cloud.token")
 	} else if f.cert == "" {
-		return who, fmt.Errorf("no place for a certificate: %w; name one with --cert and --key", noDir)
+		return who, fmt.Errorf("the certificate cannot be stored: %w; give one with --cert and --key", noDir)
 	}
 	if o.Certificate, err = f.certificate(dir); err != nil {
 		return who, err
@@ -304,8 +305,8 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 	return who, err
 }
 
-// greet prints where the gateway listens, for whom, and what a device needs: its fingerprint to stdout, the rest to
-// stderr.
+// greet prints the address of the gateway, who may use it, and what a device needs: the fingerprint to stdout, the rest
+// to stderr.
 func greet(a *cli.App, at net.Addr, pin netproto.Digest, who access, about []string) {
 	fmt.Fprintf(a.Stderr, "listening on %s, %s\n", at, who.say)
 	for _, line := range about {
@@ -322,10 +323,10 @@ func greet(a *cli.App, at net.Addr, pin netproto.Digest, who access, about []str
 	fmt.Fprintf(a.Stdout, "%s\n", pin)
 }
 
-// spendMemory makes the garbage collector run seldom, since questions wait while it does: when what is to be collected
-// takes an eighth of the memory that is free, at most 1 GiB. Keys and values, of so many bytes, hold nothing to be
-// collected, but count in the percentage that the collector goes by. It returns what undoes that. With GOGC set, that
-// stands.
+// spendMemory makes the garbage collector run rarely, since questions wait for it: only when the garbage takes an
+// eighth of the free memory, at most 1 GiB. Keys and values, of kv bytes, contain no garbage, but count in the
+// percentage that controls the collector. The result restores the previous setting. If GOGC is set, spendMemory does
+// nothing.
 func spendMemory(kv int64) (undo func()) {
 	free, err := freemem.Bytes()
 	if _, set := os.LookupEnv("GOGC"); set || err != nil {
@@ -335,15 +336,14 @@ func spendMemory(kv int64) (undo func()) {
 	return func() { debug.SetGCPercent(before) }
 }
 
-// garbagePercent is what the collector goes by, where so many bytes of memory are free and keys and values take kv.
+// garbagePercent returns the percentage for the collector, with free bytes of memory and kv bytes of keys and values.
 func garbagePercent(free uint64, kv int64) int {
-	const most, rest = 1 << 30, 64 << 20 // bytes; rest: what a gateway takes beside keys and values, about
+	const most, rest = 1 << 30, 64 << 20 // bytes; rest: approximate memory of a gateway without keys and values
 	garbage := int64(min(free/8, most))
 	return int(max(garbage*100/(kv+rest), 1))
 }
 
-// watchRecomputing warns when texts are computed again because their keys and values had to give way. It returns what
-// ends that.
+// watchRecomputing warns if texts are computed again because their keys and values were evicted. The result stops it.
 func watchRecomputing(stats func() engine.ServiceStats, log *slog.Logger) (stop func()) {
 	const every = 30 * time.Second
 	end, done := make(chan struct{}), make(chan struct{})
@@ -373,7 +373,8 @@ func watchRecomputing(stats func() engine.ServiceStats, log *slog.Logger) (stop 
 	}
 }
 
-// certificate reads the certificate, and makes one where none was named and none was made before.
+// certificate reads the certificate. If none was given, it reads the gateway's own, which it creates on the first
+// start.
 func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	if f.cert != "" {
 		c, err := tls.LoadX509KeyPair(f.cert, f.key)
@@ -406,7 +407,7 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	return tls.X509KeyPair(certPEM, keyPEM)
 }
 
-// checkModel refuses a command line that names no model, or two, or a flag that is without effect.
+// checkModel returns an error if the command line names no model or two, or if a flag has no effect.
 func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
 	upstream := set.Changed("upstream")
 	switch {
@@ -419,7 +420,7 @@ func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
 		"share-prefixes"}
 	set.Visit(func(g *pflag.Flag) {
 		if upstream && slices.Contains(here, g.Name) {
-			err = cli.Usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)
+			err = cli.Usagef("--%s is for a model that runs here (-m): leave it out with --upstream", g.Name)
 		}
 	})
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// cloudVariable is what environment variables for flags of `pilotfish cloud` begin with.
+// cloudVariable is the prefix of the environment variables for flags of `pilotfish cloud`.
 const cloudVariable = "PILOTFISH_CLOUD_"
 
-// load sets the flags that the command line left alone: from the environment, and what that leaves alone too, from the
-// configuration file.
+// load sets the flags that are not on the command line: from the environment, or else from the configuration file.
 func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
 	o := &f.operate
 	o.given = map[string][]string{}
@@ -46,7 +45,7 @@ func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
 	return nil
 }
 
-// environment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty one counts as none.
+// environment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty variable counts as unset.
 func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
 	slices.Sort(all)
 	for _, one := range all {
@@ -71,8 +70,8 @@ func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
 	return nil
 }
 
-// setFlag gives a flag its values, of which only a list has more than one, unless it is set; of options those that are
-// not.
+// setFlag sets a flag to its values, unless it is already set. Only a list has more than one value. Of options, it sets
+// those that are not set.
 func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
 	o, options := flag.Value.(*cli.OptionsFlag)
 	switch {
@@ -89,7 +88,7 @@ func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
 	return nil
 }
 
-// valuesOf returns what a flag is set to.
+// valuesOf returns the values of a flag.
 func valuesOf(flag *pflag.Flag) []string {
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		return list.GetSlice()
@@ -97,7 +96,7 @@ func valuesOf(flag *pflag.Flag) []string {
 	return []string{flag.Value.String()}
 }
 
-// exposed returns those of the files with secrets that others on this machine can read.
+// exposed returns the files with secrets that other users of this machine can read.
 func (f *cloudCommandFlags) exposed() (all []string) {
 	files := []string{f.access.file, f.key, f.operate.tickets, f.upstream.Key}
 	if len(f.operate.tokens) > 0 {
@@ -111,20 +110,20 @@ func (f *cloudCommandFlags) exposed() (all []string) {
 	return all
 }
 
-// warn tells of what is no error and yet not as it should be.
+// warn logs problems that do not prevent the start.
 func (f *cloudCommandFlags) warn(log *slog.Logger, unkept *unkeptError) {
 	if unkept != nil {
 		log.Warn("devices will not come back without a round trip after a restart", "error", unkept)
 	}
 	for _, name := range f.exposed() {
-		log.Warn("others on this machine have a right to a file with secrets: chmod 600", "file", name)
+		log.Warn("other users of this machine can read a file with secrets: chmod 600", "file", name)
 	}
 	for _, name := range f.operate.strange {
 		log.Warn("this environment variable names no flag", "name", name)
 	}
 }
 
-// checkConfig does what --check-config asks for: it reads all that a start would read, and makes and opens nothing.
+// checkConfig implements --check-config: it reads everything that a start reads, but creates and opens nothing.
 func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
 	at, err := net.ResolveUDPAddr("udp", f.listen)
 	if err != nil {
@@ -150,7 +149,8 @@ func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
 	return nil
 }
 
-// checkFiles reads the model, or the vocabulary of engines, which are not asked. It returns what the gateway would ask.
+// checkFiles reads the model, or the vocabulary of engines, without asking the engines. It returns a description of the
+// model.
 func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if urls := f.upstream.O.URLs; len(urls) > 0 {
 		_, err := engine.ReadTokenizer(f.upstream.Tokenizer)

@@ -144,8 +144,8 @@ func TestConfigRefused(t *testing.T) {
 		"text":                                   ":1: write NAME: VALUE here",
 		"? [a]\n: b":                             ":1: write NAME: VALUE here",
 		"a: 1\n---\nb: 2":                        "a second document",
-		"listen: \"open\nx: *" + clitest.SecretA: "this is no YAML",
-		"tokens:\n  - secret: *" + clitest.SecretA:                  "this is no YAML",
+		"listen: \"open\nx: *" + clitest.SecretA: "this is not YAML",
+		"tokens:\n  - secret: *" + clitest.SecretA:                  "this is not YAML",
 		"listen: &a :1\nadmin: *a":                                  ":2: admin: write a value",
 		token + "token-file: x":                                     ":3: tokens and token-file: keep one",
 		"tokens: " + clitest.SecretA:                                ":1: tokens: write a list",
@@ -167,7 +167,7 @@ func TestConfigRefused(t *testing.T) {
 		token + "  - {name: lab, secret: " + clitest.SecretB + "}": ":3: another token has the same name",
 		token + "  - {name: other, secret: " + clitest.SecretA +
 			"}": ":3: another token has the same name, or the same secret",
-		token + "open: true":               "--open serves anybody",
+		token + "open: true":               "--open serves all devices",
 		"limit: {max-questions: 0}":        "--limit max-questions=0: give a number",
 		strings.Repeat("# long\n", 200000): "more than 1048576 bytes",
 	} {

@@ -19,8 +19,8 @@ type gatewayConfig struct {
 	tokens []engine.GatewayToken
 }
 
-// readConfig reads a configuration file. flags are those of `pilotfish cloud`, all unset; they are changed. No error
-// repeats a secret.
+// readConfig reads a configuration file. flags are the flags of `pilotfish cloud`, all unset; readConfig sets them.
+// Errors do not contain secrets.
 func readConfig(name string, flags *pflag.FlagSet) (*gatewayConfig, error) {
 	b, err := cli.ReadConfigBytes(name)
 	if err != nil {

@@ -43,9 +43,9 @@ func TestCloudTokenRefused(t *testing.T) {
 		code                    int
 		want                    string
 	}{
-		{"empty file", "", "unset", []string{"--token-file", file}, cli.ExitFailed, "there is no access token in it"},
+		{"empty file", "", "unset", []string{"--token-file", file}, cli.ExitFailed, "it has no access token"},
 		{"blank file", " \n# nothing\n\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
-			"there is no access token in it"},
+			"it has no access token"},
 		{"no file", "", "unset", []string{"--token-file", ""}, cli.ExitUsage, `--token-file "" names no file`},
 		{"absent file", "", "unset", []string{"--token-file", file + "x"}, cli.ExitFailed, "--token-file: open"},
 		{"empty variable", "", "", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
@@ -68,8 +68,8 @@ func TestCloudTokenRefused(t *testing.T) {
 			cli.ExitFailed,
 			`two access tokens have the name "lab"`},
 		{"open and closed", "", "unset", []string{"--open", "--token-file", file}, cli.ExitUsage,
-			"--open serves anybody"},
-		{"open and variable", "", clitest.SecretA, []string{"--open"}, cli.ExitUsage, "--open serves anybody"},
+			"--open serves all devices"},
+		{"open and variable", "", clitest.SecretA, []string{"--open"}, cli.ExitUsage, "--open serves all devices"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
@@ -153,7 +153,7 @@ func TestCloudMakesToken(t *testing.T) {
 
 	_, _, said, stop = start("--listen", "0.0.0.0:0", "--open")
 	stop()
-	assert.Contains(t, said, "open to anybody who can reach it")
+	assert.Contains(t, said, "open to every device that can reach it")
 }
 
 // The sizes that are asked for are those that the service has.
@@ -517,10 +517,10 @@ func TestCloudCertificate(t *testing.T) {
 	}
 	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0")
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "name one with --cert and --key")
+	assert.Contains(t, stderr, "give one with --cert and --key")
 	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--listen", "0.0.0.0:0", "--cert", cert, "--key", key)
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "no place for an access token")
+	assert.Contains(t, stderr, "the access token cannot be stored")
 	_, pin2, stop := clitest.StartCloud(t, "-m", m, "--log", "off", "--cert", cert, "--key", key)
 	stop()
 	assert.Equal(t, pin, pin2, "nothing needs to be kept")

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notifyHangup returns a channel on which nothing comes: Windows has no SIGHUP.
+// notifyHangup returns a channel without values: Windows has no SIGHUP.
 func notifyHangup() (hangups <-chan os.Signal, stop func()) { return nil, func() {} }
 
-// readableByOthers reports nothing: the mode of a file says nothing of its access control list.
+// readableByOthers always returns false: the mode of a file does not include its access control list.
 func readableByOthers(fs.FileInfo) bool { return false }

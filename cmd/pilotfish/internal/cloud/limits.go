@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// limitFlags are the limits and timeouts of a gateway. Their values are above 0, and 0 stands for a flag that was
-// not given; only ahead-limit may be 0.
+// limitFlags has the limits and timeouts of a gateway. Values are above 0, and 0 means that a flag was not given; only
+// ahead-limit may be 0.
 type limitFlags struct {
 	o            engine.GatewayOptions
 	dictionaries []string
@@ -52,7 +52,7 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 	cli.Add(f, "dictionary", &l.dictionaries, nil)
 }
 
-// options returns the options, once all flags are known to be right.
+// options returns the options after checking all flags.
 func (l *limitFlags) options() (o engine.GatewayOptions, err error) {
 	l.set.VisitAll(func(f *pflag.Flag) {
 		v := f.Value.String()

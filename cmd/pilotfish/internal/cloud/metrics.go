@@ -6,7 +6,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// serviceMetrics tells what the built-in engine has done and keeps.
+// serviceMetrics has the metrics of the built-in engine: its work and its memory.
 type serviceMetrics struct {
 	stats func() engine.ServiceStats
 	all   []serviceMetric
@@ -18,7 +18,7 @@ type serviceMetric struct {
 	value func(engine.ServiceStats) float64
 }
 
-// newServiceMetrics reads stats whenever the metrics are asked for.
+// newServiceMetrics returns metrics that call stats for each collection.
 func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 	m := &serviceMetrics{stats: stats}
 	add := func(kind prometheus.ValueType, name, help string, value func(engine.ServiceStats) float64) {
@@ -31,36 +31,36 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 	gauge := func(name, help string, value func(engine.ServiceStats) int) {
 		add(prometheus.GaugeValue, name, help, func(s engine.ServiceStats) float64 { return float64(value(s)) })
 	}
-	gauge("slots", "Tokens that the memory for keys and values holds.",
+	gauge("slots", "Capacity of the KV cache, in tokens.",
 		func(s engine.ServiceStats) int { return s.Slots })
-	gauge("slots_used", "Tokens that it holds now.", func(s engine.ServiceStats) int { return s.InUse })
-	gauge("slots_common", "Tokens of these that more than one text uses.",
+	gauge("slots_used", "Tokens in the KV cache.", func(s engine.ServiceStats) int { return s.InUse })
+	gauge("slots_common", "Of these, tokens that more than one text uses.",
 		func(s engine.ServiceStats) int { return s.InCommon })
-	gauge("sessions", "Texts of which it holds any.", func(s engine.ServiceStats) int { return s.Sessions })
-	gauge("asks_waiting", "Questions that are not answered yet.", func(s engine.ServiceStats) int { return s.Waiting })
+	gauge("sessions", "Texts with tokens in the KV cache.", func(s engine.ServiceStats) int { return s.Sessions })
+	gauge("asks_waiting", "Questions without an answer so far.", func(s engine.ServiceStats) int { return s.Waiting })
 	count("steps_total", "Passes over the model.", func(s engine.ServiceStats) uint64 { return s.Steps })
-	count("computed_tokens_total", "Tokens that they computed.",
+	count("computed_tokens_total", "Tokens that passes computed.",
 		func(s engine.ServiceStats) uint64 { return s.Computed })
 	count("recomputed_tokens_total",
-		"Tokens of these that had been computed before and given up: raise --slots if many.",
+		"Of these, tokens that were computed before and evicted: raise --slots if there are many.",
 		func(s engine.ServiceStats) uint64 { return s.Recomputed })
-	count("reused_tokens_total", "Tokens of answered questions that were there already: hits of the cache.",
+	count("reused_tokens_total", "Tokens of answered questions that were in the KV cache.",
 		func(s engine.ServiceStats) uint64 { return s.Reused })
-	count("shared_tokens_total", "Tokens that a text took over from others, instead of computing them.",
+	count("shared_tokens_total", "Tokens that a text reused from other texts.",
 		func(s engine.ServiceStats) uint64 { return s.Shared })
-	count("evicted_tokens_total", "Tokens that made room for others.",
+	count("evicted_tokens_total", "Tokens that were evicted for others.",
 		func(s engine.ServiceStats) uint64 { return s.Evicted })
-	count("shed_asks_total", "Computations in the background that were given up for questions.",
+	count("shed_asks_total", "Background computations that were dropped in favour of questions.",
 		func(s engine.ServiceStats) uint64 { return s.Shed })
-	count("shed_ahead_total", "Those of them for a token that a device had not asked for yet.",
+	count("shed_ahead_total", "Of these, computations of tokens that no device had requested yet.",
 		func(s engine.ServiceStats) uint64 { return s.AheadShed })
-	count("ahead_tokens_total", "Tokens that were decoded beyond those that devices had asked for.",
+	count("ahead_tokens_total", "Tokens decoded beyond the requested ones.",
 		func(s engine.ServiceStats) uint64 { return s.Ahead })
-	count("repeated_tokens_total", "Tokens computed once more, to say what would have followed them.",
+	count("repeated_tokens_total", "Tokens computed again for the probabilities of the next token.",
 		func(s engine.ServiceStats) uint64 { return s.Repeated })
-	count("guessed_tokens_total", "Tokens computed as guesses of what follows.",
+	count("guessed_tokens_total", "Tokens computed as guesses of the next tokens.",
 		func(s engine.ServiceStats) uint64 { return s.Guessed })
-	count("held_tokens_total", "Guesses that questions came along.",
+	count("held_tokens_total", "Guesses that were part of a later question.",
 		func(s engine.ServiceStats) uint64 { return s.Accepted })
 	return m
 }

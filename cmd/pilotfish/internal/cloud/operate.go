@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// operateFlags are for whoever operates a gateway.
+// operateFlags has the flags for operating a gateway.
 type operateFlags struct {
 	config   string // file
 	check    bool
@@ -29,12 +29,12 @@ type operateFlags struct {
 	texts    bool   // in the log
 
 	set     *pflag.FlagSet
-	given   map[string][]string   // what stands on the command line
-	tokens  []engine.GatewayToken // of the configuration file
-	strange []string              // environment variables that name no flag
+	given   map[string][]string   // on the command line
+	tokens  []engine.GatewayToken // from the configuration file
+	strange []string              // environment variables that match no flag
 }
 
-// adminDefault is where the admin pages are unless --admin says something else.
+// adminDefault is the default address of the admin pages.
 const adminDefault = "127.0.0.1:9433"
 
 func (o *operateFlags) register(p *pflag.FlagSet) {
@@ -48,7 +48,7 @@ func (o *operateFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "log-text", &o.texts, false)
 }
 
-// checkFlags refuses what makes no sense whatever else there is.
+// checkFlags returns an error for flags that are invalid in all cases.
 func (o *operateFlags) checkFlags() error {
 	address, err := adminAddress(o.admin)
 	host, _, _ := net.SplitHostPort(address)
@@ -66,7 +66,7 @@ func (o *operateFlags) checkFlags() error {
 	return nil
 }
 
-// adminAddress returns where the admin pages are to be: an address without a host is on loopback. "" means nowhere.
+// adminAddress returns the address of the admin pages. An address without a host is on loopback. "" means no pages.
 func adminAddress(flag string) (string, error) {
 	if flag == "off" {
 		return "", nil
@@ -81,18 +81,18 @@ func adminAddress(flag string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// operation is what an operator sees of a gateway that runs: its pages and metrics. It is there before the model is.
+// operation has the pages and metrics of a running gateway. It exists before the model is loaded.
 type operation struct {
 	log     *slog.Logger
 	metrics *prometheus.Registry
 	events  *metrics.Events
 	pages   *admin.Server // nil: none
 	at      net.Addr      // of the pages
-	taken   error         // why there are none, though nobody said so
+	taken   error         // why the default address could not be used
 	health  atomic.Pointer[func() error]
 }
 
-// operate begins to serve the pages.
+// operate starts to serve the pages.
 func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
 	op := &operation{log: log, metrics: prometheus.NewRegistry()}
 	op.metrics.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(),
@@ -118,7 +118,7 @@ func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
 	return op, nil
 }
 
-// ready says why no questions can be answered, if so. It waits for nothing.
+// ready returns why no questions can be answered, or nil. It does not block.
 func (op *operation) ready() error {
 	if health := op.health.Load(); health != nil {
 		return (*health)()
@@ -126,20 +126,20 @@ func (op *operation) ready() error {
 	return errors.New("the gateway is starting")
 }
 
-// follow shows a gateway and its model on the pages.
+// follow adds a gateway and its model to the pages.
 func (op *operation) follow(g *engine.Gateway, model group.CloudModel) {
 	op.metrics.MustRegister(metrics.State(g.Stats), model.Metrics(),
-		metrics.Health("upstream_up", "Whether what the gateway asks is there.", model.Ready))
+		metrics.Health("upstream_up", "Whether the large model is available.", model.Ready))
 	health := func() error {
 		if g.Stats().Serving == 0 {
-			return errors.New("the gateway takes no clients: it is starting, or about to end")
+			return errors.New("the gateway accepts no clients: it is starting or stopping")
 		}
 		return model.Ready()
 	}
 	op.health.Store(&health)
 }
 
-// tell hands each event to the log and to the metrics.
+// tell returns a function that passes each event to the log and to the metrics.
 func (op *operation) tell(log func(engine.GatewayEvent)) func(engine.GatewayEvent) {
 	return func(e engine.GatewayEvent) {
 		log(e)
@@ -147,7 +147,7 @@ func (op *operation) tell(log func(engine.GatewayEvent)) func(engine.GatewayEven
 	}
 }
 
-// greet says where the pages are.
+// greet logs the address of the pages.
 func (op *operation) greet() {
 	switch {
 	case op.taken != nil:
@@ -163,7 +163,7 @@ func (op *operation) close() {
 	}
 }
 
-// newGatewayLog returns the log of a gateway, with texts of users only where --log-text is given.
+// newGatewayLog returns the log of a gateway. It contains texts of users only with --log-text.
 func (f *cloudCommandFlags) newGatewayLog(log *slog.Logger, model group.CloudModel) (gatewayLog, error) {
 	if !f.operate.texts {
 		return engine.NewGatewayLog(log), nil
@@ -175,7 +175,7 @@ func (f *cloudCommandFlags) newGatewayLog(log *slog.Logger, model group.CloudMod
 	return engine.NewGatewayTextLog(log, text), nil
 }
 
-// gatewayLog is what writes the events of a gateway.
+// gatewayLog logs the events of a gateway.
 type gatewayLog interface {
 	Event(engine.GatewayEvent)
 	Close()

@@ -208,7 +208,7 @@ func TestDeadEngine(t *testing.T) {
 	broken.Store(false)
 
 	cancel()
-	for body != "not ready: the gateway takes no clients: it is starting, or about to end\n" {
+	for body != "not ready: the gateway accepts no clients: it is starting or stopping\n" {
 		code, body = clitest.Page(t, at, "/readyz")
 	}
 	assert.Equal(t, http.StatusServiceUnavailable, code)

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCloudReadyCommand asks a gateway whether it is ready, for health checks where there is no other program.
+// newCloudReadyCommand returns the command that checks whether a gateway is ready, for containers without other
+// programs.
 func newCloudReadyCommand(a *cli.App) *cobra.Command {
 	var address string
 	c := &cobra.Command{
@@ -35,7 +36,7 @@ if not. This is for health checks in containers that have no other program.`,
 	return c
 }
 
-// askReady reads the page.
+// askReady requests the page.
 func askReady(ctx context.Context, a *cli.App, address string) error {
 	const patience, longest = 3 * time.Second, 1000 // bytes
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no answer within 3 s"))

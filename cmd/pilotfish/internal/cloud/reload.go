@@ -13,18 +13,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// reloader reads again, while a gateway serves, what may change meanwhile: access tokens, certificate, ticket keys and
-// the level of the log.
+// reloader reloads settings that may change while a gateway serves: access tokens, certificate, ticket keys and the
+// level of the log.
 type reloader struct {
-	f      *cloudCommandFlags // that the gateway was started with
+	f      *cloudCommandFlags // from the start of the gateway
 	g      *engine.Gateway
 	listen net.Addr
-	open   bool // it began without access tokens
+	open   bool // it started without access tokens
 	log    *slog.Logger
 	level  *slog.LevelVar
 }
 
-// watch reloads whenever a hangup comes, and makes new ticket keys when they are due. It returns what ends that.
+// watch reloads after each SIGHUP, and creates new ticket keys when they are due. The result stops it.
 func (r *reloader) watch(hangups <-chan os.Signal) (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -48,14 +48,14 @@ func (r *reloader) watch(hangups <-chan os.Signal) (stop func()) {
 	}
 }
 
-// reload reads everything, and takes it over if all of it is right.
+// reload reads all settings, and applies them if all are valid.
 func (r *reloader) reload() {
 	next, o, err := r.read()
 	if err == nil {
 		err = r.apply(next, o)
 	}
 	if err != nil {
-		r.log.Error("not reloaded: all is as it was", "error", err)
+		r.log.Error("not reloaded: all settings are unchanged", "error", err)
 		return
 	}
 	r.log.Info("reloaded", "tokens", len(o.Tokens), "ticket_keys", len(o.TicketKeys),
@@ -65,7 +65,7 @@ func (r *reloader) reload() {
 	}
 }
 
-// read reads flags and files as a start would, but makes nothing.
+// read reads flags and files like a start, but creates nothing.
 func (r *reloader) read() (next *cloudCommandFlags, o engine.GatewayOptions, err error) {
 	c, next := cloudCommand(&cli.App{})
 	for name, values := range r.f.operate.given {
@@ -83,7 +83,7 @@ func (r *reloader) read() (next *cloudCommandFlags, o engine.GatewayOptions, err
 	return next, o, err
 }
 
-// apply changes the gateway. What may be refused comes first, so that an error leaves all as it was.
+// apply changes the gateway. The steps that can fail come first, so that an error changes nothing.
 func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error {
 	level, err := cli.ParseLevel(next.operate.level)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error
 	return nil
 }
 
-// renewTickets makes a new ticket key where the gateway keeps its own and the newest is a day old.
+// renewTickets creates a new ticket key if the gateway manages its own keys and the newest is a day old.
 func (r *reloader) renewTickets(now time.Time) {
 	if r.f.operate.tickets != "" {
 		return
@@ -122,11 +122,11 @@ func (r *reloader) renewTickets(now time.Time) {
 	}
 }
 
-// differing returns the names of flags that differ and that only a restart can change.
+// differing returns the names of flags that differ and that require a restart.
 func differing(a, b *pflag.FlagSet) (names []string) {
 	live := []string{"token-file", "cert", "key", "ticket-key-file", "log-level"}
 	a.VisitAll(func(f *pflag.Flag) {
-		other := b.Lookup(f.Name) // none for --help
+		other := b.Lookup(f.Name) // nil for --help
 		if other != nil && !slices.Contains(live, f.Name) && !slices.Equal(valuesOf(f), valuesOf(other)) {
 			names = append(names, f.Name)
 		}

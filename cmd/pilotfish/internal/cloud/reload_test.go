@@ -81,7 +81,7 @@ func TestReload(t *testing.T) {
 	} {
 		config(text)
 		line := reload(want)
-		assert.Contains(t, line, `level=ERROR msg="not reloaded: all is as it was"`)
+		assert.Contains(t, line, `level=ERROR msg="not reloaded: all settings are unchanged"`)
 		assert.NotContains(t, line, clitest.SecretB)
 		assert.Equal(t, cli.ExitDone, visit(clitest.SecretA, c.Pin), text)
 	}

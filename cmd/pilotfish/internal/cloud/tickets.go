@@ -16,11 +16,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// maxTicketKeys are kept: tickets live for a week, and a key is made every day.
+// maxTicketKeys limits the number of stored keys: tickets are valid for a week, and a key is created every day.
 const maxTicketKeys = 8
 
-// ticketKeys returns the keys of 0-RTT tickets: of the file that was named, or of the gateway's own. There are none
-// where it has no folder to keep them in; then they last as long as the process.
+// ticketKeys returns the keys of 0-RTT tickets: from the given file, or else the gateway's own. If there is no folder
+// to store these in, there are no keys, and tickets are valid as long as the process.
 func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey, error) {
 	if f.operate.tickets != "" {
 		return readTicketKeys(f.operate.tickets)
@@ -40,8 +40,8 @@ func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey
 	return keys, err
 }
 
-// readTicketKeys reads a file with a key per line, in hex or base64. Empty lines and lines that begin with # do not
-// count. No error repeats what was read.
+// readTicketKeys reads a file with one key per line, in hex or base64. It ignores empty lines and lines that begin with
+// #. Errors do not contain what was read.
 func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("--ticket-key-file %s: there is no key in it: write one of 32 bytes per line", path)
+		return nil, fmt.Errorf("--ticket-key-file %s: it has no key: write one of 32 bytes per line", path)
 	}
 	return keys, nil
 }
@@ -80,8 +80,8 @@ func parseTicketKey(line string) (key engine.GatewayTicketKey, ok bool) {
 	return key, false
 }
 
-// keptTicketKeys returns the keys in a file of this gateway's own. It makes the first, and a new one where the newest
-// is a day old; those that no ticket can be of any more are dropped.
+// keptTicketKeys returns the gateway's own keys in a file. It creates the first key, and a new one if the newest is a
+// day old. It drops keys that are older than any valid ticket.
 func keptTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, error) {
 	const day = 24 * time.Hour
 	info, err := os.Stat(path)
@@ -106,14 +106,14 @@ func keptTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, erro
 	return keys, nil
 }
 
-// unkeptError says why keys that were made are not kept: tickets do not outlive the process then.
+// unkeptError is the reason why new keys could not be stored: tickets are then only valid as long as the process.
 type unkeptError struct{ err error }
 
 func (e *unkeptError) Error() string { return "ticket keys are not kept: " + e.err.Error() }
 
 func (e *unkeptError) Unwrap() error { return e.err }
 
-// writeTicketKeys replaces a file as a whole.
+// writeTicketKeys replaces the complete file.
 func writeTicketKeys(path string, keys []engine.GatewayTicketKey, now time.Time) error {
 	var text bytes.Buffer
 	text.WriteString("# keys of 0-RTT tickets, the newest first; pilotfish cloud adds one a day\n")
@@ -123,7 +123,7 @@ func writeTicketKeys(path string, keys []engine.GatewayTicketKey, now time.Time)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".ticket-keys-") // readable for its owner alone
+	file, err := os.CreateTemp(filepath.Dir(path), ".ticket-keys-") // only the owner can read it
 	if err != nil {
 		return err
 	}

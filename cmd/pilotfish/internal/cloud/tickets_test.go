@@ -46,8 +46,8 @@ func TestReadTicketKeys(t *testing.T) {
 	_, err := read(eight)
 	require.NoError(t, err)
 	for text, want := range map[string]string{
-		"":                               "there is no key in it",
-		"#\n":                            "there is no key in it",
+		"":                               "it has no key",
+		"#\n":                            "it has no key",
 		"\ncanary":                       "line 2: write 32 random bytes",
 		fmt.Sprintf("%x", one[:31]):      "line 1: write 32",
 		fmt.Sprintf("%x", [32]byte{}):    "line 1: write 32",

@@ -18,35 +18,35 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// accessFlags say which devices a gateway serves.
+// accessFlags has the flags that select the devices that a gateway serves.
 type accessFlags struct {
 	file  string
-	given bool // --token-file is on the command line
+	given bool // --token-file was given
 	open  bool
 
-	listed []engine.GatewayToken // in the configuration file
-	dry    bool                  // nothing is made, no token, certificate or ticket key
+	listed []engine.GatewayToken // from the configuration file
+	dry    bool                  // nothing is created: no token, certificate or ticket key
 }
 
-// access is who may ask a gateway.
+// access describes who may use a gateway.
 type access struct {
 	tokens []engine.GatewayToken
-	made   bool   // the token was made just now: the operator has not seen it
+	made   bool   // the token is new, so that the operator does not know it yet
 	say    string // where the token is, or why there is none
 }
 
-// tokens decides who may ask a gateway that listens at an address: those with a token of the token file, of the
-// configuration file or of the environment; anybody with --open or on loopback; else those with the token that is made
-// on the first start and kept at path.
+// tokens decides who may use a gateway that listens at an address: devices with a token of the token file, the
+// configuration file or the environment; all devices with --open or on loopback; otherwise devices with the token that
+// is created on the first start and stored at path.
 func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	variable, set := os.LookupEnv(cli.TokenVariable)
 	switch {
 	case f.open && (f.given || set || len(f.listed) > 0):
 		return access{},
-			cli.Usagef("--open serves anybody: leave out --open, or the tokens of --token-file, --config and " +
+			cli.Usagef("--open serves all devices: leave out --open, or the tokens of --token-file, --config and " +
 				"PILOTFISH_TOKEN")
 	case f.open:
-		return access{say: "open to anybody who can reach it (--open)"}, nil
+		return access{say: "open to every device that can reach it (--open)"}, nil
 	case f.given && f.file == "":
 		return access{}, cli.Usagef(`--token-file "" names no file: name one, or leave it out`)
 	case f.given:
@@ -73,10 +73,10 @@ func isLoopback(a net.Addr) bool {
 	return ok && udp.IP.IsLoopback()
 }
 
-// keptToken returns the token in a file, which it makes if there is none.
+// keptToken returns the token in a file, which it creates if there is none.
 func (f accessFlags) keptToken(path string) (access, error) {
 	if path == "" {
-		return access{}, errors.New("no place for an access token, as there is no folder for configuration: " +
+		return access{}, errors.New("the access token cannot be stored: there is no folder for configuration: " +
 			"name a file with --token-file, or serve without one by --open")
 	}
 	tokens, err := readTokens(path)
@@ -106,7 +106,7 @@ func (f accessFlags) keptToken(path string) (access, error) {
 	return access{tokens: []engine.GatewayToken{token}, made: true, say: say}, nil
 }
 
-// readTokens reads a file with an access token per line. Empty lines and lines that begin with # do not count.
+// readTokens reads a file with one access token per line. It ignores empty lines and lines that begin with #.
 func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -123,17 +123,17 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 		tokens = append(tokens, t)
 	}
 	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--token-file %s: there is no access token in it: write one per line, "+
+		return nil, fmt.Errorf("--token-file %s: it has no access token: write one per line, "+
 			"at least %d bytes each, or serve without one by --open", path, minToken)
 	}
 	return tokens, nil
 }
 
-// minToken is the length of the shortest access token, in bytes.
+// minToken is the minimum length of an access token, in bytes.
 const minToken = 16
 
-// parseToken reads NAME:SECRET, with what follows (rate=N burst=N devices=N private), or a secret alone. Its errors
-// do not repeat what they are about, since that may be a secret.
+// parseToken parses NAME:SECRET with optional limits (rate=N burst=N devices=N private), or a secret alone. Errors do
+// not contain the text, which may be a secret.
 func parseToken(line, name string) (t engine.GatewayToken, err error) {
 	secret, limits := line, []string(nil)
 	if named := namedToken.FindStringSubmatch(line); named != nil {
@@ -154,10 +154,10 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 	return t, nil
 }
 
-// namedToken matches NAME:SECRET and what follows.
+// namedToken matches NAME:SECRET and the limits after it.
 var namedToken = regexp.MustCompile(`^([\w.-]+):(\S*)(.*)$`)
 
-// parseLimit reads one limit of an access token, or that it is private.
+// parseLimit parses one limit of an access token, or private.
 func parseLimit(t *engine.GatewayToken, field string) error {
 	if field == "private" {
 		t.Private = true

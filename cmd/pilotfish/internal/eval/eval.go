@@ -1,4 +1,4 @@
-// Package eval has pilotfish eval: accuracy against the share of tokens from the cloud.
+// Package eval implements pilotfish eval, which measures accuracy against the share of tokens from the cloud.
 package eval
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// NewCommand compares policies by the answers that they give.
+// NewCommand returns the command that compares policies by their answers.
 func NewCommand(a *cli.App) *cobra.Command {
 	var f evalFlags
 	c := &cobra.Command{
@@ -67,7 +67,7 @@ is 0 even if accuracy is no better than guessing: the text says so.`,
 	return c
 }
 
-// run asks, and prints what came out, also where it was stopped after some questions.
+// run asks the questions and prints the report, also if it is stopped after some questions.
 func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	ctx := c.Context()
 	runs, err := f.check(name)
@@ -114,13 +114,13 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.Log.Close()) }()
 	if before := o.Log.Answers(); before > 0 {
-		fmt.Fprintf(a.Stderr, "%s has %d of %d answers: going on\n", f.out, before, len(set.Questions)*len(o.Runs))
+		fmt.Fprintf(a.Stderr, "%s has %d of %d answers: continuing\n", f.out, before, len(set.Questions)*len(o.Runs))
 	}
 	failed := f.ask(ctx, a, o)
 	return errors.Join(f.finish(a, models, o), failed)
 }
 
-// verifiable refuses runs with verification that the large model cannot do.
+// verifiable returns an error if the large model does not support the verification of the runs.
 func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error {
 	for _, r := range o.Runs {
 		if r.Verify == nil {
@@ -133,10 +133,10 @@ func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error 
 	return nil
 }
 
-// ask answers the questions with a meter.
+// ask answers the questions, with a meter.
 func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 	if f.pair.Set.Changed("cloud") {
-		before := runtime.GOMAXPROCS(o.Edge.Threads() + 2) // the network is heard while all threads compute
+		before := runtime.GOMAXPROCS(o.Edge.Threads() + 2) // the network needs threads while the models compute
 		defer runtime.GOMAXPROCS(before)
 	}
 	m := cli.NewMeter(a.Stderr, "answers", cli.InPieces)
@@ -148,14 +148,14 @@ func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 	if !ok {
 		return err
 	}
-	progress := fmt.Sprintf("%d of %d answers are there", o.Log.Answers(), len(o.Set.Questions)*len(o.Runs))
+	progress := fmt.Sprintf("%d of %d answers are done", o.Log.Answers(), len(o.Set.Questions)*len(o.Runs))
 	if f.out != "" {
-		progress += "; the same command goes on"
+		progress += "; the same command continues"
 	}
 	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
 }
 
-// finish prints the report and writes the page. Of no question there is nothing to print.
+// finish prints the report and writes the page, unless there are no answers.
 func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error {
 	r := eval.Summarize(o.Set, o.Runs, o.Log)
 	if r.Questions == 0 {
@@ -181,7 +181,7 @@ func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error
 	return nil
 }
 
-// page writes the HTML report. A page that is there is replaced when the new one is whole.
+// page writes the HTML report. It replaces an existing page only after the new one is complete.
 func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
 	var b bytes.Buffer
 	err := eval.WriteHTML(&b, o.Set, o.Runs, o.Log, r)
@@ -197,7 +197,7 @@ func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
 // tiny is the size in bytes of models that compute faster on one thread each than on several.
 const tiny = 64 << 20
 
-// oneThread leaves each of two tiny models one thread: while one computes, so does the other for another question.
+// oneThread gives each of two tiny models one thread. Then they compute at the same time for different questions.
 func (f *evalFlags) oneThread() {
 	small, err := os.Stat(f.pair.Model.Path)
 	if err != nil || small.Size() > tiny || f.pair.Set.Changed("threads") {
@@ -208,7 +208,8 @@ func (f *evalFlags) oneThread() {
 	}
 }
 
-// about describes the measurement: where answers are of an earlier call, as that one was made.
+// about describes the measurement. If the log has answers of an earlier call, the version, command and date are
+// those of that call.
 func (f *evalFlags) about(a *cli.App, models *group.Pair, log eval.About) (r result.Run, err error) {
 	r = group.Measured(a)
 	r.Version, r.Command = log.Version, log.Command
@@ -222,7 +223,7 @@ func (f *evalFlags) about(a *cli.App, models *group.Pair, log eval.About) (r res
 	return group.Describe(r, models.Edge.File(), models.Large.File())
 }
 
-// settings are all that answers depend on, and what else there is to know of them.
+// settings returns the settings that answers depend on, and further information about them.
 func (f *evalFlags) settings(
 	c *cobra.Command, a *cli.App, models *group.Pair, o eval.Options, routerSum string,
 ) (s eval.Settings, b eval.About, err error) {
@@ -253,7 +254,7 @@ func (f *evalFlags) settings(
 	return s, b, nil
 }
 
-// log opens what keeps the answers.
+// log opens the log of answers.
 func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 	if f.out == "" {
 		return eval.NewLog(s, b), nil
@@ -265,7 +266,7 @@ func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 	return l, nil
 }
 
-// taskFile is where the questions of a task are by default, if it is one that can be fetched.
+// taskFile returns the default file with the questions of a task, if the task can be downloaded.
 func taskFile(name string) (path string, known bool, err error) {
 	from, known := published()[name]
 	if !known {

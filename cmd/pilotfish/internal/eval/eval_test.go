@@ -300,7 +300,7 @@ func TestEvalOut(t *testing.T) {
 	before := answersIn(t, out)
 	assert.Len(t, before, 8)
 	again, stderr := evaluated(t, args...)
-	assert.Contains(t, stderr, out+" has 8 of 8 answers: going on\n")
+	assert.Contains(t, stderr, out+" has 8 of 8 answers: continuing\n")
 	assert.Equal(t, first, again)
 	for more, field := range map[string]string{
 		"--questions=5": "questions (there 4, here 5)", "--threshold=0.6": "runs (there [\"never\",\"margin 0.5\"]",

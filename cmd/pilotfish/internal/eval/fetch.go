@@ -16,14 +16,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// The questions that routers may learn from, beside those of the demo.
+// Questions for training routers, besides those of the demo.
 const (
 	csqaTrain  = "csqa-train"
 	gsm8kTrain = "gsm8k-train"
 	arcTrain   = "arc-train"
 )
 
-// Where the files are, each at a commit.
+// Addresses of files, each at a fixed commit.
 const (
 	gsm8kFiles = "https://raw.githubusercontent.com/openai/grade-school-math/" +
 		"3101c7d5072418e28b9008a6636bde82a006892c/grade_school_math/data/"
@@ -36,7 +36,7 @@ const (
 		"f82046ba5aabbbb427dbfd38a254d26bff08b533/mbpp/mbpp.jsonl"
 )
 
-// published are the sets of questions whose official files are known to the last bit.
+// published returns the sets of questions with known checksums of the official files.
 func published() map[string]hub.Address {
 	return map[string]hub.Address{
 		task.CSQA: {
@@ -72,7 +72,7 @@ func published() map[string]hub.Address {
 	}
 }
 
-// mbppAddress is the file that all parts of MBPP are in.
+// mbppAddress returns the address of the file with all parts of MBPP.
 func mbppAddress() hub.Address {
 	return hub.Address{
 		URL: mbppFile, Name: "mbpp.jsonl", Size: 563_743,
@@ -80,7 +80,7 @@ func mbppAddress() hub.Address {
 	}
 }
 
-// newEvalFetchCommand fetches a set of questions.
+// newEvalFetchCommand returns the command that downloads a set of questions.
 func newEvalFetchCommand(a *cli.App) *cobra.Command {
 	var dir, from string
 	c := &cobra.Command{
@@ -123,7 +123,7 @@ resumed.`,
 	return c
 }
 
-// fetchQuestions fetches a file and prints where it is.
+// fetchQuestions downloads a file and prints its path.
 func fetchQuestions(ctx context.Context, a *cli.App, set hub.Address, dir string) (err error) {
 	if dir == "" {
 		if dir, err = dataDir(); err != nil {
@@ -140,7 +140,7 @@ func fetchQuestions(ctx context.Context, a *cli.App, set hub.Address, dir string
 	return err
 }
 
-// dataDir is where questions go when no folder is named.
+// dataDir returns the default folder of questions.
 func dataDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

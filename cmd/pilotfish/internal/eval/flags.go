@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// evalFlags are the flags of `pilotfish eval`.
+// evalFlags has the flags of `pilotfish eval`.
 type evalFlags struct {
 	pair       group.PairFlags
 	data       string
@@ -68,12 +68,12 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// evalPolicies are those whose answers do not depend on what asking costs at the time.
+// evalPolicies returns the policies with answers that do not depend on the current cost of asking.
 func evalPolicies() []router.Policy {
 	return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Value })
 }
 
-// policyNames are these, for people.
+// policyNames returns their names for messages.
 func policyNames() string {
 	var all []string
 	for _, p := range evalPolicies() {
@@ -82,7 +82,7 @@ func policyNames() string {
 	return strings.Join(all, ", ")
 }
 
-// defaultThresholds of a policy are spread over the shares that one would use.
+// defaultThresholds returns thresholds of a policy that cover the useful shares.
 func defaultThresholds(p router.Policy) []float64 {
 	switch p {
 	case router.Random:
@@ -95,7 +95,7 @@ func defaultThresholds(p router.Policy) []float64 {
 	return []float64{0.2, 0.4, 0.6, 0.8, 0.95, 0.99}
 }
 
-// check refuses wrong values and flags without an effect, and returns the runs.
+// check returns an error for wrong values and for flags without an effect, otherwise the runs.
 func (f *evalFlags) check(name string) ([]eval.Run, error) {
 	for _, err := range []error{
 		f.checkTask(name),
@@ -110,12 +110,12 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 	return f.runs(name)
 }
 
-// checkTask refuses flags that are not for the task.
+// checkTask returns an error for flags that do not apply to the task.
 func (f *evalFlags) checkTask(name string) error {
 	public := slices.Contains(group.PublicTasks(), name)
 	switch given := f.pair.Set.Changed; {
 	case slices.Contains([]string{task.DemoTrain, csqaTrain, gsm8kTrain, arcTrain, task.MBPPTrain}, name):
-		return cli.Usagef("%s is what routers learn from: judge them with %s", name, strings.TrimSuffix(name, "-train"))
+		return cli.Usagef("%s is for training routers: judge them with %s", name, strings.TrimSuffix(name, "-train"))
 	case given("data") && f.data == "":
 		return cli.Usagef("--data names no file: give one, or leave it out")
 	case !public && given("data"):
@@ -133,7 +133,7 @@ func (f *evalFlags) checkTask(name string) error {
 	return f.code.Check(name)
 }
 
-// runs are the policies with their thresholds and budgets.
+// runs returns the policies with their thresholds and budgets.
 func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 	thresholds, err := numbers("threshold", f.thresholds, true)
 	if err != nil {
@@ -177,8 +177,8 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 	return all, nil
 }
 
-// dialled are the runs with each margin of verification and each number of tokens ahead. Where the large model chooses
-// all tokens there is nothing to verify, and where it is not asked there is nothing to decode ahead.
+// dialled returns the runs with each margin of verification and each number of tokens ahead. If the large model chooses
+// all tokens, there is nothing to verify. If it is never asked, it decodes nothing ahead.
 func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	margins, err := f.margins()
 	if err != nil {
@@ -210,7 +210,7 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	return all, nil
 }
 
-// margins reads --verify; nil is off.
+// margins parses --verify; nil means off.
 func (f *evalFlags) margins() (all []*float64, err error) {
 	for field := range strings.SplitSeq(f.verify, ",") {
 		var m group.Margin
@@ -230,7 +230,7 @@ func (f *evalFlags) margins() (all []*float64, err error) {
 	return all, nil
 }
 
-// aheads reads --ahead.
+// aheads parses --ahead.
 func (f *evalFlags) aheads() (all []int, err error) {
 	for field := range strings.SplitSeq(f.ahead, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(field))
@@ -246,7 +246,7 @@ func (f *evalFlags) aheads() (all []int, err error) {
 	return all, nil
 }
 
-// numbers reads a list of different numbers up to 1, above 0 or from it.
+// numbers parses a list of different numbers up to 1. They are above 0, or 0 too if zero is set.
 func numbers(flag, list string, zero bool) (all []float64, err error) {
 	if list == "" {
 		return nil, nil
@@ -264,7 +264,7 @@ func numbers(flag, list string, zero bool) (all []float64, err error) {
 	return all, nil
 }
 
-// chosen are the policies that are asked for, or all that there are.
+// chosen returns the policies of --policy, or all.
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if f.policies == "" && !f.pair.Set.Changed("policy") {
@@ -293,7 +293,7 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	return all, nil
 }
 
-// checkUse refuses flags that no policy looks at.
+// checkUse returns an error for flags that no policy uses.
 func (f *evalFlags) checkUse(policies []router.Policy) error {
 	decides := slices.ContainsFunc(policies,
 		func(p router.Policy) bool { return p != router.Never && p != router.Always })
@@ -309,12 +309,12 @@ func (f *evalFlags) checkUse(policies []router.Policy) error {
 	return nil
 }
 
-// sampling is how tokens are chosen. The seed is also that of the policy random.
+// sampling returns how tokens are chosen. The policy random uses the same seed.
 func (f *evalFlags) sampling() terms.Sampling {
 	return terms.Sampling{Temperature: f.temp, Seed: f.seed}
 }
 
-// learned reads the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
+// learned returns the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.
 func (f *evalFlags) learned(a *cli.App, models *group.Pair, runs []eval.Run) (*router.File, string, error) {
 	if !slices.ContainsFunc(runs, isLearned) {
 		return nil, "", nil
@@ -340,7 +340,7 @@ func (f *evalFlags) learned(a *cli.App, models *group.Pair, runs []eval.Run) (*r
 
 func isLearned(r eval.Run) bool { return r.Policy == router.Learned }
 
-// certified adds the threshold of a certificate to the runs of the learned policy, unless thresholds are asked for.
+// certified adds the threshold of a certificate to the runs of the learned policy, unless thresholds were given.
 func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run {
 	if c == nil || f.thresholds != "" {
 		return runs
@@ -359,7 +359,7 @@ func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run
 	}
 	more, err := f.dialled([]eval.Run{{Policy: router.Learned, Threshold: &c.Threshold}})
 	if err != nil {
-		return runs // the flags were read before
+		return runs // cannot fail: the flags were checked before
 	}
 	return slices.Insert(runs, at, more...)
 }

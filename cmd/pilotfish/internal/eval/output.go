@@ -17,15 +17,15 @@ import (
 // evalColumn is a column of the table of runs.
 type evalColumn struct {
 	name   string
-	legend string // "" where the name tells
+	legend string // "" if the name needs no explanation
 	cell   func(eval.RunReport) string
 }
 
-// evalColumns are the columns for a report.
+// evalColumns returns the columns for a report.
 func evalColumns(name string, r *eval.Report) []evalColumn {
 	right, legend := "right", "share of the questions with the right answer"
 	if task.RunsPrograms(name) {
-		right, legend = "pass@1", "share of the questions whose program passes the tests"
+		right, legend = "pass@1", "share of the questions with a program that passes the tests"
 	}
 	all := []evalColumn{{"run", "", func(r eval.RunReport) string { return r.Name() }}}
 	if r.Graded {
@@ -54,11 +54,11 @@ func evalColumns(name string, r *eval.Report) []evalColumn {
 	)
 	if len(r.Dials) > 0 || slices.ContainsFunc(r.Runs, func(r eval.RunReport) bool { return r.Known != nil }) {
 		all = append(all,
-			evalColumn{"known", "tokens per answer that needed no asking: another answer told",
+			evalColumn{"known", "tokens per answer that were known from other answers",
 				func(r eval.RunReport) string { return cli.Number(r.Known) }},
 			evalColumn{"turned", "the small model's tokens that were replaced, per answer",
 				func(r eval.RunReport) string { return cli.Number(r.Turned) }},
-			evalColumn{"ahead", "tokens per answer that the large model decoded on by itself",
+			evalColumn{"ahead", "tokens per answer that the large model decoded ahead",
 				func(r eval.RunReport) string { return cli.Number(r.CloudAhead) }},
 		)
 	}
@@ -84,7 +84,7 @@ func evalColumns(name string, r *eval.Report) []evalColumn {
 	)
 }
 
-// printEval prints the tables, their legend, and what there is to say.
+// printEval prints the tables, their legend, and remarks.
 func printEval(w io.Writer, o eval.Options, r *eval.Report) error {
 	var b strings.Builder
 	s := o.Log.Settings
@@ -109,7 +109,7 @@ func printEval(w io.Writer, o eval.Options, r *eval.Report) error {
 		}
 	}
 	if last := r.Runs[len(r.Runs)-1]; last.Policy == eval.Oracle {
-		fmt.Fprintf(&b, "%-9s always, as if only the tokens had been asked for where the small model differs\n",
+		fmt.Fprintf(&b, "%-9s always, with questions only for the tokens on which the small model differs\n",
 			last.Policy)
 	}
 	printVersus(&b, r)
@@ -122,7 +122,7 @@ func printEval(w io.Writer, o eval.Options, r *eval.Report) error {
 	return err
 }
 
-// printVersus prints each run against the models alone.
+// printVersus prints the comparison of each run with the models alone.
 func printVersus(b *strings.Builder, r *eval.Report) {
 	if !slices.ContainsFunc(r.Runs, func(r eval.RunReport) bool { return r.Always != nil || r.Never != nil }) {
 		return
@@ -148,7 +148,7 @@ func printVersus(b *strings.Builder, r *eval.Report) {
 		"gap is the part of the distance from never to always that a run gains.\n")
 }
 
-// evalTable is a table with its numbers to the right.
+// evalTable is a table with right-aligned numbers.
 type evalTable struct {
 	*tabwriter.Writer
 	line []string
@@ -170,7 +170,7 @@ func (t *evalTable) row() {
 	t.line = t.line[:0]
 }
 
-// end ends the table. What is written goes to memory.
+// end ends the table. Writing to memory cannot fail.
 func (t *evalTable) end() {
 	t.row()
 	t.Flush()
@@ -197,7 +197,7 @@ func (t *evalTable) versus(v *eval.Versus, inferior bool) {
 	t.cell(p)
 }
 
-// bounds are the ends of an interval; nothing where it is none.
+// bounds formats an interval; "" if it is empty.
 func bounds(i stats.Interval) string {
 	if math.IsNaN(i.Low) {
 		return ""
@@ -227,7 +227,7 @@ func printAreas(b *strings.Builder, r *eval.Report) {
 	}
 	t.end()
 	b.WriteString("\nA curve is straight between the runs of its policy, never and always. Intervals as above; the\n" +
-		"differences are of the same questions, and one whose interval is above 0 is more than chance.\n")
+		"differences are of the same questions; if the interval of one is above 0, it is significant.\n")
 }
 
 // area adds a row for a policy's quality and its lead over others.
@@ -247,7 +247,7 @@ func (t *evalTable) area(policy, share string, v stats.Interval, minus map[strin
 	}
 }
 
-// printDials prints the curves of verification and answers ahead beside those of the policies alone.
+// printDials prints the curves of verification and answers ahead next to those of the policies alone.
 func printDials(b *strings.Builder, r *eval.Report) {
 	if len(r.Dials) == 0 {
 		return
@@ -277,6 +277,6 @@ func printDials(b *strings.Builder, r *eval.Report) {
 	b.WriteString("\nA curve is straight between its runs; never with the same verification is one of them. " +
 		"The intervals are\n" +
 		"of the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n" +
-		"\"best\" is the whole dial, off included: the best of its runs for so many questions or fewer, " +
+		"\"best\" is the whole dial, off included: the best of its runs with at most that many questions, " +
 		"against the best\nof the policy alone.\n")
 }

@@ -1,4 +1,4 @@
-// Package event has what pilotfish run prints with --json. The fields are a contract.
+// Package event has the JSON output of pilotfish run. The fields are a contract.
 package event
 
 import (
@@ -13,8 +13,8 @@ type Token struct {
 	Text       string  `json:"text"`
 	Origin     string  `json:"origin"`
 	Confidence float32 `json:"confidence"`
-	Unverified bool    `json:"unverified,omitempty"` // with --verify: shown although no answer came in time
-	MS         float64 `json:"ms"`                   // when it was shown, since decoding began, the prompt included
+	Unverified bool    `json:"unverified,omitempty"` // with --verify: shown although no answer arrived in time
+	MS         float64 `json:"ms"`                   // when it was shown, since the start of decoding with the prompt
 	// from when it was drafted until it was shown
 	CommitDelayMS float64 `json:"commit_delay_ms"`
 
@@ -22,22 +22,22 @@ type Token struct {
 	*LogProbs // with --logprobs only
 }
 
-// Decision is what the decision about a token was made of. (It has a capital because encoding/json sets only such
-// embedded fields.)
+// Decision has the values that the decision about a token depends on. (It is exported because encoding/json only sets
+// such embedded fields.)
 type Decision struct {
 	Margin    float64 `json:"margin"`    // p₁ - p₂ of the small model's two best tokens
 	Entropy   float64 `json:"entropy"`   // of its next token, in nats
-	Threshold float64 `json:"threshold"` // the cloud is asked where the confidence is below
+	Threshold float64 `json:"threshold"` // the cloud is asked if the confidence is below
 }
 
-// LogProbs are what --logprobs adds to a token. (It has a capital because encoding/json sets only such embedded
-// fields.)
+// LogProbs has the fields that --logprobs adds to a token. (It is exported because encoding/json only sets such
+// embedded fields.)
 type LogProbs struct {
-	LogProb *float32     `json:"logprob"` // null where the cloud did not tell
+	LogProb *float32     `json:"logprob"` // null if the cloud did not report it
 	Top     []TopLogProb `json:"top"`     // the best tokens, best first
 }
 
-// TopLogProb is one of the best tokens.
+// TopLogProb is one of the most probable tokens.
 type TopLogProb struct {
 	ID      int32   `json:"id"`
 	Text    string  `json:"text"`
@@ -49,12 +49,12 @@ type Summary struct {
 	Tokens          []int32  `json:"tokens"`
 	Text            string   `json:"text"`
 	Stop            string   `json:"stop"`                // end, stop, length (-n), context (full), interrupted, failed
-	Shortened       bool     `json:"shortened,omitempty"` // the value of --json-schema ended as the room did
+	Shortened       bool     `json:"shortened,omitempty"` // the value of --json-schema was cut to the room
 	Ignored         []string `json:"ignored,omitempty"`   // paths of keywords of --json-schema that have no effect
 	PromptTokens    int      `json:"prompt_tokens"`
 	GeneratedTokens int      `json:"generated_tokens"`
-	Seed            *uint64  `json:"seed,omitempty"` // of the draws, with a temperature only
-	LoadMS          float64  `json:"load_ms"`        // from opening the model's file until a prompt could be taken
+	Seed            *uint64  `json:"seed,omitempty"` // seed of the draws; only with a temperature
+	LoadMS          float64  `json:"load_ms"`        // from opening the model file until a prompt could be accepted
 	PromptMS        float64  `json:"prompt_ms"`      // until the first token
 	DecodeMS        float64  `json:"decode_ms"`      // from then on
 	PromptTPS       float64  `json:"prompt_tps"`
@@ -62,79 +62,79 @@ type Summary struct {
 	Passes          int      `json:"passes"`           // forward calls of the small model after the prompt
 	PassesPerToken  float64  `json:"passes_per_token"` // of the tokens after the first, an end token included
 	LookupProposed  int      `json:"lookup_proposed"`  // guesses from the text that were evaluated
-	LookupAccepted  int      `json:"lookup_accepted"`  // of these, the tokens that did follow
-	// tokens that a device went on with before it was certain that they follow: those that did, and those that did not
+	LookupAccepted  int      `json:"lookup_accepted"`  // of these, the tokens that were correct
+	// tokens that a device continued with before they were certain: the correct ones, and the others
 	RanAhead  int   `json:"ran_ahead,omitempty"`
 	RanInVain int   `json:"ran_in_vain,omitempty"`
 	KVBytes   int64 `json:"kv_bytes"`
-	// why the run failed, or questions to the cloud stayed without an answer; else null
+	// why the run failed or questions to the cloud had no answer; otherwise null
 	Error *string `json:"error"`
 
 	*Routed // with a cloud only
 }
 
-// RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded
+// Routed has the fields of a summary about the cloud. (It is exported because encoding/json only sets such embedded
 // fields.)
 type Routed struct {
 	CloudTokens int `json:"cloud_tokens"`
-	// of all tokens, an end token included, those that the cloud chose
+	// share of all tokens, including an end token, that the cloud chose
 	EscalatedShare float64 `json:"escalated_share"`
-	// tokens of the small model that stood because an answer was late or failed
+	// tokens of the small model that were kept because an answer was late or failed
 	Timeouts     int `json:"timeouts"`
-	EdgeTimeouts int `json:"edge_timeout_tokens"` // the same; the older name
-	Escalations  int `json:"escalations"`         // questions that the text passed
+	EdgeTimeouts int `json:"edge_timeout_tokens"` // the same, under an older name
+	Escalations  int `json:"escalations"`         // questions at positions that became part of the text
 	Answered     int `json:"answered"`            // of these, answered
 	Needless     int `json:"needless"`            // of the answered, those with the small model's own token
 	Unanswered   int `json:"unanswered"`          // of these, without an answer
-	Known        int `json:"known"`               // of Escalations: not asked, since an earlier answer told
+	Known        int `json:"known"`               // of Escalations: not asked, since an earlier answer had the token
 	Hits         int `json:"hits"`
 	Asks         int `json:"asks"`
 	Drafted      int `json:"drafted"`
 	Wasted       int `json:"wasted"`
-	// what the gateway's model says of the tokens before a question: exact (all of them are looked at), sampled (one of
-	// them, drawn at random) or none; absent where there never was a connection
+	// how the gateway's model checks the tokens before a question: exact (all of them), sampled (one of them, drawn at
+	// random) or none; absent if there never was a connection
 	Audit      string  `json:"audit,omitempty"`
 	Audited    int     `json:"audited"`     // edge tokens that the cloud compared with its own choice
-	Missed     int     `json:"missed"`      // of these, those where it would have chosen another
-	AuditedFor int     `json:"audited_for"` // tokens that those compared stand for: more than these with sampled
-	MissedFor  int     `json:"missed_for"`  // tokens that the missed stand for
+	Missed     int     `json:"missed"`      // of these, those for which it would have chosen another token
+	AuditedFor int     `json:"audited_for"` // tokens that the compared ones represent: more than those with sampled
+	MissedFor  int     `json:"missed_for"`  // tokens that the missed ones represent
 	BytesUp    int     `json:"bytes_up"`
 	BytesDown  int     `json:"bytes_down"`
-	WaitMS     float64 `json:"wait_ms"`    // for the answers that came: what serial decoding would have waited
-	HiddenMS   float64 `json:"hidden_ms"`  // of this, spent on drafting that held
-	ExposedMS  float64 `json:"exposed_ms"` // lost by waiting, also for answers that never came
-	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never came
+	WaitMS     float64 `json:"wait_ms"`    // latency of the answers that arrived: the waiting time of serial decoding
+	HiddenMS   float64 `json:"hidden_ms"`  // of this, spent on drafts that were kept
+	ExposedMS  float64 `json:"exposed_ms"` // time lost by waiting, also for answers that never arrived
+	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never arrived
 
-	// What the large model computed, in tokens. Prefilled are those of prompt and text that it read; decoded are those
-	// that it was asked for; ahead are those that it went on to decode by itself, of which some were used. Warmed is
-	// the part of the prompt that was sent before the first question.
+	// Work of the large model, in tokens. Prefilled are the tokens of prompt and text that it read, decoded those that
+	// were requested, and ahead those that it decoded on its own initiative, of which some were used. Warmed is the
+	// part of the prompt that was sent before the first question.
 	Prefilled int `json:"prefilled"`
 	Decoded   int `json:"decoded"`
 	Ahead     int `json:"ahead"`
 	AheadUsed int `json:"ahead_used"`
 	Warmed    int `json:"warmed"`
-	// of the warmed, where nothing was asked then
+	// of the warmed tokens, those of a prompt without questions
 	WarmedInVain int         `json:"warmed_in_vain"`
 	Cost         *price.Cost `json:"cost,omitempty"` // with --price
 
 	Verify     *float64 `json:"verify,omitempty"`     // the margin in nats, with --verify
 	Turned     *int     `json:"turned,omitempty"`     // tokens that verification replaced before they were shown
-	Unverified *int     `json:"unverified,omitempty"` // shown without verification, as no answer came in time
+	Unverified *int     `json:"unverified,omitempty"` // tokens shown without verification, as no answer arrived in time
 
 	Policy    string   `json:"policy,omitempty"`
-	Promise   string   `json:"promise,omitempty"`   // of the share: certified, or balance (over all answers)
-	Budget    float64  `json:"budget,omitempty"`    // that is promised
-	Threshold *float64 `json:"threshold,omitempty"` // where it is the same for all tokens
-	// what was proven of the threshold, and why that may not hold of this run
+	Promise   string   `json:"promise,omitempty"`   // promise about the share: certified, or balance (over all answers)
+	Budget    float64  `json:"budget,omitempty"`    // promised share
+	Threshold *float64 `json:"threshold,omitempty"` // absent if it varies between tokens
+	// what was proven about the threshold, and why that may not apply to this run
 	Certificate *Certificate `json:"certificate,omitempty"`
 	Doubts      []string     `json:"doubts,omitempty"`
-	// of a budget: the sums of all answers before this one, and with it
+	// with a budget: the sums of all answers before this one, and with it
 	BalanceBefore *Balance      `json:"balance_before,omitempty"`
 	Balance       *Balance      `json:"balance,omitempty"`
 	Costs         []router.Cost `json:"costs,omitempty"`   // with --policy value, for --costs
 	Explain       []Explanation `json:"explain,omitempty"` // with --explain
 
-	All int `json:"-"` // tokens, an end token included
+	All int `json:"-"` // tokens, including an end token
 }
 
 // Certificate is a certificate as JSON. Its fields are a contract.
@@ -142,16 +142,16 @@ type Certificate struct {
 	Budget     float64 `json:"budget"`     // share of tokens
 	Confidence float64 `json:"confidence"` // over the draw of the prompts
 	Threshold  float64 `json:"threshold"`
-	Share      float64 `json:"escalated_share"` // of the tokens that were decoded for it
+	Share      float64 `json:"escalated_share"` // of the tokens that were decoded for the certificate
 	Prompts    int     `json:"prompts"`
 	Tokens     int     `json:"tokens"`
-	MaxTokens  int     `json:"max_tokens"` // of an answer
+	MaxTokens  int     `json:"max_tokens"` // per answer
 	PValue     float64 `json:"p_value"`
 	Method     string  `json:"method"`
 	Data       string  `json:"data"`   // SHA-256 of the prompts
 	Prompt     string  `json:"prompt"` // chat or raw
 	Model      string  `json:"model"`  // fingerprint of the small model
-	Large      string  `json:"large"`  // and of the large one; "" where a gateway stood between
+	Large      string  `json:"large"`  // fingerprint of the large model; "" with --cloud
 	LargeName  string  `json:"large_name"`
 }
 
@@ -159,10 +159,10 @@ type Certificate struct {
 type Balance struct {
 	router.Total
 	Share     float64 `json:"share"`     // escalations per token
-	Threshold float64 `json:"threshold"` // of the first token of an answer that starts from it
+	Threshold float64 `json:"threshold"` // for the first token of an answer that starts with this balance
 }
 
-// Explanation is what is known of a token and its decision. Its fields are a contract.
+// Explanation explains a token and the decision about it. Its fields are a contract.
 type Explanation struct {
 	Pos        int     `json:"pos"`
 	ID         int32   `json:"id"`
@@ -170,19 +170,19 @@ type Explanation struct {
 	Confidence float32 `json:"confidence"`
 	Margin     float64 `json:"margin"`    // p₁ - p₂ of the small model
 	Entropy    float64 `json:"entropy"`   // of its next token, in nats
-	Threshold  float64 `json:"threshold"` // the cloud is asked where the confidence is below
+	Threshold  float64 `json:"threshold"` // the cloud is asked if the confidence is below
 	Local      int32   `json:"local"`     // the small model's token
-	// stands, turned where verification replaced the small model's token, or of the question: hit, miss, known, late,
-	// failed, unasked
+	// stands, or turned if verification replaced the small model's token, or the outcome of the question: hit, miss,
+	// known, late, failed, unasked
 	Outcome string `json:"outcome"`
-	Why     string `json:"why,omitempty"` // of a question that verification wanted: every, end
-	// the large model's token, where it is known: it was asked, or its audit looked at this position; and the logarithm
-	// of its probability, where that is known too
+	Why     string `json:"why,omitempty"` // why verification asked the question: every, end
+	// the large model's token if it is known, from an answer or from an audit of this position, and the logarithm of
+	// its probability if that is known
 	Cloud        *int32   `json:"cloud"`
 	CloudLogProb *float32 `json:"cloud_logprob"`
 }
 
-// Result is the outcome, and who wanted to know if it was not the router.
+// Result returns the outcome, and the reason for the question if it came from verification.
 func (r *Explanation) Result() string {
 	if r.Why == "" {
 		return r.Outcome
@@ -192,8 +192,8 @@ func (r *Explanation) Result() string {
 
 // Unverified is a line of --json with --show-unverified. Its fields are a contract.
 type Unverified struct {
-	Pos    int     `json:"pos"`    // of the first token: the one after the last token event
-	IDs    []int32 `json:"ids"`    // that follow, unless verification turns them; each event replaces the one before
+	Pos    int     `json:"pos"`    // position of the first token: the one after the last token event
+	IDs    []int32 `json:"ids"`    // unverified tokens from there on; each event replaces the one before
 	Text   string  `json:"text"`   // of these
-	Turned int     `json:"turned"` // tokens of the event before that do not hold any more
+	Turned int     `json:"turned"` // tokens of the event before that were replaced
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// AnswerFlags say how an answer is generated.
+// AnswerFlags has the flags for the generation of an answer.
 type AnswerFlags struct {
-	terms.Settings          // whole after [AnswerFlags.parse]
-	stop, bias     []string // as they are given
+	terms.Settings          // complete after [AnswerFlags.Parse]
+	stop, bias     []string // as given on the command line
 	schema         string
 }
 
-// Register adds the flags that all commands with answers have.
+// Register adds the flags of all commands with answers.
 func (f *AnswerFlags) Register(p *pflag.FlagSet, repeats string) {
 	for _, n := range f.Numbers() {
 		switch to := n.To.(type) {
@@ -39,7 +39,7 @@ func (f *AnswerFlags) Register(p *pflag.FlagSet, repeats string) {
 	cli.Add(p, "json-schema", &f.schema, "")
 }
 
-// Check refuses wrong values, and flags that would have no effect. set tells which were given.
+// Check returns an error for wrong values, and for flags that would have no effect. set has the flags that were given.
 func (f *AnswerFlags) Check(set *pflag.FlagSet) error {
 	if f.Temperature == 0 && set.Changed("seed") {
 		return cli.Usagef("--seed has no effect without a temperature: give --temp, such as --temp 0.7")
@@ -47,7 +47,7 @@ func (f *AnswerFlags) Check(set *pflag.FlagSet) error {
 	return nil
 }
 
-// Parse completes the settings by what the flags say in texts and files. Without a seed, one is drawn.
+// Parse completes the settings with flags that contain texts or name files. Without --seed it draws a seed.
 func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 	if f.Temperature > 0 && !set.Changed("seed") {
 		f.Seed = DrawSeed()
@@ -69,7 +69,7 @@ func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 		}
 		f.LogitBias[id] = bias
 	}
-	f.Complete = f.schema != "" // whoever reads the value wants a whole one, and is told where the model did not end it
+	f.Complete = f.schema != "" // a reader of JSON needs a complete value; the output says if the model did not end it
 	switch {
 	case f.schema == "":
 	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):
@@ -89,7 +89,7 @@ func unescape(text string) (string, error) {
 	for rest := text; rest != ""; {
 		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
 		if err != nil {
-			return "", cli.Usagef("--stop %s has an escape that is none of Go's: write \\\\ for a backslash",
+			return "", cli.Usagef("--stop %s has an escape that Go does not have: write \\\\ for a backslash",
 				strconv.Quote(text))
 		}
 		if rest = tail; multibyte || r < 0x80 {
@@ -104,7 +104,7 @@ func unescape(text string) (string, error) {
 	return b.String(), nil
 }
 
-// parseBias reads a value of --logit-bias.
+// parseBias parses a value of --logit-bias.
 func parseBias(text string) (id int32, bias float32, err error) {
 	left, right, _ := strings.Cut(text, "=")
 	n, err1 := strconv.ParseInt(left, 10, 32)
@@ -115,7 +115,7 @@ func parseBias(text string) (id int32, bias float32, err error) {
 	return int32(n), float32(v), nil
 }
 
-// CheckVocabulary refuses biases of tokens that a model of so many does not have.
+// CheckVocabulary returns an error for biases of tokens that are not in a vocabulary of this size.
 func CheckVocabulary(bias map[int32]float32, tokens int) error {
 	for _, id := range slices.Sorted(maps.Keys(bias)) { // the same error each time
 		if int(id) >= tokens {
@@ -126,12 +126,12 @@ func CheckVocabulary(bias map[int32]float32, tokens int) error {
 	return nil
 }
 
-// TellIgnored says which keywords of a schema have no effect, if any.
+// TellIgnored prints the keywords of a schema that have no effect, if any.
 func TellIgnored(w io.Writer, paths []string) {
 	if len(paths) > 0 {
-		fmt.Fprintf(w, "--json-schema: no effect have %s\n", strings.Join(paths, ", "))
+		fmt.Fprintf(w, "--json-schema: these have no effect: %s\n", strings.Join(paths, ", "))
 	}
 }
 
-// DrawSeed draws what draws of tokens begin with: ten digits are enough to type.
+// DrawSeed draws a seed. It has at most ten digits, so that it is easy to type.
 func DrawSeed() uint64 { return uint64(rand.Uint32()) }

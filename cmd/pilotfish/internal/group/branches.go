@@ -7,7 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// branchCount is the value of --branches, as the engine takes it: [engine.AutoBranches], or a number.
+// branchCount is the value of --branches in the form of the engine: [engine.AutoBranches], or a number.
 type branchCount int
 
 // String implements pflag.Value.

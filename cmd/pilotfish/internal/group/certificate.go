@@ -11,13 +11,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// DefaultBudget is the share of tokens that the large model chooses where nothing else is said.
+// DefaultBudget is the default share of tokens that the large model chooses.
 const DefaultBudget = 0.07
 
-// NewCertificateEvent describes a certificate.
+// NewCertificateEvent converts a certificate to its JSON form.
 func NewCertificateEvent(c *router.Certificate) event.Certificate { return event.Certificate(*c) }
 
-// CertificateText says what was proven, in one sentence.
+// CertificateText describes in one sentence what a certificate proves.
 func CertificateText(c *router.Certificate) string {
 	return fmt.Sprintf("at most %s of the tokens from the cloud with confidence %s, shown on %d prompts "+
 		"(%.2g%% of %d tokens; %.60s; at most %d tokens an answer): threshold %v",
@@ -25,16 +25,16 @@ func CertificateText(c *router.Certificate) string {
 		c.Threshold)
 }
 
-// Share is a share in percent, without zeros at its end.
+// Share formats a share in percent, without trailing zeros.
 func Share(x float64) string { return fmt.Sprintf("%.4g%%", 100*x) }
 
-// Printable is text of a file for a terminal.
+// Printable makes text from a file safe for a terminal.
 func Printable(text string) string {
 	q := fmt.Sprintf("%q", text)
 	return q[1 : len(q)-1]
 }
 
-// PromptKind is how prompts are given, as certificates say it.
+// PromptKind returns the kind of prompts in certificates: raw or chat.
 func PromptKind(raw bool) string {
 	if raw {
 		return router.Raw
@@ -42,7 +42,7 @@ func PromptKind(raw bool) string {
 	return router.Chat
 }
 
-// Fitting refuses a router for a model of another width. path is its file; "" for the demo's.
+// Fitting returns an error if a router is for a model of another width. path is its file; "" for the demo's.
 func Fitting(file *router.File, e *engine.Engine, path string) error {
 	r, err := router.New(router.Options{Policy: router.Learned, Net: file.Net})
 	if err != nil {
@@ -54,7 +54,7 @@ func Fitting(file *router.File, e *engine.Engine, path string) error {
 	return nil
 }
 
-// WarnForeign says where a router was trained for another model of the same width.
+// WarnForeign prints a warning if a router was trained for another model of the same width.
 func WarnForeign(a *cli.App, file *router.File, m interface{ Fingerprint() (string, error) }) {
 	own, err := m.Fingerprint()
 	if err == nil && file.About.Model != "" && file.About.Model != own {
@@ -64,7 +64,7 @@ func WarnForeign(a *cli.App, file *router.File, m interface{ Fingerprint() (stri
 	}
 }
 
-// Named is a name that follows a noun.
+// Named formats a name that follows a noun.
 func Named(name string) string {
 	if name == "" {
 		return ""
@@ -72,8 +72,7 @@ func Named(name string) string {
 	return fmt.Sprintf(" (%.60s)", Printable(name))
 }
 
-// PromptOf returns the ids of a text: as it stands, or as the question of a chat, behind other messages if there are
-// some.
+// PromptOf returns the ids of a text: unchanged, or as the question of a chat, after the messages in before.
 func PromptOf(e *engine.Engine, text string, raw bool, before ...tokenizer.Message) ([]int32, error) {
 	if raw {
 		return e.RawPrompt(text)

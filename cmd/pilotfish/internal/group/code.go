@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// CodeFlag is the permission to run programs that models write.
+// CodeFlag is the permission to run programs that a model wrote.
 type CodeFlag struct{ allowed bool }
 
 // Register adds the flags to those of a command.
@@ -19,7 +19,7 @@ func (f *CodeFlag) Register(p *pflag.FlagSet) {
 	cli.Add(p, "run-code", &f.allowed, false)
 }
 
-// Check refuses a task whose answers are programs without the permission, and the permission without such a task.
+// Check returns an error if a task with programs as answers lacks the permission, or if the permission has no effect.
 func (f *CodeFlag) Check(name string) error {
 	switch runs := task.RunsPrograms(name); {
 	case runs && !f.allowed:
@@ -32,7 +32,8 @@ func (f *CodeFlag) Check(name string) error {
 	return nil
 }
 
-// Runner runs the answers of a task; nil where its answers are no programs. What this system does not limit is said.
+// Runner returns a runner for the answers of a task; nil if they are not programs. It prints which limits this system
+// lacks.
 func (f *CodeFlag) Runner(ctx context.Context, a *cli.App, name string) (task.Runner, error) {
 	if !task.RunsPrograms(name) {
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// ParseCosts reads the costs in what `run --json` printed: those of the summary, its last line.
+// ParseCosts parses the costs in the output of `run --json`, which are in the summary, its last line.
 func ParseCosts(b []byte) (*router.Costs, error) {
 	b = bytes.TrimSpace(b)
 	last := b[bytes.LastIndexByte(b, '\n')+1:]

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// device returns what tells this device from others at the gateway. It is drawn once and kept in the user's
-// configuration folder. Where nothing can be kept, one is drawn for this run, and stderr says so.
+// device returns the name that identifies this device at the gateway. It is drawn once and stored in the user's
+// configuration folder. If it cannot be stored, the name is only for this run, and stderr says so.
 func device(a *cli.App) (netproto.Device, error) {
 	drawn, err := drawDevice()
 	if err != nil {
@@ -30,9 +30,9 @@ func device(a *cli.App) (netproto.Device, error) {
 	if _, damaged := errors.AsType[*damagedDevice](err); damaged {
 		return netproto.Device{}, err
 	}
-	const told = "pilotfish: cannot keep the name of this device, so the gateway takes it for a new one in each run: " +
+	const warning = "pilotfish: cannot keep the name of this device, so it is new to the gateway in each run: " +
 		"%v\n"
-	fmt.Fprintf(a.Stderr, told, err)
+	fmt.Fprintf(a.Stderr, warning, err)
 	return drawn, nil
 }
 
@@ -43,7 +43,7 @@ func drawDevice() (d netproto.Device, err error) {
 	return d, nil
 }
 
-// damagedDevice says that a file holds no device.
+// damagedDevice means that a file does not contain a device.
 type damagedDevice struct {
 	path string
 	err  error
@@ -55,8 +55,8 @@ func (d *damagedDevice) Error() string {
 
 func (d *damagedDevice) Unwrap() error { return d.err }
 
-// keepDevice returns the device in the file, which it makes of the drawn one if there is none. Of several processes
-// that start at once, one makes the file and all return the same device.
+// keepDevice returns the device in the file. If there is none, it writes the drawn one. If several processes start at
+// the same time, one writes the file and all return the same device.
 func keepDevice(path string, drawn netproto.Device) (netproto.Device, error) {
 	d, err := readDevice(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -85,14 +85,14 @@ func readDevice(path string) (d netproto.Device, err error) {
 	return d, nil
 }
 
-// createWhole makes a file that only its owner can read, with all of its content at once. A file that is there already
-// stays as it is.
+// createWhole creates a file that only its owner can read, with its complete content. It does not change a file that
+// exists.
 func createWhole(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already where it was renamed
+	defer os.Remove(f.Name()) // has no effect after the rename
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
@@ -100,5 +100,5 @@ func createWhole(path string, content []byte) error {
 	if err := os.Link(f.Name(), path); err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return os.Rename(f.Name(), path) // a file system without links
+	return os.Rename(f.Name(), path) // the file system has no links
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// GatewayFlags say where the gateway is, how it is trusted, and what this device shows it.
+// GatewayFlags has the flags for a gateway: its address, how it is authenticated, and the credentials of this device.
 type GatewayFlags struct {
 	Set     *pflag.FlagSet
 	Address string
@@ -25,12 +25,12 @@ type GatewayFlags struct {
 	Token   string
 	Forget  bool
 	Require bool
-	By      string // what gave the address: "--cloud", or "/cloud" in a chat; "" means the first
+	By      string // the source of the address: "--cloud", or "/cloud" in a chat; "" means the former
 
 	Dictionaries []string
 }
 
-// Register adds the flags of a gateway that this device may ask.
+// Register adds the flags for a gateway that this device may ask.
 func (c *GatewayFlags) Register(f *pflag.FlagSet) {
 	c.Set = f
 	cli.Add(f, "cloud", &c.Address, "")
@@ -39,7 +39,7 @@ func (c *GatewayFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "no-resume", &c.Forget, false)
 }
 
-// checkUse refuses flags of a gateway where there is none.
+// checkUse returns an error for flags that have no effect without a gateway.
 func (c *GatewayFlags) checkUse() error {
 	for _, name := range []string{"pin", "token-file", "no-resume", "dictionary"} {
 		if c.Set.Changed(name) && !c.Set.Changed("cloud") {
@@ -49,7 +49,7 @@ func (c *GatewayFlags) checkUse() error {
 	return nil
 }
 
-// Parse returns the options that can be known before there is a model. It touches no file but that of the access token.
+// Parse returns the options that do not depend on the model. It opens no file except that of the access token.
 func (c *GatewayFlags) Parse(a *cli.App) (pilotfish.DialOptions, error) {
 	o := pilotfish.DialOptions{Lazy: true}
 	if err := CheckAddress(c.Address); err != nil {
@@ -69,7 +69,7 @@ func (c *GatewayFlags) Parse(a *cli.App) (pilotfish.DialOptions, error) {
 	return o, err
 }
 
-// Engine are the options that Parse returns, as the engine takes them.
+// Engine converts the options of Parse to those of the engine.
 func (c *GatewayFlags) Engine(o pilotfish.DialOptions) (engine.DialOptions, error) {
 	e := engine.DialOptions{
 		Lazy: o.Lazy, Secret: netproto.Secret(o.Token), Dictionaries: o.Dictionaries, Device: o.Device,
@@ -83,7 +83,7 @@ func (c *GatewayFlags) Engine(o pilotfish.DialOptions) (engine.DialOptions, erro
 	return e, err
 }
 
-// ParsePin reads the fingerprint of a certificate.
+// ParsePin parses the fingerprint of a certificate.
 func ParsePin(text string) (netproto.Digest, error) {
 	pin, err := netproto.ParseDigest(text)
 	if err == nil && pin == (netproto.Digest{}) {
@@ -92,7 +92,7 @@ func ParsePin(text string) (netproto.Digest, error) {
 	return pin, err
 }
 
-// CheckAddress refuses what is not host:port.
+// CheckAddress returns an error if an address is not host:port.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
@@ -109,25 +109,25 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// Remember sets what this device keeps from one run to the next.
+// Remember sets the files that this device keeps between runs.
 func (c *GatewayFlags) Remember(a *cli.App, o *pilotfish.DialOptions) (err error) {
 	if o.Device, err = device(a); err != nil {
 		return err
 	}
-	// without a place for tickets it takes a round trip more
+	// without a folder for tickets, connecting takes one more round trip
 	if cache, err := os.UserCacheDir(); err == nil && !c.Forget {
 		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
 	}
 	return nil
 }
 
-// Explain adds to an error of configuration what to do about it.
+// Explain adds advice to an error of configuration.
 func (c *GatewayFlags) Explain(err error) error {
 	const fingerprint = "`pilotfish cloud` prints it where the gateway runs"
 	why, help := err, ""
 	by, pin := "--cloud", "with --pin"
 	if c.By == "/cloud" {
-		by, pin = c.By, "behind the address, as in /cloud "+c.Address+" FINGERPRINT"
+		by, pin = c.By, "after the address, as in /cloud "+c.Address+" FINGERPRINT"
 	}
 	if e, ok := errors.AsType[*engine.ConnectError](err); ok {
 		why = e.Err
@@ -153,7 +153,7 @@ func (c *GatewayFlags) Explain(err error) error {
 	return fmt.Errorf("%s %s: %w (%s)", by, c.Address, why, help)
 }
 
-// ReadDictionaries reads dictionaries, each written as NUMBER:FILE.
+// ReadDictionaries reads dictionaries, each given as NUMBER:FILE.
 func ReadDictionaries(all []string) (read []netproto.Dictionary, err error) {
 	for _, one := range all {
 		number, path, ok := strings.Cut(one, ":")
@@ -171,7 +171,7 @@ func ReadDictionaries(all []string) (read []netproto.Dictionary, err error) {
 	return read, nil
 }
 
-// CheckLocal refuses a gateway where nothing may leave.
+// CheckLocal returns an error if --cloud and --local are both set.
 func CheckLocal(set *pflag.FlagSet) error {
 	if set.Lookup("local").Value.String() == "true" && set.Changed("cloud") {
 		return cli.Usagef("--cloud has no effect with --local: leave one of them out")

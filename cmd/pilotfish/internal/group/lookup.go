@@ -7,10 +7,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// LookupRows is the value of --lookup, as the engine takes it: 0 for auto, negative for off, or the most rows.
+// LookupRows is the value of --lookup in the form of the engine: 0 for auto, negative for off, or the maximum number of
+// rows.
 type LookupRows int
 
-// The values of --lookup that are no numbers.
+// Values of --lookup that are not numbers.
 const (
 	LookupAuto LookupRows = 0
 	LookupOff  LookupRows = -1

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// Measured begins to describe a measurement that the command at work makes: call it before the work, and fill in the
-// models. A user's text is left out: operands, and the flags that hold one.
+// Measured returns the description of a measurement by the running command. Call it before the work, and fill in the
+// models later. It leaves out text of the user: operands, and flags that contain such text.
 func Measured(a *cli.App) result.Run {
 	c := a.Command
 	r := result.Run{
@@ -32,7 +32,7 @@ func Measured(a *cli.App) result.Run {
 	return r
 }
 
-// valueOf is the value of a flag, but for those that hold text of a user.
+// valueOf returns the value of a flag, except for flags that contain text of a user.
 func valueOf(p *pflag.Flag) string {
 	if !p.Changed {
 		return p.Value.String()
@@ -58,7 +58,7 @@ func PrintResult(a *cli.App, v any, r result.Run) error {
 	return err
 }
 
-// Describe fills in the models: the only or small one, and the large one, either of which may be nil.
+// Describe fills in the models: the only or small one, and the large one. Either may be nil.
 func Describe(r result.Run, small, large *gguf.File) (_ result.Run, err error) {
 	for _, m := range []struct {
 		to *(*result.Model)
@@ -74,15 +74,15 @@ func Describe(r result.Run, small, large *gguf.File) (_ result.Run, err error) {
 	return r, nil
 }
 
-// CommandLine is how a command was called: with the flags that were given, in the order of their names. No flag holds a
-// secret: an access token is in a file or in the environment.
+// CommandLine returns the command line of a command, with the given flags sorted by name. No flag contains a secret: an
+// access token is in a file or in the environment.
 func CommandLine(c *cobra.Command, args []string) string {
 	words := append([]string{c.CommandPath()}, args...)
 	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+valueOf(p)) })
 	return strings.Join(words, " ")
 }
 
-// WritePage writes a report as a page. One that is there is replaced when the new one is whole.
+// WritePage writes a report as a page. It replaces an existing file only after the new page is complete.
 func WritePage(r *report.Report, path string) error {
 	var b bytes.Buffer
 	if err := r.WriteHTML(&b); err != nil {

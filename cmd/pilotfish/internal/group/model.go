@@ -1,4 +1,4 @@
-// Package group has the flags that several commands take in groups, and what they make of them: a model, a gateway, a
+// Package group has groups of flags that several commands share, and creates objects from them: a model, a gateway, a
 // router, a pair of models.
 package group
 
@@ -17,10 +17,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// MaxThreads is the largest --threads.
+// MaxThreads is the maximum of --threads.
 const MaxThreads = engine.MostThreads
 
-// ModelFlags are the flags of every command that runs a model.
+// ModelFlags has the flags of all commands that run a model.
 type ModelFlags struct {
 	Path    string
 	Threads int
@@ -37,20 +37,20 @@ func (m *ModelFlags) Register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
-// RegisterOptional is for commands that can do without a model.
+// RegisterOptional adds the flags of a command for which the model is optional.
 func (m *ModelFlags) RegisterOptional(c *cobra.Command) {
 	m.RegisterServed(c.Flags())
 	cli.Add(c.Flags(), "exact", &m.Exact, false)
 }
 
-// RegisterServed leaves out the flag for checking others.
+// RegisterServed adds the flags of a server, without the one for checking others.
 func (m *ModelFlags) RegisterServed(p *pflag.FlagSet) {
 	m.registerWhole(p)
 	cli.Add(p, "ctx", &m.context, 0)
 	cli.Add(p, "huge-pages", &m.huge, "auto")
 }
 
-// RegisterWithoutContext is for commands that are given the whole text, and read the weights once.
+// RegisterWithoutContext adds the flags of a command that gets the whole text at once, and reads the weights once.
 func (m *ModelFlags) RegisterWithoutContext(c *cobra.Command) {
 	m.huge = string(engine.HugeOff)
 	m.registerWhole(c.Flags())
@@ -65,7 +65,7 @@ func (m *ModelFlags) registerWhole(p *pflag.FlagSet) {
 	cli.Add(p, "backend", &m.Backend, string(engine.CPU))
 }
 
-// Options are those of the engine. Wrong values are wrong usage.
+// Options returns the options of the engine. Wrong values are wrong usage.
 func (m *ModelFlags) Options() (o engine.Options, err error) {
 	switch {
 	case m.Exact && m.Backend != string(engine.CPU):
@@ -84,7 +84,7 @@ func (m *ModelFlags) Options() (o engine.Options, err error) {
 	return o, err
 }
 
-// Public are the options of the root package.
+// Public returns the options of the root package.
 func (m *ModelFlags) Public() (pilotfish.Options, error) {
 	o, err := m.Options()
 	return pilotfish.Options{
@@ -102,7 +102,7 @@ func (m *ModelFlags) Open() (*engine.Engine, error) {
 	return engine.Open(m.Path, o)
 }
 
-// Compute is what was asked for that can change the last bits of what the model computes; "" where it is as usual.
+// Compute returns the settings that can change the last bits of the model's results; "" if they are the defaults.
 func (m *ModelFlags) Compute() string {
 	var said []string
 	for _, v := range []struct{ name, value, usual string }{
@@ -116,19 +116,18 @@ func (m *ModelFlags) Compute() string {
 	return strings.Join(said, ", ")
 }
 
-// Preload brings the weights into memory with a bar for somebody who watches.
-// Otherwise they come when they are first used.
+// Preload reads the weights into memory, with a bar on a terminal. Without it they are read at their first use.
 func Preload(ctx context.Context, a *cli.App, f *gguf.File) error {
 	if !cli.IsTerminal(a.Stderr) {
 		return nil
 	}
 	m := cli.NewMeter(a.Stderr, "load", cli.InBytes)
-	m.Quiet = 300 * time.Millisecond // weights that are in the page cache are there sooner
+	m.Quiet = 300 * time.Millisecond // weights in the page cache take less
 	defer m.Close()
 	return f.Preload(ctx, m.Show)
 }
 
-// ParseKV reads the value of --kv.
+// ParseKV parses the value of --kv.
 func ParseKV(name string) (engine.KVType, error) {
 	switch name {
 	case "auto":
@@ -139,7 +138,7 @@ func ParseKV(name string) (engine.KVType, error) {
 	return "", cli.Usagef("--kv %s is not a type of keys and values: choose auto, f16 or f32", name)
 }
 
-// ParseHugePages reads the value of --huge-pages, for a model on this backend.
+// ParseHugePages parses the value of --huge-pages, for a model on this backend.
 func ParseHugePages(name string, where engine.Backend) (engine.HugePages, error) {
 	switch {
 	case name == "on" && where != engine.CPU:
@@ -152,7 +151,7 @@ func ParseHugePages(name string, where engine.Backend) (engine.HugePages, error)
 	return "", cli.Usagef("--huge-pages %.40q is not known: choose auto, off or on", name)
 }
 
-// ParseBackend reads the value of --backend.
+// ParseBackend parses the value of --backend.
 func ParseBackend(name string) (engine.Backend, error) {
 	b, err := engine.ParseBackend(name)
 	if err != nil {
@@ -162,7 +161,7 @@ func ParseBackend(name string) (engine.Backend, error) {
 	return b, nil
 }
 
-// ParseIDs reads token ids separated by commas.
+// ParseIDs parses token ids separated by commas.
 func ParseIDs(list string) ([]int32, error) {
 	var ids []int32
 	for field := range strings.SplitSeq(list, ",") {

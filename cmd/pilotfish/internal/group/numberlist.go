@@ -12,10 +12,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// NumberList is a flag of whole numbers separated by commas. What is given replaces the default.
+// NumberList is a flag of integers separated by commas. A value replaces the default.
 type NumberList []int
 
-// maxNumbers is the longest list that is taken.
+// maxNumbers limits the length of a list.
 const maxNumbers = 1000
 
 // Set implements [pflag.Value].
@@ -27,7 +27,7 @@ func (l *NumberList) Set(text string) error {
 		case err != nil:
 			return fmt.Errorf("%.40q is not a whole number: give some such as 16,512", field)
 		case slices.Contains(all, n):
-			return fmt.Errorf("%d is there twice", n)
+			return fmt.Errorf("%d is given twice", n)
 		case len(all) == maxNumbers:
 			return fmt.Errorf("there are more than %d numbers", maxNumbers)
 		}
@@ -49,7 +49,7 @@ func (l *NumberList) String() string {
 // Type implements [pflag.Value].
 func (l *NumberList) Type() string { return "numbers" }
 
-// CheckRange refuses what is not in [low, high], which NaN never is. want says what is.
+// CheckRange returns an error if v is not in [low, high]; NaN never is. want describes the valid values.
 func CheckRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
 	if v >= low && v <= high {
 		return nil
@@ -57,15 +57,15 @@ func CheckRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
 	return cli.Usagef("--%s %v is out of range: give %s", flag, v, want)
 }
 
-// The ends of ranges of flags.
+// Limits of ranges of flags.
 const (
 	LongestRTT   = 10 * time.Second
 	MaxEdgeTPS   = 1e6
-	MaxDevices   = 64 // with more of them one process measures little but itself
+	MaxDevices   = 64 // with more devices, the one process of a measurement mainly measures itself
 	MaxQuestions = 1_000_000
 )
 
-// CheckTraces reads the traces of one link.
+// CheckTraces checks the traces of one link.
 func CheckTraces(paths []string) error {
 	rtt, up, down := 0, 0, 0
 	for _, path := range paths {

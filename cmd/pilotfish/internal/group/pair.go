@@ -15,17 +15,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// PairFlags name the two models of commands that train, calibrate and judge routers: the small one runs here, the large
-// one here too (--large) or behind a gateway (--cloud).
+// PairFlags has the flags for the two models of commands that train, calibrate and judge routers. The small model runs
+// here, the large model runs here too (--large) or behind a gateway (--cloud).
 type PairFlags struct {
-	Set     *pflag.FlagSet // which were given
+	Set     *pflag.FlagSet // to see which flags were given
 	Model   ModelFlags
 	Large   string
 	Gateway GatewayFlags
-	Threads bool // --threads is not for the models alone
+	Threads bool // --threads is also used for other work than the models'
 }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (p *PairFlags) Register(c *cobra.Command) {
 	p.Model.RegisterOptional(c)
 	p.Set = c.Flags()
@@ -34,7 +34,8 @@ func (p *PairFlags) Register(c *cobra.Command) {
 	cli.Add(p.Set, "dictionary", &p.Gateway.Dictionaries, nil)
 }
 
-// Check refuses a command line that does not name two models. With ours, which is the demo's pair, it names none.
+// Check returns an error if the command line does not name two models. If ours is set, the command uses the demo's
+// pair, and the command line must name none.
 func (p *PairFlags) Check(ours bool) error {
 	small, large, cloud := p.Set.Changed("model"), p.Set.Changed("large"), p.Set.Changed("cloud")
 	switch {
@@ -55,7 +56,7 @@ func (p *PairFlags) Check(ours bool) error {
 	return p.Gateway.checkUse()
 }
 
-// unused refuses flags of models and gateways where the demo's pair is used.
+// unused returns an error for flags of models and gateways that have no effect with the demo's pair.
 func (p *PairFlags) unused() error {
 	var err error
 	flags := new(cobra.Command)
@@ -71,21 +72,21 @@ func (p *PairFlags) unused() error {
 	return p.Gateway.checkUse()
 }
 
-// Pair is two models, open.
+// Pair is a pair of open models.
 type Pair struct {
 	Edge  *engine.Engine
-	Large *engine.Engine // nil where a gateway has it
-	Far   farModel       // the large model to be asked, wherever it is
+	Large *engine.Engine // nil with --cloud
+	Far   farModel       // the large model, here or with --cloud
 	Close func()
 }
 
-// farModel is a large model that can be asked, and says whether it can verify.
+// farModel is a large model, here or with --cloud.
 type farModel interface {
 	engine.Far
 	engine.Verifier
 }
 
-// Name is that of the large model, as its file or its gateway gives it.
+// Name returns the name of the large model, from its file or from its gateway.
 func (g *Pair) Name() string {
 	if r, ok := g.Far.(*engine.Remote); ok {
 		return r.Model()
@@ -93,7 +94,7 @@ func (g *Pair) Name() string {
 	return g.Large.Name()
 }
 
-// Context is the longest text that both models take, in tokens.
+// Context returns the maximum length of a text for both models, in tokens.
 func (g *Pair) Context() int {
 	if r, ok := g.Far.(*engine.Remote); ok {
 		return min(g.Edge.Context(), r.Context())
@@ -101,8 +102,8 @@ func (g *Pair) Context() int {
 	return min(g.Edge.Context(), g.Large.Context())
 }
 
-// Open opens both models. Without -m they are the demo's. A gateway has been reached when it returns. With raw, prompts
-// are written without chat template.
+// Open opens both models, by default those of the demo. With --cloud, Open connects to the gateway.
+// With raw, prompts are written without a chat template.
 func (p *PairFlags) Open(ctx context.Context, a *cli.App, raw bool) (*Pair, error) {
 	var err error
 	got := &Pair{Close: func() {}}
@@ -122,7 +123,7 @@ func (p *PairFlags) Open(ctx context.Context, a *cli.App, raw bool) (*Pair, erro
 	return got, nil
 }
 
-// closing adds what is closed before the rest.
+// closing adds a function that is called at the beginning of closing.
 func (g *Pair) closing(f func()) {
 	before := g.Close
 	g.Close = func() { f(); before() }
@@ -150,13 +151,13 @@ func (p *PairFlags) openLarge(ctx context.Context, a *cli.App, got *Pair, raw bo
 	return CheckPair(a, got.Edge, got.Large, "--large "+p.Large, raw)
 }
 
-// identified is a model that states what its tokens mean.
+// identified is a model that can describe its vocabulary.
 type identified interface {
 	Identity() (netproto.Identity, error)
 }
 
-// CheckPair applies [netproto.Identity.Compare], the rule for two models, to a large one in this process. name is the
-// large one's on the command line. A gateway applies the same rule, and refuses or notes in its Welcome what differs.
+// CheckPair applies [netproto.Identity.Compare], the rule for two models, to a large model in this process. name is its
+// name on the command line. A gateway applies the same rule: it refuses differences, or reports them in its Welcome.
 func CheckPair(a *cli.App, small, large identified, name string, raw bool) error {
 	ours, err := small.Identity()
 	if err != nil {
@@ -174,19 +175,19 @@ func CheckPair(a *cli.App, small, large identified, name string, raw bool) error
 	return nil
 }
 
-// OtherTemplateText is what is said of a large model that was trained on another form of chat.
+// OtherTemplateText is the warning about a large model that was trained on another chat template.
 const OtherTemplateText = "its chat template writes chats differently from that of the small model (-m), which " +
 	"writes the prompts here: the large model may answer worse than with its own. Two models of one family and " +
 	"release avoid this"
 
-// WarnTemplate says so where it is so.
+// WarnTemplate prints the warning if so is true.
 func WarnTemplate(a *cli.App, so bool, name string) {
 	if so {
 		fmt.Fprintf(a.Stderr, "warning: %s: %s\n", name, OtherTemplateText)
 	}
 }
 
-// connect reaches the gateway.
+// connect connects to the gateway.
 func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool) error {
 	o, err := p.Gateway.Parse(a)
 	if err != nil {
@@ -210,7 +211,7 @@ func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool
 	return nil
 }
 
-// Embedded opens a model that comes with the program.
+// Embedded opens a model that is a part of the program.
 func Embedded(b []byte, name string) (*engine.Engine, error) {
 	file, err := gguf.Parse(b)
 	if err != nil {
@@ -219,7 +220,7 @@ func Embedded(b []byte, name string) (*engine.Engine, error) {
 	return engine.New(file, name, engine.Options{})
 }
 
-// PublicTasks are the benchmarks whose questions come in files of their own form.
+// PublicTasks returns the benchmarks with their own file formats.
 func PublicTasks() []string {
 	return []string{task.CSQA, task.GSM8K, task.ARC, task.HumanEval, task.MBPP, task.MBPPTrain}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// PriceFlag is a price list of the large model's work, if one is given.
+// PriceFlag is an optional price list for the work of the large model.
 type PriceFlag struct{ List *price.List }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (p *PriceFlag) Register(f *pflag.FlagSet) {
 	cli.AddValue(f, "price", p)
 }
@@ -37,7 +37,7 @@ func (p *PriceFlag) Set(s string) error {
 // Type implements pflag.Value.
 func (p *PriceFlag) Type() string { return "list" }
 
-// CostText says what an answer costs.
+// CostText describes the cost of an answer.
 func CostText(c *price.Cost) string {
 	return fmt.Sprintf("the large model's work cost %s (%s per thousand such answers); alone it would have cost %s",
 		price.Money(c.PerAnswer), price.Money(c.Per1000), price.Money(c.CloudOnly))

@@ -7,21 +7,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
-// QlogFlag says where files about connections go.
+// QlogFlag is the folder for files about connections.
 type QlogFlag struct{ path string }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (q *QlogFlag) Register(p *pflag.FlagSet) {
 	cli.Add(p, "qlog", &q.path, "")
 }
 
-// Folder makes the folder, and returns its path; "" where none is wanted.
+// Folder creates the folder and returns its path; "" if the flag is not set.
 func (q *QlogFlag) Folder() (string, error) {
 	_, err := q.Open()
 	return q.path, err
 }
 
-// Open makes the folder, and returns nil where none is wanted. It is closed when all connections are.
+// Open creates the folder; it returns nil if the flag is not set. The folder is closed after all connections.
 func (q *QlogFlag) Open() (*qlog.Folder, error) {
 	if q.path == "" {
 		return nil, nil

@@ -13,9 +13,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// RouteFlags say which tokens the cloud is asked for, and how drafting goes on meanwhile.
+// RouteFlags has the flags that select the tokens for the cloud, and those for drafting while the cloud answers.
 type RouteFlags struct {
-	set       *pflag.FlagSet // where they are registered, and which of them were given
+	set       *pflag.FlagSet // the set that they are registered in, to see which were given
 	Policy    string
 	Threshold float64
 	Budget    float64
@@ -29,12 +29,12 @@ type RouteFlags struct {
 	Ahead     int
 	Every     int
 	noWarm    bool
-	Value     bool // the policy value is possible
+	Value     bool // the policy value is available
 
-	File *router.File // what --router names, or what comes with the model; set by router
+	File *router.File // the router of --router, or the one of the model; set by Router
 }
 
-// Register adds the flags of whatever routes.
+// Register adds the flags of commands with routing.
 func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	r.set, r.Deadline, r.Branches = f, deadline(800*time.Millisecond), engine.AutoBranches
 	cli.Add(f, "policy", &r.Policy, "")
@@ -48,7 +48,7 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "ahead", &r.Ahead, 1)
 }
 
-// RegisterMeasured adds the flags for measuring what the others do.
+// RegisterMeasured adds the flags that only measurements need.
 func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	r.Register(f)
 	cli.Add(f, "no-audit", &r.noAudit, false)
@@ -57,7 +57,7 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	cli.Add(f, "verify-every", &r.Every, DefaultVerifyEvery)
 }
 
-// deadline is a time to wait for an answer. Off, which is -1, means without end.
+// deadline is the time to wait for an answer. Off, which is -1, means no limit.
 type deadline time.Duration
 
 const deadlineOff deadline = -1
@@ -107,7 +107,7 @@ func (r *RouteFlags) Draft() engine.DraftOptions {
 	return o
 }
 
-// Route is how answers are drafted, without a cloud and a router.
+// Route returns how answers are drafted, without a cloud and a router.
 func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
 	route := pilotfish.Route{
 		Serial: mode == "serial", Branches: int(r.Branches), Window: r.Window, InFlight: r.Inflight,
@@ -122,7 +122,7 @@ func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
 	return route
 }
 
-// NewRouter makes the router of answers whose share from the cloud is bounded over all of them.
+// NewRouter returns a router with a bound on the share of tokens from the cloud over all answers.
 func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 	o, err := r.Router(nil)
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 	return pilotfish.NewRouter(public)
 }
 
-// Router returns the options of the policy. own is the router that belongs to the model, where one comes with it.
+// Router returns the options of the policy. own is the router that is a part of the model, if there is one.
 func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	policy, err := r.rule()
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *RouteFlags) Router(own []byte) (router.Options, error) {
 	return o, err
 }
 
-// rule is the policy that is named, or the default.
+// rule returns the policy that was given, or the default.
 func (r *RouteFlags) rule() (router.Policy, error) {
 	switch {
 	case r.Policy != "" || r.Given("policy"):
@@ -184,7 +184,7 @@ func (r *RouteFlags) rule() (router.Policy, error) {
 	return policy, nil
 }
 
-// checkPolicy refuses flags that the policy has no use for.
+// checkPolicy returns an error for flags that have no effect with the policy.
 func (r *RouteFlags) checkPolicy(policy router.Policy, own bool) error {
 	for _, name := range []string{"threshold", "budget"} {
 		if (policy == router.Never || policy == router.Always || policy == router.Value) && r.Given(name) {
@@ -193,7 +193,7 @@ func (r *RouteFlags) checkPolicy(policy router.Policy, own bool) error {
 	}
 	switch {
 	case r.Given("threshold") && r.Given("budget"):
-		return cli.Usagef("--threshold and --budget exclude each other: a budget moves the threshold by itself")
+		return cli.Usagef("--threshold and --budget exclude each other: a budget adapts the threshold")
 	case r.Given("budget") && r.Budget == 0:
 		return cli.Usagef("--budget 0 asks for no token: give a share above 0, or --policy never")
 	case policy == router.Value && r.Given("router") && r.RouterGGM == "":
@@ -206,7 +206,7 @@ func (r *RouteFlags) checkPolicy(policy router.Policy, own bool) error {
 	return nil
 }
 
-// ParseRouter reads the bytes of a router file.
+// ParseRouter parses a router file.
 func ParseRouter(b []byte) (*router.File, error) {
 	f, err := gguf.Parse(b)
 	if err != nil {

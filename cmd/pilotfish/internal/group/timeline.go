@@ -16,18 +16,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// TimelineFlag draws how answers came about.
+// TimelineFlag draws the timeline of answers.
 type TimelineFlag struct {
 	path string
 	Line *timeline.Timeline // nil: nothing is drawn
 }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (t *TimelineFlag) Register(p *pflag.FlagSet) {
 	cli.Add(p, "timeline", &t.path, "")
 }
 
-// Start begins to record, if that is wanted. A file that could not be written is refused before the work.
+// Start starts recording, if the flag is set. It returns an error if the file could not be written later.
 func (t *TimelineFlag) Start() error {
 	if t.path == "" {
 		return nil
@@ -42,7 +42,7 @@ func (t *TimelineFlag) Start() error {
 	return nil
 }
 
-// Write writes what was recorded, with what it is of.
+// Write writes the recording, with a description of the run.
 func (t *TimelineFlag) Write(about result.Run) error {
 	if t.Line == nil {
 		return nil
@@ -54,19 +54,19 @@ func (t *TimelineFlag) Write(about result.Run) error {
 	return cli.ReplaceFile(t.path, b.Bytes(), 0o644)
 }
 
-// QuestionTimeline draws the answers to one question of several, in every mode.
+// QuestionTimeline draws the answers to one of several questions, in every mode.
 type QuestionTimeline struct {
 	TimelineFlag
 	number int // from 1
 }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (t *QuestionTimeline) Register(p *pflag.FlagSet) {
 	t.TimelineFlag.Register(p)
 	cli.Add(p, "timeline-question", &t.number, 1)
 }
 
-// Check refuses a question that is not asked.
+// Check returns an error if there is no such question.
 func (t *QuestionTimeline) Check(set *pflag.FlagSet, questions int) error {
 	if err := cli.CheckNeeds(set); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (t *QuestionTimeline) Check(set *pflag.FlagSet, questions int) error {
 	return CheckRange("timeline-question", t.number, 1, questions, want)
 }
 
-// Drawn returns what begins the drawings: each mode has one in each cell, of the first time that it is asked the
-// question there.
+// Drawn returns a function that starts the drawings: one for each mode and cell, of the first time that the question is
+// asked there.
 func (t *QuestionTimeline) Drawn(
 	all []task.Question, cells bool,
 ) func(outcome.Mode, *outcome.Cell, task.Question) *timeline.Text {
@@ -100,7 +100,7 @@ func (t *QuestionTimeline) Drawn(
 	}
 }
 
-// CellName says in short what is special about a cell.
+// CellName describes the parameters of a cell in short.
 func CellName(c *outcome.Cell) string {
 	name := fmt.Sprintf("%v ms", c.RTT)
 	if c.Loss > 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// UpstreamFlags name the inference engines that serve the large model.
+// UpstreamFlags has the flags for the inference engines that serve the large model.
 type UpstreamFlags struct {
 	O         engine.UpstreamOptions
 	kind      string
@@ -27,7 +27,7 @@ type UpstreamFlags struct {
 	set       *cli.OptionsFlag
 }
 
-// Register adds the flags of a gateway that asks engines.
+// Register adds the flags of a gateway with engines.
 func (u *UpstreamFlags) Register(f *pflag.FlagSet) {
 	u.RegisterAll(f)
 	cli.Add(u.set.FlagSet, "engine.wait", &u.O.Patience, 2*time.Minute)
@@ -36,13 +36,13 @@ func (u *UpstreamFlags) Register(f *pflag.FlagSet) {
 	cli.Add(u.set.FlagSet, "engine.audit-every", &u.O.AuditEvery, 8)
 }
 
-// RegisterAll adds the flags that say which engines there are.
+// RegisterAll adds the flags that name the engines.
 func (u *UpstreamFlags) RegisterAll(f *pflag.FlagSet) {
 	cli.Add(f, "upstream", &u.O.URLs, nil)
 	u.RegisterEngine(f)
 }
 
-// RegisterEngine adds the flags that one engine needs to be known.
+// RegisterEngine adds the flags that are needed for one engine.
 func (u *UpstreamFlags) RegisterEngine(f *pflag.FlagSet) {
 	cli.Add(f, "tokenizer", &u.Tokenizer, "")
 	u.set = cli.AddOptions(f, "engine")
@@ -60,7 +60,7 @@ func kindNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// Check reads the flags that can be known to be wrong before there is an engine, and the key.
+// Check checks the flags that do not depend on the answers of the engines, and reads the key.
 func (u *UpstreamFlags) Check(set *pflag.FlagSet) error {
 	given := u.set.Changed
 	if !set.Changed("upstream") {
@@ -84,7 +84,7 @@ func (u *UpstreamFlags) Check(set *pflag.FlagSet) error {
 	return u.CheckEngine()
 }
 
-// CheckEngine reads the flags that one engine needs to be known, and the key.
+// CheckEngine checks the flags that are needed for one engine, and reads the key.
 func (u *UpstreamFlags) CheckEngine() error {
 	switch {
 	case u.Tokenizer == "":
@@ -115,7 +115,7 @@ func (u *UpstreamFlags) readKey() error {
 	return nil
 }
 
-// Open asks the engines what they can do.
+// Open connects to the engines and asks for their capabilities.
 func (u *UpstreamFlags) Open(ctx context.Context, log *slog.Logger) (CloudModel, error) {
 	u.O.Log = log
 	up, err := engine.OpenUpstream(ctx, u.Tokenizer, u.O)
@@ -178,7 +178,7 @@ func (m *upstreamModel) Text() (func([]int32) string, error) {
 	return t.Decode, nil
 }
 
-// Close says what the engines have done.
+// Close logs the statistics of the engines.
 func (m *upstreamModel) Close() {
 	m.u.Close()
 	s := m.u.Stats()
@@ -190,15 +190,15 @@ func (m *upstreamModel) Close() {
 	m.log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
 }
 
-// CloudModel is the large model behind a gateway.
+// CloudModel is the large model of a gateway.
 type CloudModel interface {
 	Gateway(engine.GatewayOptions) (*engine.Gateway, error)
-	About() []string       // lines for whoever started it
-	Attend() (stop func()) // what goes on while the gateway serves
+	About() []string       // lines for the operator
+	Attend() (stop func()) // starts background work while the gateway serves
 
 	Metrics() prometheus.Collector
-	Ready() error                            // why no question can be answered, if so; it waits for nothing
-	Text() (func(ids []int32) string, error) // how tokens are shown
+	Ready() error                            // why no question can be answered, or nil; it does not block
+	Text() (func(ids []int32) string, error) // converts tokens to text for people
 
-	Close() // when it does no more
+	Close() // called at the end
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// upstreamMetrics tells what the engines behind a gateway have done, by their host, which the operator named.
+// upstreamMetrics has metrics of the engines behind a gateway. Their label is the host that the operator gave.
 type upstreamMetrics struct {
 	stats              func() engine.UpstreamStats
 	all                []upstreamMetric
@@ -23,13 +23,13 @@ type upstreamMetric struct {
 
 const upstreamPrefix = "pilotfish_upstream_"
 
-// NewUpstreamMetrics reads stats, which must not wait, whenever the metrics are asked for.
+// NewUpstreamMetrics returns metrics that call stats, which must not block, for each collection.
 func NewUpstreamMetrics(stats func() engine.UpstreamStats) *upstreamMetrics {
 	m := &upstreamMetrics{stats: stats,
 		repeats: prometheus.NewDesc(upstreamPrefix+"repeats_total",
-			"Questions that were answered from memory, since they had been asked before.", nil, nil),
+			"Questions with a stored answer, since they were asked before.", nil, nil),
 		differing: prometheus.NewDesc(upstreamPrefix+"differing_answers_total",
-			"Answers of an engine other than the one before to the same question.", nil, nil)}
+			"Answers of an engine that differ from the earlier one to the same question.", nil, nil)}
 	add := func(kind prometheus.ValueType, name, help string, value func(*engine.UpstreamEngineStats) float64) {
 		desc := prometheus.NewDesc(upstreamPrefix+name, help, []string{"engine"}, nil)
 		m.all = append(m.all, upstreamMetric{desc, kind, value})
@@ -44,31 +44,31 @@ func NewUpstreamMetrics(stats func() engine.UpstreamStats) *upstreamMetrics {
 		}
 		return 0
 	})
-	add(prometheus.GaugeValue, "asks_open", "Questions under way.", func(s stat) float64 { return float64(s.Open) })
-	count("outages_total", "Times that it went out of service.", func(s stat) uint64 { return s.Outages })
-	count("asks_total", "Questions that it was asked.", func(s stat) uint64 { return s.Asks })
-	count("requests_total", "HTTP requests for those answered.", func(s stat) uint64 { return s.Requests })
-	count("answers_total", "Questions that it answered.", func(s stat) uint64 { return s.Answered })
-	count("failures_total", "Questions without an answer by its own fault.", func(s stat) uint64 { return s.Failed })
-	count("crowded_total", "Failures of these where it took no more.", func(s stat) uint64 { return s.Crowded })
-	count("cancelled_total", "Questions that were given up.", func(s stat) uint64 { return s.Cancelled })
-	count("late_total", "Questions of these whose deadline had gone by.", func(s stat) uint64 { return s.Late })
-	count("warmed_total", "Texts that it was given ahead.", func(s stat) uint64 { return s.Warmed })
-	count("context_tokens_total", "Tokens of answered contexts, where it tells what was in its cache.",
+	add(prometheus.GaugeValue, "asks_open", "Open questions.", func(s stat) float64 { return float64(s.Open) })
+	count("outages_total", "Times that the engine went out of service.", func(s stat) uint64 { return s.Outages })
+	count("asks_total", "Questions to the engine.", func(s stat) uint64 { return s.Asks })
+	count("requests_total", "HTTP requests for answered questions.", func(s stat) uint64 { return s.Requests })
+	count("answers_total", "Questions with an answer.", func(s stat) uint64 { return s.Answered })
+	count("failures_total", "Questions that the engine failed to answer.", func(s stat) uint64 { return s.Failed })
+	count("crowded_total", "Failures because the engine was full.", func(s stat) uint64 { return s.Crowded })
+	count("cancelled_total", "Cancelled questions.", func(s stat) uint64 { return s.Cancelled })
+	count("late_total", "Questions cancelled after their deadline.", func(s stat) uint64 { return s.Late })
+	count("warmed_total", "Texts that were sent ahead.", func(s stat) uint64 { return s.Warmed })
+	count("context_tokens_total", "Tokens of answered contexts, if the engine reports the use of its cache.",
 		func(s stat) uint64 { return s.Context })
-	count("cached_tokens_total", "Tokens of these that were in its cache.", func(s stat) uint64 { return s.Cached })
-	count("audited_positions_total", "Tokens of devices that its audits looked at.",
+	count("cached_tokens_total", "Of these, tokens from its cache.", func(s stat) uint64 { return s.Cached })
+	count("audited_positions_total", "Tokens of devices that audits checked.",
 		func(s stat) uint64 { return s.Audited })
-	count("audit_findings_total", "Tokens of these where it would have chosen another one.",
+	count("audit_findings_total", "Of these, tokens for which the engine would have chosen another.",
 		func(s stat) uint64 { return s.Found })
-	count("audit_tokens_total", "Tokens that were computed for audits alone.",
+	count("audit_tokens_total", "Tokens computed only for audits.",
 		func(s stat) uint64 { return s.AuditExtra })
-	count("audits_unheard_total", "Audits that came back without sense.", func(s stat) uint64 { return s.Unheard })
-	count("evicted_sessions_total", "Texts that lost their slot in the engine to others.",
+	count("audits_unheard_total", "Audits with an invalid result.", func(s stat) uint64 { return s.Unheard })
+	count("evicted_sessions_total", "Texts that lost their slot in the engine to another.",
 		func(s stat) uint64 { return s.Evicted })
-	add(prometheus.CounterValue, "answer_seconds_total", "Time from question to answer, of all answered.",
+	add(prometheus.CounterValue, "answer_seconds_total", "Time from question to answer, for all answers.",
 		func(s stat) float64 { return s.Time.Seconds() })
-	add(prometheus.CounterValue, "compute_seconds_total", "Time of this within the engine, as far as it says so.",
+	add(prometheus.CounterValue, "compute_seconds_total", "Of this, time within the engine, if the engine reports it.",
 		func(s stat) float64 { return s.Compute.Seconds() })
 	return m
 }
@@ -95,7 +95,7 @@ func (m *upstreamMetrics) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(m.differing, prometheus.CounterValue, float64(now.Differing))
 }
 
-// hostOf names an engine by the host and path of its URL, without what may be secret in it.
+// hostOf returns the host and path of the URL of an engine, without parts that may be secret.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

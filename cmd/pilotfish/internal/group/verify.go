@@ -10,14 +10,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// The ends of the ranges of --ahead and --verify-every.
+// Limits of the ranges of --ahead and --verify-every.
 const (
 	MaxAhead = 64
 
 	DefaultVerifyEvery = 64
 )
 
-// Margin is the dial of verification: off, or by how many nats the large model must like its own token better.
+// Margin is the setting of verification: off, or by how many nats the large model must prefer its own token.
 type Margin struct {
 	On   bool
 	Nats float64
@@ -48,21 +48,21 @@ func (m *Margin) Set(s string) error {
 // Type implements pflag.Value.
 func (m *Margin) Type() string { return "margin" }
 
-// VerifyFlags are those of a single run.
+// VerifyFlags has the flags for verification in a single run.
 type VerifyFlags struct {
 	Verify Margin
 	Show   bool
 	Price  PriceFlag
 }
 
-// Register adds the flags to those of a command.
+// Register adds the flags to a command.
 func (v *VerifyFlags) Register(f *pflag.FlagSet) {
 	cli.AddValue(f, "verify", &v.Verify)
 	cli.Add(f, "show-unverified", &v.Show, false)
 	v.Price.Register(f)
 }
 
-// Check refuses to show what cannot be taken back.
+// Check returns an error if --show-unverified is set and shown text cannot be erased.
 func (v *VerifyFlags) Check(json, terminal bool) error {
 	if v.Show && !json && !terminal {
 		return cli.Usagef(

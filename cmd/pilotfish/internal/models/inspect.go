@@ -23,31 +23,31 @@ type inspection struct {
 	Bytes       int64             `json:"bytes"`
 	Parameters  int64             `json:"parameters"` // elements of all tensors
 	TensorBytes int64             `json:"tensor_bytes"`
-	Types       []typeSize        `json:"types"`    // by falling size
-	Metadata    map[string]any    `json:"metadata"` // an array longer than asked for is an arraySummary
+	Types       []typeSize        `json:"types"`    // sorted by size, largest first
+	Metadata    map[string]any    `json:"metadata"` // arrays above the limit are an arraySummary
 	Tensors     []inspectedTensor `json:"tensors"`
 }
 
-// typeSize is what the tensors of one type take.
+// typeSize is the size of the tensors of one type.
 type typeSize struct {
 	Type    string `json:"type"`
 	Tensors int    `json:"tensors"`
 	Bytes   int64  `json:"bytes"`
 
-	GPUType  string `json:"gpu_type"`  // as what a GPU holds them: another type where it has no kernels for this one
-	GPUBytes int64  `json:"gpu_bytes"` // what they take there
+	GPUType  string `json:"gpu_type"`  // type on a GPU, which differs if it has no kernels for this one
+	GPUBytes int64  `json:"gpu_bytes"` // their size there
 }
 
-// arraySummary stands for an array that is too long to print.
+// arraySummary replaces an array that is too long to print.
 type arraySummary struct {
 	Type   string `json:"type"`
 	Length int    `json:"length"`
 }
 
-// String prints the length alone, as the type has a column of its own.
+// String returns only the length, since the type has its own column.
 func (a arraySummary) String() string { return fmt.Sprintf("%d elements", a.Length) }
 
-// inspectedTensor is one tensor. Shape is in the order of the file, the length of a row first.
+// inspectedTensor is one tensor. Shape is in the order of the file, with the length of a row first.
 type inspectedTensor struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
@@ -55,7 +55,7 @@ type inspectedTensor struct {
 	Bytes int    `json:"bytes"`
 }
 
-// NewInspectCommand shows what a model file holds.
+// NewInspectCommand returns the command that shows the contents of a model file.
 func NewInspectCommand(a *cli.App) *cobra.Command {
 	var (
 		asJSON bool
@@ -122,8 +122,8 @@ func inspect(f *gguf.File, path string, most int) inspection {
 	return in
 }
 
-// plain turns v into what encoding/json prints, an array of more than most elements into its summary. Numbers that JSON
-// has not (NaN, infinities) become strings.
+// plain converts v to a value for encoding/json. An array of more than most elements becomes its summary. Numbers that
+// JSON cannot represent (NaN, infinities) become strings.
 func plain(v gguf.Value, most int) any {
 	if v.Kind() != gguf.KindArray {
 		switch x := v.Any().(type) {
@@ -152,7 +152,7 @@ func jsonFloat(x float64, bits int, number any) any {
 	return number
 }
 
-// print writes a table, the metadata in the order of the file.
+// print writes a table, with the metadata in the order of the file.
 func (in inspection) print(out io.Writer, f *gguf.File) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s: GGUF %d, %s, %s parameters in %d tensors\n\n", in.File, in.Version,
@@ -176,7 +176,7 @@ func (in inspection) print(out io.Writer, f *gguf.File) error {
 	return w.Flush()
 }
 
-// shorten quotes s where it has line ends or the like, and cuts it after n characters.
+// shorten quotes s if it has control characters, and cuts it to n characters.
 func shorten(s string, n int) string {
 	if quoted := strconv.Quote(s); len(quoted) != len(s)+2 {
 		s = quoted

@@ -17,7 +17,7 @@ type logitsResult struct {
 	Logits []float32 `json:"logits"` // [vocabulary]
 }
 
-// NewLogitsCommand prints the logits after some tokens, for checking against other engines.
+// NewLogitsCommand returns the command that prints the logits after some tokens, for comparison with other engines.
 func NewLogitsCommand(a *cli.App) *cobra.Command {
 	var (
 		model  group.ModelFlags
@@ -57,7 +57,7 @@ func NewLogitsCommand(a *cli.App) *cobra.Command {
 	return c
 }
 
-// printLogits prints the best tokens that follow a text, or all of them as JSON.
+// printLogits prints the best tokens after a text, or the logits of all tokens as JSON.
 func printLogits(ctx context.Context, a *cli.App, e *engine.Engine, ids []int32, best int, asJSON bool) error {
 	logits, top, err := e.Logits(ctx, ids, best)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package models has the commands for files of models: pull, list, rm, inspect, tokenize and logits.
+// Package models has the commands for model files: pull, list, rm, inspect, tokenize and logits.
 package models
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// NewListCommand shows what was pulled.
+// NewListCommand returns the command that lists downloaded models.
 func NewListCommand(a *cli.App) *cobra.Command {
 	var dir string
 	var asJSON bool
@@ -56,7 +56,7 @@ type listedModel struct {
 	Bytes    int64     `json:"bytes"`
 	Modified time.Time `json:"modified"`
 	Path     string    `json:"path"`
-	Missing  int       `json:"missing"` // parts
+	Missing  int       `json:"missing"` // number of parts
 }
 
 func listJSON(a *cli.App, all []hub.Model) error {
@@ -92,7 +92,7 @@ func list(a *cli.App, all []hub.Model, dir string) error {
 	return w.Flush()
 }
 
-// NewRemoveCommand removes what was pulled.
+// NewRemoveCommand returns the command that removes downloaded models.
 func NewRemoveCommand(a *cli.App) *cobra.Command {
 	var dir string
 	var force bool
@@ -121,7 +121,7 @@ removed.`,
 	return c
 }
 
-// remove removes the models with such names.
+// remove removes the models with these names.
 func remove(ctx context.Context, a *cli.App, dir string, names []string, force bool) error {
 	var chosen []hub.Model
 	for _, name := range names {

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
-// NewPullCommand fetches a model.
+// NewPullCommand returns the command that downloads a model.
 func NewPullCommand(a *cli.App) *cobra.Command {
 	var dir string
 	var asJSON bool
@@ -47,9 +47,9 @@ Environment:
 	return c
 }
 
-// pulledModel is what pull --json prints.
+// pulledModel is the output of pull --json.
 type pulledModel struct {
-	Path       string       `json:"path"` // of the first file: what other commands take as -m
+	Path       string       `json:"path"` // of the first file, for -m of other commands
 	Repository string       `json:"repository"`
 	Revision   string       `json:"revision"`
 	Files      []pulledFile `json:"files"`
@@ -59,10 +59,10 @@ type pulledFile struct {
 	Path    string `json:"path"`
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
-	Fetched bool   `json:"fetched"` // false: it was here already
+	Fetched bool   `json:"fetched"` // false: the file was already here
 }
 
-// pull fetches what ref names and prints where it is.
+// pull downloads the files of ref and prints the path of the first.
 func pull(ctx context.Context, a *cli.App, ref hub.Ref, dir string, asJSON bool) error {
 	dir, err := a.ModelFolder(dir)
 	if err != nil {

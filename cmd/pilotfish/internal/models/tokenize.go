@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// NewTokenizeCommand turns texts into token ids.
+// NewTokenizeCommand returns the command that converts text to token ids.
 func NewTokenizeCommand(a *cli.App) *cobra.Command {
 	var (
 		path      string
@@ -61,7 +61,7 @@ With --json, read one JSON string per line from stdin and print one JSON array o
 func tokenizeLines(a *cli.App, t *tokenizer.Tokenizer, special bool) error {
 	in := json.NewDecoder(a.Stdin)
 	for n := 1; ; n++ {
-		var text *string // nil after a null
+		var text *string // nil for null
 		err := in.Decode(&text)
 		switch {
 		case errors.Is(err, io.EOF):

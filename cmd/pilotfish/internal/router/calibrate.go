@@ -25,7 +25,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
-// calibrateFlags are those of `pilotfish router calibrate`.
+// calibrateFlags has the flags of `pilotfish router calibrate`.
 type calibrateFlags struct {
 	pair       group.PairFlags
 	router     string
@@ -44,7 +44,7 @@ type calibrateFlags struct {
 	json       bool
 }
 
-// newRouterCalibrateCommand proves that a router keeps to a budget.
+// newRouterCalibrateCommand returns the command that proves that a router stays within a budget.
 func newRouterCalibrateCommand(a *cli.App) *cobra.Command {
 	var f calibrateFlags
 	c := &cobra.Command{
@@ -52,7 +52,7 @@ func newRouterCalibrateCommand(a *cli.App) *cobra.Command {
 		Short: "Find a threshold at which a router provably stays within a budget",
 		Long: `Decode prompts at a few thresholds, from few questions to many, and find those for which it can be shown
 that at most --budget of the tokens come from the large model, with probability --confidence over the choice of prompts.
-Of these, the one with most correct answers is chosen, or the highest where the prompts have no correct answers. The
+Of these, the one with most correct answers is chosen, or the highest if the prompts have no correct answers. The
 router is written together with this certificate, and run uses it.
 
 Changing the threshold changes the text that follows, so recorded texts are not used. The search stops at the first
@@ -96,7 +96,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
-// check refuses wrong values before anything is opened.
+// check returns an error for wrong values before anything is opened.
 func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
 	ours := !f.pair.Set.Changed("model")
 	if err := f.pair.Check(true); err != nil {
@@ -137,7 +137,7 @@ func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
 	return thresholds, method, err
 }
 
-// parseThresholds reads a rising list; an empty one is none.
+// parseThresholds parses a rising list, which may be empty.
 func parseThresholds(list string) (all []float64, err error) {
 	if list == "" {
 		return nil, nil
@@ -205,10 +205,11 @@ func (f *calibrateFlags) read() (*router.File, error) {
 	return engine.ReadRouter(f.router)
 }
 
-// drawnQuestions is how many questions of the demo are drawn where nothing else is said.
+// drawnQuestions is the default number of questions that are drawn for the demo.
 const drawnQuestions = 400
 
-// open returns the questions. Those of the demo that are drawn are none of the shipped ones, which routers learn from.
+// open returns the questions. Those that are drawn for the demo do not include the shipped ones, which routers are
+// trained on.
 func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
 	if f.data != "" {
 		return task.Open(cmp.Or(f.task, f.data), task.Options{
@@ -225,7 +226,7 @@ func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
 	return set, err
 }
 
-// prompts are those of the set that leave room for an answer.
+// prompts returns the prompts of the set that leave room for an answer.
 func (f *calibrateFlags) prompts(a *cli.App, models *group.Pair, set *task.Set) (all []calibrate.Prompt, err error) {
 	room := models.Edge.Context()
 	if models.Large != nil {
@@ -256,7 +257,7 @@ func (f *calibrateFlags) prompts(a *cli.App, models *group.Pair, set *task.Set) 
 	return all, nil
 }
 
-// finish prints what was shown and writes the file, if there is something to write.
+// finish prints the result, and writes the file if a threshold was proven.
 func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pair, set *task.Set,
 	r *calibrate.Result) error {
 	if err := f.print(a, r); err != nil {
@@ -284,7 +285,7 @@ func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pai
 	return err
 }
 
-// certificate says what was shown.
+// certificate returns the certificate of the result.
 func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calibrate.Result) (*router.Certificate,
 	error) {
 	step := r.Steps[r.Chosen]
@@ -304,7 +305,7 @@ func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calib
 	return c, err
 }
 
-// nothing says that no threshold could be shown to keep the budget, and what would help.
+// nothing returns the error for a calibration without a result, with the reason and advice.
 func (f *calibrateFlags) nothing(a *cli.App, r *calibrate.Result) error {
 	if f.json {
 		if err := a.PrintJSON(map[string]any{"certificate": nil, "needed": r.Needed}); err != nil {
@@ -338,11 +339,11 @@ type thresholdEvent struct {
 	Share     float64 `json:"escalated_share"`
 	PValue    float64 `json:"p_value"`
 	Certified bool    `json:"certified"`
-	Graded    int     `json:"graded"` // of the prompts, those with answers that are right or wrong
-	Right     int     `json:"right"`  // of these
+	Graded    int     `json:"graded"` // number of prompts with answers that are right or wrong
+	Right     int     `json:"right"`  // of the graded ones
 }
 
-// print prints a line for each threshold that was tested.
+// print prints a line for each tested threshold.
 func (f *calibrateFlags) print(a *cli.App, r *calibrate.Result) error {
 	if f.json {
 		for i, s := range r.Steps {
@@ -395,7 +396,7 @@ func (s *stages) close() {
 	}
 }
 
-// writeRouter replaces or makes a router file, whole or not at all.
+// writeRouter creates or replaces a router file, completely or not at all.
 func writeRouter(path string, r *router.File) error {
 	var b bytes.Buffer
 	if err := r.Write(gguf.NewWriter(&b)); err != nil {

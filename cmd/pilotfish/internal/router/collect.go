@@ -25,7 +25,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// collectFlags are those of `pilotfish router collect`.
+// collectFlags has the flags of `pilotfish router collect`.
 type collectFlags struct {
 	pair        group.PairFlags
 	data        string
@@ -46,7 +46,7 @@ type collectFlags struct {
 	json        bool
 }
 
-// newRouterCollectCommand records what two models see along texts.
+// newRouterCollectCommand returns the command that records two models on the same texts.
 func newRouterCollectCommand(a *cli.App) *cobra.Command {
 	var f collectFlags
 	c := &cobra.Command{
@@ -64,12 +64,12 @@ Each text is a prompt with an answer (--reference):
 Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden
 state, margin and entropy, the choices of both models, log-probabilities, and labels (--label), which say where to ask
 the large model:
-  disagreement  where the choices differ
-  citer         where the small model's choice is not the reference's token but the large model's is; where neither is,
+  disagreement  if the choices differ
+  citer         if the small model's choice is not the reference's token but the large model's is; if neither is,
                 each model continues alone, and the final answers decide (arXiv 2502.01976). Only for correct answers
-  r2r           where the choices differ and it matters: the large model continues from both, and the final answers, or
+  r2r           if the choices differ and it matters: the large model continues from both, and the final answers, or
                 if there are no correct answers the words of the sentence, decide (after arXiv 2505.21600)
-  consequence   where the choices differ and a single question decides: the small model continues alone from both, and
+  consequence   if the choices differ and a single question decides: the small model continues alone from both, and
                 the answer is correct only from the large model's choice. Best with --reference small or routed
 
 A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
@@ -110,7 +110,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	}
 }
 
-// check refuses wrong values, and flags that would have no effect, before anything is opened.
+// check returns an error for wrong values, and for flags that would have no effect, before anything is opened.
 func (f *collectFlags) check() error {
 	set := f.pair.Set
 	ours := f.data == task.Demo || f.data == task.DemoTrain
@@ -134,9 +134,9 @@ func (f *collectFlags) check() error {
 	case f.max < 1 || f.max > math.MaxInt32:
 		return cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
 	case reference == collect.Sampled && !(f.temperature > 0 && f.temperature <= math.MaxFloat64):
-		return cli.Usagef("--temp %v draws nothing: give a number above 0", f.temperature)
+		return cli.Usagef("--temp %v is not random: give a number above 0", f.temperature)
 	case set.Changed("seed") && reference != collect.Sampled && f.data != task.DemoTrain:
-		return cli.Usagef("--seed has no effect: nothing is drawn without --reference sampled or --data demo-train")
+		return cli.Usagef("--seed has no effect without --reference sampled or --data demo-train")
 	case set.Changed("temp") && reference != collect.Sampled:
 		return cli.Usagef("--temp has no effect without --reference sampled: leave it out, or add that")
 	case reference == collect.Routed && f.router == "":
@@ -148,7 +148,7 @@ func (f *collectFlags) check() error {
 	return f.checkRouted(reference == collect.Routed)
 }
 
-// checkRules refuses names of labels that no rule has.
+// checkRules returns an error for unknown rules of labels.
 func checkRules(names []string) error {
 	for i, name := range names {
 		switch {
@@ -161,7 +161,7 @@ func checkRules(names []string) error {
 	return nil
 }
 
-// checkRouted refuses wrong flags of a router.
+// checkRouted returns an error for wrong flags of a router.
 func (f *collectFlags) checkRouted(routed bool) error {
 	set := f.pair.Set
 	for _, name := range []string{"router", "threshold"} {
@@ -196,7 +196,7 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	defer models.Close()
 	o.Edge, o.Large, o.Far = models.Edge, models.Large, models.Far
-	if models.Large == nil { // the network is heard while all threads compute
+	if models.Large == nil { // the network needs threads while all threads of the model compute
 		before := runtime.GOMAXPROCS(models.Edge.Threads() + 2)
 		defer runtime.GOMAXPROCS(before)
 	}
@@ -207,7 +207,7 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	return f.collect(ctx, a, plan)
 }
 
-// options are what the flags say of what is to be collected.
+// options returns the options for collecting.
 func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	o := collect.Options{
 		Data: set, Raw: f.raw, Reference: collect.Reference(f.reference), MaxTokens: f.max,
@@ -231,7 +231,7 @@ func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	return o, nil
 }
 
-// collect runs a plan and tells how it goes.
+// collect runs a plan and prints its progress.
 func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Plan) error {
 	if f.reference == "" {
 		fmt.Fprintf(a.Stderr, "answers: %s (--reference chooses others)\n", plan.Reference())
@@ -261,10 +261,10 @@ func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Pl
 type collectEvent struct {
 	*collect.Summary
 	Folder  string  `json:"folder"`
-	Seconds float64 `json:"seconds"` // of this run: what an earlier one did is not in it
+	Seconds float64 `json:"seconds"` // of this run, without earlier ones
 }
 
-// report tells people what was collected.
+// report prints a summary as text.
 func (f *collectFlags) report(a *cli.App, s *collect.Summary, seconds float64) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.Stderr, format+"\n", args...) }
 	say("%d prompts, %d positions, %.1f MB in %s, %.1f s", s.Prompts, s.Positions, float64(s.Bytes)/1e6, f.out, seconds)

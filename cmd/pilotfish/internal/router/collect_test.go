@@ -272,7 +272,7 @@ func TestCollectRefused(t *testing.T) {
 		"--data demo -n 0":                                      "2|-n 0 is out of range",
 		"--data demo --shard 0":                                 "2|--shard 0 is out of range",
 		"--data demo --shard 2000000":                           "2|--shard 2000000 is out of range",
-		"--data demo --reference sampled --temp 0":              "2|--temp 0 draws nothing",
+		"--data demo --reference sampled --temp 0":              "2|--temp 0 is not random",
 		"--data demo --reference sampled --temp NaN":            "2|--temp NaN is out of range",
 		"--data demo --seed 1":                                  "2|--seed has no effect",
 		"--data demo --temp 1":                                  "2|--temp has no effect",

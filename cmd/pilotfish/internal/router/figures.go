@@ -5,7 +5,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// fine are thresholds or shares for a curve: 0, 1/200, … 1.
+// fine returns thresholds or shares for a curve: 0, 1/200, … 1.
 func fine() (all []float64) {
 	const steps = 200
 	for i := range steps + 1 {
@@ -14,7 +14,7 @@ func fine() (all []float64) {
 	return all
 }
 
-// charts are the curves by the names of their files.
+// charts returns the curves by file name.
 func (w *worth) charts() map[string]chart.Chart {
 	return map[string]chart.Chart{
 		"reliability": w.reliability(), "share": w.escalated(), "precision-recall": w.precision(),
@@ -22,7 +22,7 @@ func (w *worth) charts() map[string]chart.Chart {
 	}
 }
 
-// even is where confidence is what it says, or recall no better than chance.
+// even returns the line on which confidence is accurate, or recall is no better than chance.
 func even(name string) chart.Line {
 	return chart.Line{Name: name, X: []float64{0, 1}, Y: []float64{0, 1}, Dashed: true}
 }
@@ -95,13 +95,13 @@ func (w *worth) policies() chart.Chart {
 	return c
 }
 
-// worthEvent is what a router is worth on traces, as JSON. Its fields are a contract. What is no number is absent.
+// worthEvent is the evaluation of a router on traces, as JSON. Its fields are a contract. NaN values are absent.
 type worthEvent struct {
 	Tokens      int           `json:"tokens"`
 	Prompts     int           `json:"prompts"`
-	Held        bool          `json:"held_back"` // only prompts that training held back
+	Held        bool          `json:"held_back"` // only prompts held out in training
 	Label       string        `json:"label"`
-	Escalate    *float64      `json:"escalate_share"` // of the tokens
+	Escalate    *float64      `json:"escalate_share"` // share of the tokens
 	Policies    []policyEvent `json:"policies"`
 	Reliability []binEvent    `json:"reliability"` // of the router
 }

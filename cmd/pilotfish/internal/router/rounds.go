@@ -19,7 +19,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// roundFlags are those of rounds after the first, whose texts are decoded with the router of the round before.
+// roundFlags has the flags for rounds after the first, with texts that are decoded with the router of the previous
+// round.
 type roundFlags struct {
 	count  int
 	share  float64
@@ -39,7 +40,7 @@ func (r *roundFlags) register(p *pflag.FlagSet, training *cli.OptionsFlag) {
 	cli.Add(p, "on-policy", &r.folder, "")
 }
 
-// check refuses what would have no effect, and what is missing.
+// check returns an error for missing flags and for those without an effect.
 func (r *roundFlags) check(pair *group.PairFlags) error {
 	if !(r.share > 0 && r.share < 1) {
 		return cli.Usagef("--training share=%v is out of range: give a share above 0 and below 1", r.share)
@@ -65,7 +66,7 @@ func (r *roundFlags) check(pair *group.PairFlags) error {
 	}
 	switch {
 	case r.data == "":
-		return cli.Usagef("--rounds %d decodes the questions again: name what they were collected from with --data",
+		return cli.Usagef("--rounds %d decodes the questions again: name their source with --data",
 			r.count)
 	case r.folder == "":
 		return cli.Usagef("--rounds %d keeps the texts that it decodes: name a folder for them with --on-policy",
@@ -87,7 +88,7 @@ func (c *course) onPolicy(ctx context.Context) error {
 		return err
 	}
 	defer models.Close()
-	if models.Large == nil { // the network is heard while all threads compute
+	if models.Large == nil { // the network needs threads while all threads of the model compute
 		before := runtime.GOMAXPROCS(models.Edge.Threads() + 2)
 		defer runtime.GOMAXPROCS(before)
 	}
@@ -96,7 +97,7 @@ func (c *course) onPolicy(ctx context.Context) error {
 		return err
 	}
 	if s := c.folders[0].Set.Settings(); fingerprint != s.Small.Fingerprint {
-		return fmt.Errorf("%s is of the small model %q, -m names %q: give the model that the traces are of",
+		return fmt.Errorf("%s has traces of the small model %q, -m names %q: give the model of the traces",
 			c.folders[0].Name, s.Small.Name, models.Edge.Name())
 	}
 	for len(c.rounds) < c.f.rounds.count {
@@ -112,7 +113,7 @@ func (c *course) onPolicy(ctx context.Context) error {
 	return nil
 }
 
-// questions are those of the first folder.
+// questions returns the questions of the first folder.
 func (c *course) questions() (*task.Set, error) {
 	s := c.folders[0].Set.Settings()
 	set, err := task.Open(c.f.rounds.data, task.Options{Most: s.Prompts, Seed: c.f.rounds.seed})
@@ -120,14 +121,14 @@ func (c *course) questions() (*task.Set, error) {
 		return nil, fmt.Errorf("--data: %w", err)
 	}
 	if set.Hash != s.Data {
-		return nil, fmt.Errorf("--data %s is not what %s was collected from: name the same file, unchanged",
+		return nil, fmt.Errorf("--data %s is not the source of %s: name the same file, unchanged",
 			c.f.rounds.data, c.folders[0].Name)
 	}
 	return set, nil
 }
 
-// routed says how the texts of the next round are decoded: with the router of the last one, at the threshold which
-// escalates the wanted share of the positions held back, and else as those of the first folder.
+// routed returns the options for decoding the texts of the next round: like those of the first folder, but with the
+// last router, at the threshold that escalates the wanted share of the held-out positions.
 func (c *course) routed() collect.Options {
 	last := c.rounds[len(c.rounds)-1]
 	held := train.Judge(c.src, last.result.HeldOut.Rows, last.file.Net, c.f.options().Threads)
@@ -141,7 +142,7 @@ func (c *course) routed() collect.Options {
 	}
 }
 
-// decode makes the traces of the next round.
+// decode creates the traces of the next round.
 func (c *course) decode(ctx context.Context, models *group.Pair, set *task.Set) (train.Folder, error) {
 	o := c.routed()
 	o.Edge, o.Large, o.Far, o.Data = models.Edge, models.Large, models.Far, set

@@ -1,4 +1,4 @@
-// Package router has pilotfish router: collect, train, calibrate and show.
+// Package router has the commands of pilotfish router: collect, train, calibrate and show.
 package router
 
 import (
@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewCommand makes and looks into routers.
+// NewCommand returns the command router with its subcommands.
 func NewCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "router COMMAND",

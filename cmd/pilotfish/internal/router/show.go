@@ -20,14 +20,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 )
 
-// showFlags are those of `pilotfish router show`.
+// showFlags has the flags of `pilotfish router show`.
 type showFlags struct {
 	label string
 	svg   string
 	json  bool
 }
 
-// newRouterShowCommand tells what a router file is worth.
+// newRouterShowCommand returns the command that describes and evaluates a router file.
 func newRouterShowCommand(a *cli.App) *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{
@@ -92,7 +92,7 @@ func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []strin
 	return w.print(a.Stdout)
 }
 
-// aboutEvent is what a router file says, as JSON. Its fields are a contract.
+// aboutEvent describes a router file, as JSON. Its fields are a contract.
 type aboutEvent struct {
 	Version     string             `json:"version,omitempty"`
 	Model       string             `json:"model,omitempty"` // fingerprint of the small model
@@ -103,7 +103,7 @@ type aboutEvent struct {
 	Data        string             `json:"data,omitempty"`
 	Label       string             `json:"label,omitempty"`
 	Features    string             `json:"features,omitempty"`
-	Layers      []int              `json:"layers"` // widths, the input's first
+	Layers      []int              `json:"layers"` // widths, the input first
 	Rounds      int                `json:"rounds,omitempty"`
 	Prompts     int                `json:"prompts,omitempty"`
 	Positions   int                `json:"positions,omitempty"`
@@ -112,7 +112,7 @@ type aboutEvent struct {
 	Escalate    float64            `json:"escalate_share,omitempty"`
 	AUC         float64            `json:"auc,omitempty"`
 	Calibration float64            `json:"calibration_error,omitempty"`
-	Certificate *event.Certificate `json:"certificate"` // null: nothing was proven
+	Certificate *event.Certificate `json:"certificate"` // null: no certificate
 }
 
 func newAboutEvent(r *router.File) aboutEvent {
@@ -133,7 +133,7 @@ func newAboutEvent(r *router.File) aboutEvent {
 	return e
 }
 
-// about prints what the file says.
+// about prints the description of the file.
 func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 	e := newAboutEvent(r)
 	if f.json {
@@ -160,7 +160,7 @@ func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 	return err
 }
 
-// modelText is a model by its name and the beginning of its fingerprint.
+// modelText formats a model: its name and the beginning of its fingerprint.
 func modelText(name, fingerprint string) string {
 	switch {
 	case fingerprint == "":
@@ -171,7 +171,7 @@ func modelText(name, fingerprint string) string {
 	return fmt.Sprintf("%.50s (%s)", group.Printable(name), short(fingerprint))
 }
 
-// short is the beginning of a hash.
+// short returns the beginning of a hash.
 func short(hash string) string {
 	if len(hash) > 12 {
 		return group.Printable(hash[:12]) + "…"
@@ -195,14 +195,14 @@ func heldText(e aboutEvent) string {
 		e.Calibration)
 }
 
-// worth is what a router is worth on positions, beside the policies that need none.
+// worth is the evaluation of a router on positions, with the policies that need no router for comparison.
 type worth struct {
 	rule    string
-	held    bool // only prompts that training held back
+	held    bool // only prompts held out in training
 	prompts int
-	names   []string // of the policies, the router first
+	names   []string // of the policies; the router is the first
 	all     [][]router.Verdict
-	ranks   []*router.Ranking // of each
+	ranks   []*router.Ranking // one per policy
 }
 
 // judge compares the router with labels.
@@ -222,12 +222,12 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	s := folders[0].Set.Settings()
 	switch about := file.About; {
 	case file.Net.Dim() != src.Width():
-		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: they are of another small model",
+		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: give traces of the same model",
 			path, file.Net.Dim(), folders[0].Name, src.Width())
 	case about.Model == "":
-		fmt.Fprintf(a.Stderr, "pilotfish: %s does not say of which model it is: the traces may be of another\n", path)
+		fmt.Fprintf(a.Stderr, "pilotfish: %s does not name its model: the traces may belong to another\n", path)
 	case about.Model != s.Small.Fingerprint:
-		return nil, fmt.Errorf("%s belongs to the small model %q, %s is of %q: give traces of the same",
+		return nil, fmt.Errorf("%s belongs to the small model %q, %s has traces of %q: give traces of the same",
 			path, about.ModelName, folders[0].Name, s.Small.Name)
 	}
 	rows, err := w.positions(file, src, hashOf(folders))
@@ -242,7 +242,7 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 	return w, nil
 }
 
-// positions are those to judge by.
+// positions returns the positions for the evaluation.
 func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]int, error) {
 	rows := train.Labelled(src)
 	if file.About.Data == data && file.About.Validation > 0 {
@@ -304,13 +304,13 @@ func (w *worth) print(out io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprintln(out, `
-precision: share of the escalated tokens whose label says so
-recall: share of the tokens whose label says so that are escalated, as in the
-last table for each policy`)
+precision: share of the escalated tokens that the labels escalate
+recall: share of the tokens that the labels escalate which are escalated, as in
+the last table for each policy`)
 	return err
 }
 
-// printRanks prints what is escalated at thresholds, and for shares of tokens.
+// printRanks prints the escalated tokens at thresholds, and for shares of tokens.
 func (w *worth) printRanks(t io.Writer) {
 	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
 	for _, x := range thresholds() {
@@ -335,10 +335,10 @@ func percentOf(x float64) string {
 	return fmt.Sprintf("%.1f%%", 100*x)
 }
 
-// thresholds are those that tables show.
+// thresholds returns the thresholds in tables.
 func thresholds() []float64 {
 	return []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}
 }
 
-// shares are those at which policies are compared.
+// shares returns the shares at which policies are compared.
 func shares() []float64 { return []float64{0.01, 0.02, 0.05, 0.07, 0.1, 0.2, 0.3, 0.5} }

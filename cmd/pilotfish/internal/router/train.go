@@ -26,7 +26,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// trainFlags are those of `pilotfish router train`.
+// trainFlags has the flags of `pilotfish router train`.
 type trainFlags struct {
 	pair       group.PairFlags // for rounds after the first
 	out        string
@@ -44,7 +44,7 @@ type trainFlags struct {
 	json       bool
 }
 
-// newRouterTrainCommand makes a router from traces.
+// newRouterTrainCommand returns the command that trains a router on traces.
 func newRouterTrainCommand(a *cli.App) *cobra.Command {
 	var f trainFlags
 	c := &cobra.Command{
@@ -52,23 +52,21 @@ func newRouterTrainCommand(a *cli.App) *cobra.Command {
 		Short: "Train a router on what router collect has recorded",
 		Long: `Train a router on what router collect has recorded.
 
-The network (linear, ReLU,
-	linear) takes as input (--training features) the final hidden state of the small model (hidden), the
-margin and entropy of its next token (head: without a hidden layer this is logistic regression, the cheap baseline), or
-both. It learns the labels of one rule (--label) by cross-entropy; its output is the confidence that a token may stand.
+The network (linear, ReLU, linear) takes as input (--training features) the final hidden state of the small model
+(hidden), the margin and entropy of its next token (head: without a hidden layer this is logistic regression, the cheap
+baseline), or both. It learns the labels of one rule (--label) by cross-entropy; its output is the confidence that a
+token may stand.
 
 A share of the prompts (--training validation) is held out entirely: training stops when the loss on them stops falling,
-	and all
-figures about the router are computed on them. Scale and shift of the logits are fitted to them if a fit to one half
-improves the other half. The same seed gives the same file with any number of threads (-t).
+and all figures about the router are computed on them. Scale and shift of the logits are fitted to them if a fit to one
+half improves the other half. The same seed gives the same file with any number of threads (-t).
 
-With --rounds 2, both models then decode the prompts with the router of the first round,
-	with about a tenth (--training share) of the
-tokens from the large model; the resulting texts are added to the traces, and a second router is trained. The reason:
-in use, a router sees the texts that it leads to itself. This needs the models (-m with --large or --cloud, or neither
-for the demo's) and the questions that the first folder was collected from (--data). The new texts are stored in the
-folder --on-policy; a run that was stopped continues there. The gain of the second round is printed, for both kinds of
-texts.`,
+With --rounds 2, both models then decode the prompts with the router of the first round, with about a tenth (--training
+share) of the tokens from the large model; the resulting texts are added to the traces, and a second router is trained.
+The reason: in use, a router sees the texts that it causes. This needs the models (-m with --large or --cloud, or
+neither for the demo's) and the questions that the first folder was collected from (--data). The new texts are stored
+in the folder --on-policy; a run that was stopped continues there. The gain of the second round is printed, for both
+kinds of texts.`,
 		Example: `  pilotfish router train traces -o router.gguf
   pilotfish router train traces -o router.gguf --rounds 2 -m small.gguf --large big.gguf --data prompts.jsonl \
     --on-policy routed`,
@@ -104,7 +102,7 @@ func (f *trainFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
-// check refuses wrong values, and flags that would have no effect.
+// check returns an error for wrong values, and for flags that would have no effect.
 func (f *trainFlags) check() error {
 	switch {
 	case f.out == "":
@@ -123,7 +121,7 @@ func (f *trainFlags) check() error {
 	return f.rounds.check(&f.pair)
 }
 
-// options are what the flags say of training.
+// options returns the options of training.
 func (f *trainFlags) options() train.Options {
 	o := train.Options{
 		Features: train.Features(f.features), Hidden: f.hidden, Epochs: f.epochs, Rate: f.rate, Decay: f.decay,
@@ -142,7 +140,7 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Dir(f.out)); err != nil { // before anything takes long
+	if _, err := os.Stat(filepath.Dir(f.out)); err != nil { // before the long work
 		return fmt.Errorf("-o %s: %w", f.out, err)
 	}
 	folders, err := openFolders(dirs)
@@ -165,7 +163,7 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	return c.finish()
 }
 
-// openFolders opens folders of traces: after an error, those before it.
+// openFolders opens folders of traces. After an error it also returns those that are open.
 func openFolders(dirs []string) (all []train.Folder, err error) {
 	for _, dir := range dirs {
 		set, err := trace.Open(dir)
@@ -179,11 +177,11 @@ func openFolders(dirs []string) (all []train.Folder, err error) {
 
 func closeFolders(all []train.Folder) {
 	for _, f := range all {
-		f.Set.Close() // only read
+		f.Set.Close() // the folder was only read
 	}
 }
 
-// ruleOf is the rule whose labels are wanted: the only one, where none is named.
+// ruleOf returns the rule of the labels: wanted, or the only one of the folders if wanted is empty.
 func ruleOf(folders []train.Folder, wanted string) (string, error) {
 	rules := folders[0].Set.Settings().Labels
 	switch {
@@ -198,14 +196,14 @@ func ruleOf(folders []train.Folder, wanted string) (string, error) {
 	return rules[0], nil
 }
 
-// course is one call of the command.
+// course is one run of the command.
 type course struct {
 	a       *cli.App
 	f       *trainFlags
 	rule    string
-	folders []train.Folder // given ones, then those of later rounds
+	folders []train.Folder // the given ones, then those of later rounds
 	given   int
-	src     *train.Traces // of all folders
+	src     *train.Traces // traces of all folders
 	rounds  []round
 }
 
@@ -246,7 +244,7 @@ func (c *course) train(ctx context.Context) error {
 	return c.report(number, r, time.Since(begin))
 }
 
-// about says how the router was made.
+// about describes the origin of the router.
 func (c *course) about(r *train.Result) router.About {
 	s := c.folders[0].Set.Settings()
 	about := router.About{
@@ -255,7 +253,7 @@ func (c *course) about(r *train.Result) router.About {
 		Positions: r.Positions, Seed: c.f.seed, Validation: c.f.validation, Escalate: r.Escalate,
 		Calibration: r.Calibration,
 	}
-	for _, f := range c.folders { // of those behind a gateway it is not known
+	for _, f := range c.folders { // unknown for traces from a gateway
 		if l := f.Set.Settings().Large; about.LargeName == "" || about.Large == "" && l.Fingerprint != "" {
 			about.Large, about.LargeName = l.Fingerprint, l.Name
 		}
@@ -266,7 +264,7 @@ func (c *course) about(r *train.Result) router.About {
 	return about
 }
 
-// hashOf tells folders of traces from others: the SHA-256 of their hashes, a line each.
+// hashOf identifies a list of folders by the SHA-256 of their hashes, one per line.
 func hashOf(folders []train.Folder) string {
 	sum := sha256.New()
 	for _, f := range folders {
@@ -278,15 +276,15 @@ func hashOf(folders []train.Folder) string {
 // roundEvent is the line of --json for one training.
 type roundEvent struct {
 	Round         int      `json:"round"`
-	Prompts       int      `json:"prompts"` // learnt from
+	Prompts       int      `json:"prompts"` // for training
 	Positions     int      `json:"positions"`
-	Escalate      float64  `json:"escalate_share"` // of these
+	Escalate      float64  `json:"escalate_share"` // share of the positions
 	HeldPrompts   int      `json:"held_prompts"`
 	HeldPositions int      `json:"held_positions"`
 	Epochs        int      `json:"epochs"`
 	Best          int      `json:"best_epoch"`
-	CrossEntropy  float64  `json:"cross_entropy"` // nats, on the prompts held back, as all that follows
-	AUC           *float64 `json:"auc,omitempty"` // absent where they have one label only
+	CrossEntropy  float64  `json:"cross_entropy"` // nats, on the held-out prompts, like all fields below
+	AUC           *float64 `json:"auc,omitempty"` // absent if they have only one label
 	Calibration   float64  `json:"calibration_error"`
 	Uncalibrated  float64  `json:"uncalibrated_error"` // before scale and shift of the logits
 	Scale         float64  `json:"scale"`
@@ -294,7 +292,7 @@ type roundEvent struct {
 	Seconds       float64  `json:"seconds"`
 }
 
-// report tells of one training.
+// report prints the result of one training.
 func (c *course) report(number int, r *train.Result, took time.Duration) error {
 	e := roundEvent{
 		number, r.Prompts, r.Positions, r.Escalate, r.HeldOut.Prompts, len(r.HeldOut.Rows), r.Epochs, r.Best, r.Loss,
@@ -311,7 +309,7 @@ func (c *course) report(number int, r *train.Result, took time.Duration) error {
 	return err
 }
 
-// number0 is nil for what is no number, which JSON cannot hold.
+// number0 returns nil for NaN and infinities, which JSON cannot represent.
 func number0(x float64) *float64 {
 	if math.IsNaN(x) {
 		return nil
@@ -319,7 +317,7 @@ func number0(x float64) *float64 {
 	return &x
 }
 
-// figure is a number with four places, or a dash where there is none.
+// figure formats a number with four decimals; a dash for NaN.
 func figure(x float64) string {
 	if math.IsNaN(x) {
 		return "-"
@@ -327,7 +325,7 @@ func figure(x float64) string {
 	return fmt.Sprintf("%.4f", x)
 }
 
-// finish compares the rounds, and writes the router of the last one.
+// finish compares the rounds, and writes the last router.
 func (c *course) finish() error {
 	if len(c.rounds) > 1 {
 		if err := c.compare(); err != nil {
@@ -345,7 +343,7 @@ func (c *course) finish() error {
 	return err
 }
 
-// compare prints what every round is worth on the positions held back, apart for given texts and for those of each
+// compare prints the figures of each round on the held-out positions, separately for the given texts and those of each
 // later round.
 func (c *course) compare() error {
 	var all []comparison
@@ -383,18 +381,18 @@ func pointer(x *float64) string {
 	return figure(*x)
 }
 
-// comparison is the worth of one round's router on one kind of texts.
+// comparison has the figures of one round's router on one kind of texts.
 type comparison struct {
-	Texts        string   `json:"texts"` // given, or those of which round
+	Texts        string   `json:"texts"` // given, or the number of their round
 	Positions    int      `json:"positions"`
 	Round        int      `json:"round"` // of the router
 	AUC          *float64 `json:"auc,omitempty"`
 	CrossEntropy float64  `json:"cross_entropy"`
-	Share        float64  `json:"share"`            // of the positions that are escalated
-	Missed       *float64 `json:"missed,omitempty"` // share of those that should be which are not
+	Share        float64  `json:"share"`            // share of the positions that are escalated
+	Missed       *float64 `json:"missed,omitempty"` // share of the positions to escalate that are not escalated
 }
 
-// heldOf returns the positions held back in given texts (kind 0) or in those of a later round.
+// heldOf returns the held-out positions in given texts (kind 0) or in those of a later round.
 func (c *course) heldOf(kind int) (rows []int) {
 	for _, i := range c.rounds[len(c.rounds)-1].result.HeldOut.Rows {
 		if max(0, c.src.Folder(i)-c.given+1) == kind {

@@ -184,7 +184,8 @@ func TestTrainRefuses(t *testing.T) {
 		{cli.ExitFailed, dir + " " + foreign + " --label r2r", `of the small model "another"`},
 		{cli.ExitFailed, dir + " " + wider + " --label r2r", "7 numbers"},
 		{cli.ExitFailed, clitest.Traces(t, none), "has no labels"},
-		{cli.ExitFailed, dir + " --label r2r --rounds 2 --data demo --on-policy " + t.TempDir(), "is not what " + dir},
+		{cli.ExitFailed, dir + " --label r2r --rounds 2 --data demo --on-policy " + t.TempDir(),
+			"is not the source of " + dir},
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
 			strings.Fields(c.line)...)...)
@@ -287,7 +288,7 @@ func TestTrainRounds(t *testing.T) {
 	other := append(slices.Clone(line), "-m", clitest.DemoFile("large.gguf"), "--large", clitest.DemoFile("large.gguf"))
 	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out}, other...)...)
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "give the model that the traces are of")
+	assert.Contains(t, stderr, "give the model of the traces")
 }
 
 // TestRoutedTexts: the texts of a round are decoded as those of the first folder, with the last router at the threshold
@@ -411,8 +412,8 @@ func TestShowRefuses(t *testing.T) {
 		{cli.ExitUsage, out + " --label r2r", "--label has no effect without traces"},
 		{cli.ExitFailed, "nowhere.gguf", "nowhere.gguf"},
 		{cli.ExitFailed, out + " nowhere", "nowhere"},
-		{cli.ExitFailed, out + " " + clitest.Traces(t, wide), "another small model"},
-		{cli.ExitFailed, out + " " + clitest.Traces(t, foreign), `is of "another"`},
+		{cli.ExitFailed, out + " " + clitest.Traces(t, wide), "give traces of the same model"},
+		{cli.ExitFailed, out + " " + clitest.Traces(t, foreign), `has traces of "another"`},
 		{cli.ExitFailed, out + " " + dir + " --label citer", `no labels "citer"`},
 	} {
 		code, _, stderr := clitest.Call(t, append([]string{"router", "show"}, strings.Fields(c.line)...)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// cellColumns are the columns of the table of a cell.
+// cellColumns returns the columns of the table of a cell.
 func cellColumns() []routingColumn {
 	return []routingColumn{
 		{"mode", "", modeName},
@@ -42,7 +42,7 @@ func cellColumns() []routingColumn {
 		{"wait", "milliseconds lost waiting for the large model, per answer", func(r outcome.Report) string {
 			return whole(r.Exposed)
 		}},
-		{"waste", "tokens drafted in vain, per answer", func(r outcome.Report) string { return cli.Number(r.Wasted) }},
+		{"waste", "drafted tokens not used, per answer", func(r outcome.Report) string { return cli.Number(r.Wasted) }},
 		{"bytes", "of payload, sent and received, per answer", func(r outcome.Report) string {
 			if r.Up == nil || r.Down == nil {
 				return ""
@@ -59,13 +59,13 @@ func cellColumns() []routingColumn {
 	}
 }
 
-// shownColumns are those with something to say of these reports: where no answer was late, there is no column for it.
+// shownColumns returns the columns for these reports. The column "late" is omitted if no answer was late.
 func shownColumns(reports []outcome.Report) []routingColumn {
 	late := slices.ContainsFunc(reports, func(r outcome.Report) bool { return r.Timeouts != nil && *r.Timeouts > 0 })
 	return slices.DeleteFunc(cellColumns(), func(c routingColumn) bool { return c.name == "late" && !late })
 }
 
-// cellLegend says what the columns mean.
+// cellLegend explains the columns.
 func cellLegend() string {
 	var b strings.Builder
 	for _, c := range cellColumns()[1:] {
@@ -114,7 +114,7 @@ func printCell(out io.Writer, reports []outcome.Report) error {
 	return printColumns(out, shownColumns(reports), reports)
 }
 
-// printBreakEvens says for each mode up to which round trip it is worth it.
+// printBreakEvens prints for each mode the round trip up to which it is faster.
 func printBreakEvens(out io.Writer, all []outcome.BreakEven) error {
 	var b strings.Builder
 	loss, tps, trace := all[0].Loss, all[0].EdgeTPS, all[0].Trace
@@ -130,7 +130,7 @@ func printBreakEvens(out io.Writer, all []outcome.BreakEven) error {
 	return err
 }
 
-// breakEvenText is a line of one.
+// breakEvenText returns the line of one break-even.
 func breakEvenText(e outcome.BreakEven, several bool) string {
 	text := "  " + e.Mode
 	if e.Variant > 0 {
@@ -170,7 +170,8 @@ func ratioText(r outcome.Report) string {
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.RatioTo.Value, *r.RatioTo.Low, *r.RatioTo.High)
 }
 
-// sameText says whose tokens those of a mode are, where they are to be somebody's.
+// sameText returns a mark that shows whether the tokens are those of the large model or of serial decoding, if they
+// should be.
 func sameText(r outcome.Report) string {
 	for _, c := range []struct {
 		same *bool

@@ -13,14 +13,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// NewDemoCommand runs the whole system on the models in the binary.
+// NewDemoCommand returns the command that runs the whole system with the models in the binary.
 func NewDemoCommand(a *cli.App) *cobra.Command {
 	var f routingFlags
 	c := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Try the whole system in one process: two tiny models, a gateway, an emulated link",
 		Long: `Run the whole system in one process: a tiny pair of trained models that is part of the program, the
-gateway, and an emulated link between them. The models know an invented world. The small one was taught only part of
+gateway, and an emulated link between them. The models know an invented world. The small one was trained on some of
 its facts, so it has something to ask the large one.
 
 The same questions are answered in several modes, and the results are printed as tables, with a legend and a summary:
@@ -38,7 +38,7 @@ The same questions are answered in several modes, and the results are printed as
 	return c
 }
 
-// demo measures the models and questions that come with the program.
+// demo measures the models and questions that are a part of the program.
 func (f *routingFlags) demo(ctx context.Context, a *cli.App) error {
 	o, s, err := f.options(demo.Router())
 	if err != nil {
@@ -61,7 +61,7 @@ func (f *routingFlags) demo(ctx context.Context, a *cli.App) error {
 	return f.measure(ctx, a, o, s)
 }
 
-// demoQuestions returns the first of the held-out questions, as many as are asked for.
+// demoQuestions returns the first of the held-out questions, as many as requested.
 func (f *routingFlags) demoQuestions() ([]task.Question, error) {
 	heldOut := demo.Questions(demo.HeldOut)
 	if f.questions > len(heldOut) {
@@ -74,7 +74,7 @@ func (f *routingFlags) demoQuestions() ([]task.Question, error) {
 	return all, nil
 }
 
-// demoTexts returns chats of the training split, which a dictionary for the wire is trained on.
+// demoTexts returns chats of the training split, for training a dictionary for the wire.
 func demoTexts(e *engine.Engine) (all [][]int32, err error) {
 	t, err := e.Tokenizer()
 	if err != nil {

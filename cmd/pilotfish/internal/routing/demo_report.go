@@ -18,14 +18,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// pageFlag is the file of --html, "" where there is none.
+// pageFlag is the file of --html; "" means no page.
 type pageFlag string
 
 func (f *pageFlag) register(c *cobra.Command) {
 	cli.Add(c.Flags(), "html", (*string)(f), "")
 }
 
-// check refuses a file that could not be written, before anything is measured.
+// check returns an error if the file could not be written, before anything is measured.
 func (f pageFlag) check() error {
 	if f == "" {
 		return nil
@@ -39,7 +39,7 @@ func (f pageFlag) check() error {
 	return nil
 }
 
-// write draws what was measured, as `bench report` draws the lines of --json. Of nothing there is no page.
+// write draws the reports, as `bench report` draws the lines of --json. Without reports it writes no page.
 func (f pageFlag) write(reports []outcome.Report, about result.Run) error {
 	if f == "" || len(reports) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func (f pageFlag) write(reports []outcome.Report, about result.Run) error {
 	return nil
 }
 
-// printDemo prints what was measured with, the tables, and what is won.
+// printDemo prints the settings, the tables, and the conclusion.
 func (f *routingFlags) printDemo(out io.Writer, reports []outcome.Report) error {
 	if _, err := io.WriteString(out, wrapped("", f.settings(reports[0]))+"\n"); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *routingFlags) printDemo(out io.Writer, reports []outcome.Report) error 
 	return nil
 }
 
-// settings are what the figures depend on, in one line.
+// settings lists the settings that the figures depend on, in one line.
 func (f *routingFlags) settings(r outcome.Report) string {
 	c := r.Cell
 	if c == nil {

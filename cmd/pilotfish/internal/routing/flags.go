@@ -18,12 +18,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// modesHelp says what the modes are.
+// modesHelp explains the modes.
 const modesHelp = `  local        the small model alone
   cloud        the large model alone, its text streamed over HTTP
   paper        routing as in the paper: wait for each answer, over HTTP, sending the whole text each time
   serial       wait for each answer, over our protocol
-  pipelined-N  keep drafting while answers are under way, from N guesses at each answer, or from as many as pay off
+  pipelined-N  keep drafting while answers are pending, from N guesses at each answer, or from as many as pay off
                (auto)
   verified     like pipelined with --branches guesses, but each answer also checks the tokens before it: where the large
                model would have chosen another one, that one is used. The text is the large model's own
@@ -37,17 +37,17 @@ our protocol, without a router and without answers ahead:
 
 HTTP is subject to the round trip of the link, but not to its losses or traces.`
 
-// promiseHelp says when pipelined decoding gives the tokens of serial decoding.
+// promiseHelp explains when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give exactly the tokens of serial as long as every answer arrives before its
 deadline (--deadline). Otherwise the small model's token is used and the text may continue differently: the column
 "timed out" or "late" counts such tokens, and "same" then says "no", or "as" that the text is another one. With
 --deadline off, the tokens are the same even over poor links. Likewise, the tokens of verified, speculative-K and
 overlapped-K are those of the large model alone, unless some are shown "unverified".`
 
-// routingFlags are shared by `demo` and `bench routing`.
+// routingFlags has the flags of `demo` and `bench routing`.
 type routingFlags struct {
 	route     group.RouteFlags
-	flags     *pflag.FlagSet // to know which of them were given
+	flags     *pflag.FlagSet // to see which flags were given
 	modes     string
 	questions int
 	rtt       listFlag[time.Duration]
@@ -59,7 +59,7 @@ type routingFlags struct {
 	warmUp    int
 	raw       bool
 	maxTokens int
-	sweeps    bool // several cells are possible
+	sweeps    bool // flags may be lists, for several cells
 	cloudMS   float64
 	rowCost   float64
 	seed      uint64
@@ -74,7 +74,7 @@ type routingFlags struct {
 	page      pageFlag // of demo
 }
 
-// The ends of the ranges of flags.
+// Limits of the ranges of flags.
 const (
 	minEdgeTPS = 0.1
 )
@@ -83,7 +83,7 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	p := c.Flags()
 	f.flags = p
 	f.route.RegisterMeasured(p)
-	f.lookup = group.LookupOff // the modes are compared with a pass for each token, which --edge-tps bounds
+	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
 	cli.AddValue(p, "lookup", &f.lookup)
 	f.price.Register(p)
 	f.timeline.Register(p)
@@ -104,7 +104,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// options turns the flags into what package routing takes. own is the router that comes with the small model, if any.
+// options converts the flags to the options of package routing. own is the router that is a part of the small model, if
+// any.
 func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOptions, err error) {
 	if o.Modes, err = parseModes(f.modes); err != nil {
 		return o, s, err
@@ -129,8 +130,8 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	return o, s, nil
 }
 
-// certified takes the threshold of the router's certificate, as run does, where neither a threshold nor a budget is
-// given. The flag then says so in the report, and in a recording.
+// certified sets the threshold of the router's certificate, like run, if neither a threshold nor a budget is given. It
+// changes the flag, so that the report and the recording have the threshold.
 func (f *routingFlags) certified(o *router.Options) error {
 	if o.Policy != router.Learned || f.anyGiven("threshold budget") || f.route.File.Certificate == nil {
 		return nil
@@ -139,7 +140,7 @@ func (f *routingFlags) certified(o *router.Options) error {
 	return f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold))
 }
 
-// parseModes reads a list of modes.
+// parseModes parses a list of modes.
 func parseModes(list string) ([]outcome.Mode, error) {
 	all, err := outcome.ParseModes(list)
 	if err != nil {
@@ -148,7 +149,7 @@ func parseModes(list string) ([]outcome.Mode, error) {
 	return all, nil
 }
 
-// check refuses values out of range, traces that cannot be read, and flags without an effect.
+// check returns an error for values out of range, for unreadable traces, and for flags without an effect.
 func (f *routingFlags) check(modes []outcome.Mode) error {
 	for _, err := range []error{
 		f.checkLists(),
@@ -165,7 +166,7 @@ func (f *routingFlags) check(modes []outcome.Mode) error {
 	return nil
 }
 
-// checkTraces reads the traces, so that what is wrong with one is said before anything begins.
+// checkTraces checks the traces before anything begins.
 func (f *routingFlags) checkTraces() error {
 	if len(f.traces) > 0 && len(f.paths.values) > 0 {
 		return cli.Usagef(
@@ -181,7 +182,7 @@ func (f *routingFlags) checkTraces() error {
 	return group.CheckTraces(f.traces)
 }
 
-// checkUse refuses flags that none of the modes looks at.
+// checkUse returns an error for flags that none of the modes uses.
 func (f *routingFlags) checkUse(modes []outcome.Mode) error {
 	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, outcome.Mode.Guesses) {
 		return cli.Usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of "+

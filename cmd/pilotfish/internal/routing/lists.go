@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// listFlag is a flag with values between commas, each of which is a cell of a sweep.
+// listFlag is a flag with values separated by commas. Each value is a cell of a sweep.
 type listFlag[T comparable] struct {
 	values []T
-	text   string // as it was given
+	text   string // as given
 	kind   string
 	read   func(parts []string) ([]T, error)
 }
@@ -35,14 +35,14 @@ func (l *listFlag[T]) Set(text string) error {
 	}
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {
-			return fmt.Errorf("%v stands there twice: give each value once", v)
+			return fmt.Errorf("%v is given twice: give each value once", v)
 		}
 	}
 	l.values, l.text = values, text
 	return nil
 }
 
-// floats is a list of numbers, one of them until it is given.
+// floats returns a list of numbers. The default has one number.
 func floats(usual float64) listFlag[float64] {
 	return listFlag[float64]{[]float64{usual}, strconv.FormatFloat(usual, 'g', -1, 64), "numbers", readFloats}
 }
@@ -58,12 +58,12 @@ func readFloats(parts []string) (all []float64, err error) {
 	return all, nil
 }
 
-// durations is a list of times, one of them until it is given.
+// durations returns a list of times. The default has one time.
 func durations(usual time.Duration) listFlag[time.Duration] {
 	return listFlag[time.Duration]{[]time.Duration{usual}, usual.String(), "durations", readDurations}
 }
 
-// readDurations reads times. A number without a unit has that of the next one with a unit: 0,50,100ms.
+// readDurations parses times. A number without a unit has that of the next one with a unit: 0,50,100ms.
 func readDurations(parts []string) ([]time.Duration, error) {
 	all, unit := make([]time.Duration, len(parts)), ""
 	for i, p := range slices.Backward(parts) {
@@ -82,12 +82,12 @@ func readDurations(parts []string) ([]time.Duration, error) {
 	return all, nil
 }
 
-// paths is a list of files, none until it is given.
+// paths returns a list of files, empty by default.
 func paths() listFlag[string] { return listFlag[string]{kind: "paths", read: readPaths} }
 
 func readPaths(parts []string) ([]string, error) {
 	if slices.Contains(parts, "") {
-		return nil, errors.New("there is no name between two commas: give files, such as a.up,b.rtt.csv")
+		return nil, errors.New("the name between two commas is missing: give files, such as a.up,b.rtt.csv")
 	}
 	return parts, nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// measure runs the modes in every cell and prints what was found, also where only some of it could be finished. On a
-// terminal it shows one answer first.
+// measure runs the modes in every cell and prints the reports, also if it could finish only some of them. On a terminal
+// it first shows one answer.
 func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Options, s remote.StageOptions) (err error) {
 	if err := f.timeline.Start(); err != nil {
 		return err
@@ -107,7 +107,8 @@ func (f *routingFlags) cell(
 	return reports, err
 }
 
-// verifiable refuses modes with verification that the engines of --upstream cannot do. The large model can.
+// verifiable returns an error for modes with verification that the engines of --upstream do not support. The large
+// model does.
 func (f *routingFlags) verifiable(ctx context.Context, modes []outcome.Mode, stage *remote.Stage) error {
 	i := slices.IndexFunc(modes, outcome.Mode.Verifies)
 	if i < 0 {
@@ -121,7 +122,7 @@ func (f *routingFlags) verifiable(ctx context.Context, modes []outcome.Mode, sta
 	return nil
 }
 
-// print prints the reports. Of none there is nothing to print.
+// print prints the reports, if there are any.
 func (f *routingFlags) print(a *cli.App, reports []outcome.Report, about result.Run) error {
 	if len(reports) == 0 {
 		return nil
@@ -141,8 +142,8 @@ func (f *routingFlags) print(a *cli.App, reports []outcome.Report, about result.
 	return nil
 }
 
-// live shows one answer as it comes, with tokens of the cloud in colour, in the last of the modes that asks for tokens
-// over our protocol. Without such a mode it shows nothing.
+// live shows one answer during generation, with coloured tokens from the cloud. It uses the last mode that asks for
+// tokens over our protocol. If there is none, it shows nothing.
 func (f *routingFlags) live(ctx context.Context, a *cli.App, o routing.Options, stage *remote.Stage) error {
 	mode := len(o.Modes) - 1
 	for ; mode >= 0 && !o.Modes[mode].OverLink(); mode-- {
@@ -185,13 +186,13 @@ func (f *routingFlags) live(ctx context.Context, a *cli.App, o routing.Options, 
 	return err
 }
 
-// liveRoute is how the answer that is shown is decoded in a mode: as those that are measured.
+// liveRoute returns the route of the answer that live shows. It is that of the measured answers.
 func liveRoute(o routing.Options, m outcome.Mode) engine.Route {
 	request := terms.Settings{MaxTokens: 64}
 	return engine.Route{Settings: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
 }
 
-// tallyText says in a few words where tokens came from.
+// tallyText summarises the origins of tokens.
 func tallyText(t engine.Routing) string {
 	text := fmt.Sprintf("%d tokens, %d of them from the large model", t.Tokens, t.Cloud)
 	if t.Timeouts > 0 {

@@ -21,15 +21,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// replayHelp says what --record and --replay do.
-const replayHelp = `--record FILE records everything that the answers were made of: what the small model said, every
+// replayHelp explains --record and --replay.
+const replayHelp = `--record FILE records all that the answers depended on: the small model's output, every
 question to the cloud with its answer, and how long each step took. --replay FILE decodes the same questions again from
 such a file, in virtual time: without models, almost instantly, and with the same results each time. Modes, and all
 flags about when to ask and how to draft, can differ; the others are as in the recording. --rtt, --loss, --trace and
---traces replace the link, --edge-tps and --cloud-ms the speed of the models. Anything a replay needs that is not in
-the recording is made up, and counted. A recording contains the text of questions and answers.`
+--traces replace the link, --edge-tps and --cloud-ms the speed of the models. If a replay needs data that is not in
+the recording, it is estimated and counted. A recording contains the text of questions and answers.`
 
-// recordFlags are --record and --replay.
+// recordFlags has the flags --record and --replay.
 type recordFlags struct{ record, replay string }
 
 func (r *recordFlags) register(c *cobra.Command) {
@@ -37,8 +37,8 @@ func (r *recordFlags) register(c *cobra.Command) {
 	cli.Add(c.Flags(), "replay", &r.replay, "")
 }
 
-// start begins a recording of what o measures, where that is a single cell. end closes it: it is complete only after
-// that.
+// start starts recording the measurement of o, which must be a single cell. The recording is complete only after the
+// call of end.
 func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (end func() error, err error) {
 	if r.record == "" {
 		return func() error { return nil }, nil
@@ -69,7 +69,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 	}, nil
 }
 
-// linkFlags are those of another link than the recorded one, and paceFlags those of other paces.
+// linkFlags change the link of the recording, and paceFlags its paces.
 const (
 	linkFlags = "rtt loss trace traces seed"
 	paceFlags = "edge-tps edge-row-cost cloud-ms"
@@ -86,7 +86,7 @@ func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 		"raw max-tokens repeat warm-up parallel record timeline timeline-question qlog"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
-			return cli.Usagef("--%s has no effect with --replay: the recording says it", name)
+			return cli.Usagef("--%s has no effect with --replay: the recording has it", name)
 		}
 	}
 	rec, err := replay.ReadFile(f.recording.replay)
@@ -105,7 +105,7 @@ func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	if !f.flags.Changed("router") {
-		o.Router.Net = nil // that of the recording
+		o.Router.Net = nil // use that of the recording
 	}
 	r := routing.ReplayOptions{Player: player, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
 	if f.flags.Changed("questions") {
@@ -117,10 +117,10 @@ func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	return f.replayCells(ctx, a, r, o, s, rec.Run)
 }
 
-// decoding are the flags that say when to ask and how to draft.
+// decoding lists the flags that control when to ask and how to draft.
 const decoding = "policy threshold budget branches window inflight deadline no-audit no-warm ahead verify-every lookup"
 
-// asRecorded gives flags that are not on the command line the values that they had when the recording was made.
+// asRecorded sets flags that are not on the command line to their values in the recording.
 func (f *routingFlags) asRecorded(p *replay.Player) error {
 	if !f.flags.Changed("modes") {
 		f.modes = strings.Join(p.Modes(), ",")
@@ -135,10 +135,10 @@ func (f *routingFlags) asRecorded(p *replay.Player) error {
 		if err := flag.Value.Set(recorded); err != nil {
 			return fmt.Errorf("--replay %s: %w: run.flags.%s: %w", f.recording.replay, replay.ErrFormat, name, err)
 		}
-		flag.Changed = isRule // what else has no effect in some mode does not matter: nobody gave it
+		flag.Changed = isRule // so that checkUse ignores the others, which the user did not give
 	}
 	if !rule && p.Run.Flags["router"] != "" && p.Run.Flags["policy"] == "" {
-		f.route.Policy = "learned" // by the router, which need not be there any more
+		f.route.Policy = "learned" // with the recorded router; its file may be gone
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (f *routingFlags) replayCells(
 	return f.printSweep(a, all, about)
 }
 
-// replayRun describes a replay. Its figures are those of the machine and of the day of the recording.
+// replayRun describes a replay. Its figures are those of the machine and the date of the recording.
 func (f *routingFlags) replayRun(a *cli.App, recorded result.Run) result.Run {
 	about := group.Measured(a)
 	about.Date, about.Machine = recorded.Date, recorded.Machine
@@ -186,7 +186,7 @@ func (f *routingFlags) replayRun(a *cli.App, recorded result.Run) result.Run {
 	return about
 }
 
-// printReplay prints what was found in a cell.
+// printReplay prints the reports of a cell.
 func (f *routingFlags) printReplay(a *cli.App, reports []outcome.Report, about, recorded result.Run) error {
 	if !f.json {
 		return errors.Join(f.print(a, reports, about), printAssumed(a, reports))
@@ -203,7 +203,7 @@ func (f *routingFlags) printReplay(a *cli.App, reports []outcome.Report, about, 
 	return nil
 }
 
-// printAssumed says what the recording did not have.
+// printAssumed prints how many values were not in the recording.
 func printAssumed(a *cli.App, reports []outcome.Report) error {
 	var b strings.Builder
 	for _, r := range reports {

@@ -1,4 +1,4 @@
-// Package routing has pilotfish bench routing and pilotfish demo.
+// Package routing has the commands pilotfish bench routing and pilotfish demo.
 package routing
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// NewBenchCommand measures routing with models and questions of one's own, or those of the demo.
+// NewBenchCommand returns the command that measures routing with models and questions of the user, or those of the
+// demo.
 func NewBenchCommand(a *cli.App) *cobra.Command {
 	var f routingFlags
 	var workload, edge, large string
@@ -73,10 +74,10 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 	return c
 }
 
-// everyday is the workload of models of the user's own without a file of questions.
+// everyday is the default workload for models of the user.
 const everyday = "everyday"
 
-// everydayQuestions have short answers, which are not graded.
+// everydayQuestions returns questions with short answers, which are not graded.
 func everydayQuestions() (all []task.Question) {
 	for _, text := range []string{
 		"In one sentence: why does the sea look blue?",
@@ -93,7 +94,7 @@ func everydayQuestions() (all []task.Question) {
 	return all
 }
 
-// checkDemo refuses flags that are for models and questions of the user's own.
+// checkDemo returns an error for flags that need models and questions of the user.
 func (f *routingFlags) checkDemo(edge, large string) error {
 	if edge != "" || large != "" {
 		return cli.Usagef("--model and --large are for two models of your own: give both, or leave them out; " +
@@ -134,7 +135,7 @@ func (f *routingFlags) own(ctx context.Context, a *cli.App, workload, edge, larg
 	return f.measure(ctx, a, o, s)
 }
 
-// readQuestions reads the first questions of a file: as many as were asked for, or at most the default.
+// readQuestions reads the first questions of a file: as many as requested, by default at most the usual number.
 func (f *routingFlags) readQuestions(path string) ([]task.Question, error) {
 	if all := everydayQuestions(); path == everyday {
 		if f.flags.Changed("questions") && f.questions > len(all) {

@@ -17,10 +17,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// sweepHelp says how lists are measured.
+// sweepHelp explains lists of values.
 const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one link after
 another. Each question is asked in all modes, and at all speeds of --edge-tps, in turn, before the next question:
-disturbances affect all of them alike. A mode that is named twice is measured twice, and the difference is noise.`
+disturbances affect all equally. A mode that is named twice is measured twice, and the difference is noise.`
 
 // registerSweep adds the flags of a sweep.
 func (f *routingFlags) registerSweep(c *cobra.Command) {
@@ -33,7 +33,7 @@ func (f *routingFlags) registerSweep(c *cobra.Command) {
 	cli.Add(p, "warm-up", &f.warmUp, 1)
 }
 
-// cellFlags are the values of a cell.
+// cellFlags has the values of a cell.
 type cellFlags struct {
 	rtt     time.Duration
 	loss    float64
@@ -41,7 +41,7 @@ type cellFlags struct {
 	traces  []string
 }
 
-// cells are all combinations of lists, the round trips innermost.
+// cells returns all combinations of the lists, with the round trips innermost.
 func (f *routingFlags) cells() (all []cellFlags) {
 	traces := [][]string{f.traces}
 	if len(f.paths.values) > 0 {
@@ -62,7 +62,7 @@ func (f *routingFlags) cells() (all []cellFlags) {
 	return all
 }
 
-// links are the cells at the first pace: one link carries all paces.
+// links returns the cells at the first pace: all paces share one link.
 func (f *routingFlags) links() (all []cellFlags) {
 	for _, c := range f.cells() {
 		if c.edgeTPS == f.edgeTPS.values[0] {
@@ -72,7 +72,7 @@ func (f *routingFlags) links() (all []cellFlags) {
 	return all
 }
 
-// set puts the values where they are measured with.
+// set sets the values in the options of the measurement.
 func (c cellFlags) set(o *routing.Options, s *remote.StageOptions) {
 	o.RTT, o.Loss, o.EdgeTPS, o.Traces = c.rtt, c.loss, c.edgeTPS, c.traces
 	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
@@ -82,7 +82,7 @@ const (
 	maxAnswerTokens = 100_000 // of an answer
 )
 
-// checkLists refuses values out of range, and lists where there is no sweep.
+// checkLists returns an error for values out of range, and for lists without a sweep.
 func (f *routingFlags) checkLists() error {
 	for _, v := range f.edgeTPS.values {
 		if f.flags.Changed("edge-tps") && v != 0 {
@@ -116,7 +116,7 @@ func (f *routingFlags) checkLists() error {
 	return group.CheckRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000")
 }
 
-// stoppedIn says at which link an interruption came, where there are several.
+// stoppedIn adds the link of an interruption to its error, if there are several links.
 func stoppedIn(err error, number int, links []cellFlags) error {
 	stopped := (*cli.Interruption)(nil)
 	if len(links) > 1 && errors.As(err, &stopped) {
@@ -125,7 +125,7 @@ func stoppedIn(err error, number int, links []cellFlags) error {
 	return err
 }
 
-// tellEnergy says once why results have no energy, where they could have.
+// tellEnergy prints once why results have no energy, if they could have it.
 func (f *routingFlags) tellEnergy(a *cli.App) {
 	if f.parallel != 1 {
 		return
@@ -135,8 +135,8 @@ func (f *routingFlags) tellEnergy(a *cli.App) {
 	}
 }
 
-// printSweep prints what follows the cells: up to which round trips modes are worth it, where several were measured,
-// and what the columns mean.
+// printSweep prints the text after the cells: the break-even round trips of modes, if several round trips were
+// measured, and the explanation of the columns.
 func (f *routingFlags) printSweep(a *cli.App, all []outcome.Report, about result.Run) error {
 	found := outcome.BreakEvens(all)
 	if f.json {

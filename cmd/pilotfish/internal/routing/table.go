@@ -13,17 +13,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// tableWidth is how wide tables and their legends are, in characters, where the names of modes are not long.
+// tableWidth is the width of tables and their legends, in characters. Long names of modes can make a table wider.
 const tableWidth = 80
 
 // routingColumn is a column of the tables of modes.
 type routingColumn struct {
 	name   string
-	legend string // what it says, and of what; "" where the column before tells
+	legend string // its meaning; "" if the name needs no explanation
 	cell   func(outcome.Report) string
 }
 
-// routingColumns are the columns of the first table of these reports: answers and time.
+// routingColumns returns the columns of the first table of these reports: answers and time.
 func routingColumns(reports []outcome.Report) []routingColumn {
 	return []routingColumn{
 		modeColumn(),
@@ -45,7 +45,7 @@ func routingColumns(reports []outcome.Report) []routingColumn {
 			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P90) },
 		},
 		{
-			"hidden", "share of the time from asks to their answers that was spent on drafting which held",
+			"hidden", "share of the time from asks to their answers that was spent on drafts that were kept",
 			func(r outcome.Report) string { return cli.Percent(r.HiddenShare) },
 		},
 		{
@@ -59,34 +59,34 @@ func routingColumns(reports []outcome.Report) []routingColumn {
 	}
 }
 
-// modeColumn is the first of every table.
+// modeColumn returns the first column of every table.
 func modeColumn() routingColumn {
 	return routingColumn{"mode", "", func(r outcome.Report) string { return r.Mode }}
 }
 
-// askColumns are the columns of the second table: what was asked for.
+// askColumns returns the columns of the second table: what was asked for.
 func askColumns() []routingColumn {
 	return []routingColumn{
 		modeColumn(),
 		{
-			"asks", "tokens asked for, per question; also those that were no longer needed when a guess did not hold",
+			"asks", "tokens asked for, per question; including those that wrong guesses made unnecessary",
 			func(r outcome.Report) string { return cli.Number(r.Asks) },
 		},
 		{
 			"timed out",
-			"tokens, in all answers together, that stayed the small model's since no answer came before --deadline",
+			"tokens, in all answers together, that the small model chose since no answer came before --deadline",
 			func(r outcome.Report) string { return count(r.Timeouts) },
 		},
 		{
-			"bytes up", "payload sent, per answer from the large model; also what was sent in vain on wrong guesses",
+			"bytes up", "payload sent, per answer from the large model; including what was sent for wrong guesses",
 			func(r outcome.Report) string { return cli.Number(r.BytesUp) },
 		},
 		{
-			"bytes down", "payload received, alike",
+			"bytes down", "payload received, counted like bytes up",
 			func(r outcome.Report) string { return cli.Number(r.BytesDown) },
 		},
 		{
-			"known", "tokens that needed no asking, since an earlier answer told them, per question",
+			"known", "tokens that were known from earlier answers, per question",
 			func(r outcome.Report) string { return cli.Number(r.Known) },
 		},
 		{
@@ -100,7 +100,7 @@ func askColumns() []routingColumn {
 	}
 }
 
-// workColumns are the columns of the third table: what the large model computed.
+// workColumns returns the columns of the third table: the work of the large model.
 func workColumns() []routingColumn {
 	return []routingColumn{
 		modeColumn(),
@@ -110,11 +110,11 @@ func workColumns() []routingColumn {
 			work(func(c *outcome.CloudTokens) float64 { return c.Prefilled }),
 		},
 		{
-			"decoded", "tokens that it was asked for, per question, in vain ones included; for cloud its whole text",
+			"decoded", "tokens that it was asked for, per question, including unused ones; for cloud its whole text",
 			work(func(c *outcome.CloudTokens) float64 { return c.Decoded }),
 		},
 		{
-			"ahead", "tokens that it decoded on by itself beyond these, per question",
+			"ahead", "tokens that it decoded ahead, beyond these, per question",
 			work(func(c *outcome.CloudTokens) float64 { return c.Ahead }),
 		},
 		{
@@ -134,8 +134,8 @@ func workColumns() []routingColumn {
 	}
 }
 
-// printRouting prints three rows per mode, in a table each, and below what the columns mean. A column without any
-// figure is left out.
+// printRouting prints three tables with a row per mode, and then the explanation of the columns. It leaves out columns
+// without figures.
 func printRouting(out io.Writer, reports []outcome.Report) error {
 	var legend strings.Builder
 	for _, columns := range [][]routingColumn{routingColumns(reports), askColumns(), workColumns()} {
@@ -156,12 +156,12 @@ func printRouting(out io.Writer, reports []outcome.Report) error {
 	return err
 }
 
-// empty reports whether a column has nothing to say of any mode.
+// empty reports whether a column has no figure for any mode.
 func empty(c routingColumn, reports []outcome.Report) bool {
 	return !slices.ContainsFunc(reports, func(r outcome.Report) bool { return c.cell(r) != "" })
 }
 
-// wrapped is a text in lines of [tableWidth], the first of which begins with a name; the others stand below the text.
+// wrapped wraps text to lines of [tableWidth]. The first line begins with a name; the others are indented to the text.
 func wrapped(name, text string) string {
 	var b strings.Builder
 	line, indent := name, strings.Repeat(" ", utf8.RuneCountInString(name))
@@ -201,7 +201,7 @@ func printColumns(out io.Writer, columns []routingColumn, reports []outcome.Repo
 	return err
 }
 
-// narrowed is a table without the spaces that all its lines begin with.
+// narrowed removes the spaces that all lines of a table begin with.
 func narrowed(table string) string {
 	lines := strings.Split(strings.TrimRight(table, "\n"), "\n")
 	most := len(table)
@@ -214,7 +214,7 @@ func narrowed(table string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// work is a cell of what the large model computed.
+// work returns a cell about the work of the large model.
 func work(of func(*outcome.CloudTokens) float64) func(outcome.Report) string {
 	return func(r outcome.Report) string {
 		if r.CloudTokens == nil {
@@ -224,7 +224,7 @@ func work(of func(*outcome.CloudTokens) float64) func(outcome.Report) string {
 	}
 }
 
-// money is a cell of what that costs.
+// money returns a cell about its cost.
 func money(of func(*price.Cost) float64) func(outcome.Report) string {
 	return func(r outcome.Report) string {
 		if r.Cost == nil {
@@ -241,8 +241,8 @@ func interval(r outcome.Report) string {
 	return fmt.Sprintf("%.0f–%.0f%%", 100**r.AccuracyLow, 100**r.AccuracyHigh)
 }
 
-// same returns what to say of a mode's tokens beside those that they are to be. That serial lost a token to a deadline
-// is a reason for others to differ from it.
+// same returns a cell that reports whether a mode has the expected tokens. If a mode or serial lost a token to a
+// deadline, that explains a difference.
 func same(reports []outcome.Report) func(outcome.Report) string {
 	lost := map[string]int{}
 	for _, r := range reports {

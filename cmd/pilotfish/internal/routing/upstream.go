@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// checkUpstream reads the flags of engines that bench routing asks.
+// checkUpstream checks the flags of engines for bench routing.
 func (f *routingFlags) checkUpstream() error {
 	if f.flags.Changed("upstream") {
 		modes, err := parseModes(f.modes)
@@ -24,7 +24,7 @@ func (f *routingFlags) checkUpstream() error {
 	return f.upstream.Check(f.flags)
 }
 
-// openUpstream asks the engines what they can do; it returns nil where none are named.
+// openUpstream connects to the engines; it returns nil if none are given.
 func (f *routingFlags) openUpstream(ctx context.Context) (*engine.Upstream, error) {
 	if len(f.upstream.O.URLs) == 0 {
 		return nil, nil

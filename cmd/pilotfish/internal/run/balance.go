@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	noState    = "off"   // value of --budget-state: nothing is kept
-	maxBalance = 1 << 16 // bytes of a file with a balance
+	noState    = "off"   // value of --budget-state: the balance is not stored
+	maxBalance = 1 << 16 // maximum size of a file with a balance, in bytes
 )
 
-// keptBalance is the balance of a budget, and the file that keeps it from one run to the next.
+// keptBalance is the balance of a budget, with the file that stores it between runs.
 type keptBalance struct {
-	path          string // "": it is not kept
+	path          string // "": it is not stored
 	before, after event.Balance
 }
 
-// newBalanceEvent describes the balance that the router decides from.
+// newBalanceEvent describes the current balance of the router.
 func newBalanceEvent(r *router.Router) event.Balance {
 	t := r.Balance().Total()
 	return event.Balance{Total: t, Share: t.Share(), Threshold: r.Threshold()}
 }
 
-// openBalance reads the balance that the flags name, for the plan. Without a folder for caches it begins anew.
+// openBalance reads the balance for the plan. If there is no folder for caches, the balance is new.
 func openBalance(f *runFlags, p *plan, m *pilotfish.Model) (*keptBalance, error) {
 	k := &keptBalance{path: f.policy.budgetState}
 	switch k.path {
@@ -58,8 +58,8 @@ func openBalance(f *runFlags, p *plan, m *pilotfish.Model) (*keptBalance, error)
 	return k, err
 }
 
-// balanceName is the name of the file of a small model, a gateway, a policy with its router, and a budget. The
-// gateway's address stands for its model, which is not known before the first question.
+// balanceName returns the name of the file for a small model, a gateway, a policy with its router, and a budget. It
+// uses the gateway's address, since the gateway's model is not known before the first question.
 func balanceName(f *runFlags, p *plan, m *pilotfish.Model) (string, error) {
 	model, err := m.Fingerprint()
 	if err != nil {
@@ -76,7 +76,7 @@ func balanceName(f *runFlags, p *plan, m *pilotfish.Model) (string, error) {
 	return hex.EncodeToString(sum[:16]) + ".json", nil
 }
 
-// read returns the balance of the file, or a new one where there is no file.
+// read returns the balance in the file, or a new one if there is no file.
 func (k *keptBalance) read(budget float64) (*router.Balance, error) {
 	b := new(router.Balance)
 	if k.path == "" {
@@ -90,17 +90,17 @@ func (k *keptBalance) read(budget float64) (*router.Balance, error) {
 		return nil, fmt.Errorf("--budget-state: %w", err)
 	}
 	if err := json.Unmarshal(text, b); err != nil {
-		return nil, fmt.Errorf("%s holds no balance of a budget (%w): delete it, and the next run begins anew, or "+
+		return nil, fmt.Errorf("%s is not the balance of a budget (%w): delete it to start a new balance, or "+
 			"give another file with --budget-state", k.path, err)
 	}
 	if of := b.Total().Budget; of != budget {
-		return nil, cli.Usagef("--budget-state %s is of a budget of %s: give --budget %v, or another file", k.path,
+		return nil, cli.Usagef("--budget-state %s belongs to a budget of %s: give --budget %v, or another file", k.path,
 			group.Share(of), of)
 	}
 	return b, nil
 }
 
-// add adds an answer to the balance in the file. What other runs have kept meanwhile counts too.
+// add adds an answer to the balance in the file, which may include answers of other runs meanwhile.
 func (k *keptBalance) add(o router.Options, a router.Answer) error {
 	b, err := k.read(o.Budget)
 	if err != nil {

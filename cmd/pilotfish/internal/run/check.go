@@ -2,7 +2,7 @@ package run
 
 import "github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 
-// check refuses wrong values, and flags that would have no effect, before the model is opened.
+// check returns an error for wrong values, and for flags that would have no effect, before the model is opened.
 func (f *runFlags) check(args []string) error {
 	switch {
 	case f.set.Changed("mode") && f.mode != "local" && f.mode != "serial" && f.mode != "pipelined":

@@ -10,39 +10,39 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 )
 
-// cloudWatch follows what becomes of the questions to the cloud during a run, and why some stay without an answer.
+// cloudWatch observes the questions to the cloud during a run, and the reasons for missing answers.
 type cloudWatch struct {
-	warn    func(why error)         // called once, at the first question without an answer
-	explain func(error) error       // an error of configuration, with what to do about it
+	warn    func(why error)         // called once, after the first question without an answer
+	explain func(error) error       // adds advice to an error of configuration
 	cancel  context.CancelCauseFunc // ends the run
-	alone   bool                    // a gateway that cannot be reached does not end the run
+	alone   bool                    // the run continues if the gateway cannot be reached
 	patient bool                    // answers have no deadline
-	done    <-chan struct{}         // the run is over; nil: never before its text is
-	began   time.Time               // of the first attempt to connect
-	tried   chan struct{}           // closed when the first attempt has ended, and the welcome is checked
+	done    <-chan struct{}         // closed when the run has ended; nil: not before its text ends
+	began   time.Time               // start of the first attempt to connect
+	tried   chan struct{}           // closed after the first attempt, and after the welcome is checked
 
-	// Of the questions that the text passed, told by observe alone.
-	answers, failures  int           // answered, and left without an answer
-	wait, hidden, lost time.Duration // for answers; of this, drafted meanwhile; and for those that never came
+	// Questions at positions that became part of the text. Only observe changes these fields.
+	answers, failures  int           // with and without an answer
+	wait, hidden, lost time.Duration // for answers; of this, spent on drafting; and for missing answers
 
 	mu        sync.Mutex
-	check     func() error // of what the gateway said in its welcome: an error of configuration; nil: none
-	connected bool         // once, at least
+	check     func() error // checks the welcome of the gateway for errors of configuration; nil: no check
+	connected bool         // at least once
 	shown     bool         // a token was shown
-	connect   error        // why the last attempt to connect failed; nil after a success
+	connect   error        // error of the last attempt to connect; nil after a success
 	fatal     error        // an error of configuration, or a gateway that could not be reached before text was shown
-	cause     error        // why the last question that was asked stayed without an answer
-	unasked   error        // why the last one that was not asked was not: an earlier failure, which may be told later
-	ended     bool         // the first attempt
+	cause     error        // why the last question that was sent had no answer
+	unasked   error        // why the last question was not sent: an earlier failure, which may be reported later
+	ended     bool         // the first attempt has ended
 }
 
 func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error, warn func(error)) *cloudWatch {
 	return &cloudWatch{cancel: cancel, explain: explain, warn: warn, began: time.Now(), tried: make(chan struct{})}
 }
 
-// attempted is told how each attempt to connect ended. An error of configuration ends the run, unless there was a
-// connection before, and so does a gateway that cannot be reached, unless text is shown already: an answer that has
-// begun well is not cut off.
+// attempted is called after each attempt to connect. An error of configuration ends the run, unless there was a
+// connection before. If the gateway cannot be reached, the run ends too, unless text is already shown: then the answer
+// is completed.
 func (w *cloudWatch) attempted(err error) {
 	first := w.note(err)
 	if err == nil {
@@ -53,7 +53,7 @@ func (w *cloudWatch) attempted(err error) {
 	}
 }
 
-// note notes how an attempt ended, and reports whether it was the first.
+// note records the result of an attempt, and reports whether it was the first.
 func (w *cloudWatch) note(err error) (first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *cloudWatch) note(err error) (first bool) {
 	return first
 }
 
-// expect sets what is to be checked of the gateway's welcome.
+// expect sets the check of the gateway's welcome.
 func (w *cloudWatch) expect(check func() error) {
 	w.mu.Lock()
 	w.check = check
@@ -79,7 +79,7 @@ func (w *cloudWatch) expect(check func() error) {
 	w.welcomed()
 }
 
-// welcomed ends the run if the gateway cannot do what is wanted of it.
+// welcomed ends the run if the gateway lacks a required feature.
 func (w *cloudWatch) welcomed() {
 	w.mu.Lock()
 	check, due := w.check, w.connected && w.fatal == nil
@@ -95,7 +95,7 @@ func (w *cloudWatch) welcomed() {
 	}
 }
 
-// observe is told of every event of decoding, one after the other.
+// observe handles an event of decoding. Calls are sequential.
 func (w *cloudWatch) observe(e pilotfish.Event) {
 	q := e.Escalation
 	if q == nil {
@@ -113,7 +113,7 @@ func (w *cloudWatch) observe(e pilotfish.Event) {
 	}
 }
 
-// missed notes why a question stayed without an answer, and warns at the first that was asked.
+// missed records why a question had no answer, and warns after the first that was sent.
 func (w *cloudWatch) missed(err error, asked bool) {
 	w.mu.Lock()
 	warn := asked && w.cause == nil && w.fatal == nil
@@ -128,8 +128,8 @@ func (w *cloudWatch) missed(err error, asked bool) {
 	}
 }
 
-// why returns why questions stayed without an answer: why there is no connection, or else what was said of
-// the last question. It is nil where all were answered.
+// why returns why questions had no answer: the error of the connection, or else that of the last question. It is nil if
+// all were answered.
 func (w *cloudWatch) why() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,9 +143,9 @@ func (w *cloudWatch) why() error {
 	return why
 }
 
-// settle waits until the first attempt to connect has ended, but not longer than patience from when it began, and
-// returns an error of configuration, or that the gateway was never reached.
-// So a wrong address or pin is told also where no token was asked for.
+// settle waits for the end of the first attempt to connect, at most patience after its start. It returns an error of
+// configuration, or an error if the gateway was never reached. So a wrong address or pin is reported even if no token
+// was requested.
 func (w *cloudWatch) settle(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-w.tried:
@@ -158,8 +158,8 @@ func (w *cloudWatch) settle(ctx context.Context, patience time.Duration) error {
 	return w.unreached()
 }
 
-// unreached says that the gateway was never reached, as far as that is known: an attempt to connect failed, or
-// questions had no answer.
+// unreached returns an error if the gateway was never reached: an attempt to connect failed, or questions had no
+// answer.
 func (w *cloudWatch) unreached() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,8 +181,9 @@ func (w *cloudWatch) reached() bool {
 	return w.connected
 }
 
-// fit returns what ends the run, before a token is shown. One of the large model came after a welcome, which may still
-// be looked at, and so did one that was refused verification: without deadlines, each that is unverified.
+// fit returns the error that ends the run, before a token is shown. A token of the large model arrived after a welcome
+// that may still be in the check: fit waits for it. It also waits for unverified tokens without deadlines, since
+// verification may have been refused.
 func (w *cloudWatch) fit(t pilotfish.Token) error {
 	if t.Origin == "cloud" || t.Unverified && w.patient {
 		select {
@@ -203,11 +204,11 @@ func (w *cloudWatch) failed() error {
 	return w.fatal
 }
 
-// required returns what --require-cloud makes of questions without an answer.
+// required returns the error of --require-cloud if questions had no answer.
 func (w *cloudWatch) required() error {
 	if w.failures == 0 {
 		return nil
 	}
-	return fmt.Errorf("--require-cloud: %d of %d questions to the cloud stayed without an answer: %w",
+	return fmt.Errorf("--require-cloud: %d of %d questions to the cloud had no answer: %w",
 		w.failures, w.failures+w.answers, w.why())
 }

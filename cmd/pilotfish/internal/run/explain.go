@@ -11,12 +11,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 )
 
-// explainer gathers what is known of tokens from the events of decoding.
+// explainer collects explanations of tokens from the events of decoding.
 type explainer struct {
 	rows []event.Explanation
 }
 
-// observe is told of every event.
+// observe handles an event of decoding.
 func (x *explainer) observe(e pilotfish.Event) {
 	if t := e.Token; t != nil && t.Reason != nil && !t.End {
 		why := t.Reason
@@ -24,14 +24,14 @@ func (x *explainer) observe(e pilotfish.Event) {
 			Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Confidence: t.Confidence, Margin: why.Margin,
 			Entropy: why.Entropy, Threshold: why.Threshold, Local: why.Local, Outcome: "stands",
 		}
-		if had := x.at(t.Pos); had != nil { // its question was told of before
+		if had := x.at(t.Pos); had != nil { // the event of its question came before
 			row.Outcome, row.Why, row.Cloud, row.CloudLogProb = had.Outcome, had.Why, had.Cloud, had.CloudLogProb
 			*had = row
 			return
 		}
 		x.rows = append(x.rows, row)
 	}
-	if t := e.Turn; t != nil { // its token is told of next
+	if t := e.Turn; t != nil { // the event of its token follows
 		row := event.Explanation{Pos: t.Pos, Outcome: "turned", Cloud: new(t.Token)}
 		if t.LogProb != 0 {
 			row.CloudLogProb = new(t.LogProb)
@@ -48,10 +48,10 @@ func (x *explainer) observe(e pilotfish.Event) {
 	}
 }
 
-// asked takes in a question that the text passed, and what its answer said of tokens before.
+// asked handles a question at a position that became part of the text, and the audit of earlier tokens in its answer.
 func (x *explainer) asked(q *pilotfish.Escalation) {
 	row := x.at(q.Pos)
-	if row == nil { // its token is told of next
+	if row == nil { // the event of its token follows
 		x.rows = append(x.rows, event.Explanation{Pos: q.Pos})
 		row = &x.rows[len(x.rows)-1]
 	}
@@ -76,7 +76,7 @@ func (x *explainer) asked(q *pilotfish.Escalation) {
 	}
 }
 
-// at is the row of a position; nil where there is none yet.
+// at returns the row of a position; nil if there is none yet.
 func (x *explainer) at(pos int) *event.Explanation {
 	i, found := slices.BinarySearchFunc(x.rows, pos, func(r event.Explanation, pos int) int { return r.Pos - pos })
 	if !found {
@@ -85,12 +85,12 @@ func (x *explainer) at(pos int) *event.Explanation {
 	return &x.rows[i]
 }
 
-// shown are the rows of tokens that were shown.
+// shown returns the rows of tokens that were shown.
 func (x *explainer) shown() []event.Explanation {
 	return slices.DeleteFunc(slices.Clone(x.rows), func(r event.Explanation) bool { return r.Origin == "" })
 }
 
-// print prints a table. Tokens stand in quotes, so that none does anything to a terminal.
+// print prints a table. Tokens are quoted, so that none can control the terminal.
 func (x *explainer) print(out io.Writer, m *pilotfish.Model) {
 	const line = "%6s %-18s %6s %6s %7s %7s %-14s %-18s %s\n"
 	fmt.Fprintf(out, line, "pos", "token", "conf", "margin", "entropy", "thresh", "outcome", "cloud's choice", "log p")
@@ -104,7 +104,7 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model) {
 			choice = quoted(m, *r.Cloud)
 		}
 		if r.CloudLogProb != nil {
-			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // never "-0.00"
+			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // avoids "-0.00"
 		}
 		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(m, r.ID), fmt.Sprintf("%.3f", r.Confidence),
 			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold),
@@ -113,7 +113,7 @@ func (x *explainer) print(out io.Writer, m *pilotfish.Model) {
 	}
 }
 
-// quoted is a token in quotes.
+// quoted returns a token in quotes.
 func quoted(m *pilotfish.Model, id int32) string {
 	text, err := m.TokenName(id)
 	if err == nil && text == "" {
@@ -127,7 +127,7 @@ func quoted(m *pilotfish.Model, id int32) string {
 	return inQuotes(text)
 }
 
-// inQuotes is text in quotes, in ASCII, 18 characters at most.
+// inQuotes returns text in quotes, in ASCII, with at most 18 characters.
 func inQuotes(text string) string {
 	q := fmt.Sprintf("%+q", text)
 	if len(q) > 18 {

@@ -45,7 +45,7 @@ func TestRunReport(t *testing.T) {
 	assert.Equal(t, last+guessed, report(e))
 	e.LookupProposed = 0
 	e.Seed = new(uint64(7))
-	assert.Equal(t, "drawn with --seed 7, which gives the same text again\n"+last, report(e))
+	assert.Equal(t, "drawn with --seed 7, which reproduces this text\n"+last, report(e))
 	e.Seed, e.Routed = nil, &event.Routed{}
 	assert.Equal(t, "the cloud was not asked for any of these tokens\n"+last, report(e))
 	e.Routed = &event.Routed{
@@ -54,8 +54,8 @@ func TestRunReport(t *testing.T) {
 		WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100, All: 10, EscalatedShare: 0.4, Needless: 1,
 	}
 	assert.Equal(t, `4 of 10 tokens (40.0%) come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
-answers took 900 ms in all; drafting went on for 401 ms of that
-1 of 5 answers were the small model's own choice (20.0%): questions without a need
+answers took 900 ms in all; drafting continued for 401 ms of that
+1 of 5 answers were the small model's own choice (20.0%): unnecessary questions
 2 tokens are the small model's because the answer was late or failed, so that `+
 		`the text may differ from that of serial decoding without a deadline: `+
 		late.Error()+`
@@ -65,7 +65,7 @@ of 40 tokens that were not asked for, the cloud would have chosen 3 differently 
 	assert.Contains(t, report(e), "of 40 tokens, drawn at random from 200 that were not asked for, "+
 		"the cloud would have chosen 3 differently (15.0% of all, estimated)\n")
 	e.Routed.Audit, e.Audited, e.AuditedFor = "none", 0, 0
-	assert.Contains(t, report(e), "the gateway's model cannot say how it would have chosen where it was not asked\n")
+	assert.Contains(t, report(e), "the gateway's model cannot report what it would have chosen without a question\n")
 	e.Routed.Audit = "exact"
 	assert.NotContains(t, report(e), "differently", "nothing was audited")
 }
@@ -103,8 +103,8 @@ func TestRoutedEvent(t *testing.T) {
 	assert.Contains(t, said(event.Routed{}), "there was no connection to the cloud")
 	o.watch.attempted(nil)
 	assert.Equal(t, "the cloud was not asked for any of these tokens\n", said(event.Routed{}))
-	assert.Contains(t, said(event.Routed{WarmedInVain: 7}), "7 tokens of the prompt were sent early in vain (--no-warm")
-	assert.Contains(t, said(event.Routed{Asks: 2}), "(2 questions) did not become part of the text")
+	assert.Contains(t, said(event.Routed{WarmedInVain: 7}), "7 tokens of the prompt were sent ahead but not needed")
+	assert.Contains(t, said(event.Routed{Asks: 2}), "(2 questions) are not part of the text")
 }
 
 // TestVerifiedOfRun: what is said of verification, answers ahead and costs where they are asked for, and not a word of
@@ -124,9 +124,9 @@ func TestVerifiedOfRun(t *testing.T) {
 	}
 	text, r := said(runFlags{}, whole)
 	const all = "5 of 50 tokens (10.0%) come from the cloud, which answered 4 of 4 questions; 0 bytes up, 0 down\n" +
-		"answers took 0 ms in all; drafting went on for 0 ms of that\n"
-	const more = "2 more questions needed no asking: an earlier answer told\n" +
-		"the cloud decoded 30 tokens ahead, of which 10 were of use\n"
+		"answers took 0 ms in all; drafting continued for 0 ms of that\n"
+	const more = "2 more tokens were known from earlier answers\n" +
+		"the cloud decoded 30 tokens ahead, of which 10 were used\n"
 	assert.Equal(t, all+more, text)
 	assert.Nil(t, r.Verify)
 	assert.Nil(t, r.Turned)

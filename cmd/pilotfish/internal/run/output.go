@@ -17,27 +17,27 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// runOutput prints what `pilotfish run` generates.
+// runOutput prints the output of `pilotfish run`.
 type runOutput struct {
 	a       *cli.App
 	f       *runFlags
-	load    time.Duration // from opening the model's file until a session could begin, without waiting for a prompt
-	context int           // tokens of the longest text
+	load    time.Duration // from opening the model file until a session could start, without waiting for a prompt
+	context int           // maximum length of a text, in tokens
 	about   result.Run
 	model   *pilotfish.Model
 	session *pilotfish.Session
 	gateway *pilotfish.Gateway // nil without a cloud
 	watch   *cloudWatch        // nil without a cloud
-	plan    *plan              // what the cloud may be asked for; nil without a cloud
+	plan    *plan              // which tokens may come from the cloud; nil without a cloud
 	costs   *router.Costs
-	explain *explainer // nil where nothing is to be explained
+	explain *explainer // nil without explanations
 	write   func(pilotfish.Token) error
-	preview *previewer // nil where nothing is shown before it is verified
+	preview *previewer // nil if text is only shown after verification
 	ids     []int32
 	printed int // bytes of text
-	// of the last token: when it was shown, since decoding began, and how long after it was drafted
+	// of the last token: when it was shown, since the start of decoding, and how long after it was drafted
 	shown, delay time.Duration
-	broken       error // why stdout takes no more
+	broken       error // error of stdout
 }
 
 func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Model) *runOutput {
@@ -50,7 +50,7 @@ func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Mode
 	return o
 }
 
-// generate prints what is generated, and returns why it ended early.
+// generate prints the generated text, and returns why it ended early.
 func (o *runOutput) generate(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
 	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observe))
 	if drawn := o.f.timeline.Line.Begin(""); drawn != nil {
@@ -60,7 +60,7 @@ func (o *runOutput) generate(ctx context.Context, ids []int32, more ...pilotfish
 	return o.print(o.session.GenerateTokens(ctx, ids, options...))
 }
 
-// print prints tokens until they end, and returns why they ended early.
+// print prints tokens until the last one, and returns why they ended early.
 func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
 	for t, err := range tokens {
 		if err != nil {
@@ -104,8 +104,8 @@ func (o *runOutput) token(t pilotfish.Token) error {
 	return o.write(t)
 }
 
-// finish prints the rest of the text and what it took, and returns err, or why that cannot be printed. Where stdout
-// takes no more, and as text where not even the prompt was run, it prints nothing.
+// finish prints the rest of the text and the summary, and returns err or an error of printing. After an error of stdout
+// it prints nothing, and as text also if the prompt was not processed.
 func (o *runOutput) finish(ctx context.Context, err error) error {
 	o.keepBalance()
 	if undrawn := o.draw(); undrawn != nil {
@@ -129,7 +129,7 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 	return err
 }
 
-// summary says what the run did, if err ended it or is what is wrong with it.
+// summary returns the summary of the run. err is the error that ended the run or that it has otherwise.
 func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	s := o.session.Stats()
 	e := event.Summary{
@@ -139,7 +139,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		GeneratedTokens: s.Tokens, LoadMS: cli.Ms(o.load), PromptMS: cli.Ms(s.PromptTime),
 		DecodeMS: cli.Ms(s.DecodeTime),
 		KVBytes:  o.session.KVLimit(), PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
-		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
+		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token belongs to the prompt
 		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
 		LookupAccepted: s.Accepted, RanAhead: s.RanAhead, RanInVain: s.RanInVain,
 	}
@@ -169,8 +169,8 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	return e
 }
 
-// keepBalance keeps what the budget has spent for the next run, also where the answer was cut. That it cannot be kept
-// is no reason to fail this one.
+// keepBalance stores the balance of the budget for the next run, even if the answer was cut off. An error is only a
+// warning.
 func (o *runOutput) keepBalance() {
 	a := o.session.Stats().Spent
 	if o.plan == nil || o.plan.kept == nil || len(a.Confidences) == 0 && a.Escalations == 0 {
@@ -181,7 +181,7 @@ func (o *runOutput) keepBalance() {
 	}
 }
 
-// promised adds what was promised of the share, and what decisions were made of.
+// promised adds the promise about the share, and the values that decisions were based on.
 func (o *runOutput) promised(r *event.Routed) {
 	if p := o.plan; p != nil {
 		r.Policy, r.Promise = string(p.options.Policy), p.kind
@@ -205,7 +205,8 @@ func (o *runOutput) promised(r *event.Routed) {
 	}
 }
 
-// routedEvent says what the decoder counted, and what the watch saw of the questions that the text passed.
+// routedEvent returns the counts of the decoder, and those of the watch for questions at positions that became part of
+// the text.
 func routedEvent(r pilotfish.Routing, w *cloudWatch) *event.Routed {
 	return &event.Routed{
 		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
@@ -219,10 +220,10 @@ func routedEvent(r pilotfish.Routing, w *cloudWatch) *event.Routed {
 	}
 }
 
-// report says on stderr what the run did.
+// report prints what the run did to stderr.
 func (o *runOutput) report(e event.Summary) {
 	if e.Seed != nil {
-		fmt.Fprintf(o.a.Stderr, "drawn with --seed %d, which gives the same text again\n", *e.Seed)
+		fmt.Fprintf(o.a.Stderr, "drawn with --seed %d, which reproduces this text\n", *e.Seed)
 	}
 	if e.Routed != nil {
 		o.reportExplain()
@@ -251,14 +252,14 @@ func (o *runOutput) reportExplain() {
 	}
 }
 
-// reportCloud says what came from the cloud, and what did not.
+// reportCloud prints which tokens came from the cloud, and which did not.
 func (o *runOutput) reportCloud(e event.Summary) {
 	r := e.Routed
 	o.reportPromise(r)
 	if r.Escalations == 0 {
 		fmt.Fprintln(o.a.Stderr, o.unasked(r))
 		if r.WarmedInVain > 0 {
-			const vain = "%d tokens of the prompt were sent early in vain (--no-warm keeps them here)\n"
+			const vain = "%d tokens of the prompt were sent ahead but not needed (--no-warm keeps them here)\n"
 			fmt.Fprintf(o.a.Stderr, vain, r.WarmedInVain)
 		}
 		return
@@ -268,12 +269,12 @@ func (o *runOutput) reportCloud(e event.Summary) {
 	fmt.Fprintf(o.a.Stderr, all,
 		r.CloudTokens, r.All, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
 	if r.Answered > 0 {
-		fmt.Fprintf(o.a.Stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS,
+		fmt.Fprintf(o.a.Stderr, "answers took %.0f ms in all; drafting continued for %.0f ms of that\n", r.WaitMS,
 			r.HiddenMS)
 	}
 	if r.Needless > 0 {
 		fmt.Fprintf(o.a.Stderr,
-			"%d of %d answers were the small model's own choice (%.1f%%): questions without a need\n", r.Needless,
+			"%d of %d answers were the small model's own choice (%.1f%%): unnecessary questions\n", r.Needless,
 			r.Answered, 100*float64(r.Needless)/float64(r.Answered))
 	}
 	if r.Unanswered > 0 {
@@ -288,11 +289,11 @@ func (o *runOutput) reportCloud(e event.Summary) {
 	o.reportAudit(r)
 }
 
-// unasked says why none of the tokens are the cloud's.
+// unasked returns why no token is from the cloud.
 func (o *runOutput) unasked(r *event.Routed) string {
 	switch {
 	case r.Asks > 0:
-		return fmt.Sprintf("no token is the cloud's: what it was asked for (%d questions) did not become part of the "+
+		return fmt.Sprintf("no token is the cloud's: the tokens asked for (%d questions) are not part of the "+
 			"text", r.Asks)
 	case o.watch.reached():
 		return "the cloud was not asked for any of these tokens"
@@ -300,7 +301,7 @@ func (o *runOutput) unasked(r *event.Routed) string {
 	return "there was no connection to the cloud, and none of these tokens needed it"
 }
 
-// reportPromise says what was promised of the share, before what it is.
+// reportPromise prints the promise about the share, before the share.
 func (o *runOutput) reportPromise(r *event.Routed) {
 	switch {
 	case r.Promise == certified && len(r.Doubts) == 0:
@@ -315,16 +316,16 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 	}
 	if o.costs != nil && o.costs.Lacking() {
 		fmt.Fprintln(o.a.Stderr,
-			"the costs of --costs do not reach as far as this text: it is not the run that they are of")
+			"the costs of --costs are too few for this text: they are from another run")
 	}
 }
 
-// reportAudit says how the cloud would have chosen where it was not asked.
+// reportAudit prints how the cloud would have chosen tokens that it was not asked for.
 func (o *runOutput) reportAudit(r *event.Routed) {
 	share := 100 * float64(r.MissedFor) / float64(max(r.AuditedFor, 1))
 	switch {
 	case r.Audit == "none":
-		fmt.Fprintln(o.a.Stderr, "the gateway's model cannot say how it would have chosen where it was not asked")
+		fmt.Fprintln(o.a.Stderr, "the gateway's model cannot report what it would have chosen without a question")
 	case r.Audited == 0:
 	case r.Audit == "sampled":
 		fmt.Fprintf(o.a.Stderr, "of %d tokens, drawn at random from %d that were not asked for, "+
@@ -337,7 +338,7 @@ func (o *runOutput) reportAudit(r *event.Routed) {
 	}
 }
 
-// stopped says in words why the text ended.
+// stopped returns the reason for the end of the text in words.
 func (o *runOutput) stopped(why string) string {
 	switch {
 	case why == "end":
@@ -349,10 +350,10 @@ func (o *runOutput) stopped(why string) string {
 	case why == "length" || why == "context":
 		return fmt.Sprintf("stopped: the context of %d tokens is full (-c)", o.context)
 	}
-	return why // interrupted, failed
+	return why // for interrupted and failed
 }
 
-// described says what the run is of.
+// described returns the description of the run.
 func (o *runOutput) described() (result.Run, error) {
 	about, err := group.Describe(o.about, o.model.File(), nil)
 	if err == nil && o.gateway != nil {
@@ -361,7 +362,7 @@ func (o *runOutput) described() (result.Run, error) {
 	return about, err
 }
 
-// draw writes the timeline, if one is wanted.
+// draw writes the timeline, if the flag is set.
 func (o *runOutput) draw() error {
 	if o.f.timeline.Line == nil {
 		return nil
@@ -382,7 +383,7 @@ func (o *runOutput) printSummary(e event.Summary) error {
 	return group.PrintResult(o.a, map[string]event.Summary{"summary": e}, about)
 }
 
-// logProbsOf returns what --logprobs says of a token; nil without.
+// logProbsOf returns the fields of --logprobs for a token; nil without the flag.
 func (o *runOutput) logProbsOf(t pilotfish.Token) (*event.LogProbs, error) {
 	if o.f.answer.Top == 0 {
 		return nil, nil

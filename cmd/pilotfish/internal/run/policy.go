@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// policyFlags say what a single run may take from the cloud, beside [RouteFlags].
+// policyFlags has the flags that limit the use of the cloud in a single run, besides [group.RouteFlags].
 type policyFlags struct {
 	budgetState string
 	explain     bool
@@ -32,7 +32,7 @@ func (p *policyFlags) register(f *pflag.FlagSet) {
 	cli.Add(f, "costs", &p.costs, "")
 }
 
-// check refuses flags of a rule that is not in use.
+// check returns an error for flags of a policy that is not in use.
 func (p *policyFlags) check(given func(string) bool, policy router.Policy) error {
 	for _, name := range []string{"value", "costs"} {
 		if policy != router.Value && given(name) {
@@ -50,24 +50,24 @@ func (p *policyFlags) check(given func(string) bool, policy router.Policy) error
 	return nil
 }
 
-// The kinds of promise that a run makes of its share of tokens from the cloud.
+// Kinds of promises about the share of tokens from the cloud.
 const (
-	certified = "certified" // a bound, proven of texts like those of the certificate
-	balanced  = "balance"   // a bound of the share of all answers so far
+	certified = "certified" // a proven bound, for texts like those of the certificate
+	balanced  = "balance"   // a bound on the share of all answers so far
 )
 
-// plan is which tokens a run asks the cloud for, and what is known of how many they will be.
+// plan selects the tokens that a run asks the cloud for, and has the promise about their share.
 type plan struct {
 	options     router.Options
-	file        *router.File // of the router; nil where the policy has none
-	kind        string       // of the promise; "" where there is none
-	budget      float64      // that is promised
+	file        *router.File // the router file; nil if the policy has none
+	kind        string       // kind of promise; "" if there is none
+	budget      float64      // the promised share
 	certificate *router.Certificate
-	doubts      []string     // why the certificate may not hold here
-	kept        *keptBalance // with the kind balanced
+	doubts      []string     // why the certificate may not apply
+	kept        *keptBalance // for the kind balanced
 }
 
-// plan says what the flags ask for. It opens no model.
+// plan returns the plan of the flags. It opens no model.
 func (f *runFlags) plan() (*plan, error) {
 	o, err := f.route.Router(nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (f *runFlags) plan() (*plan, error) {
 	return nil, cli.Usagef("--budget-state has no effect with --policy %s: leave one of them out", o.Policy)
 }
 
-// prepare makes the router for a model: one for another width is refused, and doubts are said.
+// prepare creates the router for a model. It returns an error if the router is for another width, and prints doubts.
 func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.Router, error) {
 	if p.file != nil {
 		group.WarnForeign(a, p.file, m)
@@ -138,7 +138,7 @@ func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.R
 	return made, nil
 }
 
-// public are the options of the root package.
+// public returns the options of the root package.
 func (p *plan) public(file string) pilotfish.RouterOptions {
 	o := p.options
 	return pilotfish.RouterOptions{
@@ -147,7 +147,7 @@ func (p *plan) public(file string) pilotfish.RouterOptions {
 	}
 }
 
-// doubts are the ways in which a run is not like those of the certificate, as far as is known before it begins.
+// doubts returns the differences between the run and those of the certificate that are known before the start.
 func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []string) {
 	doubt := func(here bool, format string, args ...any) {
 		if here {
@@ -156,23 +156,23 @@ func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []stri
 	}
 	own, err := m.Fingerprint()
 	doubt(err != nil || own != c.Model, "it was made with another small model")
-	doubt(f.answer.MaxTokens != c.MaxTokens, "it is of answers of at most %d tokens, this one may have %s (-n %d)",
+	doubt(f.answer.MaxTokens != c.MaxTokens, "it is for answers of at most %d tokens, this one may have %s (-n %d)",
 		c.MaxTokens, orAny(f.answer.MaxTokens), f.answer.MaxTokens)
 	switch {
 	case f.set.Changed("tokens"):
-		doubt(true, "it is of texts, not of token ids (--tokens)")
+		doubt(true, "it is for texts, not for token ids (--tokens)")
 	case f.set.Changed("system"):
-		doubt(true, "it is of chats without a message of the system (--system)")
+		doubt(true, "it is for chats without a system message (--system)")
 	default:
-		doubt(group.PromptKind(f.raw) != c.Prompt, "its prompts are of the kind %.20q, this one is %s", c.Prompt,
+		doubt(group.PromptKind(f.raw) != c.Prompt, "its prompts have the format %.20q, this one has %s", c.Prompt,
 			group.PromptKind(f.raw))
 	}
-	doubt(f.answer.Temperature > 0, "it is of greedy decoding (--temp)")
+	doubt(f.answer.Temperature > 0, "it is for greedy decoding (--temp)")
 	doubt(f.answer.IgnoreEnd, "its answers ended at end tokens (--ignore-eos)")
 	return all
 }
 
-// orAny is the most tokens in words.
+// orAny formats a maximum number of tokens.
 func orAny(n int) string {
 	if n == 0 {
 		return "any number"
@@ -180,7 +180,7 @@ func orAny(n int) string {
 	return fmt.Sprint(n)
 }
 
-// late adds what is known of the certificate when the run has ended.
+// late returns further differences from the certificate, which are known after the run.
 func (p *plan) late(g *pilotfish.Gateway, timeouts int) []string {
 	if p.kind != certified {
 		return nil
@@ -195,15 +195,15 @@ func (p *plan) late(g *pilotfish.Gateway, timeouts int) []string {
 			group.Named(p.certificate.LargeName), group.Named(name)))
 	}
 	if timeouts > 0 {
-		all = append(all, fmt.Sprintf("%d tokens stood without an answer", timeouts))
+		all = append(all, fmt.Sprintf("%d tokens had no answer", timeouts))
 	}
 	return all
 }
 
-// maxRecord is the longest file of a record, in bytes.
+// maxRecord is the maximum size of a record, in bytes.
 const maxRecord = 64 << 20
 
-// readCosts returns the costs that a run recorded, from what its --json printed.
+// readCosts returns the costs of an earlier run, from the output of its --json.
 func readCosts(path string) (*router.Costs, error) {
 	b, err := cli.ReadSmall(path, maxRecord)
 	if err != nil {

@@ -188,7 +188,7 @@ func TestCertifiedRun(t *testing.T) {
 	assert.Empty(t, stderr)
 	doubts := strings.Join(s.Doubts, "\n")
 	for _, part := range []string{
-		"another small model", "at most 40 tokens, this one may have 48", `of the kind "raw", this one is chat`,
+		"another small model", "at most 40 tokens, this one may have 48", `the format "raw", this one has chat`,
 		"greedy", "--ignore-eos", `another large model (another\x1b[2J)`,
 	} {
 		assert.Contains(t, doubts, part)
@@ -252,7 +252,7 @@ func TestPromiseSaid(t *testing.T) {
 func TestLateDoubts(t *testing.T) {
 	p := &plan{kind: certified, certificate: new(router.Certificate), doubts: []string{"early"}}
 	assert.Equal(t, []string{"early"}, p.late(nil, 0))
-	assert.Equal(t, []string{"early", "3 tokens stood without an answer"}, p.late(nil, 3))
+	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
 	p.kind = balanced
 	assert.Empty(t, p.late(nil, 3))
@@ -405,7 +405,7 @@ func TestBudgetStateBroken(t *testing.T) {
 	for text, want := range map[string]string{
 		"{": "delete it", "": "delete it", "null": "delete it", `{"budget":0.07,"tokens":-1}`: "tokens: -1",
 		`{"budget":0.07,"threshold":0.1,"tokens":9,"escalated":2}`:   "delete it",
-		`{"budget":0.5,"tokens":0,"escalations":0,"confidences":[]}`: "is of a budget of 50%: give --budget 0.5",
+		`{"budget":0.5,"tokens":0,"escalations":0,"confidences":[]}`: "belongs to a budget of 50%: give --budget 0.5",
 		strings.Repeat("7", maxBalance+1):                            "more than such a file ever has",
 	} {
 		require.NoError(t, os.WriteFile(mine, []byte(text), 0o600))

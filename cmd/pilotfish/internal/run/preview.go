@@ -14,17 +14,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// previewer shows text on a terminal that may be taken back: behind the cursor, which stays where the text ends that is
-// there for good. It never reaches beyond the line, since what has scrolled cannot be erased.
+// previewer shows text on a terminal that may be erased again. It is after the cursor, which stays at the end of the
+// final text. The preview never exceeds the line, since scrolled text cannot be erased.
 type previewer struct {
 	out   io.Writer
 	width func() int // columns of the terminal
 	dim   bool
 	at    int    // column of the cursor
-	shown string // behind it
+	shown string // after the cursor
 }
 
-// The sequences of ECMA-48 and DEC that terminals know.
+// Escape sequences of ECMA-48 and DEC.
 const (
 	saveCursor    = "\x1b7"
 	restoreCursor = "\x1b8"
@@ -32,12 +32,12 @@ const (
 	eraseToEnd    = "\x1b[K"
 )
 
-// newPreviewer shows previews on stdout, which is a terminal.
+// newPreviewer returns a previewer on stdout, which is a terminal.
 func newPreviewer(a *cli.App) *previewer {
 	return &previewer{out: a.Stdout, width: func() int { return columns(a.Stdout) }, dim: a.Env("NO_COLOR") == ""}
 }
 
-// columns is the width of a terminal; 80 where it does not tell.
+// columns returns the width of a terminal; 80 if it is unknown.
 func columns(w io.Writer) int {
 	if o, ok := w.(*cli.Output); ok {
 		w = o.W
@@ -50,11 +50,11 @@ func columns(w io.Writer) int {
 	return 80
 }
 
-// show puts a text in the place of the one shown before: its first line, as far as there is room.
+// show replaces the preview by another text: its first line, as far as there is room.
 func (p *previewer) show(text string) error {
 	text, _, _ = strings.Cut(text, "\n")
 	var fits strings.Builder
-	// one column stays free: in the last one, a cursor may stand in two places
+	// one column stays free: the behaviour of the cursor in the last column varies between terminals
 	for room := p.width() - p.at - 1; text != ""; {
 		r, size, cells := firstRune(text)
 		if text = text[size:]; cells > room {
@@ -80,7 +80,7 @@ func (p *previewer) show(text string) error {
 	return err
 }
 
-// erase is what erases the text that is shown; nothing where none is.
+// erase returns the sequence that erases the preview; "" if there is none.
 func (p *previewer) erase() string {
 	if p.shown == "" {
 		return ""
@@ -89,7 +89,7 @@ func (p *previewer) erase() string {
 	return eraseToEnd
 }
 
-// token prints a token for good, by write.
+// token prints a final token with write.
 func (p *previewer) token(t pilotfish.Token, write func(pilotfish.Token) error) error {
 	if _, err := io.WriteString(p.out, p.erase()); err != nil {
 		return err
@@ -109,9 +109,9 @@ func (p *previewer) token(t pilotfish.Token, write func(pilotfish.Token) error) 
 	return write(t)
 }
 
-// firstRune is the first character of a text, the bytes that it has and the columns that it takes. What would do
-// something to a terminal is a space. Of a wide character both columns count; a mark that joins another takes none,
-// which counts as one: rather too little room than too much.
+// firstRune returns the first character of a text, its bytes and its columns. A control character becomes a space. A
+// wide character has two columns. A combining mark has none but counts as one, which may waste room but never exceeds
+// the line.
 func firstRune(text string) (r rune, size, cells int) {
 	r, size = utf8.DecodeRuneInString(text)
 	switch {

@@ -1,4 +1,4 @@
-// Package run has pilotfish run: one answer.
+// Package run implements pilotfish run, which answers one prompt.
 package run
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// runFlags are the flags of `pilotfish run`.
+// runFlags has the flags of `pilotfish run`.
 type runFlags struct {
-	set   *pflag.FlagSet // which were given
+	set   *pflag.FlagSet // to see which flags were given
 	model group.ModelFlags
 	// the first argument is the model
 	modelFirst bool
@@ -38,29 +38,29 @@ type runFlags struct {
 	answer     group.AnswerFlags
 }
 
-// NewCommand answers one prompt.
+// NewCommand returns the command that answers one prompt.
 func NewCommand(a *cli.App) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run -m FILE [flags] [PROMPT | -]",
 		Short: "Answer a prompt or continue a text",
 		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model
-may also be the first argument: a file whose name ends in .gguf, or a downloaded model.
+may also be the first argument: a file with a name in .gguf, or a downloaded model.
 
 The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
 stdin is not a terminal, it is read from stdin.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of. If an answer is late
+With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of. If an answer is late
 (--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
 many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens from the same
 --budget-state. A wrong certificate, access token or model ends the run at once with exit code 1, and so does a gateway
-that cannot be reached at the start, unless --require-cloud=false is given. Where that becomes known only after text was
+that cannot be reached at the start, unless --require-cloud=false is given. If that becomes known only after text was
 shown, the text is completed first.
 
 By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
 calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
 answers so far: what was spent is kept from one run to the next (--budget-state), so the same prompt can have another
-answer in the next run. With --threshold, the large model is asked wherever the small one is less confident than that,
+answer in the next run. With --threshold, the large model is asked whenever the small one is less confident than that,
 however often this happens. See docs/routing.md.
 
 With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the
@@ -73,8 +73,8 @@ until a prompt could be accepted, without waiting for stdin; "timeouts" counts t
 because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
 "passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
 first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
-"lookup_accepted" those of them that turned out right. On a GPU, "ran_ahead" counts tokens whose pass had begun before
-it was certain that they follow, and "ran_in_vain" passes that had begun for a token that did not follow.`,
+"lookup_accepted" those of them that turned out right. On a GPU, "ran_ahead" counts tokens for which a pass began before
+they were certain, and "ran_in_vain" passes that began for a token that was not used.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModel(a, args) },
@@ -89,7 +89,7 @@ it was certain that they follow, and "ran_in_vain" passes that had begun for a t
 	return c
 }
 
-// takeModel takes the first argument for --model, where that is not given and the argument names a model.
+// takeModel uses the first argument for --model, if that flag is not given and the argument names a model.
 func (f *runFlags) takeModel(a *cli.App, args []string) error {
 	if len(args) == 0 || f.set.Changed("model") || !a.NamesModel(args[0]) {
 		return nil
@@ -120,7 +120,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// registerRouting adds the flags that say what the cloud is asked for, with the defaults of a run.
+// registerRouting adds the flags that control the use of the cloud, with the defaults of a run.
 func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 	f.route.RegisterMeasured(p)
 	f.policy.register(p)
@@ -166,8 +166,8 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 	return f.routed(ctx, a, m, ids, route, dial, out)
 }
 
-// output begins a session of a model whose loading began at begin, and completes the route: with the router of a plan,
-// if there is one.
+// output starts a session and completes the route with the router of the plan, if there is one. begin is the time when
+// the loading of the model started.
 func (f *runFlags) output(
 	ctx context.Context, a *cli.App, m *pilotfish.Model, p *plan, route *pilotfish.Route, begin time.Time,
 ) (*runOutput, error) {
@@ -182,7 +182,7 @@ func (f *runFlags) output(
 	}
 	out := newRunOutput(a, f, time.Since(begin), m)
 	out.plan, out.about = p, group.Measured(a)
-	if size, err := m.Vocabulary(); err == nil { // without one, what is asked for fails by itself
+	if size, err := m.Vocabulary(); err == nil { // without a vocabulary, the request itself fails
 		if err := group.CheckVocabulary(f.answer.LogitBias, size); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,8 @@ func (f *runFlags) output(
 	return out, nil
 }
 
-// routing returns what the flags say of decoding, of the gateway and of what it may be asked for, where there is one.
+// routing returns the settings of decoding, the options of the gateway, and the plan for its use; the latter two only
+// with --cloud.
 func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptions, p *plan, err error) {
 	if err := f.answer.Parse(f.set); err != nil {
 		return r, o, nil, err
@@ -215,7 +216,7 @@ func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptio
 	return r, o, p, err
 }
 
-// routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
+// routed generates text with the cloud. An error of configuration ends it as soon as it is known.
 func (f *runFlags) routed(
 	ctx context.Context, a *cli.App, m *pilotfish.Model, ids []int32, r pilotfish.Route, o pilotfish.DialOptions,
 	out *runOutput,
@@ -226,7 +227,7 @@ func (f *runFlags) routed(
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newCloudWatch(cancel, f.gateway.Explain, func(why error) {
-		fmt.Fprintf(a.Stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
+		fmt.Fprintf(a.Stderr, "\npilotfish: no answer from the cloud, continuing without it: %v\n", why)
 	})
 	w.alone = f.set.Changed("require-cloud") && !f.gateway.Require
 	w.patient, w.done = r.Deadline <= 0, begun.Done()
@@ -242,7 +243,7 @@ func (f *runFlags) routed(
 	}
 	defer func() { err = errors.Join(err, out.gateway.Close()) }()
 	w.expect(func() error { return f.able(out.gateway) })
-	before := runtime.GOMAXPROCS(m.Threads() + 2) // the network is heard while all threads compute
+	before := runtime.GOMAXPROCS(m.Threads() + 2) // the network needs threads while all threads of the model compute
 	defer runtime.GOMAXPROCS(before)
 	r.Cloud = out.gateway
 	if err = out.generate(begun, ids, r); err == nil {
@@ -259,7 +260,8 @@ func (f *runFlags) routed(
 	return err
 }
 
-// able refuses what the gateway's model cannot do. It is called while the connection comes about, and must not wait.
+// able returns an error if the gateway's model lacks a required feature. It is called while connecting, and must not
+// block.
 func (f *runFlags) able(g *pilotfish.Gateway) error {
 	if err := f.drawable(g); err != nil || !f.verify.Verify.On {
 		return err
@@ -271,17 +273,17 @@ func (f *runFlags) able(g *pilotfish.Gateway) error {
 	return nil
 }
 
-// drawable refuses a way of drawing that the gateway's model cannot follow.
+// drawable returns an error if the gateway's model does not support the sampling settings.
 func (f *runFlags) drawable(g *pilotfish.Gateway) error {
 	most, s := g.Choices(), f.answer.Sampling()
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
 		return nil
 	}
-	return cli.Usagef("--temp %v: the large model behind this gateway gives its %d most probable tokens to draw from: "+
+	return cli.Usagef("--temp %v: the large model of this gateway reports its %d most probable tokens only: "+
 		"add --top-k with 1 to %d", s.Temperature, most, most)
 }
 
-// prompt returns the ids to begin with.
+// prompt returns the ids of the prompt.
 func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int32, error) {
 	if f.set.Changed("tokens") {
 		return group.ParseIDs(f.ids)
@@ -294,7 +296,7 @@ func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int3
 		return m.TextTokens(text)
 	}
 	turns := []pilotfish.Turn{{Role: "user", Content: text}}
-	if f.set.Changed("system") { // an empty one, too: without one the template puts the model's own there
+	if f.set.Changed("system") { // also if it is empty: without a system message the template adds its default
 		turns = slices.Insert(turns, 0, pilotfish.Turn{Role: "system", Content: f.system})
 	}
 	ids, err := m.ChatTokens(turns, nil)

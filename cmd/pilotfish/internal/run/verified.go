@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 )
 
-// observe takes every event of decoding.
+// observe handles an event of decoding.
 func (o *runOutput) observe(e pilotfish.Event) {
 	if t := e.Token; t != nil {
 		o.shown, o.delay = e.At, t.CommitDelay
@@ -24,7 +24,7 @@ func (o *runOutput) observe(e pilotfish.Event) {
 	}
 }
 
-// show shows text that nobody has verified yet.
+// show shows text that is not verified yet.
 func (o *runOutput) show(p *pilotfish.Preview) error {
 	text, err := o.model.Detokenize(p.Tokens)
 	if err != nil {
@@ -38,7 +38,7 @@ func (o *runOutput) show(p *pilotfish.Preview) error {
 	}})
 }
 
-// verified completes what is said of the large model's work on the answer to a prompt of so many tokens.
+// verified completes the statistics of the large model for an answer. prompt is the number of tokens of the prompt.
 func (o *runOutput) verified(r *event.Routed, prompt int) {
 	if v := o.f.verify.Verify; v.On {
 		r.Verify = &v.Nats
@@ -51,13 +51,13 @@ func (o *runOutput) verified(r *event.Routed, prompt int) {
 	}
 }
 
-// reportVerified says what verification and answers ahead did.
+// reportVerified prints the statistics of verification and of answers ahead.
 func (o *runOutput) reportVerified(r *event.Routed) {
 	if r.Known > 0 {
-		fmt.Fprintf(o.a.Stderr, "%d more questions needed no asking: an earlier answer told\n", r.Known)
+		fmt.Fprintf(o.a.Stderr, "%d more tokens were known from earlier answers\n", r.Known)
 	}
 	if r.Ahead > 0 {
-		fmt.Fprintf(o.a.Stderr, "the cloud decoded %d tokens ahead, of which %d were of use\n", r.Ahead, r.AheadUsed)
+		fmt.Fprintf(o.a.Stderr, "the cloud decoded %d tokens ahead, of which %d were used\n", r.Ahead, r.AheadUsed)
 	}
 	switch {
 	case r.Verify == nil:

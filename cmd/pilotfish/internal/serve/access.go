@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// minKey is the length of the shortest API key, in bytes.
+// minKey is the minimum length of an API key, in bytes.
 const minKey = 16
 
-// serveAccess says who may ask a server.
+// serveAccess has the flags that control who may use a server.
 type serveAccess struct {
 	set       *pflag.FlagSet
 	keys      string // file
@@ -34,7 +34,7 @@ func (s *serveAccess) register(p *pflag.FlagSet) {
 	cli.Add(p, "key", &s.key, "")
 }
 
-// allow returns the API keys, the origins, and who is served in words.
+// allow returns the API keys, the origins, and a description of the clients that are served.
 func (s *serveAccess) allow(listen string) (keys, origins []string, say string, err error) {
 	for _, o := range s.origins {
 		if err := checkOrigin(o); err != nil {
@@ -42,40 +42,41 @@ func (s *serveAccess) allow(listen string) (keys, origins []string, say string, 
 		}
 	}
 	if _, _, err := net.SplitHostPort(listen); err != nil {
-		return nil, nil, "", cli.Usagef("--listen %.100q is no address: give host:port, such as 127.0.0.1:8080", listen)
+		return nil, nil, "", cli.Usagef("--listen %.100q is not an address: give host:port, such as 127.0.0.1:8080",
+			listen)
 	}
 	keys, from, err := s.apiKeys()
 	switch {
 	case err != nil:
 		return nil, nil, "", err
 	case s.open && len(keys) > 0:
-		return nil, nil, "", cli.Usagef("--open serves anybody: leave out --open, or the API keys of %s", from)
+		return nil, nil, "", cli.Usagef("--open serves all programs: leave out --open, or the API keys of %s", from)
 	case len(keys) > 0:
-		return keys, s.origins, "to programs that show an API key of " + from, nil
+		return keys, s.origins, "to programs with an API key of " + from, nil
 	case s.open:
-		return nil, s.origins, "open to anybody who can reach it (--open)", nil
+		return nil, s.origins, "open to every program that can reach it (--open)", nil
 	case listensOnLoopback(listen):
 		return nil, s.origins, "open to programs on this machine, as it listens on loopback only", nil
 	}
 	return nil, nil, "", cli.Usagef(
 		"--listen %s can be reached by others: give API keys with --api-key-file or in %s, or "+
-			"serve anybody with --open", listen, cli.ApiKeyVariable)
+			"serve all programs with --open", listen, cli.ApiKeyVariable)
 }
 
-// listensOnLoopback reports whether only this machine reaches an address.
+// listensOnLoopback reports whether only this machine can reach an address.
 func listensOnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// hosts are the names and addresses that requests may be for: on loopback those of this machine, that of --listen, and
-// those of pages that may ask. nil: any.
+// hosts returns the names and addresses that requests may be for: on loopback those of this machine, of --listen, and
+// of the allowed origins. nil means any.
 func (s *serveAccess) hosts(listen string) []string {
 	if !listensOnLoopback(listen) || slices.Contains(s.origins, "*") {
 		return nil
 	}
-	host, _, _ := net.SplitHostPort(listen) // allow has looked at it
+	host, _, _ := net.SplitHostPort(listen) // allow has checked it
 	all := []string{"localhost", "127.0.0.1", "::1", host}
 	for _, o := range s.origins {
 		if u, err := url.Parse(o); err == nil {
@@ -85,20 +86,20 @@ func (s *serveAccess) hosts(listen string) []string {
 	return all
 }
 
-// checkOrigin refuses what no browser sends as the origin of a page.
+// checkOrigin returns an error if no browser sends this as the origin of a page.
 func checkOrigin(o string) error {
 	if o == "*" {
 		return nil
 	}
 	u, err := url.Parse(o)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
-		return cli.Usagef("--cors-origin %.100q is no origin: give scheme://host[:port] without a path, or *", o)
+		return cli.Usagef("--cors-origin %.100q is not an origin: give scheme://host[:port] without a path, or *", o)
 	}
 	return nil
 }
 
-// apiKeys reads the keys. A key that is there but empty is an error, since whoever gave it meant to have one. No error
-// repeats what was read.
+// apiKeys reads the keys. An empty key is an error, since its presence shows that a key is wanted. Errors do not
+// contain what was read.
 func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 	if !s.set.Changed("api-key-file") {
 		key, set := os.LookupEnv(cli.ApiKeyVariable)
@@ -126,13 +127,13 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 		keys = append(keys, line)
 	}
 	if len(keys) == 0 {
-		return nil, "", fmt.Errorf("%s: there is no API key in it: write one per line, at least %d bytes each", from,
+		return nil, "", fmt.Errorf("%s: it has no API key: write one per line, at least %d bytes each", from,
 			minKey)
 	}
 	return keys, from, nil
 }
 
-// checkKey refuses keys that are easily guessed, and such as no header can carry.
+// checkKey returns an error for keys that are too short to be safe, and for those that are invalid in a header.
 func checkKey(from, key string) error {
 	if len(key) < minKey {
 		return fmt.Errorf("%s: the API key has %d bytes: give at least %d", from, len(key), minKey)
@@ -146,10 +147,10 @@ func checkKey(from, key string) error {
 	return nil
 }
 
-// certificateFiles are for HTTPS.
+// certificateFiles has the names of the files for HTTPS.
 type certificateFiles struct{ cert, key string }
 
-// tls returns the files of --cert and --key, if they are given and fit together.
+// tls returns the files of --cert and --key, if they are given and match.
 func (s *serveAccess) tls() (*certificateFiles, error) {
 	if s.cert == "" && s.key == "" && !s.set.Changed("cert") && !s.set.Changed("key") {
 		return nil, nil

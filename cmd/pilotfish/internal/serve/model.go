@@ -10,11 +10,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// servedModel is an open model as the server knows it.
+// servedModel adapts a model to the server.
 type servedModel struct {
 	m     *pilotfish.Model
 	size  int              // of the vocabulary
-	route *pilotfish.Route // nil: this device alone
+	route *pilotfish.Route // nil: no cloud
 }
 
 func newServedModel(m *pilotfish.Model) (*servedModel, error) {
@@ -70,7 +70,7 @@ func (s *servedModel) Bytes(id int32) []byte {
 func (s *servedModel) Name(id int32) string {
 	name, err := s.m.TokenName(id)
 	if err != nil {
-		return "" // as with Bytes
+		return "" // as in Bytes
 	}
 	return name
 }
@@ -95,7 +95,7 @@ func (s *servedModel) SavedText(r io.Reader) ([]int32, error) { return s.m.Saved
 // NewSession implements [answer.Model].
 func (s *servedModel) NewSession() answer.Session { return &servedSession{s.m.NewSession(), s.route} }
 
-// servedSession is a text as the server knows it.
+// servedSession adapts a session to the server.
 type servedSession struct {
 	s     *pilotfish.Session
 	route *pilotfish.Route
@@ -125,7 +125,7 @@ func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.S
 	}
 }
 
-// servedToken is a token as the server knows it.
+// servedToken converts a token for the server.
 func servedToken(t pilotfish.Token) answer.Token {
 	out := answer.Token{
 		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified,
@@ -138,7 +138,7 @@ func servedToken(t pilotfish.Token) answer.Token {
 	return out
 }
 
-// servedOptions are the options of an answer.
+// servedOptions returns the options of an answer.
 func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option {
 	if route == nil {
 		return []pilotfish.Option{pilotfish.Settings(o)}

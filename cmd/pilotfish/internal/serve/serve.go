@@ -1,4 +1,4 @@
-// Package serve has pilotfish serve: the local HTTP server.
+// Package serve implements pilotfish serve: the local HTTP server.
 package serve
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// serveFlags are the flags of `pilotfish serve`.
+// serveFlags has the flags of `pilotfish serve`.
 type serveFlags struct {
 	set    *pflag.FlagSet
 	model  group.ModelFlags
@@ -44,7 +44,7 @@ type serveFlags struct {
 	log        string
 }
 
-// NewCommand serves a model to programs.
+// NewCommand returns the command that serves a model over HTTP.
 func NewCommand(a *cli.App) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
@@ -62,20 +62,19 @@ pilotfish of the answer. With {"pilotfish": {"provenance": true}} in a request, 
 reports for each token which model chose it.
 
 Models with marks for gaps fill in the middle (suffix, /infill). {"pilotfish": {"local": true}} in a request or a
-message keeps it on this device, and --local everything; each answer tells what has left.
+message keeps it on this device, and --local everything; each answer reports what left.
 
-With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as with run. If its
+With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of, as with run. If its
 answer is late or fails, the small model's token is used instead.
 
 The model is loaded once. Texts stay in memory after their answer, so that only the new part of a continued chat is
-computed; usage reports the rest as cached_tokens. A text that begins like another one, such as with the same system
-message, begins with a copy of what was computed for it. With --kv-folder, texts that have no place in memory are kept
-in files, and all of them when the server ends: the next one computes nothing of them again.
+computed; usage reports the rest as cached_tokens. A text with the same beginning as another, such as a system message,
+reuses what was computed for it. With --kv-folder, texts that do not fit into memory are kept in files, and all texts
+when the server ends, so that the next one need not compute them again.
 
-Up to --parallel answers are generated at once, up to 64 requests wait (--limit queue),
-	and others get status 429. A client that
-disconnects frees its place at once. A slow reader holds nobody up: its answer is buffered, and is cut off once it has
-kept the model waiting for 10 seconds in total.
+Up to --parallel answers are generated at once, up to 64 requests wait (--limit queue), and others get status 429. A
+client that disconnects frees its place at once. A slow reader does not delay others: its answer is buffered, and is cut
+off once it has kept the model waiting for 10 seconds in total.
 
 On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
 names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
@@ -110,11 +109,11 @@ func (f *serveFlags) register(c *cobra.Command) {
 	f.limits.register(p)
 }
 
-// serveLimits bound what clients may take.
+// serveLimits has the limits on clients.
 type serveLimits struct {
 	parallel, queue, sessions int
 	body, prompt, kept        int
-	folder                    string // of texts that have no place in memory
+	folder                    string // for texts that do not fit into memory
 	folderBytes               int64
 	request, reader, drain    time.Duration
 	set                       *cli.OptionsFlag
@@ -135,7 +134,7 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
-// check refuses what makes no sense.
+// check returns an error for wrong values.
 func (l *serveLimits) check(given func(string) bool) error {
 	for _, n := range []struct {
 		flag       string
@@ -171,7 +170,7 @@ func (l *serveLimits) check(given func(string) bool) error {
 	return nil
 }
 
-// options returns the options of the server that the flags alone say.
+// options returns the options of the server that only depend on flags.
 func (f *serveFlags) options() (o openai.Options, err error) {
 	if err := f.limits.check(f.set.Changed); err != nil {
 		return o, err
@@ -256,7 +255,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	return where.serve(ctx, model, o)
 }
 
-// place opens the address for those who may send requests there, who are told of in words, too.
+// place opens the address and returns a description of the clients that may use it.
 func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err error) {
 	if o.Keys, o.Origins, who, err = f.access.allow(f.listen); err != nil {
 		return nil, "", err
@@ -273,13 +272,14 @@ func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err e
 	return &serving{listener: listener, tls: tls, drain: f.limits.drain, log: o.Log}, who, nil
 }
 
-// modelNames are those under which programs may ask for the model: the aliases, and its file's without what says that
-// it is a GGUF file.
+// modelNames returns the names that requests may use for the model: the aliases, and the name of its file without the
+// suffix of GGUF.
 func (f *serveFlags) modelNames() []string {
 	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.Path), ".gguf"))
 }
 
-// fingerprint names what answers with the same seed depend on: the model's file, what runs it, and the program.
+// fingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend, and the
+// program.
 func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
 	file, err := m.Fingerprint()
 	if err != nil {
@@ -302,7 +302,7 @@ type serving struct {
 	log      *slog.Logger
 }
 
-// url is what programs take as their base URL.
+// url returns the base URL for clients.
 func (s *serving) url() string {
 	scheme := "http"
 	if s.tls != nil {
@@ -311,7 +311,7 @@ func (s *serving) url() string {
 	return scheme + "://" + s.listener.Addr().String() + "/v1"
 }
 
-// serve answers until ctx ends, and lets answers finish then.
+// serve answers requests until ctx ends, then lets answers finish.
 func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) error {
 	registry := prometheus.NewRegistry()
 	counts := metrics.NewServing(registry)
@@ -344,8 +344,8 @@ func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) e
 	return errors.Join(s.finish(server, web), ignoreClosed(<-ended))
 }
 
-// shallow is a listener whose connections hold little that has not been read: a reader that takes nothing is then known
-// for one before megabytes have been generated for it.
+// shallow is a listener with small write buffers. A client that does not read is thus detected before megabytes have
+// been generated for it.
 type shallow struct{ net.Listener }
 
 // Accept implements [net.Listener].
@@ -353,12 +353,12 @@ func (l shallow) Accept() (net.Conn, error) {
 	const bytes = 64 << 10
 	c, err := l.Listener.Accept()
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(bytes) // where that is not possible it is the system's choice
+		_ = tcp.SetWriteBuffer(bytes) // an error leaves the default of the system
 	}
 	return c, err
 }
 
-// finish lets answers finish, and ends them when that takes too long.
+// finish lets answers finish, and ends them after the time limit.
 func (s *serving) finish(server *openai.Server, web *http.Server) error {
 	l := server.Load()
 	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
@@ -367,7 +367,7 @@ func (s *serving) finish(server *openai.Server, web *http.Server) error {
 	if err := server.Drain(ctx); err != nil {
 		s.log.Warn("answers were cut off, as the limit drain was over")
 	}
-	const patience = time.Second // for what has been answered to be sent
+	const patience = time.Second // time to send finished answers
 	last, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	if web.Shutdown(last) != nil {
@@ -376,7 +376,7 @@ func (s *serving) finish(server *openai.Server, web *http.Server) error {
 	return nil
 }
 
-// ignoreClosed takes the orderly end of a server for none.
+// ignoreClosed returns nil for the error of a server that was shut down normally.
 func ignoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -346,17 +346,17 @@ func TestServeRefuses(t *testing.T) {
 		{"--temp 101", cli.ExitUsage, "--temp 101 is out of range"}, {"--log loud", cli.ExitUsage, "--log loud"},
 		{"--listen 0.0.0.0:0", cli.ExitUsage, "can be reached by others"},
 		{"--listen :0", cli.ExitUsage, "can be reached by others"},
-		{"--listen nonsense", cli.ExitUsage, `--listen "nonsense" is no address`},
-		{"--listen 8080", cli.ExitUsage, `--listen "8080" is no address: give host:port`},
-		{"--listen=", cli.ExitUsage, `--listen "" is no address`},
-		{"--api-key-file " + empty, cli.ExitFailed, "there is no API key in it"},
+		{"--listen nonsense", cli.ExitUsage, `--listen "nonsense" is not an address`},
+		{"--listen 8080", cli.ExitUsage, `--listen "8080" is not an address: give host:port`},
+		{"--listen=", cli.ExitUsage, `--listen "" is not an address`},
+		{"--api-key-file " + empty, cli.ExitFailed, "it has no API key"},
 		{"--api-key-file " + short, cli.ExitFailed, "line 1: the API key has 6 bytes"},
 		{"--api-key-file " + odd, cli.ExitFailed, "characters that a header cannot carry"},
 		{"--api-key-file " + dir + "/none", cli.ExitFailed, "--api-key-file"},
 		{"--api-key-file=", cli.ExitUsage, "names no file"},
-		{"--cors-origin example.org", cli.ExitUsage, "is no origin"}, {"--cors-origin https://example.org/",
+		{"--cors-origin example.org", cli.ExitUsage, "is not an origin"}, {"--cors-origin https://example.org/",
 			cli.ExitUsage,
-			"is no origin"},
+			"is not an origin"},
 		{"--cert x", cli.ExitUsage, "--cert and --key belong together"}, {"--key x", cli.ExitUsage,
 			"--cert and --key belong together"},
 		{"--cert " + short + " --key " + short, cli.ExitFailed, "--cert " + short},
@@ -395,7 +395,7 @@ func TestServeRefuses(t *testing.T) {
 	t.Setenv(cli.ApiKeyVariable, "key-of-the-environment")
 	code, _, stderr = clitest.Call(t, "serve", "-m", dir+"/no-such.gguf", "--open")
 	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--open serves anybody")
+	assert.Contains(t, stderr, "--open serves all programs")
 }
 
 // TestServeLimits: limits of the flags are those of the server.
@@ -449,7 +449,7 @@ func TestServeTLS(t *testing.T) {
 // TestServeOpen: an address that others can reach takes --open.
 func TestServeOpen(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--open", "--listen", "0.0.0.0:0")
-	assert.Contains(t, s.Errs.String(), "open to anybody")
+	assert.Contains(t, s.Errs.String(), "open to every program")
 }
 
 // TestServeCloud: tokens come from the large model behind a gateway, each setting of routing has its effect, and a
@@ -529,7 +529,7 @@ func TestServeCloudRefuses(t *testing.T) {
 	}
 	s := clitest.StartServe(t, "-m", m, "--cloud", clitest.ClosedPort, "--pin", pin, "--deadline", "10ms", "--policy",
 		"always")
-	assert.Contains(t, s.Errs.String(), "the gateway is away")
+	assert.Contains(t, s.Errs.String(), "the gateway cannot be reached")
 	s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
-// viaFlags say how a large model has a say in the answers of a server.
+// viaFlags has the flags for answers with a large model.
 type viaFlags struct {
 	set     *pflag.FlagSet
 	route   group.RouteFlags
@@ -32,7 +32,7 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "mode", &v.mode, "pipelined")
 }
 
-// check refuses wrong values and flags without effect, before the model is opened.
+// check returns an error for wrong values and flags without effect, before the model is opened.
 func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 	if err := group.CheckLocal(v.set); err != nil {
 		return o, err
@@ -53,8 +53,8 @@ func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 	return o, v.gateway.Remember(a, &o)
 }
 
-// open connects to the gateway, if there is one. One that is away is no error: tokens are then the small model's own
-// until it is there. What is wrong with the configuration is one.
+// open connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then chosen by
+// the small model until it can. An error of configuration is returned.
 func (v *viaFlags) open(ctx context.Context, a *cli.App, m *pilotfish.Model, o pilotfish.DialOptions,
 	log *slog.Logger) (
 	*pilotfish.Route, func(), error) {
@@ -67,7 +67,7 @@ func (v *viaFlags) open(ctx context.Context, a *cli.App, m *pilotfish.Model, o p
 	}
 	g, err := m.Dial(ctx, v.gateway.Address, o)
 	if c, ok := errors.AsType[*pilotfish.ConnectError](err); ok && !c.Configuration() {
-		log.Warn("the gateway is away: answering alone until it is there", "cloud", v.gateway.Address, "error", err)
+		log.Warn("the gateway cannot be reached: answering without it", "cloud", v.gateway.Address, "error", err)
 		o.Lazy = true
 		g, err = m.Dial(ctx, v.gateway.Address, o)
 	}
@@ -79,5 +79,5 @@ func (v *viaFlags) open(ctx context.Context, a *cli.App, m *pilotfish.Model, o p
 	}
 	r := v.route.Route(v.mode, v.verify.Verify)
 	r.Cloud, r.Router = g, chosen
-	return &r, func() { _ = g.Close() }, nil // whatever it says, nothing more is asked
+	return &r, func() { _ = g.Close() }, nil // an error no longer matters: no more questions are asked
 }
