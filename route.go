@@ -197,8 +197,8 @@ type Route struct {
 
 	Audit   bool // make answers compare the small model's tokens with the large model's: [Stats].Audited and Missed
 	Preview bool // emit events with the drafted tokens that are not verified yet, with Verify
-	// Explain sets the Reason of the router's decision in tokens of events, for a router of [NewRouter], and makes answers
-	// contain the log-probability of the large model's token.
+	// Explain sets the Reason of the router's decision in tokens of events, for a router of [NewRouter], and makes
+	// answers contain the log-probability of the large model's token.
 	Explain bool
 	// Warm is the number of tokens of the answer that a [Gateway] may lack before they are sent without a question; 0
 	// means 128. The prompt is sent at once. Negative: text leaves this device only with questions.

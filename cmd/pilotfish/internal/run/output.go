@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"strings"
 	"time"
@@ -48,34 +47,6 @@ func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Mode
 		o.preview = newPreviewer(a)
 	}
 	return o
-}
-
-// generate prints the generated text, and returns why it ended early.
-func (o *runOutput) generate(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
-	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observe))
-	if drawn := o.f.timeline.Line.Begin(""); drawn != nil {
-		defer drawn.End()
-		options = append(options, drawn.Options()...)
-	}
-	return o.print(o.session.GenerateTokens(ctx, ids, options...))
-}
-
-// print prints tokens until the last one, and returns why they ended early.
-func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
-	for t, err := range tokens {
-		if err != nil {
-			return err
-		}
-		if o.watch != nil {
-			if err := o.watch.fit(t); err != nil {
-				return err
-			}
-		}
-		if o.broken = o.token(t); o.broken != nil {
-			break
-		}
-	}
-	return o.broken
 }
 
 // token prints one token.

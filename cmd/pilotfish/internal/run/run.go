@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"time"
@@ -258,6 +259,34 @@ func (f *runFlags) routed(
 	chat := !f.raw && !f.set.Changed("tokens")
 	group.WarnTemplate(a, chat && out.gateway.OtherTemplate(), "--cloud "+f.gateway.Address)
 	return err
+}
+
+// generate prints the generated text, and returns why it ended early.
+func (o *runOutput) generate(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
+	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observe))
+	if drawn := o.f.timeline.Line.Begin(""); drawn != nil {
+		defer drawn.End()
+		options = append(options, drawn.Options()...)
+	}
+	return o.print(o.session.GenerateTokens(ctx, ids, options...))
+}
+
+// print prints tokens until the last one, and returns why they ended early.
+func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
+	for t, err := range tokens {
+		if err != nil {
+			return err
+		}
+		if o.watch != nil {
+			if err := o.watch.fit(t); err != nil {
+				return err
+			}
+		}
+		if o.broken = o.token(t); o.broken != nil {
+			break
+		}
+	}
+	return o.broken
 }
 
 // able returns an error if the gateway's model lacks a required feature. It is called while connecting, and must not
