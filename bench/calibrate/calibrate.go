@@ -21,7 +21,7 @@ type Options struct {
 	Net     *router.Net
 	Prompts []Prompt // the unit of the test
 	// Thresholds to test, ascending, above 0 up to 1, chosen without knowledge of the prompts. If there are none, the
-	// first prompts (see [Pilots]) are used to choose thresholds, and are not part of the test.
+	// first prompts (see [pilots]) are used to choose thresholds, and are not part of the test.
 	Thresholds []float64
 	Budget     float64
 	Confidence float64
@@ -58,8 +58,8 @@ const (
 // pilotShares are the shares of the budget for which the pilots determine a threshold each.
 func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
 
-// Pilots returns how many of n prompts are used to choose thresholds: a tenth, 8 at least and 50 at most.
-func Pilots(n int) int { return min(max(n/10, minPilots), maxPilots) }
+// pilots returns how many of n prompts are used to choose thresholds: a tenth, 8 at least and 50 at most.
+func pilots(n int) int { return min(max(n/10, minPilots), maxPilots) }
 
 // ErrFew means that there are too few prompts to test any threshold.
 var ErrFew = errors.New("too few prompts")
@@ -153,7 +153,7 @@ func (o *Options) check(r *Result) error {
 		}
 	}
 	if len(o.Thresholds) == 0 {
-		r.Pilots = Pilots(len(o.Prompts))
+		r.Pilots = pilots(len(o.Prompts))
 	}
 	if least := r.Pilots + minPrompts; len(o.Prompts) < least {
 		return fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)

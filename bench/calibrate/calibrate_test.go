@@ -278,7 +278,7 @@ func TestFails(t *testing.T) {
 	_, err := Run(ctx, good)
 	assert.ErrorIs(t, err, errAway)
 	for n, want := range map[int]int{1: 8, 80: 8, 90: 9, 400: 40, 5000: 50} {
-		assert.Equal(t, want, Pilots(n))
+		assert.Equal(t, want, pilots(n))
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package capacity finds out how many devices one large model can serve: the largest number for which the 95th
 // percentile of the time of an answer stays below a bound. It measures the cost of a pass of the model ([Measure]),
-// simulates any number of devices and gateways with these costs ([Simulate], [Search]), and runs real devices against a
+// simulates any number of devices and gateways with these costs ([simulate], [Search]), and runs real devices against a
 // real model to compare ([Live]).
 //
 // A device sends a prompt, gets an answer, and sends the next prompt after a pause with an exponential distribution: a

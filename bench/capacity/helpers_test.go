@@ -30,7 +30,7 @@ func ms(x float64) time.Duration { return time.Duration(x * float64(time.Millise
 // simulated is a simulation that must work.
 func simulated(t testing.TB, w Workload, c Costs, mode Mode, devices, gateways int, window Window) Point {
 	t.Helper()
-	p, err := Simulate(t.Context(), &w, &c, mode, devices, gateways, window)
+	p, err := simulate(t.Context(), &w, &c, mode, devices, gateways, window)
 	require.NoError(t, err)
 	return p
 }

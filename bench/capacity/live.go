@@ -28,19 +28,19 @@ type Live struct {
 	sessions []*engine.Session // not used by a device
 }
 
-// MaxLive is the maximum number of devices in a process.
-const MaxLive = 1000
+// maxLive is the maximum number of devices in a process.
+const maxLive = 1000
 
 // errOver ends the devices after all answers that count are complete.
 var errOver = errors.New("the measurement is over")
 
-// Run measures with a number of devices, 1 to [MaxLive].
+// Run measures with a number of devices, 1 to [maxLive].
 func (l *Live) Run(ctx context.Context, devices int, window Window) (p Point, err error) {
 	if err := errors.Join(l.Workload.Validate(), window.check()); err != nil {
 		return p, err
 	}
-	if devices < 1 || devices > MaxLive {
-		return p, fmt.Errorf("%d devices in this process: give 1 to %d", devices, MaxLive)
+	if devices < 1 || devices > maxLive {
+		return p, fmt.Errorf("%d devices in this process: give 1 to %d", devices, maxLive)
 	}
 	defer l.closeSessions()
 	all, err := l.connect(ctx, devices)

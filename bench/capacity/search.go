@@ -158,7 +158,7 @@ func (o *Options) simulate(ctx context.Context, devices, gateways int) (Point, e
 	each := max(float64(answers)/float64(devices), perDevice)
 	warm := o.Workload.Think + 10*alone
 	length := max(1, time.Duration(each*float64(o.Workload.Think+alone)))
-	return Simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, gateways, Window{warm, warm + length})
+	return simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, gateways, Window{warm, warm + length})
 }
 
 // alone returns the approximate time of an answer of a single device that asks for each token.

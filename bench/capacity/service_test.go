@@ -125,7 +125,7 @@ func TestLiveEnds(t *testing.T) {
 	_, err = l.Run(ctx, 3, Window{0, time.Hour})
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Zero(t, connected)
-	for _, n := range []int{0, -1, MaxLive + 1} {
+	for _, n := range []int{0, -1, maxLive + 1} {
 		_, err = l.Run(t.Context(), n, Window{0, time.Hour})
 		assert.ErrorContains(t, err, "devices in this process")
 	}

@@ -67,9 +67,9 @@ type gateway struct {
 	tally
 }
 
-// Simulate simulates devices and gateways, each with a large model with these costs, in virtual time. Devices are
+// simulate simulates devices and gateways, each with a large model with these costs, in virtual time. Devices are
 // spread evenly. The result depends only on the arguments.
-func Simulate(
+func simulate(
 	ctx context.Context, w *Workload, c *Costs, mode Mode, devices, gateways int, window Window,
 ) (Point, error) {
 	if err := errors.Join(w.Validate(), c.Validate(), window.check()); err != nil {

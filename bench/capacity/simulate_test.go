@@ -179,7 +179,7 @@ func TestSimulateRefused(t *testing.T) {
 	c, w, window := linear(20, 3, 1), usual(), Window{0, time.Second}
 	refused := func(want string, w Workload, c Costs, devices, gateways int, window Window) {
 		t.Helper()
-		_, err := Simulate(t.Context(), &w, &c, Cloud, devices, gateways, window)
+		_, err := simulate(t.Context(), &w, &c, Cloud, devices, gateways, window)
 		assert.ErrorContains(t, err, want)
 	}
 	refused("0 devices", w, c, 0, 1, window)
@@ -192,7 +192,7 @@ func TestSimulateRefused(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w = usual()
-	_, err := Simulate(ctx, &w, &c, Cloud, 1, 1, window)
+	_, err := simulate(ctx, &w, &c, Cloud, 1, 1, window)
 	assert.ErrorIs(t, err, context.Canceled)
 }
 

@@ -31,8 +31,8 @@ func (o *Options) Try(
 	if r.Devices == 0 {
 		return nil
 	}
-	low, high := 0, MaxLive+1
-	for n := min(guess, MaxLive); len(r.Measured) < maxTrials; {
+	low, high := 0, maxLive+1
+	for n := min(guess, maxLive); len(r.Measured) < maxTrials; {
 		t, err := o.trial(ctx, n, answers, run)
 		if err != nil {
 			return err
@@ -44,7 +44,7 @@ func (o *Options) Try(
 		} else {
 			high = min(high, n)
 		}
-		if n = further(low, high); n == low || n >= high || n > MaxLive {
+		if n = further(low, high); n == low || n >= high || n > maxLive {
 			return nil
 		}
 	}
@@ -57,8 +57,8 @@ func further(low, high int) int {
 	switch {
 	case low == 0:
 		return high - max(1, high/4)
-	case high > MaxLive:
-		return min(low+max(1, low/4), MaxLive)
+	case high > maxLive:
+		return min(low+max(1, low/4), maxLive)
 	case float64(high-low) <= max(1, trialPrecision*float64(low)):
 		return low
 	}
@@ -75,7 +75,7 @@ func (o *Options) trial(
 	}
 	length := time.Duration(float64(answers) / steady.PerSecond * float64(time.Second))
 	window := Window{length / 4, length/4 + length}
-	if t.Simulated, err = Simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, 1, window); err != nil {
+	if t.Simulated, err = simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, 1, window); err != nil {
 		return t, err
 	}
 	if t.Measured, err = run(ctx, devices, window); err != nil {

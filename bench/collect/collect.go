@@ -83,7 +83,7 @@ func (p *Plan) Run(ctx context.Context, dir string, progress func(done, total in
 	if err := r.collect(ctx); err != nil {
 		return nil, err
 	}
-	return Summarize(dir)
+	return summarize(dir)
 }
 
 // run is one call of Run.

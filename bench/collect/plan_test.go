@@ -193,7 +193,7 @@ func TestSummary(t *testing.T) {
 	}
 	assert.Equal(t, &want, got)
 	assert.Positive(t, got.Differ)
-	_, err := Summarize(held.TempDir(t))
+	_, err := summarize(held.TempDir(t))
 	assert.Error(t, err)
 }
 

@@ -42,8 +42,8 @@ type PairSummary struct {
 	Share  float64   `json:"differ_share"` // of those that both label
 }
 
-// Summarize reads a folder of traces.
-func Summarize(dir string) (*Summary, error) {
+// summarize reads a folder of traces.
+func summarize(dir string) (*Summary, error) {
 	set, err := trace.Open(dir)
 	if err != nil {
 		return nil, err

@@ -17,9 +17,9 @@ type CapacityTrace struct {
 	chances []uint32 // milliseconds, never decreasing; the last one, which is not 0, is also the length
 }
 
-// ReadCapacity reads a trace with one integer of milliseconds per line, from 0 to a day, never decreasing. The path is
+// readCapacity reads a trace with one integer of milliseconds per line, from 0 to a day, never decreasing. The path is
 // used in errors, which are of type [TraceError].
-func ReadCapacity(r io.Reader, path string) (*CapacityTrace, error) {
+func readCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 	t := &CapacityTrace{}
 	last := uint32(0)
 	err := lines(r, path, func(_ int, text string) error {

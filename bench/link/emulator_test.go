@@ -95,7 +95,7 @@ func TestRepeatable(t *testing.T) {
 
 // What chance decides of packet n does not depend on sizes, times and the other options.
 func TestChanceIsOfThePacketAlone(t *testing.T) {
-	bare := Options{Seed: 7, Up: Direction{Loss: 0.2, Burst: Bursts(0.1, 4)}}
+	bare := Options{Seed: 7, Up: Direction{Loss: 0.2, Burst: bursts(0.1, 4)}}
 	want := travel(bare, wayUp, traffic(seeds(1), 5000))
 	full := bare
 	full.Up.Jitter, full.Up.Reorder, full.Up.Duplicate, full.Up.Delay = time.Second, 0.3, 0.3, time.Minute
@@ -239,7 +239,7 @@ func TestShares(t *testing.T) {
 func TestBursts(t *testing.T) {
 	const n = 200_000
 	for _, c := range []struct{ share, packets float64 }{{0.01, 3}, {0.05, 1.2}, {0.1, 8}, {0.2, 20}, {0.5, 2}} {
-		b := Bursts(c.share, c.packets)
+		b := bursts(c.share, c.packets)
 		bursts, losses, was := 0, 0, false
 		for _, f := range travel(Options{Seed: 3, Up: Direction{Burst: b}}, wayUp, make([]packet, n)) {
 			is := f.end == lost
@@ -263,7 +263,7 @@ func TestBurstsBeginAnywhere(t *testing.T) {
 	hits := 0
 	const n = 20_000
 	for seed := range uint64(n) {
-		if travel(Options{Seed: seed, Up: Direction{Burst: Bursts(0.3, 10)}}, wayUp, make([]packet, 1))[0].end == lost {
+		if travel(Options{Seed: seed, Up: Direction{Burst: bursts(0.3, 10)}}, wayUp, make([]packet, 1))[0].end == lost {
 			hits++
 		}
 	}
@@ -403,4 +403,10 @@ func TestRecordedRoundTrips(t *testing.T) {
 	e := newEmulator(Options{RTT: trace}, wayDown)
 	assert.Equal(t, ms(1100), e.arrive(ms(200), 100).due)
 	assert.Equal(t, ms(1100), e.arrive(ms(250), 100).due, "nothing overtakes: late echoes come in a burst")
+}
+
+// bursts returns the chain that loses a share of all packets, in [0, 1), in bursts with a mean length of packets, at
+// least 1 and at least share/(1-share).
+func bursts(share, packets float64) Burst {
+	return Burst{ToBad: share / (1 - share) / packets, ToGood: 1 / packets}
 }

@@ -89,7 +89,7 @@ func anyDirection(t testing.TB, r *rand.Rand) Direction {
 	case 0:
 		d.Rate = 1000 + r.Int64N(2_000_000)
 	case 1:
-		d.Capacity = read(t, ReadCapacity, capacityText(r, 1+r.IntN(300)))
+		d.Capacity = read(t, readCapacity, capacityText(r, 1+r.IntN(300)))
 	}
 	return d
 }

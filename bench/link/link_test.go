@@ -202,7 +202,7 @@ func TestImpaired(t *testing.T) {
 		target := socket(t)
 		l := runs(t, Options{
 			Target: target.LocalAddr().String(), Seed: 9,
-			Up: Direction{Delay: 2 * time.Millisecond, Loss: 0.1, Burst: Bursts(0.05, 3), Duplicate: 0.1, Reorder: 0.1,
+			Up: Direction{Delay: 2 * time.Millisecond, Loss: 0.1, Burst: bursts(0.05, 3), Duplicate: 0.1, Reorder: 0.1,
 				ReorderBy: 30 * time.Millisecond},
 		})
 		c := dials(t, l)
@@ -441,7 +441,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 func BenchmarkEmulator(b *testing.B) {
 	for name, d := range map[string]Direction{
 		"transparent": {},
-		"everything": {Delay: time.Millisecond, Jitter: time.Millisecond, Loss: 0.1, Burst: Bursts(0.1, 3),
+		"everything": {Delay: time.Millisecond, Jitter: time.Millisecond, Loss: 0.1, Burst: bursts(0.1, 3),
 			Reorder: 0.1, Duplicate: 0.1, Rate: 1 << 30},
 	} {
 		b.Run(name, func(b *testing.B) {

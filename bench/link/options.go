@@ -85,12 +85,6 @@ type Burst struct {
 	LossGood float64 // probability of loss in the good state, in [0, 1]; 0 means none
 }
 
-// Bursts returns the chain that loses a share of all packets, in [0, 1), in bursts with a mean length of packets, at
-// least 1 and at least share/(1-share).
-func Bursts(share, packets float64) Burst {
-	return Burst{ToBad: share / (1 - share) / packets, ToGood: 1 / packets}
-}
-
 // filled returns d with its defaults.
 func (d Direction) filled() Direction {
 	if d.ReorderBy == 0 {

@@ -66,7 +66,7 @@ func TestBadOptions(t *testing.T) {
 
 	_, err := New(Options{})
 	assert.ErrorContains(t, err, "Target")
-	trace := read(t, ReadCapacity, "1\n")
+	trace := read(t, readCapacity, "1\n")
 	_, err = New(Options{Target: "127.0.0.1:9", Up: Direction{Rate: 1, Capacity: trace}})
 	assert.ErrorContains(t, err, "Up.Rate and Up.Capacity")
 	_, err = New(Options{Target: "127.0.0.1:9", Down: Direction{Burst: Burst{ToBad: 0.1}}})
@@ -81,7 +81,7 @@ func TestLimits(t *testing.T) {
 	d := Direction{
 		Delay: maxDelay, Jitter: maxDelay, JitterKind: Exponential, Reorder: 1, ReorderBy: maxDelay, Queue: maxQueue,
 	}
-	day := read(t, ReadCapacity, "86400000\n")
+	day := read(t, readCapacity, "86400000\n")
 	rtt := read(t, ReadRTT, "t_ms,rtt_ms\n0,3600000\n86400000,3600000\n")
 	for _, capacity := range []*CapacityTrace{nil, day} {
 		d.Capacity, d.Rate = capacity, 0

@@ -57,12 +57,12 @@ func (o *Options) AddTrace(path string) error {
 	case strings.HasSuffix(path, ".rtt.csv"):
 		return load(path, ReadRTT, &o.RTT)
 	case strings.HasSuffix(path, ".up"):
-		return load(path, ReadCapacity, &o.Up.Capacity)
+		return load(path, readCapacity, &o.Up.Capacity)
 	case strings.HasSuffix(path, ".down"):
-		return load(path, ReadCapacity, &o.Down.Capacity)
+		return load(path, readCapacity, &o.Down.Capacity)
 	}
-	up := load(path+".up", ReadCapacity, &o.Up.Capacity)
-	down := load(path+".down", ReadCapacity, &o.Down.Capacity)
+	up := load(path+".up", readCapacity, &o.Up.Capacity)
+	down := load(path+".down", readCapacity, &o.Down.Capacity)
 	if errors.Is(up, fs.ErrNotExist) && errors.Is(down, fs.ErrNotExist) {
 		return &TraceError{Path: path, Err: ErrTraceName}
 	}

@@ -81,7 +81,7 @@ func TestBadTraces(t *testing.T) {
 		assert.Less(t, len(err.Error()), 200)
 	}
 	for _, c := range badCapacities() {
-		_, err := ReadCapacity(strings.NewReader(c.text), "some.trace")
+		_, err := readCapacity(strings.NewReader(c.text), "some.trace")
 		check(c, err)
 	}
 	for _, c := range badRTTs() {
@@ -89,7 +89,7 @@ func TestBadTraces(t *testing.T) {
 		check(c, err)
 	}
 	broken := errors.New("disk on fire")
-	_, err := ReadCapacity(io.MultiReader(strings.NewReader("1\n2\n"), iotest.ErrReader(broken)), "some.trace")
+	_, err := readCapacity(io.MultiReader(strings.NewReader("1\n2\n"), iotest.ErrReader(broken)), "some.trace")
 	check(badTrace{"a reader that fails", 3, broken}, err)
 }
 
@@ -101,7 +101,7 @@ func FuzzCapacity(f *testing.F) {
 	}
 	f.Add([]byte(capacityText(seeds(1), 30)), int64(1e9))
 	f.Fuzz(func(t *testing.T, b []byte, at int64) {
-		trace, err := ReadCapacity(strings.NewReader(string(b)), "fuzz")
+		trace, err := readCapacity(strings.NewReader(string(b)), "fuzz")
 		if err != nil {
 			requireTraceError(t, err, b)
 			return
@@ -110,7 +110,7 @@ func FuzzCapacity(f *testing.F) {
 		for _, ms := range trace.chances {
 			fmt.Fprintln(&again, ms)
 		}
-		require.Equal(t, trace, read(t, ReadCapacity, again.String()))
+		require.Equal(t, trace, read(t, readCapacity, again.String()))
 		after := time.Duration(uint64(at) % uint64(maxStart))
 		k := trace.first(after)
 		require.GreaterOrEqual(t, trace.at(k), after)
@@ -154,7 +154,7 @@ func requireTraceError(t *testing.T, err error, b []byte) {
 
 // A trace begins again where it ends: chances of the end of one round and the beginning of the next come in order.
 func TestCapacityRounds(t *testing.T) {
-	trace := read(t, ReadCapacity, "0\n0\n5\n8\n8\n")
+	trace := read(t, readCapacity, "0\n0\n5\n8\n8\n")
 	assert.Equal(t, 5, trace.Len())
 	var got []int64
 	for k := range int64(12) {

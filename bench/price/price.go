@@ -22,8 +22,8 @@ import (
 // List is a price list: money per million tokens, in any currency. Each price is finite and 0 or more.
 type List struct{ Prefill, Decode float64 }
 
-// Most is the maximum price of a million tokens: far above real prices, and low enough that sums stay finite.
-const Most = 1e12
+// maxPrice is the maximum price of a million tokens: far above real prices, and low enough that sums stay finite.
+const maxPrice = 1e12
 
 // Parse parses "prefill=0.5,decode=1.5", in either order. Both prices are required.
 func Parse(text string) (l List, err error) {
@@ -35,9 +35,9 @@ func Parse(text string) (l List, err error) {
 			return List{}, fmt.Errorf("%.40q is unknown or repeated: give prefill=X,decode=Y", field)
 		}
 		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(v >= 0 && v <= Most) {
+		if err != nil || !(v >= 0 && v <= maxPrice) {
 			return List{}, fmt.Errorf("%.40q is not an amount of money per million tokens: give a number from 0 to %g",
-				field, Most)
+				field, maxPrice)
 		}
 		*p = v
 		delete(prices, name)

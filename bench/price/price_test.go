@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 		"decode=1.5, prefill=0.5":  {0.5, 1.5},
 		"prefill=0,decode=2":       {0, 2},
 		"prefill=3e-2,decode=0":    {0.03, 0},
-		"prefill=1e12,decode=1e12": {Most, Most},
+		"prefill=1e12,decode=1e12": {maxPrice, maxPrice},
 	} {
 		got, err := Parse(text)
 		require.NoError(t, err, text)

@@ -19,7 +19,7 @@ func TempDir(t testing.TB) string {
 	t.Cleanup(func() {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(limit)
-		if held := Files(dir); len(held) > 0 {
+		if held := files(dir); len(held) > 0 {
 			t.Errorf("still held when the test ends: %s", strings.Join(held, ", "))
 		}
 	})
@@ -36,9 +36,9 @@ func Descriptors() int {
 
 const descriptors = "/proc/self/fd"
 
-// Files returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH" for
+// files returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH" for
 // each mapping of one. Deleted files count.
-func Files(dir string) (held []string) {
+func files(dir string) (held []string) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}

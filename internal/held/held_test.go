@@ -23,7 +23,7 @@ func TestFiles(t *testing.T) {
 	other, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	defer other.Close()
-	assert.Empty(t, Files(dir))
+	assert.Empty(t, files(dir))
 
 	before := Descriptors()
 	open, err := os.Open(a)
@@ -31,11 +31,11 @@ func TestFiles(t *testing.T) {
 	assert.Equal(t, before+1, Descriptors())
 	_, unmap, err := mapfile.Map(open, 4096)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"open " + a, "mapped " + a}, Files(dir))
+	assert.Equal(t, []string{"open " + a, "mapped " + a}, files(dir))
 	require.NoError(t, os.Rename(a, b))
 	require.NoError(t, os.Remove(b))
-	assert.Equal(t, []string{"open " + b + " (deleted)", "mapped " + b + " (deleted)"}, Files(dir))
+	assert.Equal(t, []string{"open " + b + " (deleted)", "mapped " + b + " (deleted)"}, files(dir))
 	require.NoError(t, unmap())
 	require.NoError(t, open.Close())
-	assert.Empty(t, Files(dir))
+	assert.Empty(t, files(dir))
 }

@@ -49,8 +49,8 @@ const (
 	KVF32  KVType = "f32" // float32, twice the memory
 )
 
-// DefaultContext is the default length of the longest text, in tokens.
-const DefaultContext = 4096
+// defaultContext is the default length of the longest text, in tokens.
+const defaultContext = 4096
 
 // Engine is an open model. Its sessions share the weights and take turns with their forward calls. Its methods may be
 // called by any number of goroutines, also while another one calls [Engine.Close].
@@ -120,7 +120,7 @@ func (e *Engine) load() (err error) {
 func (e *Engine) setDefaults() error {
 	limit := e.model.Config().Context
 	if e.o.Context == 0 {
-		e.o.Context = min(DefaultContext, limit)
+		e.o.Context = min(defaultContext, limit)
 	}
 	switch e.o.KV {
 	case KVAuto, KVF16, KVF32:

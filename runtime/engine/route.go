@@ -39,10 +39,10 @@ type (
 )
 
 // AutoBranches, as the number of branches of [DraftOptions], means as many branches as are worth their cost, up to
-// MostBranches.
+// maxBranches.
 const (
 	AutoBranches = draft.AutoBranches
-	MostBranches = draft.MostBranches
+	maxBranches  = draft.MostBranches
 )
 
 // The modes of [DraftOptions].

@@ -263,8 +263,8 @@ func TestBranchesAreLearnt(t *testing.T) {
 			require.Len(t, tokens(t, s, []int32{1, 2}, r), 40)
 			return branches
 		}
-		assert.Equal(t, MostBranches, first(), "nothing is known yet")
-		assert.Less(t, first(), MostBranches)
+		assert.Equal(t, maxBranches, first(), "nothing is known yet")
+		assert.Less(t, first(), maxBranches)
 	})
 }
 

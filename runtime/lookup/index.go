@@ -17,8 +17,8 @@ const (
 	pair = 2
 	// candidates is the maximum number of places that are compared, the latest first. It limits the time of a search.
 	candidates = 64
-	// MaxLength is the maximum length of a match, in tokens. Longer matches count as this long.
-	MaxLength = 32
+	// maxLength is the maximum length of a match, in tokens. Longer matches count as this long.
+	maxLength = 32
 )
 
 // Index is a text that can be searched for an earlier place that matches its end. The zero value is an empty text. It
@@ -57,7 +57,7 @@ func (x *Index) Len() int { return len(x.text) }
 
 // Find returns what followed at the best match in the text. The best match is the place with the most tokens in common,
 // counted backwards, with the end of the text followed by tail; of equal matches, the latest. Find returns the length
-// of the match, 2 to [MaxLength], and the n tokens that follow it. If these reach the end of the text, they are
+// of the match, 2 to [maxLength], and the n tokens that follow it. If these reach the end of the text, they are
 // repeated, so that a period shorter than n is guessed in full. Find returns 0 and nil if there is no match. It
 // compares the latest 64 places that share the last two tokens.
 func (x *Index) Find(tail []int32, n int) (length int, next []int32) {
@@ -78,9 +78,9 @@ func (x *Index) Find(tail []int32, n int) (length int, next []int32) {
 		p = x.prev[p]
 	}
 	best := -1
-	for tries := candidates; ok && p >= 0 && tries > 0 && length < MaxLength; tries-- {
+	for tries := candidates; ok && p >= 0 && tries > 0 && length < maxLength; tries-- {
 		same := pair
-		for same < MaxLength && same <= int(p) && x.text[int(p)-same] == at(whole-1-same) {
+		for same < maxLength && same <= int(p) && x.text[int(p)-same] == at(whole-1-same) {
 			same++
 		}
 		if same > length {

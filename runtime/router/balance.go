@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// MaxConfidences is the maximum number of confidences of a [Balance] and a [File].
-	MaxConfidences = 1024
+	// maxConfidences is the maximum number of confidences of a [Balance] and a [File].
+	maxConfidences = 1024
 	maxTokens      = 1 << 52 // of a balance: sums up to here are exact in float64
 )
 
@@ -32,7 +32,7 @@ type Answer struct {
 //
 //	{"budget": 0.07, "tokens": 1000, "escalations": 68, "confidences": [0.98, …]}
 //
-// with up to [MaxConfidences] confidences, the oldest first.
+// with up to [maxConfidences] confidences, the oldest first.
 type Balance struct {
 	mu sync.Mutex
 	s  state
@@ -72,7 +72,7 @@ func (b *Balance) Add(a Answer) {
 	}
 	s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
 	all := slices.DeleteFunc(slices.Concat(s.Confidences, a.Confidences), outside)
-	s.Confidences = slices.Clone(all[max(0, len(all)-MaxConfidences):])
+	s.Confidences = slices.Clone(all[max(0, len(all)-maxConfidences):])
 }
 
 // outside reports whether a value is not a valid confidence.
@@ -150,8 +150,8 @@ func (s *state) validate() error {
 
 // validConfidences returns an error if a confidence in a list is out of range.
 func validConfidences(all []float32) error {
-	if len(all) > MaxConfidences {
-		return fmt.Errorf("confidences: there are %d, at most %d are possible", len(all), MaxConfidences)
+	if len(all) > maxConfidences {
+		return fmt.Errorf("confidences: there are %d, at most %d are possible", len(all), maxConfidences)
 	}
 	if i := slices.IndexFunc(all, outside); i >= 0 {
 		return fmt.Errorf("confidences[%d]: %v is not within 0 to 1", i, all[i])

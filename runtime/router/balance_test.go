@@ -25,16 +25,16 @@ func TestBalanceAdd(t *testing.T) {
 				a.Confidences = append(a.Confidences, rng.Float32())
 			}
 			if rng.IntN(50) == 0 {
-				a.Confidences = make([]float32, 2*MaxConfidences)
+				a.Confidences = make([]float32, 2*maxConfidences)
 				for i := range a.Confidences {
-					a.Confidences[i] = float32(i) / (2 * MaxConfidences)
+					a.Confidences[i] = float32(i) / (2 * maxConfidences)
 				}
 			}
 			b.Add(a)
 			want.Tokens, want.Escalations = want.Tokens+a.Tokens, want.Escalations+a.Escalations
 			all = append(all, a.Confidences...)
 			require.Equal(t, want, b.Total())
-			require.Equal(t, all[max(0, len(all)-MaxConfidences):], append([]float32(nil), b.state().Confidences...))
+			require.Equal(t, all[max(0, len(all)-maxConfidences):], append([]float32(nil), b.state().Confidences...))
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestBalanceHostile(t *testing.T) {
 		`{"escalations":9007199254740992}`: "escalations",
 		`{"confidences":[0.5,1.5]}`:        "confidences[1]", `{"confidences":[-1]}`: "confidences[0]",
 		`{"confidences":[1e39]}`: "confidences", `{"confidences":{"0":1}}`: "confidences",
-		`{"confidences":[` + strings.Repeat("0,", MaxConfidences) + `0]}`: "1025",
+		`{"confidences":[` + strings.Repeat("0,", maxConfidences) + `0]}`: "1025",
 		`{"budget":0.07,"threshold":0.1}`:                                 "threshold",
 	} {
 		var b Balance

@@ -123,16 +123,16 @@ func (o *opening) threshold(c count) float64 {
 }
 
 // Calibration returns a sample of confidences for a [File]: all of them in ascending order, or if there are more than
-// [MaxConfidences], as many quantiles. Values outside of 0 to 1 are left out.
+// [maxConfidences], as many quantiles. Values outside of 0 to 1 are left out.
 func Calibration(confidences []float32) []float32 {
 	all := slices.DeleteFunc(slices.Clone(confidences), outside)
 	slices.Sort(all)
-	if len(all) <= MaxConfidences {
+	if len(all) <= maxConfidences {
 		return all
 	}
-	few := make([]float32, MaxConfidences)
+	few := make([]float32, maxConfidences)
 	for i := range few {
-		few[i] = all[(2*i+1)*len(all)/(2*MaxConfidences)]
+		few[i] = all[(2*i+1)*len(all)/(2*maxConfidences)]
 	}
 	return few
 }

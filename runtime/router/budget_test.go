@@ -214,7 +214,7 @@ func TestQuantile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
 		var seen []float32
-		for range rng.IntN(MaxConfidences + 1) {
+		for range rng.IntN(maxConfidences + 1) {
 			seen = append(seen, float32(rng.IntN(20))/19)
 		}
 		o := open(state{Confidences: seen}, prior(Margin, nil))
@@ -274,13 +274,13 @@ func TestPrior(t *testing.T) {
 // TestCalibration: a sample has the quantiles of what it is of.
 func TestCalibration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
-	for _, n := range []int{0, 1, 2, MaxConfidences, MaxConfidences + 1, 5000} {
+	for _, n := range []int{0, 1, 2, maxConfidences, maxConfidences + 1, 5000} {
 		all := []float32{float32(math.NaN()), -1, 2}
 		for range n {
 			all = append(all, rng.Float32())
 		}
 		got := Calibration(all)
-		assert.Len(t, got, min(n, MaxConfidences))
+		assert.Len(t, got, min(n, maxConfidences))
 		assert.NoError(t, validCalibration(got))
 		valid := slices.Clone(all[3:])
 		slices.Sort(valid)

@@ -18,7 +18,7 @@ type File struct {
 	About       About
 	Certificate *Certificate // nil if there is none
 	// Confidences is a sample of the router's confidences for the tokens that it was trained or calibrated on, as
-	// [Calibration] returns it: ascending, within 0 to 1, at most [MaxConfidences]. A budget starts from it. nil if
+	// [Calibration] returns it: ascending, within 0 to 1, at most [maxConfidences]. A budget starts from it. nil if
 	// there is none.
 	Confidences []float32
 }

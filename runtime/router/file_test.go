@@ -115,7 +115,7 @@ func TestAboutRefused(t *testing.T) {
 func TestFileConfidences(t *testing.T) {
 	good := everyField(t)
 	for part, all := range map[string][]float32{
-		"there are 1025":         make([]float32, MaxConfidences+1),
+		"there are 1025":         make([]float32, maxConfidences+1),
 		"confidences[1]: NaN":    {0, float32(math.NaN())},
 		"confidences[0]: -0.5":   {-0.5, 0},
 		"confidences[2]: 1.5":    {0, 1, 1.5},
@@ -143,7 +143,7 @@ func TestFileConfidences(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Read(f)
 	assert.ErrorContains(t, err, keyConfidences)
-	full := &File{Net: good.Net, Confidences: make([]float32, MaxConfidences)}
+	full := &File{Net: good.Net, Confidences: make([]float32, maxConfidences)}
 	got, err := Read(stored(t, full))
 	require.NoError(t, err)
 	assert.Equal(t, full, got)

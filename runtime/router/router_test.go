@@ -202,7 +202,7 @@ func TestOptions(t *testing.T) {
 		{Policy: Margin, Threshold: new(0.5), Budget: 0.5}, {Policy: Margin, Balance: new(Balance)},
 		{Policy: Margin, Budget: 0.5, Calibration: []float32{0.5, 0.4}},
 		{Policy: Margin, Budget: 0.5, Calibration: []float32{float32(math.NaN())}},
-		{Policy: Margin, Budget: 0.5, Calibration: make([]float32, MaxConfidences+1)},
+		{Policy: Margin, Budget: 0.5, Calibration: make([]float32, maxConfidences+1)},
 	} {
 		_, err := New(o)
 		assert.Error(t, err, "%+v", o)

@@ -34,7 +34,7 @@ type layout struct {
 	reference, small, large                                span
 	margin, entropy                                        span
 	smallLog, largeLog, referenceSmallLog, referenceBigLog span
-	labels                                                 [MostRules]span
+	labels                                                 [maxRules]span
 	hidden, checksum                                       span
 }
 
@@ -83,7 +83,7 @@ func (l *layout) check() error {
 	}{
 		{"shard", l.shard, 0, math.MaxInt32}, {"first", l.first, 0, math.MaxInt32},
 		{"prompts", l.prompts, 1, maxPrompts}, {"positions", l.positions, 0, maxPositions},
-		{"width", l.width, 1, MostWidth}, {"rules", l.rules, 0, MostRules},
+		{"width", l.width, 1, maxWidth}, {"rules", l.rules, 0, maxRules},
 	} {
 		if f.value < f.low || f.value > f.limit {
 			return fail(f.name, fmt.Errorf("%d, not within %d to %d: %w", f.value, f.low, f.limit, ErrValue))

@@ -104,7 +104,7 @@ func (s *Settings) validate() error {
 		name        string
 		value, most int
 	}{
-		{"width", s.Width, MostWidth}, {"prompts", s.Prompts, math.MaxInt32},
+		{"width", s.Width, maxWidth}, {"prompts", s.Prompts, math.MaxInt32},
 		{"shard_prompts", s.ShardPrompts, maxPrompts}, {"max_tokens", s.MaxTokens, math.MaxInt32},
 	} {
 		if f.value < 1 || f.value > f.most {
@@ -113,8 +113,8 @@ func (s *Settings) validate() error {
 			}
 		}
 	}
-	if n := len(s.Labels); n > MostRules {
-		return &FormatError{manifestName, "labels", fmt.Errorf("%d rules, at most %d: %w", n, MostRules, ErrValue)}
+	if n := len(s.Labels); n > maxRules {
+		return &FormatError{manifestName, "labels", fmt.Errorf("%d rules, at most %d: %w", n, maxRules, ErrValue)}
 	}
 	return nil
 }

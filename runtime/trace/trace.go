@@ -41,12 +41,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// MostRules is the maximum number of label rules of a set.
-const MostRules = 8
+// maxRules is the maximum number of label rules of a set.
+const maxRules = 8
 
-// MostWidth is the maximum width of hidden states, and maxPositions the maximum number of positions in a shard.
+// maxWidth is the maximum width of hidden states, and maxPositions the maximum number of positions in a shard.
 const (
-	MostWidth    = 1 << 16
+	maxWidth     = 1 << 16
 	maxPositions = math.MaxInt32
 	maxPrompts   = 1 << 20
 )
@@ -76,7 +76,7 @@ type Position struct {
 	SmallLogProb, LargeLogProb     float32
 	ReferenceSmall, ReferenceLarge float32
 
-	Labels [MostRules]Verdict // by the rules of [Settings.Labels]
+	Labels [maxRules]Verdict // by the rules of [Settings.Labels]
 }
 
 // Prompt describes one text as a whole.

@@ -135,7 +135,7 @@ func TestLayout(t *testing.T) {
 			Prompt: Prompt{Tokens: 7, Cut: true, Graded: true, Right: true, Cloud: 1, Rollouts: 2, RolloutTokens: 3},
 			Positions: []Position{{
 				Reference: 4, Small: 5, Large: 6, Margin: 0.5, Entropy: 1.5, SmallLogProb: -1, LargeLogProb: -2,
-				ReferenceSmall: -3, ReferenceLarge: nan, Labels: [MostRules]Verdict{Escalate},
+				ReferenceSmall: -3, ReferenceLarge: nan, Labels: [maxRules]Verdict{Escalate},
 			}},
 			Hidden: []uint16{0x3c00, 0x4000, 0xc000},
 		},
@@ -568,7 +568,7 @@ func TestSettings(t *testing.T) {
 	}
 	assert.Equal(t, []string{"0 3", "3 6", "6 7"}, got)
 	assert.Equal(t, []int{0, 1, -1}, []int{s.Rule("a"), s.Rule("b"), s.Rule("c")})
-	s.Labels = make([]string, MostRules+1)
+	s.Labels = make([]string, maxRules+1)
 	assert.ErrorIs(t, s.validate(), ErrValue)
 }
 

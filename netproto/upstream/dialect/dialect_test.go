@@ -127,9 +127,9 @@ func TestCodes(t *testing.T) {
 	} {
 		assert.Equal(t, want, retryAfter(text), text)
 	}
-	assert.ErrorIs(t, Absent(&StatusError{Status: 404}), ErrAbsent)
-	assert.NotErrorIs(t, Absent(&StatusError{Status: 400}), ErrAbsent)
-	assert.NoError(t, Absent(nil))
+	assert.ErrorIs(t, absent(&StatusError{Status: 404}), ErrAbsent)
+	assert.NotErrorIs(t, absent(&StatusError{Status: 400}), ErrAbsent)
+	assert.NoError(t, absent(nil))
 }
 
 // TestTop: candidates in order, of equal ones by rising id; nothing where they make no sense.
@@ -150,15 +150,15 @@ func TestTop(t *testing.T) {
 	for text, want := range map[string]int32{"token_id:0": 0, "token_id:42": 42, "token_id:-1": -1, "42": -1,
 		"token_id:":            -1,
 		"token_id:99999999999": -1, "token_id:1x": -1} {
-		id, err := TokenID(text)
+		id, err := tokenID(text)
 		assert.Equal(t, want < 0, err != nil, text)
 		assert.Equal(t, max(want, 0), id, text)
 	}
-	_, err := One(nil)
+	_, err := one(nil)
 	assert.ErrorIs(t, err, ErrReply)
-	_, err = One([]int32{1, 2})
+	_, err = one([]int32{1, 2})
 	assert.ErrorIs(t, err, ErrReply)
-	assert.Equal(t, inf, LogProb(nil))
+	assert.Equal(t, inf, logProb(nil))
 }
 
 // TestParseURL: addresses of engines.

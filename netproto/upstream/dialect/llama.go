@@ -93,7 +93,7 @@ func (e *Llama) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	if len(audit.Top) > 0 {
 		choice.LogProb = audit.Top[0].LogProb
 	}
-	r.Audited, r.Extra, r.Audit = 1, 1, Differs(a.Sample, a.Context[a.Sample], choice)
+	r.Audited, r.Extra, r.Audit = 1, 1, differs(a.Sample, a.Context[a.Sample], choice)
 	r.Requests += audit.Requests
 	r.Compute += audit.Compute
 	return r, nil
@@ -154,7 +154,7 @@ func (w *llamaReply) top(k int) []terms.Candidate {
 	}
 	var all []terms.Candidate
 	for _, c := range w.Probabilities[0].Top {
-		all = append(all, terms.Candidate{ID: c.ID, LogProb: LogProb(c.LogProb)})
+		all = append(all, terms.Candidate{ID: c.ID, LogProb: logProb(c.LogProb)})
 	}
 	return Top(all, k)
 }

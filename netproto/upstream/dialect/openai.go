@@ -109,7 +109,7 @@ func (e *OpenAI) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	c := w.Choices[0]
 	switch {
 	case len(c.IDs) > 0:
-		r.Token, err = One(c.IDs)
+		r.Token, err = one(c.IDs)
 	case c.LogProbs != nil && len(c.LogProbs.Tokens) == 1:
 		r.Token, err = e.id(c.LogProbs.Tokens[0])
 	case c.LogProbs != nil && len(c.LogProbs.Content) == 1:
@@ -168,7 +168,7 @@ func (e *OpenAI) topOf(list []spelled, k int) []terms.Candidate {
 		if err != nil {
 			return nil
 		}
-		all = append(all, terms.Candidate{ID: id, LogProb: LogProb(s.LogProb)})
+		all = append(all, terms.Candidate{ID: id, LogProb: logProb(s.LogProb)})
 	}
 	return Top(all, k)
 }
@@ -181,14 +181,14 @@ func (e *OpenAI) top(texts map[string]*float64, k int) []terms.Candidate {
 		if err != nil {
 			return nil
 		}
-		all = append(all, terms.Candidate{ID: id, LogProb: LogProb(p)})
+		all = append(all, terms.Candidate{ID: id, LogProb: logProb(p)})
 	}
 	return Top(all, k)
 }
 
 // id returns the id of a text: "token_id:42", or the text of exactly one token of the vocabulary.
 func (e *OpenAI) id(text string) (int32, error) {
-	if id, err := TokenID(text); err == nil {
+	if id, err := tokenID(text); err == nil {
 		return id, nil
 	}
 	if strings.ContainsRune(text, '\uFFFD') {
@@ -215,7 +215,7 @@ func openaiPiece(text string) []byte {
 
 // openaiTooLong recognises the error of a context that does not fit.
 func openaiTooLong(err error) error {
-	return TooLong(err, "maximum context length", "context_length_exceeded")
+	return tooLong(err, "maximum context length", "context_length_exceeded")
 }
 
 // Warm implements dialect.Engine: there is no request without an answer, so one is discarded.
@@ -279,7 +279,7 @@ func (e *OpenAI) Next(ctx context.Context, context []int32) ([]byte, error) {
 
 // Describe implements dialect.Engine.
 func (e *OpenAI) Describe(ctx context.Context, v Vocabulary, _ string) (f Facts, err error) {
-	m, err := Choose(ctx, e.c, e.model)
+	m, err := choose(ctx, e.c, e.model)
 	if err != nil {
 		return f, err
 	}

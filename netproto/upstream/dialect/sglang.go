@@ -98,14 +98,14 @@ type row terms.Candidate
 // UnmarshalJSON parses a row.
 func (r *row) UnmarshalJSON(b []byte) error {
 	var parts [3]json.RawMessage
-	var logProb *float64
+	var p *float64
 	if err := json.Unmarshal(b, &parts); err != nil {
 		return err
 	}
-	if err := errors.Join(json.Unmarshal(parts[0], &logProb), json.Unmarshal(parts[1], &r.ID)); err != nil {
+	if err := errors.Join(json.Unmarshal(parts[0], &p), json.Unmarshal(parts[1], &r.ID)); err != nil {
 		return fmt.Errorf("a row of probabilities: %w", ErrReply)
 	}
-	r.LogProb = LogProb(logProb)
+	r.LogProb = logProb(p)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Token, err = One(w.Tokens); err != nil {
+	if r.Token, err = one(w.Tokens); err != nil {
 		return r, err
 	}
 	r.Requests, r.Cached = 1, -1
@@ -160,7 +160,7 @@ func (w *sglangReply) audit(a Ask, r *Reply) error {
 			return fmt.Errorf("/generate: %w: a row of input_top_logprobs is invalid", ErrReply)
 		}
 		pos := a.AuditFrom + i
-		r.Audit = append(r.Audit, Differs(pos, a.Context[pos], best[0])...)
+		r.Audit = append(r.Audit, differs(pos, a.Context[pos], best[0])...)
 	}
 	r.Audited = len(a.Context) - a.AuditFrom
 	return nil
@@ -180,7 +180,7 @@ func (w *sglangReply) rows(a Ask) ([]Row, error) {
 		for _, r := range w.Meta.InputTop[i+1] {
 			best = append(best, terms.Candidate(r))
 		}
-		row, ok := NewRow(best, a.Rows, c.LogProb)
+		row, ok := newRow(best, a.Rows, c.LogProb)
 		if !ok || c.ID != a.Context[a.AuditFrom+i] {
 			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs is invalid", ErrReply)
 		}
@@ -200,7 +200,7 @@ func (e *SGLang) generate(ctx context.Context, q sglangRequest) (w sglangReply, 
 	if err != nil && ctx.Err() != nil {
 		e.abort(ctx, q.ID)
 	}
-	return w, TooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
+	return w, tooLong(err, "longer than the model's context length", "exceeds the maximum allowed length")
 }
 
 // abort cancels a request in the background.
@@ -234,7 +234,7 @@ func (e *SGLang) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health
 
 // Tokenize implements dialect.Engine.
 func (e *SGLang) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	return Tokenize(ctx, e.c, "", text)
+	return tokenize(ctx, e.c, "", text)
 }
 
 // Detokenize implements dialect.Engine.
@@ -246,7 +246,7 @@ func (e *SGLang) Detokenize(ctx context.Context, ids []int32) (string, error) {
 		Tokens      []int32 `json:"tokens"`
 		SkipSpecial bool    `json:"skip_special_tokens"`
 	}{ids, false}
-	return w.Text, Absent(e.c.Post(ctx, "/detokenize", body, &w))
+	return w.Text, absent(e.c.Post(ctx, "/detokenize", body, &w))
 }
 
 // Describe implements dialect.Engine.

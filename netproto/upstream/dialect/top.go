@@ -28,9 +28,9 @@ func Top(all []terms.Candidate, k int) []terms.Candidate {
 	return all[:min(k, len(all))]
 }
 
-// NewRow makes a row from the candidates of a position and the log-probability of the token in the text. ok is false if
+// newRow makes a row from the candidates of a position and the log-probability of the token in the text. ok is false if
 // they are invalid.
-func NewRow(all []terms.Candidate, k int, stands float32) (r Row, ok bool) {
+func newRow(all []terms.Candidate, k int, stands float32) (r Row, ok bool) {
 	r = Row{Top: Top(all, k), Stands: stands}
 	if len(r.Top) == 0 || math.IsInf(float64(r.Top[0].LogProb), -1) || !(stands <= r.Top[0].LogProb) {
 		return Row{}, false
@@ -38,16 +38,16 @@ func NewRow(all []terms.Candidate, k int, stands float32) (r Row, ok bool) {
 	return r, true
 }
 
-// LogProb parses a log-probability; engines write null for an impossible token.
-func LogProb(p *float64) float32 {
+// logProb parses a log-probability; engines write null for an impossible token.
+func logProb(p *float64) float32 {
 	if p == nil {
 		return float32(math.Inf(-1))
 	}
 	return float32(*p)
 }
 
-// TokenID parses "token_id:42".
-func TokenID(s string) (int32, error) {
+// tokenID parses "token_id:42".
+func tokenID(s string) (int32, error) {
 	number, ok := strings.CutPrefix(s, "token_id:")
 	id, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil || id < 0 {
@@ -56,16 +56,16 @@ func TokenID(s string) (int32, error) {
 	return int32(id), nil
 }
 
-// One returns the only token of a reply.
-func One(ids []int32) (int32, error) {
+// one returns the only token of a reply.
+func one(ids []int32) (int32, error) {
 	if len(ids) != 1 {
 		return 0, fmt.Errorf("%w: %d tokens came, one was asked for", ErrReply, len(ids))
 	}
 	return ids[0], nil
 }
 
-// Differs returns the finding of an audit at a position with a given token if the engine's choice c differs.
-func Differs(pos int, token int32, c terms.Candidate) []terms.Finding {
+// differs returns the finding of an audit at a position with a given token if the engine's choice c differs.
+func differs(pos int, token int32, c terms.Candidate) []terms.Finding {
 	if c.ID == token {
 		return nil
 	}

@@ -118,7 +118,7 @@ func (e *VLLM) again(ctx context.Context, a Ask, first Reply) (Reply, error) {
 
 // vllmTooLong recognises the error of a context that does not fit.
 func vllmTooLong(err error) error {
-	return TooLong(err,
+	return tooLong(err,
 		"maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
@@ -134,7 +134,7 @@ func (e *VLLM) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health",
 
 // Tokenize implements dialect.Engine.
 func (e *VLLM) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	return Tokenize(ctx, e.c, e.model, text)
+	return tokenize(ctx, e.c, e.model, text)
 }
 
 // Detokenize implements dialect.Engine.
@@ -146,5 +146,5 @@ func (e *VLLM) Detokenize(ctx context.Context, ids []int32) (string, error) {
 		Model  string  `json:"model"`
 		Tokens []int32 `json:"tokens"`
 	}{e.model, ids}
-	return w.Prompt, Absent(e.c.Post(ctx, "/detokenize", body, &w))
+	return w.Prompt, absent(e.c.Post(ctx, "/detokenize", body, &w))
 }

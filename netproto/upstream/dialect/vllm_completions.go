@@ -54,12 +54,12 @@ func newVLLMCompletions(a Ask, model string, prompt any, k int) completionsReque
 // token returns the token of a choice.
 func (w completion) token() (int32, error) {
 	if len(w.Tokens) > 0 {
-		return One(w.Tokens)
+		return one(w.Tokens)
 	}
 	if w.LogProbs == nil || len(w.LogProbs.Tokens) != 1 {
 		return 0, fmt.Errorf("/v1/completions: %w: it has no token", ErrReply)
 	}
-	return TokenID(w.LogProbs.Tokens[0])
+	return tokenID(w.LogProbs.Tokens[0])
 }
 
 // top returns the k most probable tokens of a choice.
@@ -69,11 +69,11 @@ func (w completion) top(k int) ([]terms.Candidate, error) {
 	}
 	var all []terms.Candidate
 	for name, p := range w.LogProbs.Top[0] {
-		id, err := TokenID(name)
+		id, err := tokenID(name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, terms.Candidate{ID: id, LogProb: LogProb(p)})
+		all = append(all, terms.Candidate{ID: id, LogProb: logProb(p)})
 	}
 	return Top(all, k), nil
 }
@@ -117,7 +117,7 @@ func (completions) both(ctx context.Context, c *Client, a Ask, model string) (r 
 		return r, err
 	}
 	choice, err := part.choice()
-	r.Audited, r.Audit = 1, Differs(a.Sample, a.Context[a.Sample], choice)
+	r.Audited, r.Audit = 1, differs(a.Sample, a.Context[a.Sample], choice)
 	return r, err
 }
 
@@ -125,7 +125,7 @@ func (completions) both(ctx context.Context, c *Client, a Ask, model string) (r 
 func (w completion) choice() (c terms.Candidate, err error) {
 	c.ID, err = w.token()
 	if l := w.LogProbs; l != nil && len(l.LogProbs) == 1 {
-		c.LogProb = LogProb(l.LogProbs[0])
+		c.LogProb = logProb(l.LogProbs[0])
 	}
 	return c, err
 }

@@ -15,7 +15,7 @@ import (
 // Describe implements dialect.Engine. It finds out which endpoint is available, how many probabilities the server
 // returns, and whether it can audit exactly.
 func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts, err error) {
-	m, err := Choose(ctx, e.c, e.model)
+	m, err := choose(ctx, e.c, e.model)
 	if err != nil {
 		return f, err
 	}

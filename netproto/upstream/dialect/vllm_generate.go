@@ -51,12 +51,12 @@ type entry struct {
 }
 
 func (e entry) candidate() (c terms.Candidate, err error) {
-	c.LogProb = LogProb(e.LogProb)
+	c.LogProb = logProb(e.LogProb)
 	if e.ID != nil {
 		c.ID = *e.ID
 		return c, nil
 	}
-	c.ID, err = TokenID(e.Token)
+	c.ID, err = tokenID(e.Token)
 	return c, err
 }
 
@@ -86,7 +86,7 @@ func (generate) ask(
 	if len(w.Choices) != 1 {
 		return r, fmt.Errorf("/inference/v1/generate: %w: %d choices", ErrReply, len(w.Choices))
 	}
-	if r.Token, err = One(w.Choices[0].Tokens); err != nil {
+	if r.Token, err = one(w.Choices[0].Tokens); err != nil {
 		return r, err
 	}
 	if l := w.Choices[0].LogProbs; a.K > 0 && l != nil && len(l.Content) > 0 {
@@ -122,7 +122,7 @@ func suffix(rows []map[string]ranked, context []int32) (audited int, all []terms
 		if err != nil {
 			return 0, nil, err
 		}
-		all = append(all, Differs(first+i, context[first+i], best)...)
+		all = append(all, differs(first+i, context[first+i], best)...)
 	}
 	return len(rows) - 1, all, nil
 }
@@ -143,7 +143,7 @@ func readRows(rows []map[string]ranked, a Ask) (all []Row, err error) {
 				best = append(best, c)
 			}
 		}
-		row, ok := NewRow(best, a.Rows, stands)
+		row, ok := newRow(best, a.Rows, stands)
 		if !ok {
 			return nil, fmt.Errorf("prompt_logprobs: %w: a row is invalid or lacks the token of the context",
 				ErrReply)
