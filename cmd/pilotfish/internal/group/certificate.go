@@ -79,7 +79,7 @@ func PromptOf(e *engine.Engine, text string, raw bool, before ...tokenizer.Messa
 	}
 	ids, err := e.Chat(append(before, tokenizer.Message{Role: "user", Content: text})...)
 	if errors.Is(err, tokenizer.ErrUnsupported) {
-		err = fmt.Errorf("%w; --raw goes on with a text instead", err)
+		err = fmt.Errorf("%w; use --raw to continue a text instead", err)
 	}
 	return ids, err
 }

@@ -330,7 +330,7 @@ func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int3
 	}
 	ids, err := m.ChatTokens(turns, nil)
 	if errors.Is(err, pilotfish.ErrUnsupported) {
-		err = fmt.Errorf("%s: %w; --raw goes on with a text instead", f.model.Path, err)
+		err = fmt.Errorf("%s: %w; use --raw to continue a text instead", f.model.Path, err)
 	}
 	return ids, err
 }
