@@ -30,8 +30,8 @@ prompts and drafts), and the source file that it is in. Nothing is measured: the
 
 It is that of the instruction set that this program uses on this CPU, or with --set of another one, whether this CPU
 has it or not. Where weights are packed or converted first, the function that does so is listed as well. Tokens and
-outputs that do not fill a function's tile are left to those for fewer tokens. The kind of function is at
-the start of its name: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4 and gemm8 (several tokens,
+outputs that do not fill a function's tile are left to those for fewer tokens. Names begin with the kind
+of function: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4 and gemm8 (several tokens,
 four or eight outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
 		Example: `  pilotfish bench kernels
   pilotfish bench kernels --set avx2 --type Q4_0`,
