@@ -38,6 +38,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -103,8 +104,8 @@ type Service struct {
 
 	// of the goroutine of the service
 	trees      *forest
-	front      *fair             // questions that somebody waits for
-	back       *fair             // background questions
+	front      *fair.Queue[*ask] // questions that somebody waits for
+	back       *fair.Queue[*ask] // background questions
 	backOrder  backOrder         // the same, those that wait longest first
 	partly     sorted.Heap[*ask] // questions of which a part is computed, outside of the step: first those to give way
 	begun      uint64            // counts questions
@@ -137,9 +138,9 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
 	s.looked.L = &s.mu
 	s.trees = newForest(slots, !o.Apart)
-	s.front, s.back = newFair(bounds{
-		short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice),
-	}), newFair(bounds{})
+	s.front, s.back = fair.New[*ask](fair.Rules{
+		Short: uint64(shortRows(o.Rows)), Whole: uint64(max(1, o.Rows/2)), Lead: uint64(headStart * o.Rows * rowPrice),
+	}), fair.New[*ask](fair.Rules{})
 	s.partly = sorted.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
 	s.publish()
 	s.done.Add(1)
