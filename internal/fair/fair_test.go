@@ -183,44 +183,36 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 	require.Equal(t, first(&q.short) != nil && first(&q.short).start <= p.now+p.rules.Lead, f != nil)
 }
 
-// backlog has owners wait for ever, each with jobs of one size, serves the next job again and again, and calls served
-// with what each has had.
-func backlog(rules Rules, sizes []uint64, jobs int, served func(owner uint64, had []uint64) bool) {
-	q, had := New[*job](rules), make([]uint64, len(sizes))
-	add := func(owner uint64) {
-		j := &job{owner: owner}
-		q.Add(owner, j, &j.Entry, sizes[owner])
-	}
-	for owner := range uint64(len(sizes)) {
-		for range 3 {
-			add(owner)
-		}
-	}
-	for range jobs {
-		q.Advance()
-		j := q.Next().First()
-		q.Take(&j.Entry)
-		add(j.owner)
-		if had[j.owner] += sizes[j.owner]; !served(j.owner, had) {
-			return
-		}
-	}
-}
-
 // Owners that always wait have had as much as each other at any moment, but for one job of each of the two: whatever
 // the size of their jobs, and also from the moment on when one comes late.
 func TestEqualShares(t *testing.T) {
 	for _, rules := range []Rules{{}, {ByEnd: true}} {
 		sizes := []uint64{50, 1, 7, 1000, 7}
-		backlog(rules, sizes, 4000, func(_ uint64, had []uint64) bool {
-			for a := range had {
-				for b := range had {
+		q, had, wait := New[*job](rules), make([]uint64, len(sizes)), 0
+		add := func(owner uint64) {
+			j := &job{owner: owner}
+			q.Add(owner, j, &j.Entry, sizes[owner])
+		}
+		for served := range 4000 {
+			if served%1000 == 0 {
+				wait = min(3+served/1000, len(sizes)) // one more comes late
+				for owner := range wait {
+					add(uint64(owner))
+					had[owner] = 0
+				}
+			}
+			q.Advance()
+			j := q.Next().First()
+			q.Take(&j.Entry)
+			add(j.owner)
+			had[j.owner] += sizes[j.owner]
+			for a := range wait {
+				for b := range wait {
 					apart := max(had[a], had[b]) - min(had[a], had[b])
 					require.LessOrEqual(t, apart, sizes[a]+sizes[b], "%+v: %d and %d", rules, a, b)
 				}
 			}
-			return true
-		})
+		}
 	}
 }
 

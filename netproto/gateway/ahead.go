@@ -44,10 +44,10 @@ func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most in
 
 // decodeFor is decodeOn as long as anybody wants it and may have it.
 func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
-	if !c.g.decoding.take(c.who.id) {
-		return 0, 0, busy("%d answers to this device are decoded on behind", streamsAhead)
+	if !c.who.decoding.take(streamsAhead) {
+		return 0, 0, busy(fmt.Sprintf("%d answers to this device are decoded on behind", streamsAhead))
 	}
-	defer c.g.decoding.release(c.who.id)
+	defer c.who.decoding.release()
 	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
@@ -81,13 +81,13 @@ func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, 
 	return n, bytes, nil
 }
 
-// next asks the upstream for one token in the background. It counts as work of the device, of one token.
+// next asks the upstream for one token in the background.
 func (g *Gateway) next(ctx context.Context, who *device, q terms.Job) (int32, error) {
-	release, err := g.turns.take(ctx, who.id, 1, true)
+	leave, err := g.admit(ctx, who, 1, true)
 	if err != nil {
 		return 0, err
 	}
-	defer release()
+	defer leave()
 	token, err := g.decoder.Next(ctx, q)
 	switch {
 	case ctx.Err() != nil:

@@ -34,6 +34,10 @@ type device struct {
 	bucket *bucket // nil: no limit of rate
 	syncs  *bucket // text that is streamed early is the first to be refused
 	conns  int     // guarded by clients.mu
+	open   int     // asks; guarded by admission.mu
+	taken  int     // places at the upstream; guarded by places.mu
+
+	warming, decoding few // in the background
 }
 
 // How often a device may stream text early. One text needs less than one a second, and one when it begins.

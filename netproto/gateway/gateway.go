@@ -1,9 +1,8 @@
 // Package gateway is the QUIC server in front of the large model: it takes asks of many edges, keeps what they told of
-// their contexts, and lets them take turns at the upstream.
+// their contexts, and bounds what each may ask. An upstream with a number of places is shared fairly between them.
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,23 +19,22 @@ import (
 
 // Gateway serves one upstream. It may serve several sockets at once; what it knows of sessions is common to them.
 type Gateway struct {
-	opt      Options
-	up       Upstream
-	info     Info
-	tls      *tls.Config
-	cert     atomic.Pointer[tls.Certificate]
-	resetKey quic.StatelessResetKey
-	tokenKey *quic.TokenGeneratorKey    // of address validation; nil: drawn by each Serve
-	codecs   map[uint32]*netproto.Codec // by dictionary; 0 is none
-	clients  *clients
-	sessions *sessions
-	turns    *turns
-	warming  *background
-	decoder  Decoder // nil: it is none
-	decoding *background
-	room     *room
-	pending  atomic.Int64 // connections that have not said who they are
-	serving  atomic.Int64 // sockets on which clients are let in
+	opt       Options
+	up        Upstream
+	info      Info
+	tls       *tls.Config
+	cert      atomic.Pointer[tls.Certificate]
+	resetKey  quic.StatelessResetKey
+	tokenKey  *quic.TokenGeneratorKey    // of address validation; nil: drawn by each Serve
+	codecs    map[uint32]*netproto.Codec // by dictionary; 0 is none
+	clients   *clients
+	sessions  *sessions
+	admission admission
+	places    *places // nil: the upstream takes any number of asks
+	decoder   Decoder // nil: it is none
+	room      *room
+	pending   atomic.Int64 // connections that have not said who they are
+	serving   atomic.Int64 // sockets on which clients are let in
 }
 
 // New returns a gateway that is ready to serve.
@@ -62,8 +60,10 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 		e.Client, e.Device = s.key.device.names()
 		g.tell(e)
 	})
-	g.turns = newTurns(opt, cmp.Or(info.Parallel, 32))
-	g.warming, g.decoding = newBackground(textsWarming), newBackground(streamsAhead)
+	g.admission.maxOpen, g.admission.perDevice = opt.MaxAsks, opt.MaxAsksPerDevice
+	if info.Parallel > 0 {
+		g.places = newPlaces(info.Parallel)
+	}
 	if d, ok := up.(Decoder); ok {
 		g.decoder = d
 	}

@@ -8,9 +8,9 @@ type Stats struct {
 	Devices     int // connected, or with a rate that has not recovered
 	Sessions    int // texts that are remembered
 	Tokens      int // of their contexts, drafts included
-	Asks        int // open: what waits for its turn, and what the upstream works on
-	Waiting     int // of these, those that wait for their turn
-	Places      int // at the upstream
+	Asks        int // open: what waits for a place, and what the upstream works on
+	Waiting     int // of these, those that wait for a place
+	Places      int // at the upstream; 0: it takes any number of asks
 }
 
 // Stats returns the state of this moment.
@@ -25,9 +25,13 @@ func (g *Gateway) Stats() Stats {
 	g.sessions.mu.Lock()
 	s.Sessions, s.Tokens = len(g.sessions.byKey), g.sessions.tokens
 	g.sessions.mu.Unlock()
-	g.turns.mu.Lock()
-	s.Places, s.Asks = g.turns.places, g.turns.open
-	s.Waiting = g.turns.open - (g.turns.places - g.turns.free)
-	g.turns.mu.Unlock()
+	g.admission.mu.Lock()
+	s.Asks = g.admission.open
+	g.admission.mu.Unlock()
+	if p := g.places; p != nil {
+		p.mu.Lock()
+		s.Places, s.Waiting = p.all, p.waiting
+		p.mu.Unlock()
+	}
 	return s
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
-// Ask, Warm and Next, half of those for one device alone, and it answers each when it can.
+// Upstream is the large model. The gateway calls it from many goroutines at once, and it answers each when it
+// can. If Info().Parallel is set, at most so many calls are in Ask, Warm and Next, half of those for one device alone.
 type Upstream interface {
 	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
 	// same question has the same answer. The k best tokens and the audit are of the model; the token is drawn from its
@@ -44,7 +44,8 @@ type Info struct {
 	Model      string            // for people
 	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
 	MaxContext int               // tokens; 0 means 32768
-	// asks of all devices that it works on at a time; the gateway lets them take turns; 0 means 32
+	// asks of all devices that it works on at a time, for which the gateway lets devices take turns; 0: it takes any
+	// number, and shares its work fairly between devices itself
 	Parallel int
 	Audit    netproto.Audit // the kind that Answer has
 	Choices  int            // most tokens that it can draw from, see netproto.Welcome; 0 means any
