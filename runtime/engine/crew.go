@@ -1,12 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -25,6 +24,8 @@ const (
 // the first call runs the passes until it is done, and then hands on to the next call. Calls that come meanwhile are
 // computed together in the next pass. A call has the same bits alone and together, see [backend.Pass].
 //
+// If not all fit into a pass, sessions share passes fairly: each has a part in as many as the others.
+//
 // In the steady state n sessions meet in every pass: a pass waits for the sessions of the last pass, for a share of its
 // time, and only for those that came back in time before.
 type crew struct {
@@ -33,11 +34,11 @@ type crew struct {
 	forward forward
 
 	mu            sync.Mutex
-	queue         []*entry // calls with rows of no pass yet, in order
-	led           bool     // a call gathers others, or runs a pass
+	queue         *fair.Queue[*entry] // calls with rows of no pass yet; the work of each is a part in a pass
+	led           bool                // a call gathers others, or runs a pass
 	met           []*member
+	members       uint64
 	passes, calls uint64 // so far
-	served        uint64 // min of those of the last pass
 	// of the last pass
 	ended time.Time
 	took  time.Duration
@@ -55,17 +56,19 @@ type crew struct {
 
 // member is a session of a crew.
 type member struct {
+	number  uint64        // from 1
 	decodes bool          // a text is under way
 	missed  bool          // the next pass waits for it
 	given   time.Time     // when its last call was answered
 	away    time.Duration // from then until it came with another one
-	served  uint64        // passes that it took part in, as if it had been there from the start
 	call    entry
 }
 
 // entry is a forward call that waits for its pass, or has a part in one.
 type entry struct {
 	*member
+	fair.Entry[*entry]
+
 	ctx   context.Context
 	kv    backend.KV
 	rows  []backend.Row
@@ -86,7 +89,7 @@ type entry struct {
 }
 
 func newCrew() *crew {
-	c := &crew{came: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	c := &crew{queue: fair.New[*entry](fair.Rules{}), came: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 	c.timer.Stop()
 	return c
 }
@@ -101,7 +104,7 @@ func newMember() *member {
 func (c *crew) join(m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m.decodes, m.given, m.away, m.served = true, time.Time{}, 0, max(m.served, c.served)
+	m.decodes, m.given, m.away = true, time.Time{}, 0
 }
 
 func (c *crew) leave(m *member) {
@@ -138,7 +141,11 @@ func (c *crew) run(
 	if !m.given.IsZero() {
 		m.away = time.Since(m.given)
 	}
-	c.queue = append(c.queue, l)
+	if m.number == 0 {
+		c.members++
+		m.number = c.members
+	}
+	c.queue.Add(m.number, l, &l.Entry, 1)
 	c.found(m)
 	if !c.led {
 		c.led = true
@@ -173,7 +180,7 @@ func (c *crew) withdraw(l *entry) bool {
 
 // remove takes a call out of the queue for good, and drops what it refers to.
 func (c *crew) remove(l *entry) {
-	c.queue = slices.DeleteFunc(c.queue, func(x *entry) bool { return x == l })
+	c.queue.Remove(&l.Entry)
 	l.ctx, l.kv, l.rows, l.out, l.want = nil, nil, nil, nil, backend.Want{}
 }
 
@@ -188,7 +195,7 @@ func (c *crew) lead(l *entry) error {
 	return l.err
 }
 
-// handOn lets the first call of the queue lead in place of l. If a pass panics, as the function of a [Watcher] can, its
+// handOn lets the call that is next lead in place of l. If a pass panics, as the function of a [Watcher] can, its
 // other calls go into the next pass.
 func (c *crew) handOn(l *entry) {
 	c.mu.Lock()
@@ -199,8 +206,9 @@ func (c *crew) handOn(l *entry) {
 	if c.taken = c.taken[:0]; !l.over {
 		c.remove(l)
 	}
-	if c.led = len(c.queue) > 0; c.led {
-		next := c.queue[0]
+	next := c.queue.Next()
+	if c.led = next != nil; c.led {
+		next := next.First()
 		next.leads = true
 		next.ready <- struct{}{}
 	}
@@ -218,7 +226,7 @@ func (c *crew) pass(leader *entry) error {
 	defer done()
 	c.label(leader.ctx)
 	c.mu.Lock()
-	c.take()
+	c.take(leader)
 	c.mu.Unlock()
 	begin := time.Now()
 	c.compute()
@@ -262,16 +270,17 @@ func (c *crew) gather(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take chooses the calls of the next pass, and the number of rows of each: the first, and those after it that fit. If
-// there are many, those that took part in the fewest passes come first.
-func (c *crew) take() {
+// take chooses the calls of the next pass, and the number of rows of each: the leader's, as what it does is in its own
+// goroutine then, and those of the others that fit, in their order.
+func (c *crew) take(leader *entry) {
 	piece := c.piece()
 	c.taken = c.taken[:0]
 	rows := 0
-	if len(c.queue) > maxShared/2 { // not all may fit
-		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.served, b.served) })
-	}
-	for _, l := range c.queue {
+	c.queue.Advance()
+	defer c.queue.Restore()
+	for f := c.queue.Of(leader.number); f != nil; f = c.queue.Next() {
+		c.queue.Aside(f)
+		l := f.First()
 		n := len(l.rows) - l.begun
 		if l.long {
 			n = min(n, piece)
@@ -290,7 +299,7 @@ func (c *crew) take() {
 // piece is how many rows of each prompt the next pass takes.
 func (c *crew) piece() int {
 	prompts, decode := 0, false
-	for _, l := range c.queue {
+	for l := range c.queue.All {
 		if l.long {
 			prompts++
 		} else {
@@ -381,11 +390,8 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 	c.met = c.met[:0]
 	c.passes++
 	c.calls += uint64(len(c.taken))
-	c.served++
 	for _, l := range c.taken {
-		if l.served++; l.decodes {
-			c.served = min(c.served, l.served)
-		}
+		c.queue.Charge(l.number, 1)
 		for l.heads < len(l.want.Rows) && l.want.Rows[l.heads] < l.begun+l.now {
 			l.heads++
 		}
