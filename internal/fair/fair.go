@@ -15,15 +15,14 @@ import (
 //
 // The jobs of one owner are in order of arrival. An owner without jobs is forgotten when its tag is not after now.
 type Queue[J any] struct {
-	now    uint64 // virtual time, in units of work
-	spent  uint64 // work since it advanced
-	flows  map[uint64]*Flow[J]
-	active sorted.Heap[*Flow[J]] // with jobs
-	short  sorted.Heap[*Flow[J]] // those of them whose jobs are short
-	long   sorted.Heap[*Flow[J]] // and the others
-	idle   sorted.Heap[*Flow[J]] // without jobs, with a tag after now
-	aside  []*Flow[J]
-	rules  Rules
+	now   uint64 // virtual time, in units of work
+	spent uint64 // work since it advanced
+	flows map[uint64]*Flow[J]
+	short sorted.Heap[*Flow[J]] // with jobs that are short
+	long  sorted.Heap[*Flow[J]] // with others
+	idle  sorted.Heap[*Flow[J]] // without jobs, with a tag after now
+	aside []*Flow[J]
+	rules Rules
 }
 
 // Rules say which owners go before others. The zero value is plain start order.
@@ -53,12 +52,12 @@ func (e *Entry[J]) Work() uint64 { return e.work }
 
 // Flow is the jobs of one owner.
 type Flow[J any] struct {
-	owner                     uint64
-	start                     uint64    // tag of its next work
-	order                     uint64    // among flows
-	jobs                      list.List // of *Entry[J], in order of arrival
-	work                      uint64    // of all jobs
-	active, short, long, idle int       // places
+	owner             uint64
+	start             uint64    // tag of its next work
+	order             uint64    // among flows
+	jobs              list.List // of *Entry[J], in order of arrival
+	work              uint64    // of all jobs
+	short, long, idle int       // places
 }
 
 // Len returns the number of jobs that wait.
@@ -82,12 +81,11 @@ func New[J any](r Rules) *Queue[J] {
 		return sorted.Heap[*Flow[J]]{Before: func(a, b *Flow[J]) bool { return a.order < b.order }, Place: place}
 	}
 	return &Queue[J]{
-		flows:  map[uint64]*Flow[J]{},
-		active: heap(func(f *Flow[J]) *int { return &f.active }),
-		short:  heap(func(f *Flow[J]) *int { return &f.short }),
-		long:   heap(func(f *Flow[J]) *int { return &f.long }),
-		idle:   heap(func(f *Flow[J]) *int { return &f.idle }),
-		rules:  r,
+		flows: map[uint64]*Flow[J]{},
+		short: heap(func(f *Flow[J]) *int { return &f.short }),
+		long:  heap(func(f *Flow[J]) *int { return &f.long }),
+		idle:  heap(func(f *Flow[J]) *int { return &f.idle }),
+		rules: r,
 	}
 }
 
@@ -136,12 +134,6 @@ func (q *Queue[J]) Charge(owner, work uint64) {
 	q.place(f)
 }
 
-// Take charges the owner of a job with all of its work, and removes it.
-func (q *Queue[J]) Take(e *Entry[J]) {
-	q.Charge(e.flow.owner, e.work)
-	q.Remove(e)
-}
-
 // place puts f where it belongs.
 func (q *Queue[J]) place(f *Flow[J]) {
 	f.order = f.start
@@ -153,7 +145,6 @@ func (q *Queue[J]) place(f *Flow[J]) {
 			f.order += first
 		}
 	}
-	q.active.Set(f, waits)
 	q.short.Set(f, short)
 	q.long.Set(f, waits && !short)
 	q.idle.Set(f, !waits && f.start > q.now)
@@ -164,7 +155,6 @@ func (q *Queue[J]) place(f *Flow[J]) {
 
 // Aside takes an owner out of the order until [Queue.Restore], or until one of its jobs changes.
 func (q *Queue[J]) Aside(f *Flow[J]) {
-	q.active.Set(f, false)
 	q.short.Set(f, false)
 	q.long.Set(f, false)
 	q.aside = append(q.aside, f)
@@ -185,8 +175,8 @@ const maxIdle = 1024
 // Advance sets the virtual time to that of the owner that is next, but adds no more than the work since the last time:
 // so an owner does not lose its claim when it waits for nothing for a moment. Call it before owners are chosen.
 func (q *Queue[J]) Advance() {
-	if q.active.Len() > 0 {
-		q.now = max(q.now, min(q.active.First().start, q.now+q.spent))
+	if f := q.Next(); f != nil {
+		q.now = max(q.now, min(f.start, q.now+q.spent))
 	}
 	q.spent = 0
 	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.now {
@@ -197,10 +187,16 @@ func (q *Queue[J]) Advance() {
 }
 
 // Len returns the number of owners with jobs, but for those aside.
-func (q *Queue[J]) Len() int { return q.active.Len() }
+func (q *Queue[J]) Len() int { return q.short.Len() + q.long.Len() }
 
 // Next returns the owner that is next, or nil.
-func (q *Queue[J]) Next() *Flow[J] { return first(&q.active) }
+func (q *Queue[J]) Next() *Flow[J] {
+	a, b := first(&q.short), first(&q.long)
+	if a == nil || b != nil && b.order < a.order {
+		return b
+	}
+	return a
+}
 
 // NextShort returns the short owner that is next, or nil if there is none that may go first.
 func (q *Queue[J]) NextShort() *Flow[J] {

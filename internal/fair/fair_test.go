@@ -145,8 +145,14 @@ func act(r *rand.Rand, q *Queue[*job], p *plain) {
 		j = q.Next().First()
 		p.charge(j.owner, j.work)
 		p.jobs = slices.DeleteFunc(p.jobs, func(x *job) bool { return x == j })
-		q.Take(&j.Entry)
+		take(q, j)
 	}
+}
+
+// take charges the owner of a job with all of its work, and removes it.
+func take(q *Queue[*job], j *job) {
+	q.Charge(j.flow.owner, j.Work())
+	q.Remove(&j.Entry)
 }
 
 func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
@@ -203,7 +209,7 @@ func TestEqualShares(t *testing.T) {
 			}
 			q.Advance()
 			j := q.Next().First()
-			q.Take(&j.Entry)
+			take(q, j)
 			add(j.owner)
 			had[j.owner] += sizes[j.owner]
 			for a := range wait {
@@ -239,11 +245,11 @@ func TestNobodyStarves(t *testing.T) {
 					had[next.owner]++
 					add(next.owner, 20)
 					j := next.First()
-					q.Take(&j.Entry)
+					take(q, j)
 				}
 				q.Advance()
 				j := next.First()
-				q.Take(&j.Entry)
+				take(q, j)
 				for _, jobs := range had {
 					require.LessOrEqual(t, jobs, 1)
 				}
@@ -263,7 +269,7 @@ func TestComingBack(t *testing.T) {
 		j := &job{owner: owner}
 		q.Add(owner, j, &j.Entry, work)
 		q.Advance()
-		q.Take(&j.Entry)
+		take(q, j)
 	}
 	for range 100 {
 		serve(1, 10)
@@ -272,7 +278,7 @@ func TestComingBack(t *testing.T) {
 	q.Add(2, j, &j.Entry, 10)
 	assert.EqualValues(t, 990, q.Tag(2))
 	assert.EqualValues(t, 1000, q.Tag(1), "one job apart")
-	q.Take(&j.Entry)
+	take(q, j)
 	serve(3, 1)
 	assert.EqualValues(t, 1000, q.Tag(2), "it pays for what it had")
 }
@@ -284,7 +290,7 @@ func TestMemory(t *testing.T) {
 		j := &job{}
 		q.Add(owner, j, &j.Entry, 1+owner%7)
 		q.Advance()
-		q.Take(&j.Entry)
+		take(q, j)
 	}
 	assert.LessOrEqual(t, q.Owners(), maxIdle+1)
 }
@@ -293,7 +299,7 @@ func TestMemory(t *testing.T) {
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
 	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40}), 0
-	for _, h := range []*sorted.Heap[*Flow[*job]]{&q.active, &q.short, &q.long, &q.idle} {
+	for _, h := range []*sorted.Heap[*Flow[*job]]{&q.short, &q.long, &q.idle} {
 		h.Before = func(a, b *Flow[*job]) bool { count++; return cmp.Less(a.order, b.order) }
 	}
 	r := rand.New(rand.NewPCG(1, 1))

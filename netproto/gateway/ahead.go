@@ -83,7 +83,7 @@ func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, 
 
 // next asks the upstream for one token in the background.
 func (g *Gateway) next(ctx context.Context, who *device, q terms.Job) (int32, error) {
-	leave, err := g.admit(ctx, who, 1, true)
+	leave, err := g.admission.take(ctx, who, 1, true)
 	if err != nil {
 		return 0, err
 	}

@@ -242,7 +242,7 @@ func (c *connection) path(
 // consult asks the upstream when there is a place for the device.
 func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.Reply, error) {
 	start := time.Now()
-	leave, err := g.admit(ctx, who, len(q.Context)-q.Base, false)
+	leave, err := g.admission.take(ctx, who, len(q.Context)-q.Base, false)
 	if err != nil {
 		return terms.Reply{}, err
 	}

@@ -35,7 +35,7 @@ type device struct {
 	syncs  *bucket // text that is streamed early is the first to be refused
 	conns  int     // guarded by clients.mu
 	open   int     // asks; guarded by admission.mu
-	taken  int     // places at the upstream; guarded by places.mu
+	taken  int     // places at the upstream; guarded by admission.mu
 
 	warming, decoding few // in the background
 }

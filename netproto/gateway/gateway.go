@@ -29,8 +29,7 @@ type Gateway struct {
 	codecs    map[uint32]*netproto.Codec // by dictionary; 0 is none
 	clients   *clients
 	sessions  *sessions
-	admission admission
-	places    *places // nil: the upstream takes any number of asks
+	admission *admission
 	decoder   Decoder // nil: it is none
 	room      *room
 	pending   atomic.Int64 // connections that have not said who they are
@@ -60,10 +59,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 		e.Client, e.Device = s.key.device.names()
 		g.tell(e)
 	})
-	g.admission.maxOpen, g.admission.perDevice = opt.MaxAsks, opt.MaxAsksPerDevice
-	if info.Parallel > 0 {
-		g.places = newPlaces(info.Parallel)
-	}
+	g.admission = newAdmission(opt, info.Parallel)
 	if d, ok := up.(Decoder); ok {
 		g.decoder = d
 	}

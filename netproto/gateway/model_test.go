@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// seeds returns some that are always the same and some that are not; a test that fails prints its own.
+func seeds() []uint64 { return []uint64{1, 2, 3, 4, 5, 6, 7, 8, rand.Uint64(), rand.Uint64()} }
+
 // told is a session in a plain list.
 type told struct {
 	key    sessionKey

@@ -25,13 +25,10 @@ func (g *Gateway) Stats() Stats {
 	g.sessions.mu.Lock()
 	s.Sessions, s.Tokens = len(g.sessions.byKey), g.sessions.tokens
 	g.sessions.mu.Unlock()
-	g.admission.mu.Lock()
-	s.Asks = g.admission.open
-	g.admission.mu.Unlock()
-	if p := g.places; p != nil {
-		p.mu.Lock()
-		s.Places, s.Waiting = p.all, p.waiting
-		p.mu.Unlock()
-	}
+	a := g.admission
+	a.mu.Lock()
+	s.Asks, s.Waiting = a.open, a.open-(a.places-a.free)
+	a.mu.Unlock()
+	s.Places = g.info.Parallel
 	return s
 }

@@ -53,7 +53,7 @@ func (c *connection) warm(q terms.Job) {
 	defer c.who.warming.release()
 	ctx, cancel := context.WithTimeout(c.qc.Context(), c.g.opt.AskTimeout)
 	defer cancel()
-	leave, err := c.g.admit(ctx, c.who, len(q.Context)-q.Base, true)
+	leave, err := c.g.admission.take(ctx, c.who, len(q.Context)-q.Base, true)
 	if err != nil {
 		return
 	}
