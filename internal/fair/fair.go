@@ -1,5 +1,5 @@
 // Package fair shares work between owners: it says which of them is next, however many jobs wait for each and however
-// large they are. It has no goroutine, no lock, no clock and no I/O. Every method takes O(log n) for n owners, or O(1).
+// large they are. It has no goroutine, no lock, no clock and no I/O. A job costs O(log n) for n owners.
 package fair
 
 import (
@@ -52,12 +52,14 @@ func (e *Entry[J]) Work() uint64 { return e.work }
 
 // Flow is the jobs of one owner.
 type Flow[J any] struct {
-	owner             uint64
-	start             uint64    // tag of its next work
-	order             uint64    // among flows
-	jobs              list.List // of *Entry[J], in order of arrival
-	work              uint64    // of all jobs
-	short, long, idle int       // places
+	owner uint64
+	start uint64    // tag of its next work
+	jobs  list.List // of *Entry[J], in order of arrival
+	work  uint64    // of all jobs
+
+	in    *sorted.Heap[*Flow[J]] // or nil
+	place int                    // there
+	order uint64                 // there
 }
 
 // Len returns the number of jobs that wait.
@@ -77,16 +79,10 @@ func (f *Flow[J]) All(yield func(J) bool) {
 
 // New returns an empty queue.
 func New[J any](r Rules) *Queue[J] {
-	heap := func(place func(*Flow[J]) *int) sorted.Heap[*Flow[J]] {
-		return sorted.Heap[*Flow[J]]{Before: func(a, b *Flow[J]) bool { return a.order < b.order }, Place: place}
+	heap := sorted.Heap[*Flow[J]]{
+		Before: func(a, b *Flow[J]) bool { return a.order < b.order }, Place: func(f *Flow[J]) *int { return &f.place },
 	}
-	return &Queue[J]{
-		flows: map[uint64]*Flow[J]{},
-		short: heap(func(f *Flow[J]) *int { return &f.short }),
-		long:  heap(func(f *Flow[J]) *int { return &f.long }),
-		idle:  heap(func(f *Flow[J]) *int { return &f.idle }),
-		rules: r,
-	}
+	return &Queue[J]{flows: map[uint64]*Flow[J]{}, short: heap, long: heap, idle: heap, rules: r}
 }
 
 // Add lets a job of an owner wait, which needs so much work, at least 1. The entry is a field of the job.
@@ -137,26 +133,38 @@ func (q *Queue[J]) Charge(owner, work uint64) {
 // place puts f where it belongs.
 func (q *Queue[J]) place(f *Flow[J]) {
 	f.order = f.start
-	waits, short := f.jobs.Len() > 0, false
-	if waits {
-		first := f.jobs.Front().Value.(*Entry[J]).work
-		short = f.work <= q.rules.Whole && first <= q.rules.Short
-		if q.rules.ByEnd {
-			f.order += first
+	if f.jobs.Len() == 0 {
+		if f.start > q.now {
+			f.move(&q.idle)
+		} else if f.move(nil); q.flows[f.owner] == f { // else it was forgotten while it was aside
+			delete(q.flows, f.owner)
 		}
+		return
 	}
-	q.short.Set(f, short)
-	q.long.Set(f, waits && !short)
-	q.idle.Set(f, !waits && f.start > q.now)
-	if !waits && f.idle == 0 && q.flows[f.owner] == f { // else it was forgotten while it was aside
-		delete(q.flows, f.owner)
+	first := f.jobs.Front().Value.(*Entry[J]).work
+	if q.rules.ByEnd {
+		f.order += first
+	}
+	if f.work <= q.rules.Whole && first <= q.rules.Short {
+		f.move(&q.short)
+	} else {
+		f.move(&q.long)
+	}
+}
+
+// move puts f into a heap, or where it belongs there, and out of any other one.
+func (f *Flow[J]) move(to *sorted.Heap[*Flow[J]]) {
+	if f.in != nil && f.in != to {
+		f.in.Set(f, false)
+	}
+	if f.in = to; to != nil {
+		to.Set(f, true)
 	}
 }
 
 // Aside takes an owner out of the order until [Queue.Restore], or until one of its jobs changes.
 func (q *Queue[J]) Aside(f *Flow[J]) {
-	q.short.Set(f, false)
-	q.long.Set(f, false)
+	f.move(nil)
 	q.aside = append(q.aside, f)
 }
 
@@ -181,7 +189,7 @@ func (q *Queue[J]) Advance() {
 	q.spent = 0
 	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.now {
 		f := q.idle.First()
-		q.idle.Set(f, false)
+		f.move(nil)
 		delete(q.flows, f.owner)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fair"
@@ -64,12 +63,20 @@ func (a *admission) take(ctx context.Context, who *device, tokens int, backgroun
 	return func() { a.leave(who) }, nil
 }
 
-// enter lets an ask in. It returns nil if the ask has its place.
+// enter lets an ask in if there is room for another one of its device. It returns nil if the ask has its place. When
+// the gateway is full, devices that have few open asks still get in: as many as each could have if all had the same
+// number.
 func (a *admission) enter(who *device, tokens int, background bool) (*turn, error) {
+	const atLeast = 4
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.admit(who, background); err != nil {
-		return nil, err
+	switch {
+	case who.open >= a.perDevice:
+		return nil, busy(fmt.Sprintf("%d asks of this device are open", who.open))
+	case a.open >= a.maxOpen && who.open >= max(atLeast, a.maxOpen/max(a.busy, 1)):
+		return nil, busy(fmt.Sprintf("%d asks of all devices are open", a.open))
+	case background && (a.queue.Len() > 0 || a.free < a.places && who.taken+1 >= a.free):
+		return nil, busy("all places at the large model are taken")
 	}
 	a.count(who, 1)
 	if a.queue.Len() == 0 && who.taken < a.free {
@@ -80,21 +87,6 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 	a.queue.Add(who.number, t, &t.Entry, uint64(max(tokens, 1)))
 	a.serve()
 	return t, nil
-}
-
-// admit decides whether there is room for another ask of a device. When the gateway is full, devices that have few open
-// asks still get in: as many as each could have if all had the same number.
-func (a *admission) admit(who *device, background bool) error {
-	const atLeast = 4
-	switch {
-	case who.open >= a.perDevice:
-		return busy(fmt.Sprintf("%d asks of this device are open", who.open))
-	case a.open >= a.maxOpen && who.open >= max(atLeast, a.maxOpen/max(a.busy, 1)):
-		return busy(fmt.Sprintf("%d asks of all devices are open", a.open))
-	case background && (a.queue.Len() > 0 || a.free < a.places && who.taken+1 >= a.free):
-		return busy("all places at the large model are taken")
-	}
-	return nil
 }
 
 func busy(detail string) error {
@@ -152,16 +144,3 @@ func (a *admission) leave(who *device) {
 	a.give(who, -1)
 	a.serve()
 }
-
-// few counts what a device has computed while nobody waits for it: a little at a time, and the rest is left.
-type few struct{ n atomic.Int32 }
-
-func (f *few) take(most int32) bool {
-	if f.n.Add(1) <= most {
-		return true
-	}
-	f.release()
-	return false
-}
-
-func (f *few) release() { f.n.Add(-1) }

@@ -44,10 +44,10 @@ func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most in
 
 // decodeFor is decodeOn as long as anybody wants it and may have it.
 func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
-	if !c.who.decoding.take(streamsAhead) {
+	defer c.who.decoding.Add(-1)
+	if c.who.decoding.Add(1) > streamsAhead {
 		return 0, 0, busy(fmt.Sprintf("%d answers to this device are decoded on behind", streamsAhead))
 	}
-	defer c.who.decoding.release()
 	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)

@@ -37,7 +37,7 @@ type device struct {
 	open   int     // asks; guarded by admission.mu
 	taken  int     // places at the upstream; guarded by admission.mu
 
-	warming, decoding few // in the background
+	warming, decoding atomic.Int32 // in the background: a little at a time, and the rest is left
 }
 
 // How often a device may stream text early. One text needs less than one a second, and one when it begins.

@@ -167,16 +167,3 @@ func TestRemembered(t *testing.T) {
 		}
 	})
 }
-
-// Of each device so much is computed in the background at a time; what has ended makes room, and nothing is kept.
-func TestBackground(t *testing.T) {
-	assert.Equal(t, []int{2, 4}, []int{textsWarming, streamsAhead})
-	var a, b few
-	assert.Equal(t, []bool{true, true, false, true}, []bool{a.take(2), a.take(2), a.take(2), b.take(2)})
-	a.release()
-	assert.Equal(t, []bool{true, false}, []bool{a.take(2), a.take(2)})
-	a.release()
-	a.release()
-	b.release()
-	assert.Zero(t, a.n.Load()+b.n.Load())
-}

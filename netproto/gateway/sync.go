@@ -47,10 +47,13 @@ const textsWarming = 2
 // when it fails, the next ask takes longer and that is all.
 func (c *connection) warm(q terms.Job) {
 	up, ok := c.g.up.(Warmer)
-	if !ok || q.Base == len(q.Context) || !c.who.warming.take(textsWarming) {
+	if !ok || q.Base == len(q.Context) {
 		return
 	}
-	defer c.who.warming.release()
+	defer c.who.warming.Add(-1)
+	if c.who.warming.Add(1) > textsWarming {
+		return
+	}
 	ctx, cancel := context.WithTimeout(c.qc.Context(), c.g.opt.AskTimeout)
 	defer cancel()
 	leave, err := c.g.admission.take(ctx, c.who, len(q.Context)-q.Base, true)

@@ -1,13 +1,6 @@
 package batch
 
-import (
-	"container/list"
-
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-)
-
-// backOrder is a list of background questions, those that wait longest first.
-type backOrder struct{ list.List }
+import "github.com/pilotfish-ai/pilotfish/netproto/terms"
 
 // backPatience is how many steps of others in a row a background question waits out.
 const backPatience = 16

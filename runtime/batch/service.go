@@ -32,6 +32,7 @@ package batch
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ type Service struct {
 	trees      *forest
 	front      *fair.Queue[*ask] // questions that somebody waits for
 	back       *fair.Queue[*ask] // background questions
-	backOrder  backOrder         // the same, those that wait longest first
+	backOrder  list.List         // the same, those that wait longest first
 	partly     sorted.Heap[*ask] // questions of which a part is computed, outside of the step: first those to give way
 	begun      uint64            // counts questions
 	reserved   int               // tokens of the contexts for which room is reserved

@@ -206,11 +206,10 @@ func (c *crew) handOn(l *entry) {
 	if c.taken = c.taken[:0]; !l.over {
 		c.remove(l)
 	}
-	next := c.queue.Next()
-	if c.led = next != nil; c.led {
-		next := next.First()
-		next.leads = true
-		next.ready <- struct{}{}
+	f := c.queue.Next()
+	if c.led = f != nil; c.led {
+		f.First().leads = true
+		f.First().ready <- struct{}{}
 	}
 }
 
