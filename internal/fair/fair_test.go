@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
@@ -220,28 +219,6 @@ func TestEqualShares(t *testing.T) {
 			}
 		}
 	}
-}
-
-// An owner that was away has no claim to what others had meanwhile, and one that waits for nothing for a moment keeps
-// the claim that it has.
-func TestComingBack(t *testing.T) {
-	q := New[*job](Rules{})
-	serve := func(owner, work uint64) {
-		j := &job{owner: owner}
-		q.Add(owner, j, &j.Entry, work)
-		q.Advance()
-		take(q, j)
-	}
-	for range 100 {
-		serve(1, 10)
-	}
-	j := &job{}
-	q.Add(2, j, &j.Entry, 10)
-	assert.EqualValues(t, 990, q.Tag(2))
-	assert.EqualValues(t, 1000, q.Tag(1), "one job apart")
-	take(q, j)
-	serve(3, 1)
-	assert.EqualValues(t, 1000, q.Tag(2), "it pays for what it had")
 }
 
 // No operation looks at more than a few times log n of n owners.

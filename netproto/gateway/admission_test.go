@@ -76,6 +76,39 @@ func TestTurnsAreFair(t *testing.T) {
 	}
 }
 
+// Devices that always have asks waiting get as many tokens each, whether these come in few asks or in many, and from the
+// moment on when one of them comes.
+func TestTurnsShareTokens(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a, devices := newAdmission(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 1), some(4)
+		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		served, sizes := make([]int, 4), []int{50, 1, 7, 5} // one ask at a time
+		for i, who := range devices {
+			for range 900 {
+				all.Go(func() {
+					leave, err := a.take(ctx, who, sizes[i], false)
+					if err != nil {
+						return
+					}
+					time.Sleep(time.Duration(sizes[i]) * time.Second)
+					served[i] += sizes[i]
+					leave()
+				})
+			}
+			if i == 2 {
+				time.Sleep(600 * time.Second)
+			}
+		}
+		all.Wait()
+		for i, want := range []int{200 + 150, 200 + 150, 200 + 150, 150} {
+			assert.InDelta(t, want, served[i], 51, "%d", i)
+		}
+		empty(t, a, devices...)
+	})
+}
+
 // One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has
 // its fill is refused by name of the limit.
 func TestTurnsLimits(t *testing.T) {
@@ -159,6 +192,19 @@ func TestTurnsBackground(t *testing.T) {
 	}
 }
 
+// Whose place comes at the moment when he gives up gives it back.
+func TestTurnsGivenAndGivenUp(t *testing.T) {
+	a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 1), some(2)
+	leave, err := a.take(t.Context(), devices[0], 1, false)
+	require.NoError(t, err)
+	mine, err := a.enter(devices[1], 1, false)
+	require.NoError(t, err)
+	leave()
+	require.False(t, mine.Waits())
+	a.giveUp(mine)
+	empty(t, a, devices...)
+}
+
 // asking is an ask of a test.
 type asking struct {
 	who    *device
@@ -168,9 +214,8 @@ type asking struct {
 	err    error
 }
 
-// Whatever devices ask, wait for, give up and give back, also when a place comes at the moment when its asker goes: a
-// place is free only where all who wait hold as many as are free, a device gets its places in the order of its asks,
-// who gives up hears why, and nothing of any ask is left.
+// Whatever devices ask, wait for, give up and give back: a place is free only where all who wait hold as many as are
+// free, a device gets its places in the order of its asks, who gives up hears why, and nothing of any ask is left.
 func TestTurnsRandom(t *testing.T) {
 	for _, seed := range seeds() {
 		bubble.Test(t, func(t *testing.T) {
