@@ -76,7 +76,7 @@ func TestTurnsAreFair(t *testing.T) {
 	}
 }
 
-// Devices that always have asks waiting get as many tokens each, whether these come in few asks or in many, and from the
+// Devices that always have asks waiting get as many tokens each, whether these come in few asks or in many: from the
 // moment on when one of them comes.
 func TestTurnsShareTokens(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -115,51 +115,37 @@ func TestTurnsLimits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 8), some(5)
 		greedy, other, late := devices[0], devices[1], devices[4]
+		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		var mu sync.Mutex
-		var leaves []func()
-		take := func(who *device) error {
-			leave, err := a.take(t.Context(), who, 1, false)
-			if err == nil {
-				mu.Lock()
-				leaves = append(leaves, leave)
-				mu.Unlock()
+		wait := func(who *device, n int) {
+			for range n {
+				all.Go(func() {
+					_, err := a.take(ctx, who, 1, false)
+					assert.ErrorIs(t, err, context.Canceled)
+				})
 			}
-			return err
+			synctest.Wait()
 		}
-		for range 4 {
-			require.NoError(t, take(greedy))
+		for _, who := range []*device{greedy, greedy, greedy, greedy, other, other, devices[2], devices[3]} {
+			leave, err := a.take(ctx, who, 1, false)
+			require.NoError(t, err)
+			defer leave()
+			if greedy.taken == 4 && other.open == 0 {
+				wait(greedy, 11)
+				assert.Equal(t, 4, a.free, "half is left for others")
+			}
 		}
-		for range 11 {
-			all.Go(func() { assert.NoError(t, take(greedy)) })
-		}
-		synctest.Wait()
-		assert.Equal(t, 4, a.free, "half is left for others")
-		assert.ErrorContains(t, take(greedy), "15 asks of this device are open")
-		for _, who := range []*device{other, other, devices[2], devices[3]} {
-			require.NoError(t, take(who))
-		}
-		all.Go(func() { assert.NoError(t, take(other)) })
-		synctest.Wait()
+		_, err := a.take(ctx, greedy, 1, false)
+		assert.ErrorContains(t, err, "15 asks of this device are open")
+		wait(other, 1)
 		assert.Equal(t, 20, a.open)
-		for range 20 / 5 { // its share among the five
-			all.Go(func() { assert.NoError(t, take(late)) })
-			synctest.Wait()
-		}
-		err := take(late)
+		wait(late, 20/5) // its share among the five
+		_, err = a.take(ctx, late, 1, false)
 		require.ErrorIs(t, err, netproto.Busy)
-		assert.ErrorContains(t, err, "asks of all devices are open")
-		for range 24 { // each that leaves lets another one in
-			mu.Lock()
-			for _, leave := range leaves {
-				leave()
-			}
-			leaves = nil
-			mu.Unlock()
-			synctest.Wait()
-		}
+		assert.ErrorContains(t, err, "24 asks of all devices are open")
+		cancel()
 		all.Wait()
-		empty(t, a, devices...)
+		assert.Equal(t, [3]int{8, 4, 0}, [3]int{a.open, a.busy, a.queue.Len()}, "those with a place")
 	})
 }
 

@@ -192,28 +192,23 @@ func (m *member) look() {
 // errBusy says that what nobody waits for was left.
 var errBusy = fmt.Errorf("%w: the engine has other questions", netproto.Busy)
 
-// idles reports whether the engine has time for what nobody waits for. The lock is held.
-func (m *member) idles() bool { return m.stats.Open < max(1, m.parallel(m.facts)/2) }
-
-// hasTime is idles without the lock, and without an engine that said that it takes no more.
+// hasTime reports whether the engine has time for what nobody waits for.
 func (m *member) hasTime() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.idles() && !time.Now().Before(m.crowded)
+	return m.stats.Open < max(1, m.parallel(m.facts)/2) && !time.Now().Before(m.crowded)
 }
 
 // warm has a context computed, unless the engine has enough to do.
 func (m *member) warm(ctx context.Context, a dialect.Ask) error {
-	m.mu.Lock()
-	e, busy := m.e, !m.idles()
-	if !busy {
-		m.stats.Open++
-		m.stats.Warmed++
-	}
-	m.mu.Unlock()
-	if busy {
+	if !m.hasTime() {
 		return errBusy
 	}
+	m.mu.Lock()
+	e := m.e
+	m.stats.Open++
+	m.stats.Warmed++
+	m.mu.Unlock()
 	err := e.Warm(ctx, a)
 	m.mu.Lock()
 	defer m.mu.Unlock()
