@@ -15,6 +15,7 @@ import (
 //
 // The jobs of one owner are in order of arrival. An owner without jobs is forgotten when its tag is not after now.
 type Queue[J any] struct {
+	count uint64 // of jobs that came
 	now   uint64 // virtual time, in units of work
 	spent uint64 // work since it advanced
 	flows map[uint64]*Flow[J]
@@ -27,8 +28,9 @@ type Queue[J any] struct {
 
 // Rules say which owners go before others. The zero value is plain start order.
 type Rules struct {
-	// ByEnd makes the owner next whose first job would end first, instead of begin first. It is for jobs that run to
-	// their end once they have begun: a small one then does not wait for large ones with the same tag.
+	// ByEnd makes the owner next whose first job would end first, instead of begin first; of jobs that would end at the
+	// same time, the one that came first. It is for jobs that run to their end once they have begun: a small one then
+	// does not wait for large ones with the same tag.
 	ByEnd bool
 
 	// An owner is short if its first job needs up to Short, and all its jobs up to Whole. Short owners may go first
@@ -42,6 +44,7 @@ type Entry[J any] struct {
 	flow    *Flow[J]
 	element *list.Element // in flow.jobs
 	work    uint64
+	number  uint64 // in order of arrival
 }
 
 // Waits reports whether the job is in a queue.
@@ -60,6 +63,7 @@ type Flow[J any] struct {
 	in    *sorted.Heap[*Flow[J]] // or nil
 	place int                    // there
 	order uint64                 // there
+	first uint64                 // by end: number of the oldest job
 }
 
 // Len returns the number of jobs that wait.
@@ -79,16 +83,22 @@ func (f *Flow[J]) All(yield func(J) bool) {
 
 // New returns an empty queue.
 func New[J any](r Rules) *Queue[J] {
-	heap := sorted.Heap[*Flow[J]]{
-		Before: func(a, b *Flow[J]) bool { return a.order < b.order }, Place: func(f *Flow[J]) *int { return &f.place },
-	}
+	heap := sorted.Heap[*Flow[J]]{Before: before[J], Place: func(f *Flow[J]) *int { return &f.place }}
 	return &Queue[J]{flows: map[uint64]*Flow[J]{}, short: heap, long: heap, idle: heap, rules: r}
 }
+
+func before[J any](a, b *Flow[J]) bool {
+	return a.order < b.order || a.order == b.order && a.first < b.first
+}
+
+// Forget ends all claims, where no job waits.
+func (q *Queue[J]) Forget() { *q = *New[J](q.rules) }
 
 // Add lets a job of an owner wait, which needs so much work, at least 1. The entry is a field of the job.
 func (q *Queue[J]) Add(owner uint64, job J, e *Entry[J], work uint64) {
 	f := q.flow(owner)
-	*e = Entry[J]{job: job, flow: f, element: f.jobs.PushBack(e), work: work}
+	q.count++
+	*e = Entry[J]{job: job, flow: f, element: f.jobs.PushBack(e), work: work, number: q.count}
 	f.work += work
 	q.place(f)
 }
@@ -141,11 +151,11 @@ func (q *Queue[J]) place(f *Flow[J]) {
 		}
 		return
 	}
-	first := f.jobs.Front().Value.(*Entry[J]).work
+	first := f.jobs.Front().Value.(*Entry[J])
 	if q.rules.ByEnd {
-		f.order += first
+		f.order, f.first = f.order+first.work, first.number
 	}
-	if f.work <= q.rules.Whole && first <= q.rules.Short {
+	if f.work <= q.rules.Whole && first.work <= q.rules.Short {
 		f.move(&q.short)
 	} else {
 		f.move(&q.long)
@@ -200,7 +210,7 @@ func (q *Queue[J]) Len() int { return q.short.Len() + q.long.Len() }
 // Next returns the owner that is next, or nil.
 func (q *Queue[J]) Next() *Flow[J] {
 	a, b := first(&q.short), first(&q.long)
-	if a == nil || b != nil && b.order < a.order {
+	if a == nil || b != nil && before(b, a) {
 		return b
 	}
 	return a

@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -51,14 +50,14 @@ func (p *plain) short(owner uint64) bool {
 	return sum <= p.rules.Whole && p.of(owner)[0].work <= p.rules.Short
 }
 
-// next returns the least order of the owners that are so.
-func (p *plain) next(so func(owner uint64) bool) (order uint64, ok bool) {
+// next returns the job that is next of the owners that are so, or nil.
+func (p *plain) next(so func(owner uint64) bool) (next *job) {
 	for _, j := range p.jobs {
-		if o := p.order(j.owner); !p.aside[j.owner] && so(j.owner) && (!ok || o < order) {
-			order, ok = o, true
+		if !p.aside[j.owner] && so(j.owner) && (next == nil || p.order(j.owner) < p.order(next.owner)) {
+			next = j
 		}
 	}
-	return order, ok
+	return next
 }
 
 func (p *plain) charge(owner, work uint64) {
@@ -180,9 +179,10 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 		"short": {first(&q.short), p.short},
 		"long":  {q.NextLong(), func(owner uint64) bool { return !p.short(owner) }},
 	} {
-		order, ok := p.next(c.so)
-		require.Equal(t, ok, c.have != nil, "seed %d, %s", seed, name)
-		require.True(t, !ok || c.have.order == order && c.so(c.have.owner), "seed %d, %s", seed, name)
+		j := p.next(c.so)
+		require.Equal(t, j != nil, c.have != nil, "seed %d, %s", seed, name)
+		require.True(t, j == nil || c.have.First() == j || !p.rules.ByEnd && c.so(c.have.owner) &&
+			p.order(c.have.owner) == p.order(j.owner), "seed %d, %s", seed, name)
 	}
 	f := q.NextShort()
 	require.Equal(t, first(&q.short) != nil && first(&q.short).start <= p.now+p.rules.Lead, f != nil)
@@ -226,7 +226,7 @@ func TestComparisons(t *testing.T) {
 	const n = 1 << 14
 	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40}), 0
 	for _, h := range []*sorted.Heap[*Flow[*job]]{&q.short, &q.long, &q.idle} {
-		h.Before = func(a, b *Flow[*job]) bool { count++; return cmp.Less(a.order, b.order) }
+		h.Before = func(a, b *Flow[*job]) bool { count++; return before(a, b) }
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	var all []*job

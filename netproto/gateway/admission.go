@@ -18,8 +18,8 @@ import (
 // While there are free places nobody waits, except that a device gets another place only while it holds fewer than
 // are free (dynamic thresholds; Choudhury and Hahne, 1998): so a device that comes later finds some. When places are
 // short, devices share them by the new tokens of their asks, see package fair: the ask that would end first is next, so
-// a device that asks for little is next at once, however much others ask for, and nobody waits for ever. What is given
-// while nobody waits counts for nothing.
+// a device that asks for little is next at once, however much others ask for, and nobody waits for ever. While
+// nobody waits and there are places nothing counts, and what counted before is forgotten.
 type admission struct {
 	maxOpen   int // asks of all devices
 	perDevice int // asks of one device
@@ -80,7 +80,9 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 	}
 	a.count(who, 1)
 	if a.queue.Len() == 0 && who.taken < a.free {
-		a.give(who, 1)
+		if a.give(who, 1); a.queue.Owners() > 0 {
+			a.queue.Forget()
+		}
 		return nil, nil
 	}
 	t := &turn{who: who, ready: make(chan struct{})}
