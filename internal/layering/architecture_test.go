@@ -45,13 +45,14 @@ func TestArchitecture(t *testing.T) {
 	assert.Greater(t, named, 30, "what the page names")
 }
 
-// TestWalk: docs/architecture.md walks from main to a microkernel in at most 20 files, each named once.
+// TestWalk: docs/architecture.md walks from main to a microkernel in at most 14 files, each named once.
 func TestWalk(t *testing.T) {
 	text, err := os.ReadFile("../../docs/architecture.md")
 	require.NoError(t, err)
 	_, walk, found := strings.Cut(string(text), "\n## The walk to one product\n")
 	require.True(t, found)
 	walk, _, _ = strings.Cut(walk, "\n## ")
+	walk, _, _ = strings.Cut(walk, "\nThe microkernel is ") // which is no part of the call stack
 	files := map[string]bool{}
 	for _, m := range regexp.MustCompile("`([\\w/]+\\.(?:go|s))`").FindAllStringSubmatch(walk, -1) {
 		assert.False(t, files[m[1]], "%s is there twice", m[1])
@@ -59,5 +60,5 @@ func TestWalk(t *testing.T) {
 	}
 	assert.Contains(t, files, "cmd/pilotfish/main.go")
 	assert.Contains(t, files, "kernels/cpu/q4_0_avx2_gen_amd64.s")
-	assert.LessOrEqual(t, len(files), 20)
+	assert.LessOrEqual(t, len(files), 14)
 }

@@ -59,6 +59,7 @@ func tiers() []tier {
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
+		{[]string{"internal/fair"}, "whose work is next, for service, gateway and local sessions"},
 		{[]string{"internal/bubble"}, "virtual time, for tests"},
 		{[]string{"internal/browsertest"}, "pages in a browser, for tests"},
 		{[]string{"internal/..."}, "what any package may need"},

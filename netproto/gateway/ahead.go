@@ -45,10 +45,10 @@ func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most in
 // decodeFor is decodeOn with a limit of streams and time. It also stops when the gateway is draining or the session
 // ends.
 func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
-	if !c.g.decoding.take(c.who.id) {
+	defer c.who.decoding.Add(-1)
+	if c.who.decoding.Add(1) > streamsAhead {
 		return 0, 0, busy("%d answers to this device are being decoded ahead", streamsAhead)
 	}
-	defer c.g.decoding.release(c.who.id)
 	ctx, cancel := context.WithTimeoutCause(s.Context(), c.g.opt.AskTimeout, netproto.TooLate)
 	defer cancel()
 	ctx, end := context.WithCancelCause(ctx)
@@ -84,11 +84,11 @@ func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, 
 
 // next asks the upstream for one token in the background. It counts one token of work for the device.
 func (g *Gateway) next(ctx context.Context, who *device, q terms.Job) (int32, error) {
-	release, err := g.turns.take(ctx, who.id, 1, true)
+	leave, err := g.admission.take(ctx, who, 1, true)
 	if err != nil {
 		return 0, err
 	}
-	defer release()
+	defer leave()
 	token, err := g.decoder.Next(ctx, q)
 	switch {
 	case ctx.Err() != nil:

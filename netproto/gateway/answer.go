@@ -239,14 +239,14 @@ func (c *connection) path(
 	return append(base, ids...), nil, nil
 }
 
-// consult asks the upstream after waiting for the device's turn.
+// consult asks the upstream after waiting for a place for the device.
 func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.Reply, error) {
 	start := time.Now()
-	release, err := g.turns.take(ctx, who.id, len(q.Context)-q.Base, false)
+	leave, err := g.admission.take(ctx, who, len(q.Context)-q.Base, false)
 	if err != nil {
 		return terms.Reply{}, err
 	}
-	defer release()
+	defer leave()
 	waited := time.Since(start)
 	a, err := g.up.Ask(ctx, q)
 	if ctx.Err() != nil {

@@ -34,6 +34,10 @@ type device struct {
 	bucket *bucket // nil: no rate limit
 	syncs  *bucket // text that is streamed early is refused first
 	conns  int     // guarded by clients.mu
+	open   int     // asks; guarded by admission.mu
+	taken  int     // places at the upstream; guarded by admission.mu
+
+	warming, decoding atomic.Int32 // background work; each is limited, and the rest is dropped
 }
 
 // How often a device may stream text early. A text needs less than one sync per second, plus one when it begins.

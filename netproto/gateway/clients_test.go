@@ -167,24 +167,3 @@ func TestRemembered(t *testing.T) {
 		}
 	})
 }
-
-// Of each device so much is computed in the background at a time; what has ended makes room, and nothing is kept.
-func TestBackground(t *testing.T) {
-	assert.Equal(t, []int{2, 4}, []int{textsWarming, streamsAhead})
-	w := newBackground(2)
-	takes := func(name string, want bool) {
-		t.Helper()
-		assert.Equal(t, want, w.take(dev(name)))
-	}
-	takes("a", true)
-	takes("a", true)
-	takes("a", false)
-	takes("b", true)
-	w.release(dev("a"))
-	takes("a", true)
-	takes("a", false)
-	w.release(dev("a"))
-	w.release(dev("a"))
-	w.release(dev("b"))
-	assert.Empty(t, w.now)
-}

@@ -1,9 +1,8 @@
 // Package gateway is the QUIC server in front of the large model. It receives asks of many edges, stores their
-// contexts, and schedules their requests to the upstream.
+// contexts, and limits the asks of each. An upstream with a limited number of places is shared fairly between devices.
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,23 +19,21 @@ import (
 
 // Gateway serves one upstream. It may serve several sockets at once, which share the stored sessions.
 type Gateway struct {
-	opt      Options
-	up       Upstream
-	info     Info
-	tls      *tls.Config
-	cert     atomic.Pointer[tls.Certificate]
-	resetKey quic.StatelessResetKey
-	tokenKey *quic.TokenGeneratorKey    // of address validation; nil: each Serve draws one
-	codecs   map[uint32]*netproto.Codec // by dictionary; 0 is none
-	clients  *clients
-	sessions *sessions
-	turns    *turns
-	warming  *background
-	decoder  Decoder // nil: the upstream is none
-	decoding *background
-	room     *room
-	pending  atomic.Int64 // connections before the Hello
-	serving  atomic.Int64 // sockets that accept clients
+	opt       Options
+	up        Upstream
+	info      Info
+	tls       *tls.Config
+	cert      atomic.Pointer[tls.Certificate]
+	resetKey  quic.StatelessResetKey
+	tokenKey  *quic.TokenGeneratorKey    // of address validation; nil: each Serve draws one
+	codecs    map[uint32]*netproto.Codec // by dictionary; 0 is none
+	clients   *clients
+	sessions  *sessions
+	admission *admission
+	decoder   Decoder // nil: the upstream is none
+	room      *room
+	pending   atomic.Int64 // connections before the Hello
+	serving   atomic.Int64 // sockets that accept clients
 }
 
 // New returns a gateway that is ready to serve.
@@ -62,8 +59,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 		e.Client, e.Device = s.key.device.names()
 		g.tell(e)
 	})
-	g.turns = newTurns(opt, cmp.Or(info.Parallel, 32))
-	g.warming, g.decoding = newBackground(textsWarming), newBackground(streamsAhead)
+	g.admission = newAdmission(opt, info.Parallel)
 	if d, ok := up.(Decoder); ok {
 		g.decoder = d
 	}

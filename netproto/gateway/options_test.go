@@ -121,15 +121,14 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessage()})
 }
 
-// The model has as many places as it states, or 32.
+// The model has as many places as it states, or takes any number of asks.
 func TestPlaces(t *testing.T) {
-	for stated, want := range map[int]int{0: 32, 1: 1, 100: 100} {
+	for _, stated := range []int{0, 1, 100} {
 		up := good()
 		up.Parallel = stated
 		g, err := New(Options{}, up)
 		require.NoError(t, err)
-		assert.Equal(t, want, g.turns.free)
-		assert.Equal(t, want, g.turns.places)
+		assert.Equal(t, stated, g.Stats().Places)
 	}
 }
 

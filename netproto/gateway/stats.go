@@ -10,7 +10,7 @@ type Stats struct {
 	Tokens      int // of their contexts, drafts included
 	Asks        int // open: waiting for a place, or at the upstream
 	Waiting     int // of these, those waiting for a place
-	Places      int // at the upstream
+	Places      int // at the upstream; 0: unlimited
 }
 
 // Stats returns the current state.
@@ -25,9 +25,10 @@ func (g *Gateway) Stats() Stats {
 	g.sessions.mu.Lock()
 	s.Sessions, s.Tokens = len(g.sessions.byKey), g.sessions.tokens
 	g.sessions.mu.Unlock()
-	g.turns.mu.Lock()
-	s.Places, s.Asks = g.turns.places, g.turns.open
-	s.Waiting = g.turns.open - (g.turns.places - g.turns.free)
-	g.turns.mu.Unlock()
+	a := g.admission
+	a.mu.Lock()
+	s.Asks, s.Waiting = a.open, a.open-(a.places-a.free)
+	a.mu.Unlock()
+	s.Places = g.info.Parallel
 	return s
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -48,48 +47,23 @@ const textsWarming = 2
 // the only effect is that the next ask takes longer.
 func (c *connection) warm(q terms.Job) {
 	up, ok := c.g.up.(Warmer)
-	if !ok || q.Base == len(q.Context) || !c.g.warming.take(c.who.id) {
+	if !ok || q.Base == len(q.Context) {
 		return
 	}
-	defer c.g.warming.release(c.who.id)
+	defer c.who.warming.Add(-1)
+	if c.who.warming.Add(1) > textsWarming {
+		return
+	}
 	ctx, cancel := context.WithTimeout(c.qc.Context(), c.g.opt.AskTimeout)
 	defer cancel()
-	release, err := c.g.turns.take(ctx, c.who.id, len(q.Context)-q.Base, true)
+	leave, err := c.g.admission.take(ctx, c.who, len(q.Context)-q.Base, true)
 	if err != nil {
 		return
 	}
-	defer release()
+	defer leave()
 	if err := up.Warm(ctx, q); err != nil && ctx.Err() == nil && !errors.Is(err, netproto.Busy) {
 		e := c.event(Refused, err)
 		e.Session, e.Context, e.Warming = q.Session, len(q.Context), true
 		c.g.tell(e)
-	}
-}
-
-// background counts the background work per device. Each device may have little at a time; the rest is dropped.
-type background struct {
-	most int // per device
-
-	mu  sync.Mutex
-	now map[deviceID]int
-}
-
-func newBackground(most int) *background { return &background{most: most, now: map[deviceID]int{}} }
-
-func (w *background) take(who deviceID) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.now[who] >= w.most {
-		return false
-	}
-	w.now[who]++
-	return true
-}
-
-func (w *background) release(who deviceID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.now[who]--; w.now[who] == 0 {
-		delete(w.now, who)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Upstream is the large model. The gateway calls it from many goroutines, with at most Info().Parallel concurrent calls
-// of Ask, Warm and Next, of which one device has at most half.
+// Upstream is the large model. The gateway calls it from many goroutines. If Info().Parallel is set, it is the maximum
+// number of concurrent calls of Ask, Warm and Next, of which one device has at most half.
 type Upstream interface {
 	// Ask returns the token that follows a context. ctx is cancelled when the answer is no longer needed. The same
 	// question has the same answer. The k best tokens and the audit are the model's; the token is drawn from its
@@ -44,7 +44,8 @@ type Info struct {
 	Model      string            // for display
 	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
 	MaxContext int               // tokens; 0 means 32768
-	// maximum number of concurrent asks, of all devices; the gateway schedules them; 0 means 32
+	// maximum number of concurrent asks of all devices, which the gateway schedules fairly; 0: unlimited, for an
+	// upstream that shares its work fairly between devices itself
 	Parallel int
 	Audit    netproto.Audit // the kind of audit in answers
 	Choices  int            // maximum number of tokens to draw from, see netproto.Welcome; 0 means no limit

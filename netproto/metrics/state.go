@@ -27,7 +27,8 @@ func State(stats func() gateway.Stats) prometheus.Collector {
 		{"asks_open", "Questions that wait for their turn, or that the large model works on.",
 			func(s gateway.Stats) int { return s.Asks }},
 		{"asks_waiting", "Questions that wait for their turn.", func(s gateway.Stats) int { return s.Waiting }},
-		{"places", "Questions that the upstream takes at a time.", func(s gateway.Stats) int { return s.Places }},
+		{"places", "Maximum number of concurrent questions at the upstream; 0: unlimited.",
+			func(s gateway.Stats) int { return s.Places }},
 	} {
 		s.add(prefix+g.name, g.help, g.value)
 	}

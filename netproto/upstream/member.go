@@ -193,25 +193,27 @@ func (m *member) look() {
 var errBusy = fmt.Errorf("%w: the engine has other questions", netproto.Busy)
 
 // idles reports whether the engine has capacity for background work. The lock is held.
-func (m *member) idles() bool { return m.stats.Open < max(1, m.parallel(m.facts)/2) }
+func (m *member) idles() bool {
+	return m.stats.Open < max(1, m.parallel(m.facts)/2) && !time.Now().Before(m.crowded)
+}
 
-// hasTime is idles without the lock; it is also false while the engine reports that it is full.
+// hasTime is idles without the lock.
 func (m *member) hasTime() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.idles() && !time.Now().Before(m.crowded)
+	return m.idles()
 }
 
 // warm prefills a context, unless the engine is busy.
 func (m *member) warm(ctx context.Context, a dialect.Ask) error {
 	m.mu.Lock()
-	e, busy := m.e, !m.idles()
-	if !busy {
+	e, idle := m.e, m.idles()
+	if idle {
 		m.stats.Open++
 		m.stats.Warmed++
 	}
 	m.mu.Unlock()
-	if busy {
+	if !idle {
 		return errBusy
 	}
 	err := e.Warm(ctx, a)

@@ -1,13 +1,6 @@
 package batch
 
-import (
-	"container/list"
-
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-)
-
-// backOrder is a list of background questions. Those that have waited longest come first.
-type backOrder struct{ list.List }
+import "github.com/pilotfish-ai/pilotfish/netproto/terms"
 
 // backPatience is how many consecutive foreground steps a background question waits before it is given up.
 const backPatience = 16

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
@@ -13,7 +14,7 @@ import (
 
 // Remembered counts what is kept in memory of devices, sessions and domains.
 func Remembered(s *Service) int {
-	return len(s.front.flows) + len(s.back.flows) + len(s.trees.owners) + len(s.trees.trees) + len(s.trees.domains)
+	return s.front.Owners() + s.back.Owners() + len(s.trees.owners) + len(s.trees.trees) + len(s.trees.domains)
 }
 
 // CountComparisons counts, from now on, how often two leaves, sessions or devices are compared to find what to evict.
@@ -65,21 +66,16 @@ func Waits(s *Service) (guesses, devices int) {
 			}
 		}
 	}
-	return guesses, s.front.active.Len()
+	return guesses, s.front.Len()
 }
 
 // Tag is the virtual time at which the next work of a device begins.
-func Tag(s *Service, device uint64) uint64 {
-	if f := s.front.flows[device]; f != nil {
-		return max(f.start, s.front.now)
-	}
-	return s.front.now
-}
+func Tag(s *Service, device uint64) uint64 { return s.front.Tag(device) }
 
 // Check says what is wrong with what a service keeps, between two steps: all of it is counted anew.
 func Check(s *Service) error {
-	c := checker{s: s, asks: append(s.front.all(), s.back.all()...), trees: map[*tree][]*node{}, used: map[int32]bool{},
-		users: map[*cell]int{}}
+	c := checker{s: s, asks: slices.AppendSeq(slices.Collect(s.front.All), s.back.All), trees: map[*tree][]*node{},
+		used: map[int32]bool{}, users: map[*cell]int{}}
 	for _, t := range s.trees.trees {
 		c.tree(t)
 	}
@@ -347,28 +343,10 @@ func (c *checker) streams() {
 }
 
 // queue checks the asks that wait.
-func (c *checker) queue(q *fair, background bool) {
-	all := []*flow{}
-	for device, f := range q.flows {
-		all = append(all, f)
-		work := uint64(0)
-		for e := f.asks.Front(); e != nil; e = e.Next() {
-			a := e.Value.(*ask)
-			work += a.work
-			c.say(a.work > 0, "an ask without work waits: %+v", a)
-			c.say(a.element == e && a.flow == f && a.Device == device && a.background() == background, "queue of %+v",
-				a)
-		}
-		c.equal("work of a device", int(work), int(f.work))
-		c.say(f.asks.Len() > 0 || f.idle > 0, "device %d is remembered", device)
-		c.say(f.asks.Len() == 0 || f.idle == 0, "device %d is idle", device)
+func (c *checker) queue(q *fair.Queue[*ask], background bool) {
+	for a := range q.All {
+		c.say(a.Work() > 0 && a.Waits() && a.background() == background, "queue of %+v", a)
 	}
-	inHeap(c, "active", &q.active, all, func(f *flow) bool { return f.asks.Len() > 0 })
-	inHeap(c, "light", &q.light, all, func(f *flow) bool {
-		return f.asks.Len() > 0 && f.asks.Front().Value.(*ask).work <= q.short && f.work <= q.whole
-	})
-	inHeap(c, "heavy", &q.heavy, all, func(f *flow) bool { return f.active > 0 && f.light == 0 })
-	inHeap(c, "idle", &q.idle, all, func(f *flow) bool { return f.idle > 0 })
 }
 
 // background checks the order of background questions, of which each session has at most one.
@@ -381,7 +359,7 @@ func (c *checker) background() {
 		c.say(patience <= a.patience, "%+v is too late", a)
 		patience = a.patience
 	}
-	c.equal("background questions", len(c.s.back.all()), c.s.backOrder.Len())
+	c.equal("background questions", len(slices.Collect(c.s.back.All)), c.s.backOrder.Len())
 	for t := range c.trees {
 		c.say(t.waiting == nil || t.waiting.tree == t, "session %d waits for %+v", t.session, t.waiting)
 	}

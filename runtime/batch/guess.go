@@ -41,7 +41,7 @@ func (s *Service) guess(st *step) {
 		return
 	}
 	for _, a := range st.asks {
-		if a.element == nil && !a.background() && !a.part {
+		if !a.Waits() && !a.background() && !a.part {
 			s.follow(st, a)
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Service) guesses() bool { return s.o.Lookup > 1 }
 // busy reports whether a step has no rows for guesses: it has many rows of its own, or other questions wait for it to
 // end.
 func (s *Service) busy(st *step) bool {
-	return len(st.rows) >= s.o.Lookup || s.front.active.Len() > 0
+	return len(st.rows) >= s.o.Lookup || s.front.Len() > 0
 }
 
 // spare returns how many guesses a step can have in addition to its own rows: the model is never called for guesses
@@ -90,7 +90,7 @@ func (s *Service) spare(st *step) int {
 func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []place) {
 	chains = make([]lookup.Chain, len(st.rows))
 	for _, a := range st.asks {
-		if a.element != nil || a.at.step != st.number {
+		if a.Waits() || a.at.step != st.number {
 			continue
 		}
 		c := &chains[a.at.row]
@@ -138,7 +138,7 @@ func (s *Service) addGuesses(st *step, p place, n int) {
 		st.rows = append(st.rows, stepRow{node: at, slot: at.slot, k: k})
 	}
 	s.trees.review(at)
-	s.front.chargeLate(p.a.flow, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)))
+	s.front.Charge(p.a.Device, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)))
 }
 
 // asked turns a guess into text, because a question includes it.

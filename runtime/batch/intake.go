@@ -3,8 +3,10 @@ package batch
 import (
 	"container/list"
 	"context"
+	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -14,6 +16,8 @@ import (
 // ask is a question that waits for its answer.
 type ask struct {
 	terms.Job
+	fair.Entry[*ask] // of the goroutine of the service; its work is tokens
+
 	forget  bool // not a question: drop the session
 	sampler *sample.Sampler
 	since   time.Time
@@ -34,10 +38,7 @@ type ask struct {
 
 	// of the goroutine of the service
 	tree     *tree         // nil before it is admitted, and when it is answered
-	flow     *flow         // of its device
-	element  *list.Element // in flow.asks, while it waits
-	work     uint64        // tokens that it still needs, about
-	at       *node         // the last token of its context that is retained, or nil
+	at       *node         // the last of its context that is retained for it, or nil
 	done     int           // tokens of the context up to at
 	begun    uint64        // counts questions in the order in which their computing began; 0 before that
 	reserved int           // tokens for which it has room reserved
@@ -134,7 +135,7 @@ func (s *Service) end(st *step) {
 func (s *Service) run() {
 	defer s.done.Done()
 	for s.news() {
-		if s.front.active.Len()+s.back.active.Len() > 0 {
+		if s.front.Len()+s.back.Len() > 0 {
 			s.compute(s.plan())
 		}
 		s.publish()
@@ -143,7 +144,7 @@ func (s *Service) run() {
 	s.closed = true
 	arrived := s.arrived
 	s.mu.Unlock()
-	for _, a := range append(append(s.front.all(), s.back.all()...), arrived...) {
+	for _, a := range slices.AppendSeq(slices.AppendSeq(arrived, s.front.All), s.back.All) {
 		s.answered(a, ErrClosed)
 	}
 }
@@ -151,7 +152,7 @@ func (s *Service) run() {
 // news admits the questions that have arrived and removes those with callers that have gone. It blocks while there are
 // none. It reports whether the service is open.
 func (s *Service) news() bool {
-	if s.front.active.Len()+s.back.active.Len() == 0 {
+	if s.front.Len()+s.back.Len() == 0 {
 		select {
 		case <-s.wake:
 		case <-s.ctx.Done():
@@ -185,8 +186,7 @@ func (s *Service) admit(a *ask) {
 	}
 	a.tree = s.trees.open(a.Session, a.Device, a.Domain)
 	found := s.known(a)
-	a.work = uint64(max(1, len(a.Context)-found))
-	s.queueOf(a).add(a)
+	s.queueOf(a).Add(a.Device, a, &a.Entry, uint64(max(1, len(a.Context)-found)))
 	if a.background() {
 		s.admitBackground(a, found)
 	}
@@ -196,8 +196,8 @@ func (s *Service) admit(a *ask) {
 // device.
 func (s *Service) known(a *ask) int {
 	n := a.inMemory()
-	if f := s.queueOf(a).flows[a.Device]; f != nil && f.asks.Len() > 0 {
-		if last := f.asks.Back().Value.(*ask); last.tree.domain == a.tree.domain {
+	if f := s.queueOf(a).Of(a.Device); f != nil && f.Len() > 0 {
+		if last := f.Last(); last.tree.domain == a.tree.domain {
 			n = max(n, prefix.Len(last.Context, a.Context))
 		}
 	}
@@ -225,7 +225,7 @@ func (a *ask) further(at *cell, n int) int {
 	return n
 }
 
-func (s *Service) queueOf(a *ask) *fair {
+func (s *Service) queueOf(a *ask) *fair.Queue[*ask] {
 	if a.background() {
 		return s.back
 	}
@@ -234,8 +234,8 @@ func (s *Service) queueOf(a *ask) *fair {
 
 // drop removes a question that is not in the running step, and answers it with err.
 func (s *Service) drop(a *ask, err error) {
-	if a.element != nil {
-		s.queueOf(a).remove(a)
+	if a.Waits() {
+		s.queueOf(a).Remove(&a.Entry)
 	}
 	s.answer(a, err)
 }

@@ -33,8 +33,8 @@ func (s *Service) compute(st *step) {
 		}
 	}
 	for _, a := range st.asks {
-		if a.element != nil { // it waits for another step
-			if s.partly.Set(a, true); a.heads.Logits && a.done >= a.AuditFrom { // it had room for few positions
+		if a.Waits() { // it waits for another step
+			if s.partly.Set(a, true); a.heads.Logits && a.done >= a.AuditFrom { // for want of room it got only a few
 				s.letGo(a)
 			}
 			s.renew(a)
@@ -47,7 +47,7 @@ func (s *Service) compute(st *step) {
 // answerKnown answers the asks of a step that need no computation: they do not wait for the model.
 func (s *Service) answerKnown(st *step) {
 	st.asks = slices.DeleteFunc(st.asks, func(a *ask) bool {
-		known := a.element == nil && a.at.step != st.number && a.looks != st.number
+		known := !a.Waits() && a.at.step != st.number && a.looks != st.number
 		if known {
 			s.finish(st, a, nil)
 		}

@@ -34,12 +34,14 @@ package batch
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -105,10 +107,10 @@ type Service struct {
 
 	// of the goroutine of the service
 	trees      *forest
-	front      *fair             // foreground questions
-	back       *fair             // background questions
-	backOrder  backOrder         // the background questions, those that have waited longest first
-	partly     sorted.Heap[*ask] // partly computed questions outside the step, in the order in which they give way
+	front      *fair.Queue[*ask] // questions that somebody waits for
+	back       *fair.Queue[*ask] // background questions
+	backOrder  list.List         // the same, those that wait longest first
+	partly     sorted.Heap[*ask] // questions of which a part is computed, outside of the step: first those to give way
 	begun      uint64            // counts questions
 	reserved   int               // tokens of the contexts for which room is reserved
 	frontSteps uint64            // counts steps that were not for background questions
@@ -139,9 +141,9 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	s := &Service{m: m, o: o, kv: kv, ctx: ctx, quit: quit, wake: make(chan struct{}, 1)}
 	s.looked.L = &s.mu
 	s.trees = newForest(slots, !o.Apart)
-	s.front, s.back = newFair(bounds{
-		short: uint64(shortRows(o.Rows)), whole: uint64(max(1, o.Rows/2)), lead: uint64(headStart * o.Rows * rowPrice),
-	}), newFair(bounds{})
+	s.front, s.back = fair.New[*ask](fair.Rules{
+		Short: uint64(shortRows(o.Rows)), Whole: uint64(max(1, o.Rows/2)), Lead: uint64(headStart * o.Rows * rowPrice),
+	}), fair.New[*ask](fair.Rules{})
 	s.partly = sorted.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
 	s.publish()
 	s.done.Add(1)

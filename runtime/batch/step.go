@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -69,14 +70,14 @@ func (s *Service) plan() *step {
 	s.trees.clock++
 	st := &step{number: s.trees.clock, begin: s.o.Now()}
 	q := s.front
-	if q.active.Len() == 0 {
+	if q.Len() == 0 {
 		q = s.back
 	} else {
 		s.frontSteps++
 		s.shedStale()
 		s.refresh()
 	}
-	q.advance()
+	q.Advance()
 	switch {
 	case q == s.back:
 		s.planTurns(st, q, backRows(s.o.Rows))
@@ -93,21 +94,19 @@ func (s *Service) plan() *step {
 // tags: others may have computed the beginning of their contexts since, so that little work is left.
 func (s *Service) refresh() {
 	q := s.front
-	var still []*flow
-	for len(still) < maxLooks && q.heavy.Len() > 0 {
-		f := q.heavy.First()
-		for e := f.asks.Front(); e != nil && f.asks.Len() <= maxLooks; e = e.Next() {
-			a := e.Value.(*ask)
-			a.estimate(max(1, len(a.Context)-a.inMemory()))
+	looks := 0
+	for f := q.NextLong(); f != nil && looks < maxLooks; f = q.NextLong() {
+		if f.Len() <= maxLooks {
+			for a := range f.All {
+				s.estimate(a, len(a.Context)-a.inMemory())
+			}
 		}
-		if q.place(f); f.heavy > 0 {
-			q.heavy.Set(f, false)
-			still = append(still, f)
+		if f == q.NextLong() {
+			q.Aside(f)
+			looks++
 		}
 	}
-	for _, f := range still {
-		q.place(f)
-	}
+	q.Restore()
 }
 
 // maxLooks is the maximum number of devices that refresh looks at without success, and of asks of one device.
@@ -116,53 +115,42 @@ const maxLooks = 4
 // planShort adds the short asks of devices with little waiting work, and reports whether there are any.
 func (s *Service) planShort(st *step) bool {
 	q, limit := s.front, s.o.Rows
-	if q.light.Len() < q.active.Len() {
+	if q.NextLong() != nil {
 		limit = max(1, limit-trickleRows(limit))
 	}
 	st.uncut = math.MaxInt
-	var aside []*flow
-	for st.used < limit && q.light.Len() > 0 && q.light.First().start <= q.now+q.lead {
-		f := q.light.First()
-		a := f.asks.Front().Value.(*ask)
-		if s.join(st, a, min(shortRows(s.o.Rows), limit-st.used)); a.element != nil {
-			q.aside(f)
-			aside = append(aside, f)
+	for f := q.NextShort(); f != nil && st.used < limit; f = q.NextShort() {
+		a := f.First()
+		if s.join(st, a, min(shortRows(s.o.Rows), limit-st.used)); a.Waits() {
+			q.Aside(f)
 		}
 	}
-	for _, f := range aside {
-		q.place(f)
-	}
+	q.Restore()
 	return st.used > 0
 }
 
 // planTurns gives every device of q a turn, those with the smallest tags first, up to limit rows.
-func (s *Service) planTurns(st *step, q *fair, limit int) {
+func (s *Service) planTurns(st *step, q *fair.Queue[*ask], limit int) {
 	if st.uncut = 0; limit == s.o.Rows {
 		st.uncut = shortRows(s.o.Rows)
 	}
-	var aside []*flow
-	for st.used < limit && q.active.Len() > 0 {
-		f := q.active.First()
-		a := f.asks.Front().Value.(*ask)
+	for f := q.Next(); f != nil && st.used < limit; f = q.Next() {
 		most := limit - st.used
-		if q.active.Len() > 1 {
+		if q.Len() > 1 {
 			most = min(most, shortRows(s.o.Rows))
 		}
-		if !s.join(st, a, most) && f.asks.Len() > 0 {
-			q.aside(f)
-			aside = append(aside, f)
+		if !s.join(st, f.First(), most) && f.Len() > 0 {
+			q.Aside(f)
 		}
 	}
-	for _, f := range aside {
-		q.place(f)
-	}
+	q.Restore()
 }
 
 // join gives a up to most rows of the step, and reports whether it got any. An ask that is completed by the step leaves
 // the queue.
 func (s *Service) join(st *step, a *ask, most int) bool {
 	q := s.queueOf(a)
-	if st.closed && a.reserved == 0 && !a.background() && a.work > uint64(most) {
+	if st.closed && a.reserved == 0 && !a.background() && a.Work() > uint64(most) {
 		return false
 	}
 	s.partly.Set(a, false)
@@ -194,20 +182,24 @@ func (s *Service) join(st *step, a *ask, most int) bool {
 		a.begun, a.begin = s.begun, st.begin
 	}
 	if cost > 0 || !a.paid {
-		q.charge(a.flow, max(cost, rowPrice))
+		q.Charge(a.Device, max(cost, rowPrice))
 	}
-	if a.estimate(len(a.Context) - a.done); a.done == len(a.Context) {
-		q.remove(a)
+	if a.done == len(a.Context) {
+		q.Remove(&a.Entry)
 	} else {
-		q.place(a.flow)
+		s.estimate(a, len(a.Context)-a.done)
 	}
 	return true
 }
 
-// stay makes a wait for another step. The tokens that it has found are retained only if its computation has begun.
+// estimate corrects the estimated number of tokens of a that are left.
+func (s *Service) estimate(a *ask, tokens int) {
+	s.queueOf(a).Estimate(&a.Entry, uint64(max(1, tokens)))
+}
+
+// stay keeps a waiting for another step. The part of its context that was found is retained only if it has begun.
 func (s *Service) stay(st *step, a *ask, left int) {
-	a.estimate(max(1, left))
-	s.queueOf(a).place(a.flow)
+	s.estimate(a, left)
 	switch {
 	case a.step == st.number: // the step holds it
 	case a.begun == 0 || a.at.step == st.number: // the other ask's rows may fail

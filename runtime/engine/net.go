@@ -56,12 +56,8 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	ends := endsOf(t)
-	// the gateway need not limit questions: the service itself shares its work fairly
-	const all = 1 << 20
 	info := gateway.Info{
-		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all,
-		Audit: netproto.ExactAudit, Ends: ends,
+		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Audit: netproto.ExactAudit, Ends: endsOf(t),
 	}
 	return gateway.New(o, builtIn{s, info})
 }

@@ -1,0 +1,253 @@
+package fair
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+)
+
+type job struct {
+	Entry[*job]
+	owner, work uint64
+}
+
+// plain says in the plainest way what a queue does: all jobs in one list, and every rule looked up in it.
+type plain struct {
+	rules      Rules
+	now, spent uint64
+	start      map[uint64]uint64 // of owners; never forgotten
+	jobs       []*job            // in order of arrival
+	aside      map[uint64]bool
+}
+
+func (p *plain) of(owner uint64) (all []*job) {
+	for _, j := range p.jobs {
+		if j.owner == owner {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+func (p *plain) tag(owner uint64) uint64 { return max(p.now, p.start[owner]) }
+
+func (p *plain) order(owner uint64) uint64 {
+	if p.rules.ByEnd {
+		return p.start[owner] + p.of(owner)[0].work
+	}
+	return p.start[owner]
+}
+
+func (p *plain) short(owner uint64) bool {
+	sum := uint64(0)
+	for _, j := range p.of(owner) {
+		sum += j.work
+	}
+	return sum <= p.rules.Whole && p.of(owner)[0].work <= p.rules.Short
+}
+
+// next returns the job that is next of the owners that are so, or nil.
+func (p *plain) next(so func(owner uint64) bool) (next *job) {
+	for _, j := range p.jobs {
+		if !p.aside[j.owner] && so(j.owner) && (next == nil || p.order(j.owner) < p.order(next.owner)) {
+			next = j
+		}
+	}
+	return next
+}
+
+func (p *plain) charge(owner, work uint64) {
+	if p.start[owner] += work; len(p.of(owner)) == 0 {
+		p.start[owner] = max(p.start[owner], p.now+work)
+	}
+	p.spent += work
+}
+
+// Whatever is added, taken, given up, corrected, charged and set aside: a queue agrees with a list in which all is
+// looked up. Every owner that waits is the next one of its kind in turn, and one that is not ahead is forgotten.
+func TestAgainstList(t *testing.T) {
+	for seed := range uint64(24) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		rules := Rules{ByEnd: seed%3 == 0}
+		if seed%2 == 0 {
+			rules.Short, rules.Whole, rules.Lead = 1+r.Uint64N(20), r.Uint64N(60), r.Uint64N(100)
+		}
+		q := New[*job](rules)
+		p := &plain{rules: rules, start: map[uint64]uint64{}, aside: map[uint64]bool{}}
+		gone := &job{}
+		q.Add(1, gone, &gone.Entry, 1)
+		q.Remove(&gone.Entry)
+		require.Zero(t, q.Owners(), "what is given up leaves nothing")
+		for range 700 {
+			act(r, q, p)
+			compare(t, seed, q, p)
+		}
+		for _, j := range p.jobs {
+			q.Remove(&j.Entry)
+		}
+		q.Restore()
+		for q.idle.Len() > 0 { // those that are ahead are all that is left
+			q.now = q.idle.First().start
+			q.Advance()
+		}
+		require.Zero(t, q.Owners())
+	}
+}
+
+// act does one thing to both.
+func act(r *rand.Rand, q *Queue[*job], p *plain) {
+	if r.IntN(3) == 0 || len(p.jobs) == 0 {
+		j := &job{owner: r.Uint64N(7), work: 1 + r.Uint64N(30)}
+		if len(p.of(j.owner)) == 0 {
+			p.start[j.owner] = p.tag(j.owner)
+		}
+		p.jobs = append(p.jobs, j)
+		delete(p.aside, j.owner)
+		q.Add(j.owner, j, &j.Entry, j.work)
+		return
+	}
+	i := r.IntN(len(p.jobs))
+	j := p.jobs[i]
+	switch r.IntN(7) {
+	case 0:
+		delete(p.aside, j.owner)
+		p.jobs = slices.Delete(p.jobs, i, i+1)
+		q.Remove(&j.Entry)
+	case 1:
+		delete(p.aside, j.owner)
+		j.work = 1 + r.Uint64N(30)
+		q.Estimate(&j.Entry, j.work)
+	case 2:
+		owner := r.Uint64N(7)
+		delete(p.aside, owner)
+		p.charge(owner, 5)
+		q.Charge(owner, 5)
+	case 3:
+		q.Aside(q.Of(j.owner))
+		p.aside[j.owner] = true
+	case 4:
+		q.Restore()
+		clear(p.aside)
+	default:
+		q.Restore()
+		clear(p.aside)
+		if r.IntN(2) == 0 {
+			first := q.Next().jobs.Front().Value.(*Entry[*job])
+			p.now, p.spent = max(p.now, min(first.flow.start, p.now+p.spent)), 0
+			q.Advance()
+		}
+		j = q.Next().First()
+		p.charge(j.owner, j.work)
+		p.jobs = slices.DeleteFunc(p.jobs, func(x *job) bool { return x == j })
+		take(q, j)
+	}
+}
+
+// take charges the owner of a job with all of its work, and removes it.
+func take(q *Queue[*job], j *job) {
+	q.Charge(j.flow.owner, j.Work())
+	q.Remove(&j.Entry)
+}
+
+func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
+	t.Helper()
+	owners := 0
+	for owner := range uint64(7) {
+		own := p.of(owner)
+		if f := q.Of(owner); len(own) > 0 {
+			require.Equal(t, own, slices.Collect(f.All), "seed %d: in order of arrival", seed)
+			require.True(t, f.First() == own[0] && f.Last() == own[len(own)-1] && own[0].Work() == own[0].work)
+			if !p.aside[owner] {
+				owners++
+			}
+		} else {
+			require.True(t, f == nil || f.Len() == 0 && f.in == &q.idle, "seed %d", seed)
+		}
+		require.Equal(t, p.tag(owner), max(p.now, q.Tag(owner)), "seed %d, owner %d", seed, owner)
+	}
+	require.Equal(t, owners, q.Len())
+	require.ElementsMatch(t, p.jobs, slices.Collect(q.All))
+	for name, c := range map[string]struct {
+		have *Flow[*job]
+		so   func(uint64) bool
+	}{
+		"all":   {q.Next(), func(uint64) bool { return true }},
+		"short": {first(&q.short), p.short},
+		"long":  {q.NextLong(), func(owner uint64) bool { return !p.short(owner) }},
+	} {
+		j := p.next(c.so)
+		require.Equal(t, j != nil, c.have != nil, "seed %d, %s", seed, name)
+		require.True(t, j == nil || c.have.First() == j || !p.rules.ByEnd && c.so(c.have.owner) &&
+			p.order(c.have.owner) == p.order(j.owner), "seed %d, %s", seed, name)
+	}
+	f := q.NextShort()
+	require.Equal(t, first(&q.short) != nil && first(&q.short).start <= p.now+p.rules.Lead, f != nil)
+}
+
+// Nobody starves: owners that always wait have had as much as each other at any moment, but for one job of each of the
+// two, whatever the size of their jobs, and also from the moment on when one comes late.
+func TestEqualShares(t *testing.T) {
+	for _, rules := range []Rules{{}, {ByEnd: true}} {
+		sizes := []uint64{50, 1, 7, 1000, 7}
+		q, had, wait := New[*job](rules), make([]uint64, len(sizes)), 0
+		add := func(owner uint64) {
+			j := &job{owner: owner}
+			q.Add(owner, j, &j.Entry, sizes[owner])
+		}
+		for served := range 4000 {
+			if served%1000 == 0 {
+				wait = min(3+served/1000, len(sizes)) // one more comes late
+				for owner := range wait {
+					add(uint64(owner))
+					had[owner] = 0
+				}
+			}
+			q.Advance()
+			j := q.Next().First()
+			take(q, j)
+			add(j.owner)
+			had[j.owner] += sizes[j.owner]
+			for a := range wait {
+				for b := range wait {
+					apart := max(had[a], had[b]) - min(had[a], had[b])
+					require.LessOrEqual(t, apart, sizes[a]+sizes[b], "%+v: %d and %d", rules, a, b)
+				}
+			}
+		}
+	}
+}
+
+// No operation looks at more than a few times log n of n owners.
+func TestComparisons(t *testing.T) {
+	const n = 1 << 14
+	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40}), 0
+	for _, h := range []*sorted.Heap[*Flow[*job]]{&q.short, &q.long, &q.idle} {
+		h.Before = func(a, b *Flow[*job]) bool { count++; return before(a, b) }
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	var all []*job
+	for owner := range uint64(n) {
+		for range 2 {
+			j := &job{work: 1 + r.Uint64N(100)}
+			all = append(all, j)
+			q.Add(owner, j, &j.Entry, j.work)
+		}
+	}
+	for range 1000 {
+		count = 0
+		j := all[r.IntN(len(all))]
+		q.Estimate(&j.Entry, 1+r.Uint64N(100))
+		q.Remove(&j.Entry)
+		q.Charge(j.flow.owner, 3)
+		q.Add(j.flow.owner, j, &j.Entry, j.work)
+		q.Aside(q.Next())
+		q.Restore()
+		q.Advance()
+		q.NextShort()
+		require.Less(t, count, 8*2*3*15, "operations, comparisons a level, heaps, levels")
+	}
+}

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// admission limits the number of open asks, and hands out the places of an upstream with a limited number of them. For
+// an upstream that schedules by itself the places are unlimited, and no ask waits here.
+//
+// While places are free, no ask waits, except that a device gets another place only while it holds fewer than are free
+// (dynamic thresholds; Choudhury and Hahne, 1998), so that a device that comes later finds some. When places are
+// scarce, devices share them by the new tokens of their asks, see package fair: the ask that would end first is next.
+// So a device that asks for little is next at once, however much others ask for, and no ask waits forever. While no ask
+// waits and places are free, no work is charged, and earlier charges are forgotten.
+type admission struct {
+	maxOpen   int // asks of all devices
+	perDevice int // asks of one device
+	places    int
+
+	mu    sync.Mutex
+	open  int
+	busy  int // devices with open asks
+	free  int // places
+	queue *fair.Queue[*turn]
+}
+
+// turn is an ask that waits for a place.
+type turn struct {
+	fair.Entry[*turn]
+	who   *device
+	ready chan struct{} // closed when the place is given
+}
+
+func newAdmission(o Options, places int) *admission {
+	places = cmp.Or(places, math.MaxInt)
+	return &admission{maxOpen: o.MaxAsks, perDevice: o.MaxAsksPerDevice, places: places, free: places,
+		queue: fair.New[*turn](fair.Rules{ByEnd: true})}
+}
+
+// take counts an ask with this number of new tokens as open, and waits for its place. A background ask is refused if it
+// would have to wait or to take the last free place.
+func (a *admission) take(ctx context.Context, who *device, tokens int, background bool) (leave func(), err error) {
+	mine, err := a.enter(who, tokens, background)
+	if err != nil {
+		return nil, err
+	}
+	if mine != nil {
+		select {
+		case <-mine.ready:
+		case <-ctx.Done():
+			a.giveUp(mine)
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func() { a.leave(who) }, nil
+}
+
+// enter admits an ask if there is room for another one of its device. It returns nil if the ask has its place. When the
+// gateway is full, a device is still admitted while it has fewer asks than each device could have if all had the same
+// number.
+func (a *admission) enter(who *device, tokens int, background bool) (*turn, error) {
+	const atLeast = 4
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case who.open >= a.perDevice:
+		return nil, busy("%d asks of this device are open", who.open)
+	case a.open >= a.maxOpen && who.open >= max(atLeast, a.maxOpen/max(a.busy, 1)):
+		return nil, busy("%d asks of all devices are open", a.open)
+	case background && (a.queue.Len() > 0 || a.free < a.places && who.taken+1 >= a.free):
+		return nil, busy("all places at the large model are taken")
+	}
+	a.count(who, 1)
+	if a.queue.Len() == 0 && who.taken < a.free {
+		if a.give(who, 1); a.queue.Owners() > 0 {
+			a.queue.Forget()
+		}
+		return nil, nil
+	}
+	t := &turn{who: who, ready: make(chan struct{})}
+	a.queue.Add(who.number, t, &t.Entry, uint64(max(tokens, 1)))
+	a.serve()
+	return t, nil
+}
+
+// busy is the refusal of an ask for lack of room.
+func busy(format string, args ...any) error {
+	detail := fmt.Sprintf(format, args...)
+	return netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: detail}
+}
+
+// count counts an ask of a device as open if n is 1, as closed if it is -1.
+func (a *admission) count(who *device, n int) {
+	if who.open == 0 || who.open+n == 0 {
+		a.busy += n
+	}
+	who.open, a.open = who.open+n, a.open+n
+}
+
+// give gives a device a place if n is 1, and takes it back if it is -1.
+func (a *admission) give(who *device, n int) { who.taken, a.free = who.taken+n, a.free-n }
+
+// serve gives free places to the devices that are next. It skips devices that hold as many places as are free; there
+// are no more of them than places.
+func (a *admission) serve() {
+	a.queue.Advance()
+	for f := a.queue.Next(); f != nil && a.free > 0; f = a.queue.Next() {
+		t := f.First()
+		if t.who.taken >= a.free {
+			a.queue.Aside(f)
+			continue
+		}
+		a.queue.Charge(t.who.number, t.Work())
+		a.queue.Remove(&t.Entry)
+		a.give(t.who, 1)
+		close(t.ready)
+	}
+	a.queue.Restore()
+}
+
+// giveUp ends the wait of an ask, which may have received its place meanwhile.
+func (a *admission) giveUp(t *turn) {
+	a.mu.Lock()
+	waits := t.Waits()
+	if waits {
+		a.queue.Remove(&t.Entry)
+		a.count(t.who, -1)
+	}
+	a.mu.Unlock()
+	if !waits {
+		a.leave(t.who)
+	}
+}
+
+// leave ends an ask that has a place.
+func (a *admission) leave(who *device) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count(who, -1)
+	a.give(who, -1)
+	a.serve()
+}

@@ -1,0 +1,290 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+func dev(name string) deviceID { return deviceID{client: name} }
+
+// some returns devices that nothing is known of.
+func some(n int) (all []*device) {
+	for i := range n {
+		all = append(all, &device{number: uint64(i)})
+	}
+	return all
+}
+
+// empty wants that nothing of any ask is left.
+func empty(t *testing.T, a *admission, devices ...*device) {
+	t.Helper()
+	assert.Equal(t, [3]int{a.places}, [3]int{a.free, a.open, a.busy})
+	assert.Empty(t, slices.Collect(a.queue.All))
+	for _, d := range devices {
+		assert.Zero(t, d.taken+d.open)
+	}
+}
+
+// Devices share places by tokens, whatever the number of their asks and how many tokens each brings. Greedy ones have
+// 100 asks of 20 tokens before a modest one comes with one of 2 tokens, again and again.
+//
+// The bound: virtual time is at most the least tag of the greedy devices, so each of their asks ends at least 20 after
+// now. While each of them has 20 tokens more, the modest one has at most 5 asks of 2, so its own ends at most 10 after
+// now, and is next. It waits until a place is free, for at most one ask of 20 seconds, and then takes 2.
+func TestTurnsAreFair(t *testing.T) {
+	for _, greedy := range []int{1, 4, 64} {
+		bubble.Test(t, func(t *testing.T) {
+			const second = time.Second
+			a := newAdmission(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 4)
+			var all sync.WaitGroup
+			use := func(who *device, tokens int) {
+				leave, err := a.take(t.Context(), who, tokens, false)
+				if assert.NoError(t, err) {
+					time.Sleep(time.Duration(tokens) * second)
+					leave()
+				}
+			}
+			devices := some(1 + greedy)
+			for _, who := range devices[1:] {
+				for range 100 {
+					all.Go(func() { use(who, 20) })
+				}
+			}
+			synctest.Wait()
+			for range 20 {
+				began := time.Now()
+				use(devices[0], 2)
+				assert.LessOrEqual(t, time.Since(began), 22*second, "one ask that holds a place, and its own time")
+				time.Sleep(time.Duration(7+greedy) * second) // so it asks for less than its share
+			}
+			all.Wait()
+			empty(t, a, devices...)
+		})
+	}
+}
+
+// Devices that always have asks waiting get as many tokens each, whether these come in few asks or in many: from the
+// moment on when one of them comes.
+func TestTurnsShareTokens(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a, devices := newAdmission(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 1), some(4)
+		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		served, sizes := make([]int, 4), []int{50, 1, 7, 5} // one ask at a time
+		for i, who := range devices {
+			for range 900 {
+				all.Go(func() {
+					leave, err := a.take(ctx, who, sizes[i], false)
+					if err != nil {
+						return
+					}
+					time.Sleep(time.Duration(sizes[i]) * time.Second)
+					served[i] += sizes[i]
+					leave()
+				})
+			}
+			if i == 2 {
+				time.Sleep(600 * time.Second)
+			}
+		}
+		all.Wait()
+		for i, want := range []int{200 + 150, 200 + 150, 200 + 150, 150} {
+			assert.InDelta(t, want, served[i], 51, "%d", i)
+		}
+		empty(t, a, devices...)
+	})
+}
+
+// One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has
+// its fill is refused by name of the limit.
+func TestTurnsLimits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 8), some(5)
+		greedy, other, late := devices[0], devices[1], devices[4]
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		wait := func(who *device, n int) {
+			for range n {
+				all.Go(func() {
+					_, err := a.take(ctx, who, 1, false)
+					assert.ErrorIs(t, err, context.Canceled)
+				})
+			}
+			synctest.Wait()
+		}
+		for _, who := range []*device{greedy, greedy, greedy, greedy, other, other, devices[2], devices[3]} {
+			leave, err := a.take(ctx, who, 1, false)
+			require.NoError(t, err)
+			defer leave()
+			if greedy.taken == 4 && other.open == 0 {
+				wait(greedy, 11)
+				assert.Equal(t, 4, a.free, "half is left for others")
+			}
+		}
+		_, err := a.take(ctx, greedy, 1, false)
+		assert.ErrorContains(t, err, "15 asks of this device are open")
+		wait(other, 1)
+		assert.Equal(t, 20, a.open)
+		wait(late, 20/5) // its share among the five
+		_, err = a.take(ctx, late, 1, false)
+		require.ErrorIs(t, err, netproto.Busy)
+		assert.ErrorContains(t, err, "24 asks of all devices are open")
+		cancel()
+		all.Wait()
+		assert.Equal(t, [3]int{8, 4, 0}, [3]int{a.open, a.busy, a.queue.Len()}, "those with a place")
+	})
+}
+
+// A background ask never waits and never takes the last place. An upstream that schedules by itself gets all at once.
+func TestTurnsBackground(t *testing.T) {
+	for _, places := range []int{4, 0} {
+		a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, places), some(3)
+		var leaves []func()
+		take := func(who *device, background bool) error {
+			leave, err := a.take(t.Context(), who, 0, background)
+			if err == nil {
+				leaves = append(leaves, leave)
+			}
+			return err
+		}
+		require.NoError(t, take(devices[0], true))
+		require.NoError(t, take(devices[0], true))
+		require.NoError(t, take(devices[1], true))
+		if places > 0 {
+			require.ErrorContains(t, take(devices[2], true), "all places at the large model are taken")
+		} else {
+			require.NoError(t, take(devices[2], true))
+		}
+		require.NoError(t, take(devices[2], false))
+		for _, leave := range leaves {
+			leave()
+		}
+		assert.Zero(t, a.queue.Owners(), "what is given while nobody waits counts for nothing")
+		empty(t, a, devices...)
+	}
+}
+
+// Whose place comes at the moment when he gives up gives it back.
+func TestTurnsGivenAndGivenUp(t *testing.T) {
+	a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 1), some(2)
+	leave, err := a.take(t.Context(), devices[0], 1, false)
+	require.NoError(t, err)
+	mine, err := a.enter(devices[1], 1, false)
+	require.NoError(t, err)
+	leave()
+	require.False(t, mine.Waits())
+	a.giveUp(mine)
+	empty(t, a, devices...)
+}
+
+// asking is an ask of a test.
+type asking struct {
+	who    *device
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when take has returned
+	leave  func()
+	err    error
+}
+
+// Whatever devices ask, wait for, give up and give back: a place is free only where all who wait hold as many as are
+// free, a device gets its places in the order of its asks, who gives up hears why, and nothing of any ask is left.
+func TestTurnsRandom(t *testing.T) {
+	for _, seed := range seeds() {
+		bubble.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			o := Options{MaxAsks: math.MaxInt, MaxAsksPerDevice: math.MaxInt}
+			a, devices := newAdmission(o, 1+r.IntN(9)), some(9)
+			gone := errors.New("gone")
+			var open []*asking
+			end := func() {
+				i := r.IntN(len(open))
+				x := open[i]
+				open = slices.Delete(open, i, i+1)
+				x.cancel(gone)
+				if <-x.done; x.err == nil {
+					x.leave()
+				} else {
+					require.Equal(t, gone, x.err, "seed %d", seed)
+				}
+			}
+			for range 500 {
+				for range r.IntN(3) { // at the same moment
+					ctx, cancel := context.WithCancelCause(t.Context())
+					x := &asking{who: devices[r.IntN(len(devices))], cancel: cancel, done: make(chan struct{})}
+					open = append(open, x)
+					tokens := r.IntN(1000)
+					go func() {
+						defer close(x.done)
+						x.leave, x.err = a.take(ctx, x.who, tokens, false)
+					}()
+					synctest.Wait()
+				}
+				for range min(r.IntN(3), len(open)) {
+					end()
+				}
+				synctest.Wait()
+				agrees(t, a, open, seed)
+			}
+			for len(open) > 0 {
+				end()
+			}
+			empty(t, a, devices...)
+		})
+	}
+}
+
+// agrees compares what is counted with the asks that are open, oldest first.
+func agrees(t *testing.T, a *admission, open []*asking, seed uint64) {
+	t.Helper()
+	held, waits := 0, map[*device]bool{}
+	for _, x := range open {
+		if x.leave == nil {
+			waits[x.who] = true
+			require.GreaterOrEqual(t, x.who.taken, a.free, "seed %d: it waits, though there is a place", seed)
+			continue
+		}
+		held++
+		require.False(t, waits[x.who], "seed %d: an ask of the same device came before", seed)
+	}
+	require.Equal(t, [3]int{a.places - held, len(open), len(waits)}, [3]int{a.free, a.open, a.queue.Len()},
+		"seed %d", seed)
+}
+
+// A bucket lets a burst through, then its rate.
+func TestBucket(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		b := newBucket(10, 5)
+		for range 5 {
+			require.Zero(t, b.take())
+		}
+		assert.Equal(t, 100*time.Millisecond, b.take().Round(time.Millisecond))
+		passed := 0
+		for range 1000 {
+			if b.take() == 0 {
+				passed++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		assert.InDelta(t, 100, passed, 1)
+		time.Sleep(time.Hour)
+		for range 5 {
+			require.Zero(t, b.take())
+		}
+		assert.Positive(t, b.take())
+		assert.Zero(t, (*bucket)(nil).take())
+	})
+}
