@@ -207,8 +207,8 @@ func TestTurnsRandom(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		a, devices := newAdmission(Options{MaxAsks: 9999, MaxAsksPerDevice: 9999}, 1+r.IntN(9)), some(9)
 		var open []*turn // oldest first
-		for step := range 1000 {
-			if step < 700 && r.IntN(5) < 3 || len(open) == 0 {
+		for step := range 400 {
+			if step < 280 && r.IntN(5) < 3 || len(open) == 0 {
 				who := devices[r.IntN(9)]
 				mine, err := a.enter(who, r.IntN(1000), false)
 				require.NoError(t, err)
