@@ -91,8 +91,12 @@ func before[J any](a, b *Flow[J]) bool {
 	return a.order < b.order || a.order == b.order && a.first < b.first
 }
 
-// Forget ends all claims, where no job waits.
-func (q *Queue[J]) Forget() { *q = *New[J](q.rules) }
+// Forget ends all claims. No job waits.
+func (q *Queue[J]) Forget() {
+	if len(q.flows) > 0 {
+		*q = *New[J](q.rules)
+	}
+}
 
 // Add appends a job of an owner with its work, at least 1. The entry is a field of the job.
 func (q *Queue[J]) Add(owner uint64, job J, e *Entry[J], work uint64) {
@@ -209,7 +213,7 @@ func (q *Queue[J]) Len() int { return q.short.Len() + q.long.Len() }
 
 // Next returns the owner that is next, or nil.
 func (q *Queue[J]) Next() *Flow[J] {
-	a, b := first(&q.short), first(&q.long)
+	a, b := q.short.First(), q.long.First()
 	if a == nil || b != nil && before(b, a) {
 		return b
 	}
@@ -218,21 +222,14 @@ func (q *Queue[J]) Next() *Flow[J] {
 
 // NextShort returns the short owner that is next, or nil if there is none that may go first.
 func (q *Queue[J]) NextShort() *Flow[J] {
-	if f := first(&q.short); f != nil && f.start <= q.now+q.rules.Lead {
+	if f := q.short.First(); f != nil && f.start <= q.now+q.rules.Lead {
 		return f
 	}
 	return nil
 }
 
 // NextLong returns the owner that is next of those that are not short, or nil.
-func (q *Queue[J]) NextLong() *Flow[J] { return first(&q.long) }
-
-func first[T any](h *sorted.Heap[*T]) *T {
-	if h.Len() == 0 {
-		return nil
-	}
-	return h.First()
-}
+func (q *Queue[J]) NextLong() *Flow[J] { return q.long.First() }
 
 // Of returns the jobs of an owner, or nil if it is not remembered.
 func (q *Queue[J]) Of(owner uint64) *Flow[J] { return q.flows[owner] }

@@ -176,7 +176,7 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 		so   func(uint64) bool
 	}{
 		"all":   {q.Next(), func(uint64) bool { return true }},
-		"short": {first(&q.short), p.short},
+		"short": {q.short.First(), p.short},
 		"long":  {q.NextLong(), func(owner uint64) bool { return !p.short(owner) }},
 	} {
 		j := p.next(c.so)
@@ -185,7 +185,7 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 			p.order(c.have.owner) == p.order(j.owner), "seed %d, %s", seed, name)
 	}
 	f := q.NextShort()
-	require.Equal(t, first(&q.short) != nil && first(&q.short).start <= p.now+p.rules.Lead, f != nil)
+	require.Equal(t, q.short.First() != nil && q.short.First().start <= p.now+p.rules.Lead, f != nil)
 }
 
 // Nobody starves: owners that always wait have had as much as each other at any moment, but for one job of each of the
@@ -229,21 +229,17 @@ func TestComparisons(t *testing.T) {
 		h.Before = func(a, b *Flow[*job]) bool { count++; return before(a, b) }
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	var all []*job
-	for owner := range uint64(n) {
-		for range 2 {
-			j := &job{work: 1 + r.Uint64N(100)}
-			all = append(all, j)
-			q.Add(owner, j, &j.Entry, j.work)
-		}
+	all := make([]job, 2*n)
+	for i := range all {
+		q.Add(uint64(i%n), &all[i], &all[i].Entry, 1+r.Uint64N(100))
 	}
 	for range 1000 {
 		count = 0
-		j := all[r.IntN(len(all))]
+		j := &all[r.IntN(len(all))]
 		q.Estimate(&j.Entry, 1+r.Uint64N(100))
 		q.Remove(&j.Entry)
 		q.Charge(j.flow.owner, 3)
-		q.Add(j.flow.owner, j, &j.Entry, j.work)
+		q.Add(j.flow.owner, j, &j.Entry, 1+r.Uint64N(100))
 		q.Aside(q.Next())
 		q.Restore()
 		q.Advance()

@@ -11,8 +11,13 @@ type Heap[T any] struct {
 	items  []T
 }
 
-// First returns the first element. The heap must not be empty.
-func (h *Heap[T]) First() T { return h.items[0] }
+// First returns the first element, the zero value if there is none.
+func (h *Heap[T]) First() (first T) {
+	if len(h.items) > 0 {
+		first = h.items[0]
+	}
+	return first
+}
 
 // FirstThat returns the first element that satisfies so, if at most one element of the heap does not; ok is false if
 // there is none.

@@ -80,9 +80,8 @@ func (a *admission) enter(who *device, tokens int, background bool) (*turn, erro
 	}
 	a.count(who, 1)
 	if a.queue.Len() == 0 && who.taken < a.free {
-		if a.give(who, 1); a.queue.Owners() > 0 {
-			a.queue.Forget()
-		}
+		a.queue.Forget()
+		a.give(who, 1)
 		return nil, nil
 	}
 	t := &turn{who: who, ready: make(chan struct{})}

@@ -1,9 +1,8 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -178,90 +177,69 @@ func TestTurnsBackground(t *testing.T) {
 	}
 }
 
-// Whose place comes at the moment when he gives up gives it back.
-func TestTurnsGivenAndGivenUp(t *testing.T) {
-	a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 1), some(2)
-	leave, err := a.take(t.Context(), devices[0], 1, false)
-	require.NoError(t, err)
-	mine, err := a.enter(devices[1], 1, false)
-	require.NoError(t, err)
-	leave()
-	require.False(t, mine.Waits())
-	a.giveUp(mine)
+// Equal devices wait in order of arrival: who had to wait before, when places were short, is not behind the others.
+func TestTurnsInOrder(t *testing.T) {
+	a, devices := newAdmission(Options{MaxAsks: 99, MaxAsksPerDevice: 9}, 1), some(20)
+	for range 10 {
+		leave, err := a.take(t.Context(), devices[19], 8, false)
+		require.NoError(t, err)
+		var turns []*turn
+		for _, i := range rand.Perm(19)[:rand.IntN(19)] {
+			mine, err := a.enter(devices[i], 8, false)
+			require.NoError(t, err)
+			turns = append(turns, mine)
+		}
+		for _, mine := range turns {
+			leave()
+			require.False(t, mine.Waits())
+			leave = func() { a.leave(mine.who) }
+		}
+		leave()
+	}
 	empty(t, a, devices...)
 }
 
-// asking is an ask of a test.
-type asking struct {
-	who    *device
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when take has returned
-	leave  func()
-	err    error
-}
-
-// Whatever devices ask, wait for, give up and give back: a place is free only where all who wait hold as many as are
-// free, a device gets its places in the order of its asks, who gives up hears why, and nothing of any ask is left.
+// Whatever devices ask, wait for, give up and give back, also if a place comes at the moment when its asker gives up: a
+// place is free only where all who wait hold as many as are free, a device gets its places in the order of its asks,
+// and nothing of any ask is left.
 func TestTurnsRandom(t *testing.T) {
 	for _, seed := range seeds() {
-		bubble.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 1))
-			o := Options{MaxAsks: math.MaxInt, MaxAsksPerDevice: math.MaxInt}
-			a, devices := newAdmission(o, 1+r.IntN(9)), some(9)
-			gone := errors.New("gone")
-			var open []*asking
-			end := func() {
+		r := rand.New(rand.NewPCG(seed, 1))
+		a, devices := newAdmission(Options{MaxAsks: 9999, MaxAsksPerDevice: 9999}, 1+r.IntN(9)), some(9)
+		var open []*turn // oldest first
+		for step := range 400 {
+			if step < 280 && r.IntN(5) < 3 || len(open) == 0 {
+				who := devices[r.IntN(9)]
+				mine, err := a.enter(who, r.IntN(1000), false)
+				require.NoError(t, err)
+				open = append(open, cmp.Or(mine, &turn{who: who}))
+			} else {
 				i := r.IntN(len(open))
-				x := open[i]
+				mine := open[i]
 				open = slices.Delete(open, i, i+1)
-				x.cancel(gone)
-				if <-x.done; x.err == nil {
-					x.leave()
+				if mine.Waits() || r.IntN(2) == 0 {
+					a.giveUp(mine)
 				} else {
-					require.Equal(t, gone, x.err, "seed %d", seed)
+					a.leave(mine.who)
 				}
 			}
-			for range 500 {
-				for range r.IntN(3) { // at the same moment
-					ctx, cancel := context.WithCancelCause(t.Context())
-					x := &asking{who: devices[r.IntN(len(devices))], cancel: cancel, done: make(chan struct{})}
-					open = append(open, x)
-					tokens := r.IntN(1000)
-					go func() {
-						defer close(x.done)
-						x.leave, x.err = a.take(ctx, x.who, tokens, false)
-					}()
-					synctest.Wait()
+			held, waits := 0, map[*device]bool{}
+			for _, x := range open {
+				if x.Waits() {
+					waits[x.who] = true
+					require.GreaterOrEqual(t, x.who.taken, a.free, "seed %d: it waits, though there is a place", seed)
+					continue
 				}
-				for range min(r.IntN(3), len(open)) {
-					end()
-				}
-				synctest.Wait()
-				agrees(t, a, open, seed)
+				held++
+				require.False(t, waits[x.who], "seed %d: an ask of the same device came before", seed)
 			}
-			for len(open) > 0 {
-				end()
-			}
-			empty(t, a, devices...)
-		})
-	}
-}
-
-// agrees compares what is counted with the asks that are open, oldest first.
-func agrees(t *testing.T, a *admission, open []*asking, seed uint64) {
-	t.Helper()
-	held, waits := 0, map[*device]bool{}
-	for _, x := range open {
-		if x.leave == nil {
-			waits[x.who] = true
-			require.GreaterOrEqual(t, x.who.taken, a.free, "seed %d: it waits, though there is a place", seed)
-			continue
+			require.Equal(t, [3]int{a.places - held, len(open), len(waits)}, [3]int{a.free, a.open, a.queue.Len()})
 		}
-		held++
-		require.False(t, waits[x.who], "seed %d: an ask of the same device came before", seed)
+		for _, mine := range open {
+			a.giveUp(mine)
+		}
+		empty(t, a, devices...)
 	}
-	require.Equal(t, [3]int{a.places - held, len(open), len(waits)}, [3]int{a.free, a.open, a.queue.Len()},
-		"seed %d", seed)
 }
 
 // A bucket lets a burst through, then its rate.

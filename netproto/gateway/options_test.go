@@ -121,17 +121,6 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessage()})
 }
 
-// The model has as many places as it states, or takes any number of asks.
-func TestPlaces(t *testing.T) {
-	for _, stated := range []int{0, 1, 100} {
-		up := good()
-		up.Parallel = stated
-		g, err := New(Options{}, up)
-		require.NoError(t, err)
-		assert.Equal(t, stated, g.Stats().Places)
-	}
-}
-
 // The key of stateless resets belongs to the certificate: the same after a restart, and another one for another.
 func TestResetKey(t *testing.T) {
 	one, err := Options{}.certificate()
