@@ -12,6 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/shirou/gopsutil/v4/mem"
 )
 
 // ServeOptions limit an engine that answers questions of other devices. The zero value works.
@@ -155,4 +156,26 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 // job returns a question of a session of this process. Each session counts as a device.
 func (l local) job(q terms.Question) terms.Job {
 	return terms.Job{Question: q, Device: l.session, Session: l.session}
+}
+
+// fitSlots returns the default number of tokens that a service keeps: as many as fit into half of the memory that the
+// weights leave free, but at least one context and at most 256 contexts.
+func fitSlots(free, weights uint64, bytesPerToken int64, context int) int {
+	const maxContexts = 256
+	left := (free - min(free, weights)) / 2
+	return int(min(max(left/uint64(bytesPerToken), uint64(context)), uint64(maxContexts*context)))
+}
+
+// fits returns an error if the machine has less memory than slots tokens need. It does not check free memory, because
+// memory is allocated as it is used.
+func fits(slots int, bytesPerToken int64) error {
+	v, err := mem.VirtualMemory()
+	if err != nil {
+		return nil // unknown
+	}
+	if most := v.Total / uint64(bytesPerToken); slots > 0 && uint64(slots) > most {
+		return fmt.Errorf("keys and values of %d tokens are more than this machine has memory for: give at most %d",
+			slots, most)
+	}
+	return nil
 }
