@@ -351,7 +351,7 @@ func TestCrewEnds(t *testing.T) {
 		cancel(why)
 		all.Wait()
 		assert.False(t, c.led)
-		assert.Zero(t, c.queue.Len())
+		assert.Empty(t, c.queue)
 	})
 }
 
@@ -471,7 +471,7 @@ func TestCrewClosed(t *testing.T) {
 		all.Wait()
 		assert.Len(t, d.whole, 1)
 		assert.False(t, c.led)
-		assert.Zero(t, c.queue.Len())
+		assert.Empty(t, c.queue)
 	})
 }
 
@@ -551,7 +551,7 @@ func TestCrewRandom(t *testing.T) {
 			}
 			all.Wait()
 			assert.False(t, c.led)
-			assert.Zero(t, c.queue.Len())
+			assert.Empty(t, c.queue)
 			assert.LessOrEqual(t, slices.Max(d.whole), maxShared, fmt.Sprint(seed))
 		})
 	}
