@@ -6,8 +6,8 @@ FUZZTIME ?= 20s
 BENCH   ?= .
 
 # What the program calls itself: the nearest tag and the commits since, where this is a git checkout. Elsewhere the program
-# finds out by itself, from what git archive wrote into cmd/pilotfish/internal/cli/archive.txt; make build VERSION=v1.2.3
-# overrules both.
+# finds out by itself, from what git archive wrote into cmd/pilotfish/internal/cli/archive.txt; VERSION=v1.2.3 overrules
+# both.
 VERSION ?= $(if $(wildcard .git),$(shell git describe --tags --match 'v*' --always --dirty=+dirty 2>/dev/null))
 PROGRAM ?= pilotfish
 # The package that knows its version.

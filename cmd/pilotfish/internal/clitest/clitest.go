@@ -78,10 +78,11 @@ func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// Program returns a command that starts the program with these arguments as a process.
+// Program returns a command that starts the program with these arguments as a process: the test binary, with the
+// arguments in a variable for [Main].
 func Program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgram$")
+	c := exec.CommandContext(t.Context(), os.Args[0])
 	c.Env = append(os.Environ(), "PILOTFISH_TEST_ARGS="+strings.Join(append([]string{"pilotfish"}, args...), "\n"))
 	return c
 }
@@ -95,7 +96,7 @@ func ExitCode(t *testing.T, c *exec.Cmd) int {
 	return c.ProcessState.ExitCode()
 }
 
-// TinyModel writes a small random model with the program's own command.
+// TinyModel writes a small random model of a type and returns its path.
 func TinyModel(t *testing.T, kind string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+".gguf")

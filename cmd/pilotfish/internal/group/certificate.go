@@ -72,12 +72,12 @@ func Named(name string) string {
 	return fmt.Sprintf(" (%.60s)", Printable(name))
 }
 
-// PromptOf returns the ids of a text: unchanged, or as the question of a chat, after the messages in before.
-func PromptOf(e *engine.Engine, text string, raw bool, before ...tokenizer.Message) ([]int32, error) {
+// PromptOf returns the ids of a text: unchanged, or as the question of a chat.
+func PromptOf(e *engine.Engine, text string, raw bool) ([]int32, error) {
 	if raw {
 		return e.RawPrompt(text)
 	}
-	ids, err := e.Chat(append(before, tokenizer.Message{Role: "user", Content: text})...)
+	ids, err := e.Chat(tokenizer.Message{Role: "user", Content: text})
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		err = fmt.Errorf("%w; use --raw to continue a text instead", err)
 	}

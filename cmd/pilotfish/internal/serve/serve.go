@@ -237,7 +237,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 			o.MaxPrompt,
 			most)
 	}
-	route, hangUp, err := f.via.open(ctx, a, m, dial, o.Log)
+	route, hangUp, err := f.via.open(ctx, m, dial, o.Log)
 	if err != nil {
 		return err
 	}

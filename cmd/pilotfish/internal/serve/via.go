@@ -55,9 +55,9 @@ func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 
 // open connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then chosen by
 // the small model until it can. An error of configuration is returned.
-func (v *viaFlags) open(ctx context.Context, a *cli.App, m *pilotfish.Model, o pilotfish.DialOptions,
-	log *slog.Logger) (
-	*pilotfish.Route, func(), error) {
+func (v *viaFlags) open(
+	ctx context.Context, m *pilotfish.Model, o pilotfish.DialOptions, log *slog.Logger,
+) (*pilotfish.Route, func(), error) {
 	if !v.set.Changed("cloud") {
 		return nil, func() {}, nil
 	}
