@@ -192,8 +192,8 @@ func TestCarry(t *testing.T) {
 	assert.Equal(t, []time.Duration{ms(10 + headers), ms(30 + 2*headers)}, carrying(t, l, 0, 10, 20))
 }
 
-// TestLoss: a lost packet is sent again after a probe timeout, which doubles. The share of losses is the given one, and
-// losses depend on the seed, the mode-independent question and the packet.
+// TestLoss: a lost packet is sent again after a probe timeout, which doubles. The share of losses is the given one.
+// Losses depend on all arguments, but not on the mode.
 func TestLoss(t *testing.T) {
 	lost, all := 0, 0
 	for seed := range uint64(400) {
