@@ -801,8 +801,8 @@ func TestFirstToTell(t *testing.T) {
 	assert.Same(t, first, f.from)
 }
 
-// TestIdle: a question of the router about an unlikely guess is idle, unless the guess is about a token that only
-// verification asks for.
+// TestIdle: a question that depends on an unlikely guess waits for other answers if it is for verification, or if the
+// guess is at the answer to such a question.
 func TestIdle(t *testing.T) {
 	for _, c := range []struct {
 		first, second Why
