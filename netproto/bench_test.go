@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a delta costs to write and read, in the coding that the sender chooses.
+// BenchmarkCodec measures encoding and decoding a delta in the coding that the sender chooses.
 func BenchmarkCodec(b *testing.B) {
 	_, prompts, answers := world(60)
 	all := interleave(prompts, answers)
@@ -38,7 +38,7 @@ func BenchmarkCodec(b *testing.B) {
 	require.NoError(b, err)
 }
 
-// What a gateway pays to find the base of an ask, and an edge to find the difference, in a long context.
+// BenchmarkKnown measures how a gateway finds the base of an ask, and an edge the difference, in a long context.
 func BenchmarkKnown(b *testing.B) {
 	path := make([]int32, 32<<10)
 	for i := range path {
@@ -46,7 +46,7 @@ func BenchmarkKnown(b *testing.B) {
 	}
 	k := NewKnown(1 << 20)
 	h := k.Add(path)
-	for i := range 500 { // drafts that led nowhere
+	for i := range 500 { // rejected drafts
 		k.Add(append(slices.Clone(path[:20000+i*10]), 999))
 	}
 	b.Run("longest", func(b *testing.B) {

@@ -15,22 +15,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// uv is the form of a number on the wire.
+// uv returns a number as encoded on the wire.
 func uv(v uint64) []byte { return binary.AppendUvarint(nil, v) }
 
-// zeros is n bytes.
+// zeros returns n zero bytes.
 func zeros(n int) []byte { return make([]byte, n) }
 
-// text is a string of n bytes on the wire.
+// text returns a string of n bytes as encoded on the wire.
 func text(n int) []byte { return append(uv(uint64(n)), bytes.Repeat([]byte("x"), n)...) }
 
-// number is a field of a message that has a largest value, with what stands before and behind it.
+// number is a field of a message with a max value, and the bytes before and after it.
 type number struct {
 	kind    Kind
 	field   string
 	largest uint64
 	before  []byte
-	behind  []byte
+	after   []byte
 }
 
 var (
@@ -40,7 +40,7 @@ var (
 	askTail   = []byte{0, 0, 0, 0}
 )
 
-// numbers lists every number of every message.
+// numbers returns every number of every message.
 func numbers() []number {
 	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
 	path := join([]byte{0}, deltaOf0)
@@ -85,7 +85,7 @@ func numbers() []number {
 	}
 }
 
-// faultIn asserts that a message is refused because of one field, and names it.
+// faultIn checks that a message is refused because of one field, which the error names.
 func faultIn(t *testing.T, kind Kind, body []byte, field string, want error) {
 	t.Helper()
 	v, n, err := messages()[kind-1].parse(frame(kind, body))
@@ -95,30 +95,30 @@ func faultIn(t *testing.T, kind Kind, body []byte, field string, want error) {
 	assert.Equal(t, field, fault.Field, "%s: %v", kind, err)
 	assert.ErrorIs(t, err, want, "%s: %s", kind, field)
 	assert.Zero(t, n)
-	assert.Empty(t, bytes.Trim(v.Append(nil)[2:], "\x00"), "an error and yet a value: %+v", v)
+	assert.Empty(t, bytes.Trim(v.Append(nil)[2:], "\x00"), "an error with a value: %+v", v)
 }
 
-// Of each number the largest value is taken, and the next one refused.
+// TestLargestNumbers: the max value of each number is accepted, and the next one refused.
 func TestLargestNumbers(t *testing.T) {
 	for _, f := range numbers() {
-		b := frame(f.kind, slices.Concat(f.before, uv(f.largest), f.behind))
+		b := frame(f.kind, slices.Concat(f.before, uv(f.largest), f.after))
 		v, n, err := messages()[f.kind-1].parse(b)
 		require.NoError(t, err, "%s: %s", f.kind, f.field)
 		assert.Equal(t, len(b), n)
-		if f.largest > 0 { // else no hash of the base follows
+		if f.largest > 0 { // otherwise a hash of the base follows
 			assert.Equal(t, b, v.Append(nil), "%s: %s", f.kind, f.field)
 		}
-		faultIn(t, f.kind, slices.Concat(f.before, uv(f.largest+1), f.behind), f.field, ErrTooLong)
-		faultIn(t, f.kind, slices.Concat(f.before, uv(math.MaxUint64), f.behind), f.field, ErrTooLong)
-		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x00}, f.behind), f.field, ErrValue)
-		endless := slices.Concat(f.before, bytes.Repeat([]byte{0xff}, 10), []byte{1}, f.behind)
+		faultIn(t, f.kind, slices.Concat(f.before, uv(f.largest+1), f.after), f.field, ErrTooLong)
+		faultIn(t, f.kind, slices.Concat(f.before, uv(math.MaxUint64), f.after), f.field, ErrTooLong)
+		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x00}, f.after), f.field, ErrValue)
+		endless := slices.Concat(f.before, bytes.Repeat([]byte{0xff}, 10), []byte{1}, f.after)
 		faultIn(t, f.kind, endless, f.field, ErrValue)
-		// Without its end:
+		// Truncated:
 		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x80, 0x80}), f.field, io.ErrUnexpectedEOF)
 	}
 }
 
-// A Hello of another version names that as the fault, as far as versions go.
+// TestOtherVersions: a Hello of another version is refused as such, for all versions.
 func TestOtherVersions(t *testing.T) {
 	for _, v := range []uint64{0, OldestVersion - 1, Version + 1, 1 << 16} {
 		faultIn(t, KindHello, uv(v), "version", WrongVersion)
@@ -126,7 +126,7 @@ func TestOtherVersions(t *testing.T) {
 	faultIn(t, KindHello, uv(1<<16+1), "version", ErrTooLong)
 }
 
-// Strings and lists have bounds as well.
+// TestLongestLists: strings and lists are limited, too.
 func TestLongestLists(t *testing.T) {
 	hello := func(dictionaries, secret []byte) []byte {
 		return slices.Concat(helloHead, uv(1), zeros(32+16), dictionaries, secret)
@@ -156,18 +156,18 @@ func TestLongestLists(t *testing.T) {
 
 	r, _, err := ParseRefusal(Refusal{Detail: string(text(maxString + 50))}.Append(nil))
 	require.NoError(t, err)
-	assert.Equal(t, string(text(maxString + 50))[:maxString], r.Detail, "what is too long is cut")
+	assert.Equal(t, string(text(maxString + 50))[:maxString], r.Detail, "a long text is cut")
 }
 
-// The entries of a list that do not fit into the bytes that are there are refused before one is read,
-// whose smallest are taken.
+// TestListsFit: a list with more entries than the remaining bytes can hold, at the min size of an entry, is refused
+// before an entry is read.
 func TestListsFit(t *testing.T) {
 	for _, c := range []struct {
 		kind              Kind
 		list, entry, next string // fields
 		before            []byte
 		size              int // of the smallest entry
-		behind            []byte
+		after             []byte
 	}{
 		{KindHello, "dictionaries", "dictionary", "secret", slices.Concat(helloHead, uv(1), zeros(32+16)), 4, zeros(1)},
 		{KindAnswer, "top", "top log-prob", "audited", []byte{0}, 2, zeros(5)},
@@ -175,7 +175,7 @@ func TestListsFit(t *testing.T) {
 	} {
 		const n = 20
 		body := slices.Concat(c.before, uv(n), zeros(n*c.size))
-		_, _, err := messages()[c.kind-1].parse(frame(c.kind, append(slices.Clone(body), c.behind...)))
+		_, _, err := messages()[c.kind-1].parse(frame(c.kind, append(slices.Clone(body), c.after...)))
 		require.NoError(t, err, c.list)
 		faultIn(t, c.kind, body, c.next, io.ErrUnexpectedEOF)
 		faultIn(t, c.kind, body[:len(body)-1], c.list, io.ErrUnexpectedEOF)
@@ -185,14 +185,14 @@ func TestListsFit(t *testing.T) {
 	}
 }
 
-// What a sampling says must be what its flags say, and within bounds.
+// TestSamplingBounds: sampling settings must agree with their flags, and be within bounds.
 func TestSamplingBounds(t *testing.T) {
 	before := slices.Concat(askHead, []byte{0}, deltaOf0, []byte{0, 0})
 	f64 := func(f float64) []byte { return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f)) }
 	for _, c := range []struct {
 		flags byte
 		value []byte
-		field string // that is wrong; none if it is right
+		field string // the wrong field; "" if valid
 		err   error
 	}{
 		{0, nil, "", nil},
@@ -227,7 +227,7 @@ func TestSamplingBounds(t *testing.T) {
 	}
 }
 
-// A path says one of the codings that there are, and goes no further than its message.
+// TestPathBounds: a path has a known coding and ends in its message.
 func TestPathBounds(t *testing.T) {
 	for coding := range codings + 2 {
 		body := append(zeros(6), byte(coding), 0)
@@ -246,10 +246,10 @@ func TestPathBounds(t *testing.T) {
 	b := append(zeros(7), 2, 1, 2, 9)
 	s, _, err := ParseSync(frame(KindSync, b[:10]))
 	require.NoError(t, err)
-	assert.Equal(t, 2, cap(s.Path.Delta.Bytes), "what is appended to a delta does not get into what stands behind it")
+	assert.Equal(t, 2, cap(s.Path.Delta.Bytes), "appending to a delta does not overwrite the bytes after it")
 }
 
-// A frame is as long as a message may be, and no longer; whatever its length is, it is at its shortest.
+// TestFrameLengths: a frame may be as long as the max message; its length is encoded in the shortest form.
 func TestFrameLengths(t *testing.T) {
 	for _, n := range []int{
 		0, 1, 127, 128, 129, 1<<14 - 1, 1 << 14, 1<<14 + 1, 3<<14 - 1, 1<<21 - 1, 1 << 21, MaxMessage,
@@ -266,7 +266,7 @@ func TestFrameLengths(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, KindSync, kind)
 		require.True(t, bytes.Equal(b, whole))
-		require.Equal(t, len("behind"), rest.Len(), "nothing is read behind the frame")
+		require.Equal(t, len("behind"), rest.Len(), "nothing is read after the frame")
 		_, whole, err = ReadFrame(bytes.NewReader(b), n)
 		require.NoError(t, err)
 		require.Len(t, whole, len(b))
@@ -279,15 +279,15 @@ func TestFrameLengths(t *testing.T) {
 	_, _, err := ParseSync(long)
 	require.ErrorIs(t, err, ErrTooLong)
 	_, _, err = ReadFrame(bytes.NewReader(long), math.MaxInt)
-	require.ErrorIs(t, err, ErrTooLong, "whatever the reader would take")
+	require.ErrorIs(t, err, ErrTooLong, "whatever limit the reader has")
 }
 
-// The head of a frame, as it comes from a peer.
+// TestFrameHeads: the head of a frame from a peer.
 func TestFrameHeads(t *testing.T) {
 	for _, c := range []struct {
 		head []byte
 		want error
-		eof  error // when nothing follows; io.EOF only where no frame has begun
+		eof  error // when nothing follows; io.EOF only before a frame
 	}{
 		{[]byte{}, nil, io.EOF},
 		{[]byte{8}, nil, io.ErrUnexpectedEOF},
@@ -313,13 +313,13 @@ func TestFrameHeads(t *testing.T) {
 		rest := bytes.NewReader(append(slices.Clone(c.head), "behind"...))
 		_, _, err = ReadFrame(rest, MaxMessage)
 		assert.ErrorIs(t, err, c.want)
-		assert.Equal(t, len("behind"), rest.Len(), "%x: no more is read than says it", c.head)
+		assert.Equal(t, len("behind"), rest.Len(), "%x: nothing is read after the head", c.head)
 	}
 	broken := errors.New("broken")
 	for n := range 4 {
 		begun := bytes.NewReader([]byte{8, 0x81, 0x01, 1}[:n])
 		_, _, err := ReadFrame(io.MultiReader(begun, errReader{broken}), MaxMessage)
-		assert.Equal(t, broken, err, "the reader's own error, after %d bytes", n)
+		assert.Equal(t, broken, err, "the error of the reader, after %d bytes", n)
 	}
 	_, n, err := ParseAck([]byte{9, 1, 0})
 	assert.Zero(t, n)
@@ -333,8 +333,8 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// Durations travel in whole milliseconds, upwards, or in whole microseconds, downwards; none is negative, and a longer
-// one than 50 days is as good as that.
+// TestDurations: durations are sent in whole milliseconds, rounded up, or in whole microseconds, rounded down. Negative
+// ones become 0, and the max is 50 days.
 func TestDurations(t *testing.T) {
 	const longest = maxMillis * time.Millisecond
 	for d, want := range map[time.Duration]time.Duration{
@@ -361,5 +361,5 @@ func TestDurations(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, Answer{Reply: terms.Reply{Compute: want}}, a)
 	}
-	assert.Equal(t, Ack{}.Append(nil), Ack{-5}.Append(nil), "no number is negative")
+	assert.Equal(t, Ack{}.Append(nil), Ack{-5}.Append(nil), "numbers are not negative")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is written of a clock is whole microseconds that never run backwards, whatever it is given.
+// TestClockUnits: clocks are encoded in whole microseconds that never decrease, for any input.
 func TestClockUnits(t *testing.T) {
 	for _, c := range []struct{ have, want Clock }{
 		{Clock{1999 * time.Nanosecond, 3001 * time.Nanosecond}, Clock{time.Microsecond, 3 * time.Microsecond}},
@@ -21,7 +21,7 @@ func TestClockUnits(t *testing.T) {
 	}
 }
 
-// Whoever does not want a clock sends what he always did, whatever else he wants; and the wish costs two bytes at most.
+// TestClockCostsNothing: without a clock the encoding is unchanged; requesting one costs at most two bytes.
 func TestClockCostsNothing(t *testing.T) {
 	r := source()
 	asks := messages()[KindAsk-1]

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Ids come back from every coding that the sender may choose, for any vocabulary and base.
+// TestCodecRoundTrip: ids are decoded from every coding that the sender may choose, for any vocabulary and base.
 func TestCodecRoundTrip(t *testing.T) {
 	r := source()
 	for _, vocab := range []int{1, 2, 3, 255, 256, 257, 768, 65536, 65537, 151936, MaxVocab} {
@@ -29,7 +29,7 @@ func TestCodecRoundTrip(t *testing.T) {
 			ids := make([]int32, r.IntN(300))
 			for i := range ids {
 				if i > 20 && r.IntN(8) > 0 {
-					ids[i] = ids[i-20] // something to compress
+					ids[i] = ids[i-20] // so that compression helps
 				} else {
 					ids[i] = int32(r.IntN(vocab))
 				}
@@ -47,7 +47,7 @@ func TestCodecRoundTrip(t *testing.T) {
 	}
 }
 
-// With a trained dictionary, and nothing else than the right one.
+// TestCodecTrained: the trained coding needs exactly the right dictionary.
 func TestCodecTrained(t *testing.T) {
 	_, prompts, answers := world(40)
 	dict, err := TrainDictionary(7, worldVocab, interleave(prompts[:30], answers[:30]))
@@ -73,7 +73,7 @@ func TestCodecTrained(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What does not fit vocabulary or count is refused, whatever the coding.
+// TestCodecRefuses: data that do not fit the vocabulary or the count are refused in every coding.
 func TestCodecRefuses(t *testing.T) {
 	codec, err := NewCodec(768, Dictionary{})
 	require.NoError(t, err)
@@ -97,27 +97,27 @@ func TestCodecRefuses(t *testing.T) {
 	}
 }
 
-// allocated returns how many bytes a call allocates: the least of some, since others may allocate meanwhile.
+// allocated returns the number of bytes that a call allocates: the min of several, because other goroutines may
+// allocate.
 func allocated(call func()) uint64 {
-	least := uint64(math.MaxUint64)
+	smallest := uint64(math.MaxUint64)
 	for range 5 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		call()
 		runtime.ReadMemStats(&after)
-		least = min(least, after.TotalAlloc-before.TotalAlloc)
+		smallest = min(smallest, after.TotalAlloc-before.TotalAlloc)
 	}
-	return least
+	return smallest
 }
 
-// zframe is a frame of zstd as it travels, written by hand: the descriptor that begins it, what belongs to it, and runs
-// of a zero, each of n bytes.
+// zframe returns a hand-written zstd frame: the descriptor, its header, and runs of zeros with n bytes each.
 func zframe(descriptor byte, head []byte, runs ...int) []byte {
 	b := append([]byte{descriptor}, head...)
 	for i, n := range runs {
 		block := uint32(1<<1 | n<<3) // a run of one byte
 		if i == len(runs)-1 {
-			block |= 1 // the last one
+			block |= 1 // the last block
 		}
 		b = append(b, byte(block), byte(block>>8), byte(block>>16), 0)
 	}
@@ -125,12 +125,12 @@ func zframe(descriptor byte, head []byte, runs ...int) []byte {
 }
 
 const (
-	singleSegment = 0x20 // no window beside the content
-	contentSize4  = 0x80 // the size of the content is said in four bytes
+	singleSegment = 0x20 // the content is the window
+	contentSize4  = 0x80 // the size of the content has four bytes
 	kib           = 1 << 10
 )
 
-// window2 is the byte that says a window of 2ⁿ KiB.
+// window2 returns the byte for a window of 2ⁿ KiB.
 func window2(n int) byte { return byte(n << 3) }
 
 // trainedCodec returns a codec for the golden dictionary.
@@ -142,8 +142,8 @@ func trainedCodec(t *testing.T) *Codec {
 	return codec
 }
 
-// Bytes that decompress to more than the ids they claim cost no more memory than those, with a dictionary and without,
-// and whether the frame says its size or not.
+// TestCodecCap: bytes that decompress to more than the stated number of ids do not use more memory than these, with and
+// without a dictionary or a size in the frame.
 func TestCodecCap(t *testing.T) {
 	codec := trainedCodec(t)
 	runs := slices.Repeat([]int{128 * kib}, 500) // 64 MiB
@@ -164,7 +164,7 @@ func TestCodecCap(t *testing.T) {
 	}
 }
 
-// A frame may say a window as large as what it may hold, and no larger: that much memory would be taken for it.
+// TestCodecWindow: the window of a frame may be as large as its max content, and no larger, because it is allocated.
 func TestCodecWindow(t *testing.T) {
 	codec := trainedCodec(t)
 	for _, c := range []struct {
@@ -189,7 +189,7 @@ func TestCodecWindow(t *testing.T) {
 	}
 }
 
-// The ids that were counted, no fewer and no more, come out of a frame; and those of a vocabulary alone.
+// TestCodecCounts: a frame must contain exactly the stated number of ids, all in the vocabulary.
 func TestCodecCounts(t *testing.T) {
 	codec := trainedCodec(t)
 	zeros := func(bytes int) []byte { return zframe(singleSegment, []byte{byte(bytes)}, bytes) }
@@ -206,7 +206,7 @@ func TestCodecCounts(t *testing.T) {
 			}
 		}
 	}
-	raw := func(b ...byte) []byte { // a frame of one block that is not compressed
+	raw := func(b ...byte) []byte { // a frame with one uncompressed block
 		return append([]byte{singleSegment, byte(len(b)), byte(1 | len(b)<<3), 0, 0}, b...)
 	}
 	for vocab, ids := range map[int]map[int32]bool{
@@ -234,7 +234,7 @@ func TestCodecCounts(t *testing.T) {
 	assert.ErrorContains(t, err, "-1 ids")
 }
 
-// Packed ids have one form: no bit behind the last id is set, and there are as many bytes as they need.
+// TestPacking: packed ids have one form: no bit after the last id is set, and the number of bytes is minimal.
 func TestPacking(t *testing.T) {
 	for _, c := range []struct{ vocab, bits, bytes int }{
 		{1, 1, 1}, {2, 1, 1}, {3, 2, 1}, {4, 2, 1}, {5, 3, 1}, {255, 8, 1}, {256, 8, 1}, {257, 9, 2}, {65536, 16, 2},
@@ -254,7 +254,7 @@ func TestPacking(t *testing.T) {
 				bad := slices.Clone(b)
 				bad[stray/8] |= 1 << (stray % 8)
 				_, err := unpack(bad, n, c.bits, c.vocab)
-				require.ErrorIs(t, err, ErrValue, "bit %d behind %d ids of %d bits", stray, n, c.bits)
+				require.ErrorIs(t, err, ErrValue, "bit %d after %d ids of %d bits", stray, n, c.bits)
 			}
 			for _, other := range [][]byte{append(slices.Clone(b), 0), b[:max(len(b)-1, 0)]} {
 				if len(other) != len(b) {
@@ -272,7 +272,8 @@ func TestPacking(t *testing.T) {
 	assert.Equal(t, []byte{9, 3, 2, 1, 6, 5, 4}, spread([]byte{9}, []int32{0x010203, 0x040506}, 3))
 }
 
-// Below a few bytes nothing but packing is tried; from there on, what is shorter is taken, and packing where it is not.
+// TestCodingFrom: only packing is tried for a few bytes; for more, the shorter coding is used, and packing if they are
+// equal.
 func TestCodingFrom(t *testing.T) {
 	choose := func(c *Codec, ids []int32) Coding {
 		t.Helper()
@@ -293,7 +294,7 @@ func TestCodingFrom(t *testing.T) {
 	b, err := trained.squeeze(Trained, nil, phrase[:16])
 	require.NoError(t, err)
 	require.Len(t, b, 16)
-	assert.Equal(t, Packed, choose(trained, phrase[:16]), "where both are as long")
+	assert.Equal(t, Packed, choose(trained, phrase[:16]), "if both have the same length")
 	for n := range 40 {
 		ids := append(words(64, 256, 17), words(n, 256, 17)...)
 		b, err := plain.squeeze(Zstd, nil, ids)
@@ -306,8 +307,8 @@ func TestCodingFrom(t *testing.T) {
 	}
 }
 
-// With a trained dictionary, too, the shortest coding is taken: that of the base where the text repeats it, that of the
-// dictionary where it knows the text better.
+// TestShortestCoding: with a trained dictionary, the shortest coding is also chosen: the base if the text repeats it,
+// the dictionary if that fits better.
 func TestShortestCoding(t *testing.T) {
 	codec := trainedCodec(t)
 	phrase := goldenPaths()[9]
@@ -332,11 +333,11 @@ func TestShortestCoding(t *testing.T) {
 			}
 		}
 	}
-	assert.Len(t, taken, 3, "each is the shortest at times: %v", taken)
+	assert.Len(t, taken, 3, "each coding is sometimes the shortest: %v", taken)
 }
 
-// A base serves from its end, as far as the history goes, on both sides: what goes back further is neither written nor
-// read.
+// TestCodecHistory: on both sides a base is used from its end up to the max history; older tokens are neither encoded
+// nor decoded.
 func TestCodecHistory(t *testing.T) {
 	codec, err := NewCodec(768, Dictionary{})
 	require.NoError(t, err)
@@ -345,7 +346,7 @@ func TestCodecHistory(t *testing.T) {
 		base := slices.Concat(phrase, words(fill, 768, 12))
 		d, err := codec.Encode(base, phrase)
 		require.NoError(t, err)
-		assert.Equal(t, fill+60 <= window+1, len(d.Bytes) < 20, "%d tokens behind: %d bytes", fill, len(d.Bytes))
+		assert.Equal(t, fill+60 <= window+1, len(d.Bytes) < 20, "%d tokens in between: %d bytes", fill, len(d.Bytes))
 		assert.Equal(t, 2*min(fill+60, window), len(codec.history(base)))
 		assert.True(t, bytes.HasSuffix(spread(nil, base, 2), codec.history(base)))
 	}
@@ -354,12 +355,12 @@ func TestCodecHistory(t *testing.T) {
 	require.NoError(t, err)
 	longer := append(slices.Clone(base), 1)
 	_, err = codec.Decode(longer[1:], d)
-	require.NoError(t, err, "it is there, though other tokens")
+	require.NoError(t, err, "it exists, but with other tokens")
 	_, err = codec.Decode(base[1:], d)
 	require.Error(t, err, "one token too few")
 }
 
-// An encoder for one ask takes little memory, and a decoder no more than what it decodes.
+// TestCodecMemory: encoding one ask uses little memory, and decoding no more than its result.
 func TestCodecMemory(t *testing.T) {
 	codec, err := NewCodec(768, Dictionary{})
 	require.NoError(t, err)
@@ -372,7 +373,7 @@ func TestCodecMemory(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A codec that is closed reads nothing more with its dictionary.
+// TestCodecClose: a closed codec does not decode with its dictionary.
 func TestCodecClose(t *testing.T) {
 	codec, err := NewCodec(768, goldenDict(t))
 	require.NoError(t, err)
@@ -387,7 +388,8 @@ func TestCodecClose(t *testing.T) {
 	plain.Close()
 }
 
-// A dictionary holds its number, and the end of the last half of what it was trained on, which is the cheapest to name.
+// TestTrainDictionary: a dictionary contains its number and the end of the last half of its training texts, which has
+// the cheapest offsets.
 func TestTrainDictionary(t *testing.T) {
 	paths := goldenPaths()
 	dict, err := TrainDictionary(42, 768, paths)
@@ -397,7 +399,7 @@ func TestTrainDictionary(t *testing.T) {
 	last := spread(nil, slices.Concat(paths[5:]...), 2)
 	assert.True(t, bytes.HasSuffix(dict.Bytes, last))
 	assert.False(t, bytes.Contains(dict.Bytes, spread(nil, paths[4][6:10], 2)),
-		"the first half only says how often what occurs")
+		"the first half is used only for statistics")
 	long := [][]int32{paths[0], words(100, 768, 1), words(100, 768, 2), words(10, 768, 3), words(20<<10, 768, 4),
 		words(100, 768, 5)}
 	dict, err = TrainDictionary(42, 768, long)
@@ -482,9 +484,9 @@ func FuzzDifference(f *testing.F) {
 	})
 }
 
-// Which coding is shortest for what, on chats of a world like the demo's. "zstd must earn its place": with the base as
-// dictionary it does from about a hundred tokens on, with a trained dictionary from about a dozen; below that, where
-// most escalations are, nothing beats packed ids.
+// TestCodingSizes measures which coding is the shortest, on chats like those of the demo. zstd with the base as
+// dictionary is shorter from about a hundred tokens on, and with a trained dictionary from about a dozen; below that,
+// for most escalations, packed ids are the shortest.
 func TestCodingSizes(t *testing.T) {
 	_, prompts, answers := world(200)
 	const held = 100 // from here on they are measured
@@ -520,11 +522,11 @@ func TestCodingSizes(t *testing.T) {
 	}
 	s := measure("an escalation's delta, 5 to 15",
 		func(p, a []int32, i int) ([]int32, []int32) { return p, a[:min(5+i%11, len(a))] })
-	assert.Less(t, s.packed, min(s.zstd, s.base, s.trained), "where nothing is shorter than packed ids")
+	assert.Less(t, s.packed, min(s.zstd, s.base, s.trained), "packed ids are the shortest")
 	s = measure("an answer, after its prompt", func(p, a []int32, _ int) ([]int32, []int32) { return p, a })
 	assert.Less(t, s.chosen, s.packed)
 	s = measure("a prompt, nothing before it", func(p, _ []int32, _ int) ([]int32, []int32) { return nil, p })
-	assert.Less(t, s.trained, s.packed/2, "the trained dictionary earns its place")
+	assert.Less(t, s.trained, s.packed/2, "the trained dictionary is less than half")
 	measure("a second prompt in the same chat", func(p, a []int32, i int) ([]int32, []int32) {
 		return slices.Concat(prompts[i-1], answers[i-1]), p
 	})
@@ -534,10 +536,10 @@ func TestCodingSizes(t *testing.T) {
 		}
 		return slices.Concat(prompts[i-5], answers[i-5]), all
 	})
-	assert.Less(t, s.base, 0.7*s.packed, "the base as dictionary earns its place")
+	assert.Less(t, s.base, 0.7*s.packed, "the base as dictionary saves 30%")
 }
 
-// An escalation about a context of 500 tokens takes at least 20 times less than its text as JSON.
+// TestAgainstJSON: an escalation with a context of 500 tokens is at least 20 times smaller than its text as JSON.
 func TestAgainstJSON(t *testing.T) {
 	b, _, _ := world(1)
 	r := source()

@@ -20,9 +20,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// The files of testdata hold bytes that have travelled, in hexadecimal, each line behind the name of its value. Whoever
-// changes the form of a message, a bound of a coding, a parameter of the compressor or the hash sees it there, and has
-// to think of the edges and gateways that are still of the version before.
+// The files of testdata contain messages in hexadecimal, each line after the name of its value. A change of the format
+// of a message, a limit of a coding, a parameter of the compressor or the hash fails here, because edges and gateways
+// of the previous version must still be supported.
+//
+//	messages.txt    name, frame: the exact bytes of each message
+//	deltas.txt      name, coding, bytes: all encodings of ids so far. All lines of a name are decoded; the last is the
+//	                current encoding, on every system, by the version of the compressor in go.mod
+//	dictionary.txt  a trained dictionary, to which lines of deltas.txt refer
+//
+// With -update, messages.txt is written again, and deltas.txt gets another line for each name with a new encoding.
+// Lines of deltas.txt are never removed: a version of the protocol always decodes all of its encodings.
 //
 //	messages.txt    name, frame: what each message is written as, exactly
 //	deltas.txt      name, coding, bytes: what ids were ever written as. All lines of a name are read; the last is what
@@ -45,7 +53,7 @@ type named struct {
 	value appender
 }
 
-// counted fills an array with n, n+1, n+2, …
+// counted returns an array with n, n+1, n+2, …
 func counted[T ~[16]byte | ~[32]byte](n byte) (a T) {
 	for i := range len(a) {
 		a[i] = n + byte(i)
@@ -53,7 +61,7 @@ func counted[T ~[16]byte | ~[32]byte](n byte) (a T) {
 	return a
 }
 
-// goldenValues holds each message with all that it can hold, and with as little as it can.
+// goldenValues returns each message with all fields set, and with none.
 func goldenValues() []named {
 	who := Identity{Tokenizer: counted[Digest](1), Vocab: 151936, Template: counted[Digest](0x81)}
 	sampled := terms.Sampling{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: 0x0123456789abcdef}
@@ -126,7 +134,7 @@ func goldenValues() []named {
 	}
 }
 
-// readGolden returns the lines of a file as fields; those that begin with # are for people.
+// readGolden returns the lines of a file as fields; lines that begin with # are comments.
 func readGolden(t *testing.T, file string) (lines [][]string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -147,7 +155,7 @@ func fromHex(t *testing.T, s string) []byte {
 	return b
 }
 
-// Each message is written as the very bytes that it always was, and these are read as the same value.
+// TestGoldenMessages: each message is encoded as the same bytes as ever, and these decode to the same value.
 func TestGoldenMessages(t *testing.T) {
 	values := goldenValues()
 	if *update {
@@ -164,18 +172,18 @@ func TestGoldenMessages(t *testing.T) {
 		require.Equal(t, v.name, lines[i][0])
 		b := fromHex(t, lines[i][1])
 		kinds[Kind(b[0])]++
-		assert.Equal(t, lines[i][1], hex.EncodeToString(v.value.Append(nil)), "%s is written in another way", v.name)
+		assert.Equal(t, lines[i][1], hex.EncodeToString(v.value.Append(nil)), "the encoding of %s has changed", v.name)
 		have, n, err := messages()[b[0]-1].parse(b)
 		require.NoError(t, err, v.name)
 		assert.Equal(t, len(b), n, v.name)
-		assert.Equal(t, v.value, have, "%s is read in another way", v.name)
+		assert.Equal(t, v.value, have, "the decoding of %s has changed", v.name)
 	}
 	for k := KindHello; k <= KindClock; k++ {
-		assert.GreaterOrEqual(t, kinds[k], 2, "%s, with all that it can hold and with as little as it can", k)
+		assert.GreaterOrEqual(t, kinds[k], 2, "%s, with all fields and with none", k)
 	}
 }
 
-// words returns n ids of a vocabulary in no order, the same everywhere and for ever.
+// words returns n ids of a vocabulary in a fixed random order.
 func words(n, vocab, salt int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -187,17 +195,17 @@ func words(n, vocab, salt int) []int32 {
 	return ids
 }
 
-// same returns n times an id.
+// same returns an id n times.
 func same(n int, id int32) []int32 { return slices.Repeat([]int32{id}, n) }
 
-// goldenDelta is ids behind a base.
+// goldenDelta is ids after a base.
 type goldenDelta struct {
 	name    string
 	vocab   int
 	trained bool // with the dictionary of the golden file
 	base    []int32
 	ids     []int32
-	coding  Coding // which is shortest
+	coding  Coding // the shortest coding
 }
 
 func goldenDeltaValues() []goldenDelta {
@@ -231,8 +239,7 @@ func goldenDeltaValues() []goldenDelta {
 	}
 }
 
-// skewed returns n ids without repetitions that could be coded by their entropy,
-// for which the fastest level takes no time.
+// skewed returns n ids without repetitions that entropy coding can compress, but that the fastest level skips.
 func skewed(n int) []int32 {
 	ids := words(n, 16, 16)
 	for i := range ids {
@@ -241,7 +248,7 @@ func skewed(n int) []int32 {
 	return ids
 }
 
-// goldenPaths are what the golden dictionary was trained on.
+// goldenPaths returns the training texts of the golden dictionary.
 func goldenPaths() (paths [][]int32) {
 	for i := range 10 {
 		paths = append(paths, slices.Concat(words(6, 768, 20), words(4, 768, 30+i), words(8, 768, 21),
@@ -250,8 +257,8 @@ func goldenPaths() (paths [][]int32) {
 	return paths
 }
 
-// golden returns the dictionary of the file. It is trained once: what a later version of the compressor would make of
-// the same paths has another id.
+// goldenDict returns the dictionary of the file. It was trained once: a later version of the compressor would make
+// another id from the same paths.
 func goldenDict(t *testing.T) Dictionary {
 	t.Helper()
 	if _, err := os.Stat(goldenDictionary); *update && os.IsNotExist(err) {
@@ -265,7 +272,7 @@ func goldenDict(t *testing.T) Dictionary {
 	return Dictionary{ID: 0x70696c6f, Bytes: fromHex(t, line[1])}
 }
 
-// What ids were ever written as is still read as these ids, and nothing is written in another way than the last time.
+// TestGoldenDeltas: all earlier encodings decode to the same ids, and the current encoding is the last one in the file.
 func TestGoldenDeltas(t *testing.T) {
 	dict := goldenDict(t)
 	for _, v := range goldenDeltaValues() {
@@ -293,10 +300,10 @@ func TestGoldenDeltas(t *testing.T) {
 				fields = append(fields, "") // no bytes for no ids
 				old := Delta{Count: len(v.ids), Coding: codingOf(t, fields[1]), Bytes: fromHex(t, fields[2])}
 				ids, err := codec.Decode(v.base, old)
-				require.NoError(t, err, "these bytes could be read once")
-				assert.True(t, slices.Equal(v.ids, ids), "these bytes are read in another way")
+				require.NoError(t, err, "these bytes were valid before")
+				assert.True(t, slices.Equal(v.ids, ids), "the decoding of these bytes has changed")
 			}
-			assert.Equal(t, strings.TrimSpace(line), last, "these ids are written in another way")
+			assert.Equal(t, strings.TrimSpace(line), last, "the encoding of these ids has changed")
 		})
 	}
 }
@@ -334,8 +341,8 @@ func codingOf(t *testing.T, name string) Coding {
 	return 0
 }
 
-// What the frames of the compressor say of themselves: the size of what is inside, no checksum, no window of their own,
-// and of the dictionaries the trained one alone.
+// TestGoldenFrameHeaders: frames of the compressor contain the size of the content, no checksum and no window, and the
+// dictionary only if it is the trained one.
 func TestGoldenFrameHeaders(t *testing.T) {
 	dict := goldenDict(t)
 	checked := 0
@@ -360,7 +367,7 @@ func TestGoldenFrameHeaders(t *testing.T) {
 	assert.GreaterOrEqual(t, checked, 10)
 }
 
-// The hash is part of the protocol: two versions that compute it differently never agree on a base.
+// TestGoldenHash: the hash is part of the protocol: two versions that compute it differently never agree on a base.
 func TestGoldenHash(t *testing.T) {
 	for want, path := range map[Hash][]int32{
 		0x70696c6f74667368: nil,
@@ -370,6 +377,6 @@ func TestGoldenHash(t *testing.T) {
 		0xaf7713a3399c8f38: {-1},
 		0x451893b2aad58be9: words(5000, 151936, 1),
 	} {
-		assert.Equal(t, want, RootHash.Over(path), "%#x: of a path of %d", uint64(RootHash.Over(path)), len(path))
+		assert.Equal(t, want, RootHash.Over(path), "%#x: path of %d tokens", uint64(RootHash.Over(path)), len(path))
 	}
 }

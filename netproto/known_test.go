@@ -11,15 +11,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 )
 
-// model is what Known should be: the beginnings of all paths that it was told of and did not forget, each written as a
-// string.
+// model is the reference of Known: the prefixes of all added paths that were not dropped, each as a string.
 type model struct {
 	limit  int
-	begins map[string]bool // none for the root
+	begins map[string]bool // empty for the root
 	trunk  []int32
 }
 
-// written is a path of small tokens as a string.
+// written returns a path of small tokens as a string.
 func written(path []int32) string {
 	b := make([]byte, len(path))
 	for i, id := range path {
@@ -53,7 +52,7 @@ func (m *model) add(path []int32) {
 
 func (m *model) settle(path []int32) { m.trunk = slices.Clone(path[:m.longest(path)]) }
 
-// draw returns a path that has a beginning in common with one that was drawn before, more often than not.
+// draw returns a path that usually shares a prefix with an earlier one.
 func draw(r *rand.Rand, before [][]int32) []int32 {
 	var p []int32
 	if len(before) > 0 && r.IntN(4) > 0 {
@@ -61,13 +60,13 @@ func draw(r *rand.Rand, before [][]int32) []int32 {
 		p = slices.Clone(from[:r.IntN(len(from)+1)])
 	}
 	for range r.IntN(6) {
-		p = append(p, int32(r.IntN(3))) // few different tokens, so that paths meet
+		p = append(p, int32(r.IntN(3))) // few different tokens, so that paths share prefixes
 	}
 	return p
 }
 
-// Over random histories, with much room and with little, Known agrees with a plain set of beginnings,
-// in all that it can be asked.
+// TestKnownAgainstModel: over random histories, with much and little room, all methods of Known agree with a plain set
+// of prefixes.
 func TestKnownAgainstModel(t *testing.T) {
 	for _, seed := range seeds(t, 70) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -90,7 +89,7 @@ func TestKnownAgainstModel(t *testing.T) {
 				require.Equal(t, RootHash.Over(p), k.Add(p), "seed %d", seed)
 				m.add(p)
 				for i := range p {
-					p[i] = 99 // whose path it was may change it
+					p[i] = 99 // the caller may change it
 				}
 			}
 			agree(t, m, k, drawn)
@@ -98,7 +97,7 @@ func TestKnownAgainstModel(t *testing.T) {
 	}
 }
 
-// agree compares all answers of k with those of a model, about some paths.
+// agree compares all answers of k with those of a model for some paths.
 func agree(t *testing.T, m *model, k *Known, paths [][]int32) {
 	t.Helper()
 	require.Equal(t, len(m.begins), k.Tokens())
@@ -114,10 +113,10 @@ func agree(t *testing.T, m *model, k *Known, paths [][]int32) {
 			h := RootHash.Over(p[:n])
 			found, ok := k.Find(n, h)
 			if ok != (n <= want) || ok && !slices.Equal(p[:n], found) {
-				t.Fatalf("of %v the first %d, of which %d are known: found %v, %t", p, n, want, found, ok)
+				t.Fatalf("first %[2]d of %[1]v, of which %[3]d are known: found %[4]v, %[5]t", p, n, want, found, ok)
 			}
 			for i := range found {
-				found[i] = 99 // what was found belongs to who asked
+				found[i] = 99 // the result belongs to the caller
 			}
 			for _, wrong := range []int{-1, n - 1, n + 1} {
 				if _, ok := k.Find(wrong, h); ok {
@@ -131,14 +130,14 @@ func agree(t *testing.T, m *model, k *Known, paths [][]int32) {
 	}
 }
 
-// Any history of what a peer can cause agrees with a list of whole paths, as long as there is room; with little room
-// what is found is still what was told.
+// FuzzKnown: any history that a peer can cause agrees with a list of whole paths while there is room; with little room,
+// found paths were still added before.
 func FuzzKnown(f *testing.F) {
 	f.Add([]byte{0, 3, 1, 2, 0, 0, 2, 1, 2, 1, 2, 1, 2, 2, 0, 3, 0, 1, 1})
 	f.Add([]byte{0, 1, 1, 1, 1, 1, 3, 0, 1, 1, 0, 2, 1, 2})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		wide, narrow := NewKnown(1<<20), NewKnown(8)
-		told, held := newModel(1<<20), newModel(8)
+		added, held := newModel(1<<20), newModel(8)
 		for len(b) >= 2 {
 			op, n := b[0]%4, min(int(b[1])%32, len(b)-2)
 			path := make([]int32, n)
@@ -151,25 +150,25 @@ func FuzzKnown(f *testing.F) {
 			case 0:
 				require.Equal(t, h, wide.Add(path))
 				require.Equal(t, h, narrow.Add(path))
-				told.add(path)
+				added.add(path)
 				held.add(path)
 			case 1:
 				wide.Add(path)
 				wide.Settle(path)
 				narrow.Add(path)
 				narrow.Settle(path)
-				told.add(path)
+				added.add(path)
 				held.add(path)
 				held.settle(path)
 			case 2:
 				longest, hash := wide.Longest(path)
-				require.Equal(t, told.longest(path), longest)
+				require.Equal(t, added.longest(path), longest)
 				require.Equal(t, RootHash.Over(path[:longest]), hash)
 				longest, _ = narrow.Longest(path)
 				require.Equal(t, held.longest(path), longest)
 			case 3:
 				found, ok := wide.Find(n, h)
-				require.Equal(t, told.longest(path) == n, ok)
+				require.Equal(t, added.longest(path) == n, ok)
 				require.True(t, !ok || slices.Equal(path, found))
 				_, ok = wide.Find(n, h+1)
 				require.False(t, ok)
@@ -184,8 +183,8 @@ func FuzzKnown(f *testing.F) {
 	})
 }
 
-// What follows the longest known beginning, put behind it again, is the path: apply(diff(a,b), a) = b, through both
-// sides' trees and every coding.
+// TestDifference: the tokens after the longest known prefix, appended to it, give the path: apply(diff(a,b), a) = b,
+// with the trees of both sides and every coding.
 func TestDifference(t *testing.T) {
 	r := source()
 	codec, err := NewCodec(3, Dictionary{})
@@ -198,7 +197,7 @@ func TestDifference(t *testing.T) {
 			drawn = append(drawn, p)
 			n, h := edge.Longest(p)
 			base, ok := cloud.Find(n, h)
-			if !ok { // forgotten there: from the beginning
+			if !ok { // dropped there: from the start
 				edge.Clear()
 				n, base = 0, nil
 			}
@@ -213,8 +212,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// A path that fits to the last token forgets nothing, one more makes all others go; what alone is longer than the limit
-// is held all the same.
+// TestKnownLimit: a path that exactly fits drops nothing, one more token drops all others; a path longer than the limit
+// is kept.
 func TestKnownLimit(t *testing.T) {
 	k := NewKnown(10)
 	k.Add([]int32{1, 2, 3, 4})
@@ -227,10 +226,10 @@ func TestKnownLimit(t *testing.T) {
 	k.Add([]int32{1, 2, 3, 4, 6})
 	assert.Equal(t, 5, k.Tokens())
 	n, h := k.Trunk()
-	assert.Equal(t, 4, n, "what is settled stays")
+	assert.Equal(t, 4, n, "settled tokens stay")
 	assert.Equal(t, RootHash.Over([]int32{1, 2, 3, 4}), h)
 	k.Add([]int32{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13})
-	assert.Equal(t, 12, k.Tokens(), "what is settled goes on")
+	assert.Equal(t, 12, k.Tokens(), "settled tokens continue")
 	n, _ = k.Trunk()
 	assert.Equal(t, 4, n)
 	k.Add(make([]int32, 500))
@@ -240,7 +239,8 @@ func TestKnownLimit(t *testing.T) {
 	assert.Equal(t, RootHash, h)
 }
 
-// Each step of the hash can be undone, so paths that differ in one token differ in hash; and any two of 160 000 do.
+// TestHash: each step of the hash is invertible, so that paths that differ in one token have different hashes; so do
+// any two of 160 000.
 func TestHash(t *testing.T) {
 	seen := make(map[Hash]bool, 1<<18)
 	for a := range int32(400) {

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// message is a type of message with its parser, so that one table serves all tests.
+// message is a type of message with its parser, so that one table is used in all tests.
 type message struct {
 	kind   Kind
 	parse  func([]byte) (appender, int, error)
@@ -149,7 +149,7 @@ func randomSampling(r *rand.Rand) (s terms.Sampling) {
 
 func randomLogProb(r *rand.Rand) float32 { return -float32(r.IntN(maxLogProb+1)) / logProbUnit }
 
-// seeds returns the first n numbers, and a few that are new each time; a test that fails shows them.
+// seeds returns the first n numbers, and some new ones each time, which are logged.
 func seeds(t testing.TB, n int) (all []uint64) {
 	t.Helper()
 	for i := range n {
@@ -162,17 +162,17 @@ func seeds(t testing.TB, n int) (all []uint64) {
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// The tables of these tests leave no message out.
+// TestAllMessages: the tables of these tests include all messages.
 func TestAllMessages(t *testing.T) {
 	all := messages()
 	require.Len(t, all, int(KindClock))
 	for i, m := range all {
 		assert.Equal(t, KindHello+Kind(i), m.kind)
 	}
-	assert.Equal(t, "message 12", (KindClock + 1).String(), "one more message needs a row above, and a fuzz target")
+	assert.Equal(t, "message 12", (KindClock + 1).String(), "a new message needs a row above and a fuzz target")
 }
 
-// What is appended parses to the same value and length, whatever stands behind it.
+// TestRoundTrip: an appended message parses to the same value and length, whatever follows it.
 func TestRoundTrip(t *testing.T) {
 	r := source()
 	for _, m := range messages() {
@@ -193,10 +193,10 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// plain makes an empty slice and none the same.
+// plain formats an empty slice and nil in the same way.
 func plain(v appender) string { return fmt.Sprintf("%+v %x", v, v.Append(nil)) }
 
-// No proper prefix parses, and the error says that bytes are missing.
+// TestPrefix: no proper prefix parses, and the error is io.ErrUnexpectedEOF.
 func TestPrefix(t *testing.T) {
 	r := source()
 	for _, m := range messages() {
@@ -219,7 +219,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// withoutTail is a message as versions before [VerifyVersion] have it.
+// withoutTail returns a message as in versions before [VerifyVersion].
 func withoutTail(v appender) appender {
 	switch v := v.(type) {
 	case Welcome:
@@ -237,8 +237,8 @@ func withoutTail(v appender) appender {
 	return v
 }
 
-// A frame whose body ends too early, or goes on too long, is refused though its length says so; and so is a frame of
-// another kind. Only the tail may be missing, as a whole.
+// TestBrokenFrames: a frame with a body that is too short or too long for its contents is refused, and so is a frame of
+// another kind. Only the whole tail may be missing.
 func TestBrokenFrames(t *testing.T) {
 	r := source()
 	for _, m := range messages() {
@@ -253,10 +253,10 @@ func TestBrokenFrames(t *testing.T) {
 func brokenFrames(t *testing.T, m message, v appender) {
 	t.Helper()
 	_, body := split(v.Append(nil))
-	_, least := split(withoutTail(v).Append(nil))
+	_, short := split(withoutTail(v).Append(nil))
 	for n := range body {
 		have, _, err := m.parse(frame(m.kind, body[:n]))
-		if n == len(least) {
+		if n == len(short) {
 			require.NoError(t, err)
 			require.Equal(t, plain(withoutTail(v)), plain(have))
 			continue
@@ -269,7 +269,7 @@ func brokenFrames(t *testing.T, m message, v appender) {
 	}
 	_, _, err := m.parse(frame(m.kind, append(bytes.Clone(body), 0)))
 	require.Error(t, err)
-	if len(body) > len(least) || m.kind != KindAsk && m.kind != KindWelcome && m.kind != KindAnswer {
+	if len(body) > len(short) || m.kind != KindAsk && m.kind != KindWelcome && m.kind != KindAnswer {
 		require.ErrorIs(t, err, ErrRest)
 	}
 	_, _, err = m.parse(frame(m.kind+1, body))
@@ -280,7 +280,7 @@ func frame(kind Kind, body []byte) []byte {
 	return appendFrame(nil, kind, func(b []byte) []byte { return append(b, body...) })
 }
 
-// split takes the head off a frame.
+// split returns the kind and the body of a frame.
 func split(b []byte) (Kind, []byte) {
 	n := 2
 	for b[n-1] >= 0x80 {
@@ -289,7 +289,7 @@ func split(b []byte) (Kind, []byte) {
 	return Kind(b[0]), b[n:]
 }
 
-// Values that are well-formed bytes and yet wrong.
+// TestBrokenValues: well-formed bytes with invalid values.
 func TestBrokenValues(t *testing.T) {
 	good := Ask{Session: 7, Path: Path{Base: 3, Delta: Delta{Count: 1, Bytes: []byte{9}}},
 		Question: terms.Question{K: 4}}
@@ -336,7 +336,7 @@ func TestBrokenValues(t *testing.T) {
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "255 candidates in no bytes")
 }
 
-// ReadFrame takes no memory for a length that is only claimed, and stops at its limit.
+// TestReadFrameLimit: ReadFrame allocates nothing for a claimed length, and stops at its limit.
 func TestReadFrameLimit(t *testing.T) {
 	b := Refusal{Detail: "some words"}.Append(nil)
 	_, _, err := ReadFrame(bytes.NewReader(b), len(b)-2)
@@ -351,7 +351,7 @@ func TestReadFrameLimit(t *testing.T) {
 	require.Less(t, grown, 10.0)
 }
 
-// A log-probability comes back within half a unit, and what is none comes back as the least.
+// TestLogProb: a log-probability is decoded within half a unit, and an invalid one becomes the min.
 func TestLogProb(t *testing.T) {
 	r := source()
 	back := func(l float32) float32 {
@@ -370,19 +370,19 @@ func TestLogProb(t *testing.T) {
 	}
 	assert.Equal(t, float32(0), back(0.01))
 	assert.False(t, math.Signbit(float64(back(0))))
-	least := float32(-maxLogProb) / logProbUnit
-	assert.Equal(t, least, back(float32(math.Inf(-1))))
-	assert.Equal(t, least, back(float32(math.NaN())))
+	lowest := float32(-maxLogProb) / logProbUnit
+	assert.Equal(t, lowest, back(float32(math.Inf(-1))))
+	assert.Equal(t, lowest, back(float32(math.NaN())))
 }
 
-// A deadline is rounded up, so that a short one is still there.
+// TestDeadlineRounds: a deadline is rounded up, so that a short one does not become 0.
 func TestDeadlineRounds(t *testing.T) {
 	a, _, err := ParseAsk(Ask{Question: terms.Question{Within: time.Microsecond}}.Append(nil))
 	require.NoError(t, err)
 	require.Equal(t, time.Millisecond, a.Within)
 }
 
-// A secret shows in no print, log or JSON.
+// TestSecretHides: a secret is not visible in any print, log or JSON.
 func TestSecretHides(t *testing.T) {
 	h := Hello{Secret: "open sesame"}
 	for _, s := range []string{
@@ -397,10 +397,10 @@ func TestSecretHides(t *testing.T) {
 	assert.Equal(t, "(secret)", h.Secret.LogValue().String())
 	assert.Equal(t, "(secret)", string(b))
 	assert.Equal(t, "(secret)", fmt.Sprintf("%#v", h.Secret))
-	assert.Empty(t, Secret("").String(), "that there is none may be seen")
+	assert.Empty(t, Secret("").String(), "an empty secret may be visible")
 }
 
-// A device shows only a name that does not give it away, and comes back from where it was stored on purpose.
+// TestDeviceHides: a device shows only a name that does not reveal it, and can be stored and read explicitly.
 func TestDeviceHides(t *testing.T) {
 	var d Device
 	fill(source(), d[:])
@@ -433,7 +433,7 @@ func TestDeviceHides(t *testing.T) {
 	}
 }
 
-// Codes are told apart by errors.Is, in a refusal or alone.
+// TestCodes: errors.Is distinguishes codes, in a refusal or alone.
 func TestCodes(t *testing.T) {
 	err := fmt.Errorf("dial: %w", Refusal{Code: WrongTokenizer, Detail: "d"})
 	assert.ErrorIs(t, err, WrongTokenizer)
@@ -444,7 +444,8 @@ func TestCodes(t *testing.T) {
 	assert.EqualError(t, Refusal{Code: Busy}, "refused: the gateway is busy")
 }
 
-// The numbers of codes, kinds, codings and flags, and the bounds of what may be said, are part of the protocol.
+// TestNumbersOfTheProtocol: the numbers of codes, kinds, codings and flags, and the limits of values, are part of the
+// protocol.
 func TestNumbersOfTheProtocol(t *testing.T) {
 	for c, want := range []struct {
 		code    Code
@@ -515,7 +516,7 @@ func TestDigest(t *testing.T) {
 	assert.Equal(t, d, have)
 }
 
-// fuzz holds that a parser never panics, and that what it takes is what Append writes.
+// fuzz checks that a parser never panics, and that accepted bytes equal those that Append writes.
 func fuzz(f *testing.F, kind Kind) {
 	r := source()
 	var m message
@@ -538,7 +539,7 @@ func fuzz(f *testing.F, kind Kind) {
 		v, n, err := m.parse(b)
 		if err != nil {
 			if v != nil && !reflect.ValueOf(v).IsZero() {
-				t.Fatalf("an error and yet a value: %+v", v)
+				t.Fatalf("an error with a value: %+v", v)
 			}
 			return
 		}
@@ -570,7 +571,7 @@ func FuzzDigest(f *testing.F) {
 				t.Fatalf("%q became %s", s, d)
 			}
 		} else if d != (Digest{}) {
-			t.Fatalf("an error and yet a digest: %s", d)
+			t.Fatalf("an error with a digest: %s", d)
 		}
 	})
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/admin"
 )
 
-// registry has one counter.
+// registry returns a registry with one counter.
 func registry(v float64) *prometheus.Registry {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "fish_total", Help: "Fish."})
 	c.Add(v)
@@ -32,14 +32,15 @@ func registry(v float64) *prometheus.Registry {
 	return r
 }
 
-// get asks for a page.
+// get requests a page.
 func get(h http.Handler, method, path string) (int, string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w.Code, w.Body.String()
 }
 
-// The pages say what they are for: alive always, ready or why not, and metrics that Prometheus' parser reads.
+// TestPages: the pages report that the process is alive, whether it is ready or why not, and metrics that Prometheus'
+// parser reads.
 func TestPages(t *testing.T) {
 	var ready error
 	o := admin.Options{Metrics: registry(7), Ready: func() error { return ready }, Log: slog.New(slog.DiscardHandler)}
@@ -63,13 +64,13 @@ func TestPages(t *testing.T) {
 	assert.Equal(t, 7., families["fish_total"].GetMetric()[0].GetCounter().GetValue())
 	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 		code, _ := get(h, "POST", path)
-		assert.Equal(t, http.StatusMethodNotAllowed, code, "the pages change nothing")
+		assert.Equal(t, http.StatusMethodNotAllowed, code, "the pages are read-only")
 	}
 	for _, path := range []string{
 		"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/cmdline",
 	} {
 		code, _ := get(h, "GET", path)
-		assert.Equal(t, 404, code, "profiles are not wanted")
+		assert.Equal(t, 404, code, "profiles are off")
 	}
 	o.Profile = true
 	h = admin.Handler(o)
@@ -81,7 +82,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A collector that fails hides no other one, and is logged.
+// TestBrokenMetrics: a failing collector does not hide the others, and is logged.
 func TestBrokenMetrics(t *testing.T) {
 	broken := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, _ := registry(5).Gather()
@@ -97,7 +98,7 @@ func TestBrokenMetrics(t *testing.T) {
 	assert.Contains(t, log.String(), "one of them is broken")
 }
 
-// A server that is closed has ended: at once where nobody is served, and also under a client that does not read.
+// TestClose: Close ends the server: at once if no request is served, and also with a client that does not read.
 func TestClose(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -133,7 +134,7 @@ func TestClose(t *testing.T) {
 	require.Error(t, err)
 }
 
-// pipes is a listener whose connections are pipes in this process: in virtual time, if the test runs so.
+// pipes is a listener with in-process connections, which work in virtual time.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -146,7 +147,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Who opens a connection and says nothing, or headers without end, does not hold it for longer than five seconds.
+// TestSlowHeaders: a connection without a request, or with endless headers, is closed after five seconds.
 func TestSlowHeaders(t *testing.T) {
 	for _, said := range []string{"", "GET / HTTP/1.1\r\nA: "} {
 		bubble.Test(t, func(t *testing.T) {
@@ -157,7 +158,7 @@ func TestSlowHeaders(t *testing.T) {
 			began := time.Now()
 			_, err := conn.Write([]byte(said))
 			require.NoError(t, err)
-			_, err = io.ReadAll(conn) // ends when the server closes it
+			_, err = io.ReadAll(conn) // returns when the server closes it
 			require.NoError(t, err)
 			assert.Equal(t, 5*time.Second, time.Since(began))
 			s.Close()

@@ -18,12 +18,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// follows is a gateway whose answers, after a round trip, are followed by bytes, one piece each ten milliseconds. Where
-// end is not set the stream stays open until the client ends it.
+// follows is a gateway that answers after a round trip and then sends bytes, one piece every ten milliseconds. Without
+// end the stream stays open until the client ends it.
 type follows struct {
 	pieces [][]byte
 	end    bool
-	ended  chan error // why the stream ended
+	ended  chan error // error that ended the stream
 }
 
 func (f *follows) script() *script {
@@ -44,7 +44,7 @@ func (f *follows) script() *script {
 	}}
 }
 
-// code is that of a stream that the client has ended.
+// code returns the error code with which the client ended a stream.
 func (f *follows) code(t *testing.T) netproto.Code {
 	t.Helper()
 	stopped, ok := errors.AsType[*quic.StreamError](<-f.ended)
@@ -68,8 +68,8 @@ func all(c <-chan int32) (got []int32) {
 	return got
 }
 
-// The ask returns with the answer; what follows comes as it comes, and ends with the stream or with the last token that
-// was asked for.
+// TestAhead: Ask returns with the answer; tokens ahead follow as they arrive, and end with the stream or with the last
+// requested token.
 func TestAhead(t *testing.T) {
 	three := []int32{5, 6, 7}
 	for wanted, want := range map[int][]int32{1: {5}, 2: {5, 6}, 3: three, 4: three, netproto.MaxAhead: three} {
@@ -96,8 +96,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// An ask that wants no tokens ahead has none, also where more follows its answer than it knows of; one that does gets
-// no more than the gateway gives.
+// TestAheadUnwanted: an ask without tokens ahead has none, even if more data follows its answer; an ask with tokens
+// ahead gets no more than the gateway allows.
 func TestAheadUnwanted(t *testing.T) {
 	s := &script{reply: always(1), ahead: 3}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -118,7 +118,7 @@ func TestAheadUnwanted(t *testing.T) {
 	})
 }
 
-// aheadOrNone is Ahead, closed where there is none.
+// aheadOrNone returns Ahead, or a closed channel without it.
 func aheadOrNone(r terms.Answer) <-chan int32 {
 	if r.Ahead != nil {
 		return r.Ahead
@@ -128,8 +128,8 @@ func aheadOrNone(r terms.Answer) <-chan int32 {
 	return none
 }
 
-// What is no token of the vocabulary, or no Ahead, or more than was asked for ends the stream, and is counted. What
-// came before it counts.
+// TestAheadBroken: an invalid token, an invalid Ahead, or more tokens than requested end the stream, and are counted.
+// Earlier tokens are valid.
 func TestAheadBroken(t *testing.T) {
 	good := tokens(5)
 	for name, c := range map[string]struct {
@@ -168,13 +168,13 @@ func TestAheadBroken(t *testing.T) {
 				assert.Equal(t, c.code, f.code(t), name)
 			}
 			_, err = session.Ask(t.Context(), terms.Question{Context: ids(4)})
-			assert.NoError(t, err, "the connection goes on")
+			assert.NoError(t, err, "the connection stays open")
 		})
 	}
 }
 
-// A stream that the gateway resets, a connection that is lost, or a session or client that is closed ends the tokens,
-// and is no breach of the protocol.
+// TestAheadEnds: the tokens end if the gateway resets the stream, the connection is lost, or the session or client is
+// closed. That is not a breach of the protocol.
 func TestAheadEnds(t *testing.T) {
 	for name, end := range map[string]func(s *script, c *Client, session *Session, cancel func(), stream *quic.Stream){
 		"reset":   func(_ *script, _ *Client, _ *Session, _ func(), stream *quic.Stream) { stream.CancelWrite(9) },
@@ -202,7 +202,7 @@ func TestAheadEnds(t *testing.T) {
 			time.Sleep(time.Hour) // the deadline was for the answer
 			select {
 			case _, more := <-r.Ahead:
-				t.Errorf("%s: the channel has something: %v", name, more)
+				t.Errorf("%s: the channel has a value: %v", name, more)
 			default:
 			}
 			start := time.Now()
@@ -210,7 +210,7 @@ func TestAheadEnds(t *testing.T) {
 			assert.Empty(t, all(r.Ahead), name)
 			limit := 4 * a.hop
 			if name == "gateway" {
-				limit = time.Minute // the packet that says so may go with the gateway: then QUIC finds out
+				limit = time.Minute // the packet with the close may be lost with the gateway: then QUIC times out
 			}
 			assert.LessOrEqual(t, time.Since(start), limit, name)
 			settle()
@@ -224,7 +224,8 @@ func TestAheadEnds(t *testing.T) {
 	}
 }
 
-// A context that is over when the answer is there leaves nothing behind; and neither does anything else wait for it.
+// TestAheadLeavesNothing: if the context has ended when the answer arrives, nothing is left; no other goroutine waits
+// for it.
 func TestAheadLeavesNothing(t *testing.T) {
 	f := &follows{pieces: tokens(5, 6), end: true}
 	s := f.script()
@@ -241,7 +242,7 @@ func TestAheadLeavesNothing(t *testing.T) {
 	})
 }
 
-// Nobody has to read the tokens: neither the gateway nor other asks wait for that.
+// TestAheadUnread: neither the gateway nor other asks wait for tokens that are not read.
 func TestAheadUnread(t *testing.T) {
 	many := slices.Repeat([]int32{3}, netproto.MaxAhead)
 	f := &follows{pieces: tokens(many...), end: true}
@@ -264,7 +265,7 @@ func TestAheadUnread(t *testing.T) {
 	})
 }
 
-// Lost packets are sent again: the tokens come in order and all of them.
+// TestAheadLossy: lost packets are sent again: all tokens arrive in order.
 func TestAheadLossy(t *testing.T) {
 	f := &follows{pieces: tokens(1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7), end: true}
 	s := f.script()
@@ -286,7 +287,8 @@ func TestAheadLossy(t *testing.T) {
 	})
 }
 
-// An answer to an ask for verification is about each position that was asked about, or the gateway breaks the protocol.
+// TestVerification: an answer to an ask for verification covers every requested position; otherwise the gateway breaks
+// the protocol.
 func TestVerification(t *testing.T) {
 	const n, from = 8, 5
 	found := func(scored bool, findings ...int32) (all []terms.Finding) {
@@ -344,7 +346,7 @@ func TestVerification(t *testing.T) {
 	}
 }
 
-// A wrong answer that tokens are to follow ends its stream.
+// TestWrongAnswerAhead: a wrong answer before tokens ahead ends its stream.
 func TestWrongAnswerAhead(t *testing.T) {
 	f := &follows{}
 	s := f.script()

@@ -16,21 +16,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// gatewayAt is where a script is in the air.
+// gatewayAt is the address of a script in the air.
 var gatewayAt = netip.MustParseAddrPort("10.0.0.1:4433")
 
-// air is a network in virtual time. Each packet takes a hop, and it can misbehave.
+// air is a network in virtual time. Each packet takes a hop, and the network can misbehave.
 type air struct {
 	mu     sync.Mutex
 	hop    time.Duration
 	nodes  map[string]simnet.PacketReceiver
 	port   uint16
-	home   netip.Addr                            // where packets of the client start; the zero Addr: there is no way
-	hosts  map[string][]netip.Addr               // names
+	home   netip.Addr                            // source address of the client; the zero Addr: there is no route
+	hosts  map[string][]netip.Addr               // addresses by name
 	lost   func(from, to netip.AddrPort) bool    // packets that do not arrive
-	closed map[netip.AddrPort]bool               // ports that nobody listens at
-	sent   map[netip.AddrPort][]time.Time        // packets of the client, by where they go to
-	probes map[netip.AddrPort][][2]time.Duration // when, since the air is there, and for how long
+	closed map[netip.AddrPort]bool               // ports without a listener
+	sent   map[netip.AddrPort][]time.Time        // packets of the client, by destination
+	probes map[netip.AddrPort][][2]time.Duration // start, since began, and pause of each probe
 	began  time.Time
 }
 
@@ -57,7 +57,7 @@ func (a *air) set(change func()) {
 	change()
 }
 
-// silence loses all packets, or none.
+// silence drops all packets, or none.
 func (a *air) silence(on bool) {
 	a.set(func() { a.lost = func(netip.AddrPort, netip.AddrPort) bool { return on } })
 }
@@ -66,14 +66,14 @@ func (a *air) conn(at netip.AddrPort) *simnet.SimConn {
 	return simnet.NewBlockingSimConn(net.UDPAddrFromAddrPort(at), a)
 }
 
-// AddNode is told of a socket.
+// AddNode registers a socket.
 func (a *air) AddNode(addr net.Addr, r simnet.PacketReceiver) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.nodes[addr.String()] = r
 }
 
-// SendPacket takes a packet to its socket.
+// SendPacket delivers a packet to its socket.
 func (a *air) SendPacket(p simnet.Packet) error {
 	from, to := p.From.(*net.UDPAddr).AddrPort(), p.To.(*net.UDPAddr).AddrPort()
 	a.mu.Lock()

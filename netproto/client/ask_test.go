@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// bases returns the bases of the asks that came.
+// bases returns the bases of the received asks.
 func (s *script) bases() (all []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (s *script) bases() (all []int) {
 	return all
 }
 
-// An answer is for the question and of the vocabulary, or the gateway breaks the protocol.
+// TestWrongAnswers: an answer must fit the question and the vocabulary; otherwise the gateway breaks the protocol.
 func TestWrongAnswers(t *testing.T) {
 	const n = 8 // tokens of the path
 	finding := func(positions ...int) (all []terms.Finding) {
@@ -74,7 +74,7 @@ func TestWrongAnswers(t *testing.T) {
 			_, session := s.dial(t, nil)
 			r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: time.Minute})
 			_, asks := s.count()
-			assert.Equal(t, 1, asks, "nothing is asked again")
+			assert.Equal(t, 1, asks, "the ask is not repeated")
 			if c.good {
 				want, _, _ := netproto.ParseAnswer(c.reply)
 				require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// What is asked arrives as it was asked, and what cannot be asked is refused here.
+// TestQuery: a question arrives unchanged, and an invalid question is refused locally.
 func TestQuery(t *testing.T) {
 	top := []terms.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}
 	s := &script{reply: func(int, netproto.Ask) []byte {
@@ -130,7 +130,7 @@ func TestQuery(t *testing.T) {
 	})
 }
 
-// What was acknowledged is not sent again, on this connection or another one, by an ask or by a sync.
+// TestAcknowledged: acknowledged tokens are not sent again, on this connection or another one, by an ask or by a sync.
 func TestAcknowledged(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -159,7 +159,7 @@ func TestAcknowledged(t *testing.T) {
 	})
 }
 
-// What was sent on this connection needs not be acknowledged to be built upon.
+// TestUnacknowledged: tokens that were sent on this connection can be a base before they are acknowledged.
 func TestUnacknowledged(t *testing.T) {
 	var hold chan struct{}
 	s := &script{reply: func(int, netproto.Ask) []byte {
@@ -183,7 +183,7 @@ func TestUnacknowledged(t *testing.T) {
 	})
 }
 
-// What only an earlier connection was told, and nobody acknowledged, is sent again.
+// TestBaseOfOldConnection: tokens that were sent only on an earlier connection, and not acknowledged, are sent again.
 func TestBaseOfOldConnection(t *testing.T) {
 	s := &script{reply: func(conn int, _ netproto.Ask) []byte {
 		if conn == 1 {
@@ -197,11 +197,11 @@ func TestBaseOfOldConnection(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []int{0, 0}, s.bases())
 		assert.Equal(t, 20, s.ask(1).Path.Delta.Count)
-		assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "with all repetitions")
+		assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "including all repetitions")
 	})
 }
 
-// The same where the new connection was told of another path in between.
+// TestBaseOfOldConnectionLater: the same if another path was sent on the new connection in between.
 func TestBaseOfOldConnectionLater(t *testing.T) {
 	s := &script{reply: func(conn int, _ netproto.Ask) []byte {
 		if conn == 1 {
@@ -222,8 +222,8 @@ func TestBaseOfOldConnectionLater(t *testing.T) {
 	})
 }
 
-// A gateway that needs the path from a position gets it from there if it holds our beginning, else all of it; and what
-// it does not hold any more is no base of later asks either.
+// TestNeed: a gateway that needs the path from a position gets it from there if it holds our prefix, else all of it;
+// tokens that it no longer holds are not a base of later asks.
 func TestNeed(t *testing.T) {
 	for _, c := range []struct {
 		position int
@@ -253,14 +253,14 @@ func TestNeed(t *testing.T) {
 				if n == 21 {
 					down += len(netproto.Need{Position: c.position, Hash: c.hash}.Append(nil))
 				}
-				assert.Equal(t, down, r.BytesDown, "with all repetitions")
+				assert.Equal(t, down, r.BytesDown, "including all repetitions")
 			}
 			assert.Equal(t, []int{0, 20, c.base}, s.bases(), "%+v", c)
 		})
 	}
 }
 
-// A gateway cannot open streams, which the client would hold and nobody would read.
+// TestNoStreamsOfTheGateway: a gateway cannot open streams, which the client would keep unread.
 func TestNoStreamsOfTheGateway(t *testing.T) {
 	opened := make(chan error, 2)
 	s := &script{reply: always(1), open: func(qc *quic.Conn) {
@@ -279,7 +279,8 @@ func TestNoStreamsOfTheGateway(t *testing.T) {
 	})
 }
 
-// A gateway that never takes the path, or always goes away, is asked sixteen times.
+// TestAttemptsOfAnAsk: an ask is sent at most sixteen times to a gateway that never accepts the path, or always
+// disconnects.
 func TestAttemptsOfAnAsk(t *testing.T) {
 	for reply, want := range map[string]error{
 		string(netproto.Need{Hash: netproto.RootHash}.Append(nil)): ErrProtocol,
@@ -298,8 +299,8 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 	}
 }
 
-// Each refusal of an ask is told with its code and its words, at once and after one attempt; only a gateway that drains
-// is left for another connection.
+// TestRefusalOfAsk: each refusal of an ask is returned with its code and text, at once and after one attempt; only a
+// draining gateway makes the client use another connection.
 func TestRefusalOfAsk(t *testing.T) {
 	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
 		s := &script{}
@@ -324,7 +325,7 @@ func TestRefusalOfAsk(t *testing.T) {
 			assert.Equal(t, netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}, refused)
 			assert.ErrorIs(t, err, code)
 			assert.Equal(t, []int{1, 1}, []int{hellos, asks})
-			assert.Positive(t, min(r.BytesUp, r.BytesDown), "what it cost all the same")
+			assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes that it cost")
 			assert.Equal(t, []int{0}, s.bases())
 			_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
 			require.NoError(t, err)
@@ -332,8 +333,8 @@ func TestRefusalOfAsk(t *testing.T) {
 	}
 }
 
-// An ask whose answer is of use however late it comes is repeated after a refusal that passes, when the gateway says,
-// and not for ever.
+// TestRepeatedAsk: an ask that allows late answers is repeated after a temporary refusal, at the time that the gateway
+// states, but not forever.
 func TestRepeatedAsk(t *testing.T) {
 	for code := netproto.NoReason; code <= netproto.Cancelled; code++ {
 		for _, times := range []int{1, 1000} {
@@ -352,7 +353,7 @@ func TestRepeatedAsk(t *testing.T) {
 				took := time.Since(began)
 				_, asks := s.count()
 				switch {
-				case code == netproto.Draining: // goes to another connection at once
+				case code == netproto.Draining: // uses another connection at once
 				case code.Lasting() || code == netproto.Failed:
 					assert.ErrorIs(t, err, code)
 					assert.Equal(t, 1, asks)
@@ -365,14 +366,14 @@ func TestRepeatedAsk(t *testing.T) {
 					assert.ErrorIs(t, err, code)
 					assert.Greater(t, asks, 10)
 					assert.LessOrEqual(t, took, 31*time.Second)
-					assert.Positive(t, min(r.BytesUp, r.BytesDown), "what all of them cost")
+					assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes of all attempts")
 				}
 			})
 		}
 	}
 }
 
-// The same for a sync, which only an Ack ends well.
+// TestRefusalOfSync: the same for a sync, which only an Ack completes.
 func TestRefusalOfSync(t *testing.T) {
 	for reply, want := range map[string]error{
 		string(refuse(netproto.TooLarge)):                     netproto.TooLarge,
@@ -392,8 +393,8 @@ func TestRefusalOfSync(t *testing.T) {
 	}
 }
 
-// A gateway that says on the control stream that it drains gets no new asks, and answers the open ones; anything else
-// there ends the connection.
+// TestControlStream: a gateway that announces on the control stream that it drains gets no new asks, and answers the
+// open ones; any other message there ends the connection.
 func TestControlStream(t *testing.T) {
 	for _, c := range []struct {
 		say      []byte
@@ -438,17 +439,17 @@ func TestControlStream(t *testing.T) {
 			first.Wait()
 			settle()
 			client.mu.Lock()
-			assert.Len(t, client.links, 1, "the old one ends with its last ask")
+			assert.Len(t, client.links, 1, "the old connection ends with its last ask")
 			client.mu.Unlock()
 			_, err = session.Ask(t.Context(), terms.Question{Context: ids(5), Within: time.Minute})
 			require.NoError(t, err)
 			hellos, _ := s.count()
-			assert.Equal(t, 2, hellos, "and does not take the new one with it")
+			assert.Equal(t, 2, hellos, "and does not end the new one")
 		})
 	}
 }
 
-// A connection that is retired takes no new asks, and ends with the last one that is open.
+// TestRetire: a retired connection takes no new asks, and ends with its last open ask.
 func TestRetire(t *testing.T) {
 	var holds []chan struct{}
 	s := &script{reply: func(_ int, a netproto.Ask) []byte {
@@ -483,7 +484,7 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// A session that ends is told to the gateway, and all its asks end; other sessions go on.
+// TestSessionClose: closing a session informs the gateway and ends all its asks; other sessions continue.
 func TestSessionClose(t *testing.T) {
 	s := &script{reply: func(_ int, a netproto.Ask) []byte {
 		if a.Path.Position() == 7 {
@@ -517,7 +518,7 @@ func TestSessionClose(t *testing.T) {
 	})
 }
 
-// A client that is closed answers everything with that, ends what is under way, and waits for it.
+// TestClose: methods of a closed client return ErrClosed. Close cancels running asks and waits for them.
 func TestClose(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { time.Sleep(time.Minute); return nil }}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -552,7 +553,7 @@ func TestClose(t *testing.T) {
 		defer s.mu.Unlock()
 		require.Len(t, s.ended, 1)
 		ended, ok := errors.AsType[*quic.ApplicationError](s.ended[0])
-		require.True(t, ok, "the gateway is told: %v", s.ended[0])
+		require.True(t, ok, "the gateway gets the reason: %v", s.ended[0])
 		assert.EqualValues(t, netproto.NoReason, ended.ErrorCode)
 	})
 	waiting := &script{}
@@ -569,17 +570,17 @@ func TestClose(t *testing.T) {
 		require.NoError(t, c.Close())
 		all.Wait()
 		assert.Zero(t, c.Stats().Connections)
-		assert.Empty(t, seen.get(), "an attempt that we end ourselves has not failed")
+		assert.Empty(t, seen.get(), "an attempt that Close ends is not a failure")
 	})
 	busy := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
 	inAir(t, busy, func(t *testing.T, a *air) {
-		told := false
+		reported := false
 		c, _ := busy.dial(t, func(o *Options) {
-			o.Attempted = func(error) { time.Sleep(time.Minute); told = true }
+			o.Attempted = func(error) { time.Sleep(time.Minute); reported = true }
 		})
 		settle()
 		require.NoError(t, c.Close())
-		assert.True(t, told, "nothing goes on behind Close")
+		assert.True(t, reported, "nothing runs after Close")
 	})
 	inAir(t, busy, func(t *testing.T, a *air) {
 		c, session := busy.dial(t, nil)
@@ -588,7 +589,7 @@ func TestClose(t *testing.T) {
 			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 			assert.ErrorIs(t, err, ErrClosed)
 		})
-		time.Sleep(20 * time.Second) // in a pause of about five
+		time.Sleep(20 * time.Second) // in a pause of about five seconds
 		start := time.Now()
 		require.NoError(t, c.Close())
 		all.Wait()
@@ -596,7 +597,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A context that ends is the error, and resets the stream; one that has ended already begins no session.
+// TestContextEnds: the cause of an ended context is returned, and the stream is reset; an ended context cannot begin a
+// session.
 func TestContextEnds(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { time.Sleep(time.Minute); return nil }}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -608,7 +610,7 @@ func TestContextEnds(t *testing.T) {
 		_, err := session.Ask(ctx, terms.Question{Context: ids(3), Within: time.Hour})
 		assert.Equal(t, time.Second, time.Since(start))
 		assert.ErrorIs(t, err, gone)
-		assert.NotErrorIs(t, err, ErrNoReply, "the gateway is heard")
+		assert.NotErrorIs(t, err, ErrNoReply, "the gateway has replied")
 		_, err = c.NewSession(ctx)
 		assert.ErrorIs(t, err, gone)
 		a.silence(true)
@@ -621,10 +623,10 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// counting is a context that counts who waits for its end.
+// counting is a context that counts registrations for its end.
 type counting struct {
 	context.Context
-	done    chan struct{} // of its own: package context knows its own contexts by their channels
+	done    chan struct{} // its own: package context recognizes its own contexts by their channels
 	waiting atomic.Int32
 }
 
@@ -632,16 +634,16 @@ func newCounting(ctx context.Context) *counting {
 	return &counting{Context: ctx, done: make(chan struct{})}
 }
 
-// AfterFunc is what package context asks a context of another make for.
+// package context calls AfterFunc for contexts of other types.
 func (c *counting) AfterFunc(func()) func() bool {
 	c.waiting.Add(1)
 	return sync.OnceValue(func() bool { c.waiting.Add(-1); return true })
 }
 
-// Done can end: else nobody would wait for it.
+// Done returns a channel: otherwise no registration is made.
 func (c *counting) Done() <-chan struct{} { return c.done }
 
-// Asks and syncs leave nothing behind that waits for the end of a context, be it the caller's or the session's.
+// TestNothingWaits: asks and syncs leave no registration at the context of the caller or the session.
 func TestNothingWaits(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -665,7 +667,7 @@ func TestNothingWaits(t *testing.T) {
 	})
 }
 
-// The gateway is told to stop when nobody waits any more: the context has ended, or what came is no answer.
+// TestReset: the stream is reset when the context has ended or the answer is invalid.
 func TestReset(t *testing.T) {
 	for name, says := range map[string][]byte{
 		"the deadline": nil, "no frame": {byte(netproto.KindAnswer), 0x80, 0x00},
@@ -695,7 +697,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// What is not sent yet of an ask that nobody waits for any more is not sent.
+// TestResetUnsent: the rest of an ask with an ended context is not sent.
 func TestResetUnsent(t *testing.T) {
 	var why chan error
 	s := &script{raw: func(stream *quic.Stream) {
@@ -723,8 +725,8 @@ func scattered(n int) []int32 {
 	return path
 }
 
-// An ask ends with the end of its stream. Its answer counts before that of the gateway comes, which is waited for a
-// second, by nobody's ask.
+// TestEndOfStream: an ask ends with the end of its stream. Its answer is returned before the gateway's end of the
+// stream arrives. The stream waits a second for that, but the ask does not.
 func TestEndOfStream(t *testing.T) {
 	var ended, why chan error
 	s := &script{hold: func(stream *quic.Stream) {
@@ -750,7 +752,7 @@ func TestEndOfStream(t *testing.T) {
 	})
 }
 
-// Nothing of a client is left where Dial fails.
+// TestDialFails: nothing of a client is left if Dial fails.
 func TestDialFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		_, err := Dial(t.Context(), "nowhere:1", Options{Identity: netproto.Identity{Vocab: 10}, network: newAir()})
@@ -759,14 +761,14 @@ func TestDialFails(t *testing.T) {
 	})
 }
 
-// TestEarlyRefusal: a gateway that refuses an ask before all of it is written is heard.
+// TestEarlyRefusal: a refusal that arrives before the ask is completely written is returned.
 func TestEarlyRefusal(t *testing.T) {
 	g := (&script{early: netproto.Refusal{Code: netproto.TooLarge, Detail: "much too large"}.Append(nil)}).start(t)
 	g.opt.Identity.Vocab = 1 << 20
 	c, err := Dial(t.Context(), g.addr, g.opt)
 	require.NoError(t, err)
 	defer c.Close()
-	for _, tokens := range []int{1, 800_000} { // the second is more than what a stream takes unread
+	for _, tokens := range []int{1, 800_000} { // the second exceeds the flow control window of a stream
 		s, err := c.NewSession(t.Context())
 		require.NoError(t, err)
 		_, err = s.Ask(t.Context(), terms.Question{Context: scattered(tokens), Within: aWhile})

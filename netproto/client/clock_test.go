@@ -13,10 +13,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// wire is what a test makes of one ask: its ways and the time in the gateway, whose clock is ahead by some.
+// wire describes one ask: the time of each way and in the gateway, and the offset of the gateway's clock.
 type wire struct{ ahead, up, inside, down time.Duration }
 
-// learnt is what a clock makes of an ask that leaves at some time after zero, and what was true.
+// learnt returns the times that a clock computes for an ask, and the true ones.
 func (w wire) learnt(c *clock, zero time.Time, leaves time.Duration) (have, truth terms.Times) {
 	left := zero.Add(leaves)
 	sent := w.up + w.inside
@@ -25,8 +25,8 @@ func (w wire) learnt(c *clock, zero time.Time, leaves time.Duration) (have, trut
 	return c.learn(truth.Left, truth.Arrived, theirs), truth
 }
 
-// Over ways that are as long as each other the gateway's times are exact, whatever its clock says; over others they are
-// true within what is said.
+// TestClockOffset: if both ways take the same time, the gateway's times are exact for any offset of its clock;
+// otherwise the error is at most the stated one.
 func TestClockOffset(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
@@ -41,7 +41,7 @@ func TestClockOffset(t *testing.T) {
 			have, truth := w.learnt(c, zero, time.Duration(i)*time.Second)
 			if i == 0 {
 				const halves = 2 // nanoseconds, lost in two divisions
-				require.WithinDuration(t, truth.Received, have.Received, halves, "the ways are the same")
+				require.WithinDuration(t, truth.Received, have.Received, halves, "the ways take the same time")
 				require.WithinDuration(t, truth.Sent, have.Sent, halves)
 				require.Equal(t, w.up, have.Within)
 			}
@@ -55,11 +55,11 @@ func TestClockOffset(t *testing.T) {
 	}
 }
 
-// The ask with the least round trip counts, the later one of two; one that is 16 asks old does not any more.
+// TestClockForgets: the ask with the min round trip counts, the later one of equal ones; it is dropped after 16 asks.
 func TestClockForgets(t *testing.T) {
 	zero, c := time.Now(), new(clock)
 	ms := time.Millisecond
-	slow := wire{0, 50 * ms, ms, 90 * ms} // of itself it says that the clock is behind by 20 ms
+	slow := wire{0, 50 * ms, ms, 90 * ms} // taken alone, it suggests that the clock is 20 ms slow
 	_, _ = wire{0, 5 * ms, ms, 5 * ms}.learnt(c, zero, 0)
 	for i := range len(c.last) - 1 {
 		have, truth := slow.learnt(c, zero, time.Duration(i+1)*time.Second)
@@ -67,13 +67,14 @@ func TestClockForgets(t *testing.T) {
 		require.Equal(t, 5*ms, have.Within)
 	}
 	have, truth := slow.learnt(c, zero, time.Minute)
-	assert.Equal(t, truth.Received.Add(20*ms), have.Received, "the good one is forgotten")
+	assert.Equal(t, truth.Received.Add(20*ms), have.Received, "the best ask is dropped")
 	assert.Equal(t, 70*ms, have.Within)
 	have, truth = wire{7 * ms, 70 * ms, ms, 70 * ms}.learnt(c, zero, 2*time.Minute)
 	assert.Equal(t, truth.Received, have.Received, "as good as the others, and later")
 }
 
-// A gateway cannot be said to have had an ask before it left, or for longer than that all took.
+// TestClockLies: times of the gateway that are impossible are ignored: before the ask was sent, or longer than the
+// whole ask.
 func TestClockLies(t *testing.T) {
 	zero, c := time.Now(), new(clock)
 	ms := time.Millisecond
@@ -91,8 +92,8 @@ func TestClockLies(t *testing.T) {
 	assert.Equal(t, have.Arrived, have.Sent)
 }
 
-// Over a link an ask that wants it is told when the gateway had it, and what it costs; one that does not is answered as
-// ever, and a clock before its answer breaks the protocol. A gateway of version 3 is not asked.
+// TestClockInTime: an ask with a clock gets the times in the gateway, and the bytes are counted. An ask without one is
+// unchanged, and a clock before its answer breaks the protocol. A gateway of version 3 is not asked for it.
 func TestClockInTime(t *testing.T) {
 	const ahead, inside = 5 * time.Hour, 7 * time.Millisecond
 	var zero time.Time
@@ -126,7 +127,7 @@ func TestClockInTime(t *testing.T) {
 				}
 				assert.Equal(t, terms.Times{Left: start, Received: start.Add(a.hop), Sent: start.Add(a.hop + inside),
 					Arrived: start.Add(2*a.hop + inside), Within: a.hop}, r.Times)
-				if i > 0 { // the path is known
+				if i > 0 { // the gateway has the path
 					assert.Equal(t, plain.BytesUp+2, r.BytesUp)
 				}
 				assert.Greater(t, r.BytesDown, plain.BytesDown+3)
@@ -140,7 +141,7 @@ func TestClockInTime(t *testing.T) {
 	}
 }
 
-// What is broken in a clock, or missing behind it, is no answer.
+// TestBrokenClock: an answer with an invalid clock, or without a requested one, is an error.
 func TestBrokenClock(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"a clock that is too short": {byte(netproto.KindClock), 1, 0},

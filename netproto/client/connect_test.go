@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The pauses grow to a bound, and no two clients need have the same.
+// TestBackoff: the pauses grow to a max, with jitter.
 func TestBackoff(t *testing.T) {
 	assert.Zero(t, pauseAfter(0, 1))
 	last := time.Duration(0)
@@ -23,7 +23,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// Only what will not change by itself ends the attempts.
+// TestLasting: only lasting errors end the attempts.
 func TestLasting(t *testing.T) {
 	for err, want := range map[error]bool{
 		fmt.Errorf("a: %w", &PinError{}):              true,

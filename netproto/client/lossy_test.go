@@ -12,15 +12,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestAskBehindLostSync: a path that is sent early, and an ask that follows before it was acknowledged. The ask rests
-// on it: it carries the path no second time. But where the connection has lost packets the ask carries all, and comes
-// in time although what was sent early is lost; if that fits into a packet.
+// TestAskBehindLostSync: an ask after a sync that is not acknowledged yet builds on it and does not send the path
+// again. If the connection has lost packets and the whole path fits into a packet, the ask sends it again, and is
+// answered in time even if the sync is lost.
 func TestAskBehindLostSync(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		lossy bool
 		path  []int32
-		base  int // of the ask
+		base  int // base of the ask
 	}{
 		{"nothing was lost", false, ids(40), 40},
 		{"something was", true, ids(40), 0},
@@ -61,17 +61,17 @@ func TestAskBehindLostSync(t *testing.T) {
 				asked := s.ask(n - 1)
 				assert.Equal(t, c.base, asked.Path.Base)
 				assert.Equal(t, len(c.path)+1-c.base, asked.Path.Delta.Count)
-				assert.Equal(t, 1, r.Prefilled, "what was sent twice is not new")
+				assert.Equal(t, 1, r.Prefilled, "repeated tokens are not new")
 				if c.lossy && c.base == 0 {
-					assert.Less(t, wait, 3*a.hop, "a round trip")
-					assert.Greater(t, took, 3*a.hop, "what was lost takes longer")
+					assert.Less(t, wait, 3*a.hop, "one round trip")
+					assert.Greater(t, took, 3*a.hop, "a lost sync takes longer")
 				}
 			})
 		})
 	}
 }
 
-// TestLoses: one packet of a hundred is what makes a connection one that loses packets.
+// TestLoses: a connection counts as lossy from one lost packet of a hundred.
 func TestLoses(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -89,14 +89,14 @@ func TestLoses(t *testing.T) {
 			lossy = lossy || l.loses()
 		}
 		assert.True(t, lossy)
-		assert.False(t, l.loses(), "it was long ago")
+		assert.False(t, l.loses(), "old losses are forgotten")
 	})
 }
 
-// loseOne loses the first packet of some asks that follow each other at once, so that the next ones tell of it.
+// loseOne drops the first packet of some asks that follow each other, so that later ones reveal the loss.
 func (a *air) loseOne(t *testing.T, session *Session) {
 	t.Helper()
-	time.Sleep(time.Second) // else it may be an acknowledgement of what was before
+	time.Sleep(time.Second) // so that it is not an acknowledgement of earlier packets
 	n := 0
 	a.set(func() {
 		a.lost = func(from, _ netip.AddrPort) bool {

@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Options that cannot be meant are refused by name, before anything is sent.
+// TestOptionsRefused: invalid options are refused by name, before anything is sent.
 func TestOptionsRefused(t *testing.T) {
 	for text, change := range map[string]func(*Options){
 		"a vocabulary of 0":                   func(o *Options) { o.Identity.Vocab = 0 },
@@ -47,7 +47,7 @@ func TestOptionsRefused(t *testing.T) {
 	assert.Equal(t, ticketFolder("f"), o.Tickets)
 }
 
-// What the options say of a client, and of its device, arrives with the Hello, also where that is repeated.
+// TestHello: the options about the client and its device are sent with the Hello, also if it is repeated.
 func TestHello(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -76,13 +76,13 @@ func TestHello(t *testing.T) {
 			other, _ := s.dial(t, nil)
 			require.NoError(t, other.connect(t.Context()))
 		}
-		assert.NotEqual(t, s.said[2].Device, s.said[3].Device, "each client draws one of its own")
+		assert.NotEqual(t, s.said[2].Device, s.said[3].Device, "each client has a random device")
 		assert.NotZero(t, s.said[2].Device)
 		assert.NotZero(t, s.said[3].Device)
 	})
 }
 
-// A host that is a name is the one that the certificate must be for.
+// TestServerName: the certificate must be for the host if it is a name.
 func TestServerName(t *testing.T) {
 	s := &script{}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -94,8 +94,8 @@ func TestServerName(t *testing.T) {
 	})
 }
 
-// Two clients that share a cache share its ticket, and one that brings none makes one of its own; an ask then goes out
-// with the Hello, and is answered after one round trip.
+// TestTickets: clients that share a cache share its ticket; a client without a cache makes its own. With a ticket an
+// ask is sent with the Hello, and answered after one round trip.
 func TestTickets(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -121,7 +121,7 @@ func TestTickets(t *testing.T) {
 	})
 }
 
-// A ticket that the gateway cannot use, so that it breaks the handshake off, costs one attempt; the next has none.
+// TestTicketBrokenOff: a ticket with which the gateway aborts the handshake costs one attempt; the next one has none.
 func TestTicketBrokenOff(t *testing.T) {
 	for _, no0RTT := range []bool{true, false} {
 		s := &script{reply: always(1), no0RTT: no0RTT, broken: func(n int) bool { return n == 2 }}
@@ -143,7 +143,7 @@ func TestTicketBrokenOff(t *testing.T) {
 	}
 }
 
-// A gateway that was started anew takes no 0-RTT: what was sent with it is sent again, once, and nothing after that.
+// TestEarlyRejected: a restarted gateway accepts no 0-RTT: early data is sent again, once.
 func TestEarlyRejected(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -170,7 +170,7 @@ func TestEarlyRejected(t *testing.T) {
 	})
 }
 
-// secondRefused is a gateway without room for a client's second connection, which it says after a second.
+// secondRefused is a gateway that refuses a client's second connection after a second.
 func secondRefused() *script {
 	return &script{reply: always(1), hello: func(conn int) []byte {
 		if conn == 2 {
@@ -181,7 +181,7 @@ func secondRefused() *script {
 	}}
 }
 
-// retired is a client whose only connection takes no more asks.
+// retired returns a client with a single connection that takes no more asks.
 func (s *script) retired(t *testing.T) (*Client, *Session) {
 	t.Helper()
 	c, session := s.dial(t, nil)
@@ -192,8 +192,8 @@ func (s *script) retired(t *testing.T) (*Client, *Session) {
 	return c, session
 }
 
-// Asks that went out before a Welcome that does not come, and those that wait for it,
-// go out again on the next connection.
+// TestEarlyUnwelcome: asks that were sent before a Welcome that never arrives, and those that wait for it, are sent
+// again on the next connection.
 func TestEarlyUnwelcome(t *testing.T) {
 	s := secondRefused()
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -210,7 +210,7 @@ func TestEarlyUnwelcome(t *testing.T) {
 	})
 }
 
-// A connection moves only where the gateway has said Welcome.
+// TestMigrateUnwelcome: a connection migrates only after its Welcome.
 func TestMigrateUnwelcome(t *testing.T) {
 	s := secondRefused()
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -223,7 +223,7 @@ func TestMigrateUnwelcome(t *testing.T) {
 	})
 }
 
-// An ask on a connection that is not welcome, but not closed yet, goes out on another one, unless that would not help.
+// TestUnwelcome: an ask on a refused connection that is not closed yet is sent on another one, unless that is useless.
 func TestUnwelcome(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -248,7 +248,7 @@ func TestUnwelcome(t *testing.T) {
 	})
 }
 
-// recorder is a cache that holds nothing and notes what it is asked for.
+// recorder is an empty cache that records its keys.
 type recorder struct {
 	none
 	mu   sync.Mutex
@@ -262,7 +262,7 @@ func (r *recorder) Get(key string) (*tls.ClientSessionState, bool) {
 	return nil, false
 }
 
-// A ticket is for one gateway at one address under one pin.
+// TestTicketKey: a ticket is for one gateway at one address with one pin.
 func TestTicketKey(t *testing.T) {
 	s := &script{}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -273,7 +273,7 @@ func TestTicketKey(t *testing.T) {
 	})
 }
 
-// Eight asks go out before the Welcome; more wait for it, and are answered as well.
+// TestEarlyAsks: eight asks are sent before the Welcome; more wait for it, and are answered, too.
 func TestEarlyAsks(t *testing.T) {
 	var slow atomic.Bool
 	s := &script{reply: always(1), hello: func(int) []byte {
@@ -303,8 +303,7 @@ func TestEarlyAsks(t *testing.T) {
 	})
 }
 
-// The dictionary that the gateway chose is used for what follows the Welcome;
-// one that we do not have breaks the protocol.
+// TestDictionary: the dictionary that the gateway chose is used after the Welcome; an unknown one breaks the protocol.
 func TestDictionary(t *testing.T) {
 	var paths [][]int32
 	for i := range 20 {
@@ -332,7 +331,8 @@ func TestDictionary(t *testing.T) {
 			s.retire(c)
 			settle()
 			_, err = l.codec.Decode(nil, delta)
-			assert.Equal(t, chosen != 0, err != nil, "the dictionary's codec ends with the connection: %v", err)
+			assert.Equal(t, chosen != 0, err != nil,
+				"the codec of the dictionary is closed with the connection: %v", err)
 		})
 	}
 	s := &script{dictionary: 8}
@@ -344,7 +344,7 @@ func TestDictionary(t *testing.T) {
 	})
 }
 
-// A session keeps as many tokens of acknowledged paths as MaxKnown says, or four contexts of the gateway's.
+// TestMaxKnown: a session keeps MaxKnown tokens of acknowledged paths, by default four contexts of the gateway.
 func TestMaxKnown(t *testing.T) {
 	for _, c := range []struct{ option, context, holds int }{{50, 0, 50}, {0, 20, 80}, {0, 30, 120}} {
 		s := &script{reply: always(1), context: c.context}
@@ -355,7 +355,7 @@ func TestMaxKnown(t *testing.T) {
 				defer client.mu.Unlock()
 				return client.maxKnown()
 			}(), "before the Welcome")
-			for range 2 { // the second time there is a connection
+			for range 2 { // the second time with a connection
 				require.NoError(t, client.connect(t.Context()))
 			}
 			session, err := client.NewSession(t.Context())
@@ -371,7 +371,7 @@ func TestMaxKnown(t *testing.T) {
 	}
 }
 
-// Each attempt is told, once.
+// TestAttempted: each attempt is reported once.
 func TestAttempted(t *testing.T) {
 	var seen attempts
 	s := &script{reply: always(1), hello: func(conn int) []byte {
@@ -398,7 +398,7 @@ func TestAttempted(t *testing.T) {
 	})
 }
 
-// What only another configuration mends is told apart from what waiting mends, and what lasts from what does not.
+// TestReasons: configuration errors, temporary errors and lasting errors are distinguished.
 func TestReasons(t *testing.T) {
 	crypto := func(alert int, remote bool) error {
 		return &quic.TransportError{ErrorCode: quic.TransportErrorCode(0x100 + alert), Remote: remote}
@@ -443,7 +443,7 @@ func TestReasons(t *testing.T) {
 		assert.Equal(t, c.lasting, lasting(err), "%d: %v", i, err)
 		assert.ErrorIs(t, err, ErrNoReply)
 	}
-	assert.Equal(t, crypto(1, true), reason(crypto(1, true)), "as it is")
+	assert.Equal(t, crypto(1, true), reason(crypto(1, true)), "unchanged")
 	for _, c := range []struct{ err, want error }{
 		{&net.OpError{Err: system}, syscall.ECONNREFUSED},
 		{fmt.Errorf("CRYPTO: %w", untrusted), untrusted},
@@ -458,7 +458,7 @@ func TestReasons(t *testing.T) {
 			reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: true}), want)
 	}
 	_, own := errors.AsType[netproto.Code](reason(&quic.StreamError{ErrorCode: 8}))
-	assert.False(t, own, "a stream that we reset")
+	assert.False(t, own, "a stream that the client reset")
 	assert.True(t, isTimeout(&quic.IdleTimeoutError{}))
 	assert.True(t, isTimeout(fmt.Errorf("around: %w", os.ErrDeadlineExceeded)))
 	assert.False(t, isTimeout(&net.DNSError{}))
@@ -468,7 +468,7 @@ func TestReasons(t *testing.T) {
 	assert.False(t, hungUp(errors.New("none")))
 }
 
-// A ticket is dropped where the gateway was heard and broke the handshake off, and for nothing else.
+// TestTicketRefused: a ticket is dropped only if the gateway replied and aborted the handshake.
 func TestTicketRefused(t *testing.T) {
 	for i, c := range []struct {
 		err  error
@@ -493,6 +493,6 @@ func TestTicketRefused(t *testing.T) {
 		x.Put("a", nil)
 		x.refused(c.err)
 		_, ok = x.Get("a")
-		assert.Equal(t, c.kept, ok, "%d: also when it fails after that", i)
+		assert.Equal(t, c.kept, ok, "%d: also if it fails after that", i)
 	}
 }

@@ -21,36 +21,36 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// script is a gateway that does what a test says.
+// script is a gateway that behaves as set by a test.
 type script struct {
-	hello func(conn int) []byte                 // what answers the Hello of the conn-th connection; nil: a Welcome
-	reply func(conn int, a netproto.Ask) []byte // what answers an ask; nothing: the connection is closed
-	early []byte                                // what answers an ask before it is read
-	sync  func(netproto.Sync) []byte            // what answers a sync; nil: an Ack
-	open  func(*quic.Conn)                      // what each connection is given to at once
-	raw   func(*quic.Stream)                    // what an ask's stream is given to at once
-	hold  func(*quic.Stream)                    // what an ask's stream is given to when the ask was read
-	mute  func(conn int) bool                   // the conn-th Hello is never answered, nor what comes after it
+	hello func(conn int) []byte                 // answer to the Hello of the conn-th connection; nil: a Welcome
+	reply func(conn int, a netproto.Ask) []byte // answer to an ask; empty: the connection is closed
+	early []byte                                // answer to an ask before it is read
+	sync  func(netproto.Sync) []byte            // answer to a sync; nil: an Ack
+	open  func(*quic.Conn)                      // handles each connection at its start
+	raw   func(*quic.Stream)                    // handles the stream of an ask at its start
+	hold  func(*quic.Stream)                    // handles the stream of an ask after the ask is read
+	mute  func(conn int) bool                   // the conn-th Hello and all later messages are not answered
 
-	broken     func(n int) bool // the handshake of the n-th connection is broken off
-	old        atomic.Bool      // it speaks version 3, and no other
-	ahead      int              // of the Welcome
+	broken     func(n int) bool // the handshake of the n-th connection is aborted
+	old        atomic.Bool      // it speaks only version 3
+	ahead      int              // in the Welcome
 	no0RTT     bool
-	dictionary uint32 // of the Welcome
+	dictionary uint32 // in the Welcome
 	context    int    // limit in the Welcome; 0 means 1000
-	air        *air   // where it is, at gatewayAt; nil: on this machine
+	air        *air   // network with it, at gatewayAt; nil: the real network
 
 	addr string
-	opt  Options // for a client of it
+	opt  Options // for its clients
 	pair tls.Certificate
 	stop func()
 
 	mu       sync.Mutex
 	hellos   int
 	said     []netproto.Hello
-	names    []string // that certificates were wanted for
-	ended    []error  // why connections ended
-	resumed  []bool   // connections that came with a ticket
+	names    []string // requested server names
+	ended    []error  // errors that ended connections
+	resumed  []bool   // connections with a ticket
 	asks     []netproto.Ask
 	syncs    []netproto.Sync
 	byes     []uint32
@@ -211,8 +211,8 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 	}
 }
 
-// turnAway does what a gateway of version 3 does with a Hello of another one, with the bytes that it sends. The ticket
-// that TLS sends behind the handshake is on its way before.
+// turnAway refuses a Hello of another version with the bytes of a gateway of version 3. The ticket that TLS sends after
+// the handshake is sent earlier.
 func (s *script) turnAway(qc *quic.Conn, control *quic.Stream) {
 	time.Sleep(time.Millisecond)
 	control.CancelRead(1)
@@ -225,7 +225,7 @@ func (s *script) turnAway(qc *quic.Conn, control *quic.Stream) {
 	qc.CloseWithError(1, "")
 }
 
-// farewells notes the sessions that end.
+// farewells records the sessions that end.
 func (s *script) farewells(control *quic.Stream) {
 	for {
 		_, b, err := netproto.ReadFrame(control, netproto.MaxMessage)
@@ -256,21 +256,21 @@ func (s *script) answerSync(stream *quic.Stream, b []byte) {
 	stream.Close()
 }
 
-// count returns how many Hellos and asks came.
+// count returns the number of received Hellos and asks.
 func (s *script) count() (hellos, asks int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hellos, len(s.asks)
 }
 
-// ask returns the i-th ask that came.
+// ask returns the i-th received ask.
 func (s *script) ask(i int) netproto.Ask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asks[i]
 }
 
-// dial connects a client that does not wait until it is connected, and begins a session.
+// dial returns a client that does not wait until it is connected, and begins a session.
 func (s *script) dial(t *testing.T, change func(*Options)) (*Client, *Session) {
 	t.Helper()
 	o := s.opt
@@ -301,7 +301,7 @@ func always(token int32) func(int, netproto.Ask) []byte {
 	return func(int, netproto.Ask) []byte { return netproto.Answer{Reply: terms.Reply{Token: token}}.Append(nil) }
 }
 
-// refuse is a frame that refuses.
+// refuse returns the frame of a refusal.
 func refuse(code netproto.Code) []byte { return netproto.Refusal{Code: code}.Append(nil) }
 
 // ids returns the path 0, 1, … of n tokens of a vocabulary of ten.
@@ -313,4 +313,4 @@ func ids(n int) []int32 {
 	return p
 }
 
-const aWhile = 20 * time.Second // for what comes at once
+const aWhile = 20 * time.Second // for events that are due at once

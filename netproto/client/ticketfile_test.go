@@ -27,13 +27,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// one is a cache of one ticket.
+// one is a cache for one ticket.
 type one struct{ s *tls.ClientSessionState }
 
 func (o *one) Get(string) (*tls.ClientSessionState, bool) { return o.s, o.s != nil }
 func (o *one) Put(_ string, s *tls.ClientSessionState)    { o.s = s }
 
-// newCache returns a cache of one ticket, for clients that share it.
+// newCache returns a cache for one ticket, which clients can share.
 func newCache() tls.ClientSessionCache { return tls.NewLRUClientSessionCache(1) }
 
 func config(cache tls.ClientSessionCache) *tls.Config {
@@ -41,7 +41,7 @@ func config(cache tls.ClientSessionCache) *tls.Config {
 		MinVersion: tls.VersionTLS13, ClientSessionCache: cache}
 }
 
-// realSession makes a ticket: a handshake over loopback.
+// realSession makes a ticket in a handshake over loopback.
 func realSession(t testing.TB) *tls.ClientSessionState {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,7 +73,7 @@ func realSession(t testing.TB) *tls.ClientSessionState {
 	return cache.s
 }
 
-// state is a session as bytes, to be compared.
+// state returns a session as bytes, for comparison.
 func state(t testing.TB, s *tls.ClientSessionState) string {
 	t.Helper()
 	ticket, state, err := s.ResumptionState()
@@ -83,7 +83,7 @@ func state(t testing.TB, s *tls.ClientSessionState) string {
 	return string(ticket) + " " + string(b)
 }
 
-// What is put is got, once, whoever asks; other keys have their own.
+// TestTicketFolder: a stored ticket is returned once, to any client; keys are independent.
 func TestTicketFolder(t *testing.T) {
 	dir := ticketFolder(filepath.Join(held.TempDir(t), "a", "b"))
 	_, ok := dir.Get("k")
@@ -118,7 +118,7 @@ func TestTicketFolder(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// A file that is no ticket for here and now is removed, and read no further than a ticket can go.
+// TestTicketFolderBroken: an invalid or expired file is removed, and reading it is limited.
 func TestTicketFolderBroken(t *testing.T) {
 	now := time.Now()
 	key := sha256.Sum256([]byte("k"))
@@ -163,23 +163,24 @@ func TestTicketFolderBroken(t *testing.T) {
 	dir := ticketFolder(held.TempDir(t))
 	require.NoError(t, os.WriteFile(dir.file(key), good.append(nil), 0o600))
 	_, ok := dir.Get("k")
-	assert.True(t, ok, "and this is one")
+	assert.True(t, ok, "and this is a ticket")
 	require.NoError(t, os.Mkdir(dir.file(key), 0o700))
 	_, ok = dir.Get("k")
 	assert.False(t, ok, "a folder in its place")
 	ticketFolder(filepath.Join(dir.file(key), "x")).Put("k", realSession(t))
 	blocked := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
-	ticketFolder(blocked).Put("k", realSession(t)) // nowhere to write: no more than no ticket
+	ticketFolder(blocked).Put("k", realSession(t)) // nowhere to write: the ticket is lost, without an error
 }
 
-// sealed ends bytes with their sum, as a file does.
+// sealed appends the checksum of a file to bytes.
 func sealed(b []byte) []byte {
 	sum := sha256.Sum256(b)
 	return append(bytes.Clone(b), sum[:]...)
 }
 
-// A file is what is written, with parts as short and as long as they can be, and nothing that is shorter or longer.
+// TestTicketFileBounds: a file is read as it was written, with parts of min and max length, and no shorter or longer
+// file is accepted.
 func TestTicketFileBounds(t *testing.T) {
 	empty := ticketFile{key: [32]byte{1}, made: -5, ticket: []byte{}, state: []byte{}}
 	longest := empty
@@ -209,7 +210,7 @@ func TestTicketFileBounds(t *testing.T) {
 		lie := bytes.Clone(body)
 		lie[len(lie)-4] = byte(n) // the length of the last part
 		_, err = parseTicketFile(sealed(lie))
-		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes that are not there", n)
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d missing bytes", n)
 	}
 	for i := len(ticketMagic); i < len(whole); i++ {
 		flipped := bytes.Clone(whole)
@@ -221,7 +222,7 @@ func TestTicketFileBounds(t *testing.T) {
 	assert.ErrorIs(t, err, errTicket, "a session without a ticket")
 }
 
-// A ticket serves from the second in which it was made until a week later.
+// TestTicketAge: a ticket is valid from the second in which it was made until a week later.
 func TestTicketAge(t *testing.T) {
 	made := time.Unix(1_000_000, 0)
 	f, err := newTicketFile([32]byte{}, realSession(t), made)
@@ -240,7 +241,7 @@ func TestTicketAge(t *testing.T) {
 	assert.NoFileExists(t, path)
 }
 
-// A file is kept and read up to its longest, and is a file: nothing that only stands in its place.
+// TestTicketFolderBounds: a file is kept and read up to its max length, and must be a regular file.
 func TestTicketFolderBounds(t *testing.T) {
 	dir := ticketFolder(held.TempDir(t))
 	key := sha256.Sum256([]byte("k"))
@@ -253,7 +254,7 @@ func TestTicketFolderBounds(t *testing.T) {
 		require.NoError(t, err)
 		b, err := inner.Bytes()
 		require.NoError(t, err)
-		more += len(f.state) - len(b) // the certificate in it is a byte longer at times
+		more += len(f.state) - len(b) // the certificate in it is sometimes a byte longer
 		s, err := tls.NewResumptionState(make([]byte, len(f.ticket)+room+more), inner)
 		require.NoError(t, err)
 		dir.Put("k", s)
@@ -265,7 +266,7 @@ func TestTicketFolderBounds(t *testing.T) {
 	}
 	elsewhere := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(elsewhere, f.append(nil), 0o600))
-	if err := os.Symlink(elsewhere, dir.file(key)); err == nil { // not every system has them
+	if err := os.Symlink(elsewhere, dir.file(key)); err == nil { // not every system has symbolic links
 		_, ok := dir.Get("k")
 		assert.False(t, ok, "a link to a ticket")
 	}
@@ -273,10 +274,10 @@ func TestTicketFolderBounds(t *testing.T) {
 	dir.Put("k", plain)
 	left, err := os.ReadDir(string(dir))
 	require.NoError(t, err)
-	assert.Len(t, left, 1, "nothing else is left where the file cannot be put in place")
+	assert.Len(t, left, 1, "no temporary file is left if the file cannot be renamed")
 }
 
-// A gateway without a certificate is not the pinned one.
+// TestPin: a gateway without a certificate does not match the pin.
 func TestPin(t *testing.T) {
 	cert := &x509.Certificate{Raw: []byte("certificate")}
 	pin := netproto.Digest(sha256.Sum256(cert.Raw))
@@ -300,7 +301,7 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// What nobody came back for goes after a week; other files stay.
+// TestTicketFolderSweep: unused tickets are removed after a week; other files stay.
 func TestTicketFolderSweep(t *testing.T) {
 	dir := ticketFolder(held.TempDir(t))
 	old := time.Now().Add(-ticketLasts - time.Hour)
@@ -319,7 +320,7 @@ func TestTicketFolderSweep(t *testing.T) {
 	assert.FileExists(t, filepath.Join(string(dir), "other"))
 }
 
-// A ticket serves one connection; again after an attempt that failed, though not without end.
+// TestTicketsServeOnce: a ticket is used for one connection, and again after a failed attempt, but not forever.
 func TestTicketsServeOnce(t *testing.T) {
 	cache := &one{}
 	x := &tickets{cache: cache, addr: "a:1"}
@@ -329,7 +330,7 @@ func TestTicketsServeOnce(t *testing.T) {
 	require.True(t, ok)
 	require.Same(t, s, got)
 	_, ok = x.Get("a")
-	require.False(t, ok, "the first one is still under way")
+	require.False(t, ok, "the first attempt is still running")
 	x.Put("a", s)
 	for range 16 {
 		_, ok = x.Get("a")
@@ -344,12 +345,12 @@ func TestTicketsServeOnce(t *testing.T) {
 	x.Put("a", s)
 	for range 17 {
 		_, ok = x.Get("a")
-		require.True(t, ok, "a new one has its attempts before it")
+		require.True(t, ok, "a new ticket starts with all its attempts")
 		x.Put("a", nil)
 	}
 }
 
-// Two clients that share a cache do not meet, unless address, name and pin are the same.
+// TestTicketsApart: clients that share a cache are independent unless address, name and pin are equal.
 func TestTicketsApart(t *testing.T) {
 	keys := map[string]bool{}
 	for _, x := range []*tickets{{addr: "a:1"}, {addr: "a:2"}, {addr: "a:1", pin: [32]byte{1}}} {
@@ -360,7 +361,7 @@ func TestTicketsApart(t *testing.T) {
 	assert.Len(t, keys, 6)
 }
 
-// Bytes that are no ticket are refused; what is taken is what would be written, and TLS can begin with it.
+// FuzzTicketFile: invalid bytes are refused; accepted bytes equal what would be written, and TLS can use them.
 func FuzzTicketFile(f *testing.F) {
 	now := time.Now()
 	key := sha256.Sum256([]byte("k"))
@@ -376,7 +377,7 @@ func FuzzTicketFile(f *testing.F) {
 	server.state[2] = 1
 	f.Add(server.append(nil), false)
 	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
-		if seal { // so that the parser behind the sum is reached
+		if seal { // so that the parser is reached
 			sum := sha256.Sum256(b)
 			b = append(bytes.Clone(b), sum[:]...)
 		}
@@ -402,7 +403,7 @@ func FuzzTicketFile(f *testing.F) {
 	})
 }
 
-// No error about a ticket shows anything of it.
+// TestTicketHides: errors about a ticket contain nothing of it.
 func TestTicketHides(t *testing.T) {
 	f := ticketFile{program: "secret", ticket: []byte("secret"), state: []byte("secret")}
 	_, err := f.session([32]byte{1}, time.Now())

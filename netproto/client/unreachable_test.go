@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// attempts collects how attempts to connect ended.
+// attempts collects the errors of attempts to connect.
 type attempts struct {
 	mu  sync.Mutex
 	all []error
@@ -37,7 +37,7 @@ func (a *attempts) get() []error {
 	return append([]error(nil), a.all...)
 }
 
-// unused is an address where nothing listens.
+// unused returns an address without a listener.
 func unused(t *testing.T) string {
 	t.Helper()
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func unused(t *testing.T) string {
 	return socket.LocalAddr().String()
 }
 
-// An address that is none is refused at once, also by a client that connects later.
+// TestAddress: an invalid address is refused at once, also by a client that connects later.
 func TestAddress(t *testing.T) {
 	for _, addr := range []string{"", "host", "host:", "host:0", "host:99999", "host:nonsense", ":4433", "::1:4433"} {
 		_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true})
@@ -54,7 +54,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// A closed port is told as what it is, long before anybody gives up waiting; it is no mistake of configuration.
+// TestClosedPort: a closed port is reported as such, long before the timeout; it is not a configuration error.
 func TestClosedPort(t *testing.T) {
 	addr := unused(t)
 	_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: time.Hour})
@@ -67,10 +67,10 @@ func TestClosedPort(t *testing.T) {
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	_, err = Dial(t.Context(), "localhost:"+port, Options{Identity: netproto.Identity{Vocab: 10}})
-	assert.ErrorContains(t, err, addr+": connection refused", "one of the addresses of a name is told")
+	assert.ErrorContains(t, err, addr+": connection refused", "one of the addresses of the name is reported")
 }
 
-// A port that is closed while we wait is told as closed.
+// TestPortCloses: a port that closes while the client waits is reported as closed.
 func TestPortCloses(t *testing.T) {
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestPortCloses(t *testing.T) {
 	assert.ErrorContains(t, err, "connection refused")
 }
 
-// untilEmpty counts packets until an empty one comes.
+// untilEmpty counts packets until an empty one arrives.
 func untilEmpty(socket net.PacketConn) (packets int, err error) {
 	for b := make([]byte, 2048); ; packets++ {
 		n, _, err := socket.ReadFrom(b)
@@ -96,7 +96,7 @@ func untilEmpty(socket net.PacketConn) (packets int, err error) {
 	}
 }
 
-// The machine's network: where packets start, the sockets that they leave by, and probes that arrive or are answered.
+// TestSystemNetwork: the network of the machine: source addresses, sockets, and probes that arrive or are answered.
 func TestSystemNetwork(t *testing.T) {
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestSystemNetwork(t *testing.T) {
 	assert.Error(t, system{}.probe(ctx, to, time.Hour), "it ends with its context")
 }
 
-// What only another configuration mends ends the first attempt, whatever time is left.
+// TestConfigurationAtOnce: a configuration error ends the first attempt, whatever time is left.
 func TestConfigurationAtOnce(t *testing.T) {
 	s := (&script{hello: func(int) []byte { return refuse(netproto.WrongSecret) }}).start(t)
 	other := (&script{}).start(t)
@@ -158,7 +158,7 @@ func TestConfigurationAtOnce(t *testing.T) {
 	}
 }
 
-// A host that was found once and is not found now is only gone for a while.
+// TestHostGone: a host that was found before and is not found now counts as temporarily gone.
 func TestHostGone(t *testing.T) {
 	c := &Client{}
 	gone := &net.DNSError{Err: "no such host", Name: "h", IsNotFound: true}
@@ -169,7 +169,7 @@ func TestHostGone(t *testing.T) {
 	assert.False(t, lasting(&net.DNSError{Err: "server misbehaving", IsTemporary: true}))
 }
 
-// An old connection that is retired does not take the new one with it.
+// TestRetireOld: retiring an old connection does not affect the new one.
 func TestRetireOld(t *testing.T) {
 	before, now := &link{open: 1}, &link{open: 1}
 	c := &Client{current: now}

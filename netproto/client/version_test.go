@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// versions returns the versions of the Hellos that came.
+// versions returns the versions of the received Hellos.
 func (s *script) versions() (all []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,8 +27,8 @@ func (s *script) versions() (all []int) {
 	return all
 }
 
-// A gateway of version 3 is asked in each older version at once, and that is no failure: not to the ask, nor to
-// whoever is told of attempts, nor to the pause before the next one. The client remembers it; a new one tries 5
+// TestOldGateway: a gateway of version 3 is tried with each older version at once. That is not a failure for the ask,
+// for Attempted, or for the pause before the next attempt. The client remembers the version; a new client tries 5
 // again.
 func TestOldGateway(t *testing.T) {
 	s := &script{reply: always(1)}
@@ -40,7 +40,7 @@ func TestOldGateway(t *testing.T) {
 		r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: 8, Within: time.Minute})
 		require.NoError(t, err)
 		assert.LessOrEqual(t, time.Since(start), 15*a.hop, "three handshakes, and no pause")
-		assert.Nil(t, r.Ahead, "it gives none")
+		assert.Nil(t, r.Ahead, "no tokens ahead")
 		assert.Equal(t, 3, r.Prefilled)
 		settle()
 		assert.Equal(t, 3, c.Welcome().Version)
@@ -50,7 +50,7 @@ func TestOldGateway(t *testing.T) {
 		settle()
 		assert.Equal(t, []int{5, 4, 3, 3}, s.versions())
 		assert.Equal(t, []error{nil, nil}, seen.get())
-		assert.Equal(t, 3, c.Stats().Connections, "a refused one counts only if it began with the ticket of the first")
+		assert.Equal(t, 3, c.Stats().Connections, "a refused connection counts only if it used the ticket of the first")
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(5), AuditFrom: 2, Verify: terms.EachChoice})
 		require.ErrorIs(t, err, netproto.CannotVerify)
 		assert.ErrorContains(t, err, "the gateway speaks version 3 of the protocol, verification takes version 4")
@@ -66,7 +66,7 @@ func TestOldGateway(t *testing.T) {
 	})
 }
 
-// So it is where somebody waits for the connection alone.
+// TestOldGatewayDialled: the same for Dial.
 func TestOldGatewayDialled(t *testing.T) {
 	s := &script{reply: always(1)}
 	s.old.Store(true)
@@ -94,8 +94,8 @@ func TestOldGatewayDialled(t *testing.T) {
 	})
 }
 
-// With a ticket from before, asks go out with the Hello, and their tails with them: a gateway that has become an old
-// one refuses it, and each ask goes out again as the old version has it.
+// TestGatewayBecomesOld: with an old ticket, asks are sent with the Hello, including their tails. A gateway that was
+// replaced by an older version refuses it, and each ask is sent again in the old format.
 func TestGatewayBecomesOld(t *testing.T) {
 	for _, verify := range []bool{false, true} {
 		s := &script{reply: always(1), ahead: 8}
@@ -143,7 +143,7 @@ func TestGatewayBecomesOld(t *testing.T) {
 	}
 }
 
-// Dial with a ticket: also there the refusal of the version is not the last word.
+// TestGatewayBecomesOldDialled: Dial with a ticket also continues after the refusal of the version.
 func TestGatewayBecomesOldDialled(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -170,7 +170,8 @@ func TestGatewayBecomesOldDialled(t *testing.T) {
 	})
 }
 
-// A gateway that is replaced by one of version 5 takes the Hello of version 3; a new client has all of it.
+// TestOldGatewayReplaced: a gateway that was replaced by version 5 accepts the Hello of version 3; a new client has all
+// features.
 func TestOldGatewayReplaced(t *testing.T) {
 	s := &script{reply: always(1), ahead: 8}
 	s.old.Store(true)
@@ -197,8 +198,7 @@ func TestOldGatewayReplaced(t *testing.T) {
 	})
 }
 
-// A gateway that takes no version is one that only a change of the configuration helps against; each attempt tries
-// all of them.
+// TestNoVersion: a gateway that accepts no version is a configuration error; each attempt tries all versions.
 func TestNoVersion(t *testing.T) {
 	s := &script{hello: func(int) []byte { return refuse(netproto.WrongVersion) }}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -218,7 +218,8 @@ func TestNoVersion(t *testing.T) {
 	})
 }
 
-// A Welcome is of a version that the client can speak and has not been told of a later one than the Hello's.
+// TestVersionOfWelcome: the version of a Welcome must be one that the client speaks, and not later than that of the
+// Hello.
 func TestVersionOfWelcome(t *testing.T) {
 	for version, good := range map[int]bool{0: false, 2: false, 3: true, 4: true, 5: true, 6: false} {
 		welcome := netproto.Welcome{Version: version}
@@ -235,8 +236,8 @@ func TestVersionOfWelcome(t *testing.T) {
 	}
 }
 
-// Where nothing new is wanted, what a client of version 5 sends is what one of version 3 sent, to the byte: these bytes
-// are those of the last client of version 3.
+// TestBytesOfVersion3: without new features, a client of version 5 sends the same bytes as version 3: those of the last
+// client of version 3.
 func TestBytesOfVersion3(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		var have []string
@@ -258,7 +259,7 @@ func TestBytesOfVersion3(t *testing.T) {
 				require.NoError(t, err)
 			}
 			_, _, err := session.Sync(t.Context(), ids(40))
-			require.ErrorIs(t, err, ErrProtocol, "an Answer is no Ack")
+			require.ErrorIs(t, err, ErrProtocol, "an Answer instead of an Ack")
 			assert.Equal(t, []string{
 				"041b04030201001e000f10325476981032547698103254769800000000",
 				"0427040302011ea02e4c79a35ad7cc010001000402099a9999999999e93f0100000000000000e0d403",
@@ -268,8 +269,8 @@ func TestBytesOfVersion3(t *testing.T) {
 	}
 }
 
-// To a gateway of an older version a client states no template: there the digest has another meaning, and the gateway
-// would refuse one that differs.
+// TestTemplateOfOlderVersion: a client sends no template to a gateway of an older version, because there the digest has
+// another meaning and a different one is refused.
 func TestTemplateOfOlderVersion(t *testing.T) {
 	s := &script{reply: always(1)}
 	s.old.Store(true)
@@ -286,8 +287,8 @@ func TestTemplateOfOlderVersion(t *testing.T) {
 	})
 }
 
-// Before the Welcome a connection offers what its Hello asks for, and so does one that failed meanwhile; after it, what
-// the Welcome says.
+// TestOffers: before the Welcome, and after a failed connection, a connection offers what its Hello asks for;
+// afterwards, what the Welcome states.
 func TestOffers(t *testing.T) {
 	open, over := make(chan struct{}), make(chan struct{})
 	close(over)

@@ -19,13 +19,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// settle lets virtual time go by until a connection that was just made has its ticket.
+// settle waits in virtual time until a new connection has its ticket.
 func settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
-// Pauses between attempts double from 50 ms to 5 s, with 0-RTT as without, and begin anew after a success.
+// TestPausesInTime: pauses between attempts double from 50 ms to 5 s, with and without 0-RTT, and start again after a
+// success.
 func TestPausesInTime(t *testing.T) {
 	var busy atomic.Bool
 	var ends []time.Time
@@ -79,7 +80,7 @@ func TestPausesInTime(t *testing.T) {
 	})
 }
 
-// Each attempt tells the gateway only the time that is left of the deadline; one without end tells none.
+// TestDeadlineLeftInTime: each attempt sends only the remaining time of the deadline; without a deadline, none.
 func TestDeadlineLeftInTime(t *testing.T) {
 	s := &script{}
 	asks := 0
@@ -110,8 +111,8 @@ func TestDeadlineLeftInTime(t *testing.T) {
 	})
 }
 
-// What takes too long ends when its time is over, to the moment: an attempt to connect after ConnectTimeout, a wait for
-// a connection after Patience, an ask at its deadline.
+// TestTimeouts: timeouts are exact: an attempt to connect ends after ConnectTimeout, a wait for a connection after
+// Patience, an ask at its deadline.
 func TestTimeouts(t *testing.T) {
 	s := &script{}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -157,7 +158,7 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
-// A gateway that is heard and does not welcome us in time is told as that.
+// TestNoWelcome: a gateway that replies but does not send Welcome in time is reported as such.
 func TestNoWelcome(t *testing.T) {
 	s := &script{mute: func(conn int) bool { return conn != 2 }, reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -170,19 +171,19 @@ func TestNoWelcome(t *testing.T) {
 		require.NoError(t, err)
 		settle()
 		require.NoError(t, c.Close())
-		var told error
+		var reported error
 		var after time.Duration
 		start := time.Now()
-		o.Attempted = func(err error) { told, after = err, time.Since(start) }
+		o.Attempted = func(err error) { reported, after = err, time.Since(start) }
 		c, err = Dial(t.Context(), s.addr, o)
 		require.ErrorContains(t, err, "replies, but did not welcome us within 1s", "also with 0-RTT")
 		assert.Nil(t, c)
-		assert.ErrorIs(t, err, told)
+		assert.ErrorIs(t, err, reported)
 		assert.Equal(t, time.Second, after)
 	})
 }
 
-// A connection lives while nobody asks, by signs of life; without them it is over after IdleTimeout.
+// TestKeepAlive: keep-alives preserve an idle connection; without them it ends after IdleTimeout.
 func TestKeepAlive(t *testing.T) {
 	for name, c := range map[string]struct {
 		alive, idle time.Duration
@@ -212,7 +213,7 @@ func TestKeepAlive(t *testing.T) {
 					time.Sleep(4 * time.Second)
 					assert.False(t, l.usable())
 					client.mu.Lock()
-					assert.Empty(t, client.links, "it is forgotten")
+					assert.Empty(t, client.links, "it is dropped")
 					client.mu.Unlock()
 					return
 				}
@@ -221,7 +222,7 @@ func TestKeepAlive(t *testing.T) {
 				a.set(func() {
 					signs, last := 0, time.Time{}
 					for _, at := range a.sent[gatewayAt] {
-						if gap := at.Sub(last); gap > time.Second { // else it answers an answer
+						if gap := at.Sub(last); gap > time.Second { // otherwise it answers an answer
 							signs++
 							assert.True(t,
 								signs == 1 || gap > c.every-time.Second && gap < c.every+time.Second, "%v", gap)
@@ -235,8 +236,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// A client follows its local address, within RouteCheck; sessions and the connection go on. Where nothing is heard on
-// the new way, the connection is left.
+// TestRouteCheck: a client follows its local address within RouteCheck; sessions and the connection continue. If no
+// reply arrives on the new route, the connection is dropped.
 func TestRouteCheck(t *testing.T) {
 	for option, within := range map[time.Duration]time.Duration{
 		0: 2 * time.Second, 500 * time.Millisecond: 500 * time.Millisecond, -1: 0,
@@ -251,7 +252,7 @@ func TestRouteCheck(t *testing.T) {
 			assert.Zero(t, c.Stats().Migrations, "nothing has changed")
 			a.set(func() { a.home = netip.Addr{} })
 			time.Sleep(10 * time.Second)
-			assert.Zero(t, c.Stats().Migrations, "there is no way at all")
+			assert.Zero(t, c.Stats().Migrations, "there is no route")
 			assert.ErrorContains(t, c.Migrate(t.Context()), "network is unreachable")
 			first, moved := netip.MustParseAddr("10.1.1.1"), netip.MustParseAddr("10.2.2.2")
 			a.set(func() { a.home = moved })
@@ -263,7 +264,7 @@ func TestRouteCheck(t *testing.T) {
 			time.Sleep(within + 10*a.hop)
 			assert.Equal(t, 1, c.Stats().Migrations)
 			time.Sleep(10 * time.Second)
-			assert.Equal(t, 1, c.Stats().Migrations, "once is enough")
+			assert.Equal(t, 1, c.Stats().Migrations, "only once")
 			a.set(func() {
 				a.lost = func(from, to netip.AddrPort) bool { return from.Addr() == first || to.Addr() == first }
 			})
@@ -272,7 +273,7 @@ func TestRouteCheck(t *testing.T) {
 			require.NoError(t, c.Migrate(t.Context()))
 			assert.Equal(t, 2, c.Stats().Migrations)
 			hellos, _ := s.count()
-			assert.Equal(t, 1, hellos, "still the same connection")
+			assert.Equal(t, 1, hellos, "the same connection")
 			dead := netip.MustParseAddr("10.3.3.3")
 			a.set(func() {
 				a.home = dead
@@ -280,7 +281,7 @@ func TestRouteCheck(t *testing.T) {
 			})
 			time.Sleep(within + 6*time.Second)
 			c.mu.Lock()
-			assert.Nil(t, c.current, "left, after ConnectTimeout")
+			assert.Nil(t, c.current, "dropped after ConnectTimeout")
 			c.mu.Unlock()
 			assert.Equal(t, 2, c.Stats().Migrations)
 			a.silence(false)
@@ -292,8 +293,8 @@ func TestRouteCheck(t *testing.T) {
 	}
 }
 
-// An ask during which nothing at all was heard, for more than 300 ms and three round trips, means that the way is
-// broken: the next one takes a new connection. A shorter silence does not, nor a gateway that only takes long.
+// TestSilentExchange: if nothing arrives during an ask for more than 300 ms and three round trips, the route counts as
+// broken, and the next ask uses a new connection. A shorter silence, or a slow gateway, does not.
 func TestSilentExchange(t *testing.T) {
 	for _, c := range []struct {
 		hop, deadline time.Duration
@@ -316,7 +317,7 @@ func TestSilentExchange(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			a.hop = c.hop
 			client, session := s.dial(t, func(o *Options) { o.KeepAlive = -1 })
-			for range 50 { // the round trip is known well
+			for range 50 { // to measure the round trip well
 				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 				require.NoError(t, err)
 			}
@@ -335,17 +336,18 @@ func TestSilentExchange(t *testing.T) {
 			if c.left {
 				assert.ErrorContains(t, err, "no reply from 10.0.0.1:4433 within "+c.deadline.String())
 			} else {
-				assert.EqualError(t, err, "ask: the deadline of the ask has passed", "and no more")
+				assert.EqualError(t, err, "ask: the deadline of the ask has passed", "and nothing else")
 			}
 		})
 	}
 }
 
-// An ask that ends before the Welcome also says why the attempt before failed.
+// TestTooLateAfterFailure: the error of an ask that ends before the Welcome also contains the cause of the previous
+// failure.
 func TestTooLateAfterFailure(t *testing.T) {
 	s := &script{reply: always(1), mute: func(conn int) bool { return conn > 2 }, hello: func(conn int) []byte {
 		if conn == 2 {
-			time.Sleep(100 * time.Millisecond) // the ticket of the next connection comes meanwhile
+			time.Sleep(100 * time.Millisecond) // the ticket of the next connection arrives meanwhile
 			return netproto.Refusal{Code: netproto.Busy, Detail: "come later"}.Append(nil)
 		}
 		return nil
@@ -361,19 +363,19 @@ func TestTooLateAfterFailure(t *testing.T) {
 		assert.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "come later")
 		hellos, _ := s.count()
-		assert.Equal(t, 3, hellos, "the time was over on the connection after that")
+		assert.Equal(t, 3, hellos, "the deadline passed on the connection after that")
 		assert.Equal(t, 3, c.Stats().Connections)
 	})
 }
 
-// A port that is closed is found by probes: after 50 ms of silence, and again after pauses that double.
+// TestProbes: probes find a closed port: after 50 ms of silence, and again after pauses that double.
 func TestProbes(t *testing.T) {
 	s := &script{hello: func(int) []byte { time.Sleep(time.Second); return nil }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, err := Dial(t.Context(), s.addr, s.opt)
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
-		a.set(func() { assert.Empty(t, a.probes, "the gateway was heard") })
+		a.set(func() { assert.Empty(t, a.probes, "the gateway has replied") })
 		silent := "10.0.0.9:1"
 		a.set(func() { a.began = time.Now() })
 		_, err = Dial(t.Context(), silent, s.opt)
@@ -394,8 +396,8 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// The addresses of a name are tried one after the other, those of IPv4 first, each for a fair part of the time; what
-// would fail at all of them ends it.
+// TestAddresses: the addresses of a name are tried in order, IPv4 first, each for a fair share of the time; an error
+// that would occur at all of them ends it.
 func TestAddresses(t *testing.T) {
 	s := &script{}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -413,7 +415,7 @@ func TestAddresses(t *testing.T) {
 		o.ConnectTimeout = 6 * time.Second
 		d, err := dial(o, address("::9"), address("::ffff:10.0.0.8"), address("10.0.0.1"))
 		require.NoError(t, err)
-		assert.Equal(t, 2*time.Second+4*a.hop, d, "a third of the time for the first")
+		assert.Equal(t, 2*time.Second+4*a.hop, d, "a third of the time for the first address")
 		d, err = dial(o, address("10.0.0.7"), address("10.0.0.8"), address("::9"))
 		assert.Equal(t, 6*time.Second, d)
 		for _, to := range []string{"10.0.0.7:4433", "10.0.0.8:4433", "[::9]:4433"} {
@@ -427,11 +429,11 @@ func TestAddresses(t *testing.T) {
 		wrong, ok := errors.AsType[*PinError](err)
 		require.True(t, ok)
 		assert.Equal(t, []netproto.Digest{o.Pin, s.opt.Pin}, []netproto.Digest{wrong.Want, wrong.Have})
-		assert.Less(t, d, time.Second, "the other one is not tried")
+		assert.Less(t, d, time.Second, "the other address is not tried")
 	})
 }
 
-// Where only some addresses of a name listen, the error of each names it.
+// TestAddressOfError: if only some addresses of a name listen, the error of each contains the address.
 func TestAddressOfError(t *testing.T) {
 	s := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -448,7 +450,7 @@ func TestAddressOfError(t *testing.T) {
 	})
 }
 
-// A port that closes later is told as well, by a client that asks, with 0-RTT as without.
+// TestClosedLater: a port that closes later is also reported, with and without 0-RTT.
 func TestClosedLater(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		var seen attempts
@@ -471,19 +473,19 @@ func TestClosedLater(t *testing.T) {
 			require.EqualError(t, err,
 				"ask: "+netproto.TooLate.Error()+": no connection to the gateway at 10.0.0.1:4433: connection refused")
 			all := seen.get()
-			require.Greater(t, len(all), 3, "each port is found closed within 70 ms")
+			require.Greater(t, len(all), 3, "each closed port is found within 70 ms")
 			assert.NoError(t, all[0])
 			for _, err := range all[1:] {
 				assert.ErrorContains(t, err, "connection refused")
 			}
 			assert.Equal(t, early, c.Stats().Connections > 1,
-				"with a ticket a connection is there before the gateway is heard")
+				"with a ticket a connection exists before the gateway replies")
 			a.silence(false)
 			_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 			require.NoError(t, err)
 			settle()
 			if early {
-				assert.Equal(t, 1, c.Stats().Early, "the ticket serves until it is heard")
+				assert.Equal(t, 1, c.Stats().Early, "the ticket is kept until a reply")
 			} else {
 				assert.Zero(t, c.Stats().Early)
 			}
@@ -491,13 +493,13 @@ func TestClosedLater(t *testing.T) {
 	}
 }
 
-// none keeps no tickets.
+// none is a cache that keeps no tickets.
 type none struct{}
 
 func (none) Get(string) (*tls.ClientSessionState, bool) { return nil, false }
 func (none) Put(string, *tls.ClientSessionState)        {}
 
-// What answers a Hello is a Welcome or a Refusal, or the gateway breaks the protocol.
+// TestWrongWelcome: the answer to a Hello is a Welcome or a Refusal; anything else breaks the protocol.
 func TestWrongWelcome(t *testing.T) {
 	for _, reply := range [][]byte{
 		netproto.Ack{}.Append(nil), {byte(netproto.KindWelcome), 1, 2}, {byte(netproto.KindRefusal), 0},
@@ -514,7 +516,8 @@ func TestWrongWelcome(t *testing.T) {
 	}
 }
 
-// A packet is heard when it comes, and passed on when the gate is open; a ticket closes the gate.
+// TestGated: the time of a packet is recorded when it arrives, and it is passed on when the gate is open; a ticket
+// closes the gate.
 func TestGated(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a := newAir()
@@ -546,29 +549,29 @@ func TestGated(t *testing.T) {
 	})
 }
 
-// A gate holds packets back until it is opened, and for 100 ms at most.
+// TestGate: a gate holds packets back until it is opened, for max 100 ms.
 func TestGate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		const most = 100 * time.Millisecond
+		const limit = 100 * time.Millisecond
 		var g gate
 		start := time.Now()
 		through := func() time.Duration { g.pass(); return time.Since(start) }
 		g.open()
-		assert.Zero(t, through(), "it is open at first")
+		assert.Zero(t, through(), "it is open initially")
 		g.close()
-		time.Sleep(most / 2)
-		g.close() // is closed already
-		assert.Equal(t, most, through())
-		assert.Equal(t, most, through())
+		time.Sleep(limit / 2)
+		g.close() // it is already closed
+		assert.Equal(t, limit, through())
+		assert.Equal(t, limit, through())
 		start = time.Now()
 		g.close()
 		var passed sync.WaitGroup
-		passed.Go(func() { assert.Equal(t, most/4, through()) })
-		time.Sleep(most / 4)
+		passed.Go(func() { assert.Equal(t, limit/4, through()) })
+		time.Sleep(limit / 4)
 		g.open()
 		passed.Wait()
-		g.close() // the moment of the last time is over, and must not open it
+		g.close() // the last timeout is over and must not open it
 		start = time.Now()
-		assert.Equal(t, most, through())
+		assert.Equal(t, limit, through())
 	})
 }

@@ -34,7 +34,7 @@ type decoder struct {
 	most    atomic.Int32 // that ran at a time
 
 	lock sync.Mutex
-	told []terms.Job
+	jobs []terms.Job
 }
 
 func (d *decoder) Info() gateway.Info {
@@ -45,7 +45,7 @@ func (d *decoder) Info() gateway.Info {
 
 func (d *decoder) Next(ctx context.Context, q terms.Job) (int32, error) {
 	d.lock.Lock()
-	d.told = append(d.told, q)
+	d.jobs = append(d.jobs, q)
 	d.lock.Unlock()
 	if n := d.running.Add(1); n > d.most.Load() {
 		d.most.Store(n)
@@ -71,7 +71,7 @@ func (d *decoder) Next(ctx context.Context, q terms.Job) (int32, error) {
 func (d *decoder) asked() []terms.Job {
 	d.lock.Lock()
 	defer d.lock.Unlock()
-	return slices.Clone(d.told)
+	return slices.Clone(d.jobs)
 }
 
 // rest reads tokens ahead until the stream ends in order.
@@ -142,10 +142,10 @@ func TestAhead(t *testing.T) {
 				assert.Equal(t, like, q)
 			}
 			settle()
-			told := w.told(gateway.Decoded)
-			require.Len(t, told, min(c.want, 1))
+			events := w.eventsOf(gateway.Decoded)
+			require.Len(t, events, min(c.want, 1))
 			if c.want > 0 {
-				e := told[0]
+				e := events[0]
 				assert.Equal(t, gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Device: e.Device,
 					Address: e.Address, Session: 1, Context: c.context, Decoded: c.want, BytesDown: e.BytesDown}, e)
 				sent := 0
@@ -154,7 +154,7 @@ func TestAhead(t *testing.T) {
 				}
 				assert.Equal(t, sent, e.BytesDown)
 			}
-			assert.Empty(t, w.told(gateway.Refused))
+			assert.Empty(t, w.eventsOf(gateway.Refused))
 		})
 	}
 }
@@ -170,7 +170,7 @@ func TestAheadEnds(t *testing.T) {
 			assert.Equal(t, append([]int32{}, all[1:i+1]...), append([]int32{}, rest(t, s)...))
 			settle()
 			assert.Len(t, up.asked(), i)
-			for _, e := range w.told(gateway.Decoded) {
+			for _, e := range w.eventsOf(gateway.Decoded) {
 				assert.NoError(t, e.Err)
 			}
 		})
@@ -185,7 +185,7 @@ func TestAheadWithoutDecoder(t *testing.T) {
 		s, _ := r.follow(wanting(t, 1, path(20, 1), 9))
 		assert.Empty(t, rest(t, s))
 		settle()
-		assert.Empty(t, w.told(gateway.Decoded))
+		assert.Empty(t, w.eventsOf(gateway.Decoded))
 	})
 }
 
@@ -212,8 +212,8 @@ func TestAheadIsLeft(t *testing.T) {
 				r := w.enter(guest{})
 				s, _ := r.follow(wanting(t, 1, path(20, 1), 16))
 				time.Sleep(2*every + time.Second)
-				assert.Len(t, w.told(gateway.Answered), 1)
-				assert.Empty(t, w.told(gateway.Decoded))
+				assert.Len(t, w.eventsOf(gateway.Answered), 1)
+				assert.Empty(t, w.eventsOf(gateway.Decoded))
 				assert.Zero(t, w.Stats().Waiting)
 				start := time.Now()
 				c.leave(w, r, s)
@@ -222,10 +222,10 @@ func TestAheadIsLeft(t *testing.T) {
 				}
 				assert.Less(t, time.Since(start), time.Second, name)
 				assert.Zero(t, up.running.Load(), name)
-				told := w.told(gateway.Decoded)
-				require.Len(t, told, 1, name)
-				assert.Equal(t, 2, told[0].Decoded, name)
-				assert.Equal(t, c.code, told[0].Code(), name)
+				events := w.eventsOf(gateway.Decoded)
+				require.Len(t, events, 1, name)
+				assert.Equal(t, 2, events[0].Decoded, name)
+				assert.Equal(t, c.code, events[0].Code(), name)
 				if name == "bye" || name == "eviction" {
 					assert.Equal(t, []uint64{1}, up.gone(), "it is forgotten when nothing is under way")
 					assert.Len(t, rest(t, s), 2, "and the stream ends in order")
@@ -264,7 +264,7 @@ func TestAheadTimeout(t *testing.T) {
 		s, _ := w.enter(guest{}).follow(a)
 		assert.Len(t, rest(t, s), 3)
 		settle()
-		e := w.told(gateway.Decoded)[0]
+		e := w.eventsOf(gateway.Decoded)[0]
 		assert.Equal(t, []any{3, netproto.TooLate, 35 * time.Second}, []any{e.Decoded, e.Code(), e.Took})
 	})
 }
@@ -304,9 +304,9 @@ func TestAheadRefused(t *testing.T) {
 			s, _ := r.follow(wanting(t, 1, path(20, 1), 16))
 			assert.Equal(t, continuation(path(20, 1), 2)[1:], rest(t, s), name)
 			settle()
-			e := w.told(gateway.Decoded)[0]
+			e := w.eventsOf(gateway.Decoded)[0]
 			assert.Equal(t, []any{2, c.code}, []any{e.Decoded, e.Code()}, name)
-			assert.Empty(t, w.told(gateway.Refused))
+			assert.Empty(t, w.eventsOf(gateway.Refused))
 			r.asks(1, path(9, 1))
 		})
 	}
@@ -330,9 +330,9 @@ func TestAheadPerDevice(t *testing.T) {
 		other.follow(wanting(t, 9, path(20, 9), 16))
 		settle()
 		assert.EqualValues(t, 5, up.running.Load())
-		told := w.told(gateway.Decoded)
-		require.Len(t, told, 2)
-		for _, e := range told {
+		events := w.eventsOf(gateway.Decoded)
+		require.Len(t, events, 2)
+		for _, e := range events {
 			assert.Equal(t, []any{0, netproto.Busy}, []any{e.Decoded, e.Code()})
 			assert.ErrorContains(t, e.Err, "4 answers to this device are being decoded ahead")
 		}
@@ -358,7 +358,7 @@ func TestAheadGivesWay(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(start), every)
 		assert.Less(t, len(rest(t, s)), 16)
 		settle()
-		assert.Equal(t, netproto.Busy, w.told(gateway.Decoded)[0].Code())
+		assert.Equal(t, netproto.Busy, w.eventsOf(gateway.Decoded)[0].Code())
 	})
 }
 
@@ -396,9 +396,9 @@ func TestAheadNeverRead(t *testing.T) {
 		assert.LessOrEqual(t, up.most.Load(), int32(4))
 		assert.Zero(t, up.running.Load())
 		assert.LessOrEqual(t, runtime.NumGoroutine(), before+2)
-		assert.Len(t, w.told(gateway.Answered), 101)
+		assert.Len(t, w.eventsOf(gateway.Answered), 101)
 		whole := 0
-		for _, e := range w.told(gateway.Decoded) {
+		for _, e := range w.eventsOf(gateway.Decoded) {
 			if e.Err == nil {
 				assert.Equal(t, 64, e.Decoded)
 				whole++
@@ -406,11 +406,11 @@ func TestAheadNeverRead(t *testing.T) {
 				assert.Equal(t, []any{0, netproto.Busy}, []any{e.Decoded, e.Code()})
 			}
 		}
-		assert.Len(t, w.told(gateway.Decoded), 100)
+		assert.Len(t, w.eventsOf(gateway.Decoded), 100)
 		assert.GreaterOrEqual(t, whole, 4)
 		r.send(wanting(t, 1, path(200, 1), 64).Append(nil))
 		settle()
-		assert.Len(t, w.told(gateway.Answered), 102)
+		assert.Len(t, w.eventsOf(gateway.Answered), 102)
 	})
 }
 
@@ -432,7 +432,7 @@ func TestAheadNotTaken(t *testing.T) {
 			w.stop()
 			assert.Less(t, time.Since(start), time.Second)
 			assert.Zero(t, up.running.Load())
-			assert.Len(t, w.told(gateway.Decoded), 3)
+			assert.Len(t, w.eventsOf(gateway.Decoded), 3)
 		})
 }
 

@@ -49,7 +49,7 @@ func TestDrainAnswers(t *testing.T) {
 		assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, busy.refused(ask.Append(nil), netproto.Draining))
 		busy.refused(syncOf(t, 1, path(6, 1)), netproto.Draining)
 		settle()
-		refused := w.told(gateway.Refused)
+		refused := w.eventsOf(gateway.Refused)
 		assert.Equal(t, []netproto.Kind{netproto.KindAsk, netproto.KindSync},
 			[]netproto.Kind{refused[0].Message, refused[1].Message})
 		assert.Equal(t, netproto.Draining, idle.ends())
@@ -70,7 +70,7 @@ func TestDrainAnswers(t *testing.T) {
 		<-ended
 		assert.InDelta(t, 0.5, time.Since(answered).Seconds(), 0.1)
 		assert.Len(t, up.asked, 2)
-		draining, drained := w.told(gateway.Draining), w.told(gateway.Drained)
+		draining, drained := w.eventsOf(gateway.Draining), w.eventsOf(gateway.Drained)
 		assert.Equal(t, []gateway.Event{{Kind: gateway.Draining, Conns: 3}}, draining)
 		require.Len(t, drained, 1)
 		assert.InDelta(t, 120.5, drained[0].Lasted.Seconds(), 1)
@@ -97,7 +97,7 @@ func TestDrainBound(t *testing.T) {
 		<-ended
 		assert.InDelta(t, 10, time.Since(began).Seconds(), 0.2)
 		assert.Equal(t, 1, up.dropped)
-		drained := w.told(gateway.Drained)
+		drained := w.eventsOf(gateway.Drained)
 		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted, Conns: 1}}, drained)
 		assert.Len(t, up.gone(), 1, "when it is not asked any more")
 	})
@@ -212,7 +212,7 @@ func TestNoIdleSessions(t *testing.T) {
 			r.asks(1, path(9, int32(i)))
 		}
 		settle()
-		assert.Len(t, w.told(gateway.Forgotten), 5)
+		assert.Len(t, w.eventsOf(gateway.Forgotten), 5)
 	})
 }
 

@@ -282,7 +282,7 @@ func TestBlackHole(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	r := newRelay(t, g.addr)
 	g.addr = r.addr()
-	tickets := told{tls.NewLRUClientSessionCache(4), make(chan struct{}, 100)}
+	tickets := signalling{tls.NewLRUClientSessionCache(4), make(chan struct{}, 100)}
 	c := dial(t, g, func(o *client.Options) { o.Tickets = tickets })
 	s := session(t, c)
 	ask(t, s, path(100, 1))
@@ -299,12 +299,12 @@ func TestBlackHole(t *testing.T) {
 }
 
 // told is a cache of tickets that tells when there is one.
-type told struct {
+type signalling struct {
 	tls.ClientSessionCache
 	put chan struct{}
 }
 
-func (c told) Put(key string, s *tls.ClientSessionState) {
+func (c signalling) Put(key string, s *tls.ClientSessionState) {
 	c.ClientSessionCache.Put(key, s)
 	if s != nil {
 		c.put <- struct{}{}

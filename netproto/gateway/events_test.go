@@ -196,7 +196,7 @@ func TestLookedAt(t *testing.T) {
 		}
 		r.answered(a)
 		settle()
-		answered := w.told(gateway.Answered)
+		answered := w.eventsOf(gateway.Answered)
 		assert.Equal(t, []int{8, 1}, []int{answered[0].Looked, answered[1].Looked})
 		assert.Equal(t, []int{1, 0}, []int{answered[0].Audited, answered[1].Audited})
 	})
@@ -216,7 +216,7 @@ func TestDisconnectedLast(t *testing.T) {
 		settle()
 		_ = r.CloseWithError(0, "")
 		settle()
-		assert.Empty(t, w.told(gateway.Disconnected))
+		assert.Empty(t, w.eventsOf(gateway.Disconnected))
 		assert.Equal(t, 1, w.Conns())
 		close(goOn)
 		settle()
@@ -243,7 +243,7 @@ func TestWarmFails(t *testing.T) {
 		assert.Equal(t, []gateway.Event{{
 			Kind: gateway.Refused, Device: netproto.Device{5}.Name(), Address: netip.MustParsePrefix("10.2.0.1/32"),
 			Session: 1, Context: 30, Warming: true, Err: broken,
-		}}, w.told(gateway.Refused))
+		}}, w.eventsOf(gateway.Refused))
 		up.warm = func(context.Context, terms.Job) error { return netproto.Refusal{Code: netproto.Busy} }
 		r.say(syncOf(t, 1, path(31, 2)))
 		settle()
@@ -256,7 +256,7 @@ func TestWarmFails(t *testing.T) {
 		_ = r.CloseWithError(0, "")
 		settle()
 		assert.Len(t, up.warmed, 3)
-		assert.Len(t, w.told(gateway.Refused), 1)
+		assert.Len(t, w.eventsOf(gateway.Refused), 1)
 	})
 }
 
@@ -390,13 +390,13 @@ func TestAnswersAreChecked(t *testing.T) {
 				if c.fails {
 					assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, r.refused(a.Append(nil), netproto.Failed))
 					settle()
-					require.ErrorContains(t, w.told(gateway.Refused)[0].Err, "is not in the vocabulary")
+					require.ErrorContains(t, w.eventsOf(gateway.Refused)[0].Err, "is not in the vocabulary")
 					return
 				}
 				got := r.answered(a)
 				assert.Equal(t, c.want, got)
 				settle()
-				assert.Equal(t, len(c.want.Audit), w.told(gateway.Answered)[0].Audited)
+				assert.Equal(t, len(c.want.Audit), w.eventsOf(gateway.Answered)[0].Audited)
 			})
 		})
 	}

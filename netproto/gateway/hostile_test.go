@@ -146,10 +146,10 @@ func hostileAsks(w *world) {
 		b := packed(t, uint32(i%3), 1+i*7, netproto.Hash(i), []int32{1}).Append(nil)
 		require.Equal(t, netproto.Need{Hash: netproto.RootHash}, r.needs(b))
 	}
-	told := path(20, 1)
-	r.asks(1, told)
-	r.goesOn(1, told, []int32{1})
-	right := netproto.RootHash.Over(told)
+	held := path(20, 1)
+	r.asks(1, held)
+	r.goesOn(1, held, []int32{1})
+	right := netproto.RootHash.Over(held)
 	// a base that it told of, under another hash, of another length, in another session
 	for _, wrong := range []netproto.Ask{
 		packed(t, 1, 20, right^1, []int32{1}), packed(t, 1, 19, right, []int32{1}), packed(t, 2, 20, right, []int32{1}),
@@ -157,7 +157,7 @@ func hostileAsks(w *world) {
 	} {
 		r.needs(wrong.Append(nil))
 	}
-	w.enter(guest{device: 7}).goesOn(1, told, []int32{1}) // the same device on another connection
+	w.enter(guest{device: 7}).goesOn(1, held, []int32{1}) // the same device on another connection
 }
 
 // hostileOrder: a base that an earlier stream is still to tell is waited for; one that no stream tells is asked for.
@@ -286,9 +286,9 @@ func TestSlowReader(t *testing.T) {
 	inWorld(t, opt, critic{&fake{}}, func(t *testing.T, w *world) {
 		answers := unread(w, asks)
 		time.Sleep(opt.MessageTimeout - 100*time.Millisecond)
-		assert.Empty(t, w.told(gateway.Dropped))
+		assert.Empty(t, w.eventsOf(gateway.Dropped))
 		time.Sleep(time.Second)
-		dropped := w.told(gateway.Dropped)
+		dropped := w.eventsOf(gateway.Dropped)
 		assert.Len(t, dropped, asks, "answers of more than a packet are given up")
 		for _, e := range dropped {
 			require.ErrorIs(t, e.Err, netproto.Cancelled)
@@ -321,7 +321,7 @@ func hostileLater(w *world) {
 	require.NoError(w.t, r.control.Close())
 	assert.Equal(w.t, netproto.NoReason, r.ends())
 	settle()
-	refused := w.told(gateway.Refused)
+	refused := w.eventsOf(gateway.Refused)
 	require.Len(w.t, refused, 2, "the last one ended in order")
 	for _, e := range refused {
 		require.ErrorIs(w.t, e.Err, netproto.Malformed)
@@ -346,7 +346,7 @@ func TestStarve(t *testing.T) {
 			modest.asks(1, path(20+i, 1)) // while the others' asks never end
 		}
 		assert.Equal(t, 52, up.get(func(f *fake) int { return len(f.asked) }), "the greedy one holds 2 of 4 places")
-		assert.Len(t, w.told(gateway.Refused), 3*60-50, "and has 50 open asks")
+		assert.Len(t, w.eventsOf(gateway.Refused), 3*60-50, "and has 50 open asks")
 	})
 }
 
@@ -370,7 +370,7 @@ func TestReplay(t *testing.T) {
 		})
 		r = w.enter(guest{tickets: tickets})
 		r.asks(1, path(30, 1))
-		connected := w.told(gateway.Connected)
+		connected := w.eventsOf(gateway.Connected)
 		require.True(t, connected[len(connected)-1].Early)
 		w.ether.watch(nil)
 

@@ -28,7 +28,7 @@ func (w *world) shut(g guest) string {
 	if conn, err := w.tryDial(g); err == nil {
 		<-conn.Context().Done() // it comes to hear of it within the handshake or right after
 	}
-	e := w.told(gateway.Refused)
+	e := w.eventsOf(gateway.Refused)
 	refusal := e[len(e)-1].Err.(netproto.Refusal)
 	assert.Equal(w.t, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: refusal.Detail}, refusal)
 	return refusal.Detail
@@ -98,7 +98,7 @@ func TestConnectionLimits(t *testing.T) {
 				assert.Equal(t, netproto.Busy, all[0].ends())
 				require.NoError(t, all[1].Context().Err())
 				settle()
-				gone := w.told(gateway.Disconnected)
+				gone := w.eventsOf(gateway.Disconnected)
 				require.Len(t, gone, 1)
 				room := "closed to make room for another connection"
 				assert.Equal(t, netproto.Refusal{Code: netproto.Busy, Detail: room}, gone[0].Err)
@@ -131,7 +131,7 @@ func TestAskLimits(t *testing.T) {
 		close(up.hold)
 		settle()
 		one.asks(1, path(6, 1))
-		assert.Len(t, w.told(gateway.Answered), 10)
+		assert.Len(t, w.eventsOf(gateway.Answered), 10)
 	})
 }
 
@@ -200,7 +200,7 @@ func TestHelloTimeout(t *testing.T) {
 		assert.Equal(t, 500*time.Millisecond, time.Since(heard).Round(time.Millisecond))
 		assert.Equal(t, netproto.Malformed, silent.ends())
 		assert.InDelta(t, 3.5, time.Since(began).Seconds(), 0.2)
-		for _, e := range w.told(gateway.Refused) {
+		for _, e := range w.eventsOf(gateway.Refused) {
 			assert.ErrorIs(t, e.Err, netproto.Malformed)
 		}
 		settle()
@@ -210,7 +210,7 @@ func TestHelloTimeout(t *testing.T) {
 		_, err = calm.control.Write(netproto.Bye{Session: 1}.Append(nil))
 		require.NoError(t, err)
 		settle()
-		assert.Len(t, w.told(gateway.Forgotten), 1)
+		assert.Len(t, w.eventsOf(gateway.Forgotten), 1)
 	})
 }
 
@@ -229,13 +229,13 @@ func TestWelcomeUnwanted(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, netproto.Cancelled, r.ends())
 		settle()
-		refused := w.told(gateway.Refused)
+		refused := w.eventsOf(gateway.Refused)
 		require.Len(t, refused, 1)
 		require.ErrorIs(t, refused[0].Err, netproto.Cancelled)
 		assert.Equal(t, gateway.Event{
 			Kind: gateway.Refused, Address: refused[0].Address, Err: refused[0].Err,
 		}, refused[0])
-		assert.Empty(t, w.told(gateway.Connected))
+		assert.Empty(t, w.eventsOf(gateway.Connected))
 		assert.Zero(t, w.Conns())
 		w.enter(guest{secret: secretA, device: 2})
 	})
@@ -251,7 +251,7 @@ func TestIdleTimeout(t *testing.T) {
 		assert.Equal(t, 1, w.Conns())
 		time.Sleep(2 * time.Second)
 		assert.Zero(t, w.Conns())
-		gone := w.told(gateway.Disconnected)
+		gone := w.eventsOf(gateway.Disconnected)
 		require.Len(t, gone, 1)
 		assert.InDelta(t, 20, gone[0].Lasted.Seconds(), 0.2)
 		w.ether.watch(nil)
@@ -322,7 +322,7 @@ func TestLateAnswer(t *testing.T) {
 		assert.Equal(t, netproto.Refusal{Code: netproto.TooLate}, r.refused(a.Append(nil), netproto.TooLate))
 		a.Within = 4 * time.Second
 		r.answered(a)
-		assert.Len(t, w.told(gateway.Answered), 1)
+		assert.Len(t, w.eventsOf(gateway.Answered), 1)
 	})
 }
 
@@ -338,7 +338,7 @@ func TestWarmTimeout(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		assert.Zero(t, up.running())
-		assert.Empty(t, w.told(gateway.Refused), "nobody has to know")
+		assert.Empty(t, w.eventsOf(gateway.Refused), "nobody has to know")
 	})
 }
 
@@ -398,7 +398,7 @@ func TestSessionLimits(t *testing.T) {
 				}
 				settle()
 				assert.Len(t, up.gone(), c.forgot)
-				assert.Len(t, w.told(gateway.Forgotten), c.forgot)
+				assert.Len(t, w.eventsOf(gateway.Forgotten), c.forgot)
 				for n := range uint32(5) {
 					p := path(50, int32(n))
 					a := packed(t, n, 49, netproto.RootHash.Over(p[:49]), p[49:])

@@ -13,7 +13,7 @@ import (
 func seeds() []uint64 { return []uint64{1, 2, 3, 4, 5, 6, 7, 8, rand.Uint64(), rand.Uint64()} }
 
 // told is a session in a plain list.
-type told struct {
+type listed struct {
 	key    sessionKey
 	tokens int
 }
@@ -28,14 +28,14 @@ func TestSessionsAgainstList(t *testing.T) {
 			MaxSessionTokens: 1000}
 		var out []sessionKey
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
-		var list []told // the one used longest ago first
+		var list []listed // the one used longest ago first
 		for step := range 350 {
 			key := sessionKey{dev(fmt.Sprint(r.IntN(9))), uint32(r.IntN(12))}
 			path := ids(1+r.IntN(60), 7)
 			held, seen, done := s.learn(key, path, false)
 			done()
-			one := told{key: key, tokens: len(path)}
-			if i := slices.IndexFunc(list, func(x told) bool { return x.key == key }); i >= 0 {
+			one := listed{key: key, tokens: len(path)}
+			if i := slices.IndexFunc(list, func(x listed) bool { return x.key == key }); i >= 0 {
 				require.Equal(t, min(list[i].tokens, len(path)), seen, "seed %d, step %d", seed, step)
 				one.tokens = max(one.tokens, list[i].tokens)
 				list = slices.Delete(list, i, i+1)
@@ -45,7 +45,7 @@ func TestSessionsAgainstList(t *testing.T) {
 			list = append(list, one)
 			for _, gone := range out {
 				allowed := victims(o, list)
-				i := slices.IndexFunc(list, func(x told) bool { return x.key == gone })
+				i := slices.IndexFunc(list, func(x listed) bool { return x.key == gone })
 				require.Contains(t, allowed, i, "seed %d, step %d", seed, step)
 				list = slices.Delete(list, i, i+1)
 			}
@@ -69,7 +69,7 @@ func TestSessionsAgainstList(t *testing.T) {
 }
 
 // victims returns which sessions of a list may go next, the last one of which is being told.
-func victims(o Options, list []told) (all []int) {
+func victims(o Options, list []listed) (all []int) {
 	sessions, tokens, inAll := map[deviceID]int{}, map[deviceID]int{}, 0
 	for _, x := range list {
 		sessions[x.key.device]++
@@ -77,7 +77,7 @@ func victims(o Options, list []told) (all []int) {
 		inAll += x.tokens
 	}
 	oldest := func(d deviceID) int {
-		return slices.IndexFunc(list[:len(list)-1], func(x told) bool { return x.key.device == d })
+		return slices.IndexFunc(list[:len(list)-1], func(x listed) bool { return x.key.device == d })
 	}
 	most := func(of map[deviceID]int) (all []int) {
 		best := -1
@@ -105,7 +105,7 @@ func victims(o Options, list []told) (all []int) {
 }
 
 // agree wants the sessions to be those of a list.
-func agree(t *testing.T, s *sessions, list []told) {
+func agree(t *testing.T, s *sessions, list []listed) {
 	t.Helper()
 	tokens, of := 0, map[deviceID]int{}
 	for _, x := range list {

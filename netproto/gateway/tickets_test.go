@@ -35,7 +35,7 @@ func (w *world) early(t *testing.T, tickets tls.ClientSessionCache) bool {
 	settle()
 	_ = r.CloseWithError(0, "")
 	settle()
-	all := w.told(gateway.Connected)
+	all := w.eventsOf(gateway.Connected)
 	assert.Equal(t, used, all[len(all)-1].Early)
 	return used
 }

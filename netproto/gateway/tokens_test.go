@@ -37,7 +37,7 @@ func TestSetTokens(t *testing.T) {
 		assert.Less(t, time.Since(began), time.Second)
 		stays.asks(1, path(20, 1))
 		settle()
-		gone := w.told(gateway.Disconnected)
+		gone := w.eventsOf(gateway.Disconnected)
 		require.Len(t, gone, 3)
 		require.NoError(t, gone[0].Err, "it went by itself")
 		for _, e := range gone[1:] {
@@ -49,7 +49,7 @@ func TestSetTokens(t *testing.T) {
 		for secret, name := range map[netproto.Secret]string{secretA: "stays", fresh: "new", changed: "changes"} {
 			w.enter(guest{secret: secret}).asks(1, path(20, 1))
 			settle()
-			all := w.told(gateway.Answered)
+			all := w.eventsOf(gateway.Answered)
 			assert.Equal(t, name, all[len(all)-1].Client)
 		}
 	})
@@ -152,7 +152,7 @@ func TestSetTokensAgain(t *testing.T) {
 		require.NoError(t, w.SetTokens([]gateway.Token{{Name: "b", Secret: secretB}}))
 		assert.Equal(t, netproto.WrongSecret, r.ends())
 		settle()
-		assert.Empty(t, w.told(gateway.Disconnected), "its ask is still with the upstream")
+		assert.Empty(t, w.eventsOf(gateway.Disconnected), "its ask is still with the upstream")
 		require.NoError(t, w.SetTokens(tokens))
 		again := w.enter(guest{secret: secretA, device: 1})
 		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)

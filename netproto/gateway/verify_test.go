@@ -91,7 +91,7 @@ func TestCannotVerify(t *testing.T) {
 			a.AuditFrom = 12
 			r.answered(a)
 			settle()
-			assert.Equal(t, terms.AsItComes, w.told(gateway.Answered)[0].Verify)
+			assert.Equal(t, terms.AsItComes, w.eventsOf(gateway.Answered)[0].Verify)
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestVerified(t *testing.T) {
 				refusal := r.refused(a.Append(nil), netproto.Failed)
 				assert.Empty(t, refusal.Detail, "what is wrong stays here")
 				settle()
-				assert.ErrorContains(t, w.told(gateway.Refused)[0].Err, "it", name)
+				assert.ErrorContains(t, w.eventsOf(gateway.Refused)[0].Err, "it", name)
 				return
 			}
 			answer := r.answered(a)
@@ -190,7 +190,7 @@ func TestVerified(t *testing.T) {
 				assert.Equal(t, want, f, name)
 			}
 			settle()
-			assert.Equal(t, c.verify, w.told(gateway.Answered)[0].Verify)
+			assert.Equal(t, c.verify, w.eventsOf(gateway.Answered)[0].Verify)
 		})
 	}
 	assert.Empty(t, good[0].Score+1, "what the upstream gave is not changed")

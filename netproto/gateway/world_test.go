@@ -79,7 +79,7 @@ func newWorld(t *testing.T, e *ether, opt gateway.Options, up gateway.Upstream) 
 }
 
 // told returns the events of a kind so far.
-func (w *world) told(kind gateway.EventKind) (all []gateway.Event) {
+func (w *world) eventsOf(kind gateway.EventKind) (all []gateway.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.events {

@@ -23,7 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// values are all samples of a registry by name and labels, those that are 0 left out; of histograms the count and sum.
+// values returns all samples of a registry by name and labels, except zeros; for histograms the count and sum.
 func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -51,7 +51,7 @@ func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// Every kind of event counts once in each family that it belongs to, and in no other.
+// TestEvents: every kind of event counts once in each of its families, and in no other.
 func TestEvents(t *testing.T) {
 	type counts = map[string]float64
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Each code has a name of its own.
+// TestCodes: each code has a different name.
 func TestCodes(t *testing.T) {
 	to := prometheus.NewRegistry()
 	m := metrics.NewEvents(to)
@@ -137,7 +137,7 @@ func TestCodes(t *testing.T) {
 	assert.Equal(t, int(netproto.CannotVerify)+1, n)
 }
 
-// What a client may choose is no label: hostile names do not grow the page.
+// TestLabelsAreBounded: values that a client chooses are not labels: hostile names do not grow the page.
 func TestLabelsAreBounded(t *testing.T) {
 	to := prometheus.NewRegistry()
 	m := metrics.NewEvents(to)
@@ -165,7 +165,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	assert.Less(t, before, 150)
 }
 
-// model answers every question after a while.
+// model answers every question after a delay.
 type model struct{ delay time.Duration }
 
 func (m model) Info() gateway.Info {
@@ -183,7 +183,7 @@ func (m model) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 }
 func (m model) Forget(uint64) {}
 
-// What a gateway does over real sockets is what its metrics say, and Prometheus' own checks find nothing.
+// TestGateway: the metrics equal the actions of a gateway over real sockets, and pass Prometheus' own checks.
 func TestGateway(t *testing.T) {
 	to := prometheus.NewRegistry()
 	m := metrics.NewEvents(to)
@@ -224,9 +224,9 @@ func TestGateway(t *testing.T) {
 	}
 	_, err = s.Ask(t.Context(), terms.Question{Context: []int32{66}})
 	require.ErrorIs(t, err, netproto.Failed)
-	for told := 0; told < 7; time.Sleep(time.Millisecond) { // an event comes after its answer
+	for events := 0; events < 7; time.Sleep(time.Millisecond) { // an event follows its answer
 		mu.Lock()
-		told = kinds[gateway.Connected] + kinds[gateway.Answered] + kinds[gateway.Synced] + kinds[gateway.Refused]
+		events = kinds[gateway.Connected] + kinds[gateway.Answered] + kinds[gateway.Synced] + kinds[gateway.Refused]
 		mu.Unlock()
 	}
 	now := values(t, to)
