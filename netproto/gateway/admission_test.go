@@ -19,7 +19,7 @@ import (
 
 func dev(name string) deviceID { return deviceID{client: name} }
 
-// some returns devices that nothing is known of.
+// some returns n new devices.
 func some(n int) (all []*device) {
 	for i := range n {
 		all = append(all, &device{number: uint64(i)})
@@ -27,7 +27,7 @@ func some(n int) (all []*device) {
 	return all
 }
 
-// empty wants that nothing of any ask is left.
+// empty checks that no ask is left.
 func empty(t *testing.T, a *admission, devices ...*device) {
 	t.Helper()
 	assert.Equal(t, [3]int{a.places}, [3]int{a.free, a.open, a.busy})
@@ -37,11 +37,11 @@ func empty(t *testing.T, a *admission, devices ...*device) {
 	}
 }
 
-// Devices share places by tokens, whatever the number of their asks and how many tokens each brings. Greedy ones have
-// 100 asks of 20 tokens before a modest one comes with one of 2 tokens, again and again.
+// TestTurnsAreFair: devices share places by tokens, for any number of asks and any number of tokens per ask. Greedy
+// devices have 100 asks of 20 tokens each waiting when a modest one repeatedly asks for 2 tokens.
 //
-// The bound: virtual time is at most the least tag of the greedy devices, so each of their asks ends at least 20 after
-// now. While each of them has 20 tokens more, the modest one has at most 5 asks of 2, so its own ends at most 10 after
+// The bound: virtual time is at most the min tag of the greedy devices, so each of their asks ends at least 20 after
+// now. While each of them gets 20 more tokens, the modest one has at most 5 asks of 2, so its own ends at most 10 after
 // now, and is next. It waits until a place is free, for at most one ask of 20 seconds, and then takes 2.
 func TestTurnsAreFair(t *testing.T) {
 	for _, greedy := range []int{1, 4, 64} {
@@ -67,7 +67,7 @@ func TestTurnsAreFair(t *testing.T) {
 				began := time.Now()
 				use(devices[0], 2)
 				assert.LessOrEqual(t, time.Since(began), 22*second, "one ask that holds a place, and its own time")
-				time.Sleep(time.Duration(7+greedy) * second) // so it asks for less than its share
+				time.Sleep(time.Duration(7+greedy) * second) // so that it asks for less than its share
 			}
 			all.Wait()
 			empty(t, a, devices...)
@@ -75,8 +75,8 @@ func TestTurnsAreFair(t *testing.T) {
 	}
 }
 
-// Devices that always have asks waiting get as many tokens each, whether these come in few asks or in many: from the
-// moment on when one of them comes.
+// TestTurnsShareTokens: devices that always have waiting asks get equal numbers of tokens, in few asks or in many, from
+// the moment when the device joins.
 func TestTurnsShareTokens(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a, devices := newAdmission(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 1), some(4)
@@ -108,8 +108,8 @@ func TestTurnsShareTokens(t *testing.T) {
 	})
 }
 
-// One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has
-// its fill is refused by name of the limit.
+// TestTurnsLimits: a single device holds half of the places; when the gateway is full, devices with few asks still get
+// in; a device at its limit is refused with the name of the limit.
 func TestTurnsLimits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 8), some(5)
@@ -131,24 +131,25 @@ func TestTurnsLimits(t *testing.T) {
 			defer leave()
 			if greedy.taken == 4 && other.open == 0 {
 				wait(greedy, 11)
-				assert.Equal(t, 4, a.free, "half is left for others")
+				assert.Equal(t, 4, a.free, "half is left for other devices")
 			}
 		}
 		_, err := a.take(ctx, greedy, 1, false)
 		assert.ErrorContains(t, err, "15 asks of this device are open")
 		wait(other, 1)
 		assert.Equal(t, 20, a.open)
-		wait(late, 20/5) // its share among the five
+		wait(late, 20/5) // its share of a fifth
 		_, err = a.take(ctx, late, 1, false)
 		require.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "24 asks of all devices are open")
 		cancel()
 		all.Wait()
-		assert.Equal(t, [3]int{8, 4, 0}, [3]int{a.open, a.busy, a.queue.Len()}, "those with a place")
+		assert.Equal(t, [3]int{8, 4, 0}, [3]int{a.open, a.busy, a.queue.Len()}, "only asks with a place")
 	})
 }
 
-// A background ask never waits and never takes the last place. An upstream that schedules by itself gets all at once.
+// TestTurnsBackground: a background ask never waits and never takes the last place. An upstream that schedules by
+// itself gets all asks at once.
 func TestTurnsBackground(t *testing.T) {
 	for _, places := range []int{4, 0} {
 		a, devices := newAdmission(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, places), some(3)
@@ -172,12 +173,12 @@ func TestTurnsBackground(t *testing.T) {
 		for _, leave := range leaves {
 			leave()
 		}
-		assert.Zero(t, a.queue.Owners(), "what is given while nobody waits counts for nothing")
+		assert.Zero(t, a.queue.Owners(), "places given without a queue are not counted")
 		empty(t, a, devices...)
 	}
 }
 
-// Equal devices wait in order of arrival: who had to wait before, when places were short, is not behind the others.
+// TestTurnsInOrder: equal devices wait in order of arrival, also those that had to wait before.
 func TestTurnsInOrder(t *testing.T) {
 	a, devices := newAdmission(Options{MaxAsks: 99, MaxAsksPerDevice: 9}, 1), some(20)
 	for range 10 {
@@ -199,14 +200,14 @@ func TestTurnsInOrder(t *testing.T) {
 	empty(t, a, devices...)
 }
 
-// Whatever devices ask, wait for, give up and give back, also if a place comes at the moment when its asker gives up: a
-// place is free only where all who wait hold as many as are free, a device gets its places in the order of its asks,
-// and nothing of any ask is left.
+// TestTurnsRandom: devices randomly ask, wait, cancel and finish, also at the moment when they get a place. A place is
+// free only if all waiting devices hold at least as many as are free, a device gets its places in the order of its
+// asks, and no ask is left.
 func TestTurnsRandom(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 1))
 		a, devices := newAdmission(Options{MaxAsks: 9999, MaxAsksPerDevice: 9999}, 1+r.IntN(9)), some(9)
-		var open []*turn // oldest first
+		var open []*turn // the oldest first
 		for step := range 400 {
 			if step < 280 && r.IntN(5) < 3 || len(open) == 0 {
 				who := devices[r.IntN(9)]
@@ -227,11 +228,11 @@ func TestTurnsRandom(t *testing.T) {
 			for _, x := range open {
 				if x.Waits() {
 					waits[x.who] = true
-					require.GreaterOrEqual(t, x.who.taken, a.free, "seed %d: it waits, though there is a place", seed)
+					require.GreaterOrEqual(t, x.who.taken, a.free, "seed %d: it waits although a place is free", seed)
 					continue
 				}
 				held++
-				require.False(t, waits[x.who], "seed %d: an ask of the same device came before", seed)
+				require.False(t, waits[x.who], "seed %d: an earlier ask of the same device waits", seed)
 			}
 			require.Equal(t, [3]int{a.places - held, len(open), len(waits)}, [3]int{a.free, a.open, a.queue.Len()})
 		}
@@ -242,7 +243,7 @@ func TestTurnsRandom(t *testing.T) {
 	}
 }
 
-// A bucket lets a burst through, then its rate.
+// TestBucket: a bucket allows a burst, then its rate.
 func TestBucket(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		b := newBucket(10, 5)

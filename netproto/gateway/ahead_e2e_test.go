@@ -22,8 +22,8 @@ func read(c <-chan int32) (all []int32) {
 	return all
 }
 
-// A client that asks for tokens ahead has those that the large model would have said, whoever reads them and however
-// many asks are under way; one that is not interested any more stops them.
+// TestAheadOfClient: a client gets the tokens ahead that the large model would choose, with any number of concurrent
+// asks and readers; a cancelled context stops them.
 func TestAheadOfClient(t *testing.T) {
 	up := &decoder{fake: &fake{}}
 	g := start(t, "", gateway.Options{}, up)
@@ -46,7 +46,7 @@ func TestAheadOfClient(t *testing.T) {
 	until(func() bool { return up.running.Load() == 0 })
 	r, err := s.Ask(t.Context(), terms.Question{Context: p, Ahead: 16})
 	require.NoError(t, err)
-	assert.Equal(t, continuation(p, 16)[1:], read(r.Ahead), "alone it has all of them")
+	assert.Equal(t, continuation(p, 16)[1:], read(r.Ahead), "alone it gets all of them")
 
 	up = &decoder{fake: &fake{}, every: time.Hour}
 	s = session(t, dial(t, start(t, "", gateway.Options{}, up), nil))
@@ -59,8 +59,8 @@ func TestAheadOfClient(t *testing.T) {
 	until(func() bool { return up.running.Load() == 0 })
 }
 
-// A gateway that ends in the middle ends the tokens that follow, and drains at once; the client goes on with the next
-// one at its address.
+// TestAheadOverRestart: when a gateway stops, its tokens ahead end, and it drains at once; the client continues with
+// the next gateway at the same address.
 func TestAheadOverRestart(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: 20 * time.Millisecond}
 	certificate := keys(t)
@@ -89,7 +89,7 @@ func TestAheadOverRestart(t *testing.T) {
 	assert.GreaterOrEqual(t, c.Stats().Connections, 3)
 }
 
-// What a gateway verifies arrives at the client as it was found.
+// TestVerificationOfClient: the findings of a gateway arrive at the client unchanged.
 func TestVerificationOfClient(t *testing.T) {
 	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
 	p := path(20, 1)

@@ -21,17 +21,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// decoder is a fake that decodes on, a token every so often.
+// decoder is a fake that decodes ahead at a fixed rate.
 type decoder struct {
 	*fake
 	every  time.Duration
 	ends   []int32
 	audit  netproto.Audit
-	refuse func(q terms.Job) error // if set and not nil, what Next says
-	next   func(token int32) int32 // if set, what it says instead of a token
+	refuse func(q terms.Job) error // if set and not nil, the error of Next
+	next   func(token int32) int32 // if set, replaces the tokens of Next
 
-	running atomic.Int32
-	most    atomic.Int32 // that ran at a time
+	running    atomic.Int32
+	maxRunning atomic.Int32 // max number of concurrent calls
 
 	lock sync.Mutex
 	jobs []terms.Job
@@ -47,8 +47,8 @@ func (d *decoder) Next(ctx context.Context, q terms.Job) (int32, error) {
 	d.lock.Lock()
 	d.jobs = append(d.jobs, q)
 	d.lock.Unlock()
-	if n := d.running.Add(1); n > d.most.Load() {
-		d.most.Store(n)
+	if n := d.running.Add(1); n > d.maxRunning.Load() {
+		d.maxRunning.Store(n)
 	}
 	defer d.running.Add(-1)
 	select {
@@ -67,14 +67,14 @@ func (d *decoder) Next(ctx context.Context, q terms.Job) (int32, error) {
 	return tokenAfter(q.Context), nil
 }
 
-// asked is what Next was asked.
+// asked returns the questions of Next.
 func (d *decoder) asked() []terms.Job {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	return slices.Clone(d.jobs)
 }
 
-// rest reads tokens ahead until the stream ends in order.
+// rest reads tokens ahead until the stream ends without an error.
 func rest(t *testing.T, s *quic.Stream) (all []int32) {
 	t.Helper()
 	for {
@@ -89,7 +89,7 @@ func rest(t *testing.T, s *quic.Stream) (all []int32) {
 	}
 }
 
-// continuation is what the fake says behind a path: the answer, and n tokens more.
+// continuation returns the answer of the fake after a path, and n more tokens.
 func continuation(p []int32, n int) []int32 {
 	p = slices.Clone(p)
 	for range n + 1 {
@@ -98,7 +98,7 @@ func continuation(p []int32, n int) []int32 {
 	return p[len(p)-n-1:]
 }
 
-// wanting is an ask for a whole path that wants tokens ahead.
+// wanting returns an ask for a whole path with tokens ahead.
 func wanting(t *testing.T, session uint32, p []int32, ahead int) netproto.Ask {
 	t.Helper()
 	a := whole(t, session, p)
@@ -106,7 +106,7 @@ func wanting(t *testing.T, session uint32, p []int32, ahead int) netproto.Ask {
 	return a
 }
 
-// follow asks and returns the stream when the answer is there.
+// follow asks, and returns the stream when the answer has arrived.
 func (r *raw) follow(a netproto.Ask) (*quic.Stream, terms.Reply) {
 	r.t.Helper()
 	s := r.send(a.Append(nil))
@@ -115,8 +115,8 @@ func (r *raw) follow(a netproto.Ask) (*quic.Stream, terms.Reply) {
 	return s, answer
 }
 
-// The tokens that follow an answer are what asks about these contexts would have got, as many as are wanted, allowed
-// and fit; and the upstream is told all that belongs to the question, but what only an answer needs.
+// TestAhead: the tokens after an answer equal the answers to questions about these contexts, as many as requested,
+// allowed and possible. The upstream gets all fields of the question that matter for tokens ahead.
 func TestAhead(t *testing.T) {
 	for _, c := range []struct{ option, wanted, context, want int }{
 		{0, 1, 20, 1}, {0, 16, 20, 16}, {0, 17, 20, 16}, {0, 64, 20, 16}, {3, 64, 20, 3}, {64, 64, 20, 64},
@@ -159,7 +159,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// Nothing is decoded behind the end of a text.
+// TestAheadEnds: nothing is decoded after the end of a text.
 func TestAheadEnds(t *testing.T) {
 	p := path(20, 1)
 	all := continuation(p, 16)
@@ -177,7 +177,7 @@ func TestAheadEnds(t *testing.T) {
 	}
 }
 
-// An upstream that does not decode on gives nothing ahead, and its Welcome says so.
+// TestAheadWithoutDecoder: an upstream without decoding ahead gives no tokens ahead, and the Welcome says so.
 func TestAheadWithoutDecoder(t *testing.T) {
 	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
@@ -189,8 +189,8 @@ func TestAheadWithoutDecoder(t *testing.T) {
 	})
 }
 
-// The answer is there before what follows it, and the ask is over with it: its event is told, a drain waits for it no
-// more, and the session can end. What follows is left then, at once.
+// TestAheadIsLeft: the answer arrives before the tokens ahead, and ends the ask: its event is reported, a drain no
+// longer waits for it, and the session can end. Tokens ahead are then cancelled at once.
 func TestAheadIsLeft(t *testing.T) {
 	const every = time.Minute
 	for name, c := range map[string]struct {
@@ -227,14 +227,15 @@ func TestAheadIsLeft(t *testing.T) {
 				assert.Equal(t, 2, events[0].Decoded, name)
 				assert.Equal(t, c.code, events[0].Code(), name)
 				if name == "bye" || name == "eviction" {
-					assert.Equal(t, []uint64{1}, up.gone(), "it is forgotten when nothing is under way")
-					assert.Len(t, rest(t, s), 2, "and the stream ends in order")
+					assert.Equal(t, []uint64{1}, up.gone(), "the session is dropped when nothing runs")
+					assert.Len(t, rest(t, s), 2, "and the stream ends without an error")
 				}
 			})
 	}
 }
 
-// A session is forgotten only when nothing is decoded for it any more, as [gateway.Upstream] promises.
+// TestForgottenAfterAhead: a session is dropped only when nothing is decoded for it any more, as [gateway.Upstream]
+// promises.
 func TestForgottenAfterAhead(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: time.Minute}
 	forgotten := make(chan int32, 9)
@@ -255,7 +256,7 @@ func TestForgottenAfterAhead(t *testing.T) {
 	})
 }
 
-// Decoding on ends after AskTimeout, whatever deadline the ask had.
+// TestAheadTimeout: decoding ahead ends after AskTimeout, whatever the deadline of the ask.
 func TestAheadTimeout(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: 10 * time.Second}
 	inWorld(t, gateway.Options{AskTimeout: 35 * time.Second}, up, func(t *testing.T, w *world) {
@@ -269,8 +270,8 @@ func TestAheadTimeout(t *testing.T) {
 	})
 }
 
-// What the upstream leaves, or fails at, ends the stream in order: an asker has what came before. Only a failure is
-// one.
+// TestAheadRefused: if the upstream gives up or fails, the stream ends without an error, after the earlier tokens. Only
+// a failure is reported as one.
 func TestAheadRefused(t *testing.T) {
 	failed := errors.New("out of order")
 	for name, c := range map[string]struct {
@@ -312,8 +313,8 @@ func TestAheadRefused(t *testing.T) {
 	}
 }
 
-// Of one device four asks are decoded behind at a time; further ones get their answer alone, and a fifth when one of
-// the four has ended. Another device is not affected.
+// TestAheadPerDevice: for one device max four asks have tokens ahead at the same time; further asks get only their
+// answers, until one of the four has ended. Another device is not affected.
 func TestAheadPerDevice(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: time.Minute}
 	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
@@ -344,7 +345,8 @@ func TestAheadPerDevice(t *testing.T) {
 	})
 }
 
-// With one place, asks of others wait for one token at most, and while they wait nothing more is decoded ahead.
+// TestAheadGivesWay: with one place, asks of other devices wait for at most one token, and while they wait no more
+// tokens are decoded ahead.
 func TestAheadGivesWay(t *testing.T) {
 	const every = time.Second
 	up := &decoder{fake: &fake{parallel: 1}, every: every}
@@ -362,8 +364,8 @@ func TestAheadGivesWay(t *testing.T) {
 	})
 }
 
-// A token ahead is work of the device that wanted it: while it has a place of two, an ask of that device waits for the
-// other one, and one of another device does not.
+// TestAheadCountsAsWork: a token ahead counts as work of its device: while it has one of two places, another ask of
+// that device waits for the other place, and an ask of another device does not.
 func TestAheadCountsAsWork(t *testing.T) {
 	up := &decoder{fake: &fake{parallel: 2}, every: time.Minute}
 	inWorld(t, gateway.Options{AskTimeout: time.Hour, MaxAhead: 1}, up, func(t *testing.T, w *world) {
@@ -378,8 +380,8 @@ func TestAheadCountsAsWork(t *testing.T) {
 	})
 }
 
-// Who asks for much ahead and never reads costs little: what is decoded at a time, kept and running is bounded, and
-// others are answered as before.
+// TestAheadNeverRead: a client that requests many tokens ahead and never reads costs little: the numbers of concurrent
+// calls, kept tokens and streams are bounded, and others are answered as before.
 func TestAheadNeverRead(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: 10 * time.Millisecond}
 	inWorld(t, gateway.Options{MaxAhead: 64}, up, func(t *testing.T, w *world) {
@@ -393,7 +395,7 @@ func TestAheadNeverRead(t *testing.T) {
 		other.asks(1, path(20, 2))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		assert.LessOrEqual(t, up.most.Load(), int32(4))
+		assert.LessOrEqual(t, up.maxRunning.Load(), int32(4))
 		assert.Zero(t, up.running.Load())
 		assert.LessOrEqual(t, runtime.NumGoroutine(), before+2)
 		assert.Len(t, w.eventsOf(gateway.Answered), 101)
@@ -414,8 +416,8 @@ func TestAheadNeverRead(t *testing.T) {
 	})
 }
 
-// A client that takes nothing at all, on a connection whose windows are as small as can be, holds up neither that nor
-// the end of the gateway.
+// TestAheadNotTaken: a client that reads nothing, on a connection with minimal windows, delays neither others nor the
+// end of the gateway.
 func TestAheadNotTaken(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: time.Second}
 	inWorld(t, gateway.Options{AskTimeout: time.Hour, MessageTimeout: 3 * time.Second, MaxAhead: 64}, up,
@@ -436,7 +438,7 @@ func TestAheadNotTaken(t *testing.T) {
 		})
 }
 
-// Lost packets are sent again: the tokens come in order and all of them.
+// TestAheadLossy: lost packets are sent again: all tokens arrive in order.
 func TestAheadLossy(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: 10 * time.Millisecond}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// A device has the same number whenever it comes back, and no other one has it: not the same device of another access
-// token either. One that does not say who it is is another one each time.
+// TestDeviceNumbers: a device has the same number whenever it reconnects, and no other device has it, not even the same
+// device with another access token. A device without an id gets a new number each time.
 func TestDeviceNumbers(t *testing.T) {
 	c := newClients(Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB}}})
 	number := func(secret netproto.Secret, device byte) uint64 {
@@ -38,14 +38,14 @@ func TestDeviceNumbers(t *testing.T) {
 		seen[number(secretA, 0)] = true
 	}
 	assert.Len(t, seen, 210)
-	assert.Empty(t, c.devices, "nothing has to be remembered of them")
+	assert.Empty(t, c.devices, "devices without an id are not remembered")
 	_, err := c.enter(netproto.Hello{Secret: secretA + "1"}, netip.Prefix{}, nil)
 	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
 	_, err = c.enter(netproto.Hello{}, netip.Prefix{}, nil)
 	require.Equal(t, netproto.Refusal{Code: netproto.WrongSecret}, err)
 }
 
-// A device or an address that is connected is remembered, whatever its rates.
+// TestTidyKeepsConnected: a connected device or address is remembered, whatever its rates.
 func TestTidyKeepsConnected(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := newClients(Options{DeviceRate: 1, DeviceBurst: 2})
@@ -78,7 +78,7 @@ func TestTidyKeepsConnected(t *testing.T) {
 	})
 }
 
-// A message takes a permit of its device and one of the owner: it waits for whichever comes later.
+// TestDeviceTakes: a message takes a permit of its device and one of the owner: it waits for the later one.
 func TestDeviceTakes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -95,15 +95,14 @@ func TestDeviceTakes(t *testing.T) {
 	})
 }
 
-// Names of clients may be anything; what is told of them is text.
+// TestNames: names of clients may be any bytes; reported names are valid text.
 func TestNames(t *testing.T) {
 	client, device := deviceID{"a\xffb", netproto.Device{1}}.names()
 	assert.Equal(t, "a?b", client)
 	assert.Equal(t, netproto.Device{1}.Name(), device)
 }
 
-// A bucket that does not say how much may come at once takes twice its rate, at least 8. It never says that there is
-// nothing to wait for where it refuses.
+// TestBucketSizes: the default burst of a bucket is twice its rate, at least 8. A refusal always has a positive wait.
 func TestBucketSizes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -128,14 +127,14 @@ func TestBucketSizes(t *testing.T) {
 		require.Zero(t, b.take())
 		assert.Equal(t, time.Duration(1), b.take())
 		b = newBucket(1, 1)
-		b.have = 1 - 1e-12 // as sums of fractions come out
+		b.have = 1 - 1e-12 // a typical rounding error
 		assert.Zero(t, b.take())
 		assert.Zero(t, b.have)
 	})
 }
 
-// A device that is gone is remembered until all its rates have recovered, those of its asks and those of its syncs, and
-// counts as one more when it comes back.
+// TestRemembered: a disconnected device is remembered until all its rates have recovered, those of asks and of syncs,
+// and counts as a new one when it reconnects later.
 func TestRemembered(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		hello := func(device byte) netproto.Hello {
@@ -158,7 +157,7 @@ func TestRemembered(t *testing.T) {
 			assert.Len(t, c.devices, 1)
 			other := enter(c, 2)
 			_, err := c.enter(hello(1), netip.Prefix{}, nil)
-			require.ErrorIs(t, err, netproto.Busy, "there is another device now")
+			require.ErrorIs(t, err, netproto.Busy, "another device is connected now")
 			c.leave(other, nil)
 			assert.Same(t, d, enter(c, 1))
 			time.Sleep(time.Second)

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// An ask that wants to know is told when it was where: between when it left and came back, for as long as the gateway
-// worked on it. Others are not, and both have the same answer, also with tokens ahead.
+// TestClockOfGateway: an ask with a clock gets the times in the gateway: between sending and arrival, for as long as
+// the gateway worked on it. Other asks get none, and both have the same answer, also with tokens ahead.
 func TestClockOfGateway(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	g := start(t, "", gateway.Options{}, &decoder{fake: &fake{delay: delay}})
@@ -28,7 +28,7 @@ func TestClockOfGateway(t *testing.T) {
 		assert.Equal(t, plain.Token, r.Token)
 		assert.False(t, at.Received.Before(at.Left))
 		assert.GreaterOrEqual(t, at.Sent.Sub(at.Received), delay/2,
-			"for as long as the model takes, as far as is known")
+			"at least half of the model's time, within the error")
 		assert.False(t, at.Arrived.Before(at.Sent))
 		assert.Positive(t, at.Within)
 		assert.LessOrEqual(t, at.Within, at.Arrived.Sub(at.Left))

@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// What is computed may be shared by all but the devices of a private access token, which have a domain each: the same
-// in all their sessions and whenever they come back, for what is asked and for what is sent early.
+// TestDomains: computed tokens may be shared, except by the devices of a private access token: each has its own domain,
+// in all sessions and connections, for asks and syncs.
 func TestDomains(t *testing.T) {
 	const public, private, other = "sixteen bytes of public", "sixteen bytes of private", "sixteen bytes of another"
 	up := &fake{}
@@ -45,7 +45,7 @@ func TestDomains(t *testing.T) {
 	})
 }
 
-// On an open gateway there is no token that could be private.
+// TestDomainOfOpen: on an open gateway there is no private token.
 func TestDomainOfOpen(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// leaves begins to end the gateway, and returns a channel that is closed when it has ended.
+// leaves starts to stop the gateway, and returns a channel that is closed when it has stopped.
 func (w *world) leaves() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -25,8 +25,8 @@ func (w *world) leaves() <-chan struct{} {
 	return ended
 }
 
-// A gateway that is to end tells its clients, takes no new asks and no new connections, answers what is open, and then
-// closes the connections, half a second after the last answer.
+// TestDrainAnswers: a gateway that stops informs its clients, accepts no new asks and connections, answers the open
+// asks, and closes the connections half a second after the last answer.
 func TestDrainAnswers(t *testing.T) {
 	up := &fake{parallel: 1}
 	inWorld(t, gateway.Options{DrainTimeout: time.Hour, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
@@ -58,7 +58,7 @@ func TestDrainAnswers(t *testing.T) {
 		_, err := w.tryDial(guest{})
 		require.Error(t, err)
 		time.Sleep(time.Minute - time.Since(began))
-		first.CancelRead(1) // one of two that are open
+		first.CancelRead(1) // one of two open asks
 		time.Sleep(time.Minute)
 		require.NoError(t, busy.Context().Err())
 		close(up.hold)
@@ -75,11 +75,11 @@ func TestDrainAnswers(t *testing.T) {
 		require.Len(t, drained, 1)
 		assert.InDelta(t, 120.5, drained[0].Lasted.Seconds(), 1)
 		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted}}, drained)
-		assert.Equal(t, []uint64{up.asked[0].Session}, up.gone(), "the upstream may live on")
+		assert.Equal(t, []uint64{up.asked[0].Session}, up.gone(), "the upstream may outlive the gateway")
 	})
 }
 
-// A drain does not wait longer than it may for an upstream that does not answer.
+// TestDrainBound: a drain has a timeout for an upstream that does not answer.
 func TestDrainBound(t *testing.T) {
 	up := &fake{}
 	opt := gateway.Options{DrainTimeout: 10 * time.Second, AskTimeout: time.Hour}
@@ -99,12 +99,12 @@ func TestDrainBound(t *testing.T) {
 		assert.Equal(t, 1, up.dropped)
 		drained := w.eventsOf(gateway.Drained)
 		assert.Equal(t, []gateway.Event{{Kind: gateway.Drained, Lasted: drained[0].Lasted, Conns: 1}}, drained)
-		assert.Len(t, up.gone(), 1, "when it is not asked any more")
+		assert.Len(t, up.gone(), 1, "after the last ask")
 	})
 }
 
-// A drain waits for asks, not for clients: neither for one that is gone without being heard, nor for what one has begun
-// to say, nor for one that does not take what is written to it.
+// TestDrainAbandoned: a drain waits for asks, not for clients: neither for one that is gone silently, nor for
+// incomplete messages, nor for one that does not read.
 func TestDrainAbandoned(t *testing.T) {
 	const ever = time.Hour // what the gateway must not wait for
 	opt := gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}
@@ -119,7 +119,7 @@ func TestDrainAbandoned(t *testing.T) {
 			_, err = stream.Write([]byte{byte(netproto.KindAsk), 0x20, 1, 2})
 			require.NoError(t, err)
 		}
-		half.asks(1, path(5, 1)) // so the streams before it have arrived
+		half.asks(1, path(5, 1)) // so that the streams before it have arrived
 		silent := w.dial(guest{})
 		_, err := silent.control.Write([]byte{byte(netproto.KindHello)})
 		require.NoError(t, err)
@@ -132,14 +132,14 @@ func TestDrainAbandoned(t *testing.T) {
 	})
 }
 
-// One that comes while the gateway drains is sent away, and does not hold it up.
+// TestDrainNewcomer: a client that connects during a drain is refused, and does not delay it.
 func TestDrainNewcomer(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{DrainTimeout: time.Hour, IdleTimeout: time.Hour}, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		busy := w.enter(guest{})
 		s := busy.send(whole(t, 1, path(5, 1)).Append(nil))
-		early := w.dial(guest{}) // it says nothing before the end
+		early := w.dial(guest{}) // it sends nothing before the drain
 		settle()
 		ended := w.leaves()
 		_, _ = early.control.Write(guest{}.greeting())
@@ -156,7 +156,7 @@ func TestDrainNewcomer(t *testing.T) {
 	})
 }
 
-// A socket that is closed under the gateway is an error, and ends what was served on it.
+// TestSocketGone: a socket that is closed during Serve is an error, and ends its connections.
 func TestSocketGone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := &ether{}
@@ -172,7 +172,7 @@ func TestSocketGone(t *testing.T) {
 	})
 }
 
-// A socket that was closed before is an error too.
+// TestSocketClosed: a socket that is already closed is an error, too.
 func TestSocketClosed(t *testing.T) {
 	g, err := gateway.New(gateway.Options{}, &fake{})
 	require.NoError(t, err)
@@ -182,7 +182,8 @@ func TestSocketClosed(t *testing.T) {
 	require.ErrorContains(t, g.Serve(t.Context(), socket), "serve: ")
 }
 
-// What a device told on one socket is known on another one of the same gateway; one may end before the other.
+// TestTwoSockets: paths that a device sent on one socket are known on another socket of the same gateway; either may
+// end first.
 func TestTwoSockets(t *testing.T) {
 	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -204,7 +205,7 @@ func TestTwoSockets(t *testing.T) {
 	})
 }
 
-// However short a session is to be kept, the gateway works.
+// TestNoIdleSessions: the gateway works with any SessionIdle, however short.
 func TestNoIdleSessions(t *testing.T) {
 	inWorld(t, gateway.Options{SessionIdle: 1}, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
@@ -216,18 +217,18 @@ func TestNoIdleSessions(t *testing.T) {
 	})
 }
 
-// Nothing of the gateway goes on when Serve has ended, not even what it tells the upstream by the way.
+// TestServeEndsLast: nothing of the gateway runs after Serve has returned, not even calls of the upstream.
 func TestServeEndsLast(t *testing.T) {
 	up := &slowForget{&fake{}, nil}
 	inWorld(t, gateway.Options{SessionIdle: 8 * time.Second}, up, func(t *testing.T, w *world) {
 		up.forgotten = make(chan struct{})
 		w.enter(guest{}).asks(1, path(5, 1))
-		time.Sleep(10 * time.Second) // it is being forgotten
+		time.Sleep(10 * time.Second) // Forget is running
 		ended := w.leaves()
 		time.Sleep(time.Minute)
 		select {
 		case <-ended:
-			t.Error("ended, and the upstream is still told")
+			t.Error("Serve has returned while Forget runs")
 		default:
 		}
 		close(up.forgotten)
@@ -235,7 +236,7 @@ func TestServeEndsLast(t *testing.T) {
 	})
 }
 
-// slowForget is an upstream that takes its time to forget.
+// slowForget is an upstream with a slow Forget.
 type slowForget struct {
 	*fake
 	forgotten chan struct{}

@@ -37,7 +37,7 @@ func TestAsk(t *testing.T) {
 	assert.Equal(t, 120, up.question(1).Base)
 }
 
-// Asks about many drafts at once, in any order, are each answered for their own context.
+// TestAskConcurrently: concurrent asks about many drafts, in any order, are each answered for their own context.
 func TestAskConcurrently(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	s := session(t, dial(t, g, nil))
@@ -59,7 +59,7 @@ func TestAskConcurrently(t *testing.T) {
 	asks.Wait()
 }
 
-// Per escalation, with the chat of the demo: at most 80 bytes up and 40 down, while drafts come and go.
+// TestPayload: an escalation in the chat of the demo takes at most 80 bytes up and 40 down, with changing drafts.
 func TestPayload(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	s := session(t, dial(t, g, nil))
@@ -69,7 +69,7 @@ func TestPayload(t *testing.T) {
 	for i := range 40 {
 		p = append(p, path(5+i%11, int32(i))...)
 		if i%4 == 3 {
-			p = p[:len(p)-9] // a draft that was wrong
+			p = p[:len(p)-9] // a rejected draft
 		}
 		r, err := s.Ask(t.Context(), terms.Question{Context: p, K: 4, AuditFrom: 75, Within: patience,
 			Sampling: terms.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 1 << 60}})
@@ -77,13 +77,13 @@ func TestPayload(t *testing.T) {
 		up, down, n = up+r.BytesUp, down+r.BytesDown, n+1
 		maxUp, maxDown = max(maxUp, r.BytesUp), max(maxDown, r.BytesDown)
 	}
-	t.Logf("prompt of 75 tokens: %d up, %d down; then a mean of %d up, %d down, at most %d and %d",
+	t.Logf("prompt of 75 tokens: %d up, %d down; then a mean of %d up, %d down, max %d and %d",
 		first.BytesUp, first.BytesDown, up/n, down/n, maxUp, maxDown)
 	assert.LessOrEqual(t, maxUp, 80)
 	assert.LessOrEqual(t, maxDown, 40)
 }
 
-// What is wrong from the start has a type, comes at once, and no secret is in its text.
+// TestDialRefused: configuration errors have a type, are returned at once, and contain no secret.
 func TestDialRefused(t *testing.T) {
 	g := start(t, "", gateway.Options{Tokens: []gateway.Token{
 		{Name: "a", Secret: "0123456789abcdef"}, {Name: "b", Secret: "fedcba9876543210"},
@@ -102,7 +102,7 @@ func TestDialRefused(t *testing.T) {
 		"wrong pin":    {func(o *client.Options) { o.Pin[0]++ }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const ever = time.Hour // what nobody must wait for
+			const ever = time.Hour // for waits that must not happen
 			opt := client.Options{Identity: identity(), Pin: g.Fingerprint(), ConnectTimeout: ever, IdleTimeout: ever}
 			c.change(&opt)
 			_, err := client.Dial(t.Context(), g.addr, opt)
@@ -129,7 +129,7 @@ func TestDialRefused(t *testing.T) {
 	ask(t, s, path(10, 1))
 }
 
-// A context that ends resets the stream, and the upstream may stop.
+// TestCancel: a context that ends resets the stream, and the upstream is cancelled.
 func TestCancel(t *testing.T) {
 	up := &fake{hold: make(chan struct{})}
 	g := start(t, "", gateway.Options{}, up)
@@ -151,7 +151,7 @@ func TestCancel(t *testing.T) {
 	ask(t, s, path(20, 1))
 }
 
-// Settled tokens travel early: the next ask is as short as its draft, and the upstream was warmed.
+// TestSync: settled tokens are sent early: the next ask is as short as its draft, and the upstream was warmed.
 func TestSync(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{}, up)
@@ -168,8 +168,8 @@ func TestSync(t *testing.T) {
 	assert.Equal(t, 500, up.question(0).Base)
 }
 
-// What was sent needs not be acknowledged to be built upon: branches asked about at once carry their common past once,
-// also where packets are lost, and nothing is asked for again.
+// TestUnacknowledgedBase: tokens can be a base before they are acknowledged: concurrent branches send their common
+// prefix once, also with lost packets, and nothing is requested again.
 func TestUnacknowledgedBase(t *testing.T) {
 	up := &fake{hold: make(chan struct{})}
 	g := start(t, "", gateway.Options{}, up)
@@ -194,7 +194,7 @@ func TestUnacknowledgedBase(t *testing.T) {
 	assert.Equal(t, 500, up.question(5).Base)
 }
 
-// Sessions that the gateway has no room for are told again, at the price of bytes.
+// TestEviction: sessions for which the gateway has no room are sent again, which only costs bytes.
 func TestEviction(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{MaxSessions: 2}, up)
@@ -211,7 +211,7 @@ func TestEviction(t *testing.T) {
 	assert.GreaterOrEqual(t, up.get(func(f *fake) int { return len(f.forgot) }), 8)
 }
 
-// A session whose paths are too many for the gateway goes on.
+// TestSessionTokens: a session continues if its paths exceed the limit of the gateway.
 func TestSessionTokens(t *testing.T) {
 	g := start(t, "", gateway.Options{MaxSessionTokens: 200}, &fake{})
 	s := session(t, dial(t, g, nil))
@@ -220,7 +220,7 @@ func TestSessionTokens(t *testing.T) {
 	}
 }
 
-// A session that ends is forgotten at once.
+// TestSessionClose: a session that ends is dropped at once.
 func TestSessionClose(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{}, up)
@@ -232,7 +232,7 @@ func TestSessionClose(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrClosed)
 }
 
-// keys makes a certificate that several gateways share.
+// keys returns a certificate that several gateways share.
 func keys(t *testing.T) tls.Certificate {
 	t.Helper()
 	certificate, key, err := gateway.NewCertificate("localhost")
@@ -242,7 +242,7 @@ func keys(t *testing.T) tls.Certificate {
 	return c
 }
 
-// A gateway that is stopped and started again knows no session; asks go on, and nothing has to be done.
+// TestRestart: a restarted gateway has no sessions; asks continue without action by the caller.
 func TestRestart(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}
 	g := start(t, "", opt, &fake{})
@@ -261,7 +261,8 @@ func TestRestart(t *testing.T) {
 	assert.Equal(t, 4, c.Stats().Connections)
 }
 
-// Another gateway behind the same address, without the first one having said anything: a stateless reset tells.
+// TestSecondGateway: another gateway at the same address, after the first one vanished silently, is detected by a
+// stateless reset.
 func TestSecondGateway(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}
 	one, two := start(t, "", opt, &fake{}), start(t, "", opt, &fake{})
@@ -276,8 +277,8 @@ func TestSecondGateway(t *testing.T) {
 	}
 }
 
-// The way is cut: asks fail by their deadline. When it is back, asks come through at once, with 0-RTT, on a
-// new connection.
+// TestBlackHole: when the route is cut, asks fail at their deadlines. When it works again, asks succeed at once, with
+// 0-RTT, on a new connection.
 func TestBlackHole(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	r := newRelay(t, g.addr)
@@ -298,7 +299,7 @@ func TestBlackHole(t *testing.T) {
 	until(func() bool { return c.Stats().Early > 0 })
 }
 
-// told is a cache of tickets that tells when there is one.
+// signalling is a cache of tickets that signals each new ticket.
 type signalling struct {
 	tls.ClientSessionCache
 	put chan struct{}
@@ -311,7 +312,7 @@ func (c signalling) Put(key string, s *tls.ClientSessionState) {
 	}
 }
 
-// The client's address changes in the middle, seen or unseen by itself: same connection, same session.
+// TestAddressChange: the client's address changes, with or without its knowledge: the connection and the session stay.
 func TestAddressChange(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{}, up)
@@ -334,9 +335,9 @@ func TestAddressChange(t *testing.T) {
 	assert.Equal(t, 2, c.Stats().Migrations)
 }
 
-// When a gateway is to end, open asks are answered and new ones go elsewhere or wait.
+// TestDrain: when a gateway stops, open asks are answered and new ones use another gateway or wait.
 func TestDrain(t *testing.T) {
-	const ever = time.Hour // what the gateway must not wait for
+	const ever = time.Hour // for waits that the gateway must not do
 	draining := make(chan struct{})
 	opt := gateway.Options{Certificate: keys(t), DrainTimeout: ever}
 	listening := opt
@@ -372,7 +373,7 @@ func TestDrain(t *testing.T) {
 	ask(t, s, path(31, 1))
 }
 
-// A gateway that is not there: Lazy clients exist at once and ask when it comes up.
+// TestLazy: if the gateway is down, a Lazy client is returned at once and asks when it comes up.
 func TestLazy(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}
 	g := start(t, "", opt, &fake{})
@@ -386,7 +387,7 @@ func TestLazy(t *testing.T) {
 	ask(t, s, path(5, 1))
 }
 
-// A trained dictionary that both have is agreed on, and used.
+// TestDictionary: a trained dictionary that both sides have is negotiated and used.
 func TestDictionary(t *testing.T) {
 	var samples [][]int32
 	for i := range 20 {
@@ -402,7 +403,7 @@ func TestDictionary(t *testing.T) {
 	assert.Less(t, a.BytesUp, b.BytesUp-30)
 }
 
-// Nothing is left when all is closed: not after asks, refusals, cancelled asks, reconnections.
+// TestNoGoroutineLeft: no goroutine is left after everything is closed: asks, refusals, cancelled asks, reconnections.
 func TestNoGoroutineLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("life", func(t *testing.T) {
@@ -437,10 +438,10 @@ func TestNoGoroutineLeft(t *testing.T) {
 		require.NoError(t, c.Close())
 		<-open
 	})
-	until(func() bool { return runtime.NumGoroutine() <= before }) // what quic-go has let go ends a moment later
+	until(func() bool { return runtime.NumGoroutine() <= before }) // goroutines of quic-go end a moment later
 }
 
-// What an ask costs beside network and model: both sides, over loopback.
+// BenchmarkAsk measures the cost of an ask without network and model: both sides, over loopback.
 func BenchmarkAsk(b *testing.B) {
 	up := &fake{}
 	g, err := gateway.New(gateway.Options{}, up)

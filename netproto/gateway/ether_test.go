@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ether is a network within the process, for tests in virtual time: a packet is there 5 ms after it was sent, in the
-// order of sending, unless the ether swallows it.
+// ether is an in-process network for tests in virtual time: a packet arrives 5 ms after it was sent, in order, unless
+// the ether drops it.
 type ether struct {
 	mu    sync.Mutex
 	ports map[netip.AddrPort]*port
-	lose  func(p packet) bool // if set, whether a packet is swallowed; it sees every one
+	lose  func(p packet) bool // if set, reports whether a packet is dropped; called for every packet
 }
 
 type packet struct {
@@ -26,14 +26,14 @@ type packet struct {
 	due      time.Time
 }
 
-// watch has every packet shown to see, which says whether it is swallowed.
+// watch calls see for every packet, which reports whether to drop it.
 func (e *ether) watch(see func(p packet) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lose = see
 }
 
-// send puts a packet on its way. It waits for nobody: what a port has no room for is lost.
+// send sends a packet. It does not block: a packet is lost if the port has no room for it.
 func (e *ether) send(p packet) {
 	const latency = 5 * time.Millisecond
 	e.mu.Lock()
@@ -50,7 +50,7 @@ func (e *ether) send(p packet) {
 	}
 }
 
-// port is a socket of the ether. Only what QUIC uses of a socket works.
+// port is a socket of the ether. Only the methods that QUIC uses work.
 type port struct {
 	ether  *ether
 	at     netip.AddrPort
@@ -59,7 +59,7 @@ type port struct {
 
 	mu       sync.Mutex
 	deadline time.Time
-	earlier  chan struct{} // closed when the deadline changes, and then made anew
+	earlier  chan struct{} // closed and replaced when the deadline changes
 }
 
 // listen opens a socket at an address.
@@ -113,7 +113,7 @@ func (p *port) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// Close takes the socket out of the ether.
+// Close removes the socket from the ether.
 func (p *port) Close() error {
 	p.ether.mu.Lock()
 	defer p.ether.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// since returns what was told since the last call, errors by themselves.
+// since returns the events since the last call, and checks their errors separately.
 func (w *world) since(t *testing.T) []gateway.Event {
 	t.Helper()
 	settle()
@@ -27,7 +27,7 @@ func (w *world) since(t *testing.T) []gateway.Event {
 	return all
 }
 
-// Each fact is told once, with all that belongs to it.
+// TestEvents: each fact is reported once, with all of its fields.
 func TestEvents(t *testing.T) {
 	up := &fake{parallel: 1}
 	opt := gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}
@@ -106,7 +106,7 @@ func TestEvents(t *testing.T) {
 				Question: terms.Question{Context: path(30, 2)}}}, up.warmed)
 		r.say(sync)
 		w.since(t)
-		assert.Len(t, up.warmed, 1, "all of it was there")
+		assert.Len(t, up.warmed, 1, "the whole path was known")
 		sync = netproto.Sync{Session: 2,
 			Path: packed(t, 2, 30, netproto.RootHash.Over(path(30, 2)), []int32{4}).Path}.Append(nil)
 		r.say(sync)
@@ -132,7 +132,7 @@ func TestEvents(t *testing.T) {
 
 		up.change = func(terms.Job, *terms.Reply) error { return errors.New("inner text") }
 		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
-		assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, refusal, "the text stays in the gateway")
+		assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, refusal, "the text is not sent")
 		failed := w.since(t)
 		require.ErrorContains(t, failed[0].Err, "inner text")
 		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
@@ -163,7 +163,8 @@ func TestEvents(t *testing.T) {
 		close(up.hold)
 		late, err := answerOn(waits)
 		require.NoError(t, err)
-		assert.Equal(t, 100*time.Millisecond, late.Queue.Round(20*time.Millisecond), "until the other one gave up")
+		assert.Equal(t, 100*time.Millisecond, late.Queue.Round(20*time.Millisecond),
+			"until the other ask was cancelled")
 		w.since(t)
 
 		_, err = r.control.Write(netproto.Bye{Session: 2}.Append(nil))
@@ -182,7 +183,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// Of an audit that drew one position, one was looked at, however many it stands for.
+// TestLookedAt: a sampled audit of one position counts as one looked at, however many it represents.
 func TestLookedAt(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -202,7 +203,7 @@ func TestLookedAt(t *testing.T) {
 	})
 }
 
-// A connection has ended when its last ask has, also where the upstream goes on though nobody waits.
+// TestDisconnectedLast: a connection ends after its last ask, even if the upstream continues a cancelled one.
 func TestDisconnectedLast(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -231,7 +232,7 @@ func TestDisconnectedLast(t *testing.T) {
 	})
 }
 
-// What fails while it is computed early is told, unless there was no room for it or nobody waits any more.
+// TestWarmFails: an error of computing early is reported, unless it was for lack of room or the context has ended.
 func TestWarmFails(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -260,7 +261,7 @@ func TestWarmFails(t *testing.T) {
 	})
 }
 
-// An upstream that cannot compute ahead is not asked to; what was streamed is there all the same.
+// TestNoWarmer: an upstream that cannot compute early is not asked to; the sent tokens are known anyway.
 func TestNoWarmer(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, struct{ gateway.Upstream }{up}, func(t *testing.T, w *world) {
@@ -272,14 +273,14 @@ func TestNoWarmer(t *testing.T) {
 	})
 }
 
-// A path that an earlier stream has told is there for the next one long before the answer, whether an ask or a sync
-// told it, and also where its stream is refused.
+// TestPathsBeforeAnswers: a path from an earlier stream, an ask or a sync, is known to the next stream long before the
+// answer, even if its stream is refused.
 func TestPathsBeforeAnswers(t *testing.T) {
 	up := &warming{fake: &fake{}}
 	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		r, p := w.enter(guest{}), path(40, 1)
-		r.say(syncOf(t, 1, p)) // it is computed early without end
+		r.say(syncOf(t, 1, p)) // computing it early never ends
 		r.goesOn(1, p, []int32{1})
 		close(up.hold)
 		settle()
@@ -293,7 +294,7 @@ func TestPathsBeforeAnswers(t *testing.T) {
 		began := time.Now()
 		wrong := packed(t, 3, 7, 1234, []int32{1}).Append(nil)
 		r.needs(wrong)
-		assert.Less(t, time.Since(began), time.Second, "nobody waits for what is answered late")
+		assert.Less(t, time.Since(began), time.Second, "no stream waits for late answers")
 		settle()
 		require.Len(t, up.asked, 3)
 		assert.Equal(t, append(q, 7), up.asked[2].Context)
@@ -306,7 +307,7 @@ func TestPathsBeforeAnswers(t *testing.T) {
 		}
 		r.refused(nil, netproto.Malformed)
 		began = time.Now()
-		for range 3 { // streams that the client does not end, and that say nothing of use
+		for range 3 { // streams that the client does not end, with useless messages
 			s, err := r.OpenStreamSync(t.Context())
 			require.NoError(t, err)
 			_, err = s.Write(wrong)
@@ -318,8 +319,8 @@ func TestPathsBeforeAnswers(t *testing.T) {
 	})
 }
 
-// What an upstream says is held against what it was asked: tokens that there are not fail or are left out, and so is
-// what it finds outside of the part that was to be audited.
+// TestAnswersAreChecked: the answer of an upstream is checked against the question: invalid tokens are an error or are
+// left out, and so are findings outside the audited part.
 func TestAnswersAreChecked(t *testing.T) {
 	type findings = []terms.Finding
 	finding := func(position int, token int32) terms.Finding {
@@ -332,7 +333,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		return top
 	}
 	for name, c := range map[string]struct {
-		k, from int // of a question of 20 tokens
+		k, from int // of a question with 20 tokens
 		says    terms.Reply
 		want    terms.Reply
 		fails   bool
@@ -363,7 +364,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		"one drawn from before": {0, 15, terms.Reply{Audited: 5, Sampled: 14, Audit: findings{finding(14, 3),
 			finding(16, 4)}},
 			terms.Reply{}, false},
-		"one drawn from behind": {0, 15, terms.Reply{Audited: 5, Sampled: 20, Audit: findings{finding(20, 3)}},
+		"one drawn from after": {0, 15, terms.Reply{Audited: 5, Sampled: 20, Audit: findings{finding(20, 3)}},
 			terms.Reply{}, false},
 		"one drawn at the end": {0, 15, terms.Reply{Audited: 5, Sampled: 19}, terms.Reply{Audited: 5, Sampled: 19},
 			false},
@@ -402,7 +403,7 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// The kinds have names.
+// TestEventKinds: the kinds have names.
 func TestEventKinds(t *testing.T) {
 	names := []string{"unknown", "connected", "disconnected", "refused", "answered", "resent", "synced", "dropped",
 		"forgotten", "draining", "drained", "decoded", "unknown"}

@@ -1,20 +1,20 @@
 package gateway
 
-// Conns is how many connections are counted.
+// Conns returns the number of counted connections.
 func (g *Gateway) Conns() int {
 	g.room.mu.Lock()
 	defer g.room.mu.Unlock()
 	return g.room.all
 }
 
-// Known is how many devices and addresses something is kept of, beside their sessions.
+// Known returns the number of devices and addresses that are remembered, not counting their sessions.
 func (g *Gateway) Known() (devices, places int) {
 	g.clients.mu.Lock()
 	defer g.clients.mu.Unlock()
 	return len(g.clients.devices), len(g.clients.places)
 }
 
-// Guests is how many connections something is kept of, for when access tokens change.
+// Guests returns the number of connections that are tracked for changes of access tokens.
 func (g *Gateway) Guests() int {
 	g.clients.mu.Lock()
 	defer g.clients.mu.Unlock()

@@ -22,7 +22,7 @@ func identity() netproto.Identity {
 	return netproto.Identity{Tokenizer: netproto.Digest{1}, Vocab: vocab, Template: netproto.Digest{2}}
 }
 
-// fake is a large model whose token is a hash of the context, so that any other context is noticed.
+// fake is a large model that answers with a hash of the context, so that a wrong context is detected.
 type fake struct {
 	delay    time.Duration
 	parallel int
@@ -35,8 +35,8 @@ type fake struct {
 	// if set, only asks about contexts that begin with this token
 	holdOnly int32
 	news     chan struct{}                                // closed when one of the lists above grows
-	change   func(terms.Job, *terms.Reply) error          // if set, what it answers otherwise
-	warm     func(ctx context.Context, q terms.Job) error // if set, what Warm does
+	change   func(terms.Job, *terms.Reply) error          // if set, changes answers
+	warm     func(ctx context.Context, q terms.Job) error // if set, replaces Warm
 }
 
 func tokenAfter(context []int32) int32 {
@@ -79,7 +79,7 @@ func (f *fake) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return f.answerTo(q)
 }
 
-// note wakes those that wait in until. f.mu is held.
+// note wakes the callers of until. f.mu is held.
 func (f *fake) note() {
 	if f.news != nil {
 		close(f.news)
@@ -87,7 +87,7 @@ func (f *fake) note() {
 	}
 }
 
-// until waits until the fake is so.
+// until waits until so returns true.
 func (f *fake) until(so func(*fake) bool) {
 	for {
 		f.mu.Lock()
@@ -104,7 +104,7 @@ func (f *fake) until(so func(*fake) bool) {
 	}
 }
 
-// until waits for what no channel tells of.
+// until polls a condition that has no channel.
 func until(so func() bool) {
 	for !so() {
 		time.Sleep(time.Millisecond)
@@ -151,7 +151,7 @@ func (f *fake) Forget(session uint64) {
 	f.note()
 }
 
-// gone returns the sessions that it was told to forget.
+// gone returns the forgotten sessions.
 func (f *fake) gone() []uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,7 +230,7 @@ func path(n int, seed int32) []int32 {
 	return p
 }
 
-// patience is the longest deadline that is as short on the wire as one of 800 ms.
+// patience is the longest deadline that is encoded in as few bytes as 800 ms.
 const patience = 16 * time.Second
 
 func ask(t *testing.T, s *client.Session, p []int32) terms.Answer {

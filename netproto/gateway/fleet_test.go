@@ -19,7 +19,7 @@ import (
 
 const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("fedcba9876543210")
 
-// Any number of devices may use one access token, from one address; each has its own sessions.
+// TestFleet: any number of devices may use one access token, from one address; each has its own sessions.
 func TestFleet(t *testing.T) {
 	const devices = 50
 	up := &fake{}
@@ -37,8 +37,8 @@ func TestFleet(t *testing.T) {
 	})
 }
 
-// An access token has its own limit of devices; a device that is connected may connect again, and the place of one that
-// is gone, or whose Hello was refused for another reason, is free.
+// TestTokenDevices: an access token has its own limit of devices. A connected device may connect again, and the place
+// of a disconnected one, or of one with a refused Hello, is free.
 func TestTokenDevices(t *testing.T) {
 	opt := gateway.Options{Tokens: []gateway.Token{
 		{Name: "few", Secret: secretA, MaxDevices: 2}, {Name: "free", Secret: secretB},
@@ -52,7 +52,7 @@ func TestTokenDevices(t *testing.T) {
 		}
 		first, second := w.enter(guest{secret: secretA, device: 1}), w.enter(guest{secret: secretA, device: 2})
 		assert.Equal(t, full, w.turned(guest{secret: secretA, device: 3}, netproto.Busy))
-		assert.Equal(t, full, w.turned(guest{secret: secretA}, netproto.Busy), "one without a name is one more")
+		assert.Equal(t, full, w.turned(guest{secret: secretA}, netproto.Busy), "a device without an id is a new one")
 		w.enter(guest{secret: secretB, device: 3})
 		again := w.enter(guest{secret: secretA, device: 1})
 		_ = again.CloseWithError(0, "") // one of its two connections
@@ -69,8 +69,8 @@ func TestTokenDevices(t *testing.T) {
 	})
 }
 
-// A device's rate is its own, and does not come back full when it connects again: not at once, and not after the
-// gateway has tidied up. Later it does.
+// TestDeviceRate: the rate of a device is not restored when it reconnects, neither at once nor after the gateway has
+// tidied up; it recovers with time.
 func TestDeviceRate(t *testing.T) {
 	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second,
 		Tokens: []gateway.Token{{Name: "all", Secret: secretA}}}
@@ -84,19 +84,19 @@ func TestDeviceRate(t *testing.T) {
 		}
 		assert.Equal(t, 3, visit(1))
 		assert.Equal(t, 0, visit(1))
-		time.Sleep(30 * time.Second) // SessionIdle went by more than once
+		time.Sleep(30 * time.Second) // longer than SessionIdle, more than once
 		assert.Equal(t, 0, visit(1))
 		assert.Equal(t, 3, visit(2))
 		time.Sleep(100 * time.Second)
 		assert.Equal(t, 1, visit(1))
 		time.Sleep(301 * time.Second)
 		devices, _ := w.Known()
-		assert.Zero(t, devices, "nothing is kept of devices that are gone and whose rates have recovered")
+		assert.Zero(t, devices, "disconnected devices with recovered rates are dropped")
 		assert.Equal(t, 3, visit(1))
 	})
 }
 
-// answers asks so often and returns how many got an answer, the others being too fast.
+// answers asks a number of times and returns the number of answers; the other asks are refused as too fast.
 func answers(t *testing.T, r *raw, times int) (n int) {
 	t.Helper()
 	for i := range times {
@@ -110,8 +110,8 @@ func answers(t *testing.T, r *raw, times int) (n int) {
 	return n
 }
 
-// On an open gateway anybody can make up devices: the rate is that of the address, whoever comes from there, and does
-// not come back full either.
+// TestAddressRate: on an open gateway anybody can invent devices, so the rate is per address, and is not restored by
+// reconnecting either.
 func TestAddressRate(t *testing.T) {
 	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
@@ -133,8 +133,8 @@ func TestAddressRate(t *testing.T) {
 	})
 }
 
-// More asks than an access token allows are refused with the time to wait, and others are not touched. What it allows
-// is for all of its devices together, asks and syncs.
+// TestTokenRate: asks above the rate of an access token are refused with the time to wait, and other tokens are not
+// affected. The rate is shared by all devices of the token, for asks and syncs.
 func TestTokenRate(t *testing.T) {
 	opt := gateway.Options{Tokens: []gateway.Token{
 		{Name: "slow", Secret: secretA, AskRate: 5, AskBurst: 3}, {Name: "free", Secret: secretB},
@@ -148,7 +148,7 @@ func TestTokenRate(t *testing.T) {
 		kind, _ := two.say(syncOf(t, 1, path(5, 1)))
 		assert.Equal(t, netproto.KindAck, kind)
 		two.say(ask(2))
-		// Three came within 25 ms, one every 10 ms, and so much of the 200 ms for the next one is over.
+		// Three asks arrived within 25 ms, one every 10 ms, and that much of the 200 ms for the next one has passed.
 		wait := one.refused(ask(3), netproto.TooFast).RetryAfter
 		assert.Equal(t, 170*time.Millisecond, wait)
 		wait = two.refused(syncOf(t, 1, path(6, 1)), netproto.TooFast).RetryAfter
@@ -162,8 +162,8 @@ func TestTokenRate(t *testing.T) {
 	})
 }
 
-// Text that is sent early has a rate of its own: 64 at once, then 16 a second. It is refused before it counts for
-// anything else.
+// TestSyncRate: text that is sent early has its own rate: 64 at once, then 16 per second. Refused syncs do not count
+// for other rates.
 func TestSyncRate(t *testing.T) {
 	opt := gateway.Options{DeviceRate: 1, DeviceBurst: 100, Tokens: []gateway.Token{{Name: "a", Secret: secretA}},
 		SessionIdle: 8 * time.Second}
@@ -190,19 +190,19 @@ func TestSyncRate(t *testing.T) {
 		assert.Equal(t, map[netproto.Kind]int{netproto.KindAck: 64, netproto.KindRefusal: 6}, kinds)
 		_ = r.CloseWithError(0, "")
 		settle()
-		r = w.enter(guest{secret: secretA, device: 1}) // it does not come back full
+		r = w.enter(guest{secret: secretA, device: 1}) // reconnecting does not restore it
 		taken := 0
 		for i := range 10 {
 			if kind, _ := r.say(syncOf(t, 1, path(20, int32(i)))); kind == netproto.KindAck {
 				taken++
 			}
 		}
-		assert.InDelta(t, 4, taken, 1, "it took 0.2 s to connect, and 10 ms each")
-		assert.Equal(t, 100-64-taken, answers(t, r, 40), "the rate of asks was not touched by those that were refused")
+		assert.InDelta(t, 4, taken, 1, "0.2 s for connecting, and 10 ms each")
+		assert.Equal(t, 100-64-taken, answers(t, r, 40), "refused syncs did not use the rate of asks")
 	})
 }
 
-// A device that tries out sessions of others finds none, learns nothing, and loses its connection.
+// TestScan: a device that guesses sessions of others finds none, learns nothing, and is disconnected.
 func TestScan(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -220,11 +220,11 @@ func TestScan(t *testing.T) {
 		scanner.send(guess(64))
 		assert.Equal(t, netproto.TooFast, scanner.ends())
 		assert.Len(t, up.asked, 1)
-		victim.goesOn(77, secret, []int32{1}) // the victim goes on
+		victim.goesOn(77, secret, []int32{1}) // the victim continues
 	})
 }
 
-// An answer makes up for one guess. What is neither answered nor refused does not count.
+// TestStrikes: an answer offsets one guess. Asks that are neither answered nor refused do not count.
 func TestStrikes(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -242,7 +242,7 @@ func TestStrikes(t *testing.T) {
 		r.refused(nil, netproto.Malformed)
 		kind, _ := r.say(syncOf(t, 3, path(5, 1)))
 		require.Equal(t, netproto.KindAck, kind)
-		for range 10 { // asks that are given up
+		for range 10 { // cancelled asks
 			s := r.send(packed(t, 4, 0, netproto.RootHash, []int32{13}).Append(nil))
 			settle()
 			s.CancelRead(1)
@@ -256,13 +256,13 @@ func TestStrikes(t *testing.T) {
 	})
 }
 
-// Devices share the model by the new tokens of their asks: a long text that is known costs nothing.
+// TestNewTokensCount: devices share the model by the new tokens of their asks: a long known text costs nothing.
 func TestNewTokensCount(t *testing.T) {
 	up := &fake{parallel: 1}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		one, two, three := w.enter(guest{}), w.enter(guest{}), w.enter(guest{})
 		text := path(1000, 1)
-		for _, r := range []*raw{one, two, three} { // so all have had as much
+		for _, r := range []*raw{one, two, three} { // so that all have used the same amount
 			r.asks(1, text)
 		}
 		up.hold = make(chan struct{})
@@ -280,7 +280,7 @@ func TestNewTokensCount(t *testing.T) {
 	})
 }
 
-// Text that is sent early counts by what is new of it, too, while somebody else asks.
+// TestNewTokensEarlyCount: text that is sent early also counts by its new tokens, while others ask.
 func TestNewTokensEarlyCount(t *testing.T) {
 	up := &fake{parallel: 3}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -311,7 +311,7 @@ func TestNewTokensEarlyCount(t *testing.T) {
 	})
 }
 
-// Who never asked makes room before somebody who has, however old that connection is.
+// TestAskersStay: connections that never asked are closed before those that have, whatever their age.
 func TestAskersStay(t *testing.T) {
 	inWorld(t, gateway.Options{MaxConnsPerAddress: 4}, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{from: "10.2.0.1"})
@@ -324,7 +324,8 @@ func TestAskersStay(t *testing.T) {
 	})
 }
 
-// Even with the device's own secret a connection that told nothing of a session learns nothing of it from Need.
+// TestNeedTellsNothing: even with the device's secret, a connection learns from Need nothing about a session that it
+// has not sent.
 func TestNeedTellsNothing(t *testing.T) {
 	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
 		text := path(50, 1)
@@ -336,11 +337,12 @@ func TestNeedTellsNothing(t *testing.T) {
 		assert.Equal(t, settled, one.needs(wrong))
 		assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, two.needs(wrong))
 		two.goesOn(5, text, []int32{3})
-		assert.Equal(t, settled, two.needs(wrong), "it has told of the session now")
+		assert.Equal(t, settled, two.needs(wrong), "it has sent the session now")
 	})
 }
 
-// A connection that tells of more than 1024 sessions learns less from Need, and what it tells later again.
+// TestManySessions: a connection that uses more than 1024 sessions learns less from Need, and recovers by sending them
+// again.
 func TestManySessions(t *testing.T) {
 	inWorld(t, gateway.Options{MaxSessionsPerDevice: 3000}, &fake{}, func(t *testing.T, w *world) {
 		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 1})
@@ -354,7 +356,7 @@ func TestManySessions(t *testing.T) {
 			return r.needs(packed(t, session, 7, 1234, []int32{1}).Append(nil)).Position
 		}
 		assert.Equal(t, 5, need(1))
-		assert.Equal(t, 0, need(2), "what was only asked about is not settled")
+		assert.Equal(t, 0, need(2), "tokens of asks are not settled")
 		r.asks(1025, text)
 		assert.Equal(t, 0, need(1))
 		r.asks(1, text)
@@ -362,20 +364,20 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-// Idle connections from many addresses, which never ask, keep nobody out.
+// TestLockout: idle connections from many addresses, without asks, lock no client out.
 func TestLockout(t *testing.T) {
-	const most = 24
-	inWorld(t, gateway.Options{MaxConns: most}, &fake{}, func(t *testing.T, w *world) {
+	const limit = 24
+	inWorld(t, gateway.Options{MaxConns: limit}, &fake{}, func(t *testing.T, w *world) {
 		first := w.enter(guest{})
 		first.asks(1, path(5, 1))
 		var idle []*raw
-		for i := range most + 16 {
+		for i := range limit + 16 {
 			g := guest{from: fmt.Sprintf("10.2.0.%d", 1+i%16)}
 			if i%3 > 0 {
 				idle = append(idle, w.enter(g))
 				continue
 			}
-			r := w.dial(g) // it does not even say Hello
+			r := w.dial(g) // it does not even send Hello
 			_, err := r.control.Write([]byte{byte(netproto.KindHello)})
 			require.NoError(t, err)
 			idle = append(idle, r)
@@ -384,13 +386,13 @@ func TestLockout(t *testing.T) {
 		first.goesOn(1, path(5, 1), []int32{6})
 		settle()
 		open := slices.DeleteFunc(idle, func(r *raw) bool { return r.Context().Err() != nil })
-		assert.Len(t, open, most-2)
-		assert.Equal(t, most, w.Conns())
+		assert.Len(t, open, limit-2)
+		assert.Equal(t, limit, w.Conns())
 	})
 }
 
-// Strangers prove their address first while more than a quarter of the connections have not said who they are, and only
-// then. However a connection ends that never said it, it does not count any more.
+// TestStrangers: strangers must prove their address only while more than a quarter of the connections have not sent
+// Hello. A connection that ends without Hello no longer counts.
 func TestStrangers(t *testing.T) {
 	opt := gateway.Options{MaxConns: 12, MaxConnsPerAddress: 12, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
@@ -408,7 +410,7 @@ func TestStrangers(t *testing.T) {
 		for range 4 {
 			strangers = append(strangers, w.dial(guest{}))
 		}
-		assert.Zero(t, proofs.Load(), "three of twelve are no more than a quarter")
+		assert.Zero(t, proofs.Load(), "three of twelve are not more than a quarter")
 		strangers = append(strangers, w.dial(guest{}))
 		assert.Positive(t, proofs.Load())
 		for _, r := range strangers {
@@ -422,7 +424,7 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// proofs counts how often somebody is to prove his address from now on.
+// proofs counts from now on how often a client must prove its address.
 func (w *world) proofs() *atomic.Int64 {
 	n := new(atomic.Int64)
 	w.ether.watch(func(p packet) bool {
@@ -434,8 +436,8 @@ func (w *world) proofs() *atomic.Int64 {
 	return n
 }
 
-// Text that is sent early without end is computed early little by little, and delays nobody's question. A device
-// that does not stop loses its connection.
+// TestSyncFlood: endless text that is sent early is computed early in small parts, and delays no ask. A device that
+// does not stop is disconnected.
 func TestSyncFlood(t *testing.T) {
 	up := &warming{fake: &fake{parallel: 64}}
 	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
@@ -446,7 +448,7 @@ func TestSyncFlood(t *testing.T) {
 			require.Equal(t, netproto.KindAck, kind)
 			calm.asks(1, path(20+int(i), 1))
 		}
-		assert.Equal(t, 2, up.running(), "the latest text, and the one before it")
+		assert.Equal(t, 2, up.running(), "the latest text and the previous one")
 		second.say(syncOf(t, 1, path(200, 1)))
 		settle()
 		assert.Equal(t, 3, up.running(), "another device has its own")
@@ -474,7 +476,7 @@ func TestSyncFlood(t *testing.T) {
 	})
 }
 
-// What nobody waits for takes no place that an ask could have, and does not wait for one.
+// TestSyncWhileBusy: computing early takes no place that an ask could use, and does not wait for one.
 func TestSyncWhileBusy(t *testing.T) {
 	up := &fake{parallel: 1}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -498,7 +500,7 @@ func TestSyncWhileBusy(t *testing.T) {
 	})
 }
 
-// warming counts how much it is asked to compute ahead at a time, none of which ends before hold is closed.
+// warming counts concurrent calls of Warm, which return when hold is closed.
 type warming struct {
 	*fake
 	hold chan struct{}

@@ -21,12 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever one client sends, it gets an error code, and another client its answers: during the attack and after it.
+// TestHostile: a hostile client gets an error code, and another client gets its answers, during and after the attack.
 func TestHostile(t *testing.T) {
 	for name, attack := range map[string]func(w *world){
 		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks,
 		"order": hostileOrder, "bytes on streams": hostileBytes, "streams that stay open": hostileStreams,
-		"many streams": hostileFlood, "answers that nobody reads": hostileReader, "control stream later": hostileLater,
+		"many streams": hostileFlood, "unread answers": hostileReader, "control stream later": hostileLater,
 	} {
 		t.Run(name, func(t *testing.T) {
 			opt := gateway.Options{MaxStreams: 32, MaxConnsPerDevice: 200, MessageTimeout: 500 * time.Millisecond}
@@ -36,14 +36,13 @@ func TestHostile(t *testing.T) {
 				calm := bystander(w)
 				attack(w)
 				assert.Positive(t, calm())
-				honest.goesOn(1, text, []int32{1, 2, 3}) // its session is as it was
+				honest.goesOn(1, text, []int32{1, 2, 3}) // its session is unchanged
 			})
 		})
 	}
 }
 
-// bystander asks one question after the other until the function that is returned is called, which tells how many got
-// their answer.
+// bystander asks one question after the other until stop is called, which returns the number of answers.
 func bystander(w *world) (stop func() int) {
 	r := w.enter(guest{})
 	over, calm := make(chan struct{}), make(chan int)
@@ -79,7 +78,7 @@ func hostileDatagrams(w *world) {
 			b[i] = byte(r.Uint32())
 		}
 		if r.IntN(2) == 0 {
-			copy(b, []byte{0xc3, 0, 0, 0, 1, 8}) // the head of an Initial of QUIC 1
+			copy(b, []byte{0xc3, 0, 0, 0, 1, 8}) // the head of an Initial packet of QUIC 1
 		}
 		w.ether.send(packet{from: socket.at, to: addrPort(w.at), bytes: bytes.Clone(b[:1+r.IntN(len(b))])})
 		time.Sleep(100 * time.Microsecond)
@@ -101,11 +100,11 @@ func hostileControl(w *world) {
 		{netproto.Welcome{}.Append(nil), netproto.Malformed},
 		{[]byte{byte(netproto.KindHello), 0xff, 0xff, 0xff, 0x01, 1, 2, 3}, netproto.TooLarge},
 		{[]byte{byte(netproto.KindHello), 0x81, 0x40, 1, 2, 3}, netproto.TooLarge},  // 8193 bytes
-		{[]byte{byte(netproto.KindHello), 0x80, 0x40, 1, 2, 3}, netproto.Malformed}, // 8192, which never come
+		{[]byte{byte(netproto.KindHello), 0x80, 0x40, 1, 2, 3}, netproto.Malformed}, // 8192, which never arrive
 	} {
 		r := w.dial(guest{})
 		if len(c.b) > 0 {
-			_, _ = r.control.Write(c.b) // the gateway may have had enough before the end of it
+			_, _ = r.control.Write(c.b) // the gateway may close before the end
 		}
 		assert.Equal(w.t, c.want, r.ends(), "%x", c.b[:min(len(c.b), 8)])
 	}
@@ -130,7 +129,7 @@ func hostileAsks(w *world) {
 	r := w.enter(guest{device: 7})
 	r.refused(packed(t, 1, 0, netproto.RootHash, make([]int32, 4097)).Append(nil), netproto.TooLarge)
 	for _, kind := range []netproto.Kind{netproto.KindAsk, netproto.KindSync} {
-		r.refused([]byte{byte(kind), 1, 7}, netproto.Malformed) // all of it is there, and makes no sense
+		r.refused([]byte{byte(kind), 1, 7}, netproto.Malformed) // complete but invalid
 	}
 	claimed := packed(t, 1, 0, netproto.RootHash, nil)
 	claimed.Path.Delta.Count = 1 << 20
@@ -142,7 +141,7 @@ func hostileAsks(w *world) {
 	r.refused(claimed.Append(nil), netproto.Malformed)
 	claimed.Path.Delta = netproto.Delta{Count: 4000, Bytes: make([]byte, 1<<17)}
 	r.refused(claimed.Append(nil), netproto.TooLarge)
-	for i := range 20 { // bases that it never told of
+	for i := range 20 { // bases that it never sent
 		b := packed(t, uint32(i%3), 1+i*7, netproto.Hash(i), []int32{1}).Append(nil)
 		require.Equal(t, netproto.Need{Hash: netproto.RootHash}, r.needs(b))
 	}
@@ -150,7 +149,7 @@ func hostileAsks(w *world) {
 	r.asks(1, held)
 	r.goesOn(1, held, []int32{1})
 	right := netproto.RootHash.Over(held)
-	// a base that it told of, under another hash, of another length, in another session
+	// a known base with another hash, another length, or in another session
 	for _, wrong := range []netproto.Ask{
 		packed(t, 1, 20, right^1, []int32{1}), packed(t, 1, 19, right, []int32{1}), packed(t, 2, 20, right, []int32{1}),
 		packed(t, 1, 20, netproto.RootHash, []int32{1}),
@@ -160,7 +159,7 @@ func hostileAsks(w *world) {
 	w.enter(guest{device: 7}).goesOn(1, held, []int32{1}) // the same device on another connection
 }
 
-// hostileOrder: a base that an earlier stream is still to tell is waited for; one that no stream tells is asked for.
+// hostileOrder: a stream waits for a base that an earlier stream may still send; otherwise the base is requested.
 func hostileOrder(w *world) {
 	r, p := w.enter(guest{}), path(40, 3)
 	first := packed(w.t, 5, 0, netproto.RootHash, p).Append(nil)
@@ -176,14 +175,14 @@ func hostileOrder(w *world) {
 		}()
 	}
 	time.Sleep(400 * time.Millisecond)
-	assert.Empty(w.t, kinds, "before the base could be known")
+	assert.Empty(w.t, kinds, "before the base can be known")
 	_, err = early.Write(first[10:])
 	require.NoError(w.t, err)
 	assert.ElementsMatch(w.t,
 		[]netproto.Kind{netproto.KindAnswer, netproto.KindNeed}, []netproto.Kind{<-kinds, <-kinds})
 }
 
-// hostileBytes: messages with a few bits that are not as they were. Too many that make no sense cost the connection.
+// hostileBytes: messages with a few changed bytes. Too many invalid ones close the connection.
 func hostileBytes(w *world) {
 	source := rand.New(rand.NewPCG(3, 4))
 	good := packed(w.t, 1, 0, netproto.RootHash, path(30, 1)).Append(nil)
@@ -204,8 +203,7 @@ func hostileBytes(w *world) {
 	}
 }
 
-// hostileStreams: streams that begin a message and never end it are refused after a while; there are as many as the
-// limit says and no more.
+// hostileStreams: incomplete messages are refused after a timeout; the number of streams is limited.
 func hostileStreams(w *world) {
 	r := w.enter(guest{})
 	var open []*quic.Stream
@@ -220,7 +218,7 @@ func hostileStreams(w *world) {
 	}
 	assert.Len(w.t, open, 32)
 	_, err := r.OpenUniStream()
-	require.Error(w.t, err, "nobody needs such streams")
+	require.Error(w.t, err, "unidirectional streams are refused")
 	began := time.Now()
 	for _, s := range open {
 		kind, _ := r.hear(s)
@@ -231,7 +229,7 @@ func hostileStreams(w *world) {
 	r.asks(1, path(5, 1)) // the streams are free again
 }
 
-// hostileFlood: thousands of streams as fast as they can be opened: the connection does not last.
+// hostileFlood: thousands of streams as fast as possible: the connection is closed.
 func hostileFlood(w *world) {
 	r := w.enter(guest{})
 	for i := range 5000 {
@@ -249,7 +247,7 @@ func hostileFlood(w *world) {
 	w.t.Error("5000 streams without an ask, and the connection is open")
 }
 
-// hostileReader: answers that are not read, on a connection whose windows are as small as can be.
+// hostileReader: answers that are not read, on a connection with minimal windows.
 func hostileReader(w *world) { unread(w, 30) }
 
 // unread asks for large answers and reads none.
@@ -266,7 +264,7 @@ func unread(w *world, asks int) (answers []*quic.Stream) {
 	return answers
 }
 
-// critic is a large model that would have chosen every token otherwise: its answers are long.
+// critic is a large model with a different choice for every token, so that its answers are long.
 type critic struct{ *fake }
 
 func (c critic) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
@@ -277,8 +275,7 @@ func (c critic) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return a, err
 }
 
-// A client that takes no answer holds up neither its asks, which end when nobody has taken them for a while, nor the
-// end of the gateway.
+// TestSlowReader: a client that does not read delays neither its asks, which time out, nor the end of the gateway.
 func TestSlowReader(t *testing.T) {
 	const asks = 30
 	opt := gateway.Options{DrainTimeout: time.Minute, IdleTimeout: time.Minute, MaxStreams: asks,
@@ -289,7 +286,7 @@ func TestSlowReader(t *testing.T) {
 		assert.Empty(t, w.eventsOf(gateway.Dropped))
 		time.Sleep(time.Second)
 		dropped := w.eventsOf(gateway.Dropped)
-		assert.Len(t, dropped, asks, "answers of more than a packet are given up")
+		assert.Len(t, dropped, asks, "answers longer than a packet are dropped")
 		for _, e := range dropped {
 			require.ErrorIs(t, e.Err, netproto.Cancelled)
 		}
@@ -313,7 +310,7 @@ func hostileLater(w *world) {
 	require.NoError(w.t, err)
 	assert.Equal(w.t, netproto.Malformed, r.ends())
 	r = w.enter(guest{})
-	// a Bye that is too long for one
+	// a Bye that is too long
 	_, err = r.control.Write(append([]byte{byte(netproto.KindBye), 64}, make([]byte, 64)...))
 	require.NoError(w.t, err)
 	assert.Equal(w.t, netproto.Malformed, r.ends())
@@ -322,13 +319,13 @@ func hostileLater(w *world) {
 	assert.Equal(w.t, netproto.NoReason, r.ends())
 	settle()
 	refused := w.eventsOf(gateway.Refused)
-	require.Len(w.t, refused, 2, "the last one ended in order")
+	require.Len(w.t, refused, 2, "the last connection ended regularly")
 	for _, e := range refused {
 		require.ErrorIs(w.t, e.Err, netproto.Malformed)
 	}
 }
 
-// A client that asks without end, and whose asks never end, does not keep another one waiting.
+// TestStarve: a client with endless asks that never end does not block another one.
 func TestStarve(t *testing.T) {
 	opt, model := gateway.Options{MaxAsksPerDevice: 50}, func() *fake { return &fake{parallel: 4, holdOnly: 13} }
 	inBothWorlds(t, opt, model, func(t *testing.T, w *world, up *fake) {
@@ -345,13 +342,13 @@ func TestStarve(t *testing.T) {
 		for i := range 50 {
 			modest.asks(1, path(20+i, 1)) // while the others' asks never end
 		}
-		assert.Equal(t, 52, up.get(func(f *fake) int { return len(f.asked) }), "the greedy one holds 2 of 4 places")
+		assert.Equal(t, 52, up.get(func(f *fake) int { return len(f.asked) }), "the greedy client holds 2 of 4 places")
 		assert.Len(t, w.eventsOf(gateway.Refused), 3*60-50, "and has 50 open asks")
 	})
 }
 
-// The first flight of a 0-RTT connection, sent again by someone who overheard it, asks nothing that was not asked
-// before, draws no more than three times its bytes, and changes no answer of the one who sent it.
+// TestReplay: if an eavesdropper replays the first flight of a 0-RTT connection, no new question reaches the model, the
+// gateway sends at most three times its bytes, and the answers of the original client do not change.
 func TestReplay(t *testing.T) {
 	inBothWorlds(t, gateway.Options{}, func() *fake { return &fake{} }, func(t *testing.T, w *world, up *fake) {
 		tickets := tls.NewLRUClientSessionCache(4)
@@ -393,13 +390,13 @@ func TestReplay(t *testing.T) {
 			time.Sleep(time.Minute)
 			mu.Lock()
 			defer mu.Unlock()
-			assert.LessOrEqual(t, drawn, 3*sent, "it must not serve to flood others")
+			assert.LessOrEqual(t, drawn, 3*sent, "no amplification")
 		}
-		replay() // while the connection lives
+		replay() // while the connection is open
 		r = w.enter(guest{tickets: tickets})
 		r.asks(1, path(31, 1))
 		_ = r.CloseWithError(0, "")
-		for range 5 { // and when it has ended
+		for range 5 { // and after it has ended
 			replay()
 		}
 		w.enter(guest{}).asks(1, path(32, 1))
@@ -407,15 +404,14 @@ func TestReplay(t *testing.T) {
 		for _, q := range up.asked {
 			n := len(q.Context)
 			assert.True(t, slices.Contains([]int{20, 30, 31, 32}, n) && slices.Equal(path(n, 1), q.Context),
-				"a question that nobody asked")
+				"a question that the client did not ask")
 		}
 		assert.LessOrEqual(t, len(up.asked), 4+times)
 		t.Logf("%d packets replayed, %d questions reached the model", len(flight), len(up.asked))
 	})
 }
 
-// What a client sends beyond its message is not taken in: 16 KiB of a stream and 64 KiB of a connection are all that
-// the gateway holds, whatever the client tries.
+// TestUnaskedBytes: the gateway buffers at most 16 KiB of a stream and 64 KiB of a connection beyond the message.
 func TestUnaskedBytes(t *testing.T) {
 	inBothWorlds(t, gateway.Options{}, func() *fake { return &fake{} }, func(t *testing.T, w *world, up *fake) {
 		up.hold = make(chan struct{})

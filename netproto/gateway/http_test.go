@@ -18,8 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
 )
 
-// inBothWorlds plays a scene twice: with a fake behind the gateway's seam, and with one that an engine over HTTP stands
-// before.
+// inBothWorlds plays a scene twice: with a fake as the upstream, and with a fake as the engine of an HTTP upstream.
 func inBothWorlds(t *testing.T, opt gateway.Options, model func() *fake, scene func(t *testing.T, w *world, up *fake)) {
 	t.Run("here", func(t *testing.T) {
 		up := model()
@@ -37,7 +36,7 @@ func inBothWorlds(t *testing.T, opt gateway.Options, model func() *fake, scene f
 	})
 }
 
-// overHTTP returns an Upstream whose engine, a llama-server, asks a fake.
+// overHTTP returns an Upstream with an engine, a llama-server, that asks a fake.
 func overHTTP(t *testing.T, up *fake) *upstream.Upstream {
 	t.Helper()
 	var serving atomic.Bool
@@ -66,10 +65,10 @@ func overHTTP(t *testing.T, up *fake) *upstream.Upstream {
 	return u
 }
 
-// vocabulary has texts by which each token is known.
+// vocabulary has a unique text for each token.
 type vocabulary struct{ *fakeengine.Vocabulary }
 
-// completion answers /completion with what the fake says.
+// completion answers /completion with the answer of the fake.
 func completion(up *fake, w http.ResponseWriter, r *http.Request, body []byte) {
 	var q struct {
 		Prompt []int32
@@ -92,8 +91,8 @@ func completion(up *fake, w http.ResponseWriter, r *http.Request, body []byte) {
 		"completion_probabilities": []map[string]any{{"id": a.Token, "logprob": -0.1, "top_logprobs": top}}})
 }
 
-// TestDeadEngineHoldsNobodyUp: while an engine hangs, connections are welcomed, text is taken early, and the gateway
-// ends when it is told to.
+// TestDeadEngineHoldsNobodyUp: while an engine hangs, connections are welcomed, syncs are accepted, and the gateway can
+// stop.
 func TestDeadEngineHoldsNobodyUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		up := &fake{hold: make(chan struct{})}
@@ -112,7 +111,7 @@ func TestDeadEngineHoldsNobodyUp(t *testing.T) {
 		require.NotEmpty(t, u.Stats().Engines)
 		began = time.Now()
 		w.stop()
-		require.Less(t, time.Since(began), 4*time.Second, "its open questions get the time to drain, and no more")
+		require.Less(t, time.Since(began), 4*time.Second, "open questions get only the time of a drain")
 		u.Close()
 	})
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// whole is an ask about a whole path.
+// whole returns an ask about a whole path.
 func whole(t *testing.T, session uint32, p []int32) netproto.Ask {
 	t.Helper()
 	return packed(t, session, 0, netproto.RootHash, p)
 }
 
-// shut wants a newcomer to be sent away before its Hello, and says what it was told.
+// shut checks that a client is refused before its Hello, and returns the detail.
 func (w *world) shut(g guest) string {
 	w.t.Helper()
 	if conn, err := w.tryDial(g); err == nil {
-		<-conn.Context().Done() // it comes to hear of it within the handshake or right after
+		<-conn.Context().Done() // it gets the close during the handshake or right after
 	}
 	e := w.eventsOf(gateway.Refused)
 	refusal := e[len(e)-1].Err.(netproto.Refusal)
@@ -34,8 +34,9 @@ func (w *world) shut(g guest) string {
 	return refusal.Detail
 }
 
-// Where all connections have asks under way, a newcomer is sent away, by name of the limit: that of the gateway, of an
-// address and of a device. When their asks have ended, the one that is idle for longest goes for it.
+// TestConnectionLimits: if all connections have open asks, a new client is refused with the name of the limit: of the
+// gateway, of an address or of a device. When their asks have ended, the connection that is idle for longest is closed
+// for it.
 func TestConnectionLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt    gateway.Options
@@ -77,13 +78,13 @@ func TestConnectionLimits(t *testing.T) {
 					settle()
 					assert.Equal(t, 3, w.Conns())
 				}
-				assert.Zero(t, proofs.Load(), "who is sent away does not count as a stranger any more")
+				assert.Zero(t, proofs.Load(), "refused clients no longer count as strangers")
 				for _, s := range open { // one after the other
 					s.CancelRead(1)
 					settle()
 				}
 				close(up.hold)
-				others := guest{from: "10.3.0.1"} // only of an address that has more connections than the newcomer's
+				others := guest{from: "10.3.0.1"} // only of an address that has more connections than the new one
 				if name != "gateway" {
 					others = c.come(9)
 				} else {
@@ -108,7 +109,8 @@ func TestConnectionLimits(t *testing.T) {
 	}
 }
 
-// Of asks only so many may be open: of a connection by its streams, of a device and of all devices by refusals.
+// TestAskLimits: the number of open asks is limited: per connection by its streams, per device and in total by
+// refusals.
 func TestAskLimits(t *testing.T) {
 	up := &fake{parallel: 1}
 	inWorld(t, gateway.Options{MaxAsks: 6, MaxAsksPerDevice: 5}, up, func(t *testing.T, w *world) {
@@ -135,11 +137,11 @@ func TestAskLimits(t *testing.T) {
 	})
 }
 
-// A context may be as long as the limit says, which is that of the options or of the model, and not longer, whether it
-// is told at once or on top of another one. One without a token has no next one.
+// TestMaxContext: a context may be as long as the limit of the options or of the model, whether it is sent at once or
+// on a base. An empty context is refused.
 func TestMaxContext(t *testing.T) {
-	for _, c := range []struct{ most, limit int }{{0, 4096}, {100, 100}} {
-		inWorld(t, gateway.Options{MaxContext: c.most}, &fake{}, func(t *testing.T, w *world) {
+	for _, c := range []struct{ option, limit int }{{0, 4096}, {100, 100}} {
+		inWorld(t, gateway.Options{MaxContext: c.option}, &fake{}, func(t *testing.T, w *world) {
 			r := w.enter(guest{})
 			assert.Equal(t, c.limit, r.welcome.Limits.Context)
 			p := path(c.limit+1, 1)
@@ -158,7 +160,8 @@ func TestMaxContext(t *testing.T) {
 	}
 }
 
-// A message may be as long as the longest context in its longest coding, and is refused by its length alone otherwise.
+// TestMaxMessage: a message may be as long as the longest context in its longest coding; longer ones are refused by
+// their length alone.
 func TestMaxMessage(t *testing.T) {
 	opt := gateway.Options{MaxContext: 100, MessageTimeout: 3 * time.Second}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
@@ -177,13 +180,13 @@ func TestMaxMessage(t *testing.T) {
 		began := time.Now()
 		assert.Equal(t, netproto.TooLarge, begin(557))
 		assert.Less(t, time.Since(began), time.Second)
-		assert.Equal(t, netproto.TooLate, begin(556), "the rest of it does not come")
+		assert.Equal(t, netproto.TooLate, begin(556), "the rest does not arrive")
 		assert.Equal(t, 3*time.Second, time.Since(began).Round(100*time.Millisecond))
 	})
 }
 
-// A device that has no Hello, or half of one, to say is sent away after MessageTimeout, and has half a second more to
-// take the refusal. One that is welcome may be silent for longer.
+// TestHelloTimeout: a device without a complete Hello is refused after MessageTimeout, and has another half second to
+// read the refusal. A welcome device may be silent for longer.
 func TestHelloTimeout(t *testing.T) {
 	opt := gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
@@ -214,7 +217,7 @@ func TestHelloTimeout(t *testing.T) {
 	})
 }
 
-// A device that does not want its Welcome is sent away, and was never there.
+// TestWelcomeUnwanted: a device that does not read its Welcome is disconnected, without a trace.
 func TestWelcomeUnwanted(t *testing.T) {
 	opt := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
@@ -241,7 +244,7 @@ func TestWelcomeUnwanted(t *testing.T) {
 	})
 }
 
-// A connection on which nothing comes is closed after IdleTimeout, and what it had is free.
+// TestIdleTimeout: a silent connection is closed after IdleTimeout, and its resources are freed.
 func TestIdleTimeout(t *testing.T) {
 	inWorld(t, gateway.Options{IdleTimeout: 20 * time.Second}, &fake{}, func(t *testing.T, w *world) {
 		began := time.Now()
@@ -259,7 +262,7 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-// Who begins to connect and does not go on is forgotten after MessageTimeout.
+// TestHandshakeTimeout: an incomplete handshake is dropped after MessageTimeout.
 func TestHandshakeTimeout(t *testing.T) {
 	opt := gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
@@ -274,8 +277,8 @@ func TestHandshakeTimeout(t *testing.T) {
 	})
 }
 
-// An ask ends at its deadline, or after AskTimeout if that is earlier or it has no deadline: the client is refused and
-// the model told that nobody waits any more.
+// TestDeadlines: an ask ends at its deadline, or after AskTimeout if that is earlier or there is no deadline: the
+// client is refused and the context of the model's call ends.
 func TestDeadlines(t *testing.T) {
 	for _, c := range []struct{ deadline, want time.Duration }{
 		{0, 20 * time.Second}, {time.Hour, 20 * time.Second}, {20001 * time.Millisecond, 20 * time.Second},
@@ -296,7 +299,7 @@ func TestDeadlines(t *testing.T) {
 			late()
 			assert.Len(t, up.asked, 1)
 			assert.Equal(t, 1, up.dropped)
-			if c.want < 20*time.Second { // also where it is never its turn
+			if c.want < 20*time.Second { // also while it waits for its turn
 				other.send(whole(t, 1, path(5, 2)).Append(nil))
 				settle()
 				late()
@@ -309,7 +312,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// An answer that comes after the deadline, from an upstream that goes on though nobody waits, is none.
+// TestLateAnswer: an answer after the deadline, from an upstream that ignores the context, is dropped.
 func TestLateAnswer(t *testing.T) {
 	up := &fake{change: func(terms.Job, *terms.Reply) error {
 		time.Sleep(3 * time.Second)
@@ -326,7 +329,7 @@ func TestLateAnswer(t *testing.T) {
 	})
 }
 
-// What is computed early has AskTimeout too.
+// TestWarmTimeout: computing early has AskTimeout, too.
 func TestWarmTimeout(t *testing.T) {
 	up := &warming{fake: &fake{}}
 	inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
@@ -338,11 +341,11 @@ func TestWarmTimeout(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		assert.Zero(t, up.running())
-		assert.Empty(t, w.eventsOf(gateway.Refused), "nobody has to know")
+		assert.Empty(t, w.eventsOf(gateway.Refused), "no refusal is reported")
 	})
 }
 
-// A session is forgotten when it was idle for SessionIdle, or up to an eighth longer; not while an ask is under way.
+// TestSessionIdle: a session is dropped when it was idle for SessionIdle, up to an eighth longer; not during an ask.
 func TestSessionIdle(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{SessionIdle: 80 * time.Second, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
@@ -374,11 +377,11 @@ func TestSessionIdle(t *testing.T) {
 	})
 }
 
-// Of sessions and tokens only so much is kept; what is forgotten has to be told again.
+// TestSessionLimits: the numbers of sessions and tokens are limited; dropped ones must be sent again.
 func TestSessionLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt    gateway.Options
-		forgot int // of five sessions of 50 tokens each
+		forgot int // number of dropped sessions, of five with 50 tokens each
 	}{
 		"none":       {gateway.Options{}, 0},
 		"sessions":   {gateway.Options{MaxSessions: 3}, 2},
@@ -390,8 +393,8 @@ func TestSessionLimits(t *testing.T) {
 			up := &fake{}
 			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
 				r := w.enter(guest{})
-				if most := c.opt.MaxSessionsPerDevice; most > 0 {
-					assert.Equal(t, most, r.welcome.Limits.Sessions)
+				if limit := c.opt.MaxSessionsPerDevice; limit > 0 {
+					assert.Equal(t, limit, r.welcome.Limits.Sessions)
 				}
 				for n := range uint32(5) {
 					r.asks(n, path(50, int32(n)))
@@ -416,13 +419,12 @@ func TestSessionLimits(t *testing.T) {
 		r := w.enter(guest{})
 		r.asks(1, path(60, 1))
 		r.asks(1, path(40, 2))
-		r.goesOn(1, path(60, 1), []int32{1}) // one more than the session can have: the others are forgotten
+		r.goesOn(1, path(60, 1), []int32{1}) // one more than the session can have: the others are dropped
 		r.needs(packed(t, 1, 40, netproto.RootHash.Over(path(40, 2)), []int32{1}).Append(nil))
 	})
 }
 
-// A session that its device ends is forgotten at once, that session and no other; one with asks under way, when the
-// last of them is done.
+// TestBye: a session that its device ends is dropped at once, and no other one; with open asks, after the last of them.
 func TestBye(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -451,11 +453,11 @@ func TestBye(t *testing.T) {
 		assert.Equal(t, []uint64{up.asked[0].Session, up.asked[1].Session}, up.gone())
 		other.goesOn(1, path(5, 1), []int32{1})
 		r.asks(2, path(5, 1))
-		assert.NotContains(t, up.gone(), up.asked[len(up.asked)-1].Session, "it is another one, under the same number")
+		assert.NotContains(t, up.gone(), up.asked[len(up.asked)-1].Session, "it is a new session with the same number")
 	})
 }
 
-// Neither is a session forgotten while something is computed early for it.
+// TestByeWhileWarming: nor is a session dropped while tokens are computed early for it.
 func TestByeWhileWarming(t *testing.T) {
 	up := &warming{fake: &fake{}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -473,8 +475,8 @@ func TestByeWhileWarming(t *testing.T) {
 	})
 }
 
-// After an answer the gateway waits a second for the client to end the stream, and then frees it; the client's next
-// asks do not wait for that.
+// TestStreamsAreFreed: after an answer the gateway waits a second for the client to end the stream, and then frees it;
+// the client's next asks do not wait for that.
 func TestStreamsAreFreed(t *testing.T) {
 	inWorld(t, gateway.Options{MaxStreams: 2}, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
@@ -501,7 +503,8 @@ func TestStreamsAreFreed(t *testing.T) {
 	})
 }
 
-// Where a device has trained dictionaries, the first one that the gateway has too is used; the number 0 is none.
+// TestDictionaryChosen: of the trained dictionaries of a device, the first one that the gateway has is used; number 0
+// means none.
 func TestDictionaryChosen(t *testing.T) {
 	var samples [][]int32
 	for i := range 20 {
@@ -536,14 +539,14 @@ func TestDictionaryChosen(t *testing.T) {
 	})
 }
 
-// What tokens mean has to be the same on both sides: each part by itself, as far as the upstream states it.
+// TestIdentity: tokens must mean the same on both sides: each part is compared, if the upstream states it.
 func TestIdentity(t *testing.T) {
 	none := netproto.Digest{}
 	for name, c := range map[string]struct {
 		ours  netproto.Identity
 		say   func(*netproto.Hello)
-		want  netproto.Code // NoReason is welcome
-		other bool          // the Welcome notes that the template differs
+		want  netproto.Code // NoReason means welcome
+		other bool          // the Welcome reports that the template differs
 	}{
 		"the same": {identity(), func(*netproto.Hello) {}, netproto.NoReason, false},
 		"other tokenizer": {identity(),
@@ -586,8 +589,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestChoices: a model that gives its most probable tokens only says so in the Welcome, and draws from no more of them;
-// what it cannot draw from is refused by name before it is asked.
+// TestChoices: a model that gives only its most probable tokens says so in the Welcome, and samples from no more of
+// them; other sampling settings are refused by name before it is asked.
 func TestChoices(t *testing.T) {
 	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.SampledAudit}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -623,7 +626,7 @@ func TestChoices(t *testing.T) {
 	})
 }
 
-// stating is a fake that states something else.
+// stating is a fake that states other properties.
 type stating struct {
 	*fake
 	info gateway.Info

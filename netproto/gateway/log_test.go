@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// The log has a line for what an operator has to know, without secrets.
+// TestLog: the log has a line for each event that matters to an operator, without secrets.
 func TestLog(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var out bytes.Buffer // written by one goroutine, which Close waits for
@@ -52,11 +52,11 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// lines is a log whose lines a test looks at.
+// lines is a log that a test can read.
 type lines struct {
 	mu   sync.Mutex
 	all  []string
-	hold chan struct{} // if set, no line is written before it is closed
+	hold chan struct{} // if set, lines are written after it is closed
 }
 
 func (l *lines) Write(p []byte) (int, error) {
@@ -69,7 +69,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// logTo returns a log whose lines have no time.
+// logTo returns a log without times.
 func logTo(to *lines) *gateway.Log {
 	timeless := func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -80,8 +80,8 @@ func logTo(to *lines) *gateway.Log {
 	return gateway.NewLog(slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{ReplaceAttr: timeless})))
 }
 
-// At the level debug every ask, sync and forgotten session has a line, however many there are; texts of users appear
-// only where a log is made to show them, and are told.
+// TestLogDebug: at the level debug every ask, sync and dropped session has a line; texts of users appear only if the
+// log is made to show them.
 func TestLogDebug(t *testing.T) {
 	said := func(texts, show bool) string {
 		var out bytes.Buffer // written by one goroutine, which Close waits for
@@ -116,7 +116,7 @@ func TestLogDebug(t *testing.T) {
 	assert.Contains(t, said(true, true), fmt.Sprintf("text=\"%v\" answer=[%d]\n", p[119-64:], tokenAfter(p)))
 }
 
-// A line says all that an event has, and nothing of what is zero.
+// TestLogLines: a line contains all fields of an event that are not zero.
 func TestLogLines(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var out lines
@@ -166,7 +166,7 @@ func TestLogLines(t *testing.T) {
 			},
 		} {
 			assert.Equal(t, c.want, said(gateway.Event{Kind: gateway.Refused, Err: c.err}))
-			if strings.Contains(c.want, "code=11") { // only what failed is worth a line
+			if strings.Contains(c.want, "code=11") { // only failures have a line
 				assert.Equal(t, strings.Replace(c.want, "refused", "decoded", 1),
 					said(gateway.Event{Kind: gateway.Decoded, Err: c.err}))
 			} else {
@@ -178,8 +178,8 @@ func TestLogLines(t *testing.T) {
 	})
 }
 
-// Of each sort of line 20 are written at once and then one a second; the next one says how many of its sort were left
-// out, and the last one of the log what was not told.
+// TestLogRate: of each kind of line 20 are written at once and then one per second; the next one reports how many were
+// left out, and Close reports the rest.
 func TestLogRate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var out lines
@@ -196,8 +196,8 @@ func TestLogRate(t *testing.T) {
 			return written
 		}
 		assert.Len(t, many(busy, 30), 20)
-		assert.Len(t, many(fast, 20), 20, "another code has its own")
-		assert.Len(t, many(gone, 21), 20, "another kind too")
+		assert.Len(t, many(fast, 20), 20, "another code has its own limit")
+		assert.Len(t, many(gone, 21), 20, "so does another kind")
 		assert.Len(t, many(gateway.Event{Kind: gateway.Disconnected}, 5), 5, "and one without a code")
 		time.Sleep(time.Second)
 		assert.Equal(t,
@@ -216,7 +216,7 @@ func TestLogRate(t *testing.T) {
 	})
 }
 
-// What was left out is told in the end: a single line too, and those of several kinds together.
+// TestLogRest: left-out lines are reported at the end: a single one, too, and those of several kinds together.
 func TestLogRest(t *testing.T) {
 	for _, drained := range []int{0, 23} {
 		bubble.Test(t, func(t *testing.T) {
@@ -236,13 +236,14 @@ func TestLogRest(t *testing.T) {
 	}
 }
 
-// A log whose reader does not read holds nobody up: 1024 lines wait, and the others are left out, which is told.
+// TestLogBlocked: a log with a blocked writer blocks nothing: 1024 lines wait, and the others are left out, which is
+// reported.
 func TestLogBlocked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		out := lines{hold: make(chan struct{})}
 		log := logTo(&out)
 		log.Event(gateway.Event{Kind: gateway.Draining})
-		synctest.Wait() // that one is being written
+		synctest.Wait() // this line is being written
 		for range 5000 {
 			log.Event(gateway.Event{Kind: gateway.Connected})
 			log.Event(gateway.Event{Kind: gateway.Answered})
@@ -258,7 +259,7 @@ func TestLogBlocked(t *testing.T) {
 	})
 }
 
-// What has been told when the log is closed is written.
+// TestLogClose: events before Close are written.
 func TestLogClose(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		out := lines{hold: make(chan struct{})}

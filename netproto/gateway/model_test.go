@@ -9,18 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seeds returns some that are always the same and some that are not; a test that fails prints its own.
+// seeds returns fixed seeds and two new ones; failures print the seed.
 func seeds() []uint64 { return []uint64{1, 2, 3, 4, 5, 6, 7, 8, rand.Uint64(), rand.Uint64()} }
 
-// told is a session in a plain list.
+// listed is a session in a plain list.
 type listed struct {
 	key    sessionKey
 	tokens int
 }
 
-// Whatever is told, and however little room there is: what goes is the session used longest ago of the device that is
-// over its limit or, where the gateway is full, of one that has most; never the one that is being told. The counts
-// agree with what is there.
+// TestSessionsAgainstList: for any paths and limits, the evicted session is the least recently used one of the device
+// that exceeds its limit or, if the gateway is full, of a device with the most; never the session in use. The counts
+// are right.
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -28,7 +28,7 @@ func TestSessionsAgainstList(t *testing.T) {
 			MaxSessionTokens: 1000}
 		var out []sessionKey
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
-		var list []listed // the one used longest ago first
+		var list []listed // the least recently used first
 		for step := range 350 {
 			key := sessionKey{dev(fmt.Sprint(r.IntN(9))), uint32(r.IntN(12))}
 			path := ids(1+r.IntN(60), 7)
@@ -68,7 +68,7 @@ func TestSessionsAgainstList(t *testing.T) {
 	}
 }
 
-// victims returns which sessions of a list may go next, the last one of which is being told.
+// victims returns the indices of sessions in a list that may be evicted next; the last session is in use.
 func victims(o Options, list []listed) (all []int) {
 	sessions, tokens, inAll := map[deviceID]int{}, map[deviceID]int{}, 0
 	for _, x := range list {
@@ -79,7 +79,7 @@ func victims(o Options, list []listed) (all []int) {
 	oldest := func(d deviceID) int {
 		return slices.IndexFunc(list[:len(list)-1], func(x listed) bool { return x.key.device == d })
 	}
-	most := func(of map[deviceID]int) (all []int) {
+	largest := func(of map[deviceID]int) (all []int) {
 		best := -1
 		for d, n := range of {
 			if i := oldest(d); i < 0 || n < best {
@@ -97,14 +97,14 @@ func victims(o Options, list []listed) (all []int) {
 	case sessions[own] > o.MaxSessionsPerDevice:
 		return []int{oldest(own)}
 	case len(list) > o.MaxSessions:
-		return most(sessions)
+		return largest(sessions)
 	case inAll > o.MaxTokens:
-		return most(tokens)
+		return largest(tokens)
 	}
 	return nil
 }
 
-// agree wants the sessions to be those of a list.
+// agree checks that the sessions are those of a list.
 func agree(t *testing.T, s *sessions, list []listed) {
 	t.Helper()
 	tokens, of := 0, map[deviceID]int{}
@@ -112,7 +112,7 @@ func agree(t *testing.T, s *sessions, list []listed) {
 		tokens += x.tokens
 		of[x.key.device] += x.tokens
 		if s.byKey[x.key] == nil || s.byKey[x.key].known.Tokens() != x.tokens {
-			t.Fatalf("%v has not the %d tokens that it should have", x.key, x.tokens)
+			t.Fatalf("%v does not have its %d tokens", x.key, x.tokens)
 		}
 	}
 	want := [6]int{tokens, len(list), len(list), len(of), len(of), len(of)}
@@ -120,7 +120,7 @@ func agree(t *testing.T, s *sessions, list []listed) {
 	require.Equal(t, want, have)
 	for d, n := range of {
 		if s.shelves[d].tokens != n {
-			t.Fatalf("%v has %d tokens and should have %d", d, s.shelves[d].tokens, n)
+			t.Fatalf("%v has %d tokens, want %d", d, s.shelves[d].tokens, n)
 		}
 	}
 }

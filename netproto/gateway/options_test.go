@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stated is an upstream that states something.
+// stated is an upstream with given properties.
 type stated Info
 
 func (s stated) Info() Info                                        { return Info(s) }
@@ -30,7 +30,7 @@ func good() stated { return stated{Identity: netproto.Identity{Vocab: 10}} }
 
 const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("fedcba9876543210")
 
-// What makes no sense is refused by name.
+// TestOptions: invalid options are refused by name.
 func TestOptions(t *testing.T) {
 	for part, c := range map[string]struct {
 		o    Options
@@ -83,7 +83,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What is not stated has its default; what is stated stays.
+// TestDefaults: unset options get their defaults; others do not change.
 func TestDefaults(t *testing.T) {
 	o, err := Options{}.withDefaults(Info(good()))
 	require.NoError(t, err)
@@ -121,7 +121,8 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, []int{netproto.MaxPosition, netproto.MaxMessage}, []int{o.MaxContext, o.maxMessage()})
 }
 
-// The key of stateless resets belongs to the certificate: the same after a restart, and another one for another.
+// TestResetKey: the key of stateless resets is derived from the certificate: the same after a restart, and different
+// for another certificate.
 func TestResetKey(t *testing.T) {
 	one, err := Options{}.certificate()
 	require.NoError(t, err)
@@ -142,8 +143,8 @@ func TestResetKey(t *testing.T) {
 	require.ErrorContains(t, err, "gateway: private key: ")
 }
 
-// A certificate that is made here serves the hosts that it is made for, for 20 years and from an hour before now, since
-// clocks differ; no two are alike.
+// TestNewCertificate: a new certificate is for the given hosts, valid for 20 years and from an hour before now, because
+// clocks differ; each one is different.
 func TestNewCertificate(t *testing.T) {
 	var serials []string
 	for range 2 {
@@ -186,8 +187,8 @@ func TestNewCertificate(t *testing.T) {
 	}
 }
 
-// The code of an error is the one that it wraps; a deadline is too late, and everything else is the model's failure.
-// What a client is told beside it is only what a refusal says.
+// TestCodes: the code of an error is the one that it wraps; a deadline is TooLate, and any other error is a failure of
+// the model. The client gets only what a refusal contains.
 func TestCodes(t *testing.T) {
 	refusal := netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: "full"}
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// TestOrder: a stream waits for all earlier ones and for no later one, and not longer than its context.
-// In virtual time.
+// TestOrder: a stream waits for all earlier ones and for no later one, and only until its context ends. In virtual
+// time.
 func TestOrder(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := newOrder()

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestPhase: profiles tell the work of the gateway from that of whoever started it.
+// TestPhase: profiles distinguish the work of the gateway from that of its caller.
 func TestPhase(t *testing.T) {
 	seen := make(chan map[string][]string, 1)
 	up := &fake{change: func(terms.Job, *terms.Reply) error { seen <- phasetest.Here(t); return nil }}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// relay passes packets between clients and a gateway, as a NAT does, and can misbehave like one.
+// relay forwards packets between clients and a gateway, like a NAT, and can misbehave like one.
 type relay struct {
 	t     *testing.T
 	front *net.UDPConn
@@ -19,10 +19,10 @@ type relay struct {
 
 	mu     sync.Mutex
 	target netip.AddrPort
-	back   map[netip.AddrPort]*net.UDPConn // by client: its port is what the gateway sees
-	mute   bool                            // drop everything
+	back   map[netip.AddrPort]*net.UDPConn // by client: its port is the one that the gateway sees
+	mute   bool                            // drop all packets
 	record bool
-	sent   [][]byte // what clients sent, when recording
+	sent   [][]byte // packets of clients, if recording
 }
 
 func newRelay(t *testing.T, target string) *relay {
@@ -37,7 +37,7 @@ func newRelay(t *testing.T, target string) *relay {
 	}()
 	t.Cleanup(func() {
 		assert.NoError(t, front.Close())
-		<-over // a packet that was read before makes no socket behind the last rebind
+		<-over // a packet that was read before makes no socket after the last rebind
 		r.rebind()
 		r.tasks.Wait()
 	})
@@ -46,7 +46,7 @@ func newRelay(t *testing.T, target string) *relay {
 
 func (r *relay) addr() string { return r.front.LocalAddr().String() }
 
-// aim changes the gateway behind the address, and rebinds.
+// aim changes the gateway at the address, and rebinds.
 func (r *relay) aim(target string) {
 	r.mu.Lock()
 	r.target = netip.MustParseAddrPort(target)
@@ -54,7 +54,7 @@ func (r *relay) aim(target string) {
 	r.rebind()
 }
 
-// rebind gives all clients other addresses in the eyes of the gateway.
+// rebind changes the addresses of all clients as the gateway sees them.
 func (r *relay) rebind() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *relay) upwards() {
 	}
 }
 
-// socket returns the one that stands for a client. r.mu is held.
+// socket returns the socket of a client. r.mu is held.
 func (r *relay) socket(client netip.AddrPort) *net.UDPConn {
 	if b := r.back[client]; b != nil {
 		return b

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// visit connects as a new process would, asks, and returns whether that was 0-RTT when the next ticket is there.
+// visit connects like a new process, asks, waits for the next ticket, and reports whether it used 0-RTT.
 func visit(t *testing.T, g running, folder string, change func(*client.Options)) (early bool) {
 	t.Helper()
 	before := tickets(t, folder)
@@ -46,14 +46,14 @@ func tickets(t *testing.T, folder string) (all [][]byte) {
 	require.NoError(t, err)
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err == nil { // else it was taken in between
+		if err == nil { // otherwise it was removed in between
 			all = append(all, b)
 		}
 	}
 	return all
 }
 
-// A new process goes on where the last one ended: its first ask needs no round trip before it. A ticket serves once.
+// TestResume: a new process resumes: its first ask needs no round trip before it. A ticket is used once.
 func TestResume(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{}, up)
@@ -64,7 +64,7 @@ func TestResume(t *testing.T) {
 	for range 3 {
 		assert.True(t, visit(t, g, folder, nil))
 	}
-	require.Len(t, tickets(t, folder), 1, "the last one only")
+	require.Len(t, tickets(t, folder), 1, "only the last one")
 	if runtime.GOOS != "windows" {
 		inside, err := os.ReadDir(folder)
 		require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A ticket goes to no gateway but its own: not to one under another pin, name or address.
+// TestResumeElsewhere: a ticket is used only for its own gateway: not with another pin, name or address.
 func TestResumeElsewhere(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	other := start(t, "", gateway.Options{}, &fake{})
@@ -97,7 +97,7 @@ func TestResumeElsewhere(t *testing.T) {
 	assert.False(t, visit(t, g, folder, func(o *client.Options) { o.ServerName = "another.name" }))
 	assert.True(t, visit(t, g, folder, nil), "still there")
 
-	// The ticket of one gateway under the name of another one's.
+	// The ticket of one gateway under the file name of another.
 	names, err := filepath.Glob(filepath.Join(folder, "*.ticket"))
 	require.NoError(t, err)
 	require.Len(t, names, 3)
@@ -112,7 +112,7 @@ func TestResumeElsewhere(t *testing.T) {
 	assert.False(t, visit(t, g, folder, nil))
 }
 
-// A gateway that was started anew cannot read its tickets: the connection is made the long way.
+// TestResumeRestarted: a restarted gateway cannot read its old tickets: the client makes a full handshake.
 func TestResumeRestarted(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}
 	g := start(t, "", opt, &fake{})
@@ -124,7 +124,7 @@ func TestResumeRestarted(t *testing.T) {
 	assert.True(t, visit(t, g, folder, nil))
 }
 
-// A ticket whose key is not the gateway's costs a few attempts, not sixteen.
+// TestResumeWrongKey: a ticket with a wrong key costs a few attempts, not sixteen.
 func TestResumeWrongKey(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	folder := held.TempDir(t)
@@ -140,7 +140,7 @@ func TestResumeWrongKey(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(folder, "*.ticket"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(names[0], b, 0o600))
-	failed := 0 // told by one goroutine, which has ended when the client is closed
+	failed := 0 // counted by one goroutine, which has ended when the client is closed
 	assert.False(t, visit(t, g, folder, func(o *client.Options) {
 		o.Attempted = func(err error) {
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// guest is a connection from an address, used last so many seconds ago.
+// guest returns a connection from an address, last used some seconds ago.
 func guest(address string, asked bool, open, seconds int) *connection {
 	ip := netip.MustParseAddr(address)
 	since := time.Unix(1e9, 0).Add(-time.Duration(seconds) * time.Second)
@@ -25,7 +25,7 @@ func roomOf(limit, perAddress, perDevice int) *room {
 	return newRoom(Options{MaxConns: limit, MaxConnsPerAddress: perAddress, MaxConnsPerDevice: perDevice})
 }
 
-// check wants that the room counts what is in it.
+// check checks the counts of the room.
 func (r *room) check(t *testing.T, want int) {
 	t.Helper()
 	n := 0
@@ -37,9 +37,9 @@ func (r *room) check(t *testing.T, want int) {
 	assert.Equal(t, want, n)
 }
 
-// A full room makes room: first connections that never asked, the oldest of the address that has most.
+// TestRoomSilentGoFirst: a full room evicts connections that never asked, the oldest of the address with the most.
 func TestRoomSilentGoFirst(t *testing.T) {
-	for range 30 { // sets have no order
+	for range 30 { // maps have no order
 		roomSilentGoFirst(t)
 	}
 }
@@ -64,7 +64,7 @@ func roomSilentGoFirst(t *testing.T) {
 		assert.Same(t, want, victim)
 		r.check(t, 6)
 	}
-	for range 2 { // the two that are left have an address each
+	for range 2 { // the remaining two have different addresses
 		victim, err := r.enter(guest("10.0.2.1", true, 1, 0))
 		require.NoError(t, err)
 		assert.Contains(t, []*connection{crowd[2], lone}, victim)
@@ -72,10 +72,10 @@ func roomSilentGoFirst(t *testing.T) {
 	r.check(t, 6)
 }
 
-// Who asked and is idle goes for others only where its address has more connections than theirs; who has an ask under
-// way never goes.
+// TestRoomIdle: an idle connection that has asked is evicted only if its address has more connections than that of the
+// new one; a connection with an open ask never is.
 func TestRoomIdle(t *testing.T) {
-	for range 30 { // sets have no order
+	for range 30 { // maps have no order
 		roomIdle(t)
 	}
 }
@@ -92,16 +92,16 @@ func roomIdle(t *testing.T) {
 	require.NoError(t, err)
 	assert.Same(t, old, victim)
 	_, err = r.enter(guest("10.0.0.1", true, 1, 0))
-	require.ErrorIs(t, err, netproto.Busy, "it has more than all others itself")
+	require.ErrorIs(t, err, netproto.Busy, "its own address has the most")
 	victim, err = r.enter(guest("10.0.0.3", true, 1, 0))
-	require.ErrorIs(t, err, netproto.Busy, "it would have as many then")
+	require.ErrorIs(t, err, netproto.Busy, "it would have equally many")
 	assert.Nil(t, victim)
 	r.check(t, 4)
 }
 
-// Limits of an address and of a device are kept at the expense of their own connections.
+// TestRoomLimits: limits of an address and of a device evict only their own connections.
 func TestRoomLimits(t *testing.T) {
-	for range 30 { // sets have no order
+	for range 30 { // maps have no order
 		roomLimits(t)
 	}
 }
@@ -129,7 +129,7 @@ func roomLimits(t *testing.T) {
 	}
 	victim, err = r.enter(guest("10.0.0.8", true, 1, 0))
 	require.NoError(t, err)
-	assert.Same(t, quiet, victim, "it never asked, though the other one is idle for longer")
+	assert.Same(t, quiet, victim, "it never asked, although the other one is idle for longer")
 
 	mine := &device{}
 	var its []*connection
@@ -150,18 +150,18 @@ func roomLimits(t *testing.T) {
 	assert.ErrorContains(t, err, "one device")
 	for _, c := range append(its, c, working, busy) {
 		r.leave(c)
-		r.leave(c) // twice is once
+		r.leave(c) // leaving twice is harmless
 	}
 	assert.Empty(t, r.byDevice)
 	r.check(t, 3)
 }
 
-// mapped is an IPv4 address that is written as one of IPv6.
+// mapped is an IPv4 address in IPv6 notation.
 type mapped struct{ net.Addr }
 
 func (mapped) String() string { return "[::ffff:10.0.0.1]:7" }
 
-// One host can use all of a /64: it counts as one address. So does an IPv4 address, however it is written.
+// TestPrefix: a /64 counts as one address, because one host can use all of it. So does an IPv4 address in any notation.
 func TestPrefix(t *testing.T) {
 	of := func(a string) netip.Prefix { return prefixOf(net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a))) }
 	assert.Equal(t, of("[2001:db8::1]:1"), of("[2001:db8::ffff:2]:9"))
@@ -175,7 +175,7 @@ func TestPrefix(t *testing.T) {
 	assert.False(t, prefixOf(&net.UnixAddr{Name: "x"}).IsValid())
 }
 
-// Who had to go before the Welcome is not kept for a device.
+// TestRoomLeftBeforeWelcome: a connection that is evicted before its Welcome is not kept for a device.
 func TestRoomLeftBeforeWelcome(t *testing.T) {
 	r, c := roomOf(2, 2, 2), guest("10.0.0.1", false, 0, 0)
 	_, err := r.enter(c)
@@ -187,7 +187,7 @@ func TestRoomLeftBeforeWelcome(t *testing.T) {
 	r.check(t, 0)
 }
 
-// An address that has one connection more than the newcomer's will have gives one.
+// TestRoomOneMore: an address that has one connection more than the new one's will have loses one.
 func TestRoomOneMore(t *testing.T) {
 	r := roomOf(3, 3, 3)
 	old := guest("10.0.0.1", true, 0, 50)

@@ -15,8 +15,8 @@ func ids(n int, first int32) []int32 {
 	return p
 }
 
-// What is too much is taken from the client that has most, the oldest first; a session is forgotten when nothing is
-// under way for it, and only once.
+// TestSessionsLimits: eviction takes from the client with the most, the oldest first; a session is forgotten when
+// nothing runs for it, and only once.
 func TestSessionsLimits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var gone []sessionKey
@@ -36,12 +36,12 @@ func TestSessionsLimits(t *testing.T) {
 			assert.Equal(t, sessionKey{dev("greedy"), uint32(i)}, k)
 		}
 		gone = nil
-		busy := learn("greedy", 9, 20) // the newest of the greedy one, and under way
+		busy := learn("greedy", 9, 20) // the newest of the greedy client, and in use
 		learn("greedy", 20, 490)()
 		learn("greedy", 21, 490)()
 		learn("greedy", 22, 490)()
 		assert.NotContains(t, gone, sessionKey{dev("modest"), 1})
-		assert.NotContains(t, gone, sessionKey{dev("greedy"), 9}, "it is evicted, but not done")
+		assert.NotContains(t, gone, sessionKey{dev("greedy"), 9}, "it is evicted but still in use")
 		assert.LessOrEqual(t, s.tokens, 1000)
 		busy()
 		busy()
@@ -56,7 +56,7 @@ func TestSessionsLimits(t *testing.T) {
 	})
 }
 
-// Of one device's sessions only so many are kept, those that were used last.
+// TestSessionsPerDevice: a limited number of sessions per device is kept, the most recently used ones.
 func TestSessionsPerDevice(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var gone []sessionKey
@@ -81,7 +81,7 @@ func TestSessionsPerDevice(t *testing.T) {
 	})
 }
 
-// A session is forgotten when the last of its asks is done, and once.
+// TestSessionsForgottenOnce: a session is forgotten after the last of its asks, and once.
 func TestSessionsForgottenOnce(t *testing.T) {
 	forgotten := 0
 	s := newSessions(Options{MaxSessions: 1, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500},
@@ -96,7 +96,7 @@ func TestSessionsForgottenOnce(t *testing.T) {
 	assert.Equal(t, 1, forgotten)
 }
 
-// A session expires when it was idle for as long as the limit says, no earlier; with no limit at once.
+// TestSessionsExpire: a session expires when it was idle for the limit, not earlier; without a limit at once.
 func TestSessionsExpire(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		forgotten := 0
@@ -127,7 +127,7 @@ func count(all []sessionKey, one sessionKey) (n int) {
 	return n
 }
 
-// A base is found in one's own session only.
+// TestSessionsBase: a base is found only in the same session.
 func TestSessionsBase(t *testing.T) {
 	s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500},
 		func(*session) {})
@@ -154,8 +154,8 @@ func TestSessionsBase(t *testing.T) {
 	_, need, ok := s.base(mine, netproto.Path{Base: 14, Hash: h}, true)
 	assert.False(t, ok)
 	assert.Equal(t, netproto.Need{Position: 20, Hash: netproto.RootHash.Over(path)}, need,
-		"what is settled is still there")
+		"settled tokens are kept")
 	_, need, ok = s.base(mine, netproto.Path{Base: 14, Hash: h}, false)
 	assert.False(t, ok)
-	assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need, "a connection that told nothing of it learns nothing")
+	assert.Equal(t, netproto.Need{Hash: netproto.RootHash}, need, "a connection that has not sent it learns nothing")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// early visits until the next ticket is there, and returns whether that was 0-RTT.
+// early connects, waits for the next ticket, and reports whether it used 0-RTT.
 func (w *world) early(t *testing.T, tickets tls.ClientSessionCache) bool {
 	t.Helper()
 	conn, err := w.tryDial(guest{tickets: tickets})
@@ -40,7 +40,7 @@ func (w *world) early(t *testing.T, tickets tls.ClientSessionCache) bool {
 	return used
 }
 
-// Tickets live as long as their key: over a restart, in another replica, and while keys are rotated.
+// TestTicketKeys: tickets are valid as long as their key: after a restart, in another replica, and during rotation.
 func TestTicketKeys(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t), TicketKeys: []gateway.TicketKey{{1}}}
 	tickets := tls.NewLRUClientSessionCache(4)
@@ -51,9 +51,9 @@ func TestTicketKeys(t *testing.T) {
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) { // a restart, or a replica
 		assert.True(t, w.early(t, tickets))
 		require.NoError(t, w.SetTicketKeys([]gateway.TicketKey{{2}, {1}}))
-		assert.True(t, w.early(t, tickets), "the former key opens what it has encrypted")
+		assert.True(t, w.early(t, tickets), "the old key decrypts its tickets")
 		require.NoError(t, w.SetTicketKeys([]gateway.TicketKey{{2}}))
-		assert.True(t, w.early(t, tickets), "the last ticket is of the first key")
+		assert.True(t, w.early(t, tickets), "the last ticket has the first key")
 		require.NoError(t, w.SetTicketKeys([]gateway.TicketKey{{3}}))
 		assert.False(t, w.early(t, tickets), "its key is gone")
 		assert.True(t, w.early(t, tickets))
@@ -66,8 +66,8 @@ func TestTicketKeys(t *testing.T) {
 	require.ErrorContains(t, err, "a ticket key of zeros")
 }
 
-// Where strangers have to prove their address, a device that has done so need not do it again: not after a restart
-// either, as long as the ticket keys are the same.
+// TestAddressStaysProven: a device that has proven its address need not do so again, not even after a restart with the
+// same ticket keys.
 func TestAddressStaysProven(t *testing.T) {
 	visit := func(w *world, known quic.TokenStore) {
 		r := w.enter(guest{from: "10.2.0.1", quic: quic.Config{TokenStore: known}})
@@ -85,20 +85,21 @@ func TestAddressStaysProven(t *testing.T) {
 			inWorld(t, opt, &fake{}, func(t *testing.T, w *world) { visit(w, known) })
 			opt.TicketKeys = []gateway.TicketKey{c.key}
 			inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
-				w.dial(guest{}) // it never says who it is
+				w.dial(guest{}) // it never sends Hello
 				settle()
 				proofs := w.proofs()
 				visit(w, known)
 				assert.Equal(t, c.proven, proofs.Load() == 0)
 				proofs.Store(0)
 				visit(w, nil)
-				assert.Positive(t, proofs.Load(), "a stranger proves it")
+				assert.Positive(t, proofs.Load(), "a stranger proves its address")
 			})
 		})
 	}
 }
 
-// A new certificate is shown to new connections; those that are there go on, and so do tickets and the key of resets.
+// TestSetCertificate: a new certificate is used for new connections; existing ones continue, and tickets and the key of
+// resets stay valid.
 func TestSetCertificate(t *testing.T) {
 	first, second := keys(t), keys(t)
 	tickets := tls.NewLRUClientSessionCache(4)
@@ -121,7 +122,7 @@ func TestSetCertificate(t *testing.T) {
 	})
 }
 
-// The state is counted as it is: whatever waits, holds a place, is remembered or connected.
+// TestStats: the statistics count all asks that wait or have a place, and all that is kept or connected.
 func TestStats(t *testing.T) {
 	up := &fake{parallel: 2}
 	inWorld(t, gateway.Options{MessageTimeout: time.Hour, AskTimeout: time.Hour, DeviceRate: 1000}, up,
@@ -153,7 +154,7 @@ func TestStats(t *testing.T) {
 			want.Serving, want.Connections, want.Greeting, want.Devices = 0, 2, 0, 2
 			want.Asks, want.Waiting, want.Sessions, want.Tokens = 6, 4, 3, 55
 			time.Sleep(time.Second)
-			assert.Equal(t, want, w.Stats(), "at once, while answers are still due")
+			assert.Equal(t, want, w.Stats(), "at once, while asks are still open")
 			close(up.hold)
 			<-ended
 			assert.Equal(t, gateway.Stats{Places: 2, Devices: 0}, w.Stats())

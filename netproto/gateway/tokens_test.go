@@ -15,8 +15,8 @@ import (
 
 const secretC = netproto.Secret("another 16 bytes")
 
-// New tokens count at once: connections whose token is gone, or has another secret, end and are told why, the others
-// stay, and the new tokens let in.
+// TestSetTokens: new access tokens take effect at once: connections with a removed token or a changed secret are closed
+// with the reason, others stay, and new tokens are accepted.
 func TestSetTokens(t *testing.T) {
 	opt := gateway.Options{Tokens: []gateway.Token{
 		{Name: "stays", Secret: secretA}, {Name: "goes", Secret: secretB}, {Name: "changes", Secret: secretC},
@@ -39,7 +39,7 @@ func TestSetTokens(t *testing.T) {
 		settle()
 		gone := w.eventsOf(gateway.Disconnected)
 		require.Len(t, gone, 3)
-		require.NoError(t, gone[0].Err, "it went by itself")
+		require.NoError(t, gone[0].Err, "the client closed it")
 		for _, e := range gone[1:] {
 			assert.ErrorIs(t, e.Err, netproto.WrongSecret)
 			assert.ErrorContains(t, e.Err, "taken back")
@@ -55,7 +55,7 @@ func TestSetTokens(t *testing.T) {
 	})
 }
 
-// Wrong tokens change nothing, and a gateway with tokens does not become an open one.
+// TestSetTokensRefused: invalid tokens change nothing, and a gateway with tokens cannot become an open one.
 func TestSetTokensRefused(t *testing.T) {
 	one := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
 	inWorld(t, one, &fake{}, func(t *testing.T, w *world) {
@@ -86,7 +86,7 @@ func TestSetTokensRefused(t *testing.T) {
 	})
 }
 
-// The caller may do with his list what he likes.
+// TestSetTokensCopies: the caller may change the list afterwards.
 func TestSetTokensCopies(t *testing.T) {
 	one := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
 	inWorld(t, one, &fake{}, func(t *testing.T, w *world) {
@@ -98,7 +98,7 @@ func TestSetTokensCopies(t *testing.T) {
 	})
 }
 
-// A token that stays under other limits keeps what it has used up and how many devices it has connected.
+// TestSetTokensLimits: a token with new limits keeps its used rate and its number of connected devices.
 func TestSetTokensLimits(t *testing.T) {
 	token := gateway.Token{Name: "a", Secret: secretA, AskRate: 0.001, AskBurst: 5}
 	inWorld(t, gateway.Options{Tokens: []gateway.Token{token}}, &fake{}, func(t *testing.T, w *world) {
@@ -109,7 +109,7 @@ func TestSetTokensLimits(t *testing.T) {
 		r := w.enter(guest{secret: secretA, device: 1})
 		assert.Equal(t, 2, answers(t, r, 2))
 		change(func(*gateway.Token) {})
-		assert.Equal(t, 3, answers(t, r, 6), "a reload gives nothing back")
+		assert.Equal(t, 3, answers(t, r, 6), "a reload does not restore the rate")
 		change(func(t *gateway.Token) { t.AskBurst = 100 })
 		assert.Equal(t, 0, answers(t, r, 3))
 		change(func(t *gateway.Token) { t.AskRate = 1 })
@@ -118,11 +118,11 @@ func TestSetTokensLimits(t *testing.T) {
 		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0, 0 })
 		assert.Equal(t, 30, answers(t, r, 30), "no limit")
 		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0.001, 3 })
-		assert.Equal(t, 3, answers(t, r, 6), "a new limit begins full")
+		assert.Equal(t, 3, answers(t, r, 6), "a new limit starts full")
 		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 1, 100 })
 		time.Sleep(10 * time.Second)
 		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0.001, 4 })
-		assert.Equal(t, 4, answers(t, r, 8), "no more than the new burst")
+		assert.Equal(t, 4, answers(t, r, 8), "at most the new burst")
 
 		change(func(t *gateway.Token) { t.AskRate, t.AskBurst, t.MaxDevices = 0, 0, 1 })
 		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
@@ -130,13 +130,14 @@ func TestSetTokensLimits(t *testing.T) {
 		w.enter(guest{secret: secretA, device: 2})
 		w.turned(guest{secret: secretA, device: 3}, netproto.Busy)
 		change(func(t *gateway.Token) { t.MaxDevices = 1 })
-		r.asks(1, path(5, 1)) // who is there stays
+		r.asks(1, path(5, 1)) // existing connections stay
 		w.enter(guest{secret: secretA, device: 1})
 		w.turned(guest{secret: secretA, device: 3}, netproto.Busy)
 	})
 }
 
-// A token that is taken back and given again, while asks of its connections are still open, counts devices anew.
+// TestSetTokensAgain: a token that is removed and added again, while asks of its connections are still open, counts
+// devices from zero.
 func TestSetTokensAgain(t *testing.T) {
 	tokens := []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}
 	up := &fake{}
@@ -152,14 +153,14 @@ func TestSetTokensAgain(t *testing.T) {
 		require.NoError(t, w.SetTokens([]gateway.Token{{Name: "b", Secret: secretB}}))
 		assert.Equal(t, netproto.WrongSecret, r.ends())
 		settle()
-		assert.Empty(t, w.eventsOf(gateway.Disconnected), "its ask is still with the upstream")
+		assert.Empty(t, w.eventsOf(gateway.Disconnected), "its ask is still at the upstream")
 		require.NoError(t, w.SetTokens(tokens))
 		again := w.enter(guest{secret: secretA, device: 1})
 		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
 		close(goOn)
 		settle()
 		again.asks(1, path(6, 1))
-		w.enter(guest{secret: secretA, device: 1}) // the same device, which is connected already
+		w.enter(guest{secret: secretA, device: 1}) // the same device, which is already connected
 		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
 		require.NoError(t, w.SetTokens([]gateway.Token{{Name: "b", Secret: secretB}}))
 		settle()
@@ -168,7 +169,8 @@ func TestSetTokensAgain(t *testing.T) {
 	})
 }
 
-// Tokens that change without pause, while devices come and ask, let in whom they should and nobody else.
+// TestSetTokensMeanwhile: while tokens change continuously and devices connect and ask, exactly the right ones are
+// accepted.
 func TestSetTokensMeanwhile(t *testing.T) {
 	both := []gateway.Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB}}
 	inWorld(t, gateway.Options{Tokens: both}, &fake{}, func(t *testing.T, w *world) {
@@ -185,18 +187,19 @@ func TestSetTokensMeanwhile(t *testing.T) {
 			w.enter(guest{secret: secretA, device: 1 + i}).asks(1, path(20, 1))
 			r := w.dial(guest{secret: secretB, device: 1 + i})
 			_, _ = r.control.Write(guest{secret: secretB, device: 1 + i}.greeting())
-			assert.Equal(t, netproto.WrongSecret, r.ends(), "at the latest when b is gone the next time")
+			assert.Equal(t, netproto.WrongSecret, r.ends(), "at the latest when b is removed again")
 		}
 		cancel()
 		<-done
 		require.NoError(t, w.SetTokens(both[1:]))
 		settle()
 		assert.Zero(t, w.Stats().Connections)
-		assert.Zero(t, w.Guests(), "nothing is kept of connections that are gone")
+		assert.Zero(t, w.Guests(), "closed connections are not tracked")
 	})
 }
 
-// A session stays in its domain when its access token becomes private, or is so no more; new ones are in the new one.
+// TestSetTokensPrivate: a session keeps its domain when its access token becomes private or shared; new sessions use
+// the new one.
 func TestSetTokensPrivate(t *testing.T) {
 	token := gateway.Token{Name: "a", Secret: secretA}
 	up := &fake{}

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// A client of version 3 is answered as it always was, to the byte: these bytes are those of the last client and gateway
-// of version 3. What only version 4 has it does not get, and is refused where it sends it.
+// TestClientOfVersion3: a client of version 3 gets the same bytes as ever: those of the last client and gateway of
+// version 3. Features of version 4 are not sent to it, and are refused from it.
 func TestClientOfVersion3(t *testing.T) {
 	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -52,7 +52,7 @@ func TestClientOfVersion3(t *testing.T) {
 	})
 }
 
-// The Welcome has the lower version of both sides, and a Hello of no version that the gateway speaks is refused.
+// TestVersions: the Welcome has the lower version of both sides, and a Hello of an unknown version is refused.
 func TestVersions(t *testing.T) {
 	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}}, func(t *testing.T, w *world) {
 		for version, ahead := range map[int]int{3: 0, 4: 16, 5: 16} {
@@ -72,7 +72,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// Where the audit is not exact, an ask for verification is refused with the reason, before the upstream is asked.
+// TestCannotVerify: if the audit is not exact, an ask for verification is refused with the reason, before the upstream
+// is asked.
 func TestCannotVerify(t *testing.T) {
 	for audit, reason := range map[netproto.Audit]string{
 		netproto.NoAudit: "looks at no tokens", netproto.SampledAudit: "audits one position",
@@ -96,7 +97,7 @@ func TestCannotVerify(t *testing.T) {
 	}
 }
 
-// What verification needs of drawing is what drawing needs of the upstream.
+// TestVerifyChoices: verification has the same requirements for sampling as asks.
 func TestVerifyChoices(t *testing.T) {
 	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.ExactAudit}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
@@ -107,8 +108,8 @@ func TestVerifyChoices(t *testing.T) {
 	})
 }
 
-// An answer that verifies less than was asked for, or that makes no sense, is a failure of the upstream and never an
-// answer with a gap. One that is as it should be arrives as it is, scores only where they are wanted.
+// TestVerified: an incomplete or inconsistent verification is an error of the upstream, never an answer with a gap. A
+// correct one arrives unchanged, with scores only if requested.
 func TestVerified(t *testing.T) {
 	const n, from = 20, 12
 	p := path(n, 1)
@@ -139,7 +140,7 @@ func TestVerified(t *testing.T) {
 		"none":                  {choices, from, 0, 0, nil, false},
 		"one":                   {choices, from, 8, 15, good[1:2], false},
 		"before":                {choices, from, 8, 0, []terms.Finding{found(11, (p[11]+1)%vocab, -1, -2)}, false},
-		"behind":                {choices, from, 8, 0, []terms.Finding{found(20, other, -1, -2)}, false},
+		"after":                 {choices, from, 8, 0, []terms.Finding{found(20, other, -1, -2)}, false},
 		"twice":                 {choices, from, 8, 0, []terms.Finding{good[1], good[0], good[1]}, false},
 		"out of order":          {choices, from, 8, 0, []terms.Finding{good[1], good[0], good[2]}, true},
 		"the token there":       {choices, from, 8, 0, []terms.Finding{found(15, p[15], -1, -2)}, false},
@@ -165,7 +166,7 @@ func TestVerified(t *testing.T) {
 			a.AuditFrom, a.Verify = c.from, c.verify
 			if !c.good {
 				refusal := r.refused(a.Append(nil), netproto.Failed)
-				assert.Empty(t, refusal.Detail, "what is wrong stays here")
+				assert.Empty(t, refusal.Detail, "the reason is not sent")
 				settle()
 				assert.ErrorContains(t, w.eventsOf(gateway.Refused)[0].Err, "it", name)
 				return
@@ -193,5 +194,5 @@ func TestVerified(t *testing.T) {
 			assert.Equal(t, c.verify, w.eventsOf(gateway.Answered)[0].Verify)
 		})
 	}
-	assert.Empty(t, good[0].Score+1, "what the upstream gave is not changed")
+	assert.Empty(t, good[0].Score+1, "the upstream's slice is not changed")
 }

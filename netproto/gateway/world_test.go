@@ -23,22 +23,22 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// world is a gateway with an ether around it, in virtual time.
+// world is a gateway with an ether, in virtual time.
 type world struct {
 	t *testing.T
 	*gateway.Gateway
 	ether *ether
 	at    string
-	stop  func() // ends Serve and waits for it
+	stop  func() // stops Serve and waits for it
 
 	mu      sync.Mutex
 	events  []gateway.Event
-	clients int // that came, for their addresses
+	clients int // number of clients, for their addresses
 }
 
 const gatewayAt = "10.0.0.1:443"
 
-// inWorld plays a scene with a gateway. Whatever waits in it, waits in virtual time.
+// inWorld plays a scene with a gateway, in virtual time.
 func inWorld(t *testing.T, opt gateway.Options, up gateway.Upstream, scene func(t *testing.T, w *world)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, e *ether, opt gateway.Options, up gateway.Upstream) 
 	return w
 }
 
-// told returns the events of a kind so far.
+// eventsOf returns the events of a kind so far.
 func (w *world) eventsOf(kind gateway.EventKind) (all []gateway.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,17 +90,17 @@ func (w *world) eventsOf(kind gateway.EventKind) (all []gateway.Event) {
 	return all
 }
 
-// guest is how somebody comes to a gateway. The zero value is what most do.
+// guest describes a client. The zero value is a typical one.
 type guest struct {
-	from    string // address; "" means one of its own
+	from    string // address; "" means a new one
 	device  byte   // 0 means none
 	secret  netproto.Secret
-	hello   func(*netproto.Hello) // changes what is said first
+	hello   func(*netproto.Hello) // changes the Hello
 	tickets tls.ClientSessionCache
 	quic    quic.Config
 }
 
-// raw is a connection that says what a test wants.
+// raw is a connection with messages made by the test.
 type raw struct {
 	t *testing.T
 	*quic.Conn
@@ -108,7 +108,7 @@ type raw struct {
 	welcome netproto.Welcome
 }
 
-// dial connects and opens the control stream, without a word.
+// dial connects and opens the control stream, without a message.
 func (w *world) dial(g guest) *raw {
 	w.t.Helper()
 	conn, err := w.tryDial(g)
@@ -145,7 +145,7 @@ func (w *world) tryDial(g guest) (*quic.Conn, error) {
 
 func addrPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 
-// greeting returns what a guest says first.
+// greeting returns the Hello of a guest.
 func (g guest) greeting() []byte {
 	h := netproto.Hello{Version: netproto.Version, Identity: identity(), Secret: g.secret}
 	if g.device != 0 {
@@ -157,7 +157,7 @@ func (g guest) greeting() []byte {
 	return h.Append(nil)
 }
 
-// enter connects and says Hello.
+// enter connects and sends Hello.
 func (w *world) enter(g guest) *raw {
 	w.t.Helper()
 	r := w.dial(g)
@@ -171,7 +171,7 @@ func (w *world) enter(g guest) *raw {
 	return r
 }
 
-// turned wants a Hello to be refused, and the connection to end for that reason.
+// turned checks that a Hello is refused, and that the connection ends for that reason.
 func (w *world) turned(g guest, want netproto.Code) netproto.Refusal {
 	w.t.Helper()
 	r := w.dial(g)
@@ -187,7 +187,7 @@ func (w *world) turned(g guest, want netproto.Code) netproto.Refusal {
 	return refusal
 }
 
-// ends waits until the connection is closed by the gateway, and returns the code.
+// ends waits until the gateway closes the connection, and returns the code.
 func (r *raw) ends() netproto.Code {
 	r.t.Helper()
 	<-r.Context().Done()
@@ -202,13 +202,13 @@ func (r *raw) send(b []byte) *quic.Stream {
 	r.t.Helper()
 	s, err := r.OpenStreamSync(r.t.Context())
 	require.NoError(r.t, err)
-	if _, err = s.Write(b); err == nil { // a message that is too long is refused before it is all written
-		_ = s.Close() // and so may be one that has been
+	if _, err = s.Write(b); err == nil { // a message that is too long is refused before it is completely written
+		_ = s.Close() // and perhaps after that
 	}
 	return s
 }
 
-// hear waits for the answer on a stream.
+// hear reads the answer on a stream.
 func (r *raw) hear(s *quic.Stream) (netproto.Kind, []byte) {
 	r.t.Helper()
 	kind, b, err := netproto.ReadFrame(s, 1<<16)
@@ -216,13 +216,13 @@ func (r *raw) hear(s *quic.Stream) (netproto.Kind, []byte) {
 	return kind, b
 }
 
-// say sends bytes on a stream of their own and returns the answer.
+// say sends bytes on a new stream and returns the answer.
 func (r *raw) say(b []byte) (netproto.Kind, []byte) {
 	r.t.Helper()
 	return r.hear(r.send(b))
 }
 
-// refused wants a refusal as the answer.
+// refused checks that the answer is a refusal.
 func (r *raw) refused(b []byte, want netproto.Code) netproto.Refusal {
 	r.t.Helper()
 	kind, answer := r.say(b)
@@ -233,7 +233,7 @@ func (r *raw) refused(b []byte, want netproto.Code) netproto.Refusal {
 	return have
 }
 
-// needs wants that more of the context is asked for.
+// needs checks that the answer requests more of the context.
 func (r *raw) needs(b []byte) netproto.Need {
 	r.t.Helper()
 	kind, answer := r.say(b)
@@ -243,7 +243,7 @@ func (r *raw) needs(b []byte) netproto.Need {
 	return need
 }
 
-// try asks, from any goroutine. A refusal is the error.
+// try asks, from any goroutine. It returns a refusal as the error.
 func (r *raw) try(a netproto.Ask) (terms.Reply, error) {
 	s, err := r.OpenStreamSync(r.t.Context())
 	if err != nil {
@@ -255,7 +255,7 @@ func (r *raw) try(a netproto.Ask) (terms.Reply, error) {
 	return answerOn(s)
 }
 
-// answerOn reads the answer to an ask from its stream. A refusal is the error.
+// answerOn reads the answer to an ask from its stream. It returns a refusal as the error.
 func answerOn(s *quic.Stream) (terms.Reply, error) {
 	kind, b, err := netproto.ReadFrame(s, 1<<16)
 	if err != nil {
@@ -269,7 +269,7 @@ func answerOn(s *quic.Stream) (terms.Reply, error) {
 	return answer.Reply, err
 }
 
-// answered wants an answer.
+// answered checks that the answer is an answer.
 func (r *raw) answered(a netproto.Ask) terms.Reply {
 	r.t.Helper()
 	answer, err := r.try(a)
@@ -277,20 +277,20 @@ func (r *raw) answered(a netproto.Ask) terms.Reply {
 	return answer
 }
 
-// asks asks about a whole path and wants the right answer.
+// asks asks about a whole path and checks the answer.
 func (r *raw) asks(session uint32, p []int32) {
 	r.t.Helper()
 	require.Equal(r.t, tokenAfter(p), r.answered(packed(r.t, session, 0, netproto.RootHash, p)).Token)
 }
 
-// goesOn asks about a path of which the beginning was told before.
+// goesOn asks about a path with a known prefix.
 func (r *raw) goesOn(session uint32, base, more []int32) {
 	r.t.Helper()
 	a := packed(r.t, session, len(base), netproto.RootHash.Over(base), more)
 	require.Equal(r.t, tokenAfter(append(slices.Clone(base), more...)), r.answered(a).Token)
 }
 
-// packed is an ask in its simplest form.
+// packed returns an ask with packed ids.
 func packed(t *testing.T, session uint32, base int, hash netproto.Hash, ids []int32) netproto.Ask {
 	t.Helper()
 	codec, err := netproto.NewCodec(vocab, netproto.Dictionary{})
@@ -300,13 +300,13 @@ func packed(t *testing.T, session uint32, base int, hash netproto.Hash, ids []in
 	return netproto.Ask{Session: session, Path: netproto.Path{Base: base, Hash: hash, Delta: d}}
 }
 
-// syncOf is a sync of a whole path.
+// syncOf returns a sync of a whole path.
 func syncOf(t *testing.T, session uint32, p []int32) []byte {
 	t.Helper()
 	return netproto.Sync{Session: session, Path: packed(t, session, 0, netproto.RootHash, p).Path}.Append(nil)
 }
 
-// settle lets everything happen that is under way, the last packets included.
+// settle waits until all packets are delivered.
 func settle() {
 	synctest.Wait()
 	time.Sleep(100 * time.Millisecond)
