@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 )
 
-// An answer to a question, token by token.
+// This example prints an answer token by token.
 func Example() {
 	ctx := context.Background()
 	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})
@@ -25,7 +25,7 @@ func Example() {
 	}
 }
 
-// The same with a large model behind a gateway, which is asked for 7% of the tokens.
+// This example does the same with a large model at a gateway, which chooses 7% of the tokens.
 func ExampleVia() {
 	ctx := context.Background()
 	m, err := pilotfish.Open("qwen2.5-0.5b-instruct-q8_0.gguf", pilotfish.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOrder: every file is part of the source, once, and beside weights only what works on them.
+// TestOrder: every file is part of the source once, and the source of a weight type has only the kernels that use it.
 func TestOrder(t *testing.T) {
 	names, err := fs.Glob(files, "*.metal")
 	require.NoError(t, err)
@@ -36,8 +36,8 @@ var (
 	numbers = regexp.MustCompile(`(\w+) = (\d+)\b`)
 )
 
-// TestArguments: each struct that both sides know has the same fields in the same order on both, all of four bytes, so
-// that it lies in memory alike.
+// TestArguments: each struct that both sides share has the same fields in the same order, all of four bytes, so that
+// its layout is the same.
 func TestArguments(t *testing.T) {
 	found := map[string][]string{}
 	for _, m := range structs.FindAllStringSubmatch(Source(""), -1) {
@@ -69,11 +69,11 @@ func TestArguments(t *testing.T) {
 		}
 		assert.Equal(t, want, found[of.Name()], of.Name())
 		assert.Equal(t, offset, of.Size())
-		assert.LessOrEqual(t, of.Size(), uintptr(4096), "as much as goes into a command buffer")
+		assert.LessOrEqual(t, of.Size(), uintptr(4096), "the max for data in a command buffer")
 	}
 }
 
-// snake is a name of Go as the kernels spell it.
+// snake converts a Go name to the spelling of the kernels.
 func snake(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -85,7 +85,7 @@ func snake(name string) string {
 	return b.String()
 }
 
-// TestConstants: the numbers that both sides know are the same.
+// TestConstants: shared constants are equal on both sides.
 func TestConstants(t *testing.T) {
 	found := map[string]int{}
 	for _, m := range numbers.FindAllStringSubmatch(Source(""), -1) {

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// A message that wants nothing of versions 4 and 5 has the very bytes of version 3, but for the number.
+// TestNothingNew: a message without features of versions 4 and 5 has the bytes of version 3, except for the number.
 func TestNothingNew(t *testing.T) {
 	r := source()
 	for range 200 {
@@ -39,7 +39,7 @@ func TestNothingNew(t *testing.T) {
 	}
 }
 
-// Each value of a tail has one form: a tail that says nothing is none, and what makes no sense is refused.
+// TestTails: each value of a tail has one form: an empty tail is left out, and an invalid one is refused.
 func TestTails(t *testing.T) {
 	ask := slices.Concat(askHead, []byte{0}, deltaOf0, askTail)
 	faultIn(t, KindAsk, append(slices.Clone(ask), 0, 0), "verify", ErrValue)
@@ -60,7 +60,7 @@ func TestTails(t *testing.T) {
 	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0), "ahead", ErrValue)
 	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1, 0), "end", ErrRest)
 	assert.Equal(t, frame(KindWelcome, append(slices.Clone(welcome), 1)),
-		Welcome{Version: 4, Ahead: 1, OtherTemplate: true}.Append(nil), "version 4 has no word for a template")
+		Welcome{Version: 4, Ahead: 1, OtherTemplate: true}.Append(nil), "version 4 has no field for a template")
 	assert.Equal(t, frame(KindWelcome, welcome), Welcome{Version: 4, OtherTemplate: true}.Append(nil))
 	welcome[0] = 3
 	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1), "end", ErrRest)
@@ -92,10 +92,10 @@ func TestTails(t *testing.T) {
 	faultIn(t, KindAnswer, answer(2, bits(1), 0, bits(1)), "stands", io.ErrUnexpectedEOF)
 	faultIn(t, KindAnswer, answer(2, bits(1), 0), "score", io.ErrUnexpectedEOF)
 	_, _, err := ParseAnswer(frame(KindAnswer, answer(2, 0, 0, bits(1), 0)))
-	assert.NoError(t, err, "one score that is not 0 is enough")
+	assert.NoError(t, err, "a single nonzero score is enough")
 }
 
-// Of the two zeros one travels.
+// TestOneZero: negative zero is encoded as zero.
 func TestOneZero(t *testing.T) {
 	minus := float32(math.Copysign(0, -1))
 	a := Answer{Reply: terms.Reply{Audited: 1, Audit: []terms.Finding{{Pos: 1, Score: minus, Stands: -1}}}}
@@ -105,7 +105,7 @@ func TestOneZero(t *testing.T) {
 	assert.False(t, Answer{Reply: terms.Reply{Audit: []terms.Finding{{Score: minus, Stands: minus}}}}.Scored())
 }
 
-// Only an exact audit is one that verification can go by; the others say what would serve.
+// TestCannotVerify: only an exact audit allows verification; the errors for others say what is needed.
 func TestCannotVerify(t *testing.T) {
 	assert.NoError(t, ExactAudit.CannotVerify())
 	for a, words := range map[Audit]string{NoAudit: "looks at no tokens", SampledAudit: "audits one position"} {

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// A small invented world in the manner of the demo's, and a byte-level BPE over it, so that sizes are measured on
-// deltas like those that travel. It has fewer words than the demo's, hence fewer merges for contexts of about
-// the same length.
+// A small invented world like that of the demo, and a byte-level BPE for it, so that sizes are measured on realistic
+// deltas. It has fewer words than the demo's, and therefore fewer merges for contexts of about the same length.
 
 const (
 	worldVocab  = 768
 	worldMerges = 150
 )
 
-// chat is a prompt with its answer.
+// chat returns a prompt with its answer.
 func chat(r *rand.Rand) (prompt, answer string) {
 	syllables := strings.Fields("bel dor fen gar hal jun kel lor mar nev ol per quin " +
 		"ras sel tor ul vex wen yar zim bro cla dri fal gle")
@@ -43,7 +42,7 @@ func chat(r *rand.Rand) (prompt, answer string) {
 	return prompt, answer
 }
 
-// bpe is a byte-level tokenizer: pairs of ids in the order in which they are merged.
+// bpe is a byte-level tokenizer: pairs of ids in the order of their merges.
 type bpe struct {
 	merges [][2]int32
 	words  map[string][]int32

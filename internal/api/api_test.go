@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the exported names as they are now into testdata/stable.txt")
 
-// stable returns the packages that programs outside can rely on, as docs/embedding.md says.
+// stable returns the packages with a stable API, as documented in docs/embedding.md.
 func stable() []string {
 	return []string{module, module + "/gguf", module + "/kernels/cpu", module + "/kernels/cpu/vector",
 		module + "/kernels/cpu/pool", module + "/runtime/draft"}
@@ -28,7 +28,7 @@ func stable() []string {
 
 const golden = "testdata/stable.txt"
 
-// TestStable: the exported names of the stable packages are those that are written down.
+// TestStable: the exported names of the stable packages equal the committed list.
 func TestStable(t *testing.T) {
 	now := list(load(t, stable()...)...)
 	if *update {
@@ -45,7 +45,7 @@ func TestStable(t *testing.T) {
 	}
 }
 
-// TestDocumented: the page for programs that embed names the stable packages.
+// TestDocumented: the page about embedding names the stable packages.
 func TestDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/embedding.md")
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// load returns packages as the compiler sees them.
+// load type-checks packages.
 func load(t *testing.T, paths ...string) (all []*types.Package) {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
@@ -80,7 +80,7 @@ func load(t *testing.T, paths ...string) (all []*types.Package) {
 	return all
 }
 
-// source returns the lines of a package that is written in a test.
+// source returns the lines of a package with the given source text.
 func source(t *testing.T, text string) []string {
 	t.Helper()
 	set := token.NewFileSet()
@@ -91,7 +91,7 @@ func source(t *testing.T, text string) []string {
 	return list(p)
 }
 
-// TestChanges: each kind of change is told, and told apart.
+// TestChanges: each kind of change is reported and classified.
 func TestChanges(t *testing.T) {
 	for _, c := range []struct{ before, after, want string }{
 		{"func F(a int) {}", "func F(b int) {}", ""},
@@ -143,7 +143,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestMadeOf: the types of other packages that the stable ones are made of are written down too.
+// TestMadeOf: the types of other packages that the stable ones use are listed, too.
 func TestMadeOf(t *testing.T) {
 	b, err := os.ReadFile(golden)
 	require.NoError(t, err)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// change is what became of a line.
+// change is the change of a line.
 type change struct {
 	line  string
 	added bool
@@ -33,7 +33,7 @@ func changes(before, after []string) (all []change) {
 	return all
 }
 
-// report tells of changes, and whether one breaks programs.
+// report formats changes, and reports whether one breaks programs.
 func report(all []change) (text string, breaks bool) {
 	for _, kind := range []struct {
 		title  string

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// module is this one's path.
+// module is the path of this module.
 const module = "github.com/pilotfish-ai/pilotfish"
 
-// lister writes down what programs outside can name: a line for each constant, variable, function, type, field and
-// method that is exported. Types of this module that these are made of count too, wherever they are declared.
+// lister lists the names that other programs can use: a line for each exported constant, variable, function, type,
+// field and method. Types of this module in their signatures are included, wherever they are declared.
 type lister struct {
 	lines  map[string]bool
 	listed map[*types.TypeName]bool
@@ -43,7 +43,7 @@ func (l *lister) line(p *types.Package, format string, args ...any) {
 	l.lines[short(p)+": "+fmt.Sprintf(format, args...)] = true
 }
 
-// short is a package as lines name it.
+// short returns the name of a package in lines.
 func short(p *types.Package) string {
 	if p.Path() == module {
 		return p.Name()
@@ -107,7 +107,7 @@ func (l *lister) typeName(o *types.TypeName) {
 	}
 }
 
-// interfaceType lists an interface. Where one of its methods is not exported, nobody outside implements it.
+// interfaceType lists an interface. If one of its methods is not exported, other packages cannot implement it.
 func (l *lister) interfaceType(o *types.TypeName, t *types.Interface) {
 	kind := "interface"
 	for m := range t.Methods() {
@@ -128,7 +128,7 @@ func (l *lister) interfaceType(o *types.TypeName, t *types.Interface) {
 	}
 }
 
-// parameters is the name of a type with its type parameters.
+// parameters returns the name of a type with its type parameters.
 func parameters(o *types.TypeName) string {
 	if named, ok := o.Type().(*types.Named); ok && named.TypeParams().Len() > 0 {
 		return o.Name() + "[" + fmt.Sprint(named.TypeParams().Len()) + "]"
@@ -136,13 +136,13 @@ func parameters(o *types.TypeName) string {
 	return o.Name()
 }
 
-// of writes a type, and sees to it that the types of this module in it are listed.
+// of formats a type, and lists the types of this module in it.
 func (l *lister) of(t types.Type) string {
 	l.follow(t, map[types.Type]bool{})
 	return types.TypeString(unnamed(t), short)
 }
 
-// follow finds the names in a type. The types within named ones are found when these are listed.
+// follow finds the names in a type. The types in named ones are found when these are listed.
 func (l *lister) follow(t types.Type, seen map[types.Type]bool) {
 	if seen[t] {
 		return
@@ -165,7 +165,7 @@ func (l *lister) follow(t types.Type, seen map[types.Type]bool) {
 	}
 }
 
-// parts returns the types that an unnamed one is made of.
+// parts returns the component types of an unnamed type.
 func parts(t types.Type) (all []types.Type) {
 	switch t := t.(type) {
 	case *types.Map:
@@ -190,7 +190,7 @@ func parts(t types.Type) (all []types.Type) {
 	return all
 }
 
-// unnamed returns a type without the names of parameters, which can change without harm.
+// unnamed returns a type without the names of parameters, which may change without breaking programs.
 func unnamed(t types.Type) types.Type {
 	switch t := t.(type) {
 	case *types.Pointer:

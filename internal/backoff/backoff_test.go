@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestDelay: waits double from the first to the longest, and no number of failures is too large.
+// TestDelay: waits double from the first to the max, and no number of failures is too large.
 func TestDelay(t *testing.T) {
 	for failures, want := range map[int]time.Duration{0: 0, 1: 50, 2: 100, 3: 200, 4: 400, 5: 500, 6: 500, 1000: 500} {
 		assert.Equal(t, want, Delay(failures, 50, 500), "%d failures", failures)
@@ -17,7 +17,7 @@ func TestDelay(t *testing.T) {
 	assert.EqualValues(t, math.MaxInt64, Delay(1000, 1, math.MaxInt64))
 }
 
-// TestSpread: chance moves a wait by its share in either direction, and leaves it without one.
+// TestSpread: jitter changes a wait by its share in either direction; without jitter it does not change.
 func TestSpread(t *testing.T) {
 	assert.EqualValues(t, 75, Spread(100, 0.25, 0))
 	assert.EqualValues(t, 100, Spread(100, 0.25, 0.5))

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// Without the precaution this crashes the race detector nearly each time.
+// TestExpiredTimers: without the workaround this nearly always crashes the race detector.
 func TestExpiredTimers(t *testing.T) {
 	Test(t, func(*testing.T) {
 		var wg sync.WaitGroup
@@ -37,7 +37,7 @@ func TestProcessors(t *testing.T) {
 	assert.Equal(t, 2, runtime.GOMAXPROCS(0))
 }
 
-// While bubbles overlap there is one processor until the last of them ends.
+// TestOverlap: while bubbles overlap there is one processor, until the last of them ends.
 func TestOverlap(t *testing.T) {
 	before := runtime.GOMAXPROCS(2)
 	defer runtime.GOMAXPROCS(before)

@@ -25,7 +25,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// texts are the labels of an axis.
+// texts returns the labels of an axis.
 func (a Axis) texts(room float64) string {
 	a = a.fitted()
 	var all []string
@@ -69,7 +69,7 @@ func TestAxes(t *testing.T) {
 	assert.Equal(t, 0.25, Axis{Scale: Linear, Start: 10, End: 50}.fitted().part(20))
 }
 
-// TestBands: intervals are a band behind their line, and points without any are left out of it.
+// TestBands: intervals are drawn as a band under their line; points without an interval are left out of it.
 func TestBands(t *testing.T) {
 	c := Chart{
 		X: Axis{Scale: Linear, End: 100}, Y: Axis{Scale: Linear, End: 10},
@@ -79,7 +79,7 @@ func TestBands(t *testing.T) {
 		}, {Name: "other", X: []float64{0}, Y: []float64{1}, Low: []float64{0}}},
 	}
 	all := elements(t, c.SVG())
-	require.Len(t, all["polygon"], 1, "one with as many ends as points")
+	require.Len(t, all["polygon"], 1, "one polygon with two ends per point")
 	assert.Equal(t, "n c4", all["polygon"][0]["class"])
 	assert.Equal(t, "70.0,168.0 620.0,136.0 620.0,264.0 70.0,232.0 ", all["polygon"][0]["points"])
 	assert.Len(t, all["circle"], 3)
@@ -88,8 +88,8 @@ func TestBands(t *testing.T) {
 	assert.Len(t, find(all["path"], "l c1"), 2, "the second line has the second colour")
 }
 
-// TestLegend: names stand below everything, one behind the other, in as many lines as they need, and nothing is outside
-// of the picture.
+// TestLegend: names are below everything, one after the other, in as many lines as they need, and nothing is outside of
+// the picture.
 func TestLegend(t *testing.T) {
 	c := Chart{Title: strings.Repeat("long ", 40)}
 	for i := range 12 {
@@ -113,7 +113,7 @@ func TestLegend(t *testing.T) {
 			assert.LessOrEqual(t, now.end, width-10)
 			assert.Less(t, now.y, height)
 			if now.y == before.y {
-				assert.Greater(t, now.x, before.end, "beside the one before")
+				assert.Greater(t, now.x, before.end, "next to the previous one")
 			} else {
 				assert.Greater(t, now.y, before.y)
 			}
@@ -148,8 +148,8 @@ func TestSpans(t *testing.T) {
 	inner := 640 - 170 - (10 + 7.2*5)
 	assert.InDelta(t, inner/2, number(t, bars[0]["width"]), 0.06)
 	thin := find(all["rect"], "f c1")
-	require.Len(t, thin, 1, "colours come again")
-	assert.Equal(t, "1.2", thin[0]["width"], "a moment can be seen")
+	require.Len(t, thin, 1, "colours repeat")
+	assert.Equal(t, "1.2", thin[0]["width"], "a moment is visible")
 	require.Len(t, find(all["path"], "w"), 1, "an interval")
 	assert.Less(t, number(t, bars[0]["y"]), number(t, bars[1]["y"]))
 	var texts []string
@@ -165,7 +165,7 @@ func TestSpans(t *testing.T) {
 	assert.Equal(t, "16.0", find(narrow["rect"], "f c0")[0]["x"], "the names are above")
 }
 
-// FuzzPictures: whatever numbers and names there are, the picture is whole, finite and ends.
+// FuzzPictures: for any numbers and names, the picture is complete and finite.
 func FuzzPictures(f *testing.F) {
 	f.Add(0.0, 1.0, 0.5, 3.0, "name", 0)
 	f.Add(math.Inf(1), math.NaN(), -1e308, 1e308, "<&\x00\xff", 2)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elements reads a picture: what of each name there is, with its text in "text".
+// elements parses a picture: the elements by name, with their text in "text".
 func elements(t *testing.T, b []byte) map[string][]map[string]string {
 	all := map[string][]map[string]string{}
 	d := xml.NewDecoder(bytes.NewReader(b))
@@ -69,8 +69,8 @@ func TestChart(t *testing.T) {
 	assert.Equal(t, got, c.SVG())
 	all := elements(t, got)
 	lines := find(all["path"], "l c0")
-	require.Len(t, lines, 2, "the line, and itself in the legend")
-	assert.Equal(t, "M70.0 360.0L620.0 40.0M345.0 200.0L620.0 360.0", lines[0]["d"], "parted, and kept inside")
+	require.Len(t, lines, 2, "the line and its legend")
+	assert.Equal(t, "M70.0 360.0L620.0 40.0M345.0 200.0L620.0 360.0", lines[0]["d"], "interrupted, and clipped")
 	assert.Len(t, find(all["path"], "l c1 d"), 1, "no name, no legend")
 	bars := find(all["rect"], "b")
 	require.Len(t, bars, 1)
@@ -89,14 +89,14 @@ func TestChart(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(string(got), "<svg "))
 }
 
-// number is that of an attribute.
+// number parses an attribute.
 func number(t *testing.T, text string) float64 {
 	x, err := strconv.ParseFloat(cmp.Or(text, "0"), 64)
 	require.NoError(t, err)
 	return x
 }
 
-// fmtSscan reads the size of a picture.
+// fmtSscan parses the size of a picture.
 func fmtSscan(viewBox string, width, height *float64) (int, error) {
 	return fmt.Sscanf(viewBox, "0 0 %f %f", width, height)
 }

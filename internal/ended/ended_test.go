@@ -13,19 +13,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 )
 
-// TestBy: an error that says why a context ended also says how, in the same words; others stay as they are.
+// TestBy: an error that contains the cause of an ended context also matches the context's error, with the same text;
+// other errors are not changed.
 func TestBy(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		why, other := errors.New("why"), errors.New("other")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		assert.Equal(t, why, ended.By(ctx, why), "it goes on")
+		assert.Equal(t, why, ended.By(ctx, why), "the context has not ended")
 		cancel(why)
 		err := ended.By(ctx, fmt.Errorf("a question: %w", why))
 		assert.ErrorIs(t, err, why)
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.NotErrorIs(t, err, context.DeadlineExceeded)
 		assert.EqualError(t, err, "a question: why")
-		assert.Equal(t, other, ended.By(ctx, other), "what went wrong has nothing to do with it")
+		assert.Equal(t, other, ended.By(ctx, other), "the error has another reason")
 		assert.NoError(t, ended.By(ctx, nil))
 
 		ctx, stop := context.WithTimeoutCause(t.Context(), time.Second, why)
@@ -41,7 +42,7 @@ func TestBy(t *testing.T) {
 	})
 }
 
-// TestAlso: an error is another one, too, in the same words.
+// TestAlso: an error also matches another one, with the same text.
 func TestAlso(t *testing.T) {
 	one, other := errors.New("one"), errors.New("other")
 	err := ended.Also(fmt.Errorf("here: %w", one), other)

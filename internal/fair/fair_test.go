@@ -15,11 +15,11 @@ type job struct {
 	owner, work uint64
 }
 
-// plain says in the plainest way what a queue does: all jobs in one list, and every rule looked up in it.
+// plain is a simple model of a queue: all jobs are in one list, and every rule searches it.
 type plain struct {
 	rules      Rules
 	now, spent uint64
-	start      map[uint64]uint64 // of owners; never forgotten
+	start      map[uint64]uint64 // by owner; never dropped
 	jobs       []*job            // in order of arrival
 	aside      map[uint64]bool
 }
@@ -50,7 +50,7 @@ func (p *plain) short(owner uint64) bool {
 	return sum <= p.rules.Whole && p.of(owner)[0].work <= p.rules.Short
 }
 
-// next returns the job that is next of the owners that are so, or nil.
+// next returns the next job of the owners for which so is true, or nil.
 func (p *plain) next(so func(owner uint64) bool) (next *job) {
 	for _, j := range p.jobs {
 		if !p.aside[j.owner] && so(j.owner) && (next == nil || p.order(j.owner) < p.order(next.owner)) {
@@ -67,8 +67,8 @@ func (p *plain) charge(owner, work uint64) {
 	p.spent += work
 }
 
-// Whatever is added, taken, given up, corrected, charged and set aside: a queue agrees with a list in which all is
-// looked up. Every owner that waits is the next one of its kind in turn, and one that is not ahead is forgotten.
+// TestAgainstList: for any sequence of operations, a queue agrees with a list that is searched. Every waiting owner is
+// next in some order, and an owner that is not ahead is dropped.
 func TestAgainstList(t *testing.T) {
 	for seed := range uint64(24) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -81,7 +81,7 @@ func TestAgainstList(t *testing.T) {
 		gone := &job{}
 		q.Add(1, gone, &gone.Entry, 1)
 		q.Remove(&gone.Entry)
-		require.Zero(t, q.Owners(), "what is given up leaves nothing")
+		require.Zero(t, q.Owners(), "cancelled jobs leave nothing")
 		for range 700 {
 			act(r, q, p)
 			compare(t, seed, q, p)
@@ -90,7 +90,7 @@ func TestAgainstList(t *testing.T) {
 			q.Remove(&j.Entry)
 		}
 		q.Restore()
-		for q.idle.Len() > 0 { // those that are ahead are all that is left
+		for q.idle.Len() > 0 { // only owners that are ahead are left
 			q.now = q.idle.First().start
 			q.Advance()
 		}
@@ -98,7 +98,7 @@ func TestAgainstList(t *testing.T) {
 	}
 }
 
-// act does one thing to both.
+// act applies one random operation to both.
 func act(r *rand.Rand, q *Queue[*job], p *plain) {
 	if r.IntN(3) == 0 || len(p.jobs) == 0 {
 		j := &job{owner: r.Uint64N(7), work: 1 + r.Uint64N(30)}
@@ -159,7 +159,7 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 	for owner := range uint64(7) {
 		own := p.of(owner)
 		if f := q.Of(owner); len(own) > 0 {
-			require.Equal(t, own, slices.Collect(f.All), "seed %d: in order of arrival", seed)
+			require.Equal(t, own, slices.Collect(f.All), "seed %d: order of arrival", seed)
 			require.True(t, f.First() == own[0] && f.Last() == own[len(own)-1] && own[0].Work() == own[0].work)
 			if !p.aside[owner] {
 				owners++
@@ -188,8 +188,8 @@ func compare(t *testing.T, seed uint64, q *Queue[*job], p *plain) {
 	require.Equal(t, q.short.First() != nil && q.short.First().start <= p.now+p.rules.Lead, f != nil)
 }
 
-// Nobody starves: owners that always wait have had as much as each other at any moment, but for one job of each of the
-// two, whatever the size of their jobs, and also from the moment on when one comes late.
+// TestEqualShares: owners that always wait have received equal work at any moment, within one job of each of two
+// owners, for any sizes of jobs, also after a new owner joins.
 func TestEqualShares(t *testing.T) {
 	for _, rules := range []Rules{{}, {ByEnd: true}} {
 		sizes := []uint64{50, 1, 7, 1000, 7}
@@ -200,7 +200,7 @@ func TestEqualShares(t *testing.T) {
 		}
 		for served := range 4000 {
 			if served%1000 == 0 {
-				wait = min(3+served/1000, len(sizes)) // one more comes late
+				wait = min(3+served/1000, len(sizes)) // another owner joins late
 				for owner := range wait {
 					add(uint64(owner))
 					had[owner] = 0
@@ -221,7 +221,7 @@ func TestEqualShares(t *testing.T) {
 	}
 }
 
-// No operation looks at more than a few times log n of n owners.
+// TestComparisons: no operation compares more than a few times log n of n owners.
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
 	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40}), 0
@@ -244,6 +244,6 @@ func TestComparisons(t *testing.T) {
 		q.Restore()
 		q.Advance()
 		q.NextShort()
-		require.Less(t, count, 8*2*3*15, "operations, comparisons a level, heaps, levels")
+		require.Less(t, count, 8*2*3*15, "operations, comparisons per level, heaps, levels")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// TestLock: one has the lock until it lets go, and then nothing is left of it.
+// TestLock: one caller has the lock until it releases it, and then no file is left.
 func TestLock(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a.lock")
 	unlock, err := Lock(path)
@@ -30,14 +30,14 @@ func TestLock(t *testing.T) {
 	assert.NotErrorIs(t, err, ErrHeld)
 }
 
-// TestSyncFolder: the folder is not held, and one that is not there is an error.
+// TestSyncFolder: the folder is not kept open, and a missing one is an error.
 func TestSyncFolder(t *testing.T) {
 	dir := held.TempDir(t)
 	require.NoError(t, SyncFolder(filepath.Join(dir, "a")))
 	assert.Error(t, SyncFolder(filepath.Join(dir, "none", "a")))
 }
 
-// TestLockAtOnce: of many that try, never two have it.
+// TestLockAtOnce: of many concurrent callers, never two have the lock.
 func TestLockAtOnce(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a.lock")
 	var holders, had atomic.Int32

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBytes: no more is free than there is, and a container's limit counts.
+// TestBytes: free memory is at most the total, and the limit of a container counts.
 func TestBytes(t *testing.T) {
 	free, err := Bytes()
 	require.NoError(t, err)

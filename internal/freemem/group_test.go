@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// groupsOf makes files, with @ for their folder, as a process of Linux would see them.
+// groupsOf writes files, with @ for their folder, like those that Linux shows to a process.
 func groupsOf(t *testing.T, files map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, text := range files {
@@ -22,8 +22,8 @@ func groupsOf(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
-// TestGroupMemory: the least of what a group of the process and those above it leave counts, in both versions; pages of
-// files count as free.
+// TestGroupMemory: the free memory is the min over the group of the process and its ancestors, in both versions of
+// cgroups; pages of files count as free.
 func TestGroupMemory(t *testing.T) {
 	const (
 		two = "30 20 0:26 / @/fs rw,relatime shared:9 - cgroup2 cgroup rw,nsdelegate\n"

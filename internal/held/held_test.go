@@ -15,7 +15,7 @@ import (
 // TestFiles: what is open and what is mapped is found, also when it has no name any more, and only in the folder.
 func TestFiles(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells")
+		t.Skip("only on Linux")
 	}
 	dir := TempDir(t)
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")

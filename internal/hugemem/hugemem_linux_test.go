@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSize: the size is the kernel's, unless huge pages are off, too large to be of use, or nothing is told.
+// TestSize: the size is the one of the kernel, unless huge pages are off, too large, or not reported.
 func TestSize(t *testing.T) {
 	for name, c := range map[string]struct {
 		enabled, size string
@@ -34,7 +34,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestAlloc: memory begins at a huge page, is zero, and can be written to its last byte.
+// TestAlloc: memory starts at a huge page, is zero, and can be written up to its last byte.
 func TestAlloc(t *testing.T) {
 	if Size() == 0 {
 		t.Skip("this system has no huge pages")

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestArchitecture: the files and folders that docs/architecture.md names are there, and functions and types named
-// behind a file, or before "in" and a file, are declared in it.
+// TestArchitecture: the files and folders in docs/architecture.md exist, and functions and types named after a file, or
+// before "in" and a file, are declared in it.
 func TestArchitecture(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
 	require.NoError(t, err)
@@ -33,8 +33,8 @@ func TestArchitecture(t *testing.T) {
 		declares(m[1])
 	}
 	ticked := regexp.MustCompile("`(\\w+)`")
-	behind := regexp.MustCompile("`([\\w/]+\\.go)`(?: \\(|, |: )((?:`\\w+`(?:, )?)+)")
-	for _, m := range behind.FindAllStringSubmatch(page, -1) {
+	after := regexp.MustCompile("`([\\w/]+\\.go)`(?: \\(|, |: )((?:`\\w+`(?:, )?)+)")
+	for _, m := range after.FindAllStringSubmatch(page, -1) {
 		for _, n := range ticked.FindAllStringSubmatch(m[2], -1) {
 			check(m[1], n[1])
 		}
@@ -42,20 +42,20 @@ func TestArchitecture(t *testing.T) {
 	for _, m := range regexp.MustCompile("`(\\w+)` in `([\\w/]+\\.go)`").FindAllStringSubmatch(page, -1) {
 		check(m[2], m[1])
 	}
-	assert.Greater(t, named, 30, "what the page names")
+	assert.Greater(t, named, 30, "the number of names in the page")
 }
 
-// TestWalk: docs/architecture.md walks from main to a microkernel in at most 14 files, each named once.
+// TestWalk: docs/architecture.md lists the way from main to a microkernel in at most 14 files, each named once.
 func TestWalk(t *testing.T) {
 	text, err := os.ReadFile("../../docs/architecture.md")
 	require.NoError(t, err)
 	_, walk, found := strings.Cut(string(text), "\n## The walk to one product\n")
 	require.True(t, found)
 	walk, _, _ = strings.Cut(walk, "\n## ")
-	walk, _, _ = strings.Cut(walk, "\nThe microkernel is ") // which is no part of the call stack
+	walk, _, _ = strings.Cut(walk, "\nThe microkernel is ") // which is not part of the call stack
 	files := map[string]bool{}
 	for _, m := range regexp.MustCompile("`([\\w/]+\\.(?:go|s))`").FindAllStringSubmatch(walk, -1) {
-		assert.False(t, files[m[1]], "%s is there twice", m[1])
+		assert.False(t, files[m[1]], "%s is listed twice", m[1])
 		files[m[1]] = true
 	}
 	assert.Contains(t, files, "cmd/pilotfish/main.go")

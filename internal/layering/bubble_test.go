@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBubbles: virtual time is entered through internal/bubble, or the race detector may crash.
+// TestBubbles: tests with virtual time use internal/bubble, because synctest alone may crash the race detector.
 func TestBubbles(t *testing.T) {
 	entered := 0
 	eachFile(t, func(path string) {

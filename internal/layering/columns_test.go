@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// columns is how long a line of source may be, a tab being as wide as tabWidth.
+// columns is the max length of a line, with tabs as wide as tabWidth.
 const columns, tabWidth = 120, 4
 
-// asOthersWrite lists files with longer lines: they quote, byte for byte, what another program prints.
+// asOthersWrite lists files with longer lines: they quote the exact output of another program.
 var asOthersWrite = []string{"bench/llamabench/llamabench_test.go"}
 
-// TestColumns: no line of source is longer than a page is wide.
+// TestColumns: no line of source has more than 120 columns.
 func TestColumns(t *testing.T) {
 	eachFile(t, func(path string) {
 		if !slices.Contains([]string{".go", ".s", ".h", ".cpp", ".metal"}, filepath.Ext(path)) ||
@@ -41,7 +41,7 @@ func TestColumns(t *testing.T) {
 // root is the folder of the module.
 const root = "../.."
 
-// eachFile visits all files of the module but those in hidden folders, by their path below root, with slashes.
+// eachFile visits all files of the module, except those in hidden folders, by their slash-separated path from root.
 func eachFile(t *testing.T, visit func(path string)) {
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -69,7 +69,7 @@ func longLines(r io.Reader) (numbers []int) {
 	return numbers
 }
 
-// width returns how many columns a line takes.
+// width returns the number of columns of a line.
 func width(line string) int {
 	tabs := strings.Count(line, "\t")
 	return utf8.RuneCountInString(line) + tabs*(tabWidth-1)

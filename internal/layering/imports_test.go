@@ -18,14 +18,14 @@ import (
 
 const module = "github.com/pilotfish-ai/pilotfish"
 
-// goPackage is what go list says about a package.
+// goPackage is a package in the output of go list.
 type goPackage struct {
 	ImportPath, Name   string
 	Imports, Deps      []string
 	CgoFiles, CXXFiles []string
 }
 
-// short returns the folder of a package of the module, and other paths as they are.
+// short returns the folder of a package of the module, and other paths unchanged.
 func short(importPath string) string {
 	if importPath == module {
 		return "."
@@ -38,8 +38,9 @@ func ours(importPath string) bool {
 	return importPath == module || strings.HasPrefix(importPath, module+"/")
 }
 
-// is reports whether a package is meant by a name of the table. A name of the table that is also one of the standard
-// library means ours: "runtime/..." is our folder, "runtime/cgo" the standard package, because no folder is called so.
+// is reports whether a name in the table means a package. A name that is also in the standard library means the
+// module's folder: "runtime/..." is that folder, and "runtime/cgo" is the standard package, because no folder has this
+// name.
 func is(importPath, name string) bool {
 	base, all := strings.CutSuffix(name, "...")
 	base = strings.TrimSuffix(base, "/")
@@ -55,12 +56,12 @@ func isAny(importPath string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return is(importPath, n) })
 }
 
-// folders returns the module's folders at the top.
+// folders returns the top-level folders of the module.
 func folders() []string {
 	return []string{"cmd", "bench", "runtime", "netproto", "kernels", "metal", "gguf", "internal", "docs"}
 }
 
-// checkImports returns what breaks the table.
+// checkImports returns violations of the table.
 func checkImports(packages []goPackage) (wrong []string) {
 	for _, p := range packages {
 		wrong = slices.Concat(wrong, checkTier(p), checkLinks(p), checkDirect(p), checkShape(p))
@@ -68,7 +69,7 @@ func checkImports(packages []goPackage) (wrong []string) {
 	return wrong
 }
 
-// height returns where a package stands, 0 at the top, or -1.
+// height returns the tier of a package, 0 at the top, or -1.
 func height(importPath string) int {
 	return slices.IndexFunc(tiers(), func(t tier) bool { return ours(importPath) && isAny(importPath, t.packages) })
 }
@@ -129,7 +130,7 @@ func checkShape(p goPackage) (wrong []string) {
 	return wrong
 }
 
-// listPackages asks go list about the module, as it is built for a system.
+// listPackages returns the packages of the module for a system, from go list.
 func listPackages(t *testing.T, goos, goarch string) []goPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Name,Imports,Deps,CgoFiles,CXXFiles", module+"/...")
@@ -151,7 +152,7 @@ func listPackages(t *testing.T, goos, goarch string) []goPackage {
 	}
 }
 
-// The packages of the module keep to the table, on every system.
+// TestImports: the packages of the module follow the table, on every system.
 func TestImports(t *testing.T) {
 	for _, system := range [][2]string{
 		{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"},
@@ -164,7 +165,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// A fault of each kind is found, with its reason, and what is allowed is not.
+// TestImportsFindsFaults: a violation of each kind is found with its reason, and allowed imports are not.
 func TestImportsFindsFaults(t *testing.T) {
 	own := func(names ...string) []string {
 		for i, n := range names {
@@ -181,7 +182,7 @@ func TestImportsFindsFaults(t *testing.T) {
 	}
 	for _, c := range []struct {
 		p    goPackage
-		want string // of the first fault; "" means none
+		want string // of the first violation; "" means none
 	}{
 		{pkg("cmd/pilotfish", "runtime/engine", "runtime/hub", "gguf", "os", "net", "runtime",
 			"github.com/spf13/cobra"), ""},
@@ -217,7 +218,7 @@ func TestImportsFindsFaults(t *testing.T) {
 		{pkg("cmd/pilotfish", "github.com/stretchr/testify/assert"), "not in a shipped binary"},
 		{pkg("gguf", "runtime/cgo"), "without a C compiler"},
 		{pkg("runtime/router", "time"), "a function of the path alone"},
-		{pkg("runtime/lookup", "time"), "times are told"},
+		{pkg("runtime/lookup", "time"), "times are arguments"},
 		{pkg("runtime/lookup", "runtime/backend"), "it knows no model"},
 		{pkg("runtime/draft", "os"), "no I/O of its own"},
 		{pkg("runtime/sample", "math/rand/v2"), "a function of seed and position"},

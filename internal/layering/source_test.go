@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// source is a package as it is written: all its files outside tests, of every system.
+// source is the source of a package: all its files except tests, of every system.
 type source struct {
 	dir   string // below the module's root, with slashes
 	set   *token.FileSet
 	files []*ast.File
 }
 
-// checkSource returns what breaks the rules that no compiler knows.
+// checkSource returns violations of the rules that the compiler does not check.
 func checkSource(s source) (wrong []string) {
 	wrong = checkPackageComment(s)
 	written := writtenNames(s)
@@ -63,7 +63,7 @@ func (s source) checkDecl(f *ast.File, d ast.Decl, written map[string]bool) (wro
 	return wrong
 }
 
-// at begins a fault with its place.
+// at returns a violation with its position.
 func (s source) at(n ast.Node, what string) string {
 	p := s.set.Position(n.Pos())
 	return fmt.Sprintf("%s/%s:%d: %s", s.dir, filepath.Base(p.Filename), p.Line, what)
@@ -82,7 +82,7 @@ func checkPackageComment(s source) []string {
 	return nil
 }
 
-// exportedReceiver reports whether a function is no method, or one of an exported type.
+// exportedReceiver reports whether a function is not a method, or is one of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -97,7 +97,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 	return ast.IsExported(name)
 }
 
-// checkDoc wants a comment for every exported name: its own, one at the end of its line, or one for its group.
+// checkDoc requires a comment for every exported name: its own, one at the end of its line, or one for its group.
 func (s source) checkDoc(d *ast.GenDecl, spec ast.Spec) (wrong []string) {
 	switch spec := spec.(type) {
 	case *ast.TypeSpec:
@@ -114,9 +114,9 @@ func (s source) checkDoc(d *ast.GenDecl, spec ast.Spec) (wrong []string) {
 	return wrong
 }
 
-// checkVar refuses package-level variables that are state. What is left are constants that Go cannot call so: error
-// values, values made once by a listed function, files embedded in the program, and unexported tables that nothing in
-// the package writes to.
+// checkVar refuses package-level variables that hold state. Allowed are variables that are constant in effect: error
+// values, values made once by a listed function, embedded files, and unexported tables that the package never writes
+// to.
 func (s source) checkVar(d *ast.GenDecl, v *ast.ValueSpec, written map[string]bool) (wrong []string) {
 	for i, name := range v.Names {
 		if _, allowed := allowedState()[s.dir+"."+name.Name]; allowed || name.Name == "_" || embedded(d, v) {
@@ -139,7 +139,7 @@ func (s source) checkVar(d *ast.GenDecl, v *ast.ValueSpec, written map[string]bo
 	return wrong
 }
 
-// embedded reports whether a variable is filled by go:embed.
+// embedded reports whether a variable is set by go:embed.
 func embedded(d *ast.GenDecl, v *ast.ValueSpec) bool {
 	for _, doc := range []*ast.CommentGroup{d.Doc, v.Doc} {
 		if doc != nil && slices.ContainsFunc(doc.List,
@@ -150,7 +150,7 @@ func embedded(d *ast.GenDecl, v *ast.ValueSpec) bool {
 	return false
 }
 
-// madeOnce reports whether an expression calls a function whose result nobody can change.
+// madeOnce reports whether an expression calls a function with an immutable result.
 func madeOnce(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	if !ok {
@@ -165,7 +165,7 @@ func madeOnce(e ast.Expr) bool {
 		"sync.OnceValues"}, pkg.Name+"."+sel.Sel.Name)
 }
 
-// isTable reports whether an expression is a value written out, without a call, a pointer or a function in it.
+// isTable reports whether an expression is a literal without calls, pointers and functions.
 func isTable(e ast.Expr) bool {
 	if e == nil {
 		return false
@@ -186,7 +186,7 @@ func isTable(e ast.Expr) bool {
 }
 
 // writtenNames returns the identifiers that the package assigns to, increments, deletes from, copies into or takes the
-// address of. It looks at names alone: a local variable of the same name counts, which at worst asks for another name.
+// address of. It compares only names: a local variable with the same name counts, too, and needs another name at worst.
 func writtenNames(s source) map[string]bool {
 	written := map[string]bool{}
 	note := func(e ast.Expr) {
@@ -221,7 +221,7 @@ func writtenNames(s source) map[string]bool {
 	return written
 }
 
-// rootName returns the variable that an expression reaches into: x of x.a[i].
+// rootName returns the variable at the root of an expression: x in x.a[i].
 func rootName(e ast.Expr) string {
 	for {
 		switch x := e.(type) {
@@ -272,8 +272,8 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// holdsPackages reports whether a folder may hold source of the module. internal/sharedtest is a package in spite of
-// its name; other folders of that name hold data.
+// holdsPackages reports whether a folder may contain source of the module. internal/sharedtest is a package despite its
+// name; other folders with that name contain data.
 func holdsPackages(path string) bool {
 	name := filepath.Base(path)
 	if name == "testdata" {
@@ -282,7 +282,7 @@ func holdsPackages(path string) bool {
 	return name[0] != '.' && name[0] != '_'
 }
 
-// parseInto adds a file to the source of its folder, unless it is a program for go generate, which is part of no
+// parseInto adds a file to the source of its folder, unless it is a program for go generate, which belongs to no
 // package.
 func parseInto(byDir map[string]*source, dir, path string) error {
 	text, err := os.ReadFile(path)
@@ -301,7 +301,7 @@ func parseInto(byDir map[string]*source, dir, path string) error {
 	return err
 }
 
-// The source of the module keeps to the rules, in the files of every system.
+// TestSource: the source of the module follows the rules, in the files of every system.
 func TestSource(t *testing.T) {
 	all := sources(t)
 	assert.NotEmpty(t, all)
@@ -312,7 +312,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Nothing stands in the list of exceptions that is not there any more.
+// TestAllowedStateExists: every entry in the list of exceptions still exists.
 func TestAllowedStateExists(t *testing.T) {
 	there := map[string]bool{}
 	for _, s := range sources(t) {
@@ -332,7 +332,7 @@ func TestAllowedStateExists(t *testing.T) {
 	}
 }
 
-// A fault of each kind is found, and what is allowed is not.
+// TestSourceFindsFaults: a violation of each kind is found, and allowed code is not.
 func TestSourceFindsFaults(t *testing.T) {
 	const head = "// Package x is one.\npackage x\n"
 	for _, c := range []struct{ text, want string }{

@@ -1,10 +1,9 @@
 package layering
 
-// The table. Names are folders of the module; "x/..." means x and everything below it. Packages that are still to come
-// stand here as well.
+// The table. Names are folders of the module; "x/..." means x and everything below it. It may contain planned packages.
 
-// tier is a height in the one-way order: a package imports what stands lower, never its own height or above, except the
-// package of its parent folder (backend/host knows backend).
+// tier is a level in the order of imports: a package imports only lower packages, never its own level or above, except
+// the package of its parent folder (backend/host imports backend).
 type tier struct {
 	packages []string
 	what     string
@@ -24,16 +23,16 @@ func tiers() []tier {
 		{[]string{"bench/report", "bench/compare"}, "pages, pictures and comparisons of measurements"},
 		{[]string{"bench/routing", "bench/speed", "bench/wire", "bench/eval", "bench/capacity", "bench/collect",
 			"bench/calibrate"}, "what measures, and what trains and calibrates routers"},
-		{[]string{"bench/remote"}, "the large model of a measurement, behind a link"},
+		{[]string{"bench/remote"}, "the large model of a measurement, over a link"},
 		{[]string{"bench/outcome"}, "modes, and what became of answers in them"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
 		{[]string{"bench/metalplan"}, "predictions from what passes ask of a GPU"},
 		{[]string{"bench/..."}, "what measurements share"},
 		{[]string{"."}, "the stable API for embedding: a thin face of the engine"},
-		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
+		{[]string{"runtime/engine"}, "composition: the only one with every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
-		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
+		{[]string{"netproto/upstream"}, "engines over HTTP, for the gateway's interface"},
 		{[]string{"runtime/device", "runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft",
 			"runtime/batch", "runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/openai"},
 			"the parts, strangers to each other"},
@@ -46,28 +45,27 @@ func tiers() []tier {
 		{[]string{"runtime/grammar/schema"}, "JSON schemas to grammars"},
 		{[]string{"runtime/grammar"}, "automata of values, and which tokens may follow in one: bytes alone"},
 		{[]string{"runtime/grammar/regular"}, "regular sets: patterns of strings and bounds of numbers"},
-		{[]string{"runtime/sample"}, "draws from what a head returns, for edge and cloud alike"},
+		{[]string{"runtime/sample"}, "samples from heads, for edge and cloud"},
 		{[]string{"runtime/trace"}, "files of what two models saw, which routers learn from"},
-		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud alike"},
+		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
 		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft", "metal/record"},
 			"operations and devices"},
 		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "what stands beside the products of matrices"},
-		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels alike"},
+		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels"},
 		{[]string{"metal/soft/translate"}, "from the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "what a device is: interfaces and errors"},
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
-		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
-		{[]string{"internal/fair"}, "whose work is next, for service, gateway and local sessions"},
+		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
+		{[]string{"internal/fair"}, "the next owner, for service, gateway and local sessions"},
 		{[]string{"internal/bubble"}, "virtual time, for tests"},
 		{[]string{"internal/browsertest"}, "pages in a browser, for tests"},
 		{[]string{"internal/..."}, "what any package may need"},
 	}
 }
 
-// links forbids that from, or anything that it imports directly or not, is to. A path without a slash of the module may
-// be one of the standard library.
+// links forbids that from depends on to, directly or not. A path without a slash may be in the standard library.
 type links struct{ from, to, why string }
 
 func forbiddenLinks() []links {
@@ -84,7 +82,7 @@ func forbiddenLinks() []links {
 		{"metal/...", "kernels/...", "a device compiles what it is given"},
 		{"metal/...", "gguf", "a device knows buffers, not files"},
 		{"metal/soft/translate", "github.com/ebitengine/purego", "what makes a library does not load it"},
-		{"gguf", "net", "reading a file asks nobody"},
+		{"gguf", "net", "reading a file needs no network"},
 		{"gguf", "runtime/...", leaf},
 		{"gguf/block", "gguf", leaf},
 		{"runtime/sample", "kernels/...", "a draw is a function of logits, seed and position, the same everywhere"},
@@ -93,7 +91,7 @@ func forbiddenLinks() []links {
 		{"runtime/grammar/...", "runtime/backend", "a grammar is about bytes: it knows no model"},
 		{"runtime/grammar/...", "gguf", "a grammar is about bytes: it knows no model"},
 		{"runtime/trace", "kernels/...", "traces are numbers in files: reading them needs no model"},
-		{"runtime/trace", "net", "traces are numbers in files: nobody is asked"},
+		{"runtime/trace", "net", "traces are numbers in files: no network"},
 		{"runtime/router/certify", "runtime/backend", "a proof is a function of counts: it knows no model"},
 		{"runtime/hub", "gguf", leaf},
 		{"runtime/hub", "kernels/...", leaf},
@@ -120,10 +118,10 @@ func forbiddenImports() []imports {
 	const pure = "no I/O of its own: what it needs comes through its interfaces"
 	const clock = "no clock: a decision is a function of the path alone"
 	const repeatable = "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"
-	const told = "the same text and times give the same rows: times are told, nothing is drawn"
+	const repeats = "the same text and times give the same rows: times are arguments, nothing is random"
 	const public = "these commands use the API for embedding, so that it is good enough"
 	return []imports{
-		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", told}, {"runtime/lookup", "math/rand/...", told},
+		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", repeats}, {"runtime/lookup", "math/rand/...", repeats},
 		{"runtime/router", "os", pure}, {"runtime/router", "net", pure}, {"runtime/router", "net/http", pure},
 		{"runtime/router", "time", clock},
 		{"runtime/router/train", "os", pure}, {"runtime/router/train", "net", pure},
@@ -142,7 +140,7 @@ func forbiddenImports() []imports {
 	}
 }
 
-// only says who alone may import a package, outside tests: a concrete type behind a seam is named in one place.
+// only lists the packages that may import a package, outside tests: a concrete type is used in one place.
 type only struct {
 	of  string
 	by  []string
@@ -153,7 +151,7 @@ func onlyImporters() []only {
 	const engine = "runtime/engine"
 	const why = "the engine alone knows every concrete type"
 	const products = "the host backend is the way to these operations; training multiplies matrices that no model has"
-	const dialects = "one place tells the kinds of engine apart"
+	const dialects = "one place distinguishes the kinds of engine"
 	return []only{
 		{"runtime/device", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
 		{"runtime/backend/host", []string{engine, "runtime/device"},
@@ -187,8 +185,8 @@ func onlyImporters() []only {
 	}
 }
 
-// allowedState lists package-level variables that would be refused by their form, each with the reason why they are no
-// state that anything depends on: "folder.name" to reason.
+// allowedState lists package-level variables that would be refused by their form, with the reason why no state depends
+// on them: "folder.name" to reason.
 func allowedState() map[string]string {
 	const same = "the error of another package, for programs that see only the engine"
 	return map[string]string{

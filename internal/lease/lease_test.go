@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// TestLease: whoever has begun a use keeps it until its end, also within another use; nobody begins one afterwards.
+// TestLease: a use continues until its end, also inside another use; after Close no use can begin.
 func TestLease(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var l Lease

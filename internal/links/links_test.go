@@ -17,7 +17,7 @@ import (
 
 const root = "../.."
 
-// pages returns the Markdown files of a folder and below, by slash-separated paths from it.
+// pages returns the Markdown files in a folder tree, by slash-separated paths from the folder.
 func pages(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -32,7 +32,7 @@ func pages(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// wrong returns what a page of dir has that leads nowhere.
+// wrong returns the broken links of a page.
 func wrong(t *testing.T, dir, page string) (all []string) {
 	t.Helper()
 	text := read(t, dir, page)
@@ -61,7 +61,7 @@ func prose(text string) string {
 	return regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(text, "")
 }
 
-// targets returns where the links and pictures of a page lead, other than to other sites.
+// targets returns the targets of links and pictures in a page, without other sites.
 func targets(text string) (all []string) {
 	text = regexp.MustCompile("`[^`\n]*`").ReplaceAllString(prose(text), "")
 	for _, link := range regexp.MustCompile(`\]\(\s*<?([^)\s>]+)`).FindAllStringSubmatch(text, -1) {
@@ -72,7 +72,7 @@ func targets(text string) (all []string) {
 	return all
 }
 
-// follow returns why a link of a page leads nowhere, or "".
+// follow returns why a link of a page is broken, or "".
 func follow(t *testing.T, dir, page, target string) string {
 	t.Helper()
 	file, anchor, _ := strings.Cut(target, "#")
@@ -114,7 +114,7 @@ func headings(text string) (all []string) {
 	return all
 }
 
-// named returns the files and folders of this repository that a page names in the way of code, from the root on.
+// named returns the files and folders of this repository that a page names as code, from the root on.
 func named(text string) (all []string) {
 	top := `(?:bench|cmd|docs|gguf|internal|kernels|metal|netproto|runtime)`
 	for _, name := range regexp.MustCompile("`("+top+`(?:/[\w.-]+)+)`+"`").FindAllStringSubmatch(prose(text), -1) {
@@ -123,7 +123,7 @@ func named(text string) (all []string) {
 	return all
 }
 
-// TestPages: every page leads to what is there.
+// TestPages: all links of every page work.
 func TestPages(t *testing.T) {
 	all := pages(t, root)
 	assert.Greater(t, len(all), 10)
@@ -137,7 +137,7 @@ func TestPages(t *testing.T) {
 	assert.Greater(t, links, 50)
 }
 
-// TestFaults: each kind of link that leads nowhere is found, and good ones are not.
+// TestFaults: each kind of broken link is found, and valid ones are not.
 func TestFaults(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

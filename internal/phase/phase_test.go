@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/phase/phasetest"
 )
 
-// TestEnter: labels come and go, those of the caller stay, and goroutines that are started have them too.
+// TestEnter: labels are set and removed, those of the caller stay, and new goroutines inherit them.
 func TestEnter(t *testing.T) {
 	pprof.Do(t.Context(), pprof.Labels("of", "the caller"), func(outer context.Context) {
 		draft := With(outer, Draft)
@@ -30,7 +30,7 @@ func TestEnter(t *testing.T) {
 	assert.Empty(t, phasetest.Here(t))
 }
 
-// TestOf: workers get the labels of the nearest phase; contexts below share one pointer.
+// TestOf: workers get the labels of the nearest phase; derived contexts share one pointer.
 func TestOf(t *testing.T) {
 	assert.Nil(t, Of(t.Context()))
 	draft := With(t.Context(), Draft)
@@ -45,7 +45,7 @@ func TestOf(t *testing.T) {
 	assert.Equal(t, []string{"draft"}, phasetest.Here(t)["phase"])
 }
 
-// BenchmarkEnter is what a phase costs: in a context that is there, and with a new one.
+// BenchmarkEnter measures the cost of a phase: in an existing context, and with a new one.
 func BenchmarkEnter(b *testing.B) {
 	ctx := With(context.Background(), Draft)
 	b.Run("again", func(b *testing.B) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLen: what both begin with is equal, and what follows there is not, or one of them has ended.
+// TestLen: the prefixes of this length are equal, and the next elements differ, or one of the slices has ended.
 func TestLen(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	text := func() []int32 {

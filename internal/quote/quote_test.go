@@ -20,8 +20,7 @@ func TestText(t *testing.T) {
 	assert.Equal(t, `"`+strings.Repeat(`\xbf`, 100)+`…" (150 bytes)`, Text(strings.Repeat("\xbf", 150)))
 }
 
-// FuzzText: whatever the text, what is shown is a beginning of it, at most 100 bytes, and whole characters where it has
-// some.
+// FuzzText: the result is a prefix of any text, of at most 100 bytes, and of whole characters if it has valid ones.
 func FuzzText(f *testing.F) {
 	f.Add("qwen2", 1)
 	f.Add("a€", 99)

@@ -10,8 +10,8 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestOrder: goroutines go on by the moment for which they wait, the first that began to wait first; time stands still
-// in between.
+// TestOrder: goroutines continue in the order of the times for which they wait, equal ones in the order in which they
+// began to wait; time stands still in between.
 func TestOrder(t *testing.T) {
 	c := New(start)
 	var log []string
@@ -35,8 +35,8 @@ func TestOrder(t *testing.T) {
 	}, log)
 }
 
-// TestDone: who waits for something goes on as soon as it is done, before time passes; what is done already is not
-// waited for, and others do not run meanwhile.
+// TestDone: a goroutine that waits for a condition continues as soon as it holds, before time passes; if it already
+// holds there is no wait, and other goroutines do not run.
 func TestDone(t *testing.T) {
 	c := New(start)
 	mail, ran := 0, false
@@ -54,10 +54,10 @@ func TestDone(t *testing.T) {
 		assert.Equal(t, start.Add(7), c.Now())
 		mail++
 	})
-	assert.Equal(t, start.Add(107), c.Now(), "Run waits for all")
+	assert.Equal(t, start.Add(107), c.Now(), "Run waits for all goroutines")
 }
 
-// TestDeadlock: a simulation in which nothing can happen any more is a mistake, and said to be one.
+// TestDeadlock: a simulation without any further event panics with a message.
 func TestDeadlock(t *testing.T) {
 	c := New(start)
 	assert.PanicsWithValue(t, "simclock: deadlock: all goroutines wait without a time limit", func() {

@@ -10,12 +10,12 @@ import (
 
 type element struct{ value, place int }
 
-// A heap agrees with a list that is searched from end to end, whatever is put in, changed and taken out.
+// TestAgainstList: a heap agrees with a list that is searched, for any elements added, changed and removed.
 func TestAgainstList(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	h := Heap[*element]{Before: func(a, b *element) bool { return a.value < b.value },
 		Place: func(e *element) *int { return &e.place }}
-	least := func(a, b *element) int { return a.value - b.value }
+	byValue := func(a, b *element) int { return a.value - b.value }
 	var in []*element
 	for range 20_000 {
 		switch n := r.IntN(10); {
@@ -31,7 +31,7 @@ func TestAgainstList(t *testing.T) {
 			i := r.IntN(len(in))
 			h.Set(in[i], false)
 			require.Zero(t, in[i].place)
-			h.Set(in[i], false) // twice is once
+			h.Set(in[i], false) // a second call changes nothing
 			in = slices.Delete(in, i, i+1)
 		}
 		require.Equal(t, len(in), h.Len())
@@ -40,13 +40,13 @@ func TestAgainstList(t *testing.T) {
 			require.False(t, ok)
 			continue
 		}
-		require.Equal(t, slices.MinFunc(in, least).value, h.First().value)
+		require.Equal(t, slices.MinFunc(in, byValue).value, h.First().value)
 		but := h.First()
 		second, ok := h.FirstThat(func(e *element) bool { return e != but })
 		require.Equal(t, len(in) > 1, ok)
 		if ok {
 			others := slices.DeleteFunc(slices.Clone(in), func(e *element) bool { return e == but })
-			require.Equal(t, slices.MinFunc(others, least).value, second.value)
+			require.Equal(t, slices.MinFunc(others, byValue).value, second.value)
 		}
 	}
 }

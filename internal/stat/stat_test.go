@@ -18,7 +18,7 @@ func TestSample(t *testing.T) {
 	assert.Equal(t, 3.0, Median(x))
 	assert.Equal(t, 2.0, Median(x[:3]))
 	assert.Equal(t, 9.0, Median(x[:1]))
-	assert.Equal(t, []float64{9, 1, 2, 4}, x, "x stays as it is")
+	assert.Equal(t, []float64{9, 1, 2, 4}, x, "x does not change")
 	mean, deviation := MeanDeviation(x)
 	assert.Equal(t, 4.0, mean)
 	assert.InDelta(t, math.Sqrt(38./3), deviation, 1e-15)
@@ -27,7 +27,7 @@ func TestSample(t *testing.T) {
 	assert.True(t, math.IsNaN(Mean(nil)))
 }
 
-// TestQuantile: it is the first of the values that enough are not above.
+// TestQuantile: it is the smallest value with enough values at or below it.
 func TestQuantile(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -51,7 +51,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestNormal: against published values, and the one against the other.
+// TestNormal: against published values, and each function against the other.
 func TestNormal(t *testing.T) {
 	for z, p := range map[float64]float64{
 		0: 0.5, 1: 0.841344746068543, -1: 0.158655253931457, 1.959963984540054: 0.975, -6: 9.865876450376946e-10,
@@ -96,20 +96,20 @@ func TestBinomialCDF(t *testing.T) {
 	}
 }
 
-// TestBinomialEdges: however near to 0 or 1 the probability is; and half is exactly half.
+// TestBinomialEdges: for probabilities near 0 or 1; and half is exactly half.
 func TestBinomialEdges(t *testing.T) {
-	least, most := math.SmallestNonzeroFloat64, math.Nextafter(1, 0)
+	smallest, largest := math.SmallestNonzeroFloat64, math.Nextafter(1, 0)
 	for _, n := range []int{0, 1, 5, 1000} {
-		assert.Equal(t, 1.0, BinomialCDF(n, least, 0))
-		assert.Equal(t, 1.0, BinomialCDF(n, most, n))
-		assert.InDelta(t, 0, BinomialCDF(n, most, n-1), 1e-12)
+		assert.Equal(t, 1.0, BinomialCDF(n, smallest, 0))
+		assert.Equal(t, 1.0, BinomialCDF(n, largest, n))
+		assert.InDelta(t, 0, BinomialCDF(n, largest, n-1), 1e-12)
 	}
 	for n := 1; n < 400; n += 2 {
 		assert.Equal(t, 0.5, BinomialCDF(n, 0.5, n/2), n)
 	}
 }
 
-// TestBinomialLarge: many trials are as the normal distribution says, and as the mirror image says.
+// TestBinomialLarge: many trials agree with the normal distribution, and with the mirrored probability.
 func TestBinomialLarge(t *testing.T) {
 	const n, p = 1_000_000, 0.07
 	mean, deviation := n*p, math.Sqrt(n*p*(1-p))

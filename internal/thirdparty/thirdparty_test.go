@@ -22,14 +22,14 @@ var update = flag.Bool("update", false, "write THIRD_PARTY.md as it should be no
 
 const page = "../../THIRD_PARTY.md"
 
-// module is one that the program links, with what its licence files say.
+// module is a linked module, with the licences in its files.
 type module struct {
 	path, version, dir string
 	systems            map[string]bool
-	files              map[string]bool // licence files of the module and of the packages that are linked
+	files              map[string]bool // licence files of the module and of the linked packages
 }
 
-// TestPage: THIRD_PARTY.md has every module that the program links on some system, with its licence.
+// TestPage: THIRD_PARTY.md lists every module that the program links on some system, with its licence.
 func TestPage(t *testing.T) {
 	want := render(t, linked(t))
 	if *update {
@@ -39,7 +39,7 @@ func TestPage(t *testing.T) {
 	have, err := os.ReadFile(page)
 	require.NoError(t, err)
 	if string(have) != want {
-		t.Errorf("THIRD_PARTY.md is not what the program links: go test ./internal/thirdparty -update\n%s",
+		t.Errorf("THIRD_PARTY.md differs from the linked modules: go test ./internal/thirdparty -update\n%s",
 			difference(string(have), want))
 	}
 }
@@ -61,7 +61,7 @@ func difference(have, want string) string {
 	return strings.Join(out, "\n")
 }
 
-// linked asks go list what the program is made of, on each kind of system.
+// linked returns the modules that the program links on each kind of system, from go list.
 func linked(t *testing.T) []*module {
 	t.Helper()
 	systems := []string{"linux/amd64", "linux/arm64", "darwin/arm64", "darwin/amd64", "windows/amd64", "windows/arm64"}
@@ -103,7 +103,7 @@ func linked(t *testing.T) []*module {
 	return slices.SortedFunc(maps.Values(modules), func(a, b *module) int { return cmp.Compare(a.path, b.path) })
 }
 
-// add notes the licence files of the folder of a package and of those above it in the module.
+// add records the licence files in the folder of a package and its parents in the module.
 func (m *module) add(t *testing.T, dir string) {
 	t.Helper()
 	for {
@@ -123,7 +123,7 @@ func (m *module) add(t *testing.T, dir string) {
 	}
 }
 
-// licences tells which ones a text is, by words that only they have.
+// licences identifies the licences in a text, by phrases unique to each.
 func licences(text string) (all []string) {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, known := range []struct{ name, words, without string }{
@@ -155,7 +155,7 @@ contains some of them; *go version -m PROGRAM* lists which. *go test ./internal/
 | module | version | licence | systems |
 |---|---|---|---|
 `)
-	texts := map[string][]string{} // text to whose it is
+	texts := map[string][]string{} // owners by text
 	for _, m := range modules {
 		var names []string
 		for _, file := range slices.Sorted(maps.Keys(m.files)) {
@@ -191,7 +191,7 @@ contains some of them; *go version -m PROGRAM* lists which. *go test ./internal/
 	return b.String()
 }
 
-// tidy drops what differs between copies of a text without meaning anything.
+// tidy removes meaningless differences between copies of a text.
 func tidy(text string) string {
 	var lines []string
 	for s := bufio.NewScanner(strings.NewReader(strings.TrimPrefix(text, "\ufeff"))); s.Scan(); {
@@ -200,7 +200,7 @@ func tidy(text string) string {
 	return strings.Trim(strings.ReplaceAll(strings.Join(lines, "\n"), "```", "'''"), "\n")
 }
 
-// TestLicences: each kind is told from the others, and several in one text are all seen.
+// TestLicences: each licence is distinguished, and several in one text are all found.
 func TestLicences(t *testing.T) {
 	const redistribution = "Redistribution and use in source and binary forms, with or\nwithout modification "
 	const mit = "Permission is hereby granted, free of charge, to any person obtaining\na copy of this software"
@@ -218,7 +218,7 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// TestDifference: what is missing and what is too much is shown.
+// TestDifference: missing and extra lines are shown.
 func TestDifference(t *testing.T) {
 	assert.Equal(t, "- | b | v1 |\n+ | b | v2 |", difference("a\n| b | v1 |\n", "a\n| b | v2 |\n"))
 }

@@ -23,7 +23,7 @@ func file(events ...string) []byte {
 	return []byte(`{"displayTimeUnit":"ms","traceEvents":[` + strings.Join(events, ",") + `]}`)
 }
 
-// A good file is read, and each fault that viewers would stumble over is found.
+// TestRead: a valid file is read, and each fault that viewers reject is found.
 func TestRead(t *testing.T) {
 	good := []string{process, thread, outer, arrowPart("s", "1.5", "4"), inner, arrowPart("t", "3", "4"),
 		`{"name":"c","ph":"X","ts":5.5,"dur":5.5,"pid":1,"tid":2}`, arrowPart("f", "6", "4"),

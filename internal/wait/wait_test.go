@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
-// TestFor: it takes as long as it is told to, or until the context ends, and then says why.
+// TestFor: the call takes the given time, or until the context ends, and then returns the cause.
 func TestFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, d := range []time.Duration{-time.Second, 0, 1, time.Hour} {
@@ -27,7 +27,7 @@ func TestFor(t *testing.T) {
 		assert.NoError(t, wait.For(ctx, time.Minute-1))
 		assert.Equal(t, why, wait.For(ctx, time.Hour))
 		assert.Equal(t, time.Minute, time.Since(begin))
-		assert.Equal(t, why, wait.For(ctx, time.Hour), "it has ended before")
+		assert.Equal(t, why, wait.For(ctx, time.Hour), "the context has already ended")
 		assert.Equal(t, time.Minute, time.Since(begin))
 	})
 }

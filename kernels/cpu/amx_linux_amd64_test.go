@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
-// amxChild is set in the environment of the process that TestAMX starts: it offers the variant amx whatever the CPU.
+// amxChild is set in the environment of the process that TestAMX starts: it offers the variant amx on any CPU.
 const amxChild = "PILOTFISH_TEST_AMX"
 
 func init() {
@@ -30,18 +30,17 @@ func init() {
 	}
 }
 
-// TestAMX runs tests of this package under the variant amx on a CPU without AMX: in another process, which stops with
-// SIGILL at each instruction of AMX. This one then does the instruction in its place, and checks what a CPU would
-// check.
+// TestAMX runs tests of this package with the variant amx on a CPU without AMX, in another process, which stops with
+// SIGILL at each AMX instruction. This process then executes the instruction in its place, with the checks of a CPU.
 func TestAMX(t *testing.T) {
 	racing.Spare(t)
 	switch names := Variants(); {
 	case slices.Contains(names, "amx"):
-		return // all tests of this package do without help
+		return // all tests of this package run natively
 	case slices.Contains(isa.Offered(), isa.AMX):
 		t.Fatal("the microkernels for AMX give other results than those for AVX-512 on this CPU")
 	case !slices.Contains(names, "avx512vnni"):
-		t.Skip("the microkernels for AMX use AVX-512 too, which this CPU lacks")
+		t.Skip("the microkernels for AMX also use AVX-512, which this CPU lacks")
 	}
 	runtime.LockOSThread() // a process is traced by one thread
 	defer runtime.UnlockOSThread()
@@ -56,7 +55,7 @@ func TestAMX(t *testing.T) {
 		Sys:   &syscall.SysProcAttr{Ptrace: true},
 	})
 	if err != nil {
-		sharedtest.Missing(t, fmt.Errorf("no process may be traced here: %w", err))
+		sharedtest.Missing(t, fmt.Errorf("processes cannot be traced here: %w", err))
 	}
 	tr := tracer{pid: pid, tiles: map[int]*amxState{}, done: map[string]int{}}
 	status, err := tr.run()
@@ -70,7 +69,7 @@ func TestAMX(t *testing.T) {
 	t.Log(tr.done)
 }
 
-// TestSameTiles: a microkernel that is wrong in one sum of one format is not trusted.
+// TestSameTiles: a microkernel with a wrong sum in one format is not used.
 func TestSameTiles(t *testing.T) {
 	if !slices.Contains(Variants(), "avx512vnni") {
 		t.Skip("this CPU lacks AVX-512")
@@ -88,14 +87,14 @@ func TestSameTiles(t *testing.T) {
 	}
 }
 
-// tracer does the tile instructions of a process.
+// tracer executes the tile instructions of a process.
 type tracer struct {
 	pid   int
-	tiles map[int]*amxState // of each thread
-	done  map[string]int    // instructions by name
+	tiles map[int]*amxState // by thread
+	done  map[string]int    // number of instructions by name
 }
 
-// run lets the process run to its end, which a wrong instruction hastens.
+// run lets the process run until it exits, or until a wrong instruction.
 func (tr *tracer) run() (syscall.WaitStatus, error) {
 	defer syscall.Kill(tr.pid, syscall.SIGKILL)
 	const killed = 0x100000 // PTRACE_O_EXITKILL
@@ -131,7 +130,7 @@ func (tr *tracer) run() (syscall.WaitStatus, error) {
 			sig = 0
 		case syscall.SIGILL:
 			if err := tr.step(tid); err != nil {
-				wrong = errors.Join(wrong, err) // and the process dies of the signal, saying where
+				wrong = errors.Join(wrong, err) // and the process dies of the signal, with its position
 			} else {
 				sig = 0
 			}
@@ -142,7 +141,7 @@ func (tr *tracer) run() (syscall.WaitStatus, error) {
 	}
 }
 
-// step does the instruction at which thread tid has stopped.
+// step executes the instruction at which thread tid has stopped.
 func (tr *tracer) step(tid int) error {
 	var regs syscall.PtraceRegs
 	if err := syscall.PtraceGetRegs(tid, &regs); err != nil {
@@ -167,7 +166,7 @@ func (tr *tracer) step(tid int) error {
 	return syscall.PtraceSetRegs(tid, &regs)
 }
 
-// instruction is one of AMX's: tiles by number, and the place in memory if there is one.
+// instruction is an AMX instruction: tiles by number, and the address in memory if there is one.
 type instruction struct {
 	name         string
 	size         int
@@ -190,9 +189,9 @@ func decode(code []byte, regs *syscall.PtraceRegs) (i instruction, err error) {
 	i.dst, i.a, i.b, i.size = reg, rm, int(^code[2]>>3&15), 5
 	switch {
 	case code[0] != 0xc4 || code[1]&0x9f != 0x82 || code[2]&0x84 != 0 || i.name == "":
-		return i, errors.New("not an instruction that is known here")
+		return i, errors.New("not a known instruction")
 	case i.name != "TDPBSSD" && i.b != 0:
-		return i, errors.New("a second source that is not used")
+		return i, errors.New("an unused second source")
 	case (i.name == "LDTILECFG" || i.name == "TILERELEASE") && reg != 0,
 		(i.name == "TILERELEASE" || i.name == "TILEZERO") && rm != 0:
 		return i, errors.New("not an instruction")
@@ -229,7 +228,7 @@ func decode(code []byte, regs *syscall.PtraceRegs) (i instruction, err error) {
 	return i, nil
 }
 
-// amxState is what a thread has of AMX.
+// amxState is the AMX state of a thread.
 type amxState struct {
 	configured bool
 	tile       [8]amxTile
@@ -240,8 +239,8 @@ type amxTile struct {
 	data        [16][64]byte
 }
 
-// do does instruction i of process pid, or says why a CPU would not. Beyond that, tiles may not be configured while
-// they are so: a microkernel that does not release them would leave them to Go code.
+// do executes instruction i of process pid, or returns why a CPU would fault. It also refuses to configure tiles that
+// are configured: a microkernel that does not release them would leave them to Go code.
 func (s *amxState) do(i instruction, pid int) error {
 	dst := &s.tile[i.dst]
 	switch {
@@ -309,7 +308,7 @@ func (s *amxState) multiply(i instruction) error {
 	c, a, b := &s.tile[i.dst], &s.tile[i.a], &s.tile[i.b]
 	switch {
 	case i.dst == i.a || i.dst == i.b || i.a == i.b:
-		return errors.New("one tile twice")
+		return errors.New("the same tile twice")
 	case c.bytes%4 != 0 || a.bytes%4 != 0 || b.bytes%4 != 0,
 		c.rows != a.rows || c.bytes != b.bytes || a.bytes/4 != b.rows:
 		return fmt.Errorf("tiles of %d x %d, %d x %d and %d x %d bytes",
@@ -330,8 +329,8 @@ func (s *amxState) multiply(i instruction) error {
 	return nil
 }
 
-// readMemory copies the memory of process pid at addr to p; writeMemory the other way. They fail where the process
-// itself would.
+// readMemory copies the memory of process pid at addr to p; writeMemory the other way. They fail if the process itself
+// would fault.
 func readMemory(pid int, addr uint64, p []byte) error {
 	return transfer(unix.ProcessVMReadv, pid, addr, p)
 }

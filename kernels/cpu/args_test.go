@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// called calls a microkernel, which leaves its arguments as they are: who calls it again sets only what changes.
+// called calls a microkernel, which must not change its arguments: a caller that repeats the call sets only what
+// changes.
 func called[F ~func(*A), A comparable](f F, a A) {
 	before := a
 	f(&a)
@@ -16,7 +17,7 @@ func called[F ~func(*A), A comparable](f F, a A) {
 	}
 }
 
-// callGEMV calls a gemv of quantised weights: all rows of w with one token.
+// callGEMV calls a GEMV of quantised weights: all rows of w with one token.
 func callGEMV(f gemm, dst []float32, w []byte, x activations) { callGEMM(f, dst, 0, w, x, 1, len(x.q)) }
 
 // callGEMM calls a small GEMM.
@@ -50,7 +51,7 @@ func callSum(f func(*sumArgs), out, acc []float32) {
 	called(f, a)
 }
 
-// callEpilogue puts the sums of accumulators at dst.
+// callEpilogue adds or stores the sums of accumulators at dst.
 func callEpilogue(f func(*sumArgs), dst []float32, stride int, acc []float32, accumulators, tokens int, add bool) {
 	a := sumArgs{dst: unsafe.SliceData(dst), stride: stride, acc: unsafe.SliceData(acc), accumulators: accumulators}
 	a.n, a.tokens, a.add = len(acc)/accumulators, tokens, add
@@ -64,21 +65,21 @@ func callRound(f func(*actsArgs), q []int8, d, s []float32, h []int16, x []float
 	called(f, a)
 }
 
-// callFloat multiplies rows of w, which begin stride bytes apart, with one token of n activations.
+// callFloat multiplies rows of w, which start stride bytes apart, with one token of n activations.
 func callFloat(f floatGEMM, dst []float32, w []byte, stride int, x []float32, n int) {
 	a := floatArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), rowBytes: stride, rows: len(dst)}
 	a.x, a.n = unsafe.SliceData(x), n
 	called(f, a)
 }
 
-// callFloatGEMM is callFloat for so many rows and several tokens, whose results begin stride apart.
+// callFloatGEMM is callFloat for a number of rows and several tokens, with results stride apart.
 func callFloatGEMM(f floatGEMM, dst []float32, stride int, w []byte, rows int, x []float32, n int, add bool) {
 	a := floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / rows}
 	a.rows, a.x, a.n, a.add = rows, unsafe.SliceData(x), n, add
 	called(f, a)
 }
 
-// TestScratchKeepsNothing: after a product a Scratch holds no pointers to what its caller gave.
+// TestScratchKeepsNothing: after a product a Scratch holds no pointers to the caller's data.
 func TestScratchKeepsNothing(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		in := newInputs(t, 5, 0)

@@ -17,7 +17,7 @@ var benchTypes = []block.Type{
 	block.Q8_0, block.Q4_0, block.Q5_0, block.Q4_K, block.Q5_K, block.Q6_K, block.F16, block.F32,
 }
 
-// far returns enough copies of m that going through them reads memory and not caches.
+// far returns enough copies of m that reading them in turn reads memory instead of caches.
 func far(m Matrix) []Matrix {
 	copies := max(1, 256<<20/len(m.Data))
 	data := make([]byte, copies*len(m.Data))
@@ -30,7 +30,7 @@ func far(m Matrix) []Matrix {
 	return all
 }
 
-// BenchmarkDecode is one token through weights from memory: MB/s against BenchmarkRead.
+// BenchmarkDecode multiplies one token with weights from memory: compare its MB/s with BenchmarkRead.
 func BenchmarkDecode(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, typ := range benchTypes {
@@ -47,7 +47,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkTokens is 1 to 512 tokens through one matrix on one thread.
+// BenchmarkTokens multiplies 1 to 512 tokens with one matrix on one thread.
 func BenchmarkTokens(b *testing.B) {
 	for _, k := range variants() {
 		for _, typ := range benchTypes {
@@ -73,8 +73,8 @@ func BenchmarkTokens(b *testing.B) {
 	}
 }
 
-// BenchmarkFew is 1, 2, 4 and 8 tokens, one after the other, through weights from memory, on one thread and on two:
-// lower quartiles of the time of one token, and of what several cost in terms of that. It wants -benchtime 60x or more.
+// BenchmarkFew multiplies 1, 2, 4 and 8 tokens, one after the other, with weights from memory, on one thread and on
+// two: lower quartiles of the time of one token, and the relative time of several. It needs -benchtime 60x or more.
 func BenchmarkFew(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, typ := range benchTypes {
@@ -135,7 +135,7 @@ func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
 	}
 }
 
-// BenchmarkRead is the bound of BenchmarkDecode.
+// BenchmarkRead measures the bound of BenchmarkDecode.
 func BenchmarkRead(b *testing.B) {
 	p := make([]byte, 512<<20)
 	for i := range p {
@@ -152,7 +152,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkRound is the rounding of one token's activations.
+// BenchmarkRound rounds the activations of one token.
 func BenchmarkRound(b *testing.B) {
 	for _, k := range variants() {
 		a := newInputs(b, 1, 0).input(1, 4864)
@@ -164,7 +164,7 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// BenchmarkPeak is the bound of BenchmarkTokens.
+// BenchmarkPeak measures the bound of BenchmarkTokens.
 func BenchmarkPeak(b *testing.B) {
 	for _, k := range variants() {
 		for name, p := range map[string]peak{"bytes": k.peakBytes, "floats": k.peakFloats} {

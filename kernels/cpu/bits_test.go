@@ -10,13 +10,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestBits: what every variant that this CPU offers computes is, to the last bit, what the committed table has hashes
-// of. So a change of a microkernel that is meant to change nothing shows that it changes nothing; one that is meant to
-// is seen in review. A variant that only another CPU has keeps its lines.
+// TestBits: the results of every variant that this CPU offers match the hashes in the committed table, to the last bit.
+// A change of a microkernel that must not change results is thus verified; an intended change is visible in review.
+// Variants that this CPU lacks keep their lines.
 func TestBits(t *testing.T) {
 	racing.Spare(t)
 	if runtime.GOOS != "linux" {
-		t.Skip("the table is of Linux")
+		t.Skip("the table is for Linux")
 	}
 	golden := filepath.Join("testdata", "bits_"+runtime.GOARCH+".txt")
 	for _, k := range variants() {

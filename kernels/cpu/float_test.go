@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// checkFloat holds the microkernels on float weights against their twins, for rows of n elements, pad elements apart.
+// checkFloat compares the microkernels for float weights with plain Go, for rows of n elements, pad elements apart.
 func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	twin := generic()
 	x := in.Floats(n)
@@ -43,10 +43,10 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 				exact += float64(row[i]) * float64(x[i])
 				size += math.Abs(float64(row[i]) * float64(x[i]))
 			}
-			// A term passes its own rounding, n/8 additions and those of the horizontal sum.
+			// The error of a term: its own rounding, n/8 additions and those of the horizontal sum.
 			bound := size * float64(n/8+12) / (1 << 24)
 			require.InDelta(t, exact, dst[r], bound, "%v of %d, row %d", c.typ, n, r)
-			require.InDelta(t, exact, want[r], bound, "%v of %d, row %d of the twin", c.typ, n, r)
+			require.InDelta(t, exact, want[r], bound, "%v of %d, row %d of plain Go", c.typ, n, r)
 		}
 	}
 
@@ -58,7 +58,7 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	}
 }
 
-// checkFloatGEMM holds four and eight outputs of n weights with as many tokens of x against one and one.
+// checkFloatGEMM compares products of four and eight outputs and as many tokens of x with products of one and one.
 func checkFloatGEMM(t *testing.T, k *kernels, in *inputs, typ block.Type, n int, x []float32) {
 	four, eight := k.gemmOf(typ)
 	m := in.matrix(typ, 8, n)
@@ -105,7 +105,7 @@ func TestFloat(t *testing.T) {
 	})
 }
 
-// FuzzFloat holds every variant against plain Go at any length and alignment.
+// FuzzFloat compares every variant with plain Go at any length and alignment.
 func FuzzFloat(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint16(64), uint8(5), uint8(4))
 	f.Fuzz(func(t *testing.T, seed uint64, rows uint8, n uint16, pad, off uint8) {
@@ -115,8 +115,8 @@ func FuzzFloat(f *testing.F) {
 	})
 }
 
-// TestEveryF16 multiplies every half-precision number with 1, at each place of a row that a microkernel loads
-// differently.
+// TestEveryF16 multiplies every half-precision number by 1, at each place of a row that a microkernel loads in a
+// different way.
 func TestEveryF16(t *testing.T) {
 	racing.Spare(t)
 	eachVariant(t, func(t *testing.T, k *kernels) {

@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// spreading is plain Go with groups that take up to eight tokens interleaved, as assembly has them where a
-// register holds four blocks.
+// interleaving returns plain Go with groups that take up to eight interleaved tokens, as in assembly with registers of
+// four blocks.
 func interleaving() *kernels {
 	k := generic()
 	k.name = "generic, interleaved"
@@ -29,7 +29,7 @@ func interleaving() *kernels {
 	return k
 }
 
-// interleavedGEMM4 is a small GEMM of four outputs that reads P.
+// interleavedGEMM4 returns a small GEMM of four outputs that reads P.
 func interleavedGEMM4(k *kernels, f format) gemm {
 	return func(a *gemmArgs) {
 		n, w := a.n, unsafe.Slice(a.w, a.wBytes)
@@ -51,9 +51,9 @@ func interleavedGEMM4(k *kernels, f format) gemm {
 	}
 }
 
-// TestRoundedIsAllThatProductsTake: activations that are set and rounded, whole or in parts, after others of any shape,
-// hold all that the products of a variant take of them: each token gives what it gives alone, up to the eighth, which
-// is the last that is interleaved, and beyond.
+// TestRoundedIsAllThatProductsTake: activations that are set and rounded, completely or in parts, after others of any
+// shape, contain everything that the products of a variant need: each token gives the same result as alone, up to the
+// eighth, which is the last interleaved one, and beyond.
 func TestRoundedIsAllThatProductsTake(t *testing.T) {
 	racing.Spare(t)
 	before := chosen
@@ -64,7 +64,7 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 		for f := range formats {
 			for _, g := range k.smallGEMMs[f] {
 				fits := !k.interleaved || g.most <= interleavedTokens
-				require.True(t, fits, "%s takes what is not interleaved", k.name)
+				require.True(t, fits, "%s takes tokens that are not interleaved", k.name)
 			}
 		}
 		var x Acts

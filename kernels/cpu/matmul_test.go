@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// types are all tensor types.
+// types lists all tensor types.
 var types = []block.Type{
 	block.F32, block.F16, block.BF16, block.Q4_0, block.Q4_1, block.Q5_0, block.Q5_1, block.Q8_0, block.Q2_K,
 	block.Q3_K, block.Q4_K, block.Q5_K, block.Q6_K, block.IQ4_NL, block.IQ4_XS,
@@ -23,7 +23,7 @@ var otherHalves = map[block.Type][]int{
 	block.IQ4_XS: {0},
 }
 
-// matrix returns a random weight of type typ and moderate size.
+// matrix returns a random weight of type typ with moderate values.
 func (in *inputs) matrix(typ block.Type, rows, cols int) Matrix {
 	m := Matrix{Type: typ, Rows: rows, Cols: cols}
 	if f := formatOf(typ); f >= 0 {
@@ -72,7 +72,7 @@ func (in *inputs) actsOf(f []float32, n int) *Acts {
 	return x
 }
 
-// columns returns sizes that a row of typ may have, the odd ones where blocks are single elements.
+// columns returns possible sizes of a row of typ, with odd ones if blocks are single elements.
 func columns(typ block.Type) []int {
 	switch elems, _ := typ.Block(); elems {
 	case 1:
@@ -83,7 +83,7 @@ func columns(typ block.Type) []int {
 	return []int{256, 512, 768}
 }
 
-// Every type against float64 on the same activations, rounded or not.
+// TestMatMul compares every type with float64 on the same activations, rounded or not.
 func TestMatMul(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, typ := range types {
@@ -108,7 +108,7 @@ func TestMatMul(t *testing.T) {
 							want += a * float64(w[o*n+j])
 							size += math.Abs(a * float64(w[o*n+j]))
 						}
-						// As quantisedBound, and the twin's rounding of weights with a minimum: two more.
+						// As in quantisedBound, plus two roundings of weights with a minimum in plain Go.
 						bound := 3 * size * float64(n/8+12) / (1 << 24)
 						require.InDelta(t, want, dst[i*rows+o], bound, "%v, %d columns, token %d, %d", typ, n, i, o)
 					}
@@ -118,7 +118,7 @@ func TestMatMul(t *testing.T) {
 	})
 }
 
-// The promise of the package: batch, ranges and variant of call do not change a bit.
+// TestMatMulIsTheSameHoweverCut checks the promise of the package: batch, ranges and kind of call do not change a bit.
 func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, typ := range types {
@@ -161,7 +161,8 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 	})
 }
 
-// The same promise where a panel is taken by segments, and where there are more tokens than a tile takes.
+// TestMatMulBySegments checks the same promise if a panel is processed in segments, and for more tokens than a tile
+// takes.
 func TestMatMulBySegments(t *testing.T) {
 	const rows, n = 37, 2*segment + 256
 	eachVariant(t, func(t *testing.T, k *kernels) {
@@ -181,8 +182,8 @@ func TestMatMulBySegments(t *testing.T) {
 	})
 }
 
-// A microkernel may be stopped by a signal, such as those by which Go stops its goroutines, and go on with all it had
-// in registers.
+// TestMatMulAmidSignals: a microkernel that is interrupted by a signal, as Go uses to preempt goroutines, continues
+// with its registers.
 func TestMatMulAmidSignals(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	eachVariant(t, func(t *testing.T, k *kernels) {
@@ -196,7 +197,7 @@ func TestMatMulAmidSignals(t *testing.T) {
 			for range 4 {
 				wg.Go(func() {
 					for range 10 {
-						got := make([]float32, len(want)) // each a bit of garbage, so that it is collected all the time
+						got := make([]float32, len(want)) // with some garbage each time, to trigger collections
 						k.matMul(got, rows, m, 0, rows, x, false, &Scratch{})
 						assert.Equal(t, want, got, "%v", typ)
 					}
@@ -231,7 +232,7 @@ func TestMatMulExact(t *testing.T) {
 	}
 }
 
-// A NaN or an infinity among the activations reaches the result, and only the token it is in.
+// TestMatMulOfNaN: a NaN or an infinity in the activations reaches the result, and only that of its token.
 func TestMatMulOfNaN(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
 )
 
-// checkTile holds pack, tile and horizontalSum against gemv: a panel of rows of n weights in format f is multiplied
+// checkTile compares pack, tile and horizontalSum with gemv: a panel of rows of n weights in format f is multiplied
 // with some tokens, and every sum has the same bits.
 func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, tokens int) {
 	elems, size := f.typeOf().Block()
@@ -44,7 +44,7 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, tokens int) {
 	}
 }
 
-// sumUp sets out to the sums of its accumulators, as k makes them.
+// sumUp sets out to the sums of its accumulators, computed by k.
 func sumUp(k *kernels, out, acc []float32) {
 	if k.epilogue == nil {
 		callSum(k.horizontalSum, out, acc)
@@ -69,7 +69,7 @@ func TestTile(t *testing.T) {
 	})
 }
 
-// FuzzTile holds panels against gemv at any shape and alignment, in every variant.
+// FuzzTile compares panels with gemv at any shape and alignment, in every variant.
 func FuzzTile(f *testing.F) {
 	f.Add(uint64(1), uint8(0), uint8(3), uint8(28), uint8(5))
 	f.Fuzz(func(t *testing.T, seed uint64, form, tokens, blocks, off uint8) {
@@ -81,7 +81,7 @@ func FuzzTile(f *testing.F) {
 	})
 }
 
-// TestEpilogue holds the epilogue of a tile against horizontalSumGeneric.
+// TestEpilogue compares the epilogue of a tile with horizontalSumGeneric.
 func TestEpilogue(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		if k.epilogue == nil {
@@ -101,7 +101,7 @@ func TestEpilogue(t *testing.T) {
 					all := slices.Clone(acc)
 					callEpilogue(k.epilogue, dst, stride, all, accumulators, tokens, add)
 					intact()
-					require.Equal(t, make([]float32, len(all)), all, "what is left")
+					require.Equal(t, make([]float32, len(all)), all, "elements outside the results")
 					for i, v := range dst {
 						want := before[i]
 						if t, c := i/stride, i%stride; c < k.panelOutputs && add {
@@ -117,7 +117,7 @@ func TestEpilogue(t *testing.T) {
 	})
 }
 
-// Prefetching reads nothing: the end of a page that cannot be read is as good as any.
+// TestPrefetch: prefetching does not fault, even at the end of a page before an unreadable one.
 func TestPrefetch(t *testing.T) {
 	for n := 1; n < 300; n++ {
 		p, intact := kerneltest.Guarded[byte](t, n, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
 )
 
-// checkRound compares the rounding of x with that of plain Go, bit for bit.
+// checkRound compares the rounding of x with that of plain Go, bit by bit.
 func checkRound(t *testing.T, k *kernels, in *inputs, x []float32) {
 	n := len(x)
 	q, intactQ := kerneltest.Guarded[int8](t, n, in.Off)

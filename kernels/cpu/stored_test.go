@@ -42,7 +42,7 @@ func (in *inputs) weights(f format, rows, n int, scale func() float32) []byte {
 	return w
 }
 
-// tame makes the integer scales within the blocks of w so small that sums of up to 2048 products are exact in float32.
+// tame makes the integer scales in the blocks of w small enough that sums of up to 2048 products are exact in float32.
 func tame(f format, w []byte) {
 	_, size := f.typeOf().Block()
 	for ; len(w) > 0; w = w[size:] {
@@ -78,7 +78,7 @@ func (in *inputs) acts(t, n int, scale func() float32) (x activations) {
 	return x
 }
 
-// total sets s and h to what belongs to q and d.
+// total sets s and h from q and d.
 func (x activations) total() {
 	clear(x.h)
 	for i, v := range x.q {
@@ -89,7 +89,7 @@ func (x activations) total() {
 	}
 }
 
-// token returns the t-th of tokens of n activations each.
+// token returns the t-th of several tokens of n activations each.
 func (x activations) token(t, n int) activations {
 	b := n / actBlock
 	return activations{x.q[t*n:][:n], x.d[t*b:][:b], x.s[t*b:][:b], x.h[2*t*b:][:2*b]}
@@ -98,7 +98,7 @@ func (x activations) token(t, n int) activations {
 func one() float32                { return 1 }
 func (in *inputs) small() float32 { return float32(in.NormFloat64()) / 64 }
 
-// checkQuantised holds k's gemv for format f against the plain Go one: rows of n weights and four tokens.
+// checkQuantised compares k's GEMV for format f with plain Go: rows of n weights and four tokens.
 func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int) {
 	twin := generic()
 	_, size := f.typeOf().Block()
@@ -130,15 +130,15 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 			for r := range rows {
 				value, bound := quantisedBound(f, w[r*rowBytes:][:rowBytes], x)
 				require.InDelta(t, value, dst[r], bound, "row %d of %s", r, k.name)
-				require.InDelta(t, value, want[r], bound, "row %d of the twin", r)
+				require.InDelta(t, value, want[r], bound, "row %d of plain Go", r)
 			}
 		}
 	}
 }
 
-// quantisedBound returns the exact dot product and how far a float32 sum of it may be: with N roundings on the way of a
-// term to the result each term is off by at most N·2⁻²⁴ of itself. A term passes at most one rounding of its scale, one
-// of its product, one addition for each 16 weights, and four more at the end.
+// quantisedBound returns the exact dot product and the max error of its float32 sum: with N roundings of a term on its
+// way to the result, its error is at most N·2⁻²⁴ of itself. A term has at most one rounding of its scale, one of its
+// product, one addition for each 16 weights, and four more at the end.
 func quantisedBound(f format, w []byte, x activations) (value, bound float64) {
 	n := len(x.q)
 	u, ds, mins := make([]int8, n), make([]float32, n/16), make([]float32, n/32)
@@ -157,13 +157,13 @@ func quantisedBound(f format, w []byte, x activations) (value, bound float64) {
 	return value, size * float64(n/16+8) / (1 << 24)
 }
 
-// multiple rounds n up to a whole number of f's blocks, at least one.
+// multiple rounds n up to a multiple of f's block size, min one block.
 func multiple(f format, n int) int {
 	elems, _ := f.typeOf().Block()
 	return max(1, (n+elems-1)/elems) * elems
 }
 
-// checkSmallGEMM holds k's microkernels for some outputs at a time, if it has any, against gemv.
+// checkSmallGEMM compares k's microkernels for several outputs, if there are any, with gemv.
 func checkSmallGEMM(t *testing.T, k *kernels, f format, in *inputs, times, n int) {
 	for tokens := 1; tokens <= tileTokens; tokens++ {
 		g := k.smallGEMMOf(f, tokens, n)
@@ -188,7 +188,7 @@ func checkSmallGEMM(t *testing.T, k *kernels, f format, in *inputs, times, n int
 	}
 }
 
-// taken returns activations as the small GEMMs of k take them.
+// taken returns activations in the form that the small GEMMs of k take.
 func (in *inputs) taken(k *kernels, x activations) activations {
 	if k.interleaved {
 		p, _ := kerneltest.Guarded[int8](in.T, len(x.q), in.Off)
@@ -198,7 +198,7 @@ func (in *inputs) taken(k *kernels, x activations) activations {
 	return x
 }
 
-// interleave sets p to what [Acts] says of P, for the blocks of q, which are those from the from-th on.
+// interleave sets p to P of [Acts], for the blocks in q, which start at block from.
 func interleave(p, q []int8, from int) {
 	for i, v := range q {
 		b, j := from+i/actBlock, i%actBlock
@@ -206,7 +206,7 @@ func interleave(p, q []int8, from int) {
 	}
 }
 
-// TestInterleave: round interleaves any part of a token, and writes nothing beside it.
+// TestInterleave: round interleaves any part of a token, and writes nothing else.
 func TestInterleave(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		if !k.interleaved {
@@ -239,9 +239,9 @@ func TestSmallGEMM(t *testing.T) {
 		for f := range formats {
 			for _, g := range k.smallGEMMs[f] {
 				if k.interleaved {
-					require.LessOrEqual(t, g.most, interleavedTokens, "activations are interleaved up to there")
+					require.LessOrEqual(t, g.most, interleavedTokens, "activations are interleaved up to this number")
 				}
-				require.LessOrEqual(t, g.most, tileTokens, "checked up to there")
+				require.LessOrEqual(t, g.most, tileTokens, "checked up to this number")
 			}
 			for i, n := range []int{128, 256, 896, 2432} {
 				checkSmallGEMM(t, k, f, newInputs(t, uint64(n), n%7), 1+i, multiple(f, n))
@@ -261,7 +261,7 @@ func TestQuantised(t *testing.T) {
 	})
 }
 
-// FuzzQuantised holds every variant against plain Go at any shape and alignment.
+// FuzzQuantised compares every variant with plain Go at any shape and alignment.
 func FuzzQuantised(f *testing.F) {
 	f.Add(uint64(1), uint8(0), uint8(3), uint8(28), uint8(5))
 	f.Fuzz(func(t *testing.T, seed uint64, form, rows, blocks, off uint8) {
@@ -273,12 +273,13 @@ func FuzzQuantised(f *testing.F) {
 	})
 }
 
-// The largest products there can be: VPMADDUBSW adds two of them in 16 bits, where 2·128·127 = 32512 still fits.
+// TestExtremes: the largest possible products: VPMADDUBSW adds two of them in 16 bits, where 2·128·127 = 32512 still
+// fits.
 func TestExtremes(t *testing.T) {
 	const n = 512
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, c := range []struct {
-			w byte // of all weight bytes
+			w byte // value of all weight bytes
 			q int8
 		}{{0x80, 127}, {0x80, -127}, {0x7f, 127}, {0x7f, -127}, {0xff, -127}, {0xff, 127}, {0, 127}, {0x81, -127}} {
 			for f := range formats {
@@ -319,7 +320,7 @@ func TestExtremes(t *testing.T) {
 	})
 }
 
-// Scales in a file may be anything: what is not finite shows in the result, subnormal numbers count.
+// TestOddScales: any scales in a file: values that are not finite reach the result, and subnormal numbers count.
 func TestOddScales(t *testing.T) {
 	const n = 256
 	eachVariant(t, func(t *testing.T, k *kernels) {

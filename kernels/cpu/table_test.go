@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table of microkernels and the files that they are in")
 
-// TestMicrokernels: the table of this architecture is the committed one, so that each change of it is seen; it has
-// all types, and of each all numbers of tokens, once.
+// TestMicrokernels: the table of this architecture equals the committed one, so that each change is visible; it has all
+// types, and all numbers of tokens once for each.
 func TestMicrokernels(t *testing.T) {
 	table := Microkernels()
 	var b strings.Builder
@@ -47,11 +47,11 @@ func TestMicrokernels(t *testing.T) {
 					next = m.To + 1
 				}
 			}
-			require.Equal(t, 1, next, "%s %s ends without an end", k.name, w)
+			require.Equal(t, 1, next, "%s %s has no open end", k.name, w)
 		}
 	}
 	if noAssembly() {
-		return // fewer sets
+		return // fewer instruction sets
 	}
 	golden := filepath.Join("testdata", "microkernels_"+runtime.GOARCH+".txt")
 	if *update {
@@ -59,25 +59,28 @@ func TestMicrokernels(t *testing.T) {
 	}
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), b.String(), "if that is meant, go test ./kernels/cpu -run Microkernels -update")
+	assert.Equal(t, string(want), b.String(),
+		"to accept the change, run go test ./kernels/cpu -run Microkernels -update")
 }
 
-// noAssembly reports whether this build has plain Go alone.
+// noAssembly reports whether this build has only plain Go.
 func noAssembly() bool { return len(isa.All()) == 1 }
 
-// TestTableIsRight: what the table says is called is called, and besides nothing but what it says of fewer tokens.
+// TestTableIsRight: the functions in the table are called, and no others except those that the table has for fewer
+// tokens.
 func TestTableIsRight(t *testing.T) {
 	racing.Spare(t)
 	k := variants()[len(variants())-1]
 	for _, w := range block.Types() {
-		may := map[string]bool{nameOf(k.gemvF32): formatOf(w) < 0} // for a last token, of converted weights too
+		may := map[string]bool{nameOf(k.gemvF32): formatOf(w) < 0} // also for a last token of converted weights
 		for tokens := 1; tokens <= 20; tokens++ {
 			line := k.microkernel(w, tokens)
 			for _, name := range []string{line.Kernel, line.Pack} {
 				may[name] = true
 			}
 			if f := formatOf(w); f >= 0 && tokens > tileTokens {
-				may[nameOf(k.tileOf(f, tokens%tileTokens))] = true // with AMX, packed weights and few tokens left over
+				// with AMX, packed weights and a few remaining tokens
+				may[nameOf(k.tileOf(f, tokens%tileTokens))] = true
 			}
 			called := map[string]bool{}
 			var x Acts
@@ -100,7 +103,7 @@ func TestTableIsRight(t *testing.T) {
 	}
 }
 
-// TestFiles: files.txt says where the functions of the table are, of all architectures.
+// TestFiles: files.txt lists the files of the functions in the table, for all architectures.
 func TestFiles(t *testing.T) {
 	text := regexp.MustCompile(`(?m)^TEXT ·(\w+?)(?:Args)?\(SB\)`)
 	all := map[string]string{}
@@ -138,7 +141,7 @@ func TestFiles(t *testing.T) {
 	assert.Equal(t, want, string(got), "go test ./kernels/cpu -run Files -update")
 }
 
-// spy returns k with functions that tell which of the table's they are when they are called.
+// spy returns k with functions that call tell with the function of the table.
 func spy(k *kernels, tell func(f any)) *kernels {
 	s := *k
 	for f := range formats {
@@ -159,7 +162,7 @@ func spy(k *kernels, tell func(f any)) *kernels {
 	return &s
 }
 
-// spied returns f, if there is one, as a function that tells that it is called.
+// spied returns f, if it is not nil, as a function that calls tell first.
 func spied[F ~func(*A), A any](f F, tell func(f any)) F {
 	if f == nil {
 		return nil

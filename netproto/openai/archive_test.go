@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// respondTo asks for an answer of /v1/responses.
+// respondTo requests an answer of /v1/responses.
 func respondTo(t testing.TB, s *Server, body string) (id string, answer map[string]any) {
 	t.Helper()
 	w := ask(t, s, responses, `{"seed":7,`+body+`}`)
@@ -30,8 +30,8 @@ func erase(s *Server, id string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestGoesOn: an answer that goes on with another one has its whole conversation, without its instructions, and with
-// what tools returned; also once the answers before it are deleted, and also where it was streamed.
+// TestGoesOn: an answer that continues another one has the whole conversation with the results of tools, but not the
+// earlier instructions; also after the earlier answers are deleted, and also if it was streamed.
 func TestGoesOn(t *testing.T) {
 	m := newToolModel("Sure. ", `{"name": "f", "arguments": {"x":1}}`, "fine")
 	s := newTestServer(t, m, nil)
@@ -62,7 +62,7 @@ func TestGoesOn(t *testing.T) {
 	assert.Equal(t, "previous_response_not_found", at(object(t, w.Body.Bytes()), "error", "code"))
 }
 
-// TestNotStored: what is not to be stored is not, nor where the server keeps nothing, nor what failed.
+// TestNotStored: answers are not stored if the request or the server says so, or if they failed.
 func TestNotStored(t *testing.T) {
 	for limit, body := range map[int]string{0: `"input":"u","store":false`, -1: `"input":"u"`} {
 		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = limit })
@@ -76,7 +76,7 @@ func TestNotStored(t *testing.T) {
 	assert.Zero(t, s.kept.bytes)
 }
 
-// TestArchiveBound: no more bytes are kept than may be, and those that are used stay longest.
+// TestArchiveBound: the stored bytes are limited, and recently used answers stay longest.
 func TestArchiveBound(t *testing.T) {
 	const limit = 40_000
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = limit })
@@ -88,7 +88,7 @@ func TestArchiveBound(t *testing.T) {
 		last, _ = respondTo(t, s, `"input":"u"`)
 		ids = append(ids, last)
 		require.LessOrEqual(t, s.kept.bytes, limit)
-		require.Equal(t, http.StatusOK, ask(t, s, responses+"/"+first, "").Code, "it is asked for")
+		require.Equal(t, http.StatusOK, ask(t, s, responses+"/"+first, "").Code, "it is used")
 	}
 	assert.Equal(t, limit/one, s.kept.all.Len())
 	assert.Equal(t, s.kept.all.Len(), len(s.kept.items))
@@ -96,7 +96,7 @@ func TestArchiveBound(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
 	large, _ := respondTo(t, s, `"input":"`+strings.Repeat("x", 3000)+`","instructions":"y","metadata":{"a":"`+
 		strings.Repeat("x", limit)+`"}`)
-	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+large, "").Code, "it would be all there is")
+	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+large, "").Code, "it would need all of the room")
 	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
 	for _, id := range append(ids, first) {
 		erase(s, id)
@@ -105,7 +105,7 @@ func TestArchiveBound(t *testing.T) {
 	assert.Empty(t, s.kept.items)
 }
 
-// TestGoOnAtOnce: answers that go on with the same one do not see each other.
+// TestGoOnAtOnce: answers that continue the same answer are independent.
 func TestGoOnAtOnce(t *testing.T) {
 	const one = `{"name": "f", "arguments": {}}`
 	m := newToolModel("", one, "", one, "", one) // a list of three has room for more

@@ -36,7 +36,7 @@ func golden(t *testing.T, name string, got string) {
 
 const hello = `"messages":[{"role":"user","content":"hi"}],"seed":7`
 
-// TestShapes: what clients get, to the letter, at the beginning of virtual time. go test -update writes it anew.
+// TestShapes: the exact bytes that clients get, at the beginning of virtual time. go test -update writes the files.
 func TestShapes(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
 	const said = `"input":"hi","seed":7`
@@ -121,12 +121,12 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// inVirtualTime runs a test that begins at midnight of 1 January 2000.
+// inVirtualTime runs a test that starts at midnight on 1 January 2000.
 func inVirtualTime(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { bubble.Test(t, test) })
 }
 
-// TestSettings: what the model is asked for is what the request says.
+// TestSettings: the settings of the model are those of the request.
 func TestSettings(t *testing.T) {
 	for body, want := range map[string]answer.Settings{
 		``:                    {Temperature: 1, TopP: 1, Seed: 7},
@@ -166,8 +166,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestNumbers: each declared number reaches the model under its own name, at both ends of its range; beyond them it is
-// refused by name.
+// TestNumbers: each declared number reaches the model under its own name, at both ends of its range; values out of
+// range are refused by name.
 func TestNumbers(t *testing.T) {
 	for i, n := range new(answer.Settings).Numbers() {
 		for _, v := range []float64{n.Low, n.High, n.Low - 2, n.High + 1} {
@@ -181,15 +181,15 @@ func TestNumbers(t *testing.T) {
 			}
 			require.Equal(t, http.StatusOK, w.Code, "%s %v: %s", n.Name, v, w.Body)
 			if n.Name == "top_p" && v == 0 {
-				v = 1 // and a top_k of 1, as only the best token reaches a share of nothing
+				v = 1 // and a top_k of 1, because a share of 0 leaves only the best token
 			}
 			assert.Equal(t, v, m.asked[0].Numbers()[i].Value(), n.Name)
 		}
 	}
 }
 
-// TestSeeds: one that is given is kept and shown, also a negative one and one of 64 bits; else one is drawn, anew each
-// time, and shown; each of several answers has its own.
+// TestSeeds: a given seed is used and shown, also a negative or a 64-bit one. Otherwise a new one is drawn each time
+// and shown; each of several answers has its own.
 func TestSeeds(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0": 0, "-1": 1<<64 - 1, "18446744073709551615": 1<<64 - 1, "9223372036854775807": 1<<63 - 1,
@@ -206,24 +206,24 @@ func TestSeeds(t *testing.T) {
 	seeds := map[uint64]bool{}
 	for range 3 {
 		w := ask(t, s, "/v1/completions", `{"prompt":"x"}`)
-		var told struct {
+		var shown struct {
 			Own struct{ Seed uint64 } `json:"pilotfish"`
 		}
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &told))
-		assert.Equal(t, m.asked[len(m.asked)-1].Seed, told.Own.Seed)
-		seeds[told.Own.Seed] = true
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &shown))
+		assert.Equal(t, m.asked[len(m.asked)-1].Seed, shown.Own.Seed)
+		seeds[shown.Own.Seed] = true
 	}
 	assert.Len(t, seeds, 3)
 }
 
-// TestSeedsFit: a seed that is drawn is a number that every client can repeat.
+// TestSeedsFit: a drawn seed is a number that every client can repeat.
 func TestSeedsFit(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Random = func() uint64 { return math.MaxUint64 } })
 	w := ask(t, s, "/v1/completions", `{"prompt":"x"}`)
 	assert.Contains(t, w.Body.String(), `{"seed":9007199254740991,`)
 }
 
-// TestProvenance: off by default, on by the request or by the server, and off again by the request.
+// TestProvenance: off by default; on by the request or the server; off again by the request.
 func TestProvenance(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "aC" }}
 	for _, c := range []struct {
@@ -246,7 +246,7 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// TestStop: an answer that a stop string ends says so.
+// TestStop: the finish reason of an answer that ends at a stop string.
 func TestStop(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "one\ntwo" }}
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"stop":"\n"}`)
@@ -255,7 +255,7 @@ func TestStop(t *testing.T) {
 	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestHeldBack: text that no token had is shown at the end.
+// TestHeldBack: text that belongs to no token is shown at the end.
 func TestHeldBack(t *testing.T) {
 	for _, tools := range []string{"", `,"tools":[{"type":"function","function":{"name":"f"}}]`} {
 		m := &fakeModel{answer: func(string, answer.Settings) string { return "ab" }}
@@ -282,7 +282,7 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// heldModel has sessions that have more text at the end than their tokens had.
+// heldModel has sessions with more text at the end than their tokens have.
 type heldModel struct{ *fakeModel }
 
 func (m heldModel) NewSession() answer.Session { return heldSession{m.fakeModel.NewSession()} }
@@ -297,7 +297,7 @@ func (s heldSession) Summary() answer.Summary {
 	return sum
 }
 
-// TestShortened: a value that had to end says so, in its own choice, in chats, completions and streams.
+// TestShortened: an answer reports that a value was shortened, in its own choice, in chats, completions and streams.
 func TestShortened(t *testing.T) {
 	m := &fakeModel{answer: func(_ string, o answer.Settings) string {
 		if o.Seed == 7 {

@@ -16,7 +16,7 @@ import (
 
 const responses, messages = "/v1/responses", "/v1/messages"
 
-// named events of a stream: each has the name of its type.
+// namedEvents returns the events of a stream. The name of each is its type.
 func namedEvents(t testing.TB, body []byte) (all []map[string]any) {
 	t.Helper()
 	for part := range strings.SplitSeq(strings.TrimSuffix(string(body), "\n\n"), "\n\n") {
@@ -32,7 +32,7 @@ func namedEvents(t testing.TB, body []byte) (all []map[string]any) {
 	return all
 }
 
-// TestDoorsAskTheSame: a request means the same in each API: the same prompt, and the same settings.
+// TestDoorsAskTheSame: a request means the same in each API: the same prompt and settings.
 func TestDoorsAskTheSame(t *testing.T) {
 	const schema = `{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}`
 	for name, c := range map[string]struct{ chat, response, message string }{
@@ -122,14 +122,14 @@ func TestDoorsAskTheSame(t *testing.T) {
 	}
 }
 
-// doorAnswer is what a client makes of an answer, however it came: "text" or "NAME(ARGUMENTS)" for each part, and why
-// it ended.
+// doorAnswer is an answer as a client sees it, whole or streamed: "text" or "NAME(ARGUMENTS)" for each part, and why it
+// ended.
 type doorAnswer struct {
 	parts []string
 	end   string
 }
 
-// ofResponse reads a whole answer of /v1/responses.
+// ofResponse parses a complete answer of /v1/responses.
 func ofResponse(v any) (a doorAnswer) {
 	for _, o := range at(v, "output").([]any) {
 		if at(o, "type") == "message" {
@@ -146,7 +146,7 @@ func ofResponse(v any) (a doorAnswer) {
 	return a
 }
 
-// streamedResponse puts a stream of /v1/responses together as clients do, and checks the order of its events.
+// streamedResponse assembles a stream of /v1/responses as clients do, and checks the order of its events.
 func streamedResponse(t testing.TB, body []byte) (a doorAnswer, last any) {
 	t.Helper()
 	all := namedEvents(t, body)
@@ -165,7 +165,7 @@ func streamedResponse(t testing.TB, body []byte) (a doorAnswer, last any) {
 		}
 		switch e["type"] {
 		case "response.output_item.added":
-			require.Empty(t, open, "one at a time")
+			require.Empty(t, open, "one part at a time")
 			open = at(e, "item", "id").(string)
 			require.EqualValues(t, n+1, e["output_index"])
 			name, _ := at(e, "item", "name").(string)
@@ -196,7 +196,7 @@ func streamedResponse(t testing.TB, body []byte) (a doorAnswer, last any) {
 	return ofResponse(whole), whole
 }
 
-// ofMessage reads a whole answer of /v1/messages.
+// ofMessage parses a complete answer of /v1/messages.
 func ofMessage(t testing.TB, v any) (a doorAnswer) {
 	for _, o := range at(v, "content").([]any) {
 		if at(o, "type") == "text" {
@@ -211,8 +211,8 @@ func ofMessage(t testing.TB, v any) (a doorAnswer) {
 	return a
 }
 
-// streamedMessage puts a stream of /v1/messages together as clients do, and checks the order of its events. A call
-// with an input that is no object is left out.
+// streamedMessage assembles a stream of /v1/messages as clients do, and checks the order of its events. A call with an
+// input that is not an object is left out.
 func streamedMessage(t testing.TB, body []byte) (a doorAnswer, usage any) {
 	t.Helper()
 	all := namedEvents(t, body)
@@ -224,7 +224,7 @@ func streamedMessage(t testing.TB, body []byte) (a doorAnswer, usage any) {
 	for _, e := range all[1 : len(all)-2] {
 		switch e["type"] {
 		case "content_block_start":
-			require.False(t, open, "one at a time")
+			require.False(t, open, "one part at a time")
 			open, text = true, ""
 			index++
 			name, _ = at(e, "content_block", "name").(string)
@@ -258,8 +258,8 @@ func streamedMessage(t testing.TB, body []byte) (a doorAnswer, usage any) {
 	return a, at(end, "usage")
 }
 
-// TestDoorsStream: a stream makes the whole answer, wherever it is cut; a cut one says so in its own words, and nothing
-// is closed that the model did not close.
+// TestDoorsStream: a stream gives the same answer as a complete response, wherever the limit cuts it. A cut answer says
+// so in the words of the API, and nothing is closed that the model did not close.
 func TestDoorsStream(t *testing.T) {
 	const f, input = `"tools":[{"type":"function","name":"f"}]`, `"tools":[{"name":"f"}]`
 	steps := []string{"Sure. ", `{"name": "f", "arguments": {"x": [1, "é"]}}`, "\n", `{"name": "f", "arguments": {}}`,
@@ -283,17 +283,17 @@ func TestDoorsStream(t *testing.T) {
 
 		body = fmt.Sprintf(`{%s,%s,"max_tokens":%d`, hello, input, limit)
 		m := object(t, ask(t, s, messages, body+`}`).Body.Bytes())
-		told, usage := streamedMessage(t, ask(t, s, messages, body+`,"stream":true}`).Body.Bytes())
-		assert.Equal(t, ofMessage(t, m), told, limit)
+		streamed, usage := streamedMessage(t, ask(t, s, messages, body+`,"stream":true}`).Body.Bytes())
+		assert.Equal(t, ofMessage(t, m), streamed, limit)
 		assert.Equal(t, at(m, "usage", "output_tokens"), at(usage, "output_tokens"))
-		assert.Equal(t, got.end[:3] == "inc", strings.HasPrefix(told.end, "max_tokens"), limit)
-		ends[told.end] = true
+		assert.Equal(t, got.end[:3] == "inc", strings.HasPrefix(streamed.end, "max_tokens"), limit)
+		ends[streamed.end] = true
 	}
 	assert.Equal(t, map[string]bool{"completed completed": true, "incomplete max_output_tokens incomplete": true,
 		"incomplete max_output_tokens completed": true, "max_tokens<nil>": true, "tool_use<nil>": true}, ends)
 }
 
-// TestDoorsEmpty: an answer without a token has one text, which is empty.
+// TestDoorsEmpty: an answer without tokens has one empty text.
 func TestDoorsEmpty(t *testing.T) {
 	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
 	a, _ := streamedResponse(t, ask(t, s, responses, `{"input":"u","stream":true}`).Body.Bytes())
@@ -304,7 +304,7 @@ func TestDoorsEmpty(t *testing.T) {
 	assert.Equal(t, a, ofMessage(t, object(t, ask(t, s, messages, `{`+hello+`}`).Body.Bytes())))
 }
 
-// TestDoorsRefuse: what is wrong is named by its path in the API's own names, and nothing is generated.
+// TestDoorsRefuse: an error names the invalid field by its path in the API, and nothing is generated.
 func TestDoorsRefuse(t *testing.T) {
 	const user = `"messages":[{"role":"user","content":"x"}]`
 	for _, c := range []struct{ path, body, at, say string }{
@@ -398,7 +398,7 @@ func TestDoorsRefuse(t *testing.T) {
 	}
 }
 
-// TestDoorsAccept: what clients of these APIs send, and what changes no answer.
+// TestDoorsAccept: fields that clients of these APIs send, and that do not change the answer.
 func TestDoorsAccept(t *testing.T) {
 	for path, c := range map[string]struct{ plain, more string }{
 		responses: {`"input":"u"`, `"n":1,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"none",` +
@@ -423,7 +423,7 @@ func TestDoorsAccept(t *testing.T) {
 	}
 }
 
-// TestBegun: the assistant's last message is what the answer of /v1/messages begins with, and is not repeated.
+// TestBegun: a last message of the assistant is the beginning of the answer of /v1/messages, and is not repeated.
 func TestBegun(t *testing.T) {
 	m := new(fakeModel)
 	s := newTestServer(t, m, nil)
@@ -434,8 +434,8 @@ func TestBegun(t *testing.T) {
 	assert.Equal(t, []string{"ok"}, ofMessage(t, object(t, w.Body.Bytes())).parts)
 }
 
-// TestMessagesAccess: Anthropic's clients show their key in a header of its own, and get errors in their form,
-// also where they ask for models.
+// TestMessagesAccess: Anthropic's clients send their key in a different header, and get errors in their format, also
+// for lists of models.
 func TestMessagesAccess(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one-key"} })
 	for _, path := range []string{messages, messages + "/count_tokens"} {
@@ -455,7 +455,7 @@ func TestMessagesAccess(t *testing.T) {
 	assert.Equal(t, "not_found_error", at(object(t, w.Body.Bytes()), "error", "type"))
 }
 
-// TestMessageOrder: what a user says before and after what a tool returned stands there in the prompt.
+// TestMessageOrder: text of a user before and after the result of a tool keeps its place in the prompt.
 func TestMessageOrder(t *testing.T) {
 	m := new(fakeModel)
 	w := ask(t, newTestServer(t, m, nil), messages, `{"messages":[{"role":"user","content":"u"},{"role":"assistant",`+
@@ -465,7 +465,7 @@ func TestMessageOrder(t *testing.T) {
 	assert.Equal(t, []string{"user:u\nassistant:[f{}]\nuser:a\ntool:\nuser:b\nassistant:"}, m.prompts)
 }
 
-// TestOneCall: clients may ask for one call at most, in each API's words.
+// TestOneCall: clients may limit an answer to one call, in the words of each API.
 func TestOneCall(t *testing.T) {
 	const one = `{"name": "f", "arguments": {}}`
 	for path, body := range map[string]string{
@@ -489,7 +489,7 @@ func TestOneCall(t *testing.T) {
 	}
 }
 
-// TestNamespace: a call says in which group its function was.
+// TestNamespace: a call names the group of its function.
 func TestNamespace(t *testing.T) {
 	m := newToolModel("", `{"name": "f", "arguments": {}}`, "", `{"name": "g", "arguments": {}}`)
 	_, answer := respondTo(t, newTestServer(t, m, nil), `"input":"u","tools":[{"type":"function","name":"f"},`+
@@ -498,7 +498,7 @@ func TestNamespace(t *testing.T) {
 	assert.Equal(t, "n", at(answer, "output", 1, "namespace"))
 }
 
-// TestMessageUsage: tokens of the prompt that were known from before are counted apart.
+// TestMessageUsage: reused tokens of the prompt are counted separately.
 func TestMessageUsage(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, nil)
 	count := at(object(t, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Body.Bytes()), "input_tokens").(float64)

@@ -25,31 +25,31 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// Marks around a call in a text.
+// Marks of a call in a text.
 const (
 	callMark = "<tool_call>"
 	callOver = "</tool_call>"
 )
 
-// fakeModel says what a test has it say. Its tokens are the bytes of a text, the id of each its value; 256 ends.
+// fakeModel answers as set by a test. Its tokens are bytes, with their values as ids; 256 is the end token.
 type fakeModel struct {
 	context int
-	step    time.Duration // that a token takes
-	// answer returns what follows a prompt, by what was asked for: the rest is cut at Stop and MaxTokens. nil: "ok".
+	step    time.Duration // of a token
+	// answer returns the continuation of a prompt with some settings, before the cut at Stop and MaxTokens. nil: "ok".
 	answer func(prompt string, s answer.Settings) string
-	fail   func(prompt string) error                                      // in place of an answer
-	refuse func(s answer.Settings) error                                  // what Check says
-	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
-	short  func(text string) bool                                         // answers that end; nil: {} in a format
-	solid  bool                                                           // it knows no gaps
+	fail   func(prompt string) error                                      // instead of an answer
+	refuse func(s answer.Settings) error                                  // result of Check
+	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with the ignored keywords
+	short  func(text string) bool                                         // shortened answers; nil: {} in a format
+	solid  bool                                                           // without infill
 
 	mu       sync.Mutex
 	asked    []answer.Settings
 	prompts  []string
-	open     int // sessions
-	limit    int // that were open at once
-	running  int // answers
-	parallel int // most of them at once
+	open     int // open sessions
+	limit    int // max of open
+	running  int // running answers
+	parallel int // max of running
 }
 
 func (m *fakeModel) Context() int {
@@ -61,7 +61,7 @@ func (m *fakeModel) Context() int {
 
 func (m *fakeModel) Vocabulary() int { return 257 }
 
-// Chat writes a chat as ROLE:CONTENT lines.
+// Chat formats a chat as ROLE:CONTENT lines.
 func (m *fakeModel) Chat(c answer.Conversation) ([]int32, error) {
 	var b strings.Builder
 	for _, t := range c.Tools {
@@ -86,10 +86,10 @@ func (m *fakeModel) Bytes(id int32) []byte {
 	return []byte{byte(id)}
 }
 
-// Name is how 256 is called.
+// Name returns the name of token 256.
 func (m *fakeModel) Name(id int32) string { return map[int32]string{256: "<end>"}[id] }
 
-// Infill writes a text with a gap with the bytes 1, 2 and 3 as marks, and other files before it.
+// Infill formats a text with a gap with the bytes 1, 2 and 3 as marks, after other files.
 func (m *fakeModel) Infill(f answer.Infill) ([]int32, error) {
 	if m.solid {
 		return nil, answer.ErrNoInfill
@@ -195,7 +195,7 @@ func (s *fakeSession) LoadKV(ctx context.Context, r io.Reader) (err error) {
 	return err
 }
 
-// note is what the model is asked.
+// note records a request.
 func (s *fakeSession) note(prompt []int32, o answer.Settings) (text string, err error) {
 	m := s.m
 	m.mu.Lock()
@@ -233,7 +233,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 				text, stop, stopped = before, answer.StopString, mark
 			}
 		}
-		var held []byte // of a character
+		var held []byte // of an incomplete character
 		begin := time.Now()
 		for i, id := range idsOf(text) {
 			if o.MaxTokens > 0 && i == o.MaxTokens {
@@ -275,10 +275,10 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 	}
 }
 
-// Score implements Session: each token but the first has a log-probability that its place tells.
+// Score implements Session: the log-probability of each token but the first depends on its position.
 func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[answer.Token, error] {
 	return func(yield func(answer.Token, error) bool) {
-		var held []byte // of a character
+		var held []byte // of an incomplete character
 		for i, id := range text {
 			t := answer.Token{ID: id, Origin: "edge", LogProb: math.NaN()}
 			if held = append(held, byte(id)); utf8.Valid(held) {
@@ -297,7 +297,7 @@ func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq
 	}
 }
 
-// token is a byte with what is asked for of it.
+// token returns a byte with the requested fields.
 func (s *fakeSession) token(id int32, text string, o answer.Settings, at time.Duration) answer.Token {
 	t := answer.Token{ID: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
 	if id == 'C' {
@@ -314,7 +314,7 @@ func (s *fakeSession) token(id int32, text string, o answer.Settings, at time.Du
 	return t
 }
 
-// sleep waits, and reports whether ctx lasted.
+// sleep waits, and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return ctx.Err() == nil
@@ -329,7 +329,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// newTestServer returns a server for a model, with ids that count.
+// newTestServer returns a server for a model, with numbered ids.
 func newTestServer(t testing.TB, m answer.Model, change func(*Options)) *Server {
 	t.Helper()
 	var mu sync.Mutex
@@ -369,21 +369,21 @@ func ask(t testing.TB, h http.Handler, path, body string, header ...string) *htt
 	return w
 }
 
-// object reads JSON.
+// object parses JSON.
 func object(t testing.TB, b []byte) (v map[string]any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(b, &v), "%s", b)
 	return v
 }
 
-// events reads a stream: the objects, and whether it ended in order.
+// events parses a stream: the objects, and whether it ended regularly.
 func events(t testing.TB, body []byte) (all []map[string]any, done bool) {
 	t.Helper()
 	for part := range strings.SplitSeq(string(body), "\n\n") {
 		if part == "" || strings.HasPrefix(part, ":") {
 			continue
 		}
-		require.False(t, done, "something follows [DONE]: %s", part)
+		require.False(t, done, "data after [DONE]: %s", part)
 		data, ok := strings.CutPrefix(part, "data: ")
 		require.True(t, ok, part)
 		if data == "[DONE]" {
@@ -413,16 +413,16 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// slowWriter is a response that a test reads as slowly as it likes: each write waits for take.
+// slowWriter is a response with a reader controlled by the test: each write waits for take.
 type slowWriter struct {
 	header   http.Header
-	take     chan struct{} // nil: it takes everything at once
+	take     chan struct{} // nil: it accepts everything at once
 	mu       sync.Mutex
 	status   int
 	body     bytes.Buffer
 	deadline time.Time
-	moved    chan struct{} // closed when the deadline moves
-	reading  time.Time     // deadline of the request
+	moved    chan struct{} // closed when the deadline changes
+	reading  time.Time     // read deadline of the request
 	flushes  int
 }
 
@@ -454,7 +454,7 @@ func (w *slowWriter) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// deadlines are those of reading and of writing.
+// deadlines returns the deadlines of reading and writing.
 func (w *slowWriter) deadlines() (read, write time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -494,7 +494,7 @@ func (w *slowWriter) text() string {
 	return w.body.String()
 }
 
-// post is a request to a handler.
+// post returns a request to a handler.
 func post(ctx context.Context, path, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, path, io.NopCloser(strings.NewReader(body)))
 	r.Header.Set("Content-Type", "application/json")

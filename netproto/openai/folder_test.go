@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// folder opens one, with its log.
+// folder opens a folder with a log.
 func folder(t *testing.T, path string, limit int64) (*Folder, *strings.Builder) {
 	t.Helper()
 	var log strings.Builder
@@ -25,7 +25,7 @@ func folder(t *testing.T, path string, limit int64) (*Folder, *strings.Builder) 
 	return f, &log
 }
 
-// filesOf are the contents of the files of a folder.
+// filesOf returns the contents of the files in a folder.
 func filesOf(t *testing.T, path string) (all []string) {
 	t.Helper()
 	entries, err := os.ReadDir(path)
@@ -49,7 +49,7 @@ func savedTo(t *testing.T, f *Folder, text string) {
 	f.save(t.Context(), &fakeSession{m: &fakeModel{}, text: idsOf(text)}, idsOf(text))
 }
 
-// TestFolder: what has no place in memory is in the folder, and comes back; after a restart too, nothing but the last
+// TestFolder: texts without room in memory are saved in the folder and loaded again; also after a restart only the last
 // token of a prompt is computed.
 func TestFolder(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a", "b")
@@ -66,7 +66,7 @@ func TestFolder(t *testing.T) {
 	}
 	s, cached := serve()
 	assert.Equal(t, 0, cached("first"))
-	assert.Equal(t, len("user:"), cached("second"), "the same place has the same beginning")
+	assert.Equal(t, len("user:"), cached("second"), "the session has the same prefix")
 	require.NoError(t, s.Close())
 	s.o.Folder.Close()
 	assert.ElementsMatch(t, []string{"user:second\nassistant:fine"}, filesOf(t, path))
@@ -82,7 +82,7 @@ func TestFolder(t *testing.T) {
 	assert.ErrorContains(t, err, "give each server a folder of its own")
 }
 
-// TestFolderEvicted: two texts that share one place in memory each come back from the folder.
+// TestFolderEvicted: two texts that share one session are each loaded from the folder.
 func TestFolderEvicted(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 1000)
 	defer f.Close()
@@ -104,11 +104,11 @@ func TestFolderEvicted(t *testing.T) {
 	}
 	p.close()
 	assert.ElementsMatch(t, []string{"one?yes", "two?no"}, filesOf(t, f.path))
-	assert.Empty(t, log.String()[strings.Index(log.String(), "\n")+1:], "nothing goes wrong")
+	assert.Empty(t, log.String()[strings.Index(log.String(), "\n")+1:], "no errors in the log")
 }
 
-// TestFolderBound: what was used longest ago goes first, also after a restart; a text that goes on replaces its
-// beginning; one that is there already is not written again; one that is too large is not kept.
+// TestFolderBound: the least recently used file goes first, also after a restart. A continued text replaces its prefix,
+// an existing text is not written again, and one that is too large is not kept.
 func TestFolderBound(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 40)
 	m := &fakeModel{}
@@ -122,19 +122,19 @@ func TestFolderBound(t *testing.T) {
 	savedTo(t, f, "eeee")
 	assert.ElementsMatch(t, []string{"aaaa", "cccc", "dddd", "eeee"}, filesOf(t, f.path))
 	s := m.NewSession()
-	assert.False(t, f.load(t.Context(), s, idsOf("cccx"), 3), "no more than is known")
+	assert.False(t, f.load(t.Context(), s, idsOf("cccx"), 3), "no more tokens than needed")
 	assert.True(t, f.load(t.Context(), s, idsOf("cccx"), 2))
 	savedTo(t, f, "ffff")
 	assert.ElementsMatch(t, []string{"aaaa", "cccc", "eeee", "ffff"}, filesOf(t, f.path))
 	savedTo(t, f, "aaaabb")
-	assert.ElementsMatch(t, []string{"cccc", "ffff", "aaaabb"}, filesOf(t, f.path), "12 bytes more, 10 less")
+	assert.ElementsMatch(t, []string{"cccc", "ffff", "aaaabb"}, filesOf(t, f.path), "12 bytes added, 10 removed")
 	savedTo(t, f, strings.Repeat("x", 35))
 	assert.Contains(t, log.String(), "larger than the limit of the folder")
 	assert.NotContains(t, log.String(), "xxx")
 	assert.Len(t, filesOf(t, f.path), 3)
 	assert.EqualValues(t, 32, f.bytes)
 
-	for i, text := range []string{"ffff", "aaaabb", "cccc"} { // their order as of now
+	for i, text := range []string{"ffff", "aaaabb", "cccc"} { // in their order of use
 		at := time.Now().Add(time.Duration(i-10) * time.Minute)
 		name := f.saved[f.find(f.nearest(idsOf(text), 3))].name
 		require.NoError(t, os.Chtimes(f.file(name), at, at))
@@ -146,11 +146,11 @@ func TestFolderBound(t *testing.T) {
 	f, _ = folder(t, f.path, 25)
 	f.index(m)
 	assert.ElementsMatch(t, []string{"cccc", "aaaabb", "mine", "mine"}, filesOf(t, f.path),
-		"not what others have there")
+		"files of others stay")
 	f.Close()
 }
 
-// TestFolderEnds: who has gone takes no text out of the folder, and needs none of those that make room for it.
+// TestFolderEnds: with an ended context no text is loaded, and none is saved to make room.
 func TestFolderEnds(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 1000)
 	defer f.Close()
@@ -165,8 +165,7 @@ func TestFolderEnds(t *testing.T) {
 	assert.NotContains(t, log.String(), "level=WARN")
 }
 
-// TestFolderDamaged: a file of something else is of no use, and kept for whoever it is of; one that turns out to be
-// damaged is removed, and its text computed.
+// TestFolderDamaged: a foreign file is ignored and kept; a damaged file is removed, and its text is computed.
 func TestFolderDamaged(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 1000)
 	m := &fakeModel{}
@@ -192,5 +191,5 @@ func TestFolderDamaged(t *testing.T) {
 	require.NoError(t, os.RemoveAll(f.path))
 	savedTo(t, f, "cccc")
 	assert.Contains(t, log.String(), "could not be saved")
-	assert.False(t, f.load(t.Context(), m.NewSession(), idsOf("bbbb"), 0), "it has gone")
+	assert.False(t, f.load(t.Context(), m.NewSession(), idsOf("bbbb"), 0), "it has been removed")
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// exchange sends bytes over a connection to a server and returns the answer's status and content.
+// exchange sends bytes over a connection to a server and returns the status and content of the answer.
 func exchange(t *testing.T, s *Server, request string) (int, string) {
 	t.Helper()
 	web := httptest.NewServer(s)
@@ -39,8 +39,8 @@ func exchange(t *testing.T, s *Server, request string) (int, string) {
 	return answer.StatusCode, string(b)
 }
 
-// TestContentNeverComes: a request is answered though its content does not come, whether that content is needed or not:
-// net/http waits for it before it sends an answer.
+// TestContentNeverComes: a request is answered even if its content does not arrive, whether the content is needed or
+// not: net/http waits for it before it sends an answer.
 func TestContentNeverComes(t *testing.T) {
 	for head, want := range map[string]int{
 		"POST /v1/completions": 408, "POST /v1/nowhere": 404, "GET /v1/models": 200, "POST /v1/embeddings": 404,
@@ -57,8 +57,7 @@ func TestContentNeverComes(t *testing.T) {
 	assert.Equal(t, http.StatusUnsupportedMediaType, status)
 }
 
-// TestBrokenChunks: content that is not framed as it should be is an error, and is not taken for a client that has
-// gone.
+// TestBrokenChunks: invalid chunks are an error, and are not mistaken for a disconnected client.
 func TestBrokenChunks(t *testing.T) {
 	for _, content := range []string{
 		"zz\n{}\n0\n\n", "-5\n{}\n0\n\n", "1\n{}}}\n0\n\n", "ffffffffffffffffff\n{}\n0\n\n",
@@ -71,7 +70,7 @@ func TestBrokenChunks(t *testing.T) {
 	}
 }
 
-// TestContent: what is no JSON in UTF-8 is refused with its true cause.
+// TestContent: content that is not JSON in UTF-8 is refused with the right reason.
 func TestContent(t *testing.T) {
 	m := &fakeModel{}
 	s := newTestServer(t, m, nil)
@@ -97,8 +96,8 @@ func TestContent(t *testing.T) {
 	assert.Equal(t, []string{"\ufffd ü"}, m.prompts)
 }
 
-// TestDeadlines: whatever is answered at once has deadlines; an answer has none while it is generated, since HTTP/2
-// ends a stream whose deadline passes while nothing is written, and one again at its end.
+// TestDeadlines: short answers have deadlines. An answer has none while it is generated, because HTTP/2 ends a stream
+// if its deadline passes without a write, and again one at its end.
 func TestDeadlines(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: 12 * time.Second, answer: long(2)}, nil)
@@ -128,8 +127,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TestDrainCutsReaders: a reader that takes nothing, and a sender that sends nothing, do not hold up the end of a
-// server.
+// TestDrainCutsReaders: a client that does not read, and one that does not send, do not delay the end of a server.
 func TestDrainCutsReaders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var got []Event
@@ -143,12 +141,12 @@ func TestDrainCutsReaders(t *testing.T) {
 		begin := time.Now()
 		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
 		synctest.Wait()
-		assert.LessOrEqual(t, time.Since(begin), time.Second+2*lastWords, "for what was written, and for why it ends")
+		assert.LessOrEqual(t, time.Since(begin), time.Second+2*lastWords, "for the written data, and for the error")
 		require.Len(t, got, 1)
 	})
 }
 
-// TestPanicBefore: a panic while a request is prepared is an error of that request, and gives its place back.
+// TestPanicBefore: a panic while a request is prepared is an error of that request, and its place is freed.
 func TestPanicBefore(t *testing.T) {
 	m := &fakeModel{refuse: func(s answer.Settings) error {
 		if s.JSON {
@@ -162,8 +160,8 @@ func TestPanicBefore(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
 }
 
-// TestArgumentsAreObjects: parameters that do not say that they are objects do not lead to arguments that are none, and
-// references within them hold.
+// TestArgumentsAreObjects: parameters without a type do not allow arguments that are not objects, and references in
+// them are resolved.
 func TestArgumentsAreObjects(t *testing.T) {
 	m := newToolModel("", `{"name": "f", "arguments": {}}`)
 	s := newTestServer(t, m, nil)
@@ -200,7 +198,7 @@ func TestArgumentsAreObjects(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "no value fits (as arguments are an object)")
 }
 
-// TestMarksCount: the marks around calls, which the model does not choose, take no more room than max_tokens gives.
+// TestMarksCount: the marks of calls, which the model does not choose, count for max_tokens.
 func TestMarksCount(t *testing.T) {
 	call := `{"name": "f", "arguments": {}}`
 	for limit, want := range map[int]int{1: 0, len(callMark) + 1: 0, len(callMark) + 2: len(callMark) + 2,
@@ -213,8 +211,8 @@ func TestMarksCount(t *testing.T) {
 	}
 }
 
-// TestPatience: net/http may wait for the content of a request before it sends an answer, so that this has more time
-// than one to a request that has come whole.
+// TestPatience: net/http may wait for the content of a request before it sends an answer, so that the answer has more
+// time than after a complete request.
 func TestPatience(t *testing.T) {
 	for kind, want := range map[string]time.Duration{
 		"text/plain": 40 * time.Second, "application/json": 10 * time.Second,

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// TestSuffix: a completion with a suffix is asked for as a gap, and ends at a mark.
+// TestSuffix: a completion with a suffix is an infill, and ends at a mark.
 func TestSuffix(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "mid\x02dle" }}
 	s := newTestServer(t, m, nil)
@@ -27,7 +27,7 @@ func TestSuffix(t *testing.T) {
 	}
 	w = ask(t, s, "/v1/completions", `{"prompt":"a","suffix":"","max_tokens":20}`)
 	assert.Equal(t, "mid\x02dle", at(object(t, w.Body.Bytes()), "choices", 0, "text"),
-		"without a gap a mark ends nothing")
+		"without a suffix a mark is text")
 	for path, body := range map[string]string{"/v1/completions": `{"prompt":"a","suffix":"z"}`,
 		"/infill": `{"input_prefix":"a","input_suffix":"z"}`} {
 		w = ask(t, newTestServer(t, &fakeModel{solid: true}, nil), path, body)
@@ -36,7 +36,7 @@ func TestSuffix(t *testing.T) {
 	}
 }
 
-// TestInfill: the answer has the fields of llama-server's, whole and streamed, with the same text.
+// TestInfill: the answer has the fields of llama-server's, complete and streamed, with the same text.
 func TestInfill(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "x\n y\x03z" }}
 	s := newTestServer(t, m, nil)
@@ -54,7 +54,7 @@ func TestInfill(t *testing.T) {
 		assert.Equal(t, want, o[name], name)
 	}
 	assert.Equal(t, answer.Settings{MaxTokens: 9, Temperature: 0.8, TopP: 0.95, TopK: 40, MinP: 0.05,
-		Seed: m.asked[0].Seed}, m.asked[0], "as llama-server has it")
+		Seed: m.asked[0].Seed}, m.asked[0], "the defaults of llama-server")
 	assert.Positive(t, at(o, "timings", "prompt_n"))
 
 	all, done := events(t, ask(t, s, "/infill", fmt.Sprintf(request, `,"stream":true`)).Body.Bytes())
@@ -81,7 +81,7 @@ func TestInfill(t *testing.T) {
 		`{"input_prefix":"a","input_suffix":"c","stop":"y"}`).Body.Bytes())["stopping_word"])
 }
 
-// TestInfillSettings: what is said holds; samplers that a list leaves out do nothing.
+// TestInfillSettings: given settings are used; samplers that the list leaves out are off.
 func TestInfillSettings(t *testing.T) {
 	m := &fakeModel{}
 	s := newTestServer(t, m, nil)
@@ -102,15 +102,15 @@ func TestInfillSettings(t *testing.T) {
 	}
 }
 
-// TestLines: a line that is indented less ends what fills a gap, before its first character, and a second line does
-// after a time.
+// TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
+// time.
 func TestLines(t *testing.T) {
 	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
 		{"a\n\n    b\n  c\n    d"}} {
 		l := &answer.Lines{Indent: 3}
 		text, over := "", false
 		for _, p := range pieces {
-			require.False(t, over, "it goes on after its end")
+			require.False(t, over, "text after its end")
 			var kept string
 			kept, over = l.Take(p)
 			text += kept
@@ -130,8 +130,8 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// TestEchoLogProbs: the prompt's tokens come with their log-probabilities, the first without one, and the answer's with
-// the end token, whole and streamed; with max_tokens 0 alone.
+// TestEchoLogProbs: the prompt's tokens have log-probabilities, except the first, and so have those of the answer with
+// the end token, complete and streamed; with max_tokens 0 only the prompt.
 func TestEchoLogProbs(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "xy" }}
 	s := newTestServer(t, m, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// TestLocal: a request is local that says so, one with a message that says so, and each later one with that message,
-// whatever else is in it, also if it does not say so again.
+// TestLocal: a request is local if it says so or if one of its messages does; so is each later request with that
+// message, whatever else it contains, even if the message is no longer marked.
 func TestLocal(t *testing.T) {
 	m := &fakeModel{}
 	s := newTestServer(t, m, nil)
@@ -26,7 +26,7 @@ func TestLocal(t *testing.T) {
 	const chat, public = "/v1/chat/completions", `{"role":"user","content":"public"}`
 	assert.False(t, local(chat, `{"messages":[`+public+`]}`))
 	assert.True(t, local(chat, `{"messages":[`+public+`],"pilotfish":{"local":true}}`))
-	assert.False(t, local(chat, `{"messages":[`+public+`]}`), "nothing is remembered of a request")
+	assert.False(t, local(chat, `{"messages":[`+public+`]}`), "requests are not remembered")
 	assert.True(t, local("/v1/completions", `{"prompt":"x","pilotfish":{"local":true}}`))
 	assert.True(t, local("/infill", `{"input_prefix":"x","input_suffix":"","pilotfish":{"local":true}}`))
 
@@ -56,7 +56,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestKept: the messages that stay are known up to a bound, and the oldest ones are forgotten then.
+// TestKept: a limited number of local messages is remembered, the latest ones.
 func TestKept(t *testing.T) {
 	k := newKeptMessages()
 	message := func(i int, local bool) []answer.Message {
@@ -64,7 +64,7 @@ func TestKept(t *testing.T) {
 	}
 	for i := range maxKept + 10 {
 		require.True(t, k.local(message(i, true)))
-		require.True(t, k.local(message(i, true)), "twice is once")
+		require.True(t, k.local(message(i, true)), "a repeated message counts once")
 	}
 	assert.Equal(t, maxKept, k.Len())
 	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxKept + 9: true, maxKept + 10: false} {
@@ -75,7 +75,8 @@ func TestKept(t *testing.T) {
 	assert.True(t, k.local(message(-2, false)), "each of several is known")
 }
 
-// TestReceipt: what has left for all answers of a request is said at its end, also that it is nothing.
+// TestReceipt: the receipt at the end of a request counts what left the device for all its answers, also if that is
+// nothing.
 func TestReceipt(t *testing.T) {
 	s := newTestServer(t, &fakeModel{answer: func(prompt string, s answer.Settings) string {
 		if s.Local {
@@ -92,7 +93,7 @@ func TestReceipt(t *testing.T) {
 			assert.Equal(t, want, at(o, "pilotfish", "receipt"), path)
 			all, _ := events(t, ask(t, s, path, "{"+prompt+more+`,"stream":true}`).Body.Bytes())
 			assert.Equal(t, want, at(all[len(all)-1], "pilotfish", "receipt"), path)
-			assert.Nil(t, at(all[0], "pilotfish", "receipt"), "nothing is known at the beginning")
+			assert.Nil(t, at(all[0], "pilotfish", "receipt"), "no receipt at the beginning")
 		}
 	}
 	o := object(t, ask(t, s, "/infill", `{"input_prefix":"x","input_suffix":"y"}`).Body.Bytes())

@@ -20,7 +20,7 @@ import (
 // shownPage starts a server with a chat page, and a browser for it.
 func shownPage(t *testing.T, m *fakeModel, change func(*Options)) (*Server, *browsertest.Browser) {
 	if testing.Short() {
-		t.Skip("a browser takes its time: not with -short")
+		t.Skip("a browser is slow: not with -short")
 	}
 	s := newTestServer(t, m, func(o *Options) {
 		o.Page, o.Hosts = true, []string{"localhost", "127.0.0.1"}
@@ -33,21 +33,22 @@ func shownPage(t *testing.T, m *fakeModel, change func(*Options)) (*Server, *bro
 	return s, browsertest.Start(t, web.URL)
 }
 
-// sent asks a question at the page, and waits until it has a number of answers that are over.
+// sent asks a question on the page, and waits until it has a number of complete answers.
 func sent(b *browsertest.Browser, question string, answers int) {
 	b.Type(question, "Enter")
 	b.Until(fmt.Sprintf(`document.querySelectorAll(".assistant").length === %d && `+
 		`document.getElementById("stop").hidden`, answers))
 }
 
-// textsOf are the texts of elements of the page.
+// textsOf returns the texts of elements of the page.
 func textsOf(b *browsertest.Browser, selector string) []string {
 	return browsertest.Evaluated[[]string](b, fmt.Sprintf(
 		`[...document.querySelectorAll(%q)].map((e) => e.textContent)`, selector))
 }
 
-// TestPageInBrowser: a chat at any width, light or dark: text of the model is text, blocks of code are blocks, tokens
-// of the cloud stand out, the next question has the turns before it; nothing is wider than the page.
+// TestPageInBrowser: a chat at any width, in light or dark mode: output of the model is shown as text, blocks of code
+// as blocks, tokens of the cloud are marked, the next question includes the earlier turns, and nothing is wider than
+// the page.
 func TestPageInBrowser(t *testing.T) {
 	m := &fakeModel{answer: func(prompt string, _ answer.Settings) string {
 		if strings.Contains(prompt, "markup") {
@@ -82,7 +83,7 @@ func TestPageInBrowser(t *testing.T) {
 	assert.Empty(t, b.Problems)
 }
 
-// TestPageControls: stop, copy, settings, a new chat, errors; all of it by keyboard, and with names for screen readers.
+// TestPageControls: stop, copy, settings, a new chat, errors; all with the keyboard, and with names for screen readers.
 func TestPageControls(t *testing.T) {
 	m := &fakeModel{step: time.Millisecond, context: 1 << 20, answer: func(prompt string, _ answer.Settings) string {
 		if strings.Contains(prompt, "long") {
@@ -150,7 +151,7 @@ func TestPageControls(t *testing.T) {
 	assert.Empty(t, b.Problems)
 }
 
-// TestPageKey: a server with API keys is asked by a page that was given one.
+// TestPageKey: a page with an API key can use a server with API keys.
 func TestPageKey(t *testing.T) {
 	m := &fakeModel{}
 	_, b := shownPage(t, m, func(o *Options) { o.Keys = []string{"key-of-the-server"} })
@@ -167,8 +168,8 @@ func TestPageKey(t *testing.T) {
 	assert.Equal(t, 0, browsertest.Evaluated[int](b, `localStorage.length + sessionStorage.length`))
 }
 
-// TestPageServed: the page is one file with a policy that allows nothing but itself and its server, and needs no key;
-// without it there is nothing, and no page may ask.
+// TestPageServed: the page is one file with a policy that allows only itself and its server, and needs no key; without
+// the option there is no page, and other pages may not send requests.
 func TestPageServed(t *testing.T) {
 	asked := func(s *Server, host, origin string) int {
 		r := httptest.NewRequest("POST", "http://"+host+"/v1/completions", strings.NewReader(`{"prompt":"x"}`))
@@ -187,13 +188,14 @@ func TestPageServed(t *testing.T) {
 	for _, word := range []string{"http:", "https:", "src=", "innerHTML", "insertAdjacent", "document.write", "eval("} {
 		assert.NotContains(t, w.Body.String(), word)
 	}
-	assert.Equal(t, 401, asked(s, "a.example", "http://a.example"), "let on by its origin, but without a key")
+	assert.Equal(t, 401, asked(s, "a.example", "http://a.example"), "allowed by its origin, but without a key")
 
 	open := newTestServer(t, &fakeModel{}, func(o *Options) { o.Page = true })
 	assert.Equal(t, 200, asked(open, "10.0.0.7:8080", "http://10.0.0.7:8080"))
 	assert.Equal(t, 200, asked(open, "[fd00::7]:8080", "http://[fd00::7]:8080"))
 	assert.Equal(t, 403, asked(open, "10.0.0.7:8080", "http://10.0.0.7:8081"))
-	assert.Equal(t, 403, asked(open, "evil.example:8080", "http://evil.example:8080"), "may be any page, rebound")
+	assert.Equal(t, 403, asked(open, "evil.example:8080", "http://evil.example:8080"),
+		"may be any page after DNS rebinding")
 	assert.Equal(t, 404, ask(t, open, "/index.html", "").Code)
 
 	off := newTestServer(t, &fakeModel{}, nil)
@@ -201,7 +203,7 @@ func TestPageServed(t *testing.T) {
 	assert.Equal(t, 403, asked(off, "127.0.0.1", "http://127.0.0.1"))
 }
 
-// TestHost: with names, requests for others are refused, whatever they ask for.
+// TestHost: with allowed names, all requests for other hosts are refused.
 func TestHost(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) {
 		o.Page, o.Hosts = true, []string{"localhost", "127.0.0.1", "::1", "chat.example"}
@@ -270,7 +272,7 @@ func testRefusedAreCounted(t *testing.T) {
 	assert.Len(t, events, 1006)
 	assert.Equal(t, 20, strings.Count(log.String(), "\n"))
 	for _, left := range []string{`"left_out":986`, `"from":"192.0.2.1"}`} {
-		time.Sleep(time.Second) // of the bubble
+		time.Sleep(time.Second) // in virtual time
 		log.Reset()
 		ask(t, s, "/v1/models", "")
 		assert.Contains(t, log.String(), left)

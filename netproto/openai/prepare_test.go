@@ -20,7 +20,7 @@ import (
 
 const withSchema = `{"prompt":"x","response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}}}`
 
-// slowSchemas is a model that takes a while for the grammar of a schema.
+// slowSchemas returns a model that is slow at making grammars.
 func slowSchemas(takes time.Duration) *fakeModel {
 	return &fakeModel{check: func(ctx context.Context, s answer.Settings) ([]string, error) {
 		if s.Schema == nil {
@@ -35,15 +35,15 @@ func slowSchemas(takes time.Duration) *fakeModel {
 	}}
 }
 
-// from is a request of a client.
+// from returns a request of a client.
 func from(ctx context.Context, client, body string) *http.Request {
 	r := post(ctx, "/v1/completions", body)
 	r.RemoteAddr = client + ":1234"
 	return r
 }
 
-// TestPreparedInTurn: grammars of one client's schemas are made one after the other; another client does not wait for
-// them, nor does a request without schemas, and they take the place of no answer.
+// TestPreparedInTurn: grammars of one client's schemas are made one after the other. Other clients and requests without
+// schemas do not wait for them, and they take no place of an answer.
 func TestPreparedInTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, slowSchemas(time.Second), func(o *Options) { o.Parallel, o.Queue = 1, 7 })
@@ -76,8 +76,8 @@ func TestPreparedInTurn(t *testing.T) {
 	})
 }
 
-// TestPreparedBounds: a number of requests wait, and others are refused at once; one that goes away makes room at once,
-// in front or after it; and what takes too long is refused.
+// TestPreparedBounds: the number of waiting requests is limited, and others are refused at once. A cancelled one makes
+// room at once, at any place in the queue, and grammars that take too long are refused.
 func TestPreparedBounds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, slowSchemas(time.Hour), func(o *Options) { o.Parallel, o.Queue = 1, 1 })
@@ -107,7 +107,7 @@ func TestPreparedBounds(t *testing.T) {
 	})
 }
 
-// TestClients: a client is who has a key, or an address where there are no keys.
+// TestClients: a client is identified by its key, or by its address without keys.
 func TestClients(t *testing.T) {
 	a, b := from(t.Context(), "10.0.0.1", ""), from(t.Context(), "10.0.0.1", "")
 	a.Header.Set("Authorization", "Bearer one")
@@ -118,11 +118,11 @@ func TestClients(t *testing.T) {
 	b.Header.Set("X-Api-Key", "two")
 	assert.NotEqual(t, keyed.client(a), keyed.client(b))
 	b.Header.Set("Authorization", "bearer  one")
-	assert.Equal(t, keyed.client(a), keyed.client(b), "another header makes it no other client")
+	assert.Equal(t, keyed.client(a), keyed.client(b), "another header is not another client")
 }
 
-// TestIgnoredTold: keywords without effect are listed in the answer, and in the first chunk of a stream: of the schema
-// of the answer, and of parameters of tools, whole ones too.
+// TestIgnoredTold: keywords without effect are listed in the answer, and in the first chunk of a stream: those of the
+// schema of the answer, and those of parameters of tools.
 func TestIgnoredTold(t *testing.T) {
 	m := &fakeModel{check: func(_ context.Context, s answer.Settings) ([]string, error) {
 		switch {

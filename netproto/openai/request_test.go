@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRefused: what is wrong is named by its path, with a status and a code, and nothing is generated.
+// TestRefused: an error names the invalid field by its path, with a status and a code, and nothing is generated.
 func TestRefused(t *testing.T) {
 	const chat, text = "/v1/chat/completions", "/v1/completions"
 	user := `"messages":[{"role":"user","content":"x"}]`
@@ -180,7 +180,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestPrompts: prompts come in four forms, and best_of that asks for nothing is taken.
+// TestPrompts: prompts have four forms, and a best_of without effect is accepted.
 func TestPrompts(t *testing.T) {
 	for prompt, want := range map[string][]string{
 		`"ab"`: {"ab"}, `["a","bc"]`: {"a", "bc"}, `[97,98]`: {"ab"}, `[[97],[98,99]]`: {"a", "bc"},
@@ -195,7 +195,7 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestContents: parts of text count as one text, a developer as the system, and what is absent as null.
+// TestContents: parts of text are joined, a developer is the system, and null is absent.
 func TestContents(t *testing.T) {
 	m := &fakeModel{}
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{"messages":[
@@ -210,7 +210,7 @@ func TestContents(t *testing.T) {
 	assert.Equal(t, []string{"system:be\nuser:ab\nassistant:[f{}][g{\"x\":1}]\ntool:r\ntool:s\nassistant:"}, m.prompts)
 }
 
-// TestPromptTooLong: the most tokens of a prompt leave room for an answer.
+// TestPromptTooLong: the longest prompt leaves room for an answer.
 func TestPromptTooLong(t *testing.T) {
 	for _, c := range []struct{ limit, length, status int }{
 		{0, 99, 200}, {0, 100, 400}, {50, 50, 200}, {50, 51, 400}, {500, 100, 400},

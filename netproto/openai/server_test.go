@@ -23,8 +23,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// TestReuse: a second turn of a chat computes what is new alone, and usage says so; another chat has a session of its
-// own, and an answer that is asked for again has the whole prompt.
+// TestReuse: a second turn of a chat computes only the new tokens, and usage reports it; another chat has its own
+// session, and a repeated request reuses the whole prompt.
 func TestReuse(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
 	s := newTestServer(t, m, nil)
@@ -37,15 +37,16 @@ func TestReuse(t *testing.T) {
 		`{"role":"user","content":"How are you?"}`
 	assert.EqualValues(t, 0, cached(first))
 	prompt := len(m.prompts[0])
-	assert.EqualValues(t, prompt-1, cached(first), "all but the last token, which always runs")
+	assert.EqualValues(t, prompt-1, cached(first), "all except the last token, which is always computed")
 	next := first + `,{"role":"assistant","content":"fine"},{"role":"user","content":"And now, after all of that?"}`
 	assert.EqualValues(t, prompt+len("fine"), cached(next))
 	assert.EqualValues(t, 0, cached(`{"role":"user","content":"Another one, with a text of its own."}`))
 	assert.Equal(t, 2, s.Load().Sessions)
-	assert.EqualValues(t, len(m.prompts[2])-1, cached(next), "the first chat is still there")
+	assert.EqualValues(t, len(m.prompts[2])-1, cached(next), "the first chat is still in memory")
 }
 
-// TestReuseBehindLongAnswer: how much of a text is lost counts by its prompt, however long the answer was.
+// TestReuseBehindLongAnswer: the lost part of a text is measured relative to its prompt, whatever the length of the
+// answer.
 func TestReuseBehindLongAnswer(t *testing.T) {
 	s := newTestServer(t, &fakeModel{answer: long(100)}, nil)
 	for range 2 {
@@ -54,8 +55,8 @@ func TestReuseBehindLongAnswer(t *testing.T) {
 	assert.Equal(t, 1, s.Load().Sessions)
 }
 
-// TestPool: a prompt that goes on with a text has its session; one with the same beginning has a copy of the beginning
-// in a new session, in the place of the text that was not used for longest.
+// TestPool: a prompt that continues a text gets its session; one with a common prefix gets a copy of the prefix in a
+// new session, which replaces the least recently used one.
 func TestPool(t *testing.T) {
 	m := &fakeModel{}
 	p := newPool(m, 3, nil, slog.New(slog.DiscardHandler))
@@ -80,7 +81,7 @@ func TestPool(t *testing.T) {
 		assert.Equal(t, "system a?yes", known)
 		put(a, "system a?yes", 9)
 		got, known = take("system b?")
-		assert.Same(t, b, got, "an answer that is asked for again")
+		assert.Same(t, b, got, "a repeated request")
 		assert.Equal(t, "system b?no", known)
 		put(b, "system b?no", 9)
 	}
@@ -89,22 +90,22 @@ func TestPool(t *testing.T) {
 	put(c, "other", 5)
 	require.Equal(t, 3, m.open)
 	d, known := take("system d?")
-	assert.Equal(t, "system a?yes", known, "its place is the oldest, and nothing is copied")
+	assert.Equal(t, "system a?yes", known, "its session is the oldest, and nothing is copied")
 	assert.Same(t, a, d)
 	put(d, "system d?", 9)
 	e, known := take("outside")
 	assert.Equal(t, "o", known)
-	assert.True(t, b.Session.(*fakeSession).closed, "the oldest one makes room")
+	assert.True(t, b.Session.(*fakeSession).closed, "the oldest session is closed")
 	put(e, "outside", 7)
 	assert.Equal(t, 3, m.open)
 	p.give(p.take(t.Context(), idsOf("outside"), true), nil, 0)
-	assert.Equal(t, 2, p.size(), "without a text it is of no use")
+	assert.Equal(t, 2, p.size(), "a session without a text is not kept")
 	p.close()
 	assert.Zero(t, m.open)
 }
 
-// TestPoolOfCompletions: a prompt of completions takes over a session if it has half of its last prompt, so that an
-// editor has one place; what has less begins with a copy.
+// TestPoolOfCompletions: a completion uses a session if it shares half of the session's last prompt, so that an editor
+// has one session; with less in common it starts with a copy.
 func TestPoolOfCompletions(t *testing.T) {
 	m := &fakeModel{}
 	p := newPool(m, 4, nil, slog.New(slog.DiscardHandler))
@@ -133,13 +134,13 @@ type slowSession struct{ *fakeSession }
 func (s slowSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
 	time.Sleep(time.Second)
 	if from.(slowSession).closed {
-		return errors.New("it was closed while it was copied")
+		return errors.New("closed during a copy")
 	}
 	return s.fakeSession.CopyKV(ctx, from.(slowSession).fakeSession, n)
 }
 
-// TestPoolLends: a request that goes on with a text while its beginning is being copied waits for that, and has all of
-// it; a text that is being copied does not make room, for which a new one waits.
+// TestPoolLends: a request that continues a text while its prefix is being copied waits for the copy, and has all of
+// the text. A text that is being copied is not evicted; a new one waits for it.
 func TestPoolLends(t *testing.T) {
 	for text, goesOn := range map[string]bool{"system a and": true, "new": false} {
 		bubble.Test(t, func(t *testing.T) {
@@ -155,10 +156,10 @@ func TestPoolLends(t *testing.T) {
 			var all sync.WaitGroup
 			begin := time.Now()
 			all.Go(func() {
-				h := p.take(t.Context(), idsOf("system b"), true) // in the place of x
+				h := p.take(t.Context(), idsOf("system b"), true) // in place of x
 				assert.Equal(t, "system ", textOf(h.Session.(slowSession).text))
 				assert.False(t, goesOn && a.Session.(slowSession).closed)
-				time.Sleep(time.Second) // of the bubble: whoever waited for the copy goes on meanwhile
+				time.Sleep(time.Second) // in virtual time: the requests that waited for the copy continue meanwhile
 				give(h, "system b")
 			})
 			synctest.Wait()
@@ -176,7 +177,7 @@ func TestPoolLends(t *testing.T) {
 	}
 }
 
-// TestPoolBound: sessions in use count, and no more are kept than may be.
+// TestPoolBound: sessions in use count, and the number of kept sessions is limited.
 func TestPoolBound(t *testing.T) {
 	m := &fakeModel{}
 	p := newPool(m, 2, nil, slog.New(slog.DiscardHandler))
@@ -185,12 +186,12 @@ func TestPoolBound(t *testing.T) {
 		p.give(h, idsOf(fmt.Sprintf("%02d", i)), 2)
 	}
 	assert.LessOrEqual(t, m.limit, 2)
-	assert.Equal(t, 2, p.size(), "and as many as may be")
+	assert.Equal(t, 2, p.size(), "and up to the limit")
 	p.close()
 	assert.Zero(t, m.open)
 }
 
-// TestKeys: with keys, all but health needs one of them.
+// TestKeys: with API keys, all requests except health need one of them.
 func TestKeys(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "numbers") })
 	s := newTestServer(t, &fakeModel{}, func(o *Options) {
@@ -216,11 +217,11 @@ func TestKeys(t *testing.T) {
 	}
 	open := newTestServer(t, &fakeModel{}, nil)
 	assert.Equal(t, 200, ask(t, open, "/v1/completions", body, "Authorization", "Bearer anything").Code,
-		"without keys any will do")
+		"without keys any key is accepted")
 	assert.Equal(t, 404, ask(t, open, "/metrics", "").Code)
 }
 
-// TestOrigins: pages of browsers may ask where they are allowed, and only there.
+// TestOrigins: browser pages may send requests only from allowed origins.
 func TestOrigins(t *testing.T) {
 	const page = "https://example.org"
 	for _, c := range []struct {
@@ -237,7 +238,7 @@ func TestOrigins(t *testing.T) {
 		w := ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Origin", c.from, "Authorization", "Bearer key-of-this")
 		assert.Equal(t, c.status, w.Code, "%v", c)
 		if c.from != "" {
-			assert.Equal(t, "Origin", w.Header().Get("Vary"), "what is kept for one page is not for another")
+			assert.Equal(t, "Origin", w.Header().Get("Vary"), "caches must separate origins")
 		}
 		if c.status != 200 {
 			assert.Empty(t, m.asked)
@@ -251,7 +252,7 @@ func TestOrigins(t *testing.T) {
 		w = httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		if c.from != "" && c.status == 200 {
-			assert.Equal(t, http.StatusNoContent, w.Code, "asked without a key")
+			assert.Equal(t, http.StatusNoContent, w.Code, "a preflight request needs no key")
 			assert.Equal(t,
 				"authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
 			assert.Equal(t, "600", w.Header().Get("Access-Control-Max-Age"))
@@ -261,7 +262,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// TestTransport: what is wrong with a request whatever it says.
+// TestTransport: errors of a request that do not depend on its content.
 func TestTransport(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.MaxBody = 100 })
 	w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 100)+`"}`)
@@ -280,7 +281,7 @@ func TestTransport(t *testing.T) {
 	assert.Equal(t, "GET", w.Header().Get("Allow"))
 }
 
-// TestSlowSender: a request that does not come is not waited for.
+// TestSlowSender: the server does not wait for a request that does not arrive.
 func TestSlowSender(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Read = 20 * time.Millisecond })
 	web := httptest.NewServer(s)
@@ -297,7 +298,7 @@ func TestSlowSender(t *testing.T) {
 	assert.Equal(t, http.StatusRequestTimeout, answer.StatusCode)
 }
 
-// TestReadDeadlineIsLifted: an answer that takes longer than a request may take to come is no cancelled one.
+// TestReadDeadlineIsLifted: an answer may take longer than the read timeout of a request.
 func TestReadDeadlineIsLifted(t *testing.T) {
 	m := &fakeModel{step: 10 * time.Millisecond, answer: long(10)}
 	s := newTestServer(t, m, func(o *Options) { o.Read = 20 * time.Millisecond })
@@ -311,7 +312,7 @@ func TestReadDeadlineIsLifted(t *testing.T) {
 	assert.Contains(t, string(b), "xxxxxxxxxx")
 }
 
-// TestHangUp: over a real connection, too, an answer ends when the client goes.
+// TestHangUp: over a real connection, too, an answer ends when the client disconnects.
 func TestHangUp(t *testing.T) {
 	ended := make(chan Event, 1)
 	m := &fakeModel{step: time.Millisecond, answer: long(1 << 20), context: 1 << 21}
@@ -329,7 +330,7 @@ func TestHangUp(t *testing.T) {
 	assert.Zero(t, s.Load().Active)
 }
 
-// TestLog: a line for each request, without what the user or the model wrote, and without keys.
+// TestLog: a line for each request, without text of the user or the model, and without keys.
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
 	var got []Event
@@ -359,7 +360,8 @@ func TestLog(t *testing.T) {
 	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), got[0].Received)
 }
 
-// TestPanic: a model that panics is an error of one request, streamed or not; no place is taken and no session lost.
+// TestPanic: a panic of the model is an error of one request, streamed or not; its place is freed and no session is
+// lost.
 func TestPanic(t *testing.T) {
 	m := &fakeModel{answer: func(prompt string, _ answer.Settings) string {
 		if prompt == "panic" {

@@ -9,12 +9,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// TestLogProbForms: every log-probability has a form as JSON.
+// TestLogProbForms: every log-probability can be formatted as JSON.
 func TestLogProbForms(t *testing.T) {
 	for p, want := range map[float64]float64{-0.5: -0.5, -9999: -9999, -1e5: -9999, math.Inf(-1): -9999} {
 		assert.InDelta(t, want, logProb(p), 0)
 	}
-	assert.InDelta(t, -9999, logProb(math.NaN()), 0, "of a token without one from the large model")
+	assert.InDelta(t, -9999, logProb(math.NaN()), 0, "a token without a log-probability")
 }
 
 // TestOffsets: offsets of tokens are counted in characters.

@@ -28,7 +28,7 @@ func long(n int) func(string, answer.Settings) string {
 
 const streaming = `{"prompt":"p","stream":true,"max_tokens":100000}`
 
-// TestFlushEachToken: each token is sent when it is there.
+// TestFlushEachToken: each token is sent when it is generated.
 func TestFlushEachToken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(5)}, nil)
@@ -46,7 +46,7 @@ func TestFlushEachToken(t *testing.T) {
 	})
 }
 
-// TestKeepAlive: comments break the silence before and between tokens, and are no events.
+// TestKeepAlive: comments are sent during silence before and between tokens, and are not events.
 func TestKeepAlive(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: 40 * time.Second, answer: long(2)}, nil)
@@ -60,8 +60,8 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// TestErrorBehindSilence: an error before the first token has a status of its own, one after a comment or token is an
-// event, and neither stream ends as if it were whole.
+// TestErrorBehindSilence: an error before the first token has its own status; after a comment or a token it is an
+// event. Neither stream ends like a complete one.
 func TestErrorBehindSilence(t *testing.T) {
 	for _, step := range []time.Duration{0, 20 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestErrorBehindSilence(t *testing.T) {
 			assert.NotContains(t, w.text(), "[DONE]")
 			assert.NotContains(t, w.text(), "secret")
 			assert.Contains(t, w.text(), `"code":"internal_error"`)
-			assert.Contains(t, log.String(), "broken at /secret", "the log says why")
+			assert.Contains(t, log.String(), "broken at /secret", "the log has the reason")
 			if step == 0 {
 				assert.Equal(t, http.StatusInternalServerError, w.status)
 				return
@@ -88,7 +88,7 @@ func TestErrorBehindSilence(t *testing.T) {
 	}
 }
 
-// TestDisconnect: when a client goes away, its answer ends at once, and its place is free; streamed or not.
+// TestDisconnect: when a client disconnects, its answer ends at once, and its place is free; streamed or not.
 func TestDisconnect(t *testing.T) {
 	for _, body := range []string{streaming, `{"prompt":"p","max_tokens":100000}`} {
 		bubble.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// TestDisconnectInQueue: one that waits and goes away leaves the queue.
+// TestDisconnectInQueue: a client that disconnects while it waits leaves the queue.
 func TestDisconnectInQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Second, answer: long(10)}
@@ -136,11 +136,12 @@ func TestDisconnectInQueue(t *testing.T) {
 	})
 }
 
-// TestQueue: a number of requests at once, a number wait in order, the others are sent away with a time to come back.
+// TestQueue: a limited number of requests runs at the same time, a limited number waits in order, the others are
+// refused with a time to retry.
 func TestQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Second, answer: func(prompt string, _ answer.Settings) string {
-			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at once
+			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at the same time
 		}}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 2, 3 })
 		var mu sync.Mutex
@@ -170,7 +171,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestRetryAfter grows with what answers take, up to a minute.
+// TestRetryAfter: the time to retry grows with the time of answers, up to a minute.
 func TestRetryAfter(t *testing.T) {
 	g := newGate(2, 8, 1)
 	for _, c := range []struct{ took, want time.Duration }{{0, time.Second}, {8 * time.Second, 16 * time.Second},
@@ -179,10 +180,10 @@ func TestRetryAfter(t *testing.T) {
 		assert.Equal(t, c.want, g.after())
 	}
 	g.mean, g.waiting = 8*time.Second, 2
-	assert.Equal(t, 16*time.Second, g.after(), "the one that comes again waits after the two")
+	assert.Equal(t, 16*time.Second, g.after(), "a repeated request waits for these two")
 }
 
-// TestMean: what answers take of late is known without a jump at each of them.
+// TestMean: the mean time of recent answers changes smoothly.
 func TestMean(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		g := newGate(1, 0, 1)
@@ -196,7 +197,7 @@ func TestMean(t *testing.T) {
 	})
 }
 
-// TestNoQueue: with none that waits, only what has room is taken.
+// TestNoQueue: without a queue, a request needs a free place.
 func TestNoQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(3)}, func(o *Options) {
@@ -211,7 +212,7 @@ func TestNoQueue(t *testing.T) {
 	})
 }
 
-// TestTimeout: a request that takes too long ends: with a status, or as a stream with an error.
+// TestTimeout: a request that takes too long ends with a status, or as a stream with an error.
 func TestTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(1000)},
@@ -229,8 +230,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a reader that takes nothing does not hold up generating as long as there is room, then for a bounded
-// time, and is cut off.
+// TestSlowReader: a client that does not read does not delay generating while the buffer has room, then for a limited
+// time, and is then disconnected.
 func TestSlowReader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var got []Event
@@ -246,17 +247,17 @@ func TestSlowReader(t *testing.T) {
 		assert.Equal(t, Load{Stalled: 1, Sessions: 1}, s.Load(), "the place is free for others")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, Load{Sessions: 1}, s.Load(), "10 s after the first write the reader is given up")
+		assert.Equal(t, Load{Sessions: 1}, s.Load(), "the reader is dropped 10 s after the first write")
 		require.Len(t, got, 1)
 		assert.Equal(t, request.StatusGone, got[0].Status)
 		assert.LessOrEqual(t, got[0].Tokens, 1002)
 		_, write := w.deadlines()
-		assert.Equal(t, time.Unix(1, 0), write, "what has not been sent is given up")
+		assert.Equal(t, time.Unix(1, 0), write, "unsent data is dropped")
 	})
 }
 
-// TestDrippingReader: one that takes a little now and then may keep an answer waiting for a bounded time in all; an
-// answer that fits into the buffer does not wait for it, and its place is free when it is made.
+// TestDrippingReader: a client that reads a little now and then may delay an answer for a limited total time; an answer
+// that fits into the buffer does not wait for the client, and its place is free when it is generated.
 func TestDrippingReader(t *testing.T) {
 	for tokens, cut := range map[int]bool{200: false, 4000: true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -291,7 +292,7 @@ func TestDrippingReader(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if !cut {
-				assert.Zero(t, s.Load().Active, "the answer is made, though the reader has not got it")
+				assert.Zero(t, s.Load().Active, "the answer is generated, although the client has not received it")
 			}
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
@@ -309,7 +310,7 @@ func TestDrippingReader(t *testing.T) {
 	}
 }
 
-// TestStallsAdd: what a reader keeps an answer waiting counts in all.
+// TestStallsAdd: the times for which a client stalls an answer add up.
 func TestStallsAdd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		in, err := newGate(1, 0, 1).enter(t.Context())
@@ -330,7 +331,7 @@ func TestStallsAdd(t *testing.T) {
 	})
 }
 
-// TestOthersGoOn: while one reader takes nothing, others get their answers.
+// TestOthersGoOn: while one client does not read, others get their answers.
 func TestOthersGoOn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Millisecond, answer: long(100)}
@@ -341,13 +342,14 @@ func TestOthersGoOn(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
-		assert.Equal(t, 516*time.Millisecond, time.Since(begin), "after the answers of the five, not their readers")
+		assert.Equal(t, 516*time.Millisecond, time.Since(begin),
+			"after the answers of the five, not after their readers")
 		time.Sleep(time.Minute)
 	})
 }
 
-// TestStalled: readers that take nothing of long texts do not keep others waiting: their answers come at full
-// speed; more of them than may wait are cut off at once.
+// TestStalled: clients that do not read long texts do not delay others, which get their answers at full speed; if more
+// than the limit stall, they are disconnected at once.
 func TestStalled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -380,7 +382,7 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// TestComesBack: an answer goes on after its reader takes something again, when there is room for it.
+// TestComesBack: an answer continues after its client reads again, when there is room for it.
 func TestComesBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
@@ -390,7 +392,7 @@ func TestComesBack(t *testing.T) {
 		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
 		time.Sleep(5 * time.Second)
 		assert.Equal(t, 1, s.Load().Stalled)
-		close(take) // from now on it takes everything at once
+		close(take) // from now on it accepts everything at once
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		assert.Contains(t, w.text(), "[DONE]")
@@ -399,7 +401,7 @@ func TestComesBack(t *testing.T) {
 	})
 }
 
-// TestDrain: what runs and waits finishes, what comes is refused, and health says so.
+// TestDrain: running and waiting requests finish, new ones are refused, and health says so.
 func TestDrain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(10)}, func(o *Options) { o.Parallel = 1 })
@@ -429,7 +431,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainEnds: what has not finished in time ends with an error.
+// TestDrainEnds: requests that do not finish in time end with an error.
 func TestDrainEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(100)}, func(o *Options) { o.Parallel = 1 })

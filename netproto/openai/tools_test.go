@@ -16,13 +16,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// toolModel answers as a model that calls tools does: the script says text and calls, one after the other.
+// toolModel answers like a model that calls tools: the script is a sequence of texts and calls.
 type toolModel struct {
 	*fakeModel
 	schemas []string
 }
 
-// newToolModel makes a model that writes the steps one after the other: those of JSON as calls.
+// newToolModel returns a model that writes the steps in order: JSON steps as calls.
 func newToolModel(steps ...string) *toolModel {
 	m := &toolModel{fakeModel: new(fakeModel)}
 	m.answer = func(prompt string, s answer.Settings) string {
@@ -46,7 +46,7 @@ const twoTools = `"tools":[{"type":"function","function":{"name":"f","parameters
 	"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}}},
 	{"type":"function","function":{"name":"g","description":"d","strict":false}}]`
 
-// callsOf are the calls of an answer, as NAME(ARGUMENTS).
+// callsOf returns the calls of an answer, as NAME(ARGUMENTS).
 func callsOf(answer any) (all []string) {
 	list, _ := at(answer, "choices", 0, "message", "tool_calls").([]any)
 	for _, c := range list {
@@ -55,7 +55,7 @@ func callsOf(answer any) (all []string) {
 	return all
 }
 
-// streamedCalls puts the calls of a stream together.
+// streamedCalls assembles the calls of a stream.
 func streamedCalls(t *testing.T, body []byte) (text string, all []string, finish string) {
 	t.Helper()
 	list, done := events(t, body)
@@ -85,7 +85,7 @@ func streamedCalls(t *testing.T, body []byte) (text string, all []string, finish
 	return text, all, finish
 }
 
-// TestToolCalls: text and calls of one answer, whole and streamed, one or several.
+// TestToolCalls: text and calls of one answer, complete and streamed, one or several.
 func TestToolCalls(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -97,7 +97,7 @@ func TestToolCalls(t *testing.T) {
 	}{
 		{"none", []string{"Hello <b>"}, "", "Hello <b>", nil, "stop"},
 		{"one", []string{"", `{"name": "f", "arguments": {"x": 1}}`}, "", "", []string{`f({"x": 1})`}, "tool_calls"},
-		{"behind text", []string{"Let me see.\n\n", `{"name":"g","arguments":{}}`, "\n"}, "", "Let me see.",
+		{"after text", []string{"Let me see.\n\n", `{"name":"g","arguments":{}}`, "\n"}, "", "Let me see.",
 			[]string{"g({})"}, "tool_calls"},
 		{"two", []string{"", `{"name":"f","arguments":{"x":1}}`, "\n", `{"name":"g","arguments":{}}`, ""}, "", "",
 			[]string{`f({"x":1})`, "g({})"}, "tool_calls"},
@@ -117,7 +117,7 @@ func TestToolCalls(t *testing.T) {
 		{"of no tool", []string{"```json\n{\"name\":\"h\"}\n```"}, "", "```json\n{\"name\":\"h\"}\n```", nil, "stop"},
 		{"bare, none wanted", []string{`{"name":"f","arguments":{}}`}, `,"tool_choice":"none"`,
 			`{"name":"f","arguments":{}}`, nil, "stop"},
-		{"text behind", []string{"", `{"name":"g","arguments":{}}`, "\nDone."}, "", "\nDone.", []string{"g({})"},
+		{"text after it", []string{"", `{"name":"g","arguments":{}}`, "\nDone."}, "", "\nDone.", []string{"g({})"},
 			"tool_calls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,14 +138,14 @@ func TestToolCalls(t *testing.T) {
 			assert.Equal(t, c.finish, finish)
 			for _, p := range m.prompts {
 				assert.Equal(t, !strings.Contains(c.extra, `"none"`), strings.Contains(p, "tool {"),
-					"the prompt has the tools, unless none is wanted")
+					"the prompt has the tools, unless the choice is none")
 				assert.Zero(t, strings.Count(p, callMark+"\n{"+callMark))
 			}
 		})
 	}
 }
 
-// TestCallSchema: a call follows the schema of the functions that may be called, with references to where they stand.
+// TestCallSchema: a call follows the schema of the allowed functions, with references to their place.
 func TestCallSchema(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`)
 	s := newTestServer(t, m, nil)
@@ -162,11 +162,11 @@ func TestCallSchema(t *testing.T) {
 	assert.JSONEq(t, `{"anyOf":[`+inAny+`,`+g+`]}`, m.schemas[0])
 	assert.JSONEq(t, strings.Replace(f, "PLACE", "/properties/arguments", 1), m.schemas[1])
 	for _, s := range m.asked {
-		assert.Equal(t, s.Schema != nil, s.Closed, "only calls are closed")
+		assert.Equal(t, s.Schema != nil, s.Closed, "only schemas of calls are closed")
 	}
 }
 
-// TestStrictTools: parameters that cannot be followed are any object, but an error where the request insists.
+// TestStrictTools: unsupported parameters allow any object, but are an error for strict tools.
 func TestStrictTools(t *testing.T) {
 	for strict, status := range map[string]int{"false": http.StatusOK, "true": http.StatusBadRequest} {
 		m := newToolModel("", `{"name":"f","arguments":{}}`)
@@ -189,7 +189,7 @@ func TestStrictTools(t *testing.T) {
 	}
 }
 
-// TestCallCut: a call that has no room to end ends the answer by length, and the whole room counts.
+// TestCallCut: a call without room to end ends the answer by length, and counts completely.
 func TestCallCut(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{"x":1}}`)
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"max_tokens":20,`+twoTools+`}`)
@@ -205,7 +205,7 @@ func TestBrokenCall(t *testing.T) {
 	assert.Equal(t, http.StatusInternalServerError, w.Code)
 }
 
-// TestToolsAndFormat: with both, an answer is a call, or follows the format from its beginning.
+// TestToolsAndFormat: with both, an answer is a call, or follows the format from its start.
 func TestToolsAndFormat(t *testing.T) {
 	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}`
 	m := newToolModel("Well", "")
@@ -227,7 +227,7 @@ func TestToolsAndFormat(t *testing.T) {
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestLogProbsOfCalls: those of the text before a call are shown, and none of the call's marks.
+// TestLogProbsOfCalls: log-probabilities of the text before a call are shown, and none of the call's marks.
 func TestLogProbsOfCalls(t *testing.T) {
 	m := newToolModel("ab\n", `{"name":"f","arguments":{}}`, "")
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"logprobs":true,`+twoTools+`}`)
@@ -243,7 +243,7 @@ func TestLogProbsOfCalls(t *testing.T) {
 	assert.NotContains(t, string(b), "tool_call>")
 }
 
-// TestManyCalls: as many calls as an answer may have, and no more.
+// TestManyCalls: the number of calls in an answer is limited.
 func TestManyCalls(t *testing.T) {
 	var steps []string
 	for range 128 + 1 {
@@ -267,7 +267,7 @@ func TestCallsThenLength(t *testing.T) {
 	assert.EqualValues(t, 60, at(answer, "usage", "completion_tokens"))
 }
 
-// TestContextInCall: where the context has no room after the mark of a call, nothing is generated.
+// TestContextInCall: if the context has no room after the mark of a call, nothing is generated.
 func TestContextInCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`)
 	m.context = len("tool ") + 1<<12
@@ -284,7 +284,7 @@ func TestContextInCall(t *testing.T) {
 	assert.Empty(t, m.prompts)
 }
 
-// TestStopAndCalls: stop strings are of texts, and do not end a call in which they stand.
+// TestStopAndCalls: stop strings apply to texts, and do not end a call that contains them.
 func TestStopAndCalls(t *testing.T) {
 	m := newToolModel("a", `{"name":"f","arguments":{"x":"stop"}}`, "b stop c")
 	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
@@ -293,7 +293,7 @@ func TestStopAndCalls(t *testing.T) {
 	assert.Equal(t, "ab ", at(answer, "choices", 0, "message", "content"))
 }
 
-// TestShortenedCall: that a call had to end is said, whatever comes after it.
+// TestShortenedCall: an answer reports that a call was shortened, whatever follows it.
 func TestShortenedCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`, "")
 	m.short = func(text string) bool { return strings.Contains(text, "arguments") }
@@ -304,7 +304,7 @@ func TestShortenedCall(t *testing.T) {
 	assert.Equal(t, "length", at(answer, "choices", 0, "finish_reason"), "the model did not end it")
 }
 
-// TestCalledWith: a chat goes on whatever an earlier call was made with, as a string or as the object itself.
+// TestCalledWith: a chat continues with any arguments of an earlier call, as a string or as an object.
 func TestCalledWith(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`"{\"city\": \"Par"`: `{"city": "Par`, `"no JSON"`: "no JSON", `""`: "{}", `" "`: "{}", `"[1]"`: "[1]",
@@ -319,8 +319,9 @@ func TestCalledWith(t *testing.T) {
 	}
 }
 
-// TestCutIsLength: what max_tokens cuts is shown as far as it came and said to be cut, wherever that is: a format, in
-// a chat or completion, a call that may or must be, one of several, streamed or not. Nothing is made up.
+// TestCutIsLength: an answer that max_tokens cuts is shown up to the cut and marked as cut, wherever that is: in a
+// format, in a chat or completion, in a call that may or must be made, in one of several, streamed or not. Nothing is
+// added.
 func TestCutIsLength(t *testing.T) {
 	const call = `{"name":"f","arguments":{"x":"ab"}}`
 	const marked = len(callMark + "\n" + call + "\n" + callOver)
@@ -328,7 +329,7 @@ func TestCutIsLength(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body string
 		texts      []string
-		whole      int // bytes of the answer of the model
+		whole      int // bytes of the model's answer
 	}{
 		"chat":       {"/v1/chat/completions", hello + "," + format, []string{`{"a":"bcd"}`}, 11},
 		"completion": {"/v1/completions", `"prompt":"a",` + format, []string{`{"a":"bcd"}`}, 11},
@@ -341,7 +342,7 @@ func TestCutIsLength(t *testing.T) {
 			for _, stream := range []string{"", `,"stream":true`} {
 				s := newTestServer(t, newToolModel(c.texts...), nil)
 				w := ask(t, s, c.path, fmt.Sprintf(`{%s,"max_tokens":%d%s}`, c.body, limit, stream))
-				finish, text, arguments := told(t, w.Body.Bytes(), stream != "")
+				finish, text, arguments := ending(t, w.Body.Bytes(), stream != "")
 				require.Equal(t, "length", finish, "%s, %d tokens%s", name, limit, stream)
 				if !strings.HasPrefix(callMark, text) { // it might have become something else
 					require.True(t, strings.HasPrefix(`{"a":"bcd"}`, text), text)
@@ -354,8 +355,8 @@ func TestCutIsLength(t *testing.T) {
 	}
 }
 
-// told is what an answer says of its end, its text, and the arguments of its calls.
-func told(t *testing.T, body []byte, stream bool) (finish, text string, arguments []string) {
+// ending returns the finish reason of an answer, its text, and the arguments of its calls.
+func ending(t *testing.T, body []byte, stream bool) (finish, text string, arguments []string) {
 	t.Helper()
 	all, message := []map[string]any{nil}, "delta"
 	if stream {
@@ -388,7 +389,7 @@ func told(t *testing.T, body []byte, stream bool) (finish, text string, argument
 	return finish, text, arguments
 }
 
-// TestFormatBegins: with tools and a format, what the model began to write, or that it ended at once, leaves no trace.
+// TestFormatBegins: with tools and a format, the first tokens of the model, or an immediate end, leave no trace.
 func TestFormatBegins(t *testing.T) {
 	for _, begins := range []string{"", "Well, no"} {
 		m := newToolModel()
@@ -410,7 +411,7 @@ func TestFormatBegins(t *testing.T) {
 	}
 }
 
-// TestToolsOfNobody: schemas of tools are not checked any more after the client has gone.
+// TestToolsOfNobody: checking the schemas of tools ends when the client disconnects.
 func TestToolsOfNobody(t *testing.T) {
 	r, wrong := request.ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+
 		`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]}`),

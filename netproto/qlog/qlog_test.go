@@ -72,8 +72,8 @@ func talk(t *testing.T, client, server *Folder, text string) {
 	require.NoError(t, here.Close())
 }
 
-// Each side of a connection has a file of its own that is whole after Close; what streams carried is not in it, nor a
-// token that gives power over the connection.
+// TestFiles: each side of a connection has its own file, complete after Close. It contains no data of streams, and no
+// token that gives access to the connection.
 func TestFiles(t *testing.T) {
 	folder := filepath.Join(held.TempDir(t), "made", "here")
 	f, err := Open(folder)
@@ -115,7 +115,7 @@ func TestFiles(t *testing.T) {
 	assert.Equal(t, map[string]int{"client.sqlog": 2, "server.sqlog": 1}, sides)
 }
 
-// Tokens are left out wherever quic-go would write one, and what it goes on using stays as it is.
+// TestRedact: tokens are removed wherever quic-go would write them, and quic-go's own data are not changed.
 func TestRedact(t *testing.T) {
 	secret := bytes.Repeat([]byte{0xab}, 16)
 	reset := [16]byte(secret)
@@ -147,7 +147,7 @@ func TestRedact(t *testing.T) {
 	assert.NotContains(t, clean, hex.EncodeToString(secret))
 	assert.Equal(t, strings.Count(whole, `"name"`), strings.Count(clean, `"name"`), "no event is lost")
 	assert.Contains(t, clean, `"sequence_number":7`)
-	assert.Equal(t, secret, all[1].Frame.(*qlog.NewTokenFrame).Token, "the packet itself keeps it")
+	assert.Equal(t, secret, all[1].Frame.(*qlog.NewTokenFrame).Token, "the packet itself is not changed")
 	assert.EqualValues(t, reset, all[2].Frame.(*qlog.NewConnectionIDFrame).StatelessResetToken)
 	assert.EqualValues(t, reset, *token.StatelessResetToken)
 	assert.EqualValues(t, reset, token.PreferredAddress.StatelessResetToken)
@@ -162,7 +162,7 @@ type closing struct {
 
 func (c *closing) Close() error { close(c.done); return nil }
 
-// No file is overwritten: a name that is taken gets a number.
+// TestNeverOverwrites: files are not overwritten: an existing name gets a number.
 func TestNeverOverwrites(t *testing.T) {
 	folder := held.TempDir(t)
 	id := quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4})
@@ -189,7 +189,7 @@ func TestNeverOverwrites(t *testing.T) {
 	assert.ElementsMatch(t, want, names)
 }
 
-// Where nothing can be written the connection goes on, and Close says why.
+// TestErrors: if writing fails the connection continues, and Close returns the error.
 func TestErrors(t *testing.T) {
 	file := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestNumbers: every number of settings but the seed and counts of tokens is declared once, under its own name, with a
-// value that changes nothing; each is checked at both ends.
+// TestNumbers: every number of the settings, except the seed and counts of tokens, is declared once, under its own
+// name, with a neutral value; each is checked at both ends.
 func TestNumbers(t *testing.T) {
 	var s Settings
 	declared := map[any]bool{}
@@ -30,7 +30,7 @@ func TestNumbers(t *testing.T) {
 			assert.ErrorContains(t, s.Validate(), n.Name)
 		}
 		to.SetZero()
-		assert.Equal(t, Settings{}, s, "%s points elsewhere", n.Name)
+		assert.Equal(t, Settings{}, s, "%s points to another field", n.Name)
 	}
 	all := reflect.ValueOf(&s).Elem()
 	for i := range all.NumField() {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestPossible: a model that gives all tokens can choose in every way, and one that gives fewer as long as no other
-// token could be drawn; the more it gives, the more is possible.
+// TestPossible: a model that gives all tokens allows all sampling settings, and one that gives fewer allows those that
+// need no other token; with more tokens, more is possible.
 func TestPossible(t *testing.T) {
 	for _, temperature := range []float64{0, 0.7} {
 		for topK := range 8 {
@@ -32,7 +32,7 @@ func TestPossible(t *testing.T) {
 	}
 }
 
-// TestBehind: what is decoded on ahead follows the answer, but where each choice is verified the first finding.
+// TestBehind: tokens ahead follow the answer, or the first finding if each choice is verified.
 func TestBehind(t *testing.T) {
 	context, audit := []int32{1, 2, 3, 4}, []Finding{{Pos: 2, Token: 9}, {Pos: 3, Token: 8}}
 	for _, v := range []Verify{AsItComes, EachChoice, EachScore} {

@@ -28,7 +28,7 @@ func checked(t *testing.T, e *fakeengine.Engine, set func(*Options)) (verdicts m
 	return verdicts, err
 }
 
-// TestCheck: an engine that is in order passes; what it cannot do is noted.
+// TestCheck: a correct engine passes; features that it lacks are noted.
 func TestCheck(t *testing.T) {
 	racing.Spare(t)
 	for _, c := range kinds() {
@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckFinds: what is wrong with an engine is found by the check that is for it.
+// TestCheckFinds: each fault of an engine is found by its check.
 func TestCheckFinds(t *testing.T) {
 	racing.Spare(t)
 	var turn atomic.Uint64
@@ -104,7 +104,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// TestCheckTrusts: what is taken on trust is said to be that.
+// TestCheckTrusts: unverified assumptions are reported as such.
 func TestCheckTrusts(t *testing.T) {
 	verdicts, err := checked(t, &fakeengine.Engine{Dialect: "openai"}, func(o *Options) { o.TrustVocabulary = true })
 	require.NoError(t, err)

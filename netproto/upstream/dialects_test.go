@@ -20,13 +20,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// kindOfEngine is an engine as it may be configured, and what there is to know of it.
+// kindOfEngine is a configuration of an engine with its properties.
 type kindOfEngine struct {
 	name    string
 	engine  *fakeengine.Engine
 	audit   netproto.Audit
 	choices int
-	context int // longest
+	context int // max context
 	path    string
 }
 
@@ -40,7 +40,7 @@ func kinds() []kindOfEngine {
 			netproto.SampledAudit, 50, 511, generate},
 		{"vllm that computes all again", &fakeengine.Engine{Dialect: "vllm", Rows: fakeengine.WholeRows},
 			netproto.SampledAudit, 20, 511, generate},
-		{"vllm behind its other door", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true},
+		{"vllm with its other API", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true},
 			netproto.SampledAudit, 20, 511, completions},
 		{"openai with ids", &fakeengine.Engine{Dialect: "openai", Echo: true}, netproto.NoAudit, 20, 0, completions},
 		{"openai with texts", &fakeengine.Engine{Dialect: "openai", Echo: true, Strict: true, MaxTop: 5},
@@ -48,8 +48,8 @@ func kinds() []kindOfEngine {
 	}
 }
 
-// TestDialects: each kind is recognised, says what it can do, and answers as its model would: the token, the best ones,
-// and an audit of the kind that it gives. The same questions again have the same answers.
+// TestDialects: each kind is recognized, reports its features, and answers as its model does: the token, the best ones,
+// and an audit of its kind. Repeated questions have the same answers.
 func TestDialects(t *testing.T) {
 	for _, c := range kinds() {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestDialects(t *testing.T) {
 				q.K, q.AuditFrom = r.IntN(min(c.choices, 16)+1), r.IntN(len(q.Context)+1)
 				a, err := u.Ask(t.Context(), q)
 				want := truth(e, q.Context)
-				if err != nil && e.Strict { // its token may be a part of a character, of which nobody knows which
+				if err != nil && e.Strict { // its token may be part of a character, so that it is unknown
 					assert.ErrorContains(t, err, "a part of a character")
 					continue
 				}
@@ -82,14 +82,14 @@ func TestDialects(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, []any{a.Token, a.Top}, []any{again.Token, again.Top})
 			}
-			assert.EqualValues(t, u.Stats().Repeats, u.Stats().Engines[0].Answered, "each came twice")
+			assert.EqualValues(t, u.Stats().Repeats, u.Stats().Engines[0].Answered, "each question was sent twice")
 			assert.Len(t, e.Calls("/nowhere"), 0)
 			assert.NotEmpty(t, e.Calls(c.path))
 		})
 	}
 }
 
-// checkAudit holds an audit against what the model says of each position.
+// checkAudit compares an audit with the choice of the model at each position.
 func checkAudit(
 	t *testing.T, e *fakeengine.Engine, kind netproto.Audit, context []int32, from, audited, sampled int,
 	found []terms.Finding,
@@ -109,7 +109,7 @@ func checkAudit(
 	} else {
 		require.Zero(t, sampled)
 		if e.Dialect == "sglang" {
-			require.Equal(t, window, audited, "from where it was wanted")
+			require.Equal(t, window, audited, "from the requested position")
 		}
 		require.LessOrEqual(t, audited, window)
 	}
@@ -126,7 +126,7 @@ func checkAudit(
 	}
 }
 
-// TestDrawing: with a temperature the token is drawn from the best ones that come, and from no fewer.
+// TestDrawing: with a temperature the token is sampled from exactly the best tokens.
 func TestDrawing(t *testing.T) {
 	for _, c := range kinds() {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,13 +148,13 @@ func TestDrawing(t *testing.T) {
 				q.Sampling.Temperature = 0
 				a, err = u.Ask(t.Context(), q)
 				require.NoError(t, err)
-				require.Equal(t, top[0].ID, a.Token, "greedy is another question")
+				require.Equal(t, top[0].ID, a.Token, "greedy is a different question")
 			}
 		})
 	}
 }
 
-// TestFewerProbabilities: where an engine gives fewer than drawing takes, there is no token.
+// TestFewerProbabilities: if an engine gives fewer candidates than sampling needs, there is no token.
 func TestFewerProbabilities(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
@@ -194,8 +194,8 @@ func TestPartOfCharacter(t *testing.T) {
 	assert.EqualValues(t, 2, u.Stats().Engines[0].Requests)
 }
 
-// TestSalts: caches of engines that can are apart for each client, and the same for all sessions of one. A key changes
-// them all.
+// TestSalts: engines that support it have separate caches for each client, and a shared one for all sessions of a
+// client. A new key changes all of them.
 func TestSalts(t *testing.T) {
 	for _, c := range []struct{ engine, path, field string }{
 		{"sglang", "/generate", "extra_key"}, {"vllm", "/inference/v1/generate", "cache_salt"},
@@ -226,7 +226,7 @@ func TestSalts(t *testing.T) {
 	}
 }
 
-// TestCacheTold: what the engine's cache had is counted, where the engine tells.
+// TestCacheTold: tokens from the engine's cache are counted, if the engine reports them.
 func TestCacheTold(t *testing.T) {
 	for _, c := range kinds() {
 		e := c.engine
@@ -249,7 +249,7 @@ func TestCacheTold(t *testing.T) {
 	}
 }
 
-// TestTooLong: a context that the engine does not take is refused as such, and is not the engine's fault.
+// TestTooLong: a context that is too long for the engine is refused as such, and is not an error of the engine.
 func TestTooLong(t *testing.T) {
 	for _, c := range kinds() {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
@@ -260,7 +260,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestKey: the key goes with every request, and a wrong one is said to be wrong.
+// TestKey: the key is sent with every request, and a wrong one is reported.
 func TestKey(t *testing.T) {
 	for _, c := range kinds() {
 		c.engine.Key = "open sesame"
@@ -275,7 +275,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestOtherVocabulary: an engine that means something else by an id is refused, by the first id that differs.
+// TestOtherVocabulary: an engine with another vocabulary is refused, with the first id that differs.
 func TestOtherVocabulary(t *testing.T) {
 	racing.Spare(t)
 	v := fakeengine.NewVocabulary()
@@ -298,14 +298,14 @@ func TestOtherVocabulary(t *testing.T) {
 	assert.ErrorContains(t, err, "its model has 304 tokens, that of --tokenizer has 400")
 }
 
-// larger states more tokens than there are.
+// larger has a vocabulary with more tokens.
 type larger struct{ *fakeengine.Vocabulary }
 
 func (larger) Size() int { return 400 }
 
-// TestTrustVocabulary: an engine that cannot be asked what an id is needs somebody's word for it.
+// TestTrustVocabulary: the vocabulary of an engine that cannot be checked must be confirmed by an option.
 func TestTrustVocabulary(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "openai"} // it repeats no prompt
+	e := &fakeengine.Engine{Dialect: "openai"} // it does not echo prompts
 	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
 	_, err := Open(t.Context(), o)
 	require.ErrorContains(t, err, "--engine trust-vocabulary")
@@ -313,8 +313,8 @@ func TestTrustVocabulary(t *testing.T) {
 	open(t, o)
 }
 
-// TestRepeats: an engine that says of no token what it is can show that its vocabulary is the same by going on with
-// what is repeated to it; one that goes on with other tokens cannot.
+// TestRepeats: an engine without access to its tokens can show that its vocabulary is the same by continuing a repeated
+// text; one that continues with other tokens cannot.
 func TestRepeats(t *testing.T) {
 	v := fakeengine.NewVocabulary()
 	parrot := func(often int) func([]int32) []float64 {
@@ -336,7 +336,7 @@ func TestRepeats(t *testing.T) {
 				Dialect: "openai", Strict: strict, Model: parrot(c.often), Vocabulary: c.v, MaxTop: 5,
 			}
 			u, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-			if !c.ok { // also where ids come back: they say nothing of what they stand for
+			if !c.ok { // even if it returns ids, because ids have no meaning by themselves
 				assert.ErrorContains(t, err, "--engine trust-vocabulary")
 				continue
 			}
@@ -346,7 +346,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// shifted has each token in the place of the next one.
+// shifted returns a vocabulary with each token replaced by the next one.
 func shifted(v *fakeengine.Vocabulary) *fakeengine.Vocabulary {
 	var pieces [][]byte
 	for id := range int32(v.Size()) {
@@ -355,10 +355,10 @@ func shifted(v *fakeengine.Vocabulary) *fakeengine.Vocabulary {
 	return fakeengine.VocabularyOf(pieces, v.Special(), nil)
 }
 
-// TestModelName: of several models the one that is named is asked for, and one that is not there is an error.
+// TestModelName: of several models the named one is used, and a missing one is an error.
 func TestModelName(t *testing.T) {
 	for _, c := range kinds() {
-		if c.engine.Dialect == "llama" || c.engine.Dialect == "sglang" { // which serve one
+		if c.engine.Dialect == "llama" || c.engine.Dialect == "sglang" { // these serve a single model
 			o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one")
 			o.Model = "another"
 			_, err := Open(t.Context(), o)
@@ -386,7 +386,7 @@ func TestModelName(t *testing.T) {
 	}
 }
 
-// TestForced: a kind that is named is taken at its word; what answers otherwise is no such engine.
+// TestForced: an explicitly named kind is not detected; a wrong kind is an error.
 func TestForced(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "vllm"}
 	w := fakeengine.NewWire(map[string]http.Handler{"one": e})
@@ -405,7 +405,7 @@ func TestForced(t *testing.T) {
 	assert.ErrorContains(t, err, `"cobol" is not a kind of engine`)
 }
 
-// TestNoEngine: what is no engine is said to be none.
+// TestNoEngine: a server that is not an engine is reported as such.
 func TestNoEngine(t *testing.T) {
 	for name, h := range map[string]http.Handler{
 		"unknown kind of engine": http.NotFoundHandler(),
@@ -419,7 +419,7 @@ func TestNoEngine(t *testing.T) {
 	}
 }
 
-// TestURLs: what is wrong with an address is said without repeating what may be a secret in it.
+// TestURLs: errors about addresses do not repeat parts that may be secret.
 func TestURLs(t *testing.T) {
 	for address, want := range map[string]string{
 		"localhost:8000": "must begin with http", "http://user:hunter22@one": "leave the user and password out",
@@ -434,7 +434,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestNamedTwice: two addresses of one engine would share nothing but its name.
+// TestNamedTwice: two addresses of one engine would share only its name.
 func TestNamedTwice(t *testing.T) {
 	w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "llama"}})
 	o := options(w, "one", "one")
@@ -445,7 +445,7 @@ func TestNamedTwice(t *testing.T) {
 	assert.ErrorContains(t, err, "https://one is given twice")
 }
 
-// TestWarm: text that is sent early becomes a request where much of it is new, as each dialect has it.
+// TestWarm: text that is sent early becomes a request if much of it is new, in the format of each dialect.
 func TestWarm(t *testing.T) {
 	for _, c := range kinds() {
 		e := c.engine

@@ -9,8 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 )
 
-// FuzzReply: whatever an engine replies with, there is an error or a token of the vocabulary, with candidates and
-// findings that make sense.
+// FuzzReply: any reply of an engine gives an error, or a token of the vocabulary with valid candidates and findings.
 func FuzzReply(f *testing.F) {
 	for _, body := range []string{
 		`{"tokens":[5],"timings/cache_n":3,"timings/prompt_ms":0.5,"completion_probabilities":[` +
@@ -42,7 +41,7 @@ func FuzzReply(f *testing.F) {
 		f.Cleanup(u.Close)
 		c.engine.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.Method == http.MethodPost {
-				_, _ = w.Write([]byte(body)) // to memory
+				_, _ = w.Write([]byte(body)) // writes to memory
 			}
 			return r.Method == http.MethodPost
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestLeastOfAll: several engines can do together what each of them can; one that answers wrongly is an error, however
-// many others there are.
+// TestLeastOfAll: the features of several engines are those that all of them have; one with wrong answers is an error,
+// whatever the others do.
 func TestLeastOfAll(t *testing.T) {
 	w := fakeengine.NewWire(map[string]http.Handler{
 		"a": &fakeengine.Engine{Dialect: "vllm", MaxTop: 20, MaxContext: 400},
@@ -36,21 +36,21 @@ func TestLeastOfAll(t *testing.T) {
 	assert.ErrorContains(t, err, "http://d: its vocabulary is not that")
 }
 
-// TestMoreThanItGives: a client that wants more candidates than an engine gives, or than there are, gets those that
-// come.
+// TestMoreThanItGives: if a client requests more candidates than an engine gives, or than exist, it gets those that
+// exist.
 func TestMoreThanItGives(t *testing.T) {
-	for dialect, most := range map[string]int{"vllm": 20, "sglang": 256} {
+	for dialect, limit := range map[string]int{"vllm": 20, "sglang": 256} {
 		e := &fakeengine.Engine{Dialect: dialect}
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		q := question(1, []int32{1, 2, 3})
 		q.K = netproto.MaxK
 		a, err := u.Ask(t.Context(), q)
 		require.NoError(t, err)
-		assert.Len(t, a.Top, most)
+		assert.Len(t, a.Top, limit)
 	}
 }
 
-// TestCrowded: an engine that says that it is full is asked last, for as long as it says.
+// TestCrowded: an engine that reports that it is full is used last, for the time that it states.
 func TestCrowded(t *testing.T) {
 	f := &fault{doing: saying(429, "", "Retry-After", "7")}
 	engines := []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}, {Dialect: "llama"}}
@@ -60,7 +60,7 @@ func TestCrowded(t *testing.T) {
 			session++
 		}
 		f.on.Store(true)
-		require.NoError(t, ask(t, u, session, time.Second), "the other one answers")
+		require.NoError(t, ask(t, u, session, time.Second), "the other engine answers")
 		f.on.Store(false)
 		assert.Equal(t, "http://1", u.order(session)[0].url)
 		time.Sleep(7*time.Second - time.Millisecond)
@@ -71,7 +71,7 @@ func TestCrowded(t *testing.T) {
 	})
 }
 
-// TestFaultsInARow: an engine that fails now and then stays in service.
+// TestFaultsInARow: an engine that fails occasionally stays in service.
 func TestFaultsInARow(t *testing.T) {
 	f := &fault{doing: saying(500, "")}
 	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
@@ -90,7 +90,7 @@ func TestFaultsInARow(t *testing.T) {
 		})
 }
 
-// TestHungQuestions: an engine whose questions hang goes out, though it says that it is well.
+// TestHungQuestions: an engine with hanging questions is taken out of service, even if its health check succeeds.
 func TestHungQuestions(t *testing.T) {
 	f := &fault{doing: hang}
 	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
@@ -102,8 +102,8 @@ func TestHungQuestions(t *testing.T) {
 		})
 }
 
-// TestGivenUp: a question that whoever asked it gave up after longer than answers take raises a doubt, too; one that
-// was given up at once does not.
+// TestGivenUp: a question that was cancelled after longer than answers take also counts against the engine; one that
+// was cancelled at once does not.
 func TestGivenUp(t *testing.T) {
 	for after, found := range map[time.Duration]bool{time.Millisecond: false, 300 * time.Millisecond: true} {
 		f := &fault{doing: hang, all: true}
@@ -121,8 +121,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestSlowIsNotDead: an engine that answers others while a question goes by its deadline is alive, however long a trial
-// takes.
+// TestSlowIsNotDead: an engine that answers other questions while one times out is alive, even if a trial takes long.
 func TestSlowIsNotDead(t *testing.T) {
 	var late atomic.Bool
 	e := &fakeengine.Engine{Dialect: "llama", Fault: func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -153,7 +152,8 @@ func TestSlowIsNotDead(t *testing.T) {
 	})
 }
 
-// TestSlowPulse: an engine that says once too late that it lives stays; twice, or without a connection, it goes.
+// TestSlowPulse: an engine stays after one slow health check; after two, or without a connection, it is taken out of
+// service.
 func TestSlowPulse(t *testing.T) {
 	for _, c := range []struct {
 		misses int
@@ -178,7 +178,7 @@ func TestSlowPulse(t *testing.T) {
 	}
 }
 
-// TestPauses: an engine that is out is tried less and less often.
+// TestPauses: an engine that is out of service is tried with growing pauses.
 func TestPauses(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama"}
 	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
@@ -199,7 +199,7 @@ func TestPauses(t *testing.T) {
 		require.Error(t, ask(t, u, 1, time.Second))
 		f.on.Store(false)
 		time.Sleep(firstPause + pulse)
-		require.NoError(t, u.Ready(), "pauses are short again once it has been in service")
+		require.NoError(t, u.Ready(), "pauses are short again after it has been in service")
 	})
 }
 
@@ -226,7 +226,7 @@ func TestBusyIsNotWarmed(t *testing.T) {
 		})
 }
 
-// TestOtherDraws: the same text drawn from in another way is another question.
+// TestOtherDraws: the same text with other sampling settings is a different question.
 func TestOtherDraws(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
@@ -248,10 +248,10 @@ func TestOtherDraws(t *testing.T) {
 	before := len(e.Calls("/generate"))
 	_, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
-	assert.Len(t, e.Calls("/generate"), before, "at temperature 0 nothing is drawn")
+	assert.Len(t, e.Calls("/generate"), before, "at temperature 0 there is no sampling")
 }
 
-// TestRememberedTogether: what two questions about one text wanted is known afterwards, whichever came first.
+// TestRememberedTogether: the results of two questions about one text are merged, in any order.
 func TestRememberedTogether(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		e := &fakeengine.Engine{Dialect: "sglang"}
@@ -277,10 +277,10 @@ func TestRememberedTogether(t *testing.T) {
 	}
 }
 
-// TestLeadingSpace: a tokenizer that leaves out a space at the beginning of a text is no other vocabulary.
+// TestLeadingSpace: a tokenizer that drops a leading space does not count as a different vocabulary.
 func TestLeadingSpace(t *testing.T) {
 	for _, dialect := range []string{"llama", "sglang", "vllm"} {
-		v := fakeengine.NewVocabulary().Swapped(0, 256) // the first one is " the"
+		v := fakeengine.NewVocabulary().Swapped(0, 256) // the first token is " the"
 		o := options(fakeengine.NewWire(map[string]http.Handler{
 			"one": &fakeengine.Engine{Dialect: dialect, Vocabulary: v, Strips: true}}), "one")
 		o.Vocabulary = v
@@ -288,7 +288,7 @@ func TestLeadingSpace(t *testing.T) {
 	}
 }
 
-// TestCancelAsksNobodyElse: a question that is given up is not put to the next engine.
+// TestCancelAsksNobodyElse: a cancelled question is not sent to the next engine.
 func TestCancelAsksNobodyElse(t *testing.T) {
 	f := &fault{doing: hang}
 	engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: f.answer}, {Dialect: "sglang", Fault: f.answer}}
@@ -300,7 +300,7 @@ func TestCancelAsksNobodyElse(t *testing.T) {
 	})
 }
 
-// TestNamesOfRequests: no two requests have one name, those of a hedge neither: SGLang refuses a name that is in use.
+// TestNamesOfRequests: request ids are unique, also those of a hedge: SGLang refuses an id that is in use.
 func TestNamesOfRequests(t *testing.T) {
 	f := &fault{doing: hang}
 	engines := []*fakeengine.Engine{{Dialect: "sglang"}, {Dialect: "sglang"}}
@@ -323,11 +323,11 @@ func TestNamesOfRequests(t *testing.T) {
 				names[q.RID] = true
 			}
 			assert.Len(t, names, len(calls), fmt.Sprint(names))
-			assert.GreaterOrEqual(t, len(calls), 12, "five questions to both, and the trials")
+			assert.GreaterOrEqual(t, len(calls), 12, "five questions to both engines, and the trials")
 		})
 }
 
-// TestOtherMerges: an engine that spells each token alike, but makes other tokens of a text, is another one.
+// TestOtherMerges: an engine with the same tokens but other merges counts as different.
 func TestOtherMerges(t *testing.T) {
 	v := fakeengine.NewVocabulary()
 	var pieces [][]byte
@@ -348,7 +348,7 @@ func TestOtherMerges(t *testing.T) {
 	}
 }
 
-// TestUnusedRows: candidates end before the first that only fills the table.
+// TestUnusedRows: candidates end before the first id that is only padding.
 func TestUnusedRows(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama"}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
@@ -364,5 +364,5 @@ func TestUnusedRows(t *testing.T) {
 	assert.Equal(t, []terms.Candidate{{ID: 5, LogProb: -0.1}, {ID: 6, LogProb: -2}}, a.Top)
 	q.Context, q.Sampling = []int32{4, 5}, terms.Sampling{Temperature: 1, TopK: 3}
 	_, err = u.Ask(t.Context(), q)
-	assert.ErrorIs(t, err, netproto.Failed, "there are not three to draw from")
+	assert.ErrorIs(t, err, netproto.Failed, "there are not three candidates")
 }

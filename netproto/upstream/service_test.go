@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// inWorld runs a test in virtual time with an Upstream over engines at the hosts "0", "1", …
+// inWorld runs a test in virtual time with an Upstream for engines at the hosts "0", "1", …
 func inWorld(
 	t *testing.T, engines []*fakeengine.Engine, set func(*Options),
 	test func(t *testing.T, w *fakeengine.Wire, u *Upstream),
@@ -44,11 +44,11 @@ func inWorld(
 	})
 }
 
-// fault is a Fault that is asked about as long as on is set, for questions alone.
+// fault is a Fault for questions that is active while on is set.
 type fault struct {
 	on    atomic.Bool
 	doing func(w http.ResponseWriter, r *http.Request)
-	all   bool // also for the addresses that tell whether it lives
+	all   bool // also for health checks
 }
 
 func (f *fault) answer(w http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -83,8 +83,8 @@ func ask(t *testing.T, u *Upstream, session uint64, deadline time.Duration) erro
 	return err
 }
 
-// TestDeadEngine: an engine that dies without a word costs the questions that are under way their deadline. After that
-// they are refused at once, until it is back.
+// TestDeadEngine: when an engine dies silently, open questions wait for their deadlines. After that, questions are
+// refused at once until it is back.
 func TestDeadEngine(t *testing.T) {
 	for _, dialect := range []string{"llama", "sglang", "vllm"} {
 		f := &fault{doing: hang, all: true}
@@ -103,7 +103,7 @@ func TestDeadEngine(t *testing.T) {
 			began := time.Now()
 			err := ask(t, u, 3, 800*time.Millisecond)
 			require.ErrorIs(t, err, netproto.Failed)
-			assert.Zero(t, time.Since(began), "nobody waits for an engine that is out")
+			assert.Zero(t, time.Since(began), "no question waits for an engine that is out of service")
 			no, ok := errors.AsType[netproto.Refusal](err)
 			require.True(t, ok)
 			assert.Positive(t, no.RetryAfter)
@@ -118,8 +118,8 @@ func TestDeadEngine(t *testing.T) {
 	}
 }
 
-// TestShortDeadlines: questions whose time is too short say nothing of the engine, and do not have it tried again and
-// again.
+// TestShortDeadlines: questions with too short a deadline do not count against the engine, and do not start trials
+// again and again.
 func TestShortDeadlines(t *testing.T) {
 	slow := &fault{doing: func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -145,8 +145,8 @@ func TestShortDeadlines(t *testing.T) {
 	})
 }
 
-// TestRefusingEngine: what an engine says instead of an answer becomes a refusal, with its time to come back; it stays
-// in service where it only has too much to do, and goes out where it fails again and again.
+// TestRefusingEngine: an error of an engine becomes a refusal, with its time to retry. The engine stays in service if
+// it is only overloaded, and is taken out if it fails repeatedly.
 func TestRefusingEngine(t *testing.T) {
 	for name, c := range map[string]struct {
 		doing func(http.ResponseWriter, *http.Request)
@@ -187,7 +187,7 @@ func TestRefusingEngine(t *testing.T) {
 						code, known := errors.AsType[netproto.Code](err)
 						assert.True(t, !known && c.code == netproto.Failed || code == c.code, "%v", err)
 					}
-					assert.NotContains(t, err.Error(), "secret text", "an engine may repeat what it was asked")
+					assert.NotContains(t, err.Error(), "secret text", "an engine may repeat its prompt")
 				}
 				time.Sleep(pulseTime)
 				synctest.Wait()
@@ -201,8 +201,8 @@ func TestRefusingEngine(t *testing.T) {
 	}
 }
 
-// TestNextEngine: what one engine does not answer another one does, within the same question; sessions of the others
-// stay where they are, and come back when it does.
+// TestNextEngine: if one engine does not answer, another one does for the same question; sessions of the other engines
+// stay, and moved sessions return when it is back.
 func TestNextEngine(t *testing.T) {
 	for name, doing := range map[string]func(http.ResponseWriter, *http.Request){
 		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "429": saying(429, ""),
@@ -247,7 +247,7 @@ func TestNextEngine(t *testing.T) {
 	}
 }
 
-// TestFullEngine: questions go past an engine that works on as many as it takes, or that says that it is full.
+// TestFullEngine: questions skip an engine that is at its limit or reports that it is full.
 func TestFullEngine(t *testing.T) {
 	f := &fault{doing: hang}
 	engines := []*fakeengine.Engine{{Dialect: "llama", Slots: 2, Fault: f.answer}, {Dialect: "llama", Slots: 2}}
@@ -264,13 +264,13 @@ func TestFullEngine(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait()
-		require.NoError(t, ask(t, u, session, 100*time.Millisecond), "the other one is free")
+		require.NoError(t, ask(t, u, session, 100*time.Millisecond), "the other engine is free")
 		asking.Wait()
 	})
 }
 
-// TestHedge: after a while a second engine is asked too. The first answer counts, the other question is cancelled, and
-// nothing stays behind. Without the option nobody is asked twice.
+// TestHedge: after a time a second engine is asked, too. The first answer counts, the other question is cancelled, and
+// no goroutine is left. Without the option no second engine is asked.
 func TestHedge(t *testing.T) {
 	for _, hedge := range []time.Duration{0, 50 * time.Millisecond} {
 		f := &fault{doing: hang}
@@ -292,19 +292,19 @@ func TestHedge(t *testing.T) {
 			assert.Equal(t, hedge, time.Since(began))
 			assert.Len(t, engines[1].Calls("/generate"), before+1)
 			synctest.Wait()
-			assert.NotEmpty(t, engines[0].Calls("/abort_request"), "the question that lost is cancelled")
+			assert.NotEmpty(t, engines[0].Calls("/abort_request"), "the slower question is cancelled")
 			f.on.Store(false)
 			before = len(engines[1].Calls("/generate"))
 			for range 5 {
 				require.NoError(t, ask(t, u, session, time.Second))
 				time.Sleep(time.Second)
 			}
-			assert.Len(t, engines[1].Calls("/generate"), before, "an engine that answers in time is asked alone")
+			assert.Len(t, engines[1].Calls("/generate"), before, "no second question if the engine answers in time")
 		})
 	}
 }
 
-// TestCancel: who gives up a question ends the request, and SGLang is told of it.
+// TestCancel: cancelling a question ends the request, and aborts it at SGLang.
 func TestCancel(t *testing.T) {
 	f := &fault{doing: hang}
 	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
@@ -331,7 +331,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestAbortsEnd: an engine that hangs holds up neither who gives up nor the end.
+// TestAbortsEnd: a hanging engine delays neither cancelled callers nor Close.
 func TestAbortsEnd(t *testing.T) {
 	f := &fault{doing: hang}
 	e := &fakeengine.Engine{Dialect: "sglang", Fault: f.answer}
@@ -343,12 +343,12 @@ func TestAbortsEnd(t *testing.T) {
 		}
 		asking.Wait()
 		synctest.Wait()
-		assert.LessOrEqual(t, len(e.Calls("/abort_request")), 64, "the rest it notices by itself")
+		assert.LessOrEqual(t, len(e.Calls("/abort_request")), 64, "the engine notices the rest by itself")
 	})
 }
 
-// TestEqualAnswers: an engine that rounds in another way the next time changes no answer, whether the questions come
-// one after the other or together, and the share of such answers is counted.
+// TestEqualAnswers: an engine with changing rounding errors changes no answer, whether questions are sequential or
+// concurrent, and the share of repeated answers is counted.
 func TestEqualAnswers(t *testing.T) {
 	var turn atomic.Int64
 	e := &fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
@@ -372,7 +372,7 @@ func TestEqualAnswers(t *testing.T) {
 			assert.Equal(t, first[0], token)
 		}
 		assert.Positive(t, u.Stats().Differing)
-		q := question(2, text) // another session of the same client, and more is wanted
+		q := question(2, text) // another session of the same client, with more candidates
 		q.K = 12
 		a, err := u.Ask(t.Context(), q)
 		require.NoError(t, err)
@@ -383,9 +383,9 @@ func TestEqualAnswers(t *testing.T) {
 		again, err := u.Ask(t.Context(), q)
 		require.NoError(t, err)
 		assert.Equal(t, a.Top[:5], again.Top)
-		assert.Len(t, e.Calls("/generate"), before, "that is known")
+		assert.Len(t, e.Calls("/generate"), before, "from memory")
 		assert.EqualValues(t, 1, u.Stats().Repeats)
-		for range 3 { // another client's questions find nothing
+		for range 3 { // another client's questions find nothing in memory
 			q.Client++
 			_, err = u.Ask(t.Context(), q)
 			require.NoError(t, err)
@@ -394,7 +394,7 @@ func TestEqualAnswers(t *testing.T) {
 	})
 }
 
-// TestAuditsKept: what an exact audit said is part of what is remembered, as far as it is wanted again; a wider one is
+// TestAuditsKept: the findings of an exact audit are remembered and used for an equal or smaller audit; a larger one is
 // asked for.
 func TestAuditsKept(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
@@ -423,8 +423,8 @@ func TestAuditsKept(t *testing.T) {
 	assert.Equal(t, a.Audit, d.Audit)
 }
 
-// TestAuditShare: with an engine that can look at one position, each so manieth question has an audit, of a position
-// drawn from all that it is about; what it costs is counted.
+// TestAuditShare: if an engine can audit single positions, every n-th question has an audit at a random position of its
+// context; its cost is counted.
 func TestAuditShare(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama"}
 	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
@@ -451,10 +451,10 @@ func TestAuditShare(t *testing.T) {
 	}
 	s := u.Stats().Engines[0]
 	assert.EqualValues(t, []int{n / 4, n / 4}, []int{int(s.Audited), int(s.AuditExtra)})
-	assert.EqualValues(t, len(e.Calls("/completion"))-trials, s.Requests, "also those for what was held back")
+	assert.EqualValues(t, len(e.Calls("/completion"))-trials, s.Requests, "also those for text that was held back")
 }
 
-// TestUnheardAudit: an audit that makes no sense costs the answer nothing.
+// TestUnheardAudit: an invalid audit does not affect the answer.
 func TestUnheardAudit(t *testing.T) {
 	for _, rows := range []string{`[]`, `[null]`, `[null,[]]`, `[null,[[0.5,3,null]]]`, `null`} {
 		e := &fakeengine.Engine{Dialect: "sglang"}
@@ -474,7 +474,7 @@ func TestUnheardAudit(t *testing.T) {
 	}
 }
 
-// TestLateEngine: an engine that is not there at the start joins later; where none is there, the start waits for one.
+// TestLateEngine: an engine that is down at the start joins later; if all are down, the start waits for one.
 func TestLateEngine(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := fakeengine.NewWire(map[string]http.Handler{"1": &fakeengine.Engine{Dialect: "llama"}})
@@ -504,8 +504,8 @@ func TestLateEngine(t *testing.T) {
 	})
 }
 
-// TestAnotherComesBack: an engine that comes back as another model, or able to do less, stays out, and the log says
-// why.
+// TestAnotherComesBack: an engine that returns with another model, or with fewer features, stays out of service, and
+// the log has the reason.
 func TestAnotherComesBack(t *testing.T) {
 	for why, e := range map[string]*fakeengine.Engine{
 		"vocabulary":  {Dialect: "vllm", Vocabulary: fakeengine.NewVocabulary().Swapped(260, 261)},
@@ -532,7 +532,7 @@ func TestAnotherComesBack(t *testing.T) {
 	}
 }
 
-// TestSlots: sessions keep their slots, as many as there are; what goes on at a time for one goes to one slot.
+// TestSlots: sessions keep their slots, up to their number; concurrent questions of one session use one slot.
 func TestSlots(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama", Slots: 4}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
@@ -561,7 +561,7 @@ func TestSlots(t *testing.T) {
 	_, err := u.Ask(t.Context(), question(9, contextOf(r, 30)))
 	require.NoError(t, err)
 	assert.Zero(t, u.Stats().Engines[0].Evicted)
-	for _, session := range []uint64{1, 3, 4} { // the new one took the slot of the one that is gone
+	for _, session := range []uint64{1, 3, 4} { // the new session took the slot of the dropped one
 		before := u.Stats().Engines[0].Cached
 		text := append(texts[session-1][:49:49], 3)
 		_, err := u.Ask(t.Context(), question(session, text))
@@ -570,5 +570,5 @@ func TestSlots(t *testing.T) {
 	}
 	_, err = u.Ask(t.Context(), question(10, contextOf(r, 30)))
 	require.NoError(t, err)
-	assert.EqualValues(t, 1, u.Stats().Engines[0].Evicted, "the fifth session takes the slot of another one")
+	assert.EqualValues(t, 1, u.Stats().Engines[0].Evicted, "the fifth session takes the slot of another session")
 }

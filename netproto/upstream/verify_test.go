@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// choices is what verification should find in a context, position by position, by asking the model about each.
+// choices returns the expected findings in a context, by asking the model about each position.
 func choices(e *fakeengine.Engine, q terms.Job) (all []terms.Finding) {
 	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
 		top, stands := truth(e, q.Context[:pos]), q.Context[pos]
@@ -38,7 +38,7 @@ func choices(e *fakeengine.Engine, q terms.Job) (all []terms.Finding) {
 	return all
 }
 
-// same compares findings, probabilities as far as float32 goes.
+// same compares findings, with probabilities up to float32.
 func same(t *testing.T, want, have []terms.Finding) {
 	t.Helper()
 	require.Len(t, have, len(want))
@@ -56,13 +56,13 @@ func same(t *testing.T, want, have []terms.Finding) {
 	}
 }
 
-// kinds of engine that audit exactly.
+// exact returns the kinds of engine with exact audits.
 func exact() (all []kindOfEngine) {
 	return slices.DeleteFunc(kinds(), func(k kindOfEngine) bool { return k.audit != netproto.ExactAudit })
 }
 
-// Each position from the one that is asked for on is verified, greedy and drawn, whatever of the context the engine's
-// cache knows or the memory of answers remembers; asked again, it is the same.
+// TestVerify: each position from the requested one on is verified, greedy and sampled, whatever is in the engine's
+// cache or in the memory of answers; repeated questions have the same result.
 func TestVerify(t *testing.T) {
 	for _, c := range exact() {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestVerify(t *testing.T) {
 				if i%8 == 0 {
 					text = contextOf(r, 20+r.IntN(30))
 				}
-				for j := range text[1:] { // like a small model, which often says what the large one would have said
+				for j := range text[1:] { // like a small model, which often agrees with the large one
 					if r.IntN(8) == 0 {
 						text[j+1] = truth(c.engine, text[:j+1])[0].ID
 					}
@@ -109,8 +109,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// With vLLM, what the prefix cache knows has no rows: the whole is computed again, and only then; what that costs is
-// counted. SGLang gives all rows at once.
+// TestVerifyCached: vLLM gives no rows for tokens in its prefix cache: then, and only then, the whole context is
+// computed again, and the cost is counted. SGLang gives all rows at once.
 func TestVerifyCached(t *testing.T) {
 	for _, c := range exact() {
 		t.Run(c.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestVerifyCached(t *testing.T) {
 				twice = 2
 			}
 			assert.Equal(t, 1, ask(40, 20, terms.EachChoice), "nothing is cached")
-			assert.Equal(t, 1, ask(50, 40, terms.EachChoice), "40 tokens were told, two blocks of 16 are cached")
+			assert.Equal(t, 1, ask(50, 40, terms.EachChoice), "40 tokens were sent, two blocks of 16 are cached")
 			assert.Equal(t, twice, ask(51, 20, terms.EachChoice))
 			assert.Equal(t, 1, ask(52, 20, terms.AsItComes))
 			s := u.Stats().Engines[0]
@@ -145,14 +145,14 @@ func TestVerifyCached(t *testing.T) {
 			if calls := c.engine.Calls(c.path); twice == 2 {
 				all := calls[len(calls)-2]
 				assert.Contains(t, string(all.Body), fmt.Sprintf(`"%s-4-all"`, u.name),
-					"no request has the name of another")
+					"request ids are unique")
 				assert.Contains(t, string(all.Body), `"skip_reading_prefix_cache":true`)
 			}
 		})
 	}
 }
 
-// A remembered answer serves only where it verified as much and in the same way.
+// TestVerifyRemembered: a remembered answer is used only if it verified at least as much, in the same way.
 func TestVerifyRemembered(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
@@ -181,17 +181,17 @@ func TestVerifyRemembered(t *testing.T) {
 		assert.Equal(t, 30-c.from, a.Audited)
 		same(t, choices(e, q), a.Audit)
 	}
-	q.K, q.AuditFrom, q.Verify = 3, 2, no // more is wanted, and looked at in another way
+	q.K, q.AuditFrom, q.Verify = 3, 2, no // more candidates, and another kind of verification
 	_, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
 	before := len(e.Calls("/generate"))
 	q.AuditFrom, q.Verify = 26, score
 	_, err = u.Ask(t.Context(), q)
 	require.NoError(t, err)
-	assert.Len(t, e.Calls("/generate"), before, "what verified stays")
+	assert.Len(t, e.Calls("/generate"), before, "verified answers stay")
 }
 
-// What an engine cannot verify is refused with the reason, and is no question to it.
+// TestCannotVerify: what an engine cannot verify is refused with the reason, without asking the engine.
 func TestCannotVerify(t *testing.T) {
 	for _, c := range kinds() {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
@@ -208,7 +208,7 @@ func TestCannotVerify(t *testing.T) {
 	}
 }
 
-// Rows that are missing or make no sense are a failure, not an answer; without verification they cost nothing.
+// TestVerifyNonsense: missing or invalid rows are an error; without verification they have no effect.
 func TestVerifyNonsense(t *testing.T) {
 	const top, own = `[null,[[-1,7,null]],[[-1,3,null]]]`, `[[null,0,null],[-2,2,null],[-1,3,null]]`
 	for name, c := range map[string]struct {
@@ -252,7 +252,7 @@ func TestVerifyNonsense(t *testing.T) {
 	}
 }
 
-// Drawing takes as many probabilities at each position as at the end.
+// TestVerifyTooFew: sampling needs as many probabilities at each position as at the end.
 func TestVerifyTooFew(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
@@ -270,7 +270,7 @@ func TestVerifyTooFew(t *testing.T) {
 	assert.ErrorContains(t, err, "the engine returned 1 probabilities for position 1, drawing needs 2")
 }
 
-// An engine that comes back and audits less than devices were promised stays out.
+// TestAuditStaysTrue: an engine that returns with a smaller audit than promised to devices stays out of service.
 func TestAuditStaysTrue(t *testing.T) {
 	inWorld(t, []*fakeengine.Engine{{Dialect: "vllm"}}, nil, func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
 		w.Set("0", nil)
@@ -284,7 +284,7 @@ func TestAuditStaysTrue(t *testing.T) {
 	})
 }
 
-// Next says what an Ask says, drawn or not, and each remembers what the other was told.
+// TestNext: Next gives the same tokens as Ask, greedy and sampled, and each remembers the results of the other.
 func TestNext(t *testing.T) {
 	for _, c := range kinds() {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
@@ -310,7 +310,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Next is left while an engine has questions, said that it takes no more, or is out of service.
+// TestNextWhileBusy: Next is refused while an engine has questions, reports that it is full, or is out of service.
 func TestNextWhileBusy(t *testing.T) {
 	f := &fault{doing: hang}
 	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Slots: 4, Fault: f.answer}}, nil,
@@ -345,7 +345,7 @@ func TestNextWhileBusy(t *testing.T) {
 		})
 }
 
-// The tokens that end a text are told to the gateway.
+// TestEnds: the end tokens are reported to the gateway.
 func TestEnds(t *testing.T) {
 	o := options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}}), "one")
 	o.Ends = []int32{3, 9}

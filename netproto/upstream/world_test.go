@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// options are those of an Upstream that asks engines at hosts.
+// options returns the options of an Upstream for engines at hosts.
 func options(w *fakeengine.Wire, hosts ...string) Options {
 	v := fakeengine.NewVocabulary()
 	o := Options{
@@ -27,7 +27,7 @@ func options(w *fakeengine.Wire, hosts ...string) Options {
 	return o
 }
 
-// open opens an Upstream for the time of the test.
+// open opens an Upstream for the duration of the test.
 func open(t *testing.T, o Options) *Upstream {
 	t.Helper()
 	u, err := Open(t.Context(), o)
@@ -36,7 +36,7 @@ func open(t *testing.T, o Options) *Upstream {
 	return u
 }
 
-// many is n, or fewer where tests are to be short, as under the race detector.
+// many returns n, or fewer with -short, as under the race detector.
 func many(n int) int {
 	if testing.Short() {
 		return max(n/5, 1)
@@ -44,7 +44,7 @@ func many(n int) int {
 	return n
 }
 
-// drawn takes the token that seed and position point at.
+// drawn takes a token by seed and position.
 func drawn(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (int32, float32, float32, error) {
 	at := (int(s.Seed) + pos) % len(top)
 	if stands == top[at].ID {
@@ -53,7 +53,7 @@ func drawn(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (int3
 	return top[at].ID, 1, scoreOf(stands, top), nil
 }
 
-// scoreOf is what drawn gives a token that it does not choose.
+// scoreOf returns the score that drawn gives to a token that it does not choose.
 func scoreOf(token int32, top []terms.Candidate) float32 {
 	for i, c := range top {
 		if c.ID == token {
@@ -63,7 +63,7 @@ func scoreOf(token int32, top []terms.Candidate) float32 {
 	return float32(math.Inf(-1))
 }
 
-// context returns n tokens.
+// contextOf returns n tokens.
 func contextOf(r *rand.Rand, n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -72,7 +72,7 @@ func contextOf(r *rand.Rand, n int) []int32 {
 	return ids
 }
 
-// truth is what an engine should say of a context: its tokens, the most probable first.
+// truth returns the correct output for a context: its tokens, the most probable first.
 func truth(e *fakeengine.Engine, context []int32) (all []terms.Candidate) {
 	model := e.Model
 	if model == nil {

@@ -36,7 +36,7 @@ import "testing"
 func TestBad(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Error("this is why") }) }
 `
 
-// gotestIn runs gotest on a module with the given test file.
+// gotestIn runs gotest in a module with the given test file.
 func gotestIn(t *testing.T, test string) (code int, stdout string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,8 +83,8 @@ func TestPanicAndBrokenBuild(t *testing.T) {
 	assert.Contains(t, out, "undefined: nothing")
 }
 
-// TestReport: what go test would have shown, from events that are written down; what passes is not shown, what is
-// skipped is told with the last thing that it said, and what is no event is passed on.
+// TestReport: the report from scripted events: output of passed tests is omitted, a skipped test is reported with its
+// last message, and other lines are passed on.
 func TestReport(t *testing.T) {
 	events := `go: downloading something
 {"Action":"start","Package":"p"}
@@ -112,7 +112,7 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.read(strings.NewReader(events)))
 	assert.Equal(t, "go: downloading something\n    a_test.go:3: why it fails\nok  \tq\t0.1s\nr.go:1: undefined\n",
 		out.String())
-	assert.Empty(t, r.output, "nothing is kept of what has ended")
+	assert.Empty(t, r.output, "the output of ended tests is dropped")
 	out.Reset()
 	r.leftOut()
 	assert.Equal(t, `
@@ -131,7 +131,7 @@ no reason given
 	assert.ErrorIs(t, newReport(&out).read(iotest.ErrReader(broken)), broken)
 }
 
-// TestNoGo: where go test cannot be run, that is said, and is a failure.
+// TestNoGo: if go test cannot be run, that is reported as a failure.
 func TestNoGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, errs bytes.Buffer

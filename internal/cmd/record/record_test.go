@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engine answers as engines do, and says what it was asked.
+// engine starts a server that answers like engines, with the request in its replies.
 func engine(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func engine(t *testing.T) *httptest.Server {
 	return s
 }
 
-// result is what a run left behind.
+// result holds the results of a run.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -95,7 +95,7 @@ func TestTheKeyIsSentAndNotWrittenDownButAWrongOneIs(t *testing.T) {
 	require.Zero(t, r.code, r.stderr)
 	assert.Contains(t, r.file(t, "right"), `"request": {"method":"GET","path":"/key"},`)
 	assert.Contains(t, r.file(t, "right"), `"text":"right"`,
-		"the engine got the key, and no type where there is no body")
+		"the engine got the key, and no content type without a body")
 	assert.Contains(t, r.file(t, "wrong"), `"request": {"method":"GET","path":"/key","key":"bad"},`)
 	assert.Contains(t, r.file(t, "wrong"), `"status":401,`+
 		`"headers":{"content-type":"text/plain; charset=utf-8","retry-after":"7"},"text":"bad"`)
@@ -109,7 +109,7 @@ func TestAnUnexpectedStatusIsReportedAndTheOthersAreRecorded(t *testing.T) {
 	assert.Equal(t, `record: case gone: status 404, expected 200: {"error": "Not Found"}`+"\n\n", r.stderr)
 	assert.NoFileExists(t, filepath.Join(r.folder, "gone.json"))
 	assert.Contains(t, r.file(t, "none"), `"body":{"error":"Not Found"}`)
-	assert.Contains(t, r.file(t, "moved"), `"status":307`, "redirects are part of what came back")
+	assert.Contains(t, r.file(t, "moved"), `"status":307`, "redirects are recorded")
 	assert.Contains(t, r.file(t, "posted"), `"method":"POST"`)
 }
 
@@ -183,7 +183,7 @@ func TestAnInterruptEndsIt(t *testing.T) {
 	assert.Contains(t, stderr.String(), "context canceled")
 }
 
-// The lists that come with the program.
+// The lists in the repository can be parsed.
 func TestTheListsCanBeRead(t *testing.T) {
 	lists, err := filepath.Glob("cases/*.json")
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestTheListsCanBeRead(t *testing.T) {
 	}
 }
 
-// What is recorded is what the lists ask for: whoever changes a list records anew.
+// The recordings match the lists: after a change of a list the case must be recorded again.
 func TestEveryCaseIsRecordedAsItIsAskedNow(t *testing.T) {
 	lists, err := filepath.Glob("cases/*.json")
 	require.NoError(t, err)
@@ -222,5 +222,5 @@ func TestEveryCaseIsRecordedAsItIsAskedNow(t *testing.T) {
 	}
 	files, err := filepath.Glob("../../../netproto/upstream/testdata/*/*.json")
 	require.NoError(t, err)
-	assert.Len(t, files, recorded, "a transcript that no list asks for")
+	assert.Len(t, files, recorded, "a transcript that is in no list")
 }

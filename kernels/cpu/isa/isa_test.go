@@ -21,7 +21,7 @@ func TestChoose(t *testing.T) {
 	require.Equal(t, Generic, name)
 }
 
-// TestOffered: what is offered is known, in the same order.
+// TestOffered: the offered instruction sets are known, in the same order.
 func TestOffered(t *testing.T) {
 	all := All()
 	for _, name := range Offered() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkRun is the cost of a loop that does nothing.
+// BenchmarkRun measures the cost of a loop that does nothing.
 func BenchmarkRun(b *testing.B) {
 	for _, pass := range []bool{true, false} {
 		b.Run(fmt.Sprintf("pass=%v", pass), func(b *testing.B) {

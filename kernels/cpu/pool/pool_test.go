@@ -23,15 +23,15 @@ func TestRunCoversEverythingOnce(t *testing.T) {
 				p.Begin()
 			}
 			n, grain := round*7%97, round%13
-			whole, run, most := max(1, grain), p.Run, max(1, grain)
+			whole, run, limit := max(1, grain), p.Run, max(1, grain)
 			if round%2 == 1 {
-				run, most = p.RunLong, n
+				run, limit = p.RunLong, n
 			}
 			seen := make([]atomic.Int32, n)
 			inUse := make([]atomic.Int32, p.Threads())
 			run(n, grain, func(worker, lo, hi int) {
 				require.EqualValues(t, 1, inUse[worker].Add(1))
-				require.True(t, lo < hi && hi-lo <= most)
+				require.True(t, lo < hi && hi-lo <= limit)
 				require.True(t, lo%whole == 0 && (hi%whole == 0 || hi == n))
 				for i := lo; i < hi; i++ {
 					seen[i].Add(1)
@@ -50,7 +50,8 @@ func TestRunCoversEverythingOnce(t *testing.T) {
 	}
 }
 
-// Half of what is left each time, until others take from the end: the calls get fewer, and the last ones are short.
+// TestRunLongHalves: a worker takes half of the rest each time, until others take from the end: there are few calls,
+// and the last ones are short.
 func TestRunLongHalves(t *testing.T) {
 	var s share
 	s.set(3, 14, true)
@@ -62,7 +63,7 @@ func TestRunLongHalves(t *testing.T) {
 
 	s.set(3, 14, true)
 	lo, hi := s.last()
-	require.Equal(t, []int{13, 14}, []int{lo, hi}, "of another's share one at a time")
+	require.Equal(t, []int{13, 14}, []int{lo, hi}, "one at a time of the share of another worker")
 	lo, hi = s.first()
 	require.Equal(t, []int{3, 8}, []int{lo, hi})
 
@@ -73,8 +74,8 @@ func TestRunLongHalves(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// What the loops write is there when Run returns, and what the caller wrote before is there for the workers: the race
-// detector holds this to its word.
+// TestRunOrdersMemory: writes of the loops are visible when Run returns, and earlier writes of the caller are visible
+// to the workers: the race detector checks this.
 func TestRunOrdersMemory(t *testing.T) {
 	p := New(4)
 	defer p.Close()
@@ -101,7 +102,7 @@ func TestRunOrdersMemory(t *testing.T) {
 	}
 }
 
-// eventually waits for a state that other goroutines are bound to reach.
+// eventually waits for a state that other goroutines will reach.
 func eventually(t *testing.T, reached func() bool) {
 	t.Helper()
 	for start := time.Now(); !reached(); time.Sleep(time.Millisecond) {
@@ -114,7 +115,7 @@ func TestWorkersSleepOutsideAPass(t *testing.T) {
 	defer p.Close()
 	eventually(t, func() bool { return p.sleeping() == 3 })
 
-	eventually(t, func() bool { // a worker that finds nothing to do for long sleeps even in a pass
+	eventually(t, func() bool { // an idle worker eventually sleeps even during a pass
 		p.End()
 		p.Begin()
 		return p.sleeping() == 0
@@ -129,7 +130,7 @@ func TestWorkersSleepOutsideAPass(t *testing.T) {
 	require.EqualValues(t, 200, ran.Load())
 	eventually(t, func() bool { return p.sleeping() == 3 })
 
-	// Asleep means blocked: the test's clock moves on only when every goroutine in the bubble is.
+	// Asleep means blocked: the clock of the bubble advances only if every goroutine in it is blocked.
 	bubble.Test(t, func(*testing.T) {
 		p := New(3)
 		time.Sleep(time.Hour)
@@ -142,7 +143,7 @@ func TestWorkersSleepOutsideAPass(t *testing.T) {
 	})
 }
 
-// A worker that is about to sleep when a loop starts must take part all the same: a lost wake-up hangs here.
+// TestNoWakeUpIsLost: a worker that is about to sleep when a loop starts must take part: a lost wake-up hangs here.
 func TestNoWakeUpIsLost(t *testing.T) {
 	p := New(3)
 	defer p.Close()
@@ -158,8 +159,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	require.EqualValues(t, 6*20000, ran.Load())
 }
 
-// A worker that has reason not to sleep when everybody can see that it does goes on, unless somebody owes it a send:
-// that one it takes, so that none is left for the next time. Whoever looks finds it asleep by then.
+// TestSleepWithReason: a worker that has announced its sleep and finds a reason to stay awake continues. If another
+// goroutine has already decided to wake it, it receives that wake-up, so that none is left for the next time.
 func TestSleepWithReason(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := &worker{wake: make(chan struct{}, 1)}
@@ -168,12 +169,12 @@ func TestSleepWithReason(t *testing.T) {
 			assert.True(t, w.asleep.Load())
 			return true
 		})
-		assert.False(t, w.asleep.Load(), "nobody has to wake it")
+		assert.False(t, w.asleep.Load(), "no wake-up is needed")
 		w.sleep(func() bool {
 			p.wakeAll()
 			return true
 		})
-		assert.Empty(t, w.wake, "what wakeAll sent is taken")
+		assert.Empty(t, w.wake, "the wake-up of wakeAll is received")
 		go w.sleep(func() bool { return false })
 		synctest.Wait()
 		assert.Equal(t, 1, p.sleeping())
@@ -223,12 +224,13 @@ func TestRunWithinRunPanics(t *testing.T) {
 	p.Run(1, 1, func(_, _, _ int) {})
 }
 
-// TestPoolLabel: each worker but the caller calls a label once, before its next work, and again when there is another.
+// TestPoolLabel: each worker except the caller calls a label once before its next work, and again when the label
+// changes.
 func TestPoolLabel(t *testing.T) {
 	const threads = 3
 	p := New(threads)
 	defer p.Close()
-	together := func() { // a loop of which each worker has one piece
+	together := func() { // a loop in which each worker has one piece
 		var all sync.WaitGroup
 		all.Add(threads)
 		p.Run(threads, 1, func(int, int, int) { all.Done(); all.Wait() })

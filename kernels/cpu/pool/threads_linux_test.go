@@ -12,15 +12,15 @@ func TestCountFast(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
 	siblings := func(c int) string { return fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c) }
 	everyone := func(int) bool { return true }
-	desktop := fstest.MapFS{"system/cpu/online": file("0-7")} // four cores of two threads
+	desktop := fstest.MapFS{"system/cpu/online": file("0-7")} // four cores with two threads each
 	for c := range 8 {
 		desktop[siblings(c)] = file(fmt.Sprintf("%d,%d", c%4, c%4+4))
 	}
 	require.Equal(t, 4, countFast(desktop, everyone))
 	some := func(c int) bool { return c == 1 || c == 2 || c == 6 }
-	require.Equal(t, 2, countFast(desktop, some), "by the affinity mask")
+	require.Equal(t, 2, countFast(desktop, some), "limited by the affinity mask")
 
-	// Two fast cores of two threads, four slow ones.
+	// Two fast cores with two threads, four slow ones.
 	hybrid := fstest.MapFS{"system/cpu/online": file("0-3,8-11"), "cpu_core/cpus": file("0-3")}
 	for c := range 4 {
 		hybrid[siblings(c)] = file(fmt.Sprintf("%d-%d", c/2*2, c/2*2+1))

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
 )
 
-// storage is the functions for keys and values of one type, and how a float32 is stored in it.
+// storage holds the functions for keys and values of one type, and its encoding of a float32.
 type storage struct {
 	scores scores
 	mix    mix
@@ -34,7 +34,7 @@ func storages(k *operations) []storage {
 	}
 }
 
-// checkScores holds k's scores of blocks keys, of dh elements and pad more between two blocks, against their formula.
+// checkScores compares k's scores of blocks keys, of dh elements and pad more between two blocks, with the formula.
 func checkScores(t *testing.T, k *operations, in *kerneltest.Inputs, dh, blocks, pad int) {
 	for _, a := range storages(k) {
 		q := in.Floats(dh * Queries)
@@ -49,7 +49,7 @@ func checkScores(t *testing.T, k *operations, in *kerneltest.Inputs, dh, blocks,
 			a.scores(alone, KeyBlock, q, keys[b*step*a.size:], step*a.size, 1)
 			for g := range Queries {
 				beside := dst[g*stride+b*KeyBlock:][:KeyBlock]
-				require.Equal(t, alone[g*KeyBlock:][:KeyBlock], beside, "blocks beside it change a bit")
+				require.Equal(t, alone[g*KeyBlock:][:KeyBlock], beside, "neighboring blocks change a bit")
 				for j := range KeyBlock {
 					want, size := 0.0, 0.0
 					for i := range dh {
@@ -64,7 +64,7 @@ func checkScores(t *testing.T, k *operations, in *kerneltest.Inputs, dh, blocks,
 	}
 }
 
-// checkMix holds k's weighted sums of n values against their formula.
+// checkMix compares k's weighted sums of n values with the formula.
 func checkMix(t *testing.T, k *operations, in *kerneltest.Inputs, dh, n, pad int) {
 	for i, a := range storages(k) {
 		f := mixOf(a.mix, []mix{mixF32Generic, mixF16Generic}[i], Queries*dh)
@@ -109,7 +109,7 @@ func TestAttention(t *testing.T) {
 	})
 }
 
-// FuzzAttention holds every variant against the formulas at any shape and alignment.
+// FuzzAttention compares every variant with the formulas at any shape and alignment.
 func FuzzAttention(f *testing.F) {
 	f.Add(uint64(1), uint8(64), uint8(3), uint8(28), uint8(5))
 	f.Fuzz(func(t *testing.T, seed uint64, dh, n, pad, off uint8) {
@@ -158,7 +158,7 @@ func TestSoftmax(t *testing.T) {
 			require.InEpsilon(t, want, sum, 2e-6)
 			x[n-1] = float32(math.NaN())
 			_, sum = k.softmax(x)
-			require.True(t, sum != sum, "a NaN does not show")
+			require.True(t, sum != sum, "a NaN is lost")
 		}
 	})
 	require.Panics(t, func() { Softmax(make([]float32, 31)) })

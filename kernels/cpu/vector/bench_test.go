@@ -6,7 +6,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
 )
 
-// BenchmarkVector is the work beside the products, at the sizes of one row.
+// BenchmarkVector measures the work besides the products, at the sizes of one row.
 func BenchmarkVector(b *testing.B) {
 	for _, k := range all() {
 		in := kerneltest.NewInputs(b, 1, 0)

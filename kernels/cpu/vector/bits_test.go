@@ -14,12 +14,12 @@ import (
 
 var update = flag.Bool("update", false, "write the table of hashes of results")
 
-// TestBits: what every instruction set that this CPU offers computes is, to the last bit, what the committed table has
-// hashes of. One that only another CPU has keeps its lines.
+// TestBits: the results of every instruction set that this CPU offers match the hashes in the committed table, to the
+// last bit. Instruction sets that this CPU lacks keep their lines.
 func TestBits(t *testing.T) {
 	racing.Spare(t)
 	if runtime.GOOS != "linux" {
-		t.Skip("the table is of Linux")
+		t.Skip("the table is for Linux")
 	}
 	golden := filepath.Join("testdata", "bits_"+runtime.GOARCH+".txt")
 	for _, k := range all() {
@@ -79,7 +79,7 @@ func vectorBits(t *testing.T, k *operations) (lines []string) {
 	return lines
 }
 
-// attentionBits is vectorBits for the products of queries with keys and of weights with values.
+// attentionBits does the same for the products of queries with keys and of weights with values.
 func attentionBits(t *testing.T, k *operations) (lines []string) {
 	for i, a := range storages(k) {
 		var results []any

@@ -15,7 +15,7 @@ import (
 // expError is the relative error that exp.go states.
 const expError = 2e-7
 
-// checkVector holds the operations on vectors of n against float64.
+// checkVector compares the operations on vectors of n with float64.
 func checkVector(t *testing.T, k *operations, in *kerneltest.Inputs, n int) {
 	x, up := in.Floats(n), in.Floats(n)
 	for i := range x {
@@ -43,14 +43,14 @@ func checkVector(t *testing.T, k *operations, in *kerneltest.Inputs, n int) {
 	k.swiGLU(dst, x, up)
 	intact()
 	for i, g := range x {
-		// Beside the exponential: one rounding each of 1+e, the quotient and the product.
+		// In addition to the exponential: one rounding each of 1+e, the quotient and the product.
 		want := float64(g) / (1 + math.Exp(-float64(g))) * float64(up[i])
 		require.InEpsilon(t, want, dst[i], expError+3.0/(1<<24))
 	}
 	copy(dst, x)
 	k.exp(dst, dst, 0)
 	again := make([]float32, n)
-	for i := range x { // place and company do not count
+	for i := range x { // the result does not depend on position and neighbors
 		k.exp(again[i:i+1], x[i:i+1], 0)
 	}
 	require.Equal(t, again, slices.Clone(dst))
@@ -76,7 +76,7 @@ func TestVector(t *testing.T) {
 	})
 }
 
-// The error that exp.go states, over all float32 exponents and the borders.
+// TestExp: the error that exp.go states, over all float32 exponents and at the limits.
 func TestExp(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	each(t, func(t *testing.T, k *operations) {
@@ -130,7 +130,7 @@ func TestRMSNorm(t *testing.T) {
 		}
 	})
 	x, dst := []float32{3, 4, 0}, make([]float32, 3)
-	RMSNorm(dst, x, []float32{1, 2, 3}, 0) // assembly takes no three
+	RMSNorm(dst, x, []float32{1, 2, 3}, 0) // not a size for assembly
 	require.InDeltaSlice(t, []float64{3 / math.Sqrt(25.0/3), 8 / math.Sqrt(25.0/3), 0}, dst, 1e-6)
 	RMSNorm(nil, nil, nil, eps)
 }
@@ -156,7 +156,7 @@ func TestRope(t *testing.T) {
 	})
 }
 
-// TestAbove: the first hit at every place of vectors of many lengths, and what is no hit.
+// TestAbove: the first hit at every place of vectors of many lengths, and vectors without a hit.
 func TestAbove(t *testing.T) {
 	nan := float32(math.NaN())
 	require.Zero(t, Above(nil, 0))
@@ -184,7 +184,7 @@ func TestMax(t *testing.T) {
 	require.True(t, math.IsNaN(float64(Max([]float32{1, float32(math.NaN()), 2, 5}))))
 }
 
-// FuzzVector holds every instruction set against float64 and plain Go at any length and alignment.
+// FuzzVector compares every instruction set with float64 and plain Go at any length and alignment.
 func FuzzVector(f *testing.F) {
 	f.Add(uint64(1), uint8(3), uint16(64), uint8(5), uint8(4))
 	f.Fuzz(func(t *testing.T, seed uint64, rows uint8, n uint16, pad, off uint8) {
@@ -196,7 +196,7 @@ func FuzzVector(f *testing.F) {
 	})
 }
 
-// checkWeighted holds k's sum of rows of n elements, pad elements apart, each times a weight, against plain Go.
+// checkWeighted compares k's sum of rows of n elements, pad elements apart, each times a weight, with plain Go.
 func checkWeighted(t *testing.T, k *operations, in *kerneltest.Inputs, rows, n, pad int) {
 	v, stride := in.Floats((rows-1)*(n+pad)+n), 4*(n+pad)
 	p := in.Floats(rows)
@@ -221,7 +221,7 @@ func checkWeighted(t *testing.T, k *operations, in *kerneltest.Inputs, rows, n, 
 	}
 }
 
-// TestToF16: every half-precision number, and what lies around them.
+// TestToF16: every half-precision number, and the values around them.
 func TestToF16(t *testing.T) {
 	var wide []float32
 	for h := range 1 << 16 {
@@ -253,7 +253,7 @@ func all() (all []*operations) {
 	return all
 }
 
-// each runs f on all of them.
+// each runs f on all instruction sets.
 func each(t *testing.T, f func(t *testing.T, k *operations)) {
 	for _, k := range all() {
 		t.Run(k.set, func(t *testing.T) { f(t, k) })

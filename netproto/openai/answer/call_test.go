@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pieces cuts a text into pieces of n bytes.
+// pieces divides a text into pieces of n bytes.
 func pieces(text string, n int) (all []string) {
 	for len(text) > n {
 		all, text = append(all, text[:n]), text[n:]
@@ -19,7 +19,7 @@ func pieces(text string, n int) (all []string) {
 	return append(all, text)
 }
 
-// finds has a finder of two tools read a text in pieces, up to where a call begins.
+// finds lets a finder for two tools read a text in pieces, up to the start of a call.
 func finds(text string, n int) (got string, s *callFinder) {
 	s = &callFinder{names: []string{"get", "get_weather"}}
 	for _, p := range pieces(text, n) {
@@ -31,8 +31,8 @@ func finds(text string, n int) (got string, s *callFinder) {
 	return got + s.flush(), s
 }
 
-// TestCallFinder: whatever the pieces, the text before a call comes out, without blanks before it, and nothing of the
-// call does. A bare object is a call where a line begins with it, or a fence does, and it has the name of a tool.
+// TestCallFinder: for any pieces, the text before a call is returned without trailing blanks, and nothing of the call.
+// A bare object is a call if it starts a line or a fence and has the name of a tool.
 func TestCallFinder(t *testing.T) {
 	const bare, spread = `{"name":"get"`, "{\n  \"name\": \"get_weather\""
 	for _, c := range []struct{ text, before, mark, name string }{
@@ -65,7 +65,7 @@ func TestCallFinder(t *testing.T) {
 	}
 }
 
-// TestCallFinderShows what it can at once.
+// TestCallFinderShows: text is returned as early as possible.
 func TestCallFinderShows(t *testing.T) {
 	s := &callFinder{names: []string{"f"}}
 	for _, c := range [][2]string{{"a", "a"}, {" ", ""}, {"b", " b"}, {"<too", ""}, {"x", "<toox"}, {"\n", ""},
@@ -94,12 +94,12 @@ func scanCall(text string, n int) (name, arguments string, err error) {
 		return "", "", err
 	}
 	if names != 1 {
-		return "", "", fmt.Errorf("the name came %d times", names)
+		return "", "", fmt.Errorf("the name was returned %d times", names)
 	}
 	return s.name, arguments, nil
 }
 
-// TestCalls: whatever the pieces and the order, name and arguments come out.
+// TestCalls: name and arguments are found for any pieces and order.
 func TestCalls(t *testing.T) {
 	for text, want := range map[string][2]string{
 		`{"name": "f", "arguments": {"a": [1, "}\"é"]}}`:            {"f", `{"a": [1, "}\"é"]}`},
@@ -130,7 +130,7 @@ func TestCalls(t *testing.T) {
 	assert.ErrorIs(t, err, errCall)
 }
 
-// TestCallsShow: arguments are returned as they come, the first of them with the name.
+// TestCallsShow: arguments are returned as they arrive, the first part with the name.
 func TestCallsShow(t *testing.T) {
 	s := newCallScanner()
 	for _, c := range []struct {
@@ -148,7 +148,7 @@ func TestCallsShow(t *testing.T) {
 	require.NoError(t, s.complete())
 }
 
-// FuzzCalls: what is taken for a call is one, in whatever pieces.
+// FuzzCalls: accepted calls are valid, for any pieces.
 func FuzzCalls(f *testing.F) {
 	for _, s := range []string{`{"name": "f", "arguments": {"a": [1, "}"]}}`, `{"arguments":{},"name":"g"}`,
 		`{"name":"f"}`, `{`, `{"a":{"b":[`} {
@@ -176,7 +176,7 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
-// FuzzCallFinder: the pieces of a text do not matter, nothing is lost before a call, and no mark is missed.
+// FuzzCallFinder: the result does not depend on the pieces, no text before a call is lost, and no mark is missed.
 func FuzzCallFinder(f *testing.F) {
 	f.Add("a <tool_call>b", uint8(1))
 	f.Add("<tool_<tool_call>", uint8(3))

@@ -13,17 +13,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// keeps is a [Kept] of nothing.
+// keeps is an empty [Kept].
 type keeps struct{}
 
 func (keeps) Keeps() bool                             { return true }
 func (keeps) Talk(string) ([]answer.Message, bool)    { return nil, false }
 func (keeps) Item(string) (m answer.Message, ok bool) { return m, false }
 
-// api is an API with a request of it.
+// api is an API with a minimal request.
 type api struct {
-	body string   // as little as it needs, without the braces
-	own  []string // fields of tables that it reads itself
+	body string   // the minimal request, without the braces
+	own  []string // fields of the tables that it reads itself
 	read func(body string) (any, *Error)
 }
 
@@ -46,8 +46,9 @@ func apis() map[string]api {
 	}
 }
 
-// TestForeign: what other servers know and cannot change an answer is taken with any value, and changes nothing of the
-// request. What could is taken with each value that asks for what is done anyway, and refused by its name with others.
+// TestForeign: a field of other servers that cannot change an answer is accepted with any value, and does not change
+// the request. A field that could is accepted with values that request the default behavior, and refused by name with
+// others.
 func TestForeign(t *testing.T) {
 	for name, a := range apis() {
 		plain, wrong := a.read(`{` + a.body + `}`)
@@ -83,7 +84,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUsual: values of fields that are followed and change nothing.
+// TestUsual: values of supported fields that change nothing.
 func TestUsual(t *testing.T) {
 	for _, name := range []string{"chat", "completion"} {
 		a := apis()[name]
@@ -99,7 +100,7 @@ func TestUsual(t *testing.T) {
 				r = &q.Request
 			case *Completion:
 				if r = &q.Request; strings.HasPrefix(pair, `"max_tokens`) {
-					continue // the usual number there is another one
+					continue // the usual number differs there
 				}
 			}
 			r.Settings.Stop, r.Settings.RepeatPenalty = nil, 0
@@ -108,7 +109,7 @@ func TestUsual(t *testing.T) {
 	}
 }
 
-// TestForeignTables: no field is in both tables, and none of them is one that this server follows.
+// TestForeignTables: no field is in both tables, and none is supported by this server.
 func TestForeignTables(t *testing.T) {
 	for _, name := range ignoredFields {
 		assert.NotContains(t, idleFields, name)
@@ -124,8 +125,8 @@ func TestForeignTables(t *testing.T) {
 	}
 }
 
-// TestForeignParts: what clients send back with messages, parts, calls and tools, and cannot change the answer, leaves
-// the request as it is.
+// TestForeignParts: fields that clients send back with messages, parts, calls and tools, and that cannot change the
+// answer, do not change the request.
 func TestForeignParts(t *testing.T) {
 	const plain = `{"seed":7,"messages":[{"role":"system","content":"s"},` +
 		`{"role":"user","content":[{"type":"text","text":"a"}]},` +
@@ -170,7 +171,7 @@ func TestForeignParts(t *testing.T) {
 	assert.Nil(t, wrong, "a choice of nothing")
 }
 
-// TestWithout: fields are taken out, and what stays is as it was written.
+// TestWithout: fields are removed, and the rest is unchanged.
 func TestWithout(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"a":1, "x": {"a":2},"b":"é\u00e9"}`: `{"a":1,"b":"é\u00e9"}`, `{"x":1}`: `{}`,

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRequests: no request is more than an error.
+// FuzzRequests: a request gives a result or an error, never a panic.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []string{`{"messages":[{"role":"user","content":"x"}]}`, `{"prompt":[[1]],"n":2}`, `[`,
 		`{"stop":[1]}`,
@@ -50,7 +50,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// TestDescribes: a function whose parameters nobody describes has none; one that takes any object says so.
+// TestDescribes: a function without a schema of parameters has none; one that accepts any object says so.
 func TestDescribes(t *testing.T) {
 	for parameters, want := range map[string]bool{
 		"": false, "{}": false, `{"type":"object"}`: false, `{"type":"object","required":[],"title":"x"}`: false,

@@ -37,7 +37,8 @@ func client(t *testing.T, secret netproto.Secret, to http.RoundTripper) *Client 
 	return NewClient(u, secret, to)
 }
 
-// TestRequest: what goes out: the path below that of the URL, the key, and the sign that it may be sent again.
+// TestRequest: the sent request: the path after that of the URL, the key, and the header that allows net/http to repeat
+// it.
 func TestRequest(t *testing.T) {
 	s := &says{status: 200, body: bytes.NewReader([]byte(`{"a":3}`))}
 	var into struct{ A int }
@@ -47,7 +48,7 @@ func TestRequest(t *testing.T) {
 	assert.Equal(t, "Bearer sesame", s.asked.Header.Get("Authorization"))
 	assert.Equal(t, "application/json", s.asked.Header.Get("Content-Type"))
 	again, ok := s.asked.Header["Idempotency-Key"]
-	assert.True(t, ok && len(again) == 0, "net/http sends it again, and does not send the key")
+	assert.True(t, ok && len(again) == 0, "net/http may repeat it, and does not send the header")
 	b, err := io.ReadAll(s.asked.Body)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"b":4}`, string(b))
@@ -58,7 +59,7 @@ func TestRequest(t *testing.T) {
 	assert.NotContains(t, s.asked.Header, "Content-Type")
 }
 
-// TestLongReply: no engine makes the gateway hold more than the longest reply.
+// TestLongReply: the length of a reply is limited.
 func TestLongReply(t *testing.T) {
 	blanks := func(n int64) io.Reader { return io.LimitReader(blank{}, n) }
 	for _, c := range []struct {
@@ -83,9 +84,9 @@ func (blank) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestStatusError: the shapes of errors that there are, and what of them may be told.
+// TestStatusError: the known formats of errors, and the part that may be shown.
 func TestStatusError(t *testing.T) {
-	for body, want := range map[string][2]string{ // what the engine said, and the type of error
+	for body, want := range map[string][2]string{ // the reply of the engine, and the type of error
 		`{"error":{"message":"no","type":"bad_thing"}}`:    {"no", "bad_thing"},
 		`{"error":"Unauthorized"}`:                         {"Unauthorized", ""},
 		`{"object":"error","message":"full","type":"503"}`: {"full", ""},
@@ -114,7 +115,7 @@ func TestStatusError(t *testing.T) {
 	assert.Equal(t, "another", Said(errors.New("another")))
 }
 
-// TestCodes: what a status means to a client of the gateway.
+// TestCodes: the code of the gateway for each status.
 func TestCodes(t *testing.T) {
 	for status, code := range map[int]netproto.Code{
 		400: netproto.Failed, 401: netproto.Failed, 413: netproto.TooLarge, 429: netproto.TooFast, 500: netproto.Failed,
@@ -132,7 +133,7 @@ func TestCodes(t *testing.T) {
 	assert.NoError(t, absent(nil))
 }
 
-// TestTop: candidates in order, of equal ones by rising id; nothing where they make no sense.
+// TestTop: candidates are sorted, equal ones by ascending id; invalid ones give nothing.
 func TestTop(t *testing.T) {
 	inf := float32(math.Inf(-1))
 	c := func(id int32, p float32) terms.Candidate { return terms.Candidate{ID: id, LogProb: p} }

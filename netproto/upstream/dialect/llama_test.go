@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// llamaReplay returns an engine that says what a real one said.
+// llamaReplay returns an engine that replays a recording of a real one.
 func llamaReplay(t *testing.T, name string) (*Llama, *fakeengine.Transcript) {
 	t.Helper()
 	r, err := fakeengine.ReadTranscript("../testdata/llama/" + name + ".json")
@@ -23,14 +23,14 @@ func llamaReplay(t *testing.T, name string) (*Llama, *fakeengine.Transcript) {
 	return e, r
 }
 
-// llamaRecorded is what a recorded question was about.
+// llamaRecorded returns the context of a recorded question.
 func llamaRecorded(t *testing.T, r *fakeengine.Transcript) (ids []int32) {
 	t.Helper()
 	require.NoError(t, r.Field(&ids, "prompt"))
 	return ids
 }
 
-// TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
+// TestReplayedAnswersLlama: answers of a real server are parsed correctly, and requests equal the recorded ones.
 func TestReplayedAnswersLlama(t *testing.T) {
 	for name, want := range map[string]struct {
 		k, token, top, cached int
@@ -60,7 +60,7 @@ func TestReplayedAnswersLlama(t *testing.T) {
 	}
 }
 
-// TestReplayedPieces: a token that is a part of a character has an id, and its probabilities if they came.
+// TestReplayedPieces: a token that is part of a character has an id, and its probabilities if they arrived.
 func TestReplayedPieces(t *testing.T) {
 	for name, want := range map[string]struct {
 		token int32
@@ -74,10 +74,10 @@ func TestReplayedPieces(t *testing.T) {
 	}
 	e, r := llamaReplay(t, "ask-inner-byte-without-parser")
 	_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r), K: 2})
-	assert.Equal(t, 500, Status(err), "which is why there is a parser in each request")
+	assert.Equal(t, 500, Status(err), "this is why each request has a parser")
 }
 
-// TestReplayedRefusals: what a real server refuses is told apart.
+// TestReplayedRefusalsLlama: refusals of a real server are distinguished.
 func TestReplayedRefusalsLlama(t *testing.T) {
 	for name, want := range map[string]error{
 		"too-long": netproto.TooLarge, "unknown-id": netproto.Failed, "wrong-key": netproto.Failed,
@@ -85,11 +85,11 @@ func TestReplayedRefusalsLlama(t *testing.T) {
 		e, r := llamaReplay(t, name)
 		_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r)})
 		require.ErrorIs(t, err, want, name)
-		assert.NotContains(t, err.Error(), "Prompt contains", "the engine's words are not for logs")
+		assert.NotContains(t, err.Error(), "Prompt contains", "text of the engine is not logged")
 	}
 }
 
-// TestReplayedRest: the other addresses.
+// TestReplayedRestLlama: the other paths.
 func TestReplayedRestLlama(t *testing.T) {
 	e, r := llamaReplay(t, "warm")
 	require.NoError(t, e.Warm(t.Context(), Ask{Context: llamaRecorded(t, r)}))
@@ -117,33 +117,33 @@ func TestReplayedRestLlama(t *testing.T) {
 	}
 }
 
-// TestSlotOrder: which slot a session gets.
+// TestSlotOrder: the slot that a session gets.
 func TestSlotOrder(t *testing.T) {
 	s := newSlots(2)
 	a, doneA := s.take(1)
 	b, doneB := s.take(2)
 	assert.NotEqual(t, a, b)
 	again, done := s.take(1)
-	assert.Equal(t, a, again, "a session stays, also while it has a request under way")
+	assert.Equal(t, a, again, "a session keeps its slot, also during a request")
 	done()
 	doneB()
 	c, doneC := s.take(3)
-	assert.Equal(t, b, c, "the one without a request, though it was used later")
+	assert.Equal(t, b, c, "the slot without a request, although it was used later")
 	doneA()
 	doneC()
 	d, done := s.take(4)
-	assert.Equal(t, a, d, "the one that was used longest ago")
+	assert.Equal(t, a, d, "the least recently used slot")
 	done()
 	assert.EqualValues(t, 2, s.evicted)
 	s.forget(3)
 	s.forget(99)
 	e, done := s.take(5)
-	assert.Equal(t, b, e, "one that nobody has")
+	assert.Equal(t, b, e, "an unused slot")
 	done()
 	_, done = s.take(4) // used later than that of 5 now
 	done()
 	g, done := s.take(6)
-	assert.Equal(t, e, g, "the one that was used longest ago, whoever came first")
+	assert.Equal(t, e, g, "the least recently used slot, in any order of arrival")
 	done()
 	s.forget(6)
 	s.evicted--
@@ -152,7 +152,7 @@ func TestSlotOrder(t *testing.T) {
 	assert.EqualValues(t, 2, s.evicted)
 	s.resize(2)
 	f, done := s.take(5)
-	assert.Equal(t, e, f, "as many as before: nothing changes")
+	assert.Equal(t, e, f, "the same number: nothing changes")
 	done()
 	none, done := newSlots(0).take(1)
 	assert.Equal(t, -1, none)

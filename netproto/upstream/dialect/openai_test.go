@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// engine is one that openaiSays what t openaiSays, with a vocabulary in which some texts of the transcripts are tokens.
+// engine returns an engine with the replies of to, and a vocabulary with some texts of the transcripts as tokens.
 func engine(t *testing.T, to http.RoundTripper) *OpenAI {
 	t.Helper()
 	base, err := url.Parse("http://engine")
@@ -33,7 +33,7 @@ func engine(t *testing.T, to http.RoundTripper) *OpenAI {
 	return e
 }
 
-// only finds no text that stands for two tokens.
+// only finds a token only if its text is unique.
 type only struct{ *fakeengine.Vocabulary }
 
 func (v only) Find(piece []byte) int32 {
@@ -43,7 +43,7 @@ func (v only) Find(piece []byte) int32 {
 	return v.Vocabulary.Find(piece)
 }
 
-// TestReplayedAnswers: what real servers said, in each form that a token may come in.
+// TestReplayedAnswersOpenAI: answers of real servers, in each form of a token.
 func TestReplayedAnswersOpenAI(t *testing.T) {
 	for name, want := range map[string]struct{ k, top, cached int }{
 		"llama/v1-completions": {3, 3, 39}, "sglang/v1-completions": {3, 3, -1}, "vllm/completions-text": {2, 2, 32},
@@ -69,7 +69,7 @@ func TestReplayedAnswersOpenAI(t *testing.T) {
 	}
 }
 
-// TestReplayedRefusals: what a real server refuses is told apart.
+// TestReplayedRefusalsOpenAI: refusals of a real server are distinguished.
 func TestReplayedRefusalsOpenAI(t *testing.T) {
 	for name, want := range map[string]error{
 		"completions-far-too-long": netproto.TooLarge, "completions-busy": netproto.Busy,
@@ -90,7 +90,7 @@ func (s openaiSays) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(string(s)))}, nil
 }
 
-// TestPieces: a token is known by an id, by bytes, or by a text that is that of exactly one.
+// TestPieces: a token is identified by an id, by bytes, or by a unique text.
 func TestPieces(t *testing.T) {
 	for logprobs, want := range map[string]int32{
 		`{"tokens":["In"]}`: 379, `{"tokens":["token_id:9"]}`: 9, `{"tokens":["twice"]}`: -1, `{"tokens":["Inn"]}`: -1,
@@ -110,7 +110,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestSpelling: the text of a prompt's tokens, from a server that repeats it.
+// TestSpelling: the texts of a prompt's tokens, from a server that echoes it.
 func TestSpelling(t *testing.T) {
 	e := engine(t, openaiSays(`{"choices":[{"logprobs":{"tokens":["a","bytes:\\xe4","c","d"]}}]}`))
 	pieces, err := e.Spell(t.Context(), []int32{1, 2, 3})

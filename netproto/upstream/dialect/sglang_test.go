@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// sglangReplay returns an engine that says what a real one said.
+// sglangReplay returns an engine that replays a recording of a real one.
 func sglangReplay(t *testing.T, name string) (*SGLang, *fakeengine.Transcript) {
 	t.Helper()
 	r, err := fakeengine.ReadTranscript("../testdata/sglang/" + name + ".json")
@@ -22,7 +22,7 @@ func sglangReplay(t *testing.T, name string) (*SGLang, *fakeengine.Transcript) {
 	return NewSGLang(NewClient(base, "", r)), r
 }
 
-// sglangRecorded is the question of a transcript.
+// sglangRecorded returns the question of a transcript.
 func sglangRecorded(t *testing.T, r *fakeengine.Transcript) (a Ask) {
 	t.Helper()
 	require.NoError(t, r.Field(&a.Context, "input_ids"))
@@ -30,10 +30,10 @@ func sglangRecorded(t *testing.T, r *fakeengine.Transcript) (a Ask) {
 	return a
 }
 
-// optional are fields that were left out when it was recorded, or sent though they say nothing.
+// optional fields were not sent in the recording, or sent without effect.
 var optional = []string{"logprob_start_len", "top_logprobs_num", "return_text_in_logprobs", "priority"}
 
-// TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
+// TestReplayedAnswersSGLang: answers of a real server are parsed correctly, and requests equal the recorded ones.
 func TestReplayedAnswersSGLang(t *testing.T) {
 	for name, want := range map[string]struct {
 		k, token, top, cached int
@@ -62,8 +62,8 @@ func TestReplayedAnswersSGLang(t *testing.T) {
 	}
 }
 
-// TestReplayedAudits: an audit from a position on, with rows of the position before it on. What stands there and what
-// the server would have said was read in the transcripts by hand.
+// TestReplayedAudits: an audit from a position on, with rows from the position before it. The expected tokens were read
+// from the transcripts by hand.
 func TestReplayedAudits(t *testing.T) {
 	e, r := sglangReplay(t, "ask-audit")
 	a := sglangRecorded(t, r)
@@ -75,7 +75,7 @@ func TestReplayedAudits(t *testing.T) {
 	assert.Equal(t, len(a.Context)-36, got.Audited)
 	unlike, err := r.Unlike("priority")
 	require.NoError(t, err)
-	assert.Empty(t, unlike, "36 - 1 is from where on rows come")
+	assert.Empty(t, unlike, "rows start at 36 - 1")
 	var tops struct {
 		Meta struct {
 			Top [][][]any `json:"input_top_logprobs"`
@@ -99,7 +99,7 @@ func TestReplayedAudits(t *testing.T) {
 	require.NoError(t, got.Unheard)
 	assert.Equal(t, []int{5, 467}, []int{got.Audited, int(got.Token)})
 
-	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing: the answer stands
+	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing: the answer is used
 	a = sglangRecorded(t, r)
 	a.AuditFrom = len(a.Context) - 1
 	got, err = e.Ask(t.Context(), a)
@@ -108,8 +108,8 @@ func TestReplayedAudits(t *testing.T) {
 	assert.Zero(t, got.Audited)
 }
 
-// TestReplayedRows: the rows that verification goes by, as a real server gave them for what is asked here. The numbers
-// were read in the transcript by hand.
+// TestReplayedRowsSGLang: the rows for verification, as a real server gave them. The numbers were read from the
+// transcript by hand.
 func TestReplayedRowsSGLang(t *testing.T) {
 	e, r := sglangReplay(t, "ask-audit")
 	a := sglangRecorded(t, r)
@@ -119,7 +119,7 @@ func TestReplayedRowsSGLang(t *testing.T) {
 	require.NoError(t, got.Unheard)
 	unlike, err := r.Unlike("priority")
 	require.NoError(t, err)
-	assert.Empty(t, unlike, "the rows are those that come anyway")
+	assert.Empty(t, unlike, "no additional rows are requested")
 	require.Len(t, got.Rows, len(a.Context)-36)
 	assert.Equal(t, Row{Top: []terms.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
 		{ID: 401, LogProb: -8.679407119750977}, {ID: 396, LogProb: -9.161283493041992}}, Stands: -13.982767105102539},
@@ -133,7 +133,7 @@ func TestReplayedRowsSGLang(t *testing.T) {
 	require.NoError(t, err)
 	unlike, err = r.Unlike("priority")
 	require.NoError(t, err)
-	assert.Empty(t, unlike, "as many as are wanted anywhere")
+	assert.Empty(t, unlike, "the max number that any position needs")
 	assert.Equal(t, []int{2, 5}, []int{len(got.Top), len(got.Rows[0].Top)})
 
 	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing
@@ -145,7 +145,7 @@ func TestReplayedRowsSGLang(t *testing.T) {
 	assert.Empty(t, got.Rows)
 }
 
-// TestReplayedRefusals: what a real server refuses is told apart.
+// TestReplayedRefusalsSGLang: refusals of a real server are distinguished.
 func TestReplayedRefusalsSGLang(t *testing.T) {
 	for name, want := range map[string]error{
 		"too-long": netproto.TooLarge, "beyond-longest": netproto.TooLarge, "no-ids": netproto.Failed,
@@ -157,7 +157,7 @@ func TestReplayedRefusalsSGLang(t *testing.T) {
 	}
 }
 
-// TestReplayedRest: the other addresses.
+// TestReplayedRestSGLang: the other paths.
 func TestReplayedRestSGLang(t *testing.T) {
 	e, r := sglangReplay(t, "warm")
 	require.NoError(t, e.Warm(t.Context(), sglangRecorded(t, r)))

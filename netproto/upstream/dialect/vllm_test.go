@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// vllmReplay returns an engine that says what a real one said, by the door that it was recorded at.
+// vllmReplay returns an engine that replays a recording of a real one, with the API that was recorded.
 func vllmReplay(t *testing.T, name string) (*VLLM, *fakeengine.Transcript, Ask) {
 	t.Helper()
 	r, err := fakeengine.ReadTranscript("../testdata/vllm/" + name + ".json")
@@ -34,7 +34,7 @@ func vllmReplay(t *testing.T, name string) (*VLLM, *fakeengine.Transcript, Ask) 
 	return e, r, a
 }
 
-// TestReplayedAnswers: what a real server said is read as it was meant, and what it was asked is what is asked here.
+// TestReplayedAnswersVLLM: answers of a real server are parsed correctly, and requests equal the recorded ones.
 func TestReplayedAnswersVLLM(t *testing.T) {
 	for name, want := range map[string]struct {
 		k, token, top, cached int
@@ -67,7 +67,7 @@ func TestReplayedAnswersVLLM(t *testing.T) {
 	}
 }
 
-// TestReplayedRows: rows of all positions, and how those are seen through that a cache should have spared.
+// TestReplayedRows: rows of all positions, and how invalid rows from a cache are detected.
 func TestReplayedRowsVLLM(t *testing.T) {
 	e, _, a := vllmReplay(t, "generate-audit")
 	a.K, a.AuditFrom, e.rows = 1, 30, true
@@ -84,13 +84,13 @@ func TestReplayedRowsVLLM(t *testing.T) {
 	a.AuditFrom, e.rows = 1, true
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
-	if got.Unheard == nil { // rubbish may look like an audit: so rows are only wanted where they are fewer
+	if got.Unheard == nil { // random data may look like an audit: so fewer rows are requested only if possible
 		assert.Equal(t, len(a.Context)-1, got.Audited)
 	}
 }
 
-// TestReplayedVerification: the rows that verification goes by, as a real server gave them. The numbers were read in
-// the transcript by hand.
+// TestReplayedVerification: the rows for verification, as a real server gave them. The numbers were read from the
+// transcript by hand.
 func TestReplayedVerification(t *testing.T) {
 	e, r, a := vllmReplay(t, "generate-audit")
 	a.K, a.AuditFrom, a.Rows, e.rows = 1, 1, 1, true
@@ -98,7 +98,7 @@ func TestReplayedVerification(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, got.Unheard)
 	require.Len(t, got.Rows, 39)
-	assert.Equal(t, 1, got.Requests, "all rows came")
+	assert.Equal(t, 1, got.Requests, "all rows arrived")
 	for i, want := range []Row{
 		{Top: []terms.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
 		{Top: []terms.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
@@ -108,7 +108,7 @@ func TestReplayedVerification(t *testing.T) {
 	unlike, err := r.Unlike("priority")
 	require.NoError(t, err)
 	for _, u := range unlike {
-		assert.Contains(t, u, "skip_reading_prefix_cache", "which was left out when it was recorded")
+		assert.Contains(t, u, "skip_reading_prefix_cache", "which was not sent in the recording")
 	}
 
 	e, _, a = vllmReplay(t, "generate-audit")
@@ -119,7 +119,7 @@ func TestReplayedVerification(t *testing.T) {
 	assert.Equal(t, 10, part.Audited)
 }
 
-// TestReadRows: what rows of prompt_logprobs may be for verification.
+// TestReadRows: valid and invalid rows of prompt_logprobs for verification.
 func TestReadRows(t *testing.T) {
 	p := func(x float64) *float64 { return &x }
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestReadRows(t *testing.T) {
 	}
 }
 
-// TestReplayedRefusals: what a real server refuses is told apart.
+// TestReplayedRefusalsVLLM: refusals of a real server are distinguished.
 func TestReplayedRefusalsVLLM(t *testing.T) {
 	for name, want := range map[string]error{
 		"generate-too-long": netproto.TooLarge, "generate-far-too-long": netproto.TooLarge,
@@ -161,11 +161,11 @@ func TestReplayedRefusalsVLLM(t *testing.T) {
 		e, _, a := vllmReplay(t, name)
 		_, err := e.Ask(t.Context(), a)
 		require.ErrorIs(t, err, want, name)
-		assert.NotContains(t, err.Error(), "vocabulary", "the engine's words are not for logs")
+		assert.NotContains(t, err.Error(), "vocabulary", "text of the engine is not logged")
 	}
 }
 
-// TestReplayedRest: the other addresses.
+// TestReplayedRestVLLM: the other paths.
 func TestReplayedRestVLLM(t *testing.T) {
 	e, r, a := vllmReplay(t, "warm")
 	require.NoError(t, e.Warm(t.Context(), a))
@@ -188,7 +188,7 @@ func TestReplayedRestVLLM(t *testing.T) {
 	assert.Equal(t, "Hi €\x00\uFFFDch has<|endoftext|><|im_start|><|im_end|>", text)
 }
 
-// TestRows: what prompt_logprobs may be, and may not.
+// TestRows: valid and invalid prompt_logprobs.
 func TestRows(t *testing.T) {
 	context := []int32{4, 5, 6, 7}
 	p := func(x float64) *float64 { return &x }
