@@ -27,7 +27,7 @@ func header(tensors, pairs uint64) raw { return raw("GGUF").u32(3).u64(tensors).
 // pair adds a key and the type of its value.
 func (r raw) pair(key string, kind Kind) raw { return r.str(key).u32(uint32(kind)) }
 
-// array adds a key, and the head of an array.
+// array adds a key, and the header of an array.
 func (r raw) array(key string, elem Kind, n uint64) raw {
 	return r.pair(key, KindArray).u32(uint32(elem)).u64(n)
 }
@@ -50,7 +50,7 @@ func written(t testing.TB, fill func(w *Writer)) []byte {
 	return b.Bytes()
 }
 
-// everyKind puts a pair of each kind, and an array of each.
+// everyKind adds a pair of each kind, and an array of each.
 func everyKind(w *Writer) {
 	Put(w, "u8", uint8(200))
 	Put(w, "i8", int8(-100))
@@ -83,7 +83,7 @@ func everyKind(w *Writer) {
 	PutArray(w, "a.none", []int32{})
 }
 
-// everyType declares a tensor of each type that can be written, of one to four dimensions, and writes it.
+// everyType declares a tensor of each writable type, with one to four dimensions, and writes it.
 func everyType(t testing.TB, w *Writer) {
 	shapes := [][]int{{256}, {256, 3}, {512, 2, 2}, {256, 1, 2, 3}}
 	for i, typ := range writable() {
@@ -95,6 +95,6 @@ func everyType(t testing.TB, w *Writer) {
 	}
 }
 
-// writable are the types that Quantize writes; readable the others.
+// writable returns the types that Quantize writes, and readable the others.
 func writable() []Type { return []Type{F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q6_K} }
 func readable() []Type { return []Type{Q2_K, Q3_K, Q5_K, IQ4_NL, IQ4_XS} }

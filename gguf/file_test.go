@@ -41,7 +41,7 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// TestCloseWhileRead: Close may come at any time. What is read then is there or refused, and never a fault.
+// TestCloseWhileRead: Close may be called at any time. A concurrent read succeeds or is refused, and never faults.
 func TestCloseWhileRead(t *testing.T) {
 	b := written(t, func(w *Writer) {
 		Put(w, "text", strings.Repeat("x", 1<<16))
@@ -85,8 +85,8 @@ func TestCloseWhileRead(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: what is no file is an error of the operating system, what is no GGUF file a FormatError that names
-// it.
+// TestOpenRefuses: a missing file is an error of the operating system; a file that is not a GGUF file is a FormatError
+// with its name.
 func TestOpenRefuses(t *testing.T) {
 	dir := held.TempDir(t)
 	_, err := Open(filepath.Join(dir, "absent.gguf"))
@@ -117,8 +117,8 @@ func TestFormatErrorMessage(t *testing.T) {
 		"a.gguf: gguf: offset 3: f: why")
 }
 
-// splitModel writes a model of n parts with one tensor each, and returns the path of the first. Each part may be
-// edited.
+// splitModel writes a model of n parts with one tensor each, and returns the path of the first. edit may change each
+// part.
 func splitModel(t *testing.T, n int, edit func(part int, w *Writer) (skip bool)) string {
 	dir := held.TempDir(t)
 	var first string
@@ -147,7 +147,7 @@ func splitKeys(w *Writer, count, no, tensors int) {
 	Put(w, splitTensors, int32(tensors))
 }
 
-// TestSplit: whichever part is opened, the model is the same.
+// TestSplit: the model is the same whichever part is opened.
 func TestSplit(t *testing.T) {
 	first := splitModel(t, 3, nil)
 	for i := range 3 {
@@ -172,7 +172,7 @@ func TestSplit(t *testing.T) {
 	require.ErrorIs(t, err, ErrSplit)
 	require.ErrorContains(t, err, "one of 3 parts")
 
-	single := splitModel(t, 1, nil) // the name of a model of one part is free
+	single := splitModel(t, 1, nil) // a model of one part may have any file name
 	f, err := Open(single)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())

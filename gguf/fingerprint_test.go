@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFingerprint: the same model has the same fingerprint, and whatever is changed in it, beyond what is said not to
-// be looked at, gives another one.
+// TestFingerprint: equal models have equal fingerprints, and any change, except in data that are documented as ignored,
+// gives another one.
 func TestFingerprint(t *testing.T) {
 	of := func(key, value, name string, at int, shape ...int) string {
 		var b bytes.Buffer
@@ -34,15 +34,15 @@ func TestFingerprint(t *testing.T) {
 	usual := of("general.name", "a", "w", 0, 32, 64)
 	assert.Equal(t, usual, of("general.name", "a", "w", 0, 32, 64))
 	assert.NotEqual(t, usual, of("general.name", "b", "w", 0, 32, 64), "metadata")
-	assert.NotEqual(t, usual, of("general.nam", "ea", "w", 0, 32, 64), "keys and values are told apart")
+	assert.NotEqual(t, usual, of("general.nam", "ea", "w", 0, 32, 64), "keys and values are separated")
 	assert.NotEqual(t, usual, of("general.name", "a", "v", 0, 32, 64), "names")
 	assert.NotEqual(t, usual, of("general.name", "a", "w", 0, 64, 32), "shapes")
 	assert.NotEqual(t, usual, of("general.name", "a", "w", 1023, 32, 64), "data")
 	assert.Equal(t, of("general.name", "a", "w", 1024, 32, 64), of("general.name", "a", "w", 2047, 32, 64),
-		"data beyond 4 KiB are not read")
+		"data after 4 KiB are not read")
 }
 
-// TestFingerprintSplit: a model in one file and in two files with the metadata of a split is the same.
+// TestFingerprintSplit: a model has the same fingerprint in one file and in two files with the metadata of a split.
 func TestFingerprintSplit(t *testing.T) {
 	of := func(split bool) string {
 		var b bytes.Buffer

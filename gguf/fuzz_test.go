@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// use calls everything that a file offers, and checks what must hold of any file that was accepted.
+// use calls all methods of a file, and checks properties of any accepted file.
 func use(t testing.TB, f *File) {
 	for _, key := range f.Keys() {
 		v, err := f.Value(key)
@@ -38,7 +38,7 @@ func use(t testing.TB, f *File) {
 	}
 }
 
-// walk visits all of a value.
+// walk visits all elements of a value.
 func walk(v Value) {
 	_, _ = v.Type(), v.Any()
 	for e := range v.Elements() {
@@ -46,8 +46,8 @@ func walk(v Value) {
 	}
 }
 
-// FuzzParse: any bytes are refused with a FormatError, or are a file whose parts can be used and written again: what
-// is then written is read as the same, and writes the same bytes.
+// FuzzParse: any bytes are refused with a FormatError, or are a file with usable parts that can be written again: the
+// result is read as the same file, and is written as the same bytes.
 func FuzzParse(f *testing.F) {
 	for _, h := range hostileFiles() {
 		if len(h.b) < 1<<16 {

@@ -26,8 +26,8 @@ func openGolden(t *testing.T, name string) *File {
 	return f
 }
 
-// TestGolden: the files of a set hold the same weights in different types, so that a tensor must be as far from the
-// float one of its set as its type makes it: no nearer either.
+// TestGolden: the files of a set contain the same weights in different types: the error of a tensor relative to the
+// float version must be that of its type, not less either.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "*.gguf"))
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestQuantizeAsLlamaCpp: where the golden files have the very floats that llama.cpp quantised, the bytes are equal.
+// TestQuantizeAsLlamaCpp: if the golden files contain the floats that llama.cpp quantised, the bytes are equal.
 func TestQuantizeAsLlamaCpp(t *testing.T) {
 	src := openGolden(t, "a-1layer-tied-f32.gguf")
 	for name, typ := range map[string]Type{"bf16": BF16, "q4_1": Q4_1, "q5_0": Q5_0, "q5_1": Q5_1} {
@@ -76,8 +76,7 @@ func TestQuantizeAsLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestQuantizeErrorAsLlamaCpp: here the floats are known only as float16;
-// the error is that of llama.cpp's file or less.
+// TestQuantizeErrorAsLlamaCpp: for floats known only as float16, the error is at most that of llama.cpp's file.
 func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
 	src := openGolden(t, "a-tied-f16.gguf")
 	for name, typ := range map[string]Type{"q4_k": Q4_K, "q6_k": Q6_K, "q4_0": Q4_0, "q8_0": Q8_0} {
@@ -95,7 +94,7 @@ func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestGoldenMetadata reads what a Qwen2 loader reads.
+// TestGoldenMetadata reads the metadata that a loader of Qwen2 needs.
 func TestGoldenMetadata(t *testing.T) {
 	f := openGolden(t, "a-tied-q8_0.gguf")
 	arch, err := f.String("general.architecture")
@@ -120,7 +119,8 @@ func TestGoldenMetadata(t *testing.T) {
 	require.Len(t, types, 512)
 }
 
-// TestRealVocabulary: opening the vocabulary of Qwen2.5 creates neither its strings nor anything of their number.
+// TestRealVocabulary: opening the vocabulary of Qwen2.5 allocates neither its strings nor anything in proportion to
+// their number.
 func TestRealVocabulary(t *testing.T) {
 	path := sharedtest.Shared(t, "data", "qwen2-vocab.gguf")
 	allocs := testing.AllocsPerRun(5, func() {

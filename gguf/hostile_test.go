@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// hostile is a file that must be refused, the cause, and the field that the refusal must name.
+// hostile is a file that must be refused, with the cause and the field that the error must name.
 type hostile struct {
 	name  string
 	b     raw
@@ -21,7 +21,7 @@ type hostile struct {
 	field string
 }
 
-// hostileFiles are files broken by hand, one mistake each.
+// hostileFiles returns files made by hand with one mistake each.
 func hostileFiles() []hostile {
 	all := hostileHeaders()
 	all = append(all, hostilePairs()...)
@@ -154,7 +154,7 @@ func hostileArrays() []hostile {
 	}
 }
 
-// good is a file of one pair and two tensors of 128 bytes.
+// good returns a file with one pair and two tensors of 128 bytes.
 func good() raw {
 	return header(2, 1).pair("general.name", KindString).str("good").
 		tensor("a", F32, 0, 32).tensor("b", F32, 128, 16, 2).pad(32).zeros(256)
@@ -268,7 +268,7 @@ func hostileData() []hostile {
 	}
 }
 
-// TestHostile: each is refused for its reason, at a field that exists, quickly and without memory.
+// TestHostile: each file is refused with its cause, at a field that exists, quickly and without much memory.
 func TestHostile(t *testing.T) {
 	names := make(map[string]bool)
 	for _, h := range hostileFiles() {
@@ -300,14 +300,14 @@ func TestHostile(t *testing.T) {
 	t.Log(len(names), "files")
 }
 
-// allocated returns the bytes that the process has allocated so far.
+// allocated returns the number of bytes that the process has allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
 }
 
-// TestStrange: unusual files that are right all the same.
+// TestStrange: unusual but valid files.
 func TestStrange(t *testing.T) {
 	for name, b := range map[string]raw{
 		"good":                  good(),
@@ -340,7 +340,7 @@ func TestStrange(t *testing.T) {
 	}
 }
 
-// TestTruncated: no proper prefix of a file is a file, up to the end of the last tensor.
+// TestTruncated: no proper prefix of a file is valid, up to the end of the last tensor.
 func TestTruncated(t *testing.T) {
 	whole := written(t, func(w *Writer) {
 		everyKind(w)
@@ -349,7 +349,7 @@ func TestTruncated(t *testing.T) {
 		_, err := w.Write(make([]byte, 68+16))
 		require.NoError(t, err)
 	})
-	end := len(whole) - 16 // padding after the last tensor need not be there
+	end := len(whole) - 16 // padding after the last tensor may be missing
 	for n := range end {
 		_, err := Parse(whole[:n:n])
 		var fe *FormatError
@@ -362,7 +362,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestFlipped: any byte of a file may be anything.
+// TestFlipped: any byte of a file may have any value.
 func TestFlipped(t *testing.T) {
 	whole := written(t, func(w *Writer) { everyKind(w); w.Declare("a", F32, 4); _, _ = w.Write(make([]byte, 16)) })
 	for i := range whole {

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// sparse makes a file of size bytes that begins with b and holds zeros otherwise, which take no room on the disk.
+// sparse makes a file of size bytes that begins with b, followed by zeros, which use no disk space.
 func sparse(t *testing.T, b raw, size int64) string {
 	t.Helper()
 	path := filepath.Join(held.TempDir(t), "sparse.gguf")
@@ -25,7 +25,7 @@ func sparse(t *testing.T, b raw, size int64) string {
 	return path
 }
 
-// TestLimits: metadata far beyond what models have is refused from its length alone, however large the file is.
+// TestLimits: metadata much larger than in real models is refused by its length alone, whatever the size of the file.
 func TestLimits(t *testing.T) {
 	const size = 1 << 30
 	one := func() raw { return header(0, 1) }
@@ -68,7 +68,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestHostileSize: files that are nothing but many small things take time and memory in proportion.
+// TestHostileSize: files with very many small items need time and memory in proportion to their size.
 func TestHostileSize(t *testing.T) {
 	racing.Spare(t)
 	const n = 100_000
@@ -90,7 +90,7 @@ func TestHostileSize(t *testing.T) {
 		t.Logf("%s: %.1f MiB, %v a MiB, %.1f bytes allocated a byte", name, float64(len(b))/(1<<20),
 			took*(1<<20)/time.Duration(len(b)), float64(mem)/float64(len(b)))
 		require.Less(t, took, time.Duration(len(b))*time.Second/(1<<20))
-		require.Less(t, mem, uint64(64<<10+32*len(b))) // over all growing; a third of it stays
+		require.Less(t, mem, uint64(64<<10+32*len(b))) // sum of all allocations while growing; a third of it is kept
 		if name == "twice" {
 			require.ErrorIs(t, err, ErrDuplicate)
 			continue
@@ -100,7 +100,7 @@ func TestHostileSize(t *testing.T) {
 	}
 }
 
-// TestManyLargePairs: pairs that are allowed alone are too much together.
+// TestManyLargePairs: pairs that are valid alone are refused together.
 func TestManyLargePairs(t *testing.T) {
 	path := sparse(t, header(0, 100), 2<<30)
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -118,10 +118,10 @@ func TestManyLargePairs(t *testing.T) {
 	assert.ErrorContains(t, err, "at most 268435456 are read")
 }
 
-// TestManyArrays: arrays that are allowed alone are too much together.
+// TestManyArrays: arrays that are valid alone are refused together.
 func TestManyArrays(t *testing.T) {
 	racing.Spare(t)
-	const each = 4 + 8 // an empty array; zeros are one of bytes
+	const each = 4 + 8 // an empty array; zeros encode one of bytes
 	inner := raw{}.u32(uint32(KindArray)).u64(maxElements)
 	b := header(0, 1).array("a", KindArray, 2)
 	path := sparse(t, append(b, inner...), 2<<30)
@@ -133,7 +133,7 @@ func TestManyArrays(t *testing.T) {
 	_, err = Open(path)
 	require.ErrorIs(t, err, ErrLimit)
 	fe, _ := errors.AsType[*FormatError](err)
-	assert.Less(t, fe.Offset, int64(maxMetadata+2*each), "it is left at once")
+	assert.Less(t, fe.Offset, int64(maxMetadata+2*each), "reading stops at once")
 
 	last := header(0, 1).array("a", KindString, maxElements)
 	path = sparse(t, last, 2<<30)
@@ -149,7 +149,7 @@ func TestManyArrays(t *testing.T) {
 	assert.ErrorContains(t, err, "value[15]")
 }
 
-// TestLargeString: what is allowed is read, by the writer's rules too.
+// TestLargeString: a string at the limit is read, also by the rules of the writer.
 func TestLargeString(t *testing.T) {
 	racing.Spare(t)
 	text := strings.Repeat("é", maxString/2)

@@ -24,7 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 )
 
-// largeFile makes a file of random tensors that fill about so many huge pages, and returns its bytes too.
+// largeFile makes a file of random tensors that fill about this many huge pages, and returns its bytes, too.
 func largeFile(t *testing.T, pages float64) (path string, content []byte) {
 	if hugemem.Size() == 0 {
 		t.Skip("this system has no huge pages")
@@ -49,8 +49,7 @@ func largeFile(t *testing.T, pages float64) (path string, content []byte) {
 	return path, b.Bytes()
 }
 
-// TestMoveToHugePages: whoever reads while pages are moved finds the bytes of the file, each time, also when somebody
-// else moves them too.
+// TestMoveToHugePages: concurrent readers always find the bytes of the file while pages are moved, also by two callers.
 func TestMoveToHugePages(t *testing.T) {
 	path, content := largeFile(t, 9.6)
 	f, err := Open(path)
@@ -65,10 +64,10 @@ func TestMoveToHugePages(t *testing.T) {
 				for at := 0; at < len(all); at += 1 << 16 {
 					end := min(at+1<<16, len(all))
 					if !bytes.Equal(content[at:end], all[at:end]) {
-						t.Error("other bytes than those of the file")
+						t.Error("bytes differ from those of the file")
 						return
 					}
-					runtime.Gosched() // comparing is assembly, which the scheduler cannot interrupt
+					runtime.Gosched() // the comparison is assembly, which the scheduler cannot interrupt
 				}
 			}
 		})
@@ -84,15 +83,15 @@ func TestMoveToHugePages(t *testing.T) {
 	assert.EqualValues(t, len(content), p.Bytes)
 	assert.GreaterOrEqual(t, p.Huge+p.Small, int64(len(content)/hugemem.Size()*hugemem.Size()))
 	whole := len(content) / hugemem.Size() * hugemem.Size()
-	assert.Equal(t, whole>>10, told(t, f, "Anonymous:"), "all whole pages are memory")
+	assert.Equal(t, whole>>10, smapsField(t, f, "Anonymous:"), "all whole pages are anonymous memory")
 	require.NoError(t, f.Close())
 	assert.ErrorIs(t, f.MoveToHugePages(t.Context()), ErrClosed)
 	_, err = f.Placement()
 	assert.ErrorIs(t, err, ErrClosed)
 }
 
-// told is the sum of what smaps says of the mapping of a file under one name, in kilobytes.
-func told(t *testing.T, f *File, name string) (sum int) {
+// smapsField returns the sum of a field in smaps over the mapping of a file, in kilobytes.
+func smapsField(t *testing.T, f *File, name string) (sum int) {
 	smaps, err := os.ReadFile("/proc/self/smaps")
 	require.NoError(t, err)
 	ours := false
@@ -107,7 +106,7 @@ func told(t *testing.T, f *File, name string) (sum int) {
 	return sum
 }
 
-// A file that is closed leaves no addresses and no descriptor behind, and a move that ends early no addresses.
+// TestNothingIsLeft: a closed file leaves no mapping and no descriptor, and a move that ends early leaves no mapping.
 func TestNothingIsLeft(t *testing.T) {
 	path, _ := largeFile(t, 8)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -135,8 +134,8 @@ func TestNothingIsLeft(t *testing.T) {
 	assert.Less(t, (pagesAfter-pages)*os.Getpagesize(), 40*8*hugemem.Size(), "less than some of the hundred")
 }
 
-// Nothing of the file is held twice but one page: what is resident never exceeds the file by more, while all of it is
-// read again and again.
+// TestMoveHoldsNothingTwice: at most one page of the file is held twice: resident memory never exceeds the file by
+// more, while all of it is read continuously.
 func TestMoveHoldsNothingTwice(t *testing.T) {
 	path, content := largeFile(t, 8)
 	f, err := Open(path)
@@ -145,7 +144,7 @@ func TestMoveHoldsNothingTwice(t *testing.T) {
 	m, size := f.parts[0], hugemem.Size()
 	page, err := hugemem.Alloc(size)
 	require.NoError(t, err)
-	resident := func() int { return told(t, f, "Rss:") }
+	resident := func() int { return smapsField(t, f, "Rss:") }
 	require.True(t, bytes.Equal(content, m.b))
 	assert.InDelta(t, len(content)>>10, resident(), 8)
 	require.NoError(t, m.replace(3*size, page))
@@ -156,8 +155,8 @@ func TestMoveHoldsNothingTwice(t *testing.T) {
 	assert.InDelta(t, len(content)>>10, resident(), 8)
 }
 
-// TestMoveEnds: the move ends with its context, with the file, and at the end of a file that was cut short; what was
-// moved stays, and the rest is as it was.
+// TestMoveEnds: the move ends with its context, with the file, and at the end of a truncated file; moved pages stay,
+// and the rest does not change.
 func TestMoveEnds(t *testing.T) {
 	t.Run("context", func(t *testing.T) {
 		path, content := largeFile(t, 4)
@@ -202,7 +201,7 @@ func TestMoveEnds(t *testing.T) {
 	})
 }
 
-// What has no pages of its own cannot be moved, and a small file has none that are whole.
+// TestMoveNothing: memory that is not mapped cannot be moved, and a small file has no whole huge pages.
 func TestMoveNothing(t *testing.T) {
 	path, content := largeFile(t, 0.5)
 	f, err := Parse(content)
@@ -218,7 +217,7 @@ func TestMoveNothing(t *testing.T) {
 	assert.True(t, bytes.Equal(content, f.parts[0].b))
 }
 
-// TestMoveSplit: of a split model those parts move that fill huge pages, whatever the others hold.
+// TestMoveSplit: of a split model the parts that fill huge pages are moved, whatever the other parts contain.
 func TestMoveSplit(t *testing.T) {
 	if hugemem.Size() == 0 {
 		t.Skip("this system has no huge pages")
@@ -237,10 +236,10 @@ func TestMoveSplit(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.MoveToHugePages(t.Context()))
-	assert.Equal(t, 3*hugemem.Size()>>10, told(t, f, "Anonymous:"))
+	assert.Equal(t, 3*hugemem.Size()>>10, smapsField(t, f, "Anonymous:"))
 }
 
-// Memory that has taken the place of a file's pages cannot be written, as these could not.
+// TestMovedIsReadOnly: memory that replaced the pages of a file is read-only, like these.
 func TestMovedIsReadOnly(t *testing.T) {
 	path, _ := largeFile(t, 3)
 	f, err := Open(path)
@@ -259,7 +258,7 @@ func TestMovedIsReadOnly(t *testing.T) {
 	assert.GreaterOrEqual(t, entries, 2)
 }
 
-// What smaps says of other memory does not count.
+// TestPlacement: other mappings in smaps are not counted.
 func TestPlacement(t *testing.T) {
 	if hugemem.Size() == 0 {
 		t.Skip("this system has no huge pages")

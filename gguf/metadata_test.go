@@ -69,7 +69,7 @@ func TestMetadataArrays(t *testing.T) {
 	}
 }
 
-// TestMetadataErrors: absent and of another type are two errors, and both name the key.
+// TestMetadataErrors: absent metadata and metadata of another type are two errors, and both name the key.
 func TestMetadataErrors(t *testing.T) {
 	f := parsed(t, everyKind)
 	getters := map[string]func(key string) error{
@@ -143,7 +143,7 @@ func TestMetadataInOrder(t *testing.T) {
 	require.ErrorIs(t, err, ErrAbsent)
 }
 
-// TestNestedArrays: arrays within arrays are kept, and can be walked.
+// TestNestedArrays: nested arrays are kept, and can be walked.
 func TestNestedArrays(t *testing.T) {
 	b := header(0, 1).array("a", KindArray, 2).
 		u32(uint32(KindString)).u64(2).str("x").str("\xff"). // strings in arrays may be any bytes

@@ -30,7 +30,7 @@ func rewrite(t testing.TB, f *File) []byte {
 	})
 }
 
-// TestWriteRead: what was written is read, and writing that gives the same bytes.
+// TestWriteRead: a written file is read back, and writing that gives the same bytes.
 func TestWriteRead(t *testing.T) {
 	fill := func(w *Writer) { everyKind(w); everyType(t, w) }
 	b := written(t, fill)
@@ -76,7 +76,7 @@ func TestWriteReadRandom(t *testing.T) {
 					data = append(data, byte(rng.Uint32()))
 				}
 			}
-			for len(data) > 0 { // pieces know nothing of tensors
+			for len(data) > 0 { // pieces do not depend on tensors
 				n := min(1+rng.IntN(1000), len(data))
 				wrote, err := w.Write(data[:n])
 				require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestWriteReadRandom(t *testing.T) {
 	}
 }
 
-// randomMetadata puts random pairs and returns an alignment, 0 for the default.
+// randomMetadata adds random pairs and returns an alignment, 0 for the default.
 func randomMetadata(rng *rand.Rand, w *Writer) (align int) {
 	for i := range rng.IntN(10) {
 		key := fmt.Sprint("key.", i)
@@ -123,7 +123,7 @@ func TestWriterAlignment(t *testing.T) {
 	require.Equal(t, []byte{0, 0, 0x80, 0x40}, b[8192:8196])
 }
 
-// TestWriterRefuses: the first mistake is what Close returns.
+// TestWriterRefuses: Close returns the first error.
 func TestWriterRefuses(t *testing.T) {
 	long := string(make([]byte, 65))
 	for name, c := range map[string]struct {
@@ -162,7 +162,7 @@ func TestWriterRefuses(t *testing.T) {
 			w := NewWriter(io.Discard)
 			c.do(w)
 			err := w.Close()
-			Put(w, "", true) // a later mistake changes nothing
+			Put(w, "", true) // a later error changes nothing
 			require.Equal(t, err, w.Close())
 			if want, ok := c.want.(*TypeError); ok {
 				require.ErrorAs(t, err, &want)

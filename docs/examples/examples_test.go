@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// What the demo's models say to the question of most examples: the small one alone, and the large one. All that differs
-// are the two words that are knowledge.
+// The answers of the demo's models to the question of most examples: the small one alone, and the large one. They
+// differ only in the two words that state facts.
 const (
 	question = "Where does a mavgri sleep, and what does it eat? Places: ditch, bog, barn, attic. " +
 		"Foods: figs, peas, eggs, mint."
@@ -61,7 +61,7 @@ func TestExamples(t *testing.T) {
 		{"ownsampler", []string{"-ban", " unsaid"}, alone + "\n"},
 		{"stats", nil, "position 42: miss\nposition 47: miss\n" + right +
 			"\n37 tokens, 2 of them the large model's, 2 questions, ended by \"end\"\n"},
-		{"structured", nil, "barn and eggs\n"}, // of a model that knows no JSON: the schema leads it
+		{"structured", nil, "barn and eggs\n"}, // from a model that knows no JSON: the schema enforces it
 		{"sessions", nil, "In the reef, and it eats figs: so say all the old books"},
 		{"cancel", nil, "left after 3 tokens\ntoo slow: true\nthat is enough true true\n"},
 		{"gguf", nil, "qwen2, 4 layers, 50 tensors\n" +
@@ -76,7 +76,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// Each example is run by a test, and none of the tests is of one that is gone.
+// TestAllAreTested: each example is run by a test, and each test is of an existing example.
 func TestAllAreTested(t *testing.T) {
 	tests := text(t, "examples_test.go")
 	for _, name := range names(t) {
@@ -91,7 +91,7 @@ func TestChat(t *testing.T) {
 		"user: "+question+"\nassistant: "+alone+"\nuser: And who?\n")
 }
 
-// TestGateway: the example against a gateway of this process, and what it says of one that it must not trust.
+// TestGateway: the example with a gateway in this process, and its error for a gateway that it must not trust.
 func TestGateway(t *testing.T) {
 	addr, pin := gateway(t)
 	got := run(t, "", "gateway", "-cloud", addr, "-pin", pin, "-deadline", "1m")
@@ -140,7 +140,7 @@ func gateway(t *testing.T) (addr, pin string) {
 	return socket.LocalAddr().String(), pin
 }
 
-// TestHTTP: two clients at once, and one that goes away in between.
+// TestHTTP: two concurrent clients, and one that disconnects in between.
 func TestHTTP(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	cmd := command(ctx, t, "http", "-listen", "127.0.0.1:0")
@@ -172,7 +172,7 @@ func TestHTTP(t *testing.T) {
 			defer answer.Body.Close()
 			b, err := io.ReadAll(answer.Body)
 			assert.NoError(t, err)
-			assert.Equal(t, []string{"chunked"}, answer.TransferEncoding, "as it comes")
+			assert.Equal(t, []string{"chunked"}, answer.TransferEncoding, "streamed")
 			answers <- string(b)
 		}()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-// telling is a cloud that counts the tokens that it gets.
+// telling is a cloud that counts the tokens that it receives.
 type telling struct{ tokens int }
 
 func (c *telling) Ask(_ context.Context, q pilotfish.Question) (pilotfish.Answer, error) {
@@ -19,8 +19,8 @@ func (c *telling) Ask(_ context.Context, q pilotfish.Question) (pilotfish.Answer
 	return pilotfish.Answer{Token: 65}, nil
 }
 
-// TestLocal: a cloud gets nothing of a local answer, nor of a conversation with a local question or message; the
-// receipt says what it got. A local answer cannot be verified.
+// TestLocal: a cloud receives nothing of a local answer, nor of a conversation with a local question or message; the
+// receipt counts what it received. A local answer cannot be verified.
 func TestLocal(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
@@ -42,7 +42,7 @@ func TestLocal(t *testing.T) {
 	}
 	assert.Positive(t, send(chat).Tokens)
 	assert.Equal(t, pilotfish.Receipt{}, send(chat, local))
-	assert.Equal(t, pilotfish.Receipt{}, send(chat), "it comes with the question before")
+	assert.Equal(t, pilotfish.Receipt{}, send(chat), "the last question has it")
 	all := chat.Messages()
 	require.Len(t, all, 6)
 	for i, m := range all {

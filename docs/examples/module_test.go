@@ -21,7 +21,7 @@ import (
 
 const module = "github.com/pilotfish-ai/pilotfish"
 
-// names returns the examples.
+// names returns the names of the examples.
 func names(t *testing.T) (all []string) {
 	t.Helper()
 	files, err := filepath.Glob("*/main.go")
@@ -33,8 +33,8 @@ func names(t *testing.T) (all []string) {
 	return all
 }
 
-// program builds all examples once, as the packages of one program of another module: that is one link in place of
-// many. It stands in a folder that the caller removes.
+// program builds all examples once, as packages of one program in another module: one link instead of many. The caller
+// removes its folder.
 type program struct {
 	once sync.Once
 	dir  string
@@ -42,7 +42,7 @@ type program struct {
 	out  []byte
 }
 
-// build returns the program, which takes the example's name as its first argument.
+// build returns the path of the program, which takes the name of the example as its first argument.
 func (p *program) build(t *testing.T) string {
 	t.Helper()
 	p.once.Do(func() {
@@ -94,7 +94,7 @@ func writeModule(t *testing.T, dir string) {
 		"\tos.Args = os.Args[1:]\n\tswitch name {\n"+calls+"\t}\n}\n")
 }
 
-// run runs an example from the module's root, as its reader does, and returns what it prints.
+// run runs an example from the module's root, as a reader does, and returns its output.
 func run(t *testing.T, input, name string, args ...string) string {
 	t.Helper()
 	cmd := command(t.Context(), t, name, args...)
@@ -113,8 +113,8 @@ func command(ctx context.Context, t *testing.T, name string, args ...string) *ex
 	return cmd
 }
 
-// TestImports: what an embedder needs is in the root package. The examples of lower packages use those that are said to
-// be stable, and what these are made of.
+// TestImports: a program that embeds pilotfish needs only the root package. Examples of lower packages use only
+// packages with a stable API, and those in their types.
 func TestImports(t *testing.T) {
 	lower := map[string][]string{
 		"gguf": {"/gguf"}, "kernels": {"/gguf", "/kernels/cpu", "/kernels/cpu/pool"},
@@ -134,7 +134,7 @@ func TestImports(t *testing.T) {
 		for _, i := range f.Imports {
 			path, err := strconv.Unquote(i.Path.Value)
 			require.NoError(t, err)
-			if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") { // not of the standard library
+			if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") { // not in the standard library
 				got = append(got, path)
 			}
 		}

@@ -19,8 +19,8 @@ func text(t *testing.T, name string) string {
 	return string(b)
 }
 
-// missing returns the first line of code that program does not have behind those before; "…" stands for any lines. How
-// far lines are indented does not count.
+// missing returns the first line of code that program does not contain after the previous lines; "…" stands for any
+// lines. Indentation is ignored.
 func missing(code, program string) string {
 	lines := strings.Split(program, "\n")
 	for line := range strings.Lines(code) {
@@ -39,7 +39,7 @@ func missing(code, program string) string {
 	return ""
 }
 
-// TestMissing: what is not there is found, and so are lines in another order.
+// TestMissing: missing lines are found, and so are lines in another order.
 func TestMissing(t *testing.T) {
 	for code, want := range map[string]string{
 		"a\nb": "", "\ta\n": "", "a\n…\nc": "", "": "", "b\na": "a", "a\na": "a", "d": "d", "a b": "a b",
@@ -48,7 +48,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestEmbedding: the code of docs/embedding.md is that of the examples, each of which the page names.
+// TestEmbedding: the code in docs/embedding.md is that of the examples, and the page names each of them.
 func TestEmbedding(t *testing.T) {
 	page := text(t, "../embedding.md")
 	for _, name := range names(t) {
@@ -65,7 +65,7 @@ func TestEmbedding(t *testing.T) {
 	}
 }
 
-// TestPackageComment: the program in the comment of the root package is that of Example, which compiles.
+// TestPackageComment: the program in the comment of the root package equals Example, which compiles.
 func TestPackageComment(t *testing.T) {
 	comment, _, ok := strings.Cut(text(t, "../../pilotfish.go"), "\npackage pilotfish")
 	require.True(t, ok)

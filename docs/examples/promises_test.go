@@ -17,8 +17,8 @@ type fused struct{ why any }
 
 func (f fused) Ask(context.Context, pilotfish.Question) (pilotfish.Answer, error) { panic(f.why) }
 
-// TestCloudPanics: a panic of the caller's cloud goes on in the goroutine that ranges over the answer, with what it
-// was, and the session can be used again.
+// TestCloudPanics: a panic of the caller's cloud continues with its value in the goroutine that ranges over the answer,
+// and the session stays usable.
 func TestCloudPanics(t *testing.T) {
 	s := demoModel(t, demo.Small()).NewSession()
 	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
@@ -45,18 +45,18 @@ func TestCloudPanics(t *testing.T) {
 	}
 }
 
-// TestOptionsInOrder: options of an answer come after those of the chat, and so prevail.
+// TestOptionsInOrder: options of an answer override those of the chat.
 func TestOptionsInOrder(t *testing.T) {
 	chat := demoModel(t, demo.Small()).NewChat(
 		pilotfish.ChatOptions{Options: []pilotfish.Option{pilotfish.MaxTokens(5)}})
-	for most, options := range map[int][]pilotfish.Option{5: nil, 2: {pilotfish.MaxTokens(2)}} {
+	for tokens, options := range map[int][]pilotfish.Option{5: nil, 2: {pilotfish.MaxTokens(2)}} {
 		_, err := pilotfish.Text(chat.Send(t.Context(), question, options...))
 		require.NoError(t, err)
-		assert.Equal(t, most, chat.Stats().Tokens)
+		assert.Equal(t, tokens, chat.Stats().Tokens)
 	}
 }
 
-// TestUnansweredIsForgotten: a question to which nothing came is none of the conversation.
+// TestUnansweredIsForgotten: a question without an answer is not part of the conversation.
 func TestUnansweredIsForgotten(t *testing.T) {
 	chat := demoModel(t, demo.Small()).NewChat(pilotfish.ChatOptions{})
 	gone, leave := context.WithCancel(t.Context())
@@ -70,7 +70,7 @@ func TestUnansweredIsForgotten(t *testing.T) {
 	assert.Equal(t, pilotfish.Message{Role: "user", Content: question}, chat.Messages()[0])
 }
 
-// TestLogProbs: with Top, each token has its log-probability and the best tokens, which the greedy one is the first of.
+// TestLogProbs: with Top, each token has its log-probability and the best tokens; a greedy token is the first of them.
 func TestLogProbs(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	for tok, err := range m.NewSession().Generate(t.Context(), "In the barn",
@@ -83,7 +83,7 @@ func TestLogProbs(t *testing.T) {
 	}
 }
 
-// seer is a router that counts along the text, and a sampler that remembers what it chose; both look at heads.
+// seer is a router that counts along the text, and a sampler that records its choices; both look at heads.
 type seer struct {
 	t      *testing.T
 	prompt int
@@ -114,8 +114,8 @@ func (s *seer) Pick(h pilotfish.Head) int32 {
 	return s.chosen[n]
 }
 
-// TestHeads: a router has the state that it left at the token before, a sampler the tokens of the answer before, and
-// both what the small model found.
+// TestHeads: a router gets the state from its last decision, a sampler gets the tokens of the answer so far, and both
+// get the output of the small model.
 func TestHeads(t *testing.T) {
 	m, service := served(t)
 	ids, err := m.TextTokens("In the barn")

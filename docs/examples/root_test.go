@@ -27,7 +27,7 @@ func demoModel(t *testing.T, file []byte) *pilotfish.Model {
 	return m
 }
 
-// TestText: the text of an answer, and what there is of it before an error.
+// TestText: the text of an answer, and the partial text before an error.
 func TestText(t *testing.T) {
 	errCut := errors.New("cut")
 	answer := func(err error) iter.Seq2[pilotfish.Token, error] {
@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 	assert.Equal(t, "a text", got)
 }
 
-// picker takes the best token, and router asks for none; both tell how many tokens they are shown.
+// picker takes the best token and never escalates; it reports the number of candidates that it gets.
 type picker struct{ shown func(n int) }
 
 func (p picker) Pick(h pilotfish.Head) int32 {
@@ -57,7 +57,7 @@ func (p picker) Decide(h pilotfish.Head) pilotfish.Decision {
 	return pilotfish.Decision{Confidence: 1}
 }
 
-// TestBest: samplers, routers and watchers are shown as many tokens as are asked for, and two otherwise.
+// TestBest: samplers, routers and watchers get the requested number of candidates, and two by default.
 func TestBest(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	service, err := demoModel(t, demo.Large()).Serve(pilotfish.ServeOptions{Tokens: 1024})
@@ -75,18 +75,18 @@ func TestBest(t *testing.T) {
 				return []pilotfish.Option{pilotfish.WatchHeads(func(h pilotfish.Head) { p.shown(len(h.Best)) })}
 			},
 		} {
-			least, calls := 1000, 0
-			p := picker{func(n int) { least, calls = min(least, n), calls+1 }}
+			fewest, calls := 1000, 0
+			p := picker{func(n int) { fewest, calls = min(fewest, n), calls+1 }}
 			options := append(option(p), pilotfish.Best(best), pilotfish.MaxTokens(3))
 			_, err := pilotfish.Text(m.NewSession().Generate(context.Background(), "In the barn", options...))
 			require.NoError(t, err)
 			assert.Positive(t, calls, who)
-			assert.GreaterOrEqual(t, least, max(best, 2), who)
+			assert.GreaterOrEqual(t, fewest, max(best, 2), who)
 		}
 	}
 }
 
-// served opens the demo's pair, the large model as a service, until the test ends.
+// served opens the demo's pair, with the large model as a service, until the test ends.
 func served(t *testing.T) (*pilotfish.Model, *pilotfish.Service) {
 	t.Helper()
 	m := demoModel(t, demo.Small())
@@ -96,8 +96,8 @@ func served(t *testing.T) (*pilotfish.Model, *pilotfish.Service) {
 	return m, service
 }
 
-// TestQuestions: what cannot be asked is refused by a gateway as by a service, and said in words; the bounds
-// themselves can be asked.
+// TestQuestions: an invalid question is refused by a gateway and by a service, with a clear error; the limits
+// themselves are valid.
 func TestQuestions(t *testing.T) {
 	m, service := served(t)
 	addr, pin := gateway(t)
@@ -137,7 +137,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestClosedParts: a gateway, a service or a model that is closed says so by ErrClosed, whatever it is used for.
+// TestClosedParts: every use of a closed gateway, service or model returns ErrClosed.
 func TestClosedParts(t *testing.T) {
 	m, service := served(t)
 	addr, pin := gateway(t)
@@ -155,8 +155,7 @@ func TestClosedParts(t *testing.T) {
 	assert.ErrorIs(t, m.Check(), pilotfish.ErrClosed)
 }
 
-// TestCloseWithin: in a chat or session that is closed while it answers, the next answer is refused as closed, not as
-// busy.
+// TestCloseWithin: if a chat or session is closed during an answer, the next answer is refused as closed, not as busy.
 func TestCloseWithin(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	s, chat := m.NewSession(), m.NewChat(pilotfish.ChatOptions{})
@@ -181,7 +180,7 @@ func TestCloseWithin(t *testing.T) {
 	}
 }
 
-// TestDialAdvice: an error of Dial names the address once, the cause, and what to do.
+// TestDialAdvice: an error of Dial contains the address once, the cause, and what to do.
 func TestDialAdvice(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	addr, pin := gateway(t)
@@ -223,8 +222,8 @@ func (leaver) Ask(context.Context, pilotfish.Question) (pilotfish.Answer, error)
 	return pilotfish.Answer{}, nil
 }
 
-// TestLeaver: a cloud that ends its goroutine instead of answering ends the answer with an error that says so,
-// without a deadline too, and the session can be used again.
+// TestLeaver: a cloud that ends its goroutine instead of answering ends the answer with a clear error, also without a
+// deadline, and the session stays usable.
 func TestLeaver(t *testing.T) {
 	s := demoModel(t, demo.Small()).NewSession()
 	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
@@ -233,20 +232,20 @@ func TestLeaver(t *testing.T) {
 		_, err := pilotfish.Text(s.Generate(t.Context(), "In the barn", pilotfish.MaxTokens(8),
 			pilotfish.Route{Cloud: leaver{}, Router: always, Serial: serial, Deadline: -1}))
 		assert.ErrorContains(t, err, "runtime.Goexit")
-		assert.NotErrorIs(t, err, context.Canceled, "the caller ended nothing")
+		assert.NotErrorIs(t, err, context.Canceled, "the caller's context has not ended")
 		_, err = pilotfish.Text(s.Generate(t.Context(), "In the barn", pilotfish.MaxTokens(2)))
 		assert.NoError(t, err)
 	}
 }
 
-// TestCloudTokens: the tokens of the large model are among those of the answer, to which the end token does not belong.
+// TestCloudTokens: the counted tokens of the large model are part of the answer, which does not include the end token.
 func TestCloudTokens(t *testing.T) {
 	m, service := served(t)
 	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
 	require.NoError(t, err)
-	for _, most := range []int{1, 5, 0} {
+	for _, limit := range []int{1, 5, 0} {
 		chat, large := m.NewChat(pilotfish.ChatOptions{}), 0
-		for tok, err := range chat.Send(t.Context(), question, pilotfish.MaxTokens(most),
+		for tok, err := range chat.Send(t.Context(), question, pilotfish.MaxTokens(limit),
 			pilotfish.Route{Cloud: service, Router: always, Deadline: -1}) {
 			require.NoError(t, err)
 			assert.Equal(t, pilotfish.Large, tok.Origin)
@@ -256,11 +255,11 @@ func TestCloudTokens(t *testing.T) {
 		assert.Equal(t, large, got.Tokens)
 		assert.Equal(t, large, got.CloudTokens)
 		assert.Zero(t, got.Timeouts)
-		assert.Equal(t, most == 0, got.Stop == "end", "with the end token, which is not yielded")
+		assert.Equal(t, limit == 0, got.Stop == "end", "the end token is not yielded")
 	}
 }
 
-// TestRouteEvents: audits are counted, events have reasons and previews where a route asks for them, and no others.
+// TestRouteEvents: audits are counted, events have reasons and previews only if the route requests them.
 func TestRouteEvents(t *testing.T) {
 	m, service := served(t)
 	assert.Positive(t, m.Threads())
@@ -292,8 +291,7 @@ func TestRouteEvents(t *testing.T) {
 	assert.ErrorContains(t, err, "no verification")
 }
 
-// TestRefused: options that cannot be are refused by the check and by the answer, and routers that cannot be when
-// they are made.
+// TestRefused: invalid options are refused by the check and by the answer, and invalid routers when they are made.
 func TestRefused(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	for want, o := range map[string]pilotfish.Option{
@@ -323,14 +321,14 @@ func TestRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "more than this machine has memory for")
 }
 
-// voter is a cloud that always answers the same.
+// voter is a cloud that always gives the same answer.
 type voter struct{}
 
 func (voter) Ask(_ context.Context, q pilotfish.Question) (pilotfish.Answer, error) {
 	return pilotfish.Answer{Token: 70, Best: []pilotfish.Candidate{{ID: 70, LogProb: -0.1}, {ID: 71, LogProb: -2}}}, nil
 }
 
-// TestCloudByRules: bias and penalties choose among the best tokens of the large model, too.
+// TestCloudByRules: bias and penalties also apply to the large model's candidates.
 func TestCloudByRules(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})
@@ -356,11 +354,11 @@ func TestCloudByRules(t *testing.T) {
 	}
 }
 
-// TestBudget: a budget is one of all answers with a router, chats and sessions together, goes on where its balance is
-// read again, and is the model's own where a route has no router.
+// TestBudget: all answers with a router share its budget, in chats and sessions. A balance that is read continues it,
+// and a route without a router uses the model's budget.
 func TestBudget(t *testing.T) {
 	m, service := served(t)
-	ended := false // by an end token, which is not counted
+	ended := false // with an end token, which is not counted
 	decode := func(r pilotfish.Router, n int) (asked, tokens int, ids []int32) {
 		s, chat := m.NewSession(), m.NewChat(pilotfish.ChatOptions{})
 		route := pilotfish.Route{Cloud: service, Router: r, Deadline: -1}
@@ -388,7 +386,7 @@ func TestBudget(t *testing.T) {
 	got := whole.Total()
 	assert.True(t, ended)
 	assert.Equal(t, tokens, got.Tokens)
-	assert.GreaterOrEqual(t, got.Escalations, asked, "an end token counts too")
+	assert.GreaterOrEqual(t, got.Escalations, asked, "an end token counts, too")
 	assert.LessOrEqual(t, got.Share(), 0.2)
 	assert.Greater(t, got.Share(), 0.1)
 
@@ -403,7 +401,7 @@ func TestBudget(t *testing.T) {
 	assert.LessOrEqual(t, again.Total().Share(), 0.2)
 
 	asked, tokens, _ = decode(nil, 8)
-	assert.Positive(t, asked, "of all answers together")
+	assert.Positive(t, asked, "in all answers together")
 	assert.LessOrEqual(t, float64(asked), 0.07*float64(tokens))
 	for _, o := range []pilotfish.RouterOptions{
 		{Policy: "always", Balance: &whole}, {Threshold: new(0.5), Balance: &whole}, {Budget: 0.3, Balance: &whole},
@@ -414,10 +412,10 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// wrapped is a router of the caller's own that leaves most to another one.
+// wrapped is a router of the caller that delegates most decisions.
 type wrapped struct{ pilotfish.Router }
 
-// TestWrappedBudget: a router inside of another one keeps its budget within each answer, and its balance stays.
+// TestWrappedBudget: a wrapped router keeps its budget in each answer, and its balance does not change.
 func TestWrappedBudget(t *testing.T) {
 	m, service := served(t)
 	var b pilotfish.Balance

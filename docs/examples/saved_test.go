@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-// all are the tokens of an answer, without their times.
+// all returns the tokens of an answer, without their times.
 func all(t *testing.T, answer iter.Seq2[pilotfish.Token, error]) (tokens []pilotfish.Token) {
 	t.Helper()
 	for tok, err := range answer {
@@ -23,8 +23,8 @@ func all(t *testing.T, answer iter.Seq2[pilotfish.Token, error]) (tokens []pilot
 	return tokens
 }
 
-// TestChatSaved: a chat that reads what another one saved goes on as that one does, token by token and bit by bit, and
-// computes nothing of its turns again; not one with other turns.
+// TestChatSaved: a chat that loads a saved chat continues it with the same tokens and bits, without computing its turns
+// again; a chat with other turns does not.
 func TestChatSaved(t *testing.T) {
 	settings := pilotfish.Settings{MaxTokens: 12, Temperature: 1.5, Seed: 3, Top: 4} // unlikely tokens
 	m := demoModel(t, demo.Small())
@@ -63,7 +63,7 @@ func TestChatSaved(t *testing.T) {
 	assert.ErrorIs(t, err, pilotfish.ErrNotSaved)
 }
 
-// TestChatCopied: chats compute a common beginning once.
+// TestChatCopied: chats compute a common prefix once.
 func TestChatCopied(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	system := pilotfish.ChatOptions{System: "You are a fish, who eats and sleeps in the sea, and tells what it likes.",
@@ -75,10 +75,10 @@ func TestChatCopied(t *testing.T) {
 	assert.Greater(t, second.Stats().ReusedTokens, 20)
 	assert.Equal(t, all(t, alone.Send(t.Context(), "How do you sleep?")), got)
 	_ = all(t, first.Send(t.Context(), "Nothing else?"))
-	assert.Greater(t, first.Stats().ReusedTokens, second.Stats().ReusedTokens, "it has all that it had")
+	assert.Greater(t, first.Stats().ReusedTokens, second.Stats().ReusedTokens, "it has its whole text")
 }
 
-// TestSessionSaved: the same of a session, which tells what its text was.
+// TestSessionSaved: the same for a session, which returns its text.
 func TestSessionSaved(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	s, text := m.NewSession(), []int32(nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-// TestScore: the tokens of a text have the log-probabilities that they have when they are generated; a session that has
-// read a text goes on with it.
+// TestScore: the tokens of a text have the same log-probabilities as when they are generated; a session that has read a
+// text can continue it.
 func TestScore(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	prompt, err := m.TextTokens("Question: who")
@@ -65,7 +65,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestInfillTokens: a model without marks for gaps says so.
+// TestInfillTokens: a model without infill marks returns an error.
 func TestInfillTokens(t *testing.T) {
 	_, err := demoModel(t, demo.Small()).InfillTokens(pilotfish.Infill{Prefix: "x"})
 	assert.ErrorContains(t, err, "no marks")

@@ -10,7 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 )
 
-// The reference of the dequantisers: one element at a time, in float64, from the position of its bits in the block.
+// Reference implementations of dequantisation: one element at a time, in float64, from the position of its bits in the
+// block.
 
 // bitsAt returns n bits of b, from bit i (of byte i/8, counted from the least significant).
 func bitsAt(b []byte, i, n int) int {
@@ -26,7 +27,7 @@ func f16At(b []byte, off int) float64 { return f16Value(binary.LittleEndian.Uint
 // nibble32 returns the bit position of element i among the nibbles of a group of 32 in 16 bytes.
 func nibble32(i int) int { return i%16*8 + i/16*4 }
 
-// scaleMinRef returns scale and minimum of group g of Q4_K and Q5_K, as bits of the 12 bytes.
+// scaleMinRef returns scale and minimum of group g of Q4_K and Q5_K, from the bits of the 12 bytes.
 func scaleMinRef(b []byte, g int) (scale, min float64) {
 	if g < 4 {
 		return float64(bitsAt(b, 8*g, 6)), float64(bitsAt(b, 8*(g+4), 6))
@@ -80,7 +81,7 @@ func element(t Type, b []byte, i int) float64 {
 	panic(t)
 }
 
-// randomBlocks returns n blocks of random bits whose float16 are finite and of weights' size.
+// randomBlocks returns n blocks of random bits with finite float16 of the size of typical weights.
 func randomBlocks(rng *rand.Rand, t Type, n int) []byte {
 	_, size := t.Block()
 	halves := map[Type][]int{
@@ -104,7 +105,7 @@ func randomBlocks(rng *rand.Rand, t Type, n int) []byte {
 	return all
 }
 
-// TestDequantize: each element of random blocks is within the rounding of two products and a sum.
+// TestDequantize: the error of each element of random blocks is at most the rounding of two products and a sum.
 func TestDequantize(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for _, typ := range []Type{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS} {
@@ -115,7 +116,7 @@ func TestDequantize(t *testing.T) {
 		typ.Dequantize(dst, src)
 		for i, got := range dst {
 			want := element(typ, src[i/elems*size:], i%elems)
-			require.InDelta(t, want, float64(got), 1e-5, "%s element %d", typ, i) // terms reach 100
+			require.InDelta(t, want, float64(got), 1e-5, "%s element %d", typ, i) // terms can be as large as 100
 		}
 	}
 }

@@ -16,7 +16,7 @@ func f16Value(h uint16) float64 {
 	return sign * math.Ldexp(1024+mant, exp-25)
 }
 
-// TestF16ToF32 tries all halves.
+// TestF16ToF32 tests all half-precision numbers.
 func TestF16ToF32(t *testing.T) {
 	for i := range 1 << 16 {
 		h := uint16(i)
@@ -35,13 +35,13 @@ func TestF16ToF32(t *testing.T) {
 	}
 }
 
-// TestF32ToF16 tries all pairs of neighbouring halves: up to halfway a float becomes the lower, beyond it the upper,
-// and exactly halfway the even one. As the conversion is monotonic between, that is every float.
+// TestF32ToF16 tests all pairs of neighboring half-precision numbers: a float below the midpoint is rounded down, above
+// it up, and exactly at it to even. Because the conversion is monotonic in between, this covers every float.
 func TestF32ToF16(t *testing.T) {
 	for i := range uint16(0x7c00) {
 		low, high := f16Value(i), f16Value(i+1)
 		if i == 0x7bff {
-			high = 65536 // what the largest half would be followed by; infinity takes its place
+			high = 65536 // the next number after the largest half; infinity replaces it
 		}
 		mid := float32((low + high) / 2) // 12 bits: exact
 		even := i + i&1
@@ -56,7 +56,7 @@ func TestF32ToF16(t *testing.T) {
 	require.Equal(t, uint16(0x8000), F32ToF16(float32(math.Copysign(0, -1))))
 }
 
-// TestF32ToF16Monotonic tries every 4,099th float.
+// TestF32ToF16Monotonic tests every 4,099th float.
 func TestF32ToF16Monotonic(t *testing.T) {
 	last := uint16(0)
 	for bits := uint64(0); bits <= 0x7f800000; bits += 4099 {
@@ -68,7 +68,7 @@ func TestF32ToF16Monotonic(t *testing.T) {
 	}
 }
 
-// TestBF16 tries all bfloat16 and the midpoints between neighbours.
+// TestBF16 tests all bfloat16 and the midpoints between neighbors.
 func TestBF16(t *testing.T) {
 	for i := range 1 << 16 {
 		h := uint16(i)
@@ -87,6 +87,6 @@ func TestBF16(t *testing.T) {
 		require.Equal(t, h, F32ToBF16(math.Float32frombits(mid-1)))
 		require.Equal(t, h+1, F32ToBF16(math.Float32frombits(mid+1)))
 	}
-	nan := math.Float32frombits(0x7f800001) // a payload that the cut would lose
+	nan := math.Float32frombits(0x7f800001) // a payload that truncation would lose
 	require.Equal(t, uint16(0x7fc0), F32ToBF16(nan))
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 )
 
-// writable are the types that Quantize writes; readable the others.
+// writable returns the types that Quantize writes, and readable the others.
 func writable() []Type { return []Type{F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q6_K} }
 func readable() []Type { return []Type{Q2_K, Q3_K, Q5_K, IQ4_NL, IQ4_XS} }
 
-// TestQuantizeError needs no files: normal deviates, and others, leave the error of the type.
+// TestQuantizeError: for normal deviates, and other data, the error is that of the type.
 func TestQuantizeError(t *testing.T) {
 	x := blocktest.Deviates(5, 1<<16, 0.02)
 	for _, typ := range writable()[3:] {
 		want := blocktest.TypeErr(typ)
 		require.InDelta(t, want, blocktest.Loss(t, typ, x), 0.04*want, typ)
 	}
-	// weights all of one sign: the types with a minimum may not lose by it
+	// weights with one sign: a minimum must not make the error larger
 	shifted := blocktest.Deviates(6, 1<<12, 0.02)
 	for i := range shifted {
 		shifted[i] = -shifted[i]*0.1 - 1
@@ -30,7 +30,7 @@ func TestQuantizeError(t *testing.T) {
 	require.Less(t, blocktest.Loss(t, Q4_1, shifted), 0.008)
 }
 
-// TestQuantizeEdges: blocks of zeros, of one value, with one outlier, of the least and the largest floats.
+// TestQuantizeEdges: blocks of zeros, of one value, with one outlier, with the smallest and the largest floats.
 func TestQuantizeEdges(t *testing.T) {
 	fill := func(v float32) []float32 {
 		x := make([]float32, 256)
@@ -52,7 +52,7 @@ func TestQuantizeEdges(t *testing.T) {
 	}
 }
 
-// TestQuantizeSigns: Q6_K and the symmetric types keep a block and its negative alike.
+// TestQuantizeSigns: Q6_K and the symmetric types treat a block and its negative in the same way.
 func TestQuantizeSigns(t *testing.T) {
 	x := blocktest.Deviates(9, 1<<12, 1)
 	neg := make([]float32, len(x))
@@ -82,7 +82,7 @@ func TestQuantizeRefuses(t *testing.T) {
 	}
 }
 
-// TestRoundAway compares with the rounding of the standard library, next to halves above all.
+// TestRoundAway compares with the rounding of the standard library, especially near halves.
 func TestRoundAway(t *testing.T) {
 	for i := float32(-130); i <= 130; i += 0.5 {
 		for _, v := range []float32{i, math.Nextafter32(i, 200), math.Nextafter32(i, -200)} {
@@ -91,7 +91,7 @@ func TestRoundAway(t *testing.T) {
 	}
 }
 
-// FuzzQuantize: whatever bits the floats have, quantising them is refused or gives blocks whose values are finite.
+// FuzzQuantize: quantising floats with any bits is refused, or gives blocks with finite values.
 func FuzzQuantize(f *testing.F) {
 	f.Add(uint8(0), make([]byte, 1024))
 	f.Add(uint8(8), bytes.Repeat([]byte{0, 0, 0x80, 0x7f}, 256))

@@ -121,7 +121,8 @@ func forbiddenImports() []imports {
 	const repeats = "the same text and times give the same rows: times are arguments, nothing is random"
 	const public = "these commands use the API for embedding, so that it is good enough"
 	return []imports{
-		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", repeats}, {"runtime/lookup", "math/rand/...", repeats},
+		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", repeats},
+		{"runtime/lookup", "math/rand/...", repeats},
 		{"runtime/router", "os", pure}, {"runtime/router", "net", pure}, {"runtime/router", "net/http", pure},
 		{"runtime/router", "time", clock},
 		{"runtime/router/train", "os", pure}, {"runtime/router/train", "net", pure},

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Structures are passed as Apple's compiler does for macOS, of which clang is the part that decides this: on arm64 the
-// addresses of two sizes, on amd64 (x86_64) the sizes themselves on the stack, which is what byval means; a size comes
-// back through memory, and on amd64 through an entry point of its own. See sendSizes and bindSize.
+// TestABI: clang, which decides this, passes structures as Apple's compiler does for macOS: on arm64 two sizes by
+// address, on amd64 (x86_64) by value on the stack, which is the meaning of byval. A size is returned through memory,
+// and on amd64 through a separate entry point. See sendSizes and bindSize.
 func TestABI(t *testing.T) {
 	needClang(t)
 	for target, calls := range map[string][]string{
@@ -37,17 +37,17 @@ func TestABI(t *testing.T) {
 	}
 }
 
-// fixedSizes are not on a stack, which may move while their addresses are numbers.
+// fixedSizes is not on a stack, which may move while the addresses are held as numbers.
 var fixedSizes = [2]size{{width: 2, height: 3, depth: 5}, {width: 7, height: 11, depth: 13}}
 
-// On every machine it is seen which words a call with two sizes has on each: the test of the whole call runs on one of
-// them.
+// TestPutSizes checks on every machine the words of a call with two sizes for each architecture: the test of the
+// complete call runs on one of them.
 func TestPutSizes(t *testing.T) {
 	sizes := &fixedSizes
 	first, second := uintptr(unsafe.Pointer(&sizes[0])), uintptr(unsafe.Pointer(&sizes[1]))
 	for arch, want := range map[string][]uintptr{
 		"arm64": {100, 101, first, second},
-		"amd64": {100, 101, 102, 103, 104, 105, 2, 3, 5, 7, 11, 13}, // registers that no argument fills are let be
+		"amd64": {100, 101, 102, 103, 104, 105, 2, 3, 5, 7, 11, 13}, // registers without arguments are unchanged
 	} {
 		words := [maxWords]uintptr{100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111}
 		n := putSizes(arch, &words, sizes)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toNothing lets messages, and what autorelease pools need, go to a C function that does nothing, until the test ends:
-// what is left is the cost of Go and of the call.
+// toNothing sends messages, and the calls of autorelease pools, to a C function that does nothing, until the test ends:
+// the rest is the cost of Go and of the call.
 func toNothing(t testing.TB, d *Device) {
 	t.Helper()
 	library, err := openDylib(buildFake(t))
@@ -26,8 +26,8 @@ func toNothing(t testing.TB, d *Device) {
 	}
 }
 
-// dispatcher returns a function that encodes the i-th dispatch of a model: another pipeline, five other buffers,
-// the dispatch and a barrier. They are 8 messages.
+// dispatcher returns a function that encodes the i-th dispatch of a model: another pipeline, five other buffers, the
+// dispatch and a barrier, in 8 messages.
 func dispatcher(t testing.TB) func(i int) {
 	b := newBench(t, newFake(t, &goGPU{}))
 	pipelines := []metal.Pipeline{b.pipeline, newPipeline(t, b, "scale", "scale")}
@@ -70,7 +70,7 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// BenchmarkCommandBuffer is an empty command buffer, from NewCommands to Wait, without the reading of its times: 10
+// BenchmarkCommandBuffer measures an empty command buffer, from NewCommands to Wait, without reading its times: 10
 // messages, and 8 other calls for two autorelease pools.
 func BenchmarkCommandBuffer(b *testing.B) {
 	d := newBench(b, newFake(b, &goGPU{}))
@@ -91,7 +91,7 @@ func BenchmarkCommandBuffer(b *testing.B) {
 	}
 }
 
-// Encoding allocates nothing. (The race detector does, so that this file is not for it.)
+// TestNoAllocations: encoding allocates nothing. (The race detector does, so that this file is excluded from it.)
 func TestNoAllocations(t *testing.T) {
 	dispatch := dispatcher(t)
 	i := 0

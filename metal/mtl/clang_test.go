@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// needClang skips a test where clang-19 is absent, or lets it fail if PILOTFISH_REQUIRE_ALL=1.
+// needClang skips a test without clang-19, or fails it if PILOTFISH_REQUIRE_ALL=1.
 func needClang(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("clang-19"); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floats sees a buffer as float32.
+// floats returns a buffer as float32.
 func floats(b metal.Buffer) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b.Bytes()[0])), len(b.Bytes())/4)
 }
@@ -65,7 +65,7 @@ func newPipeline(t testing.TB, d metal.Device, source, name string, constants ..
 	return p
 }
 
-// begin begins a command buffer. If the test does not commit it, it is discarded in the end.
+// begin begins a command buffer. It is discarded at the end if the test does not commit it.
 func begin(t testing.TB, d metal.Device) metal.Commands {
 	t.Helper()
 	c, err := d.NewCommands()
@@ -74,7 +74,7 @@ func begin(t testing.TB, d metal.Device) metal.Commands {
 	return c
 }
 
-// set encodes all that scale needs.
+// set encodes everything that scale needs.
 func (b *bench) set(c metal.Commands, bias float32) {
 	c.SetPipeline(b.pipeline)
 	c.SetBuffer(0, b.x, 0)
@@ -85,7 +85,7 @@ func (b *bench) set(c metal.Commands, bias float32) {
 	c.SetBuffer(2, b.biases[bias], 0)
 }
 
-// bytesOf makes a buffer of bytes.
+// bytesOf returns a buffer with these bytes.
 func bytesOf(t testing.TB, d metal.Device, bytes []byte) metal.Buffer {
 	t.Helper()
 	b := newBuffer(t, d, len(bytes))
@@ -119,7 +119,7 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
-// What the pipeline reports is what Metal said.
+// TestPipeline: a pipeline reports the properties from Metal.
 func TestPipeline(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -145,7 +145,7 @@ func TestConstants(t *testing.T) {
 	assert.Equal(t, float32(2*7.5), floats(b.out)[2])
 }
 
-// Memory of the program's own is what a kernel reads.
+// TestWrapBuffer: a kernel reads memory of the program.
 func TestWrapBuffer(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -177,7 +177,7 @@ func TestWrapBuffer(t *testing.T) {
 	assert.ErrorContains(t, err, "has 1 to")
 }
 
-// Goroutines may make pipelines of one library at once, and each has the constants that were given.
+// TestPipelinesAtOnce: goroutines may make pipelines of one library concurrently, and each has its own constants.
 func TestPipelinesAtOnce(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -207,7 +207,7 @@ func TestPipelinesAtOnce(t *testing.T) {
 	}
 }
 
-// Metal is not told what it knows.
+// TestRedundantCalls: redundant messages are not sent.
 func TestRedundantCalls(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -234,15 +234,15 @@ func TestRedundantCalls(t *testing.T) {
 	assert.Equal(t, 3, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
 }
 
-// Memory that was given to one kernel counts for the next, which may not use it, until it is taken back: where it has
-// to be, and no earlier.
+// TestThreadgroupMemory: threadgroup memory that was set for one kernel also counts for the next one, even if that does
+// not use it, until it is reduced: only when that is needed.
 func TestThreadgroupMemory(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
 	c := begin(t, b)
 	b.set(c, 1)
 	for _, n := range []int{16384, 28672, 16} {
-		c.SetThreadgroupMemory(0, n) // 4096 bytes are the kernel's own
+		c.SetThreadgroupMemory(0, n) // 4096 bytes belong to the kernel
 	}
 	c.SetThreadgroupMemory(30, 28656)
 	c.Dispatch(one(1), one(64))
@@ -253,7 +253,7 @@ func TestThreadgroupMemory(t *testing.T) {
 	assert.Equal(t, 4, sets)
 	c.SetThreadgroupMemory(0, 28656)
 	c.Dispatch(one(1), one(64))
-	c.SetThreadgroupMemory(0, 28656-512) // what is more is let be
+	c.SetThreadgroupMemory(0, 28656-512) // additional memory stays
 	assert.Equal(t, sets+2, f.counts["setThreadgroupMemoryLength:atIndex:"])
 	c.SetThreadgroupMemory(1, 512) // until there is no room for it
 	c.Dispatch(one(1), one(64))
@@ -263,8 +263,7 @@ func TestThreadgroupMemory(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Buffers that lie beside each other in the table of arguments are bound by one message, from the first to the last
-// that is another than before.
+// TestSetBuffers: consecutive buffers are bound by one message, from the first to the last that differs from before.
 func TestSetBuffers(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -279,7 +278,7 @@ func TestSetBuffers(t *testing.T) {
 	type counts struct{ each, offsets, together int }
 	for _, k := range []struct {
 		offsets []int
-		want    counts // of messages so far
+		want    counts // messages so far
 	}{
 		{[]int{0, 0, 0, 0, 0}, counts{0, 0, 1}},
 		{[]int{0, 0, 0, 0, 0}, counts{0, 0, 1}},
@@ -308,7 +307,7 @@ func TestSetBuffers(t *testing.T) {
 	}
 }
 
-// A command buffer may be waited for on another goroutine than the one that filled it.
+// TestWaitElsewhere: another goroutine may wait for a command buffer than the one that filled it.
 func TestWaitElsewhere(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -325,7 +324,8 @@ func TestWaitElsewhere(t *testing.T) {
 	assert.Equal(t, float32(64), floats(b.out)[63])
 }
 
-// What is closed goes when no command buffer can use it any more, and no later: in any order of ends.
+// TestLifetime: a closed object is released as soon as no command buffer can use it any more, for any order of
+// completion.
 func TestLifetime(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -355,7 +355,7 @@ func TestLifetime(t *testing.T) {
 			for o, by := range users {
 				used := slices.ContainsFunc(by, func(n uint64) bool { return slices.Contains(live, n) })
 				require.False(t, used && released[o])
-				require.True(t, released[o] || first <= l.begun, "kept for nothing")
+				require.True(t, released[o] || first <= l.begun, "kept too long")
 				if len(by) == 0 || slices.Max(by) < first {
 					require.True(t, released[o])
 				}
@@ -366,7 +366,7 @@ func TestLifetime(t *testing.T) {
 	}
 }
 
-// Nothing is left behind by 500 command buffers, libraries, pipelines and buffers, by success and by failure.
+// TestNoLeaks: 500 command buffers, libraries, pipelines and buffers leave no objects, successful or not.
 func TestNoLeaks(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -398,7 +398,7 @@ func TestNoLeaks(t *testing.T) {
 			f.failure = "the GPU hangs"
 			fallthrough
 		case 3:
-			extra.Close() // the command buffer keeps what it uses
+			extra.Close() // the command buffer retains what it uses
 			p.Close()
 			c.Commit()
 			_, err = c.Wait()
@@ -418,7 +418,7 @@ func TestNoLeaks(t *testing.T) {
 	assert.Greater(t, len(f.objects), 5000)
 }
 
-// Two goroutines and two command buffers of one goroutine do not disturb each other.
+// TestInterleaved: two goroutines, and two command buffers of one goroutine, are independent.
 func TestInterleaved(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEncodings: the types of methods in testdata/apple.txt are what clang makes of their declarations in apple.m. On
-// amd64 a BOOL is a signed char.
+// TestEncodings: the types of methods in testdata/apple.txt equal clang's encodings of their declarations in apple.m.
+// On amd64 a BOOL is a signed char.
 func TestEncodings(t *testing.T) {
 	needClang(t)
 	for _, target := range []string{"arm64", "x86_64"} {
@@ -33,7 +33,7 @@ func TestEncodings(t *testing.T) {
 				delete(declared, name)
 			}
 		}
-		assert.Empty(t, declared, "declared, and of no use")
+		assert.Empty(t, declared, "declared but unused")
 	}
 }
 
@@ -43,7 +43,7 @@ var (
 	irMethod  = regexp.MustCompile(`\{ ptr (@OBJC_METH_VAR_NAME_[.\d]*), ptr (@OBJC_METH_VAR_TYPE_[.\d]*),`)
 )
 
-// declaredMethods reads the types of methods, by protocol and selector, from what clang makes of protocols.
+// declaredMethods parses the types of methods, by protocol and selector, from the output of clang.
 func declaredMethods(ir string) map[string]string {
 	text, all := map[string]string{}, map[string]string{}
 	for _, m := range irStrings.FindAllStringSubmatch(ir, -1) {
@@ -73,8 +73,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// sameEncodings asks the Objective-C runtime for the types of all methods that objects of the running system have, and
-// compares them with the table of selectors.
+// sameEncodings compares the types of all methods in the table of selectors with those in the Objective-C runtime of
+// the running system.
 func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 	t.Helper()
 	var loaded []uintptr
@@ -104,7 +104,7 @@ func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 		class := callC(classOf, []uintptr{uintptr(o)})
 		for i, selector := range selectors {
 			m := callC(methodOf, []uintptr{class, s.selectors[i]})
-			if m == 0 || selector.name == "name" || selector.name == "error" { // of other classes too
+			if m == 0 || selector.name == "name" || selector.name == "error" { // other classes have these, too
 				continue
 			}
 			types := parts(cText(callC(typesOf, []uintptr{m})))
@@ -118,7 +118,7 @@ func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 	return compared
 }
 
-// cText is the text of a C string.
+// cText returns the text of a C string.
 func cText(address uintptr) string {
 	n := 0
 	for *(*byte)(unsafe.Add(at(address), n)) != 0 {

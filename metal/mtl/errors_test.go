@@ -48,7 +48,7 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// A pipeline whose limits the kernels cannot live with is refused, and so is a device.
+// TestLimits: a pipeline or a device with limits that are too small for the kernels is refused.
 func TestLimits(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	d := f.open(t)
@@ -92,7 +92,8 @@ func TestLimits(t *testing.T) {
 	assert.ErrorContains(t, err, "has 1 to 1000 bytes, not -1")
 }
 
-// What Metal would end the process for, or run wrong, is an error from Wait. Metal never hears of it.
+// TestMisuse: uses that make Metal end the process, or give wrong results, are returned by Wait as errors, without
+// calling Metal.
 func TestMisuse(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -147,14 +148,14 @@ func TestMisuse(t *testing.T) {
 			b.set(c, 1)
 			c.Dispatch(one(1), metal.Size{X: 1 << 32, Y: 1 << 32, Z: 1})
 		}},
-		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 are the kernel's own
+		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 belong to the kernel
 			b.set(c, 1)
 			c.SetThreadgroupMemory(0, 16384)
 			c.SetThreadgroupMemory(30, 12304)
 			c.Dispatch(one(1), one(1))
 		}},
 		{"scale: Dispatch with 32784 bytes of threadgroup memory", func(c metal.Commands) {
-			b.set(c, 1) // the next kernel is given as many bytes as this one
+			b.set(c, 1) // the next kernel has the same number of bytes as this one
 			c.SetThreadgroupMemory(0, 16384)
 			c.SetPipeline(scale)
 			c.SetThreadgroupMemory(0, 16384)
@@ -164,7 +165,7 @@ func TestMisuse(t *testing.T) {
 	} {
 		commands := begin(t, b)
 		c.do(commands)
-		commands.SetThreadgroupMemory(0, 1) // the first error stays
+		commands.SetThreadgroupMemory(0, 1) // the first error is kept
 		commands.Commit()
 		_, err := commands.Wait()
 		assert.ErrorContains(t, err, c.want)
@@ -173,7 +174,7 @@ func TestMisuse(t *testing.T) {
 	assert.Zero(t, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
 }
 
-// Calls out of order are errors.
+// TestOrder: calls in a wrong order are errors.
 func TestOrder(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -184,7 +185,7 @@ func TestOrder(t *testing.T) {
 	c.Discard()
 	c.Commit()
 	_, err = c.Wait()
-	assert.ErrorContains(t, err, "Wait before Commit", "the first error stays")
+	assert.ErrorContains(t, err, "Wait before Commit", "the first error is kept")
 
 	for want, do := range map[string]func(c metal.Commands){
 		"SetBuffer after":            func(c metal.Commands) { c.SetBuffer(0, b.x, 0) },
@@ -212,7 +213,7 @@ func TestOrder(t *testing.T) {
 	assert.ErrorContains(t, err, "a second time")
 }
 
-// A command buffer that fails on the GPU says so, with Metal's words, and the next one runs.
+// TestCommandBufferFails: a command buffer that fails on the GPU returns Metal's error, and the next one runs.
 func TestCommandBufferFails(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -241,7 +242,7 @@ func TestCommandBufferFails(t *testing.T) {
 	assert.ErrorContains(t, err, "an argument of scale is not bound")
 }
 
-// A method that returns nil is an error, and what was made before it is released.
+// TestOutOfMemory: a method that returns nil is an error, and earlier objects are released.
 func TestOutOfMemory(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -272,7 +273,8 @@ func TestOutOfMemory(t *testing.T) {
 	refuse("UTF8String", "gives no reason", func() error { _, err := b.NewLibrary("?"); return err })
 }
 
-// A system before macOS 15 has one switch for IEEE arithmetic, others two. The fake compiles with nothing else.
+// TestCompileOptions: systems before macOS 15 have one switch for IEEE arithmetic, others have two. The fake accepts no
+// other settings.
 func TestCompileOptions(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -307,8 +309,8 @@ func TestClosed(t *testing.T) {
 	assert.ErrorIs(t, err, metal.ErrClosed)
 }
 
-// A GPU without matrices of simdgroups is refused, with what it lacks: Intel's and AMD's, and that of a virtual
-// machine, which is of the family Apple5 whatever is beneath.
+// TestFamilies: a GPU without simdgroup matrices is refused with the missing feature: Intel's, AMD's, and that of a
+// virtual machine, which reports the family Apple5 on any hardware.
 func TestFamilies(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	for _, c := range []struct {
@@ -335,7 +337,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// Without residency sets, as before macOS 15, or where the system gives none, everything works as with them.
+// TestResidency: without residency sets, as before macOS 15 or if the system returns none, everything works the same.
 func TestResidency(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *fake)
@@ -388,7 +390,7 @@ func TestNoDevice(t *testing.T) {
 	assert.ErrorContains(t, err, "no Objective-C class MTLCompileOptions")
 }
 
-// Bugs of the caller that would corrupt memory end in a panic.
+// TestPanics: bugs of the caller that would corrupt memory cause a panic.
 func TestPanics(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// fakeCommands is what an MTLCommandBuffer keeps. Its commands run when it is committed.
+// fakeCommands is the state of an MTLCommandBuffer. Its commands run when it is committed.
 type fakeCommands struct {
 	encoder *fakeEncoder
 	status  uintptr // 0, 2 committed, 4 completed, 5 failed
@@ -17,16 +17,16 @@ type fakeCommands struct {
 	timing  metal.Timing
 	failure string
 	queue   *object
-	uses    []*object // must be there to its completion: it does not retain them
+	uses    []*object // must exist until its completion: it does not retain them
 }
 
-// fakeEncoder is what an MTLComputeCommandEncoder keeps.
+// fakeEncoder is the state of an MTLComputeCommandEncoder.
 type fakeEncoder struct {
 	buffer   *fakeCommands
 	commands []func(metal.Commands)
 	pipeline *fakePipeline
 	uses     [31]*object // buffers
-	memory   [31]int     // of every index, as it was last set, for whatever pipeline
+	memory   [31]int     // by index, as last set for any pipeline
 	touched  []*object   // buffers that a dispatch may write
 	waits    *object     // fences
 	updates  *object
@@ -140,11 +140,11 @@ func commit(f *fake, self *object, c *fakeCall) {
 	run.Commit()
 	b.run, b.status = run, 2
 	b.failure, f.failure = f.failure, ""
-	self.refs++ // the queue's, to completion
+	self.refs++ // held by the queue until completion
 	f.inFlight = append(f.inFlight, self)
 }
 
-// checkFences looks for a buffer that a command buffer uses and an earlier one, which may still be running, wrote.
+// checkFences finds a buffer that a command buffer uses and that an earlier one, which may still be running, wrote.
 func (f *fake) checkFences(b *fakeCommands) {
 	mine := b.encoder
 	for _, o := range f.inFlight {
@@ -185,7 +185,7 @@ func waitUntilCompleted(f *fake, self *object, c *fakeCall) {
 	f.release(self)
 }
 
-// use notes an object that must live until the command buffer of the encoder is done.
+// use records an object that must live until the command buffer of the encoder completes.
 func (e *fakeEncoder) use(o *object) {
 	if !slices.Contains(e.buffer.uses, o) {
 		e.buffer.uses = append(e.buffer.uses, o)
@@ -272,7 +272,7 @@ func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 	groups, threads := c.sizes()
 	f.last = [2]metal.Size{metalSize(groups), metalSize(threads)}
 	if e.updates != nil {
-		f.fault("a dispatch behind updateFence")
+		f.fault("a dispatch after updateFence")
 	}
 	if e.pipeline == nil {
 		f.fault("a dispatch without a pipeline")
@@ -325,9 +325,9 @@ func (f *fake) encodeWait(e *fakeEncoder, c *fakeCall) {
 	fence := f.object(c.arg(0), "MTLFence", "the fence")
 	switch {
 	case e.updates != nil && e.updates == fence:
-		f.fault("waitForFence behind updateFence of the same fence")
+		f.fault("waitForFence after updateFence of the same fence")
 	case e.began:
-		f.fault("waitForFence behind a dispatch")
+		f.fault("waitForFence after a dispatch")
 	default:
 		e.waits = fence
 	}

@@ -10,21 +10,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// fakePage is the page size of the fake's system: that of Apple's own processors.
+// fakePage is the page size of the fake's system: that of Apple's processors.
 const fakePage = 16384
 
-// fakeLimits are the numbers that a device and its pipelines report.
+// fakeLimits are the limits that a device and its pipelines report.
 type fakeLimits struct {
 	buffer, memory       int
 	most                 size
 	threads, width, uses int // of a pipeline; uses is static threadgroup memory
 }
 
-// fakeBuffer is what an MTLBuffer keeps.
+// fakeBuffer is the state of an MTLBuffer.
 type fakeBuffer struct {
 	gpu     metal.Buffer
 	length  int
-	wrapped bool // kernels only read it
+	wrapped bool // read-only for kernels
 	tracked bool
 }
 
@@ -103,7 +103,7 @@ func fakeDeviceMethods() map[string]map[string]method {
 	}
 }
 
-// checkBuffer reports whether a buffer is possible.
+// checkBuffer reports whether a buffer is valid.
 func (f *fake) checkBuffer(length int, options uintptr) bool {
 	if most := f.limitsOf(nil).buffer; length < 1 || length > most {
 		f.fault("a buffer of %d bytes: 1 to %d are possible", length, most)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// planted is what a planted fault works on: a device, and messages that go past all checks of this package.
+// planted is the target of a planted fault: a device, and messages that bypass all checks of this package.
 type planted struct {
 	*scope
 	f     *fake
@@ -28,7 +28,7 @@ func (p *planted) begun() (commands, encoder id) {
 	return commands, encoder
 }
 
-// scale encodes all that the kernel scale needs.
+// scale encodes everything that the kernel scale needs.
 func (p *planted) scale(encoder id) {
 	p.send(encoder, selSetComputePipelineState, uintptr(p.b.pipeline.(*pipeline).pipeline))
 	p.send(encoder, selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 0, 0)
@@ -48,7 +48,7 @@ func (p *planted) commit(commands, encoder id) {
 	p.send(commands, selCommit)
 }
 
-// plants are faults that nothing in this package may commit, each with what the fake says of it.
+// plants are faults that this package must not commit, each with the fault that the fake reports.
 var plants = []struct {
 	want string
 	do   func(p *planted)
@@ -67,7 +67,7 @@ var plants = []struct {
 	{"setLanguageVersion: is sent to a MTLCompileOptions before init", func(p *planted) {
 		p.send(id(p.send(p.classes[classCompileOptions], selAlloc)), selSetLanguageVersion, 1)
 	}},
-	{"unrecognized selector", func(p *planted) { // of a newer system
+	{"unrecognized selector", func(p *planted) { // from a newer system
 		p.f.without["setMathMode:"] = true
 		p.send(p.make(classCompileOptions), selSetMathMode, 0)
 	}},
@@ -186,7 +186,7 @@ var plants = []struct {
 		p.dispatch(e)
 		p.send(e, selEndEncoding)
 	}},
-	{"36864 bytes of threadgroup memory", func(p *planted) { // half of it was given to a kernel before
+	{"36864 bytes of threadgroup memory", func(p *planted) { // half of it was set for an earlier kernel
 		_, e := p.begun()
 		p.scale(e)
 		p.send(e, selSetThreadgroupMemoryLength, 16384, 0)
@@ -274,20 +274,20 @@ var plants = []struct {
 	{"with no fence between", func(p *planted) { p.pair(true, false, p.b.fence) }},
 	{"with no fence between", func(p *planted) { p.pair(false, true, p.b.fence) }},
 	{"with no fence between", func(p *planted) { p.pair(true, true, id(p.send(p.b.device, selNewFence))) }},
-	{"waitForFence behind updateFence", func(p *planted) {
+	{"waitForFence after updateFence", func(p *planted) {
 		_, e := p.begun()
 		p.send(e, selUpdateFence, uintptr(p.b.fence))
 		p.send(e, selWaitForFence, uintptr(p.b.fence))
 		p.send(e, selEndEncoding)
 	}},
-	{"waitForFence behind a dispatch", func(p *planted) {
+	{"waitForFence after a dispatch", func(p *planted) {
 		_, e := p.begun()
 		p.scale(e)
 		p.dispatch(e)
 		p.send(e, selWaitForFence, uintptr(p.b.fence))
 		p.send(e, selEndEncoding)
 	}},
-	{"a dispatch behind updateFence", func(p *planted) {
+	{"a dispatch after updateFence", func(p *planted) {
 		_, e := p.begun()
 		p.scale(e)
 		p.send(e, selUpdateFence, uintptr(p.b.fence))
@@ -317,7 +317,7 @@ func (p *planted) encode(sel selector, args ...uintptr) {
 	p.send(e, selEndEncoding)
 }
 
-// nowhere is arguments of setBuffers with no buffer in them, in memory that does not move.
+// nowhere is an argument of setBuffers without buffers, in memory that does not move.
 var nowhere [31]uintptr
 
 // together binds n buffers that are nil.
@@ -326,7 +326,7 @@ func (p *planted) together(first, n uintptr) {
 	p.encode(selSetBuffers, address, address, first, n)
 }
 
-// extra returns a buffer that is resident, and a command buffer that uses it.
+// extra returns a resident buffer, and a command buffer that uses it.
 func (p *planted) extra() (made, commands, encoder id) {
 	made = id(p.send(p.b.device, selNewBufferWithLength, 256, bufferOptions))
 	p.b.residency.add(p.scope, made)
@@ -347,8 +347,8 @@ func (p *planted) sized(groups, threads uintptr) {
 	p.send(e, selEndEncoding)
 }
 
-// pair commits two command buffers that use the same buffers. The first may update the device's fence, the second may
-// wait for the fence that is given.
+// pair commits two command buffers that use the same buffers. The first may update the device's fence; the second may
+// wait for the given fence.
 func (p *planted) pair(update, wait bool, fence id) {
 	first, e := p.begun()
 	p.scale(e)
@@ -370,7 +370,7 @@ func (p *planted) pair(update, wait bool, fence id) {
 	p.send(second, selWaitUntilCompleted)
 }
 
-// The fake finds each fault, and that one only.
+// TestFakeFindsFaults: the fake reports each fault, and only that one.
 func TestFakeFindsFaults(t *testing.T) {
 	buildFake(t)
 	for _, plant := range plants {
@@ -391,7 +391,8 @@ func TestFakeFindsFaults(t *testing.T) {
 	}
 }
 
-// The same acts without the fault are none: a fence updated and waited for, a buffer that Metal tracks.
+// TestFakeAllows: the same calls without the fault are valid: a fence that is updated and waited for, a buffer that
+// Metal tracks.
 func TestFakeAllows(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -417,7 +418,7 @@ func TestFakeAllows(t *testing.T) {
 	b.out.(*buffer).buffer, b.x.(*buffer).buffer = out, x
 }
 
-// What is left over is seen, and so is a fault that no test asks for.
+// TestFakeCounts: leaked objects are reported, and so is a fault that no test expects.
 func TestFakeCounts(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	d := f.open(t)

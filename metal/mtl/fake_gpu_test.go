@@ -11,11 +11,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// goGPU is a device whose kernels are Go functions, run once for a whole dispatch. Its source code is a list of their
-// names. It stands behind the fake where a test is about the host and not about kernels.
+// goGPU is a device with kernels that are Go functions, run once for a whole dispatch. Its source code is a list of
+// their names. The fake uses it in tests of the host code.
 type goGPU struct{ clock time.Duration }
 
-// goKernels are the kernels that goGPU knows.
+// goKernels are the kernels of goGPU.
 var goKernels = map[string]func(*goCommands, []metal.Constant) error{
 	"scale": func(c *goCommands, k []metal.Constant) error { // out[i] = x[i]·factor + bias
 		x, out := c.floats(0), c.floats(1)
@@ -103,7 +103,7 @@ func (p *goPipeline) SIMDWidth() int         { return 32 }
 func (p *goPipeline) ThreadgroupMemory() int { return 4096 }
 func (p *goPipeline) Close()                 {}
 
-// goCommands runs its commands at once.
+// goCommands runs its commands immediately.
 type goCommands struct {
 	gpu      *goGPU
 	pipeline *goPipeline

@@ -9,11 +9,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// fakeOptions is what an MTLCompileOptions keeps: the language's version, and for arithmetic MTLMathMode (0 is safe)
-// and MTLMathFloatingPointFunctions (1 is precise).
+// fakeOptions is the state of an MTLCompileOptions: the version of the language, MTLMathMode (0 is safe) and
+// MTLMathFloatingPointFunctions (1 is precise).
 type fakeOptions struct{ version, mode, functions uintptr }
 
-// fakePipeline is what an MTLComputePipelineState keeps. The kernel belongs to its MTLFunction.
+// fakePipeline is the state of an MTLComputePipelineState. The kernel belongs to its MTLFunction.
 type fakePipeline struct {
 	gpu    metal.Pipeline
 	limits fakeLimits
@@ -76,7 +76,7 @@ func fakeLibraryMethods() map[string]map[string]method {
 	}
 }
 
-// newLibrary is newLibraryWithSource:options:error:.
+// newLibrary implements newLibraryWithSource:options:error:.
 func newLibrary(f *fake, self *object, c *fakeCall) {
 	source := f.object(c.arg(0), "NSString", "the source")
 	options := f.object(c.arg(1), "MTLCompileOptions", "the compile options")
@@ -95,7 +95,7 @@ func newLibrary(f *fake, self *object, c *fakeCall) {
 	}
 }
 
-// newPipelineState is newComputePipelineStateWithFunction:error:.
+// newPipelineState implements newComputePipelineStateWithFunction:error:.
 func newPipelineState(f *fake, self *object, c *fakeCall) {
 	function := f.object(c.arg(0), "MTLFunction", "the function")
 	if function == nil {
@@ -119,7 +119,7 @@ func (f *fake) newFunction(library, name *object, constants []metal.Constant) (u
 	return o.address, nil
 }
 
-// finishError leaves an error or, after success, garbage where an NSError** points to.
+// finishError writes an error or, on success, garbage to the target of an NSError**.
 func (f *fake) finishError(address uintptr, err error) {
 	if err == nil {
 		f.spoilError(address)

@@ -17,8 +17,8 @@ type object struct {
 	isClass bool
 	raw     bool // alloc without init
 	refs    int
-	value   any    // what its methods keep
-	dealloc func() // when the last reference is gone
+	value   any    // state of its methods
+	dealloc func() // called when the last reference is released
 
 	resident *fakeResidency // of a buffer: the set that it was added to
 }
@@ -41,7 +41,7 @@ func (f *fake) registerName(name string) uintptr {
 	return f.next
 }
 
-// getClass returns a class that has methods of its own, or nil.
+// getClass returns a class that has its own methods, or nil.
 func (f *fake) getClass(name string) uintptr {
 	if f.methods["class "+name] == nil {
 		return 0
@@ -54,7 +54,7 @@ func (f *fake) getClass(name string) uintptr {
 	return f.classes[name].address
 }
 
-// newObject makes an object with one reference, which the caller of the method owns.
+// newObject makes an object with one reference, owned by the caller of the method.
 func (f *fake) newObject(class string, value any) *object {
 	f.next += 16
 	o := &object{address: f.next, class: class, refs: 1, value: value}
@@ -62,7 +62,7 @@ func (f *fake) newObject(class string, value any) *object {
 	return o
 }
 
-// autorelease gives the only reference of a new object to the pool of the thread.
+// autorelease moves the only reference of a new object to the pool of the thread.
 func (f *fake) autorelease(o *object) *object {
 	pools := f.pools[syscall.Gettid()]
 	if len(pools) == 0 {
@@ -142,7 +142,7 @@ func (f *fake) send(c *fakeCall) {
 	}
 }
 
-// method returns what an object does for a selector.
+// method returns the method of an object for a selector.
 func (f *fake) method(o *object, name string) method {
 	if f.without[name] {
 		return nil
@@ -201,7 +201,7 @@ func fakeMethods() map[string]map[string]method {
 	return all
 }
 
-// newString makes a string whose bytes are overwritten when it is gone.
+// newString makes a string with bytes that are overwritten when it is released.
 func (f *fake) newString(s string) *object {
 	b := append([]byte(s), 0)
 	var pin runtime.Pinner
@@ -229,14 +229,14 @@ func (f *fake) setError(address uintptr, text string) {
 	*(*uintptr)(at(address)) = f.autorelease(f.newObject("NSError", text)).address
 }
 
-// spoilError leaves garbage in an NSError** argument, as methods that succeed may.
+// spoilError writes garbage to an NSError** argument, as successful methods may.
 func (f *fake) spoilError(address uintptr) {
 	if address != 0 {
 		*(*uintptr)(at(address)) = 0xbad
 	}
 }
 
-// allocate returns methods to make objects of a class with alloc and init.
+// allocate returns the methods to make objects of a class with alloc and init.
 func allocate(class string, value func() any) map[string]method {
 	return map[string]method{"alloc": func(f *fake, self *object, c *fakeCall) {
 		o := f.newObject(class, value())

@@ -4,8 +4,7 @@ package mtl
 
 import "maps"
 
-// fakeResidency is what an MTLResidencySet keeps: the allocations that it has, and those that it will have when it is
-// committed.
+// fakeResidency is the state of an MTLResidencySet: its allocations, and those after the next commit.
 type fakeResidency struct {
 	has, staged map[*object]bool
 }
@@ -39,7 +38,7 @@ func fakeResidencyMethods() map[string]map[string]method {
 	}
 }
 
-// newResidencySet is newResidencySetWithDescriptor:error:.
+// newResidencySet implements newResidencySetWithDescriptor:error:.
 func newResidencySet(f *fake, self *object, c *fakeCall) {
 	if f.object(c.arg(0), "MTLResidencySetDescriptor", "the descriptor") == nil {
 		return
@@ -49,15 +48,15 @@ func newResidencySet(f *fake, self *object, c *fakeCall) {
 	c.value = f.newObject("MTLResidencySet", r).address
 }
 
-// addResidencySet gives a command queue a residency set.
+// addResidencySet adds a residency set to a command queue.
 func addResidencySet(f *fake, self *object, c *fakeCall) {
 	if o := f.object(c.arg(0), "MTLResidencySet", "the residency set"); o != nil {
 		self.value = o.value
 	}
 }
 
-// checkResidency looks for a buffer that a command buffer uses and the residency set of its queue lacks. Metal would
-// see to it, command buffer after command buffer.
+// checkResidency finds a buffer that a command buffer uses and that is not in the residency set of its queue. Metal
+// would make it resident for every command buffer.
 func (f *fake) checkResidency(b *fakeCommands) {
 	r, ok := b.queue.value.(*fakeResidency)
 	if !ok {

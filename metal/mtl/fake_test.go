@@ -21,25 +21,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fake is an Objective-C runtime with the part of Metal that this package uses. It runs kernels on another metal.Device
-// and records every use that Apple's would punish with a crash, a leak or wrong results: see fault. C code, which the
-// test compiles, turns each call into one of fake.receive.
+// fake is an Objective-C runtime with the part of Metal that this package uses. It runs kernels on another
+// metal.Device, and records every use that would cause a crash, a leak or wrong results with Apple's: see fault. C
+// code, which the test compiles, forwards each call to fake.receive.
 type fake struct {
 	gpu     metal.Device      // runs the kernels
-	without map[string]bool   // selectors of newer systems that this one lacks
+	without map[string]bool   // selectors that this system lacks, because they are newer
 	none    bool              // there is no device
 	name    string            // of the device; empty: that of gpu
-	limits  func(*fakeLimits) // changes what pipelines and the device say of themselves
-	failure string            // why the next command buffer that is committed fails
+	limits  func(*fakeLimits) // changes the limits of pipelines and the device
+	failure string            // error of the next command buffer that is committed
 	refuses map[string]bool   // selectors that return nil: out of memory
 
-	abandoned bool // a fault was planted: what it leaves over does not count
+	abandoned bool // a fault was planted: leaks do not count
 
 	mu        sync.Mutex
 	faults    []string
 	methods   map[string]map[string]method // by class and selector
 	selectors map[uintptr]string
-	objects   map[uintptr]*object // the dead as well
+	objects   map[uintptr]*object // including released ones
 	classes   map[string]*object
 	pools     map[int][]*fakePool // by thread
 	inFlight  []*object           // command buffers, committed and not known to be complete
@@ -50,7 +50,7 @@ type fake struct {
 	next      uintptr
 }
 
-// method is what an object does when it gets a message.
+// method handles a message to an object.
 type method func(f *fake, self *object, c *fakeCall)
 
 // fakeCall is struct call of fake.c.
@@ -78,7 +78,7 @@ const (
 	callGetInstanceMethod
 )
 
-// arg returns the argument behind the i-th colon of a message without arguments that are structures.
+// arg returns the argument after the i-th colon of a message without arguments that are structures.
 func (c *fakeCall) arg(i int) uintptr {
 	registers := 6 // of integer arguments on amd64
 	if runtime.GOARCH == "arm64" {
@@ -98,7 +98,7 @@ func (c *fakeCall) sizes() (a, b size) {
 	return *(*size)(unsafe.Pointer(&c.stack[0])), *(*size)(unsafe.Pointer(&c.stack[3]))
 }
 
-// returnSize returns an MTLSize the way that objc_msgSend, or on amd64 objc_msgSend_stret, does.
+// returnSize returns an MTLSize like objc_msgSend, or objc_msgSend_stret on amd64.
 func (c *fakeCall) returnSize(f *fake, s size) {
 	if c.result == nil || (c.function == callSendStret) != (runtime.GOARCH == "amd64") {
 		f.fault("a large result through the wrong entry point")
@@ -110,10 +110,10 @@ func (c *fakeCall) returnSize(f *fake, s size) {
 //go:embed testdata/fake/fake.c
 var fakeSource []byte
 
-// current is the fake that C calls reach. Tests of this package run one after the other.
+// current is the fake that handles C calls. Tests of this package run one after the other.
 var current atomic.Pointer[fake]
 
-// folder is where fake.c is compiled. It goes when the tests end.
+// folder is the build folder of fake.c, which is removed when the tests end.
 var folder = filepath.Join(os.TempDir(), fmt.Sprintf("pilotfish-fake-objc-%d", os.Getpid()))
 
 func TestMain(m *testing.M) {
@@ -122,8 +122,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fakeLibrary compiles fake.c and loads it, once: on an emulated arm64 (make arm64) too, where clang is that of the
-// machine beneath. PILOTFISH_FAKE_OBJC names a compiled one for machines without clang.
+// fakeLibrary compiles fake.c and loads it, once: also on an emulated arm64 (make arm64), with the clang of the host.
+// PILOTFISH_FAKE_OBJC names a compiled one for machines without clang.
 var fakeLibrary = sync.OnceValues(func() (path string, err error) {
 	if path = os.Getenv("PILOTFISH_FAKE_OBJC"); path == "" {
 		path = filepath.Join(folder, "libfakeobjc.so")
@@ -173,11 +173,11 @@ func buildFake(t testing.TB) string {
 	return path
 }
 
-// objectsFrom is beyond all addresses of memory, so that an object in the place of an address or a number is seen.
+// objectsFrom is beyond all addresses of memory, so that an object in place of an address or a number is detected.
 const objectsFrom = 1 << 48
 
-// newFake puts a fake in place that runs kernels on gpu. At the end of the test it must have seen no fault, and no
-// object and no pool may be left.
+// newFake installs a fake that runs kernels on gpu. At the end of the test it must have recorded no fault, and no
+// object or pool may be left.
 func newFake(t testing.TB, gpu metal.Device) *fake {
 	t.Helper()
 	buildFake(t)
@@ -195,7 +195,7 @@ func newFake(t testing.TB, gpu metal.Device) *fake {
 		families:  []uintptr{1007, 2002, 3003, 5001}, // Apple7, Mac2, Common3, Metal3
 		encodings: appleEncodings(),
 	}
-	require.Nil(t, current.Swap(f), "a fake is in place already")
+	require.Nil(t, current.Swap(f), "a fake is already installed")
 	t.Cleanup(func() {
 		defer current.Store(nil)
 		if f.abandoned {
@@ -221,7 +221,7 @@ func (f *fake) open(t testing.TB) *Device {
 	return d
 }
 
-// receive is where every C call arrives.
+// receive handles every C call.
 func (f *fake) receive(c *fakeCall) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -244,7 +244,7 @@ func (f *fake) receive(c *fakeCall) {
 	case callThreadSelf:
 		c.value = uintptr(syscall.Gettid())
 	case callGetObjectClass:
-		c.value = c.words[0] // what follows looks at the object itself
+		c.value = c.words[0] // the checks below need the object itself
 	case callGetInstanceMethod:
 		c.value = f.getMethod(c.words[0], c.words[1])
 	case callGetTypeEncoding:
@@ -252,12 +252,12 @@ func (f *fake) receive(c *fakeCall) {
 	}
 }
 
-// fault records a use that Apple's runtime would punish.
+// fault records a use that would be an error with Apple's runtime.
 func (f *fake) fault(format string, args ...any) {
 	f.faults = append(f.faults, fmt.Sprintf(format, args...))
 }
 
-// takeFaults returns the faults since it was last called.
+// takeFaults returns the faults since the last call.
 func (f *fake) takeFaults() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -266,7 +266,7 @@ func (f *fake) takeFaults() []string {
 	return taken
 }
 
-// left returns what is alive.
+// left returns the live objects and pools.
 func (f *fake) left() (left []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -284,7 +284,7 @@ func (f *fake) left() (left []string) {
 	return left
 }
 
-// abandon ends the watch over what a planted fault leaves over.
+// abandon disables the check for leaks after a planted fault.
 func (f *fake) abandon() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

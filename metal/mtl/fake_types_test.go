@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// appleEncodings are the types of methods in testdata/apple.txt, by selector.
+// appleEncodings returns the types of methods in testdata/apple.txt, by selector.
 func appleEncodings() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(appleMethods) {
@@ -21,10 +21,10 @@ func appleEncodings() map[string]string {
 	return all
 }
 
-// encodingsC are the same as C strings. They stay where they are.
+// encodingsC holds the same as C strings, at fixed addresses.
 var encodingsC = map[string][]byte{}
 
-// getMethod is class_getInstanceMethod: the address of a method's types stands for the method.
+// getMethod is class_getInstanceMethod: the address of a method's types represents the method.
 func (f *fake) getMethod(class, selector uintptr) uintptr {
 	o, name := f.objects[class], f.selectors[selector]
 	if o == nil || f.method(o, name) == nil || f.encodings[name] == "" {
@@ -41,7 +41,7 @@ func (f *fake) getMethod(class, selector uintptr) uintptr {
 func (f *fake) checkTypes(c *fakeCall, name string) bool {
 	encoding, known := f.encodings[name]
 	if !known {
-		return true // of no use: there is no such method
+		return true // useless: there is no such method
 	}
 	types := parts(encoding)
 	word := 0
@@ -64,7 +64,7 @@ func (f *fake) checkTypes(c *fakeCall, name string) bool {
 func (f *fake) fits(t string, v uintptr) bool {
 	object := v >= objectsFrom && v <= f.next
 	switch t[0] {
-	case '@': // or a block; those methods say what is wrong with one
+	case '@': // or a block; those methods report faults of blocks themselves
 		return t == "@?" || v == 0 || object
 	case ':':
 		return f.selectors[v] != ""
@@ -73,11 +73,11 @@ func (f *fake) fits(t string, v uintptr) bool {
 	case '^', '*':
 		return !object
 	}
-	return v < 1<<39 // a count, an offset or the value of an enumeration, and no address
+	return v < 1<<39 // a count, an offset or the value of an enumeration, but not an address
 }
 
-// TestEncodingsOfRuntime: the comparison with a running system's types, which TestSystem makes on a Mac, finds those of
-// the fake the same, and one that is another.
+// TestEncodingsOfRuntime: the comparison with the types of a running system, which TestSystem makes on a Mac, accepts
+// those of the fake, and finds a wrong one.
 func TestEncodingsOfRuntime(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	d := f.open(t)
@@ -85,5 +85,5 @@ func TestEncodingsOfRuntime(t *testing.T) {
 	f.encodings["setBufferOffset:atIndex:"] = "v32@0:8Q16@24"
 	other := new(testing.T)
 	sameEncodings(other, []string{buildFake(t)}, d)
-	assert.True(t, other.Failed(), "an index is no object")
+	assert.True(t, other.Failed(), "an index is not an object")
 }

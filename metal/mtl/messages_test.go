@@ -21,12 +21,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// maxMessages is the most messages of Objective-C that a token of Qwen2.5-0.5B may cost, from the beginning of its
-// command buffer to the reading of its result.
+// maxMessages is the max number of Objective-C messages for a token of Qwen2.5-0.5B, from the start of its command
+// buffer to reading its result.
 const maxMessages = 900
 
-// TestMessages counts the messages of a token of a model of the shape of Qwen2.5-0.5B, with nothing behind the fake
-// that would run it, in short contexts and long ones. While passes are encoded, no pipeline is made.
+// TestMessages counts the messages for a token of a model with the shape of Qwen2.5-0.5B, with a fake that does not run
+// kernels, in short and long contexts. No pipeline is made while passes are encoded.
 func TestMessages(t *testing.T) {
 	recipes := []string{"q8_0", "q4_0", "q4_k_m", "f16"}
 	if testing.Short() {
@@ -49,9 +49,9 @@ func TestMessages(t *testing.T) {
 			c, err := m.NewCache(4096, gguf.F16)
 			require.NoError(t, err)
 			made := f.counts["newComputePipelineStateWithFunction:error:"]
-			fly := func(draw backend.Draw) int { // a token in flight, which is drawn if a draw is given
+			fly := func(draw backend.Draw) int { // a token in flight, sampled if a draw is given
 				at := c.Len()
-				defer c.Truncate(at) // all see as many tokens
+				defer c.Truncate(at) // all have the same number of tokens
 				row, err := c.Extend(make([]int32, 1))
 				require.NoError(t, err)
 				before := maps.Clone(f.counts)
@@ -74,7 +74,7 @@ func TestMessages(t *testing.T) {
 				return since(before, f.counts)
 			}
 			for _, context := range []int{1, 128, 800, 2500} {
-				pass(context) // with rows for the matrices too
+				pass(context) // also with rows for the matrices
 				pass(1)       // buffers have grown
 				sent := pass(1)
 				t.Logf("%d tokens of context: %d messages: %v", context, total(sent), listed(sent))
@@ -83,7 +83,7 @@ func TestMessages(t *testing.T) {
 					{Temperature: 1, TopK: 40}, {Temperature: 1, TopP: 0.9}, {Temperature: 1},
 				} {
 					fly(backend.Draw{Sampling: o}) // buffers have grown
-					assert.Equal(t, fly(backend.Draw{}), fly(backend.Draw{Sampling: o}), "a draw costs none")
+					assert.Equal(t, fly(backend.Draw{}), fly(backend.Draw{Sampling: o}), "sampling needs no messages")
 				}
 			}
 			for _, rows := range []int{2, 4, 5, 8, 9, 100} {
@@ -94,7 +94,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// since is what was sent from one count to another.
+// since returns the messages between two counts.
 func since(before, after map[string]int) map[string]int {
 	sent := map[string]int{}
 	for name, n := range after {
@@ -105,7 +105,7 @@ func since(before, after map[string]int) map[string]int {
 	return sent
 }
 
-// total is how many messages there are.
+// total returns the number of messages.
 func total(sent map[string]int) (all int) {
 	for _, n := range sent {
 		all += n
@@ -113,7 +113,7 @@ func total(sent map[string]int) (all int) {
 	return all
 }
 
-// listed are counts, the largest first.
+// listed formats counts, the largest first.
 func listed(counts map[string]int) (lines []string) {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] })
 	for _, name := range names {

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the
+// loadModel loads a tiny model of random weights on a device. The returned function closes everything except the
 // device.
 func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()) {
 	t.Helper()
@@ -29,7 +29,7 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 	require.NoError(t, err)
 	spec := synth.Tiny(recipe, 4)
 	spec.Layers, spec.Context = 1, 1024
-	spec.Dim, spec.Heads, spec.KVHeads, spec.FFN, spec.Tied = 64, 4, 2, 64, false // the host is tested here
+	spec.Dim, spec.Heads, spec.KVHeads, spec.FFN, spec.Tied = 64, 4, 2, 64, false // only the host code is tested here
 	var b bytes.Buffer
 	require.NoError(t, spec.Write(&b, nil))
 	f, err := gguf.Parse(b.Bytes())
@@ -43,8 +43,8 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 	return m, c, func() { require.NoError(t, g.Close()) }
 }
 
-// decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited
-// for. At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
+// decode returns the n greedy tokens after a prompt, with ahead flights in addition to the one that is waited for. Some
+// flights are dropped at random, and the text continues from before them. seen is called between tokens.
 func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen func(token int)) (ids []int32) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(ahead), 1))
@@ -72,7 +72,7 @@ func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen fun
 		slot, err := c.Alloc(c.Len())
 		require.NoError(t, err)
 		c.Settle(slot)
-		if random.IntN(4) == 0 { // a rollback: what ran ahead is not wanted
+		if random.IntN(4) == 0 { // a rollback: the tokens ahead are dropped
 			for _, f := range flights {
 				f.Drop()
 			}
@@ -86,9 +86,8 @@ func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen fun
 	return ids
 }
 
-// TestModel generates tokens through Objective-C, two ahead of the one that is looked at and with rollbacks at random:
-// they are those of step by step without Objective-C, and no object is left, neither while they are made nor at the
-// end.
+// TestModel generates tokens through Objective-C, two tokens ahead and with random rollbacks: they equal those of step
+// by step decoding without Objective-C, and no objects are left, neither during decoding nor at the end.
 func TestModel(t *testing.T) {
 	needClang(t)
 	direct, err := soft.Open(soft.Options{})
@@ -101,7 +100,7 @@ func TestModel(t *testing.T) {
 	want := decode(t, m, c, tokens, 0, func(int) {})
 	done()
 	require.NoError(t, direct.Close())
-	require.Greater(t, len(slices.Compact(slices.Clone(want))), 20, "a text that says something")
+	require.Greater(t, len(slices.Compact(slices.Clone(want))), 20, "a varied text")
 
 	under, err := soft.Open(soft.Options{PageSize: fakePage})
 	require.NoError(t, err)
@@ -112,14 +111,14 @@ func TestModel(t *testing.T) {
 		if n := len(f.left()); token == 50 {
 			objects = n
 		} else if token > 50 {
-			require.LessOrEqual(t, n, objects+12, "objects pile up") // up to three command buffers are under way
+			require.LessOrEqual(t, n, objects+12, "objects pile up") // up to three command buffers are in flight
 		}
 	})
 	done()
 	assert.Equal(t, want, got)
 }
 
-// TestModelShuffled: in several orders of dispatches and threads, with every access checked, no barrier is missing.
+// TestModelShuffled: no barrier is missing, in several orders of dispatches and threads, with every access checked.
 func TestModelShuffled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("every access is checked: not with -short")

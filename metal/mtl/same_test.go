@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// blend is out[i] = out[i]/2 + factor·x[i] + extra, by way of threadgroup memory.
+// blend is out[i] = out[i]/2 + factor·x[i] + extra, via threadgroup memory.
 const blend = `
 #include <metal_stdlib>
 using namespace metal;
@@ -28,8 +28,8 @@ kernel void blend(device const float *x [[buffer(0)]], device float *out [[buffe
 }
 `
 
-// randomRun runs a few command buffers that a seed decides, in which most things stay set from one dispatch to the
-// next, and returns what is in the buffers afterwards.
+// randomRun runs a few random command buffers, in which most settings stay from one dispatch to the next, and returns
+// the final contents of the buffers.
 func randomRun(t *testing.T, d metal.Device, seed uint64) (all [][]float32) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -66,8 +66,8 @@ func randomRun(t *testing.T, d metal.Device, seed uint64) (all [][]float32) {
 	return all
 }
 
-// randomCommands encodes dispatches of 64 threads, with a barrier behind each. The buffer that is written is never read
-// by the same dispatch.
+// randomCommands encodes dispatches of 64 threads, with a barrier after each. No dispatch reads the buffer that it
+// writes.
 func randomCommands(
 	r *rand.Rand, c metal.Commands, buffers []metal.Buffer, factors metal.Buffer, pipelines []metal.Pipeline,
 ) {
@@ -100,7 +100,7 @@ func randomCommands(
 	}
 }
 
-// Through Objective-C and without it the same commands have the same results, bit by bit.
+// TestSameAsSoft: the same commands have the same results with and without Objective-C, bit by bit.
 func TestSameAsSoft(t *testing.T) {
 	through := withSoft(t, 1)
 	direct, err := soft.Open(soft.Options{Variant: soft.Check, Seed: 1})

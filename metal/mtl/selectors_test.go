@@ -17,7 +17,7 @@ import (
 //go:embed testdata/apple.txt
 var appleMethods string
 
-// Every selector of the table is one of Apple's, of the class that the table names, and stands there once.
+// TestSelectors: every selector in the table is a method of Apple's class that the table names, and is listed once.
 func TestSelectors(t *testing.T) {
 	apple := appleTypes()
 	seen := map[string]bool{}
@@ -25,13 +25,13 @@ func TestSelectors(t *testing.T) {
 		types, found := apple[s.class+" "+s.name]
 		assert.True(t, found, "selector %d: %s has no method %q", i, s.class, s.name)
 		assert.Equal(t, s.types, strings.Join(withoutHidden(parts(types)), ""), s.name)
-		assert.False(t, seen[s.name], "%s stands twice in the table", s.name)
+		assert.False(t, seen[s.name], "%s is twice in the table", s.name)
 		seen[s.name] = true
 	}
 	assert.NotContains(t, apple, "MTLDevice newCommandQueue:")
 }
 
-// appleTypes returns the methods of testdata/apple.txt, as class and selector, with their types where they stand there.
+// appleTypes returns the methods in testdata/apple.txt, as class and selector, with their types if listed.
 func appleTypes() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(appleMethods) {
@@ -42,7 +42,7 @@ func appleTypes() map[string]string {
 	return all
 }
 
-// withoutHidden leaves receiver and selector out of the types of a method.
+// withoutHidden removes receiver and selector from the types of a method.
 func withoutHidden(types []string) []string {
 	if len(types) < 3 || types[1] != "@" || types[2] != ":" {
 		return nil
@@ -54,7 +54,7 @@ func withoutHidden(types []string) []string {
 type site struct {
 	place    string
 	method   string // of scope
-	selector string // the constant's name
+	selector string // name of the constant
 	args     int
 }
 
@@ -83,7 +83,7 @@ func sites(t *testing.T) (found []site) {
 	return found
 }
 
-// siteOf reads a call as a message, by the methods of scope that send one.
+// siteOf parses a call as a message, if it is a method of scope that sends one.
 func siteOf(c *ast.CallExpr) (site, bool) {
 	f, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok || len(c.Args) < 2 {
@@ -116,8 +116,8 @@ func constantNames(t *testing.T) (names []string) {
 	return names
 }
 
-// Each message is sent by the method of scope for the type of its result, with as many words of arguments as its types
-// ask for, and none is in the table for nothing.
+// TestArgumentCounts: each message is sent by the method of scope for the type of its result, with the right number of
+// words of arguments, and every entry of the table is used.
 func TestArgumentCounts(t *testing.T) {
 	index := map[string]int{}
 	for i, name := range constantNames(t) {
@@ -154,7 +154,7 @@ func TestArgumentCounts(t *testing.T) {
 	}
 }
 
-// A wrong number of arguments is seen in the source.
+// TestArgumentCountsFindsFaults: a wrong number of arguments is found in the source.
 func TestArgumentCountsFindsFaults(t *testing.T) {
 	for text, want := range map[string]site{
 		`s.send(o, selRelease)`:                   {method: "send", selector: "selRelease"},

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withSoft puts a fake in place that runs kernels in software, every rule checked, and opens its device.
+// withSoft installs a fake that runs kernels in software, with all checks, and opens its device.
 func withSoft(t *testing.T, seed uint64) *Device {
 	t.Helper()
 	needClang(t)
@@ -26,14 +26,15 @@ func withSoft(t *testing.T, seed uint64) *Device {
 	return newFake(t, gpu).open(t)
 }
 
-// A kernel in the Metal language runs through Objective-C and gives its result, whatever the order of its dispatches.
+// TestSoft: a kernel in the Metal language runs through Objective-C with the right result, for any order of its
+// dispatches.
 func TestSoft(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { saxpy(t, withSoft(t, seed)) })
 	}
 }
 
-// sums has kernels that need an order, and threadgroup memory of both kinds.
+// sums has kernels that depend on order, and use both kinds of threadgroup memory.
 const sums = `
 #include <metal_stdlib>
 using namespace metal;
@@ -58,8 +59,8 @@ kernel void group_sum(device const float *x [[buffer(0)]], device float *out [[b
 }
 `
 
-// chain is three dispatches, each of which reads what the one before it wrote: out = 2·(x + 1), then the sums of groups
-// of 32. A barrier that is left out is a fault.
+// chain runs three dispatches, each of which reads the output of the previous one: out = 2·(x + 1), then the sums of
+// groups of 32. Leaving out the barrier number without is a fault.
 func chain(t *testing.T, d *Device, without int) ([]float32, error) {
 	t.Helper()
 	x, out, total := newBuffer(t, d, 256), newBuffer(t, d, 256), newBuffer(t, d, 8)
@@ -90,7 +91,7 @@ func chain(t *testing.T, d *Device, without int) ([]float32, error) {
 	return slices.Clone(floats(total)), err
 }
 
-// Barriers are kept, and one that is missing is found.
+// TestSoftBarriers: barriers work, and a missing one is detected.
 func TestSoftBarriers(t *testing.T) {
 	d := withSoft(t, 1)
 	total, err := chain(t, d, 0)
@@ -103,7 +104,7 @@ func TestSoftBarriers(t *testing.T) {
 	}
 }
 
-// Command buffers see what those before them wrote, without a Wait in between.
+// TestSoftCommandBuffers: command buffers see the writes of earlier ones, without a Wait in between.
 func TestSoftCommandBuffers(t *testing.T) {
 	d := withSoft(t, 2)
 	x := newBuffer(t, d, 256)
@@ -128,7 +129,7 @@ func TestSoftCommandBuffers(t *testing.T) {
 	assert.Equal(t, slices.Repeat([]float32{20}, 64), floats(x))
 }
 
-// What is wrong in the source or at a dispatch is said in the compiler's and the device's words.
+// TestSoftErrors: errors in the source or at a dispatch have the messages of the compiler and the device.
 func TestSoftErrors(t *testing.T) {
 	d := withSoft(t, 0)
 	_, err := d.NewLibrary("#include <metal_stdlib>\nusing namespace metal;\n" +
@@ -157,7 +158,7 @@ func TestSoftErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "buffer 0 (x) is not bound")
 }
 
-// Kernels read a file's pages where they lie, through a read-only mapping.
+// TestSoftMapping: kernels read the pages of a file in place, through a read-only mapping.
 func TestSoftMapping(t *testing.T) {
 	d := withSoft(t, 0)
 	f, err := os.CreateTemp(t.TempDir(), "")

@@ -75,7 +75,7 @@ func saxpy(t *testing.T, d metal.Device) {
 	}
 }
 
-// The system's own Metal runs a kernel, where there is one.
+// TestSystem: the Metal of the system runs a kernel, if there is one.
 func TestSystem(t *testing.T) {
 	d, err := Open(Options{})
 	if errors.Is(err, metal.ErrNoDevice) {

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// TestRecord: what is committed is kept, in its order and with what was set for it; what is discarded is not.
+// TestRecord: committed dispatches are recorded in order, with their settings; discarded ones are not.
 func TestRecord(t *testing.T) {
 	d := Open()
 	require.Positive(t, d.Limits().PageSize)

@@ -51,7 +51,7 @@ func words(t testing.TB, d *Device, v ...uint32) metal.Buffer {
 	return b
 }
 
-// A mat-vec of each shape of Qwen2.5-0.5B, as often as a token needs it: 494 million weights.
+// BenchmarkToken runs a mat-vec of each shape of Qwen2.5-0.5B, as often as for a token: 494 million weights.
 func BenchmarkToken(b *testing.B) {
 	k := newBench(b, Options{})
 	w, x, y := k.buffer(151936*28*34), k.buffer(4864*4), k.buffer(151936*4)

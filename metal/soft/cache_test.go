@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is compiled is kept by content: the same source is not compiled again, another variant or text is, and what
-// several devices write at once is whole.
+// TestCache: compiled code is cached by content: the same source is not compiled again, another variant or text is, and
+// concurrent writes of several devices give complete files.
 func TestCache(t *testing.T) {
 	open(t, Options{})
 	dir := t.TempDir()

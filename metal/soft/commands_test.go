@@ -47,7 +47,7 @@ func (r *rig) buffer(n int) metal.Buffer {
 
 func size(x, y, z int) metal.Size { return metal.Size{X: x, Y: y, Z: z} }
 
-// Each mistake of whoever encodes comes out of Wait, and the first one sticks.
+// TestMistakes: Wait returns each mistake in encoding; the first one is kept.
 func TestMistakes(t *testing.T) {
 	r, other := newRig(t, Options{}), newRig(t, Options{})
 	x, closed := r.buffer(4096), r.buffer(4096)
@@ -60,7 +60,7 @@ func TestMistakes(t *testing.T) {
 		c.SetBuffer(1, words(t, r.Device, 1), 0)
 	}
 	for _, c := range []struct {
-		want   string // empty: no mistake
+		want   string // "": no mistake
 		encode func(c metal.Commands)
 	}{
 		{"", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, 1, 1)) }},
@@ -129,7 +129,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A command buffer takes nothing after its commit, and cannot be waited for before.
+// TestStates: a command buffer accepts nothing after its commit, and waiting needs a commit.
 func TestStates(t *testing.T) {
 	r := newRig(t, Options{})
 	c, err := r.NewCommands()
@@ -156,7 +156,7 @@ func TestStates(t *testing.T) {
 	assert.ErrorIs(t, err, errDiscarded)
 }
 
-// Command buffers run in the order of their commits while others are encoded, and each says when it ran.
+// TestInFlight: command buffers run in the order of their commits while others are encoded, and each reports its times.
 func TestInFlight(t *testing.T) {
 	for _, o := range []Options{{}, {Threads: 3, Seed: 4}, {Variant: Check, Seed: 1}} {
 		r := newRig(t, o)
@@ -194,12 +194,12 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// Goroutines may use a device at once, each with its own command buffers.
+// TestManyGoroutines: goroutines may use a device concurrently, each with its own command buffers.
 func TestManyGoroutines(t *testing.T) {
 	r := newRig(t, Options{Threads: 2})
 	var all, collector sync.WaitGroup
 	stop := make(chan struct{})
-	collector.Go(func() { // which interrupts threads that are inside kernels
+	collector.Go(func() { // which interrupts threads in kernels
 		for {
 			select {
 			case <-stop:
@@ -238,7 +238,7 @@ func TestManyGoroutines(t *testing.T) {
 	collector.Wait()
 }
 
-// Grids and threadgroups have three dimensions, and threadgroups of any size run.
+// TestShapes: grids and threadgroups have three dimensions, and threadgroups of any size run.
 func TestShapes(t *testing.T) {
 	for _, o := range []Options{{Threads: 2}, {Variant: Check, Seed: 3}, {Variant: UBSan}} {
 		r := newRig(t, o)
@@ -266,7 +266,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// Pipelines say what they allow, and are refused where a kernel cannot run.
+// TestPipelines: pipelines report their limits, and are refused if a kernel cannot run.
 func TestPipelines(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.pipeline("few")
@@ -293,7 +293,8 @@ func TestPipelines(t *testing.T) {
 	}
 }
 
-// Two pipelines of one kernel have their own constants, also where their dispatches alternate and on two devices.
+// TestConstantsStayApart: two pipelines of one kernel have their own constants, also if their dispatches alternate, and
+// on two devices.
 func TestConstantsStayApart(t *testing.T) {
 	one, two := newRig(t, Options{}), newRig(t, Options{})
 	var all sync.WaitGroup
@@ -331,7 +332,8 @@ func TestConstantsStayApart(t *testing.T) {
 	all.Wait()
 }
 
-// A buffer that is closed while a command buffer uses it stays until that has run; a closed device refuses everything.
+// TestClose: a buffer that is closed while a command buffer uses it lives until that has run; a closed device refuses
+// everything.
 func TestClose(t *testing.T) {
 	d, err := Open(Options{})
 	if err != nil {
@@ -381,7 +383,7 @@ func mustPages(t testing.TB) pages {
 	return p
 }
 
-// Buffers have the length they are asked for, and wrapped ones must be whole pages.
+// TestBuffers: buffers have the requested length, and wrapped ones must be whole pages.
 func TestBuffers(t *testing.T) {
 	d := open(t, Options{PageSize: 16384})
 	limits := metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}
@@ -407,7 +409,7 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// Options that make no sense are refused, and a missing compiler is named.
+// TestOpen: invalid options are refused, and a missing compiler is reported.
 func TestOpen(t *testing.T) {
 	for _, o := range []Options{{Variant: "quick"}, {Threads: -1}, {PageSize: -4096}} {
 		_, err := Open(o)

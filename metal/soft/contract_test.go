@@ -22,8 +22,8 @@ kernel void square(device float *out [[buffer(0)]], device const float *in [[buf
 }
 `
 
-// TestContract: #pragma METAL fp contract decides whether a product and a sum that are written apart become one fma, in
-// the variant with fast arithmetic too. x·x - round(x·x) is zero where each is rounded.
+// TestContract: #pragma METAL fp contract decides whether a separate product and sum become one fma, also in the
+// variant with fast arithmetic. x·x - round(x·x) is zero if each is rounded.
 func TestContract(t *testing.T) {
 	x := float32(1 + 1.0/(1<<12))
 	square := x * x

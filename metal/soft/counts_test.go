@@ -13,7 +13,7 @@ import (
 //go:embed testdata/counts.metal
 var countSource string
 
-// The counts of kernels whose accesses are known are exact: by binding, by buffer, and lines of 128 bytes.
+// TestCounts: the counts of kernels with known accesses are exact: by binding, by buffer, and lines of 128 bytes.
 func TestCounts(t *testing.T) {
 	d := open(t, Options{Variant: Check})
 	l, err := d.NewLibrary(countSource)
@@ -51,7 +51,7 @@ func TestCounts(t *testing.T) {
 	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Fetched: 2048, Lines: 16, Ideal: 16},
 		c.Buffers[x])
 
-	// each lane in a line of its own; and all lanes the same four bytes
+	// each lane in a different line; and all lanes the same four bytes
 	require.NoError(t, d.ResetCounts())
 	assert.Empty(t, d.Counts().Buffers)
 	dispatch("spread", 1, 32, x, y)
@@ -80,13 +80,13 @@ func TestCounts(t *testing.T) {
 	assert.Equal(t, Count{Dispatches: 1, Read: 128, ReadUnique: 128, Fetched: 128, Lines: 2, Ideal: 2},
 		d.Counts().Bindings[Binding{"half_used", 0}])
 
-	// in each row, 8 threads load a second time: 4 rows of 128 bytes and 32 bytes, and nobody falls out of step
+	// in each row, 8 threads load a second time: 4 rows of 128 bytes and 32 bytes, without divergence
 	require.NoError(t, d.ResetCounts())
 	dispatch("ragged", 1, 32, x, y)
 	assert.Equal(t, Count{Dispatches: 1, Read: 640, ReadUnique: 640, Fetched: 640, Lines: 8, Ideal: 8},
 		d.Counts().Bindings[Binding{"ragged", 0}])
 
-	// more loads than are kept at a time
+	// more loads than are buffered
 	require.NoError(t, d.ResetCounts())
 	dispatch("again", 1, 32, x, y)
 	assert.Equal(t, Count{Dispatches: 1, Read: 50000 * 128, ReadUnique: 6400, Fetched: 50000 * 128,
@@ -98,7 +98,8 @@ func TestCounts(t *testing.T) {
 	require.NoError(t, fast.ResetCounts())
 }
 
-// One buffer bound at several offsets counts for each of them, and an access before the first one is a fault.
+// TestCountsByOffset: a buffer bound at several offsets counts for each of them, and an access before the first one is
+// a fault.
 func TestCountsByOffset(t *testing.T) {
 	d := open(t, Options{Variant: Check})
 	l, err := d.NewLibrary(countSource)

@@ -82,7 +82,7 @@ func (p *program) run(name string, groups int) error {
 	return p.wait(c)
 }
 
-// fault wants err to hold a fault of a kind at a marked line.
+// fault checks that err contains a fault of a kind at a marked line.
 func (p *program) fault(err error, kind FaultKind, mark string) *Fault {
 	p.t.Helper()
 	f, ok := errors.AsType[*Fault](err)
@@ -95,8 +95,8 @@ func (p *program) fault(err error, kind FaultKind, mark string) *Fault {
 	return f
 }
 
-// Each planted bug is found in the variant that promises it, whatever the schedule, at its line, and its twin without
-// the bug is not blamed.
+// TestFaults: each planted bug is reported at its line by the variant that promises it, with any schedule, and its twin
+// without the bug is not.
 func TestFaults(t *testing.T) {
 	programs := map[Variant][]*program{}
 	for _, v := range []Variant{Check, UBSan, Fast} {
@@ -105,7 +105,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	everywhere, watching := []Variant{Check, UBSan, Fast}, []Variant{Check, UBSan}
-	eitherAccess := []string{ // which of two accesses comes second depends on the schedule
+	eitherAccess := []string{ // the order of the two accesses depends on the schedule
 		"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic", "word", "word_read",
 	}
 	for _, c := range []struct {
@@ -165,7 +165,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// anyFault wants err to hold a fault about memory that is not ordered.
+// anyFault checks that err contains a fault about unordered memory.
 func (p *program) anyFault(err error) *Fault {
 	f, ok := errors.AsType[*Fault](err)
 	if assert.True(p.t, ok, "want a fault, have %v", err) {
@@ -175,7 +175,7 @@ func (p *program) anyFault(err error) *Fault {
 	return &Fault{}
 }
 
-// A fault says what an access touched.
+// TestFaultSays: a fault reports what an access touched.
 func TestFaultSays(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check})
 	f := p.fault(p.run("bounds_bad", 1), Bounds, "bounds")
@@ -189,7 +189,7 @@ func TestFaultSays(t *testing.T) {
 	assert.Equal(t, 0, f.Buffer)
 }
 
-// Dispatches without a barrier between them must not touch the same bytes, unless they only read.
+// TestMissingBarrier: dispatches without a barrier between them must not touch the same bytes, except for reads.
 func TestMissingBarrier(t *testing.T) {
 	for seed := range uint64(4) {
 		p := newProgram(t, Options{Variant: Check, Seed: seed})
@@ -235,7 +235,7 @@ func TestMissingBarrier(t *testing.T) {
 	}
 }
 
-// What is stale must be written before it is read, by the CPU or by a kernel.
+// TestStale: stale memory must be written before it is read, by the CPU or by a kernel.
 func TestStale(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check})
 	x, y, z := p.zeros(), p.zeros(), p.zeros()
@@ -262,7 +262,7 @@ func TestStale(t *testing.T) {
 	assert.ErrorIs(t, other.Stale(y), errForeign)
 }
 
-// Poisoned buffers are stale from the beginning.
+// TestPoisonBuffers: poisoned buffers are stale from the start.
 func TestPoisonBuffers(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check, PoisonBuffers: true})
 	x, err := p.NewBuffer(256)
@@ -277,7 +277,7 @@ func TestPoisonBuffers(t *testing.T) {
 	}
 }
 
-// After a fault the device goes on.
+// TestAfterFault: after a fault the device works.
 func TestAfterFault(t *testing.T) {
 	p := newProgram(t, Options{})
 	for range 3 {
@@ -286,7 +286,7 @@ func TestAfterFault(t *testing.T) {
 	}
 }
 
-// Time begins anew before it runs out, and nothing of before counts any more.
+// TestClockRunsOut: the logical clock restarts before it overflows, and earlier accesses no longer count.
 func TestClockRunsOut(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check})
 	x, y := p.zeros(), p.zeros()

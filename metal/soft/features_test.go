@@ -18,7 +18,7 @@ import (
 //go:embed testdata/features.metal
 var featureSource string
 
-// feature is a kernel of testdata/features.metal and what thread i of 192 must give, where x[i] = i/4 - 20.
+// feature is a kernel of testdata/features.metal and the expected result of thread i of 192, with x[i] = i/4 - 20.
 type feature struct {
 	name      string
 	want      func(i int, x []float32) float64
@@ -148,10 +148,10 @@ func bfloat(v float64) float64 {
 	return float64(math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff))
 }
 
-// Every part of the language gives what it should, in every variant, under four schedules, on one OS thread and on
-// four.
+// TestFeatures: every feature of the language gives the right result, in every variant, with four schedules, on one OS
+// thread and on four.
 func TestFeatures(t *testing.T) {
-	first := map[string][]byte{} // what a kernel gave under the first schedule
+	first := map[string][]byte{} // result of a kernel with the first schedule
 	for _, o := range []Options{{}, {Threads: 4, Seed: 1}, {Threads: 1, Seed: 2}, {Threads: 2, Seed: 3},
 		{Variant: FastMath}, {Variant: Check}, {Variant: Check, Seed: 5}} {
 		t.Run(fmt.Sprintf("%s,seed=%d,threads=%d", o.Variant, o.Seed, o.Threads), func(t *testing.T) {
@@ -164,13 +164,13 @@ func TestFeatures(t *testing.T) {
 				if first[key] == nil {
 					first[key] = got
 				}
-				assert.Equal(t, first[key], got, "%s: the schedule shows in the bits", f.name)
+				assert.Equal(t, first[key], got, "%s: the bits depend on the schedule", f.name)
 			}
 		})
 	}
 }
 
-// check runs the kernel, compares what it gives, and returns it.
+// check runs the kernel, compares the result, and returns it.
 func (f feature) check(t *testing.T, d *Device, l metal.Library) []byte {
 	t.Helper()
 	p, err := l.NewPipeline(f.name, f.constants...)
@@ -201,7 +201,7 @@ func (f feature) check(t *testing.T, d *Device, l metal.Library) []byte {
 	return slices.Clone(out.Bytes())
 }
 
-// Atomic operations of all threads add up.
+// TestAtomics: atomic operations of all threads add up.
 func TestAtomics(t *testing.T) {
 	for _, o := range []Options{{Threads: 4}, {Variant: Check, Seed: 1}} {
 		d := open(t, o)

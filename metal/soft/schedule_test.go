@@ -25,7 +25,7 @@ kernel void talk(device uint *out [[buffer(0)]], constant uint &n [[buffer(1)]],
 }
 `
 
-// talk is what the kernel does, in Go.
+// talk computes the result of the kernel in Go.
 func talk(group, threads, n int) []uint32 {
 	v := make([]uint32, threads)
 	for t := range v {
@@ -41,20 +41,20 @@ func talk(group, threads, n int) []uint32 {
 		}
 		v = next
 		for first := 0; first < threads; first += 64 { // every other simdgroup
-			most := uint32(0)
+			largest := uint32(0)
 			for l := first; l < min(threads, first+32); l++ {
-				most = max(most, v[l])
+				largest = max(largest, v[l])
 			}
 			for l := first; l < min(threads, first+32); l++ {
-				v[l] += most
+				v[l] += largest
 			}
 		}
 	}
 	return v
 }
 
-// Threads that talk through memory and operations of the simdgroup give the same under any schedule, in threadgroups of
-// any size, on any number of OS threads.
+// TestSchedules: threads that communicate through memory and operations of the simdgroup give the same result with any
+// schedule, size of threadgroups and number of OS threads.
 func TestSchedules(t *testing.T) {
 	for seed := range uint64(12) {
 		o := Options{Variant: []Variant{Fast, Check, UBSan}[seed%3], Seed: seed, Threads: int(seed%4) + 1}

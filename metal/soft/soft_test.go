@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// open makes a device for a test, or skips the test where there is no compiler.
+// open makes a device for a test, or skips the test without a compiler.
 func open(t testing.TB, o Options) *Device {
 	t.Helper()
 	d, err := Open(o)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Kernels only read what is wrapped.
+// TestWrappedIsReadOnly: kernels cannot write to wrapped memory.
 func TestWrappedIsReadOnly(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check})
 	page := p.Limits().PageSize

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// TestAssembly: the text for a GPU has the kernels that are asked for, with loads from the spaces of their parameters.
+// TestAssembly: the text for a GPU has the requested kernels, with loads from the address spaces of their parameters.
 func TestAssembly(t *testing.T) {
 	c := open(t, Options{})
 	const source = `#include <metal_stdlib>
@@ -37,8 +37,8 @@ kernel void other(device float *y [[buffer(0)]], uint tid [[thread_index_in_thre
 	assert.ErrorContains(t, err, "no kernel none")
 }
 
-// TestAssemblyLacksGPU: a clang that was built for other processors alone is no device, and not a wrong source. What
-// was made before is in the cache.
+// TestAssemblyLacksGPU: a clang without support for the GPU is a missing device, not an error of the source. Cached
+// results remain.
 func TestAssemblyLacksGPU(t *testing.T) {
 	const source = "#include <metal_stdlib>\nusing namespace metal;\nkernel void k() {}"
 	cache := held.TempDir(t)

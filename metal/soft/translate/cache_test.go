@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cacheWithRuntime is a new cache with the runtime in it, which takes longer to compile than what these tests compile.
+// cacheWithRuntime returns a new cache that contains the runtime, which takes longer to compile than the sources of
+// these tests.
 func cacheWithRuntime(t *testing.T) string {
 	t.Helper()
 	dir := held.TempDir(t)
@@ -29,7 +30,7 @@ func cacheWithRuntime(t *testing.T) string {
 	return dir
 }
 
-// A source that was compiled needs no compiler to run again.
+// TestCacheWithoutCompiling: a source that was compiled needs no compiler to run again.
 func TestCacheWithoutCompiling(t *testing.T) {
 	dir := cacheWithRuntime(t)
 	c := open(t, Options{Cache: dir})
@@ -52,7 +53,8 @@ func TestCacheWithoutCompiling(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// What the strict pass refuses is refused every time, though clang would compile it.
+// TestCacheKeepsNothingRefused: a source that the strict pass refuses is refused every time, even if clang would
+// compile it.
 func TestCacheKeepsNothingRefused(t *testing.T) {
 	dir := cacheWithRuntime(t)
 	c := open(t, Options{Cache: dir})
@@ -70,7 +72,7 @@ func TestCacheKeepsNothingRefused(t *testing.T) {
 	}
 }
 
-// What is old leaves the cache, what is used stays, and what is not ours is not touched.
+// TestPrune: old files are removed from the cache; used ones and files of others stay.
 func TestPrune(t *testing.T) {
 	dir, now := held.TempDir(t), time.Now()
 	for name, age := range map[string]time.Duration{
@@ -94,7 +96,7 @@ func TestPrune(t *testing.T) {
 	assert.Equal(t, []string{"library-new.so", "library-used.so", "new-busy", "other"}, left)
 }
 
-// Every file that decides what is made of a source is part of the key of what is kept.
+// TestOwnText: every file that affects the result of a source is part of the cache key.
 func TestOwnText(t *testing.T) {
 	text, err := ownText()
 	require.NoError(t, err)
@@ -102,7 +104,7 @@ func TestOwnText(t *testing.T) {
 	require.NoError(t, err)
 	headers, err := filepath.Glob("msl/*")
 	require.NoError(t, err)
-	keeps := []string{"assembly.go", "cache.go", "lines.go"} // which make something else, keep and read what was made
+	keeps := []string{"assembly.go", "cache.go", "lines.go"} // which make, cache or read something else
 	for _, f := range slices.Concat(files, headers) {
 		if !strings.HasSuffix(f, "_test.go") {
 			assert.Equal(t, !slices.Contains(keeps, f), strings.Contains("\n"+text, "\n"+f+"\n"), f)

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// strict checks a source as Build does, without making anything of it: the parser's rules and the strict pass.
+// strict checks a source as Build does, without making code: the parser's rules and the strict pass.
 func strict(t *testing.T, c *Compiler, source string) error {
 	t.Helper()
 	u, err := c.translate(source)
@@ -26,7 +26,8 @@ func strict(t *testing.T, c *Compiler, source string) error {
 	return c.strict(u)
 }
 
-// Each file of testdata/rejected has a comment "error: words" in the line that must be refused with these words.
+// TestStrictRejects: each file of testdata/rejected has a comment "error: words" in the line that must be refused with
+// these words.
 func TestStrictRejects(t *testing.T) {
 	c := open(t, Options{})
 	files, err := filepath.Glob("testdata/rejected/*.metal")
@@ -43,7 +44,7 @@ func TestStrictRejects(t *testing.T) {
 					line, words = i+1, w
 				}
 			}
-			require.NotZero(t, line, "no line says what is wrong with it")
+			require.NotZero(t, line, "no line has an error comment")
 			err = strict(t, c, "#line 1 \"rejected.metal\"\n"+string(source))
 			e, ok := errors.AsType[*metal.CompileError](err)
 			require.True(t, ok, "want a compile error, have %v", err)
@@ -53,7 +54,7 @@ func TestStrictRejects(t *testing.T) {
 	}
 }
 
-// What the tests run is accepted.
+// TestStrictAccepts: the sources of all tests are accepted.
 func TestStrictAccepts(t *testing.T) {
 	c := open(t, Options{})
 	for _, name := range []string{"features", "faults", "bench"} {
@@ -61,7 +62,7 @@ func TestStrictAccepts(t *testing.T) {
 	}
 }
 
-// #line says which file a concatenated source comes from, for errors of every stage.
+// TestLineDirectives: #line names the file of a part of a concatenated source, in errors of every stage.
 func TestLineDirectives(t *testing.T) {
 	compiler := open(t, Options{})
 	const head = "#line 1 \"a.metal\"\n#include <metal_stdlib>\nusing namespace metal;\n#line 100 \"b.metal\"\n"
@@ -76,7 +77,7 @@ func TestLineDirectives(t *testing.T) {
 	}
 }
 
-// A thread has a small stack: what does not fit is refused when code is made.
+// TestLargeFrame: a thread has a small stack: a larger frame is refused when code is made.
 func TestLargeFrame(t *testing.T) {
 	c := open(t, Options{})
 	_, err := c.Build(`#line 1 "a.metal"
@@ -91,7 +92,7 @@ kernel void k(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]])
 	assert.ErrorContains(t, err, "stack frame size")
 }
 
-// Everything compiles for the other processor as well, as far as can be seen from here.
+// TestOtherProcessors: all sources also compile for the other processor.
 func TestOtherProcessors(t *testing.T) {
 	own := open(t, Options{})
 	for _, arch := range []string{"amd64", "arm64"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// open makes a compiler for a test, or skips the test where there is none.
+// open makes a compiler for a test, or skips the test without one.
 func open(t testing.TB, o Options) *Compiler {
 	t.Helper()
 	c, err := NewCompiler(o)
@@ -23,7 +23,7 @@ func open(t testing.TB, o Options) *Compiler {
 	return c
 }
 
-// source is a source that the tests of the device run, such as "features".
+// source returns a source of the tests of the device, such as "features".
 func source(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "testdata", name+".metal"))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Tokens know their file and line.
+// TestLexLocations: tokens have their file and line.
 func TestLexLocations(t *testing.T) {
 	tokens := lex("a\n# 10 \"b.metal\" 1 3\nb c\n#line 5\n  d \"x\ny\" e\n", "a.metal")
 	var got []string
@@ -20,7 +20,7 @@ func TestLexLocations(t *testing.T) {
 		"b.metal:6 e"}, got)
 }
 
-// Brackets of attributes are told from those of indices.
+// TestLexBrackets: brackets of attributes are distinguished from those of indices.
 func TestLexBrackets(t *testing.T) {
 	var got []string
 	for _, k := range lex("a[b[0]] [[buffer(0)]] x[y[z[1]]]; [[a]]", "") {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Any text can be parsed and rewritten: what is wrong with it is a problem, never a panic. Tokens lie in order inside
+// FuzzParse: any text can be parsed and rewritten; errors in it are problems, never a panic. Tokens are in order inside
 // the text, and rewriting keeps its lines.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"features", "faults", "bench", "commands", "counts"} {
@@ -39,7 +39,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A kernel's parameters, limits and the function constants that it reaches are known.
+// TestParseKernel: a kernel's parameters, limits and the function constants that it uses are found.
 func TestParseKernel(t *testing.T) {
 	u := parse("# 1 \"stubs/metal_stdlib\"\n"+`constant bool A [[function_constant(1)]];
 constant int B [[function_constant(2)]];
