@@ -18,7 +18,7 @@ func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
 		args   string
 		code   int
-		stdout string // both are parts of the text; "" means none at all
+		stdout string // parts of the text; "" means no output
 		stderr string
 	}{
 		{"", cli.ExitUsage, "", "no command given"},
@@ -55,12 +55,12 @@ func containsOrEmpty(t *testing.T, text, part string) {
 	assert.Contains(t, text, part)
 }
 
-// Every command of the tree has a line of help and an example of how to call it.
+// TestEveryCommandShowsAnExample: every command has a line of help and an example.
 func TestEveryCommandShowsAnExample(t *testing.T) {
 	root := cli.NewRootCommand(&cli.App{Commands: commands, Stdout: io.Discard, Stderr: io.Discard})
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" || c.Name() == "help" {
-			continue // cobra's own
+			continue // a command of cobra
 		}
 		assert.NotEmpty(t, c.Short, c.Name())
 		assert.Contains(t, c.Example, "pilotfish "+c.Name(), c.Name())

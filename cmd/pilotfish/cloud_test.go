@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCloud: two models of one vocabulary over a real connection, serial and pipelined alike; then the cloud goes away.
+// TestCloud: two models with one vocabulary over a real connection, with equal serial and pipelined results; then the
+// cloud is stopped.
 func TestCloud(t *testing.T) {
 	clitest.OwnFolders(t)
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
@@ -45,8 +46,8 @@ func TestCloud(t *testing.T) {
 	assert.Contains(t, stderr, "no answer from the cloud")
 }
 
-// TestCloudResumes: a run leaves a ticket for the next one, which uses it up and leaves another; --no-resume touches
-// none.
+// TestCloudResumes: a run leaves a ticket for the next one, which uses it and leaves another; --no-resume leaves the
+// ticket alone.
 func TestCloudResumes(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// completed returns what a shell is told for a line.
+// completed returns the completions that a shell gets for a line.
 func completed(t *testing.T, line ...string) (values []string, directive string) {
 	t.Helper()
 	code, stdout, stderr := clitest.Call(t, append([]string{"__complete"}, line...)...)
@@ -28,7 +28,7 @@ func completed(t *testing.T, line ...string) (values []string, directive string)
 
 const noFiles, endings, folders = ":4", ":8", ":16"
 
-// TestCompletion: shells complete models, values and files.
+// TestCompletion: models, values and files are completed.
 func TestCompletion(t *testing.T) {
 	clitest.OwnFolders(t)
 	clitest.ModelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil, "o/x/y.gguf": nil})
@@ -82,7 +82,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletionValues: each value that is completed is one that the flag takes: what is then wrong is the model.
+// TestCompletionValues: each completed value is accepted by the flag: the only error is then about the model.
 func TestCompletionValues(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -117,14 +117,14 @@ func TestCompletionValues(t *testing.T) {
 	}
 }
 
-// demoRouter is the file of the demo's router.
+// demoRouter returns the file of the demo's router.
 func demoRouter(t *testing.T) string {
 	t.Helper()
 	_, _, net := clitest.DemoPairFiles(t)
 	return net
 }
 
-// TestCompletionInBash: the script completes in a real shell.
+// TestCompletionInBash: the script works in a real shell.
 func TestCompletionInBash(t *testing.T) {
 	racing.Spare(t)
 	bash, err := exec.LookPath("bash")
@@ -135,7 +135,7 @@ func TestCompletionInBash(t *testing.T) {
 	clitest.ModelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil})
 	dir := t.TempDir()
 	_, script, _ := clitest.Call(t, "completion", "bash")
-	// The program is this test; what distributions bring for words with colons stands in for bash-completion.
+	// The program is this test; a substitute for bash-completion handles words with colons.
 	program := "#!" + bash +
 		"\nexport PILOTFISH_TEST_ARGS=\"$(printf '%s\\n' pilotfish \"$@\")\"\n" +
 		"[ -n \"${!#}\" ] || PILOTFISH_TEST_ARGS+=$'\\n'\nexec " + os.Args[0] + " -test.run='^TestProgram$'\n"
@@ -155,7 +155,7 @@ complete_line() {
 		"pilotfish ins":            "inspect",
 		"pilotfish run --policy e": "entropy",
 		"pilotfish run -m o/":      "o/n:Q4_0 o/n:Q8_0",
-		"pilotfish rm o/n:Q8":      "Q8_0", // bash takes what is behind a colon for a word of its own
+		"pilotfish rm o/n:Q8":      "Q8_0", // bash treats the text after a colon as a separate word
 	} {
 		c := exec.CommandContext(t.Context(), bash, "--norc", "-c", script+words+`complete_line "$1"`, "-", line)
 		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))

@@ -21,7 +21,7 @@ func deployed(t *testing.T, name string) string {
 	return string(b)
 }
 
-// knownFlags are the names of all flags of all commands.
+// knownFlags returns the names of all flags of all commands.
 func knownFlags() (all []string) {
 	flagsOfCommands(func(_ *cobra.Command, flags []*pflag.Flag) {
 		for _, f := range flags {
@@ -31,7 +31,7 @@ func knownFlags() (all []string) {
 	return all
 }
 
-// TestDeployFlags: every flag that the files for operators name is one.
+// TestDeployFlags: every flag in the files for operators exists.
 func TestDeployFlags(t *testing.T) {
 	known := knownFlags()
 	operating, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))

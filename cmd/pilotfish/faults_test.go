@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestFaults: what is wrong with a line is said in words, without those of the libraries that read it.
+// TestFaults: errors in a command line have clear messages, without those of the parsing libraries.
 func TestFaults(t *testing.T) {
 	for line, want := range map[string]string{
 		"run -m x --temp warm hi":            `--temp "warm" is not a number`,

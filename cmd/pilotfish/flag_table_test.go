@@ -22,8 +22,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// flagTests names, for each flag of each command, a test that sees what the flag does. A new flag comes with a line
-// here and with that test: one that fails when the flag is read and then forgotten, or set in the place of another.
+// flagTests names, for each flag of each command, a test that checks its effect. A new flag needs a line here and such
+// a test: one that fails if the flag is read and then ignored, or set in place of another.
 func flagTests() map[string]map[string]string {
 	model := map[string]string{
 		"model": "TestModelFlags", "threads": "TestModelFlags", "kv": "TestModelFlags", "backend": "TestModelFlags",
@@ -223,8 +223,8 @@ func joined(a, b map[string]string) map[string]string {
 	return all
 }
 
-// flagsOfCommands calls f with every command of the program but cobra's own, and with its flags: hidden ones too, but
-// for --help.
+// flagsOfCommands calls f with every command of the program except those of cobra, and with its flags, including hidden
+// ones but not --help.
 func flagsOfCommands(f func(c *cobra.Command, flags []*pflag.Flag)) {
 	root := cli.NewRootCommand(&cli.App{Commands: commands})
 	root.InitDefaultVersionFlag()
@@ -247,7 +247,7 @@ func flagsOfCommands(f func(c *cobra.Command, flags []*pflag.Flag)) {
 	visit(root)
 }
 
-// testSources are the texts of the tests of all commands by their names.
+// testSources returns the source of the tests of all commands by name.
 func testSources(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -272,15 +272,15 @@ func testSources(t *testing.T) map[string]string {
 	return all
 }
 
-// maxFlags is how many different flags there are at most. It only falls.
+// maxFlags is the max number of different flags. It is only ever lowered.
 const maxFlags = 153
 
-// TestEveryFlagHasATest: no flag of the command tree is without a test that sees its effect, the table names no flag
-// and no test that there is not, and each test at least calls the flag by its name.
+// TestEveryFlagHasATest: every flag has a test of its effect in the table, the table names only existing flags and
+// tests, and each test uses the flag by its name.
 func TestEveryFlagHasATest(t *testing.T) {
 	table, tests := flagTests(), testSources(t)
 	sources := strings.Join(slices.Collect(maps.Values(tests)), "")
-	require.Contains(t, tests, "TestEveryFlagHasATest", "the sources are read")
+	require.Contains(t, tests, "TestEveryFlagHasATest", "the sources are parsed")
 	known := map[string][]string{}
 	flagsOfCommands(func(c *cobra.Command, flags []*pflag.Flag) {
 		path := c.CommandPath()
@@ -295,7 +295,7 @@ func TestEveryFlagHasATest(t *testing.T) {
 				continue
 			}
 			if test == "TestNumberFlags" || test == "TestChatNumberFlags" {
-				continue // it calls all that are declared, whatever their names
+				continue // it uses all declared flags
 			}
 			called := `--` + f.Name + `\b`
 			if f.Shorthand != "" {
@@ -314,7 +314,7 @@ func TestEveryFlagHasATest(t *testing.T) {
 			assert.True(t, slices.Contains(known[path], name), "the table names %s --%s, which is no flag", path, name)
 		}
 	}
-	assert.Contains(t, known, "pilotfish bench routing", "commands below commands count")
+	assert.Contains(t, known, "pilotfish bench routing", "subcommands count")
 	different := map[string]bool{}
 	for _, names := range known {
 		for _, name := range names {
@@ -325,7 +325,7 @@ func TestEveryFlagHasATest(t *testing.T) {
 	assert.Greater(t, len(known["pilotfish run"]), 30)
 }
 
-// calls are lines that call each command rightly up to the flag that is to be refused.
+// calls returns command lines that are valid except for the flag that must be refused.
 func calls(m string) map[string][]string {
 	return map[string][]string{
 		"pilotfish": {}, "pilotfish version": {}, "pilotfish bench": {}, "pilotfish pull": {"o/n"},
@@ -355,13 +355,13 @@ func calls(m string) map[string][]string {
 	}
 }
 
-// TestNonsenseIsRefused: no flag takes a value that is not of its kind, and none that counts or measures takes a
-// negative one; the message names the flag, before anything is done.
+// TestNonsenseIsRefused: a flag refuses values of a wrong type, and a count or measure refuses negative ones; the
+// message names the flag, before anything is done.
 func TestNonsenseIsRefused(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
 	lines := calls(clitest.TinyModel(t, "q8_0"))
-	negative := map[string]string{ // what is the first refused value where it is not -1
+	negative := map[string]string{ // the first invalid value if it is not -1
 		"pilotfish inspect --elements":      "-2",
 		"pilotfish run --frequency-penalty": "-Inf", "pilotfish run --presence-penalty": "-Inf", // negative ones reward
 		"pilotfish chat --frequency-penalty": "-Inf", "pilotfish chat --presence-penalty": "-Inf",
@@ -373,7 +373,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 			for _, value := range []string{"nonsense", "-1"} {
 				switch kind := f.Value.Type(); {
 				case kind == "string" || kind == "stringArray" || kind == "paths":
-					continue // any text is one; what else they must be is said by their own tests
+					continue // any text is valid here; other tests check further conditions
 				case kind == "bool" && value == "-1":
 					continue
 				case kind == "duration" && value == "-1":

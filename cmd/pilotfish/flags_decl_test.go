@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestFlagTable: each flag is declared once, a command has it, and what it needs or gives way to is a flag.
+// TestFlagTable: each flag is declared once, a command has it, and the flags that it depends on or excludes exist.
 func TestFlagTable(t *testing.T) {
 	used := map[string]bool{"all": true}
 	flagsOfCommands(func(_ *cobra.Command, flags []*pflag.Flag) {
@@ -29,11 +29,11 @@ func TestFlagTable(t *testing.T) {
 			}
 		}
 	})
-	for name, most := range map[string]int{
+	for name, largest := range map[string]int{
 		"threads": engine.MostThreads, "temp": terms.MaxTemperature, "logprobs": terms.MaxTop, "ahead": group.MaxAhead,
 		"shots": task.MostShots, "gateways": capacity.MaxDevices, "model-ms": 60_000,
 	} {
-		assert.Equal(t, fmt.Sprint(most), strings.Fields(cli.DeclarationOf(name).Span)[1], name)
+		assert.Equal(t, fmt.Sprint(largest), strings.Fields(cli.DeclarationOf(name).Span)[1], name)
 	}
 	declared := map[string]bool{}
 	for _, d := range cli.Declarations() {

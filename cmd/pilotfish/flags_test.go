@@ -18,16 +18,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestBenchEngineMeasures: what was measured is what was asked for, and no share is above 1.
+// TestBenchEngineMeasures: the requested settings are measured, and no share is above 1.
 func TestBenchEngineMeasures(t *testing.T) {
 	racing.Spare(t)
-	m := clitest.TinyModel(t, "q8_0") // of 512 tokens
+	m := clitest.TinyModel(t, "q8_0") // with a context of 512 tokens
 	code, stdout, stderr := clitest.Call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1",
 		"--kv", "f32", "--json")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	r := clitest.Lines[speed.Report](t, stdout)[0]
 	assert.Equal(t, []int{3, 31, 1}, []int{r.PromptTokens, r.DecodedTokens, r.Threads})
-	assert.EqualValues(t, 512*512*4, r.KVBytes, "of the whole context, in float32")
+	assert.EqualValues(t, 512*512*4, r.KVBytes, "for the whole context, in float32")
 	assert.EqualValues(t, 512*4*(480+31/2), r.DepthBytes)
 	assert.Len(t, r.Samples, 1)
 	assert.Empty(t, r.Scaling)
@@ -42,7 +42,7 @@ func TestBenchEngineMeasures(t *testing.T) {
 	assert.NotRegexp(t, `\d{3}%`, strings.ReplaceAll(stdout, "100%", ""), "no share above 100%")
 }
 
-// TestWrongFlags: each refusal names the flag and says what to do.
+// TestWrongFlags: each error names the flag and says what to do.
 func TestWrongFlags(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestWrongFlags(t *testing.T) {
 	assert.Contains(t, stderr, "exists already: choose another name")
 }
 
-// TestTokenizeSpecial: --no-special holds with --json too.
+// TestTokenizeSpecial: --no-special also works with --json.
 func TestTokenizeSpecial(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestTokenizeSpecial(t *testing.T) {
 	}
 }
 
-// TestSynthSeed: another seed gives other weights of the same shape, the same one the same bytes.
+// TestSynthSeed: another seed gives other weights of the same shape; the same seed gives the same bytes.
 func TestSynthSeed(t *testing.T) {
 	write := func(name, seed string) string {
 		path := filepath.Join(t.TempDir(), name)
@@ -144,8 +144,8 @@ func TestSynthSeed(t *testing.T) {
 	assert.True(t, one != other)
 }
 
-// TestHugePagesFlag: where weights are told to stay they do, and say so; on is refused where it is not possible; each
-// command that keeps a model takes the flag.
+// TestHugePagesFlag: off keeps the weights in place and says so; on is refused if it is impossible; each command that
+// keeps a model has the flag.
 func TestHugePagesFlag(t *testing.T) {
 	racing.Spare(t)
 	m := clitest.TinyModel(t, "q8_0")

@@ -14,8 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHelpWidth: no line of any help is wider than what is read well where stdout is no terminal; nothing of it is
-// lost.
+// TestHelpWidth: help is wrapped at a readable width if stdout is not a terminal, and no text is lost.
 func TestHelpWidth(t *testing.T) {
 	flagsOfCommands(func(c *cobra.Command, flags []*pflag.Flag) {
 		code, stdout, stderr := clitest.Call(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
@@ -28,14 +27,15 @@ func TestHelpWidth(t *testing.T) {
 			assert.Contains(t, text, strings.Join(strings.Fields(usage), " "), "%s --%s", c.CommandPath(), f.Name)
 		}
 		for line := range strings.Lines(stdout) {
-			if line = strings.TrimRight(line, "\n"); !strings.HasPrefix(line, "  pilotfish ") { // but a line to type
+			// except for a command line
+			if line = strings.TrimRight(line, "\n"); !strings.HasPrefix(line, "  pilotfish ") {
 				assert.LessOrEqual(t, utf8.RuneCountInString(line), cli.HelpColumns, "%s: %s", c.CommandPath(), line)
 			}
 		}
 	})
 }
 
-// TestHelpOfRun: what a newcomer reads first is short; everything is one word away.
+// TestHelpOfRun: the help of run is short and refers to the complete help.
 func TestHelpOfRun(t *testing.T) {
 	flags := func(text string) int { return len(regexp.MustCompile(`(?m)^ +(-\w, )?--\w`).FindAllString(text, -1)) }
 	_, usual, _ := clitest.Call(t, "run", "--help")

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManPages: there is a man page for every command, with its flags. With PILOTFISH_MAN they go into that folder:
-// that is how `make man` writes them. A test does it so that the program need not link what makes them.
+// TestManPages: every command has a man page with its flags. With PILOTFISH_MAN they are written to that folder, which
+// is how `make man` works. A test does this so that the program need not link the generator.
 func TestManPages(t *testing.T) {
 	dir := os.Getenv("PILOTFISH_MAN")
 	if dir == "" {
@@ -52,10 +52,10 @@ func TestManPages(t *testing.T) {
 	assert.Contains(t, string(chat), "[PILOTFISH_CLOUD]")
 	first, err := os.ReadFile(filepath.Join(dir, "pilotfish.1"))
 	require.NoError(t, err)
-	assert.Contains(t, string(first), ".EX\n0    success\n1    failure; ", "a list stays one")
+	assert.Contains(t, string(first), ".EX\n0    success\n1    failure; ", "a list stays a list")
 }
 
-// manText makes blocks of the lists in a help text, which are paragraphs otherwise, of lines that fit on a page.
+// manText formats lists in a help text, which would become paragraphs, as blocks of lines that fit on a page.
 func manText(long string) string {
 	var out []string
 	before := false

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestMeasuredWithoutText: a measurement has the flags of its command, but no text of a user.
+// TestMeasuredWithoutText: a measurement contains the flags of its command, but no text of a user.
 func TestMeasuredWithoutText(t *testing.T) {
 	for _, prompt := range [][]string{
 		{"--system", "a secret word", "another secret"}, {"--tokens", "123,45"},

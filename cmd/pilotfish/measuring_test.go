@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// quickly are changes to the study in docs/measuring.md, so that it takes seconds. Each must have something to change.
+// quickly returns changes to the study in docs/measuring.md that make it run in seconds. Each must apply.
 func quickly() [][2]string {
 	return [][2]string{
 		{`--rtt 50ms,150ms,300ms --questions 16`, `--rtt 1ms,3ms --questions 2 --edge-tps 0 --cloud-ms 0 --warm-up 0`},
@@ -29,10 +29,10 @@ func quickly() [][2]string {
 	}
 }
 
-// TestMeasuring: the commands of docs/measuring.md run, one after the other in one shell, and leave what they say.
+// TestMeasuring: the commands of docs/measuring.md run in order in one shell, and write the documented files.
 func TestMeasuring(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a whole study: not with -short")
+		t.Skip("a complete study: not with -short")
 	}
 	page, err := os.ReadFile("../../docs/measuring.md")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestMeasuring(t *testing.T) {
 	assert.Contains(t, out, filepath.Join("figures", "study1-time-over-rtt.svg"))
 	replayed, err := result.ReadFile(filepath.Join(dir, "replayed.jsonl"))
 	require.NoError(t, err)
-	assert.Len(t, replayed, 5*3+1, "three modes at five round trips, and where they break even")
+	assert.Len(t, replayed, 5*3+1, "three modes at five round trips, and the break-even points")
 	sweep, err := result.ReadFile(filepath.Join(dir, "sweep.jsonl"))
 	require.NoError(t, err)
 	assert.Len(t, sweep, 2*6+1)
@@ -64,7 +64,7 @@ func TestMeasuring(t *testing.T) {
 	assert.Len(t, large, 3, "a line for each mode")
 }
 
-// TestMeasuringNames: the page names no field that no measurement has.
+// TestMeasuringNames: every field in the page exists in some measurement.
 func TestMeasuringNames(t *testing.T) {
 	racing.Spare(t)
 	page, err := os.ReadFile("../../docs/measuring.md")

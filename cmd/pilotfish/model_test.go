@@ -39,12 +39,12 @@ func TestRunJSON(t *testing.T) {
 	assert.EqualValues(t, 2*2*512*2*64*2, s.KVBytes, "2 layers, K and V, 512 slots, 2 heads of 64, 2 bytes")
 
 	_, plain, stderr := clitest.Call(t, "run", "-m", m, "--tokens", "5,6,7", "-n", "9", "--ignore-eos")
-	assert.Equal(t, s.Text+"\n", plain, "the text alone goes to stdout")
+	assert.Equal(t, s.Text+"\n", plain, "only the text is printed to stdout")
 	assert.Contains(t, stderr, "3 tokens of prompt")
 	assert.Contains(t, stderr, "9 generated")
 }
 
-// TestRunPrompts: chat, raw text and stdin give the prompts that they should.
+// TestRunPrompts: chat, raw text and stdin give the right prompts.
 func TestRunPrompts(t *testing.T) {
 	m := clitest.TinyModel(t, "f16")
 	prompt := func(stdin string, args ...string) int {
@@ -64,7 +64,7 @@ func TestRunPrompts(t *testing.T) {
 	assert.Greater(t, prompt("", "--system", "be brief", "the sea"), chat)
 }
 
-// TestRunSampling: a seed repeats its text, another one gives another.
+// TestRunSampling: a seed repeats its text; another seed gives another text.
 func TestRunSampling(t *testing.T) {
 	m := clitest.TinyModel(t, "q5_0")
 	text := func(seed string) string {
@@ -76,7 +76,7 @@ func TestRunSampling(t *testing.T) {
 	assert.NotEqual(t, text("1"), text("2"))
 }
 
-// TestRunInterrupted: Ctrl-C ends a run with what it has, and says so.
+// TestRunInterrupted: Ctrl-C ends a run with a partial result, and the exit status reports it.
 func TestRunInterrupted(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,7 +88,7 @@ func TestRunInterrupted(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, code)
 	events := clitest.Lines[clitest.RunEvent](t, out.String())
 	s := events[len(events)-1].Summary
-	require.NotNil(t, s, "the summary is there all the same")
+	require.NotNil(t, s, "the summary is printed anyway")
 	assert.Equal(t, "interrupted", s.Stop)
 	assert.Equal(t, 3, s.GeneratedTokens)
 	assert.Contains(t, errs.String(), "cancel")
@@ -131,7 +131,7 @@ func TestTokenize(t *testing.T) {
 		in := strings.NewReader("\"a\"\n" + bad + "\n\"c\"\n")
 		assert.Equal(t, cli.ExitFailed, clitest.Run(t.Context(), []string{"tokenize", "-m", m, "--json"}, in, &out,
 			&errs), bad)
-		assert.Equal(t, "[97]\n", out.String(), "what was good before %s is answered", bad)
+		assert.Equal(t, "[97]\n", out.String(), "valid lines before %s are answered", bad)
 		assert.Contains(t, errs.String(), "text 2 is not a JSON string", bad)
 	}
 }
@@ -153,10 +153,10 @@ func TestBenchEngine(t *testing.T) {
 	assert.EqualValues(t, 10, r["generated_tokens"])
 	code, stdout, stderr = clitest.Call(t, "bench", "engine", "-m", m, "-p", "9", "-n", "0", "-r", "1", "-t", "1")
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.NotContains(t, stdout, "generation", "nothing was generated")
+	assert.NotContains(t, stdout, "generation", "without a generation")
 }
 
-// TestWrongCalls: wrong usage is 2, a bad input is 1 and names the file, and neither prints to stdout.
+// TestWrongCalls: wrong usage gives exit status 2; bad input gives 1 and names the file; neither prints to stdout.
 func TestWrongCalls(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	text := filepath.Join(t.TempDir(), "text.gguf")
@@ -225,7 +225,7 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// TestModelErrorsNameTheField: a model whose metadata or tensors do not fit together says which.
+// TestModelErrorsNameTheField: an error about inconsistent metadata or tensors of a model names them.
 func TestModelErrorsNameTheField(t *testing.T) {
 	good, err := os.ReadFile(clitest.TinyModel(t, "q8_0"))
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// numberFlags returns the flags of the declared numbers of an answer, with the name of the test that drives them.
+// numberFlags returns the flags of the declared numbers of an answer, with the name of their test.
 func numberFlags(test string) map[string]string {
 	all := map[string]string{}
 	for _, n := range new(terms.Settings).Numbers() {
@@ -22,7 +22,7 @@ func numberFlags(test string) map[string]string {
 	return all
 }
 
-// TestNumbersTable: the table in docs/structured.md is made of the declarations; -update writes it.
+// TestNumbersTable: the table in docs/structured.md is generated from the declarations; -update writes it.
 func TestNumbersTable(t *testing.T) {
 	const file, begin, end = "../../docs/structured.md", "<!-- numbers -->\n", "<!-- end of numbers -->\n"
 	var table strings.Builder

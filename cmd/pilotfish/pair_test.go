@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withTemplate copies a model and replaces a part of its chat template with text of the same length.
+// withTemplate copies a model and replaces a part of its chat template by text of the same length.
 func withTemplate(t *testing.T, model, part, by string) string {
 	t.Helper()
 	require.Len(t, by, len(part))
@@ -25,8 +25,8 @@ func withTemplate(t *testing.T, model, part, by string) string {
 	return path
 }
 
-// pairCommands are the command lines of each command that takes two models, without those that name the small one; a
-// gateway is at cloud, the large model in a file. Some can leave the chat template out.
+// pairCommands returns the command lines of each command with two models, without the flags of the small one; cloud is
+// the address of a gateway, large the file of the large model. Some commands can leave out the chat template.
 func pairCommands(t *testing.T, cloud []string, large string) map[string][]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func pairCommands(t *testing.T, cloud []string, large string) map[string][]strin
 	}
 }
 
-// flagOf is the flag by which a command line names its large model, with its value.
+// flagOf returns the flag with which a command line names its large model, with its value.
 func flagOf(line []string) string {
 	for i, arg := range line {
 		if arg == "--cloud" || arg == "--large" {
@@ -61,9 +61,9 @@ func flagOf(line []string) string {
 	return ""
 }
 
-// TestPair: all commands that take two models have one rule. Templates of different text with the same effect are not
-// worth a word; one with another effect is warned about, unless no chat is written; another tokenizer is refused. Each
-// message names the flag.
+// TestPair: all commands with two models follow one rule. Templates with different text and the same effect are
+// accepted silently; one with another effect gives a warning, unless no chat is used; another tokenizer is refused.
+// Each message names the flag.
 func TestPair(t *testing.T) {
 	clitest.OwnFolders(t)
 	large := clitest.TinyModel(t, "q8_0")
@@ -76,7 +76,7 @@ func TestPair(t *testing.T) {
 		run := func(small string, more ...string) (code int, stderr string) {
 			line := append(append(append([]string{}, line...), "-m", small), more...)
 			for i := range line[:len(line)-1] {
-				if line[i] == "-o" { // a folder of its own
+				if line[i] == "-o" { // a new folder
 					line[i+1] = filepath.Join(t.TempDir(), "out")
 				}
 			}
@@ -91,7 +91,7 @@ func TestPair(t *testing.T) {
 			}
 			code, stderr := run(other)
 			assert.Equal(t, cli.ExitDone, code, stderr)
-			writes := !strings.HasPrefix(name, "bench gateway") // its texts are no chats
+			writes := !strings.HasPrefix(name, "bench gateway") // its texts are not chats
 			assert.Equal(t, writes, strings.Contains(stderr, "warning: "+flagOf(line)+": its chat template"), stderr)
 			assert.LessOrEqual(t, strings.Count(stderr, "warning"), 1)
 			if writes && !strings.HasPrefix(name, "chat") {
@@ -110,7 +110,7 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// callWith is call with something on stdin.
+// callWith is call with text on stdin.
 func callWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -118,7 +118,7 @@ func callWith(t *testing.T, stdin string, args ...string) (code int, stdout, std
 	return code, out.String(), errs.String()
 }
 
-// TestServePair: the server applies the same rule, and says so in its log.
+// TestServePair: the server follows the same rule, and logs it.
 func TestServePair(t *testing.T) {
 	clitest.OwnFolders(t)
 	large := clitest.TinyModel(t, "q8_0")

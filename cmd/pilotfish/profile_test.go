@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestProfile: each kind has a file of its own name in this folder, and nothing else is left there.
+// TestProfile: each kind of profile has its own file name in this folder, and no other file is left there.
 func TestProfile(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	t.Chdir(t.TempDir())
@@ -37,7 +37,8 @@ func TestProfile(t *testing.T) {
 	assert.Equal(t, []string{"block.pprof", "cpu.pprof", "mem.pprof", "mutex.pprof", "trace.out"}, names)
 }
 
-// TestProfilePath: a profile goes where it is told to, and never over a file that is there: then nothing is done.
+// TestProfilePath: a profile is written to the given path, and never over an existing file, which is an error before
+// the work begins.
 func TestProfilePath(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	dir := t.TempDir()
@@ -70,14 +71,14 @@ func TestProfilePath(t *testing.T) {
 	code, _, stderr = clitest.Call(t, "run", "-m", m, "--top-k", "-1", "--profile",
 		"mem:"+filepath.Join(dir, "wrong"), "x")
 	assert.Equal(t, cli.ExitUsage, code, stderr)
-	assert.NoFileExists(t, filepath.Join(dir, "wrong"), "no profile of a wrong call")
+	assert.NoFileExists(t, filepath.Join(dir, "wrong"), "no profile of an invalid call")
 	code, _, stderr = clitest.Call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile",
 		"mem:"+filepath.Join(dir, "failed"), "x")
 	assert.Equal(t, cli.ExitFailed, code, stderr)
-	assert.FileExists(t, filepath.Join(dir, "failed"), "of what was done before it failed")
+	assert.FileExists(t, filepath.Join(dir, "failed"), "the profile of the work before the failure")
 }
 
-// TestProfiledCommands: every command that runs for long takes --profile, and writes it.
+// TestProfiledCommands: every command that runs for long has --profile, and writes it.
 func TestProfiledCommands(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -102,7 +103,7 @@ func TestProfiledCommands(t *testing.T) {
 		args := append(strings.Fields(command+" "+line), "--profile", "mutex:"+filepath.Join(dir, name))
 		ctx, stop := context.WithCancel(t.Context())
 		if command == "cloud" || command == "router calibrate" {
-			stop() // a gateway serves until it is stopped; calibration takes its time
+			stop() // a gateway serves until it is stopped; calibration is slow
 		}
 		var out, errs bytes.Buffer
 		code := clitest.Run(ctx, args, strings.NewReader(""), &out, &errs)
@@ -112,7 +113,7 @@ func TestProfiledCommands(t *testing.T) {
 	}
 }
 
-// TestProfileLabels: a CPU profile tells which phase its samples are of, those of the workers too.
+// TestProfileLabels: the samples of a CPU profile have phase labels, also those of the workers.
 func TestProfileLabels(t *testing.T) {
 	racing.Spare(t)
 	m := clitest.TinyModel(t, "q8_0")

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// printers are calls of every command that prints something.
+// printers returns calls of every command that prints something.
 func printers(t *testing.T) [][]string {
 	m := clitest.TinyModel(t, "q8_0")
 	var all [][]string
@@ -42,7 +42,7 @@ func printers(t *testing.T) [][]string {
 	return all
 }
 
-// TestFullStdout: a stdout that takes nothing ends every command with one line and 1.
+// TestFullStdout: with a full stdout every command ends with one line and exit status 1.
 func TestFullStdout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -63,7 +63,7 @@ func TestFullStdout(t *testing.T) {
 	}
 }
 
-// TestClosedPipe: a reader that wants no more ends every command with 1, without a word.
+// TestClosedPipe: with a closed stdout every command ends with exit status 1, silently.
 func TestClosedPipe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -81,7 +81,7 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// failures are the lines of stderr that are no progress.
+// failures returns the lines of stderr that are not progress.
 func failures(stderr string) (all []string) {
 	for line := range strings.Lines(stderr) {
 		if !strings.Contains(line, "% of ") {
@@ -91,7 +91,7 @@ func failures(stderr string) (all []string) {
 	return all
 }
 
-// waitFor is a writer that tells when a text was written to it.
+// waitFor is a writer that signals when a text was written.
 type waitFor struct {
 	all  bytes.Buffer
 	text string
@@ -107,7 +107,7 @@ func (w *waitFor) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestSignals: Ctrl-C is 130 and SIGTERM 143, and what is finished is printed.
+// TestSignals: Ctrl-C gives 130 and SIGTERM 143, and finished results are printed.
 func TestSignals(t *testing.T) {
 	for _, s := range []struct {
 		signal syscall.Signal
@@ -133,12 +133,12 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: a command leaves no goroutine and no open file behind in its process.
+// TestNothingIsLeft: a command leaves no goroutine and no open file in its process.
 func TestNothingIsLeft(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
 	left := func() [2]int {
-		files, _ := os.ReadDir("/proc/self/fd") // none where the system does not show them
+		files, _ := os.ReadDir("/proc/self/fd") // empty if the system does not show them
 		return [2]int{runtime.NumGoroutine(), len(files)}
 	}
 	work := func() {
@@ -154,10 +154,10 @@ func TestNothingIsLeft(t *testing.T) {
 		_, _, stop := clitest.StartCloud(t, "-m", m)
 		stop()
 	}
-	work() // what the process itself keeps from now on
+	work() // allocates what the process keeps
 	before := left()
 	work()
-	for now := left(); now[0] > before[0] || now[1] > before[1]; now = left() { // what has ended takes a moment to go
+	for now := left(); now[0] > before[0] || now[1] > before[1]; now = left() { // ended goroutines need a moment
 		time.Sleep(time.Millisecond)
 	}
 }

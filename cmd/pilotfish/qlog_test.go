@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// connectionFiles counts the files of a folder by the side that they are of, and checks that each is whole.
+// connectionFiles counts the files in a folder by side of the connection, and checks that each is complete.
 func connectionFiles(t *testing.T, folder string) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.sqlog"))
@@ -31,7 +31,7 @@ func connectionFiles(t *testing.T, folder string) map[string]int {
 	return sides
 }
 
-// TestQlog: each side of a connection writes a file of its own where it is told to, and nothing of the access token.
+// TestQlog: each side of a connection writes its own file to the given folder, without the access token.
 func TestQlog(t *testing.T) {
 	clitest.OwnFolders(t)
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
@@ -55,7 +55,7 @@ func TestQlog(t *testing.T) {
 	assert.Contains(t, stderr, "--qlog has no effect without a gateway")
 }
 
-// TestRoutingQlog: a measurement writes a file about each side of each connection.
+// TestRoutingQlog: a measurement writes a file for each side of each connection.
 func TestRoutingQlog(t *testing.T) {
 	racing.Spare(t)
 	for _, command := range []string{"demo", "bench routing"} {
@@ -75,7 +75,7 @@ func TestRoutingQlog(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	sides := connectionFiles(t, folder)
 	assert.Equal(t, sides["client"], sides["server"])
-	assert.GreaterOrEqual(t, sides["client"], 4, "new ones and resumed ones")
+	assert.GreaterOrEqual(t, sides["client"], 4, "new and resumed connections")
 	code, _, stderr = clitest.Call(t, "demo", "--modes", "local", "--qlog", t.TempDir())
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--qlog has no effect")

@@ -24,7 +24,7 @@ func readme(t *testing.T) string {
 	return string(b)
 }
 
-// TestReadmeProgram: the Go program in the README builds as it stands.
+// TestReadmeProgram: the Go program in the README builds.
 func TestReadmeProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -41,7 +41,7 @@ func TestReadmeProgram(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands: the README has a row for every command, and names no flag that no command has.
+// TestReadmeCommands: the README has a row for every command, and all flags in it exist.
 func TestReadmeCommands(t *testing.T) {
 	text := readme(t)
 	flags := []string{"help", "version"}

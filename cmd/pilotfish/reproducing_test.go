@@ -22,8 +22,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-// madeSmall are changes to the commands of docs/reproducing.md, so that the demo's models can follow them in seconds:
-// they know nothing but the demo's questions. Each must have something to change.
+// madeSmall returns changes to the commands of docs/reproducing.md that make them run in seconds with the demo's
+// models, which can answer only the demo's questions. Each must apply.
 func madeSmall() [][2]string {
 	return [][2]string{
 		{`"$(pilotfish eval fetch csqa-train)"`, `fetched.jsonl`},
@@ -38,10 +38,10 @@ func madeSmall() [][2]string {
 	}
 }
 
-// TestReproducing: the commands of docs/reproducing.md run, one after the other in one shell, and leave what they say.
+// TestReproducing: the commands of docs/reproducing.md run in order in one shell, and write the documented files.
 func TestReproducing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a whole experiment: not with -short")
+		t.Skip("a complete experiment: not with -short")
 	}
 	page, err := os.ReadFile("../../docs/reproducing.md")
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestReproducing(t *testing.T) {
 }
 
 // inShell runs a script in a folder, with this program as pilotfish and a hub that has the demo's models under the
-// names of real ones, and returns what it prints. The first command that fails ends it.
+// names of real ones, and returns its output. The first error ends the script.
 func inShell(t *testing.T, dir, script string) string {
 	t.Helper()
 	const wrapper = `#!/bin/sh
@@ -98,7 +98,7 @@ PILOTFISH_TEST_ARGS="$args" exec "$PILOTFISH_TEST_BINARY" -test.run='^TestProgra
 	return out.String()
 }
 
-// qwenHub is a hub whose repositories of Qwen2.5 have the demo's models.
+// qwenHub returns a hub with the demo's models in the repositories of Qwen2.5.
 func qwenHub(t *testing.T) string {
 	models := map[string][]byte{"Qwen2.5-Coder-0.5B-Instruct-GGUF": demo.Small(),
 		"Qwen2.5-Coder-1.5B-Instruct-GGUF": demo.Large()}

@@ -1,6 +1,6 @@
 package main
 
-// pairTests are the tests of the flags that name two models.
+// pairTests returns the tests of the flags that name two models.
 func pairTests() map[string]string {
 	return map[string]string{
 		"model": "TestCollectPair", "large": "TestCollectPair", "cloud": "TestCollectPair", "pin": "TestCollectPair",

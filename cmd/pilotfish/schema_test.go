@@ -31,10 +31,10 @@ var update = flag.Bool("update", false, "write files that are made of what is te
 // schemaFile describes every line of a measurement.
 const schemaFile = "../../docs/measurements.schema.json"
 
-// module is the path that this module's packages are imported by.
+// module is the import path of this module.
 const module = "github.com/pilotfish-ai/pilotfish"
 
-// measurements are the types of the lines of each command; a line is of one of them.
+// measurements returns the types of the lines of each command; each line has one of them.
 func measurements() map[string][]reflect.Type {
 	type breakEven struct {
 		BreakEven []outcome.BreakEven `json:"break_even"`
@@ -58,7 +58,7 @@ func measurements() map[string][]reflect.Type {
 	}
 }
 
-// measurementSchema is the schema of all lines.
+// measurementSchema returns the schema of all lines.
 func measurementSchema(t *testing.T) []byte {
 	folders := map[string]string{".": "main"}
 	for _, dir := range []string{"bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan",
@@ -100,7 +100,7 @@ func measurementSchema(t *testing.T) []byte {
 	return text
 }
 
-// compiled is the schema as a validator.
+// compiled returns the schema as a validator.
 func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
@@ -113,7 +113,7 @@ func compiled(t *testing.T, text []byte) *jsonschema.Schema {
 	return s
 }
 
-// TestSchemaFile: the file is what the types are now; -update writes it.
+// TestSchemaFile: the file agrees with the types; -update writes it.
 func TestSchemaFile(t *testing.T) {
 	racing.Spare(t)
 	text := measurementSchema(t)
@@ -123,12 +123,12 @@ func TestSchemaFile(t *testing.T) {
 	have, err := os.ReadFile(schemaFile)
 	require.NoError(t, err)
 	assert.True(t, string(text) == string(have),
-		"docs/measurements.schema.json is not what the types are: go test ./cmd/pilotfish -run TestSchemaFile -update")
+		"docs/measurements.schema.json differs from the types: go test ./cmd/pilotfish -run TestSchemaFile -update")
 	compiled(t, have)
 	assert.Contains(t, string(have), "until the answer was complete", "comments of fields")
 }
 
-// TestSchema: what every command prints is as the schema says, and what is not, is not.
+// TestSchema: the schema accepts the output of every command, and refuses changed lines.
 func TestSchema(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -168,7 +168,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// validated checks the lines of measurements in an output, and returns how many there are. Tokens of run are none.
+// validated checks the lines of measurements in an output, and returns their number. Tokens of run are not
+// measurements.
 func validated(t *testing.T, s *jsonschema.Schema, name, output string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(output) {
@@ -186,12 +187,12 @@ func validated(t *testing.T, s *jsonschema.Schema, name, output string) (n int) 
 		object["run"].(map[string]any)["machine"].(map[string]any)["cores"] = "two"
 		assert.Error(t, s.Validate(v), "a field of another type")
 		delete(object, "run")
-		assert.Error(t, s.Validate(v), "without what it is of")
+		assert.Error(t, s.Validate(v), "without its run")
 	}
 	return n
 }
 
-// TestSchemaRefuses: lines of no measurement, and of other ones than they say.
+// TestSchemaRefuses: lines of an unknown measurement, and lines of another one than they state.
 func TestSchemaRefuses(t *testing.T) {
 	racing.Spare(t)
 	s := compiled(t, measurementSchema(t))

@@ -20,14 +20,14 @@ import (
 // schemaObject is a schema, or a part of one.
 type schemaObject map[string]any
 
-// schemaWriter collects the schemas of types, by their names.
+// schemaWriter collects the schemas of types by name.
 type schemaWriter struct {
 	Defs     schemaObject                  // "$defs" of the whole
 	Special  map[reflect.Type]schemaObject // types that marshal themselves
 	comments map[string]string             // of fields, by package, type and field
 }
 
-// newSchemaWriter returns a schemaWriter that knows the comments of the packages in folders, by their import paths.
+// newSchemaWriter returns a schemaWriter with the comments of the packages in folders, by their import paths.
 func newSchemaWriter(folders map[string]string) (*schemaWriter, error) {
 	w := &schemaWriter{Defs: schemaObject{}, Special: map[reflect.Type]schemaObject{}, comments: map[string]string{}}
 	for dir, importPath := range folders {
@@ -38,7 +38,7 @@ func newSchemaWriter(folders map[string]string) (*schemaWriter, error) {
 	return w, nil
 }
 
-// read takes the comments of a package's fields.
+// read collects the comments of a package's fields.
 func (w *schemaWriter) read(dir, importPath string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -61,7 +61,7 @@ func (w *schemaWriter) read(dir, importPath string) error {
 	return nil
 }
 
-// fields takes the comments of one type's fields.
+// fields collects the comments of one type's fields.
 func (w *schemaWriter) fields(of string, s *ast.StructType) {
 	for _, f := range s.Fields.List {
 		text := f.Comment.Text()
@@ -74,7 +74,7 @@ func (w *schemaWriter) fields(of string, s *ast.StructType) {
 	}
 }
 
-// Of is the schema of a type, a reference where it is a struct with a name.
+// Of returns the schema of a type: a reference if it is a named struct.
 func (w *schemaWriter) Of(t reflect.Type) schemaObject {
 	if s, ok := w.Special[t]; ok {
 		return s
@@ -105,27 +105,27 @@ func (w *schemaWriter) Of(t reflect.Type) schemaObject {
 	panic(fmt.Sprintf("schema: %v is nothing that a measurement has", t))
 }
 
-// named puts a struct among the definitions.
+// named adds a struct to the definitions.
 func (w *schemaWriter) named(t reflect.Type) schemaObject {
 	if t.Name() == "" {
 		return w.Struct(t)
 	}
 	name := path.Base(t.PkgPath()) + "." + t.Name()
 	if _, known := w.Defs[name]; !known {
-		w.Defs[name] = nil // for types that contain themselves
+		w.Defs[name] = nil // for recursive types
 		w.Defs[name] = w.Struct(t)
 	}
 	return schemaObject{"$ref": "#/$defs/" + name}
 }
 
-// Struct is the schema of a struct itself.
+// Struct returns the schema of a struct.
 func (w *schemaWriter) Struct(t reflect.Type) schemaObject {
 	properties, required := schemaObject{}, []string{}
 	w.add(t, true, properties, &required)
 	return schemaObject{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 }
 
-// add adds the fields of a struct; always says whether it is there whenever what it is part of is.
+// add adds the fields of a struct; always reports whether it is present whenever its parent is.
 func (w *schemaWriter) add(t reflect.Type, always bool, properties schemaObject, required *[]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -166,7 +166,7 @@ func (w *schemaWriter) add(t reflect.Type, always bool, properties schemaObject,
 	}
 }
 
-// Text is the whole schema as a file.
+// Text returns the whole schema as a file.
 func (w *schemaWriter) Text(root schemaObject) ([]byte, error) {
 	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", w.Defs
 	b, err := json.MarshalIndent(root, "", " ")

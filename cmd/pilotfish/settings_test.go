@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// configured writes a configuration file where it is looked for.
+// configuredBy writes a configuration file to the default path.
 func configuredBy(t *testing.T, text string) (path string) {
 	t.Helper()
 	clitest.OwnFolders(t)
@@ -25,8 +25,8 @@ func configuredBy(t *testing.T, text string) (path string) {
 	return path
 }
 
-// TestSettings: the command line comes before the environment, this before the file, this before the default; for each
-// command that takes settings.
+// TestSettings: the command line overrides the environment, that overrides the file, and that the default; for each
+// command with settings.
 func TestSettings(t *testing.T) {
 	small, large, _ := clitest.DemoPairFiles(t)
 	path := configuredBy(t, "model: "+small+"\nmax-tokens: 3\n")
@@ -41,7 +41,7 @@ func TestSettings(t *testing.T) {
 	assert.Equal(t, 5, tokens())
 	assert.Equal(t, 2, tokens("-n", "2"))
 	t.Setenv("PILOTFISH_MAX_TOKENS", "")
-	assert.Equal(t, 3, tokens(), "an empty variable is none")
+	assert.Equal(t, 3, tokens(), "an empty variable is ignored")
 	_, _, stderr := clitest.Chat(t, clitest.Question(0)+"\n", "--max-tokens", "1")
 	assert.Contains(t, stderr, "(cut off after 1 tokens")
 	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n")
@@ -63,14 +63,14 @@ func TestSettings(t *testing.T) {
 	assert.Contains(t, stderr, "(cut off after 3 tokens")
 	t.Setenv("PILOTFISH_CONFIG", "/nowhere.yaml")
 	code, _, stderr = clitest.Call(t, "run", "hello")
-	assert.Equal(t, cli.ExitUsage, code, "a file that is named must be there")
+	assert.Equal(t, cli.ExitUsage, code, "a given file must exist")
 	assert.Contains(t, stderr, "read the configuration: open /nowhere.yaml")
 	require.NoError(t, os.Remove(path))
 	t.Setenv("PILOTFISH_CONFIG", "")
-	assert.Equal(t, 6, tokens("-n", "6", "-m", small), "the usual file need not be there")
+	assert.Equal(t, 6, tokens("-n", "6", "-m", small), "the default file may be missing")
 }
 
-// TestSettingsRefused: what is wrong with a file or a variable is said with its place.
+// TestSettingsRefused: an error in a file or a variable names its place.
 func TestSettingsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"modl: x":                           `config.yaml:1: "modl" is no setting: the names are model, threads, ctx, `,
@@ -111,7 +111,7 @@ func TestSettingsRefused(t *testing.T) {
 	assert.Contains(t, stderr, "--config names no file")
 }
 
-// TestSettingsTogether: what has no use where it is set is left out, and what is nearer decides.
+// TestSettingsTogether: settings without effect are left out, and the setting with higher precedence decides.
 func TestSettingsTogether(t *testing.T) {
 	const pin = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	for _, c := range []struct{ file, env, line, want string }{
@@ -161,8 +161,8 @@ func TestSettingsTogether(t *testing.T) {
 	}
 }
 
-// TestSettingsAreFlags: each setting is a flag of run with its variable in the help, and settings that others need come
-// first.
+// TestSettingsAreFlags: each setting is a flag of run with its variable in the help, and settings that others depend on
+// come first.
 func TestSettingsAreFlags(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"run", "chat"} {
@@ -184,7 +184,7 @@ func TestSettingsAreFlags(t *testing.T) {
 			}
 		})
 	}
-	assert.Zero(t, other, "no other command promises them")
+	assert.Zero(t, other, "no other command documents them")
 }
 
 func TestConfigCommand(t *testing.T) {
@@ -213,7 +213,7 @@ func TestConfigCommand(t *testing.T) {
 	assert.Equal(t, "configuration file: "+path+", which does not exist\n", stderr)
 }
 
-// Whatever a file holds: no panic, and only settings are set.
+// FuzzParseSettings: parsing any file does not panic, and sets only settings.
 func FuzzParseSettings(f *testing.F) {
 	f.Add([]byte("temp: 1\nmodel: x"))
 	f.Add([]byte("temp: [1, 2]"))

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMakeBuild: make build stamps the version, and every place that shows one shows it.
+// TestMakeBuild: make build sets the version, and every output of the version shows it.
 func TestMakeBuild(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program: not with -short")
 	}
 	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip("SKIPPED, NOT TESTED: there is no make here")
+		t.Skip("SKIPPED, NOT TESTED: make is not installed")
 	}
 	file := filepath.Join(t.TempDir(), "pilotfish")
 	build := exec.Command("make", "build", "VERSION=v1.2.3-test", "PROGRAM="+file)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRunContext: the context that --ctx gives ends a text, and the longest text is as long as -n says, or as it.
+// TestRunContext: the context of --ctx limits a text, and its max length is that of -n, or the context.
 func TestRunContext(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	for args, want := range map[string]struct {
@@ -32,7 +32,7 @@ func TestRunContext(t *testing.T) {
 	}
 }
 
-// TestThreadsBesideTheNetwork: while the network is in use there are two more threads than those that compute, and
+// TestThreadsBesideTheNetwork: while the network is used there are two more threads than those that compute, and
 // afterwards as many as before.
 func TestThreadsBesideTheNetwork(t *testing.T) {
 	clitest.OwnFolders(t)
@@ -43,7 +43,7 @@ func TestThreadsBesideTheNetwork(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	_, _, stop := clitest.StartCloud(t, "-m", m, "--threads", "9")
 	assert.Equal(t, 11, runtime.GOMAXPROCS(0))
-	assert.Greater(t, clitest.GcPercent(), 100, "of a small model and much free memory")
+	assert.Greater(t, clitest.GcPercent(), 100, "with a small model and much free memory")
 	stop()
 	assert.Equal(t, before, runtime.GOMAXPROCS(0))
 	assert.Equal(t, 100, clitest.GcPercent())

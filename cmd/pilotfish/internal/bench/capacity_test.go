@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// capacities are the reports that a call prints, by mode.
+// capacities returns the reports that a call prints, by mode.
 func capacities(t *testing.T, args ...string) map[capacity.Mode]*capacity.Report {
 	t.Helper()
 	code, stdout, stderr := clitest.Call(t, append([]string{"bench", "capacity", "--json"}, args...)...)
@@ -49,7 +49,7 @@ func TestCapacityFlags(t *testing.T) {
 	for _, c := range []struct {
 		flag  string
 		modes []capacity.Mode
-		more  bool // devices than usual
+		more  bool // more devices than usual
 	}{
 		{"--prompt 20", all, true}, {"--tokens 30", all, false}, {"--think 30s", all, true},
 		{"--rtt 900ms", asked, false},
@@ -72,10 +72,11 @@ func TestCapacityFlags(t *testing.T) {
 	code, stdout, stderr := clitest.Call(t, "bench", "capacity", "--costs", costs, "--tokens", "8", "--prompt", "60",
 		"--json")
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Contains(t, stdout, `"cpu":"another"`, "figures are those of the machine that was measured")
+	assert.Contains(t, stdout, `"cpu":"another"`, "the report names the measured machine")
 }
 
-// TestCapacityText: the table has a row for each mode, says why there is none, and what the figures are.
+// TestCapacityText: the table has a row for each mode, the reason if there is no result, and an explanation of the
+// figures.
 func TestCapacityText(t *testing.T) {
 	clitest.OwnFolders(t)
 	costs := clitest.CostsFile(t)
@@ -85,13 +86,13 @@ func TestCapacityText(t *testing.T) {
 		capacityTerms} {
 		assert.Contains(t, stdout, want)
 	}
-	assert.Equal(t, 2, strings.Count(stdout, "\nrouted   "+"  "), "at the capacity, and of 3 devices: %s", stdout)
+	assert.Equal(t, 2, strings.Count(stdout, "\nrouted   "+"  "), "at the capacity, and for 3 devices: %s", stdout)
 	code, stdout, stderr = clitest.Call(t, "bench", "capacity", "--costs", costs, "--bound", "1ms", "--tokens", "4")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, 3, strings.Count(stdout, " 0       0.0 the 95th percentile of one device alone is"), stdout)
 }
 
-// TestCapacityRefused: values and files without sense are refused, and what is wrong is named.
+// TestCapacityRefused: invalid values and files are refused with the reason.
 func TestCapacityRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	costs, m := clitest.CostsFile(t), clitest.TinyModel(t, "q8_0")
@@ -119,8 +120,8 @@ func TestCapacityRefused(t *testing.T) {
 	}
 }
 
-// TestCapacityMeasured: with a model its costs are measured, and real devices beside simulated ones; what is printed
-// can be simulated again.
+// TestCapacityMeasured: with a model its costs are measured, and real devices are compared with simulated ones; the
+// printed costs can be simulated again.
 func TestCapacityMeasured(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -138,7 +139,7 @@ func TestCapacityMeasured(t *testing.T) {
 		assert.Equal(t, 1, r.Costs.Threads)
 		assert.Len(t, r.Costs.Passes, 8)
 		assert.Less(t, r.Costs.AskMS, 1000.)
-		assert.Equal(t, r.Devices > 0, len(r.Measured) > 0, "a busy machine may carry none: %s", r.WhyNone)
+		assert.Equal(t, r.Devices > 0, len(r.Measured) > 0, "a busy machine may serve none: %s", r.WhyNone)
 		for _, trial := range r.Measured {
 			assert.Positive(t, trial.Measured.Answers)
 			assert.Positive(t, trial.RatioP95)

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// resultFile writes lines of modes at paces, each with times that follow from the pace, and returns its name.
+// resultFile writes lines of modes at paces, with times that depend on the pace, and returns its name.
 func resultFile(t *testing.T, path string, flags map[string]string, paces []float64, modes ...string) string {
 	t.Helper()
 	var all []byte
@@ -38,7 +38,7 @@ func resultFile(t *testing.T, path string, flags map[string]string, paces []floa
 	return path
 }
 
-// TestBenchCompare: in one file by variants, paces and modes, and two files; each flag does what it says.
+// TestBenchCompare: comparisons in one file by variants, paces and modes, and of two files; each flag has its effect.
 func TestBenchCompare(t *testing.T) {
 	dir := t.TempDir()
 	compared := func(args ...string) string {

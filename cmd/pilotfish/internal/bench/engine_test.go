@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestBenchEngineColumns: --output, or -o, gives one line for each test in every form, with the same figures in all
-// columns that are of what was asked for, and the samples in JSON.
+// TestBenchEngineColumns: --output, or -o, gives one line for each test in every format, with the same figures in all
+// columns, and the samples in JSON.
 func TestBenchEngineColumns(t *testing.T) {
 	racing.Spare(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -37,7 +37,7 @@ func TestBenchEngineColumns(t *testing.T) {
 		assert.Len(t, objects[i]["samples_ns"], 2)
 	}
 	records, err := result.Read(strings.NewReader(out), "out")
-	require.NoError(t, err, "each line says what it is of")
+	require.NoError(t, err, "each line names its test")
 	assert.Equal(t, "bench engine", records[0].Run.Measurement)
 	assert.Equal(t, "3,5", records[0].Run.Flags["prompt"])
 	assert.Positive(t, records[0].Run.Machine.Bandwidth)
@@ -70,7 +70,7 @@ func TestBenchEngineColumns(t *testing.T) {
 	assert.Contains(t, print("jsonl"), `"gpu_info": "a device", "backends": "Metal"`)
 }
 
-// TestBenchEngineLists: --json writes a line for each combination, which says which; text has a line for each test.
+// TestBenchEngineLists: --json writes a line with its settings for each combination; the text has a line for each test.
 func TestBenchEngineLists(t *testing.T) {
 	racing.Spare(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -88,7 +88,8 @@ func TestBenchEngineLists(t *testing.T) {
 		all = append(all, r)
 	}
 	last := all[2]
-	assert.Equal(t, []int{3, 4}, []int{last.PromptTokens, last.DecodedTokens}, "the last one is that of the contract")
+	assert.Equal(t, []int{3, 4}, []int{last.PromptTokens, last.DecodedTokens},
+		"the last line has the documented fields")
 	var out strings.Builder
 	printEngineReports(&cli.App{Stdout: &out}, all)
 	stdout = out.String()
@@ -101,7 +102,7 @@ func TestBenchEngineLists(t *testing.T) {
 	assert.NotRegexp(t, `[1-9]\d\d% of`, strings.ReplaceAll(stdout, "100%", ""), "no share above 100%")
 }
 
-// TestEngineNoise: what is said of the noise is what was measured.
+// TestEngineNoise: the report states the measured noise.
 func TestEngineNoise(t *testing.T) {
 	var out strings.Builder
 	quiet, others := false, 0.25

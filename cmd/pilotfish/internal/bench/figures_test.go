@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 )
 
-// engineReport is a report whose figures are all different.
+// engineReport returns a report with different values for all figures.
 func engineReport() speed.Report {
 	return speed.Report{
 		PromptTPS: 120, GenerationTPS: 30, PromptTokens: 512, DecodedTokens: 64, LoadMS: 7.25,
@@ -27,7 +27,7 @@ func engineReport() speed.Report {
 	}
 }
 
-// TestEngineReport: each figure stands where its words say.
+// TestEngineReport: each figure is printed in its place.
 func TestEngineReport(t *testing.T) {
 	said := func(r speed.Report) string {
 		var out strings.Builder
@@ -76,12 +76,12 @@ predicted        20.0 tokens/s, 50000 µs a token with 40 tokens of context; mea
 	assert.Contains(t, said(r), "\npredicted    nothing: it is no GPU\n")
 	r = engineReport()
 	r.PromptTPS = 500
-	assert.Contains(t, said(r), ": 100% of the 480 ", "a bound is measured with an error")
+	assert.Contains(t, said(r), ": 100% of the 480 ", "the measured bound has an error")
 	r.PromptTokens, r.DecodedTokens = 0, 0
 	assert.NotRegexp(t, "prompt|generation", said(r))
 }
 
-// TestSummaryOfRun: the figures of --json fit together.
+// TestSummaryOfRun: the figures of --json are consistent.
 func TestSummaryOfRun(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	for _, n := range []string{"1", "20"} {
@@ -89,7 +89,7 @@ func TestSummaryOfRun(t *testing.T) {
 		assert.Equal(t, ids, s.Tokens)
 		assert.InEpsilon(t, 5/s.PromptMS*1000, s.PromptTPS, 1e-9)
 		if n == "1" {
-			assert.Zero(t, s.GenerationTPS, "the first token is the prompt's")
+			assert.Zero(t, s.GenerationTPS, "the first token comes with the prompt")
 		} else {
 			assert.InEpsilon(t, 19/s.DecodeMS*1000, s.GenerationTPS, 1e-9)
 		}

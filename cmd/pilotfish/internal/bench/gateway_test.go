@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestBenchGateway: each flag has its effect on what is measured.
+// TestBenchGateway: each flag has its effect on the measurement.
 func TestBenchGateway(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -37,8 +37,8 @@ func TestBenchGateway(t *testing.T) {
 	assert.Contains(t, stdout, "answered           10 of 10, 50.0 a second\n")
 	r = measure("--devices 3 --rate 20 --model-ms 10 --seconds 0.5 --sessions 0 --greedy 4 --model-parallel 1")
 	assert.Zero(t, r.PerSession)
-	assert.Equal(t, []int{60, 40}, []int{r.Asks, r.Greedy.Asks}, "10 of each of the others")
-	assert.GreaterOrEqual(t, r.Greedy.Latency.Max, 30., "more are due than one at a time is fast enough for")
+	assert.Equal(t, []int{60, 40}, []int{r.Asks, r.Greedy.Asks}, "10 asks of each other device")
+	assert.GreaterOrEqual(t, r.Greedy.Latency.Max, 30., "more asks are due than can be served one at a time")
 	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
 		"--model-ms=-1", "--sessions=-1", "--greedy=0", "--model-parallel=0", "--pin=x", "--token-file=x",
 		"--model=x"} {
@@ -49,7 +49,7 @@ func TestBenchGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayReport: each figure stands where its words say.
+// TestGatewayReport: each figure is printed in its place.
 func TestGatewayReport(t *testing.T) {
 	var out strings.Builder
 	printGatewayReport(&cli.App{Stdout: &out},
@@ -76,8 +76,8 @@ idle session  6.6 KiB of memory, 512 tokens
 `, out.String())
 }
 
-// TestGatewayElsewhere: --cloud measures a gateway that --model, --pin and --token-file are for; what is of the one in
-// this process is refused.
+// TestGatewayElsewhere: --cloud measures a remote gateway, with --model, --pin and --token-file; flags of the
+// in-process gateway are refused.
 func TestGatewayElsewhere(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestBenchKernels: the table says which function multiplies which weights; each is in the file that is named.
+// TestBenchKernels: the table lists the function for each kind of weights; each is in the named file.
 func TestBenchKernels(t *testing.T) {
 	code, stdout, stderr := clitest.Call(t, "bench", "kernels", "--set", "all", "--json")
 	require.Zero(t, code, stderr)

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestLinkFlags: each flag sets what it is named after, and nothing else.
+// TestLinkFlags: each flag sets its own option, and no other.
 func TestLinkFlags(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
@@ -66,7 +66,7 @@ func TestLinkFlags(t *testing.T) {
 	assert.Contains(t, stderr, "leave nothing to measure")
 }
 
-// TestBenchLink: --json gives a line for each part, and text the same parts.
+// TestBenchLink: --json gives a line for each part, and the text has the same parts.
 func TestBenchLink(t *testing.T) {
 	racing.Spare(t)
 	args := strings.Fields("bench link --rtt 2ms --tokens 8,9 --asks 3 --asks-per-second 500 --connects 1 " +
@@ -85,7 +85,7 @@ func TestBenchLink(t *testing.T) {
 	assert.Contains(t, stdout, "outage: 1 times 20 ms without a packet; 0 questions without an answer\n")
 }
 
-// TestLinkReport: each figure stands where its words say.
+// TestLinkReport: each figure is printed in its place.
 func TestLinkReport(t *testing.T) {
 	said := func(r wire.LinkReport) string {
 		var out strings.Builder

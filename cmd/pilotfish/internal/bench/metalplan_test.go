@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestBenchMetalPlan: the prediction of a token, as a table and as JSON; a faster GPU is faster.
+// TestBenchMetalPlan: the prediction for a token, as a table and as JSON; a faster GPU is faster.
 func TestBenchMetalPlan(t *testing.T) {
 	code, stdout, stderr := clitest.Call(t, "bench", "metal-plan", "--gpu", "m4pro", "--type", "q4_0", "--context",
 		"300")

@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestDemoReport: without --json the demo fits a terminal of 80 columns: what it was measured with in a line, tables,
-// legend, and last what is won. With --html there is a page of the same figures.
+// TestDemoReport: without --json the output of the demo fits a terminal of 80 columns: the settings in a line, tables,
+// legend, and the conclusion. --html writes a page with the same figures.
 func TestDemoReport(t *testing.T) {
 	racing.Spare(t)
 	t.Chdir(t.TempDir())
@@ -51,7 +51,7 @@ func TestDemoReport(t *testing.T) {
 	assert.Contains(t, stderr, "--html . is a folder")
 }
 
-// TestDemoFailed: a mode whose answers do not come in time is not praised, and neither is one where no other is left.
+// TestDemoFailed: a mode with late answers does not win, and the conclusion says so if no other mode is left.
 func TestDemoFailed(t *testing.T) {
 	racing.Spare(t)
 	code, stdout, stderr := clitest.Call(t, "demo", "--questions", "2", "--rtt", "300ms", "--edge-tps", "0",
@@ -63,7 +63,7 @@ func TestDemoFailed(t *testing.T) {
 		stdout)
 }
 
-// TestBenchReport: lines of files, and of stdin, become a page, and pictures; what is no result is named.
+// TestBenchReport: lines of files and of stdin become a page and pictures; an invalid line is named.
 func TestBenchReport(t *testing.T) {
 	racing.Spare(t)
 	t.Chdir(t.TempDir())

@@ -17,8 +17,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestBenchEngineFlags: each flag of `bench engine` sets what it is named after, and nothing else; what nobody asked
-// for becomes as long as the model holds.
+// TestBenchEngineFlags: each flag of `bench engine` sets its own option, and no other; default lengths are limited by
+// the context of the model.
 func TestBenchEngineFlags(t *testing.T) {
 	scaling := false
 	parse := func(args string, limit int) speed.Matrix {
@@ -60,7 +60,7 @@ func TestBenchEngineFlags(t *testing.T) {
 	}
 	assert.Equal(t, usual, parse("--scaling", long))
 	assert.True(t, scaling)
-	for args, want := range map[string][3]int{ // prompt, generated, depth, of a model that holds 100
+	for args, want := range map[string][3]int{ // prompt, generated, depth, for a model with a context of 100
 		"":                 {99, 64, 0},
 		"-p 99 -n 91":      {99, 91, 0},
 		"-d 40":            {59, 59, 40},
@@ -72,10 +72,10 @@ func TestBenchEngineFlags(t *testing.T) {
 		assert.Equal(t, want, [3]int{o.Prompts[0], o.Decodes[0], o.Depths[0]}, args)
 	}
 	o := parse("", 5)
-	assert.Equal(t, []int{4, 0}, append(o.Prompts, o.Decodes...), "less than the prompt of a generation")
+	assert.Equal(t, []int{4, 0}, append(o.Prompts, o.Decodes...), "less than the default prompt of a generation")
 }
 
-// TestSynthFlags: --shape and --type say what is written.
+// TestSynthFlags: --shape and --type select what is written.
 func TestSynthFlags(t *testing.T) {
 	write := func(args ...string) *gguf.File {
 		path := filepath.Join(t.TempDir(), "m.gguf")

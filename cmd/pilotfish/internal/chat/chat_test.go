@@ -22,14 +22,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestChat: an answer for each line, each behind the turns before, whose tokens are used again.
+// TestChat: an answer for each line, each after the earlier turns, which are reused.
 func TestChat(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
 	code, stdout, stderr := clitest.Chat(t, clitest.Question(0)+"\n\n"+clitest.Question(1)+"\n/stats\n", "-m", small)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	answers := strings.Split(strings.TrimSpace(stdout), "\n")
-	require.Len(t, answers, 2, "an empty line is no question, and statistics are no answer")
+	require.Len(t, answers, 2, "empty lines and statistics are not answered")
 	_, alone, _ := clitest.Call(t, "run", "-m", small, clitest.Question(0))
 	assert.Equal(t, strings.TrimSpace(alone), strings.TrimSpace(answers[0]))
 
@@ -40,14 +40,14 @@ func TestChat(t *testing.T) {
 	var prompt, reused int
 	fmt.Sscan(counts[1], &prompt)
 	fmt.Sscan(counts[2], &reused)
-	assert.Greater(t, reused, prompt/3, "the first turn is not computed again")
+	assert.Greater(t, reused, prompt/3, "the first turn is reused")
 	assert.Less(t, reused, prompt)
 	assert.Contains(t, stderr, "of 512 tokens\n")
 	assert.Contains(t, stderr, "all 2 answers: ")
 	assert.NotContains(t, stderr, "cloud")
 }
 
-// TestChatCommands: what each command says and does.
+// TestChatCommands: the output and effect of each command.
 func TestChatCommands(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -99,7 +99,7 @@ func TestChatCommands(t *testing.T) {
 	}
 	code, stdout, stderr := clitest.Chat(t, "/quit\n"+clitest.Question(0)+"\n", "-m", small)
 	assert.Equal(t, cli.ExitDone, code, stderr)
-	assert.Empty(t, stdout, "nothing is read behind /quit")
+	assert.Empty(t, stdout, "nothing is read after /quit")
 	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n/system new\n/save "+filepath.Join(t.TempDir(), "c")+"\n",
 		"-m", small)
 	assert.Contains(t, stderr, "3 messages in ", "the turns stay")
@@ -110,15 +110,16 @@ func TestChatCommands(t *testing.T) {
 	_, stdout, _ = clitest.Chat(t, clitest.Question(0)+"\n/retry\n", "-m", small)
 	answers := strings.Split(strings.TrimSpace(stdout), "\n")
 	require.Len(t, answers, 2)
-	assert.Equal(t, strings.TrimSpace(answers[0]), strings.TrimSpace(answers[1]), "asked anew without the first answer")
+	assert.Equal(t, strings.TrimSpace(answers[0]), strings.TrimSpace(answers[1]),
+		"asked again without the first answer")
 	_, stdout, _ = clitest.Chat(t, clitest.Question(1)+"\n/clear\n"+clitest.Question(0)+"\n", "-m", small)
 	_, alone, _ := clitest.Chat(t, clitest.Question(0)+"\n", "-m", small)
-	assert.True(t, strings.HasSuffix(stdout, "\n"+alone), "as if nothing had been before: %q, %q", stdout, alone)
+	assert.True(t, strings.HasSuffix(stdout, "\n"+alone), "as without earlier turns: %q, %q", stdout, alone)
 	_, undone, _ := clitest.Chat(t, clitest.Question(1)+"\n/undo\n"+clitest.Question(0)+"\n", "-m", small)
 	assert.Equal(t, stdout, undone)
 }
 
-// TestChatFlags: flags do what they say, and wrong values are wrong usage.
+// TestChatFlags: flags have their effects, and invalid values are wrong usage.
 func TestChatFlags(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -138,7 +139,7 @@ func TestChatFlags(t *testing.T) {
 	_, _, stderr = clitest.Chat(t, "/system\n", "-m", small, "--system", "be kind")
 	assert.Contains(t, stderr, "the system message is: be kind")
 	_, _, stderr = clitest.Chat(t, "/system\n", "-m", small, "--system", "")
-	assert.Contains(t, stderr, "the system message is: \n", "an empty one is one")
+	assert.Contains(t, stderr, "the system message is: \n", "an empty message is used")
 	for args, want := range map[string]string{
 		"-n -1":                      "--max-tokens -1 is out of range",
 		"--mode local":               "--mode local is not a mode: choose serial or pipelined",
@@ -175,7 +176,7 @@ func TestChatFlags(t *testing.T) {
 	}
 }
 
-// TestChatSampling: draws follow the seed, which is printed where none was given.
+// TestChatSampling: samples depend on the seed, which is printed if it was not given.
 func TestChatSampling(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -204,7 +205,7 @@ func TestChatSampling(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(retried, "--seed "), "another seed for another try")
 }
 
-// TestChatSaveLoad: a conversation goes on from a file as it would have gone on.
+// TestChatSaveLoad: a conversation loaded from a file continues as if it had not been interrupted.
 func TestChatSaveLoad(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -254,8 +255,8 @@ func TestChatSaveLoad(t *testing.T) {
 	assert.Len(t, left, 2, "nothing else is left")
 }
 
-// TestChatSaveKV: with --kv, what was computed of a conversation comes back with it; it is for this user alone, and
-// takes the place of no other file. What does not belong to the conversation is not used.
+// TestChatSaveKV: with --kv, the computed state of a conversation is saved and loaded. The file is readable only by the
+// user and replaces no other file. State of another conversation is not used.
 func TestChatSaveKV(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)
@@ -275,7 +276,7 @@ func TestChatSaveKV(t *testing.T) {
 	assert.Contains(t, stderr, "loaded keys and values from "+file+".kv\n")
 	with := reused(t, stderr)
 	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n"+clitest.Question(1)+"\n/stats\n", "-m", small)
-	assert.Equal(t, reused(t, stderr), with, "as if it had gone on")
+	assert.Equal(t, reused(t, stderr), with, "as without the interruption")
 	assert.Positive(t, with)
 
 	_, _, stderr = clitest.Chat(t, clitest.Question(1)+"\n", "-m", large, "--load", file)
@@ -295,7 +296,7 @@ func TestChatSaveKV(t *testing.T) {
 	assert.Contains(t, stderr, "/save needs the name of a file")
 }
 
-// reused is how many tokens of the last prompt /stats says were known.
+// reused returns the number of reused tokens of the last prompt, from /stats.
 func reused(t *testing.T, stderr string) (n int) {
 	t.Helper()
 	found := regexp.MustCompile(`(\d+) of them reused`).FindStringSubmatch(stderr)
@@ -349,7 +350,7 @@ func TestParseChat(t *testing.T) {
 	}
 }
 
-// Whatever a file holds: no panic, and what is read is turns.
+// FuzzParseChat: parsing any file does not panic, and the result is a list of turns.
 func FuzzParseChat(f *testing.F) {
 	f.Add([]byte(`{"format":"pilotfish-chat","version":1,"messages":[{"role":"user","content":"a"},` +
 		`{"role":"assistant","content":"b"}]}`))
@@ -367,7 +368,7 @@ func FuzzParseChat(f *testing.F) {
 	})
 }
 
-// TestChatFullContext: the oldest turns give way, that is said, and nothing of it is lost from what is saved.
+// TestChatFullContext: when the context is full, the oldest turns are left out with a message, but are still saved.
 func TestChatFullContext(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -392,7 +393,7 @@ func TestChatFullContext(t *testing.T) {
 
 	code, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n", "-m", small, "--ctx", "160", "--load", file)
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Regexp(t, `the oldest \d+ turns are left out`, stderr, "what is loaded must fit, too")
+	assert.Regexp(t, `the oldest \d+ turns are left out`, stderr, "a loaded conversation must fit, too")
 	code, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n"+clitest.Question(1)+"\n", "-m", small, "--ctx", "80",
 		"--temp", "9", "--seed",
 		"1", "-n", "0")
@@ -401,8 +402,8 @@ func TestChatFullContext(t *testing.T) {
 	assert.Contains(t, stderr, "the oldest turn is left out")
 }
 
-// TestChatMakeRoom: what is left in the context begins with the system and a question, and what was left out is
-// forgotten with the conversation that it was part of.
+// TestChatMakeRoom: the remaining turns begin with the system message and a question; the number of left-out turns is
+// reset with a new conversation.
 func TestChatMakeRoom(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -440,7 +441,7 @@ func TestChatMakeRoom(t *testing.T) {
 	}
 }
 
-// TestChatCloud: the gateway of --cloud or /cloud is asked, and what is wrong with it ends no chat that has begun.
+// TestChatCloud: --cloud and /cloud select a gateway, and an error of it does not end a chat that has begun.
 func TestChatCloud(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)
@@ -462,7 +463,7 @@ func TestChatCloud(t *testing.T) {
 		"all tokens are the large model's")
 	assert.Regexp(t, `cloud: (\d+) of (\d+) tokens, \d+ asks`, stderr)
 	assert.Contains(t, stderr, "the cloud is "+address+", with the model \"pilotfish-demo-large\"")
-	assert.Equal(t, 1, strings.Count(stderr, "\ncloud: "), "not of an answer without a cloud")
+	assert.Equal(t, 1, strings.Count(stderr, "\ncloud: "), "not for an answer without a cloud")
 	assert.Regexp(t, `all 2 answers: \d+ tokens, \d+ from the cloud \(\d`, stderr)
 	assert.Contains(t, stderr, "connected to "+address)
 	cache, err := os.UserCacheDir()
@@ -497,7 +498,7 @@ func TestChatCloud(t *testing.T) {
 	assert.Contains(t, stderr, "--cloud "+clitest.ClosedPort+": ")
 }
 
-// TestChatRouting: each flag of routing has its effect on what is asked.
+// TestChatRouting: each flag of routing has its effect on the questions.
 func TestChatRouting(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, net := clitest.DemoPairFiles(t)

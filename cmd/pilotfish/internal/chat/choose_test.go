@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestChatChoose: which tokens can be chosen, and what ends an answer, is for chat as it is for run.
+// TestChatChoose: rules for tokens and stop strings work in chat as in run.
 func TestChatChoose(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -33,7 +33,7 @@ func TestChatChoose(t *testing.T) {
 	require.Contains(t, plain[1:], " ")
 	before, _, _ := strings.Cut(plain[1:], " ")
 	assert.Equal(t, plain[:1]+before, answer("--stop", " "+strings.Fields(plain[1+len(before):])[0]),
-		"and nothing of it is shown")
+		"and no part of it is shown")
 	assert.Contains(t, []string{"true", "false"}, answer("--json-schema", `{"type":"boolean"}`))
 	file := filepath.Join(t.TempDir(), "s.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"const":"x"}`), 0o600))
@@ -71,7 +71,7 @@ func TestChatChoose(t *testing.T) {
 	}
 }
 
-// TestChatChooseRefused: what cannot be is said before the first question.
+// TestChatChooseRefused: invalid settings are refused before the first question.
 func TestChatChooseRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -98,7 +98,7 @@ func TestChatChooseRefused(t *testing.T) {
 	}
 }
 
-// TestChatSaveNames: errors of writing name the file that was asked for, and the folder that is missing.
+// TestChatSaveNames: write errors name the requested file and the missing folder.
 func TestChatSaveNames(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -118,7 +118,7 @@ func TestChatSaveNames(t *testing.T) {
 	err = cli.ReplaceFile(filepath.Join(file, "x"), nil, 0o600)
 	require.ErrorContains(t, err, "write "+filepath.Join(file, "x")+": ")
 	assert.NotContains(t, err.Error(), ".x-")
-	if os.Getuid() != 0 { // whom nothing is forbidden
+	if os.Getuid() != 0 { // root may write everywhere
 		require.NoError(t, os.Chmod(folder, 0o500))
 		err = cli.ReplaceFile(filepath.Join(folder, "x"), nil, 0o600)
 		require.ErrorContains(t, err, "write "+filepath.Join(folder, "x")+": no file can be created in the folder: ")
@@ -126,7 +126,7 @@ func TestChatSaveNames(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	assert.Len(t, left, 2, "nothing is left behind")
+	assert.Len(t, left, 2, "no temporary file is left")
 }
 
 func TestChatNumberFlags(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// script is an input of such lines.
+// script is an input with these lines.
 type script struct {
 	lines []string
 	kept  []string
@@ -91,7 +91,7 @@ func TestReadQuestion(t *testing.T) {
 	assert.ErrorIs(t, err, io.EOF)
 }
 
-// Whatever is typed: it ends, and no line is lost.
+// FuzzReadQuestion: reading ends for any input, and no line is lost.
 func FuzzReadQuestion(f *testing.F) {
 	for _, s := range []string{"a\nb", "\"\"\"\na\n\"\"\"", "a\\\nb", "/x y", "\"\"\""} {
 		f.Add(s)
@@ -130,10 +130,10 @@ func TestPasteFilter(t *testing.T) {
 		"\x1b[20~" + paste("x"):           "\x1b[20~x",
 		"\x1b\x1b[200~x\n" + pasteEnd:     "\x1bx",
 		paste("x" + pasteBegin + "y"):     "x[200~y",
-		pasteEnd:                          pasteEnd, // of nothing: a key that nobody knows
+		pasteEnd:                          pasteEnd, // an end without a begin: an unknown key
 	} {
 		assert.Equal(t, want, string(new(pasteFilter).filter([]byte(in))), "%q", in)
-		for cut := range in { // in two parts: what is pasted is the same, and of the mark a key may be left
+		for cut := range in { // in two parts: pasted text is the same, and of a mark a key may be left
 			p := new(pasteFilter)
 			got := string(p.filter([]byte(in[:cut]))) + string(p.filter([]byte(in[cut:])))
 			assert.True(t, got == want || lessMark(got, want), "%q at %d: %q", in, cut, got)
@@ -141,7 +141,7 @@ func TestPasteFilter(t *testing.T) {
 	}
 }
 
-// lessMark reports whether got is want with the beginning of a mark somewhere in it.
+// lessMark reports whether got is want plus the beginning of a mark somewhere in it.
 func lessMark(got, want string) bool {
 	for at := range got {
 		for n := 1; n < len(pasteBegin); n++ {
@@ -153,13 +153,13 @@ func lessMark(got, want string) bool {
 	return false
 }
 
-// Whatever comes: no control character gets through within a paste, and nothing is added but marks.
+// FuzzPasteFilter: no control character passes inside a paste, and only marks are added.
 func FuzzPasteFilter(f *testing.F) {
 	f.Add("a" + pasteBegin + "b\nc\x1b[A" + pasteEnd + "d")
 	f.Add(pasteBegin + "\x1b[20" + pasteEnd)
 	f.Fuzz(func(t *testing.T, s string) {
 		if out := new(pasteFilter).filter([]byte(s)); len(out) > 3*len(s) {
-			require.Fail(t, "more than came", "%q", out)
+			require.Fail(t, "more output than input", "%q", out)
 		}
 		if strings.Contains(s, "\x1b") {
 			return
@@ -184,7 +184,7 @@ func TestHistory(t *testing.T) {
 		got, err := historyFile(func(string) string { return dir })
 		require.NoError(t, err)
 		assert.Equal(t, want, got == filepath.Join(dir, "pilotfish", "chat_history"),
-			"a relative folder is none: %s", got)
+			"a relative folder is ignored: %s", got)
 	}
 	path := filepath.Join(t.TempDir(), "state", "chat_history")
 	h, err := openHistory(path)
@@ -212,7 +212,7 @@ func TestHistory(t *testing.T) {
 	assert.Equal(t, fmt.Sprint("line ", 2*liner.HistoryLimit), h.lines[liner.HistoryLimit-1])
 	again, err := openHistory(path)
 	require.NoError(t, err)
-	assert.Equal(t, h.lines, again.lines, "it was made shorter")
+	assert.Equal(t, h.lines, again.lines, "it was shortened")
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode())
@@ -221,7 +221,7 @@ func TestHistory(t *testing.T) {
 	require.NoError(t, err)
 	info, err = os.Stat(path)
 	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o600), info.Mode(), "nobody else reads it from now on")
+	assert.Equal(t, os.FileMode(0o600), info.Mode(), "it becomes private")
 
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", maxHistory)+"\nlast\n"), 0o600))
 	h, err = openHistory(path)

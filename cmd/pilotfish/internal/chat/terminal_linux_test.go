@@ -24,11 +24,11 @@ const (
 	up, left      = "\x1b[A", "\x1b[D"
 	enter         = "\r"
 	readyFor      = "\x1b[?2004h" // written before each prompt
-	lineEnds      = "\x1b[?2004l" // and behind each line
+	lineEnds      = "\x1b[?2004l" // and after each line
 	pastedA, outA = "\x1b[200~", "\x1b[201~"
 )
 
-// TestChatTerminal: lines are edited, remembered and recalled, also by the next chat; nobody else can read them.
+// TestChatTerminal: lines are edited, remembered and recalled, also by the next chat; only the user can read them.
 func TestChatTerminal(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -38,7 +38,7 @@ func TestChatTerminal(t *testing.T) {
 	k.Expect("/help lists the commands")
 	k.Expect(readyFor)
 	k.Expect(promptFirst)
-	k.Press("/system wörld 日本語" + left + left + "\x7fX" + enter) // X in the place of 本's left neighbour
+	k.Press("/system wörld 日本語" + left + left + "\x7fX" + enter) // X replaces 本's left neighbor
 	k.Expect("the system message is set")
 	k.Press("/system" + enter)
 	k.Expect("the system message is: wörld X本語\r\n")
@@ -77,7 +77,7 @@ func TestChatTerminal(t *testing.T) {
 	k.Press("/temp" + enter)
 	k.Expect("always picked")
 	k.Expect(readyFor)
-	k.Press("half a line" + ctrlC) // which is given up
+	k.Press("half a line" + ctrlC) // which is discarded
 	k.Expect(readyFor)
 	k.Press(ctrlC)
 	k.Expect("(Ctrl-C again")
@@ -137,7 +137,7 @@ func TestChatPaste(t *testing.T) {
 	assert.Equal(t, []string{"one\n\ttwo\nthree[A more", " quoted \ntext", "this\nand that", "this\nand that!"}, asked)
 }
 
-// slowModel writes a model that goes on and on, slowly.
+// slowModel writes a slow model that generates without end.
 func slowModel(t *testing.T) string {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("f32")
@@ -152,7 +152,7 @@ func slowModel(t *testing.T) string {
 	return path
 }
 
-// TestChatInterrupt: Ctrl-C stops an answer and not the chat, what there is of the answer stays.
+// TestChatInterrupt: Ctrl-C stops an answer but not the chat, and the partial answer stays.
 func TestChatInterrupt(t *testing.T) {
 	clitest.OwnFolders(t)
 	slow := slowModel(t)
@@ -166,7 +166,7 @@ func TestChatInterrupt(t *testing.T) {
 		require.True(t, ok, "%q", k.All)
 		k.Seen, k.All = append(k.Seen, b...), append(k.All, b...)
 	}
-	k.Resize(40) // while it answers
+	k.Resize(40) // during the answer
 	k.Press(ctrlC)
 	k.Expect("(stopped)")
 	k.Expect(readyFor)
@@ -198,11 +198,11 @@ func TestChatInterrupt(t *testing.T) {
 	k.Expect(lineEnds)
 	k.Expect("t t t")
 	require.NoError(t, k.C.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 143, k.Ends(), "also while it answers")
+	assert.Equal(t, 143, k.Ends(), "also during an answer")
 }
 
-// TestChatSuspend: Ctrl-Z stops the chat, with the terminal as it was, and fg brings the line back as it was typed;
-// where no shell could have it go on, the chat does.
+// TestChatSuspend: Ctrl-Z stops the chat and restores the terminal, and fg restores the typed line; without job control
+// the chat continues.
 func TestChatSuspend(t *testing.T) {
 	clitest.OwnFolders(t)
 	slow := slowModel(t)
@@ -229,7 +229,7 @@ func TestChatSuspend(t *testing.T) {
 	k.Expect(readyFor)
 	k.Press("on and on" + enter)
 	k.Expect("t t t")
-	k.Press(ctrlZ) // while it answers
+	k.Press(ctrlZ) // during the answer
 	k.Expect("t t t")
 	k.Press(ctrlC)
 	k.Expect("(stopped)")
@@ -251,10 +251,10 @@ func TestChatSuspend(t *testing.T) {
 	require.NoError(t, k.C.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.Ends())
 	assert.Regexp(t, "half a line(\x1b\\[[?0-9]+[a-zA-Z])*\r?\n(\x1b\\[[?0-9]+[a-zA-Z])*pilotfish: terminated",
-		string(k.All), "on a line of its own")
+		string(k.All), "on a new line")
 }
 
-// TestChatFileKinds: what is no regular file is refused before it is read, which could take for ever.
+// TestChatFileKinds: a file that is not regular is refused before it is read, because reading may block forever.
 func TestChatFileKinds(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -292,10 +292,10 @@ func TestChatFileKinds(t *testing.T) {
 	go func() { write.WriteString("temp: 0.25\n"); write.Close() }()
 	code, stdout, stderr := clitest.Call(t, "config", "--config", fmt.Sprintf("/dev/fd/%d", read.Fd()))
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Regexp(t, "(?m)^temp +0.25 ", stdout, "what the shell opened may be a pipe")
+	assert.Regexp(t, "(?m)^temp +0.25 ", stdout, "a file opened by the shell may be a pipe")
 }
 
-// TestChatResize: a line that is being edited is drawn anew in a window of another width.
+// TestChatResize: a line that is being edited is redrawn when the width of the window changes.
 func TestChatResize(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -313,7 +313,7 @@ func TestChatResize(t *testing.T) {
 	assert.Equal(t, cli.ExitDone, k.Ends())
 }
 
-// TestChatColours: tokens of the cloud have a colour at a terminal.
+// TestChatColours: tokens of the cloud are coloured on a terminal.
 func TestChatColours(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 )
 
-// tmux is a terminal with a screen, in which the chat runs: what counts here is what somebody sees.
+// tmux is a terminal with a screen that runs the chat: the tests check what the user sees.
 type tmux struct {
 	t      *testing.T
 	socket string
@@ -58,7 +58,7 @@ func (s *tmux) press(keys ...string) {
 	s.run(append([]string{"send-keys", "-t", "chat"}, keys...)...)
 }
 
-// sees waits until the last lines of the screen are as they should be, empty ones left out.
+// sees waits until the last lines of the screen, without empty ones, are as given.
 func (s *tmux) sees(lines ...string) {
 	s.t.Helper()
 	var screen []string
@@ -77,7 +77,7 @@ func (s *tmux) sees(lines ...string) {
 	require.Equal(s.t, strings.Join(lines, "\n"), strings.Join(screen, "\n"))
 }
 
-// TestTmuxKeys: lines are edited, with wide characters too, recalled and searched for.
+// TestTmuxKeys: lines, also with wide characters, are edited, recalled and searched for.
 func TestTmuxKeys(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -109,7 +109,7 @@ func TestTmuxKeys(t *testing.T) {
 	s.sees(">>>", "it ended with 0")
 }
 
-// TestTmuxResize: a line that is longer than the screen is wide stays what it is in a narrower and a wider one.
+// TestTmuxResize: a line longer than the width of the screen keeps its text in a narrower and a wider one.
 func TestTmuxResize(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -129,7 +129,7 @@ func TestTmuxResize(t *testing.T) {
 	s.sees(">>> /system", "the system message is: "+strings.Repeat("0123456789", 5)+"Xab", ">>>")
 }
 
-// TestTmuxPaste: pasted lines are one text, and nothing in them is a key.
+// TestTmuxPaste: pasted lines are one text, and no key in them has an effect.
 func TestTmuxPaste(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -150,7 +150,7 @@ func TestTmuxPaste(t *testing.T) {
 	assert.Equal(t, "eins\n\tzwei 日本\ndrei", chat.Messages[0].Content)
 }
 
-// TestTmuxInterrupt: Ctrl-C stops an answer and not the chat.
+// TestTmuxInterrupt: Ctrl-C stops an answer but not the chat.
 func TestTmuxInterrupt(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	recipe, err := synth.ParseRecipe("f32")

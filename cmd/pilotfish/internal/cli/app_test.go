@@ -16,13 +16,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestBandwidth: outside of tests it is what the machine does.
+// TestBandwidth: outside of tests the bandwidth of the machine is measured.
 func TestBandwidth(t *testing.T) {
 	racing.Spare(t)
 	assert.Greater(t, New(nil, nil, nil, nil).Bandwidth(), 0.1)
 }
 
-// What a command returns decides between 1 and 2, and an interrupted command says so.
+// TestErrorsOfCommands: the error of a command selects exit status 1 or 2, and an interrupted command reports it.
 func TestErrorsOfCommands(t *testing.T) {
 	interrupted, interrupt := context.WithCancelCause(t.Context())
 	interrupt(&Interruption{Signal: os.Interrupt})

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestOptionsFlag: options are set by name, one or several at a time, and what is wrong is told by name.
+// TestOptionsFlag: options are set by name, one or several at a time, and errors name the option.
 func TestOptionsFlag(t *testing.T) {
 	var n int
 	var yes bool

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Where nobody watches, every tenth is one line, however small the steps.
+// TestMeterWithoutTerminal: without a terminal, each tenth is one line, for steps of any size.
 func TestMeterWithoutTerminal(t *testing.T) {
 	var out strings.Builder
 	m := NewMeter(&out, "m", InBytes)
@@ -28,10 +28,10 @@ func TestMeterWithoutTerminal(t *testing.T) {
 	m = NewMeter(&out, "m", InBytes)
 	m.Show(1, -1)
 	m.Show(0, 0)
-	assert.Empty(t, out.String(), "nothing to say where the length is unknown")
+	assert.Empty(t, out.String(), "no output if the length is unknown")
 }
 
-// TestPaceText: the rate of what was done, and the time for the rest.
+// TestPaceText: the rate so far, and the remaining time.
 func TestPaceText(t *testing.T) {
 	assert.Equal(t, ", 2.5/s, 1m20s left", paceText(100, 200, 40*time.Second))
 	assert.Empty(t, paceText(0, 9, time.Minute)+paceText(9, 0, time.Minute)+paceText(9, 9, time.Second/2))

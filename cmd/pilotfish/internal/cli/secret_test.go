@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSecret: an access token that is asked for and empty is an error, not none.
+// TestSecret: an empty access token is an error, not a missing one.
 func TestSecret(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte(" from the file\n"), 0o600))

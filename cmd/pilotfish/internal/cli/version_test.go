@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestBuildOf: what counts as the version, by where the binary comes from.
+// TestBuildOf: the version, by the source of the binary.
 func TestBuildOf(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	info := func(module string, settings ...string) *debug.BuildInfo {
@@ -48,14 +48,14 @@ func TestBuildOf(t *testing.T) {
 // TestArchive: git archive fills in archive.txt.
 func TestArchive(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("SKIPPED, NOT TESTED: there is no git here")
+		t.Skip("SKIPPED, NOT TESTED: git is not installed")
 	}
 	out, err := exec.Command("git", "check-attr", "export-subst", "archive.txt").Output()
 	if err != nil {
-		t.Skip("SKIPPED, NOT TESTED: this is no git checkout")
+		t.Skip("SKIPPED, NOT TESTED: this is not a git checkout")
 	}
 	assert.Equal(t, "archive.txt: export-subst: set\n", string(out))
 	if tag, revision := packedFrom(archive); revision != "" {
-		t.Errorf("archive.txt is filled in in a checkout: %q %q", tag, revision)
+		t.Errorf("archive.txt is filled in although this is a checkout: %q %q", tag, revision)
 	}
 }

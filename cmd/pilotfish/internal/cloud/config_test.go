@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// values is what each flag of `pilotfish cloud` is set to in the tests of configuration: two values, none the default.
+// sampleValues returns two values for each flag of `pilotfish cloud`, neither of them the default.
 func sampleValues(t *testing.T, f *pflag.Flag) [2]string {
 	t.Helper()
 	switch f.Value.Type() {
@@ -38,7 +38,7 @@ func sampleValues(t *testing.T, f *pflag.Flag) [2]string {
 	return [2]string{}
 }
 
-// loaded returns the flags as the command line, the environment and the file leave them.
+// loaded returns the flags after reading the command line, the environment and the file.
 func loaded(t *testing.T, args ...string) (*cloudCommandFlags, error) {
 	t.Helper()
 	c, f := cloudCommand(&cli.App{})
@@ -46,8 +46,8 @@ func loaded(t *testing.T, args ...string) (*cloudCommandFlags, error) {
 	return f, f.load(c.Flags())
 }
 
-// TestConfigReachesEveryFlag: each flag has its value from the file, from the environment and from the command line;
-// the command line counts before the environment, and that before the file.
+// TestConfigReachesEveryFlag: each flag can be set in the file, the environment and the command line. The command line
+// overrides the environment, and that overrides the file.
 func TestConfigReachesEveryFlag(t *testing.T) {
 	_, all := cloudCommand(&cli.App{})
 	n := 0
@@ -68,11 +68,11 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 			}
 			assert.Equal(t, v[0], have("--config", file), "file")
 			t.Setenv(variable, v[1])
-			assert.Equal(t, v[1], have("--config", file), "the environment counts more")
+			assert.Equal(t, v[1], have("--config", file), "the environment overrides the file")
 			assert.Equal(t, v[1], have(), "environment")
-			assert.Equal(t, v[0], have("--config", file, "--"+f.Name+"="+v[0]), "the command line counts most")
+			assert.Equal(t, v[0], have("--config", file, "--"+f.Name+"="+v[0]), "the command line overrides everything")
 			t.Setenv(variable, "")
-			assert.Equal(t, v[0], have("--config", file), "an empty variable is none")
+			assert.Equal(t, v[0], have("--config", file), "an empty variable is ignored")
 		})
 	})
 	assert.Greater(t, n, 20)
@@ -80,7 +80,7 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 	t.Setenv("PILOTFISH_CLOUD_CONFIG", file)
 	f, err := loaded(t)
 	require.NoError(t, err)
-	assert.Equal(t, 5, f.limits.o.MaxAsks, "the file itself may be named in the environment")
+	assert.Equal(t, 5, f.limits.o.MaxAsks, "the environment may name the file")
 	assert.Equal(t, []string{"1:a", "2:b"}, f.limits.dictionaries)
 	assert.Equal(t, "m.gguf", f.model.Path)
 	t.Setenv("PILOTFISH_CLOUD_DICTIONARY", "3:c,4:d")
@@ -95,7 +95,7 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 	require.ErrorContains(t, err, "the environment variable PILOTFISH_CLOUD_LIMIT: ")
 }
 
-// TestConfigTokens: the file lists access tokens, with all that a token file says of them.
+// TestConfigTokens: the file lists access tokens, with all fields of a token file.
 func TestConfigTokens(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte(clitest.SecretB+"\n"), 0o600))
@@ -121,7 +121,7 @@ tokens:
 	require.ErrorContains(t, err, `the secret of "lab" must be one line`)
 }
 
-// TestConfigRefused: what is wrong in a file is told by file, line and name, and no message shows a secret.
+// TestConfigRefused: an error in a file names the file, the line and the setting, and no message shows a secret.
 func TestConfigRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -194,10 +194,10 @@ func TestConfigRefused(t *testing.T) {
 	}
 	_, err := loaded(t, "--limit", "max-questions=5", "--config", clitest.ConfigFileOf(t,
 		"limit: {max-questions: many}"))
-	require.ErrorContains(t, err, ":1: ", "also where the command line counts more")
+	require.ErrorContains(t, err, ":1: ", "also if the command line overrides it")
 }
 
-// FuzzConfig: no bytes break the reader of configuration files, and what it takes, it takes again.
+// FuzzConfig: parsing any file does not panic, and an accepted file is accepted again.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{"", "limit: {max-questions: 5}\n",
 		"tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n", "dictionary: [a, b]\n", "a: &a [*a]\n",
@@ -223,7 +223,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// TestCheckConfig: --check-config reads what a start would, makes nothing, holds no port, and says what is wrong.
+// TestCheckConfig: --check-config reads the same as a start, creates nothing, opens no port, and reports errors.
 func TestCheckConfig(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -239,13 +239,13 @@ func TestCheckConfig(t *testing.T) {
 	assert.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, fmt.Sprintf("all is right: %s on %s, ", m, running.Address)+
 		"open to programs on this machine, as it listens on loopback only\n", stdout)
-	assert.NoDirExists(t, filepath.Join(config, "pilotfish"), "nothing is made")
+	assert.NoDirExists(t, filepath.Join(config, "pilotfish"), "nothing is created")
 	code, stdout, stderr = check("--listen", "0.0.0.0:4433")
 	assert.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "the access token that is made on the first start")
 	assert.NoDirExists(t, filepath.Join(config, "pilotfish"))
 
-	upstream := func(vocabulary string) (int, string, string) { // the engine is not asked
+	upstream := func(vocabulary string) (int, string, string) { // the engine is not contacted
 		return clitest.Call(t, "cloud", "--upstream", "http://127.0.0.1:1", "--tokenizer", vocabulary, "--listen",
 			"127.0.0.1:4433", "--check-config")
 	}

@@ -31,7 +31,7 @@ func deployed(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestDeployConfig: the example of a configuration file is one.
+// TestDeployConfig: the example of a configuration file is valid.
 func TestDeployConfig(t *testing.T) {
 	text := deployed(t, "cloud.yaml")
 	for _, all := range []string{text, regexp.MustCompile(`(?m)^# ([a-z-]+: /)`).ReplaceAllString(text, "$1")} {
@@ -43,7 +43,7 @@ func TestDeployConfig(t *testing.T) {
 	}
 }
 
-// TestDeployUnit: the unit reloads as the gateway does, and gives a draining the time that it may take.
+// TestDeployUnit: the unit reloads with the right signal, and allows enough time for a drain.
 func TestDeployUnit(t *testing.T) {
 	unit := map[string]string{}
 	for _, line := range strings.Split(deployed(t, "pilotfish-cloud.service"), "\n") {
@@ -61,9 +61,9 @@ func TestDeployUnit(t *testing.T) {
 	require.NoError(t, err)
 	assert.Greater(t, stop, drain+5*time.Second)
 	assert.Equal(t, "XDG_CONFIG_HOME=/var/lib", unit["Environment"])
-	assert.Equal(t, "pilotfish", unit["StateDirectory"], "that is where a start keeps what it makes")
+	assert.Equal(t, "pilotfish", unit["StateDirectory"], "the folder for generated files")
 	assert.Equal(t, "yes", unit["NoNewPrivileges"])
-	assert.Equal(t, "0", unit["LimitCORE"], "a core would hold texts")
+	assert.Equal(t, "0", unit["LimitCORE"], "a core dump would contain texts")
 }
 
 func cloudFlags(t *testing.T) *pflag.FlagSet {
@@ -72,8 +72,8 @@ func cloudFlags(t *testing.T) *pflag.FlagSet {
 	return f.operate.set
 }
 
-// TestDeployCompose: the compose file is YAML, starts the gateway behind a healthy engine, without rights, on the ports
-// that it listens on, and gives a draining its time.
+// TestDeployCompose: the compose file is valid YAML, starts the gateway after a healthy engine, without privileges,
+// with the right ports, and allows enough time for a drain.
 func TestDeployCompose(t *testing.T) {
 	type service struct {
 		Image, User string
@@ -129,7 +129,7 @@ func TestDeployCompose(t *testing.T) {
 	}
 }
 
-// TestDeployMetrics: every metric that the page for operators names is one.
+// TestDeployMetrics: every metric in the page for operators exists.
 func TestDeployMetrics(t *testing.T) {
 	to := prometheus.NewRegistry()
 	metrics.NewEvents(to)

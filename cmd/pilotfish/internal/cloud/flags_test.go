@@ -31,8 +31,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// A token that is asked for and empty, or wrong in another way, keeps the gateway from starting, and no message shows a
-// secret.
+// TestCloudTokenRefused: an empty or invalid token keeps the gateway from starting, and no message shows a secret.
 func TestCloudTokenRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -106,7 +105,8 @@ func TestParseToken(t *testing.T) {
 	}
 }
 
-// On loopback no token is needed. On other addresses one is made on the first start and kept; --open does without.
+// TestCloudMakesToken: on loopback no token is needed. On other addresses one is made at the first start and kept; with
+// --open there is none.
 func TestCloudMakesToken(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -122,7 +122,7 @@ func TestCloudMakesToken(t *testing.T) {
 	assert.NoFileExists(t, kept)
 	folder, err := os.Stat(filepath.Dir(kept))
 	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o700), folder.Mode().Perm(), "where the certificate is")
+	assert.Equal(t, os.FileMode(0o700), folder.Mode().Perm(), "the folder of the certificate")
 
 	address, pin, said, stop := start("--listen", "0.0.0.0:0")
 	const command = `PILOTFISH_TOKEN=(\S+) pilotfish run -m SMALL\.gguf --cloud HOST:(\d+) --pin ([0-9a-f]{64}) `
@@ -148,7 +148,7 @@ func TestCloudMakesToken(t *testing.T) {
 	_, pin2, said, stop := start("--listen", "0.0.0.0:0")
 	stop()
 	assert.Equal(t, pin, pin2)
-	assert.NotContains(t, said, line[1], "it was shown once")
+	assert.NotContains(t, said, line[1], "it is shown only once")
 	assert.Contains(t, said, kept)
 
 	_, _, said, stop = start("--listen", "0.0.0.0:0", "--open")
@@ -156,7 +156,7 @@ func TestCloudMakesToken(t *testing.T) {
 	assert.Contains(t, said, "open to every device that can reach it")
 }
 
-// The sizes that are asked for are those that the service has.
+// TestCloudSizes: the service has the requested sizes.
 func TestCloudSizes(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -171,8 +171,7 @@ func TestCloudSizes(t *testing.T) {
 	assert.Contains(t, stderr, "memory for 49 tokens is less than one context of 50 tokens")
 }
 
-// TestLimitFlags: each flag sets the option that it is named after, and no other, and every option of a gateway has a
-// flag.
+// TestLimitFlags: each flag sets its own option, and no other, and every option of a gateway has a flag.
 func TestLimitFlags(t *testing.T) {
 	parse := func(args string) engine.GatewayOptions {
 		var l limitFlags
@@ -236,7 +235,7 @@ func TestLimitFlags(t *testing.T) {
 	}
 }
 
-// Values without sense are refused by the name of the flag.
+// TestLimitFlagsRefused: invalid values are refused with the name of the flag.
 func TestLimitFlagsRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -267,7 +266,7 @@ func TestLimitFlagsRefused(t *testing.T) {
 	assert.Contains(t, stderr, "--listen 127.0.0.1:99999")
 }
 
-// tinyVocab is the vocabulary of tinyModel, as its tokenizer uses it.
+// tinyVocab returns the size of the vocabulary of tinyModel's tokenizer.
 func tinyVocab(t *testing.T) int {
 	t.Helper()
 	e, err := engine.Open(clitest.TinyModel(t, "q8_0"), engine.Options{})
@@ -278,7 +277,8 @@ func tinyVocab(t *testing.T) int {
 	return id.Vocab
 }
 
-// A dictionary given on the command line is offered to devices, and makes the questions of those that have it shorter.
+// TestCloudDictionary: a dictionary from the command line is offered to devices, and shortens the questions of those
+// that have it.
 func TestCloudDictionary(t *testing.T) {
 	clitest.OwnFolders(t)
 	var samples [][]int32
@@ -317,7 +317,7 @@ func TestCloudDictionary(t *testing.T) {
 	}
 }
 
-// TestWatchRecomputing: texts that are computed again are told of, in the period in which it happens and in no other.
+// TestWatchRecomputing: recomputed texts are reported in the period in which they occur, and in no other.
 func TestWatchRecomputing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var out clitest.LockedBuffer
@@ -342,7 +342,7 @@ func TestWatchRecomputing(t *testing.T) {
 	})
 }
 
-// TestGarbagePercent: what may be collected later is an eighth of the free memory, and at most 1 GiB.
+// TestGarbagePercent: the additional garbage is limited to an eighth of the free memory, and to 1 GiB.
 func TestGarbagePercent(t *testing.T) {
 	const mib, gib = 1 << 20, 1 << 30
 	for _, c := range []struct {
@@ -357,8 +357,8 @@ func TestGarbagePercent(t *testing.T) {
 	}
 }
 
-// TestSpendMemory: large keys and values make the collector run at a smaller share, small ones at a larger, and in the
-// end it is as before. Whoever sets GOGC decides himself.
+// TestSpendMemory: GOGC is lower with a large KV store and higher with a small one, and is restored at the end. A GOGC
+// set by the user is kept.
 func TestSpendMemory(t *testing.T) {
 	t.Setenv("GOGC", "")
 	require.NoError(t, os.Unsetenv("GOGC"))
@@ -378,7 +378,7 @@ func TestSpendMemory(t *testing.T) {
 	assert.Equal(t, 100, clitest.GcPercent())
 }
 
-// TestCloudLog: --log says which form the log on stderr has.
+// TestCloudLog: --log selects the format of the log on stderr.
 func TestCloudLog(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -397,8 +397,7 @@ func TestCloudLog(t *testing.T) {
 	}
 }
 
-// TestCloudLookup: guesses from the text change how many passes the answers take, and nothing else; --lookup bounds
-// them or switches them off.
+// TestCloudLookup: guesses from the text change only the number of passes; --lookup limits or disables them.
 func TestCloudLookup(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -426,16 +425,16 @@ func TestCloudLookup(t *testing.T) {
 		assert.LessOrEqual(t, passes, all, args)
 		assert.Equal(t, tokens+proposed-accepted, computed, args)
 		if slices.Contains(args, "2") {
-			assert.LessOrEqual(t, proposed, passes, "one beside the token that is due")
+			assert.LessOrEqual(t, proposed, passes, "one guess in addition to the requested token")
 		}
-		sum += accepted // how many are tried depends on the time that they take
+		sum += accepted // the number of guesses depends on the time of passes
 	}
 	assert.Positive(t, sum)
 	assert.Equal(t, "auto", NewCommand(&cli.App{}).Flags().Lookup("lookup").DefValue)
 }
 
-// TestCloudSharesPrefixes: what two devices begin with alike is computed once, unless --share-prefixes=false or a
-// private token keeps them apart. The answers are the same.
+// TestCloudSharesPrefixes: the common prefix of two devices is computed once, unless --share-prefixes=false or a
+// private token separates them. The answers are the same.
 func TestCloudSharesPrefixes(t *testing.T) {
 	clitest.OwnFolders(t)
 	m, file := clitest.TinyModel(t, "q8_0"), filepath.Join(t.TempDir(), "tokens")
@@ -449,7 +448,7 @@ func TestCloudSharesPrefixes(t *testing.T) {
 		c := clitest.StartedCloud(t, args...)
 		pin, err := netproto.ParseDigest(c.Pin)
 		require.NoError(t, err)
-		for i := range int32(2) { // each stays until both have asked
+		for i := range int32(2) { // each stays connected until both have asked
 			r, err := e.Dial(t.Context(), c.Address, engine.DialOptions{Pin: pin, Secret: clitest.SecretA})
 			require.NoError(t, err)
 			defer r.Close()
@@ -476,8 +475,8 @@ func TestCloudSharesPrefixes(t *testing.T) {
 	}
 }
 
-// TestCloudCertificate: a certificate of one's own is shown to devices, another one is made on the first start and kept
-// where only its owner can read the key.
+// TestCloudCertificate: a given certificate is used; otherwise one is made at the first start, and its key is readable
+// only by the owner.
 func TestCloudCertificate(t *testing.T) {
 	clitest.OwnFolders(t)
 	m, dir := clitest.TinyModel(t, "q8_0"), t.TempDir()
@@ -523,10 +522,10 @@ func TestCloudCertificate(t *testing.T) {
 	assert.Contains(t, stderr, "the access token cannot be stored")
 	_, pin2, stop := clitest.StartCloud(t, "-m", m, "--log", "off", "--cert", cert, "--key", key)
 	stop()
-	assert.Equal(t, pin, pin2, "nothing needs to be kept")
+	assert.Equal(t, pin, pin2, "nothing needs to be stored")
 }
 
-// TestCloudGreeting: what a device needs is said for the address at hand.
+// TestCloudGreeting: the start message tells how devices connect to this address.
 func TestCloudGreeting(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -537,10 +536,10 @@ func TestCloudGreeting(t *testing.T) {
 memory for 200 tokens of all devices together, that is for 3 devices with a full context of 64 tokens: up to 400 KiB
 a question waits for others by steps of at most 128 new tokens
 `, c.Said)
-	assert.Equal(t, cli.ExitDone, c.Code, "it was ended without a signal")
+	assert.Equal(t, cli.ExitDone, c.Code, "it was stopped without a signal")
 }
 
-// TestLoopback: only addresses of this machine are open without a word.
+// TestLoopback: only loopback addresses are open by default.
 func TestLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.7": false,

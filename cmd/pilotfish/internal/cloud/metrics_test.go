@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestServiceMetrics: every count of the built-in engine has a metric, and each metric is that count and no other.
+// TestServiceMetrics: every count of the built-in engine has a metric, with the value of this count.
 func TestServiceMetrics(t *testing.T) {
 	var s engine.ServiceStats
 	v := reflect.ValueOf(&s).Elem()

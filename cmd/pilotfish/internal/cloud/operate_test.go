@@ -31,14 +31,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestAdminPages: --admin serves the pages of a gateway, and its metrics are what devices did.
+// TestAdminPages: --admin serves the pages of a gateway, with metrics of the actions of devices.
 func TestAdminPages(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
 	c := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--slots", "777")
 	at := c.Says(t, `msg="pages for operators" address=(127\.0\.0\.1:\d+)`)
 	for i, path := range []string{"/healthz", "/readyz", "/debug/pprof/goroutine?debug=1"} {
-		for { // it has said where the pages are before it is ready
+		for { // it has printed the address of the pages before it is ready
 			code, body := clitest.Page(t, at, path)
 			if code == http.StatusServiceUnavailable {
 				continue
@@ -58,21 +58,21 @@ func TestAdminPages(t *testing.T) {
 	clitest.RoutedTokens(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--mode", "serial",
 		"--tokens", "1,2,3", "-n", "9", "--deadline", "off", "--require-cloud")
 	after := clitest.MetricsOf(t, at)
-	for name, least := range map[string]float64{"pilotfish_gateway_asks_total": 8, "pilotfish_gateway_ask_seconds": 8,
+	for name, low := range map[string]float64{"pilotfish_gateway_asks_total": 8, "pilotfish_gateway_ask_seconds": 8,
 		"pilotfish_gateway_ask_queue_seconds": 8, "pilotfish_gateway_ask_compute_seconds": 8,
 		"pilotfish_gateway_received_bytes_total": 80, "pilotfish_gateway_connections_total": 1,
 		"pilotfish_engine_computed_tokens_total": 9, "pilotfish_engine_steps_total": 1,
 		"pilotfish_engine_reused_tokens_total": 8, "go_goroutines": 1} {
 		require.Contains(t, after, name)
-		assert.GreaterOrEqual(t, clitest.Sum(after[name]), least, name)
+		assert.GreaterOrEqual(t, clitest.Sum(after[name]), low, name)
 	}
 	c.Stop()
 	_, err := net.Dial("tcp", at)
 	require.Error(t, err, "the pages end with the gateway")
 }
 
-// TestAdminAddress: the pages are on loopback unless an address says otherwise, profiles are for loopback unless
-// --admin-pprof is given, and a port that is taken matters only to those who named it.
+// TestAdminAddress: the pages are on loopback unless an address is given, profiles are only on loopback unless
+// --admin-pprof is given, and a port in use is an error only if it was given.
 func TestAdminAddress(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -101,7 +101,7 @@ func TestAdminAddress(t *testing.T) {
 	assert.NotContains(t, c.Errs.String(), "pages for operators")
 
 	taken, err := net.Listen("tcp", adminDefault)
-	if err == nil { // else another program has it, which is as good
+	if err == nil { // otherwise another program has it, which also works
 		defer taken.Close()
 	}
 	c = start()
@@ -120,7 +120,7 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// dead is a large model that answers nothing, until nobody waits any more.
+// dead is a large model that does not answer until the context ends.
 type dead struct{ asked chan struct{} }
 
 func (dead) Info() gateway.Info {
@@ -135,7 +135,7 @@ func (d dead) Ask(ctx context.Context, _ terms.Job) (terms.Reply, error) {
 
 func (dead) Forget(uint64) {}
 
-// checkedModel is a model of which only the pages are looked at.
+// checkedModel is a model for tests of the pages.
 type checkedModel struct {
 	group.CloudModel
 	check func() error
@@ -147,8 +147,8 @@ func (checkedModel) Metrics() prometheus.Collector {
 	return newServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} })
 }
 
-// TestDeadEngine: an engine that never answers holds up nothing but its questions: devices come and go, the pages are
-// there, the gateway says at once that it is about to end, and ends when it is due.
+// TestDeadEngine: an engine that never answers blocks only its questions: devices connect and disconnect, the pages
+// work, and the gateway reports at once that it stops, and stops in time.
 func TestDeadEngine(t *testing.T) {
 	racing.Spare(t)
 	c, f := cloudCommand(&cli.App{})
@@ -180,7 +180,7 @@ func TestDeadEngine(t *testing.T) {
 
 	var asks sync.WaitGroup
 	asking, giveUp := context.WithCancel(t.Context())
-	for range 3 { // one with the engine, the others wait for it
+	for range 3 { // one at the engine, the others wait for it
 		d, err := client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
 			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint()})
 		require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestDeadEngine(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 	now = clitest.MetricsOf(t, at)
-	assert.Equal(t, 3., clitest.Sum(now["pilotfish_gateway_asks_open"]), "while they are still open")
+	assert.Equal(t, 3., clitest.Sum(now["pilotfish_gateway_asks_open"]), "while they are open")
 	assert.Equal(t, 1., clitest.Sum(now["pilotfish_gateway_upstream_up"]))
 	code, _ = clitest.Page(t, at, "/healthz")
 	assert.Equal(t, http.StatusOK, code, "it lives")
@@ -224,8 +224,8 @@ func TestDeadEngine(t *testing.T) {
 	assert.Equal(t, 3., clitest.Sum(clitest.MetricsOf(t, at)["pilotfish_gateway_drain_forced_closes_total"]))
 }
 
-// TestLogText: no secret and no text of a user is in the log, on a page or in an error, at any level; --log-text shows
-// texts at --log-level debug, and nothing else does.
+// TestLogText: no log, page or error contains a secret or text of a user, at any level; only --log-text with
+// --log-level debug shows texts.
 func TestLogText(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -240,7 +240,7 @@ func TestLogText(t *testing.T) {
 		at := c.Says(t, `pages for operators".*address"?[=:]"?([\d.:]+)`)
 		for _, who := range []string{secret, wrong} {
 			t.Setenv("PILOTFISH_TOKEN", who)
-			for _, n := range []string{"3", "60"} { // the longer one is over the limit
+			for _, n := range []string{"3", "60"} { // the longer one exceeds the limit
 				clitest.Call(t, "run", "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--raw",
 					"--ignore-eos", "-n", n, "--deadline", "off", prompt)
 			}
@@ -257,7 +257,7 @@ func TestLogText(t *testing.T) {
 	assert.Contains(t, said, "msg=answered client=lab")
 	assert.Contains(t, said, "refused")
 	texts := do("--log-text")
-	assert.Contains(t, texts, prompt, "it was asked for")
+	assert.Contains(t, texts, prompt, "it was requested")
 	assert.Contains(t, texts, " answer=")
 	inJSON := do("--log", "json")
 	assert.Contains(t, inJSON, `"msg":"answered","client":"lab"`)
@@ -270,7 +270,7 @@ func TestLogText(t *testing.T) {
 	}
 }
 
-// TestLogLevel: what is below --log-level is not logged.
+// TestLogLevel: messages below --log-level are not logged.
 func TestLogLevel(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")

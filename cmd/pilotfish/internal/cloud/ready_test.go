@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestCloudReady: the exit code says whether a gateway is ready.
+// TestCloudReady: the exit status reports whether a gateway is ready.
 func TestCloudReady(t *testing.T) {
 	status := http.StatusOK
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

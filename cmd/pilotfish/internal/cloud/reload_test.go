@@ -28,8 +28,8 @@ func certificateIn(t *testing.T, cert, key string) {
 	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
 }
 
-// TestReload: SIGHUP takes over tokens, certificate, ticket keys and level, names what needs a restart, and leaves
-// everything as it was where anything is wrong.
+// TestReload: SIGHUP reloads tokens, certificate, ticket keys and log level, names settings that need a restart, and
+// changes nothing if there is an error.
 func TestReload(t *testing.T) {
 	clitest.OwnFolders(t)
 	m, dir := clitest.TinyModel(t, "q8_0"), t.TempDir()
@@ -101,7 +101,7 @@ func TestReload(t *testing.T) {
 	assert.NotEqual(t, c.Pin, pin)
 	c.Says(t, `level=WARN msg="this has changed and needs a restart" flag=(--limit)`)
 	assert.Equal(t, 1, strings.Count(c.Errs.String(), "needs a restart"))
-	assert.Equal(t, cli.ExitFailed, visit(clitest.SecretB, c.Pin), "it has another certificate")
+	assert.Equal(t, cli.ExitFailed, visit(clitest.SecretB, c.Pin), "the certificate has changed")
 	assert.NotContains(t, c.Errs.String(), "level=DEBUG")
 	assert.Equal(t, cli.ExitDone, visit(clitest.SecretB, pin))
 	assert.Equal(t, cli.ExitFailed, visit(clitest.SecretA, pin))
@@ -123,8 +123,8 @@ func TestReload(t *testing.T) {
 	c.Stop()
 }
 
-// TestReloadOpen: a gateway that began open to anybody stays so over a SIGHUP, and keeps the certificate and the ticket
-// keys that it made.
+// TestReloadOpen: a gateway that is open to anybody stays so after SIGHUP, and keeps its generated certificate and
+// ticket keys.
 func TestReloadOpen(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -137,5 +137,5 @@ func TestReloadOpen(t *testing.T) {
 	clitest.RoutedTokens(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--tokens", "1",
 		"-n", "3",
 		"--deadline", "off", "--require-cloud")
-	assert.NoFileExists(t, filepath.Join(config, "pilotfish", "cloud.tickets"), "a reload makes nothing")
+	assert.NoFileExists(t, filepath.Join(config, "pilotfish", "cloud.tickets"), "a reload creates nothing")
 }

@@ -25,8 +25,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestReadTicketKeys: keys are read in hex and base64 in any spelling; anything else is refused by its line, and not
-// repeated.
+// TestReadTicketKeys: keys are read in hex and base64 in any spelling; errors name the line and do not repeat its text.
 func TestReadTicketKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	key := func(first byte) engine.GatewayTicketKey { return engine.GatewayTicketKey{first, 0xfb, 0xff} }
@@ -61,8 +60,7 @@ func TestReadTicketKeys(t *testing.T) {
 	}
 }
 
-// TestKeptTicketKeys: a gateway's own keys are made once, renewed when they are a day old, and kept for as long as
-// tickets live.
+// TestKeptTicketKeys: generated keys are made once, renewed after a day, and kept as long as tickets are valid.
 func TestKeptTicketKeys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "cloud.tickets")
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -83,7 +81,7 @@ func TestKeptTicketKeys(t *testing.T) {
 	require.Len(t, second, 2)
 	assert.Equal(t, first[0], second[1])
 	assert.NotEqual(t, first[0], second[0])
-	assert.Equal(t, second, keep(time.Hour), "the day begins anew")
+	assert.Equal(t, second, keep(time.Hour), "the day starts again")
 	for range 6 {
 		keep(24 * time.Hour)
 	}
@@ -108,8 +106,8 @@ func TestKeptTicketKeys(t *testing.T) {
 	assert.True(t, len(keys) <= 1)
 }
 
-// TestTicketsOutliveRestart: a device comes back to a gateway that was started anew without a round trip; to one with
-// another --ticket-key-file it does not.
+// TestTicketsOutliveRestart: a device reconnects to a restarted gateway without a round trip, but not to one with
+// another --ticket-key-file.
 func TestTicketsOutliveRestart(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -141,7 +139,7 @@ func (answering) Ask(context.Context, terms.Job) (terms.Reply, error) {
 	return terms.Reply{Token: 1}, nil
 }
 
-// TestTicketsAreRenewed: a gateway that keeps its own ticket keys takes a new one every day, and drops the oldest.
+// TestTicketsAreRenewed: a gateway with generated ticket keys makes a new one every day, and drops the oldest.
 func TestTicketsAreRenewed(t *testing.T) {
 	clitest.OwnFolders(t)
 	f := new(cloudCommandFlags)
@@ -179,7 +177,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 	for day := range 8 {
 		renew(day) // 0 is too early
 	}
-	assert.True(t, visit(), "the first key is the eighth")
+	assert.True(t, visit(), "the first key is now the eighth")
 	for day := 8; day < 15; day++ {
 		renew(day)
 	}
@@ -196,13 +194,13 @@ func TestTicketsAreRenewed(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
 	renew(30)
 	assert.Contains(t, log.String(), "level=ERROR msg=\"no new ticket key\"")
-	f.operate.tickets = filepath.Join(config, "named") // the operator's own is left alone
+	f.operate.tickets = filepath.Join(config, "named") // a file given by the operator is not changed
 	renew(40)
 	assert.Equal(t, 1, strings.Count(log.String(), "level="))
 	assert.NoFileExists(t, f.operate.tickets)
 }
 
-// TestTicketsEveryHour: whether a new key is due is looked at every hour.
+// TestTicketsEveryHour: the age of the key is checked every hour.
 func TestTicketsEveryHour(t *testing.T) {
 	clitest.OwnFolders(t)
 	config, err := os.UserConfigDir()

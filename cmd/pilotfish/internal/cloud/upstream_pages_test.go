@@ -14,9 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 )
 
-// TestUpstreamPages: a gateway in front of an engine says on its pages what the engine did, and that it is not ready
-// while no engine is there; no page waits for one that does not answer. Its key is nowhere, and texts are in the log
-// only where --log-text is given.
+// TestUpstreamPages: the pages of a gateway for an engine show the engine's counts, and that it is not ready without an
+// engine; no page waits for a hanging engine. The engine's key is in no page or log, and texts are logged only with
+// --log-text.
 func TestUpstreamPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -28,7 +28,7 @@ func TestUpstreamPages(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama", Key: canary,
 		Fault: func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if away.Load() {
-				select { // it takes the question, and that is all
+				select { // it accepts the question and does not answer
 				case <-r.Context().Done():
 				case <-dead:
 				}
@@ -57,7 +57,7 @@ func TestUpstreamPages(t *testing.T) {
 	assert.GreaterOrEqual(t, clitest.Sum(now["pilotfish_upstream_answers_total"]), 6.)
 	assert.Equal(t, 1., clitest.Sum(now["pilotfish_gateway_upstream_up"]))
 	away.Store(true)
-	run(c, "100ms", "8,9") // the answers to the questions before are known
+	run(c, "100ms", "8,9") // the answers to the earlier questions are in memory
 	c.Says(t, `msg="an engine is out of service"`)
 	assert.Zero(t, clitest.Sum(clitest.MetricsOf(t, at)["pilotfish_gateway_upstream_up"]))
 	code, body := clitest.Page(t, at, "/readyz")
@@ -65,7 +65,7 @@ func TestUpstreamPages(t *testing.T) {
 	assert.NotContains(t, body, canary)
 	now = clitest.MetricsOf(t, at)
 	assert.Zero(t, clitest.Sum(now["pilotfish_upstream_up"])+clitest.Sum(now["pilotfish_gateway_ready"]))
-	assert.Equal(t, 1., clitest.Sum(now["pilotfish_gateway_sockets"]), "devices are let in all the same")
+	assert.Equal(t, 1., clitest.Sum(now["pilotfish_gateway_sockets"]), "devices can still connect")
 	c.Stop()
 	assert.NotContains(t, c.Errs.String(), canary)
 	assert.NotContains(t, c.Errs.String(), " text=")

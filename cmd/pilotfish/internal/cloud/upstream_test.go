@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// best is the token that a fake engine has behind a context.
+// best returns the most probable token of a fake engine after a context.
 func best(e *fakeengine.Engine, context []int32) (id int32) {
 	all := fakeengine.Table(e.Vocabulary, 1)(context)
 	for i, p := range all {
@@ -32,8 +32,8 @@ func best(e *fakeengine.Engine, context []int32) (id int32) {
 	return id
 }
 
-// TestCloudUpstream: a gateway in front of engines answers with their tokens, shows their key, says what they can do,
-// and at the end what they did.
+// TestCloudUpstream: a gateway for engines answers with their tokens, sends their key, and logs their features, and at
+// the end their counts.
 func TestCloudUpstream(t *testing.T) {
 	clitest.OwnFolders(t)
 	edge := clitest.TinyModel(t, "q8_0")
@@ -59,13 +59,13 @@ func TestCloudUpstream(t *testing.T) {
 
 	code, _, stderr := clitest.Call(t, append([]string{"run", "--temp", "0.5"}, args...)...)
 	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "add --top-k with 1 to 256", "it is said at once, not at each token")
+	assert.Contains(t, stderr, "add --top-k with 1 to 256", "reported once, not at each token")
 	_, _, s, _ = clitest.RoutedTokens(t, append(args, "--temp", "0.5", "--top-k", "20", "--seed", "3")...)
 	assert.Equal(t, 12, s.CloudTokens)
 	cloud.Stop()
 }
 
-// TestCloudModelFlags: a gateway has one model, and no flag is without effect.
+// TestCloudModelFlags: a gateway has one model, and a flag without effect is refused.
 func TestCloudModelFlags(t *testing.T) {
 	const up = "--upstream http://127.0.0.1:1 "
 	for args, want := range map[string]string{
@@ -111,7 +111,7 @@ func TestCloudModelFlags(t *testing.T) {
 	assert.Contains(t, stderr, "one line with the key")
 }
 
-// TestUpstreamOptions: each flag sets what it is for.
+// TestUpstreamOptions: each flag sets its own option.
 func TestUpstreamOptions(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
@@ -129,8 +129,7 @@ func TestUpstreamOptions(t *testing.T) {
 	assert.Equal(t, "t.gguf", f.upstream.Tokenizer)
 }
 
-// TestCloudCheck: what is found is printed, a line or an object for each check; an engine that must not serve is exit
-// 1.
+// TestCloudCheck: each check prints a line or an object; an unusable engine gives exit status 1.
 func TestCloudCheck(t *testing.T) {
 	racing.Spare(t)
 	model := clitest.TinyModel(t, "q8_0")
@@ -157,7 +156,7 @@ func TestCloudCheck(t *testing.T) {
 	assert.Equal(t, cli.ExitUsage, code)
 }
 
-// TestCheckFlags: a key, the name of a model and trust go to the engine that is checked.
+// TestCheckFlags: the key, the model name and the trust option are used for the checked engine.
 func TestCheckFlags(t *testing.T) {
 	racing.Spare(t)
 	model := clitest.TinyModel(t, "q8_0")
@@ -177,7 +176,7 @@ func TestCheckFlags(t *testing.T) {
 	assert.Contains(t, stdout, `it serves no model "small", but "large"`)
 }
 
-// TestBenchRoutingUpstream: the modes over the link ask the engine, and no others may want one.
+// TestBenchRoutingUpstream: the modes over the link use the engine; other modes refuse the flag.
 func TestBenchRoutingUpstream(t *testing.T) {
 	racing.Spare(t)
 	model := clitest.TinyModel(t, "q8_0")
@@ -207,7 +206,7 @@ func TestBenchRoutingUpstream(t *testing.T) {
 		code, stdout, stderr := clitest.Call(t,
 			append(args, strings.Fields("--modes serial --tokenizer "+model+" "+flag)...)...)
 		if flag == "--engine trust-vocabulary" {
-			assert.Equal(t, cli.ExitDone, code, flag) // it can be asked for its vocabulary all the same
+			assert.Equal(t, cli.ExitDone, code, flag) // its vocabulary can be requested anyway
 		} else {
 			assert.Equal(t, cli.ExitFailed, code, fmt.Sprint(flag, stdout, stderr))
 		}

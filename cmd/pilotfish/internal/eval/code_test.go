@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 )
 
-// TestPass1: the columns of tasks with programs are named after what they are graded by, those of others are not.
+// TestPass1: the columns of tasks with programs are named pass@1, those of other tasks are not.
 func TestPass1(t *testing.T) {
 	r := &eval.Report{Graded: true, Runs: []eval.RunReport{{}}}
 	for name, want := range map[string]string{

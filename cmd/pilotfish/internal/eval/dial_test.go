@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEvalDials: --verify, --verify-every and --ahead add what they are named after to each policy and threshold, and
-// the report compares it with the policy alone.
+// TestEvalDials: --verify, --verify-every and --ahead add runs to each policy and threshold, and the report compares
+// them with the policy alone.
 func TestEvalDials(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -25,7 +25,7 @@ func TestEvalDials(t *testing.T) {
 	usual := demo("")
 	assert.Len(t, usual, 5, "and the oracle")
 	got := demo("--verify off,0,1000 --ahead 1,8 --verify-every 8")
-	// always without verification, never without tokens ahead unless there is verification
+	// always without verification, never without tokens ahead unless with verification
 	assert.Len(t, got, 2*6+2+5+1)
 	assert.Equal(t, 0.0, *got["margin 0.3 verified 0 ahead 8"].Verify)
 	assert.Equal(t, 8, got["margin 0.3 verified 0 ahead 8"].Ahead)

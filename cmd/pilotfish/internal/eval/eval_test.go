@@ -48,12 +48,12 @@ func evaluated(t *testing.T, args ...string) (map[string]evalLine, string) {
 	return all, stderr
 }
 
-// ownPair names the demo's pair as models of one's own.
+// ownPair returns flags that name the demo's pair as explicit models.
 func ownPair(more ...string) []string {
 	return append([]string{"-m", clitest.DemoFile("small.gguf"), "--large", clitest.DemoFile("large.gguf")}, more...)
 }
 
-// demoQuestionsFile is a file of demo questions whose graders look for the place.
+// demoQuestionsFile returns a file of demo questions that are graded by the place.
 func demoQuestionsFile(t *testing.T, n int) string {
 	set, err := task.Open(task.Demo, task.Options{Most: n})
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func demoQuestionsFile(t *testing.T, n int) string {
 	return path
 }
 
-// TestEvalDemo: one object per policy and threshold, with what the contract names; and a table that fits a terminal.
+// TestEvalDemo: one object per policy and threshold with the documented fields, and a table that fits a terminal.
 func TestEvalDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -109,8 +109,8 @@ func TestEvalDemo(t *testing.T) {
 	}
 }
 
-// TestEvalFlags: each flag changes what it is named after.
-// TestEvalCertified: a certified router is judged where run would use it, in the order of thresholds, and once.
+// TestEvalCertified: a certified router is evaluated at the threshold that run would use, in the order of thresholds,
+// and once.
 func TestEvalCertified(t *testing.T) {
 	racing.Spare(t)
 	names := func(f evalFlags, at float64) []string {
@@ -141,6 +141,7 @@ func TestEvalCertified(t *testing.T) {
 	assert.Contains(t, runs, "learned 0.625 verified 0")
 }
 
+// TestEvalFlags: each flag has its effect.
 func TestEvalFlags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -183,7 +184,8 @@ func TestEvalFlags(t *testing.T) {
 	assert.Contains(t, stderr, "--router")
 }
 
-// TestEvalTasks: the public sets are read from --data, asked with --shots, and what their answers are worth is said.
+// TestEvalTasks: the public sets are read from --data, asked with --shots, and the output states how their answers are
+// graded.
 func TestEvalTasks(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -201,7 +203,7 @@ func TestEvalTasks(t *testing.T) {
 	code, stdout, stderr := clitest.Call(t, append([]string{"eval"}, args...)...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "These answers are no better than chance")
-	assert.NotContains(t, stdout, "oracle", "the large model alone was not asked")
+	assert.NotContains(t, stdout, "oracle", "no run of the large model alone")
 	assert.Contains(t, stdout, "of 1")
 	shots := append([]string{"eval", "--shots", "4"}, args...)
 	code, stdout, stderr = clitest.Call(t, shots...)
@@ -223,7 +225,7 @@ func TestEvalTasks(t *testing.T) {
 
 const flatQuestion = `{"answerKey":"A","question":"Where?","choices":{"label":["A","B"],"text":["here","there"]}}`
 
-// TestEvalRefused: what is wrong is named with what to do, before anything is opened.
+// TestEvalRefused: errors say what to do, before anything is opened.
 func TestEvalRefused(t *testing.T) {
 	pair := " -m small.gguf --large big.gguf"
 	for args, want := range map[string]string{
@@ -276,7 +278,7 @@ func TestEvalRefused(t *testing.T) {
 	assert.Contains(t, stderr, "nowhere.jsonl")
 }
 
-// answersIn are the answers of a file, without the time that each took and the run that it is a copy of.
+// answersIn returns the answers in a file, without their times and the names of shared runs.
 func answersIn(t *testing.T, path string) map[string]eval.Answer {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -290,7 +292,7 @@ func answersIn(t *testing.T, path string) map[string]eval.Answer {
 	return all
 }
 
-// TestEvalOut: -o keeps the answers, and goes on with the same settings only.
+// TestEvalOut: -o keeps the answers, and continues only with the same settings.
 func TestEvalOut(t *testing.T) {
 	racing.Spare(t)
 	out := filepath.Join(t.TempDir(), "answers.jsonl")
@@ -315,7 +317,7 @@ func TestEvalOut(t *testing.T) {
 	}
 	own := append(ownPair(), args...)
 	code, _, stderr := clitest.Call(t, append([]string{"eval"}, own...)...)
-	assert.Equal(t, cli.ExitDone, code, "the demo's own models are the same: %s", stderr)
+	assert.Equal(t, cli.ExitDone, code, "the demo's models are the same: %s", stderr)
 	own[1] = clitest.DemoFile("large.gguf")
 	code, _, stderr = clitest.Call(t, append([]string{"eval"}, own...)...)
 	assert.Equal(t, cli.ExitFailed, code)
@@ -327,7 +329,7 @@ func TestEvalOut(t *testing.T) {
 	assert.Equal(t, before, answersIn(t, out))
 }
 
-// TestEvalHTML: --html writes a page with all answers, and replaces the one before.
+// TestEvalHTML: --html writes a page with all answers, and replaces the previous one.
 func TestEvalHTML(t *testing.T) {
 	racing.Spare(t)
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -343,7 +345,7 @@ func TestEvalHTML(t *testing.T) {
 	assert.Contains(t, stderr, "--html: ")
 }
 
-// TestEvalGateway: a large model behind a gateway gives the answers that it gives here, and what travels is counted.
+// TestEvalGateway: a large model at a gateway gives the same answers as a local one, and the sent bytes are counted.
 func TestEvalGateway(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -358,16 +360,16 @@ func TestEvalGateway(t *testing.T) {
 			[]any{g.Accuracy, g.Agreement, g.Missed, g.Needless, g.EscalatedShare, g.Asks, g.Read}, name)
 		assert.Nil(t, h.BytesUp)
 	}
-	assert.Greater(t, *there["margin 0.9"].BytesUp, 40.0, "the prompt travels")
+	assert.Greater(t, *there["margin 0.9"].BytesUp, 40.0, "the prompt is sent")
 	assert.Less(t, *there["margin 0.9"].BytesUp, *there["always"].BytesUp)
 	assert.Positive(t, *there["margin 0.9"].BytesDown)
 	assert.Nil(t, there["never"].BytesUp)
 	assert.Equal(t, "pilotfish-demo-large", there["never"].Run.Remote)
 }
 
-// TestEvalStories: models without a chat template and with a short context answer questions of CommonsenseQA; none is
-// lost, and that accuracy is no better than chance is said. Among them are the one that does not fit the context and
-// all 24 with two equal options.
+// TestEvalStories: models without a chat template and with a short context answer questions of CommonsenseQA. No
+// question is lost, including the one that exceeds the context and all 24 with two equal options, and the report says
+// that the accuracy is no better than chance.
 func TestEvalStories(t *testing.T) {
 	racing.Spare(t)
 	data := someOfCSQA(t)
@@ -418,7 +420,8 @@ func someOfCSQA(t *testing.T) (path string) {
 	return path
 }
 
-// TestEvalFetch: --from names another address of the same file; it is taken only if it is the file, and eval finds it.
+// TestEvalFetch: --from names another address of the same file; a different file is refused, and eval finds the
+// downloaded file.
 func TestEvalFetch(t *testing.T) {
 	clitest.OwnFolders(t)
 	var content []byte

@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEvalKilled: a run that is killed without warning, again and again, ends up with the answers of one that was not,
-// and has lost none that it had graded.
+// TestEvalKilled: a run that is killed repeatedly ends with the same answers as one that was not, and has lost no
+// graded answer.
 func TestEvalKilled(t *testing.T) {
 	if testing.Short() {
-		t.Skip("processes of their own, which nothing watches for races: not with -short")
+		t.Skip("uses child processes without the race detector: not with -short")
 	}
 	dir := t.TempDir()
 	args := func(out string) []string {
@@ -41,7 +41,7 @@ func TestEvalKilled(t *testing.T) {
 		b, err := os.ReadFile(cut)
 		require.NoError(t, err)
 		now := bytes.Count(b, []byte("\n")) - 1
-		assert.GreaterOrEqual(t, now, graded, "nothing graded is lost")
+		assert.GreaterOrEqual(t, now, graded, "no graded answer is lost")
 		if graded = now; over {
 			break
 		}
@@ -50,7 +50,8 @@ func TestEvalKilled(t *testing.T) {
 	assert.Equal(t, want, answersIn(t, cut))
 }
 
-// killAfter kills a process when a file has so many lines, and waits for its end; or reports that it ended by itself.
+// killAfter kills a process when a file has a number of lines, and waits for its end; or reports that it ended by
+// itself.
 func killAfter(t *testing.T, path string, lines int, p *os.Process, ended <-chan error) (over bool) {
 	t.Helper()
 	look := time.NewTicker(time.Millisecond)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzCosts: no record panics, and what is accepted is what it says.
+// FuzzCosts: parsing any record does not panic, and an accepted one is unchanged.
 func FuzzCosts(f *testing.F) {
 	f.Add([]byte(`{"summary":{"costs":[{"pos":0,"cost":0.5},{"pos":32,"cost":0}]}}`))
 	f.Add([]byte("{}\n{\"summary\":{\"costs\":[{\"pos\":-16,\"cost\":1e999}]}}"))

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// configFolder gives a test a configuration folder of its own, and returns the path of the device in it.
+// configFolder sets a new configuration folder for the test, and returns the path of the device in it.
 func configFolder(t *testing.T) string {
 	t.Helper()
 	clitest.OwnFolders(t)
@@ -26,7 +26,7 @@ func configFolder(t *testing.T) string {
 	return filepath.Join(config, "pilotfish", "device")
 }
 
-// TestDevice: it is drawn once and kept where only the user can read it. Those who start at once have the same one.
+// TestDevice: the device is drawn once and stored readable only by the user. Concurrent processes get the same one.
 func TestDevice(t *testing.T) {
 	path := configFolder(t)
 	var stderr bytes.Buffer
@@ -60,7 +60,7 @@ func TestDevice(t *testing.T) {
 	assert.NotEmpty(t, o.TicketFolder)
 	o = pilotfish.DialOptions{}
 	require.NoError(t, (&GatewayFlags{Forget: true}).Remember(&cli.App{}, &o))
-	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal(), "tickets are forgotten, the device is not")
+	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal(), "tickets are deleted, the device is not")
 	assert.Empty(t, o.TicketFolder)
 
 	configFolder(t)
@@ -69,7 +69,7 @@ func TestDevice(t *testing.T) {
 	assert.NotEqual(t, devices[0].Reveal(), other.Reveal())
 }
 
-// TestDamagedDevice: a file that holds no device is not replaced silently, and not shown.
+// TestDamagedDevice: an invalid device file is neither replaced silently nor shown.
 func TestDamagedDevice(t *testing.T) {
 	path := configFolder(t)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -90,7 +90,7 @@ func TestDamagedDevice(t *testing.T) {
 	assert.Equal(t, good, d.Reveal())
 }
 
-// TestDeviceNowhere: where nothing can be kept, one is drawn for the run, which says so once.
+// TestDeviceNowhere: if nothing can be stored, a device is drawn for the run, with one message.
 func TestDeviceNowhere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

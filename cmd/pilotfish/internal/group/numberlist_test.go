@@ -13,7 +13,7 @@ func TestNumberList(t *testing.T) {
 	for text, want := range map[string]NumberList{"7": {7}, "16, 512": {16, 512}, "-1,0": {-1, 0}} {
 		l := NumberList{1, 2}
 		require.NoError(t, l.Set(text))
-		assert.Equal(t, want, l, "in place of the default")
+		assert.Equal(t, want, l, "instead of the default")
 	}
 	for _, wrong := range []string{"", ",", "1,", "x", "1.5", "1,1", "99999999999999999999",
 		strings.Repeat("1", 1<<16)} {
@@ -32,7 +32,7 @@ func TestNumberList(t *testing.T) {
 	assert.ErrorContains(t, l.Set(strings.Join(many, ",")), "more than 1000 numbers")
 }
 
-// FuzzNumberList: what is taken is printed so that it is taken again, and holds nothing twice.
+// FuzzNumberList: an accepted list is printed in a form that is accepted again, without duplicates.
 func FuzzNumberList(f *testing.F) {
 	for _, text := range []string{"16,512", " 1 , 2", "-1", "1,1", "", "+5,05", "9223372036854775807"} {
 		f.Add(text)

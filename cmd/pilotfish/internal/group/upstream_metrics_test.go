@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestUpstreamMetrics: every count of the engines has a metric, by engine, and each metric is that count and no other;
-// what may be secret in an address is not shown.
+// TestUpstreamMetrics: every count of the engines has a metric by engine, with the value of this count; possible
+// secrets in an address are hidden.
 func TestUpstreamMetrics(t *testing.T) {
 	one := engine.UpstreamEngineStats{URL: "http://user:canary@gpu1:8000/x?key=canary", In: true}
 	v := reflect.ValueOf(&one).Elem()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestInspectElements: longer arrays are printed by their length.
+// TestInspectElements: long arrays are printed as their length.
 func TestInspectElements(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	for elements, whole := range map[string]bool{"511": false, "512": true, "-1": true} {

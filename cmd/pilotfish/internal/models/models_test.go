@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestModelNames: pull takes a quantisation, and every command the name that was pulled.
+// TestModelNames: pull takes a quantisation, and every command takes the pulled name.
 func TestModelNames(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -81,7 +81,7 @@ func TestModelNames(t *testing.T) {
 	require.NoError(t, os.MkdirAll("o", 0o700))
 	require.NoError(t, os.WriteFile("o/n", demo.Large(), 0o600))
 	_, _, stderr = clitest.Chat(t, "", "-m", "o/n")
-	assert.Empty(t, stderr, "a file that is there comes first")
+	assert.Empty(t, stderr, "an existing file takes precedence")
 }
 
 func TestListCommand(t *testing.T) {
@@ -135,7 +135,7 @@ func TestRemoveCommand(t *testing.T) {
 		assert.Empty(t, stdout)
 	}
 	for name := range files {
-		assert.FileExists(t, filepath.Join(dir, name), "nothing is removed where a name is wrong")
+		assert.FileExists(t, filepath.Join(dir, name), "nothing is removed if a name is wrong")
 	}
 	unlock, err := filelock.Lock(filepath.Join(dir, "o/n/m-f16-00002-of-00002.gguf.lock"))
 	require.NoError(t, err)

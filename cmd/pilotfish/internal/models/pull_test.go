@@ -74,7 +74,7 @@ func TestPullDefaultFolder(t *testing.T) {
 	other := t.TempDir()
 	code, stdout, stderr = clitest.Call(t, "pull", "--dir", other, "o/n")
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Equal(t, filepath.Join(other, "o", "n", "m.gguf")+"\n", stdout, "a folder that is named comes first")
+	assert.Equal(t, filepath.Join(other, "o", "n", "m.gguf")+"\n", stdout, "a given folder takes precedence")
 
 	clitest.OwnFolders(t)
 	require.NoError(t, os.Unsetenv("PILOTFISH_MODELS"))
@@ -85,11 +85,11 @@ func TestPullDefaultFolder(t *testing.T) {
 	assert.Equal(t, filepath.Join(cache, "pilotfish", "models", "o", "n", "m.gguf")+"\n", stdout)
 }
 
-// TestPullToken: the hub is shown the token of the environment, and a model that is only for its holder is fetched.
+// TestPullToken: the token in the environment is sent to the hub, so that a gated model can be fetched.
 func TestPullToken(t *testing.T) {
-	behind, err := url.Parse(hubWith(t, "m.gguf", []byte("pilot")))
+	gated, err := url.Parse(hubWith(t, "m.gguf", []byte("pilot")))
 	require.NoError(t, err)
-	hub := httputil.NewSingleHostReverseProxy(behind)
+	hub := httputil.NewSingleHostReverseProxy(gated)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer hf_secret" {
 			http.Error(w, "gated", http.StatusUnauthorized)
@@ -107,8 +107,8 @@ func TestPullToken(t *testing.T) {
 	}
 }
 
-// TestPullInterrupted: Ctrl-C ends a pull with where the bytes are that have come, and what to do; the same command
-// then goes on.
+// TestPullInterrupted: Ctrl-C ends a pull with the place of the received bytes and what to do; the same command then
+// continues.
 func TestPullInterrupted(t *testing.T) {
 	b := bytes.Repeat([]byte("pilotfish"), 100_000)
 	sum := sha256.Sum256(b)
@@ -136,7 +136,7 @@ func TestPullInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	part := filepath.Join(dir, "o", "n", "m.gguf.part")
 	stderr := clitest.WriterFunc(func(p []byte) (int, error) {
-		if strings.Contains(string(p), "60%") { // as far as the server goes
+		if strings.Contains(string(p), "60%") { // as far as the server sends
 			stop(&cli.Interruption{Signal: os.Interrupt})
 		}
 		return len(p), nil

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestPullOffer: on a terminal, a model that is not here is fetched if somebody says so; rm asks before it removes.
+// TestPullOffer: on a terminal, run offers to fetch a missing model; rm asks before it removes.
 func TestPullOffer(t *testing.T) {
 	clitest.OwnFolders(t)
 	dir := clitest.ModelFolderWith(t, nil)

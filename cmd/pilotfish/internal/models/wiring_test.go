@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// logitsOf are what `pilotfish logits` prints with these flags.
+// logitsOf returns the output of `pilotfish logits` with these flags.
 func logitsOf(t *testing.T, m string, flags ...string) []float32 {
 	t.Helper()
 	code, stdout, stderr := clitest.Call(t, append([]string{"logits", "-m", m, "--tokens", "1,2,3", "--json"},
@@ -24,11 +24,11 @@ func logitsOf(t *testing.T, m string, flags ...string) []float32 {
 	return clitest.Lines[logitsResult](t, stdout)[0].Logits
 }
 
-// TestModelFlags: each flag of a model changes its engine in what it is named after, and nothing else, and every
-// command that runs a model has them.
+// TestModelFlags: each flag of a model changes its own option of the engine, and no other, and every command that runs
+// a model has them.
 func TestModelFlags(t *testing.T) {
 	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0") // of 512 tokens
+	m := clitest.TinyModel(t, "q8_0") // with a context of 512 tokens
 	type model struct {
 		path, device   string
 		threads, slots int
@@ -67,7 +67,7 @@ func TestModelFlags(t *testing.T) {
 	assert.NotEqual(t, usualLogits, logitsOf(t, m, "--exact"))
 	assert.Equal(t, logitsOf(t, m, "--exact"), logitsOf(t, m, "--exact", "--kv", "f32"))
 	assert.NotEqual(t, usualLogits, logitsOf(t, clitest.TinyModel(t, "q5_0")), "--model")
-	for _, command := range [][]string{ // a value that the model or this machine refuses is refused where it is used
+	for _, command := range [][]string{ // an invalid value is refused by the command that uses it
 		{"run", "-m", m, "--tokens", "1", "-n", "1"}, {"logits", "-m", m, "--tokens", "1"},
 		{"cloud", "-m", m, "--listen", "127.0.0.1:0"},
 		{"router", "calibrate", "-m", m, "--large", m, "--router", clitest.NarrowRouter(t, 8, ""), "--data",

@@ -24,8 +24,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestCalibrateDemo: the demo's router gets a certificate of what was decoded, with the flags that were given; where
-// nothing can be shown there is none, and no file.
+// TestCalibrateDemo: the demo's router gets a certificate from the decoded answers, with the given flags; if nothing
+// can be certified there is no file.
 func TestCalibrateDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some 500 answers: not with -short")
@@ -83,7 +83,7 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Equal(t, steps[0].PValue, p())
 	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
 	assert.NotEqual(t, steps[0].PValue, p("--method", "best"))
-	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a shorter longest answer needs fewer prompts")
+	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a lower max length of answers needs fewer prompts")
 	_, _, stderr := calibrated(t, cli.ExitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
 	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
 
@@ -112,8 +112,8 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Contains(t, stderr, "choosing thresholds")
 }
 
-// TestCalibrateOwn: models, a router and prompts of one's own, as chats or as they stand; prompts without room for an
-// answer are left out and counted.
+// TestCalibrateOwn: explicit models, router and prompts, as chats or raw texts; prompts without room for an answer are
+// left out and counted.
 func TestCalibrateOwn(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -139,7 +139,7 @@ func TestCalibrateOwn(t *testing.T) {
 	assert.Equal(t, router.Raw, last.Certificate.Prompt)
 	assert.NotEqual(t, steps[0].Tokens, raw[0].Tokens)
 
-	// a benchmark's questions are asked as eval asks them: its file is not one of our own form
+	// questions of a benchmark are asked as in eval: its file does not have our own format
 	sums := filepath.Join(t.TempDir(), "gsm8k.jsonl")
 	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
 	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
@@ -150,7 +150,7 @@ func TestCalibrateOwn(t *testing.T) {
 	assert.Equal(t, set.Hash, last.Certificate.Data)
 	assert.Equal(t, []int{4, 0}, []int{graded[0].Graded, graded[0].Right})
 
-	// onto itself: the certificate is replaced, and the network stays
+	// writing to the input file: the certificate is replaced, and the network stays
 	same := append(args, "--router", out, "--threshold", "0.02")
 	_, last, _ = calibrated(t, cli.ExitDone, same...)
 	assert.Equal(t, 0.02, last.Certificate.Threshold)
@@ -174,7 +174,7 @@ func TestCalibrateOwn(t *testing.T) {
 	assert.Contains(t, stderr, "trained for another model")
 }
 
-// TestCalibrateGateway: the large model may stand behind a gateway; its questions are those that a device asks.
+// TestCalibrateGateway: the large model may be at a gateway; its questions are those of a device.
 func TestCalibrateGateway(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -187,7 +187,7 @@ func TestCalibrateGateway(t *testing.T) {
 		"--threshold", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret,
 		"--no-resume", "--json"}
 	steps, last, _ := calibrated(t, cli.ExitDone, args...)
-	assert.Empty(t, last.Certificate.Large, "a gateway tells no fingerprint")
+	assert.Empty(t, last.Certificate.Large, "a gateway sends no fingerprint")
 	assert.NotEmpty(t, last.Certificate.LargeName)
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
@@ -217,7 +217,7 @@ func writeToken(t *testing.T, text string) string {
 	return path
 }
 
-// TestCalibrateRefused: wrong values are refused before anything is opened, with the flag and what to do.
+// TestCalibrateRefused: invalid values are refused before anything is opened, with the flag and what to do.
 func TestCalibrateRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                  "out",
@@ -265,7 +265,7 @@ type calibration struct {
 	Needed      int
 }
 
-// calibrated runs `router calibrate --json` and returns what it says of thresholds, and at the end.
+// calibrated runs `router calibrate --json` and returns its lines for the thresholds, and the last line.
 func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
 	t.Helper()
 	got, stdout, stderr := clitest.Call(t, append([]string{"router", "calibrate"}, args...)...)

@@ -17,8 +17,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// programFile is a file of two problems in the form of MBPP: the reference of the first passes its tests, that of the
-// second does not.
+// programFile returns a file with two problems in the format of MBPP: the reference of the first passes its tests, that
+// of the second does not.
 func programFile(t *testing.T, first int) string {
 	t.Helper()
 	const line = `{"text":"Add one.","code":"def add(x):\r\n  return x + %d","task_id":%d,"test_setup_code":"",` +
@@ -28,7 +28,7 @@ func programFile(t *testing.T, first int) string {
 	return path
 }
 
-// TestRunCode: answers that are programs are graded by running them, with --run-code alone.
+// TestRunCode: answers that are programs are graded by running them, only with --run-code.
 func TestRunCode(t *testing.T) {
 	racing.Spare(t)
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -66,7 +66,7 @@ func TestRunCode(t *testing.T) {
 	assert.Contains(t, stderr, "--run-code: running programs needs Python 3.8 or later as python3 in PATH")
 }
 
-// TestRunCodeRefused: without the permission nothing is opened, and it is for programs alone.
+// TestRunCodeRefused: without --run-code nothing is opened, and the flag is only for programs.
 func TestRunCodeRefused(t *testing.T) {
 	const allow = "add --run-code to allow that; it needs python3 and sets limits"
 	for args, want := range map[string]string{

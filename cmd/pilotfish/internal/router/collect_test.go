@@ -24,7 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// TestPairFlags: the flags of two models reach what opens them.
+// TestPairFlags: the flags of two models have their effects.
 func TestPairFlags(t *testing.T) {
 	clitest.OwnFolders(t)
 	parse := func(args ...string) *group.PairFlags {
@@ -68,7 +68,7 @@ func TestPairFlags(t *testing.T) {
 	assert.Empty(t, o.TicketFolder)
 }
 
-// TestPairFlagsRefused: each refusal names the flag.
+// TestPairFlagsRefused: each error names the flag.
 func TestPairFlagsRefused(t *testing.T) {
 	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
 	for line, want := range map[string]string{
@@ -96,7 +96,7 @@ func TestPairFlagsRefused(t *testing.T) {
 	assert.NoDirExists(t, "nowhere")
 }
 
-// collected is what `router collect --json` says of a new folder, its settings, and what it tells people.
+// collected returns the output of `router collect --json` for a new folder, its settings, and stderr.
 func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "traces")
@@ -113,7 +113,7 @@ func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, str
 	return got.Summary, set.Settings(), stderr
 }
 
-// TestCollectFlags: each flag does what it says.
+// TestCollectFlags: each flag has its effect.
 func TestCollectFlags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many small collections: not with -short")
@@ -138,7 +138,7 @@ func TestCollectFlags(t *testing.T) {
 
 	sum, settings = with("--raw", "--reference", "large")
 	assert.True(t, settings.Raw)
-	assert.Equal(t, 3, sum.Positions, "the model ends what is no chat at once")
+	assert.Equal(t, 3, sum.Positions, "the model ends at once without a chat")
 	sum, _ = with("-n", "5")
 	assert.Equal(t, []int{15, 3}, []int{sum.Positions, sum.Cut})
 	sum, _ = with("--max-tokens", "7")
@@ -172,7 +172,7 @@ func TestCollectFlags(t *testing.T) {
 	assert.Zero(t, sum.Cloud)
 }
 
-// TestCollectTask: a public data set is asked as eval asks it.
+// TestCollectTask: a public data set is asked as in eval.
 func TestCollectTask(t *testing.T) {
 	racing.Spare(t)
 	file := filepath.Join(t.TempDir(), "gsm8k.jsonl")
@@ -185,10 +185,10 @@ func TestCollectTask(t *testing.T) {
 	assert.Equal(t, []any{1, 0, "given"}, []any{sum.Right, settings.Shots, settings.Reference})
 	two, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "--shots", "1", "-n", "100")...)
 	assert.Equal(t, 1, settings.Shots)
-	assert.NotEqual(t, sum.Positions, two.Positions, "an answer begins with a space where there is no chat")
+	assert.NotEqual(t, sum.Positions, two.Positions, "without a chat an answer begins with a space")
 }
 
-// TestCollectJSON: --json prints one object to stdout, which is empty otherwise.
+// TestCollectJSON: --json prints exactly one object to stdout.
 func TestCollectJSON(t *testing.T) {
 	line := []string{"router", "collect", "--data", "demo", "--questions", "1", "-o", t.TempDir()}
 	code, stdout, stderr := clitest.Call(t, line...)
@@ -206,7 +206,7 @@ func TestCollectJSON(t *testing.T) {
 	}
 }
 
-// TestCollectPair: the two models are those that are named, here or behind a gateway.
+// TestCollectPair: the two models are the named ones, local or at a gateway.
 func TestCollectPair(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -229,7 +229,7 @@ func TestCollectPair(t *testing.T) {
 	assert.NotEmpty(t, settings.Large.Fingerprint)
 	assert.Empty(t, settings.Small.Compute)
 	same, settings, _ := collected(t, append(base, "--large", large, "--model", large)...)
-	assert.Zero(t, same.Differ, "one model is both")
+	assert.Zero(t, same.Differ, "both are the same model")
 	assert.Equal(t, settings.Small.Fingerprint, settings.Large.Fingerprint)
 	_, settings, _ = collected(t, append(base, "--large", large, "--kv", "f32", "--ctx", "100")...)
 	assert.Equal(t, "kv f32", settings.Small.Compute)
@@ -251,7 +251,7 @@ func TestCollectPair(t *testing.T) {
 	assert.Contains(t, stderr, "--pin")
 }
 
-// TestCollectRefused: what is wrong is named with what to do, before anything is written.
+// TestCollectRefused: errors say what to do, before anything is written.
 func TestCollectRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	bad := filepath.Join(t.TempDir(), "bad.jsonl")
@@ -310,8 +310,8 @@ func TestCollectRefused(t *testing.T) {
 	assert.Contains(t, stderr, "-o names no folder")
 }
 
-// TestCollectAgain: the same command changes nothing, another one is refused, and files that are missing or damaged are
-// made anew, or named.
+// TestCollectAgain: repeating the command changes nothing, another one is refused, and missing or damaged files are
+// made again or named.
 func TestCollectAgain(t *testing.T) {
 	racing.Spare(t)
 	dir := t.TempDir()
@@ -347,7 +347,7 @@ func TestCollectAgain(t *testing.T) {
 	assert.Contains(t, stderr, third+": header: unexpected EOF")
 }
 
-// TestCollectNotes: who collects is told what the labels are worth, and what was left out.
+// TestCollectNotes: the output states the limits of the labels, and what was left out.
 func TestCollectNotes(t *testing.T) {
 	racing.Spare(t)
 	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--label",
@@ -370,7 +370,7 @@ func TestCollectNotes(t *testing.T) {
 	assert.Contains(t, stderr, "citer and r2r differ at ")
 }
 
-// TestTracesInPython: the program of docs/traces.md reads what was collected.
+// TestTracesInPython: the program in docs/traces.md reads collected traces.
 func TestTracesInPython(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -404,7 +404,7 @@ func TestTracesInPython(t *testing.T) {
 	assert.Equal(t, fmt.Sprintln(5, set.Len(), set.Width(), differ, escalate, float64(last)), string(out))
 }
 
-// TestCollectStories: models without a chat template, whose context is short.
+// TestCollectStories: models without a chat template and with a short context.
 func TestCollectStories(t *testing.T) {
 	racing.Spare(t)
 	small := sharedtest.Shared(t, "data", "models", "stories-weak-qwen2-f32.gguf")

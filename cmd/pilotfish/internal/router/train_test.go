@@ -45,7 +45,7 @@ func trainOn(t *testing.T, args ...string) ([]trained, string) {
 	return clitest.Lines[trained](t, stdout), out
 }
 
-// TestTrainCommand: the file says how it was made, what is printed is what it says, and it is the same every time.
+// TestTrainCommand: the file contains how it was made, the output agrees with it, and it is the same every time.
 func TestTrainCommand(t *testing.T) {
 	racing.Spare(t)
 	dir := clitest.Traces(t, clitest.TraceSettings())
@@ -78,7 +78,7 @@ func TestTrainCommand(t *testing.T) {
 	_, both := trainOn(t, clitest.Traces(t, gateway), dir, "--label", "disagreement", "--training", "epochs=1")
 	file, err = engine.ReadRouter(both)
 	require.NoError(t, err)
-	assert.Equal(t, "0123", file.About.Large, "from the folder that knows")
+	assert.Equal(t, "0123", file.About.Large, "from the folder with the hash")
 	assert.Equal(t, "big", file.About.LargeName)
 	assert.NotEqual(t, about.Data, file.About.Data)
 	_, alone := trainOn(t, clitest.Traces(t, gateway), "--label", "disagreement", "--training", "epochs=1")
@@ -100,7 +100,7 @@ func TestTrainCommand(t *testing.T) {
 	assert.Equal(t, one, two, "byte for byte, with any number of threads")
 }
 
-// TestTrainFlags: each flag changes what is trained, in the way that it says.
+// TestTrainFlags: each flag changes the training in the documented way.
 func TestTrainFlags(t *testing.T) {
 	racing.Spare(t)
 	dir := clitest.Traces(t, clitest.TraceSettings())
@@ -141,7 +141,7 @@ func TestTrainFlags(t *testing.T) {
 	}
 }
 
-// TestTrainRefuses: wrong usage, and traces that cannot be learnt from, with what to do; nothing is written.
+// TestTrainRefuses: wrong usage, and unusable traces, with what to do; nothing is written.
 func TestTrainRefuses(t *testing.T) {
 	racing.Spare(t)
 	dir := clitest.Traces(t, clitest.TraceSettings())
@@ -212,15 +212,15 @@ func TestTrainRefuses(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "missing", "router.gguf")
 	code, stdout, stderr := clitest.Call(t, "router", "train", dir, "--label", "r2r", "-o", nowhere)
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.Empty(t, stdout, "before anything is trained")
+	assert.Empty(t, stdout, "before training")
 	assert.Contains(t, stderr, "-o "+nowhere)
 }
 
-// TestTrainRounds: the second round learns from what both models decode with the router of the first, at about the
-// wanted share; both are compared on texts of both kinds; a run that is repeated decodes nothing again.
+// TestTrainRounds: the second round trains on texts that both models decode with the router of the first, at about the
+// given share; both routers are compared on texts of both kinds; a repeated run decodes nothing again.
 func TestTrainRounds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("decoding and training, twice over: not with -short")
+		t.Skip("decodes and trains twice: not with -short")
 	}
 	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
 	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50",
@@ -233,7 +233,7 @@ func TestTrainRounds(t *testing.T) {
 	line := []string{
 		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--training", "share=0.2",
 		"--training", "epochs=3",
-		"-t", "2", // of training: the demo's models take none
+		"-t", "2", // for training: the demo's models need none
 	}
 	got, out := trainOn(t, line...)
 	require.Len(t, got, 2+4+1)
@@ -242,7 +242,7 @@ func TestTrainRounds(t *testing.T) {
 	assert.Equal(t, 2, file.About.Rounds)
 	assert.Equal(t, 2, got[1].Round)
 	assert.Greater(t, got[1].Positions, got[0].Positions)
-	assert.Equal(t, got[0].HeldPrompts, got[1].HeldPrompts, "the same prompts are held back")
+	assert.Equal(t, got[0].HeldPrompts, got[1].HeldPrompts, "the same prompts are held out")
 	assert.Equal(t, got[1].Positions, file.About.Positions)
 	var kinds []string
 	for _, e := range got[2:6] {
@@ -251,13 +251,13 @@ func TestTrainRounds(t *testing.T) {
 		assert.LessOrEqual(t, e.Comparison.Share, 0.2)
 		assert.Greater(t, e.Comparison.Share, 0.15)
 		require.NotNil(t, e.Comparison.Missed)
-		assert.Less(t, *e.Comparison.Missed, 0.4, "one in fifty is to be found among one in five")
+		assert.Less(t, *e.Comparison.Missed, 0.4, "one in fifty must be found among one in five")
 	}
 	assert.Equal(t, []string{
 		"given, round 1", "given, round 2", "decoded with round 1, round 1", "decoded with round 1, round 2",
 	}, kinds)
 	assert.Equal(t, got[1].HeldPositions, got[2].Comparison.Positions+got[4].Comparison.Positions)
-	assert.Equal(t, got[0].HeldPositions, got[2].Comparison.Positions, "given texts are those of both folders")
+	assert.Equal(t, got[0].HeldPositions, got[2].Comparison.Positions, "the given texts are those of both folders")
 
 	set, err := trace.Open(filepath.Join(more, "round-2"))
 	require.NoError(t, err)
@@ -284,15 +284,15 @@ func TestTrainRounds(t *testing.T) {
 
 	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out, "--training", "data-seed=5"},
 		line...)...)
-	assert.Equal(t, cli.ExitDone, code, "40 questions are shipped ones, whatever the seed: %s", stderr)
+	assert.Equal(t, cli.ExitDone, code, "40 questions are shipped ones, for any seed: %s", stderr)
 	other := append(slices.Clone(line), "-m", clitest.DemoFile("large.gguf"), "--large", clitest.DemoFile("large.gguf"))
 	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out}, other...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "give the model of the traces")
 }
 
-// TestRoutedTexts: the texts of a round are decoded as those of the first folder, with the last router at the threshold
-// for the wanted share of the positions held back.
+// TestRoutedTexts: the texts of a round are decoded with the settings of the first folder, with the last router at the
+// threshold for the given share of the held-out positions.
 func TestRoutedTexts(t *testing.T) {
 	s := clitest.TraceSettings()
 	s.Raw = true
@@ -321,7 +321,7 @@ type shown struct {
 	Traces *worthEvent
 }
 
-// TestShowCommand: what the file says, and with traces how good it is, the same as text, JSON and pictures.
+// TestShowCommand: the contents of the file and, with traces, its quality, as text, JSON and pictures.
 func TestShowCommand(t *testing.T) {
 	dir := clitest.Traces(t, clitest.TraceSettings())
 	_, out := trainOn(t, dir, "--label", "disagreement", "--training", "validation=0.25", "--seed", "3")
@@ -345,13 +345,13 @@ func TestShowCommand(t *testing.T) {
 	require.Len(t, got, 2)
 	assert.Equal(t, newAboutEvent(file), *got[0].Router)
 	w := got[1].Traces
-	assert.True(t, w.Held, "the traces are those that it learnt from")
+	assert.True(t, w.Held, "these are its training traces")
 	assert.Equal(t, 15, w.Prompts)
 	assert.Equal(t, 300, w.Tokens)
 	require.Len(t, w.Policies, 3)
-	assert.InDelta(t, file.About.AUC, *w.Policies[0].AUC, 1e-3, "as the file says")
+	assert.InDelta(t, file.About.AUC, *w.Policies[0].AUC, 1e-3, "as in the file")
 	assert.InDelta(t, file.About.Calibration, w.Policies[0].Calibration, 1e-3)
-	assert.Less(t, *w.Policies[1].AUC, *w.Policies[0].AUC-0.1, "margin says nothing of these labels")
+	assert.Less(t, *w.Policies[1].AUC, *w.Policies[0].AUC-0.1, "margin does not predict these labels")
 	sum := 0
 	for _, b := range w.Reliability {
 		sum += b.Tokens
@@ -386,7 +386,7 @@ func TestShowCommand(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	got = clitest.Lines[shown](t, stdout)
 	assert.Equal(t, "r2r", got[1].Traces.Label)
-	assert.Less(t, *got[1].Traces.Policies[0].AUC, 0.65, "it learnt another rule")
+	assert.Less(t, *got[1].Traces.Policies[0].AUC, 0.65, "it was trained for another rule")
 
 	fresh := clitest.TraceSettings()
 	fresh.Data = "others"
@@ -396,7 +396,7 @@ func TestShowCommand(t *testing.T) {
 	assert.Contains(t, stdout, "all prompts of the traces")
 }
 
-// TestShowRefuses: what does not fit together is refused by name.
+// TestShowRefuses: files that do not fit together are refused by name.
 func TestShowRefuses(t *testing.T) {
 	dir := clitest.Traces(t, clitest.TraceSettings())
 	_, out := trainOn(t, dir, "--label", "disagreement")
@@ -422,7 +422,7 @@ func TestShowRefuses(t *testing.T) {
 	}
 }
 
-// TestShowDamagedText: what a file says is shown as it stands, never as orders to a terminal.
+// TestShowDamagedText: text in a file is shown escaped, never as control sequences.
 func TestShowDamagedText(t *testing.T) {
 	dir := clitest.Traces(t, clitest.TraceSettings())
 	_, out := trainOn(t, dir, "--label", "r2r")
@@ -439,7 +439,7 @@ func TestShowDamagedText(t *testing.T) {
 	assert.True(t, json.Valid([]byte(stdout)))
 }
 
-// TestCharts: each curve is of what it is named after.
+// TestCharts: each curve shows its own data.
 func TestCharts(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	w := &worth{names: []string{"learned", "margin"}, all: make([][]router.Verdict, 2)}

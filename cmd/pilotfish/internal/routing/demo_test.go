@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestDemo runs the whole system, over a link that loses packets: routed answers are as serial ones, and better than
+// TestDemo runs the whole system over a link that loses packets: routed answers equal serial ones, and are better than
 // those of the small model alone.
 func TestDemo(t *testing.T) {
 	if testing.Short() {
@@ -36,11 +36,11 @@ func TestDemo(t *testing.T) {
 	assert.LessOrEqual(t, *serial.EscalatedShare, 0.07)
 	assert.Nil(t, local.EscalatedShare)
 	assert.LessOrEqual(t, *serial.BytesUp, 100.0)
-	assert.LessOrEqual(t, *pipelined.BytesUp, 150.0, "with questions on guesses that did not hold")
+	assert.LessOrEqual(t, *pipelined.BytesUp, 150.0, "including questions about rejected guesses")
 	for _, r := range reports[1:] {
 		assert.LessOrEqual(t, *r.BytesDown, 40.0)
 	}
-	assert.Zero(t, *serial.MissedShare, "of this pair's sure tokens the large model would have chosen none otherwise")
+	assert.Zero(t, *serial.MissedShare, "for this pair the large model agrees with all confident tokens")
 
 	_, stdout, _ = clitest.Call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
 		"--modes", "cloud,paper,pipelined-2")
@@ -49,12 +49,12 @@ func TestDemo(t *testing.T) {
 		"--cloud-ms", "0", "--deadline", "off", "--policy", "learned", "--modes", "local,serial")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	reports = clitest.Lines[outcome.Report](t, stdout)
-	assert.GreaterOrEqual(t, *reports[1].Accuracy, 1.6**reports[0].Accuracy, "with the router that comes with the pair")
+	assert.GreaterOrEqual(t, *reports[1].Accuracy, 1.6**reports[0].Accuracy, "with the shipped router")
 	assert.LessOrEqual(t, *reports[1].EscalatedShare, 0.07)
 }
 
-// TestDemoDictionary: questions travel with the help of a dictionary that was trained on the demo's texts; without it
-// they take 57 bytes instead of 39.
+// TestDemoDictionary: questions are compressed with a dictionary that was trained on the demo's texts; without it they
+// take 57 bytes instead of 39.
 func TestDemoDictionary(t *testing.T) {
 	racing.Spare(t)
 	code, stdout, stderr := clitest.Call(t, "demo", "--json", "--questions", "8", "--parallel", "8", "--modes",
@@ -64,8 +64,8 @@ func TestDemoDictionary(t *testing.T) {
 	assert.Less(t, *clitest.Lines[outcome.Report](t, stdout)[0].BytesUp, 48.0)
 }
 
-// TestEqualOverBadLinks: questions over QUIC and links that lose up to a fifth of the packets each way. With one branch
-// or four, the tokens and their origins are those of serial decoding.
+// TestEqualOverBadLinks: over QUIC and links that lose up to a fifth of the packets each way, with one branch or four,
+// the tokens and their origins equal those of serial decoding.
 func TestEqualOverBadLinks(t *testing.T) {
 	racing.Spare(t)
 	losses := []string{"0.2", "0.05"}
@@ -88,8 +88,8 @@ func TestEqualOverBadLinks(t *testing.T) {
 	}
 }
 
-// TestBenchRoutingOwn measures models and questions of one's own: --model is the small one and --large the other, and
-// the answers are as long as those of `pilotfish run`.
+// TestBenchRoutingOwn measures explicit models and questions: --model is the small one and --large the other, and the
+// answers are as long as those of `pilotfish run`.
 func TestBenchRoutingOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -98,7 +98,7 @@ func TestBenchRoutingOwn(t *testing.T) {
 	_, stdout, _ := clitest.Call(t, "run", "-m", edge, "--json", "where?")
 	events := clitest.Lines[clitest.RunEvent](t, stdout)
 	said := events[len(events)-1].Summary
-	require.Equal(t, 256, said.GeneratedTokens, "the whole length")
+	require.Equal(t, 256, said.GeneratedTokens, "the max length")
 	question, err := json.Marshal(map[string]string{"question": "where?",
 		"answer": strings.ToValidUTF8(said.Text[len(said.Text)-12:], "")})
 	require.NoError(t, err)
@@ -109,17 +109,17 @@ func TestBenchRoutingOwn(t *testing.T) {
 		"--cloud-ms", "0", "--modes", "local,cloud,serial,pipelined-2", "--deadline", "off", "--policy", "random",
 		"--threshold", "0.1", "--json")
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.NotContains(t, stderr, "Energy", "it is of one answer at a time alone")
+	assert.NotContains(t, stderr, "Energy", "energy needs one answer at a time")
 	reports := clitest.Lines[outcome.Report](t, stdout)
 	require.Len(t, reports, 4)
 	assert.Equal(t, 2, reports[3].Answers)
 	assert.True(t, *reports[3].EqualToSerial)
-	assert.Equal(t, 1.0, *reports[0].Accuracy, "of the one question that has an answer")
+	assert.Equal(t, 1.0, *reports[0].Accuracy, "of the one question with an answer")
 	assert.Zero(t, *reports[1].Accuracy)
 }
 
-// TestBenchRoutingEveryday: two models of one's own are enough, and there are questions for them. A column says where
-// answers were late.
+// TestBenchRoutingEveryday: two explicit models are enough, and there are default questions for them. A column shows
+// late answers.
 func TestBenchRoutingEveryday(t *testing.T) {
 	models := []string{"-m", clitest.TinyModel(t, "q4_0"), "--large", clitest.TinyModel(t, "q8_0")}
 	routing := func(more ...string) (code int, stdout, stderr string) {

@@ -46,7 +46,7 @@ func TestRoutingFigures(t *testing.T) {
 		assert.Equal(t, want[1], gap.Split(strings.TrimSpace(row), -1))
 	}
 	legend := regexp.MustCompile(`(?m)^\S.*`).FindAllString(tables[3], -1)
-	assert.Len(t, legend, 8+7+7, "a line for every column but the first")
+	assert.Len(t, legend, 8+7+7, "a line for every column except the first")
 	for _, line := range strings.Split(out.String(), "\n") {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), tableWidth)
 	}
@@ -75,7 +75,7 @@ func TestRoutingFigures(t *testing.T) {
 	assert.Empty(t, out.String())
 }
 
-// TestTallyText: the line below an answer that is shown as it comes.
+// TestTallyText: the line after an answer that is shown live.
 func TestTallyText(t *testing.T) {
 	assert.Equal(t, "20 tokens, 4 of them from the large model",
 		tallyText(engine.Routing{Tokens: 20, Cloud: 4, Wait: time.Second}))

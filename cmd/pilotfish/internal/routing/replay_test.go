@@ -31,8 +31,7 @@ type replayed struct {
 	Recorded result.Run `json:"recorded_run"`
 }
 
-// TestRecordReplay: a recording is replayed with the flags that it was made with, to the same bytes each time, and with
-// others.
+// TestRecordReplay: a recording is replayed with its own flags, to the same bytes each time, and with others.
 func TestRecordReplay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -91,7 +90,7 @@ func TestRecordReplay(t *testing.T) {
 	assert.Contains(t, text, "verified: the recording lacks")
 }
 
-// TestReplayRefused: what makes no sense is refused with what to do.
+// TestReplayRefused: invalid calls are refused with what to do.
 func TestReplayRefused(t *testing.T) {
 	racing.Spare(t)
 	path, _ := recordDemo(t, "1", "--modes", "serial")
@@ -101,7 +100,7 @@ func TestReplayRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(broken, b[:len(b)/2], 0o600))
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it has text of users")
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it contains text of users")
 	for args, want := range map[string]string{
 		"--record " + path:                                     "exists already: choose another name",
 		"--record x --rtt 0,10ms":                              "--record keeps one link",
@@ -127,7 +126,7 @@ func TestReplayRefused(t *testing.T) {
 	}
 }
 
-// TestReplayPolicies: flags of the policy go together: one that is given takes the place of all that were recorded.
+// TestReplayPolicies: flags of the policy belong together: a given one replaces all recorded ones.
 func TestReplayPolicies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -138,7 +137,7 @@ func TestReplayPolicies(t *testing.T) {
 			args...)...)
 		require.Equal(t, cli.ExitDone, code, stderr)
 		r := clitest.Lines[replayed](t, stdout)[0]
-		assert.Equal(t, "9", r.Run.Flags["window"], "what is not given is as recorded")
+		assert.Equal(t, "9", r.Run.Flags["window"], "other flags are as recorded")
 		return *r.Asks
 	}
 	was := *clitest.Lines[replayed](t, stdout)[0].Asks
@@ -148,7 +147,7 @@ func TestReplayPolicies(t *testing.T) {
 	assert.Less(t, asks("--threshold", "0.1"), was)
 }
 
-// TestReplayTraces: the judge's curves: four modes over the five recorded round trips.
+// TestReplayTraces: four modes over the five recorded round trips.
 func TestReplayTraces(t *testing.T) {
 	racing.Spare(t)
 	dir := sharedtest.Shared(t, "data", "traces")
@@ -180,7 +179,7 @@ func TestReplayTraces(t *testing.T) {
 	assert.Len(t, seen, 5)
 }
 
-// TestReplayLines: a line of a replay says that it is one, and of what.
+// TestReplayLines: a line of a replay says that it is one, and names its recording.
 func TestReplayLines(t *testing.T) {
 	racing.Spare(t)
 	path, _ := recordDemo(t, "1", "--modes", "serial")

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestRoutingFlagsRefused: no value out of range, and no flag without an effect, and each is named with what to do.
+// TestRoutingFlagsRefused: a value out of range, or a flag without effect, is refused with what to do.
 func TestRoutingFlagsRefused(t *testing.T) {
 	dir := t.TempDir()
 	up := filepath.Join(dir, "a.up")
@@ -119,8 +119,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 	}
 }
 
-// TestEveryRoutingFlagIsUsed: each flag of the demo is known to be used by every mode, or is refused where no mode uses
-// it.
+// TestEveryRoutingFlagIsUsed: each flag of the demo is used by every mode, or is refused if no mode uses it.
 func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -150,8 +149,8 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	})
 }
 
-// TestRoutingTableWork: the second table tells of what can be told, and an answer that is not the large model's own
-// says why where it may be.
+// TestRoutingTableWork: the second table shows the available counts, and if an answer differs from the large model's
+// own, the reason.
 func TestRoutingTableWork(t *testing.T) {
 	print := func(r outcome.Report) []string {
 		var out strings.Builder
@@ -167,7 +166,7 @@ func TestRoutingTableWork(t *testing.T) {
 	assert.Regexp(t, ` no$`, print(outcome.Report{Mode: "verified", EqualToCloud: &no, Unverified: new(3)})[1])
 	rows := print(outcome.Report{Mode: "local"})
 	assert.Regexp(t, `^ *local +0 +0$`, rows[1])
-	assert.Empty(t, rows[2], "no table without a figure follows")
+	assert.Empty(t, rows[2], "a table without figures is left out")
 	assert.NotContains(t, strings.Join(rows, " "), "cost")
 	full := outcome.Report{
 		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0),
@@ -181,7 +180,7 @@ func TestRoutingTableWork(t *testing.T) {
 	print(full)
 }
 
-// TestRoutingTable: counts of what timed out stand where tokens differ from serial, and nothing where no answer came.
+// TestRoutingTable: counts of timeouts are shown if tokens differ from serial, and nothing without answers.
 func TestRoutingTable(t *testing.T) {
 	yes, no := true, false
 	count := func(n int) *int { return &n }
@@ -207,10 +206,10 @@ func TestRoutingTable(t *testing.T) {
 	}))
 }
 
-// TestDemoCounts: with the policy always, all tokens are the large model's, and after a deadline none is.
+// TestDemoCounts: with the policy always, all tokens are from the large model, and after a deadline none.
 func TestDemoCounts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("what the demo counts: not with -short")
+		t.Skip("runs the demo: not with -short")
 	}
 	demo := func(args ...string) []outcome.Report {
 		code, stdout, stderr := clitest.Call(t, append([]string{"demo", "--json", "--questions", "3", "--edge-tps", "0",

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestBenchRoutingSweep: a table for each cell within 100 columns, what breaks even, what the columns mean; and JSON
-// lines for cells and round trips that break even.
+// TestBenchRoutingSweep: a table for each cell within 100 columns, the break-even points, a legend; and JSON lines for
+// cells and break-even points.
 func TestBenchRoutingSweep(t *testing.T) {
 	sweep := func(args ...string) string {
 		code, stdout, stderr := clitest.Call(t,
@@ -83,7 +83,7 @@ func TestBenchRoutingSweep(t *testing.T) {
 	assert.Equal(t, "bench routing", last[0].Run["measurement"])
 }
 
-// TestReadDurations: a number takes the unit of the next one that has one.
+// TestReadDurations: a number takes the unit of the next one that has a unit.
 func TestReadDurations(t *testing.T) {
 	for text, want := range map[string]string{
 		"100ms": "100ms", "0": "0s", "0,50,100ms": "0s 50ms 100ms", "1, 2s ,3ms": "1s 2s 3ms", "0,1s": "0s 1s",
@@ -104,11 +104,11 @@ func TestReadDurations(t *testing.T) {
 	}
 }
 
-// TestCells: every combination, the round trips innermost; a link carries all paces.
+// TestCells: every combination, with round trips in the innermost loop; a link carries all paces.
 func TestCells(t *testing.T) {
 	f := routingFlags{traces: []string{"x", "y"}}
 	f.rtt, f.loss, f.edgeTPS, f.paths = durations(5), floats(0), floats(60), paths()
-	assert.Equal(t, []cellFlags{{5, 0, 60, []string{"x", "y"}}}, f.cells(), "both are of one link")
+	assert.Equal(t, []cellFlags{{5, 0, 60, []string{"x", "y"}}}, f.cells(), "both use one link")
 	f.traces = nil
 	for flag, text := range map[*listFlag[float64]]string{&f.loss: "0,0.1", &f.edgeTPS: "60,20"} {
 		require.NoError(t, flag.Set(text))

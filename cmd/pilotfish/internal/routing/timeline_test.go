@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
 )
 
-// drawnTo reads the file of --timeline, checked, and what it says that it is of.
+// drawnTo reads and checks the file of --timeline, and returns its run.
 func drawnTo(t *testing.T, path string) (*timelinetest.File, result.Run) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -31,7 +31,7 @@ func drawnTo(t *testing.T, path string) (*timelinetest.File, result.Run) {
 	return f, about.Run
 }
 
-// partsOf checks that the parts of an answer add up to it, and returns how long it took, in milliseconds.
+// partsOf checks that the parts of an answer add up, and returns its time, in milliseconds.
 func partsOf(t *testing.T, f *timelinetest.File, process string) float64 {
 	t.Helper()
 	answer := f.All("X", process, "draft steps", "answer")
@@ -41,8 +41,8 @@ func partsOf(t *testing.T, f *timelinetest.File, process string) float64 {
 	return took / 1000
 }
 
-// TestTimeline: a run draws its answer, alone as with a cloud: as long as it took, with each token, forward call and
-// question.
+// TestTimeline: a run draws its answer, with and without a cloud, with its whole time, and with each token, forward
+// call and question.
 func TestTimeline(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, net := clitest.DemoPairFiles(t)
@@ -90,7 +90,7 @@ func TestTimeline(t *testing.T) {
 	timesOf(t, events)
 }
 
-// timesOf checks that events tell when tokens were shown, in their order.
+// timesOf checks that events contain when tokens were shown, in order.
 func timesOf(t *testing.T, events []clitest.RunEvent) {
 	t.Helper()
 	s, last := events[len(events)-1].Summary, 0.0
@@ -104,7 +104,7 @@ func timesOf(t *testing.T, events []clitest.RunEvent) {
 	assert.Positive(t, last)
 }
 
-// TestRoutingTimeline: the answers of all modes to one question are drawn beside each other, and begin together.
+// TestRoutingTimeline: the answers of all modes to one question are drawn in parallel, with the same start.
 func TestRoutingTimeline(t *testing.T) {
 	racing.Spare(t)
 	path := filepath.Join(t.TempDir(), "out.json")
@@ -119,7 +119,7 @@ func TestRoutingTimeline(t *testing.T) {
 	assert.Empty(t, f.All("X", "cloud: device", "", ""))
 	require.NotEmpty(t, stdout)
 	for _, m := range strings.Split(modes, ",") {
-		assert.Greater(t, partsOf(t, f, m+": device"), 20.0, "as many calls of 2.5 ms as there are tokens")
+		assert.Greater(t, partsOf(t, f, m+": device"), 20.0, "a call of 2.5 ms for each token")
 		asks := f.All("X", m+": device", "asks", "ask")
 		if m == "local" {
 			assert.Empty(t, asks)
@@ -136,7 +136,7 @@ func TestRoutingTimeline(t *testing.T) {
 	}
 }
 
-// TestTimelineFlags: what cannot be drawn, or written, is refused before any work.
+// TestTimelineFlags: a timeline that cannot be drawn or written is refused before any work.
 func TestTimelineFlags(t *testing.T) {
 	folder := t.TempDir()
 	draws := []string{"demo", "--timeline", folder + "/x", "--timeline-question"}
@@ -161,7 +161,7 @@ func TestTimelineFlags(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// TestTimelineOfSweep: each cell has its drawings, under a name that says which it is.
+// TestTimelineOfSweep: each cell has its own drawings, with the cell in the file name.
 func TestTimelineOfSweep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")

@@ -26,7 +26,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestRoutingOptions: each flag of `demo` and `bench routing` sets what it is named after, and nothing else.
+// TestRoutingOptions: each flag of `demo` and `bench routing` sets its own option, and no other.
 func TestRoutingOptions(t *testing.T) {
 	dir := t.TempDir()
 	up, file := filepath.Join(dir, "a.up"), filepath.Join(dir, "net.gguf")
@@ -50,7 +50,7 @@ func TestRoutingOptions(t *testing.T) {
 		o, s, err := f.options(nil)
 		require.NoError(t, err, args)
 		if o.Router.Net != nil && reflect.DeepEqual(o.Router.Net, net) {
-			o.Router.Net = learned // which is shorter to print
+			o.Router.Net = learned // to print less
 		}
 		return options{o, s, f.questions, f.json}
 	}
@@ -146,8 +146,7 @@ func TestRoutingOptions(t *testing.T) {
 	}
 }
 
-// TestDemoRouter: --router stands in for the router that comes with the small model, and each is used by its policy
-// alone.
+// TestDemoRouter: --router replaces the router of the small model, and each is used only by its policy.
 func TestDemoRouter(t *testing.T) {
 	f := routingFlags{route: group.RouteFlags{Policy: "learned"}}
 	own, err := f.route.Router(demo.Router())
@@ -168,8 +167,8 @@ func TestDemoRouter(t *testing.T) {
 	assert.False(t, reflect.DeepEqual(own.Net, given.Net))
 }
 
-// TestDemoWorkload: the demo asks the first of the questions that neither model saw, and its dictionary is trained on
-// whole chats of those that both did.
+// TestDemoWorkload: the demo asks the first held-out questions, and its dictionary is trained on complete chats of the
+// training questions.
 func TestDemoWorkload(t *testing.T) {
 	held := demo.Questions(demo.HeldOut)
 	for _, n := range []int{1, 3, len(held)} {
@@ -199,8 +198,7 @@ func TestDemoWorkload(t *testing.T) {
 	assert.ErrorContains(t, err, "load demo/bad.gguf")
 }
 
-// TestReadQuestions: a workload of one's own is read as far as it is asked for, and what is wrong is named with its
-// line.
+// TestReadQuestions: questions from a file are read up to the requested number, and errors name the line.
 func TestReadQuestions(t *testing.T) {
 	read := func(content string, args ...string) ([]task.Question, error) {
 		var f routingFlags
@@ -241,8 +239,7 @@ func TestReadQuestions(t *testing.T) {
 	assert.ErrorContains(t, err, "is a directory")
 }
 
-// TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the
-// device.
+// TestLiveRoute: the answer that is shown is decoded like the measured ones: in its mode and at the pace of the device.
 func TestLiveRoute(t *testing.T) {
 	o := routing.Options{EdgeTPS: 50, RowCost: 0.5,
 		Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}

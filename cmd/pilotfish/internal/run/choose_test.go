@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestChooseFlags: each flag changes what it is named after, and nothing else.
+// TestChooseFlags: each flag changes its own setting, and no other.
 func TestChooseFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"type":"null"}`), 0o600))
@@ -50,7 +50,7 @@ func TestChooseFlags(t *testing.T) {
 	}
 }
 
-// TestChooseRefused: what makes no sense is refused with the name of the flag, before the model is opened.
+// TestChooseRefused: invalid values are refused with the name of the flag, before the model is opened.
 func TestChooseRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"--stop=":                  "--stop is empty",
@@ -83,7 +83,7 @@ func TestChooseRefused(t *testing.T) {
 	}
 }
 
-// TestChooseAct: what the flags say happens.
+// TestChooseAct: the flags have their effects.
 func TestChooseAct(t *testing.T) {
 	m := clitest.DemoFile("small.gguf")
 	do := func(args ...string) ([]clitest.RunEvent, *event.Summary) {

@@ -31,8 +31,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestConfigurationEndsRun: what only another configuration can mend ends a run at once, whatever the deadline, with
-// the cause and the flag; also where no token was asked for.
+// TestConfigurationEndsRun: a configuration error of the gateway ends a run at once, whatever the deadline, with the
+// cause and the flag; also if no token is escalated.
 func TestConfigurationEndsRun(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -84,7 +84,7 @@ func TestConfigurationEndsRun(t *testing.T) {
 	assert.Nil(t, s.Error)
 }
 
-// TestSilentGateway: a run that needs no answer gives its gateway half a second, and does without it.
+// TestSilentGateway: a run that needs no answer waits half a second for its gateway, and then continues without it.
 func TestSilentGateway(t *testing.T) {
 	clitest.OwnFolders(t)
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -98,7 +98,7 @@ func TestSilentGateway(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
 }
 
-// TestEndedBeforeAsking: the summary is printed whenever the run ends, also before there is a session with the cloud.
+// TestEndedBeforeAsking: the summary is printed whenever the run ends, even before there is a session with the cloud.
 func TestEndedBeforeAsking(t *testing.T) {
 	clitest.OwnFolders(t)
 	var f runFlags
@@ -125,7 +125,7 @@ func TestEndedBeforeAsking(t *testing.T) {
 }
 
 // TestClosedPort: a gateway that cannot be reached at the start ends the run. With --require-cloud=false, the answer is
-// complete without the cloud, and says why.
+// complete without the cloud, with the reason.
 func TestClosedPort(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -141,7 +141,7 @@ func TestClosedPort(t *testing.T) {
 	}
 	never := append(slices.Clone(args[:len(args)-4]), "--policy", "never")
 	code, _, stderr := clitest.Call(t, append([]string{"run"}, never...)...)
-	assert.Equal(t, cli.ExitFailed, code, "also where no token is asked for")
+	assert.Equal(t, cli.ExitFailed, code, "also if no token is escalated")
 	assert.Contains(t, stderr, "connection refused")
 
 	args = append(args, "--require-cloud=false")
@@ -150,7 +150,7 @@ func TestClosedPort(t *testing.T) {
 	assert.Equal(t, local, text)
 	assert.Contains(t, stderr, "5 tokens are the small model's")
 	assert.Contains(t, stderr, "connection refused")
-	assert.NotContains(t, stderr, "drafting continued", "nothing was gained where no answer came")
+	assert.NotContains(t, stderr, "drafting continued", "without answers no time was saved")
 
 	_, _, s, _ := clitest.RoutedTokens(t, args...)
 	require.NotNil(t, s.Error)
@@ -160,19 +160,19 @@ func TestClosedPort(t *testing.T) {
 	assert.Positive(t, s.LostMS)
 
 	code, _, stderr = clitest.Call(t, append([]string{"run", "--require-cloud=false"}, never...)...)
-	assert.Equal(t, cli.ExitDone, code, "no question was left without an answer")
+	assert.Equal(t, cli.ExitDone, code, "no unanswered question")
 	assert.Contains(t, stderr, "there was no connection to the cloud")
 	assert.NotContains(t, stderr, "early", "without a connection nothing is sent")
 }
 
-// routingOf is what flags say of an answer.
+// routingOf is the routing that flags select for an answer.
 type routingOf struct {
 	pilotfish.Route
 	pilotfish.DialOptions
 	terms.Settings
 }
 
-// TestFlagsOfRouting: each flag changes what it is named after, and nothing else.
+// TestFlagsOfRouting: each flag changes its own setting, and no other.
 func TestFlagsOfRouting(t *testing.T) {
 	parse := func(args string) routingOf {
 		f := parsedRun(t, "--cloud h:1 "+args)
@@ -245,19 +245,19 @@ func TestFlagsOfRouting(t *testing.T) {
 	f := parsedRun(t, "-n 3")
 	local, _, none, err := f.routing(&cli.App{})
 	require.NoError(t, err)
-	assert.Zero(t, local, "nothing to ask")
+	assert.Zero(t, local, "nothing to escalate")
 	assert.Equal(t, plainRequest(3), f.answer.Settings)
 	assert.Nil(t, none)
 }
 
-// plainRequest is the request of a run without flags, but for the most tokens.
+// plainRequest returns the request of a run without flags, except for the max number of tokens.
 func plainRequest(most int) terms.Settings {
 	return terms.Settings{
 		MaxTokens: most, TopP: 1, RepeatPenalty: 1,
 	}
 }
 
-// TestFlagsOfRoutingAct: what the flags say happens, with a gateway.
+// TestFlagsOfRoutingAct: the flags have their effects, with a gateway.
 func TestFlagsOfRoutingAct(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -271,7 +271,7 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	}
 	serial, pipelined := do("--deadline off --mode serial"), do("--deadline off")
 	assert.Zero(t, serial.Drafted, "serial does not draft")
-	assert.Equal(t, "exact", serial.Audit, "the built-in model looks at every position")
+	assert.Equal(t, "exact", serial.Audit, "the built-in model audits every position")
 	assert.Equal(t, serial.Audited, serial.AuditedFor)
 	assert.Positive(t, pipelined.Drafted)
 	assert.Equal(t, serial.Tokens, pipelined.Tokens)
@@ -281,13 +281,13 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 		"-n", "9",
 		"--policy", "always", "--deadline", "1us", "--require-cloud")
 	assert.Equal(t, cli.ExitFailed, code)
-	assert.NotEmpty(t, text, "the answer is complete all the same")
+	assert.NotEmpty(t, text, "the answer is complete anyway")
 	assert.Contains(t, stderr, "pilotfish: --require-cloud: 9 of 9 questions")
 	require.NotNil(t, late.Error)
 	assert.Contains(t, *late.Error, "deadline")
 	silent := do("--deadline off --threshold 0")
 	assert.Equal(t, []int{0, 0}, []int{silent.Asks, silent.Warmed},
-		"nothing is sent early to whom nothing will be asked")
+		"nothing is sent early if no question follows")
 	assert.Equal(t, []int{3, 0}, []int{pipelined.Warmed, pipelined.WarmedInVain})
 	assert.Zero(t, do("--deadline off --no-warm").Warmed)
 	assert.Equal(t, 60, do("--deadline off --threshold 1").CloudTokens)
@@ -296,8 +296,8 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	assert.LessOrEqual(t, do("--deadline off --policy always --window 1 --branches 1 --inflight 1").Drafted, 60)
 }
 
-// TestCloudWatch: the first failure is told, a consequence of it is not, and the gateway's own words come before a
-// deadline.
+// TestCloudWatch: the first failure is reported, a consequence of it is not, and an error of the gateway takes
+// precedence over a deadline.
 func TestCloudWatch(t *testing.T) {
 	busy := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}}
 	wrong := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}
@@ -317,29 +317,29 @@ func TestCloudWatch(t *testing.T) {
 	before := errors.New("the cloud failed just before")
 	w.observe(missed(draft.Unasked, before))
 	assert.Equal(t, before, w.why())
-	assert.Empty(t, *warned, "the failure itself is told in a moment")
+	assert.Empty(t, *warned, "the failure itself is reported next")
 	w.attempted(busy)
 	w.observe(missed(draft.Late, late))
 	assert.Equal(t, []string{busy.Error()}, *warned)
 	assert.Contains(t, w.why().Error(), "64 connections")
-	assert.NoError(t, ctx.Err(), "a gateway that is busy ends nothing")
+	assert.NoError(t, ctx.Err(), "a busy gateway does not end the run")
 	assert.ErrorContains(t, w.required(), "2 of 2 questions")
 
 	w.attempted(nil)
 	w.observe(missed(draft.Hit, nil))
-	assert.Equal(t, late, w.why(), "the connection is not to blame any more")
+	assert.Equal(t, late, w.why(), "the connection is no longer the cause")
 	assert.ErrorContains(t, w.required(), "2 of 3 questions")
 	assert.Equal(t, []time.Duration{time.Second, time.Second / 2, 2 * time.Second},
 		[]time.Duration{w.wait, w.hidden, w.lost})
 	w.attempted(wrong)
-	assert.NoError(t, ctx.Err(), "an answer that has begun well is not cut off")
+	assert.NoError(t, ctx.Err(), "an answer with cloud tokens is not ended")
 
 	w, ctx, warned = watch()
 	assert.NoError(t, w.why())
 	assert.NoError(t, w.required())
 	w.attempted(wrong)
 	w.observe(missed(draft.Late, late))
-	assert.Empty(t, *warned, "the error that ends the run is told, and nothing else")
+	assert.Empty(t, *warned, "only the error that ends the run is reported")
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
 	assert.ErrorIs(t, w.settle(t.Context(), 500*time.Millisecond), netproto.WrongSecret)
 
@@ -348,8 +348,8 @@ func TestCloudWatch(t *testing.T) {
 	assert.ErrorIs(t, w.why(), netproto.Busy)
 }
 
-// TestUnreachable: a gateway that gives no answer ends a run before its text begins; later, it makes the complete text
-// a failure. A connection, or the flag for going on alone, prevents both.
+// TestUnreachable: a gateway without an answer ends a run before its text begins; later, it makes the run fail after
+// the complete text. A connection, or the flag for continuing alone, prevents both.
 func TestUnreachable(t *testing.T) {
 	silent := &pilotfish.ConnectError{Addr: "h:1", Err: errors.New("no reply")}
 	watch := func() (*cloudWatch, context.Context) {
@@ -372,7 +372,7 @@ func TestUnreachable(t *testing.T) {
 
 	w, _ = watch()
 	w.observe(pilotfish.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
-	assert.ErrorIs(t, w.settle(t.Context(), 0), silent, "the attempt is still under way, and a question was in vain")
+	assert.ErrorIs(t, w.settle(t.Context(), 0), silent, "the attempt is still running, and a question failed")
 
 	w, ctx = watch()
 	w.alone = true
@@ -381,7 +381,7 @@ func TestUnreachable(t *testing.T) {
 	assert.NoError(t, w.settle(t.Context(), 0))
 }
 
-// TestSettle: a run that needed no answer does not wait for a gateway that is silent, or not for long.
+// TestSettle: a run that needed no answer waits only briefly for a silent gateway.
 func TestSettle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newCloudWatch(nil, nil, nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestRunReport: what stderr says of a run, figure by figure.
+// TestRunReport: the report on stderr, figure by figure.
 func TestRunReport(t *testing.T) {
 	late := errors.New("no answer before the deadline")
 	report := func(e event.Summary) string {
@@ -70,7 +70,7 @@ of 40 tokens that were not asked for, the cloud would have chosen 3 differently 
 	assert.NotContains(t, report(e), "differently", "nothing was audited")
 }
 
-// TestRoutedEvent: each figure of the summary is the one of its name.
+// TestRoutedEvent: each figure of the summary has its own field.
 func TestRoutedEvent(t *testing.T) {
 	r := draft.Summary{
 		Cloud: 1, Timeouts: 2, Escalations: 3, Hits: 4, Asks: 5, Drafted: 6, Wasted: 7, Audited: 8, Missed: 9,
@@ -107,8 +107,7 @@ func TestRoutedEvent(t *testing.T) {
 	assert.Contains(t, said(event.Routed{Asks: 2}), "(2 questions) are not part of the text")
 }
 
-// TestVerifiedOfRun: what is said of verification, answers ahead and costs where they are asked for, and not a word of
-// them elsewhere.
+// TestVerifiedOfRun: verification, answers ahead and costs are reported only if they were requested.
 func TestVerifiedOfRun(t *testing.T) {
 	said := func(f runFlags, r event.Routed) (string, event.Routed) {
 		var out strings.Builder
@@ -156,7 +155,7 @@ func TestVerifiedOfRun(t *testing.T) {
 	assert.NotContains(t, string(b), "unverified")
 }
 
-// TestSummaryStops: a text that did not end by itself was interrupted, or failed, and says why.
+// TestSummaryStops: a text that did not end by itself was interrupted or failed, with the reason.
 func TestSummaryStops(t *testing.T) {
 	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parsedRun are the flags of `pilotfish run` after a line was read.
+// parsedRun returns the flags of `pilotfish run` after parsing a line.
 func parsedRun(t *testing.T, line string) *runFlags {
 	t.Helper()
 	f, c := new(runFlags), new(cobra.Command)
@@ -30,8 +30,8 @@ func parsedRun(t *testing.T, line string) *runFlags {
 	return f
 }
 
-// TestRunRefusesFlags: a flag that would have no effect, or a value that makes no sense, is wrong usage. The error
-// names the flag and says what to do; the model is not even opened.
+// TestRunRefusesFlags: a flag without effect, or an invalid value, is wrong usage. The error names the flag and says
+// what to do; the model is not even opened.
 func TestRunRefusesFlags(t *testing.T) {
 	const cloud = "--cloud localhost:1 "
 	for args, stderr := range map[string]string{
@@ -138,8 +138,8 @@ func TestRunRefusesFlags(t *testing.T) {
 	}
 }
 
-// TestRunLookup: guesses from the text change how many passes a text takes, and nothing else; --lookup bounds them or
-// switches them off, with a gateway too.
+// TestRunLookup: guesses from the text change only the number of passes; --lookup limits or disables them, also with a
+// gateway.
 func TestRunLookup(t *testing.T) {
 	clitest.OwnFolders(t)
 	m, accepted := clitest.TinyModel(t, "q8_0"), 0
@@ -157,7 +157,7 @@ func TestRunLookup(t *testing.T) {
 		for _, flags := range []string{"", "--lookup auto", "--lookup 2", "--lookup 8"} {
 			s, _ := do(flags)
 			assert.Equal(t, off.Tokens, s.Tokens, flags)
-			accepted += s.LookupAccepted // how many are tried depends on the time that they take
+			accepted += s.LookupAccepted // the number of guesses depends on the time of passes
 			assert.LessOrEqual(t, s.LookupAccepted, s.LookupProposed, flags)
 			assert.Equal(t, 59, s.Passes+s.LookupAccepted, flags)
 			assert.Equal(t, float64(s.Passes)/59, s.PassesPerToken, flags)
@@ -177,7 +177,7 @@ func TestRunLookup(t *testing.T) {
 	assert.Equal(t, "off", routing.NewDemoCommand(&cli.App{}).Flags().Lookup("lookup").DefValue)
 }
 
-// TestSystemMessage: an empty system message is one, and not the model's own.
+// TestSystemMessage: an empty system message replaces the default of the model.
 func TestSystemMessage(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	prompt := func(args ...string) int {
@@ -190,10 +190,10 @@ func TestSystemMessage(t *testing.T) {
 	assert.Equal(t, prompt("--raw", turns), prompt("--system", "", "the sea"))
 	assert.Equal(t, prompt("--raw", strings.Replace(turns, "system\n", "system\nbe brief", 1)),
 		prompt("--system", "be brief", "the sea"))
-	assert.NotEqual(t, prompt("--system", "", "the sea"), prompt("the sea"), "the model's own")
+	assert.NotEqual(t, prompt("--system", "", "the sea"), prompt("the sea"), "the default of the model")
 }
 
-// TestDrawnSeed: without --seed each run draws another text, and says the seed that gives it again.
+// TestDrawnSeed: without --seed each run samples another text, and prints the seed to repeat it.
 func TestDrawnSeed(t *testing.T) {
 	m := clitest.TinyModel(t, "q5_0")
 	do := func(args ...string) (*event.Summary, string) {
@@ -210,14 +210,14 @@ func TestDrawnSeed(t *testing.T) {
 	assert.Equal(t, a.Tokens, again.Tokens)
 	assert.Equal(t, a.Seed, again.Seed)
 	zero, _ := do("--temp", "1.5", "--seed", "0")
-	assert.Zero(t, *zero.Seed, "0 is a seed like others")
+	assert.Zero(t, *zero.Seed, "0 is a valid seed")
 	greedy, _ := do()
 	assert.Nil(t, greedy.Seed)
 	_, _, stderr := clitest.Call(t, "run", "-m", m, "--tokens", "1", "-n", "3", "--temp", "1", "--seed", "77")
 	assert.Contains(t, stderr, "--seed 77")
 }
 
-// markedInput is a prompt, and when it was asked for.
+// markedInput is a prompt that records when it is read.
 type markedInput struct {
 	io.Reader
 	asked time.Time
@@ -230,7 +230,7 @@ func (m *markedInput) Read(b []byte) (int, error) {
 	return m.Reader.Read(b)
 }
 
-// TestLoadTime: waiting for the prompt is no loading.
+// TestLoadTime: the wait for the prompt does not count as loading.
 func TestLoadTime(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	start, in := time.Now(), &markedInput{Reader: strings.NewReader("the sea")}
@@ -243,11 +243,11 @@ func TestLoadTime(t *testing.T) {
 	assert.Positive(t, events[1].Summary.LoadMS)
 }
 
-// full is an output that takes some bytes and no more.
+// full is an output that accepts a number of bytes.
 type full struct {
 	room  int
 	err   error
-	after int // writes that failed
+	after int // writes after the failure
 }
 
 func (f *full) Write(b []byte) (int, error) {
@@ -259,7 +259,7 @@ func (f *full) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestFullOutput: whenever stdout takes no more, the run ends with one line and 1.
+// TestFullOutput: when stdout accepts no more data, the run ends with one line and exit status 1.
 func TestFullOutput(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -274,12 +274,12 @@ func TestFullOutput(t *testing.T) {
 			said := strings.Split(strings.TrimSpace(errs.String()), "\n")
 			assert.Equal(t, "pilotfish: "+syscall.ENOSPC.Error(), said[len(said)-1])
 			assert.Equal(t, 1, out.after, "the first error ends the run")
-			assert.NotContains(t, errs.String(), "generated", "nothing is summed up")
+			assert.NotContains(t, errs.String(), "generated", "no summary")
 		}
 	}
 }
 
-// TestStopInWords: the summary for people says why the text ended.
+// TestStopInWords: the text summary says why the text ended.
 func TestStopInWords(t *testing.T) {
 	o := &runOutput{f: &runFlags{answer: group.AnswerFlags{Settings: terms.Settings{MaxTokens: 9}}}, context: 512}
 	assert.Equal(t, "stopped at the limit of 9 tokens (-n)", o.stopped("length"))
@@ -289,7 +289,8 @@ func TestStopInWords(t *testing.T) {
 	assert.Equal(t, o.stopped("context"), o.stopped("length"))
 }
 
-// TestCheckNeeds: a flag has no effect without what it needs, or what this needs in turn, unless that can come later.
+// TestCheckNeeds: a flag has no effect without the flags that it needs, also indirectly, unless they can be given
+// later.
 func TestCheckNeeds(t *testing.T) {
 	for line, want := range map[string]string{
 		"--cloud x:1 --verify 0 --show-unverified":   "",

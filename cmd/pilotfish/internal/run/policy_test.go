@@ -25,7 +25,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestPlan: what the flags ask the cloud for, and what is promised of it. A run without any of them has a budget of 7%.
+// TestPlan: the policy that the flags select, and the promise about it. The default is a budget of 7%.
 func TestPlan(t *testing.T) {
 	net := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
@@ -88,7 +88,7 @@ func TestPlan(t *testing.T) {
 		require.NoError(t, err, args)
 		assert.Equal(t, strings.Contains(args, "--router"), p.options.Net != nil, args)
 		if p.kind != balanced {
-			p.options.Calibration = nil // of no use
+			p.options.Calibration = nil // not used
 		}
 		p.options.Net = nil
 		assert.Equal(t, want.Options, p.options, args)
@@ -96,7 +96,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanRefused: rules that exclude each other, and flags without an effect.
+// TestPlanRefused: flags that exclude each other, and flags without effect.
 func TestPlanRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -147,7 +147,7 @@ func TestPlanRefused(t *testing.T) {
 	assert.Contains(t, stderr, "--policy value is for run")
 }
 
-// demoRuns is a gateway of the demo's large model, and what runs its small one on a question of the demo.
+// demoRuns starts a gateway with the demo's large model, and returns a function that runs the small one on a question.
 func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s *event.Summary, stderr string) {
 	t.Helper()
 	clitest.OwnFolders(t)
@@ -165,8 +165,8 @@ func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s 
 	}
 }
 
-// TestCertifiedRun: a certificate's threshold is used and what was proven is said; where this run is not like those
-// that it was proven of, that is said too.
+// TestCertifiedRun: the threshold of a certificate is used and its claim is printed; differences between this run and
+// the certified ones are reported.
 func TestCertifiedRun(t *testing.T) {
 	run := demoRuns(t)
 	with := clitest.CertifiedRouter(t, nil)
@@ -209,7 +209,7 @@ func TestCertifiedRun(t *testing.T) {
 	assert.Contains(t, stderr, "trained for another model")
 }
 
-// TestPromiseSaid: what is promised comes before what was asked, with what it means.
+// TestPromiseSaid: the promise and its meaning are printed before the settings.
 func TestPromiseSaid(t *testing.T) {
 	said := func(p *plan, r *event.Routed) string {
 		var out strings.Builder
@@ -248,7 +248,7 @@ func TestPromiseSaid(t *testing.T) {
 	assert.Equal(t, sofar+"the cloud was not asked for any of these tokens\n", said(nil, none))
 }
 
-// TestLateDoubts: what the end of a run tells of a certificate.
+// TestLateDoubts: doubts about a certificate that are found at the end of a run.
 func TestLateDoubts(t *testing.T) {
 	p := &plan{kind: certified, certificate: new(router.Certificate), doubts: []string{"early"}}
 	assert.Equal(t, []string{"early"}, p.late(nil, 0))
@@ -258,7 +258,7 @@ func TestLateDoubts(t *testing.T) {
 	assert.Empty(t, p.late(nil, 3))
 }
 
-// TestRouterWidth: a router for another model is refused before anything is decoded, by each command that takes one.
+// TestRouterWidth: a router for another model is refused before decoding, by each command that takes one.
 func TestRouterWidth(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -279,8 +279,8 @@ func TestRouterWidth(t *testing.T) {
 	}
 }
 
-// TestBudgetRuns: a budget goes on from one run to the next in a file, and only there. A run is a function of the state
-// before it, and the sum of all is within the budget.
+// TestBudgetRuns: a budget continues from one run to the next in a file, and only there. A run depends only on the
+// previous state, and the total is within the budget.
 func TestBudgetRuns(t *testing.T) {
 	run := demoRuns(t)
 	kept := func() []string {
@@ -296,14 +296,14 @@ func TestBudgetRuns(t *testing.T) {
 		require.Empty(t, stderr)
 		require.Len(t, kept(), 1)
 		assert.Equal(t, []any{balanced, 0.2}, []any{s.Promise, s.Budget})
-		assert.Nil(t, s.Threshold, "it is another one at each token")
+		assert.Nil(t, s.Threshold, "it changes at each token")
 		assert.Equal(t, last, *s.BalanceBefore)
 		last = *s.Balance
 		assert.Equal(t, s.BalanceBefore.Tokens+len(s.Tokens), last.Tokens)
 		assert.Equal(t, s.BalanceBefore.Escalations+s.CloudTokens, last.Escalations)
 		assert.Equal(t, float64(last.Escalations)/float64(last.Tokens), last.Share)
 		assert.LessOrEqual(t, last.Share, 0.2)
-		assert.Equal(t, i > 0, s.BalanceBefore.Threshold > 0, "it begins with nothing to spend")
+		assert.Equal(t, i > 0, s.BalanceBefore.Threshold > 0, "it starts with an empty balance")
 		state, err := os.ReadFile(kept()[0])
 		require.NoError(t, err)
 		states, tokens = append(states, state), append(tokens, s.Tokens)
@@ -311,11 +311,11 @@ func TestBudgetRuns(t *testing.T) {
 	assert.Positive(t, last.Escalations)
 	run("--budget", "0.3", "-n", "9")
 	run("--budget", "0.2", "-n", "9", "--policy", "entropy")
-	assert.Len(t, kept(), 3, "each budget and each policy has its own")
+	assert.Len(t, kept(), 3, "each budget and each policy has its own file")
 	_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", "off")
-	assert.Equal(t, tokens[0], s.Tokens, "as the first run")
+	assert.Equal(t, tokens[0], s.Tokens, "as in the first run")
 	assert.Equal(t, router.Total{Budget: 0.2}, s.BalanceBefore.Total)
-	assert.Len(t, kept(), 3, "nothing more is kept")
+	assert.Len(t, kept(), 3, "no further files")
 	unchanged, err := os.ReadFile(kept()[0])
 	require.NoError(t, err)
 	mine := filepath.Join(t.TempDir(), "deep", "state.json")
@@ -332,10 +332,10 @@ func TestBudgetRuns(t *testing.T) {
 	}
 	again, err := os.ReadFile(kept()[0])
 	require.NoError(t, err)
-	assert.Equal(t, unchanged, again, "another file is not touched")
+	assert.Equal(t, unchanged, again, "another file is not changed")
 }
 
-// TestBudgetAlone: tokens that stood without an answer count as asked for, and a folder that is not there is made.
+// TestBudgetAlone: tokens kept without an answer count as escalated, and a missing folder is created.
 func TestBudgetAlone(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -353,7 +353,7 @@ func TestBudgetAlone(t *testing.T) {
 	assert.InDelta(t, 0.5*float64(got.Tokens), got.Escalations, 4)
 }
 
-// TestBudgetOfCutRun: what an answer spent before it was interrupted, or before stdout broke, is kept.
+// TestBudgetOfCutRun: the balance of an answer is kept if it is interrupted or stdout fails.
 func TestBudgetOfCutRun(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)
@@ -380,7 +380,7 @@ func TestBudgetOfCutRun(t *testing.T) {
 	}
 }
 
-// cutting is stdout that calls then with the write of so many lines, and fails from there if it has an error.
+// cutting is stdout that calls then at the write of a number of lines, and fails from there if it has an error.
 type cutting struct {
 	lines int
 	then  func()
@@ -397,7 +397,7 @@ func (c *cutting) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestBudgetStateBroken: a file that is no balance, or one of another budget, is named with what to do, and stays.
+// TestBudgetStateBroken: an invalid balance, or one of another budget, is refused with what to do, and kept.
 func TestBudgetStateBroken(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
@@ -421,7 +421,7 @@ func TestBudgetStateBroken(t *testing.T) {
 	}
 }
 
-// TestBudgetStateTogether: runs that end at the same time leave a file that is whole.
+// TestBudgetStateTogether: runs that end at the same time leave a complete file.
 func TestBudgetStateTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	o := router.Options{Policy: router.Margin, Budget: 0.1}
@@ -438,17 +438,18 @@ func TestBudgetStateTogether(t *testing.T) {
 	b, err := (&keptBalance{path: path}).read(0.1)
 	require.NoError(t, err)
 	assert.Equal(t, b.Total().Tokens, 10*b.Total().Escalations)
-	assert.GreaterOrEqual(t, b.Total().Tokens, 200, "runs one after another all count")
+	assert.GreaterOrEqual(t, b.Total().Tokens, 200, "sequential runs all count")
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, left, 1)
 }
 
-// TestCostsReplay: a run by the value rule records what questions cost, and the record decides alike in another mode.
+// TestCostsReplay: a run by the value rule records the costs of questions, and the record gives the same decisions in
+// another mode.
 func TestCostsReplay(t *testing.T) {
 	run := demoRuns(t)
 	value := []string{"--policy", "value", "--value", "ask=0.1", "--value", "second=30", "--value", "byte=0.001"}
-	_, s, _ := run(append(value, "--mode", "serial")...) // answers are there before the next decision
+	_, s, _ := run(append(value, "--mode", "serial")...) // answers arrive before the next decision
 	require.NotEmpty(t, s.Costs)
 	assert.Equal(t, 0.1, s.Costs[0].Cost)
 	assert.Positive(t, s.CloudTokens)
@@ -457,7 +458,7 @@ func TestCostsReplay(t *testing.T) {
 		assert.Zero(t, c.Pos%16)
 		different = different || c.Cost != s.Costs[0].Cost
 	}
-	assert.True(t, different, "costs are those of what happened")
+	assert.True(t, different, "costs depend on the run")
 	record := filepath.Join(t.TempDir(), "record.jsonl")
 	line, err := json.Marshal(map[string]any{"summary": s})
 	require.NoError(t, err)
@@ -490,7 +491,7 @@ func TestCostsReplay(t *testing.T) {
 	}
 }
 
-// TestExplainRun: each token comes with what its decision was made of, and in the end with what the large model said.
+// TestExplainRun: each token has the inputs of its decision, and finally the large model's choice.
 func TestExplainRun(t *testing.T) {
 	run := demoRuns(t)
 	plain, s, _ := run("--threshold", "0.8")
@@ -523,7 +524,7 @@ func TestExplainRun(t *testing.T) {
 	}
 	assert.Equal(t, s.Answered, hits)
 	assert.Equal(t, s.Audited, same)
-	assert.Positive(t, unknown, "behind the last question nobody looked")
+	assert.Positive(t, unknown, "tokens after the last question are not audited")
 
 	f := parsedRun(t, "--cloud h:1 --explain")
 	r, _, _, err := f.routing(&cli.App{})
@@ -531,7 +532,7 @@ func TestExplainRun(t *testing.T) {
 	assert.True(t, r.Explain)
 }
 
-// TestExplainAudit: an audit tells of the small model's tokens between its ends, and of no others.
+// TestExplainAudit: an audit explains only the small model's tokens in its range.
 func TestExplainAudit(t *testing.T) {
 	x := new(explainer)
 	for pos, origin := range []string{"edge", "edge", "edge-timeout", "cloud", "edge", "edge"} {
@@ -552,7 +553,7 @@ func TestExplainAudit(t *testing.T) {
 	assert.Equal(t, `"\x1b[2J"`, inQuotes("\x1b[2J"))
 }
 
-// TestExplainTable: the table is for terminals: 100 columns at most, nothing of a token but ASCII in quotes.
+// TestExplainTable: the table is for terminals: at most 100 columns, and tokens only in quoted ASCII.
 func TestExplainTable(t *testing.T) {
 	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{})
 	require.NoError(t, err)

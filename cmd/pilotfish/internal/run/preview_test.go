@@ -17,11 +17,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// screen is a terminal as far as previews need one: what a line has room for, and the sequences that they send.
+// screen is a minimal terminal for previews: the width of a line, and the escape sequences that they use.
 type screen struct {
 	width     int
 	lines     [][]rune
-	at, saved int // column of the cursor, in the last line
+	at, saved int // column of the cursor in the last line
 	dim       bool
 	seenDim   bool
 }
@@ -70,7 +70,7 @@ func (s *screen) put(r rune) {
 	s.lines[last], s.at = line, s.at+cells
 }
 
-// text is what the screen shows, without line ends where a line was full.
+// text returns what the screen shows, without line ends at full lines.
 func (s *screen) text() string {
 	var all strings.Builder
 	for _, line := range s.lines {
@@ -89,8 +89,8 @@ func newScreen(width int) (*screen, *previewer) {
 	return s, &previewer{out: s, width: func() int { return width }, dim: true}
 }
 
-// TestPreview: text that may be taken back stands behind the cursor, dim and on one line, until another takes its
-// place or a token is printed for good.
+// TestPreview: unverified text is shown after the cursor, dim and on one line, until it is replaced or a token is
+// printed.
 func TestPreview(t *testing.T) {
 	s, p := newScreen(20)
 	print := func(tok pilotfish.Token) error { _, err := io.WriteString(s, tok.Text); return err }
@@ -100,7 +100,7 @@ func TestPreview(t *testing.T) {
 	show(" is red")
 	assert.Equal(t, "The sea is red\n", s.text())
 	assert.True(t, s.seenDim && !s.dim)
-	assert.Equal(t, 7, s.at, "the cursor is where the text ends")
+	assert.Equal(t, 7, s.at, "the cursor is at the end of the text")
 	show(" is")
 	assert.Equal(t, "The sea is\n", s.text())
 	token(" was")
@@ -108,9 +108,9 @@ func TestPreview(t *testing.T) {
 	show(" deep and blue and wide")
 	assert.Equal(t, "The sea was deep an\n", s.text(), "one column stays free")
 	show("\nnew line")
-	assert.Equal(t, "The sea was\n", s.text(), "nothing beyond the line")
+	assert.Equal(t, "The sea was\n", s.text(), "nothing after the line")
 	show(" a\x1b[2Jb\tc")
-	assert.Equal(t, "The sea was a [2Jb \n", s.text(), "nothing that does something to a terminal")
+	assert.Equal(t, "The sea was a [2Jb \n", s.text(), "no control sequences")
 	show("")
 	token("\nand")
 	show(" 海海海海海海海海")
@@ -120,7 +120,7 @@ func TestPreview(t *testing.T) {
 	assert.Equal(t, "The sea was\nand more than fitsx\n", s.text())
 	token("xyz")
 	show("ab")
-	assert.Equal(t, "The sea was\nand more than fitsxy\nzab\n", s.text(), "the cursor went to the next line")
+	assert.Equal(t, "The sea was\nand more than fitsxy\nzab\n", s.text(), "the cursor moved to the next line")
 
 	p.dim, s.seenDim = false, false
 	show("c")
@@ -131,13 +131,13 @@ func TestPreview(t *testing.T) {
 	assert.Equal(t, 80, columns(io.Discard))
 }
 
-// TestPreviewLeavesNoTrace: whatever is shown in between, the tokens are what stays.
+// TestPreviewLeavesNoTrace: after any previews, only the tokens remain.
 func TestPreviewLeavesNoTrace(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	alphabet := []rune("abc \n海é")
-	word := func(most int) string {
+	word := func(maxLetters int) string {
 		var b strings.Builder
-		for range r.IntN(most) {
+		for range r.IntN(maxLetters) {
 			b.WriteRune(alphabet[r.IntN(len(alphabet))])
 		}
 		return b.String()

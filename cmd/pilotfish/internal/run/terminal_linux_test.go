@@ -17,8 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestColours: on a terminal the demo shows an answer with the large model's tokens in colour, unless NO_COLOR says
-// otherwise.
+// TestColours: on a terminal the demo colours the large model's tokens in an answer, unless NO_COLOR is set.
 func TestColours(t *testing.T) {
 	for _, c := range []struct {
 		env    string
@@ -39,8 +38,8 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; where there is no
-// such mode, none is shown.
+// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; without such a
+// mode, none is shown.
 func TestLiveAnswer(t *testing.T) {
 	show := func(args string) string {
 		tty, text := clitest.Terminal(t)
@@ -56,13 +55,13 @@ func TestLiveAnswer(t *testing.T) {
 	below := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of `)
 	counts := below.FindStringSubmatch(serial)
 	require.NotNil(t, counts, serial)
-	assert.Equal(t, counts[1], counts[2], "all were asked for")
+	assert.Equal(t, counts[1], counts[2], "all tokens were escalated")
 	assert.Greater(t, len(counts[1]), 1, "the whole answer")
 	assert.Contains(t, show(quick+"--modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
 	assert.NotContains(t, show("--edge-tps 0 --modes local"), "of them from the large model")
 }
 
-// TestTokenColours: on a terminal alone, tokens of the cloud and those that timed out have a colour each.
+// TestTokenColours: only on a terminal, tokens of the cloud and timed-out tokens have a colour.
 func TestTokenColours(t *testing.T) {
 	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"},
 		{Text: "c", Origin: "edge-timeout"}}
@@ -89,14 +88,14 @@ func TestTokenColours(t *testing.T) {
 	}
 }
 
-// TestMeterOnTerminal: a bar, after the time in which nothing is shown, and the next line begins at the margin.
+// TestMeterOnTerminal: a bar appears after a delay, and the next line begins at the margin.
 func TestMeterOnTerminal(t *testing.T) {
 	tty, text := clitest.Terminal(t)
 	bubble.Test(t, func(t *testing.T) {
 		m := cli.NewMeter(tty, "load", cli.InBytes)
 		m.Quiet = 300 * time.Millisecond
 		m.Show(1, 1000)
-		assert.Nil(t, m.Bar, "it is too soon")
+		assert.Nil(t, m.Bar, "it is too early")
 		time.Sleep(299 * time.Millisecond)
 		m.Show(2, 1000)
 		assert.Nil(t, m.Bar)
@@ -117,8 +116,8 @@ func TestMeterOnTerminal(t *testing.T) {
 	assert.True(t, strings.HasSuffix(shown, "\n"))
 }
 
-// TestPreviewOnTerminal: on a terminal text is shown before it is verified, dim and erased where it turns, and what
-// stays is the text.
+// TestPreviewOnTerminal: on a terminal unverified text is shown dim and erased when it is replaced, and the final text
+// remains.
 func TestPreviewOnTerminal(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// alone is what a model of the demo says by itself to the first held-out question.
+// alone returns the answer of a demo model to the first held-out question.
 func alone(t *testing.T, m string, flags ...string) *event.Summary {
 	t.Helper()
 	args := append([]string{"run", "-m", m, "--json"}, flags...)
@@ -34,7 +34,7 @@ func alone(t *testing.T, m string, flags ...string) *event.Summary {
 }
 
 // TestRunVerified: with --verify 0 the text is the large model's own, in either mode, with few and many questions, with
-// answers ahead, greedy and drawn; with a margin that nothing exceeds it is the router's; the counts fit together.
+// answers ahead, greedy and sampled; with a very large margin it is the router's. The counts are consistent.
 func TestRunVerified(t *testing.T) {
 	run := demoRuns(t)
 	small, large, _ := clitest.DemoPairFiles(t)
@@ -67,7 +67,7 @@ func TestRunVerified(t *testing.T) {
 
 	drawn := []string{"--temp", "0.8", "--seed", "7"}
 	_, s, _ := run(append(drawn, "--verify", "0", "--threshold", "0.5")...)
-	assert.Equal(t, alone(t, large, drawn...).Tokens, s.Tokens, "the large model's own draws")
+	assert.Equal(t, alone(t, large, drawn...).Tokens, s.Tokens, "the large model's own samples")
 
 	_, router, _ := run("--threshold", "0.3")
 	assert.Nil(t, router.Verify)
@@ -77,11 +77,11 @@ func TestRunVerified(t *testing.T) {
 	assert.Zero(t, *s.Turned)
 
 	_, s, _ = run("--policy", "never", "--verify", "0", "--deadline", "1us")
-	assert.Equal(t, alone(t, small).Tokens, s.Tokens, "nobody could look at them in time")
+	assert.Equal(t, alone(t, small).Tokens, s.Tokens, "nothing was verified in time")
 	assert.Positive(t, *s.Unverified)
 }
 
-// TestRunDeadlineMarks: tokens that a deadline let stand are marked.
+// TestRunDeadlineMarks: tokens that were kept because of a deadline are marked.
 func TestRunDeadlineMarks(t *testing.T) {
 	run := demoRuns(t)
 	tokens, s, _ := run("--policy", "never", "--verify", "0", "--deadline", "1us")
@@ -95,8 +95,8 @@ func TestRunDeadlineMarks(t *testing.T) {
 	assert.Positive(t, n)
 }
 
-// TestShowUnverified: with --json each event takes the place of the one before, those and the tokens tell one story,
-// and what turned is counted; without --verify there are none.
+// TestShowUnverified: with --json each event replaces the previous one, events and tokens are consistent, and replaced
+// tokens are counted; without --verify there are no such events.
 func TestShowUnverified(t *testing.T) {
 	run := demoRuns(t)
 	_, large, _ := clitest.DemoPairFiles(t)
@@ -114,12 +114,12 @@ func TestShowUnverified(t *testing.T) {
 		demo.Questions(demo.HeldOut)[0].Text)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	next, previews, turned := s.PromptTokens, 0, 0
-	var shown []int32 // beyond next
+	var shown []int32 // after next
 	var ids []int32
 	for _, e := range clitest.Lines[line](t, stdout) {
 		switch {
 		case e.Summary != nil:
-			assert.Equal(t, s.Tokens, e.Summary.Tokens, "what is shown in between changes no token")
+			assert.Equal(t, s.Tokens, e.Summary.Tokens, "previews change no token")
 		case len(e.Unverified) > 0 && e.Unverified[0] == '{':
 			var p event.Unverified
 			require.NoError(t, json.Unmarshal(e.Unverified, &p))
@@ -129,7 +129,7 @@ func TestShowUnverified(t *testing.T) {
 				keep++
 			}
 			if keep < len(shown) {
-				assert.Positive(t, p.Turned+turned, "what does not hold any more is counted: %v, then %v", shown, p.IDs)
+				assert.Positive(t, p.Turned+turned, "rejected tokens are counted: %v, then %v", shown, p.IDs)
 			}
 			previews, turned, shown = previews+1, turned+p.Turned, p.IDs
 		default:
@@ -149,8 +149,8 @@ func TestShowUnverified(t *testing.T) {
 	assert.Len(t, tokens, len(ids), "no other events")
 }
 
-// TestVerifyRefused: where the gateway's engine cannot say of each token whether it is its choice, --verify is refused
-// with the reason, before the first token.
+// TestVerifyRefused: if the gateway's engine cannot verify, --verify is refused with the reason, before the first
+// token.
 func TestVerifyRefused(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -177,25 +177,25 @@ func TestVerifyRefused(t *testing.T) {
 	assert.Contains(t, stderr, "--modes verified is not possible here: ")
 }
 
-// TestRunPrice: --price says what the answer cost, beside what the large model alone would: its prompt once, and each
+// TestRunPrice: --price prints the cost of the answer, and that of the large model alone: its prompt once, and each
 // token.
 func TestRunPrice(t *testing.T) {
 	run := demoRuns(t)
 	_, s, stderr := run("--policy", "never", "--verify", "0", "--price", "prefill=1000,decode=10000")
 	require.NotNil(t, s.Cost)
-	assert.Empty(t, stderr, "it is a part of --json")
+	assert.Empty(t, stderr, "it is part of --json")
 	assert.InDelta(t, (float64(s.Prefilled)+10*float64(s.Decoded+s.Ahead))/1000, s.Cost.PerAnswer, 1e-9)
 	assert.InDelta(t, 1000*s.Cost.PerAnswer, s.Cost.Per1000, 1e-6)
 	alone := (float64(s.PromptTokens) + 10*float64(len(s.Tokens)+1)) / 1000
-	assert.InDelta(t, alone, s.Cost.CloudOnly, 1e-9, "and an end token")
+	assert.InDelta(t, alone, s.Cost.CloudOnly, 1e-9, "plus an end token")
 	_, s, _ = run("--policy", "never", "--verify", "0")
 	assert.Nil(t, s.Cost)
 	assert.Equal(t, "the large model's work cost 0.0123 (12.3 per thousand such answers); alone it would have cost 2",
 		group.CostText(&price.Cost{PerAnswer: 0.0123, Per1000: 12.3, CloudOnly: 2}))
 }
 
-// TestExplainVerified: a token that verification turned is marked, questions that it wanted say why, and what an
-// earlier answer told counts as the cloud's choice.
+// TestExplainVerified: a token that verification replaced is marked, questions for verification have that reason, and
+// tokens from an earlier answer count as the cloud's choice.
 func TestExplainVerified(t *testing.T) {
 	run := demoRuns(t)
 	tokens, s, _ := run("--policy", "never", "--verify", "0", "--explain", "--verify-every", "12", "--mode", "serial")
@@ -203,7 +203,7 @@ func TestExplainVerified(t *testing.T) {
 	turned, why := 0, map[string]int{}
 	for i, x := range s.Explain {
 		assert.Equal(t, tokens[i].ID, x.ID)
-		require.NotNil(t, x.Cloud, "each is looked at")
+		require.NotNil(t, x.Cloud, "each token is verified")
 		assert.Equal(t, x.ID, *x.Cloud)
 		why[x.Why]++
 		if x.Outcome == "turned" {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told returns what a gateway counts of texts that came to it: their tokens that travelled, and of connections.
-func told(t *testing.T, c *clitest.RunningCloud) (tokens, connections float64) {
+// sentTo returns what a gateway counts: the tokens of texts that it received, and connections.
+func sentTo(t *testing.T, c *clitest.RunningCloud) (tokens, connections float64) {
 	t.Helper()
 	at := c.Says(t, `msg="pages for operators" address=(\S+)`)
 	all := clitest.MetricsOf(t, at)
@@ -21,7 +21,8 @@ func told(t *testing.T, c *clitest.RunningCloud) (tokens, connections float64) {
 		clitest.Sum(all["pilotfish_gateway_connections_total"])
 }
 
-// TestServeLocal: of local requests the gateway is told nothing; all that it is ever told is in the receipts of others.
+// TestServeLocal: nothing of local requests is sent to the gateway; the receipts of other requests account for
+// everything that is.
 func TestServeLocal(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -41,27 +42,27 @@ func TestServeLocal(t *testing.T) {
 	marked := s.Answer(t, askChat, `{`+chat+`,"pilotfish":{"local":true}}]}`)
 	assert.Equal(t, clitest.Receipt{}, marked.Own.Receipt)
 	again := s.Answer(t, askChat, `{`+chat+`}]}`)
-	assert.Equal(t, clitest.Receipt{}, again.Own.Receipt, "its message is known")
+	assert.Equal(t, clitest.Receipt{}, again.Own.Receipt, "its message is marked as local")
 	require.Eventually(t, func() bool {
-		_, connections := told(t, c)
+		_, connections := sentTo(t, c)
 		return connections == 1
-	}, time.Minute, time.Millisecond, "the device connects before it has a question")
-	tokens, _ := told(t, c)
+	}, time.Minute, time.Millisecond, "the device connects before the first question")
+	tokens, _ := sentTo(t, c)
 	assert.Zero(t, tokens)
 
 	v := s.Answer(t, askChat, strings.Replace(`{`+chat+`}],"pilotfish":{"provenance":true}}`, "hello", "hi", 1))
 	assert.Equal(t, "cloud", v.Choices[0].Own.Tokens[0].Origin)
 	got := v.Own.Receipt
 	assert.Equal(t, c.Address, got.To)
-	assert.GreaterOrEqual(t, got.Tokens, v.Usage.Prompt, "the prompt, and what was asked behind it")
+	assert.GreaterOrEqual(t, got.Tokens, v.Usage.Prompt, "the prompt, and the questions after it")
 	assert.Greater(t, got.Bytes, got.Tokens)
-	tokens, _ = told(t, c)
-	assert.LessOrEqual(t, tokens, float64(got.Tokens), "of a question that was cancelled on its way nothing is counted")
+	tokens, _ = sentTo(t, c)
+	assert.LessOrEqual(t, tokens, float64(got.Tokens), "a question that was cancelled in flight is not counted")
 	assert.GreaterOrEqual(t, tokens, float64(v.Usage.Prompt))
 }
 
-// TestServeLocalFlag: with --local there is no gateway, whatever the environment says; on the command line there cannot
-// be one. What only a gateway can do fails.
+// TestServeLocalFlag: with --local there is no gateway, whatever the environment says; a gateway on the command line is
+// refused, and requests that need one fail.
 func TestServeLocalFlag(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -84,13 +85,13 @@ func TestServeLocalFlag(t *testing.T) {
 	assert.Zero(t, s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":2}`).Own.Receipt)
 	code, _, stderr := clitest.Chat(t, "hello\n", "-m", m, "--local", "-n", "3")
 	assert.Equal(t, cli.ExitDone, code, stderr)
-	tokens, connections := told(t, c)
+	tokens, connections := sentTo(t, c)
 	assert.Zero(t, tokens)
-	assert.Equal(t, 1., connections, "that of the one that verifies")
+	assert.Equal(t, 1., connections, "the connection of the server with verification")
 }
 
-// TestChatLocal: a local question stays here, and with it the rest of the conversation, also after it was saved; what
-// comes before and after the conversation may be asked about.
+// TestChatLocal: a local question is not sent, and neither is the rest of the conversation, also after it was saved;
+// other conversations may be.
 func TestChatLocal(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")

@@ -29,8 +29,8 @@ import (
 
 const askChat = "/v1/chat/completions"
 
-// TestServe: a whole server over a model: what it is called, a chat and its text like those of run, a second turn from
-// memory, health, metrics, and an end in order.
+// TestServe: a complete server with a model: its name, a chat and a text like those of run, a second turn with reuse,
+// health, metrics, and a regular end.
 func TestServe(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	s := clitest.StartServe(t, "-m", m, "--alias", "gpt-fish")
@@ -56,7 +56,7 @@ func TestServe(t *testing.T) {
 	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), raw.Choices[0].Text)
 	_, text = s.Ask(t, "/health", "")
 	assert.Contains(t, text, `"ok"`)
-	for range 1000 { // a request is counted when its answer has been sent
+	for range 1000 { // a request is counted after its answer is sent
 		if _, text = s.Ask(t, "/metrics", ""); strings.Contains(text, "generated_tokens_total 21\n") {
 			break
 		}
@@ -70,8 +70,7 @@ func TestServe(t *testing.T) {
 	assert.NotContains(t, s.Errs.String(), "GOROUTINE")
 }
 
-// TestServeSettings: each setting has its effect on a real model, and the seed that is told gives the same answer
-// again.
+// TestServeSettings: each setting has its effect on a real model, and the reported seed gives the same answer again.
 func TestServeSettings(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"))
 	ask := func(more string) clitest.Served {
@@ -109,10 +108,10 @@ func TestServeSettings(t *testing.T) {
 	two := ask(`,"n":2,"seed":3`)
 	require.Len(t, two.Choices, 2)
 	assert.NotEqual(t, two.Choices[0].Message.Content, two.Choices[1].Message.Content)
-	assert.Equal(t, text(`,"seed":4`), two.Choices[1].Message.Content, "the next one has the next seed")
+	assert.Equal(t, text(`,"seed":4`), two.Choices[1].Message.Content, "the next choice has the next seed")
 }
 
-// TestServeFormats: answers and calls of a model of random weights follow their schemas.
+// TestServeFormats: answers and calls of a model with random weights follow their schemas.
 func TestServeFormats(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"))
 	for i, schema := range []string{
@@ -164,7 +163,7 @@ func TestServeFormats(t *testing.T) {
 	assert.Contains(t, text, `"ignored":["response_format.json_schema.schema#/odd"]`)
 }
 
-// validates checks JSON text by a schema.
+// validates checks JSON text against a schema.
 func validates(t *testing.T, schema, text string) {
 	t.Helper()
 	var s, v any
@@ -177,8 +176,8 @@ func validates(t *testing.T, schema, text string) {
 	assert.NoError(t, compiled.Validate(v), text)
 }
 
-// TestServeCalls: a chat with tools reaches the model as the template writes it. The context of the models here is too
-// short for definitions, so the conversation alone is sent.
+// TestServeCalls: a chat with tools is formatted by the template. The context of these models is too short for
+// definitions, so only the conversation is sent.
 func TestServeCalls(t *testing.T) {
 	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
 	require.NoError(t, err)
@@ -201,7 +200,7 @@ func TestServeCalls(t *testing.T) {
 	assert.Equal(t, []byte("A"), model.Bytes(65))
 }
 
-// TestServeAccess: keys from a file and from the environment, origins, and where none is needed.
+// TestServeAccess: keys from a file and from the environment, origins, and paths that need no key.
 func TestServeAccess(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	keys := filepath.Join(t.TempDir(), "keys")
@@ -233,8 +232,8 @@ func TestServeAccess(t *testing.T) {
 	assert.Equal(t, 200, status)
 }
 
-// TestServePage: the chat page is there unless --no-page is given; hosts are checked on loopback, where names are those
-// of this machine and of pages that may ask; what is refused is counted and logged.
+// TestServePage: the chat page is served unless --no-page is given. On loopback the host is checked: allowed are names
+// of this machine and of allowed origins. Refused requests are counted and logged.
 func TestServePage(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	s := clitest.StartServe(t, "-m", m, "--cors-origin", "https://chat.example")
@@ -265,12 +264,12 @@ func TestServePage(t *testing.T) {
 		"127.0.0.2:80": {"localhost", "127.0.0.1", "::1", "127.0.0.2", "chat.example"}, "0.0.0.0:80": nil, ":80": nil,
 	} {
 		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).hosts(listen))
-		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).hosts(listen), "any page may ask: no name is worse")
+		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).hosts(listen), "any origin is allowed: so is any host")
 	}
 }
 
-// TestServeKVFolder: after a restart nothing of a text is computed again but the last token of its prompt, and the
-// answer has the same bits; files are bounded, and of no use to another model.
+// TestServeKVFolder: after a restart only the last token of a prompt is computed, and the answer has the same bits; the
+// files are limited, and another model ignores them.
 func TestServeKVFolder(t *testing.T) {
 	folder, m := filepath.Join(t.TempDir(), "kv"), clitest.TinyModel(t, "q8_0")
 	const body = `{"messages":[{"role":"system","content":"You are a fish, who eats, sleeps and swims."},` +
@@ -280,7 +279,7 @@ func TestServeKVFolder(t *testing.T) {
 	want := s.Answer(t, askChat, first)
 	assert.Zero(t, want.Usage.Details.Cached)
 	other := s.Answer(t, askChat, second)
-	assert.Greater(t, other.Usage.Details.Cached, 20, "the message of the system, copied")
+	assert.Greater(t, other.Usage.Details.Cached, 20, "the system message is copied")
 	for range 2 {
 		assert.Equal(t, want.Usage.Prompt-1, s.Answer(t, askChat, first).Usage.Details.Cached)
 		assert.Equal(t, other.Usage.Prompt-1, s.Answer(t, askChat, second).Usage.Details.Cached)
@@ -294,7 +293,7 @@ func TestServeKVFolder(t *testing.T) {
 	s = clitest.StartServe(t, "-m", m, "--kv-folder", folder, "--threads", "1")
 	got := s.Answer(t, askChat, first)
 	assert.Equal(t, want.Usage.Prompt-1, got.Usage.Details.Cached)
-	assert.Equal(t, want.Choices, got.Choices, "with the bits of all log-probabilities")
+	assert.Equal(t, want.Choices, got.Choices, "including all log-probabilities")
 	assert.Equal(t, other.Usage.Prompt-1, s.Answer(t, askChat, second).Usage.Details.Cached)
 	s.Stop()
 	assert.Contains(t, s.Errs.String(), "texts=2 of_no_use=0")
@@ -317,7 +316,7 @@ func TestServeKVFolder(t *testing.T) {
 	assert.Positive(t, bytes)
 }
 
-// TestServeRefuses: wrong calls, before the model is opened and before anything is served.
+// TestServeRefuses: invalid calls are refused before the model is opened.
 func TestServeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -398,7 +397,7 @@ func TestServeRefuses(t *testing.T) {
 	assert.Contains(t, stderr, "--open serves all programs")
 }
 
-// TestServeLimits: limits of the flags are those of the server.
+// TestServeLimits: the flags set the limits of the server.
 func TestServeLimits(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
 	var f serveFlags
@@ -432,7 +431,7 @@ func TestServeLimits(t *testing.T) {
 	assert.Contains(t, s.Errs.String(), `"msg":"request"`)
 }
 
-// TestServeTLS: with a certificate it is HTTPS.
+// TestServeTLS: with a certificate the server uses HTTPS.
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
@@ -446,14 +445,14 @@ func TestServeTLS(t *testing.T) {
 	assert.Equal(t, 200, status)
 }
 
-// TestServeOpen: an address that others can reach takes --open.
+// TestServeOpen: an address that others can reach needs --open.
 func TestServeOpen(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--open", "--listen", "0.0.0.0:0")
 	assert.Contains(t, s.Errs.String(), "open to every program")
 }
 
-// TestServeCloud: tokens come from the large model behind a gateway, each setting of routing has its effect, and a
-// gateway that is away costs nothing but its tokens.
+// TestServeCloud: tokens come from the large model at a gateway, each setting of routing has its effect, and if the
+// gateway is down the answers are complete without its tokens.
 func TestServeCloud(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large := clitest.TinyModel(t, "q8_0"), clitest.TinyModel(t, "f16")
@@ -504,8 +503,7 @@ func TestServeCloud(t *testing.T) {
 	assert.Contains(t, stderr, "no-such-host.invalid")
 }
 
-// TestServeCloudRefuses: what is wrong with the gateway's configuration ends it at once; a gateway that is away does
-// not.
+// TestServeCloudRefuses: a configuration error of the gateway ends the server at once; a gateway that is down does not.
 func TestServeCloudRefuses(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -533,7 +531,7 @@ func TestServeCloudRefuses(t *testing.T) {
 	s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
 }
 
-// TestServeVia: what the flags say of drafting reaches the answers.
+// TestServeVia: the flags of drafting have their effects on the answers.
 func TestServeVia(t *testing.T) {
 	for args, want := range map[string]pilotfish.Route{
 		"": {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
@@ -554,7 +552,7 @@ func TestServeVia(t *testing.T) {
 	}
 }
 
-// TestServeRouter: the router of a file decides, and one that is not there is named.
+// TestServeRouter: the router in a file decides, and a missing file is named.
 func TestServeRouter(t *testing.T) {
 	_, _, net := clitest.DemoPairFiles(t)
 	for file, want := range map[string]string{net: "", "no-such-router.gguf": "no-such-router.gguf"} {
@@ -577,7 +575,7 @@ func TestServeRouter(t *testing.T) {
 	}
 }
 
-// TestServeDrain: an answer that runs finishes, new ones are refused; after --limit drain=it is cut off.
+// TestServeDrain: a running answer finishes, new ones are refused; after --limit drain= it is cut off.
 func TestServeDrain(t *testing.T) {
 	for drain, whole := range map[string]bool{"1m": true, "0s": false} {
 		s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--limit", "drain="+drain)
@@ -602,7 +600,7 @@ func TestServeDrain(t *testing.T) {
 	}
 }
 
-// TestServeWithoutChat: a model that only continues texts says so to who asks for a chat, and continues texts.
+// TestServeWithoutChat: a model without a chat template refuses chats, and continues texts.
 func TestServeWithoutChat(t *testing.T) {
 	s := clitest.StartServe(t, "-m", sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf"), "--log",
 		"off")
