@@ -118,7 +118,7 @@ func broken() (good string, all map[string][2]string) {
 		"negative token":        {`"tokens":[3,4]`, `"tokens":[3,-4]`},
 		"foreign token":         {`"tokens":[3,4]`, `"tokens":[3,40]`},
 		"too few parents":       {`"parents":[0,1]`, `"parents":[0]`},
-		"a parent behind":       {`"parents":[0,1]`, `"parents":[0,2]`},
+		"a later parent":        {`"parents":[0,1]`, `"parents":[0,2]`},
 		"a negative parent":     {`"parents":[0,1]`, `"parents":[-1,1]`},
 		"head of no node":       {`"node":0,"ids"`, `"node":3,"ids"`},
 		"head without logits":   {`"logits":[1]`, `"logits":[]`},

@@ -22,16 +22,16 @@ func TestOrder(t *testing.T) {
 		for i, d := range []time.Duration{30, 10, 20, 10} {
 			c.Go(func() {
 				say("%d begins", i)
-				say("%d told %v", i, c.Sleep(d, nil))
+				say("%d got %v", i, c.Sleep(d, nil))
 			})
 		}
 		say("main goes on")
-		say("main told %v", c.Wait(start.Add(15), nil))
-		say("main told %v", c.Sleep(-5, nil))
+		say("main got %v", c.Wait(start.Add(15), nil))
+		say("main got %v", c.Sleep(-5, nil))
 	})
 	assert.Equal(t, []string{
-		"0s main goes on", "0s 0 begins", "0s 1 begins", "0s 2 begins", "0s 3 begins", "10ns 1 told false",
-		"10ns 3 told false", "15ns main told false", "15ns main told false", "20ns 2 told false", "30ns 0 told false",
+		"0s main goes on", "0s 0 begins", "0s 1 begins", "0s 2 begins", "0s 3 begins", "10ns 1 got false",
+		"10ns 3 got false", "15ns main got false", "15ns main got false", "20ns 2 got false", "30ns 0 got false",
 	}, log)
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// TestKVConfig: memory counts keys and values of every head in every slot and layer; the first pair of a head turns by
-// one radian per position, the last but for one step as slowly as the base.
+// TestKVConfig: the bytes include keys and values of every head in every slot and layer. The first pair of a head
+// rotates by one radian per position, the last one slowest, almost by 1/base.
 func TestKVConfig(t *testing.T) {
 	c := KVConfig{Layers: 3, Slots: 5, Heads: 14, KVHeads: 2, HeadSize: 8, RopeBase: 10000, Type: gguf.F16}
 	assert.EqualValues(t, 2*3*5*2*8*2, c.Bytes())

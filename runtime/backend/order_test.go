@@ -22,11 +22,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// width is that of a layer in these tests: two heads, which share one head of keys and values. The vocabulary is as
-// wide.
+// width is the width of a layer in these tests: two heads, which share one KV head. The vocabulary has the same size.
 const width = 32
 
-// layer is a device with what a pass over one row takes.
+// layer holds a device with the operands of a pass over one row.
 type layer struct {
 	t *testing.T
 	backend.Device
@@ -39,12 +38,12 @@ type layer struct {
 	token               int32 // of the row
 }
 
-// drawn is a head behind which a token is drawn.
+// drawn requests a head with a sampled token.
 var drawn = backend.Want{
 	Rows: []int{0}, K: 3, Draw: backend.Draw{Sampling: terms.Sampling{Temperature: 50, Seed: 5}},
 }
 
-// devices runs f on each backend, bare and watched.
+// devices runs f on each backend, watched and not.
 func devices(t *testing.T, f func(l *layer)) {
 	for name, open := range map[string]func(t *testing.T) backend.Device{
 		"host":       func(t *testing.T) backend.Device { return onHost(t, host.Options{Threads: 2}) },
@@ -80,7 +79,7 @@ func onGPU(t *testing.T) backend.Device {
 	return d
 }
 
-// newLayer makes tensors, and weights of random numbers.
+// newLayer returns tensors, and weights of random numbers.
 func newLayer(t *testing.T, d backend.Device, watched bool) *layer {
 	r := rand.New(rand.NewPCG(1, 2))
 	stored := func(shape ...int) gguf.Tensor {
@@ -120,7 +119,7 @@ func newLayer(t *testing.T, d backend.Device, watched bool) *layer {
 	return l
 }
 
-// call calls an operation of a pass by its name here.
+// call calls an operation of a pass by its name in these tests.
 func (l *layer) call(p backend.Pass, name string) error {
 	switch name {
 	case "embed":
@@ -133,7 +132,7 @@ func (l *layer) call(p backend.Pass, name string) error {
 		p.Attend(l.a, l.q, l.k, l.v, 0)
 	case "attend-of-others":
 		p.Attend(l.a, l.q, l.v, l.k, 0)
-	case "add": // what attention gave
+	case "add": // output of attention
 		p.ProjectAdd(l.x, l.square, l.a)
 	case "add-q":
 		p.ProjectAdd(l.x, l.square, l.q)
@@ -151,7 +150,7 @@ func (l *layer) call(p backend.Pass, name string) error {
 		p.Head(l.out, l.a, l.norm, l.square, backend.Want{Rows: []int{0}, K: 3})
 	case "draw":
 		p.Head(l.out, l.x, l.norm, l.square, drawn)
-	case "draw-all": // and say all logits
+	case "draw-all": // and returns all logits
 		want := drawn
 		want.Logits = true
 		p.Head(l.out, l.x, l.norm, l.square, want)
@@ -164,7 +163,7 @@ func (l *layer) call(p backend.Pass, name string) error {
 	case "drop":
 		p.(backend.Flight).Drop()
 	case "next":
-		row := backend.Row{Token: 1000, Pos: 1, See: []backend.Span{{From: 0, To: 1}}} // of the token nothing counts
+		row := backend.Row{Token: 1000, Pos: 1, See: []backend.Span{{From: 0, To: 1}}} // the token is ignored
 		f := l.Device.(backend.Runner).BeginAfter(p.(backend.Flight), l.kv, row)
 		f.Embed(l.y, l.square)
 		f.Head(l.next, l.y, l.norm, l.square, drawn)
@@ -176,7 +175,7 @@ func (l *layer) call(p backend.Pass, name string) error {
 	return nil
 }
 
-// run has a pass do what calls names, and returns their errors.
+// run makes a pass with the named calls, and returns their errors.
 func (l *layer) run(calls string) (err error) {
 	l.out[0] = backend.Output{}
 	ctx := l.t.Context()
@@ -191,7 +190,7 @@ func (l *layer) run(calls string) (err error) {
 	return err
 }
 
-// holds says what a pass of these calls has to come to, and that the device is as it was afterwards.
+// holds checks the result of a pass with these calls, and that the device works afterwards.
 func (l *layer) holds(calls, wrong string) {
 	const whole = "embed project attend add gate down head end"
 	require.NoError(l.t, l.run(whole))
@@ -206,12 +205,12 @@ func (l *layer) holds(calls, wrong string) {
 	require.Equal(l.t, before, l.out[0], "after %s", calls)
 }
 
-// TestOrder: every backend takes the calls of a pass in the orders that [backend.Pass] allows. Any other one is an
-// error that says what was called when, and leaves the device as it was.
+// TestOrder: every backend accepts the calls of a pass in the orders that [backend.Pass] allows. Any other order is an
+// error that names the calls, and leaves the device usable.
 func TestOrder(t *testing.T) {
 	cases := []struct {
 		calls string
-		wrong string // in the error; "": there is none
+		wrong string // in the error; "": none
 	}{
 		{"end", ""},
 		{"embed end", ""},
@@ -221,7 +220,7 @@ func TestOrder(t *testing.T) {
 		{"embed project attend add gate down project attend add gate down head end", ""},
 		{"embed gate down down gate embed gate down head end", ""},
 		{"embed project attend end", ""},
-		{"embed project attend gate add head end", ""}, // what attention gave waits for the next sum
+		{"embed project attend gate add head end", ""}, // the output of attention waits for the next sum
 		{"embed project attend project attend add head end", ""},
 
 		{"attend end", "call 1, attend after begin: it follows norm+project alone"},
@@ -258,7 +257,7 @@ func TestOrder(t *testing.T) {
 		{"embed end gate end", "call 3, norm+gate+up after end"},
 		{"embed head end head end", "call 4, head after end"},
 
-		{"attend embed project head head end", "call 1, attend after begin"}, // the first error sticks
+		{"attend embed project head head end", "call 1, attend after begin"}, // the first error is kept
 		{"embed project attend head-of-a embed head end", "call 4, head, reads what"},
 	}
 	devices(t, func(l *layer) {
@@ -268,7 +267,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestFlightOrder: the same for what stands in place of End.
+// TestFlightOrder: the same for the calls that replace End.
 func TestFlightOrder(t *testing.T) {
 	l := newLayer(t, onGPU(t), false)
 	for calls, wrong := range map[string]string{
@@ -295,7 +294,7 @@ func TestFlightOrder(t *testing.T) {
 	}
 }
 
-// TestAskedFor: an output that is used again holds what is asked for, and nothing of before.
+// TestAskedFor: a reused output contains the requested values, and no earlier ones.
 func TestAskedFor(t *testing.T) {
 	devices(t, func(l *layer) {
 		out := make([]backend.Output, 1)
@@ -317,8 +316,8 @@ func TestAskedFor(t *testing.T) {
 	})
 }
 
-// TestDrawChangesNothing: what a head finds is the same with a draw and without. A flight hands on the best token
-// without one, and with one what package sample draws, which the row after it takes.
+// TestDrawChangesNothing: the results of a head are the same with and without a draw. A flight passes on the best token
+// without one, and with one the token that package sample draws, which the next row uses.
 func TestDrawChangesNothing(t *testing.T) {
 	devices(t, func(l *layer) {
 		_, flies := l.Device.(backend.Runner)
@@ -331,13 +330,13 @@ func TestDrawChangesNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, l.run("embed draw-all end"))
 			require.Equal(t, s.Pick(1, &l.out[0]), l.out[0].Next)
-			require.NotEqual(t, found.Next, l.out[0].Next, "of one that has no more than its share")
+			require.NotEqual(t, found.Next, l.out[0].Next, "with a share of a single token")
 			next := l.out[0].Next
 			require.NoError(t, l.run("embed draw commit next wait"))
 			after := l.next[0]
 			l.token = next
 			require.NoError(t, l.run("embed head end"))
-			require.Equal(t, l.out[0].Top, after.Top, "of that token")
+			require.Equal(t, l.out[0].Top, after.Top, "for that token")
 			l.token = 3
 		}
 		found.Next, l.out[0].Next = 0, 0

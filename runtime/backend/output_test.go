@@ -8,7 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// A head tells log-probabilities of as many tokens as it has, and one made of log-probabilities tells these again.
+// TestLogProbs: a head returns log-probabilities of all of its tokens, and a head made from log-probabilities returns
+// these.
 func TestLogProbs(t *testing.T) {
 	o := Output{Top: []Candidate{{ID: 7, Logit: 3}, {ID: 2, Logit: 1.5}}, LogSumExp: 3.25}
 	both := []terms.Candidate{{ID: 7, LogProb: -0.25}, {ID: 2, LogProb: -1.75}}

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// slow is a pass whose operations take a millisecond each, and notes what it was told to do.
+// slow is a pass with operations of a millisecond each; it records its calls.
 type slow struct{ did []string }
 
 func (p *slow) do(what string) { time.Sleep(time.Millisecond); p.did = append(p.did, what) }
@@ -32,7 +32,7 @@ func (*flight) Commit()                    {}
 func (*flight) Wait(context.Context) error { return nil }
 func (*flight) Drop()                      {}
 
-// layers has a pass of two layers done.
+// layers runs a pass of two layers.
 func layers(p Pass) {
 	p.Embed(nil, nil)
 	for l := range 2 {
@@ -45,7 +45,8 @@ func layers(p Pass) {
 	p.Head(nil, nil, nil, nil, Want{})
 }
 
-// Each operation is passed on and told of, with its layer and when it was; a pass that runs later, only as a whole.
+// TestWatched: each operation is forwarded and reported, with its layer and its times; a pass that runs later is
+// reported as a whole.
 func TestWatched(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var ops []Op
@@ -77,7 +78,7 @@ func TestWatched(t *testing.T) {
 	})
 }
 
-// Where nobody watches a pass stays what it is, and nothing is made.
+// TestUnwatched: without a watcher a pass is not wrapped, and nothing is allocated.
 func TestUnwatched(t *testing.T) {
 	p := Pass(new(slow))
 	ctx := t.Context()
@@ -86,15 +87,15 @@ func TestUnwatched(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { Watched(ctx, p, 1); TellRun(ctx, p, 1) }))
 }
 
-// Telling takes no more than its share: 12 operations of 70 ns are 0.007% of a pass of 12 ms, and no more than 0.0025%
-// of three such passes.
+// TestWatchShare: reporting takes at most its share: 12 operations of 70 ns are 0.007% of a pass of 12 ms, and at most
+// 0.0025% of three such passes.
 func TestWatchShare(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		told := 0
-		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Tell: func(Op) { told++ }, Share: 0.000025})
+		reported := 0
+		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Tell: func(Op) { reported++ }, Share: 0.000025})
 		p := new(slow)
 		for i := range 9 {
-			before := told
+			before := reported
 			pass := Watched(ctx, p, 1)
 			layers(pass)
 			require.NoError(t, pass.End(ctx))
@@ -102,20 +103,20 @@ func TestWatchShare(t *testing.T) {
 			if i%3 == 0 {
 				want = 12
 			}
-			require.Equal(t, want, told-before, "call %d", i)
+			require.Equal(t, want, reported-before, "call %d", i)
 		}
 	})
 }
 
-// Time between passes counts, too: once it is known that one takes three times as long with what is around it, all are
-// told of.
+// TestWatchPaced: the time between passes counts, too: after the first passes have shown that a pass with its
+// surroundings takes three times as long, all are reported.
 func TestWatchPaced(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var told []int
+		var reported []int
 		at := 0
 		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Share: 0.000025, Tell: func(o Op) {
 			if o.Kind == OpHead {
-				told = append(told, at)
+				reported = append(reported, at)
 			}
 		}})
 		for at = range 8 {
@@ -124,20 +125,20 @@ func TestWatchPaced(t *testing.T) {
 			require.NoError(t, pass.End(ctx))
 			time.Sleep(25 * time.Millisecond)
 		}
-		assert.Equal(t, []int{0, 3, 4, 5, 6, 7}, told)
+		assert.Equal(t, []int{0, 3, 4, 5, 6, 7}, reported)
 	})
 }
 
-// Long passes are all told of.
+// TestWatchLong: long passes are all reported.
 func TestWatchLong(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		told := 0
-		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Tell: func(Op) { told++ }, Share: 0.001})
+		reported := 0
+		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Tell: func(Op) { reported++ }, Share: 0.001})
 		for range 5 {
 			pass := Watched(ctx, new(slow), 1)
 			layers(pass)
 			require.NoError(t, pass.End(ctx))
 		}
-		require.Equal(t, 5*12, told)
+		require.Equal(t, 5*12, reported)
 	})
 }

@@ -237,7 +237,7 @@ func mistakes() []mistake {
 		{"a token is turned into one that may not stand", inPlaces, "verify.go",
 			` && !n.allows(n.fact.token):`,
 			` && !n.allows(n.fact.token) && !PLANTED:`},
-		{"what another answer told may not stand there", inPlaces, "verify.go",
+		{"a token from another answer is not allowed there", inPlaces, "verify.go",
 			`	if !e.at.allows(token) {`,
 			`	if !e.at.allows(token) && !PLANTED {`},
 	}

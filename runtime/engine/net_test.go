@@ -551,7 +551,7 @@ func serveVersion3(ctx context.Context, qc *quic.Conn) {
 		case !first:
 			_, _ = s.Write([]byte{5, 7, 5, 0, 0, 0, 0, 0, 0})
 			_ = s.Close()
-		case b[2] != 3: // the version in a Hello whose body is shorter than 128 bytes
+		case b[2] != 3: // the version in a Hello with a body shorter than 128 bytes
 			_, _ = s.Write([]byte{3, 3, 1, 0, 0})
 			_ = s.Close()
 		default:

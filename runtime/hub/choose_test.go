@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names that tell of many parts cost no more than others: of 300 such files none is whole. More parts than any model
-// has are none.
+// TestManyParts: names that claim many parts cost no more than others: none of 300 such files is complete. A number of
+// parts larger than in any model is ignored.
 func TestManyParts(t *testing.T) {
 	var listed []remote
 	for i := range 300 {

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// fakeHub is a hub with one repository, o/n, whose faults can be set.
+// fakeHub is a hub with one repository, o/n, and configurable faults.
 type fakeHub struct {
 	files map[string][]byte
 
@@ -32,10 +32,10 @@ type fakeHub struct {
 	wrongSum    bool           // the stated SHA-256 is that of another file
 	ignoreRange bool           // always the whole file
 	noLength    bool           // no Content-Length
-	cdn         string         // files are behind a redirect to this address
+	cdn         string         // files are served from this address, by a redirect
 	status      map[string]int // answers for addresses that contain the key
 	header      http.Header    // of those answers
-	cuts        []int          // how many bytes the next answers with a file carry before the connection breaks
+	cuts        []int          // number of bytes of a file in the next answers before the connection breaks
 	gate        chan struct{}  // a file's second half waits for it
 
 	mu       sync.Mutex
@@ -51,7 +51,7 @@ func newFakeHub(files ...string) *fakeHub {
 	return h
 }
 
-// content returns n bytes that no two seeds share.
+// content returns n bytes that differ for each seed.
 func content(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -152,8 +152,7 @@ func (h *fakeHub) nextCut(method string) int {
 	return cut
 }
 
-// breaking is a connection that breaks after some bytes, and waits at the hub's gate before the last of what is
-// written.
+// breaking is a connection that breaks after some bytes, and waits at the hub's gate before the last part of a write.
 type breaking struct {
 	http.ResponseWriter
 	hub  *fakeHub
@@ -179,14 +178,14 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// bytesSent returns how many bytes of files went out.
+// bytesSent returns the number of sent bytes of files.
 func (h *fakeHub) bytesSent() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sent
 }
 
-// count returns how many requests contain the text.
+// count returns the number of requests that contain the text.
 func (h *fakeHub) count(text string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,8 +208,8 @@ func (h *fakeHub) serve(t *testing.T) Options {
 	return Options{Dir: held.TempDir(t), Endpoint: s.URL, Attempts: 1, Transport: returned(t, transport)}
 }
 
-// returned carries requests on and has the test fail unless, in the end, each body is closed and each request's context
-// is done, which what waits for its silence holds. A context that ends with the test tells nothing of that.
+// returned forwards requests, and fails the test unless finally each body is closed and the context of each request is
+// done: the watch for a silent connection holds it. A context that ends with the test does not count.
 func returned(t *testing.T, next http.RoundTripper) http.RoundTripper {
 	var mu sync.Mutex
 	open := map[*http.Request]string{}
@@ -239,7 +238,7 @@ func returned(t *testing.T, next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// closing is a body that tells when it is closed.
+// closing is a body that signals when it is closed.
 type closing struct {
 	io.ReadCloser
 	closed func()
@@ -251,7 +250,7 @@ func (c closing) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// inProcess carries requests to a handler without a network, so that time in a synctest bubble can stand still.
+// inProcess forwards requests to a handler without a network, so that they work in virtual time.
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.

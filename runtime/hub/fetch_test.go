@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// A pull that is cut off at any place and called again until it is through sends no byte twice.
+// TestResume: a pull that is interrupted at any place and repeated until it succeeds transfers no byte twice.
 func TestResume(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestResume(t *testing.T) {
 			h.linked, h.noList = r.IntN(2) == 0, r.IntN(2) == 0
 			if r.IntN(3) == 0 {
 				h.etag = []string{"", `W/"weak"`}[r.IntN(2)]
-				h.noList = false // the SHA-256 alone says that it is the same file
+				h.noList = false // only the SHA-256 identifies the file
 			}
 			for range 5 {
 				h.cuts = append(h.cuts, 1+r.IntN(60_000))
@@ -47,7 +47,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// Whatever the server does with Range, the file is right in the end.
+// TestRestart: for any handling of Range by the server, the final file is right.
 func TestRestart(t *testing.T) {
 	for name, change := range map[string]func(*fakeHub){
 		"server ignores Range":    func(h *fakeHub) { h.ignoreRange = true },
@@ -72,8 +72,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Where no SHA-256 is known, bytes of a changed file are never put behind those of the old one, neither by the next try
-// nor by the next pull, whatever the server says about the file.
+// TestChangedFile: without a SHA-256, bytes of a changed file are never appended to those of the old one, neither by
+// the next attempt nor by the next pull, whatever headers the server sends.
 func TestChangedFile(t *testing.T) {
 	for _, etags := range [][2]string{{"", ""}, {`W/"1"`, `W/"1"`}, {`"1"`, ""}, {`"1"`, `"2"`}} {
 		for _, again := range []bool{false, true} { // whether there is a second pull
@@ -84,7 +84,7 @@ func TestChangedFile(t *testing.T) {
 				opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 					if len(h.cuts) == 0 && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resolve/") {
 						h.files["m.gguf"], h.etag = content(7, 300_000), etags[1]
-						r.Header.Del("If-Range") // as of a server that does not know it
+						r.Header.Del("If-Range") // like a server that does not support it
 					}
 					return inProcess{h}.RoundTrip(r)
 				})
@@ -102,7 +102,7 @@ func TestChangedFile(t *testing.T) {
 	}
 }
 
-// A part that nothing vouches for, or that is damaged, is not built upon.
+// TestDamagedPart: a partial file without a matching identity, or with damage, is not continued.
 func TestDamagedPart(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part string){
 		"no origin": func(t *testing.T, part string) { require.NoError(t, os.Remove(part+".json")) },
@@ -134,7 +134,7 @@ func TestDamagedPart(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(opt.Dir, "o", "n", "m.gguf.part"), content(3, 100_000), 0o644))
 		_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
 		var sum *ChecksumError
-		require.ErrorAs(t, err, &sum, "the sum is over the whole file, also what was here before")
+		require.ErrorAs(t, err, &sum, "the checksum covers the whole file, also the earlier part")
 		assert.Empty(t, left(t, opt.Dir))
 		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.NoError(t, err)
@@ -151,10 +151,10 @@ func TestWrongSum(t *testing.T) {
 	require.ErrorAs(t, err, &sum)
 	assert.Equal(t, sumOf(h.files["m.gguf"]), sum.Got)
 	assert.Equal(t, filepath.Join(opt.Dir, "o", "n", "m.gguf"), sum.Path)
-	assert.Empty(t, left(t, opt.Dir), "nothing of it stays")
+	assert.Empty(t, left(t, opt.Dir), "no file is left")
 }
 
-// Without a SHA-256 from anywhere the length is what can be checked, and it is said.
+// TestNoSum: without any SHA-256 only the length is checked, and a notice says so.
 func TestNoSum(t *testing.T) {
 	for name, set := range map[string]func(*fakeHub){
 		"no listing, no headers": func(h *fakeHub) { h.noList = true },
@@ -175,7 +175,7 @@ func TestNoSum(t *testing.T) {
 	}
 }
 
-// What arrived before the server gave up is kept, and that is said.
+// TestCutOff: bytes that arrived before the server gave up are kept, and the error says so.
 func TestCutOff(t *testing.T) {
 	h := newFakeHub("m.gguf")
 	h.cuts = []int{100_000}
@@ -191,10 +191,10 @@ func TestCutOff(t *testing.T) {
 	h.cuts = []int{0}
 	_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
 	require.Error(t, err)
-	assert.NotContains(t, err.Error(), "keeps what has arrived", "nothing has")
+	assert.NotContains(t, err.Error(), "keeps what has arrived", "nothing has arrived")
 }
 
-// Pulls of one file at the same time: each one succeeds with the right file or says that another is at it.
+// TestConcurrentPulls: concurrent pulls of one file succeed with the right file or report the other pull.
 func TestConcurrentPulls(t *testing.T) {
 	h := newFakeHub("m.gguf")
 	opt := h.serve(t)
@@ -216,10 +216,10 @@ func TestConcurrentPulls(t *testing.T) {
 	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 	require.NoError(t, err)
 	pulled(t, h, opt, files, "m.gguf")
-	assert.Equal(t, 1, h.count("/resolve/"), "whoever came later found it complete")
+	assert.Equal(t, 1, h.count("/resolve/"), "later pulls found it complete")
 }
 
-// What the disk refuses names the path and is not tried again.
+// TestDiskErrors: an error of the disk names the path and is not retried.
 func TestDiskErrors(t *testing.T) {
 	h := newFakeHub("m.gguf")
 	opt := h.serve(t)

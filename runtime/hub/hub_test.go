@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// pulled checks that the files are exactly the hub's, in their places, with nothing beside them.
+// pulled checks that the files equal those of the hub, in their places, without other files.
 func pulled(t *testing.T, h *fakeHub, opt Options, files []File, names ...string) {
 	t.Helper()
 	require.Len(t, files, len(names))
@@ -54,7 +54,7 @@ func TestPull(t *testing.T) {
 	files, err = Pull(t.Context(), mustRef(t, "o/n:m-q8_0.gguf"), opt)
 	require.NoError(t, err)
 	assert.False(t, files[0].Fetched)
-	assert.Equal(t, 1, h.count("/resolve/"), "what is here and right is not fetched again")
+	assert.Equal(t, 1, h.count("/resolve/"), "existing files are not fetched again")
 
 	opt.Progress = nil
 	require.NoError(t, os.WriteFile(files[0].Path, content(9, 300_000), 0o644))
@@ -134,7 +134,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// A server that lists a name which leads out of the folder gets nothing written.
+// TestTraversal: a listed name outside the folder is refused.
 func TestTraversal(t *testing.T) {
 	for _, name := range []string{"../m-q8_0.gguf", "../../../../m-q8_0.gguf", "/m-q8_0.gguf", `..\m-q8_0.gguf`,
 		"a/../../m-q8_0.gguf", "c:m-q8_0.gguf", "x\x00-q8_0.gguf"} {
@@ -148,7 +148,7 @@ func TestTraversal(t *testing.T) {
 	}
 }
 
-// A cancelled pull says why, leaves what has arrived, and goes on from there.
+// TestCancel: a cancelled pull returns the cause, keeps the received bytes, and continues from there.
 func TestCancel(t *testing.T) {
 	h := newFakeHub("m.gguf")
 	h.gate = make(chan struct{})
@@ -173,7 +173,7 @@ func TestCancel(t *testing.T) {
 	assert.Equal(t, 1, h.count(`range="bytes=`))
 }
 
-// addressOf is that of content at a server which answers with serve.
+// addressOf returns the address of content at a server with serve as its handler.
 func addressOf(t *testing.T, content []byte, serve http.HandlerFunc) Address {
 	s := httptest.NewServer(serve)
 	t.Cleanup(s.Close)
@@ -183,7 +183,7 @@ func addressOf(t *testing.T, content []byte, serve http.HandlerFunc) Address {
 	}
 }
 
-// empty reports that nothing is left in a folder.
+// empty checks that a folder is empty.
 func empty(t *testing.T, dir string) {
 	t.Helper()
 	left, err := os.ReadDir(dir)
@@ -196,7 +196,7 @@ func TestFetch(t *testing.T) {
 	var asked atomic.Int32
 	a := addressOf(t, content, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		assert.Empty(t, r.Header.Get("Authorization"), "the token is for the hub alone")
+		assert.Empty(t, r.Header.Get("Authorization"), "the token is only for the hub")
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
 	dir := filepath.Join(held.TempDir(t), "new")
@@ -214,18 +214,18 @@ func TestFetch(t *testing.T) {
 	require.NoError(t, os.WriteFile(f.Path, []byte("changed"), 0o600))
 	f, err = Fetch(t.Context(), a, Options{Dir: dir})
 	require.NoError(t, err)
-	assert.True(t, f.Fetched, "one that differs is replaced")
+	assert.True(t, f.Fetched, "a file that differs is replaced")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, left, 1, "no part and no lock")
 }
 
-// text answers with such bytes.
+// text returns a handler that answers with these bytes.
 func text(s string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) }
 }
 
-// TestFetchRefuses: another file is refused, whatever of it is other, and nothing of it stays.
+// TestFetchRefuses: a file that differs in any way is refused, and nothing of it is kept.
 func TestFetchRefuses(t *testing.T) {
 	content := []byte("the file that is wanted")
 	arrived := make(chan struct{}, 1)
@@ -261,7 +261,7 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
-// TestFetchGoesOn: what was cut off goes on where it stopped.
+// TestFetchGoesOn: an interrupted download continues where it stopped.
 func TestFetchGoesOn(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789"), 50_000)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -286,7 +286,7 @@ func TestFetchGoesOn(t *testing.T) {
 	}})
 	require.ErrorContains(t, err, "keeps what has arrived")
 	_, err = Fetch(ctx, a, Options{Dir: dir})
-	require.ErrorIs(t, err, context.Canceled, "while what is here is read")
+	require.ErrorIs(t, err, context.Canceled, "while the existing part is read")
 	f, err := Fetch(t.Context(), a, Options{Dir: dir})
 	require.NoError(t, err)
 	assert.Equal(t, a.SHA256, f.SHA256)

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// folder makes a folder of models with such files, each of which holds its name.
+// folder makes a folder of models with these files, each of which contains its name.
 func folder(t testing.TB, files ...string) string {
 	t.Helper()
 	dir := held.TempDir(t)
@@ -62,7 +62,7 @@ func TestChooseQuant(t *testing.T) {
 		"Q4_K_M":     {"m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf"},
 		"UD-Q4_K_M":  {"m-UD-Q4_K_M.gguf"},
 		"UD-Q5_K_XL": {"m-UD-Q5_K_XL.gguf"},
-		"Q5_K_XL":    {"m-UD-Q5_K_XL.gguf"}, // says more, but nothing else is of it
+		"Q5_K_XL":    {"m-UD-Q5_K_XL.gguf"}, // a longer name, but the only file with it
 	} {
 		got, err := choose(Ref{Owner: "o", Name: "n", Quant: quant}, listed)
 		require.NoError(t, err, quant)
@@ -79,7 +79,7 @@ func TestChooseQuant(t *testing.T) {
 	_, err = choose(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q6_K"}, listed)
 	assert.ErrorContains(t, err,
 		"several of its files are of the quantisation Q6_K; there are:\n  o/n:a-q6_k.gguf  (1.0 MB)\n  o/n:b-q6_k.gguf")
-	assert.NotContains(t, err.Error(), "f16", "only those that fit")
+	assert.NotContains(t, err.Error(), "f16", "only matching files")
 }
 
 func TestModels(t *testing.T) {
@@ -98,16 +98,16 @@ func TestModels(t *testing.T) {
 	assert.Equal(t, "o/n:Q4_K_M 1, o/n:Q8_0 0, o/s:Q2_K 1", summary(all[1:]))
 	assert.EqualValues(t, len("o/s/q2_k/m-q2_k-00001-of-00003.gguf")*3+len(".part"), all[3].Size)
 	assert.Equal(t, filepath.Join(dir, "o", "s", "q2_k", "m-q2_k-00001-of-00003.gguf"), all[3].Path)
-	assert.Equal(t, "a/n:m.gguf", all[0].Ref(all), "without a quantisation it is the file")
+	assert.Equal(t, "a/n:m.gguf", all[0].Ref(all), "without a quantisation the name is the file")
 
 	none, err := Models(filepath.Join(dir, "nowhere"))
 	assert.NoError(t, err)
 	assert.Empty(t, none)
 	_, err = Models(filepath.Join(dir, "b.gguf"))
-	assert.Error(t, err, "a file is no folder")
+	assert.Error(t, err, "a file is not a folder")
 }
 
-// summary is what each model is called, and how many parts of it are missing.
+// summary returns the name of each model, and the number of its missing parts.
 func summary(all []Model) string {
 	var b []string
 	for _, m := range all {
@@ -144,7 +144,7 @@ func TestResolve(t *testing.T) {
 		"../n", "", "-", `c:\m.gguf`, "https://x/y"} {
 		got, err := Resolve(dir, path)
 		require.NoError(t, err, path)
-		assert.Equal(t, path, got, "a path, or a file that is there")
+		assert.Equal(t, path, got, "a path, or an existing file")
 	}
 	for name, want := range map[string]string{
 		"x/y":            `there is no file x/y, and no such model in ` + dir + `: fetch it with "pilotfish pull x/y"`,
@@ -164,7 +164,7 @@ func TestResolve(t *testing.T) {
 	_, err := Resolve(dir, "x/y:q8_0")
 	missing, ok := errors.AsType[*MissingError](err)
 	require.True(t, ok)
-	assert.Equal(t, Ref{"x", "y", "main", "", "Q8_0"}, missing.Ref, "as pull takes it")
+	assert.Equal(t, Ref{"x", "y", "main", "", "Q8_0"}, missing.Ref, "as in the arguments of pull")
 }
 
 func TestRemove(t *testing.T) {
@@ -187,11 +187,11 @@ func TestRemove(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, Remove(dir, m))
 	assert.NoDirExists(t, filepath.Join(dir, "o/s"))
-	assert.DirExists(t, filepath.Join(dir, "o"), "something else is in it")
+	assert.DirExists(t, filepath.Join(dir, "o"), "it contains another file")
 	assert.DirExists(t, dir)
 }
 
-// Whatever name is given: no panic, and what is resolved is the name itself or a file in the folder.
+// FuzzResolve: resolving any name does not panic, and gives the name itself or a file in the folder.
 func FuzzResolve(f *testing.F) {
 	dir := folder(f, "o/n/m-q8_0.gguf", "o/s/m-f16-00001-of-00002.gguf", "o/s/m-f16-00002-of-00002.gguf")
 	for _, s := range []string{"o/n", "o/n:q8_0", "o/s:m-f16-00002-of-00002.gguf", "../o/n", "o/n:../../x.gguf",

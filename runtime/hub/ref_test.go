@@ -49,7 +49,7 @@ func TestParseRef(t *testing.T) {
 		"a/b:" + strings.Repeat("m", 5000) + ".gguf": "mmm…\" (5005 bytes) is longer than the 245 bytes",
 		"a/b:m\n.gguf":   "leads out",
 		"a/b:m\x00.gguf": "leads out",
-		"a/b:m.gguf/":    "", // the same as without the slash, or refused: never a folder
+		"a/b:m.gguf/":    "", // like the one without the slash, or refused: never a folder
 		"a/b:" + strings.Repeat("../", 9) + "etc/m.gguf": "leads out",
 	} {
 		r, err := ParseRef(text)
@@ -62,7 +62,8 @@ func TestParseRef(t *testing.T) {
 	}
 }
 
-// Whatever is typed: no panic, what is read is written the same way, and its file lies under the repository's folder.
+// FuzzParseRef: parsing any text does not panic; a parsed reference is formatted in the same way, and its file is under
+// the repository's folder.
 func FuzzParseRef(f *testing.F) {
 	for _, s := range []string{"a/b", "a/b:c.gguf", "a/b@r:c/d.gguf", "a/b:../c.gguf", "a/b:c/../../d.gguf",
 		`a/b:c\..\d.gguf`, "a/b@@:"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// flaky fails the first requests and then lets a hub answer.
+// flaky fails the first requests and then forwards to a hub.
 type flaky struct {
 	next     http.RoundTripper
 	failures int
@@ -55,14 +55,14 @@ func broken(err error) func(*http.Request) (*http.Response, error) {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-// Transient failures are waited out in growing pauses, others are not tried again. The clock is the bubble's.
+// TestRetry: transient failures are retried with growing pauses, others are not. In virtual time.
 func TestRetry(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		failures int
 		fail     func(*http.Request) (*http.Response, error)
-		min, max time.Duration // until Pull is back
-		want     string        // of the error; "" means success
+		min, max time.Duration // until Pull returns
+		want     string        // in the error; "" means success
 	}{
 		{"500 once", 1, answer(500), time.Second / 2, 2 * time.Second, ""},
 		{"503 four times", 4, answer(503), 7 * time.Second, 23 * time.Second, ""},
@@ -103,7 +103,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A body that breaks off is gone on with. As long as megabytes arrive in between, it never gives up.
+// TestRetryBody: an interrupted body is continued. As long as megabytes arrive in between, retries do not end.
 func TestRetryBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub()
@@ -126,7 +126,7 @@ func TestRetryBody(t *testing.T) {
 	})
 }
 
-// A body that falls silent is a broken one.
+// TestStalledBody: a silent body counts as broken.
 func TestStalledBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
@@ -154,13 +154,13 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// silent is a connection on which nothing comes until it is given up.
+// silent is a connection without data until it is cancelled.
 type silent struct{ ctx context.Context }
 
 // Read implements io.Reader.
 func (s silent) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err() }
 
-// Ctrl-C ends the wait between two tries at once.
+// TestCancelWhileWaiting: Ctrl-C at once ends the pause between two attempts.
 func TestCancelWhileWaiting(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -172,7 +172,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	})
 }
 
-// The token reaches the endpoint and no other host, and no error or notice.
+// TestTokenStaysHome: the token is sent to the endpoint and no other host, and is in no error or notice.
 func TestTokenStaysHome(t *testing.T) {
 	const token = "hf_verysecret"
 	h, cdn := newFakeHub("m.gguf"), newFakeHub("m.gguf")
@@ -180,7 +180,7 @@ func TestTokenStaysHome(t *testing.T) {
 	defer elsewhere.Close()
 	h.cdn, h.linked = elsewhere.URL, true
 	opt := h.serve(t)
-	opt.Token = token + "\n" // as a file or a shell leaves it
+	opt.Token = token + "\n" // as in a file or from a shell
 	var said strings.Builder
 	opt.Notice = func(s string) { said.WriteString(s) }
 
@@ -191,7 +191,7 @@ func TestTokenStaysHome(t *testing.T) {
 	assert.Equal(t, 1, cdn.count(`auth=""`))
 	assert.Equal(t, 1, cdn.count(""))
 
-	h.noList = true // so that the headers are asked for, which stop before the redirect
+	h.noList = true // so that the headers are requested, without following the redirect
 	require.NoError(t, os.Remove(files[0].Path))
 	cdn.status = map[string]int{"/cdn/": 500}
 	opt.Attempts = 1
@@ -202,7 +202,7 @@ func TestTokenStaysHome(t *testing.T) {
 	require.Error(t, err2)
 	for _, text := range []string{err.Error(), err2.Error(), said.String()} {
 		assert.NotContains(t, text, token)
-		assert.NotContains(t, text, "Signature", "a signed address is a key as well")
+		assert.NotContains(t, text, "Signature", "a signed address is a secret, too")
 	}
 	assert.Zero(t, cdn.count(token))
 
@@ -212,7 +212,7 @@ func TestTokenStaysHome(t *testing.T) {
 	assert.NotContains(t, err.Error(), "hf_bad")
 }
 
-// A server that leads from one address to the next without end is asked once, and named.
+// TestRedirectLoop: a server that redirects endlessly is asked once, and named.
 func TestRedirectLoop(t *testing.T) {
 	requests := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +227,8 @@ func TestRedirectLoop(t *testing.T) {
 	assert.Equal(t, 10, requests)
 }
 
-// An encrypted connection is not left, and nothing but the web is asked: at the first try, with nothing written.
+// TestRedirectScheme: a redirect from https to another scheme, or to one that is not http, is refused at the first
+// attempt, with nothing written.
 func TestRedirectScheme(t *testing.T) {
 	const token = "hf_verysecret"
 	plain := newFakeHub("m.gguf")
@@ -236,7 +237,7 @@ func TestRedirectScheme(t *testing.T) {
 	targets := []string{open.URL + "/o/n/resolve/main/m.gguf", "file:///etc/passwd", "ftp://h/m.gguf"}
 	for i, target := range append(targets, targets...) {
 		h, requests := newFakeHub("m.gguf"), 0
-		h.noList = i < len(targets) // its headers are asked for first
+		h.noList = i < len(targets) // its headers are requested first
 		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.Contains(r.URL.Path, "/resolve/") {
 				requests++
@@ -256,7 +257,7 @@ func TestRedirectScheme(t *testing.T) {
 	assert.Zero(t, plain.count(""))
 }
 
-// Who has the name and the port of the endpoint, but no encryption, is somebody else.
+// TestTokenNeedsScheme: the host and port of the endpoint without encryption count as another server.
 func TestTokenNeedsScheme(t *testing.T) {
 	var sent []string
 	next := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -279,7 +280,7 @@ func TestTokenNeedsScheme(t *testing.T) {
 	assert.Equal(t, []string{"Bearer t", "", "", ""}, sent)
 }
 
-// A listing has no more files, and its pages no more bytes, than are taken.
+// TestListingBounds: the numbers of files in a listing and of bytes in its pages are limited.
 func TestListingBounds(t *testing.T) {
 	list := func(page string) (unread int, err error) {
 		body := strings.NewReader(page)
@@ -296,7 +297,7 @@ func TestListingBounds(t *testing.T) {
 	assert.Greater(t, unread, maxPage/2)
 }
 
-// Every element of an address is escaped as one: a revision with a slash stays one element.
+// TestAddresses: every element of an address is escaped: a revision with a slash stays one element.
 func TestAddresses(t *testing.T) {
 	p, err := newPuller(Options{Dir: "d", Endpoint: "https://mirror.test/hf%2Fx/"})
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// fakeKV remembers in each slot which token was stored there.
+// fakeKV records which token was stored in each slot.
 type fakeKV struct{ slots []int }
 
 func (f *fakeKV) Config() backend.KVConfig { return backend.KVConfig{Slots: len(f.slots)} }
@@ -28,7 +28,7 @@ type draft struct {
 	gone          bool
 }
 
-// slotTest holds a cache against a plain list of what it should hold.
+// slotTest compares a cache with a plain list of its expected contents.
 type slotTest struct {
 	t      *testing.T
 	kv     *fakeKV
@@ -39,7 +39,7 @@ type slotTest struct {
 	swaps  int
 }
 
-// check compares every slot in use with what was stored there.
+// check compares every slot in use with the stored number.
 func (s *slotTest) check() {
 	if !slices.Equal(s.prefix, s.kv.slots[:s.c.Len()]) {
 		s.t.Fatalf("the text is %v, its slots hold %v", s.prefix, s.kv.slots[:s.c.Len()])
@@ -96,7 +96,7 @@ func (s *slotTest) drop(i int) {
 	}
 }
 
-// settle makes the path down to node i part of the prefix, after dropping the branches that leave it.
+// settle makes the path to node i part of the prefix, after dropping other branches.
 func (s *slotTest) settle(i int) {
 	on := map[int]bool{-1: true}
 	var path []int
@@ -138,8 +138,7 @@ func (s *slotTest) settle(i int) {
 	s.nodes = kept
 }
 
-// TestSlots does random things to caches with little room and checks after each that every token lies where the cache
-// says.
+// TestSlots applies random operations to small caches and checks after each that every token is where the cache says.
 func TestSlots(t *testing.T) {
 	swaps := 0
 	for seed := range uint64(5000) {
@@ -161,10 +160,10 @@ func TestSlots(t *testing.T) {
 		}
 		swaps += s.swaps
 	}
-	assert.Greater(t, swaps, 100, "nodes were in each other's way")
+	assert.Greater(t, swaps, 100, "nodes were moved")
 }
 
-// TestSee: spans join where slots follow on, in the order of positions.
+// TestSee: spans of consecutive slots are joined, in the order of positions.
 func TestSee(t *testing.T) {
 	c := &Cache{prefix: 4}
 	assert.Equal(t, []backend.Span{{From: 0, To: 6}}, c.Node(1, 5, 4).See)
@@ -174,8 +173,8 @@ func TestSee(t *testing.T) {
 	assert.Equal(t, []backend.Span{{From: 2, To: 3}}, c.Node(1, 2).See)
 }
 
-// TestText appends to texts and truncates them at random: rows, slots and lengths are those of a plain list, and what
-// does not fit changes nothing.
+// TestText appends to texts and truncates them at random: rows, slots and lengths equal those of a plain list, and
+// tokens that do not fit change nothing.
 func TestText(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -205,14 +204,14 @@ func TestText(t *testing.T) {
 						see := []backend.Span{{From: 0, To: at + 1}}
 						want := backend.Row{Token: more[i], Pos: at, Slot: at, See: see}
 						require.Equal(t, want, row)
-						require.Equal(t, 1, cap(row.See), "who appends to it takes nobody else's")
+						require.Equal(t, 1, cap(row.See), "appending to it overwrites no other row")
 					}
 					text = append(text, more...)
 				}
 			}
 			require.Equal(t, len(text), c.Len())
 			require.Equal(t, len(text), c.InUse())
-			if len(text) < slots { // a node has the next slot, and gives it back
+			if len(text) < slots { // a node gets the next slot, and frees it
 				slot, err := c.Alloc(len(text))
 				require.NoError(t, err)
 				require.EqualValues(t, len(text), slot)
@@ -222,8 +221,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestAlloc: a node is put into the slot of its position where that is free, otherwise into the last free one, the very
-// last included, until none is left.
+// TestAlloc: a node gets the slot of its position if that is free, otherwise the last free one, including the very
+// last, until none is left.
 func TestAlloc(t *testing.T) {
 	c := &Cache{kv: &fakeKV{}, used: make([]bool, 6)}
 	_, err := c.Extend([]int32{7, 8})
@@ -231,7 +230,7 @@ func TestAlloc(t *testing.T) {
 	for _, a := range []struct {
 		pos  int
 		want int32
-	}{{3, 3}, {3, 5}, {4, 4}, {1, 2}} { // the slot of position 1 is the text's
+	}{{3, 3}, {3, 5}, {4, 4}, {1, 2}} { // the slot of position 1 belongs to the text
 		slot, err := c.Alloc(a.pos)
 		require.NoError(t, err)
 		assert.Equal(t, a.want, slot, "position %d", a.pos)
@@ -251,7 +250,7 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
-// TestMisuse: what is a bug of the caller's panics and changes nothing.
+// TestMisuse: a bug of the caller panics and changes nothing.
 func TestMisuse(t *testing.T) {
 	fresh := func() *Cache { // a text of two tokens, a node in slot 3
 		c := &Cache{kv: &fakeKV{slots: make([]int, 6)}, used: make([]bool, 6)}
@@ -286,8 +285,8 @@ func TestMisuse(t *testing.T) {
 	assert.Zero(t, c.InUse())
 }
 
-// TestChildren: a child sees what its parent sees and itself, one position on; two children of one row are nothing to
-// each other, and the parent stays as it was.
+// TestChildren: a child sees what its parent sees and itself, at the next position; two children of one row do not see
+// each other, and the parent does not change.
 func TestChildren(t *testing.T) {
 	span := func(ends ...int32) (all []backend.Span) {
 		for i := 0; i < len(ends); i += 2 {
@@ -296,7 +295,7 @@ func TestChildren(t *testing.T) {
 		return all
 	}
 	for _, see := range [][]backend.Span{span(0, 5), span(0, 3, 8, 9, 4, 5)} {
-		roomy := append(make([]backend.Span, 0, 9), see...) // with room behind it
+		roomy := append(make([]backend.Span, 0, 9), see...) // with capacity after it
 		parent := backend.Row{Token: 9, Pos: 4, Slot: 4, See: roomy}
 		before := append([]backend.Span(nil), see...)
 		a := Child(parent, 5)

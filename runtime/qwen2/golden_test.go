@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// golden is the answers beside one of the tiny random models.
+// golden holds the expected answers of a tiny random model.
 type golden struct {
 	Model string
 	Error struct {
@@ -32,8 +32,8 @@ type golden struct {
 	}
 }
 
-// TestGolden holds every golden file against the float64 evaluation of its weights: the exact path to 1e-4, the fast
-// one to the bar that the file states. The prompt goes in whole, in pieces, and token by token.
+// TestGolden compares every golden file with the float64 evaluation of its weights: the exact path within 1e-4, the
+// fast one within the bound that the file states. The prompt is evaluated at once, in pieces, and token by token.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// floats reports whether the weights of a golden file meet float32 activations.
+// floats reports whether the weights of a golden file are multiplied with float32 activations.
 func floats(path string) bool {
 	for _, kind := range []string{"-f32", "-f16", "-bf16"} {
 		if strings.HasSuffix(path, kind+".gguf") {
@@ -72,9 +72,9 @@ func floats(path string) bool {
 	return false
 }
 
-// checkGolden runs all prompts. slack is the margin, in standard deviations of the logits, below which another greedy
-// token than the reference's is let pass. The reference's own tokens follow in one pass where exact is set, which
-// computes slowly, else they are found step by step.
+// checkGolden runs all prompts. slack is the margin, in standard deviations of the logits, below which a greedy token
+// may differ from the reference. With exact, which is slow, the reference's tokens are evaluated in one pass, otherwise
+// step by step.
 func checkGolden(t *testing.T, g golden, path string, o host.Options, kv gguf.Type, bar, slack float64) {
 	m := open(t, path, o)
 	for i, p := range g.Prompts {
@@ -125,7 +125,7 @@ func follow(t *testing.T, m *qwen2.Model, c *qwen2.Cache, ids []int32) []int32 {
 	return best
 }
 
-// relativeError is ‖x-ref‖ / ‖ref-mean(ref)‖.
+// relativeError returns ‖x-ref‖ / ‖ref-mean(ref)‖.
 func relativeError(x []float32, ref []float64) float64 {
 	mean, diff, norm := 0.0, 0.0, 0.0
 	for _, r := range ref {
@@ -152,7 +152,7 @@ func open(t *testing.T, path string, o host.Options) *qwen2.Model {
 	return m
 }
 
-// feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
+// feed appends ids to the cache, piece tokens at a time, and returns the output after the last.
 func feed(t *testing.T, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)
@@ -167,7 +167,7 @@ func feed(t *testing.T, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) 
 	return out[0]
 }
 
-// TestTrainedModels holds the three small trained models against the greedy ids of the original float32 program.
+// TestTrainedModels compares the three small trained models with the greedy ids of the original float32 program.
 func TestTrainedModels(t *testing.T) {
 	names := []string{"stories260k", "stories-weak", "babyllama361"}
 	if testing.Short() {

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// counting is a device whose passes count what they are told to do, and end a context on the way.
+// counting is a device that counts the operations of its passes, and ends a context during a pass.
 type counting struct {
 	backend.Device
 	layers, heads int
@@ -45,7 +45,7 @@ func (p countingPass) Head(
 	p.Pass.Head(out, x, g, w, want)
 }
 
-// TestForwardIsLeft: a forward pass whose context ends computes no further layer, and returns the cause.
+// TestForwardIsLeft: when its context ends, a forward pass computes no further layer, and returns the cause.
 func TestForwardIsLeft(t *testing.T) {
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -70,5 +70,5 @@ func TestForwardIsLeft(t *testing.T) {
 	require.ErrorIs(t, m.Forward(ctx, c.KV(), rows, make([]backend.Output, 1), want), bored)
 	assert.Equal(t, [2]int{1, 0}, [2]int{d.layers, d.heads}, "layers and heads")
 	d.onLayer = func(int) {}
-	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want), "the device goes on")
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want), "the device still works")
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// file makes a small random model in memory, changed by edit if that is given.
+// file returns a small random model in memory, changed by edit if that is given.
 func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 	t.Helper()
 	r, err := synth.ParseRecipe(recipe)
@@ -33,7 +33,7 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 	return f
 }
 
-// load puts f on a CPU device that is closed with the test.
+// load loads f on a CPU device that is closed with the test.
 func load(t testing.TB, f *gguf.File, o host.Options) *qwen2.Model {
 	t.Helper()
 	d, err := host.New(o)
@@ -52,7 +52,8 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 	return ids
 }
 
-// TestTypes runs every type of weights, fast against exact: a wrong kernel is off by far more than rounding to 8 bits.
+// TestTypes compares every type of weights on the fast and the exact path: the error of a wrong kernel is far larger
+// than that of rounding to 8 bits.
 func TestTypes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(1, 1)), 20, 512)
 	recipes := synth.RecipeNames()
@@ -78,7 +79,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// prefill runs ids through a new cache in one call.
+// prefill evaluates ids in a new cache in one call.
 func prefill(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type) backend.Output {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)
@@ -91,11 +92,11 @@ func prefill(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type) backend.Ou
 	return out[0]
 }
 
-// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 32.
+// TestShapes: sizes of heads, groups, untied heads, and rows that are not multiples of 32.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
 	for _, edit := range []func(*synth.Spec){
-		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // attention of Qwen2.5-0.5B
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
@@ -128,7 +129,7 @@ func (n *node) path() []*node {
 	return append(n.parent.path(), n)
 }
 
-// tree is a cache with a draft tree beyond its prefix, and what they hold.
+// tree is a cache with a draft tree after its prefix, and their contents.
 type tree struct {
 	t      *testing.T
 	m      *qwen2.Model
@@ -137,8 +138,8 @@ type tree struct {
 	nodes  []*node
 }
 
-// grow adds a child to each of some nodes (nil: the prefix) in one batch, and checks each against a run of its own text
-// from nothing: all bits are equal.
+// grow adds a child to each of some nodes (nil: the prefix) in one batch, and compares each with an evaluation of its
+// text from the start: all bits are equal.
 func (x *tree) grow(parents []*node, tokens []int32) {
 	var rows []backend.Row
 	want := backend.Want{K: 3, Logits: true, Hidden: true}
@@ -172,7 +173,7 @@ func (x *tree) grow(parents []*node, tokens []int32) {
 	}
 }
 
-// drop frees n and all below it.
+// drop frees n and its descendants.
 func (x *tree) drop(n *node) {
 	gone := map[*node]bool{n: true}
 	kept := x.nodes[:0:0]
@@ -229,8 +230,8 @@ func (x *tree) settle(n *node) {
 	require.Equal(x.t, len(x.prefix), x.c.Len())
 }
 
-// TestTree grows, drops and settles random draft trees. Whatever happened to the slots before, each branch computes
-// what its text alone computes, to the last bit: several branches in one batch, freed slots used again, rows moved.
+// TestTree grows, drops and settles random draft trees. For any history of the slots, the results of each branch equal
+// those of its text alone, to the last bit: with several branches in one batch, reused slots, moved rows.
 func TestTree(t *testing.T) {
 	for _, recipe := range []string{"q8_0", "q4_k_m", "f16"} {
 		m := load(t, file(t, recipe, nil), host.Options{Threads: 2})
@@ -241,7 +242,7 @@ func TestTree(t *testing.T) {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", recipe, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 7))
-				c, err := m.NewCache(6+int(seed), gguf.F16) // little room, so that nodes lie in each other's way
+				c, err := m.NewCache(6+int(seed), gguf.F16) // little room, so that nodes must move
 				require.NoError(t, err)
 				x := &tree{t: t, m: m, c: c}
 				for range 25 {
@@ -253,7 +254,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// step does one random thing to the tree.
+// step applies one random operation to the tree.
 func (x *tree) step(r *rand.Rand) {
 	switch k := r.IntN(4); {
 	case k == 0 && len(x.nodes) > 0:
@@ -274,7 +275,7 @@ func (x *tree) step(r *rand.Rand) {
 	}
 }
 
-// TestFreed: going down a branch, freeing it and going on elsewhere equals never having gone there.
+// TestFreed: evaluating a branch, freeing it and continuing elsewhere equals never having evaluated it.
 func TestFreed(t *testing.T) {
 	m := load(t, file(t, "q5_0", nil), host.Options{})
 	c, err := m.NewCache(16, gguf.F16)
@@ -285,12 +286,12 @@ func TestFreed(t *testing.T) {
 	x.grow([]*node{nil, nil}, []int32{6, 7})
 	x.grow([]*node{x.nodes[0], x.nodes[1]}, []int32{8, 9})
 	x.drop(x.nodes[0])
-	x.grow([]*node{x.nodes[0], x.nodes[1]}, []int32{10, 11}) // checked against texts that never saw 6 and 8
+	x.grow([]*node{x.nodes[0], x.nodes[1]}, []int32{10, 11}) // checked against texts without 6 and 8
 	x.settle(x.nodes[0])
 	x.grow([]*node{nil}, []int32{12})
 }
 
-// TestManyRows: batches beyond MaxRows, and the wanted rows in all of their pieces.
+// TestManyRows: batches longer than MaxRows, with wanted rows in all of their pieces.
 func TestManyRows(t *testing.T) {
 	m := load(t, file(t, "q4_0", func(s *synth.Spec) { s.Context = 2048 }), host.Options{})
 	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 2*qwen2.MaxRows+30, 512)
@@ -318,13 +319,13 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestContext: what does not fit is refused before any work, and nothing has changed.
+// TestContext: tokens that do not fit are refused before any work, without any change.
 func TestContext(t *testing.T) {
 	m := load(t, file(t, "q8_0", func(s *synth.Spec) { s.Context = 8 }), host.Options{})
 	c, err := m.NewCache(6, gguf.F16)
 	require.NoError(t, err)
 	assert.EqualValues(t, 2*2*6*2*64*2, c.MostBytes())
-	assert.Zero(t, c.Bytes(), "nothing is taken before it is used")
+	assert.Zero(t, c.Bytes(), "memory is allocated when it is used")
 	_, err = c.Extend(make([]int32, 7))
 	require.ErrorIs(t, err, qwen2.ErrContext)
 	assert.Zero(t, c.Len())
@@ -352,7 +353,7 @@ func TestContext(t *testing.T) {
 	assert.ErrorIs(t, err, qwen2.ErrContext)
 }
 
-// TestCancel: a context that has ended is reported with its cause.
+// TestCancel: the cause of an ended context is returned.
 func TestCancel(t *testing.T) {
 	m := load(t, file(t, "q8_0", nil), host.Options{})
 	c, err := m.NewCache(6, gguf.F16)
@@ -365,7 +366,7 @@ func TestCancel(t *testing.T) {
 	assert.ErrorIs(t, m.Forward(ctx, c.KV(), rows, nil, backend.Want{}), why)
 }
 
-// TestNotFinite: weights that are no numbers give an error, not tokens.
+// TestNotFinite: weights that are not finite give an error, not tokens.
 func TestNotFinite(t *testing.T) {
 	r, err := synth.ParseRecipe("f32")
 	require.NoError(t, err)
@@ -375,7 +376,7 @@ func TestNotFinite(t *testing.T) {
 	require.NoError(t, err)
 	gains, ok := f.Tensor("output_norm.weight")
 	require.True(t, ok)
-	copy(gains.Data[8:], []byte{0, 0, 0xc0, 0x7f}) // the file aliases b
+	copy(gains.Data[8:], []byte{0, 0, 0xc0, 0x7f}) // the file shares the memory of b
 	m := load(t, f, host.Options{})
 	c, err := m.NewCache(2, gguf.F16)
 	require.NoError(t, err)
@@ -386,7 +387,7 @@ func TestNotFinite(t *testing.T) {
 	assert.ErrorContains(t, err, "position 1")
 }
 
-// TestConfig: metadata that contradict themselves or the tensors are refused, and the error names the key.
+// TestConfig: inconsistent metadata are refused, and the error names the key.
 func TestConfig(t *testing.T) {
 	whole := file(t, "f16", nil)
 	for _, c := range []struct {
@@ -432,7 +433,7 @@ func TestConfig(t *testing.T) {
 	load(t, good, host.Options{})
 }
 
-// rewrite copies f after the metadata that put writes, which stand in for those of f.
+// rewrite copies f after the metadata that put writes, which replace those of f.
 func rewrite(t *testing.T, f *gguf.File, put func(w *gguf.Writer)) *gguf.File {
 	t.Helper()
 	var probe, b bytes.Buffer

@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// paper is a device that computes nothing: it writes down what it is given and told to do. Its passes are flights.
+// paper is a device that computes nothing: it records loads and operations. Its passes are flights.
 type paper struct {
 	log     []string     // of passes
 	want    backend.Want // of the last head
@@ -30,12 +30,12 @@ type paper struct {
 	norms   map[string]float32 // epsilon by name
 
 	refuse  string                     // the tensor that cannot be loaded, or "activations" or "kv"
-	result  func(out []backend.Output) // what a head finds
-	err     error                      // of End and Wait
+	result  func(out []backend.Output) // writes the results of a head
+	err     error                      // returned by End and Wait
 	waiting func()                     // called by End and Wait
 }
 
-// paperWeight is a matrix by the names of its tensors.
+// paperWeight is a matrix, with the names of its tensors.
 type paperWeight struct{ name, bias string }
 
 type paperNorm struct{ name string }
@@ -112,11 +112,11 @@ func (p *paper) BeginAfter(before backend.Flight, kv backend.KV, row backend.Row
 	return &paperPass{d: p, rows: 1}
 }
 
-// paperPass writes down operations with the names of their weights.
+// paperPass records operations with the names of their weights.
 type paperPass struct {
 	d      *paper
 	rows   int
-	number int // of Commit
+	number int // number of Commit
 	out    []backend.Output
 }
 
@@ -174,19 +174,19 @@ func (p *paperPass) End(ctx context.Context) error {
 	return p.d.err
 }
 
-// paperRouter is a router of a width.
+// paperRouter is a router with a width.
 type paperRouter int
 
 func (r paperRouter) Dim() int { return int(r) }
 
-// sheet is the metadata and the shapes of the tensors of a model whose weights are zero.
+// sheet holds the metadata and the shapes of the tensors of a model with zero weights.
 type sheet struct {
 	values  map[string]any
 	tensors map[string][]int
 }
 
-// newSheet is a model of two layers of width 12, three heads of 4, one of keys and values, 16 inside and 20 tokens,
-// with only what a file must have.
+// newSheet returns a model with two layers of width 12, three heads of 4, one KV head, FFN width 16 and 20 tokens, with
+// only the required metadata.
 func newSheet() *sheet {
 	s := &sheet{
 		values: map[string]any{
@@ -211,7 +211,7 @@ func newSheet() *sheet {
 	return s
 }
 
-// file is the sheet as a file.
+// file returns the sheet as a file.
 func (s *sheet) file(t *testing.T) *gguf.File {
 	t.Helper()
 	var b bytes.Buffer
@@ -246,7 +246,7 @@ func (s *sheet) file(t *testing.T) *gguf.File {
 	return f
 }
 
-// model is the sheet as a model on paper.
+// model returns the sheet as a model on paper.
 func (s *sheet) model(t *testing.T, d *paper) *qwen2.Model {
 	t.Helper()
 	m, err := qwen2.Load(s.file(t), d)
@@ -254,7 +254,7 @@ func (s *sheet) model(t *testing.T, d *paper) *qwen2.Model {
 	return m
 }
 
-// TestReadConfig: every value comes from its own key; what is absent has the default that the format gives it.
+// TestReadConfig: every value is read from its own key; a missing one has the default of the format.
 func TestReadConfig(t *testing.T) {
 	want := qwen2.Config{
 		Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20,
@@ -262,11 +262,11 @@ func TestReadConfig(t *testing.T) {
 	}
 	for _, edit := range []struct {
 		key   string
-		value any   // nil: absent
+		value any   // nil: missing
 		shape []int // of the embedding, if it changes
 		want  func(c *qwen2.Config)
 	}{
-		{"general.name", "nobody reads it", nil, func(*qwen2.Config) {}},
+		{"general.name", "not read", nil, func(*qwen2.Config) {}},
 		{"qwen2.rope.freq_base", float32(500), nil, func(c *qwen2.Config) { c.RopeBase = 500 }},
 		{"qwen2.attention.head_count_kv", nil, nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
 		{"qwen2.attention.head_count_kv", uint32(3), nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
@@ -303,12 +303,12 @@ func TestReadConfig(t *testing.T) {
 	assert.Equal(t, []int{11, 10}, []int{c.Dim, c.HeadSize})
 }
 
-// TestConfigRefused: a value that is absent, of another type or out of range is an error that names its key and what is
-// wrong.
+// TestConfigRefused: a value that is missing, of another type or out of range is an error that names its key and the
+// reason.
 func TestConfigRefused(t *testing.T) {
 	for _, c := range []struct {
 		key   string
-		value any // nil: absent
+		value any // nil: missing
 		want  string
 	}{
 		{"general.architecture", nil, "general.architecture"},
@@ -350,7 +350,7 @@ func TestConfigRefused(t *testing.T) {
 		{"qwen2.rope.scaling.type", uint32(1), "qwen2.rope.scaling.type"},
 	} {
 		s := newSheet()
-		if c.key == "qwen2.attention.key_length" && c.value == uint32(6) { // the values are as long
+		if c.key == "qwen2.attention.key_length" && c.value == uint32(6) { // the values have the same length
 			s.values["qwen2.attention.value_length"], s.values["qwen2.rope.dimension_count"] = uint32(6), uint32(4)
 		}
 		if s.values[c.key] = c.value; c.value == nil {
@@ -376,8 +376,8 @@ func TestConfigRefused(t *testing.T) {
 	assert.ErrorContains(t, err, `"token_embd.weight": missing`)
 }
 
-// TestPassOnPaper: a pass names each weight, with its bias, where its name belongs, in the order of the formulas;
-// without an output matrix of its own the embedding is the head.
+// TestPassOnPaper: a pass uses each weight, with its bias, in its place in the order of the formulas; without an output
+// matrix the embedding is the head.
 func TestPassOnPaper(t *testing.T) {
 	for _, output := range []string{"output", "token_embd"} {
 		s, d := newSheet(), &paper{}
@@ -409,7 +409,7 @@ func TestPassOnPaper(t *testing.T) {
 	}
 }
 
-// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or that the device refuses, is an error that
+// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or refused by the device, is an error that
 // names it.
 func TestTensorsRefused(t *testing.T) {
 	for name, shape := range newSheet().tensors {
@@ -463,7 +463,7 @@ func TestTensorsRefused(t *testing.T) {
 	assert.ErrorIs(t, err, errPaper)
 }
 
-// TestWideModels: the wider a model, the fewer rows go through it together.
+// TestWideModels: the wider a model, the fewer rows it evaluates together.
 func TestWideModels(t *testing.T) {
 	for _, c := range []struct{ ffn, rows int }{{1 << 15, 512}, {1<<15 + 1, 511}, {1 << 18, 64}} {
 		s, d := newSheet(), &paper{}
@@ -497,7 +497,7 @@ func TestWideModels(t *testing.T) {
 	}
 }
 
-// rowsOnPaper are n rows of a text from position 0.
+// rowsOnPaper returns n rows of a text from position 0.
 func rowsOnPaper(n int) []backend.Row {
 	rows := make([]backend.Row, n)
 	for i := range rows {
@@ -508,8 +508,8 @@ func rowsOnPaper(n int) []backend.Row {
 	return rows
 }
 
-// TestPieces: a long batch goes through in pieces; each is told which of its own rows are wanted, and its outputs lie
-// where the caller wants them. When the context ends or a piece fails, no further one begins.
+// TestPieces: a long batch is evaluated in pieces; each gets its own wanted rows, and its outputs are written where the
+// caller expects them. When the context ends or a piece fails, no further piece begins.
 func TestPieces(t *testing.T) {
 	s, d := newSheet(), &paper{}
 	s.values["qwen2.context_length"] = uint32(4000)
@@ -575,8 +575,8 @@ func TestPieces(t *testing.T) {
 	assert.Empty(t, d.log)
 }
 
-// TestBatchRefused: a batch that cannot be run is refused before any of it is, and says why; what is just possible is
-// not refused.
+// TestBatchRefused: an impossible batch is refused before any part of it runs, with the reason; a batch at the limits
+// is not refused.
 func TestBatchRefused(t *testing.T) {
 	s, d := newSheet(), &paper{}
 	m := s.model(t, d)
@@ -660,8 +660,8 @@ func TestBatchRefused(t *testing.T) {
 	}
 }
 
-// TestFlights: flights begin in the order of Start, each after the one whose token it takes, whatever its own row says;
-// Wait gives what the head finds.
+// TestFlights: flights begin in the order of Start, each after the one that gives its token, whatever the token in its
+// own row; Wait returns the results of the head.
 func TestFlights(t *testing.T) {
 	d := &paper{}
 	m := newSheet().model(t, d)
@@ -678,7 +678,7 @@ func TestFlights(t *testing.T) {
 		"head output_norm output of [0], 6 best", "commit",
 	}
 	draw := backend.Draw{Sampling: terms.Sampling{Temperature: 2, Seed: 3}, MinP: 0.5}
-	// which rows is not for the caller to say
+	// the caller's rows are ignored
 	want := backend.Want{Rows: []int{4, 5}, K: 6, Logits: true, Router: paperRouter(12), Draw: draw}
 	first, err := m.Start(kv, rows[1], want, nil)
 	require.NoError(t, err)
@@ -698,7 +698,7 @@ func TestFlights(t *testing.T) {
 	assert.Equal(t, []string{"wait 14", "drop 14"}, d.log)
 	want.Rows = []int{1}
 	require.NoError(t, m.Forward(t.Context(), kv, rowsOnPaper(2), make([]backend.Output, 1), want))
-	assert.Zero(t, d.want.Draw, "nobody goes on behind a pass")
+	assert.Zero(t, d.want.Draw, "nothing follows a pass")
 	d.result = func(out []backend.Output) { out[0].LogSumExp = float32(math.NaN()) }
 	_, err = second.Wait(t.Context())
 	require.ErrorIs(t, err, qwen2.ErrNotFinite)
@@ -708,7 +708,7 @@ func TestFlights(t *testing.T) {
 	require.ErrorIs(t, err, errPaper)
 }
 
-// TestFlightsRefused: what a flight cannot do is refused before anything begins, and leaves the model as it was.
+// TestFlightsRefused: an invalid flight is refused before anything begins, and the model stays usable.
 func TestFlightsRefused(t *testing.T) {
 	d := &paper{}
 	m := newSheet().model(t, d)
@@ -736,7 +736,7 @@ func TestFlightsRefused(t *testing.T) {
 // standing is a device without flights.
 type standing struct{ backend.Device }
 
-// TestStandingDevice: a device that takes no flights says so.
+// TestStandingDevice: a device without flights says so.
 func TestStandingDevice(t *testing.T) {
 	d := standing{&paper{}}
 	m, err := qwen2.Load(newSheet().file(t), d)
@@ -749,7 +749,7 @@ func TestStandingDevice(t *testing.T) {
 	assert.ErrorContains(t, err, "no flights")
 }
 
-// TestClosedModel: Close waits for what runs, a pass or the wait for a flight; afterwards nothing reaches the device.
+// TestClosedModel: Close waits for a running pass or the wait for a flight; afterwards the device is not called.
 func TestClosedModel(t *testing.T) {
 	for _, what := range []string{"pass", "flight"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -779,7 +779,7 @@ func TestClosedModel(t *testing.T) {
 				closed = true
 			}()
 			synctest.Wait()
-			assert.False(t, closed, "a %s is under way", what)
+			assert.False(t, closed, "a %s is running", what)
 			close(over)
 			synctest.Wait()
 			assert.True(t, closed)

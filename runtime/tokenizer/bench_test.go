@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// BenchmarkLoad makes the tokenizer of Qwen2.5 from a mapped file, as at the start of a program.
+// BenchmarkLoad loads the tokenizer of Qwen2.5 from a mapped file, as at the start of a program.
 func BenchmarkLoad(b *testing.B) {
 	f, err := gguf.Open(sharedtest.Shared(b, "data", "qwen2-vocab.gguf"))
 	require.NoError(b, err)
@@ -31,7 +31,7 @@ func BenchmarkHash(b *testing.B) {
 	}
 }
 
-// questions is real English text.
+// questions returns real English text.
 func questions(b *testing.B) string {
 	text, err := os.ReadFile(sharedtest.Shared(b, "data", "gsm8k", "test.jsonl"))
 	require.NoError(b, err)

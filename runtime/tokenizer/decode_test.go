@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stream decodes ids one by one and checks that only whole characters come out.
+// stream decodes ids one by one and checks that only complete characters are returned.
 func stream(t testing.TB, tok *Tokenizer, ids []int32) string {
 	t.Helper()
 	d := tok.NewDecoder()
@@ -28,7 +28,7 @@ func stream(t testing.TB, tok *Tokenizer, ids []int32) string {
 func FuzzDecoder(f *testing.F) {
 	tok := trained(1).tokenizer(f)
 	r := rand.New(rand.NewPCG(9, 9))
-	for range 30 { // ids at random: mostly broken characters
+	for range 30 { // random ids: mostly broken characters
 		b := make([]byte, 2*r.IntN(40))
 		for i := range b {
 			b[i] = byte(r.Uint32())
@@ -53,8 +53,8 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// TestDecodeBrokenCharacters counts the replacement characters: one for each beginning of a character that is not
-// finished, one for each byte that cannot be anywhere.
+// TestDecodeBrokenCharacters counts the replacement characters: one for each incomplete character, and one for each
+// invalid byte.
 func TestDecodeBrokenCharacters(t *testing.T) {
 	tok := trained(1).tokenizer(t)
 	for raw, want := range map[string]string{
@@ -79,7 +79,7 @@ func TestDecodeBrokenCharacters(t *testing.T) {
 	}
 }
 
-// TestBytes states what each kind of token stands for.
+// TestBytes tests the bytes of each kind of token.
 func TestBytes(t *testing.T) {
 	tok := newVocabFile(1, []string{"Ġ t"}).tokenizer(t)
 	id := func(text string) int32 { return tok.vocab.find([]byte(text)) }

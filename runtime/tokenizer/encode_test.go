@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// pair of the tokenizer and the reference for the same vocabulary.
+// twins holds the tokenizer and the reference for the same vocabulary.
 type twins struct {
 	fast          *Tokenizer
 	plain, parsed reference
@@ -29,7 +29,7 @@ func newTwins(t testing.TB, v vocabFile) twins {
 	}
 }
 
-// same checks that both give the same ids for a text that is UTF-8, and that these stand for the text.
+// same checks that both give the same ids for a UTF-8 text, and that these decode to the text.
 func (w twins) same(t testing.TB, text string) {
 	t.Helper()
 	ids := w.fast.Encode(text, false)
@@ -113,7 +113,7 @@ func TestEncodeConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// TestSpecialTokens states which tokens are cut out of a text, and in which order they are looked for.
+// TestSpecialTokens tests which special tokens are cut out of a text, and their order of precedence.
 func TestSpecialTokens(t *testing.T) {
 	tok := trained(1).tokenizer(t)
 	names := func(text string, parse bool) (names []string) {
@@ -129,7 +129,7 @@ func TestSpecialTokens(t *testing.T) {
 		plain, parsed []string
 	}{
 		{"<|im_start|>", nil, []string{"<|im_start|>"}},
-		{"<|im_start|", nil, []string{"<|im"}}, // a shorter one within
+		{"<|im_start|", nil, []string{"<|im"}}, // a shorter one inside
 		{"<|im_end|><|im_end|>", nil, []string{"<|im_end|>", "<|im_end|>"}},
 		{"<|im<|im_end|>", nil, []string{"<|im", "<|im_end|>"}},           // the longest first
 		{"<tool_call>", []string{"<tool_call>"}, []string{"<tool_call>"}}, // user-defined: always
@@ -143,8 +143,7 @@ func TestSpecialTokens(t *testing.T) {
 	}
 }
 
-// TestRankBeatsPosition pins what a heap could get wrong: the lowest rank goes first wherever it is, and of equal ones
-// the leftmost.
+// TestRankBeatsPosition tests the order of merges: the lowest rank goes first anywhere, and of equal ones the leftmost.
 func TestRankBeatsPosition(t *testing.T) {
 	tok := newVocabFile(1, []string{"b c", "a b", "a a", "aa a", "Ġ a"}).tokenizer(t)
 	for text, want := range map[string][]string{
@@ -166,18 +165,18 @@ func TestRankBeatsPosition(t *testing.T) {
 	}
 }
 
-// TestWellFormed states how bytes that are not UTF-8 are read.
+// TestWellFormed tests how invalid UTF-8 is read.
 func TestWellFormed(t *testing.T) {
 	for text, want := range map[string]string{
 		"é漢👩":                  "é漢👩",
-		"a\x80b":               "a\ufffdb", // nothing begins with this byte
+		"a\x80b":               "a\ufffdb", // an invalid first byte
 		"\xff\xfe":             "\ufffd\ufffd",
-		"\xe2\x82":             "\ufffd\ufffd", // too short: the bytes one by one
+		"\xe2\x82":             "\ufffd\ufffd", // too short: byte by byte
 		"\xe2\x82a":            "\ufffd\ufffda",
-		"\xc1\x81":             "A", // longer than need be
+		"\xc1\x81":             "A", // an overlong encoding
 		"\xe0\x80\x80":         "\x00",
 		"\xf0\x82\x82\xac":     "\u20ac",
-		"x\xed\xa0\x80y":       "x\xed\xa0\x80y", // a surrogate stays
+		"x\xed\xa0\x80y":       "x\xed\xa0\x80y", // a surrogate is kept
 		"\xf4\x90\x80\x80":     "\ufffd\ufffd\ufffd\ufffd",
 		"\xf8\x88\x80\x80\x80": strings.Repeat("\ufffd", 5),
 	} {

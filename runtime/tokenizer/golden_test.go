@@ -30,7 +30,7 @@ func readJSON(t testing.TB, v any, elem ...string) {
 	require.NoError(t, json.Unmarshal(b, v))
 }
 
-// TestGoldenTexts compares with the ids that llama.cpp gives.
+// TestGoldenTexts compares with the ids of llama.cpp.
 func TestGoldenTexts(t *testing.T) {
 	sets := []struct {
 		name         string
@@ -61,7 +61,7 @@ func TestGoldenTexts(t *testing.T) {
 	}
 }
 
-// TestGoldenPrompts compares with the ids of models whose vocabulary begins with byte tokens and has BOS.
+// TestGoldenPrompts compares with the ids of models with byte tokens at the start of the vocabulary, and BOS.
 func TestGoldenPrompts(t *testing.T) {
 	for _, name := range []string{"stories260k", "stories-weak", "babyllama361"} {
 		tok := open(t, "data", "models", name+"-qwen2-f32.gguf")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withMarks is a vocabulary with the marks of Qwen2.5-Coder, those of repositories only if asked for.
+// withMarks returns a vocabulary with the marks of Qwen2.5-Coder, optionally with those of repositories.
 func withMarks(t *testing.T, repository bool) *Tokenizer {
 	marks := []string{"<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"}
 	if repository {
@@ -23,7 +23,7 @@ func withMarks(t *testing.T, repository bool) *Tokenizer {
 	return v.with(keyTokens, append(slices.Clone(v.strings(keyTokens)), marks...)).with(keyTypes, types).tokenizer(t)
 }
 
-// spelled is a prompt with its marks.
+// spelled formats a prompt with its marks.
 func spelled(t *Tokenizer, ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -35,8 +35,8 @@ func spelled(t *Tokenizer, ids []int32) string {
 	return b.String()
 }
 
-// TestInfill: the prompts are those of the paper, special tokens in texts are text, and what does not fit is left out:
-// the first files, the beginning of the prefix and the end of the suffix.
+// TestInfill: prompts have the format of the paper, special tokens in texts are text, and what does not fit is left
+// out: the first files, the beginning of the prefix and the end of the suffix.
 func TestInfill(t *testing.T) {
 	tok := withMarks(t, true)
 	files := []struct{ Name, Text string }{{"a.py", "one\n"}, {"b.py", "two\n"}}
@@ -57,19 +57,19 @@ func TestInfill(t *testing.T) {
 		ids, err := tok.Infill(c.f)
 		require.NoError(t, err)
 		assert.Equal(t, c.want, spelled(tok, ids))
-		assert.Equal(t, len(ids)-1, slices.Index(ids, tok.fim[2]), "the mark stands at the end alone")
+		assert.Equal(t, len(ids)-1, slices.Index(ids, tok.fim[2]), "the mark is only at the end")
 	}
 	for most := 3; most < 100; most++ {
 		ids, err := tok.Infill(Infill{Prefix: long + "<", Suffix: ">" + long, Repo: "r", Name: "c.py", Files: files,
 			Most: most})
 		require.NoError(t, err)
-		require.Len(t, ids, most, "what there is fills it")
+		require.Len(t, ids, most, "the prompt has the max length")
 		text := spelled(tok, ids)
 		before, after, _ := strings.Cut(strings.TrimPrefix(text, "<|fim_prefix|>"), "<|fim_suffix|>")
 		assert.True(t, strings.HasSuffix(long+"<", before), text)
 		assert.True(t, strings.HasPrefix(">"+long, strings.TrimSuffix(after, "<|fim_middle|>")), text)
 		suffix := slices.Index(ids, tok.fim[1])
-		assert.Equal(t, (most-3)/4, len(ids)-suffix-2, "a quarter is the suffix's")
+		assert.Equal(t, (most-3)/4, len(ids)-suffix-2, "a quarter is for the suffix")
 	}
 	whole, err := tok.Infill(Infill{Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py", Files: files})
 	require.NoError(t, err)
@@ -81,11 +81,11 @@ func TestInfill(t *testing.T) {
 		spelled(tok, less))
 	short, err := tok.Infill(Infill{Prefix: "x", Suffix: long, Most: 23})
 	require.NoError(t, err)
-	assert.Len(t, short, 23, "a short prefix leaves its room to the suffix")
+	assert.Len(t, short, 23, "a short prefix leaves room for the suffix")
 }
 
-// TestInfillMarks: without the marks of repositories files stand before the prefix, and without those of gaps there is
-// no prompt.
+// TestInfillMarks: without the marks of repositories files precede the prefix, and without those of infill there is no
+// prompt.
 func TestInfillMarks(t *testing.T) {
 	tok := withMarks(t, false)
 	ids, err := tok.Infill(Infill{Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py",

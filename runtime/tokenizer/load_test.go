@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// TestBrokenFiles breaks a good file in one place at a time. Each is refused with an error that names the key.
+// TestBrokenFiles breaks a valid file in one place at a time. Each is refused with an error that names the key.
 func TestBrokenFiles(t *testing.T) {
 	good := newVocabFile(1, []string{"t h", "th e"})
 	tokens, merges := good.strings(keyTokens), good.strings(keyMerges)
@@ -85,7 +85,7 @@ func TestBrokenFiles(t *testing.T) {
 	assert.ErrorContains(t, err, keyBOS)
 }
 
-// TestSparseFiles loads files that have only what is needed, or odd but harmless things.
+// TestSparseFiles loads files with only the required metadata, or with unusual but harmless values.
 func TestSparseFiles(t *testing.T) {
 	good := newVocabFile(1, []string{"t h", "th e"})
 	bare := vocabFile{keyModel: "gpt2", keyPre: "deepseek-r1-qwen",
@@ -94,10 +94,10 @@ func TestSparseFiles(t *testing.T) {
 	_, hasEOS := bare.EOS()
 	assert.False(t, hasBOS || hasEOS || bare.AddBOS())
 	assert.Len(t, bare.Encode("the", false), 3)
-	assert.True(t, bare.IsEnd(bare.vocab.find([]byte("<|im_end|>"))), "by its spelling, without a type")
+	assert.True(t, bare.IsEnd(bare.vocab.find([]byte("<|im_end|>"))), "by its text, without a type")
 
 	twice := good.with(keyMerges, []string{"t h", "th e", "t h"}).tokenizer(t)
-	assert.Equal(t, good.tokenizer(t).Hash(), twice.Hash(), "a merge counts where it stands first")
+	assert.Equal(t, good.tokenizer(t).Hash(), twice.Hash(), "the first occurrence of a merge counts")
 
 	tokens := slices.Clone(good.strings(keyTokens))
 	n := len(tokens)
@@ -126,8 +126,8 @@ func TestSpecialIDs(t *testing.T) {
 	assert.False(t, tok.IsEnd(-1) || tok.IsControl(-1) || tok.IsEnd(int32(tok.Size())) || tok.IsControl(1<<30))
 }
 
-// TestSpellings takes one token of each role for fill-in-the-middle: the one that the file names, else the first
-// spelling of the list.
+// TestSpellings: each role of infill has one token: the one that the file names, else the first known text in the
+// vocabulary.
 func TestSpellings(t *testing.T) {
 	v := newVocabFile(1, nil)
 	n := len(v.strings(keyTokens))
@@ -148,9 +148,9 @@ func TestHash(t *testing.T) {
 	want := v.tokenizer(t).Hash()
 	assert.Equal(t, want, v.tokenizer(t).Hash())
 	padded := v.with(keyTokens, append(slices.Clone(tokens), "[PAD3]")).with(keyTypes, append(slices.Clone(types), 5))
-	assert.Equal(t, want, padded.tokenizer(t).Hash(), "rows that pad do not count")
+	assert.Equal(t, want, padded.tokenizer(t).Hash(), "padding does not count")
 	same := v.with(keyBOS, uint32(3)).with(keyTemplate, "<|im_start|><|im_end|>").with("general.name", "x")
-	assert.Equal(t, want, same.tokenizer(t).Hash(), "BOS that is not added does not count")
+	assert.Equal(t, want, same.tokenizer(t).Hash(), "a BOS that is not added does not count")
 
 	swapped := slices.Clone(tokens)
 	swapped[0], swapped[1] = swapped[1], swapped[0]
@@ -168,13 +168,13 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// FuzzFromGGUF changes bytes of a good file: whatever comes of it, nothing panics, and what loads can be used.
+// FuzzFromGGUF changes bytes of a valid file: loading does not panic, and a loaded tokenizer can be used.
 func FuzzFromGGUF(f *testing.F) {
 	good := newVocabFile(1, []string{"t h", "th e", "Ġ the"}).bytes(f)
 	f.Add(uint32(0), byte(0))
 	f.Add(uint32(len(good)/2), byte(1))
 	f.Add(uint32(len(good)-3), byte(128))
-	f.Add(uint32(5414), byte(5)) // the token of a byte becomes user-defined
+	f.Add(uint32(5414), byte(5)) // a byte token becomes user-defined
 	f.Fuzz(func(t *testing.T, at uint32, flip byte) {
 		b := slices.Clone(good)
 		b[int(at)%len(b)] ^= flip

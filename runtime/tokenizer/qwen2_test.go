@@ -54,7 +54,7 @@ func qwen25(t testing.TB, size int) vocabFile {
 	}
 }
 
-// TestQwen25 compares with the ids of llama.cpp's own test texts, and makes sure that one family has one hash.
+// TestQwen25 compares with the ids of llama.cpp's test texts, and checks that all models of the family have one hash.
 func TestQwen25(t *testing.T) {
 	racing.Spare(t)
 	tok := qwen25(t, 151936).tokenizer(t)
@@ -78,10 +78,10 @@ func TestQwen25(t *testing.T) {
 		assert.Equal(t, text, tok.Decode(want))
 	}
 	assert.Equal(t, tok.Hash(), open(t, "data", "qwen2-vocab.gguf").Hash())
-	assert.Equal(t, tok.Hash(), qwen25(t, 152064).tokenizer(t).Hash(), "the 7B model has more rows that pad")
+	assert.Equal(t, tok.Hash(), qwen25(t, 152064).tokenizer(t).Hash(), "the 7B model has more padding")
 }
 
-// TestQwen25Chat compares with what the template of the release makes of a chat.
+// TestQwen25Chat compares with the output of the release's template.
 func TestQwen25Chat(t *testing.T) {
 	tok := qwen25(t, 151936).tokenizer(t)
 	got, err := tok.Chat(conversation, true)

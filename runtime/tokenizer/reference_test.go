@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// reference encodes as slowly and as obviously as can be: on strings, by the definition.
+// reference is a slow and simple encoder: on strings, by the definition.
 type reference struct {
 	ids      map[string]int32
 	ranks    map[string]int // of "left right"
-	specials []string       // in the order in which they are cut out
+	specials []string       // in order of precedence
 }
 
-// encode returns the ids of a text that is UTF-8.
+// encode returns the ids of a UTF-8 text.
 func (r reference) encode(text string) []int32 {
 	for i, special := range r.specials {
 		if !strings.Contains(text, special) {
@@ -39,7 +39,7 @@ func (r reference) encode(text string) []int32 {
 	return ids
 }
 
-// merge applies the merge of lowest rank, the leftmost of several, until there is none.
+// merge applies the merge with the lowest rank, the leftmost of several, until there is none.
 func (r reference) merge(piece string) []string {
 	var tokens []string
 	for i := range len(piece) {
@@ -60,7 +60,7 @@ func (r reference) merge(piece string) []string {
 	}
 }
 
-// The expression of Qwen2 in the words of package regexp, which has no look-ahead and only ASCII blanks.
+// The expression of Qwen2 for package regexp, which has no look-ahead and only ASCII blanks.
 const (
 	blanks  = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
 	letters = `\p{L}\x{2EBF0}-\x{2EE5D}`
@@ -78,7 +78,7 @@ func referenceSplit(text string) (pieces []string) {
 		piece := firstPiece.FindString(text)
 		lineEnd := strings.HasSuffix(piece, "\n") || strings.HasSuffix(piece, "\r")
 		if allBlank.MatchString(piece) && !lineEnd && len(piece) < len(text) {
-			_, n := utf8.DecodeLastRuneInString(piece) // \s+(?!\S): the last one belongs to what follows
+			_, n := utf8.DecodeLastRuneInString(piece) // \s+(?!\S): the last one belongs to the next piece
 			piece = piece[:len(piece)-n]
 		}
 		pieces = append(pieces, piece)

@@ -30,7 +30,7 @@ func TestSplit(t *testing.T) {
 		"!?\n\r\n| x| ...\n|x",
 		"x|\u00a0\u3000| y|\u00a0z|\u0085\n| ", // blanks outside ASCII
 		"(foo|-bar|)\n", "\r|foo",
-		"नमस|्त|े", "e|\u0301| cafe|\u0301", // marks are no letters
+		"नमस|्त|े", "e|\u0301| cafe|\u0301", // marks are not letters
 		"\x00\x1c\u200b\u180e\ufeff", // none of these is a blank
 		"👩\u200d💻| 👩\n",
 		"\U0002ebf0a| \ue000", "\ufffdabc",
@@ -54,13 +54,13 @@ func TestSplitIsTheReference(t *testing.T) {
 	}
 }
 
-// TestClassesAreThoseOfUnicode compares with package unicode as far as that is of the same version.
+// TestClassesAreThoseOfUnicode compares with package unicode, if it has the same version.
 func TestClassesAreThoseOfUnicode(t *testing.T) {
 	if unicode.Version != "15.0.0" {
 		t.Skipf("package unicode has the tables of version %s", unicode.Version)
 	}
 	for r := rune(0); r <= unicode.MaxRune; r++ {
-		if r == 0x2EBF0 { // the one block of letters that Unicode 15.1 has and 15.0 has not
+		if r == 0x2EBF0 { // the only block of letters that Unicode 15.1 has and 15.0 does not
 			r = 0x2EE5E
 		}
 		if classOf(r) != goClass(r) {
@@ -83,8 +83,8 @@ func goClass(r rune) class {
 	return other
 }
 
-// classesKnown reports whether the Unicode of package regexp, which the reference goes by, gives the characters of text
-// the classes they have here.
+// classesKnown reports whether the Unicode version of package regexp, which the reference uses, has the same classes
+// for the characters of text.
 func classesKnown(text string) bool {
 	for _, r := range text {
 		if classOf(r) != goClass(r) && (r < 0x2EBF0 || r > 0x2EE5D) {

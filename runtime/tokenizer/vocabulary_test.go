@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// vocabFile is the metadata of a file that a test makes. A key whose value is nil is left out.
+// vocabFile is the metadata of a file for a test. A key with a nil value is left out.
 type vocabFile map[string]any
 
 // with returns v with one key changed.
@@ -67,7 +67,7 @@ func (v vocabFile) tokenizer(t testing.TB) *Tokenizer {
 	return tok
 }
 
-// reference returns what the reference needs, with the given special tokens.
+// reference returns the reference for v, with the given special tokens.
 func (v vocabFile) reference(specials ...string) reference {
 	r := reference{make(map[string]int32), make(map[string]int), slices.Clone(specials)}
 	for id, text := range v.strings(keyTokens) {
@@ -96,12 +96,12 @@ var (
 	userTokens    = []string{"<tool_call>", "</tool_call>", "<tool", "鱼鱼"}
 )
 
-// trained returns a small vocabulary with merges learned from corpus. The seed settles the order of the bytes.
+// trained returns a small vocabulary with merges learned from corpus. The seed determines the order of the bytes.
 func trained(seed uint64) vocabFile {
 	return newVocabFile(seed, slices.Clone(learned()))
 }
 
-// learned are merges that are learned from corpus, the most frequent pair first.
+// learned returns merges that are learned from corpus, the most frequent pair first.
 var learned = sync.OnceValue(func() []string {
 	words := make(map[string]int)
 	for _, piece := range referenceSplit(corpus) {
@@ -123,8 +123,7 @@ var learned = sync.OnceValue(func() []string {
 	return merges
 })
 
-// scrambled returns a vocabulary whose merges have nothing to do with any text and are in any order: a pair may merge
-// before the pairs that its halves are made of.
+// scrambled returns a vocabulary with random merges in random order: a pair may merge before the pairs of its halves.
 func scrambled(seed uint64) vocabFile {
 	r := rand.New(rand.NewPCG(seed, 1))
 	tokens := strings.Split("a b c d e Ġ Ċ ! ð Ł", " ")
@@ -172,7 +171,7 @@ func newVocabFile(seed uint64, merges []string) vocabFile {
 	}
 	add(3, controlTokens...)
 	add(4, userTokens...)
-	add(1, "</s>") // an ordinary token that llama.cpp takes for a control token
+	add(1, "</s>") // a normal token that llama.cpp treats as a control token
 	add(2, "<unk>")
 	add(6, "<0x41>")
 	add(5, "[PAD1]", "[PAD2]")
@@ -184,13 +183,13 @@ func newVocabFile(seed uint64, merges []string) vocabFile {
 	}
 }
 
-// qwen2Template is a template in the manner of Qwen2.
+// qwen2Template is a template like that of Qwen2.
 const qwen2Template = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}` +
 	`{{ '<|im_start|>system\nYou swim.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + ` +
 	`message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ ` +
 	`'<|im_start|>assistant\n' }}{% endif %}`
 
-// randomText mixes what the splitter and the merges are about.
+// randomText mixes characters that matter to the splitter and the merges.
 func randomText(r *rand.Rand, n int) string {
 	common := []rune(" \t\n\r\v'sStTrReEvVlLdDmMabcdeĀĠĊ019!?.,<|>_-\u0085\u00a0\u2003\u2028\u3000\u200b" +
 		"\u180e\u0301éßſK²½Ⅷ٣鱼小かア한👩\u200d💻\ufffd\ufeff\x00\x1c\x7f𝟘\u0903\U0002ebf0\ue000")

@@ -213,7 +213,7 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// TestShift: alike, of two samples.
+// TestShift: known intervals of the shift between two samples, and their coverage.
 func TestShift(t *testing.T) {
 	assert.Equal(t, Interval{10, math.Inf(-1), math.Inf(1)}, Shift([]float64{1, 2}, []float64{11, 12}))
 	assert.Equal(t, Interval{3, 0, 6}, Shift([]float64{1, 2, 3, 4}, []float64{4, 5, 6, 7}))

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestSplits: how many threadgroups attend to a row, of models of 1, 2, 4 and 8 key and value heads. From 100 keys on,
-// each of 20 cores has one; from 191 on, two.
+// TestSplits: the number of threadgroups that attend to a row, for models with 1, 2, 4 and 8 KV heads. From 100 keys
+// on, each of 20 cores has one; from 191 on, two.
 func TestSplits(t *testing.T) {
 	for _, c := range []struct{ visible, kvHeads, splits int }{
 		{1, 2, 1}, {10, 2, 1}, {11, 2, 2}, {65, 2, 7}, {100, 2, 10}, {190, 2, 19}, {191, 2, 20}, {1000, 2, 20},
@@ -38,7 +38,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestPlanAttend: what a threadgroup takes, for the shapes of Qwen2.5 and at the ends of what there is.
+// TestPlanAttend: the resources of a threadgroup, for the shapes of Qwen2.5 and at the limits.
 func TestPlanAttend(t *testing.T) {
 	for _, c := range []struct {
 		group, room int
@@ -54,8 +54,8 @@ func TestPlanAttend(t *testing.T) {
 	}
 }
 
-// TestWideParts: the threadgroups of a long pass. One takes all heads of a group, unless there are too few to fill the
-// cores, or too many for its threads or its memory.
+// TestWideParts: the threadgroups of a long pass. One takes all heads of a group, unless there are too few to use all
+// cores, or the heads exceed its threads or memory.
 func TestWideParts(t *testing.T) {
 	const most, memory = 1024, 32768 - 128
 	for _, c := range []struct{ rows, group, room, kvHeads, threads, memory, parts int }{
@@ -78,8 +78,8 @@ func TestWideParts(t *testing.T) {
 	}
 }
 
-// TestTiling: what the tables of a long pass say that each row sees is what it sees, whatever it is. Blocks rise, none
-// is empty, and only those that all rows of the tile see wholly have no masks.
+// TestTiling: the tables of a long pass contain exactly what each row sees, for any rows. Blocks are ascending, none is
+// empty, and only those that all rows of the tile see completely have no masks.
 func TestTiling(t *testing.T) {
 	r := newRand(3)
 	var g tiling
@@ -145,13 +145,13 @@ func TestTiling(t *testing.T) {
 	}
 }
 
-// TestLongPasses: rows of a tree over a long prefix, some of them branches of each other, in passes of so many rows
-// that they share keys and values; each against the definition.
+// TestLongPasses: rows of a tree over a long prefix, some of them on other branches, in passes that are long enough to
+// share keys and values; each is compared with the definition.
 func TestLongPasses(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture) {
 		if x.variant == soft.FastMath {
-			return // its weights are ten times as large: scores of hundreds, whose own rounding is beyond the bar
+			return // its weights are ten times larger: the rounding of scores of hundreds exceeds the bound
 		}
 		for _, c := range []backend.KVConfig{
 			{Heads: 7, KVHeads: 1, HeadSize: 64, Type: gguf.F16},
@@ -179,13 +179,13 @@ func TestLongPasses(t *testing.T) {
 	})
 }
 
-// TestAttendCounts: what attention fetches, for the shape of Qwen2.5-0.5B. Each key and value is fetched once for a row
-// and all heads of its group where rows are few, and once for a tile of 8 rows and all heads where they are many.
+// TestAttendCounts: the bytes that attention fetches, for the shape of Qwen2.5-0.5B. Each key and value is fetched once
+// for a row and all heads of its group in short passes, and once for a tile of 8 rows and all heads in long ones.
 func TestAttendCounts(t *testing.T) {
 	racing.Spare(t)
 	for _, c := range []struct{ rows, context, fetched int }{
 		{1, 100, 100}, {1, 1000, 1000}, {2, 300, 2 * 299},
-		{160, 352, 20*(352-160) + 8*160/2*21/8}, // 20 tiles see the prefix, and the tiles before them and themselves
+		{160, 352, 20*(352-160) + 8*160/2*21/8}, // 20 tiles see the prefix, the tiles before them and themselves
 	} {
 		dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
 		d, err := New(dev, Options{})
@@ -197,7 +197,7 @@ func TestAttendCounts(t *testing.T) {
 		for i := range rows {
 			slot := int32(c.context - c.rows + i)
 			see := []backend.Span{{From: 0, To: slot + 1}}
-			if c.rows < 9 { // so that each sees as many
+			if c.rows < 9 { // so that each sees the same number
 				see = []backend.Span{{From: 0, To: int32(c.context - c.rows)}, {From: slot, To: slot + 1}}
 			}
 			rows[i] = backend.Row{Pos: slot, Slot: slot, See: see}

@@ -14,19 +14,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// Numbers of rows of a pass, and of keys that a row sees: what is said to be equal alone or beside others is tried with
-// these. Rows of one pass see different numbers, about where the number of splits changes.
+// Numbers of rows in a pass, and of keys that a row sees, for tests that results are equal alone and with other rows.
+// Rows of one pass see different numbers, around those where the number of splits changes.
 var (
 	besideRows    = []int{2, 3, 5, 6, 7, 8, 9, 16, 17}
 	besideVisible = []int{129, 1, 513, 127, 256, 257, 512, 128, 258, 511, 640, 255, 130, 2, 385, 300, 514}
 )
 
-// block is attention and the sum behind it, over one KV store whose slots are full.
+// block is attention and the sum after it, over one KV store with full slots.
 type block struct {
 	*fixture
 	s       *kv
 	rows    []backend.Row
-	h, y    []float32 // for each row, what goes in and what the sum is added to
+	h, y    []float32 // input and sum of each row
 	g       *norm
 	w       [3]*weight
 	wo      *weight
@@ -37,7 +37,7 @@ type block struct {
 
 const blockIn, blockOut = 64, 20
 
-// blockOf makes a block of attention of a shape, with weights of two types, and a row for each of besideVisible.
+// blockOf returns a block of attention of a shape, with weights of two types, and a row for each of besideVisible.
 func (x *fixture) blockOf(c backend.KVConfig) *block {
 	const prefix = 700
 	c.Slots = prefix + len(besideVisible)
@@ -68,7 +68,7 @@ func (x *fixture) blockOf(c backend.KVConfig) *block {
 	return b
 }
 
-// run computes some of the rows in one pass, and returns for each what the sum has become.
+// run computes some of the rows in one pass, and returns the sum for each.
 func (b *block) run(some []int) (out [][]float32) {
 	n, c := len(some), b.s.c
 	h, y := b.tensorOf(n, blockIn), b.tensorOf(n, blockOut)
@@ -91,7 +91,7 @@ func (b *block) run(some []int) (out [][]float32) {
 	return out
 }
 
-// means holds what came out for row i against the definition.
+// means compares the result for row i with the definition.
 func (b *block) means(i int, out []float32, n int, bar float64) {
 	want := b.o(b.s.definition(b.rows[i], b.q(b.normed(b.h[i*blockIn:(i+1)*blockIn]))))
 	for j := range want {
@@ -100,9 +100,9 @@ func (b *block) means(i int, out []float32, n int, bar float64) {
 	b.near(want, out, bar, "row with %d keys, among %d", besideVisible[i], n)
 }
 
-// TestBesideLengths: a row of attention, with 1 to 640 keys in up to 6 splits, means the same alone and beside rows
-// that see fewer or more: to the last bit among passes of 1 to 8 rows, and among longer ones. The first shape is that
-// of Qwen2.5-0.5B, whose 896 columns are staged in two chunks for 5 rows and more.
+// TestBesideLengths: a row of attention, with 1 to 640 keys in up to 6 splits, gives the same result alone and with
+// rows that see fewer or more keys: to the last bit in passes of 1 to 8 rows, and in longer ones. The first shape is
+// that of Qwen2.5-0.5B, with 896 columns, which are staged in two chunks for 5 rows and more.
 func TestBesideLengths(t *testing.T) {
 	shapes := []backend.KVConfig{
 		{Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16},
@@ -118,7 +118,7 @@ func TestBesideLengths(t *testing.T) {
 			x := &fixture{t: t, r: newRand(4), d: open(t, o)}
 			for _, c := range shapes {
 				b := x.blockOf(c)
-				if checked { // every access is watched: the fullest passes of both kinds show what there is to see
+				if checked { // every access is checked: only the longest passes of both kinds are run
 					for _, n := range []int{8, 9} {
 						for i, out := range b.run(b.r.Perm(len(b.rows))[:n]) {
 							require.Len(t, out, blockOut, "row %d", i)
@@ -152,8 +152,8 @@ func TestBesideLengths(t *testing.T) {
 	}
 }
 
-// TestLargeScores: one split has scores that exp(score) could not hold, seen from any other; in the first row it is the
-// first of the splits, in the second it is not.
+// TestLargeScores: one split has scores for which exp(score) overflows relative to any other split; in the first row it
+// is the first split, in the second it is not.
 func TestLargeScores(t *testing.T) {
 	for _, n := range []int{2, 9} {
 		x := &fixture{t: t, r: newRand(11), d: open(t, fastOptions())}
@@ -176,7 +176,7 @@ func TestLargeScores(t *testing.T) {
 	}
 }
 
-// order is the numbers from 0 to n-1.
+// order returns the numbers from 0 to n-1.
 func order(n int) (all []int) {
 	for i := range n {
 		all = append(all, i)
@@ -184,8 +184,8 @@ func order(n int) (all []int) {
 	return all
 }
 
-// TestManyParts: a norm over rows so wide that more than 32 threadgroups leave parts of Σ x², before each of the
-// operations that take it.
+// TestManyParts: a norm over rows so wide that more than 32 threadgroups write parts of Σ x², before each operation
+// that uses it.
 func TestManyParts(t *testing.T) {
 	const cols, in = 2240, 8 // 70 threadgroups of 32 weight rows each, 35 of 64 for many rows
 	x := &fixture{t: t, r: newRand(6), d: open(t, soft.Options{Seed: 1})}

@@ -12,20 +12,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestSameBits: what a matrix of any type makes of a row is the same to the last bit alone and beside up to seven
-// others, with one simdgroup and with many, and with all of the activations in threadgroup memory or a part at a time.
+// TestSameBits: the product of a matrix of any type with a row is the same to the last bit alone and with up to seven
+// others, with one simdgroup and with many, and with all of the activations in threadgroup memory or in parts.
 func TestSameBits(t *testing.T) {
 	racing.Spare(t)
 	x := &fixture{t: t, r: newRand(11), d: open(t, fastOptions())}
 	whole := x.d.limits
-	const out, most = 36, maxNarrow
+	const out, maxRows = 36, maxNarrow
 	for _, kind := range []gguf.Type{
 		gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K,
 	} {
-		cols := 4864 // 9 steps and a half: 3 for each of 4 parts
+		cols := 4864 // 9.5 steps: 3 for each of 4 parts
 		w, f := x.weightOf(kind, out, cols)
 		g, _ := x.normOf(cols)
-		h := x.tensorOf(most, cols)
+		h := x.tensorOf(maxRows, cols)
 		require.Equal(t, division{rows: 16, parts: 4, share: 1536}, divide(out, cols))
 		run := func(first, n int) (sums, gated []float32) {
 			from, y, m := x.tensorOf(n, cols), x.tensorOf(n, out), x.tensorOf(n, out)
@@ -38,12 +38,12 @@ func TestSameBits(t *testing.T) {
 			return slices.Clone(y.all()), slices.Clone(m.all())
 		}
 		sums, gated := []float32(nil), []float32(nil)
-		for i := range most {
+		for i := range maxRows {
 			s, m := run(i, 1)
 			x.near(f(widened(h.line(i))), s, bar, "%s, row %d", kind, i)
 			sums, gated = append(sums, s...), append(gated, m...)
 		}
-		for n := 1; n <= most; n++ {
+		for n := 1; n <= maxRows; n++ {
 			for _, threads := range []int{1024, 32, 96} {
 				for _, memory := range []int{32 << 10, 19 << 10} {
 					x.d.limits.Threads, x.d.limits.ThreadgroupMemory = threads, memory

@@ -31,19 +31,22 @@ func isWeight(b soft.Binding) bool {
 	return ok && b.Index <= n
 }
 
-// TestBudget counts the bytes that decoding after 64 tokens fetches, in a layer of the shape of Qwen2.5-0.5B and a head
-// of a part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched
-// once, for one row and for four alike: a byte that several lanes want of one load, as the scale of a block, counts
-// once. Everything else together (activations, keys and values, biases) is under 5 % of that for one row, where what
-// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. What the
-// splits of attention, which fill the cores, add to it is under 1 %: of 7 splits the queries and the results of 6, and
-// what they count for. Caches give under 15 %, and 10 % for the splits: the threadgroups of a mat-vec, 56 where
-// attention is joined, fetch the same activations. A simdgroup's loads lie so close together that they touch less than
-// four times the lines of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one
-// fill. How often each kernel touches lines, and all other counts, are those of testdata/budget.
+// TestBudget counts the bytes that decoding after 64 tokens fetches, in a layer with the shape of Qwen2.5-0.5B and in a
+// head with a part of its vocabulary, and logs the total for a token of the whole model.
+//
+// Every byte of every weight is fetched once, for one row and for four: a byte that several lanes need in one load,
+// like the scale of a block, counts once. All other bytes together (activations, keys and values, biases) are under 5 %
+// of that for one row, where bytes that many threadgroups of a dispatch fetch count once, because memory serves them
+// once and a cache the rest.
+//
+// The splits of attention, which use all cores, add under 1 % to that: for 7 splits the queries and the results of 6,
+// and their sums. Caches serve under 15 %, and 10 % for the splits: the threadgroups of a mat-vec, 56 where attention
+// is joined, fetch the same activations. The loads of a simdgroup are close enough together to touch less than four
+// times the lines of 128 bytes of the weights: lanes of one load leave gaps that those of the next one fill. The number
+// of lines that each kernel touches, and all other counts, are in testdata/budget.
 func TestBudget(t *testing.T) {
 	racing.Spare(t)
-	const heads = 32 // so many parts of the vocabulary: 4,748 rows, whole tiles
+	const heads = 32 // the number of parts of the vocabulary: 4,748 rows, whole tiles
 	recipes := []string{"q4_0", "q8_0"}
 	if testing.Short() {
 		recipes = recipes[:1]
@@ -56,7 +59,7 @@ func TestBudget(t *testing.T) {
 		})
 		for _, rows := range []int{1, 4} {
 			if rows > 1 && (testing.Short() || recipe != recipes[0]) {
-				continue // a row of activations costs the same beside any weights
+				continue // a row of activations costs the same with any weights
 			}
 			dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
 			m, d := load(t, f, dev, gpu.Options{})
@@ -73,7 +76,7 @@ func TestBudget(t *testing.T) {
 				want.Rows = append(want.Rows, i)
 			}
 			require.NoError(t, m.Forward(t.Context(), c.KV(), next, out, want))
-			layer, head := rest{}, rest{} // bytes that are no weights
+			layer, head := rest{}, rest{} // bytes other than weights
 			joined := joins(t, dev.Counts(), d, rows)
 			weights, lines := int64(0), int64(0)
 			headWeights, last := int64(0), map[string]int{}
@@ -104,7 +107,7 @@ func TestBudget(t *testing.T) {
 			assert.Equal(t, d.LastPass().WeightBytes, weights, "%s: all weights, once", recipe)
 			sameCounts(t, fmt.Sprintf("testdata/budget/%s_%d.txt", recipe, rows), dev.Counts())
 			assert.Less(t, float64(lines)*128, 4*float64(weights), "%s: lines, %d rows", recipe, rows)
-			// A whole token: 24 such layers and the whole head.
+			// A whole token: 24 of these layers and the whole head.
 			whole := float64(24*(weights-headWeights) + heads*headWeights)
 			share := func(layer, head int64) float64 { return float64(24*layer+heads*head) / whole }
 			memory, cache := share(layer.memory-joined.memory, head.memory), share(layer.cache-joined.cache, head.cache)
@@ -122,7 +125,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// sameCounts compares the counts of each binding with those of a file.
+// sameCounts compares the counts of each binding with those in a file.
 func sameCounts(t *testing.T, path string, c soft.Counts) {
 	t.Helper()
 	var lines []string
@@ -139,13 +142,14 @@ func sameCounts(t *testing.T, path string, c soft.Counts) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if runtime.GOARCH != "amd64" {
-		t.Logf("%s is of code for amd64: what clang makes for another processor may load in other pieces", path)
+		t.Logf("%s is for code on amd64: clang's code for another processor may load in other pieces", path)
 		return
 	}
-	assert.Equal(t, string(want), have, "go test ./runtime/backend/gpu -run TestBudget -update writes it anew")
+	assert.Equal(t, string(want), have,
+		"to accept the change, run go test ./runtime/backend/gpu -run TestBudget -update")
 }
 
-// joins is what the splits of attention add to its layer: 7 of 65 keys, where one is the least.
+// joins returns what the splits of attention add to its layer: 7 for 65 keys, instead of one.
 func joins(t *testing.T, c soft.Counts, d *gpu.Device, rows int) rest {
 	const splits = 7
 	parts, ml := d.Parts()
@@ -155,13 +159,14 @@ func joins(t *testing.T, c soft.Counts, d *gpu.Device, rows int) rest {
 	require.NotZero(t, queries.Fetched)
 	var r rest
 	r.add(results)
-	r.cache += queries.Fetched // memory gives them once, whatever the splits
+	r.cache += queries.Fetched // memory serves them once for all splits
 	r.memory, r.cache = r.memory/splits*(splits-1), r.cache/splits*(splits-1)
 	r.add(sums)
 	return r
 }
 
-// rest is what dispatches fetch and write beside weights, in bytes: once for each dispatch, and what is fetched again.
+// rest holds the bytes that dispatches fetch and write besides weights: those served once per dispatch, and those
+// fetched again.
 type rest struct{ memory, cache int64 }
 
 func (r *rest) add(n soft.Count) {

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// drawing is a head over random logits, of which tokens are drawn.
+// drawing is a head over random logits, from which tokens are sampled.
 type drawing struct {
 	*fixture
 	h     *tensor
@@ -35,7 +35,7 @@ func (x *fixture) drawing(vocab int) *drawing {
 	return &drawing{fixture: x, h: x.tensorOf(1, dim), g: g, w: w.(*weight), store: store}
 }
 
-// anyDraw is a draw with or without each of the rules. Logits of these heads deviate by 8.
+// anyDraw returns a draw with or without each of the rules. Logits of these heads have a deviation of 8.
 func anyDraw(r *rand.Rand) backend.Draw {
 	d := backend.Draw{Sampling: terms.Sampling{Temperature: []float64{0.2, 1, 3, 8, 30}[r.IntN(5)], Seed: r.Uint64()}}
 	if r.IntN(2) == 0 {
@@ -50,7 +50,8 @@ func anyDraw(r *rand.Rand) backend.Draw {
 	return d
 }
 
-// round draws a token of other logits at some position, and returns the guess at it and what package sample draws.
+// round samples a token from new logits at some position, and returns the device's guess and the token of package
+// sample.
 func (x *drawing) round(d backend.Draw) (guess, drawn int32) {
 	copy(x.h.all(), x.floats(len(x.h.all())))
 	s, err := sample.New(d.Sampling)
@@ -65,7 +66,7 @@ func (x *drawing) round(d backend.Draw) (guess, drawn int32) {
 	return out[0].Next, s.PickBy(int(row[0].Pos)+1, &out[0], &terms.Settings{MinP: d.MinP}, sample.Place{})
 }
 
-// held is how many of n draws a device guesses right, and those that it does not.
+// held returns how many of n draws a device guesses right, and those that it does not.
 func (x *drawing) held(n int, draw func() backend.Draw) (right int, misses []backend.Draw) {
 	for range n {
 		d := draw()
@@ -78,15 +79,15 @@ func (x *drawing) held(n int, draw func() backend.Draw) (right int, misses []bac
 	return right, misses
 }
 
-// narrowed reports whether a device knows all that it takes to guess: what can be drawn is among the best tokens, or is
+// narrowed reports whether a device has all it needs for a guess: the possible tokens are among the best ones, or are
 // the whole vocabulary.
 func narrowed(d backend.Draw) bool {
 	return d.TopK > 0 && d.TopK <= maxBest || d.TopK == 0 && d.TopP == 0 && d.MinP == 0
 }
 
-// TestDraw: the token that a device goes on with is the one that package sample draws, of any temperature, top-k,
-// top-p, min-p, seed and position: nearly always, but for scores so near each other that float cannot tell them apart.
-// Where more can be drawn than the best tokens that kernels look for, and not all, most guesses hold.
+// TestDraw: the token with which a device continues is the one that package sample draws, for any temperature, top-k,
+// top-p, min-p, seed and position: nearly always, except for scores too close for float32. If more tokens are possible
+// than the best ones that kernels find, but not all, most guesses are right.
 func TestDraw(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, vocab := range []int{3, 300, 1100} {
@@ -120,7 +121,7 @@ func TestDraw(t *testing.T) {
 	})
 }
 
-// TestDrawOfMany: of several wanted rows none is drawn, and of a greedy draw the token is the best one.
+// TestDrawOfMany: with several wanted rows none is sampled, and a greedy draw gives the best token.
 func TestDrawOfMany(t *testing.T) {
 	x := &fixture{t: t, r: newRand(4), d: open(t, fastOptions())}
 	v := x.drawing(100)
@@ -140,7 +141,7 @@ func TestDrawOfMany(t *testing.T) {
 	}
 }
 
-// mistaken is a device that is given kernels with a mistake.
+// mistaken is a device that gets kernels with a mistake.
 type mistaken struct {
 	metal.Device
 	right, is string
@@ -152,8 +153,8 @@ func (d *mistaken) NewLibrary(source string) (metal.Library, error) {
 	return d.Device.NewLibrary(strings.ReplaceAll(source, d.right, d.is))
 }
 
-// TestDrawMistakes: noise that is wrong by a bit of the generator, of another position or seed, or not the logarithm
-// that it should be, and tokens that cannot be drawn or can and are not, show in how often guesses hold.
+// TestDrawMistakes: noise with a wrong bit of the generator, of another position or seed, or with a wrong logarithm,
+// and a wrong set of possible tokens, lower the rate of right guesses.
 func TestDrawMistakes(t *testing.T) {
 	draw := func(temperature float64, k int, p, least float64) backend.Draw {
 		return backend.Draw{Sampling: terms.Sampling{Temperature: temperature, TopK: k, TopP: p}, MinP: least}
@@ -192,7 +193,7 @@ func TestDrawMistakes(t *testing.T) {
 
 const mistakeRounds = 200
 
-// heldWith is how many of mistakeRounds draws a device guesses right whose kernels say is in place of right.
+// heldWith returns how many of mistakeRounds draws a device guesses right if its kernels contain is in place of right.
 func heldWith(t *testing.T, right, is string, draw backend.Draw) int {
 	t.Helper()
 	under := &mistaken{Device: OpenMetal(t, fastOptions()), right: right, is: is}

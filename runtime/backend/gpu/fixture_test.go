@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// open is a device on a Metal device, closed with the test.
+// open opens a device on a Metal device, closed with the test.
 func open(t testing.TB, o soft.Options) *Device {
 	t.Helper()
 	d, err := New(OpenMetal(t, o), Options{})
@@ -24,7 +24,7 @@ func open(t testing.TB, o soft.Options) *Device {
 	return d
 }
 
-// fixture is a device with random inputs, and the float64 arithmetic to hold it against.
+// fixture is a device with random inputs, and float64 arithmetic for comparison.
 type fixture struct {
 	t       *testing.T
 	r       *rand.Rand
@@ -32,8 +32,8 @@ type fixture struct {
 	variant soft.Variant
 }
 
-// each runs f on the variants of the software device: with every access checked, in an order of threads that is another
-// each time, and with fast arithmetic; with -short in another order alone.
+// each runs f with the variants of the software device: with every access checked, with a different order of threads
+// each time, and with fast arithmetic; with -short only with a different order.
 func each(t *testing.T, f func(x *fixture)) {
 	options := []soft.Options{
 		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
@@ -58,7 +58,7 @@ func (x *fixture) floats(n int) []float32 {
 	return f
 }
 
-// tensorOf is a tensor of rows × cols random numbers.
+// tensorOf returns a tensor of rows × cols random numbers.
 func (x *fixture) tensorOf(rows, cols int) *tensor {
 	t, err := x.d.NewTensor(rows, cols)
 	require.NoError(x.t, err)
@@ -78,8 +78,8 @@ func stored(f []float32, shape ...int) gguf.Tensor {
 	return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
 }
 
-// matrix is random blocks of a type, and the weights that they mean. Fast arithmetic, which nobody asks a GPU for, is
-// tried with one type and compiled for no other.
+// matrix returns random blocks of a type, and the weights that they encode. Fast arithmetic, which the program never
+// uses on a GPU, is tested with one type only.
 func (x *fixture) matrix(kind gguf.Type, out, in int) (gguf.Tensor, []float32) {
 	if x.variant == soft.FastMath {
 		kind = gguf.F32
@@ -114,7 +114,7 @@ func (x *fixture) matrix(kind gguf.Type, out, in int) (gguf.Tensor, []float32) {
 	return gguf.Tensor{Name: "w", Type: kind, Shape: []int{in, out}, Data: data}, w
 }
 
-// scalesOf is where the f16 scales of a block are, and about how large they are in weights of 1/10.
+// scalesOf returns the places of the f16 scales in a block, and their approximate size for weights of 1/10.
 func scalesOf(t gguf.Type) ([]int, float64) {
 	switch t {
 	case gguf.Q4_1, gguf.Q5_1:
@@ -135,7 +135,7 @@ func scalesOf(t gguf.Type) ([]int, float64) {
 	return []int{0}, 0.02
 }
 
-// weightOf is a random weight with a bias, and the function that it is in float64.
+// weightOf returns a random weight with a bias, and the same function in float64.
 func (x *fixture) weightOf(kind gguf.Type, out, in int) (*weight, func(h []float64) []float64) {
 	m, w := x.matrix(kind, out, in)
 	b := x.floats(out)
@@ -154,7 +154,7 @@ func (x *fixture) weightOf(kind gguf.Type, out, in int) (*weight, func(h []float
 	}
 }
 
-// normOf is an RMSNorm of random gains, and the function that it is in float64.
+// normOf returns an RMSNorm with random gains, and the same function in float64.
 func (x *fixture) normOf(n int) (*norm, func(v []float32) []float64) {
 	g := x.floats(n)
 	loaded, err := x.d.LoadNorm(stored(g, n), 1e-3)
@@ -192,7 +192,7 @@ func widened(v []float32) []float64 {
 	return w
 }
 
-// rowsAt are n rows in the slots from 0, each seeing those before it.
+// rowsAt returns n rows in the slots from 0, each of which sees the rows before it.
 func rowsAt(n int) []backend.Row {
 	rows := make([]backend.Row, n)
 	for i := range rows {
@@ -240,13 +240,13 @@ func (s *kv) at(layer int, slot int32, head int, v bool) []float64 {
 	return out
 }
 
-// Frames is how many frames there are, of passes and spare ones.
+// Frames returns the number of frames, of passes and spare ones.
 func (d *Device) Frames() int { return len(d.frames) }
 
-// Parts are the buffers of the splits of attention: results, and what they count for.
+// Parts returns the buffers of the splits of attention: results, and their sums.
 func (d *Device) Parts() (parts, ml metal.Buffer) { return d.scratch.parts.Buffer, d.scratch.ml.Buffer }
 
-// Spare is how many of them no pass uses.
+// Spare returns the number of unused frames.
 func (d *Device) Spare() int { return len(d.spare) }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

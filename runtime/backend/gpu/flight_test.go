@@ -20,15 +20,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// late is a device that runs a command buffer as late as it may: when somebody waits for it or for one after it. So it
-// is seen what the host does to memory that a committed pass still needs. No buffer may be closed that such a pass
-// uses.
+// late is a device that runs a command buffer as late as possible: when the host waits for it or for a later one.
+// Changes of memory that a committed pass still needs thus have an effect. A buffer must not be closed while such a
+// pass uses it.
 type late struct {
 	metal.Device
 	t     testing.TB
 	queue []*lateCommands // committed, to run in this order
 	open  []*lateCommands // committed and not waited for
-	most  int             // of these at a time
+	limit int             // max length of open
 }
 
 type lateBuffer struct {
@@ -54,7 +54,7 @@ func (d *late) NewCommands() (metal.Commands, error) {
 
 func (b *lateBuffer) Close() {
 	for _, c := range b.d.open {
-		assert.False(b.d.t, slices.Contains(c.uses, b), "a buffer is closed that a committed pass uses")
+		assert.False(b.d.t, slices.Contains(c.uses, b), "a committed pass uses a closed buffer")
 	}
 	b.Buffer.Close()
 }
@@ -73,11 +73,11 @@ func (c *lateCommands) SetBuffers(first int, bindings []metal.Binding) {
 
 func (c *lateCommands) Commit() {
 	c.d.queue, c.d.open = append(c.d.queue, c), append(c.d.open, c)
-	c.d.most = max(c.d.most, len(c.d.open))
+	c.d.limit = max(c.d.limit, len(c.d.open))
 }
 
 func (c *lateCommands) Wait() (metal.Timing, error) {
-	assert.Contains(c.d.t, c.d.open, c, "it is waited for what is committed, once")
+	assert.Contains(c.d.t, c.d.open, c, "Wait for a pass that is not open")
 	for n := slices.Index(c.d.queue, c) + 1; n > 0; n-- {
 		c.d.queue[0].Commands.Commit()
 		c.d.queue = c.d.queue[1:]
@@ -86,29 +86,28 @@ func (c *lateCommands) Wait() (metal.Timing, error) {
 	return c.Commands.Wait()
 }
 
-// small is a model that costs a software device little.
+// small returns a model that is fast on a software device.
 func small(t testing.TB) *gguf.File {
 	return file(t, "q8_0", func(s *synth.Spec) {
 		s.Layers, s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 2, 64, 4, 2, 64, 300
 	})
 }
 
-// text is a program of random passes over one KV store: rows that take their token, the best or one that is drawn, from
-// the row before, batches, and
-// slots that are copied and exchanged. Run ahead, what it finds must be what it finds step by step.
+// text is a program of random passes over one KV store: rows with the best or a sampled token of the row before,
+// batches, and slots that are copied and swapped. Ahead of results it must give the same results as step by step.
 type text struct {
 	t     *testing.T
 	m     *qwen2.Model
 	kv    backend.KV
 	r     *rand.Rand
 	ahead bool
-	under []flown // rows that nobody has asked for yet
+	under []flown // rows without a result yet
 	found []any
 	chain bool // the next row takes its token from the last of under
 	full  []int32
 }
 
-// flown is a row under way, or its result where the program runs step by step.
+// flown is a row in flight, or its result if the program runs step by step.
 type flown struct {
 	f   *qwen2.Flight
 	out *backend.Output
@@ -116,7 +115,7 @@ type flown struct {
 
 const textSlots, textPrefix = 24, 8
 
-// row is a row in a slot, which sees the prefix and one slot more.
+// row returns a row in a slot, which sees the prefix and one more slot.
 func (x *text) row(slot int32) backend.Row {
 	see := []backend.Span{{From: 0, To: textPrefix}}
 	if other := x.full[x.r.IntN(len(x.full))]; other != slot && other >= textPrefix {
@@ -152,7 +151,7 @@ func (x *text) next() {
 	x.under, x.chain = append(x.under, now), true
 }
 
-// settle asks for all rows under way but the last keep.
+// settle gets the results of all rows in flight except the last keep.
 func (x *text) settle(keep int) {
 	for len(x.under) > keep {
 		out := x.under[0].out
@@ -166,7 +165,7 @@ func (x *text) settle(keep int) {
 	x.chain = len(x.under) > 0
 }
 
-// drop wants nothing of what is under way.
+// drop drops the rows in flight.
 func (x *text) drop() {
 	for _, u := range x.under {
 		if x.ahead {
@@ -176,7 +175,7 @@ func (x *text) drop() {
 	x.under, x.chain = nil, false
 }
 
-// batch runs rows in a pass of their own and asks for all there is.
+// batch runs rows in one pass and gets all results.
 func (x *text) batch(rows []backend.Row) {
 	out, want := make([]backend.Output, len(rows)), backend.Want{K: 2, Logits: true, Hidden: true}
 	for i := range rows {
@@ -210,7 +209,7 @@ func (x *text) run(seed uint64) []any {
 			slots, rows := x.r.Perm(textSlots - textPrefix)[:1+x.r.IntN(12)], []backend.Row(nil)
 			for _, s := range slots {
 				row := x.row(int32(textPrefix + s))
-				row.See = append(row.See[:1:1], row.See[len(row.See)-1]) // of the other rows of the pass it sees none
+				row.See = append(row.See[:1:1], row.See[len(row.See)-1]) // it sees none of the other rows of the pass
 				rows = append(rows, row)
 			}
 			x.batch(rows)
@@ -222,8 +221,8 @@ func (x *text) run(seed uint64) []any {
 	return x.found
 }
 
-// TestFlights: passes that run ahead, on a device that runs them as late as it may, find what the same passes find one
-// by one; slots are copied and exchanged, and memory is replaced, only when no pass under way needs it any more.
+// TestFlights: passes that run ahead, on a device that runs them as late as possible, give the results of passes one by
+// one. Slots are copied and swapped, and memory is replaced, only when no pass in flight needs it any more.
 func TestFlights(t *testing.T) {
 	f := small(t)
 	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
@@ -238,19 +237,19 @@ func TestFlights(t *testing.T) {
 			x.kv = c.KV()
 		}
 		require.Equal(t, step.run(seed), fly.run(seed), "seed %d", seed)
-		assert.GreaterOrEqual(t, device.most, 2, "passes were under way at the same time")
+		assert.GreaterOrEqual(t, device.limit, 2, "passes were in flight at the same time")
 		fly.next()
-		fly.settle(0) // what was dropped before it has landed, too
-		assert.Equal(t, d.Frames(), d.Spare(), "what passes have used, the next may use, seed %d", seed)
+		fly.settle(0) // dropped passes have completed, too
+		assert.Equal(t, d.Frames(), d.Spare(), "frames are reused, seed %d", seed)
 		for range 3 {
 			fly.next()
 		}
-		require.NoError(t, d.Close(), "with passes under way")
-		assert.Empty(t, device.open, "all has landed")
+		require.NoError(t, d.Close(), "with passes in flight")
+		assert.Empty(t, device.open, "all passes have completed")
 	}
 }
 
-// TestNoToken: a pass cannot follow one that is over, or one that leaves no single token on the device.
+// TestNoToken: a pass cannot follow one that has ended, or one without a single token on the device.
 func TestNoToken(t *testing.T) {
 	m, d := load(t, small(t), gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
 	c, err := m.NewCache(8, gguf.F16)
@@ -291,7 +290,7 @@ func TestNoToken(t *testing.T) {
 			require.NoError(t, before.Wait(t.Context()))
 		}
 		next := row(3)
-		next.Token = 1000 // counts for nothing
+		next.Token = 1000 // ignored
 		after := d.BeginAfter(before, c.KV(), next)
 		after.Embed(x, w)
 		after.Commit()
@@ -304,14 +303,14 @@ func TestNoToken(t *testing.T) {
 			require.NoError(t, before.Wait(t.Context()))
 		}
 	}
-	assert.Equal(t, d.Frames(), d.Spare(), "errors keep no frame")
+	assert.Equal(t, d.Frames(), d.Spare(), "errors leak no frame")
 }
 
-// kept is a device that counts the bytes of buffers that are open.
+// kept is a device that counts the bytes of open buffers.
 type kept struct {
 	metal.Device
 	bytes int
-	most  int // that there may be; 0: any number
+	limit int // max bytes; 0: any number
 }
 
 func openKept(t *testing.T) (*kept, *gpu.Device) {
@@ -328,7 +327,7 @@ type keptBuffer struct {
 }
 
 func (d *kept) NewBuffer(n int) (metal.Buffer, error) {
-	if d.most > 0 && d.bytes+n > d.most {
+	if d.limit > 0 && d.bytes+n > d.limit {
 		return nil, errors.New("no memory is left")
 	}
 	b, err := d.Device.NewBuffer(n)
@@ -358,8 +357,8 @@ func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
 	}
 }
 
-// TestNothingIsLeft: a device gives back whatever it took for passes with few rows and many, with logits, more best
-// tokens than its kernels look for, and a router.
+// TestNothingIsLeft: a device frees everything that it allocated for short and long passes, with logits, with more best
+// tokens than its kernels find, and with a router.
 func TestNothingIsLeft(t *testing.T) {
 	k, d := openKept(t)
 	m, err := qwen2.Load(file(t, "q8_0", nil), d)
@@ -384,26 +383,26 @@ func TestNothingIsLeft(t *testing.T) {
 	assert.Zero(t, k.bytes)
 }
 
-// TestKVWithoutMemory: where memory ends in the middle of a KV store, none of it is kept.
+// TestKVWithoutMemory: if memory runs out in the middle of a KV store, none of it is kept.
 func TestKVWithoutMemory(t *testing.T) {
 	k, d := openKept(t)
 	c := backend.KVConfig{Layers: 3, Slots: 10, Heads: 1, KVHeads: 1, HeadSize: 8, RopeBase: 1e4, Type: gguf.F16}
 	before := k.bytes
 	for layers := range int(c.Layers) {
-		k.most = before + layers*int(c.Bytes())/int(c.Layers)
+		k.limit = before + layers*int(c.Bytes())/int(c.Layers)
 		if layers == 0 {
-			k.most++
+			k.limit++
 		}
 		_, err := d.NewKV(c)
 		require.ErrorContains(t, err, "no memory is left")
 		assert.Equal(t, before, k.bytes, "with room for %d layers", layers)
 	}
-	k.most = 0
+	k.limit = 0
 	require.NoError(t, d.Close())
 	assert.Zero(t, k.bytes)
 }
 
-// TestKVGivenBack: the memory of a KV store that nobody holds is given back when another is made, and no other.
+// TestKVGivenBack: the memory of an unreachable KV store is freed when another store is made, and no other memory.
 func TestKVGivenBack(t *testing.T) {
 	k, d := openKept(t)
 	before := k.bytes
@@ -416,7 +415,7 @@ func TestKVGivenBack(t *testing.T) {
 		_, err = d.NewKV(c)
 		require.NoError(t, err)
 	}
-	for range 10000 { // cleanups run some time after the garbage collector
+	for range 10000 { // cleanups run some time after a collection
 		runtime.GC()
 		_, err = d.NewKV(c)
 		require.NoError(t, err)
@@ -424,8 +423,8 @@ func TestKVGivenBack(t *testing.T) {
 			break
 		}
 	}
-	assert.Equal(t, 2*one, k.bytes-before, "the one that is held, and the last")
+	assert.Equal(t, 2*one, k.bytes-before, "the reachable one, and the last")
 	held.Copy(0, 1)
 	require.NoError(t, d.Close())
-	assert.Zero(t, k.bytes, "a device leaves nothing")
+	assert.Zero(t, k.bytes, "a closed device has no memory")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
 
-// TestPut: the arguments of all dispatches of a pass lie beside each other, aligned, however many there are, and
-// the next pass finds the same room.
+// TestPut: the arguments of all dispatches of a pass are stored consecutively, aligned, for any number of dispatches,
+// and the next pass reuses the memory.
 func TestPut(t *testing.T) {
 	d, err := New(record.Open(), Options{})
 	require.NoError(t, err)

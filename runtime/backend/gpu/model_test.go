@@ -29,7 +29,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// file makes a random model in memory, changed by edit if that is given.
+// file returns a random model in memory, changed by edit if that is given.
 func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 	t.Helper()
 	r, err := synth.ParseRecipe(recipe)
@@ -45,7 +45,7 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 	return f
 }
 
-// load puts f on a device that runs on m, closed with the test.
+// load loads f on a device that runs on m, closed with the test.
 func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen2.Model, *gpu.Device) {
 	t.Helper()
 	d, err := gpu.New(m, o)
@@ -56,7 +56,7 @@ func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen2.Mod
 	return model, d
 }
 
-// exact puts f on the reference.
+// exact loads f on the reference device.
 func exact(t testing.TB, f *gguf.File) *qwen2.Model {
 	t.Helper()
 	d, err := host.New(host.Options{Exact: true})
@@ -75,7 +75,7 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 	return ids
 }
 
-// feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
+// feed appends ids to the cache, piece tokens at a time, and returns the output after the last.
 func feed(t testing.TB, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)
@@ -98,7 +98,7 @@ func run(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type, piece int) bac
 	return feed(t, m, c, ids, piece)
 }
 
-// relativeError is ‖x-ref‖ / ‖ref-mean(ref)‖.
+// relativeError returns ‖x-ref‖ / ‖ref-mean(ref)‖.
 func relativeError[F float32 | float64](x []float32, ref []F) float64 {
 	mean, diff, norm := 0.0, 0.0, 0.0
 	for _, r := range ref {
@@ -111,7 +111,7 @@ func relativeError[F float32 | float64](x []float32, ref []F) float64 {
 	return math.Sqrt(diff / norm)
 }
 
-// native reports whether a recipe has only types that lose nothing at loading.
+// native reports whether a recipe has only types that are loaded without loss.
 func native(recipe string) bool {
 	for _, name := range []string{"q4_1", "q5_1", "q2_k", "iq4_xs"} {
 		if strings.HasSuffix(recipe, name) {
@@ -121,8 +121,8 @@ func native(recipe string) bool {
 	return true
 }
 
-// TestModel runs a small model of every type against the reference on the CPU, token by token, in pieces, and at once:
-// the types with kernels agree to the rounding of float32, those that become F16 to the rounding of that.
+// TestModel compares a small model of every type with the reference on the CPU, token by token, in pieces, and at once:
+// types with kernels agree within the rounding of float32, those converted to F16 within that rounding.
 func TestModel(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(1, 1)), 11, 512)
 	dev := gpu.OpenMetal(t, soft.Options{Seed: 1})
@@ -133,7 +133,7 @@ func TestModel(t *testing.T) {
 	for _, recipe := range recipes {
 		f := file(t, recipe, func(s *synth.Spec) {
 			if recipe != "q4_k_m" {
-				s.Layers = 1 // two of one recipe show what follows a layer
+				s.Layers = 1 // a second layer of the same recipe tests what follows a layer
 			}
 		})
 		m, _ := load(t, f, dev, gpu.Options{})
@@ -157,12 +157,13 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestShapes: head sizes, groups, untied heads, and rows that are no multiple of 4 or 32, with every access checked.
+// TestShapes: sizes of heads, groups, untied heads, and rows that are not multiples of 4 or 32, with every access
+// checked.
 func TestShapes(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(2, 2)), 9, 300)
 	dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3})
 	edits := []func(*synth.Spec){
-		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // Qwen2.5-0.5B's attention
+		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 896, 14, 2, 96 }, // attention of Qwen2.5-0.5B
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN = 64, 8, 4, 172 },
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
@@ -185,8 +186,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestBeside: what a pass computes for a row is the same to the last bit alone and beside up to seven others, with few
-// and with many tokens before it, in any order of threads; and among longer passes, beside any others.
+// TestBeside: the results of a row are the same to the last bit alone and with up to seven others, after few and many
+// tokens, in any order of threads; and in longer passes with any other rows.
 func TestBeside(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	recipes := []string{"q4_k_m", "q4_0"}
@@ -198,7 +199,7 @@ func TestBeside(t *testing.T) {
 		var alone, long []backend.Output
 		for _, o := range []soft.Options{{}, {Seed: 7}} {
 			m, _ := load(t, f, gpu.OpenMetal(t, o), gpu.Options{})
-			prompt := randomTokens(rand.New(rand.NewPCG(5, 5)), 140, 512) // two splits for those that see all of it
+			prompt := randomTokens(rand.New(rand.NewPCG(5, 5)), 140, 512) // two splits for rows that see all of it
 			c, err := m.NewCache(160, gguf.F16)
 			require.NoError(t, err)
 			feed(t, m, c, prompt, 70)
@@ -254,8 +255,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestTree grows random draft trees in shuffled slots. Each node computes, to the last bit, what its text
-// computes alone, token by token.
+// TestTree grows random draft trees in shuffled slots. The results of each node equal, to the last bit, those of its
+// text alone, token by token.
 func TestTree(t *testing.T) {
 	recipes := []string{"q8_0", "f16"}
 	if testing.Short() {
@@ -305,7 +306,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestSettle: copied and exchanged slots hold what their originals held.
+// TestSettle: copied and swapped slots contain their originals.
 func TestSettle(t *testing.T) {
 	m, _ := load(t, file(t, "q4_0", nil), gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
 	c, err := m.NewCache(12, gguf.F16)
@@ -313,7 +314,7 @@ func TestSettle(t *testing.T) {
 	ids := []int32{5, 9, 300, 77}
 	feed(t, m, c, ids[:2], 1)
 	var slots []int32
-	for _, at := range []int{9, 2} { // the first node lies far off, the second where the first belongs
+	for _, at := range []int{9, 2} { // the first node is far off, the second in the place of the first
 		slot, err := c.Alloc(at)
 		require.NoError(t, err)
 		slots = append(slots, slot)
@@ -325,7 +326,7 @@ func TestSettle(t *testing.T) {
 	require.Equal(t, run(t, m, append(ids, 8), gguf.F16, 1), feed(t, m, c, []int32{8}, 1))
 }
 
-// TestLevels: a token of a model of 24 layers is 123 dependency levels, with few rows and with many.
+// TestLevels: a token of a model with 24 layers has 123 dependency levels, in short and long passes.
 func TestLevels(t *testing.T) {
 	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Dim, s.FFN = 24, 128, 64 })
 	m, d := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
@@ -334,12 +335,12 @@ func TestLevels(t *testing.T) {
 		s := d.LastPass()
 		assert.Equal(t, 1+24*5+2, s.Levels)
 		assert.LessOrEqual(t, s.Levels, 125)
-		assert.Equal(t, s.Levels, s.Dispatches, "one kernel for each level where the weights are of one type")
+		assert.Equal(t, s.Levels, s.Dispatches, "one kernel per level if the weights have one type")
 		assert.Equal(t, n, s.Rows)
 	}
 }
 
-// golden is the answers beside one of the tiny random models.
+// golden holds the expected answers of a tiny random model.
 type golden struct {
 	Model string
 	Error struct {
@@ -352,9 +353,9 @@ type golden struct {
 	}
 }
 
-// TestGolden holds every golden file against the float64 evaluation of its weights. With keys and values in F32, a path
-// that rounds nothing else has to agree to 1e-4; types that become F16 at loading are held to the bar that the file
-// states for 8 bits, of which they take a small part. Greedy ids are all equal.
+// TestGolden compares every golden file with the float64 evaluation of its weights. With keys and values in F32, an
+// evaluation without other rounding agrees within 1e-4. Types converted to F16 at loading must be within a small part
+// of the bound that the file states for 8 bits. Greedy ids are all equal.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
 	require.NoError(t, err)
@@ -393,7 +394,7 @@ func TestGolden(t *testing.T) {
 					out := feed(t, m, c, p.Tokens, piece)
 					require.Less(t, relativeError(out.Logits, p.Ref), bar,
 						"prompt of %d in pieces of %d", len(p.Tokens), piece)
-					// One continuation is enough for the software device, and of most its beginning.
+					// One continuation is enough for the software device, and its beginning for most files.
 					if i == 1 && piece > 3 {
 						if !strings.Contains(name, "mixed") {
 							p.GreedyRef = p.GreedyRef[:4]
@@ -414,7 +415,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestTrained holds the small trained models against the greedy ids of the original float32 program.
+// TestTrained compares the small trained models with the greedy ids of the original float32 program.
 func TestTrained(t *testing.T) {
 	dev := gpu.OpenMetal(t, soft.Options{})
 	names := []string{"stories260k", "stories-weak", "babyllama361"}
@@ -437,19 +438,19 @@ func TestTrained(t *testing.T) {
 		c, err := m.NewCache(len(k.Prompt)+len(k.Greedy), gguf.F32)
 		require.NoError(t, err)
 		out := feed(t, m, c, k.Prompt, len(k.Prompt))
-		for i, want := range k.Greedy[:min(48, len(k.Greedy))] { // what is wrong goes wrong early
+		for i, want := range k.Greedy[:min(48, len(k.Greedy))] { // errors show early
 			require.Equal(t, want, out.Top[0].ID, "%s, step %d", name, i)
 			out = feed(t, m, c, []int32{want}, 1)
 		}
 	}
 }
 
-// watched is a device that counts how memory comes to it, and fails where it is told to.
+// watched is a device that counts how its memory is made, and fails on request.
 type watched struct {
 	metal.Device
 	made, wrapped int // bytes
 	wraps         int
-	inside        []byte // if given, memory that all wrapped bytes must lie in
+	inside        []byte // if given, all wrapped bytes must be in this memory
 	failWait      error
 }
 
@@ -486,7 +487,7 @@ func (f failing) Wait() (metal.Timing, error) {
 	return timing, errors.Join(err, f.w.failWait)
 }
 
-// limited is a device whose buffers are small.
+// limited is a device with a max size of buffers.
 type limited struct {
 	metal.Device
 	most int
@@ -498,7 +499,7 @@ func (l limited) Limits() metal.Limits {
 	return limits
 }
 
-// TestMapped: the weights of a mapped file are used where they lie, and compute what copies compute.
+// TestMapped: the weights of a mapped file are used in place, with the results of copies.
 func TestMapped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	r, err := synth.ParseRecipe("q4_k_m")
@@ -524,13 +525,13 @@ func TestMapped(t *testing.T) {
 	assert.Equal(t, run(t, copies, ids, gguf.F16, 2), run(t, here, ids, gguf.F16, 2))
 	assert.Equal(t, 1, mapped.wraps, "one buffer for the whole file")
 
-	// Where the file is too large for one buffer, each matrix is one.
+	// If the file is too large for one buffer, each matrix is one.
 	small := &watched{Device: limited{gpu.OpenMetal(t, soft.Options{}), int(f.Size()) - 1}}
 	matrices, _ := load(t, f, small, gpu.Options{Mapped: f.Mappings()})
 	assert.Greater(t, small.wraps, 10)
 	assert.Equal(t, run(t, copies, ids, gguf.F16, 2), run(t, matrices, ids, gguf.F16, 2))
 
-	// A last page of the device that is larger than the system's could reach beyond the file.
+	// A last page of the device that is larger than the system's could extend beyond the file.
 	page := os.Getpagesize()
 	whole := f.Mappings()[0]
 	whole = unsafe.Slice(&whole[0], (len(whole)+page-1)/page*page)
@@ -538,7 +539,7 @@ func TestMapped(t *testing.T) {
 	load(t, f, large, gpu.Options{Mapped: f.Mappings()})
 }
 
-// TestErrors: what the device says comes out of Forward, and so does a cancelled context; the next pass works.
+// TestErrors: Forward returns errors of the device and the cause of a cancelled context; the next pass works.
 func TestErrors(t *testing.T) {
 	w := &watched{Device: gpu.OpenMetal(t, soft.Options{})}
 	m, _ := load(t, file(t, "q8_0", nil), w, gpu.Options{})
@@ -560,7 +561,7 @@ func TestErrors(t *testing.T) {
 	assert.Contains(t, m.Device().Name(), "software Metal")
 }
 
-// few is a device whose pipelines allow few threads, as one with kernels that need many registers would.
+// few is a device with pipelines that allow few threads, as for kernels that need many registers.
 type few struct {
 	metal.Device
 	threads int
@@ -590,7 +591,7 @@ func (p fewPipeline) Threads() int { return p.threads }
 
 func (p fewPipeline) SIMDWidth() int { return min(32, p.threads) }
 
-// undress gives the software device back its own pipelines.
+// undress returns the software device's own pipelines to it.
 func (f few) NewCommands() (metal.Commands, error) {
 	c, err := f.Device.NewCommands()
 	return undress{c}, err
@@ -600,8 +601,8 @@ type undress struct{ metal.Commands }
 
 func (u undress) SetPipeline(p metal.Pipeline) { u.Commands.SetPipeline(p.(fewPipeline).Pipeline) }
 
-// TestFewThreads: pipelines that allow fewer threads get smaller threadgroups, and compute the same to the last bit.
-// Where that is impossible, the error says so.
+// TestFewThreads: pipelines that allow fewer threads get smaller threadgroups, with the same results to the last bit.
+// If that is impossible, the error says so.
 func TestFewThreads(t *testing.T) {
 	f := file(t, "q4_k_m", nil)
 	ids := []int32{1, 2, 3}
@@ -636,8 +637,8 @@ func (d tight) Limits() metal.Limits {
 	return l
 }
 
-// TestTightMemory: where activations do not find room beside the rings, they come in pieces, and compute the same to
-// the last bit. Where nothing finds room, the error says so.
+// TestTightMemory: if activations do not fit next to the rings, they are staged in pieces, with the same results to the
+// last bit. If nothing fits, the error says so.
 func TestTightMemory(t *testing.T) {
 	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Heads, s.KVHeads, s.FFN, s.Vocab = 1, 16, 8, 1024, 300 })
 	dev := gpu.OpenMetal(t, soft.Options{})
@@ -658,7 +659,8 @@ func TestTightMemory(t *testing.T) {
 		"17000 bytes of threadgroup memory are too few")
 }
 
-// TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.
+// TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, give the same results
+// as alone.
 func TestManyRows(t *testing.T) {
 	racing.Spare(t)
 	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 75, 512)

@@ -14,10 +14,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// bar is the relative error that float32 sums over these shapes are allowed.
+// bar is the max relative error of float32 sums over these shapes.
 const bar = 2e-6
 
-// kinds are the types with kernels, each with columns that are ragged for it: no whole step, no whole float4.
+// kinds returns the types with kernels, each with ragged columns: no whole step, no whole float4.
 func kinds() []kind {
 	return []kind{
 		{gguf.F32, 70}, {gguf.F16, 301}, {gguf.BF16, 388}, {gguf.Q8_0, 352}, {gguf.Q4_0, 96}, {gguf.Q5_0, 288},
@@ -30,7 +30,7 @@ type kind struct {
 	cols int
 }
 
-// kinds are those that a variant runs.
+// kinds returns the types that a variant runs.
 func (x *fixture) kinds() []kind {
 	if x.variant == soft.FastMath {
 		return kinds()[:1]
@@ -38,8 +38,8 @@ func (x *fixture) kinds() []kind {
 	return kinds()
 }
 
-// TestFeedForward holds the gate, up and down products of every type against their formulas, for one row, a few, and
-// many, with outputs that fill no threadgroup. The exponential in silu makes more of the error of a large sum.
+// TestFeedForward compares the gate, up and down products of every type with their formulas, for one row, a few, and
+// many, with outputs that do not fill a threadgroup. The exponential in silu amplifies the error of a large sum.
 func TestFeedForward(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture) {
@@ -47,7 +47,7 @@ func TestFeedForward(t *testing.T) {
 			kind, in := k.t, k.cols
 			for _, n := range []int{1, 3, 8, 9, 34, 75} {
 				if n == 75 && kind != gguf.F16 && kind != gguf.Q4_0 {
-					continue // two tiles, of weights that are staged as halves and as floats
+					continue // two tiles, with weights staged as halves and as floats
 				}
 				s := x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
 				const out = 67
@@ -98,7 +98,7 @@ func TestWideFetches(t *testing.T) {
 	}
 }
 
-// TestMixedTypes: a gate and an up projection of two types, over rows that are longer than threadgroup memory.
+// TestMixedTypes: a gate and an up projection of two types, with rows longer than threadgroup memory.
 func TestMixedTypes(t *testing.T) {
 	each(t, func(x *fixture) {
 		const in, out = 4864, 70
@@ -122,8 +122,8 @@ func TestMixedTypes(t *testing.T) {
 	})
 }
 
-// TestConverted: of the types without kernels, two are packed anew without loss, the others become F16, or F32 where
-// F16 does not reach.
+// TestConverted: of the types without kernels, two are repacked without loss, the others become F16, or F32 outside the
+// range of F16.
 func TestConverted(t *testing.T) {
 	x := &fixture{t: t, r: newRand(3), d: open(t, fastOptions())}
 	for _, kind := range []gguf.Type{gguf.Q4_1, gguf.Q5_1, gguf.Q2_K, gguf.Q3_K, gguf.IQ4_NL, gguf.IQ4_XS} {
@@ -207,7 +207,7 @@ func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance fl
 	return out
 }
 
-// identity is a weight that changes nothing.
+// identity returns an identity matrix as a weight.
 func (x *fixture) identity(n int) *weight {
 	one := make([]float32, n*n)
 	for i := range n {
@@ -228,7 +228,7 @@ func close64(t *testing.T, want, got []float64, bar float64) {
 	require.Less(t, math.Sqrt(diff/norm), bar)
 }
 
-// definition is attention over the keys and values that the store holds, in float64.
+// definition returns attention over the keys and values in the store, in float64.
 func (s *kv) definition(r backend.Row, q []float64) []float64 {
 	c, out := s.c, []float64(nil)
 	for h := range c.Heads {
@@ -264,7 +264,7 @@ func (s *kv) definition(r backend.Row, q []float64) []float64 {
 	return out
 }
 
-// shapes are groups, head sizes (some are padded) and types of stores.
+// shapes returns groups, sizes of heads (some are padded) and types of stores.
 func shapes() []backend.KVConfig {
 	return []backend.KVConfig{
 		{Slots: 50, Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16},
@@ -275,7 +275,7 @@ func shapes() []backend.KVConfig {
 	}
 }
 
-// TestAttend: random slots, positions and spans, three passes over one store, against the definition.
+// TestAttend: random slots, positions and spans, three passes over one store, compared with the definition.
 func TestAttend(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, c := range shapes() {
@@ -326,8 +326,8 @@ func (x *fixture) fill(s *kv) {
 	}
 }
 
-// TestReadBack: what is read of some slots of a store another one has after writing it, in the order of [backend.KV];
-// slots behind them stay as they are.
+// TestReadBack: slots that are read from one store and written to another have the same contents, in the order of
+// [backend.KV]; slots after them do not change.
 func TestReadBack(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, c := range shapes() {
@@ -335,7 +335,7 @@ func TestReadBack(t *testing.T) {
 			x.fill(from)
 			x.fill(to)
 			const n = 33
-			behind := to.at(1, n, 0, true)
+			after := to.at(1, n, 0, true)
 			b := make([]byte, from.c.LayerBytes(n))
 			from.Read(1, n, b)
 			to.Write(1, n, b)
@@ -346,7 +346,7 @@ func TestReadBack(t *testing.T) {
 					}
 				}
 			}
-			require.Equal(t, behind, to.at(1, n, 0, true))
+			require.Equal(t, after, to.at(1, n, 0, true))
 			first := float64(gguf.F16ToF32(uint16(b[0]) | uint16(b[1])<<8))
 			if c.Type == gguf.F32 {
 				first = float64(words[float32](b)[0])
@@ -356,8 +356,8 @@ func TestReadBack(t *testing.T) {
 	})
 }
 
-// TestLong: so many keys that they are split, for one row and for several that see different numbers of them. A row
-// comes out the same, to the last bit, alone and beside others, and with its keys in other places.
+// TestLong: enough keys to be split, for one row and for several that see different numbers of them. The result of a
+// row is the same, to the last bit, alone and with others, and with its keys in other places.
 func TestLong(t *testing.T) {
 	each(t, func(x *fixture) {
 		const slots = 420
@@ -409,8 +409,8 @@ func TestLong(t *testing.T) {
 	})
 }
 
-// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several threadgroups, with ties of two
-// tokens and of hundreds; for a few wanted rows and for many, and for more best tokens than kernels look for.
+// TestHead: the best tokens, log-sum-exp and entropy compared with all logits, over several threadgroups, with ties of
+// two tokens and of hundreds; for few wanted rows and many, and for more best tokens than kernels find.
 func TestHead(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, c := range []struct {
@@ -426,7 +426,7 @@ func TestHead(t *testing.T) {
 			g, fn := x.normOf(dim)
 			m, w := x.matrix(c.kind, c.vocab, dim)
 			size := len(m.Data) / c.vocab
-			copy(m.Data[size:], m.Data[:size]) // tokens 0 and 1 are equals
+			copy(m.Data[size:], m.Data[:size]) // tokens 0 and 1 are equal
 			copy(w[dim:], w[:dim])
 			for j := c.different; c.different > 0 && j < c.vocab; j++ {
 				copy(m.Data[j*size:][:size], m.Data[(j-c.different)*size:])
@@ -460,7 +460,7 @@ func TestHead(t *testing.T) {
 	})
 }
 
-// checkSums holds Top, LogSumExp and Entropy against the logits beside them.
+// checkSums compares Top, LogSumExp and Entropy with the logits.
 func checkSums(t *testing.T, o backend.Output, k int) {
 	t.Helper()
 	var order []backend.Candidate
@@ -490,7 +490,7 @@ func checkSums(t *testing.T, o backend.Output, k int) {
 	assert.InDelta(t, entropy, o.Entropy, 1e-5)
 }
 
-// TestFromLogits: the best of logits of which many are equal, first the one with the lower id, and the sums.
+// TestFromLogits: the best of logits with many equal ones, lower ids first, and the sums.
 func TestFromLogits(t *testing.T) {
 	r := newRand(8)
 	for _, n := range []int{1, 2, 7, 100} {
@@ -506,7 +506,7 @@ func TestFromLogits(t *testing.T) {
 	}
 }
 
-// TestNotFinite: a weight that is no number makes the log-sum-exp none.
+// TestNotFinite: a NaN or infinite weight makes the log-sum-exp not finite.
 func TestNotFinite(t *testing.T) {
 	x := &fixture{t: t, r: newRand(5), d: open(t, fastOptions())}
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
@@ -526,7 +526,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// TestMisfits: shapes that do not fit are a bug of the caller.
+// TestMisfits: shapes that do not fit panic, because they are bugs of the caller.
 func TestMisfits(t *testing.T) {
 	x := &fixture{t: t, r: newRand(6), d: open(t, fastOptions())}
 	s := x.kv(backend.KVConfig{Slots: 2, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
@@ -535,7 +535,7 @@ func TestMisfits(t *testing.T) {
 	h, y, short := x.tensorOf(2, 30), x.tensorOf(2, 20), x.tensorOf(1, 20)
 	p := x.begin(s, rowsAt(2))
 	assert.Panics(t, func() { p.ProjectAdd(h, w, y) })
-	assert.Panics(t, func() { p.ProjectAdd(short, w, h) }, "a row too few")
+	assert.Panics(t, func() { p.ProjectAdd(short, w, h) }, "one row too few")
 	assert.Panics(t, func() { p.NormGateUp(h, h, g, w, w) })
 	assert.Panics(t, func() { p.Embed(y, w) })
 	assert.Panics(t, func() { p.Head(nil, y, g, w, backend.Want{Rows: []int{0}, K: 1}) })
@@ -557,7 +557,7 @@ func TestMisfits(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestRefused: tensors that are no matrix, no vector or do not fit each other, and tensors of impossible sizes.
+// TestRefused: tensors that are not a matrix or a vector, do not fit each other, or have impossible sizes.
 func TestRefused(t *testing.T) {
 	x := &fixture{t: t, r: newRand(6), d: open(t, fastOptions())}
 	matrix, vector := stored(make([]float32, 12), 4, 3), stored(make([]float32, 3), 3)

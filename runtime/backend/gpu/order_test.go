@@ -13,23 +13,23 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// program is a pass of random operations, and the same in float64 beside it.
+// program is a pass of random operations, with the same operations in float64.
 type program struct {
 	*fixture
 	s     *kv
 	rows  []backend.Row
 	p     *pass
-	value map[*tensor][][]float64 // what a tensor holds; none where nobody has written
-	said  []string                // the operations so far, for who has to look at a failure
+	value map[*tensor][][]float64 // contents of a tensor; none before a write
+	said  []string                // the operations so far, for debugging
 }
 
-// layer is what a program's operations choose from: tensors of two widths, and weights and norms that fit them.
+// layer holds the operands of a program: tensors of two widths, and weights and norms that fit them.
 type layer struct {
 	x, inner     []*tensor
 	q, k, v, a   *tensor
 	norms        []*norm
 	normal       []func([]float32) []float64
-	down, across []func([]float64) []float64 // of wDown and wAcross
+	down, across []func([]float64) []float64 // for wDown and wAcross
 	wDown        []*weight                   // [wide, narrow]
 	wAcross      []*weight                   // [wide, wide]
 	up           []func([]float64) []float64
@@ -46,11 +46,11 @@ const (
 	orderTokens            = 40
 )
 
-// layerOf makes tensors of rows rows, norms, and weights of three types.
+// layerOf returns tensors with rows rows, norms, and weights of three types.
 func (x *fixture) layerOf(rows int) *layer {
 	l := &layer{}
 	for i, kind := range []gguf.Type{gguf.Q8_0, gguf.F32, gguf.Q8_0} {
-		if i < 2 { // few, so that they are met again
+		if i < 2 { // few, so that they are reused
 			l.x = append(l.x, x.tensorOf(rows, orderWide))
 			l.inner = append(l.inner, x.tensorOf(rows, orderNarrow))
 			n, f := x.normOf(orderWide)
@@ -64,7 +64,7 @@ func (x *fixture) layerOf(rows int) *layer {
 		l.wUp, l.up = append(l.wUp, w), append(l.up, g)
 		outs := orderWide
 		if i > 0 {
-			outs /= 2 // two heads of keys and values
+			outs /= 2 // two KV heads
 		}
 		l.wProject[i], l.project[i] = x.weightOf(kind, outs, orderWide)
 	}
@@ -77,9 +77,9 @@ func (x *fixture) layerOf(rows int) *layer {
 	return l
 }
 
-// TestAnyOrder: passes of operations in any order that the seam allows compute what the operations mean, one after the
-// other: a norm may take what another norm took before, or what was written long ago, and a row of x may be written
-// twice.
+// TestAnyOrder: passes of operations in any order that the interface allows have the results of the operations one
+// after the other: a norm may be taken of a tensor that another norm used, or that was written long ago, and a row of x
+// may be written twice.
 func TestAnyOrder(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, rand.Uint64N(1 << 30)}
 	if testing.Short() {
@@ -120,7 +120,7 @@ func (x *fixture) anyOrder(l *layer, n int, name string) {
 	from, norm := x.r.IntN(len(l.x)), x.r.IntN(len(l.norms))
 	bar := 1e-4
 	if kind == gguf.F16 {
-		bar = 1e-3 // a key may be rounded to the other side
+		bar = 1e-3 // a key may be rounded the other way
 	}
 	g.p.Head(out, l.x[from], l.norms[norm], l.wUp[0], backend.Want{Rows: wanted, K: 1, Logits: true})
 	require.NoError(x.t, g.p.End(x.t.Context()), "%s: %v", name, g.said)
@@ -132,7 +132,7 @@ func (x *fixture) anyOrder(l *layer, n int, name string) {
 	}
 }
 
-// put notes what a tensor holds: values, or what the host has put there.
+// put records the contents of a tensor: computed values, or those from the host.
 func (g *program) put(v *tensor, values [][]float64) {
 	if values == nil {
 		for i := range g.rows {
@@ -142,7 +142,7 @@ func (g *program) put(v *tensor, values [][]float64) {
 	g.value[v] = values
 }
 
-// normed is a norm of the rows of a tensor.
+// normed returns a norm of the rows of a tensor.
 func (g *program) normed(l *layer, from, norm int) (rows [][]float64) {
 	for _, row := range g.value[l.x[from]] {
 		narrow := make([]float32, len(row))
@@ -211,7 +211,7 @@ func (g *program) add(to *tensor, h [][]float64, w func([]float64) []float64) {
 	g.put(to, rows)
 }
 
-// attend runs projections, attention, and the sum that takes it. In the store of a row are the keys of those before it.
+// attend runs projections, attention, and the sum that uses it. The store of a row contains the keys of earlier rows.
 func (g *program) attend(l *layer, to, from, norm, w int) {
 	g.p.NormProject(l.q, l.k, l.v, l.x[from], l.norms[norm], l.wProject[0], l.wProject[1], l.wProject[2])
 	g.p.Attend(l.a, l.q, l.k, l.v, 1)
@@ -241,7 +241,7 @@ func (g *program) attend(l *layer, to, from, norm, w int) {
 	g.add(l.x[to], seen, l.across[w])
 }
 
-// heads cuts a row into heads of n.
+// heads splits a row into heads of n elements.
 func heads(row []float64, n int) (all [][]float64) {
 	for ; len(row) > 0; row = row[n:] {
 		all = append(all, row[:n])
@@ -249,7 +249,7 @@ func heads(row []float64, n int) (all [][]float64) {
 	return all
 }
 
-// cut is the head that begins at element at of each row.
+// cut returns the head that starts at element at of each row.
 func cut(rows [][]float64, at int) (head [][]float64) {
 	for _, r := range rows {
 		head = append(head, r[at:at+orderHead])
@@ -257,7 +257,7 @@ func cut(rows [][]float64, at int) (head [][]float64) {
 	return head
 }
 
-// softmax is softmax(q·Kᵀ/√Dh)·V of one head.
+// softmax returns softmax(q·Kᵀ/√Dh)·V of one head.
 func softmax(q []float64, keys, values [][]float64) []float64 {
 	scores, top := make([]float64, len(keys)), math.Inf(-1)
 	for j, k := range keys {

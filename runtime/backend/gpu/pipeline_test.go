@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
 
-// slow is a device that takes a second for each pipeline, and fails with those called bad.
+// slow is a device that takes a second for each pipeline, and fails for those called bad.
 type slow struct {
 	*record.Device
 	bad  string
@@ -51,8 +51,8 @@ func (l slowLibrary) NewPipeline(function string, constants ...metal.Constant) (
 
 func (p slowPipeline) Close() { p.d.open.Add(-1) }
 
-// TestPipelinesAtOnce: pipelines are made once each, as many at a time as there are processors. If one cannot be made
-// loading fails, and the others are closed with the device.
+// TestPipelinesAtOnce: each pipeline is made once, as many concurrently as there are processors. If one fails, loading
+// fails, and the others are closed with the device.
 func TestPipelinesAtOnce(t *testing.T) {
 	for _, bad := range []string{"", "add_q8_0_2"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPipelinesAtOnce(t *testing.T) {
 			d.stores[storeKey{false, 8, 64}], d.stores[storeKey{true, 8, 64}] = true, true
 			begin := time.Now()
 			err = d.ready()
-			// Plain ones, attention of two stores; of each type, five for each store and the rest.
+			// Plain ones, attention for two stores; for each type, five for each store and the rest.
 			const all = 2 + 2*2 + 2*(2*5+3+3*4)
 			want := all
 			if bad == "" {
@@ -81,7 +81,7 @@ func TestPipelinesAtOnce(t *testing.T) {
 			begin = time.Now()
 			if bad == "" {
 				require.NoError(t, d.ready())
-				assert.Zero(t, time.Since(begin), "all are there")
+				assert.Zero(t, time.Since(begin), "all pipelines exist")
 			}
 			require.NoError(t, d.Close())
 			assert.Zero(t, under.open.Load())

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestInPlace: weights in the pages of a file begin at any multiple of 32 bytes. They compute what copies compute, and
-// from wherever they begin, every byte is fetched once by lanes of one load together, and nothing beside the weights.
+// TestInPlace: weights in the pages of a file start at any multiple of 32 bytes. Their results equal those of copies,
+// and every byte is fetched once by the lanes of one load together, and no other bytes.
 func TestInPlace(t *testing.T) {
 	dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
 	page := os.Getpagesize()
@@ -30,7 +30,7 @@ func TestInPlace(t *testing.T) {
 	next := 0
 	mapped := func(kind gguf.Type, out int) (*weight, func([]float64) []float64) {
 		m, values := x.matrix(kind, out, cols)
-		at += page + 32 - at%32 // some way into a page
+		at += page + 32 - at%32 // at some offset in a page
 		at = (at+127)/128*128 + 32*next
 		next = (next + 1) % 4
 		m.Data = memory[at : at+copy(memory[at:], m.Data)]
@@ -49,7 +49,7 @@ func TestInPlace(t *testing.T) {
 		}
 	}
 	for _, kind := range []gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K} {
-		for range 2 { // each matrix begins elsewhere the second time
+		for range 2 { // each matrix has another offset the second time
 			next++
 			next %= 4
 			wq, _ := mapped(kind, 4*dh)

@@ -10,11 +10,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels"
 )
 
-// shape is what a Qwen2.5 has in the matrices of a layer.
+// shape holds the sizes of the matrices in a layer of a Qwen2.5 model.
 type shape struct {
 	name        string
 	dim, ffn    int
-	heads, kv   int // query heads, and heads of keys and values
+	heads, kv   int // query heads, and KV heads
 	vocab, head int // size of a head
 }
 
@@ -41,8 +41,8 @@ func (s shape) ops() []op {
 	}
 }
 
-// underWay is how many bytes of weights each core of so many has asked for at a time: a simdgroup has one step of a
-// tile, and a core has room for 16 simdgroups, with 96 registers for each thread.
+// underWay returns the bytes of weights that each of cores cores requests at a time: a simdgroup has one step of a
+// tile, and a core has room for 16 simdgroups with 96 registers per thread.
 func (o op) underWay(cores, rowBytes int) float64 {
 	const room = 16
 	simds := min(maxSIMDs, o.c.rows/kernels.TileRows*o.c.parts)
@@ -51,10 +51,10 @@ func (o op) underWay(cores, rowBytes int) float64 {
 	return min(each, room) * kernels.TileRows * step
 }
 
-// TestDivide: on GPUs of 8 to 20 cores every mat-vec has at least two threadgroups for each core, on one of 40 at least
-// one, and for each core there are 16 KB under way, or all that the matrix has. The busiest core computes for less time
-// than memory takes for all, on GPUs with the clock of M4 Pro and as much bandwidth for each core. The parts of the
-// columns are all of them, once, in whole steps.
+// TestDivide: on GPUs of 8 to 20 cores every mat-vec has at least two threadgroups per core, on one of 40 at least one,
+// and each core has 16 KB in flight, or the whole matrix has less. The busiest core computes for less time than memory
+// needs for all weights, with the clock and the bandwidth per core of M4 Pro. The parts of the columns are a partition,
+// in whole steps.
 func TestDivide(t *testing.T) {
 	for _, s := range qwens() {
 		for _, o := range s.ops() {
@@ -70,7 +70,7 @@ func TestDivide(t *testing.T) {
 					perCore = 1
 				}
 				assert.GreaterOrEqual(t, float64(groups), perCore*float64(cores), "%s %s", s.name, o.name)
-				for kind, instructions := range map[gguf.Type]float64{gguf.Q4_0: 2.8, gguf.Q8_0: 3.5} { // of a weight
+				for kind, instructions := range map[gguf.Type]float64{gguf.Q4_0: 2.8, gguf.Q8_0: 3.5} { // per weight
 					elems, size := kind.Block()
 					rowBytes := o.cols / elems * size
 					want := min(16<<10, float64(o.outs*rowBytes)/float64(cores))
@@ -79,14 +79,14 @@ func TestDivide(t *testing.T) {
 					}
 					assert.GreaterOrEqual(t, o.underWay(cores, rowBytes), want,
 						"%s %s, %s, %d cores", s.name, o.name, kind, cores)
-					const lanes, clock, bandwidth = 128, 1.47, 0.83 * 273 / 20 // a core's: in a cycle, GHz, GB/s
+					const lanes, clock, bandwidth = 128, 1.47, 0.83 * 273 / 20 // of a core: per cycle, GHz, GB/s
 					busiest := float64(min(o.outs, ceil(groups, cores)*o.c.rows) * o.cols)
 					memory := float64(o.outs*rowBytes) / (bandwidth * float64(cores))
 					assert.Less(t, busiest*instructions/(lanes*clock), memory, "%s %s, %s, %d cores: ns",
 						s.name, o.name, kind, cores)
 				}
 			}
-			t.Logf("%-4s %-19s %6d x %5d: %3d rows, %d parts, %3d threadgroups; 20 cores, Q4_0: %4.1f KB under way",
+			t.Logf("%-4s %-19s %6d x %5d: %3d rows, %d parts, %3d threadgroups; 20 cores, Q4_0: %4.1f KB in flight",
 				s.name, o.name, o.outs, o.cols, c.rows, c.parts, groups, o.underWay(20, o.cols/32*18)/1024)
 		}
 	}

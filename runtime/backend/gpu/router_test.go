@@ -15,9 +15,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestRouter: the confidence that the device finds is the one of package router for the same head, for networks of one
-// to three layers, with and without features of the head. It costs no dispatch and no level, a small part of the
-// multiplications, and is the same to the last bit beside other rows.
+// TestRouter: the confidence from the device equals that of package router for the same head, for networks of one to
+// three layers, with and without features of the head. It needs no dispatch and no level, few multiplications, and is
+// the same to the last bit with other rows.
 func TestRouter(t *testing.T) {
 	racing.Spare(t)
 	r := rand.New(rand.NewPCG(8, 8))
@@ -36,7 +36,7 @@ func TestRouter(t *testing.T) {
 		for _, widths := range [][]int{{1}, {300, 1}, {33, 17, 1}} {
 			for _, features := range []bool{false, true} {
 				if v == soft.Check && features != (len(widths) > 1) {
-					continue // every access is watched in one network of each depth
+					continue // every access is checked in one network of each depth
 				}
 				layers, net := network(t, r, 256, widths, features)
 				loaded, err := d.LoadRouter(layers, features)
@@ -60,9 +60,9 @@ func TestRouter(t *testing.T) {
 				policy, err := router.New(router.Options{Policy: router.Learned, Net: net})
 				require.NoError(t, err)
 				there := policy.On(d)
-				assert.False(t, there.Want(backend.Want{}).Hidden, "the device needs none")
+				assert.False(t, there.Want(backend.Want{}).Hidden, "the device does not need it")
 				assert.InDelta(t, policy.Confidence(3, &plain[3]), there.Confidence(3, &out[3]), 2e-5)
-				want.Rows, want.K = []int{2, 5}, 70 // sorted out on the CPU, the confidence is not
+				want.Rows, want.K = []int{2, 5}, 70 // best tokens are sorted on the CPU, the confidence is not
 				some := make([]backend.Output, 2)
 				require.NoError(t, m.Forward(t.Context(), c.KV(), rows, some, want))
 				assert.Equal(t, out[2].Confidence, some[0].Confidence)
@@ -97,7 +97,7 @@ func TestRouter(t *testing.T) {
 	}
 }
 
-// network is a random router of a hidden state of dim, for the device and as package router evaluates it.
+// network returns a random router for a hidden state of dim, for the device and for package router.
 func network(t *testing.T, r *rand.Rand, dim int, widths []int, features bool) ([]backend.RouterLayer, *router.Net) {
 	in := dim
 	if features {

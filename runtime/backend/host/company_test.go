@@ -21,26 +21,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// lengths are how many slots the last rows of texts see, themselves among them: around those where keys begin another
-// block, attention another KV split, and workers share the work otherwise.
+// lengths are the numbers of slots that the last rows of texts see, including themselves: around those where keys begin
+// another block, attention another KV split, and the work is divided differently.
 var lengths = []int{1, 2, 16, 17, 100, 127, 128, 129, 255, 256, 257, 258, 384, 511, 512, 513, 514, 700, 767, 769}
 
-// crowd is rows of many texts over one store, and what each gives alone, evaluated one after the other. The last of
-// them are a draft tree, parents first.
+// crowd holds rows of many texts over one store, and the result of each alone, evaluated one after the other. The last
+// ones are a draft tree, parents first.
 type crowd struct {
 	t            *testing.T
 	m            *small
-	store, other *kv // the other with the same contents
+	store, other *kv // with the same contents
 	rows         []backend.Row
 	alone        []backend.Output
-	after        [][]uint32 // the store when all have been evaluated
+	after        [][]uint32 // the store after all evaluations
 }
 
-// The first slots of a crowd hold what the texts have in common, though not all see the same of it; of those beyond,
-// rows have every second. All others hold NaN, which no row may see.
+// The first slots of a crowd contain the common prefix of the texts, of which each sees a part; rows use every second
+// slot after that. All others hold NaN, which no row may see.
 const (
 	common   = 800
-	holeFrom = 395 // a hole in them, too
+	holeFrom = 395 // a hole in them
 	holeTo   = 402
 )
 
@@ -77,7 +77,7 @@ func newCrowd(t *testing.T, m *small, d *Device, kind gguf.Type) *crowd {
 	return c
 }
 
-// clone is another store with the same keys and values.
+// clone returns another store with the same keys and values.
 func clone(t *testing.T, d *Device, s *kv) *kv {
 	made, err := d.NewKV(s.c)
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func clone(t *testing.T, d *Device, s *kv) *kv {
 	return c
 }
 
-// seen is n of the common slots, in a few pieces that may begin within a block of keys.
+// seen returns n of the common slots, in a few spans that may start inside a block of keys.
 func seen(r *rand.Rand, n int) []backend.Span {
 	var see []backend.Span
 	at := r.Int32N(common - 780)
@@ -127,7 +127,7 @@ func seen(r *rand.Rand, n int) []backend.Span {
 	return see
 }
 
-// add is a new row at a position that sees see and then itself; it returns what its children see.
+// add adds a row at a position that sees see and then itself; it returns what its children see.
 func (c *crowd) add(r *rand.Rand, pos int, see []backend.Span) []backend.Span {
 	slot := int32(common + 1 + 2*len(c.rows))
 	see = append(slices.Clone(see), backend.Span{From: slot, To: slot + 1})
@@ -135,8 +135,7 @@ func (c *crowd) add(r *rand.Rand, pos int, see []backend.Span) []backend.Span {
 	return see
 }
 
-// addTree adds a draft tree below a text: a branch that grows from one KV split into the next, and leaves beside its
-// nodes.
+// addTree adds a draft tree after a text: a branch that crosses KV splits, and leaves at its nodes.
 func (c *crowd) addTree(r *rand.Rand, see []backend.Span) {
 	pos := 0
 	for _, s := range see {
@@ -151,7 +150,7 @@ func (c *crowd) addTree(r *rand.Rand, see []backend.Span) {
 	}
 }
 
-// contents are the bits of all keys and values of a store, by layer.
+// contents returns the bits of all keys and values of a store, by layer.
 func contents(s *kv) [][]uint32 {
 	s.reach(0, int32(s.c.Slots))
 	var all [][]uint32
@@ -172,7 +171,7 @@ func contents(s *kv) [][]uint32 {
 	return all
 }
 
-// spoil puts other keys and values into the slots of rows, as others that were dropped leave there.
+// spoil overwrites the slots of rows with other keys and values, as dropped rows leave there.
 func (c *crowd) spoil(rows []backend.Row) {
 	junk := make([]float32, c.m.kvHeads*c.m.dim/c.m.heads)
 	for i := range junk {
@@ -189,13 +188,14 @@ func (c *crowd) spoil(rows []backend.Row) {
 	}
 }
 
-// company evaluates the rows of the given numbers in one pass on d, in that order: they give what they give alone.
+// company evaluates the rows of the given numbers in one pass on d, in that order, and checks that the results are
+// those of the rows alone.
 func (c *crowd) company(d *Device, numbers ...int) {
 	c.t.Helper()
 	var rows []backend.Row
 	for at, i := range numbers {
 		rows = append(rows, c.rows[i])
-		if (i+len(numbers))%3 == 0 { // of another text altogether, although it looks the same
+		if (i+len(numbers))%3 == 0 { // in the other store, with the same contents
 			rows[at].KV = c.other
 		}
 	}
@@ -213,7 +213,7 @@ func (c *crowd) company(d *Device, numbers ...int) {
 	}
 }
 
-// neighbours tries two and three rows that are next to each other in length, in any order.
+// neighbours tries two and three rows with similar lengths, in any order.
 func (c *crowd) neighbours(d *Device) {
 	c.t.Helper()
 	for i := 2; i < len(c.rows); i++ {
@@ -225,11 +225,11 @@ func (c *crowd) neighbours(d *Device) {
 	}
 }
 
-// companies tries random companies of all sizes that matter, and all at once.
+// companies tries random groups of all relevant sizes, and all rows at once.
 func (c *crowd) companies(d *Device, r *rand.Rand) {
 	c.t.Helper()
 	sizes := []int{2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18}
-	if cpu.Features() == "generic" { // which takes its time, and tells few sizes apart
+	if cpu.Features() == "generic" { // which is slow, and has fewer cases by size
 		sizes = []int{2, 3, 5, 9}
 	}
 	for _, n := range sizes {
@@ -240,9 +240,9 @@ func (c *crowd) companies(d *Device, r *rand.Rand) {
 	require.Equal(c.t, c.after, contents(c.other), "%s: keys and values of the other store", d.Name())
 }
 
-// TestAloneOrBeside: the head, the hidden state, keys and values of a row have the same bits alone and beside others of
-// other texts, of other branches and of its own, in any order, whatever the types of weights, the shape of attention
-// and the number of workers.
+// TestAloneOrBeside: the head, the hidden state, keys and values of a row have the same bits alone and in a pass with
+// other texts, other branches and its own, in any order, for all types of weights, shapes of attention and numbers of
+// workers.
 func TestAloneOrBeside(t *testing.T) {
 	ds := devices(t, Options{Threads: 1}, Options{Threads: 2}, Options{Threads: 3})
 	seed := rand.Uint64()
@@ -294,7 +294,7 @@ func TestAloneOrBeside(t *testing.T) {
 	}
 }
 
-// TestWantEach: each row gets what is wanted for it and nothing else, the same as if all were given everything.
+// TestWantEach: each row gets exactly the requested outputs, with the same values as if all were requested.
 func TestWantEach(t *testing.T) {
 	d := devices(t, Options{Threads: 2})[0]
 	s := shape{layers: 1, dim: 64, ffn: 64, heads: 4, kvHeads: 2, vocab: chunk + 100}
@@ -317,7 +317,7 @@ func TestWantEach(t *testing.T) {
 	}
 }
 
-// TestOtherShapes: rows of KV stores of different shapes in one pass are a bug of the caller.
+// TestOtherShapes: rows of KV stores with different shapes in one pass are a bug of the caller.
 func TestOtherShapes(t *testing.T) {
 	d := devices(t, Options{Threads: 1})[0]
 	c := backend.KVConfig{Layers: 1, Slots: 4, Heads: 2, KVHeads: 2, HeadSize: 4, RopeBase: 1000, Type: gguf.F16}
@@ -337,7 +337,7 @@ func TestOtherShapes(t *testing.T) {
 	assert.Panics(t, begin(func(c *backend.KVConfig) { c.Layers = 2 }))
 }
 
-// TestAloneOrBesideExact is the same on the reference.
+// TestAloneOrBesideExact tests the same on the reference device.
 func TestAloneOrBesideExact(t *testing.T) {
 	ds := devices(t, Options{Threads: 1, Exact: true}, Options{Threads: 2, Exact: true})
 	s := shape{layers: 1, dim: 64, ffn: 64, heads: 4, kvHeads: 2, vocab: 300}
@@ -349,12 +349,12 @@ func TestAloneOrBesideExact(t *testing.T) {
 	}
 }
 
-// TestEveryVariant runs the tests of bits again in processes of their own with the other variants of the kernels that
-// this machine has. Plain Go is what the tests without assembly run.
+// TestEveryVariant runs the tests of bits again in child processes with the other variants of the kernels that this
+// machine supports. The tests without assembly cover plain Go.
 func TestEveryVariant(t *testing.T) {
 	racing.Spare(t)
 	if os.Getenv(cpu.Env) != "" {
-		t.Skip("only one is to be tried")
+		t.Skip("a single variant is selected")
 	}
 	for _, name := range cpu.Variants() {
 		if name == cpu.Features() || name == "generic" {
@@ -365,7 +365,7 @@ func TestEveryVariant(t *testing.T) {
 		cmd.Env = append(os.Environ(), cpu.Env+"="+name)
 		out, err := cmd.CombinedOutput()
 		if errors.Is(err, syscall.ENOEXEC) {
-			t.Skip("an emulator runs this program, which the system itself cannot start")
+			t.Skip("the program runs in an emulator and cannot start itself")
 		}
 		require.NoError(t, err, "%s: %s", name, out)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// tied is an output matrix whose rows are those of kinds, as pick says for each token: tokens of one kind have equal
+// tied returns an output matrix with the rows of kinds, selected by pick for each token: tokens of one kind have equal
 // logits.
 func (x *fixture) tied(t gguf.Type, kinds, dim int, pick []int) backend.Weight {
 	elems, size := t.Block()
@@ -41,8 +41,8 @@ func (x *fixture) head(h backend.Tensor, g backend.Norm, w backend.Weight, want 
 	return out
 }
 
-// TestTies: among few different logits, any number of best tokens is sorted by logit and then by id, for one row and
-// several, whether or not all logits are asked for, and however the vocabulary falls into chunks and the chunks to
+// TestTies: with few different logits, any number of best tokens is sorted by logit and then by id, for one row and
+// several, with and without all logits, and for any division of the vocabulary into chunks and of the chunks among
 // workers.
 func TestTies(t *testing.T) {
 	racing.Spare(t)
@@ -80,8 +80,7 @@ func TestTies(t *testing.T) {
 	})
 }
 
-// TestTiesOfTheBest: of tokens that share the largest logit, far apart or at the ends of chunks, the first is the best
-// one.
+// TestTiesOfTheBest: of tokens that share the largest logit, far apart or at the ends of chunks, the first is the best.
 func TestTiesOfTheBest(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		const dim, vocab = 32, 4*chunk + 9
@@ -119,7 +118,7 @@ func TestTiesOfTheBest(t *testing.T) {
 	})
 }
 
-// TestHeadSums: the sums over several chunks hold for logits of any size: far apart, all alike, all small.
+// TestHeadSums: the sums over several chunks are right for logits of any size: far apart, all equal, all small.
 func TestHeadSums(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		const dim, vocab = 32, 2*chunk + 5
@@ -135,7 +134,7 @@ func TestHeadSums(t *testing.T) {
 			"one stands out":     func(i int) float32 { return map[bool]float32{true: 90}[i == chunk+3] },
 			"the last chunk":     func(i int) float32 { return float32(i / chunk * 40) },
 			"the first chunk":    func(i int) float32 { return float32(-i / chunk * 500) },
-			"all alike":          func(int) float32 { return 3 },
+			"all equal":          func(int) float32 { return 3 },
 			"all far below zero": func(i int) float32 { return -2000 - float32(i%3) },
 		} {
 			f := make([]float32, vocab*dim)
@@ -160,8 +159,8 @@ func TestHeadSums(t *testing.T) {
 	})
 }
 
-// TestHeadOutputs: what is asked for goes into the memory of the output, where that suffices, and nothing is left of
-// what was there.
+// TestHeadOutputs: requested outputs use the memory of the output if that is large enough, and earlier contents are
+// cleared.
 func TestHeadOutputs(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		const dim = 32
@@ -183,16 +182,16 @@ func TestHeadOutputs(t *testing.T) {
 			p.Head(out, h, g, w, want)
 			require.NoError(t, p.End(t.Context()))
 			for i := range out {
-				assert.EqualValues(t, 0.5, out[i].Confidence, "nobody asked for it")
+				assert.EqualValues(t, 0.5, out[i].Confidence, "not requested")
 				out[i].Confidence = 0
 			}
 			assert.Equal(t, first, out)
 			kept := []bool{logits == &out[1].Logits[0], hidden == &out[1].Hidden[0], top == &out[1].Top[0]}
-			assert.Equal(t, slices.Repeat([]bool{room == 500}, 3), kept, "memory of the caller's")
+			assert.Equal(t, slices.Repeat([]bool{room == 500}, 3), kept, "memory of the caller")
 		}
 		p := x.d.Begin(x.kv(6, gguf.F32), rowsAt(6))
 		p.Head(nil, h, g, w, backend.Want{K: 1})
-		require.NoError(t, p.End(t.Context()), "no row is wanted")
+		require.NoError(t, p.End(t.Context()), "no row is requested")
 		for _, r := range want.Rows { // alone
 			alone := x.head(h, g, w, backend.Want{Rows: []int{r}, K: 60, Logits: true, Hidden: true})[0]
 			assert.Equal(t, first[slices.Index(want.Rows, r)], alone, fmt.Sprint("row ", r))
@@ -200,8 +199,8 @@ func TestHeadOutputs(t *testing.T) {
 	})
 }
 
-// TestEntropyIsNotNegative: where one token has almost all of the probability, rounding does not take the entropy below
-// zero.
+// TestEntropyIsNotNegative: if one token has almost all of the probability, rounding does not make the entropy
+// negative.
 func TestEntropyIsNotNegative(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	below := 0
@@ -222,5 +221,5 @@ func TestEntropyIsNotNegative(t *testing.T) {
 			below++
 		}
 	}
-	assert.Positive(t, below, "some come close")
+	assert.Positive(t, below, "some are close")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestDevice: what a device says of itself and of what it has loaded.
+// TestDevice: the properties of a device and of loaded tensors.
 func TestDevice(t *testing.T) {
 	ds := devices(t, Options{}, Options{Threads: 3}, Options{Threads: 2, Exact: true})
 	assert.Equal(t, pool.Threads(), ds[0].Threads())
@@ -38,7 +38,7 @@ func TestDevice(t *testing.T) {
 	assert.Equal(t, []int{4, 7}, []int{rows, cols})
 }
 
-// TestLoaded: a matrix stays where the file has it; its bias and the gains of a norm are copied, whatever their type.
+// TestLoaded: a matrix is used in the file; its bias and the gains of a norm are copied, for any type.
 func TestLoaded(t *testing.T) {
 	d := devices(t, Options{})[0]
 	matrix := stored([]float32{1, 2, 3, 4}, 2, 2)
@@ -64,12 +64,12 @@ func TestLoaded(t *testing.T) {
 	assert.ErrorContains(t, err, "dimensions", "a bias that is a matrix")
 }
 
-// TestImpossibleSizes: what cannot be is refused, what just can be is not.
+// TestImpossibleSizes: impossible sizes are refused, and possible ones at the limit are not.
 func TestImpossibleSizes(t *testing.T) {
 	d := devices(t, Options{})[0]
-	const most = math.MaxInt / 4
+	const limit = math.MaxInt / 4
 	for _, size := range [][2]int{
-		{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareTokens + 1, 1},
+		{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {limit, 1}, {1, limit}, {limit - cpu.SpareTokens + 1, 1},
 	} {
 		_, err := d.NewTensor(size[0], size[1])
 		assert.Error(t, err, size)
@@ -95,8 +95,7 @@ func TestImpossibleSizes(t *testing.T) {
 	}
 }
 
-// TestErrorsStick: the first error of a pass is the one that End reports; nothing is written after it; the next pass
-// runs.
+// TestErrorsStick: End returns the first error of a pass; nothing is written after it; the next pass runs.
 func TestErrorsStick(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		table, _ := x.weightOf(10, 8)
@@ -142,7 +141,7 @@ func TestErrorsStick(t *testing.T) {
 		_, err := run(ctx, 9)
 		require.ErrorIs(t, err, bored)
 		_, err = run(ctx, 10)
-		require.ErrorContains(t, err, "token 10", "the error that came first")
+		require.ErrorContains(t, err, "token 10", "the first error")
 		for _, id := range []int32{0, 9} {
 			out, err := run(t.Context(), id)
 			require.NoError(t, err)
@@ -151,14 +150,14 @@ func TestErrorsStick(t *testing.T) {
 	})
 }
 
-// square is a weight of 8 × 8.
+// square returns a weight of 8 × 8.
 func square(x *fixture) backend.Weight {
 	w, _ := x.weightOf(8, 8)
 	return w
 }
 
-// TestGrain: a piece is whole groups of rows that are rounded together; it is not longer than a worker reads at a
-// stretch, and where there are pieces enough all workers get as many.
+// TestGrain: a piece consists of whole groups of rows that are rounded together, is no longer than the max number of
+// bytes, and if there are enough pieces all workers get the same number.
 func TestGrain(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 5} {
 		d := devices(t, Options{Threads: threads})[0]
@@ -173,15 +172,15 @@ func TestGrain(t *testing.T) {
 					require.GreaterOrEqual(t, got, pieceOutputs)
 					require.Equal(t, got, p.grain(rows, large, small), "the larger of the two counts")
 					if got > pieceOutputs && n <= fewTokens {
-						require.LessOrEqual(t, got*2*cols*n, pieceBytes, "bytes that meet rows")
+						require.LessOrEqual(t, got*2*cols*n, pieceBytes, "bytes of weights for these rows")
 					}
 					if got > pieceMost && n > fewTokens {
 						require.LessOrEqual(t, got*2*cols*n, pieceBytes, "many rows: %d of %d", got, rows)
 					}
-					most := max(1, (pieceBytes/(2*cols*n))/pieceOutputs)
-					if units := (rows + pieceOutputs - 1) / pieceOutputs; n <= fewTokens && units > most {
-						best := false // a number of units from more than half of most that shares the pieces evenly
-						for u := most; u > most/2; u-- {
+					limit := max(1, (pieceBytes/(2*cols*n))/pieceOutputs)
+					if units := (rows + pieceOutputs - 1) / pieceOutputs; n <= fewTokens && units > limit {
+						best := false // a number of units in the upper half of the range that divides the pieces evenly
+						for u := limit; u > limit/2; u-- {
 							best = best || (units+u-1)/u%threads == 0
 						}
 						pieces := (units + got/pieceOutputs - 1) / (got / pieceOutputs)
@@ -194,10 +193,10 @@ func TestGrain(t *testing.T) {
 	}
 }
 
-// TestClose ends the workers of a device, after passes and without any; a second time does nothing.
+// TestClose ends the workers of a device, after passes and without any; a second call does nothing.
 func TestClose(t *testing.T) {
 	for _, passes := range []int{0, 2} {
-		bubble.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		bubble.Test(t, func(t *testing.T) { // fails if a goroutine is left
 			d, err := New(Options{Threads: 3})
 			require.NoError(t, err)
 			x := &fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d}

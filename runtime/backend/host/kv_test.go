@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestMoves stores, copies and exchanges slots at random: every element of every key and value, of each head in each
-// layer, is where a plain list of slots has it.
+// TestMoves stores, copies and swaps slots at random: every element of every key and value, of each head in each layer,
+// is where a plain list of slots has it.
 func TestMoves(t *testing.T) {
 	d := devices(t, Options{Threads: 1})[0]
 	for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
@@ -35,7 +35,7 @@ func TestMoves(t *testing.T) {
 			row := func() []float32 {
 				f := make([]float32, width)
 				for i := range f {
-					f[i] = float32(r.IntN(4096) - 2048) // no two types round it
+					f[i] = float32(r.IntN(4096) - 2048) // all types represent it exactly
 				}
 				return f
 			}
@@ -80,8 +80,8 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestReadBack: what is read of some slots of a store another one has after writing it, bit by bit; slots behind them
-// stay as they are.
+// TestReadBack: slots that are read from one store and written to another have the same bits; slots after them do not
+// change.
 func TestReadBack(t *testing.T) {
 	d := devices(t, Options{Threads: 1})[0]
 	for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
@@ -131,11 +131,11 @@ func TestReadBack(t *testing.T) {
 		}
 		fresh, err := d.NewKV(c)
 		require.NoError(t, err)
-		fresh.Read(0, n, make([]byte, c.LayerBytes(n))) // of memory that is not taken yet
+		fresh.Read(0, n, make([]byte, c.LayerBytes(n))) // memory that is not allocated yet
 	}
 }
 
-// TestMovedIsSeen: what was copied or exchanged is attended to where it is now, with the same bits.
+// TestMovedIsSeen: copied or swapped keys and values are attended to in their new place, with the same bits.
 func TestMovedIsSeen(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
@@ -165,7 +165,7 @@ func TestMovedIsSeen(t *testing.T) {
 				store.Copy(16, 5)
 				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 5}, backend.Span{From: 16, To: 18}))
 				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 7}),
-					"a copy leaves what it is taken from")
+					"a copy does not change its source")
 				store.Swap(20, 5)
 				store.Swap(6, 21)
 				assert.Equal(t, first,

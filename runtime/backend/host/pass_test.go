@@ -17,14 +17,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// fixture is a device with random inputs, and the float64 arithmetic to hold it against.
+// fixture is a device with random inputs, and float64 arithmetic for comparison.
 type fixture struct {
 	t *testing.T
 	r *rand.Rand
 	d *Device
 }
 
-// each runs f on the fast and on the exact device, with the relative error that each is allowed on float32 weights.
+// each runs f on the fast and on the exact device, with the max relative error of each for float32 weights.
 func each(t *testing.T, f func(x *fixture, bar float64)) {
 	for _, o := range []Options{{Threads: 1}, {Threads: 3}, {Threads: 2, Exact: true}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
@@ -44,12 +44,12 @@ func (x *fixture) floats(n int) []float32 {
 	return f
 }
 
-// tensorOf is a tensor of rows × cols random numbers.
+// tensorOf returns a tensor of rows × cols random numbers.
 func (x *fixture) tensorOf(rows, cols int) *tensor {
 	return holding(x.t, x.d, rows, cols, x.floats(rows*cols))
 }
 
-// holding is a tensor of rows × cols with the numbers of f.
+// holding returns a tensor of rows × cols with the numbers of f.
 func holding(t *testing.T, d *Device, rows, cols int, f []float32) *tensor {
 	made, err := d.NewTensor(rows, cols)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func holding(t *testing.T, d *Device, rows, cols int, f []float32) *tensor {
 	return made.(*tensor)
 }
 
-// stored is f as a tensor of a file, of the given shape.
+// stored returns f as a tensor of a file, with the given shape.
 func stored(f []float32, shape ...int) gguf.Tensor {
 	b := make([]byte, 0, 4*len(f))
 	for _, v := range f {
@@ -66,7 +66,7 @@ func stored(f []float32, shape ...int) gguf.Tensor {
 	return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
 }
 
-// weightOf is a weight of random numbers with a bias, and the function that it is in float64.
+// weightOf returns a weight of random numbers with a bias, and the same function in float64.
 func (x *fixture) weightOf(out, in int) (backend.Weight, func(h []float64) []float64) {
 	w, b := x.floats(out*in), x.floats(out)
 	bias := stored(b, out)
@@ -84,7 +84,7 @@ func (x *fixture) weightOf(out, in int) (backend.Weight, func(h []float64) []flo
 	}
 }
 
-// normOf is an RMSNorm of random gains, and the function that it is in float64.
+// normOf returns an RMSNorm with random gains, and the same function in float64.
 func (x *fixture) normOf(n int) (backend.Norm, func(v []float32) []float64) {
 	g := x.floats(n)
 	loaded, err := x.d.LoadNorm(stored(g, n), 1e-3)
@@ -122,7 +122,7 @@ func wide(v []float32) []float64 {
 	return w
 }
 
-// rowsAt are n rows in the slots from 0, each seeing those before it.
+// rowsAt returns n rows in the slots from 0, each of which sees the rows before it.
 func rowsAt(n int) []backend.Row {
 	rows := make([]backend.Row, n)
 	for i := range rows {
@@ -139,8 +139,8 @@ func (x *fixture) kv(slots int, t gguf.Type) backend.KV {
 	return s
 }
 
-// TestProjections holds every product of a layer against its formula, for one row, a few, and many; the weights are one
-// piece of work, or pieces that end within each of them and leave a single row.
+// TestProjections compares every product of a layer with its formula, for one row, a few, and many; the weights are one
+// piece of work, or several that end inside the weights and leave a single row.
 func TestProjections(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, n := range []int{1, 3, 4, 9} {
@@ -150,7 +150,7 @@ func TestProjections(t *testing.T) {
 	})
 }
 
-// projections is [TestProjections] for n rows of in activations and weights of so many rows.
+// projections is [TestProjections] for n rows of in activations and weights with these numbers of rows.
 func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 	p := x.d.Begin(x.kv(n, gguf.F32), rowsAt(n))
 	h, g := x.tensorOf(n, in), x.tensorOf(n, out)
@@ -160,7 +160,7 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 	wv, fv := x.weightOf(outV, in)
 	q, k, v := x.tensorOf(n, out), x.tensorOf(n, outK), x.tensorOf(n, outV)
 	p.NormProject(q, k, v, h, nrm, wq, wk, wv)
-	require.NoError(x.t, p.(*pass).order.Attend(q, k, v), "what they are is looked at, and nobody attends")
+	require.NoError(x.t, p.(*pass).order.Attend(q, k, v), "only the order is checked")
 	m := x.tensorOf(n, out)
 	wg, fg := x.weightOf(out, in)
 	wu, fu := x.weightOf(out, in)
@@ -185,8 +185,8 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 	}
 }
 
-// TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the
-// same bits as the same numbers that come from elsewhere.
+// TestRoundedWhereMade: the output of NormGateUp, rounded in parts where it is computed, gives the down projection the
+// same bits as the same numbers from elsewhere.
 func TestRoundedWhereMade(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture, _ float64) {
@@ -202,7 +202,7 @@ func TestRoundedWhereMade(t *testing.T) {
 				a, b := holding(t, x.d, n, width, h.f), holding(t, x.d, n, width, h.f)
 				p.ProjectAdd(a, down, m)
 				p.ProjectAdd(b, down, other)
-				// What it leaves is not rounded, where rounded numbers were before.
+				// Its output is not rounded in place of earlier rounded numbers.
 				plain, _ := x.weightOf(inside, width)
 				p.NormGateUp(m, h, norm, plain, plain)
 				again := holding(t, x.d, n, inside, m.f)
@@ -215,7 +215,7 @@ func TestRoundedWhereMade(t *testing.T) {
 	})
 }
 
-// quantised is a weight of random numbers in Q8_0.
+// quantised returns a weight of random numbers in Q8_0.
 func (x *fixture) quantised(out, in int) backend.Weight {
 	data := make([]byte, out*in/32*34)
 	require.NoError(x.t, gguf.Q8_0.Quantize(data, x.floats(out*in)))
@@ -224,7 +224,7 @@ func (x *fixture) quantised(out, in int) backend.Weight {
 	return w
 }
 
-// attend is attention by its definition in float64: q and k rotated, softmax over the visible slots.
+// attend computes attention by its definition in float64: rotated q and k, softmax over the visible slots.
 func attend(c backend.KVConfig, r backend.Row, q []float32, keys, values map[int32][]float64) []float64 {
 	size, out := c.HeadSize, make([]float64, 0, len(q))
 	for h := range c.Heads {
@@ -265,7 +265,7 @@ func rotated(x []float64, pos int32, base float64) []float64 {
 	return y
 }
 
-// TestAttend: random slots, positions and spans, two passes over one store, against the definition.
+// TestAttend: random slots, positions and spans, two passes over one store, compared with the definition.
 func TestAttend(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
@@ -315,12 +315,12 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// TestAttendSplits: a text of several KV splits gives the same bits wherever its slots lie, in one span or in many,
-// alone or among other rows, and however many workers there are; and what the definition gives.
+// TestAttendSplits: a text of several KV splits gives the same bits for any slots, in one span or in many, alone or
+// with other rows, and for any number of workers; they agree with the definition.
 func TestAttendSplits(t *testing.T) {
 	const length, slots = 2*splitSlots + 77, 3*splitSlots + 50
 	some := []int{1, 3}
-	if testing.Short() || cpu.Features() == "generic" { // which takes its time
+	if testing.Short() || cpu.Features() == "generic" { // which is slow
 		some = some[1:]
 	}
 	for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
@@ -356,7 +356,7 @@ func TestAttendSplits(t *testing.T) {
 	}
 }
 
-// textRows is a text whose tokens lie in given slots.
+// textRows is a text with its tokens in given slots.
 type textRows struct {
 	x       *fixture
 	store   backend.KV
@@ -364,7 +364,7 @@ type textRows struct {
 	slots   []int32
 }
 
-// row is token i, which sees itself and all before it.
+// row returns token i, which sees itself and all before it.
 func (a *textRows) row(i int) backend.Row {
 	r := backend.Row{Pos: int32(i), Slot: a.slots[i]}
 	for _, s := range a.slots[:i+1] {
@@ -377,7 +377,7 @@ func (a *textRows) row(i int) backend.Row {
 	return r
 }
 
-// attend is what tokens from to to attend to, in one pass.
+// attend returns the attention of the tokens from from up to to, in one pass.
 func (a *textRows) attend(from, to int) []float32 {
 	part := func(x *tensor) *tensor {
 		return holding(a.x.t, a.x.d, to-from, x.cols, x.f[from*x.cols:to*x.cols])
@@ -393,13 +393,13 @@ func (a *textRows) attend(from, to int) []float32 {
 	return out.f
 }
 
-// attendAlone has a pass attend to what was put into q, k and v, as if NormProject had.
+// attendAlone runs attention on the contents of q, k and v, as if NormProject had written them.
 func attendAlone(p backend.Pass, a, q, k, v backend.Tensor, layer int) {
 	p.(*pass).fail(p.(*pass).order.NormProject(q, k, v))
 	p.Attend(a, q, k, v, layer)
 }
 
-// wide are the keys, rotated, and the values by slot.
+// wide returns the rotated keys and the values by slot.
 func (a *textRows) wide() (keys, values map[int32][]float64) {
 	keys, values = map[int32][]float64{}, map[int32][]float64{}
 	for i, s := range a.slots {
@@ -411,8 +411,8 @@ func (a *textRows) wide() (keys, values map[int32][]float64) {
 	return keys, values
 }
 
-// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several chunks of the vocabulary, with
-// ties.
+// TestHead: the best tokens, log-sum-exp and entropy compared with all logits, over several chunks of the vocabulary,
+// with ties.
 func TestHead(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, vocab := range []int{3, chunk, 2*chunk + 77} {
@@ -420,7 +420,7 @@ func TestHead(t *testing.T) {
 			h := x.tensorOf(5, dim)
 			nrm, fn := x.normOf(dim)
 			w, f := x.weightOf(vocab, dim)
-			copy(w.(*weight).Data[4*dim:8*dim], w.(*weight).Data[:4*dim]) // tokens 0 and 1 are equals
+			copy(w.(*weight).Data[4*dim:8*dim], w.(*weight).Data[:4*dim]) // tokens 0 and 1 are equal
 			w.(*weight).bias[1] = w.(*weight).bias[0]
 			want := backend.Want{Rows: []int{1, 4}, K: 7, Logits: true, Hidden: true}
 			out := make([]backend.Output, 2)
@@ -440,7 +440,7 @@ func TestHead(t *testing.T) {
 	})
 }
 
-// checkSums holds Top, LogSumExp and Entropy against the logits beside them.
+// checkSums compares Top, LogSumExp and Entropy with the logits.
 func checkSums(t *testing.T, o backend.Output, k int) {
 	t.Helper()
 	var order []backend.Candidate
@@ -470,7 +470,7 @@ func checkSums(t *testing.T, o backend.Output, k int) {
 	assert.InDelta(t, entropy, o.Entropy, 1e-5)
 }
 
-// TestRefusals: shapes that cannot be are refused when they are loaded.
+// TestRefusals: impossible shapes are refused when they are loaded.
 func TestRefusals(t *testing.T) {
 	d, err := New(Options{})
 	require.NoError(t, err)
@@ -478,11 +478,11 @@ func TestRefusals(t *testing.T) {
 	m := stored(make([]float32, 6), 3, 2)
 	short := stored(make([]float32, 3), 3)
 	_, err = d.LoadWeight(short, nil)
-	assert.Error(t, err, "a vector is no matrix")
+	assert.Error(t, err, "a vector instead of a matrix")
 	_, err = d.LoadWeight(m, &short)
 	assert.Error(t, err, "a bias of another length")
 	_, err = d.LoadNorm(m, 1)
-	assert.Error(t, err, "a matrix is no vector")
+	assert.Error(t, err, "a matrix instead of a vector")
 	_, err = d.NewTensor(math.MaxInt/2, 8)
 	assert.Error(t, err)
 	good := backend.KVConfig{Layers: 1, Slots: 1, Heads: 2, KVHeads: 1, HeadSize: 2, RopeBase: 1, Type: gguf.F16}
@@ -501,7 +501,7 @@ func TestRefusals(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// TestTokenOutOfRange: the first error of a pass sticks, and later operations do nothing.
+// TestTokenOutOfRange: the first error of a pass is kept, and later operations do nothing.
 func TestTokenOutOfRange(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {
 		table, _ := x.weightOf(10, 8)

@@ -17,8 +17,8 @@ import (
 // shape is the size of a small model.
 type shape struct{ layers, dim, ffn, heads, kvHeads, vocab int }
 
-// file is a model of this shape in memory, all in one recipe. The weights of a name are the same in every recipe, but
-// for rounding.
+// file returns a model of this shape in memory, all in one recipe. The weights of a name are the same in every recipe,
+// except for rounding.
 func (s shape) file(t *testing.T, recipe string) *gguf.File {
 	r, err := synth.ParseRecipe(recipe)
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func (s shape) file(t *testing.T, recipe string) *gguf.File {
 	return f
 }
 
-// small is the weights of a model of some layers and room for the activations of its passes, which any device may run.
+// small holds the weights of a model with some layers and activations for its passes, which any device may run.
 type small struct {
 	shape
 	embedding, output backend.Weight
@@ -48,10 +48,10 @@ type smallLayer struct {
 	wq, wk, wv, wo, wGate, wUp, wDown backend.Weight
 }
 
-// maxRows is the most rows of a pass of a small model.
+// maxRows is the max number of rows in a pass of a small model.
 const maxRows = 80
 
-// newSmall loads a small model, each tensor by its name ("attn_q") from the file that from gives.
+// newSmall loads a small model, each tensor by its name ("attn_q") from the file that from returns.
 func newSmall(t *testing.T, d *Device, s shape, from func(tensor string) *gguf.File) *small {
 	matrix := func(prefix, name string) backend.Weight {
 		f := from(name)
@@ -94,7 +94,7 @@ func newSmall(t *testing.T, d *Device, s shape, from func(tensor string) *gguf.F
 	return m
 }
 
-// kv is an empty store for a model of this shape.
+// kv returns an empty store for a model of this shape.
 func (s shape) kv(t *testing.T, d *Device, slots int, kind gguf.Type) *kv {
 	made, err := d.NewKV(backend.KVConfig{
 		Layers: s.layers, Slots: slots, Heads: s.heads, KVHeads: s.kvHeads,
@@ -104,7 +104,7 @@ func (s shape) kv(t *testing.T, d *Device, slots int, kind gguf.Type) *kv {
 	return made.(*kv)
 }
 
-// pass runs rows through the model on d, and returns each activation as it was made too.
+// pass runs rows through the model on d, and also returns a copy of each activation.
 func (m *small) pass(
 	t *testing.T, d *Device, store backend.KV, rows []backend.Row, want backend.Want,
 ) ([]backend.Output, []activation) {
@@ -135,13 +135,13 @@ func (m *small) pass(
 	return out, made
 }
 
-// activation is what a tensor held after an operation.
+// activation is the content of a tensor after an operation.
 type activation struct {
 	name string
 	f    []float32
 }
 
-// everything is all that the head can return for rows 0 to n.
+// everything requests all outputs of the head for rows 0 to n.
 func everything(n int) backend.Want {
 	want := backend.Want{K: 4, Logits: true, Hidden: true}
 	for i := range n {
@@ -150,7 +150,7 @@ func everything(n int) backend.Want {
 	return want
 }
 
-// files are models of one shape, by recipe, each made once.
+// files returns models of one shape, by recipe, each made once.
 func (s shape) files(t *testing.T) func(recipe string) *gguf.File {
 	made := map[string]*gguf.File{}
 	return func(recipe string) *gguf.File {
@@ -161,7 +161,7 @@ func (s shape) files(t *testing.T) func(recipe string) *gguf.File {
 	}
 }
 
-// devices are open until the test ends, one of each number of threads.
+// devices opens a device for each of the options until the test ends.
 func devices(t *testing.T, options ...Options) []*Device {
 	var all []*Device
 	for _, o := range options {
@@ -173,8 +173,8 @@ func devices(t *testing.T, options ...Options) []*Device {
 	return all
 }
 
-// TestTypeOfItsOwn: any one tensor may have another type than the rest, rounded or not; every activation is near what
-// the exact device makes of the same weights.
+// TestTypeOfItsOwn: any single tensor may have another type than the rest, rounded or not; every activation is close to
+// that of the exact device with the same weights.
 func TestTypeOfItsOwn(t *testing.T) {
 	s := shape{layers: 1, dim: 256, ffn: 256, heads: 4, kvHeads: 2, vocab: 300}
 	files := s.files(t)
@@ -182,7 +182,7 @@ func TestTypeOfItsOwn(t *testing.T) {
 	tensors := []string{
 		"token_embd", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output",
 	}
-	pairs := [][2]string{ // of that one and of the rest
+	pairs := [][2]string{ // type of that tensor and of the rest
 		{"q8_0", "f32"}, {"f32", "q8_0"}, {"q4_k", "f16"}, {"f16", "q4_k"}, {"q6_k", "q4_1"}, {"q3_k", "q5_0"},
 	}
 	if testing.Short() {
@@ -196,7 +196,7 @@ func TestTypeOfItsOwn(t *testing.T) {
 				}
 				return files(pair[1])
 			})
-			fast := devices(t, Options{Threads: 2})[0] // a new one: nothing is left of other activations
+			fast := devices(t, Options{Threads: 2})[0] // a new one without earlier activations
 			for _, n := range []int{1, 3, 9} {
 				rows := rowsAt(n)
 				for i := range rows {
@@ -218,7 +218,7 @@ func TestTypeOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestPartOfABlock: what is between gate and down may end within a block that is rounded together.
+// TestPartOfABlock: the width between gate and down may end inside a block that is rounded together.
 func TestPartOfABlock(t *testing.T) {
 	s := shape{layers: 1, dim: 64, ffn: 172, heads: 4, kvHeads: 2, vocab: 300}
 	f := s.file(t, "q8_0")
@@ -233,7 +233,7 @@ func TestPartOfABlock(t *testing.T) {
 	}
 }
 
-// TestOnlyItsRows: a pass of few rows after one of more works on its own rows alone.
+// TestOnlyItsRows: a short pass after a longer one changes only its own rows.
 func TestOnlyItsRows(t *testing.T) {
 	s := shape{layers: 1, dim: 64, ffn: 64, heads: 4, kvHeads: 2, vocab: 300}
 	for _, recipe := range []string{"q8_0", "f32"} {
@@ -259,7 +259,7 @@ func TestOnlyItsRows(t *testing.T) {
 	}
 }
 
-// TestResized: memory that is large enough is taken again, whatever the length of the slice was.
+// TestResized: memory that is large enough is reused, for any length of the slice.
 func TestResized(t *testing.T) {
 	s := make([]int, 2, 5)
 	for _, n := range []int{0, 1, 5} {
