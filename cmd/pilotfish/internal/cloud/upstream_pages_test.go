@@ -16,7 +16,7 @@ import (
 
 // TestUpstreamPages: a gateway in front of an engine says on its pages what the engine did, and that it is not ready
 // while no engine is there; no page waits for one that does not answer. Its key is nowhere, and texts are in the log
-// only where --log-text is given.
+// only with --log-level texts.
 func TestUpstreamPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -70,7 +70,7 @@ func TestUpstreamPages(t *testing.T) {
 	assert.NotContains(t, c.Errs.String(), canary)
 	assert.NotContains(t, c.Errs.String(), " text=")
 	away.Store(false)
-	c = start("--log-text")
+	c = start("--log-level", "texts")
 	run(c, "off", "5,6,7")
 	c.Stop()
 	assert.Contains(t, c.Errs.String(), " text=")
