@@ -33,8 +33,8 @@ type benchCapacityFlags struct {
 
 // capacityTerms explains the figures of the table. It is printed below the table.
 const capacityTerms = `
-  devices   the largest number at which 95% of the answers take no longer than the bound (bound=5s). per core: over the threads
-            of all large models.
+  devices   the largest number at which 95% of the answers take no longer than the bound (bound=5s). per core: over
+            the threads of all large models.
   p50, …    time of a whole answer: from sending the prompt until the last token is on the device, with the passes of
             the device's small model (one for the prompt, one for each token, at --edge-tps) and all round trips.
   busy      share of the time in which the large models compute.
