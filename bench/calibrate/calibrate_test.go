@@ -19,20 +19,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
-// TestRun: pilots choose thresholds that rise, the others are decoded until one fails, and the last that was shown is
-// chosen. A second run says the same, and another order of the prompts has the same shares.
+// TestRun: pilots choose ascending thresholds, the other prompts are decoded at each until one fails, and the last
+// certified threshold is chosen. A second run gives the same result. Another order of the prompts gives the same
+// shares.
 func TestRun(t *testing.T) {
 	racing.Spare(t)
 	p, net := demoPair(t)
 	const all, confidence = 40, 0.6
 	pilots := max(8, all/10)
 	prompts := demoPrompts(t, p.Edge, all)
-	told := map[string]int{}
+	calls := map[string]int{}
 	o := Options{
 		Pair: p, Net: net, Prompts: prompts, Budget: 0.07, Confidence: confidence,
 		Progress: func(stage string, done, of int) {
-			told[stage]++
-			assert.Equal(t, told[stage], done)
+			calls[stage]++
+			assert.Equal(t, calls[stage], done)
 			if stage == "choosing thresholds" {
 				assert.Equal(t, pilots, of)
 			} else {
@@ -47,7 +48,7 @@ func TestRun(t *testing.T) {
 	require.GreaterOrEqual(t, r.Chosen, 0)
 	assert.Equal(t, certify.Test{Budget: 0.07, Confidence: confidence, MaxTokens: 48}, r.Test)
 	assert.IsIncreasing(t, r.Thresholds)
-	assert.Len(t, told, 1+len(r.Steps))
+	assert.Len(t, calls, 1+len(r.Steps))
 	for i, s := range r.Steps {
 		assert.Equal(t, i <= r.Chosen, s.Certified)
 		if i == r.Chosen {
@@ -66,21 +67,21 @@ func TestRun(t *testing.T) {
 	o.Progress, o.Parallel = nil, 1
 	again, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, r, again, "the same whatever runs at a time")
+	assert.Equal(t, r, again, "the same for any number of prompts at a time")
 	o.Seed = 1
 	other, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, r.Thresholds, other.Thresholds)
 	assert.Equal(t, r.Steps[0].Escalated, other.Steps[0].Escalated)
-	assert.NotEqual(t, r.Steps[0].PValue, other.Steps[0].PValue, "the order is another one")
+	assert.NotEqual(t, r.Steps[0].PValue, other.Steps[0].PValue, "the order differs")
 	o.Thresholds = []float64{0.5, 0.999}
 	named, err := Run(t.Context(), o)
 	require.NoError(t, err)
-	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots where thresholds are named")
+	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots with given thresholds")
 	assert.Equal(t, o.Thresholds, named.Thresholds)
 }
 
-// TestNextThreshold: a token as sure as one threshold says is not asked for there, and is at the next one.
+// TestNextThreshold: a token with a confidence equal to a threshold is not escalated there, but at the next threshold.
 func TestNextThreshold(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
@@ -88,18 +89,18 @@ func TestNextThreshold(t *testing.T) {
 	alone, err := p.Decode(t.Context(), prompts,
 		router.Options{Policy: router.Learned, Net: net, Threshold: &none}, func() {})
 	require.NoError(t, err)
-	least := float64(slices.Min(confidencesOf(alone)))
-	require.Greater(t, least, none)
+	low := float64(slices.Min(confidencesOf(alone)))
+	require.Greater(t, low, none)
 	r, err := Run(t.Context(), Options{Pair: p, Net: net, Prompts: prompts, Budget: 0.5, Confidence: 0.6,
-		Thresholds: []float64{least, math.Nextafter(least, 1)}})
+		Thresholds: []float64{low, math.Nextafter(low, 1)}})
 	require.NoError(t, err)
 	require.Len(t, r.Steps, 2)
 	assert.Zero(t, r.Steps[0].Escalated)
 	assert.NotZero(t, r.Steps[1].Escalated)
 }
 
-// TestBest: of the thresholds that were shown the one with most right answers is chosen, and of equal ones the first;
-// without graded answers the last.
+// TestBest: the certified threshold with the most right answers is chosen, the first of equal ones; without graded
+// answers, the last certified threshold.
 func TestBest(t *testing.T) {
 	for _, c := range []struct {
 		certified, graded, want int
@@ -116,7 +117,7 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// TestRight: answers are graded as they are read, at each threshold; what grading fails with ends it.
+// TestRight: answers are graded at each threshold as soon as they are decoded. An error of grading ends the run.
 func TestRight(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
@@ -145,14 +146,15 @@ func TestRight(t *testing.T) {
 	assert.ErrorIs(t, err, errAway)
 }
 
-// TestChoose: the thresholds lie where parts of the budget of the pilots' tokens are below them.
+// TestChoose: the thresholds are the confidences below which given parts of the budget lie, in the tokens of the
+// pilots.
 func TestChoose(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
 	o := Options{Pair: p, Net: net, Budget: 0.1}
 	got, err := o.choose(t.Context(), prompts)
 	require.NoError(t, err)
-	p.Parallel = 1 // a balance follows the order of the answers
+	p.Parallel = 1 // the state of a balance depends on the order of the answers
 	decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Budget: 0.1},
 		func() {})
 	require.NoError(t, err)
@@ -174,8 +176,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestNothingShown: with too few prompts, or a share above the budget, nothing is chosen, and how many it would take is
-// said where more would help.
+// TestNothingShown: with too few prompts, or a share above the budget, no threshold is chosen. Where more prompts would
+// help, the result says how many are needed.
 func TestNothingShown(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
@@ -192,7 +194,7 @@ func TestNothingShown(t *testing.T) {
 	assert.Zero(t, r.Needed)
 }
 
-// silent is a large model that does not answer.
+// silent is a large model that never answers.
 type silent struct{ engine.Cloud }
 
 var errAway = errors.New("away")
@@ -203,8 +205,8 @@ func (silent) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, er
 
 func (silent) Session(context.Context) (engine.Cloud, func(), error) { return silent{}, func() {}, nil }
 
-// patient is a large model that fails the test where an answer is not waited for, or where text is sent before it is
-// asked about.
+// patient is a large model that fails the test if an ask has a deadline, or if a text is sent before a question about
+// it.
 type patient struct {
 	engine.Cloud
 	far  engine.Far
@@ -220,7 +222,7 @@ func (p patient) Session(ctx context.Context) (engine.Cloud, func(), error) {
 
 func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
 	_, limited := ctx.Deadline()
-	assert.False(p.t, limited, "an answer that is late is none, and the router would look cheaper than it is")
+	assert.False(p.t, limited, "a late answer would not count, and the share would look smaller than it is")
 	return p.Cloud.Ask(ctx, q)
 }
 
@@ -229,7 +231,7 @@ func (p patient) Warm(context.Context, []int32) (up, down int, err error) {
 	return 0, 0, nil
 }
 
-// TestWaits: whatever an answer of the large model takes, it is waited for.
+// TestWaits: calibration waits for the large model, however long it takes.
 func TestWaits(t *testing.T) {
 	p, net := demoPair(t)
 	far := patient{far: p.Far, open: new(atomic.Int32), t: t}
@@ -241,15 +243,16 @@ func TestWaits(t *testing.T) {
 	for _, d := range decoded {
 		assert.NotZero(t, d.Escalated)
 	}
-	assert.Zero(t, far.open.Load(), "sessions that were not ended")
+	assert.Zero(t, far.open.Load(), "open sessions")
 }
 
-// unreachable is one that cannot be reached.
+// unreachable is a large model that cannot be reached.
 type unreachable struct{}
 
 func (unreachable) Session(context.Context) (engine.Cloud, func(), error) { return nil, nil, errAway }
 
-// TestFails: what is not answered is not counted as the small model's; what ends decoding is told.
+// TestFails: a token without an answer does not count as a token of the small model, and an error that ends decoding is
+// returned.
 func TestFails(t *testing.T) {
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)

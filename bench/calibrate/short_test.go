@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestShort: thresholds have as few digits as tell them from the confidences around them.
+// TestShort: a threshold has only as many digits as separate it from the neighboring confidences.
 func TestShort(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64

@@ -18,7 +18,7 @@ const (
 	confidence = 0.9
 )
 
-// shareOf is that of all tokens.
+// shareOf returns the share of escalated tokens in all answers.
 func shareOf(answers []certify.Answer) float64 {
 	var s certify.Step
 	for _, a := range answers {
@@ -27,8 +27,8 @@ func shareOf(answers []certify.Answer) float64 {
 	return s.Share()
 }
 
-// try certifies n answers per threshold in each of 200 trials, and counts those that certified a threshold at all, and
-// those whose choice has a share above the budget. shares are the true ones.
+// try certifies n answers per threshold in each of 200 trials. It counts the trials that certified a threshold, and
+// those with a chosen threshold above the budget. shares are the true shares.
 func try(
 	t *testing.T, test certify.Test, shares []float64, sample func(r *rand.Rand) func(step int) []certify.Answer,
 ) (certified, wrong int) {
@@ -54,8 +54,8 @@ func try(
 	return certified, wrong
 }
 
-// TestDemoTrials: the demo's pair, its questions resampled: of 200 certificates at confidence 0.9 at most 27 are wrong,
-// also where a threshold's share is just above the budget.
+// TestDemoTrials: answers of the demo's pair are resampled. Of 200 certificates at confidence 0.9 at most 27 are wrong,
+// even if the share of a threshold is just above the budget.
 func TestDemoTrials(t *testing.T) {
 	if testing.Short() {
 		t.Skip("numbers: not with -short")
@@ -104,9 +104,10 @@ func TestDemoTrials(t *testing.T) {
 	}
 }
 
-// wander is a task of answers of 41 tokens whose share is not monotone in the threshold. The first token is a choice,
-// with any confidence. If the large model makes it, the small one knows the rest, with confidences from 0.8 on; if not,
-// the text wanders off to where it knows little: three tenths of the confidences there are anything.
+// wander draws an answer of 41 tokens from a task with a share that is not monotone in the threshold. The first token
+// is a choice with a uniform confidence. If the large model makes it, the small one continues with confidences of at
+// least 0.8. If not, the text leads to topics that the small model knows little about: three tenths of the confidences
+// are uniform.
 func wander(r *rand.Rand, threshold float64) (a certify.Answer) {
 	a.Tokens = 41
 	escalated := r.Float64() < threshold
@@ -125,8 +126,8 @@ func wander(r *rand.Rand, threshold float64) (a certify.Answer) {
 	return a
 }
 
-// openLoop is the share of the same task where the text is given, as the large model would write it: whatever is
-// escalated does not change it. It is what a curve from recorded texts tells.
+// openLoop draws an answer of the same task for a given text, which escalation does not change. Curves from recorded
+// texts measure this share.
 func openLoop(r *rand.Rand, threshold float64) (a certify.Answer) {
 	a.Tokens = 41
 	for i := range a.Tokens {
@@ -149,8 +150,8 @@ func draws(r *rand.Rand, n int, threshold float64, one func(*rand.Rand, float64)
 	return all
 }
 
-// TestNotMonotoneTrials: where the share falls again with a higher threshold, at most 27 of 200 certificates are wrong;
-// the threshold that a curve from given texts promises the budget of is wrong nearly always.
+// TestNotMonotoneTrials: if the share falls again at a higher threshold, at most 27 of 200 certificates are wrong. The
+// threshold that a curve from given texts predicts to meet the budget is nearly always wrong.
 func TestNotMonotoneTrials(t *testing.T) {
 	if testing.Short() {
 		t.Skip("numbers: not with -short")

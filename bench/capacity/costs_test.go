@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// TestTime: a table gives its own times, straight lines between them and beyond, and never less for more rows or heads
-// where the table does not.
+// TestTime: Time returns the times of the table exactly, and interpolates and extrapolates linearly. Costs that do not
+// fall with more rows or heads give times that do not fall either.
 func TestTime(t *testing.T) {
 	c := linear(10, 2, 1)
 	for rows := 1; rows < 500; rows++ {
@@ -29,7 +29,7 @@ func TestTime(t *testing.T) {
 	assert.Zero(t, c.Time(0, 0))
 	one := Costs{Threads: 1, Passes: []Pass{{1, 4, 4}}}
 	assert.Equal(t, ms(4), one.Time(1, 1))
-	assert.Equal(t, ms(12), one.Time(3, 1), "where nothing is known of what rows share, they share nothing")
+	assert.Equal(t, ms(12), one.Time(3, 1), "without a measurement of shared passes, rows share nothing")
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		c := Costs{Threads: 1}
@@ -50,7 +50,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestReadCosts: costs are read as they were printed, and an error names the file, the line and the field.
+// TestReadCosts: costs are read in the format in which they are printed. An error names the file, the line and the
+// field.
 func TestReadCosts(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestLiveModel: a model has costs, real devices get whole answers of it in each mode, and no faster than passes and
-// round trips allow.
+// TestLiveModel: the costs of a model are measured. Devices in real time get complete answers from it in each mode, and
+// no faster than passes and round trips allow.
 func TestLiveModel(t *testing.T) {
 	racing.Spare(t)
 	path := filepath.Join(t.TempDir(), "tiny.gguf")
@@ -53,11 +53,11 @@ func TestLiveModel(t *testing.T) {
 		require.NoError(t, err)
 		assert.Greater(t, p.Answers, 5, mode)
 		assert.Equal(t, []int{3, 1}, []int{p.Devices, p.Gateways})
-		least := 2. // the round trip
+		low := 2. // the round trip
 		if mode != Cloud {
-			least = 5 // the passes of the small model
+			low = 5 // the passes of the small model
 		}
-		assert.GreaterOrEqual(t, p.P50, least, mode)
+		assert.GreaterOrEqual(t, p.P50, low, mode)
 		assert.Positive(t, p.AsksPS)
 		assert.Empty(t, l.sessions)
 	}

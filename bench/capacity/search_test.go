@@ -13,12 +13,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// options are those of a search.
+// options returns the options of a search.
 func options(mode Mode) Options {
 	return Options{Workload: usual(), Costs: linear(20, 3, 1), Mode: mode, Bound: 4 * time.Second, Gateways: 1}
 }
 
-// TestLargest: the search finds the last that is ok, and looks at few.
+// TestLargest: the search finds the last number that is ok with few trials.
 func TestLargest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
@@ -39,7 +39,7 @@ func TestLargest(t *testing.T) {
 	assert.ErrorIs(t, err, failed)
 }
 
-// TestSearch: at the number that is found the bound holds, and with a tenth more devices it does not.
+// TestSearch: the bound holds at the number that is found, and not with a tenth more devices.
 func TestSearch(t *testing.T) {
 	racing.Spare(t)
 	for _, mode := range Modes() {
@@ -67,7 +67,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchGateways: several gateways carry as many devices for each as one, about, and no fewer with a later bound.
+// TestSearchGateways: several gateways serve about as many devices each as a single one, and no fewer with a higher
+// bound.
 func TestSearchGateways(t *testing.T) {
 	racing.Spare(t)
 	for _, mode := range Modes() {
@@ -87,7 +88,7 @@ func TestSearchGateways(t *testing.T) {
 	}
 }
 
-// TestNone: a bound that one device alone exceeds is met by no devices, and the report says why.
+// TestNone: if a single device exceeds the bound, the result is no devices, and the report says why.
 func TestNone(t *testing.T) {
 	racing.Spare(t)
 	for _, mode := range Modes() {
@@ -105,11 +106,11 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestAtLeast: where the largest number of devices that is simulated is not too much, the report says that.
+// TestAtLeast: if the max number of simulated devices still meets the bound, the report says so.
 func TestAtLeast(t *testing.T) {
 	racing.Spare(t)
 	o := options(Routed)
-	o.Workload.Budget = 0 // nothing is asked for
+	o.Workload.Budget = 0 // no token is escalated
 	o.Gateways = 3
 	r, err := Search(t.Context(), o)
 	require.NoError(t, err)
@@ -117,7 +118,7 @@ func TestAtLeast(t *testing.T) {
 	assert.True(t, r.AtLeast)
 }
 
-// TestSearchRefused: options without sense are refused by name.
+// TestSearchRefused: invalid options are refused by name.
 func TestSearchRefused(t *testing.T) {
 	for want, spoil := range map[string]func(*Options){
 		"bound is 0s": func(o *Options) { o.Bound = 0 }, "0 gateways": func(o *Options) { o.Gateways = 0 },
@@ -134,14 +135,14 @@ func TestSearchRefused(t *testing.T) {
 	}
 }
 
-// TestTry: trials begin at the number of the simulation, look in the direction of their outcome, and end; each is
-// beside a simulation in the same window.
+// TestTry: trials begin at the number of the simulation, move in the direction of their outcome, and end. Each is
+// paired with a simulation over the same window.
 func TestTry(t *testing.T) {
 	racing.Spare(t)
 	o := options(Routed)
 	found, err := Search(t.Context(), o)
 	require.NoError(t, err)
-	for _, factor := range []float64{0.5, 1, 1.5} { // of the true capacity, over that of the simulation
+	for _, factor := range []float64{0.5, 1, 1.5} { // the true capacity, relative to the simulated one
 		r := *found
 		var tried []int
 		run := func(_ context.Context, n int, w Window) (Point, error) {
@@ -167,7 +168,7 @@ func TestTry(t *testing.T) {
 		}
 		for i := range tried[1:] {
 			assert.NotEqual(t, tried[i], tried[i+1])
-			assert.Equal(t, r.Measured[0].Within, tried[1] > tried[0], "the second is to the side of the outcome")
+			assert.Equal(t, r.Measured[0].Within, tried[1] > tried[0], "the second trial is on the side of the outcome")
 		}
 	}
 	failed := errors.New("failed")

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// priced is a model whose passes take what costs say, and compute nothing.
+// priced is a model that only sleeps: its passes take the time of costs.
 type priced struct {
 	c            *Costs
 	passes, rows int
@@ -37,7 +37,7 @@ func (m *priced) Forward(
 	return nil
 }
 
-// slots is a store of keys and values that holds nothing.
+// slots is an empty store of keys and values.
 type slots int
 
 func (s slots) Config() backend.KVConfig { return backend.KVConfig{Slots: int(s)} }
@@ -47,16 +47,16 @@ func (s slots) Swap(_, _ int32)          {}
 func (s slots) Read(int, int, []byte)    {}
 func (s slots) Write(int, int, []byte)   {}
 
-// direct is the service as a device sees it, over a link without a gateway.
+// direct is the service over a link without a gateway, as a device uses it.
 type direct struct {
 	s      *batch.Service
 	device uint64
 	way    time.Duration
 }
 
-// Ask implements [draft.Cloud]. It comes a moment earlier than it is due, another one for each device: no two asks come
-// at the same instant, nor one with the end of a pass, of which goroutines would be served in any order. One that is
-// due when a pass ends takes part in the next pass then, as the simulation has it.
+// Ask implements [draft.Cloud]. It arrives a moment early, a different one for each device: no two asks arrive at the
+// same instant, and none with the end of a pass, because the order of the goroutines would be undefined. An ask that is
+// due when a pass ends thus takes part in the next pass, as in the simulation.
 func (d direct) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	moment := time.Duration(d.device) * time.Microsecond
 	time.Sleep(d.way - moment)
@@ -67,8 +67,8 @@ func (d direct) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return draft.Answer{BytesUp: 1, BytesDown: 2, Reply: terms.Reply{Token: a.Token}}, err
 }
 
-// TestAsService: the simulation of the service's steps gives the times that the service itself gives, in virtual time,
-// from an idle one to one with more than it can do.
+// TestAsService: the simulated service takes the same times as the real one in virtual time, from an idle service to an
+// overloaded one.
 func TestAsService(t *testing.T) {
 	for _, mode := range []Mode{Routed, Verified} {
 		for _, n := range []int{1, 30, 100} {
@@ -104,7 +104,7 @@ func TestAsService(t *testing.T) {
 	}
 }
 
-// TestLiveEnds: a run ends with the first error of a device, and with its context, and leaves no device connected.
+// TestLiveEnds: a run ends with the first error of a device, or with its context, and leaves no device connected.
 func TestLiveEnds(t *testing.T) {
 	w := usual()
 	w.Think, w.Budget = 10*time.Millisecond, 1
@@ -137,7 +137,7 @@ func TestLiveEnds(t *testing.T) {
 
 var errRefused = errors.New("refused")
 
-// failing is a cloud that answers nothing.
+// failing is a cloud that answers no question.
 type failing struct{}
 
 // Ask implements [draft.Cloud].

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestOneDevice: the time of an answer of a device that is alone is a sum.
+// TestOneDevice: the time of an answer on a single device is a sum of known times.
 func TestOneDevice(t *testing.T) {
 	c := linear(20, 3, 1)
 	c.AskMS = 2
@@ -29,7 +29,7 @@ func TestOneDevice(t *testing.T) {
 		assert.InDelta(t, p.PerSecond*float64(w.Tokens), p.TokensTPS, 1e-9)
 	}
 	w := usual()
-	// a prompt of 130 tokens takes passes of 128 and 2 rows, of which the first predicts nothing
+	// a prompt of 130 tokens takes passes of 128 and 2 rows; the first pass predicts nothing
 	prompt := (20 + 128*3 - 1) + (20 + 2*3.)
 	same(100+2+prompt+24*23, w, Cloud)
 	w.Budget = 0
@@ -38,16 +38,16 @@ func TestOneDevice(t *testing.T) {
 	same(25*(20+100+2)+prompt+24*23, w, Routed)
 	same(25*(20+100+2)+prompt+24*23, w, Verified)
 	w.Budget, w.Turned = 0, 0
-	// at the end of the answer: 154 rows, and predictions behind the last 25
-	last := (20 + 128*3 - 1.) // of the first 128 rows, none predicts anything
-	last += 20 + 26*3 + 24    // and of the other 26, all but the first
+	// at the end of the answer: 154 rows, and predictions after the last 25
+	last := (20 + 128*3 - 1.) // no prediction in the first 128 rows
+	last += 20 + 26*3 + 24    // and one for each of the other 26 rows but the first
 	same(25*20+100+2+last, w, Verified)
 	w.RTT, w.EdgeTPS, w.Prompt, w.Tokens, w.Budget = 0, 1e6, 1, 1, 1
 	same(0.001+2+23, w, Routed)
 	same(2+23, w, Cloud)
 }
 
-// TestMD1: asks that are computed one at a time wait as in the queue M/D/1, ρ/(2(1-ρ)) of the time of one.
+// TestMD1: asks that are computed one at a time wait as in the queue M/D/1: ρ/(2(1-ρ)) times the service time.
 func TestMD1(t *testing.T) {
 	racing.Spare(t)
 	c := Costs{Threads: 1, Passes: []Pass{{1, 10, 10}}}
@@ -72,7 +72,7 @@ func TestMD1(t *testing.T) {
 	}
 }
 
-// TestSaturation: devices without end get as many answers as the costs allow.
+// TestSaturation: with unlimited devices, the rate of answers is the max that the costs allow.
 func TestSaturation(t *testing.T) {
 	racing.Spare(t)
 	c := linear(20, 3, 1)
@@ -87,7 +87,7 @@ func TestSaturation(t *testing.T) {
 		assert.InEpsilon(t, 128, p.RowsPerPass, 1e-6, mode)
 	}
 	w = usual()
-	w.Budget = 0.3 // so that nearly each answer has an ask
+	w.Budget = 0.3 // nearly every answer has an ask
 	for mode, rows := range map[Mode]float64{Cloud: 130 + 24, Routed: 130} {
 		p := simulated(t, w, c, mode, 1000, 1, Window{time.Hour, 2 * time.Hour})
 		bound := 128 / c.Time(128, 1).Seconds() // rows per second
@@ -97,8 +97,8 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
-// TestLittle: the mean number of answers under way is their rate times their time, and devices that are not under way
-// pause, in every mode and at every load.
+// TestLittle: the mean number of answers in flight is their rate times their time, and the other devices pause, in
+// every mode and at every load (Little's law).
 func TestLittle(t *testing.T) {
 	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
@@ -120,7 +120,7 @@ func TestLittle(t *testing.T) {
 	}
 }
 
-// TestMore: more devices never make the percentiles lower, and more gateways, and cheaper passes, never higher.
+// TestMore: more devices never lower the percentiles; more gateways and cheaper passes never raise them.
 func TestMore(t *testing.T) {
 	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
@@ -146,8 +146,7 @@ func TestMore(t *testing.T) {
 	}
 }
 
-// TestGatewaysApart: a gateway with its devices is like the only one, so that two with half of the devices each do
-// twice as much as one.
+// TestGatewaysApart: gateways are independent: two with half of the devices each answer twice as much as one.
 func TestGatewaysApart(t *testing.T) {
 	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
@@ -160,7 +159,7 @@ func TestGatewaysApart(t *testing.T) {
 	}
 }
 
-// TestSame: the same arguments give the same result to the last digit, and another seed gives another.
+// TestSame: equal arguments give equal results to the last digit; another seed gives another result.
 func TestSame(t *testing.T) {
 	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
@@ -174,7 +173,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestSimulateRefused: what has no sense is refused, and a run ends with its context.
+// TestSimulateRefused: invalid arguments are refused, and a run ends with its context.
 func TestSimulateRefused(t *testing.T) {
 	c, w, window := linear(20, 3, 1), usual(), Window{0, time.Second}
 	refused := func(want string, w Workload, c Costs, devices, gateways int, window Window) {
@@ -196,7 +195,7 @@ func TestSimulateRefused(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// TestPercentiles: percentiles are times that occurred, and the interval of the 95th holds it.
+// TestPercentiles: percentiles are observed times, and the interval of the 95th contains it.
 func TestPercentiles(t *testing.T) {
 	w := usual()
 	empty := tally{window: Window{0, time.Second}}

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestScripts: asks are about texts that fit together, all passes of the small model are counted, and as many tokens
-// are asked for as the shares say.
+// TestScripts: the texts of the asks fit together, all passes of the small model are counted, and the number of
+// escalated tokens matches the shares.
 func TestScripts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		require.NotEmpty(t, s.asks)
 		assert.Equal(t, w.Prompt+w.Tokens-1, s.asks[len(s.asks)-1].text)
 		for i, a := range s.asks {
-			first := a.text // the first position that is checked, or asked for
+			first := a.text // the first position that is verified or escalated
 			if a.from > 0 {
 				first = a.from
 			}
@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 				assert.Zero(t, a.keep)
 				continue
 			}
-			assert.Equal(t, a.keep+1, first, "behind the token of the large model")
+			assert.Equal(t, a.keep+1, first, "after the token of the large model")
 			assert.LessOrEqual(t, a.keep, s.asks[i-1].text)
 			if w.VerifyEvery > 0 {
 				assert.LessOrEqual(t, a.text-first, w.VerifyEvery)
@@ -62,8 +62,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestShares: the share of tokens that is asked for is the budget, and each of the small model's tokens that is
-// verified is turned with its share.
+// TestShares: the share of escalated tokens is the budget, and each verified token of the small model is replaced with
+// the given probability.
 func TestShares(t *testing.T) {
 	const answers = 20000
 	mean := func(w Workload, mode Mode) float64 {
@@ -80,17 +80,18 @@ func TestShares(t *testing.T) {
 	w.Budget = 0
 	assert.Zero(t, mean(w, Routed))
 	w.Turned = 0
-	assert.Equal(t, 1., mean(w, Verified), "one at the end")
+	assert.Equal(t, 1., mean(w, Verified), "one ask at the end")
 	w.Budget, w.Turned = 1, 0.4
 	assert.Equal(t, 25., mean(w, Routed))
 	assert.Equal(t, 25., mean(w, Verified), "nothing is left to verify")
 	w.Budget, w.Turned = 0, 1
 	assert.Equal(t, 25., mean(w, Verified), "each ask brings one token")
-	w.Turned, w.Tokens = 0.5, 2 // at the second token: it holds with the first, or the second is asked for again
+	// the second ask is at the second token: it confirms both, or replaces the first and the second is asked for again
+	w.Turned, w.Tokens = 0.5, 2
 	assert.InDelta(t, 1.5, mean(w, Verified), 0.02)
 }
 
-// TestPauses: pauses have their mean, and are those of the device, whatever the mode.
+// TestPauses: pauses have the given mean; those of a device do not depend on the mode.
 func TestPauses(t *testing.T) {
 	w := usual()
 	a, b, c := newUser(&w, Cloud, 7), newUser(&w, Verified, 7), newUser(&w, Cloud, 8)
@@ -107,7 +108,7 @@ func TestPauses(t *testing.T) {
 	assert.InEpsilon(t, w.Think.Seconds(), sum.Seconds()/20000, 0.03)
 }
 
-// TestHeads: parts of an ask have together the predictions of the whole.
+// TestHeads: the parts of an ask have as many predictions together as the whole.
 func TestHeads(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 500 {
@@ -127,7 +128,7 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// TestWorkloadRefused: each field that has no sense is named.
+// TestWorkloadRefused: an error names the invalid field.
 func TestWorkloadRefused(t *testing.T) {
 	w := usual()
 	require.NoError(t, w.Validate())

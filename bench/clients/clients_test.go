@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClients runs the program of each client against a server over a model of random weights: chats, streams, tools,
-// schemas, errors, and answers that nobody waits for any more. What cannot be installed is left out, loudly.
+// TestClients runs the program of each client against a server with a model of random weights: chats, streams, tools,
+// schemas, errors, and requests that the client cancels. A client that cannot be installed is skipped with a message.
 func TestClients(t *testing.T) {
 	s := startServer(t, randomModel(t))
 	for name, c := range map[string]struct {

@@ -24,13 +24,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load is what TestLoad asks of a server.
+// load holds the parameters of TestLoad.
 type load struct {
 	connections, seconds, tokens int
 	model                        string // file; "" for one of random weights
 }
 
-// disturbers is how many readers take nothing, and how many clients go away, at a time.
+// disturbers is the number of concurrent clients that read nothing, and of clients that disconnect.
 const disturbers = 8
 
 // readLoad reads PILOTFISH_LOAD, "CONNECTIONS SECONDS TOKENS [MODEL]".
@@ -46,24 +46,24 @@ func readLoad(t *testing.T) (l load) {
 	return l
 }
 
-// tally is what became of requests.
+// tally counts the outcomes of requests.
 type tally struct {
 	mu                      sync.Mutex
 	whole, first            []time.Duration
 	statuses                map[string]int // by path and status
 	lost, tokens, cut, gone int
-	memory                  []int64 // of the server in KiB, one a second
+	memory                  []int64 // memory of the server in KiB, once a second
 }
 
-// request is one of those that a server is loaded with. The verb %d in its body is a number that changes.
+// request is one kind of request. The verb %d in its body is replaced by a new number each time.
 type request struct {
 	path, body string
 	status     int
-	done       string // what a whole answer contains
+	done       string // part of every complete answer
 }
 
-// requests is what clients of all doors send: streams and whole answers, texts that begin alike, tools, more schemas
-// than are kept, stored answers, scores, and mistakes.
+// requests returns requests to all paths: streams and complete answers, texts with a common prefix, tools, more schemas
+// than the cache holds, stored answers, scores, and invalid requests.
 func requests(tokens int) []request {
 	system := strings.Repeat("You answer briefly and say where it was found. ", 20)
 	all := []request{
@@ -96,20 +96,20 @@ func requests(tokens int) []request {
 	return all
 }
 
-// TestLoad asks for answers of all kinds over many connections at once, beside readers that take nothing and clients
-// that go away. No answer of the others is lost or cut, memory is bounded, and nothing stays open. Over ten minutes or
-// more, memory no longer grows once caches are full.
+// TestLoad sends requests of all kinds over many connections at the same time, in company of clients that read nothing
+// and clients that disconnect. No answer of the other clients is lost or cut, memory is bounded, and no connection
+// stays open. In a run of ten minutes or more, memory stops growing once the caches are full.
 func TestLoad(t *testing.T) {
 	l := readLoad(t)
 	if l.model == "" {
 		l.model = randomModel(t)
 	}
-	// the store of answers is full soon, as the memory for grammars is: each number makes new ones
+	// the store of answers and the cache of grammars fill up soon: each number makes new entries
 	s := startServer(t, l.model, "--parallel", "8",
 		"--limit", fmt.Sprintf("queue=256,reader-timeout=5s,max-stored=%d", 1<<20))
 	kinds := requests(l.tokens)
 	got := &tally{statuses: map[string]int{}}
-	for i := range kinds { // the first ones make what all share
+	for i := range kinds { // the first requests allocate what all requests share
 		one(t, s, kinds[i], i, got)
 	}
 	http.DefaultClient.CloseIdleConnections()
@@ -140,28 +140,28 @@ func TestLoad(t *testing.T) {
 	idle(t, s)
 	http.DefaultClient.CloseIdleConnections()
 	got.report(t, l, before)
-	assert.Zero(t, got.lost, "answers that did not come whole")
+	assert.Zero(t, got.lost, "incomplete answers")
 	assert.Less(t, slices.Max(got.memory), before+512<<10, "KiB")
 	assert.Eventually(t, func() bool { return s.open(t) <= open }, 10*time.Second, 100*time.Millisecond,
 		"more than %d files and connections are open", open)
 	if l.seconds >= 600 {
 		third := len(got.memory) / 3
 		before, late := middle(got.memory[third:2*third]), middle(got.memory[2*third:])
-		assert.Less(t, late, before+before/20, "memory in the last third of the time beside the one before, in KiB")
+		assert.Less(t, late, before+before/20, "memory in KiB: last third of the time, second third")
 	}
 }
 
-// report logs what came of a load.
+// report logs the outcome of a load.
 func (got *tally) report(t *testing.T, l load, before int64) {
-	t.Logf("%d connections for %d s, answers of at most %d tokens: "+
+	t.Logf("%d connections for %d s, answers of max %d tokens: "+
 		"%d answers (%.0f a second), %d tokens (%.0f a second)",
 		l.connections, l.seconds, l.tokens, len(got.whole), float64(len(got.whole))/float64(l.seconds), got.tokens,
 		float64(got.tokens)/float64(l.seconds))
 	t.Logf("first byte: %s", quantiles(got.first))
 	t.Logf("whole answer: %s", quantiles(got.whole))
 	t.Logf("by path and status: %v", got.statuses)
-	t.Logf("beside them %d readers that took nothing, %d clients that went away", got.cut, got.gone)
-	t.Logf("memory: %d MiB before, %d MiB at most", before>>10, slices.Max(got.memory)>>10)
+	t.Logf("also %d clients that read nothing, %d clients that disconnected", got.cut, got.gone)
+	t.Logf("memory: %d MiB before, max %d MiB", before>>10, slices.Max(got.memory)>>10)
 	var tenths []int64
 	for i := range 10 {
 		if part := got.memory[i*len(got.memory)/10 : (i+1)*len(got.memory)/10]; len(part) > 0 {
@@ -177,10 +177,10 @@ func middle(all []int64) int64 {
 	return all[len(all)/2]
 }
 
-// used finds how many tokens an answer has.
+// used matches the number of tokens of an answer.
 var used = regexp.MustCompile(`"(?:completion|output)_tokens":(\d+)`)
 
-// one sends a request, and notes what became of it.
+// one sends a request and records the outcome.
 func one(t *testing.T, s *server, r request, number int, got *tally) {
 	begin := time.Now()
 	path, body := r.path, r.body
@@ -206,7 +206,7 @@ func one(t *testing.T, s *server, r request, number int, got *tally) {
 	got.first, got.whole = append(got.first, first), append(got.whole, time.Since(begin))
 }
 
-// post returns an answer whole, and after what time its first byte came.
+// post returns a complete answer and the time until its first byte.
 func post(s *server, path, body string) (status int, first time.Duration, text string, err error) {
 	begin := time.Now()
 	answer, err := stream(context.Background(), s, http.DefaultClient, path, body)
@@ -221,7 +221,7 @@ func post(s *server, path, body string) (status int, first time.Duration, text s
 	return answer.StatusCode, first, string(start[:n]) + string(rest), err
 }
 
-// narrow is a client whose connections take little more than what is read.
+// narrow returns a client with connections that buffer little.
 func narrow() *http.Client {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		wrong := c.Control(func(fd uintptr) {
@@ -247,7 +247,7 @@ func stream(ctx context.Context, s *server, client *http.Client, path, body stri
 // long asks for more text than the buffers of connections hold.
 const long = `{"prompt":"a","max_tokens":8000,"stream":true,"logprobs":5,"logit_bias":{"65":100}}`
 
-// takesNothing asks for long texts and reads nothing of them.
+// takesNothing requests long texts and does not read them.
 func takesNothing(ctx context.Context, s *server, got *tally) {
 	client := narrow()
 	for ctx.Err() == nil {
@@ -266,7 +266,7 @@ func takesNothing(ctx context.Context, s *server, got *tally) {
 	}
 }
 
-// goesAway asks for long texts and leaves after the first piece.
+// goesAway requests long texts and disconnects after the first piece.
 func goesAway(ctx context.Context, s *server, got *tally) {
 	client := narrow()
 	for ctx.Err() == nil {
@@ -283,7 +283,7 @@ func goesAway(ctx context.Context, s *server, got *tally) {
 	}
 }
 
-// quantiles says how durations are spread.
+// quantiles formats the distribution of durations.
 func quantiles(all []time.Duration) string {
 	if len(all) == 0 {
 		return "none"
@@ -295,7 +295,7 @@ func quantiles(all []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p90 %v, p99 %v, longest %v", at(0.5), at(0.9), at(0.99), at(1))
 }
 
-// memory returns what the server keeps in memory now, in KiB.
+// memory returns the resident memory of the server in KiB.
 func (s *server) memory(t *testing.T) (kib int64) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *server) memory(t *testing.T) (kib int64) {
 	return kib
 }
 
-// open returns how many files and connections the server has open.
+// open returns the number of files and connections that the server has open.
 func (s *server) open(t *testing.T) int {
 	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.pid))
 	if err != nil {
@@ -316,7 +316,7 @@ func (s *server) open(t *testing.T) int {
 	return len(all)
 }
 
-// idle waits until nothing is being answered.
+// idle waits until no request is in flight.
 func idle(t *testing.T, s *server) {
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		answer, err := http.Get(strings.TrimSuffix(s.url, "/v1") + "/health")
@@ -327,6 +327,6 @@ func idle(t *testing.T, s *server) {
 		if bytes.Contains(b, []byte(`"active":0`)) {
 			return
 		}
-		require.Less(t, time.Since(begin), 15*time.Second, "what nobody waits for goes on: %s", b)
+		require.Less(t, time.Since(begin), 15*time.Second, "cancelled requests still run: %s", b)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 )
 
-// apiKey is the key of the servers here.
+// apiKey is the key of the servers in these tests.
 const apiKey = "key-of-the-clients-0123"
 
-// randomModel writes a tiny model of random weights with room for definitions of tools.
+// randomModel writes a tiny model of random weights with a context that is long enough for definitions of tools.
 func randomModel(t *testing.T) string {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
@@ -42,7 +42,7 @@ type server struct {
 	pid int
 }
 
-// startServer builds the program and starts it. It ends with the test.
+// startServer builds the program and starts it. The server ends with the test.
 func startServer(t *testing.T, model string, args ...string) *server {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "pilotfish")
@@ -57,14 +57,14 @@ func startServer(t *testing.T, model string, args ...string) *server {
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
 		require.NoError(t, c.Process.Signal(os.Interrupt))
-		_ = c.Wait() // 130, as after Ctrl-C
+		_ = c.Wait() // exit status 130, as after Ctrl-C
 	})
 	url, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err)
 	return &server{url: strings.TrimSpace(url), pid: c.Process.Pid}
 }
 
-// command runs a program with a time limit and shows what it says.
+// command runs a program with a time limit and logs its output.
 func command(t *testing.T, dir, name string, args ...string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -79,7 +79,7 @@ func command(t *testing.T, dir, name string, args ...string) error {
 	return err
 }
 
-// copied copies a folder, so that what is installed beside its files leaves no trace.
+// copied returns a copy of a folder, so that packages are not installed in the source tree.
 func copied(t *testing.T, from string) string {
 	t.Helper()
 	to := t.TempDir()

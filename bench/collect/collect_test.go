@@ -26,7 +26,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// textOf is the text of a prompt of a set.
+// textOf returns the text of a prompt of a set.
 func textOf(t testing.TB, o *Options, set *trace.Set, number int) (prompt, answer []int32) {
 	prompt, err := o.Edge.Chat(tokenizer.Message{Role: "user", Content: o.Data.Questions[number].Text})
 	require.NoError(t, err)
@@ -38,15 +38,15 @@ func textOf(t testing.TB, o *Options, set *trace.Set, number int) (prompt, answe
 	return prompt, answer
 }
 
-// generated is what a model makes of a text, up to its end token, by the engine alone.
-func generated(t testing.TB, e *engine.Engine, text []int32, most int, s terms.Sampling) []int32 {
+// generated returns the tokens that a model generates after a text, up to the end token, decoded by the engine alone.
+func generated(t testing.TB, e *engine.Engine, text []int32, maxTokens int, s terms.Sampling) []int32 {
 	session, err := e.NewSession()
 	require.NoError(t, err)
 	tokens, err := e.Tokenizer()
 	require.NoError(t, err)
 	text = append([]int32(nil), text...)
 	var all []int32
-	r := terms.Settings{MaxTokens: most, IgnoreEnd: true}.With(s)
+	r := terms.Settings{MaxTokens: maxTokens, IgnoreEnd: true}.With(s)
 	for tok, err := range session.Generate(t.Context(), text, r) {
 		require.NoError(t, err)
 		if all = append(all, tok.ID); tokens.IsEnd(tok.ID) {
@@ -56,7 +56,7 @@ func generated(t testing.TB, e *engine.Engine, text []int32, most int, s terms.S
 	return all
 }
 
-// TestPositions: each position holds what both models say of the tokens before it.
+// TestPositions: each position holds the predictions of both models for the tokens before it.
 func TestPositions(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 3, engine.Options{})
@@ -95,7 +95,7 @@ func head(t testing.TB, e *engine.Engine, text []int32) (*backend.Output, []floa
 	return &backend.Output{Top: top}, logits
 }
 
-// logOf is a token's log-probability.
+// logOf returns the log-probability of a token.
 func logOf(logits []float32, id int32) float64 {
 	sum := 0.0
 	for _, l := range logits {
@@ -112,7 +112,7 @@ func entropy(logits []float32) (sum float64) {
 	return sum
 }
 
-// TestReferences: each kind of answer is what it is said to be, with its end.
+// TestReferences: each kind of answer is what it should be, with its end token.
 func TestReferences(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 4, engine.Options{})
@@ -131,7 +131,7 @@ func TestReferences(t *testing.T) {
 			prompt, answer := textOf(t, &o, set, number)
 			about, _, _ := set.Prompt(number)
 			assert.True(t, about.Graded)
-			assert.Zero(t, about.Rollouts+about.RolloutTokens, "no labels, no work for them")
+			assert.Zero(t, about.Rollouts+about.RolloutTokens, "no rollouts without labels")
 			assert.Equal(t, q.Grade(tokens.Decode(answer[:len(answer)-1])) == task.Right, about.Right)
 			switch reference {
 			case Given:
@@ -161,7 +161,8 @@ func TestReferences(t *testing.T) {
 				done()
 				assert.Equal(t, want, answer[:len(answer)-1])
 				assert.True(t, tokens.IsEnd(answer[len(answer)-1]))
-				assert.Contains(t, []int{cloud, cloud + 1}, about.Cloud, "and perhaps the end")
+				assert.Contains(t, []int{cloud, cloud + 1}, about.Cloud,
+					"and the end token, if the large model chose it")
 			}
 		}
 	}
@@ -169,8 +170,8 @@ func TestReferences(t *testing.T) {
 	assert.NotEqual(t, seedOf(3, 1), seedOf(4, 1))
 }
 
-// TestGateway: a large model behind a gateway gives the traces that it gives here, but for probabilities that an audit
-// does not tell.
+// TestGateway: a large model at a gateway gives the same traces as a local one, except for probabilities that an audit
+// does not report.
 func TestGateway(t *testing.T) {
 	prompts, references := 6, References()
 	if testing.Short() {
@@ -178,14 +179,14 @@ func TestGateway(t *testing.T) {
 	}
 	here := demoOptions(t, prompts, engine.Options{})
 	here.MaxTokens = 42
-	there := behind(t, here)
+	there := viaGateway(t, here)
 	for _, reference := range references {
 		here.Reference, there.Reference = reference, reference
 		want, sum := gather(t, here)
 		got, summed := gather(t, there)
 		require.Equal(t, want.Len(), got.Len())
 		a, b := make([]float32, want.Width()), make([]float32, want.Width())
-		told := 0
+		reported := 0
 		for i := range want.Len() {
 			x, y := want.At(i), got.At(i)
 			want.Hidden(a, i)
@@ -196,13 +197,13 @@ func TestGateway(t *testing.T) {
 				require.True(t, math.IsNaN(float64(y.LargeLogProb)))
 			} else {
 				require.InDelta(t, x.LargeLogProb, y.LargeLogProb, 0.01)
-				told++
+				reported++
 			}
 			y.LargeLogProb, y.ReferenceLarge = x.LargeLogProb, x.ReferenceLarge
 			require.Equal(t, x, y)
 		}
 		if reference == Sampled {
-			assert.Positive(t, told)
+			assert.Positive(t, reported)
 		}
 		for p := range want.Prompts() {
 			x, _, _ := want.Prompt(p)
@@ -217,7 +218,7 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestSameBytes: neither how many texts are made at a time nor the size of shards changes a text.
+// TestSameBytes: a text does not depend on how many texts are made at the same time, nor on the size of shards.
 func TestSameBytes(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 9, engine.Options{})
@@ -248,8 +249,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestStopped: a run that is stopped after any number of prompts and begun again ends up with the same bytes, and has
-// lost less than a shard for each text at a time.
+// TestStopped: a run that is stopped after any number of prompts and started again produces the same bytes. It has lost
+// less than a shard for each text in progress.
 func TestStopped(t *testing.T) {
 	o := demoOptions(t, 7, engine.Options{})
 	o.ShardPrompts, o.Parallel = 2, 1
@@ -260,7 +261,7 @@ func TestStopped(t *testing.T) {
 	enough := errors.New("enough")
 	stops := []int{0, 1, 2, 3, 4, 5, 6, 7}
 	if testing.Short() {
-		stops = []int{1, 4, 7} // within a shard, between two, and behind all
+		stops = []int{1, 4, 7} // in a shard, between two, and after all
 	}
 	for _, stop := range stops {
 		dir := held.TempDir(t)
@@ -273,7 +274,7 @@ func TestStopped(t *testing.T) {
 		})
 		if stop < 6 {
 			require.ErrorIs(t, err, enough)
-		} else if err != nil { // the last text may have been done
+		} else if err != nil { // the last text may be complete
 			require.ErrorIs(t, err, enough)
 		}
 		first := -1
@@ -288,7 +289,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestKilled: so does one that the system kills. The test runs itself again for that.
+// TestKilled: the same holds for a run that the system kills. The test runs itself as a child process.
 func TestKilled(t *testing.T) {
 	o := demoOptions(t, 7, engine.Options{})
 	o.ShardPrompts, o.Parallel = 2, 2
@@ -324,7 +325,7 @@ func TestKilled(t *testing.T) {
 	assert.Equal(t, want, filesOf(t, dir))
 }
 
-// TestLongTexts: what does not fit is cut or left out, and counted.
+// TestLongTexts: a text that does not fit is cut or left out, and counted.
 func TestLongTexts(t *testing.T) {
 	o := demoOptions(t, 6, engine.Options{})
 	var lengths []int
@@ -369,13 +370,13 @@ func TestLongTexts(t *testing.T) {
 	set, sum := gather(t, o)
 	assert.Equal(t, 6, sum.Cut)
 	assert.Equal(t, 30, set.Len())
-	assert.Equal(t, 6, sum.Right, "the answer was given whole")
+	assert.Equal(t, 6, sum.Right, "the given answer is complete")
 	o.Reference = Large
 	_, sum = gather(t, o)
 	assert.Equal(t, []int{6, 30, 0}, []int{sum.Cut, sum.Positions, sum.Right})
 }
 
-// TestExactRoom: an answer that ends just where the room ends is not cut.
+// TestExactRoom: an answer that ends exactly at the end of the context is not cut.
 func TestExactRoom(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 1, engine.Options{})
@@ -392,7 +393,7 @@ func TestExactRoom(t *testing.T) {
 	}
 }
 
-// TestRaw: questions can be texts to go on with.
+// TestRaw: questions can be raw texts to continue.
 func TestRaw(t *testing.T) {
 	o := demoOptions(t, 2, engine.Options{})
 	o.Raw, o.Reference, o.MaxTokens = true, Large, 6
@@ -411,7 +412,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// TestFollow: an answer that is given follows its question with a space where the set wants one.
+// TestFollow: a given answer follows its question after a space if the set asks for one.
 func TestFollow(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 1, engine.Options{})
@@ -449,7 +450,7 @@ func TestShots(t *testing.T) {
 	assert.Equal(t, 1, set.Settings().Shots)
 }
 
-// TestFailure: what goes wrong names the question, and everything has ended when Run returns.
+// TestFailure: an error names the question, and all goroutines have ended when Run returns.
 func TestFailure(t *testing.T) {
 	o := demoOptions(t, 5, engine.Options{})
 	o.Reference = Large

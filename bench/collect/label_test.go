@@ -18,14 +18,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// definition says what a rule says of position j of an answer, with everything decoded from nothing.
+// definition returns the label of a rule for position j of an answer by its definition, decoding every text from the
+// start.
 func definition(
 	t testing.TB, o *Options, rule string, prompt, answer []int32, j int, p trace.Position, right bool,
 	grade func(string) task.Verdict,
 ) trace.Verdict {
 	tokens, err := o.Edge.Tokenizer()
 	require.NoError(t, err)
-	outcome := func(e *engine.Engine, id int32) bool { // whether the answer is right when e goes on from id
+	outcome := func(e *engine.Engine, id int32) bool { // reports whether the answer is right if e continues after id
 		all := append(slices.Clone(answer[:j]), id)
 		if !tokens.IsEnd(id) && len(all) < o.MaxTokens {
 			text := append(slices.Clone(prompt), all...)
@@ -68,8 +69,8 @@ func definition(
 	return trace.Escalate
 }
 
-// TestLabels: labels are those of the definition, for all kinds of answers; and with the large model's own answers, the
-// rule of CITER is plain disagreement wherever it says something.
+// TestLabels: labels equal those of the definition for all kinds of answers. With the large model's own answers, the
+// rule of CITER equals disagreement wherever it decides.
 func TestLabels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decodes each text anew for each label")
@@ -87,7 +88,7 @@ func TestLabels(t *testing.T) {
 		for number, q := range o.Data.Questions {
 			prompt, answer := textOf(t, &o, set, number)
 			about, from, to := set.Prompt(number)
-			decided := false // a later place is marked by consequence
+			decided := false // a later place is labelled by consequence
 			for i := to - 1; i >= from; i-- {
 				p := set.At(i)
 				for r, rule := range o.Labels {
@@ -121,7 +122,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestGradedOnce: an answer that many choices lead to is graded once, as it may be a program that has to be run.
+// TestGradedOnce: an answer that many choices lead to is graded once, because grading may run a program.
 func TestGradedOnce(t *testing.T) {
 	o := demoOptions(t, 1, engine.Options{})
 	o.MaxTokens, o.Reference, o.Labels = 24, Small, []string{RuleR2R, RuleConsequence}
@@ -138,7 +139,7 @@ func TestGradedOnce(t *testing.T) {
 	}
 }
 
-// script is a model that goes on with answers as it is told: from the answer so far to what follows.
+// script is a model that continues answers as given: from the answer so far to what follows.
 type script struct {
 	tokens *tokenizer.Tokenizer
 	prompt int
@@ -157,7 +158,7 @@ func (s *script) follow(
 	s.asked = append(s.asked, said)
 	rest, ok := s.lines[said]
 	if !ok || !o.Greedy() {
-		return errors.New("nobody expected: " + said)
+		return errors.New("unexpected:  " + said)
 	}
 	ids := s.tokens.Encode(rest, false)
 	end, _ := s.tokens.EOS()
@@ -169,7 +170,8 @@ func (s *script) follow(
 	return nil
 }
 
-// scripted is a worker and a draft of a reference, with models that follow scripts. Answers that say "yes" are right.
+// scripted returns a worker and a draft of a reference, with models that follow scripts. Answers that contain "yes" are
+// right.
 func scripted(
 	t *testing.T, o Options, reference string, small, large map[string]string,
 ) (*worker, *draft, *script, *script) {
@@ -192,7 +194,7 @@ func scripted(
 	return w, d, a, b
 }
 
-// TestRules: the rules on cases with known answers. The reference has one position that matters, its second token; the
+// TestRules: the rules give the known labels. The reference has one position that matters, its second token; the
 // choices are letters.
 func TestRules(t *testing.T) {
 	routed := Options{Reference: Routed}
@@ -200,11 +202,11 @@ func TestRules(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		o                Options
-		reference        string // its second token is the one that is judged
+		reference        string // its second token is judged
 		small, large     string // choices there
 		goSmall, goLarge map[string]string
 		want             map[string]trace.Verdict
-		asked            int // of both models
+		asked            int // tokens of both models
 	}{
 		{"all agree", given, "ab yes", "b", "b", nil, nil,
 			map[string]trace.Verdict{RuleDisagreement: trace.Keep, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 0},
@@ -280,7 +282,7 @@ func TestRules(t *testing.T) {
 // TestSentences: without a right answer, the words up to the end of the sentence decide.
 func TestSentences(t *testing.T) {
 	for _, c := range []struct {
-		small, large string // what follows the two choices, which are c and d
+		small, large string // what follows the two choices, c and d
 		want         trace.Verdict
 	}{
 		{" end. And on", " end. But not", trace.Escalate}, // the letters differ
@@ -298,7 +300,7 @@ func TestSentences(t *testing.T) {
 		assert.Equal(t, c.want, positions[1].Labels[0])
 		assert.Len(t, large.asked, 2)
 	}
-	// the same words by other tokens, after which the texts part
+	// the same words in other tokens, after which the texts differ
 	w, d, _, large := scripted(t, Options{Labels: []string{RuleR2R}}, "", nil, map[string]string{
 		"a": " big, dog. It ran", "A": " big dog! He sat",
 	})
@@ -308,7 +310,7 @@ func TestSentences(t *testing.T) {
 	require.NoError(t, w.label(t.Context(), d, positions))
 	assert.Equal(t, trace.Keep, positions[0].Labels[0])
 	assert.Equal(t, []string{"a", "A"}, large.asked)
-	assert.Less(t, d.large.tokens, 2*len(w.tokens.Encode(" big, dog. It ran", false)), "no further than the sentence")
+	assert.Less(t, d.large.tokens, 2*len(w.tokens.Encode(" big, dog. It ran", false)), "not beyond the sentence")
 
 	// a sentence without an end
 	long := strings.Repeat("la ", 100)
@@ -331,7 +333,7 @@ func TestWords(t *testing.T) {
 	assert.Empty(t, words(" .,!"))
 }
 
-// TestTree: nothing is asked twice, and what is known is what the model says.
+// TestTree: the tree asks for nothing twice, and what it holds is what the model says.
 func TestTree(t *testing.T) {
 	_, d, s, _ := scripted(t, Options{}, "", map[string]string{"": "a bc", "x": "y bc", "a b": "??"}, nil)
 	tree := d.small
@@ -358,15 +360,15 @@ func TestTree(t *testing.T) {
 
 	all, err := tree.goOn(t.Context(), []int32{5}, func([]int32) bool { return true })
 	require.NoError(t, err)
-	assert.Equal(t, []int32{5}, all, "at its end already")
+	assert.Equal(t, []int32{5}, all, "already complete")
 	end, _ := s.tokens.EOS()
 	all, err = tree.goOn(t.Context(), []int32{end}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []int32{end}, all)
 	_, err = tree.goOn(t.Context(), s.tokens.Encode("z", false), nil)
-	assert.ErrorContains(t, err, "nobody expected: z")
+	assert.ErrorContains(t, err, "unexpected:  z")
 
-	// what was learnt leads through what was read, and a model is asked only from its end on
+	// learned tokens lead through known ones; the model is asked only after their end
 	_, d, s, _ = scripted(t, Options{}, "", map[string]string{"ab": "c"}, nil)
 	ids := append(s.tokens.Encode("a", false), s.tokens.Encode("b", false)...)
 	require.Len(t, ids, 2)
@@ -376,17 +378,17 @@ func TestTree(t *testing.T) {
 	assert.Equal(t, "abc", s.tokens.Decode(all[:3]))
 	assert.Equal(t, []string{"ab"}, s.asked)
 
-	// what goes on into a text that is known is followed, not asked
+	// a continuation in a known text is read from the tree, not asked for
 	_, d, s, _ = scripted(t, Options{}, "", map[string]string{"a": "b", "": "a"}, nil)
 	_, err = d.small.goOn(t.Context(), ids[:1], nil)
 	require.NoError(t, err)
-	assert.Equal(t, 2, d.small.tokens, "and the end")
+	assert.Equal(t, 2, d.small.tokens, "with the end token")
 	all, err = d.small.goOn(t.Context(), nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, "ab", s.tokens.Decode(all[:2]))
 	assert.Equal(t, 3, d.small.tokens)
 
-	// the limit holds, for what is known and for what is asked
+	// the limit holds for known tokens and for new ones
 	for _, limit := range []int{3, 4} {
 		tree := newTree(s, []int32{1, 2}, limit, s.tokens.IsEnd)
 		s.lines[""] = "abcdef"
@@ -401,7 +403,7 @@ func TestTree(t *testing.T) {
 	assert.ErrorContains(t, err, "returned no token")
 }
 
-// muteModel says nothing.
+// muteModel generates no tokens.
 type muteModel struct{ *script }
 
 func (muteModel) follow(context.Context, []int32, int, terms.Sampling, func(int32) bool) error {

@@ -31,14 +31,14 @@ func open(t testing.TB, b []byte, o engine.Options) *engine.Engine {
 	return e
 }
 
-// questions are some of the demo's.
+// questions returns n questions of the demo.
 func questions(t testing.TB, n int) *task.Set {
 	set, err := task.Open(task.DemoTrain, task.Options{Most: n})
 	require.NoError(t, err)
 	return set
 }
 
-// demoOptions are those of n questions to the demo's pair, with all rules.
+// demoOptions returns options for n questions to the demo's pair, with all rules.
 func demoOptions(t testing.TB, n int, o engine.Options) Options {
 	edge, large := open(t, demo.Small(), o), open(t, demo.Large(), o)
 	service, err := large.Serve(engine.ServeOptions{})
@@ -54,8 +54,8 @@ func demoOptions(t testing.TB, n int, o engine.Options) Options {
 	}
 }
 
-// behind puts the large model of o behind a gateway on loopback.
-func behind(t testing.TB, o Options) Options {
+// viaGateway returns o with its large model at a gateway on loopback.
+func viaGateway(t testing.TB, o Options) Options {
 	g, err := o.Far.(*engine.Service).Gateway(engine.GatewayOptions{})
 	require.NoError(t, err)
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -75,14 +75,14 @@ func behind(t testing.TB, o Options) Options {
 	return o
 }
 
-// plan is the plan of o, which has to be a good one.
+// plan returns the plan of o, which must be valid.
 func plan(t testing.TB, o Options) *Plan {
 	p, err := NewPlan(o)
 	require.NoError(t, err)
 	return p
 }
 
-// gather collects into a folder of its own and opens it.
+// gather collects into a new folder and opens it.
 func gather(t testing.TB, o Options) (*trace.Set, *Summary) {
 	dir := held.TempDir(t)
 	sum, err := plan(t, o).Run(t.Context(), dir, nil)
@@ -93,7 +93,7 @@ func gather(t testing.TB, o Options) (*trace.Set, *Summary) {
 	return set, sum
 }
 
-// filesOf returns sums of the files of a folder by name, but for the lock that a killed process leaves.
+// filesOf returns checksums of the files of a folder by name, without the lock that a killed process leaves.
 func filesOf(t testing.TB, dir string) map[string]string {
 	all := map[string]string{}
 	names, err := filepath.Glob(filepath.Join(dir, "*"))

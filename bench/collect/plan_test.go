@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// fakeGateway tells of itself what it is told.
+// fakeGateway reports the given properties.
 type fakeGateway struct {
 	engine.Far
 	audit   string
@@ -31,7 +31,7 @@ func (g fakeGateway) Choices() int  { return g.choices }
 func (g fakeGateway) Context() int  { return 300 }
 func (g fakeGateway) Model() string { return "theirs" }
 
-// TestPlanRefused: what cannot be collected is refused, and the error says what to do.
+// TestPlanRefused: options that cannot work are refused, and the error says what to do.
 func TestPlanRefused(t *testing.T) {
 	good := demoOptions(t, 3, engine.Options{})
 	for want, spoil := range map[string]func(o *Options){
@@ -75,7 +75,7 @@ func TestPlanRefused(t *testing.T) {
 	assert.Equal(t, 32, p.o.Parallel)
 }
 
-// TestPlanDefaults: a plan says what was chosen.
+// TestPlanDefaults: a plan reports the chosen defaults.
 func TestPlanDefaults(t *testing.T) {
 	o := demoOptions(t, 2, engine.Options{})
 	o.MaxTokens, o.ShardPrompts, o.Labels, o.Compute = 0, 0, nil, "kv f32"
@@ -113,7 +113,7 @@ func TestPlanDefaults(t *testing.T) {
 	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.25}, plan(t, o).settings.Routing)
 }
 
-// TestUngraded: without right answers, the rules that do without work.
+// TestUngraded: without right answers, the rules that need none still work.
 func TestUngraded(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 3, engine.Options{})
@@ -129,7 +129,7 @@ func TestUngraded(t *testing.T) {
 	assert.False(t, about.Graded)
 }
 
-// TestSummary counts once more.
+// TestSummary computes the summary a second time, from the traces.
 func TestSummary(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 4, engine.Options{})
@@ -197,7 +197,7 @@ func TestSummary(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// flaky answers when it has failed so many times, or never.
+// flaky answers after a number of failures, or never.
 type flaky struct {
 	fails int
 	asked int
@@ -218,7 +218,7 @@ func (f *flaky) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAn
 	}
 }
 
-// TestPatient: a question is asked a few times, with pauses, and not when nobody waits any more.
+// TestPatient: a question is repeated a few times with pauses, and not after its context has ended.
 func TestPatient(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -246,7 +246,7 @@ func TestPatient(t *testing.T) {
 
 		for after, slow := range map[time.Duration]time.Duration{
 			time.Second: 0,                                        // in a pause
-			time.Minute: time.Hour, 12 * time.Second: time.Second, // while it waits, the first time and the last
+			time.Minute: time.Hour, 12 * time.Second: time.Second, // in an ask, the first and the last
 		} {
 			over := errors.New("over")
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -259,7 +259,8 @@ func TestPatient(t *testing.T) {
 	})
 }
 
-// TestRoutedFailure: a text in which the small model's token would stand for want of an answer is none.
+// TestRoutedFailure: an answer is dropped if a token of the small model would replace a missing answer of the large
+// one.
 func TestRoutedFailure(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := demoOptions(t, 1, engine.Options{})
@@ -273,14 +274,14 @@ func TestRoutedFailure(t *testing.T) {
 	})
 }
 
-// oneCloud is the same for all texts.
+// oneCloud uses the same cloud for all texts.
 type oneCloud struct{ engine.Cloud }
 
 func (c oneCloud) Session(context.Context) (engine.Cloud, func(), error) {
 	return c.Cloud, func() {}, nil
 }
 
-// TestShortAudit: an audit that does not look at everything is refused.
+// TestShortAudit: an audit of less than the whole text is refused.
 func TestShortAudit(t *testing.T) {
 	for _, a := range []engine.CloudAnswer{{Reply: terms.Reply{Audited: 2}}, {Reply: terms.Reply{Audited: 4}},
 		{Reply: terms.Reply{Audited: 3, Sampled: 3}}} {
@@ -298,7 +299,7 @@ func TestShortAudit(t *testing.T) {
 	assert.EqualValues(t, -1, got[1].logProb)
 }
 
-// TestRemoteSessions: a gateway keeps one session for each text, and none afterwards.
+// TestRemoteSessions: each text has one session at the gateway, and no session stays open.
 func TestRemoteSessions(t *testing.T) {
 	far := &countedFar{Cloud: counting(func(engine.CloudQuestion) int32 { return 1 })}
 	r := &remote{far: far}
@@ -308,7 +309,7 @@ func TestRemoteSessions(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, far.open)
 	}
-	assert.Equal(t, 4, far.begun, "what goes on from a text is asked in its session")
+	assert.Equal(t, 4, far.begun, "continuations of a text use its session")
 	r.close()
 	r.close()
 	assert.Zero(t, far.open)
@@ -326,14 +327,14 @@ func (f *countedFar) Session(context.Context) (engine.Cloud, func(), error) {
 	return f.Cloud, func() { f.open-- }, nil
 }
 
-// answer is a cloud that gives it always.
+// answer is a cloud that always gives this answer.
 type answer engine.CloudAnswer
 
 func (a answer) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
 	return engine.CloudAnswer(a), nil
 }
 
-// TestRemoteFollow: a gateway is asked token by token, each after the one before.
+// TestRemoteFollow: a gateway is asked token by token, each after the previous one.
 func TestRemoteFollow(t *testing.T) {
 	var asked [][]int32
 	r := &remote{far: oneCloud{counting(func(q engine.CloudQuestion) int32 {
@@ -356,7 +357,7 @@ func TestRemoteFollow(t *testing.T) {
 	assert.Equal(t, []int32{1, 2}, got)
 }
 
-// counting is a cloud of a function.
+// counting is a cloud that calls a function.
 type counting func(engine.CloudQuestion) int32
 
 func (c counting) Ask(_ context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {

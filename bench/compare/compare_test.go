@@ -56,14 +56,14 @@ func records(t testing.TB, edit func(*result.Run), lines ...any) []result.Record
 	return read
 }
 
-// machine is where synthetic measurements are made: it drifts by some percent over tens of answers, and now and then
-// something else holds an answer up.
+// machine simulates where measurements are made: its speed drifts by some percent over tens of answers, and now and
+// then another process delays an answer.
 type machine struct {
 	r     *rand.Rand
 	drift float64
 }
 
-// next is by what factor the next answer is late.
+// next returns the factor by which the next answer is late.
 func (m *machine) next() float64 {
 	m.drift = 0.97*m.drift + 0.01*m.r.NormFloat64() // about 4%, for about 60 answers
 	late := math.Exp(m.drift + 0.02*m.r.NormFloat64())
@@ -73,13 +73,13 @@ func (m *machine) next() float64 {
 	return late
 }
 
-// interleaved measures two variants of a mode, the second of them slower, question by question in turns.
+// interleaved measures two variants of a mode, question by question in turns. The second variant is slower by a factor.
 func interleaved(seed uint64, questions int, slower float64) (a, b line) {
 	m := machine{r: rand.New(rand.NewPCG(seed, 1))}
 	cell := map[string]any{"rtt_ms": 100, "edge_tps": 60}
 	a, b = line{Mode: "serial", Variant: 1, Cell: cell}, line{Mode: "serial", Variant: 2, Cell: cell}
 	for q := range questions {
-		own := 300 + 500*rand.New(rand.NewPCG(uint64(q), 9)).Float64() // each question has its length
+		own := 300 + 500*rand.New(rand.NewPCG(uint64(q), 9)).Float64() // each question has its own length
 		one := func(factor float64) row {
 			return row{Question: q, MS: own * factor * m.next(), First: 3 * m.next(), Asks: q % 3, Up: 60 + m.r.IntN(4),
 				Correct: q%2 == 0, Text: "t"}
@@ -93,7 +93,7 @@ func interleaved(seed uint64, questions int, slower float64) (a, b line) {
 	return a, b
 }
 
-// reported says whether any figure is said to differ, and whether the time is, by about how much.
+// reported reports whether any figure differs, and returns the metric of time if it differs.
 func reported(t testing.TB, r *Report) (anything bool, time *Metric) {
 	for _, p := range r.Pairs {
 		for i, m := range p.Metrics {
@@ -108,7 +108,7 @@ func reported(t testing.TB, r *Report) (anything bool, time *Metric) {
 }
 
 // TestSameAndSlower: of twenty measurements of the same mode twice, on a machine that drifts, at most one shows a
-// difference; and of twenty in which one of the two is slower by 3%, at least eighteen show that.
+// difference. Of twenty in which one variant is slower by 3%, at least eighteen show it.
 func TestSameAndSlower(t *testing.T) {
 	racing.Spare(t)
 	seeds := uint64(3)
@@ -136,8 +136,8 @@ func TestSameAndSlower(t *testing.T) {
 	}
 }
 
-// TestApartInTime: two measurements one after the other on a machine that drifts are not taken for different more often
-// than chance allows for, since questions that were disturbed together count as one.
+// TestApartInTime: two measurements made one after the other on a machine that drifts differ no more often than chance
+// allows, because questions that were disturbed together count as one.
 func TestApartInTime(t *testing.T) {
 	racing.Spare(t)
 	wrong, rounds := 0, 60
@@ -159,7 +159,7 @@ func TestApartInTime(t *testing.T) {
 	assert.LessOrEqual(t, wrong, rounds/10)
 }
 
-// TestUnpaired: samples of no questions, as bench engine has them.
+// TestUnpaired: samples without questions, as bench engine writes them.
 func TestUnpaired(t *testing.T) {
 	engine := func(samples ...float64) map[string]any {
 		rows := []map[string]any{}
@@ -198,7 +198,7 @@ func TestUnpaired(t *testing.T) {
 	assert.InDelta(t, 1.0/3, r.Pairs[0].Metrics[0].P, 1e-9)
 }
 
-// TestSingle: lines without samples have figures, also one level down, of which nothing is known.
+// TestSingle: lines without samples have figures, also one level down, but no significance.
 func TestSingle(t *testing.T) {
 	at := func(p50, asks float64) map[string]any {
 		return map[string]any{"devices": 8, "asks": asks,
@@ -217,7 +217,8 @@ func TestSingle(t *testing.T) {
 	assert.Equal(t, 1.0, m.Adjusted)
 }
 
-// TestJoin: what is compared is what has one value in all of the one and another in all of the other.
+// TestJoin: lines are joined by the fields that have one value in all lines of one side and another value in all of the
+// other.
 func TestJoin(t *testing.T) {
 	at := func(mode string, rtt, tps int, ms float64) line {
 		l := line{Mode: mode, Cell: map[string]any{"rtt_ms": rtt, "edge_tps": tps}}
@@ -270,7 +271,7 @@ func TestJoin(t *testing.T) {
 	one.Variant, two.Variant = 1, 2
 	r, err = Within(records(t, nil, at("local", 0, 60, 10), one, two), Options{By: "mode"})
 	require.NoError(t, err)
-	require.Len(t, r.Pairs, 1, "the first of two stands for both")
+	require.Len(t, r.Pairs, 1, "the first of two represents both")
 	assert.Equal(t, "x.jsonl:2", r.Pairs[0].B)
 	_, err = Files(a, records(t, nil, map[string]any{"break_even": 1}), Options{})
 	assert.ErrorIs(t, err, ErrNothing)
@@ -279,14 +280,14 @@ func TestJoin(t *testing.T) {
 	assert.ErrorContains(t, err, "has a partner")
 	again, err := Files(records(t, nil, one, one), records(t, nil, one, one), Options{})
 	require.NoError(t, err)
-	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines in their order")
+	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines are paired in order")
 	only, err := Files(records(t, nil, one, two), records(t, nil, at("serial", 0, 60, 20)), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
 	assert.Equal(t, []string{"x.jsonl:2"}, only.Alone)
 }
 
-// TestOnlyValues: what not every line has, or has otherwise, is not the same in all.
+// TestOnlyValues: a field that is missing or different in some line is not common to all.
 func TestOnlyValues(t *testing.T) {
 	lines := []*item{{of: map[string]string{"a": "1", "b": "2", "c": "3"}}, {of: map[string]string{"a": "1", "b": "4"}}}
 	assert.Equal(t, map[string]string{"a": "1"}, onlyValues(lines))
@@ -295,8 +296,8 @@ func TestOnlyValues(t *testing.T) {
 	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
 }
 
-// TestMetrics: figures by hand: repetitions are of one question, counts and rights have no logarithm, and all tests are
-// corrected together.
+// TestMetrics: figures computed by hand. Repetitions belong to one question, counts and right answers have no
+// logarithm, and all tests are corrected together.
 func TestMetrics(t *testing.T) {
 	var a, b line
 	for q := range 10 {
@@ -322,8 +323,8 @@ func TestMetrics(t *testing.T) {
 	assert.InDelta(t, 0.1, *ms.Low, 1e-9)
 	assert.Equal(t, [2]int{10, 10}, ms.N)
 	assert.InDelta(t, 2.0/1024, ms.P, 1e-9)
-	assert.InDelta(t, 4.0/1024, ms.Adjusted, 1e-9, "half of the chance is for the time")
-	assert.InDelta(t, 8.0/1024, byName["correct"].Adjusted, 1e-9, "the other half for asks and rights")
+	assert.InDelta(t, 4.0/1024, ms.Adjusted, 1e-9, "half of the error probability is for the time")
+	assert.InDelta(t, 8.0/1024, byName["correct"].Adjusted, 1e-9, "the other half is for asks and right answers")
 	assert.True(t, ms.Differs)
 	asks := byName["asks"]
 	assert.InDelta(t, 2.0/32, asks.P, 1e-9)
@@ -339,7 +340,7 @@ func TestMetrics(t *testing.T) {
 	assert.False(t, strict.Pairs[0].Metrics[0].Differs)
 }
 
-// TestBlocks: neighbours that are alike count as one, others do not.
+// TestBlocks: correlated neighbors count as one sample, others do not.
 func TestBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 7))
 	free, tied := make([]float64, 200), make([]float64, 200)
@@ -350,7 +351,7 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, blockLength(free))
-	assert.InDelta(t, 14, blockLength(tied), 2, "2 (1 + 0.8) / (1 - 0.8) is 18, but a dozen are left")
+	assert.InDelta(t, 14, blockLength(tied), 2, "2 (1 + 0.8) / (1 - 0.8) is 18, but only a dozen are left")
 	rising := make([]float64, 12)
 	for i := range rising {
 		rising[i] = 100 + float64(i)
@@ -365,10 +366,10 @@ func TestBlocks(t *testing.T) {
 		crowded(make([]float64, 2001))})
 	m := together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
 	assert.Equal(t, [2]int{5000, 5000}, m.N)
-	assert.Equal(t, 5, m.Block, "each is compared with each other: there may be a thousand")
+	assert.Equal(t, 5, m.Block, "all pairs are compared: there may be a thousand")
 }
 
-// FuzzRead: whatever lines say, they are compared or refused.
+// FuzzRead: any lines are compared or refused.
 func FuzzRead(f *testing.F) {
 	a, b := interleaved(1, 8, 1.1)
 	type fields map[string]any

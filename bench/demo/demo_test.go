@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// TestSums: the files are, byte for byte, those whose worth README.md tells.
+// TestSums: the files have the checksums that belong to the figures in README.md.
 func TestSums(t *testing.T) {
 	f, err := os.Open("SHA256SUMS")
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestQuestions(t *testing.T) {
 	for _, q := range append(train, heldOut...) {
 		assert.False(t, seen[q.Text], "asked twice: %s", q.Text)
 		seen[q.Text] = true
-		// The rule that kept the held-out questions from the models: train.py draws no question of theirs.
+		// The rule that separated the held-out questions: train.py draws no question with such a checksum.
 		assert.Equal(t, q.Split == demo.HeldOut, crc32.ChecksumIEEE([]byte(q.Text))%8 == 0, "the split of %s", q.Text)
 		assert.Len(t, q.Places, 4)
 		assert.Len(t, q.Foods, 4)
@@ -68,7 +68,7 @@ func TestCorrect(t *testing.T) {
 	} {
 		assert.Equal(t, want, q.Correct(answer), answer)
 	}
-	assert.False(t, q.Correct(strings.Join(append(q.Places, q.Foods...), " ")), "whoever says everything knows nothing")
+	assert.False(t, q.Correct(strings.Join(append(q.Places, q.Foods...), " ")), "an answer with all words is wrong")
 }
 
 // tokens returns the tokenizer of a file.
@@ -94,7 +94,7 @@ func TestTokenizer(t *testing.T) {
 	}
 }
 
-// TestChat: a chat is what the models were trained on, without a system message of the template's own.
+// TestChat: a chat has the format of the training texts, without the system message of the template.
 func TestChat(t *testing.T) {
 	tok := tokens(t, demo.Small())
 	ids, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: "Where?"}}, true)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWorld: the shipped questions tell the whole world, and isHeldOut tells their splits.
+// TestWorld: the shipped questions contain all facts of the world, and isHeldOut returns their splits.
 func TestWorld(t *testing.T) {
 	w := theWorld()
 	assert.GreaterOrEqual(t, len(w.facts), 600, "of 800")
@@ -33,14 +33,14 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// TestDraw: what is drawn looks as the shipped questions do, and none of it is known to be asked elsewhere.
+// TestDraw: drawn questions look like the shipped ones, and none is in another set.
 func TestDraw(t *testing.T) {
 	const n = 2000
 	all := Draw(n, 1)
 	require.Len(t, all, n)
 	assert.Equal(t, all, Draw(n, 1))
 	assert.NotEqual(t, all[:50], Draw(50, 2))
-	assert.Equal(t, all[:50], Draw(50, 1), "fewer of them are the first of more")
+	assert.Equal(t, all[:50], Draw(50, 1), "a smaller draw is a prefix of a larger one")
 	seen := map[string]bool{}
 	for _, split := range parsed() {
 		for _, q := range split {
@@ -62,5 +62,5 @@ func TestDraw(t *testing.T) {
 			first++
 		}
 	}
-	assert.InDelta(t, n/offered, first, 120, "the right word stands anywhere")
+	assert.InDelta(t, n/offered, first, 120, "the place of the right word is uniform")
 }

@@ -21,7 +21,7 @@ func shipped(t *testing.T) *router.File {
 	return r
 }
 
-// TestRouterFile: the router says that it belongs to the shipped models, and how it was made.
+// TestRouterFile: the router names the shipped models that it belongs to, and how it was made.
 func TestRouterFile(t *testing.T) {
 	r := shipped(t)
 	fingerprint := func(b []byte) string {

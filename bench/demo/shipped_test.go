@@ -23,9 +23,9 @@ import (
 
 var count = flag.Int("questions", 40, "held-out questions to measure the shipped files with")
 
-// TestShipped measures the shipped files with held-out questions, by greedy decoding. The bounds are those that the
-// demo promises; files that were damaged, exchanged or badly trained do not keep them. -v prints what README.md has for
-// -questions 400.
+// TestShipped measures the shipped files with held-out questions, by greedy decoding. The bounds are those in the
+// demo's documentation; damaged, swapped or badly trained files fail. With -v it prints the figures that README.md has
+// for -questions 400.
 func TestShipped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("all questions take a while: not with -short")
@@ -49,28 +49,29 @@ func TestShipped(t *testing.T) {
 	}
 	answer(t, heldOut(), append(modes, alone))
 
-	assert.Greater(t, alone.accuracy(), 0.05, "the small model knows something")
-	assert.GreaterOrEqual(t, cloud.accuracy(), 0.9, "the large model knows the world")
+	assert.Greater(t, alone.accuracy(), 0.05, "the small model answers some questions")
+	assert.GreaterOrEqual(t, cloud.accuracy(), 0.9, "the large model answers nearly all questions")
 	for _, routed := range promised {
-		assert.GreaterOrEqual(t, routed.accuracy(), 1.6*alone.accuracy(), "%s: routing must be worth it", routed.name)
-		assert.GreaterOrEqual(t, routed.accuracy(), 0.95*cloud.accuracy(), "%s: the small model must know when to ask",
+		assert.GreaterOrEqual(t, routed.accuracy(), 1.6*alone.accuracy(), "%s: routing must pay", routed.name)
+		assert.GreaterOrEqual(t, routed.accuracy(), 0.95*cloud.accuracy(),
+			"%s: the router must find the uncertain tokens",
 			routed.name)
-		assert.LessOrEqual(t, routed.share(), 0.07, "%s: and ask rarely", routed.name)
+		assert.LessOrEqual(t, routed.share(), 0.07, "%s: and escalate rarely", routed.name)
 	}
 }
 
-// TestConfidence measures what the small model and its router think of the true answers, token by token.
+// TestConfidence measures the predictions of the small model and its router for each token of the true answers.
 func TestConfidence(t *testing.T) {
 	p := continuation(t, heldOut(), newReader(t, demo.Small()), confidence(t))
 	t.Logf("%v", p)
-	assert.Greater(t, p.unsure.bestOf(4), 0.8, "with four branches the cloud's token is on one of them")
-	assert.Less(t, p.median, 0.9, "knowledge is what the small model is unsure of")
-	assert.Greater(t, p.sure, 0.98, "and it is sure of the rest")
-	assert.Greater(t, p.auc, 0.99, "the router tells right from wrong")
-	assert.Less(t, p.ece, 0.01, "and its confidence is honest")
+	assert.Greater(t, p.unsure.bestOf(4), 0.8, "one of four branches has the cloud's token")
+	assert.Less(t, p.median, 0.9, "the small model is unsure of facts")
+	assert.Greater(t, p.sure, 0.98, "and sure of the rest")
+	assert.Greater(t, p.auc, 0.99, "the router separates right from wrong")
+	assert.Less(t, p.ece, 0.01, "and its confidence is calibrated")
 }
 
-// confidence is that of the shipped router.
+// confidence returns the confidence of the shipped router for an output.
 func confidence(t *testing.T) func(backend.Output) float64 {
 	net := shipped(t).Net
 	return func(o backend.Output) float64 { return float64(net.Confidence(&o)) }
@@ -82,14 +83,14 @@ func heldOut() []demo.Question {
 	return all[:min(*count, len(all))]
 }
 
-// reader is a model at work on one text at a time.
+// reader evaluates one text at a time with a model.
 type reader struct {
 	t     *testing.T
 	model *qwen2.Model
 	tok   *tokenizer.Tokenizer
 	cache *qwen2.Cache
-	ids   []int32          // what the cache holds
-	said  []backend.Output // what the model said to each, where it was asked
+	ids   []int32          // tokens in the cache
+	said  []backend.Output // the output after each token, where it was requested
 }
 
 func newReader(t *testing.T, b []byte) *reader {
@@ -106,8 +107,8 @@ func newReader(t *testing.T, b []byte) *reader {
 	return &reader{t: t, model: e.Model(), tok: tok, cache: cache}
 }
 
-// follow returns what the model says to the last n tokens of ids. What ids has in common with the text before is not
-// run again.
+// follow returns the outputs after the last n tokens of ids. It does not evaluate again the prefix that ids has in
+// common with the text before.
 func (r *reader) follow(ids []int32, n int) []backend.Output {
 	first := len(ids) - n
 	same := 0
@@ -132,7 +133,7 @@ func (r *reader) follow(ids []int32, n int) []backend.Output {
 	return out
 }
 
-// unsaid reports that nobody asked for this output.
+// unsaid reports that this output was not requested.
 func unsaid(o backend.Output) bool { return o.Top == nil }
 
 // prompt returns the ids before the answer.
@@ -142,16 +143,16 @@ func (r *reader) prompt(q demo.Question) []int32 {
 	return ids
 }
 
-// probability of the greedy token.
+// probability returns the probability of the greedy token.
 func probability(o backend.Output) float64 { return math.Exp(float64(o.Top[0].Logit - o.LogSumExp)) }
 
-// mode is a way of decoding, and what came of it: greedily with the model edge, where its confidence is below the
-// threshold with the greedy token of cloud instead. That is serial routing.
+// mode is a way of decoding and its results: greedily with the model edge, and with the greedy token of cloud where the
+// confidence is below the threshold. That is serial routing.
 type mode struct {
 	name        string
 	edge, cloud *reader
 	threshold   float64
-	confidence  func(backend.Output) float64 // nil: never ask
+	confidence  func(backend.Output) float64 // nil: never escalate
 
 	questions, right, tokens, escalated int
 }
@@ -165,8 +166,8 @@ func (m *mode) String() string {
 		m.right, m.questions, m.accuracy(), low, high, m.escalated, m.tokens, 100*m.share())
 }
 
-// answer decodes every question in every mode. A question goes through all modes before the next one, so that what
-// their texts have in common is run once.
+// answer decodes every question in every mode. A question goes through all modes before the next one, so that the
+// common prefix of the texts is evaluated once.
 func answer(t *testing.T, questions []demo.Question, modes []*mode) {
 	t.Helper()
 	for _, q := range questions {
@@ -179,7 +180,7 @@ func answer(t *testing.T, questions []demo.Question, modes []*mode) {
 	}
 }
 
-// answer decodes a question.
+// answer decodes one question.
 func (m *mode) answer(q demo.Question) {
 	const longest = 60
 	ids := m.edge.prompt(q)
@@ -210,12 +211,12 @@ func wilson(hits, of int) (low, high float64) {
 	return max(0, (mid-half)/(1+z*z/n)), min(1, (mid+half)/(1+z*z/n))
 }
 
-// portrait is how a model continues the true answers, token by token.
+// portrait describes how a model continues the true answers, token by token.
 type portrait struct {
-	knowledge ranks   // tokens of knowledge
-	unsure    ranks   // tokens whose top probability is below 0.9
-	median    float64 // of the top probability at knowledge
-	sure      float64 // share of the other tokens whose top probability is above 0.99
+	knowledge ranks   // tokens that state facts
+	unsure    ranks   // tokens with a top probability below 0.9
+	median    float64 // median of the top probability at facts
+	sure      float64 // share of the other tokens with a top probability above 0.99
 	auc, ece  float64 // of the router's confidence over all tokens
 }
 
@@ -225,13 +226,13 @@ func (p portrait) String() string {
 		p.median, 100*p.sure, p.knowledge, p.unsure, p.auc, p.ece)
 }
 
-// ranks counts tokens, and how often the true one was the first, second, … choice.
+// ranks counts tokens by the rank of the true token among the choices.
 type ranks struct {
 	tokens int
 	hits   [4]int
 }
 
-// add counts a token; rank is -1 if the true one is not among the choices.
+// add counts a token; rank is -1 if the true token is not among the choices.
 func (r *ranks) add(rank int) {
 	r.tokens++
 	if rank >= 0 {
@@ -239,7 +240,7 @@ func (r *ranks) add(rank int) {
 	}
 }
 
-// bestOf returns how often the true token is among the k best.
+// bestOf returns the share of tokens with the true token among the k best.
 func (r ranks) bestOf(k int) float64 {
 	n := 0
 	for _, h := range r.hits[:k] {
@@ -252,11 +253,11 @@ func (r ranks) String() string {
 	return fmt.Sprintf("%.3f, %.3f, %.3f of %d", r.bestOf(1), r.bestOf(2), r.bestOf(4), r.tokens)
 }
 
-// continuation reads the true answers of questions with a model.
+// continuation evaluates the true answers of questions with a model.
 func continuation(t *testing.T, questions []demo.Question, model *reader, route func(backend.Output) float64) portrait {
 	t.Helper()
 	var p portrait
-	var known []float64 // top probabilities at knowledge
+	var known []float64 // top probabilities at facts
 	var verdicts []router.Verdict
 	others, sure := 0, 0
 	for _, q := range questions {
@@ -280,7 +281,7 @@ func continuation(t *testing.T, questions []demo.Question, model *reader, route 
 			known = append(known, top)
 		}
 	}
-	require.Equal(t, 2*len(questions), p.knowledge.tokens, "two tokens of each answer are knowledge")
+	require.Equal(t, 2*len(questions), p.knowledge.tokens, "two tokens of each answer state facts")
 	slices.Sort(known)
 	p.median, p.sure = known[len(known)/2], float64(sure)/float64(others)
 	p.auc, p.ece = router.AUC(verdicts), router.CalibrationError(router.Reliability(verdicts))

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// with is a run with verification and answers ahead.
+// with returns r with verification and answers ahead.
 func with(r Run, margin float64, ahead int) Run {
 	r.Verify, r.Ahead = &margin, ahead
 	return r
@@ -31,13 +31,13 @@ func TestDialNames(t *testing.T) {
 	assert.Equal(t, "margin 0.5 verified 0 ahead 4", r.Name())
 }
 
-// dialRuns are 40 questions of which the router alone has, at two thresholds, a quarter and all right for 1 and 3 asks,
-// and with verification three quarters and all for 1 and 2.
+// dialRuns returns 40 questions. At two thresholds, the router alone gets a quarter and all of them right for 1 and 3
+// asks; with verification, three quarters and all for 1 and 2.
 func dialRuns() (*task.Set, []Run, *Log) {
 	runs := []Run{
 		at(router.Margin, 0.2), at(router.Margin, 0.8),
 		with(at(router.Margin, 0.2), 0, 8), with(at(router.Margin, 0.8), 0, 8),
-		with(at(router.Margin, 0.2), 2, 1), // all right, but for more asks than the router alone ever needs
+		with(at(router.Margin, 0.2), 2, 1), // all right, but with more asks than the router alone ever makes
 		with(at(router.Margin, 0.8), 2, 1),
 		{Policy: router.Always}, {Policy: router.Never},
 	}
@@ -60,8 +60,8 @@ func dialRuns() (*task.Set, []Run, *Log) {
 	return set, runs, l
 }
 
-// TestAsksCurves: a policy with verification is compared with the same policy alone over the asks that both come to, in
-// resamples of the same questions; what has no asks in common is not compared, and nothing of it is in the curves over
+// TestAsksCurves: a policy with verification is compared with the same policy alone over their common range of asks, in
+// resamples of the same questions. Policies without a common range are not compared and are not in the curves over
 // shares.
 func TestAsksCurves(t *testing.T) {
 	set, runs, l := dialRuns()
@@ -75,11 +75,12 @@ func TestAsksCurves(t *testing.T) {
 	assert.InDelta(t, 0.4375, d.Minus.Value, 1e-12)
 	assert.Greater(t, d.Minus.Low, 0.3)
 	assert.Less(t, d.Minus.High, 0.6)
-	assert.Less(t, d.Minus.High-d.Minus.Low, d.Area.High-d.Area.Low+d.Router.High-d.Router.Low, "it is paired")
+	assert.Less(t, d.Minus.High-d.Minus.Low, d.Area.High-d.Area.Low+d.Router.High-d.Router.Low,
+		"the comparison is paired")
 	best, all := r.Dials[1], r.Dials[2]
 	assert.Equal(t, []any{true, 8, true, 1}, []any{best.Best, best.Ahead, all.Best, all.Ahead})
 	assert.Equal(t, []any{d.From, d.To, d.Area, d.Minus}, []any{best.From, best.To, best.Area, best.Minus})
-	assert.Equal(t, []float64{0, 3, 0}, []float64{all.From, all.To, all.Minus.Value}, "off is a part of the dial")
+	assert.Equal(t, []float64{0, 3, 0}, []float64{all.From, all.To, all.Minus.Value}, "the setting off is in the range")
 	for i, one := range r.Runs[:len(runs)] {
 		assert.Equal(t, i == 2 || i == 3, one.AsksCurve != nil, one.Name())
 		assert.Equal(t, i < 2, one.Curve != nil, one.Name())
@@ -89,7 +90,8 @@ func TestAsksCurves(t *testing.T) {
 	assert.Equal(t, []float64{1, 1, 2, 3}, []float64{two.Asks, *two.Known, *two.Turned, *two.CloudAhead})
 	require.Len(t, r.Policies, 1)
 	both := []Run{runs[0], runs[1], runs[6], runs[7]}
-	assert.Equal(t, Summarize(set, both, l).Policies[0].Area.Value, r.Policies[0].Area.Value, "of the router alone")
+	assert.Equal(t, Summarize(set, both, l).Policies[0].Area.Value, r.Policies[0].Area.Value,
+		"equal to the router alone")
 	b, err := json.Marshal(two)
 	require.NoError(t, err)
 	for _, want := range []string{`"verify":0,"ahead":8`, `"known_per_answer":1`, `"turned_per_answer":2`,
@@ -107,7 +109,7 @@ func TestAsksCurves(t *testing.T) {
 	alone := Summarize(plain, runs[:2], l)
 	assert.Empty(t, alone.Dials)
 	assert.Equal(t, alone.Runs[0].Asks, r.Runs[0].Asks)
-	// the best of the router alone never falls, whatever its runs do
+	// the curve of the router alone never falls, whatever its runs do
 	for i := range set.Questions {
 		one := l.answers[key{fmt.Sprint(i), "margin 0.8"}]
 		one.Asks, one.Verdict = 2, "wrong"
@@ -117,8 +119,8 @@ func TestAsksCurves(t *testing.T) {
 	assert.InDelta(t, 0.125, worse[0].Router.Value, 1e-12, "from a quarter to none")
 	assert.InDelta(t, 0.25, worse[1].Router.Value, 1e-12)
 	set, runs, l = dialRuns()
-	// never with verification is an end of the curve with the same verification, and the large
-	// model alone is of neither
+	// never with verification is an end of the curve with the same verification; the large model alone belongs to no
+	// curve
 	a := with(Run{Policy: router.Never}, 0, 8)
 	for i := range set.Questions {
 		one := made(fmt.Sprint(i), a.Name(), "right", "ee")
@@ -129,8 +131,8 @@ func TestAsksCurves(t *testing.T) {
 	assert.Equal(t, []float64{1, 3}, []float64{d.From, d.To})
 }
 
-// TestDialled: verification with no margin gives the large model's text whatever the router does, answers ahead change
-// no token, and what is counted fits together.
+// TestDialled: verification without a margin gives the large model's text for any router. Answers ahead change no
+// token, and the counts are consistent.
 func TestDialled(t *testing.T) {
 	runs := []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5),
 		{Policy: router.Margin, Threshold: new(0.5), Ahead: 8},
@@ -152,27 +154,27 @@ func TestDialled(t *testing.T) {
 		assert.LessOrEqual(t, ahead.Asks, router.Asks)
 		assert.Equal(t, router.Asks, ahead.Asks+ahead.Known)
 		assert.Equal(t, []int{router.Audited, router.AuditedFor, router.MissedFor},
-			[]int{ahead.Audited, ahead.AuditedFor, ahead.MissedFor}, "what is audited is a matter of the text")
+			[]int{ahead.Audited, ahead.AuditedFor, ahead.MissedFor}, "audits depend only on the text")
 		assert.Equal(t, router.Missed, ahead.Missed)
 		assert.Zero(t, never.Turned+always.Turned+router.Turned+router.Known)
 		for run := 4; run <= 6; run++ {
 			a := of(q, run)
 			assert.Equal(t, always.Tokens, a.Tokens, a.Run)
 			assert.Empty(t, a.Missed, a.Run)
-			assert.Empty(t, a.Same, "what verification asks is not the same for another threshold")
+			assert.Empty(t, a.Same, "verification asks depend on the threshold")
 			assert.GreaterOrEqual(t, a.Asks+a.Known, (len(a.Tokens)-1)/8,
-				"at the latest each eighth token is asked for")
+				"at least every eighth token has an ask")
 			turned += a.Turned
 		}
 		far := of(q, 7)
-		assert.Equal(t, router.Tokens, far.Tokens, "with such a margin all tokens stand")
+		assert.Equal(t, router.Tokens, far.Tokens, "with this margin all tokens are accepted")
 		assert.Equal(t, router.Missed, far.Missed)
 		assert.Zero(t, far.Turned)
 	}
 	assert.Positive(t, turned)
 }
 
-// TestTakerCounts: what is counted of an answer, event by event.
+// TestTakerCounts: the counts of an answer, event by event.
 func TestTakerCounts(t *testing.T) {
 	x := taker{prompt: 10}
 	for _, e := range []draft.Event{
@@ -186,10 +188,10 @@ func TestTakerCounts(t *testing.T) {
 	}
 	assert.NoError(t, x.failed)
 	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Read: 12, Up: 29, Needless: []int{3}}, x.a)
-	assert.Equal(t, 13, x.until, "nothing was compared for a token that was known")
+	assert.Equal(t, 13, x.until, "a known token adds no comparison")
 	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1,
 		Audited: 2, AuditedFrom: 13, AuditedTo: 15}})
-	assert.Equal(t, 15, x.until, "with verification it was")
+	assert.Equal(t, 15, x.until, "with verification it does")
 	x.take(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: draft.ErrDeadline}})
 	assert.ErrorIs(t, x.failed, draft.ErrDeadline)
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// TestPageInBrowser: a browser shows the answers of a page, hostile ones as text, and its script has nothing to
-// complain about.
+// TestPageInBrowser: a browser shows the answers of a page, hostile ones as text, and its script logs no errors.
 func TestPageInBrowser(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
@@ -41,5 +40,5 @@ func TestPageInBrowser(t *testing.T) {
 	assert.Contains(t, string(dom), `<span id="count" class="soft" aria-live="polite">4 of 4</span>`)
 	assert.Contains(t, string(dom), `<span class="E">x</span>`)
 	assert.Contains(t, string(dom), "&lt;img src=x onerror=")
-	assert.NotContains(t, complaints.String(), "CONSOLE", "of the script")
+	assert.NotContains(t, complaints.String(), "CONSOLE", "errors of the script")
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// opened is a model of the demo.
+// opened opens a model of the demo.
 func opened(t *testing.T, b []byte) *engine.Engine {
 	f, err := gguf.Parse(b)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func opened(t *testing.T, b []byte) *engine.Engine {
 	return e
 }
 
-// demoOptions asks the first questions of the demo.
+// demoOptions returns options with the first questions of the demo.
 func demoOptions(t *testing.T, questions int, runs ...Run) Options {
 	large := opened(t, demo.Large())
 	service, err := large.Serve(engine.ServeOptions{Slots: 8 * large.Context()})
@@ -55,10 +55,10 @@ func demoOptions(t *testing.T, questions int, runs ...Run) Options {
 	}
 }
 
-// at is a run with a threshold.
+// at returns a run with a threshold.
 func at(p router.Policy, threshold float64) Run { return Run{Policy: p, Threshold: &threshold} }
 
-// someRuns are runs of each kind.
+// someRuns returns runs of each kind.
 func someRuns() []Run {
 	return []Run{
 		{Policy: router.Never}, {Policy: router.Always}, at(router.Random, 0.3), at(router.Margin, 0.3),
@@ -67,14 +67,14 @@ func someRuns() []Run {
 	}
 }
 
-// without is an answer without what chance decides, and without what it shares with another run.
+// without returns an answer without fields that depend on chance or on other runs.
 func without(a Answer) Answer {
 	a.Milliseconds, a.Same = 0, ""
 	return a
 }
 
-// TestRunNames: what tells runs apart in a file of answers is the policy with its threshold or budget, to the last
-// digit.
+// TestRunNames: the name of a run contains the policy with its threshold or budget to the last digit, so that runs in a
+// file of answers differ.
 func TestRunNames(t *testing.T) {
 	assert.Equal(t, []string{"never", "always", "random 0.3", "margin 0.3", "margin 0.31", "margin 0.9", "learned 0.5",
 		"learned 7%"}, Names(someRuns()))
@@ -85,8 +85,8 @@ func TestRunNames(t *testing.T) {
 	}))
 }
 
-// TestAnswers: what is kept of answers fits together and is what decoding alone gives; an answer that is not decoded
-// again is the one that decoding gives.
+// TestAnswers: the fields of answers are consistent and equal those of plain decoding. An answer that is shared by
+// thresholds equals a decoded one.
 func TestAnswers(t *testing.T) {
 	o := demoOptions(t, 6, someRuns()...)
 	var last atomic.Int64
@@ -107,7 +107,8 @@ func TestAnswers(t *testing.T) {
 			assert.Empty(t, a.Pieces[len(a.Pieces)-1], "the end token has no text")
 			assert.Positive(t, a.Milliseconds)
 			assert.Equal(t, strings.Count(a.Origins, "c"), a.Asks)
-			assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited, "%s %s: all are compared", q.ID, a.Run)
+			assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited,
+				"%s %s: all edge tokens are compared", q.ID, a.Run)
 			assert.Equal(t, a.Audited, a.AuditedFor)
 			assert.Equal(t, len(a.Missed), a.MissedFor)
 			for _, i := range a.Missed {
@@ -129,7 +130,7 @@ func TestAnswers(t *testing.T) {
 				same++
 			}
 			if r.Budget > 0 {
-				continue // what earlier questions have spent counts: see TestBudget
+				continue // earlier questions count in the budget: see TestBudget
 			}
 			alone := o
 			alone.Runs, alone.Log, alone.Progress = []Run{r}, NewLog(Settings{}, About{}), nil
@@ -139,7 +140,7 @@ func TestAnswers(t *testing.T) {
 			assert.Equal(t, without(b), without(a), "%s %s", q.ID, a.Run)
 		}
 	}
-	assert.Positive(t, same, "0.3 and 0.31 decide alike somewhere")
+	assert.Positive(t, same, "thresholds 0.3 and 0.31 share some answers")
 	assert.Positive(t, needless)
 	assert.Positive(t, missed)
 	assert.Greater(t, rights, 24)
@@ -147,7 +148,7 @@ func TestAnswers(t *testing.T) {
 		never, _ := o.Log.Answer(q.ID, "never")
 		always, _ := o.Log.Answer(q.ID, "always")
 		agreed := len(always.Needless) == len(always.Tokens)
-		assert.Equal(t, slices.Equal(never.Tokens, always.Tokens), agreed, "of one text each ask is needless")
+		assert.Equal(t, slices.Equal(never.Tokens, always.Tokens), agreed, "for equal texts no ask is needed")
 	}
 	never, _ := o.Log.Answer("1", "never")
 	assert.NotContains(t, never.Origins, "c")
@@ -155,8 +156,8 @@ func TestAnswers(t *testing.T) {
 	assert.NotContains(t, always.Origins, "e")
 }
 
-// TestSame: the thresholds that lead to an answer are those above the confidence of what was asked, up to that of what
-// was kept.
+// TestSame: an answer holds for all thresholds above the confidence of every escalated token, up to the min confidence
+// of the kept ones.
 func TestSame(t *testing.T) {
 	a := Answer{Run: "margin 0.5", Tokens: []int32{1}}
 	d := &decoding{known: []decided{{router.Margin, 0, 0.25, 0.75, a}}}
@@ -172,9 +173,9 @@ func TestSame(t *testing.T) {
 	ahead := at(router.Margin, 0.5)
 	ahead.Ahead = 8
 	_, ok := d.same(ahead)
-	assert.False(t, ok, "with answers ahead the asks are others")
+	assert.False(t, ok, "answers ahead change the asks")
 	_, ok = d.same(with(at(router.Margin, 0.5), 0, 0))
-	assert.False(t, ok, "with verification the tokens are")
+	assert.False(t, ok, "verification changes the tokens")
 	_, ok = d.same(Run{Policy: router.Margin, Budget: 0.5})
 	assert.False(t, ok)
 	var k taker
@@ -188,14 +189,14 @@ func TestSame(t *testing.T) {
 	assert.Equal(t, []float64{0.25, 0.75}, []float64{k.known.above, k.known.most})
 }
 
-// TestBudget: runs with a budget answer one question after the other, whatever is answered at the same time and
-// wherever a run was stopped: the same answers as one device gives, which never spends more than the budget.
+// TestBudget: runs with a budget answer one question after the other, in parallel with other runs or after a stop: they
+// give the same answers as a single device, which never exceeds the budget.
 func TestBudget(t *testing.T) {
 	budgets := []Run{
 		{Policy: router.Margin, Budget: 0.07}, {Policy: router.Random, Budget: 0.2},
 		{Policy: router.Learned, Budget: 0.07},
 	}
-	if racing.Enabled { // one of them takes turns as they all do
+	if racing.Enabled { // a run with a budget takes the same steps as any other
 		budgets = budgets[:1]
 	}
 	runs := append([]Run{{Policy: router.Never}}, budgets...)
@@ -216,7 +217,8 @@ func TestBudget(t *testing.T) {
 			w.Log, w.Runs = NewLog(Settings{}, About{}), []Run{r}
 			require.NoError(t, w.question(t.Context(), s, 0))
 			again, _ := w.Log.Answer(q.ID, r.Name())
-			require.Equal(t, without(a), without(again), "question %d of %s: with what was spent before", i, r.Name())
+			require.Equal(t, without(a), without(again),
+				"question %d of %s: with the spent budget of earlier questions", i, r.Name())
 			spent += a.cloudTokens()
 			total := balance.Total()
 			assert.LessOrEqual(t, float64(total.Escalations), r.Budget*float64(total.Tokens)+1e-9)
@@ -257,7 +259,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestNoRoom: a question that does not fit the context has a silent answer, and none of the others suffers.
+// TestNoRoom: a question that does not fit the context has an empty answer; other questions are not affected.
 func TestNoRoom(t *testing.T) {
 	o := demoOptions(t, 3, Run{Policy: router.Never}, at(router.Margin, 0.5))
 	o.Set.Questions[1].Text = strings.Repeat("Where does it live? ", 200)
@@ -278,7 +280,7 @@ func TestNoRoom(t *testing.T) {
 	assert.Equal(t, 1, *r.Runs[0].Silent)
 }
 
-// TestLongest: an answer goes up to the end of the context that both models take, and no further.
+// TestLongest: an answer ends at the end of the smaller context of both models.
 func TestLongest(t *testing.T) {
 	o := demoOptions(t, 1, at(router.Margin, 0.9), Run{Policy: router.Always}, Run{Policy: router.Never})
 	prompt, err := (&work{Options: o}).prompt(o.Set.Questions[0])
@@ -298,7 +300,7 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestRawAndShots: a raw question is a text to go on with, and the answer ends where the next question begins; worked
+// TestRawAndShots: a raw question is a text to continue, and the answer ends where the next question begins. Worked
 // examples are a chat before the question.
 func TestRawAndShots(t *testing.T) {
 	o := demoOptions(t, 1, Run{Policy: router.Never})
@@ -329,8 +331,8 @@ func TestRawAndShots(t *testing.T) {
 	assert.Equal(t, went.Text(), w.said(went))
 }
 
-// TestTaker: of tokens that were drawn at random to be compared each stands for several; what a cut off character
-// leaves belongs to the last token; a question without an answer is known.
+// TestTaker: each token of a random sample that was compared stands for several; the rest of an incomplete character
+// belongs to the last token; a question without an answer is known.
 func TestTaker(t *testing.T) {
 	k := &taker{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"}}}
 	far := fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: 4, Sampled: 13,
@@ -346,14 +348,14 @@ func TestTaker(t *testing.T) {
 	assert.ErrorIs(t, k.failed, why)
 }
 
-// fixed is a large model with one answer.
+// fixed is a large model that always gives the same answer.
 type fixed struct{ a engine.CloudAnswer }
 
 func (f fixed) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
 	return f.a, nil
 }
 
-// TestSampling: with a temperature the same seed gives the same answers, another one others.
+// TestSampling: with a temperature, equal seeds give equal answers and different seeds different ones.
 func TestSampling(t *testing.T) {
 	o := demoOptions(t, 3, at(router.Random, 0.5))
 	answers := func(seed uint64, temperature float64) (all []Answer) {
@@ -370,13 +372,13 @@ func TestSampling(t *testing.T) {
 	assert.NotEqual(t, one, answers(2, 1.5))
 	greedy := answers(1, 0)
 	assert.NotEqual(t, one, greedy)
-	assert.NotEqual(t, greedy[0].Origins, answers(2, 0)[0].Origins, "the seed is that of the policy random, too")
+	assert.NotEqual(t, greedy[0].Origins, answers(2, 0)[0].Origins, "the policy random uses the seed, too")
 	o.Set.Questions[1].Text = o.Set.Questions[0].Text
 	greedy = answers(1, 0)
-	assert.NotEqual(t, greedy[0].Origins, greedy[1].Origins, "of each question by itself")
+	assert.NotEqual(t, greedy[0].Origins, greedy[1].Origins, "each question has its own random numbers")
 }
 
-// flaky is a large model that fails so many times at first, at asking or already at a session.
+// flaky is a large model that fails a number of times at first, in Ask or already in Session.
 type flaky struct {
 	engine.Far
 	asks, sessions atomic.Int32
@@ -402,8 +404,8 @@ func (c *flakyCloud) Ask(ctx context.Context, q engine.CloudQuestion) (engine.Cl
 	return c.Cloud.Ask(ctx, q)
 }
 
-// TestInsists: an answer that lacks a token of the large model is decoded again; one that keeps lacking it is an error,
-// and no answer is kept that is not what routing gives.
+// TestInsists: an answer without a token of the large model is decoded again. If the token is still missing after all
+// attempts, the result is an error, and no incomplete answer is kept.
 func TestInsists(t *testing.T) {
 	o := demoOptions(t, 1, at(router.Margin, 0.9), Run{Policy: router.Never})
 	require.NoError(t, o.Run(t.Context()))
@@ -440,7 +442,7 @@ func TestInsists(t *testing.T) {
 	assert.ErrorIs(t, o.Run(stopped), why, "a pause ends with the context")
 }
 
-// TestStopped: what ends a call early is its error, and what was graded stays.
+// TestStopped: an error that ends a call early is returned, and graded answers stay in the log.
 func TestStopped(t *testing.T) {
 	o := demoOptions(t, 20, Run{Policy: router.Never}, at(router.Margin, 0.9))
 	o.Parallel = 1
@@ -461,7 +463,7 @@ func TestStopped(t *testing.T) {
 	require.Error(t, Options{Set: o.Set, Runs: o.Runs}.Run(t.Context()))
 }
 
-// logged is what a file of answers holds: its answers, in order, without what chance decides.
+// logged returns the answers in a file, in order, without fields that depend on chance.
 func logged(t *testing.T, path string) (all []Answer) {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -475,7 +477,7 @@ func logged(t *testing.T, path string) (all []Answer) {
 	return all
 }
 
-// TestGoesOn: a file that was cut off anywhere goes on to what one has that was not.
+// TestGoesOn: a file that was cut at any byte is completed to the same answers as one that was not.
 func TestGoesOn(t *testing.T) {
 	o := demoOptions(t, 4, at(router.Margin, 0.3), at(router.Margin, 0.9), Run{Policy: router.Never})
 	dir := held.TempDir(t)
@@ -504,6 +506,6 @@ func TestGoesOn(t *testing.T) {
 	run(whole)
 	after, err := os.ReadFile(whole)
 	require.NoError(t, err)
-	assert.Equal(t, string(b), string(after), "nothing is asked again")
+	assert.Equal(t, string(b), string(after), "no question is repeated")
 	assert.Equal(t, 12, before)
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// hostile is text that would be more than text on a page that is careless.
+// hostile is text that breaks a page without escaping.
 const hostile = `</script><script>alert("x")</script><img src=x onerror='alert(1)'>&amp;"'` + "`\u2028<!--"
 
-// written is the page of a report.
+// written returns the page of a report.
 func written(t *testing.T, set *task.Set, runs []Run, l *Log) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func written(t *testing.T, set *task.Set, runs []Run, l *Log) string {
 	return b.String()
 }
 
-// dataOf are the answers that a page has for its script.
+// dataOf returns the answers that a page holds for its script.
 func dataOf(t *testing.T, page string) (d pageAnswers) {
 	t.Helper()
 	m := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindStringSubmatch(page)
@@ -37,7 +37,7 @@ func dataOf(t *testing.T, page string) (d pageAnswers) {
 	return d
 }
 
-// TestPageHostile: whatever models and questions say stays text.
+// TestPageHostile: text from models and questions stays text.
 func TestPageHostile(t *testing.T) {
 	set, runs, l := comparedRuns()
 	set.Questions[0].ID, set.Questions[0].Text, set.Questions[0].Key = hostile, hostile, hostile
@@ -49,7 +49,7 @@ func TestPageHostile(t *testing.T) {
 	l.About = About{Version: hostile, Command: hostile, Small: hostile, Large: hostile, Machine: hostile, Date: hostile}
 	l.Settings.Task, l.Settings.Large, l.Settings.Prompts = hostile, hostile, hostile
 	page := written(t, set, runs, l)
-	assert.Equal(t, 2, strings.Count(page, "<script"), "the page's own")
+	assert.Equal(t, 2, strings.Count(page, "<script"), "only the page's own")
 	assert.Equal(t, 2, strings.Count(page, "</script"))
 	assert.NotContains(t, page, "<img")
 	assert.NotContains(t, page, "<!--")
@@ -58,7 +58,7 @@ func TestPageHostile(t *testing.T) {
 	assert.Equal(t, []string{hostile, hostile, hostile}, []string{q.ID, q.Text, q.Key})
 	assert.Equal(t, [2]string{"e", hostile}, q.Answers[0].Spans[0])
 	assert.NotContains(t, reportPage, "innerHTML")
-	assert.NotRegexp(t, `https?://|src=|@import|url\((?:[^#])`, reportPage, "nothing is fetched")
+	assert.NotRegexp(t, `https?://|src=|@import|url\((?:[^#])`, reportPage, "the page loads nothing")
 }
 
 // TestPage: the page has each run, each curve and each answer, with the origin of its tokens.
@@ -86,7 +86,7 @@ func TestPage(t *testing.T) {
 		Spans: [][2]string{{"e", "x"}, {"E", "xx"}, {"e", "x"}}}, b.Answers[0])
 	assert.Equal(t, pageAnswer{Verdict: "right", Stop: "end", Tokens: 4, Cloud: 2,
 		Spans: [][2]string{{"e", "x"}, {"c", "x"}, {"E", "x"}, {"C", "x"}}}, b.Answers[2])
-	assert.Equal(t, []int{0, 1, 0}, d.Questions[0].Of, "what is the same stands there once")
+	assert.Equal(t, []int{0, 1, 0}, d.Questions[0].Of, "equal answers are stored once")
 
 	drawings := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1)
 	require.Len(t, drawings, 2)
@@ -102,17 +102,17 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestDraw: points stand where their shares and qualities are.
+// TestDraw: points are drawn at their shares and qualities.
 func TestDraw(t *testing.T) {
 	set, runs, l := comparedRuns()
 	r := Summarize(set, runs, l)
 	whole, small := draw(r)[0], draw(r)[1]
 	require.Len(t, whole.Dots, 4)
-	assert.Len(t, small.Dots, 1, "only the small model alone asks for so little")
+	assert.Len(t, small.Dots, 1, "only the small model alone has such a small share")
 	never, margin := whole.Dots[0], whole.Dots[2]
 	assert.InDelta(t, plotLeft, never.X, 1e-9)
 	assert.InDelta(t, plotLeft+plotWidth*3/16, margin.X, 1e-9)
-	low, high := 0.1, 1.0 // what the intervals reach, in tenths
+	low, high := 0.1, 1.0 // the ends of the intervals, in tenths
 	y := func(q float64) float64 { return plotTop + plotHeight*(high-q)/(high-low) }
 	assert.InDelta(t, y(0.5), never.Y, 1e-9)
 	assert.InDelta(t, y(*r.Runs[2].AccuracyLow), margin.Low, 1e-9)
@@ -128,7 +128,7 @@ func TestDraw(t *testing.T) {
 	assert.NotPanics(t, func() { draw(new(Report)) })
 }
 
-// TestPageOpen: answers that are neither right nor wrong have a page, too.
+// TestPageOpen: a page shows answers without a verdict, too.
 func TestPageOpen(t *testing.T) {
 	set, _, _ := comparedRuns()
 	runs, l := []Run{at(router.Margin, 0.5)}, NewLog(Settings{}, About{})
@@ -143,7 +143,7 @@ func TestPageOpen(t *testing.T) {
 	assert.Contains(t, page, "75.0%")
 }
 
-// TestPageFull: a page holds only so many answers, and says how many it left out.
+// TestPageFull: a page holds a max number of answers, and reports how many it left out.
 func TestPageFull(t *testing.T) {
 	set, runs, l := comparedRuns()
 	set.Questions[1].Text = strings.Repeat("long ", maxPage/5)

@@ -11,14 +11,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// gone is a cloud without sessions.
+// gone is a cloud that cannot open sessions.
 type gone struct{}
 
 func (gone) Session(context.Context) (engine.Cloud, func(), error) {
 	return nil, nil, context.DeadlineExceeded
 }
 
-// TestInsist: what the cloud leaves unanswered is begun again after pauses that double, and then given up.
+// TestInsist: failures of the cloud are retried after pauses that double; after the last one the error is returned.
 func TestInsist(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := &decoding{work: &work{Options: Options{Far: gone{}, Pause: time.Second}}}

@@ -15,19 +15,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// tokenOf is the event of a token.
+// tokenOf returns the event of a token.
 func tokenOf(origin string, confidence float32) *draft.Token {
 	return &draft.Token{Origin: draft.Origin(origin), Confidence: confidence}
 }
 
-// head begins a file of one run.
+// head is the first line of a file with one run.
 const head = `{"settings":{"format":2,"task":"t","runs":["never"]},"about":{"version":"1"}}` + "\n"
 
-// good is an answer of it.
+// good is an answer in that file.
 const good = `{"question":"a","run":"never","verdict":"right","stop":"end","tokens":[1,2],"pieces":["x","y"],` +
 	`"origins":"ec","missed":[0],"needless":[1],"ms":1.5}` + "\n"
 
-// TestLogRefuses: a file that is not what this call would have written is refused, with its line, and left as it is.
+// TestLogRefuses: a file that this call would not have written is refused with its line, and not changed.
 func TestLogRefuses(t *testing.T) {
 	change := func(old, new string) string { return head + strings.Replace(good, old, new, 1) }
 	for text, want := range map[string]string{
@@ -60,7 +60,7 @@ func TestLogRefuses(t *testing.T) {
 	}
 }
 
-// TestLogTakesUp: what is there is there, and says of itself what the first call said.
+// TestLogTakesUp: existing answers are read, and the file keeps the metadata of the first call.
 func TestLogTakesUp(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "log")
 	require.NoError(t, os.WriteFile(path, []byte(head+good+`{"quest`), 0o600))
@@ -83,11 +83,11 @@ func TestLogTakesUp(t *testing.T) {
 	assert.Equal(t, 2, l.Answers())
 	require.NoError(t, l.file.Close())
 	require.ErrorContains(t, l.add(Answer{Question: "c", Run: "never"}), "keep an answer")
-	assert.False(t, l.has("c", "never"), "what is not kept is not there")
+	assert.False(t, l.has("c", "never"), "answers that are not kept are missing")
 	require.Error(t, l.Close())
 }
 
-// TestSettingsDiffer: each field counts, and its name is told.
+// TestSettingsDiffer: each field is compared, and the error names it.
 func TestSettingsDiffer(t *testing.T) {
 	var a Settings
 	assert.Empty(t, a.differences(a))
@@ -114,7 +114,7 @@ func TestSettingsDiffer(t *testing.T) {
 	}
 }
 
-// FuzzLog: no file breaks the reader, and one that is taken has no part of a line left.
+// FuzzLog: the reader accepts or refuses any file without a panic; an accepted file ends with a complete line.
 func FuzzLog(f *testing.F) {
 	for _, s := range []string{head, head + good, head + good[:20], "", "\n", "{}", "\x00"} {
 		f.Add([]byte(s))

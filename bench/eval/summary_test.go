@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// made is an answer of such origins, where a capital stands for a token that is missed (E) or needless (C).
+// made returns an answer with the given origins; a capital marks a token that is missed (E) or needless (C).
 func made(question, run, verdict, origins string) Answer {
 	a := Answer{Question: question, Run: run, Verdict: verdict, Stop: "end", Origins: strings.ToLower(origins)}
 	for i, o := range origins {
@@ -34,13 +34,13 @@ func made(question, run, verdict, origins string) Answer {
 	return a
 }
 
-// graded is a question with right answers.
+// graded returns a question with right answers.
 func graded(id string, twins bool) task.Question {
 	right := func(string) task.Verdict { return task.Right }
 	return task.Question{ID: id, Text: id, Guess: 0.25, Twins: twins, Grade: right}
 }
 
-// comparedRuns is four questions in three runs, and the questions.
+// comparedRuns returns four questions in three runs.
 func comparedRuns() (*task.Set, []Run, *Log) {
 	set := &task.Set{}
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -102,12 +102,12 @@ func TestSummarize(t *testing.T) {
 	assert.InDelta(t, 0.25, v.Difference.Value, 1e-12)
 	assert.InDelta(t, 1.5, v.Ratio.Value, 1e-12)
 	assert.Nil(t, v.NonInferior)
-	assert.True(t, *margin.Always.NonInferior, "the same are right")
+	assert.True(t, *margin.Always.NonInferior, "the same answers are right")
 	assert.False(t, *never.Always.NonInferior)
 	assert.Nil(t, always.Always)
 	assert.Nil(t, never.Never)
 
-	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "where the small model would have chosen another")
+	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
 	assert.Equal(t, []any{0.75, 1.0, 3, 4.0}, []any{*oracle.Accuracy, oracle.Asks, *oracle.Right, oracle.Tokens})
 	assert.Nil(t, oracle.Curve)
 
@@ -121,7 +121,7 @@ func TestSummarize(t *testing.T) {
 	for i, share := range []float64{0.03, 0.05, 0.07} {
 		assert.InDelta(t, 0.5+0.25*share/(3./16), area.At[i].Quality.Value, 1e-12)
 	}
-	assert.InDelta(t, 1, margin.Gap.Value, 1e-12, "all of the distance from 0.5 to 0.75")
+	assert.InDelta(t, 1, margin.Gap.Value, 1e-12, "the whole distance from 0.5 to 0.75")
 	assert.Nil(t, never.Gap)
 	assert.Nil(t, always.Gap)
 	b, err := json.Marshal(r.Runs)
@@ -133,7 +133,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// TestSummarizeParts: bytes, budgets, questions that lack a run or do not fit, and audits that draw.
+// TestSummarizeParts: bytes, budgets, questions that lack a run or do not fit, and random audits.
 func TestSummarizeParts(t *testing.T) {
 	set, runs, l := comparedRuns()
 	runs = append(runs, Run{Policy: router.Margin, Budget: 0.5})
@@ -156,8 +156,8 @@ func TestSummarizeParts(t *testing.T) {
 	assert.Equal(t, 0, Summarize(set, []Run{{Policy: router.Entropy}}, l).Questions)
 }
 
-// TestAgreementCurve: where nothing is right or wrong, the curve is of the agreement with the large model. A policy is
-// compared with the others over the shares that all of them reach.
+// TestAgreementCurve: without graded answers, the curve shows the agreement with the large model. Policies are compared
+// over the shares that all of them reach.
 func TestAgreementCurve(t *testing.T) {
 	set, _, _ := comparedRuns()
 	runs := []Run{at(router.Margin, 0.1), at(router.Margin, 0.9), at(router.Random, 0.1), at(router.Random, 0.9),
@@ -184,7 +184,7 @@ func TestAgreementCurve(t *testing.T) {
 		assert.Empty(t, p.At)
 	}
 	assert.InDelta(t, 0.15, r.Policies[0].Minus["random"].Value, 1e-12)
-	assert.Len(t, r.Policies[0].Minus, 1, "there is no entropy")
+	assert.Len(t, r.Policies[0].Minus, 1, "without the policy entropy")
 	assert.Len(t, r.Policies[2].Minus, 2)
 	assert.Nil(t, r.Runs[0].Accuracy)
 	assert.Nil(t, r.Runs[0].Always)
@@ -192,8 +192,8 @@ func TestAgreementCurve(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestPaired: two runs that are right about the same share of the questions, but not about the same ones, differ by
-// more chance than the intervals of each alone would say; two that are right about the same ones do not differ at all.
+// TestPaired: if two runs have equally many right answers, but to different questions, the interval of their difference
+// is that of paired samples. If the right answers are to the same questions, the difference is zero.
 func TestPaired(t *testing.T) {
 	set := &task.Set{}
 	runs := []Run{{Policy: router.Always}, at(router.Margin, 0.1), at(router.Margin, 0.2), at(router.Margin, 0.3)}
@@ -214,7 +214,7 @@ func TestPaired(t *testing.T) {
 	other := r.Runs[2].Always
 	assert.Equal(t, []int{40, 48}, []int{other.OnlyThis, other.OnlyThat})
 	assert.Equal(t, stats.McNemar(40, 48), other.McNemar)
-	half := 1.96 * math.Sqrt(0.2/400) // of a difference that is ±1 for a fifth of the questions
+	half := 1.96 * math.Sqrt(0.2/400) // standard deviations of a difference that is ±1 for a fifth of the questions
 	assert.InDelta(t, half, (other.Difference.High-other.Difference.Low)/2, 0.006)
 	assert.False(t, *other.NonInferior, "0.95 is within the interval")
 	less := r.Runs[3].Always
@@ -223,7 +223,7 @@ func TestPaired(t *testing.T) {
 	assert.Nil(t, r.Runs[1].Distinct, "no question has equal options")
 }
 
-// TestRemarks: a reader is told what figures are worth.
+// TestRemarks: remarks state the limits of the figures.
 func TestRemarks(t *testing.T) {
 	set, runs := &task.Set{}, []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
 	l := NewLog(Settings{}, About{})

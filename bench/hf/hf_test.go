@@ -18,13 +18,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// tensor is a tensor of a safetensors file as it is read back.
+// tensor is a tensor as it is read from a safetensors file.
 type tensor struct {
 	shape []int
 	bits  []uint32 // of float32
 }
 
-// readWeights reads a safetensors file: the header, that the data lie without gaps and fill the file, the values.
+// readWeights reads a safetensors file. It checks the header and that the data have no gaps and fill the file.
 func readWeights(t *testing.T, path string) map[string]tensor {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -37,7 +37,7 @@ func readWeights(t *testing.T, path string) map[string]tensor {
 	delete(header, "__metadata__")
 	data := b[8+n:]
 	read := map[string]tensor{}
-	ends := map[int64]int64{} // by where a tensor begins
+	ends := map[int64]int64{} // end by begin of a tensor
 	for name, raw := range header {
 		var e entry
 		require.NoError(t, json.Unmarshal(raw, &e))
@@ -57,14 +57,14 @@ func readWeights(t *testing.T, path string) map[string]tensor {
 	}
 	at := int64(0)
 	for range header {
-		require.Contains(t, ends, at, "a gap, or an overlap")
+		require.Contains(t, ends, at, "a gap or an overlap")
 		at = ends[at]
 	}
-	require.EqualValues(t, len(data), at, "bytes that belong to no tensor")
+	require.EqualValues(t, len(data), at, "bytes outside all tensors")
 	return read
 }
 
-// nameOf returns the name in transformers of a tensor of GGUF.
+// nameOf returns the name that transformers uses for a GGUF tensor.
 func nameOf(t *testing.T, name string) string {
 	t.Helper()
 	table := map[string]string{
@@ -87,7 +87,7 @@ func nameOf(t *testing.T, name string) string {
 	return table[name]
 }
 
-// made converts a model into a folder of the test.
+// made converts a model into a temporary folder.
 func made(t *testing.T, model string) string {
 	t.Helper()
 	folder := filepath.Join(held.TempDir(t), "new", "folder")
@@ -116,7 +116,7 @@ func TestWeightsHaveTheValuesOfTheModelUnderTheNamesOfTransformers(t *testing.T)
 			from.Type.Dequantize(values, from.Data)
 			for i, v := range values {
 				if math.Float32bits(v) != to.bits[i] {
-					require.Failf(t, "another value", "%s[%d]: %v, not %v", name, i,
+					require.Failf(t, "a different value", "%s[%d]: %v, not %v", name, i,
 						math.Float32frombits(to.bits[i]), v)
 				}
 			}
@@ -178,7 +178,7 @@ func TestTokenizerHasTheVocabularyTheMergesAndTheSpecialTokens(t *testing.T) {
 		"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":"","end_of_word_suffix":"",
 			"fuse_unk":false,"byte_fallback":false,"ignore_merges":false,
 			"vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}}`, text)
-	assert.Contains(t, text, `"<|end|>"`, "no escapes that a person cannot read")
+	assert.Contains(t, text, `"<|end|>"`, "no escapes in readable text")
 }
 
 func TestTokenizerConfigNamesSpecialTokensAndTemplate(t *testing.T) {
@@ -252,8 +252,8 @@ func TestAModelThatCannotBeWrittenIsRefused(t *testing.T) {
 			folder := filepath.Join(held.TempDir(t), "folder")
 			err := convert(model, folder)
 			require.ErrorContains(t, err, c.want)
-			assert.ErrorContains(t, err, model, "the file is named")
-			assert.NoDirExists(t, folder, "nothing is written before all is checked")
+			assert.ErrorContains(t, err, model, "the error names the file")
+			assert.NoDirExists(t, folder, "nothing is written before the checks")
 		})
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// parts are what a GGUF file is written from, for a test to change.
+// parts are the contents of a GGUF file, for tests to change.
 type parts struct {
 	meta    map[string]any
 	tensors map[string][]int // sizes, fastest-varying first
 }
 
-// small are the parts of a model of one layer: width 32, 2 heads, 1 of keys and values, 6 tokens.
+// small returns the parts of a model with one layer: width 32, 2 heads, 1 KV head, 6 tokens.
 func small() parts {
 	p := parts{
 		meta: map[string]any{
@@ -46,7 +46,8 @@ func small() parts {
 	return p
 }
 
-// write writes the parts into a file and returns its path. Weights are numbers counted up, each once in the file.
+// write writes the parts into a file and returns its path. The weights count up, so that each value is unique in the
+// file.
 func (p parts) write(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -17,15 +17,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// most are the instructions that a weight may cost, for 1, 2, 4 and 8 rows of activations: a little more than it does.
-// For one row, it is never more than 6.
+// most holds the max number of instructions per weight for 1, 2, 4 and 8 rows of activations: a little more than the
+// measured number. For one row it is never more than 6.
 var most = map[string][len(rows)]float64{
 	"F32": {2.5, 3.6, 5.9, 10.5}, "F16": {3.3, 4.4, 6.7, 11.3}, "BF16": {3.5, 4.7, 7, 11.5},
 	"Q8_0": {3.7, 4.9, 8, 13.3}, "Q4_0": {3, 4.2, 7.5, 13.2}, "Q5_0": {5, 6.3, 9.7, 15.4},
 	"Q4_K": {4.6, 6.2, 10.8, 18.5}, "Q5_K": {6, 7.9, 12.7, 20.4}, "Q6_K": {5.4, 6.7, 9.6, 15},
 }
 
-// compiler is clang with a GPU, where there is one.
+// compiler returns clang for a GPU, or skips the test without it.
 func compiler(t *testing.T) *translate.Compiler {
 	t.Helper()
 	racing.Spare(t)
@@ -40,9 +40,9 @@ func compiler(t *testing.T) *translate.Compiler {
 	return c
 }
 
-// TestInstructions: no mat-vec costs more than 6 instructions for a weight and one row of activations, whatever the
-// type, and none has anything in private memory. The inner loop has an fma for each weight and row, and few more, and
-// nothing divides integers for each element. The README says what add costs.
+// TestInstructions: a mat-vec takes max 6 instructions per weight and row of activations for every type, and uses no
+// private memory. Its inner loop has an fma for each weight and row and few more instructions, and no integer division
+// per element. kernels/README.md has the instructions of each type.
 func TestInstructions(t *testing.T) {
 	c := compiler(t)
 	ops := operations[:]
@@ -75,8 +75,8 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestLong: attention and the matrix products of long passes cost what the README says, which is what TestInstructions'
-// script prints; nothing is in private memory, and nothing divides integers for each element.
+// TestLong: attention and the matrix products of long passes take the number of instructions that kernels/README.md
+// states, as printed by the script of TestInstructions. They use no private memory and no integer division per element.
 func TestLong(t *testing.T) {
 	l, err := measureLong(compiler(t))
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// readme explains the kernels.
+// readme returns the documentation of the kernels.
 func readme(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../kernels/README.md")
@@ -103,7 +103,7 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// TestRead finds the loops of a text, with blocks before their header and pairs of instructions.
+// TestRead finds the loops of a text, including blocks before their header and pairs of instructions.
 func TestRead(t *testing.T) {
 	k := read(`
 one:                                    ; @one

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// histories is how many random links the property tests try, with 500 packets each.
+// histories returns the number of random links that the property tests try, with 500 packets each.
 func histories() int {
 	if testing.Short() {
 		return 150
@@ -35,7 +35,7 @@ func forHistories(t *testing.T, f func(t *testing.T, o Options, w way, packets [
 	}
 }
 
-// direction returns the direction that w means, with defaults.
+// direction returns the direction of o that w selects, with defaults.
 func direction(o Options, w way) Direction {
 	if w == wayUp {
 		return o.Up.filled()
@@ -43,8 +43,8 @@ func direction(o Options, w way) Direction {
 	return o.Down.filled()
 }
 
-// Every packet has one fate; what departs does so after the least delay, in order unless it is held back, and what is
-// not to happen does not.
+// TestFates: every packet has one fate. A packet departs after the min delay, in order unless it is held back, and an
+// outcome with probability 0 does not occur.
 func TestFates(t *testing.T) {
 	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
 		d := direction(o, w)
@@ -77,7 +77,7 @@ func TestFates(t *testing.T) {
 	})
 }
 
-// The same seed and arrivals give the same fates; another seed or the other direction give others.
+// TestRepeatable: equal seeds and arrivals give equal fates; another seed or direction gives others.
 func TestRepeatable(t *testing.T) {
 	other := 0
 	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
@@ -93,7 +93,7 @@ func TestRepeatable(t *testing.T) {
 	assert.Equal(t, histories(), other)
 }
 
-// What chance decides of packet n does not depend on sizes, times and the other options.
+// TestChanceIsOfThePacketAlone: the random decisions about packet n do not depend on sizes, times and other options.
 func TestChanceIsOfThePacketAlone(t *testing.T) {
 	bare := Options{Seed: 7, Up: Direction{Loss: 0.2, Burst: bursts(0.1, 4)}}
 	want := travel(bare, wayUp, traffic(seeds(1), 5000))
@@ -111,9 +111,9 @@ func TestChanceIsOfThePacketAlone(t *testing.T) {
 	assert.Positive(t, dropped)
 }
 
-// Over any window the bottleneck lets no more across than its rate or its chances allow, besides the packet that was
-// half across when the window began; its queue is never longer than allowed; it drops only where the queue is full, and
-// it never idles while something waits.
+// TestBottleneck: over any window the bottleneck passes no more than its rate or its trace allows, besides the packet
+// that was in transmission when the window began. Its queue is never longer than allowed, it drops packets only if the
+// queue is full, and it is never idle while packets wait.
 func TestBottleneck(t *testing.T) {
 	forHistories(t, func(t *testing.T, o Options, w way, packets []packet) {
 		d := direction(o, w)
@@ -142,16 +142,16 @@ func TestBottleneck(t *testing.T) {
 	})
 }
 
-// checkWindows checks every window that begins when one packet is across and ends when another is.
+// checkWindows checks every window that begins with the end of one packet and ends with that of another.
 func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
 	t.Helper()
 	for i := range across {
-		chances := int64(0) // of the trace in the window: the one that the first packet ended in may carry others
+		chances := int64(0) // of the trace in the window; the chance that the first packet ended in may carry others
 		first := int64(0)
 		if d.Capacity != nil {
 			first = d.Capacity.first(across[i].across + o.TraceStart)
 		}
-		sum := 0 // of those behind the first
+		sum := 0 // of the packets after the first
 		for _, c := range across[i+1:] {
 			sum += c.size
 			may := int(float64(d.Rate)*(c.across-across[i].across).Seconds() + 1e-6)
@@ -162,15 +162,14 @@ func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
 				may = int(chances) * chanceBytes
 			}
 			if sum > may {
-				t.Fatalf("from packet %d at %v to %v: %d bytes instead of at most %d", i, across[i].across,
+				t.Fatalf("from packet %d at %v to %v: %d bytes instead of max %d", i, across[i].across,
 					c.across, sum, may)
 			}
 		}
 	}
 }
 
-// mahimahi is the same bottleneck as a simulation of every chance, one after the other, for the packets that the queue
-// took.
+// mahimahi simulates the same bottleneck chance by chance, for the packets that the queue accepted.
 func mahimahi(d Direction, begin time.Duration, packets []packet, fates []fate) []crossing {
 	var queue []packet
 	for i, p := range packets {
@@ -196,15 +195,15 @@ func mahimahi(d Direction, begin time.Duration, packets []packet, fates []fate) 
 	return across
 }
 
-// proportion checks that hits of n are the share p, within five standard deviations of that many independent trials,
-// times inflation where trials are not.
+// proportion checks that hits of n are the share p, within five standard deviations of n independent trials, times
+// inflation if the trials are dependent.
 func proportion(t *testing.T, what string, hits, n int, p, inflation float64) {
 	t.Helper()
 	sigma := math.Sqrt(p * (1 - p) / float64(n) * inflation)
 	assert.InDelta(t, p, float64(hits)/float64(n), 5*sigma, what)
 }
 
-// Shares of lost, late and doubled packets are what the options say.
+// TestShares: the shares of lost, late and doubled packets are those in the options.
 func TestShares(t *testing.T) {
 	const n = 100_000
 	packets := make([]packet, n)
@@ -235,7 +234,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A chain loses the share of packets that was asked for, in bursts of the length that was asked for.
+// TestBursts: a chain loses the given share of packets, in bursts of the given mean length.
 func TestBursts(t *testing.T) {
 	const n = 200_000
 	for _, c := range []struct{ share, packets float64 }{{0.01, 3}, {0.05, 1.2}, {0.1, 8}, {0.2, 20}, {0.5, 2}} {
@@ -253,12 +252,12 @@ func TestBursts(t *testing.T) {
 		}
 		memory := 1 - b.ToBad - b.ToGood
 		proportion(t, fmt.Sprint("share of ", c), losses, n, c.share, (1+memory)/(1-memory))
-		mean := float64(losses) / float64(bursts) // geometric: its deviation is √(m(m-1))
+		mean := float64(losses) / float64(bursts) // geometric, with standard deviation √(m(m-1))
 		assert.InDelta(t, c.packets, mean, 5*math.Sqrt(c.packets*(c.packets-1)/float64(bursts))+1e-9, "length of %v", c)
 	}
 }
 
-// The chain begins as it goes on: the first packet is lost as often as any.
+// TestBurstsBeginAnywhere: the chain begins in its stationary state: the first packet is lost as often as any.
 func TestBurstsBeginAnywhere(t *testing.T) {
 	hits := 0
 	const n = 20_000
@@ -270,7 +269,7 @@ func TestBurstsBeginAnywhere(t *testing.T) {
 	proportion(t, "first packet", hits, n, 0.3, 1)
 }
 
-// A jitter has the distribution that its kind says: mean and median.
+// TestJitter: each kind of jitter has the mean and the median of its distribution.
 func TestJitter(t *testing.T) {
 	const n, j = 100_000, 20 * time.Millisecond
 	packets := make([]packet, n)
@@ -279,8 +278,8 @@ func TestJitter(t *testing.T) {
 	}
 	for _, c := range []struct {
 		kind         Distribution
-		mean, median float64 // in J
-		most, sigma  float64
+		mean, median float64 // in units of J
+		maxJ, sigma  float64
 	}{
 		{Uniform, 0.5, 0.5, 1, 1 / math.Sqrt(12)},
 		{Exponential, 1, math.Ln2, 10, 1},
@@ -290,8 +289,8 @@ func TestJitter(t *testing.T) {
 		for i, f := range travel(Options{Down: Direction{Delay: time.Second, Jitter: j, JitterKind: c.kind}},
 			wayDown, packets) {
 			x := float64(f.due-packets[i].at-time.Second) / float64(j)
-			if x < 0 || x > c.most {
-				t.Fatalf("packet %d is late by %v jitters", i, x)
+			if x < 0 || x > c.maxJ {
+				t.Fatalf("packet %d is delayed by %v jitters", i, x)
 			}
 			all, sum = append(all, x), sum+x
 		}
@@ -301,7 +300,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A transparent link changes nothing.
+// TestTransparent: a transparent link changes nothing.
 func TestTransparent(t *testing.T) {
 	packets := traffic(seeds(5), 1000)
 	for i, f := range travel(Options{}, wayUp, packets) {
@@ -309,7 +308,7 @@ func TestTransparent(t *testing.T) {
 	}
 }
 
-// A packet that is held back is overtaken by those behind it, and by no others.
+// TestReorder: a packet that is held back is overtaken by the packets after it, and by no others.
 func TestReorder(t *testing.T) {
 	packets := []packet{{0, 100}, {time.Millisecond, 100}, {2 * time.Millisecond, 100}}
 	o := Options{Up: Direction{Delay: time.Second, Reorder: 1, ReorderBy: time.Minute}}
@@ -320,7 +319,7 @@ func TestReorder(t *testing.T) {
 	assert.Equal(t, time.Second+2*time.Millisecond, e.arrive(packets[2].at, 100).due)
 }
 
-// A burst on a narrow link leaves it one packet after the other, and the queue says how much waits.
+// TestRate: a burst leaves a narrow link packet by packet, and the queue reports the waiting bytes.
 func TestRate(t *testing.T) {
 	e := newEmulator(Options{Up: Direction{Rate: 100_000, Queue: 3500}}, wayUp)
 	for i := range 3 {
@@ -332,22 +331,22 @@ func TestRate(t *testing.T) {
 	assert.Equal(t, 40*time.Millisecond, e.arrive(10*time.Millisecond, 1000).due)
 	assert.Equal(t, 1010*time.Millisecond, e.arrive(time.Second, 1000).due)
 	assert.Equal(t, 2*time.Second+100*time.Millisecond, e.arrive(2*time.Second, 10_000).due,
-		"alone, a packet longer than the queue passes")
+		"a single packet that is longer than the queue passes")
 }
 
-// A queue may be full to the last byte, and a packet is never across before its last byte is.
+// TestRateToTheByte: a queue can be full to the last byte, and a packet never arrives before its last byte.
 func TestRateToTheByte(t *testing.T) {
 	e := newEmulator(Options{Up: Direction{Rate: 3, Queue: 3000}}, wayUp)
 	for i := range 3 {
 		f := e.arrive(0, 1000)
 		assert.Equal(t, departs, f.end)
 		assert.Equal(t, time.Duration(i+1)*(1000*time.Second/3+1), f.across,
-			"a third of a nanosecond counts as a whole one")
+			"a third of a nanosecond is rounded up")
 	}
 	assert.Equal(t, tailDrop, e.arrive(0, 1).end)
 }
 
-// A chain loses and steps by rolls of their own, in each state by its own shares.
+// TestChain: a chain draws losses and transitions independently, with the shares of its state.
 func TestChain(t *testing.T) {
 	b := Burst{ToBad: 0.2, ToGood: 0.4, LossBad: 0.6, LossGood: 0.1}
 	for _, c := range []struct {
@@ -371,7 +370,7 @@ func TestChain(t *testing.T) {
 	assert.False(t, newChain(Burst{ToGood: 1}, 0).bad)
 }
 
-// Recorded round trips lie on the way down, outages on both.
+// TestRecordedRoundTrips: recorded round trips delay the way down; outages affect both ways.
 func TestRecordedRoundTrips(t *testing.T) {
 	trace := read(t, ReadRTT, "t_ms,rtt_ms\n0,20\n100,\n200,900\n250,40.5\n")
 	o := Options{RTT: trace, Up: Direction{Delay: time.Millisecond}, Down: Direction{Delay: time.Millisecond}}
@@ -402,11 +401,11 @@ func TestRecordedRoundTrips(t *testing.T) {
 
 	e := newEmulator(Options{RTT: trace}, wayDown)
 	assert.Equal(t, ms(1100), e.arrive(ms(200), 100).due)
-	assert.Equal(t, ms(1100), e.arrive(ms(250), 100).due, "nothing overtakes: late echoes come in a burst")
+	assert.Equal(t, ms(1100), e.arrive(ms(250), 100).due, "no overtaking: late echoes arrive in a burst")
 }
 
-// bursts returns the chain that loses a share of all packets, in [0, 1), in bursts with a mean length of packets, at
-// least 1 and at least share/(1-share).
+// bursts returns the chain that loses a share of all packets, in [0, 1), in bursts with a mean length of packets, min 1
+// and min share/(1-share).
 func bursts(share, packets float64) Burst {
 	return Burst{ToBad: share / (1 - share) / packets, ToGood: 1 / packets}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seeds returns numbers of the seed n.
+// seeds returns a source of random numbers for the seed n.
 func seeds(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, 0x11)) }
 
-// capacityText is a trace of so many chances, with gaps and with moments that stand several times.
+// capacityText returns a trace of n chances, with gaps and with several chances in one millisecond.
 func capacityText(r *rand.Rand, n int) string {
 	var b strings.Builder
 	ms := 0
@@ -31,7 +31,7 @@ func capacityText(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-// rttText is a trace of so many round trips, some of them long, a few lost.
+// rttText returns a trace of n round trips, some of them long, a few lost.
 func rttText(r *rand.Rand, n int) string {
 	var b strings.Builder
 	b.WriteString("speed_mps,t_ms,rtt_ms\n")
@@ -50,7 +50,7 @@ func rttText(r *rand.Rand, n int) string {
 	return b.String()
 }
 
-// read parses a trace that is right.
+// read parses a valid trace.
 func read[T any](t testing.TB, f func(io.Reader, string) (*T, error), text string) *T {
 	t.Helper()
 	trace, err := f(strings.NewReader(text), "own")
@@ -58,23 +58,23 @@ func read[T any](t testing.TB, f func(io.Reader, string) (*T, error), text strin
 	return trace
 }
 
-// some returns a time below most, and often 0.
-func some(r *rand.Rand, most time.Duration) time.Duration {
+// some returns a random time below limit, and often 0.
+func some(r *rand.Rand, limit time.Duration) time.Duration {
 	if r.IntN(3) == 0 {
 		return 0
 	}
-	return time.Duration(r.Int64N(int64(most)))
+	return time.Duration(r.Int64N(int64(limit)))
 }
 
-// share returns a number in [0, most), and often 0.
-func share(r *rand.Rand, most float64) float64 {
+// share returns a random number in [0, limit), and often 0.
+func share(r *rand.Rand, limit float64) float64 {
 	if r.IntN(3) == 0 {
 		return 0
 	}
-	return r.Float64() * most
+	return r.Float64() * limit
 }
 
-// anyDirection returns options at random, all of them allowed.
+// anyDirection returns random valid options.
 func anyDirection(t testing.TB, r *rand.Rand) Direction {
 	d := Direction{
 		Delay: some(r, 300*time.Millisecond), Jitter: some(r, 50*time.Millisecond), JitterKind: Distribution(r.IntN(2)),
@@ -94,7 +94,7 @@ func anyDirection(t testing.TB, r *rand.Rand) Direction {
 	return d
 }
 
-// anyOptions returns options at random, all of them allowed.
+// anyOptions returns random valid options.
 func anyOptions(t testing.TB, r *rand.Rand) Options {
 	o := Options{Target: "127.0.0.1:1", Seed: r.Uint64(), Up: anyDirection(t, r), Down: anyDirection(t, r),
 		TraceStart: some(r, 10*time.Second)}
@@ -106,13 +106,13 @@ func anyOptions(t testing.TB, r *rand.Rand) Options {
 	return o
 }
 
-// packet is what comes to an emulator.
+// packet arrives at an emulator.
 type packet struct {
 	at   time.Duration
 	size int
 }
 
-// traffic returns packets at random: single ones, and bursts.
+// traffic returns random packets: single ones, and bursts.
 func traffic(r *rand.Rand, n int) []packet {
 	packets := make([]packet, n)
 	at := time.Duration(0)

@@ -20,14 +20,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// await waits until what comes on its own is there, on however busy a machine; go test ends what never comes.
+// await waits until there returns true, also on a busy machine; the timeout of go test ends it otherwise.
 func await(there func() bool) {
 	for !there() {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// socket is a socket of loopback that is closed with the test.
+// socket opens a socket on loopback that is closed with the test.
 func socket(t testing.TB) *net.UDPConn {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -37,7 +37,7 @@ func socket(t testing.TB) *net.UDPConn {
 	return conn
 }
 
-// echo is the address of a target that sends every datagram back to where it came from.
+// echo returns the address of a target that sends every datagram back.
 func echo(t testing.TB) string {
 	t.Helper()
 	conn := socket(t)
@@ -45,7 +45,7 @@ func echo(t testing.TB) string {
 	return conn.LocalAddr().String()
 }
 
-// runs is a link that runs until the test ends.
+// runs returns a link that runs until the test ends.
 func runs(t testing.TB, o Options) *Link {
 	t.Helper()
 	l, err := New(o)
@@ -62,7 +62,7 @@ func runs(t testing.TB, o Options) *Link {
 	return l
 }
 
-// dials is a client of a link.
+// dials returns a client of a link.
 func dials(t testing.TB, l *Link) *net.UDPConn {
 	t.Helper()
 	conn, err := net.DialUDP("udp", nil, l.Addr())
@@ -87,13 +87,13 @@ func say(t testing.TB, conn *net.UDPConn, text string) {
 	require.NoError(t, err)
 }
 
-// Datagrams of any size come back as they were, over IPv4 and IPv6.
+// TestRelay: datagrams of any size come back unchanged, over IPv4 and IPv6.
 func TestRelay(t *testing.T) {
 	l := runs(t, Options{Target: echo(t)})
 	c := dials(t, l)
 	sizes := []int{1, 28, 1200, 1472, 1473, 9000}
 	if runtime.GOOS == "linux" {
-		sizes = append(sizes, 65_507) // other systems refuse what is so large
+		sizes = append(sizes, 65_507) // other systems refuse such a size
 	}
 	bytes := 0
 	for _, size := range sizes {
@@ -118,7 +118,7 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// Each of many clients has a port of its own at the target and gets its own answers, in order.
+// TestManyClients: each client has its own port at the target and gets its own answers, in order.
 func TestManyClients(t *testing.T) {
 	const clients, rounds = 60, 30
 	l := runs(t, Options{
@@ -148,7 +148,7 @@ func TestManyClients(t *testing.T) {
 	assert.Zero(t, s.Refused)
 }
 
-// There are no more sockets than there may be; datagrams of further clients are counted.
+// TestTooManyClients: the number of sockets is limited; datagrams of further clients are counted.
 func TestTooManyClients(t *testing.T) {
 	l := runs(t, Options{Target: echo(t)})
 	c := dials(t, l)
@@ -166,7 +166,8 @@ func TestTooManyClients(t *testing.T) {
 	assert.Equal(t, "still here", hear(t, c))
 }
 
-// A packet is never early, alone or behind others. How late it is stands in the log: how busy the machine is decides.
+// TestLateness: a packet is never early, alone or after others. The log reports how late it is, which depends on the
+// load of the machine.
 func TestLateness(t *testing.T) {
 	const n, rtt = 200, 40 * time.Millisecond
 	l := runs(t, Options{Target: echo(t), Up: Direction{Delay: rtt / 2}, Down: Direction{Delay: rtt / 2}})
@@ -190,11 +191,11 @@ func TestLateness(t *testing.T) {
 		assert.Positive(t, late[0], "never early")
 	}
 	s := l.Stats()
-	t.Logf("up: late by %v on average, %v at most", s.Up.LateTotal/time.Duration(s.Up.Delivered), s.Up.LateMax)
+	t.Logf("up: late by %v on average, max %v", s.Up.LateTotal/time.Duration(s.Up.Delivered), s.Up.LateMax)
 }
 
-// A lossy link loses, doubles and reorders as its statistics say, and the target sees the same packets in each run of a
-// seed.
+// TestImpaired: a lossy link loses, doubles and reorders packets as its statistics report, and the target sees the same
+// packets in each run with the same seed.
 func TestImpaired(t *testing.T) {
 	const n = 400
 	var seen []string
@@ -208,7 +209,7 @@ func TestImpaired(t *testing.T) {
 		c := dials(t, l)
 		for i := range n {
 			say(t, c, fmt.Sprint(i))
-			await(func() bool { return l.Stats().Up.Packets > int64(i) }) // so that no buffer overflows
+			await(func() bool { return l.Stats().Up.Packets > int64(i) }) // prevents an overflow of buffers
 		}
 		await(func() bool { s := l.Stats().Up; return s.Packets == n && s.InFlight == 0 })
 		s := l.Stats().Up
@@ -227,11 +228,11 @@ func TestImpaired(t *testing.T) {
 	}
 }
 
-// After Rebind the target sees another port; what it sends to the old one vanishes.
+// TestRebind: after Rebind the target sees another port, and datagrams to the old port vanish.
 func TestRebind(t *testing.T) {
 	target := socket(t)
 	l := runs(t, Options{Target: target.LocalAddr().String()})
-	require.NoError(t, l.Rebind(), "nobody there yet")
+	require.NoError(t, l.Rebind(), "no client yet")
 	c := dials(t, l)
 	buf := make([]byte, 100)
 	meet := func(text string) netip.AddrPort {
@@ -260,7 +261,7 @@ func TestRebind(t *testing.T) {
 	assert.Equal(t, 1, l.Stats().Clients)
 }
 
-// Blackhole and Pause work on a running link.
+// TestControls: Blackhole and Pause work on a running link.
 func TestControls(t *testing.T) {
 	l := runs(t, Options{Target: echo(t)})
 	c := dials(t, l)
@@ -276,7 +277,7 @@ func TestControls(t *testing.T) {
 	assert.Equal(t, "patience", hear(t, c))
 }
 
-// A target that is not there, which the system says at every second datagram, costs nothing but these.
+// TestTargetComesLate: a missing target, which the system reports at every second datagram, loses only these datagrams.
 func TestTargetComesLate(t *testing.T) {
 	target := socket(t)
 	addr := target.LocalAddr().(*net.UDPAddr)
@@ -296,7 +297,7 @@ func TestTargetComesLate(t *testing.T) {
 	assert.Equal(t, "now?", hear(t, target))
 }
 
-// An error that a socket kept from before does not cost a datagram; one that lasts is returned.
+// TestWrite: a pending error of a socket does not lose a datagram; a lasting error is returned.
 func TestWrite(t *testing.T) {
 	for _, c := range []struct {
 		errs  []error
@@ -315,13 +316,13 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// descriptors counts the open files of this process, or returns 0 where the system does not show them.
+// descriptors returns the number of open files of this process, or 0 if the system does not show it.
 func descriptors() int {
 	names, _ := os.ReadDir("/proc/self/fd")
 	return len(names)
 }
 
-// goroutines counts those that run code of this package, besides tests.
+// goroutines returns the number of goroutines that run code of this package, without tests.
 func goroutines() int {
 	buf := make([]byte, 1<<20)
 	n := 0
@@ -333,7 +334,7 @@ func goroutines() int {
 	return n
 }
 
-// However a link ends, nothing of it is left: no goroutine, no socket.
+// TestEnd: a link leaves no goroutine and no socket, however it ends.
 func TestEnd(t *testing.T) {
 	target := echo(t)
 	was, files := goroutines(), descriptors()
@@ -360,7 +361,7 @@ func TestEnd(t *testing.T) {
 		end(l, cancel)
 		require.NoError(t, <-ended, name)
 		cancel()
-		await(func() bool { return goroutines() <= was }) // the one that ran it is about to end
+		await(func() bool { return goroutines() <= was }) // the goroutine that ran it is about to end
 		for _, c := range clients {
 			_ = c.Close()
 		}
@@ -376,7 +377,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A link that never runs can be closed, and then never runs.
+// TestCloseWithoutRun: a link can be closed before Run, which then does nothing.
 func TestCloseWithoutRun(t *testing.T) {
 	l, err := New(Options{Target: "127.0.0.1:9"})
 	require.NoError(t, err)
@@ -390,7 +391,7 @@ func TestCloseWithoutRun(t *testing.T) {
 	assert.ErrorContains(t, err, "in use")
 }
 
-// Controls from everywhere at once, under traffic, upset nothing.
+// TestControlsTogether: concurrent controls under traffic do not disturb the link.
 func TestControlsTogether(t *testing.T) {
 	l := runs(t, Options{Target: echo(t), Up: anyDirection(t, seeds(1)), Down: anyDirection(t, seeds(2))})
 	stop := make(chan struct{})
@@ -416,7 +417,7 @@ func TestControlsTogether(t *testing.T) {
 					return
 				default:
 					_, _ = c.Write([]byte("traffic"))
-					time.Sleep(100 * time.Microsecond) // no flood
+					time.Sleep(100 * time.Microsecond) // limits the load
 				}
 			}
 		})
@@ -426,7 +427,7 @@ func TestControlsTogether(t *testing.T) {
 	traffic.Wait()
 }
 
-// What the relay itself costs: datagrams of 1200 bytes there and back, one at a time.
+// BenchmarkRoundTrip measures the cost of the relay: datagrams of 1200 bytes there and back, one at a time.
 func BenchmarkRoundTrip(b *testing.B) {
 	l := runs(b, Options{Target: echo(b)})
 	c := dials(b, l)
@@ -437,7 +438,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// What deciding the fate of a packet costs.
+// BenchmarkEmulator measures the cost of deciding the fate of a packet.
 func BenchmarkEmulator(b *testing.B) {
 	for name, d := range map[string]Direction{
 		"transparent": {},

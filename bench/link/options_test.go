@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// badValues returns values that the field of a type must refuse.
+// badValues returns values that a field of a type must refuse.
 func badValues(t *testing.T, field reflect.StructField) []any {
 	t.Helper()
 	switch field.Type {
@@ -34,13 +34,13 @@ func badValues(t *testing.T, field reflect.StructField) []any {
 	case reflect.TypeFor[string]():
 		return []any{"nonsense", "localhost:80", "10.0.0.1:80", "127.0.0.1", "[::]:80"}
 	case reflect.TypeFor[uint64]():
-		return nil // every seed is good
+		return nil // every seed is valid
 	}
-	t.Fatalf("%s: this test does not know what is bad for a %v", field.Name, field.Type)
+	t.Fatalf("%s: this test has no invalid values for a %v", field.Name, field.Type)
 	return nil
 }
 
-// Every field refuses what it cannot be, by its name: a new one that nobody checks fails here.
+// TestBadOptions: every field refuses invalid values and the error names it: a new field without a check fails here.
 func TestBadOptions(t *testing.T) {
 	good := Options{Target: "127.0.0.1:9"}
 	var visit func(path string, v reflect.Value)
@@ -76,7 +76,7 @@ func TestBadOptions(t *testing.T) {
 		"all faults at once: %v", err)
 }
 
-// At the limits of all options no sum of times overflows.
+// TestLimits: no sum of times overflows at the limits of all options.
 func TestLimits(t *testing.T) {
 	d := Direction{
 		Delay: maxDelay, Jitter: maxDelay, JitterKind: Exponential, Reorder: 1, ReorderBy: maxDelay, Queue: maxQueue,

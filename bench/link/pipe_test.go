@@ -13,17 +13,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// departure is what a pipe sent.
+// departure is a datagram that a pipe sent.
 type departure struct {
 	n  uint64 // of the packet, from its data
 	at time.Duration
 }
 
-// flow is a pipe in virtual time and what left it.
+// flow is a pipe in virtual time and what it sent.
 type flow struct {
 	*pipe
 	left []departure
-	err  error // that sending returns
+	err  error // returned by sending
 }
 
 // seen returns what was sent so far.
@@ -50,20 +50,20 @@ func flowing(t *testing.T, o Options, w way, f func(t *testing.T, p *flow)) {
 	})
 }
 
-// conserved checks that every packet is in one place.
+// conserved checks that every packet is counted in one place.
 func conserved(t testing.TB, c Counts) {
 	t.Helper()
 	ended := c.Delivered + c.Lost + c.Dropped + c.Vanished + c.Failed
 	require.Equal(t, c.Packets+c.Duplicated, ended+int64(c.InFlight), "%+v", c)
 }
 
-// numbered is a datagram with its number, of a size with headers.
+// numbered returns a datagram with its number, of a size with headers.
 func numbered(n, size int) []byte {
 	return binary.LittleEndian.AppendUint64(make([]byte, 0, size), uint64(n))[:max(8, size-headerBytes)]
 }
 
-// In virtual time a pipe sends exactly what the emulator says and exactly when, for random links and traffic, and every
-// packet is counted once.
+// TestPipeIsTheEmulator: in virtual time a pipe sends exactly what the emulator decides, at the exact time, for random
+// links and traffic, and counts every packet once.
 func TestPipeIsTheEmulator(t *testing.T) {
 	for n := range uint64(100) {
 		r := seeds(n)
@@ -79,7 +79,7 @@ func TestPipeIsTheEmulator(t *testing.T) {
 			if f.end == departs {
 				want[departure{uint64(i), f.due}] += f.copies
 			}
-			last = max(last, f.due, f.across) // a lost packet as well waits for its turn to be lost
+			last = max(last, f.due, f.across) // a lost packet waits for its turn, too
 		}
 		flowing(t, o, w, func(t *testing.T, p *flow) {
 			began := time.Now()
@@ -107,7 +107,7 @@ func TestPipeIsTheEmulator(t *testing.T) {
 	}
 }
 
-// A packet that is due before those that wait wakes the pipe in time.
+// TestPipeWakesForAnEarlierOne: a packet that is due before the waiting ones wakes the pipe in time.
 func TestPipeWakesForAnEarlierOne(t *testing.T) {
 	o := Options{Up: Direction{Delay: time.Second, Reorder: 1, ReorderBy: time.Minute}}
 	flowing(t, o, wayUp, func(t *testing.T, p *flow) {
@@ -121,14 +121,15 @@ func TestPipeWakesForAnEarlierOne(t *testing.T) {
 	})
 }
 
-// While a link is a black hole, what comes and what is due vanishes; what is due later does not.
+// TestPipeDark: while a link is a black hole, packets that arrive or are due are dropped; packets that are due later
+// are not.
 func TestPipeDark(t *testing.T) {
 	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
 		p.accept(nil, numbered(0, 100))
 		time.Sleep(500 * time.Millisecond)
 		p.setBlackhole(true)
 		p.accept(nil, numbered(1, 100))
-		time.Sleep(600 * time.Millisecond) // 0 is due
+		time.Sleep(600 * time.Millisecond) // packet 0 is due
 		p.setBlackhole(false)
 		p.accept(nil, numbered(2, 100))
 		p.setBlackhole(true)
@@ -139,7 +140,8 @@ func TestPipeDark(t *testing.T) {
 	})
 }
 
-// While a link is paused it keeps what is due, and then sends it at once and in order; the pause counts as no lateness.
+// TestPipePause: a paused link holds packets that are due, and then sends them at once and in order. The pause does not
+// count as lateness.
 func TestPipePause(t *testing.T) {
 	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
 		p.accept(nil, numbered(0, 100))
@@ -157,7 +159,7 @@ func TestPipePause(t *testing.T) {
 	})
 }
 
-// A pipe that is stopped leaves what it holds, and can still be asked and told.
+// TestPipeStops: a pipe that is stopped drops what it holds; its methods still return.
 func TestPipeStops(t *testing.T) {
 	var kept *flow
 	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
@@ -174,7 +176,7 @@ func TestPipeStops(t *testing.T) {
 	assert.Equal(t, 11, kept.stats().InFlight)
 }
 
-// What the system does not send is counted as such.
+// TestPipeFailure: datagrams that the system does not send are counted.
 func TestPipeFailure(t *testing.T) {
 	flowing(t, Options{}, wayUp, func(t *testing.T, p *flow) {
 		p.err = errors.New("no buffers")
@@ -185,7 +187,7 @@ func TestPipeFailure(t *testing.T) {
 	})
 }
 
-// The bytes under way are bounded, so that a long delay cannot eat the memory.
+// TestPipeHoldsNoMoreThanItMay: the bytes in flight are bounded, so that a long delay cannot exhaust the memory.
 func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 	flowing(t, Options{Up: Direction{Delay: time.Hour}}, wayUp, func(t *testing.T, p *flow) {
 		data := make([]byte, 1<<16)
@@ -197,11 +199,11 @@ func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 		assert.EqualValues(t, 5, s.Dropped)
 		time.Sleep(2 * time.Hour)
 		p.accept(nil, data)
-		assert.EqualValues(t, 5, p.stats().Dropped, "there is room again")
+		assert.EqualValues(t, 5, p.stats().Dropped, "room for another packet")
 	})
 }
 
-// What a pipe counts, number by number: of a narrow one, of one that doubles, and of one whose sending takes time.
+// TestPipeCounts: each counter of a narrow pipe, of one that doubles packets, and of one with slow sending.
 func TestPipeCounts(t *testing.T) {
 	const ms = time.Millisecond
 	flowing(t, Options{Up: Direction{Rate: 100_000, Queue: 3500}}, wayUp, func(t *testing.T, p *flow) {
@@ -246,20 +248,20 @@ func TestPipeCounts(t *testing.T) {
 		p.pause(true)
 		p.accept(nil, numbered(3, 500))
 		time.Sleep(time.Second)
-		p.pause(true) // again: a pause is not renewed
+		p.pause(true) // a second call does not extend the pause
 		time.Sleep(time.Second)
 		p.pause(false)
 		time.Sleep(time.Second)
 		assert.Len(t, p.seen(), 4)
-		assert.Equal(t, s.LateTotal, p.stats().LateTotal, "a pause is no lateness")
+		assert.Equal(t, s.LateTotal, p.stats().LateTotal, "a pause does not count as lateness")
 		was := p.resumed
 		time.Sleep(time.Second)
 		p.pause(false)
-		assert.Equal(t, was, p.resumed, "nothing was paused: what is late now is late")
+		assert.Equal(t, was, p.resumed, "without a pause the time of resuming does not change")
 	})
 }
 
-// closing is an alarm that knows whether it was closed.
+// closing is an alarm that records whether it was closed.
 type closing struct {
 	alarm
 	closed bool
@@ -270,7 +272,7 @@ func (c *closing) close() {
 	c.alarm.close()
 }
 
-// A pipe that has stopped gives back its alarm.
+// TestPipeClosesItsAlarm: a pipe that has stopped closes its alarm.
 func TestPipeClosesItsAlarm(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p, a := newPipe(newEmulator(Options{}, wayUp), nil), &closing{alarm: newTimerAlarm()}

@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quicEcho is the address of a QUIC server that sends every stream back, and what it sees of its clients.
+// quicEcho starts a QUIC server that sends every stream back. It returns its address and the connections that it
+// accepts.
 func quicEcho(t *testing.T) (addr string, conns chan *quic.Conn, config *tls.Config) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -65,7 +66,7 @@ func quicDial(t *testing.T, l *Link, config *tls.Config) *quic.Conn {
 	return conn
 }
 
-// there sends bytes there and back on a stream of their own.
+// there sends bytes there and back on a new stream.
 func there(t *testing.T, conn *quic.Conn, b []byte) []byte {
 	t.Helper()
 	s, err := conn.OpenStreamSync(t.Context())
@@ -84,7 +85,7 @@ func there(t *testing.T, conn *quic.Conn, b []byte) []byte {
 	return back
 }
 
-// noise is bytes that no two places of are alike.
+// noise returns random bytes.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	r := seeds(9)
@@ -94,9 +95,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// QUIC goes through a bad link as it would through a bad network: all that is sent arrives as it was, though a tenth of
-// the packets is lost in each direction and some come out of order or twice, and though the client's address changes in
-// the middle.
+// TestQUIC: a QUIC connection survives a bad link: all data arrive unchanged, although a tenth of the packets is lost
+// in each direction, some packets arrive out of order or twice, and the address of the client changes.
 func TestQUIC(t *testing.T) {
 	addr, conns, config := quicEcho(t)
 	way := Direction{Delay: 10 * time.Millisecond, Jitter: 2 * time.Millisecond, Loss: 0.1,
@@ -109,8 +109,8 @@ func TestQUIC(t *testing.T) {
 	before := seen.RemoteAddr().String()
 	require.NoError(t, l.Rebind())
 	require.True(t, bytes.Equal(text, there(t, conn, text)))
-	assert.NotEqual(t, before, seen.RemoteAddr().String(), "the server follows")
-	assert.Empty(t, conns, "still the same connection")
+	assert.NotEqual(t, before, seen.RemoteAddr().String(), "the server uses the new address")
+	assert.Empty(t, conns, "the same connection")
 	s := l.Stats()
 	for name, c := range map[string]Counts{"up": s.Up, "down": s.Down} {
 		assert.Greater(t, c.Packets, int64(100), name)
@@ -121,7 +121,7 @@ func TestQUIC(t *testing.T) {
 	t.Logf("%d packets up, %d lost; %d down, %d lost", s.Up.Packets, s.Up.Lost, s.Down.Packets, s.Down.Lost)
 }
 
-// lostOf is how many of the first n packets of a direction chance loses.
+// lostOf returns how many of the first n packets of a direction are lost.
 func lostOf(o Options, name string, n int64) (count int64) {
 	w := map[string]way{"up": wayUp, "down": wayDown}[name]
 	for _, f := range travel(o, w, make([]packet, n)) {
@@ -132,21 +132,22 @@ func lostOf(o Options, name string, n int64) (count int64) {
 	return count
 }
 
-// A round trip of QUIC takes never less than the link is set to; how much more, on a busy machine, stands in the log.
+// TestQUICRoundTrip: a round trip of QUIC never takes less time than that of the link. The log reports how much more,
+// which depends on the load of the machine.
 func TestQUICRoundTrip(t *testing.T) {
 	addr, _, config := quicEcho(t)
 	const rtt = 60 * time.Millisecond
 	l := runs(t, Options{Target: addr, Up: Direction{Delay: rtt / 3}, Down: Direction{Delay: rtt - rtt/3}})
 	conn := quicDial(t, l, config)
-	least := time.Hour
+	shortest := time.Hour
 	for range 8 {
 		began := time.Now()
 		require.Equal(t, "ask", string(there(t, conn, []byte("ask"))))
 		took := time.Since(began)
 		require.GreaterOrEqual(t, took, rtt)
-		least = min(least, took)
+		shortest = min(shortest, took)
 	}
 	s := conn.ConnectionStats()
 	assert.GreaterOrEqual(t, s.MinRTT, rtt)
-	t.Logf("least of 8: %v; QUIC measured at least %v, smoothed %v", least, s.MinRTT, s.SmoothedRTT)
+	t.Logf("shortest of 8: %v; QUIC measured min %v, smoothed %v", shortest, s.MinRTT, s.SmoothedRTT)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// badTrace is a text that is refused, the line that is named, and the cause.
+// badTrace is an invalid text, the line that the error names, and the cause.
 type badTrace struct {
 	text string
 	line int
@@ -66,7 +66,7 @@ func badRTTs() []badTrace {
 	}
 }
 
-// A bad trace is refused with file, line and cause.
+// TestBadTraces: the error of an invalid trace has the file, the line and the cause.
 func TestBadTraces(t *testing.T) {
 	check := func(c badTrace, err error) {
 		var te *TraceError
@@ -93,8 +93,8 @@ func TestBadTraces(t *testing.T) {
 	check(badTrace{"a reader that fails", 3, broken}, err)
 }
 
-// Any bytes are refused with a TraceError, or are a trace that is the same when it is written and read again, and that
-// a link can replay.
+// FuzzCapacity: any bytes give a TraceError, or a trace that is unchanged when written and read again, and that a link
+// can replay.
 func FuzzCapacity(f *testing.F) {
 	for _, c := range badCapacities() {
 		f.Add([]byte(c.text[:min(len(c.text), 100)]), int64(5))
@@ -122,7 +122,7 @@ func FuzzCapacity(f *testing.F) {
 	})
 }
 
-// See [FuzzCapacity].
+// FuzzRTT: see [FuzzCapacity].
 func FuzzRTT(f *testing.F) {
 	for _, c := range badRTTs() {
 		f.Add([]byte(c.text[:min(len(c.text), 100)]), int64(5))
@@ -152,7 +152,7 @@ func requireTraceError(t *testing.T, err error, b []byte) {
 	require.True(t, te.Line >= 0 && te.Line <= 1+strings.Count(string(b), "\n"))
 }
 
-// A trace begins again where it ends: chances of the end of one round and the beginning of the next come in order.
+// TestCapacityRounds: a trace repeats: chances at the end of one round and the beginning of the next are in order.
 func TestCapacityRounds(t *testing.T) {
 	trace := read(t, readCapacity, "0\n0\n5\n8\n8\n")
 	assert.Equal(t, 5, trace.Len())
@@ -166,7 +166,7 @@ func TestCapacityRounds(t *testing.T) {
 	}
 }
 
-// Options take traces by the names of their files.
+// TestAddTrace: options take traces by file name.
 func TestAddTrace(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -201,10 +201,10 @@ func TestAddTrace(t *testing.T) {
 	assert.ErrorIs(t, o.AddTrace(strings.TrimSuffix(bad, ".up")), ErrNumber)
 	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.up")), os.ErrNotExist)
 	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.csv")), ErrTraceName)
-	assert.Nil(t, o.Up.Capacity, "a bad trace changes nothing")
+	assert.Nil(t, o.Up.Capacity, "an invalid trace changes nothing")
 }
 
-// The shared traces are what their README says, and a link replays them.
+// TestSharedTraces: the shared traces have the figures in their README, and a link replays them.
 func TestSharedTraces(t *testing.T) {
 	dir := sharedtest.Shared(t, "data", "traces")
 	for _, c := range []struct {
@@ -242,7 +242,7 @@ func TestSharedTraces(t *testing.T) {
 	}
 }
 
-// replayRTT sends a request at each row and gets each echo back when it was recorded, or behind the one before.
+// replayRTT sends a request at each row; each echo arrives when it was recorded, or after the previous one.
 func replayRTT(t *testing.T, o Options) {
 	t.Helper()
 	e, last := newEmulator(o, wayDown), time.Duration(0)
@@ -252,7 +252,7 @@ func replayRTT(t *testing.T, o Options) {
 	}
 }
 
-// replayCapacity offers more than a link can carry and gets through what its README says: every chance, used whole.
+// replayCapacity offers more than a link can carry; the link uses every chance completely.
 func replayCapacity(t *testing.T, o Options, w way, trace *CapacityTrace) {
 	t.Helper()
 	o.Up.Queue, o.Down.Queue = maxQueue, maxQueue

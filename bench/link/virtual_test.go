@@ -11,8 +11,8 @@ import (
 
 const ms = time.Millisecond
 
-// TestWays: a datagram takes the delay of its direction, the recorded round trip is on the way down alone, and nothing
-// overtakes.
+// TestWays: a datagram takes the delay of its direction, the recorded round trip is on the way down only, and no
+// datagram overtakes another.
 func TestWays(t *testing.T) {
 	trace, err := ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,20\n100,5\n200,\n300,7\n"), "x")
 	require.NoError(t, err)
@@ -35,21 +35,22 @@ func TestWays(t *testing.T) {
 	assert.ErrorIs(t, err, ErrOption)
 }
 
-// TestWayLost: a datagram that is lost takes its time on a narrow link, headers included, and holds nobody up beyond.
+// TestWayLost: a lost datagram takes its time on a narrow link, including headers, and delays no other datagram after
+// that.
 func TestWayLost(t *testing.T) {
 	up, _, err := Ways(Options{Up: Direction{Rate: 1000, Loss: 1}})
 	require.NoError(t, err)
 	_, ok := up.Send(0, 72, true)
 	assert.False(t, ok)
 	at, ok := up.Send(0, 172, false)
-	assert.True(t, ok, "the caller's chance counts, not that of the options")
+	assert.True(t, ok, "the random number of the caller decides, not the loss in the options")
 	assert.Equal(t, 300*ms, at)
 	at, ok = up.Send(time.Second, 72, false)
 	assert.True(t, ok)
 	assert.Equal(t, 1100*ms, at)
 }
 
-// TestEstimate follows RFC 9002, section 5.3, by hand: 100, 200, lost, 100.
+// TestEstimate computes RFC 9002, section 5.3, by hand: 100, 200, lost, 100.
 func TestEstimate(t *testing.T) {
 	trace, err := ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,100\n10,200\n20,\n30,100\n"), "x")
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestEstimate(t *testing.T) {
 		{10 * ms, 112500 * time.Microsecond, 62500 * time.Microsecond},
 		{25 * ms, 112500 * time.Microsecond, 62500 * time.Microsecond},
 		{30 * ms, 110937500, 50 * ms},
-		{45 * ms, 100 * ms, 50 * ms}, // its length is 40 ms
+		{45 * ms, 100 * ms, 50 * ms}, // the trace has a length of 40 ms
 	} {
 		smoothed, variation := o.Estimate(c.at)
 		assert.Equal(t, 7*ms+c.smoothed, smoothed, c.at)

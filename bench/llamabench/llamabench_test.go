@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are llama-bench's columns, in its order (llama.cpp, tools/llama-bench, commit 0104b151).
+// names are the columns of llama-bench, in order (llama.cpp, tools/llama-bench, commit 0104b151).
 const names = "build_commit,build_number,cpu_info,gpu_info,backends,model_filename,model_type,model_size," +
 	"model_n_params,n_batch,n_ubatch,n_threads,cpu_mask,cpu_strict,poll,type_k,type_v,n_gpu_layers,n_cpu_moe," +
 	"split_mode,main_gpu,no_kv_offload,flash_attn,devices,tensor_split,tensor_buft_overrides,load_mode,embeddings," +
 	"no_op_offload,no_host,fit_target,fit_min_ctx,n_prompt,n_gen,n_depth,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts"
 
-// theirs is a line as llama-bench writes it.
+// theirs is a line written by llama-bench.
 const theirs = `"0104b15","9000","AMD EPYC","","CPU","m.gguf","qwen2 1B Q8_0","675710816","630167424","2048","512",` +
 	`"2","0x0","0","50","f16","f16","-1","0","layer","0","0","-1","auto","0.00","none","auto","0","0","0","0","0",` +
 	`"512","0",` +
@@ -40,13 +40,13 @@ func write(t *testing.T, format string, extra map[string]any) string {
 	return b.String()
 }
 
-// TestOneTable: lines of llama-bench and ours are read as one table.
+// TestOneTable: lines of llama-bench and of this package are read as one table.
 func TestOneTable(t *testing.T) {
 	ours := write(t, "csv", nil)
 	head, lines, _ := strings.Cut(ours, "\n")
 	assert.Equal(t, names, head)
 	rows, err := csv.NewReader(strings.NewReader(names + "\n" + theirs + "\n" + lines)).ReadAll()
-	require.NoError(t, err, "each has as many columns")
+	require.NoError(t, err, "equal numbers of columns")
 	require.Len(t, rows, 4)
 	at := map[string]int{}
 	for i, name := range rows[0] {
@@ -68,7 +68,7 @@ func TestOneTable(t *testing.T) {
 			tokens, err = strconv.Atoi(row[at["n_gen"]])
 			require.NoError(t, err)
 		}
-		assert.InEpsilon(t, float64(tokens)/ns*1e9, ts, 0.02, "the mean of rates is near the rate of the mean")
+		assert.InEpsilon(t, float64(tokens)/ns*1e9, ts, 0.02, "the mean of the rates is near the rate of the mean time")
 		_, err = time.Parse(time.RFC3339, row[at["test_time"]])
 		assert.NoError(t, err)
 	}
@@ -78,14 +78,14 @@ func TestOneTable(t *testing.T) {
 	assert.Equal(t, []string{"0", "64", "4096"}, []string{get(3, "n_prompt"), get(3, "n_gen"), get(3, "n_depth")})
 	assert.Equal(t, "2026-07-01T10:00:00Z", get(2, "test_time"), "in UTC")
 	assert.Equal(t, "4333333333", get(2, "avg_ns"))
-	assert.Equal(t, "577350269", get(2, "stddev_ns"), "of a sample: n-1")
+	assert.Equal(t, "577350269", get(2, "stddev_ns"), "sample standard deviation: n-1")
 	assert.Equal(t, "119.466667", get(2, "avg_ts"), "of 128, 102.4 and 128")
 	assert.Equal(t, "14.780167", get(2, "stddev_ts"))
-	assert.Equal(t, "0", get(3, "stddev_ns"), "of one sample")
+	assert.Equal(t, "0", get(3, "stddev_ns"), "a single sample")
 	assert.Equal(t, "qwen2 630.17M Q8_0", get(2, "model_type"))
 }
 
-// TestJSON: the objects have llama-bench's fields with its types, the samples behind them, and what was added.
+// TestJSON: the objects have the fields of llama-bench with its types, the samples after them, and the extra fields.
 func TestJSON(t *testing.T) {
 	var list []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(write(t, "json",
@@ -111,7 +111,7 @@ func TestJSON(t *testing.T) {
 		assert.IsType(t, 0., one[name], name)
 	}
 	assert.Equal(t, map[string]any{"version": "<v1>"}, one["run"])
-	assert.Contains(t, write(t, "jsonl", map[string]any{"run": "<v1>"}), `"run": "<v1>"`, "as it is")
+	assert.Contains(t, write(t, "jsonl", map[string]any{"run": "<v1>"}), `"run": "<v1>"`, "not escaped")
 	assert.NotContains(t, write(t, "jsonl", nil), `"run"`)
 	var b bytes.Buffer
 	assert.Error(t, Write(&b, "xml", some(), nil))
@@ -119,7 +119,7 @@ func TestJSON(t *testing.T) {
 	assert.Empty(t, b.String())
 }
 
-// TestTable: what differs from the usual has a column, and all lines have the same width.
+// TestTable: an unusual setting has a column, and all lines have the same width.
 func TestTable(t *testing.T) {
 	assert.Equal(t, `| model                          |       size |     params | backend    | threads |            test |                  t/s |
 | ------------------------------ | ---------: | ---------: | ---------- | ------: | --------------: | -------------------: |

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDump: values are written as Python 3.12 writes them, json.dumps(json.loads(x), ensure_ascii=False).
+// TestDump: values are formatted as by Python 3.12, json.dumps(json.loads(x), ensure_ascii=False).
 func TestDump(t *testing.T) {
 	for raw, want := range map[string]string{
 		` {"a":1,"b" :[ ] , "c":{}}`:              `{"a": 1, "b": [], "c": {}}`,

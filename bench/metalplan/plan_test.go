@@ -27,7 +27,7 @@ func half(t *testing.T, kind string) synth.Spec {
 	return synth.Half(r, 1)
 }
 
-// TestGolden shows every change of a prediction: of the dispatches, of their plans, of the constants.
+// TestGolden fails on every change of a prediction: of the dispatches, their plans, the constants.
 func TestGolden(t *testing.T) {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, "# Predictions for a model of the shape of Qwen2.5-0.5B; see plan_test.go.")
@@ -47,11 +47,11 @@ func TestGolden(t *testing.T) {
 	}
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, string(want), b.String(), "go test ./bench/metalplan -update writes it anew")
+	assert.Equal(t, string(want), b.String(), "run go test ./bench/metalplan -update to accept the change")
 }
 
-// TestBytes: what the plan reads is what the file holds of matrices, but for one row of the embedding where the head
-// reads it whole, and the keys and values.
+// TestBytes: a pass reads all matrices in the file once, and the keys and values. The embedding counts as one row,
+// except where the head reads it completely.
 func TestBytes(t *testing.T) {
 	s := half(t, "q4_0")
 	p, err := Predict(t.Context(), GPUs()[0], s, 10)
@@ -72,7 +72,7 @@ func TestBytes(t *testing.T) {
 	assert.Equal(t, 1+5*s.Layers+2, p.Levels)
 }
 
-// TestTime: each of the limits, by hand.
+// TestTime: each limit, computed by hand.
 func TestTime(t *testing.T) {
 	g := GPU{Cores: 10, GHz: 1, Bandwidth: 100}
 	for _, c := range []struct {
@@ -93,14 +93,14 @@ func TestTime(t *testing.T) {
 		assert.InDelta(t, c.want, c.w.Micros, 1e-6, c.limit)
 	}
 	few := Work{Groups: 1000, Threads: 64, fetch: 512}
-	few.time(g, 32<<10) // one threadgroup to a core
+	few.time(g, 32<<10) // one threadgroup per core
 	assert.Equal(t, 2*512, few.InFlight)
 	many := Work{Groups: 1000, Threads: 64, fetch: 512}
 	many.time(g, 16)
 	assert.Equal(t, 8*2*512, many.InFlight, "512 threads")
 }
 
-// TestCounted: every type of weights that there are kernels for has been counted, and one without counts is refused.
+// TestCounted: every type of weights with kernels has counted instructions; a type without counts is refused.
 func TestCounted(t *testing.T) {
 	one := metal.Size{X: 1, Y: 1, Z: 1}
 	for _, name := range kernels.Types() {
@@ -111,7 +111,7 @@ func TestCounted(t *testing.T) {
 	assert.ErrorContains(t, err, "weights of type q9_9")
 }
 
-// TestCalled: a GPU is known by Metal's name for it, and by no other.
+// TestCalled: a GPU is found only by the name that Metal has for it.
 func TestCalled(t *testing.T) {
 	for _, g := range GPUs() {
 		found, known := Called("Apple " + g.Chip)

@@ -1,4 +1,4 @@
-// Package misuse uses the root package in every wrong way at once.
+// Package misuse uses the root package in wrong ways from many goroutines.
 package misuse_test
 
 import (
@@ -20,24 +20,24 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 )
 
-// rounds is how many models are opened and used; `make misuse` takes 1000.
+// rounds is the number of models that are opened and used; `make misuse` uses 1000.
 var rounds = flag.Int("misuse.rounds", 12, "models to open, use in wrong ways, and close")
 
-// small is a model of the program's own.
+// small is the model that is part of the program.
 const small = "../demo/small.gguf"
 
-// errWhy is why contexts end, and errPanic what panics.
+// errWhy is the cause of ended contexts, and errPanic the value of panics.
 var (
 	errWhy   = errors.New("the caller's own reason")
 	errPanic = errors.New("the caller's own panic")
 )
 
-// bad is one of the caller's own parts, which panics, hangs, leaves or does what it should.
+// bad implements interfaces of the caller. It panics, hangs, ends its goroutine or works correctly.
 type bad struct {
 	mu     sync.Mutex
-	after  int  // calls until it panics; -1: never
-	hangs  bool // clouds do, until their context ends
-	leaves bool // clouds do: they end their goroutine
+	after  int  // calls before it panics; -1: never
+	hangs  bool // clouds: until their context ends
+	leaves bool // clouds: end their goroutine
 }
 
 func (b *bad) step() {
@@ -70,7 +70,7 @@ func (b *bad) Pick(h pilotfish.Head) int32 {
 	return h.Best[len(h.Best)-1].ID
 }
 
-// options are those of an answer, of which one part may panic.
+// options returns random options for an answer; one part may panic.
 func (b *bad) options(r *rand.Rand) []pilotfish.Option {
 	good := &bad{after: -1}
 	part := func(chance float64) *bad {
@@ -107,7 +107,7 @@ func (b *bad) options(r *rand.Rand) []pilotfish.Option {
 	return all
 }
 
-// known reports whether an error is one that misuse may give. One of a context says both how it ended and why.
+// known reports whether misuse may return an error. An error of a context contains both how it ended and the cause.
 func known(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, pilotfish.ErrClosed), errors.Is(err, pilotfish.ErrBusy):
@@ -120,7 +120,7 @@ func known(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// answer asks for an answer once, in some way, and returns its error.
+// answer requests an answer in a random way and returns its error.
 func answer(t *testing.T, r *rand.Rand, m *pilotfish.Model, s *pilotfish.Session, c *pilotfish.Chat) (err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -165,15 +165,15 @@ func answer(t *testing.T, r *rand.Rand, m *pilotfish.Model, s *pilotfish.Session
 		case 5:
 			return nil
 		case 6:
-			return answer(t, r, m, s, c) // often of the same session, which is busy
+			return answer(t, r, m, s, c) // often from the same session, which is busy
 		}
 	}
 	return err
 }
 
-// TestMisuse opens models again and again, and has several goroutines use and close all there is at random moments,
-// with parts of their own that panic and hang. Nothing faults, errors are those that are promised, a model can be used
-// after a panic, and in the end nothing is left: no goroutine, no mapping of a file, no memory.
+// TestMisuse opens models in a loop. Several goroutines use and close everything at random moments, with callbacks that
+// panic or hang. There is no fault, all errors are documented, a model works after a panic, and at the end no
+// goroutine, mapping or memory is left.
 func TestMisuse(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed: %d", seed)
@@ -212,7 +212,7 @@ func TestMisuse(t *testing.T) {
 	}
 	assert.LessOrEqual(t, inUse(), heap+4<<20, "memory")
 	left := 0
-	for range 1000 { // those that have been told to end may need a moment
+	for range 1000 { // cancelled goroutines may need a moment
 		if left = runtime.NumGoroutine() - before; left <= 0 {
 			break
 		}
@@ -228,7 +228,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// works has a new session of m answer, unless m is closed.
+// works checks that a new session of m answers, unless m is closed.
 func works(t *testing.T, m *pilotfish.Model) {
 	s := m.NewSession()
 	var text strings.Builder
@@ -244,7 +244,7 @@ func works(t *testing.T, m *pilotfish.Model) {
 	assert.Equal(t, 5, n, "%q", text.String())
 }
 
-// inUse is the memory that is held after a collection.
+// inUse returns the memory in use after a collection.
 func inUse() uint64 {
 	var s runtime.MemStats
 	runtime.GC()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// concluded is a mode with 100 answers of 39 tokens.
+// concluded returns the report of a mode with 100 answers of 39 tokens.
 func concluded(mode string, accuracy, low, high, p50 float64) Report {
 	return Report{
 		Mode: mode, Answers: 100, Accuracy: &accuracy, AccuracyLow: &low, AccuracyHigh: &high, TokensPerAnswer: 39,
@@ -15,7 +15,7 @@ func concluded(mode string, accuracy, low, high, p50 float64) Report {
 	}
 }
 
-// alone is a model alone.
+// modelAlone returns the report of a single model.
 func modelAlone(mode string, accuracy, low, high, p50 float64) Report {
 	r := concluded(mode, accuracy, low, high, p50)
 	r.EscalatedShare, r.Timeouts = nil, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// counted returns a tally of which each count is a number of its own, times k.
+// counted returns a tally in which each count is a different number, times k.
 func counted(k int) (t Tally) {
 	v := reflect.ValueOf(&t.Summary).Elem()
 	for i := range v.NumField() {
@@ -31,21 +31,21 @@ func counted(k int) (t Tally) {
 	return t
 }
 
-// TestTallyPlus: every count is added to its own.
+// TestTallyPlus: each count is added to the same count.
 func TestTallyPlus(t *testing.T) {
 	sum := counted(1)
 	sum.plus(counted(100))
 	assert.Equal(t, counted(101), sum)
 }
 
-// TestTallyOfARun: what is counted of one answer, event by event, by hand.
+// TestTallyOfARun: the counts of one answer, event by event, computed by hand.
 func TestTallyOfARun(t *testing.T) {
 	var got Tally
 	for _, e := range []draft.Event{
 		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 17}},
 		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7, Tokens: 30, New: 30}},
 		{Warming: &draft.Warming{BytesUp: 60, Tokens: 160, New: 130}},
-		{Warming: &draft.Warming{Tokens: 170, New: 170}}, // there was no connection
+		{Warming: &draft.Warming{Tokens: 170, New: 170}}, // without a connection
 		{Pass: &draft.Pass{Rows: 3}},
 		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, Exposed: 13, Drafted: 5, Wasted: 2,
 			BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]terms.Finding, 2)}},
@@ -74,7 +74,7 @@ func TestTallyOfARun(t *testing.T) {
 	}, Up: 300 + 60 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8}, got)
 }
 
-// TestTally: bytes, waits and hits are those of answered escalations; asks are all that were sent.
+// TestTally: bytes, waits and hits count answered escalations; asks count all that were sent.
 func TestTally(t *testing.T) {
 	var got Tally
 	for _, o := range []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked, draft.Dropped,
@@ -93,7 +93,7 @@ func TestTally(t *testing.T) {
 	}, Up: 1300, Down: 31}, got)
 }
 
-// scripted are answers of which every figure of a report follows by hand: five questions, four with a right answer.
+// scripted returns answers with figures that can be computed by hand: five questions, four with a right answer.
 func scripted() []Answer {
 	one := func(ms int, tokens int, known, correct bool, up, down int, of draft.Summary) Answer {
 		return Answer{
@@ -118,7 +118,7 @@ func scripted() []Answer {
 	return all
 }
 
-// TestReportByHand: each printed figure of each kind of mode, from answers that are written down.
+// TestReportByHand: each printed figure of each kind of mode, computed by hand from the scripted answers.
 func TestReportByHand(t *testing.T) {
 	w := stats.Wilson(3, 4)
 	usual := Report{
@@ -170,7 +170,7 @@ func TestReportByHand(t *testing.T) {
 		all[i].Known, all[i].Correct = false, false
 	}
 	r := report(modes(t, "local")[0], all, nil)
-	assert.Nil(t, r.Accuracy, "no right answers are known")
+	assert.Nil(t, r.Accuracy, "without right answers")
 	assert.Nil(t, r.AccuracyLow)
 	ten := make([]Answer, 10)
 	for i := range ten {
@@ -192,8 +192,8 @@ func comparedBy(t *testing.T, names []string, answers map[string][]Answer) []Rep
 	return reports
 }
 
-// TestCompared: the modes over our protocol are compared with serial, tokens and origins; the others are not, and
-// without serial none is.
+// TestCompared: the modes over our protocol are compared with serial by tokens and origins. Other modes are not, and
+// without serial no mode is.
 func TestCompared(t *testing.T) {
 	names := []string{"local", "paper", "pipelined-1", "serial", "pipelined-2", "pipelined-3"}
 	same := []Answer{{IDs: []int32{1, 2}, Origins: []string{"edge", "cloud"}},
@@ -231,8 +231,8 @@ func TestCompared(t *testing.T) {
 	assert.Equal(t, map[string]*int{"local": nil, "pipelined-2": nil}, of("local", "pipelined-2"))
 }
 
-// TestComparedWithCloud: modes that are to give the large model's text are compared with it, token for token, whoever
-// chose them; with a margin, without verification and where it is not known none is.
+// TestComparedWithCloud: modes that must give the large model's text are compared with it, token for token. With a
+// margin, without verification or without this text there is no comparison.
 func TestComparedWithCloud(t *testing.T) {
 	says := []Answer{{IDs: []int32{1, 2}}, {IDs: []int32{3}}, {}}
 	other := []Answer{{IDs: []int32{1, 2}, Origins: []string{"edge", "cloud"}}, {IDs: []int32{4}}, {IDs: []int32{1}}}
@@ -261,8 +261,8 @@ func TestComparedWithCloud(t *testing.T) {
 	}
 }
 
-// TestComparedWithReference: where no mode is the large model alone, answers are compared by their questions with what
-// it says.
+// TestComparedWithReference: without a mode with only the large model, answers are compared with its reference answers
+// by question.
 func TestComparedWithReference(t *testing.T) {
 	alone := []Answer{{IDs: []int32{1}}, {IDs: []int32{2}}}
 	got := []Answer{{IDs: []int32{1}}, {IDs: []int32{2}, Question: 1}, {IDs: []int32{1}},
@@ -280,7 +280,7 @@ func modes(t *testing.T, names ...string) []Mode {
 	return all
 }
 
-// TestModes: who takes part in each mode, and how it decodes.
+// TestModes: the parts that each mode uses, and how it decodes.
 func TestModes(t *testing.T) {
 	type parts struct {
 		small, large, routes, asks, link, pipelined, lookup, verifies, dials, guesses, ahead, serial, cloud bool

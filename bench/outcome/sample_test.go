@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestSampleOfAnAnswer: every figure of a row, from events that are written down.
+// TestSampleOfAnAnswer: every figure of a row, from scripted events.
 func TestSampleOfAnAnswer(t *testing.T) {
 	const ms = time.Millisecond
 	a := Answer{
@@ -43,7 +43,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	w := work(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
 	assert.InEpsilonSlice(t, []float64{20.5, 1, 40},
 		[]float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)
-	assert.InDelta(t, 30, w.Between.Mean, 1e-9, "0 and 60 ms: none from one answer to the next")
+	assert.InDelta(t, 30, w.Between.Mean, 1e-9, "0 and 60 ms: without the gap between answers")
 	for name, c := range map[string]struct {
 		got  *float64
 		want float64
@@ -63,12 +63,12 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	assert.Equal(t, []*float64{new(4.0), new(6.0)}, []*float64{streamed.Up, streamed.Down})
 	assert.Nil(t, streamed.Passes)
 	assert.Nil(t, streamed.FirstToken)
-	assert.Nil(t, streamed.CPU, "nobody measured it")
+	assert.Nil(t, streamed.CPU, "not measured")
 	large := Answer{Tally: Tally{Summary: draft.Summary{Tokens: 7}}}
-	assert.Equal(t, 7, large.sample(modes(t, "cloud")[0]).CloudTokens, "all are the large model's")
+	assert.Equal(t, 7, large.sample(modes(t, "cloud")[0]).CloudTokens, "all tokens are from the large model")
 }
 
-// TestHash: tokens, their order and origins count.
+// TestHash: the hash depends on tokens, their order and origins.
 func TestHash(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range []Answer{
@@ -82,7 +82,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestSharesAreOfTokens: whatever happened to however many questions, no share is above 1 and none below 0.
+// TestSharesAreOfTokens: every share is from 0 to 1, whatever the questions and their outcomes.
 func TestSharesAreOfTokens(t *testing.T) {
 	outcomes := []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked,
 		draft.Known, draft.Dropped, draft.Probing, draft.Probed}
@@ -113,7 +113,7 @@ func TestSharesAreOfTokens(t *testing.T) {
 	}
 }
 
-// timedSamples are reports of modes at round trips, with the times of three questions each.
+// timedSamples returns reports of modes at round trips, with the times of three questions each.
 func timedSamples(mode string, rtt float64, ms ...float64) Report {
 	r := Report{Mode: mode, Cell: &Cell{RTT: rtt, EdgeTPS: 60}, Answers: len(ms)}
 	for i, x := range ms {
@@ -122,7 +122,7 @@ func timedSamples(mode string, rtt float64, ms ...float64) Report {
 	return r
 }
 
-// TestBreakEvens: straight lines by hand, in whatever order the cells come, and why there is none.
+// TestBreakEvens: straight lines computed by hand, with cells in any order, and the reasons if there is none.
 func TestBreakEvens(t *testing.T) {
 	all := []Report{
 		timedSamples("local", 100, 600, 700, 800),
@@ -162,12 +162,12 @@ func TestBreakEvens(t *testing.T) {
 		timedSamples("serial", 0, 10), timedSamples("serial", 90, 10)})
 	assert.Equal(t, "above", above[0].Faster)
 	assert.InDelta(t, 10, *above[0].RTT, 1e-9)
-	assert.Nil(t, above[0].Low, "of one question there is no interval")
+	assert.Nil(t, above[0].Low, "a single question has no interval")
 
 	split := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
 		timedSamples("serial", 90, 9)}
 	split[1].Cell.Loss, split[3].Cell.Loss = 0.1, 0.1
-	assert.Empty(t, BreakEvens(split), "of different links")
+	assert.Empty(t, BreakEvens(split), "cells of different links")
 	twice := []Report{timedSamples("local", 0, 5), timedSamples("local", 0, 5), timedSamples("local", 90, 5),
 		timedSamples("local", 90, 5), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
 	for i := range 4 {
@@ -177,17 +177,19 @@ func TestBreakEvens(t *testing.T) {
 	assert.InDelta(t, 18, *BreakEvens(twice)[0].RTT, 1e-9)
 }
 
-// TestRatios: means over questions, to local or else the first, between draws of questions.
+// TestRatios: means over questions relative to local, or else to the first mode, with intervals from resampled
+// questions.
 func TestRatios(t *testing.T) {
 	all := []Report{timedSamples("serial", 0, 20, 40, 60), timedSamples("local", 0, 10, 20, 30),
 		timedSamples("cloud", 0, 100, 20, 30)}
-	all[0].Samples = append(all[0].Samples, Sample{Question: 2, Repetition: 1, MS: 120}) // 90 with the one before
+	// mean 90 with the previous sample
+	all[0].Samples = append(all[0].Samples, Sample{Question: 2, Repetition: 1, MS: 120})
 	ratios(all)
 	assert.Nil(t, all[1].RatioTo)
 	assert.Equal(t, "local", all[0].RatioTo.Mode)
 	assert.InDelta(t, 150.0/60, all[0].RatioTo.Value, 1e-12)
 	assert.InDelta(t, 2, *all[0].RatioTo.Low, 1e-12, "without the last question")
-	assert.InDelta(t, 3, *all[0].RatioTo.High, 1e-12, "with it alone")
+	assert.InDelta(t, 3, *all[0].RatioTo.High, 1e-12, "with only the last question")
 	assert.InDelta(t, 150.0/60, all[2].RatioTo.Value, 1e-12)
 	assert.InDelta(t, 1, *all[2].RatioTo.Low, 1e-12)
 	first := []Report{timedSamples("serial", 0, 20), timedSamples("cloud", 0, 10)}
@@ -196,7 +198,7 @@ func TestRatios(t *testing.T) {
 	assert.Equal(t, Ratio{Mode: "serial", Value: 0.5}, *first[1].RatioTo)
 }
 
-// TestBound: a call of the device for each pass, and the verdict on the last token where it was asked for.
+// TestBound: one call of the device for each pass, and the verdict on the last token if it was asked for.
 func TestBound(t *testing.T) {
 	local, verified, serial := timedSamples("local", 0, 100, 200), timedSamples("verified", 0, 1, 1),
 		timedSamples("serial", 0, 1, 1)
@@ -209,7 +211,7 @@ func TestBound(t *testing.T) {
 	bound(all, 80*time.Millisecond)
 	assert.Nil(t, all[0].Bound)
 	assert.Nil(t, all[1].Bound)
-	assert.InDelta(t, 240, *all[2].Bound, 1e-9, "(20 + 20) calls of 10 ms and 40 + 40 ms once, of two")
+	assert.InDelta(t, 240, *all[2].Bound, 1e-9, "(20 + 20) calls of 10 ms and 40 + 40 ms once, over two answers")
 	assert.InDelta(t, 240, *all[3].Bound, 1e-9)
 	bound(all[2:], 0)
 	without := []Report{timedSamples("verified", 0, 1)}
@@ -217,7 +219,7 @@ func TestBound(t *testing.T) {
 	assert.Nil(t, without[0].Bound)
 }
 
-// TestReportJSON: the names that other programs read are there, and what does not apply is not.
+// TestReportJSON: the fields that other programs read are present, and fields that do not apply are absent.
 func TestReportJSON(t *testing.T) {
 	text, err := json.Marshal(report(modes(t, "local")[0], []Answer{{Took: time.Second}}, nil))
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestWaterfall: each event that takes time, or is a moment, is a span of its place.
+// TestWaterfall: each event with a duration or a moment becomes a span in its row.
 func TestWaterfall(t *testing.T) {
 	const ms = time.Millisecond
 	var w waterfall
@@ -47,7 +47,7 @@ func TestWaterfall(t *testing.T) {
 	assert.Equal(t, 1, w.asks())
 }
 
-// TestPictureOf: all modes show the same question, the first that each mode which asks has asked something for.
+// TestPictureOf: all modes show the same question: the first with an ask in each mode that can ask.
 func TestPictureOf(t *testing.T) {
 	local, serial, pipelined := Mode{Kind: local}, Mode{Kind: Routed}, Mode{Kind: Routed, pipelined: true}
 	asked := func(name string) Answer { return Answer{spans: waterfall{{Kind: result.SpanAsk, Outcome: name}}} }
@@ -64,5 +64,5 @@ func TestPictureOf(t *testing.T) {
 	for i := range answers {
 		answers[i] = answers[i][:2]
 	}
-	assert.Equal(t, "a", pictureOf(modes, answers, 1)[0].Outcome, "no such question: the first")
+	assert.Equal(t, "a", pictureOf(modes, answers, 1)[0].Outcome, "without such a question, the first")
 }

@@ -64,18 +64,18 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestCost: costs are sums of tokens times prices, whatever the answers are put together from.
+// TestCost: the cost of a sum of work is the sum of the costs: tokens times prices.
 func TestCost(t *testing.T) {
 	l := List{Prefill: 2, Decode: 10}
 	assert.InDelta(t, 2.0, l.Of(Work{Prefilled: 1_000_000}), 1e-12)
 	assert.InDelta(t, 10.0, l.Of(Work{Decoded: 1_000_000}), 1e-12)
-	assert.InDelta(t, 10.0, l.Of(Work{Ahead: 1_000_000}), 1e-12, "tokens ahead cost as decoded ones")
+	assert.InDelta(t, 10.0, l.Of(Work{Ahead: 1_000_000}), 1e-12, "tokens ahead cost as much as decoded ones")
 	assert.Equal(t, Work{Prefilled: 30, Decoded: 7}, Alone(30, 7))
 	r := rand.New(rand.NewPCG(1, 2))
 	work := func() Work { return Work{r.IntN(1000), r.IntN(1000), r.IntN(1000)} }
 	for range 1000 {
 		a, b, p := work(), work(), List{r.Float64(), r.Float64()}
-		assert.InDelta(t, p.Of(a)+p.Of(b), p.Of(a.Plus(b)), 1e-12, "of parts and of the whole")
+		assert.InDelta(t, p.Of(a)+p.Of(b), p.Of(a.Plus(b)), 1e-12, "parts and whole")
 		assert.InDelta(t, 3*p.Of(a), List{3 * p.Prefill, 3 * p.Decode}.Of(a), 1e-12, "three times the prices")
 		n := 1 + r.IntN(9)
 		c := p.Answers(n, a, b)
@@ -87,7 +87,7 @@ func TestCost(t *testing.T) {
 		assert.Greater(t, p.Of(more), p.Of(a))
 		more = a
 		more.Ahead++
-		assert.Greater(t, p.Of(more), p.Of(a), "used or not")
+		assert.Greater(t, p.Of(more), p.Of(a), "used or unused")
 	}
 	b, err := json.Marshal(Cost{1, 2, 3})
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestStageLink: half of the round trip lies on each way, chance and loss alike on both, and traces on theirs.
+// TestStageLink: each way has half of the round trip and the same chance and loss; each trace applies to its own way.
 func TestStageLink(t *testing.T) {
 	dir := t.TempDir()
 	rtt, up := filepath.Join(dir, "a.rtt.csv"), filepath.Join(dir, "a.up")
@@ -51,8 +51,8 @@ func TestStageLink(t *testing.T) {
 	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).patience())
 }
 
-// TestStage: what a stage is told is what a device meets: no answer is sooner than round trip and large model allow,
-// packets are lost, and a dictionary makes questions shorter.
+// TestStage: a device experiences the options of its stage: answers take at least the round trip and the large model's
+// time, packets are lost, and a dictionary makes questions shorter.
 func TestStage(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	var typical [][]int32
@@ -81,8 +81,8 @@ func TestStage(t *testing.T) {
 	}
 	bare, token, _, _ := ask(StageOptions{}, false)
 	_, same, _, s := ask(StageOptions{}, true)
-	assert.Equal(t, token, same, "directly or not")
-	assert.Zero(t, s.Up.Packets, "nothing goes over the link")
+	assert.Equal(t, token, same, "over the gateway and directly")
+	assert.Zero(t, s.Up.Packets, "no packets on the link")
 	short, same, _, _ := ask(StageOptions{Typical: typical}, false)
 	assert.Equal(t, token, same)
 	assert.Less(t, short, bare-20)
@@ -94,7 +94,7 @@ func TestStage(t *testing.T) {
 		assert.GreaterOrEqual(t, took, slow)
 	}
 	lost := int64(0)
-	for seed := range uint64(20) { // chance may spare the few packets of one question
+	for seed := range uint64(20) { // the few packets of one question may all arrive
 		_, _, _, s := ask(StageOptions{Loss: 0.1, Seed: seed}, false)
 		if lost = s.Up.Lost + s.Down.Lost; lost > 0 {
 			break
@@ -103,7 +103,7 @@ func TestStage(t *testing.T) {
 	assert.Positive(t, lost)
 }
 
-// TestDelayedConn: bytes arrive after the delay, in order, and all of them also where the writer closes.
+// TestDelayedConn: all bytes arrive after the delay, in order, also if the writer closes.
 func TestDelayedConn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -131,14 +131,14 @@ func TestDelayedConn(t *testing.T) {
 			n, err := d.Write(b)
 			require.NoError(t, err)
 			require.Equal(t, len(text), n)
-			copy(b, "xxxxx") // it is the caller's again
+			copy(b, "xxxxx") // the caller may reuse the buffer
 		}
 		write("one")
 		write("two")
 		time.Sleep(10 * time.Millisecond)
 		write("three")
 		require.NoError(t, d.Close())
-		assert.Equal(t, 40*time.Millisecond, time.Since(began), "closing waits for what is on its way")
+		assert.Equal(t, 40*time.Millisecond, time.Since(began), "Close waits for bytes in flight")
 		const ms = time.Millisecond
 		assert.Equal(t, []arrival{{"one", 30 * ms}, {"two", 30 * ms}, {"three", 40 * ms}}, <-got)
 		_, err := d.Write([]byte("late"))
@@ -147,13 +147,13 @@ func TestDelayedConn(t *testing.T) {
 	})
 }
 
-// TestDelayedConnBroken: where nobody reads on, writers and Close are not held up.
+// TestDelayedConnBroken: if the reader stops, writers and Close do not block.
 func TestDelayedConnBroken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		d := delayed(near, time.Second)
 		require.NoError(t, far.Close())
-		for range 3000 { // more than the queue holds
+		for range 3000 { // more than the capacity of the queue
 			_, err := io.WriteString(d, "x")
 			require.NoError(t, err)
 			if len(d.(*delayedConn).queue) == cap(d.(*delayedConn).queue) {
@@ -164,14 +164,14 @@ func TestDelayedConnBroken(t *testing.T) {
 	})
 }
 
-// TestWebRefuses: what cannot be read or continued is said with the status, and by whom.
+// TestWebRefuses: a request that cannot be read or continued gives an error with the status and the path.
 func TestWebRefuses(t *testing.T) {
 	edge := tiny(t, nil)
 	w, err := StartWeb(edge, edgeless{}, 0, 0)
 	require.NoError(t, err)
 	defer w.Close()
 	_, err = w.Streamed(t.Context(), strings.Repeat("too long ", 500), 3, func() {})
-	assert.Error(t, err, "a text that the model cannot go on with is no empty answer")
+	assert.Error(t, err, "a text that the model cannot continue is an error, not an empty answer")
 	r := httptest.NewRequest("POST", "/next", strings.NewReader("no JSON"))
 	for _, handle := range []http.HandlerFunc{w.next, w.stream} {
 		said := httptest.NewRecorder()
@@ -179,7 +179,7 @@ func TestWebRefuses(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, said.Code)
 	}
 	_, err = w.Paper(func([]int32) string { return "a" }).Ask(t.Context(), draft.Question{})
-	assert.ErrorContains(t, err, "/next: 500 Internal Server Error: nobody is there")
+	assert.ErrorContains(t, err, "/next: 500 Internal Server Error: no answer")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = w.Streamed(gone, "a", 3, func() {})
@@ -199,11 +199,11 @@ func TestPaperBytes(t *testing.T) {
 		BytesDown: len(`{"token":77,"text":""}` + "\n"), Reply: terms.Reply{Token: 77}}, a)
 }
 
-// edgeless is a cloud that has nothing to say.
+// edgeless is a cloud that always fails.
 type edgeless struct{}
 
 func (edgeless) Ask(context.Context, draft.Question) (draft.Answer, error) {
-	return draft.Answer{}, errors.New("nobody is there")
+	return draft.Answer{}, errors.New("no answer")
 }
 
 // fixedCloud answers every question with the same token.
@@ -213,7 +213,7 @@ func (f fixedCloud) Ask(context.Context, draft.Question) (draft.Answer, error) {
 	return draft.Answer{Reply: terms.Reply{Token: int32(f)}}, nil
 }
 
-// tiny opens a random model. All of them have the same vocabulary.
+// tiny opens a random model. All random models have the same vocabulary.
 func tiny(t *testing.T, edit func(*synth.Spec)) *engine.Engine {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")

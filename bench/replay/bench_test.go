@@ -19,8 +19,8 @@ type one struct {
 
 func (m *one) Extend(context.Context, []draft.Node) ([]backend.Output, error) { return m.out, nil }
 
-// BenchmarkTake is what recording adds to a forward call of one row with a head of eight candidates, and to settling
-// it: beside the call itself, which takes no time here.
+// BenchmarkTake measures what recording adds to a forward call of one row with a head of eight candidates, and to
+// settling the row. The call itself takes no time here.
 func BenchmarkTake(b *testing.B) {
 	rec, err := NewRecorder(io.Discard, header(), nil)
 	require.NoError(b, err)
@@ -32,7 +32,7 @@ func BenchmarkTake(b *testing.B) {
 			var wrapped draft.Model = m
 			nodes := make([]draft.Node, 1)
 			for i := 0; b.Loop(); i++ {
-				if on && i%256 == 0 { // a text of so many tokens
+				if on && i%256 == 0 { // a text of 256 tokens
 					b.StopTimer()
 					wrapped = rec.Begin("a", 0, 0, []int32{1}, nil).Model(m)
 					b.StartTimer()

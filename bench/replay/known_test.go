@@ -14,9 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// scripted is a recording by hand: a prompt of 2 tokens, then 10, 11, 12 and the end token, all by the small model,
-// which is sure of each but for the second, where the cloud says what guess says. The cloud takes 20 ms, of which 5 in
-// a queue.
+// scripted returns a recording made by hand: a prompt of 2 tokens, then 10, 11, 12 and the end token, all by the small
+// model. The second token is escalated, with second as the small model's choice and large as the cloud's. The cloud
+// takes 20 ms, including 5 ms in a queue.
 func scripted(second, large int32) *Recording {
 	sure := func(node, id int32) Head {
 		return Head{Node: node, IDs: []int32{id, 1}, Logits: []float32{9, 0}, LogSumExp: 9}
@@ -41,7 +41,7 @@ func scripted(second, large int32) *Recording {
 	return &Recording{Header: h, Answers: []*Answer{a}}
 }
 
-// plays replays the only answer of a recording, in a mode, and returns how long it took.
+// plays replays the only answer of a recording in a mode and returns its time.
 func plays(
 	t *testing.T, r *Recording, mode string, terms Terms, set func(*draft.Options),
 ) (shown, *Text, time.Duration) {
@@ -65,7 +65,7 @@ func plays(
 	return s, text, took
 }
 
-// TestKnownTimes: times follow from arithmetic, for serial and pipelined decoding, hit and miss.
+// TestKnownTimes: times computed by hand, for serial and pipelined decoding, hit and miss.
 func TestKnownTimes(t *testing.T) {
 	serial, pipelined := ways()["serial"], func(o *draft.Options) { o.Branches = 2 }
 	link := linkOf(100*ms, 0, 1)
@@ -84,7 +84,7 @@ func TestKnownTimes(t *testing.T) {
 			(40 + 10 + 122) * ms},
 		{"another pace of the cloud", "serial", 11, 11, Terms{CloudPace: new(115 * ms)}, serial,
 			(40 + 10 + 222 + 11 + 13) * ms},
-		// 2 ms lag, 10 ms of the way besides the round trip of 90 ms, 100 ms round trip, 20 ms in the cloud
+		// 2 ms lag, 10 ms of the way in addition to the round trip of 90 ms, 100 ms round trip, 20 ms in the cloud
 		{"another link", "serial", 11, 11, Terms{Link: link}, serial, (40 + 10 + 2 + 10 + 100 + 20 + 11 + 13) * ms},
 		{"another link, pipelined, a hit", "serial", 11, 11, Terms{Link: link, EdgeTPS: 100}, pipelined,
 			(40 + 10 + 132) * ms},
@@ -97,17 +97,17 @@ func TestKnownTimes(t *testing.T) {
 	}
 }
 
-// TestOwnServer: with paces and another link, device and server are computers of their own. The device reads the prompt
-// as fast as alone; the server reads new tokens as fast as alone, in the order in which texts come.
+// TestOwnServer: with paces and another link, device and server are separate computers. The device reads the prompt as
+// fast as if it were alone; so does the server read new tokens, in the order in which texts arrive.
 func TestOwnServer(t *testing.T) {
 	link := linkOf(100*ms, 0, 1)
 	for _, c := range []struct {
 		name  string
-		alone time.Duration // until the large model's first token, of a prompt of 2 tokens
+		alone time.Duration // until the large model's first token, for a prompt of 2 tokens
 		warm  int           // [draft.Options.Warm]
 		want  time.Duration
 	}{
-		// as above until 52 ms, there at 102 ms, and 2 of the 3 tokens are read before a pass of 20 ms
+		// as above until 52 ms, arrival at 102 ms; 2 of the 3 tokens are read before a pass of 20 ms
 		{"the question brings the prompt", 60 * ms, -1, (52 + 100 + 60 + 20 + 20) * ms},
 		{"the prompt was sent before", 60 * ms, 0, (52 + 100 + 20 + 20) * ms},
 		{"it is still read", 300 * ms, 0, (50 + 150 + 20 + 50 + 20) * ms},
@@ -135,7 +135,8 @@ func TestOwnServer(t *testing.T) {
 	}
 }
 
-// TestBeginning: what the prompts of all questions begin with is counted, of several answers to one question nothing.
+// TestBeginning: the common prefix of the prompts of all questions is counted; several answers to one question add
+// nothing.
 func TestBeginning(t *testing.T) {
 	of := func(prompts ...[]int32) (all []*Answer) {
 		for _, p := range prompts {
@@ -157,10 +158,10 @@ func TestRowsCost(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 10*ms, text.call([]uint64{1}).Took)
 	assert.Equal(t, 15*ms, text.call([]uint64{1, 2, 3}).Took)
-	assert.Zero(t, text.CallTimes, "a pace is no assumption")
+	assert.Zero(t, text.CallTimes, "a pace is not an assumption")
 }
 
-// carrying is when messages that leave together arrive, over a link.
+// carrying returns when messages that are sent together arrive over a link.
 func carrying(t *testing.T, l *Link, part float64, sizes ...int) (there []time.Duration) {
 	p, err := NewPlayer(scripted(11, 11))
 	require.NoError(t, err)
@@ -178,10 +179,10 @@ func carrying(t *testing.T, l *Link, part float64, sizes ...int) (there []time.D
 	return there
 }
 
-// TestCarry: packets of a narrow link queue, each with what QUIC, UDP and IP add.
+// TestCarry: packets of a narrow link queue, each with the overhead of QUIC, UDP and IP.
 func TestCarry(t *testing.T) {
 	l := linkOf(100*ms, 0, 0)
-	l.Options.Up.Rate = 1000 // bytes a second
+	l.Options.Up.Rate = 1000 // bytes per second
 	const headers = frameBytes + 28
 	ms := func(bytes int) time.Duration { return 50*time.Millisecond + time.Duration(bytes)*time.Millisecond }
 	assert.Equal(t, []time.Duration{ms(headers)}, carrying(t, l, 0, 0))
@@ -191,8 +192,8 @@ func TestCarry(t *testing.T) {
 	assert.Equal(t, []time.Duration{ms(10 + headers), ms(30 + 2*headers)}, carrying(t, l, 0, 10, 20))
 }
 
-// TestLoss: a lost packet comes a probe timeout later, which doubles; the share of the losses is the one that is asked
-// for, and they depend on each of their causes.
+// TestLoss: a lost packet is sent again after a probe timeout, which doubles. The share of losses is the given one.
+// Losses depend on all arguments, but not on the mode.
 func TestLoss(t *testing.T) {
 	lost, all := 0, 0
 	for seed := range uint64(400) {
@@ -223,19 +224,20 @@ func TestLoss(t *testing.T) {
 	differ(base, func(_ *Link, i uint64) bool { return linkOf(0, 0.5, 8).loses(i, 0, 0, 0) })
 	assert.NotEqual(t, seedOf(1, Of{Question: 1}), seedOf(1, Of{Question: 2}))
 	assert.NotEqual(t, seedOf(1, Of{Take: 1}), seedOf(1, Of{Take: 2}))
-	assert.Equal(t, seedOf(1, Of{Mode: "a", Question: 3}), seedOf(1, Of{Mode: "b", Question: 3}), "modes meet the same")
+	assert.Equal(t, seedOf(1, Of{Mode: "a", Question: 3}), seedOf(1, Of{Mode: "b", Question: 3}),
+		"all modes have the same losses")
 }
 
-// TestTimeout is RFC 9002, section 6.2.1, by hand.
+// TestTimeout computes RFC 9002, section 6.2.1, by hand.
 func TestTimeout(t *testing.T) {
 	assert.Equal(t, 126*ms, timeout(100*ms, 0, 0))
 	assert.Equal(t, 165*ms, timeout(100*ms, 10*ms, 0))
 	assert.Equal(t, 8*165*ms, timeout(100*ms, 10*ms, 3))
-	assert.Equal(t, timeout(time.Second, 0, 10), timeout(time.Second, 0, 99), "a time that can still be counted")
+	assert.Equal(t, timeout(time.Second, 0, 10), timeout(time.Second, 0, 99), "the timeout does not overflow")
 }
 
 // TestTrace: a question begins at its part of the trace, the recorded round trip is on the way back, and in an outage
-// packets are sent anew until it is over.
+// packets are sent again until it ends.
 func TestTrace(t *testing.T) {
 	trace, err := link.ReadRTT(strings.NewReader("t_ms,rtt_ms\n0,10\n100,30\n200,\n300,50\n"), "x")
 	require.NoError(t, err)
@@ -246,12 +248,12 @@ func TestTrace(t *testing.T) {
 		part float64
 		want time.Duration
 	}{
-		// asked at 50 ms, there at 100 ms: 12 ms of the program, 50 ms up, 20 ms in the cloud, 50 ms and the round trip
-		// of its moment, 132 ms, down
+		// sent at 50 ms, arrival at 100 ms: 12 ms of the program, 50 ms up, 20 ms in the cloud, 50 ms and the round
+		// trip of that moment, 132 ms, down
 		{0, (40 + 10 + 12 + 50 + 20 + 50 + 30 + 11 + 13) * ms},
-		// from 100 ms on: it leaves at 162 ms and the answer at 232 ms, in the outage. The trace had 10 and 30
-		// ms until then: smoothed 12.5 ms, variation (3·5+20)/4 = 8.75 ms; so 112.5 + 35 + 25 ms later, when
-		// the trace has begun again
+		// from 100 ms on: it is sent at 162 ms and the answer at 232 ms, in the outage. The trace had 10 and 30 ms
+		// until then: smoothed 12.5 ms, variation (3·5+20)/4 = 8.75 ms; so 112.5 + 35 + 25 ms later, after the trace
+		// has begun again
 		{0.25, (40+10+12+50+20+50+10+11+13)*ms + 172500*time.Microsecond},
 	} {
 		p, err := NewPlayer(scripted(11, 11))
@@ -269,17 +271,17 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestAssumed: what a recording does not have is counted, and apart what shown tokens rest on.
+// TestAssumed: assumptions about values that a recording lacks are counted, separately if shown tokens depend on them.
 func TestAssumed(t *testing.T) {
 	_, text, _ := plays(t, scripted(11, 11), "serial", Terms{}, ways()["serial"])
 	assert.Equal(t, Assumed{}, text.Assumed)
 	s, text, _ := plays(t, scripted(11, 11), "serial", Terms{}, func(o *draft.Options) { o.Branches = 3 })
 	assert.Equal(t, []int32{10, 11, 12, end}, s.ids)
-	assert.Positive(t, text.Heads, "of the other branches")
+	assert.Positive(t, text.Heads, "heads of the other branches")
 	assert.Positive(t, text.CallTimes)
 	assert.Zero(t, text.TextHeads+text.TextAnswers+text.AskTimes)
 
-	r := scripted(11, 30) // behind 30 nothing is known
+	r := scripted(11, 30) // nothing is recorded after token 30
 	s, text, _ = plays(t, r, "serial", Terms{}, ways()["serial"])
 	assert.Equal(t, int32(30), s.ids[1])
 	assert.Equal(t, len(s.ids)-2, text.TextHeads)
@@ -288,11 +290,11 @@ func TestAssumed(t *testing.T) {
 	r.Answers[0].Asks[0].GivenUp = true
 	r.Answers[0].index()
 	s, text, _ = plays(t, r, "serial", Terms{}, ways()["serial"])
-	assert.Equal(t, []int32{10, 11, 12, end}, s.ids, "what the small model says")
+	assert.Equal(t, []int32{10, 11, 12, end}, s.ids, "the small model's tokens")
 	assert.Equal(t, Assumed{Answers: 1, AskTimes: 1, TextAnswers: 1}, text.Assumed)
 }
 
-// TestFailedAsk: an ask that failed fails again over the recorded way, at its time.
+// TestFailedAsk: an ask that failed fails again at the same time over the recorded way.
 func TestFailedAsk(t *testing.T) {
 	r := scripted(10, 11)
 	r.Answers[0].Asks[0].Error = "no"
@@ -301,10 +303,10 @@ func TestFailedAsk(t *testing.T) {
 	assert.Equal(t, 1, s.sum.Failed)
 	assert.GreaterOrEqual(t, took, (40+10+122)*ms)
 	s, _, _ = plays(t, r, "serial", Terms{Link: linkOf(50*ms, 0, 0)}, ways()["serial"])
-	assert.Zero(t, s.sum.Failed, "another link may be a better one")
+	assert.Zero(t, s.sum.Failed, "another link may work")
 }
 
-// TestCancelled: what waits ends with the context.
+// TestCancelled: waiting ends with the context.
 func TestCancelled(t *testing.T) {
 	p, err := NewPlayer(scripted(11, 11))
 	require.NoError(t, err)
@@ -327,7 +329,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestAheadEnds: nothing comes ahead behind an end token.
+// TestAheadEnds: no tokens ahead arrive after an end token.
 func TestAheadEnds(t *testing.T) {
 	s := &stream{wanted: 5}
 	assert.True(t, s.more())
@@ -341,8 +343,8 @@ func TestAheadEnds(t *testing.T) {
 	assert.False(t, s.more())
 }
 
-// TestHTTP: asks over HTTP take their recorded time, with another round trip in the place of the recorded one and
-// another pace of the large model, and take no text early.
+// TestHTTP: asks over HTTP take their recorded time, with another round trip in place of the recorded one and another
+// pace of the large model. They do not send text early.
 func TestHTTP(t *testing.T) {
 	r := scripted(11, 11)
 	r.Answers[0].Asks[0].Queue, r.Answers[0].Asks[0].Cloud = 0, 0
@@ -369,7 +371,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestAuditAsAsked: an audit is the recorded one only for a question that asks for the same.
+// TestAuditAsAsked: the recorded audit is used only for a question that asks for the same audit.
 func TestAuditAsAsked(t *testing.T) {
 	r := scripted(11, 11)
 	q := &r.Answers[0].Asks[0]
@@ -388,7 +390,7 @@ func TestAuditAsAsked(t *testing.T) {
 	}
 }
 
-// TestLossOfParts: a message is there with its last packet, and only what was lost is sent anew.
+// TestLossOfParts: a message arrives with its last packet, and only lost packets are sent again.
 func TestLossOfParts(t *testing.T) {
 	for seed := range uint64(100) {
 		l := linkOf(100*ms, 0.4, seed)

@@ -30,7 +30,7 @@ func packed(t testing.TB, lines []byte) []byte {
 	return b.Bytes()
 }
 
-// unpacked are the lines of a recording.
+// unpacked returns the lines of a recording.
 func unpacked(t testing.TB, b []byte) []byte {
 	zip, err := zstd.NewReader(bytes.NewReader(b))
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func unpacked(t testing.TB, b []byte) []byte {
 	return lines
 }
 
-// recorded is a small recording of several modes.
+// recorded returns a small recording of several modes.
 func recorded(t *testing.T) []byte {
 	var b bytes.Buffer
 	w, rec := newWorld(t, 4, &b)
@@ -54,7 +54,7 @@ func recorded(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestRoundTrip: what is read is what was recorded.
+// TestRoundTrip: a recording is read as it was written.
 func TestRoundTrip(t *testing.T) {
 	b := recorded(t)
 	r, err := Read(bytes.NewReader(b), "x")
@@ -82,7 +82,7 @@ func TestRoundTrip(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestTruncated: no beginning of a recording is one, and the error says so.
+// TestTruncated: every truncated recording is refused with an error.
 func TestTruncated(t *testing.T) {
 	b := recorded(t)
 	lines := unpacked(t, b)
@@ -101,7 +101,7 @@ func TestTruncated(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
-// broken are recordings with one thing wrong, and what is said of it. good is an answer with all parts.
+// broken returns recordings with one error each, and the message for it. good is an answer with all parts.
 func broken() (good string, all map[string][2]string) {
 	good = `{"mode":"a","question":0,"prompt":[1,2],"tokens":[3,4],"parents":[0,1],` +
 		`"heads":[{"node":0,"ids":[3],"logits":[1],"lse":1,"entropy":0,"confidence":0.5}],` +
@@ -153,7 +153,7 @@ const (
 	trailerLine = "\n" + `{"end":{"answers":1}}` + "\n"
 )
 
-// TestBroken: each thing that does not fit is refused, with its line.
+// TestBroken: each error is refused with its line.
 func TestBroken(t *testing.T) {
 	good, all := broken()
 	_, err := Read(bytes.NewReader(packed(t, []byte(headerLine+good+trailerLine))), "x")
@@ -187,10 +187,10 @@ func TestBroken(t *testing.T) {
 		assert.ErrorContains(t, err, c.want, name)
 	}
 	_, err = Read(bytes.NewReader(packed(t, []byte(headerLine+`{"end":{"answers":0}}`+"\n"))), "x")
-	assert.ErrorContains(t, err, "there are 0", "a recording of nothing")
+	assert.ErrorContains(t, err, "there are 0", "an empty recording")
 }
 
-// TestBomb: a small file does not become a large memory.
+// TestBomb: a small file does not allocate much memory.
 func TestBomb(t *testing.T) {
 	bomb := packed(t, bytes.Repeat([]byte{' '}, maxLine+1))
 	assert.Less(t, len(bomb), 100_000)
@@ -199,7 +199,7 @@ func TestBomb(t *testing.T) {
 	assert.ErrorContains(t, err, "too long")
 }
 
-// FuzzRead: whatever the file says, reading does not panic, and what is read can be replayed in every mode.
+// FuzzRead: reading any file does not panic, and each valid recording can be replayed in every mode.
 func FuzzRead(f *testing.F) {
 	good, all := broken()
 	f.Add([]byte(headerLine+good+trailerLine), false)

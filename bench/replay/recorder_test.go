@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// answers are those of a recording that was just made.
+// answers closes a recorder and returns the answers that it wrote.
 func answers(t *testing.T, rec *Recorder, b *bytes.Buffer) []*Answer {
 	require.NoError(t, rec.Close())
 	r, err := Read(b, "x")
@@ -26,7 +26,7 @@ func answers(t *testing.T, rec *Recorder, b *bytes.Buffer) []*Answer {
 	return r.Answers
 }
 
-// TestOwnTime: what the program takes by itself is told apart from calls, answers and waits.
+// TestOwnTime: the program's own time is separate from calls, answers and waits.
 func TestOwnTime(t *testing.T) {
 	var b bytes.Buffer
 	w, rec := newWorld(t, 1, &b)
@@ -88,7 +88,7 @@ func TestOwnTime(t *testing.T) {
 	for _, c := range a.Calls {
 		sum += c.Own + c.Took + c.After
 	}
-	assert.Equal(t, a.Took, sum, "and nothing is left")
+	assert.Equal(t, a.Took, sum, "the parts add up to the whole time")
 	assert.True(t, a.Ended && a.Graded && a.Correct)
 }
 
@@ -135,7 +135,7 @@ func (c answering) Ask(context.Context, draft.Question) (draft.Answer, error) {
 	return draft.Answer{BytesUp: 5, Reply: terms.Reply{Token: 4}}, nil
 }
 
-// TestHeadsAreShared: a head stands in the file once, and again where it has more candidates, or the first confidence.
+// TestHeadsAreShared: a head is stored once, and again only if it has more candidates or its first confidence.
 func TestHeadsAreShared(t *testing.T) {
 	var b bytes.Buffer
 	rec, err := NewRecorder(&b, header(), nil)
@@ -173,7 +173,7 @@ func TestHeadsAreShared(t *testing.T) {
 	require.NoError(t, err)
 	h, known := p.head(0, 0, hashOf([]int32{1}), true)
 	assert.True(t, known)
-	assert.Len(t, h.IDs, 4, "the best of both")
+	assert.Len(t, h.IDs, 4, "the candidates of the better head")
 	assert.NotNil(t, h.Confidence)
 	assert.InDelta(t, 1/(1+math.Exp(-2)), h.output().Confidence, 1e-6)
 	assert.Equal(t, float32(-3), h.output().Top[2].Logit)
@@ -191,7 +191,7 @@ func (fixed) Settle(...draft.ID) {}
 func (fixed) Drop(...draft.ID)   {}
 func (fixed) Room() int          { return 9 }
 
-// TestConfidenceOfDevice: what a device says of a head is kept as it is, and no error adds a call.
+// TestConfidenceOfDevice: the confidence of a device is stored unchanged, and an error adds no call.
 func TestConfidenceOfDevice(t *testing.T) {
 	var b bytes.Buffer
 	rec, err := NewRecorder(&b, header(), nil)
@@ -208,12 +208,12 @@ func TestConfidenceOfDevice(t *testing.T) {
 	take.End(nil, false, false, false)
 	a := answers(t, rec, &b)[0]
 	assert.Equal(t, float32(0.25), *a.Heads[0].Confidence)
-	assert.Equal(t, float32(math.MaxFloat32), a.Heads[0].LogSumExp, "a number that JSON has")
+	assert.Equal(t, float32(math.MaxFloat32), a.Heads[0].LogSumExp, "a number that JSON can represent")
 	assert.Empty(t, a.Calls)
 	assert.Zero(t, finite(float32(math.NaN())))
 }
 
-// TestReference: what the large model says alone is never graded: nobody decoded its text.
+// TestReference: reference answers of the large model are not graded, because no mode decoded them.
 func TestReference(t *testing.T) {
 	var b bytes.Buffer
 	rec, err := NewRecorder(&b, header(), nil)
@@ -234,13 +234,13 @@ func TestReference(t *testing.T) {
 	for i, want := range []int32{5, 6, end} {
 		got, known := p.said[hashOf([]int32{1, 5, 6}[:1+i])]
 		assert.True(t, known)
-		assert.Equal(t, want, got, "what it says is what asks are answered with")
+		assert.Equal(t, want, got, "asks get the tokens of the reference")
 	}
 	assert.False(t, p.Asked())
-	assert.Empty(t, p.Modes(), "reference is no mode")
+	assert.Empty(t, p.Modes(), "reference is not a mode")
 }
 
-// TestFailures: asks that fail and those that are given up are told apart, and none has secrets of any length.
+// TestFailures: failed and abandoned asks are distinguished, and error texts are bounded.
 func TestFailures(t *testing.T) {
 	var b bytes.Buffer
 	rec, err := NewRecorder(&b, header(), nil)
@@ -278,7 +278,7 @@ func (c failing) Ask(context.Context, draft.Question) (draft.Answer, error) {
 }
 func (c failing) Warm(context.Context, []int32) (int, int, error) { return 1, 2, errors.New("no") }
 
-// TestWriteFails: an error of the file is told at the end.
+// TestWriteFails: a write error is returned by Close.
 func TestWriteFails(t *testing.T) {
 	rec, err := NewRecorder(full{}, header(), nil)
 	if err == nil {
@@ -293,7 +293,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// TestHashOf: networks that say the same have one hash.
+// TestHashOf: networks with equal outputs have one hash.
 func TestHashOf(t *testing.T) {
 	net := func(w float32, features bool) *router.Net {
 		return &router.Net{HeadFeatures: features,

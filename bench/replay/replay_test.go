@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestReplayIsTheRecording: what was recorded in a mode, replayed in that mode over the recorded way, tells the same
-// events at the same times, and nothing is made up that a shown token rests on.
+// TestReplayIsTheRecording: replaying a mode over the recorded way gives the same events at the same times, and no
+// shown token depends on an assumption.
 func TestReplayIsTheRecording(t *testing.T) {
 	for _, name := range wayNames() {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestReplayIsTheRecording(t *testing.T) {
 	}
 }
 
-// seeds are how many worlds are tried: fewer with -short, for the race detector.
+// seeds returns the number of random worlds: fewer with -short, for the race detector.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
 		return n / 6
@@ -44,7 +44,7 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-// same shows the first event that differs.
+// same fails at the first event that differs.
 func same(t *testing.T, want, got []string) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {
@@ -53,8 +53,8 @@ func same(t *testing.T, want, got []string) {
 	require.Len(t, got, len(want))
 }
 
-// TestOverAnyLink: over every link, and with other numbers of branches, the text is the recorded one, with the same
-// origins, and a replay is the same each time.
+// TestOverAnyLink: over every link, and with other numbers of branches, the text and its origins are the recorded ones,
+// and a replay is repeatable.
 func TestOverAnyLink(t *testing.T) {
 	racing.Spare(t)
 	for seed := range seeds(40) {

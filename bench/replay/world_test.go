@@ -28,16 +28,16 @@ const (
 	room  = 400
 )
 
-// world is two models that are functions of the text, and how long they take, which is a function of the seed.
+// world holds two models that are functions of the text, and the times they take, which are functions of the seed.
 type world struct {
 	seed  uint64
 	clock *simclock.Clock
 	rand  *rand.Rand
-	way   time.Duration // most of the way of an ask; 0: 200 ms
-	fails float64       // share of asks that fail
+	way   time.Duration // max time of the way of an ask; 0: 200 ms
+	fails float64       // share of failed asks
 }
 
-// head is what the small model says behind a text.
+// head returns the output of the small model after a text.
 func (w *world) head(text uint64) backend.Output {
 	r := rand.New(rand.NewPCG(text, w.seed))
 	out := backend.Output{Entropy: r.Float32()}
@@ -54,7 +54,7 @@ func (w *world) head(text uint64) backend.Output {
 	return out
 }
 
-// says is the large model's choice behind a text: mostly one of the small one's best.
+// says returns the large model's token after a text: mostly one of the small model's best.
 func (w *world) says(text uint64) int32 {
 	top := w.head(text).Top
 	n := router.Draw(text, w.seed+1) % 10
@@ -71,7 +71,7 @@ func (w *world) some(most time.Duration) time.Duration {
 	return 1 + time.Duration(w.rand.Int64N(int64(most)))
 }
 
-// wait lets time pass, and returns why ctx is done if that comes before.
+// wait lets time pass, and returns the cause if ctx ends first.
 func (w *world) wait(ctx context.Context, d time.Duration) error {
 	if w.clock.Sleep(d, func() bool { return ctx.Err() != nil }) {
 		return ctx.Err()
@@ -119,7 +119,7 @@ func (m *small) Drop(nodes ...draft.ID) {
 
 func (m *small) Room() int { return 1000 }
 
-// large is the large model. It audits all that it is asked to.
+// large is the large model. It audits everything that it is asked to.
 type large struct{ *world }
 
 func (c large) Ask(ctx context.Context, q draft.Question) (a draft.Answer, err error) {
@@ -188,8 +188,8 @@ func (c large) Warm(ctx context.Context, text []int32) (up, down int, err error)
 	return len(text), 4, c.wait(ctx, c.some(60*ms))
 }
 
-// told is an event with its time, for people and for comparison.
-func told(e draft.Event) string {
+// describe formats an event with its time.
+func describe(e draft.Event) string {
 	switch {
 	case e.Token != nil:
 		return fmt.Sprintf("%v token %+v", e.At, *e.Token)
@@ -211,7 +211,7 @@ func told(e draft.Event) string {
 	return "?"
 }
 
-// shown is the text and its origins.
+// shown holds the text, its origins and the other events.
 type shown struct {
 	ids     []int32
 	origins []draft.Origin
@@ -220,7 +220,7 @@ type shown struct {
 	sum     draft.Summary
 }
 
-// decodes runs a decoder and collects what it tells.
+// decodes runs a decoder and collects its events.
 func decodes(
 	t *testing.T, prompt []int32, m draft.Model, r draft.Router, c draft.Cloud, o draft.Options, also func(draft.Event),
 ) (s shown) {
@@ -231,7 +231,7 @@ func decodes(
 			also(e)
 		}
 		if e.Waited == nil && e.Prompt == nil && e.Rollback == nil {
-			s.events = append(s.events, told(e))
+			s.events = append(s.events, describe(e))
 		}
 		if e.Token != nil {
 			s.tokens = append(s.tokens, *e.Token)
@@ -243,7 +243,7 @@ func decodes(
 	return s
 }
 
-// options of a decoder that worlds share.
+// options returns options of a decoder.
 func options(clock draft.Clock) draft.Options {
 	return draft.Options{
 		Clock: clock, Trace: true, MaxTokens: 40, Vocab: vocab, Room: room, Deadline: -1, Audit: true,
@@ -251,14 +251,14 @@ func options(clock draft.Clock) draft.Options {
 	}
 }
 
-// policy asks where the small model's margin is small.
+// policy returns a router that escalates where the small model's margin is small.
 func policy(t *testing.T, threshold float64) *router.Router {
 	r, err := router.New(router.Options{Policy: router.Margin, Threshold: &threshold})
 	require.NoError(t, err)
 	return r
 }
 
-// header is that of worlds.
+// header returns the header of a recording of a world.
 func header() Header {
 	return Header{
 		Modes: []string{"a", "b", "c"}, Vocab: vocab, Context: room, Ends: []int32{end}, MaxTokens: 40,
@@ -266,7 +266,7 @@ func header() Header {
 	}
 }
 
-// promptOf is the prompt of a question.
+// promptOf returns the prompt of a question.
 func promptOf(question int) []int32 { return []int32{int32(question % 30), 7, int32(question % 11), 3} }
 
 // records decodes a question in a mode and records it.
@@ -278,7 +278,7 @@ func (w *world) records(
 		set(&o)
 		take := rec.Begin(mode, question, 0, promptOf(question), nil)
 		var c draft.Cloud = large{w}
-		work := func(e draft.Event) { // what the program does by itself behind a call
+		work := func(e draft.Event) { // the program's own work after a call
 			take.Observe(e)
 			if e.Pass != nil {
 				_ = w.wait(t.Context(), w.some(3*ms))
@@ -295,7 +295,7 @@ func (w *world) records(
 	return s
 }
 
-// newWorld makes one, with a recorder that writes to b.
+// newWorld returns a world, with a recorder that writes to b.
 func newWorld(t *testing.T, seed uint64, b *bytes.Buffer) (*world, *Recorder) {
 	w := &world{seed: seed, clock: simclock.New(time.Unix(1, 0)), rand: rand.New(rand.NewPCG(seed, 5))}
 	rec, err := NewRecorder(b, header(), w.clock)
@@ -303,7 +303,7 @@ func newWorld(t *testing.T, seed uint64, b *bytes.Buffer) (*world, *Recorder) {
 	return w, rec
 }
 
-// player reads what was recorded.
+// player reads a recording.
 func player(t *testing.T, rec *Recorder, b *bytes.Buffer) *Player {
 	require.NoError(t, rec.Close())
 	r, err := Read(bytes.NewReader(b.Bytes()), "recording")
@@ -336,7 +336,7 @@ func replays(
 	return s, text, took
 }
 
-// ways are the modes of tests.
+// ways returns the modes of tests.
 func ways() map[string]func(*draft.Options) {
 	return map[string]func(*draft.Options){
 		"serial":     func(o *draft.Options) { o.Mode = draft.Serial },
@@ -352,13 +352,13 @@ func ways() map[string]func(*draft.Options) {
 	}
 }
 
-// linkOf is a link with a round trip.
+// linkOf returns a link with a round trip.
 func linkOf(rtt time.Duration, loss float64, seed uint64) *Link {
 	way := link.Direction{Delay: rtt / 2}
 	return &Link{Options: link.Options{Up: way, Down: way}, Loss: loss, Seed: seed, RTT: rtt}
 }
 
-// names of the modes of tests, sorted.
+// wayNames returns the sorted names of the modes of tests.
 func wayNames() (all []string) {
 	for name := range ways() {
 		all = append(all, name)

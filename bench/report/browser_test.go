@@ -23,12 +23,11 @@ const clickAll = `(() => {
   return n;
 })()`
 
-// TestPageInBrowser: a browser has nothing to complain about at any width, light or dark, whatever is clicked; nothing
-// but tables in their boxes is wider than the page; nothing is asked of a network; modes and cells that are not wanted
-// are hidden.
+// TestPageInBrowser: a browser logs no errors at any width, in light or dark mode, whatever is clicked. Only tables in
+// their boxes are wider than the page, nothing is loaded from a network, and deselected modes and cells are hidden.
 func TestPageInBrowser(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a browser takes its time: not with -short")
+		t.Skip("a browser is slow: not with -short")
 	}
 	b := browsertest.Start(t, "file://")
 	path := filepath.Join(held.TempDir(t), "page.html")
@@ -57,5 +56,5 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	}
 	assert.Empty(t, b.Problems)
-	assert.False(t, browsertest.Evaluated[bool](b, `"hostile" in window`), "text is text")
+	assert.False(t, browsertest.Evaluated[bool](b, `"hostile" in window`), "text is not executed")
 }

@@ -23,28 +23,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// written is the page of a report.
+// written returns the page of a report.
 func written(t *testing.T, r *Report) string {
 	var b bytes.Buffer
 	require.NoError(t, r.WriteHTML(&b))
 	return b.String()
 }
 
-// reported is the report of lines, each of which is changed before.
+// reported returns the report of lines.
 func reported(t *testing.T, all ...[]byte) *Report {
 	r, err := New(records(t, all...))
 	require.NoError(t, err)
 	return r
 }
 
-// line is that of a measurement.
+// line returns the line of a measurement.
 func line(t *testing.T, v any, run result.Run) []byte {
 	b, err := result.Line(v, run)
 	require.NoError(t, err)
 	return b
 }
 
-// TestSorted: each line is where its measurement belongs, and one of another shape is shown by its figures' names.
+// TestSorted: each line is in the section of its measurement; a line of unknown shape is shown with the names of its
+// figures.
 func TestSorted(t *testing.T) {
 	r := sample(t)
 	assert.Equal(t, 27, r.Lines)
@@ -65,7 +66,7 @@ func TestSorted(t *testing.T) {
 	require.Len(t, r.Others, 2)
 	assert.Equal(t, []Field{{"summary.prompt_tps", "100.5"}, {"summary.text", hostile}, {"summary.tokens", "3 values"}},
 		r.Others[0].Fields)
-	assert.Len(t, r.Runs, 6, "one for each call")
+	assert.Len(t, r.Runs, 6, "one run for each call")
 	_, err := New(nil)
 	assert.Error(t, err)
 	wrong := aMode("local", 1)
@@ -74,7 +75,7 @@ func TestSorted(t *testing.T) {
 	assert.ErrorContains(t, err, "lines:1: ")
 }
 
-// TestStudies: what differs in more than the round trip is another study, and so is the same measured again.
+// TestStudies: lines that differ in more than the round trip are separate studies, and so is a repeated measurement.
 func TestStudies(t *testing.T) {
 	base := aRun("bench routing")
 	count := func(change func(mode map[string]any, cell map[string]any, run *result.Run)) int {
@@ -119,7 +120,7 @@ func TestStudies(t *testing.T) {
 	assert.Equal(t, []string{"serial #1", "serial #2"}, both.Studies[0].Modes)
 }
 
-// TestOldLines: lines without a cell tell of their link in the flags.
+// TestOldLines: lines without a cell have their link in the flags.
 func TestOldLines(t *testing.T) {
 	mode := aMode("local", 0)
 	delete(mode, "cell")
@@ -132,7 +133,7 @@ func TestOldLines(t *testing.T) {
 	assert.Equal(t, "trace x.csv", p.Name())
 }
 
-// TestColours: modes have different colours, the usual ones always the same.
+// TestColours: modes have different colours; the usual modes always have the same ones.
 func TestColours(t *testing.T) {
 	for _, names := range [][]string{
 		{"serial", "pipelined-8", "local", "pipelined-2", "x", "cloud", "y", "verified"},
@@ -143,7 +144,7 @@ func TestColours(t *testing.T) {
 		seen := map[int]bool{}
 		for _, name := range names {
 			c := s.colours[name]
-			assert.False(t, seen[c], "%s has that of another one", name)
+			assert.False(t, seen[c], "%s has the colour of another mode", name)
 			assert.True(t, c >= 1 && c <= chart.Colours)
 			seen[c] = true
 		}
@@ -160,13 +161,13 @@ func TestColours(t *testing.T) {
 	assert.Equal(t, 4, s.colours["local"])
 }
 
-// TestMeanTime: the mean is that of the samples, its interval holds it, and questions are what is drawn: repetitions of
-// one do not make it narrower.
+// TestMeanTime: the mean is that of the samples and lies in its interval. The interval resamples questions: repetitions
+// of one question do not make it narrower.
 func TestMeanTime(t *testing.T) {
 	m := &Mode{Report: outcome.Report{Time: result.Times{Mean: 7}}}
 	assert.Equal(t, 7.0, meanTime(m).Low, "without samples there is no interval")
 	m.Samples = []outcome.Sample{{Question: 0, MS: 1}, {Question: 0, MS: 3}}
-	assert.Equal(t, 7.0, meanTime(m).High, "of one question neither")
+	assert.Equal(t, 7.0, meanTime(m).High, "nor with a single question")
 	for q := range 20 {
 		m.Samples = append(m.Samples, outcome.Sample{Question: q + 1, MS: float64(10 + q)})
 	}
@@ -180,11 +181,11 @@ func TestMeanTime(t *testing.T) {
 		m.Samples = append(m.Samples, m.Samples[:20]...)
 	}
 	i = meanTime(m)
-	assert.InDelta(t, once.High-once.Low, i.High-i.Low, 1e-9, "no more questions than before")
+	assert.InDelta(t, once.High-once.Low, i.High-i.Low, 1e-9, "the same number of questions")
 }
 
-// TestPageIsText: nothing of the lines becomes markup, the policy names the page's own script and style, and nothing
-// refers to anything outside.
+// TestPageIsText: text in the lines does not become markup, the policy allows only the page's own script and style, and
+// the page refers to nothing outside.
 func TestPageIsText(t *testing.T) {
 	page := written(t, sample(t))
 	assert.True(t, strings.HasPrefix(page, "<!doctype html>"))
@@ -220,7 +221,7 @@ func TestPageIsText(t *testing.T) {
 	}
 }
 
-// TestPictures: each picture is whole and has a file of its own.
+// TestPictures: each picture is complete and has its own file.
 func TestPictures(t *testing.T) {
 	r := sample(t)
 	dir := filepath.Join(held.TempDir(t), "new", "figures")
@@ -261,10 +262,10 @@ func TestOverRTT(t *testing.T) {
 	assert.True(t, c.Lines[0].Dashed, "local")
 	assert.Equal(t, 300.0, c.X.End)
 	s.Cells = s.Cells[:1]
-	assert.Nil(t, s.overRTT(), "one round trip is no line")
+	assert.Nil(t, s.overRTT(), "one round trip gives no line")
 }
 
-// TestWaits: the parts of the histogram are where their ends say, and add up to all.
+// TestWaits: the bins of the histogram have the right ends and add up to 1.
 func TestWaits(t *testing.T) {
 	waits := []float64{0, 0.99, 1, 1.7, 1.8, 10, 99, 100, 1000, 5e6}
 	samples := []outcome.Sample{{Waits: waits[:4]}, {Waits: waits[4:]}}
@@ -282,21 +283,21 @@ func TestWaits(t *testing.T) {
 	assert.Equal(t, 0.2, shares[0.5], "no wait")
 	assert.Equal(t, 0.2, shares[1], "1 and 1.7: below the fourth root of ten")
 	assert.InDelta(t, longestWait, c.X.End, 1e-3)
-	assert.Equal(t, 0.1, l.Y[len(l.Y)-1], "what is longer stands at the end")
+	assert.Equal(t, 0.1, l.Y[len(l.Y)-1], "longer waits are in the last bin")
 	assert.Nil(t, (&Place{Modes: []*Mode{{Label: "a"}}}).waits())
 }
 
 func TestBytes(t *testing.T) {
 	m := &Mode{Label: "a", Report: outcome.Report{Samples: []outcome.Sample{{Up: 10, Down: 4}, {Up: 30, Down: 0}}}}
 	s := (&Place{Modes: []*Mode{m, {Label: "local"}}}).bytes().(chart.Spans)
-	require.Len(t, s.Rows, 1, "nothing travels for the small model alone")
+	require.Len(t, s.Rows, 1, "the small model alone sends nothing")
 	assert.Equal(t, []chart.Span{{To: 20, Text: "20 bytes up"}, {From: 20, To: 22, Colour: 1, Text: "2 bytes down"}},
 		s.Rows[0].Spans)
 	assert.Equal(t, 22.0, s.X.End)
 	assert.Nil(t, (&Place{Modes: []*Mode{{Label: "local"}}}).bytes())
 }
 
-// TestWaterfall: spans are in the rows and colours of their kinds, each ask in a row of its own.
+// TestWaterfall: spans are in the rows and colours of their kinds, each ask in its own row.
 func TestWaterfall(t *testing.T) {
 	m := sample(t).Studies[0].Cells[2].Modes[1]
 	s := m.waterfall().(chart.Spans)
@@ -330,7 +331,7 @@ func TestWaterfall(t *testing.T) {
 	s = m.waterfall().(chart.Spans)
 	assert.Len(t, s.Rows, 26)
 	assert.Equal(t, "16 more asks", s.Rows[24].Name)
-	assert.Equal(t, "ask, position 39", s.Rows[0].Name, "in the order of their beginning")
+	assert.Equal(t, "ask, position 39", s.Rows[0].Name, "in order of their start")
 	m.Waterfall = nil
 	assert.Nil(t, m.waterfall())
 }
@@ -346,11 +347,11 @@ func TestAccuracy(t *testing.T) {
 	assert.Equal(t, []float64{0.0625, 0.25}, c.Lines[1].X)
 	assert.Equal(t, []float64{0.525, 0.65}, c.Lines[1].Y)
 	assert.Equal(t, []float64{0, 1}, c.Lines[3].X)
-	assert.InDelta(t, 0.6, c.X.End, 1e-9, "beyond the largest share but that of the large model alone")
+	assert.InDelta(t, 0.6, c.X.End, 1e-9, "just above the max share, without the large model alone")
 	assert.Nil(t, (&Curves{Runs: []Accuracy{{eval.RunReport{Policy: "x"}}}}).picture())
 }
 
-// FuzzNew: whatever lines there are, a page comes of them or an error that names the line.
+// FuzzNew: any lines give a page, or an error that names the line.
 func FuzzNew(f *testing.F) {
 	var t testing.T
 	for _, l := range lines(&t) {
@@ -377,7 +378,7 @@ func FuzzNew(f *testing.F) {
 	})
 }
 
-// TestMistakes: a line that cannot be one of its measurement is an error, not a page without it.
+// TestMistakes: a line that does not fit its measurement is an error; it is not left out.
 func TestMistakes(t *testing.T) {
 	for _, text := range []string{
 		`{"generation_tps":1,"threads":"two","run":{"measurement":"bench engine"}}`,

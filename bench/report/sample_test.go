@@ -11,10 +11,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// hostile is text that would be more than text on a careless page.
+// hostile is text that breaks a page without escaping.
 const hostile = `</script><script>window.hostile=1</script><img src=x onerror="window.hostile=1">"'&` + "\u2028{{.}}"
 
-// aRun is what a line of a measurement is of.
+// aRun returns the run of a measurement.
 func aRun(measurement string) result.Run {
 	return result.Run{
 		Measurement: measurement, Version: "v1.2.3", Go: "go1.26", Command: "pilotfish " + measurement + " " + hostile,
@@ -29,7 +29,7 @@ func aRun(measurement string) result.Run {
 	}
 }
 
-// aMode is a line of bench routing: a mode at a round trip, with 20 questions.
+// aMode returns a line of bench routing: a mode at a round trip, with 20 questions.
 func aMode(name string, rtt float64) map[string]any {
 	r := rand.New(rand.NewPCG(uint64(len(name)), uint64(rtt)))
 	var samples []map[string]any
@@ -59,7 +59,7 @@ func aMode(name string, rtt float64) map[string]any {
 	}
 }
 
-// lines are those of every kind of measurement.
+// lines returns lines of every kind of measurement.
 func lines(t *testing.T) (all [][]byte) {
 	add := func(v any, run result.Run) {
 		line, err := result.Line(v, run)
@@ -118,7 +118,7 @@ func lines(t *testing.T) (all [][]byte) {
 	return all
 }
 
-// records are the lines as they are read.
+// records reads lines.
 func records(t *testing.T, all ...[]byte) []result.Record {
 	var text strings.Builder
 	for _, line := range all {
@@ -129,7 +129,7 @@ func records(t *testing.T, all ...[]byte) []result.Record {
 	return r
 }
 
-// sample is a report of every kind of measurement.
+// sample returns a report with every kind of measurement.
 func sample(t *testing.T) *Report {
 	r, err := New(records(t, lines(t)...))
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPacked: a file with the end .gz is unpacked; one that is cut off or no gzip is an error.
+// TestPacked: a file with the extension .gz is unpacked; a truncated file or another format is an error.
 func TestPacked(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -42,7 +42,7 @@ func TestLimited(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// TestLongLines: lines that are longer than what is read at a time keep their own content.
+// TestLongLines: lines that are longer than the read buffer keep their content.
 func TestLongLines(t *testing.T) {
 	var text strings.Builder
 	for _, letter := range []string{"a", "b", "c", "d"} {

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestQuiet: what others did is what the CPUs did less what this process did, as a share of all that the CPUs could do.
+// TestQuiet: the load of other processes is the busy time of the CPUs minus that of this process, as a share of the
+// total.
 func TestQuiet(t *testing.T) {
 	begin := cpuSeconds{busy: 1000, steal: 5, idle: 500, own: 3}
 	for _, c := range []struct {
@@ -48,7 +49,7 @@ func TestQuiet(t *testing.T) {
 	}
 	q := Quiet{Seconds: 0.001}
 	q.fill(begin, begin)
-	assert.Nil(t, q.Quiet, "no tick has gone by")
+	assert.Nil(t, q.Quiet, "no tick has passed")
 	assert.Contains(t, q.String(), "unknown")
 }
 
@@ -59,7 +60,7 @@ func TestSecondsOf(t *testing.T) {
 	assert.Equal(t, cpuSeconds{busy: 31, steal: 32, idle: 192}, s)
 }
 
-// TestWatch: this process is watched where the system tells.
+// TestWatch: this process is watched where the system allows it.
 func TestWatch(t *testing.T) {
 	w := WatchMachine()
 	sum := 0.
@@ -74,7 +75,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestRAPL: packages are added up, parts of them are not, and a counter that begins again has gone on.
+// TestRAPL: packages are summed, their parts are not, and a counter that wraps continues.
 func TestRAPL(t *testing.T) {
 	dir := t.TempDir()
 	zone := func(name, kind, energy, most string) {
@@ -95,7 +96,7 @@ func TestRAPL(t *testing.T) {
 	zone("intel-rapl:0", "package-0", "3500000", "5000000")
 	assert.InDelta(t, 2.5, r.joules(), 1e-9)
 	zone("intel-rapl:1", "package-1", "500000", "5000000")
-	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to its end, and 0.5")
+	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to the wrap, and 0.5")
 	require.NoError(t, os.Remove(filepath.Join(dir, "intel-rapl:1", "energy_uj")))
 	zone("intel-rapl:0", "package-0", "3600000", "5000000")
 	assert.InDelta(t, 4.1, r.joules(), 1e-9)
@@ -109,7 +110,7 @@ func TestRAPL(t *testing.T) {
 	used := m.Read().Less(before)
 	assert.Equal(t, time.Duration(7), used.CPU)
 	assert.InDelta(t, 1, used.Joules, 1e-9)
-	assert.Nil(t, NewMeter(2), "nobody knows whose it is")
+	assert.Nil(t, NewMeter(2), "without an identity")
 	assert.NotNil(t, NewMeter(1))
 	assert.Zero(t, (*Meter)(nil).Read())
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// aRun is one with a value in every field.
+// aRun returns a run with a value in every field.
 func aRun() Run {
 	return Run{
 		Measurement: "bench engine", Version: "v1", Go: "go1.26", Command: `x "<&>"`,
@@ -31,7 +31,7 @@ func aRun() Run {
 	}
 }
 
-// TestLine: a line is one object with the fields of the value and the run behind them, as they were, and is read back.
+// TestLine: a line is one object: the fields of the value, then the run, unchanged. It can be read back.
 func TestLine(t *testing.T) {
 	run := aRun()
 	for _, v := range []any{
@@ -60,7 +60,7 @@ func TestLine(t *testing.T) {
 	}
 	line, err := Line(map[string]string{"a": "<&>"}, Run{})
 	require.NoError(t, err)
-	assert.Contains(t, string(line), `{"a":"<&>","run":{"measurement":""`, "nothing is escaped for pages")
+	assert.Contains(t, string(line), `{"a":"<&>","run":{"measurement":""`, "no HTML escapes")
 	for _, v := range []any{1, "text", []int{1}, nil, func() {}, map[string]any{"a": func() {}}} {
 		_, err := Line(v, run)
 		assert.Error(t, err, "%T", v)
@@ -80,7 +80,7 @@ func TestRead(t *testing.T) {
 
 	all, err = Read(strings.NewReader(good+"\n"+strings.Replace(good, "demo", "eval", 1)), "file")
 	require.NoError(t, err)
-	assert.Equal(t, "demo", all[0].Run.Measurement, "not that of the line behind, which the reader's memory held later")
+	assert.Equal(t, "demo", all[0].Run.Measurement, "not that of the next line, which reuses the buffer of the reader")
 	assert.JSONEq(t, good, string(all[0].Fields))
 
 	for _, c := range []struct{ text, want string }{
@@ -102,7 +102,7 @@ func TestRead(t *testing.T) {
 	} {
 		all, err := Read(strings.NewReader(c.text), "file")
 		if c.want == "" {
-			assert.NoError(t, err, "only who knows the field reads it")
+			assert.NoError(t, err, "only a reader of the field checks it")
 			continue
 		}
 		assert.Nil(t, all)
@@ -111,12 +111,12 @@ func TestRead(t *testing.T) {
 	}
 	for i := 1; i < len(good); i++ {
 		_, err := Read(strings.NewReader(good[:i]), "file")
-		assert.ErrorIs(t, err, ErrFormat, "a prefix: %s", good[:i])
+		assert.ErrorIs(t, err, ErrFormat, "prefix: %s", good[:i])
 	}
 	broken := errors.New("broken")
 	_, err = Read(io.MultiReader(strings.NewReader(good), iotest.ErrReader(broken)), "file")
 	assert.ErrorIs(t, err, broken)
-	assert.NotErrorIs(t, err, ErrFormat, "the file may be one")
+	assert.NotErrorIs(t, err, ErrFormat, "the file itself may be valid")
 }
 
 func TestReadFile(t *testing.T) {
@@ -150,12 +150,12 @@ func FuzzRead(f *testing.F) {
 			require.NoError(t, err)
 			again, err := Read(bytes.NewReader(line), "f")
 			require.NoError(t, err)
-			assert.Equal(t, r.Run, again[0].Run, "what is read can be written")
+			assert.Equal(t, r.Run, again[0].Run, "a read line can be written")
 		}
 	})
 }
 
-// TestSummarise: percentiles are the times of the samples at their ranks, to a thousandth, and the mean is exact.
+// TestSummarise: percentiles are the sample times at their ranks, to a thousandth, and the mean is exact.
 func TestSummarise(t *testing.T) {
 	assert.Zero(t, Summarise(nil))
 	for seed := range uint64(50) {
@@ -176,7 +176,7 @@ func TestSummarise(t *testing.T) {
 		}
 	}
 	s := Summarise([]time.Duration{-time.Second, 0, 100 * time.Hour})
-	assert.InEpsilon(t, Milliseconds(longest), s.P99, 1e-3, "what is beyond the range is at its end")
+	assert.InEpsilon(t, Milliseconds(longest), s.P99, 1e-3, "times beyond the range count as its end")
 	one := Summarise([]time.Duration{1500 * time.Microsecond})
 	assert.Equal(t, 1.5, one.Mean)
 	assert.InEpsilon(t, 1.5, one.P50, 1e-3)
@@ -193,7 +193,7 @@ func TestThisMachine(t *testing.T) {
 	assert.NotEmpty(t, m.Arch)
 	assert.NotEmpty(t, m.Kernels)
 	assert.Positive(t, m.Page)
-	assert.Zero(t, m.Bandwidth, "that takes time")
+	assert.Zero(t, m.Bandwidth, "measuring it takes time")
 }
 
 func TestOfFile(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRealSteps: each step finds what it needs, made by steps before it, and nothing is made twice. Routers are trained
-// on, certified with and judged by questions that have none in common.
+// TestRealSteps: each step finds its inputs, which earlier steps made, and no step repeats another. Routers are
+// trained, certified and judged with disjoint sets of questions.
 func TestRealSteps(t *testing.T) {
 	made := map[string]bool{}
 	used := map[string][]*part{}
@@ -22,7 +22,7 @@ func TestRealSteps(t *testing.T) {
 		for word := range strings.FieldsSeq(args) {
 			name, out := strings.CutPrefix(word, "OUT/")
 			if out && !strings.Contains(args, "-o "+word) && !strings.Contains(args, "--record "+word) {
-				assert.True(t, made[name], "%s is not there for %s", name, args)
+				assert.True(t, made[name], "%s is missing for %s", name, args)
 			}
 		}
 	}
@@ -31,8 +31,8 @@ func TestRealSteps(t *testing.T) {
 		made[s.outcome] = true
 		require.Equal(t, s.part == nil, s.args != "")
 		if q := s.part; q != nil {
-			assert.True(t, strings.HasSuffix(q.of, "-train"), "%s: routers are judged by the other split", q.of)
-			if q.of == "mbpp-train" { // of a file with all splits, lines 601 to 974
+			assert.True(t, strings.HasSuffix(q.of, "-train"), "%s: the other split judges routers", q.of)
+			if q.of == "mbpp-train" { // a file with all splits, lines 601 to 974
 				assert.True(t, q.from > 600 && q.from+q.lines <= 975, "%v", q)
 			}
 			for _, other := range used[q.of] {
@@ -63,7 +63,7 @@ func TestRealSteps(t *testing.T) {
 	assert.ErrorContains(t, err, `unknown name "x": give tasks, times, or capacity`)
 }
 
-// TestRealBlocks: the tables say what the lines say, and a file that lacks a run is refused.
+// TestRealBlocks: the tables contain the figures of the lines, and a file that lacks a run is refused.
 func TestRealBlocks(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, kept), 0o755))
@@ -102,14 +102,14 @@ func TestRealBlocks(t *testing.T) {
 	assert.Contains(t, texts["real-capacity-table"], "| routed | 40 | 2000 | 4900 | 900 |\n")
 }
 
-// TestRealPaths: placeholders become paths, and nothing else does.
+// TestRealPaths: placeholders become paths; other text does not change.
 func TestRealPaths(t *testing.T) {
 	p := paths{dir: "/d", models: "/m"}
 	assert.Equal(t, []string{"eval", "-m", filepath.Join("/m", realSmall), "--large", filepath.Join("/m", realLarge),
 		"-o", "/d/x"}, p.fill("eval -m SMALL --large LARGE -o OUT/x"))
 }
 
-// TestRealDone: a folder of traces counts when its collecting has ended, a file when it is there.
+// TestRealDone: a folder of traces is complete when collecting has ended, a file when it exists.
 func TestRealDone(t *testing.T) {
 	dir := t.TempDir()
 	traces, file := realStep{outcome: "a", args: "router collect x"}, realStep{outcome: "b", args: "router train x"}

@@ -15,8 +15,8 @@ import (
 
 const root = "../.."
 
-// TestPages: tables, figures and what they were made by are what the measurements in docs/results say. Only which
-// packages have changed since is not looked at: that is of the day when the page was written.
+// TestPages: tables, figures and their provenance agree with the measurements in docs/results. The list of packages
+// that have changed since is not compared, because it depends on the day when the page was written.
 func TestPages(t *testing.T) {
 	texts, figures, err := blocks(root)
 	require.NoError(t, err)
@@ -35,13 +35,13 @@ func TestPages(t *testing.T) {
 		now := marked().FindAllStringSubmatch(want, -1)
 		require.Len(t, now, len(was))
 		for i := range was {
-			assert.Equal(t, now[i][2], was[i][2], "%s: results:%s is not what docs/results says: make results", page,
+			assert.Equal(t, now[i][2], was[i][2], "%s: results:%s differs from docs/results: run make results", page,
 				was[i][1])
 			used += was[i][1] + " "
 		}
 	}
 	for name := range texts {
-		assert.Contains(t, used, name, "nobody shows this block")
+		assert.Contains(t, used, name, "no page shows this block")
 	}
 	files, err := filepath.Glob(filepath.Join(root, kept, "*.svg"))
 	require.NoError(t, err)
@@ -49,12 +49,12 @@ func TestPages(t *testing.T) {
 	for name, want := range figures {
 		have, err := os.ReadFile(filepath.Join(root, kept, name))
 		require.NoError(t, err)
-		assert.True(t, string(want) == string(have), "%s is not what docs/results says: make results", name)
+		assert.True(t, string(want) == string(have), "%s differs from docs/results: run make results", name)
 	}
 }
 
-// TestKept: the measurements are small, name no folder of the machine that made them, and say of which sources they
-// are.
+// TestKept: the measurements are small, contain no absolute path of the machine that made them, and name the revision
+// of the sources.
 func TestKept(t *testing.T) {
 	size := int64(0)
 	for _, e := range experiments() {
@@ -67,7 +67,7 @@ func TestKept(t *testing.T) {
 				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", e.name, name, value)
 			}
 			assert.Equal(t, "pilotfish "+e.args, r.Run.Command)
-			assert.Regexp(t, `^[0-9a-f]{40}|^v`, r.Run.Version, "of which revision")
+			assert.Regexp(t, `^[0-9a-f]{40}|^v`, r.Run.Version, "the revision of the sources")
 		}
 		info, err := os.Stat(keptFile(root, e.name))
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestFilled(t *testing.T) {
 	assert.Equal(t, "no markers", text)
 }
 
-// TestSources: a hash is of the names and contents of a package's files, but not of its tests.
+// TestSources: a hash covers the names and contents of a package's files without tests.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range measuredPackages() {
@@ -131,7 +131,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// adoptedStudy is a checkout with pages and a study of the demo in it.
+// adoptedStudy returns a checkout with pages and a study of the demo.
 func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	dir := t.TempDir()
 	for _, name := range append(measuredPackages(), kept, "study") {
@@ -169,7 +169,7 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	return dir
 }
 
-// TestWrite: the pages say what the measurements say, of what they are, and what has changed since.
+// TestWrite: the pages contain the measurements, their provenance, and what has changed since.
 func TestWrite(t *testing.T) {
 	dir := adoptedStudy(t, nil)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, kept, "old.svg"), nil, 0o600))
@@ -189,7 +189,7 @@ func TestWrite(t *testing.T) {
 	} {
 		assert.Contains(t, string(b), want)
 	}
-	assert.NoFileExists(t, filepath.Join(dir, kept, "old.svg"), "nothing makes it any more")
+	assert.NoFileExists(t, filepath.Join(dir, kept, "old.svg"), "no step makes it any more")
 	records, err := measured(dir, "demo")
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"trace": "x.csv", "rtt": "1s"}, records[0].Run.Flags)
@@ -201,7 +201,7 @@ func TestWrite(t *testing.T) {
 	assert.Contains(t, string(b), "\n- demo: runtime/draft\n")
 
 	dir = adoptedStudy(t, func(r *result.Run) { r.Sources = nil })
-	assert.ErrorContains(t, write(dir), `"demo-sources"`, "a page that is to name them cannot")
+	assert.ErrorContains(t, write(dir), `"demo-sources"`, "a page with this block cannot be written")
 	text, err := changed(dir)
 	require.NoError(t, err)
 	assert.Contains(t, text, "- demo: it is not known of which sources")
@@ -216,7 +216,7 @@ func TestShortVersion(t *testing.T) {
 	assert.Equal(t, strings.Repeat("w", 119)+"\nww x", wrapped(strings.Repeat("w", 119)+"  ww\nx"))
 }
 
-// TestStudyNames: what is not an experiment is refused before anything is built.
+// TestStudyNames: an unknown experiment is refused before anything is built.
 func TestStudyNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	assert.ErrorContains(t, study(t.Context(), root, "x", []string{"demo", "nothing"}), `"nothing"`)

@@ -29,10 +29,10 @@ import (
 
 var branchQuestions = flag.Int("branch-questions", 40, "questions of the matrix of branches")
 
-// branchCells has TestBranchesByPrice look at every cell of the matrix, as `make branches` does.
+// branchCells makes TestBranchesByPrice test every cell of the matrix, as `make branches` does.
 var branchCells = flag.Bool("branch-cells", false, "all cells of the matrix of branches, not every other one")
 
-// distant is a cloud at a distance.
+// distant is a cloud with a round trip.
 type distant struct {
 	draft.Cloud
 	away time.Duration
@@ -47,14 +47,14 @@ func (d distant) Ask(ctx context.Context, q draft.Question) (draft.Answer, error
 	}
 }
 
-// lab measures branches in virtual time, where models compute in no time and the pace and the distance are all that
-// there is: on a machine however busy.
+// lab measures branches in virtual time. Models compute in no time; only the pace and the round trip count, so that the
+// results do not depend on the load of the machine.
 type lab struct {
 	edge, large *engine.Engine
 	prompts     [][]int32
 }
 
-// demoLab has the demo's pair.
+// demoLab returns a lab with the demo's pair.
 func demoLab(t *testing.T, n int) (l lab) {
 	open := func(b []byte) *engine.Engine {
 		f, err := gguf.Parse(b)
@@ -72,7 +72,7 @@ func demoLab(t *testing.T, n int) (l lab) {
 	return l
 }
 
-// storyLab has the pair that writes stories.
+// storyLab returns a lab with the pair that writes stories.
 func storyLab(t *testing.T, n int) (l lab) {
 	open := func(name string) *engine.Engine {
 		e, err := engine.Open(sharedtest.Shared(t, "data", "models", name), engine.Options{Threads: 1})
@@ -90,7 +90,7 @@ func storyLab(t *testing.T, n int) (l lab) {
 	return l
 }
 
-// took is the milliseconds of each answer with a number of branches.
+// took returns the time of each answer with a number of branches, in milliseconds.
 func (l lab) took(t *testing.T, branches int, rtt time.Duration, row float64) (all []float64) {
 	service, err := l.large.Serve(engine.ServeOptions{})
 	require.NoError(t, err)
@@ -113,9 +113,8 @@ func (l lab) took(t *testing.T, branches int, rtt time.Duration, row float64) (a
 	return all
 }
 
-// TestBranchesByPrice: on a device that makes 60 calls a second, whatever a row costs it, and with a cloud at any
-// distance, as many branches as are worth their price are as fast as the best fixed number of them, to 2%; and to 4%
-// where most tokens are asked for.
+// TestBranchesByPrice: on a device with 60 calls per second, for any cost of a row and any round trip, choosing the
+// number of branches by price is as fast as the best fixed number, within 2%; within 4% if most tokens are escalated.
 func TestBranchesByPrice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a matrix of links in real time: not with -short")
@@ -125,9 +124,9 @@ func TestBranchesByPrice(t *testing.T) {
 	rows := []float64{0, 0.1, 0.3, 1}
 	for name, newLab := range map[string]func(*testing.T, int) lab{"demo": demoLab, "stories": storyLab} {
 		t.Run(name, func(t *testing.T) {
-			questions, most := *branchQuestions, 0.02
-			if name == "stories" { // which are longer, and escalate at most tokens
-				questions, most = questions/4, 0.04
+			questions, bound := *branchQuestions, 0.02
+			if name == "stories" { // stories are longer and escalate most tokens
+				questions, bound = questions/4, 0.04
 			}
 			t.Log("row cost   rtt      1      2      4      8   auto  over the best, and 95% of the paired differences")
 			for r, row := range rows {
@@ -158,7 +157,7 @@ func TestBranchesByPrice(t *testing.T) {
 						t.Logf("%8.2f %5v %6.0f %6.0f %6.0f %6.0f %6.0f %+6.1f%% ±%.1f%%", row, rtt, means[0],
 							means[1], means[2], means[3], stat.Mean(auto), 100*over/mean,
 							196*spread/math.Sqrt(float64(len(less)))/mean)
-						assert.LessOrEqual(t, over, most*mean)
+						assert.LessOrEqual(t, over, bound*mean)
 					})
 				}
 			}
@@ -166,7 +165,7 @@ func TestBranchesByPrice(t *testing.T) {
 	}
 }
 
-// TestRouteOfMode: an answer is decoded at the pace and the price of rows that are asked for.
+// TestRouteOfMode: an answer is decoded at the given pace and price of rows.
 func TestRouteOfMode(t *testing.T) {
 	b := &routing{Options: Options{MaxTokens: 9, EdgeTPS: 50, RowCost: 0.3,
 		Draft: draft.Options{Window: 5}}}
@@ -178,10 +177,10 @@ func TestRouteOfMode(t *testing.T) {
 	}, r)
 }
 
-// TestOrder: over 2n rounds each mode is as often at each place, and each as often right behind each other one.
+// TestOrder: over 2n rounds each mode is equally often at each place, and equally often directly after each other mode.
 func TestOrder(t *testing.T) {
 	for n := 1; n <= 12; n++ {
-		places, behind := map[[2]int]int{}, map[[2]int]int{}
+		places, after := map[[2]int]int{}, map[[2]int]int{}
 		for round := range 2 * n {
 			all := order(round, n)
 			sorted := slices.Sorted(slices.Values(all))
@@ -189,7 +188,7 @@ func TestOrder(t *testing.T) {
 				require.Equal(t, i, sorted[i], "each once")
 				places[[2]int{i, m}]++
 				if i > 0 {
-					behind[[2]int{all[i-1], m}]++
+					after[[2]int{all[i-1], m}]++
 				}
 			}
 		}
@@ -197,15 +196,15 @@ func TestOrder(t *testing.T) {
 			for m := range n {
 				assert.Equal(t, 2, places[[2]int{i, m}], "%d modes: %d at %d", n, m, i)
 				if i != m {
-					assert.Equal(t, 2, behind[[2]int{i, m}], "%d modes: %d behind %d", n, m, i)
+					assert.Equal(t, 2, after[[2]int{i, m}], "%d modes: %d after %d", n, m, i)
 				}
 			}
 		}
 	}
 }
 
-// TestWhatWasWarmed: the prompt is sent early, in vain where nothing is asked; and it is known whether the last token
-// was asked for.
+// TestWhatWasWarmed: the prompt is sent early, in vain if no token is escalated; the sample reports whether the last
+// token was asked for.
 func TestWhatWasWarmed(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	stage, err := remote.NewStage(edge, large, remote.StageOptions{})
@@ -223,7 +222,7 @@ func TestWhatWasWarmed(t *testing.T) {
 	always := measure(6, router.Options{Policy: router.Always})
 	assert.Positive(t, *always.Warmed)
 	assert.Zero(t, *always.WarmedInVain)
-	// An answer does not wait for a prompt that is sent in vain: a short one may end before it has left.
+	// An answer does not wait for a prompt that is sent in vain: a short answer may end before the prompt is sent.
 	hardly := measure(200, router.Options{Policy: router.Random, Threshold: new(1e-12)})
 	assert.Equal(t, *always.Warmed, *hardly.WarmedInVain)
 	never := measure(6, router.Options{Policy: router.Never})

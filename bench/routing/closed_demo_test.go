@@ -40,7 +40,7 @@ func demoPairs(t testing.TB, n int) (all []duo) {
 	return all
 }
 
-// readNet reads a router file, or the demo's.
+// readNet reads a router file, or returns the demo's router.
 func readNet(t testing.TB, path string) *router.Net {
 	t.Helper()
 	b := demo.Router()
@@ -56,16 +56,16 @@ func readNet(t testing.TB, path string) *router.Net {
 	return n
 }
 
-// TestDemoClosedLoop decodes held-out questions at several thresholds of each policy. The area under accuracy against
-// share of tokens from the large model, up to a share of 7%, is for the router at least that of the better of margin
-// and entropy, but for what so few questions leave open, and above that of random. -closed-questions 400 -v gives the
-// table of bench/demo/README.md.
+// TestDemoClosedLoop decodes held-out questions at several thresholds of each policy. The area under the curve of
+// accuracy over the share of tokens from the large model, up to a share of 7%, is for the router at least that of the
+// better of margin and entropy, within the uncertainty of so few questions, and above that of random. -closed-questions
+// 400 -v prints the table of bench/demo/README.md.
 func TestDemoClosedLoop(t *testing.T) {
 	if testing.Short() {
-		t.Skip("thousands of texts are decoded: not with -short")
+		t.Skip("decodes thousands of texts: not with -short")
 	}
 	const budget = 0.07
-	x := texts{duos: demoPairs(t, 2), most: 60}
+	x := texts{duos: demoPairs(t, 2), limit: 60}
 	questions := demo.Questions(demo.HeldOut)[:*closedQuestions]
 	tok := x.duos[0].small.tok
 	for _, q := range questions {
@@ -95,7 +95,7 @@ func TestDemoClosedLoop(t *testing.T) {
 	}
 	for _, p := range []router.Policy{router.Margin, router.Entropy, router.Random} {
 		d := bootstrap(sweeps[router.Learned], sweeps[p], area)
-		t.Logf("learned less %s: %+.4f (%+.4f to %+.4f)", p, d.mean, d.low, d.high)
+		t.Logf("learned minus %s: %+.4f (%+.4f to %+.4f)", p, d.mean, d.low, d.high)
 		if p == router.Random {
 			assert.Positive(t, d.low, "better than chance")
 		} else {

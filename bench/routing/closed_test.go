@@ -18,7 +18,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// follower is a model that follows one text at a time: what a text has in common with the one before is not run again.
+// follower is a model that evaluates one text at a time. It does not evaluate again the prefix that a text has in
+// common with the one before.
 type follower struct {
 	e     *engine.Engine
 	tok   *tokenizer.Tokenizer
@@ -35,7 +36,7 @@ func newFollower(t testing.TB, e *engine.Engine) *follower {
 	return &follower{e: e, tok: tok, cache: cache}
 }
 
-// last returns what the model says after each of the last n tokens of ids.
+// last returns the outputs after each of the last n tokens of ids.
 func (f *follower) last(ctx context.Context, ids []int32, n int, want backend.Want) ([]backend.Output, error) {
 	same := 0
 	for same < min(len(f.ids), len(ids)-n) && f.ids[same] == ids[same] {
@@ -59,25 +60,25 @@ func (f *follower) last(ctx context.Context, ids []int32, n int, want backend.Wa
 	return out, nil
 }
 
-// duo is two models that decode as serial routing is defined.
+// duo holds two models that decode by the definition of serial routing.
 type duo struct{ small, large *follower }
 
-// walk is one text decoded by both.
+// walk is one text decoded by both models.
 type walk struct {
 	ids    []int32 // prompt and answer
 	prompt int     // tokens
 	cloud  int     // tokens of the answer that the large model chose
-	agree  int     // tokens of the answer that it would choose after the tokens before, as was found out afterwards
+	agree  int     // tokens of the answer that it would choose after the tokens before, as audit counts
 }
 
 func (w walk) tokens() int { return len(w.ids) - w.prompt }
 
-// decode answers a prompt with at most so many tokens.
-func (d duo) decode(ctx context.Context, prompt []int32, r *router.Router, most int) (walk, error) {
+// decode answers a prompt with max limit tokens.
+func (d duo) decode(ctx context.Context, prompt []int32, r *router.Router, limit int) (walk, error) {
 	w := walk{ids: slices.Clone(prompt), prompt: len(prompt)}
-	most = min(most, d.small.e.Context()-len(prompt), d.large.e.Context()-len(prompt))
+	limit = min(limit, d.small.e.Context()-len(prompt), d.large.e.Context()-len(prompt))
 	path := uint64(0)
-	for w.tokens() < most {
+	for w.tokens() < limit {
 		out, err := d.small.last(ctx, w.ids, 1, r.Want(backend.Want{K: 2}))
 		if err != nil {
 			return w, err
@@ -109,13 +110,14 @@ func (d duo) audit(ctx context.Context, w *walk) error {
 	return err
 }
 
-// point is what one threshold gave over texts: share of tokens from the large model, and how good the texts are.
+// point is the result of one threshold over texts: the share of tokens from the large model, and the quality of the
+// texts.
 type point struct{ share, worth float64 }
 
 // curve joins the points of one policy by lines, from the small model alone to the large one alone.
 type curve []point
 
-// at is the worth at a share.
+// at returns the worth at a share.
 func (c curve) at(share float64) float64 {
 	i := 1
 	for i < len(c)-1 && c[i].share < share {
@@ -128,7 +130,7 @@ func (c curve) at(share float64) float64 {
 	return a.worth + (b.worth-a.worth)*(share-a.share)/(b.share-a.share)
 }
 
-// area under the curve up to a share, over that share.
+// area returns the area under the curve up to a share, divided by that share.
 func (c curve) area(to float64) float64 {
 	const steps = 200
 	sum := 0.0
@@ -138,12 +140,12 @@ func (c curve) area(to float64) float64 {
 	return sum / steps
 }
 
-// sweep is a policy at several thresholds over the same texts: tokens of each text, and what counts of it.
+// sweep is a policy at several thresholds over the same texts: counts for each text.
 type sweep struct {
 	tokens, cloud, worth, of [][]float64 // [threshold][text]; the worth of all texts is Σ worth / Σ of
 }
 
-// curveOf makes the curve of texts, each as often as it is named.
+// curveOf returns the curve of texts, which may repeat.
 func (s sweep) curveOf(texts []int) curve {
 	c := curve{}
 	for t := range s.tokens {
@@ -158,7 +160,7 @@ func (s sweep) curveOf(texts []int) curve {
 	return c
 }
 
-// every is the numbers of n texts.
+// every returns the indices of n texts.
 func every(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -170,7 +172,7 @@ func every(n int) []int {
 // paired is a difference with its interval.
 type paired struct{ mean, low, high float64 }
 
-// and returns both sweeps as one: the thresholds of the other follow.
+// and joins both sweeps: the thresholds of o follow those of s.
 func (s sweep) and(o sweep) sweep {
 	return sweep{
 		slices.Concat(s.tokens, o.tokens), slices.Concat(s.cloud, o.cloud),
@@ -178,8 +180,8 @@ func (s sweep) and(o sweep) sweep {
 	}
 }
 
-// bootstrap draws texts with replacement, the same for both sweeps, and returns the difference of a figure of their
-// curves, with the 95% interval of its distribution.
+// bootstrap resamples texts with replacement, the same for both sweeps, and returns the difference of a figure of their
+// curves with its 95% interval.
 func bootstrap(a, b sweep, figure func(curve) float64) paired {
 	n := len(a.tokens[0])
 	r := rand.New(rand.NewPCG(1, 0))
@@ -196,11 +198,11 @@ func bootstrap(a, b sweep, figure func(curve) float64) paired {
 	return paired{figure(a.curveOf(every(n))) - figure(b.curveOf(every(n))), all[draws/40], all[draws-1-draws/40]}
 }
 
-// texts are prompts to be answered in closed loop, and what counts of each answer.
+// texts holds prompts to be answered in closed loop, and how answers are judged.
 type texts struct {
-	duos    []duo // as many decode at a time
+	duos    []duo // one for each concurrent text
 	prompts [][]int32
-	most    int                                     // tokens of an answer
+	limit   int                                     // max tokens of an answer
 	worth   func(i int, w walk) (worth, of float64) // of the answer to prompt i
 }
 
@@ -221,12 +223,12 @@ func (x texts) sweep(t testing.TB, o router.Options, thresholds []float64) sweep
 				k, i := job/len(x.prompts), job%len(x.prompts)
 				at := o
 				at.Threshold = &thresholds[k]
-				at.Seed += uint64(i) // chance escalates other positions of each text
+				at.Seed += uint64(i) // random escalations differ between texts
 				r, err := router.New(at)
 				if err != nil {
 					return err
 				}
-				w, err := d.decode(t.Context(), x.prompts[i], r, x.most)
+				w, err := d.decode(t.Context(), x.prompts[i], r, x.limit)
 				if err != nil {
 					return err
 				}
@@ -240,14 +242,15 @@ func (x texts) sweep(t testing.TB, o router.Options, thresholds []float64) sweep
 	return s
 }
 
-// alone is the ends of each policy's curve: the small model alone, and the large one.
+// alone returns the ends of the curves of all policies: the small model alone, and the large one alone.
 func (x texts) alone(t testing.TB) sweep {
 	t.Helper()
 	never := x.sweep(t, router.Options{}, []float64{0})
 	return never.and(x.sweep(t, router.Options{Policy: router.Always}, []float64{1}))
 }
 
-// thresholds are those that would escalate the shares of the tokens which the small model alone decodes.
+// thresholds returns the thresholds that would escalate the given shares of the tokens that the small model alone
+// decodes.
 func (x texts) thresholds(t testing.TB, o router.Options, shares []float64) (all []float64) {
 	t.Helper()
 	if o.Policy == router.Random {
@@ -259,7 +262,7 @@ func (x texts) thresholds(t testing.TB, o router.Options, shares []float64) (all
 	require.NoError(t, err)
 	var said []router.Verdict
 	for _, prompt := range x.prompts[:min(len(x.prompts), 100)] {
-		w, err := x.duos[0].decode(t.Context(), prompt, never, x.most)
+		w, err := x.duos[0].decode(t.Context(), prompt, never, x.limit)
 		require.NoError(t, err)
 		out, err := x.duos[0].small.last(t.Context(), w.ids[:len(w.ids)-1], w.tokens(), r.Want(backend.Want{K: 2}))
 		require.NoError(t, err)

@@ -24,8 +24,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// TestRoutingDevices: as many devices as were asked for, each with a connection of its own that is given up, in each
-// mode; never more than there are questions, and eight where nobody says how many.
+// TestRoutingDevices: each mode uses the given number of devices, each with its own connection, which is closed. There
+// are never more devices than questions; the default is eight.
 func TestRoutingDevices(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
@@ -71,21 +71,21 @@ func TestRoutingDevices(t *testing.T) {
 	assert.ErrorIs(t, err, busy)
 }
 
-// TestWhoseText: the small model alone says its own text, and where every token is asked for, in whatever way, the text
-// is the large model's.
-func TestWhoseText(t *testing.T) {
+// TestTextsOfModes: the small model alone gives its own text. Where every token is escalated, in any mode, the text is
+// the large model's.
+func TestTextsOfModes(t *testing.T) {
 	racing.Spare(t)
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	stage, err := remote.NewStage(edge, large, remote.StageOptions{})
 	require.NoError(t, err)
 	defer stage.Close()
-	const most = 12
+	const maxTokens = 12
 	text := func(e *engine.Engine, question string) (ids []int32) {
 		prompt, err := edge.Chat(tokenizer.Message{Role: "user", Content: question})
 		require.NoError(t, err)
 		s, err := e.NewSession()
 		require.NoError(t, err)
-		for tok, err := range s.Generate(t.Context(), prompt, terms.Settings{MaxTokens: most}) {
+		for tok, err := range s.Generate(t.Context(), prompt, terms.Settings{MaxTokens: maxTokens}) {
 			require.NoError(t, err)
 			ids = append(ids, tok.ID)
 		}
@@ -96,34 +96,34 @@ func TestWhoseText(t *testing.T) {
 	w, err := remote.StartWeb(large, stage.Direct(), 0, 0)
 	require.NoError(t, err)
 	defer w.Close()
-	told := 0
+	calls := 0
 	b := &routing{web: w, total: 15, Options: Options{
 		Edge: edge, Large: large, Questions: questions,
-		Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: most,
+		Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: maxTokens,
 		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
 		Progress: func(done, total int) {
-			told++
-			assert.Equal(t, []int{told, 15}, []int{done, total})
+			calls++
+			assert.Equal(t, []int{calls, 15}, []int{done, total})
 		},
 	}}
 	together, err := b.run(t.Context(), b.Modes, 3, 0)
 	require.NoError(t, err)
 	require.Len(t, together, len(b.Modes))
-	told, b.done = 0, 0
+	calls, b.done = 0, 0
 	for n, m := range b.Modes {
 		answers, err := b.run(t.Context(), []outcome.Mode{m}, 3, 0)
 		require.NoError(t, err)
 		require.Len(t, answers, 1)
 		require.Len(t, answers[0], 3)
 		for i, a := range answers[0] {
-			assert.Equal(t, a.IDs, together[n][i].IDs, "in turns, too")
+			assert.Equal(t, a.IDs, together[n][i].IDs, "the same when modes take turns")
 			assert.Equal(t, a.Origins, together[n][i].Origins)
 			want, origin := text(large, questions[i].Text), "cloud"
 			if m.Name == "local" {
 				want, origin = text(edge, questions[i].Text), "edge"
 			}
 			if m.Name == "paper" {
-				// its text is cut into other tokens than it was made of: only the prompt is surely the same
+				// its text is tokenized again, differently: only the prompt is surely the same
 				want, a.IDs, a.Origins = want[:1], a.IDs[:1], a.Origins[:1]
 			}
 			assert.Equal(t, want, a.IDs, "%s: %s", m.Name, questions[i].Text)
@@ -134,11 +134,11 @@ func TestWhoseText(t *testing.T) {
 			assert.Positive(t, a.Took)
 		}
 	}
-	assert.Equal(t, 15, told)
+	assert.Equal(t, 15, calls)
 }
 
-// TestRoutingPaces: no answer is sooner than the pace of the small model, the pace of the large one and the round trip
-// of HTTP allow, and as long as it may be.
+// TestRoutingPaces: an answer takes at least the time that the paces of both models and the round trips of HTTP
+// require, and has the max number of tokens.
 func TestRoutingPaces(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
@@ -156,13 +156,13 @@ func TestRoutingPaces(t *testing.T) {
 		edit(&o)
 		reports, err := Measure(t.Context(), o)
 		require.NoError(t, err)
-		assert.Equal(t, 1.0, *reports[0].Accuracy, "%s: the text is judged", mode)
+		assert.Equal(t, 1.0, *reports[0].Accuracy, "%s: the text is graded", mode)
 		return reports[0]
 	}
 	local := run("local", func(*Options) {})
-	require.Equal(t, 5.0, local.TokensPerAnswer, "this model does not end by itself")
+	require.Equal(t, 5.0, local.TokensPerAnswer, "this model never generates an end token")
 	assert.Equal(t, 64.0, run("local", func(o *Options) { o.MaxTokens = 0 }).TokensPerAnswer,
-		"where nobody says how long")
+		"without a limit")
 	assert.Equal(t, 5.0, run("cloud", func(*Options) {}).TokensPerAnswer)
 	assert.GreaterOrEqual(t, run("local", func(o *Options) { o.EdgeTPS = 20 }).Time.P50, 4*50.0)
 	assert.GreaterOrEqual(t, run("cloud", func(o *Options) { o.CloudPace = 40 * time.Millisecond }).Time.P50,

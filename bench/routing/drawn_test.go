@@ -17,15 +17,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestRoutingTimeline: whoever draws is told of each answer that counts and is decoded, with its mode, cell and
-// question, and draws those that it wants.
+// TestRoutingTimeline: the callback gets each decoded answer that counts, with its mode, cell and question, and chooses
+// which to draw.
 func TestRoutingTimeline(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
 	require.NoError(t, err)
 	defer stage.Close()
 	var mu sync.Mutex
-	told := map[string]int{}
+	calls := map[string]int{}
 	line := new(timeline.Timeline)
 	o := Options{
 		Edge: edge, Large: edge, Questions: []task.Question{{Text: "where"}, {Text: "what"}}, Repeat: 2,
@@ -35,7 +35,7 @@ func TestRoutingTimeline(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			name := fmt.Sprintf("%v %s %s", c.EdgeTPS, m.Name, q.Text)
-			if told[name]++; q.Text != "what" || told[name] > 1 {
+			if calls[name]++; q.Text != "what" || calls[name] > 1 {
 				return nil
 			}
 			return line.Begin(name)
@@ -51,7 +51,7 @@ func TestRoutingTimeline(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, want, told)
+	assert.Equal(t, want, calls)
 	var b bytes.Buffer
 	require.NoError(t, line.Write(&b, nil))
 	f, err := timelinetest.Read(b.Bytes())

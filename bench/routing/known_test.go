@@ -19,14 +19,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// script is a cloud that takes as long as it is told, and notes for which positions it was asked.
+// script is a cloud with a fixed round trip. It records the positions that it was asked for.
 type script struct {
 	draft.Cloud
 	away time.Duration
 
 	mu    sync.Mutex
 	asked []int
-	first []int32 // the context that it was asked for first
+	first []int32 // the context of the first ask
 }
 
 func (s *script) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
@@ -38,13 +38,13 @@ func (s *script) Ask(ctx context.Context, q draft.Question) (draft.Answer, error
 	return distant{s.Cloud, s.away}.Ask(ctx, q)
 }
 
-// TestKnownTimes: with a paced edge, a cloud of a known distance and answers that are known, the time per answer
-// follows from arithmetic, and is reported so, to 3%. Computing takes no time here.
+// TestKnownTimes: with a paced edge, a cloud at a known round trip and known answers, the time per answer can be
+// computed, and the report agrees within 3%. Models compute in no time.
 //
 //	local      a pass for every token but the last
-//	serial     the same, and the distance for every token that is asked for
-//	pipelined  where every guess holds: the later one of the last pass and the last answer, as nothing is waited for;
-//	           where none does: serial, with the passes rounded up that are under way when an answer comes
+//	serial     the same, and a round trip for every token that is asked for
+//	pipelined  if every guess is right: the later one of the last pass and the last answer, as nothing waits;
+//	           if none is: serial, with the passes rounded up that are in progress when an answer arrives
 func TestKnownTimes(t *testing.T) {
 	racing.Spare(t)
 	const pace, tokens, ms = 20 * time.Millisecond, 32, time.Millisecond
@@ -77,7 +77,7 @@ func TestKnownTimes(t *testing.T) {
 			}},
 		{"pipelined, no guess holds", "pipelined-1", router.Options{Policy: router.Always}, 64, false,
 			func(asked []int, _ int) time.Duration {
-				return 31*pace + 31*120*ms + 110*ms // behind the last token nothing is drafted
+				return 31*pace + 31*120*ms + 110*ms // nothing is drafted after the last token
 			}},
 		{"pipelined, no guess holds, little drafted", "pipelined-1", router.Options{Policy: router.Always}, 2, false,
 			func(asked []int, _ int) time.Duration { return 31*pace + 32*110*ms }},
@@ -109,7 +109,7 @@ func TestKnownTimes(t *testing.T) {
 				require.Equal(t, float64(tokens), r.TokensPerAnswer)
 				asked := cloud.asked
 				if c.mode == "serial" || c.agrees {
-					asked = asked[:len(asked)/2] // of the first repetition: the second asks the same
+					asked = asked[:len(asked)/2] // of the first repetition; the second asks for the same
 				}
 				want := float64(c.want(asked, len(prompt)).Milliseconds())
 				assert.InEpsilon(t, want, r.Time.Mean, 0.03)
@@ -124,7 +124,7 @@ func TestKnownTimes(t *testing.T) {
 				}
 				assert.InEpsilon(t, 110, r.Samples[0].Wait/float64(len(r.Samples[0].Waits)), 0.01)
 				if c.mode == "serial" {
-					assert.InEpsilon(t, 110*float64(len(asked)), *r.Exposed, 0.01, "serial waits for each")
+					assert.InEpsilon(t, 110*float64(len(asked)), *r.Exposed, 0.01, "serial waits for each answer")
 					assert.Zero(t, *r.Hidden)
 				}
 			})
@@ -132,7 +132,8 @@ func TestKnownTimes(t *testing.T) {
 	}
 }
 
-// TestCellsAndTurns: repetitions, warm-up, variants and paces: who is asked how often, and which report is of what.
+// TestCellsAndTurns: repetitions, warm-up, variants and paces: the number of asks per question, and the cell of each
+// report.
 func TestCellsAndTurns(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
@@ -157,10 +158,11 @@ func TestCellsAndTurns(t *testing.T) {
 		reports, err := Measure(t.Context(), o)
 		require.NoError(t, err)
 		assert.Equal(t, 54, progress)
-		assert.Equal(t, 4, dialled, "each connection stays")
+		assert.Equal(t, 4, dialled, "each connection is kept")
 		prompt, err := o.Prompt("c")
 		require.NoError(t, err)
-		assert.Equal(t, prompt, cloud.first, "warmed up with the last question: the first one that counts is new")
+		assert.Equal(t, prompt, cloud.first,
+			"the warm-up uses the last question, so that the first measured one is new")
 		assert.Equal(t, dialled, hung)
 		assert.Equal(t, 4*4*(2+9), len(cloud.asked),
 			"4 tokens of 2 questions to warm up and 9 that count, 4 times serial")
@@ -190,7 +192,7 @@ func TestCellsAndTurns(t *testing.T) {
 	})
 }
 
-// TestOneQuestion: a question that is asked again and again finds no prompt computed: the device is a new one.
+// TestOneQuestion: a question that is repeated finds no cached prompt, because each repetition is a new device.
 func TestOneQuestion(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
@@ -207,7 +209,7 @@ func TestOneQuestion(t *testing.T) {
 		reports, err := Measure(t.Context(), o)
 		require.NoError(t, err)
 		assert.Equal(t, 3, reports[0].Answers)
-		assert.Equal(t, 1+3, dialled, "to warm up, and anew each time")
+		assert.Equal(t, 1+3, dialled, "one for the warm-up, and one for each repetition")
 		assert.Equal(t, dialled, hung)
 	})
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// place is the whole program with one device: engines, service, a gateway that can die and come back, and a link.
+// place is the whole program with one device: engines, service, a gateway that can be killed and restarted, and a link.
 type place struct {
 	t       *testing.T
 	edge    *engine.Engine
@@ -67,7 +67,7 @@ func newPlace(t *testing.T, edge, large *engine.Engine, slow time.Duration) *pla
 	return p
 }
 
-// open starts the gateway, each time at the same address under the same certificate, with nothing in memory.
+// open starts the gateway, each time at the same address with the same certificate and empty memory.
 func (p *place) open() {
 	p.t.Helper()
 	g, err := p.service.Gateway(engine.GatewayOptions{Certificate: p.cert, DrainTimeout: 200 * time.Millisecond})
@@ -78,16 +78,16 @@ func (p *place) open() {
 	p.gateway = remote.Spawn(func(ctx context.Context) error { return g.Serve(ctx, p.socket) })
 }
 
-// kill ends the gateway without a word to anybody.
+// kill ends the gateway without closing its connections.
 func (p *place) kill() {
 	if p.socket != nil {
 		p.socket.Close()
-		_ = p.gateway.Stop() // it misses its socket
+		_ = p.gateway.Stop() // its socket is closed
 		p.socket = nil
 	}
 }
 
-// dial connects the device, through the link unless it is given another address.
+// dial connects the device, through the link unless addr is given.
 func (p *place) dial(addr string) draft.Cloud {
 	p.t.Helper()
 	if addr == "" {
@@ -102,7 +102,7 @@ func (p *place) dial(addr string) draft.Cloud {
 	return cloud
 }
 
-// close ends everything.
+// close stops everything.
 func (p *place) close() {
 	if p.remote != nil {
 		p.leave()
@@ -111,13 +111,13 @@ func (p *place) close() {
 	if p.socket != nil {
 		assert.NoError(p.t, p.gateway.Stop())
 		p.socket.Close()
-		await(func() bool { return p.service.InUse() == 0 }) // the service keeps nothing for a gateway that has gone
+		await(func() bool { return p.service.InUse() == 0 }) // the service frees the sessions of a gateway that is gone
 	}
 	assert.NoError(p.t, p.relay.Stop())
 	p.service.Close()
 }
 
-// decode answers one question of 60 tokens, of which the cloud is to choose a quarter, and calls at with each token.
+// decode answers one question with 60 tokens, a quarter of them from the cloud, and calls at with each token.
 func (p *place) decode(
 	cloud draft.Cloud, o draft.Options, at func(n int, t engine.Token) bool,
 ) (ids []int32, origins []string) {
@@ -142,7 +142,7 @@ func (p *place) decode(
 	return ids, origins
 }
 
-// until60 disturbs at the twentieth token.
+// until60 calls disturb at the twentieth token.
 func until60(disturb func()) func(int, engine.Token) bool {
 	return func(n int, _ engine.Token) bool {
 		if n == 20 {
@@ -153,8 +153,8 @@ func until60(disturb func()) func(int, engine.Token) bool {
 }
 
 // TestPromises disturbs the whole program in each way that a network and a cloud can fail. Promise 2: the answer is
-// always complete, a dead cloud costs at most one deadline, and nothing is left behind. Promise 1: what heals before a
-// deadline leaves no trace in the text.
+// always complete, a dead cloud costs at most one deadline, and no resources leak. Promise 1: a failure that ends
+// before a deadline does not change the text.
 func TestPromises(t *testing.T) {
 	edge := tiny(t, func(s *synth.Spec) { s.Context = 2048 })
 	large := tiny(t, func(s *synth.Spec) { s.Layers, s.Context = 3, 2048 })
@@ -165,7 +165,7 @@ func TestPromises(t *testing.T) {
 		ids     []int32
 		origins []string
 	}
-	var serial text // the definition, without any network
+	var serial text // the definition, without a network
 	reference := newPlace(t, edge, large, 0)
 	serial.ids, serial.origins = reference.decode(reference.service.Local(1),
 		draft.Options{Mode: draft.Serial, Deadline: -1}, nil)
@@ -177,7 +177,7 @@ func TestPromises(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow  time.Duration
 		run   func(p *place) text
-		heals bool // the text is that of serial decoding
+		heals bool // the text equals that of serial decoding
 	}{
 		"undisturbed": {heals: true, run: func(p *place) (got text) {
 			got.ids, got.origins = p.decode(p.dial(""), none, nil)
@@ -247,15 +247,15 @@ func TestPromises(t *testing.T) {
 			} else {
 				assert.Contains(t, got.origins, "edge-timeout")
 				assert.LessOrEqual(t, sum.Late+sum.Failed, 4,
-					"those that were open at once wait for one deadline, not each of %d escalations", sum.Escalations)
+					"open escalations share one deadline, of %d escalations", sum.Escalations)
 				t.Logf("%d late, %d failed, %d not asked, %v exposed", sum.Late, sum.Failed, sum.Unasked, sum.Exposed)
 			}
 			assert.Equal(t, sum.Escalations, sum.Cloud+sum.Timeouts,
-				"each escalation is marked, whoever chose the token")
-			assert.InDelta(t, 5+60, p.session.KVTokens(), 1, "no slot of a draft is left")
+				"each escalation is marked with its origin")
+			assert.InDelta(t, 5+60, p.session.KVTokens(), 1, "no slots of drafts are left")
 			if c.heals {
 				p.leave()
-				await(func() bool { return p.service.InUse() == 0 }) // the service forgets a session that says goodbye
+				await(func() bool { return p.service.InUse() == 0 }) // the service drops a session that is closed
 			}
 			p.close()
 			await(func() bool { return runtime.NumGoroutine() <= before })
@@ -263,7 +263,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// TestRecovery: when a dead network comes back in the middle of an answer, so do the cloud's tokens.
+// TestRecovery: when the network works again in the middle of an answer, the cloud's tokens return.
 func TestRecovery(t *testing.T) {
 	edge := tiny(t, func(s *synth.Spec) { s.Context = 2048 })
 	large := tiny(t, func(s *synth.Spec) { s.Layers, s.Context = 3, 2048 })
@@ -287,7 +287,7 @@ func TestRecovery(t *testing.T) {
 	assert.True(t, back, "no token of the cloud in %d", len(origins))
 }
 
-// babbler is a gateway that says Welcome and then bytes of chance to whatever it is asked.
+// babbler is a gateway that sends Welcome and then random bytes.
 type babbler struct {
 	addr string
 	stop func()
@@ -337,7 +337,7 @@ func babble(ctx context.Context, conn *quic.Conn) {
 		for i := range b {
 			b[i] = byte(random.Uint32())
 		}
-		if random.IntN(2) == 0 { // or an answer in form, with a token that is none
+		if random.IntN(2) == 0 { // or a valid answer with an invalid token
 			b = netproto.Answer{Reply: terms.Reply{Token: 1 << 20}}.Append(nil)
 		}
 		_, _ = s.Write(b)

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// realPrompts are asked in each of the ways below.
+// realPrompts are the prompts of each test below.
 var realPrompts = []string{
 	"Which animal swims ahead of the shark?", "Write a Python function that reverses a string.",
 	"What is 17 times 23?", "Explain recursion in one sentence.", "用一句话解释什么是编译器。",
@@ -30,13 +30,13 @@ var realPrompts = []string{
 	"Suggest a name for a small fish 🐟.", "Write a loop in C that prints 1 to 10.",
 }
 
-// realLength is how many tokens an answer has at most.
+// realLength is the max number of tokens of an answer.
 const realLength = 24
 
-// realWays are greedy decoding and drawing.
+// realWays are greedy decoding and sampling.
 var realWays = map[string]terms.Sampling{"greedy": {}, "drawn": {Temperature: 0.8, Seed: 7}}
 
-// realPair is the two models, with the prompts as ids.
+// realPair holds the two models, and the prompts as tokens.
 type realPair struct {
 	edge, large *engine.Engine
 	prompts     [][]int32
@@ -58,11 +58,11 @@ func openRealPair(t *testing.T) realPair {
 	return p
 }
 
-// realAnswer is the tokens of an answer, each with who chose it.
+// realAnswer holds the tokens of an answer, each with its origin.
 type realAnswer []string
 
-// each answers all prompts at the same time. meanwhile runs beside that, if given, and is passed what is closed after
-// the last answer.
+// each answers all prompts at the same time. If meanwhile is given, it runs concurrently, and its argument is closed
+// after the last answer.
 func (p realPair) each(
 	t *testing.T, answer func(prompt []int32) (realAnswer, error), meanwhile func(over <-chan struct{}),
 ) []realAnswer {
@@ -88,7 +88,7 @@ func (p realPair) each(
 	return all
 }
 
-// alone is what the large model says by itself.
+// alone returns the answers of the large model by itself.
 func (p realPair) alone(t *testing.T, s terms.Sampling) []realAnswer {
 	t.Helper()
 	return p.each(t, func(prompt []int32) (got realAnswer, err error) {
@@ -108,7 +108,7 @@ func (p realPair) alone(t *testing.T, s terms.Sampling) []realAnswer {
 	}, nil)
 }
 
-// realCount is what was counted over all answers.
+// realCount sums counts over all answers.
 type realCount struct{ tokens, cloud, timeouts, unverified, turned int }
 
 // add counts one answer.
@@ -120,15 +120,16 @@ func (c *realCount) add(r engine.Routing) {
 	c.turned += r.Turned
 }
 
-// routed is what both models say over a link, decoded as o says, with origins unless the text is verified. After the
-// first killAt tokens of all answers the gateway is killed, and started again with nothing in memory; 0 means never.
+// routed returns the answers of both models over a link, decoded as o says, with origins unless the text is verified.
+// After killAt tokens of all answers together the gateway is killed, and started again with empty memory; 0 means
+// never.
 func (p realPair) routed(
 	t *testing.T, o draft.Options, s terms.Sampling, killAt int,
 ) (all []realAnswer, sum realCount) {
 	t.Helper()
 	world := newPlace(t, p.edge, p.large, 0)
 	defer world.close()
-	world.dial("") // each answer has a session of its own
+	world.dial("") // each answer has its own session
 	o.Branches, o.Deadline = 2, -1
 	var tokens atomic.Int64
 	reached := make(chan struct{})
@@ -152,13 +153,13 @@ func (p realPair) routed(
 			world.kill()
 			world.open()
 		case <-over:
-			assert.Zero(t, killAt, "the gateway was to be killed")
+			assert.Zero(t, killAt, "the gateway was not killed")
 		}
 	})
 	return all, sum
 }
 
-// answer is one answer with the help of the large model, over the place's connection.
+// answer returns one answer with the large model, over the place's connection.
 func (p realPair) answer(t *testing.T, world *place, prompt []int32, route engine.Route, count func()) (
 	got realAnswer, counted engine.Routing, err error,
 ) {
@@ -185,7 +186,7 @@ func (p realPair) answer(t *testing.T, world *place, prompt []int32, route engin
 	return got, session.Summary().Routing, nil
 }
 
-// realToken is a token as it is compared.
+// realToken formats a token for comparison.
 func realToken(tok engine.Token, origin bool) string {
 	if origin {
 		return fmt.Sprint(tok.ID, " ", tok.Origin)
@@ -194,8 +195,8 @@ func realToken(tok engine.Token, origin bool) string {
 }
 
 // TestRealPair: over a link, without deadlines, serial decoding, pipelined decoding, and pipelined decoding with a
-// gateway that is killed in the middle give the same tokens from the same model; and with verification without a
-// margin the text is the large model's own. Greedy and drawn.
+// gateway that is killed in the middle give the same tokens. With verification without a margin the text is the large
+// model's own. Greedy and sampled.
 func TestRealPair(t *testing.T) {
 	p := openRealPair(t)
 	for name, s := range realWays {
@@ -206,7 +207,7 @@ func TestRealPair(t *testing.T) {
 				began = time.Now()
 			}
 			serial, sum := p.routed(t, draft.Options{Mode: draft.Serial}, s, 0)
-			assert.Greater(t, sum.cloud, len(p.prompts), "the large model has a say")
+			assert.Greater(t, sum.cloud, len(p.prompts), "the large model chooses some tokens")
 			assert.Less(t, sum.cloud, sum.tokens*2/3)
 			step(fmt.Sprintf("serial, %d of %d tokens asked", sum.cloud, sum.tokens))
 			for what, killAt := range map[string]int{"pipelined": 0, "pipelined, gateway killed": sum.tokens / 2} {

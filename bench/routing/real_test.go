@@ -22,10 +22,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// These tests run on two real models, the files that real/reference.py names, in the folder PILOTFISH_REAL_MODELS:
-// make real-check MODELS=FOLDER. They take minutes.
+// These tests run on two real models, the files that real/reference.py names, in the folder PILOTFISH_REAL_MODELS: make
+// real-check MODELS=FOLDER. They take minutes.
 
-// realFile is what an independent implementation gives for one file: see real/reference.py.
+// realFile holds the results of an independent implementation for one file: see real/reference.py.
 type realFile struct {
 	File   string
 	SHA256 string
@@ -47,7 +47,7 @@ type realFile struct {
 	Prompts []realPrompt
 }
 
-// realPrompt is a prompt with the logits that follow it.
+// realPrompt is a prompt with the logits after it.
 type realPrompt struct {
 	Name, Text   string
 	IDs          []int32
@@ -90,7 +90,7 @@ func realFiles(t *testing.T) (small, large realFile) {
 func openReal(t *testing.T, f realFile, o engine.Options) *engine.Engine {
 	t.Helper()
 	folder := os.Getenv("PILOTFISH_REAL_MODELS")
-	require.NotEmpty(t, folder, "PILOTFISH_REAL_MODELS names no folder with models: make real-check MODELS=FOLDER")
+	require.NotEmpty(t, folder, "PILOTFISH_REAL_MODELS is not a folder with models: make real-check MODELS=FOLDER")
 	path := filepath.Join(folder, f.File)
 	b, err := os.Open(path)
 	require.NoError(t, err)
@@ -98,15 +98,16 @@ func openReal(t *testing.T, f realFile, o engine.Options) *engine.Engine {
 	sum := sha256.New()
 	_, err = io.Copy(sum, b)
 	require.NoError(t, err)
-	require.Equal(t, f.SHA256, hex.EncodeToString(sum.Sum(nil)), "%s is not the file that the reference is of", path)
+	require.Equal(t, f.SHA256, hex.EncodeToString(sum.Sum(nil)), "%s is not the file of the reference", path)
 	e, err := engine.Open(path, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, e.Close()) })
 	return e
 }
 
-// TestRealChats: the file's own template, rendered by jinja2, and an independent byte-level BPE give the ids that this
-// program gives, with and without system message, over several turns, with tools; and so for the texts of all prompts.
+// TestRealChats: the template of the file rendered by jinja2, tokenized by an independent byte-level BPE, gives the
+// same tokens as this program: with and without system message, over several turns, with tools; and so do the texts of
+// all prompts.
 func TestRealChats(t *testing.T) {
 	small, large := realFiles(t)
 	for _, f := range []realFile{small, large} {
@@ -146,14 +147,17 @@ func TestRealChats(t *testing.T) {
 
 // Bounds of logits, in standard deviations of all logits of a prompt.
 const (
-	realExact  = 2e-5 // of the exact path, of each logit
-	realFast   = 0.15 // of the fast path, of each logit: activations are rounded to 8 bits, keys and values to 16
-	realFirst  = 0.75 // the same after a single token: activations of the first are the largest, and are rounded most
-	realMargin = 0.15 // by which a token of the fast path may be behind the best one
-	realTokens = 170  // of prompts that the exact path evaluates, the shortest ones first: it is plain Go
+	realExact = 2e-5 // exact path, each logit
+	realFast  = 0.15 // fast path, each logit: activations are rounded to 8 bits, keys and values to 16
+	// the same after a single token: activations of the first token are the largest, and have the largest rounding
+	// errors
+	realFirst = 0.75
+	// max difference of the reference's logits between the best token and the best one of the fast path
+	realMargin = 0.15
+	realTokens = 170 // prompt tokens that the exact path evaluates, the shortest prompts first: it is plain Go
 )
 
-// TestRealLogits holds the logits of 16 prompts against an evaluation in float64 by numpy.
+// TestRealLogits compares the logits of 16 prompts with an evaluation in float64 by numpy.
 func TestRealLogits(t *testing.T) {
 	small, large := realFiles(t)
 	for _, f := range []realFile{small, large} {
@@ -166,49 +170,49 @@ func TestRealLogits(t *testing.T) {
 // exactLogits evaluates the shortest prompts in float32.
 func exactLogits(t *testing.T, f realFile) {
 	e := openReal(t, f, engine.Options{Exact: true})
-	tokens, prompts, most := 0, 0, 0.0
+	tokens, prompts, largest := 0, 0, 0.0
 	for _, p := range f.Prompts {
 		if tokens += len(p.IDs); tokens > realTokens {
 			break
 		}
-		off, behind := realError(t, e, p)
+		off, gap := realError(t, e, p)
 		assert.Less(t, off, realExact, p.Name)
-		assert.Zero(t, behind, "%s: the best token", p.Name)
-		prompts, most = prompts+1, max(most, off)
+		assert.Zero(t, gap, "%s: the best token", p.Name)
+		prompts, largest = prompts+1, max(largest, off)
 	}
-	t.Logf("%d prompts, a logit is off by at most %.2g standard deviations", prompts, most)
+	t.Logf("%d prompts, largest error of a logit: %.2g standard deviations", prompts, largest)
 	assert.GreaterOrEqual(t, prompts, 6)
 }
 
 // fastLogits evaluates all prompts as run does.
 func fastLogits(t *testing.T, f realFile) {
 	e := openReal(t, f, engine.Options{})
-	other, most, farthest := 0, 0.0, 0.0
+	other, largest, farthest := 0, 0.0, 0.0
 	for _, p := range f.Prompts {
-		off, behind := realError(t, e, p)
-		assert.Less(t, behind, realMargin, "%s: the best token", p.Name)
-		if behind > 0 {
+		off, gap := realError(t, e, p)
+		assert.Less(t, gap, realMargin, "%s: the best token", p.Name)
+		if gap > 0 {
 			other++
 		}
-		farthest = max(farthest, behind)
+		farthest = max(farthest, gap)
 		if len(p.IDs) == 1 {
 			assert.Less(t, off, realFirst, p.Name)
 			continue
 		}
 		assert.Less(t, off, realFast, p.Name)
-		most = max(most, off)
+		largest = max(largest, off)
 	}
-	t.Logf("%d prompts, a logit is off by at most %.2g standard deviations after several tokens; another best "+
-		"token in %d, behind by at most %.2g", len(f.Prompts), most, other, farthest)
+	t.Logf("%d prompts, largest error of a logit after several tokens: %.2g standard deviations; another best "+
+		"token in %d, with a gap of max %.2g", len(f.Prompts), largest, other, farthest)
 }
 
-// realError returns by how much logits of a prompt are off at most, and how far the best token is behind the
-// reference's best one, both in standard deviations of the reference's logits.
-func realError(t *testing.T, e *engine.Engine, p realPrompt) (off, behind float64) {
+// realError returns the largest error of a logit, and the gap between the reference's best token and the best token of
+// e. Both are in standard deviations of the reference's logits.
+func realError(t *testing.T, e *engine.Engine, p realPrompt) (off, gap float64) {
 	t.Helper()
 	logits, top, err := e.Logits(t.Context(), p.IDs, 1)
 	require.NoError(t, err, p.Name)
-	best := math.Inf(-1) // of a token that the reference does not name
+	best := math.Inf(-1) // of a token that is not in the reference
 	for _, l := range slices.Concat(p.Best, p.Others) {
 		off = max(off, math.Abs(float64(logits[l.id])-l.logit)/p.Deviation)
 		if l.id == top[0].ID {

@@ -28,7 +28,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// recordedRun is a measurement of tiny models, its recording, and what replays it.
+// recordedRun is a measurement of tiny models, its recording, and what is needed to replay it.
 type recordedRun struct {
 	o       Options
 	reports []outcome.Report
@@ -76,13 +76,13 @@ func (r *recordedRun) measure(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// options are those of a replay with nothing changed.
+// options returns options that replay the recording unchanged.
 func (r *recordedRun) options() ReplayOptions {
 	return ReplayOptions{Player: r.player, Modes: r.o.Modes, Router: r.o.Router, Draft: r.o.Draft}
 }
 
-// TestReplayTimes: over the recorded way every mode takes the recorded times within 2%. In virtual time, where nothing
-// but what is recorded takes any.
+// TestReplayTimes: over the recorded way every mode takes the recorded times within 2%. It is measured in virtual time,
+// in which only recorded work takes time.
 func TestReplayTimes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		edge := tiny(t, nil)
@@ -113,8 +113,8 @@ func TestReplayTimes(t *testing.T) {
 	})
 }
 
-// TestBudgetOfModes: with a budget modes ask for the same tokens, at most its share, as each begins with a balance of
-// its own after the warm-up; and so does a replay.
+// TestBudgetOfModes: with a budget all modes escalate the same tokens, at most its share, because each mode starts with
+// a new balance after the warm-up. A replay does the same.
 func TestBudgetOfModes(t *testing.T) {
 	racing.Spare(t)
 	const budget = 0.3
@@ -125,7 +125,7 @@ func TestBudgetOfModes(t *testing.T) {
 	require.NoError(t, err)
 	for _, all := range [][]outcome.Report{r.reports, replayed} {
 		for _, one := range all[:4] {
-			if one.Mode != "paper" { // which has texts of random tokens tokenized anew
+			if one.Mode != "paper" { // its texts of random tokens are tokenized again
 				assert.Equal(t, *r.reports[0].EscalatedShare, *one.EscalatedShare, one.Mode)
 			}
 			assert.LessOrEqual(t, *one.EscalatedShare, budget)
@@ -148,10 +148,11 @@ func TestBudgetOfModes(t *testing.T) {
 		require.NoError(t, err)
 		shares = append(shares, *reports[0].EscalatedShare)
 	}
-	assert.Equal(t, shares[0], shares[1], "a warm-up leaves nothing")
+	assert.Equal(t, shares[0], shares[1], "the warm-up does not change the balance")
 }
 
-// TestReplayUnchanged: every mode says what it said, and asks for as much, over the recorded way and others.
+// TestReplayUnchanged: every mode gives the same text with the same number of asks, over the recorded way and over
+// others.
 func TestReplayUnchanged(t *testing.T) {
 	racing.Spare(t)
 	r := records(t, 5, 2, "local", "cloud", "paper", "serial", "pipelined-2", "verified", "speculative-3")
@@ -199,7 +200,7 @@ func TestReplayUnchanged(t *testing.T) {
 	}
 }
 
-// texts are the hashes of what a mode said.
+// texts returns the hashes of the texts of a mode.
 func texts(r outcome.Report) (all []string) {
 	for _, s := range r.Samples {
 		all = append(all, s.Text)
@@ -207,7 +208,7 @@ func texts(r outcome.Report) (all []string) {
 	return all
 }
 
-// TestReplayTwice: the same bytes each time, whatever runs beside.
+// TestReplayTwice: a replay gives the same bytes each time, at any number of threads.
 func TestReplayTwice(t *testing.T) {
 	racing.Spare(t)
 	r := records(t, 5, 1, "serial", "pipelined-2", "verified")
@@ -228,8 +229,8 @@ func TestReplayTwice(t *testing.T) {
 	}
 }
 
-// TestReplayArithmetic: with a pace and a round trip, modes that wait take what arithmetic says, besides the program's
-// own time: the prompt, a call for each token but the first and those that the cloud was asked for after the last.
+// TestReplayArithmetic: with a pace and a round trip, modes that wait take the time that can be computed, plus the time
+// of the program: the prompt, a call for each token but the first, and a round trip for each ask.
 func TestReplayArithmetic(t *testing.T) {
 	r := records(t, 4, 1, "cloud", "paper", "serial")
 	o := r.options()
@@ -245,12 +246,12 @@ func TestReplayArithmetic(t *testing.T) {
 			passes, asks = passes+s.Passes, asks+s.Asks
 		}
 		require.Positive(t, asks, m.Mode)
-		least := float64(1000*asks+100*passes) / 4
-		assert.Greater(t, m.Time.Mean, least, m.Mode)
-		assert.Less(t, m.Time.Mean, least+zero[1+i].Time.Mean+1, m.Mode)
+		shortest := float64(1000*asks+100*passes) / 4
+		assert.Greater(t, m.Time.Mean, shortest, m.Mode)
+		assert.Less(t, m.Time.Mean, shortest+zero[1+i].Time.Mean+1, m.Mode)
 	}
 	o = r.options()
-	o.CloudPace = new(2 * time.Second) // much more than any machine took
+	o.CloudPace = new(2 * time.Second) // much more than on any machine
 	slow, err := Replay(t.Context(), o)
 	require.NoError(t, err)
 	assert.InDelta(t, zero[0].Time.Mean+2000*zero[0].TokensPerAnswer, slow[0].Time.Mean, 0.01)
@@ -258,7 +259,7 @@ func TestReplayArithmetic(t *testing.T) {
 	assert.Equal(t, 2000., slow[2].Cell.CloudMS)
 }
 
-// TestReplayRefuses: what the recording cannot tell is refused with what to record.
+// TestReplayRefuses: options that the recording cannot serve are refused; the error says what to record.
 func TestReplayRefuses(t *testing.T) {
 	racing.Spare(t)
 	r := records(t, 2, 1, "local")
@@ -293,7 +294,7 @@ func TestReplayRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// TestReplayLearned: confidences come from the recording, with the network or without, and from no other network.
+// TestReplayLearned: confidences come from the recording, with or without the network, and another network is refused.
 func TestReplayLearned(t *testing.T) {
 	racing.Spare(t)
 	edge := tiny(t, nil)
@@ -326,12 +327,13 @@ func TestReplayLearned(t *testing.T) {
 	assert.ErrorContains(t, err, "the recording is from another one")
 }
 
-// recordsLearned is a recording with the policy learned, and a mode without a router before it.
+// recordsLearned returns a recording with the policy learned, after a mode without a router.
 func recordsLearned(t *testing.T, n *router.Net) *recordedRun {
 	return recordsWith(t, router.Options{Policy: router.Learned, Net: n}, 2, 1, "serial", "speculative-4")
 }
 
-// TestReplayQuestions: as many as are asked for, and another number of answers that nobody can grade is told.
+// TestReplayQuestions: the given number of questions is replayed, and answers that differ and cannot be graded are
+// counted.
 func TestReplayQuestions(t *testing.T) {
 	r := records(t, 4, 1, "serial")
 	o := r.options()
@@ -343,12 +345,12 @@ func TestReplayQuestions(t *testing.T) {
 		return a.Question - b.Question
 	}))
 	assert.Equal(t, 1, ungraded([]outcome.Answer{{Known: true}, {}}))
-	assert.Zero(t, ungraded([]outcome.Answer{{}, {}}), "nothing there can be graded")
+	assert.Zero(t, ungraded([]outcome.Answer{{}, {}}), "without grades")
 }
 
-// BenchmarkRecording is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 64
-// tokens that are recorded. The answers take turns, so that whatever else the machine does hurts both alike, and of
-// each the one that a tenth is faster than counts: others were hurt. What was recorded is written between answers.
+// BenchmarkRecording measures how much longer 64 tokens take when they are recorded, with the demo's small model alone
+// on one thread at full speed. The answers take turns, so that other load on the machine affects both variants. The
+// tenth percentile counts, because slower answers were disturbed. The recording is written between answers.
 func BenchmarkRecording(b *testing.B) {
 	file, err := gguf.Parse(demo.Small())
 	require.NoError(b, err)

@@ -23,7 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// tiny opens a random model. All of them have the same vocabulary.
+// tiny opens a random model. All random models have the same vocabulary.
 func tiny(t *testing.T, edit func(*synth.Spec)) *engine.Engine {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
@@ -42,7 +42,7 @@ func tiny(t *testing.T, edit func(*synth.Spec)) *engine.Engine {
 	return e
 }
 
-// await waits until what comes on its own is there, on however busy a machine; go test ends what never comes.
+// await waits until there returns true, also on a busy machine; the timeout of go test ends it otherwise.
 func await(there func() bool) {
 	for !there() {
 		time.Sleep(time.Millisecond)
@@ -57,8 +57,8 @@ func modes(t *testing.T, names ...string) []outcome.Mode {
 	return all
 }
 
-// TestRouting runs every mode over a bad link: routed modes give the tokens of serial decoding, the one over HTTP too,
-// and the figures fit together.
+// TestRouting runs every mode over a bad link: routed modes give the tokens of serial decoding, also the one over HTTP,
+// and the figures are consistent.
 func TestRouting(t *testing.T) {
 	before := runtime.NumGoroutine()
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
@@ -70,21 +70,21 @@ func TestRouting(t *testing.T) {
 			Text: text, Grade: task.JudgeBy(func(string) bool { return len(text)%2 == 0 }),
 		})
 	}
-	told := 0
+	reported := 0
 	o := Options{
 		Edge: edge, Large: large, Questions: questions, Parallel: 3, MaxTokens: 20, RTT: 6 * time.Millisecond,
 		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),
 		Router: router.Options{Policy: router.Random, Threshold: new(0.25)},
 		Draft:  draft.Options{Deadline: -1, Audit: true, Warm: 20}, Direct: stage.Direct(), Dial: stage.Dial,
 		Progress: func(done, total int) {
-			told = done
+			reported = done
 			assert.Equal(t, 60, total)
 		},
 	}
 	reports, err := Measure(t.Context(), o)
 	require.NoError(t, err)
 	require.NoError(t, stage.Close())
-	assert.Equal(t, 60, told)
+	assert.Equal(t, 60, reported)
 	require.Len(t, reports, 6)
 	for i, r := range reports {
 		assert.Equal(t, o.Modes[i].Name, r.Mode)
@@ -105,32 +105,32 @@ func TestRouting(t *testing.T) {
 	alone := reports[1].CloudTokens
 	assert.Equal(t, float64(prompts)/10, alone.Prefilled, "the large model alone reads each prompt once")
 	assert.GreaterOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer)
-	assert.LessOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer+1, "and an end token, where there is one")
+	assert.LessOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer+1, "plus an end token, if there is one")
 	assert.Greater(t, reports[2].CloudTokens.Prefilled, *reports[2].Asks*alone.Prefilled,
 		"paper reads the whole text each time")
 	for _, r := range reports[3:] {
 		assert.True(t, *r.EqualToSerial, r.Mode)
 		assert.Zero(t, *r.Differing, r.Mode)
 		assert.Zero(t, *r.Timeouts, r.Mode)
-		assert.GreaterOrEqual(t, *r.Asks, *r.Escalations, "without deadlines all are asked")
+		assert.GreaterOrEqual(t, *r.Asks, *r.Escalations, "without deadlines all are sent")
 		require.NotNil(t, r.MissedShare, r.Mode)
 		assert.InDelta(t, *reports[3].MissedShare, *r.MissedShare, 1e-9,
-			"a matter of the text, not of when it is asked about")
+			"depends on the text, not on the time of asks")
 		assert.InDelta(t, *reports[3].EscalatedShare, *r.EscalatedShare, 1e-9)
 		assert.Positive(t, *r.BytesUp)
 		assert.Less(t, *r.BytesUp, *reports[2].BytesUp, "less than the whole text as JSON")
 	}
 	assert.NotNil(t, reports[5].HitRate)
-	assert.Greater(t, reports[3].Time.Mean, *reports[3].Escalations*6, "serial waits for each")
+	assert.Greater(t, reports[3].Time.Mean, *reports[3].Escalations*6, "serial waits for each answer")
 	await(func() bool { return runtime.NumGoroutine() <= before+8 }) // the pools of the engines stay
 }
 
-// TestRoutingCounts: a share of tokens is one of tokens, and where no answer came there is nothing to praise.
+// TestRoutingCounts: shares of tokens count tokens, and without answers there is no share of hits.
 func TestRoutingCounts(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	for _, c := range []struct {
 		name     string
-		slow     time.Duration // the large model
+		slow     time.Duration // time of the large model
 		deadline time.Duration
 		answered bool
 	}{{"all are answered", 0, -1, true}, {"none is answered", time.Minute, 20 * time.Millisecond, false}} {
@@ -151,7 +151,7 @@ func TestRoutingCounts(t *testing.T) {
 					share, timeouts = 1, 0
 				}
 				assert.Equal(t, share, *r.EscalatedShare, r.Mode)
-				assert.InDelta(t, timeouts, *r.Timeouts, 2, "%s: besides end tokens", r.Mode)
+				assert.InDelta(t, timeouts, *r.Timeouts, 2, "%s: not counting end tokens", r.Mode)
 				for _, of := range []*float64{r.BytesUp, r.BytesDown} {
 					assert.Equal(t, c.answered, of != nil, r.Mode)
 				}
@@ -163,8 +163,8 @@ func TestRoutingCounts(t *testing.T) {
 	}
 }
 
-// TestRoutingInterrupted: the questions that all modes have answered are reported, beside the error, also where the end
-// comes with the last answer.
+// TestRoutingInterrupted: questions that all modes have answered are reported together with the error, also if the last
+// answer was the end.
 func TestRoutingInterrupted(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
@@ -192,7 +192,7 @@ func TestRoutingInterrupted(t *testing.T) {
 	}
 }
 
-// TestRoutingFails: what one device cannot do ends the measurement with its error.
+// TestRoutingFails: an error of one device ends the measurement.
 func TestRoutingFails(t *testing.T) {
 	edge := tiny(t, nil)
 	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
@@ -217,10 +217,10 @@ func TestParseMode(t *testing.T) {
 	}
 }
 
-// TestNeedsReference: the large model alone is asked where answers are compared with it and no mode measures it.
+// TestNeedsReference: the large model alone is asked if answers are compared with its text and no mode measures it.
 func TestNeedsReference(t *testing.T) {
 	assert.True(t, needsReference(modes(t, "local", "overlapped-2")))
 	assert.True(t, needsReference(modes(t, "verified")))
-	assert.False(t, needsReference(modes(t, "verified", "cloud")), "it is measured")
-	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "nothing is to be equal")
+	assert.False(t, needsReference(modes(t, "verified", "cloud")), "a mode measures it")
+	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "with a margin nothing is compared")
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// BenchmarkUpstream is what a question costs on its way through the gateway: over QUIC on loopback, to an engine over
-// HTTP on loopback, beside the same request sent to the engine directly, in turns. The engine computes nothing, or is a
-// llama-server at the URL in PILOTFISH_UPSTREAM. Each question goes on from the one before by one token, as texts do.
+// BenchmarkUpstream measures the cost of a question through the gateway: over QUIC on loopback, to an engine over HTTP
+// on loopback, in turns with the same request sent to the engine directly. The engine computes nothing, or is a
+// llama-server at the URL in PILOTFISH_UPSTREAM. Each question extends the previous one by one token, as texts do.
 func BenchmarkUpstream(b *testing.B) {
 	p := openPair(b)
 	url := os.Getenv("PILOTFISH_UPSTREAM")
@@ -62,7 +62,7 @@ func BenchmarkUpstream(b *testing.B) {
 		began := time.Now()
 		require.NoError(b, ask(url, text))
 		direct = append(direct, time.Since(began))
-		text[len(text)-1] = r.Int32N(700) // the engine has as much to compute for the other one
+		text[len(text)-1] = r.Int32N(700) // so that the engine has as much to compute for the other request
 		began = time.Now()
 		_, err := cloud.Ask(b.Context(), draft.Question{Context: text})
 		require.NoError(b, err)
@@ -78,7 +78,7 @@ func BenchmarkUpstream(b *testing.B) {
 	}
 }
 
-// ask sends one question to a llama-server, as a program would that has no gateway.
+// ask sends one question to a llama-server, as a program without the gateway would.
 func ask(url string, text []int32) error {
 	body := fmt.Appendf(nil, `{"prompt":%s,"n_predict":1,"temperature":0,"top_k":1,"top_p":1,"min_p":0,`+
 		`"repeat_penalty":1,"presence_penalty":0,"frequency_penalty":0,"samplers":["temperature"],"n_probs":0,`+

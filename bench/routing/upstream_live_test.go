@@ -15,8 +15,8 @@ import (
 )
 
 // TestLiveUpstream compares an engine that serves bench/demo/large.gguf, at the URL in PILOTFISH_UPSTREAM, with the
-// built-in engine: on 100 questions, in each mode, cold and again. A token may differ only where the two best ones are
-// closer than 1e-3, which is listed.
+// built-in engine: on 100 questions, in each mode, cold and again. A token may differ only if the two best logits are
+// closer than 1e-3; such tokens are logged.
 func TestLiveUpstream(t *testing.T) {
 	url := os.Getenv("PILOTFISH_UPSTREAM")
 	require.NotEmpty(t, url, "make upstream URL=http://HOST:PORT")
@@ -26,12 +26,12 @@ func TestLiveUpstream(t *testing.T) {
 	for _, c := range []struct {
 		round     string
 		mode      draft.Mode
-		threshold float64 // 1: each token is asked for
+		threshold float64 // 1: each token is escalated
 	}{
 		{"serial, cold", draft.Serial, 0.8}, {"serial, warm", draft.Serial, 0.8}, {"pipelined", draft.Pipelined, 0.8},
 		{"each token, serial", draft.Serial, 1}, {"each token, pipelined", draft.Pipelined, 1},
 	} {
-		s := p.stage(t, engine.UpstreamOptions{ // each time with an empty memory of answers
+		s := p.stage(t, engine.UpstreamOptions{ // each time with an empty cache of answers
 			URLs: []string{url}, Kind: engine.UpstreamKind(os.Getenv("PILOTFISH_UPSTREAM_KIND")), Patience: time.Minute,
 		})
 		cloud, end, err := s.Dial(t.Context(), 0)
@@ -55,7 +55,7 @@ func TestLiveUpstream(t *testing.T) {
 	}
 }
 
-// firstOther is the first token in which two texts differ; -1 if they are equal.
+// firstOther returns the index of the first token in which two texts differ; -1 if they are equal.
 func firstOther(a, b said) int {
 	for i := range max(len(a.ids), len(b.ids)) {
 		if i >= len(a.ids) || i >= len(b.ids) || a.ids[i] != b.ids[i] || a.origins[i] != b.origins[i] {
@@ -65,7 +65,7 @@ func firstOther(a, b said) int {
 	return -1
 }
 
-// gap is how far apart the two best logits of the large model are behind a part of an answer.
+// gap returns the difference of the two best logits of the large model after a part of an answer.
 func (p *pair) gap(t *testing.T, question string, part []int32) float64 {
 	t.Helper()
 	_, top, err := p.large.Logits(t.Context(), append(p.prompt(t, question), part...), 2)

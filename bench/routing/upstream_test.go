@@ -31,7 +31,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// pair is the demo's two models, and the large one's file.
+// pair holds the demo's two models, and the large one's file.
 type pair struct {
 	edge, large *engine.Engine
 	file        string
@@ -52,7 +52,7 @@ func openPair(t testing.TB) *pair {
 	return p
 }
 
-// serving returns an engine of a dialect that serves the large model.
+// serving starts an engine of a dialect that serves the large model.
 func (p *pair) serving(t testing.TB, dialect string) *fakeengine.Engine {
 	t.Helper()
 	tokens, err := p.large.Tokenizer()
@@ -68,7 +68,7 @@ func (p *pair) serving(t testing.TB, dialect string) *fakeengine.Engine {
 		}
 	}
 	encode := func(text string) []int32 { return tokens.Encode(text, true) }
-	var known sync.Map // texts come again in each mode
+	var known sync.Map // texts repeat in each mode
 	return &fakeengine.Engine{Dialect: dialect, Vocabulary: fakeengine.VocabularyOf(pieces, special, encode),
 		Model: func(ids []int32) []float64 {
 			text := fmt.Sprint(ids)
@@ -92,7 +92,7 @@ func (p *pair) serving(t testing.TB, dialect string) *fakeengine.Engine {
 		}}
 }
 
-// stage returns the way to a gateway in front of engines.
+// stage returns the way to a gateway with engines.
 func (p *pair) stage(t *testing.T, o engine.UpstreamOptions) *remote.Stage {
 	t.Helper()
 	u, err := engine.OpenUpstream(t.Context(), p.file, o)
@@ -104,7 +104,7 @@ func (p *pair) stage(t *testing.T, o engine.UpstreamOptions) *remote.Stage {
 	return s
 }
 
-// said is a text and where its tokens come from.
+// said holds a text and the origins of its tokens.
 type said struct {
 	ids     []int32
 	origins []string
@@ -112,7 +112,7 @@ type said struct {
 	sum     draft.Summary
 }
 
-// prompt is a question of the demo as tokens.
+// prompt returns a question of the demo as tokens.
 func (p *pair) prompt(t *testing.T, text string) []int32 {
 	t.Helper()
 	ids, err := p.edge.Chat(tokenizer.Message{Role: "user", Content: text})
@@ -120,7 +120,7 @@ func (p *pair) prompt(t *testing.T, text string) []int32 {
 	return ids
 }
 
-// decode answers a question of the demo; tokens of less confidence than the threshold are asked for.
+// decode answers a question of the demo; tokens with a confidence below the threshold are escalated.
 func (p *pair) decode(t *testing.T, cloud draft.Cloud, text string, threshold float64, o draft.Options) (s said) {
 	t.Helper()
 	session, err := p.edge.NewSession()
@@ -128,7 +128,7 @@ func (p *pair) decode(t *testing.T, cloud draft.Cloud, text string, threshold fl
 	r, err := router.New(router.Options{Policy: router.Margin, Threshold: &threshold})
 	require.NoError(t, err)
 	o.Audit, o.Branches = true, 2
-	o.Deadline = cmp.Or(o.Deadline, -1) // equal texts have no time to keep, on a busy machine either
+	o.Deadline = cmp.Or(o.Deadline, -1) // without deadlines, so that texts are equal on a busy machine, too
 	route := engine.Route{Settings: terms.Settings{MaxTokens: 64}.With(o.Sampling), Router: r,
 		Cloud: cloud, Draft: o}
 	for token, err := range session.Routed(t.Context(), p.prompt(t, text), route) {
@@ -140,7 +140,7 @@ func (p *pair) decode(t *testing.T, cloud draft.Cloud, text string, threshold fl
 	return s
 }
 
-// local is the built-in engine without a network.
+// local returns the built-in engine without a network.
 func (p *pair) local(t *testing.T) draft.Cloud {
 	t.Helper()
 	service, err := p.large.Serve(engine.ServeOptions{Slots: 4096})
@@ -149,14 +149,14 @@ func (p *pair) local(t *testing.T) draft.Cloud {
 	return service.Local(1)
 }
 
-// TestUpstreamEqualsBuiltIn: through the gateway and over HTTP, in each dialect, the large model gives the tokens that
-// it gives as the built-in engine, in each mode.
+// TestUpstreamEqualsBuiltIn: over the gateway and HTTP, in each dialect, the large model gives the same tokens as with
+// the built-in engine, in each mode.
 func TestUpstreamEqualsBuiltIn(t *testing.T) {
 	p := openPair(t)
 	built := p.local(t)
 	questions := demo.Questions(demo.HeldOut)[:4]
 	dialects := []string{"llama", "sglang", "vllm"}
-	if testing.Short() { // under the race detector, where the model takes ten times as long
+	if testing.Short() { // the race detector makes the model ten times slower
 		questions, dialects = questions[:1], dialects[:1]
 	}
 	for _, dialect := range dialects {
@@ -184,8 +184,8 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 	}
 }
 
-// TestUpstreamDraws: with a temperature, and an engine that never rounds twice alike, pipelined decoding gives the
-// tokens of serial decoding, in whichever order they come.
+// TestUpstreamDraws: with a temperature, and an engine with rounding errors that differ each time, pipelined decoding
+// gives the tokens of serial decoding, in any order of arrival.
 func TestUpstreamDraws(t *testing.T) {
 	racing.Spare(t)
 	p := openPair(t)
@@ -195,7 +195,7 @@ func TestUpstreamDraws(t *testing.T) {
 		all := slices.Clone(exact(ids))
 		r := rand.New(rand.NewPCG(turn.Add(1), 1))
 		for i := range all {
-			all[i] += 0.2*r.Float64() - 0.2 // more than any engine, so that it shows
+			all[i] += 0.2*r.Float64() - 0.2 // larger than the errors of any engine, to be visible
 		}
 		return all
 	}
@@ -218,7 +218,7 @@ func TestUpstreamDraws(t *testing.T) {
 		}
 		var first said
 		for n, mode := range modes {
-			cloud, end, err := s.Dial(t.Context(), n) // a device of its own, of the same client
+			cloud, end, err := s.Dial(t.Context(), n) // a new device of the same client
 			require.NoError(t, err)
 			have := p.decode(t, cloud, q.Text, 1, draft.Options{Mode: mode, Sampling: terms.Sampling{
 				Temperature: 0.8, TopK: 20, Seed: uint64(i)}})
@@ -234,8 +234,8 @@ func TestUpstreamDraws(t *testing.T) {
 	assert.Positive(t, u.Stats().Repeats)
 }
 
-// TestUpstreamFails: whatever becomes of the engine in the middle of texts, each text is complete, and what the engine
-// did not say is marked as the small model's.
+// TestUpstreamFails: if the engine fails in the middle of texts, each text is still complete, and the tokens that the
+// engine did not give are marked as the small model's.
 func TestUpstreamFails(t *testing.T) {
 	p := openPair(t)
 	write := func(status int, body string) func(http.ResponseWriter, *http.Request) {

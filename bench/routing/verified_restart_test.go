@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestVerifiedThroughRestarts: with verification, no margin and no deadline the text is the large model's own, whatever
-// becomes of gateway and network in the middle of it.
+// TestVerifiedThroughRestarts: with verification, no margin and no deadline the text is the large model's own, even if
+// gateway and network fail in the middle of it.
 func TestVerifiedThroughRestarts(t *testing.T) {
 	edge := tiny(t, func(s *synth.Spec) { s.Context = 2048 })
 	large := tiny(t, func(s *synth.Spec) { s.Layers, s.Context = 3, 2048 })

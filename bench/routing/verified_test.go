@@ -21,20 +21,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// verifiedTexts is how many texts of each pair are verified; `make verified` takes all.
-var verifiedTexts = flag.Int("verified-texts", 16, "texts of each pair of models that are verified, up to 400")
+// verifiedTexts is the number of texts of each pair; `make verified` uses all.
+var verifiedTexts = flag.Int("verified-texts", 16, "verified texts for each pair of models, up to 400")
 
-// verifiedPair is a small and a large model, texts to go on with, and how far.
+// verifiedPair holds a small and a large model, texts to continue, and the max number of tokens.
 type verifiedPair struct {
 	edge, large *engine.Engine
 	prompts     [][]int32
-	most        int
+	maxTokens   int
 }
 
-// demoTexts are held-out questions of the demo.
+// demoTexts returns held-out questions of the demo.
 func demoTexts(t *testing.T, n int) verifiedPair {
 	d := demoPairs(t, 1)[0]
-	p := verifiedPair{edge: d.small.e, large: d.large.e, most: 64}
+	p := verifiedPair{edge: d.small.e, large: d.large.e, maxTokens: 64}
 	for _, q := range demo.Questions(demo.HeldOut)[:n] {
 		ids, err := p.edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
 		require.NoError(t, err)
@@ -43,10 +43,10 @@ func demoTexts(t *testing.T, n int) verifiedPair {
 	return p
 }
 
-// storyTexts are beginnings of stories, on which the small model disagrees with the large one often.
+// storyTexts returns beginnings of stories, on which the models often differ.
 func storyTexts(t *testing.T, n int) verifiedPair {
 	d := storyPair(t, 1)[0]
-	p := verifiedPair{edge: d.small.e, large: d.large.e, most: 64}
+	p := verifiedPair{edge: d.small.e, large: d.large.e, maxTokens: 64}
 	for _, text := range beginnings(t, p.large, n, 3, map[string]bool{}) {
 		ids, err := p.large.RawPrompt(text)
 		require.NoError(t, err)
@@ -55,7 +55,7 @@ func storyTexts(t *testing.T, n int) verifiedPair {
 	return p
 }
 
-// each calls f with each text, several at a time, each time with a session and a cloud of its own.
+// each calls f with each text, several at a time, each with a new session and cloud.
 func (p *verifiedPair) each(t *testing.T, stage *remote.Stage, f func(i int, s *engine.Session, far draft.Cloud)) {
 	next := make(chan int, len(p.prompts))
 	for i := range p.prompts {
@@ -82,14 +82,14 @@ func (p *verifiedPair) each(t *testing.T, stage *remote.Stage, f func(i int, s *
 	all.Wait()
 }
 
-// alone is what the large model itself makes of each text.
+// alone returns the large model's own continuation of each text.
 func (p *verifiedPair) alone(t *testing.T, sampling terms.Sampling) (all [][]int32) {
 	s, err := p.large.NewSession()
 	require.NoError(t, err)
 	for i, prompt := range p.prompts {
 		sampling.Seed = uint64(i)
 		all = append(all, tokensOf(t, s.Generate(t.Context(), prompt,
-			terms.Settings{MaxTokens: p.most}.With(sampling))))
+			terms.Settings{MaxTokens: p.maxTokens}.With(sampling))))
 	}
 	return all
 }
@@ -105,8 +105,8 @@ func tokensOf(t *testing.T, tokens func(func(engine.Token, error) bool)) (ids []
 }
 
 // TestVerifiedIsTheLargeModel: with verification and no margin the text is that of the large model alone, token for
-// token: greedy and drawn with shared noise, serial and pipelined, whatever the router does, with answers ahead, and
-// over a link of 300 ms that loses a fifth of the packets each way.
+// token: greedy and sampled with shared noise, serial and pipelined, with any router, with answers ahead, and over a
+// link of 300 ms that loses a fifth of the packets each way.
 func TestVerifiedIsTheLargeModel(t *testing.T) {
 	type weather struct {
 		rtt  time.Duration
@@ -115,12 +115,12 @@ func TestVerifiedIsTheLargeModel(t *testing.T) {
 	for name, of := range map[string]func(*testing.T, int) verifiedPair{"demo": demoTexts, "stories": storyTexts} {
 		for _, w := range []weather{{}, {300 * time.Millisecond, 0.2}} {
 			t.Run(fmt.Sprintf("%s, %v, loss %v", name, w.rtt, w.loss), func(t *testing.T) {
-				t.Parallel() // they wait for the link more than they compute
-				most := map[string]int{"demo": 400, "stories": 200}[name]
-				n := min(*verifiedTexts, most)
+				t.Parallel() // the tests wait for the link more than they compute
+				maxTokens := map[string]int{"demo": 400, "stories": 200}[name]
+				n := min(*verifiedTexts, maxTokens)
 				if w.rtt > 0 {
 					if testing.Short() {
-						t.Skip("minutes over a poor link: not with -short")
+						t.Skip("takes minutes over a poor link: not with -short")
 					}
 					n = min((n+1)/2, 80)
 				}
@@ -136,7 +136,7 @@ func TestVerifiedIsTheLargeModel(t *testing.T) {
 	}
 }
 
-// verify compares the texts of several ways to decode with those of the large model alone.
+// verify compares the texts of several ways of decoding with those of the large model alone.
 func (p *verifiedPair) verify(t *testing.T, stage *remote.Stage, sampling terms.Sampling) {
 	want := p.alone(t, sampling)
 	ways := []draft.Options{
@@ -154,7 +154,7 @@ func (p *verifiedPair) verify(t *testing.T, stage *remote.Stage, sampling terms.
 			return
 		}
 		route := engine.Route{
-			Settings: terms.Settings{MaxTokens: p.most}.With(drawn), Router: r, Cloud: far, Draft: o,
+			Settings: terms.Settings{MaxTokens: p.maxTokens}.With(drawn), Router: r, Cloud: far, Draft: o,
 		}
 		got := tokensOf(t, s.Routed(t.Context(), p.prompts[i], route))
 		assert.Equal(t, want[i], got, "text %d, %+v", i, ways[i%len(ways)])
@@ -168,15 +168,15 @@ func (p *verifiedPair) verify(t *testing.T, stage *remote.Stage, sampling terms.
 	}
 	assert.Zero(t, unverified)
 	assert.Positive(t, turned, "the small model was corrected")
-	t.Logf("temperature %v: %d texts, %d tokens turned, %d asks, %d known", sampling.Temperature, len(counts), turned,
+	t.Logf("temperature %v: %d texts, %d tokens replaced, %d asks, %d known", sampling.Temperature, len(counts), turned,
 		asks, known)
 }
 
-// TestSpeculativeRounds: speculative-K drafts K tokens for each verdict of the large model, which gives one more: of a
-// small model that is always right, each verdict is good for K+1 tokens. overlapped-K asks for the same.
+// TestSpeculativeRounds: speculative-K drafts K tokens for each verdict of the large model, which adds one more. If the
+// small model is always right, each verdict yields K+1 tokens. overlapped-K asks for the same.
 func TestSpeculativeRounds(t *testing.T) {
 	p := demoTexts(t, 4)
-	p.edge = p.large // which agrees with itself
+	p.edge = p.large // equal models always agree
 	stage, err := remote.NewStage(p.edge, p.large, remote.StageOptions{})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, stage.Close()) }()
@@ -188,7 +188,7 @@ func TestSpeculativeRounds(t *testing.T) {
 		require.NoError(t, err)
 		p.each(t, stage, func(i int, s *engine.Session, far draft.Cloud) {
 			var at []int
-			route := engine.Route{Settings: terms.Settings{MaxTokens: p.most}, Router: r, Cloud: far, Draft: o}
+			route := engine.Route{Settings: terms.Settings{MaxTokens: p.maxTokens}, Router: r, Cloud: far, Draft: o}
 			route.Observe = func(e engine.Event) {
 				if q := e.Escalation; q != nil {
 					at = append(at, q.Pos-len(p.prompts[i]))
@@ -208,17 +208,17 @@ func TestSpeculativeRounds(t *testing.T) {
 	}
 }
 
-// waitingCloud counts how many questions are open at once.
+// waitingCloud counts concurrent questions.
 type waitingCloud struct {
 	draft.Cloud
-	mu         sync.Mutex
-	open, most int
+	mu              sync.Mutex
+	open, maxTokens int
 }
 
 func (c *waitingCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	c.mu.Lock()
 	c.open++
-	c.most = max(c.most, c.open)
+	c.maxTokens = max(c.maxTokens, c.open)
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -228,7 +228,7 @@ func (c *waitingCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer,
 	return c.Cloud.Ask(ctx, q)
 }
 
-// TestSpeculativeStops: speculative-K waits for each verdict with nothing drafted meanwhile; overlapped-K drafts on.
+// TestSpeculativeStops: speculative-K drafts nothing while it waits for a verdict; overlapped-K does.
 func TestSpeculativeStops(t *testing.T) {
 	p := demoTexts(t, 1)
 	service, err := p.large.Serve(engine.ServeOptions{AnswerTime: 30 * time.Millisecond})
@@ -242,10 +242,10 @@ func TestSpeculativeStops(t *testing.T) {
 		s, err := p.edge.NewSession()
 		require.NoError(t, err)
 		far := &waitingCloud{Cloud: service.Local(1)}
-		route := engine.Route{Settings: terms.Settings{MaxTokens: p.most}, Router: r, Cloud: far,
+		route := engine.Route{Settings: terms.Settings{MaxTokens: p.maxTokens}, Router: r, Cloud: far,
 			Draft: m.Draft(draft.Options{Deadline: -1})}
 		assert.Equal(t, p.alone(t, terms.Sampling{})[0], tokensOf(t, s.Routed(t.Context(), p.prompts[0], route)), name)
 		assert.Equal(t, drafts, s.Summary().Routing.Drafted > 0, name)
-		assert.Equal(t, drafts, far.most > 1, name)
+		assert.Equal(t, drafts, far.maxTokens > 1, name)
 	}
 }

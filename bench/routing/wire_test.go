@@ -24,12 +24,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-var wireQuestions = flag.Int("wire-questions", 8, "held-out questions of the demo whose bytes on the wire are measured")
+var wireQuestions = flag.Int("wire-questions", 8, "held-out questions of the demo for measuring bytes on the wire")
 
-// delta is what travels of a path: the tokens behind a base that the gateway has.
+// delta is a message with tokens: ids after a base that the gateway has.
 type delta struct{ base, ids []int32 }
 
-// overheard passes questions on and keeps what they were about.
+// overheard forwards questions and records their contexts.
 type overheard struct {
 	draft.Cloud
 	mu    sync.Mutex
@@ -44,8 +44,9 @@ func (o *overheard) Ask(ctx context.Context, q draft.Question) (draft.Answer, er
 	return o.Cloud.Ask(ctx, q)
 }
 
-// escalations returns what travels while the demo's pair answers its held-out questions, one after the other over one
-// session: what each question's first ask takes along, the very first one of all apart, and what all others do.
+// escalations returns the deltas that are sent while the demo's pair answers its held-out questions, one after the
+// other over one session: that of the very first ask, those of the first ask of each other question, and those of all
+// later asks.
 func escalations(t *testing.T, edge, large *engine.Engine, branches int) (opening, first, later []delta) {
 	t.Helper()
 	service, err := large.Serve(engine.ServeOptions{})
@@ -85,7 +86,7 @@ func escalations(t *testing.T, edge, large *engine.Engine, branches int) (openin
 	return opening, first, later
 }
 
-// squeezed returns the bytes of ids as netproto writes them for zstd, without the frame's magic number.
+// squeezed returns the size of ids as netproto writes them for zstd, without the frame's magic number.
 func squeezed(t *testing.T, vocab int, ids []int32, level zstd.EncoderLevel, dictionary ...zstd.EOption) int {
 	t.Helper()
 	enc, err := zstd.NewWriter(nil, append(dictionary, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
@@ -96,7 +97,7 @@ func squeezed(t *testing.T, vocab int, ids []int32, level zstd.EncoderLevel, dic
 	return len(enc.EncodeAll(spread(vocab, ids), nil)) - 4
 }
 
-// spread writes ids in whole bytes, as many as the vocabulary needs.
+// spread writes each id in whole bytes, as many as the vocabulary needs.
 func spread(vocab int, ids []int32) (b []byte) {
 	for _, id := range ids {
 		for s := 0; s < bits.Len(uint(vocab-1)); s += 8 {
@@ -106,7 +107,7 @@ func spread(vocab int, ids []int32) (b []byte) {
 	return b
 }
 
-// TestWireSizes: does zstd earn its place on the demo's own texts? -v prints the table of RESULTS.md for
+// TestWireSizes measures whether zstd helps on the demo's own texts. -v prints the table of RESULTS.md for
 // -wire-questions 100.
 func TestWireSizes(t *testing.T) {
 	racing.Spare(t)
@@ -129,7 +130,7 @@ func TestWireSizes(t *testing.T) {
 		}
 		return all
 	}
-	typical := chats(demo.Questions(demo.Train)) // as `pilotfish demo` trains on
+	typical := chats(demo.Questions(demo.Train)) // the training texts of `pilotfish demo`
 	id, err := edge.Identity()
 	require.NoError(t, err)
 	vocab := id.Vocab
@@ -179,11 +180,11 @@ func TestWireSizes(t *testing.T) {
 	}
 	opening, first, later := escalations(t, edge, large, 0)
 	m := measure("first ask of a connection", opening)
-	assert.Less(t, m.chosen, 0.8*m.packed, "the trained dictionary earns its place")
+	assert.Less(t, m.chosen, 0.8*m.packed, "the trained dictionary saves a fifth")
 	measure("first ask of a later question, serial", first)
 	m = measure("later asks, serial", later)
 	assert.Less(t, m.packed, min(m.varint, m.plain, m.base),
-		"nothing but the trained dictionary beats packed ids there")
+		"only the trained dictionary beats packed ids here")
 	_, first, later = escalations(t, edge, large, 4)
 	measure("first ask of a later question, 4 branches", first)
 	measure("later asks, pipelined, 4 branches", later)
@@ -193,8 +194,8 @@ func TestWireSizes(t *testing.T) {
 		ten, next := slices.Concat(held[i:i+10]...), slices.Concat(held[i+10:i+20]...)
 		whole, added = append(whole, delta{nil, ten}), append(added, delta{ten, next})
 	}
-	m = measure("ten chats, as told to a new gateway", whole)
-	assert.Less(t, m.bare, m.packed, "zstd without dictionary earns its place")
-	m = measure("ten chats, behind ten others", added)
-	assert.Less(t, m.base, min(m.packed, m.plain), "the base as dictionary earns its place")
+	m = measure("ten chats, to a new gateway", whole)
+	assert.Less(t, m.bare, m.packed, "zstd without a dictionary is smaller")
+	m = measure("ten chats, after ten others", added)
+	assert.Less(t, m.base, min(m.packed, m.plain), "the base as dictionary is smaller")
 }

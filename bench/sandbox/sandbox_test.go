@@ -23,7 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// python is a sandbox with small limits, and with its folders in one of the test's own.
+// python returns a sandbox with small limits and its own folder.
 func python(t *testing.T) *Python {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -39,7 +39,7 @@ func python(t *testing.T) *Python {
 	return p
 }
 
-// nothingLeft checks that no folder and no process of a sandbox is there.
+// nothingLeft checks that no folder and no process of a sandbox is left.
 func nothingLeft(t *testing.T, p *Python) {
 	t.Helper()
 	left, err := os.ReadDir(p.folder)
@@ -56,7 +56,7 @@ func nothingLeft(t *testing.T, p *Python) {
 
 const tests = "assert f() == 1"
 
-// TestPrograms: programs that pass, and that do not.
+// TestPrograms: programs that pass and that do not.
 func TestPrograms(t *testing.T) {
 	p := python(t)
 	var all sync.WaitGroup
@@ -89,10 +89,10 @@ func TestPrograms(t *testing.T) {
 	got, err := p.Run(t.Context(), []string{"from math import pi",
 		"from __future__ import annotations\nf = lambda: int(pi) - 2"}, tests)
 	require.NoError(t, err)
-	assert.True(t, got, "the texts share names, and each begins a file")
+	assert.True(t, got, "the texts share names, and each starts a file")
 }
 
-// TestPipes: none is left of a program that runs, that is ended, or that cannot start.
+// TestPipes: no pipe stays open after a program that ends, is killed, or cannot start.
 func TestPipes(t *testing.T) {
 	p := python(t)
 	run := func() {
@@ -100,7 +100,7 @@ func TestPipes(t *testing.T) {
 		require.NoError(t, err)
 	}
 	run()
-	percent := debug.SetGCPercent(-1) // it would close what is forgotten
+	percent := debug.SetGCPercent(-1) // the collector would close leaked files
 	defer debug.SetGCPercent(percent)
 	before := held.Descriptors()
 	run()
@@ -114,8 +114,8 @@ func TestPipes(t *testing.T) {
 	assert.Equal(t, before, held.Descriptors())
 }
 
-// TestForged: a program that ends before its tests, that says it has passed, or that takes the tests' means away does
-// not pass.
+// TestForged: a program that ends before its tests, that claims to have passed, or that breaks the functions of the
+// tests does not pass.
 func TestForged(t *testing.T) {
 	p := python(t)
 	var all sync.WaitGroup
@@ -145,7 +145,7 @@ func TestForged(t *testing.T) {
 	all.Wait()
 }
 
-// TestHostile: whatever a program does, it ends within its limits, and nothing of it is left.
+// TestHostile: any program ends within its limits, and no process or file of it is left.
 func TestHostile(t *testing.T) {
 	p := python(t)
 	outside := filepath.Join(held.TempDir(t), "outside")
@@ -208,7 +208,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestPlaces: the limits of processes, memory and time hold in the strictest and in the laxest confinement alike.
+// TestPlaces: the limits of processes, memory and time hold in the strictest and in the weakest confinement.
 func TestPlaces(t *testing.T) {
 	p := python(t)
 	var work []place
@@ -231,7 +231,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestWall: a program that waits is ended, as is one that is running when the context ends, and one that has not begun.
+// TestWall: a program that waits is killed, as is one that is running when the context ends, or that waits to start.
 func TestWall(t *testing.T) {
 	p := python(t)
 	const sleeps = "import time\ntime.sleep(1000)"
@@ -244,7 +244,7 @@ func TestWall(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var all sync.WaitGroup
-	for range 4 { // two of them wait for their turn
+	for range 4 { // two of them wait to start
 		all.Go(func() {
 			_, err := p.Run(ctx, []string{sleeps}, tests)
 			assert.Equal(t, cause, err)
@@ -257,7 +257,7 @@ func TestWall(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	running, err := os.ReadDir(p.folder)
 	require.NoError(t, err)
-	assert.Len(t, running, maxParallel, "not more at a time")
+	assert.Len(t, running, maxParallel, "limited concurrency")
 	cancel(cause)
 	all.Wait()
 }
@@ -279,7 +279,7 @@ func TestNoPython(t *testing.T) {
 	assert.ErrorContains(t, err, "cannot run programs under limits here")
 }
 
-// TestPasses: nothing but the key and then the number that was sent passes.
+// TestPasses: only the key followed by the number that was sent passes.
 func TestPasses(t *testing.T) {
 	for said, want := range map[string]bool{"": false, "KE": false, "KEY": false, "passed": false, "KEYKEY": false} {
 		var sent bytes.Buffer

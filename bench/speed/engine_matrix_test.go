@@ -20,7 +20,7 @@ func tinyMatrix(t *testing.T) Matrix {
 		memory: [][]byte{make([]byte, 1<<20)}}
 }
 
-// TestPerLoad: a single prompt and a single generation share a combination; of several, each is measured once.
+// TestPerLoad: a single prompt and a single generation share a combination; several are measured once each.
 func TestPerLoad(t *testing.T) {
 	for _, c := range []struct {
 		prompts, decodes, rows, depths []int
@@ -42,7 +42,7 @@ func TestPerLoad(t *testing.T) {
 	}
 }
 
-// TestMatrix: all combinations are measured, those of one load in turns, and each is reported as what it is.
+// TestMatrix: all combinations are measured, those of one load in turns, and each is reported with its settings.
 func TestMatrix(t *testing.T) {
 	racing.Spare(t)
 	m := tinyMatrix(t)
@@ -50,8 +50,8 @@ func TestMatrix(t *testing.T) {
 	m.KV, m.Repeat = []engine.KVType{engine.KVAuto, engine.KVF32}, 2
 	var order []Cell
 	m.sampled = func(c Cell) { order = append(order, c) }
-	var told [][2]int
-	m.OnSample = func(done, of int) { told = append(told, [2]int{done, of}) }
+	var progress [][2]int
+	m.OnSample = func(done, of int) { progress = append(progress, [2]int{done, of}) }
 	var all []Report
 	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
 	cells := m.perLoad()
@@ -60,9 +60,9 @@ func TestMatrix(t *testing.T) {
 	for range 2 * 2 { // loads and repetitions
 		want = append(want, cells...)
 	}
-	assert.Equal(t, want, order, "sample by sample")
-	assert.Equal(t, [2]int{1, 40}, told[0])
-	assert.Equal(t, [2]int{40, 40}, told[39])
+	assert.Equal(t, want, order, "order of the samples")
+	assert.Equal(t, [2]int{1, 40}, progress[0])
+	assert.Equal(t, [2]int{40, 40}, progress[39])
 	require.Len(t, all, 20)
 	for i, r := range all {
 		c := cells[i%10]
@@ -77,7 +77,7 @@ func TestMatrix(t *testing.T) {
 	assert.Greater(t, all[10].KVBytes, all[0].KVBytes)
 }
 
-// checkCell checks that what a combination measures is there, nothing else is, and no share is above 1.
+// checkCell checks that a combination has the values that it measures and no others, and no share above 1.
 func checkCell(t *testing.T, r Report) {
 	for _, s := range r.Samples {
 		assert.Equal(t, r.PromptTokens > 0, s.PromptNS > 0)
@@ -89,7 +89,7 @@ func checkCell(t *testing.T, r Report) {
 		}
 		if s.PromptNS > 0 {
 			assert.InEpsilon(t, float64(r.PromptTokens)*1e9/float64(s.PromptNS), s.PromptTPS, 0.4,
-				"a token may be there from before")
+				"one token may be cached")
 		}
 		if s.Share != nil {
 			assert.LessOrEqual(t, *s.Share, 1.)
@@ -116,8 +116,8 @@ func checkCell(t *testing.T, r Report) {
 	}
 }
 
-// TestRowCosts: the cost of rows is over that of one row of the same depth and the same repetition, so that a machine
-// that has become slower since does not count.
+// TestRowCosts: the cost of rows is relative to one row of the same depth and repetition, so that a machine that
+// becomes slower does not affect it.
 func TestRowCosts(t *testing.T) {
 	report := func(rows, depth int, ns ...int64) (r Report) {
 		r.Rows, r.Depth = rows, depth
@@ -136,18 +136,18 @@ func TestRowCosts(t *testing.T) {
 	assert.Equal(t, []float64{1, 1.5, 0, 1, 2}, costs)
 }
 
-// TestSpread: the spread is of the times of one thing, as shares of their median.
+// TestSpread: the spread is that of the times of one measurement, relative to their median.
 func TestSpread(t *testing.T) {
 	of := func(s Sample) int64 { return s.PromptNS }
 	samples := []Sample{{PromptNS: 100}, {PromptNS: 110}, {PromptNS: 80}, {PromptNS: 101}, {PromptNS: 99}}
 	s := spreadOf(samples, of)
 	assert.InDelta(t, 0.01, s.MAD, 1e-12, "distances of 0, 10, 20, 1 and 1 from 100")
 	assert.InDelta(t, 0.3, s.Range, 1e-12)
-	assert.Nil(t, spreadOf(samples[:1], of), "one sample has none")
+	assert.Nil(t, spreadOf(samples[:1], of), "one sample has no spread")
 	assert.Nil(t, spreadOf(samples, func(s Sample) int64 { return s.RowsNS }), "not measured")
 }
 
-// TestDepthOnce: the context before what is measured is evaluated once for each depth, however often it is sampled.
+// TestDepthOnce: the context before the measured tokens is evaluated once per depth, for any number of samples.
 func TestDepthOnce(t *testing.T) {
 	e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1, Context: 200})
 	require.NoError(t, err)
@@ -158,16 +158,16 @@ func TestDepthOnce(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 120, g.PromptTokens)
 		assert.GreaterOrEqual(t, g.ReusedTokens, 100, "sample %d", i)
-		assert.Less(t, g.ReusedTokens, 105, "what is measured is evaluated anew")
+		assert.Less(t, g.ReusedTokens, 105, "measured tokens are evaluated again")
 		g, err = m.generate(t.Context(), 100, m.before(100), 6)
 		require.NoError(t, err)
-		assert.Equal(t, 99, g.ReusedTokens, "the last one is, for its head")
+		assert.Equal(t, 99, g.ReusedTokens, "the last token is evaluated again, for its head")
 		assert.Len(t, g.between, 5)
 	}
 	assert.Len(t, m.sessions, 1)
 }
 
-// TestSample: what is counted is what was measured, and warming up is not.
+// TestSample: only measured tokens are counted, not the warm-up.
 func TestSample(t *testing.T) {
 	for kv, kind := range map[engine.KVType]gguf.Type{engine.KVF16: gguf.F16, engine.KVF32: gguf.F32} {
 		e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1, Context: 200, KV: kv})
@@ -180,19 +180,19 @@ func TestSample(t *testing.T) {
 			_, err = m.sample(t.Context(), cells[0])
 			require.NoError(t, err)
 		}
-		assert.Len(t, m.tokens[cells[0]], 10, "the time before each token but the first")
+		assert.Len(t, m.tokens[cells[0]], 10, "the time of each token but the first")
 		begin := time.Now()
 		s, err := m.sample(t.Context(), cells[1])
 		require.NoError(t, err)
-		assert.LessOrEqual(t, s.RowsNS*rowCalls, time.Since(begin).Nanoseconds(), "of one call")
+		assert.LessOrEqual(t, s.RowsNS*rowCalls, time.Since(begin).Nanoseconds(), "time per call")
 		assert.Len(t, m.trees, 1)
 		assert.Equal(t, kind, m.trees[20].KV().Config().Type)
-		assert.Equal(t, 20, m.trees[20].InUse(), "rows give their slots back")
+		assert.Equal(t, 20, m.trees[20].InUse(), "the slots of rows are freed")
 		require.NoError(t, e.Close())
 	}
 }
 
-// TestMatrixRefuses: what cannot be measured is said before a model is opened.
+// TestMatrixRefuses: invalid settings are refused before a model is opened.
 func TestMatrixRefuses(t *testing.T) {
 	for _, change := range []func(*Matrix){
 		func(m *Matrix) {}, func(m *Matrix) { m.Prompts = []int{1, -1} },
@@ -219,7 +219,7 @@ func TestMatrixRefuses(t *testing.T) {
 	assert.ErrorIs(t, tinyMatrixStops(t), context.Canceled)
 }
 
-// tinyMatrixStops ends a measurement by its report.
+// tinyMatrixStops returns an error from the progress callback of a measurement.
 func tinyMatrixStops(t *testing.T) error {
 	m := tinyMatrix(t)
 	m.Decodes = []int{2}

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestPredicted: a generation on a known GPU has what metal-plan says of its model beside it, one on another GPU the
-// reason why there is nothing, and a prompt alone has neither.
+// TestPredicted: a generation on a known GPU is reported with the prediction of metal-plan, on another GPU with the
+// reason why there is none. A prompt has neither.
 func TestPredicted(t *testing.T) {
 	racing.Spare(t)
 	recipe, err := synth.ParseRecipe("q8_0")

@@ -31,7 +31,7 @@ func tinyFile(t *testing.T, tied bool) (path string) {
 	return path
 }
 
-// single is a matrix of one combination.
+// single returns a matrix with one combination.
 func single(prompt, decode, depth, repeat int) *Matrix {
 	return &Matrix{
 		Model: "none.gguf", Prompts: []int{prompt}, Decodes: []int{decode}, Depths: []int{depth}, Repeat: repeat,
@@ -44,16 +44,16 @@ func TestEngine(t *testing.T) {
 	for _, tied := range []bool{true, false} {
 		path := tinyFile(t, tied)
 
-		var told []int
+		var progress []int
 		m := single(30, 5, 40, 3)
 		m.Model, m.Engine.Context, m.Threads = path, 400, []int{2}
 		m.OnSample = func(n, of int) {
-			told = append(told, n)
+			progress = append(progress, n)
 			assert.Equal(t, 3, of)
 		}
 		r, err := m.Scaled(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, []int{1, 2, 3}, told, "with all threads; fewer are not told of")
+		assert.Equal(t, []int{1, 2, 3}, progress, "with all threads; fewer threads are not reported")
 		assert.Len(t, r.Samples, 3)
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestEngine(t *testing.T) {
 		if tied {
 			assert.Equal(t, layers+vectors+head, r.TokenBytes)
 		} else {
-			assert.Equal(t, layers+vectors+head+256/32*34, r.TokenBytes, "of the embedding, one row")
+			assert.Equal(t, layers+vectors+head+256/32*34, r.TokenBytes, "one row of the embedding")
 		}
 		for _, s := range r.Samples {
 			assert.Positive(t, s.PromptTPS)
@@ -74,9 +74,9 @@ func TestEngine(t *testing.T) {
 			}
 		}
 		assert.Equal(t, int64(2*2*128*2*42), r.DepthBytes, "keys and values of 42 tokens in F16")
-		assert.EqualValues(t, 2*2*128*2*400, r.KVBytes, "of a context that is longer than what is needed")
+		assert.EqualValues(t, 2*2*128*2*400, r.KVBytes, "for a context that is longer than needed")
 		if r.PeakRSS > 0 {
-			assert.Greater(t, r.PeakRSS, int64(8<<20), "a Go program with two models takes megabytes")
+			assert.Greater(t, r.PeakRSS, int64(8<<20), "a Go program with two models needs megabytes")
 		}
 		assert.Len(t, r.ByThreads, 2)
 		require.Len(t, r.Scaling, 2)
@@ -94,7 +94,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestGenerationOneByOne: each generated token has a pass of its own, also in a text that repeats itself.
+// TestGenerationOneByOne: each generated token has its own pass, also in a repetitive text.
 func TestGenerationOneByOne(t *testing.T) {
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestEngineStops(t *testing.T) {
 	assert.ErrorContains(t, err, "nothing to measure")
 }
 
-// TestSameMemory: a bandwidth is not measured with weights that a cache can hold.
+// TestSameMemory: the bandwidth is measured with weights that exceed the cache.
 func TestSameMemory(t *testing.T) {
 	e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1})
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestSameMemory(t *testing.T) {
 	}
 }
 
-// TestFitsCache: a model that memory cannot bound is told apart, and no share is above 1.
+// TestFitsCache: models that fit into the cache are marked, and no share is above 1.
 func TestFitsCache(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
@@ -144,11 +144,11 @@ func TestFitsCache(t *testing.T) {
 		share        float64
 		fits         bool
 	}{
-		{1 * mib, 32 * mib, 0.6, true}, // small models are bound by the computing, however fast that is
+		{1 * mib, 32 * mib, 0.6, true}, // small models are bound by computing, at any speed
 		{1 * mib, 0, 4.14, true},
 		{1 * mib, 0, 0.6, true},
 		{30 * mib, 480 * mib, 1.7, true},
-		{30 * mib, 480 * mib, 0.9, false}, // a large cache that others fill
+		{30 * mib, 480 * mib, 0.9, false}, // a large cache that other data fill
 		{30 * mib, 0, 1.7, true},
 		{500 * mib, 32 * mib, 1.03, false}, // an error of measurement
 		{500 * mib, 0, 1.03, false},
@@ -162,7 +162,7 @@ func TestFitsCache(t *testing.T) {
 			assert.True(t, c.fits && c.share > 1, "%+v", c)
 		}
 	}
-	assert.Nil(t, shareOfBound(0, false), "nothing was generated")
+	assert.Nil(t, shareOfBound(0, false), "without a generation")
 }
 
 func TestMedian(t *testing.T) {
@@ -171,7 +171,7 @@ func TestMedian(t *testing.T) {
 	assert.Equal(t, 1.5, median([]Sample{{PromptTPS: 1}, {PromptTPS: 2}}, of))
 }
 
-// TestSummarise: the medians of samples that are written down, and the bound that the bandwidth sets.
+// TestSummarise: the medians of scripted samples, and the bound from the bandwidth.
 func TestSummarise(t *testing.T) {
 	r := Report{
 		TokenBytes: 900e6, DepthBytes: 100e6,
@@ -182,7 +182,7 @@ func TestSummarise(t *testing.T) {
 	}
 	r.summarise()
 	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound},
-		"1 GB a token")
+		"1 GB per token")
 	assert.False(t, r.FitsCache)
 	assert.InDelta(t, 0.5, *r.Share, 1e-12, "the median of 0.5, 0.4 and 1.5")
 	for i, want := range []float64{0.5, 0.4, 1} {
@@ -193,7 +193,7 @@ func TestSummarise(t *testing.T) {
 			FitsCache: true}).scale())
 }
 
-// TestEngineOptions: the context that a measurement needs, and what cannot be measured.
+// TestEngineOptions: the context that a measurement needs, and settings that are refused.
 func TestEngineOptions(t *testing.T) {
 	for _, c := range []struct {
 		prompt, decode, depth, need int

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// TestBlank: a blank file has the tensors of the written one, but for their values.
+// TestBlank: a blank file has the tensors of the written one, except for their values.
 func TestBlank(t *testing.T) {
 	for _, name := range []string{"f32", "q8_0", "q4_k_m"} {
 		r, err := ParseRecipe(name)

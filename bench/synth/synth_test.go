@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// TestWrite: every recipe makes a file that reads back, the same one each time.
+// TestWrite: every recipe makes a valid file, the same one each time.
 func TestWrite(t *testing.T) {
 	names := RecipeNames()
 	if testing.Short() {
@@ -44,7 +44,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestVocabulary: words are found again, and a chat can be written.
+// TestVocabulary: words are tokenized and decoded, and a chat can be written.
 func TestVocabulary(t *testing.T) {
 	r, err := ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -76,8 +76,8 @@ func TestRefusals(t *testing.T) {
 	assert.Error(t, s.Write(&bytes.Buffer{}, nil))
 }
 
-// TestHalfRecipe: the shares of a 0.5B "Q4_K_M", whose rows of 896 are no multiple of 256, are those of the files that
-// are usually made: mostly Q5_0 and Q8_0.
+// TestHalfRecipe: the shares of a 0.5B "Q4_K_M" are those of common files: its rows of 896 are not a multiple of 256,
+// so most tensors are Q5_0 and Q8_0.
 func TestHalfRecipe(t *testing.T) {
 	r, err := ParseRecipe("q4_k_m")
 	require.NoError(t, err)

@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// magazines is a question of CommonsenseQA with five options.
+// magazines returns a question of CommonsenseQA with five options.
 func magazines() []option {
 	return []option{{"A", "doctor"}, {"B", "bookstore"}, {"C", "market"}, {"D", "train station"}, {"E", "mortuary"}}
 }
 
-// TestChoice: answers as models give them, and what they choose.
+// TestChoice: typical answers of models, and the options that they choose.
 func TestChoice(t *testing.T) {
 	for answer, want := range map[string]string{
-		// rule 1: what "answer is" is followed by, last of all
+		// rule 1: the option after the last "answer is"
 		"The answer is B.":  "B",
 		"the answer is (b)": "B",
 		"Magazines are sold there. The answer is **D**.":          "D",
@@ -59,7 +59,7 @@ func TestChoice(t *testing.T) {
 		"the  answer  is C": "C",
 		"Asked for an answer: it depends. The answer will be E).": "E",
 		"Bookstore sells magazines, so the answer is":             "bookstore",
-		// rule 2: a label that it begins with
+		// rule 2: a label at the beginning
 		"B": "B", " b\n": "B", "B.": "B", "(C) market": "C", "D) train station": "D", "E: there": "E",
 		"B\nbecause": "B", "A.": "A", "A doctor has them in the waiting room": "doctor", "**B**": "B",
 		"C - market": "C", "A, B and C": "", "Be careful": "", "[D]": "D",
@@ -67,7 +67,7 @@ func TestChoice(t *testing.T) {
 		"I would go for B": "B", "It must be option D here": "D", "choose (e), not the rest": "E",
 		"Either B or C": "", "I think so": "", "A bird in the hand": "", "Plan B is the bookstore": "B",
 		"(B) and again (B)": "B", "vitamin C. and U.S. D": "", "I'd say D": "D", "Dr. E's": "", "grade (F)": "",
-		// rule 4: the only text
+		// rule 4: the only text of an option
 		"You find them in a bookstore.": "bookstore", "BOOKSTORE!": "bookstore", "the bookstores": "",
 		"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "",
 		"   \n": "", "42": "",
@@ -77,7 +77,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestChoiceParts: an option that is a part of another one does not count where the longer one stands.
+// TestChoiceParts: an option that is part of a longer one does not match inside it.
 func TestChoiceParts(t *testing.T) {
 	o := []option{{"A", "learn"}, {"B", "learn from each other"}, {"C", "talk"}, {"D", "?!"}}
 	for answer, want := range map[string]string{
@@ -89,7 +89,7 @@ func TestChoiceParts(t *testing.T) {
 	}
 }
 
-// TestChoiceDigits: digits are labels too, but not each number is one.
+// TestChoiceDigits: digits are labels, too, but not every number is a label.
 func TestChoiceDigits(t *testing.T) {
 	o := []option{{"1", "an acid"}, {"2", "a base"}, {"3", "a salt"}, {"4", "water"}}
 	for answer, want := range map[string]string{
@@ -102,7 +102,7 @@ func TestChoiceDigits(t *testing.T) {
 	}
 }
 
-// TestChoiceVerdict: a label is right if it is the key's; a text also where it is that of an equal option.
+// TestChoiceVerdict: a label is right if it is the key; a text is also right if it equals the text of the key's option.
 func TestChoiceVerdict(t *testing.T) {
 	twins := []option{{"A", "bank"}, {"B", "a mall"}, {"C", "A Mall."}, {"D", "library"}}
 	for answer, want := range map[string]Verdict{
@@ -113,12 +113,12 @@ func TestChoiceVerdict(t *testing.T) {
 	}
 	assert.Equal(t, Right, choice(twins, "B")("a mall"))
 	signs := []option{{"A", "+"}, {"B", "-"}}
-	assert.Equal(t, Wrong, choice(signs, "B")("The answer is A."), "options without words are equal in no way")
+	assert.Equal(t, Wrong, choice(signs, "B")("The answer is A."), "options without words are never equal")
 	assert.Equal(t, Silent, choice(signs, "B")("-"))
 	assert.Equal(t, []string{"wrong", "right", "silent"}, []string{Wrong.String(), Right.String(), Silent.String()})
 }
 
-// FuzzChoice: no text of a model breaks the grader, what it chooses is offered, and a conclusion put behind any text
+// FuzzChoice: grading any text does not panic, it chooses an existing option, and a conclusion appended to any text
 // decides.
 func FuzzChoice(f *testing.F) {
 	for _, s := range []string{"The answer is B.", "(c)", "option é", "\xff\xfe A", "answer:", "A'b", "İ"} {

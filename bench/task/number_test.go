@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFinalNumber: answers as models give them, and the number that they end up with.
+// TestFinalNumber: typical answers of models, and their final numbers.
 func TestFinalNumber(t *testing.T) {
 	for answer, want := range map[string]string{
 		"9 * 2 = 18\n#### 18": "18", "The answer is 18.": "18", "the answer is: $1,234.50": "1234.5",
@@ -38,8 +38,7 @@ func TestNumberVerdict(t *testing.T) {
 	assert.ErrorContains(t, err, `the answer "many" is not a number`)
 }
 
-// FuzzNumber: no text of a model breaks the grader, its numbers have one form only, and a conclusion behind any text
-// decides.
+// FuzzNumber: grading any text does not panic, numbers are normalized, and a conclusion appended to any text decides.
 func FuzzNumber(f *testing.F) {
 	for _, s := range []string{"#### 18", "answer is -$1,234.50", "−.5", "1,2",
 		"9999999999999999999999", "=", "\xff1"} {

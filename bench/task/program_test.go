@@ -18,13 +18,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// double is a problem with a header and something before it.
+// double returns a problem with a header and a function before it.
 func double() problem {
 	return problem{entry: "double", before: "import math\n\n", tests: "T",
 		header: "def double(x: int) -> int:\n    \"\"\" Twice x.\n    >>> double(2)\n    4\n    \"\"\"\n"}
 }
 
-// TestProgram: the program of an answer, as models write answers.
+// TestProgram: the program in an answer, for typical answers of models.
 func TestProgram(t *testing.T) {
 	const whole = "def double(x):\n    return 2 * x"
 	block := func(language, code string) string { return "```" + language + "\n" + code + "\n```" }
@@ -42,7 +42,7 @@ func TestProgram(t *testing.T) {
 		"- ```python\n  def double(x):\n      return 2 * x\n  ```":                   whole,
 		"```python\r\ndef double(x):\r\n    return 2 * x\r\n```\r\n":                 whole,
 		"```python title=\"a.py\"\n" + whole + "\n```":                               whole,
-		// cut in the middle
+		// truncated
 		"```python\n" + whole:                                             whole,
 		"Sure!\n```python\ndef double(x):\n    return 2 *":                "def double(x):\n    return 2 *",
 		block("python", whole) + "\n\nThe function ret":                   whole,
@@ -74,7 +74,7 @@ func TestProgram(t *testing.T) {
 		"    def double(x):\n        return 2 * x":            whole,
 		whole + "\n\n\"\"\"\nAnother task\n\"\"\"\ndef g(":    whole + "\n\n",
 		"double = lambda x: 2 * x\ndef g(): pass":             "double = lambda x: 2 * x\ndef g(): pass",
-		// the rest of the function
+		// only the body of the function
 		"    return 2 * x": p.header + "    return 2 * x",
 		"    y = 2\n\n    return y * x\n\n\ndef triple(x):\n    return": p.header +
 			"    y = 2\n\n    return y * x\n\n\n",
@@ -87,19 +87,20 @@ func TestProgram(t *testing.T) {
 		"return 2 * x":                           p.header + "    return 2 * x",
 		"    def two():\n        return 2\n    return two() * x": p.header +
 			"    def two():\n        return 2\n    return two() * x",
-		// nothing
+		// no program
 		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "",
 	} {
 		assert.Equal(t, want, p.program(answer), "%q", answer)
 	}
 	p.header = ""
-	assert.Empty(t, p.program("    return 2 * x"), "there is no header to go on with")
+	assert.Empty(t, p.program("    return 2 * x"), "without a header there is nothing to complete")
 	assert.Equal(t, "class A:\n    pass", p.program("Text\nclass A:\n    pass"))
 	p.entry = ""
 	assert.Equal(t, "def g(): pass", p.program(block("python", "print(1)")+"\n"+block("python", "def g(): pass")))
 }
 
-// FuzzProgram: no answer breaks the reader, a program is made of the answer's lines, and a last block decides.
+// FuzzProgram: reading any answer does not panic, the program consists of lines of the answer, and the last block
+// decides.
 func FuzzProgram(f *testing.F) {
 	for _, s := range []string{"```\n", "~~~py\nx", "def double(x):", "    return", "\xff", "'''\n", "@a\n", "- ```"} {
 		f.Add(s)
@@ -116,7 +117,7 @@ func FuzzProgram(f *testing.F) {
 	})
 }
 
-// humanEvalLine and mbppLine are problems in the forms of the published files.
+// humanEvalLine and mbppLine return problems in the formats of the published files.
 func humanEvalLine(id string) string {
 	return fmt.Sprintf(`{"task_id":%q,"prompt":"from typing import List\n\n\ndef first(x: List[int]) -> int:\n    `+
 		`\"\"\" The first.\n    \"\"\"\n","entry_point":"first","canonical_solution":"    return x[0]\n",`+
@@ -130,7 +131,7 @@ func mbppLine(id int) string {
 		`"assert add(2) == %[3]d"],"challenge_test_list":[]}`, id, id+1, id+2)
 }
 
-// ran notes what a runner is given.
+// ran records the arguments of a runner.
 type ran struct {
 	program []string
 	tests   string
@@ -149,7 +150,7 @@ func TestHumanEval(t *testing.T) {
 	path := written(t, humanEvalLine("HumanEval/0"))
 	none, err := Open(HumanEval, Options{Data: path})
 	require.NoError(t, err)
-	assert.Nil(t, none.Questions[0].Grade, "nothing is graded without a runner")
+	assert.Nil(t, none.Questions[0].Grade, "no grades without a runner")
 	r := &ran{passed: true}
 	s, err := Open(HumanEval, Options{Data: path, Run: r.run})
 	require.NoError(t, err)
@@ -161,7 +162,7 @@ func TestHumanEval(t *testing.T) {
 	assert.True(t, strings.HasSuffix(s.Raw(q), "The first.\n    \"\"\"\n"))
 	assert.True(t, strings.HasPrefix(s.Raw(q), "from typing"))
 	assert.Equal(t, Silent, q.Grade("no"))
-	assert.Equal(t, Wrong, q.Grade(q.Reference), "the text alone makes none right")
+	assert.Equal(t, Wrong, q.Grade(q.Reference), "the body alone is wrong")
 	for _, answer := range []string{q.Reference, s.Follow(q.RawReference)} {
 		v, err := q.Judge(t.Context(), answer)
 		require.NoError(t, err)
@@ -176,7 +177,8 @@ func TestHumanEval(t *testing.T) {
 	assert.ErrorContains(t, err, "humaneval has no worked examples")
 }
 
-// TestJudge: a program is run once for all equal answers, errors are no verdicts, and an answer without one is silent.
+// TestJudge: a program runs once for equal answers, an error is not a verdict, and an answer without a program is
+// silent.
 func TestJudge(t *testing.T) {
 	r := &ran{err: errors.New("no")}
 	s, err := Open(MBPP, Options{Data: written(t, mbppLine(11)), Run: r.run})
@@ -208,7 +210,7 @@ func TestJudge(t *testing.T) {
 	assert.Equal(t, Right, v)
 }
 
-// TestMBPP: the parts of the file go by the numbers of problems, and the first ten are worked examples.
+// TestMBPP: the splits of the file depend on the numbers of problems, and the first ten are worked examples.
 func TestMBPP(t *testing.T) {
 	var lines []string
 	for id := range 974 {
@@ -271,7 +273,7 @@ func TestProgramLinesRefused(t *testing.T) {
 	}
 }
 
-// TestPacked: a file may be packed with gzip; its hash is that of the packed file. A damaged one is refused.
+// TestPacked: a file may be compressed with gzip; its hash is that of the compressed file. A damaged file is refused.
 func TestPacked(t *testing.T) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// The two forms of CommonsenseQA, of one question with two equal options.
+// Two formats of CommonsenseQA, for one question with two equal options.
 const (
 	nested = `{"answerKey":"C","id":"q1","question":{"question_concept":"x","stem":"Where do you shop?","choices":[` +
 		`{"label":"A","text":"bank"},{"label":"B","text":"mall"},{"label":"C","text":"Mall"}]}}`
@@ -22,14 +22,14 @@ const (
 		`"choices":{"label":["A","B","C"],"text":["bank","mall","Mall"]}}`
 )
 
-// written is a file with such lines.
+// written returns a file with these lines.
 func written(t *testing.T, lines ...string) string {
 	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 	return path
 }
 
-// TestMultipleForms: both forms of CommonsenseQA are one question, as a task and as a file.
+// TestMultipleForms: both formats of CommonsenseQA give the same question, as a task and as a file.
 func TestMultipleForms(t *testing.T) {
 	for _, form := range []string{nested, flat} {
 		path := written(t, form)
@@ -56,7 +56,7 @@ func TestMultipleForms(t *testing.T) {
 
 // TestFileGraders: a line names its grader.
 func TestFileGraders(t *testing.T) {
-	for line, want := range map[string][2]Verdict{ // of "So it is 1,000" and "1000."
+	for line, want := range map[string][2]Verdict{ // for "So it is 1,000" and "1000."
 		`{"question":"q","answer":"1000"}`:                             {Wrong, Right},
 		`{"question":"q","answer":"1000","grader":"contains"}`:         {Wrong, Right},
 		`{"question":"q","answer":"1000","grader":"number"}`:           {Right, Right},
@@ -68,7 +68,7 @@ func TestFileGraders(t *testing.T) {
 		q := s.Questions[0]
 		assert.Equal(t, want, [2]Verdict{q.Grade("So  it is 1,000"), q.Grade("1000.")}, line)
 		assert.Equal(t, Silent, q.Grade(" \n"), line)
-		assert.Equal(t, q.Text, s.Raw(q), "as it stands")
+		assert.Equal(t, q.Text, s.Raw(q), "unchanged")
 		assert.Equal(t, "a\nQuestion: b", s.Cut("a\nQuestion: b"))
 	}
 }
@@ -108,8 +108,8 @@ func TestLinesRefused(t *testing.T) {
 	}
 }
 
-// TestShots: worked examples stand before a question, are right by the rules that grade answers, and are questions of
-// the form that they are before.
+// TestShots: worked examples precede a question, are right by the rules of grading, and have the format of the
+// questions.
 func TestShots(t *testing.T) {
 	data := map[string]string{CSQA: nested, ARC: flat,
 		GSM8K: `{"question":"How many?","answer":"It is <<3=3>>3.\n#### 3"}`}
@@ -150,7 +150,7 @@ func TestShots(t *testing.T) {
 	assert.Equal(t, Right, q.Grade(q.Reference))
 }
 
-// TestPublishedSets: the published files are read whole, and what is known of them holds.
+// TestPublishedSets: the published files are read completely and have the known properties.
 func TestPublishedSets(t *testing.T) {
 	for name, c := range map[string]struct {
 		file             string
@@ -179,7 +179,7 @@ func TestPublishedSets(t *testing.T) {
 	}
 }
 
-// FuzzRead: no file breaks the reader, and the questions that it gives can be asked and graded.
+// FuzzRead: reading any file does not panic, and its questions can be asked and graded.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{nested, flat, `{"question":"q","answer":"1","grader":"number"}`, "{}", "", "[", "\n\n"} {
 		f.Add([]byte(s))
@@ -203,7 +203,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestFollow: an answer follows a text as those of the worked examples do.
+// TestFollow: an answer follows a text in the same way as in the worked examples.
 func TestFollow(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"question":"One and one?","answer":"2\n#### 2"}`), 0o600))
@@ -214,5 +214,5 @@ func TestFollow(t *testing.T) {
 	assert.True(t, strings.HasPrefix(whole, s.Raw(Question{Text: shot.Question})+s.Follow(shot.Answer)))
 	s, err = Open(path, Options{})
 	require.NoError(t, err)
-	assert.Equal(t, "2", s.Follow("2"), "a text is gone on with as it stands")
+	assert.Equal(t, "2", s.Follow("2"), "a text is continued unchanged")
 }

@@ -15,10 +15,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// BenchmarkDecode is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 60
-// tokens that are drawn. Its forward calls are among the shortest that there are. The answers take turns, so that
-// whatever else the machine does hurts both alike, and of each the one that a tenth is faster than counts: others were
-// hurt.
+// BenchmarkDecode measures how much longer 60 tokens take when they are drawn, with the demo's small model alone on one
+// thread at full speed. Its forward calls are among the shortest of all models. The answers take turns, so that other
+// load on the machine affects both variants. The tenth percentile counts, because slower answers were disturbed.
 func BenchmarkDecode(b *testing.B) {
 	f, err := gguf.Parse(demo.Small())
 	require.NoError(b, err)
@@ -53,7 +52,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportMetric(100*(d.Seconds()/a.Seconds()-1), "%-more")
 }
 
-// BenchmarkRecord is what is recorded of one forward call of a model with 24 layers, with its operations and its token.
+// BenchmarkRecord measures recording one forward call of a model with 24 layers, with its operations and its token.
 func BenchmarkRecord(b *testing.B) {
 	o := backend.Op{Kind: backend.OpAttend}
 	e := draft.Event{Pass: &draft.Pass{Rows: 1}}

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// laid is a span as a test sees it, in milliseconds.
+// laid is a span in a drawing, in milliseconds.
 type laid struct {
 	name     string
 	from, to float64
@@ -25,7 +25,7 @@ func laidOn(f *timelinetest.File, process, thread string) (all []laid) {
 	return all
 }
 
-// drawn is the file of events, of an answer of 200 ms whose decoder began with it.
+// drawn returns the file of events, for an answer of 200 ms in which decoding began at 0.
 func drawn(t *testing.T, events ...draft.Event) *timelinetest.File {
 	t.Helper()
 	line := new(Timeline)
@@ -44,15 +44,15 @@ func shown(pos int, drafted, at time.Duration) draft.Event {
 	return draft.Event{At: at, Token: &draft.Token{Pos: pos, CommitDelay: at - drafted}}
 }
 
-// A question that had to wait for others left later than it was decided.
+// TestHeld: a question that waited for others was sent later than it was decided.
 func TestHeld(t *testing.T) {
 	f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: draft.Late, Decided: 10 * ms, Held: 5 * ms, Wait: 30 * ms}))
 	assert.Equal(t, []laid{{"held", 10, 15}, {"ask", 15, 45}}, laidOn(f, "device", "asks"))
-	assert.Empty(t, f.All("X", "network", "", ""), "nothing came back")
+	assert.Empty(t, f.All("X", "network", "", ""), "no answer")
 	assert.Empty(t, f.All("s", "", "", ""))
 }
 
-// What was never asked is not drawn. Where tokens ahead told it before the answer, it is not known where that was.
+// TestNotAsked: a question that was never sent is not drawn. If tokens ahead answered it first, its path is unknown.
 func TestNotAsked(t *testing.T) {
 	for _, outcome := range []draft.Outcome{draft.Known, draft.Unasked} {
 		f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: outcome, Decided: 10 * ms, Held: 20 * ms}))
@@ -65,7 +65,7 @@ func TestNotAsked(t *testing.T) {
 	assert.Empty(t, f.All("X", "gateway", "", ""))
 }
 
-// A probe goes to the gateway and back, and settles nothing.
+// TestProbe: a probe goes to the gateway and back, and settles no token.
 func TestProbe(t *testing.T) {
 	q := draft.Escalation{Pos: 4, Outcome: draft.Probed, Decided: 10 * ms, Wait: 40 * ms, Cloud: 20 * ms, Wire: 20 * ms}
 	f := drawn(t, asked(q), shown(4, 5*ms, 60*ms))
@@ -74,8 +74,8 @@ func TestProbe(t *testing.T) {
 	assert.Equal(t, []laid{{"token", 5, 60}}, laidOn(f, "device", "text"), "it was never open")
 }
 
-// A token is settled by the last of the answers before it, in whatever order they came; what was dropped settles
-// nothing.
+// TestSettledByAll: a token is settled by the last of the answers before it, in any order of arrival; a dropped
+// question settles nothing.
 func TestSettledByAll(t *testing.T) {
 	at := func(pos int, outcome draft.Outcome, wait time.Duration) draft.Event {
 		return asked(draft.Escalation{Pos: pos, Outcome: outcome, Decided: 10 * ms, Wait: wait})
@@ -86,7 +86,7 @@ func TestSettledByAll(t *testing.T) {
 		laidOn(f, "device", "text"))
 }
 
-// Whatever a clock says, an ask is on its way only while it is open, one place after the other.
+// TestWayWithinAsk: for any clock of the gateway, the parts of an ask lie inside the ask, one after the other.
 func TestWayWithinAsk(t *testing.T) {
 	line := new(Timeline)
 	text := line.Begin("")
@@ -103,10 +103,10 @@ func TestWayWithinAsk(t *testing.T) {
 	text.events = []draft.Event{asked(q)}
 	f = written(t, line)
 	assert.Empty(t, f.All("X", "network", "", ""), "nonsense")
-	assert.Empty(t, f.All("s", "", "", ""), "an arrow leads somewhere, or there is none")
+	assert.Empty(t, f.All("s", "", "", ""), "no arrow without an end")
 }
 
-// Bars that overlap lie on lanes of their own, and one that begins as another ends lies behind it.
+// TestLanes: overlapping bars are on different lanes; a bar that begins when another ends follows it.
 func TestLanes(t *testing.T) {
 	ask := func(from, wait time.Duration) draft.Event {
 		return asked(draft.Escalation{Pos: 4, Outcome: draft.Failed, Decided: from, Wait: wait})
@@ -120,7 +120,8 @@ func TestLanes(t *testing.T) {
 	assert.Equal(t, [][]float64{{0, 10, 20}, {15}, {18}}, [][]float64{threads[3001], threads[3002], threads[3003]})
 }
 
-// Steps that overlap, as clocks are not exact, lie one after the other, and nothing is behind the end.
+// TestStepsDoNotOverlap: steps that overlap because of inexact clocks are drawn one after the other, and none is after
+// the end.
 func TestStepsDoNotOverlap(t *testing.T) {
 	pass := func(began, took time.Duration) draft.Event {
 		return draft.Event{Pass: &draft.Pass{Rows: 1, Began: began, Took: took}}
@@ -131,7 +132,7 @@ func TestStepsDoNotOverlap(t *testing.T) {
 		{"forward", 70, 80}, {"rest", 80, 190}, {"forward", 190, 200}}, laidOn(f, "device", "draft steps"))
 }
 
-// When decoding began follows from the event that came soonest after its time.
+// TestZero: the start of decoding is derived from the event with the min delay.
 func TestZero(t *testing.T) {
 	line := new(Timeline)
 	now := time.Now()
@@ -152,14 +153,14 @@ func TestZero(t *testing.T) {
 		laidOn(f, "device", "draft steps"))
 }
 
-// What goes on behind the end of the answer is drawn until then.
+// TestEnds: events after the end of the answer are drawn up to the end.
 func TestEnds(t *testing.T) {
 	f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: draft.Failed, Decided: 150 * ms, Wait: 300 * ms}),
 		asked(draft.Escalation{Pos: 5, Outcome: draft.Failed, Decided: 250 * ms, Wait: 300 * ms}))
 	assert.Equal(t, []laid{{"ask", 150, 200}}, laidOn(f, "device", "asks"))
 }
 
-// Arrows of several answers are not taken for each other.
+// TestArrowsOfSeveral: arrows of several answers have different ids.
 func TestArrowsOfSeveral(t *testing.T) {
 	line := new(Timeline)
 	q := draft.Escalation{Pos: 4, Outcome: draft.Hit, Decided: 20 * ms, Wait: 60 * ms, Wire: 60 * ms}
@@ -176,7 +177,7 @@ func TestArrowsOfSeveral(t *testing.T) {
 	assert.Len(t, f.All("f", "b: device", "text", ""), 2)
 }
 
-// Marks say when something was dropped or turned, what, and by which answer.
+// TestMarks: marks show when tokens were dropped or replaced, which ones, and by which answer.
 func TestMarks(t *testing.T) {
 	nodes := []draft.Drafted{{ID: 7, Parent: 2, Pos: 6, Token: 11}, {ID: 9, Parent: 7, Pos: 7, Token: 12, Guess: true}}
 	pass := &draft.Pass{Rows: 2, Proposed: 1, Began: 10 * ms, Took: 10 * ms, Nodes: nodes}

@@ -16,18 +16,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// world is a small model, a router and a large model that take virtual time. What they say follows from position and
-// seed.
+// world is a small model, a router and a large model that take virtual time. Their outputs depend on position and seed.
 type world struct {
 	seed            uint64
-	prompt, forward time.Duration // of the prompt, and of a forward call
-	rest            time.Duration // between a forward call and what the decoder does next
+	prompt, forward time.Duration // time of the prompt and of a forward call
+	rest            time.Duration // between a forward call and the decoder's next step
 	escalates       func(pos int) bool
 	ask             func(ctx context.Context, q draft.Question) (draft.Answer, error)
-	op              func(backend.Op) // told of one operation for each call
+	op              func(backend.Op) // called with one operation for each call
 
 	began time.Time
-	calls time.Duration // that it slept in them
+	calls time.Duration // time spent in calls
 }
 
 func (w *world) head(pos int) backend.Output {
@@ -41,7 +40,7 @@ func (w *world) head(pos int) backend.Output {
 	return out
 }
 
-// local is the small model's token at a position.
+// local returns the small model's token at a position.
 func (w *world) local(pos int) int32 { return w.head(pos).Top[0].ID }
 
 func (w *world) Prefill(_ context.Context, prompt []int32) (backend.Output, error) {
@@ -57,7 +56,7 @@ func (w *world) Extend(_ context.Context, nodes []draft.Node) (out []backend.Out
 	return out, nil
 }
 
-// spend lets time go by in a call.
+// spend lets virtual time pass in a call.
 func (w *world) spend(kind backend.OpKind, d time.Duration) {
 	begin := time.Since(w.began)
 	time.Sleep(d)
@@ -82,7 +81,7 @@ func (w *world) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 // errAway is the error of an ask that failed.
 var errAway = errors.New("away")
 
-// travels is an ask that takes the given times, and says so by a clock that is true or by none.
+// travels returns an ask that takes the given times, and reports them with a correct clock or with none.
 func travels(
 	ctx context.Context, q draft.Question, up, queue, cloud, down time.Duration, clock bool, token int32,
 ) (draft.Answer, error) {
@@ -105,7 +104,7 @@ func travels(
 	return a, nil
 }
 
-// random is a world in which everything takes some time by chance.
+// random returns a world with random times.
 func random(r *rand.Rand) *world {
 	ms := func(most int) time.Duration { return time.Duration(r.IntN(most*1000)) * time.Microsecond }
 	w := &world{seed: r.Uint64(), prompt: ms(30) + 1, forward: ms(20) + 1, rest: ms(2)}
@@ -125,7 +124,7 @@ func random(r *rand.Rand) *world {
 	return w
 }
 
-// decode decodes with a world and returns the file, and how long it took.
+// decode decodes with a world and returns the file, and the time.
 func decode(t *testing.T, w *world, o draft.Options) (*timelinetest.File, draft.Summary, time.Duration) {
 	t.Helper()
 	line := new(Timeline)
@@ -145,7 +144,7 @@ func decode(t *testing.T, w *world, o draft.Options) (*timelinetest.File, draft.
 	return written(t, line), sum, took
 }
 
-// written is the file of a timeline, checked.
+// written returns the checked file of a timeline.
 func written(t *testing.T, line *Timeline) *timelinetest.File {
 	t.Helper()
 	var b bytes.Buffer

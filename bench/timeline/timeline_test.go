@@ -16,11 +16,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// us is a time as files have it.
+// us returns a time in microseconds, as in files.
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// The parts of an answer are all of it: prompt, forward calls, waits and the rest add up to its time, each is what the
-// decoder says, and whatever happens the file is one that viewers can read.
+// TestRandomSchedules: prompt, forward calls, waits and the rest add up to the time of the answer, each part is what
+// the decoder reports, and viewers can read the file of any schedule.
 func TestRandomSchedules(t *testing.T) {
 	runs := 300
 	if testing.Short() {
@@ -52,15 +52,15 @@ func TestRandomSchedules(t *testing.T) {
 			require.Len(t, f.All("X", "device", "text", "token"), sum.Tokens)
 			require.Equal(t, float64(sum.Cloud), whole[0].Arg("cloud_tokens"))
 			require.LessOrEqual(t, len(f.All("X", "device", "asks", "ask")), sum.Asks,
-				"one that took no time is not drawn")
+				"an ask of zero length is not drawn")
 			require.Equal(t, len(f.All("s", "device", "asks", "ask")), len(f.All("f", "device", "", "ask"))+
 				len(f.All("f", "network", "", "ask")))
 		})
 	}
 }
 
-// story is one question of a serial text whose times are known: 10 ms of prompt, then forward calls of 5 ms. The token
-// at position 5 is asked for: 20 ms there, 3 in the queue, 7 of computing, 30 back.
+// story is a serial text with one question and known times: 10 ms of prompt, then forward calls of 5 ms. The token at
+// position 5 is escalated: 20 ms there, 3 in the queue, 7 of computing, 30 back.
 func story(clock bool) *world {
 	ms := time.Millisecond
 	w := &world{seed: 3, prompt: 10 * ms, forward: 5 * ms, escalates: func(pos int) bool { return pos == 5 }}
@@ -70,7 +70,7 @@ func story(clock bool) *world {
 	return w
 }
 
-// What a file says of an answer whose times follow from arithmetic.
+// TestKnownTimes: the file of an answer with known times.
 func TestKnownTimes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f, _, _ := decode(t, story(true), draft.Options{Mode: draft.Serial, MaxTokens: 5, Deadline: -1})
@@ -116,7 +116,8 @@ func TestKnownTimes(t *testing.T) {
 	})
 }
 
-// Where the gateway does not tell, its part lies in the middle of the time on the wire, and the file says so.
+// TestEstimated: if the gateway reports no times, its part is drawn in the middle of the time on the wire, and marked
+// as estimated.
 func TestEstimated(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f, _, _ := decode(t, story(false), draft.Options{Mode: draft.Serial, MaxTokens: 5, Deadline: -1})
@@ -129,8 +130,8 @@ func TestEstimated(t *testing.T) {
 	})
 }
 
-// While a question is open two branches are drafted, what the answer contradicts is dropped, and a token is settled
-// when its question is answered though it is shown only after the forward call.
+// TestBranchesAndRollback: while a question is open two branches are drafted; a branch that the answer contradicts is
+// dropped. A token is settled when its question is answered, even if it is shown only after the forward call.
 func TestBranchesAndRollback(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := story(true)
@@ -148,7 +149,7 @@ func TestBranchesAndRollback(t *testing.T) {
 		assert.Equal(t, 5.0, first.Arg("answer_pos"))
 		dropped := first.Args["nodes"].([]any)
 		require.Len(t, dropped, int(first.Arg("dropped")))
-		assert.Contains(t, dropped, nodes[0], "the small model's own guess did not hold")
+		assert.Contains(t, dropped, nodes[0], "the small model's guess is rejected")
 		token := f.All("X", "device", "text", "token")[2]
 		assert.Equal(t, []float64{20000, 80000}, []float64{*token.Time, token.End()}, "from the ask until the answer")
 	})
@@ -167,8 +168,8 @@ func TestBranchesAndRollback(t *testing.T) {
 	})
 }
 
-// A GPU has a clock of its own: its passes are where they end no later than that was known, as long as it says, and in
-// its order. They are no operations.
+// TestGPU: a GPU has its own clock. Its passes are drawn as late as possible before their ends were reported, with
+// their durations and in their order. They are not operations.
 func TestGPU(t *testing.T) {
 	ms := time.Millisecond
 	line := new(Timeline)
@@ -187,11 +188,11 @@ func TestGPU(t *testing.T) {
 		have = append(have, [2]float64{*e.Time / 1000, e.End() / 1000})
 		assert.Equal(t, 2.0, e.Arg("rows"))
 	}
-	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}}, have, "that the last had ended was known soonest")
+	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}}, have, "the end of the last pass was reported first")
 	assert.Empty(t, f.All("X", "device", "operations", ""))
 }
 
-// Texts lie beside each other under names of their own, and all begin at 0. Nobody has to end them, and none need be.
+// TestSeveralTexts: texts are drawn in parallel with their own names, and all begin at 0. Texts need not be ended.
 func TestSeveralTexts(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		line := new(Timeline)
@@ -223,7 +224,7 @@ func TestSeveralTexts(t *testing.T) {
 	assert.False(t, r.Draft.Trace)
 }
 
-// Whoever observed a route already still does, and learns all of it.
+// TestWatchKeepsObserver: an existing observer of a route still gets all events.
 func TestWatchKeepsObserver(t *testing.T) {
 	seen := 0
 	r := engine.Route{Observe: func(draft.Event) { seen++ }}

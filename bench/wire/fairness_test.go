@@ -34,7 +34,7 @@ func TestFairness(t *testing.T) {
 	l.fairness(&r)
 	f := r.Fairness
 	require.NotNil(t, f)
-	assert.Equal(t, 3, f.Devices, "one had no question due")
+	assert.Equal(t, 3, f.Devices, "one device had no question due")
 	assert.Equal(t, []float64{0, 1}, []float64{f.AnswersLeast, f.AnswersMost})
 	assert.InDelta(t, 1.5*1.5/(3*1.25), f.AnswersJain, 1e-12)
 	assert.InDelta(t, 20, f.P99Least, 0.02)
@@ -46,14 +46,14 @@ func TestFairness(t *testing.T) {
 
 	l.o.Greedy, r = 1, GatewayReport{}
 	l.fairness(&r)
-	assert.Nil(t, r.Greedy, "nobody is")
+	assert.Nil(t, r.Greedy, "no device is greedy")
 	assert.Equal(t, 4, r.Fairness.Devices)
 	l.devices, r = l.devices[:1], GatewayReport{}
 	l.fairness(&r)
-	assert.Nil(t, r.Fairness, "one device alone is neither")
+	assert.Nil(t, r.Fairness, "not for a single device")
 }
 
-// TestGreedy: where a device asks for more than there is, the others do not wait behind it.
+// TestGreedy: if one device exceeds the capacity, the others do not wait for it.
 func TestGreedy(t *testing.T) {
 	r, err := Gateway(t.Context(), GatewayOptions{Devices: 4, Rate: 10, Model: 20 * time.Millisecond, Abreast: 2,
 		Greedy: 20, Duration: 500 * time.Millisecond})
@@ -71,7 +71,7 @@ func TestGreedy(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// TestGatewayRemote: a gateway elsewhere is asked as one with its vocabulary, about contexts that it takes.
+// TestGatewayRemote: questions to a remote gateway use its vocabulary and the contexts that it accepts.
 func TestGatewayRemote(t *testing.T) {
 	m := smallModel{fakeModel{delay: time.Millisecond}}
 	secret := netproto.Secret("a-secret-of-some-length")
@@ -92,7 +92,7 @@ func TestGatewayRemote(t *testing.T) {
 	assert.ErrorIs(t, err, netproto.WrongTokenizer)
 }
 
-// smallModel has few tokens, and takes short contexts.
+// smallModel has a small vocabulary and a short context.
 type smallModel struct{ fakeModel }
 
 func (smallModel) Info() gateway.Info {

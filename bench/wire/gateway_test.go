@@ -15,13 +15,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestGateway: as many questions are due as devices, rate and time make, each is counted once, and no time is less than
-// what the model takes.
+// TestGateway: the number of questions follows from devices, rate and time, each is counted once, and no time is
+// shorter than that of the model.
 func TestGateway(t *testing.T) {
-	var told atomic.Int64
+	var progress atomic.Int64
 	r, err := Gateway(t.Context(), GatewayOptions{Devices: 5, Rate: 80, Model: 20 * time.Millisecond,
 		Duration: 500 * time.Millisecond, Sessions: 2000, Progress: func(done, of int) {
-			told.Store(int64(done))
+			progress.Store(int64(done))
 			assert.Equal(t, 200, of)
 		}})
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestGateway(t *testing.T) {
 	assert.Equal(t, 200, r.Answers)
 	assert.Empty(t, r.Refusals)
 	assert.Zero(t, r.Errors)
-	assert.EqualValues(t, 200, told.Load())
+	assert.EqualValues(t, 200, progress.Load())
 	assert.Equal(t, []any{5, 80., 20., 0.5}, []any{r.Devices, r.Rate, r.ModelMS, r.Seconds})
 	for _, l := range []result.Latency{r.Latency, r.InGateway} {
 		assert.GreaterOrEqual(t, l.P50, 19.9) // three digits
@@ -44,14 +44,14 @@ func TestGateway(t *testing.T) {
 	assert.Greater(t, r.BytesDown, 3.)
 	assert.Positive(t, r.PerConnection)
 	assert.Greater(t, r.PerSession, int64(512*11),
-		"12 bytes for an id and a hash, less what connections gave back meanwhile")
+		"12 bytes for an id and a hash, minus memory that connections freed meanwhile")
 	assert.Less(t, r.PerSession, int64(16<<10), "a session of 512 tokens takes no more than 16 KiB")
 	if result.CPUTime() > 0 {
 		assert.Positive(t, r.CPUPerAsk)
 	}
 }
 
-// stalling is a model whose first questions after it was told to wait until a time, and then all are answered at once.
+// stalling is a model that answers no question before the time in until, if there is one.
 type stalling struct {
 	fakeModel
 	until *atomic.Pointer[time.Time]
@@ -68,8 +68,8 @@ func (s stalling) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return s.fakeModel.Ask(ctx, q)
 }
 
-// TestGatewayStall: questions that became due while the gateway stalled count with the time since then, and refusals
-// with their reason.
+// TestGatewayStall: the latency of a question that became due during a stall counts from when it was due; refusals are
+// counted with their reason.
 func TestGatewayStall(t *testing.T) {
 	m := stalling{until: new(atomic.Pointer[time.Time]), fail: new(atomic.Bool)}
 	l := newLoad(GatewayOptions{Devices: 2, Rate: 100, Duration: 400 * time.Millisecond})
@@ -78,13 +78,13 @@ func TestGatewayStall(t *testing.T) {
 	defer stop()
 	var r GatewayReport
 	require.NoError(t, l.connect(t.Context(), g, &r))
-	until := time.Now().Add(500 * time.Millisecond) // 100 ms until the first is due, and all the rest
+	until := time.Now().Add(500 * time.Millisecond) // 100 ms before the first question is due, and all of the time
 	m.until.Store(&until)
 	require.NoError(t, l.run(t.Context()))
 	l.report(&r)
 	assert.Equal(t, 80, r.Answers)
 	l.mu.Lock()
-	assert.LessOrEqual(t, l.inside.TotalCount(), int64(80), "the first questions do not count")
+	assert.LessOrEqual(t, l.inside.TotalCount(), int64(80), "the first questions are not counted")
 	l.mu.Unlock()
 	assert.Greater(t, r.Latency.Max, 300.)
 	assert.Greater(t, r.Latency.P50, 100., "half of them were due 200 ms before the end of it, or earlier")
@@ -98,7 +98,7 @@ func TestGatewayStall(t *testing.T) {
 	require.NoError(t, l.close())
 }
 
-// TestGatewayStopped: a measurement that is interrupted ends, and says so.
+// TestGatewayStopped: a measurement that is interrupted ends with an error.
 func TestGatewayStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := Gateway(ctx, GatewayOptions{Devices: 2, Rate: 2000, Duration: time.Hour,
@@ -108,7 +108,7 @@ func TestGatewayStopped(t *testing.T) {
 	require.ErrorContains(t, err, "connect 2 devices")
 }
 
-// TestLoadTexts: a text grows by the same tokens, and begins anew when it is long.
+// TestLoadTexts: a text grows by the same number of tokens each time, and starts again when it is long.
 func TestLoadTexts(t *testing.T) {
 	d := &loadDevice{path: make([]int32, textBefore)}
 	first := d.next(0)

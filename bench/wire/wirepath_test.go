@@ -15,19 +15,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// measureLink returns all parts.
+// measureLink returns the reports of all parts.
 func measureLink(t *testing.T, o LinkOptions) (all []LinkReport) {
 	require.NoError(t, Link(t.Context(), o, func(r LinkReport) error { all = append(all, r); return nil }))
 	return all
 }
 
-// TestLink: no time is less than arithmetic allows, every byte and ask is counted, and each part is there.
+// TestLink: no time is shorter than computed, every byte and ask is counted, and each part is present.
 func TestLink(t *testing.T) {
-	var told [][2]int
+	var progress [][2]int
 	const rtt, model = 40 * time.Millisecond, 10 * time.Millisecond
 	all := measureLink(t, LinkOptions{RTT: rtt, Model: model, Tokens: []int{8, 200}, Asks: 20,
 		AskRate: 100, Connects: 2, Outages: 1, Outage: 100 * time.Millisecond, Loopback: 50 * time.Millisecond,
-		Progress: func(done, of int) { told = append(told, [2]int{done, of}) }})
+		Progress: func(done, of int) { progress = append(progress, [2]int{done, of}) }})
 	require.Len(t, all, 5)
 	for i, part := range []string{"asks", "asks", "connect", "outage", "loopback"} {
 		r := all[i]
@@ -37,7 +37,7 @@ func TestLink(t *testing.T) {
 			[]bool{r.Asks != nil, r.Connect != nil, r.Outage != nil, r.Loopback != nil})
 		assert.Positive(t, r.Quiet.Seconds)
 	}
-	assert.Equal(t, [2]int{45, 45}, told[len(told)-1])
+	assert.Equal(t, [2]int{45, 45}, progress[len(progress)-1])
 	for i, tokens := range []int{8, 200} {
 		a := all[i].Asks
 		assert.Equal(t, []int{tokens, 20, 0}, []int{a.Tokens, a.Answers, a.Errors})
@@ -48,7 +48,7 @@ func TestLink(t *testing.T) {
 		assert.Equal(t, 50., *a.Expected)
 		assert.GreaterOrEqual(t, a.Latency.P50, 49.9)
 		assert.GreaterOrEqual(t, a.PayloadUp, float64(tokens)*2, "17 bits each, at random")
-		assert.Less(t, a.PayloadUp, float64(tokens)*2.5+60, "only what is new travels")
+		assert.Less(t, a.PayloadUp, float64(tokens)*2.5+60, "only new tokens are sent")
 		assert.Greater(t, a.WireUp, a.PayloadUp+headerBytes)
 		assert.Greater(t, a.WireDown, a.PayloadDown+headerBytes)
 		assert.GreaterOrEqual(t, a.PacketsUp, 0.9)
@@ -66,7 +66,7 @@ func TestLink(t *testing.T) {
 	o := all[3].Outage
 	assert.Equal(t, []any{1, 100., 60.}, []any{o.Outages, o.OutageMS, o.Expected})
 	assert.Len(t, o.SamplesNS, 1)
-	assert.GreaterOrEqual(t, o.SamplesNS[0], int64(rtt/2), "what was on its way is gone")
+	assert.GreaterOrEqual(t, o.SamplesNS[0], int64(rtt/2), "packets in flight are lost")
 	l := all[4].Loopback
 	assert.Positive(t, l.Answers)
 	assert.InEpsilon(t, float64(l.Answers)/l.Seconds, l.PerSecond, 1e-9)
@@ -75,28 +75,28 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestGoOn: an ask is about the text before, and what is new.
+// TestGoOn: an ask has the previous text and new tokens.
 func TestGoOn(t *testing.T) {
 	path := goOn([]int32{7, 8}, 3, rand.New(rand.NewPCG(1, 2)))
 	assert.Len(t, path, 5)
 	assert.Equal(t, []int32{7, 8}, path[:2])
 }
 
-// TestOnWire: bytes are those of the datagrams and of their headers.
+// TestOnWire: bytes are those of the datagrams with their headers.
 func TestOnWire(t *testing.T) {
 	bytes, packets := onWire(link.Counts{Packets: 25, Bytes: 4000}, link.Counts{Packets: 5, Bytes: 1000}, 10)
 	assert.Equal(t, []float64{356, 2}, []float64{bytes, packets})
 }
 
-// TestLinkRate: a narrow link delays asks by the time that their bytes take, and arithmetic knows.
+// TestLinkRate: a narrow link delays asks by the time of their bytes, and the expected time includes it.
 func TestLinkRate(t *testing.T) {
 	a := measureLink(t, LinkOptions{Rate: 20_000, Tokens: []int{400}, Asks: 3, AskRate: 5})[0].Asks
-	assert.Greater(t, *a.Expected, 40., "900 bytes and more at 20 a millisecond")
+	assert.Greater(t, *a.Expected, 40., "more than 900 bytes at 20 per millisecond")
 	assert.InDelta(t, (a.WireUp+a.WireDown)/20, *a.Expected, 1e-9)
 	assert.GreaterOrEqual(t, a.Latency.P50, 40.)
 }
 
-// TestLinkStall: questions that become due while nothing passes count with the time since then.
+// TestLinkStall: the latency of a question that becomes due during an outage counts from when it was due.
 func TestLinkStall(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{RTT: 2 * time.Millisecond})
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestLinkStall(t *testing.T) {
 	m.run(t.Context(), s, text, 8, 20, 100, func() {}) // due in the first 220 ms
 	late := timed{took: make([]time.Duration, 1), late: make([]time.Duration, 1)}
 	late.ask(t.Context(), s, text, 0, time.Now().Add(-time.Hour))
-	assert.Greater(t, late.took[0], time.Hour, "a question that is made late counts from when it was due")
+	assert.Greater(t, late.took[0], time.Hour, "the latency of a question counts from when it was due")
 	assert.GreaterOrEqual(t, late.late[0], time.Hour)
 	require.NoError(t, c.Close())
 	require.Zero(t, m.failed)
@@ -120,7 +120,7 @@ func TestLinkStall(t *testing.T) {
 	}
 }
 
-// TestLinkLoss: what is lost comes again, later; the seed decides what is lost. With a trace there is no arithmetic.
+// TestLinkLoss: lost packets are sent again later; the seed decides which. With a trace there is no expected time.
 func TestLinkLoss(t *testing.T) {
 	lossy := LinkOptions{RTT: 4 * time.Millisecond, Loss: 0.2, Seed: 7, Tokens: []int{8}, Asks: 40, AskRate: 200}
 	a := measureLink(t, lossy)[0]
@@ -139,7 +139,7 @@ func TestLinkLoss(t *testing.T) {
 	}
 }
 
-// TestLinkStopped: a measurement that is interrupted ends with why; what cannot be measured is refused.
+// TestLinkStopped: a measurement that is interrupted returns the cause; invalid options are refused.
 func TestLinkStopped(t *testing.T) {
 	for _, o := range []LinkOptions{{Tokens: []int{8}, Asks: 1 << 20, AskRate: 500},
 		{Outages: 1, Outage: time.Minute, AskRate: 100}} {
@@ -155,5 +155,5 @@ func TestLinkStopped(t *testing.T) {
 	}
 	err := Link(t.Context(), LinkOptions{Loopback: time.Millisecond},
 		func(LinkReport) error { return context.Canceled })
-	assert.ErrorIs(t, err, context.Canceled, "the error of a report")
+	assert.ErrorIs(t, err, context.Canceled, "the error of a progress callback")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-// TestAhead: tokens ahead are those of plain questions, drawn as others are, and while nobody else asks none is given
-// up: neither two texts of a session nor a text that is told in the background take the place of each other.
+// TestAhead: tokens ahead equal those of plain questions, also with sampling. While no other question waits, none is
+// dropped: neither two texts of a session nor a background question replace each other.
 func TestAhead(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		for i, sampling := range []terms.Sampling{
@@ -43,8 +43,8 @@ func TestAhead(t *testing.T) {
 	})
 }
 
-// TestAheadTakesNothing: who asks while tokens are decoded ahead waits for one step with one of them at most, and what
-// is ahead waits until nobody else does; not for ever.
+// TestAheadTakesNothing: a question waits for at most one step with one token ahead. Decoding ahead waits while other
+// questions do, but not forever.
 func TestAheadTakesNothing(t *testing.T) {
 	inBubble(t, 10_000, batch.Options{}, func(c *crowd, m *counter) {
 		ctx, end := context.WithCancel(c.t.Context())
@@ -88,7 +88,7 @@ func TestAheadTakesNothing(t *testing.T) {
 	})
 }
 
-// TestForgetAhead: a session that is dropped ends what is decoded ahead of it, all of it, and nothing of others.
+// TestForgetAhead: dropping a session ends all of its decoding ahead, and that of no other session.
 func TestForgetAhead(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		for session := range uint64(2) {
@@ -98,7 +98,7 @@ func TestForgetAhead(t *testing.T) {
 				c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 					if session == 0 {
 						assert.ErrorIs(t, err, batch.ErrShed)
-						assert.Equal(t, 4*tick, took, "when its step has ended")
+						assert.Equal(t, 4*tick, took, "after the end of its step")
 					} else {
 						assert.NoError(t, err)
 					}
@@ -114,7 +114,7 @@ func TestForgetAhead(t *testing.T) {
 	})
 }
 
-// TestAheadRoom: tokens ahead take free slots and those of their own session, never those of others.
+// TestAheadRoom: tokens ahead take free slots and slots of their own session, never those of other sessions.
 func TestAheadRoom(t *testing.T) {
 	inBubble(t, 100, batch.Options{}, func(c *crowd, m *counter) {
 		mine := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 40), K: 1}}
@@ -135,7 +135,7 @@ func TestAheadRoom(t *testing.T) {
 		assert.Equal(t, 58, c.mustAsk(other).Reused)
 		ahead.Context = append(mine.Context[:39:39], 5)
 		_, err := c.s.Ask(c.t.Context(), ahead)
-		assert.NoError(t, err, "its own session has another branch")
+		assert.NoError(t, err, "its own session has another branch to evict")
 		assert.Equal(t, 58, c.mustAsk(other).Reused)
 		assert.Equal(t, 100, c.stats().InUse)
 	})

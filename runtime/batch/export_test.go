@@ -12,12 +12,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// Remembered counts what is kept in memory of devices, sessions and domains.
+// Remembered counts the devices, sessions and domains that are kept in memory.
 func Remembered(s *Service) int {
 	return s.front.Owners() + s.back.Owners() + len(s.trees.owners) + len(s.trees.trees) + len(s.trees.domains)
 }
 
-// CountComparisons counts, from now on, how often two leaves, sessions or devices are compared to find what to evict.
+// CountComparisons counts, from now on, the comparisons of leaves, sessions and devices in eviction.
 func CountComparisons(s *Service) *int {
 	n := new(int)
 	for i := range s.trees.bySize {
@@ -40,10 +40,10 @@ func counted[T any](s *sorted.Heap[T], n *int) {
 	}
 }
 
-// Streams counts the sessions whose texts are indexed, and the slots of guesses that no question has come along.
+// Streams counts the sessions with indexed texts, and the slots of guesses that no question has used.
 func Streams(s *Service) (streams, guesses int) { return s.trees.streams.Len(), s.trees.guessed }
 
-// Indexed is how many tokens are indexed of a session.
+// Indexed returns the number of indexed tokens of a session.
 func Indexed(s *Service, session uint64) int {
 	if t := s.trees.trees[session]; t != nil && t.stream != nil {
 		return t.stream.text.Len()
@@ -51,13 +51,13 @@ func Indexed(s *Service, session uint64) int {
 	return 0
 }
 
-// Rate is the probability that a guess of a stream holds, behind a match of a length.
+// Rate returns the estimated probability that a guess of a stream is accepted, after a match of a length.
 func Rate(s *Service, session uint64, length int) float64 {
 	return s.trees.trees[session].stream.text.Rate().Of(length)
 }
 
-// Waits reports, from within a call of the model, how many of its rows are guesses, and for how many devices others
-// wait.
+// Waits returns, during a call of the model, how many of its rows are guesses, and how many devices other questions
+// wait for.
 func Waits(s *Service) (guesses, devices int) {
 	for e := s.trees.streams.Front(); e != nil; e = e.Next() {
 		for _, n := range e.Value.(*stream).guesses {
@@ -69,10 +69,10 @@ func Waits(s *Service) (guesses, devices int) {
 	return guesses, s.front.Len()
 }
 
-// Tag is the virtual time at which the next work of a device begins.
+// Tag returns the virtual time at which the next work of a device begins.
 func Tag(s *Service, device uint64) uint64 { return s.front.Tag(device) }
 
-// Check says what is wrong with what a service keeps, between two steps: all of it is counted anew.
+// Check recomputes all counts and indices of a service between two steps, and returns the first inconsistency.
 func Check(s *Service) error {
 	c := checker{s: s, asks: slices.AppendSeq(slices.Collect(s.front.All), s.back.All), trees: map[*tree][]*node{},
 		used: map[int32]bool{}, users: map[*cell]int{}}
@@ -80,7 +80,7 @@ func Check(s *Service) error {
 		c.tree(t)
 	}
 	for _, a := range c.asks {
-		c.tree(a.tree) // one that is forgotten is only known to its asks
+		c.tree(a.tree) // a dropped tree is referenced only by its asks
 	}
 	c.domains()
 	c.slots()
@@ -104,24 +104,24 @@ func Check(s *Service) error {
 	return errors.Join(c.wrong...)
 }
 
-// CheckAtRest is Check for a service that has nothing to do: nobody who has come or gone is left over.
+// CheckAtRest is Check for an idle service: no arrival or departure is pending.
 func CheckAtRest(s *Service) error {
 	s.mu.Lock()
 	come, gone := len(s.arrived), len(s.left)
 	s.mu.Unlock()
 	if come+gone > 0 {
-		return fmt.Errorf("%d have come and %d have gone, unnoticed", come, gone)
+		return fmt.Errorf("%d arrivals and %d departures are pending", come, gone)
 	}
 	return Check(s)
 }
 
-// checker gathers what is wrong.
+// checker collects inconsistencies.
 type checker struct {
 	s     *Service
 	asks  []*ask
-	trees map[*tree][]*node // and all their nodes, without the root
-	users map[*cell]int     // nodes
-	used  map[int32]bool    // slots
+	trees map[*tree][]*node // all nodes by tree, without the root
+	users map[*cell]int     // number of nodes
+	used  map[int32]bool    // slots in use
 	wrong []error
 }
 
@@ -135,7 +135,7 @@ func (c *checker) equal(what string, want, got int) {
 	c.say(want == got, "%s: %d instead of %d", what, got, want)
 }
 
-// inHeap says that the elements of h are those of all that should be in it, and that its first comes before all others.
+// inHeap checks that the elements of h are those of all for which in is true, and that its first element is the min.
 func inHeap[T any](c *checker, what string, h *sorted.Heap[T], all []T, in func(T) bool) {
 	n := 0
 	for _, x := range all {
@@ -180,7 +180,7 @@ func (c *checker) below(n *node) (all []*node) {
 	for token, child := range n.below.all {
 		c.say(child.parent == n && child.tree == n.tree && child.token == token,
 			"not a child of its parent: %+v", child)
-		c.say(n.cell.below.at(token) == child.cell, "the cell of %+v is not behind that of its parent", child)
+		c.say(n.cell.below.at(token) == child.cell, "the cell of %+v is not a child of its parent's cell", child)
 		c.users[child.cell]++
 		all = append(append(all, child), c.below(child)...)
 	}
@@ -199,7 +199,7 @@ func (c *children[T]) all(f func(token int32, x *T) bool) {
 	}
 }
 
-// domains checks the cells of all domains: each has those nodes that are there, and nothing else is counted.
+// domains checks the cells of all domains: they contain exactly the existing nodes, and the counts are right.
 func (c *checker) domains() {
 	f, trees, alone, shared, nodes := c.s.trees, map[*domain]int{}, map[*tree]int{}, 0, 0
 	for t := range c.trees {
@@ -230,11 +230,11 @@ func (c *checker) domains() {
 	c.equal("nodes", nodes, f.nodes)
 }
 
-// cells checks all cells below one.
+// cells checks all cells below above.
 func (c *checker) cells(above *cell) {
 	for token, child := range above.below.all {
 		c.say(above.below.at(token) == child && child.token == token, "token %d is there twice: %+v", token, child)
-		c.say(child.pos == above.pos+1, "not behind the one before: %+v", child)
+		c.say(child.pos == above.pos+1, "not at the next position: %+v", child)
 		c.say(child.hash == mix(above.hash^uint64(uint32(token))), "hash of %+v", child)
 		c.say(!c.used[child.slot], "slot %d is used twice", child.slot)
 		c.used[child.slot] = true
@@ -247,10 +247,10 @@ func (c *checker) cells(above *cell) {
 func (c *checker) ring(of *cell) {
 	n := of.first
 	if n == nil {
-		c.say(false, "nobody uses %+v", of)
+		c.say(false, "no user of %+v", of)
 		return
 	}
-	for range c.users[of] { // a node is the only one of its session, as that has it below its parent
+	for range c.users[of] { // a session has at most one node in a cell, below its parent
 		c.say(n.cell == of && n.parent != nil && n.parent.below.at(of.token) == n && n.after.before == n,
 			"users of %+v", of)
 		n = n.after
@@ -258,7 +258,7 @@ func (c *checker) ring(of *cell) {
 	c.say(n == of.first, "there are others of %+v", of)
 }
 
-// slots checks that each slot is free or that of one node.
+// slots checks that each slot is free or belongs to one node.
 func (c *checker) slots() {
 	f, sessions := c.s.trees, 0
 	for slot := range f.slots {
@@ -312,8 +312,8 @@ func (c *checker) past() {
 	c.say(len(p.ring) <= pastPerSlot*c.s.trees.slots, "%d evicted tokens", len(p.ring))
 }
 
-// streams checks who is a stream, and what is guessed: no text hangs on a guess, nobody holds one, and each is on the
-// list that it is freed from.
+// streams checks which sessions are streams, and the guesses: no text continues a guess, no question holds one, and
+// each is on the list from which it is freed.
 func (c *checker) streams() {
 	f, all, streams := c.s.trees, 0, 0
 	for t, nodes := range c.trees {
@@ -342,14 +342,14 @@ func (c *checker) streams() {
 	c.say(streams <= maxStreams, "%d streams", streams)
 }
 
-// queue checks the asks that wait.
+// queue checks the waiting asks.
 func (c *checker) queue(q *fair.Queue[*ask], background bool) {
 	for a := range q.All {
 		c.say(a.Work() > 0 && a.Waits() && a.background() == background, "queue of %+v", a)
 	}
 }
 
-// background checks the order of background questions, of which each session has at most one.
+// background checks the order of background questions. Each session has at most one.
 func (c *checker) background() {
 	patience := uint64(0)
 	for e := c.s.backOrder.Front(); e != nil; e = e.Next() {
@@ -365,7 +365,7 @@ func (c *checker) background() {
 	}
 }
 
-// ask checks a question that waits.
+// ask checks a waiting question.
 func (c *checker) ask(a *ask) {
 	c.say(!a.running && a.step < c.s.trees.clock, "it runs: %+v", a)
 	c.say(a.at == nil || a.begun > 0, "tokens are held for a question that has not begun: %+v", a)
@@ -380,17 +380,17 @@ func (c *checker) ask(a *ask) {
 	c.say(half, "%d of %d tokens are reserved, %d of all", a.reserved, len(a.Context), c.s.reserved)
 }
 
-// Nodes counts the tokens of all sessions, as often as they use them, and how many there can be.
-func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, s.trees.maxNodes() }
+// Nodes returns the number of nodes of all sessions, and its max.
+func Nodes(s *Service) (nodes, limit int) { return s.trees.nodes, s.trees.maxNodes() }
 
-// Lent is how many rows of logits callers look at.
+// Lent returns the number of rows of logits that callers use.
 func Lent(s *Service) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lent
 }
 
-// Lend has a caller look at so many rows of logits more, or fewer.
+// Lend adds n to the number of rows of logits that callers use.
 func Lend(s *Service, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,17 +19,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-const tick = time.Millisecond // of a row of the model in these tests
+const tick = time.Millisecond // time of a row of the model in these tests
 
-// domain is that of an attacker.
+// domain returns the domain of an attacker.
 func (c *crowd) domain(n int) uint64 {
-	if c.alike {
+	if c.shared {
 		return 0
 	}
 	return uint64(n)
 }
 
-// attacks are what others do while a bystander asks: so many devices, each for itself.
+// attacks are what n other devices do while a bystander asks.
 var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 	"32 cold asks of 500 tokens": func(c *crowd, ctx context.Context, device int) {
 		for i := range 32 {
@@ -97,8 +97,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 	},
 }
 
-// TestBystander: whatever others do, who asks for little waits for at most one bounded step, and then for its own,
-// with a few rows of others. In virtual time.
+// TestBystander: under any load, a device that asks for little waits for at most one bounded step, and then for its own
+// step, with a few rows of others. In virtual time.
 func TestBystander(t *testing.T) {
 	crowds := []int{1, 4, 64}
 	if testing.Short() {
@@ -109,18 +109,18 @@ func TestBystander(t *testing.T) {
 			t.Run(fmt.Sprint(attackers, " times ", name), func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) { bystander(t, attack, attackers, false) })
 			})
-			t.Run(fmt.Sprint(attackers, " times alike ", name), func(t *testing.T) {
+			t.Run(fmt.Sprint(attackers, " times shared ", name), func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) { bystander(t, attack, attackers, true) })
 			})
 		}
 	}
 }
 
-// bystander asks beside attackers. Where these share what they ask about they are through with it sooner, and keep what
-// they used last: then the bystander may lose what it has not used for a while.
-func bystander(t *testing.T, attack func(*crowd, context.Context, int), attackers int, alike bool) {
+// bystander asks next to attackers. Attackers that share their texts finish sooner and keep the texts that they used
+// last; then the bystander may lose tokens that it has not used for a while.
+func bystander(t *testing.T, attack func(*crowd, context.Context, int), attackers int, shared bool) {
 	m := &counter{perRow: tick}
-	c := &crowd{t: t, s: service(t, m, 4*600, batch.Options{Context: 600}), alike: alike}
+	c := &crowd{t: t, s: service(t, m, 4*600, batch.Options{Context: 600}), shared: shared}
 	defer c.s.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	mine := terms.Job{Session: 1, Device: 9999, Question: terms.Question{Context: text(1, 100), K: 4}}
@@ -135,14 +135,14 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 		mine.AuditFrom = len(mine.Context) - r.IntN(10)
 		begin := time.Now()
 		a := c.mustAsk(mine)
-		again := len(mine.Context) - 10 - a.Reused // what others displaced: nothing
-		if alike {
+		again := len(mine.Context) - 10 - a.Reused // the number of evicted tokens: none
+		if shared {
 			most := time.Duration(128+4+10+max(0, again)+16+4) * tick
-			require.True(t, again > 32 || time.Since(begin) <= most, "a step, its own, and what they add for the head")
+			require.True(t, again > 32 || time.Since(begin) <= most, "a step, its own step, and their heads")
 		} else {
 			require.LessOrEqual(t, again, 0)
 			require.LessOrEqual(t, time.Since(begin), (128+4+10+16)*tick,
-				"a step, what it adds for the head, and its own")
+				"a step, its head, and its own step")
 		}
 		if len(mine.Context) > 580 {
 			mine.Context = mine.Context[:100]
@@ -153,8 +153,8 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 	require.NoError(t, m.wrong)
 }
 
-// TestEqualShares: devices that always wait get as many tokens each, within those of a step, however they cut their
-// work.
+// TestEqualShares: devices that always wait get equal numbers of tokens, within those of one step, however they split
+// their work.
 func TestEqualShares(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
@@ -186,7 +186,7 @@ func TestEqualShares(t *testing.T) {
 	})
 }
 
-// TestLight: a device that asks for little at a time is first, but does not take more than its share for ever.
+// TestLight: a device with small questions goes first, but does not get more than its share in the long run.
 func TestLight(t *testing.T) {
 	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {
@@ -210,14 +210,14 @@ func TestLight(t *testing.T) {
 				}
 			})
 		}
-		for device := range uint64(2) { // one of them always waits while the other is computed
+		for device := range uint64(2) { // one question of the device always waits while the other one is computed
 			stream(device, 4)
 			stream(device, 4)
 			time.Sleep(6 * tick)
 		}
 		stream(2, 400)
 		time.Sleep(10_000 * tick)
-		assert.Greater(t, 2*tokens[0].Load(), 3*tokens[2].Load(), "at first they are ahead")
+		assert.Greater(t, 2*tokens[0].Load(), 3*tokens[2].Load(), "small questions are ahead at first")
 		time.Sleep(90_000 * tick)
 		for device := range tokens {
 			assert.InDelta(t, tokens[device].Load(), tokens[2].Load(), 128*16+400+16)
@@ -227,8 +227,7 @@ func TestLight(t *testing.T) {
 	})
 }
 
-// TestDevicesAreForgotten: a device that waits for nothing leaves nothing behind: memory does not grow with their
-// number.
+// TestDevicesAreForgotten: memory does not grow with the number of devices that no longer wait.
 func TestDevicesAreForgotten(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 520, batch.Options{})}
@@ -241,11 +240,11 @@ func TestDevicesAreForgotten(t *testing.T) {
 			})
 			require.NoError(t, c.s.Forget(t.Context(), session))
 		}
-		assert.Equal(t, 2*(1024+1), batch.Remembered(c.s), "of each queue the last one is not looked at yet")
+		assert.Equal(t, 2*(1024+1), batch.Remembered(c.s), "the last device of each queue is not cleaned up yet")
 	})
 }
 
-// TestBackground: a background question takes neither time nor memory from others.
+// TestBackground: a background question takes neither time nor memory from other questions.
 func TestBackground(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
@@ -263,16 +262,16 @@ func TestBackground(t *testing.T) {
 		assert.Equal(t, 300, a.Reused)
 		c.mustAsk(terms.Job{Session: 2, Question: terms.Question{Context: text(2, 500), K: 1}})
 		begin := time.Now()
-		assert.ErrorIs(t, sync(3, text(3, 300)), batch.ErrShed, "there is no room but that of others")
-		assert.Zero(t, time.Since(begin), "it is said at once")
-		require.NoError(t, sync(1, text(4, 480)), "its own session's tokens make room")
+		assert.ErrorIs(t, sync(3, text(3, 300)), batch.ErrShed, "only other sessions have room")
+		assert.Zero(t, time.Since(begin), "it fails at once")
+		require.NoError(t, sync(1, text(4, 480)), "tokens of its own session make room")
 		assert.Equal(t, 500, c.mustAsk(terms.Job{Session: 2,
 			Question: terms.Question{Context: text(2, 500), K: 1}}).Reused)
 		assert.EqualValues(t, 1, c.stats().Shed)
 
 		require.NoError(t, c.s.Forget(t.Context(), 1))
 		var results [4]error
-		for i := range 4 { // four of one session: only the last is computed, and in steps of its own
+		for i := range 4 { // four of one session: only the last one is computed, in its own steps
 			c.wait.Go(func() { results[i] = sync(5, text(5, 300+i)) })
 			synctest.Wait()
 			time.Sleep(tick)
@@ -286,7 +285,7 @@ func TestBackground(t *testing.T) {
 	})
 }
 
-// TestBackgroundWaits: not longer than some steps of others.
+// TestBackgroundWaits: a background question waits for a bounded number of steps of other questions.
 func TestBackgroundWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
@@ -297,15 +296,15 @@ func TestBackgroundWaits(t *testing.T) {
 			Question: terms.Question{Context: text(2, 10), K: 1}}
 		c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 			assert.ErrorIs(t, err, batch.ErrShed)
-			assert.Equal(t, (17*128-1)*tick, took, "the first step, and 16 more")
+			assert.Equal(t, (17*128-1)*tick, took, "the first step and 16 more")
 		})
 		c.wait.Wait()
 		assert.Zero(t, c.stats().Waiting)
 	})
 }
 
-// TestBackgroundLosesRoom: a background question whose room others have taken meanwhile is given up, and so is one that
-// is partly computed when others need its room. It displaces nobody.
+// TestBackgroundLosesRoom: a background question fails if others have taken its room meanwhile, also if it is partly
+// computed. It evicts nothing of others.
 func TestBackgroundLosesRoom(t *testing.T) {
 	inBubble(t, 100, batch.Options{Rows: 16}, func(c *crowd, _ *counter) {
 		reused := func(session uint64, n int) int {
@@ -339,12 +338,12 @@ func TestBackgroundLosesRoom(t *testing.T) {
 		reused(5, 55)
 		c.wait.Wait()
 		assert.EqualValues(t, 7, c.stats().Evicted)
-		assert.Equal(t, [2]int{33, 5}, [2]int{reused(1, 40), reused(4, 5)}, "what it left is like that of others")
+		assert.Equal(t, [2]int{33, 5}, [2]int{reused(1, 40), reused(4, 5)}, "its tokens are kept like other tokens")
 		assert.EqualValues(t, 2, c.stats().Shed)
 	})
 }
 
-// TestForgetBackground: a background question is given up with its session, others of it are answered.
+// TestForgetBackground: a background question ends with its session; other questions of the session are answered.
 func TestForgetBackground(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		for _, back := range []bool{true, false} {
@@ -353,7 +352,7 @@ func TestForgetBackground(t *testing.T) {
 			c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 				if back {
 					assert.ErrorIs(t, err, batch.ErrShed)
-					assert.Equal(t, 4*tick, took, "when its step has ended")
+					assert.Equal(t, 4*tick, took, "after the end of its step")
 				} else {
 					assert.NoError(t, err)
 				}
@@ -366,7 +365,7 @@ func TestForgetBackground(t *testing.T) {
 	})
 }
 
-// TestBackgroundSteps: they are small, since whoever comes meanwhile waits for one of them.
+// TestBackgroundSteps: steps of background questions are small, because a new question waits for the current one.
 func TestBackgroundSteps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
@@ -387,7 +386,7 @@ func TestBackgroundSteps(t *testing.T) {
 	})
 }
 
-// TestBackgroundGoesOn: a background question that is computed between the steps of others is not given up.
+// TestBackgroundGoesOn: a background question is computed between the steps of others.
 func TestBackgroundGoesOn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
@@ -403,8 +402,8 @@ func TestBackgroundGoesOn(t *testing.T) {
 	})
 }
 
-// TestLeaving: a call of the model for nobody is left; one that somebody waits for is not. Nothing is kept of the
-// first.
+// TestLeaving: a call of the model is cancelled when all of its callers have left, and not before. Nothing of a
+// cancelled call is kept.
 func TestLeaving(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
@@ -413,7 +412,7 @@ func TestLeaving(t *testing.T) {
 		bored := errors.New("bored")
 		c.ask(terms.Job{Session: 7, Question: terms.Question{Context: text(7, 5), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
-		time.Sleep(tick) // while this is computed, the others gather
+		time.Sleep(tick) // others gather during this call
 		var leave [3]context.CancelCauseFunc
 		for i := range leave {
 			var ctx context.Context
@@ -445,14 +444,14 @@ func TestLeaving(t *testing.T) {
 		c.wait.Wait()
 		synctest.Wait()
 		assert.Equal(t, bored, m.left)
-		assert.Equal(t, before, c.stats().InUse, "the first step stays")
+		assert.Equal(t, before, c.stats().InUse, "the tokens of the first step stay")
 		assert.Equal(t, 128, c.mustAsk(terms.Job{Session: 9,
 			Question: terms.Question{Context: text(9, 300), K: 1}}).Reused)
 		require.NoError(t, m.wrong)
 	})
 }
 
-// TestLeavingBefore: who leaves while a step is made up does not count as somebody who waits for it.
+// TestLeavingBefore: a caller that leaves while a step is planned does not count as waiting.
 func TestLeavingBefore(t *testing.T) {
 	for _, others := range []int{0, 1, 2} {
 		bubble.Test(t, func(t *testing.T) {
@@ -467,7 +466,7 @@ func TestLeavingBefore(t *testing.T) {
 			})})}
 			defer c.s.Close()
 			c.wait.Go(func() { c.mustAsk(terms.Job{Session: 9, Question: terms.Question{Context: text(9, 5), K: 1}}) })
-			time.Sleep(tick) // while this is computed, the others gather
+			time.Sleep(tick) // others gather during this call
 			ask := func(ctx context.Context, session int, want error) {
 				c.wait.Go(func() {
 					_, err := c.s.Ask(ctx, terms.Job{Session: uint64(session),
@@ -485,7 +484,7 @@ func TestLeavingBefore(t *testing.T) {
 			synctest.Wait()
 			assert.Equal(t, 5, c.stats().InUse)
 			assert.Zero(t, c.stats().Waiting)
-			assert.Equal(t, 1+min(1, others), len(m.calls), "a call for nobody is not made")
+			assert.Equal(t, 1+min(1, others), len(m.calls), "no call without a caller")
 			if others > 0 {
 				assert.Equal(t, tired, m.left)
 			}
@@ -494,7 +493,7 @@ func TestLeavingBefore(t *testing.T) {
 	}
 }
 
-// TestLeavingBeside: who leaves while a step for others runs does not end it.
+// TestLeavingBeside: a caller that leaves while a step for others runs does not end the step.
 func TestLeavingBeside(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 1}, func(c *crowd, m *counter) {
 		ctx, leave := context.WithCancelCause(c.t.Context())
@@ -517,7 +516,8 @@ func TestLeavingBeside(t *testing.T) {
 	})
 }
 
-// TestForgetInPassing: a session is dropped even if who wants it does not wait, and who has gone before asks nothing.
+// TestForgetInPassing: a session is dropped even if the caller of Forget does not wait; a question with an ended
+// context does nothing.
 func TestForgetInPassing(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		bored := errors.New("bored")
@@ -530,7 +530,7 @@ func TestForgetInPassing(t *testing.T) {
 		ctx, leave := context.WithCancelCause(c.t.Context())
 		c.wait.Go(func() { assert.ErrorIs(t, c.s.Forget(ctx, 1), bored) })
 		synctest.Wait()
-		assert.Equal(t, 1, c.stats().Waiting, "a question, and no question")
+		assert.Equal(t, 1, c.stats().Waiting, "only the question that waits")
 		leave(bored)
 		c.wait.Wait()
 		synctest.Wait()
@@ -544,7 +544,7 @@ func TestForgetInPassing(t *testing.T) {
 	})
 }
 
-// TestCloseIsSoon: Close does not wait for the model, and everybody learns of it.
+// TestCloseIsSoon: Close does not wait for the model, and all callers get an error.
 func TestCloseIsSoon(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: time.Hour}
@@ -568,10 +568,10 @@ func TestCloseIsSoon(t *testing.T) {
 		assert.Equal(t, 20, c.stats().Waiting)
 		time.Sleep(30 * time.Minute)
 		c.s.Close()
-		assert.Error(t, m.left, "the model is at rest when it is closed")
+		assert.Error(t, m.left, "no call runs after Close")
 		c.wait.Wait()
 		assert.Zero(t, c.stats().Waiting)
 		assert.ErrorIs(t, c.s.Forget(t.Context(), 1), batch.ErrClosed)
-		c.s.Close() // once more is nothing
+		c.s.Close() // a second call does nothing
 	})
 }

@@ -26,26 +26,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// counter is a model that takes time for each row, and counts. What it says depends on nothing but the tokens that a
-// row sees in the KV store, which it keeps and checks.
+// counter is a model that takes time for each row, and counts. Its output depends only on the tokens that a row sees in
+// the KV store, which it keeps and checks.
 type counter struct {
 	perCall, perRow time.Duration
 	vocab           int         // 0 means 40
-	habit           habit       // nil: what it says next has nothing to do with what was
+	habit           habit       // nil: the next token is random, but fixed for a text
 	broken          atomic.Bool // calls return errBroken, after their time
 
 	kv    []cell
 	calls []made
-	wrong error // a row that saw what it should not
+	wrong error // a row that saw wrong tokens
 	rows  int   // of all calls
-	left  error // why the last call was left
-	spans int   // most that a row saw
+	left  error // cause that ended the last call
+	spans int   // max number of spans of a row
 	steps int   // calls that succeeded
-	done  int   // rows of these
+	done  int   // rows of these calls
 	of    *batch.Service
 }
 
-// checks is the clock of the service m.of, which is checked before every third step.
+// checks returns the clock of the service m.of, which checks the service before every third step.
 func (m *counter) checks() func() time.Time {
 	return beforeSteps(func(step int) {
 		if step%3 == 0 && m.wrong == nil {
@@ -54,7 +54,7 @@ func (m *counter) checks() func() time.Time {
 	})
 }
 
-// beforeSteps is a clock that calls f before each step, in the goroutine of the service.
+// beforeSteps returns a clock that calls f before each step, in the goroutine of the service.
 func beforeSteps(f func(step int)) func() time.Time {
 	steps := 0
 	return func() time.Time {
@@ -68,19 +68,19 @@ func beforeSteps(f func(step int)) func() time.Time {
 
 var errBroken = errors.New("broken")
 
-// cell is a slot of the store. Tokens count from 1: 0 means that there is nothing.
+// cell is a slot of the store. Tokens count from 1; 0 is an empty slot.
 type cell struct{ token, pos int32 }
 
-// Instead of a token: it is being computed, or its computing has failed.
+// Values in place of a token: it is being computed, or computing it has failed.
 const computed, undefined = -1, -2
 
-// made is a call: its rows, those with the head, and what was wanted.
+// made is a call: its rows, those with the head, and the candidates wanted.
 type made struct {
 	rows, heads, k int
 	logits         bool
 }
 
-// depth is what the head of one of its rows costs.
+// depth returns the max number of candidates for a row with the head.
 func (m made) depth() int {
 	if m.logits {
 		return max(m.k, 32)
@@ -88,7 +88,7 @@ func (m made) depth() int {
 	return m.k
 }
 
-// slots is a KV store that holds nothing.
+// slots is an empty KV store.
 type slots int
 
 func (s slots) Config() backend.KVConfig { return backend.KVConfig{Slots: int(s)} }
@@ -145,7 +145,7 @@ func (m *counter) leave(rows []backend.Row) {
 	}
 }
 
-// sees returns the tokens that a row sees, which must be those of all positions up to its own.
+// sees returns the tokens that a row sees, which must be at all positions up to its own.
 func (m *counter) sees(r backend.Row) (text []int32) {
 	m.spans = max(m.spans, len(r.See))
 	for _, s := range r.See {
@@ -162,7 +162,7 @@ func (m *counter) sees(r backend.Row) (text []int32) {
 	return text
 }
 
-// say is what follows a text.
+// say returns the output after a text.
 func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
 	sum64 := fnv.New64a()
 	for _, token := range text {
@@ -189,7 +189,7 @@ func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
 	return o
 }
 
-// answer is the answer to q if nothing is in memory.
+// answer returns the answer to q from an empty memory.
 func (m *counter) answer(t testing.TB, q terms.Job) batch.Answer {
 	s, err := sample.New(q.Sampling)
 	require.NoError(t, err)
@@ -212,7 +212,7 @@ func (m *counter) answer(t testing.TB, q terms.Job) batch.Answer {
 	return a
 }
 
-// verify adds the verdict on each position, from its own head.
+// verify adds the finding at each position, from its own head.
 func (m *counter) verify(q terms.Job, s *sample.Sampler, a *batch.Answer) {
 	for p := q.AuditFrom; p < len(q.Context); p++ {
 		a.Audited++
@@ -229,12 +229,13 @@ func (m *counter) verify(q terms.Job, s *sample.Sampler, a *batch.Answer) {
 	}
 }
 
-// right checks an answer against that of nothing in memory. What was in memory may not be audited; what was computed
-// is, all of it if there was room.
+// right checks an answer against that from an empty memory. Reused tokens need not be audited; computed ones are
+// audited, all of them if there was room.
 func right(t testing.TB, want, got batch.Answer, q terms.Job, room bool) {
 	t.Helper()
 	if q.AuditFrom > 0 && q.Verify == terms.AsItComes {
-		if room && q.Priority == terms.Foreground { // others may compute what a background question goes on with
+		// the question may continue background tokens, which others computed
+		if room && q.Priority == terms.Foreground {
 			assert.GreaterOrEqual(t, got.Audited, min(want.Audited, len(q.Context)-1-got.Reused), "%+v", q)
 		}
 		from := len(q.Context) - got.Audited
@@ -255,7 +256,7 @@ func service(t testing.TB, m batch.Model, n int, o batch.Options) *batch.Service
 	return s
 }
 
-// seeds is how many random runs a test makes: half with -short.
+// seeds returns the number of random runs of a test: half with -short.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
 		return max(1, n/5)
@@ -263,7 +264,7 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-// text is n tokens that differ from those of other kinds.
+// text returns n tokens that differ from those of other kinds.
 func text(kind, n int) []int32 {
 	r, all := rand.New(rand.NewPCG(uint64(kind), 7)), make([]int32, n)
 	for i := range all {
@@ -272,15 +273,15 @@ func text(kind, n int) []int32 {
 	return all
 }
 
-// crowd is goroutines that ask.
+// crowd runs goroutines that ask.
 type crowd struct {
-	t     testing.TB
-	s     *batch.Service
-	wait  sync.WaitGroup
-	alike bool // attackers share what they ask about
+	t      testing.TB
+	s      *batch.Service
+	wait   sync.WaitGroup
+	shared bool // attackers share their texts
 }
 
-// ask asks in a goroutine and hands on the answer and how long it took.
+// ask asks in a goroutine and passes the answer and its time to f.
 func (c *crowd) ask(q terms.Job, f func(a batch.Answer, took time.Duration, err error)) {
 	c.wait.Go(func() {
 		begin := time.Now()
@@ -299,7 +300,7 @@ func (c *crowd) mustAsk(q terms.Job) batch.Answer {
 	return a
 }
 
-// stats is what the service says of itself when it has done what it can: an answer comes before the step has ended.
+// stats returns the statistics of the idle service: an answer is sent before its step has ended.
 func (c *crowd) stats() batch.Stats {
 	synctest.Wait()
 	return c.s.Stats()

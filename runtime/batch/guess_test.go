@@ -21,10 +21,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-// habit is what a model likes to say after a text.
+// habit returns the likely next token after a text.
 type habit func(text []int32) int32
 
-// periodic repeats a period, and leaves it at one token in so many; 0: never.
+// periodic repeats a period, and deviates at one of slips tokens; 0: never.
 func periodic(slips int) habit {
 	return func(text []int32) int32 {
 		period, sum := 3+int(text[0])%5, 0
@@ -38,14 +38,14 @@ func periodic(slips int) habit {
 	}
 }
 
-// watched is a counter that looks at who waits while a call with guesses runs.
+// watched is a counter that checks who waits while a call with guesses runs.
 type watched struct {
 	*counter
-	context int       // most tokens of one
-	most    int       // rows of a call with guesses
-	guessed int       // rows, of calls that succeeded
-	seen    [256]bool // numbers of rows of these
-	largest int       // of them
+	context int       // max tokens of a text
+	maxRows int       // max rows of a call with guesses
+	guessed int       // rows with guesses in calls that succeeded
+	seen    [256]bool // numbers of rows of calls with guesses
+	largest int       // the max of them
 }
 
 // Forward implements [batch.Model].
@@ -53,17 +53,17 @@ func (w *watched) Forward(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
 	guesses, devices := batch.Waits(w.of)
-	if guesses > 0 && (devices > 0 || len(rows) > w.most || guesses == len(rows) || want.Logits) {
+	if guesses > 0 && (devices > 0 || len(rows) > w.maxRows || guesses == len(rows) || want.Logits) {
 		w.wrong = fmt.Errorf("%d of %d rows are guesses, and %d devices wait (all logits: %v)",
 			guesses, len(rows), devices, want.Logits)
 	}
 	for _, r := range rows {
 		if int(r.Pos) >= w.context {
-			w.wrong = fmt.Errorf("a row at %d, where contexts end at %d", r.Pos, w.context)
+			w.wrong = fmt.Errorf("a row at %d, but contexts end at %d", r.Pos, w.context)
 		}
 	}
 	if guesses > 0 && (!w.seen[len(rows)-guesses] || len(rows) > 2*w.largest) {
-		w.wrong = fmt.Errorf("%d of %d rows are guesses: nothing is known of what that costs", guesses, len(rows))
+		w.wrong = fmt.Errorf("%d of %d rows are guesses: their cost is unknown", guesses, len(rows))
 	}
 	err := w.counter.Forward(ctx, kv, rows, out, want)
 	if err == nil {
@@ -76,20 +76,20 @@ func (w *watched) Forward(
 	return err
 }
 
-// cheap is a watched model whose further rows cost little.
-func cheap(slips, most int) *watched {
+// cheap returns a watched model with a low cost per additional row.
+func cheap(slips, maxRows int) *watched {
 	m := &counter{perCall: 20 * tick, perRow: tick, habit: periodic(slips)}
-	return &watched{counter: m, most: most}
+	return &watched{counter: m, maxRows: maxRows}
 }
 
-// over starts a service of so many slots over w.
+// over starts a service with a number of slots over w.
 func (w *watched) over(t testing.TB, slots int, o batch.Options) *crowd {
 	o.Now, w.context = w.checks(), cmp.Or(o.Context, slots)
 	w.of = service(t, w, slots, o)
 	return &crowd{t: t, s: w.of}
 }
 
-// rest checks that all is in order when nobody waits.
+// rest checks the service when no question waits.
 func (w *watched) rest(t testing.TB) {
 	t.Helper()
 	synctest.Wait()
@@ -108,16 +108,16 @@ func (c *crowd) stream(q terms.Job, n int) []int32 {
 	return q.Context
 }
 
-// anySampling is greedy, or samples from a few or from all tokens.
+// anySampling returns greedy decoding, or sampling from a few or from all tokens.
 func anySampling(r *rand.Rand) terms.Sampling {
 	return []terms.Sampling{
 		{}, {}, {Temperature: 0.7, TopK: 1 + r.IntN(12), Seed: r.Uint64()}, {Temperature: 0.5, Seed: r.Uint64()},
 	}[r.IntN(4)]
 }
 
-// TestStreams: whoever writes texts token by token, beside others, in whatever memory and steps, with errors of the
-// model, and leaving now and then: each answer is that of its context alone, and guesses take nothing from anybody. In
-// virtual time.
+// TestStreams: sessions write texts token by token, concurrently, with any memory and size of steps, with errors of the
+// model and callers that leave: each answer is that of its context alone, and guesses take no time or memory from
+// questions. In virtual time.
 func TestStreams(t *testing.T) {
 	var held uint64
 	for seed := range seeds(40) {
@@ -127,14 +127,14 @@ func TestStreams(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) { held += streams(t, r, room, rows) })
 		})
 	}
-	assert.Greater(t, held, 8*seeds(40), "guesses that questions came along")
+	assert.Greater(t, held, 8*seeds(40), "guesses that questions used")
 }
 
 func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
 	lookup := []int{0, 0, 2, 4, 8}[r.IntN(5)]
 	m := cheap([]int{0, 5, 20}[r.IntN(3)], 8)
 	if lookup > 0 {
-		m.most = lookup
+		m.maxRows = lookup
 	}
 	c := m.over(t, room, batch.Options{Rows: rows, Context: 60, Lookup: lookup})
 	for i := range 1 + r.IntN(5) {
@@ -153,13 +153,13 @@ func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
 	return st.Accepted
 }
 
-// writer writes texts token by token, and does now and then what ends a stream or looks as if it did.
+// writer writes texts token by token; now and then it ends a stream or does something similar to it.
 func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 	q := terms.Job{Session: session, Device: session % 3, Question: terms.Question{K: []int{1, 3, 9, 40}[r.IntN(4)]}}
 	for n := range 100 {
 		if len(q.Context) == 0 || len(q.Context) > 60 {
 			q.Sampling = anySampling(r)
-			q.Context = text(int(r.Int32N(5)), 5+r.IntN(10)) // other texts begin alike
+			q.Context = text(int(r.Int32N(5)), 5+r.IntN(10)) // other texts share a prefix
 		}
 		if q.AuditFrom = 0; r.IntN(4) == 0 {
 			q.AuditFrom = 1 + r.IntN(len(q.Context))
@@ -170,7 +170,7 @@ func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 		}
 		switch r.IntN(80) {
 		case 0:
-			q.Context = append(slices.Clip(q.Context), r.Int32N(40)) // a word of its own
+			q.Context = append(slices.Clip(q.Context), r.Int32N(40)) // a token that no other text has
 		case 1:
 			q.Context = slices.Clone(q.Context[:1+r.IntN(len(q.Context))])
 		case 2:
@@ -188,7 +188,7 @@ func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 			q.K = []int{1, 3, 9, 40}[r.IntN(4)]
 		case 5:
 			time.Sleep(time.Duration(r.IntN(200)) * tick)
-		case 6: // the same again, beside the first
+		case 6: // the same question again, concurrently
 			c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
 				if !errors.Is(err, errBroken) {
 					assert.NoError(c.t, err)
@@ -222,8 +222,8 @@ func tries(c *crowd, m *watched, r *rand.Rand, q terms.Job) (batch.Answer, bool)
 	return a, true
 }
 
-// TestGuessesChangeNothing: for questions that come one after the other, in whatever memory: with guesses and without,
-// the same answers, audits and evictions, the same is kept of the texts, and what is reused beyond that is guesses.
+// TestGuessesChangeNothing: sequential questions have the same answers, audits and evictions with and without guesses,
+// for any memory. The same tokens are kept, and additional reused tokens are guesses.
 func TestGuessesChangeNothing(t *testing.T) {
 	var held, evicted uint64
 	for seed := range seeds(12) {
@@ -248,7 +248,7 @@ func TestGuessesChangeNothing(t *testing.T) {
 	}
 }
 
-// outcome is what comes of a run.
+// outcome is the result of a run.
 type outcome struct {
 	answers []batch.Answer
 	stats   batch.Stats
@@ -264,7 +264,7 @@ func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
 	texts, k := make([][]int32, 4), 1+r.IntN(3)
 	for range 90 {
 		session := r.IntN(len(texts))
-		if r.IntN(5) == 0 { // there is room, and others have lost theirs
+		if r.IntN(5) == 0 { // there is room, and other sessions have lost theirs
 			require.NoError(t, c.s.Forget(t.Context(), uint64(r.IntN(len(texts)))))
 		}
 		for range 1 + r.IntN(25) {
@@ -292,8 +292,8 @@ func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
 	return o
 }
 
-// TestStreamOfRepeats: a text that repeats takes at most a call for two questions, greedy or sampled, with one device
-// or with some, and the device pays for each row once.
+// TestStreamOfRepeats: a repetitive text takes at most a call for two questions, greedy or sampled, with one or several
+// devices, and the device pays for each row once.
 func TestStreamOfRepeats(t *testing.T) {
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.3, TopK: 10, Seed: 3}} {
 		for _, devices := range []int{1, 3} {
@@ -314,15 +314,14 @@ func TestStreamOfRepeats(t *testing.T) {
 				m.rest(t)
 				assert.LessOrEqual(t, len(m.calls), 200*devices/2, "%d devices, %d rows", devices, m.rows)
 				if devices == 1 && sampling.Greedy() {
-					assert.EqualValues(t, 4*9+5*(m.rows-9), batch.Tag(c.s, 0), "the head runs for all rows but 9")
+					assert.EqualValues(t, 4*9+5*(m.rows-9), batch.Tag(c.s, 0), "the head runs for all rows except 9")
 				}
 			})
 		}
 	}
 }
 
-// TestAskedAgain: a stream whose questions come twice, as after a lost answer, or once more after an error of the
-// model, is one as well.
+// TestAskedAgain: a stream continues if its questions are repeated, as after a lost answer or an error of the model.
 func TestAskedAgain(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -335,7 +334,7 @@ func TestAskedAgain(t *testing.T) {
 				a, err := c.s.Ask(t.Context(), q)
 				if m.broken.Store(false); err != nil {
 					failed++
-					before := q // as if the one before were not answered, either
+					before := q // as if the previous question had no answer either
 					before.Context = q.Context[:len(q.Context)-failed%2]
 					c.mustAsk(before)
 					a = c.mustAsk(q)
@@ -352,7 +351,7 @@ func TestAskedAgain(t *testing.T) {
 	}
 }
 
-// TestTogether: guesses are there once behind a question that comes twice in a step.
+// TestTogether: a question that arrives twice in a step has guesses once.
 func TestTogether(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
@@ -363,7 +362,7 @@ func TestTogether(t *testing.T) {
 		for i := range 40 {
 			c.ask(terms.Job{Session: 100 + uint64(i), Device: 99, Question: terms.Question{Context: text(i, 1), K: 1}},
 				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
-			synctest.Wait() // while this is computed the others gather
+			synctest.Wait() // others gather during this call
 			for device := range uint64(2) {
 				again := q
 				again.Device = device
@@ -377,14 +376,14 @@ func TestTogether(t *testing.T) {
 	})
 }
 
-// TestGuessesAreSoon: a question that comes along a guess is answered at once, and so it is beside others that compute.
+// TestGuessesAreSoon: a question that hits a guess is answered at once, also while others compute.
 func TestGuessesAreSoon(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
 		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
-		at := 0 // guesses that are there
+		at := 0 // existing guesses
 		for range 200 {
 			begin := time.Now()
 			a := c.mustAsk(q)
@@ -406,10 +405,10 @@ func TestGuessesAreSoon(t *testing.T) {
 		}
 		c.ask(terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 100), K: 1}},
 			func(_ batch.Answer, took time.Duration, err error) { assert.NoError(t, err) })
-		time.Sleep(tick) // while this is computed, two others come
+		time.Sleep(tick) // two others arrive during this call
 		c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 			assert.NoError(t, err)
-			assert.Equal(t, 119*tick, took, "when that step has ended")
+			assert.Equal(t, 119*tick, took, "after the end of that step")
 		})
 		c.ask(terms.Job{Session: 3, Device: 3, Question: terms.Question{Context: text(3, 10), K: 1}},
 			func(_ batch.Answer, took time.Duration, err error) {
@@ -421,8 +420,8 @@ func TestGuessesAreSoon(t *testing.T) {
 	})
 }
 
-// TestTextWithoutRepeats: where guesses do not hold there are none any more, and they come back when the text begins to
-// repeat. Where nothing is found there never are any.
+// TestTextWithoutRepeats: if guesses are rejected, guessing stops, and starts again when the text begins to repeat.
+// Without matches there are never guesses.
 func TestTextWithoutRepeats(t *testing.T) {
 	racing.Spare(t)
 	for _, vocab := range []int{40, 2000} {
@@ -445,7 +444,7 @@ func withoutRepeats(t *testing.T, vocab int) {
 		assert.Zero(t, after.Guessed)
 	}
 	assert.Less(t, before.Guessed, uint64(30))
-	assert.Less(t, after.Guessed-before.Guessed, uint64(60), "matches of three, of which there are few to learn from")
+	assert.Less(t, after.Guessed-before.Guessed, uint64(60), "matches of three tokens, which are rare")
 	synctest.Wait()
 	m.habit = repeat
 	q.Context = c.stream(q, 200)
@@ -453,7 +452,7 @@ func withoutRepeats(t *testing.T, vocab int) {
 	m.rest(t)
 }
 
-// TestDearRows: where a row costs as much as a call nothing is guessed for long.
+// TestDearRows: if a row costs as much as a call, guessing soon stops.
 func TestDearRows(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
@@ -466,15 +465,15 @@ func TestDearRows(t *testing.T) {
 	})
 }
 
-// TestLookupOption: what cannot be is refused, and a number bounds the rows.
+// TestLookupOption: invalid values are refused, and a number limits the rows.
 func TestLookupOption(t *testing.T) {
 	for _, n := range []int{1, 9, 1000} {
 		_, err := batch.New(idle{}, slots(10), batch.Options{Lookup: n})
 		assert.ErrorContains(t, err, "lookup")
 	}
-	for lookup, most := range map[int]int{-1: 1, 2: 2, 3: 3, 8: 8, 0: 8} {
+	for lookup, maxRows := range map[int]int{-1: 1, 2: 2, 3: 3, 8: 8, 0: 8} {
 		bubble.Test(t, func(t *testing.T) {
-			m := cheap(0, most)
+			m := cheap(0, maxRows)
 			c := m.over(t, 3000, batch.Options{Lookup: lookup})
 			defer c.s.Close()
 			c.mustAsk(terms.Job{Session: 1, Question: terms.Question{Context: text(1, 10), K: 1}})
@@ -484,7 +483,7 @@ func TestLookupOption(t *testing.T) {
 			for _, call := range m.calls {
 				rows = max(rows, call.rows)
 			}
-			assert.Equal(t, most, rows, "lookup %d", lookup)
+			assert.Equal(t, maxRows, rows, "lookup %d", lookup)
 			m.rest(t)
 		})
 	}

@@ -20,27 +20,27 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// keeper is a simple model of what a service keeps, computes and counts, for questions that come one after the other.
-// It finds what goes by looking at everything.
+// keeper is a simple model of what a service keeps, computes and counts, for sequential questions. It finds victims by
+// a full search.
 type keeper struct {
 	slots, rows int
 	clock       int // steps
 	shelves     map[uint64]*shelf
-	evicted     []*shelf      // of each token that was, the first first
-	lost        map[place]int // evicted tokens, by their number in evicted
+	evicted     []*shelf      // one for each evicted token, the oldest first
+	lost        map[place]int // evicted tokens, by index in evicted
 	stats       batch.Stats
 }
 
-// place is a token in a domain, by the text up to it.
+// place is a token in a domain, identified by the text up to it.
 type place struct {
 	domain uint64
 	text   string
 }
 
-// shelf is what a session uses.
+// shelf holds the tokens of a session.
 type shelf struct {
 	domain    uint64
-	device    uint64           // that asked first
+	device    uint64           // the first device that asked
 	tokens    map[string]*kept // by the text up to the token
 	forgotten bool
 }
@@ -48,19 +48,19 @@ type shelf struct {
 // kept is a token in memory, as one session uses it.
 type kept struct {
 	used int  // step
-	head *int // candidates for what follows that are kept, for all sessions; 0 means none
+	head *int // kept candidates for the next token, for all sessions; 0 means none
 }
 
-// forecast is what a question will bring.
+// forecast is the expected result of a question.
 type forecast struct {
 	reused, audited int
-	computed        int // rows, but for those that a second call computes once more
+	computed        int // rows, without those that a second call computes again
 	shed, failed    bool
 	calls           []made
-	took            time.Duration // all its calls, but for the one that fails
+	took            time.Duration // of all its calls, without a failing one
 }
 
-// key is a text as the key of a map.
+// key returns a text as a map key.
 func key(text []int32) string {
 	var s strings.Builder
 	for _, token := range text {
@@ -69,7 +69,7 @@ func key(text []int32) string {
 	return s.String()
 }
 
-// users counts, for each token in memory, the sessions that use it.
+// users returns, for each token in memory, the number of sessions that use it.
 func (k *keeper) users() map[place]int {
 	all := map[place]int{}
 	for _, s := range k.shelves {
@@ -82,7 +82,7 @@ func (k *keeper) users() map[place]int {
 
 func (k *keeper) used() int { return len(k.users()) }
 
-// head returns what is kept of the head behind a text of a domain, nil if the text is not in memory.
+// head returns the kept candidates after a text of a domain, nil if the text is not in memory.
 func (k *keeper) head(domain uint64, text string) *int {
 	for _, s := range k.shelves {
 		if n := s.tokens[text]; n != nil && s.domain == domain {
@@ -92,8 +92,8 @@ func (k *keeper) head(domain uint64, text string) *int {
 	return nil
 }
 
-// find goes on along what there is of the text of a question for a session that uses so many tokens of it, and returns
-// how many there are then.
+// find extends the matching prefix of a question for a session that already uses done tokens of it, and returns its new
+// length.
 func (k *keeper) find(q terms.Job, s *shelf, text string, done int) int {
 	for ; done < len(text); done++ {
 		to := text[:done+1]
@@ -127,7 +127,7 @@ func (k *keeper) sheds(s *shelf, text string) bool {
 // recent reports whether eviction i is still remembered.
 func (k *keeper) recent(i int) bool { return len(k.evicted)-i <= 8*k.slots }
 
-// shelf returns that of a session, which is new if nothing at all is remembered of it.
+// shelf returns the shelf of a session, a new one if nothing of it is remembered.
 func (k *keeper) shelf(session, device, domain uint64) *shelf {
 	s := k.shelves[session]
 	if s != nil && len(s.tokens) == 0 {
@@ -145,7 +145,7 @@ func (k *keeper) shelf(session, device, domain uint64) *shelf {
 	return s
 }
 
-// oldest returns the leaf that was used longest ago, but for the one in use, and when; "" if there is none.
+// oldest returns the least recently used leaf, except for the one in use, and when it was used; "" if there is none.
 func (s *shelf) oldest(inUse string) (leaf string, used int) {
 	inner := map[string]bool{inUse: true}
 	for text := range s.tokens {
@@ -180,10 +180,10 @@ func (k *keeper) rivals() map[uint64]*rival {
 	return rivals
 }
 
-// victim returns what goes for a context of so many tokens whose own session has nothing to give.
+// victim returns what to evict for a context of size tokens if its own session has nothing to give.
 func (k *keeper) victim(own *shelf, inUse string, size int) *rival {
 	in := own.tokens[inUse]
-	if in != nil { // it and all before it stay
+	if in != nil { // it and its ancestors stay
 		hidden := own.tokens
 		own.tokens = map[string]*kept{}
 		defer func() { own.tokens = hidden }()
@@ -192,22 +192,22 @@ func (k *keeper) victim(own *shelf, inUse string, size int) *rival {
 	if mine := all[own.device]; mine != nil && in != nil {
 		mine.slots += len(inUse)
 	}
-	first := make([]*rival, 33) // of the devices that hold about as much
+	first := make([]*rival, 33) // the least recently used of devices that hold about equally many slots
 	for _, r := range all {
 		if c := bits.Len(uint(r.slots)); first[c] == nil || r.used < first[c].used {
 			first[c] = r
 		}
 	}
-	var most, pick *rival
+	var largest, pick *rival
 	for c := 32; c >= 0; c-- {
 		r := first[c]
 		switch mine := all[own.device]; {
 		case r == nil:
-		case most == nil:
-			if most, pick = r, r; mine != nil && mine.slots >= r.slots {
+		case largest == nil:
+			if largest, pick = r, r; mine != nil && mine.slots >= r.slots {
 				return mine
 			}
-		case most.slots >= 2*size && 2*r.slots < most.slots:
+		case largest.slots >= 2*size && 2*r.slots < largest.slots:
 			return pick
 		case r.used < pick.used:
 			pick = r
@@ -218,14 +218,14 @@ func (k *keeper) victim(own *shelf, inUse string, size int) *rival {
 
 func (k *keeper) evict(s *shelf, leaf string) {
 	if delete(s.tokens, leaf); k.head(s.domain, leaf) != nil {
-		return // others use it
+		return // other sessions use it
 	}
 	k.lost[place{s.domain, leaf}] = len(k.evicted)
 	k.evicted = append(k.evicted, s)
 	k.stats.Evicted++
 }
 
-// ask says what will be of a question whose step number fails does not succeed, and does it.
+// ask predicts the result of a question, with a failure in step number fails, and updates the model.
 func (k *keeper) ask(q terms.Job, fails int) (f forecast) {
 	s, text := k.shelf(q.Session, q.Device, q.Domain), key(q.Context)
 	rows := k.rows
@@ -247,7 +247,7 @@ func (k *keeper) ask(q terms.Job, fails int) (f forecast) {
 		p := k.plan(q, s, text, done, now)
 		f.calls = append(f.calls, p.calls...)
 		if f.failed = fails == 0 && len(p.calls) > 0; f.failed {
-			f.calls = f.calls[:len(f.calls)-len(p.calls)+1] // a second call is not made
+			f.calls = f.calls[:len(f.calls)-len(p.calls)+1] // no second call is made
 			k.fail(s, text, p)
 			return f
 		}
@@ -273,7 +273,7 @@ func (k *keeper) ask(q terms.Job, fails int) (f forecast) {
 	return f
 }
 
-// makeRoom evicts until so many slots are free.
+// makeRoom evicts until n slots are free.
 func (k *keeper) makeRoom(s *shelf, inUse string, n, size int) {
 	for k.slots-k.used() < n {
 		if leaf, _ := s.oldest(inUse); leaf != "" {
@@ -288,10 +288,10 @@ func (k *keeper) makeRoom(s *shelf, inUse string, n, size int) {
 
 // planned is a step of one question.
 type planned struct {
-	from, to int         // of its text
-	heads    map[int]int // candidates that are wanted, by token of the text
-	again    bool        // the last token was there, but what it wants of the head was not
-	aside    bool        // it is computed beside its slot
+	from, to int         // range of its text
+	heads    map[int]int // wanted candidates, by token of the text
+	again    bool        // the last token is in memory, but not the wanted part of its head
+	aside    bool        // it is computed in a slot of its own
 	calls    []made
 }
 
@@ -319,7 +319,7 @@ func (k *keeper) plan(q terms.Job, s *shelf, text string, done, n int) planned {
 	}
 	depth := call.depth()
 	switch {
-	case ends && depth > 8 && call.heads*depth > 8*k.rows: // the last token's head for itself
+	case ends && depth > 8 && call.heads*depth > 8*k.rows: // the last token's head has its own call
 		if there != nil {
 			call.rows--
 		}
@@ -333,7 +333,7 @@ func (k *keeper) plan(q terms.Job, s *shelf, text string, done, n int) planned {
 	return p
 }
 
-// beside makes room to compute a token once more that other sessions use, and reports whether there is any.
+// beside makes room to compute again a token that other sessions use, and reports whether there is any.
 func (k *keeper) beside(q terms.Job, s *shelf, text string) bool {
 	at := place{s.domain, text}
 	if k.users()[at] > 1 {
@@ -346,18 +346,18 @@ func (k *keeper) beside(q terms.Job, s *shelf, text string) bool {
 	return k.users()[at] > 1 && k.used() < k.slots
 }
 
-// evictOwn evicts tokens of a session alone until a slot is free.
+// evictOwn evicts only tokens of s until a slot is free.
 func (k *keeper) evictOwn(s *shelf, inUse string) {
 	for leaf, _ := s.oldest(inUse); leaf != "" && k.used() == k.slots; leaf, _ = s.oldest(inUse) {
 		k.evict(s, leaf)
 	}
 }
 
-// keep takes in what a step has computed.
+// keep adds the tokens that a step has computed.
 func (k *keeper) keep(s *shelf, text string, p planned) {
 	for i := p.from; i < p.to; i++ {
 		to := place{s.domain, text[:i+1]}
-		if head := k.head(s.domain, to.text); head != nil { // once more
+		if head := k.head(s.domain, to.text); head != nil { // computed again
 			k.stats.Repeated++
 			s.tokens[to.text] = &kept{k.clock, head}
 			continue
@@ -374,7 +374,7 @@ func (k *keeper) keep(s *shelf, text string, p planned) {
 	}
 }
 
-// fail takes out what a step that failed would have computed anew, with all that follows it. What others have stays.
+// fail removes the tokens that a failed step would have computed, and all after them. Tokens of other sessions stay.
 func (k *keeper) fail(s *shelf, text string, p planned) {
 	for i := p.from; i < p.to; i++ {
 		if head := k.head(s.domain, text[:i+1]); head != nil {
@@ -401,7 +401,7 @@ func (k *keeper) forget(session uint64) {
 	}
 }
 
-// now is what a service should say of itself.
+// now returns the expected statistics of the service.
 func (k *keeper) now() batch.Stats {
 	st := k.stats
 	st.Slots, st.InUse = k.slots, k.used()
@@ -416,8 +416,8 @@ func (k *keeper) now() batch.Stats {
 	return st
 }
 
-// TestKeeper: what a service reuses, evicts, computes once more, audits and counts is what a simple model says, call
-// by call, for questions that come one after the other; calls that fail or are left included. In virtual time.
+// TestKeeper: a service reuses, evicts, recomputes, audits and counts as the simple model predicts, call by call, for
+// sequential questions, including calls that fail or are cancelled. In virtual time.
 func TestKeeper(t *testing.T) {
 	for seed := range seeds(30) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -428,7 +428,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// keeps has sessions of so many domains ask; those of 3 share nothing.
+// keeps has sessions of a number of domains ask; sessions of 3 domains share nothing.
 func keeps(t *testing.T, r *rand.Rand, room, rows int, domains uint64) {
 	m := &counter{perCall: tick, perRow: tick}
 	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks(), Apart: domains == 3})
@@ -438,7 +438,7 @@ func keeps(t *testing.T, r *rand.Rand, room, rows int, domains uint64) {
 	var before [][]int32
 	for i := range uint64(150) {
 		q := anyQuestion(r, before, 30, []int32{3, 40}[r.IntN(2)])
-		q.Session = i/40 + r.Uint64N(uint64(2+room/12)) // old ones do not come back
+		q.Session = i/40 + r.Uint64N(uint64(2+room/12)) // old sessions do not return
 		if q.Device = q.Session % 5; r.IntN(10) == 0 {
 			q.Device = r.Uint64N(5)
 		}
@@ -462,8 +462,7 @@ func keeps(t *testing.T, r *rand.Rand, room, rows int, domains uint64) {
 	require.NoError(t, m.wrong)
 }
 
-// askWith asks, and checks what comes of it. A call that is to fail does so because its caller leaves, or the model is
-// broken.
+// askWith asks and checks the result. A call that must fail does so because its caller leaves or the model is broken.
 func askWith(t *testing.T, s *batch.Service, m *counter, q terms.Job, f forecast, leaves bool) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)

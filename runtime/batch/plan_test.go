@@ -18,7 +18,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-// witness is a counter that notes whose rows its calls have: every token of a context says which device asks.
+// witness is a counter that records the devices of the rows in its calls: each token of a context encodes the device
+// that asks.
 type witness struct {
 	*counter
 	steps []string
@@ -42,17 +43,17 @@ func (w *witness) Forward(
 	return w.counter.Forward(ctx, kv, rows, out, want)
 }
 
-// wish is a question of a scene: n tokens, after old ones that are in memory with the best candidate for the next.
+// wish is a question of a scene: n tokens after old tokens in memory, which include the best candidate after them.
 type wish struct {
-	device, session uint64 // session 0: one of its own
-	domain          uint64 // 0: one of its session
+	device, session uint64 // session 0: a new one
+	domain          uint64 // 0: that of its session
 	old, n          int
 	k               int // 0: 1
 	back            bool
-	audit           bool // of all of it
+	audit           bool // audit of the whole text
 }
 
-// question is a wish in words of the service.
+// question returns the wish as a job of the service.
 func (w wish) question(i int) terms.Job {
 	q := terms.Job{Session: w.session, Device: w.device, Priority: when(w.back, terms.Background),
 		Question: terms.Question{K: max(1, w.k)}}
@@ -63,7 +64,7 @@ func (w wish) question(i int) terms.Job {
 	if w.session == 0 {
 		q.Session = 100*w.device + uint64(i)
 	}
-	if q.Domain = w.domain; q.Domain == 0 { // all its tokens are alike
+	if q.Domain = w.domain; q.Domain == 0 { // all its tokens are equal
 		q.Domain = 1000 + q.Session
 	}
 	for i := range q.Context {
@@ -72,8 +73,9 @@ func (w wish) question(i int) terms.Job {
 	return q
 }
 
-// TestPlan: who has which part in the steps, when all these wait: rows by device. Steps have 32 rows, a turn 8, others
-// get 4 beside short questions, and background steps have 8. Who has the smaller number is a little more behind.
+// TestPlan: the rows of each device in the steps, when all these questions wait. Steps have 32 rows, a turn 8, other
+// questions get 4 next to short ones, and background steps have 8. Devices with smaller numbers have a slightly earlier
+// virtual time.
 func TestPlan(t *testing.T) {
 	for name, scene := range map[string]struct {
 		slots  int
@@ -211,7 +213,7 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 		}
 	}
 	together := func(questions []terms.Job) {
-		first := wish{device: 99, n: 1}.question(len(m.steps)) // while it is computed the others gather
+		first := wish{device: 99, n: 1}.question(len(m.steps)) // others gather during this call
 		for _, q := range append([]terms.Job{first}, questions...) {
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)
@@ -221,20 +223,20 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 		}
 		c.wait.Wait()
 	}
-	var behind, all []terms.Job
+	var warmups, all []terms.Job
 	for i, w := range wishes {
 		ahead := wish{device: w.device, session: 7, n: int(w.device)}
-		behind, all = append(behind, ahead.question(0)), append(all, w.question(i))
+		warmups, all = append(warmups, ahead.question(0)), append(all, w.question(i))
 	}
-	together(slices.CompactFunc(behind, func(a, b terms.Job) bool { return a.Device == b.Device }))
+	together(slices.CompactFunc(warmups, func(a, b terms.Job) bool { return a.Device == b.Device }))
 	before := len(m.steps)
 	together(all)
 	require.NoError(t, m.wrong)
 	return m.steps[before+1:]
 }
 
-// TestClaims: who has not asked has no claim for that time, and who does not ask for a moment does not lose its claim
-// against one who was ahead.
+// TestClaims: a device gains no claim while it does not ask, and a short pause does not cost it its claim against a
+// device that is ahead.
 func TestClaims(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &witness{counter: &counter{perRow: tick}}
@@ -251,12 +253,12 @@ func TestClaims(t *testing.T) {
 		}
 		ask(1, 400)
 		time.Sleep((10*32 - 1) * tick)
-		ask(2, 64) // as if it had asked one step before
+		ask(2, 64) // as if it had asked one step earlier
 		c.wait.Wait()
 		assert.Equal(t, []string{"2x32", "1x16 2x16", "1x16 2x16", "1x32", "1x16"}, m.steps[10:])
 
 		ask(9, 1)
-		synctest.Wait() // while this is computed the others gather
+		synctest.Wait() // others gather during this call
 		ask(1, 24)
 		for range 5 { // 2 is ahead by 12 tokens for each of these steps
 			ask(2, 8, 8)
@@ -274,8 +276,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestGivesWay: when short questions need room, a background question that is partly computed goes first, then the one
-// that began last, and others keep what they have.
+// TestGivesWay: when short questions need room, a partly computed background question goes first, then the question
+// that began last; all others keep their tokens.
 func TestGivesWay(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		slots, steps := 40, 4
@@ -299,13 +301,13 @@ func TestGivesWay(t *testing.T) {
 				ask(nil, wish{device: 9, session: 9, n: 8})
 			}
 			for device := range uint64(2) {
-				for i, n := range []int{10, 9, 9} { // too much to be short, even the last two
+				for i, n := range []int{10, 9, 9} { // too long to be short, even the last two
 					if !back || device == 0 {
 						ask(nil, wish{device: 1 + device, n: n, session: 20 + 10*device + uint64(i)})
 					}
 				}
 			}
-			for i := range uint64(4) { // one in each step: the head is costly
+			for i := range uint64(4) { // one in each step, because the head is costly
 				ask(nil, wish{device: 3, n: 1, k: 256, session: 4 + i})
 			}
 			time.Sleep(time.Duration(8+5*steps-4) * tick) // in the last of these steps
@@ -314,7 +316,7 @@ func TestGivesWay(t *testing.T) {
 			}
 			c.wait.Wait()
 			require.NoError(t, m.wrong)
-			want := []string{ // 2 computes 6 of its first 10 twice
+			want := []string{ // 2 computes 6 of its first 10 tokens twice
 				"9x8", "1x4 3x1", "2x4 3x1", "2x4 3x1", "1x4 3x1", "1x2 4x7 5x7 6x7 7x7", "1x18 2x8", "2x18",
 			}
 			if back {

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-// anyQuestion goes on from a context asked before, leaves it somewhere, repeats it, or begins anew.
+// anyQuestion continues a context that was asked before, branches off, repeats it, or begins a new one.
 func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) terms.Job {
 	var text []int32
 	if len(before) > 0 && r.IntN(5) > 0 {
@@ -51,8 +51,8 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) terms
 	return q
 }
 
-// anyVerified is any question; in two of three cases it has all its positions from one on verified, and if it is in the
-// background it is in one of two about a token ahead.
+// anyVerified returns any question. In two of three cases all its positions from one on are verified; a background
+// question is in one of two cases about a token ahead.
 func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) terms.Job {
 	q := anyQuestion(r, before, longest, vocab)
 	if q.Priority == terms.Background {
@@ -76,9 +76,9 @@ func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) terms
 	return q
 }
 
-// TestSchedules: whoever asks what, in whatever order, leaves, drops sessions or meets an error of the model, in
-// whatever memory and steps: an answer is that of its context alone, everybody gets one, and nothing is left behind.
-// In virtual time.
+// TestSchedules: for any order of questions, cancellations, dropped sessions and errors of the model, with any memory
+// and size of steps, each answer is that of its context alone, each question gets one, and no memory leaks. In virtual
+// time.
 func TestSchedules(t *testing.T) {
 	for seed := range seeds(60) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -89,7 +89,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestVerifySchedules: the same holds where positions are verified: each of them, as if it had been asked for.
+// TestVerifySchedules: the same holds with verification: each position is answered as a separate question.
 func TestVerifySchedules(t *testing.T) {
 	for seed := range seeds(100) {
 		r := rand.New(rand.NewPCG(seed, 4))
@@ -113,7 +113,7 @@ func schedule(
 	leaves := r.IntN(4) > 0
 	var before [][]int32
 	domains := 1 + r.Uint64N(3)
-	// several devices share a session: one may compute without an audit what another goes on with
+	// several devices share a session: one may compute without an audit what another one continues
 	mixed := r.IntN(2) == 0
 	for range 120 {
 		q := anyQuestion(r, before, 30, 40)
@@ -121,7 +121,7 @@ func schedule(
 			q.Device = r.Uint64N(3)
 		}
 		if q.Domain = q.Session % domains; r.IntN(100) == 0 {
-			q.Domain = 7 // its session begins anew, twice
+			q.Domain = 7 // its session starts again, twice
 		}
 		before = append(before, q.Context)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -162,9 +162,9 @@ func schedule(
 	synctest.Wait()
 	st := s.Stats()
 	assert.Equal(t, [3]int{}, [3]int{st.InUse, st.Sessions, st.Waiting}, "in use, sessions, waiting")
-	assert.Zero(t, batch.Lent(s), "logits that somebody looks at")
+	assert.Zero(t, batch.Lent(s), "logits in use")
 	assert.Equal(t, [2]uint64{uint64(m.steps), uint64(m.done)}, [2]uint64{st.Steps, st.Computed}, "steps, computed")
-	if !leaves { // who leaves does not know that there was an answer
+	if !leaves { // a caller that leaves does not see the answer
 		assert.Equal(t, [2]uint64{shed.Load(), reused.Load()}, [2]uint64{st.Shed, st.Reused}, "shed, reused")
 	}
 	for _, call := range m.calls {

@@ -42,7 +42,7 @@ func model(t testing.TB) *qwen2.Model {
 	return m
 }
 
-// reference computes the answer of a question from nothing.
+// reference computes the answer of a question from an empty memory.
 func reference(t testing.TB, m *qwen2.Model, q terms.Job) batch.Answer {
 	t.Helper()
 	s, err := sample.New(q.Sampling)
@@ -74,13 +74,13 @@ func reference(t testing.TB, m *qwen2.Model, q terms.Job) batch.Answer {
 	return a
 }
 
-// plain is an answer without what depends on memory and time.
+// plain returns an answer without the fields that depend on memory and time.
 func plain(a batch.Answer) batch.Answer {
 	a.Reused, a.Computed, a.Queue, a.Compute = 0, 0, 0, 0
 	return a
 }
 
-// start makes a service of so many slots, closed with the test.
+// start starts a service with a number of slots, closed with the test.
 func start(t testing.TB, m *qwen2.Model, slots int, o batch.Options) *batch.Service {
 	t.Helper()
 	kv, err := m.NewKV(slots, gguf.F16)
@@ -91,8 +91,8 @@ func start(t testing.TB, m *qwen2.Model, slots int, o batch.Options) *batch.Serv
 	return s
 }
 
-// TestAnswers: whatever was asked before or is asked beside it, in whatever memory and steps, an answer is that of its
-// context alone, to the last bit.
+// TestAnswers: an answer is that of its context alone, to the last bit, whatever else is asked before or at the same
+// time, with any memory and size of steps.
 func TestAnswers(t *testing.T) {
 	m, alone := model(t), model(t)
 	for _, slots := range []int{40, 64, 500} {
@@ -110,12 +110,13 @@ func TestAnswers(t *testing.T) {
 					right(t, reference(t, alone, q), a, q, slots == 500)
 				})
 			}
-			s.Close() // who has left may leave it at work, and the model does one thing at a time
+			s.Close() // a caller that left may leave the model running, and the model runs one call at a time
 		}
 	}
 }
 
-// askAll asks questions at once and checks the answers. If one leaves, the first caller does not wait for its answer.
+// askAll asks questions at the same time and checks the answers. If one leaves, the first caller does not wait for its
+// answer.
 func askAll(
 	t *testing.T, s *batch.Service, questions []terms.Job, leaves bool, check func(terms.Job, batch.Answer),
 ) {
@@ -144,8 +145,8 @@ func askAll(
 	}
 }
 
-// TestReuse: a context that goes on, or branches off, computes only what is new; a repeated one nothing; a forgotten
-// one all.
+// TestReuse: a context that continues or branches computes only the new tokens; a repeated one computes nothing; a
+// dropped one computes all.
 func TestReuse(t *testing.T) {
 	m := model(t)
 	s := start(t, m, 100, batch.Options{})
@@ -162,18 +163,18 @@ func TestReuse(t *testing.T) {
 	assert.Equal(t, 5, ask(1, 5, 6, 7, 8, 9), "again")
 	assert.Equal(t, 3, ask(2, 5, 6, 7), "another session")
 	require.NoError(t, s.Forget(t.Context(), 1))
-	assert.Equal(t, 3, ask(3, 5, 6, 7, 8, 9), "what the second has is there, and what only the first had is gone")
+	assert.Equal(t, 3, ask(3, 5, 6, 7, 8, 9), "tokens of the second session are kept, those of only the first are gone")
 	require.NoError(t, s.Forget(t.Context(), 2))
 	require.NoError(t, s.Forget(t.Context(), 3))
 	assert.Equal(t, 0, ask(1, 5, 6, 7))
 }
 
-// TestAudit: where the context is not what this model would have said, once and again.
+// TestAudit: the positions at which the context differs from the model's choices, asked twice.
 func TestAudit(t *testing.T) {
 	m := model(t)
 	s := start(t, m, 100, batch.Options{})
 	text := []int32{5, 6, 7}
-	for i := range 8 { // alternately this model's own choice and another token
+	for i := range 8 { // alternately the model's choice and another token
 		a, err := s.Ask(t.Context(), terms.Job{Session: 9, Question: terms.Question{Context: text, K: 1}})
 		require.NoError(t, err)
 		text = append(text, (a.Token+int32(i%2))%512)
@@ -188,7 +189,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// fake is a model that takes a second for a call, notes how many rows it had, and always says 7.
+// fake is a model that takes a second for a call, records its number of rows, and always answers 7.
 type fake struct{ calls []int }
 
 func (m *fake) Forward(
@@ -202,8 +203,8 @@ func (m *fake) Forward(
 	return nil
 }
 
-// TestBatches: what waits while the model runs goes through it together, without what was cancelled, and knows how
-// long it waited. In virtual time.
+// TestBatches: questions that wait while the model runs share the next call, without cancelled ones, and report how
+// long they waited. In virtual time.
 func TestBatches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &fake{}
@@ -234,14 +235,14 @@ func TestBatches(t *testing.T) {
 		cancel(why)
 		time.Sleep(time.Second)
 		ask(t.Context(), 9, 600*time.Millisecond)
-		ask(t.Context(), 2, 1600*time.Millisecond) // more than 10 rows in all: the batch after
+		ask(t.Context(), 2, 1600*time.Millisecond) // more than 10 rows in total: in the call after
 		wait.Wait()
 		assert.Equal(t, []int{1, 8, 9, 2}, m.calls)
 		s.Close()
 	})
 }
 
-// failing is a model that fails as long as it is told to.
+// failing is a model that fails with err, if set.
 type failing struct {
 	*qwen2.Model
 	err error
@@ -256,7 +257,7 @@ func (m *failing) Forward(
 	return m.Model.Forward(ctx, kv, rows, out, want)
 }
 
-// TestModelFails: an error of the model is the answer, and leaves no half-computed tokens behind.
+// TestModelFails: an error of the model is returned, and leaves no partly computed tokens.
 func TestModelFails(t *testing.T) {
 	broken := errors.New("broken")
 	m := &failing{Model: model(t), err: broken}
@@ -290,16 +291,16 @@ func TestRefusals(t *testing.T) {
 		assert.Error(t, err)
 	}
 	_, err := s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})
-	assert.NoError(t, err, "it serves on")
+	assert.NoError(t, err, "the service continues")
 	s.Close()
 	_, err = s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		require.Less(t, time.Since(start), 10*time.Second, "a goroutine is left")
+		require.Less(t, time.Since(start), 10*time.Second, "a goroutine is leaked")
 	}
 }
 
-// TestOptions: what is not said has a default, and what cannot be is refused.
+// TestOptions: options have defaults, and invalid ones are refused.
 func TestOptions(t *testing.T) {
 	for _, o := range []batch.Options{{Rows: -1}, {Best: -1}, {Context: -1}, {Context: 11}} {
 		_, err := batch.New(idle{}, slots(10), o)

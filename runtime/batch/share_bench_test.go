@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-// BenchmarkGrowing is a text of 1000 tokens that goes on token by token, with a model that does nothing.
+// BenchmarkGrowing continues a text of 1000 tokens token by token, with a model that does nothing.
 func BenchmarkGrowing(b *testing.B) {
 	s := service(b, idle{}, 8192, batch.Options{Context: 4096, Lookup: -1})
 	defer s.Close()
@@ -26,7 +26,7 @@ func BenchmarkGrowing(b *testing.B) {
 	}
 }
 
-// BenchmarkNewSession is a session that begins with the 400 tokens of the one before and has 10 of its own.
+// BenchmarkNewSession asks in a new session that shares 400 tokens with the one before and has 10 of its own.
 func BenchmarkNewSession(b *testing.B) {
 	s := service(b, idle{}, 8192, batch.Options{Lookup: -1})
 	defer s.Close()

@@ -20,8 +20,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-// memory is what a store with room for all keeps of some questions: each token once for each domain.
-type memory map[place]map[uint64]bool // sessions that use it
+// memory is what a store with enough room keeps of some questions: each token once per domain.
+type memory map[place]map[uint64]bool // sessions that use each token
 
 func (m memory) add(q terms.Job) {
 	text := key(q.Context)
@@ -42,7 +42,7 @@ func (m memory) forget(session uint64) {
 	}
 }
 
-// counts says how many tokens there are, and how many of them more than one session uses.
+// counts returns the number of tokens, and of those that several sessions use.
 func (m memory) counts() (all, common int) {
 	for _, sessions := range m {
 		if len(sessions) > 1 {
@@ -52,8 +52,8 @@ func (m memory) counts() (all, common int) {
 	return len(m), common
 }
 
-// TestPrefixOnce: what 200 sessions begin with is computed once and kept once, whether they come at once, one after the
-// other or beside others, from one device or from many, in whatever steps.
+// TestPrefixOnce: the common prefix of 200 sessions is computed and kept once, whether they ask at the same time, one
+// after the other or with others, from one device or from many, with any size of steps.
 func TestPrefixOnce(t *testing.T) {
 	racing.Spare(t)
 	const sessions, prefix, own = 200, 400, 10
@@ -100,8 +100,8 @@ func TestPrefixOnce(t *testing.T) {
 	}
 }
 
-// TestStepsAreFull: those who waited for a prefix that others have computed meanwhile go through together, as those do
-// who waited for little from the beginning, also beside others with little.
+// TestStepsAreFull: questions that waited for a prefix share calls once it is computed, as do questions with few
+// tokens, also next to other short questions.
 func TestStepsAreFull(t *testing.T) {
 	for others, room := range map[int]int{0: 1400, 3: 10_000} {
 		inBubble(t, room, batch.Options{}, func(c *crowd, m *counter) {
@@ -139,7 +139,7 @@ func TestStepsAreFull(t *testing.T) {
 	}
 }
 
-// TestApart: sessions of other domains share nothing, and with Apart no sessions do.
+// TestApart: sessions of different domains share nothing, and with Apart no sessions do.
 func TestApart(t *testing.T) {
 	for domains, computed := range map[int]int{1: 60 + 30, 2: 2*60 + 30, 3: 3*60 + 30, 30: 30 * 61} {
 		inBubble(t, 3000, batch.Options{Apart: domains == 30}, func(c *crowd, m *counter) {
@@ -160,7 +160,7 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestDomainOfSession: a session that comes with another domain begins anew, and leaves nothing in the one before.
+// TestDomainOfSession: a session that changes its domain starts again, and leaves nothing in the old one.
 func TestDomainOfSession(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		reused := func(session, domain uint64) int {
@@ -174,8 +174,8 @@ func TestDomainOfSession(t *testing.T) {
 	})
 }
 
-// TestDistinctTokens: whoever asks what at once, what is computed and kept is each token of a domain once; and what is
-// forgotten is gone as soon as no session uses it.
+// TestDistinctTokens: for any concurrent questions, each token of a domain is computed and kept once; a dropped token
+// is freed when no session uses it.
 func TestDistinctTokens(t *testing.T) {
 	for seed := range seeds(30) {
 		r := rand.New(rand.NewPCG(seed, 8))
@@ -188,7 +188,7 @@ func TestDistinctTokens(t *testing.T) {
 					q := terms.Job{Session: r.Uint64N(30), Device: r.Uint64N(9),
 						Question: terms.Question{K: 1, AuditFrom: 1}}
 					q.Domain = q.Session % domains
-					q.Context = text(r.IntN(3), 1+r.IntN(60)) // many begin alike, and some go on in their own way
+					q.Context = text(r.IntN(3), 1+r.IntN(60)) // many share a prefix, and some branch off
 					q.Context = append(q.Context, text(r.IntN(100), r.IntN(20))...)
 					kept.add(q)
 					c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
@@ -218,8 +218,8 @@ func TestDistinctTokens(t *testing.T) {
 	}
 }
 
-// TestSharingChangesNothing: questions that come at the same times have the same answers with sharing and without, to
-// the last bit, with the same audits where nobody is evicted.
+// TestSharingChangesNothing: questions at the same times have the same answers with and without sharing, to the last
+// bit, and the same audits if nothing is evicted.
 func TestSharingChangesNothing(t *testing.T) {
 	shared, again := uint64(0), 0
 	for seed := range seeds(40) {
@@ -236,7 +236,7 @@ func TestSharingChangesNothing(t *testing.T) {
 					if n%2 != 0 {
 						q.Priority = terms.Foreground
 					}
-					q.Session = uint64(n) // its own: what it knows does not depend on the order of answers
+					q.Session = uint64(n) // a new session: its memory does not depend on the order of answers
 					before = append(before, q.Context)
 					c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 						if err == nil && q.Priority == terms.Foreground {
@@ -254,11 +254,11 @@ func TestSharingChangesNothing(t *testing.T) {
 		assert.Less(t, rows[0], rows[1])
 		again += rows[0]
 	}
-	assert.Greater(t, 2*shared, uint64(again), "much is shared")
+	assert.Greater(t, 2*shared, uint64(again), "many tokens are shared")
 }
 
-// TestLeavesWhileOthersWait: whoever computes what others begin with, and leaves, loses nothing of it for those that
-// are there, and nobody waits for what is not computed any more.
+// TestLeavesWhileOthersWait: if a caller computes a common prefix and leaves, the other sessions keep the computed
+// tokens, and no question waits for tokens that are no longer computed.
 func TestLeavesWhileOthersWait(t *testing.T) {
 	for _, leaveAt := range []time.Duration{5, 33, 40, 70, 101, 130} {
 		inBubble(t, 10_000, batch.Options{Rows: 32}, func(c *crowd, m *counter) {
@@ -295,7 +295,7 @@ func TestLeavesWhileOthersWait(t *testing.T) {
 	}
 }
 
-// TestPrefixFails: a step that fails takes with it what it computed, for whomever; what was there before stays for all.
+// TestPrefixFails: a step that fails loses the tokens that it computed, for all sessions; earlier tokens stay.
 func TestPrefixFails(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 64}, func(c *crowd, m *counter) {
 		ask := func(session uint64, n, k int, check func(batch.Answer, error)) {
@@ -312,7 +312,7 @@ func TestPrefixFails(t *testing.T) {
 		ask(1, 40, 1, fine)
 		c.wait.Wait()
 		m.broken.Store(true)
-		for session := range uint64(4) { // the others go along with the rows of the first
+		for session := range uint64(4) { // the others wait for the rows of the first
 			ask(10+session, 44, 1, fails)
 			synctest.Wait() // the first step is for one of them
 		}
@@ -321,7 +321,7 @@ func TestPrefixFails(t *testing.T) {
 		assert.Equal(t, 41, c.stats().InUse)
 		ask(20, 120, 1, fails)
 		time.Sleep(tick)
-		for session := range uint64(4) { // these come while it is computed
+		for session := range uint64(4) { // these arrive during the call
 			ask(21+session, 120, 1, fine)
 		}
 		time.Sleep(62 * tick)
@@ -334,8 +334,8 @@ func TestPrefixFails(t *testing.T) {
 	})
 }
 
-// TestRepeatsLoseNothing: a token that sessions share and that is computed once more, for the sake of its head, stays
-// for the others when that fails or is left, also in a store that is full.
+// TestRepeatsLoseNothing: a shared token that is computed again, because its head is needed, stays for the other
+// sessions if that fails or is cancelled, even in a full store.
 func TestRepeatsLoseNothing(t *testing.T) {
 	for _, room := range []int{150, 100} {
 		for name, ends := range map[string]func(m *counter, leave func()){
@@ -383,8 +383,8 @@ func TestRepeatsLoseNothing(t *testing.T) {
 	}
 }
 
-// TestRepeatInFullStore: where all of the store is held for a question that is partly computed, that one gives a slot
-// so that nothing is lost when a token that both share is computed once more, and that fails.
+// TestRepeatInFullStore: if a partly computed question holds the rest of the store, it gives up a slot, so that nothing
+// is lost when a shared token is computed again and that fails.
 func TestRepeatInFullStore(t *testing.T) {
 	inBubble(t, 85, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		q := terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(1, 20), K: 1}}
@@ -411,14 +411,14 @@ func TestRepeatInFullStore(t *testing.T) {
 	})
 }
 
-// TestRepeatsMeet: what several questions of a step want to know of tokens that others have computed is computed once
-// more, not twice, and each has what it wants.
+// TestRepeatsMeet: tokens that several questions of a step need again are computed again once, and each question gets
+// what it wants.
 func TestRepeatsMeet(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 13), K: 1}})
 		c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
-		synctest.Wait() // while this is computed the others gather
+		synctest.Wait() // others gather during this call
 		for i, q := range []terms.Job{
 			{Question: terms.Question{K: 1, AuditFrom: 6, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}},
 			{Question: terms.Question{K: 1, AuditFrom: 1}},
@@ -438,8 +438,8 @@ func TestRepeatsMeet(t *testing.T) {
 	})
 }
 
-// TestGoesOnBehindRepeat: what goes on, in the same step, behind a token that is computed once more sees the one that
-// was there before: the other may be in a call of its own, after this one.
+// TestGoesOnBehindRepeat: tokens after a token that is computed again in the same step see its old copy, because the
+// new one may be in a later call.
 func TestGoesOnBehindRepeat(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		m.vocab = 300
@@ -449,7 +449,7 @@ func TestGoesOnBehindRepeat(t *testing.T) {
 		}
 		c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
-		synctest.Wait() // while this is computed the others gather
+		synctest.Wait() // others gather during this call
 		for i, q := range []terms.Job{{Question: terms.Question{K: 120, Context: text(1, 10)}},
 			{Question: terms.Question{K: 1, Context: append(text(1, 10), 5)}}} {
 			q.Session, q.Device = 1, uint64(10+i)
@@ -464,8 +464,8 @@ func TestGoesOnBehindRepeat(t *testing.T) {
 	})
 }
 
-// TestHostileMemory: a device that uses what another has, whatever it does then, takes from it no more than it could
-// with a text of its own, and nothing by forgetting.
+// TestHostileMemory: a device that uses tokens of another one cannot evict more of it than with a text of its own, and
+// nothing by dropping sessions.
 func TestHostileMemory(t *testing.T) {
 	for _, shares := range []bool{false, true} {
 		inBubble(t, 1200, batch.Options{}, func(c *crowd, m *counter) {
@@ -488,8 +488,8 @@ func TestHostileMemory(t *testing.T) {
 	}
 }
 
-// TestHostilePays: what a device uses counts for it as if it were alone: it goes before what others have that hold
-// less.
+// TestHostilePays: tokens that a device uses count for it as if they were not shared: it is evicted before devices that
+// hold less.
 func TestHostilePays(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		reused := func(session, device uint64, text []int32) int {
@@ -499,14 +499,14 @@ func TestHostilePays(t *testing.T) {
 		reused(1, 1, text(1, 600))
 		reused(3, 3, text(3, 200))
 		assert.Equal(t, 600, reused(2, 2, text(1, 600)))
-		require.NoError(t, c.s.Forget(c.t.Context(), 1)) // only the second has it now
+		require.NoError(t, c.s.Forget(c.t.Context(), 1)) // only the second device has it now
 		reused(4, 4, text(4, 250))
 		assert.Equal(t, 200, reused(3, 3, text(3, 200)))
 		assert.Equal(t, 550, reused(2, 2, text(1, 600)))
 	})
 }
 
-// TestEvictedForOne: what one session loses others keep, and it comes back to it for nothing.
+// TestEvictedForOne: tokens that one session loses stay for others, and it gets them back without computing.
 func TestEvictedForOne(t *testing.T) {
 	inBubble(t, 590, batch.Options{}, func(c *crowd, m *counter) {
 		reused := func(session, device uint64, text []int32) int {
@@ -515,29 +515,29 @@ func TestEvictedForOne(t *testing.T) {
 		}
 		reused(1, 1, text(1, 300))
 		reused(2, 2, text(1, 300))
-		reused(1, 1, append(text(1, 10), text(2, 300)...)) // its own branch makes room first, which frees nothing
+		reused(1, 1, append(text(1, 10), text(2, 300)...)) // its own branch is evicted first, which frees nothing
 		assert.Equal(t, 290, reused(2, 2, text(1, 300)))
 		assert.Equal(t, 300, reused(1, 1, text(1, 300)))
 	})
 }
 
-// TestNodesAreBounded: what is kept of sessions that share a text does not grow with their number; devices with few
-// sessions lose nothing for that.
+// TestNodesAreBounded: the number of nodes of sessions that share a text is bounded; devices with few sessions lose
+// nothing.
 func TestNodesAreBounded(t *testing.T) {
 	racing.Spare(t)
 	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
 		mine := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 20), K: 1}}
 		c.mustAsk(mine)
-		_, most := batch.Nodes(c.s)
-		assert.Equal(t, 1<<18, most)
+		_, limit := batch.Nodes(c.s)
+		assert.Equal(t, 1<<18, limit)
 		for i := range uint64(150) {
 			q := terms.Job{Session: 2 + i, Device: 2 + i%4, Question: terms.Question{Context: text(2, 1900), K: 1}}
 			assert.Equal(t, 1900*int(min(i, 1)), c.mustAsk(q).Reused)
 			synctest.Wait()
 			nodes, _ := batch.Nodes(c.s)
-			assert.LessOrEqual(t, nodes, most)
+			assert.LessOrEqual(t, nodes, limit)
 			if i > 140 {
-				assert.Greater(t, nodes, most-1900)
+				assert.Greater(t, nodes, limit-1900)
 			}
 		}
 		assert.Equal(t, 20, c.mustAsk(mine).Reused)
@@ -546,11 +546,11 @@ func TestNodesAreBounded(t *testing.T) {
 	})
 	s := service(t, idle{}, 20_000, batch.Options{})
 	defer s.Close()
-	_, most := batch.Nodes(s)
-	assert.Equal(t, 16*20_000, most)
+	_, limit := batch.Nodes(s)
+	assert.Equal(t, 16*20_000, limit)
 }
 
-// TestWorkOfSharing: a device pays for what its questions compute, and little for what is there.
+// TestWorkOfSharing: a device pays for the tokens that its questions compute, and little for reused ones.
 func TestWorkOfSharing(t *testing.T) {
 	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
 		work := func(device uint64, context []int32) uint64 {
@@ -561,11 +561,11 @@ func TestWorkOfSharing(t *testing.T) {
 		}
 		assert.EqualValues(t, 4*400+1, work(1, text(1, 400)))
 		assert.EqualValues(t, 4*10+1, work(2, append(text(1, 400), text(2, 10)...)))
-		assert.EqualValues(t, 4, work(3, text(1, 400)), "all of it is there")
+		assert.EqualValues(t, 4, work(3, text(1, 400)), "all tokens are in memory")
 
 		c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
-		synctest.Wait() // while this is computed the two gather
+		synctest.Wait() // the two gather during this call
 		paid := batch.Tag(c.s, 5) + batch.Tag(c.s, 6)
 		for device := range uint64(2) {
 			q := terms.Job{Session: 5 + device, Device: 5 + device,
@@ -578,12 +578,12 @@ func TestWorkOfSharing(t *testing.T) {
 		c.wait.Wait()
 		synctest.Wait()
 		assert.EqualValues(t, 12*(4+1)+1+4, batch.Tag(c.s, 5)+batch.Tag(c.s, 6)-paid,
-			"one goes along with the other's rows")
+			"one uses the rows of the other")
 	})
 }
 
-// TestGuessesOfOthers: a question that comes along what was guessed for another session uses it, and for that session
-// it stays a guess: it counts as held when a question of its own comes.
+// TestGuessesOfOthers: a question may use a guess for another session. For that session it stays a guess, and counts as
+// accepted when its own question arrives.
 func TestGuessesOfOthers(t *testing.T) {
 	for _, comes := range []bool{true, false} {
 		bubble.Test(t, func(t *testing.T) {
@@ -623,8 +623,8 @@ func TestGuessesOfOthers(t *testing.T) {
 	}
 }
 
-// TestGuessesBehindOthers: a device whose question is answered by a guess of its own owes nothing, and is not lost when
-// further guesses are added behind that, as another session has its token computed once more.
+// TestGuessesBehindOthers: a device with a question that its own guess answers owes nothing. It is not lost when
+// further guesses are added after that guess, while another session has the token computed again.
 func TestGuessesBehindOthers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
@@ -638,10 +638,10 @@ func TestGuessesBehindOthers(t *testing.T) {
 				continue
 			}
 			c.mustAsk(terms.Job{Session: 8, Device: 8,
-				Question: terms.Question{Context: text(int(n), 40), K: 1}}) // time goes on
+				Question: terms.Question{Context: text(int(n), 40), K: 1}}) // time passes
 			c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(int(n), 41), K: 1}},
 				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
-			synctest.Wait() // while this is computed the two gather
+			synctest.Wait() // the two gather during this call
 			other := q
 			other.Session, other.Device, other.K = 2, 2, 9
 			before := c.stats()
@@ -656,7 +656,7 @@ func TestGuessesBehindOthers(t *testing.T) {
 	})
 }
 
-// TestGuessesMeet: two streams whose next guesses are the same, behind different questions of one step, have them once.
+// TestGuessesMeet: two streams with equal next guesses after different questions of one step have these once.
 func TestGuessesMeet(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
@@ -671,17 +671,17 @@ func TestGuessesMeet(t *testing.T) {
 			q.Context = append(q.Context, a.Token)
 		}
 		synctest.Wait()
-		for k := 9; k < 30; k += 10 { // the first asks again, and the second goes on: each wants more than is kept
+		for k := 9; k < 30; k += 10 { // the first asks again and the second continues: each wants more than is kept
 			before := q
 			before.Context, before.K = q.Context[:len(q.Context)-1], k
-			ahead := q // the first has what follows, too, but has not asked for it
+			ahead := q // the first has the next token, too, but has not asked for it
 			ahead.Priority, ahead.K = terms.Background, k+1
 			c.mustAsk(ahead)
 			q.Session, q.Device, q.K = 2, 2, k+1
 			c.mustAsk(q)
 			c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(k, 1), K: 1}},
 				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
-			synctest.Wait() // while this is computed the two gather
+			synctest.Wait() // the two gather during this call
 			paid := batch.Tag(c.s, 1) + batch.Tag(c.s, 2)
 			q.K = k + 2
 			for _, q := range []terms.Job{before, q} {
@@ -701,7 +701,7 @@ func TestGuessesMeet(t *testing.T) {
 	})
 }
 
-// TestStreamsAlike: sessions that write the same text beside each other write it with the rows of one.
+// TestStreamsAlike: sessions that write the same text at the same time need the rows of one.
 func TestStreamsAlike(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSlotSet: it gives the next free slot, as a search does.
+// TestSlotSet: the set returns the next free slot, as a linear search does.
 func TestSlotSet(t *testing.T) {
 	for _, n := range []int{1, 2, 63, 64, 65, 4096, 4097, 5000, 300_000} {
 		s, free, left := newSlotSet(n), make([]bool, n), n

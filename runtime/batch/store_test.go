@@ -23,7 +23,7 @@ func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *coun
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
-		if slots <= 1000 { // it looks at all of them
+		if slots <= 1000 { // checks all slots
 			o.Now = m.checks()
 		}
 		c := &crowd{t: t, s: service(t, m, slots, o)}
@@ -37,7 +37,7 @@ func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *coun
 	})
 }
 
-// TestLongContextsShareSteps: questions share a step by their new tokens, not by their contexts.
+// TestLongContextsShareSteps: new tokens count for a step, not the lengths of contexts.
 func TestLongContextsShareSteps(t *testing.T) {
 	racing.Spare(t)
 	for _, devices := range []int{1, 4, 64} {
@@ -56,8 +56,8 @@ func TestLongContextsShareSteps(t *testing.T) {
 	}
 }
 
-// TestPrefillsDoNotBlockEachOther: long questions end, whatever of the store each would like, and little is computed
-// twice.
+// TestPrefillsDoNotBlockEachOther: long questions finish, even if each needs most of the store, and few tokens are
+// computed twice.
 func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 	for _, room := range []int{500, 501, 750, 1100, 2000} {
 		inBubble(t, room, batch.Options{Context: 500}, func(c *crowd, m *counter) {
@@ -77,7 +77,7 @@ func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 	}
 }
 
-// TestShortTakesFromPartlyComputed: short questions do not wait for a long one that has nearly all of the store.
+// TestShortTakesFromPartlyComputed: short questions do not wait for a long one that holds nearly all of the store.
 func TestShortTakesFromPartlyComputed(t *testing.T) {
 	inBubble(t, 100, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		ask := func(device, n int, took time.Duration) {
@@ -89,15 +89,15 @@ func TestShortTakesFromPartlyComputed(t *testing.T) {
 				assert.Equal(t, took, d, "device %d", device)
 			})
 		}
-		ask(1, 100, (6*16+8+8)*tick) // its last 4 tokens, and 4 that the others took
+		ask(1, 100, (6*16+8+8)*tick) // its last 4 tokens, and 4 that were evicted
 		time.Sleep(90 * tick)        // in its sixth step, after which 4 slots are free
 		ask(2, 4, (6+8)*tick)
 		ask(3, 4, (6+8)*tick)
 	})
 }
 
-// TestEvicts: what makes room for a context: its session's own branches, then the device that holds most, then who
-// asked longest ago.
+// TestEvicts: the order of eviction: the session's own branches, then the device with the most tokens, then the least
+// recently used.
 func TestEvicts(t *testing.T) {
 	inBubble(t, 900, batch.Options{}, func(c *crowd, _ *counter) {
 		reused := func(session, device uint64, text []int32) int {
@@ -106,27 +106,28 @@ func TestEvicts(t *testing.T) {
 			return c.mustAsk(q).Reused
 		}
 		branch := func(kind, n int) []int32 { return append(text(4, 100), text(kind, n)...) }
-		reused(1, 1, text(1, 100)) // the oldest of all, of a device with little
-		reused(2, 2, text(2, 300)) // the device with most,
+		reused(1, 1, text(1, 100)) // the oldest of all, of a device with few tokens
+		reused(2, 2, text(2, 300)) // the device with the most tokens
 		reused(3, 2, text(3, 300)) // younger
 		reused(4, 3, branch(5, 30))
 		reused(4, 3, branch(6, 30))
-		reused(4, 3, branch(7, 60)) // 20 too many: they come from the oldest branch of the same session, and then
-		assert.Equal(t, 300, reused(2, 2, text(2, 300)), "nobody else has lost anything")
+		reused(4, 3, branch(7, 60)) // 20 too many, evicted from the oldest branch of the same session
+		assert.Equal(t, 300, reused(2, 2, text(2, 300)), "no other session has lost tokens")
 		assert.Equal(t, 130, reused(4, 3, branch(6, 30)))
 		assert.Equal(t, 160, reused(4, 3, branch(7, 60)))
 		assert.Equal(t, 300, reused(3, 2, text(3, 300)))
 		assert.Equal(t, 300, reused(2, 2, text(2, 300)))
-		reused(5, 5, text(8, 100)) // the device with most loses what it used least recently, not who was idle longest
+		// the device with the most tokens loses its least recently used ones, not the least recently active device
+		reused(5, 5, text(8, 100))
 		assert.Equal(t, 100, reused(1, 1, text(1, 100)))
 		assert.Equal(t, 300, reused(2, 2, text(2, 300)))
-		assert.Equal(t, 200, reused(3, 2, text(3, 300)), "and itself again, for its own")
+		assert.Equal(t, 200, reused(3, 2, text(3, 300)), "and again, for its own question")
 		assert.Equal(t, 200, reused(2, 2, text(2, 300)))
 		assert.Equal(t, 110, reused(4, 3, branch(5, 30)))
 	})
 }
 
-// TestRecomputed: tokens that are computed a second time after an eviction are counted, and no others.
+// TestRecomputed: only tokens that are computed again after an eviction are counted.
 func TestRecomputed(t *testing.T) {
 	inBubble(t, 100, batch.Options{}, func(c *crowd, m *counter) {
 		want, had := 0, map[string]bool{}
@@ -159,7 +160,7 @@ func TestRecomputed(t *testing.T) {
 	})
 }
 
-// TestModelFailsForAll: after an error of the model nothing of the step is left, of no session.
+// TestModelFailsForAll: after an error of the model no session keeps tokens of the step.
 func TestModelFailsForAll(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		together := func(n, k int, check func(i int, a batch.Answer, err error)) {
@@ -179,7 +180,7 @@ func TestModelFailsForAll(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, 10, a.Reused, "session %d", i)
 		})
-		// more of the head: the last tokens are computed once more, and their slots are undefined then
+		// more of the head: the last tokens are computed again, and their slots are undefined during the call
 		m.broken.Store(true)
 		together(25, 6, func(_ int, _ batch.Answer, err error) { assert.ErrorIs(t, err, errBroken) })
 		m.broken.Store(false)
@@ -190,7 +191,7 @@ func TestModelFailsForAll(t *testing.T) {
 	})
 }
 
-// TestFailureOfAnother: a question that would have gone on with tokens of a step that fails does not miss them.
+// TestFailureOfAnother: a question that would have continued tokens of a failed step computes them itself.
 func TestFailureOfAnother(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 12), K: 256}}
@@ -211,8 +212,8 @@ func TestFailureOfAnother(t *testing.T) {
 	})
 }
 
-// TestFailureOfRepeat: whoever is partly computed behind a token that is computed once more, for the sake of its head,
-// does not miss it when that fails.
+// TestFailureOfRepeat: a partly computed question after a token that is computed again, for its head, keeps this token
+// if that fails.
 func TestFailureOfRepeat(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 1}, func(c *crowd, m *counter) {
 		for device := range 3 {
@@ -225,7 +226,7 @@ func TestFailureOfRepeat(t *testing.T) {
 				right(t, m.answer(c.t, q), a, q, true)
 			})
 		}
-		time.Sleep(8*tick + tick/2) // all of them are behind the first four
+		time.Sleep(8*tick + tick/2) // all of them are after the first four
 		repeat := terms.Job{Session: 1, Device: 3, Question: terms.Question{Context: text(1, 2), K: 5}}
 		c.ask(repeat, func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) })
 		time.Sleep(tick)
@@ -233,13 +234,13 @@ func TestFailureOfRepeat(t *testing.T) {
 		time.Sleep(tick)
 		m.broken.Store(false)
 		synctest.Wait()
-		assert.Equal(t, 1, c.stats().InUse, "all behind the first is gone")
+		assert.Equal(t, 1, c.stats().InUse, "all tokens after the first are gone")
 		c.wait.Wait()
 		assert.Equal(t, 9+1+3+12, m.rows)
 	})
 }
 
-// TestWants: questions about one text at the same time, each with its own wishes for the head, have them fulfilled.
+// TestWants: concurrent questions about one text, each with different needs for the head, all get what they want.
 func TestWants(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
@@ -267,7 +268,7 @@ func TestWants(t *testing.T) {
 	}
 }
 
-// TestSharedAudit: a question is compared where another one of the same step computes its context without wishing so.
+// TestSharedAudit: a question is audited even if another one of the same step computes its context without an audit.
 func TestSharedAudit(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		c.ask(terms.Job{Session: 2,
@@ -287,8 +288,8 @@ func TestSharedAudit(t *testing.T) {
 	})
 }
 
-// TestSharedEnd: a question whose last tokens another computes in the same step, without room for its own head, is
-// answered after it.
+// TestSharedEnd: if another question of the step computes the last tokens of a question, without room for its head, the
+// question is answered in the next step.
 func TestSharedEnd(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		for device, k := range []int{256, 20, 200} {
@@ -301,8 +302,8 @@ func TestSharedEnd(t *testing.T) {
 	})
 }
 
-// TestManyCandidates: who asks for many candidates, or for all logits, makes the head of the same step no costlier for
-// others, and gets them, even if fewer were kept.
+// TestManyCandidates: a question for many candidates, or for all logits, does not make the head of the step more costly
+// for others, and gets them, even if fewer were kept.
 func TestManyCandidates(t *testing.T) {
 	inBubble(t, 3000, batch.Options{}, func(c *crowd, m *counter) {
 		m.vocab = 300
@@ -331,8 +332,8 @@ func TestManyCandidates(t *testing.T) {
 	})
 }
 
-// TestForgetBeside: a session that is dropped while its questions wait, or are partly computed, still answers them,
-// and is gone then.
+// TestForgetBeside: a session that is dropped while its questions wait or are partly computed still answers them, and
+// is then gone.
 func TestForgetBeside(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		for i := range 6 {
@@ -355,8 +356,8 @@ func TestForgetBeside(t *testing.T) {
 	})
 }
 
-// TestLinear: the work of a step grows with its own tokens, not with those in memory: counted in comparisons of what
-// could go.
+// TestLinear: the work of a step grows with its own tokens, not with those in memory, counted in comparisons of
+// eviction candidates.
 func TestLinear(t *testing.T) {
 	for _, size := range []int{2_000, 32_000} {
 		inBubble(t, size, batch.Options{Rows: 512}, func(c *crowd, _ *counter) {
@@ -376,7 +377,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// TestFewSpans: a context goes on in the slots after its last, whatever is free before them.
+// TestFewSpans: a context continues in the slots after its last one, even if earlier slots are free.
 func TestFewSpans(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		ask := func(session uint64, n int) {
@@ -388,11 +389,11 @@ func TestFewSpans(t *testing.T) {
 		ask(2, 20)
 		assert.Equal(c.t, 1, m.spans)
 		ask(3, 15)
-		assert.Equal(c.t, 2, m.spans, "10 slots were free before")
+		assert.Equal(c.t, 2, m.spans, "10 slots were free earlier")
 	})
 }
 
-// TestStar: as many branches as there are slots, at one token, are found at once.
+// TestStar: eviction finds as many branches of one token as there are slots without a search.
 func TestStar(t *testing.T) {
 	inBubble(t, 5000, batch.Options{}, func(c *crowd, m *counter) {
 		for i := range int32(3000) {
@@ -406,7 +407,7 @@ func TestStar(t *testing.T) {
 	})
 }
 
-// BenchmarkFifthBranch is the fifth context of full length of one session, which displaces others, with a model that
+// BenchmarkFifthBranch asks for the fifth full-length context of one session, which evicts others, with a model that
 // does nothing.
 func BenchmarkFifthBranch(b *testing.B) {
 	const context = 4096

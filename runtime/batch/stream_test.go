@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
-// TestWhoIsNoStream: whoever does not go on with the answers gets no guesses, and neither does who wants all logits or
-// has switched them off.
+// TestWhoIsNoStream: a session that does not continue with the answers, wants all logits, or has disabled guesses gets
+// none.
 func TestWhoIsNoStream(t *testing.T) {
 	for name, ask := range map[string]func(c *crowd, q terms.Job, n int) []int32{
 		"another token": func(c *crowd, q terms.Job, n int) []int32 {
@@ -76,8 +76,8 @@ func TestWhoIsNoStream(t *testing.T) {
 	}
 }
 
-// TestStreamsAreForgotten: what is kept of streams does not grow with their number, and nothing is left of one that
-// ends, is forgotten or evicted.
+// TestStreamsAreForgotten: memory for streams does not grow with their number, and nothing is left of a stream that
+// ends, is dropped or is evicted.
 func TestStreamsAreForgotten(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
@@ -103,14 +103,14 @@ func TestStreamsAreForgotten(t *testing.T) {
 		_, guesses := batch.Streams(c.s)
 		assert.LessOrEqual(t, guesses, 64*7)
 		assert.Zero(t, batch.Indexed(c.s, 15))
-		assert.Equal(t, 29, batch.Indexed(c.s, 16), "the latest ones stay")
+		assert.Equal(t, 29, batch.Indexed(c.s, 16), "the latest streams stay")
 		require.NoError(t, c.s.Forget(t.Context(), 70))
 		assert.Equal(t, 63, streams())
 		texts[71] = texts[71][:3]
 		goOn(71, 1)
-		assert.Equal(t, 62, streams(), "its text does not go on")
+		assert.Equal(t, 62, streams(), "its text does not continue")
 		for range 5 {
-			assert.Zero(t, batch.Indexed(c.s, 9), "it counts anew")
+			assert.Zero(t, batch.Indexed(c.s, 9), "it starts again")
 			goOn(9, 1)
 			synctest.Wait()
 		}
@@ -118,7 +118,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 		assert.Equal(t, 63, streams())
 		before := c.stats()
 		c.mustAsk(terms.Job{Session: 1000, Device: 1000, Question: terms.Question{Context: text(1000, 3000), K: 1}})
-		assert.Zero(t, streams(), "others have their room")
+		assert.Zero(t, streams(), "others have taken their room")
 		_, guesses = batch.Streams(c.s)
 		assert.Zero(t, guesses)
 		assert.Greater(t, c.stats().Evicted, before.Evicted)
@@ -126,7 +126,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestBusy: in steps that have no rows to spare nothing is indexed, since that takes time, and nothing guessed.
+// TestBusy: in steps without spare rows no text is indexed, because that takes time, and nothing is guessed.
 func TestBusy(t *testing.T) {
 	for size, busy := range map[int]bool{0: false, 2: false, 7: true, 200: true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestBusy(t *testing.T) {
 					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 					synctest.Wait()
 				}
-				other(99, 1) // while this is computed, the others gather
+				other(99, 1) // others gather during this call
 				if size > 0 {
 					other(2, size)
 				}
@@ -157,7 +157,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestLearnsWhenBusy: a stream learns whether guesses would hold at every question, also when none has been evaluated.
+// TestLearnsWhenBusy: a stream learns at every question whether a guess would be accepted, even if none was evaluated.
 func TestLearnsWhenBusy(t *testing.T) {
 	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {
@@ -180,7 +180,8 @@ func TestLearnsWhenBusy(t *testing.T) {
 	})
 }
 
-// TestManyStreams: when more ask at once than are kept, all are answered, and those that are not kept are none.
+// TestManyStreams: if more sessions ask at the same time than streams are kept, all are answered, and the others are
+// not streams.
 func TestManyStreams(t *testing.T) {
 	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {
@@ -208,7 +209,7 @@ func TestManyStreams(t *testing.T) {
 	})
 }
 
-// TestLongText: of a text that becomes a stream late only the end is indexed.
+// TestLongText: only the end of a text that becomes a stream late is indexed.
 func TestLongText(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, idle{}, 40_000, batch.Options{})}

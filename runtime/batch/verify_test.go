@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// verdicts are what a model alone says of each position of a question, with all logits, from nothing.
+// verdicts returns the finding at each position of a question, from a separate evaluation with all logits.
 func verdicts(t testing.TB, m *qwen2.Model, q terms.Job) (all []terms.Finding) {
 	t.Helper()
 	c, err := m.NewCache(len(q.Context), gguf.F16)
@@ -51,9 +51,9 @@ func verdicts(t testing.TB, m *qwen2.Model, q terms.Job) (all []terms.Finding) {
 	return all
 }
 
-// TestVerdicts: whatever was asked before or is asked beside it, in whatever memory and steps, the verdict on a
-// position is what a question for that position alone answers, and its scores are those of the model's logits, to the
-// last bit.
+// TestVerdicts: whatever else is asked before or at the same time, with any memory and size of steps, the verdict on a
+// position equals the answer to a question for this position alone, and its scores are those of the model's logits, to
+// the last bit.
 func TestVerdicts(t *testing.T) {
 	rounds := 8
 	if testing.Short() {
@@ -101,7 +101,7 @@ func TestVerdicts(t *testing.T) {
 	assert.Positive(t, checked)
 }
 
-// chosen is the model's choice at a position, as the answer to q says.
+// chosen returns the model's choice at a position, according to the answer to q.
 func chosen(q terms.Job, a batch.Answer, pos int) int32 {
 	for _, d := range a.Audit {
 		if d.Pos == pos {
@@ -111,8 +111,8 @@ func chosen(q terms.Job, a batch.Answer, pos int) int32 {
 	return q.Context[pos]
 }
 
-// TestVerifyOwn: what a session has computed without heads is computed once more, as often as its head is wanted and
-// not kept, and that alone.
+// TestVerifyOwn: tokens of a session that were computed without heads are computed again only if their head is wanted
+// and not kept.
 func TestVerifyOwn(t *testing.T) {
 	drawn := terms.Sampling{Temperature: 0.8, Seed: 4}
 	for name, c := range map[string]struct {
@@ -152,8 +152,8 @@ func TestVerifyOwn(t *testing.T) {
 	}
 }
 
-// TestVerifyParts: positions whose heads are costly are looked at in parts, each in one call, with at most as many as
-// the head of a step is bounded to, and rows that are computed once.
+// TestVerifyParts: positions with costly heads are verified in parts, each in one call, with max as many heads as a
+// step allows; each row is computed once.
 func TestVerifyParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		sampling terms.Sampling
@@ -187,7 +187,7 @@ func TestVerifyParts(t *testing.T) {
 	}
 }
 
-// TestVerifyQueue: a question in parts has waited until its first step, and all after that is its computing.
+// TestVerifyQueue: the queue time of a question in parts ends with its first step; the rest counts as computing.
 func TestVerifyQueue(t *testing.T) {
 	inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
 		busy := terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 30), K: 1}}
@@ -206,8 +206,8 @@ func TestVerifyQueue(t *testing.T) {
 	})
 }
 
-// TestVerifyFails: when the model fails at what is computed once more, others keep what they have, and asked again the
-// answer is the same. So it is when the caller leaves between two parts, or within one.
+// TestVerifyFails: if the model fails to compute tokens again, others keep their tokens, and a repeated question has
+// the same answer. The same holds if the caller leaves between two parts or during one.
 func TestVerifyFails(t *testing.T) {
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
 		for _, leaves := range []bool{false, true} {
@@ -245,7 +245,7 @@ func TestVerifyFails(t *testing.T) {
 	}
 }
 
-// TestVerifyInFullStore: where the text fills the store, alone or shared, its positions are verified in place.
+// TestVerifyInFullStore: if the text fills the store, alone or shared, its positions are verified in place.
 func TestVerifyInFullStore(t *testing.T) {
 	for _, sessions := range []uint64{1, 2, 3} {
 		for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
@@ -273,7 +273,7 @@ func TestVerifyTogether(t *testing.T) {
 			c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 30), K: 1}})
 			busy := terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}}
 			c.ask(busy, func(batch.Answer, time.Duration, error) {})
-			synctest.Wait() // while this is computed the others gather
+			synctest.Wait() // others gather during this call
 			var total atomic.Int64
 			for session := range uint64(2) {
 				q := terms.Job{Session: session, Device: session,
@@ -294,7 +294,7 @@ func TestVerifyTogether(t *testing.T) {
 	}
 }
 
-// TestVerifyComputed: the rows of all calls are those that answers count.
+// TestVerifyComputed: answers count the rows of all calls.
 func TestVerifyComputed(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -306,7 +306,7 @@ func TestVerifyComputed(t *testing.T) {
 				q := anyVerified(r, before, 30, 40)
 				q.Priority, q.K = terms.Foreground, 1
 				if q.Sampling = (terms.Sampling{}); q.Verify == terms.EachScore {
-					q.Verify = terms.EachChoice // heads are cheap, so that nothing has a call of its own
+					q.Verify = terms.EachChoice // heads are cheap, so that none has its own call
 				}
 				before = append(before, q.Context)
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
@@ -323,7 +323,7 @@ func TestVerifyComputed(t *testing.T) {
 	}
 }
 
-// TestVerifyRefused: what makes no sense is said.
+// TestVerifyRefused: invalid questions are refused.
 func TestVerifyRefused(t *testing.T) {
 	s := service(t, &counter{}, 20, batch.Options{})
 	defer s.Close()
@@ -346,7 +346,8 @@ func TestVerifyRefused(t *testing.T) {
 	assert.Zero(t, a.Audited)
 }
 
-// TestLogitsAreBounded: a step that wants logits waits while callers look at as many as one step has; others do not.
+// TestLogitsAreBounded: a step with logits waits while callers use as many logits as one step has; other steps do not
+// wait.
 func TestLogitsAreBounded(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		batch.Lend(c.s, 33)
@@ -362,17 +363,18 @@ func TestLogitsAreBounded(t *testing.T) {
 				batch.Lend(c.s, -1)
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				assert.True(t, done[0], "as many as one step has may be left")
+				assert.True(t, done[0], "the logits of one step may be in use")
 				batch.Lend(c.s, 100)
 			}
 		}
-		assert.True(t, done[1], "it wants none")
+		assert.True(t, done[1], "it wants no logits")
 		batch.Lend(c.s, -132)
 		assert.Zero(t, batch.Lent(c.s))
 	})
 }
 
-// TestVerifyPrices: a device that has many positions verified has fewer turns than one that asks for as many tokens.
+// TestVerifyPrices: a device that verifies many positions has fewer turns than one that asks for the same number of
+// tokens.
 func TestVerifyPrices(t *testing.T) {
 	inBubble(t, 5000, batch.Options{Rows: 32}, func(c *crowd, m *counter) {
 		bored := errors.New("enough")
@@ -399,13 +401,13 @@ func TestVerifyPrices(t *testing.T) {
 		time.Sleep(40_000 * tick)
 		enough(bored)
 		c.wait.Wait()
-		// of a row, without its head and with all logits
+		// cost of a row without its head and with all logits
 		assert.InDelta(t, 4.0/(4+5), float64(answered[1].Load())/float64(answered[0].Load()), 0.1)
 	})
 }
 
-// TestVerifyStreams: a session that goes on with each answer, and has its last tokens verified now and then, in parts
-// or not, is a stream: questions come along guesses, and all verdicts are right.
+// TestVerifyStreams: a session that continues with each answer, and sometimes verifies its last tokens, in parts or
+// not, is a stream: questions use guesses, and all verdicts are right.
 func TestVerifyStreams(t *testing.T) {
 	for _, rows := range []int{8, 16, 128} {
 		for _, sampling := range []terms.Sampling{
@@ -428,7 +430,7 @@ func TestVerifyStreams(t *testing.T) {
 				synctest.Wait()
 				require.NoError(t, w.wrong)
 				require.NoError(t, batch.CheckAtRest(w.of))
-				if sampling.TopK < 20 { // a head for 20 is costly
+				if sampling.TopK < 20 { // a head for 20 candidates is costly
 					assert.Positive(t, c.stats().Accepted, "%d rows, %+v", rows, sampling)
 				}
 			})
@@ -436,7 +438,7 @@ func TestVerifyStreams(t *testing.T) {
 	}
 }
 
-// TestVerifyMixed: what some want to know of a position with logits, others without, they find out in one step.
+// TestVerifyMixed: questions about a position with and without logits are answered in one step.
 func TestVerifyMixed(t *testing.T) {
 	for _, kinds := range [][2]terms.Verify{
 		{terms.EachChoice, terms.EachScore}, {terms.EachScore, terms.EachChoice}, {terms.AsItComes, terms.EachScore},
@@ -444,7 +446,7 @@ func TestVerifyMixed(t *testing.T) {
 		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 			busy := terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}}
 			c.ask(busy, func(batch.Answer, time.Duration, error) {})
-			synctest.Wait() // while this is computed the others gather
+			synctest.Wait() // others gather during this call
 			for i, kind := range kinds {
 				q := terms.Job{
 					Session: uint64(i), Device: uint64(i),
@@ -462,8 +464,8 @@ func TestVerifyMixed(t *testing.T) {
 	}
 }
 
-// TestVerifyKnownEnd: where a question has most of what it verifies in memory, it comes to its end sooner than it
-// seems; what it wants there has to have room in the step all the same.
+// TestVerifyKnownEnd: if most of what a question verifies is in memory, it ends earlier than planned; its head must
+// still fit into the step.
 func TestVerifyKnownEnd(t *testing.T) {
 	inBubble(t, 200, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		m.vocab = 300
@@ -471,7 +473,7 @@ func TestVerifyKnownEnd(t *testing.T) {
 		c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 20), K: 1, AuditFrom: 11}})
 		busy := terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}}
 		c.ask(busy, func(batch.Answer, time.Duration, error) {})
-		synctest.Wait() // while this is computed the others gather
+		synctest.Wait() // others gather during this call
 		for _, q := range []terms.Job{
 			{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 3), K: 201}},
 			{Session: 1, Device: 1,

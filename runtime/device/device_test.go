@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestParse: every way to name a backend, and what is none.
+// TestParse: every name of a backend, and invalid names.
 func TestParse(t *testing.T) {
 	for _, name := range []string{
 		"cpu", "metal", "soft", "soft:fast", "soft:fastmath", "soft:check", "soft:ubsan", "soft:check:0",

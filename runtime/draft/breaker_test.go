@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// TestProbesAreSpaced: a cloud that stays dead is asked again after pauses that double up to 5 seconds, and no more
-// often than that, nor less often than an escalation makes it possible.
+// TestProbesAreSpaced: a cloud that stays dead is probed after pauses that double up to 5 seconds: not earlier, and not
+// later than the next escalation.
 func TestProbesAreSpaced(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(11)
@@ -34,7 +34,7 @@ func TestProbesAreSpaced(t *testing.T) {
 		require.Positive(t, first)
 		probes := asked[total(events).Failed:]
 		require.Greater(t, len(probes), 8)
-		const slack = 20 * tick // until a token is for the cloud
+		const slack = 20 * tick // max time until a token is for the cloud
 		want := firstPause
 		for i := 1; i < len(probes); i++ {
 			gap := probes[i] - probes[i-1]
@@ -46,7 +46,7 @@ func TestProbesAreSpaced(t *testing.T) {
 	})
 }
 
-// TestOneProbe: a probe goes out while the breaker is open, at once after the failure, and another one when it has
+// TestOneProbe: while the breaker is open there is one probe: at once after the failure, and another one when it has
 // ended and the pause is over.
 func TestOneProbe(t *testing.T) {
 	var b Breaker
@@ -55,12 +55,12 @@ func TestOneProbe(t *testing.T) {
 	b.failed(now, now, errFake)
 	b.failed(now, now.Add(time.Hour), errFake) // changes nothing
 	assert.True(t, b.startProbe(now))
-	assert.False(t, b.startProbe(now), "one is open")
+	assert.False(t, b.startProbe(now), "one probe is open")
 	b.endProbe(now, errFake)
 	assert.False(t, b.startProbe(now.Add(firstPause-1)))
 	assert.True(t, b.startProbe(now.Add(firstPause)))
 	b.endProbe(time.Time{}, nil)
-	assert.True(t, b.startProbe(now.Add(firstPause)), "the one before was given up, and tells nothing")
+	assert.True(t, b.startProbe(now.Add(firstPause)), "the previous probe was cancelled and has no result")
 	b.endProbe(now, errFake)
 	assert.False(t, b.startProbe(now.Add(2*firstPause-1)))
 	assert.True(t, b.startProbe(now.Add(2*firstPause)))
@@ -69,10 +69,10 @@ func TestOneProbe(t *testing.T) {
 	b.failed(now, now, errFake)
 	assert.True(t, b.startProbe(now))
 	b.endProbe(now, errFake)
-	assert.True(t, b.startProbe(now.Add(firstPause)), "the pauses begin anew")
+	assert.True(t, b.startProbe(now.Add(firstPause)), "the pauses start again")
 }
 
-// TestProbeAtTheEnd: a probe that is open when the text ends is given up, and the next text sends another.
+// TestProbeAtTheEnd: a probe that is open at the end of the text is cancelled, and the next text sends another one.
 func TestProbeAtTheEnd(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(12)
@@ -91,7 +91,7 @@ func TestProbeAtTheEnd(t *testing.T) {
 			}
 			assert.False(t, d.o.Breaker.probing)
 		}
-		assert.Equal(t, 3, open, "one probe of each text was open at its end")
+		assert.Equal(t, 3, open, "one probe was open at the end of each text")
 		tr.cloud.ask = func(ctx context.Context, q Question) (Answer, error) { return tr.right(ctx, q, tick) }
 		_, events, _ := tr.decode(t, d)
 		assert.False(t, d.o.Breaker.Open())
@@ -99,15 +99,15 @@ func TestProbeAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestAnswerClosesBreaker: an answer to a question that was open when another one failed shows that the cloud is there,
-// long before a probe would.
+// TestAnswerClosesBreaker: an answer to a question that was open when another one failed closes the breaker, long
+// before a probe would.
 func TestAnswerClosesBreaker(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := &script{escalate: []int{1, 2, 12}}
 		s.slots = 1000
 		cloud := &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {
 			if len(q.Context) == 1 {
-				return Answer{}, errors.Join(sleep(ctx, 20*ms), errFake) // the next one is open by then
+				return Answer{}, errors.Join(sleep(ctx, 20*ms), errFake) // the next question is open by then
 			}
 			return s.Ask(ctx, q)
 		}}
@@ -122,8 +122,7 @@ func TestAnswerClosesBreaker(t *testing.T) {
 	})
 }
 
-// TestNoDeadlineNoBreaker: a decoder without deadlines neither minds what others know of the cloud's health nor adds
-// to it.
+// TestNoDeadlineNoBreaker: a decoder without deadlines neither uses a shared breaker nor updates it.
 func TestNoDeadlineNoBreaker(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		bothModes(t, func(t *testing.T, mode Mode) {
@@ -151,7 +150,7 @@ func TestNoDeadlineNoBreaker(t *testing.T) {
 	}
 }
 
-// failingWarmer is a cloud that takes no text early.
+// failingWarmer is a cloud that fails to take text early.
 type failingWarmer struct {
 	*cloudFunc
 	warmed int
@@ -162,7 +161,7 @@ func (c *failingWarmer) Warm(context.Context, []int32) (up, down int, err error)
 	return 0, 0, errFake
 }
 
-// TestWarmFails: text that could not be sent early does not keep later text from being sent.
+// TestWarmFails: after a failure to send text early, later text is still sent.
 func TestWarmFails(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(13)
@@ -171,16 +170,16 @@ func TestWarmFails(t *testing.T) {
 		d, err := New(tr.model, &tr.world, w,
 			Options{Mode: mode, MaxTokens: tr.most, Vocab: int(tr.world.vocab), Pick: tr.world.pick, Warm: 50})
 		require.NoError(t, err)
-		told := 0
+		reported := 0
 		_, err = d.Decode(t.Context(), []int32{1, 2, 3}, func(e Event) bool {
 			if e.Warming != nil {
-				told++
+				reported++
 				assert.Equal(t, errFake, e.Warming.Err)
 			}
 			return true
 		})
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, w.warmed, tr.most/50-1)
-		assert.Equal(t, w.warmed, told)
+		assert.Equal(t, w.warmed, reported)
 	})
 }

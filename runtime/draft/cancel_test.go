@@ -20,8 +20,8 @@ import (
 
 var errStop = errors.New("the user pressed ^C")
 
-// TestCancel stops random runs at random times: decoding ends within a forward call, with the cause; what was shown is
-// the beginning of the whole text; and nothing is left behind.
+// TestCancel stops random runs at random times: decoding ends within a forward call and returns the cause, the shown
+// tokens are a prefix of the whole text, and no slot or question is left.
 func TestCancel(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		stopped := 0
@@ -56,8 +56,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestEmitStops: after emit has returned false there are no more events, no more tokens than those it got count as
-// shown, and nothing is left behind.
+// TestEmitStops: after emit has returned false there are no more events, the summary counts only the tokens that emit
+// received, and no slot or question is left.
 func TestEmitStops(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(1000) {
@@ -72,7 +72,7 @@ func TestEmitStops(t *testing.T) {
 			require.NoError(t, err)
 			left, shown := int(seed/2%20), 0
 			sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool {
-				require.GreaterOrEqual(t, left, 0, "seed %d: an event too many", seed)
+				require.GreaterOrEqual(t, left, 0, "seed %d: too many events", seed)
 				if left--; e.Token != nil {
 					shown++
 				}
@@ -81,13 +81,14 @@ func TestEmitStops(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, f.clean(sum), "seed %d", seed)
 			require.Equal(t, shown, sum.Tokens, "seed %d", seed)
-			require.LessOrEqual(t, f.model.settled, len(s.prompt)+shown, "seed %d: what was not shown is settled", seed)
+			require.LessOrEqual(t, f.model.settled, len(s.prompt)+shown,
+				"seed %d: tokens that were not shown are settled", seed)
 			require.GreaterOrEqual(t, f.model.settled, len(s.prompt)+shown-1, "seed %d", seed)
 		}
 	})
 }
 
-// failingModel fails in one of its calls: at the prompt, or after some forward calls.
+// failingModel fails in one of its calls: at the prompt, or after a number of forward calls.
 type failingModel struct {
 	*fakeModel
 	after int
@@ -108,7 +109,7 @@ func (m *failingModel) Extend(ctx context.Context, nodes []Node) ([]backend.Outp
 	return m.fakeModel.Extend(ctx, nodes)
 }
 
-// TestModelFails: an error of the model is that of the run, and nothing is left behind.
+// TestModelFails: an error of the model is returned, and no slot or question is left.
 func TestModelFails(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(500) {
@@ -133,7 +134,7 @@ func TestModelFails(t *testing.T) {
 	})
 }
 
-// TestNoRouter is the small model alone: each token has its probability, and a cloud gets nothing.
+// TestNoRouter decodes with the small model alone: each token has its probability, and the cloud gets no questions.
 func TestNoRouter(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newSchedule(1)
@@ -154,18 +155,18 @@ func TestNoRouter(t *testing.T) {
 		})
 		require.NoError(t, err)
 		assert.Equal(t, 512, sum.Tokens)
-		assert.Equal(t, 511, sum.Passes+sum.Accepted, "the first token is the prompt's")
+		assert.Equal(t, 511, sum.Passes+sum.Accepted, "the first token comes with the prompt")
 		sum.CommitDelay, sum.Passes, sum.Proposed, sum.Accepted = 0, 0, 0, 0
 		assert.Equal(t, Summary{Stop: "length", Tokens: 512}, sum)
 		assert.Empty(t, f.cloud.warmed)
 	})
 }
 
-// TestProbability: a token's logit is among the best or among all.
+// TestProbability: the logit of a token is in the best candidates or in all logits.
 func TestProbability(t *testing.T) {
 	head := backend.Output{Top: []backend.Candidate{{ID: 0, Logit: 2}, {ID: 1, Logit: 1.5}}, LogSumExp: 3}
 	assert.InDelta(t, math.Exp(-1.5), probability(&head, 1), 1e-6)
-	assert.Zero(t, probability(&head, 2), "not among the best")
+	assert.Zero(t, probability(&head, 2), "not a candidate")
 	head.Logits = []float32{2, 1.5, -1}
 	assert.InDelta(t, math.Exp(-4), probability(&head, 2), 1e-6)
 	assert.InDelta(t, math.Exp(-1), probability(&head, 0), 1e-6)
@@ -205,17 +206,17 @@ func TestOptions(t *testing.T) {
 		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm, int(d.o.Deadline)})
 }
 
-// TestWant: the heads have to hold the tokens that become branches, or what was wanted anyway.
+// TestWant: heads have enough candidates for all branches, or as many as requested otherwise.
 func TestWant(t *testing.T) {
 	assert.Equal(t, 2, Options{}.Want(backend.Want{}).K)
 	assert.Equal(t, 5, Options{Branches: 5}.Want(backend.Want{K: 4}).K)
 	assert.Equal(t, MostBranches, Options{Branches: AutoBranches}.Want(backend.Want{K: 4}).K)
 	drawn := Options{Branches: 3, Sampling: terms.Sampling{Temperature: 1}}
-	assert.Equal(t, MostBranches, drawn.Want(backend.Want{}).K, "those that are likely to be drawn are among more")
+	assert.Equal(t, MostBranches, drawn.Want(backend.Want{}).K, "likely draws need more candidates")
 	assert.Equal(t, backend.Want{K: 9, Logits: true}, Options{Branches: 5}.Want(backend.Want{K: 9, Logits: true}))
 }
 
-// TestSampling: without Pick, the edge samples as the cloud is asked to.
+// TestSampling: without Pick, the edge uses the sampling of the cloud.
 func TestSampling(t *testing.T) {
 	w := &world{vocab: 120, seed: 3}
 	o := terms.Sampling{Temperature: 2, TopK: fakeTop, Seed: 5}
@@ -234,7 +235,7 @@ func TestSampling(t *testing.T) {
 	assert.Less(t, greedy, 90)
 }
 
-// TestPromptIsKept: decoding does not write into the caller's memory.
+// TestPromptIsKept: decoding does not change the caller's memory.
 func TestPromptIsKept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newSchedule(1)

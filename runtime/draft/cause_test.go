@@ -13,21 +13,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// hostError is what a cloud that does not exist comes to.
+// hostError is the error of a cloud that does not exist.
 type hostError struct{ host string }
 
 func (e *hostError) Error() string { return "no such host: " + e.host }
 
 var errPin = errors.New("the certificate is not the one that was pinned")
 
-// unreachable answers as the client of a gateway does that cannot connect: when the time is over, with the last reason.
+// unreachable returns the error of a client that cannot connect to its gateway: at the deadline, with the last reason.
 func unreachable(ctx context.Context) error {
 	<-ctx.Done()
 	return fmt.Errorf("ask: %w", errors.Join(context.Cause(ctx), fmt.Errorf("no connection: %w", &hostError{"nohost"})))
 }
 
-// TestCause: whatever way a question fails, its event tells why, and so do the events of those that were not asked
-// then.
+// TestCause: the event of a failed question has the cause, and so do the events of the questions that are then not
+// sent.
 func TestCause(t *testing.T) {
 	const gone = "no connection: no such host: nohost"
 	for name, c := range map[string]struct {
@@ -88,7 +88,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// passed are the escalations that the text passed, in the order of their events.
+// passed returns the escalations that the text passed, in the order of their events.
 func passed(events []Event) (all []Escalation) {
 	for _, e := range events {
 		if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probing && q.Outcome != Probed {
@@ -105,7 +105,7 @@ func total(events []Event) (sum Summary) {
 	return sum
 }
 
-// TestNothingHidden: without an answer nothing counts as waited for, and nothing as hidden; with some, only these.
+// TestNothingHidden: without an answer no time is waited for or hidden; otherwise only that of answered questions.
 func TestNothingHidden(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(8)
@@ -116,7 +116,7 @@ func TestNothingHidden(t *testing.T) {
 		assert.Zero(t, sum.Answered)
 		assert.GreaterOrEqual(t, sum.TimedOut, deadline)
 		assert.ErrorIs(t, sum.Cause, ErrDeadline)
-		assert.EqualError(t, ErrDeadline, sum.Cause.Error(), "there is nothing more to say")
+		assert.EqualError(t, ErrDeadline, sum.Cause.Error(), "there is no other cause")
 	})
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(9)
@@ -147,8 +147,7 @@ func TestNothingHidden(t *testing.T) {
 	})
 }
 
-// TestLate: what an error says besides the deadline is kept, whatever it is wrapped in, and the deadline is not said
-// twice.
+// TestLate: an error that wraps the deadline and something else is kept, and the deadline is not repeated.
 func TestLate(t *testing.T) {
 	const only = "no answer before the deadline"
 	host := &hostError{"nohost"}
@@ -174,12 +173,12 @@ func TestLate(t *testing.T) {
 			assert.ErrorIs(t, got, host)
 		}
 		if c.err != nil && got != ErrDeadline {
-			assert.ErrorIs(t, got, c.err, "as it was returned")
+			assert.ErrorIs(t, got, c.err, "the returned error")
 		}
 	}
 }
 
-// TestRoom: the text ends where the context is full, and says which of the two limits it was.
+// TestRoom: the text ends where the context is full, and the stop reason names the limit that was reached.
 func TestRoom(t *testing.T) {
 	for _, c := range []struct {
 		most, room, tokens int
@@ -203,11 +202,11 @@ func TestRoom(t *testing.T) {
 		require.NoError(t, err)
 		sum, err := d.Decode(t.Context(), []int32{0}, func(Event) bool { return true })
 		require.NoError(t, err)
-		assert.Equal(t, "end", sum.Stop, "an end token says more than the limit")
+		assert.Equal(t, "end", sum.Stop, "an end token takes precedence over the limit")
 	})
 }
 
-// TestBreakerCause: the breaker tells the newest cause that is known.
+// TestBreakerCause: the breaker returns the latest known cause.
 func TestBreakerCause(t *testing.T) {
 	var b Breaker
 	now := time.Unix(1, 0)
@@ -218,7 +217,7 @@ func TestBreakerCause(t *testing.T) {
 	assert.ErrorIs(t, b.refusal(), errPin)
 	b.explain(errFake)
 	b.failed(now, now, errFake)
-	assert.ErrorIs(t, b.refusal(), errPin, "of the failure that opened it")
+	assert.ErrorIs(t, b.refusal(), errPin, "cause of the failure that opened it")
 	b.endProbe(now, errFake)
 	assert.EqualError(t, b.refusal(), "not asked, since the cloud failed just before: fake failure")
 	b.succeeded()

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// timed is a small and a large model with times that depend on the call, by one clock or another.
+// timed is a small and a large model with times that depend on the call, and either clock.
 type timed struct {
 	fakeModel
 	seed  uint64
@@ -27,7 +27,7 @@ type timed struct {
 	run   func(f func())
 }
 
-// inBubble waits in the time of synctest.
+// inBubble returns models that wait in the time of synctest.
 func inBubble(seed uint64) *timed {
 	return &timed{
 		seed: seed, now: time.Now, run: func(f func()) { go f() },
@@ -35,7 +35,7 @@ func inBubble(seed uint64) *timed {
 	}
 }
 
-// bySimulation waits by the clock of a simulation.
+// bySimulation returns models that wait by the clock of a simulation.
 func bySimulation(c *simclock.Clock, seed uint64) *timed {
 	return &timed{
 		seed: seed, now: c.Now, run: c.Go,
@@ -43,7 +43,7 @@ func bySimulation(c *simclock.Clock, seed uint64) *timed {
 	}
 }
 
-// draw is a number below n that depends on what it is for alone.
+// draw returns a number below n that depends only on its arguments.
 func (m *timed) draw(n int, what ...int) int {
 	h := m.seed
 	for _, w := range what {
@@ -52,12 +52,12 @@ func (m *timed) draw(n int, what ...int) int {
 	return rand.New(rand.NewPCG(h, 99)).IntN(n)
 }
 
-// some is a time up to 100 ms that no other is equal to, so that nothing happens at the same moment.
+// some returns a unique time up to 100 ms, so that no two events are simultaneous.
 func (m *timed) some(what ...int) time.Duration {
 	return time.Duration(m.draw(100e6, what...)) + time.Duration(1+m.draw(1e6, append(what, 1)...))
 }
 
-// text is a number for a text.
+// text returns a number for a text.
 func (m *timed) text(ids []int32) (n int) {
 	for _, id := range ids {
 		n = 31*n + int(id)
@@ -130,9 +130,9 @@ func (m *timed) events(t *testing.T, o Options) (all []string) {
 	require.NoError(t, err)
 	began := m.now()
 	_, err = d.Decode(context.Background(), []int32{1, 2, 3}, func(e Event) bool {
-		// at the end of a deadline the decoder and the ask wake up at once, in any order
+		// at a deadline the decoder and the ask wake up at the same time, in any order
 		if e.Token != nil || o.Deadline < 0 {
-			all = append(all, told(e))
+			all = append(all, describe(e))
 		}
 		return true
 	})
@@ -140,9 +140,9 @@ func (m *timed) events(t *testing.T, o Options) (all []string) {
 	return append(all, fmt.Sprint(m.now().Sub(began)))
 }
 
-// told is an event without pointers. A question that is dropped returns at once, or during what the
-// decoder does next.
-func told(e Event) string {
+// describe formats an event without pointers. A question that is dropped returns at once, or during the decoder's next
+// step.
+func describe(e Event) string {
 	if e.Escalation != nil && e.Escalation.Outcome == Dropped {
 		e.At = 0
 	}
@@ -150,7 +150,7 @@ func told(e Event) string {
 		e.Prompt, e.Waited, e.Rollback)
 }
 
-// TestClock: by the clock of a simulation all events are those in the computer's time, at the same times.
+// TestClock: all events of a simulation occur at the same times as in virtual time of synctest.
 func TestClock(t *testing.T) {
 	schedules := 400
 	if testing.Short() {
@@ -168,7 +168,7 @@ func TestClock(t *testing.T) {
 		c := simclock.New(time.Unix(1e9, 0))
 		o.Clock = c
 		c.Run(func() { got = bySimulation(c, seed).events(t, o) })
-		slices.Sort(want) // questions that are dropped together return in any order
+		slices.Sort(want) // dropped questions return in any order
 		slices.Sort(got)
 		for i := range min(len(want), len(got)) {
 			require.Equal(t, want[i], got[i], "schedule %d: %+v", seed, o)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	tick     = 16 * time.Millisecond // a forward call
+	tick     = 16 * time.Millisecond // of a forward call
 	deadline = 800 * time.Millisecond
 )
 
-// cloudFunc is a cloud with a way to fail. It counts the questions, and those that are open.
+// cloudFunc is a cloud with a given kind of failure. It counts all questions and open ones.
 type cloudFunc struct {
 	ask         func(ctx context.Context, q Question) (Answer, error)
 	asked, open atomic.Int32
@@ -33,7 +33,7 @@ func (c *cloudFunc) Ask(ctx context.Context, q Question) (Answer, error) {
 	return c.ask(ctx, q)
 }
 
-// trial is a long text with a decoder whose cloud can fail.
+// trial decodes a long text with a cloud that can fail.
 type trial struct {
 	world world
 	model *fakeModel
@@ -49,7 +49,7 @@ func newTrial(seed uint64) *trial {
 	return t
 }
 
-// right answers what the world says, after a delay.
+// right answers according to the world, after a delay.
 func (t *trial) right(ctx context.Context, q Question, after time.Duration) (Answer, error) {
 	if err := sleep(ctx, after); err != nil {
 		return Answer{}, err
@@ -67,7 +67,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// hole swallows a question.
+// hole never answers.
 func hole(ctx context.Context) (Answer, error) {
 	<-ctx.Done()
 	return Answer{}, ctx.Err()
@@ -81,8 +81,8 @@ func (t *trial) decoder(tb testing.TB, mode Mode) *Decoder {
 	return d
 }
 
-// decode runs to the end and checks that the text is complete and nothing is left behind. It returns the events, and
-// when the last token was shown.
+// decode runs to the end and checks that the text is complete and that no slot or question is left. It returns the
+// events, and the time of the last token.
 func (t *trial) decode(tb testing.TB, d *Decoder) (got shown, events []Event, took time.Duration) {
 	before := t.cloud.asked.Load()
 	sum, err := d.Decode(tb.Context(), []int32{1, 2, 3}, func(e Event) bool {
@@ -100,19 +100,19 @@ func (t *trial) decode(tb testing.TB, d *Decoder) (got shown, events []Event, to
 	assert.NoError(tb, t.model.wrong)
 	assert.Empty(tb, t.model.nodes, "no slot is in use")
 	assert.Zero(tb, t.cloud.open.Load(), "no question is open")
-	assert.Equal(tb, int(t.cloud.asked.Load()-before), sum.Asks, "the events tell of every question")
+	assert.Equal(tb, int(t.cloud.asked.Load()-before), sum.Asks, "the events report every question")
 	return got, events, took
 }
 
-// bothModes runs a trial serially and pipelined, each in virtual time.
+// bothModes runs a test in serial and in pipelined mode, in virtual time.
 func bothModes(t *testing.T, test func(t *testing.T, mode Mode)) {
 	for name, mode := range map[string]Mode{"serial": Serial, "pipelined": Pipelined} {
 		t.Run(name, func(t *testing.T) { bubble.Test(t, func(t *testing.T) { test(t, mode) }) })
 	}
 }
 
-// TestDeadCloud is Promise 2 for a cloud that never says anything useful: all tokens are the small model's, marked, and
-// the whole text costs one deadline more than without a cloud.
+// TestDeadCloud checks Promise 2 for a cloud that never answers usefully: all tokens are the small model's and marked,
+// and the whole text costs one deadline more than without a cloud.
 func TestDeadCloud(t *testing.T) {
 	for name, ask := range map[string]func(ctx context.Context, q Question) (Answer, error){
 		"dead from the start": func(context.Context, Question) (Answer, error) { return Answer{}, errFake },
@@ -150,14 +150,14 @@ func TestDeadCloud(t *testing.T) {
 				assert.LessOrEqual(t, took, time.Duration(tr.most)*tick+deadline+tick)
 
 				_, _, took = tr.decode(t, d)
-				assert.LessOrEqual(t, took, time.Duration(tr.most)*tick, "the next text knows that the cloud is dead")
+				assert.LessOrEqual(t, took, time.Duration(tr.most)*tick, "the next text does not wait for the cloud")
 			})
 		})
 	}
 }
 
-// TestCloudDies is Promise 2 for a cloud that dies in mid-answer: the time is what healthy questions take, and one
-// deadline.
+// TestCloudDies checks Promise 2 for a cloud that dies in the middle of an answer: the time is that of the answered
+// questions plus one deadline.
 func TestCloudDies(t *testing.T) {
 	const died = 2 * time.Second
 	for name, silent := range map[string]bool{"with an error": false, "silently": true} {
@@ -187,15 +187,15 @@ func TestCloudDies(t *testing.T) {
 				for _, tok := range got.Tokens {
 					origins[tok.Origin]++
 				}
-				assert.Positive(t, origins[FromCloud], "while it lived")
+				assert.Positive(t, origins[FromCloud], "before it died")
 				assert.Positive(t, origins[EdgeTimeout], "afterwards")
 			})
 		})
 	}
 }
 
-// TestCloudRecovers checks that a probe finds a cloud that is back, that no token waits for it before, and that its
-// tokens are used again.
+// TestCloudRecovers checks that a probe finds a cloud that works again, that no token waits for it before, and that its
+// tokens are then used.
 func TestCloudRecovers(t *testing.T) {
 	const from, to = time.Second, 3 * time.Second
 	bothModes(t, func(t *testing.T, mode Mode) {
@@ -225,12 +225,12 @@ func TestCloudRecovers(t *testing.T) {
 		assert.Less(t, back, to+2*deadline)
 		assert.Positive(t, outcomes[Unasked])
 		assert.Equal(t, 1, outcomes[Probed])
-		assert.LessOrEqual(t, lost.Load(), int32(4+3), "at most all that were open, and few probes")
+		assert.LessOrEqual(t, lost.Load(), int32(4+3), "max all open questions and a few probes")
 		assert.Less(t, took, time.Duration(tr.most)*(tick+10*time.Millisecond)+deadline)
 	})
 }
 
-// TestDeadlineOff: without deadlines a slow cloud is waited for, and an error counts for its own token alone.
+// TestDeadlineOff: without deadlines the decoder waits for a slow cloud, and an error affects only its own token.
 func TestDeadlineOff(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(4)
@@ -245,7 +245,7 @@ func TestDeadlineOff(t *testing.T) {
 	})
 }
 
-// TestSharedBreaker: one decoder's bad experience spares the other one the wait.
+// TestSharedBreaker: after one decoder has opened the breaker, another one does not wait.
 func TestSharedBreaker(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		one, two := newTrial(5), newTrial(6)

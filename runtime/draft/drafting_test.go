@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// drafting works out which tokens there were to draft at each moment of a text.
+// drafting computes which tokens can be drafted at each moment of a text.
 type drafting struct {
 	*decoded
 	steps     map[uint64]step // by text
 	questions map[uint64]*question
-	refusals  map[uint64]time.Time // of texts that no question was asked about
-	tokens    map[uint64][]int32   // of a text, without the prompt
+	refusals  map[uint64]time.Time // when the breaker refused a question about a text
+	tokens    map[uint64][]int32   // tokens of a text, without the prompt
 }
 
-// step is what the small model and the router say after a text.
+// step holds the outputs of the small model and the router after a text.
 type step struct {
 	local    int32
 	guesses  []guess
@@ -25,8 +25,9 @@ type step struct {
 	path     uint64
 }
 
-// drafts: each forward call extends the likeliest leaves of the draft tree, as many as there may be; there is waiting
-// only where there are none; and of the questions that there is no room for the likeliest to matter go first.
+// drafts checks that each forward call extends the most likely leaves of the draft tree, as many as allowed; that the
+// decoder waits only if there are no leaves; and that, when questions exceed the limit, the one most likely to matter
+// is sent first.
 func (d *decoded) drafts() error {
 	w := &drafting{d, map[uint64]step{}, map[uint64]*question{}, map[uint64]time.Time{}, map[uint64][]int32{}}
 	for _, q := range d.replay.questions {
@@ -59,7 +60,7 @@ func (d *decoded) drafts() error {
 	return nil
 }
 
-// lookedUp: the guesses of a forward call are what followed the last time that the text went as it does there.
+// lookedUp checks that the guesses of a forward call are the tokens after the last matching place of the text.
 func (w *drafting) lookedUp(f forward, shown int) error {
 	first := len(f.nodes) - f.guesses
 	leaf := make([]int, len(f.nodes))
@@ -83,8 +84,8 @@ func (w *drafting) lookedUp(f forward, shown int) error {
 	return nil
 }
 
-// naive returns n tokens that may follow text: those that followed the place in the first shown tokens that has the
-// most in common with its end, but at least two and at most 32; of equals the last.
+// naive returns n guesses after text: the tokens after the place in the first shown tokens with the longest match to
+// its end, of min 2 and max 32 tokens; the last one of equal length.
 func naive(text []int32, shown, n int) (next []int32) {
 	best, length, end := -1, 1, len(text)-1
 	for p := shown - 1; p > 0; p-- {
@@ -125,10 +126,10 @@ type seedling struct {
 	chance float64
 }
 
-// moment holds the forward call that begins at m, which is of the texts got, against what there is to draft.
+// moment compares the forward call at m, which evaluates the texts got, with the tokens that can be drafted.
 func (w *drafting) moment(m moment, tip, path uint64, pos int, got []uint64) error {
 	if alone := []uint64{tip}; !w.evaluated(tip, m.at) && !slices.Equal(got, alone) {
-		return fmt.Errorf("%v is extended, want the last token shown", got)
+		return fmt.Errorf("%v is extended, want the last shown token", got)
 	} else if slices.Equal(got, alone) || w.Mode == Serial && len(got) == 0 {
 		return nil
 	}
@@ -164,12 +165,12 @@ func (w *drafting) moment(m moment, tip, path uint64, pos int, got []uint64) err
 	}
 	grow(tip, path, pos, 1)
 	if held > sent*(1+1e-9) {
-		return fmt.Errorf("a question is asked that matters with %v, while one waits that does with %v", sent, held)
+		return fmt.Errorf("a question with importance %v is sent while one with %v waits", sent, held)
 	}
 	return w.best(leaves, m, got)
 }
 
-// best compares the texts that are extended with the best of the leaves.
+// best compares the texts that are extended with the most likely leaves.
 func (w *drafting) best(leaves []seedling, m moment, got []uint64) error {
 	slices.SortStableFunc(leaves, func(a, b seedling) int {
 		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos))
@@ -192,7 +193,7 @@ func (w *drafting) evaluated(text uint64, at time.Time) bool {
 	return ok && !known.After(at)
 }
 
-// refusedBy reports whether the breaker has kept a question about a text from being asked.
+// refusedBy reports whether the breaker refused a question about a text by a time.
 func (w *drafting) refusedBy(text uint64, at time.Time) bool {
 	if w.questions[text] != nil {
 		return false

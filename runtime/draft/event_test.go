@@ -17,13 +17,12 @@ import (
 
 const ms = time.Millisecond
 
-// script is a small model whose candidates at position p are 10p, 10p+1 and 10p+2, on whatever path, and which takes
-// 10 ms for a forward call; with a router that escalates at some positions, and a cloud that takes 45 ms, 5 of them in
-// a queue and 20 computing.
+// script is a small model with candidates 10p, 10p+1 and 10p+2 at position p on every path; a forward call takes 10 ms.
+// Its router escalates at some positions, and its cloud takes 45 ms, including 5 ms in a queue and 20 ms of computing.
 type script struct {
 	fakeModel
 	escalate []int
-	answers  map[int]int32 // by position; otherwise the small model's
+	answers  map[int]int32 // by position; otherwise the small model's token
 }
 
 func (s *script) at(pos int) backend.Output {
@@ -62,7 +61,7 @@ func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
 		Reply: terms.Reply{Token: id, Queue: 5 * ms, Compute: 20 * ms}}, sleep(ctx, 45*ms)
 }
 
-// TestWarmedInVain: the prompt was sent early in vain where nothing is asked then; what had no connection was not sent.
+// TestWarmedInVain: the prompt is sent early in vain if no question follows; without a connection it is not sent.
 func TestWarmedInVain(t *testing.T) {
 	var s Summary
 	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30}})
@@ -76,8 +75,7 @@ func TestWarmedInVain(t *testing.T) {
 	assert.Equal(t, []int{30, 0}, []int{s.Warmed, s.WarmedInVain()})
 }
 
-// TestCut: a question about the token after the last one shown is distinguished from other dropped ones, where the
-// router asked it.
+// TestCut: a question of the router about the token after the last shown one is distinguished from other dropped ones.
 func TestCut(t *testing.T) {
 	var s Summary
 	s.Add(Event{Escalation: &Escalation{Outcome: Dropped}})
@@ -85,7 +83,7 @@ func TestCut(t *testing.T) {
 	assert.Equal(t, []int{2, 1}, []int{s.Dropped, s.Cut})
 }
 
-// TestEvents follows single escalations through their times, each worked out by hand.
+// TestEvents checks the times of single escalations, computed by hand.
 func TestEvents(t *testing.T) {
 	base := Escalation{
 		Pos: 1, Confidence: 0.25, Local: 10, Wait: 45 * ms, Queue: 5 * ms, Cloud: 20 * ms, Wire: 20 * ms,
@@ -158,7 +156,7 @@ func TestEvents(t *testing.T) {
 					total.Add(e)
 					if q := e.Escalation; q != nil {
 						assert.Equal(t, q.answer(), q.Decoded,
-							"an answer came, except for those that the deadline ended")
+							"an answer arrived, unless the deadline was exceeded")
 						q.Decoded = false
 					}
 					if e.Escalation != nil && e.Escalation.Outcome != Dropped {
@@ -178,7 +176,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestCommitDelay: tokens below an open escalation are shown when it is answered, and know how long they waited.
+// TestCommitDelay: tokens after an open escalation are shown when it is answered, with the time that they waited.
 func TestCommitDelay(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := &script{escalate: []int{1}}
@@ -198,7 +196,7 @@ func TestCommitDelay(t *testing.T) {
 	})
 }
 
-// TestNeedless: an answer with the small model's own token was not needed; where none came, nothing is known.
+// TestNeedless: an answer that equals the small model's token was needless; without an answer that is unknown.
 func TestNeedless(t *testing.T) {
 	for outcome, want := range map[Outcome]bool{
 		Hit: true, Miss: true, Late: false, Failed: false, Unasked: false, Dropped: false, Probed: false,

@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// The fakes are tables that are never written down: head, decision and answer are hashes of the whole text, so that a
-// wrong context anywhere leads to another text.
+// The fakes are functions of the whole text: head, decision and answer are hashes, so that a wrong context anywhere
+// gives a different text.
 
 const fakeTop = 6 // candidates of a fake head
 
@@ -29,13 +29,13 @@ func mix(a, b uint64) uint64 {
 
 func share(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
-// A text is its hash, but for the lowest bits, which are its last two tokens.
+// A text is represented by its hash, with its last two tokens in the lowest bits.
 const (
 	tokenBits = 10
 	lastTwo   = 1<<(2*tokenBits) - 1
 )
 
-// then is a text with another token.
+// then returns a text with one more token.
 func then(text uint64, token int32) uint64 {
 	low := (text<<tokenBits | uint64(token)&(1<<tokenBits-1)) & lastTwo
 	return mix(text, uint64(token))&^lastTwo | low
@@ -48,22 +48,22 @@ func hashOf(text []int32) (h uint64) {
 	return h
 }
 
-// world is what is true of all texts: the small model, the router, and the large model.
+// world defines the small model, the router and the large model for all texts.
 type world struct {
 	seed     uint64
 	vocab    int32
-	ends     int32     // of the ids below this one ends the text
-	share    float64   // of decisions that escalate
-	agree    float64   // of answers that are among the small model's candidates
-	failures float64   // of questions that get an error
-	ranks    []float64 // if set: of answers, the shares that are among the candidates up to each
-	honest   bool      // answers are as likely as the small model says
-	repeats  float64   // of texts after which the small model goes on as after any that ends with the same two tokens
-	masked   float64   // share of tokens that may not follow a text
-	ranked   bool      // answers are chosen from their best tokens, by another measure than the large model's
+	ends     int32     // ids below this one end the text
+	share    float64   // share of decisions that escalate
+	agree    float64   // share of answers among the small model's candidates
+	failures float64   // share of questions that get an error
+	ranks    []float64 // if set: the share of answers among the first i candidates
+	honest   bool      // the small model's probabilities are those of the answers
+	repeats  float64   // share of texts after which the small model's token depends only on the last two tokens
+	masked   float64   // share of tokens that are not allowed after a text
+	ranked   bool      // answers are chosen from their best tokens by another score than the large model's
 }
 
-// head has fakeTop different candidates, the first the most probable.
+// head returns fakeTop different candidates, the most probable first.
 func (w *world) head(text uint64) backend.Output {
 	out := backend.Output{Top: make([]backend.Candidate, fakeTop)}
 	whole := text
@@ -88,7 +88,7 @@ func (w *world) head(text uint64) backend.Output {
 
 func (w *world) end(id int32) bool { return id < w.ends }
 
-// pick is not always the best candidate, and not always one that becomes a branch.
+// pick does not always choose the best candidate, nor one that becomes a branch.
 func (w *world) pick(pos int, head *backend.Output) int32 {
 	h := mix(w.seed+20, mix(uint64(pos), uint64(head.Top[0].ID)))
 	if share(h) < max(0.7, w.repeats) {
@@ -97,14 +97,14 @@ func (w *world) pick(pos int, head *backend.Output) int32 {
 	return head.Top[h%fakeTop].ID
 }
 
-// Decide depends on everything decided before on the path.
+// Decide depends on all earlier decisions on the path.
 func (w *world) Decide(path uint64, pos int, head *backend.Output) (float32, bool, uint64) {
 	next := mix(mix(path, uint64(pos)), mix(w.seed+30, uint64(head.Top[0].ID))^uint64(math.Float32bits(head.LogSumExp)))
 	c := share(next)
 	return float32(c), c < w.share, next
 }
 
-// Explain depends on what was decided before as well.
+// Explain depends on earlier decisions, too.
 func (w *world) Explain(path uint64, pos int, head *backend.Output) (margin, entropy, threshold float64) {
 	h := mix(mix(path, uint64(pos)), uint64(head.Top[0].ID))
 	return share(h), share(mix(h, 1)), share(mix(h, 2))
@@ -131,33 +131,32 @@ func (w *world) answer(text uint64) (int32, error) {
 		}
 	}
 	if share(mix(h, 2)) < w.agree {
-		return w.head(text).Top[h%fakeTop*(h>>8%2)].ID, nil // half of them the best one
+		return w.head(text).Top[h%fakeTop*(h>>8%2)].ID, nil // half of them the best candidate
 	}
 	return int32(h % uint64(w.vocab)), nil
 }
 
-// shown is what can be seen of a run.
+// shown holds the visible result of a run.
 type shown struct {
 	Tokens    []Token
-	Reasons   []Reason // of the tokens, where they are wanted
+	Reasons   []Reason // of the tokens, if requested
 	Escalated []int    // positions
-	Turned    []int    // positions at which verification put another token
-	Needless  int      // escalations with the small model's own token for an answer
+	Turned    []int    // positions at which verification replaced a token
+	Needless  int      // escalations with the small model's own token as the answer
 	Stop      string
 	audit
-	last time.Time // when the last token was shown, where a test wants to know
+	last time.Time // when the last token was shown, if requested
 }
 
-// audit is what is counted of audits.
+// audit holds the counts of audits.
 type audit struct{ Audited, Missed, AuditedFor, MissedFor int }
 
 func auditOf(s Summary) audit { return audit{s.Audited, s.Missed, s.AuditedFor, s.MissedFor} }
 
-// oracle is routed decoding as it is defined, without any of this package.
+// oracle returns the result of routed decoding by its definition, without code of this package.
 func (w *world) oracle(prompt []int32, most int) shown { return w.routed(prompt, most, w.answer) }
 
-// routed is the oracle for a cloud of which it is known what becomes of each question: an error lets the small model's
-// token stand.
+// routed is oracle for a cloud with known results for each question: after an error the small model's token is used.
 func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32, error)) (s shown) {
 	text, path := hashOf(prompt), uint64(0)
 	compared, choices := 0, []int32(nil) // the large model's, by position
@@ -211,32 +210,32 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 	}
 }
 
-// fakeModel keeps account of what it holds, and answers anything out of order with an error.
+// fakeModel tracks the nodes that it holds, and returns an error for any invalid call.
 type fakeModel struct {
 	*world
 	slots  int
-	most   int // rows in a call
-	lookup int // rows in a call with guesses in it, negative: none; 0: 8
-	last   int // position that nothing may follow; 0: none
-	calls  int // allowed before something is taken to go round in circles
+	most   int // max rows of a call
+	lookup int // max rows of a call with guesses, negative: none; 0: 8
+	last   int // position after which no token is allowed; 0: none
+	calls  int // max calls before the run counts as an endless loop
 	time   func(rows int) time.Duration
 	window func(pos int) error
 
 	settled int    // tokens
 	text    uint64 // hash of the settled text
 	nodes   map[ID]Node
-	wrong   error // by a call that cannot return one
+	wrong   error // error of a call that cannot return one
 
 	passes, rows  int // calls of Extend, and their nodes
-	guesses, kept int // of these, those whose parents are in the same call, and those settled
+	guesses, kept int // of these, nodes with a parent in the same call, and settled ones of them
 
-	account *account // of the calls; nil: none is kept
+	account *account // record of the calls; nil: none
 }
 
-// account is what a model was made to do.
+// account records the calls of a model.
 type account struct {
 	forwards []forward
-	of       map[ID]int // the forward call of a node
+	of       map[ID]int // forward call by node
 	dropped  int        // nodes
 	lost     time.Duration
 	rooms    map[int64]int // by time, the last one
@@ -246,11 +245,11 @@ type account struct {
 type forward struct {
 	from, to time.Time
 	nodes    []Node
-	texts    []uint64   // of the nodes, each with all before it
-	above    [][]uint64 // the beginnings of each, from the settled text on
+	texts    []uint64   // of the nodes, each with all tokens before it
+	above    [][]uint64 // the prefixes of each, from the settled text on
 	live     int        // nodes that were not dropped
-	guesses  int        // of the nodes, those at the end whose parents are among the others
-	held     []bool     // nodes that are in the draft tree; filled in by the replay
+	guesses  int        // number of nodes at the end with parents in the same call
+	held     []bool     // nodes that are in the draft tree; set by the replay
 }
 
 func (a *account) extended(from time.Time, nodes []Node, above [][]uint64, guesses int) {
@@ -264,7 +263,7 @@ func (a *account) extended(from time.Time, nodes []Node, above [][]uint64, guess
 	a.forwards = append(a.forwards, f)
 }
 
-// drop counts the time of a call whose last node is dropped.
+// drop records the time of a call when its last node is dropped.
 func (a *account) drop(id ID) {
 	a.dropped++
 	if f := &a.forwards[a.of[id]]; f.live > 1 {
@@ -289,7 +288,7 @@ func (m *fakeModel) Room() int {
 
 func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output, error) {
 	if m.calls--; m.calls < 0 {
-		return nil, errors.New("going round in circles")
+		return nil, errors.New("endless loop")
 	}
 	if len(nodes) > m.most || len(nodes) > m.Room() {
 		return nil, fmt.Errorf("%d rows of %d, with room for %d", len(nodes), m.most, m.Room())
@@ -307,7 +306,7 @@ func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output,
 		if above[i] = texts; guess {
 			guesses++
 		} else if guesses > 0 {
-			return nil, fmt.Errorf("node %d comes after a guess and is none", n.ID)
+			return nil, fmt.Errorf("node %d follows a guess but is not one", n.ID)
 		}
 		out[i] = m.head(then(texts[len(texts)-1], n.Token))
 	}
@@ -324,8 +323,8 @@ func (m *fakeModel) Extend(ctx context.Context, nodes []Node) ([]backend.Output,
 	return out, nil
 }
 
-// above returns the beginnings of the text up to a node, and whether its parent is evaluated in the same call: one of
-// those before it there. A node has to be one that something may follow.
+// above returns the prefixes of the text up to a node, and whether its parent is evaluated earlier in the same call. A
+// token must be allowed after the parent.
 func (m *fakeModel) above(n Node, before []Node) (texts []uint64, guess bool, err error) {
 	text := m.text
 	texts = append(make([]uint64, 0, len(n.Path)+1), text)
@@ -334,7 +333,7 @@ func (m *fakeModel) above(n Node, before []Node) (texts []uint64, guess bool, er
 		guess = !held
 		if at := slices.IndexFunc(before, func(b Node) bool { return b.ID == id }); !held && at >= 0 {
 			if a = before[at]; !slices.Equal(a.Path, n.Path[:j]) {
-				return nil, false, fmt.Errorf("node %d goes through %d, but not its ancestors", n.ID, id)
+				return nil, false, fmt.Errorf("node %d has ancestor %d, but not the ancestors of that", n.ID, id)
 			}
 		} else if !held {
 			return nil, false, fmt.Errorf("ancestor %d of node %d is not held", id, n.ID)
@@ -384,12 +383,12 @@ func (m *fakeModel) Drop(nodes ...ID) {
 	}
 }
 
-// fakeCloud answers from the world after delays that it draws.
+// fakeCloud answers from the world after random delays.
 type fakeCloud struct {
 	*world
-	most  int // open questions
+	most  int // max open questions
 	delay func() time.Duration
-	rude  float64 // share of dropped questions that are answered nevertheless, later
+	rude  float64 // share of dropped questions that are answered later anyway
 
 	mu     sync.Mutex
 	random *rand.Rand
@@ -415,15 +414,15 @@ func (c *fakeCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a, err
 }
 
-// audits says from which position on the answer to a question compares the tokens, if it was asked to do so from one
-// on: as asked, from the start, a few, or none.
+// audits returns the position from which on an answer compares tokens, for a question that asks for from: as asked,
+// from the start, only a few, or none.
 func (w *world) audits(text uint64, from, length int) int {
 	return []int{from, 0, max(from, length-5), length}[mix(text, w.seed+60)%4]
 }
 
-// sampled is the only position of an audit from one on that the answer to a question looks at, and for how many it
-// stands; 0 and 1 where it looks at all. It draws from the whole text: what else it is about is another matter for
-// pipelined decoding, which asks before it has the answer before, than for serial decoding.
+// sampled returns the single position that a sampled audit compares, and how many positions it represents; 0 and 1 if
+// all are compared. It depends on the whole text. In pipelined decoding the question has a different context than in
+// serial decoding, because it is sent before the previous answer.
 func (w *world) sampled(text uint64, from, length int) (only, weight int) {
 	if mix(w.seed, 61)%3 != 0 || from != 0 || length < 2 {
 		return 0, 1
@@ -431,7 +430,7 @@ func (w *world) sampled(text uint64, from, length int) (only, weight int) {
 	return 1 + int(mix(text, w.seed+62)%uint64(length-1)), length
 }
 
-// reply is what the large model says to a question.
+// reply returns the large model's answer to a question.
 func (w *world) reply(q Question) (a Answer, err error) {
 	of := hashOf(q.Context)
 	text, from := uint64(0), w.audits(of, q.AuditFrom, len(q.Context))
@@ -451,11 +450,11 @@ func (w *world) reply(q Question) (a Answer, err error) {
 		}
 		text = then(text, id)
 	}
-	if a.Audited > 0 { // and nonsense: positions that it does not have, or was not to compare
+	if a.Audited > 0 { // and invalid findings: positions outside the text or the audit
 		a.Audit = append(a.Audit, terms.Finding{Pos: -1}, terms.Finding{Pos: from - 1},
 			terms.Finding{Pos: len(q.Context)})
 	}
-	if a.Audited > 0 && q.Verify == terms.AsItComes { // and more nonsense: findings where it did not look
+	if a.Audited > 0 && q.Verify == terms.AsItComes { // and invalid sampled findings
 		a.Sampled, _ = w.sampled(of, from, len(q.Context))
 	}
 	if a.Token, err = w.answer(text); q.K > 0 && w.masked > 0 {
@@ -464,7 +463,7 @@ func (w *world) reply(q Question) (a Answer, err error) {
 	return a, err
 }
 
-// warmCloud also takes text early, which fails at times.
+// warmCloud also accepts text early, which sometimes fails.
 type warmCloud struct{ *fakeCloud }
 
 func (c warmCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {
@@ -495,7 +494,7 @@ func (c *fakeCloud) leave(q *Question) {
 	delete(c.open, q)
 }
 
-// stillOpen counts the questions that are not cancelled, and returns the earliest position asked for.
+// stillOpen returns the number of questions that are not cancelled, and the earliest position asked for.
 func (c *fakeCloud) stillOpen() (n, oldest int) {
 	oldest = math.MaxInt
 	for q, ctx := range c.open {

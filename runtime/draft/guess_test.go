@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// pace decodes texts of 400 tokens in virtual time, with and without guesses, where a row more costs a share of a call,
-// and returns how many times as fast they come with them.
+// pace decodes texts of 400 tokens in virtual time, with and without guesses; an additional row costs a share of a
+// call. It returns the speedup by guesses.
 func pace(t *testing.T, repeats, rowCost float64, router bool) (faster float64, sum Summary) {
 	var took [2]time.Duration
 	for seed := range uint64(10) {
@@ -57,14 +57,14 @@ func pace(t *testing.T, repeats, rowCost float64, router bool) (faster float64, 
 	return took[0].Seconds() / took[1].Seconds(), sum
 }
 
-// TestGuessesPay: a text that repeats itself comes much faster, and no text comes slower than without guesses: not one
-// without repeats, and not where a row costs as much as a call.
+// TestGuessesPay: a repetitive text is decoded much faster, and no text is slower than without guesses: neither a text
+// without repeats, nor with rows that cost as much as a call.
 func TestGuessesPay(t *testing.T) {
 	racing.Spare(t)
 	t.Log("repeats  row cost  router  faster  passes/token  proposed  accepted")
 	for _, c := range []struct {
-		repeats, rowCost, least float64
-		router                  bool
+		repeats, rowCost, minFaster float64
+		router                      bool
 	}{
 		{0, 0.06, 0.98, false}, {0, 1, 0.98, false}, {1, 1, 0.98, false},
 		{0.3, 0.15, 0.98, false}, {0.8, 1, 0.98, false},
@@ -75,12 +75,12 @@ func TestGuessesPay(t *testing.T) {
 			faster, s := pace(t, c.repeats, c.rowCost, c.router)
 			t.Logf("%7.2f %9.2f %7t %7.2f %13.3f %9d %9d",
 				c.repeats, c.rowCost, c.router, faster, float64(s.Passes)/float64(s.Tokens), s.Proposed, s.Accepted)
-			assert.GreaterOrEqual(t, faster, c.least, "%+v", c)
+			assert.GreaterOrEqual(t, faster, c.minFaster, "%+v", c)
 		})
 	}
 }
 
-// TestNoTime: a clock that stands still tells nothing of costs, and does not keep anything from being guessed.
+// TestNoTime: with a clock that stands still costs are unknown, and guesses are still made.
 func TestNoTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		faster, s := pace(t, 1, 0, false)
@@ -96,7 +96,7 @@ func TestNoTime(t *testing.T) {
 	})
 }
 
-// TestGuessFromThePrompt: what the prompt holds is guessed from the first tokens on.
+// TestGuessFromThePrompt: tokens are guessed from the prompt from the start.
 func TestGuessFromThePrompt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := &world{seed: 1, vocab: 60, repeats: 1}
@@ -110,13 +110,13 @@ func TestGuessFromThePrompt(t *testing.T) {
 		require.NoError(t, err)
 		s, err := d.Decode(t.Context(), prompt, func(Event) bool { return true })
 		require.NoError(t, err)
-		assert.Equal(t, 5, s.Passes, "of 1, 2, 4, 8 and the last rows, of which each but the first is a guess")
+		assert.Equal(t, 5, s.Passes, "1, 2, 4, 8 and the remaining rows, all guesses except for the first of each")
 		assert.Equal(t, 18, s.Accepted)
 	})
 }
 
-// guessing is a run with a tip whose token is asked for, leaves below it that each go on as the text did, and a model
-// of which a row more is cheap.
+// guessing returns a run with a tip that waits for an answer, leaves after it that each continue as the text did
+// before, and a model with cheap additional rows.
 func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
 	t.Helper()
 	o.Pick = func(int, *backend.Output) int32 { return 0 }
@@ -144,7 +144,7 @@ func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
 	return r, leaves
 }
 
-// TestGuessBehindTheLikelier: rows go to the leaf that the text is more likely to come through.
+// TestGuessBehindTheLikelier: more rows go to the leaf that is more likely to become part of the text.
 func TestGuessBehindTheLikelier(t *testing.T) {
 	r, leaves := guessing(t, Options{Rows: 5}, 0.05, 0.9)
 	chains := r.guess(leaves)
@@ -157,12 +157,12 @@ func TestGuessBehindTheLikelier(t *testing.T) {
 	}
 	r, leaves = guessing(t, Options{Rows: 5}, 0.5, 0.5)
 	chains = r.guess(leaves)
-	assert.Len(t, chains[0], 3, "of equal leaves to the one with more in common")
+	assert.Len(t, chains[0], 3, "of equal leaves, the one with the longer match")
 	assert.Empty(t, chains[1])
 }
 
-// TestShownTokensTeach: a token that comes as guessed raises the rate, another one lowers it, and so does one that the
-// cloud was asked for, whatever it is: guesses end there.
+// TestShownTokensTeach: an accepted guess raises the rate. A rejected one lowers it, and so does any token that the
+// cloud was asked for, because guesses end there.
 func TestShownTokensTeach(t *testing.T) {
 	for _, c := range []struct {
 		token  int32

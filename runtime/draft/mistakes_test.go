@@ -14,31 +14,31 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// mistake is a change of a source file: old stands there once, and new takes its place. PLANTED in new means that this
-// mistake is the one that is tried.
+// mistake is a change of a source file: old occurs once, and new replaces it. PLANTED in new is true while this mistake
+// is tried.
 type mistake struct {
 	name           string
-	by             property // that has to see it
+	by             property // must catch it
 	file, old, new string
 }
 
-// property is what has to see a mistake.
+// property is what must catch a mistake.
 type property int
 
 const (
-	inSchedules property = iota // that pipelined decoding equals serial decoding
-	inPlaces                    // the same with verification, where not every token may stand everywhere
+	inSchedules property = iota // pipelined decoding equals serial decoding
+	inPlaces                    // the same with verification, and tokens that are not allowed everywhere
 	everywhere                  // both
-	liberty                     // none: it is no mistake, but something that must change nothing
+	liberty                     // none: a change that must not change any result
 )
 
 // The liberties.
 const (
 	twice = "twice" // each answer is delivered twice
-	eager = "eager" // whatever there is a row for is guessed, likely or not
+	eager = "eager" // a guess is made for every free row, likely or not
 )
 
-// mistakes are those that [TestMistakes] plants.
+// mistakes returns the mistakes that [TestMistakes] plants.
 func mistakes() []mistake {
 	return []mistake{
 		{"accept a stale answer", inSchedules, "answer.go",
@@ -243,14 +243,14 @@ func mistakes() []mistake {
 	}
 }
 
-// TestMistakes shows that the properties would see a mistake. It builds this package's tests with all mistakes in the
-// source, each behind a condition, and runs testdata/planted.go.txt there: each mistake has to be seen within a few
-// schedules, and liberties must change nothing.
+// TestMistakes checks that the properties detect mistakes. It builds this package's tests with all mistakes in the
+// source, each in a condition, and runs testdata/planted.go.txt there: each mistake must be caught within a few
+// schedules, and liberties must not change any result.
 func TestMistakes(t *testing.T) {
-	racing.Spare(t) // what it runs is built without
+	racing.Spare(t) // the child process is built without the race detector
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("only where there is the go command")
+		t.Skip("needs the go command")
 	}
 	here, err := os.Getwd()
 	require.NoError(t, err)
@@ -269,7 +269,7 @@ func TestMistakes(t *testing.T) {
 			require.NoError(t, err)
 			sources[m.file] = string(b)
 		}
-		require.Equal(t, 1, strings.Count(sources[m.file], m.old), "%s: %q has to be in %s once", m.name, m.old, m.file)
+		require.Equal(t, 1, strings.Count(sources[m.file], m.old), "%s: %q must be in %s once", m.name, m.old, m.file)
 		planted := strings.ReplaceAll(m.new, "PLANTED", "planted[\""+m.name+"\"]")
 		sources[m.file] = strings.Replace(sources[m.file], m.old, planted, 1)
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// The figures of a realistic device: 60 tokens a second, a row more in a forward call costs 6%, 5% of tokens escalate,
-// and the large model's token is the small one's first choice in 58% of those, among its best two in 75%, three in 85%,
-// four in 93%. The cloud computes 20 ms, or not at all.
+// The figures of a realistic device: 60 tokens per second, an additional row in a forward call costs 6%, and 5% of the
+// tokens escalate. The large model's token is the small model's first choice in 58% of those, among its best two in
+// 75%, three in 85%, four in 93%. The cloud computes for 20 ms, or 0.
 const (
 	edgeTime = time.Second / 60
 	rowCost  = 0.06
 )
 
-// overlap decodes texts of 200 tokens and returns the sum of what it took, and of the statistics.
+// overlap decodes texts of 200 tokens and returns the total time and statistics.
 func overlap(t *testing.T, o Options, rtt, cloud time.Duration) (took time.Duration, sum Summary) {
 	texts := uint64(40)
 	if testing.Short() {
@@ -67,8 +67,8 @@ func delayed(
 	}
 }
 
-// TestOverlap holds the arithmetic against a run in virtual time: at 100 ms round trip a hit hides the wait, so the
-// hidden share is about the hit rate; and drafting never costs more than 3% over waiting, at any round trip.
+// TestOverlap compares the arithmetic with a run in virtual time: at 100 ms round trip a hit hides the wait, so the
+// hidden share is about the hit rate. Drafting never costs more than 3% over waiting, at any round trip.
 func TestOverlap(t *testing.T) {
 	racing.Spare(t)
 	t.Log("branches  rtt  cloud  serial  pipelined  ratio  hits  hidden share  questions/escalation  wasted/token")
@@ -87,9 +87,9 @@ func TestOverlap(t *testing.T) {
 				t.Logf("%8d %4d %4d %6.1fs %8.1fs  %6.3f %6.3f %8.3f %12.2f %19.2f",
 					branches, ms[0], ms[1], serial.Seconds(), took.Seconds(), ratio, hits, hidden,
 					float64(s.Asks)/float64(s.Escalations), float64(s.Wasted)/float64(s.Tokens))
-				if branches == 1 { // no rows that cost extra
+				if branches == 1 { // no additional rows
 					assert.InDelta(t, (serial - took).Seconds(), (s.Wait - s.Exposed).Seconds(), 0.005*serial.Seconds(),
-						"the accounts of time")
+						"the sums of times")
 				}
 				assert.LessOrEqual(t, ratio, 1.03, "pipelined with %d branches at %v", branches, rtt)
 				if ms[0] == 100 {

@@ -13,13 +13,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// allowed reports whether a token may follow a text; always one may.
+// allowed reports whether a token may follow a text; at least one may.
 func (w *world) allowed(text uint64, token int32) bool {
 	return w.masked == 0 || token == int32(mix(text, w.seed+80)%uint64(w.vocab)) ||
 		share(mix(mix(text, uint64(token)), w.seed+81)) >= w.masked
 }
 
-// local is the small model's token: its choice, or the best one that may follow, or the first that may.
+// local returns the small model's token: its choice, or the best allowed candidate, or the first allowed token.
 func (w *world) local(text uint64, pos int, head *backend.Output) int32 {
 	id := w.pick(pos, head)
 	for i := 0; !w.allowed(text, id); i++ {
@@ -32,7 +32,7 @@ func (w *world) local(text uint64, pos int, head *backend.Output) int32 {
 	return id
 }
 
-// best are the large model's best tokens: its choice, unless that was drawn from further down, and a few more.
+// best returns the large model's best tokens: its choice, unless that is a less likely sample, and a few more.
 func (w *world) best(text uint64, choice int32) (top []terms.Candidate) {
 	for i := range 4 {
 		id := int32(mix(text, w.seed+90+uint64(i)) % uint64(w.vocab))
@@ -44,20 +44,20 @@ func (w *world) best(text uint64, choice int32) (top []terms.Candidate) {
 	return top
 }
 
-// taken is what becomes of an answer: its token, or of its best ones the first that may follow; by another measure, the
-// one that is best by that.
+// taken returns the result of an answer: its token, or the first of its best tokens that is allowed; with another
+// score, the best one by that.
 func (w *world) taken(text uint64, choice int32) (int32, bool) {
 	if w.allowed(text, choice) && !w.ranked {
 		return choice, true
 	}
-	found, most := int32(-1), uint64(0)
+	found, bestValue := int32(-1), uint64(0)
 	for i, c := range w.best(text, choice) {
 		value := uint64(10 - i)
 		if w.ranked {
 			value = mix(mix(text, uint64(c.ID)), w.seed+99)
 		}
-		if w.allowed(text, c.ID) && value > most {
-			found, most = c.ID, value
+		if w.allowed(text, c.ID) && value > bestValue {
+			found, bestValue = c.ID, value
 		}
 	}
 	return found, found >= 0
@@ -71,19 +71,19 @@ type fakePlace struct {
 
 func (p fakePlace) Pick(pos int, head *backend.Output) int32 { return p.local(p.text, pos, head) }
 
-// Take looks at what it was given, and at nothing else of the world.
+// Take uses only its arguments.
 func (p fakePlace) Take(_ int, token int32, top []terms.Candidate) (int32, bool) {
 	if !p.ranked && p.Allows(token) {
 		return token, true
 	}
-	found, most := int32(-1), uint64(0)
+	found, bestValue := int32(-1), uint64(0)
 	for i, c := range top {
 		value := uint64(10 - i)
 		if p.ranked {
 			value = mix(mix(p.text, uint64(c.ID)), p.seed+99)
 		}
-		if p.Allows(c.ID) && value > most {
-			found, most = c.ID, value
+		if p.Allows(c.ID) && value > bestValue {
+			found, bestValue = c.ID, value
 		}
 	}
 	return found, found >= 0
@@ -93,7 +93,7 @@ func (p fakePlace) Allows(token int32) bool { return p.allowed(p.text, token) }
 
 func (p fakePlace) Behind(token int32) Place { return fakePlace{p.world, then(p.text, token)} }
 
-// newPlaced is a schedule in which not every token may follow: with routing, answers ahead, and verification.
+// newPlaced returns a schedule in which only some tokens are allowed: with routing, answers ahead, and verification.
 func newPlaced(seed uint64) *schedule {
 	s := newVerified(seed)
 	r := rand.New(rand.NewPCG(seed, 12))
@@ -109,8 +109,8 @@ func newPlaced(seed uint64) *schedule {
 	return s
 }
 
-// TestPlacesPipelinedEqualsSerial is Promise 1 where the tokens that may follow, and how answers are taken, are a
-// function of the text.
+// TestPlacesPipelinedEqualsSerial checks Promise 1 with allowed tokens and rules of taking answers that are functions
+// of the text.
 func TestPlacesPipelinedEqualsSerial(t *testing.T) {
 	cases := 1000
 	if testing.Short() {

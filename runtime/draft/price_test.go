@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// rising is a curve of this number of rows, each for a share of a call.
+// rising returns a curve for a number of rows; each additional row costs a share of a call.
 func rising(rows int, share float64) (curve []float64) {
 	for r := range rows {
 		curve = append(curve, 1+share*float64(r))
@@ -28,7 +28,7 @@ func rising(rows int, share float64) (curve []float64) {
 	return curve
 }
 
-// TestWorth: cases that can be worked out by hand.
+// TestWorth: cases computed by hand.
 func TestWorth(t *testing.T) {
 	inf := math.Inf(1)
 	some := []float64{0.5, 0.2, 0.1, 0.05, 0.02}
@@ -60,7 +60,7 @@ func TestWorth(t *testing.T) {
 		"rows to spare beside others": {
 			price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 3,
 		},
-		// beside a row of 0.4, P·w/c: 0.9/1.3 = 0.692, 1.1/1.6 = 0.688
+		// with another row of 0.4, P·w/c: 0.9/1.3 = 0.692, 1.1/1.6 = 0.688
 		"beside a likely one": {price{rising(8, 0.3), 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 1},
 		"on an unlikely guess": {
 			price{rising(8, 0.05), 1000, 2000, 1e6, inf, 1},
@@ -85,8 +85,8 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// lived is what r branches gain, in calls of one row, lived through call by call: for each of many times in a call at
-// which the answer may come, and both for texts that come through a branch and for those that do not.
+// lived simulates the gain of a number of branches call by call, in calls of one row. It averages over the times in a
+// call at which the answer may arrive, and over texts that follow a branch or not.
 func lived(p price, sum float64, rows int) (gain float64) {
 	const phases = 1000
 	c := p.curve[rows-1]
@@ -102,7 +102,7 @@ func lived(p price, sum float64, rows int) (gain float64) {
 	return gain
 }
 
-// FuzzWorth: no other number of guesses gains more, with each of them lived through.
+// FuzzWorth: no other number of guesses has a higher simulated gain.
 func FuzzWorth(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add(seed)
@@ -137,15 +137,15 @@ func FuzzWorth(f *testing.F) {
 			return lived(p, sum, len(others)+k)
 		}
 		for k := 1; k <= len(guesses); k++ {
-			// what is left of a call, in time and in memory, is an estimate
+			// the remaining part of a call, in time and in memory, is an estimate
 			require.LessOrEqual(t, gain(k), gain(got)+1.5,
-				"%d in place of %d, %+v, beside %v: %v", k, got, p, others, guesses)
+				"%d instead of %d, %+v, with %v: %v", k, got, p, others, guesses)
 		}
 	})
 }
 
-// matrix decodes texts of an honest world, of which the small model's probabilities are those of the answers, where a
-// row costs a share of a call, and returns how long they took, and the mean number of branches.
+// matrix decodes texts of an honest world, in which the small model's probabilities are those of the answers and a row
+// costs a share of a call. It returns the time, and the mean number of branches.
 func matrix(t *testing.T, branches int, rtt time.Duration, share float64) (took time.Duration, mean float64) {
 	cost, waits, escalations := new(lookup.Cost), new(Waits), 0
 	for seed := range uint64(40) {
@@ -176,8 +176,8 @@ func matrix(t *testing.T, branches int, rtt time.Duration, share float64) (took 
 	return took, mean / float64(escalations)
 }
 
-// TestAutoBranches: whatever a row costs and however long answers take, as many branches as are worth their price are
-// at most 2% slower than the best fixed number of them, and mostly faster.
+// TestAutoBranches: for any cost of a row and any time of answers, the number of branches chosen by price is at most 2%
+// slower than the best fixed number, and mostly faster.
 func TestAutoBranches(t *testing.T) {
 	racing.Spare(t)
 	t.Log("row cost  rtt   1      2      3      4      8      auto   branches   over the best")
@@ -204,9 +204,8 @@ func TestAutoBranches(t *testing.T) {
 	}
 }
 
-// pricing is a run before a question at position 40, of a text that may hold 100 more tokens, with guesses at the
-// answer of 0.5, 0.2 and 0.1: forward calls of one row took 10 ms, and others that and a share more for each further
-// row.
+// pricing returns a run before a question at position 40, with a context for 100 more tokens, and guesses at the answer
+// with probabilities 0.5, 0.2 and 0.1. Forward calls of one row took 10 ms, and each further row a share more.
 func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
 	t.Helper()
 	o.Pick = func(int, *backend.Output) int32 { return 0 }
@@ -232,7 +231,7 @@ func pricing(t *testing.T, share float64, o Options) (*run, *escalation) {
 	return r, e
 }
 
-// TestBranchesOf: what the price of guesses is made of.
+// TestBranchesOf checks each term in the price of guesses.
 func TestBranchesOf(t *testing.T) {
 	at := func(share float64, o Options, change func(r *run, e *escalation)) int {
 		r, e := pricing(t, share, o)
@@ -245,19 +244,19 @@ func TestBranchesOf(t *testing.T) {
 		return func(r *run, _ *escalation) { r.lately.learn(d) }
 	}
 	assert.Equal(t, 3, at(0, Options{}, nil), "rows are free")
-	assert.Equal(t, 3, at(1, Options{}, nil), "they are not, but the wait is not known")
-	assert.Equal(t, 1, at(1, Options{}, waited(200*ms)), "it is, and all of it is needed")
-	assert.Equal(t, 3, at(1, Options{}, waited(time.Second)), "drafting is at its end long before")
-	assert.Equal(t, 1, at(1, Options{Window: 128}, waited(time.Second)), "the window is what ends it")
-	assert.Equal(t, 3, at(1, Options{Window: 128, MaxTokens: 30}, waited(time.Second)), "or the text is")
+	assert.Equal(t, 3, at(1, Options{}, nil), "rows cost time, but the wait is unknown")
+	assert.Equal(t, 1, at(1, Options{}, waited(200*ms)), "the wait is known and needed for drafting")
+	assert.Equal(t, 3, at(1, Options{}, waited(time.Second)), "drafting ends long before the answer")
+	assert.Equal(t, 1, at(1, Options{Window: 128}, waited(time.Second)), "the window ends it")
+	assert.Equal(t, 3, at(1, Options{Window: 128, MaxTokens: 30}, waited(time.Second)), "or the text does")
 	assert.Equal(t, 3, at(1, Options{Branches: 3}, waited(200*ms)), "a fixed number has no price")
-	assert.Equal(t, 3, at(1, Options{MaxTokens: 1}, waited(20*ms)), "nothing follows the last token")
+	assert.Equal(t, 3, at(1, Options{MaxTokens: 1}, waited(20*ms)), "no token after the last one")
 	assert.Equal(t, 1, at(1, Options{MaxTokens: 9}, waited(20*ms)))
-	assert.Equal(t, 3, at(0, Options{Rows: 2}, nil), "there may be a row later")
+	assert.Equal(t, 3, at(0, Options{Rows: 2}, nil), "a row may be free later")
 	assert.Equal(t, 1, at(0, Options{}, func(r *run, _ *escalation) {
 		r.lately.learn(200 * ms)
 		r.model.(*fakeModel).slots = 45
-	}), "no room for two")
+	}), "room for one branch")
 	dense := func(inFlight, asked int) func(r *run, _ *escalation) {
 		return func(r *run, _ *escalation) {
 			r.lately.learn(200 * ms)
@@ -268,18 +267,18 @@ func TestBranchesOf(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, at(0.3, Options{}, dense(1000, 1)), "0.5·20.5 - ½ < 0.7·15.9 - 0.65")
-	assert.Equal(t, 1, at(0.3, Options{}, dense(1, 1)), "each token is asked for, and no other question can be open")
-	assert.Equal(t, 3, at(0.05, Options{}, dense(2, 2)), "nor here, but rows are cheap")
+	assert.Equal(t, 1, at(0.3, Options{}, dense(1, 1)), "every token is escalated, and no other question can be open")
+	assert.Equal(t, 3, at(0.05, Options{}, dense(2, 2)), "the same with cheap rows")
 	assert.Equal(t, 1, at(0.05, Options{}, dense(3, 1)), "questions for three tokens: (3-0)·0.5 > (2+1-1.05)·0.7")
 	ends := func(ids ...int32) Options {
 		return Options{End: func(id int32) bool { return slices.Contains(ids, id) }}
 	}
 	assert.Equal(t, 1, at(1, ends(3), waited(200*ms)))
-	assert.Equal(t, 3, at(1, ends(2, 3), waited(200*ms)), "the end takes no row")
+	assert.Equal(t, 3, at(1, ends(2, 3), waited(200*ms)), "an end token needs no row")
 	assert.Equal(t, 1, at(0.5, Options{}, waited(200*ms)))
-	assert.Equal(t, 3, at(0.1, ends(2), waited(200*ms)), "nor is it anything that the third adds to: 0.6/1.1 > 0.5")
+	assert.Equal(t, 3, at(0.1, ends(2), waited(200*ms)), "nor does the third add to it: 0.6/1.1 > 0.5")
 	below := func(chance float64) func(r *run, e *escalation) {
-		return func(r *run, e *escalation) { // the question is one at a guess, beside another guess
+		return func(r *run, e *escalation) { // the question is about a guess, next to another guess
 			r.lately.learn(200 * ms)
 			r.tip.esc = &escalation{at: r.tip, Escalation: Escalation{Outcome: inFlight}}
 			e.at = r.child(r.tip, 4, 0)
@@ -291,7 +290,7 @@ func TestBranchesOf(t *testing.T) {
 	assert.Equal(t, 1, at(0.08, Options{}, below(0.1)), "on an unlikely one")
 }
 
-// TestShareOfAsks: how often is asked lately, and few where nothing is known.
+// TestShareOfAsks: the recent share of escalations; a small default without data.
 func TestShareOfAsks(t *testing.T) {
 	var w Waits
 	assert.InDelta(t, 0.025, w.share(), 1e-9)
@@ -304,10 +303,10 @@ func TestShareOfAsks(t *testing.T) {
 	for range 300 {
 		w.decided(true)
 	}
-	assert.Greater(t, w.share(), 0.6, "what was long ago counts less")
+	assert.Greater(t, w.share(), 0.6, "older tokens count less")
 }
 
-// TestWaits: the median of the last nine.
+// TestWaits: the median of the last nine waits.
 func TestWaits(t *testing.T) {
 	var w Waits
 	assert.Zero(t, w.median)
@@ -316,7 +315,7 @@ func TestWaits(t *testing.T) {
 	w.learn(3)
 	assert.EqualValues(t, 3, w.median, "the lower of two")
 	w.learn(100)
-	assert.EqualValues(t, 7, w.median, "one that was slow changes little")
+	assert.EqualValues(t, 7, w.median, "one slow answer changes little")
 	for range 4 {
 		w.learn(50)
 	}
@@ -331,11 +330,11 @@ func TestWaits(t *testing.T) {
 	for range 4 {
 		w.learn(100)
 	}
-	assert.EqualValues(t, 5, w.median, "the four that came first are, not the four that are least")
+	assert.EqualValues(t, 5, w.median, "the four oldest are dropped, not the four smallest")
 }
 
-// TestGuessesAt: the local token comes first, the others as likely as they are to be the answer: by the small model's
-// probabilities, and where tokens are drawn by these and the noise of the position, which decides there.
+// TestGuessesAt: the local token comes first, then the other candidates by their probability of being the answer: by
+// the small model's probabilities and, with sampling, the noise of the position.
 func TestGuessesAt(t *testing.T) {
 	head := &backend.Output{LogSumExp: 1}
 	for i, p := range []float64{0.5, 0.3, 0.1} {
@@ -351,7 +350,7 @@ func TestGuessesAt(t *testing.T) {
 	assert.Equal(t, []int32{11, 10, 12}, ids)
 	assert.InDeltaSlice(t, []float64{0.3, 0.5, 0.1}, ps, 1e-6)
 	ids, ps = of(Options{Branches: 2}, 99)
-	assert.Equal(t, []int32{99, 10}, ids, "a local token that is not among the best")
+	assert.Equal(t, []int32{99, 10}, ids, "a local token that is not a candidate")
 	assert.Zero(t, ps[0])
 	ids, _ = of(Options{Branches: AutoBranches}, 10)
 	assert.Equal(t, []int32{10, 11, 12}, ids)
@@ -366,7 +365,7 @@ func TestGuessesAt(t *testing.T) {
 			assert.Equal(t, int32(12), ids[0])
 			assert.GreaterOrEqual(t, ps[1], ps[2])
 			assert.InDelta(t, 1, ps[0]+ps[1]+ps[2], 1e-9)
-			for i, id := range ids { // p·exp(T·noise), against that of the local token
+			for i, id := range ids { // p·exp(T·noise), relative to the local token
 				c := head.Top[id-10]
 				noise := sample.Noise(o.Seed, 7, id) - sample.Noise(o.Seed, 7, 12)
 				want := float64(c.Logit-head.Top[2].Logit) + temperature*noise
@@ -378,8 +377,8 @@ func TestGuessesAt(t *testing.T) {
 	}
 }
 
-// TestGuessesOfDraws: where the large model draws, with the noise that both have, guesses by that noise are right more
-// often than guesses without.
+// TestGuessesOfDraws: if the large model samples with the noise that both models share, guesses that use the noise are
+// right more often.
 func TestGuessesOfDraws(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	o := terms.Sampling{Temperature: 1, Seed: 9}
@@ -408,6 +407,6 @@ func TestGuessesOfDraws(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of 2000 draws %d are among three guesses with the noise, %d without", with, without)
+	t.Logf("of 2000 samples %d are among three guesses with the noise, %d without", with, without)
 	assert.Greater(t, with, without+200)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// TestPromise2: with deadlines, and a cloud in any weather, each text is complete; it is the one that routed decoding
-// gives when the questions fare as they do; each question fares as the deadline and the breaker say; waiting for a
-// cloud that does not answer takes one deadline each time the breaker opens; and the events tell all of this.
+// TestPromise2: with deadlines and any behavior of the cloud, each text is complete and equals that of routed decoding
+// with the same results of questions. Each question ends according to the deadline and the breaker, waiting for a cloud
+// that does not answer takes one deadline each time the breaker opens, and the events report all of this.
 func TestPromise2(t *testing.T) {
 	batches, size := 30, 100
 	if testing.Short() {
@@ -40,15 +40,15 @@ func TestPromise2(t *testing.T) {
 		return
 	}
 	for _, o := range []Outcome{Hit, Miss, Late, Failed, Unasked, Dropped, Probing, Probed} {
-		assert.Positive(t, seen.outcomes[o], "the cases have to reach all paths: %s", o)
+		assert.Positive(t, seen.outcomes[o], "the cases must reach all paths: %s", o)
 	}
-	assert.Positive(t, seen.early, "questions that another one took along")
+	assert.Positive(t, seen.early, "questions that failed with another one")
 	assert.Positive(t, seen.warmed)
-	assert.Greater(t, seen.accepted, seen.proposed/20, "guesses from the text that hold")
-	assert.Less(t, seen.accepted, seen.proposed*19/20, "and some that do not")
+	assert.Greater(t, seen.accepted, seen.proposed/20, "accepted guesses from the text")
+	assert.Less(t, seen.accepted, seen.proposed*19/20, "and rejected ones")
 }
 
-// weathered counts what the cases went through.
+// weathered counts what happened in the cases.
 type weathered struct {
 	outcomes      map[Outcome]int
 	early, warmed int
@@ -82,7 +82,7 @@ func (s *session) check(mode Mode, seen *weathered) error {
 	return nil
 }
 
-// decoded is a text and all that can be seen of how it came to be, from outside.
+// decoded is a text with everything that an observer can see of its decoding.
 type decoded struct {
 	*session
 	text
@@ -94,11 +94,11 @@ type decoded struct {
 	tokens   []Event
 	others   []Event
 	replay   *replay
-	mentions map[int]*Escalation // by the number of the question
-	passed   map[int]*Escalation // by position, those that the text passed
+	mentions map[int]*Escalation // by question number
+	passed   map[int]*Escalation // escalations that the text passed, by position
 }
 
-// decode runs a text. The error is that of an unclean end.
+// decode runs a text. It returns an error if slots or questions are left.
 func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -135,7 +135,7 @@ func (s *session) decode(cloud *stormy, t text) (d *decoded, err error) {
 	return d, d.index()
 }
 
-// index puts the escalations in order.
+// index sorts the escalations by number and position.
 func (d *decoded) index() error {
 	d.mentions, d.passed = map[int]*Escalation{}, map[int]*Escalation{}
 	for _, e := range d.others {
@@ -187,7 +187,7 @@ func (d *decoded) count(seen *weathered) {
 	}
 }
 
-// check holds the text against what must have become of its questions.
+// check compares the text with the results of its questions.
 func (d *decoded) check(h *health) error {
 	d.replay = &replay{
 		session: d.session, health: h, prompt: d.prompt, serial: d.Mode == Serial, began: d.began,
@@ -203,7 +203,7 @@ func (d *decoded) check(h *health) error {
 		}
 	}
 	for _, check := range []func() error{
-		d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.passes, d.early, d.counted, d.drafts,
+		d.complete, d.reported, d.fates, d.unasked, d.wanted, d.bounded, d.passes, d.early, d.counted, d.drafts,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -212,9 +212,9 @@ func (d *decoded) check(h *health) error {
 	return nil
 }
 
-// branches is how many guesses at the answer to a question are drafted: as the options say, or as many as its event
-// says where that is left to their price. Of a question that is not told of, since emit ended, only the
-// first is known: the local token.
+// branches returns how many guesses at the answer to a question are drafted: the number in the options, or the number
+// in its event if it depends on the price. For a question without an event, since emit ended, only the first guess is
+// known: the local token.
 func (d *decoded) branches(a *asking) int {
 	if d.Branches != AutoBranches {
 		return d.Branches
@@ -227,13 +227,13 @@ func (d *decoded) branches(a *asking) int {
 
 func (d *decoded) shown(e Event) time.Time { return d.began.Add(e.At) }
 
-// complete: the text is the one of routed decoding, to its end, or as far as it was wanted.
+// complete checks that the text equals that of routed decoding, to its end or to where emit stopped.
 func (d *decoded) complete() error {
-	most := d.MaxTokens
+	limit := d.MaxTokens
 	if d.stop > 0 {
-		most = min(most, d.stop)
+		limit = min(limit, d.stop)
 	}
-	want := d.world.routed(d.prompt, most, d.replay.answer)
+	want := d.world.routed(d.prompt, limit, d.replay.answer)
 	var got shown
 	for _, e := range d.tokens {
 		got.collect(e)
@@ -241,10 +241,10 @@ func (d *decoded) complete() error {
 	switch {
 	case !slices.Equal(got.Tokens, want.Tokens):
 		return fmt.Errorf("tokens %v, want %v", got.Tokens, want.Tokens)
-	case most == d.MaxTokens && d.sum.Stop != want.Stop:
+	case limit == d.MaxTokens && d.sum.Stop != want.Stop:
 		return fmt.Errorf("stopped for %q, want %q", d.sum.Stop, want.Stop)
 	case d.sum.Tokens != len(want.Tokens):
-		return fmt.Errorf("%d tokens are counted of %d", d.sum.Tokens, len(want.Tokens))
+		return fmt.Errorf("%d of %d tokens are counted", d.sum.Tokens, len(want.Tokens))
 	case d.model.settled < len(d.prompt)+len(want.Tokens)-1 || d.model.settled > len(d.prompt)+len(want.Tokens):
 		return fmt.Errorf("%d tokens are settled", d.model.settled)
 	case d.Audit && auditOf(d.sum) != want.audit:
@@ -260,8 +260,8 @@ func (d *decoded) complete() error {
 	return nil
 }
 
-// told: the events come in order, and each token is shown as soon as it is settled.
-func (d *decoded) told() error {
+// reported checks that events are in order, and that each token is shown as soon as it is settled.
+func (d *decoded) reported() error {
 	at := d.began
 	for i, e := range d.tokens {
 		pos := len(d.prompt) + i
@@ -298,7 +298,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// before is the text before a position.
+// before returns the text before a position.
 func (d *decoded) before(pos int) []int32 {
 	all := slices.Clone(d.prompt)
 	for _, e := range d.tokens[:pos-len(all)] {
@@ -307,7 +307,7 @@ func (d *decoded) before(pos int) []int32 {
 	return all
 }
 
-// question is the one that was asked about a text, for its answer.
+// question returns the question that was asked about a text, for its answer.
 func (d *decoded) question(text uint64) *question {
 	for _, q := range d.replay.questions {
 		if !q.probe && q.text == text {
@@ -317,18 +317,18 @@ func (d *decoded) question(text uint64) *question {
 	return nil
 }
 
-// refused is the moment when the breaker kept a question about a text from being asked: the first one after the
-// decision at which it was open.
+// refused returns the moment when the breaker refused a question about a text: the first one after the decision at
+// which it was open.
 func (d *decoded) refused(text uint64) (moment, error) {
 	for _, m := range d.replay.moments {
 		if m.refusing && !m.at.Before(d.replay.known[text]) {
 			return m, nil
 		}
 	}
-	return moment{}, errors.New("a question is not asked, although the breaker is closed")
+	return moment{}, errors.New("a question is not asked although the breaker is closed")
 }
 
-// fates: what the event of each question says of it is what became of it.
+// fates checks that the event of each question reports its result.
 func (d *decoded) fates() error {
 	for _, q := range d.replay.questions {
 		got := d.mentions[q.answer.BytesUp]
@@ -347,7 +347,7 @@ func (d *decoded) fates() error {
 	return nil
 }
 
-// expected is what the event of a question has to say; what is checked elsewhere is taken from the event.
+// expected returns the expected event of a question; fields that other checks cover are copied from the event.
 func (d *decoded) expected(q *question, e Escalation) Escalation {
 	answered := e.answer()
 	e.Pos, e.Outcome, e.Local, e.Token = len(q.Context), q.outcome, d.replay.local(q.asking), q.token
@@ -375,7 +375,7 @@ func (d *decoded) expected(q *question, e Escalation) Escalation {
 	return e
 }
 
-// drafted counts the tokens that were evaluated below a question while it was open.
+// drafted counts the tokens that were evaluated after the text of a question while it was open.
 func (d *decoded) drafted(q *question) (n int) {
 	for _, f := range d.model.account.forwards {
 		if !f.to.After(q.sent) || f.to.After(q.closed) {
@@ -390,7 +390,7 @@ func (d *decoded) drafted(q *question) (n int) {
 	return n
 }
 
-// cause: the error says why the small model's token stands, with the error of the cloud.
+// cause checks that the error states why the small model's token is used, and wraps the error of the cloud.
 func (d *decoded) cause(q *question, got *Escalation) error {
 	switch q.outcome {
 	case Hit, Miss, Probed:
@@ -408,8 +408,8 @@ func equalErrors(got, want error) error {
 	return nil
 }
 
-// unasked: what was not asked was refused by the breaker, whose probe goes out with the first that may be one; and a
-// question is held back only while there is no room for it.
+// unasked checks that questions without an ask were refused by the breaker, that a probe is sent with the first
+// possible one, and that a question is held back only while too many are open.
 func (d *decoded) unasked() error {
 	for pos, e := range d.passed {
 		text := hashOf(d.before(pos))
@@ -453,7 +453,7 @@ func (d *decoded) unasked() error {
 	return nil
 }
 
-// wanted: each question says what is wanted.
+// wanted checks the fields of each question.
 func (d *decoded) wanted() error {
 	for _, q := range d.asked {
 		from := len(d.prompt)
@@ -474,12 +474,12 @@ func (d *decoded) wanted() error {
 	return nil
 }
 
-// bounded: from one answer to the next no wait is longer than one deadline, in whatever texts, for answers that do
-// not come; and the time waited and the time of forward calls in vain is what the events call exposed.
+// bounded checks that between two answers, over any texts, waits for missing answers add up to max one deadline, and
+// that the events report the time waited and the time of wasted forward calls as exposed.
 func (d *decoded) bounded() error {
 	for _, lost := range d.replay.lost {
 		if lost > d.Deadline {
-			return fmt.Errorf("%v are waited for a cloud that does not answer, with a deadline of %v", lost, d.Deadline)
+			return fmt.Errorf("waited %v for a cloud that does not answer, with a deadline of %v", lost, d.Deadline)
 		}
 	}
 	var waited, exposed time.Duration
@@ -491,7 +491,7 @@ func (d *decoded) bounded() error {
 		if e := d.mentions[q.answer.BytesUp]; e != nil {
 			exposed += e.Exposed
 			if !q.dropped && !q.probe && (e.Exposed < q.waits() || e.Wasted == 0 && e.Exposed != q.waits()) {
-				return fmt.Errorf("question %d was waited for %v, not %v", q.answer.BytesUp, q.waits(), e.Exposed)
+				return fmt.Errorf("the wait for question %d was %v, not %v", q.answer.BytesUp, q.waits(), e.Exposed)
 			}
 		}
 	}
@@ -504,7 +504,7 @@ func (d *decoded) bounded() error {
 	return nil
 }
 
-// passes: each forward call is reported as it was.
+// passes checks that each forward call is reported correctly.
 func (d *decoded) passes() error {
 	var got []Event
 	for _, e := range d.others {
@@ -531,10 +531,10 @@ func (d *decoded) passes() error {
 	return nil
 }
 
-// early: text is sent early whenever the cloud does not know so much of it, one at a time, and not while the breaker is
-// open; and each event tells what became of one.
+// early checks that text is sent early when enough of it is unknown to the cloud, one text at a time, not while the
+// breaker is open, and that each has an event.
 func (d *decoded) early() error {
-	w := &sending{decoded: d, calls: d.warmed, told: d.warmings(), free: d.began}
+	w := &sending{decoded: d, calls: d.warmed, reported: d.warmings(), free: d.began}
 	if err := w.look(d.began, len(d.prompt), d.replay.moments[0].refusing, 1); err != nil {
 		return err
 	}
@@ -550,23 +550,23 @@ func (d *decoded) early() error {
 			return err
 		}
 	}
-	if len(w.calls) > 0 || len(w.told) > 0 {
-		return fmt.Errorf("%d texts too many are sent early, %d too many reported", len(w.calls), len(w.told))
+	if len(w.calls) > 0 || len(w.reported) > 0 {
+		return fmt.Errorf("%d extra texts are sent early, %d extra ones reported", len(w.calls), len(w.reported))
 	}
 	return nil
 }
 
-// sending works out what is sent early.
+// sending computes which text is sent early.
 type sending struct {
 	*decoded
-	calls []*warmed
-	told  []Event
-	known int       // tokens that the cloud knows
-	old   int       // of these, those before the text that was sent last
-	free  time.Time // nothing is under way from then on
+	calls    []*warmed
+	reported []Event
+	known    int       // tokens that the cloud has
+	old      int       // of these, those before the text that was sent last
+	free     time.Time // no text is in flight from then on
 }
 
-// look checks whether the text, of a length, is sent at a time at which it could be, if so much of it is unknown.
+// look checks whether a text of a length is sent at a time at which it could be, if enough of it is unknown.
 func (w *sending) look(at time.Time, length int, open bool, unknown int) error {
 	for pos, e := range w.passed {
 		if e.answer() && pos < length {
@@ -592,19 +592,19 @@ func (w *sending) sent(call *warmed) error {
 	if !slices.Equal(call.text, w.before(n)) {
 		return fmt.Errorf("%v is sent early, want %v", call.text, w.before(n))
 	}
-	if len(w.told) == 0 && w.stop == 0 {
+	if len(w.reported) == 0 && w.stop == 0 {
 		return errors.New("no event for text that was sent early")
-	} else if len(w.told) == 0 {
+	} else if len(w.reported) == 0 {
 		return nil
 	}
 	want := Warming{
 		Tokens: n, New: n - w.old, Began: call.sent.Sub(w.began), Took: call.back.Sub(call.sent),
 		BytesUp: call.up, BytesDown: call.down, Err: call.err,
 	}
-	if got := *w.told[0].Warming; got != want {
+	if got := *w.reported[0].Warming; got != want {
 		return fmt.Errorf("text that is sent early is reported as %+v, want %+v", got, want)
 	}
-	w.free, w.told = w.shown(w.told[0]), w.told[1:]
+	w.free, w.reported = w.shown(w.reported[0]), w.reported[1:]
 	return nil
 }
 
@@ -617,7 +617,7 @@ func (d *decoded) warmings() (all []Event) {
 	return all
 }
 
-// counted: the summary is the sum of the events.
+// counted checks that the summary is the sum of the events.
 func (d *decoded) counted() error {
 	if d.stop > 0 {
 		return nil
@@ -630,7 +630,7 @@ func (d *decoded) counted() error {
 	return nil
 }
 
-// tally adds events up, in the words of [Summary].
+// tally sums up events, with the meanings in [Summary].
 func tally(events []Event) (s Summary) {
 	outcomes := map[Outcome]int{}
 	for _, e := range events {
@@ -685,8 +685,8 @@ func tallyEscalation(s *Summary, q *Escalation) {
 	}
 }
 
-// TestSharedCloud: texts that are decoded at the same time share a cloud and what is known of it. Each is complete and
-// as its answers make it, each question is reported once, and one probe at a time is open among them all.
+// TestSharedCloud: texts that are decoded at the same time share a cloud and a breaker. Each text is complete and
+// consistent with its answers, each question is reported once, and one probe at a time is open.
 func TestSharedCloud(t *testing.T) {
 	batches := 4
 	if testing.Short() {
@@ -701,7 +701,7 @@ func TestSharedCloud(t *testing.T) {
 	}
 }
 
-// together decodes the texts at the same time.
+// together decodes the texts concurrently.
 func (s *session) together(mode Mode) error {
 	cloud := s.cloud()
 	s.Breaker, s.Mode = new(Breaker), mode
@@ -720,11 +720,11 @@ func (s *session) together(mode Mode) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	told, probed := 0, time.Time{}
+	reported, probed := 0, time.Time{}
 	for i, a := range cloud.asked {
 		for _, d := range all {
 			if q := d.mentions[i+1]; q != nil {
-				told++
+				reported++
 				if q.Outcome != Probing && q.Outcome != Probed {
 					continue
 				}
@@ -735,13 +735,14 @@ func (s *session) together(mode Mode) error {
 			}
 		}
 	}
-	if told != len(cloud.asked) || cloud.busy > 0 {
-		return fmt.Errorf("of %d questions %d are reported, %d have not returned", len(cloud.asked), told, cloud.busy)
+	if reported != len(cloud.asked) || cloud.busy > 0 {
+		return fmt.Errorf("of %d questions %d are reported, %d have not returned",
+			len(cloud.asked), reported, cloud.busy)
 	}
 	return nil
 }
 
-// plausible checks what can be said of a text without knowing what the others learnt of the cloud.
+// plausible checks what follows for a text without the results of the others.
 func (d *decoded) plausible(cloud *stormy) error {
 	fates := map[uint64]*Escalation{}
 	for pos, e := range d.passed {

@@ -17,17 +17,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// schedule is one random case: a world, options, and how fast everything is.
+// schedule is one random case: a world, options, and all times.
 type schedule struct {
 	Options
 	world  world
 	seed   uint64
-	slots  int // beyond what serial decoding needs
+	slots  int // in addition to those that serial decoding needs
 	delays int // kind of network
 	speed  time.Duration
-	dear   int // a row more costs a part of this size of a forward call
+	dear   int // an additional row costs this share of a forward call
 	rude   float64
-	twice  bool // answers are delivered twice, and eager: all is guessed that there is a row for; see TestMistakes
+	twice  bool // answers are delivered twice, and eager: a guess is made for every free row; see TestMistakes
 	eager  bool
 	warms  bool
 	prompt []int32
@@ -73,17 +73,17 @@ func newSchedule(seed uint64) *schedule {
 	if seed%4 == 1 {
 		s.Branches = AutoBranches
 	}
-	for range of(2) * of(40) { // the prompt is a text of the small model, end tokens among it
+	for range of(2) * of(40) { // the prompt is a text of the small model, including end tokens
 		head := s.world.head(hashOf(s.prompt))
 		s.prompt = append(s.prompt, s.world.pick(len(s.prompt), &head))
 	}
 	if s.world.failures == 0 && seed%3 == 0 {
-		s.Deadline = 10 * time.Minute // never over, and the breaker stays closed
+		s.Deadline = 10 * time.Minute // never exceeded, and the breaker stays closed
 	}
 	return s
 }
 
-// delay draws the time of an answer: none, fixed, uniform, with a long tail, or slower the earlier the question came.
+// delay returns a random time of answers: zero, fixed, uniform, with a long tail, or slower for earlier questions.
 func (s *schedule) delay(r *rand.Rand) func() time.Duration {
 	turn := 0
 	return func() time.Duration {
@@ -105,7 +105,7 @@ func (s *schedule) delay(r *rand.Rand) func() time.Duration {
 	}
 }
 
-// fakes are what one run of a schedule works with.
+// fakes are the parts of one run of a schedule.
 type fakes struct {
 	model *fakeModel
 	cloud *fakeCloud
@@ -125,7 +125,7 @@ func (s *schedule) fakes() *fakes {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if n, oldest := c.stillOpen(); n > 0 && pos-oldest >= s.Window {
-				return fmt.Errorf("position %d is drafted, %d past the oldest open question; the window is %d",
+				return fmt.Errorf("position %d is drafted, %d after the oldest open question; the window is %d",
 					pos, pos-oldest+1, s.Window)
 			}
 			return nil
@@ -134,7 +134,7 @@ func (s *schedule) fakes() *fakes {
 	return &fakes{m, c}
 }
 
-// clean reports what a run has left behind or done out of order.
+// clean returns an error if a run left slots or questions, or called the model in a wrong order.
 func (f *fakes) clean(sum Summary) error {
 	f.cloud.mu.Lock()
 	defer f.cloud.mu.Unlock()
@@ -147,7 +147,7 @@ func (f *fakes) clean(sum Summary) error {
 	case f.model.passes != sum.Passes || f.model.guesses != sum.Proposed ||
 		sum.Stop != "" && f.model.rows != f.model.kept+sum.Wasted+rejected:
 		return fmt.Errorf("%d calls of %d rows, %d of them guesses, %d kept; "+
-			"the events tell of %d calls, %d and %d wasted and %d rejected",
+			"the events report %d calls, %d and %d wasted and %d rejected",
 			f.model.passes, f.model.rows, f.model.guesses, f.model.kept,
 			sum.Passes, sum.Proposed, sum.Wasted, rejected)
 	case len(f.model.nodes) > 0:
@@ -155,12 +155,12 @@ func (f *fakes) clean(sum Summary) error {
 	case len(f.cloud.open) > 0:
 		return fmt.Errorf("%d questions are still open", len(f.cloud.open))
 	case f.cloud.asks != sum.Asks:
-		return fmt.Errorf("%d questions were asked, the events tell of %d", f.cloud.asks, sum.Asks)
+		return fmt.Errorf("%d questions were asked, the events report %d", f.cloud.asks, sum.Asks)
 	}
 	return nil
 }
 
-// collect gathers what is seen of a run.
+// collect adds an event to the visible result.
 func (s *shown) collect(e Event) {
 	if e.Token != nil {
 		t := *e.Token
@@ -174,7 +174,7 @@ func (s *shown) collect(e Event) {
 	}
 }
 
-// run decodes once and returns what was seen; the error is also that of an unclean end.
+// run decodes once and returns the visible result; the error includes that of clean.
 func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
 	defer cancel()
@@ -201,7 +201,7 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	}
 	for _, text := range f.cloud.warmed {
 		if err == nil && !s.settled(text, got) {
-			err = fmt.Errorf("%v was sent early, which was not settled", text)
+			err = fmt.Errorf("%v was sent early but not settled", text)
 		}
 	}
 	if err == nil && f.model.settled < len(s.prompt)+len(got.Tokens)-1 {
@@ -210,7 +210,7 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	return got, sum, err
 }
 
-// settled reports whether text is the beginning of the prompt and what was shown, and longer than what went before.
+// settled reports whether text is a prefix of the prompt and the shown tokens, and longer than the previous one.
 func (s *schedule) settled(text []int32, got shown) bool {
 	all := slices.Clone(s.prompt)
 	for _, t := range got.Tokens {
@@ -247,13 +247,13 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 	case !s.Audit && got.audit != (audit{}):
 		return fmt.Errorf("an audit without a request: %v", got.audit)
 	case sum.Hidden > sum.Wait, mode == Serial && (sum.Drafted > 0 || sum.Hits > 0 || sum.Hidden > 0):
-		return fmt.Errorf("statistics make no sense: %+v", sum)
+		return fmt.Errorf("inconsistent statistics: %+v", sum)
 	}
 	return nil
 }
 
-// TestPipelinedEqualsSerial is Promise 1: with deadlines off pipelined decoding shows what serial decoding shows,
-// tokens, origins, confidences and escalations, whatever the delays and limits are; and it leaves nothing behind.
+// TestPipelinedEqualsSerial checks Promise 1: with deadlines off, pipelined decoding shows the tokens, origins,
+// confidences and escalations of serial decoding for any delays and limits, and leaves no slots or questions.
 func TestPipelinedEqualsSerial(t *testing.T) {
 	batches := 48
 	if testing.Short() {
@@ -276,14 +276,14 @@ func TestPipelinedEqualsSerial(t *testing.T) {
 	if os.Getenv(oneSeed) != "" {
 		return
 	}
-	assert.Positive(t, total.Hits, "the schedules have to reach all paths")
+	assert.Positive(t, total.Hits, "the schedules must reach all paths")
 	assert.Positive(t, total.Dropped)
 	assert.Positive(t, total.Wasted)
-	assert.Greater(t, total.Accepted, total.Proposed/20, "guesses from the text that hold")
-	assert.Less(t, total.Accepted, total.Proposed*19/20, "and some that do not")
+	assert.Greater(t, total.Accepted, total.Proposed/20, "accepted guesses from the text")
+	assert.Less(t, total.Accepted, total.Proposed*19/20, "and rejected ones")
 }
 
-// sums shows what the schedules went through.
+// sums counts what happened in the schedules.
 type sums struct {
 	Tokens, Escalations, Hits, Timeouts, Dropped, Drafted, Wasted int
 	Passes, Proposed, Accepted                                    int

@@ -12,14 +12,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// health is what a breaker has to know, as its documentation has it.
+// health is the state of a breaker, by its documentation.
 type health struct {
 	open, probing bool
-	since, next   time.Time // when the question was asked whose failure opened it; no probe before
+	since, next   time.Time // when the failed question that opened it was sent; no probe before
 	pause         time.Duration
 	cause         error
-	answers       int                   // heard
-	lost          map[int]time.Duration // waited for what was never answered, after so many answers
+	answers       int                   // number of received answers
+	lost          map[int]time.Duration // time waited for unanswered questions, by number of answers before
 }
 
 func (h *health) failed(sent, now time.Time, why error) {
@@ -37,23 +37,23 @@ func (h *health) probeFailed(now time.Time, why error) {
 	h.next, h.pause, h.cause = now.Add(h.pause), min(2*h.pause, 5*time.Second), why
 }
 
-// question is what must have become of a call of Ask.
+// question is the expected result of a call of Ask.
 type question struct {
 	*asking
 	deadline time.Duration
 	probe    bool
 	open     bool // a question that the text waits for
-	taken    bool // its return has been noticed
-	decided  bool // its answer said how the text goes on
+	taken    bool // its return was processed
+	decided  bool // its answer decided how the text continues
 	dropped  bool
 	outcome  Outcome
 	token    int32
 	wait     time.Duration
-	closed   time.Time             // when the decoder knew what follows, or dropped it
-	waited   map[int]time.Duration // by how many answers had been heard
+	closed   time.Time             // when the decoder decided or dropped it
+	waited   map[int]time.Duration // by the number of answers received before
 }
 
-// waits is how long the text waited for q.
+// waits returns how long the text waited for q.
 func (q *question) waits() (sum time.Duration) {
 	for _, w := range q.waited {
 		sum += w
@@ -61,7 +61,7 @@ func (q *question) waits() (sum time.Duration) {
 	return sum
 }
 
-// failure is why there is no answer.
+// failure returns why there is no answer.
 func (q *question) failure() error {
 	if q.outcome == Late || !q.inTime() {
 		return late(q.err)
@@ -71,23 +71,22 @@ func (q *question) failure() error {
 
 func (q *question) inTime() bool { return q.back.Before(q.sent.Add(q.deadline)) }
 
-// moment is a time at which the decoder looked at what had come.
+// moment is a time at which the decoder processed results.
 type moment struct {
 	at       time.Time
-	refusing bool // the breaker was open when it could ask
-	probes   bool // and would have let a probe go
-	open     bool // the breaker, when the decoder had done with that
-	asked    int  // open questions then
+	refusing bool // the breaker was open when the decoder could ask
+	probes   bool // and would have allowed a probe
+	open     bool // state of the breaker after that
+	asked    int  // number of open questions then
 	cause    error
-	silent   *question // which will tell the cause
+	silent   *question // the cause will come with it
 }
 
-// replay works out what must have become of each question of a text, from nothing but when it was asked, when and with
-// what the cloud returned, and when the model was busy. The decoder notices what has come when a forward call ends, and
-// at once when it waits.
+// replay computes the expected result of each question of a text only from the times of its asks, their results, and
+// the times of forward calls. The decoder processes results when a forward call ends, and at once while it waits.
 type replay struct {
 	*session
-	branches func(*asking) int // guesses at an answer
+	branches func(*asking) int // number of guesses at an answer
 	*health
 	prompt    []int32
 	serial    bool
@@ -98,7 +97,7 @@ type replay struct {
 	questions []*question // those of asked that have been sent so far
 	moments   []moment
 	known     map[uint64]time.Time // when the head after a text was computed
-	silent    *question            // the first that was late and has not returned
+	silent    *question            // the first question that was late and has not returned
 	wrong     error
 }
 
@@ -123,14 +122,14 @@ func (r *replay) run() error {
 		}
 	}
 	if len(r.questions) < len(r.asked) && r.wrong == nil {
-		return fmt.Errorf("%d questions are asked at times at which nothing happens", len(r.asked)-len(r.questions))
+		return fmt.Errorf("%d questions are asked at unexpected times", len(r.asked)-len(r.questions))
 	}
 	r.end()
 	return r.wrong
 }
 
-// hold works out which nodes of the forward calls are in the draft tree: the leaves, and the guesses whose parents are
-// and that follow these, since the small model says so and the router does not ask the cloud.
+// hold computes which nodes of the forward calls are in the draft tree: the leaves, and the guesses after them that are
+// accepted because the small model chooses them and the router does not escalate.
 func (r *replay) hold() error {
 	after := map[uint64]step{}
 	decide := func(text, path uint64, pos int) {
@@ -173,7 +172,7 @@ func (r *replay) opens() (open []*question) {
 	return open
 }
 
-// noticed is when the decoder sees what happens at x.
+// noticed returns when the decoder processes an event at x.
 func (r *replay) noticed(x time.Time) time.Time {
 	i, _ := slices.BinarySearchFunc(r.forwards, x, func(f forward, x time.Time) int { return f.to.Compare(x) })
 	if i < len(r.forwards) && x.After(r.forwards[i].from) {
@@ -182,7 +181,7 @@ func (r *replay) noticed(x time.Time) time.Time {
 	return x
 }
 
-// next is the first moment after x. Time outside of forward calls is waited for the first open question.
+// next returns the first moment after x. Outside of forward calls the decoder waits for the first open question.
 func (r *replay) next(x time.Time) time.Time {
 	next := r.over
 	at := func(y time.Time) {
@@ -204,7 +203,7 @@ func (r *replay) next(x time.Time) time.Time {
 		}
 	}
 	if open := r.opens(); !busy && len(open) == 0 {
-		r.wrong = fmt.Errorf("at %v the decoder waits for nothing", x.Sub(r.began))
+		r.wrong = fmt.Errorf("at %v the decoder waits without an open question", x.Sub(r.began))
 	} else if !busy {
 		tip := slices.MinFunc(open, func(a, b *question) int { return cmp.Compare(len(a.Context), len(b.Context)) })
 		tip.waited[r.answers] += next.Sub(x)
@@ -212,7 +211,7 @@ func (r *replay) next(x time.Time) time.Time {
 	return next
 }
 
-// due is when q is given up: a deadline after it was asked, or after another one was asked that failed.
+// due returns the deadline of q: after it was asked, or after a failed one was asked.
 func (r *replay) due(q *question) time.Time {
 	if r.open && r.since.Before(q.sent) {
 		return r.since.Add(r.Deadline)
@@ -220,7 +219,7 @@ func (r *replay) due(q *question) time.Time {
 	return q.sent.Add(r.Deadline)
 }
 
-// send notes the questions asked at x: probes while the breaker is open, at most one at a time and not too often.
+// send processes the questions asked at x: probes while the breaker is open, at most one at a time and not too often.
 func (r *replay) send(x time.Time) {
 	m := moment{at: x, refusing: r.open, probes: r.open && !r.probing && !x.Before(r.health.next)}
 	if m.cause = r.cause; r.silent != nil && !r.silent.taken {
@@ -233,7 +232,7 @@ func (r *replay) send(x time.Time) {
 		}
 		q := &question{asking: a, deadline: r.Deadline, probe: r.open, open: !r.open, waited: map[int]time.Duration{}}
 		if q.probe && (r.probing || !m.probes) {
-			r.wrong = fmt.Errorf("at %v question %d is asked, though the breaker is open and no probe is due",
+			r.wrong = fmt.Errorf("at %v question %d is asked although the breaker is open and no probe is due",
 				x.Sub(r.began), a.answer.BytesUp)
 		}
 		r.probing = r.probing || q.probe
@@ -241,7 +240,7 @@ func (r *replay) send(x time.Time) {
 	}
 }
 
-// take applies what the cloud has returned by x.
+// take processes the results that have arrived by x.
 func (r *replay) take(x time.Time) {
 	var back []*question
 	for _, q := range r.questions {
@@ -278,14 +277,14 @@ func (r *replay) probed(q *question, x time.Time, ok bool) {
 	}
 }
 
-// explain tells the cause of a failure that was noticed before its question returned.
+// explain sets the cause of a failure that was processed before its question returned.
 func (r *replay) explain(q *question) {
 	if q == r.silent && r.open && r.cause == ErrDeadline {
 		r.cause = late(q.err)
 	}
 }
 
-// expire gives up the questions whose time is over; the first can end the time of others.
+// expire ends questions after their deadlines; the first one may end others.
 func (r *replay) expire(x time.Time) {
 	late := func(q *question) bool { return q.open && !r.due(q).After(x) }
 	for i := slices.IndexFunc(r.questions, late); i >= 0; i = slices.IndexFunc(r.questions, late) {
@@ -307,7 +306,7 @@ func (r *replay) local(a *asking) int32 {
 	return r.world.pick(len(a.Context), &head)
 }
 
-// resolve says which token follows q. Questions about texts with another one there are dropped.
+// resolve sets the token after q. Questions about texts with another token there are dropped.
 func (r *replay) resolve(q *question, outcome Outcome, token int32, x time.Time) {
 	q.open, q.decided, q.outcome, q.token, q.closed = false, outcome == Hit, outcome, token, x
 	if outcome == Hit && !r.drafted(q, x) {
@@ -328,14 +327,14 @@ func (r *replay) drop(q *question, x time.Time) {
 	q.dropped, q.outcome = true, Dropped
 }
 
-// drafted reports whether the answer to q was evaluated by x, or guessed and nothing is to follow it.
+// drafted reports whether the answer to q was evaluated by x, or guessed as the last token.
 func (r *replay) drafted(q *question, x time.Time) bool {
 	at, ok := r.known[then(q.text, q.token)]
 	final := r.world.end(q.token) || len(q.Context)+1 == len(r.prompt)+r.MaxTokens
 	return ok && !at.After(x) || final && r.guessed(q.asking, q.token)
 }
 
-// guessed reports whether a token is on a branch below a question.
+// guessed reports whether a token is on a branch of a question.
 func (r *replay) guessed(a *asking, token int32) bool {
 	if r.serial {
 		return false
@@ -345,8 +344,8 @@ func (r *replay) guessed(a *asking, token int32) bool {
 	return slices.ContainsFunc(all[:min(r.branches(a), len(all))], func(g guess) bool { return g.token == token })
 }
 
-// branches are all guesses at an answer, with their probabilities: the local token, and the best others. Where tokens
-// are drawn the best are those with the greatest sums of logit and temperature times noise.
+// branches returns all guesses at an answer with their probabilities: the local token, and the best others. With
+// sampling, the best ones have the largest sums of logit and temperature times noise.
 func branches(head *backend.Output, local int32, pos int, o terms.Sampling) []guess {
 	weight := func(c backend.Candidate) float64 {
 		if o.Greedy() {
@@ -377,8 +376,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// end is what becomes of the questions that are open at the end of the text. A probe whose time was over before has
-// failed, though its call returns only now.
+// end sets the results of questions that are open at the end of the text. A probe after its deadline has failed, even
+// if its call returns only now.
 func (r *replay) end() {
 	slices.SortFunc(r.questions, func(a, b *question) int { return a.back.Compare(b.back) })
 	for _, q := range r.questions {
@@ -401,7 +400,7 @@ func (r *replay) end() {
 	}
 }
 
-// answer is what the text gets to hear of the cloud when it comes to a question.
+// answer returns the result of the question about a text.
 func (r *replay) answer(text uint64) (int32, error) {
 	for _, q := range r.questions {
 		if q.text == text && (q.outcome == Hit || q.outcome == Miss) {

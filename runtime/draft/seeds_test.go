@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oneSeed is the variable that says which random case to repeat.
+// oneSeed is the variable that selects a random case to repeat.
 const oneSeed = "PILOTFISH_SEED"
 
 var manyBatches = flag.Int("batches", 0,
 	"batches of random schedules of each property, in place of the few that take seconds")
 
-// randomCases are the seeds of fixed cases, in batches, and a batch of fresh ones; or the one to repeat. A test names
-// the seed of a case that fails.
+// randomCases returns the seeds of fixed cases, in batches, and a batch of new ones; or the one to repeat. Tests report
+// the seed of a failed case.
 func randomCases(t *testing.T, batches, size int) (all [][]uint64) {
 	if batches = (batches + 3) / 4; *manyBatches > 0 {
 		batches = *manyBatches

@@ -12,11 +12,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// telling is a script whose cloud tells when it was where, if it is asked to.
+// telling is a script with a cloud that reports its times if asked to.
 type telling struct {
 	*script
-	wanted []bool
-	told   []terms.Times
+	wanted   []bool
+	reported []terms.Times
 }
 
 func (c *telling) Ask(ctx context.Context, q Question) (Answer, error) {
@@ -27,12 +27,12 @@ func (c *telling) Ask(ctx context.Context, q Question) (Answer, error) {
 		a.Times = terms.Times{
 			Left: left, Received: left.Add(10 * ms), Sent: left.Add(35 * ms), Arrived: time.Now(), Within: ms,
 		}
-		c.told = append(c.told, a.Times)
+		c.reported = append(c.reported, a.Times)
 	}
 	return a, err
 }
 
-// Answers say when they were where only in a trace, and events pass that on with the answer that they are of.
+// TestTimesOfAnswers: answers report their times only in a trace, and events contain those of their answer.
 func TestTimesOfAnswers(t *testing.T) {
 	for _, trace := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestTimesOfAnswers(t *testing.T) {
 				assert.Equal(t, make([]terms.Times, 2), got)
 				return
 			}
-			assert.Equal(t, c.told, got)
+			assert.Equal(t, c.reported, got)
 		})
 	}
 }

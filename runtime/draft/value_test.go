@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// byValue decodes a schedule by the value rule with costs that follow what happens, or that repeat a record.
+// byValue decodes a schedule by the value rule with live costs, or with recorded costs.
 func (s *schedule) byValue(t *testing.T, mode Mode, r *router.Router, costs *router.Costs) (got shown) {
 	t.Helper()
 	f := s.fakes()
@@ -35,8 +35,8 @@ func (s *schedule) byValue(t *testing.T, mode Mode, r *router.Router, costs *rou
 	return got
 }
 
-// TestValueReplays: what pipelined decoding decided by live costs, over networks with random delays, serial decoding
-// decides again from the recorded costs, token for token; and the other way round.
+// TestValueReplays: decisions of pipelined decoding with live costs, over networks with random delays, are reproduced
+// by serial decoding with the recorded costs, token for token; and vice versa.
 func TestValueReplays(t *testing.T) {
 	racing.Spare(t)
 	n := 600
@@ -60,7 +60,7 @@ func TestValueReplays(t *testing.T) {
 				again := s.byValue(t, modes[1], r, record)
 				require.Equal(t, first.Tokens, again.Tokens, "seed %d", seed)
 				require.Equal(t, first.Escalated, again.Escalated, "seed %d", seed)
-				if modes[1] == Serial { // it decides nothing that was not decided
+				if modes[1] == Serial { // it makes no speculative decisions
 					require.False(t, record.Lacking(), "seed %d", seed)
 				}
 				for _, c := range live.Record() {
@@ -72,13 +72,13 @@ func TestValueReplays(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d blocks with costs that moved, %d tokens asked for, %d that stood", moved, asked, stood)
+	t.Logf("%d blocks with changed costs, %d escalated tokens, %d others", moved, asked, stood)
 	assert.Greater(t, moved, n, "the costs are live")
 	assert.Greater(t, asked, n)
 	assert.Greater(t, stood, n)
 }
 
-// TestValueByThreshold: with constant costs the value rule decides as the threshold 1 - cost/gain, token for token.
+// TestValueByThreshold: with constant costs the value rule decides like the threshold 1 - cost/gain, token for token.
 func TestValueByThreshold(t *testing.T) {
 	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {

@@ -18,12 +18,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// gap is by how much the large model's choice behind a text is better than another token, in nats.
+// gap returns by how much the large model's choice after a text is better than another token, in nats.
 func (w *world) gap(text uint64, token int32) float32 {
 	return float32(3 * share(mix(mix(text, uint64(token)), w.seed+70)))
 }
 
-// small is what the small model and the router say behind a text.
+// small holds the outputs of the small model and the router after a text.
 type small struct {
 	token    int32
 	c        float32
@@ -41,7 +41,7 @@ func (w *world) small(text, path uint64, pos int) (s small) {
 	return s
 }
 
-// verified is verified decoding as it is defined, without any of this package.
+// verified returns the result of verified decoding by its definition, without code of this package.
 func (w *world) verified(prompt []int32, most int, o Options) shown {
 	v := &verifying{world: w, most: most, o: o, start: len(prompt), since: len(prompt)}
 	v.texts, v.paths = []uint64{hashOf(prompt)}, []uint64{0}
@@ -51,18 +51,18 @@ func (w *world) verified(prompt []int32, most int, o Options) shown {
 	return v.shown
 }
 
-// verifying is a text that is being verified.
+// verifying is the state of a text during verification.
 type verifying struct {
 	*world
 	shown
 	most, start, since int
 	o                  Options
 	texts, paths       []uint64 // before each token
-	pending            audit    // of tokens that are verified, and that no escalation has reported
+	pending            audit    // of verified tokens that no escalation has reported yet
 	asked              bool     // the next token was asked for
 }
 
-// step adds a token, or puts another one in the place of one.
+// step adds a token, or replaces one.
 func (v *verifying) step() {
 	i := len(v.Tokens)
 	pos, text := v.start+i, v.texts[i]
@@ -108,7 +108,7 @@ func (v *verifying) turns(text uint64, choice, token int32) bool {
 	return choice != token && v.allowed(text, choice) && (v.o.Margin == 0 || float64(v.gap(text, token)) > v.o.Margin)
 }
 
-// look counts the small model's tokens from since to the one at i.
+// look counts the small model's tokens from since to position i.
 func (v *verifying) look(i int) {
 	for j := v.since - v.start; j < i; j++ {
 		v.pending.Audited++
@@ -118,7 +118,7 @@ func (v *verifying) look(i int) {
 	}
 }
 
-// turn puts the large model's choice in the place of the token at j.
+// turn replaces the token at j by the large model's choice.
 func (v *verifying) turn(j int, choice int32) {
 	v.look(j)
 	v.Turned = append(v.Turned, v.start+j)
@@ -134,7 +134,7 @@ func (v *verifying) add(t Token, s small) {
 	t.End = v.end(t.ID)
 	v.Tokens, v.Reasons = append(v.Tokens, t), append(v.Reasons, s.why)
 	v.texts, v.paths = append(v.texts, then(v.texts[len(v.texts)-1], t.ID)), append(v.paths, s.next)
-	sure := t.Origin != Edge || v.asked // a small model's token that would end the text is asked about
+	sure := t.Origin != Edge || v.asked // a small model's token that would end the text is verified
 	v.asked = false
 	switch {
 	case t.End && sure:
@@ -144,7 +144,7 @@ func (v *verifying) add(t Token, s small) {
 	}
 }
 
-// newVerified is a schedule with verification, answers ahead, or both.
+// newVerified returns a schedule with verification, answers ahead, or both.
 func newVerified(seed uint64) *schedule {
 	s := newSchedule(seed)
 	r := rand.New(rand.NewPCG(seed, 6))
@@ -169,13 +169,13 @@ func newVerified(seed uint64) *schedule {
 	return s
 }
 
-// streamCloud is a cloud that decodes on.
+// streamCloud is a cloud that decodes ahead.
 type streamCloud struct {
 	*fakeCloud
 	running int
 }
 
-// Ask checks what is wanted, and feeds tokens ahead after the answer. It stops early at times, as a cloud under load.
+// Ask checks the question, and sends tokens ahead after the answer. It sometimes stops early, like a cloud under load.
 func (c *streamCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 	a, err := c.fakeCloud.Ask(ctx, q)
 	if err != nil || q.Ahead == 0 || len(q.Context)%11 == 0 {
@@ -194,7 +194,7 @@ func (c *streamCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a, nil
 }
 
-// onward is the text that tokens ahead follow: the answer, or the first token that gives way by it.
+// onward returns the text before the tokens ahead: after the answer, or after the first token that it replaces.
 func (w *world) onward(q Question, a Answer) uint64 {
 	text := hashOf(q.Context[:max(q.AuditFrom, 1)])
 	for pos := q.AuditFrom; q.Verify == terms.EachChoice && pos < len(q.Context); pos++ {
@@ -230,7 +230,7 @@ func (c *streamCloud) feed(ctx context.Context, text uint64, tokens chan<- int32
 	c.running--
 }
 
-// runVerified is run for these schedules. It ends after this number of events; 0: never.
+// runVerified is run for these schedules. It ends after a number of events; 0: never.
 func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
 	defer cancel()
@@ -256,7 +256,7 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 		return stop != 0
 	})
 	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
-	// one that tokens ahead answered while its ask was under way is reported when that returns
+	// an escalation that tokens ahead answered while its ask was in flight is reported when the ask returns
 	slices.Sort(got.Escalated)
 	if err == nil {
 		err = f.clean(sum)
@@ -265,26 +265,26 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 		err = screen.over(sum, s.Options)
 	}
 	if err == nil && far.running > 0 {
-		err = fmt.Errorf("%d streams run on", far.running)
+		err = fmt.Errorf("%d streams are still open", far.running)
 	}
 	return got, sum, err
 }
 
-// screen reads what is shown, with previews.
+// screen collects what is shown, with previews.
 type screen struct {
 	prompt  int
 	sure    []int32
 	preview []int32
-	told    Summary // by previews, turns, tokens ahead
+	sum     Summary // by previews, turns, tokens ahead
 }
 
-// take checks that an event fits what is there.
+// take checks an event against the state.
 func (s *screen) take(e Event) error {
-	s.told.Add(e)
+	s.sum.Add(e)
 	switch {
 	case e.Token != nil:
 		if e.Token.Pos != s.prompt+len(s.sure) {
-			return fmt.Errorf("a token at %d follows %d", e.Token.Pos, s.prompt+len(s.sure))
+			return fmt.Errorf("the token at %d follows %d tokens", e.Token.Pos, s.prompt+len(s.sure))
 		}
 		s.sure = append(s.sure, e.Token.ID)
 		if len(s.preview) > 0 && s.preview[0] == e.Token.ID {
@@ -292,28 +292,28 @@ func (s *screen) take(e Event) error {
 		}
 	case e.Preview != nil:
 		if e.Preview.Pos != s.prompt+len(s.sure) {
-			return fmt.Errorf("a preview at %d follows %d", e.Preview.Pos, s.prompt+len(s.sure))
+			return fmt.Errorf("the preview at %d follows %d tokens", e.Preview.Pos, s.prompt+len(s.sure))
 		}
 		s.preview = e.Preview.Tokens
 	case e.Ahead != nil && (e.Ahead.Used > e.Ahead.Tokens || e.Ahead.Tokens < 1):
-		return fmt.Errorf("tokens ahead make no sense: %+v", *e.Ahead)
+		return fmt.Errorf("inconsistent tokens ahead: %+v", *e.Ahead)
 	case e.Turn != nil && (e.Turn.Token == e.Turn.Local || e.Turn.Pos != s.prompt+len(s.sure)):
-		return fmt.Errorf("a turn after %d makes no sense: %+v", s.prompt+len(s.sure), *e.Turn)
+		return fmt.Errorf("inconsistent turn after %d: %+v", s.prompt+len(s.sure), *e.Turn)
 	}
 	return nil
 }
 
 // over checks the end.
 func (s *screen) over(sum Summary, o Options) error {
-	s.told.Stop = sum.Stop
-	if fmt.Sprint(s.told) != fmt.Sprint(sum) {
-		return fmt.Errorf("the summary is %+v, want %+v", sum, s.told)
+	s.sum.Stop = sum.Stop
+	if fmt.Sprint(s.sum) != fmt.Sprint(sum) {
+		return fmt.Errorf("the summary is %+v, want %+v", sum, s.sum)
 	}
 	if o.Ahead <= 1 && sum.Ahead+sum.AheadUsed > 0 {
 		return fmt.Errorf("tokens ahead without a request: %+v", sum)
 	}
 	if sum.Known > sum.AheadUsed && !o.Verify {
-		return fmt.Errorf("%d escalations are known from %d tokens ahead", sum.Known, sum.AheadUsed)
+		return fmt.Errorf("%d escalations are answered by %d tokens ahead", sum.Known, sum.AheadUsed)
 	}
 	return nil
 }
@@ -348,13 +348,13 @@ func (s *schedule) checkVerified(mode Mode) (Summary, error) {
 		return sum, fmt.Errorf("\ngot  %+v\nwant %+v", got, want)
 	}
 	if sum.Turned != turned {
-		return sum, fmt.Errorf("%d tokens turned, want %d", sum.Turned, turned)
+		return sum, fmt.Errorf("%d tokens replaced, want %d", sum.Turned, turned)
 	}
 	if s.Margin == 0 && s.world.failures == 0 && s.world.masked == 0 {
 		for i, text := 0, hashOf(s.prompt); i < len(got.Tokens); i++ {
 			choice, _ := s.world.answer(text)
 			if got.Tokens[i].ID != choice {
-				return sum, fmt.Errorf("token %d is not the large model's", i)
+				return sum, fmt.Errorf("token %d is not from the large model", i)
 			}
 			text = then(text, choice)
 		}
@@ -362,9 +362,9 @@ func (s *schedule) checkVerified(mode Mode) (Summary, error) {
 	return sum, nil
 }
 
-// TestVerifiedEqualsSerial is Promise 1 with verification and answers ahead: whatever margin, delays, limits and tokens
-// ahead are, pipelined decoding shows what serial decoding by its definition shows; with a margin of 0 that is the
-// large model's own text.
+// TestVerifiedEqualsSerial checks Promise 1 with verification and answers ahead: for any margin, delays, limits and
+// tokens ahead, pipelined decoding shows the result of serial decoding by its definition. With a margin of 0 that is
+// the large model's own text.
 func TestVerifiedEqualsSerial(t *testing.T) {
 	batches, cases := 48, 500
 	if testing.Short() {
@@ -391,16 +391,16 @@ func TestVerifiedEqualsSerial(t *testing.T) {
 	if os.Getenv(oneSeed) != "" {
 		return
 	}
-	assert.Positive(t, total.Turned, "the schedules have to reach all paths")
+	assert.Positive(t, total.Turned, "the schedules must reach all paths")
 	assert.Positive(t, total.Known)
 	assert.Positive(t, total.Unverified)
 	assert.Positive(t, total.Audited)
 	assert.Positive(t, total.Missed)
-	assert.Greater(t, total.AheadUsed, total.Ahead/20, "tokens ahead that are of use")
-	assert.Less(t, total.AheadUsed, total.Ahead*19/20, "and some that are not")
+	assert.Greater(t, total.AheadUsed, total.Ahead/20, "used tokens ahead")
+	assert.Less(t, total.AheadUsed, total.Ahead*19/20, "and unused ones")
 }
 
-// verifiedSums shows what the schedules went through.
+// verifiedSums counts what happened in the schedules.
 type verifiedSums struct {
 	sums
 	Turned, Known, Unverified, Ahead, AheadUsed, Audited, Missed, Asks int

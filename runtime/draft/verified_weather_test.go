@@ -14,11 +14,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// weatherStream is a cloud in any weather that decodes on while the weather is fair or slow.
+// weatherStream is a stormy cloud that decodes ahead while the weather is fair or slow.
 type weatherStream struct{ *stormy }
 
 func (c weatherStream) Ask(ctx context.Context, q Question) (Answer, error) {
-	if q.Within > 0 { // as a cloud does that has no other use for it
+	if q.Within > 0 { // a cloud may use Within for nothing else
 		var cancel context.CancelFunc
 		asked := ctx
 		ctx, cancel = context.WithTimeoutCause(ctx, q.Within, ErrDeadline)
@@ -34,9 +34,9 @@ func (c weatherStream) Ask(ctx context.Context, q Question) (Answer, error) {
 	return c.stormy.Ask(ctx, q)
 }
 
-func (c weatherStream) feed(ctx context.Context, text uint64, tokens chan<- int32, most int) {
+func (c weatherStream) feed(ctx context.Context, text uint64, tokens chan<- int32, limit int) {
 	defer close(tokens)
-	for range most {
+	for range limit {
 		c.mu.Lock()
 		w, _ := c.weather(time.Now())
 		wait := time.Duration(1+c.random.IntN(40)) * time.Millisecond
@@ -45,7 +45,7 @@ func (c weatherStream) feed(ctx context.Context, text uint64, tokens chan<- int3
 			return
 		}
 		if w == dead || w == deaf {
-			<-ctx.Done() // nothing comes, without an error
+			<-ctx.Done() // no token arrives, without an error
 			return
 		}
 		if sleep(ctx, wait) != nil {
@@ -61,8 +61,8 @@ func (c weatherStream) feed(ctx context.Context, text uint64, tokens chan<- int3
 	}
 }
 
-// TestVerifiedPromise2: with deadlines, and a cloud in any weather, each verified text is complete; what is not marked
-// was looked at and stands; and waiting for a cloud that does not answer is bounded.
+// TestVerifiedPromise2: with deadlines and any behavior of the cloud, each verified text is complete, each token that
+// is not marked was verified and accepted, and the wait for a cloud that does not answer is bounded.
 func TestVerifiedPromise2(t *testing.T) {
 	batches := 20
 	if testing.Short() {
@@ -110,11 +110,11 @@ func (s *session) weathered(mode Mode) (all Summary, err error) {
 		if err == nil && cloud.busy > 0 {
 			err = fmt.Errorf("%d calls of the cloud have not returned", cloud.busy)
 		}
-		// no wait is longer than a deadline for an answer, and half of one for a token ahead
-		most := time.Duration(len(cloud.asked)-asked+sum.Known) * 3 * s.Deadline / 2
-		most += time.Duration(sum.Passes) * (s.speed + 20*time.Millisecond)
-		if took := got.last.Sub(began); err == nil && took > most {
-			err = fmt.Errorf("it took %v of %v, with %d asks", took, most, len(cloud.asked)-asked)
+		// a wait for an answer takes max one deadline, and for a token ahead max half of one
+		limit := time.Duration(len(cloud.asked)-asked+sum.Known) * 3 * s.Deadline / 2
+		limit += time.Duration(sum.Passes) * (s.speed + 20*time.Millisecond)
+		if took := got.last.Sub(began); err == nil && took > limit {
+			err = fmt.Errorf("it took %v of %v, with %d asks", took, limit, len(cloud.asked)-asked)
 		}
 		if err != nil {
 			return all, fmt.Errorf("text %d: %w", i+1, err)
@@ -155,7 +155,7 @@ func (s *session) decodeVerified(c Cloud, prompt []int32) (got shown, sum Summar
 	return got, sum, err
 }
 
-// truthful checks that each token is what it says it is.
+// truthful checks the mark of each token.
 func (s *session) truthful(prompt []int32, got shown, sum Summary) error {
 	text, marked := hashOf(prompt), 0
 	for i, t := range got.Tokens {
@@ -165,16 +165,16 @@ func (s *session) truthful(prompt []int32, got shown, sum Summary) error {
 		case t.Unverified:
 			marked++
 		case t.Origin == EdgeTimeout:
-			return fmt.Errorf("token %d, which no answer came for, is not marked", i)
+			return fmt.Errorf("token %d has no answer and is not marked", i)
 		case t.Origin == FromCloud && choice != t.ID:
-			return fmt.Errorf("token %d is not the cloud's", i)
+			return fmt.Errorf("token %d is not from the cloud", i)
 		case !stands:
-			return fmt.Errorf("token %d does not stand, and is not marked", i)
+			return fmt.Errorf("token %d is rejected and not marked", i)
 		}
 		text = then(text, t.ID)
 	}
 	if got.Stop == "" || marked != sum.Unverified || marked > 0 && sum.Late+sum.Failed+sum.Unasked == 0 {
-		return fmt.Errorf("%d tokens are marked, of a text that stops for %q: %+v", marked, got.Stop, sum)
+		return fmt.Errorf("%d tokens are marked in a text that stops for %q: %+v", marked, got.Stop, sum)
 	}
 	return nil
 }

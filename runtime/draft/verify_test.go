@@ -14,18 +14,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// verifier is a script whose cloud verifies, and decodes a token every step.
+// verifier is a script with a cloud that verifies, and decodes a token in every step.
 type verifier struct {
 	script
-	gap  float32 // by how much its choices are better than what stands elsewhere
+	gap  float32 // by how much its choices are better than other tokens
 	step time.Duration
-	fail error                                  // of each ask
+	fail error                                  // returned by each ask
 	odd  func(q Question, a Answer) Answer      // changes an answer
-	next func(i int, token int32) (int32, bool) // changes a token ahead; false: there are no more
+	next func(i int, token int32) (int32, bool) // changes a token ahead; false: no more tokens
 
 	mu    sync.Mutex
 	asked []Question
-	fed   int // tokens ahead that were taken
+	fed   int // number of tokens ahead that were received
 	ended []time.Time
 }
 
@@ -65,7 +65,7 @@ func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	return a, nil
 }
 
-// slow makes the next tokens ahead take so long.
+// slow makes each of the next tokens ahead take a time.
 func (v *verifier) slow(step time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -101,7 +101,7 @@ func (v *verifier) feed(ctx context.Context, pos, most int, tokens chan<- int32)
 	}
 }
 
-// decode returns the events, and the ids shown.
+// decode returns the events, and the shown ids.
 func (v *verifier) decode(t *testing.T, o Options) (events []Event, ids []int32, sum Summary) {
 	v.slots = 1000
 	if o.MaxTokens == 0 {
@@ -141,7 +141,7 @@ func both(t *testing.T, test func(t *testing.T, mode Mode)) {
 	}
 }
 
-// TestVerifyAsks: who asks where, what about, and what for.
+// TestVerifyAsks: where router and verification ask, with which context, and why.
 func TestVerifyAsks(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{3}}}
@@ -161,7 +161,7 @@ func TestVerifyAsks(t *testing.T) {
 			why = append(why, e.Why)
 		}
 		assert.Equal(t, []Why{Routed, LongAgo, EndsHere}, why)
-		assert.Equal(t, 1, sum.Needless, "only the router asks needlessly")
+		assert.Equal(t, 1, sum.Needless, "only asks of the router count as needless")
 		assert.Equal(t, 5, sum.Audited)
 		e := of(events, func(e Event) *Escalation { return e.Escalation })
 		assert.Equal(t, []int{1, 3, 4, 6, 7, 8}, []int{
@@ -169,7 +169,7 @@ func TestVerifyAsks(t *testing.T) {
 	})
 }
 
-// TestVerifyNothingToLookAt: a question right behind another one has nothing to verify.
+// TestVerifyNothingToLookAt: a question directly after another one has no tokens to verify.
 func TestVerifyNothingToLookAt(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 2}}}
@@ -182,7 +182,7 @@ func TestVerifyNothingToLookAt(t *testing.T) {
 	})
 }
 
-// TestTurn: a token that the large model would not have said gives way, by the margin or not.
+// TestTurn: a token that is not the large model's choice is replaced, or kept within the margin.
 func TestTurn(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		for margin, want := range map[float64][]int32{
@@ -199,7 +199,7 @@ func TestTurn(t *testing.T) {
 			}
 			if margin == 1 {
 				assert.Empty(t, turns)
-				assert.Equal(t, 1, missed, "it stands, and is counted")
+				assert.Equal(t, 1, missed, "it is kept and counted")
 				assert.Equal(t, 1, sum.Missed)
 				assert.Zero(t, sum.Turned)
 				continue
@@ -208,7 +208,7 @@ func TestTurn(t *testing.T) {
 			assert.Equal(t, terms.Finding{Pos: 2, Token: 21, LogProb: -0.5, Score: -0.5, Stands: -1.5},
 				turns[0].Finding)
 			assert.Equal(t, int32(20), turns[0].Local)
-			assert.Equal(t, 2, turns[0].Wasted, "20 and 30 were evaluated in vain")
+			assert.Equal(t, 2, turns[0].Wasted, "the evaluation of 20 and 30 is wasted")
 			assert.Equal(t, 45*ms+20*ms, turns[0].Exposed, "the answer, and two forward calls")
 			assert.Equal(t, 2, sum.Wasted)
 			assert.Zero(t, missed)
@@ -220,7 +220,7 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// TestAhead: tokens ahead answer the escalation that follows.
+// TestAhead: tokens ahead answer the next escalation.
 func TestAhead(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 4}}, step: 5 * ms}
@@ -238,13 +238,13 @@ func TestAhead(t *testing.T) {
 		assert.Equal(t, 1, sum.Decoded)
 		if mode == Pipelined {
 			e := of(events, func(e Event) *Escalation { return e.Escalation })
-			assert.Positive(t, e[1].Drafted, "drafting goes on meanwhile")
+			assert.Positive(t, e[1].Drafted, "drafting continues meanwhile")
 		}
 		assert.Equal(t, []Ahead{{Pos: 2, Tokens: 3, Used: 1}}, of(events, func(e Event) *Ahead { return e.Ahead }))
 	})
 }
 
-// TestAheadLongKnown: what came long before it is wanted answers at once.
+// TestAheadLongKnown: a token ahead that arrived early answers at once.
 func TestAheadLongKnown(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 8}}, step: ms}
@@ -258,7 +258,7 @@ func TestAheadLongKnown(t *testing.T) {
 	})
 }
 
-// warmer also takes text early.
+// warmer also accepts text early.
 type warmer struct {
 	*verifier
 	warmed int
@@ -269,7 +269,7 @@ func (w *warmer) Warm(context.Context, []int32) (up, down int, err error) {
 	return 0, 0, nil
 }
 
-// TestVerifyWarms: the prompt leaves at once also where only verification asks.
+// TestVerifyWarms: the prompt is sent at once, even if only verification asks.
 func TestVerifyWarms(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := &warmer{verifier: &verifier{}}
@@ -282,13 +282,13 @@ func TestVerifyWarms(t *testing.T) {
 	})
 }
 
-// TestAheadVerifies: with a margin of 0 tokens ahead verify what they agree with, and turn the first that they do not.
+// TestAheadVerifies: with a margin of 0 tokens ahead verify equal tokens, and replace the first different one.
 func TestAheadVerifies(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1}, answers: map[int]int32{3: 31}}, step: 5 * ms}
 		events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, Ahead: 8, MaxTokens: 5})
 		assert.Equal(t, []int32{10, 20, 31, 40, 50}, ids)
-		require.Len(t, v.asked, 1, "the end was known as well")
+		require.Len(t, v.asked, 1, "the end token was ahead, too")
 		assert.Equal(t, 4, sum.AheadUsed)
 		assert.Equal(t, 1, sum.Turned)
 		turns := of(events, func(e Event) *Turn { return e.Turn })
@@ -296,7 +296,7 @@ func TestAheadVerifies(t *testing.T) {
 	})
 }
 
-// TestAheadVerified: what tokens ahead have verified is not asked about again.
+// TestAheadVerified: tokens that were verified by tokens ahead are not asked about again.
 func TestAheadVerified(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1}}, step: 2 * ms}
@@ -307,7 +307,7 @@ func TestAheadVerified(t *testing.T) {
 	})
 }
 
-// TestAheadOfTurn: behind a token that takes the place of another, the large model decodes on from there.
+// TestAheadOfTurn: after a replaced token, the large model decodes ahead from there.
 func TestAheadOfTurn(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{answers: map[int]int32{2: 21, 4: 41}}, step: 2 * ms}
@@ -322,11 +322,11 @@ func TestAheadOfTurn(t *testing.T) {
 				answered++
 			}
 		}
-		assert.Equal(t, 1, answered, "one answer, and what followed it")
+		assert.Equal(t, 1, answered, "one answer and the tokens ahead")
 	})
 }
 
-// TestAheadTooSlow: where tokens ahead come much later than an answer would, a question is asked.
+// TestAheadTooSlow: if tokens ahead arrive much later than an answer would, a question is asked.
 func TestAheadTooSlow(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 2, 6}}, step: 500 * ms}
@@ -336,7 +336,7 @@ func TestAheadTooSlow(t *testing.T) {
 	})
 }
 
-// TestAheadStalls: tokens ahead that do not come are waited for, but not for long.
+// TestAheadStalls: the decoder waits for missing tokens ahead, but not for long.
 func TestAheadStalls(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
@@ -352,7 +352,7 @@ func TestAheadStalls(t *testing.T) {
 		assert.Len(t, v.asked, 2)
 		assert.Zero(t, sum.Known)
 		assert.Less(t, time.Since(began), 300*ms)
-		// decided after 85 ms; the last token came after 55, two more would take 10, and an answer 45
+		// decided after 85 ms; the last token arrived after 55, two more would take 10 each, and an answer 45
 		if mode == Serial {
 			e := of(events, func(e Event) *Escalation { return e.Escalation })
 			assert.Equal(t, 25*ms, e[1].Held)
@@ -360,7 +360,7 @@ func TestAheadStalls(t *testing.T) {
 	})
 }
 
-// TestByAhead: a token ahead that comes after all, before the answer to the question that was asked instead, is used.
+// TestByAhead: a late token ahead that arrives before the answer to the question sent instead is used.
 func TestByAhead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
@@ -380,7 +380,7 @@ func TestByAhead(t *testing.T) {
 	})
 }
 
-// TestAheadStallsTwice: each question goes out when its own token should have come.
+// TestAheadStallsTwice: each question is sent when its own token ahead is overdue.
 func TestAheadStallsTwice(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 4, 6}}, step: 5 * ms}
@@ -392,11 +392,11 @@ func TestAheadStallsTwice(t *testing.T) {
 		}
 		events, _, _ := v.decode(t, Options{Ahead: 8, Branches: 1})
 		e := of(events, func(e Event) *Escalation { return e.Escalation })
-		assert.Equal(t, 75*ms, e[1].Held, "asked 45 ms after 60, though the other one could wait for 70")
+		assert.Equal(t, 75*ms, e[1].Held, "asked 45 ms after 60, although the other one could wait for 70")
 	})
 }
 
-// TestAheadBeyond: what a stream will not bring is asked at once, also before it has begun.
+// TestAheadBeyond: a question that a stream will not answer is sent at once, even before the stream begins.
 func TestAheadBeyond(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
@@ -407,18 +407,18 @@ func TestAheadBeyond(t *testing.T) {
 	})
 }
 
-// TestAheadSlowFromTheStart: how long tokens ahead take is remembered from the stream before.
+// TestAheadSlowFromTheStart: the time of tokens ahead is remembered from the previous stream.
 func TestAheadSlowFromTheStart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 16, 18}}, step: 60 * ms}
 		events, _, _ := v.decode(t, Options{Ahead: 12, Branches: 1, MaxTokens: 20})
 		e := of(events, func(e Event) *Escalation { return e.Escalation })
 		require.Len(t, e, 3)
-		assert.Zero(t, e[2].Held, "its token would come 110 ms after its own answer")
+		assert.Zero(t, e[2].Held, "its token would arrive 110 ms after its own answer")
 	})
 }
 
-// TestAheadStallsDeadline: with a deadline, half of it is the most.
+// TestAheadStallsDeadline: with a deadline, the max wait is half of it.
 func TestAheadStallsDeadline(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 2}}, step: 80 * ms}
@@ -431,11 +431,11 @@ func TestAheadStallsDeadline(t *testing.T) {
 	})
 }
 
-// TestAheadOtherWay: a stream that the text leaves ends, and nothing of it is used.
+// TestAheadOtherWay: a stream that the text contradicts ends, and its later tokens are not used.
 func TestAheadOtherWay(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1}}, step: 5 * ms}
-		v.next = func(i int, id int32) (int32, bool) { return id + int32(i), true } // its second token is another one
+		v.next = func(i int, id int32) (int32, bool) { return id + int32(i), true } // its second token is different
 		began := time.Now()
 		_, ids, sum := v.decode(t, Options{Mode: mode, Ahead: 64, MaxTokens: 60, Branches: 1})
 		assert.Len(t, ids, 60)
@@ -446,7 +446,7 @@ func TestAheadOtherWay(t *testing.T) {
 	})
 }
 
-// TestAheadNonsense: a token that the vocabulary does not have, or one too many, ends a stream.
+// TestAheadNonsense: a token outside the vocabulary, or one token too many, ends a stream.
 func TestAheadNonsense(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		for _, bad := range []int32{-1, 1000, 1001} {
@@ -461,13 +461,13 @@ func TestAheadNonsense(t *testing.T) {
 			assert.Equal(t, []int32{10, 20, 30, 40, 50, 60}, ids)
 			assert.Len(t, v.asked, 2)
 			assert.Zero(t, sum.Known)
-			assert.LessOrEqual(t, sum.Ahead, 6, "those before the bad ones, and what comes during a pass")
-			assert.LessOrEqual(t, v.fed, 8, "streams that go wrong are ended")
+			assert.LessOrEqual(t, sum.Ahead, 6, "tokens before the invalid ones, and those that arrive during a pass")
+			assert.LessOrEqual(t, v.fed, 8, "invalid streams are ended")
 		}
 	})
 }
 
-// TestAheadAfterNonsense: a gateway that goes on behind a token that there is not is not listened to.
+// TestAheadAfterNonsense: tokens after an invalid token are ignored.
 func TestAheadAfterNonsense(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 3}}}
@@ -491,7 +491,7 @@ func TestAheadAfterNonsense(t *testing.T) {
 	})
 }
 
-// TestAheadTooMany: what was not asked for is of no use, and ends a stream.
+// TestAheadTooMany: tokens that were not requested are ignored, and end the stream.
 func TestAheadTooMany(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 2 * ms}
@@ -505,14 +505,14 @@ func TestAheadTooMany(t *testing.T) {
 		assert.Zero(t, sum.Known)
 		assert.Len(t, v.asked, 2)
 		e := of(events, func(e Event) *Escalation { return e.Escalation })
-		assert.Zero(t, e[1].Held, "nothing was to be expected there")
+		assert.Zero(t, e[1].Held, "no token was expected there")
 		for _, a := range of(events, func(e Event) *Ahead { return e.Ahead }) {
 			assert.Equal(t, 2, a.Tokens)
 		}
 	})
 }
 
-// TestAheadBurst: tokens that come together are taken together, and the time between them is shared.
+// TestAheadBurst: tokens that arrive together are processed together, and share the time since the previous one.
 func TestAheadBurst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 7}}}
@@ -536,11 +536,11 @@ func TestAheadBurst(t *testing.T) {
 			return a
 		}
 		_, _, sum := v.decode(t, Options{Mode: Serial, Ahead: 8, MaxTokens: 8})
-		assert.Equal(t, 1, sum.Known, "it is expected 50 ms after the burst, and not 150")
+		assert.Equal(t, 1, sum.Known, "expected 50 ms after the burst, not 150")
 	})
 }
 
-// TestAheadPrematureEnd: where a stream ends early, what waited for it is asked.
+// TestAheadPrematureEnd: if a stream ends early, questions that waited for it are sent.
 func TestAheadPrematureEnd(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 4}}, step: 5 * ms}
@@ -552,7 +552,7 @@ func TestAheadPrematureEnd(t *testing.T) {
 	})
 }
 
-// TestVerifyWithoutCloud: a cloud that does not answer costs one deadline; all is shown, and marked.
+// TestVerifyWithoutCloud: a cloud that does not answer costs one deadline; all tokens are shown and marked.
 func TestVerifyWithoutCloud(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{fail: errors.New("gone")}
@@ -572,13 +572,13 @@ func TestVerifyWithoutCloud(t *testing.T) {
 				probes++
 			}
 		}
-		assert.Equal(t, len(v.asked)-1, probes, "a probe costs as little as can be")
+		assert.Equal(t, len(v.asked)-1, probes, "a probe requests nothing else")
 		assert.Positive(t, probes)
 		assert.Less(t, time.Since(began), 400*ms+60*10*ms)
 	})
 }
 
-// TestVerifyIncomplete: an answer that does not say of each token whether it holds is none.
+// TestVerifyIncomplete: an answer without a verdict on each token is an error.
 func TestVerifyIncomplete(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		for name, odd := range map[string]func(q Question, a Answer) Answer{
@@ -591,7 +591,7 @@ func TestVerifyIncomplete(t *testing.T) {
 			o := Options{Mode: mode, Verify: true, MaxTokens: 4, Deadline: time.Second, Ahead: 8}
 			events, ids, sum := v.decode(t, o)
 			require.Len(t, v.ended, 1)
-			assert.Less(t, v.ended[0].Sub(began), 100*ms, "the tokens after it are of no use")
+			assert.Less(t, v.ended[0].Sub(began), 100*ms, "the tokens after it are useless")
 			assert.Equal(t, []int32{10, 20, 30, 40}, ids, name)
 			assert.Equal(t, 4, sum.Unverified, name)
 			e := of(events, func(e Event) *Escalation { return e.Escalation })
@@ -602,7 +602,7 @@ func TestVerifyIncomplete(t *testing.T) {
 	})
 }
 
-// TestPreview: drafts are shown as they stand, and taken back where they turn.
+// TestPreview: drafts are shown as previews, and withdrawn when tokens are replaced.
 func TestPreview(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{answers: map[int]int32{2: 21}}}
@@ -618,7 +618,7 @@ func TestPreview(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// TestVerifyOptions: values that make no sense are refused.
+// TestVerifyOptions: invalid values are refused.
 func TestVerifyOptions(t *testing.T) {
 	v := &verifier{}
 	for _, o := range []Options{
@@ -629,12 +629,12 @@ func TestVerifyOptions(t *testing.T) {
 		assert.Error(t, err, "%+v", o)
 	}
 	_, err := New(v, nil, nil, Options{Verify: true})
-	assert.Error(t, err, "no cloud that could verify")
+	assert.Error(t, err, "no cloud to verify")
 	_, err = New(v, nil, v, Options{Verify: true})
-	assert.NoError(t, err, "it takes no router")
+	assert.NoError(t, err, "no router is needed")
 }
 
-// TestVerifyNoRouter: without a router the large model is asked for the sake of verification alone.
+// TestVerifyNoRouter: without a router only verification asks the large model.
 func TestVerifyNoRouter(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{answers: map[int]int32{7: 71}}}
@@ -657,12 +657,12 @@ func TestVerifyNoRouter(t *testing.T) {
 		for _, q := range v.asked {
 			at = append(at, len(q.Context))
 		}
-		assert.Equal(t, []int{5, 10, 10}, at, "the second one turns the token at 7")
+		assert.Equal(t, []int{5, 10, 10}, at, "the second one replaces the token at 7")
 	})
 }
 
-// TestAgrees: a stream and a place in the draft tree agree where the path there goes through the place where the stream
-// begins, and on with its tokens.
+// TestAgrees: a stream agrees with a place in the draft tree if the path to the place passes through the begin of the
+// stream, and equals the tokens of the stream as far as both go.
 func TestAgrees(t *testing.T) {
 	tip := &node{pos: 3, token: 3}
 	r := &run{Options: Options{Ahead: 8}, text: []int32{0, 1, 2, 3}, tip: tip}
@@ -673,37 +673,37 @@ func TestAgrees(t *testing.T) {
 		return n
 	}
 	begin := grow(tip, 4)
-	behind, early := grow(begin, 5, 6), &node{pos: 1}
+	after, early := grow(begin, 5, 6), &node{pos: 1}
 	for _, c := range []struct {
 		name string
 		s    stream
 		n    *node
 		want bool
 	}{
-		{"along its tokens", stream{at: begin, pos: 5, tokens: []int32{5, 6}}, behind, true},
-		{"beyond its tokens", stream{at: begin, pos: 5, tokens: []int32{5}}, behind, true},
-		{"short of its tokens", stream{at: begin, pos: 5, tokens: []int32{5, 6, 7}}, behind, true},
-		{"before it has any", stream{at: begin, pos: 5}, behind, true},
-		{"another last token", stream{at: begin, pos: 5, tokens: []int32{5, 7}}, behind, false},
-		{"another first token", stream{at: begin, pos: 5, tokens: []int32{4, 6}}, behind, false},
-		{"another branch", stream{at: grow(tip, 4), pos: 5}, behind, false},
-		{"a place before it", stream{at: behind, pos: 7}, begin, false},
-		{"from the tip", stream{at: tip, pos: 4, tokens: []int32{4, 5}}, behind, true},
-		{"from the tip, another way", stream{at: tip, pos: 4, tokens: []int32{4, 6}}, behind, false},
+		{"along its tokens", stream{at: begin, pos: 5, tokens: []int32{5, 6}}, after, true},
+		{"beyond its tokens", stream{at: begin, pos: 5, tokens: []int32{5}}, after, true},
+		{"short of its tokens", stream{at: begin, pos: 5, tokens: []int32{5, 6, 7}}, after, true},
+		{"before it has any", stream{at: begin, pos: 5}, after, true},
+		{"another last token", stream{at: begin, pos: 5, tokens: []int32{5, 7}}, after, false},
+		{"another first token", stream{at: begin, pos: 5, tokens: []int32{4, 6}}, after, false},
+		{"another branch", stream{at: grow(tip, 4), pos: 5}, after, false},
+		{"a place before it", stream{at: after, pos: 7}, begin, false},
+		{"from the tip", stream{at: tip, pos: 4, tokens: []int32{4, 5}}, after, true},
+		{"from the tip, another way", stream{at: tip, pos: 4, tokens: []int32{4, 6}}, after, false},
 		{"the tip itself", stream{at: tip, pos: 4}, tip, true},
 		{"what the tip has not reached", stream{at: begin, pos: 5}, tip, false},
-		{"from the text", stream{at: early, pos: 2, tokens: []int32{2, 3, 4}}, behind, true},
+		{"from the text", stream{at: early, pos: 2, tokens: []int32{2, 3, 4}}, after, true},
 		{"from the text, another way before the tip",
-			stream{at: early, pos: 2, tokens: []int32{2, 9, 4}}, behind, false},
-		{"from the text, another way behind the tip",
-			stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, behind, false},
-		{"a place at the tip's position that was dropped", stream{at: &node{pos: 3}, pos: 4}, behind, false},
+			stream{at: early, pos: 2, tokens: []int32{2, 9, 4}}, after, false},
+		{"from the text, another way after the tip",
+			stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, after, false},
+		{"a place at the tip's position that was dropped", stream{at: &node{pos: 3}, pos: 4}, after, false},
 	} {
 		assert.Equal(t, c.want, r.agrees(&c.s, c.n), c.name)
 	}
 }
 
-// TestExpected: a stream brings what is behind its first token, as far as it was asked for.
+// TestExpected: a stream delivers the tokens after its first one, as far as requested.
 func TestExpected(t *testing.T) {
 	tip := &node{pos: 3}
 	r := &run{Options: Options{Ahead: 3}, text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits), pace: 7}
@@ -715,14 +715,14 @@ func TestExpected(t *testing.T) {
 		e.Pos = pos
 		_, may := r.expected(s, e)
 		assert.Equal(t, pos == 5 || pos == 6, may,
-			"position %d: the first is its answer, and it ends with two more", pos)
+			"position %d: the first token is its answer, and two more follow", pos)
 		s.live = false
 		_, may = r.expected(s, e)
 		assert.False(t, may, "it has ended")
 	}
 }
 
-// TestAheadRefused: a stream after an answer that is no token ends, and is of no use.
+// TestAheadRefused: a stream after an invalid answer ends and is not used.
 func TestAheadRefused(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 3}}, step: 5 * ms}
@@ -741,7 +741,7 @@ func TestAheadRefused(t *testing.T) {
 	})
 }
 
-// TestOfUse: what a stream brings next is of use where a path that agrees with it has no such token yet.
+// TestOfUse: the next token of a stream is useful if a path that agrees with the stream lacks it.
 func TestOfUse(t *testing.T) {
 	tip := &node{pos: 3, token: 3, evaluated: true}
 	leaf := &node{pos: 4, token: 4, parent: tip}
@@ -750,32 +750,32 @@ func TestOfUse(t *testing.T) {
 	at := func(tokens ...int32) *stream { return &stream{at: tip, pos: 4, tokens: tokens} }
 	assert.True(t, r.ofUse(at(4)))
 	assert.True(t, r.ofUse(at(4, 5, 6)))
-	assert.False(t, r.ofUse(at(5)), "the tree goes another way")
+	assert.False(t, r.ofUse(at(5)), "the tree contradicts it")
 	leaf.final = true
 	assert.True(t, r.ofUse(at()), "the last token itself")
-	assert.False(t, r.ofUse(at(4)), "nothing follows the last token")
+	assert.False(t, r.ofUse(at(4)), "no token after the last one")
 	leaf.final = false
 	assert.True(t, r.ofUse(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
 	assert.False(t, r.ofUse(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
-		"all that was asked for is shown")
+		"all its tokens are shown")
 }
 
-// TestPreviewMoved: a preview of the same tokens at another place is another preview.
+// TestPreviewMoved: a preview of the same tokens at another place is a new preview.
 func TestPreviewMoved(t *testing.T) {
-	var told []Preview
+	var previews []Preview
 	next := &node{token: 7, pos: 4}
 	r := &run{
 		Options: Options{Preview: true}, text: []int32{7, 7, 7, 7}, viewed: Preview{Pos: 3, Tokens: []int32{7}},
 		tip:  &node{pos: 3, token: 7, evaluated: true, children: []*node{next}},
-		emit: func(e Event) bool { told = append(told, *e.Preview); return true },
+		emit: func(e Event) bool { previews = append(previews, *e.Preview); return true },
 	}
 	r.preview()
 	r.preview()
-	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, told)
+	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, previews)
 }
 
-// TestLookedAt: a question is about what is not verified, and one that another answer tells is asked where there
-// is such a token before it.
+// TestLookedAt: a question covers the tokens that are not verified; a question that another answer resolves is still
+// sent if an unverified token precedes it.
 func TestLookedAt(t *testing.T) {
 	tip := &node{pos: 3, fact: new(fact)}
 	first := &node{pos: 4, parent: tip, looked: true, since: 4, fact: new(fact)}
@@ -786,7 +786,7 @@ func TestLookedAt(t *testing.T) {
 	e := &escalation{at: second}
 	second.esc = e
 	r.answerKnown(e)
-	assert.Equal(t, waiting, e.Outcome, "the token before is not verified")
+	assert.Equal(t, waiting, e.Outcome, "the previous token is not verified")
 	second.looked = true
 	from, _ = r.auditFrom(second)
 	assert.Zero(t, from)
@@ -801,8 +801,8 @@ func TestFirstToTell(t *testing.T) {
 	assert.Same(t, first, f.from)
 }
 
-// TestIdle: what rests on an unlikely guess is asked at once where the router wants to know, unless the guess is about
-// a token that only verification asks for.
+// TestIdle: a question that depends on an unlikely guess waits for other answers if it is for verification, or if the
+// guess is at the answer to such a question.
 func TestIdle(t *testing.T) {
 	for _, c := range []struct {
 		first, second Why
@@ -824,7 +824,7 @@ func TestIdle(t *testing.T) {
 		tip := &node{pos: 3}
 		guess := &node{pos: 4, parent: tip, guess: c.guess}
 		r := &run{tip: tip}
-		assert.False(t, r.idle(open(tip, c.first)), "it rests on no guess")
+		assert.False(t, r.idle(open(tip, c.first)), "it does not depend on a guess")
 		assert.Equal(t, c.want, r.idle(open(guess, c.second)), "%+v", c)
 	}
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// weather is how the cloud does for a time.
+// weather is how the cloud behaves for a time.
 type weather int
 
 const (
 	fair     weather = iota // it answers after 20 to 120 ms
-	slow                    // it answers about when the deadline is over, some of them late
+	slow                    // it answers around the deadline, sometimes late
 	failing                 // it returns an error, after some time or at once
-	babbling                // what it answers is no token
-	dead                    // it never says anything
-	deaf                    // it never says anything, and takes seconds to see that a question is given up
+	babbling                // it answers with invalid tokens
+	dead                    // it never answers
+	deaf                    // it never answers, and takes seconds to notice that a question is cancelled
 	weathers
 )
 
-// change is the begin of another weather.
+// change is the start of different weather.
 type change struct {
 	at time.Time
 	to weather
 }
 
-// stormy is a cloud with changing weather that keeps account of what it is asked. No two of its calls return at the
-// same time, nor when a forward call begins or ends, nor when a deadline ends: so what follows from what is never by
-// chance. For that forward calls take whole milliseconds, deadlines a nanosecond more than that, and each call returns
-// in a tenth of a microsecond of its own within its millisecond.
+// stormy is a cloud with changing weather that records its questions. No two of its calls return at the same time, nor
+// when a forward call begins or ends, nor at a deadline, so that the order of events never depends on chance. For that,
+// forward calls take whole milliseconds, deadlines a nanosecond more, and each call returns in a unique tenth of a
+// microsecond of its millisecond.
 type stormy struct {
 	*world
 	deadline time.Duration
@@ -43,13 +43,13 @@ type stormy struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	used   map[int64]bool // tenths of microseconds
+	used   map[int64]bool // tenths of microseconds in use
 	asked  []*asking
 	warmed []*warmed
 	busy   int // calls that have not returned
 }
 
-// asking is a call of Ask in the account of the cloud.
+// asking is a recorded call of Ask.
 type asking struct {
 	Question
 	text       uint64 // of its context
@@ -58,7 +58,7 @@ type asking struct {
 	err        error
 }
 
-// warmed is a call of Warm.
+// warmed is a recorded call of Warm.
 type warmed struct {
 	text       []int32
 	sent, back time.Time
@@ -66,7 +66,7 @@ type warmed struct {
 	err        error
 }
 
-// own returns the first time from at on that no other call has.
+// own returns the first time from at on that no other call uses.
 func (c *stormy) own(at time.Time) time.Time {
 	at = at.Truncate(100).Add(100)
 	for c.used[at.UnixNano()/100%10000] {
@@ -86,8 +86,8 @@ func (c *stormy) weather(at time.Time) (w weather, until time.Time) {
 	return w, at.Add(1000 * time.Hour)
 }
 
-// fate says when a question that comes now returns if it is not given up, and with which error; ok is false if it does
-// not return. A cloud that dies in the meantime takes it along.
+// fate returns when a question that arrives now returns unless it is cancelled, and with which error; ok is false if it
+// does not return. A cloud that dies in the meantime loses the question.
 func (c *stormy) fate(now time.Time) (back time.Time, err error, ok bool) {
 	ms := func(from, to int) time.Duration { return time.Duration(from+c.random.IntN(to-from)) * time.Millisecond }
 	w, until := c.weather(now)
@@ -110,7 +110,7 @@ func (c *stormy) fate(now time.Time) (back time.Time, err error, ok bool) {
 	return back, err, w != dead && w != deaf
 }
 
-// gone is when a call returns that is given up now.
+// gone returns when a call that is cancelled now returns.
 func (c *stormy) gone() time.Time {
 	now := time.Now()
 	if w, _ := c.weather(now); w == deaf {
@@ -131,7 +131,7 @@ func (c *stormy) Ask(ctx context.Context, q Question) (Answer, error) {
 		a.err = errors.Join(ctx.Err(), fmt.Errorf("question %d: %w", a.answer.BytesUp, errFake))
 	case given:
 		a.err = ctx.Err()
-	case a.err == ErrToken: // as an answer
+	case a.err == ErrToken: // like an answer
 		a.answer.Token = []int32{-1, c.vocab, c.vocab + 7}[len(q.Context)%3]
 		return a.answer, nil
 	}
@@ -141,7 +141,7 @@ func (c *stormy) Ask(ctx context.Context, q Question) (Answer, error) {
 	return a.answer, a.err
 }
 
-// until waits until then, or, if it is zero, until ctx is done, and reports whether that came first.
+// until waits until a time or, if it is zero, until ctx is done. It reports whether ctx ended first.
 func (c *stormy) until(ctx context.Context, then time.Time) (given bool) {
 	var answer <-chan time.Time
 	if !then.IsZero() {
@@ -159,7 +159,7 @@ func (c *stormy) until(ctx context.Context, then time.Time) (given bool) {
 	}
 }
 
-// enter notes a question. The time is zero if it is never answered.
+// enter records a question. The time is zero if it is never answered.
 func (c *stormy) enter(q Question) (a *asking, back time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *stormy) enter(q Question) (a *asking, back time.Time) {
 	return a, back
 }
 
-// Warm takes text early, unless the weather is bad; and each third time it fails anyway.
+// Warm accepts text early, unless the weather is bad; every third call fails anyway.
 func (c *stormy) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	c.mu.Lock()
 	_ = append(text, -1) // must not change what is decoded
@@ -216,11 +216,11 @@ type session struct {
 // text is one call of Decode.
 type text struct {
 	prompt []int32
-	pause  time.Duration // before it
-	stop   int           // emit wants no more after this token; 0: it takes all
+	pause  time.Duration // before the text
+	stop   int           // emit stops after this token; 0: never
 }
 
-// newSession draws a case. Half of the skies have one weather that is not fair.
+// newSession returns a random case. Half of the skies have a single kind of bad weather.
 func newSession(seed uint64) *session {
 	r := rand.New(rand.NewPCG(seed, 4))
 	s := &session{schedule: newSchedule(seed)}
@@ -233,7 +233,7 @@ func newSession(seed uint64) *session {
 	if r.IntN(3) == 0 {
 		s.speed += ms(400)
 	}
-	s.Sampling = terms.Sampling{Temperature: r.Float64(), Seed: r.Uint64()} // the fake edge does not mind
+	s.Sampling = terms.Sampling{Temperature: r.Float64(), Seed: r.Uint64()} // the fake edge ignores it
 	if r.IntN(8) == 0 {
 		s.Warm = -s.Warm
 	}
@@ -251,7 +251,7 @@ func newSession(seed uint64) *session {
 	return s
 }
 
-// weather draws when the weather changes: to a bad one, and back or not; or often.
+// weather returns random changes of the weather: to a bad one, and perhaps back; or many changes.
 func (s *session) weather(r *rand.Rand) []change {
 	at := func() time.Time {
 		return time.Now().Add(time.Duration(r.Int64N(int64(len(s.texts)*s.MaxTokens) * int64(s.speed))))

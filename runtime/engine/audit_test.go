@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// choices are those of a model along a text, from a position on, by position.
+// choices returns the choices of a model along a text, from a position on, by position.
 func choices(t *testing.T, e *engine.Engine, text []int32, from int) map[int]int32 {
 	t.Helper()
 	s := session(t, e)
@@ -28,13 +28,13 @@ func choices(t *testing.T, e *engine.Engine, text []int32, from int) map[int]int
 	return all
 }
 
-// audited is what one text's live audit counts, and where.
+// audited holds the counts and positions of a text's live audit.
 type audited struct {
 	answered, needless, audited, missed int
 	edge                                []int // positions that were compared
 }
 
-// offline counts the same from the final text and its origins, by what both models choose along it.
+// offline computes the same from the final text and its origins, with the choices of both models along it.
 func offline(t *testing.T, edge, large *engine.Engine, text []int32, origins []draft.Origin) (a audited) {
 	t.Helper()
 	from := len(text) - len(origins)
@@ -64,8 +64,8 @@ func offline(t *testing.T, edge, large *engine.Engine, text []int32, origins []d
 	return a
 }
 
-// TestAuditAgrees: the live counts of missed and of needless escalations are those of a comparison of the final text
-// with what both models choose along it, with random models and with trained ones, serial and pipelined.
+// TestAuditAgrees: the live counts of missed and needless escalations equal those of a comparison of the final text
+// with the choices of both models, with random models and with trained ones, serial and pipelined.
 func TestAuditAgrees(t *testing.T) {
 	racing.Spare(t)
 	embedded := func(b []byte) *engine.Engine {
@@ -137,7 +137,8 @@ func TestAuditAgrees(t *testing.T) {
 	assert.Less(t, total.missed, total.audited)
 }
 
-// TestRouterOfAnotherWidth: it is an error before anything runs, and the session goes on.
+// TestRouterOfAnotherWidth: a router for another width is an error before decoding starts, and the session stays
+// usable.
 func TestRouterOfAnotherWidth(t *testing.T) {
 	edge, _, cloud := pair(t)
 	net, err := router.NewNet([]router.Layer{{In: 3, Out: 1, Weight: make([]float32, 3), Bias: []float32{0}}}, false)
@@ -159,8 +160,8 @@ func TestRouterOfAnotherWidth(t *testing.T) {
 	}
 }
 
-// TestRouteCosts: with the value policy the costs that are given follow the questions of the text; without, it has its
-// own.
+// TestRouteCosts: with the value policy the given costs are updated by the questions of the text; without given costs,
+// the route has its own.
 func TestRouteCosts(t *testing.T) {
 	edge, _, cloud := pair(t)
 	r, err := router.New(router.Options{Policy: router.Value, Prices: router.Prices{Gain: 1, Ask: 0.01, Second: 1}})

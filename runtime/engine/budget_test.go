@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// budgeted is a router with a budget and a balance of its own.
+// budgeted returns a router with a budget and a new balance.
 func budgeted(t testing.TB, p router.Policy, budget float64) *router.Router {
 	t.Helper()
 	r, err := router.New(router.Options{Policy: p, Budget: budget, Seed: 3})
@@ -26,7 +26,7 @@ func budgeted(t testing.TB, p router.Policy, budget float64) *router.Router {
 	return r
 }
 
-// stateOf is a balance as it is stored.
+// stateOf returns a balance in its stored format.
 func stateOf(t testing.TB, r *router.Router) string {
 	t.Helper()
 	text, err := json.Marshal(r.Balance())
@@ -34,7 +34,7 @@ func stateOf(t testing.TB, r *router.Router) string {
 	return string(text)
 }
 
-// routed is what an answer came to: its tokens, and what follows from the events of its tokens.
+// routed holds the tokens of an answer and the counts from their events.
 type routed struct {
 	IDs     []int32
 	Origins []string
@@ -70,8 +70,8 @@ func answer(
 	return a, err
 }
 
-// TestBudgetModes: answers one after the other have the same tokens and leave the same balance after each in every
-// mode, also where an end token or a stop string ends them, and the share of all of them is at most the budget.
+// TestBudgetModes: consecutive answers have the same tokens and leave the same balance in every mode, also if an end
+// token or a stop string ends them, and their total share is at most the budget.
 func TestBudgetModes(t *testing.T) {
 	racing.Spare(t)
 	edge, _, cloud := pair(t)
@@ -90,7 +90,7 @@ func TestBudgetModes(t *testing.T) {
 			stop, stopped, asked := "", false, false
 			for i := range 12 {
 				request := terms.Settings{MaxTokens: 8 + 5*i%23, IgnoreEnd: i%2 == 0}
-				if i%3 == 2 { // the prompt of the answers before
+				if i%3 == 2 { // the prompt of earlier answers
 					request.Stop = []string{stop}
 				}
 				want := routed{}
@@ -123,7 +123,7 @@ func TestBudgetModes(t *testing.T) {
 	}
 }
 
-// TestBudgetOfSessions: answers at the same time all count, and those that follow make up for what they spent too much.
+// TestBudgetOfSessions: concurrent answers all count, and later ones compensate for overspending.
 func TestBudgetOfSessions(t *testing.T) {
 	edge, _, cloud := pair(t)
 	r := budgeted(t, router.Margin, 0.2)
@@ -153,7 +153,7 @@ func TestBudgetOfSessions(t *testing.T) {
 	assert.Positive(t, sum.Escalations)
 }
 
-// TestBudgetOfTimeouts: tokens that stand without an answer of the cloud were escalated all the same.
+// TestBudgetOfTimeouts: tokens that are kept because the cloud did not answer count as escalated.
 func TestBudgetOfTimeouts(t *testing.T) {
 	edge, _, _ := pair(t)
 	r, s := budgeted(t, router.Margin, 0.4), session(t, edge)
@@ -171,8 +171,7 @@ func TestBudgetOfTimeouts(t *testing.T) {
 // errLeft is the cause of a context that ends.
 var errLeft = errors.New("the reader left")
 
-// TestBudgetOfCut: of an answer that is cut, what was shown counts, and the question that was open; also where the
-// caller panics.
+// TestBudgetOfCut: for an answer that is cut, the shown tokens and the open question count, also if the caller panics.
 func TestBudgetOfCut(t *testing.T) {
 	edge, _, cloud := pair(t)
 	for _, mode := range []draft.Mode{draft.Serial, draft.Pipelined} {
@@ -213,7 +212,7 @@ func TestBudgetOfCut(t *testing.T) {
 	}
 }
 
-// stuck is a cloud that answers this number of questions, and none after them: then is called instead.
+// stuck is a cloud that answers a number of questions, and after them calls then instead.
 type stuck struct {
 	draft.Cloud
 	mu      sync.Mutex
@@ -234,7 +233,7 @@ func (c *stuck) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return draft.Answer{}, context.Cause(ctx)
 }
 
-// TestBudgetOfVerified: tokens that verification replaces cost nothing of the budget; the router's own questions do.
+// TestBudgetOfVerified: tokens that verification replaces cost no budget; the router's own questions do.
 func TestBudgetOfVerified(t *testing.T) {
 	edge, _, cloud := pair(t)
 	r, s := budgeted(t, router.Margin, 0.2), session(t, edge)

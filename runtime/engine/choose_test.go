@@ -26,8 +26,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// TestStopper: what is shown is the text up to the first stop string, however it is cut into tokens, and no token is
-// held back that cannot be a part of one.
+// TestStopper: the text up to the first stop string is shown, for any division into tokens, and a token is held back
+// only if it may be part of a stop string.
 func TestStopper(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	stopped, held := 0, 0
@@ -74,7 +74,7 @@ func TestStopper(t *testing.T) {
 					}
 					return false
 				})
-				require.True(t, begins, "%q is held for nothing by %q", rest, s.stops)
+				require.True(t, begins, "%q is held back in vain by %q", rest, s.stops)
 				held++
 			}
 		}
@@ -107,13 +107,13 @@ func tiny(t testing.TB, data []byte) *Engine {
 	return e
 }
 
-// said is the text of an answer, and how it ended.
+// said returns the tokens and the text of an answer, and how it ended.
 func said(t testing.TB, s *Session, prompt []int32, r Route) (all []Token, text, stop string) {
 	all = tokens(t, s, prompt, r)
 	return all, s.Summary().Text, s.Summary().Stop
 }
 
-// TestStop: an answer ends before a stop string, and is whole where none comes.
+// TestStop: an answer ends before a stop string, and is complete without one.
 func TestStop(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
@@ -131,14 +131,14 @@ func TestStop(t *testing.T) {
 		for _, x := range tokens {
 			shown += x.Text
 		}
-		assert.Equal(t, text, shown, "the tokens are the text")
+		assert.Equal(t, text, shown, "the tokens add up to the text")
 		if found {
 			assert.Equal(t, StopString, why)
 			assert.Equal(t, stop, s.Summary().Stopped)
 		} else {
 			assert.Equal(t, StopLength, why)
 			assert.Empty(t, s.Summary().Stopped)
-			assert.Len(t, tokens, len(all), "what was held back is shown at the end")
+			assert.Len(t, tokens, len(all), "tokens that were held back are shown at the end")
 		}
 	}
 	for _, r := range []terms.Settings{
@@ -154,7 +154,7 @@ func TestStop(t *testing.T) {
 	assert.Equal(t, "#/type", e1.Path)
 }
 
-// ruled chooses the tokens of an answer one by one, each from a head of its own.
+// ruled chooses the tokens of an answer one by one, each from a new head.
 func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rules terms.Settings) (ids []int32) {
 	sampler, err := sample.New(o)
 	require.NoError(t, err)
@@ -169,8 +169,8 @@ func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rul
 	return ids
 }
 
-// TestRules: an answer by penalties, bias and min-p is what each of its places gives by itself, with guesses from the
-// text and without.
+// TestRules: with penalties, bias and min-p, each token of an answer is the one chosen separately at its place, with
+// and without guesses from the text.
 func TestRules(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
@@ -204,10 +204,10 @@ func TestRules(t *testing.T) {
 			texts[text] = true
 		}
 	}
-	assert.Len(t, texts, 8, "each of them changes something")
+	assert.Len(t, texts, 8, "each rule changes some text")
 }
 
-// TestLogProbs: each token has its log-probability and that of the best ones, before temperature and rules.
+// TestLogProbs: each token has its log-probability and those of the best ones, before temperature and rules.
 func TestLogProbs(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s := session(t, e)
@@ -234,7 +234,7 @@ func TestLogProbs(t *testing.T) {
 	}
 }
 
-// schemas are some of what people ask for.
+// schemas are typical schemas.
 var schemas = []string{
 	`{"type":"object","properties":{"name":{"type":"string","maxLength":20},` +
 		`"age":{"type":"integer","minimum":0,"maximum":150}},
@@ -247,7 +247,7 @@ var schemas = []string{
 	`{"anyOf":[{"type":"number","minimum":0,"maximum":1},{"type":"null"}]}`,
 }
 
-// valid fails unless a text is a value of a schema, for another implementation.
+// valid fails unless another implementation accepts a text as a value of a schema.
 func valid(t testing.TB, schema []byte, text string) {
 	t.Helper()
 	c := jsonschema.NewCompiler()
@@ -261,7 +261,7 @@ func valid(t testing.TB, schema []byte, text string) {
 	require.NoError(t, s.Validate(v), text)
 }
 
-// TestSchema: answers are values of the schema, drawn or not, wherever there is room for one; guesses from the text
+// TestSchema: answers are values of the schema, greedy or sampled, if there is room for one; guesses from the text
 // change no token.
 func TestSchema(t *testing.T) {
 	racing.Spare(t)
@@ -303,12 +303,13 @@ func TestSchema(t *testing.T) {
 			r.Complete = false
 			free, freely, why := said(t, s, prompt, Route{Settings: r})
 			require.False(t, s.Summary().Shortened)
-			if why == StopEnd { // by itself: room did not matter
+			if why == StopEnd { // the room did not matter
 				require.Equal(t, all, free)
 			} else {
 				require.Equal(t, StopLength, why)
 				require.Equal(t, r.MaxTokens, s.Summary().Tokens)
-				require.True(t, sum.Shortened, "%s: the model had not ended this in time: %s", schema, freely)
+				require.True(t, sum.Shortened,
+					"%s: without the limit the model would not have ended this in time: %s", schema, freely)
 			}
 		}
 	}
@@ -320,35 +321,36 @@ func TestSchema(t *testing.T) {
 	assert.True(t, json.Valid([]byte(text)), text)
 }
 
-// shortest is how many tokens the shortest value of a request's schema has.
+// shortest returns the number of tokens of the shortest value of a request's schema.
 func shortest(t testing.TB, e *Engine, r terms.Settings) int {
 	m, _, err := e.structured.matcher(t.Context(), e, r)
 	require.NoError(t, err)
 	return len(m.Shortest(m.Start()))
 }
 
-// TestSchemaFitsExactly: where there is room for the shortest value it is whole, and the end token behind it where
-// there is room for one more; with less the answer is cut.
+// TestSchemaFitsExactly: with room for the shortest value it is complete, with an end token if there is room for one
+// more token; with less room the answer is cut.
 func TestSchemaFitsExactly(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s := session(t, e)
 	for _, schema := range schemas {
 		r := terms.Settings{Schema: []byte(schema), Complete: true}
 		n := shortest(t, e, r)
-		for _, most := range []int{n - 1, n, n + 1} {
-			if r.MaxTokens = most; most == 0 {
+		for _, limit := range []int{n - 1, n, n + 1} {
+			if r.MaxTokens = limit; limit == 0 {
 				continue
 			}
 			_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Settings: r})
-			assert.Equal(t, StopLength, stop, "%s in %d tokens", schema, most)
-			if assert.Equal(t, most >= n, s.Summary().Shortened, "%s in %d tokens", schema, most); most >= n {
+			assert.Equal(t, StopLength, stop, "%s in %d tokens", schema, limit)
+			if assert.Equal(t, limit >= n, s.Summary().Shortened,
+				"%s in %d tokens", schema, limit); limit >= n {
 				valid(t, r.Schema, text)
 			}
 		}
 	}
 }
 
-// TestSchemaFillsContext: a value ends with the context, too.
+// TestSchemaFillsContext: a value also ends in time at the end of the context.
 func TestSchemaFillsContext(t *testing.T) {
 	racing.Spare(t)
 	f, err := gguf.Parse(demo.Small())
@@ -375,12 +377,12 @@ func TestSchemaFillsContext(t *testing.T) {
 	assert.Positive(t, shortened)
 }
 
-// known is a cloud that is a large model of this process, and counts what is asked.
+// known is a cloud with a large model in this process that counts questions.
 type known struct {
 	draft.Cloud
-	mu    sync.Mutex // questions are asked at once
+	mu    sync.Mutex // questions may be concurrent
 	asked int
-	best  int // most best tokens wanted, and ahead, most tokens beyond the one asked for
+	best  int // max number of best tokens wanted; ahead: max number of tokens ahead
 	ahead int
 }
 
@@ -398,8 +400,8 @@ func asksAlways(t testing.TB) *router.Router {
 	return r
 }
 
-// TestSchemaRouted: with a large model too, answers are values of the schema; pipelined decoding gives what serial
-// decoding gives, whether answers may stand or not, and by rules.
+// TestSchemaRouted: with a large model, answers are also values of the schema. Pipelined decoding gives the result of
+// serial decoding, whether answers are allowed or not, with all rules.
 func TestSchemaRouted(t *testing.T) {
 	small, large := tiny(t, demo.Small()), tiny(t, demo.Large())
 	service, err := large.Serve(ServeOptions{Slots: 4096})
@@ -433,7 +435,7 @@ func TestSchemaRouted(t *testing.T) {
 					if p := all[j].LogProb; !math.IsNaN(float64(p)) {
 						require.LessOrEqual(t, p, float32(1e-3))
 					} else {
-						all[j].LogProb, all[j].Top = 0, nil // NaN is not itself
+						all[j].LogProb, all[j].Top = 0, nil // NaN differs from itself
 					}
 				}
 				texts[mode] = all
@@ -444,7 +446,7 @@ func TestSchemaRouted(t *testing.T) {
 				kept += s.Summary().Routing.Kept
 				cloudTokens += s.Summary().Routing.Cloud
 				assert.Equal(t, cloudBest, k.best)
-				assert.Zero(t, k.ahead, "such tokens come without their best")
+				assert.Zero(t, k.ahead, "tokens ahead have no candidates")
 			}
 			require.Equal(t, texts[0], texts[1], "%s: %+v", schema, c)
 		}
@@ -460,7 +462,7 @@ func TestSchemaRouted(t *testing.T) {
 	assert.ErrorContains(t, err, "verification")
 }
 
-// TestPickBySchema: a sampler of the caller's own sees the answer so far, and what it chooses stands where it may.
+// TestPickBySchema: a sampler of the caller sees the answer so far, and its token is used where it is allowed.
 func TestPickBySchema(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
@@ -469,7 +471,7 @@ func TestPickBySchema(t *testing.T) {
 	r := Route{Settings: terms.Settings{MaxTokens: 40, Schema: []byte(`{"enum":["aaa","abc"]}`)}}
 	r.Pick = func(_ int, answer []int32, _ *backend.Output) int32 {
 		seen = append(seen, slices.Clone(answer))
-		return 'b' // the token of that byte, in these models
+		return 'b' // the token of that byte in these models
 	}
 	all, text, stop := said(t, s, []int32{70}, r)
 	assert.Equal(t, StopEnd, stop)
@@ -485,7 +487,7 @@ func TestPickBySchema(t *testing.T) {
 	assert.ErrorContains(t, err, "sampler")
 }
 
-// TestSchemaClosed: a closed grammar is another one than that of the same schema.
+// TestSchemaClosed: a closed grammar differs from the open one of the same schema.
 func TestSchemaClosed(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
@@ -498,31 +500,31 @@ func TestSchemaClosed(t *testing.T) {
 	}
 }
 
-// TestStructuredKept: a grammar is made once for all answers by its schema, and few are kept.
+// TestStructuredKept: a grammar is made once for all answers with its schema, and a limited number is kept.
 func TestStructuredKept(t *testing.T) {
 	e := tiny(t, demo.Small())
 	a, _, err := e.structured.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	b, end, err := e.structured.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
-	assert.Same(t, a, b, "it is made once")
+	assert.Same(t, a, b, "made once")
 	tok, err := e.Tokenizer()
 	require.NoError(t, err)
 	assert.True(t, tok.IsEnd(end))
 	k := &e.structured
 	require.Equal(t, 1, k.kept.Len())
 	first := k.bytes
-	require.Greater(t, first, 1000, "what a grammar takes")
-	k.bytes = keptGrammars // as if there were others
+	require.Greater(t, first, 1000, "bytes of a grammar")
+	k.bytes = keptGrammars // as if there were other grammars
 	_, _, err = k.matcher(t.Context(), e, terms.Settings{Schema: []byte(`{"const":1}`)})
 	require.NoError(t, err)
-	assert.Equal(t, 1, k.kept.Len(), "the first one made room")
+	assert.Equal(t, 1, k.kept.Len(), "the first one was evicted")
 	c, _, err := k.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.NotSame(t, a, c)
 }
 
-// TestSchemaEnds: making a grammar ends with its context, with its cause, as do checks and answers that need one.
+// TestSchemaEnds: making a grammar ends with its context and returns the cause, as do checks and answers that need one.
 func TestSchemaEnds(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
@@ -535,7 +537,7 @@ func TestSchemaEnds(t *testing.T) {
 	_, err = e.Check(ctx, r)
 	require.ErrorIs(t, err, gone)
 	var wrong *SchemaError
-	assert.NotErrorAs(t, err, &wrong, "the schema is not to blame")
+	assert.NotErrorAs(t, err, &wrong, "not an error of the schema")
 	for _, err := range s.Routed(ctx, []int32{70}, r) {
 		require.ErrorIs(t, err, gone)
 	}
@@ -544,7 +546,7 @@ func TestSchemaEnds(t *testing.T) {
 	assert.Equal(t, []string{"#/typ"}, ignored)
 }
 
-// TestHeadAndWrap: who is shown heads sees them behind a wrapped model too.
+// TestHeadAndWrap: heads are reported for a wrapped model, too.
 func TestHeadAndWrap(t *testing.T) {
 	s, err := tiny(t, demo.Small()).NewSession()
 	require.NoError(t, err)
@@ -560,8 +562,8 @@ func TestHeadAndWrap(t *testing.T) {
 	assert.GreaterOrEqual(t, heads, 5)
 }
 
-// TestPickIsBestAllowed: a greedy choice by a schema is the best of all tokens that may follow, also where the room
-// left rules most of the better ones out, unless these are very many.
+// TestPickIsBestAllowed: a greedy choice with a schema is the best allowed token, even if the remaining room forbids
+// most better ones, unless there are very many of these.
 func TestPickIsBestAllowed(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())

@@ -36,8 +36,8 @@ func openHalf(b *testing.B) *Engine {
 	return e
 }
 
-// decodeAll has n sessions decode as many tokens each, behind prompts of their own, and returns how long that took from
-// when all had read their prompts.
+// decodeAll has n sessions with different prompts decode equal numbers of tokens, and returns the time from when all
+// have read their prompts.
 func decodeAll(b *testing.B, e *Engine, n, tokens int, seed uint64) time.Duration {
 	b.Helper()
 	var read, all sync.WaitGroup
@@ -70,7 +70,8 @@ func decodeAll(b *testing.B, e *Engine, n, tokens int, seed uint64) time.Duratio
 	return time.Since(start)
 }
 
-// BenchmarkSessionsTogether is how much longer n sessions take than one, each for as many tokens, measured in turns.
+// BenchmarkSessionsTogether measures how much longer n sessions take than one, each for the same number of tokens, in
+// turns.
 func BenchmarkSessionsTogether(b *testing.B) {
 	e := openHalf(b)
 	const tokens = 65
@@ -93,7 +94,7 @@ func BenchmarkSessionsTogether(b *testing.B) {
 	}
 }
 
-// BenchmarkRows measures forward calls by their rows.
+// BenchmarkRows measures forward calls by their number of rows.
 func BenchmarkRows(b *testing.B) {
 	e := openHalf(b)
 	cache, err := e.newCache(b.Context(), 1024)
@@ -117,7 +118,7 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// BenchmarkOneSession is what one session takes for a token, with passes that it could share and without, in turns.
+// BenchmarkOneSession measures the time per token of one session, with shared passes enabled and disabled, in turns.
 func BenchmarkOneSession(b *testing.B) {
 	e := openHalf(b)
 	both := map[string]*crew{"crew": e.crew, "turns": nil}

@@ -18,22 +18,22 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// slow is a device in virtual time: a pass takes base, and each so much for each of its rows. It finds 3·token+position
-// for a row, in which it sees to it that rows come in order and that a store is in no two passes at once.
+// slow is a device in virtual time: a pass takes base, and each for every row. The result for a row is
+// 3·token+position. It checks that rows are in order and that no store is in two passes at once.
 type slow struct {
 	t          testing.TB
 	base, each time.Duration
-	layers     int           // looks at the context in a pass
-	shapes     []map[int]int // of each pass, rows by store
-	whole      []int         // of each pass, all rows
-	began      []time.Time   // each pass
-	bad        int32         // a token that is an error; 0: none
+	layers     int           // number of checks of the context in a pass
+	shapes     []map[int]int // rows by store, for each pass
+	whole      []int         // rows, for each pass
+	began      []time.Time   // start of each pass
+	bad        int32         // a token that gives an error; 0: none
 	runs       bool
 }
 
 var errBad = errors.New("a bad token")
 
-// store is a KV store, by number.
+// store is a KV store with a number.
 type store struct {
 	backend.KV
 	number int
@@ -58,7 +58,7 @@ func (d *slow) forward(
 	}
 	d.shapes, d.whole, d.began = append(d.shapes, shape), append(d.whole, len(rows)), append(d.began, time.Now())
 	if len(shape) > 1 {
-		assert.Nil(d.t, ctx.Value(whose{}), "what a context carries is not for the others")
+		assert.Nil(d.t, ctx.Value(sessionKey{}), "values of one context are not visible to other sessions")
 	}
 	layers := max(1, d.layers)
 	for range layers {
@@ -74,10 +74,10 @@ func (d *slow) forward(
 	return nil
 }
 
-// whose is a key of contexts.
-type whose struct{}
+// sessionKey is a key of contexts.
+type sessionKey struct{}
 
-// found is what the device finds for a row.
+// found returns the result of the device for a row.
 func found(r backend.Row, w backend.WantRow) backend.Output {
 	out := backend.Output{Top: make([]backend.Candidate, w.K), LogSumExp: float32(r.Token)}
 	out.Top[0].ID = 3*r.Token + r.Pos
@@ -90,7 +90,7 @@ func found(r backend.Row, w backend.WantRow) backend.Output {
 	return out
 }
 
-// newSlow returns a crew over such a device.
+// newSlow returns a crew with a slow device.
 func newSlow(t testing.TB) (*crew, *slow) {
 	d := &slow{t: t, base: 16 * time.Millisecond, each: time.Millisecond}
 	c := newCrew()
@@ -121,7 +121,7 @@ func newWorker(c *crew, number int) *worker {
 	return w
 }
 
-// step evaluates n rows, and checks what is found for some.
+// step evaluates n rows, and checks some results.
 func (w *worker) step(t testing.TB, ctx context.Context, r *rand.Rand, n int, long bool) error {
 	rows := make([]backend.Row, n)
 	want := backend.Want{K: 1 + r.IntN(3), Logits: r.IntN(4) == 0, Hidden: r.IntN(4) == 0}
@@ -142,8 +142,8 @@ func (w *worker) step(t testing.TB, ctx context.Context, r *rand.Rand, n int, lo
 	return nil
 }
 
-// TestCrewMeets: sessions that decode at the same time take part in every pass, all of them, however they began and
-// whatever little time each takes between its tokens; one alone is never kept waiting.
+// TestCrewMeets: sessions that decode at the same time all take part in every pass, however they started and however
+// short their time between tokens is. A single session never waits.
 func TestCrewMeets(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 9} {
 		bubble.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestCrewMeets(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(40)) * time.Millisecond)
 					w := newWorker(c, i)
 					defer c.leave(w.m)
-					ctx := context.WithValue(t.Context(), whose{}, i)
+					ctx := context.WithValue(t.Context(), sessionKey{}, i)
 					for range tokens {
 						require.NoError(t, w.step(t, ctx, r, 1, false))
 						if n > 1 {
@@ -180,8 +180,8 @@ func TestCrewMeets(t *testing.T) {
 	}
 }
 
-// TestCrewLeavesTheSlow: who takes long between tokens holds the others up once, not at each of theirs, and who becomes
-// quick again meets them again.
+// TestCrewLeavesTheSlow: a session that takes long between tokens delays the others once, not at each of its tokens;
+// when it becomes fast again, it rejoins them.
 func TestCrewLeavesTheSlow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -223,12 +223,12 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 				idle -= d.base + time.Duration(d.whole[i])*d.each
 			}
 		}
-		assert.LessOrEqual(t, idle, 2*(d.base+3*d.each)/patience, "while no call computes")
+		assert.LessOrEqual(t, idle, 2*(d.base+3*d.each)/patience, "time without a pass")
 	})
 }
 
-// TestCrewPrompt: a long prompt of one session does not hold up the decoding of others; it takes few rows of each pass,
-// and many when nobody else decodes, who would have to wait.
+// TestCrewPrompt: a long prompt of one session does not delay the decoding of others: it takes few rows of each pass,
+// and many while no other session decodes.
 func TestCrewPrompt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -269,7 +269,7 @@ func TestCrewPrompt(t *testing.T) {
 	})
 }
 
-// TestCrewShares: more sessions than fit into a pass get as many tokens each.
+// TestCrewShares: if more sessions decode than fit into a pass, all get equal numbers of tokens.
 func TestCrewShares(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -295,8 +295,8 @@ func TestCrewShares(t *testing.T) {
 	})
 }
 
-// TestCrewEnds: who gives up while others' pass runs, or while it waits to lead or is waited for, returns at once; who
-// takes part in a pass returns with it; and a pass is left when no call waits for it.
+// TestCrewEnds: a call that is cancelled while it waits, for a pass of others or for its turn to lead, returns at once.
+// A call that takes part in a pass returns with it, and a pass ends early when all of its calls are cancelled.
 func TestCrewEnds(t *testing.T) {
 	why := errors.New("why")
 	bubble.Test(t, func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestCrewEnds(t *testing.T) {
 		time.Sleep(one / 16 * 7 / 2)
 		cancel(why)
 		all.Wait()
-		// in the queue, while the pass of another runs
+		// in the queue, while a pass of another session runs
 		ctx, cancel = context.WithCancelCause(t.Context())
 		go1(a, t.Context(), r, one, nil)
 		time.Sleep(time.Millisecond)
@@ -331,7 +331,7 @@ func TestCrewEnds(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		cancel(why)
 		all.Wait()
-		// in a pass with another
+		// in a pass with another session
 		ctx, cancel = context.WithCancelCause(t.Context())
 		go1(a, t.Context(), r, one, nil)
 		time.Sleep(time.Millisecond)
@@ -340,7 +340,7 @@ func TestCrewEnds(t *testing.T) {
 		time.Sleep(one + time.Millisecond)
 		cancel(why)
 		all.Wait()
-		// both: the pass of two is left
+		// both: the pass of two ends early
 		ctx, cancel = context.WithCancelCause(t.Context())
 		go1(a, t.Context(), r, one, nil)
 		time.Sleep(time.Millisecond)
@@ -355,8 +355,8 @@ func TestCrewEnds(t *testing.T) {
 	})
 }
 
-// TestCrewGathers: who leads waits for those of the last pass, but not for one whose text is over, and not if its own
-// context ends; then another one leads.
+// TestCrewGathers: the leader waits for the sessions of the last pass, but not for one that has ended its text, and
+// only while its own context lives; then another session leads.
 func TestCrewGathers(t *testing.T) {
 	why := errors.New("why")
 	bubble.Test(t, func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestCrewGathers(t *testing.T) {
 		begin := time.Now()
 		c.came <- struct{}{} // too late for an earlier pass
 		require.NoError(t, a.step(t, t.Context(), r, 1, false))
-		assert.Equal(t, two/patience+d.base+d.each, time.Since(begin), "the other one does not come")
+		assert.Equal(t, two/patience+d.base+d.each, time.Since(begin), "the other session does not return")
 		begin = time.Now()
 		require.NoError(t, a.step(t, t.Context(), r, 1, false))
 		assert.Equal(t, d.base+d.each, time.Since(begin), "it was not in the last pass")
@@ -392,7 +392,7 @@ func TestCrewGathers(t *testing.T) {
 		begin = time.Now()
 		all.Go(func() {
 			require.NoError(t, a.step(t, t.Context(), r, 1, false))
-			assert.Equal(t, time.Millisecond+d.base+d.each, time.Since(begin), "the other text is over")
+			assert.Equal(t, time.Millisecond+d.base+d.each, time.Since(begin), "the other text has ended")
 		})
 		time.Sleep(time.Millisecond)
 		c.leave(b.m)
@@ -412,7 +412,7 @@ func TestCrewGathers(t *testing.T) {
 	})
 }
 
-// TestCrewErrors: what is wrong with the rows of one session is its own error alone.
+// TestCrewErrors: an error in the rows of one session affects only this session.
 func TestCrewErrors(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -443,7 +443,7 @@ func TestCrewErrors(t *testing.T) {
 	})
 }
 
-// TestCrewClosed: where the model can be had no more, all calls that wait get the error.
+// TestCrewClosed: if the model is closed, all waiting calls get the error.
 func TestCrewClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -475,7 +475,7 @@ func TestCrewClosed(t *testing.T) {
 	})
 }
 
-// TestCrewWatched: a watched session has passes of its own; if its watcher panics, the others go on.
+// TestCrewWatched: a watched session has its own passes; if its watcher panics, the others continue.
 func TestCrewWatched(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -514,8 +514,8 @@ func TestCrewWatched(t *testing.T) {
 	})
 }
 
-// TestCrewRandom: sessions come, go, read prompts, decode, dawdle and give up at random. Every call finds what it
-// should, its rows are evaluated once and in order, and no call is left waiting.
+// TestCrewRandom: sessions randomly start, end, read prompts, decode, pause and cancel. Every call gets the right
+// result, its rows are evaluated once and in order, and no call waits forever.
 func TestCrewRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		bubble.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// all takes what comes from a channel until it is closed.
+// all reads a channel until it is closed.
 func all(tokens <-chan int32) (ids []int32) {
 	for id := range tokens {
 		ids = append(ids, id)
@@ -30,21 +30,21 @@ func all(tokens <-chan int32) (ids []int32) {
 	return ids
 }
 
-// follows is what a cloud answers, n times, each behind the answers before.
+// follows returns n answers of a cloud, each to the text with all answers before it.
 func follows(t *testing.T, cloud draft.Cloud, q draft.Question, n int) (ids []int32) {
 	t.Helper()
 	q.Context, q.Ahead = slices.Clone(q.Context), 0
 	for range n {
 		a, err := cloud.Ask(t.Context(), q)
 		require.NoError(t, err)
-		require.Nil(t, a.Ahead, "nothing ahead was asked for")
+		require.Nil(t, a.Ahead, "no tokens ahead were requested")
 		ids, q.Context = append(ids, a.Token), append(q.Context, a.Token)
 	}
 	return ids
 }
 
-// TestLocalAhead: the tokens behind an answer are what the same questions one by one say, greedy and drawn, as many as
-// are wanted and the context has room for, and each takes as long as an answer.
+// TestLocalAhead: tokens ahead of an answer equal the answers to single questions, greedy and sampled, as many as
+// requested and as the context allows, and each takes as long as an answer.
 func TestLocalAhead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 16}, nil)
@@ -61,7 +61,7 @@ func TestLocalAhead(t *testing.T) {
 				begin := time.Now()
 				a, err := s.Local(2).Ask(t.Context(), q)
 				require.NoError(t, err)
-				assert.Equal(t, 10*time.Millisecond, time.Since(begin), "the answer does not wait for them")
+				assert.Equal(t, 10*time.Millisecond, time.Since(begin), "the answer does not wait for tokens ahead")
 				assert.Equal(t, wanted == 0, a.Ahead == nil)
 				if a.Ahead != nil {
 					assert.Equal(t, want, append([]int32{a.Token}, all(a.Ahead)...))
@@ -72,8 +72,8 @@ func TestLocalAhead(t *testing.T) {
 	})
 }
 
-// TestLocalAheadEnds: what is decoded ahead ends with the context of its question, its session or the service, and
-// nothing goes on then, nor is anything kept of a session that was forgotten.
+// TestLocalAheadEnds: decoding ahead ends with the context of its question, its session or the service; then no
+// goroutine and no memory of the session is left.
 func TestLocalAheadEnds(t *testing.T) {
 	for name, end := range map[string]func(s *Service, cancel func()){
 		"context": func(_ *Service, cancel func()) { cancel() },
@@ -102,7 +102,7 @@ func TestLocalAheadEnds(t *testing.T) {
 				end(s, cancel)
 				if name == "service" {
 					s.onward.mu.Lock()
-					assert.Empty(t, s.onward.all, "it has waited for them")
+					assert.Empty(t, s.onward.all, "End has waited for all streams")
 					s.onward.mu.Unlock()
 				}
 				got := all(streams[0])
@@ -112,12 +112,12 @@ func TestLocalAheadEnds(t *testing.T) {
 				if name == "session" {
 					assert.Zero(t, time.Since(begin))
 					assert.Equal(t, 1, statsOf(t, s).Sessions)
-					assert.Len(t, all(streams[1]), 50, "that of another session goes on")
+					assert.Len(t, all(streams[1]), 50, "the stream of another session continues")
 					assert.Equal(t, 1, statsOf(t, s).Sessions)
 				} else {
 					assert.LessOrEqual(t, len(all(streams[1])), 3)
 				}
-				synctest.Wait() // a stream is closed before what decodes it has ended
+				synctest.Wait() // a stream is closed before its goroutine has ended
 				s.onward.mu.Lock()
 				defer s.onward.mu.Unlock()
 				assert.Empty(t, s.onward.all)
@@ -126,7 +126,7 @@ func TestLocalAheadEnds(t *testing.T) {
 	}
 }
 
-// TestNoAheadAfterClose: an answer that comes when the service is being closed has nothing ahead.
+// TestNoAheadAfterClose: an answer that arrives while the service is being closed has no tokens ahead.
 func TestNoAheadAfterClose(t *testing.T) {
 	e := small(t, Options{}, nil)
 	s, err := e.Serve(ServeOptions{})
@@ -134,12 +134,12 @@ func TestNoAheadAfterClose(t *testing.T) {
 	s.Close()
 	assert.Empty(t, all(s.decodeOn(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}}, 2, 5)))
 	_, _, ok := s.onward.begin(t.Context(), 1)
-	assert.False(t, ok, "nothing would wait for it")
+	assert.False(t, ok, "Close would not wait for it")
 	_, err = s.next(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 }
 
-// TestAheadEndsWithText: nothing is decoded behind an end token.
+// TestAheadEndsWithText: nothing is decoded after an end token.
 func TestAheadEndsWithText(t *testing.T) {
 	f, err := gguf.Parse(demo.Large())
 	require.NoError(t, err)
@@ -163,7 +163,8 @@ func TestAheadEndsWithText(t *testing.T) {
 	assert.ErrorIs(t, err, errTextEnds)
 }
 
-// TestBuiltInNext: the upstream of a gateway decodes on as it answers, and says busy where others wait.
+// TestBuiltInNext: the upstream of a gateway decodes ahead the same tokens as it answers, and is busy while others
+// wait.
 func TestBuiltInNext(t *testing.T) {
 	e := small(t, Options{Context: 16}, nil)
 	s, err := e.Serve(ServeOptions{Slots: 16})
@@ -190,7 +191,7 @@ func TestBuiltInNext(t *testing.T) {
 	assert.ErrorIs(t, err, batch.ErrContext)
 }
 
-// bytesOf is n tokens.
+// bytesOf returns n tokens.
 func bytesOf(n int) (ids []int32) {
 	for _, b := range bytes.Repeat([]byte{200}, n) {
 		ids = append(ids, int32(b))
@@ -198,7 +199,7 @@ func bytesOf(n int) (ids []int32) {
 	return ids
 }
 
-// TestBuiltInVerifies: what the service finds reaches the gateway as it is.
+// TestBuiltInVerifies: findings of the service reach the gateway unchanged.
 func TestBuiltInVerifies(t *testing.T) {
 	e := small(t, Options{Context: 16}, nil)
 	s, err := e.Serve(ServeOptions{})

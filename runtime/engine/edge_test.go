@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// gardener grows and cuts a draft tree at random, and holds what an edge does against what it should.
+// gardener grows and cuts a draft tree at random, and compares an edge with the expected state.
 type gardener struct {
 	t     *testing.T
 	r     *rand.Rand
@@ -29,18 +29,18 @@ type gardener struct {
 	settled []int32
 	nodes   map[draft.ID]*leaf
 	next    draft.ID
-	faults  int // passes that a test lets fail
+	faults  int // number of passes that a test lets fail
 }
 
-// leaf is a node of the tree as it should be.
+// leaf is a node of the expected tree.
 type leaf struct {
 	draft.Node
-	best int32 // the token that is most probable after it
+	best int32 // the most probable token after it
 }
 
-// TestEdge: whatever is drafted, settled and dropped in whatever order, and whatever goes wrong on the way, each node
-// has what evaluating its text from nothing gives, to the last bit, ids and slots stay each other's inverse, and every
-// slot is the text's, a node's, a flight's, or free.
+// TestEdge: for any order of drafting, settling and dropping, and any errors, each node has the result of evaluating
+// its text from the start, to the last bit. The maps of ids and slots stay inverse, and every slot belongs to the text,
+// a node or a flight, or is free.
 func TestEdge(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, uint64(time.Now().UnixNano())}
 	if testing.Short() {
@@ -92,7 +92,8 @@ func (g *gardener) text() {
 		return
 	}
 	g.settled = prompt
-	require.True(g.t, same == len(prompt)-1 || same == len(was) || was[same] != prompt[same], "as much as there is")
+	require.True(g.t, same == len(prompt)-1 || same == len(was) || was[same] != prompt[same],
+		"the longest common prefix is reused")
 	require.Equal(g.t, g.truth.after(prompt), copied(out))
 	g.check()
 	for range 40 {
@@ -113,7 +114,7 @@ func (g *gardener) text() {
 	require.Equal(g.t, len(g.settled), g.s.cache.InUse())
 }
 
-// fault makes the next pass fail, one time out of n. It may be a flight, and show much later or never.
+// fault makes the next pass fail in one of n cases. If the pass is a flight, the error shows later or never.
 func (g *gardener) fault(n int) {
 	if g.r.IntN(n) == 0 {
 		g.d.failing(1)
@@ -121,22 +122,22 @@ func (g *gardener) fault(n int) {
 	}
 }
 
-// failed takes note of an error that a fault explains.
+// failed records an error that a fault explains.
 func (g *gardener) failed(err error) {
 	g.t.Helper()
 	require.ErrorIs(g.t, err, errTrouble)
-	require.Empty(g.t, g.s.speculation.flights, "nothing goes on behind it")
+	require.Empty(g.t, g.s.speculation.flights, "no flights after an error")
 	g.faults--
 	require.GreaterOrEqual(g.t, g.faults, 0)
 }
 
-// check looks at everything that is kept.
+// check compares the whole state.
 func (g *gardener) check() {
 	g.t.Helper()
 	s, m := g.s, g.m
 	require.Equal(g.t, g.settled, append([]int32{}, s.ids...), "the text")
 	require.Equal(g.t, len(g.settled), s.cache.Len())
-	require.Equal(g.t, len(g.settled)+len(g.nodes)+len(s.speculation.flights), s.cache.InUse(), "a slot is lost")
+	require.Equal(g.t, len(g.settled)+len(g.nodes)+len(s.speculation.flights), s.cache.InUse(), "a slot leaks")
 	require.Equal(g.t, len(g.settled)+len(g.nodes), s.inUse())
 	require.Equal(g.t, s.cache.Slots()-len(g.settled)-len(g.nodes), m.Room())
 	require.Len(g.t, m.slots, len(g.nodes))
@@ -152,7 +153,7 @@ func (g *gardener) check() {
 	require.Equal(g.t, len(s.speculation.flights), g.d.open)
 }
 
-// any returns some node, or nil for the settled text.
+// any returns a random node, or nil for the settled text.
 func (g *gardener) any() *leaf {
 	ids := make([]draft.ID, 0, len(g.nodes))
 	for id := range g.nodes {
@@ -165,7 +166,7 @@ func (g *gardener) any() *leaf {
 	return nil
 }
 
-// below is the text of n, and its path with itself.
+// below returns the text up to n, and the path including n.
 func (g *gardener) below(n *leaf) (text []int32, path []draft.ID) {
 	text = slices.Clone(g.settled)
 	if n == nil {
@@ -178,8 +179,8 @@ func (g *gardener) below(n *leaf) (text []int32, path []draft.ID) {
 	return text, path
 }
 
-// extend evaluates one to four leaves, sometimes with guesses behind them: often what is in flight, now and then more
-// than there is room for, and sometimes on a device that fails or for somebody who has gone.
+// extend evaluates one to four leaves, sometimes with guesses after them: often the token in flight, sometimes more
+// than there is room for, with a failing device, or with a cancelled context.
 func (g *gardener) extend() {
 	n, room := 1+max(0, g.r.IntN(6)-2), g.m.Room()
 	var leaves []draft.Node
@@ -249,7 +250,7 @@ func (g *gardener) extend() {
 		}
 	}
 	if err != nil {
-		return // none of them is kept
+		return // no leaf is kept
 	}
 	require.NoError(g.t, gone)
 	require.Len(g.t, outs, n)
@@ -263,11 +264,11 @@ func (g *gardener) extend() {
 		require.LessOrEqual(g.t, flew, 1)
 		g.running(leaves)
 	} else {
-		require.Empty(g.t, g.s.speculation.flights, "none of them is what was expected, or guesses go on from it")
+		require.Empty(g.t, g.s.speculation.flights, "no leaf is the expected token, or guesses follow it")
 	}
 }
 
-// running checks that as many tokens are in flight as may and can be.
+// running checks the number of tokens in flight.
 func (g *gardener) running(leaves []draft.Node) {
 	g.t.Helper()
 	flights, free := g.s.speculation.flights, g.s.cache.Slots()-len(g.settled)-len(g.nodes)
@@ -279,7 +280,7 @@ func (g *gardener) running(leaves []draft.Node) {
 	}
 }
 
-// settle makes some of a branch settled text, and drops what contradicts it, before or after.
+// settle settles a part of a branch, and drops what contradicts it, before or after.
 func (g *gardener) settle() {
 	_, path := g.below(g.any())
 	if len(path) == 0 {
@@ -300,7 +301,7 @@ func (g *gardener) settle() {
 		g.settled = append(slices.Clone(g.settled), g.nodes[id].Token)
 	}
 	if !first {
-		for _, n := range g.nodes { // they are still there, with nothing to go on from
+		for _, n := range g.nodes { // the others are still there, without a parent
 			_, ok := g.m.slots[n.ID]
 			require.Equal(g.t, !slices.Contains(path, n.ID), ok)
 		}
@@ -314,7 +315,7 @@ func (g *gardener) settle() {
 	}
 }
 
-// drop drops a node and all below it.
+// drop drops a node and its descendants.
 func (g *gardener) drop(root *leaf) {
 	if root != nil {
 		g.dropAll(func(n *leaf) bool { return n == root || slices.Contains(n.Path, root.ID) })
@@ -335,8 +336,8 @@ func (g *gardener) dropAll(which func(*leaf) bool) {
 	}
 }
 
-// TestDraftInPlace: a draft without branches lies where its text will be, so that settling it moves nothing, and what
-// flies behind it stays; with branches, leaves that are evaluated together lie there as far as it is free.
+// TestDraftInPlace: a draft without branches uses the slots that its text will have, so that settling moves nothing,
+// and flights after it continue. With branches, leaves of one call use these slots if they are free.
 func TestDraftInPlace(t *testing.T) {
 	for _, flights := range []bool{false, true} {
 		e, d := troubled(t, Options{Context: 20}, flights)
@@ -364,7 +365,7 @@ func TestDraftInPlace(t *testing.T) {
 		next := draft.Node{ID: 7, Token: out.Top[0].ID, Pos: 9, Path: path[5:]}
 		_, err = m.Extend(t.Context(), []draft.Node{next})
 		require.NoError(t, err)
-		require.Equal(t, begun+1, d.begun, "one pass, and on a device with flights it is one token further")
+		require.Equal(t, begun+1, d.begun, "one pass; on a device with flights it is one token further")
 		require.EqualValues(t, 9, m.slots[7])
 		m.Drop(7)
 		s.stopFlights()
@@ -377,7 +378,7 @@ func TestDraftInPlace(t *testing.T) {
 	}
 }
 
-// TestSettleMovesFlights: text that settles where a flight has its slot makes it give way.
+// TestSettleMovesFlights: a flight is dropped if settled text needs its slot.
 func TestSettleMovesFlights(t *testing.T) {
 	e, _ := troubled(t, Options{Context: 20}, true)
 	s := session(t, e)
@@ -393,12 +394,12 @@ func TestSettleMovesFlights(t *testing.T) {
 	require.NotEqualValues(t, 3, m.slots[2])
 	m.Drop(1)
 	m.Settle(2)
-	require.Empty(t, s.speculation.flights, "the text that it attends to has moved")
+	require.Empty(t, s.speculation.flights, "the keys and values that it attends to have moved")
 	require.Equal(t, []int32{1, 2, 3, other}, s.ids)
 }
 
-// TestModelGone: where the model is closed under a session, an evaluation ends with an error and gives back every slot,
-// also that of its flights.
+// TestModelGone: if the model is closed during a session, an evaluation returns an error and frees every slot, also
+// those of flights.
 func TestModelGone(t *testing.T) {
 	for _, leaves := range []int{1, 2} {
 		e, _ := troubled(t, Options{Context: 20}, true)

@@ -46,7 +46,7 @@ func open(t testing.TB, path string, o engine.Options) *engine.Engine {
 	return e
 }
 
-// generate collects what a session yields.
+// generate collects the tokens of a session.
 func generate(t testing.TB, s *engine.Session, prompt []int32, r terms.Settings) []engine.Token {
 	t.Helper()
 	var all []engine.Token
@@ -65,7 +65,7 @@ func session(t testing.TB, e *engine.Engine) *engine.Session {
 	return s
 }
 
-// TestGreedyIsArgmax: each token is the argmax of the logits after all tokens before it, computed from nothing.
+// TestGreedyIsArgmax: each token is the argmax of the logits after all tokens before it, evaluated from the start.
 func TestGreedyIsArgmax(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
 	prompt, err := e.RawPrompt("the cat sat")
@@ -96,8 +96,8 @@ func TestGreedyIsArgmax(t *testing.T) {
 	assert.True(t, strings.HasPrefix(sum.Text, joined.String()))
 }
 
-// TestReuse: a session that has run another text gives the same tokens as a new one, and runs the common beginning
-// once.
+// TestReuse: a session that has decoded another text gives the same tokens as a new one, and evaluates the common
+// prefix once.
 func TestReuse(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
 	ask := terms.Settings{MaxTokens: 8, IgnoreEnd: true, Temperature: 1, Seed: 3}
@@ -107,10 +107,10 @@ func TestReuse(t *testing.T) {
 	assert.Equal(t, generate(t, session(t, e), b, ask), generate(t, s, b, ask))
 	assert.Equal(t, 3, s.Summary().ReusedTokens)
 	assert.Equal(t, generate(t, session(t, e), b, ask), generate(t, s, b, ask), "the same prompt again")
-	assert.Equal(t, 4, s.Summary().ReusedTokens, "all but the token whose logits are wanted")
+	assert.Equal(t, 4, s.Summary().ReusedTokens, "all tokens except the one with the needed logits")
 }
 
-// TestEnd: an end token ends the text and is not part of it. Seeds are tried until one draws an end token.
+// TestEnd: an end token ends the text and is not part of it. Seeds are tried until an end token is sampled.
 func TestEnd(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 400})
 	tok, err := e.Tokenizer()
@@ -146,7 +146,7 @@ func TestContextFull(t *testing.T) {
 	}
 }
 
-// TestCancel: a cancelled generation reports why, and the session still serves.
+// TestCancel: a cancelled generation returns the cause, and the session stays usable.
 func TestCancel(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
 	s := session(t, e)
@@ -167,7 +167,7 @@ func TestCancel(t *testing.T) {
 	assert.Equal(t, generate(t, session(t, e), []int32{1, 2, 7}, ask), generate(t, s, []int32{1, 2, 7}, ask))
 }
 
-// TestExact: the reference path and the fast one differ, but by no more than rounding to 8 bits.
+// TestExact: the exact and the fast path differ only by rounding to 8 bits.
 func TestExact(t *testing.T) {
 	path := model(t, nil)
 	fast, _, err := open(t, path, engine.Options{}).Logits(t.Context(), []int32{1, 2, 3}, 1)
@@ -190,7 +190,7 @@ func TestChat(t *testing.T) {
 			controls++
 		}
 	}
-	assert.Equal(t, 3, controls, "start, end, start: the user's own are text")
+	assert.Equal(t, 3, controls, "start, end, start: those in the user's message are text")
 }
 
 func TestBadFiles(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// An answer to a question, token by token.
+// This example prints an answer token by token.
 func Example() {
 	ctx := context.Background()
 	e, err := engine.Open("qwen2.5-0.5b-instruct-q8_0.gguf", engine.Options{})
@@ -43,7 +43,7 @@ func Example() {
 	}
 }
 
-// A text may be under way when the engine is closed: it ends with ErrClosed.
+// If an engine is closed while a text is generated, the text ends with ErrClosed.
 func ExampleEngine_Close() {
 	path := tinyModel()
 	defer os.Remove(path)
@@ -87,8 +87,7 @@ func tinyModel() string {
 	return f.Name()
 }
 
-// TestPackageComment: the program in the package comment is the one of Example, which compiles; "…" stands for the
-// rest.
+// TestPackageComment: the program in the package comment equals Example, which compiles; "…" stands for the rest.
 func TestPackageComment(t *testing.T) {
 	text := func(name string) string {
 		b, err := os.ReadFile(filepath.Join(".", name))

@@ -19,16 +19,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// errTrouble is what goes wrong with a pass that is to fail.
+// errTrouble is the error of a pass that must fail.
 var errTrouble = errors.New("the device has trouble")
 
-// plain is a device with passes that fail when a test says so.
+// plain is a device with passes that fail on request.
 type plain struct {
 	backend.Device
-	begun int              // passes
-	fails map[int]struct{} // of these, those that fail
-	open  int              // flights without a wait or a drop
-	most  int              // of these at a time
+	begun   int              // number of passes
+	fails   map[int]struct{} // passes that fail, by number
+	open    int              // flights that were neither waited for nor dropped
+	maxOpen int              // max open flights
 
 	guesses, wrong int // draws that were guessed; every wrong-th guess is wrong, 0: none
 }
@@ -41,7 +41,7 @@ func (d *plain) failing(n int) {
 	d.fails[d.begun+n] = struct{}{}
 }
 
-// pass is one of them, and a flight on a device with flights.
+// pass is a pass of this device, and a flight on a device with flights.
 type pass struct {
 	backend.Pass
 	d    *plain
@@ -77,11 +77,11 @@ func cmpErr(a, b error) error {
 	return b
 }
 
-// eager is a device with flights. A pass is computed when it is committed. Where tokens are drawn it guesses right, but
-// for every so many that it does not.
+// eager is a device with flights. A pass is computed when it is committed. Sampled tokens are guessed right, except for
+// every wrong-th one.
 type eager struct{ *plain }
 
-// guess is the token that a device goes on with.
+// guess returns the token that the device continues with.
 func (d eager) guess(p *flying) int32 {
 	o := &p.out[0]
 	if p.want.Draw.Greedy() {
@@ -115,12 +115,12 @@ func (d eager) BeginAfter(before backend.Flight, kv backend.KV, row backend.Row)
 	return &flying{pass: d.begin(kv, []backend.Row{row})}
 }
 
-// flying is a pass of such a device.
+// flying is a flight of this device.
 type flying struct{ *pass }
 
 func (p *flying) Commit() {
 	p.d.open++
-	p.d.most = max(p.d.most, p.d.open)
+	p.d.maxOpen = max(p.d.maxOpen, p.d.open)
 	p.err = cmpErr(p.err, p.Pass.End(context.Background()))
 	if p.err == nil && len(p.out) == 1 {
 		p.out[0].Next = eager{p.d}.guess(p)
@@ -142,7 +142,7 @@ func (p *flying) land() {
 	p.d.open--
 }
 
-// smallest writes a model that a pass takes no time for.
+// smallest writes a model with very fast passes.
 func smallest(t testing.TB, edit func(*synth.Spec)) *gguf.File {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
@@ -171,7 +171,7 @@ func small(t testing.TB, o Options, edit func(*synth.Spec)) *Engine {
 	return e
 }
 
-// session is a new session of an engine.
+// session returns a new session of an engine.
 func session(t testing.TB, e *Engine) *Session {
 	t.Helper()
 	s, err := e.NewSession()
@@ -179,7 +179,7 @@ func session(t testing.TB, e *Engine) *Session {
 	return s
 }
 
-// troubled opens the smallest model on a device that fails when a test says so, and that has flights if wanted.
+// troubled opens the smallest model on a device that fails on request, with flights if wanted.
 func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	t.Helper()
 	e := small(t, o, nil)
@@ -194,13 +194,13 @@ func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !e.closed() { // closing a device waits for what is left
-			assert.Zero(t, d.open, "every flight is waited for or dropped")
+			assert.Zero(t, d.open, "a flight was neither waited for nor dropped")
 		}
 	})
 	return e, d
 }
 
-// headAfter is what the head finds after a text that is evaluated from nothing.
+// headAfter returns the head after a text that is evaluated from the start.
 func headAfter(t testing.TB, e *Engine, text []int32, want backend.Want) *backend.Output {
 	t.Helper()
 	cache, err := e.newCache(t.Context(), len(text))
@@ -210,14 +210,14 @@ func headAfter(t testing.TB, e *Engine, text []int32, want backend.Want) *backen
 	return &out[0]
 }
 
-// scratch evaluates texts from nothing, and remembers what the head finds.
+// scratch evaluates texts from the start, and caches the heads.
 type scratch struct {
 	t   testing.TB
 	e   *Engine
 	all map[string]backend.Output
 }
 
-// after is what the head finds after a text: its three best tokens.
+// after returns the head after a text, with its three best tokens.
 func (s *scratch) after(text []int32) backend.Output {
 	key := fmt.Sprint(text)
 	out, ok := s.all[key]
@@ -228,16 +228,16 @@ func (s *scratch) after(text []int32) backend.Output {
 	return out
 }
 
-// copied is what of a head lasts.
+// copied returns a copy of the parts of a head that are compared.
 func copied(o backend.Output) backend.Output {
 	return backend.Output{Top: slices.Clone(o.Top), LogSumExp: o.LogSumExp, Entropy: o.Entropy}
 }
 
-// statsOf is what a service has done and keeps when nothing is under way: it tells after each step, and a question that
-// is answered may be missing.
+// statsOf returns the statistics of a service between steps. They are updated after each step, so that a question may
+// already be answered but not yet counted.
 func statsOf(t testing.TB, s *Service) ServiceStats {
 	t.Helper()
-	const nobody = 1 << 60
-	require.NoError(t, s.Service.Forget(t.Context(), nobody))
+	const unusedSession = 1 << 60
+	require.NoError(t, s.Service.Forget(t.Context(), unusedSession))
 	return s.Stats()
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestServiceSession: a service is asked as a gateway is, each session apart from the others, and an ended one is
-// forgotten.
+// TestServiceSession: a service has the same sessions as a gateway: they are independent, and an ended one is dropped.
 func TestServiceSession(t *testing.T) {
 	e := small(t, Options{Context: 16}, nil)
 	s, err := e.Serve(ServeOptions{Apart: true})
@@ -31,14 +30,14 @@ func TestServiceSession(t *testing.T) {
 	}
 	assert.Equal(t, tokens[0], tokens[1])
 	held := statsOf(t, s).InUse
-	assert.Equal(t, 2*len(text), held, "of two sessions")
+	assert.Equal(t, 2*len(text), held, "tokens of two sessions")
 	ends[0]()
 	assert.Equal(t, len(text), statsOf(t, s).InUse)
 	ends[1]()
 	assert.Zero(t, statsOf(t, s).InUse)
 }
 
-// TestServiceVerifies: the built-in model verifies whatever is wanted of it.
+// TestServiceVerifies: the built-in model supports all kinds of verification.
 func TestServiceVerifies(t *testing.T) {
 	e := small(t, Options{Context: 16}, nil)
 	s, err := e.Serve(ServeOptions{})
@@ -56,7 +55,7 @@ func TestServiceVerifies(t *testing.T) {
 	}
 }
 
-// TestEngineName: an engine says which model it is.
+// TestEngineName: an engine returns the name of its model.
 func TestEngineName(t *testing.T) {
 	e := small(t, Options{}, nil)
 	name, err := e.File().String("general.name")

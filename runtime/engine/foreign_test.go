@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// edited copies the model at path, without what put writes itself under key.
+// edited copies the model at path without key, which put writes instead.
 func edited(t *testing.T, path, key string, put func(w *gguf.Writer)) string {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -42,8 +42,7 @@ func edited(t *testing.T, path, key string, put func(w *gguf.Writer)) string {
 	return to
 }
 
-// TestForeignText: whatever text of a file an error is about, it shows at most 100 bytes of it, says how long it is,
-// and names the file.
+// TestForeignText: an error about text in a file shows at most 100 bytes of it, its length, and the name of the file.
 func TestForeignText(t *testing.T) {
 	path, long := model(t, nil), strings.Repeat("ab", 450_000)
 	put := func(key string) func(w *gguf.Writer) { return func(w *gguf.Writer) { gguf.Put(w, key, long) } }
@@ -86,8 +85,8 @@ func TestForeignText(t *testing.T) {
 	}
 }
 
-// TestWhatTheFileSays: a begin token goes before a raw prompt where the file asks for it, a file may have no chat
-// template, and a vocabulary that does not fit the embedding is refused.
+// TestWhatTheFileSays: a raw prompt starts with a begin token if the file asks for it, a file may lack a chat template,
+// and a vocabulary that does not fit the embedding is refused.
 func TestWhatTheFileSays(t *testing.T) {
 	path := model(t, nil)
 	begins := open(t, edited(t, path, "tokenizer.ggml.add_bos_token", func(w *gguf.Writer) {
@@ -111,7 +110,7 @@ func TestWhatTheFileSays(t *testing.T) {
 	bare := open(t, edited(t, path, "tokenizer.chat_template", func(*gguf.Writer) {}), engine.Options{})
 	id, err = bare.Identity()
 	require.NoError(t, err)
-	assert.Zero(t, id.Template, "none to agree in")
+	assert.Zero(t, id.Template, "no template")
 	odd := open(t, edited(t, path, "tokenizer.chat_template", func(w *gguf.Writer) {
 		gguf.Put(w, "tokenizer.chat_template", uint32(5))
 	}), engine.Options{})
@@ -140,7 +139,7 @@ func TestWhatTheFileSays(t *testing.T) {
 	}
 	id, err = open(t, padded, engine.Options{}).Identity()
 	require.NoError(t, err)
-	assert.Equal(t, 998, id.Vocab, "without what only pads the end")
+	assert.Equal(t, 998, id.Vocab, "without padding at the end")
 	more := open(t, edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
 		gguf.PutArray(w, "tokenizer.ggml.tokens", append(all, "one more"))
 	}), engine.Options{})

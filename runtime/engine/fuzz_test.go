@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// FuzzOpen opens damaged models: whatever a file says, opening it, its tokenizer and one forward pass give a
-// result or an error, never a panic.
+// FuzzOpen opens damaged models: opening the model and its tokenizer and one forward pass give a result or an error,
+// never a panic.
 func FuzzOpen(f *testing.F) {
 	for _, recipe := range []string{"f32", "q8_0", "q4_0"} {
 		r, err := synth.ParseRecipe(recipe)

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 )
 
-// large writes a model whose weights fill about 15 MB.
+// large writes a model with about 15 MB of weights.
 func large(t *testing.T) (path string) {
 	t.Helper()
 	if hugemem.Size() == 0 {
@@ -32,7 +32,7 @@ func large(t *testing.T) (path string) {
 	return path
 }
 
-// TestWeightsMove: the weights move while several texts are generated, and no logit changes by a bit.
+// TestWeightsMove: the weights move while several texts are generated, and no logit changes.
 func TestWeightsMove(t *testing.T) {
 	path := large(t)
 	logits := func(e *Engine, n int32) []float32 {
@@ -67,7 +67,7 @@ func TestWeightsMove(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, w.Stay)
 		assert.Equal(t, e.File().Size(), w.Bytes)
-		assert.Greater(t, w.Huge+w.Small, w.Bytes-3*int64(hugemem.Size()), "all but the ends of the file")
+		assert.Greater(t, w.Huge+w.Small, w.Bytes-3*int64(hugemem.Size()), "all except the ends of the file")
 		texts.Wait()
 		assert.Equal(t, want[0], logits(e, 0))
 		require.NoError(t, e.Close())
@@ -76,7 +76,7 @@ func TestWeightsMove(t *testing.T) {
 	}
 }
 
-// TestWeightsMoveUnasked: weights begin to move after some calls, without a call of Weights, and not before.
+// TestWeightsMoveUnasked: weights start to move after some calls without a call of Weights, and not earlier.
 func TestWeightsMoveUnasked(t *testing.T) {
 	e, err := Open(large(t), Options{Threads: 1, HugePages: HugeOn})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestWeightsMoveUnasked(t *testing.T) {
 	assert.NoError(t, e.move.stay)
 }
 
-// Closing ends a move that has begun, with and without a wait for it.
+// TestCloseWhileWeightsMove: closing ends a move that has begun, with and without waiting for it.
 func TestCloseWhileWeightsMove(t *testing.T) {
 	path := large(t)
 	for range 5 {
@@ -118,8 +118,8 @@ func TestCloseWhileWeightsMove(t *testing.T) {
 	}
 }
 
-// TestWeightsStay: weights stay where they are if that is wanted or there is no other way, with a reason.
-// Who insists gets an error where it is not possible.
+// TestWeightsStay: weights stay in place if requested or if moving is impossible, with a reason. If moving is required
+// but impossible, the result is an error.
 func TestWeightsStay(t *testing.T) {
 	e := small(t, Options{}, nil)
 	w, err := e.Weights(t.Context())
@@ -132,7 +132,7 @@ func TestWeightsStay(t *testing.T) {
 	assert.ErrorContains(t, err, `huge pages cannot be "yes"`)
 }
 
-// TestWeightsLackMemory: where little memory is free weights move only if that is insisted on.
+// TestWeightsLackMemory: with little free memory weights move only if that is required.
 func TestWeightsLackMemory(t *testing.T) {
 	path := large(t)
 	for o, want := range map[HugePages]string{HugeAuto: "12 MB of memory are free, the weights and", HugeOn: ""} {
@@ -151,7 +151,7 @@ func TestWeightsLackMemory(t *testing.T) {
 	}
 }
 
-// TestTooLittle: weights move unasked if they leave something.
+// TestTooLittle: weights move by default only if enough memory remains.
 func TestTooLittle(t *testing.T) {
 	assert.NoError(t, tooLittle(spareMemory+1000, 1000))
 	assert.EqualError(t, tooLittle(500_000_000+spareMemory-1, 500_000_000),

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// always asks the cloud for every token.
+// always escalates every token.
 func always(t testing.TB) *router.Router {
 	t.Helper()
 	r, err := router.New(router.Options{Policy: router.Always})
@@ -28,7 +28,7 @@ func always(t testing.TB) *router.Router {
 	return r
 }
 
-// last is the error that ends a sequence of tokens, and how many came before.
+// last returns the error that ends a sequence of tokens, and the number of tokens before it.
 func last(s *engine.Session, ctx context.Context, r engine.Route) (n int, err error) {
 	for _, err = range s.Routed(ctx, []int32{1, 2, 3}, r) {
 		if err == nil {
@@ -38,7 +38,7 @@ func last(s *engine.Session, ctx context.Context, r engine.Route) (n int, err er
 	return n, err
 }
 
-// TestUseAfterClose: whatever is called after Close gives ErrClosed, and nothing faults.
+// TestUseAfterClose: every method returns ErrClosed after Close, without a fault.
 func TestUseAfterClose(t *testing.T) {
 	path := model(t, nil)
 	e, err := engine.Open(path, engine.Options{})
@@ -97,20 +97,21 @@ func TestUseAfterClose(t *testing.T) {
 		assert.ErrorIs(t, call(), engine.ErrClosed, name)
 	}
 	_, _, err = e.Logits(ctx, ids, 1)
-	assert.ErrorContains(t, err, filepath.Base(path), "it is said which model")
+	assert.ErrorContains(t, err, filepath.Base(path), "the error names the model")
 	assert.Equal(t, device, e.Device())
 	assert.Positive(t, e.Threads())
 	assert.Positive(t, e.Context())
 	assert.Equal(t, kv, s.KVBytes())
-	assert.Zero(t, held-s.KVTokens(), "nothing was disturbed")
+	assert.Zero(t, held-s.KVTokens(), "nothing changed")
 	assert.Equal(t, before.Stop, engine.StopLength)
 	assert.Empty(t, e.File().Tensors())
 	assert.Empty(t, e.File().Keys())
 }
 
-// TestCloseInLoop: the engine may be closed from within the loop over its tokens, whose next step says so.
+// TestCloseInLoop: the engine may be closed in the loop over its tokens; the next step returns the error.
 func TestCloseInLoop(t *testing.T) {
-	cloud, err := open(t, model(t, nil), engine.Options{}).Serve(engine.ServeOptions{}) // it says what is drafted
+	// it answers with the drafted tokens
+	cloud, err := open(t, model(t, nil), engine.Options{}).Serve(engine.ServeOptions{})
 	require.NoError(t, err)
 	t.Cleanup(cloud.Close)
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.1)})
@@ -121,7 +122,7 @@ func TestCloseInLoop(t *testing.T) {
 		require.NoError(t, err)
 		s, seen := session(t, e), 0
 		route := engine.Route{Settings: terms.Settings{IgnoreEnd: true}}
-		if n > 2 { // many tokens are shown at once when an answer comes
+		if n > 2 { // one answer shows many tokens
 			route.Router, route.Cloud, route.Draft = r, slow{cloud.Local(1)}, draft.Options{Deadline: -1, Branches: 4}
 		}
 		for _, err := range s.Routed(t.Context(), []int32{1, 2, 3}, route) {
@@ -135,7 +136,7 @@ func TestCloseInLoop(t *testing.T) {
 				require.NoError(t, e.Close())
 			}
 		}
-		assert.Equal(t, n+2, seen, "the tokens, and the error last")
+		assert.Equal(t, n+2, seen, "the tokens, then the error")
 		assert.Equal(t, n+1, s.Summary().Tokens)
 		assert.Empty(t, s.Summary().Stop)
 	}
@@ -144,11 +145,11 @@ func TestCloseInLoop(t *testing.T) {
 	for _, err := range session(t, e).Generate(t.Context(), []int32{1, 2, 3}, terms.Settings{}) {
 		require.NoError(t, err)
 		require.NoError(t, e.Close())
-		break // leaving the loop is still possible
+		break // the caller may still leave the loop
 	}
 }
 
-// slow is a cloud some way off.
+// slow is a cloud with a delay.
 type slow struct{ draft.Cloud }
 
 func (c slow) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
@@ -159,8 +160,8 @@ func (c slow) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	return c.Cloud.Ask(ctx, q)
 }
 
-// TestCloseAnytime: Close comes while sessions generate, alone and with a service of the same engine, while the file is
-// read and while others close too. All of them end, with ErrClosed or because they were done.
+// TestCloseAnytime: Close is called while sessions generate, alone and with a service of the same engine, while the
+// file is read, and concurrently with other Close calls. All of them return, with ErrClosed or because they were done.
 func TestCloseAnytime(t *testing.T) {
 	path := model(t, nil)
 	for round := range 8 {
@@ -211,7 +212,7 @@ func TestCloseAnytime(t *testing.T) {
 	}
 }
 
-// TestCloseWhileWaiting: a text that waits for the cloud, for as long as it takes, ends when the engine is closed.
+// TestCloseWhileWaiting: a text that waits for the cloud ends when the engine is closed.
 func TestCloseWhileWaiting(t *testing.T) {
 	e, err := engine.Open(model(t, nil), engine.Options{})
 	require.NoError(t, err)
@@ -241,7 +242,7 @@ func (c silent) Ask(ctx context.Context, _ draft.Question) (draft.Answer, error)
 	return draft.Answer{}, context.Cause(ctx)
 }
 
-// TestBusy: whoever uses a session that is in use gets an error, and the text that is under way goes on as if alone.
+// TestBusy: using a busy session is an error, and its text continues undisturbed.
 func TestBusy(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
 	ask := terms.Settings{MaxTokens: 20, IgnoreEnd: true}
@@ -265,7 +266,7 @@ func TestBusy(t *testing.T) {
 		}
 		if len(got) == 5 {
 			_, err := last(s, t.Context(), engine.Route{})
-			assert.ErrorIs(t, err, engine.ErrBusy, "also within the loop itself")
+			assert.ErrorIs(t, err, engine.ErrBusy, "also in the loop itself")
 		}
 		if len(got) == ask.MaxTokens {
 			others.Wait()
@@ -281,17 +282,17 @@ func TestBusy(t *testing.T) {
 			panic("of the caller")
 		}
 	}()
-	assert.Equal(t, want, generate(t, s, []int32{1, 2, 3}, ask), "free after a panic in the loop too")
+	assert.Equal(t, want, generate(t, s, []int32{1, 2, 3}, ask), "free after a panic in the loop, too")
 
 	for range s.Generate(t.Context(), []int32{1, 2, 3}, ask) {
 		require.NoError(t, s.Close())
 		_, err := last(s, t.Context(), engine.Route{})
-		require.ErrorIs(t, err, engine.ErrClosed, "closed before it is busy")
+		require.ErrorIs(t, err, engine.ErrClosed, "closed takes precedence over busy")
 		break
 	}
 }
 
-// TestErrorsNameTheFile: what goes wrong after loading says in which model, but a text that was cancelled only why.
+// TestErrorsNameTheFile: an error after loading names the model; a cancelled text returns only the cause.
 func TestErrorsNameTheFile(t *testing.T) {
 	path := model(t, nil)
 	e := open(t, path, engine.Options{Context: 16})
@@ -320,8 +321,8 @@ func TestErrorsNameTheFile(t *testing.T) {
 		func() error { _, _, err := e.Logits(ctx, []int32{1}, 1); return err }(),
 	} {
 		assert.ErrorIs(t, err, why)
-		assert.ErrorIs(t, err, context.Canceled, "and how it ended")
-		assert.EqualError(t, err, "the user pressed ^C", "that is all")
+		assert.ErrorIs(t, err, context.Canceled, "with how the context ended")
+		assert.EqualError(t, err, "the user pressed ^C", "nothing else")
 	}
 	timeout, stop := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer stop()

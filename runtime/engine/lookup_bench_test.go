@@ -15,10 +15,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// BenchmarkLookup compares texts with and without guesses, one after the other, so that both see the same machine:
-// the figure is how many times as fast they come with them, the median of all pairs. PILOTFISH_MODEL names the model;
-// a greedy one of random weights falls into loops, and one that is drawn at temperature 1 from a large vocabulary
-// does not repeat itself.
+// BenchmarkLookup compares texts with and without guesses in turns, so that load on the machine affects both: the
+// figure is the median speedup of all pairs. PILOTFISH_MODEL names the model. Greedy decoding with random weights falls
+// into loops, and sampling at temperature 1 from a large vocabulary does not repeat.
 func BenchmarkLookup(b *testing.B) {
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(b, err)
@@ -66,7 +65,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// middle is the median.
+// middle returns the median.
 func middle[T cmp.Ordered](x []T) T {
 	slices.Sort(x)
 	return x[len(x)/2]

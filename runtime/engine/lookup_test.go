@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// echo is a prompt that repeats itself.
+// echo returns a repetitive prompt.
 func echo(tokens int) (prompt []int32) {
 	for i := range tokens {
 		prompt = append(prompt, 5+int32(i*i%13))
@@ -30,8 +30,8 @@ func echo(tokens int) (prompt []int32) {
 	return prompt
 }
 
-// TestLookup: guesses from the text change neither tokens, nor origins, nor a bit of a confidence, greedy or sampled,
-// alone, serial and pipelined; and they do hold.
+// TestLookup: guesses from the text change no token, origin or confidence, greedy or sampled, local, serial and
+// pipelined; and some are accepted.
 func TestLookup(t *testing.T) {
 	large := small(t, Options{}, func(s *synth.Spec) { s.Seed = 5 })
 	cloud, err := large.Serve(ServeOptions{})
@@ -40,7 +40,7 @@ func TestLookup(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
-		// All texts begin with what the session holds already and a pass of one row: long passes may sum otherwise.
+		// All texts begin with the tokens in the session and a pass of one row: the sums of long passes may differ.
 		read(t, s, echo(20), Route{Settings: terms.Settings{MaxTokens: 1, IgnoreEnd: true}})
 		accepted := 0
 		for mode, name := range []string{"local", "serial", "1 branch", "2 branches"} {
@@ -73,17 +73,17 @@ func TestLookup(t *testing.T) {
 				})
 			}
 		}
-		assert.Positive(t, accepted, "how many are tried depends on the time they take")
+		assert.Positive(t, accepted, "the number of guesses depends on the time of passes")
 	})
 }
 
-// TestLookupWhereItIsSaid: what a route says of guesses goes before what its request says.
+// TestLookupWhereItIsSaid: the setting of a route overrides that of its request.
 func TestLookupWhereItIsSaid(t *testing.T) {
 	s, err := small(t, Options{}, nil).NewSession()
 	require.NoError(t, err)
 	read(t, s, echo(20), Route{Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}})
 	require.Positive(t, s.Summary().Proposed)
-	require.Greater(t, s.cost.Reach(1), 1, "the next text knows what calls take")
+	require.Greater(t, s.cost.Reach(1), 1, "the next text has the cost of calls")
 	for _, r := range []Route{
 		{Settings: terms.Settings{Lookup: -1}}, {Draft: DraftOptions{Lookup: -1}},
 		{Settings: terms.Settings{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
@@ -100,7 +100,7 @@ func TestLookupWhereItIsSaid(t *testing.T) {
 	}
 }
 
-// TestPassesPerToken: the token of the prompt has no call of its own, and an end token has one before it.
+// TestPassesPerToken: the token after the prompt needs no extra call, and an end token needs one.
 func TestPassesPerToken(t *testing.T) {
 	assert.Equal(t, 1.0, Summary{Tokens: 9, Passes: 8, Stop: StopLength}.PassesPerToken())
 	assert.Equal(t, 1.0, Summary{Tokens: 8, Passes: 8, Stop: StopEnd}.PassesPerToken())
@@ -110,7 +110,7 @@ func TestPassesPerToken(t *testing.T) {
 	assert.Zero(t, Summary{}.PassesPerToken())
 }
 
-// chainBits evaluates tokens behind a prompt one at a time and as chains of several lengths, and compares all logits.
+// chainBits evaluates tokens after a prompt one at a time and as chains of several lengths, and compares all logits.
 func chainBits(t *testing.T, e *Engine, prompt, tokens []int32) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
@@ -147,13 +147,12 @@ func chainBits(t *testing.T, e *Engine, prompt, tokens []int32) {
 	}
 }
 
-// TestChainBits: what follows a token is the same to the last bit of all logits, however many of the tokens before it
-// are evaluated in the same call.
+// TestChainBits: the logits after a token are the same to the last bit for any number of tokens in the same call.
 func TestChainBits(t *testing.T) {
 	racing.Spare(t)
 	tokens := []int32{9, 8, 7, 9, 8, 7, 9, 8, 7, 1, 2, 3, 250, 251, 9, 8}
 	recipes := []string{"f32", "f16", "q8_0", "q4_0", "q4_k_m", "q6_k"}
-	if testing.Short() { // under the race detector: the types of weights differ in arithmetic alone
+	if testing.Short() { // under the race detector: the types of weights differ only in arithmetic
 		recipes = recipes[2:3]
 	}
 	for _, recipe := range recipes {
@@ -174,7 +173,7 @@ func TestChainBits(t *testing.T) {
 	})
 }
 
-// TestLookupStories: trained models write the same stories with guesses from the text as without.
+// TestLookupStories: trained models write the same stories with and without guesses from the text.
 func TestLookupStories(t *testing.T) {
 	racing.Spare(t)
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "data", "models"), "*.gguf"))
@@ -206,8 +205,8 @@ func TestLookupStories(t *testing.T) {
 	}
 }
 
-// TestServeLookup: a device that asks for each token has some of them without a call of the model of their own, and all
-// of them, with their probabilities to the last bit, as without guesses; greedy or sampled.
+// TestServeLookup: a device that asks for each token gets some of them without a call of the model, and all of them,
+// with their probabilities, equal to the last bit to those without guesses; greedy or sampled.
 func TestServeLookup(t *testing.T) {
 	var held uint64
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.3, TopK: 3, TopP: 0.9, Seed: 8}} {
@@ -240,7 +239,7 @@ func TestServeLookup(t *testing.T) {
 			held += st.Accepted
 		}
 	}
-	assert.Positive(t, held, "how many are tried depends on the time they take")
+	assert.Positive(t, held, "the number of guesses depends on the time of passes")
 	_, err := small(t, Options{}, nil).Serve(ServeOptions{Lookup: 9})
 	assert.ErrorContains(t, err, "lookup with 9 rows")
 }

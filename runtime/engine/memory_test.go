@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The KV store takes half of what the weights leave, within its bounds.
+// TestFitSlots: the KV store takes half of the memory besides the weights, within its bounds.
 func TestFitSlots(t *testing.T) {
 	assert.Equal(t, 10_000, fitSlots(30_000_000, 10_000_000, 1000, 4096))
 	assert.Equal(t, 4096, fitSlots(30_000_000, 29_000_000, 1000, 4096), "at least one context")
@@ -19,17 +19,17 @@ func TestFitSlots(t *testing.T) {
 	assert.Equal(t, 256*64-1, fitSlots(2*256*64*1000-1, 0, 1000, 64))
 	assert.Equal(t, 64, fitSlots(2*65*1000-1, 0, 1000, 64))
 	assert.Equal(t, 65, fitSlots(2*65*1000, 0, 1000, 64))
-	assert.Equal(t, 65, fitSlots(2*65*1000+7, 7, 1000, 64), "beside the weights")
+	assert.Equal(t, 65, fitSlots(2*65*1000+7, 7, 1000, 64), "besides the weights")
 	assert.Equal(t, 64, fitSlots(1<<40, 1<<41, 1000, 64), "weights that do not fit at all")
 }
 
-// TestFits: more than the machine has is refused, also where bytes would overflow.
+// TestFits: more memory than the machine has is refused, also if the number of bytes overflows.
 func TestFits(t *testing.T) {
 	all, err := mem.VirtualMemory()
 	require.NoError(t, err)
-	most := int(all.Total / 1000)
-	assert.NoError(t, fits(most, 1000))
-	assert.ErrorContains(t, fits(most+1, 1000), "more than this machine has memory for")
+	limit := int(all.Total / 1000)
+	assert.NoError(t, fits(limit, 1000))
+	assert.ErrorContains(t, fits(limit+1, 1000), "more than this machine has memory for")
 	assert.Error(t, fits(math.MaxInt, 1<<40))
 	assert.NoError(t, fits(-1, 1000), "another check reports it")
 }

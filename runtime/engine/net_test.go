@@ -59,15 +59,15 @@ func call(t *testing.T, e *Engine, addr string, o DialOptions) (*Remote, draft.C
 	return r, cloud
 }
 
-// recorder is an upstream that notes what it is asked, and answers as a test says.
+// recorder is an upstream that records its questions, and answers as set by the test.
 type recorder struct {
 	id netproto.Identity
 
 	mu     sync.Mutex
 	answer terms.Reply
 	err    error
-	asked  terms.Job     // the last one
-	left   time.Duration // of it, until its answer is of no use
+	asked  terms.Job     // the last question
+	left   time.Duration // its remaining time
 }
 
 func (r *recorder) Info() gateway.Info { return gateway.Info{Model: "recorder", Identity: r.id} }
@@ -82,22 +82,22 @@ func (r *recorder) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return r.answer, r.err
 }
 
-// last is what it was asked, and for how long the answer was wanted.
+// last returns the last question and its remaining time.
 func (r *recorder) last() (terms.Job, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked, r.left
 }
 
-// fail makes it answer with an error from now on.
+// fail makes it return an error from now on.
 func (r *recorder) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = err
 }
 
-// TestRemoteAsks: every field of a question of the edge reaches what a gateway asks, and every field of its answer
-// comes back.
+// TestRemoteAsks: every field of a question of the edge reaches the upstream of the gateway, and every field of its
+// answer comes back.
 func TestRemoteAsks(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
@@ -123,7 +123,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Equal(t, 2, got.K)
 	assert.Equal(t, 2, got.AuditFrom)
 	assert.Equal(t, terms.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5}, got.Sampling)
-	assert.LessOrEqual(t, left, 30*time.Minute, "the deadline of the edge is that of the cloud")
+	assert.LessOrEqual(t, left, 30*time.Minute, "the deadline of the edge is sent to the cloud")
 	assert.Positive(t, a.BytesUp)
 	assert.Positive(t, a.BytesDown)
 	assert.Greater(t, a.BytesUp, len(q.Context))
@@ -139,24 +139,24 @@ func TestRemoteAsks(t *testing.T) {
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
 	a, err = cloud.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)
-	assert.Positive(t, a.BytesUp, "what was sent in vain counts too")
-	assert.Less(t, a.BytesUp, up2, "the context was known")
+	assert.Positive(t, a.BytesUp, "bytes of a failed question count, too")
+	assert.Less(t, a.BytesUp, up2, "the gateway has the context")
 	assert.Positive(t, a.BytesDown)
 	assert.NotEqual(t, down, a.BytesDown)
 	assert.Zero(t, a.Token)
 	_, left = up.last()
-	assert.Greater(t, left, 31*time.Minute, "a question without a deadline has that of the gateway")
+	assert.Greater(t, left, 31*time.Minute, "a question without a deadline has the deadline of the gateway")
 	a.BytesUp, a.BytesDown = 0, 0
 	assert.Zero(t, a)
 }
 
-// TestServiceBehindGateway: what a service answers over the network is what it answers directly, for each way of
-// choosing; text that was sent early is there when it is asked about, and a session that is forgotten leaves nothing.
+// TestServiceBehindGateway: a service gives the same answers over the network as directly, for each way of choosing.
+// Text that was sent early is in memory when a question follows, and a dropped session leaves nothing.
 func TestServiceBehindGateway(t *testing.T) {
-	const least = time.Millisecond // a question that is answered from memory takes none
+	const minTime = time.Millisecond // a question that is answered from memory takes no time
 	edge := small(t, Options{Context: 48}, nil)
 	large := small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
-	service, err := large.Serve(ServeOptions{AnswerTime: least})
+	service, err := large.Serve(ServeOptions{AnswerTime: minTime})
 	require.NoError(t, err)
 	t.Cleanup(service.Close)
 	g, err := service.Gateway(GatewayOptions{})
@@ -206,8 +206,8 @@ func TestServiceBehindGateway(t *testing.T) {
 					assert.InDelta(t, plain.Audit[i].LogProb, f.LogProb, rounding, name)
 				}
 				assert.Equal(t, q.AuditFrom > 0, a.Audited > 0, name)
-				assert.GreaterOrEqual(t, a.Queue+a.Compute, least-2*time.Microsecond,
-					"%s, as times are cut to microseconds", name)
+				assert.GreaterOrEqual(t, a.Queue+a.Compute, minTime-2*time.Microsecond,
+					"%s: times are truncated to microseconds", name)
 			}
 		}
 	}
@@ -217,7 +217,8 @@ func TestServiceBehindGateway(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// TestManyAsksAtOnce: the gateway hands a service all questions that there are, since the service shares its work.
+// TestManyAsksAtOnce: the gateway passes all questions to a service at the same time, because the service shares its
+// work.
 func TestManyAsksAtOnce(t *testing.T) {
 	const asks = 40
 	edge, large := small(t, Options{}, nil), small(t, Options{}, nil)
@@ -241,8 +242,7 @@ func TestManyAsksAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestGatewayOptions: what a program wants of a gateway and of its connection reaches them, and whoever is refused is
-// told why.
+// TestGatewayOptions: options for a gateway and its connection take effect, and a refused client gets the reason.
 func TestGatewayOptions(t *testing.T) {
 	e := small(t, Options{Context: 32}, nil)
 	service, err := e.Serve(ServeOptions{})
@@ -285,7 +285,7 @@ func TestGatewayOptions(t *testing.T) {
 	assert.ErrorIs(t, err, client.ErrClosed)
 }
 
-// TestSessionEnds: what ends a session of a gateway's client ends its questions.
+// TestSessionEnds: ending a session of a gateway's client ends its questions.
 func TestSessionEnds(t *testing.T) {
 	e := small(t, Options{}, nil)
 	service, err := e.Serve(ServeOptions{})
@@ -305,8 +305,8 @@ func TestSessionEnds(t *testing.T) {
 	assert.ErrorIs(t, err, client.ErrClosed)
 }
 
-// TestUpstream: what the service keeps of a session goes when it is forgotten; its errors stay what they are, and an
-// answer has no more candidates than were asked for.
+// TestUpstream: dropping a session frees its memory in the service. Errors are passed on unchanged, and an answer has
+// at most the requested number of candidates.
 func TestUpstream(t *testing.T) {
 	e := small(t, Options{Context: 32}, nil)
 	s, err := e.Serve(ServeOptions{AnswerTime: time.Millisecond})
@@ -316,7 +316,7 @@ func TestUpstream(t *testing.T) {
 	a, err := u.Ask(t.Context(), terms.Job{Session: 5, Question: terms.Question{Context: []int32{1, 2}, K: 0}})
 	require.NoError(t, err)
 	assert.Empty(t, a.Top)
-	assert.GreaterOrEqual(t, a.Queue+a.Compute, time.Millisecond, "with the least time of an answer")
+	assert.GreaterOrEqual(t, a.Queue+a.Compute, time.Millisecond, "with the min time of an answer")
 	a, err = u.Ask(t.Context(), terms.Job{Session: 5, Question: terms.Question{Context: []int32{1, 2}, K: 256}})
 	require.NoError(t, err)
 	assert.Len(t, a.Top, 256)
@@ -334,7 +334,7 @@ func TestUpstream(t *testing.T) {
 	u.Forget(5)
 }
 
-// TestIdentity: it tells of the tokenizer, the vocabulary and the chat template, where the file has one.
+// TestIdentity: the identity covers the tokenizer, the vocabulary and the chat template, if the file has one.
 func TestIdentity(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
@@ -347,13 +347,13 @@ func TestIdentity(t *testing.T) {
 	assert.NotZero(t, id.Template)
 	again, err := small(t, Options{}, func(s *synth.Spec) { s.Layers = 1 }).Identity()
 	require.NoError(t, err)
-	assert.Equal(t, id, again, "the weights do not matter")
+	assert.Equal(t, id, again, "the identity does not depend on the weights")
 	e.Close()
 	_, err = e.Identity()
 	assert.True(t, errors.Is(err, ErrClosed))
 }
 
-// TestWarmGivesWay: what is computed early takes no memory of others, and says that it was left.
+// TestWarmGivesWay: text that is computed early takes no memory from others, and the call reports that it was given up.
 func TestWarmGivesWay(t *testing.T) {
 	e := small(t, Options{Context: 40}, nil)
 	s, err := e.Serve(ServeOptions{Slots: 40})
@@ -371,7 +371,8 @@ func TestWarmGivesWay(t *testing.T) {
 	assert.EqualValues(t, 1, statsOf(t, s).Shed)
 }
 
-// TestRemoteVerification: verification and tokens ahead reach what a gateway asks, and what it says of them comes back.
+// TestRemoteVerification: verification and tokens ahead in a question reach the upstream of the gateway, and its
+// results come back.
 func TestRemoteVerification(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
@@ -401,7 +402,7 @@ func TestRemoteVerification(t *testing.T) {
 			assert.Equal(t, want, a.Audit)
 			assert.Equal(t, ahead == 0, a.Ahead == nil)
 			n, first := 0, 7
-			if verify == terms.EachChoice { // behind the token of the first finding
+			if verify == terms.EachChoice { // after the token of the first finding
 				first = 4
 			}
 			for ahead > 0 {
@@ -417,7 +418,7 @@ func TestRemoteVerification(t *testing.T) {
 	}
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4, 3, 2}})
 	require.NoError(t, err)
-	assert.Equal(t, 2, a.Prefilled, "the others were sent before")
+	assert.Equal(t, 2, a.Prefilled, "the others were sent earlier")
 	session, end, err := r.Session(t.Context())
 	require.NoError(t, err)
 	defer end()
@@ -426,7 +427,7 @@ func TestRemoteVerification(t *testing.T) {
 	assert.Equal(t, 3, a.Prefilled)
 }
 
-// goesOn is a recorder that decodes on: the number of tokens of the context.
+// goesOn is a recorder that decodes ahead: the number of tokens of the context.
 type goesOn struct{ recorder }
 
 func (o *goesOn) Info() gateway.Info {
@@ -437,7 +438,7 @@ func (*goesOn) Next(_ context.Context, q terms.Job) (int32, error) {
 	return int32(len(q.Context)), nil
 }
 
-// able is a recorder that can do what a test says.
+// able is a recorder with capabilities set by the test.
 type able struct {
 	recorder
 	audit   netproto.Audit
@@ -448,8 +449,8 @@ func (a *able) Info() gateway.Info {
 	return gateway.Info{Model: "recorder", Identity: a.id, Audit: a.audit, Choices: a.choices}
 }
 
-// TestRemoteVerifies: whoever wants verification learns before the first question why there is none, and connects for
-// that where there was no connection.
+// TestRemoteVerifies: if a gateway cannot verify, the caller gets the reason before the first question; if there is no
+// connection yet, the check connects.
 func TestRemoteVerifies(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
@@ -484,14 +485,14 @@ func TestRemoteVerifies(t *testing.T) {
 				assert.ErrorContains(t, err, c.want)
 			}
 		}
-		assert.Zero(t, r.Welcome().Ahead, "it does not decode on")
+		assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
 		require.NoError(t, r.Close())
 		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)
 	}
 }
 
-// TestRemoteOfVersion3: a gateway that speaks the version before answers as ever, and verifies nothing. It is played
-// with the bytes that it sends.
+// TestRemoteOfVersion3: a gateway with the previous version of the protocol answers, but cannot verify. The test
+// replays its bytes.
 func TestRemoteOfVersion3(t *testing.T) {
 	e := small(t, Options{}, nil)
 	addr, pin := gatewayOfVersion3(t)
@@ -559,8 +560,8 @@ func serveVersion3(ctx context.Context, qc *quic.Conn) {
 	}
 }
 
-// TestVerifiedBehindGateway: over the network the built-in model verifies as it does within the process, and what it
-// decodes on is what it is asked for.
+// TestVerifiedBehindGateway: over the network the built-in model gives the same verdicts as in the process, and its
+// tokens ahead equal its answers.
 func TestVerifiedBehindGateway(t *testing.T) {
 	edge := small(t, Options{Context: 48}, nil)
 	large := small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
@@ -597,7 +598,7 @@ func TestVerifiedBehindGateway(t *testing.T) {
 				}
 				assert.Equal(t, 5, n)
 				if from == 0 {
-					q.Verify = terms.AsItComes // nothing is looked at
+					q.Verify = terms.AsItComes // without verification
 				}
 				near, err := local.Ask(t.Context(), q)
 				require.NoError(t, err)
@@ -606,16 +607,16 @@ func TestVerifiedBehindGateway(t *testing.T) {
 				assert.Equal(t, near.Audited, far.Audited)
 				require.Len(t, far.Audit, len(near.Audit))
 				for i, f := range far.Audit {
-					f.LogProb = near.Audit[i].LogProb // is rounded on the wire
-					assert.Equal(t, near.Audit[i], f, "scores are not")
+					f.LogProb = near.Audit[i].LogProb // log-probabilities are rounded on the wire
+					assert.Equal(t, near.Audit[i], f, "scores are not rounded")
 				}
 			}
 		}
 	}
 }
 
-// TestDrawOfUpstream: what is drawn from the probabilities of an engine, and by which scores, is what the built-in
-// model draws from its logits.
+// TestDrawOfUpstream: tokens and scores from the probabilities of an engine equal those of the built-in model from its
+// logits.
 func TestDrawOfUpstream(t *testing.T) {
 	out := backend.Output{Logits: []float32{1, 3.5, -2, 3, 0.25, 2.75}}
 	sum := 0.0

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestContextOption: the longest text is what is asked for, as far as the model allows, and 4096 where nothing is.
+// TestContextOption: the context is the requested one, limited by the model; the default is 4096.
 func TestContextOption(t *testing.T) {
 	for _, c := range []struct{ model, asked, want int }{
 		{64, 0, 64}, {4095, 0, 4095}, {4096, 0, 4096}, {5000, 0, 4096}, {5000, 5000, 5000}, {64, 64, 64}, {64, 1, 1},
@@ -37,8 +37,8 @@ func TestContextOption(t *testing.T) {
 	}
 }
 
-// TestKVOption: keys and values are kept as they are asked for; where nothing is said as float16, or as float32 where
-// that would be the only rounding of the model. Sessions and services keep the same type.
+// TestKVOption: keys and values have the requested type. The default is float16, or float32 if float16 would be the
+// only rounding of the model. Sessions and services use the same type.
 func TestKVOption(t *testing.T) {
 	f32 := func(s *synth.Spec) {
 		var err error
@@ -78,7 +78,7 @@ func TestKVOption(t *testing.T) {
 	assert.EqualError(t, err, `load small: keys and values cannot be kept as "f64": choose f16 or f32`)
 }
 
-// TestThreadsOption: as many workers as are asked for; as many as the Go runtime may use where nothing is.
+// TestThreadsOption: the number of workers is the requested one; the default is that of the Go runtime.
 func TestThreadsOption(t *testing.T) {
 	e := small(t, Options{Threads: 3}, nil)
 	assert.Equal(t, 3, e.Threads())
@@ -89,12 +89,12 @@ func TestThreadsOption(t *testing.T) {
 	defer e.Close()
 	assert.Equal(t, e.device.(interface{ Threads() int }).Threads(), e.Threads())
 	other, _ := troubled(t, Options{Threads: 3}, false)
-	assert.Equal(t, runtime.GOMAXPROCS(0), other.Threads(), "where a GPU computes")
+	assert.Equal(t, runtime.GOMAXPROCS(0), other.Threads(), "with a GPU")
 	_, ok := e.LastEncoded()
 	assert.False(t, ok, "no GPU")
 }
 
-// TestBackendOption: what is no backend, or cannot be had, is refused with its name.
+// TestBackendOption: an unknown or unavailable backend is refused by name.
 func TestBackendOption(t *testing.T) {
 	open := func(o Options) error {
 		e, err := New(smallest(t, nil), "small", o)
@@ -115,7 +115,7 @@ func TestBackendOption(t *testing.T) {
 	assert.Equal(t, gguf.Q8_0, KernelType(gguf.Q8_0))
 }
 
-// TestNewClosesTheFile: a file that cannot be loaded is closed, and so is that of an engine.
+// TestNewClosesTheFile: the file is closed if it cannot be loaded, and when the engine is closed.
 func TestNewClosesTheFile(t *testing.T) {
 	f := smallest(t, nil)
 	_, err := New(f, "small", Options{Context: 65})
@@ -133,7 +133,7 @@ func TestNewClosesTheFile(t *testing.T) {
 	assert.ErrorIs(t, e.model.Forward(t.Context(), nil, nil, nil, backend.Want{}), gguf.ErrClosed)
 }
 
-// TestOpenNames: what is wrong with a file on disk names it, and so does what is called later.
+// TestOpenNames: errors about a file on disk contain its name, also later ones.
 func TestOpenNames(t *testing.T) {
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -151,7 +151,7 @@ func TestOpenNames(t *testing.T) {
 	assert.EqualError(t, err, path+": "+ErrClosed.Error())
 }
 
-// TestLogits: of the token after the last one, with as many best tokens as are asked for.
+// TestLogits returns the logits after the last token, with the requested number of best tokens.
 func TestLogits(t *testing.T) {
 	e := small(t, Options{Context: 8}, nil)
 	logits, top, err := e.Logits(t.Context(), []int32{1, 2, 3}, 4)
@@ -165,7 +165,7 @@ func TestLogits(t *testing.T) {
 		}
 	}
 	all, _, err := e.Logits(t.Context(), make([]int32, 64), 1)
-	require.NoError(t, err, "as long as the model allows, whatever a session may be")
+	require.NoError(t, err, "the limit is that of the model, not of sessions")
 	require.Len(t, all, 300)
 	_, _, err = e.Logits(t.Context(), []int32{1, 2, 3}, 0)
 	assert.Error(t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// watched is a device that notes the phases of its passes: of who calls, and of the labels of its workers.
+// watched is a device that records the phases of its passes: of the caller, and of the labels of its workers.
 type watched struct {
 	backend.Device
 	t             testing.TB
@@ -30,15 +30,15 @@ func (d *watched) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
 }
 
 func (d *watched) Label(set *func()) {
-	told := make(chan string)
+	labelled := make(chan string)
 	go func() {
 		(*set)()
-		told <- phaseHere(d.t)
+		labelled <- phaseHere(d.t)
 	}()
-	d.labels = append(d.labels, <-told)
+	d.labels = append(d.labels, <-labelled)
 }
 
-// phaseHere is the phase of the calling goroutine, "" for none.
+// phaseHere returns the phase of the calling goroutine, "" for none.
 func phaseHere(t testing.TB) string {
 	if all := phasetest.Here(t)[phase.Label]; len(all) > 0 {
 		return all[0]
@@ -58,7 +58,7 @@ func watchedSmall(t *testing.T) (*Engine, *watched) {
 	return e, d
 }
 
-// TestPhases: passes and workers are labelled with what they are for, and no label stays.
+// TestPhases: passes and workers are labelled with their phase, and no label is left.
 func TestPhases(t *testing.T) {
 	e, d := watchedSmall(t)
 	s, err := e.NewSession()
@@ -76,7 +76,7 @@ func TestPhases(t *testing.T) {
 	_, _, err = e.Logits(t.Context(), []int32{1}, 1)
 	require.NoError(t, err)
 	assert.Equal(t, []string{""}, d.calls)
-	assert.Equal(t, []string{""}, d.labels, "what has no phase leaves no old one with the workers")
+	assert.Equal(t, []string{""}, d.labels, "without a phase the workers' labels are cleared")
 
 	d.calls, d.labels = nil, nil
 	large, err := e.Serve(ServeOptions{})
@@ -88,7 +88,7 @@ func TestPhases(t *testing.T) {
 	assert.Equal(t, d.calls, d.labels)
 }
 
-// TestPhaseOfSeveral: several rows at once are labelled too.
+// TestPhaseOfSeveral: calls with several rows are labelled, too.
 func TestPhaseOfSeveral(t *testing.T) {
 	e, d := watchedSmall(t)
 	s, err := e.NewSession()
@@ -138,7 +138,7 @@ func TestPhaseOfAsk(t *testing.T) {
 	}
 }
 
-// seeing is a context that notes the labels of those who wait for its end.
+// seeing is a context that records the labels of the goroutines that wait for its end.
 type seeing struct {
 	context.Context
 	t      testing.TB

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// read collects what a session reads.
+// read collects the results of reading a text.
 func read(t testing.TB, s *engine.Session, text []int32, from int) (all []engine.Seen) {
 	t.Helper()
 	require.NoError(t, s.Read(t.Context(), text, from, 0, func(one engine.Seen) error {
@@ -28,8 +28,8 @@ func read(t testing.TB, s *engine.Session, text []int32, from int) (all []engine
 	return all
 }
 
-// TestRead: at each position a session sees what the logits of the tokens before it say, whatever it read or wrote
-// before, and goes on from there as if it had not read.
+// TestRead: at each position a session reports the logits after the tokens before it, whatever it read or wrote
+// earlier, and can then continue the text.
 func TestRead(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 200})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -61,7 +61,7 @@ func TestRead(t *testing.T) {
 			assert.Len(t, got.Hidden, 64)
 		}
 		fresh := session(t, e)
-		assert.Equal(t, read(t, fresh, text, 1)[from-1:], all, "the same bits, with and without what was read before")
+		assert.Equal(t, read(t, fresh, text, 1)[from-1:], all, "the same bits, with and without reuse")
 		if n < 200 {
 			again := terms.Settings{MaxTokens: 5}
 			assert.Equal(t, generate(t, fresh, text, again), generate(t, s, text, again))
@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadAgain: what a session held before it read something else is forgotten.
+// TestReadAgain: a session forgets its text when it reads another one.
 func TestReadAgain(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 50})
 	s := session(t, e)
@@ -79,7 +79,7 @@ func TestReadAgain(t *testing.T) {
 	assert.Equal(t, want, read(t, s, a, 7))
 }
 
-// TestReadHidden: the hidden state is that which a router sees as it decodes.
+// TestReadHidden: the hidden state equals the one that a router sees during decoding.
 func TestReadHidden(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
 	var confidences []float32
@@ -103,7 +103,7 @@ func TestReadHidden(t *testing.T) {
 	}
 }
 
-// cloudOf answers with the model itself.
+// cloudOf returns a cloud that answers with the model itself.
 func cloudOf(t *testing.T, e *engine.Engine) engine.Cloud {
 	s, err := e.Serve(engine.ServeOptions{})
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func cloudOf(t *testing.T, e *engine.Engine) engine.Cloud {
 	return s.Local(1)
 }
 
-// ramp are weights that rise from -1 to 1.
+// ramp returns weights that rise from -1 to 1.
 func ramp(n int) []float32 {
 	w := make([]float32, n)
 	for i := range w {
@@ -146,8 +146,8 @@ func TestReadRefused(t *testing.T) {
 	read(t, s, []int32{3, 4, 5}, 1)
 	assert.Equal(t, 2, s.KVTokens(), "no head after the last one")
 	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, 0, none))
-	assert.Equal(t, 0, s.KVTokens(), "as far as the texts are the same before the first position")
-	nothing := func(engine.Seen) error { return errors.New("nothing is there") }
+	assert.Equal(t, 0, s.KVTokens(), "the common prefix of the texts before the first position")
+	nothing := func(engine.Seen) error { return errors.New("no result expected") }
 	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, 0, nothing))
 	assert.Len(t, read(t, s, []int32{1, 2, 3, 4, 5, 6, 7, 8}, 1), 7, "a full context, after errors")
 }

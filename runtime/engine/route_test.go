@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// pair is a small and a large random model with one vocabulary, and the large one's service.
+// pair opens a small and a large random model with one vocabulary, and the large one's service.
 func pair(t testing.TB) (edge, large *engine.Engine, cloud *engine.Service) {
 	t.Helper()
 	edge = open(t, model(t, nil), engine.Options{})
@@ -30,7 +30,7 @@ func pair(t testing.TB) (edge, large *engine.Engine, cloud *engine.Service) {
 	return edge, large, cloud
 }
 
-// definition is routed decoding as the design defines it, with everything computed from nothing.
+// definition returns the result of routed decoding by its definition, evaluating everything from the start.
 func definition(
 	t testing.TB, edge, large *engine.Engine, o router.Options, prompt []int32, n int,
 ) (ids []int32, origins []string) {
@@ -56,7 +56,7 @@ func definition(
 	return ids, origins
 }
 
-// delayed is a cloud some way off: its answers take a time that depends on the question.
+// delayed is a cloud with delays that depend on the question.
 type delayed struct {
 	draft.Cloud
 	asks atomic.Int64
@@ -73,7 +73,7 @@ func (c *delayed) Ask(ctx context.Context, q draft.Question) (draft.Answer, erro
 }
 
 // TestRouted: serial and pipelined decoding with real models give the tokens and origins of the definition, and leave
-// the session as it should be for the next text.
+// the session ready for the next text.
 func TestRouted(t *testing.T) {
 	edge, large, cloud := pair(t)
 	modes := map[string]draft.Options{
@@ -124,7 +124,7 @@ func TestRouted(t *testing.T) {
 	}
 }
 
-// TestRoutedSampled: with one seed, edge and cloud draw the same, and pipelined equals serial.
+// TestRoutedSampled: with the same seed, edge and cloud sample the same tokens, and pipelined equals serial.
 func TestRoutedSampled(t *testing.T) {
 	edge, _, cloud := pair(t)
 	run := func(mode draft.Mode) (toks []engine.Token) {
@@ -152,7 +152,7 @@ func (dead) Ask(ctx context.Context, _ draft.Question) (draft.Answer, error) {
 	return draft.Answer{}, context.Cause(ctx)
 }
 
-// TestRoutedWithoutCloud: the answer is complete all the same, and says which tokens the cloud should have chosen.
+// TestRoutedWithoutCloud: the answer is complete, and marks the tokens that the cloud should have chosen.
 func TestRoutedWithoutCloud(t *testing.T) {
 	edge, _, _ := pair(t)
 	r, err := router.New(router.Options{Policy: router.Always})
@@ -173,7 +173,7 @@ func TestRoutedWithoutCloud(t *testing.T) {
 	assert.Equal(t, 10, s.Summary().Routing.Timeouts)
 }
 
-// TestRoutedCancel: ^C ends it at once, and the session serves on.
+// TestRoutedCancel: ^C ends decoding at once, and the session stays usable.
 func TestRoutedCancel(t *testing.T) {
 	edge, _, _ := pair(t)
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2)})
@@ -192,7 +192,7 @@ func TestRoutedCancel(t *testing.T) {
 	assert.Equal(t, generate(t, session(t, edge), []int32{7}, five), generate(t, s, []int32{7}, five))
 }
 
-// sums computes log-sum-exp and entropy of logits as the head does.
+// sums returns the log-sum-exp and entropy of logits, computed as in the head.
 func sums(logits []float32) (lse, entropy float32) {
 	top := logits[0]
 	for _, l := range logits {

@@ -18,10 +18,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// savedRequest is what answers are compared by: tokens with the bits of their log-probabilities.
+// savedRequest makes answers comparable: tokens with the bits of their log-probabilities.
 var savedRequest = Route{Settings: terms.Settings{MaxTokens: 6, IgnoreEnd: true, Top: 5}}
 
-// answered returns what follows a prompt, and how much of that was known.
+// answered returns the answer to a prompt, and the number of reused tokens.
 func answered(t *testing.T, s *Session, prompt []int32) ([]Token, int) {
 	t.Helper()
 	all := tokens(t, s, prompt, savedRequest)
@@ -29,7 +29,7 @@ func answered(t *testing.T, s *Session, prompt []int32) ([]Token, int) {
 	return all, s.Summary().ReusedTokens
 }
 
-// newSession makes a session that is closed with the test.
+// newSession returns a session that is closed with the test.
 func newSession(t testing.TB, e *Engine) *Session {
 	t.Helper()
 	s := session(t, e)
@@ -39,7 +39,7 @@ func newSession(t testing.TB, e *Engine) *Session {
 
 var longPrompt = []int32{1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 1, 4, 9, 16, 25, 36, 49, 64}
 
-// savedSession returns a saved session, its text, and what would follow that and more.
+// savedSession returns a saved session, its text, a continuation, and the answer to both.
 func savedSession(t *testing.T, e *Engine) (file []byte, text, next []int32, follows []Token) {
 	t.Helper()
 	s := newSession(t, e)
@@ -56,8 +56,8 @@ func savedSession(t *testing.T, e *Engine) (file []byte, text, next []int32, fol
 
 func cloned(ids []int32) []int32 { return append([]int32{}, ids...) }
 
-// TestSaved: what a session saves another one of the same model goes on with, in another process, with the same bits as
-// the first, and as one that computes all of it; nothing of the text is computed again.
+// TestSaved: another session of the same model continues a saved session, in another process, with the same bits as the
+// first one, and as one that computes everything. Nothing of the text is computed again.
 func TestSaved(t *testing.T) {
 	for _, o := range []Options{{}, {KV: KVF32}, {Exact: true}} {
 		file, text, next, want := savedSession(t, small(t, o, nil))
@@ -79,11 +79,11 @@ func TestSaved(t *testing.T) {
 		var again bytes.Buffer
 		_, err = s.Save(t.Context(), &again, text)
 		require.NoError(t, err)
-		assert.Equal(t, file, again.Bytes(), "bit by bit")
+		assert.Equal(t, file, again.Bytes(), "byte by byte")
 	}
 }
 
-// TestSavedTail: a text may have tokens behind those that were computed, which come back with it.
+// TestSavedTail: tokens after the computed ones are saved and loaded with the text.
 func TestSavedTail(t *testing.T) {
 	e := small(t, Options{}, nil)
 	s := newSession(t, e)
@@ -104,7 +104,7 @@ func TestSavedTail(t *testing.T) {
 	assert.ErrorContains(t, err, "no keys and values to save")
 }
 
-// TestSavedDamaged: no byte can be changed, be missing or follow; the session is empty then, and can be used.
+// TestSavedDamaged: a file with a changed, missing or additional byte is refused; the session is then empty and usable.
 func TestSavedDamaged(t *testing.T) {
 	e := small(t, Options{}, nil)
 	file, text, next, want := savedSession(t, e)
@@ -118,7 +118,7 @@ func TestSavedDamaged(t *testing.T) {
 			require.ErrorIs(t, err, ErrNotSaved, "%s %d", what, at)
 		}
 	}
-	for i := 0; i < len(file); i += 1 + i/400*37 { // all of the head, and some of what follows
+	for i := 0; i < len(file); i += 1 + i/400*37 { // all of the header, and some of the rest
 		b := bytes.Clone(file)
 		b[i] ^= 1 << (i % 8)
 		refused(b, "changed", i)
@@ -135,7 +135,7 @@ func TestSavedDamaged(t *testing.T) {
 	assert.Equal(t, len(text), s.KVTokens())
 }
 
-// TestSavedNumbers: what a head says is looked at before it is used, however whole the rest is.
+// TestSavedNumbers: the numbers in a header are checked before use, even if the checksum is right.
 func TestSavedNumbers(t *testing.T) {
 	e := small(t, Options{}, nil)
 	file, text, _, _ := savedSession(t, e)
@@ -161,14 +161,14 @@ func TestSavedNumbers(t *testing.T) {
 	}
 }
 
-// TestSavedElsewhere: another model, other settings, another program and another version of the format are
-// distinguished.
+// TestSavedElsewhere: another model, other settings, another program and another version of the format are refused with
+// different errors.
 func TestSavedElsewhere(t *testing.T) {
 	file, text, _, _ := savedSession(t, small(t, Options{}, nil))
 	load := func(e *Engine, b []byte) error {
 		_, err := newSession(t, e).Load(t.Context(), bytes.NewReader(b))
 		_, text := e.SavedText(bytes.NewReader(b))
-		assert.Equal(t, err, text, "before it is read whole")
+		assert.Equal(t, err, text, "before the rest is read")
 		return err
 	}
 	other := small(t, Options{}, func(s *synth.Spec) { s.Seed++ })
@@ -195,7 +195,7 @@ func TestSavedElsewhere(t *testing.T) {
 	assert.ErrorIs(t, load(small(t, Options{}, nil), []byte(strings.Repeat("{}", 99))), ErrNotSaved)
 }
 
-// TestCopied: a session goes on with a copy of another one's beginning, with the same bits; that one is as before.
+// TestCopied: a session continues a copy of another one's prefix with the same bits; the other one does not change.
 func TestCopied(t *testing.T) {
 	e := small(t, Options{}, nil)
 	from, to := newSession(t, e), newSession(t, e)
@@ -223,7 +223,7 @@ func TestCopied(t *testing.T) {
 	assert.ErrorIs(t, to.CopyFrom(t.Context(), from, 1), ErrClosed)
 }
 
-// FuzzLoad: whatever the bytes, they are refused or are those that were saved.
+// FuzzLoad: any bytes are refused or equal to a saved session.
 func FuzzLoad(f *testing.F) {
 	e := small(f, Options{}, nil)
 	s := newSession(f, e)

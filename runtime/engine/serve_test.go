@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// TestServeOptions: memory and steps of a service are what is asked for, and never less than one context.
+// TestServeOptions: memory and steps of a service are the requested ones; memory is at least one context.
 func TestServeOptions(t *testing.T) {
 	e := small(t, Options{Context: 16}, nil)
 	for slots, ok := range map[int]bool{15: false, 16: true, 100: true, -1: false} {
@@ -38,7 +38,7 @@ func TestServeOptions(t *testing.T) {
 	}
 	s, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
-	assert.Equal(t, 256*16, s.Slots(), "as much as there is memory for, at most 256 contexts")
+	assert.Equal(t, 256*16, s.Slots(), "as much as memory allows, at most 256 contexts")
 	assert.Equal(t, 128, s.Rows())
 	s.Close()
 	_, err = e.Serve(ServeOptions{Rows: -1})
@@ -52,7 +52,7 @@ func TestServeOptions(t *testing.T) {
 	assert.EqualValues(t, 3, statsOf(t, s).Steps, "twelve tokens in steps of four")
 }
 
-// TestAnswerTime: no answer comes before its time, and whoever has gone does not wait for it.
+// TestAnswerTime: no answer arrives before the min time, and a cancelled caller does not wait for it.
 func TestAnswerTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{}, nil)
@@ -75,9 +75,9 @@ func TestAnswerTime(t *testing.T) {
 		begin = time.Now()
 		_, err = cloud.Ask(t.Context(), draft.Question{})
 		assert.ErrorIs(t, err, batch.ErrContext)
-		assert.Zero(t, time.Since(begin), "an error does not wait")
+		assert.Zero(t, time.Since(begin), "errors are not delayed")
 
-		done, err := e.acquire(t.Context()) // a model that is slower than that
+		done, err := e.acquire(t.Context()) // a model that is slower than the min time
 		require.NoError(t, err)
 		begin = time.Now()
 		time.AfterFunc(time.Second, done)
@@ -94,7 +94,7 @@ func TestAnswerTime(t *testing.T) {
 		a, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{8}})
 		require.NoError(t, err)
 		assert.Equal(t, 100*time.Millisecond, a.Queue)
-		assert.Equal(t, 200*time.Millisecond, a.Compute, "the rest of the least time")
+		assert.Equal(t, 200*time.Millisecond, a.Compute, "the rest of the min time")
 
 		quick, err := e.Serve(ServeOptions{})
 		require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestAnswerTime(t *testing.T) {
 	})
 }
 
-// TestLocalAsks: sessions of one service are apart, and each question is answered as it says.
+// TestLocalAsks: sessions of one service are independent, and each question has its own settings.
 func TestLocalAsks(t *testing.T) {
 	e := small(t, Options{}, nil)
 	s, err := e.Serve(ServeOptions{})
@@ -153,10 +153,10 @@ func TestLocalAsks(t *testing.T) {
 	assert.Empty(t, none.Top)
 	assert.Zero(t, none.Prefilled)
 	assert.Zero(t, none.Audited)
-	assert.Equal(t, computed, statsOf(t, s).Computed, "known in its session")
+	assert.Equal(t, computed, statsOf(t, s).Computed, "reused in its session")
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text})
 	require.NoError(t, err)
-	assert.Equal(t, computed, statsOf(t, s).Computed, "and for another one")
+	assert.Equal(t, computed, statsOf(t, s).Computed, "and in another one")
 	assert.Equal(t, 2, statsOf(t, s).Sessions)
 	drawn := terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
 	q := draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}
@@ -165,8 +165,8 @@ func TestLocalAsks(t *testing.T) {
 	assert.ErrorContains(t, err, "top-k")
 }
 
-// TestWaitingEndsWithTheEngine: a call that waits for a turn fails when the engine is closed, and in which model,
-// although another one still uses it.
+// TestWaitingEndsWithTheEngine: a call that waits for its turn fails when the engine is closed, with the name of the
+// model, even while another call still uses it.
 func TestWaitingEndsWithTheEngine(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e, err := New(smallest(t, nil), "small", Options{Threads: 1})
@@ -180,20 +180,20 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 			_, err := s.Ask(context.Background(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})
 			return err
 		}
-		told := make(chan error)
+		results := make(chan error)
 		for _, call := range []func() error{ask, func() error {
 			var last error
 			for _, last = range session.Generate(context.Background(), []int32{1}, terms.Settings{}) {
 			}
 			return last
 		}} {
-			go func() { told <- call() }()
+			go func() { results <- call() }()
 		}
 		synctest.Wait()
 		closed := make(chan error)
 		go func() { closed <- e.Close() }()
 		for range 2 {
-			err := <-told
+			err := <-results
 			assert.ErrorIs(t, err, ErrClosed)
 			assert.ErrorContains(t, err, "small: ")
 		}
@@ -204,7 +204,7 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 	})
 }
 
-// TestNothingIsLeftBehind: no call leaves anything that waits for the engine to be closed.
+// TestNothingIsLeftBehind: no call leaves a goroutine that waits for the engine to be closed.
 func TestNothingIsLeftBehind(t *testing.T) {
 	e := small(t, Options{}, nil)
 	s, err := e.Serve(ServeOptions{})

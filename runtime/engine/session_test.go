@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// dictator is a cloud with the whole answer: after a prompt of this length it says these tokens.
+// dictator is a cloud that gives a fixed answer: after a prompt of this length it answers with these tokens.
 type dictator struct {
 	prompt int
 	says   []int32
@@ -37,7 +37,7 @@ func (d *dictator) Ask(ctx context.Context, q draft.Question) (draft.Answer, err
 	}
 }
 
-// dictated is a route on which a cloud says everything.
+// dictated returns a route on which a cloud chooses every token.
 func dictated(t *testing.T, d *dictator) Route {
 	t.Helper()
 	r, err := router.New(router.Options{Policy: router.Always})
@@ -45,7 +45,7 @@ func dictated(t *testing.T, d *dictator) Route {
 	return Route{Router: r, Cloud: d, Draft: DraftOptions{Mode: Serial, Deadline: -1, Warm: -1}}
 }
 
-// KVBytes is the memory that keys and values take now: it grows with the text. 0 once the session is closed.
+// KVBytes returns the memory of keys and values, which grows with the text; 0 after the session is closed.
 func (s *Session) KVBytes() int64 {
 	if s.cache == nil {
 		return 0
@@ -63,7 +63,7 @@ func tokens(t testing.TB, s *Session, prompt []int32, r Route) []Token {
 	return all
 }
 
-// timed is tokens with their times.
+// timed collects tokens with their times.
 func timed(t testing.TB, s *Session, prompt []int32, r Route) (all []Token) {
 	t.Helper()
 	for tok, err := range s.Routed(t.Context(), prompt, r) {
@@ -73,15 +73,15 @@ func timed(t testing.TB, s *Session, prompt []int32, r Route) (all []Token) {
 	return all
 }
 
-// TestTokens: each token has its position, its origin and the characters that it completes; the summary has the text,
-// the rest of an incomplete character included, why it ended, and how long it took.
+// TestTokens: each token has its position, its origin and the characters that it completes. The summary has the text,
+// including the rest of an incomplete character, why it ended, and its time.
 func TestTokens(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 32}, nil)
 		tok, err := e.Tokenizer()
 		require.NoError(t, err)
 		says := tok.Encode("hé!é", false)
-		require.Len(t, says, 6, "of each é two tokens")
+		require.Len(t, says, 6, "two tokens for each é")
 		prompt := []int32{1, 2, 3}
 		d := &dictator{prompt: 3, says: says, takes: 250 * time.Millisecond}
 		s := session(t, e)
@@ -91,9 +91,9 @@ func TestTokens(t *testing.T) {
 		const ms = time.Millisecond
 		tokens(t, s, []int32{9}, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}})
 		r.Observe = func(ev Event) {
-			assert.Equal(t, events, s.Summary().Tokens, "of this text, so far")
+			assert.Equal(t, events, s.Summary().Tokens, "of this text so far")
 			assert.Equal(t, 3, s.Summary().PromptTokens)
-			assert.Zero(t, s.Summary().Routing, "while it runs")
+			assert.Zero(t, s.Summary().Routing, "during the text")
 			if ev.Token != nil {
 				events++
 			}
@@ -127,12 +127,12 @@ func TestTokens(t *testing.T) {
 		assert.Equal(t, top[0].ID, local[0].ID)
 		assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
 		assert.Equal(t, draft.Edge, local[0].Origin)
-		assert.Zero(t, s.Summary().Routing, "of the last text only, which had no router")
+		assert.Zero(t, s.Summary().Routing, "only for the last text, which had no router")
 		assert.Equal(t, 2, s.Summary().ReusedTokens)
 	})
 }
 
-// TestEnds: an end token ends the text and is not shown, unless it is to be ignored; and so does a full context.
+// TestEnds: an end token ends the text and is not shown, unless it is ignored; so does a full context.
 func TestEnds(t *testing.T) {
 	e := small(t, Options{Context: 10}, nil)
 	tok, err := e.Tokenizer()
@@ -170,7 +170,7 @@ func TestEnds(t *testing.T) {
 	assert.Len(t, all, 1, "a prompt that leaves room for one")
 }
 
-// TestCloseAtTheEnd: a text that was over when the engine was closed is a whole text.
+// TestCloseAtTheEnd: a text that ended before the engine was closed is complete.
 func TestCloseAtTheEnd(t *testing.T) {
 	e := small(t, Options{Context: 10}, nil)
 	s := session(t, e)
@@ -184,7 +184,7 @@ func TestCloseAtTheEnd(t *testing.T) {
 	assert.Equal(t, StopEnd, s.Summary().Stop)
 }
 
-// TestRouteReaches: what a route asks for reaches the questions to the cloud and the decoder.
+// TestRouteReaches: the settings of a route reach the questions to the cloud and the decoder.
 func TestRouteReaches(t *testing.T) {
 	e := small(t, Options{Context: 40}, nil)
 	s := session(t, e)
@@ -194,7 +194,7 @@ func TestRouteReaches(t *testing.T) {
 	r.Settings = terms.Settings{MaxTokens: 3, Temperature: 0.7, TopK: 9, TopP: 0.8, Seed: 11}
 	r.Draft.K, r.Draft.Sampling = 4, terms.Sampling{Seed: 99}
 	r.Draft.MaxTokens, r.Draft.Room, r.Draft.Vocab = 1, 1, 3
-	require.Len(t, tokens(t, s, []int32{1, 2}, r), 3, "what the request says is filled in")
+	require.Len(t, tokens(t, s, []int32{1, 2}, r), 3, "defaults come from the request")
 	for i, q := range d.asked {
 		assert.Equal(t, append([]int32{1, 2}, says[:i]...), q.Context)
 		assert.Equal(t, r.Sampling(), q.Sampling)
@@ -218,8 +218,8 @@ func TestRouteReaches(t *testing.T) {
 	}
 }
 
-// TestBranches: as many guesses as are asked for are drafted while the cloud takes its time, so that its answer is a
-// hit when it is the second best token of the small model, or the third.
+// TestBranches: the given number of guesses is drafted while the cloud computes, so that its answer is a hit if it is
+// the second best token of the small model, or the third.
 func TestBranches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 40}, nil)
@@ -244,8 +244,8 @@ func TestBranches(t *testing.T) {
 	})
 }
 
-// TestBranchesAreLearnt: what a session has learnt in one text, of rows and of answers, prices the guesses of the next:
-// before that all are drafted, and where a row takes as long as a call few are worth it.
+// TestBranchesAreLearnt: costs of rows and times of answers from one text determine the number of branches in the next.
+// Without data all branches are drafted; if a row takes as long as a call, few are.
 func TestBranchesAreLearnt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 64}, nil)
@@ -263,13 +263,13 @@ func TestBranchesAreLearnt(t *testing.T) {
 			require.Len(t, tokens(t, s, []int32{1, 2}, r), 40)
 			return branches
 		}
-		assert.Equal(t, maxBranches, first(), "nothing is known yet")
+		assert.Equal(t, maxBranches, first(), "without data")
 		assert.Less(t, first(), maxBranches)
 	})
 }
 
-// TestRouteRefuses: what cannot be done is refused before anything is generated, with a reason, and the session serves
-// on.
+// TestRouteRefuses: an invalid route is refused before anything is generated, with a reason, and the session stays
+// usable.
 func TestRouteRefuses(t *testing.T) {
 	e := small(t, Options{Context: 20}, nil)
 	s := session(t, e)
@@ -306,8 +306,8 @@ func TestRouteRefuses(t *testing.T) {
 	}
 }
 
-// TestPace: forward calls take as long as a slower device would, from their beginning; the prompt, and a call that
-// takes longer by itself, are not slowed, and a canceled call does not wait.
+// TestPace: forward calls take as long as on a slower device, from their start. The prompt, and a call that is already
+// slower, are not delayed, and a cancelled call does not wait.
 func TestPace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{}, nil)
@@ -339,18 +339,18 @@ func TestPace(t *testing.T) {
 		for _, want := range []time.Duration{70 * ms, 100 * ms} {
 			begin = time.Now()
 			m.rest(t.Context(), begin, 1)
-			assert.Equal(t, want, time.Since(begin), "the call before ended 30 ms late")
+			assert.Equal(t, want, time.Since(begin), "the previous call ended 30 ms late")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
 		m.rest(ctx, begin, 1)
-		assert.Equal(t, 20*time.Millisecond, time.Since(begin), "the call itself is done")
+		assert.Equal(t, 20*time.Millisecond, time.Since(begin), "the call itself has ended")
 	})
 }
 
-// TestTrouble: wherever a forward call fails, alone or on a device with flights, the text ends with that error,
-// which says in which model, nothing is lost, and the next text is as if nothing had been.
+// TestTrouble: wherever a forward call fails, alone or on a device with flights, the text ends with that error, which
+// names the model. Nothing leaks, and the next text is not affected.
 func TestTrouble(t *testing.T) {
 	for _, flights := range []bool{false, true} {
 		e, d := troubled(t, Options{Context: 24}, flights)
@@ -394,7 +394,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestReused: of a prompt that begins like the text before, as much as is there is not run again, after an error too.
+// TestReused: the common prefix of a prompt and the text before is not evaluated again, also after an error.
 func TestReused(t *testing.T) {
 	e, d := troubled(t, Options{Context: 24}, false)
 	s := session(t, e)
@@ -409,11 +409,11 @@ func TestReused(t *testing.T) {
 	}
 	require.ErrorIs(t, last, errTrouble)
 	tokens(t, s, []int32{1, 2, 7, 7}, Route{Settings: terms.Settings{MaxTokens: 1}})
-	assert.Equal(t, 2, s.Summary().ReusedTokens, "what the call that failed was to add is not there")
+	assert.Equal(t, 2, s.Summary().ReusedTokens, "tokens of the failed call are not kept")
 	assert.Equal(t, 4, s.Summary().PromptTokens)
 }
 
-// TestNamed: an error says in which model, unless it only says why the caller gave up.
+// TestNamed: an error names the model, unless it is only the cause of a cancelled context.
 func TestNamed(t *testing.T) {
 	e := &Engine{path: "m"}
 	why := errors.New("why")
@@ -436,7 +436,7 @@ func TestNamed(t *testing.T) {
 	assert.NoError(t, e.named(t.Context(), nil))
 }
 
-// sums computes log-sum-exp of logits in float64.
+// sums returns the log-sum-exp of logits, computed in float64, and the sum of their exponentials.
 func sums(logits []float32) (lse float32, all float64) {
 	for _, l := range logits {
 		all += math.Exp(float64(l))

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// prompted is a question of a session: 400 tokens that are the same for all, and 10 of its own.
+// prompted returns a question of a session: 400 common tokens, and 10 of its own.
 func prompted(session int) terms.Job {
 	q := terms.Job{Session: uint64(session), Device: uint64(session), Question: terms.Question{K: 3, AuditFrom: 400}}
 	for i := range 400 {
@@ -28,8 +28,8 @@ func prompted(session int) terms.Job {
 	return q
 }
 
-// TestSystemPromptOnce: 200 sessions that begin with the same 400 tokens compute them once and keep them once: memory
-// for one of these sessions and the own tokens of the others is enough. The answers are those of each session alone.
+// TestSystemPromptOnce: 200 sessions that begin with the same 400 tokens compute and keep them once: memory for one of
+// these sessions plus the own tokens of the others is enough. The answers are those of each session alone.
 func TestSystemPromptOnce(t *testing.T) {
 	racing.Spare(t)
 	f, err := gguf.Parse(demo.Large())
@@ -55,7 +55,8 @@ func TestSystemPromptOnce(t *testing.T) {
 	assert.Equal(t, []int{slots, slots, 400, sessions, 0}, []int{int(st.Computed), st.InUse, st.InCommon, st.Sessions,
 		int(st.Evicted)})
 	assert.EqualValues(t, (sessions-1)*400, st.Shared)
-	assert.Less(t, s.KVBytes(), sessions*e.model.KVConfig(410, gguf.F16).Bytes()/34, "each alone: 34 times as much")
+	assert.Less(t, s.KVBytes(), sessions*e.model.KVConfig(410, gguf.F16).Bytes()/34,
+		"without sharing: 34 times as much")
 
 	alone, err := e.Serve(ServeOptions{Slots: 820, Apart: true})
 	require.NoError(t, err)
@@ -73,7 +74,7 @@ func TestSystemPromptOnce(t *testing.T) {
 	assert.Zero(t, statsOf(t, s).InUse)
 }
 
-// BenchmarkSystemPrompt is 200 sessions that begin with the same 400 tokens and come at once.
+// BenchmarkSystemPrompt asks in 200 concurrent sessions that begin with the same 400 tokens.
 func BenchmarkSystemPrompt(b *testing.B) {
 	f, err := gguf.Parse(demo.Large())
 	require.NoError(b, err)
@@ -102,14 +103,14 @@ func BenchmarkSystemPrompt(b *testing.B) {
 	}
 }
 
-// plainAnswer is an answer without what depends on memory and time.
+// plainAnswer returns an answer without the fields that depend on memory and time.
 func plainAnswer(a batch.Answer) batch.Answer {
 	a.Reused, a.Computed, a.Queue, a.Compute = 0, 0, 0, 0
 	return a
 }
 
-// TestDomainsReachTheService: questions of a gateway share within their domain, asked or sent early, and those of
-// the process with the common one; with Apart nothing is shared.
+// TestDomainsReachTheService: questions of a gateway share within their domain, asked or sent early; those of the
+// process share the default domain; with Apart nothing is shared.
 func TestDomainsReachTheService(t *testing.T) {
 	e := small(t, Options{}, nil)
 	text := []int32{1, 2, 3, 4, 5, 6}

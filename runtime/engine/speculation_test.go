@@ -22,7 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// aGPU is the GPU of a Mac, and elsewhere the one in software.
+// aGPU returns the GPU of a Mac, and elsewhere the software GPU.
 func aGPU() Backend {
 	if runtime.GOOS == "darwin" {
 		return Metal
@@ -42,13 +42,13 @@ func random(t *testing.T, o Options, seed uint64) *Engine {
 	return e
 }
 
-// runners open the smallest model on devices with flights: one that computes at once, and a GPU, which takes longer.
+// runners open the smallest model on devices with flights: one that computes at once, and a GPU, which is slower.
 var runners = map[string]func(t *testing.T, o Options) *Engine{
 	"at once": func(t *testing.T, o Options) *Engine { e, _ := troubled(t, o, true); return e },
 	"gpu":     func(t *testing.T, o Options) *Engine { o.Backend = aGPU(); return random(t, o, 4) },
 }
 
-// onRunners runs a test on both. With -short the GPU is left to the tests that name it.
+// onRunners runs a test on both devices. With -short only tests that name the GPU use it.
 func onRunners(t *testing.T, test func(t *testing.T, open func(o Options) *Engine)) {
 	for name, open := range runners {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func onRunners(t *testing.T, test func(t *testing.T, open func(o Options) *Engin
 	}
 }
 
-// randomNet is a router that is of no use.
+// randomNet returns a router with random weights.
 func randomNet(t *testing.T, dim int) *router.Net {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -77,7 +77,7 @@ func randomNet(t *testing.T, dim int) *router.Net {
 	return n
 }
 
-// text is what can be seen of an answer.
+// text holds the visible result of an answer.
 type text struct {
 	ids     []int32
 	origins []string
@@ -100,8 +100,8 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	return got
 }
 
-// TestFlights: a device with flights gives the tokens of one without, to the last bit of their confidence,
-// also where escalations, branches and rollbacks want other tokens than the best ones at any position.
+// TestFlights: a device with flights gives the tokens of one without, to the last bit of their confidence, also where
+// escalations, branches and rollbacks need other tokens than the best ones.
 func TestFlights(t *testing.T) {
 	large := random(t, Options{Threads: 1}, 5)
 	cloud, err := large.Serve(ServeOptions{})
@@ -131,7 +131,7 @@ func TestFlights(t *testing.T) {
 		require.NoError(t, err)
 		for name, r := range routes {
 			if device == "at once" && name == "learned" {
-				continue // it evaluates no router, and no flight has hidden states
+				continue // it evaluates no router, and flights have no hidden states
 			}
 			if device == "gpu" && testing.Short() && (name == "1 branches" || name == "3 branches") {
 				continue
@@ -147,7 +147,7 @@ func TestFlights(t *testing.T) {
 					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
 					if name == "local" {
 						assert.Equal(t, tokens-2, s.Summary().RanAhead,
-							"all but the prompt's token and the first after it")
+							"all except the prompt's token and the first after it")
 					} else {
 						assert.Positive(t, s.Summary().RanAhead)
 					}
@@ -165,7 +165,7 @@ func TestFlights(t *testing.T) {
 	}
 }
 
-// TestFlightsAtTheEnd: with no room left in the context, there are no flights and nothing is lost.
+// TestFlightsAtTheEnd: at the end of the context there are no flights and nothing is lost.
 func TestFlightsAtTheEnd(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		want := text{}
@@ -183,12 +183,12 @@ func TestFlightsAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestFlightsStops: an end in the middle leaves the session ready for the next text.
+// TestFlightsStops: if a text ends early, the session is ready for the next one.
 func TestFlightsStops(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
-		assert.Equal(t, 1, s.speculation.depth, "an escalation waits for one pass in vain, and no more")
+		assert.Equal(t, 1, s.speculation.depth, "an escalation waits for at most one useless pass")
 		all := read(t, s, []int32{1, 2, 3}, Route{Settings: terms.Settings{MaxTokens: 10, IgnoreEnd: true}})
 		for n := range 5 {
 			seen := 0
@@ -232,9 +232,9 @@ func TestFlightsTogether(t *testing.T) {
 	assert.Equal(t, alone, together)
 }
 
-// anySampling is a request that draws, with or without each of the rules that a device can guess by.
+// anySampling returns a random request for sampling, with or without each of the rules that a device can guess with.
 func anySampling(r *rand.Rand) terms.Settings {
-	q := terms.Settings{IgnoreEnd: true, Lookup: -1, MaxTokens: 30} // with the prompt's, 28 can be in flight
+	q := terms.Settings{IgnoreEnd: true, Lookup: -1, MaxTokens: 30} // with the prompt's token, 28 can be in flight
 	q.Temperature, q.Seed = []float64{0.3, 0.7, 1, 1.5}[r.IntN(4)], r.Uint64()
 	q.TopK = []int{0, 0, 2, 20, 40, 64, 100}[r.IntN(7)]
 	q.TopP = []float64{0, 0.5, 0.8, 0.95}[r.IntN(4)]
@@ -242,17 +242,18 @@ func anySampling(r *rand.Rand) terms.Settings {
 	return q
 }
 
-// TestFlightsSampled: texts are drawn the same with flights and without, to the last bit of their confidence, whatever
-// is drawn by, and on a GPU as without one. Nearly all tokens are in flight when they are asked for, and most where
-// more can be drawn than the best tokens that a GPU knows. With a device that guesses wrong now and then, or always,
-// the texts stay.
+// TestFlightsSampled: sampled texts are the same with and without flights, to the last bit of their confidence, for all
+// rules, and on a GPU as well. Nearly all tokens are in flight when they are needed, and most if more tokens can be
+// sampled than the candidates that a GPU finds. A device that guesses wrong sometimes or always does not change the
+// texts.
 func TestFlightsSampled(t *testing.T) {
 	reference, err := small(t, Options{Exact: true}, nil).NewSession()
 	require.NoError(t, err)
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		e := open(Options{KV: KVF32})
 		s := session(t, e)
-		r, held, all := rand.New(rand.NewPCG(7, 9)), map[bool]int{}, map[bool]int{} // by whether it knows them
+		// by whether the device has all candidates
+		r, held, all := rand.New(rand.NewPCG(7, 9)), map[bool]int{}, map[bool]int{}
 		for n := range 16 {
 			route := Route{Settings: anySampling(r)}
 			prompt := []int32{1, 2, int32(3 + n)}
@@ -263,7 +264,7 @@ func TestFlightsSampled(t *testing.T) {
 				s.speculation.depth = depth
 				assert.Equal(t, want, read(t, s, prompt, route), "depth %d, %+v", depth, route.Settings)
 				sum := s.Summary()
-				assert.Equal(t, 28, sum.RanAhead+sum.RanInVain, "all but the prompt's token and the first after it")
+				assert.Equal(t, 28, sum.RanAhead+sum.RanInVain, "all except the prompt's token and the first after it")
 				o := route.Settings
 				knows := o.TopK > 0 && o.TopK <= 64 || o.TopK == 0 && o.TopP == 0 && route.MinP == 0
 				held[knows], all[knows] = held[knows]+sum.RanAhead, all[knows]+28
@@ -273,7 +274,7 @@ func TestFlightsSampled(t *testing.T) {
 						break
 					}
 					d.wrong = wrong
-					assert.Equal(t, want, read(t, s, prompt, route), "one guess of %d is wrong", wrong)
+					assert.Equal(t, want, read(t, s, prompt, route), "one of %d guesses is wrong", wrong)
 					assert.Positive(t, s.Summary().RanInVain)
 					d.wrong = 0
 				}
@@ -282,15 +283,15 @@ func TestFlightsSampled(t *testing.T) {
 				assert.Equal(t, want.ids, read(t, reference, prompt, route).ids, "%+v", route.Settings)
 			}
 		}
-		t.Logf("%d of %d guesses held, and %d of %d of what it does not know", held[true], all[true], held[false],
+		t.Logf("%d of %d guesses accepted, and %d of %d without all candidates", held[true], all[true], held[false],
 			all[false])
 		assert.GreaterOrEqual(t, 100*held[true], 99*all[true])
 		assert.GreaterOrEqual(t, 100*held[false], 90*all[false])
 	})
 }
 
-// TestFlightsNotGuessed: no token is in flight where a device cannot know what will be drawn: by penalties, a bias, a
-// schema, or a sampler of the caller's own. The texts are those without flights.
+// TestFlightsNotGuessed: no token is in flight if a device cannot predict the sampled token: with penalties, a bias, a
+// schema, or a sampler of the caller. The texts are those without flights.
 func TestFlightsNotGuessed(t *testing.T) {
 	e, _ := troubled(t, Options{}, true)
 	s := session(t, e)
@@ -308,8 +309,8 @@ func TestFlightsNotGuessed(t *testing.T) {
 	}
 }
 
-// TestEscalationWaitsForOne: where tokens are drawn and a router asks for the cloud now and then, no more than one pass
-// is under way behind the one that is waited for. Texts and origins are those without flights.
+// TestEscalationWaitsForOne: with sampling and a router that sometimes escalates, at most one pass is in flight after
+// the one that is waited for. Texts and origins are those without flights.
 func TestEscalationWaitsForOne(t *testing.T) {
 	e, d := troubled(t, Options{}, true)
 	large := random(t, Options{Threads: 1}, 5)
@@ -328,15 +329,15 @@ func TestEscalationWaitsForOne(t *testing.T) {
 		s.speculation.depth = 0
 		want := read(t, s, []int32{1, 2, 3}, route)
 		assert.Contains(t, want.origins, "cloud")
-		s.speculation.depth, d.most = speculationDepth, 0
+		s.speculation.depth, d.maxOpen = speculationDepth, 0
 		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, route))
-		assert.Equal(t, 2, d.most, "the one that is waited for, and one more")
+		assert.Equal(t, 2, d.maxOpen, "the pass that is waited for, and one more")
 		assert.Positive(t, s.Summary().RanAhead)
 	}
 }
 
-// TestCloseInFlight: Close while tokens are in flight, from within the loop and from beside it, at any token: the text
-// ends with ErrClosed, and flights are waited for.
+// TestCloseInFlight: if Close is called while tokens are in flight, in the loop or concurrently, at any token, the text
+// ends with ErrClosed, and Close waits for flights.
 func TestCloseInFlight(t *testing.T) {
 	for name, open := range runners {
 		for n := range 6 {
@@ -379,7 +380,7 @@ func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
 	assert.Empty(t, s.speculation.flights)
 }
 
-// TestSettleAfterClose: keys and values that would have to move are left alone when the device is gone.
+// TestSettleAfterClose: keys and values are not moved after the device is closed.
 func TestSettleAfterClose(t *testing.T) {
 	e, _ := troubled(t, Options{}, true)
 	s := session(t, e)
@@ -392,10 +393,10 @@ func TestSettleAfterClose(t *testing.T) {
 	s.stopFlights()
 }
 
-// TestGPU: the variant of the software device is the one that is asked for, and a GPU tells what it was given to do.
+// TestGPU: the software device has the requested variant, and a GPU reports its work.
 func TestGPU(t *testing.T) {
 	if aGPU() != Soft {
-		t.Skip("for the device in software")
+		t.Skip("for the software device")
 	}
 	for name, want := range map[Backend]string{"soft": "(fast)", "soft:fastmath:3": "(fastmath)"} {
 		e := random(t, Options{Backend: name, Context: 16}, 4)

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// qwenVocabulary is that of Qwen2, of 151,936 tokens.
+// qwenVocabulary returns the vocabulary of Qwen2, with 151,936 tokens.
 func qwenVocabulary(tb testing.TB) (*tokenizer.Tokenizer, *grammar.Vocabulary) {
 	f, err := gguf.Open(sharedtest.Shared(tb, "data", "qwen2-vocab.gguf"))
 	require.NoError(tb, err)
@@ -24,7 +24,7 @@ func qwenVocabulary(tb testing.TB) (*tokenizer.Tokenizer, *grammar.Vocabulary) {
 	start := time.Now()
 	v, err := grammar.NewVocabulary(t.Size(), t.Bytes, t.IsEnd)
 	require.NoError(tb, err)
-	tb.Logf("%d tokens: the tree takes %v", t.Size(), time.Since(start))
+	tb.Logf("%d tokens: the tree is made in %v", t.Size(), time.Since(start))
 	return t, v
 }
 
@@ -34,7 +34,7 @@ const benchSchema = `{"type":"object","properties":{"name":{"type":"string"},` +
 "when":{"type":"string","format":"date-time"},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},
 "required":["name","age","tags","kind","when","next"],"additionalProperties":false}`
 
-// BenchmarkMask finds the masks of a text with a vocabulary of Qwen's size: the first time, and with what is kept.
+// BenchmarkMask computes the masks of a text with a vocabulary of Qwen's size: the first time, and from the cache.
 func BenchmarkMask(b *testing.B) {
 	t, v := qwenVocabulary(b)
 	text := `{"name": "Ada Lovelace, a \"countess\" of Ōta 東京", "age": 36, "tags": ["mathematics", "engines"], ` +

@@ -21,8 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestTogetherOrAlone: sessions that decode at the same time, local, drawn, routed and verified, short texts and long
-// prompts, give what each gives alone, to the last bit of their confidences; and they share passes.
+// TestTogetherOrAlone: concurrent sessions, local, sampled, routed and verified, with short texts and long prompts,
+// give the same results as alone, to the last bit of their confidences; and they share passes.
 func TestTogetherOrAlone(t *testing.T) {
 	long := func(seed uint64) func(s *synth.Spec) {
 		return func(s *synth.Spec) { s.Seed, s.Context = seed, 1000 }
@@ -66,7 +66,7 @@ func TestTogetherOrAlone(t *testing.T) {
 		want[name] = decode(name)
 		assert.Len(t, want[name].ids, 60)
 	}
-	assert.Equal(t, e.crew.calls, e.crew.passes, "one at a time")
+	assert.Equal(t, e.crew.calls, e.crew.passes, "one session at a time")
 	for range 3 {
 		passes, calls := e.crew.passes, e.crew.calls
 		var all sync.WaitGroup
@@ -75,15 +75,15 @@ func TestTogetherOrAlone(t *testing.T) {
 		}
 		all.Wait()
 		t.Logf("%.1f of %d sessions in a pass", float64(e.crew.calls-calls)/float64(e.crew.passes-passes), len(routes))
-		assert.Less(t, e.crew.passes-passes, e.crew.calls-calls, "some are shared")
+		assert.Less(t, e.crew.passes-passes, e.crew.calls-calls, "some passes are shared")
 	}
 }
 
-// TestMemoryGrows: keys and values take memory for a chunk at a time, as the text grows, and no more than the context.
+// TestMemoryGrows: keys and values are allocated in chunks as the text grows, up to the context.
 func TestMemoryGrows(t *testing.T) {
 	e := small(t, Options{Context: 3*backend.KVChunk + 10}, func(s *synth.Spec) { s.Context = 4 * backend.KVChunk })
 	s := session(t, e)
-	assert.Zero(t, s.KVBytes(), "nothing before there is a text")
+	assert.Zero(t, s.KVBytes(), "no memory before the first text")
 	chunk := e.kvBytes(backend.KVChunk)
 	assert.Equal(t, e.kvBytes(3*backend.KVChunk+10), s.KVLimit())
 	grow := func(prompt, tokens int, want int64) {
@@ -103,8 +103,8 @@ func TestMemoryGrows(t *testing.T) {
 	assert.Zero(t, s.KVBytes())
 }
 
-// TestMemoryOfBranches: drafts with branches take no memory far behind the text. The window keeps the whole tree, 8
-// leaves of 8 tokens, within the first part of the memory however late the cloud answers.
+// TestMemoryOfBranches: drafts with branches allocate no memory far after the text. The window keeps the whole tree, 8
+// leaves of 8 tokens, in the first part of the memory, however late the cloud answers.
 func TestMemoryOfBranches(t *testing.T) {
 	limit := func(s *synth.Spec) { s.Context = 40 * backend.KVChunk }
 	e := small(t, Options{Context: 40 * backend.KVChunk}, limit)
@@ -123,7 +123,7 @@ func TestMemoryOfBranches(t *testing.T) {
 	assert.Equal(t, e.kvBytes(backend.KVChunk), s.KVBytes())
 }
 
-// collected reports whether what a pointer pointed to is gone, after some collections.
+// collected reports whether the target of a pointer is freed after some collections.
 func collected[T any](p weak.Pointer[T]) bool {
 	for range 20 {
 		if runtime.GC(); p.Value() == nil {
@@ -134,8 +134,8 @@ func collected[T any](p weak.Pointer[T]) bool {
 	return false
 }
 
-// TestMemoryBack: Close gives the memory of a session back, once nothing runs in it, and one that is forgotten does so
-// without.
+// TestMemoryBack: Close frees the memory of a session when nothing runs in it. An unreachable session is freed without
+// Close.
 func TestMemoryBack(t *testing.T) {
 	e := small(t, Options{}, nil)
 	request := terms.Settings{MaxTokens: 20, IgnoreEnd: true}
@@ -143,7 +143,7 @@ func TestMemoryBack(t *testing.T) {
 		s := session(t, e)
 		other := session(t, e)
 		var all sync.WaitGroup
-		for _, s := range []*Session{s, other} { // so that they meet
+		for _, s := range []*Session{s, other} { // so that they share passes
 			all.Go(func() {
 				for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, request) {
 					assert.NoError(t, err)
@@ -195,7 +195,7 @@ func generateAll(s *Session, ctx context.Context, r terms.Settings) (n int, err 
 	return n, err
 }
 
-// hanging is a cloud that answers nothing before its context ends.
+// hanging is a cloud that does not answer before its context ends.
 type hanging struct{ asked chan struct{} }
 
 func (h hanging) Ask(ctx context.Context, _ CloudQuestion) (CloudAnswer, error) {
@@ -204,7 +204,7 @@ func (h hanging) Ask(ctx context.Context, _ CloudQuestion) (CloudAnswer, error) 
 	return CloudAnswer{}, context.Cause(ctx)
 }
 
-// TestCloseWhileWaiting: Close ends a text that waits for the cloud, at once.
+// TestCloseWhileWaiting: Close at once ends a text that waits for the cloud.
 func TestCloseWhileWaiting(t *testing.T) {
 	e := small(t, Options{}, nil)
 	all, err := router.New(router.Options{Policy: router.Always})
@@ -226,8 +226,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestPanics: a panic of the caller's, wherever, passes through, and the session and the engine can be used afterwards,
-// with the tokens of one that nothing has happened to.
+// TestPanics: a panic of the caller's code passes through, and session and engine stay usable, with unchanged tokens.
 func TestPanics(t *testing.T) {
 	why := errors.New("the caller's own")
 	asAskedOrInFlight(t, func(t *testing.T, e *Engine) {
@@ -275,7 +274,7 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// decides is a router that asks now and then.
+// decides is a router that escalates some tokens.
 type decides func()
 
 func (d decides) Want(w backend.Want) backend.Want { return w }
@@ -285,7 +284,7 @@ func (d decides) Decide(path uint64, pos int, _ *backend.Output) (float32, bool,
 	return 0.5, pos%4 == 0, path
 }
 
-// asAskedOrInFlight runs a test on a device that computes as it is asked, and on one with flights.
+// asAskedOrInFlight runs a test on a device without flights, and on one with flights.
 func asAskedOrInFlight(t *testing.T, test func(t *testing.T, e *Engine)) {
 	t.Run("as asked", func(t *testing.T) { test(t, small(t, Options{}, nil)) })
 	t.Run("flights", func(t *testing.T) { e, _ := troubled(t, Options{}, true); test(t, e) })

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// TestCloseWaitsForOneCall: Close waits for the forward call that runs, and for none of those that wait for their turn.
+// TestCloseWaitsForOneCall: Close waits for the running forward call, and for none that waits for its turn.
 func TestCloseWaitsForOneCall(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var l life
@@ -51,7 +51,7 @@ func TestCloseWaitsForOneCall(t *testing.T) {
 	})
 }
 
-// TestAcquireGivesUp: who gives up waiting for the model gets the cause, and keeps neither the model nor the engine.
+// TestAcquireGivesUp: a cancelled wait for the model returns the cause, and holds neither the model nor the engine.
 func TestAcquireGivesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var l life
@@ -68,7 +68,7 @@ func TestAcquireGivesUp(t *testing.T) {
 		}
 		assert.Equal(t, time.Second, time.Since(begin))
 		done()
-		for range 3 { // the model is free, and only one holds it at a time
+		for range 3 { // the model is free, and only one call holds it at a time
 			done, err := l.acquire(t.Context())
 			require.NoError(t, err)
 			assert.Empty(t, l.turn)
@@ -84,13 +84,13 @@ func TestAcquireGivesUp(t *testing.T) {
 	})
 }
 
-// counting is a context that counts who waits for its end.
+// counting is a context that counts registrations for its end.
 type counting struct {
 	context.Context
 	waiting, ever atomic.Int32
 }
 
-// Value hides the context within, so that AfterFunc is asked.
+// Value hides the inner context, so that AfterFunc is called.
 func (c *counting) Value(any) any { return nil }
 
 func (c *counting) AfterFunc(f func()) func() bool {
@@ -100,8 +100,8 @@ func (c *counting) AfterFunc(f func()) func() bool {
 	return func() bool { c.waiting.Add(-1); return stop() }
 }
 
-// TestBind: a bound context ends with its parent, for the parent's cause, and with the engine; what is released leaves
-// nothing behind.
+// TestBind: a bound context ends with its parent, with the cause of the parent, and with the engine; releasing it
+// leaves nothing.
 func TestBind(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var l life
@@ -129,6 +129,6 @@ func TestBind(t *testing.T) {
 		late, releaseLate := l.bind(t.Context())
 		defer releaseLate()
 		synctest.Wait()
-		assert.Equal(t, ErrClosed, context.Cause(late), "bound when it is too late")
+		assert.Equal(t, ErrClosed, context.Cause(late), "bound after Close")
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// verified plays verified decoding with no margin, as it is defined, one question after the other.
+// verified simulates verified decoding without a margin by its definition, one question after the other.
 type verified struct {
 	t        *testing.T
 	r        *rand.Rand
@@ -34,11 +34,10 @@ type verified struct {
 	most     int // tokens of the text
 
 	asks, turned int
-	ahead        map[int]<-chan int32 // what came behind answers to texts that stand, by the number of their tokens
+	ahead        map[int]<-chan int32 // tokens ahead of answers that are part of the text, by text length
 }
 
-// propose is a token of the small model, but one in ten that has nothing to do with the text, and whether it is to be
-// asked for.
+// propose returns a token of the small model, or in one of ten cases a random one, and whether it is escalated.
 func (v *verified) propose(text []int32) (token int32, escalate bool) {
 	a, err := v.edge.Ask(v.t.Context(), draft.Question{Context: text, Sampling: v.sampling})
 	require.NoError(v.t, err)
@@ -48,7 +47,7 @@ func (v *verified) propose(text []int32) (token int32, escalate bool) {
 	return a.Token, v.r.IntN(12) == 0
 }
 
-// text decodes behind a prompt.
+// text decodes after a prompt.
 func (v *verified) text(prompt []int32) []int32 {
 	text := slices.Clone(prompt)
 	for from := len(text); ; {
@@ -79,7 +78,7 @@ func (v *verified) text(prompt []int32) []int32 {
 	}
 }
 
-// checkAhead counts the tokens that came ahead and are part of the text, which goes on with them.
+// checkAhead checks the tokens ahead that are part of the text, and counts those that it continues with.
 func (v *verified) checkAhead(text []int32) (came int) {
 	for pos, tokens := range v.ahead {
 		for token := range tokens {
@@ -93,7 +92,7 @@ func (v *verified) checkAhead(text []int32) (came int) {
 	return came
 }
 
-// alone is the large model's own text.
+// alone returns the large model's own text.
 func (v *verified) alone(large draft.Cloud, prompt []int32) (ids []int32) {
 	text := slices.Clone(prompt)
 	for len(ids) < v.most && (len(ids) == 0 || !v.end(ids[len(ids)-1])) {
@@ -104,7 +103,7 @@ func (v *verified) alone(large draft.Cloud, prompt []int32) (ids []int32) {
 	return ids
 }
 
-// serve opens a model and asks it as a service.
+// serve opens a model as a service.
 func serve(t *testing.T, f *gguf.File, o engine.ServeOptions) (*engine.Engine, *engine.Service) {
 	t.Helper()
 	e, err := engine.New(f, "model", engine.Options{})
@@ -118,10 +117,10 @@ func serve(t *testing.T, f *gguf.File, o engine.ServeOptions) (*engine.Engine, *
 	return e, s
 }
 
-// checkVerified decodes behind prompts, several at a time, and compares with the large model's own texts.
+// checkVerified decodes after several prompts concurrently, and compares with the large model's own texts.
 func checkVerified(t *testing.T, edge, large func() *gguf.File, prompts func(*engine.Engine) [][]int32, most int) {
 	_, small := serve(t, edge(), engine.ServeOptions{})
-	e, big := serve(t, large(), engine.ServeOptions{Slots: 1024}) // less than all texts take
+	e, big := serve(t, large(), engine.ServeOptions{Slots: 1024}) // fewer than all texts need
 	_, own := serve(t, large(), engine.ServeOptions{Lookup: -1, Apart: true})
 	tokens, err := e.Tokenizer()
 	require.NoError(t, err)
@@ -155,7 +154,7 @@ func checkVerified(t *testing.T, edge, large func() *gguf.File, prompts func(*en
 					})
 				}
 				wait.Wait()
-				t.Logf("%d texts of %d tokens, %d asks, %d tokens turned, %d ahead",
+				t.Logf("%d texts of %d tokens, %d asks, %d tokens replaced, %d ahead",
 					len(texts), length, asks, turned, ahead)
 				assert.Positive(t, turned)
 				assert.Positive(t, ahead)
@@ -165,8 +164,8 @@ func checkVerified(t *testing.T, edge, large func() *gguf.File, prompts func(*en
 	}
 }
 
-// TestVerifiedDemo: what is verified behind questions of the demo is the large model's own text, greedy and drawn,
-// whatever is proposed.
+// TestVerifiedDemo: the verified text after questions of the demo is the large model's own text, greedy and sampled,
+// for any proposals.
 func TestVerifiedDemo(t *testing.T) {
 	parse := func(b []byte) func() *gguf.File {
 		return func() *gguf.File {
@@ -185,7 +184,7 @@ func TestVerifiedDemo(t *testing.T) {
 	}, 80)
 }
 
-// TestVerifiedStories: the same behind beginnings of stories, where the models disagree often.
+// TestVerifiedStories: the same after beginnings of stories, on which the models often differ.
 func TestVerifiedStories(t *testing.T) {
 	racing.Spare(t)
 	open := func(name string) func() *gguf.File {

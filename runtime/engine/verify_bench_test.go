@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// served opens the model that PILOTFISH_MODEL names, else a tiny one, as a service.
+// served opens the model that PILOTFISH_MODEL names, or else a tiny one, as a service.
 func served(b *testing.B) *Service {
 	b.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
@@ -34,9 +34,9 @@ func served(b *testing.B) *Service {
 	return s
 }
 
-// BenchmarkVerify compares questions with 17 new tokens, behind 200, that have the last 16 positions verified, with the
-// same questions that have nothing verified, one after the other, so that they see the same machine: milliseconds, the
-// median, and how many times as long it is, the median of all pairs.
+// BenchmarkVerify compares questions with 17 new tokens after 200 that verify the last 16 positions with the same
+// questions without verification, in turns, so that load on the machine affects both. It reports the median in
+// milliseconds, and the median ratio of all pairs.
 func BenchmarkVerify(b *testing.B) {
 	const before, news = 200, 17
 	s, r := served(b), rand.New(rand.NewPCG(1, 2))
@@ -77,8 +77,9 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideAhead asks for a token of a text of 200, at any time, while another device has tokens decoded ahead,
-// and while it has not: what is reported is how long the questions waited for their first step, and how long that took.
+// BenchmarkBesideAhead asks for a token of a text of 200 at random times, while another device has tokens decoded
+// ahead, and while it has not. It reports how long the questions waited for their first step, and how long the step
+// took.
 func BenchmarkBesideAhead(b *testing.B) {
 	s, r := served(b), rand.New(rand.NewPCG(3, 4))
 	for _, ahead := range []int{0, 64} {
@@ -111,7 +112,7 @@ func BenchmarkBesideAhead(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(middle(queue), "queue-ms")
 			b.ReportMetric(queue[len(queue)*9/10], "queue-p90-ms")
-			b.ReportMetric(queue[len(queue)-1], "queue-most-ms")
+			b.ReportMetric(queue[len(queue)-1], "queue-max-ms")
 			b.ReportMetric(middle(compute), "compute-ms")
 			b.ReportMetric(float64(s.Stats().Ahead), "tokens-ahead")
 		})

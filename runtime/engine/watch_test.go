@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestWatch: on the CPU every operation of every forward call is reported, in order, each when the one before is over;
-// on a GPU each whole pass by the GPU's clock. The tokens are the same, and a text without a watcher reports nothing.
+// TestWatch: on the CPU every operation of every forward call is reported in order, each after the previous one; on a
+// GPU each pass, by the GPU's clock. The tokens are the same, and a text without a watcher reports nothing.
 func TestWatch(t *testing.T) {
 	prompt := []int32{5, 6, 7}
 	read := func(s *Session, watch *Watcher) (ids []int32) {
@@ -35,15 +35,15 @@ func TestWatch(t *testing.T) {
 			var ops []Op
 			watched := read(s, &Watcher{Zero: time.Now(), Tell: func(o Op) { ops = append(ops, o) }})
 			calls := s.Summary().Passes + 1
-			told := len(ops)
+			before := len(ops)
 			fresh := session(t, e)
 			assert.Equal(t, read(fresh, nil), watched)
-			assert.Len(t, ops, told)
+			assert.Len(t, ops, before)
 			if name == "cpu" {
 				onCPU(t, ops, calls, e.model.Config().Layers, len(prompt))
 				return
 			}
-			require.GreaterOrEqual(t, len(ops), calls, "a call may wait for a flight, beside a pass of its own")
+			require.GreaterOrEqual(t, len(ops), calls, "a call may wait for a flight in addition to its own pass")
 			slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.DeviceBegin, b.DeviceBegin) })
 			for i, o := range ops {
 				assert.Equal(t, backend.OpRun, o.Kind)

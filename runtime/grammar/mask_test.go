@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMaskSet: a set of tokens, also beyond its bounds.
+// TestMaskSet: a set of tokens, also outside its bounds.
 func TestMaskSet(t *testing.T) {
 	m := make(Mask, 2)
 	m.add(70)
@@ -22,7 +22,8 @@ func TestMaskSet(t *testing.T) {
 	}
 }
 
-// matcher is one of strings of a length or of a pattern, and of a vocabulary of some texts, all bytes and an end.
+// matcher returns a matcher of strings of a length or with a pattern, for a vocabulary with some texts, all bytes and
+// an end token.
 func matcher(t *testing.T, length int32, pattern string, texts ...string) *Matcher {
 	t.Helper()
 	b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
@@ -42,7 +43,7 @@ func matcher(t *testing.T, length int32, pattern string, texts ...string) *Match
 	return NewMatcher(g, v)
 }
 
-// TestLines: the dot of a pattern stands for what any string may have but the ends of lines, in tokens too.
+// TestLines: the dot of a pattern matches all characters except ends of lines, also in tokens.
 func TestLines(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
@@ -50,7 +51,7 @@ func TestLines(t *testing.T) {
 	}{{"", []bool{true, true, true}}, {"^.*$", []bool{true, false, false}}} {
 		m := matcher(t, regular.Unbounded, c.pattern, "ab é", "a\u2028", `\n`)
 		s := m.g.Next(m.Start(), '"')
-		assert.NotNil(t, m.reach(s.threads[0]).base, "it begins with what all of these strings have in common")
+		assert.NotNil(t, m.reach(s.threads[0]).base, "it starts from the common states of these strings")
 		mask := m.Mask(nil, s)
 		for id, want := range c.want {
 			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", c.pattern, m.v.tokens[id])
@@ -58,7 +59,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestMasksKept: no more masks are kept than there may be.
+// TestMasksKept: the number of kept masks is limited.
 func TestMasksKept(t *testing.T) {
 	m := matcher(t, 10, "")
 	m.Mask(nil, m.Start())
@@ -66,8 +67,8 @@ func TestMasksKept(t *testing.T) {
 	require.Equal(t, 1, k.masks.Len())
 	first := k.bytes
 	assert.Positive(t, first)
-	k.bytes += maxKept - first // as if there were many
+	k.bytes += maxKept - first // as if there were many masks
 	m.Mask(nil, m.g.Next(m.Start(), '"'))
-	assert.Equal(t, 1, k.masks.Len(), "the first one made room")
+	assert.Equal(t, 1, k.masks.Len(), "the first one was evicted")
 	assert.Equal(t, maxKept-first+k.masks.Values()[0].bytes(), k.bytes)
 }

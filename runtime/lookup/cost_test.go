@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// learn lets c see calls of all numbers of rows, at a time of slope for each row beyond the first.
+// learn reports calls with all numbers of rows to c, with a time of slope for each row after the first.
 func learn(c *Cost, calls int, slope float64, noise func() float64) {
 	for i := range calls {
 		rows := 1 + i%8
@@ -18,7 +18,7 @@ func learn(c *Cost, calls int, slope float64, noise func() float64) {
 
 func exact() float64 { return 1 }
 
-// Whatever times it is told, the curve begins with 1 and never falls.
+// FuzzCurve: for any times the curve starts with 1 and never falls.
 func FuzzCurve(f *testing.F) {
 	f.Add(uint64(1), uint16(40), uint8(8))
 	f.Add(uint64(2), uint16(1), uint8(1))
@@ -41,7 +41,7 @@ func FuzzCurve(f *testing.F) {
 	})
 }
 
-// With nothing measured, or by a clock that stands still, a row costs what is assumed.
+// TestCostAssumed: without measurements, or with a clock that stands still, a row has the default cost.
 func TestCostAssumed(t *testing.T) {
 	var c Cost
 	for range 3 {
@@ -55,7 +55,8 @@ func TestCostAssumed(t *testing.T) {
 	}
 }
 
-// The curve is what was measured, also with outliers, for any unit, and between and beyond the numbers that were seen.
+// TestCostMeasured: the curve equals the measurements, also with outliers, in any unit, and between and beyond the
+// measured numbers.
 func TestCostMeasured(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, unit := range []float64{1e-4, 1, 1e7} {
@@ -82,7 +83,8 @@ func TestCostMeasured(t *testing.T) {
 	}
 }
 
-// One bad time changes little, wherever it comes, and nothing for a number of rows that was seen before.
+// TestCostOneOutlier: one outlier changes little, at any time, and nothing for a number of rows that was measured
+// before.
 func TestCostOneOutlier(t *testing.T) {
 	for rows := 1; rows <= 8; rows++ {
 		var c Cost
@@ -100,7 +102,7 @@ func TestCostOneOutlier(t *testing.T) {
 	}
 }
 
-// Rows that are costly are known after two calls; what was so once is forgotten, so that it is tried again.
+// TestCostForgets: costly rows are known after two calls; old times are forgotten, so that rows are tried again.
 func TestCostForgets(t *testing.T) {
 	var c Cost
 	c.Learn(1, 1)
@@ -108,7 +110,7 @@ func TestCostForgets(t *testing.T) {
 	assert.InDelta(t, (8+1.7)/2, c.Curve(8)[7], 1e-9)
 	c.Learn(8, 8)
 	assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
-	assert.InDelta(t, 2, c.Curve(8)[1], 1e-9, "and of fewer rows it is likely")
+	assert.InDelta(t, 2, c.Curve(8)[1], 1e-9, "and fewer rows are probably costly")
 	for range stale {
 		c.Learn(1, 1)
 		assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
@@ -117,7 +119,7 @@ func TestCostForgets(t *testing.T) {
 		for range stale {
 			c.Learn(1, 1)
 		}
-		assert.InDelta(t, 1.7+(8-1.7)/2/half, c.Curve(8)[7], 1e-9, "half as much each time")
+		assert.InDelta(t, 1.7+(8-1.7)/2/half, c.Curve(8)[7], 1e-9, "halved each time")
 	}
 	for range stale {
 		c.Learn(1, 1)
@@ -128,15 +130,15 @@ func TestCostForgets(t *testing.T) {
 	assert.InDelta(t, 8, c.Curve(8)[7], 1e-9)
 }
 
-// Calls grow to twice the rows at a time, once one without guesses is known, and begin anew when that is forgotten. A
-// clock that stands still is no reason not to.
+// TestReach: the number of rows at most doubles per call, once a call without guesses is known, and starts again when
+// that is forgotten. A clock that stands still does not prevent it.
 func TestReach(t *testing.T) {
 	for _, took := range []float64{0, 1} {
 		var c Cost
 		assert.Equal(t, 1, c.Reach(1))
 		c.Learn(1, took)
 		assert.Equal(t, 2, c.Reach(1))
-		assert.Equal(t, 3, c.Reach(3), "a call of three is not known")
+		assert.Equal(t, 3, c.Reach(3), "a call of three rows is unknown")
 		c.Learn(2, took)
 		assert.Equal(t, 4, c.Reach(1))
 		c.Learn(3, took)
@@ -158,7 +160,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// A time of fewer rows that is above those of more rows is wrong: times err upwards.
+// TestCostIsMonotone: if fewer rows take longer than more rows, the longer time is wrong, because errors make times
+// longer.
 func TestCostIsMonotone(t *testing.T) {
 	var c Cost
 	for range 3 {
@@ -167,10 +170,10 @@ func TestCostIsMonotone(t *testing.T) {
 		c.Learn(8, 1.5)
 	}
 	assert.InDelta(t, 1.5, c.Curve(8)[1], 1e-9)
-	assert.InDelta(t, 1.5, c.Curve(2)[1], 1e-9, "also where no more rows are asked about")
+	assert.InDelta(t, 1.5, c.Curve(2)[1], 1e-9, "also if no more rows are requested")
 }
 
-// A machine that was never seen with one row is measured by the least it was seen with.
+// TestCostWithoutOne: without a call of one row, the curve is relative to the smallest number of rows.
 func TestCostWithoutOne(t *testing.T) {
 	var c Cost
 	for range 3 {
@@ -191,23 +194,24 @@ func BenchmarkCurve(b *testing.B) {
 	}
 }
 
-// What is known of a number of rows is put together from its times, in any unit, and from what others make likely.
+// TestCostOfFewTimes: the cost of a number of rows combines its times, in any unit, and the estimate from other
+// numbers.
 func TestCostOfFewTimes(t *testing.T) {
 	for _, unit := range []float64{0.1, 1, 10} {
 		var c Cost
 		c.Learn(1, unit)
 		c.Learn(2, 1.2*unit)
 		curve := c.Curve(4)
-		assert.InDelta(t, (1.2+1.1)/2, curve[1], 1e-9, "one time and what is assumed")
+		assert.InDelta(t, (1.2+1.1)/2, curve[1], 1e-9, "one time and the default")
 		assert.InDelta(t, 1+3*0.15, curve[3], 1e-9)
 
 		c = Cost{}
 		c.Learn(1, unit)
 		c.Learn(4, 1.1*unit)
 		c.Learn(4, 3*unit)
-		assert.InDelta(t, 1.3, c.Curve(4)[3], 1e-9, "what is assumed lies between two times")
+		assert.InDelta(t, 1.3, c.Curve(4)[3], 1e-9, "the default lies between two times")
 		c.Learn(3, 2*unit)
-		assert.InDelta(t, 2.5, c.Curve(4)[3], 1e-9, "and so does what three rows make likely")
+		assert.InDelta(t, 2.5, c.Curve(4)[3], 1e-9, "and so does the estimate from three rows")
 		c.Learn(4, 1.2*unit)
 		c.Learn(4, 1.2*unit)
 		assert.InDelta(t, 1.2, c.Curve(4)[3], 1e-9)
@@ -220,7 +224,7 @@ func TestCostOfFewTimes(t *testing.T) {
 	}
 }
 
-// Times that are old go when new ones come, and as many as are kept are the last.
+// TestCostKeepsTheLast: new times replace old ones, and the last ones are kept.
 func TestCostKeepsTheLast(t *testing.T) {
 	var c Cost
 	c.Learn(1, 1)
@@ -229,11 +233,11 @@ func TestCostKeepsTheLast(t *testing.T) {
 	}
 	assert.InDelta(t, 2, c.Curve(2)[1], 1e-9)
 	c.Learn(2, 1.2)
-	assert.InDelta(t, 1.2, c.Curve(2)[1], 1e-9, "the first of nine has gone")
+	assert.InDelta(t, 1.2, c.Curve(2)[1], 1e-9, "the first of nine is dropped")
 	for range stale - 4 {
 		c.Learn(1, 1)
 	}
 	c.Learn(2, 1.9)
-	assert.Equal(t, 5, c.rows[2].n, "those of 2 are old now, and those of 1.2 just not")
+	assert.Equal(t, 5, c.rows[2].n, "the times of 2 are stale, those of 1.2 are not")
 	assert.InDelta(t, 1.2, c.Curve(2)[1], 1e-9)
 }

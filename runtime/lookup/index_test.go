@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// naive is Find as it is defined, by looking everywhere.
+// naive is Find by its definition, with a full search.
 func naive(text, tail []int32, n int) (length int, next []int32) {
 	whole := slices.Concat(text, tail)
 	end := len(whole) - 1
@@ -38,7 +38,7 @@ func naive(text, tail []int32, n int) (length int, next []int32) {
 	return length, whole[end+1:]
 }
 
-// Find finds what looking everywhere finds, for any text, tail and number of guesses.
+// FuzzFind: Find equals a full search for any text, tail and number of guesses.
 func FuzzFind(f *testing.F) {
 	f.Add(uint64(1), uint16(200), uint8(2), uint8(3), uint8(7))
 	f.Add(uint64(2), uint16(0), uint8(3), uint8(0), uint8(1))
@@ -46,8 +46,8 @@ func FuzzFind(f *testing.F) {
 	f.Add(uint64(4), uint16(1), uint8(1), uint8(0), uint8(8))
 	f.Add(uint64(5), uint16(90), uint8(1), uint8(40), uint8(0))
 	f.Add(uint64(6), uint16(2), uint8(1), uint8(0), uint8(5))
-	f.Fuzz(func(t *testing.T, seed uint64, size uint16, vocab, behind, n uint8) {
-		text, tail := repetitive(seed, int(size%2000), int(behind%64), int(vocab)+1)
+	f.Fuzz(func(t *testing.T, seed uint64, size uint16, vocab, after, n uint8) {
+		text, tail := repetitive(seed, int(size%2000), int(after%64), int(vocab)+1)
 		x := new(Index)
 		for at := 0; ; {
 			length, next := x.Find(tail, int(n%16))
@@ -65,24 +65,24 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// repetitive makes a text, and a tail behind it, of new tokens and copies of what was there.
-func repetitive(seed uint64, size, behind, vocab int) (text, tail []int32) {
+// repetitive returns a text, and a tail after it, of new tokens and copies of earlier ones.
+func repetitive(seed uint64, size, after, vocab int) (text, tail []int32) {
 	r := rand.New(rand.NewPCG(seed, 7))
-	all := make([]int32, 0, size+behind)
-	for len(all) < size+behind {
+	all := make([]int32, 0, size+after)
+	for len(all) < size+after {
 		if len(all) == 0 || r.IntN(4) == 0 {
 			all = append(all, int32(r.IntN(vocab))-int32(vocab)/2)
 			continue
 		}
 		from := r.IntN(len(all))
-		for i := from; i < len(all) && len(all) < size+behind && r.IntN(20) > 0; i++ {
+		for i := from; i < len(all) && len(all) < size+after && r.IntN(20) > 0; i++ {
 			all = append(all, all[i])
 		}
 	}
 	return all[:size], all[size:]
 }
 
-// The longest match wins, of equals the latest.
+// TestFindTheBest: the longest match wins, the latest of equal ones.
 func TestFindTheBest(t *testing.T) {
 	x := new(Index)
 	x.Append(7, 1, 2, 3, 100, 1, 2, 3, 101, 8, 2, 3, 102, 7, 1, 2, 3)
@@ -92,12 +92,12 @@ func TestFindTheBest(t *testing.T) {
 
 	length, next = x.Find([]int32{55, 2, 3}, 1)
 	assert.Equal(t, 2, length)
-	assert.Equal(t, []int32{55}, next, "what follows the latest place is the tail")
+	assert.Equal(t, []int32{55}, next, "the tail follows the latest place")
 }
 
-// The 64 latest places are looked at, and no more.
+// TestFindLooksAtSome: the 64 latest places are compared, and no more.
 func TestFindLooksAtSome(t *testing.T) {
-	for between, want := range map[int]int{62: 4, 63: 3, 64: 2} { // the end itself is no place
+	for between, want := range map[int]int{62: 4, 63: 3, 64: 2} { // the end itself is not a place
 		x := new(Index)
 		x.Append(4, 3, 2, 1, 99)
 		x.Append(0, 3, 2, 1, 98)
@@ -110,7 +110,7 @@ func TestFindLooksAtSome(t *testing.T) {
 	}
 }
 
-// What runs into the end goes on with itself, over a tail too.
+// TestFindPeriod: a match that reaches the end continues with itself, also in a tail.
 func TestFindPeriod(t *testing.T) {
 	x := new(Index)
 	x.Append(5, 1, 2, 3, 1, 2, 3)
@@ -120,7 +120,7 @@ func TestFindPeriod(t *testing.T) {
 	assert.Equal(t, []int32{3, 1, 2, 3, 1}, next)
 }
 
-// A token of any value is told from every other.
+// TestKeysDiffer: tokens with different values are distinguished.
 func TestKeysDiffer(t *testing.T) {
 	x := new(Index)
 	x.Append(-1, 0, 9, 0, -1)
@@ -131,7 +131,8 @@ func TestKeysDiffer(t *testing.T) {
 	assert.Equal(t, []int32{9}, next)
 }
 
-// The time of a token does not grow with the text: a long one without repeats, and one of a single token.
+// BenchmarkIndex: the time per token does not grow with the text: a long text without repeats, and one with a single
+// token.
 func BenchmarkIndex(b *testing.B) {
 	for _, vocab := range []int{1, 100, 150_000} {
 		b.Run(map[int]string{1: "one token", 100: "few tokens", 150_000: "many tokens"}[vocab], func(b *testing.B) {

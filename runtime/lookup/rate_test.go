@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// At the start a longer match is worth more, and no rate is ever 0 or 1.
+// TestRateAssumes: initially a longer match has a higher rate, and no rate is ever 0 or 1.
 func TestRateAssumes(t *testing.T) {
 	var r Rate
 	for length := 2; length < 40; length++ {
@@ -25,7 +25,7 @@ func TestRateAssumes(t *testing.T) {
 	assert.Less(t, r.Of(3), 1.0)
 }
 
-// The rate comes near the share of guesses that hold, forgets what was before, and keeps lengths apart.
+// TestRateLearns: the rate approaches the share of accepted guesses, forgets old ones, and is separate for each length.
 func TestRateLearns(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 1))
 	for _, share := range []float64{0.9, 0.1, 0.5} {
@@ -50,10 +50,10 @@ func TestRateLearns(t *testing.T) {
 	for range 100 {
 		r.Learn(17, false)
 	}
-	assert.Less(t, r.Of(40), 0.3, "what was long ago counts no more, and long matches count as one length")
+	assert.Less(t, r.Of(40), 0.3, "old guesses no longer count, and long matches share one rate")
 }
 
-// Chances multiply along the chain, with a match that grows.
+// TestChances: chances multiply along the chain, with a growing match.
 func TestChances(t *testing.T) {
 	var r Rate
 	r.Learn(4, true)

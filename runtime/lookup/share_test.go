@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rateOf is what Share makes as great as it can: tokens for the time of a call.
+// rateOf returns what Share maximizes: tokens per time of a call.
 func rateOf(chains []Chain, share []int, c *Cost) float64 {
 	tokens, rows := 0.0, len(chains)
 	for i, chain := range chains {
@@ -21,7 +21,7 @@ func rateOf(chains []Chain, share []int, c *Cost) float64 {
 	return tokens / c.Curve(rows)[rows-1]
 }
 
-// each calls f with every way to give guesses to chains.
+// each calls f with every way to distribute guesses among chains.
 func each(chains []Chain, most int, f func(share []int)) {
 	share := make([]int, len(chains))
 	var try func(i, left int)
@@ -38,7 +38,7 @@ func each(chains []Chain, most int, f func(share []int)) {
 	try(0, most)
 }
 
-// No other way to give out the rows brings more tokens for the time; and none is given out for next to nothing.
+// FuzzShare: no other distribution of rows gives more tokens per time, and no guesses are made for a negligible gain.
 func FuzzShare(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint8(seed%9))
@@ -75,8 +75,8 @@ func FuzzShare(f *testing.F) {
 	})
 }
 
-// Where guesses are accepted and rows are cheap all are taken, and where they are not or rows are costly none; and rows
-// that the guesses of a likely row would fill are not given to an unlikely one.
+// TestShare: if guesses are accepted and rows are cheap, all are made; if not, none. An unlikely row gets no guesses if
+// a likely one can use them.
 func TestShare(t *testing.T) {
 	var cheap, dear Cost
 	learn(&cheap, 100, 0.1, exact)
@@ -92,13 +92,13 @@ func TestShare(t *testing.T) {
 	assert.Empty(t, Share(nil, 7, &cheap))
 }
 
-// A text that does not repeat itself loses next to nothing, whatever a row costs; and where it begins to, guesses come
-// back by themselves.
+// TestGuessingComesAndGoes: a text without repeats loses almost no time, at any cost of rows; when it begins to repeat,
+// guessing resumes.
 func TestGuessingComesAndGoes(t *testing.T) {
 	for _, slope := range []float64{0.02, 0.1, 0.3, 1} {
 		r := rand.New(rand.NewPCG(1, 2))
 		x, rate, cost := new(Index), new(Rate), new(Cost)
-		took, left := 0.0, 0 // guesses that hold, still to come
+		took, left := 0.0, 0 // accepted guesses still to come
 		token := func(next int32) (rows int) {
 			length, guess := x.Find(nil, 7)
 			if left--; left < 0 {
@@ -109,7 +109,7 @@ func TestGuessingComesAndGoes(t *testing.T) {
 				cost.Learn(1+rows, time)
 				took, left = took+time, 0
 				if rows > 0 && guess[0] == next {
-					left = 1 // more would not hold here
+					left = 1 // more would not be accepted here
 				}
 			}
 			if length > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestText: a text learns from each token that follows whether what the index finds behind the text before was that
-// token, whatever else was looked for meanwhile; nothing from what is only added, nor where nothing is found.
+// TestText: a text learns from each appended token whether the index would have found it, whatever else was searched
+// meanwhile. It learns nothing from tokens that are only added, nor without a match.
 func TestText(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	var text Text

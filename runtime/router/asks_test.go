@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAsks: who never escalates is known beforehand.
+// TestAsks: a router that never escalates is known in advance.
 func TestAsks(t *testing.T) {
 	for _, c := range []struct {
 		o    Options

@@ -39,7 +39,7 @@ func TestBalanceAdd(t *testing.T) {
 	}
 }
 
-// TestBalanceRefuses: counts that no answer has change nothing, and what is no confidence is left out.
+// TestBalanceRefuses: impossible counts change nothing, and invalid confidences are left out.
 func TestBalanceRefuses(t *testing.T) {
 	var b Balance
 	b.Add(Answer{Tokens: 5, Escalations: 1, Confidences: []float32{0.5}})
@@ -59,7 +59,7 @@ func TestBalanceRefuses(t *testing.T) {
 	assert.Equal(t, 0.25, Total{Tokens: 8, Escalations: 2}.Share())
 }
 
-// TestBalanceJSON: reading what was written gives the same state, and the same decisions follow from it.
+// TestBalanceJSON: reading a written balance gives the same state and the same decisions.
 func TestBalanceJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	r, err := New(Options{Policy: Entropy, Budget: 0.07})
@@ -81,7 +81,7 @@ func TestBalanceJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, new(Balance)))
 }
 
-// TestBalanceHostile: what is no balance is refused with the name of the field, and changes nothing.
+// TestBalanceHostile: an invalid balance is refused with the name of the field, and changes nothing.
 func TestBalanceHostile(t *testing.T) {
 	for text, part := range map[string]string{
 		`null`: "null", `[]`: "array", `"x"`: "string", `{"budget":0.07,"tokens":1,"escalated":1}`: "escalated",
@@ -102,7 +102,7 @@ func TestBalanceHostile(t *testing.T) {
 	}
 }
 
-// FuzzBalance: whatever a balance is read from, decisions can be made from it, and it is written as it was read.
+// FuzzBalance: any balance that is read can be used for decisions, and is written as it was read.
 func FuzzBalance(f *testing.F) {
 	f.Add([]byte(`{"budget":0.07,"tokens":1000,"escalations":68,"confidences":[0.1,0.9]}`), uint64(0))
 	f.Add([]byte(`{"budget":1,"tokens":0,"escalations":4503599627370496,"confidences":[]}`), uint64(1)<<33)
@@ -128,7 +128,7 @@ func FuzzBalance(f *testing.F) {
 	})
 }
 
-// TestBalanceShared: routers and answers at the same time share a balance, and a balance of another budget is refused.
+// TestBalanceShared: concurrent routers and answers share a balance, and a balance with another budget is refused.
 func TestBalanceShared(t *testing.T) {
 	var b Balance
 	one, err := New(Options{Policy: Margin, Budget: 0.1, Balance: &b})

@@ -13,13 +13,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// sure is a head that the policy entropy gives about this confidence.
+// sure returns a head with this confidence under the policy entropy.
 func sure(confidence float64) *backend.Output {
 	return &backend.Output{Entropy: float32(-math.Log(confidence))}
 }
 
-// answered decodes an answer of n tokens with a begun router: each has the confidence that the function returns for
-// its place and the escalations before it. With end, an end token follows. check sees the counts after each token.
+// answered decodes an answer of n tokens with a router: the function returns the confidence of each token by its place
+// and the escalations before it. With end, an end token follows. check gets the counts after each token.
 func answered(
 	r *Router, n int, end bool, confidence func(i, m int) float64, check func(Answer),
 ) (a Answer) {
@@ -43,8 +43,8 @@ func answered(
 	return a
 }
 
-// TestBudgetBounds: after every token, whatever the confidences are, also where they change or work against the rule,
-// the share is at most the budget, and no more is left of it than the bound says.
+// TestBudgetBounds: after every token the share is at most the budget, and the unused part is at most the bound, for
+// any confidences, also changing or adversarial ones.
 func TestBudgetBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	total := 0 // tokens of all answers
@@ -85,8 +85,8 @@ func TestBudgetBounds(t *testing.T) {
 	}
 }
 
-// TestBudgetIsMet: 50 answers of 8 to 30 tokens spend the budget but for half a percent of the tokens, and never more,
-// for confidences that are unlike those measured before.
+// TestBudgetIsMet: 50 answers of 8 to 30 tokens use the budget up to half a percent of the tokens, and never more, for
+// confidences that differ from earlier ones.
 func TestBudgetIsMet(t *testing.T) {
 	var rng *rand.Rand
 	scale := 1.0 // of an answer: some are easier than others
@@ -122,8 +122,8 @@ func TestBudgetIsMet(t *testing.T) {
 	}
 }
 
-// TestBudgetFindsTheUnsure: most of what is escalated are the tokens with the least confidence, and of the least
-// confident half of a budget's tokens at least three quarters are escalated.
+// TestBudgetFindsTheUnsure: most escalated tokens are those with the lowest confidence. Of the least confident tokens,
+// half as many as the budget allows, at least three quarters are escalated.
 func TestBudgetFindsTheUnsure(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, budget := range []float64{0.03, 0.07, 0.15} {
@@ -174,7 +174,7 @@ func TestBudgetOfOne(t *testing.T) {
 	}
 }
 
-// TestBudgetThreshold pins the rule on confidences of 0, 0.1, … 1 and more than the prior can outweigh.
+// TestBudgetThreshold tests the rule with confidences of 0, 0.1, … 1, and more of them than the prior can outweigh.
 func TestBudgetThreshold(t *testing.T) {
 	var seen []float32
 	for i := range 1000 {
@@ -186,30 +186,30 @@ func TestBudgetThreshold(t *testing.T) {
 		at                  count
 		want                float64
 	}{
-		{0.25, 0, 0, count{0, 0}, 0},        // nothing is given yet
-		{0.25, 0, 0, count{3, 0}, 0},        // not a whole escalation
+		{0.25, 0, 0, count{0, 0}, 0},        // no tokens yet
+		{0.25, 0, 0, count{3, 0}, 0},        // less than one escalation
 		{0.25, 0, 0, count{4, 0}, 0.04},     // 0.25·(1/2.5)²
-		{0.25, 0, 0, count{8, 1}, 0.04},     // of the path alone
-		{0.25, 4, 0, count{4, 1}, 0.04},     // and of the answers before
+		{0.25, 0, 0, count{8, 1}, 0.04},     // for the path alone
+		{0.25, 4, 0, count{4, 1}, 0.04},     // and for earlier answers
 		{0.25, 8, 2, count{0, 0}, 0},        // used up
-		{0.25, 7, 1, count{0, 0}, 0},        // one more would be too much
+		{0.25, 7, 1, count{0, 0}, 0},        // one more would exceed the budget
 		{0.25, 10, 0, count{0, 0}, 0.25},    // the reserve: the budget itself
 		{0.25, 8, 0, count{4, 0}, 0.36},     // 0.25·(3/2.5)²
 		{0.25, 16, 0, count{0, 0}, 0.64},    // 0.25·(4/2.5)²
 		{0.25, 20, 0, count{0, 0}, 2},       // 0.25·(5/2.5)² = 1: everything
 		{0.25, 1000, 0, count{0, 0}, 2},     // everything
-		{0.25, 8, 5, count{0, 0}, 0},        // overspent by answers at the same time
+		{0.25, 8, 5, count{0, 0}, 0},        // overspent by concurrent answers
 		{1, 0, 0, count{0, 0}, 2},           // a budget of 1
-		{1, 0, 5, count{1, 1}, 2},           // whatever was spent
-		{0.29, 100, 28, count{0, 0}, 0.046}, // 29 of 100 are 0.29, though 0.29·100 is below 29
+		{1, 0, 5, count{1, 1}, 2},           // for any spending
+		{0.29, 100, 28, count{0, 0}, 0.046}, // 29 of 100 are 0.29, although 0.29·100 is below 29
 	} {
 		o := open(state{Total{c.budget, c.tokens, c.escalations}, seen}, []float32{0, 0.001})
 		assert.InDelta(t, c.want, o.threshold(c.at), 0.0011, "%+v", c)
 	}
 }
 
-// TestQuantile: the quantile is that of the confidences, rises with the share, and what was known before counts less
-// with each of them.
+// TestQuantile: the quantile is that of the confidences and rises with the share, and each confidence reduces the
+// weight of the prior.
 func TestQuantile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
@@ -249,12 +249,12 @@ func TestQuantile(t *testing.T) {
 		o := open(state{Confidences: slices.Repeat([]float32{0.9}, n)}, before)
 		assert.InDelta(t, want, o.quantile(0.4), 1e-6, "%d confidences", n)
 		if n >= priorEnd {
-			assert.Len(t, o.values, n, "what was known before is gone")
+			assert.Len(t, o.values, n, "the prior is gone")
 		}
 	}
 }
 
-// TestPrior: what was known before is ascending and within 0 to 1; a calibration is taken as it is.
+// TestPrior: the prior is ascending and from 0 to 1; a calibration is used unchanged.
 func TestPrior(t *testing.T) {
 	for _, p := range Policies() {
 		all := prior(p, nil)
@@ -271,7 +271,7 @@ func TestPrior(t *testing.T) {
 	assert.Equal(t, own, prior(Margin, own))
 }
 
-// TestCalibration: a sample has the quantiles of what it is of.
+// TestCalibration: a sample has the quantiles of its source.
 func TestCalibration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, n := range []int{0, 1, 2, maxConfidences, maxConfidences + 1, 5000} {
@@ -308,7 +308,7 @@ func TestCalibratedStart(t *testing.T) {
 	}
 }
 
-// TestBudgetIsOfThePath: other branches and other answers do not matter once an answer is begun.
+// TestBudgetIsOfThePath: other branches and answers do not affect an answer that has begun.
 func TestBudgetIsOfThePath(t *testing.T) {
 	r, err := New(Options{Policy: Margin, Budget: 0.1})
 	require.NoError(t, err)
@@ -328,10 +328,10 @@ func TestBudgetIsOfThePath(t *testing.T) {
 	assert.Equal(t, alone, decide(a, certain))
 	assert.Equal(t, count{2, 1}, countOf(alone))
 	_, asks, _ := r.Begin().Decide(0, 0, unsure)
-	assert.False(t, asks, "the next answer starts from what was added")
+	assert.False(t, asks, "the next answer starts from the added counts")
 }
 
-// TestExplainBudget: the threshold that is told is the one that decides.
+// TestExplainBudget: the reported threshold is the one that decides.
 func TestExplainBudget(t *testing.T) {
 	r, err := New(Options{Policy: Margin, Budget: 0.2})
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
-// everyField is a file of which every field has a value of its own.
+// everyField returns a file with a different value in every field.
 func everyField(t *testing.T) *File {
 	n, err := NewNet([]Layer{{In: 3, Out: 1, Weight: []float32{1, 2, 3}, Bias: []float32{4}}}, true)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func everyField(t *testing.T) *File {
 			case reflect.Float64:
 				f.SetFloat(float64(next) / 100)
 			default:
-				t.Fatalf("field %s is of a kind that a file cannot hold", fields.Type().Field(i).Name)
+				t.Fatalf("field %s has a kind that a file cannot store", fields.Type().Field(i).Name)
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func stored(t *testing.T, r *File) *gguf.File {
 	return f
 }
 
-// TestFileKeepsAll: each field of a file is read as it was written, and one without anything said is a file too.
+// TestFileKeepsAll: each field of a file is read as it was written; all fields are optional.
 func TestFileKeepsAll(t *testing.T) {
 	want := everyField(t)
 	got, err := Read(stored(t, want))
@@ -57,7 +57,7 @@ func TestFileKeepsAll(t *testing.T) {
 	assert.Equal(t, bare, got)
 }
 
-// TestCertificateRefused: a certificate that is not whole, or says what cannot be, is no certificate.
+// TestCertificateRefused: an incomplete or impossible certificate is refused.
 func TestCertificateRefused(t *testing.T) {
 	for part, change := range map[string]func(*Certificate){
 		"budget":     func(c *Certificate) { c.Budget = 1.5 },
@@ -96,7 +96,7 @@ func TestCertificateRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "label")
 }
 
-// TestAboutRefused: a figure that is no share is named.
+// TestAboutRefused: an error names the figure that is not a share.
 func TestAboutRefused(t *testing.T) {
 	for key, change := range map[string]func(*About){
 		"validation_share":  func(a *About) { a.Validation = -0.5 },
@@ -111,7 +111,7 @@ func TestAboutRefused(t *testing.T) {
 	}
 }
 
-// TestFileConfidences: what is no calibration is neither written nor read, and a file without one has none.
+// TestFileConfidences: an invalid calibration is neither written nor read, and a file without one has none.
 func TestFileConfidences(t *testing.T) {
 	good := everyField(t)
 	for part, all := range map[string][]float32{

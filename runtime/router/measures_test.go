@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// hand is small enough to be judged by hand.
+// hand returns a set that is small enough for computing by hand.
 func hand() []Verdict {
 	return []Verdict{{0.95, true}, {0.125, false}, {0.8, true}, {0.8, false}, {1, true}}
 }
@@ -16,10 +16,10 @@ func hand() []Verdict {
 func TestMeasures(t *testing.T) {
 	all := hand()
 	assert.InDelta(t, (2+1.5+2)/6.0, AUC(all), 1e-9)
-	assert.Equal(t, hand(), all, "as they were")
+	assert.Equal(t, hand(), all, "unchanged")
 	assert.InDelta(t, -(math.Log(0.95)+math.Log(0.875)+math.Log(0.8)+math.Log(0.2)+0)/5, CrossEntropy(all), 1e-6)
 	sure := CrossEntropy([]Verdict{{1, false}})
-	assert.InDelta(t, -math.Log(1e-7), sure, 1e-9, "sure and wrong costs much, not everything")
+	assert.InDelta(t, -math.Log(1e-7), sure, 1e-9, "a confident error has a large but finite loss")
 	b := Reliability(all)
 	assert.Len(t, b, 10)
 	assert.Equal(t, Bin{Low: 0.2, High: 0.3}, b[2])
@@ -29,7 +29,7 @@ func TestMeasures(t *testing.T) {
 	assert.Equal(t, 2, b[8].Tokens)
 	assert.InDelta(t, 0.5, b[8].Stand, 1e-9)
 	assert.InDelta(t, (2*0.025+2*0.3+0.125)/5, CalibrationError(b), 1e-6)
-	assert.True(t, math.IsNaN(AUC(all[:1])), "one kind alone has no order")
+	assert.True(t, math.IsNaN(AUC(all[:1])), "a single class has no order")
 }
 
 func TestRankingAt(t *testing.T) {
@@ -49,7 +49,8 @@ func TestRankingAt(t *testing.T) {
 	assert.InDelta(t, 0.5, got[4].Threshold/2, 0)
 }
 
-// TestThreshold: the threshold for a share never takes more, and takes all but less than the ties that it cannot part.
+// TestThreshold: the threshold for a share never selects more, and selects all but fewer than the ties that it cannot
+// separate.
 func TestThreshold(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	all := make([]Verdict, 1000)
@@ -65,7 +66,7 @@ func TestThreshold(t *testing.T) {
 	assert.InDelta(t, 0.2, rank.At(rank.Threshold(0.5)).Share, 1e-9, "two that are equal stay together")
 }
 
-// TestAUCIsTheChance: the count by ranks is the share of pairs in the right order.
+// TestAUCIsTheChance: the computation by ranks equals the share of pairs in the right order.
 func TestAUCIsTheChance(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	all := make([]Verdict, 200)

@@ -38,7 +38,7 @@ func write(t *testing.T, n *Net) []byte {
 	return b.Bytes()
 }
 
-// TestNetFormula compares with the formula for one hidden layer, written out, and after a way through a file.
+// TestNetFormula compares with the formula for one hidden layer, before and after a file.
 func TestNetFormula(t *testing.T) {
 	n, err := NewNet([]Layer{
 		{In: 2, Out: 2, Weight: []float32{1, 2, -1, 1}, Bias: []float32{0.5, 0}},
@@ -59,7 +59,7 @@ func TestNetFormula(t *testing.T) {
 	}
 }
 
-// TestHeadFeatures: margin and certainty follow the hidden state.
+// TestHeadFeatures: margin and certainty come after the hidden state.
 func TestHeadFeatures(t *testing.T) {
 	n, err := NewNet([]Layer{{In: 3, Out: 1, Weight: []float32{1, 10, 100}, Bias: []float32{-50}}}, true)
 	require.NoError(t, err)
@@ -74,8 +74,8 @@ func TestHeadFeatures(t *testing.T) {
 	assert.Panics(t, func() { read.Confidence(&backend.Output{Hidden: make([]float32, 3)}) })
 }
 
-// formula is a router as it is written, in float64: linear, batch normalisation where there is one, ReLU, and so on,
-// then linear to one and sigmoid. CITER's form has two normalisations.
+// formula evaluates a router by its definition in float64: linear, batch normalisation if present, ReLU, and so on,
+// then linear to one output and sigmoid. CITER's network has two normalisations.
 func formula(layers []Layer, norms []BatchNorm, x []float32) float64 {
 	h := make([]float64, len(x))
 	for i, v := range x {
@@ -134,7 +134,7 @@ func TestFoldBatchNorm(t *testing.T) {
 		assert.InDelta(t, want, n.Confidence(&backend.Output{Hidden: x}), 2e-6)
 		low, high = min(low, want), max(high, want)
 	}
-	assert.Less(t, low, 0.2, "the inputs have to reach both sides")
+	assert.Less(t, low, 0.2, "the inputs must reach both sides")
 	assert.Greater(t, high, 0.8)
 	_, err = norms[0].Fold(layers[1])
 	assert.ErrorContains(t, err, "batch normalisation of 64 after a layer of 32")
@@ -143,7 +143,7 @@ func TestFoldBatchNorm(t *testing.T) {
 		part := []*[]float32{&b.Scale, &b.Shift, &b.Mean, &b.Var}[i]
 		*part = (*part)[1:]
 		_, err = b.Fold(layers[0])
-		assert.ErrorContains(t, err, "of 63 after a layer of 64", "each of its vectors counts")
+		assert.ErrorContains(t, err, "of 63 after a layer of 64", "each of its vectors is checked")
 	}
 	tiny := BatchNorm{Scale: []float32{3}, Shift: []float32{5}, Mean: []float32{2}, Var: []float32{0.5}, Eps: 1.75}
 	got, err := tiny.Fold(Layer{In: 2, Out: 1, Weight: []float32{4, -6}, Bias: []float32{7}})
@@ -151,7 +151,7 @@ func TestFoldBatchNorm(t *testing.T) {
 	assert.Equal(t, Layer{In: 2, Out: 1, Weight: []float32{8, -12}, Bias: []float32{15}}, got, "3/√(0.5 + 1.75) = 2")
 }
 
-// aTensor is one tensor of a router file, all of whose values are value.
+// aTensor is a tensor of a router file in which all values equal value.
 type aTensor struct {
 	name  string
 	kind  gguf.Type
@@ -185,7 +185,7 @@ func file(t *testing.T, tensors []aTensor, put func(w *gguf.Writer)) *gguf.File 
 	return f
 }
 
-// meta is what a router file says of itself; a key that is left out is not in it.
+// meta writes the metadata of a router file without one key.
 func meta(without string, values map[string]any) func(w *gguf.Writer) {
 	return func(w *gguf.Writer) {
 		all := map[string]any{
@@ -206,7 +206,7 @@ func meta(without string, values map[string]any) func(w *gguf.Writer) {
 	}
 }
 
-// TestReadNetRefuses: a file that does not fit together is refused with a reason, never a panic.
+// TestReadNetRefuses: an inconsistent file is refused with a reason, never with a panic.
 func TestReadNetRefuses(t *testing.T) {
 	good := []aTensor{
 		{"router.0.weight", gguf.F32, 1, []int{4, 3}}, {"router.0.bias", gguf.F32, 1, []int{3}},
@@ -228,7 +228,7 @@ func TestReadNetRefuses(t *testing.T) {
 	require.NoError(t, err)
 	n, err := ReadNet(file(t, good, meta(keyFeatures, nil)))
 	require.NoError(t, err)
-	assert.False(t, n.HeadFeatures, "where nothing is said")
+	assert.False(t, n.HeadFeatures, "the default")
 	for name, c := range map[string]struct {
 		put     func(w *gguf.Writer)
 		tensors []aTensor
@@ -275,7 +275,7 @@ func TestReadNetRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNotRouter)
 }
 
-// TestReadNetDeep: a file may have 16 layers, and not one more.
+// TestReadNetDeep: a file may have up to 16 layers.
 func TestReadNetDeep(t *testing.T) {
 	for n, ok := range map[int]bool{1: true, 16: true, 17: false} {
 		var all []aTensor
@@ -292,11 +292,11 @@ func TestReadNetDeep(t *testing.T) {
 		assert.Len(t, net.Layers, n)
 		want := 1 / (1 + math.Exp(-float64(n+2)))
 		assert.InDelta(t, want, net.Confidence(&backend.Output{Hidden: []float32{2}}), 1e-6,
-			"2, and 1 more with each layer")
+			"2, plus 1 for each layer")
 	}
 }
 
-// TestNewNetBounds: every number of a layer is checked, at its bounds.
+// TestNewNetBounds: the dimensions of each layer are checked at their bounds.
 func TestNewNetBounds(t *testing.T) {
 	layer := func(in, out int) Layer {
 		return Layer{In: in, Out: out, Weight: make([]float32, max(0, in*out)), Bias: make([]float32, max(0, out))}
@@ -308,7 +308,7 @@ func TestNewNetBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		layers   []Layer
 		features bool
-		want     string // "" means that it is fine
+		want     string // "" means valid
 	}{
 		"least":               {[]Layer{layer(1, 1)}, false, ""},
 		"least with features": {[]Layer{layer(3, 1)}, true, ""},
@@ -342,7 +342,7 @@ func TestNewNetBounds(t *testing.T) {
 	}
 }
 
-// TestRandomNets: nets of any shape, and what is written and read of them, give what the formula gives.
+// TestRandomNets: nets of any shape give the result of the formula, before and after writing and reading.
 func TestRandomNets(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -376,7 +376,7 @@ func TestRandomNets(t *testing.T) {
 	}
 }
 
-// shortFile takes n bytes.
+// shortFile accepts n bytes.
 type shortFile struct{ n int }
 
 func (f *shortFile) Write(p []byte) (int, error) {
@@ -387,7 +387,7 @@ func (f *shortFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWriteFails: an error of the file is told, wherever it comes.
+// TestWriteFails: a write error at any place is returned.
 func TestWriteFails(t *testing.T) {
 	r, other := rand.New(rand.NewPCG(7, 8)), rand.New(rand.NewPCG(7, 9))
 	n, err := NewNet([]Layer{randomLayer(r, 40, 30), randomLayer(other, 30, 1)}, false)

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// headOf makes a head with the given probabilities.
+// headOf returns a head with the given probabilities.
 func headOf(p ...float64) *backend.Output {
 	out := &backend.Output{LogSumExp: 3}
 	for i, v := range p {
@@ -47,7 +47,7 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// TestDecide: escalate when confidence < threshold, not at it.
+// TestDecide: escalate if confidence < threshold, not if equal.
 func TestDecide(t *testing.T) {
 	half := headOf(0.5, 0.5) // entropy policy: 0.5
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestDecide(t *testing.T) {
 		r, err := New(Options{Policy: p, Threshold: new(0.0)})
 		require.NoError(t, err)
 		_, got, _ := r.Decide(0, 5, headOf(0.5, 0.5))
-		assert.False(t, got, "a threshold of 0 is a value: nothing is below it (%s)", p)
+		assert.False(t, got, "a threshold of 0 is a value: no confidence is below it (%s)", p)
 	}
 	r, err := New(Options{Policy: Margin, Threshold: new(1.0)})
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 	assert.False(t, got, "a confidence of 1 is not below a threshold of 1")
 }
 
-// TestDefaultThresholds: what is just below the threshold of a policy escalates, and what is just at it stands.
+// TestDefaultThresholds: a confidence just below the threshold of a policy escalates, and one equal to it does not.
 func TestDefaultThresholds(t *testing.T) {
 	net, err := NewNet([]Layer{{In: 1, Out: 1, Weight: []float32{1}, Bias: []float32{0}}}, false)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestDefaultThresholds(t *testing.T) {
 		plain, err := New(Options{Policy: p, Net: net})
 		require.NoError(t, err)
 		assert.Equal(t, want, plain.threshold(count{}, 0), p)
-		assert.Equal(t, want, plain.threshold(count{1000, 3}, 0), "%s: it stays where no budget is", p)
+		assert.Equal(t, want, plain.threshold(count{1000, 3}, 0), "%s: unchanged without a budget", p)
 		for pos := range 300 {
 			head := headOf(0.75+float64(pos)/2000, 0.25-float64(pos)/2000)
 			head.Hidden = []float32{float32(pos-150) / 100}
@@ -118,12 +118,12 @@ func TestDefaultThresholds(t *testing.T) {
 		require.NoError(t, err)
 		_, got, next := r.Decide(77, 1, headOf(0.5, 0.5))
 		assert.Equal(t, want, got)
-		assert.EqualValues(t, 77, next, "%q counts nothing", p)
+		assert.EqualValues(t, 77, next, "%q does not count", p)
 	}
 }
 
-// TestUniform pins the random policy: a seed names the same decisions in every version. The numbers are those of
-// SplitMix64 as it is published, seeded by position after the first number of the seed.
+// TestUniform tests the random policy: a seed gives the same decisions in every version. The numbers are those of the
+// published SplitMix64, seeded by position after the first number of the seed.
 func TestUniform(t *testing.T) {
 	for _, c := range []struct {
 		seed, pos uint64
@@ -139,7 +139,7 @@ func TestUniform(t *testing.T) {
 	assert.Equal(t, uniform(4096, 5), r.Confidence(5, headOf(1)))
 }
 
-// TestClamp: confidences stay within [0, 1], and not a number is none.
+// TestClamp: confidences are limited to [0, 1], and NaN is not a confidence.
 func TestClamp(t *testing.T) {
 	for in, want := range map[float64]float32{
 		-1e-9: 0, 0: 0, 0.25: 0.25, 1: 1, 1.5: 1, math.Inf(1): 1, math.Inf(-1): 0,
@@ -150,8 +150,8 @@ func TestClamp(t *testing.T) {
 	assert.Zero(t, margin(&backend.Output{LogSumExp: float32(math.NaN()), Top: headOf(0.5, 0.5).Top}))
 }
 
-// TestRandom: the threshold is the share, the decision a function of seed and position, and other seeds decide
-// otherwise.
+// TestRandom: the threshold is the share, the decision is a function of seed and position, and other seeds decide
+// differently.
 func TestRandom(t *testing.T) {
 	const n = 20000
 	for _, share := range []float64{0.05, 0.5, 1} {
@@ -176,15 +176,15 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestCount: what a path has seen is counted without overflow.
+// TestCount: the counts of a path do not overflow.
 func TestCount(t *testing.T) {
 	full := count{math.MaxUint32, 5}
 	assert.Equal(t, full, full.add(true), "no overflow")
 	last := count{math.MaxUint32 - 1, 5}
-	assert.Equal(t, count{math.MaxUint32, 6}, last.add(true), "up to there it counts")
+	assert.Equal(t, count{math.MaxUint32, 6}, last.add(true), "counts up to the limit")
 	assert.EqualValues(t, 3<<32+2, count{3, 2}.path())
-	most := count{math.MaxUint32, math.MaxUint32 - 1}
-	assert.Equal(t, most, countOf(most.path()))
+	largest := count{math.MaxUint32, math.MaxUint32 - 1}
+	assert.Equal(t, largest, countOf(largest.path()))
 }
 
 func TestOptions(t *testing.T) {
@@ -216,7 +216,7 @@ func TestOptions(t *testing.T) {
 	_, err = New(Options{Policy: "sometimes"})
 	assert.ErrorContains(t, err, `policy "sometimes"`)
 	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned", "value"}, Policies(),
-		"as they are listed")
+		"in the documented order")
 }
 
 func TestWant(t *testing.T) {
@@ -229,18 +229,18 @@ func TestWant(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Want(backend.Want{}), p)
 		others := backend.Want{K: 5, Logits: true, Hidden: true, Rows: []int{3}}
-		assert.Equal(t, others, r.Want(others), "%s: what others want stays", p)
+		assert.Equal(t, others, r.Want(others), "%s: other requests stay", p)
 	}
 }
 
-// here is a device that evaluates no routers, there is one that does, and full one that cannot take any.
+// here is a device without support for routers, there supports them, and full cannot load any.
 type (
 	here  struct{ backend.Device }
 	there struct{ backend.Device }
 	full  struct{ backend.Device }
 )
 
-// loaded is what a device was given.
+// loaded holds the arguments of LoadRouter.
 type loaded struct {
 	layers   []backend.RouterLayer
 	features bool
@@ -256,7 +256,7 @@ func (full) LoadRouter([]backend.RouterLayer, bool) (backend.Router, error) {
 	return nil, errors.New("no room")
 }
 
-// TestOn: a device that evaluates the network is asked for the confidence; others for the hidden state.
+// TestOn: a device that evaluates the network returns the confidence; other devices return the hidden state.
 func TestOn(t *testing.T) {
 	net, err := NewNet([]Layer{{In: 2, Out: 1, Weight: []float32{1, -1}, Bias: []float32{0}}}, false)
 	require.NoError(t, err)
@@ -269,10 +269,10 @@ func TestOn(t *testing.T) {
 	}
 	whole := &loaded{layers: []backend.RouterLayer{{In: 2, Out: 1, Weight: []float32{1, -1}, Bias: []float32{0}}}}
 	assert.Equal(t, backend.Want{K: 1, Router: whole}, r.On(there{}).Want(backend.Want{}))
-	assert.True(t, r.On(there{}).Want(backend.Want{Hidden: true}).Hidden, "others may want it still")
+	assert.True(t, r.On(there{}).Want(backend.Want{Hidden: true}).Hidden, "other users may need it")
 	assert.EqualValues(t, 0.25, r.On(there{}).Confidence(0, head))
 	_, escalate, _ := r.On(there{}).Decide(0, 0, head)
-	assert.True(t, escalate, "0.25 is below the default of 0.5, there as well")
+	assert.True(t, escalate, "0.25 is below the default of 0.5 on this device, too")
 	margin, err := New(Options{Policy: Margin})
 	require.NoError(t, err)
 	assert.Same(t, margin, margin.On(there{}))
@@ -289,7 +289,7 @@ func TestOn(t *testing.T) {
 		{In: 3, Out: 2, Weight: []float32{1, 2, 3, 4, 5, 6}, Bias: []float32{7, 8}},
 		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
 	}, true}, on.on, "layer by layer, with the features of the head")
-	assert.Equal(t, r.o, on.o, "how it decides stays")
+	assert.Equal(t, r.o, on.o, "the decisions do not change")
 	assert.Equal(t, r.threshold(count{9, 2}, 0), on.threshold(count{9, 2}, 0))
 	assert.Nil(t, r.on, "the router itself does not change")
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestConstantCosts: where nothing but the price of a question counts, the value policy decides as the threshold
-// 1 - cost/gain does.
+// TestConstantCosts: if only the price of a question counts, the value policy decides like the threshold 1 - cost/gain.
 func TestConstantCosts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	net, err := NewNet([]Layer{{In: 1, Out: 1, Weight: []float32{1}, Bias: []float32{0}}}, false)
@@ -46,26 +45,26 @@ func TestConstantCosts(t *testing.T) {
 	}
 }
 
-// TestCosts: running means, the last answer counting a fifth; what could be hidden costs nothing.
+// TestCosts: exponential means in which the last answer has a weight of a fifth; hidden waits cost nothing.
 func TestCosts(t *testing.T) {
 	c := NewCosts(Prices{Gain: 1, Second: 2, Byte: 0.001, Ask: 0.1})
-	assert.Equal(t, 0.1, c.now(), "nothing is known yet")
+	assert.Equal(t, 0.1, c.now(), "without answers")
 	c.Tell(Took{Wait: 0.5, Bytes: 100})
 	assert.InDelta(t, 0.1+2*0.5+0.1, c.now(), 1e-12)
 	c.Tell(Took{Wait: 1, Hidden: 0.75, Hit: true, Bytes: 200})
 	// wait 0.6, bytes 120, hits 0.2, hidden share of hits 0.75
 	assert.InDelta(t, 0.1+2*0.6*(1-0.2*0.75)+0.12, c.now(), 1e-12)
 	c.Tell(Took{Wait: 1, Hidden: 5, Hit: true})
-	assert.InDelta(t, 0.75+0.2*0.25, c.hidden, 1e-12, "no more is hidden than was waited")
+	assert.InDelta(t, 0.75+0.2*0.25, c.hidden, 1e-12, "the hidden time is at most the wait")
 	c.Tell(Took{Wait: 1, Hidden: 1})
-	assert.InDelta(t, 0.8, c.hidden, 1e-12, "of hits alone")
+	assert.InDelta(t, 0.8, c.hidden, 1e-12, "only hits count")
 	c.Tell(Took{Wait: -1, Bytes: -5, Hit: true})
 	assert.GreaterOrEqual(t, c.wait, 0.0)
 	assert.Less(t, c.hidden, 0.8, "a hit without a wait hid nothing")
 }
 
-// TestCostBlocks: a block of 16 positions has the cost of the moment of its first decision; half of what is known is
-// forgotten in a block without an answer.
+// TestCostBlocks: a block of 16 positions has the cost at its first decision; a block without an answer halves the
+// known costs.
 func TestCostBlocks(t *testing.T) {
 	r, err := New(Options{Policy: Value, Prices: Prices{Gain: 1, Second: 1}})
 	require.NoError(t, err)
@@ -78,12 +77,12 @@ func TestCostBlocks(t *testing.T) {
 	assert.Equal(t, 1.0, threshold(17))
 	c.Tell(Took{Wait: 0.5})
 	for _, pos := range []int{16, 31, 20} {
-		assert.Equal(t, 1.0, threshold(pos), "the block is taken")
+		assert.Equal(t, 1.0, threshold(pos), "the block has its cost")
 	}
 	assert.Equal(t, 0.5, threshold(40))
-	assert.Equal(t, 0.75, threshold(48), "nothing was told meanwhile")
+	assert.Equal(t, 0.75, threshold(48), "no answer meanwhile")
 	c.Tell(Took{Wait: 0.25})
-	assert.Equal(t, 0.75, threshold(3), "a branch behind: by what is known now")
+	assert.Equal(t, 0.75, threshold(3), "an earlier branch uses the current cost")
 	assert.Equal(t, []Cost{{0, 0.25}, {16, 0}, {32, 0.5}, {48, 0.25}}, c.Record())
 	replayed, err := ReplayCosts(c.Record())
 	require.NoError(t, err)
@@ -93,7 +92,7 @@ func TestCostBlocks(t *testing.T) {
 		assert.Equal(t, want, threshold(pos))
 	}
 	assert.False(t, replayed.Lacking())
-	assert.Equal(t, 0.75, threshold(64), "the one before")
+	assert.Equal(t, 0.75, threshold(64), "the previous one")
 	assert.True(t, replayed.Lacking())
 	nothing, err := ReplayCosts(nil)
 	require.NoError(t, err)
@@ -110,7 +109,7 @@ func TestCostBlocks(t *testing.T) {
 	assert.Nil(t, r.costs, "the router itself does not change")
 }
 
-// TestValueRefused: what makes no sense as a price or as a record is named.
+// TestValueRefused: errors name the invalid price or record.
 func TestValueRefused(t *testing.T) {
 	for want, p := range map[string]Prices{
 		"gain is 0": {}, "gain is -1": {Gain: -1}, "second is NaN": {Gain: 1, Second: math.NaN()},
@@ -138,7 +137,7 @@ func TestValueRefused(t *testing.T) {
 	}
 }
 
-// TestExplain: what a decision was made of, by policy.
+// TestExplain: the inputs of a decision, by policy.
 func TestExplain(t *testing.T) {
 	head := headOf(0.7, 0.2, 0.1)
 	for p, want := range map[Policy]float64{Never: 0, Always: 1, Margin: 0.8, Random: 0} {
@@ -151,7 +150,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestFits: a router for another width is refused, with both widths; other policies fit any model.
+// TestFits: a router for another width is refused with both widths; other policies fit any model.
 func TestFits(t *testing.T) {
 	net, err := NewNet([]Layer{{In: 5, Out: 1, Weight: make([]float32, 5), Bias: []float32{0}}}, true)
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// scored is what the head gives to a sampler that is to say its scores, and nothing else.
+// scored returns the part of the head that a sampler needs for scores.
 func scored(s *Sampler, logits []float32) *backend.Output {
 	want := s.WantScores(backend.Want{})
 	out := output(logits, want.K)
@@ -27,7 +27,7 @@ func scored(s *Sampler, logits []float32) *backend.Output {
 	return out
 }
 
-// anyOptions are greedy in two of seven cases.
+// anyOptions returns random options; two of seven are greedy.
 func anyOptions(r *rand.Rand) terms.Sampling {
 	o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60),
 		TopP: float64(r.IntN(3)) * 0.45}
@@ -42,8 +42,8 @@ func anyOptions(r *rand.Rand) terms.Sampling {
 	return o
 }
 
-// TestChooseIsPick: the choice is the token that Pick returns, its score is the largest, and scores are the formula:
-// the log-probability, or that divided by the temperature plus the noise.
+// TestChooseIsPick: the choice is the token that Pick returns, it has the largest score, and scores follow the formula:
+// the log-probability, or the log-probability divided by the temperature plus the noise.
 func TestChooseIsPick(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	drawn, cut := 0, 0
@@ -65,7 +65,7 @@ func TestChooseIsPick(t *testing.T) {
 				require.InDelta(t, p, standing, 1e-5)
 			case can[id] == 0:
 				cut++
-				require.True(t, math.IsInf(float64(standing), -1), "%d cannot be drawn: %v", id, standing)
+				require.True(t, math.IsInf(float64(standing), -1), "%d cannot be sampled: %v", id, standing)
 			default:
 				drawn++
 				require.InDelta(t, p/o.Temperature+noiseOf(o.Seed, uint64(pos), uint64(id)).gumbel(), standing, 1e-4)
@@ -76,19 +76,19 @@ func TestChooseIsPick(t *testing.T) {
 			scores = append(scores, score)
 		}
 		for _, score := range scores {
-			require.Equal(t, scores[0], score, "it does not depend on what stands")
+			require.Equal(t, scores[0], score, "it does not depend on the compared token")
 		}
 		for _, stands := range []int32{-1, 50, math.MaxInt32, math.MinInt32} {
 			_, _, standing := s.Choose(pos, out, stands)
-			require.True(t, math.IsInf(float64(standing), -1), "%d is no token", stands)
+			require.True(t, math.IsInf(float64(standing), -1), "%d is not a token", stands)
 		}
 	}
 	assert.Positive(t, drawn)
 	assert.Positive(t, cut)
 }
 
-// TestChooseOfLess: what is drawn among few tokens scores alike, whether all logits are there or only these, and a
-// token that the head did not find counts as one that cannot be drawn.
+// TestChooseOfLess: with sampling from few tokens, scores are the same with all logits or only these, and a token that
+// is not a candidate counts as impossible.
 func TestChooseOfLess(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	for range 300 {
@@ -111,7 +111,7 @@ func TestChooseOfLess(t *testing.T) {
 	}
 }
 
-// TestChooseOfShifted: logits count from anywhere, as an engine that knows log-probabilities gives these instead.
+// TestChooseOfShifted: logits may have any offset, because an engine may give log-probabilities instead.
 func TestChooseOfShifted(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	for range 300 {
@@ -135,7 +135,7 @@ func TestChooseOfShifted(t *testing.T) {
 	}
 }
 
-// TestFinite: what cannot be written down as a finite number is the largest or the least one.
+// TestFinite: values that are not finite become the largest or smallest finite number.
 func TestFinite(t *testing.T) {
 	for v, want := range map[float64]float32{
 		0.5: 0.5, 1e300: math.MaxFloat32, math.Inf(1): math.MaxFloat32, -1e300: -math.MaxFloat32,
@@ -146,7 +146,7 @@ func TestFinite(t *testing.T) {
 	assert.EqualValues(t, -math.MaxFloat32, finite(math.NaN()))
 }
 
-// TestWantScores: a greedy choice is compared with any token, a drawn one with what can be drawn.
+// TestWantScores: a greedy choice can be compared with any token, a sampled one with tokens that can be sampled.
 func TestWantScores(t *testing.T) {
 	for _, c := range []struct {
 		o    terms.Sampling
@@ -165,8 +165,8 @@ func TestWantScores(t *testing.T) {
 	}
 }
 
-// FuzzChoose: whatever the logits and options are, scores can be written down and compared, and no token has more than
-// the choice.
+// FuzzChoose: for any logits and options, scores are finite and comparable, and no token has a higher score than the
+// choice.
 func FuzzChoose(f *testing.F) {
 	f.Add(uint64(1), 1.0, 0.0, float32(1), 0, uint64(3))
 	f.Add(uint64(2), 1e-300, 0.5, float32(1e30), 7, uint64(3))

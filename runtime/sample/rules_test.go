@@ -41,7 +41,7 @@ func newRuled(r *rand.Rand) (c ruled) {
 	return c
 }
 
-// changed are the logits after the rules, from their definition; -Inf for tokens that may not stand there.
+// changed returns the logits after the rules, by definition; -Inf for tokens that are not allowed.
 func (c *ruled) changed() []float32 {
 	out := slices.Clone(c.logits)
 	for i := range out {
@@ -62,8 +62,8 @@ func (c *ruled) changed() []float32 {
 	return out
 }
 
-// TestPickByIsTheDefinition: of the tokens that may stand there, with logits as the rules change them, the best one is
-// taken, or that with the largest logit/T + noise of those that temperature, top-k, top-p and min-p leave.
+// TestPickByIsTheDefinition: of the allowed tokens, with logits changed by the rules, PickBy takes the best one, or the
+// one with the largest logit/T + noise among those that temperature, top-k, top-p and min-p keep.
 func TestPickByIsTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	cut := 0
@@ -73,9 +73,9 @@ func TestPickByIsTheDefinition(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, c.r.Validate())
 		logits := c.changed()
-		p, most := shares(logits, c.o), 0.0
+		p, largest := shares(logits, c.o), 0.0
 		for _, v := range p {
-			most = max(most, v)
+			largest = max(largest, v)
 		}
 		best, value := int32(-1), math.Inf(-1)
 		for i, l := range logits {
@@ -84,7 +84,7 @@ func TestPickByIsTheDefinition(t *testing.T) {
 				if v = v/c.o.Temperature + Noise(c.o.Seed, c.pos, int32(i)); p[i] == 0 {
 					continue
 				}
-				if p[i] < c.r.MinP*most*(1-1e-9) {
+				if p[i] < c.r.MinP*largest*(1-1e-9) {
 					cut++
 					continue
 				}
@@ -95,12 +95,12 @@ func TestPickByIsTheDefinition(t *testing.T) {
 		}
 		require.Equal(t, best, s.PickBy(c.pos, output(c.logits, 5), &c.r, c.at), "%+v", c)
 		all := &backend.Output{Top: output(c.logits, 50).Top}
-		require.Equal(t, best, s.PickBy(c.pos, all, &c.r, c.at), "the best tokens stand for all: %+v", c)
+		require.Equal(t, best, s.PickBy(c.pos, all, &c.r, c.at), "the candidates suffice: %+v", c)
 	}
 	assert.Positive(t, cut)
 }
 
-// TestPickByWithoutRules: where nothing is changed it is the choice without rules.
+// TestPickByWithoutRules: without changes it is the choice without rules.
 func TestPickByWithoutRules(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for range 500 {

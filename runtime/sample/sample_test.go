@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestPhilox holds the generator against the known answers that its authors published with it.
+// TestPhilox compares the generator with the known answers that its authors published.
 func TestPhilox(t *testing.T) {
 	for _, c := range []struct{ lo, hi, key, want uint64 }{
 		{0, 0, 0, 0xca00a0459843d731},
@@ -30,7 +30,7 @@ func TestNoiseBound(t *testing.T) {
 		n := noiseOf(11, i, i*i)
 		require.LessOrEqual(t, n.gumbel(), n.atMost())
 		if n >= 1<<51 { // -ln u ≤ 2·ln2·(1-u) there
-			require.Less(t, n.atMost()-n.gumbel(), math.Log(4*math.Ln2)+1e-9, "the bound is worth something")
+			require.Less(t, n.atMost()-n.gumbel(), math.Log(4*math.Ln2)+1e-9, "the bound is tight")
 		}
 	}
 	for _, n := range []noise{0, 1, 1<<52 - 2, 1<<52 - 1} {
@@ -39,9 +39,9 @@ func TestNoiseBound(t *testing.T) {
 	}
 }
 
-// TestNoise pins which word of the generator is what, and what becomes of its bits: edge and cloud of different
-// versions draw the same tokens only while this stays. The numbers come from Philox2x64-10 as it is published (counter:
-// token, position; key: seed), in integers of any size, of which the upper 52 bits of the first word count.
+// TestNoise fixes the word of the generator for each token and the use of its bits: edge and cloud of different
+// versions sample the same tokens only while this does not change. The numbers are those of the published Philox2x64-10
+// (counter: token, position; key: seed), computed in big integers; the upper 52 bits of the first word are used.
 func TestNoise(t *testing.T) {
 	for _, c := range []struct {
 		seed, pos, id uint64
@@ -66,8 +66,8 @@ func TestNoise(t *testing.T) {
 	assert.InDelta(t, 53*math.Ln2, noise(1<<52-1).gumbel(), 1e-12, "u is 1 - 2⁻⁵³")
 }
 
-// TestPickIsTheFormula: the token is the one with the largest logit/T + g among those that can be drawn, with the noise
-// of seed, position and token.
+// TestPickIsTheFormula: the token is the one with the largest logit/T + g among those that can be sampled, with the
+// noise of seed, position and token.
 func TestPickIsTheFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 500 {
@@ -76,19 +76,19 @@ func TestPickIsTheFormula(t *testing.T) {
 		logits, pos := randomLogits(r, 50, 2), r.IntN(5000)
 		s, err := New(o)
 		require.NoError(t, err)
-		best, most := 0, math.Inf(-1)
+		best, largest := 0, math.Inf(-1)
 		for i, p := range shares(logits, o) {
 			v := float64(logits[i])/o.Temperature + noiseOf(o.Seed, uint64(pos), uint64(i)).gumbel()
-			if p > 0 && v > most {
-				best, most = i, v
+			if p > 0 && v > largest {
+				best, largest = i, v
 			}
 		}
 		require.EqualValues(t, best, s.Pick(pos, seen(s, logits)), "%+v at %d", o, pos)
-		require.EqualValues(t, best, s.Pick(pos, output(logits, 1)), "%+v: all logits are there instead", o)
+		require.EqualValues(t, best, s.Pick(pos, output(logits, 1)), "%+v: with all logits instead", o)
 	}
 }
 
-// seen is what the head gives to a sampler: what it wants and nothing else.
+// seen returns the part of the head that a sampler requests.
 func seen(s *Sampler, logits []float32) *backend.Output {
 	want := s.Want(backend.Want{})
 	out := output(logits, want.K)
@@ -98,11 +98,11 @@ func seen(s *Sampler, logits []float32) *backend.Output {
 	return out
 }
 
-// TestChoice: which tokens can be drawn, where shares are equal or exactly the limit.
+// TestChoice: which tokens can be sampled if shares are equal or exactly at the limit.
 func TestChoice(t *testing.T) {
 	ln := func(shares ...float64) (logits []float32) {
 		for _, p := range shares {
-			logits = append(logits, float32(math.Log2(p))) // with T = log₂e the shares are these
+			logits = append(logits, float32(math.Log2(p))) // with T = log₂e these are the shares
 		}
 		return logits
 	}
@@ -139,7 +139,7 @@ func TestChoice(t *testing.T) {
 			c.o.Temperature = math.Log2E
 			s, err := New(c.o)
 			require.NoError(t, err)
-			for range 2 { // its memory is used again
+			for range 2 { // its memory is reused
 				var got []int32
 				for _, x := range s.choice(seen(s, c.logits)) {
 					assert.Equal(t, c.logits[x.ID], x.Logit)
@@ -153,7 +153,7 @@ func TestChoice(t *testing.T) {
 	s, err := New(terms.Sampling{Temperature: 1, TopP: 0.9})
 	require.NoError(t, err)
 	few := output(equal, 4).Top
-	assert.Equal(t, few, s.nucleus(few, 100), "all, where rounding keeps them from reaching the share")
+	assert.Equal(t, few, s.nucleus(few, 100), "all, if rounding keeps them from reaching the share")
 }
 
 func ids(from, to int32) (all []int32) {
@@ -163,7 +163,7 @@ func ids(from, to int32) (all []int32) {
 	return all
 }
 
-// TestWant: the head is asked for as little as the draw needs, and for what others want of it.
+// TestWant: the sampler requests only what it needs from the head, plus the requests of others.
 func TestWant(t *testing.T) {
 	for _, c := range []struct {
 		o        terms.Sampling
@@ -187,7 +187,7 @@ func TestWant(t *testing.T) {
 	}
 }
 
-// output makes what the head gives for some logits, with k best tokens.
+// output returns the head for some logits, with k best tokens.
 func output(logits []float32, k int) *backend.Output {
 	o := &backend.Output{Logits: logits}
 	for i, l := range logits {
@@ -205,7 +205,7 @@ func output(logits []float32, k int) *backend.Output {
 	return o
 }
 
-// randomLogits are normal deviates, some of them equal.
+// randomLogits returns normal deviates, some of them equal.
 func randomLogits(r *rand.Rand, n int, scale float64) []float32 {
 	l := make([]float32, n)
 	for i := range l {
@@ -214,7 +214,7 @@ func randomLogits(r *rand.Rand, n int, scale float64) []float32 {
 	return l
 }
 
-// shares is the distribution that options define, token by token, from the definition: temperature, then top-k, then
+// shares returns the distribution that options define, token by token, by definition: temperature, then top-k, then
 // top-p.
 func shares(logits []float32, o terms.Sampling) []float64 {
 	order := output(logits, len(logits)).Top
@@ -244,8 +244,8 @@ func shares(logits []float32, o terms.Sampling) []float64 {
 	return p
 }
 
-// TestDistribution draws at many positions and compares the counts with the distribution, by Pearson's χ² over all
-// tokens: its mean is the degrees of freedom n, its deviation √2n, and 5 deviations are never reached by chance.
+// TestDistribution samples at many positions and compares the counts with the distribution, by Pearson's χ² over all
+// tokens: its mean is the degrees of freedom n, its deviation √2n, and 5 deviations are practically never exceeded.
 func TestDistribution(t *testing.T) {
 	const draws = 40000
 	r := rand.New(rand.NewPCG(1, 2))
@@ -264,7 +264,7 @@ func TestDistribution(t *testing.T) {
 		chi, n := 0.0, -1
 		for i, p := range shares(logits, o) {
 			if p == 0 {
-				require.Zero(t, counts[i], "token %d is cut off by %+v", i, o)
+				require.Zero(t, counts[i], "token %d is excluded by %+v", i, o)
 				continue
 			}
 			expected := p * draws
@@ -275,7 +275,7 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestRepeatable: a draw depends on seed and position alone, and on both of them.
+// TestRepeatable: a sample depends only on seed and position, and on both of them.
 func TestRepeatable(t *testing.T) {
 	out := output(randomLogits(rand.New(rand.NewPCG(3, 4)), 1000, 1), 1)
 	draw := func(seed uint64, from int) (ids []int32) {
@@ -287,12 +287,12 @@ func TestRepeatable(t *testing.T) {
 		return ids
 	}
 	all := draw(1, 0)
-	assert.Equal(t, all[20:], draw(1, 20), "the positions before have no influence")
+	assert.Equal(t, all[20:], draw(1, 20), "earlier positions have no influence")
 	assert.NotEqual(t, all, draw(2, 0))
-	assert.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(all)))), 20, "positions have their own noise")
+	assert.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(all)))), 20, "each position has its own noise")
 }
 
-// TestNucleus: what is dropped without sorting is never part of the nucleus.
+// TestNucleus: tokens that are dropped without sorting are never in the nucleus.
 func TestNucleus(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -319,7 +319,7 @@ func TestNucleus(t *testing.T) {
 			}
 		}
 		require.InDelta(t, 1, mass, 1e-9)
-		require.InDelta(t, heavy, len(s.order), 1, "what cannot be part of it is not sorted")
+		require.InDelta(t, heavy, len(s.order), 1, "tokens that cannot be in it are not sorted")
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// settingsOf are those of a small set.
+// settingsOf returns the settings of a small set.
 func settingsOf(prompts, shard, width int, labels ...string) Settings {
 	return Settings{
 		Tap: "final-norm", Width: width, Small: Model{Fingerprint: "a", Name: "small"}, Large: Model{Fingerprint: "b"},
@@ -29,7 +29,7 @@ func settingsOf(prompts, shard, width int, labels ...string) Settings {
 	}
 }
 
-// randomText is a text with up to 5 positions.
+// randomText returns a text with up to 5 positions.
 func randomText(t *testing.T, r *rand.Rand, prompt int, s *Settings) Text {
 	x := Text{Prompt: Prompt{
 		Tokens: r.IntN(300), Cut: r.IntN(2) == 0, Graded: r.IntN(2) == 0, Cloud: r.IntN(9), Rollouts: r.IntN(9),
@@ -61,7 +61,7 @@ func randomText(t *testing.T, r *rand.Rand, prompt int, s *Settings) Text {
 	return x
 }
 
-// randomTexts are as many as the set has prompts.
+// randomTexts returns a text for each prompt of the set.
 func randomTexts(t *testing.T, seed uint64, s *Settings) (all []Text) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range s.Prompts {
@@ -70,7 +70,7 @@ func randomTexts(t *testing.T, seed uint64, s *Settings) (all []Text) {
 	return all
 }
 
-// fill writes the shards of a set that are not there.
+// fill writes the missing shards of a set.
 func fill(t *testing.T, dir string, s Settings, texts []Text) {
 	w, err := Create(dir, s)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func fill(t *testing.T, dir string, s Settings, texts []Text) {
 	}
 }
 
-// TestRoundTrip: what is written is read, for sets of all shapes.
+// TestRoundTrip: a set is read as it was written, for all shapes.
 func TestRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for seed := range uint64(60) {
@@ -126,7 +126,7 @@ func same(t *testing.T, set *Set, s *Settings, texts []Text) {
 	}
 }
 
-// TestLayout reads a file by the package comment alone.
+// TestLayout parses a file by the package comment alone.
 func TestLayout(t *testing.T) {
 	s := settingsOf(2, 2, 3, "rule")
 	nan := float32(math.NaN())
@@ -180,7 +180,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// TestTextRefused: what does not hold together is not written.
+// TestTextRefused: an inconsistent text is not written.
 func TestTextRefused(t *testing.T) {
 	s := settingsOf(1, 1, 2, "x")
 	good := func() Text {
@@ -213,17 +213,17 @@ func TestTextRefused(t *testing.T) {
 	set, err := Open(w.dir)
 	require.NoError(t, err)
 	defer set.Close()
-	assert.Equal(t, 1, set.Len(), "the good one is still there")
+	assert.Equal(t, 1, set.Len(), "the valid text is still there")
 }
 
-// encoded are the bytes of a shard.
+// encoded returns the bytes of a shard.
 func encoded(t testing.TB, s *Settings, shard int, texts []Text) []byte {
 	var b bytes.Buffer
 	require.NoError(t, encode(&b, s, [32]byte{1}, shard, texts))
 	return b.Bytes()
 }
 
-// sealed puts the right checksum at the end.
+// sealed sets the right checksum at the end.
 func sealed(b []byte) []byte {
 	b = slices.Clone(b)
 	if n := len(b) - sumBytes; n >= 0 {
@@ -233,7 +233,7 @@ func sealed(b []byte) []byte {
 	return b
 }
 
-// TestDamage: no byte of a shard can change unseen, and no shard is read that is cut short or too long.
+// TestDamage: every changed byte of a shard is detected, and so is a truncated or longer shard.
 func TestDamage(t *testing.T) {
 	s := settingsOf(3, 3, 5, "x", "y")
 	b := encoded(t, &s, 0, randomTexts(t, 4, &s))
@@ -253,7 +253,7 @@ func TestDamage(t *testing.T) {
 	require.ErrorIs(t, err, ErrValue)
 }
 
-// TestHostile: what only another program can have written is refused by name.
+// TestHostile: values that this program never writes are refused by name.
 func TestHostile(t *testing.T) {
 	s := settingsOf(2, 2, 3, "x")
 	x := Text{Positions: make([]Position, 2), Hidden: make([]uint16, 6)}
@@ -306,7 +306,7 @@ func FuzzParse(f *testing.F) {
 		}
 		wrong := func(x Text) bool { return x.check(p.width) != nil }
 		if p.shard != 0 || p.first != 0 || slices.ContainsFunc(texts, wrong) {
-			return // of another place in its set, or flags that contradict each other
+			return // of another place in its set, or with contradictory flags
 		}
 		s := settingsOf(p.prompts, p.prompts, p.width, slices.Repeat([]string{"x"}, p.rules)...)
 		again, err := parse(encoded(t, &s, 0, texts))
@@ -440,8 +440,8 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestResume: a set that was interrupted after any shard is completed, to the same bytes; what a killed process left of
-// a shard is no part of it.
+// TestResume: a set that was interrupted after any shard is completed to the same bytes; an incomplete shard of a
+// killed process is replaced.
 func TestResume(t *testing.T) {
 	s := settingsOf(7, 2, 3, "x")
 	texts := randomTexts(t, 8, &s)
@@ -472,7 +472,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestCreateRefused: whoever goes on with other settings is told which, and nothing is touched.
+// TestCreateRefused: continuing with other settings is an error that names them, and nothing is changed.
 func TestCreateRefused(t *testing.T) {
 	s := settingsOf(2, 1, 3, "x")
 	s.Sampling = &Sampling{Temperature: 1}
@@ -507,7 +507,7 @@ func TestCreateRefused(t *testing.T) {
 	assert.ErrorContains(t, err, shardPath(dir, 1))
 }
 
-// TestCreateAgain: settings may change as long as there is no shard; shards without a manifest are nobody's.
+// TestCreateAgain: settings may change as long as there is no shard; shards without a manifest are refused.
 func TestCreateAgain(t *testing.T) {
 	dir, s := held.TempDir(t), settingsOf(2, 1, 3, "x")
 	w, err := Create(dir, s)
@@ -527,7 +527,7 @@ func TestCreateAgain(t *testing.T) {
 	assert.Equal(t, before, filesOf(t, dir))
 }
 
-// TestOneWriter: nobody writes to a folder that somebody writes to.
+// TestOneWriter: a folder has only one writer.
 func TestOneWriter(t *testing.T) {
 	dir, s := held.TempDir(t), settingsOf(1, 1, 1)
 	w, err := Create(dir, s)
@@ -540,7 +540,7 @@ func TestOneWriter(t *testing.T) {
 	w.Close()
 }
 
-// TestHash: a set is known by its content.
+// TestHash: the hash of a set depends on its content.
 func TestHash(t *testing.T) {
 	s := settingsOf(3, 2, 2)
 	hash := func(s Settings, seed uint64) string {
@@ -572,7 +572,7 @@ func TestSettings(t *testing.T) {
 	assert.ErrorIs(t, s.validate(), ErrValue)
 }
 
-// normal is s with the labels as they were given where there are none: a file does not tell an empty list from none.
+// normal returns got with the labels of s if both are empty: a file does not distinguish an empty list from nil.
 func normal(t *testing.T, got Settings, s *Settings) Settings {
 	if len(got.Labels) == 0 {
 		require.Empty(t, s.Labels)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestSignedRank: chances that are counted by hand, and all signs tried.
+// TestSignedRank: p-values computed by hand, and by trying all signs.
 func TestSignedRank(t *testing.T) {
 	for _, c := range []struct {
 		d []float64
@@ -20,7 +20,7 @@ func TestSignedRank(t *testing.T) {
 		{[]float64{1, 2, 3, 4, 5}, 2. / 32}, {[]float64{-1, -2, -3, -4, -5, -6}, 2. / 64},
 		// sums of 0 to 3: 1, 1, 1 and 2 ways
 		{[]float64{-1, 2, 3, 4, 5}, 4. / 32}, {[]float64{1, 2, -3, 4, 5}, 10. / 32},
-		{[]float64{7, 7, 7, 7, -7}, 12. / 32}, // ties: one of five the other way, or none
+		{[]float64{7, 7, 7, 7, -7}, 12. / 32}, // ties: one of five negative, or none
 		{[]float64{1, 2, 3, math.NaN()}, 2. / 8},
 	} {
 		assert.InDelta(t, c.p, SignedRank(c.d), 1e-12, "%v", c.d)
@@ -36,9 +36,9 @@ func TestSignedRank(t *testing.T) {
 	}
 }
 
-// allSigns is the p-value by trying all signs.
+// allSigns returns the p-value by trying all signs.
 func allSigns(d []float64) float64 {
-	rank := func(i int) (r float64) { // the mean rank of what is as large
+	rank := func(i int) (r float64) { // the mean rank of equal values
 		for k := range d {
 			switch a, b := math.Abs(d[k]), math.Abs(d[i]); {
 			case a < b:
@@ -71,7 +71,7 @@ func allSigns(d []float64) float64 {
 	return min(1, float64(far)/float64(n))
 }
 
-// TestRankSum: chances that are counted by hand, and all choices tried.
+// TestRankSum: p-values computed by hand, and by trying all choices.
 func TestRankSum(t *testing.T) {
 	for _, c := range []struct {
 		a, b []float64
@@ -87,8 +87,8 @@ func TestRankSum(t *testing.T) {
 	}
 }
 
-// TestLargeSamples: with many values p-values are those of the normal law, evenly spread where nothing differs, and
-// those of the exact count go over into them.
+// TestLargeSamples: with many values, p-values use the normal approximation. They are uniform without a difference, and
+// continue the exact p-values.
 func TestLargeSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	normal := func(n int, mean float64) []float64 {
@@ -98,7 +98,7 @@ func TestLargeSamples(t *testing.T) {
 		}
 		return x
 	}
-	for _, n := range []int{40, 80} { // exact, and not
+	for _, n := range []int{40, 80} { // exact and approximate
 		low := [2]int{}
 		const rounds = 200
 		for range rounds {
@@ -122,8 +122,8 @@ func TestLargeSamples(t *testing.T) {
 	assert.InDelta(t, RankSum(a, b), RankSum(a, append(b, 0.2)), 0.06)
 }
 
-// TestNormalLaw: with many values, the textbook's normal laws: of the count of pairs in which a is above b, and of the
-// sum of ranks above 0, to the nearest half, with their variances where values are equal.
+// TestNormalLaw: with many values, p-values use the normal approximations of textbooks: of the number of pairs with a
+// above b, and of the sum of positive ranks, with continuity correction and variances corrected for ties.
 func TestNormalLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	tail := func(off, variance float64) float64 {

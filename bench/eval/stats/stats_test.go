@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWilson: the bounds are the shares of which k in n is exactly 1.96 standard deviations off, within 0 to 1.
+// TestWilson: the bounds are the shares for which k of n deviates by exactly 1.96 standard deviations, within 0 to 1.
 func TestWilson(t *testing.T) {
 	for _, c := range [][2]int{{8, 10}, {0, 10}, {10, 10}, {250, 1000}, {1, 2}} {
 		got, n := Wilson(c[0], c[1]), float64(c[1])
@@ -38,7 +38,7 @@ func TestWilson(t *testing.T) {
 	assert.Equal(t, [2]float64{0, 1}, [2]float64{none.Low, none.High})
 }
 
-// TestMcNemar: sums of binomial coefficients by hand.
+// TestMcNemar: sums of binomial coefficients, computed by hand.
 func TestMcNemar(t *testing.T) {
 	for _, c := range []struct {
 		first, second int
@@ -68,7 +68,8 @@ func TestCurve(t *testing.T) {
 	assert.InDelta(t, 0.3, NewCurve([]Point{{0.1, 0.3}}).Area(0.1, 0.1), 1e-12)
 }
 
-// TestFrontier: what another point beats for no more X is not on it, it never falls, and it ends where the curve does.
+// TestFrontier: the frontier excludes each point that another one beats at the same or a lower X. It never falls, and
+// it ends where the curve does.
 func TestFrontier(t *testing.T) {
 	c := NewCurve([]Point{{1, 0.5}, {2, 0.4}, {3, 0.7}, {4, 0.7}, {5, 0.9}, {6, 0.1}})
 	assert.Equal(t, Curve{{1, 0.5}, {3, 0.7}, {5, 0.9}, {6, 0.9}}, c.Frontier())
@@ -92,8 +93,8 @@ func TestFrontier(t *testing.T) {
 	}
 }
 
-// TestBootstrap: the interval of a mean is that of the normal law, and the same for the same seed; a difference of
-// paired runs has a smaller one than runs apart.
+// TestBootstrap: the interval of a mean equals that of the normal law and is the same for the same seed. The difference
+// of paired runs has a smaller interval than that of independent runs.
 func TestBootstrap(t *testing.T) {
 	const n = 400
 	mean := func(x func(i int) float64) func(w []int) float64 {
@@ -106,7 +107,7 @@ func TestBootstrap(t *testing.T) {
 		}
 	}
 	a := mean(func(i int) float64 { return float64(i % 2) })
-	b := mean(func(i int) float64 { // as a, but for 4 in 100 questions
+	b := mean(func(i int) float64 { // as a, except for 4 in 100 questions
 		if i%25 == 0 {
 			return 1
 		}
@@ -119,7 +120,7 @@ func TestBootstrap(t *testing.T) {
 			total += k
 		}
 		assert.Equal(t, n, total)
-		odd := math.NaN() // in half of the draws
+		odd := math.NaN() // in half of the resamples
 		if undefined++; undefined%2 == 1 {
 			odd = 3
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestFormats: what is drawn by each format is of it, by another implementation.
+// TestFormats: another implementation accepts strings generated for each format.
 func TestFormats(t *testing.T) {
 	racing.Spare(t)
 	v := smallVocabulary(t)
@@ -35,7 +35,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestCommonForms: usual texts of each format can be written, and some that are not of it cannot.
+// TestCommonForms: common strings of each format are accepted, and some invalid ones are not.
 func TestCommonForms(t *testing.T) {
 	for format, c := range map[string]struct{ yes, no []string }{
 		"date": {[]string{"2024-02-29", "2000-02-29", "1999-12-31"},

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
-// fits reports whether a text is a whole value of a grammar, and whether it is the beginning of one.
+// fits reports whether a text is a complete value of a grammar, and whether it is the prefix of one.
 func fits(g *grammar.Grammar, text string) (whole, begins bool) {
 	s := g.Next(g.Start(), []byte(text)...)
 	return s != nil && s.Done(), s != nil
@@ -79,8 +79,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestMultiples: of the numbers within bounds those are allowed that are multiples of a step, spelled with as many
-// digits after the point as the step has.
+// TestMultiples: of the numbers within bounds, the multiples of a step are accepted, with as many decimal places as the
+// step has.
 func TestMultiples(t *testing.T) {
 	racing.Spare(t)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -120,12 +120,12 @@ func TestMultiples(t *testing.T) {
 	}
 }
 
-// TestClosed: objects that list properties have no others, unless the schema says something of others; all that is said
-// of an object counts together. Nothing is allowed that is not allowed otherwise.
+// TestClosed: objects that list properties have no other properties, unless the schema mentions others; all statements
+// about an object count together. A closed grammar accepts nothing that the open one does not.
 func TestClosed(t *testing.T) {
 	for _, c := range []struct {
 		schema      string
-		yes, closed []string // values of the schema; those that are closed out
+		yes, closed []string // values of the schema; values that only the open grammar accepts
 	}{
 		{`{"type":"object","properties":{"a":{"type":"integer"}}}`, []string{`{}`, `{"a":1}`},
 			[]string{`{"a":1,"b":2}`}},
@@ -156,7 +156,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestUnique: of lists over some values those are allowed that have each once, in the order of the schema.
+// TestUnique: of the lists over some values, those with each value at most once in the order of the schema are
+// accepted.
 func TestUnique(t *testing.T) {
 	for _, c := range []struct {
 		items       string

@@ -13,15 +13,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestKeywords: each value is allowed exactly if another implementation calls it valid; the last ones of a case are
-// valid and yet not written.
+// TestKeywords: each value is accepted exactly if another implementation calls it valid. The last values of a case are
+// valid but not accepted.
 func TestKeywords(t *testing.T) {
 	values := []string{
 		`null`, `true`, `1`, `2`, `2.5`, `12`, `"a"`, `"ab"`, `"b"`, `"x1"`, `[]`, `[1]`, `[1,2]`, `["a"]`, `[1,"a"]`,
 		`[1,"a",true]`, `{}`, `{"a":1}`, `{"a":"a"}`, `{"b":1}`, `{"a":1,"b":1}`, `{"a":2,"b":"b"}`, `{"x1":1}`,
 		`{"x1":"a"}`, `{"a":1,"x1":1}`, `{"a":1,"b":1,"x1":1}`, `{"a":1,"b":1,"c":1}`, `{"b":1,"c":"x"}`,
 	}
-	plainly := strings.NewReplacer( // the other implementation cannot look ahead
+	plainly := strings.NewReplacer( // the other implementation has no lookahead
 		`"pattern":"^(?!b)(?=.*[b1])."`, `"pattern":"^[^b].*[b1]|^[b1]$","not":{"pattern":"^b"}`,
 		`"pattern":"^(?!ab$|b).*$"`, `"not":{"pattern":"^(ab$|b)"}`,
 		`"pattern":"^(?!a)(?!b)"`, `"pattern":"^([^ab]|$)"`,
@@ -85,8 +85,8 @@ func TestKeywords(t *testing.T) {
 	}
 }
 
-// TestNeverTwo: no value of two schemas of oneOf is allowed, also where what does not fit one of them cannot be
-// described, or in part alone.
+// TestNeverTwo: no value of two schemas of oneOf is accepted, even if the complement of one of them can be described
+// only in part or not at all.
 func TestNeverTwo(t *testing.T) {
 	for schema, value := range map[string]string{
 		`{"oneOf":[{"maxProperties":0,"type":"string"},{"additionalProperties":{"type":"integer"},` +
@@ -104,8 +104,8 @@ func TestNeverTwo(t *testing.T) {
 	}
 }
 
-// TestDiscriminator: a mapping distinguishes schemas that would not be otherwise, and a discriminator without one says
-// nothing.
+// TestDiscriminator: a mapping distinguishes schemas that would otherwise be ambiguous; a discriminator without one has
+// no effect.
 func TestDiscriminator(t *testing.T) {
 	const rest = `,"oneOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/B"}],"$defs":{` +
 		`"A":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":"string"}},"required":["k"]},` +
@@ -125,10 +125,10 @@ func TestDiscriminator(t *testing.T) {
 	whole, _ := fits(g, `{"n":1,"k":"d"}`)
 	assert.True(t, whole)
 	whole, _ = fits(g, `{"k":"d"}`)
-	assert.False(t, whole, "it fits both")
+	assert.False(t, whole, "it is a value of both")
 }
 
-// TestLongPatterns: where a pattern and a bound take too much together, strings up to fewer characters can be written.
+// TestLongPatterns: if a pattern and a bound together are too large, only shorter strings are accepted.
 func TestLongPatterns(t *testing.T) {
 	g, err := Compile(t.Context(), []byte(`{"pattern":"^([a-z]+ ?)*$","maxLength":1000000,"minLength":3}`), false)
 	require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestLongPatterns(t *testing.T) {
 	}
 }
 
-// TestEarlierDrafts: keywords as drafts 4 to 7 have them.
+// TestEarlierDrafts: keywords of drafts 4 to 7.
 func TestEarlierDrafts(t *testing.T) {
 	for _, c := range []struct{ schema, yes, no string }{
 		{`{"type":"integer","minimum":3,"exclusiveMinimum":true}`, `4`, `3`},
@@ -160,8 +160,7 @@ func TestEarlierDrafts(t *testing.T) {
 	}
 }
 
-// TestIgnored: what no draft defines, and formats that are not known, have no effect, and are listed; there is an end
-// to it.
+// TestIgnored: undefined keywords and unknown formats have no effect, and are listed, up to a limit.
 func TestIgnored(t *testing.T) {
 	for schema, want := range map[string][]string{
 		`{"type":"null","title":"t","x-own":1,"then":{}}`:                      nil,
@@ -182,7 +181,7 @@ func TestIgnored(t *testing.T) {
 	assert.Len(t, g.Ignored(), maxIgnored)
 }
 
-// TestReferences: references by pointers in any spelling, by ids and by anchors. "a" is what they lead to.
+// TestReferences: references by pointers in any spelling, by ids and by anchors. They all refer to "a".
 func TestReferences(t *testing.T) {
 	for _, schema := range []string{
 		`{"$ref":"#/$defs/Bar%3Cx%3E","$defs":{"Bar<x>":{"const":"a"}}}`,
@@ -225,7 +224,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// twice reports whether a name stands twice in an object: those that are not listed may, and count each time.
+// twice reports whether a name occurs twice in an object: unlisted names may, and each counts.
 func twice(text string) bool {
 	var v any
 	if json.Unmarshal([]byte(text), &v) != nil {
@@ -235,7 +234,7 @@ func twice(text string) bool {
 	return strings.Count(string(short), ":") < strings.Count(text, ":")
 }
 
-// combination makes schemas of keywords about other schemas, which often contradict each other.
+// combination returns a schema with keywords that combine other schemas, which often contradict each other.
 func (m *maker) combination(depth int) obj {
 	some := func() obj {
 		switch m.IntN(9) {
@@ -299,7 +298,7 @@ func (m *maker) small() obj {
 		{"enum": []any{"a", "b"}}, {"not": obj{"const": "a"}}}[m.IntN(7)]
 }
 
-// TestRandomCombinations: what is drawn by schemas that contradict, negate and exclude each other is valid.
+// TestRandomCombinations: values generated by schemas that contradict, negate and exclude each other are valid.
 func TestRandomCombinations(t *testing.T) {
 	racing.Spare(t)
 	v := smallVocabulary(t)
@@ -310,7 +309,7 @@ func TestRandomCombinations(t *testing.T) {
 		require.NoError(t, err)
 		g, err := Compile(t.Context(), raw, false)
 		if err != nil {
-			continue // many have no values, or too many ways
+			continue // many have no values, or are too ambiguous
 		}
 		schemas++
 		valid, matcher := validator(t, raw), v.matcher(g)

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
-// TestTogether: goroutines that draw answers by one matcher draw what each would draw by a matcher of its own.
+// TestTogether: goroutines that generate answers with a shared matcher get the same answers as with separate ones.
 func TestTogether(t *testing.T) {
 	g, err := Compile(t.Context(), []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array",`+
 		`"items":{"enum":["ab","more",120,null]}}},"required":["a","b"],"additionalProperties":false}`), false)
@@ -30,7 +30,7 @@ func TestTogether(t *testing.T) {
 	assert.Equal(t, alone, texts)
 }
 
-// matcher is one of a schema and a vocabulary of some texts, an end and all bytes.
+// matcher returns a matcher of a schema, for a vocabulary with some texts, an end token and all bytes.
 func matcher(t *testing.T, schema string, texts ...string) *grammar.Matcher {
 	t.Helper()
 	g, err := Compile(t.Context(), []byte(schema), false)
@@ -48,8 +48,7 @@ func matcher(t *testing.T, schema string, texts ...string) *grammar.Matcher {
 	return grammar.NewMatcher(g, v)
 }
 
-// TestMaskNearBounds: places of a string that differ in whether the longest token has room are distinguished, in any
-// order.
+// TestMaskNearBounds: states of a string that differ in whether the longest token fits are distinguished, in any order.
 func TestMaskNearBounds(t *testing.T) {
 	for _, order := range [][]int{{0, 6, 7, 8}, {8, 7, 6, 0}} {
 		m := matcher(t, `{"type":"string","maxLength":10}`, "aaaa")
@@ -63,7 +62,7 @@ func TestMaskNearBounds(t *testing.T) {
 	}
 }
 
-// TestFits: a text that the longest tokens alone make whole has room where there is room for just these.
+// TestFits: a text that only the longest tokens can complete fits if there is room for exactly these.
 func TestFits(t *testing.T) {
 	m := matcher(t, `{"const":"abcdef"}`, `"abc`, `def"`)
 	assert.True(t, m.Fits(m.Start(), 2))
@@ -71,7 +70,7 @@ func TestFits(t *testing.T) {
 	assert.Equal(t, []int32{0, 1}, m.Shortest(m.Start()))
 }
 
-// TestMostDifferent: as many values as maxDifferent may be the items of a list without equals, and no more.
+// TestMostDifferent: a list without equal items may have up to maxDifferent different values, and no more.
 func TestMostDifferent(t *testing.T) {
 	schema := func(n int) string {
 		var all []string
@@ -86,7 +85,7 @@ func TestMostDifferent(t *testing.T) {
 	require.ErrorContains(t, err, "#/uniqueItems: ")
 }
 
-// TestEqualBounds: of an inclusive and an exclusive bound that are equal the exclusive one holds, in whatever order.
+// TestEqualBounds: if an inclusive and an exclusive bound are equal, the exclusive one applies, in any order.
 func TestEqualBounds(t *testing.T) {
 	for _, schema := range []string{
 		`{"type":"integer","maximum":5,"exclusiveMaximum":5,"minimum":3,"exclusiveMinimum":3}`,

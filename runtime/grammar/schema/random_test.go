@@ -18,19 +18,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// obj is a schema or a value while it is made.
+// obj is a schema or a value under construction.
 type obj = map[string]any
 
 // maker makes random schemas.
 type maker struct {
 	*rand.Rand
-	plain bool // only what the reference reads
+	plain bool // only what the reference can read
 	defs  obj
 }
 
 func (m *maker) one(of ...string) string { return of[m.IntN(len(of))] }
 
-// schema makes one with less and less below.
+// schema returns a random schema with a max depth.
 func (m *maker) schema(depth int) obj {
 	if depth <= 0 {
 		return m.leaf()
@@ -118,7 +118,7 @@ func (m *maker) leaf() obj {
 	return obj{"type": []string{m.one("string", "null"), "boolean"}, "maxLength": 2}
 }
 
-// fine are leaves that the reference does not read.
+// fine returns leaves that the reference cannot read.
 func (m *maker) fine() obj {
 	switch m.IntN(8) {
 	case 6:
@@ -145,7 +145,7 @@ func (m *maker) fine() obj {
 
 func (m *maker) one0(of ...float64) float64 { return of[m.IntN(len(of))] }
 
-// combined are schemas of allOf and oneOf.
+// combined returns schemas with allOf and oneOf.
 func (m *maker) combined(depth int) obj {
 	if m.IntN(2) == 0 {
 		return obj{"allOf": []any{
@@ -162,7 +162,7 @@ func (m *maker) combined(depth int) obj {
 	return obj{"oneOf": []any{tagged("one"), tagged("two"), obj{"type": "null"}}}
 }
 
-// whole makes a schema with what it refers to.
+// whole returns a schema with all of its definitions.
 func (m *maker) whole(depth int) (obj, []byte) {
 	m.defs = obj{}
 	s := m.schema(depth)
@@ -196,7 +196,7 @@ func validator(t testing.TB, raw []byte) func(text string) error {
 
 const endToken = 0
 
-// vocabulary is one with its tokens.
+// vocabulary holds a vocabulary and its tokens.
 type vocabulary struct {
 	*grammar.Vocabulary
 	tokens []string
@@ -206,7 +206,7 @@ func (v *vocabulary) matcher(g *grammar.Grammar) *grammar.Matcher {
 	return grammar.NewMatcher(g, v.Vocabulary)
 }
 
-// smallVocabulary has an end token, all bytes, and pieces that JSON and the schemas of maker are made of.
+// smallVocabulary has an end token, all bytes, and pieces of JSON and of the schemas of maker.
 func smallVocabulary(t testing.TB) *vocabulary {
 	tokens := []string{""}
 	for b := range 256 {
@@ -223,8 +223,8 @@ func smallVocabulary(t testing.TB) *vocabulary {
 	return &vocabulary{v, tokens}
 }
 
-// TestRandomSchemasValidate: two hundred random schemas, and a model that draws any token that may follow: each answer
-// that ends by itself is valid for another implementation, and most do end.
+// TestRandomSchemasValidate: for two hundred random schemas and a model that samples any allowed token, each answer
+// that ends by itself is valid for another implementation, and most answers end.
 func TestRandomSchemasValidate(t *testing.T) {
 	racing.Spare(t)
 	v := smallVocabulary(t)
@@ -249,11 +249,11 @@ func TestRandomSchemasValidate(t *testing.T) {
 	assert.Greater(t, ended, answers*3/4)
 }
 
-// draw draws tokens that may follow until the value is whole, and reports whether it is.
-func draw(r *rand.Rand, m *grammar.Matcher, v *vocabulary, most int) (text string, done bool) {
+// draw samples allowed tokens until the value is complete, and reports whether it is.
+func draw(r *rand.Rand, m *grammar.Matcher, v *vocabulary, maxTokens int) (text string, done bool) {
 	var mask grammar.Mask
 	s, b := m.Start(), []byte(nil)
-	for range most {
+	for range maxTokens {
 		mask = m.Mask(mask, s)
 		var can []int32
 		for id := range int32(v.Size()) {
@@ -276,14 +276,14 @@ func draw(r *rand.Rand, m *grammar.Matcher, v *vocabulary, most int) (text strin
 	return string(b), false
 }
 
-// reference reads texts by a schema as it is written: the ends that a beginning of the text can have as a value, and
-// whether all of it can be the beginning of one.
+// reference parses texts by a schema directly. It computes where a value that starts at some place can end, and whether
+// all of the text can be the prefix of a value.
 type reference struct {
 	defs map[string]any
 	text string
 }
 
-// ends is a set of places of the text, and whether its end was met on the way.
+// ends is a set of places in the text, and whether the end of the text was reached.
 type ends struct {
 	at   map[int]bool
 	open bool
@@ -298,7 +298,7 @@ func (e *ends) add(o ends) {
 
 func none() ends { return ends{at: map[int]bool{}} }
 
-// then reads on from all ends.
+// then continues parsing from all ends.
 func (e ends) then(read func(at int) ends) ends {
 	out := none()
 	out.open = e.open
@@ -308,7 +308,7 @@ func (e ends) then(read func(at int) ends) ends {
 	return out
 }
 
-// lit reads a literal text.
+// lit parses a literal text.
 func (r *reference) lit(at int, want string) ends {
 	e := none()
 	rest := r.text[at:]
@@ -321,11 +321,11 @@ func (r *reference) lit(at int, want string) ends {
 	return e
 }
 
-// listed reads a value of an enum, with a space after its commas and colons or none.
+// listed parses a value of an enum, with or without a space after its commas and colons.
 func (r *reference) listed(at int, value string) ends {
 	e := none()
 	e.at[at] = true
-	parts := strings.SplitAfter(value, ",") // no string here has one
+	parts := strings.SplitAfter(value, ",") // no string here contains one
 	for i, part := range parts {
 		e = e.then(func(at int) ends {
 			if i+1 < len(parts) {
@@ -337,7 +337,7 @@ func (r *reference) listed(at int, value string) ends {
 	return e
 }
 
-// sep reads a text and an optional space.
+// sep parses a text and an optional space.
 func (r *reference) sep(at int, want string) ends {
 	e := r.lit(at, want)
 	e.add(r.lit(at, want+" "))
@@ -397,11 +397,11 @@ func (r *reference) kind(at int, kind string, s obj) ends {
 		}
 	case "string":
 		least, _ := s["minLength"].(float64)
-		most, bounded := s["maxLength"].(float64)
+		maxTokens, bounded := s["maxLength"].(float64)
 		if !bounded {
-			most = 1e9
+			maxTokens = 1e9
 		}
-		return r.lit(at, `"`).then(func(at int) ends { return r.chars(at, int(least), int(most), nil) })
+		return r.lit(at, `"`).then(func(at int) ends { return r.chars(at, int(least), int(maxTokens), nil) })
 	case "array":
 		return r.lit(at, "[").then(func(at int) ends { return r.items(at, s, 0) })
 	case "object":
@@ -410,8 +410,8 @@ func (r *reference) kind(at int, kind string, s obj) ends {
 	return e
 }
 
-// chars reads characters of a string up to its end.
-func (r *reference) chars(at, least, most int, not []string) ends {
+// chars parses the characters of a string up to its end.
+func (r *reference) chars(at, least, maxTokens int, not []string) ends {
 	e, begin := none(), at
 	for n := 0; ; n++ {
 		if n >= least {
@@ -423,7 +423,7 @@ func (r *reference) chars(at, least, most int, not []string) ends {
 				e.add(r.lit(at, `"`))
 			}
 		}
-		if n == most || at == len(r.text) {
+		if n == maxTokens || at == len(r.text) {
 			e.open = e.open || at == len(r.text)
 			return e
 		}
@@ -438,8 +438,8 @@ func (r *reference) chars(at, least, most int, not []string) ends {
 	}
 }
 
-// charSize is the length of the character that text begins with, as JSON spells it; 0 for a beginning of one, -1 for
-// none.
+// charSize returns the length of the first JSON-encoded character of text; 0 for an incomplete one, -1 for an invalid
+// one.
 func charSize(text string) int {
 	if text[0] == '\\' {
 		for c := rune(0); c < 0x60; c++ {
@@ -468,11 +468,11 @@ func charSize(text string) int {
 func (r *reference) items(at int, s obj, i int) ends {
 	e := none()
 	least, _ := s["minItems"].(float64)
-	most, bounded := s["maxItems"].(float64)
+	maxTokens, bounded := s["maxItems"].(float64)
 	if i >= int(least) {
 		e.add(r.lit(at, "]"))
 	}
-	if bounded && i >= int(most) {
+	if bounded && i >= int(maxTokens) {
 		return e
 	}
 	item := s["items"]
@@ -497,7 +497,7 @@ func (r *reference) items(at int, s obj, i int) ends {
 	return e
 }
 
-// object reads an object with the properties of a schema in the order of their names, as obj is written down.
+// object parses an object with the properties of a schema sorted by name, as obj is marshalled.
 func (r *reference) object(at int, s obj) ends {
 	props, _ := s["properties"].(obj)
 	var names []string
@@ -544,15 +544,15 @@ func (r *reference) object(at int, s obj) ends {
 	return r.lit(at, "{").then(func(at int) ends { return from(at, 0, false) })
 }
 
-// of reports whether a text is a whole value, and whether it can be the beginning of one or is one.
+// of reports whether a text is a complete value, and whether it is a value or the prefix of one.
 func (r *reference) of(schema any, text string) (whole, begins bool) {
 	r.text = text
 	e := r.value(0, schema)
 	return e.at[len(text)], e.open || e.at[len(text)]
 }
 
-// TestMaskIsTheReference: along random answers a token is in the mask exactly if the text with it is the beginning of a
-// value, and the end token exactly where the text is one.
+// TestMaskIsTheReference: along random answers a token is in the mask exactly if the text with it is the prefix of a
+// value, and the end token exactly if the text is a value.
 func TestMaskIsTheReference(t *testing.T) {
 	racing.Spare(t)
 	v := smallVocabulary(t)
@@ -567,7 +567,7 @@ func TestMaskIsTheReference(t *testing.T) {
 	t.Logf("%d masks", steps)
 }
 
-func checkMasks(t testing.TB, v *vocabulary, seed uint64, most int) (steps int) {
+func checkMasks(t testing.TB, v *vocabulary, seed uint64, maxTokens int) (steps int) {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 3)), plain: true}
 	_, raw := m.whole(2)
 	if strings.Contains(string(raw), `"additionalProperties":true`) {
@@ -583,7 +583,7 @@ func checkMasks(t testing.TB, v *vocabulary, seed uint64, most int) (steps int) 
 	ref.defs, _ = schema["$defs"].(obj)
 	s, text := matcher.Start(), ""
 	var mask grammar.Mask
-	for range most {
+	for range maxTokens {
 		steps++
 		mask = matcher.Mask(mask, s)
 		var can []int32
@@ -611,7 +611,7 @@ func checkMasks(t testing.TB, v *vocabulary, seed uint64, most int) (steps int) 
 	return steps
 }
 
-// anyKeys closes objects that would take anything, which the reference cannot read.
+// anyKeys closes objects that would accept any property, because the reference cannot parse them.
 func anyKeys(s any) {
 	switch s := s.(type) {
 	case obj:

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
-// exactly checks that Least is the distance to the end: 0 there, less by at most one after any byte, and less by one
-// after some byte, which Shortest begins with.
+// exactly checks that Least is the distance to the end: 0 at the end, at most one less after any byte, and one less
+// after some byte, with which Shortest begins.
 func exactly(t *testing.T, g *grammar.Grammar, s *grammar.State) {
 	t.Helper()
 	least, text := g.Least(s), g.Shortest(s)
@@ -29,8 +29,8 @@ func exactly(t *testing.T, g *grammar.Grammar, s *grammar.State) {
 	require.True(t, whole.Done(), "%q", text)
 }
 
-// TestShortest: at each place of random texts of random schemas, the shortest completion is one, and there is no
-// shorter one.
+// TestShortest: at each place in random texts of random schemas, the shortest completion is valid and no shorter one
+// exists.
 func TestShortest(t *testing.T) {
 	racing.Spare(t)
 	m := &maker{Rand: rand.New(rand.NewPCG(7, 8))}
@@ -57,7 +57,7 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// TestShortestCounts: lengths with many repetitions missing, which are not kept one by one.
+// TestShortestCounts: lengths with many missing repetitions, which are not stored one by one.
 func TestShortestCounts(t *testing.T) {
 	for raw, want := range map[string]int{
 		`{"type":"string","minLength":1000}`:                                                      1002,

@@ -17,7 +17,7 @@ import (
 // population draws answers.
 type population func(r *rand.Rand) Answer
 
-// share is that of many answers' tokens.
+// share returns the share of escalated tokens in many answers.
 func (p population) share() float64 {
 	r, s := rand.New(rand.NewPCG(99, 0)), Step{}
 	for range 400_000 {
@@ -35,7 +35,7 @@ func (p population) draw(r *rand.Rand, n int) []Answer {
 	return all
 }
 
-// coins has answers of one length, with tokens that are escalated independently.
+// coins draws answers of one length, with tokens that are escalated independently.
 func coins(length int, share float64) population {
 	return func(r *rand.Rand) Answer {
 		a := Answer{Tokens: length}
@@ -48,7 +48,7 @@ func coins(length int, share float64) population {
 	}
 }
 
-// allOrNothing has answers that come whole from one model or the other: as wide as shares can vary.
+// allOrNothing draws answers that are completely from one model or the other: the max variance of shares.
 func allOrNothing(length int, share float64) population {
 	return func(r *rand.Rand) Answer {
 		if r.Float64() < share {
@@ -58,8 +58,8 @@ func allOrNothing(length int, share float64) population {
 	}
 }
 
-// longAreHard has long answers of which much is escalated, and short ones of which nothing is: a mean of shares would
-// be another number than the share of tokens.
+// longAreHard draws long answers with many escalated tokens, and short ones without: the mean of shares differs from
+// the share of tokens.
 func longAreHard(share float64) population {
 	return func(r *rand.Rand) Answer {
 		if r.Float64() < 0.5 {
@@ -69,7 +69,7 @@ func longAreHard(share float64) population {
 	}
 }
 
-// TestFalseCertificates: where the share is the budget, a certificate is given with a chance of δ at most.
+// TestFalseCertificates: if the share equals the budget, a certificate is given with a probability of at most δ.
 func TestFalseCertificates(t *testing.T) {
 	trials := 2000
 	if testing.Short() {
@@ -99,10 +99,10 @@ func TestFalseCertificates(t *testing.T) {
 			}
 		}
 	}
-	assert.Positive(t, worst, "the test is at the boundary, where some are wrong")
+	assert.Positive(t, worst, "at the boundary some are wrong")
 }
 
-// TestPower: how many prompts a certificate needs, with tokens as they are: budget 7%, confidence 90%. Hoeffding's
+// TestPower: the number of prompts that a certificate needs for typical tokens: budget 7%, confidence 90%. Hoeffding's
 // bound alone needs 680 prompts at a share of 5% and 2863 at 6%.
 func TestPower(t *testing.T) {
 	trials := 200
@@ -113,8 +113,8 @@ func TestPower(t *testing.T) {
 		method Method
 		share  float64
 		n      int
-		least  float64 // of the trials
-		most   float64
+		low    float64 // of the trials
+		high   float64
 	}{
 		{Betting, 0.05, 200, 0.97, 1}, {Betting, 0.06, 400, 0.9, 1}, {Betting, 0.05, 60, 0, 0.4},
 		{HoeffdingBentkus, 0.05, 800, 0.9, 1}, {HoeffdingBentkus, 0.05, 200, 0, 0.1},
@@ -131,12 +131,12 @@ func TestPower(t *testing.T) {
 		}
 		got := float64(shown) / float64(trials)
 		t.Logf("%s, share %v, %d prompts: %.2f certified", c.method, c.share, c.n, got)
-		assert.GreaterOrEqual(t, got, c.least, "%+v", c)
-		assert.LessOrEqual(t, got, c.most, "%+v", c)
+		assert.GreaterOrEqual(t, got, c.low, "%+v", c)
+		assert.LessOrEqual(t, got, c.high, "%+v", c)
 	}
 }
 
-// TestLosses: the mean of what is tested is at the budget exactly where the share is.
+// TestLosses: the mean of the losses is at the budget exactly if the share is.
 func TestLosses(t *testing.T) {
 	test := Test{Budget: 0.25, Confidence: 0.9, MaxTokens: 8}
 	x, err := test.losses([]Answer{{0, 8}, {8, 8}, {2, 8}, {1, 4}, {0, 4}, {1, 1}})
@@ -144,25 +144,25 @@ func TestLosses(t *testing.T) {
 	assert.InDeltaSlice(t, []float64{0, 1, 0.25, 0.25, 0.125, 0.25 + 0.75/8}, x, 1e-12)
 }
 
-// TestBetting: small cases by hand. The first bet is 0, as nothing is known; the second follows from one answer.
+// TestBetting: small cases computed by hand. The first bet is 0, without data; the second follows from one answer.
 func TestBetting(t *testing.T) {
 	const b = 0.25
 	assert.Equal(t, 1.0, betting([]float64{0}, b))
 	// after one 0: mean (b+0)/2 = 0.125, gap 0.125, squares 0.1875 + (0-0.25)·(0-0.125) = 0.21875, variance 0.109375:
-	// bet 0.125/(0.109375+0.015625) = 1, under the most of 0.9/0.75 = 1.2; a second 0 multiplies by 1.25
+	// bet 0.125/(0.109375+0.015625) = 1, below the max of 0.9/0.75 = 1.2; a second 0 multiplies by 1.25
 	assert.InDelta(t, 1/1.25, betting([]float64{0, 0}, b), 1e-12)
-	// a 1 in its place loses 0.75 of it: the highest capital was 1
+	// a 1 instead loses 0.75 of it: the max capital was 1
 	assert.Equal(t, 1.0, betting([]float64{0, 1}, b))
-	// what was reached stays: the capital falls afterwards
+	// the max is kept: the capital falls afterwards
 	assert.InDelta(t, 1/1.25, betting([]float64{0, 0, 1, 1, 1, 1}, b), 1e-12)
-	// nothing is staked where the mean is not below the budget
+	// no bet if the mean is not below the budget
 	assert.Equal(t, 1.0, betting([]float64{1, 1, 0, 0, 0}, b))
 	// third: mean 0.25/3, gap 1/6, squares 0.21875 + (0-0.125)·(0-0.25/3) = 0.229167, variance 0.0763889:
-	// bet (1/6)/(0.0763889+1/36) = 1.6 is cut to 1.2
+	// bet (1/6)/(0.0763889+1/36) = 1.6 is limited to 1.2
 	assert.InDelta(t, 1/(1.25*(1+1.2*0.25)), betting([]float64{0, 0, 0}, b), 1e-12)
 }
 
-// TestHoeffdingBentkus: small cases by hand.
+// TestHoeffdingBentkus: small cases computed by hand.
 func TestHoeffdingBentkus(t *testing.T) {
 	// no loss in two: Hoeffding (1-b)² = 0.5625, Bentkus e·0.5625
 	assert.InDelta(t, 0.5625, hoeffdingBentkus([]float64{0, 0}, 0.25), 1e-12)
@@ -171,7 +171,7 @@ func TestHoeffdingBentkus(t *testing.T) {
 	h := 1.0/16*math.Log(0.25) + 15.0/16*math.Log(15.0/16/0.75)
 	assert.InDelta(t, math.Exp(-16*h), hoeffdingBentkus(append(make([]float64, 15), 1), 0.25), 1e-12)
 	assert.Less(t, math.Exp(-16*h), math.E*(math.Pow(0.75, 16)+16*0.25*math.Pow(0.75, 15)))
-	// twenty of a hundred: Bentkus is the less, and a little more than twenty has the tail of 21
+	// twenty of a hundred: Bentkus is smaller, and a little more than twenty has the tail of 21
 	x := append(make([]float64, 80), slices.Repeat([]float64{1}, 20)...)
 	assert.InDelta(t, math.E*0.14883, hoeffdingBentkus(x, 0.25), 1e-4)
 	x[0] = 0.01
@@ -179,7 +179,7 @@ func TestHoeffdingBentkus(t *testing.T) {
 		hoeffdingBentkus(x, 0.25), 1e-12)
 }
 
-// TestBestIsBoth: twice the less of both, at most 1.
+// TestBestIsBoth: twice the smaller p-value of both, at most 1.
 func TestBestIsBoth(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -201,7 +201,7 @@ func TestBestIsBoth(t *testing.T) {
 	assert.Equal(t, named, plain, "betting is the default")
 }
 
-// TestMonotone: an escalation more never makes Hoeffding–Bentkus surer, and neither does a smaller budget.
+// TestMonotone: another escalation never makes Hoeffding–Bentkus more certain, and neither does a smaller budget.
 func TestMonotone(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
@@ -221,7 +221,8 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-// TestWalk: it ends at the first threshold that is not certified, decodes no other, and counts what it saw.
+// TestWalk: the walk ends at the first threshold that is not certified, decodes no further one, and counts the answers
+// that it used.
 func TestWalk(t *testing.T) {
 	test := Test{Budget: 0.25, Confidence: 0.9, MaxTokens: 4, Method: HoeffdingBentkus}
 	many := func(escalated int) []Answer { return slices.Repeat([]Answer{{escalated, 4}}, 50) }
@@ -235,7 +236,7 @@ func TestWalk(t *testing.T) {
 	}
 	steps, err := test.Walk(4, at(0, 0, 2, 0))
 	require.NoError(t, err)
-	assert.Equal(t, []int{0, 1, 2}, decoded, "the last is certified no more, whatever its share")
+	assert.Equal(t, []int{0, 1, 2}, decoded, "the last one is not certified, whatever its share")
 	require.Len(t, steps, 3)
 	assert.Equal(t, []bool{true, true, false}, []bool{steps[0].Certified, steps[1].Certified, steps[2].Certified})
 	assert.Equal(t, []int{100, 200}, []int{steps[2].Escalated, steps[2].Tokens})
@@ -250,7 +251,7 @@ func TestWalk(t *testing.T) {
 	assert.ErrorIs(t, err, away)
 	_, err = test.Walk(2, func(int) ([]Answer, error) { return nil, nil })
 	assert.ErrorContains(t, err, "threshold 1: no answers")
-	// certified is p ≤ δ, with the equal: one of 0.75ⁿ
+	// certified means p ≤ δ, including equality: one of 0.75ⁿ
 	exact := Test{Budget: 0.25, Confidence: 0.4375, MaxTokens: 4, Method: HoeffdingBentkus}
 	steps, err = exact.Walk(1, func(int) ([]Answer, error) { return []Answer{{0, 4}, {0, 4}}, nil })
 	require.NoError(t, err)
@@ -258,7 +259,7 @@ func TestWalk(t *testing.T) {
 	assert.Equal(t, steps[0].PValue <= 0.5625, steps[0].Certified)
 }
 
-// TestNeeded: with so many prompts more than half of the trials are certified, and with a quarter of them few.
+// TestNeeded: with this number of prompts more than half of the trials are certified, and with a quarter of it few.
 func TestNeeded(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	for _, m := range Methods() {
@@ -285,7 +286,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestNeededOfBest: the better method, at half the chance of error.
+// TestNeededOfBest: the better method, at half the error probability.
 func TestNeededOfBest(t *testing.T) {
 	answers := coins(60, 0.05).draw(rand.New(rand.NewPCG(8, 9)), 3000)
 	need := map[Method]int{}
@@ -296,7 +297,7 @@ func TestNeededOfBest(t *testing.T) {
 	assert.Greater(t, need[HoeffdingBentkus], 3*need[Best])
 }
 
-// TestRefused: what is out of range is named.
+// TestRefused: errors name the value that is out of range.
 func TestRefused(t *testing.T) {
 	good := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 4}
 	for want, change := range map[string]func(*Test){
@@ -325,18 +326,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzPValue: always a number in (0, 1], or an error.
+// FuzzPValue: the result is always a number in (0, 1], or an error.
 func FuzzPValue(f *testing.F) {
 	f.Add(0.07, 0.9, 60, []byte{1, 60, 0, 60})
 	f.Add(1e-300, 1-1e-16, 1, []byte{1, 1})
 	f.Add(1-1e-16, 1e-300, 255, []byte{0, 255, 255, 255})
-	f.Fuzz(func(t *testing.T, budget, confidence float64, most int, counts []byte) {
+	f.Fuzz(func(t *testing.T, budget, confidence float64, high int, counts []byte) {
 		var answers []Answer
 		for ; len(counts) >= 2; counts = counts[2:] {
 			answers = append(answers, Answer{int(counts[0]), int(counts[1])})
 		}
 		for _, m := range Methods() {
-			test := Test{Budget: budget, Confidence: confidence, MaxTokens: most, Method: m}
+			test := Test{Budget: budget, Confidence: confidence, MaxTokens: high, Method: m}
 			p, err := test.PValue(answers)
 			if err == nil && !(p > 0 && p <= 1) {
 				t.Fatal(fmt.Sprint(m, p))

@@ -16,9 +16,9 @@ var (
 	epochs    = flag.Int("epochs", 2, "epochs of BenchmarkTrain")
 )
 
-// BenchmarkTrain trains on traces of width 896 with 64 hidden units, features both, from mapped files that were read
-// just before. It reports seconds per epoch, multiplications by weights per second, and the memory of the process that
-// is not of files, at the end. The first epoch includes mean and deviation.
+// BenchmarkTrain trains on traces of width 896 with 64 hidden units, with both kinds of features, from mapped files in
+// the page cache. It reports seconds per epoch, multiplications by weights per second, and the anonymous memory of the
+// process at the end. The first epoch includes mean and deviation.
 func BenchmarkTrain(b *testing.B) {
 	const width, each = 896, 100
 	s := settings(*positions/each, width)
@@ -41,7 +41,7 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
-// anonymous is the memory in use that is not of files, in MB; 0 where the system does not tell.
+// anonymous returns the anonymous memory in use, in MB; 0 if the system does not report it.
 func anonymous(b *testing.B) float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

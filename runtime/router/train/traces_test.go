@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// settings are those of a set of the given size.
+// settings returns the settings of a set of the given size.
 func settings(prompts, width int) trace.Settings {
 	return trace.Settings{
 		Tap: router.TapFinalNorm, Width: width, Small: trace.Model{Fingerprint: "small", Name: "tiny"},
@@ -23,8 +23,8 @@ func settings(prompts, width int) trace.Settings {
 	}
 }
 
-// store writes a set of texts with so many positions each. Its hidden states are noise, which one direction in them and
-// the margin turn into labels of the first rule; the second rule has labels of every other position.
+// store writes a set of texts with a number of positions each. Its hidden states are noise. One direction in them and
+// the margin determine the labels of the first rule; the second rule labels every other position.
 func store(t testing.TB, s trace.Settings, positions int, seed uint64) *trace.Set {
 	dir := filepath.Join(held.TempDir(t), "traces")
 	w, err := trace.Create(dir, s)
@@ -68,7 +68,7 @@ func store(t testing.TB, s trace.Settings, positions int, seed uint64) *trace.Se
 	return set
 }
 
-// TestTraces: the positions of all sets, one after the other, each as its set has it, with the labels of one rule.
+// TestTraces: the positions of all sets in sequence, each unchanged, with the labels of one rule.
 func TestTraces(t *testing.T) {
 	one := store(t, settings(60, 8), 5, 1)
 	more := settings(70, 8)
@@ -92,7 +92,7 @@ func TestTraces(t *testing.T) {
 				if n == 2 {
 					prompt += 70
 				}
-				require.Equal(t, prompt, src.Prompt(at), "the first two are of the same prompts")
+				require.Equal(t, prompt, src.Prompt(at), "the first two sets have the same prompts")
 				require.Equal(t, n, src.Folder(at))
 				require.Equal(t, Label(p.Labels[rule]), src.Label(at))
 				margin, certainty := src.Head(at)
@@ -112,7 +112,7 @@ func TestTraces(t *testing.T) {
 	assert.Equal(t, 54*5, r.Positions)
 }
 
-// TestTracesRefused: what cannot be learnt from together is refused by its name.
+// TestTracesRefused: sets that do not fit together are refused with the reason.
 func TestTracesRefused(t *testing.T) {
 	one := store(t, settings(2, 8), 2, 1)
 	for want, change := range map[string]func(*trace.Settings){
@@ -141,5 +141,5 @@ func TestTracesRefused(t *testing.T) {
 	s = settings(2, 8)
 	s.Large = trace.Model{Name: "behind a gateway"}
 	_, err = NewTraces([]Folder{{"one", one}, {"two", store(t, s, 2, 1)}}, "disagreement")
-	assert.NoError(t, err, "a gateway does not tell which large model it is")
+	assert.NoError(t, err, "a gateway does not name its large model")
 }

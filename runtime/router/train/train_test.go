@@ -40,8 +40,9 @@ func (r *rows) add(prompt int, l Label, margin, certainty float32, hidden ...flo
 	r.label, r.prompt = append(r.label, l), append(r.prompt, prompt)
 }
 
-// planted is positions whose logit is known: not linear in the hidden state, whose first dimension is a thousand times
-// as large as the others and far from 0, and with what the head says of them. One position in nine has no label.
+// planted returns positions with known logits. They are not linear in the hidden state, and depend on the head. The
+// first dimension of the hidden state is a thousand times as large as the others and far from 0. One position in nine
+// has no label.
 func planted(prompts, width int, seed uint64) (src *rows, truth []float64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	src = &rows{width: width}
@@ -76,8 +77,8 @@ func mustTrain(t *testing.T, src Source, o Options) *Result {
 	return r
 }
 
-// TestTrainSpoils: of two kinds of positions at which questions make as many answers right, the one at which they spoil
-// others is asked last; what is measured of the router counts both as tokens that may stand.
+// TestTrainSpoils: of two kinds of positions at which questions make equally many answers right, the kind at which they
+// also spoil answers is escalated last. In the measures of the router both kinds count as tokens to keep.
 func TestTrainSpoils(t *testing.T) {
 	src := &rows{width: 2}
 	r := rand.New(rand.NewPCG(7, 0))
@@ -102,14 +103,14 @@ func TestTrainSpoils(t *testing.T) {
 	assert.InDelta(t, 0.2, got.Escalate, 0.02)
 }
 
-// TestTrainLearns: each kind of network learns what its features tell, nearly as well as who knows the rule; what
-// is said of it is what it does in use.
+// TestTrainLearns: each kind of network learns from its features nearly as well as the rule itself, and the reported
+// measures equal those of its use.
 func TestTrainLearns(t *testing.T) {
 	racing.Spare(t)
 	src, truth := planted(800, 6, 1)
 	for _, c := range []struct {
 		o    Options
-		lost float64 // of the area under the curve of the rule itself, at most
+		lost float64 // max loss of the area under the curve, relative to the rule itself
 	}{
 		{Options{Features: Both, Threads: 2, Epochs: 30, Rate: 0.005}, 0.01},
 		{Options{Features: Both, Balance: 1, Threads: 2, Epochs: 30, Rate: 0.005}, 0.01},
@@ -136,7 +137,7 @@ func TestTrainLearns(t *testing.T) {
 	}
 }
 
-// TestTrainFeatures: each kind of network has the form that a router file has, and takes what it says.
+// TestTrainFeatures: each kind of network has the format of a router file and uses the given features.
 func TestTrainFeatures(t *testing.T) {
 	src, _ := planted(40, 6, 1)
 	short := Options{Epochs: 2}
@@ -165,14 +166,14 @@ func TestTrainFeatures(t *testing.T) {
 		assert.Equal(t, c.shapes, shapes)
 		if c.f == Head {
 			for u := range n.Layers[0].Out {
-				assert.Equal(t, make([]float32, 6), n.Layers[0].Weight[u*8:u*8+6], "the hidden state does not count")
+				assert.Equal(t, make([]float32, 6), n.Layers[0].Weight[u*8:u*8+6], "the hidden state is not used")
 				assert.NotZero(t, n.Layers[0].Weight[u*8+6])
 			}
 		}
 	}
 }
 
-// TestTrainIsRepeatable: a seed gives the same bits with any number of threads and processors, another seed gives
+// TestTrainIsRepeatable: a seed gives the same bits with any number of threads and processors; another seed gives
 // others.
 func TestTrainIsRepeatable(t *testing.T) {
 	src, _ := planted(300, 20, 2)
@@ -192,7 +193,7 @@ func TestTrainIsRepeatable(t *testing.T) {
 	assert.NotEqual(t, want.HeldOut, other.HeldOut)
 }
 
-// reference is the mean weighted loss of a network at positions, in float64, as its formula stands.
+// reference returns the mean weighted loss of a network over positions, by the formula in float64.
 func reference(s shape, theta []float64, x [][]float64, keep []bool, weight [2]float64) float64 {
 	sum := 0.0
 	for k, x := range x {
@@ -239,7 +240,7 @@ func TestGradient(t *testing.T) {
 		for i := range tr.theta {
 			tr.theta[i] = float32(r.NormFloat64() * 0.5)
 		}
-		for u := range tr.shape.rows() { // those that stand for no feature stay 0
+		for u := range tr.shape.rows() { // weights without a feature stay 0
 			clear(tr.theta[u*tr.shape.width+tr.in.used : (u+1)*tr.shape.width])
 		}
 		x, keep := make([][]float64, len(some)), make([]bool, len(some))
@@ -273,7 +274,7 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// newTest returns a trainer of one thread over a source.
+// newTest returns a trainer with one thread over a source.
 func newTest(t *testing.T, src Source, o Options) *trainer {
 	t.Helper()
 	o = o.defaults()
@@ -286,7 +287,7 @@ func newTest(t *testing.T, src Source, o Options) *trainer {
 	return tr
 }
 
-// TestShortBatch: the last batch of an epoch learns from its own positions alone.
+// TestShortBatch: the last batch of an epoch uses only its own positions.
 func TestShortBatch(t *testing.T) {
 	src, _ := planted(2000, 3, 3)
 	tr := newTest(t, src, Options{})
@@ -305,7 +306,7 @@ func TestShortBatch(t *testing.T) {
 	assert.InDeltaSlice(t, want, tr.adam.m, 1e-7)
 }
 
-// ordered is a source that notes in which order hidden states are read.
+// ordered is a source that records the order of reads.
 type ordered struct {
 	*rows
 	read []int
@@ -316,7 +317,7 @@ func (o *ordered) Hidden(dst []float32, i int) {
 	o.rows.Hidden(dst, i)
 }
 
-// TestEpochsDiffer: each epoch has an order of its own.
+// TestEpochsDiffer: each epoch has a different order.
 func TestEpochsDiffer(t *testing.T) {
 	src, _ := planted(30, 3, 3)
 	o := &ordered{rows: src}
@@ -334,11 +335,11 @@ func TestEpochsDiffer(t *testing.T) {
 	cancel(assert.AnError)
 	o.read = nil
 	assert.ErrorIs(t, tr.epoch(ctx, 4), assert.AnError)
-	assert.Len(t, o.read, tr.batch, "it ends between two batches")
+	assert.Len(t, o.read, tr.batch, "the epoch ends between two batches")
 }
 
-// TestClassWeights: a network that can say anything of each of a few states says with class weights, corrected for
-// them, the shares that it says without. (The states tell it all: there is no model of them that could be wrong.)
+// TestClassWeights: a network that can represent any function of a few states gives the same shares with class weights,
+// after their correction, as without. (Such a network cannot be misspecified.)
 func TestClassWeights(t *testing.T) {
 	shares := []float64{0.5, 0.9, 0.98}
 	src := &rows{width: len(shares)}
@@ -364,11 +365,11 @@ func TestClassWeights(t *testing.T) {
 	}
 	tr := newTest(t, src, Options{Balance: 1})
 	keep, escalate := float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1]
-	assert.InDelta(t, keep, escalate, 1e-6, "both classes count alike")
+	assert.InDelta(t, keep, escalate, 1e-6, "both classes have equal weight")
 	assert.InDelta(t, float64(tr.keep+tr.escalate), keep+escalate, 1e-6)
 }
 
-// TestSplit: prompts are held back whole, as many as asked for, the same whatever else is in the source.
+// TestSplit: whole prompts are held out, as many as requested, the same ones whatever else is in the source.
 func TestSplit(t *testing.T) {
 	src, _ := planted(200, 3, 4)
 	for i := range src.prompt { // every prompt has two texts that are far apart
@@ -397,7 +398,7 @@ func TestSplit(t *testing.T) {
 		}
 		keep, escalate, err := count(src, textsOf(src))
 		require.NoError(t, err)
-		assert.Equal(t, keep+escalate, learnt+len(p.heldOut.Rows), "every position is on one of the sides")
+		assert.Equal(t, keep+escalate, learnt+len(p.heldOut.Rows), "every position is in one of the parts")
 	}
 	one, err := HoldOut(src, 0.1, 3)
 	require.NoError(t, err)
@@ -418,7 +419,7 @@ func TestSplit(t *testing.T) {
 	assert.NotEqual(t, one, another)
 }
 
-// TestStream: an epoch has every position to learn from once, in whole batches but the last, and each draw another
+// TestStream: an epoch has every training position once, in full batches except the last, and each epoch has another
 // order.
 func TestStream(t *testing.T) {
 	src, _ := planted(3000, 3, 5)
@@ -455,36 +456,36 @@ func TestStream(t *testing.T) {
 			apart++
 		}
 	}
-	assert.Greater(t, apart, len(all)*9/10, "neighbours are of different texts")
+	assert.Greater(t, apart, len(all)*9/10, "neighbors are from different texts")
 }
 
-// TestEarlyStopping: training ends a few epochs after the best one, and keeps that one's weights.
+// TestEarlyStopping: training ends a few epochs after the best one, and keeps the weights of that one.
 func TestEarlyStopping(t *testing.T) {
-	src, _ := planted(30, 20, 6) // so few that they can be learnt by heart
+	src, _ := planted(30, 20, 6) // few enough to be memorized
 	var seen []Epoch
 	o := Options{Epochs: 200, Rate: 0.02, Observe: func(e Epoch) { seen = append(seen, e) }}
 	r := mustTrain(t, src, o)
 	require.Len(t, seen, r.Epochs)
 	assert.Less(t, r.Epochs, 200)
 	assert.Equal(t, r.Best+patience, r.Epochs)
-	least := 0
+	best := 0
 	for i, e := range seen {
 		assert.Equal(t, i+1, e.Number)
-		assert.Equal(t, e.Loss < seen[least].Loss || i == 0, e.Best)
+		assert.Equal(t, e.Loss < seen[best].Loss || i == 0, e.Best)
 		if e.Best {
-			least = i
+			best = i
 		}
 	}
-	assert.Equal(t, r.Best, least+1)
+	assert.Equal(t, r.Best, best+1)
 	logits, keep := []float64{}, []bool{}
 	for _, v := range Judge(src, r.HeldOut.Rows, r.Net, 2) {
 		c := float64(v.Confidence)
 		logits, keep = append(logits, (math.Log(c/(1-c))-r.Shift)/r.Scale), append(keep, v.Stands)
 	}
-	assert.InDelta(t, seen[least].Loss, loss(logits, keep, every(len(keep)), 1, 0), 1e-3, "the weights of that epoch")
+	assert.InDelta(t, seen[best].Loss, loss(logits, keep, every(len(keep)), 1, 0), 1e-3, "the weights of that epoch")
 }
 
-// TestPlatt: logits that are off by a scale and a shift are put right, and logits that part the kinds stay finite.
+// TestPlatt: scale and shift of logits are corrected, and the result is finite for logits that separate the classes.
 func TestPlatt(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	var logits []float64
@@ -503,15 +504,15 @@ func TestPlatt(t *testing.T) {
 	assert.InDelta(t, math.Log(2), scale, 1e-6, "targets of 2/3 and 1/3")
 	assert.InDelta(t, 0, shift, 1e-6)
 	_, _, ok = platt([]float64{-1, 1}, []bool{true, false}, []int{0, 1})
-	assert.False(t, ok, "the order would turn round")
+	assert.False(t, ok, "the order would be reversed")
 	_, _, ok = platt([]float64{-1, 1}, []bool{true, true}, []int{0, 1})
 	assert.False(t, ok)
 	_, _, ok = platt(logits, keep, nil)
 	assert.False(t, ok)
 }
 
-// TestJudgeScales: scale and shift are those that fit all prompts held back, where one half says of the other that they
-// help; else there are none.
+// TestJudgeScales: scale and shift are fitted to all held-out prompts, if those of each half improve the other half;
+// otherwise they are not used.
 func TestJudgeScales(t *testing.T) {
 	src, _ := planted(600, 3, 4)
 	tr := newTest(t, src, Options{Validation: 0.5})
@@ -547,18 +548,19 @@ func TestJudgeScales(t *testing.T) {
 	assert.Less(t, got.Calibration, 0.05)
 	assert.Greater(t, got.Uncalibrated, 0.1)
 
-	for _, k := range one { // too bold in one half, honest in the other
+	for _, k := range one { // overconfident in one half, calibrated in the other
 		logits[k] = 5 * honest[k]
 	}
 	for _, k := range other {
 		logits[k] = honest[k]
 	}
 	tr.judge(got, logits)
-	assert.Equal(t, [2]float64{1, 0}, [2]float64{got.Scale, got.Shift}, "what would help one half only is left")
+	assert.Equal(t, [2]float64{1, 0}, [2]float64{got.Scale, got.Shift},
+		"a correction that helps only one half is not used")
 	assert.InDelta(t, got.Uncalibrated, got.Calibration, 1e-12)
 }
 
-// every is the numbers below n.
+// every returns the numbers below n.
 func every(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -567,14 +569,14 @@ func every(n int) []int {
 	return all
 }
 
-// TestBatch: few positions make small batches, many make whole ones.
+// TestBatch: few positions give small batches, many give full ones.
 func TestBatch(t *testing.T) {
 	for n, want := range map[int]int{1: 64, 10_000: 64, 12_800: 128, 51_200: 512, 1_000_000: 512} {
 		assert.Equal(t, want, batchOf(n), n)
 	}
 }
 
-// TestSchedule: the rate rises to the full one and falls to a hundredth of it.
+// TestSchedule: the learning rate rises to its max and falls to a hundredth of it.
 func TestSchedule(t *testing.T) {
 	assert.InDelta(t, 0.1, schedule(1, 200), 1e-12)
 	assert.InDelta(t, 1, schedule(10, 200), 1e-12)
@@ -583,14 +585,14 @@ func TestSchedule(t *testing.T) {
 	assert.InDelta(t, 1, schedule(1, 1), 1e-12)
 }
 
-// TestAdam: the first two steps, by hand.
+// TestAdam: the first two steps, computed by hand.
 func TestAdam(t *testing.T) {
 	a := newAdam(2, Options{Rate: 0.1, Decay: 0.5}, 1)
 	theta := []float32{1, 2}
 	at := a.next()
 	a.update(theta[:2], []float32{3}, 1, at)
-	assert.Equal(t, float32(1), theta[0], "only from the given one on")
-	assert.InDelta(t, 2-0.1*(1+0.5*2), theta[1], 1e-6, "the first step is the rate, and the decay")
+	assert.Equal(t, float32(1), theta[0], "only from the given index on")
+	assert.InDelta(t, 2-0.1*(1+0.5*2), theta[1], 1e-6, "the first step is the rate plus the decay")
 	at.rate = 0.1
 	at.m, at.v = 1/(1-0.9*0.9), 1/(1-0.999*0.999)
 	assert.InDelta(t, at.m, a.next().m, 1e-12)
@@ -600,7 +602,7 @@ func TestAdam(t *testing.T) {
 	assert.InDelta(t, before-0.1*(m*at.m/math.Sqrt(v*at.v)+0.5*before), theta[1], 1e-6)
 }
 
-// TestConstantFeature: a feature that was always the same in training does not count in use.
+// TestConstantFeature: a feature that was constant in training is not used.
 func TestConstantFeature(t *testing.T) {
 	src, _ := planted(60, 3, 9)
 	for i := range src.label {
@@ -611,7 +613,7 @@ func TestConstantFeature(t *testing.T) {
 	assert.NotEqual(t, n.Of([]float32{5000, 7.3, 1}, 0.5, 0.5), n.Of([]float32{6000, 7.3, 1}, 0.5, 0.5))
 }
 
-// TestTrainRefuses: what cannot be learnt from is refused with a reason.
+// TestTrainRefuses: unusable input is refused with a reason.
 func TestTrainRefuses(t *testing.T) {
 	good := func() *rows { src, _ := planted(20, 3, 1); return src }
 	for want, change := range map[string]func(*rows, *Options){
@@ -648,7 +650,7 @@ func all[E any](s []E, v E) {
 	}
 }
 
-// TestJudge: verdicts are those of the rows, in their order, however many threads there are.
+// TestJudge: verdicts are in the order of the rows, for any number of threads.
 func TestJudge(t *testing.T) {
 	src, _ := planted(20, 3, 1)
 	n := mustTrain(t, src, Options{Epochs: 1}).Net
