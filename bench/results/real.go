@@ -37,7 +37,7 @@ func realTasks() []realTask {
 		{name: "csqa", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 200},
 		{name: "arc", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 200},
 		{name: "gsm8k", traced: 320, tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150},
-		{name: "mbpp", traced: 256, tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150,
+		{name: "mbpp", traced: 256, tokens: 256, own: 96, routed: 48, certificate: 230, judged: 150,
 			run: " --run-code", split: "mbpp-train", before: 600},
 	}
 }

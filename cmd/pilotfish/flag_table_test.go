@@ -37,7 +37,7 @@ func flagTests() map[string]map[string]string {
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
 		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions", "price": "TestRoutingOptions",
 		"edge-row-cost": "TestRoutingOptions", "no-warm": "TestRoutingOptions",
-		"timeline": "TestRoutingTimeline", "timeline-question": "TestRoutingTimeline", "qlog": "TestRoutingQlog",
+		"timeline": "TestRoutingTimeline", "with": "TestRoutingTimeline", "qlog": "TestRoutingQlog",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
 		"questions": "TestDemo", "json": "TestDemo",
 	}
@@ -45,17 +45,17 @@ func flagTests() map[string]map[string]string {
 		"pilotfish":         {"version": "TestExitCodes"},
 		"pilotfish version": {"json": "TestVersionJSON"},
 		"pilotfish pull":    {"dir": "TestPullDefaultFolder", "json": "TestPullCommand"},
-		"pilotfish inspect": {"json": "TestInspect", "elements": "TestInspectElements"},
+		"pilotfish inspect": {"json": "TestInspect", "with": "TestInspectElements"},
 		"pilotfish tokenize": {
 			"model": "TestTokenize", "no-special": "TestTokenizeSpecial", "json": "TestTokenize",
 		},
 		"pilotfish logits": joined(model, map[string]string{
-			"tokens": "TestRunAgreesWithLogits", "json": "TestRunAgreesWithLogits", "best": "TestRunAgreesWithLogits",
+			"tokens": "TestRunAgreesWithLogits", "json": "TestRunAgreesWithLogits",
 		}),
 		"pilotfish bench synth": {"shape": "TestSynthFlags", "type": "TestSynthFlags", "seed": "TestSynthSeed"},
 		"pilotfish bench engine": {
 			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags",
-			"depth": "TestBenchEngineFlags", "scaling": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
+			"depth": "TestBenchEngineFlags", "with": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
 			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "rows": "TestBenchEngineFlags",
 			"output": "TestBenchEngineColumns",
@@ -63,30 +63,30 @@ func flagTests() map[string]map[string]string {
 		"pilotfish bench gateway": {
 			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",
 			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "json": "TestBenchGateway",
-			"greedy": "TestBenchGateway", "model-parallel": "TestBenchGateway",
+			"with": "TestBenchGateway", "parallel": "TestBenchGateway",
 			"cloud": "TestGatewayElsewhere", "pin": "TestGatewayElsewhere", "token-file": "TestGatewayElsewhere",
 			"model": "TestGatewayElsewhere",
 		},
 		"pilotfish bench capacity": {
 			"model": "TestCapacityMeasured", "threads": "TestCapacityMeasured", "answers": "TestCapacityMeasured",
 			"costs": "TestCapacityFlags", "prompt": "TestCapacityFlags", "tokens": "TestCapacityFlags",
-			"think": "TestCapacityFlags", "rtt": "TestCapacityFlags", "edge-tps": "TestCapacityFlags",
-			"budget": "TestCapacityFlags", "turned": "TestCapacityFlags", "bound": "TestCapacityFlags",
-			"gateways": "TestCapacityFlags", "devices": "TestCapacityFlags", "seed": "TestCapacityFlags",
+			"with": "TestCapacityFlags", "rtt": "TestCapacityFlags", "edge-tps": "TestCapacityFlags",
+			"budget": "TestCapacityFlags", "devices": "TestCapacityFlags", "seed": "TestCapacityFlags",
 			"json": "TestCapacityFlags",
 		},
 		"pilotfish bench link": {
 			"rtt": "TestLinkFlags", "loss": "TestLinkFlags", "rate": "TestLinkFlags", "trace": "TestLinkFlags",
 			"seed": "TestLinkFlags", "model-ms": "TestLinkFlags", "tokens": "TestLinkFlags", "asks": "TestLinkFlags",
-			"asks-per-second": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags",
-			"outage": "TestLinkFlags", "loopback": "TestLinkFlags", "json": "TestBenchLink", "qlog": "TestRoutingQlog",
+			"with": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags", "json": "TestBenchLink",
+			"qlog": "TestRoutingQlog",
 		},
-		"pilotfish bench metal-plan": {"gpu": "TestBenchMetalPlan", "shape": "TestBenchMetalPlan",
-			"type": "TestBenchMetalPlan", "context": "TestBenchMetalPlan", "json": "TestBenchMetalPlan"},
-		"pilotfish bench kernels": {"set": "TestBenchKernels", "type": "TestBenchKernels", "json": "TestBenchKernels"},
+		"pilotfish bench metal-plan": {
+			"shape": "TestBenchMetalPlan", "type": "TestBenchMetalPlan", "depth": "TestBenchMetalPlan",
+			"json": "TestBenchMetalPlan",
+		},
+		"pilotfish bench kernels": {"type": "TestBenchKernels", "json": "TestBenchKernels"},
 		"pilotfish bench compare": {
-			"alpha": "TestBenchCompare", "by": "TestBenchCompare", "base": "TestBenchCompare",
-			"json": "TestBenchCompare",
+			"confidence": "TestBenchCompare", "by": "TestBenchCompare", "json": "TestBenchCompare",
 		},
 		"pilotfish cloud check": {
 			"tokenizer": "TestCloudCheck", "json": "TestCloudCheck", "engine": "TestCheckFlags",
@@ -94,7 +94,7 @@ func flagTests() map[string]map[string]string {
 		"pilotfish bench routing": joined(route, map[string]string{
 			"upstream": "TestBenchRoutingUpstream", "engine": "TestBenchRoutingUpstream",
 			"tokenizer": "TestBenchRoutingUpstream",
-			"traces":    "TestRoutingOptions", "repeat": "TestRoutingOptions", "warm-up": "TestRoutingOptions",
+			"traces":    "TestRoutingOptions", "repeat": "TestRoutingOptions",
 			"raw": "TestRoutingOptions", "max-tokens": "TestRoutingOptions",
 			"record": "TestRecordReplay", "replay": "TestRecordReplay",
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
@@ -148,7 +148,7 @@ func flagTests() map[string]map[string]string {
 			"data": "TestCalibrateOwn", "task": "TestCalibrateOwn", "raw": "TestCalibrateOwn",
 			"questions": "TestCalibrateDemo",
 			"threshold": "TestCalibrateDemo", "budget": "TestCalibrateDemo", "confidence": "TestCalibrateDemo",
-			"method": "TestCalibrateDemo", "max-tokens": "TestCalibrateDemo", "seed": "TestCalibrateDemo",
+			"with": "TestCalibrateDemo", "max-tokens": "TestCalibrateDemo", "seed": "TestCalibrateDemo",
 			"out": "TestCalibrateDemo", "json": "TestCalibrateDemo",
 			"run-code": "TestRunCode",
 		}),
@@ -156,9 +156,7 @@ func flagTests() map[string]map[string]string {
 		"pilotfish router train": joined(pairTests(), map[string]string{
 			"training": "TestTrainFlags", "out": "TestTrainCommand", "json": "TestTrainCommand",
 			"label": "TestTrainFlags",
-			"seed":  "TestTrainFlags", "rounds": "TestTrainRounds",
-			"data":      "TestTrainRounds",
-			"on-policy": "TestTrainRounds",
+			"seed":  "TestTrainFlags", "data": "TestTrainRounds",
 		}),
 		"pilotfish router show": {"label": "TestShowCommand", "svg": "TestShowCommand", "json": "TestShowCommand"},
 		"pilotfish router collect": joined(pairTests(), map[string]string{
@@ -166,7 +164,7 @@ func flagTests() map[string]map[string]string {
 			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
 			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
 			"label": "TestCollectFlags", "max-tokens": "TestCollectFlags",
-			"json": "TestCollectJSON", "shard": "TestCollectFlags", "task": "TestCollectTask",
+			"json": "TestCollectJSON", "with": "TestCollectFlags", "task": "TestCollectTask",
 			"shots": "TestCollectTask", "run-code": "TestRunCode",
 		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
@@ -179,7 +177,7 @@ func flagTests() map[string]map[string]string {
 			"verify":   "TestEvalDials", "verify-every": "TestEvalDials", "ahead": "TestEvalDials",
 			"out": "TestEvalOut", "html": "TestEvalHTML", "json": "TestEvalDemo", "run-code": "TestRunCode",
 		}),
-		"pilotfish eval fetch": {"dir": "TestEvalFetch", "from": "TestEvalFetch"},
+		"pilotfish eval fetch": {"dir": "TestEvalFetch", "with": "TestEvalFetch"},
 		"pilotfish serve": {
 			"config": "TestSettingsRefused",
 			"model":  "TestServe", "alias": "TestServe", "threads": "TestServeLimits", "ctx": "TestServeLimits",
@@ -201,12 +199,13 @@ func flagTests() map[string]map[string]string {
 		"pilotfish cloud": joined(model, map[string]string{
 			"qlog": "TestQlog", "upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
 			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
-			"rows": "TestCloudSizes", "lookup": "TestCloudLookup", "share-prefixes": "TestCloudSharesPrefixes",
+			"lookup": "TestCloudLookup", "share-prefixes": "TestCloudSharesPrefixes",
 			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
 			"config": "TestConfigRefused", "check-config": "TestCheckConfig", "admin": "TestAdminPages",
 			"admin-pprof": "TestAdminAddress", "ticket-key-file": "TestTicketsOutliveRestart",
-			"log-level": "TestLogLevel", "log-text": "TestLogText",
-			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
+			"log-level": "TestLogLevel",
+			"cert":      "TestCloudCertificate", "key": "TestCloudCertificate",
+			"token-file": "TestConfigurationEndsRun",
 			"dictionary": "TestCloudDictionary", "engine": "TestUpstreamOptions", "limit": "TestLimitFlags",
 		}),
 	}
@@ -273,7 +272,7 @@ func testSources(t *testing.T) map[string]string {
 }
 
 // maxFlags is the max number of different flags. It is only ever lowered.
-const maxFlags = 153
+const maxFlags = 130
 
 // TestEveryFlagHasATest: every flag has a test of its effect in the table, the table names only existing flags and
 // tests, and each test uses the flag by its name.
@@ -346,8 +345,8 @@ func calls(m string) map[string][]string {
 		"pilotfish list": {}, "pilotfish rm": {"o/n", "-f"}, "pilotfish config": {}, "pilotfish chat": {"-m", m},
 		"pilotfish router calibrate": {"-o", "/nowhere/new.gguf", "--questions", "20"},
 		"pilotfish eval":             {"demo", "--questions", "1"}, "pilotfish eval fetch": {"csqa"},
-		"pilotfish router train": {"/nowhere/traces", "-o", "/nowhere/r.gguf", "--rounds", "2", "--data", "demo-train",
-			"--on-policy", "/nowhere/more"},
+		"pilotfish router train": {"/nowhere/traces", "-o", "/nowhere/r.gguf", "--data", "demo-train",
+			"--training", "rounds=2,on-policy=/nowhere/more"},
 		"pilotfish router show": {"/nowhere/r.gguf", "/nowhere/traces"},
 		"pilotfish router collect": {
 			"--data", "demo", "-o", "/nowhere/traces", "--reference", "routed", "--router", "/nowhere/r.gguf",
@@ -362,7 +361,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	lines := calls(clitest.TinyModel(t, "q8_0"))
 	negative := map[string]string{ // the first invalid value if it is not -1
-		"pilotfish inspect --elements":      "-2",
 		"pilotfish run --frequency-penalty": "-Inf", "pilotfish run --presence-penalty": "-Inf", // negative ones reward
 		"pilotfish chat --frequency-penalty": "-Inf", "pilotfish chat --presence-penalty": "-Inf",
 	}

@@ -31,7 +31,7 @@ func TestFlagTable(t *testing.T) {
 	})
 	for name, largest := range map[string]int{
 		"threads": engine.MostThreads, "temp": terms.MaxTemperature, "logprobs": terms.MaxTop, "ahead": group.MaxAhead,
-		"shots": task.MostShots, "gateways": capacity.MaxDevices, "model-ms": 60_000,
+		"shots": task.MostShots, "with.gateways": capacity.MaxDevices, "model-ms": 60_000,
 	} {
 		assert.Equal(t, fmt.Sprint(largest), strings.Fields(cli.DeclarationOf(name).Span)[1], name)
 	}

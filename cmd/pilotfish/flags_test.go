@@ -34,7 +34,7 @@ func TestBenchEngineMeasures(t *testing.T) {
 	assert.Contains(t, stderr, "samples: 100% of 1\n")
 
 	code, stdout, stderr = clitest.Call(t, "bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "2",
-		"--scaling")
+		"--with", "scaling")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "prompt ")
 	assert.Contains(t, stdout, ", 9 at once")
@@ -64,8 +64,8 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M --rows 2 -o csv", "no columns for --rows"},
 		{"bench engine -m M -o xml", "-o \"xml\" is not a form of output: choose text, csv, json, jsonl, md"},
 		{"bench engine -m M -o csv --json", "leave out -o csv"},
-		{"bench engine -m M --scaling -p 1,2", "--scaling is for one combination"},
-		{"bench engine -m M --scaling -o md", "--scaling has no place"},
+		{"bench engine -m M --with scaling -p 1,2", "--with scaling is for one combination"},
+		{"bench engine -m M --with scaling -o md", "--with scaling has no place"},
 		{"bench engine -m M --kv f16,f16", "--kv names f16 twice"},
 		{"bench engine -m M --backend cpu,cpu", "--backend names cpu twice"},
 		{"bench engine -m M -d 3", "-d 3 is too short: give 8"},
@@ -73,7 +73,7 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M -t -1", "--threads -1 is out of range: give 0 to 1024"},
 		{"bench engine -m M -t 1025", "--threads 1025 is out of range: give 0 to 1024"},
 		{"bench engine -m M -r 0", "--repeat 0 is out of range: give 1"},
-		{"bench engine -m M --scaling -t 1", "--scaling|give more than -t 1"},
+		{"bench engine -m M --with scaling -t 1", "--with scaling|give more than -t 1"},
 		{"bench engine -m M --kv q8", "--kv q8 is not|choose auto, f16 or f32"},
 		{"bench engine -m M --huge-pages maybe", "--huge-pages \"maybe\" is not known: choose auto, off or on"},
 		{"run -m M --huge-pages on --backend soft x", "--huge-pages on|leave one of them out"},
@@ -81,8 +81,6 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M --backend cuda", "--backend cuda is not|choose cpu, metal, soft"},
 		{"bench engine -m M --profile heap", "--profile heap is not|choose cpu"},
 		{"bench synth --shape 9b x", "--shape 9b is not|choose tiny or 0.5b"},
-		{"logits -m M --tokens 1 --best 0", "--best 0 is out of range: give 1"},
-		{"logits -m M --tokens 1 --best 3 --json", "--best has no effect with --json"},
 		{"logits -m M --tokens x", "--tokens|give numbers"},
 		{"logits -m M --tokens 1 --exact --kv f16", "--exact|leave out --kv"},
 		{"logits -m M --tokens 1 --exact --backend soft", "--exact|leave out --backend"},
@@ -90,7 +88,7 @@ func TestWrongFlags(t *testing.T) {
 		{"logits -m M --tokens 1 -t 1025", "--threads 1025|give 0 to 1024"},
 		{"run -m M -c -1 hello", "--ctx -1 is out of range: give"},
 		{"logits -m M --tokens 1 -c 9", "-c"},
-		{"inspect M --elements -2", "--elements -2|-1 for all"},
+		{"inspect M --with elements=-2", "--with elements=-2 is out of range|give -1 or more"},
 		{"tokenize -m M --json hi", "--json|leave out the text"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -20,12 +20,13 @@ import (
 // quickly returns changes to the study in docs/measuring.md that make it run in seconds. Each must apply.
 func quickly() [][2]string {
 	return [][2]string{
-		{`--rtt 50ms,150ms,300ms --questions 16`, `--rtt 1ms,3ms --questions 2 --edge-tps 0 --cloud-ms 0 --warm-up 0`},
-		{`-m large.gguf --prompt 130 --tokens 25 --think 1m --bound 5s`,
-			`-m large.gguf --prompt 8 --tokens 4 --bound 1ms --answers 0`},
-		{`--prompt 130 --tokens 25 --gateways 8 --devices 1000,10000,100000`,
-			`--prompt 8 --tokens 4 --bound 1ms --gateways 8 --devices 1000`},
-		{`--rtt 50ms --questions 16`, `--rtt 1ms --questions 3 --edge-tps 2000 --cloud-ms 0 --warm-up 0`},
+		{`--rtt 50ms,150ms,300ms --questions 16`,
+			`--rtt 1ms,3ms --questions 2 --edge-tps 0 --cloud-ms 0 --with warm-up=0`},
+		{`-m large.gguf --prompt 130 --tokens 25 --with think=1m --with bound=5s`,
+			`-m large.gguf --prompt 8 --tokens 4 --with bound=1ms --answers 0`},
+		{`--prompt 130 --tokens 25 --with gateways=8 --devices 1000,10000,100000`,
+			`--prompt 8 --tokens 4 --with bound=1ms --with gateways=8 --devices 1000`},
+		{`--rtt 50ms --questions 16`, `--rtt 1ms --questions 3 --edge-tps 2000 --cloud-ms 0 --with warm-up=0`},
 	}
 }
 

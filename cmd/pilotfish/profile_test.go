@@ -89,9 +89,9 @@ func TestProfiledCommands(t *testing.T) {
 		"cloud": "-m M --listen 127.0.0.1:0",
 		"eval":  "demo --questions 1 --policy never", "bench engine": "-m M -p 2 -n 0 -r 1",
 		"bench routing":  "--questions 1 --modes local",
-		"bench link":     "--tokens 0 --connects 0 --outages 0 --loopback 1ms",
+		"bench link":     "--tokens 0 --connects 0 --outages 0 --with loopback=1ms",
 		"bench gateway":  "--devices 1 --seconds 0.1 --sessions 0",
-		"bench capacity": "-m M --prompt 4 --tokens 1 --bound 1ms --answers 0",
+		"bench capacity": "-m M --prompt 4 --tokens 1 --with bound=1ms --answers 0",
 		"router train":   "/nowhere/traces -o NEW",
 		"router collect": "--data demo -o NEW --questions 1", "router calibrate": "-o NEW --questions 20",
 	}

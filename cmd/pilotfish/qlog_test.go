@@ -71,7 +71,7 @@ func TestRoutingQlog(t *testing.T) {
 	folder := t.TempDir()
 	code, _, stderr := clitest.Call(t, "bench", "link", "--rtt", "1ms", "--tokens", "0", "--connects", "2",
 		"--outages", "0",
-		"--loopback", "0", "--json", "--qlog", folder)
+		"--with", "loopback=0", "--json", "--qlog", folder)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	sides := connectionFiles(t, folder)
 	assert.Equal(t, sides["client"], sides["server"])

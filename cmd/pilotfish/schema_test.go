@@ -150,9 +150,9 @@ func TestSchema(t *testing.T) {
 		{"bench routing --replay rec --json", 3},
 		{"bench routing --replay rec --rtt 0s,2ms --json", 7},
 		{"bench engine -m " + tiny + " -p 4,8 -n 4 -r 1 --json", 3},
-		{"bench engine -m " + tiny + " -p 4 -n 4 -r 1 -t 2 --scaling --json", 1},
+		{"bench engine -m " + tiny + " -p 4 -n 4 -r 1 -t 2 --with scaling --json", 1},
 		{"bench gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --sessions 2 --json", 1},
-		{"bench link --rtt 1ms --tokens 4 --asks 5 --asks-per-second 500 --connects 1 --outages 0 --loopback 50ms " +
+		{"bench link --rtt 1ms --tokens 4 --asks 5 --with asks-per-second=500,loopback=50ms --connects 1 --outages 0 " +
 			"--json", 3},
 		{"bench capacity --costs " + clitest.CostsFile(t) + " --tokens 2 --devices 1,3 --json", 3},
 		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},

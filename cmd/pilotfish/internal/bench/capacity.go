@@ -33,15 +33,15 @@ type benchCapacityFlags struct {
 
 // capacityTerms explains the figures of the table. It is printed below the table.
 const capacityTerms = `
-  devices   the largest number at which 95% of the answers take no longer than --bound. per core: over the threads of
-            all large models.
+  devices   the largest number at which 95% of the answers take no longer than the bound (bound=5s). per core: over
+            the threads of all large models.
   p50, …    time of a whole answer: from sending the prompt until the last token is on the device, with the passes of
             the device's small model (one for the prompt, one for each token, at --edge-tps) and all round trips.
   busy      share of the time in which the large models compute.
   cloud     the large model generates the whole answer and streams it. All current answers share its passes.
   routed    the small model generates, and asks for a --budget of the tokens. It waits for each of them.
   verified  routed, and with each ask, the last of which is at the end, the large model checks the tokens since the ask
-            before. It replaces a share --turned of the small model's, and the small model generates from there again.
+            before. It replaces a share (turned) of the small model's, and the small model generates from there again.
 `
 
 // newBenchCapacityCommand returns the command that finds how many devices a large model can serve.
@@ -51,7 +51,7 @@ func newBenchCapacityCommand(a *cli.App) *cobra.Command {
 		Use:   "capacity (-m FILE | --costs FILE) [flags]",
 		Short: "Find out how many devices one core of a server carries, measured and simulated",
 		Long: `Find out how many devices one core of a server carries: the largest number at which 95% of the answers
-take no longer than --bound, over the cores that compute the large model. There is one row for each way to use it:
+take no longer than a bound, over the cores that compute the large model. There is one row for each way to use it:
 ` + capacityTerms + `
 With -m FILE, three things happen. First the costs of the large model are measured: a pass of 1 to 128 rows, and an ask
 without a pass. Then the capacity is found by simulation from these costs, in virtual time, on at least 10000 answers
@@ -64,8 +64,8 @@ is hardly more than the longest of them. The ratios say how far the simulation i
 other numbers of gateways, other workloads, another bound. All answers have the same length, prompts have nothing in
 common, devices do not send their prompt ahead (run --no-warm), and the gateways have memory for all current answers.
 The same flags and costs give the same figures.`,
-		Example: `  pilotfish bench capacity -m large.gguf --bound 5s --json > large.jsonl
-  pilotfish bench capacity --costs large.jsonl --gateways 8 --devices 1000,10000,100000`,
+		Example: `  pilotfish bench capacity -m large.gguf --with bound=5s --json > large.jsonl
+  pilotfish bench capacity --costs large.jsonl --with gateways=8 --devices 1000,10000,100000`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
@@ -76,19 +76,20 @@ The same flags and costs give the same figures.`,
 func (f *benchCapacityFlags) register(c *cobra.Command) {
 	p, w := c.Flags(), &f.o.Workload
 	f.flags = p
+	with := cli.AddOptions(p, "with").FlagSet
 	cli.Add(p, "model", &f.model, "")
 	cli.Add(p, "costs", &f.costs, "")
 	cli.Add(p, "threads", &f.threads, 0)
 	cli.Add(p, "answers", &f.answers, 100)
 	cli.Add(p, "prompt", &w.Prompt, 128)
 	cli.Add(p, "capacity.tokens", &w.Tokens, 32)
-	cli.Add(p, "think", &w.Think, time.Minute)
+	cli.Add(with, "with.think", &w.Think, time.Minute)
 	cli.Add(p, "rtt", &w.RTT, 100*time.Millisecond)
 	cli.Add(p, "edge-tps", &w.EdgeTPS, 60)
 	cli.Add(p, "budget", &w.Budget, 0.07)
-	cli.Add(p, "turned", &w.Turned, 0.1)
-	cli.Add(p, "bound", &f.o.Bound, 5*time.Second)
-	cli.Add(p, "gateways", &f.o.Gateways, 1)
+	cli.Add(with, "with.turned", &w.Turned, 0.1)
+	cli.Add(with, "with.bound", &f.o.Bound, 5*time.Second)
+	cli.Add(with, "with.gateways", &f.o.Gateways, 1)
 	cli.AddValue(p, "devices", &f.devices)
 	cli.Add(p, "seed", &w.Seed, 0)
 	cli.Add(p, "json", &f.json, false)

@@ -33,7 +33,7 @@ func TestCapacityFlags(t *testing.T) {
 	clitest.OwnFolders(t)
 	costs := clitest.CostsFile(t)
 	with := func(more string) map[capacity.Mode]*capacity.Report {
-		args := "--costs " + costs + " --tokens 8 --prompt 60 --bound 3s --think 10s --budget 0.2 " + more
+		args := "--costs " + costs + " --tokens 8 --prompt 60 --with bound=3s --with think=10s --budget 0.2 " + more
 		return capacities(t, strings.Fields(args)...)
 	}
 	usual := with("")
@@ -51,10 +51,10 @@ func TestCapacityFlags(t *testing.T) {
 		modes []capacity.Mode
 		more  bool // more devices than usual
 	}{
-		{"--prompt 20", all, true}, {"--tokens 30", all, false}, {"--think 30s", all, true},
+		{"--prompt 20", all, true}, {"--tokens 30", all, false}, {"--with think=30s", all, true},
 		{"--rtt 900ms", asked, false},
-		{"--edge-tps 8", asked, false}, {"--budget 0.7", asked[:1], false}, {"--turned 0.9", asked[1:], false},
-		{"--bound 4s", all, true}, {"--gateways 2", all, true},
+		{"--edge-tps 8", asked, false}, {"--budget 0.7", asked[:1], false}, {"--with turned=0.9", asked[1:], false},
+		{"--with bound=4s", all, true}, {"--with gateways=2", all, true},
 	} {
 		got := with(c.flag)
 		for _, mode := range c.modes {
@@ -87,7 +87,8 @@ func TestCapacityText(t *testing.T) {
 		assert.Contains(t, stdout, want)
 	}
 	assert.Equal(t, 2, strings.Count(stdout, "\nrouted   "+"  "), "at the capacity, and for 3 devices: %s", stdout)
-	code, stdout, stderr = clitest.Call(t, "bench", "capacity", "--costs", costs, "--bound", "1ms", "--tokens", "4")
+	code, stdout, stderr = clitest.Call(t, "bench", "capacity", "--costs", costs, "--with", "bound=1ms", "--tokens",
+		"4")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, 3, strings.Count(stdout, " 0       0.0 the 95th percentile of one device alone is"), stdout)
 }
@@ -99,11 +100,11 @@ func TestCapacityRefused(t *testing.T) {
 	for _, c := range []struct{ args, said string }{
 		{"", "-m"}, {"-m M --costs C", "--costs and -m"}, {"--costs C --threads 2", "--threads has no effect"},
 		{"--costs C --answers 2", "--answers has no effect"}, {"--costs C --devices 0", "--devices 0"},
-		{"--costs C --devices 100001", "--devices 100001"}, {"--costs C --gateways 0", "--gateways 0"},
+		{"--costs C --devices 100001", "--devices 100001"}, {"--costs C --with gateways=0", "--with gateways=0"},
 		{"--costs C --prompt 0", "--prompt 0"}, {"--costs C --tokens 40000", "--tokens 40000"},
-		{"--costs C --think 0s", "--think 0s"}, {"--costs C --rtt 11s", "--rtt 11s"},
+		{"--costs C --with think=0s", "--with think=0s"}, {"--costs C --rtt 11s", "--rtt 11s"},
 		{"--costs C --edge-tps NaN", "--edge-tps NaN"}, {"--costs C --budget 1.5", "--budget 1.5"},
-		{"--costs C --turned -0.1", "--turned -0.1"}, {"--costs C --bound 0s", "--bound 0s"},
+		{"--costs C --with turned=-0.1", "--with turned=-0.1"}, {"--costs C --with bound=0s", "--with bound=0s"},
 		{"-m M --prompt 30000 --tokens 30000", "longer than the context of the model"},
 	} {
 		args := strings.Fields(strings.NewReplacer("C", costs, "M", m).Replace(c.args))
@@ -127,8 +128,9 @@ func TestCapacityMeasured(t *testing.T) {
 	clitest.OwnFolders(t)
 	t.Chdir(t.TempDir())
 	m := clitest.TinyModel(t, "q8_0")
-	workload := strings.Fields("--prompt 100 --tokens 6 --think 20ms --rtt 4ms --edge-tps 1000 --bound 100ms " +
-		"--budget 0.5")
+	workload := strings.Fields(
+		"--prompt 100 --tokens 6 --with think=20ms --rtt 4ms --edge-tps 1000 --with bound=100ms " +
+			"--budget 0.5")
 	args := append([]string{"bench", "capacity", "--json", "--model", m, "--threads", "1", "--answers", "20"},
 		workload...)
 	code, stdout, stderr := clitest.Call(t, args...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -20,6 +21,7 @@ import (
 // newBenchCompareCommand returns the command that compares measurements.
 func newBenchCompareCommand(a *cli.App) *cobra.Command {
 	var o compare.Options
+	var confidence float64
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
@@ -29,10 +31,10 @@ and how certain that is. Lines are matched by measurement, link and paces, mode,
 value in all of A and another in all of B is the compared setting.
 
 With one file, lines that differ in --by are compared: modes that were named twice, or the paces of a sweep with --by
-edge_tps, or the modes with --by mode.
+edge_tps, or the modes with --by mode. --by mode=local compares all others with local.
 
 Answers to the same question are compared pairwise, other samples as groups. All comparisons of one call are corrected
-together: if nothing differs, a difference is reported in no more than --alpha of all calls.`,
+together: if nothing differs, no difference is reported in at least --confidence of all calls.`,
 		Example: `  pilotfish bench compare before.jsonl after.jsonl
   pilotfish bench compare sweep.jsonl --by edge_tps`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -42,9 +44,11 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 			return cli.SomeArgs("a file with measurements, or two to compare")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkCompare(c.Flags(), o, len(args)); err != nil {
+			if err := checkCompare(c.Flags(), confidence, len(args)); err != nil {
 				return err
 			}
+			o.Alpha = math.Round((1-confidence)*1e12) / 1e12 // without the error of 1-0.99
+			o.By, o.Base, _ = strings.Cut(o.By, "=")
 			r, err := compareFiles(args, o)
 			if err != nil {
 				return err
@@ -55,22 +59,19 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 			return printCompared(a.Stdout, r)
 		},
 	}
-	cli.Add(c.Flags(), "alpha", &o.Alpha, 0.01)
-	cli.Add(c.Flags(), "by", &o.By, "variant")
-	cli.Add(c.Flags(), "base", &o.Base, "")
+	cli.Add(c.Flags(), "compare.confidence", &confidence, 0.99)
+	cli.Add(c.Flags(), "compare.by", &o.By, "variant")
 	cli.Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
 // checkCompare returns an error for flags that are out of range, or have no effect with this number of files.
-func checkCompare(given *pflag.FlagSet, o compare.Options, files int) error {
-	if !(o.Alpha > 0 && o.Alpha < 1) {
-		return cli.Usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)
+func checkCompare(given *pflag.FlagSet, confidence float64, files int) error {
+	if !(confidence > 0 && confidence < 1) {
+		return cli.Usagef("--confidence %v is out of range: give a probability above 0 and below 1", confidence)
 	}
-	for _, name := range []string{"by", "base"} {
-		if files == 2 && given.Changed(name) {
-			return cli.Usagef("--%s is for one file: leave it out, or one of the files", name)
-		}
+	if files == 2 && given.Changed("by") {
+		return cli.Usagef("--by is for one file: leave it out, or one of the files")
 	}
 	return nil
 }

@@ -62,9 +62,9 @@ func TestBenchCompare(t *testing.T) {
 	assert.Regexp(t, `local, edge_tps 60 → 58.2 \(.*:1 and .*:4\)`, text)
 	assert.Regexp(t, `(?m)^ +ms +[\d.]+ +[\d.]+ +\+3\.1% +\+3\.\d to \+3\.\d% +0\.00\d+ +\* *$`, text)
 	assert.Contains(t, text, "Equal in all samples: ")
-	assert.NotContains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "*  \n")
-	assert.Contains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "0 of ")
-	text = compared(a, "--by", "mode", "--base", "serial")
+	assert.NotContains(t, compared(a, "--by", "edge_tps", "--confidence", "0.999999999"), "*  \n")
+	assert.Contains(t, compared(a, "--by", "edge_tps", "--confidence", "0.999999999"), "0 of ")
+	text = compared(a, "--by", "mode=serial")
 	assert.Contains(t, text, "edge_tps 60, mode serial → local")
 	assert.Contains(t, text, "The texts of 12 of 12 answers differ.")
 
@@ -86,12 +86,12 @@ func TestBenchCompare(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"A --alpha 0", cli.ExitUsage, "--alpha 0 is out of range"},
-		{"A --alpha 1", cli.ExitUsage, "--alpha 1"},
+		{"A --confidence 0", cli.ExitUsage, "--confidence 0 is out of range"},
+		{"A --confidence 1", cli.ExitUsage, "--confidence 1"},
 		{"A B --by mode", cli.ExitUsage, "--by is for one file"},
-		{"A B --base x", cli.ExitUsage, "--base is for one file"},
+		{"A B --by =x", cli.ExitUsage, "--by is for one file"},
 		{"B", cli.ExitFailed, "b.jsonl: there is nothing to compare: the lines do not differ in variant"},
-		{"A --by mode --base x", cli.ExitFailed, "no line has mode x"},
+		{"A --by mode=x", cli.ExitFailed, "no line has mode x"},
 		{"/nowhere/x", cli.ExitFailed, "/nowhere/x"},
 		{"A B A", cli.ExitUsage, "compares one or two files: leave out "},
 	} {

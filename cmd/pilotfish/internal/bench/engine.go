@@ -60,7 +60,7 @@ llama-bench. --json writes one line for each combination.`,
   pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
   pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o md
   pilotfish bench engine -m model.gguf --rows 1,2,4,8
-  pilotfish bench engine -m model.gguf --scaling`,
+  pilotfish bench engine -m model.gguf --with scaling`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
@@ -71,6 +71,7 @@ llama-bench. --json writes one line for each combination.`,
 func (f *benchEngineFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.flags = p
+	with := cli.AddOptions(p, "with").FlagSet
 	l := &f.lists
 	l.prompt, l.generate, l.depth, l.threads = group.NumberList{512}, group.NumberList{64}, group.NumberList{0},
 		group.NumberList{0}
@@ -79,7 +80,7 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	cli.AddValue(p, "generate", &l.generate)
 	cli.AddValue(p, "depth", &l.depth)
 	cli.AddValue(p, "bench-engine.rows", &l.rows)
-	cli.Add(p, "scaling", &f.scaling, false)
+	cli.Add(with, "with.scaling", &f.scaling, false)
 	cli.AddValue(p, "threads", &l.threads)
 	cli.Add(p, "repeat", &f.m.Repeat, 3)
 	cli.Add(p, "kv", &f.kv, "auto")

@@ -84,15 +84,15 @@ func (f *benchEngineFlags) checkNumbers() error {
 		d := o.Depths[slices.IndexFunc(o.Depths, func(d int) bool { return d > 0 && d < 8 })]
 		return cli.Usagef("-d %d is too short: give 8 or more", d)
 	case f.scaling && o.Backends[0] != engine.CPU:
-		return cli.Usagef("--scaling is about the threads of the CPU: leave out --backend %s", f.backend)
+		return cli.Usagef("--with scaling is about the threads of the CPU: leave out --backend %s", f.backend)
 	case f.scaling && o.Threads[0] == 1:
-		return cli.Usagef("--scaling compares numbers of threads: give more than -t 1")
+		return cli.Usagef("--with scaling compares numbers of threads: give more than -t 1")
 	case f.scaling && f.output != "text":
-		return cli.Usagef("--scaling has no place in the columns of llama-bench: give -t 1,2 in place of it, or leave "+
-			"out -o %s", f.output)
+		return cli.Usagef("--with scaling has no place in the columns of llama-bench: give -t 1,2 in place of it, or "+
+			"leave out -o %s", f.output)
 	case f.scaling && (len(o.Rows) > 0 || max(len(o.Prompts), len(o.Decodes), len(o.Depths), len(o.Threads), len(o.KV),
 		len(o.Backends)) > 1):
-		return cli.Usagef("--scaling is for one combination: give -t 1,2 in place of it, or leave out the lists")
+		return cli.Usagef("--with scaling is for one combination: give -t 1,2 in place of it, or leave out the lists")
 	}
 	return nil
 }

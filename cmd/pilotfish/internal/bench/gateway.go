@@ -43,20 +43,21 @@ waiting during a stall counts. A device's text starts with 128 tokens, and each 
 
 Fairness is how equally the devices were served: Jain's index of the shares of their questions that were answered, and
 of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. With
---greedy, the first device asks more than the others, which they do not notice if the gateway is fair. Devices only
-have to wait if the model takes fewer questions at a time than there are (--model-parallel).`,
+--with greedy=N, the first device asks more than the others, which they do not notice if the gateway is fair. Devices
+only have to wait if the model takes fewer questions at a time than there are (--parallel).`,
 		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
-  pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --model-parallel 4 --greedy 100`,
+  pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --parallel 4 --with greedy=100`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	p := c.Flags()
+	with := cli.AddOptions(p, "with").FlagSet
 	cli.Add(p, "devices", &f.o.Devices, 1000)
 	cli.Add(p, "rate", &f.o.Rate, 1)
 	cli.Add(p, "model-ms", &f.model, 5)
 	cli.Add(p, "seconds", &f.seconds, 30)
-	cli.Add(p, "model-parallel", &f.o.Abreast, 4096)
-	cli.Add(p, "greedy", &f.o.Greedy, 1)
+	cli.Add(p, "gateway.parallel", &f.o.Abreast, 4096)
+	cli.Add(with, "with.greedy", &f.o.Greedy, 1)
 	cli.Add(p, "sessions", &f.o.Sessions, 1000)
 	cli.Add(p, "cloud", &f.gateway.Address, "")
 	cli.Add(p, "pin", &f.gateway.Pin, "")
@@ -116,7 +117,7 @@ func (f *benchGatewayFlags) remote(a *cli.App) error {
 		}
 		return nil
 	}
-	for _, name := range []string{"model-ms", "model-parallel", "sessions"} {
+	for _, name := range []string{"model-ms", "parallel", "sessions"} {
 		if f.gateway.Set.Changed(name) {
 			return cli.Usagef("--%s is for the gateway in this process: leave it out with --cloud", name)
 		}

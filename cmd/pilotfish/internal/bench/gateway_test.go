@@ -35,12 +35,12 @@ func TestBenchGateway(t *testing.T) {
 		"bench gateway --devices 1 --rate 50 --seconds 0.2 --sessions 1")...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "answered           10 of 10, 50.0 a second\n")
-	r = measure("--devices 3 --rate 20 --model-ms 10 --seconds 0.5 --sessions 0 --greedy 4 --model-parallel 1")
+	r = measure("--devices 3 --rate 20 --model-ms 10 --seconds 0.5 --sessions 0 --with greedy=4 --parallel 1")
 	assert.Zero(t, r.PerSession)
 	assert.Equal(t, []int{60, 40}, []int{r.Asks, r.Greedy.Asks}, "10 asks of each other device")
 	assert.GreaterOrEqual(t, r.Greedy.Latency.Max, 30., "more asks are due than can be served one at a time")
 	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
-		"--model-ms=-1", "--sessions=-1", "--greedy=0", "--model-parallel=0", "--pin=x", "--token-file=x",
+		"--model-ms=-1", "--sessions=-1", "--with greedy=0", "--parallel=0", "--pin=x", "--token-file=x",
 		"--model=x"} {
 		code, _, stderr := clitest.Call(t, "bench", "gateway", wrong)
 		assert.Equal(t, cli.ExitUsage, code, wrong)

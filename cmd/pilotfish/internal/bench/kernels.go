@@ -23,22 +23,24 @@ type kernelsFlags struct {
 func newBenchKernelsCommand(a *cli.App) *cobra.Command {
 	var f kernelsFlags
 	c := &cobra.Command{
-		Use:   "kernels [flags]",
+		Use:   "kernels [SET|all] [flags]",
 		Short: "List which microkernel multiplies which weights, and where its source is",
 		Long: `List which function multiplies weights of each type with some number of tokens (1 for decoding, more for
 prompts and drafts), and the source file that it is in. Nothing is measured: the table comes from the code that chooses.
 
-It is that of the instruction set that this program uses on this CPU, or with --set of another one, whether this CPU
+It is that of the instruction set that this program uses on this CPU, or of the named one, whether this CPU
 has it or not. Where weights are packed or converted first, the function that does so is listed as well. Tokens and
 outputs that do not fill a function's tile are left to those for fewer tokens. Names begin with the kind
 of function: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4 and gemm8 (several tokens,
 four or eight outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
 		Example: `  pilotfish bench kernels
-  pilotfish bench kernels --set avx2 --type Q4_0`,
-		Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return f.run(a) },
+  pilotfish bench kernels avx2 --type Q4_0`,
+		Args: cli.UpToOneArg("the name of an instruction set"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f.set = strings.Join(args, "")
+			return f.run(a)
+		},
 	}
-	cli.Add(c.Flags(), "set", &f.set, "")
 	cli.Add(c.Flags(), "type", &f.kind, "")
 	cli.Add(c.Flags(), "json", &f.json, false)
 	return c
@@ -52,7 +54,7 @@ func (f *kernelsFlags) run(a *cli.App) error {
 	}
 	sets, types = unique(sets), unique(types)
 	if f.set != "" && f.set != "all" && !slices.Contains(sets, f.set) {
-		return cli.Usagef("--set %.40q is not an instruction set: choose all, or one of %s",
+		return cli.Usagef("%.40q is not an instruction set: choose all, or one of %s",
 			f.set, strings.Join(sets, ", "))
 	}
 	kind := strings.ToUpper(f.kind)

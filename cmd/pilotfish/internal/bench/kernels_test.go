@@ -16,7 +16,7 @@ import (
 
 // TestBenchKernels: the table lists the function for each kind of weights; each is in the named file.
 func TestBenchKernels(t *testing.T) {
-	code, stdout, stderr := clitest.Call(t, "bench", "kernels", "--set", "all", "--json")
+	code, stdout, stderr := clitest.Call(t, "bench", "kernels", "all", "--json")
 	require.Zero(t, code, stderr)
 	sources, inUse := map[string]string{}, 0
 	for line := range strings.Lines(stdout) {
@@ -47,12 +47,12 @@ func TestBenchKernels(t *testing.T) {
 	for _, line := range lines[1:] {
 		assert.Regexp(t, `^\w+\* +Q4_0 +\d+( to \d+| and more)? +\w+ +kernels/cpu/\w+\.(s|go)\b`, line)
 	}
-	code, stdout, _ = clitest.Call(t, "bench", "kernels", "--set", "generic", "--json")
+	code, stdout, _ = clitest.Call(t, "bench", "kernels", "generic", "--json")
 	require.Zero(t, code)
 	assert.Equal(t, strings.Count(stdout, "\n"), strings.Count(stdout, `"set":"generic"`))
 
 	for args, want := range map[string]string{
-		"--set z80":  `--set "z80" is not an instruction set: choose all, or one of generic`,
+		"z80":        `"z80" is not an instruction set: choose all, or one of generic`,
 		"--type q99": `--type "q99" is not a type: choose one of F32`,
 		"--type=":    "",
 	} {

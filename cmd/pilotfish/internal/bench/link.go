@@ -43,7 +43,7 @@ models. Device, link and gateway run in this one process. Measurements are print
             acknowledgements and retransmissions.
   connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
             until the gateway's welcome and three until the first answer, and one with 0-RTT.
-  outage    nothing gets through for --outage while questions continue; how long after its end the first answer arrives.
+  outage    nothing gets through (outage=1s) while questions continue; how long after its end the first answer arrives.
             Prediction: no later than that of the next question that becomes due.
   loopback  questions per second without the link, with 64 in flight at any time.`,
 		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
@@ -58,6 +58,7 @@ models. Device, link and gateway run in this one process. Measurements are print
 
 func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = group.NumberList{8, 64, 512}
+	with := cli.AddOptions(p, "with").FlagSet
 	cli.Add(p, "rtt", &f.o.RTT, 100*time.Millisecond)
 	cli.Add(p, "loss", &f.o.Loss, 0)
 	cli.Add(p, "link.rate", &f.o.Rate, 0)
@@ -66,11 +67,11 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "model-ms", &f.model, 0)
 	cli.AddValue(p, "link.tokens", &f.tokens)
 	cli.Add(p, "asks", &f.o.Asks, 300)
-	cli.Add(p, "asks-per-second", &f.o.AskRate, 50)
+	cli.Add(with, "with.asks-per-second", &f.o.AskRate, 50)
 	cli.Add(p, "connects", &f.o.Connects, 10)
 	cli.Add(p, "outages", &f.o.Outages, 3)
-	cli.Add(p, "outage", &f.o.Outage, time.Second)
-	cli.Add(p, "loopback", &f.o.Loopback, 2*time.Second)
+	cli.Add(with, "with.outage", &f.o.Outage, time.Second)
+	cli.Add(with, "with.loopback", &f.o.Loopback, 2*time.Second)
 	f.qlog.Register(p)
 	cli.Add(p, "json", &f.json, false)
 }
@@ -95,7 +96,7 @@ func (f *benchLinkFlags) check() error {
 		}
 	}
 	if len(f.tokens) == 0 && f.o.Connects == 0 && f.o.Outages == 0 && f.o.Loopback == 0 {
-		return cli.Usagef("--tokens 0, --connects 0, --outages 0 and --loopback 0 leave nothing to measure: " +
+		return cli.Usagef("--tokens 0, --connects 0, --outages 0 and --with loopback=0 leave nothing to measure: " +
 			"leave one of them out")
 	}
 	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))

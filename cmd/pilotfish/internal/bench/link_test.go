@@ -33,35 +33,36 @@ func TestLinkFlags(t *testing.T) {
 		Connects: 10, Outages: 3, Outage: time.Second, Loopback: 2 * time.Second}
 	assert.Equal(t, usual, parse(""))
 	for args, change := range map[string]func(*wire.LinkOptions){
-		"--rtt 0":               func(o *wire.LinkOptions) { o.RTT = 0 },
-		"--loss 0.5":            func(o *wire.LinkOptions) { o.Loss = 0.5 },
-		"--rate 9000":           func(o *wire.LinkOptions) { o.Rate = 9000 },
-		"--trace " + trace:      func(o *wire.LinkOptions) { o.Traces = []string{trace} },
-		"--seed 7":              func(o *wire.LinkOptions) { o.Seed = 7 },
-		"--model-ms 2.5":        func(o *wire.LinkOptions) { o.Model = 2500 * time.Microsecond },
-		"--tokens 1,2048":       func(o *wire.LinkOptions) { o.Tokens = []int{1, 2048} },
-		"--tokens 0":            func(o *wire.LinkOptions) { o.Tokens = nil },
-		"--asks 7":              func(o *wire.LinkOptions) { o.Asks = 7 },
-		"--asks-per-second 0.5": func(o *wire.LinkOptions) { o.AskRate = 0.5 },
-		"--connects 0":          func(o *wire.LinkOptions) { o.Connects = 0 },
-		"--outages 7":           func(o *wire.LinkOptions) { o.Outages = 7 },
-		"--outage 7s":           func(o *wire.LinkOptions) { o.Outage = 7 * time.Second },
-		"--loopback 0":          func(o *wire.LinkOptions) { o.Loopback = 0 },
+		"--rtt 0":                    func(o *wire.LinkOptions) { o.RTT = 0 },
+		"--loss 0.5":                 func(o *wire.LinkOptions) { o.Loss = 0.5 },
+		"--rate 9000":                func(o *wire.LinkOptions) { o.Rate = 9000 },
+		"--trace " + trace:           func(o *wire.LinkOptions) { o.Traces = []string{trace} },
+		"--seed 7":                   func(o *wire.LinkOptions) { o.Seed = 7 },
+		"--model-ms 2.5":             func(o *wire.LinkOptions) { o.Model = 2500 * time.Microsecond },
+		"--tokens 1,2048":            func(o *wire.LinkOptions) { o.Tokens = []int{1, 2048} },
+		"--tokens 0":                 func(o *wire.LinkOptions) { o.Tokens = nil },
+		"--asks 7":                   func(o *wire.LinkOptions) { o.Asks = 7 },
+		"--with asks-per-second=0.5": func(o *wire.LinkOptions) { o.AskRate = 0.5 },
+		"--connects 0":               func(o *wire.LinkOptions) { o.Connects = 0 },
+		"--outages 7":                func(o *wire.LinkOptions) { o.Outages = 7 },
+		"--with outage=7s":           func(o *wire.LinkOptions) { o.Outage = 7 * time.Second },
+		"--with loopback=0":          func(o *wire.LinkOptions) { o.Loopback = 0 },
 	} {
 		want := usual
 		change(&want)
 		assert.Equal(t, want, parse(args), args)
 	}
 	for _, wrong := range []string{"--rtt=11s", "--loss=1", "--loss=NaN", "--rate=-1", "--trace=/nowhere.rtt.csv",
-		"--model-ms=-1", "--tokens=2049", "--tokens=0,1", "--asks=0", "--asks-per-second=0", "--connects=-1",
-		"--outages=-1", "--outage=0", "--outage=2m", "--loopback=-1s"} {
+		"--model-ms=-1", "--tokens=2049", "--tokens=0,1", "--asks=0", "--with asks-per-second=0", "--connects=-1",
+		"--outages=-1", "--with outage=0", "--with outage=2m", "--with loopback=-1s"} {
 		code, stdout, stderr := clitest.Call(t, "bench", "link", wrong)
 		assert.NotEqual(t, cli.ExitDone, code, wrong)
 		assert.Empty(t, stdout)
 		name, _, _ := strings.Cut(wrong, "=")
 		assert.Contains(t, stderr, name)
 	}
-	code, _, stderr := clitest.Call(t, strings.Fields("bench link --tokens 0 --connects 0 --outages 0 --loopback 0")...)
+	code, _, stderr := clitest.Call(t, strings.Fields(
+		"bench link --tokens 0 --connects 0 --outages 0 --with loopback=0")...)
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "leave nothing to measure")
 }
@@ -69,8 +70,8 @@ func TestLinkFlags(t *testing.T) {
 // TestBenchLink: --json gives a line for each part, and the text has the same parts.
 func TestBenchLink(t *testing.T) {
 	racing.Spare(t)
-	args := strings.Fields("bench link --rtt 2ms --tokens 8,9 --asks 3 --asks-per-second 500 --connects 1 " +
-		"--outages 1 --outage 20ms --loopback 10ms")
+	args := strings.Fields("bench link --rtt 2ms --tokens 8,9 --asks 3 --with asks-per-second=500 --connects 1 " +
+		"--outages 1 --with outage=20ms --with loopback=10ms")
 	code, stdout, stderr := clitest.Call(t, append(args, "--json")...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	all := clitest.Lines[wire.LinkReport](t, stdout)

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -15,7 +17,7 @@ import (
 // metalPlanFlags has the flags of `pilotfish bench metal-plan`.
 type metalPlanFlags struct {
 	gpu, shape, kind string
-	context          int
+	depth            int // tokens that the token sees
 	json             bool
 }
 
@@ -23,7 +25,7 @@ type metalPlanFlags struct {
 func newBenchMetalPlanCommand(a *cli.App) *cobra.Command {
 	var f metalPlanFlags
 	c := &cobra.Command{
-		Use:   "metal-plan [flags]",
+		Use:   "metal-plan [GPU] [flags]",
 		Short: "Predict the speed of a token on a Mac's GPU, dispatch by dispatch",
 		Long: `Predict what a token costs on the GPU of a Mac, on any machine: a pass is encoded for a device that runs
 nothing, and a small model of the GPU says how long each of its dispatches takes. Nothing is measured.
@@ -35,14 +37,16 @@ little in flight), arithmetic, caches, or step (that it has to wait for the disp
 of another GPU's compiler; the package bench/metalplan has all constants and their sources.
 
 GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.RecipeNames(), " ") + ".",
-		Example: `  pilotfish bench metal-plan --gpu m4pro --type q4_0`,
-		Args:    cli.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return f.run(a, c) },
+		Example: `  pilotfish bench metal-plan m4pro --type q4_0`,
+		Args:    cli.UpToOneArg("the name of a GPU"),
+		RunE: func(c *cobra.Command, args []string) error {
+			f.gpu = cmp.Or(strings.Join(args, ""), "m1")
+			return f.run(c.Context(), a)
+		},
 	}
-	cli.Add(c.Flags(), "gpu", &f.gpu, "m1")
 	cli.Add(c.Flags(), "shape", &f.shape, "0.5b")
 	cli.Add(c.Flags(), "type", &f.kind, "q8_0")
-	cli.Add(c.Flags(), "context", &f.context, 100)
+	cli.Add(c.Flags(), "metal-plan.depth", &f.depth, 100)
 	cli.Add(c.Flags(), "json", &f.json, false)
 	return c
 }
@@ -54,7 +58,7 @@ func gpuNames() (names []string) {
 	return names
 }
 
-func (f *metalPlanFlags) run(a *cli.App, c *cobra.Command) error {
+func (f *metalPlanFlags) run(ctx context.Context, a *cli.App) error {
 	shape, ok := shapes[f.shape]
 	if !ok {
 		return cli.Usagef("--shape %.40q is not a shape: choose tiny or 0.5b", f.shape)
@@ -64,14 +68,14 @@ func (f *metalPlanFlags) run(a *cli.App, c *cobra.Command) error {
 		return cli.Usagef("--type: %w", err)
 	}
 	spec := shape(recipe, 1)
-	if f.context < 1 || f.context > spec.Context {
-		return cli.Usagef("--context %d is out of range: a model of this shape has 1 to %d", f.context, spec.Context)
+	if f.depth < 1 || f.depth > spec.Context {
+		return cli.Usagef("--depth %d is out of range: a model of this shape has 1 to %d", f.depth, spec.Context)
 	}
 	for _, g := range metalplan.GPUs() {
 		if g.Name != f.gpu {
 			continue
 		}
-		p, err := metalplan.Predict(c.Context(), g, spec, f.context)
+		p, err := metalplan.Predict(ctx, g, spec, f.depth)
 		if err != nil {
 			return err
 		}
@@ -81,5 +85,5 @@ func (f *metalPlanFlags) run(a *cli.App, c *cobra.Command) error {
 		fmt.Fprintf(a.Stdout, "%s, %d cores, %.0f GB/s; shape %s, %s\n", g.Chip, g.Cores, g.Bandwidth, f.shape, f.kind)
 		return p.Write(a.Stdout)
 	}
-	return cli.Usagef("--gpu %.40q is not a GPU: choose one of %s", f.gpu, strings.Join(gpuNames(), ", "))
+	return cli.Usagef("%.40q is not a GPU: choose one of %s", f.gpu, strings.Join(gpuNames(), ", "))
 }

@@ -15,7 +15,7 @@ import (
 
 // TestBenchMetalPlan: the prediction for a token, as a table and as JSON; a faster GPU is faster.
 func TestBenchMetalPlan(t *testing.T) {
-	code, stdout, stderr := clitest.Call(t, "bench", "metal-plan", "--gpu", "m4pro", "--type", "q4_0", "--context",
+	code, stdout, stderr := clitest.Call(t, "bench", "metal-plan", "m4pro", "--type", "q4_0", "--depth",
 		"300")
 	require.Zero(t, code, stderr)
 	for _, want := range []string{"M4 Pro, 20 cores, 273 GB/s; shape 0.5b, q4_0", "gateup_q4_0_1", "head_q8_0_1",
@@ -29,17 +29,17 @@ func TestBenchMetalPlan(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(stdout), &p))
 		return p
 	}
-	slow, fast := plan(), plan("--gpu", "m4pro")
+	slow, fast := plan(), plan("m4pro")
 	assert.Equal(t, "M1", slow.GPU.Chip)
 	assert.Equal(t, 100, slow.Context)
 	assert.Less(t, slow.Tokens, fast.Tokens)
 	for args, want := range map[string]string{
-		"--gpu m9":        "m9\" is not a GPU: choose one of m1, m2, m4, m4pro",
-		"--shape huge":    "is not a shape",
-		"--type q9":       "--type: ",
-		"--context 0":     "--context 0 is out of range",
-		"--context 99999": "a model of this shape has 1 to 32768",
-		"more":            "",
+		"m9":            "m9\" is not a GPU: choose one of m1, m2, m4, m4pro",
+		"--shape huge":  "is not a shape",
+		"--type q9":     "--type: ",
+		"--depth 0":     "--depth 0 is out of range",
+		"--depth 99999": "a model of this shape has 1 to 32768",
+		"more":          "",
 	} {
 		code, _, stderr := clitest.Call(t, append([]string{"bench", "metal-plan"}, strings.Fields(args)...)...)
 		assert.Equal(t, 2, code, args)

@@ -58,7 +58,7 @@ func TestBenchEngineFlags(t *testing.T) {
 		assert.Equal(t, want, parse(args, long), args)
 		assert.False(t, scaling)
 	}
-	assert.Equal(t, usual, parse("--scaling", long))
+	assert.Equal(t, usual, parse("--with scaling", long))
 	assert.True(t, scaling)
 	for args, want := range map[string][3]int{ // prompt, generated, depth, for a model with a context of 100
 		"":                 {99, 64, 0},

@@ -119,13 +119,20 @@ func NoArgs(c *cobra.Command, args []string) error {
 // OneArg requires one argument that is not a flag. what describes it.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch len(args) {
-		case 0:
+		if len(args) == 0 {
 			return fmt.Errorf("%s needs %s", Called(c), what)
-		case 1:
-			return nil
 		}
-		return fmt.Errorf("%s takes one argument, %s: leave out %.40q", Called(c), what, args[1])
+		return UpToOneArg(what)(c, args)
+	}
+}
+
+// UpToOneArg refuses more than one argument that is not a flag. what describes it.
+func UpToOneArg(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return fmt.Errorf("%s takes one argument, %s: leave out %.40q", Called(c), what, args[1])
+		}
+		return nil
 	}
 }
 

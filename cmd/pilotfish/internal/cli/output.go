@@ -67,11 +67,11 @@ func (a *App) NewLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
 
 // ParseLevel parses the level of --log-level.
 func ParseLevel(level string) (slog.Level, error) {
-	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
-		"error": slog.LevelError}
+	levels := map[string]slog.Level{"texts": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo,
+		"warn": slog.LevelWarn, "error": slog.LevelError}
 	l, ok := levels[level]
 	if !ok {
-		return l, Usagef("--log-level %s is not a level: choose debug, info, warn or error", level)
+		return l, Usagef("--log-level %s is not a level: choose texts, debug, info, warn or error", level)
 	}
 	return l, nil
 }

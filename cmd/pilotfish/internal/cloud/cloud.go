@@ -120,13 +120,13 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	cli.Add(p, "key", &f.key, "")
 	cli.Add(p, "cloud.token-file", &f.access.file, "")
 	cli.Add(p, "open", &f.access.open, false)
-	cli.Add(p, "slots", &f.slots, 0)
-	cli.Add(p, "rows", &f.rows, 0)
 	cli.AddValue(p, "lookup", &f.lookup)
 	cli.Add(p, "share-prefixes", &f.share, true)
 	cli.Add(p, "log", &f.log, "text")
 	f.qlog.Register(p)
 	f.limits.register(p)
+	cli.Add(p, "slots", &f.slots, 0)
+	cli.Add(f.limits.set.FlagSet, "limit.rows", &f.rows, 0)
 	f.operate.register(p)
 }
 
@@ -136,8 +136,6 @@ func (f *cloudCommandFlags) options() (o engine.GatewayOptions, err error) {
 	switch {
 	case (f.cert == "") != (f.key == ""):
 		return o, cli.Usagef("--cert and --key belong together: give both or none")
-	case f.slots < 0 || f.rows < 0:
-		return o, cli.Usagef("--slots and --rows must be above 0")
 	}
 	if o, err = f.limits.options(); err == nil {
 		err = f.operate.checkFlags()
@@ -184,7 +182,7 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
 		return err
 	}
 	defer events.Close()
-	o.Events, o.TellTexts = op.tell(events.Event), f.operate.texts
+	o.Events, o.TellTexts = op.tell(events.Event), f.operate.level == logTexts
 	if o.QLog, err = f.qlog.Open(); err != nil {
 		return err
 	}
@@ -416,13 +414,16 @@ func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
 	case upstream && set.Changed("model"):
 		return cli.Usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
 	}
-	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup",
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "lookup",
 		"share-prefixes"}
 	set.Visit(func(g *pflag.Flag) {
 		if upstream && slices.Contains(here, g.Name) {
 			err = cli.Usagef("--%s is for a model that runs here (-m): leave it out with --upstream", g.Name)
 		}
 	})
+	if err == nil && upstream && f.limits.set.Changed("rows") {
+		err = cli.Usagef("--limit rows=%d is for a model that runs here (-m): leave it out with --upstream", f.rows)
+	}
 	if err != nil {
 		return err
 	}

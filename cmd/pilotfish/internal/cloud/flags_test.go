@@ -161,7 +161,7 @@ func TestCloudSizes(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
 	_, _, said, stop := clitest.StartCloudSaying(t, "-m", m, "--listen", "127.0.0.1:0", "--ctx", "50",
-		"--slots", "777", "--rows", "33")
+		"--slots", "777", "--limit", "rows=33")
 	stop()
 	assert.Contains(t, said,
 		"memory for 777 tokens of all devices together, that is for 15 devices with a full context of 50 tokens")
@@ -249,7 +249,7 @@ func TestLimitFlagsRefused(t *testing.T) {
 		{"--limit=ahead-limit=65", "--limit ahead-limit=65: give a number from 0 to 64"},
 		{"--limit=device-burst=5", "--limit device-burst=N needs device-rate=N"}, {"--dictionary=x",
 			`--dictionary "x"`},
-		{"--log=loud", "--log loud"}, {"--slots=-1", "--slots"}, {"--rows=-1", "--rows"},
+		{"--log=loud", "--log loud"}, {"--slots=-1", "--slots -1"}, {"--limit=rows=-1", "rows=-1"},
 		{"--key=x", "--cert and --key belong together"}, {"--cert=x", "--cert and --key belong together"},
 		{"--limit=max-context=0", "--limit max-context=0: give a number from 1 to 1000000000"},
 		{"--limit=max-questions=1000000001", "--limit max-questions=1000000001"}, {"--limit=device-rate=0",

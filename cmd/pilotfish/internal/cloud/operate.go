@@ -25,14 +25,16 @@ type operateFlags struct {
 	admin    string // address, or off
 	profiles bool
 	tickets  string // file
-	level    string // of the log
-	texts    bool   // in the log
+	level    string // of the log; logTexts adds users' texts to that of debug
 
 	set     *pflag.FlagSet
 	given   map[string][]string   // on the command line
 	tokens  []engine.GatewayToken // from the configuration file
 	strange []string              // environment variables that match no flag
 }
+
+// logTexts is the level of the log at which it has users' texts.
+const logTexts = "texts"
 
 // adminDefault is the default address of the admin pages.
 const adminDefault = "127.0.0.1:9433"
@@ -45,7 +47,6 @@ func (o *operateFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "admin-pprof", &o.profiles, false)
 	cli.Add(p, "ticket-key-file", &o.tickets, "")
 	cli.Add(p, "log-level", &o.level, "info")
-	cli.Add(p, "log-text", &o.texts, false)
 }
 
 // checkFlags returns an error for flags that are invalid in all cases.
@@ -60,8 +61,6 @@ func (o *operateFlags) checkFlags() error {
 		return cli.Usagef(
 			"--admin-pprof is for an --admin address that others can reach: on loopback the profiles are " +
 				"there")
-	case o.texts && o.level != "debug":
-		return cli.Usagef("--log-text adds to the lines of --log-level debug: give both")
 	}
 	return nil
 }
@@ -163,9 +162,9 @@ func (op *operation) close() {
 	}
 }
 
-// newGatewayLog returns the log of a gateway. It contains texts of users only with --log-text.
+// newGatewayLog returns the log of a gateway. It contains texts of users only with --log-level texts.
 func (f *cloudCommandFlags) newGatewayLog(log *slog.Logger, model group.CloudModel) (gatewayLog, error) {
-	if !f.operate.texts {
+	if f.operate.level != logTexts {
 		return engine.NewGatewayLog(log), nil
 	}
 	text, err := model.Text()

@@ -112,7 +112,7 @@ func TestAdminAddress(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--admin: listen tcp "+adminDefault)
 	for _, wrong := range [][]string{{"--admin", "9433"}, {"--admin", ""}, {"--admin-pprof"},
-		{"--admin-pprof", "--admin", "localhost:0"}, {"--admin-pprof", "--admin", "off"}, {"--log-text"},
+		{"--admin-pprof", "--admin", "localhost:0"}, {"--admin-pprof", "--admin", "off"},
 		{"--log-level", "loud"}} {
 		code, _, stderr := clitest.Call(t, append([]string{"cloud", "-m", m, "--listen", "127.0.0.1:0"}, wrong...)...)
 		assert.Equal(t, cli.ExitUsage, code, wrong)
@@ -224,8 +224,8 @@ func TestDeadEngine(t *testing.T) {
 	assert.Equal(t, 3., clitest.Sum(clitest.MetricsOf(t, at)["pilotfish_gateway_drain_forced_closes_total"]))
 }
 
-// TestLogText: no log, page or error contains a secret or text of a user, at any level; only --log-text with
-// --log-level debug shows texts.
+// TestLogText: no log, page or error contains a secret or text of a user, at any level; only --log-level texts shows
+// texts.
 func TestLogText(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
@@ -256,7 +256,7 @@ func TestLogText(t *testing.T) {
 	said := do()
 	assert.Contains(t, said, "msg=answered client=lab")
 	assert.Contains(t, said, "refused")
-	texts := do("--log-text")
+	texts := do("--log-level", "texts")
 	assert.Contains(t, texts, prompt, "it was requested")
 	assert.Contains(t, texts, " answer=")
 	inJSON := do("--log", "json")

@@ -127,7 +127,11 @@ func differing(a, b *pflag.FlagSet) (names []string) {
 	live := []string{"token-file", "cert", "key", "ticket-key-file", "log-level"}
 	a.VisitAll(func(f *pflag.Flag) {
 		other := b.Lookup(f.Name) // nil for --help
-		if other != nil && !slices.Contains(live, f.Name) && !slices.Equal(valuesOf(f), valuesOf(other)) {
+		if other == nil || slices.Equal(valuesOf(f), valuesOf(other)) {
+			return
+		}
+		texts := f.Name == "log-level" && (f.Value.String() == logTexts) != (other.Value.String() == logTexts)
+		if texts || !slices.Contains(live, f.Name) {
 			names = append(names, f.Name)
 		}
 	})

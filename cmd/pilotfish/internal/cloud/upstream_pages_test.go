@@ -16,7 +16,7 @@ import (
 
 // TestUpstreamPages: the pages of a gateway for an engine show the engine's counts, and that it is not ready without an
 // engine; no page waits for a hanging engine. The engine's key is in no page or log, and texts are logged only with
-// --log-text.
+// --log-level texts.
 func TestUpstreamPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
@@ -70,7 +70,7 @@ func TestUpstreamPages(t *testing.T) {
 	assert.NotContains(t, c.Errs.String(), canary)
 	assert.NotContains(t, c.Errs.String(), " text=")
 	away.Store(false)
-	c = start("--log-text")
+	c = start("--log-level", "texts")
 	run(c, "off", "5,6,7")
 	c.Stop()
 	assert.Contains(t, c.Errs.String(), " text=")

@@ -420,8 +420,8 @@ func someOfCSQA(t *testing.T) (path string) {
 	return path
 }
 
-// TestEvalFetch: --from names another address of the same file; a different file is refused, and eval finds the
-// downloaded file.
+// TestEvalFetch: --with from=URL names another address of the same file; a different file is refused, and eval finds
+// the downloaded file.
 func TestEvalFetch(t *testing.T) {
 	clitest.OwnFolders(t)
 	var content []byte
@@ -432,7 +432,7 @@ func TestEvalFetch(t *testing.T) {
 	for name, c := range published() {
 		content = bytes.Repeat([]byte("x"), int(c.Size))
 		dir := t.TempDir()
-		code, stdout, stderr := clitest.Call(t, "eval", "fetch", name, "--from", s.URL, "--dir", dir)
+		code, stdout, stderr := clitest.Call(t, "eval", "fetch", name, "--with", "from="+s.URL, "--dir", dir)
 		assert.Equal(t, cli.ExitFailed, code)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, "it should be "+c.SHA256)
@@ -446,7 +446,7 @@ func TestEvalFetch(t *testing.T) {
 	require.NoError(t, err)
 	sum := sha256.Sum256(content)
 	assert.Equal(t, published()[task.CSQA].SHA256, hex.EncodeToString(sum[:]))
-	code, stdout, stderr := clitest.Call(t, "eval", "fetch", "csqa", "--from", s.URL)
+	code, stdout, stderr := clitest.Call(t, "eval", "fetch", "csqa", "--with", "from="+s.URL)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	folder, err := dataDir()
 	require.NoError(t, err)

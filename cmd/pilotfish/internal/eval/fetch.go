@@ -83,6 +83,7 @@ func mbppAddress() hub.Address {
 // newEvalFetchCommand returns the command that downloads a set of questions.
 func newEvalFetchCommand(a *cli.App) *cobra.Command {
 	var dir, from string
+	var with *cli.OptionsFlag
 	c := &cobra.Command{
 		Use:   "fetch NAME [flags]",
 		Short: "Download the questions of a benchmark from their published address",
@@ -109,7 +110,7 @@ resumed.`,
 				return cli.Usagef("%.40q cannot be fetched: name %s; for others give their file with --data", args[0],
 					names)
 			}
-			if c.Flags().Changed("from") {
+			if with.Changed("from") {
 				set.URL = from
 			}
 			if c.Flags().Changed("dir") && dir == "" {
@@ -119,7 +120,8 @@ resumed.`,
 		},
 	}
 	cli.Add(c.Flags(), "dir", &dir, "")
-	cli.Add(c.Flags(), "from", &from, "")
+	with = cli.AddOptions(c.Flags(), "with")
+	cli.Add(with.FlagSet, "with.from", &from, "")
 	return c
 }
 

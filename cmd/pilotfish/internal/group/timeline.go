@@ -58,21 +58,24 @@ func (t *TimelineFlag) Write(about result.Run) error {
 type QuestionTimeline struct {
 	TimelineFlag
 	number int // from 1
+	with   *cli.OptionsFlag
 }
 
-// Register adds the flags to a command.
-func (t *QuestionTimeline) Register(p *pflag.FlagSet) {
+// Register adds the flag to a command, and the number of the question to its options.
+func (t *QuestionTimeline) Register(p *pflag.FlagSet, with *cli.OptionsFlag) {
 	t.TimelineFlag.Register(p)
-	cli.Add(p, "timeline-question", &t.number, 1)
+	t.with = with
+	cli.Add(with.FlagSet, "with.timeline-question", &t.number, 1)
 }
 
 // Check returns an error if there is no such question.
 func (t *QuestionTimeline) Check(set *pflag.FlagSet, questions int) error {
-	if err := cli.CheckNeeds(set); err != nil {
-		return err
+	if t.with.Changed("timeline-question") && !set.Changed("timeline") {
+		return cli.Usagef("--with timeline-question=%d has no effect without --timeline: give that as well, or leave "+
+			"it out", t.number)
 	}
 	want := fmt.Sprintf("1 to %d, the number of questions", questions)
-	return CheckRange("timeline-question", t.number, 1, questions, want)
+	return CheckRange("with timeline-question", t.number, 1, questions, want)
 }
 
 // Drawn returns a function that starts the drawings: one for each mode and cell, of the first time that the question is

@@ -67,9 +67,6 @@ func NewInspectCommand(a *cli.App) *cobra.Command {
 		Example: `  pilotfish inspect model.gguf`,
 		Args:    cli.OneArg("a model: a GGUF file, or the name of a downloaded model"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if most < -1 {
-				return cli.Usagef("--elements %d is not a number of elements: give 0 or more, or -1 for all", most)
-			}
 			path, err := a.ModelPath(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -87,7 +84,7 @@ func NewInspectCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	cli.Add(c.Flags(), "json", &asJSON, false)
-	cli.Add(c.Flags(), "elements", &most, 8)
+	cli.Add(cli.AddOptions(c.Flags(), "with").FlagSet, "with.elements", &most, 8)
 	return c
 }
 

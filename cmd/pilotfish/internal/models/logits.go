@@ -23,7 +23,6 @@ func NewLogitsCommand(a *cli.App) *cobra.Command {
 		model  group.ModelFlags
 		tokens string
 		asJSON bool
-		best   int
 	)
 	c := &cobra.Command{
 		Use:   "logits -m FILE --tokens IDS [flags]",
@@ -38,28 +37,28 @@ func NewLogitsCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			switch {
-			case asJSON && c.Flags().Changed("best"):
-				return cli.Usagef("--best has no effect with --json, which prints all logits: leave one of them out")
 			}
 			e, err := model.Open()
 			if err != nil {
 				return err
 			}
 			defer e.Close()
-			return printLogits(c.Context(), a, e, ids, best, asJSON)
+			return printLogits(c.Context(), a, e, ids, asJSON)
 		},
 	}
 	model.RegisterWithoutContext(c)
 	cli.Add(c.Flags(), "tokens", &tokens, "")
 	cli.Add(c.Flags(), "json", &asJSON, false)
-	cli.Add(c.Flags(), "best", &best, 10)
 	cobra.CheckErr(c.MarkFlagRequired("tokens"))
 	return c
 }
 
+// bestTokens is how many tokens are printed.
+const bestTokens = 10
+
 // printLogits prints the best tokens after a text, or the logits of all tokens as JSON.
-func printLogits(ctx context.Context, a *cli.App, e *engine.Engine, ids []int32, best int, asJSON bool) error {
-	logits, top, err := e.Logits(ctx, ids, best)
+func printLogits(ctx context.Context, a *cli.App, e *engine.Engine, ids []int32, asJSON bool) error {
+	logits, top, err := e.Logits(ctx, ids, bestTokens)
 	if err != nil {
 		return err
 	}

@@ -29,9 +29,9 @@ func TestRunAgreesWithLogits(t *testing.T) {
 			assert.LessOrEqual(t, l, r.Logits[id])
 		}
 	}
-	code, stdout, _ := clitest.Call(t, "logits", "-m", m, "--tokens", "1", "--best", "3")
+	code, stdout, _ := clitest.Call(t, "logits", "-m", m, "--tokens", "1")
 	assert.Equal(t, cli.ExitDone, code)
-	assert.Equal(t, 3, strings.Count(stdout, "\n"))
+	assert.Equal(t, 10, strings.Count(stdout, "\n"))
 }
 
 func TestInspect(t *testing.T) {
@@ -60,6 +60,6 @@ func TestInspect(t *testing.T) {
 	_, stdout, _ = clitest.Call(t, "inspect", m)
 	assert.Contains(t, stdout, "blk.1.ffn_down.weight")
 	assert.Contains(t, stdout, "Q6_K")
-	_, stdout, _ = clitest.Call(t, "inspect", m, "--json", "--elements", "-1")
+	_, stdout, _ = clitest.Call(t, "inspect", m, "--json", "--with", "elements=-1")
 	assert.Len(t, clitest.Lines[inspection](t, stdout)[0].Metadata["tokenizer.ggml.tokens"], 512)
 }

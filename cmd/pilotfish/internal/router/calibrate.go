@@ -87,7 +87,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	cli.Add(p, "calibrate.threshold", &f.thresholds, "")
 	cli.Add(p, "budget", &f.budget, group.DefaultBudget)
 	cli.Add(p, "confidence", &f.confidence, 0.9)
-	cli.Add(p, "method", &f.method, string(certify.Betting))
+	cli.Add(cli.AddOptions(p, "with").FlagSet, "with.method", &f.method, string(certify.Betting))
 	cli.Add(p, "max-tokens", &f.max, cli.DefaultMaxTokens)
 	cli.Add(p, "seed", &f.seed, 1)
 	cli.Add(p, "out", &f.out, "")
@@ -128,7 +128,7 @@ func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
 	}
 	method, err := certify.ParseMethod(f.method)
 	if err != nil {
-		return nil, "", cli.Usagef("--method: %w", err)
+		return nil, "", cli.Usagef("--with method: %w", err)
 	}
 	if err := f.code.Check(f.task); err != nil {
 		return nil, "", err

@@ -74,8 +74,8 @@ the large model:
 
 A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
 
-The folder is written in files of --shard prompts each. If the command is stopped, running it again continues where it
-left off and ends with the same bytes. See docs/traces.md for the format.`,
+The folder is written in files of 32 prompts each (--with shard=N). If the command is stopped, running it again
+continues where it left off and ends with the same bytes. See docs/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
 			`--label citer,r2r -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
@@ -102,8 +102,8 @@ func (f *collectFlags) register(c *cobra.Command) {
 	cli.Add(p, "threshold", &f.threshold, router.Learned.DefaultThreshold())
 	cli.AddList(p, "label", &f.labels, []string{collect.RuleDisagreement})
 	cli.Add(p, "max-tokens", &f.max, 256)
-	cli.Add(p, "shard", &f.shard, 32)
 	f.code.Register(p)
+	cli.Add(cli.AddOptions(p, "with").FlagSet, "with.shard", &f.shard, 32)
 	cli.Add(p, "json", &f.json, false)
 	for _, name := range []string{"data", "out"} {
 		cobra.CheckErr(c.MarkFlagRequired(name))

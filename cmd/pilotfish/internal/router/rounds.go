@@ -33,11 +33,11 @@ type roundFlags struct {
 
 func (r *roundFlags) register(p *pflag.FlagSet, training *cli.OptionsFlag) {
 	r.training = training
-	cli.Add(p, "rounds", &r.count, 1)
+	cli.Add(training.FlagSet, "training.rounds", &r.count, 1)
 	cli.Add(training.FlagSet, "training.share", &r.share, 0.1)
 	cli.Add(p, "data", &r.data, "")
 	cli.Add(training.FlagSet, "training.data-seed", &r.seed, 0)
-	cli.Add(p, "on-policy", &r.folder, "")
+	cli.Add(training.FlagSet, "training.on-policy", &r.folder, "")
 }
 
 // check returns an error for missing flags and for those without an effect.
@@ -46,31 +46,31 @@ func (r *roundFlags) check(pair *group.PairFlags) error {
 		return cli.Usagef("--training share=%v is out of range: give a share above 0 and below 1", r.share)
 	}
 	if r.count == 1 {
-		for _, name := range []string{"share", "data-seed"} {
+		for _, name := range []string{"share", "data-seed", "on-policy"} {
 			if r.training.Changed(name) {
 				return cli.Usagef(
 					"--training %s has no effect in one round, which only reads traces: leave it out, or "+
-						"add --rounds 2", name)
+						"add rounds=2", name)
 			}
 		}
 		for _, name := range []string{
-			"data", "on-policy", "model", "large", "cloud", "pin", "token-file", "no-resume",
+			"data", "model", "large", "cloud", "pin", "token-file", "no-resume",
 			"dictionary", "ctx", "kv", "backend", "exact", "huge-pages",
 		} {
 			if pair.Set.Changed(name) {
 				return cli.Usagef("--%s has no effect in one round, which only reads traces: leave it out, or add "+
-					"--rounds 2", name)
+					"--training rounds=2", name)
 			}
 		}
 		return nil
 	}
 	switch {
 	case r.data == "":
-		return cli.Usagef("--rounds %d decodes the questions again: name their source with --data",
+		return cli.Usagef("--training rounds=%d decodes the questions again: name their source with --data",
 			r.count)
 	case r.folder == "":
-		return cli.Usagef("--rounds %d keeps the texts that it decodes: name a folder for them with --on-policy",
-			r.count)
+		return cli.Usagef("--training rounds=%d keeps the texts that it decodes: name a folder for them with "+
+			"on-policy=FOLDER", r.count)
 	case r.training.Changed("data-seed") && r.data != task.DemoTrain:
 		return cli.Usagef("--training data-seed has no effect: questions are drawn for --data demo-train only")
 	}

@@ -61,15 +61,15 @@ A share of the prompts (--training validation) is held out entirely: training st
 and all figures about the router are computed on them. Scale and shift of the logits are fitted to them if a fit to one
 half improves the other half. The same seed gives the same file with any number of threads (-t).
 
-With --rounds 2, both models then decode the prompts with the router of the first round, with about a tenth (--training
+With rounds=2, both models then decode the prompts with the router of the first round, with about a tenth (--training
 share) of the tokens from the large model; the resulting texts are added to the traces, and a second router is trained.
 The reason: in use, a router sees the texts that it causes. This needs the models (-m with --large or --cloud, or
 neither for the demo's) and the questions that the first folder was collected from (--data). The new texts are stored
-in the folder --on-policy; a run that was stopped continues there. The gain of the second round is printed, for both
+in the folder on-policy; a run that was stopped continues there. The gain of the second round is printed, for both
 kinds of texts.`,
 		Example: `  pilotfish router train traces -o router.gguf
-  pilotfish router train traces -o router.gguf --rounds 2 -m small.gguf --large big.gguf --data prompts.jsonl \
-    --on-policy routed`,
+  pilotfish router train traces -o router.gguf --training rounds=2 -m small.gguf --large big.gguf --data prompts.jsonl \
+    --training on-policy=routed`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("there are no traces: name the folders that `pilotfish router collect` filled")

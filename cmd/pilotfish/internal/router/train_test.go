@@ -172,19 +172,20 @@ func TestTrainRefuses(t *testing.T) {
 		{cli.ExitUsage, dir + " --training validation=1", "--training validation=1"},
 		{cli.ExitUsage, dir + " --seed -1", "--seed"},
 		{cli.ExitUsage, dir + " -t 5000", "--threads 5000"},
-		{cli.ExitUsage, dir + " --rounds 10", "--rounds 10"},
-		{cli.ExitUsage, dir + " --rounds 2", "--data"},
-		{cli.ExitUsage, dir + " --rounds 2 --data q", "--on-policy"},
-		{cli.ExitUsage, dir + " --rounds 2 --data q --on-policy d", "name its file with -m"},
-		{cli.ExitUsage, dir + " --rounds 2 --data demo --on-policy d --training data-seed=3",
+		{cli.ExitUsage, dir + " --training rounds=10", "--training rounds=10"},
+		{cli.ExitUsage, dir + " --training rounds=2", "--data"},
+		{cli.ExitUsage, dir + " --training rounds=2 --data q", "on-policy=FOLDER"},
+		{cli.ExitUsage, dir + " --training rounds=2 --data q --training on-policy=d", "name its file with -m"},
+		{cli.ExitUsage, dir + " --training rounds=2 --data demo --training on-policy=d --training data-seed=3",
 			"--training data-seed has no effect"},
-		{cli.ExitUsage, dir + " --rounds 2 --training share=0 --data demo --on-policy d", "--training share=0"},
+		{cli.ExitUsage, dir + " --training rounds=2 --training share=0 --data demo --training on-policy=d",
+			"--training share=0"},
 		{cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
 		{cli.ExitFailed, dir + " nowhere", "nowhere"},
 		{cli.ExitFailed, dir + " " + foreign + " --label r2r", `of the small model "another"`},
 		{cli.ExitFailed, dir + " " + wider + " --label r2r", "7 numbers"},
 		{cli.ExitFailed, clitest.Traces(t, none), "has no labels"},
-		{cli.ExitFailed, dir + " --label r2r --rounds 2 --data demo --on-policy " + t.TempDir(),
+		{cli.ExitFailed, dir + " --label r2r --training rounds=2 --data demo --training on-policy=" + t.TempDir(),
 			"is not the source of " + dir},
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
@@ -196,7 +197,8 @@ func TestTrainRefuses(t *testing.T) {
 		}
 	}
 	for _, flag := range []string{
-		"--training share=0.2", "--data=demo", "--training data-seed=1", "--on-policy=d", "--model=m", "--large=l",
+		"--training share=0.2", "--data=demo", "--training data-seed=1", "--training on-policy=d", "--model=m",
+		"--large=l",
 		"--cloud=h:1",
 		"--pin=a",
 		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact",
@@ -231,7 +233,7 @@ func TestTrainRounds(t *testing.T) {
 		"--reference", "large", "-o", second)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	line := []string{
-		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--training", "share=0.2",
+		dir, second, "--data", "demo-train", "--training", "rounds=2,share=0.2,on-policy=" + more,
 		"--training", "epochs=3",
 		"-t", "2", // for training: the demo's models need none
 	}

@@ -69,6 +69,7 @@ type routingFlags struct {
 	recording recordFlags
 	price     group.PriceFlag
 	timeline  group.QuestionTimeline
+	with      *cli.OptionsFlag // rarely changed settings
 	qlog      group.QlogFlag
 	json      bool
 	page      pageFlag // of demo
@@ -86,7 +87,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
 	cli.AddValue(p, "lookup", &f.lookup)
 	f.price.Register(p)
-	f.timeline.Register(p)
+	f.with = cli.AddOptions(p, "with")
+	f.timeline.Register(p, f.with)
 	f.qlog.Register(p)
 	f.edgeTPS = floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
@@ -193,7 +195,7 @@ func (f *routingFlags) checkUse(modes []outcome.Mode) error {
 		by    func(outcome.Mode) bool
 		modes string
 	}{
-		{"edge-tps edge-row-cost timeline timeline-question", outcome.Mode.SmallModel, "all but cloud"},
+		{"edge-tps edge-row-cost timeline", outcome.Mode.SmallModel, "all but cloud"},
 		{"rtt cloud-ms", outcome.Mode.LargeModel, "all but local"},
 		{"price", outcome.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", outcome.Mode.Routes, "paper, serial, pipelined-N and verified"},

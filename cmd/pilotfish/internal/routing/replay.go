@@ -83,7 +83,7 @@ func (f *routingFlags) anyGiven(names string) bool {
 // replayed replays a recording.
 func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	const useless = "workload model large upstream tokenizer engine " +
-		"raw max-tokens repeat warm-up parallel record timeline timeline-question qlog"
+		"raw max-tokens repeat warm-up parallel record timeline with qlog"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
 			return cli.Usagef("--%s has no effect with --replay: the recording has it", name)

@@ -75,7 +75,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"bench routing --loss 0,1", "--loss 1|give a share"},
 		{"bench routing --edge-tps 60,NaN", "--edge-tps NaN|give"},
 		{"bench routing --repeat 0", "--repeat 0|give 1 to 1000"},
-		{"bench routing --warm-up 1001", "--warm-up 1001|give 0 to 1000"},
+		{"bench routing --with warm-up=1001", "--with warm-up=1001|give 0 to 1000"},
 		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 or more"},
 		{"bench routing --raw", "--raw|--workload FILE"},
 		{"bench routing --traces a.up,", "--traces|the name between two commas is missing"},

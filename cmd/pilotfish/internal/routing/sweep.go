@@ -30,7 +30,7 @@ func (f *routingFlags) registerSweep(c *cobra.Command) {
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "max-tokens", &f.maxTokens, 0)
 	cli.Add(p, "repeat", &f.repeat, 1)
-	cli.Add(p, "warm-up", &f.warmUp, 1)
+	cli.Add(f.with.FlagSet, "with.warm-up", &f.warmUp, 1)
 }
 
 // cellFlags has the values of a cell.

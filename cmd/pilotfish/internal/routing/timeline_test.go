@@ -109,12 +109,13 @@ func TestRoutingTimeline(t *testing.T) {
 	racing.Spare(t)
 	path := filepath.Join(t.TempDir(), "out.json")
 	const modes = "local,paper,serial,pipelined-2,verified"
-	code, stdout, stderr := clitest.Call(t, "demo", "--questions", "2", "--timeline", path, "--timeline-question", "2",
+	code, stdout, stderr := clitest.Call(t, "demo", "--questions", "2", "--timeline", path, "--with",
+		"timeline-question=2",
 		"--edge-tps", "400", "--modes", "cloud,"+modes, "--rtt", "20ms", "--cloud-ms", "1", "--deadline", "off",
 		"--json")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	f, about := drawnTo(t, path)
-	assert.Equal(t, "2", about.Flags["timeline-question"])
+	assert.Equal(t, "timeline-question=2", about.Flags["with"])
 	assert.NotNil(t, about.Large)
 	assert.Empty(t, f.All("X", "cloud: device", "", ""))
 	require.NotEmpty(t, stdout)
@@ -139,13 +140,13 @@ func TestRoutingTimeline(t *testing.T) {
 // TestTimelineFlags: a timeline that cannot be drawn or written is refused before any work.
 func TestTimelineFlags(t *testing.T) {
 	folder := t.TempDir()
-	draws := []string{"demo", "--timeline", folder + "/x", "--timeline-question"}
+	draws := []string{"demo", "--timeline", folder + "/x", "--with"}
 	for want, args := range map[string][]string{
 		"there is no folder":                         {"demo", "--timeline", filepath.Join(folder, "none", "out.json")},
 		"is not a file":                              {"demo", "--timeline", folder},
-		"has no effect without --timeline":           {"demo", "--timeline-question", "1"},
-		"--timeline-question 3 is out of range":      append(draws, "3", "--questions", "2"),
-		"--timeline-question 0 is out of range":      append(draws, "0"),
+		"has no effect without --timeline":           {"demo", "--with", "timeline-question=1"},
+		"--with timeline-question 3 is out of range": append(draws, "timeline-question=3", "--questions", "2"),
+		"--with timeline-question 0 is out of range": append(draws, "timeline-question=0"),
 		"--timeline has no effect with --modes clou": {"demo", "--modes", "cloud", "--timeline", folder + "/x"},
 	} {
 		code, _, stderr := clitest.Call(t, args...)

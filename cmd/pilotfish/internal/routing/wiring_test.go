@@ -87,7 +87,7 @@ func TestRoutingOptions(t *testing.T) {
 			o.Traces, o.Stage.Traces = []string{up}, []string{up}
 		},
 		"--repeat 7":                         func(o *options) { o.Repeat = 7 },
-		"--warm-up 0":                        func(o *options) { o.WarmUp = 0 },
+		"--with warm-up=0":                   func(o *options) { o.WarmUp = 0 },
 		"--raw":                              func(o *options) { o.Raw = true },
 		"--max-tokens 9":                     func(o *options) { o.MaxTokens = 9 },
 		"--modes serial,serial":              func(o *options) { o.Modes = modes("serial,serial") },
