@@ -31,15 +31,7 @@ import (
 //
 // With -update, messages.txt is written again, and deltas.txt gets another line for each name with a new encoding.
 // Lines of deltas.txt are never removed: a version of the protocol always decodes all of its encodings.
-//
-//	messages.txt    name, frame: what each message is written as, exactly
-//	deltas.txt      name, coding, bytes: what ids were ever written as. All lines of a name are read; the last is what
-//	                is written today, on every system, by the version of the compressor in go.mod
-//	dictionary.txt  a trained dictionary, to which lines of deltas.txt refer
-//
-// With -update, messages.txt is written anew, and deltas.txt gets a further line for each name that is written in
-// another way than before. No line of deltas.txt is ever removed: with the version of the protocol stays what it reads.
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 const (
 	goldenMessages   = "testdata/messages.txt"

@@ -180,7 +180,7 @@ func TestNormalLaw(t *testing.T) {
 	}
 }
 
-// TestMiddle: the interval holds the middle as often as it says, and what it leaves out the test refuses.
+// TestMiddle: the interval contains the middle with its confidence, and the test rejects the values outside.
 func TestMiddle(t *testing.T) {
 	assert.Equal(t, Interval{2, math.Inf(-1), math.Inf(1)}, Middle([]float64{1, 2, 3}))
 	six := Middle([]float64{1, 2, 3, 4, 5, 60})
