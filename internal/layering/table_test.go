@@ -32,7 +32,7 @@ func tiers() []tier {
 		{[]string{"."}, "the stable API for embedding: a thin face of the engine"},
 		{[]string{"runtime/engine"}, "composition: the only one with every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
-		{[]string{"netproto/upstream"}, "engines over HTTP, for the gateway's interface"},
+		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
 		{[]string{"runtime/device", "runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft",
 			"runtime/batch", "runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/openai"},
 			"the parts, strangers to each other"},

@@ -43,8 +43,8 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 	return m, c, func() { require.NoError(t, g.Close()) }
 }
 
-// decode returns the n greedy tokens after a prompt, with ahead flights in addition to the one that is waited for. Some
-// flights are dropped at random, and the text continues from before them. seen is called between tokens.
+// decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited
+// for. At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
 func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen func(token int)) (ids []int32) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(ahead), 1))

@@ -211,7 +211,7 @@ func newSheet() *sheet {
 	return s
 }
 
-// file returns the sheet as a file.
+// file is the sheet as a file.
 func (s *sheet) file(t *testing.T) *gguf.File {
 	t.Helper()
 	var b bytes.Buffer
@@ -246,7 +246,7 @@ func (s *sheet) file(t *testing.T) *gguf.File {
 	return f
 }
 
-// model returns the sheet as a model on paper.
+// model is the sheet as a model on paper.
 func (s *sheet) model(t *testing.T, d *paper) *qwen2.Model {
 	t.Helper()
 	m, err := qwen2.Load(s.file(t), d)
@@ -266,7 +266,7 @@ func TestReadConfig(t *testing.T) {
 		shape []int // of the embedding, if it changes
 		want  func(c *qwen2.Config)
 	}{
-		{"general.name", "not read", nil, func(*qwen2.Config) {}},
+		{"general.name", "nobody reads it", nil, func(*qwen2.Config) {}},
 		{"qwen2.rope.freq_base", float32(500), nil, func(c *qwen2.Config) { c.RopeBase = 500 }},
 		{"qwen2.attention.head_count_kv", nil, nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
 		{"qwen2.attention.head_count_kv", uint32(3), nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
@@ -409,7 +409,7 @@ func TestPassOnPaper(t *testing.T) {
 	}
 }
 
-// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or refused by the device, is an error that
+// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or that the device refuses, is an error that
 // names it.
 func TestTensorsRefused(t *testing.T) {
 	for name, shape := range newSheet().tensors {

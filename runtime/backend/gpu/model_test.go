@@ -45,7 +45,7 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 	return f
 }
 
-// load loads f on a device that runs on m, closed with the test.
+// load puts f on a device that runs on m, closed with the test.
 func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen2.Model, *gpu.Device) {
 	t.Helper()
 	d, err := gpu.New(m, o)
@@ -56,7 +56,7 @@ func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen2.Mod
 	return model, d
 }
 
-// exact loads f on the reference device.
+// exact puts f on the reference.
 func exact(t testing.TB, f *gguf.File) *qwen2.Model {
 	t.Helper()
 	d, err := host.New(host.Options{Exact: true})
@@ -75,7 +75,7 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 	return ids
 }
 
-// feed appends ids to the cache, piece tokens at a time, and returns the output after the last.
+// feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
 func feed(t testing.TB, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)
