@@ -52,7 +52,7 @@ func tiers() []tier {
 		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft", "metal/record"},
 			"operations and devices"},
 		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "what stands beside the products of matrices"},
-		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels"},
+		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels alike"},
 		{[]string{"metal/soft/translate"}, "from the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "what a device is: interfaces and errors"},
 		{[]string{"gguf", "runtime/hub"}, "leaves"},

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// loadModel loads a tiny model of random weights on a device. The returned function closes everything except the
+// loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the
 // device.
 func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()) {
 	t.Helper()
@@ -118,7 +118,7 @@ func TestModel(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// TestModelShuffled: no barrier is missing, in several orders of dispatches and threads, with every access checked.
+// TestModelShuffled: in several orders of dispatches and threads, with every access checked, no barrier is missing.
 func TestModelShuffled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("every access is checked: not with -short")
