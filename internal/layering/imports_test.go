@@ -218,7 +218,7 @@ func TestImportsFindsFaults(t *testing.T) {
 		{pkg("cmd/pilotfish", "github.com/stretchr/testify/assert"), "not in a shipped binary"},
 		{pkg("gguf", "runtime/cgo"), "without a C compiler"},
 		{pkg("runtime/router", "time"), "a function of the path alone"},
-		{pkg("runtime/lookup", "time"), "times are arguments"},
+		{pkg("runtime/lookup", "time"), "times are told"},
 		{pkg("runtime/lookup", "runtime/backend"), "it knows no model"},
 		{pkg("runtime/draft", "os"), "no I/O of its own"},
 		{pkg("runtime/sample", "math/rand/v2"), "a function of seed and position"},
