@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // late is a device that runs a command buffer as late as it may: when somebody waits for it or for one after it. So it
@@ -98,7 +98,7 @@ func small(t testing.TB) *gguf.File {
 // slots that are copied and exchanged. Run ahead, what it finds must be what it finds step by step.
 type text struct {
 	t     *testing.T
-	m     *qwen2.Model
+	m     *qwen.Model
 	kv    backend.KV
 	r     *rand.Rand
 	ahead bool
@@ -110,7 +110,7 @@ type text struct {
 
 // flown is a row under way, or its result where the program runs step by step.
 type flown struct {
-	f   *qwen2.Flight
+	f   *qwen.Flight
 	out *backend.Output
 }
 
@@ -130,7 +130,7 @@ func (x *text) slot() int32 { return textPrefix + x.r.Int32N(textSlots-textPrefi
 
 // next runs one row.
 func (x *text) next() {
-	row, before := x.row(x.slot()), (*qwen2.Flight)(nil)
+	row, before := x.row(x.slot()), (*qwen.Flight)(nil)
 	x.full = append(x.full, row.Slot)
 	if x.chain {
 		last := x.under[len(x.under)-1]
@@ -362,7 +362,7 @@ func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
 // tokens than its kernels look for, and a router.
 func TestNothingIsLeft(t *testing.T) {
 	k, d := openKept(t)
-	m, err := qwen2.Load(file(t, "q8_0", nil), d)
+	m, err := qwen.Load(file(t, "q8_0", nil), d)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 9))
 	layers, _ := network(t, r, 256, []int{33, 1}, true)

@@ -55,15 +55,14 @@ func gpuNames() (names []string) {
 }
 
 func (f *metalPlanFlags) run(a *cli.App, c *cobra.Command) error {
-	shape, ok := shapes[f.shape]
-	if !ok {
-		return cli.Usagef("--shape %.40q is not a shape: choose tiny or 0.5b", f.shape)
-	}
 	recipe, err := synth.ParseRecipe(f.kind)
 	if err != nil {
 		return cli.Usagef("--type: %w", err)
 	}
-	spec := shape(recipe, 1)
+	spec, err := synth.Shape(f.shape, recipe, 1)
+	if err != nil {
+		return cli.Usagef("--shape: %w", err)
+	}
 	if f.context < 1 || f.context > spec.Context {
 		return cli.Usagef("--context %d is out of range: a model of this shape has 1 to %d", f.context, spec.Context)
 	}

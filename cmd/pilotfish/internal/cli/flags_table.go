@@ -290,7 +290,7 @@ var flagTable = []FlagDecl{
 	{Name: "outages", Span: "0 10000", Help: "number of outages; 0 skips this part"},
 	{Name: "outage", Span: "1ms 1m", Help: "duration of each outage"},
 	{Name: "loopback", Span: "0s 1h", Help: "duration of the measurement without the link; 0 skips it"},
-	{Name: "shape", Help: "`shape` of the model: tiny or 0.5b"},
+	{Name: "shape", Help: "`shape` of the model: tiny, tiny3, 0.5b, 0.6b, 1.7b or 4b"},
 	{Name: "type", Help: "`type` of the weights"},
 	{Name: "gpu", Help: "`name` of the GPU"},
 	{Name: "context", Help: "`tokens` that the token sees"},
