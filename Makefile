@@ -24,7 +24,7 @@ ARM64   = ./gguf/... ./kernels/cpu/... ./runtime/backend/host ./runtime/sample
 # The C library of arm64, for what calls C there.
 ARM64LIBC ?= /usr/aarch64-linux-gnu
 # Packages that compute differently without assembly, and what the engine above them is tried with then.
-PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen2
+PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen
 PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Schema|Read|AuditAgrees)$$
 # Packages that would not build without assembly if something were there with it only: the kernels, and who imports them.
 SEEPLAIN = ./kernels/... $(shell grep -rl '"github.com/pilotfish-ai/pilotfish/kernels/cpu' --include='*.go' . | \

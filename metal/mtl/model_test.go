@@ -18,12 +18,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the
 // device.
-func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()) {
+func loadModel(t *testing.T, d metal.Device) (*qwen.Model, *qwen.Cache, func()) {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 	require.NoError(t, err)
 	g, err := gpu.New(d, gpu.Options{})
 	require.NoError(t, err)
-	m, err := qwen2.Load(f, g)
+	m, err := qwen.Load(f, g)
 	require.NoError(t, err)
 	c, err := m.NewCache(600, gguf.F16)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 
 // decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited
 // for. At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
-func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen func(token int)) (ids []int32) {
+func decode(t *testing.T, m *qwen.Model, c *qwen.Cache, n, ahead int, seen func(token int)) (ids []int32) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(ahead), 1))
 	rows, err := c.Extend([]int32{3, 1, 4, 1, 5})
@@ -53,14 +53,14 @@ func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen fun
 	out, want := make([]backend.Output, 1), backend.Want{Rows: []int{4}, K: 2}
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 	next := out[0].Top[0].ID
-	var flights []*qwen2.Flight
+	var flights []*qwen.Flight
 	var under []backend.Row // of flights
 	for len(ids) < n {
 		ids = append(ids, next)
 		for k := len(flights); k <= ahead; k++ {
-			row, before := c.Node(next, int32(c.Len())), (*qwen2.Flight)(nil)
+			row, before := c.Node(next, int32(c.Len())), (*qwen.Flight)(nil)
 			if k > 0 {
-				row, before = qwen2.Child(under[k-1], under[k-1].Slot+1), flights[k-1]
+				row, before = qwen.Child(under[k-1], under[k-1].Slot+1), flights[k-1]
 			}
 			f, err := m.Start(c.KV(), row, want, before)
 			require.NoError(t, err)
