@@ -134,7 +134,9 @@ func (d broken) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
 	return brokenPass{d.Device.Begin(kv, rows)}
 }
 
-func (p brokenPass) NormGateUp(_, _ backend.Tensor, _ backend.Norm, _, _ backend.Weight) { panic("a bug") }
+func (p brokenPass) NormGateUp(_, _ backend.Tensor, _ backend.Norm, _, _ backend.Weight) {
+	panic("a bug")
+}
 
 // TestPanicInPass: a panic between the beginning of an encoder and its end, from which a server recovers, ends encoder
 // and pool. The fake stops at an encoder that is released before, and lists pools that are left.

@@ -148,8 +148,8 @@ func (m *Model) pass(
 }
 
 // encode issues the operations of a pass. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F
-// inside. When ctx ends it stops before the next layer, and End reports the cause. If an operation panics, the pass ends
-// without running: a server recovers, and a GPU's pass has a thread and an encoder.
+// inside. When ctx ends it stops before the next layer, and End reports the cause. If an operation panics, the pass
+// ends without running: a server recovers, and a GPU's pass has a thread and an encoder.
 func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	whole := false
 	defer func() {
