@@ -35,6 +35,11 @@ GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 # Processes that test mutants at the same time.
 WORKERS ?= 1
 
+# Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
+OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
+OPENCL    ?= $(OPENCLDIR)/lib/libintelocl.so
+WITNESSED = ^Test(Model|Attend|Head|FeedForward|Embed|MixedTypes|Router|Draw|LargeScores)$$
+
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
 # Packages with files, tests included, that start goroutines, or give work to those of another package; and vector, as
@@ -42,7 +47,7 @@ ABREAST = 3
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench maskbench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +86,13 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
+
+# A second opinion on the kernels: another compiler, another order of threads.
+opencl: ## the GPU's kernels through Intel's OpenCL on Linux x86-64; needs clang-19, python3 with pip, and 270 MB from PyPI once
+	@test -e $(OPENCL) || python3 -m pip install --quiet --no-warn-script-location --ignore-installed \
+		--prefix $(OPENCLDIR) 'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
+	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off ./metal/soft/opencl
+	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
 
 instructions: ## what a weight costs in the mat-vec kernels, in instructions of a GPU that clang-19 knows
 	$(GO) run ./bench/instructions

@@ -21,9 +21,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
-// loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the
-// device.
-func loadModel(t *testing.T, d metal.Device) (*qwen.Model, *qwen.Cache, func()) {
+// loadModel puts a tiny model of random weights on a device, inside which wrap may put another. What it returns last
+// closes what was made, but for the device.
+func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backend.Device) (
+	*qwen.Model, *qwen.Cache, func(),
+) {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -36,7 +38,11 @@ func loadModel(t *testing.T, d metal.Device) (*qwen.Model, *qwen.Cache, func()) 
 	require.NoError(t, err)
 	g, err := gpu.New(d, gpu.Options{})
 	require.NoError(t, err)
-	m, err := qwen.Load(f, g)
+	var outer backend.Device = g
+	for _, w := range wrap {
+		outer = w(g)
+	}
+	m, err := qwen.Load(f, outer)
 	require.NoError(t, err)
 	c, err := m.NewCache(600, gguf.F16)
 	require.NoError(t, err)
@@ -116,6 +122,44 @@ func TestModel(t *testing.T) {
 	})
 	done()
 	assert.Equal(t, want, got)
+}
+
+// broken is a device whose passes panic in a layer.
+type broken struct{ backend.Device }
+
+type brokenPass struct{ backend.Pass }
+
+func (d broken) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
+	return brokenPass{d.Device.Begin(kv, rows)}
+}
+
+func (p brokenPass) NormGateUp(_, _ backend.Tensor, _ backend.Norm, _, _ backend.Weight) {
+	panic("a bug")
+}
+
+// TestPanicInPass: a panic between the beginning of an encoder and its end, from which a server recovers, ends encoder
+// and pool. The fake stops at an encoder that is released before, and lists pools that are left.
+func TestPanicInPass(t *testing.T) {
+	needClang(t)
+	under, err := soft.Open(soft.Options{PageSize: fakePage})
+	require.NoError(t, err)
+	f := newFake(t, under)
+	d := f.open(t)
+	m, c, done := loadModel(t, d, func(g backend.Device) backend.Device { return broken{g} })
+	rows, err := c.Extend([]int32{3, 1})
+	require.NoError(t, err)
+	out, want := make([]backend.Output, 1), backend.Want{Rows: []int{1}, K: 1}
+	objects := 0
+	for i := range 3 {
+		assert.PanicsWithValue(t, "a bug", func() { _ = m.Forward(t.Context(), c.KV(), rows, out, want) })
+		assert.Empty(t, d.objc.pools, "an open pool, and a goroutine that is locked to its thread")
+		if n := len(f.left()); i == 0 {
+			objects = n // with buffers that passes share
+		} else {
+			assert.Equal(t, objects, n)
+		}
+	}
+	done()
 }
 
 // TestModelShuffled: in several orders of dispatches and threads, with every access checked, no barrier is missing.

@@ -148,8 +148,23 @@ func (m *Model) pass(
 }
 
 // encode issues the operations of a pass. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F
-// inside. When ctx ends it stops before the next layer, and End reports the cause.
+// inside. When ctx ends it stops before the next layer, and End reports the cause. If an operation panics, the pass
+// ends without running: a server recovers, and a GPU's pass has a thread and an encoder.
 func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
+	whole := false
+	defer func() {
+		if !whole {
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			_ = p.End(ended) // the panic says more
+		}
+	}()
+	m.operations(ctx, p, out, want)
+	whole = true
+}
+
+// operations issues the operations of encode.
+func (m *Model) operations(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                    [T, D]
 	for i := range m.w.layers {
