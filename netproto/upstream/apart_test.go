@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // TestAnswersApart: an answer is stored for the same question of the same client in the same domain alone, and the
@@ -94,4 +97,55 @@ func TestConnectionsEnd(t *testing.T) {
 			u.Close()
 		})
 	}
+}
+
+// TestBackWhileAborting: an engine that comes back answers at once, while requests to abort questions of the time
+// before still wait for it, and the Upstream waits for these at its end.
+func TestBackWhileAborting(t *testing.T) {
+	var stuck, away atomic.Bool
+	var aborting atomic.Int64
+	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		switch {
+		case r.URL.Path == "/abort_request":
+			aborting.Add(1)
+			hang(w, r)
+			aborting.Add(-1)
+		case away.Load():
+			broken(w, r)
+		case stuck.Load() && r.Method == http.MethodPost:
+			hang(w, r)
+		default:
+			return false
+		}
+		return true
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		stuck.Store(true)
+		require.ErrorIs(t, ask(t, u, 2, 10*time.Millisecond), netproto.TooLate)
+		synctest.Wait()
+		require.Positive(t, aborting.Load())
+		away.Store(true)
+		require.Error(t, ask(t, u, 3, time.Second))
+		away.Store(false)
+		stuck.Store(false)
+		began := time.Now()
+		for u.Ready() != nil {
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, ask(t, u, 4, time.Second))
+		assert.Equal(t, (pulseTime + firstPause).Round(time.Second), time.Since(began).Round(time.Second))
+		assert.Positive(t, aborting.Load(), "of the check that hung, too")
+	})
+	assert.Zero(t, aborting.Load())
+}
+
+// TestEngineStatsBounds: numbers that an engine reports count no more than they can be.
+func TestEngineStatsBounds(t *testing.T) {
+	a := dialect.Ask{Context: make([]int32, 10)}
+	var s EngineStats
+	s.count(a, dialect.Reply{Cached: 99, Compute: time.Hour, Audited: -1, Extra: -1}, time.Second)
+	s.count(a, dialect.Reply{Cached: -1, Compute: time.Millisecond, Audited: 3, Extra: 2,
+		Audit: []terms.Finding{{}}, Unheard: dialect.ErrReply}, time.Second)
+	assert.Equal(t, EngineStats{Answered: 2, Time: 2 * time.Second, Compute: time.Second + time.Millisecond,
+		Context: 10, Cached: 10, Audited: 3, Found: 1, AuditExtra: 2, Unheard: 1}, s)
 }
