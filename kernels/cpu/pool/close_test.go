@@ -24,3 +24,21 @@ func TestCloseWaits(t *testing.T) {
 	}
 	assert.Greater(t, ended, rounds/2)
 }
+
+// TestNeeds: a worker does not go to sleep while a piece waits, since the call that would wake it may be over, nor when
+// the pool is closed, nor soon after its last work in a pass.
+func TestNeeds(t *testing.T) {
+	p := New(1)
+	assert.False(t, p.needs(0))
+	p.hand(2, false)
+	assert.True(t, p.needs(sleepAfter))
+	p.shares[0].set(0, 0, false)
+	assert.False(t, p.needs(sleepAfter))
+	p.Begin()
+	assert.True(t, p.needs(sleepAfter-1))
+	assert.False(t, p.needs(sleepAfter))
+	p.End()
+	assert.False(t, p.needs(0))
+	p.Close()
+	assert.True(t, p.needs(sleepAfter))
+}
