@@ -31,7 +31,8 @@ func TestLongAddresses(t *testing.T) {
 		}))
 		var said []string
 		_, err := Pull(t.Context(), Ref{Owner: "o", Name: "n", Revision: "main", File: "a.gguf"}, Options{
-			Dir: t.TempDir(), Endpoint: server.URL, Attempts: 1, Notice: func(text string) { said = append(said, text) },
+			Dir: t.TempDir(), Endpoint: server.URL, Attempts: 1,
+			Notice: func(text string) { said = append(said, text) },
 		})
 		server.Close()
 		assert.Error(t, err)

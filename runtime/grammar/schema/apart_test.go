@@ -34,7 +34,8 @@ func TestPartsApart(t *testing.T) {
 			for i, v := range values {
 				w := values[(3*i+1)%len(values)]
 				whole, _ := fits(g, "["+v+","+w+"]")
-				assert.Equal(t, takes[[2]string{a, v}] && takes[[2]string{b, w}], whole, "%s and %s: %s, %s", a, b, v, w)
+				want := takes[[2]string{a, v}] && takes[[2]string{b, w}]
+				assert.Equal(t, want, whole, "%s and %s: %s, %s", a, b, v, w)
 			}
 		}
 	}

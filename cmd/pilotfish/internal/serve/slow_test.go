@@ -131,8 +131,8 @@ func TestServeSilentClients(t *testing.T) {
 func TestServeDrainTime(t *testing.T) {
 	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
 		const body = `{"prompt":"x","stream":true}`
-		client := p.send(t, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
-			"Content-Length: %d\r\n\r\n%s", len(body), body))
+		client := p.send(t, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 		go func() { _, _ = io.Copy(io.Discard, client) }() // until the server closes it
 		synctest.Wait()
 		took := stop()
