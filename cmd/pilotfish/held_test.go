@@ -82,8 +82,11 @@ func TestEverythingIsGivenBack(t *testing.T) {
 	clitest.HubOf(t, map[string][]byte{"a-q8_0.gguf": []byte("GGUF")})
 	t.Setenv("PILOTFISH_MODELS", filepath.Join(dir, "models"))
 	at := "--cloud " + address + " --pin "
-	words := []string{"MODEL", model, "OTHER", clitest.OtherTokens(t), "NARROW", clitest.NarrowRouter(t, 3, "x"),
-		"CLOUD", at + pin, "STRANGE", at + clitest.OnePin(1), "LOCAL", "127.0.0.1:0", "NOBODY", "http://" + clitest.ClosedPort}
+	words := []string{
+		"MODEL", model, "OTHER", clitest.OtherTokens(t), "NARROW", clitest.NarrowRouter(t, 3, "x"),
+		"CLOUD", at + pin, "STRANGE", at + clitest.OnePin(1),
+		"LOCAL", "127.0.0.1:0", "NOBODY", "http://" + clitest.ClosedPort,
+	}
 	for word, text := range map[string]string{
 		"BAD": "GGUF", "TALK": "{", "ONE": `{"question":"a","answer":"b"}` + "\n", "FILE": "",
 	} {
