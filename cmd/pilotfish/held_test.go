@@ -44,11 +44,13 @@ const heldCommands = `
 1 cloud --upstream NOBODY --engine wait=1ms --tokenizer MODEL --listen LOCAL
 1 cloud check NOBODY --tokenizer MODEL
 0 eval ONE -m MODEL --large MODEL --questions 1 -n 2 -o OUT
+1 eval ONE -m MODEL --large MODEL --questions 1 -n 3 -o OUT
 1 eval ONE -m MODEL --large MODEL --router NARROW
 1 eval ONE -m MODEL --large OTHER
 1 eval ONE -m MODEL --large BAD
 1 eval ONE -m MODEL STRANGE
 0 router collect --data ONE -m MODEL --large MODEL -n 2 -o TRACES
+1 router collect --data ONE -m MODEL --large MODEL -n 3 -o TRACES
 1 router collect --data ONE -m MODEL --large MODEL -n 2 -o FILE
 1 router collect --data ONE -m MODEL --large BAD -o MISSING
 1 router calibrate --data ONE -m MODEL --large MODEL --router NARROW -o MISSING
