@@ -19,12 +19,15 @@ export CGO_ENABLED = 0
 # Each place where the program must run, and what go vet looks at besides linux/amd64: each file is part of one of them.
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
 VETTED  = darwin/arm64 windows/amd64
+# What checks the packages for other systems than Linux compiles without optimisation, in two thirds of the time: what
+# the compiler does with it depends on the processor alone, and Linux compiles the packages for both.
+QUICKLY = -gcflags='all=-N -l -dwarf=false'
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
 ARM64   = ./gguf/... ./kernels/cpu/... ./runtime/backend/host ./runtime/sample
 # The C library of arm64, for what calls C there.
 ARM64LIBC ?= /usr/aarch64-linux-gnu
 # Packages that compute differently without assembly, and what the engine above them is tried with then.
-PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen2
+PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen
 PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Schema|Read|AuditAgrees)$$
 # Packages that would not build without assembly if something were there with it only: the kernels, and who imports them.
 SEEPLAIN = ./kernels/... $(shell grep -rl '"github.com/pilotfish-ai/pilotfish/kernels/cpu' --include='*.go' . | \
@@ -35,6 +38,11 @@ GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 # Processes that test mutants at the same time.
 WORKERS ?= 1
 
+# Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
+OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
+OPENCL    ?= $(OPENCLDIR)/lib/libintelocl.so
+WITNESSED = ^Test(Model|Attend|Head|FeedForward|Embed|MixedTypes|Router|Draw|LargeScores)$$
+
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
 # Packages with files, tests included, that start goroutines, or give work to those of another package; and vector, as
@@ -42,7 +50,7 @@ ABREAST = 3
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench maskbench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +90,13 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
 
+# A second opinion on the kernels: another compiler, another order of threads.
+opencl: ## the GPU's kernels through Intel's OpenCL on Linux x86-64; needs clang-19, python3 with pip, and 270 MB from PyPI once
+	@test -e $(OPENCL) || python3 -m pip install --quiet --no-warn-script-location --ignore-installed \
+		--prefix $(OPENCLDIR) 'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
+	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off ./metal/soft/opencl
+	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
+
 instructions: ## what a weight costs in the mat-vec kernels, in instructions of a GPU that clang-19 knows
 	$(GO) run ./bench/instructions
 
@@ -119,7 +134,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	$(GO) vet -tags real ./bench/routing
 	$(GO) vet -tags clients ./bench/clients
 	$(GO) vet -tags terminal ./cmd/pilotfish/internal/chat
-	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
+	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet $(QUICKLY) ./...; done
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
@@ -145,7 +160,8 @@ deploy: build ## the files of docs/deploy, with systemd's and Docker's own check
 # All packages are compiled; of the programs only ours is linked, as linking all of them takes longer than the rest.
 cross: ## builds for every system that the program runs on
 	@set -e; for s in $(SYSTEMS); do echo "all packages for $$s"; export GOOS=$${s%/*} GOARCH=$${s#*/}; \
-		$(GO) list -export ./... >/dev/null; $(GO) build -o /dev/null ./cmd/pilotfish; done
+		case $$s in linux/*) set -- ;; *) set -- $(QUICKLY) ;; esac; \
+		$(GO) list -export "$$@" ./... >/dev/null; $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/pilotfish; done
 
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 	GOARCH=arm64 $(GO) test -short -vet=off -exec $(QEMU) $(ARM64)

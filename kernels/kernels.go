@@ -1,5 +1,5 @@
-// Package kernels holds the Metal kernels of a Qwen2 model, one .metal file per operation, and for each the Go struct
-// of its arguments. README.md describes their layout. kernels/cpu has the same operations on slices.
+// Package kernels holds the Metal kernels of a Qwen2 or Qwen3 model, one .metal file per operation, and for each the Go
+// struct of its arguments. README.md describes their layout. kernels/cpu has the same operations on slices.
 package kernels
 
 import (

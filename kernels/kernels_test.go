@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"io/fs"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -115,5 +116,60 @@ func TestTypes(t *testing.T) {
 			return strings.Contains(Source(""), s)
 		})
 		assert.True(t, declared, name)
+	}
+}
+
+var (
+	comments   = regexp.MustCompile(`//.*|\\\n`)
+	directives = regexp.MustCompile(`(?m)^#(?:include|pragma).*`)
+	attributes = regexp.MustCompile(`\[\[\w+\(?`)
+	called     = regexp.MustCompile(`((?:precise::)?\b[a-z]\w*)(?:<[^<>();]*>)?\(`)
+	families   = regexp.MustCompile(`\b(?:packed_|simdgroup_)\w+`)
+	declared   = regexp.MustCompile(`(?:\b\w+>? |#define )(\w+)\([^;{}]*\)(?: const)?(?: \{|\s)|struct (\w+)`)
+	ordinary   = regexp.MustCompile(`^(?:u?(?:char|short|int|long)|float|half|bool)[234]?$|^(?:if|for|while|sizeof|contract)$`)
+)
+
+// used returns what a source uses of the Metal language, beyond numbers, vectors and statements.
+func used(source string) map[string]bool {
+	source = comments.ReplaceAllString(source, "")
+	own, all := map[string]bool{}, map[string]bool{}
+	for _, m := range declared.FindAllStringSubmatch(source, -1) {
+		own[m[1]], own[m[2]] = true, true
+	}
+	for _, m := range called.FindAllStringSubmatch(source, -1) {
+		if !own[m[1]] && !ordinary.MatchString(m[1]) {
+			all[m[1]] = true
+		}
+	}
+	for _, form := range []*regexp.Regexp{directives, attributes, families} {
+		for _, text := range form.FindAllString(source, -1) {
+			all[strings.TrimSpace(text)] = true
+		}
+	}
+	return all
+}
+
+// TestIdioms: idioms.txt has a witness for all that the kernels use of the Metal language, and for nothing else.
+func TestIdioms(t *testing.T) {
+	text, err := os.ReadFile("idioms.txt")
+	require.NoError(t, err)
+	source := Source("Q8_0") + Source("")
+	var idioms []string
+	for _, line := range strings.Split(string(text), "\n") {
+		if f := strings.Split(line, "\t"); len(f) > 1 {
+			require.Len(t, f, 3, line)
+			assert.Regexp(t, `^[\w.-]+/[\w.-]+$`, f[1], line)
+			assert.Contains(t, source, f[0], "no kernel uses this any more")
+			idioms = append(idioms, f[0])
+		}
+	}
+	for use := range used(source) {
+		whole := regexp.MustCompile(`(^|\W)` + regexp.QuoteMeta(use) + `($|\W)`)
+		assert.True(t, slices.ContainsFunc(idioms, whole.MatchString),
+			"idioms.txt has no witness for %s: find a public kernel that uses it, or do without", use)
+	}
+	for _, fresh := range []string{"simd_shuffle_rotate_up(v, 1)", "popcount(x)", "packed_half2", "[[grid_size]]",
+		"#pragma METAL fp math_mode(fast)", "fast::exp(x)"} {
+		assert.Len(t, used("inline float f(float x) {\n"+fresh+"\n}"), 1, fresh)
 	}
 }

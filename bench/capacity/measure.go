@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // passSamples is how many passes of each kind are measured, askSamples how many asks: the median counts.
@@ -54,8 +54,8 @@ func Measure(ctx context.Context, large *engine.Engine, depth int, progress func
 
 // passMeter times passes of a model.
 type passMeter struct {
-	model  *qwen2.Model
-	cache  *qwen2.Cache
+	model  *qwen.Model
+	cache  *qwen.Cache
 	random *rand.Rand
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -86,9 +86,9 @@ func heldOut() []demo.Question {
 // reader evaluates one text at a time with a model.
 type reader struct {
 	t     *testing.T
-	model *qwen2.Model
+	model *qwen.Model
 	tok   *tokenizer.Tokenizer
-	cache *qwen2.Cache
+	cache *qwen.Cache
 	ids   []int32          // what the cache holds
 	said  []backend.Output // what the model said to each, where it was asked
 }

@@ -1,8 +1,8 @@
 package main
 
-import "github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+import "github.com/pilotfish-ai/pilotfish/runtime/qwen"
 
-// config is config.json. Names and meanings are those of Qwen2Config of the library transformers.
+// config is config.json. Names and meanings are those of Qwen2Config and Qwen3Config of the library transformers.
 type config struct {
 	Architectures []string `json:"architectures"`
 	ModelType     string   `json:"model_type"`
@@ -25,10 +25,10 @@ type config struct {
 	EOS           *int     `json:"eos_token_id"`
 }
 
-func newConfig(c qwen2.Config, v vocabulary, tied bool) config {
+func newConfig(c qwen.Config, v vocabulary, tied bool) config {
 	return config{
-		Architectures: []string{"Qwen2ForCausalLM"}, ModelType: "qwen2", Type: "float32", OldType: "float32",
-		Vocab: c.Vocab, Dim: c.Dim, FFN: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
+		Architectures: []string{c.Arch.Title + "ForCausalLM"}, ModelType: c.Arch.Name,
+		Type: "float32", OldType: "float32", Vocab: c.Vocab, Dim: c.Dim, FFN: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
 		HeadSize: c.HeadSize, Context: c.Context, Activation: "silu", Epsilon: c.Epsilon,
 		RopeBase: c.RopeBase, Tied: tied, BOS: v.bos, EOS: v.eos,
 	}

@@ -76,7 +76,8 @@ func nameOf(t *testing.T, name string) string {
 		"attn_v.weight": "self_attn.v_proj.weight", "attn_v.bias": "self_attn.v_proj.bias",
 		"attn_output.weight": "self_attn.o_proj.weight",
 		"ffn_gate.weight":    "mlp.gate_proj.weight", "ffn_up.weight": "mlp.up_proj.weight",
-		"ffn_down.weight": "mlp.down_proj.weight",
+		"ffn_down.weight":    "mlp.down_proj.weight",
+		"attn_q_norm.weight": "self_attn.q_norm.weight", "attn_k_norm.weight": "self_attn.k_norm.weight",
 	}
 	if rest, ok := strings.CutPrefix(name, "blk."); ok {
 		layer, part, _ := strings.Cut(rest, ".")
@@ -97,8 +98,8 @@ func made(t *testing.T, model string) string {
 
 func TestWeightsHaveTheValuesOfTheModelUnderTheNamesOfTransformers(t *testing.T) {
 	for _, model := range []string{
-		"../demo/large.gguf", "../demo/small.gguf", small().write(t), random(t, "q4_k_m", false),
-		random(t, "q8_0", true),
+		"../demo/large.gguf", "../demo/small.gguf", small().write(t), random(t, "tiny", "q4_k_m", false),
+		random(t, "tiny", "q8_0", true), random(t, "tiny3", "q8_0", true),
 	} {
 		f, err := gguf.Open(model)
 		require.NoError(t, err)
@@ -125,11 +126,12 @@ func TestWeightsHaveTheValuesOfTheModelUnderTheNamesOfTransformers(t *testing.T)
 }
 
 // random writes a model of random weights and returns its path.
-func random(t *testing.T, recipe string, tied bool) string {
+func random(t *testing.T, shape, recipe string, tied bool) string {
 	t.Helper()
 	r, err := synth.ParseRecipe(recipe)
 	require.NoError(t, err)
-	spec := synth.Tiny(r, 1)
+	spec, err := synth.Shape(shape, r, 1)
+	require.NoError(t, err)
 	spec.Tied = tied
 	path := filepath.Join(held.TempDir(t), "random.gguf")
 	out, err := os.Create(path)
@@ -150,6 +152,10 @@ func TestConfigTellsTheShape(t *testing.T) {
 	tied := read(t, made(t, "../demo/large.gguf"), "config.json")
 	assert.Contains(t, tied, `"tie_word_embeddings": true`)
 	assert.Contains(t, tied, `"bos_token_id": 765`)
+	qwen3 := read(t, made(t, random(t, "tiny3", "q8_0", false)), "config.json")
+	for _, want := range []string{"Qwen3ForCausalLM", `"model_type": "qwen3"`, `"head_dim": 128`} {
+		assert.Contains(t, qwen3, want)
+	}
 }
 
 func read(t *testing.T, folder, name string) string {

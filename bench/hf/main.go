@@ -1,5 +1,5 @@
-// Command hf converts a Qwen2 model in a GGUF file to the folder format of Hugging Face's libraries. Engines that do
-// not read GGUF can then serve the same model in tests.
+// Command hf converts a Qwen2 or Qwen3 model in a GGUF file to the folder format of Hugging Face's libraries. Engines
+// that do not read GGUF can then serve the same model in tests.
 //
 //	go run ./bench/hf -m bench/demo/large.gguf -o FOLDER
 //	  config.json             shape, names of special ids
@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 func main() {
@@ -32,7 +32,7 @@ func main() {
 func run(args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("hf", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	model := flags.String("m", "", "the model, a GGUF `file` of architecture qwen2")
+	model := flags.String("m", "", "the model, a GGUF `file` of architecture qwen2 or qwen3")
 	folder := flags.String("o", "",
 		"the `folder` to write, made if it is not there; files of an earlier run are replaced")
 	if err := flags.Parse(args); err != nil {
@@ -79,7 +79,7 @@ type file struct {
 
 // describe checks f and returns the files of the folder, before anything is written.
 func describe(f *gguf.File) ([]file, error) {
-	shape, err := qwen2.ReadConfig(f)
+	shape, err := qwen.ReadConfig(f)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // outputName is the output matrix; a model without it uses the embedding.
@@ -29,27 +29,34 @@ type row struct {
 	shape    []int
 }
 
-func layerRows(c qwen2.Config) []row {
+func layerRows(c qwen.Config) []row {
 	q, kv := c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
-	return []row{
+	all := []row{
 		{"attn_norm.weight", "input_layernorm.weight", []int{c.Dim}},
 		{"attn_q.weight", "self_attn.q_proj.weight", []int{q, c.Dim}},
-		{"attn_q.bias", "self_attn.q_proj.bias", []int{q}},
 		{"attn_k.weight", "self_attn.k_proj.weight", []int{kv, c.Dim}},
-		{"attn_k.bias", "self_attn.k_proj.bias", []int{kv}},
 		{"attn_v.weight", "self_attn.v_proj.weight", []int{kv, c.Dim}},
-		{"attn_v.bias", "self_attn.v_proj.bias", []int{kv}},
 		{"attn_output.weight", "self_attn.o_proj.weight", []int{c.Dim, q}},
 		{"ffn_norm.weight", "post_attention_layernorm.weight", []int{c.Dim}},
 		{"ffn_gate.weight", "mlp.gate_proj.weight", []int{c.FFN, c.Dim}},
 		{"ffn_up.weight", "mlp.up_proj.weight", []int{c.FFN, c.Dim}},
 		{"ffn_down.weight", "mlp.down_proj.weight", []int{c.Dim, c.FFN}},
 	}
+	if c.Arch.Biases {
+		all = append(all, row{"attn_q.bias", "self_attn.q_proj.bias", []int{q}},
+			row{"attn_k.bias", "self_attn.k_proj.bias", []int{kv}},
+			row{"attn_v.bias", "self_attn.v_proj.bias", []int{kv}})
+	}
+	if c.Arch.HeadNorms {
+		all = append(all, row{"attn_q_norm.weight", "self_attn.q_norm.weight", []int{c.HeadSize}},
+			row{"attn_k_norm.weight", "self_attn.k_norm.weight", []int{c.HeadSize}})
+	}
+	return all
 }
 
 // rows returns the tensors of a model, in the order in which they are written. Both formats pair the halves of a head
 // for the rotation, so the rows of q and k keep their order.
-func rows(c qwen2.Config, untied bool) []row {
+func rows(c qwen.Config, untied bool) []row {
 	all := []row{{"token_embd.weight", "model.embed_tokens.weight", []int{c.Vocab, c.Dim}}}
 	for i := range c.Layers {
 		for _, r := range layerRows(c) {
@@ -66,7 +73,7 @@ func rows(c qwen2.Config, untied bool) []row {
 
 // findWeights finds every tensor of a model of shape c and checks its sizes. An unknown tensor is an error, since its
 // effect would be lost.
-func findWeights(f *gguf.File, c qwen2.Config) ([]weight, error) {
+func findWeights(f *gguf.File, c qwen.Config) ([]weight, error) {
 	_, untied := f.Tensor(outputName)
 	var found []weight
 	known := map[string]bool{}
@@ -85,7 +92,7 @@ func findWeights(f *gguf.File, c qwen2.Config) ([]weight, error) {
 	}
 	for _, t := range f.Tensors() {
 		if !known[t.Name] {
-			return nil, fmt.Errorf("tensor %s: not part of a Qwen2 model", quote.Text(t.Name))
+			return nil, fmt.Errorf("tensor %s: not part of a %s model", quote.Text(t.Name), c.Arch.Title)
 		}
 	}
 	return found, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // Plan is the predicted cost of a token.
@@ -114,7 +114,7 @@ func encode(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	m, err := qwen2.Load(f, d)
+	m, err := qwen.Load(f, d)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func encode(
 		}
 		want := backend.Want{Rows: []int{rows - 1}, K: 1}
 		err = m.Forward(ctx, c.KV(), ids, make([]backend.Output, 1), want)
-		if err != nil && !errors.Is(err, qwen2.ErrNotFinite) { // the device computes nothing
+		if err != nil && !errors.Is(err, qwen.ErrNotFinite) { // the device computes nothing
 			return nil, fmt.Errorf("encode a token: %w", err)
 		}
 	}

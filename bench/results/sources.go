@@ -16,7 +16,7 @@ import (
 func measuredPackages() []string {
 	return []string{
 		"bench", "bench/demo", "bench/link", "kernels/cpu", "netproto", "netproto/client", "netproto/gateway",
-		"runtime/backend/host", "runtime/batch", "runtime/draft", "runtime/engine", "runtime/lookup", "runtime/qwen2",
+		"runtime/backend/host", "runtime/batch", "runtime/draft", "runtime/engine", "runtime/lookup", "runtime/qwen",
 		"runtime/router",
 	}
 }

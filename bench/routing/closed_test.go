@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -23,7 +23,7 @@ import (
 type follower struct {
 	e     *engine.Engine
 	tok   *tokenizer.Tokenizer
-	cache *qwen2.Cache
+	cache *qwen.Cache
 	ids   []int32
 }
 

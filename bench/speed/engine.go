@@ -7,7 +7,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // Sample is one run, and the bandwidth measured right after it, or for a run without generation some time before. Rates
@@ -100,7 +100,7 @@ func ContextLimit(path string) (int, error) {
 		return 0, err
 	}
 	defer f.Close()
-	c, err := qwen2.ReadConfig(f)
+	c, err := qwen.ReadConfig(f)
 	if err != nil {
 		return 0, fmt.Errorf("load %s: %w", path, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // measurement runs prompts, generations and rows through an engine. The context before them is evaluated once for each
@@ -21,7 +21,7 @@ type measurement struct {
 	r         *rand.Rand
 	prefix    []int32                  // the text before the measured part, as long as needed so far
 	sessions  map[int]*engine.Session  // by depth
-	trees     map[int]*qwen2.Cache     // by depth, for rows
+	trees     map[int]*qwen.Cache      // by depth, for rows
 	tokens    map[Cell][]time.Duration // between tokens
 	memory    [][]byte                 // for measuring the bandwidth
 	bandwidth float64                  // the last one
@@ -30,7 +30,7 @@ type measurement struct {
 
 func newMeasurement(e *engine.Engine) *measurement {
 	return &measurement{
-		e: e, r: rand.New(rand.NewPCG(0, 0)), sessions: map[int]*engine.Session{}, trees: map[int]*qwen2.Cache{},
+		e: e, r: rand.New(rand.NewPCG(0, 0)), sessions: map[int]*engine.Session{}, trees: map[int]*qwen.Cache{},
 		tokens: map[Cell][]time.Duration{}, free: func() error { return nil },
 	}
 }
@@ -173,7 +173,7 @@ func (m *measurement) rows(ctx context.Context, c Cell) (int64, error) {
 }
 
 // tree returns a cache with a context of this number of tokens.
-func (m *measurement) tree(ctx context.Context, tokens int) (*qwen2.Cache, error) {
+func (m *measurement) tree(ctx context.Context, tokens int) (*qwen.Cache, error) {
 	if t := m.trees[tokens]; t != nil {
 		return t, nil
 	}

@@ -1,5 +1,5 @@
-// Package synth writes Qwen2 models with random weights: complete files of any shape and type, for tests and for
-// measuring speed without a real model. The same specification gives the same bytes. The output of such a model is
+// Package synth writes Qwen2 and Qwen3 models with random weights: complete files of any shape and type, for tests and
+// for measuring speed without a real model. The same specification gives the same bytes. The output of such a model is
 // meaningless.
 package synth
 
@@ -17,11 +17,13 @@ import (
 // Spec is the shape of a model, its types and its seed.
 type Spec struct {
 	Name     string
+	Qwen3    bool // norms of the heads of q and k in place of biases
 	Layers   int
 	Dim      int // width of the residual stream
 	FFN      int // width inside the feed-forward blocks
 	Heads    int
 	KVHeads  int
+	HeadSize int // 0: Dim/Heads
 	Context  int
 	Vocab    int // tokens; at least 256 bytes and the 3 special ones
 	RopeBase float32
@@ -45,6 +47,42 @@ func Half(r Recipe, seed uint64) Spec {
 		Name: "0.5b", Layers: 24, Dim: 896, FFN: 4864, Heads: 14, KVHeads: 2, Context: 32768, Vocab: 151936,
 		RopeBase: 1e6, Epsilon: 1e-6, Tied: true, Recipe: r, Seed: seed,
 	}
+}
+
+// Shape returns the shape with a name: "tiny" as [Tiny], "tiny3" as [Tiny3], "0.5b" as [Half]; "0.6b", "1.7b" and "4b"
+// as the Qwen3 of that size.
+func Shape(name string, r Recipe, seed uint64) (Spec, error) {
+	for _, s := range []Spec{Tiny(r, seed), Tiny3(r, seed), Half(r, seed), dense3("0.6b", 28, 1024, 3072, 16),
+		dense3("1.7b", 28, 2048, 6144, 16), dense3("4b", 36, 2560, 9728, 32)} {
+		if s.Name == name {
+			s.Recipe, s.Seed = r, seed
+			return s, nil
+		}
+	}
+	return Spec{}, fmt.Errorf("%.40q is not a shape: choose tiny, tiny3, 0.5b, 0.6b, 1.7b or 4b", name)
+}
+
+// Tiny3 is a model for tests like [Tiny], as a Qwen3: its queries are twice as wide as the model.
+func Tiny3(r Recipe, seed uint64) Spec {
+	s := Tiny(r, seed)
+	s.Name, s.Qwen3, s.HeadSize = "tiny3", true, 128
+	return s
+}
+
+// dense3 is a dense Qwen3 with 8 key and value heads of 128, by the config.json of its release.
+func dense3(name string, layers, dim, ffn, heads int) Spec {
+	return Spec{
+		Name: name, Qwen3: true, Layers: layers, Dim: dim, FFN: ffn, Heads: heads, KVHeads: 8, HeadSize: 128,
+		Context: 40960, Vocab: 151936, RopeBase: 1e6, Epsilon: 1e-6, Tied: true,
+	}
+}
+
+// headSize returns the elements of a head.
+func (s Spec) headSize() int {
+	if s.HeadSize > 0 {
+		return s.HeadSize
+	}
+	return s.Dim / s.Heads
 }
 
 // tensor is one tensor to write: normal deviates around mean.
@@ -96,7 +134,7 @@ func (s Spec) check() error {
 	switch {
 	case s.Layers < 1 || s.Dim < 1 || s.FFN < 1 || s.Heads < 1 || s.KVHeads < 1 || s.Context < 1:
 		return fmt.Errorf("synth: every size must be positive: %+v", s)
-	case s.Dim%s.Heads != 0 || s.Dim/s.Heads%2 != 0 || s.Heads%s.KVHeads != 0:
+	case s.HeadSize == 0 && s.Dim%s.Heads != 0 || s.headSize()%2 != 0 || s.Heads%s.KVHeads != 0:
 		return fmt.Errorf("synth: width %d, %d heads, %d key and value heads do not fit together", s.Dim,
 			s.Heads, s.KVHeads)
 	case s.Vocab < 256+len(specials):
@@ -106,21 +144,29 @@ func (s Spec) check() error {
 }
 
 func (s Spec) putShape(w *gguf.Writer) {
-	gguf.Put(w, "general.architecture", "qwen2")
+	arch := "qwen2"
+	if s.Qwen3 {
+		arch = "qwen3"
+	}
+	gguf.Put(w, "general.architecture", arch)
 	gguf.Put(w, "general.name", "random weights, "+s.Name)
-	gguf.Put(w, "qwen2.block_count", uint32(s.Layers))
-	gguf.Put(w, "qwen2.context_length", uint32(s.Context))
-	gguf.Put(w, "qwen2.embedding_length", uint32(s.Dim))
-	gguf.Put(w, "qwen2.feed_forward_length", uint32(s.FFN))
-	gguf.Put(w, "qwen2.attention.head_count", uint32(s.Heads))
-	gguf.Put(w, "qwen2.attention.head_count_kv", uint32(s.KVHeads))
-	gguf.Put(w, "qwen2.rope.freq_base", s.RopeBase)
-	gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", s.Epsilon)
+	gguf.Put(w, arch+".block_count", uint32(s.Layers))
+	gguf.Put(w, arch+".context_length", uint32(s.Context))
+	gguf.Put(w, arch+".embedding_length", uint32(s.Dim))
+	gguf.Put(w, arch+".feed_forward_length", uint32(s.FFN))
+	gguf.Put(w, arch+".attention.head_count", uint32(s.Heads))
+	gguf.Put(w, arch+".attention.head_count_kv", uint32(s.KVHeads))
+	gguf.Put(w, arch+".rope.freq_base", s.RopeBase)
+	gguf.Put(w, arch+".attention.layer_norm_rms_epsilon", s.Epsilon)
+	if s.HeadSize > 0 {
+		gguf.Put(w, arch+".attention.key_length", uint32(s.HeadSize))
+		gguf.Put(w, arch+".attention.value_length", uint32(s.HeadSize))
+	}
 }
 
 // tensors returns the tensors of a model with this shape, in the order of the forward pass.
 func (s Spec) tensors() []tensor {
-	kv := s.Dim / s.Heads * s.KVHeads
+	query, kv := s.Heads*s.headSize(), s.KVHeads*s.headSize()
 	var all []tensor
 	matrix := func(name string, layer, in, out int) {
 		all = append(all, tensor{name + ".weight", s.Recipe.typeOf(name, layer, s.Layers, in), []int{in, out}, 0,
@@ -136,11 +182,17 @@ func (s Spec) tensors() []tensor {
 		for _, p := range []struct {
 			name string
 			out  int
-		}{{"attn_q", s.Dim}, {"attn_k", kv}, {"attn_v", kv}} {
+		}{{"attn_q", query}, {"attn_k", kv}, {"attn_v", kv}} {
 			matrix(in(p.name), i, s.Dim, p.out)
-			vector(in(p.name)+".bias", p.out, 0, 0.3)
+			if !s.Qwen3 {
+				vector(in(p.name)+".bias", p.out, 0, 0.3)
+			}
 		}
-		matrix(in("attn_output"), i, s.Dim, s.Dim)
+		if s.Qwen3 {
+			vector(in("attn_q_norm.weight"), s.headSize(), 1, 0.3)
+			vector(in("attn_k_norm.weight"), s.headSize(), 1, 0.3)
+		}
+		matrix(in("attn_output"), i, query, s.Dim)
 		vector(in("ffn_norm.weight"), s.Dim, 1, 0.1)
 		matrix(in("ffn_gate"), i, s.Dim, s.FFN)
 		matrix(in("ffn_up"), i, s.Dim, s.FFN)

@@ -80,7 +80,7 @@ func TestWrongFlags(t *testing.T) {
 		{"logits -m M --tokens 1 --huge-pages on", "--huge-pages"},
 		{"bench engine -m M --backend cuda", "--backend cuda is not|choose cpu, metal, soft"},
 		{"bench engine -m M --profile heap", "--profile heap is not|choose cpu"},
-		{"bench synth --shape 9b x", "--shape 9b is not|choose tiny or 0.5b"},
+		{"bench synth --shape 9b x", `"9b" is not a shape: choose tiny, tiny3, 0.5b`},
 		{"logits -m M --tokens x", "--tokens|give numbers"},
 		{"logits -m M --tokens 1 --exact --kv f16", "--exact|leave out --kv"},
 		{"logits -m M --tokens 1 --exact --backend soft", "--exact|leave out --backend"},

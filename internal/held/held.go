@@ -1,12 +1,19 @@
-// Package held helps to test that files are closed: it lists the files that the process still has open or mapped.
+// Package held helps to test that files are closed: it lists the files that the process still has open or mapped. It
+// also compares what the process holds before and after a piece of work.
 package held
 
 import (
+	"bytes"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TempDir is like t.TempDir, but fails the test if a file in the folder is still open or mapped when the test ends,
@@ -15,15 +22,84 @@ import (
 func TempDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	limit, percent := debug.SetMemoryLimit(1<<30), debug.SetGCPercent(-1)
+	collect := keepGarbage()
 	t.Cleanup(func() {
-		debug.SetGCPercent(percent)
-		debug.SetMemoryLimit(limit)
+		collect()
 		if held := files(dir); len(held) > 0 {
 			t.Errorf("still held when the test ends: %s", strings.Join(held, ", "))
 		}
 	})
 	return dir
+}
+
+// keepGarbage turns the garbage collector off unless a gigabyte is in use, until the result is called.
+func keepGarbage() (collect func()) {
+	limit, percent := debug.SetMemoryLimit(1<<30), debug.SetGCPercent(-1)
+	return func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// Same fails the test if work leaves open descriptors, mapped files or goroutines each time that it runs: once for what
+// a first run may leave, and then until a run leaves nothing, three times at most. The garbage collector, which would
+// close forgotten files, is off meanwhile. Connections that the default client of package http keeps for later requests
+// do not count.
+func Same(t testing.TB, work func()) {
+	t.Helper()
+	defer keepGarbage()()
+	work()
+	left := ""
+	for range 3 {
+		if left = more(work); left == "" {
+			return
+		}
+	}
+	t.Errorf("each run leaves something: %s", left)
+}
+
+// more runs work and returns what the process holds then, if it is more than before; "" otherwise.
+func more(work func()) string {
+	http.DefaultClient.CloseIdleConnections()
+	files, goroutines := len(everything()), runtime.NumGoroutine()
+	work()
+	settle(goroutines)
+	if now := runtime.NumGoroutine(); now > goroutines {
+		var stacks bytes.Buffer
+		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // bytes.Buffer returns no error
+		return fmt.Sprintf("%d goroutines, %d before:\n%s", now, goroutines, &stacks)
+	}
+	if now := everything(); len(now) > files {
+		return fmt.Sprintf("%d files and connections, %d before: %s", len(now), files, strings.Join(now, ", "))
+	}
+	return ""
+}
+
+// settle waits until most goroutines are left, but not for long: those that have ended take a while to go.
+func settle(most int) {
+	http.DefaultClient.CloseIdleConnections()
+	for range 1000 {
+		if runtime.NumGoroutine() <= most {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// everything returns a line for each open descriptor and each mapped file of the process.
+func everything() (held []string) {
+	entries, _ := os.ReadDir(descriptors)
+	for _, e := range entries {
+		path, _ := os.Readlink(filepath.Join(descriptors, e.Name())) // "" for the one that read the folder
+		held = append(held, fmt.Sprintf("open %s", path))
+	}
+	maps, _ := os.ReadFile("/proc/self/maps")
+	for line := range strings.Lines(string(maps)) {
+		if at := strings.IndexByte(line, '/'); at >= 0 {
+			held = append(held, "mapped "+strings.TrimSpace(line[at:]))
+		}
+	}
+	return held
 }
 
 // Descriptors returns the number of open descriptors of this process, of files, pipes and connections; 0 if the system

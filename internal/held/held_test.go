@@ -1,9 +1,12 @@
 package held
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -38,4 +41,60 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, unmap())
 	require.NoError(t, open.Close())
 	assert.Empty(t, files(dir))
+}
+
+// seen records errors instead of failing.
+type seen struct {
+	testing.TB
+	said []string
+}
+
+func (s *seen) Errorf(format string, args ...any) {
+	s.said = append(s.said, fmt.Sprintf(format, args...))
+}
+
+// TestSame: a descriptor, a mapping and a goroutine that each run leaves are found. What only the first run leaves is
+// not.
+func TestSame(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	require.NoError(t, os.WriteFile(path, make([]byte, 4096), 0o600))
+	open := func() *os.File {
+		file, err := os.Open(path)
+		require.NoError(t, err)
+		t.Cleanup(func() { file.Close() })
+		return file
+	}
+	end := make(chan struct{})
+	defer close(end)
+	for want, work := range map[string]func(){
+		"":     func() { open().Close() },
+		"open": func() { open() },
+		"mapped": func() {
+			file := open()
+			_, unmap, err := mapfile.Map(file, 4096)
+			require.NoError(t, errors.Join(err, file.Close()))
+			t.Cleanup(func() { _ = unmap() })
+		},
+		"goroutines": func() {
+			for range 3 {
+				go func() { <-end }()
+			}
+		},
+	} {
+		s := &seen{TB: t}
+		Same(s, work)
+		if want == "" {
+			assert.Empty(t, s.said)
+			continue
+		}
+		require.Len(t, s.said, 1, want)
+		assert.Contains(t, s.said[0], want)
+	}
+	once := sync.OnceValue(open)
+	s := &seen{TB: t}
+	Same(s, func() { once() })
+	assert.Empty(t, s.said)
 }

@@ -42,6 +42,12 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 	if err != nil {
 		return nil, err
 	}
+	made := false
+	defer func() {
+		if !made { // also after a panic: the pool of s belongs to this thread
+			s.end()
+		}
+	}()
 	c := &commands{d: d, s: s}
 	if c.buffer = id(s.send(d.queue, selCommandBuffer)); c.buffer != 0 {
 		s.send(c.buffer, selRetain) // to Wait, beyond the pool of s
@@ -49,12 +55,12 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 	}
 	if c.encoder == 0 {
 		s.release(c.buffer)
-		s.end()
 		return nil, errors.New("no Metal command buffer: out of memory")
 	}
 	c.number = d.lifetime.begin()
 	s.pin.Pin(c)
 	s.send(c.encoder, selWaitForFence, uintptr(d.fence))
+	made = true
 	return c, nil
 }
 
@@ -92,6 +98,7 @@ func (c *commands) Discard() {
 func (c *commands) endEncoding(commit bool) {
 	s := c.s
 	c.s = nil
+	defer s.end()
 	s.send(c.encoder, selUpdateFence, uintptr(c.d.fence))
 	s.send(c.encoder, selEndEncoding)
 	c.encoder = 0
@@ -103,5 +110,4 @@ func (c *commands) endEncoding(commit bool) {
 		c.buffer = 0
 		c.d.lifetime.end(s, c.number)
 	}
-	s.end()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // maxMessages is the max number of Objective-C messages for a token of Qwen2.5-0.5B, from the start of its command
@@ -44,7 +44,7 @@ func TestMessages(t *testing.T) {
 			g, err := gpu.New(f.open(t), gpu.Options{Mapped: [][]byte{file[:cap(file)]}})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, g.Close()) }()
-			m, err := qwen2.Load(parsed, g)
+			m, err := qwen.Load(parsed, g)
 			require.NoError(t, err)
 			c, err := m.NewCache(4096, gguf.F16)
 			require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestMessages(t *testing.T) {
 				before := maps.Clone(f.counts)
 				flight, err := m.Start(c.KV(), row[0], backend.Want{K: 2, Draw: draw}, nil)
 				require.NoError(t, err)
-				if _, err = flight.Wait(t.Context()); !errors.Is(err, qwen2.ErrNotFinite) { // nothing is computed
+				if _, err = flight.Wait(t.Context()); !errors.Is(err, qwen.ErrNotFinite) { // nothing is computed
 					require.NoError(t, err)
 				}
 				return total(since(before, f.counts))
@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 				before := maps.Clone(f.counts)
 				err = m.Forward(t.Context(), c.KV(), r, make([]backend.Output, 1),
 					backend.Want{Rows: []int{rows - 1}, K: 2})
-				if !errors.Is(err, qwen2.ErrNotFinite) { // nothing is computed
+				if !errors.Is(err, qwen.ErrNotFinite) { // nothing is computed
 					require.NoError(t, err)
 				}
 				return since(before, f.counts)

@@ -18,12 +18,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
-// loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the
-// device.
-func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()) {
+// loadModel puts a tiny model of random weights on a device, inside which wrap may put another. What it returns last
+// closes what was made, but for the device.
+func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backend.Device) (
+	*qwen.Model, *qwen.Cache, func(),
+) {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -36,7 +38,11 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 	require.NoError(t, err)
 	g, err := gpu.New(d, gpu.Options{})
 	require.NoError(t, err)
-	m, err := qwen2.Load(f, g)
+	var outer backend.Device = g
+	for _, w := range wrap {
+		outer = w(g)
+	}
+	m, err := qwen.Load(f, outer)
 	require.NoError(t, err)
 	c, err := m.NewCache(600, gguf.F16)
 	require.NoError(t, err)
@@ -45,7 +51,7 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 
 // decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited
 // for. At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
-func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen func(token int)) (ids []int32) {
+func decode(t *testing.T, m *qwen.Model, c *qwen.Cache, n, ahead int, seen func(token int)) (ids []int32) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(ahead), 1))
 	rows, err := c.Extend([]int32{3, 1, 4, 1, 5})
@@ -53,14 +59,14 @@ func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen fun
 	out, want := make([]backend.Output, 1), backend.Want{Rows: []int{4}, K: 2}
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 	next := out[0].Top[0].ID
-	var flights []*qwen2.Flight
+	var flights []*qwen.Flight
 	var under []backend.Row // of flights
 	for len(ids) < n {
 		ids = append(ids, next)
 		for k := len(flights); k <= ahead; k++ {
-			row, before := c.Node(next, int32(c.Len())), (*qwen2.Flight)(nil)
+			row, before := c.Node(next, int32(c.Len())), (*qwen.Flight)(nil)
 			if k > 0 {
-				row, before = qwen2.Child(under[k-1], under[k-1].Slot+1), flights[k-1]
+				row, before = qwen.Child(under[k-1], under[k-1].Slot+1), flights[k-1]
 			}
 			f, err := m.Start(c.KV(), row, want, before)
 			require.NoError(t, err)
@@ -116,6 +122,44 @@ func TestModel(t *testing.T) {
 	})
 	done()
 	assert.Equal(t, want, got)
+}
+
+// broken is a device whose passes panic in a layer.
+type broken struct{ backend.Device }
+
+type brokenPass struct{ backend.Pass }
+
+func (d broken) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
+	return brokenPass{d.Device.Begin(kv, rows)}
+}
+
+func (p brokenPass) NormGateUp(_, _ backend.Tensor, _ backend.Norm, _, _ backend.Weight) {
+	panic("a bug")
+}
+
+// TestPanicInPass: a panic between the beginning of an encoder and its end, from which a server recovers, ends encoder
+// and pool. The fake stops at an encoder that is released before, and lists pools that are left.
+func TestPanicInPass(t *testing.T) {
+	needClang(t)
+	under, err := soft.Open(soft.Options{PageSize: fakePage})
+	require.NoError(t, err)
+	f := newFake(t, under)
+	d := f.open(t)
+	m, c, done := loadModel(t, d, func(g backend.Device) backend.Device { return broken{g} })
+	rows, err := c.Extend([]int32{3, 1})
+	require.NoError(t, err)
+	out, want := make([]backend.Output, 1), backend.Want{Rows: []int{1}, K: 1}
+	objects := 0
+	for i := range 3 {
+		assert.PanicsWithValue(t, "a bug", func() { _ = m.Forward(t.Context(), c.KV(), rows, out, want) })
+		assert.Empty(t, d.objc.pools, "an open pool, and a goroutine that is locked to its thread")
+		if n := len(f.left()); i == 0 {
+			objects = n // with buffers that passes share
+		} else {
+			assert.Equal(t, objects, n)
+		}
+	}
+	done()
 }
 
 // TestModelShuffled: in several orders of dispatches and threads, with every access checked, no barrier is missing.

@@ -131,6 +131,7 @@ func Open(ctx context.Context, o Options) (*Upstream, error) {
 		u.members = append(u.members, m)
 	}
 	if err := u.begin(ctx); err != nil {
+		u.leave()
 		return nil, err
 	}
 	u.info = u.describe()
@@ -203,6 +204,11 @@ func (u *Upstream) describe() (info gateway.Info) {
 func (u *Upstream) Close() {
 	u.stop()
 	u.watched.Wait()
+	u.leave()
+}
+
+// leave closes the connections to the engines.
+func (u *Upstream) leave() {
 	for _, m := range u.members {
 		m.close()
 	}

@@ -136,12 +136,13 @@ func (m *member) join(ctx context.Context) error {
 		return err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.stats.Evicted += m.evicted() // of the engine before
-	if old, ok := m.e.(dialect.Closer); ok {
-		defer old.Close()
-	}
+	old := m.e
 	m.e, m.facts, m.in, m.since, m.why, m.faults, m.crowded = e, f, true, time.Now(), nil, 0, time.Time{}
+	m.mu.Unlock()
+	if c, ok := old.(dialect.Closer); ok {
+		c.Close() // without the lock: it waits for its last requests
+	}
 	m.u.o.Log.Info("an engine is in service", "engine", m.url, "dialect", f.Dialect, "version", f.Version, "model",
 		f.Model,
 		"context", f.MaxContext, "audit", f.Audit.String())

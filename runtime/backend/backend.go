@@ -1,6 +1,6 @@
 // Package backend is the interface between the model and the hardware: the few fused operations that the forward pass
-// of a Qwen2 model consists of, and their operands. The model (runtime/qwen2) says what is computed, a backend how:
-// backend/host runs the slices of kernels/cpu.
+// of a Qwen2 or Qwen3 model consists of, and their operands. The model (runtime/qwen) says what is computed, a backend
+// how: backend/host runs the slices of kernels/cpu.
 //
 // A device hands out opaque [Weight], [Norm], [Tensor] and [KV] values and accepts only its own. Shapes are checked
 // when the model is loaded; a wrong shape afterwards is a bug of the caller and panics.
@@ -160,9 +160,10 @@ type Pass interface {
 	Embed(x Tensor, table Weight)
 	// NormProject sets h = x/rms(x) ⊙ g, then q = wq·h + bq, k = wk·h + bk and v = wv·h + bv.
 	NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight)
-	// Attend rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets a =
+	// Attend sets each head h of q to h/rms(h) ⊙ gq and of k to h/rms(h) ⊙ gk, where these norms [Dh] are not nil. It
+	// then rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets a =
 	// softmax(q·Kᵀ/√Dh)·V over the slots that each row sees. It may overwrite q and k.
-	Attend(a, q, k, v Tensor, layer int)
+	Attend(a, q, k, v Tensor, gq, gk Norm, layer int)
 	// ProjectAdd sets x = x + w·h.
 	ProjectAdd(x Tensor, w Weight, h Tensor)
 	// NormGateUp sets h = x/rms(x) ⊙ g, then m = silu(wGate·h) ⊙ (wUp·h).

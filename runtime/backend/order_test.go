@@ -129,9 +129,9 @@ func (l *layer) call(p backend.Pass, name string) error {
 	case "project-of-a":
 		p.NormProject(l.q, l.k, l.v, l.a, l.norm, l.square, l.narrow, l.narrow)
 	case "attend":
-		p.Attend(l.a, l.q, l.k, l.v, 0)
+		p.Attend(l.a, l.q, l.k, l.v, nil, nil, 0)
 	case "attend-of-others":
-		p.Attend(l.a, l.q, l.v, l.k, 0)
+		p.Attend(l.a, l.q, l.v, l.k, nil, nil, 0)
 	case "add": // what attention gave
 		p.ProjectAdd(l.x, l.square, l.a)
 	case "add-q":

@@ -161,8 +161,8 @@ func (w *watched) NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight) {
 }
 
 // Attend implements [Pass].
-func (w *watched) Attend(a, q, k, v Tensor, layer int) {
-	w.Pass.Attend(a, q, k, v, layer)
+func (w *watched) Attend(a, q, k, v Tensor, gq, gk Norm, layer int) {
+	w.Pass.Attend(a, q, k, v, gq, gk, layer)
 	w.done(OpAttend, int16(layer))
 }
 

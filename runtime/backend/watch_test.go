@@ -18,7 +18,7 @@ func (p *slow) do(what string) { time.Sleep(time.Millisecond); p.did = append(p.
 
 func (p *slow) Embed(Tensor, Weight)                                  { p.do("embed") }
 func (p *slow) NormProject(_, _, _, _ Tensor, _ Norm, _, _, _ Weight) { p.do("norm+project") }
-func (p *slow) Attend(_, _, _, _ Tensor, _ int)                       { p.do("attend") }
+func (p *slow) Attend(_, _, _, _ Tensor, _, _ Norm, _ int)            { p.do("attend") }
 func (p *slow) ProjectAdd(Tensor, Weight, Tensor)                     { p.do("project+add") }
 func (p *slow) NormGateUp(_, _ Tensor, _ Norm, _, _ Weight)           { p.do("norm+gate+up") }
 func (p *slow) Head([]Output, Tensor, Norm, Weight, Want)             { p.do("head") }
@@ -37,7 +37,7 @@ func layers(p Pass) {
 	p.Embed(nil, nil)
 	for l := range 2 {
 		p.NormProject(nil, nil, nil, nil, nil, nil, nil, nil)
-		p.Attend(nil, nil, nil, nil, l)
+		p.Attend(nil, nil, nil, nil, nil, nil, l)
 		p.ProjectAdd(nil, nil, nil)
 		p.NormGateUp(nil, nil, nil, nil, nil)
 		p.ProjectAdd(nil, nil, nil)

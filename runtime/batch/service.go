@@ -56,7 +56,7 @@ var (
 	ErrShed    = errors.New("a background question was given up in favour of others")
 )
 
-// Model is what the service runs: *qwen2.Model. Forward should return soon, with an error, after its context ends.
+// Model is what the service runs: *qwen.Model. Forward should return soon, with an error, after its context ends.
 type Model interface {
 	Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // model loads a small random model.
-func model(t testing.TB) *qwen2.Model {
+func model(t testing.TB) *qwen.Model {
 	t.Helper()
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -37,13 +37,13 @@ func model(t testing.TB) *qwen2.Model {
 	d, err := host.New(host.Options{Threads: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	m, err := qwen2.Load(f, d)
+	m, err := qwen.Load(f, d)
 	require.NoError(t, err)
 	return m
 }
 
 // reference computes the answer of a question from nothing.
-func reference(t testing.TB, m *qwen2.Model, q terms.Job) batch.Answer {
+func reference(t testing.TB, m *qwen.Model, q terms.Job) batch.Answer {
 	t.Helper()
 	s, err := sample.New(q.Sampling)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func plain(a batch.Answer) batch.Answer {
 }
 
 // start makes a service of so many slots, closed with the test.
-func start(t testing.TB, m *qwen2.Model, slots int, o batch.Options) *batch.Service {
+func start(t testing.TB, m *qwen.Model, slots int, o batch.Options) *batch.Service {
 	t.Helper()
 	kv, err := m.NewKV(slots, gguf.F16)
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestBatches(t *testing.T) {
 
 // failing is a model that fails with err, if set.
 type failing struct {
-	*qwen2.Model
+	*qwen.Model
 	err error
 }
 

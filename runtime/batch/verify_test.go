@@ -17,12 +17,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // verdicts are what a model alone says of each position of a question, with all logits, from nothing.
-func verdicts(t testing.TB, m *qwen2.Model, q terms.Job) (all []terms.Finding) {
+func verdicts(t testing.TB, m *qwen.Model, q terms.Job) (all []terms.Finding) {
 	t.Helper()
 	c, err := m.NewCache(len(q.Context), gguf.F16)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // edge makes a session a [draft.Model]: it maps ids of draft nodes to slots of the KV cache.
@@ -53,7 +53,7 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	for _, n := range nodes {
 		if n.Pos >= m.s.e.o.Context {
 			return nil, fmt.Errorf("position %d lies beyond the context of %d tokens: %w",
-				n.Pos, m.s.e.o.Context, qwen2.ErrContext)
+				n.Pos, m.s.e.o.Context, qwen.ErrContext)
 		}
 	}
 	if len(nodes) == 1 {

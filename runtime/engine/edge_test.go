@@ -14,7 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // gardener grows and cuts a draft tree at random, and compares an edge with the expected state.
@@ -236,7 +236,7 @@ func (g *gardener) extend() {
 	outs, err := g.m.Extend(ctx, leaves)
 	switch {
 	case last:
-		require.ErrorIs(g.t, err, qwen2.ErrContext)
+		require.ErrorIs(g.t, err, qwen.ErrContext)
 		require.ErrorContains(g.t, err, "lies beyond the context of 14 tokens")
 	case n > room, unknown:
 		require.Error(g.t, err)
@@ -245,7 +245,7 @@ func (g *gardener) extend() {
 		}
 		fallthrough
 	case err != nil:
-		if (gone == nil || !errors.Is(err, gone)) && (n <= room || !errors.Is(err, qwen2.ErrContext)) {
+		if (gone == nil || !errors.Is(err, gone)) && (n <= room || !errors.Is(err, qwen.ErrContext)) {
 			g.failed(err)
 		}
 	}

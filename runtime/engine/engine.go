@@ -25,7 +25,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/device"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -60,7 +60,7 @@ type Engine struct {
 	file   *gguf.File
 	device backend.Device
 	name   string // of the device
-	model  *qwen2.Model
+	model  *qwen.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
 	saved  func() (savedHeader, error) // what sessions save
@@ -104,7 +104,7 @@ func (e *Engine) load() (err error) {
 	if err := e.planMove(); err != nil {
 		return err
 	}
-	if e.model, err = qwen2.Load(e.file, e.device); err != nil {
+	if e.model, err = qwen.Load(e.file, e.device); err != nil {
 		return err
 	}
 	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
@@ -138,7 +138,7 @@ func (e *Engine) setDefaults() error {
 }
 
 // newCache makes a KV cache of the configured type.
-func (e *Engine) newCache(ctx context.Context, slots int) (*qwen2.Cache, error) {
+func (e *Engine) newCache(ctx context.Context, slots int) (*qwen.Cache, error) {
 	done, err := e.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (e *Engine) File() *gguf.File { return e.file }
 
 // Model returns the model itself, for callers that form their own batches. One goroutine at a time may use it,
 // including the sessions and services of the engine.
-func (e *Engine) Model() *qwen2.Model { return e.model }
+func (e *Engine) Model() *qwen.Model { return e.model }
 
 // Context returns the maximum length of a session's text, in tokens.
 func (e *Engine) Context() int { return e.o.Context }
@@ -254,7 +254,7 @@ func (e *Engine) checkTokens(what string, ids []int32) error {
 // forward appends ids to cache, and sets out to the output of the head for the last of them. On an error the cache is
 // unchanged.
 func (e *Engine) forward(
-	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, out []backend.Output, want backend.Want,
+	ctx context.Context, m *member, cache *qwen.Cache, ids []int32, out []backend.Output, want backend.Want,
 ) error {
 	if len(ids) == 0 {
 		return errors.New("no tokens: a prompt needs at least one")

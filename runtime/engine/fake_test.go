@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
@@ -190,7 +190,7 @@ func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 		e.device = eager{d}
 	}
 	var err error
-	e.model, err = qwen2.Load(e.file, e.device)
+	e.model, err = qwen.Load(e.file, e.device)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !e.closed() { // closing a device waits for what is left

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // Errors of use at the wrong time.
@@ -24,7 +24,7 @@ var (
 	ErrBusy = errors.New("the session is in use by another goroutine: " +
 		"finish its text first, or open a session for each goroutine")
 	// ErrContext is returned if a prompt leaves no room for an answer in the context.
-	ErrContext = qwen2.ErrContext
+	ErrContext = qwen.ErrContext
 )
 
 // life is the lifetime of an engine until Close. Every use of weights, device memory or the file takes a lease first.

@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // watched is a device that records the phases of its passes: of the caller, and of the labels of its workers.
@@ -53,7 +53,7 @@ func watchedSmall(t *testing.T) (*Engine, *watched) {
 	d := &watched{Device: e.device, t: t}
 	e.device = d
 	var err error
-	e.model, err = qwen2.Load(e.file, d)
+	e.model, err = qwen.Load(e.file, d)
 	require.NoError(t, err)
 	return e, d
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -55,7 +55,7 @@ func (s *Session) read(ctx context.Context, text []int32, from, top int, see fun
 			len(text), from, len(text))
 	case len(text) > s.cache.Slots():
 		return fmt.Errorf("a text of %d tokens does not fit into a context of %d: %w",
-			len(text), s.cache.Slots(), qwen2.ErrContext)
+			len(text), s.cache.Slots(), qwen.ErrContext)
 	}
 	if err := s.e.checkTokens("text", text); err != nil {
 		return err

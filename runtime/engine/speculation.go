@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // speculationDepth is the number of tokens in flight after the one that the session waits for. They give the device
@@ -27,7 +27,7 @@ type speculation struct {
 
 // flight is a token that the device evaluates.
 type flight struct {
-	*qwen2.Flight
+	*qwen.Flight
 	row backend.Row
 }
 
@@ -119,7 +119,7 @@ func (s *Session) speculate(want backend.Want) {
 		if err != nil {
 			return
 		}
-		f := flight{row: qwen2.Child(a.tail.row, slot)}
+		f := flight{row: qwen.Child(a.tail.row, slot)}
 		if f.Flight, err = s.e.model.Start(s.cache.KV(), f.row, want, a.tail.Flight); err != nil {
 			s.cache.Free(slot)
 			return
@@ -155,7 +155,7 @@ func (s *Session) alloc(pos int) (int32, error) {
 }
 
 // settle makes the tokens in path settled text. Flights stay if no token has to move.
-func (s *Session) settle(path ...int32) []qwen2.Move {
+func (s *Session) settle(path ...int32) []qwen.Move {
 	if s.e.model.HasFlights() { // keys and values may move in the device's memory
 		done, err := s.e.acquire(context.Background())
 		if err != nil {

@@ -233,9 +233,14 @@ func (p *Pool) work(w *worker, number int) {
 			relax(idle)
 			continue
 		}
-		w.sleep(func() bool { return p.waiting() || p.closed.Load() || idle < sleepAfter && p.pass.Load() })
+		w.sleep(func() bool { return p.needs(idle) })
 		idle = -1
 	}
+}
+
+// needs reports whether a worker that has polled idle times without work must not sleep now.
+func (p *Pool) needs(idle int) bool {
+	return p.waiting() || p.closed.Load() || idle < sleepAfter && p.pass.Load()
 }
 
 // sleep waits until w is woken. It returns at once if reason holds after w is marked as asleep for all other

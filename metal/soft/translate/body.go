@@ -89,19 +89,21 @@ func (u *unit) threadgroupVariables(i, end int, kernel string) int {
 	}
 	variables := u.declarators(i+1, stop)
 	k := &u.kernels[len(u.kernels)-1]
-	if k.variables += len(variables); k.variables > maxVariables {
+	if k.variables = append(k.variables, variables...); len(k.variables) > maxVariables {
 		u.fail(u.at(i).at, "kernel %s has more than %d threadgroup variables", k.Name, maxVariables)
 	}
 	if variables == nil {
 		return stop
 	}
-	var run, strict strings.Builder
+	var run, strict, opencl strings.Builder
 	for _, v := range variables {
 		strict.WriteString(v.declared())
 		run.WriteString(v.placed(kernel))
+		opencl.WriteString(v.inMemory())
 	}
 	u.replaceIn(&u.run, i, stop, run.String())
 	u.replaceIn(&u.strict, i, stop, strict.String())
+	u.replaceIn(&u.opencl, i, stop, opencl.String())
 	return stop
 }
 

@@ -20,8 +20,8 @@ var headers embed.FS
 
 // translator is the source of this package: when it changes, the cache is invalid.
 //
-//go:embed body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go templates.go
-//go:embed translate.go unit.go vectors.go
+//go:embed body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go opencl.go parse.go
+//go:embed templates.go translate.go unit.go vectors.go
 var translator embed.FS
 
 // stubs are the headers of Metal. They are empty, because the replacement header has their content.

@@ -38,6 +38,7 @@ func (u *unit) functionConstant(i, end int, index string) {
 	u.constants = append(u.constants, c)
 	u.replaceIn(&u.run, i, i+1, "MSL_FUNCTION_CONSTANT("+c.Name+")")
 	u.replaceIn(&u.strict, i, i+1, "MSL_FUNCTION_CONSTANT("+c.Name+") constant")
+	u.replaceIn(&u.opencl, i, end, "constant "+c.Type+" "+c.Name+" = MSL_VALUE_"+strconv.Itoa(n)+";")
 }
 
 // derived reads constant T name = expression; with an expression that mentions function constants. The value is known

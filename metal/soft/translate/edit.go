@@ -11,10 +11,11 @@ type edit struct {
 	text       string
 }
 
-// replace edits the tokens [i,j) in both versions. Line breaks stay.
+// replace edits the tokens [i,j) in all versions. Line breaks stay.
 func (u *unit) replace(i, j int, text string) {
-	u.replaceIn(&u.run, i, j, text)
-	u.replaceIn(&u.strict, i, j, text)
+	for _, list := range []*[]edit{&u.run, &u.strict, &u.opencl} {
+		u.replaceIn(list, i, j, text)
+	}
 }
 
 // replaceIn edits the tokens [i,j) in one version.
@@ -24,11 +25,17 @@ func (u *unit) replaceIn(list *[]edit, i, j int, text string) {
 	}
 }
 
-// insert puts text before token i in both versions.
+// insert puts text before token i in all versions.
 func (u *unit) insert(i int, text string) {
+	for _, list := range []*[]edit{&u.run, &u.strict, &u.opencl} {
+		u.insertIn(list, i, text)
+	}
+}
+
+// insertIn puts text before token i in one version.
+func (u *unit) insertIn(list *[]edit, i int, text string) {
 	at := u.at(i).start
-	u.run = append(u.run, edit{at, at, text})
-	u.strict = append(u.strict, edit{at, at, text})
+	*list = append(*list, edit{at, at, text})
 }
 
 // cut drops edits from start on: they are in text that is removed as a whole.

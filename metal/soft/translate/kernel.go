@@ -11,8 +11,8 @@ type kernel struct {
 	Kernel
 	call      string // the expression that names the function
 	function  string // without template arguments
-	variables int    // of threadgroup memory
-	generic   bool   // a template, which cannot run itself
+	variables []variable
+	generic   bool // a template, which cannot run itself
 	at        location
 }
 

@@ -12,6 +12,7 @@ func parse(text, file string) *unit {
 	u.constructors()
 	u.findConstants()
 	u.contractions()
+	u.keepLoops()
 	if !u.includes("metal_stdlib") {
 		first := max(0, slices.IndexFunc(u.tokens, func(t token) bool { return t.kind != directive }))
 		u.fail(u.at(first).at, "the source does not #include <metal_stdlib>")
@@ -89,6 +90,7 @@ func (u *unit) declaration(i int) int {
 		u.instance(i, end, attributes)
 	case kernelAt >= 0 && body >= 0:
 		u.kernel(kernelAt, header, params, body, end, attributes)
+		u.gather(i, params)
 	case kernelAt >= 0:
 		u.fail(u.at(kernelAt).at, "a kernel that is declared must have a body")
 	case attributes["function_constant"] != "":

@@ -48,7 +48,9 @@ func (u *unit) templateHeader(i int) string {
 // thunk make the instance, so the line itself is removed.
 func (u *unit) instance(i, end int, attributes map[string]string) {
 	at := u.at(i).at
-	u.run, u.strict = cut(u.run, u.at(i).start), cut(u.strict, u.at(i).start)
+	for _, list := range []*[]edit{&u.run, &u.strict, &u.opencl} {
+		*list = cut(*list, u.at(i).start)
+	}
 	u.replace(i, end, "")
 	name, ok := attributes["host_name"]
 	if !ok || u.find("kernel", i, end) < 0 {
@@ -95,7 +97,7 @@ func (u *unit) bindTemplates() {
 				u.fail(k.at, "there is no kernel template %s", k.function)
 				continue
 			}
-			k.Params = u.kernels[i].Params
+			k.Params, k.variables = u.kernels[i].Params, u.kernels[i].variables
 			if k.MaxThreads == 0 {
 				k.MaxThreads = u.kernels[i].MaxThreads
 			}

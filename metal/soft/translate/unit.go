@@ -17,6 +17,7 @@ type unit struct {
 	types     map[string]bool // names that may be a vector type: template parameters and aliases
 	run       []edit          // edits that turn it into C++ for this machine
 	strict    []edit          // edits that turn it into C++ for the strict pass
+	opencl    []edit          // edits that turn it into C++ for OpenCL
 	problems  []problem
 }
 

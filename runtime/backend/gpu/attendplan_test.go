@@ -212,7 +212,7 @@ func TestAttendCounts(t *testing.T) {
 		require.NoError(t, dev.ResetCounts())
 		p := x.begin(s, rows)
 		p.NormProject(q, k, v, h, g, wq, wk, wv)
-		p.Attend(a, q, k, v, 1)
+		p.Attend(a, q, k, v, nil, nil, 1)
 		require.NoError(t, p.End(t.Context()))
 		total := soft.Count{}
 		name := "attend_8_64"

@@ -82,7 +82,7 @@ func (b *block) run(some []int) (out [][]float32) {
 	q, k, v, a := b.tensorOf(n, width), b.tensorOf(n, narrow), b.tensorOf(n, narrow), b.tensorOf(n, width)
 	p := b.begin(b.s, rows)
 	p.NormProject(q, k, v, h, b.g, b.w[0], b.w[1], b.w[2])
-	p.Attend(a, q, k, v, 1)
+	p.Attend(a, q, k, v, nil, nil, 1)
 	p.ProjectAdd(y, b.wo, a)
 	require.NoError(b.t, p.End(b.t.Context()))
 	for t := range some {
@@ -204,7 +204,7 @@ func TestManyParts(t *testing.T) {
 		p.ProjectAdd(y, add, h)
 		p.NormGateUp(m, y, g, wg, wg)
 		p.NormProject(q, k, v, y, g, wq, wq, wq)
-		p.Attend(a, q, k, v, 1)
+		p.Attend(a, q, k, v, nil, nil, 1)
 		p.Head(out, y, g, wg, backend.Want{Rows: []int{n - 1}, K: 1, Logits: true})
 		require.NoError(t, p.End(t.Context()))
 		for i := range n {

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"errors"
+	"os"
 	"runtime"
 	"testing"
 
@@ -11,20 +12,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/mtl"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/opencl"
 )
 
-// OpenMetal opens the device that the tables of tests run on: the software device with o, or the GPU of a Mac, which
-// has no variants and no schedules: the tests that ask for them are skipped there.
+// OpenMetal opens the device that the tables of tests run on: the software device with o, or the GPU of a Mac, or where
+// PILOTFISH_OPENCL names a library, OpenCL. These two have no variants and no schedules: the tests that ask for them
+// are skipped there.
 func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	t.Helper()
 	var d metal.Device
 	var err error
-	if runtime.GOOS != "darwin" {
+	library := os.Getenv("PILOTFISH_OPENCL")
+	switch {
+	case runtime.GOOS != "darwin" && library == "":
 		d, err = soft.Open(o)
-	} else if o.Variant == "" || o.Variant == soft.Fast {
+	case o.Variant != "" && o.Variant != soft.Fast:
+		t.Skipf("only the software device has the variant %s", o.Variant)
+	case library != "":
+		d, err = opencl.Open(library)
+	default:
 		d, err = mtl.Open(mtl.Options{})
-	} else {
-		t.Skipf("a GPU has no variant %s", o.Variant)
 	}
 	if errors.Is(err, metal.ErrNoDevice) {
 		sharedtest.Missing(t, err)

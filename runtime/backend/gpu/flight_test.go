@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // late is a device that runs a command buffer as late as possible: when the host waits for it or for a later one.
@@ -97,7 +97,7 @@ func small(t testing.TB) *gguf.File {
 // batches, and slots that are copied and swapped. Ahead of results it must give the same results as step by step.
 type text struct {
 	t     *testing.T
-	m     *qwen2.Model
+	m     *qwen.Model
 	kv    backend.KV
 	r     *rand.Rand
 	ahead bool
@@ -109,7 +109,7 @@ type text struct {
 
 // flown is a row in flight, or its result if the program runs step by step.
 type flown struct {
-	f   *qwen2.Flight
+	f   *qwen.Flight
 	out *backend.Output
 }
 
@@ -129,7 +129,7 @@ func (x *text) slot() int32 { return textPrefix + x.r.Int32N(textSlots-textPrefi
 
 // next runs one row.
 func (x *text) next() {
-	row, before := x.row(x.slot()), (*qwen2.Flight)(nil)
+	row, before := x.row(x.slot()), (*qwen.Flight)(nil)
 	x.full = append(x.full, row.Slot)
 	if x.chain {
 		last := x.under[len(x.under)-1]
@@ -361,7 +361,7 @@ func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
 // tokens than its kernels find, and with a router.
 func TestNothingIsLeft(t *testing.T) {
 	k, d := openKept(t)
-	m, err := qwen2.Load(file(t, "q8_0", nil), d)
+	m, err := qwen.Load(file(t, "q8_0", nil), d)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 9))
 	layers, _ := network(t, r, 256, []int{33, 1}, true)

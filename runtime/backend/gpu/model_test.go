@@ -26,7 +26,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // file returns a random model in memory, changed by edit if that is given.
@@ -46,23 +46,23 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 }
 
 // load puts f on a device that runs on m, closed with the test.
-func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen2.Model, *gpu.Device) {
+func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen.Model, *gpu.Device) {
 	t.Helper()
 	d, err := gpu.New(m, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	model, err := qwen2.Load(f, d)
+	model, err := qwen.Load(f, d)
 	require.NoError(t, err)
 	return model, d
 }
 
 // exact puts f on the reference.
-func exact(t testing.TB, f *gguf.File) *qwen2.Model {
+func exact(t testing.TB, f *gguf.File) *qwen.Model {
 	t.Helper()
 	d, err := host.New(host.Options{Exact: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	m, err := qwen2.Load(f, d)
+	m, err := qwen.Load(f, d)
 	require.NoError(t, err)
 	return m
 }
@@ -76,7 +76,7 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 }
 
 // feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
-func feed(t testing.TB, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) backend.Output {
+func feed(t testing.TB, m *qwen.Model, c *qwen.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)
 	for len(ids) > 0 {
@@ -91,7 +91,7 @@ func feed(t testing.TB, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) 
 }
 
 // run feeds ids to an empty cache.
-func run(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type, piece int) backend.Output {
+func run(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type, piece int) backend.Output {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)
 	require.NoError(t, err)
@@ -377,7 +377,7 @@ func TestGolden(t *testing.T) {
 			d, err := gpu.New(dev, gpu.Options{Mapped: f.Mappings()})
 			require.NoError(t, err)
 			defer d.Close()
-			m, err := qwen2.Load(f, d)
+			m, err := qwen.Load(f, d)
 			require.NoError(t, err)
 			bar := 1e-4
 			if !native(name) {
@@ -620,7 +620,7 @@ func TestFewThreads(t *testing.T) {
 	require.NoError(t, err)
 	defer narrow.Close()
 	for range 2 {
-		_, err = qwen2.Load(f, narrow)
+		_, err = qwen.Load(f, narrow)
 		require.ErrorContains(t, err, "simdgroups of 16 threads, the kernels need 32")
 	}
 }

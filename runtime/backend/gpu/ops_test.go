@@ -185,7 +185,7 @@ func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance fl
 	clear(seen.all())
 	p := x.begin(s, rows)
 	p.NormProject(q, k, v, h, g, wq, wk, wv)
-	p.Attend(a, q, k, v, 1)
+	p.Attend(a, q, k, v, nil, nil, 1)
 	p.ProjectAdd(seen, wo, a)
 	require.NoError(x.t, p.End(x.t.Context()))
 	var out [][]float32
@@ -539,7 +539,7 @@ func TestMisfits(t *testing.T) {
 	assert.Panics(t, func() { p.NormGateUp(h, h, g, w, w) })
 	assert.Panics(t, func() { p.Embed(y, w) })
 	assert.Panics(t, func() { p.Head(nil, y, g, w, backend.Want{Rows: []int{0}, K: 1}) })
-	p.Attend(h, h, h, h, 0)
+	p.Attend(h, h, h, h, nil, nil, 0)
 	require.ErrorIs(t, p.End(t.Context()), backend.ErrOrder)
 	for _, c := range []backend.KVConfig{
 		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 7, Type: gguf.F16},

@@ -214,7 +214,7 @@ func (g *program) add(to *tensor, h [][]float64, w func([]float64) []float64) {
 // attend runs projections, attention, and the sum that uses it. The store of a row contains the keys of earlier rows.
 func (g *program) attend(l *layer, to, from, norm, w int) {
 	g.p.NormProject(l.q, l.k, l.v, l.x[from], l.norms[norm], l.wProject[0], l.wProject[1], l.wProject[2])
-	g.p.Attend(l.a, l.q, l.k, l.v, 1)
+	g.p.Attend(l.a, l.q, l.k, l.v, nil, nil, 1)
 	g.p.ProjectAdd(l.x[to], l.wAcross[w], l.a)
 	round := func(v []float64) []float64 {
 		if g.s.c.Type == gguf.F16 {

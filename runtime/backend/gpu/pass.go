@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -285,11 +286,15 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 
 // Attend implements [backend.Pass]: the projection with rotation and store in one level, and attention in another. Its
 // result is for the ProjectAdd that takes a.
-func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
+func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int) {
 	if p.err == nil {
 		p.err = p.order.Attend(q, k, v)
 	}
 	if p.err != nil {
+		return
+	}
+	if gq != nil || gk != nil {
+		p.fail(errors.New("the kernels have no norms of heads"))
 		return
 	}
 	j := p.project

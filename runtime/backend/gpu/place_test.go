@@ -68,7 +68,7 @@ func TestInPlace(t *testing.T) {
 			require.NoError(t, dev.ResetCounts())
 			p := x.begin(s, rowsAt(1))
 			p.NormProject(q, k, v, h, g, wq, wk, wv)
-			p.Attend(a, q, k, v, 1)
+			p.Attend(a, q, k, v, nil, nil, 1)
 			p.NormGateUp(m, h, g, gate, up)
 			p.ProjectAdd(y, add, h)
 			p.Head(out, h, g, head, backend.Want{Rows: []int{0}, K: 1, Logits: true})

@@ -18,7 +18,7 @@ const splitSlots = 256
 const scoreStride = splitSlots + 2*vector.KeyBlock
 
 // Attend implements [backend.Pass].
-func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
+func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int) {
 	if p.err == nil {
 		p.err = p.order.Attend(q, k, v)
 	}
@@ -28,6 +28,8 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	out, qs, ks, vs := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor)
 	p.attended, out.rounded, out.forNext = out, false, true
 	p.eachRow(func(t int) {
+		p.normHeads(qs.row(t), gq)
+		p.normHeads(ks.row(t), gk)
 		p.rotate(t, qs.row(t))
 		p.rotate(t, ks.row(t))
 		p.layer(t, layer).store(p.rows[t].Slot, ks.row(t), vs.row(t))

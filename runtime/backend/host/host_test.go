@@ -115,7 +115,7 @@ func TestErrorsStick(t *testing.T) {
 				p.Embed(h, table)
 			}
 			p.NormProject(all[1], all[2], all[3], h, g, wide, narrow, narrow)
-			p.Attend(all[4], all[1], all[2], all[3], 0)
+			p.Attend(all[4], all[1], all[2], all[3], nil, nil, 0)
 			p.ProjectAdd(h, back, all[4])
 			p.NormGateUp(all[0], h, g, square(x), square(x))
 			p.Head(out, h, g, table, backend.Want{Rows: []int{0}, K: 1, Logits: true})

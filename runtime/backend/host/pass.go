@@ -303,6 +303,17 @@ func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []f
 	return s
 }
 
+// normHeads applies the norm of heads to one row of queries or keys, if the model has one.
+func (p *pass) normHeads(x []float32, g backend.Norm) {
+	if g == nil {
+		return
+	}
+	n := g.(*norm)
+	for size := p.kv.c.HeadSize; len(x) > 0; x = x[size:] {
+		vector.RMSNorm(x[:size], x[:size], n.gains, n.eps)
+	}
+}
+
 // rotate rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
 func (p *pass) rotate(t int, x []float32) {
 	size := p.kv.c.HeadSize

@@ -396,7 +396,7 @@ func (a *textRows) attend(from, to int) []float32 {
 // attendAlone runs attention on the contents of q, k and v, as if NormProject had written them.
 func attendAlone(p backend.Pass, a, q, k, v backend.Tensor, layer int) {
 	p.(*pass).fail(p.(*pass).order.NormProject(q, k, v))
-	p.Attend(a, q, k, v, layer)
+	p.Attend(a, q, k, v, nil, nil, layer)
 }
 
 // wide returns the rotated keys and the values by slot.

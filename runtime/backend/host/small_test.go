@@ -121,7 +121,7 @@ func (m *small) pass(
 		keep("q", m.q)
 		keep("k", m.k)
 		keep("v", m.v)
-		p.Attend(m.a, m.q, m.k, m.v, i)
+		p.Attend(m.a, m.q, m.k, m.v, nil, nil, i)
 		keep("attention", m.a)
 		p.ProjectAdd(m.x, l.wo, m.a)
 		keep("x + wo·a", m.x)

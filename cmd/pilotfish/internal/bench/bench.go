@@ -31,9 +31,6 @@ func NewCommand(a *cli.App, routing *cobra.Command) *cobra.Command {
 	return c
 }
 
-// shapes has the shapes of models with random weights, by name.
-var shapes = map[string]func(synth.Recipe, uint64) synth.Spec{"tiny": synth.Tiny, "0.5b": synth.Half}
-
 // newBenchSynthCommand returns the command that writes a model of random weights.
 func newBenchSynthCommand(a *cli.App) *cobra.Command {
 	var (
@@ -44,7 +41,8 @@ func newBenchSynthCommand(a *cli.App) *cobra.Command {
 		Use:   "synth FILE [flags]",
 		Short: "Write a model of random weights, for measurements without a real one",
 		Long: `Write a complete model of random weights, for measurements without a real one. The shape 0.5b is that of
-Qwen2.5-0.5B; a tiny one has the same parts and runs instantly. The same flags write the same bytes.
+Qwen2.5-0.5B, 0.6b, 1.7b and 4b are those of Qwen3; the tiny one of Qwen2 and tiny3 of Qwen3 have the same parts and run
+instantly. The same flags write the same bytes.
 
 Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench synth --shape 0.5b --type q8_0 random.gguf`,
@@ -54,11 +52,11 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 			if err != nil {
 				return cli.Usagef("--type: %w", err)
 			}
-			spec, ok := shapes[shape]
-			if !ok {
-				return cli.Usagef("--shape %s is not a shape: choose tiny or 0.5b", shape)
+			spec, err := synth.Shape(shape, recipe, seed)
+			if err != nil {
+				return cli.Usagef("--shape: %w", err)
 			}
-			return writeModel(a, spec(recipe, seed), args[0])
+			return writeModel(a, spec, args[0])
 		},
 	}
 	cli.Add(c.Flags(), "shape", &shape, "0.5b")

@@ -59,15 +59,14 @@ func gpuNames() (names []string) {
 }
 
 func (f *metalPlanFlags) run(ctx context.Context, a *cli.App) error {
-	shape, ok := shapes[f.shape]
-	if !ok {
-		return cli.Usagef("--shape %.40q is not a shape: choose tiny or 0.5b", f.shape)
-	}
 	recipe, err := synth.ParseRecipe(f.kind)
 	if err != nil {
 		return cli.Usagef("--type: %w", err)
 	}
-	spec := shape(recipe, 1)
+	spec, err := synth.Shape(f.shape, recipe, 1)
+	if err != nil {
+		return cli.Usagef("--shape: %w", err)
+	}
 	if f.depth < 1 || f.depth > spec.Context {
 		return cli.Usagef("--depth %d is out of range: a model of this shape has 1 to %d", f.depth, spec.Context)
 	}

@@ -297,7 +297,7 @@ var flagTable = []FlagDecl{
 	{Name: "outages", Span: "0 10000", Help: "number of outages; 0 skips this part"},
 	{Name: "with.outage", Span: "1ms 1m", Help: "duration of each outage"},
 	{Name: "with.loopback", Span: "0s 1h", Help: "duration of the measurement without the link; 0 skips it"},
-	{Name: "shape", Help: "`shape` of the model: tiny or 0.5b"},
+	{Name: "shape", Help: "`shape` of the model: tiny, tiny3, 0.5b, 0.6b, 1.7b or 4b"},
 	{Name: "type", Help: "`type` of the weights"},
 	{Name: "capacity.tokens", Help: "tokens of each answer"},
 	{Name: "link.tokens", Help: "new tokens per question, 1 to 2048, or a list; 0 skips this part"},

@@ -29,15 +29,15 @@ if not. This is for health checks in containers that have no other program.`,
 			if err != nil || at == "" {
 				return cli.Usagef("--admin %q: give HOST:PORT, such as %s", address, adminDefault)
 			}
-			return askReady(c.Context(), a, at)
+			return askReady(c.Context(), a, http.DefaultTransport, at)
 		},
 	}
 	cli.Add(c.Flags(), "admin", &address, adminDefault)
 	return c
 }
 
-// askReady requests the page.
-func askReady(ctx context.Context, a *cli.App, address string) error {
+// askReady requests the page over a transport.
+func askReady(ctx context.Context, a *cli.App, over http.RoundTripper, address string) error {
 	const patience, longest = 3 * time.Second, 1000 // bytes
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("no answer within 3 s"))
 	defer cancel()
@@ -45,7 +45,7 @@ func askReady(ctx context.Context, a *cli.App, address string) error {
 	if err != nil {
 		return cli.Usagef("--admin %q: %w", address, err)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Client{Transport: over}).Do(request)
 	if err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}

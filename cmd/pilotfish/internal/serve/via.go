@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/spf13/pflag"
@@ -64,6 +65,9 @@ func (v *viaFlags) open(
 	chosen, err := v.route.NewRouter()
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := m.Fits(chosen); err != nil {
+		return nil, nil, fmt.Errorf("--router %s: %w", v.route.RouterGGM, err)
 	}
 	g, err := m.Dial(ctx, v.gateway.Address, o)
 	if c, ok := errors.AsType[*pilotfish.ConnectError](err); ok && !c.Configuration() {

@@ -1,4 +1,4 @@
-package qwen2
+package qwen
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const MaxRows = 512
 // maxActivations is the maximum number of elements of one tensor of activations: 64 MB.
 const maxActivations = 1 << 24
 
-// Model is a Qwen2 model on a device. It runs one forward pass at a time.
+// Model is a model of the family on a device. It runs one forward pass at a time.
 type Model struct {
 	uses lease.Lease // of weights and device
 
@@ -148,8 +148,23 @@ func (m *Model) pass(
 }
 
 // encode issues the operations of a pass. Shapes: T rows, width D, H query and Hkv key-value heads of size Dh, F
-// inside. When ctx ends it stops before the next layer, and End reports the cause.
+// inside. When ctx ends it stops before the next layer, and End reports the cause. If an operation panics, the pass
+// ends without running: a server recovers, and a GPU's pass has a thread and an encoder.
 func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
+	whole := false
+	defer func() {
+		if !whole {
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			_ = p.End(ended) // the panic says more
+		}
+	}()
+	m.operations(ctx, p, out, want)
+	whole = true
+}
+
+// operations issues the operations of encode.
+func (m *Model) operations(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
 	p.Embed(x, m.w.embedding) // x = E[token]                                    [T, D]
 	for i := range m.w.layers {
@@ -159,8 +174,9 @@ func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output
 		l := &m.w.layers[i]
 		// h = x/rms(x) ⊙ g; q = Wq h + bq, and so k and v                       [T, H·Dh], [T, Hkv·Dh]
 		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv)
+		// Qwen3: each head of q and k: q = q/rms(q) ⊙ gq, k = k/rms(k) ⊙ gk
 		// rotate (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
-		p.Attend(a, q, k, v, i)
+		p.Attend(a, q, k, v, l.qNorm, l.kNorm, i)
 		p.ProjectAdd(x, l.wo, a)                       // x = x + Wo a           [T, D]
 		p.NormGateUp(ff, x, l.ffnNorm, l.wGate, l.wUp) // m = silu(Wg h) ⊙ Wu h  [T, F]
 		p.ProjectAdd(x, l.wDown, ff)                   // x = x + Wd m           [T, D]

@@ -1,4 +1,4 @@
-package qwen2_test
+package qwen_test
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // golden holds the expected answers of a tiny random model.
@@ -108,7 +108,7 @@ func checkGolden(t *testing.T, g golden, path string, o host.Options, kv gguf.Ty
 }
 
 // follow appends ids to the cache in one pass and returns the best token after each.
-func follow(t *testing.T, m *qwen2.Model, c *qwen2.Cache, ids []int32) []int32 {
+func follow(t *testing.T, m *qwen.Model, c *qwen.Cache, ids []int32) []int32 {
 	t.Helper()
 	rows, err := c.Extend(ids)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func relativeError(x []float32, ref []float64) float64 {
 }
 
 // open loads a model on a CPU device; both are closed with the test.
-func open(t *testing.T, path string, o host.Options) *qwen2.Model {
+func open(t *testing.T, path string, o host.Options) *qwen.Model {
 	t.Helper()
 	f, err := gguf.Open(path)
 	require.NoError(t, err)
@@ -147,13 +147,13 @@ func open(t *testing.T, path string, o host.Options) *qwen2.Model {
 	d, err := host.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	m, err := qwen2.Load(f, d)
+	m, err := qwen.Load(f, d)
 	require.NoError(t, err)
 	return m
 }
 
 // feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
-func feed(t *testing.T, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) backend.Output {
+func feed(t *testing.T, m *qwen.Model, c *qwen.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)
 	for len(ids) > 0 {

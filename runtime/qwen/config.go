@@ -1,9 +1,10 @@
-// Package qwen2 is the Qwen2 / Qwen2.5 language model: its configuration and weights from a GGUF file, the forward
-// pass, and the KV cache with the slots of a draft tree.
+// Package qwen is the language models Qwen2, Qwen2.5 and Qwen3 (dense): configuration and weights from a GGUF file, the
+// forward pass, and the KV cache with the slots of a draft tree.
 //
-// Architecture: "Qwen2 Technical Report", arXiv 2407.10671; names of metadata and tensors: the GGUF conventions for
-// architecture "qwen2".
-package qwen2
+// Architectures: "Qwen2 Technical Report", arXiv 2407.10671; "Qwen3 Technical Report", arXiv 2505.09388, of which this
+// package reads models without experts. Names of metadata and tensors: the GGUF conventions for architectures "qwen2"
+// and "qwen3". [Arch] has all in which they differ.
+package qwen
 
 import (
 	"errors"
@@ -14,11 +15,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// Arch is the value of general.architecture that this package reads.
-const Arch = "qwen2"
-
 // Config is the shape of a model. Every value comes from the file.
 type Config struct {
+	Arch     Arch
 	Layers   int     // transformer blocks
 	Dim      int     // D, width of the residual stream
 	FFN      int     // F, width inside the feed-forward blocks
@@ -41,19 +40,14 @@ const (
 // ReadConfig reads the shape from the metadata of f and checks that its parts are consistent. The size of the
 // vocabulary is that of the embedding tensor.
 func ReadConfig(f *gguf.File) (Config, error) {
-	arch, err := f.String("general.architecture")
+	arch, err := readArch(f)
 	if err != nil {
 		return Config{}, err
 	}
-	if arch != Arch {
-		return Config{}, fmt.Errorf("general.architecture: %s is not supported, this program runs %q",
-			quote.Text(arch), Arch)
-	}
-	if err := refuseScaling(f); err != nil {
-		return Config{}, err
-	}
-	m := metadata{f: f}
+	m := metadata{f: f, prefix: arch.Name + "."}
+	m.refuseScaling()
 	c := Config{
+		Arch:     arch,
 		Layers:   m.count("block_count", maxLayers),
 		Dim:      m.count("embedding_length", maxWidth),
 		FFN:      m.count("feed_forward_length", maxWidth),
@@ -66,15 +60,14 @@ func ReadConfig(f *gguf.File) (Config, error) {
 	if m.err != nil {
 		return Config{}, m.err
 	}
-	return c, c.derive(f)
+	return c, c.derive(f, m)
 }
 
 // derive sets HeadSize and Vocab and checks the shape as a whole.
-func (c *Config) derive(f *gguf.File) error {
-	m := metadata{f: f}
+func (c *Config) derive(f *gguf.File, m metadata) error {
 	if c.Heads%c.KVHeads != 0 {
 		return fmt.Errorf("%s: %d query heads are no multiple of %d key and value heads",
-			key("attention.head_count_kv"), c.Heads, c.KVHeads)
+			m.key("attention.head_count_kv"), c.Heads, c.KVHeads)
 	}
 	c.HeadSize = m.countOr("attention.key_length", c.Dim/c.Heads, maxWidth)
 	value := m.countOr("attention.value_length", c.HeadSize, maxWidth)
@@ -83,13 +76,13 @@ func (c *Config) derive(f *gguf.File) error {
 	case m.err != nil:
 		return m.err
 	case !m.has("attention.key_length") && c.Dim%c.Heads != 0:
-		return fmt.Errorf("%s: width %d is no multiple of %d heads", key("attention.head_count"), c.Dim, c.Heads)
+		return fmt.Errorf("%s: width %d is no multiple of %d heads", m.key("attention.head_count"), c.Dim, c.Heads)
 	case c.HeadSize%2 != 0:
-		return fmt.Errorf("%s: head size %d is odd, rotation needs pairs", key("attention.head_count"), c.HeadSize)
+		return fmt.Errorf("%s: head size %d is odd, rotation needs pairs", m.key("attention.head_count"), c.HeadSize)
 	case value != c.HeadSize:
-		return fmt.Errorf("%s: %d differs from the key length %d", key("attention.value_length"), value, c.HeadSize)
+		return fmt.Errorf("%s: %d differs from the key length %d", m.key("attention.value_length"), value, c.HeadSize)
 	case turned != c.HeadSize:
-		return fmt.Errorf("%s: %d differs from the head size %d", key("rope.dimension_count"), turned, c.HeadSize)
+		return fmt.Errorf("%s: %d differs from the head size %d", m.key("rope.dimension_count"), turned, c.HeadSize)
 	}
 	embedding, ok := f.Tensor("token_embd.weight")
 	if !ok {
@@ -106,27 +99,26 @@ func (c *Config) derive(f *gguf.File) error {
 }
 
 // refuseScaling refuses files that require scaled positions: running them without would be silently wrong.
-func refuseScaling(f *gguf.File) error {
-	kind, err := f.String(key("rope.scaling.type"))
+func (m *metadata) refuseScaling() {
+	kind, err := m.f.String(m.key("rope.scaling.type"))
 	switch {
 	case errors.Is(err, gguf.ErrAbsent):
-		return nil
 	case err != nil:
-		return err
+		m.fail(err)
 	case kind != "none":
-		return fmt.Errorf("%s: %s is not supported; use a file without rope scaling",
-			key("rope.scaling.type"), quote.Text(kind))
+		m.fail(fmt.Errorf("%s: %s is not supported; use a file without rope scaling",
+			m.key("rope.scaling.type"), quote.Text(kind)))
 	}
-	return nil
 }
-
-func key(name string) string { return Arch + "." + name }
 
 // metadata reads values of the architecture and keeps the first error.
 type metadata struct {
-	f   *gguf.File
-	err error
+	f      *gguf.File
+	prefix string // of its keys
+	err    error
 }
+
+func (m *metadata) key(name string) string { return m.prefix + name }
 
 func (m *metadata) fail(err error) {
 	if m.err == nil {
@@ -135,17 +127,17 @@ func (m *metadata) fail(err error) {
 }
 
 func (m *metadata) has(name string) bool {
-	_, err := m.f.Int(key(name))
+	_, err := m.f.Int(m.key(name))
 	return !errors.Is(err, gguf.ErrAbsent)
 }
 
 // count reads an integer from 1 to limit.
 func (m *metadata) count(name string, limit int64) int {
-	n, err := m.f.Int(key(name))
+	n, err := m.f.Int(m.key(name))
 	if err != nil {
 		m.fail(err)
 	} else if n < 1 || n > limit {
-		m.fail(fmt.Errorf("%s: %d is not within 1 to %d", key(name), n, limit))
+		m.fail(fmt.Errorf("%s: %d is not within 1 to %d", m.key(name), n, limit))
 	}
 	return int(n)
 }
@@ -160,18 +152,18 @@ func (m *metadata) countOr(name string, otherwise int, limit int64) int {
 
 // positive reads a finite number above zero.
 func (m *metadata) positive(name string) float64 {
-	x, err := m.f.Float(key(name))
+	x, err := m.f.Float(m.key(name))
 	if err != nil {
 		m.fail(err)
 	} else if !(x > 0) || math.IsInf(x, 1) {
-		m.fail(fmt.Errorf("%s: %v is not a positive number", key(name), x))
+		m.fail(fmt.Errorf("%s: %v is not a positive number", m.key(name), x))
 	}
 	return x
 }
 
 // positiveOr is positive, or otherwise if the key is absent.
 func (m *metadata) positiveOr(name string, otherwise float64) float64 {
-	if _, err := m.f.Float(key(name)); errors.Is(err, gguf.ErrAbsent) {
+	if _, err := m.f.Float(m.key(name)); errors.Is(err, gguf.ErrAbsent) {
 		return otherwise
 	}
 	return m.positive(name)

@@ -1,4 +1,4 @@
-package qwen2_test
+package qwen_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // file returns a small random model in memory, changed by edit if that is given.
@@ -34,12 +34,12 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 }
 
 // load puts f on a CPU device that is closed with the test.
-func load(t testing.TB, f *gguf.File, o host.Options) *qwen2.Model {
+func load(t testing.TB, f *gguf.File, o host.Options) *qwen.Model {
 	t.Helper()
 	d, err := host.New(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { d.Close() })
-	m, err := qwen2.Load(f, d)
+	m, err := qwen.Load(f, d)
 	require.NoError(t, err)
 	return m
 }
@@ -80,7 +80,7 @@ func TestTypes(t *testing.T) {
 }
 
 // prefill runs ids through a new cache in one call.
-func prefill(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type) backend.Output {
+func prefill(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type) backend.Output {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)
 	require.NoError(t, err)
@@ -132,8 +132,8 @@ func (n *node) path() []*node {
 // tree is a cache with a draft tree after its prefix, and their contents.
 type tree struct {
 	t      *testing.T
-	m      *qwen2.Model
-	c      *qwen2.Cache
+	m      *qwen.Model
+	c      *qwen.Cache
 	prefix []int32
 	nodes  []*node
 }
@@ -294,13 +294,13 @@ func TestFreed(t *testing.T) {
 // TestManyRows: batches longer than MaxRows, with wanted rows in all of their pieces.
 func TestManyRows(t *testing.T) {
 	m := load(t, file(t, "q4_0", func(s *synth.Spec) { s.Context = 2048 }), host.Options{})
-	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 2*qwen2.MaxRows+30, 512)
+	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 2*qwen.MaxRows+30, 512)
 	c, err := m.NewCache(len(ids), gguf.F16)
 	require.NoError(t, err)
 	rows, err := c.Extend(ids)
 	require.NoError(t, err)
 	want := backend.Want{
-		Rows: []int{0, 30, qwen2.MaxRows - 1, qwen2.MaxRows, len(ids) - 1}, K: 5, Logits: true, Hidden: true,
+		Rows: []int{0, 30, qwen.MaxRows - 1, qwen.MaxRows, len(ids) - 1}, K: 5, Logits: true, Hidden: true,
 	}
 	out := make([]backend.Output, len(want.Rows))
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
@@ -327,7 +327,7 @@ func TestContext(t *testing.T) {
 	assert.EqualValues(t, 2*2*6*2*64*2, c.MostBytes())
 	assert.Zero(t, c.Bytes(), "memory is allocated when it is used")
 	_, err = c.Extend(make([]int32, 7))
-	require.ErrorIs(t, err, qwen2.ErrContext)
+	require.ErrorIs(t, err, qwen.ErrContext)
 	assert.Zero(t, c.Len())
 	good := backend.Row{Slot: 1, See: []backend.Span{{From: 0, To: 2}}}
 	for name, edit := range map[string]func(*backend.Row){
@@ -350,7 +350,7 @@ func TestContext(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = c.Alloc(3)
-	assert.ErrorIs(t, err, qwen2.ErrContext)
+	assert.ErrorIs(t, err, qwen.ErrContext)
 }
 
 // TestCancel: the cause of an ended context is returned.
@@ -383,7 +383,7 @@ func TestNotFinite(t *testing.T) {
 	rows, err := c.Extend([]int32{1, 2})
 	require.NoError(t, err)
 	err = m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), backend.Want{Rows: []int{1}, K: 2})
-	require.ErrorIs(t, err, qwen2.ErrNotFinite)
+	require.ErrorIs(t, err, qwen.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 1")
 }
 
@@ -420,7 +420,7 @@ func TestConfig(t *testing.T) {
 		f := rewrite(t, whole, c.put)
 		d, err := host.New(host.Options{})
 		require.NoError(t, err)
-		_, err = qwen2.Load(f, d)
+		_, err = qwen.Load(f, d)
 		require.Error(t, err, c.name)
 		assert.Regexp(t, c.want, err.Error(), c.name)
 		require.NoError(t, d.Close())

@@ -1,4 +1,4 @@
-package qwen2
+package qwen
 
 import (
 	"fmt"
@@ -18,7 +18,9 @@ type weights struct {
 
 type layerWeights struct {
 	attnNorm   backend.Norm   // [D]
-	wq, wk, wv backend.Weight // [H·Dh, D], [Hkv·Dh, D] twice, with biases
+	wq, wk, wv backend.Weight // [H·Dh, D], [Hkv·Dh, D] twice
+	qNorm      backend.Norm   // [Dh], of each head of q; nil without [Arch].HeadNorms
+	kNorm      backend.Norm   // [Dh], of each head of k; nil without them
 	wo         backend.Weight // [D, H·Dh]
 	ffnNorm    backend.Norm   // [D]
 	wGate, wUp backend.Weight // [F, D]
@@ -60,7 +62,7 @@ func loadWeights(f *gguf.File, d backend.Device, c Config) (weights, error) {
 func (l *loader) layer(prefix string) layerWeights {
 	c := l.c
 	query, kv := c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
-	return layerWeights{
+	w := layerWeights{
 		attnNorm: l.norm(prefix+"attn_norm", c.Dim),
 		wq:       l.matrix(prefix+"attn_q", query, c.Dim),
 		wk:       l.matrix(prefix+"attn_k", kv, c.Dim),
@@ -71,16 +73,21 @@ func (l *loader) layer(prefix string) layerWeights {
 		wUp:      l.matrix(prefix+"ffn_up", c.FFN, c.Dim),
 		wDown:    l.matrix(prefix+"ffn_down", c.Dim, c.FFN),
 	}
+	if c.Arch.HeadNorms {
+		w.qNorm = l.norm(prefix+"attn_q_norm", c.HeadSize)
+		w.kNorm = l.norm(prefix+"attn_k_norm", c.HeadSize)
+	}
+	return w
 }
 
-// matrix loads NAME.weight, [out, in], and NAME.bias, [out], if the file has one.
+// matrix loads NAME.weight, [out, in], and NAME.bias, [out], if the architecture has biases and the file this one.
 func (l *loader) matrix(name string, out, in int) backend.Weight {
 	m, ok := l.tensor(name+".weight", in, out)
 	if !ok {
 		return nil
 	}
 	var bias *gguf.Tensor
-	if _, has := l.f.Tensor(name + ".bias"); has {
+	if _, has := l.f.Tensor(name + ".bias"); has && l.c.Arch.Biases {
 		b, ok := l.tensor(name+".bias", out)
 		if !ok {
 			return nil
@@ -130,7 +137,7 @@ func (l *loader) refuseRest() {
 	for _, t := range l.f.Tensors() {
 		if l.err == nil && !l.used[t.Name] {
 			l.fail(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor",
-				quote.Text(t.Name), Arch, l.c.Layers))
+				quote.Text(t.Name), l.c.Arch.Name, l.c.Layers))
 		}
 	}
 }

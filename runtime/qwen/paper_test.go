@@ -1,4 +1,4 @@
-package qwen2_test
+package qwen_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // paper is a device that computes nothing: it records loads and operations. Its passes are flights.
@@ -137,7 +137,13 @@ func (p *paperPass) NormProject(_, _, _, _ backend.Tensor, g backend.Norm, q, k,
 	p.d.note("project %s %s %s %s", name(g), name(q), name(k), name(v))
 }
 
-func (p *paperPass) Attend(_, _, _, _ backend.Tensor, layer int) { p.d.note("attend %d", layer) }
+func (p *paperPass) Attend(_, _, _, _ backend.Tensor, gq, gk backend.Norm, layer int) {
+	if gq != nil || gk != nil {
+		p.d.note("attend %d, %s %s", layer, name(gq), name(gk))
+		return
+	}
+	p.d.note("attend %d", layer)
+}
 
 func (p *paperPass) ProjectAdd(_ backend.Tensor, w backend.Weight, _ backend.Tensor) {
 	p.d.note("add %s", name(w))
@@ -211,6 +217,33 @@ func newSheet() *sheet {
 	return s
 }
 
+// newSheet3 is the same as a Qwen3: heads of 6 for a width of 12, with norms and without biases.
+func newSheet3() *sheet {
+	s := newSheet()
+	for key, v := range maps.Clone(s.values) {
+		if name, ok := strings.CutPrefix(key, "qwen2."); ok {
+			delete(s.values, key)
+			s.values["qwen3."+name] = v
+		}
+	}
+	s.values["general.architecture"] = "qwen3"
+	s.values["qwen3.attention.key_length"], s.values["qwen3.attention.value_length"] = uint32(6), uint32(6)
+	for name := range maps.Clone(s.tensors) {
+		if strings.HasSuffix(name, ".bias") {
+			delete(s.tensors, name)
+		}
+	}
+	for i := range 2 {
+		for name, shape := range map[string][]int{
+			"attn_q.weight": {12, 18}, "attn_k.weight": {12, 6}, "attn_v.weight": {12, 6},
+			"attn_output.weight": {18, 12}, "attn_q_norm.weight": {6}, "attn_k_norm.weight": {6},
+		} {
+			s.tensors[fmt.Sprintf("blk.%d.%s", i, name)] = shape
+		}
+	}
+	return s
+}
+
 // file is the sheet as a file.
 func (s *sheet) file(t *testing.T) *gguf.File {
 	t.Helper()
@@ -247,16 +280,17 @@ func (s *sheet) file(t *testing.T) *gguf.File {
 }
 
 // model is the sheet as a model on paper.
-func (s *sheet) model(t *testing.T, d *paper) *qwen2.Model {
+func (s *sheet) model(t *testing.T, d *paper) *qwen.Model {
 	t.Helper()
-	m, err := qwen2.Load(s.file(t), d)
+	m, err := qwen.Load(s.file(t), d)
 	require.NoError(t, err)
 	return m
 }
 
 // TestReadConfig: every value is read from its own key; a missing one has the default of the format.
 func TestReadConfig(t *testing.T) {
-	want := qwen2.Config{
+	want := qwen.Config{
+		Arch:   qwen.Arch{Name: "qwen2", Title: "Qwen2", Biases: true},
 		Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20,
 		RopeBase: 10000, Epsilon: 0.5,
 	}
@@ -264,23 +298,23 @@ func TestReadConfig(t *testing.T) {
 		key   string
 		value any   // nil: missing
 		shape []int // of the embedding, if it changes
-		want  func(c *qwen2.Config)
+		want  func(c *qwen.Config)
 	}{
-		{"general.name", "nobody reads it", nil, func(*qwen2.Config) {}},
-		{"qwen2.rope.freq_base", float32(500), nil, func(c *qwen2.Config) { c.RopeBase = 500 }},
-		{"qwen2.attention.head_count_kv", nil, nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
-		{"qwen2.attention.head_count_kv", uint32(3), nil, func(c *qwen2.Config) { c.KVHeads = 3 }},
-		{"qwen2.attention.key_length", uint32(4), nil, func(*qwen2.Config) {}},
-		{"qwen2.attention.value_length", uint32(4), nil, func(*qwen2.Config) {}},
-		{"qwen2.rope.dimension_count", uint32(4), nil, func(*qwen2.Config) {}},
-		{"qwen2.rope.scaling.type", "none", nil, func(*qwen2.Config) {}},
-		{"qwen2.block_count", uint32(1 << 12), nil, func(c *qwen2.Config) { c.Layers = 1 << 12 }},
-		{"qwen2.block_count", uint32(1), nil, func(c *qwen2.Config) { c.Layers = 1 }},
-		{"qwen2.feed_forward_length", uint32(1 << 20), nil, func(c *qwen2.Config) { c.FFN = 1 << 20 }},
-		{"qwen2.context_length", uint32(math.MaxInt32), nil, func(c *qwen2.Config) { c.Context = math.MaxInt32 }},
-		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *qwen2.Config) { c.Epsilon = 1e-6 }},
+		{"general.name", "nobody reads it", nil, func(*qwen.Config) {}},
+		{"qwen2.rope.freq_base", float32(500), nil, func(c *qwen.Config) { c.RopeBase = 500 }},
+		{"qwen2.attention.head_count_kv", nil, nil, func(c *qwen.Config) { c.KVHeads = 3 }},
+		{"qwen2.attention.head_count_kv", uint32(3), nil, func(c *qwen.Config) { c.KVHeads = 3 }},
+		{"qwen2.attention.key_length", uint32(4), nil, func(*qwen.Config) {}},
+		{"qwen2.attention.value_length", uint32(4), nil, func(*qwen.Config) {}},
+		{"qwen2.rope.dimension_count", uint32(4), nil, func(*qwen.Config) {}},
+		{"qwen2.rope.scaling.type", "none", nil, func(*qwen.Config) {}},
+		{"qwen2.block_count", uint32(1 << 12), nil, func(c *qwen.Config) { c.Layers = 1 << 12 }},
+		{"qwen2.block_count", uint32(1), nil, func(c *qwen.Config) { c.Layers = 1 }},
+		{"qwen2.feed_forward_length", uint32(1 << 20), nil, func(c *qwen.Config) { c.FFN = 1 << 20 }},
+		{"qwen2.context_length", uint32(math.MaxInt32), nil, func(c *qwen.Config) { c.Context = math.MaxInt32 }},
+		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *qwen.Config) { c.Epsilon = 1e-6 }},
 		{"qwen2.embedding_length", uint32(24), []int{24, 7},
-			func(c *qwen2.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
+			func(c *qwen.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
 	} {
 		s := newSheet()
 		if s.values[edit.key] = edit.value; edit.value == nil {
@@ -291,16 +325,20 @@ func TestReadConfig(t *testing.T) {
 		}
 		w := want
 		edit.want(&w)
-		c, err := qwen2.ReadConfig(s.file(t))
+		c, err := qwen.ReadConfig(s.file(t))
 		require.NoError(t, err, edit.key)
 		assert.Equal(t, w, c, "%s: %v", edit.key, edit.value)
 	}
 	s := newSheet() // heads that are wider than the model
 	s.values["qwen2.attention.key_length"], s.values["qwen2.attention.value_length"] = uint32(10), uint32(10)
 	s.values["qwen2.embedding_length"], s.tensors["token_embd.weight"] = uint32(11), []int{11, 20}
-	c, err := qwen2.ReadConfig(s.file(t))
+	c, err := qwen.ReadConfig(s.file(t))
 	require.NoError(t, err)
 	assert.Equal(t, []int{11, 10}, []int{c.Dim, c.HeadSize})
+	c, err = qwen.ReadConfig(newSheet3().file(t))
+	require.NoError(t, err)
+	want.Arch, want.HeadSize = qwen.Arch{Name: "qwen3", Title: "Qwen3", HeadNorms: true}, 6
+	assert.Equal(t, want, c)
 }
 
 // TestConfigRefused: a value that is missing, of another type or out of range is an error that names its key and the
@@ -312,7 +350,13 @@ func TestConfigRefused(t *testing.T) {
 		want  string
 	}{
 		{"general.architecture", nil, "general.architecture"},
-		{"general.architecture", "qwen3", `"qwen3" is not supported`},
+		{"general.architecture", "qwen3", "qwen3.block_count"},
+		{"general.architecture", "llama", `"llama" is not supported, this program runs "qwen2" and "qwen3"`},
+		{"general.architecture", "qwen3moe", `"qwen3": it has no mixtures of experts`},
+		{"general.architecture", "qwen2moe", "it has no mixtures of experts"},
+		{"general.architecture", "qwen35", "it has no layers of linear attention"},
+		{"general.architecture", "qwen2vl", "it has no positions in images"},
+		{"general.architecture", "qwen3vl", "it has no positions in images"},
 		{"general.architecture", uint32(2), "general.architecture"},
 		{"qwen2.block_count", nil, "qwen2.block_count"},
 		{"qwen2.block_count", uint32(0), "qwen2.block_count: 0 is not within 1 to 4096"},
@@ -356,23 +400,23 @@ func TestConfigRefused(t *testing.T) {
 		if s.values[c.key] = c.value; c.value == nil {
 			delete(s.values, c.key)
 		}
-		_, err := qwen2.ReadConfig(s.file(t))
+		_, err := qwen.ReadConfig(s.file(t))
 		assert.ErrorContains(t, err, c.want, "%s: %v", c.key, c.value)
 	}
 	for _, shape := range [][]int{{12}, {12, 20, 1}, {11, 20}} {
 		s := newSheet()
 		s.tensors["token_embd.weight"] = shape
-		_, err := qwen2.ReadConfig(s.file(t))
+		_, err := qwen.ReadConfig(s.file(t))
 		assert.ErrorContains(t, err, `"token_embd.weight": shape`)
 	}
 	s := newSheet()
 	s.values["qwen2.context_length"], s.values["qwen2.attention.head_count_kv"] = uint32(0), uint32(0)
 	s.values["qwen2.block_count"] = uint32(0)
-	_, err := qwen2.ReadConfig(s.file(t))
+	_, err := qwen.ReadConfig(s.file(t))
 	assert.ErrorContains(t, err, "qwen2.block_count", "the first of several")
 	s = newSheet()
 	delete(s.tensors, "token_embd.weight")
-	_, err = qwen2.ReadConfig(s.file(t))
+	_, err = qwen.ReadConfig(s.file(t))
 	assert.ErrorContains(t, err, `"token_embd.weight": missing`)
 }
 
@@ -409,13 +453,50 @@ func TestPassOnPaper(t *testing.T) {
 	}
 }
 
+// TestQwen3OnPaper: the norms of heads have their places and the file's epsilon, queries are as wide as their heads.
+func TestQwen3OnPaper(t *testing.T) {
+	d := &paper{}
+	m := newSheet3().model(t, d)
+	assert.Equal(t, [][2]int{{512, 12}, {512, 18}, {512, 18}, {512, 6}, {512, 6}, {512, 16}}, d.tensors)
+	assert.Len(t, d.norms, 9)
+	assert.EqualValues(t, 0.5, d.norms["blk.0.attn_q_norm.weight"])
+	kv, err := m.NewKV(5, gguf.F32)
+	require.NoError(t, err)
+	assert.Equal(t, 6, kv.Config().HeadSize)
+	rows := []backend.Row{{See: []backend.Span{{From: 0, To: 1}}}}
+	require.NoError(t, m.Forward(t.Context(), kv, rows, make([]backend.Output, 1), backend.Want{Rows: []int{0}, K: 3}))
+	for i, p := range []string{"blk.0.", "blk.1."} {
+		assert.Equal(t, []string{
+			fmt.Sprintf("project %[1]sattn_norm %[1]sattn_q %[1]sattn_k %[1]sattn_v", p),
+			fmt.Sprintf("attend %d, %[2]sattn_q_norm %[2]sattn_k_norm", i, p),
+			fmt.Sprintf("add %sattn_output", p),
+		}, d.log[2+5*i:5+5*i])
+	}
+	for name, shape := range map[string][]int{
+		"blk.0.attn_q_norm.weight": {12}, "blk.1.attn_k_norm.weight": {18}, "blk.0.attn_q.weight": {12, 12},
+		"blk.0.attn_output.weight": {12, 12}, "blk.0.attn_k.bias": {6}, "blk.1.attn_q_norm.weight": nil,
+		"blk.0.attn_k_norm.weight": nil,
+	} {
+		s := newSheet3()
+		if s.tensors[name] = shape; shape == nil {
+			delete(s.tensors, name)
+		}
+		_, err := qwen.Load(s.file(t), &paper{})
+		assert.ErrorContains(t, err, name)
+	}
+	for _, name := range []string{"blk.0.attn_q_norm.weight", "blk.1.attn_k_norm.weight"} {
+		_, err := qwen.Load(newSheet3().file(t), &paper{refuse: name})
+		assert.ErrorIs(t, err, errPaper, name)
+	}
+}
+
 // TestTensorsRefused: a tensor that is missing, of another shape, unknown, or that the device refuses, is an error that
 // names it.
 func TestTensorsRefused(t *testing.T) {
 	for name, shape := range newSheet().tensors {
 		s := newSheet()
 		delete(s.tensors, name)
-		_, err := qwen2.Load(s.file(t), &paper{})
+		_, err := qwen.Load(s.file(t), &paper{})
 		if strings.HasSuffix(name, ".bias") || name == "output.weight" {
 			assert.NoError(t, err, "without %s", name)
 		} else {
@@ -427,24 +508,24 @@ func TestTensorsRefused(t *testing.T) {
 			s.tensors[name][i]++
 			if name == "token_embd.weight" && i == 1 {
 				delete(s.tensors, "output.weight")
-				_, err = qwen2.Load(s.file(t), &paper{})
+				_, err = qwen.Load(s.file(t), &paper{})
 				assert.NoError(t, err, "a vocabulary of any size")
 				continue
 			}
-			_, err = qwen2.Load(s.file(t), &paper{})
+			_, err = qwen.Load(s.file(t), &paper{})
 			assert.ErrorContains(t, err, fmt.Sprintf("%q: shape %v", name, s.tensors[name]))
 		}
 		if name != "token_embd.weight" {
 			s = newSheet()
 			s.tensors[name] = append(slices.Clone(shape), 1)
-			_, err = qwen2.Load(s.file(t), &paper{})
+			_, err = qwen.Load(s.file(t), &paper{})
 			assert.NoError(t, err, "%s with a dimension of 1", name)
 			s.tensors[name] = append(slices.Clone(shape), 2)
-			_, err = qwen2.Load(s.file(t), &paper{})
+			_, err = qwen.Load(s.file(t), &paper{})
 			assert.ErrorContains(t, err, fmt.Sprintf("%q: shape", name))
 		}
 		if !strings.HasSuffix(name, ".bias") {
-			_, err = qwen2.Load(newSheet().file(t), &paper{refuse: name})
+			_, err = qwen.Load(newSheet().file(t), &paper{refuse: name})
 			assert.ErrorIs(t, err, errPaper, name)
 		}
 	}
@@ -453,10 +534,10 @@ func TestTensorsRefused(t *testing.T) {
 	} {
 		s := newSheet()
 		s.tensors[name] = []int{12}
-		_, err := qwen2.Load(s.file(t), &paper{})
+		_, err := qwen.Load(s.file(t), &paper{})
 		assert.ErrorContains(t, err, name)
 	}
-	_, err := qwen2.Load(newSheet().file(t), &paper{refuse: "activations"})
+	_, err := qwen.Load(newSheet().file(t), &paper{refuse: "activations"})
 	assert.ErrorIs(t, err, errPaper)
 	m := newSheet().model(t, &paper{refuse: "kv"})
 	_, err = m.NewCache(5, gguf.F16)
@@ -568,7 +649,7 @@ func TestPieces(t *testing.T) {
 		}
 	}
 	err = m.Forward(t.Context(), kv, rowsOnPaper(1536), make([]backend.Output, 5), want)
-	require.ErrorIs(t, err, qwen2.ErrNotFinite)
+	require.ErrorIs(t, err, qwen.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 1535")
 	d.log = nil
 	require.NoError(t, m.Forward(t.Context(), kv, nil, nil, backend.Want{}), "no rows")
@@ -655,7 +736,7 @@ func TestBatchRefused(t *testing.T) {
 			continue
 		}
 		assert.ErrorContains(t, err, c.err, c.name)
-		assert.Equal(t, c.context, errors.Is(err, qwen2.ErrContext), c.name)
+		assert.Equal(t, c.context, errors.Is(err, qwen.ErrContext), c.name)
 		assert.Empty(t, d.log, c.name)
 	}
 }
@@ -701,7 +782,7 @@ func TestFlights(t *testing.T) {
 	assert.Zero(t, d.want.Draw, "nothing follows a pass")
 	d.result = func(out []backend.Output) { out[0].LogSumExp = float32(math.NaN()) }
 	_, err = second.Wait(t.Context())
-	require.ErrorIs(t, err, qwen2.ErrNotFinite)
+	require.ErrorIs(t, err, qwen.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 2")
 	d.err = errPaper
 	_, err = second.Wait(t.Context())
@@ -715,13 +796,13 @@ func TestFlightsRefused(t *testing.T) {
 	kv, err := m.NewKV(10, gguf.F16)
 	require.NoError(t, err)
 	row := rowsOnPaper(1)[0]
-	for name, try := range map[string]func() (*qwen2.Flight, error){
-		"hidden": func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
-		"none":   func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
-		"slot": func() (*qwen2.Flight, error) {
+	for name, try := range map[string]func() (*qwen.Flight, error){
+		"hidden": func() (*qwen.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
+		"none":   func() (*qwen.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
+		"slot": func() (*qwen.Flight, error) {
 			return m.Start(kv, backend.Row{Slot: 10, See: []backend.Span{{From: 0, To: 11}}}, backend.Want{K: 1}, nil)
 		},
-		"token": func() (*qwen2.Flight, error) {
+		"token": func() (*qwen.Flight, error) {
 			return m.Start(kv, backend.Row{Token: 20, See: row.See}, backend.Want{K: 1}, nil)
 		},
 	} {
@@ -739,7 +820,7 @@ type standing struct{ backend.Device }
 // TestStandingDevice: a device without flights says so.
 func TestStandingDevice(t *testing.T) {
 	d := standing{&paper{}}
-	m, err := qwen2.Load(newSheet().file(t), d)
+	m, err := qwen.Load(newSheet().file(t), d)
 	require.NoError(t, err)
 	assert.False(t, m.HasFlights())
 	assert.Equal(t, d, m.Device())

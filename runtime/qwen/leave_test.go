@@ -1,4 +1,4 @@
-package qwen2_test
+package qwen_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
-	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // counting is a device that counts the operations of its passes, and ends a context during a pass.
@@ -32,10 +32,10 @@ func (d *counting) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
 	return countingPass{d.Device.Begin(kv, rows), d}
 }
 
-func (p countingPass) Attend(a, q, k, v backend.Tensor, layer int) {
+func (p countingPass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int) {
 	p.d.layers++
 	p.d.onLayer(layer)
-	p.Pass.Attend(a, q, k, v, layer)
+	p.Pass.Attend(a, q, k, v, gq, gk, layer)
 }
 
 func (p countingPass) Head(
@@ -57,7 +57,7 @@ func TestForwardIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	defer h.Close()
 	d := &counting{Device: h}
-	m, err := qwen2.Load(f, d)
+	m, err := qwen.Load(f, d)
 	require.NoError(t, err)
 	c, err := m.NewCache(10, gguf.F16)
 	require.NoError(t, err)

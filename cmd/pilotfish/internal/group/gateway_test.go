@@ -1,0 +1,50 @@
+package group
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestGatewayOptions: each option of the root package that the engine has under the same name reaches it.
+func TestGatewayOptions(t *testing.T) {
+	pin := strings.Repeat("ab", 32)
+	e, err := new(GatewayFlags).Engine(pilotfish.DialOptions{
+		Lazy: true, Token: "secret", Pin: pin, TicketFolder: "tickets", Device: netproto.Device{7},
+		Dictionaries: []netproto.Dictionary{{ID: 9}},
+	})
+	require.NoError(t, err)
+	want, err := ParsePin(pin)
+	require.NoError(t, err)
+	assert.Equal(t, engine.DialOptions{Lazy: true, Secret: "secret", Pin: want, TicketFolder: "tickets",
+		Device: netproto.Device{7}, Dictionaries: []netproto.Dictionary{{ID: 9}}}, e)
+}
+
+// TestModelOptions: each option of a model reaches the root package under its name.
+func TestModelOptions(t *testing.T) {
+	for _, m := range []ModelFlags{
+		{Threads: 3, context: 70, Kv: "f16", Backend: "soft:check", huge: "off"},
+		{Threads: 2, context: 9, Kv: "f32", Backend: "cpu", huge: "on", Exact: true},
+	} {
+		engine, err := m.Options()
+		require.NoError(t, err)
+		public, err := m.Public()
+		require.NoError(t, err)
+		from, to := reflect.ValueOf(engine), reflect.ValueOf(public)
+		for i := range to.NumField() {
+			name := to.Type().Field(i).Name
+			if f := from.FieldByName(name); f.IsValid() {
+				assert.Equal(t, f.Convert(to.Field(i).Type()).Interface(), to.Field(i).Interface(), name)
+			}
+		}
+		assert.Equal(t, []any{m.Threads, m.context, m.Kv, m.Backend, m.huge, m.Exact}, []any{public.Threads,
+			public.Context, public.KV, public.Backend, public.HugePages, public.Exact})
+	}
+}

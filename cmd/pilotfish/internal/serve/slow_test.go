@@ -1,0 +1,161 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+)
+
+// pipes is a listener for clients in this process.
+type pipes struct {
+	clients chan net.Conn
+	closed  chan struct{}
+	close   func()
+}
+
+func newPipes() *pipes {
+	p := &pipes{clients: make(chan net.Conn), closed: make(chan struct{})}
+	p.close = sync.OnceFunc(func() { close(p.closed) })
+	return p
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.clients:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.close()
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// send opens a connection and writes a part of a request.
+func (p *pipes) send(t *testing.T, text string) net.Conn {
+	here, there := net.Pipe()
+	p.clients <- there
+	_, err := io.WriteString(here, text)
+	require.NoError(t, err)
+	return here
+}
+
+// endless is a model whose answers do not end.
+type endless struct{ answer.Model }
+
+func (endless) Context() int                                             { return 100 }
+func (endless) Vocabulary() int                                          { return 9 }
+func (endless) Tokenize(string, bool) ([]int32, error)                   { return []int32{1}, nil }
+func (endless) Bytes(int32) []byte                                       { return []byte("x") }
+func (endless) NewSession() answer.Session                               { return endlessAnswer{} }
+func (endless) Check(context.Context, answer.Settings) ([]string, error) { return nil, nil }
+
+type endlessAnswer struct{ answer.Session }
+
+func (endlessAnswer) Generate(ctx context.Context, _ []int32, _ answer.Settings) iter.Seq2[answer.Token, error] {
+	return func(yield func(answer.Token, error) bool) {
+		if yield(answer.Token{ID: 1, Text: "x"}, nil) {
+			<-ctx.Done()
+			yield(answer.Token{}, context.Cause(ctx))
+		}
+	}
+}
+func (endlessAnswer) Summary() answer.Summary { return answer.Summary{} }
+func (endlessAnswer) Close() error            { return nil }
+
+// inServer runs a test in virtual time with a server of endless answers. stop ends the server and returns how long that
+// took.
+func inServer(t *testing.T, test func(t *testing.T, p *pipes, stop func() time.Duration)) {
+	bubble.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, ended := newPipes(), make(chan error)
+		s := &serving{listener: p, drain: 30 * time.Second, log: slog.New(slog.DiscardHandler)}
+		go func() {
+			ended <- s.serve(ctx, endless{}, openai.Options{Log: s.log, Names: []string{"m"},
+				Random: func() uint64 { return 1 }})
+		}()
+		test(t, p, func() time.Duration {
+			began := time.Now()
+			cancel()
+			assert.NoError(t, <-ended)
+			return time.Since(began)
+		})
+	})
+}
+
+// TestServeSilentClients: a client that does not finish its header, or sends no other request, loses its connection.
+func TestServeSilentClients(t *testing.T) {
+	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+		began := time.Now()
+		_, err := io.ReadAll(p.send(t, "GET /health HTTP/1.1\r\nHost: x\r\n"))
+		require.NoError(t, err)
+		assert.Equal(t, 10*time.Second, time.Since(began))
+
+		client := p.send(t, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+		read := bufio.NewReader(client)
+		r, err := http.ReadResponse(read, nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, r.Body)
+		require.NoError(t, errors.Join(err, r.Body.Close()))
+		assert.Equal(t, http.StatusOK, r.StatusCode)
+		began = time.Now()
+		_, err = read.ReadByte()
+		assert.ErrorIs(t, err, io.EOF)
+		assert.Equal(t, 2*time.Minute, time.Since(began))
+		assert.Zero(t, stop())
+	})
+}
+
+// TestServeDrainTime: an answer that does not end is cut off after the time for draining, and not later.
+func TestServeDrainTime(t *testing.T) {
+	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+		const body = `{"prompt":"x","stream":true}`
+		client := p.send(t, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		go func() { _, _ = io.Copy(io.Discard, client) }() // until the server closes it
+		synctest.Wait()
+		took := stop()
+		assert.GreaterOrEqual(t, took, 30*time.Second)
+		assert.LessOrEqual(t, took, 32*time.Second)
+	})
+}
+
+// TestServeMetricsBound: a few clients at once get the metrics, others are refused: readers that are slow take memory.
+func TestServeMetricsBound(t *testing.T) {
+	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+		const request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+		var slow []net.Conn
+		for range 8 {
+			slow = append(slow, p.send(t, request)) // does not read the answer
+		}
+		synctest.Wait()
+		r, err := http.ReadResponse(bufio.NewReader(p.send(t, request)), nil)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusServiceUnavailable, r.StatusCode)
+		for _, c := range slow {
+			require.NoError(t, c.Close())
+		}
+		stop()
+	})
+}

@@ -1,0 +1,124 @@
+package opencl
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
+)
+
+// library is a source in OpenCL: each pipeline is a program of its own.
+type library struct {
+	device *Device
+	source *translate.OpenCL
+}
+
+// NewLibrary implements [metal.Device].
+func (d *Device) NewLibrary(source string) (metal.Library, error) {
+	o, err := d.compiler.OpenCL(source)
+	if err != nil {
+		return nil, err
+	}
+	return &library{d, o}, nil
+}
+
+// Close implements [metal.Library]. Pipelines stay valid.
+func (l *library) Close() {}
+
+// pipeline is a kernel. It is compiled when it is first used, which takes a second: models make pipelines of more
+// kernels than a test runs. Errors of compilation are those of its dispatches.
+type pipeline struct {
+	translate.Kernel
+	device          *Device
+	built           func() error
+	program, kernel uintptr
+	memory          int // bytes of threadgroup memory that the kernel declares
+}
+
+// NewPipeline implements [metal.Library].
+func (l *library) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
+	text, k, err := l.source.Program(function)
+	if err != nil {
+		return nil, &metal.CompileError{Function: function, Log: err.Error()}
+	}
+	// Optimised code takes eight times as long to compile.
+	options := "-cl-std=CLC++2021 -cl-opt-disable -cl-fp32-correctly-rounded-divide-sqrt"
+	for _, c := range constants {
+		options += fmt.Sprintf(" -DMSL_VALUE_%d=%v", c.Index, c.Value)
+	}
+	p := &pipeline{Kernel: k, device: l.device}
+	p.built = sync.OnceValue(func() error {
+		if err := p.build(text, options); err != nil {
+			return &metal.CompileError{Function: function, Log: err.Error()}
+		}
+		return nil
+	})
+	return p, nil
+}
+
+// build compiles the program, and asks what its kernel needs.
+func (p *pipeline) build(text, options string) error {
+	cl, d := p.device.cl, p.device
+	bytes := append([]byte(text), 0)
+	start, length := unsafe.Pointer(&bytes[0]), uint64(len(text))
+	var e int32
+	p.program = cl.CreateProgramWithSource(d.context, 1, &start, &length, &e)
+	runtime.KeepAlive(bytes)
+	if e != 0 {
+		return failed("clCreateProgramWithSource", e)
+	}
+	if e = cl.BuildProgram(p.program, 1, &d.device, options, 0, nil); e != 0 {
+		log := make([]byte, 1<<16)
+		cl.GetProgramBuildInfo(p.program, d.device, programBuildLog, uint64(len(log)), &log[0], nil)
+		return fmt.Errorf("%w: %s", failed("clBuildProgram", e), strings.TrimRight(string(log), "\x00\n"))
+	}
+	if p.kernel = cl.CreateKernel(p.program, translate.OpenCLKernel, &e); e != 0 {
+		return failed("clCreateKernel", e)
+	}
+	var memory, width uint64
+	shape := uint64(simdWidth)
+	err := errors.Join(failed("clGetKernelWorkGroupInfo",
+		cl.GetKernelWorkGroupInfo(p.kernel, d.device, kernelLocalMemSize, 8, &memory, nil)),
+		failed("clGetKernelSubGroupInfo",
+			cl.GetKernelSubGroupInfo(p.kernel, d.device, kernelSubGroupSize, 8, &shape, 8, &width, nil)))
+	if p.memory = int(memory); err == nil && width != simdWidth {
+		err = fmt.Errorf("sub-groups of %d threads", width)
+	}
+	return err
+}
+
+// Name implements [metal.Pipeline].
+func (p *pipeline) Name() string { return p.Kernel.Name }
+
+// Threads implements [metal.Pipeline].
+func (p *pipeline) Threads() int {
+	if p.MaxThreads > 0 {
+		return p.MaxThreads
+	}
+	return maxThreads
+}
+
+// SIMDWidth implements [metal.Pipeline].
+func (p *pipeline) SIMDWidth() int { return simdWidth }
+
+// ThreadgroupMemory implements [metal.Pipeline]. It is 0 if the kernel cannot be compiled.
+func (p *pipeline) ThreadgroupMemory() int {
+	_ = p.built() // a dispatch will fail with this error
+	return p.memory
+}
+
+// Close implements [metal.Pipeline]. OpenCL keeps what enqueued dispatches need.
+func (p *pipeline) Close() {
+	if p.kernel != 0 {
+		p.device.cl.ReleaseKernel(p.kernel)
+	}
+	if p.program != 0 {
+		p.device.cl.ReleaseProgram(p.program)
+	}
+	p.kernel, p.program = 0, 0
+}

@@ -1,0 +1,151 @@
+package upstream
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
+)
+
+// TestAnswersApart: an answer is stored for the same question of the same client in the same domain alone, and the
+// engine's cache is divided by client and domain too.
+func TestAnswersApart(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	asked := question(1, []int32{1, 2, 3})
+	asked.Sampling = terms.Sampling{Temperature: 1, TopK: 2, TopP: 1, Seed: 7}
+	others := map[string]func(q *terms.Job){
+		"client":      func(q *terms.Job) { q.Client++ },
+		"domain":      func(q *terms.Job) { q.Domain++ },
+		"both":        func(q *terms.Job) { q.Client, q.Domain = q.Domain, q.Client },
+		"context":     func(q *terms.Job) { q.Context = []int32{1, 3, 2} },
+		"longer":      func(q *terms.Job) { q.Context = []int32{1, 2, 3, 0} },
+		"temperature": func(q *terms.Job) { q.Sampling.Temperature = 2 },
+		"greedy":      func(q *terms.Job) { q.Sampling = terms.Sampling{} },
+		"top-k":       func(q *terms.Job) { q.Sampling.TopK++ },
+		"top-p":       func(q *terms.Job) { q.Sampling.TopP = 0.5 },
+		"seed":        func(q *terms.Job) { q.Sampling.Seed++ },
+	}
+	_, err := u.Ask(t.Context(), asked)
+	require.NoError(t, err)
+	for name, change := range others {
+		q := asked
+		change(&q)
+		_, err := u.Ask(t.Context(), q)
+		require.NoError(t, err, name)
+		assert.Zero(t, u.Stats().Repeats, name)
+	}
+	asked.Session++ // of the same client: the answer does not depend on it
+	_, err = u.Ask(t.Context(), asked)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, u.Stats().Repeats)
+
+	salts := map[string]bool{}
+	for _, of := range [][2]uint64{{1, 0}, {2, 0}, {1, 1}, {2, 1}, {0, 1}} {
+		salts[u.salt(of[0], of[1])] = true
+	}
+	assert.Len(t, salts, 5)
+}
+
+// TestSlowPulsesApart: a check that is slow now and then, with good ones between, does not take an engine out.
+func TestSlowPulsesApart(t *testing.T) {
+	var checks atomic.Int64
+	e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path != "/health" || checks.Add(1)%3 != 0 {
+			return false
+		}
+		hang(w, r)
+		return true
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		time.Sleep(30 * pulse)
+		assert.Greater(t, checks.Load(), int64(20))
+		assert.Zero(t, u.Stats().Engines[0].Outages)
+	})
+}
+
+// TestConnectionsEnd: connections over TCP end with the Upstream, also those of an engine that is refused.
+func TestConnectionsEnd(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	server := httptest.NewServer(e)
+	defer server.Close()
+	for name, refused := range map[string]bool{"used": false, "refused": true} {
+		held.Same(t, func() {
+			o := options(nil)
+			o.URLs, o.Transport = []string{server.URL}, nil
+			if refused {
+				o.Model, o.Kind = "another", VLLM
+			}
+			u, err := Open(t.Context(), o)
+			require.Equal(t, refused, err != nil, name)
+			if err != nil {
+				return
+			}
+			_, err = u.Ask(t.Context(), question(1, []int32{1, 2, 3}))
+			require.NoError(t, err)
+			u.Close()
+		})
+	}
+}
+
+// TestBackWhileAborting: an engine that comes back answers at once, while requests to abort questions of the time
+// before still wait for it, and the Upstream waits for these at its end.
+func TestBackWhileAborting(t *testing.T) {
+	var stuck, away atomic.Bool
+	var aborting atomic.Int64
+	e := &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		switch {
+		case r.URL.Path == "/abort_request":
+			aborting.Add(1)
+			hang(w, r)
+			aborting.Add(-1)
+		case away.Load():
+			broken(w, r)
+		case stuck.Load() && r.Method == http.MethodPost:
+			hang(w, r)
+		default:
+			return false
+		}
+		return true
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		stuck.Store(true)
+		require.ErrorIs(t, ask(t, u, 2, 10*time.Millisecond), netproto.TooLate)
+		synctest.Wait()
+		require.Positive(t, aborting.Load())
+		away.Store(true)
+		require.Error(t, ask(t, u, 3, time.Second))
+		away.Store(false)
+		stuck.Store(false)
+		began := time.Now()
+		for u.Ready() != nil {
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, ask(t, u, 4, time.Second))
+		assert.Equal(t, (pulseTime + firstPause).Round(time.Second), time.Since(began).Round(time.Second))
+		assert.Positive(t, aborting.Load(), "of the check that hung, too")
+	})
+	assert.Zero(t, aborting.Load())
+}
+
+// TestEngineStatsBounds: numbers that an engine reports count no more than they can be.
+func TestEngineStatsBounds(t *testing.T) {
+	a := dialect.Ask{Context: make([]int32, 10)}
+	var s EngineStats
+	s.count(a, dialect.Reply{Cached: 99, Compute: time.Hour, Audited: -1, Extra: -1}, time.Second)
+	s.count(a, dialect.Reply{Cached: -1, Compute: time.Millisecond, Audited: 3, Extra: 2,
+		Audit: []terms.Finding{{}}, Unheard: dialect.ErrReply}, time.Second)
+	assert.Equal(t, EngineStats{Answered: 2, Time: 2 * time.Second, Compute: time.Second + time.Millisecond,
+		Context: 10, Cached: 10, Audited: 3, Found: 1, AuditExtra: 2, Unheard: 1}, s)
+}

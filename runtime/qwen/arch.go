@@ -1,0 +1,57 @@
+package qwen
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
+// Arch is an architecture of the family, with all in which it differs from the others.
+type Arch struct {
+	Name      string // general.architecture, which is also the beginning of the other keys
+	Title     string // as people write it
+	Biases    bool   // matrices may have biases; those of q, k and v have
+	HeadNorms bool   // q and k have a norm of each head, before the rotation
+}
+
+// archs returns the architectures that this package reads.
+func archs() []Arch {
+	return []Arch{
+		{Name: "qwen2", Title: "Qwen2", Biases: true},
+		{Name: "qwen3", Title: "Qwen3", HeadNorms: true},
+	}
+}
+
+// absent says what this package would need for other architectures of Qwen, by general.architecture.
+func absent(name string) (what string, known bool) {
+	const experts, images, linear = "mixtures of experts", "positions in images (M-RoPE)", "layers of linear attention"
+	what, known = map[string]string{
+		"qwen": "the layout of the first Qwen", "qwen2moe": experts, "qwen3moe": experts,
+		"qwen2vl": images, "qwen3vl": images, "qwen3vlmoe": images + " and " + experts,
+		"qwen3next": linear + " and " + experts, "qwen35": linear, "qwen35moe": linear + " and " + experts,
+	}[name]
+	return what, known
+}
+
+// readArch returns the architecture of f.
+func readArch(f *gguf.File) (Arch, error) {
+	name, err := f.String("general.architecture")
+	if err != nil {
+		return Arch{}, err
+	}
+	var names []string
+	for _, a := range archs() {
+		if a.Name == name {
+			return a, nil
+		}
+		names = append(names, fmt.Sprintf("%q", a.Name))
+	}
+	err = fmt.Errorf("general.architecture: %s is not supported, this program runs %s", quote.Text(name),
+		strings.Join(names, " and "))
+	if what, known := absent(name); known {
+		err = fmt.Errorf("%w: it has no %s", err, what)
+	}
+	return Arch{}, err
+}
