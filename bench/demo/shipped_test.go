@@ -89,8 +89,8 @@ type reader struct {
 	model *qwen.Model
 	tok   *tokenizer.Tokenizer
 	cache *qwen.Cache
-	ids   []int32          // what the cache holds
-	said  []backend.Output // what the model said to each, where it was asked
+	ids   []int32          // tokens in the cache
+	said  []backend.Output // the output after each token, where it was requested
 }
 
 func newReader(t *testing.T, b []byte) *reader {

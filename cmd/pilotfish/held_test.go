@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// heldCommands are command lines after their exit codes. Words in capitals stand for files and flags of the test. Many
-// of the commands fail, after they have opened a part of what they need.
+// heldCommands are exit codes with their command lines. Words in capitals stand for files and flags of the test. Many
+// of the commands fail after they have opened some of what they need.
 const heldCommands = `
 0 run -m MODEL -n 2 --policy always CLOUD x
 0 run -m MODEL -n 2 --qlog LOGS CLOUD x
@@ -76,7 +76,7 @@ const heldCommands = `
 // fails.
 func TestEverythingIsGivenBack(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells")
+		t.Skip("only on Linux")
 	}
 	clitest.OwnFolders(t)
 	dir, model := t.TempDir(), clitest.TinyModel(t, "q8_0")

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/mapfile"
 )
 
-// TestFiles: what is open and what is mapped is found, also when it has no name any more, and only in the folder.
+// TestFiles: files finds the open and the mapped files of the folder, also if their names were removed, and no others.
 func TestFiles(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux")
@@ -53,11 +53,11 @@ func (s *seen) Errorf(format string, args ...any) {
 	s.said = append(s.said, fmt.Sprintf(format, args...))
 }
 
-// TestSame: a descriptor, a mapping and a goroutine that each run leaves are found. What only the first run leaves is
-// not.
+// TestSame: Same finds a descriptor, a mapping and a goroutine that each run leaves, and ignores what only the first
+// run leaves.
 func TestSame(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells")
+		t.Skip("only on Linux")
 	}
 	path := filepath.Join(t.TempDir(), "a")
 	require.NoError(t, os.WriteFile(path, make([]byte, 4096), 0o600))

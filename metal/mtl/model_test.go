@@ -21,8 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
-// loadModel puts a tiny model of random weights on a device, inside which wrap may put another. What it returns last
-// closes what was made, but for the device.
+// loadModel loads a tiny model of random weights on a device. wrap, if given, wraps the backend. The returned function
+// closes everything except the device.
 func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backend.Device) (
 	*qwen.Model, *qwen.Cache, func(),
 ) {
@@ -49,8 +49,8 @@ func loadModel(t *testing.T, d metal.Device, wrap ...func(backend.Device) backen
 	return m, c, func() { require.NoError(t, g.Close()) }
 }
 
-// decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited
-// for. At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
+// decode returns the n greedy tokens after a prompt, with ahead flights in addition to the one that is waited for. Some
+// flights are dropped at random, and the text continues from before them. seen is called between tokens.
 func decode(t *testing.T, m *qwen.Model, c *qwen.Cache, n, ahead int, seen func(token int)) (ids []int32) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(ahead), 1))
@@ -137,8 +137,8 @@ func (p brokenPass) NormGateUp(_, _ backend.Tensor, _ backend.Norm, _, _ backend
 	panic("a bug")
 }
 
-// TestPanicInPass: a panic between the beginning of an encoder and its end, from which a server recovers, ends encoder
-// and pool. The fake stops at an encoder that is released before, and lists pools that are left.
+// TestPanicInPass: a panic during encoding, from which a server recovers, ends the encoder and the pool. The fake fails
+// if an encoder is released before its end, and lists the pools that are left.
 func TestPanicInPass(t *testing.T) {
 	needClang(t)
 	under, err := soft.Open(soft.Options{PageSize: fakePage})
@@ -162,7 +162,7 @@ func TestPanicInPass(t *testing.T) {
 	done()
 }
 
-// TestModelShuffled: in several orders of dispatches and threads, with every access checked, no barrier is missing.
+// TestModelShuffled: no barrier is missing, in several orders of dispatches and threads, with every access checked.
 func TestModelShuffled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("every access is checked: not with -short")

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// TestAnswersApart: an answer is stored for the same question of the same client in the same domain alone, and the
+// TestAnswersApart: a stored answer is used only for the same question of the same client in the same domain. The
 // engine's cache is divided by client and domain too.
 func TestAnswersApart(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
@@ -58,7 +58,7 @@ func TestAnswersApart(t *testing.T) {
 	assert.Len(t, salts, 5)
 }
 
-// TestSlowPulsesApart: a check that is slow now and then, with good ones between, does not take an engine out.
+// TestSlowPulsesApart: an engine stays in use if single checks are slow and the checks between them are good.
 func TestSlowPulsesApart(t *testing.T) {
 	var checks atomic.Int64
 	e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -75,7 +75,7 @@ func TestSlowPulsesApart(t *testing.T) {
 	})
 }
 
-// TestConnectionsEnd: connections over TCP end with the Upstream, also those of an engine that is refused.
+// TestConnectionsEnd: TCP connections end with the Upstream, also those to an engine that was refused.
 func TestConnectionsEnd(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	server := httptest.NewServer(e)
@@ -99,8 +99,8 @@ func TestConnectionsEnd(t *testing.T) {
 	}
 }
 
-// TestBackWhileAborting: an engine that comes back answers at once, while requests to abort questions of the time
-// before still wait for it, and the Upstream waits for these at its end.
+// TestBackWhileAborting: an engine that comes back answers at once, although requests to abort earlier questions still
+// wait for it. The Upstream waits for these requests at its end.
 func TestBackWhileAborting(t *testing.T) {
 	var stuck, away atomic.Bool
 	var aborting atomic.Int64
@@ -139,7 +139,7 @@ func TestBackWhileAborting(t *testing.T) {
 	assert.Zero(t, aborting.Load())
 }
 
-// TestEngineStatsBounds: numbers that an engine reports count no more than they can be.
+// TestEngineStatsBounds: a number that an engine reports counts up to the max that is possible.
 func TestEngineStatsBounds(t *testing.T) {
 	a := dialect.Ask{Context: make([]int32, 10)}
 	var s EngineStats

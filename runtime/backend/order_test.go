@@ -132,7 +132,7 @@ func (l *layer) call(p backend.Pass, name string) error {
 		p.Attend(l.a, l.q, l.k, l.v, nil, nil, 0)
 	case "attend-of-others":
 		p.Attend(l.a, l.q, l.v, l.k, nil, nil, 0)
-	case "add": // what attention gave
+	case "add": // output of attention
 		p.ProjectAdd(l.x, l.square, l.a)
 	case "add-q":
 		p.ProjectAdd(l.x, l.square, l.q)

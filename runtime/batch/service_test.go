@@ -42,7 +42,7 @@ func model(t testing.TB) *qwen.Model {
 	return m
 }
 
-// reference computes the answer of a question from nothing.
+// reference computes the answer of a question from an empty memory.
 func reference(t testing.TB, m *qwen.Model, q terms.Job) batch.Answer {
 	t.Helper()
 	s, err := sample.New(q.Sampling)
@@ -80,7 +80,7 @@ func plain(a batch.Answer) batch.Answer {
 	return a
 }
 
-// start makes a service of so many slots, closed with the test.
+// start starts a service with a number of slots, closed with the test.
 func start(t testing.TB, m *qwen.Model, slots int, o batch.Options) *batch.Service {
 	t.Helper()
 	kv, err := m.NewKV(slots, gguf.F16)

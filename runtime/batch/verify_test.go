@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// verdicts are what a model alone says of each position of a question, with all logits, from nothing.
+// verdicts returns the finding at each position of a question, from a separate evaluation with all logits.
 func verdicts(t testing.TB, m *qwen.Model, q terms.Job) (all []terms.Finding) {
 	t.Helper()
 	c, err := m.NewCache(len(q.Context), gguf.F16)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestKeptTogether: goroutines that find masks and those that keep them may do so at once, and a mask that several have
-// found at the same time counts once. Each does one of both: a lock between its own calls would hide a race.
+// TestKeptTogether: goroutines may get masks and store them at the same time, and a mask that several store at once
+// counts once. Each goroutine only gets or only stores: the lock between calls of both would hide a race.
 func TestKeptTogether(t *testing.T) {
 	k, r := newKept(), &reach{base: make(Mask, 3)}
 	var all sync.WaitGroup

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestLongAddresses: an address of thousands of letters that a server redirects to is not shown whole, whatever fails
-// there.
+// TestLongAddresses: if a server redirects to an address of thousands of letters, no error shows the whole address.
 func TestLongAddresses(t *testing.T) {
 	long := "/" + strings.Repeat("a", 5000)
 	for _, last := range []func(w http.ResponseWriter){

@@ -152,7 +152,7 @@ func open(t *testing.T, path string, o host.Options) *qwen.Model {
 	return m
 }
 
-// feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
+// feed appends ids to the cache, piece tokens at a time, and returns the output after the last.
 func feed(t *testing.T, m *qwen.Model, c *qwen.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)

@@ -33,7 +33,7 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 	return f
 }
 
-// load puts f on a CPU device that is closed with the test.
+// load loads f on a CPU device that is closed with the test.
 func load(t testing.TB, f *gguf.File, o host.Options) *qwen.Model {
 	t.Helper()
 	d, err := host.New(o)
@@ -79,7 +79,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// prefill runs ids through a new cache in one call.
+// prefill evaluates ids in a new cache in one call.
 func prefill(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type) backend.Output {
 	t.Helper()
 	c, err := m.NewCache(len(ids), kv)

@@ -217,7 +217,7 @@ func newSheet() *sheet {
 	return s
 }
 
-// newSheet3 is the same as a Qwen3: heads of 6 for a width of 12, with norms and without biases.
+// newSheet3 returns the same model as a Qwen3: heads of 6 for a width of 12, with norms and without biases.
 func newSheet3() *sheet {
 	s := newSheet()
 	for key, v := range maps.Clone(s.values) {
@@ -244,7 +244,7 @@ func newSheet3() *sheet {
 	return s
 }
 
-// file is the sheet as a file.
+// file returns the sheet as a file.
 func (s *sheet) file(t *testing.T) *gguf.File {
 	t.Helper()
 	var b bytes.Buffer
@@ -279,7 +279,7 @@ func (s *sheet) file(t *testing.T) *gguf.File {
 	return f
 }
 
-// model is the sheet as a model on paper.
+// model returns the sheet as a model on paper.
 func (s *sheet) model(t *testing.T, d *paper) *qwen.Model {
 	t.Helper()
 	m, err := qwen.Load(s.file(t), d)
@@ -453,7 +453,8 @@ func TestPassOnPaper(t *testing.T) {
 	}
 }
 
-// TestQwen3OnPaper: the norms of heads have their places and the file's epsilon, queries are as wide as their heads.
+// TestQwen3OnPaper: the norms of heads are at their places and have the file's epsilon. Queries are as wide as their
+// heads together.
 func TestQwen3OnPaper(t *testing.T) {
 	d := &paper{}
 	m := newSheet3().model(t, d)
@@ -490,7 +491,7 @@ func TestQwen3OnPaper(t *testing.T) {
 	}
 }
 
-// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or that the device refuses, is an error that
+// TestTensorsRefused: a tensor that is missing, of another shape, unknown, or refused by the device, is an error that
 // names it.
 func TestTensorsRefused(t *testing.T) {
 	for name, shape := range newSheet().tensors {

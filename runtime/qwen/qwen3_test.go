@@ -112,7 +112,7 @@ func TestQwen3Golden(t *testing.T) {
 	}
 }
 
-// written is the bytes of a model.
+// written returns the bytes of a model.
 func written(t *testing.T, s synth.Spec) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestCloseWaits: when Close returns, the workers have ended. On one processor, those that it does not wait for could
-// not have run. A round in which another thread of the process disturbs this may fail, most may not.
+// TestCloseWaits: the workers have ended when Close returns. On one processor, workers that Close does not wait for
+// could not have run. Another thread of the process may disturb a round, so a minority of rounds may fail.
 func TestCloseWaits(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const rounds = 9
@@ -25,8 +25,8 @@ func TestCloseWaits(t *testing.T) {
 	assert.Greater(t, ended, rounds/2)
 }
 
-// TestNeeds: a worker does not go to sleep while a piece waits, since the call that would wake it may be over, nor when
-// the pool is closed, nor soon after its last work in a pass.
+// TestNeeds: a worker stays awake while a piece waits, because the call that would wake it may be over, when the pool
+// is closed, and for a short time after its last work in a pass.
 func TestNeeds(t *testing.T) {
 	p := New(1)
 	assert.False(t, p.needs(0))

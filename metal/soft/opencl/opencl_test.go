@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// source has what the kernels use in a form that tells its parts apart.
+// source uses the features of Metal that the shipped kernels use. Each of its kernels tests a few of them.
 const source = `
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
@@ -64,7 +64,7 @@ kernel void product(device const half *a [[buffer(0)]], device float *c [[buffer
 }
 `
 
-// open opens a device on the library that make opencl names.
+// open opens a device on the library that PILOTFISH_OPENCL names.
 func open(t *testing.T) *Device {
 	t.Helper()
 	path := os.Getenv("PILOTFISH_OPENCL")
@@ -112,7 +112,7 @@ func commandsOf(t *testing.T, d *Device) metal.Commands {
 
 func line(n int) metal.Size { return metal.Size{X: n, Y: 1, Z: 1} }
 
-// TestChain: dispatches see what those before a barrier, and command buffers before theirs, wrote; buffers begin at
+// TestChain: a dispatch sees the writes of dispatches before a barrier and of earlier command buffers. Buffers begin at
 // their offsets, and a function constant has its value.
 func TestChain(t *testing.T) {
 	d := open(t)
@@ -142,7 +142,7 @@ func TestChain(t *testing.T) {
 	assert.Equal(t, []float32{216, 1296, 0}, []float32{at(x, 5), at(x, 105), at(x, 104)})
 }
 
-// TestThreadgroups: threadgroup memory of both kinds, and positions in two dimensions.
+// TestThreadgroups: threadgroup memory of both kinds and positions in two dimensions work.
 func TestThreadgroups(t *testing.T) {
 	d := open(t)
 	p := pipelineOf(t, d, "reverse_64")
@@ -165,7 +165,7 @@ func TestThreadgroups(t *testing.T) {
 	}
 }
 
-// TestSimdgroups: what the threads of a simdgroup do together.
+// TestSimdgroups: the operations of a simdgroup's threads together have the right results.
 func TestSimdgroups(t *testing.T) {
 	d := open(t)
 	out := floatsOf(t, d, make([]float32, 64*8)...)
@@ -206,7 +206,7 @@ func TestSimdgroups(t *testing.T) {
 	}
 }
 
-// TestErrors: what a caller gets wrong is an error of Wait or of the pipeline, and says what.
+// TestErrors: a mistake of the caller is an error of Wait or of the pipeline, and the error names it.
 func TestErrors(t *testing.T) {
 	d := open(t)
 	p, x := pipelineOf(t, d, "scale"), floatsOf(t, d, 1, 2)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOpenCL: threadgroup variables move into a struct that the entry point has, templates included; function constants
-// become macros; the entry point passes what each parameter asks for.
+// TestOpenCL: threadgroup variables move into a struct of the entry point, also those of templates. Function constants
+// become macros. The entry point passes a value for each parameter.
 func TestOpenCL(t *testing.T) {
 	o, err := open(t, Options{}).OpenCL(`#include <metal_stdlib>
 constant bool fast [[function_constant(3)]];

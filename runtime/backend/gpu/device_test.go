@@ -15,9 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft/opencl"
 )
 
-// OpenMetal opens the device that the tables of tests run on: the software device with o, or the GPU of a Mac, or where
-// PILOTFISH_OPENCL names a library, OpenCL. These two have no variants and no schedules: the tests that ask for them
-// are skipped there.
+// OpenMetal opens the device that the tables of tests run on: the software device with o, the GPU of a Mac, or OpenCL
+// if PILOTFISH_OPENCL names a library. The last two have no variants and no schedules: tests that need those are skipped.
 func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	t.Helper()
 	var d metal.Device

@@ -45,7 +45,7 @@ func file(t testing.TB, recipe string, edit func(*synth.Spec)) *gguf.File {
 	return f
 }
 
-// load puts f on a device that runs on m, closed with the test.
+// load loads f on a device that runs on m, closed with the test.
 func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen.Model, *gpu.Device) {
 	t.Helper()
 	d, err := gpu.New(m, o)
@@ -56,7 +56,7 @@ func load(t testing.TB, f *gguf.File, m metal.Device, o gpu.Options) (*qwen.Mode
 	return model, d
 }
 
-// exact puts f on the reference.
+// exact loads f on the reference device.
 func exact(t testing.TB, f *gguf.File) *qwen.Model {
 	t.Helper()
 	d, err := host.New(host.Options{Exact: true})
@@ -75,7 +75,7 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 	return ids
 }
 
-// feed appends ids to the cache, piece tokens at a time, and returns what follows the last.
+// feed appends ids to the cache, piece tokens at a time, and returns the output after the last.
 func feed(t testing.TB, m *qwen.Model, c *qwen.Cache, ids []int32, piece int) backend.Output {
 	t.Helper()
 	out := make([]backend.Output, 1)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPartsApart: parts that a grammar has once for several places are those of equal conditions alone: in a list of
-// two values, each has its own conditions, whatever the other ones are.
+// TestPartsApart: a grammar shares a part between several places only if their conditions are equal. In a list of two
+// values, each value has its own conditions, whatever those of the other are.
 func TestPartsApart(t *testing.T) {
 	conditions := []string{
 		`"type":"integer"`, `"type":"number"`, `"type":"number","multipleOf":2`, `"type":"integer","multipleOf":3`,

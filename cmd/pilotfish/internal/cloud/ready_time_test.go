@@ -15,7 +15,7 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestCloudReadyTime: a page that does not answer is not waited for longer than health checks take.
+// TestCloudReadyTime: the wait for a page that does not answer ends after the time of a health check.
 func TestCloudReadyTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestGatewayOptions: each option of the root package that the engine has under the same name reaches it.
+// TestGatewayOptions: each option of the root package reaches the engine's option of the same name.
 func TestGatewayOptions(t *testing.T) {
 	pin := strings.Repeat("ab", 32)
 	e, err := new(GatewayFlags).Engine(pilotfish.DialOptions{

@@ -25,6 +25,6 @@ func TestShallow(t *testing.T) {
 	require.NoError(t, raw.Control(func(fd uintptr) {
 		bytes, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF)
 		assert.NoError(t, err)
-		assert.Equal(t, 2*64<<10, bytes, "the system doubles what it is given")
+		assert.Equal(t, 2*64<<10, bytes, "the system doubles the value")
 	}))
 }
