@@ -97,7 +97,7 @@ func TestTokenizer(t *testing.T) {
 // TestChat: a chat is what the models were trained on, without a system message of the template's own.
 func TestChat(t *testing.T) {
 	tok := tokens(t, demo.Small())
-	ids, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: "Where?"}}, true)
+	ids, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: "Where?"}}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, tok.Encode("<|im_start|>user\nWhere?<|im_end|>\n<|im_start|>assistant\n", true), ids)
 	end, ok := tok.EOS()

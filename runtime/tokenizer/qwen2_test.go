@@ -84,7 +84,7 @@ func TestQwen25(t *testing.T) {
 // TestQwen25Chat compares with what the template of the release makes of a chat.
 func TestQwen25Chat(t *testing.T) {
 	tok := qwen25(t, 151936).tokenizer(t)
-	got, err := tok.Chat(conversation, true)
+	got, err := tok.Chat(conversation, nil)
 	require.NoError(t, err)
 	assert.Equal(t, tok.Encode("<|im_start|>system\n"+
 		"You are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"+
