@@ -210,4 +210,4 @@ func (t *Tokenizer) Says(ids []int32, msgs []Message, tools [][]byte, values ...
 }
 
 // thoughts matches thoughts with their marks, also one that was cut.
-var thoughts = regexp.MustCompile(`(?s)<think>.*?(</think>\s*|$)`)
+var thoughts = regexp.MustCompile(`(?s)<think>.*?(</think>\n*|$)`)
