@@ -253,10 +253,11 @@ func (m *Model) ChatTokens(turns []Turn, tools [][]byte, values ...TemplateValue
 	return t.Chat(turns, tools, values...)
 }
 
-// Thinks reports whether the model has tokens that mark what it thinks before it answers: <think> and </think>.
-func (m *Model) Thinks() (bool, error) {
+// Thinks reports whether the model may think before it answers a prompt: its vocabulary has the marks <think> and
+// </think>, and the prompt has not closed the thought. Without a prompt it reports whether there are such marks.
+func (m *Model) Thinks(prompt []int32) (bool, error) {
 	t, err := m.e.Tokenizer()
-	return err == nil && t.Thinks(), err
+	return err == nil && t.Thoughts(prompt).May(), err
 }
 
 // Infill is a text with a gap to fill.

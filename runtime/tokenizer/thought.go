@@ -67,6 +67,9 @@ func (t *Tokenizer) Thinks() bool {
 	return true
 }
 
+// May reports whether the next token can belong to a thought.
+func (th *Thoughts) May() bool { return th.state != settled }
+
 // Next returns the kind of the next token.
 func (th *Thoughts) Next(id int32) Kind {
 	if th.state == settled {
