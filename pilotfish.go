@@ -91,14 +91,14 @@ func newModel(e *engine.Engine) (*Model, error) {
 }
 
 // Open maps a GGUF file and loads its weights. name is the path of the file (the first part of a split one), or the
-// name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file
-// takes precedence. Open downloads nothing. Errors name the file and the field.
+// name of a model that `pilotfish pull` or another tool has fetched from the Hugging Face hub: OWNER/NAME,
+// OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file takes precedence. Open downloads nothing. Errors name the file and the field.
 func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
 		return nil, err
 	}
-	path, err := pulled(name)
+	path, _, err := hub.Locate(os.Getenv, name)
 	if err != nil {
 		return nil, err
 	}
@@ -107,18 +107,6 @@ func Open(name string, o Options) (*Model, error) {
 		return nil, err
 	}
 	return newModel(e)
-}
-
-// pulled returns the path of the model with this name.
-func pulled(name string) (string, error) {
-	if _, err := os.Stat(name); err == nil {
-		return name, nil
-	}
-	dir, err := hub.DefaultDir(os.Getenv)
-	if err != nil {
-		return name, nil // without a folder there are no names: opening the file says what is wrong
-	}
-	return hub.Resolve(dir, name)
 }
 
 // Load is like [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for the

@@ -238,7 +238,7 @@ type Chat struct {
 	s       *Session
 	options []Option
 	values  []TemplateValue // for the template
-	busy    sync.Mutex // of an answer, until it belongs to the conversation
+	busy    sync.Mutex      // of an answer, until it belongs to the conversation
 
 	mu       sync.Mutex
 	messages []Message
