@@ -95,7 +95,8 @@ func textFilter(name string) filter {
 // filterTable has the filters by name.
 var filterTable = map[string]filter{
 	"tojson": tojson, "length": length, "count": length, "default": otherwise, "d": otherwise, "join": joinFilter,
-	"trim": textFilter("strip"), "upper": textFilter("upper"), "lower": textFilter("lower"), "title": textFilter("title"),
+	"trim": textFilter("strip"), "upper": textFilter("upper"), "lower": textFilter("lower"),
+	"title":      textFilter("title"),
 	"capitalize": textFilter("capitalize"), "replace": textFilter("replace"),
 	"string": func(r *run, v value, _ args) value { return r.text(v) },
 	"safe":   func(r *run, v value, _ args) value { return r.text(v) },

@@ -179,7 +179,10 @@ func (l *lexer) tagToken() token {
 	}
 	switch c := l.rest[0]; {
 	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-		n := strings.IndexFunc(l.rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		n := strings.IndexFunc(l.rest, func(r rune) bool {
+			return r != '_' && !unicode.IsLetter(r) &&
+				!unicode.IsDigit(r)
+		})
 		if n < 0 {
 			n = len(l.rest)
 		}

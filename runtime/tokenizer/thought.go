@@ -47,7 +47,10 @@ func (t *Tokenizer) Thoughts(prompt []int32) *Thoughts {
 	}
 	th.state = atStart
 	if begun := prompt[last+1:]; slices.Contains(begun, th.open) || slices.Contains(begun, th.close) {
-		for at := slices.IndexFunc(begun, func(id int32) bool { return id == th.open || id == th.close }); at < len(begun); at++ {
+		for at := slices.IndexFunc(begun, func(id int32) bool {
+			return id == th.open ||
+				id == th.close
+		}); at < len(begun); at++ {
 			th.move(begun[at])
 		}
 		if th.state == closed || th.state == atStart {

@@ -56,7 +56,7 @@ type Summary struct {
 	GeneratedTokens int      `json:"generated_tokens"`
 	ThoughtTokens   int      `json:"thought_tokens,omitempty"` // of these, those of a thought before the answer
 	Seed            *uint64  `json:"seed,omitempty"`           // seed of the draws; only with a temperature
-	LoadMS          float64  `json:"load_ms"`                  // from opening the model file until a prompt could be accepted
+	LoadMS          float64  `json:"load_ms"`                  // from opening the model file until it is loaded
 	PromptMS        float64  `json:"prompt_ms"`                // until the first token
 	DecodeMS        float64  `json:"decode_ms"`                // from then on
 	PromptTPS       float64  `json:"prompt_tps"`

@@ -54,7 +54,8 @@ func (o *runOutput) token(t pilotfish.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
 		e := event.Token{
-			Pos: t.Pos, ID: t.ID, Text: t.Text, Kind: string(t.Kind), Origin: string(t.Origin), Confidence: t.Confidence,
+			Pos: t.Pos, ID: t.ID, Text: t.Text, Kind: string(t.Kind), Origin: string(t.Origin),
+			Confidence: t.Confidence,
 			Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
 		}
 		if o.explain != nil {

@@ -18,7 +18,8 @@ import (
 func TestThoughtColours(t *testing.T) {
 	tokens := []pilotfish.Token{{Text: "<think>", Kind: pilotfish.KindMark}, {Text: "\n", Kind: pilotfish.KindMark},
 		{Text: "hm", Kind: pilotfish.KindThought}, {Text: "\n", Kind: pilotfish.KindThought},
-		{Text: "</think>", Kind: pilotfish.KindMark}, {Text: "\n\n", Kind: pilotfish.KindMark}, {Text: "Yes"}, {Text: "."}}
+		{Text: "</think>", Kind: pilotfish.KindMark}, {Text: "\n\n", Kind: pilotfish.KindMark}, {Text: "Yes"},
+		{Text: "."}}
 	printed := func(a *cli.App) {
 		print := cli.NewTokenPrinter(a)
 		for _, tok := range tokens {
