@@ -155,12 +155,13 @@ func TestHostile(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"a\n{{ raise_exception('Only \"user\".') }}": `line 2 of the template: Only "user".`,
-		"{% for x in y %}\n\n{{ x.":                  "line 3 of the template: a tag has no end",
-		"\n{% include 'x' %}":                        `line 2 of the template: the statement "include" is not supported`,
-		"{{ missing.field }}":                        "line 1 of the template: missing has no fields: it is not defined",
-		"{{ range(10**9) }}":                         "line 1 of the template: the template exceeds its limits",
-		"{% set a = 1 %}{% set a.b = 2 %}":           "a.b cannot be set: a is not a namespace",
-		"{{ x | tojson }}{{ x['a']['b'] }}":          "an undefined value is not JSON",
+
+		"{% for x in y %}\n\n{{ x.":         "line 3 of the template: a tag has no end",
+		"\n{% include 'x' %}":               `line 2 of the template: the statement "include" is not supported`,
+		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
+		"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
+		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",
+		"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
 	} {
 		_, err := rendered(source, nil)
 		assert.ErrorContains(t, err, want, source)
