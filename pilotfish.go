@@ -46,6 +46,8 @@ var (
 	ErrBusy = engine.ErrBusy
 	// ErrContext is returned for a text that is too long for the context of the model, or of the large model.
 	ErrContext = engine.ErrContext
+	// ErrChat is returned for a chat that the model's template refuses.
+	ErrChat = tokenizer.ErrChat
 	// ErrUnsupported says that a model lacks what a call needs: a chat template, or marks to fill gaps.
 	ErrUnsupported = tokenizer.ErrUnsupported
 )
@@ -89,14 +91,15 @@ func newModel(e *engine.Engine) (*Model, error) {
 }
 
 // Open maps a GGUF file and loads its weights. name is the path of the file (the first part of a split one), or the
-// name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file
-// takes precedence. Open downloads nothing. Errors name the file and the field.
+// name of a model that `pilotfish pull` or another tool has fetched from the Hugging Face hub: OWNER/NAME,
+// OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file takes precedence. Open downloads nothing. Errors name the file
+// and the field.
 func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
 		return nil, err
 	}
-	path, err := pulled(name)
+	path, _, err := hub.Locate(os.Getenv, name)
 	if err != nil {
 		return nil, err
 	}
@@ -105,18 +108,6 @@ func Open(name string, o Options) (*Model, error) {
 		return nil, err
 	}
 	return newModel(e)
-}
-
-// pulled returns the path of the model with this name.
-func pulled(name string) (string, error) {
-	if _, err := os.Stat(name); err == nil {
-		return name, nil
-	}
-	dir, err := hub.DefaultDir(os.Getenv)
-	if err != nil {
-		return name, nil // without a folder there are no names: opening the file says what is wrong
-	}
-	return hub.Resolve(dir, name)
 }
 
 // Load is like [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for the
@@ -227,21 +218,35 @@ func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []
 	return m.e.Check(ctx, route)
 }
 
-// Turn is a turn of a chat with tools, and ToolCall a call of a tool by the model.
+// Turn is a turn of a chat with tools, ToolCall a call of a tool by the model, and TemplateValue a value for the
+// model's chat template, such as that of [Thinking].
 type (
-	Turn     = tokenizer.Turn
-	ToolCall = tokenizer.ToolCall
+	Turn          = tokenizer.Message
+	ToolCall      = tokenizer.ToolCall
+	TemplateValue = tokenizer.Value
 )
 
-// ChatTokens returns the ids of a chat up to the beginning of the model's turn, by the template of Qwen2.5. Tools are
-// JSON texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without tools it is an ordinary chat.
-// The model writes calls of tools between <tool_call> and </tool_call>.
-func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
+// Thinking tells the template of a model such as Qwen3 whether the model is to think before it answers. Without it the
+// template decides, and that of Qwen3 lets the model think.
+func Thinking(on bool) TemplateValue { return TemplateValue{Name: "enable_thinking", Value: on} }
+
+// ChatTokens returns the ids of a chat up to the beginning of the model's turn, as the template of the file renders it.
+// Tools are JSON texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without tools it is an
+// ordinary chat. Models such as Qwen2.5 and Qwen3 write calls of tools between <tool_call> and </tool_call>. The error
+// is [ErrChat] if the template refuses the chat.
+func (m *Model) ChatTokens(turns []Turn, tools [][]byte, values ...TemplateValue) ([]int32, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
-	return t.ChatTools(turns, tools)
+	return t.Chat(turns, tools, values...)
+}
+
+// Thinks reports whether the model may think before it answers a prompt: its vocabulary has the marks <think> and
+// </think>, and the prompt has not closed the thought. Without a prompt it reports whether there are such marks.
+func (m *Model) Thinks(prompt []int32) (bool, error) {
+	t, err := m.e.Tokenizer()
+	return err == nil && t.Thoughts(prompt).May(), err
 }
 
 // Infill is a text with a gap to fill.

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Errors of saved keys and values.
@@ -61,7 +60,11 @@ func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	same, err := c.says(ids)
+	t, err := c.s.m.e.Tokenizer()
+	if err != nil {
+		return err
+	}
+	same, err := t.Says(ids, c.turns(""), nil, c.values...)
 	switch {
 	case err != nil:
 		return err
@@ -70,21 +73,6 @@ func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
 	}
 	c.ids = ids
 	return nil
-}
-
-// says reports whether ids are the turns of the chat. If so, a question after them gives the same text either way,
-// though not always the same tokens.
-func (c *Chat) says(ids []int32) (bool, error) {
-	t, err := c.s.m.e.Tokenizer()
-	if err != nil {
-		return false, err
-	}
-	next, err := t.Next(ids, tokenizer.Message{Role: "user"})
-	if err != nil {
-		return false, err
-	}
-	own, err := c.rendered(tokenizer.Message{Role: "user"})
-	return err == nil && t.Decode(next) == t.Decode(own), err
 }
 
 // CopyKV copies the keys and values of another chat of the same model: a common beginning of the prompts, such as a

@@ -29,14 +29,27 @@ const (
 // Token is one token of an answer.
 type Token = engine.Token
 
-// Text reads an answer to its end and returns its whole text. On an error it also returns the text before it.
+// Kind is what a token belongs to: to the answer, to what the model thought before it, or to the marks of that.
+type Kind = tokenizer.Kind
+
+// The kinds.
+const (
+	KindAnswer  = tokenizer.Answer  // "": the answer itself
+	KindThought = tokenizer.Thought // "thought"
+	KindMark    = tokenizer.Mark    // "mark": <think>, </think> and the blanks after them
+)
+
+// Text reads an answer to its end and returns its text, without what the model thought before. On an error it also
+// returns the text before it.
 func Text(answer iter.Seq2[Token, error]) (string, error) {
 	var text strings.Builder
 	for t, err := range answer {
 		if err != nil {
 			return text.String(), err
 		}
-		text.WriteString(t.Text)
+		if t.Kind == KindAnswer {
+			text.WriteString(t.Text)
+		}
 	}
 	return text.String(), nil
 }
@@ -216,13 +229,16 @@ type ChatOptions struct {
 	System   string    // the system message; "" means the model's own
 	Messages []Message // turns so far; the first may be the system message
 	Options  []Option  // of every answer; those of Send come after them
+
+	Template []TemplateValue // for the model's chat template, such as Thinking(false)
 }
 
 // Chat is a conversation.
 type Chat struct {
 	s       *Session
 	options []Option
-	busy    sync.Mutex // of an answer, until it belongs to the conversation
+	values  []TemplateValue // for the template
+	busy    sync.Mutex      // of an answer, until it belongs to the conversation
 
 	mu       sync.Mutex
 	messages []Message
@@ -235,11 +251,13 @@ func (m *Model) NewChat(o ChatOptions) *Chat {
 	if o.System != "" {
 		messages = slices.Insert(messages, 0, Message{Role: "system", Content: o.System})
 	}
-	return &Chat{s: m.NewSession(), options: slices.Clone(o.Options), messages: messages}
+	return &Chat{s: m.NewSession(), options: slices.Clone(o.Options),
+		values: slices.Clone(o.Template), messages: messages}
 }
 
 // Send asks a question and yields the tokens of the answer. Each range over the sequence asks again. An error ends the
-// sequence. Question and answer are then added to the conversation, even if the answer is incomplete.
+// sequence. Question and answer are then added to the conversation, even if the answer is incomplete, but not what the
+// model thought before the answer.
 func (c *Chat) Send(ctx context.Context, question string, options ...Option) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if !c.busy.TryLock() {
@@ -277,24 +295,19 @@ func (c *Chat) local() bool {
 func (c *Chat) prompt(question string) ([]int32, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	asked := tokenizer.Message{Role: "user", Content: question}
-	if c.ids != nil {
-		t, err := c.s.m.e.Tokenizer()
-		if err != nil {
-			return nil, err
-		}
-		return t.Next(c.ids, asked)
+	t, err := c.s.m.e.Tokenizer()
+	if err != nil {
+		return nil, err
 	}
-	return c.rendered(asked)
+	return t.Next(c.ids, c.turns(question), nil, c.values...)
 }
 
-// rendered returns the ids of all messages and one more.
-func (c *Chat) rendered(last tokenizer.Message) ([]int32, error) {
-	var all []tokenizer.Message
+// turns returns all messages and a question.
+func (c *Chat) turns(question string) (all []tokenizer.Message) {
 	for _, m := range c.messages {
 		all = append(all, tokenizer.Message{Role: m.Role, Content: m.Content})
 	}
-	return c.s.m.e.Chat(append(all, last)...)
+	return append(all, tokenizer.Message{Role: "user", Content: question})
 }
 
 // add adds a question and its answer to the conversation. ids are then its tokens.
@@ -302,7 +315,7 @@ func (c *Chat) add(question string, ids []int32, local bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids = ids
-	c.messages = append(c.messages, Message{"user", question, local}, Message{"assistant", c.s.Stats().Text, local})
+	c.messages = append(c.messages, Message{"user", question, local}, Message{"assistant", c.s.Stats().Answer(), local})
 }
 
 // Messages returns the turns so far.

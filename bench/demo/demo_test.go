@@ -97,7 +97,7 @@ func TestTokenizer(t *testing.T) {
 // TestChat: a chat has the format of the training texts, without the system message of the template.
 func TestChat(t *testing.T) {
 	tok := tokens(t, demo.Small())
-	ids, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: "Where?"}}, true)
+	ids, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: "Where?"}}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, tok.Encode("<|im_start|>user\nWhere?<|im_end|>\n<|im_start|>assistant\n", true), ids)
 	end, ok := tok.EOS()

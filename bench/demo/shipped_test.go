@@ -138,7 +138,7 @@ func unsaid(o backend.Output) bool { return o.Top == nil }
 
 // prompt returns the ids before the answer.
 func (r *reader) prompt(q demo.Question) []int32 {
-	ids, err := r.tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, true)
+	ids, err := r.tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, nil)
 	require.NoError(r.t, err)
 	return ids
 }

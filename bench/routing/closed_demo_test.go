@@ -69,7 +69,7 @@ func TestDemoClosedLoop(t *testing.T) {
 	questions := demo.Questions(demo.HeldOut)[:*closedQuestions]
 	tok := x.duos[0].small.tok
 	for _, q := range questions {
-		ids, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, true)
+		ids, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, nil)
 		require.NoError(t, err)
 		x.prompts = append(x.prompts, ids)
 	}

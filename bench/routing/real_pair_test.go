@@ -50,7 +50,7 @@ func openRealPair(t *testing.T) realPair {
 	require.NoError(t, err)
 	for _, text := range realPrompts {
 		ids, err := tok.Chat([]tokenizer.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: text}},
-			true)
+			nil)
 		require.NoError(t, err)
 		p.prompts = append(p.prompts, ids)
 	}

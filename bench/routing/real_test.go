@@ -115,29 +115,22 @@ func TestRealChats(t *testing.T) {
 		require.NoError(t, err)
 		for _, c := range f.Chats {
 			assert.Equal(t, c.IDs, tok.Encode(c.Text, true), "%s: %s: the text", f.File, c.Name)
-			var turns []tokenizer.Turn
-			var messages []tokenizer.Message
+			var turns []tokenizer.Message
 			for _, m := range c.Messages {
-				turn := tokenizer.Turn{Role: m.Role, Content: m.Content}
+				turn := tokenizer.Message{Role: m.Role, Content: m.Content}
 				for _, call := range m.Calls {
 					turn.Calls = append(turn.Calls,
 						tokenizer.ToolCall{Name: call.Function.Name, Arguments: call.Function.Arguments})
 				}
 				turns = append(turns, turn)
-				messages = append(messages, tokenizer.Message{Role: m.Role, Content: m.Content})
 			}
 			var tools [][]byte
 			for _, tool := range c.Tools {
 				tools = append(tools, tool)
 			}
-			ids, err := tok.ChatTools(turns, tools)
+			ids, err := tok.Chat(turns, tools)
 			require.NoError(t, err, "%s: %s", f.File, c.Name)
 			assert.Equal(t, c.IDs, ids, "%s: %s", f.File, c.Name)
-			if len(tools) == 0 {
-				ids, err = tok.Chat(messages, true)
-				require.NoError(t, err)
-				assert.Equal(t, c.IDs, ids, "%s: %s", f.File, c.Name)
-			}
 		}
 		for _, p := range f.Prompts {
 			assert.Equal(t, p.IDs, tok.Encode(p.Text, true), "%s: %s", f.File, p.Name)

@@ -124,7 +124,7 @@ func TestWireSizes(t *testing.T) {
 	require.NoError(t, err)
 	chats := func(questions []demo.Question) (all [][]int32) {
 		for _, q := range questions {
-			prompt, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, true)
+			prompt, err := tok.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, nil)
 			require.NoError(t, err)
 			all = append(all, append(prompt, tok.Encode(q.Answer, false)...))
 		}

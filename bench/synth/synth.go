@@ -29,6 +29,7 @@ type Spec struct {
 	RopeBase float32
 	Epsilon  float32
 	Tied     bool   // the embedding is also the output matrix
+	Thinks   bool   // the vocabulary has marks for thoughts, and the template lets the model think or not
 	Recipe   Recipe // types of the tensors
 	Seed     uint64
 }

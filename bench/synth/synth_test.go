@@ -61,7 +61,7 @@ func TestVocabulary(t *testing.T) {
 	ids := tok.Encode(text, false)
 	assert.Equal(t, text, tok.Decode(ids))
 	assert.Less(t, len(ids), len(text), "some merges apply")
-	_, err = tok.Chat([]tokenizer.Message{{Role: "user", Content: "hi"}}, true)
+	_, err = tok.Chat([]tokenizer.Message{{Role: "user", Content: "hi"}}, nil)
 	assert.NoError(t, err)
 }
 

@@ -11,15 +11,28 @@ import (
 // specials are the control tokens, the last ones of the vocabulary.
 var specials = [...]string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
 
-// template formats a chat in ChatML.
-const template = `{% for message in messages %}` +
-	`{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}` +
+// template formats a chat in ChatML, with definitions, calls and results of tools.
+const template = `{# a chat #}{% if tools %}{{ '<|im_start|>system\n<tools>' }}{% for tool in tools %}` +
+	`{{ '\n' + tool | tojson }}{% endfor %}{{ '\n</tools><|im_end|>\n' }}{% endif %}{% for message in messages %}` +
+	`{% if message.role == 'tool' %}{{ '<|im_start|>user\n<tool_response>\n' ` +
+	`+ message.content + '\n</tool_response>' }}` +
+	`{% else %}{{ '<|im_start|>' + message.role + '\n' + message.content }}{% endif %}` +
+	`{% for call in message.tool_calls %}{{ '<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' }}` +
+	`{{ call.function.arguments | tojson }}{{ '}\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
+// thinksEnd follows the template in a model that thinks.
+const thinksEnd = `{% if enable_thinking is defined and not enable_thinking %}` +
+	`{{ '<think>\n\n</think>\n\n' }}{% endif %}`
+
+// marks are the tokens around a thought.
+var marks = [...]string{"<think>", "</think>"}
 
 // Types of tokens in tokenizer.ggml.token_type.
 const (
-	normal  = 1
-	control = 3
+	normal      = 1
+	control     = 3
+	userDefined = 4
 )
 
 // putVocabulary writes a byte-level BPE: the 256 bytes, random merges of earlier tokens, and the special tokens.
@@ -28,6 +41,12 @@ func (s Spec) putVocabulary(w *gguf.Writer) {
 	types := make([]int32, len(tokens), s.Vocab)
 	for i := range types {
 		types[i] = normal
+	}
+	template := template
+	if s.Thinks { // in place of the last words, whose merges would have no token
+		n := len(tokens) - len(marks)
+		tokens, types = append(tokens[:n], marks[:]...), append(types[:n], userDefined, userDefined)
+		merges, template = merges[:len(merges)-len(marks)], template+thinksEnd
 	}
 	first := uint32(len(tokens))
 	for _, t := range specials {

@@ -68,8 +68,8 @@ func TestPair(t *testing.T) {
 	clitest.OwnFolders(t)
 	large := clitest.TinyModel(t, "q8_0")
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--log", "off")
-	same := withTemplate(t, large, "add_generation_prompt", "add_generation_tpompr")
-	other := withTemplate(t, large, "{% for message in messages %}", "<|im_start|>system\n<|im_end|>")
+	same := withTemplate(t, large, "{# a chat #}", "{# a talk #}")
+	other := withTemplate(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
 	none := withTemplate(t, large, "tokenizer.chat_template", "tokenizer.tach_template")
 	tokens := clitest.OtherTokens(t)
 	for name, line := range pairCommands(t, []string{"--cloud", address, "--pin", pin}, large) {
@@ -124,7 +124,7 @@ func TestServePair(t *testing.T) {
 	large := clitest.TinyModel(t, "q8_0")
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--log", "off")
 	cloud := []string{"--cloud", address, "--pin", pin}
-	other := withTemplate(t, large, "{% for message in messages %}", "<|im_start|>system\n<|im_end|>")
+	other := withTemplate(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
 	for model, want := range map[string]bool{large: false, other: true} {
 		s := clitest.StartServe(t, append([]string{"-m", model}, cloud...)...)
 		s.Stop()

@@ -56,7 +56,7 @@ func tiers() []tier {
 		{[]string{"metal/soft/opencl"}, "a second compiler, for tests"},
 		{[]string{"metal/soft/translate"}, "from the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "what a device is: interfaces and errors"},
-		{[]string{"gguf", "runtime/hub"}, "leaves"},
+		{[]string{"gguf", "runtime/hub", "runtime/jinja"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
 		{[]string{"internal/fair"}, "the next owner, for service, gateway and local sessions"},
@@ -120,9 +120,11 @@ func forbiddenImports() []imports {
 	const clock = "no clock: a decision is a function of the path alone"
 	const repeatable = "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"
 	const told = "the same text and times give the same rows: times are told, nothing is drawn"
+	const sandbox = "a template comes from a file that anybody may have made: it reads nothing but what it is given"
 	const public = "these commands use the API for embedding, so that it is good enough"
 	return []imports{
 		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", told}, {"runtime/lookup", "math/rand/...", told},
+		{"runtime/jinja", "os", sandbox}, {"runtime/jinja", "net", sandbox}, {"runtime/jinja", "time", sandbox},
 		{"runtime/router", "os", pure}, {"runtime/router", "net", pure}, {"runtime/router", "net/http", pure},
 		{"runtime/router", "time", clock},
 		{"runtime/router/train", "os", pure}, {"runtime/router/train", "net", pure},

@@ -36,7 +36,10 @@ func (s *Server) turn(form chatForm) answerer {
 				ids, err := r.Prompt(s.model)
 				return [][]int32{ids}, err
 			},
-			plan: func(a *answer.Answer) { a.Calls, a.Forced, a.Single = calls, r.Choice.Mode == "required", r.Single },
+			plan: func(a *answer.Answer) {
+				a.Calls, a.Forced, a.Single = calls, r.Choice.Mode == "required", r.Single
+				a.Thinks, a.Budget, a.Hidden = s.model.Thinks(a.Prompt), r.Budget, r.Hidden
+			},
 		})
 	}
 }
@@ -87,6 +90,7 @@ type chatChoice struct {
 type chatMessage struct {
 	Role    string     `json:"role"`
 	Content *string    `json:"content"`
+	Thought string     `json:"reasoning_content,omitempty"`
 	Refusal *string    `json:"refusal"`
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
@@ -112,7 +116,7 @@ func (c *chatShape) all(results []answer.Result, u usage) any {
 	o := chatObject{head: c.head, Usage: u, Own: c.r.Ended(u.sent)}
 	for i, r := range results {
 		text, tokens := r.Text()
-		m := chatMessage{Role: "assistant", Content: &text}
+		m := chatMessage{Role: "assistant", Content: &text, Thought: r.Thought()}
 		for _, p := range r.Parts {
 			if p.Tool != "" {
 				m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function",
@@ -147,6 +151,7 @@ type chatDelta struct {
 type delta struct {
 	Role    string     `json:"role,omitempty"`
 	Content *string    `json:"content,omitempty"`
+	Thought string     `json:"reasoning_content,omitempty"`
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
@@ -184,6 +189,8 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 			call.ID, call.Type = c.s.id("call_"), "function"
 		}
 		d.Delta.Calls, d.Own = []toolCall{call}, nil
+	case p.Thought:
+		d.Delta.Thought, d.Own = p.Text, nil
 	case p.Text == "" && !c.r.Settings.LogProbs && d.Own == nil:
 		return all // a part of a character: nothing to send
 	default:

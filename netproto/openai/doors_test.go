@@ -56,7 +56,7 @@ func TestDoorsAskTheSame(t *testing.T) {
 				`{"role":"user","content":"d"}]`,
 			`"system":[{"type":"text","text":"s"},{"type":"text","text":"t","cache_control":{"type":"ephemeral"}}],` +
 				`"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` +
-				`{"role":"assistant","content":[{"type":"thinking","thinking":"h","signature":"g"},` +
+				`{"role":"assistant","content":[{"type":"redacted_thinking","data":"g"},` +
 				`{"type":"text","text":"c","citations":null}]},{"role":"user","content":"d"}]`,
 		},
 		"calls": {

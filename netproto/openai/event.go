@@ -21,7 +21,8 @@ type Event struct {
 	Prompt   int           // tokens
 	Cached   int           // of these, those in the KV cache
 	Tokens   int           // generated
-	Cloud    int           // of these, chosen by the large model
+	Thought  int           // of these, thought before the answers
+	Cloud    int           // of them, chosen by the large model
 	Asks     int           // questions to it
 	Left     answer.Sent   // sent to the large model for the request
 	Queue    time.Duration // waiting for a place
@@ -43,6 +44,9 @@ func (e Event) log(to *slog.Logger) {
 		"prompt_tokens", e.Prompt, "cached_tokens", e.Cached, "tokens", e.Tokens, "finish", e.Finish,
 		"queue_ms", ms(e.Queue), "first_token_ms", ms(e.First), "ms", ms(e.Took),
 		"bytes_in", e.Received, "bytes_out", e.Sent}
+	if e.Thought > 0 {
+		args = append(args, "thought_tokens", e.Thought)
+	}
 	if e.Asks > 0 || e.Left != (answer.Sent{}) {
 		args = append(args, "cloud_tokens", e.Cloud, "asks", e.Asks, "sent_tokens", e.Left.Tokens,
 			"sent_bytes", e.Left.Bytes)

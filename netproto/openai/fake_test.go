@@ -42,6 +42,7 @@ type fakeModel struct {
 	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
 	short  func(text string) bool                                         // answers that end; nil: {} in a format
 	solid  bool                                                           // it knows no gaps
+	thinks bool                                                           // <think>…</think> is a thought
 
 	mu       sync.Mutex
 	asked    []answer.Settings
@@ -68,13 +69,50 @@ func (m *fakeModel) Chat(c answer.Conversation) ([]int32, error) {
 		b.WriteString("tool " + string(t) + "\n")
 	}
 	for _, msg := range c.Messages {
-		b.WriteString(msg.Role + ":" + msg.Content)
+		b.WriteString(msg.Role + ":")
+		if msg.Thought != "" {
+			b.WriteString("(" + msg.Thought + ")")
+		}
+		b.WriteString(msg.Content)
 		for _, call := range msg.Calls {
 			b.WriteString("[" + call.Name + string(call.Arguments) + "]")
 		}
 		b.WriteString("\n")
 	}
-	return idsOf(b.String() + "assistant:"), nil
+	if v, ok := c.Values["enable_thinking"]; ok {
+		b.WriteString("thinking:" + string(v) + "\n")
+	}
+	end := ""
+	if string(c.Values["enable_thinking"]) == "false" && m.thinks {
+		end = "<think></think>"
+	}
+	return idsOf(b.String() + "assistant:" + end), nil
+}
+
+// Thinks implements Model.
+func (m *fakeModel) Thinks(prompt []int32) bool {
+	text := textOf(prompt)
+	return m.thinks && !strings.Contains(text[strings.LastIndex(text, "assistant:")+1:], "</think>")
+}
+
+// kinds returns the kinds of the bytes of a text.
+func (m *fakeModel) kinds(prompt []int32, text string) []string {
+	all := make([]string, len(text))
+	thought, rest, closed := strings.Cut(strings.TrimPrefix(text, "<think>\n"), "</think>")
+	if !m.Thinks(prompt) || !strings.HasPrefix(text, "<think>\n") {
+		return all
+	}
+	marks := len(text) // from where on there are marks again
+	if closed {
+		marks = len("<think>\n") + len(thought)
+	}
+	for i := range len(text) - len(strings.TrimLeft(rest, "\n")) {
+		all[i] = answer.KindThought
+		if i < len("<think>\n") || i >= marks {
+			all[i] = answer.KindMark
+		}
+	}
+	return all
 }
 
 func (m *fakeModel) Tokenize(text string, _ bool) ([]int32, error) { return idsOf(text), nil }
@@ -234,7 +272,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 			}
 		}
 		var held []byte // of a character
-		begin := time.Now()
+		begin, kinds := time.Now(), s.m.kinds(prompt, text)
 		for i, id := range idsOf(text) {
 			if o.MaxTokens > 0 && i == o.MaxTokens {
 				s.sum.Stop = answer.StopLength
@@ -252,7 +290,8 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 				shown, held = string(held), nil
 			}
 			s.sum.Text += shown
-			if !yield(s.token(id, shown, o, time.Since(begin)), nil) {
+			t := s.token(id, shown, o, time.Since(begin))
+			if t.Kind = kinds[i]; !yield(t, nil) {
 				return
 			}
 		}

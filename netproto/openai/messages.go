@@ -41,13 +41,15 @@ type messageOwn struct {
 	*request.Origins
 }
 
-// contentBlock is a text or a tool call.
+// contentBlock is a text, a thought or a tool call.
 type contentBlock struct {
-	Type  string          `json:"type"`
-	Text  *string         `json:"text,omitempty"`
-	ID    string          `json:"id,omitempty"`
-	Name  string          `json:"name,omitempty"`
-	Input json.RawMessage `json:"input,omitempty"`
+	Type      string          `json:"type"`
+	Text      *string         `json:"text,omitempty"`
+	Thinking  *string         `json:"thinking,omitempty"`
+	Signature *string         `json:"signature,omitempty"` // "": thoughts are not signed
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
 }
 
 // messageUsage counts the tokens of a request. Input excludes cached tokens.
@@ -89,7 +91,9 @@ func (m *messageShape) all(results []answer.Result, u usage) any {
 	o := m.object(u, own(m.Ending, m.r.Origins(tokens)))
 	for i, p := range m.Parts {
 		b := m.block(i)
-		if text := string(p.Text); p.Tool == "" {
+		if text := string(p.Text); p.Thought {
+			b.Thinking = &text
+		} else if p.Tool == "" {
 			b.Text = &text
 		} else if b.Input = p.Text; !json.Valid(p.Text) {
 			continue
@@ -105,6 +109,9 @@ func (m *messageShape) all(results []answer.Result, u usage) any {
 func (m *messageShape) block(i int) contentBlock {
 	if p := m.Parts[i]; p.Tool != "" {
 		return contentBlock{Type: "tool_use", ID: "toolu_" + p.ID, Name: p.Tool, Input: json.RawMessage("{}")}
+	}
+	if m.Parts[i].Thought {
+		return contentBlock{Type: "thinking", Thinking: new(string), Signature: new(string)}
 	}
 	return contentBlock{Type: "text", Text: new(string)}
 }
@@ -122,6 +129,9 @@ func (m *messageShape) Delta(i int, p answer.Piece) []any {
 	own := m.r.Origins(p.Tokens)
 	d := map[string]any{"type": "text_delta", "text": p.Text}
 	text := p.Text
+	if p.Thought {
+		own, d = nil, map[string]any{"type": "thinking_delta", "thinking": text}
+	}
 	if p.Call != nil {
 		text, own = p.Call.Arguments, nil
 		d = map[string]any{"type": "input_json_delta", "partial_json": text}

@@ -361,6 +361,7 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 		why, err := a.Run(ctx)
 		t.e.Answers++
 		t.e.Tokens += len(a.IDs)
+		t.e.Thought += a.Thought
 		t.e.Cloud += a.Total.Cloud
 		t.e.Asks += a.Total.Asks
 		t.e.Left.Add(a.Total.Sent)
@@ -403,6 +404,9 @@ type usage struct {
 	Details    struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	Of struct {
+		Thought int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
 
 	first, took time.Duration // until the first token, and from then on
 	sent        answer.Sent
@@ -410,7 +414,7 @@ type usage struct {
 
 func (t *reply) usage() usage {
 	u := usage{Prompt: t.e.Prompt, Completion: t.e.Tokens, Total: t.e.Prompt + t.e.Tokens}
-	u.Details.Cached = t.e.Cached
+	u.Details.Cached, u.Of.Thought = t.e.Cached, t.e.Thought
 	u.sent = t.e.Left
 	u.first, u.took = t.e.First, time.Since(t.begun)-t.e.Queue-t.e.First
 	return u

@@ -33,25 +33,26 @@ const (
 	incomplete = "incomplete"
 )
 
-// outputItem is a text or a call.
+// outputItem is a text, a thought or a call.
 type outputItem struct {
 	ID        string        `json:"id"`
-	Type      string        `json:"type"` // "message" or "function_call"
+	Type      string        `json:"type"` // "message", "reasoning" or "function_call"
 	Status    string        `json:"status"`
 	Role      string        `json:"role,omitempty"`
 	Content   *[]outputText `json:"content,omitempty"`
+	Summary   *[]outputText `json:"summary,omitempty"` // of a thought: empty
 	CallID    string        `json:"call_id,omitempty"`
 	Namespace string        `json:"namespace,omitempty"`
 	Name      string        `json:"name,omitempty"`
 	Arguments *string       `json:"arguments,omitempty"`
 }
 
-// outputText is the text of a message.
+// outputText is the text of a message or of a thought, which has only type and text.
 type outputText struct {
-	Type        string         `json:"type"` // "output_text"
-	Text        string         `json:"text"`
-	Annotations []struct{}     `json:"annotations"` // none
-	LogProbs    []tokenLogProb `json:"logprobs"`
+	Type        string          `json:"type"` // "output_text" or "reasoning_text"
+	Text        string          `json:"text"`
+	Annotations *[]struct{}     `json:"annotations,omitempty"` // none
+	LogProbs    *[]tokenLogProb `json:"logprobs,omitempty"`
 }
 
 func (c *responseShape) param() string { return "input" }
@@ -60,8 +61,11 @@ func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().
 
 // itemID returns the id of a part as an item. A call has another id as well, which its result refers to.
 func itemID(p answer.Part) string {
-	if p.Tool != "" {
+	switch {
+	case p.Tool != "":
 		return "fc_" + p.ID
+	case p.Thought:
+		return "rs_" + p.ID
 	}
 	return "msg_" + p.ID
 }
@@ -80,8 +84,11 @@ func (c *responseShape) item(i int, status string) outputItem {
 	o := outputItem{ID: itemID(p), Type: "message", Status: status}
 	if p.Tool == "" {
 		o.Role, o.Content = "assistant", &[]outputText{}
+		if p.Thought {
+			o.Type, o.Role, o.Summary = "reasoning", "", &[]outputText{}
+		}
 		if status != inProgress {
-			*o.Content = append(*o.Content, c.says(string(p.Text), p.Tokens))
+			*o.Content = append(*o.Content, c.says(p.Thought, string(p.Text), p.Tokens))
 		}
 		return o
 	}
@@ -98,11 +105,14 @@ func (c *responseShape) item(i int, status string) outputItem {
 	return o
 }
 
-// says returns the text of a message.
-func (c *responseShape) says(text string, tokens []answer.Token) outputText {
-	o := outputText{"output_text", text, []struct{}{}, []tokenLogProb{}}
+// says returns the text of a message or of a thought.
+func (c *responseShape) says(thought bool, text string, tokens []answer.Token) outputText {
+	if thought {
+		return outputText{Type: "reasoning_text", Text: text}
+	}
+	o := outputText{"output_text", text, &[]struct{}{}, &[]tokenLogProb{}}
 	if l := c.s.chatLogProbs(&c.r.Request, tokens); l != nil {
-		o.LogProbs = l.Content
+		o.LogProbs = &l.Content
 	}
 	return o
 }
@@ -137,7 +147,7 @@ func (c *responseShape) over(u usage) map[string]any {
 		o["completed_at"] = time.Now().Unix()
 	}
 	o["usage"] = map[string]any{"input_tokens": u.Prompt, "input_tokens_details": u.Details,
-		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
+		"output_tokens": u.Completion, "output_tokens_details": u.Of,
 		"total_tokens": u.Total}
 	_, tokens := c.Text()
 	o[request.OwnName] = messageOwn{c.r.Ended(u.sent), own(c.Ending, c.r.Origins(tokens))}
@@ -153,9 +163,12 @@ func (c *responseShape) keep(object []byte) {
 	items := map[string]answer.Message{}
 	for _, p := range c.Parts {
 		m := answer.Message{Role: "assistant"}
-		if p.Tool == "" {
+		switch {
+		case p.Thought:
+			m.Thought = string(p.Text)
+		case p.Tool == "":
 			m.Content = string(p.Text)
-		} else {
+		default:
 			m.Calls = []answer.Call{{ID: "call_" + p.ID, Name: p.Tool, Arguments: p.Text}}
 		}
 		items[itemID(p)] = m
@@ -194,7 +207,8 @@ func (c *responseShape) Open(i int) []any {
 	c.Parts[i].ID = c.s.id("")
 	all := []any{c.event("response.output_item.added", named{"output_index": i, "item": c.item(i, inProgress)})}
 	if c.Parts[i].Tool == "" {
-		all = append(all, c.ofItem("response.content_part.added", i, named{"part": c.says("", nil)}))
+		all = append(all, c.ofItem("response.content_part.added", i, named{"part": c.says(c.Parts[i].Thought, "",
+			nil)}))
 	}
 	return all
 }
@@ -206,8 +220,11 @@ func (c *responseShape) Delta(i int, p answer.Piece) []any {
 		}
 		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.Call.Arguments})}
 	}
-	own, says := c.r.Origins(p.Tokens), c.says(p.Text, p.Tokens)
-	if p.Text == "" && own == nil && len(says.LogProbs) == 0 {
+	if p.Thought {
+		return []any{c.ofItem("response.reasoning_text.delta", i, named{"delta": p.Text})}
+	}
+	own, says := c.r.Origins(p.Tokens), c.says(false, p.Text, p.Tokens)
+	if p.Text == "" && own == nil && len(*says.LogProbs) == 0 {
 		return nil
 	}
 	fields := named{"delta": p.Text, "logprobs": says.LogProbs}
@@ -224,8 +241,12 @@ func (c *responseShape) Close(i int) (all []any) {
 			named{"name": p.Tool, "arguments": string(p.Text)}))
 	} else {
 		says := (*item.Content)[0]
-		all = append(all, c.ofItem("response.output_text.done", i, named{"text": says.Text, "logprobs": says.LogProbs}),
-			c.ofItem("response.content_part.done", i, named{"part": says}))
+		kind, done := "response.output_text.done", named{"text": says.Text, "logprobs": says.LogProbs}
+		if p.Thought {
+			kind = "response.reasoning_text.done"
+			delete(done, "logprobs")
+		}
+		all = append(all, c.ofItem(kind, i, done), c.ofItem("response.content_part.done", i, named{"part": says}))
 	}
 	return append(all, c.event("response.output_item.done", named{"output_index": i, "item": item}))
 }

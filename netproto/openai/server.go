@@ -87,6 +87,7 @@ type Server struct {
 // New returns a server for a model. The caller must call Close at the end.
 func New(m answer.Model, o Options) *Server {
 	o = o.withDefaults()
+	o.Defaults.Thinks = m.Thinks(nil)
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		preparing: newPreparing(o.Parallel + o.Queue),

@@ -206,7 +206,7 @@ func (e *Engine) Chat(messages ...tokenizer.Message) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := t.Chat(messages, true)
+	ids, err := t.Chat(messages, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.path, err)
 	}

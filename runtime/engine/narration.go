@@ -18,6 +18,7 @@ type narration struct {
 	start   time.Time
 	lead    time.Duration // from the call until decoding began
 	decoder *tokenizer.Decoder
+	kinds   *tokenizer.Thoughts
 	stop    stopper
 	text    strings.Builder // of all tokens that were shown
 	seen    []float32       // confidences of all tokens, if there is a router
@@ -91,10 +92,15 @@ func (n *narration) token(t *draft.Token, at time.Duration) bool {
 		s.summary.Timeouts++
 	}
 	one := n.shown(t, at)
-	one.Text = n.decoder.Push(t.ID)
+	one.Text, one.Kind = n.decoder.Push(t.ID), n.kinds.Next(t.ID)
 	s.note()
-	var some []Token
-	some, n.stopped = n.stop.push(one)
+	some := []Token{one}
+	if one.Kind == tokenizer.Answer { // a thought ends at no stop string
+		some, n.stopped = n.stop.push(one)
+	} else {
+		s.summary.Thought++
+		s.summary.answer += len(one.Text)
+	}
 	n.more = n.show(some) && !s.over()
 	return n.more && !n.stopped
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // MostLookup is the largest [terms.Settings].Lookup.
@@ -25,6 +26,7 @@ type Token struct {
 	ID         int32         // in the vocabulary
 	Pos        int           // position in the whole text, prompt included
 	Text       string        // the whole characters that this token completes; may be empty
+	Kind       Kind          // what it belongs to: the answer, a thought before it, or the marks of one
 	Origin     draft.Origin  // which model chose it
 	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
 	Unverified bool          // it was to be verified, but no answer came in time
@@ -36,6 +38,9 @@ type Token struct {
 	LogProb float32
 	Top     []terms.Candidate
 }
+
+// Kind is what a token belongs to.
+type Kind = tokenizer.Kind
 
 // Why a text ended: the values of [Summary.Stop].
 const (
@@ -56,6 +61,7 @@ type Summary struct {
 	Shortened    bool          // [terms.Settings].Complete ended a value: it may lack something, and Stop is why
 	Ignored      []string      // paths of keywords of [terms.Settings].Schema that have no effect; at most 100
 	Tokens       int           // tokens generated, the end token not counted
+	Thought      int           // of these, those of a thought before the answer, with its marks
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
 	Passes       int           // forward calls of the small model after the prompt
@@ -74,8 +80,12 @@ type Summary struct {
 	// Spent is what the answer adds to the balance of its router's budget, once it is over; zero without a budget.
 	Spent router.Answer
 
+	answer int  // where the answer begins in Text, after a thought and its marks
 	closed bool // Shortened, with an end token after the value
 }
+
+// Answer returns the text without a thought before it.
+func (s Summary) Answer() string { return s.Text[min(s.answer, len(s.Text)):] }
 
 // Routing is the sum of the events of an answer.
 type Routing = draft.Summary

@@ -51,7 +51,7 @@ func Models(dir string) ([]Model, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			found, err := repository(dir, owner, name)
+			found, err := repository(filepath.Join(dir, owner, name), owner, name)
 			if err != nil {
 				return nil, err
 			}
@@ -76,9 +76,8 @@ func folders(dir string) (names []string, err error) {
 	return names, err
 }
 
-// repository lists the models of one repository's folder.
-func repository(dir, owner, name string) ([]Model, error) {
-	root := filepath.Join(dir, owner, name)
+// repository lists the models of one repository, which has the folder root.
+func repository(root, owner, name string) ([]Model, error) {
 	files := map[string]fs.FileInfo{} // by the name in the repository, incomplete ones with .part
 	err := filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

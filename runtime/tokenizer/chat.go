@@ -1,163 +1,214 @@
 package tokenizer
 
 import (
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/runtime/jinja"
 )
 
 // Message is one turn of a chat.
 type Message struct {
-	Role    string // "system", "user" or "assistant"
-	Content string
+	Role    string     // "system", "user", "assistant", or "tool" for the result of a tool
+	Content string     // may be empty if there are calls
+	Thought string     // what an assistant thought before the content, without marks; a template may leave it out
+	Calls   []ToolCall // of an assistant
 }
 
-// The control tokens of ChatML, by which ChatML templates are recognised.
-const (
-	turnStart = "<|im_start|>"
-	turnEnd   = "<|im_end|>"
-)
-
-// chatML is the chat format of a model: <|im_start|>role\ncontent<|im_end|>\n for each turn.
-type chatML struct {
-	start, end int32  // the tokens
-	system     string // content of the default system turn, for a chat that begins with another role
-	addSystem  bool
-	toolsEnd   string // text after the definitions of tools
+// ToolCall is a call of a tool, as a model made it.
+type ToolCall struct {
+	Name      string
+	Arguments []byte // JSON text of an object; other text, which models sometimes write, is given as a string
 }
 
-// newChatML recognises the chat template of a file.
-func newChatML(template string, v *vocabulary) (c chatML, err error) {
-	if template != "" && (!strings.Contains(template, turnStart) || !strings.Contains(template, turnEnd)) {
-		err := fmt.Errorf("a template without %s and %s is not ChatML: %w", turnStart, turnEnd, ErrUnsupported)
-		return c, &KeyError{keyTemplate, err}
-	}
-	c.start, c.end = v.find([]byte(turnStart)), v.find([]byte(turnEnd))
-	if !v.has(c.start, control) || !v.has(c.end, control) {
-		err := fmt.Errorf("no control tokens %s and %s to chat with: %w", turnStart, turnEnd, ErrUnsupported)
-		return c, &KeyError{keyTokens, err}
-	}
-	c.system, c.addSystem = defaultSystem(template)
-	c.toolsEnd = endOfTools(template)
-	return c, nil
-}
+// Value is a value for a chat template beside the messages and tools: a name, such as enable_thinking, and nil, a bool,
+// an int, a string or JSON (json.RawMessage).
+type Value = jinja.Field
 
-// endOfTools finds the text of a template between the definitions of tools and the end of the turn. The default is that
-// of most files of Qwen2.5. Published files differ in the braces of the example.
-func endOfTools(template string) string {
-	for _, quote := range []byte{'"', '\''} {
-		if _, rest, found := strings.Cut(template, string(quote)+`\n</tools>`); found {
-			if text, ok := unquote(rest, quote); ok {
-				return "\n</tools>" + text
+// plainTemplate is the template for files that have the tokens of ChatML and no template.
+const plainTemplate = `{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\n' ~ m.content ~ '<|im_end|>\n' }}` +
+	`{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
+// newTemplate parses the chat template of a file.
+func newTemplate(source string, v *vocabulary) (*jinja.Template, error) {
+	if source == "" {
+		for _, mark := range []string{"<|im_start|>", "<|im_end|>"} {
+			if !v.has(v.find([]byte(mark)), control) {
+				err := fmt.Errorf("absent, and there is no control token %s to chat without it: %w", mark,
+					ErrUnsupported)
+				return nil, &KeyError{keyTemplate, err}
 			}
 		}
+		source = plainTemplate
 	}
-	return toolsEnd
+	t, err := jinja.Parse(source)
+	if err != nil {
+		return nil, &KeyError{keyTemplate, fmt.Errorf("%w: %w", ErrUnsupported, err)}
+	}
+	return t, nil
 }
 
-// defaultSystem finds the default system turn of a template: the first place where the beginning of a system turn is
-// followed by text up to the end of the turn, and not by the content of a message.
-func defaultSystem(template string) (string, bool) {
-	for rest := template; ; {
-		at := strings.Index(rest, turnStart+"system")
-		if at < 0 {
-			return "", false
-		}
-		quote := byte(0) // outside a string
-		if at > 0 && (rest[at-1] == '\'' || rest[at-1] == '"') {
-			quote = rest[at-1]
-		}
-		rest = rest[at+len(turnStart+"system"):]
-		text, ok := unquote(rest, quote)
-		if text, isLine := strings.CutPrefix(text, "\n"); ok && isLine {
-			return text, true
-		}
-	}
-}
-
-// unquote returns the text at the beginning of s up to turnEnd, or false if the string in the given quotes, or the text
-// outside a string, ends before.
-func unquote(s string, quote byte) (string, bool) {
-	escapes := map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"'}
-	var text strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case strings.HasPrefix(s[i:], turnEnd):
-			return text.String(), true
-		case s[i] == quote, quote == 0 && s[i] == '{':
-			return "", false
-		case quote != 0 && s[i] == '\\' && i+1 < len(s) && escapes[s[i+1]] != 0:
-			i++
-			text.WriteByte(escapes[s[i]])
-		default:
-			text.WriteByte(s[i])
-		}
-	}
-	return "", false
-}
-
-// Chat returns the ids of a chat as the model was trained on it, without BOS: for each message <|im_start|>role, line
-// end, content, <|im_end|>, line end. If addGenerationPrompt is set, the beginning of an assistant's turn follows,
-// which the model continues. If the first message is not a system message, the default system message of the model's
-// template precedes it, such as "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."; a file that has
-// the tokens but no template has none.
+// Chat returns the ids of a chat, as the template of the file renders it, up to the beginning of the assistant's turn,
+// which the model continues. Each tool is the JSON text of its definition, {"type": "function", "function": {"name":
+// …}}. A file without a template, but with the tokens <|im_start|> and <|im_end|>, has the format ChatML.
 //
-// The turns are put together from ids. Special tokens in the contents are not parsed, so that no content can forge a
-// turn.
+// Special tokens are recognised where the template wrote them. In contents, and all else that is given, they are text,
+// so that no content can forge a turn.
 //
-// The error is [ErrNoMessage], [ErrRole], or a [KeyError] if the model has no ChatML template or lacks its tokens.
-func (t *Tokenizer) Chat(msgs []Message, addGenerationPrompt bool) ([]int32, error) {
-	if t.chatErr != nil {
-		return nil, fmt.Errorf("chat: %w", t.chatErr)
+// The error is [ErrNoMessage], [ErrRole], [ErrChat] if the template refuses the chat, or a [KeyError] if there is no
+// template that can be used.
+func (t *Tokenizer) Chat(msgs []Message, tools [][]byte, values ...Value) ([]int32, error) {
+	return t.Next(nil, msgs, tools, values...)
+}
+
+// Next is Chat for a chat that continues. before is what Chat or Next returned, with the generated answer without its
+// end token; msgs are all messages, with that answer. As far as before has the text that the template now renders, the
+// ids stay the same, which encoding the text again does not guarantee: so the model's KV cache of them can be used
+// again. That is up to the first thought that the template leaves out, or else to the end of the answer.
+func (t *Tokenizer) Next(before []int32, msgs []Message, tools [][]byte, values ...Value) ([]int32, error) {
+	text, err := t.render(msgs, tools, values)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
 	}
-	if len(msgs) == 0 {
-		return nil, fmt.Errorf("chat: %w", ErrNoMessage)
-	}
-	var ids []int32
-	if msgs[0].Role != "system" && t.chat.addSystem {
-		ids = t.appendTurn(ids, Message{"system", t.chat.system})
-	}
-	for i, m := range msgs {
-		switch m.Role {
-		case "system", "user", "assistant":
-			ids = t.appendTurn(ids, m)
-		default:
-			return nil, fmt.Errorf("chat: message %d: %w %s (known: system, user, assistant)", i, ErrRole,
-				quote.Text(m.Role))
+	parts := t.fragments(text)
+	kept, rest := t.common(before, parts)
+	ids := slices.Clone(before[:kept])
+	for _, p := range rest {
+		if p.id >= 0 {
+			ids = append(ids, p.id)
+		} else {
+			ids = append(ids, t.Encode(p.text, false)...)
 		}
-	}
-	if addGenerationPrompt {
-		ids = t.appendAnswer(ids)
 	}
 	return ids, nil
 }
 
-// appendTurn adds the ids of a turn.
-func (t *Tokenizer) appendTurn(ids []int32, m Message) []int32 {
-	ids = append(ids, t.chat.start)
-	ids = append(ids, t.Encode(m.Role+"\n"+m.Content, false)...)
-	return t.appendEnd(ids)
-}
-
-// appendEnd adds the ids of the end of a turn.
-func (t *Tokenizer) appendEnd(ids []int32) []int32 {
-	return append(append(ids, t.chat.end), t.Encode("\n", false)...)
-}
-
-// appendAnswer adds the beginning of a turn of the assistant.
-func (t *Tokenizer) appendAnswer(ids []int32) []int32 {
-	return append(append(ids, t.chat.start), t.Encode("assistant\n", false)...)
-}
-
-// Next returns the ids of a chat that continues. text is one that [Tokenizer.Chat] or Next returned, followed by the
-// generated answer without its end token. So the ids of the answer stay the same, which encoding its text again does
-// not guarantee, and the model's KV cache of them can be used again.
-func (t *Tokenizer) Next(text []int32, question Message) ([]int32, error) {
+// render returns the text of a chat.
+func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text jinja.Text, err error) {
 	if t.chatErr != nil {
-		return nil, fmt.Errorf("chat: %w", t.chatErr)
+		return text, t.chatErr
 	}
-	ids := t.appendEnd(slices.Clone(text))
-	return t.appendAnswer(t.appendTurn(ids, question)), nil
+	if len(msgs) == 0 {
+		return text, ErrNoMessage
+	}
+	var turns, defined []any
+	for i, m := range msgs {
+		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
+			return text, fmt.Errorf("message %d: %w %s (known: system, user, assistant, tool)", i, ErrRole,
+				quote.Text(m.Role))
+		}
+		turns = append(turns, m.object())
+	}
+	if len(tools) > 0 && !t.chatTools {
+		return text, fmt.Errorf("%w: it has no place for tools", ErrChat)
+	}
+	for i, tool := range tools {
+		if err := jinja.CheckJSON(tool); err != nil {
+			return text, fmt.Errorf("tool %d: %w", i, err)
+		}
+		defined = append(defined, json.RawMessage(tool))
+	}
+	all := jinja.Object{{Name: "bos_token", Value: jinja.Trusted(t.Text(t.bos))},
+		{Name: "eos_token", Value: jinja.Trusted(t.Text(t.eos))}}
+	all = append(append(all, values...), jinja.Object{{Name: "messages", Value: turns},
+		{Name: "add_generation_prompt", Value: true}}...)
+	if len(tools) > 0 {
+		all = append(all, Value{Name: "tools", Value: defined})
+	}
+	if text, err = t.chat.Render(all); err != nil {
+		return text, fmt.Errorf("%w: %w", ErrChat, err)
+	}
+	return text, nil
 }
+
+// object returns a message as templates expect it.
+func (m Message) object() jinja.Object {
+	o := jinja.Object{{Name: "role", Value: m.Role}, {Name: "content", Value: m.Content}}
+	if m.Thought != "" {
+		o = append(o, Value{Name: "reasoning_content", Value: m.Thought})
+	}
+	var calls []any
+	for _, c := range m.Calls {
+		arguments := any(json.RawMessage(c.Arguments))
+		if jinja.CheckJSON(c.Arguments) != nil {
+			arguments = string(c.Arguments)
+		}
+		calls = append(calls, jinja.Object{{Name: "type", Value: "function"}, {Name: "function",
+			Value: jinja.Object{{Name: "name", Value: c.Name}, {Name: "arguments", Value: arguments}}}})
+	}
+	if len(calls) > 0 {
+		o = append(o, Value{Name: "tool_calls", Value: calls})
+	}
+	return o
+}
+
+// fragments cuts a chat at the control tokens that the template wrote.
+func (t *Tokenizer) fragments(text jinja.Text) []fragment {
+	own := []byte(text.String) // what the template wrote, with zeros for the rest
+	for i := range own {
+		if text.Given[i] == '1' {
+			own[i] = 0
+		}
+	}
+	parts := []fragment{{-1, string(own)}}
+	for _, s := range t.parsed {
+		if t.vocab.has(s.id, control|unknown) {
+			parts = s.cut(parts)
+		}
+	}
+	at := 0
+	for i, p := range parts {
+		parts[i].text = text.String[at : at+len(p.text)]
+		at += len(p.text)
+	}
+	return parts
+}
+
+// common returns how many tokens of a text are also those of a chat, up to the last control token or the last end of
+// the text between two, and the rest of the chat.
+func (t *Tokenizer) common(ids []int32, parts []fragment) (kept int, rest []fragment) {
+	rest = parts
+	for open, i := "", 0; i < len(ids) && len(parts) > 0; i++ {
+		is := t.vocab.has(ids[i], control|unknown)
+		if open == "" {
+			open = parts[0].text
+		}
+		spelled := t.Text(ids[i])
+		if !is {
+			spelled = string(t.Bytes(ids[i]))
+		}
+		if is != (parts[0].id >= 0) || !strings.HasPrefix(open, spelled) || is && parts[0].id != ids[i] {
+			break
+		}
+		if open = open[len(spelled):]; open == "" {
+			parts = parts[1:]
+			kept, rest = i+1, parts
+		}
+	}
+	return kept, rest
+}
+
+// Says reports whether ids are the beginning of a chat, whatever was thought in it.
+func (t *Tokenizer) Says(ids []int32, msgs []Message, tools [][]byte, values ...Value) (bool, error) {
+	text, err := t.render(msgs, tools, values)
+	if err != nil {
+		return false, fmt.Errorf("chat: %w", err)
+	}
+	var begun strings.Builder
+	for _, id := range ids {
+		if t.IsControl(id) {
+			begun.WriteString(t.Text(id))
+		} else {
+			begun.Write(t.Bytes(id))
+		}
+	}
+	return strings.HasPrefix(thoughts.ReplaceAllString(text.String, ""), thoughts.ReplaceAllString(begun.String(), "")),
+		nil
+}
+
+// thoughts matches thoughts with their marks, also one that was cut.
+var thoughts = regexp.MustCompile(`(?s)<think>.*?(</think>\n*|$)`)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -136,7 +137,8 @@ func build(s source) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.always, t.parsed = newSpecials(&t.vocab)
-	t.chat, t.chatErr = newChatML(s.template, &t.vocab)
+	t.chatTools = strings.Contains(s.template, "tools")
+	t.chat, t.chatErr = newTemplate(s.template, &t.vocab)
 	t.hash = sync.OnceValue(t.digest)
 	t.chatHash = func() (none [32]byte) { return none }
 	if s.template != "" {

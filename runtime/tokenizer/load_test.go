@@ -190,7 +190,7 @@ func FuzzFromGGUF(f *testing.F) {
 		if !slices.ContainsFunc(ids, func(id int32) bool { return tok.vocab.kinds[id] != normal }) {
 			assert.Equal(t, corpus, tok.Decode(ids))
 		}
-		_, _ = tok.Chat([]Message{{"user", "hi"}}, true)
+		_, _ = tok.Chat([]Message{{Role: "user", Content: "hi"}}, nil)
 		tok.Hash()
 	})
 }

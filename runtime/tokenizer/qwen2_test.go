@@ -84,7 +84,7 @@ func TestQwen25(t *testing.T) {
 // TestQwen25Chat compares with the output of the release's template.
 func TestQwen25Chat(t *testing.T) {
 	tok := qwen25(t, 151936).tokenizer(t)
-	got, err := tok.Chat(conversation, true)
+	got, err := tok.Chat(conversation, nil)
 	require.NoError(t, err)
 	assert.Equal(t, tok.Encode("<|im_start|>system\n"+
 		"You are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"+

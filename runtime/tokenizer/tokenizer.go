@@ -19,22 +19,25 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/jinja"
 )
 
 // Tokenizer is the vocabulary of one model. It is immutable and safe for concurrent use.
 type Tokenizer struct {
-	vocab    vocabulary
-	rules    ruleTable
-	byteID   [256]int32 // the token of each single byte
-	always   []special  // cut out of any text: user-defined tokens
-	parsed   []special  // cut out when special tokens are parsed: always and the control tokens
-	bos, eos int32      // -1 if the file has none
-	fim      fimMarks
-	addBOS   bool
-	chat     chatML
-	chatErr  error // error of Chat; nil if it can be used
-	hash     func() [32]byte
-	chatHash func() [32]byte
+	vocab     vocabulary
+	rules     ruleTable
+	byteID    [256]int32 // the token of each single byte
+	always    []special  // cut out of any text: user-defined tokens
+	parsed    []special  // cut out when special tokens are parsed: always and the control tokens
+	bos, eos  int32      // -1 if the file has none
+	fim       fimMarks
+	addBOS    bool
+	chat      *jinja.Template
+	chatTools bool  // the template shows tools
+	chatErr   error // error of Chat; nil if it can be used
+	hash      func() [32]byte
+	chatHash  func() [32]byte
 }
 
 // Size returns the number of tokens, including those that only pad the embedding.
@@ -93,9 +96,9 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 
 // ChatHash returns the SHA-256 of the ids that the model's chat template produces for ordinary chats: with and without
 // a system message, of one and of several turns, each up to the beginning of the assistant's turn. Templates with
-// different text and the same effect have the same hash, as far as [Tokenizer.Chat] renders them; text about tools does
-// not count. For a template that is not supported it is the hash of the text, which no rendering has; for a file
-// without a template it is zero. It does not depend on the vocabulary, see [Tokenizer.Hash].
+// different text and the same effect have the same hash; text about tools does not count. For a template that is not
+// supported it is the hash of the text, which no rendering has; for a file without a template it is zero. It does not
+// depend on the vocabulary, see [Tokenizer.Hash].
 func (t *Tokenizer) ChatHash() [32]byte { return t.chatHash() }
 
 // chatDigest computes [Tokenizer.ChatHash] of a template with this SHA-256. It writes the name of the format first: a
@@ -109,10 +112,10 @@ func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
 	} else {
 		w.text("pilotfish chat 1 ids")
 	}
-	system, user := Message{"system", "Be brief."}, Message{"user", "What is 2 + 2?"}
-	answer, next := Message{"assistant", "4"}, Message{"user", "And 3 + 3?"}
+	system, user := Message{Role: "system", Content: "Be brief."}, Message{Role: "user", Content: "What is 2 + 2?"}
+	answer, next := Message{Role: "assistant", Content: "4"}, Message{Role: "user", Content: "And 3 + 3?"}
 	for _, chat := range [][]Message{{user}, {system, user}, {user, answer, next}, {system, user, answer, next}} {
-		ids, err := t.Chat(chat, true)
+		ids, err := t.Chat(chat, nil)
 		if err != nil {
 			break // all fail like the first
 		}
@@ -172,7 +175,10 @@ var (
 	// ErrVocabulary is returned if tokens, token types, merges or special ids of a file contradict each other.
 	ErrVocabulary = errors.New("inconsistent vocabulary")
 
-	// ErrRole is returned for a message of a chat with a role other than system, user and assistant.
+	// ErrChat is returned for a chat that the model's template refuses, or cannot render within its limits.
+	ErrChat = errors.New("the model's chat template refuses this chat")
+
+	// ErrRole is returned for a message of a chat with a role other than system, user, assistant and tool.
 	ErrRole = errors.New("unknown role")
 
 	// ErrNoMessage is returned for a chat without a message.

@@ -15,7 +15,9 @@ type Piece struct {
 	Text   string
 	Tokens []Token // of the text
 	Prompt []Token // with their log-probabilities, in the first piece, if requested
-	Call   *callPiece
+	// Thought says that the text is a part of what the model thinks before it answers. It has no tokens.
+	Thought bool
+	Call    *callPiece
 }
 
 // callPiece is the next piece of a call.
@@ -39,12 +41,17 @@ type Answer struct {
 	None     bool    // generate nothing
 	Ends     []int32 // tokens that end the answer, in addition to the model's own
 	Lines    *Lines  // nil: no limit
+	Thinks   bool    // the model may think before it answers
+	Budget   int     // maximum number of tokens of a thought; 0: no limit
+	Hidden   bool    // do not emit thoughts
 	Emit     func(Piece) error
 
 	IDs   []int32 // of the answer so far
 	made  int     // calls
 	Total Summary // of all stretches
 	first bool    // the first stretch has ended: Total.Reused is set
+
+	thinking
 }
 
 // Calls are the JSON schemas of tool calls.
@@ -68,6 +75,11 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 	if a.Score {
 		if err := a.scored(ctx); err != nil {
 			return "", err
+		}
+	}
+	if a.thinksFirst() {
+		if finish, err := a.thoughts(ctx); err != nil || finish != "" {
+			return finish, err
 		}
 	}
 	switch {
@@ -157,6 +169,10 @@ func (a *Answer) plain(ctx context.Context) (string, error) {
 			return false
 		}
 		sent += len(t.Text)
+		var is bool
+		if is, out = a.isThought(t); is {
+			return out == nil
+		}
 		if a.Lines != nil {
 			var over bool
 			if t.Text, over = a.Lines.Take(t.Text); over {
@@ -174,6 +190,8 @@ func (a *Answer) plain(ctx context.Context) (string, error) {
 	}
 	if cut != "" {
 		sum.Stop, a.Total.Stop = cut, cut
+	} else if sent < len(sum.Text) && a.open {
+		err = a.think(sum.Text[sent:])
 	} else if sent < len(sum.Text) { // the text that was held back
 		err = a.Emit(Piece{Text: sum.Text[sent:]})
 	}
@@ -196,6 +214,10 @@ func (a *Answer) text(ctx context.Context) (string, error) {
 	begin, sent, found := len(a.IDs), 0, false
 	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
 		sent += len(t.Text)
+		var is bool
+		if is, out = a.isThought(t); is {
+			return out == nil
+		}
 		var text string
 		text, found = scan.push(t.Text)
 		tokens = append(tokens, t)
@@ -217,6 +239,9 @@ func (a *Answer) text(ctx context.Context) (string, error) {
 	}
 	if a.made > 0 && !scan.begun() && strings.TrimLeft(rest, blanks) == "" {
 		rest, tokens = "", nil // blanks between calls are not part of the text
+	}
+	if a.open {
+		return finishOf(sum), a.think(rest)
 	}
 	if rest != "" || len(tokens) > 0 {
 		if err := a.Emit(Piece{Text: rest, Tokens: tokens}); err != nil {

@@ -18,8 +18,10 @@ type Model interface {
 	// Vocabulary is the number of tokens; ids are below it.
 	Vocabulary() int
 	// Chat returns the ids of a conversation up to where the assistant's next turn begins. The error is [ErrNoChat]
-	// if the model has no chat template.
+	// if the model has no chat template, or a [ChatError].
 	Chat(c Conversation) ([]int32, error)
+	// Thinks reports whether the model may think, between marks, before it answers a prompt.
+	Thinks(prompt []int32) bool
 	// Tokenize returns the ids of a text. Special tokens in it are recognised if special is set, else they are text.
 	Tokenize(text string, special bool) ([]int32, error)
 	// Bytes returns the text of a token, which often has no whole characters.
@@ -62,14 +64,17 @@ type Session interface {
 type Conversation struct {
 	Messages []Message
 	Tools    []json.RawMessage // definitions, as in the request
+	// Values are more values for the model's chat template, such as enable_thinking.
+	Values map[string]json.RawMessage
 }
 
-// Add appends a turn. The text and the calls of an assistant between two other turns are one turn.
+// Add appends a turn. A thought, the text and the calls of an assistant between two other turns are one turn.
 func (c *Conversation) Add(m Message) {
 	if last := len(c.Messages) - 1; last >= 0 && m.Role == "assistant" && c.Messages[last].Role == m.Role {
 		before := &c.Messages[last]
 		if before.Content == "" || m.Content == "" {
 			before.Content += m.Content
+			before.Thought += m.Thought
 			before.Calls = append(before.Calls, m.Calls...)
 			before.Local = before.Local || m.Local
 			return
@@ -82,6 +87,7 @@ func (c *Conversation) Add(m Message) {
 type Message struct {
 	Role    string // "system", "user", "assistant", or "tool" for what a tool returned
 	Content string
+	Thought string // what an assistant thought before
 	Calls   []Call // tool calls of an assistant
 	Local   bool   // see [Settings].Local
 }
@@ -99,6 +105,7 @@ type Settings = terms.Settings
 // Token is one token of an answer.
 type Token struct {
 	ID         int32
+	Kind       string // "" of the answer, [KindThought] or [KindMark]
 	Text       string // the whole characters that the token completes, often none
 	LogProb    float64
 	Top        []Candidate // the best tokens, best first
@@ -107,6 +114,12 @@ type Token struct {
 	Unverified bool
 	At         time.Duration // since the answer began
 }
+
+// Values of [Token].Kind, beside "".
+const (
+	KindThought = "thought" // of what the model thinks before it answers
+	KindMark    = "mark"    // the marks of a thought, and the blanks after them
+)
 
 // Candidate is a token with its probability.
 type Candidate struct {
@@ -166,6 +179,12 @@ type Infill struct {
 
 // ErrNoChat means that the model has no chat template.
 var ErrNoChat = errors.New("this model has no chat template: send a text to /v1/completions instead")
+
+// ChatError is why the chat template of the model refuses a conversation.
+type ChatError struct{ Err error }
+
+// Error implements error.
+func (e *ChatError) Error() string { return e.Err.Error() }
 
 // ErrNoInfill means that the model has no special tokens for gaps.
 var ErrNoInfill = errors.New("this model cannot fill gaps: its vocabulary has no marks for that, such as " +

@@ -20,10 +20,12 @@ type Ending struct {
 
 // Part is a text, or a call of a tool.
 type Part struct {
-	ID     string // for an API that names parts
-	Tool   string // name of the called tool; "" for a text
-	Text   []byte // or the arguments of the call
-	Tokens []Token
+	ID   string // for an API that names parts
+	Tool string // name of the called tool; "" for a text
+	// Thought says that the text is what the model thought before it answered.
+	Thought bool
+	Text    []byte // or the arguments of the call
+	Tokens  []Token
 }
 
 // Take adds a piece, and reports whether it begins a new part.
@@ -34,10 +36,10 @@ func (r *Result) Take(p Piece) (begins bool) {
 	case p.Call != nil:
 		begins = p.Call.Name != ""
 	default:
-		begins = last < 0 || r.Parts[last].Tool != ""
+		begins = last < 0 || r.Parts[last].Tool != "" || r.Parts[last].Thought != p.Thought
 	}
 	if begins {
-		r.Parts = append(r.Parts, Part{})
+		r.Parts = append(r.Parts, Part{Thought: p.Thought})
 		last++
 	}
 	to := &r.Parts[last]
@@ -49,10 +51,20 @@ func (r *Result) Take(p Piece) (begins bool) {
 	return begins
 }
 
-// Text returns the texts of the answer, without the calls.
+// Thought returns what the model thought before it answered.
+func (r *Result) Thought() (text string) {
+	for _, p := range r.Parts {
+		if p.Thought {
+			text += string(p.Text)
+		}
+	}
+	return text
+}
+
+// Text returns the texts of the answer, without thoughts and calls.
 func (r *Result) Text() (text string, tokens []Token) {
 	for _, p := range r.Parts {
-		if p.Tool == "" {
+		if p.Tool == "" && !p.Thought {
 			text += string(p.Text)
 			tokens = append(tokens, p.Tokens...)
 		}

@@ -14,7 +14,8 @@ type Chat struct {
 	Talk   answer.Conversation
 	Tools  []tool
 	Choice toolChoice
-	Single bool   // at most one call
+	Single bool // at most one call
+	Thinking
 	prefix string // beginning of the answer, which is not repeated
 }
 
@@ -32,6 +33,7 @@ func (r *Chat) Prompt(m answer.Model) ([]int32, error) {
 func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
 	f := parseBody(body)
+	f.thinks(r, d)
 	f.common(&r.Request, d)
 	f.chatLimits(&r.Request)
 	f.responseFormat(&r.Request)
@@ -85,6 +87,7 @@ func (f *fields) messages(r *Chat) {
 func (f *fields) message(known map[string]bool) (m answer.Message) {
 	f.text("role", &m.Role)
 	f.mark(&m)
+	thought := f.thoughtBefore()
 	f.harmless(ignoredInMessages...)
 	f.idle("prefix", idle{values: "false"})
 	f.idle("partial", idle{values: "false"})
@@ -98,6 +101,7 @@ func (f *fields) message(known map[string]bool) (m answer.Message) {
 	case "developer":
 		m.Role, m.Content = "system", f.content("content", true)
 	case "assistant":
+		m.Thought = thought
 		m.Calls = f.calls(known)
 		m.Content = f.content("content", len(m.Calls) == 0)
 		f.refuse("audio", "this model hears nothing")
@@ -109,6 +113,18 @@ func (f *fields) message(known map[string]bool) (m answer.Message) {
 		f.fail("role", "give system, developer, user, assistant or tool")
 	}
 	return m
+}
+
+// thoughtBefore returns what an assistant thought, which clients send back under two names; "" for other forms, which
+// are of other models.
+func (f *fields) thoughtBefore() (thought string) {
+	for _, name := range []string{"reasoning", "reasoning_content"} {
+		text := ""
+		if raw, ok := f.all[name]; ok && json.Unmarshal(raw, &text) == nil && text != "" {
+			thought = text
+		}
+	}
+	return thought
 }
 
 // content parses a text, or a list of texts, which it concatenates.

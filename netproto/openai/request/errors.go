@@ -72,6 +72,9 @@ func ErrorOf(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
+	if chat, ok := errors.AsType[*answer.ChatError](err); ok {
+		return Refuse(http.StatusBadRequest, "chat_template", "%v", chat).Of("messages")
+	}
 	for _, k := range []struct {
 		cause       error
 		status      int

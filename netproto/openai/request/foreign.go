@@ -171,7 +171,7 @@ func means(raw json.RawMessage, values string) bool {
 	return false
 }
 
-// Fields of parts of a request that do not change an answer: reasoning of other models, caching and pricing of prompts,
+// Fields of parts of a request that do not change an answer: other forms of reasoning, caching and pricing of prompts,
 // and what servers add to answers and clients send back.
 var ignoredInMessages = []string{
 	"name", "id", "object", "created_at", "timestamp", "status", "metadata", "cache_control", "refusal",

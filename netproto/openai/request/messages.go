@@ -12,7 +12,12 @@ func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
 	f := parseBody(body)
 	f.idle("n", idle{values: "1"})
-	f.thinking()
+	if d.Thinks {
+		r.setThinking(false) // unless the request says otherwise: Anthropic's models think if they are asked to
+	} else {
+		f.thinking()
+	}
+	f.thinks(r, d)
 	f.contextManagement()
 	f.common(&r.Request, d)
 	f.integerMax("max_tokens", &r.Request)
@@ -21,7 +26,7 @@ func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	if system := f.content("system", false); system != "" {
 		r.Talk.Add(answer.Message{Role: "system", Content: system})
 	}
-	f.turns(r)
+	f.turns(r, d)
 	f.inputTools(r)
 	f.harmless("cache_control", "diagnostics", "inference_geo", "user_profile_id", "workspace_id",
 		"anthropic_version", "anthropic_beta")
@@ -61,7 +66,7 @@ func (f *fields) outputConfig(r *Request) {
 }
 
 // turns parses the conversation. If the last turn is the assistant's, the answer begins with it.
-func (f *fields) turns(r *Chat) {
+func (f *fields) turns(r *Chat, d Defaults) {
 	all, _ := f.list("messages", maxMessages)
 	known := map[string]bool{} // ids of earlier calls
 	f.elements("messages", all, func(o *fields) { o.turn(&r.Talk, known) })
@@ -78,6 +83,10 @@ func (f *fields) turns(r *Chat) {
 	switch at := f.element("messages", len(all)-1); {
 	case last == 0:
 		f.missing("messages", "give a message of the user before the assistant's")
+	case r.prefix != "" && r.mayThink() && d.Thinks:
+		f.fails(Invalid(at,
+			"%s: an answer with a thought begins with that: leave out the assistant's last message, or "+
+				"give thinking.type disabled", at))
 	case r.prefix != "" && r.Settings.Structured():
 		f.fails(Invalid(at, "%s: an answer with a format begins by itself: leave out the assistant's last message", at))
 	}
@@ -114,12 +123,12 @@ func (f *fields) turn(talk *answer.Conversation, known map[string]bool) {
 
 // blocks parses the parts of a message: results of tools become turns of their own, texts and calls one turn.
 func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Message), known map[string]bool) {
-	said, calls, says := strings.Builder{}, []answer.Call(nil), false
+	said, thought, calls, says := strings.Builder{}, "", []answer.Call(nil), false
 	end := func() {
 		if says {
-			add(answer.Message{Role: role, Content: said.String(), Calls: calls})
+			add(answer.Message{Role: role, Content: said.String(), Thought: thought, Calls: calls})
 		}
-		said, calls, says = strings.Builder{}, nil, false
+		said, thought, calls, says = strings.Builder{}, "", nil, false
 	}
 	f.elements("content", all, func(o *fields) {
 		m, shown := o.block(role, known)
@@ -128,7 +137,8 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Mess
 			add(m)
 		} else if shown {
 			said.WriteString(m.Content)
-			calls, says = append(calls, m.Calls...), true
+			thought += m.Thought
+			calls, says = append(calls, m.Calls...), says || m.Thought == ""
 		}
 	})
 	end()
@@ -142,8 +152,11 @@ func (f *fields) block(role string, known map[string]bool) (m answer.Message, sh
 	switch {
 	case kind == "text":
 		f.needed("text", &m.Content, "give a text")
-	case role == "assistant" && (kind == "thinking" || kind == "redacted_thinking"):
-		f.all = nil // reasoning of other models
+	case role == "assistant" && kind == "thinking":
+		f.text("thinking", &m.Thought)
+		f.harmless("signature")
+	case role == "assistant" && kind == "redacted_thinking":
+		f.all = nil // of other models
 		return m, false
 	case role == "assistant" && kind == "tool_use":
 		m.Calls = []answer.Call{f.toolUse(known)}

@@ -26,6 +26,7 @@ const (
 type Defaults struct {
 	Temperature float64 // 0 is greedy
 	Provenance  bool    // report which model chose each token
+	Thinks      bool    // the model may think before it answers
 }
 
 // Request has the fields that chats and completions share.

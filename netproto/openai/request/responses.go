@@ -37,7 +37,10 @@ func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	f.flag("store", &r.Store)
 	r.Store = r.Store && kept.Keeps()
 	f.textConfig(&r.Request)
-	f.reasoning()
+	if !d.Thinks {
+		f.reasoning()
+	}
+	f.thinks(&r.Chat, d)
 	f.included(&r.Settings)
 	f.common(&r.Request, d)
 	f.idle("context_management", idle{`[]`, "send what the prompt is to have"})
@@ -156,7 +159,9 @@ func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 		f.answered("call_id", known)
 		m.Content = f.content("output", true)
 	case "reasoning":
-		f.all = nil // reasoning of other models
+		if m.Thought = f.reasoningText(); m.Thought != "" {
+			m.Role = "assistant"
+		}
 	case "item_reference":
 		id := ""
 		f.text("id", &id)
@@ -171,6 +176,18 @@ func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 		f.fail("type", "this model reads messages, function_call and function_call_output alone")
 	}
 	return m
+}
+
+// reasoningText returns the text of an item of reasoning; "" for other forms, which are of other models.
+func (f *fields) reasoningText() (text string) {
+	var item struct{ Content []struct{ Type, Text string } }
+	if json.Unmarshal(Encode(f.all), &item) == nil {
+		for _, part := range item.Content {
+			text += part.Text
+		}
+	}
+	f.all = nil
+	return text
 }
 
 // functionCall parses a call of an assistant.

@@ -166,7 +166,7 @@ func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed 
 			return printed, err, nil
 		}
 		printed += len(t.Text)
-		if err := c.write(pilotfish.Token{Text: t.Text, Origin: t.Origin}); err != nil {
+		if err := c.write(pilotfish.Token{Text: t.Text, Kind: t.Kind, Origin: t.Origin}); err != nil {
 			return printed, nil, err
 		}
 	}

@@ -12,17 +12,30 @@ import (
 
 // NewTokenPrinter returns a function that prints tokens as text. If stdout is a terminal and NO_COLOR is not set,
 // tokens from the cloud are cyan. Tokens that the small model chose because the answer of the cloud was late are
-// yellow.
+// yellow. What the model thinks before it answers is dim on a terminal, stands between its marks if there are no
+// colours, and is left out elsewhere.
 func NewTokenPrinter(a *App) func(engine.Token) error {
 	colours := map[pilotfish.Origin]string{"cloud": boldCyan, "edge-timeout": yellow}
 	terminal := IsTerminal(a.Stdout)
 	plain := !terminal || a.Env("NO_COLOR") != ""
+	gap := "" // before the answer
 	return func(t engine.Token) error {
+		if t.Kind != pilotfish.KindAnswer && (!terminal || !plain && t.Kind == pilotfish.KindMark) {
+			return nil
+		}
 		if terminal {
 			t.Text = strings.Map(harmless, t.Text)
 		}
 		if c := colours[t.Origin]; c != "" && !plain && t.Text != "" {
 			t.Text = c + t.Text + PlainAgain
+		}
+		if t.Text != "" && !plain {
+			if t.Kind == pilotfish.KindThought {
+				gap = "\n\n"[min(1, strings.Count(t.Text, "\n")):]
+				t.Text = dim + t.Text + PlainAgain
+			} else {
+				t.Text, gap = gap+t.Text, ""
+			}
 		}
 		_, err := io.WriteString(a.Stdout, t.Text)
 		return err
@@ -78,6 +91,7 @@ func PerSecond(n int, d time.Duration) float64 {
 // Escape sequences of ECMA-48 for colours on terminals.
 const (
 	yellow     = "\x1b[33m"
+	dim        = "\x1b[2m"
 	boldCyan   = "\x1b[36;1m"
 	PlainAgain = "\x1b[0m"
 )

@@ -90,32 +90,30 @@ func (a *App) NamesModel(arg string) bool {
 	if strings.HasSuffix(arg, ".gguf") && !strings.ContainsAny(arg, " \t\n") {
 		return true
 	}
-	dir, err := a.ModelFolder("")
-	if err == nil {
-		_, err = hub.Find(dir, arg)
+	if dir, err := a.ModelFolder(""); err == nil {
+		if _, err = hub.Find(dir, arg); err == nil { // complete or not
+			return true
+		}
 	}
-	return err == nil
+	path, _, err := hub.Locate(a.Env, arg)
+	return err == nil && path != arg
 }
 
 // ModelPath returns the path of the file that name means: name itself, or the file of a downloaded model.
 func (a *App) ModelPath(ctx context.Context, name string) (string, error) {
-	if _, err := os.Stat(name); err == nil {
-		return name, nil
+	path, cache, err := hub.Locate(a.Env, name)
+	if cache != "" {
+		fmt.Fprintf(a.Stderr, "%s: found in the cache of Hugging Face's tools, %s\n", name, path)
 	}
-	dir, err := a.ModelFolder("")
-	if err != nil {
-		return name, nil // without a folder there are no names: opening the file returns the error
-	}
-	path, err := hub.Resolve(dir, name)
 	missing, ok := errors.AsType[*hub.MissingError](err)
 	if !ok || !a.CanAsk() {
 		return path, err
 	}
-	yes, failed := a.Ask(ctx, fmt.Sprintf("There is no model %s in %s. Fetch it?", missing.Ref, dir))
+	yes, failed := a.Ask(ctx, fmt.Sprintf("There is no model %s in %s. Fetch it?", missing.Ref, missing.Dir))
 	if failed != nil || !yes {
 		return "", errors.Join(failed, err)
 	}
-	files, err := a.Fetch(ctx, missing.Ref, dir)
+	files, err := a.Fetch(ctx, missing.Ref, missing.Dir)
 	if err != nil {
 		return "", err
 	}

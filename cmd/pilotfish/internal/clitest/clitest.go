@@ -99,12 +99,28 @@ func ExitCode(t *testing.T, c *exec.Cmd) int {
 // TinyModel writes a small random model of a type and returns its path.
 func TinyModel(t *testing.T, kind string) string {
 	t.Helper()
+	return writtenModel(t, kind, false)
+}
+
+// ThinkTokens are the tokens <think> and </think> of [ThinkingModel].
+var ThinkTokens = []int32{507, 508}
+
+// ThinkingModel writes a tiny model of random weights with marks for thoughts.
+func ThinkingModel(t *testing.T) string {
+	t.Helper()
+	return writtenModel(t, "q8_0", true)
+}
+
+func writtenModel(t *testing.T, kind string, thinks bool) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+".gguf")
 	recipe, err := synth.ParseRecipe(kind)
 	require.NoError(t, err)
 	out, err := os.Create(path)
 	require.NoError(t, err)
-	require.NoError(t, errors.Join(synth.Tiny(recipe, 1).Write(out, nil), out.Close()))
+	spec := synth.Tiny(recipe, 1)
+	spec.Thinks = thinks
+	require.NoError(t, errors.Join(spec.Write(out, nil), out.Close()))
 	return path
 }
 

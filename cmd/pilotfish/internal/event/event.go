@@ -11,6 +11,7 @@ type Token struct {
 	Pos        int     `json:"pos"`
 	ID         int32   `json:"id"`
 	Text       string  `json:"text"`
+	Kind       string  `json:"kind,omitempty"` // thought, or mark for what begins and ends one; absent: the answer
 	Origin     string  `json:"origin"`
 	Confidence float32 `json:"confidence"`
 	Unverified bool    `json:"unverified,omitempty"` // with --verify: shown although no answer arrived in time
@@ -53,10 +54,11 @@ type Summary struct {
 	Ignored         []string `json:"ignored,omitempty"`   // paths of keywords of --json-schema that have no effect
 	PromptTokens    int      `json:"prompt_tokens"`
 	GeneratedTokens int      `json:"generated_tokens"`
-	Seed            *uint64  `json:"seed,omitempty"` // seed of the draws; only with a temperature
-	LoadMS          float64  `json:"load_ms"`        // from opening the model file until a prompt could be accepted
-	PromptMS        float64  `json:"prompt_ms"`      // until the first token
-	DecodeMS        float64  `json:"decode_ms"`      // from then on
+	ThoughtTokens   int      `json:"thought_tokens,omitempty"` // of these, those of a thought before the answer
+	Seed            *uint64  `json:"seed,omitempty"`           // seed of the draws; only with a temperature
+	LoadMS          float64  `json:"load_ms"`                  // from opening the model file until it is loaded
+	PromptMS        float64  `json:"prompt_ms"`                // until the first token
+	DecodeMS        float64  `json:"decode_ms"`                // from then on
 	PromptTPS       float64  `json:"prompt_tps"`
 	GenerationTPS   float64  `json:"generation_tps"`
 	Passes          int      `json:"passes"`           // forward calls of the small model after the prompt

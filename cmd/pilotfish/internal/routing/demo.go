@@ -81,7 +81,7 @@ func demoTexts(e *engine.Engine) (all [][]int32, err error) {
 		return nil, err
 	}
 	for _, q := range demo.Questions(demo.Train) {
-		prompt, err := t.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, true)
+		prompt, err := t.Chat([]tokenizer.Message{{Role: "user", Content: q.Text}}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -54,7 +54,8 @@ func (o *runOutput) token(t pilotfish.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
 		e := event.Token{
-			Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: t.Confidence,
+			Pos: t.Pos, ID: t.ID, Text: t.Text, Kind: string(t.Kind), Origin: string(t.Origin),
+			Confidence: t.Confidence,
 			Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
 		}
 		if o.explain != nil {
@@ -69,6 +70,9 @@ func (o *runOutput) token(t pilotfish.Token) error {
 		return o.a.PrintJSON(e)
 	}
 	o.printed += len(t.Text)
+	if o.f.raw {
+		t.Kind = pilotfish.KindAnswer // all of the text is what was asked for
+	}
 	if o.preview != nil {
 		return o.preview.token(t, o.write)
 	}
@@ -107,7 +111,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened,
 		Ignored:         s.Ignored,
 		PromptTokens:    s.PromptTokens,
-		GeneratedTokens: s.Tokens, LoadMS: cli.Ms(o.load), PromptMS: cli.Ms(s.PromptTime),
+		GeneratedTokens: s.Tokens, ThoughtTokens: s.Thought, LoadMS: cli.Ms(o.load), PromptMS: cli.Ms(s.PromptTime),
 		DecodeMS: cli.Ms(s.DecodeTime),
 		KVBytes:  o.session.KVLimit(), PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token belongs to the prompt

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
@@ -28,11 +30,17 @@ func (s *servedModel) Context() int { return s.m.Context() }
 // Vocabulary implements [answer.Model].
 func (s *servedModel) Vocabulary() int { return s.size }
 
+// Thinks implements [answer.Model].
+func (s *servedModel) Thinks(prompt []int32) bool {
+	thinks, err := s.m.Thinks(prompt)
+	return err == nil && thinks // an error: the model is closed, and nothing is generated any more
+}
+
 // Chat implements [answer.Model].
 func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	var turns []pilotfish.Turn
 	for _, m := range c.Messages {
-		t := pilotfish.Turn{Role: m.Role, Content: m.Content}
+		t := pilotfish.Turn{Role: m.Role, Content: m.Content, Thought: m.Thought}
 		for _, call := range m.Calls {
 			t.Calls = append(t.Calls, pilotfish.ToolCall{Name: call.Name, Arguments: call.Arguments})
 		}
@@ -42,9 +50,16 @@ func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	for _, t := range c.Tools {
 		tools = append(tools, t)
 	}
-	ids, err := s.m.ChatTokens(turns, tools)
-	if errors.Is(err, pilotfish.ErrUnsupported) {
+	var values []pilotfish.TemplateValue
+	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
+		values = append(values, pilotfish.TemplateValue{Name: name, Value: c.Values[name]})
+	}
+	ids, err := s.m.ChatTokens(turns, tools, values...)
+	switch {
+	case errors.Is(err, pilotfish.ErrUnsupported):
 		return nil, answer.ErrNoChat
+	case errors.Is(err, pilotfish.ErrChat):
+		return nil, &answer.ChatError{Err: err}
 	}
 	return ids, err
 }
@@ -128,9 +143,10 @@ func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.S
 // servedToken converts a token for the server.
 func servedToken(t pilotfish.Token) answer.Token {
 	out := answer.Token{
-		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified,
-		At:      t.At,
-		LogProb: float64(t.LogProb),
+		ID: t.ID, Kind: string(t.Kind), Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence),
+		Unverified: t.Unverified,
+		At:         t.At,
+		LogProb:    float64(t.LogProb),
 	}
 	for _, c := range t.Top {
 		out.Top = append(out.Top, answer.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})

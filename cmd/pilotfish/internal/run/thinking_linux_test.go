@@ -1,0 +1,61 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// TestThoughtColours: a thought is dim on a terminal, stands between its marks if there are no colours, and is left out
+// elsewhere.
+func TestThoughtColours(t *testing.T) {
+	tokens := []pilotfish.Token{{Text: "<think>", Kind: pilotfish.KindMark}, {Text: "\n", Kind: pilotfish.KindMark},
+		{Text: "hm", Kind: pilotfish.KindThought}, {Text: "\n", Kind: pilotfish.KindThought},
+		{Text: "</think>", Kind: pilotfish.KindMark}, {Text: "\n\n", Kind: pilotfish.KindMark}, {Text: "Yes"},
+		{Text: "."}}
+	printed := func(a *cli.App) {
+		print := cli.NewTokenPrinter(a)
+		for _, tok := range tokens {
+			require.NoError(t, print(tok))
+		}
+	}
+	var out bytes.Buffer
+	printed(&cli.App{Stdout: &out, Env: func(string) string { return "" }})
+	assert.Equal(t, "Yes.", out.String())
+	for no, want := range map[string]string{"1": "<think>\r\nhm\r\n</think>\r\n\r\nYes.",
+		"": "\x1b[2mhm\x1b[0m\x1b[2m\r\n\x1b[0m\r\nYes."} {
+		tty, text := clitest.Terminal(t)
+		printed(&cli.App{Stdout: &cli.Output{W: tty}, Env: func(key string) string {
+			return map[string]string{"NO_COLOR": no}[key]
+		}})
+		assert.Equal(t, want, text())
+	}
+}
+
+// TestThoughtEvents: --json says what each token belongs to, and text output is the answer alone, except with --raw.
+func TestThoughtEvents(t *testing.T) {
+	model := clitest.ThinkingModel(t)
+	think := fmt.Sprintf("%d=100", clitest.ThinkTokens[0])
+	line := []string{"run", "-m", model, "-n", "3", "--logit-bias", think, "What swims?"}
+	code, stdout, stderr := clitest.Call(t, append(line, "--json")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	events := clitest.Lines[map[string]any](t, stdout)
+	require.Len(t, events, 4)
+	assert.Equal(t, []any{"mark", "thought", "thought"}, []any{events[0]["kind"], events[1]["kind"], events[2]["kind"]})
+	sum := events[3]["summary"].(map[string]any)
+	assert.EqualValues(t, 3, sum["thought_tokens"])
+	assert.Equal(t, "<think><think><think>", sum["text"])
+	code, stdout, stderr = clitest.Call(t, line...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, "\n", stdout)
+	code, stdout, stderr = clitest.Call(t, append(line, "--raw")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, "<think><think><think>\n", stdout)
+}

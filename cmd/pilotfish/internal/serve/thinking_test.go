@@ -1,0 +1,41 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// TestServeThoughts: a model with marks for thoughts is served with them apart, the template is told whether to think,
+// and a thought that reaches its budget is ended before the answer's format begins.
+func TestServeThoughts(t *testing.T) {
+	s := clitest.StartServe(t, "-m", clitest.ThinkingModel(t))
+	ask := func(more string) (message map[string]any, thought float64) {
+		status, text := s.Ask(t, askChat, fmt.Sprintf(`{"messages":[{"role":"user","content":"x"}],`+
+			`"logit_bias":{"%d":100},%s}`, clitest.ThinkTokens[0], more))
+		require.Equal(t, 200, status, text)
+		var v struct {
+			Choices []struct{ Message map[string]any }
+			Usage   struct {
+				Details struct {
+					Thought float64 `json:"reasoning_tokens"`
+				} `json:"completion_tokens_details"`
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &v))
+		return v.Choices[0].Message, v.Usage.Details.Thought
+	}
+	m, thought := ask(`"max_tokens":3`)
+	assert.Equal(t, []any{"", "<think><think>", 3.0}, []any{m["content"], m["reasoning_content"], thought})
+	m, thought = ask(`"max_tokens":3,"chat_template_kwargs":{"enable_thinking":false}`)
+	assert.Equal(t, []any{"<think><think><think>", nil, 0.0}, []any{m["content"], m["reasoning_content"], thought})
+	m, thought = ask(
+		`"thinking_budget":4,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"const":7}}}`)
+	assert.Equal(t, []any{"7", "<think><think><think>"}, []any{m["content"], m["reasoning_content"]})
+	assert.Greater(t, thought, 5.0)
+}

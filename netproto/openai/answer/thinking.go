@@ -1,0 +1,81 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// thoughtEnd is the mark after a thought.
+const thoughtEnd = "</think>"
+
+// thinking is the state of the thought with which an answer may begin.
+type thinking struct {
+	Thought int    // tokens of the thought, with its marks
+	open    bool   // the last token belongs to a thought that has no end yet
+	marks   string // the text of the marks so far
+	held    string // blanks at the end of the thought so far: the last ones are left out
+	shown   bool   // something of the thought was emitted
+}
+
+// isThought counts the next token, and emits its text if it belongs to a thought.
+func (a *Answer) isThought(t Token) (is bool, err error) {
+	if t.Kind == "" {
+		a.open = false
+		return false, nil
+	}
+	a.Thought++
+	if t.Kind == KindMark {
+		a.marks += t.Text
+	}
+	a.open = !strings.Contains(a.marks, thoughtEnd)
+	if t.Kind == KindThought {
+		err = a.think(t.Text)
+	}
+	return true, err
+}
+
+// think emits text of the thought, without the blanks around it.
+func (a *Answer) think(text string) error {
+	if text = a.held + text; !a.shown {
+		text = strings.TrimLeft(text, blanks)
+	}
+	kept := strings.TrimRight(text, blanks)
+	if a.held = text[len(kept):]; kept == "" || a.Hidden {
+		return nil
+	}
+	a.shown = true
+	return a.Emit(Piece{Text: kept, Thought: true})
+}
+
+// thinksFirst reports whether the thought must be generated on its own: what follows it has a format that it has not,
+// or it is limited.
+func (a *Answer) thinksFirst() bool {
+	return a.Thinks && !a.None && (a.Budget > 0 || a.Settings.Structured() || a.Forced)
+}
+
+// thoughts generates the thought, if the model thinks, up to the beginning of the answer. It returns why the answer
+// ends with it, or "" if the answer follows.
+func (a *Answer) thoughts(ctx context.Context) (finish string, err error) {
+	var out error
+	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool {
+		var is bool
+		if is, out = a.isThought(t); !is {
+			a.IDs = a.IDs[:len(a.IDs)-1] // of the answer, which has its own settings
+		}
+		return is && out == nil && !(a.open && a.Budget > 0 && a.Thought >= a.Budget)
+	})
+	if err = errors.Join(err, out); err != nil || sum.Stop == StopLength || sum.Stop == StopContext {
+		return FinishLength, err
+	}
+	if !a.open {
+		return "", nil
+	}
+	end, err := a.Model.Tokenize("\n"+thoughtEnd+"\n\n", false)
+	if err != nil || !a.write(end) {
+		return FinishLength, err
+	}
+	a.Thought += len(end)
+	a.open = false
+	return "", nil
+}

@@ -1,0 +1,318 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+)
+
+// thinkingModel is a model that thinks before each answer.
+func thinkingModel(said string) *fakeModel {
+	return &fakeModel{thinks: true, answer: func(prompt string, _ answer.Settings) string {
+		_, after, _ := strings.Cut(said, "</think>")
+		if !strings.HasPrefix(said, "<think>") || !strings.Contains(prompt[strings.LastIndex(prompt, "assistant:"):],
+			"<think>") {
+			return said
+		}
+		return strings.TrimLeft(after, "\n")
+	}}
+}
+
+// streamOf returns the data of a stream's events.
+func streamOf(t *testing.T, body string) (all []any) {
+	t.Helper()
+	for line := range strings.Lines(body) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !ok || data == "[DONE]" {
+			continue
+		}
+		var v any
+		require.NoError(t, json.Unmarshal([]byte(data), &v))
+		all = append(all, v)
+	}
+	return all
+}
+
+// join joins the texts at a path in all events.
+func join(events []any, path ...any) (text string) {
+	for _, e := range events {
+		s, _ := at(e, path...).(string)
+		text += s
+	}
+	return text
+}
+
+const hi = `"messages":[{"role":"user","content":"hi"}]`
+
+// TestThoughtsApart: in each API, whole and streamed a byte at a time, a thought comes apart from the answer, without
+// its marks and the blanks around it.
+func TestThoughtsApart(t *testing.T) {
+	for _, c := range []struct{ said, thought, text string }{
+		{"<think>\nhm,\n\n so é\n\n</think>\n\nYes.", "hm,\n\n so é", "Yes."},
+		{"<think>\n\n</think>\n\nYes.", "", "Yes."}, {"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
+		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"}, {"<think>\nh\x00i</think>\n\n <b>", "h\x00i",
+			" <b>"},
+	} {
+		s := newTestServer(t, thinkingModel(c.said), nil)
+		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`}`).Body.Bytes())
+		assert.Equal(t, c.text, at(o, "choices", 0, "message", "content"), c.said)
+		thought, _ := at(o, "choices", 0, "message", "reasoning_content").(string)
+		assert.Equal(t, c.thought, thought, c.said)
+		tokens := at(o, "usage", "completion_tokens_details", "reasoning_tokens").(float64)
+		assert.EqualValues(t, len(c.said)-len(c.text), tokens, c.said)
+		events := streamOf(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"stream":true}`).Body.String())
+		assert.Equal(t, c.thought, join(events, "choices", 0, "delta", "reasoning_content"), c.said)
+		assert.Equal(t, c.text, join(events, "choices", 0, "delta", "content"), c.said)
+
+		responseApart(t, s, c.thought, c.text)
+		messageApart(t, s, c.thought, c.text)
+	}
+}
+
+func responseApart(t *testing.T, s *Server, thought, text string) {
+	t.Helper()
+	output := at(object(t, ask(t, s, responses, `{"input":"hi"}`).Body.Bytes()), "output").([]any)
+	var got, said string
+	for _, item := range output {
+		switch at(item, "type") {
+		case "reasoning":
+			got += at(item, "content", 0, "text").(string)
+			assert.Equal(t, []any{}, at(item, "summary"))
+			assert.True(t, strings.HasPrefix(at(item, "id").(string), "rs_"))
+			assert.Equal(t, map[string]any{"type": "reasoning_text", "text": got}, at(item, "content", 0))
+		case "message":
+			said += at(item, "content", 0, "text").(string)
+		}
+	}
+	assert.Equal(t, []string{thought, text}, []string{got, said})
+	events := streamOf(t, ask(t, s, responses, `{"input":"hi","stream":true}`).Body.String())
+	got, said = "", ""
+	for _, e := range events {
+		switch at(e, "type") {
+		case "response.reasoning_text.delta":
+			got += at(e, "delta").(string)
+		case "response.reasoning_text.done":
+			assert.Equal(t, thought, at(e, "text"))
+		case "response.output_text.delta":
+			said += at(e, "delta").(string)
+		}
+	}
+	assert.Equal(t, []string{thought, text}, []string{got, said})
+}
+
+func messageApart(t *testing.T, s *Server, thought, text string) {
+	t.Helper()
+	const thinking = `{` + hi + `,"max_tokens":99,"thinking":{"type":"adaptive"}`
+	blocks := at(object(t, ask(t, s, messages, thinking+`}`).Body.Bytes()), "content").([]any)
+	var got, said string
+	for _, b := range blocks {
+		switch at(b, "type") {
+		case "thinking":
+			got += at(b, "thinking").(string)
+			assert.Equal(t, "", at(b, "signature"))
+		case "text":
+			said += at(b, "text").(string)
+		}
+	}
+	assert.Equal(t, []string{thought, text}, []string{got, said})
+	events := streamOf(t, ask(t, s, messages, thinking+`,"stream":true}`).Body.String())
+	assert.Equal(t, thought, join(events, "delta", "thinking"))
+	assert.Equal(t, text, join(events, "delta", "text"))
+}
+
+// TestThoughtCut: an answer that ends within its thought has no text.
+func TestThoughtCut(t *testing.T) {
+	s := newTestServer(t, thinkingModel("<think>\nhm, so\n</think>\n\nYes."), nil)
+	o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"max_tokens":10}`).Body.Bytes())
+	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
+		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
+	o = object(t, ask(t, s, "/v1/chat/completions",
+		`{`+hi+`,"max_tokens":10,"response_format":{"type":"json_object"}}`).
+		Body.Bytes())
+	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
+		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
+	o = object(t, ask(t, s, responses, `{"input":"hi","max_output_tokens":10}`).Body.Bytes())
+	assert.Equal(t, []any{"incomplete", "incomplete", "reasoning"},
+		[]any{at(o, "status"), at(o, "output", 0, "status"), at(o, "output", 0, "type")})
+}
+
+// TestThoughtThenFormat: what has a format, or must be a call, begins after the thought, which has none.
+func TestThoughtThenFormat(t *testing.T) {
+	const thought, end = "<think>\nhm\n</think>\n\n", "assistant:<think>\nhm\n</think>\n\n"
+	m := thinkingModel(thought + `{"a":1}`)
+	s := newTestServer(t, m, nil)
+	o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"stop":"hm","response_format":{"type":"json_object"}}`).
+		Body.Bytes())
+	assert.Equal(t, `{"a":1}`, at(o, "choices", 0, "message", "content"))
+	assert.Equal(t, "hm", at(o, "choices", 0, "message", "reasoning_content"))
+	assert.EqualValues(t, len(thought)+7, at(o, "usage", "completion_tokens"))
+	require.Len(t, m.asked, 2)
+	assert.False(t, m.asked[0].JSON)
+	assert.Empty(t, m.asked[0].Stop)
+	assert.True(t, m.asked[1].JSON)
+	assert.True(t, strings.HasSuffix(m.prompts[1], end), m.prompts[1])
+
+	for _, choice := range []string{`"auto"`, `"required"`} {
+		m = thinkingModel("")
+		m.answer = func(prompt string, o answer.Settings) string {
+			switch {
+			case strings.HasSuffix(prompt, callMark+"\n"):
+				assert.NotNil(t, o.Schema)
+				return `{"name":"f","arguments":{"x":1}}`
+			case strings.HasSuffix(prompt, "assistant:"):
+				return thought + "Let me.\n" + callMark
+			}
+			return ""
+		}
+		s = newTestServer(t, m, nil)
+		o = object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,`+twoTools+`,"tool_choice":`+choice+`}`).Body.Bytes())
+		assert.Equal(t, []string{`f({"x":1})`}, callsOf(o), choice)
+		assert.Equal(t, "hm", at(o, "choices", 0, "message", "reasoning_content"), choice)
+		assert.Equal(t, "tool_calls", at(o, "choices", 0, "finish_reason"), choice)
+		prompt := strings.TrimSuffix(m.prompts[1], callMark+"\n")
+		assert.True(t, strings.HasSuffix(strings.TrimSuffix(prompt, "Let me.\n"), end), prompt)
+	}
+}
+
+// TestThoughtBudget: a thought of more tokens than the budget is ended, and the answer follows.
+func TestThoughtBudget(t *testing.T) {
+	m := thinkingModel("<think>\nhm, so\n</think>\n\nYes.")
+	s := newTestServer(t, m, nil)
+	const ended = "<think>\nhm,\n</think>\n\n"
+	for _, budget := range []string{`"thinking_budget":11`, `"reasoning":{"max_tokens":11}`,
+		`"thinking":{"type":"enabled","budget_tokens":11}`} {
+		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,`+budget+`}`).Body.Bytes())
+		assert.Equal(t, []any{"Yes.", "hm,"}, []any{at(o, "choices", 0, "message", "content"),
+			at(o, "choices", 0, "message", "reasoning_content")}, budget)
+		assert.True(t, strings.HasSuffix(m.prompts[len(m.prompts)-1], ended), m.prompts)
+		assert.EqualValues(t, len(ended), at(o, "usage", "completion_tokens_details", "reasoning_tokens"))
+	}
+	o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"thinking_budget":11,"max_tokens":20}`).Body.Bytes())
+	assert.Equal(t, "length", at(o, "choices", 0, "finish_reason"), "the end does not fit")
+	o = object(t, ask(t, s, messages, `{`+hi+`,"max_tokens":99,"thinking":{"type":"enabled","budget_tokens":9000}}`).
+		Body.Bytes())
+	assert.Equal(t, []any{"hm, so", "Yes."}, []any{at(o, "content", 0, "thinking"), at(o, "content", 1, "text")})
+}
+
+// TestThinkingAsked: how clients of several servers let a model think or not.
+func TestThinkingAsked(t *testing.T) {
+	m := thinkingModel("Yes.")
+	s := newTestServer(t, m, nil)
+	for _, c := range []struct{ path, field, want string }{
+		{"chat", ``, ""}, {"chat", `"chat_template_kwargs":{"enable_thinking":false}`, "false"},
+		{"chat", `"chat_template_kwargs":{"enable_thinking":true,"other":[1]}`, "true"},
+		{"chat", `"enable_thinking":false`, "false"}, {"chat", `"think":true`, "true"},
+		{"chat", `"reasoning_effort":"none"`, "false"}, {"chat", `"reasoning_effort":"minimal"`, "false"},
+		{"chat", `"reasoning_effort":"high"`, "true"}, {"chat", `"reasoning":{"enabled":false}`, "false"},
+		{"chat", `"reasoning":{"effort":"low"}`, "true"}, {"chat", `"thinking":{"type":"disabled"}`, "false"},
+		{"chat", `"thinking_budget":0`, "false"}, {"responses", `"reasoning":{"effort":"none","summary":"auto"}`,
+			"false"},
+		{"responses", `"reasoning":{"effort":"medium"}`, "true"}, {"responses", ``, ""}, {"messages", ``, "false"},
+		{"messages", `"thinking":{"type":"disabled"}`, "false"}, {"messages", `"thinking":{"type":"adaptive"}`, ""},
+		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
+	} {
+		body, path := `{`+hi, "/v1/"+strings.Replace(c.path, "chat", "chat/completions", 1)
+		switch c.path {
+		case "responses":
+			body = `{"input":"hi"`
+		case "messages":
+			body += `,"max_tokens":99`
+		}
+		if c.field != "" {
+			body += "," + c.field
+		}
+		w := ask(t, s, path, body+`}`)
+		require.Equal(t, http.StatusOK, w.Code, "%s %s: %s", c.path, c.field, w.Body)
+		_, got, _ := strings.Cut(m.prompts[len(m.prompts)-1], "thinking:")
+		got, _, _ = strings.Cut(got, "\n")
+		assert.Equal(t, c.want, got, "%s %s", c.path, c.field)
+	}
+	for _, hide := range []string{`"reasoning":{"exclude":true}`, `"include_reasoning":false`} {
+		s := newTestServer(t, thinkingModel("<think>\nhm\n</think>\n\nYes."), nil)
+		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,`+hide+`}`).Body.Bytes())
+		assert.Equal(t, "Yes.", at(o, "choices", 0, "message", "content"), hide)
+		assert.Nil(t, at(o, "choices", 0, "message", "reasoning_content"), hide)
+		assert.NotZero(t, at(o, "usage", "completion_tokens_details", "reasoning_tokens"), hide)
+	}
+}
+
+// TestThinkingRefused: what the model cannot do is refused, and names the field.
+func TestThinkingRefused(t *testing.T) {
+	refuses := func(m *fakeModel, path, fields, at, say string) {
+		t.Helper()
+		w := ask(t, newTestServer(t, m, nil), path, `{`+hi+`,"max_tokens":9,`+fields+`}`)
+		assert.Equal(t, http.StatusBadRequest, w.Code, fields)
+		assert.Contains(t, w.Body.String(), at+": ", fields)
+		assert.Contains(t, w.Body.String(), say, fields)
+		assert.Empty(t, m.asked)
+	}
+	const chats = "/v1/chat/completions"
+	refuses(new(fakeModel), chats, `"chat_template_kwargs":{"enable_thinking":true}`,
+		"chat_template_kwargs.enable_thinking",
+		"without thinking")
+	refuses(new(fakeModel), chats, `"reasoning_effort":"high"`, "reasoning_effort", "without thinking")
+	refuses(new(fakeModel), messages, `"thinking":{"type":"enabled","budget_tokens":1024}`, "thinking.type",
+		"without thinking")
+	refuses(thinkingModel(""), chats, `"reasoning_effort":"huge"`, "reasoning_effort", "give none")
+	refuses(thinkingModel(""), chats, `"chat_template_kwargs":7`, "chat_template_kwargs", "object")
+	refuses(thinkingModel(""), chats, `"reasoning_format":"none"`, "reasoning_format", "not supported")
+	refuses(thinkingModel(""), chats, `"thinking_budget":-1`, "thinking_budget", "from 0")
+	refuses(thinkingModel(""), messages, `"thinking":{"type":"enabled","budget_tokens":0}`, "thinking.budget_tokens",
+		"from 1")
+	refuses(thinkingModel(""), messages, `"thinking":{"type":"sometimes"}`, "thinking.type", "give enabled")
+	w := ask(t, newTestServer(t, thinkingModel(""), nil), messages, `{"max_tokens":9,"thinking":{"type":"enabled"},`+
+		`"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"I"}]}`)
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+	assert.Contains(t, w.Body.String(), "begins with that")
+}
+
+// TestThoughtsBack: thoughts that clients send back are given to the template, which decides what becomes of them.
+func TestThoughtsBack(t *testing.T) {
+	m := thinkingModel("Yes.")
+	s := newTestServer(t, m, nil)
+	const want = "user:a\nassistant:(h)b\nuser:c\n"
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",` +
+			`"reasoning_content":"h"},{"role":"user","content":"c"}]`,
+		"/v1/chat/completions?": `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",` +
+			`"reasoning":"h","reasoning_details":[{}]},{"role":"user","content":"c"}]`,
+		messages: `"max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
+			`{"type":"thinking","thinking":"h","signature":"x"},{"type":"text","text":"b"}]},` +
+			`{"role":"user","content":"c"}]`,
+		responses: `"input":[{"role":"user","content":"a"},{"type":"reasoning","id":"rs_1","summary":[],"content":[` +
+			`{"type":"reasoning_text","text":"h"}]},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]`,
+	} {
+		w := ask(t, s, path, `{`+body+`}`)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], want), m.prompts[len(m.prompts)-1])
+	}
+
+	m = thinkingModel("<think>\nhm\n</think>\n\nYes.")
+	s = newTestServer(t, m, nil)
+	first := object(t, ask(t, s, responses, `{"input":"a"}`).Body.Bytes())
+	ask(t, s, responses, fmt.Sprintf(`{"input":"b","previous_response_id":%q}`, at(first, "id")))
+	assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], "user:a\nassistant:(hm)Yes.\nuser:b\n"))
+}
+
+// TestChatRefused: a chat that the model's template refuses is the client's mistake.
+func TestChatRefused(t *testing.T) {
+	s := newTestServer(t, refusingModel{new(fakeModel)}, nil)
+	w := ask(t, s, "/v1/chat/completions", `{`+hi+`}`)
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+	assert.Contains(t, w.Body.String(), "roles must alternate")
+	assert.Contains(t, w.Body.String(), "chat_template")
+}
+
+type refusingModel struct{ *fakeModel }
+
+func (refusingModel) Chat(answer.Conversation) ([]int32, error) {
+	return nil, &answer.ChatError{Err: errors.New("roles must alternate")}
+}

@@ -1,0 +1,125 @@
+package hub
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// cacheDir returns the folder in which Hugging Face's own tools keep what they fetch: HF_HUB_CACHE, or hub in HF_HOME,
+// which by default is huggingface in the user's cache folder. "": there is no home folder.
+func cacheDir(env func(key string) string) string {
+	home, err := os.UserHomeDir()
+	expanded := func(path string) string {
+		if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
+			return filepath.Join(home, rest)
+		}
+		return path
+	}
+	switch cache := env("XDG_CACHE_HOME"); {
+	case env("HF_HUB_CACHE") != "":
+		return expanded(env("HF_HUB_CACHE"))
+	case env("HF_HOME") != "":
+		return filepath.Join(expanded(env("HF_HOME")), "hub")
+	case cache != "":
+		return filepath.Join(expanded(cache), "huggingface", "hub")
+	case err != nil:
+		return ""
+	}
+	return filepath.Join(home, ".cache", "huggingface", "hub")
+}
+
+// commit matches the name of a snapshot.
+var commit = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// cached returns the models in such a folder that r can mean. Its layout is that of the Python package huggingface_hub:
+//
+//	models--OWNER--NAME/refs/REVISION            the commit that a branch or tag is at
+//	models--OWNER--NAME/snapshots/COMMIT/FILE    a link to a file in blobs, or where there are no links the file
+//
+// A file is linked when it is complete.
+func cached(dir string, r Ref) (found []Model, err error) {
+	names, err := folders(dir)
+	if err != nil || dir == "" {
+		return nil, err
+	}
+	for _, name := range names {
+		if !strings.EqualFold(name, "models--"+r.Owner+"--"+r.Name) {
+			continue
+		}
+		root := filepath.Join(dir, name)
+		at := r.Revision
+		if !commit.MatchString(at) {
+			if at, err = currentCommit(root, r.Revision); err != nil || at == "" {
+				return nil, err
+			}
+		}
+		all, err := repository(filepath.Join(root, "snapshots", at), r.Owner, r.Name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, find(all, r)...)
+	}
+	return found, nil
+}
+
+// currentCommit returns the commit of a branch or tag; "" if the cache has none.
+func currentCommit(root, revision string) (string, error) {
+	refs, err := os.OpenRoot(filepath.Join(root, "refs")) // a revision is no path out of it
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer refs.Close()
+	b, err := refs.ReadFile(filepath.FromSlash(revision))
+	at := strings.TrimSpace(string(b))
+	if errors.Is(err, os.ErrNotExist) || err == nil && !commit.MatchString(at) {
+		return "", nil
+	}
+	return at, err
+}
+
+// Locate returns the path of the model with this name: an existing file, or else a model in the folder of [DefaultDir],
+// or else one that other tools have fetched from the Hugging Face hub into their cache (HF_HUB_CACHE, HF_HOME). cache
+// is the folder of that cache if it was found there, otherwise "". Names are those of [Resolve], as are the errors. In
+// the cache a revision may be named too. Nothing is downloaded. env is os.Getenv or a substitute.
+func Locate(env func(key string) string, name string) (path, cache string, err error) {
+	if _, err := os.Stat(name); err == nil || isPath(name) {
+		return name, "", nil
+	}
+	dir, err := DefaultDir(env)
+	if err != nil {
+		return name, "", nil // without a folder there are no names: opening the file says what is wrong
+	}
+	path, missing := Resolve(dir, name)
+	if _, many := errors.AsType[*AmbiguousError](missing); missing == nil || many {
+		return path, "", missing
+	}
+	r, err := ParseRef(name)
+	if err != nil {
+		return "", "", err
+	}
+	cache = cacheDir(env)
+	found, err := cached(cache, r)
+	if err != nil {
+		return "", "", errors.Join(missing, err)
+	}
+	var refs []string
+	for _, m := range found {
+		if m.Missing == 0 {
+			path = m.Path
+			refs = append(refs, m.Ref(found))
+		}
+	}
+	switch len(refs) {
+	case 0:
+		return "", "", missing
+	case 1:
+		return path, cache, nil
+	}
+	return "", "", &AmbiguousError{r.String(), refs}
+}

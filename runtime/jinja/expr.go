@@ -1,0 +1,560 @@
+package jinja
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// expression evaluates to a value.
+type expression func(r *run) value
+
+// list reads an expression, or several with commas between them, which are a tuple.
+func (p *parser) list() expression {
+	first := p.expression()
+	if !p.is(",") {
+		return first
+	}
+	all := []expression{first}
+	for p.accept(",") && p.tok.kind != tokTagEnd && p.tok.kind != tokPrintEnd && !p.is(")") {
+		all = append(all, p.expression())
+	}
+	return elements(all, true)
+}
+
+// elements returns the expression of a list.
+func elements(all []expression, tuple bool) expression {
+	return func(r *run) value {
+		r.spend(16 * len(all))
+		l := &list{make([]value, len(all)), tuple}
+		for i, e := range all {
+			l.items[i] = e(r)
+		}
+		return l
+	}
+}
+
+// expression reads an expression.
+func (p *parser) expression() expression { return p.condition(true) }
+
+// condition reads a if b else c, or without the condition what may stand before one.
+func (p *parser) condition(conditional bool) expression {
+	defer p.deeper()()
+	e := p.or()
+	for conditional && p.accept("if") {
+		p.deeper()
+		then, cond, otherwise := e, p.or(), expression(func(*run) value { return undefined("") })
+		if p.accept("else") {
+			otherwise = p.expression()
+		}
+		e = func(r *run) value {
+			if truth(cond(r)) {
+				return then(r)
+			}
+			return otherwise(r)
+		}
+	}
+	return e
+}
+
+func (p *parser) or() expression {
+	a := p.and()
+	for p.accept("or") {
+		p.deeper()
+		left, right := a, p.and()
+		a = func(r *run) value {
+			if v := left(r); truth(v) {
+				return v
+			}
+			return right(r)
+		}
+	}
+	return a
+}
+
+func (p *parser) and() expression {
+	a := p.not()
+	for p.accept("and") {
+		p.deeper()
+		left, right := a, p.not()
+		a = func(r *run) value {
+			if v := left(r); !truth(v) {
+				return v
+			}
+			return right(r)
+		}
+	}
+	return a
+}
+
+func (p *parser) not() expression {
+	if p.accept("not") {
+		defer p.deeper()()
+		e := p.not()
+		return func(r *run) value { return !truth(e(r)) }
+	}
+	return p.comparison()
+}
+
+// comparison reads a < b < c, which is a < b and b < c.
+func (p *parser) comparison() expression {
+	a := p.sum()
+	for first := true; ; first = false {
+		op := p.tok.text
+		switch {
+		case p.is("not") && p.peek().text == "in":
+			p.advance()
+			op = "not in"
+		case p.is("==") || p.is("!=") || p.is("<") || p.is("<=") || p.is(">") || p.is(">=") || p.is("in"):
+		default:
+			return a
+		}
+		if !first {
+			fail("comparisons in a row are not supported: join them by and")
+		}
+		p.deeper()
+		p.advance()
+		left, right := a, p.sum()
+		a = func(r *run) value { return r.compared(op, left(r), right(r)) }
+	}
+}
+
+// compared returns whether two values compare by an operator.
+func (r *run) compared(op string, a, b value) bool {
+	switch op {
+	case "==":
+		return r.equal(a, b)
+	case "!=":
+		return !r.equal(a, b)
+	case "in":
+		return r.contains(b, a)
+	case "not in":
+		return !r.contains(b, a)
+	case "<":
+		return r.compare(a, b) < 0
+	case "<=":
+		return r.compare(a, b) <= 0
+	case ">":
+		return r.compare(a, b) > 0
+	}
+	return r.compare(a, b) >= 0
+}
+
+// chain reads operands with operators of one rank between them.
+func (p *parser) chain(operand func() expression, ops ...string) expression {
+	a := operand()
+next:
+	for _, op := range ops {
+		if p.tok.kind == tokOperator && p.accept(op) {
+			p.deeper()
+			left, right := a, operand()
+			a = func(r *run) value { return r.arithmetic(op, left(r), right(r)) }
+			goto next
+		}
+	}
+	return a
+}
+
+func (p *parser) sum() expression     { return p.chain(p.concat, "+", "-") }
+func (p *parser) concat() expression  { return p.chain(p.product, "~") }
+func (p *parser) product() expression { return p.chain(p.power, "*", "/", "//", "%") }
+func (p *parser) power() expression   { return p.chain(p.unary, "**") }
+
+// arithmetic applies an operator.
+func (r *run) arithmetic(op string, a, b value) value {
+	r.spend(1)
+	switch x := a.(type) {
+	case str:
+		y, ok := b.(str)
+		switch {
+		case op == "+" && ok:
+			return r.joined(x, y)
+		case op == "*" && isNumber(b):
+			return r.repeated(x, integer(b))
+		}
+	case *list:
+		if y, ok := b.(*list); ok && op == "+" && x.tuple == y.tuple {
+			r.spend(16 * (len(x.items) + len(y.items)))
+			return &list{append(append([]value{}, x.items...), y.items...), x.tuple}
+		}
+	}
+	if op == "~" {
+		return r.joined(r.text(a), r.text(b))
+	}
+	if !isNumber(a) || !isNumber(b) {
+		fail("%s %s %s is not possible", kind(a), op, kind(b))
+	}
+	return calculated(op, a, b)
+}
+
+// joined returns one text after another.
+func (r *run) joined(a, b str) str {
+	r.spend(2 * (len(a.String) + len(b.String)))
+	return str{a.String + b.String, a.Given + b.Given}
+}
+
+// repeated returns a text n times.
+func (r *run) repeated(s str, n int) str {
+	if n = max(n, 0); n > 0 && len(s.String) > r.left/(2*n) {
+		r.spend(r.left + 1)
+	}
+	r.spend(2 * n * len(s.String))
+	return str{strings.Repeat(s.String, n), strings.Repeat(s.Given, n)}
+}
+
+// calculated applies an operator to numbers. The result is whole if both are, except that of a division.
+func calculated(op string, a, b value) value {
+	x, y := number(a), number(b)
+	var f float64
+	switch op {
+	case "+":
+		f = x + y
+	case "-":
+		f = x - y
+	case "*":
+		f = x * y
+	case "**":
+		f = math.Pow(x, y)
+	default:
+		if y == 0 {
+			fail("division by zero")
+		}
+		switch op {
+		case "/":
+			return x / y
+		case "//":
+			f = math.Floor(x / y)
+		default:
+			f = x - y*math.Floor(x/y)
+		}
+	}
+	if isInt(a) && isInt(b) && (op != "**" || y >= 0) {
+		return integer(f)
+	}
+	return f
+}
+
+// unary reads an operand with a sign, its filters and tests.
+func (p *parser) unary() expression { return p.filters(p.signed()) }
+
+func (p *parser) signed() expression {
+	for _, op := range []string{"-", "+"} {
+		if p.tok.kind == tokOperator && p.accept(op) {
+			defer p.deeper()()
+			e := p.signed()
+			return func(r *run) value { return r.arithmetic(op, 0, e(r)) }
+		}
+	}
+	return p.postfix(p.primary())
+}
+
+// primary reads a value, a variable, or an expression in brackets.
+func (p *parser) primary() expression {
+	t := p.tok
+	switch t.kind {
+	case tokString:
+		text := ""
+		for ; p.tok.kind == tokString; p.advance() {
+			text += p.tok.text
+		}
+		return constant(literal(text))
+	case tokNumber:
+		p.advance()
+		if n, err := strconv.Atoi(t.text); err == nil {
+			return constant(n)
+		}
+		f, err := strconv.ParseFloat(t.text, 64)
+		if err != nil {
+			fail("%.40s is not a number of a size that is supported", t.text)
+		}
+		return constant(f)
+	case tokName:
+		p.advance()
+		switch t.text {
+		case "true", "True":
+			return constant(true)
+		case "false", "False":
+			return constant(false)
+		case "none", "None":
+			return constant(nil)
+		}
+		return func(r *run) value { r.spend(1); return r.scope.find(t.text) }
+	}
+	switch {
+	case p.accept("("):
+		if p.accept(")") {
+			return elements(nil, true)
+		}
+		e := p.list()
+		p.expect(")")
+		return e
+	case p.accept("["):
+		all := p.until("]")
+		return elements(all, false)
+	case p.accept("{"):
+		return p.dict()
+	}
+	fail("unexpected %q", t.text)
+	return nil
+}
+
+func constant(v value) expression { return func(*run) value { return v } }
+
+// until reads expressions up to a bracket.
+func (p *parser) until(end string) (all []expression) {
+	for !p.accept(end) {
+		all = append(all, p.expression())
+		if !p.is(end) {
+			p.expect(",")
+		}
+	}
+	return all
+}
+
+// dict reads the rest of an object.
+func (p *parser) dict() expression {
+	var keys, values []expression
+	for !p.accept("}") {
+		keys = append(keys, p.expression())
+		p.expect(":")
+		values = append(values, p.expression())
+		if !p.is("}") {
+			p.expect(",")
+		}
+	}
+	return func(r *run) value {
+		d := newDict()
+		for i, k := range keys {
+			name := keyOf(k(r))
+			r.spend(32 + len(name.String))
+			d.set(name, values[i](r))
+		}
+		return d
+	}
+}
+
+// keyOf returns a value as the name of a field.
+func keyOf(v value) str {
+	key, ok := v.(str)
+	if !ok {
+		fail("the name of a field is a text, not %s", kind(v))
+	}
+	return key
+}
+
+// postfix reads fields, elements and calls.
+func (p *parser) postfix(e expression) expression {
+	defer p.deeper()()
+	for {
+		inner := e
+		switch {
+		case p.accept("."):
+			p.deeper()
+			if p.tok.kind == tokNumber {
+				i := p.primary()
+				e = func(r *run) value { return r.element(inner(r), i(r)) }
+				continue
+			}
+			name := p.name()
+			e = func(r *run) value { return r.field(inner(r), name) }
+		case p.accept("["):
+			p.deeper()
+			e = p.subscript(inner)
+		case p.accept("("):
+			p.deeper()
+			given := p.arguments()
+			e = func(r *run) value {
+				f, ok := inner(r).(function)
+				if !ok {
+					fail("%s cannot be called", kind(inner(r)))
+				}
+				return f(r, given(r))
+			}
+		default:
+			return e
+		}
+	}
+}
+
+// arguments reads the arguments of a call, after the bracket.
+func (p *parser) arguments() func(r *run) args {
+	var all []expression
+	named := map[string]expression{}
+	for !p.accept(")") {
+		if p.tok.kind == tokName && p.peek().text == "=" && p.peek().kind == tokOperator {
+			name := p.name()
+			p.advance()
+			named[name] = p.expression()
+		} else {
+			all = append(all, p.expression())
+		}
+		if !p.is(")") {
+			p.expect(",")
+		}
+	}
+	return func(r *run) args {
+		r.spend(16 * (len(all) + len(named)))
+		a := args{named: map[string]value{}}
+		for _, e := range all {
+			a.list = append(a.list, e(r))
+		}
+		for name, e := range named {
+			a.named[name] = e(r)
+		}
+		return a
+	}
+}
+
+// subscript reads [i] or [from:to:step], after the bracket.
+func (p *parser) subscript(of expression) expression {
+	var parts [3]expression
+	n := 0
+	for ; !p.accept("]"); n++ {
+		if n > 0 {
+			p.expect(":")
+		}
+		if n == len(parts) {
+			fail("a slice has at most three parts")
+		}
+		if !p.is(":") && !p.is("]") {
+			parts[n] = p.expression()
+		} else if n > 0 && p.is("]") {
+			continue
+		}
+		if n == 0 && p.accept("]") {
+			i := parts[0]
+			if i == nil {
+				fail("an index is expected before ]")
+			}
+			return func(r *run) value { return r.element(of(r), i(r)) }
+		}
+	}
+	return func(r *run) value {
+		var at [3]value
+		for i, e := range parts {
+			if e != nil {
+				at[i] = e(r)
+			}
+		}
+		return r.slice(of(r), at)
+	}
+}
+
+// field returns v.name.
+func (r *run) field(v value, name string) value {
+	r.spend(1)
+	if m := r.method(v, name); m != nil {
+		return m
+	}
+	switch v := v.(type) {
+	case *dict:
+		if one, ok := v.values[name]; ok {
+			return one
+		}
+	case *object:
+		if one, ok := v.vars[name]; ok {
+			return one
+		}
+	case *loop:
+		return v.field(name)
+	case undefined:
+		fail("%s has no fields: it is not defined", string(v))
+	}
+	return undefined(name)
+}
+
+// element returns v[i].
+func (r *run) element(v, i value) value {
+	r.spend(1)
+	if name, ok := i.(str); ok {
+		if d, ok := v.(*dict); ok {
+			if r.has(d, name) {
+				return d.values[name.String]
+			}
+		}
+		return r.field(v, name.String)
+	}
+	switch v.(type) {
+	case *list, str:
+		all := r.items(v)
+		at := integer(i)
+		if at < 0 {
+			at += len(all)
+		}
+		if at >= 0 && at < len(all) {
+			return all[at]
+		}
+	case undefined:
+		fail("an undefined value has no elements")
+	}
+	return undefined("element")
+}
+
+// slice returns v[from:to:step], as in Python.
+func (r *run) slice(v value, at [3]value) value {
+	all := r.items(v)
+	step, n := 1, len(all)
+	if at[2] != nil {
+		if step = integer(at[2]); step == 0 {
+			fail("the step of a slice is 0")
+		}
+	}
+	bound := func(v value, otherwise int) int {
+		if v == nil {
+			return otherwise
+		}
+		i := integer(v)
+		if i < 0 {
+			i += n
+		}
+		if step < 0 {
+			return min(max(i, -1), n-1)
+		}
+		return min(max(i, 0), n)
+	}
+	from, to := bound(at[0], 0), bound(at[1], n)
+	if step < 0 {
+		from, to = bound(at[0], n-1), bound(at[1], -1)
+	}
+	var some []value
+	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+		r.spend(16)
+		some = append(some, all[i])
+	}
+	if _, ok := v.(str); ok {
+		return r.join(some, str{})
+	}
+	l, _ := v.(*list)
+	return &list{some, l != nil && l.tuple}
+}
+
+// join returns texts, with a separator between them.
+func (r *run) join(all []value, separator str) str {
+	var b builder
+	for i, v := range all {
+		if i > 0 {
+			r.spend(2 * len(separator.String))
+			b.add(separator)
+		}
+		t := r.text(v)
+		r.spend(1 + 2*len(t.String))
+		b.add(t)
+	}
+	return b.text()
+}
+
+// isInt reports whether a value is a whole number of the type int.
+func isInt(v value) bool {
+	switch v := v.(type) {
+	case int, bool:
+		return true
+	case interface{ Int64() (int64, error) }: // a number as given
+		_, err := v.Int64()
+		return err == nil
+	}
+	return false
+}
+
+// characters returns the number of characters of a text.
+func characters(s string) int { return utf8.RuneCountInString(s) }

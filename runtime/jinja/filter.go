@@ -1,0 +1,340 @@
+package jinja
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// filters reads the filters and tests after an expression.
+func (p *parser) filters(e expression) expression {
+	defer p.deeper()()
+	for {
+		inner := e
+		switch {
+		case p.accept("|"):
+			p.deeper()
+			name := p.name()
+			f, known := filterTable[name]
+			if !known { // an error where it is reached, as in jinja2
+				f = func(*run, value, args) value { fail("the filter %.40q is not supported", name); return nil }
+			}
+			given := func(*run) args { return args{} }
+			if p.accept("(") {
+				given = p.arguments()
+			}
+			e = func(r *run) value { r.spend(1); return f(r, inner(r), given(r)) }
+		case p.accept("is"):
+			p.deeper()
+			not := p.accept("not")
+			test := p.test()
+			e = func(r *run) value { return test(r, inner(r)) != not }
+		default:
+			return e
+		}
+	}
+}
+
+// test reads the name of a test and its argument.
+func (p *parser) test() func(r *run, v value) bool {
+	name := p.name()
+	if f, ok := plainTests[name]; ok {
+		return func(r *run, v value) bool { r.spend(1); return f(v) }
+	}
+	op, known := map[string]string{"eq": "==", "equalto": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+		"ge": ">=", "in": "in", "sameas": "==", "divisibleby": "%"}[name]
+	if !known {
+		fail("the test %.40q is not supported", name)
+	}
+	arg := p.postfix(p.primary())
+	if op == "%" {
+		return func(r *run, v value) bool { return !truth(r.arithmetic(op, v, arg(r))) }
+	}
+	return func(r *run, v value) bool { return r.compared(op, v, arg(r)) }
+}
+
+// plainTests are the tests without an argument.
+var plainTests = map[string]func(v value) bool{
+	"defined":   func(v value) bool { _, un := v.(undefined); return !un },
+	"undefined": func(v value) bool { _, un := v.(undefined); return un },
+	"none":      func(v value) bool { return v == nil },
+	"string":    func(v value) bool { _, ok := v.(str); return ok },
+	"mapping":   func(v value) bool { _, ok := v.(*dict); return ok },
+	"iterable":  iterable,
+	"sequence":  iterable,
+	"number":    isNumber,
+	"boolean":   isBool,
+	"integer":   func(v value) bool { return isInt(v) && !isBool(v) },
+	"float":     func(v value) bool { return isNumber(v) && !isInt(v) },
+	"true":      func(v value) bool { return v == true },
+	"false":     func(v value) bool { return v == false },
+	"callable":  func(v value) bool { _, ok := v.(function); return ok },
+	"odd":       func(v value) bool { return integer(v)%2 != 0 },
+	"even":      func(v value) bool { return integer(v)%2 == 0 },
+}
+
+func isBool(v value) bool { _, ok := v.(bool); return ok }
+
+func iterable(v value) bool {
+	switch v.(type) {
+	case str, *list, *dict, undefined:
+		return true
+	}
+	return false
+}
+
+// filter turns a value into another one.
+type filter func(r *run, v value, a args) value
+
+// textFilter returns a method of texts as a filter.
+func textFilter(name string) filter {
+	return func(r *run, v value, a args) value { return r.method(r.text(v), name).(function)(r, a) }
+}
+
+// filterTable has the filters by name.
+var filterTable = map[string]filter{
+	"tojson": tojson, "length": length, "count": length, "default": otherwise, "d": otherwise, "join": joinFilter,
+	"trim": textFilter("strip"), "upper": textFilter("upper"), "lower": textFilter("lower"),
+	"title":      textFilter("title"),
+	"capitalize": textFilter("capitalize"), "replace": textFilter("replace"),
+	"string": func(r *run, v value, _ args) value { return r.text(v) },
+	"safe":   func(r *run, v value, _ args) value { return r.text(v) },
+	"list": func(r *run, v value, _ args) value {
+		all := r.items(v)
+		r.spend(16 * len(all))
+		return &list{items: slices.Clone(all)}
+	},
+	"first": func(r *run, v value, _ args) value { return r.end(v, 0) },
+	"last":  func(r *run, v value, _ args) value { return r.end(v, -1) },
+	"items": func(r *run, v value, _ args) value {
+		if d, ok := v.(*dict); ok {
+			return r.pairs(d)
+		}
+		fail("%s has no fields", kind(v))
+		return nil
+	},
+	"dictsort": dictsort, "sort": sortFilter, "reverse": reverse, "unique": unique,
+	"int": toInt, "float": toFloat, "round": round,
+	"abs": func(_ *run, v value, _ args) value {
+		if number(v) < 0 {
+			return calculated("-", 0, v)
+		}
+		return v
+	},
+	"map": mapFilter, "selectattr": selecting(true, true), "rejectattr": selecting(true, false),
+	"select": selecting(false, true), "reject": selecting(false, false), "indent": indent,
+}
+
+// length returns the number of characters, elements or fields.
+func length(r *run, v value, _ args) value {
+	switch v := v.(type) {
+	case str:
+		r.spend(len(v.String))
+		return characters(v.String)
+	case *list:
+		return len(v.items)
+	case *dict:
+		return len(v.keys)
+	case undefined:
+		return 0
+	}
+	fail("%s has no length", kind(v))
+	return nil
+}
+
+// otherwise is the filter default.
+func otherwise(_ *run, v value, a args) value {
+	_, missing := v.(undefined)
+	if missing || truth(a.at(1, "boolean", false)) && !truth(v) {
+		return a.at(0, "default_value", str{})
+	}
+	return v
+}
+
+func joinFilter(r *run, v value, a args) value {
+	all := r.items(v)
+	if name, ok := a.at(1, "attribute", nil).(str); ok {
+		all = r.attributes(all, name)
+	}
+	return r.join(all, r.text(a.at(0, "d", str{})))
+}
+
+// attributes returns a field of each element.
+func (r *run) attributes(all []value, name str) (fields []value) {
+	for _, v := range all {
+		r.spend(16)
+		fields = append(fields, r.element(v, name))
+	}
+	return fields
+}
+
+// end returns the first element, or with -1 the last.
+func (r *run) end(v value, at int) value {
+	if len(r.items(v)) == 0 {
+		return undefined("element")
+	}
+	if d, ok := v.(*dict); ok {
+		v = &list{items: r.items(d)}
+	}
+	return r.element(v, at)
+}
+
+// sorted returns a copy in order. A sort of n elements makes about n·log(n) comparisons, which take their work.
+func (r *run) sorted(all []value, key func(v value) value, a args) *list {
+	r.spend(16 * len(all))
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(x, y value) int {
+		x, y = key(x), key(y)
+		if !truth(a.at(1, "case_sensitive", false)) {
+			x, y = r.folded(x), r.folded(y)
+		}
+		return r.compare(x, y)
+	})
+	if truth(a.at(0, "reverse", false)) {
+		slices.Reverse(all)
+	}
+	return &list{items: all}
+}
+
+// folded returns a text in small letters, and other values as they are.
+func (r *run) folded(v value) value {
+	if s, ok := v.(str); ok {
+		return r.mapped(s, lower)
+	}
+	return v
+}
+
+func sortFilter(r *run, v value, a args) value {
+	name, by := a.at(2, "attribute", nil).(str)
+	return r.sorted(r.items(v), func(v value) value {
+		if by {
+			return r.element(v, name)
+		}
+		return v
+	}, a)
+}
+
+// dictsort returns the fields of an object by name.
+func dictsort(r *run, v value, a args) value {
+	d, ok := v.(*dict)
+	if !ok {
+		fail("%s has no fields to sort", kind(v))
+	}
+	return r.sorted(r.pairs(d).items, func(v value) value { return v.(*list).items[0] },
+		args{named: map[string]value{"case_sensitive": a.at(0, "case_sensitive", false),
+			"reverse": a.at(2, "reverse", false)}})
+}
+
+func reverse(r *run, v value, _ args) value { return r.slice(v, [3]value{nil, nil, -1}) }
+
+func unique(r *run, v value, _ args) value {
+	l := &list{}
+	for _, one := range r.items(v) {
+		r.spend(16)
+		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(r.folded(v), r.folded(one)) }) {
+			l.items = append(l.items, one)
+		}
+	}
+	return l
+}
+
+func toInt(r *run, v value, a args) value {
+	if isNumber(v) {
+		return integer(math.Trunc(number(v)))
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(r.text(v).String)); err == nil {
+		return n
+	}
+	return a.at(0, "default", 0)
+}
+
+func toFloat(r *run, v value, a args) value {
+	if isNumber(v) {
+		return number(v)
+	}
+	if f, err := strconv.ParseFloat(strings.TrimSpace(r.text(v).String), 64); err == nil {
+		return f
+	}
+	return a.at(0, "default", 0.0)
+}
+
+func round(_ *run, v value, a args) value {
+	scale := math.Pow(10, number(a.at(0, "precision", 0)))
+	return math.RoundToEven(number(v)*scale) / scale
+}
+
+// mapFilter applies a filter to each element, or takes a field of each.
+func mapFilter(r *run, v value, a args) value {
+	if name, ok := a.at(-1, "attribute", nil).(str); ok {
+		return &list{items: r.attributes(r.items(v), name)}
+	}
+	f, known := r.filters[keyOf(a.at(0, "", nil)).String]
+	if !known {
+		fail("map needs an attribute, or a filter that is supported")
+	}
+	l := &list{}
+	for _, one := range r.items(v) {
+		r.spend(16)
+		l.items = append(l.items, f(r, one, args{list: a.list[1:], named: a.named}))
+	}
+	return l
+}
+
+// selecting returns a filter that keeps the elements for which a test holds, or does not.
+func selecting(attribute, keep bool) filter {
+	return func(r *run, v value, a args) value {
+		rest := a.list
+		var name str
+		if attribute {
+			name, rest = keyOf(a.at(0, "", nil)), rest[min(1, len(rest)):]
+		}
+		l := &list{}
+		for _, one := range r.items(v) {
+			r.spend(16)
+			tested := one
+			if attribute {
+				tested = r.element(one, name)
+			}
+			if r.holds(tested, rest) == keep {
+				l.items = append(l.items, one)
+			}
+		}
+		return l
+	}
+}
+
+// holds reports whether the test that arguments name holds; without a test, whether the value is true.
+func (r *run) holds(v value, test []value) bool {
+	if len(test) == 0 {
+		return truth(v)
+	}
+	name := keyOf(test[0]).String
+	if f, ok := plainTests[name]; ok {
+		return f(v)
+	}
+	op, known := map[string]string{"equalto": "==", "eq": "==", "==": "==", "ne": "!=", "in": "in"}[name]
+	if !known || len(test) < 2 {
+		fail("the test %.40q is not supported here", name)
+	}
+	return r.compared(op, v, test[1])
+}
+
+// indent puts blanks before each line but the first.
+func indent(r *run, v value, a args) value {
+	width := r.repeated(literal(" "), integer(a.at(0, "width", 4)))
+	var b builder
+	for i, line := range r.split(r.text(v), args{list: []value{literal("\n")}}, strings.Index).items {
+		line := line.(str)
+		if i > 0 {
+			b.add(literal("\n"))
+		}
+		if line.String != "" && (i > 0 || truth(a.at(1, "first", false))) {
+			r.spend(2 * len(width.String))
+			b.add(width)
+		}
+		r.spend(2 * len(line.String))
+		b.add(line)
+	}
+	return b.text()
+}

@@ -1,0 +1,230 @@
+package jinja
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// cases is the file that testdata/cases.py writes.
+type cases struct {
+	Values fields
+	Thinks string // a template in the manner of models that think
+	Cases  []struct {
+		Template string // "": thinks
+		Values   fields // absent: those of all cases
+		Text     *string
+		Error    string // of jinja2
+	}
+}
+
+// fields are values in the order of the file.
+type fields Object
+
+func (f *fields) UnmarshalJSON(b []byte) error {
+	r := &run{left: baseWork}
+	all := r.parsed(b).(*dict)
+	var raw map[string]json.RawMessage
+	for _, k := range all.keys {
+		if err := json.Unmarshal(b, &raw); err != nil {
+			return err
+		}
+		*f = append(*f, Field{k.String, raw[k.String]})
+	}
+	return nil
+}
+
+func readCases(t testing.TB) (c cases) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/cases.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &c))
+	require.Greater(t, len(c.Cases), 150)
+	return c
+}
+
+// rendered parses and renders a template.
+func rendered(source string, values Object) (Text, error) {
+	t, err := Parse(source)
+	if err != nil {
+		return Text{}, err
+	}
+	return t.Render(values)
+}
+
+// TestCases: what jinja2 renders is rendered here too, byte for byte, and what it refuses is refused.
+func TestCases(t *testing.T) {
+	all := readCases(t)
+	for _, c := range all.Cases {
+		if c.Template == "" {
+			c.Template = all.Thinks
+		}
+		if c.Values == nil {
+			c.Values = all.Values
+		}
+		got, err := rendered(c.Template, Object(c.Values))
+		if c.Text == nil {
+			var e *Error
+			assert.ErrorAs(t, err, &e, "%s\njinja2: %s", c.Template, c.Error)
+			continue
+		}
+		if assert.NoError(t, err, c.Template) {
+			assert.Equal(t, *c.Text, got.String, c.Template)
+			assert.Len(t, got.Given, len(got.String))
+		}
+	}
+}
+
+// TestOrigin: what was given is known for each byte, whatever the template did with it.
+func TestOrigin(t *testing.T) {
+	values := Object{{"x", " aB|c "}, {"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}}
+	for source, want := range map[string]string{
+		`<|{{ x }}|>`: "00111111" + "00", `{{ x.strip() }}|`: "11110", `{{ x | upper }}|`: "1111110",
+		`{{ x[1] ~ '|' ~ x[::-1] }}`: "10111111", `{{ x.replace('|', '<|>') }}`: "11100011",
+		`{{ x.split('|')[1] + '|' }}`: "110", `{{ '|'.join([x, '|', x]) }}`: "111111" + "000" + "111111",
+		`{% set y %}|{{ x }}{% endset %}{{ y }}`: "0111111", `{{ tool | tojson }}|`: strings.Repeat("1", 13) + "0",
+		`{{ tool }}|`: strings.Repeat("1", 13) + "0", `{% for k in tool %}|{{ k }}{% endfor %}`: "011",
+		`{{ {x: '|'} | items | first | first }}`: "111111", `{{ (x * 2)[:7] ~ '|' * 2 }}`: "111111100",
+		`{% macro f(a) %}|{{ a }}{% endmacro %}{{ f(x) }}`: "0111111", `{{ x | indent(1, true) }}`: "0111111",
+	} {
+		got, err := rendered(source, values)
+		if assert.NoError(t, err, source) {
+			assert.Equal(t, want, got.Given, "%s: %s", source, got.String)
+		}
+	}
+}
+
+// hostile are templates that would run for ever, or take all memory or the whole stack.
+var hostile = []string{
+	`{% for i in range(1000000000) %}{% endfor %}`,
+	`{% for i in range(9999) %}{% for i in range(9999) %}{% for i in range(9999) %}` +
+		`{% endfor %}{% endfor %}{% endfor %}`,
+	`{% for i in range(0, -1000000000000, -1) %}{{ i }}{% endfor %}`,
+	`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`,
+	`{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}`,
+	`{% macro f(a=f()) %}{% endmacro %}{{ f() }}`,
+	`{% set ns = namespace(s="aaaaaaaaaaaaaaaa") %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}`,
+	`{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}`,
+	`{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}`,
+	`{% set ns = namespace(l=[1]) %}{% for i in range(40) %}{% set ns.l = [ns.l, ns.l] %}` +
+		`{% endfor %}{{ ns.l | tojson }}`,
+	`{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}` +
+		`{% endfor %}{{ ns.l == ns.l }}`,
+	`{% set ns = namespace(d={}) %}{% for i in range(9999) %}{% set ns.d = {"a": ns.d} %}` +
+		`{% endfor %}{{ ns.d | tojson(indent=60) }}`,
+	`{{ "a" * 1000000000 }}`, `{{ "a" * 9007199254740992 }}`, `{{ "ab" * 4611686018427387904 }}`,
+	`{% set a = "a" * 500000 %}{% for i in range(9999) %}{% if a == "a" * 500000 %}{% endif %}{% endfor %}`,
+	`{% set a = "a" * 500000 %}{% for i in range(9999) %}{{ a.strip(a) }}{% endfor %}`,
+	`{% set a = "a" * 500000 %}{% for i in range(9999) %}{{ a.split("a") | length }}{% endfor %}`,
+	`{% set a = "a" * 500000 %}{% for i in range(9999) %}{{ a | length }}{{ a[3] }}{{ a.upper() | first }}{% endfor %}`,
+	`{{ ("a" * 100000).replace("a", "b" * 100000) }}`, `{{ ("b" * 9999) | indent(1000000000, true) }}`,
+	`{{ (("a\n") * 100000) | indent(100000) }}`, `{{ (range(100000) | list) | join("x" * 100000) }}`,
+	`{{ range(100000) | unique | list }}`, `{{ 2 ** 9999 }}`, `{{ 9 ** 9 ** 9 }}`,
+	strings.Repeat("(", 9999) + strings.Repeat(")", 9999), `{{ ` + strings.Repeat("(", 9999),
+	`{{ ` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + ` }}`, `{{ ` + strings.Repeat("not ",
+		9999) + `1 }}`,
+	`{{ ` + strings.Repeat("-", 9999) + `1 }}`, `{{ 1` + strings.Repeat("+1", 9999) + ` }}`,
+	`{{ a` + strings.Repeat(".a", 9999) + ` }}`, `{{ a` + strings.Repeat("|d(1)", 9999) + ` }}`,
+	`{{ 1` + strings.Repeat(" if 1 else 1", 9999) + ` }}`, `{{ 1` + strings.Repeat(" and 1 or 1", 9999) + ` }}`,
+	strings.Repeat(`{% if 1 %}`, 9999) + strings.Repeat(`{% endif %}`, 9999),
+	`{% if 0 %}` + strings.Repeat(`{% elif 0 %}`, 9999) + `{% endif %}`,
+	strings.Repeat("x", maxSource+1),
+}
+
+// TestHostile: no template takes much memory, or does not end.
+func TestHostile(t *testing.T) {
+	for _, source := range hostile {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := rendered(source, nil)
+		runtime.ReadMemStats(&after)
+		name := source[:min(len(source), 90)]
+		if !strings.HasPrefix(source, "((") { // that is text
+			assert.Error(t, err, name)
+		}
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20), name)
+	}
+}
+
+// TestRefused: errors name the line and the reason; a template's own refusal can be told from others.
+func TestRefused(t *testing.T) {
+	for source, want := range map[string]string{
+		"a\n{{ raise_exception('Only \"user\".') }}": `line 2 of the template: Only "user".`,
+
+		"{% for x in y %}\n\n{{ x.":         "line 3 of the template: a tag has no end",
+		"\n{% include 'x' %}":               `line 2 of the template: the statement "include" is not supported`,
+		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
+		"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
+		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",
+		"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
+	} {
+		_, err := rendered(source, nil)
+		assert.ErrorContains(t, err, want, source)
+		_, raised := err.(*Error).Err.(*RaisedError)
+		assert.Equal(t, strings.Contains(source, "raise_"), raised)
+	}
+	_, err := rendered("{{ range(10**9) }}", nil)
+	assert.ErrorIs(t, err, ErrLimit)
+	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(`{"a":}`)}})
+	assert.ErrorContains(t, err, "this is not JSON")
+	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(`{} 1`)}})
+	assert.ErrorContains(t, err, "this is not JSON")
+	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))}})
+	assert.ErrorContains(t, err, "more than 1000 deep")
+	got, err := rendered("{{ x | tojson }}", Object{{"x", json.RawMessage(`[1e3,-0,1.50,12345678901234567890123]`)}})
+	require.NoError(t, err)
+	assert.Equal(t, `[1e3, -0, 1.50, 12345678901234567890123]`, got.String, "numbers stay as a request wrote them")
+}
+
+// TestLargeChats: a long text, and many messages, are within the limits.
+func TestLargeChats(t *testing.T) {
+	tmpl, err := Parse(readCases(t).Thinks)
+	require.NoError(t, err)
+	message := func(role, content string) any { return Object{{"role", role}, {"content", content}} }
+	_, err = tmpl.Render(Object{{"messages", []any{message("user", strings.Repeat("a\n|", 3<<20))}}})
+	require.NoError(t, err)
+	var many []any
+	for range 2000 {
+		many = append(many, message("user", ""), message("assistant", ""))
+	}
+	_, err = tmpl.Render(Object{{"messages", many}})
+	require.NoError(t, err)
+}
+
+// FuzzRender: no template panics, and each ends.
+func FuzzRender(f *testing.F) {
+	c := readCases(f)
+	f.Add(c.Thinks)
+	for _, one := range c.Cases {
+		f.Add(one.Template)
+	}
+	for _, source := range hostile {
+		f.Add(source[:min(len(source), 2000)])
+	}
+	values := append(Object(c.Values), Field{"messages", []any{
+		Object{{"role", "user"}, {"content", "<think>x</think>"}}, Object{{"role", "assistant"}, {"content", "y"}},
+	}}, Field{"tools", []any{json.RawMessage(`{"a": [1, {"b": "é"}]}`)}})
+	f.Fuzz(func(t *testing.T, source string) {
+		got, err := rendered(source, values)
+		if err == nil {
+			require.Len(t, got.Given, len(got.String))
+		}
+	})
+}
+
+func BenchmarkRender(b *testing.B) {
+	c := readCases(b)
+	tmpl, err := Parse(c.Thinks)
+	require.NoError(b, err)
+	values := Object(c.Cases[len(c.Cases)-1].Values)
+	for b.Loop() {
+		if _, err := tmpl.Render(values); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,407 @@
+package jinja
+
+import "slices"
+
+// parser reads statements and expressions.
+type parser struct {
+	*lexer
+	tok    token
+	ahead  *token // the token after tok, if it was looked at
+	line   int    // of tok
+	nested int
+	loops  int // loops around
+}
+
+// advance goes to the next token.
+func (p *parser) advance() {
+	if p.ahead != nil {
+		p.tok, p.ahead = *p.ahead, nil
+	} else {
+		p.line = p.lexer.line
+		p.tok = p.next()
+	}
+	p.line = p.tok.line
+}
+
+// peek returns the token after the next.
+func (p *parser) peek() token {
+	if p.ahead == nil {
+		t := p.next()
+		p.ahead = &t
+	}
+	return *p.ahead
+}
+
+// is reports whether the next token is an operator or a name.
+func (p *parser) is(text string) bool {
+	return p.tok.text == text && (p.tok.kind == tokOperator || p.tok.kind == tokName)
+}
+
+// accept takes an operator or a name, if it is next.
+func (p *parser) accept(text string) bool {
+	if !p.is(text) {
+		return false
+	}
+	p.advance()
+	return true
+}
+
+// expect takes an operator or a name.
+func (p *parser) expect(text string) {
+	if !p.accept(text) {
+		fail("%s is expected before %q", text, p.tok.text)
+	}
+}
+
+// end takes a token of a kind.
+func (p *parser) end(kind int, text string) {
+	if p.tok.kind != kind {
+		fail("%s is expected before %q", text, p.tok.text)
+	}
+	p.advance()
+}
+
+// name takes a name.
+func (p *parser) name() string {
+	name := p.tok.text
+	if p.tok.kind != tokName {
+		fail("a name is expected before %q", name)
+	}
+	p.advance()
+	return name
+}
+
+// deeper enters a statement or a part of an expression that is evaluated within another one; the returned function
+// leaves it, with all that was entered since.
+func (p *parser) deeper() func() {
+	before := p.nested
+	if p.nested++; p.nested > maxDepth {
+		fail("%w: more than %d statements or operations are nested", ErrLimit, maxDepth)
+	}
+	return func() { p.nested = before }
+}
+
+// flow is what a statement does to the loop around it.
+type flow int
+
+// Values of flow.
+const (
+	goOn flow = iota
+	stopLoop
+	nextTurn
+)
+
+// statement runs a statement.
+type statement func(r *run) flow
+
+// block is a list of statements.
+type block []statement
+
+func (b block) do(r *run) flow {
+	for _, s := range b {
+		if f := s(r); f != goOn {
+			return f
+		}
+	}
+	return goOn
+}
+
+// block reads statements up to a tag with one of the names, which it takes without the tag's end, or up to the end of
+// the source if there are no names.
+func (p *parser) block(until ...string) (b block, end string) {
+	defer p.deeper()()
+	for {
+		line := p.line
+		switch t := p.tok; t.kind {
+		case tokEnd:
+			if len(until) > 0 {
+				fail("the template ends before %s", until[len(until)-1])
+			}
+			return b, ""
+		case tokData:
+			text := literal(t.text)
+			b = append(b, func(r *run) flow { r.put(text); return goOn })
+			p.advance()
+		case tokPrint:
+			p.advance()
+			e := p.list()
+			p.end(tokPrintEnd, "}}")
+			b = append(b, func(r *run) flow { r.line = line; r.put(r.text(e(r))); return goOn })
+		default: // a tag
+			p.advance()
+			name := p.name()
+			if slices.Contains(until, name) {
+				return b, name
+			}
+			if s := p.statement(name); s != nil {
+				b = append(b, func(r *run) flow { r.line = line; r.spend(1); return s(r) })
+			}
+		}
+	}
+}
+
+// body reads a block with the end of the tag before it and the whole tag after it.
+func (p *parser) body(until string) block {
+	p.end(tokTagEnd, "%}")
+	b, _ := p.block(until)
+	p.end(tokTagEnd, "%}")
+	return b
+}
+
+// put writes into the output.
+func (r *run) put(t str) {
+	r.spend(1 + 2*len(t.String))
+	r.out.add(t)
+}
+
+// statement reads the rest of a tag, and all that belongs to it.
+func (p *parser) statement(name string) statement {
+	switch name {
+	case "if":
+		return p.ifBlock()
+	case "for":
+		return p.forLoop()
+	case "set":
+		return p.set()
+	case "macro":
+		return p.macro()
+	case "generation": // of transformers: it marks what the assistant wrote, and has no effect
+		return p.body("endgeneration").do
+	case "break", "continue":
+		if p.loops == 0 {
+			fail("%s stands outside of a loop", name)
+		}
+		p.end(tokTagEnd, "%}")
+		f := map[string]flow{"break": stopLoop, "continue": nextTurn}[name]
+		return func(*run) flow { return f }
+	}
+	fail("the statement %.40q is not supported", name)
+	return nil
+}
+
+// ifBlock reads {% if %} … {% elif %} … {% else %} … {% endif %}.
+func (p *parser) ifBlock() statement {
+	cond := p.expression()
+	p.end(tokTagEnd, "%}")
+	then, end := p.block("elif", "else", "endif")
+	otherwise := func(*run) flow { return goOn }
+	switch end {
+	case "elif":
+		defer p.deeper()()
+		otherwise = p.ifBlock()
+	case "else":
+		otherwise = p.body("endif").do
+	default:
+		p.end(tokTagEnd, "%}")
+	}
+	return func(r *run) flow {
+		if truth(cond(r)) {
+			return then.do(r)
+		}
+		return otherwise(r)
+	}
+}
+
+// targets reads the names to which values are assigned.
+func (p *parser) targets() []string {
+	defer func() { p.accept(")") }()
+	p.accept("(")
+	names := []string{p.name()}
+	for p.accept(",") {
+		names = append(names, p.name())
+	}
+	return names
+}
+
+// assign sets variables: one to a value, several to its elements.
+func (r *run) assign(names []string, v value) {
+	if len(names) == 1 {
+		r.scope.vars[names[0]] = v
+		return
+	}
+	all := r.items(v)
+	if len(all) != len(names) {
+		fail("%d values for %d names", len(all), len(names))
+	}
+	for i, name := range names {
+		r.scope.vars[name] = all[i]
+	}
+}
+
+// set reads {% set a = … %}, {% set a.b = … %} or {% set a %} … {% endset %}.
+func (p *parser) set() statement {
+	names, field := p.targets(), ""
+	if len(names) == 1 && p.accept(".") {
+		field = p.name()
+	}
+	var e expression
+	if p.accept("=") {
+		e = p.list()
+		p.end(tokTagEnd, "%}")
+	} else {
+		loops := p.loops
+		p.loops = 0
+		body := p.body("endset")
+		p.loops = loops
+		e = func(r *run) value { return r.captured(func() { r.inner(r.scope, func() { body.do(r) }) }) }
+	}
+	return func(r *run) flow {
+		v := e(r)
+		if field == "" {
+			r.assign(names, v)
+			return goOn
+		}
+		o, ok := r.scope.find(names[0]).(*object)
+		if !ok {
+			fail("%s.%s cannot be set: %s is not a namespace", names[0], field, names[0])
+		}
+		o.vars[field] = v
+		return goOn
+	}
+}
+
+// macro reads {% macro name(a, b=…) %} … {% endmacro %}.
+func (p *parser) macro() statement {
+	name := p.name()
+	var names []string
+	var defaults []expression
+	p.expect("(")
+	for !p.accept(")") {
+		names = append(names, p.name())
+		var e expression
+		if p.accept("=") {
+			e = p.expression()
+		}
+		defaults = append(defaults, e)
+		if !p.is(")") {
+			p.expect(",")
+		}
+	}
+	loops := p.loops
+	p.loops = 0
+	body := p.body("endmacro")
+	p.loops = loops
+	return func(r *run) flow {
+		home := r.scope
+		r.scope.vars[name] = function(func(r *run, a args) value {
+			if len(a.list) > len(names) {
+				fail("%s takes %d arguments", name, len(names))
+			}
+			defer r.deeper(10)()
+			var text str
+			r.inner(home, func() {
+				for i, n := range names {
+					v := a.at(i, n, undefined(n))
+					if _, none := v.(undefined); none && defaults[i] != nil {
+						v = defaults[i](r)
+					}
+					r.scope.vars[n] = v
+				}
+				text = r.captured(func() { body.do(r) })
+			})
+			return text
+		})
+		return goOn
+	}
+}
+
+// forLoop reads {% for a, b in list if condition %} … {% else %} … {% endfor %}.
+func (p *parser) forLoop() statement {
+	names := p.targets()
+	p.expect("in")
+	over := p.condition(false)
+	var keep expression
+	if p.accept("if") {
+		keep = p.expression()
+	}
+	p.end(tokTagEnd, "%}")
+	p.loops++
+	body, end := p.block("else", "endfor")
+	p.loops--
+	var otherwise block
+	if end == "else" {
+		otherwise = p.body("endfor")
+	} else {
+		p.end(tokTagEnd, "%}")
+	}
+	return func(r *run) (f flow) {
+		all := r.items(over(r))
+		if keep != nil {
+			all = r.kept(all, names, keep)
+		}
+		if len(all) == 0 {
+			return otherwise.do(r)
+		}
+		r.inner(r.scope, func() { r.loop(names, all, body) })
+		return goOn
+	}
+}
+
+// kept returns the elements for which a condition is true.
+func (r *run) kept(all []value, names []string, keep expression) (some []value) {
+	r.inner(r.scope, func() {
+		for _, v := range all {
+			r.spend(16)
+			if r.assign(names, v); truth(keep(r)) {
+				some = append(some, v)
+			}
+		}
+	})
+	return some
+}
+
+// loop runs a body for each element, in a scope of the loop.
+func (r *run) loop(names []string, all []value, body block) {
+	home := r.scope
+	for i, v := range all {
+		r.spend(8)
+		home.vars = map[string]value{"loop": &loop{all, i}} // variables of a turn end with it
+		r.assign(names, v)
+		if body.do(r) == stopLoop {
+			return
+		}
+	}
+}
+
+// loop is the variable of that name.
+type loop struct {
+	all []value
+	i   int
+}
+
+// field returns an attribute.
+func (l *loop) field(name string) value {
+	n := len(l.all)
+	switch name {
+	case "index":
+		return l.i + 1
+	case "index0":
+		return l.i
+	case "revindex":
+		return n - l.i
+	case "revindex0":
+		return n - l.i - 1
+	case "first":
+		return l.i == 0
+	case "last":
+		return l.i == n-1
+	case "length":
+		return n
+	case "previtem":
+		if l.i > 0 {
+			return l.all[l.i-1]
+		}
+	case "nextitem":
+		if l.i+1 < n {
+			return l.all[l.i+1]
+		}
+	case "cycle":
+		return function(func(_ *run, a args) value {
+			if len(a.list) == 0 {
+				fail("cycle needs a value")
+			}
+			return a.list[l.i%len(a.list)]
+		})
+	}
+	return undefined("loop." + name)
+}

@@ -1,0 +1,285 @@
+"""Writes cases.json: small templates, and one in the manner of models that think, with what jinja2 renders.
+
+    python3 -m venv VENV && VENV/bin/pip install jinja2==3.1.6
+    VENV/bin/python cases.py > cases.json
+
+A case whose template or values jinja2 refuses has the field "error" in place of the text. The environment is that of
+transformers: trim_blocks, lstrip_blocks, loop controls, tojson by json.dumps, no changes of values.
+"""
+
+import json
+import random
+
+import jinja2
+import jinja2.ext
+import jinja2.sandbox
+
+VALUES = {
+    "none": None, "yes": True, "no": False, "n": 7, "text": "  Ein Fisch\nschwimmt, ölig.\t", "empty": "",
+    "marked": "<think>\nhm\n</think>\n\nanswer", "list": [3, 1, 2], "names": ["b", "A", "c", "a"], "void": [],
+    "object": {"zeta": 1, "alpha": {"b": [1, "x", None, True]}, "items": "own", "key": "q\"'\\\n\u0001<&>é🐟"},
+    "people": [{"name": "Ann", "age": 30, "ok": True}, {"name": "bob", "age": 4}, {"name": "Cy", "age": 30, "ok": False}],
+}
+
+EXPRESSIONS = """
+1 + 2 * 3 ** 2 - 4 // 3 % 2
+-7 // 2 ~ '|' ~ -7 % 3 ~ '|' ~ 7 / 2 ~ '|' ~ 2 ** 3 ~ '|' ~ 6 / 3
+(1.5 + 1) ~ '|' ~ 1e3 ~ '|' ~ 1e16 ~ '|' ~ 0.00001 ~ '|' ~ 1_000
+(1, 2) ~ (1,) ~ () ~ [1, 'a', none, true, 1.0, "it's", 'say "x"', 'both \\'"']
+{'a': 1, "b": [none]} ~ {}
+'a' 'b' "\\n\\t\\\\\\'\\x41\\u00e9\\q"
+text[0] ~ text[-1] ~ text[2:5] ~ text[::-1] ~ text[-3:] ~ text[:3] ~ text[1:9:3] ~ text[9:1:-2]
+list[::-1] ~ list[1:] ~ list[-1] ~ list[5] ~ list[-9] ~ list[:-1] ~ list[5:] ~ (1, 2, 3)[::-1]
+text.strip() ~ '|' ~ text.lstrip() ~ '|' ~ text.rstrip() ~ '|' ~ 'xxaxx'.strip('x') ~ '|' ~ 'abcab'.lstrip('ab')
+marked.split('</think>')[-1].lstrip('\\n') ~ '|' ~ marked.split('</think>')[0].rstrip('\\n').split('<think>')[-1]
+'a,b,,c'.split(',') ~ 'a  b c '.split() ~ ''.split() ~ ''.split(',') ~ 'a,b,c'.split(',', 1) ~ 'a b c'.split(none, 1)
+'a,b,c'.rsplit(',', 1) ~ 'a\\nb\\n'.splitlines() ~ ''.splitlines()
+text.startswith('  Ein') ~ text.endswith('x') ~ text.startswith(('a', ' ')) ~ ''.startswith('')
+'straBe Über iPad'.upper() ~ 'ÄB'.lower() ~ 'hello wORLD it'.title() ~ 'hELLO w'.capitalize() ~ ''.title()
+'aXbX'.replace('X', 'yy') ~ 'abc'.find('c') ~ 'éa'.find('a') ~ 'abc'.find('z') ~ 'aba'.rfind('a') ~ 'abab'.count('ab')
+'-'.join(['a', 'b']) ~ '12'.isdigit() ~ ''.isdigit() ~ 'a' * 3 ~ 'ab' * 0 ~ 'ab' * -1
+1 == 1.0 and true == 1 and 'a' != 'b' and none == none and [1, 2] == [1, 2] and {'a': 1} == {'a': 1}
+1 < 2 and 'a' < 'b' and 2 >= 2 and not 1 > 2 and [1, 2] < [1, 3] and (1,) != [1]
+('Ein' in text) ~ (3 in list) ~ ('zeta' in object) ~ ('x' not in 'abc') ~ (9 not in list) ~ (none in list)
+yes and n or empty
+empty or none or 'last'
+not yes ~ 'x'
+'a' if yes else 'b'
+('a' if no) ~ ('a' if no else 'b' if no else 'c')
+missing
+missing is defined ~ missing is undefined ~ object.nothing is defined ~ object['zeta'] is defined ~ none is defined
+none is none ~ n is number ~ yes is number ~ n is integer ~ yes is integer ~ 1.0 is float ~ yes is boolean ~ n is not none
+text is string ~ list is string ~ object is mapping ~ list is sequence ~ text is iterable ~ n is iterable ~ list is mapping
+yes is true ~ no is false ~ n is true ~ 4 is even ~ 4 is odd ~ 6 is divisibleby 3 ~ 3 is eq 3 ~ 3 is in [1, 3] ~ 3 is gt(2)
+object.alpha.b[1] ~ object['alpha']['b'][0] ~ object.get('zeta') ~ object.get('none') ~ object.get('none', 'd')
+object.items is string ~ object['items'] ~ object.keys() | list ~ object.values() | length
+object | tojson
+object | tojson(indent=2)
+void | tojson(indent=2) ~ {} | tojson(indent=4) ~ [[], {'a': []}] | tojson(indent=1)
+object | tojson(separators=(',', ':'), sort_keys=true)
+object.key | tojson(ensure_ascii=true)
+[1, 1.5, true, none, 'é'] | tojson
+text | length ~ list | length ~ object | count ~ missing | length
+missing | default('d') ~ none | default('d') ~ empty | default('d', true) ~ no | d('x', boolean=true)
+text | trim ~ '|' ~ 'x' | upper ~ 'Xy' | lower ~ 'ab cd' | title ~ 'ab' | capitalize ~ 'aa' | replace('a', 'b')
+list | first ~ list | last ~ void | first ~ 'abc' | first ~ 'abc' | last
+list | join(',') ~ people | join(', ', attribute='name') ~ [1, none] | join ~ 'abc' | join('-')
+list | sort ~ list | sort(reverse=true) ~ names | sort ~ names | sort(case_sensitive=true) ~ (people | sort(attribute='age') | map(attribute='name') | list)
+object | items | list | length ~ {'b': 1, 'A': 2} | dictsort ~ {'b': 1, 'A': 2} | items | list
+list | reverse | list ~ 'abc' | reverse ~ ['a', 'A', 'b', 'a'] | unique | list
+'12' | int ~ '1x' | int ~ 'x' | int(5) ~ 3.9 | int ~ '1.5' | float ~ -3 | abs ~ 2.5 | round ~ 3.14159 | round(2) ~ yes | int
+names | map('upper') | join ~ people | map(attribute='age') | list
+people | selectattr('ok') | map(attribute='name') | list ~ people | rejectattr('ok') | list | length
+people | selectattr('age', 'equalto', 30) | map(attribute='name') | join('+') ~ people | selectattr('ok', 'defined') | list | length
+[0, 1, '', 'x', none] | select | list ~ [0, 1, none] | reject('none') | list ~ [1, 'a'] | select('string') | list
+'a\\nb\\n\\nc' | indent(2) ~ 'a\\nb' | indent(1, true) ~ none | string ~ 5 | string ~ object | string
+range(3) | list ~ range(1, 8, 3) | list ~ range(3, 0, -1) | list ~ range(0) | list
+dict(a=1, b='x') ~ namespace(a=1).a ~ namespace(a=1).b is defined
+list is callable ~ range is callable
+missing.field
+missing['field']
+missing + 'x'
+none + 'x'
+'x' + 1
+1 / 0
+none | length
+none()
+raise_exception('no')
+'x' < 1
+object.zeta.more
+text | nosuchfilter
+text is nosuchtest
+[1, 2
+text.append('x')
+''.__class__.__mro__
+"\\N{BULLET}"[0:0]
+'abc'[0].upper() ~ 'abc'[1:] | upper ~ ('ab' ~ 'c') | length
+3 | string + 'x'
+- 3 | abs
+not 'a' in 'abc'
+[list, object] | length
+true and false or true
+1 if 0 else 2 if 0 else 3
+list.0 ~ people.1.name
+""".strip("\n").split("\n")
+
+TEMPLATES = [
+    "a\n{% if yes %}\n  b\n  {% else %}\nc\n{% endif %}\nd\n",
+    "a  {%- if yes -%}  b  {%- endif -%}  c\n\n",
+    "  {% if yes %}x{% endif %}  \n  {%+ if yes %}y{% endif +%}\n  {{ n }}  \n",
+    "{# note #}\na{# b #}\n  {# c #}\nd {#- e -#} f\n",
+    "{% raw %}{{ n }}{% if %}{% endraw %}\nx{%- raw -%} {{ y }} {%- endraw %} z",
+    "{{- n -}}\n  {{ n }}\n{{ n -}}\n",
+    "x\n{{ n }}\n\n",
+    "\r\na\r{% if yes %}\r\nb{% endif %}\n",
+    "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
+    "{{ loop.revindex }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a', 'b') }};{% endfor %}",
+    "{% for x in void %}{% else %}none{% endfor %}{% for k in object %}{{ k }}{% endfor %}{% for c in 'äb' %}{{ c }},{% endfor %}",
+    "{% for k, v in object.items() %}{{ k }}={{ v }};{% endfor %}{% for k, v in object | dictsort %}{{ k }}{% endfor %}",
+    "{% for p in people if p.age == 30 %}{{ loop.index }}/{{ loop.length }}{{ p.name }}{% endfor %}",
+    "{% for x in list %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% if loop.last %}{% break %}{% endif %}{% endfor %}",
+    "{% for x in list %}{% for y in names %}{% if y == 'c' %}{% break %}{% endif %}{{ x }}{{ y }}{% endfor %}{{ loop.index }}{% endfor %}",
+    "{% set x = 1 %}{% for i in list %}{% set x = x + i %}{{ x }}{% endfor %}{{ x }}{% if yes %}{% set x = 9 %}{% endif %}{{ x }}",
+    "{% set ns = namespace(n=0, found=false) %}{% for i in list %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}{{ ns.found }}",
+    "{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set (c, d) = list[:2] %}{{ c }}{{ d }}{% set t = 1, %}{{ t }}",
+    "{% set x %}a{{ n }}{% for i in list %}{{ i }}{% endfor %}{% endset %}[{{ x }}]{{ x | length }}",
+    "{% macro f(a, b='d', c=a) %}({{ a }}{{ b }}{{ c }}{{ n }}){% endmacro %}{{ f(1) }}{{ f(1, 2) }}{{ f(b=3, a=4) }}{{ f() }}",
+    "{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}|{{ f(1) | upper }}",
+    "{% macro outer() %}{% for i in list %}{{ inner(i) }}{% endfor %}{% endmacro %}{% macro inner(i) %}<{{ i }}>{% endmacro %}{{ outer() }}",
+    "{% if no %}a{% elif empty %}b{% elif n %}c{% else %}d{% endif %}{% if no %}{% elif no %}{% endif %}",
+    "{% generation %}a{{ n }}{% endgeneration %}b",
+    "{{ {'a': {'b': {}}}}}{{ '}}' }}{{ \"{%\" }}",
+    "{% for x in list -%}\n  {{ x }}\n{%- endfor %}\n!",
+    "{% set x = 'a' if no else 'b' %}{{ x }}{{ x ~ (1 if yes) }}",
+    "{% for i in range(3) %}{% set last = i %}{% endfor %}{{ last is defined }}",
+    "{% include 'x' %}", "{% import 'x' as y %}", "{% extends 'x' %}", "{% nonsense %}", "{% if yes %}", "{% endif %}",
+    "{% break %}", "{{ }}", "{{ 1", "{% for x in %}{% endfor %}", "{# open", "{% set 1 = 2 %}", "{{ 'open }}", "{{ a b }}",
+    "{% for a, b in list %}{% endfor %}", "{% for a in n %}{% endfor %}", "{% set n.x = 1 %}", "{{ (1 }}", "{{ 1) }}",
+]
+
+# In the manner of models that think and call tools, with the constructs of their templates.
+THINKS = """
+{%- if tools %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}
+        {{- messages[0].content + '\\n\\n' }}
+    {%- endif %}
+    {{- "Tools:\\n<tools>" }}
+    {%- for tool in tools %}
+        {{- "\\n" }}
+        {{- tool | tojson }}
+    {%- endfor %}
+    {{- "\\n</tools>\\nCall them as {\\"name\\": <name>, \\"arguments\\": <args>}<|im_end|>\\n" }}
+{%- elif messages[0]['role'] == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(searching=true, asked=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set i = (messages|length - 1) - loop.index0 %}
+    {%- if ns.searching and message.role == "user" and message.content is string and not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+        {%- set ns.searching = false %}
+        {%- set ns.asked = i %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- set content = message.content if message.content is string else '' %}
+    {%- if message.role == "user" or (message.role == "system" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set thought = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set thought = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.asked and (loop.last or thought) %}
+            {{- '<|im_start|>assistant\\n<think>\\n' + thought.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
+        {%- else %}
+            {{- '<|im_start|>assistant\\n' + content }}
+        {%- endif %}
+        {%- for call in message.tool_calls or [] %}
+            {%- if not loop.first or content %}
+                {{- '\\n' }}
+            {%- endif %}
+            {%- if call.function %}
+                {%- set call = call.function %}
+            {%- endif %}
+            {{- '<tool_call>\\n{"name": "' ~ call.name ~ '", "arguments": ' }}
+            {{- call.arguments if call.arguments is string else call.arguments | tojson }}
+            {{- '}\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == "tool" %}
+        {%- if loop.first or messages[loop.index0 - 1].role != "tool" %}
+            {{- '<|im_start|>user' }}
+        {%- endif %}
+        {{- '\\n<tool_response>\\n' + content + '\\n</tool_response>' }}
+        {%- if loop.last or messages[loop.index0 + 1].role != "tool" %}
+            {{- '<|im_end|>\\n' }}
+        {%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+
+
+def chats(rnd):
+    """Random chats: system turns, tools, calls, results, thoughts, with enable_thinking or without."""
+    words = ["a", "Kiel\n", "\n\nwhy?", "<think>\nx\n</think>\n\ny", "öl 🐟", "<tool_response>\nq\n</tool_response>", ""]
+    tool = {"type": "function", "function": {"name": "weather", "description": "\"<&>\" ö", "parameters": {
+        "type": "object", "properties": {"town": {"type": "string"}, "days": {"maximum": 3}}, "required": ["town"]}}}
+    for _ in range(40):
+        messages = [{"role": "system", "content": rnd.choice(words)}] if rnd.random() < 0.4 else []
+        while True:
+            messages.append({"role": "user", "content": rnd.choice(words)})
+            if rnd.random() < 0.3:
+                break
+            for last in (False, False, True):
+                answer = {"role": "assistant", "content": rnd.choice(words)}
+                if rnd.random() < 0.5:
+                    answer["reasoning_content"] = rnd.choice(words)
+                messages.append(answer)
+                if last or rnd.random() < 0.5:
+                    break
+                calls = [{"town": rnd.choice(words), "days": [1, None]}, {}, "{broken"][:rnd.randrange(1, 4)]
+                answer["tool_calls"] = [{"id": "c", "type": "function", "function": {
+                    "name": "weather", "arguments": c}} for c in calls]
+                messages += [{"role": "tool", "content": rnd.choice(words), "tool_call_id": "c"} for _ in calls]
+            if rnd.random() < 0.2:
+                break
+        values = {"messages": messages, "add_generation_prompt": rnd.random() < 0.9}
+        if rnd.random() < 0.5:
+            values["tools"] = [tool] * rnd.randrange(1, 3)
+        if rnd.random() < 0.6:
+            values["enable_thinking"] = rnd.random() < 0.5
+        yield values
+
+
+class Generation(jinja2.ext.Extension):
+    """{% generation %} of transformers, which renders its content."""
+    tags = {"generation"}
+
+    def parse(self, parser):
+        next(parser.stream)
+        return parser.parse_statements(["name:endgeneration"], drop_needle=True)
+
+
+def environment():
+    def refuse(text):
+        raise jinja2.TemplateError(text)
+
+    def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    env = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    env.filters["tojson"] = tojson
+    env.globals["raise_exception"] = refuse
+    return env
+
+
+def main():
+    env, out = environment(), []
+    cases = [("{{ " + e + " }}", VALUES) for e in EXPRESSIONS] + [(t, VALUES) for t in TEMPLATES]
+    cases += [(THINKS, values) for values in chats(random.Random(1))]
+    for template, values in cases:
+        case = {"template": template}
+        if values is not VALUES:
+            case = {"values": values}
+        try:
+            case["text"] = env.from_string(template).render(**values)
+        except Exception as e:
+            case["error"] = str(e)
+        out.append(case)
+    lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in out)
+    values, thinks = (json.dumps(v, ensure_ascii=False) for v in (VALUES, THINKS))
+    print(f'{{"values": {values},\n"thinks": {thinks},\n"cases": [\n{lines}\n]}}')
+
+
+main()
