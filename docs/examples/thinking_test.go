@@ -27,12 +27,12 @@ func thinker(t *testing.T) *pilotfish.Model {
 	return m
 }
 
-// script makes a model say a text.
+// script makes a model generate a text.
 type script []int32
 
 func (s script) Pick(h pilotfish.Head) int32 { return s[min(len(h.Answer), len(s)-1)] }
 
-// says returns the option by which a model says a text and ends.
+// says returns the option with which a model generates a text and ends.
 func says(t *testing.T, m *pilotfish.Model, text string) pilotfish.Option {
 	t.Helper()
 	ids, err := m.Tokenize(text+"<|im_end|>", true)
@@ -40,8 +40,8 @@ func says(t *testing.T, m *pilotfish.Model, text string) pilotfish.Option {
 	return pilotfish.SampleBy(script(ids))
 }
 
-// TestThoughts: the tokens of a thought can be told from those of the answer, no stop string ends a thought, and
-// nothing of it stays in the conversation.
+// TestThoughts: the tokens of a thought are marked as such, no stop string ends a thought, and the conversation keeps
+// nothing of it.
 func TestThoughts(t *testing.T) {
 	m := thinker(t)
 	thinks, err := m.Thinks(nil)

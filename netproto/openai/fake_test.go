@@ -37,11 +37,11 @@ type fakeModel struct {
 	step    time.Duration // of a token
 	// answer returns the continuation of a prompt with some settings, before the cut at Stop and MaxTokens. nil: "ok".
 	answer func(prompt string, s answer.Settings) string
-	fail   func(prompt string) error                                      // in place of an answer
-	refuse func(s answer.Settings) error                                  // what Check says
-	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
-	short  func(text string) bool                                         // answers that end; nil: {} in a format
-	solid  bool                                                           // it knows no gaps
+	fail   func(prompt string) error                                      // instead of an answer
+	refuse func(s answer.Settings) error                                  // result of Check
+	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with the ignored keywords
+	short  func(text string) bool                                         // shortened answers; nil: {} in a format
+	solid  bool                                                           // without infill
 	thinks bool                                                           // <think>…</think> is a thought
 
 	mu       sync.Mutex
@@ -102,7 +102,7 @@ func (m *fakeModel) kinds(prompt []int32, text string) []string {
 	if !m.Thinks(prompt) || !strings.HasPrefix(text, "<think>\n") {
 		return all
 	}
-	marks := len(text) // from where on there are marks again
+	marks := len(text) // where the marks begin again
 	if closed {
 		marks = len("<think>\n") + len(thought)
 	}
@@ -271,7 +271,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 				text, stop, stopped = before, answer.StopString, mark
 			}
 		}
-		var held []byte // of a character
+		var held []byte // of an incomplete character
 		begin, kinds := time.Now(), s.m.kinds(prompt, text)
 		for i, id := range idsOf(text) {
 			if o.MaxTokens > 0 && i == o.MaxTokens {

@@ -52,8 +52,8 @@ func join(events []any, path ...any) (text string) {
 
 const hi = `"messages":[{"role":"user","content":"hi"}]`
 
-// TestThoughtsApart: in each API, whole and streamed a byte at a time, a thought comes apart from the answer, without
-// its marks and the blanks around it.
+// TestThoughtsApart: each API returns a thought separately from the answer, without the marks and the blanks around it,
+// both whole and streamed a byte at a time.
 func TestThoughtsApart(t *testing.T) {
 	for _, c := range []struct{ said, thought, text string }{
 		{"<think>\nhm,\n\n so é\n\n</think>\n\nYes.", "hm,\n\n so é", "Yes."},
@@ -144,7 +144,7 @@ func TestThoughtCut(t *testing.T) {
 		[]any{at(o, "status"), at(o, "output", 0, "status"), at(o, "output", 0, "type")})
 }
 
-// TestThoughtThenFormat: what has a format, or must be a call, begins after the thought, which has none.
+// TestThoughtThenFormat: a format, or a call that is required, applies after the thought, which is free text.
 func TestThoughtThenFormat(t *testing.T) {
 	const thought, end = "<think>\nhm\n</think>\n\n", "assistant:<think>\nhm\n</think>\n\n"
 	m := thinkingModel(thought + `{"a":1}`)
@@ -202,7 +202,7 @@ func TestThoughtBudget(t *testing.T) {
 	assert.Equal(t, []any{"hm, so", "Yes."}, []any{at(o, "content", 0, "thinking"), at(o, "content", 1, "text")})
 }
 
-// TestThinkingAsked: how clients of several servers let a model think or not.
+// TestThinkingAsked: the fields by which clients of several servers turn thinking on or off all work.
 func TestThinkingAsked(t *testing.T) {
 	m := thinkingModel("Yes.")
 	s := newTestServer(t, m, nil)
@@ -244,7 +244,7 @@ func TestThinkingAsked(t *testing.T) {
 	}
 }
 
-// TestThinkingRefused: what the model cannot do is refused, and names the field.
+// TestThinkingRefused: a field that is wrong, or that the model cannot follow, is an error that names it.
 func TestThinkingRefused(t *testing.T) {
 	refuses := func(m *fakeModel, path, fields, at, say string) {
 		t.Helper()
@@ -274,7 +274,7 @@ func TestThinkingRefused(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "begins with that")
 }
 
-// TestThoughtsBack: thoughts that clients send back are given to the template, which decides what becomes of them.
+// TestThoughtsBack: the template gets the thoughts that clients send back, and decides whether to show them.
 func TestThoughtsBack(t *testing.T) {
 	m := thinkingModel("Yes.")
 	s := newTestServer(t, m, nil)

@@ -57,7 +57,7 @@ func rendered(source string, values Object) (Text, error) {
 	return t.Render(values)
 }
 
-// TestCases: what jinja2 renders is rendered here too, byte for byte, and what it refuses is refused.
+// TestCases: this package renders the same bytes as jinja2, and refuses what jinja2 refuses.
 func TestCases(t *testing.T) {
 	all := readCases(t)
 	for _, c := range all.Cases {
@@ -80,7 +80,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestOrigin: what was given is known for each byte, whatever the template did with it.
+// TestOrigin: each byte is known to be from the values or from the template, whatever the template does with it.
 func TestOrigin(t *testing.T) {
 	values := Object{{"x", " aB|c "}, {"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}}
 	for source, want := range map[string]string{
@@ -99,7 +99,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// hostile are templates that would run for ever, or take all memory or the whole stack.
+// hostile are templates that, without limits, run for ever or use all memory or the whole stack.
 var hostile = []string{
 	`{% for i in range(1000000000) %}{% endfor %}`,
 	`{% for i in range(9999) %}{% for i in range(9999) %}{% for i in range(9999) %}` +
@@ -136,7 +136,7 @@ var hostile = []string{
 	strings.Repeat("x", maxSource+1),
 }
 
-// TestHostile: no template takes much memory, or does not end.
+// TestHostile: every template ends, and none takes much memory.
 func TestHostile(t *testing.T) {
 	for _, source := range hostile {
 		var before, after runtime.MemStats
@@ -151,7 +151,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestRefused: errors name the line and the reason; a template's own refusal can be told from others.
+// TestRefused: errors name the line and the reason. A refusal by the template itself has its own error.
 func TestRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"a\n{{ raise_exception('Only \"user\".') }}": `line 2 of the template: Only "user".`,

@@ -39,7 +39,7 @@ func TestThoughtColours(t *testing.T) {
 	}
 }
 
-// TestThoughtEvents: --json says what each token belongs to, and text output is the answer alone, except with --raw.
+// TestThoughtEvents: --json has the kind of each token, and text output is only the answer, except with --raw.
 func TestThoughtEvents(t *testing.T) {
 	model := clitest.ThinkingModel(t)
 	think := fmt.Sprintf("%d=100", clitest.ThinkTokens[0])

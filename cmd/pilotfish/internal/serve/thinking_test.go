@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestServeThoughts: a model with marks for thoughts is served with them apart, the template is told whether to think,
-// and a thought that reaches its budget is ended before the answer's format begins.
+// TestServeThoughts: the server returns thoughts of a model that marks them separately, passes to the template whether
+// to think, and ends a thought that reaches its budget before the answer's format begins.
 func TestServeThoughts(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.ThinkingModel(t))
 	ask := func(more string) (message map[string]any, thought float64) {
