@@ -16,7 +16,7 @@ import (
 )
 
 // OpenMetal opens the device that the tables of tests run on: the software device with o, the GPU of a Mac, or OpenCL
-// if PILOTFISH_OPENCL names a library. The last two have no variants or schedules, so tests that need these are skipped.
+// if PILOTFISH_OPENCL names a library. The last two have no variants or schedules: tests of these are skipped.
 func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	t.Helper()
 	var d metal.Device
