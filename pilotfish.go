@@ -92,7 +92,8 @@ func newModel(e *engine.Engine) (*Model, error) {
 
 // Open maps a GGUF file and loads its weights. name is the path of the file (the first part of a split one), or the
 // name of a model that `pilotfish pull` or another tool has fetched from the Hugging Face hub: OWNER/NAME,
-// OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file takes precedence. Open downloads nothing. Errors name the file and the field.
+// OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file takes precedence. Open downloads nothing. Errors name
+// the file and the field.
 func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
@@ -217,8 +218,8 @@ func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []
 	return m.e.Check(ctx, route)
 }
 
-// Turn is a turn of a chat with tools, ToolCall a call of a tool by the model, and TemplateValue a value for the model's
-// chat template, such as that of [Thinking].
+// Turn is a turn of a chat with tools, ToolCall a call of a tool by the model, and TemplateValue a value for the
+// model's chat template, such as that of [Thinking].
 type (
 	Turn          = tokenizer.Message
 	ToolCall      = tokenizer.ToolCall
@@ -230,9 +231,9 @@ type (
 func Thinking(on bool) TemplateValue { return TemplateValue{Name: "enable_thinking", Value: on} }
 
 // ChatTokens returns the ids of a chat up to the beginning of the model's turn, as the template of the file renders it.
-// Tools are JSON texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without tools it is an ordinary
-// chat. Models such as Qwen2.5 and Qwen3 write calls of tools between <tool_call> and </tool_call>. The error is
-// [ErrChat] if the template refuses the chat.
+// Tools are JSON texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without tools it is an
+// ordinary chat. Models such as Qwen2.5 and Qwen3 write calls of tools between <tool_call> and </tool_call>. The error
+// is [ErrChat] if the template refuses the chat.
 func (m *Model) ChatTokens(turns []Turn, tools [][]byte, values ...TemplateValue) ([]int32, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {

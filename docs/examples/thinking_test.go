@@ -40,8 +40,8 @@ func says(t *testing.T, m *pilotfish.Model, text string) pilotfish.Option {
 	return pilotfish.SampleBy(script(ids))
 }
 
-// TestThoughts: the tokens of a thought can be told from those of the answer, no stop string ends a thought, and nothing
-// of it stays in the conversation.
+// TestThoughts: the tokens of a thought can be told from those of the answer, no stop string ends a thought, and
+// nothing of it stays in the conversation.
 func TestThoughts(t *testing.T) {
 	m := thinker(t)
 	thinks, err := m.Thinks(nil)

@@ -42,7 +42,7 @@ type fakeModel struct {
 	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
 	short  func(text string) bool                                         // answers that end; nil: {} in a format
 	solid  bool                                                           // it knows no gaps
-	thinks bool                                                           // <think>…</think> before an answer is a thought
+	thinks bool                                                           // <think>…</think> is a thought
 
 	mu       sync.Mutex
 	asked    []answer.Settings

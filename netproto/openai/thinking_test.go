@@ -18,7 +18,8 @@ import (
 func thinkingModel(said string) *fakeModel {
 	return &fakeModel{thinks: true, answer: func(prompt string, _ answer.Settings) string {
 		_, after, _ := strings.Cut(said, "</think>")
-		if !strings.HasPrefix(said, "<think>") || !strings.Contains(prompt[strings.LastIndex(prompt, "assistant:"):], "<think>") {
+		turn := prompt[strings.LastIndex(prompt, "assistant:"):]
+		if !strings.HasPrefix(said, "<think>") || !strings.Contains(turn, "<think>") {
 			return said
 		}
 		return strings.TrimLeft(after, "\n")
@@ -57,7 +58,8 @@ func TestThoughtsApart(t *testing.T) {
 	for _, c := range []struct{ said, thought, text string }{
 		{"<think>\nhm,\n\n so é\n\n</think>\n\nYes.", "hm,\n\n so é", "Yes."},
 		{"<think>\n\n</think>\n\nYes.", "", "Yes."}, {"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
-		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"}, {"<think>\nh\x00i</think>\n\n <b>", "h\x00i", " <b>"},
+		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"},
+		{"<think>\nh\x00i</think>\n\n <b>", "h\x00i", " <b>"},
 	} {
 		s := newTestServer(t, thinkingModel(c.said), nil)
 		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`}`).Body.Bytes())
@@ -132,8 +134,8 @@ func TestThoughtCut(t *testing.T) {
 	o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"max_tokens":10}`).Body.Bytes())
 	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
 		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
-	o = object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"max_tokens":10,"response_format":{"type":"json_object"}}`).
-		Body.Bytes())
+	o = object(t, ask(t, s, "/v1/chat/completions",
+		`{`+hi+`,"max_tokens":10,"response_format":{"type":"json_object"}}`).Body.Bytes())
 	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
 		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
 	o = object(t, ask(t, s, responses, `{"input":"hi","max_output_tokens":10}`).Body.Bytes())
@@ -210,7 +212,8 @@ func TestThinkingAsked(t *testing.T) {
 		{"chat", `"reasoning_effort":"none"`, "false"}, {"chat", `"reasoning_effort":"minimal"`, "false"},
 		{"chat", `"reasoning_effort":"high"`, "true"}, {"chat", `"reasoning":{"enabled":false}`, "false"},
 		{"chat", `"reasoning":{"effort":"low"}`, "true"}, {"chat", `"thinking":{"type":"disabled"}`, "false"},
-		{"chat", `"thinking_budget":0`, "false"}, {"responses", `"reasoning":{"effort":"none","summary":"auto"}`, "false"},
+		{"chat", `"thinking_budget":0`, "false"},
+		{"responses", `"reasoning":{"effort":"none","summary":"auto"}`, "false"},
 		{"responses", `"reasoning":{"effort":"medium"}`, "true"}, {"responses", ``, ""}, {"messages", ``, "false"},
 		{"messages", `"thinking":{"type":"disabled"}`, "false"}, {"messages", `"thinking":{"type":"adaptive"}`, ""},
 		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
@@ -251,15 +254,17 @@ func TestThinkingRefused(t *testing.T) {
 		assert.Empty(t, m.asked)
 	}
 	const chats = "/v1/chat/completions"
-	refuses(new(fakeModel), chats, `"chat_template_kwargs":{"enable_thinking":true}`, "chat_template_kwargs.enable_thinking",
-		"without thinking")
+	refuses(new(fakeModel), chats, `"chat_template_kwargs":{"enable_thinking":true}`,
+		"chat_template_kwargs.enable_thinking", "without thinking")
 	refuses(new(fakeModel), chats, `"reasoning_effort":"high"`, "reasoning_effort", "without thinking")
-	refuses(new(fakeModel), messages, `"thinking":{"type":"enabled","budget_tokens":1024}`, "thinking.type", "without thinking")
+	refuses(new(fakeModel), messages, `"thinking":{"type":"enabled","budget_tokens":1024}`, "thinking.type",
+		"without thinking")
 	refuses(thinkingModel(""), chats, `"reasoning_effort":"huge"`, "reasoning_effort", "give none")
 	refuses(thinkingModel(""), chats, `"chat_template_kwargs":7`, "chat_template_kwargs", "object")
 	refuses(thinkingModel(""), chats, `"reasoning_format":"none"`, "reasoning_format", "not supported")
 	refuses(thinkingModel(""), chats, `"thinking_budget":-1`, "thinking_budget", "from 0")
-	refuses(thinkingModel(""), messages, `"thinking":{"type":"enabled","budget_tokens":0}`, "thinking.budget_tokens", "from 1")
+	refuses(thinkingModel(""), messages, `"thinking":{"type":"enabled","budget_tokens":0}`, "thinking.budget_tokens",
+		"from 1")
 	refuses(thinkingModel(""), messages, `"thinking":{"type":"sometimes"}`, "thinking.type", "give enabled")
 	w := ask(t, newTestServer(t, thinkingModel(""), nil), messages, `{"max_tokens":9,"thinking":{"type":"enabled"},`+
 		`"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"I"}]}`)
@@ -278,7 +283,8 @@ func TestThoughtsBack(t *testing.T) {
 		"/v1/chat/completions?": `"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",` +
 			`"reasoning":"h","reasoning_details":[{}]},{"role":"user","content":"c"}]`,
 		messages: `"max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
-			`{"type":"thinking","thinking":"h","signature":"x"},{"type":"text","text":"b"}]},{"role":"user","content":"c"}]`,
+			`{"type":"thinking","thinking":"h","signature":"x"},{"type":"text","text":"b"}]},` +
+			`{"role":"user","content":"c"}]`,
 		responses: `"input":[{"role":"user","content":"a"},{"type":"reasoning","id":"rs_1","summary":[],"content":[` +
 			`{"type":"reasoning_text","text":"h"}]},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]`,
 	} {

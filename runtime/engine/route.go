@@ -164,7 +164,8 @@ func (s *Session) text(
 	}
 	n := &narration{
 		s: s, r: r, yield: yield, start: start,
-		decoder: tokens.NewDecoder(), kinds: tokens.Thoughts(prompt), stop: stopper{stops: r.Stop}, more: true, lead: s.now().Sub(start),
+		decoder: tokens.NewDecoder(), kinds: tokens.Thoughts(prompt), stop: stopper{stops: r.Stop}, more: true,
+		lead: s.now().Sub(start),
 	}
 	var sum draft.Summary
 	defer func() { n.spend(sum.Cut) }() // also if a callback panics

@@ -84,9 +84,9 @@ func currentCommit(root, revision string) (string, error) {
 }
 
 // Locate returns the path of the model with this name: an existing file, or else a model in the folder of [DefaultDir],
-// or else one that other tools have fetched from the Hugging Face hub into their cache (HF_HUB_CACHE, HF_HOME). cache is
-// the folder of that cache if it was found there, otherwise "". Names are those of [Resolve], as are the errors. In the
-// cache a revision may be named too. Nothing is downloaded. env is os.Getenv or a substitute.
+// or else one that other tools have fetched from the Hugging Face hub into their cache (HF_HUB_CACHE, HF_HOME). cache
+// is the folder of that cache if it was found there, otherwise "". Names are those of [Resolve], as are the errors. In
+// the cache a revision may be named too. Nothing is downloaded. env is os.Getenv or a substitute.
 func Locate(env func(key string) string, name string) (path, cache string, err error) {
 	if _, err := os.Stat(name); err == nil || isPath(name) {
 		return name, "", nil

@@ -68,7 +68,8 @@ func TestLocate(t *testing.T) {
 			return map[string]string{"HF_HUB_CACHE": cache, "PILOTFISH_MODELS": pulled}[key]
 		}
 		for name, file := range map[string]string{
-			"Qwen/Qwen3-0.6B-GGUF:Q8_0": now + "Qwen3-0.6B-Q8_0.gguf", "qwen/qwen3-0.6b-gguf:q8_0": now + "Qwen3-0.6B-Q8_0.gguf",
+			"Qwen/Qwen3-0.6B-GGUF:Q8_0":                   now + "Qwen3-0.6B-Q8_0.gguf",
+			"qwen/qwen3-0.6b-gguf:q8_0":                   now + "Qwen3-0.6B-Q8_0.gguf",
 			"Qwen/Qwen3-0.6B-GGUF:Qwen3-0.6B-Q8_0.gguf":   now + "Qwen3-0.6B-Q8_0.gguf",
 			"Qwen/Qwen3-0.6B-GGUF:Q4_K_M":                 now + "sub/m-q4_k_m.gguf",
 			"Qwen/Qwen3-0.6B-GGUF:F16":                    now + "s-f16-00001-of-00002.gguf",
@@ -82,10 +83,11 @@ func TestLocate(t *testing.T) {
 		}
 		path, in, err := Locate(env, "o/n:Q8_0")
 		require.NoError(t, err)
-		assert.Equal(t, []string{filepath.Join(pulled, "o", "n", "m-q8_0.gguf"), ""}, []string{path, in}, "a pulled one first")
+		assert.Equal(t, []string{filepath.Join(pulled, "o", "n", "m-q8_0.gguf"), ""}, []string{path, in}, "pulled")
 		path, in, err = Locate(env, "Qwen/Qwen3-0.6B-GGUF")
 		require.NoError(t, err)
-		assert.Equal(t, []string{filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf"), ""}, []string{path, in})
+		other := filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf")
+		assert.Equal(t, []string{other, ""}, []string{path, in}, "a pulled one first")
 
 		for name, say := range map[string]string{
 			"Qwen/Qwen3-0.6B-GGUF:Q6_K": "no such model", "o/none:Q8_0": "no such model", "o/bad:Q8_0": "no such model",

@@ -38,8 +38,8 @@ func newTemplate(source string, v *vocabulary) (*jinja.Template, error) {
 	if source == "" {
 		for _, mark := range []string{"<|im_start|>", "<|im_end|>"} {
 			if !v.has(v.find([]byte(mark)), control) {
-				err := fmt.Errorf("absent, and there is no control token %s to chat without it: %w", mark, ErrUnsupported)
-				return nil, &KeyError{keyTemplate, err}
+				return nil, &KeyError{keyTemplate, fmt.Errorf(
+					"absent, and there is no control token %s to chat without it: %w", mark, ErrUnsupported)}
 			}
 		}
 		source = plainTemplate

@@ -96,8 +96,9 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 
 // ChatHash returns the SHA-256 of the ids that the model's chat template produces for ordinary chats: with and without
 // a system message, of one and of several turns, each up to the beginning of the assistant's turn. Templates with
-// different text and the same effect have the same hash; text about tools does not count. For a template that is not supported it is the hash of the text, which no rendering has; for a file
-// without a template it is zero. It does not depend on the vocabulary, see [Tokenizer.Hash].
+// different text and the same effect have the same hash; text about tools does not count. For a template that is not
+// supported it is the hash of the text, which no rendering has; for a file without a template it is zero. It does not
+// depend on the vocabulary, see [Tokenizer.Hash].
 func (t *Tokenizer) ChatHash() [32]byte { return t.chatHash() }
 
 // chatDigest computes [Tokenizer.ChatHash] of a template with this SHA-256. It writes the name of the format first: a

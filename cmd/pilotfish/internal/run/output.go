@@ -54,8 +54,8 @@ func (o *runOutput) token(t pilotfish.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
 		e := event.Token{
-			Pos: t.Pos, ID: t.ID, Text: t.Text, Kind: string(t.Kind), Origin: string(t.Origin), Confidence: t.Confidence,
-			Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
+			Pos: t.Pos, ID: t.ID, Text: t.Text, Kind: string(t.Kind), Origin: string(t.Origin),
+			Confidence: t.Confidence, Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
 		}
 		if o.explain != nil {
 			if why := o.explain.at(t.Pos); why != nil {
