@@ -91,6 +91,27 @@ func TestThoughts(t *testing.T) {
 	assert.ErrorIs(t, other.LoadKV(t.Context(), &saved), pilotfish.ErrOtherSaved)
 }
 
+// TestSameTokens: the tokens of an answer stay the same in the conversation, however the model has cut its text.
+func TestSameTokens(t *testing.T) {
+	m := thinker(t)
+	var cut script
+	for _, letter := range "is the sea " {
+		ids, err := m.Tokenize(string(letter), false)
+		require.NoError(t, err)
+		cut = append(cut, ids...)
+	}
+	ids, err := m.Tokenize("is the sea ", false)
+	require.NoError(t, err)
+	require.Less(t, len(ids), len(cut))
+	chat := m.NewChat(pilotfish.ChatOptions{})
+	_, err = pilotfish.Text(chat.Send(t.Context(), "Who?", pilotfish.SampleBy(cut), pilotfish.MaxTokens(len(cut))))
+	require.NoError(t, err)
+	before := chat.Stats().PromptTokens
+	_, err = pilotfish.Text(chat.Send(t.Context(), "And?", pilotfish.MaxTokens(1)))
+	require.NoError(t, err)
+	assert.Equal(t, before+len(cut)-1, chat.Stats().ReusedTokens, "all that was evaluated: the last token was not")
+}
+
 // TestNoThoughts: without thinking the template begins the answer after an empty thought, and marks in the answer are
 // text.
 func TestNoThoughts(t *testing.T) {

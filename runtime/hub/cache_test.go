@@ -62,7 +62,7 @@ func TestLocate(t *testing.T) {
 			"models--o--bad/snapshots/"+newCommit+"/m-q8_0.gguf")
 		ref(t, cache, repo, "main", newCommit+"\n")
 		ref(t, cache, repo, "v/1", oldCommit)
-		ref(t, cache, "models--o--bad", "main", "../../../models--Qwen--Qwen3-0.6B-GGUF/snapshots/"+newCommit)
+		ref(t, cache, "models--o--bad", "main", "../../models--Qwen--Qwen3-0.6B-GGUF/snapshots/"+newCommit)
 		pulled := folder(t, "o/n/m-q8_0.gguf", "Qwen/Qwen3-0.6B-GGUF/other-q5_k_m.gguf", "o/cut/m-q8_0.gguf.part")
 		env := func(key string) string {
 			return map[string]string{"HF_HUB_CACHE": cache, "PILOTFISH_MODELS": pulled}[key]

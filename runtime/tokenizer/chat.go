@@ -180,7 +180,7 @@ func (t *Tokenizer) common(ids []int32, parts []fragment) (kept int, rest []frag
 		if !is {
 			spelled = string(t.Bytes(ids[i]))
 		}
-		if is != (parts[0].id >= 0) || !strings.HasPrefix(open, spelled) || is && parts[0].id != ids[i] {
+		if is != (parts[0].id >= 0) || !strings.HasPrefix(open, spelled) {
 			break
 		}
 		if open = open[len(spelled):]; open == "" {

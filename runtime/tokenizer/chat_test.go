@@ -344,6 +344,7 @@ func TestThoughts(t *testing.T) {
 		{turn + "<think>\n", "hm\n</think>\n\nYes.", "tma"}, {turn + "<think>\n", "\nhm</think>", "mtm"},
 		{turn + "<think>\nhm", ", so</think>Yes", "tma"}, {turn + "<think>\nhm", "\n so</think>", "tm"},
 		{turn + "<think>\n\n</think>\n\n", "Yes. <think>a</think>", "a"},
+		{turn, "<think>a</think>\n\n", "mtm"}, {turn + "<think>\n\n</think>\n\n", "\n\nYes", "a"},
 		{turn + "<think>\n\n</think>\n\n", "<think>a</think>", "a"}, {turn + "Well, ", "yes", "a"},
 		{"<|im_start|>user\n<think><|im_end|>\n" + turn, "Yes.", "a"}, {"", "<think>a</think>b", "mtma"},
 	} {
