@@ -92,8 +92,8 @@ func newModel(e *engine.Engine) (*Model, error) {
 
 // Open maps a GGUF file and loads its weights. name is the path of the file (the first part of a split one), or the
 // name of a model that `pilotfish pull` or another tool has fetched from the Hugging Face hub: OWNER/NAME,
-// OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file takes precedence. Open downloads nothing. Errors name the file
-// and the field.
+// OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing file takes precedence. Open downloads nothing. Errors name
+// the file and the field.
 func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {

@@ -14,8 +14,8 @@ var specials = [...]string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
 // template formats a chat in ChatML, with definitions, calls and results of tools.
 const template = `{# a chat #}{% if tools %}{{ '<|im_start|>system\n<tools>' }}{% for tool in tools %}` +
 	`{{ '\n' + tool | tojson }}{% endfor %}{{ '\n</tools><|im_end|>\n' }}{% endif %}{% for message in messages %}` +
-	`{% if message.role == 'tool' %}{{ '<|im_start|>user\n<tool_response>\n' ` +
-	`+ message.content + '\n</tool_response>' }}` +
+	`{% if message.role == 'tool' %}{{ '<|im_start|>user\n<tool_response>\n' + message.content }}` +
+	`{{ '\n</tool_response>' }}` +
 	`{% else %}{{ '<|im_start|>' + message.role + '\n' + message.content }}{% endif %}` +
 	`{% for call in message.tool_calls %}{{ '<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' }}` +
 	`{{ call.function.arguments | tojson }}{{ '}\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}` +

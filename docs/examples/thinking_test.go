@@ -40,8 +40,8 @@ func says(t *testing.T, m *pilotfish.Model, text string) pilotfish.Option {
 	return pilotfish.SampleBy(script(ids))
 }
 
-// TestThoughts: the tokens of a thought are marked as such, no stop string ends a thought, and the conversation keeps
-// nothing of it.
+// TestThoughts: the tokens of a thought can be told from those of the answer, no stop string ends a thought, and
+// nothing of it stays in the conversation.
 func TestThoughts(t *testing.T) {
 	m := thinker(t)
 	thinks, err := m.Thinks(nil)
@@ -89,6 +89,27 @@ func TestThoughts(t *testing.T) {
 	require.NoError(t, same.LoadKV(t.Context(), bytes.NewReader(saved.Bytes())))
 	other := m.NewChat(pilotfish.ChatOptions{Messages: chat.Messages()[2:]})
 	assert.ErrorIs(t, other.LoadKV(t.Context(), &saved), pilotfish.ErrOtherSaved)
+}
+
+// TestSameTokens: the tokens of an answer stay the same in the conversation, however the model has cut its text.
+func TestSameTokens(t *testing.T) {
+	m := thinker(t)
+	var cut script
+	for _, letter := range "is the sea " {
+		ids, err := m.Tokenize(string(letter), false)
+		require.NoError(t, err)
+		cut = append(cut, ids...)
+	}
+	ids, err := m.Tokenize("is the sea ", false)
+	require.NoError(t, err)
+	require.Less(t, len(ids), len(cut))
+	chat := m.NewChat(pilotfish.ChatOptions{})
+	_, err = pilotfish.Text(chat.Send(t.Context(), "Who?", pilotfish.SampleBy(cut), pilotfish.MaxTokens(len(cut))))
+	require.NoError(t, err)
+	before := chat.Stats().PromptTokens
+	_, err = pilotfish.Text(chat.Send(t.Context(), "And?", pilotfish.MaxTokens(1)))
+	require.NoError(t, err)
+	assert.Equal(t, before+len(cut)-1, chat.Stats().ReusedTokens, "all that was evaluated: the last token was not")
 }
 
 // TestNoThoughts: without thinking the template begins the answer after an empty thought, and marks in the answer are

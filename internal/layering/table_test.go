@@ -198,6 +198,7 @@ func allowedState() map[string]string {
 		"cmd/pilotfish/internal/cli.version":       "written by the linker, before the program runs",
 		"cmd/pilotfish/internal/clitest.UnderTest": "the program of a package's tests, which TestMain sets",
 		"..ErrClosed": same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
+		"..ErrChat":                same,
 		"..ErrUnsupported":         same,
 		"..ErrOtherSaved":          same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same,

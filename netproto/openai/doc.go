@@ -21,7 +21,7 @@
 //	local.go     whether text may leave this device
 //	gate.go      limits the requests that are processed and that wait; prepare.go those that compile grammars
 //	pool.go      the session with the most of the prompt in its cache; folder.go saves others
-//	answer/      tokens to pieces of text and of tool calls
+//	answer/      tokens to pieces of text, of thoughts and of tool calls
 //	stream.go    pieces to a possibly slow reader, in the shape of the API (shape.go): chat.go, completion.go,
 //	             infill.go, responses.go, messages.go
 //	archive.go   answers of /v1/responses, for requests that continue them

@@ -37,11 +37,11 @@ type fakeModel struct {
 	step    time.Duration // of a token
 	// answer returns the continuation of a prompt with some settings, before the cut at Stop and MaxTokens. nil: "ok".
 	answer func(prompt string, s answer.Settings) string
-	fail   func(prompt string) error                                      // instead of an answer
-	refuse func(s answer.Settings) error                                  // result of Check
-	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with the ignored keywords
-	short  func(text string) bool                                         // shortened answers; nil: {} in a format
-	solid  bool                                                           // without infill
+	fail   func(prompt string) error                                      // in place of an answer
+	refuse func(s answer.Settings) error                                  // what Check says
+	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
+	short  func(text string) bool                                         // answers that end; nil: {} in a format
+	solid  bool                                                           // it knows no gaps
 	thinks bool                                                           // <think>…</think> is a thought
 
 	mu       sync.Mutex

@@ -207,8 +207,8 @@ func (c *responseShape) Open(i int) []any {
 	c.Parts[i].ID = c.s.id("")
 	all := []any{c.event("response.output_item.added", named{"output_index": i, "item": c.item(i, inProgress)})}
 	if c.Parts[i].Tool == "" {
-		all = append(all, c.ofItem("response.content_part.added", i, named{"part": c.says(c.Parts[i].Thought, "",
-			nil)}))
+		part := c.says(c.Parts[i].Thought, "", nil)
+		all = append(all, c.ofItem("response.content_part.added", i, named{"part": part}))
 	}
 	return all
 }

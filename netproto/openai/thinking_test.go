@@ -18,8 +18,8 @@ import (
 func thinkingModel(said string) *fakeModel {
 	return &fakeModel{thinks: true, answer: func(prompt string, _ answer.Settings) string {
 		_, after, _ := strings.Cut(said, "</think>")
-		if !strings.HasPrefix(said, "<think>") || !strings.Contains(prompt[strings.LastIndex(prompt, "assistant:"):],
-			"<think>") {
+		turn := prompt[strings.LastIndex(prompt, "assistant:"):]
+		if !strings.HasPrefix(said, "<think>") || !strings.Contains(turn, "<think>") {
 			return said
 		}
 		return strings.TrimLeft(after, "\n")
@@ -57,9 +57,9 @@ const hi = `"messages":[{"role":"user","content":"hi"}]`
 func TestThoughtsApart(t *testing.T) {
 	for _, c := range []struct{ said, thought, text string }{
 		{"<think>\nhm,\n\n so é\n\n</think>\n\nYes.", "hm,\n\n so é", "Yes."},
-		{"<think>\n\n</think>\n\nYes.", "", "Yes."}, {"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
-		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"}, {"<think>\nh\x00i</think>\n\n <b>", "h\x00i",
-			" <b>"},
+		{"<think>\n\n</think>\n\nYes.", "", "Yes."}, {"<think>\n  hm</think>Yes.", "hm", "Yes."}, {"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
+		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"},
+		{"<think>\nh\x00i</think>\n\n <b>", "h\x00i", " <b>"},
 	} {
 		s := newTestServer(t, thinkingModel(c.said), nil)
 		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`}`).Body.Bytes())
@@ -135,8 +135,7 @@ func TestThoughtCut(t *testing.T) {
 	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
 		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
 	o = object(t, ask(t, s, "/v1/chat/completions",
-		`{`+hi+`,"max_tokens":10,"response_format":{"type":"json_object"}}`).
-		Body.Bytes())
+		`{`+hi+`,"max_tokens":10,"response_format":{"type":"json_object"}}`).Body.Bytes())
 	assert.Equal(t, []any{"", "hm", "length"}, []any{at(o, "choices", 0, "message", "content"),
 		at(o, "choices", 0, "message", "reasoning_content"), at(o, "choices", 0, "finish_reason")})
 	o = object(t, ask(t, s, responses, `{"input":"hi","max_output_tokens":10}`).Body.Bytes())
@@ -213,8 +212,8 @@ func TestThinkingAsked(t *testing.T) {
 		{"chat", `"reasoning_effort":"none"`, "false"}, {"chat", `"reasoning_effort":"minimal"`, "false"},
 		{"chat", `"reasoning_effort":"high"`, "true"}, {"chat", `"reasoning":{"enabled":false}`, "false"},
 		{"chat", `"reasoning":{"effort":"low"}`, "true"}, {"chat", `"thinking":{"type":"disabled"}`, "false"},
-		{"chat", `"thinking_budget":0`, "false"}, {"responses", `"reasoning":{"effort":"none","summary":"auto"}`,
-			"false"},
+		{"chat", `"thinking_budget":0`, "false"},
+		{"responses", `"reasoning":{"effort":"none","summary":"auto"}`, "false"},
 		{"responses", `"reasoning":{"effort":"medium"}`, "true"}, {"responses", ``, ""}, {"messages", ``, "false"},
 		{"messages", `"thinking":{"type":"disabled"}`, "false"}, {"messages", `"thinking":{"type":"adaptive"}`, ""},
 		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
@@ -256,8 +255,7 @@ func TestThinkingRefused(t *testing.T) {
 	}
 	const chats = "/v1/chat/completions"
 	refuses(new(fakeModel), chats, `"chat_template_kwargs":{"enable_thinking":true}`,
-		"chat_template_kwargs.enable_thinking",
-		"without thinking")
+		"chat_template_kwargs.enable_thinking", "without thinking")
 	refuses(new(fakeModel), chats, `"reasoning_effort":"high"`, "reasoning_effort", "without thinking")
 	refuses(new(fakeModel), messages, `"thinking":{"type":"enabled","budget_tokens":1024}`, "thinking.type",
 		"without thinking")
@@ -294,6 +292,11 @@ func TestThoughtsBack(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], want), m.prompts[len(m.prompts)-1])
 	}
+
+	ask(t, s, responses, `{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"type":"reasoning",`+
+		`"content":[{"type":"reasoning_text","text":"h"}]},{"type":"function_call","call_id":"c","name":"f"},`+
+		`{"type":"function_call_output","call_id":"c","output":"r"}]}`)
+	assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], "user:a\nassistant:(h)b[f{}]\ntool:r\n"))
 
 	m = thinkingModel("<think>\nhm\n</think>\n\nYes.")
 	s = newTestServer(t, m, nil)

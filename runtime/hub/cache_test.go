@@ -62,7 +62,7 @@ func TestLocate(t *testing.T) {
 			"models--o--bad/snapshots/"+newCommit+"/m-q8_0.gguf")
 		ref(t, cache, repo, "main", newCommit+"\n")
 		ref(t, cache, repo, "v/1", oldCommit)
-		ref(t, cache, "models--o--bad", "main", "../../../models--Qwen--Qwen3-0.6B-GGUF/snapshots/"+newCommit)
+		ref(t, cache, "models--o--bad", "main", "../../models--Qwen--Qwen3-0.6B-GGUF/snapshots/"+newCommit)
 		pulled := folder(t, "o/n/m-q8_0.gguf", "Qwen/Qwen3-0.6B-GGUF/other-q5_k_m.gguf", "o/cut/m-q8_0.gguf.part")
 		env := func(key string) string {
 			return map[string]string{"HF_HUB_CACHE": cache, "PILOTFISH_MODELS": pulled}[key]
@@ -83,12 +83,11 @@ func TestLocate(t *testing.T) {
 		}
 		path, in, err := Locate(env, "o/n:Q8_0")
 		require.NoError(t, err)
-		assert.Equal(t, []string{filepath.Join(pulled, "o", "n", "m-q8_0.gguf"), ""}, []string{path, in},
-			"a pulled one first")
+		assert.Equal(t, []string{filepath.Join(pulled, "o", "n", "m-q8_0.gguf"), ""}, []string{path, in}, "pulled")
 		path, in, err = Locate(env, "Qwen/Qwen3-0.6B-GGUF")
 		require.NoError(t, err)
-		assert.Equal(t, []string{filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf"), ""},
-			[]string{path, in})
+		other := filepath.Join(pulled, "Qwen", "Qwen3-0.6B-GGUF", "other-q5_k_m.gguf")
+		assert.Equal(t, []string{other, ""}, []string{path, in}, "a pulled one first")
 
 		for name, say := range map[string]string{
 			"Qwen/Qwen3-0.6B-GGUF:Q6_K": "no such model", "o/none:Q8_0": "no such model", "o/bad:Q8_0": "no such model",

@@ -16,8 +16,8 @@ func (p *parser) filters(e expression) expression {
 		case p.accept("|"):
 			p.deeper()
 			name := p.name()
-			f, known := filterTable[name]
-			if !known { // an error where it is reached, as in jinja2
+			f := filterNamed(name)
+			if f == nil { // an error where it is reached, as in jinja2
 				f = func(*run, value, args) value { fail("the filter %.40q is not supported", name); return nil }
 			}
 			given := func(*run) args { return args{} }
@@ -39,7 +39,7 @@ func (p *parser) filters(e expression) expression {
 // test reads the name of a test and its argument.
 func (p *parser) test() func(r *run, v value) bool {
 	name := p.name()
-	if f, ok := plainTests[name]; ok {
+	if f := plainTest(name); f != nil {
 		return func(r *run, v value) bool { r.spend(1); return f(v) }
 	}
 	op, known := map[string]string{"eq": "==", "equalto": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
@@ -54,24 +54,43 @@ func (p *parser) test() func(r *run, v value) bool {
 	return func(r *run, v value) bool { return r.compared(op, v, arg(r)) }
 }
 
-// plainTests are the tests without an argument.
-var plainTests = map[string]func(v value) bool{
-	"defined":   func(v value) bool { _, un := v.(undefined); return !un },
-	"undefined": func(v value) bool { _, un := v.(undefined); return un },
-	"none":      func(v value) bool { return v == nil },
-	"string":    func(v value) bool { _, ok := v.(str); return ok },
-	"mapping":   func(v value) bool { _, ok := v.(*dict); return ok },
-	"iterable":  iterable,
-	"sequence":  iterable,
-	"number":    isNumber,
-	"boolean":   isBool,
-	"integer":   func(v value) bool { return isInt(v) && !isBool(v) },
-	"float":     func(v value) bool { return isNumber(v) && !isInt(v) },
-	"true":      func(v value) bool { return v == true },
-	"false":     func(v value) bool { return v == false },
-	"callable":  func(v value) bool { _, ok := v.(function); return ok },
-	"odd":       func(v value) bool { return integer(v)%2 != 0 },
-	"even":      func(v value) bool { return integer(v)%2 == 0 },
+// plainTest returns a test without an argument; nil if there is none of this name.
+func plainTest(name string) func(v value) bool {
+	switch name {
+	case "defined":
+		return func(v value) bool { _, un := v.(undefined); return !un }
+	case "undefined":
+		return func(v value) bool { _, un := v.(undefined); return un }
+	case "none":
+		return func(v value) bool { return v == nil }
+	case "string":
+		return func(v value) bool { _, ok := v.(str); return ok }
+	case "mapping":
+		return func(v value) bool { _, ok := v.(*dict); return ok }
+	case "iterable":
+		return iterable
+	case "sequence":
+		return iterable
+	case "number":
+		return isNumber
+	case "boolean":
+		return isBool
+	case "integer":
+		return func(v value) bool { return isInt(v) && !isBool(v) }
+	case "float":
+		return func(v value) bool { return isNumber(v) && !isInt(v) }
+	case "true":
+		return func(v value) bool { return v == true }
+	case "false":
+		return func(v value) bool { return v == false }
+	case "callable":
+		return func(v value) bool { _, ok := v.(function); return ok }
+	case "odd":
+		return func(v value) bool { return integer(v)%2 != 0 }
+	case "even":
+		return func(v value) bool { return integer(v)%2 == 0 }
+	}
+	return nil
 }
 
 func isBool(v value) bool { _, ok := v.(bool); return ok }
@@ -92,38 +111,90 @@ func textFilter(name string) filter {
 	return func(r *run, v value, a args) value { return r.method(r.text(v), name).(function)(r, a) }
 }
 
-// filterTable has the filters by name.
-var filterTable = map[string]filter{
-	"tojson": tojson, "length": length, "count": length, "default": otherwise, "d": otherwise, "join": joinFilter,
-	"trim": textFilter("strip"), "upper": textFilter("upper"), "lower": textFilter("lower"),
-	"title":      textFilter("title"),
-	"capitalize": textFilter("capitalize"), "replace": textFilter("replace"),
-	"string": func(r *run, v value, _ args) value { return r.text(v) },
-	"safe":   func(r *run, v value, _ args) value { return r.text(v) },
-	"list": func(r *run, v value, _ args) value {
-		all := r.items(v)
-		r.spend(16 * len(all))
-		return &list{items: slices.Clone(all)}
-	},
-	"first": func(r *run, v value, _ args) value { return r.end(v, 0) },
-	"last":  func(r *run, v value, _ args) value { return r.end(v, -1) },
-	"items": func(r *run, v value, _ args) value {
-		if d, ok := v.(*dict); ok {
-			return r.pairs(d)
+// filterNamed returns a filter; nil if there is none of this name.
+func filterNamed(name string) filter {
+	switch name {
+	case "tojson":
+		return tojson
+	case "length":
+		return length
+	case "count":
+		return length
+	case "default":
+		return otherwise
+	case "d":
+		return otherwise
+	case "join":
+		return joinFilter
+	case "trim":
+		return textFilter("strip")
+	case "upper":
+		return textFilter("upper")
+	case "lower":
+		return textFilter("lower")
+	case "title":
+		return textFilter("title")
+	case "capitalize":
+		return textFilter("capitalize")
+	case "replace":
+		return textFilter("replace")
+	case "string":
+		return func(r *run, v value, _ args) value { return r.text(v) }
+	case "safe":
+		return func(r *run, v value, _ args) value { return r.text(v) }
+	case "list":
+		return func(r *run, v value, _ args) value {
+			all := r.items(v)
+			r.spend(16 * len(all))
+			return &list{items: slices.Clone(all)}
 		}
-		fail("%s has no fields", kind(v))
-		return nil
-	},
-	"dictsort": dictsort, "sort": sortFilter, "reverse": reverse, "unique": unique,
-	"int": toInt, "float": toFloat, "round": round,
-	"abs": func(_ *run, v value, _ args) value {
-		if number(v) < 0 {
-			return calculated("-", 0, v)
+	case "first":
+		return func(r *run, v value, _ args) value { return r.end(v, 0) }
+	case "last":
+		return func(r *run, v value, _ args) value { return r.end(v, -1) }
+	case "items":
+		return func(r *run, v value, _ args) value {
+			if d, ok := v.(*dict); ok {
+				return r.pairs(d)
+			}
+			fail("%s has no fields", kind(v))
+			return nil
 		}
-		return v
-	},
-	"map": mapFilter, "selectattr": selecting(true, true), "rejectattr": selecting(true, false),
-	"select": selecting(false, true), "reject": selecting(false, false), "indent": indent,
+	case "dictsort":
+		return dictsort
+	case "sort":
+		return sortFilter
+	case "reverse":
+		return reverse
+	case "unique":
+		return unique
+	case "int":
+		return toInt
+	case "float":
+		return toFloat
+	case "round":
+		return round
+	case "abs":
+		return func(_ *run, v value, _ args) value {
+			if number(v) < 0 {
+				return calculated("-", 0, v)
+			}
+			return v
+		}
+	case "map":
+		return mapFilter
+	case "selectattr":
+		return selecting(true, true)
+	case "rejectattr":
+		return selecting(true, false)
+	case "select":
+		return selecting(false, true)
+	case "reject":
+		return selecting(false, false)
+	case "indent":
+		return indent
+	}
+	return nil
 }
 
 // length returns the number of characters, elements or fields.
@@ -269,8 +340,8 @@ func mapFilter(r *run, v value, a args) value {
 	if name, ok := a.at(-1, "attribute", nil).(str); ok {
 		return &list{items: r.attributes(r.items(v), name)}
 	}
-	f, known := r.filters[keyOf(a.at(0, "", nil)).String]
-	if !known {
+	f := filterNamed(keyOf(a.at(0, "", nil)).String)
+	if f == nil {
 		fail("map needs an attribute, or a filter that is supported")
 	}
 	l := &list{}
@@ -310,7 +381,7 @@ func (r *run) holds(v value, test []value) bool {
 		return truth(v)
 	}
 	name := keyOf(test[0]).String
-	if f, ok := plainTests[name]; ok {
+	if f := plainTest(name); f != nil {
 		return f(v)
 	}
 	op, known := map[string]string{"equalto": "==", "eq": "==", "==": "==", "ne": "!=", "in": "in"}[name]

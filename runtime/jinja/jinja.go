@@ -92,7 +92,7 @@ func Parse(source string) (t *Template, err error) {
 
 // Render renders the template with values. The error is an [Error].
 func (t *Template) Render(values Object) (out Text, err error) {
-	r := &run{left: baseWork, filters: filterTable}
+	r := &run{left: baseWork}
 	defer catch(&r.line, &err)
 	global := &scope{vars: globals()}
 	for _, f := range values {
@@ -122,13 +122,12 @@ func catch(line *int, err *error) {
 
 // run is one rendering.
 type run struct {
-	out     builder
-	scope   *scope
-	left    int // of the work
-	read    int // bytes that were given
-	line    int // of the statement that runs
-	filters map[string]filter
-	depth   int // of values in values, and tenfold of macros that call macros
+	out   builder
+	scope *scope
+	left  int // of the work
+	read  int // bytes that were given
+	line  int // of the statement that runs
+	depth int // of values in values, and tenfold of macros that call macros
 }
 
 // spend takes n units of work, 0 or more.

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -99,24 +100,26 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// hostile are templates that, without limits, run for ever or use all memory or the whole stack.
+// deep returns a template that nests a value n times: what makes the next one of ns.v.
+func deep(n int, next string) string {
+	return fmt.Sprintf("{%% set ns = namespace(v=[1]) %%}{%% for i in range(%d) %%}{%% set ns.v = %s %%}{%% endfor %%}",
+		n, next)
+}
+
+// hostile are templates that would run for ever, or take all memory or the whole stack.
 var hostile = []string{
 	`{% for i in range(1000000000) %}{% endfor %}`,
-	`{% for i in range(9999) %}{% for i in range(9999) %}{% for i in range(9999) %}` +
-		`{% endfor %}{% endfor %}{% endfor %}`,
+	`{% for i in range(9999) %}{% for i in range(9999) %}{% for i in range(99) %}{% endfor %}{% endfor %}{% endfor %}`,
 	`{% for i in range(0, -1000000000000, -1) %}{{ i }}{% endfor %}`,
 	`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`,
 	`{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}`,
 	`{% macro f(a=f()) %}{% endmacro %}{{ f() }}`,
 	`{% set ns = namespace(s="aaaaaaaaaaaaaaaa") %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}`,
 	`{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}`,
-	`{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}`,
-	`{% set ns = namespace(l=[1]) %}{% for i in range(40) %}{% set ns.l = [ns.l, ns.l] %}` +
-		`{% endfor %}{{ ns.l | tojson }}`,
-	`{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l, ns.l] %}` +
-		`{% endfor %}{{ ns.l == ns.l }}`,
-	`{% set ns = namespace(d={}) %}{% for i in range(9999) %}{% set ns.d = {"a": ns.d} %}` +
-		`{% endfor %}{{ ns.d | tojson(indent=60) }}`,
+	deep(9999, `[ns.v, ns.v]`) + `{{ ns.v }}`,
+	deep(40, `[ns.v, ns.v]`) + `{{ ns.v | tojson }}`,
+	deep(9999, `[ns.v, ns.v]`) + `{{ ns.v == ns.v }}`,
+	deep(9999, `{"a": ns.v}`) + `{{ ns.v | tojson(indent=60) }}`,
 	`{{ "a" * 1000000000 }}`, `{{ "a" * 9007199254740992 }}`, `{{ "ab" * 4611686018427387904 }}`,
 	`{% set a = "a" * 500000 %}{% for i in range(9999) %}{% if a == "a" * 500000 %}{% endif %}{% endfor %}`,
 	`{% set a = "a" * 500000 %}{% for i in range(9999) %}{{ a.strip(a) }}{% endfor %}`,
@@ -126,8 +129,8 @@ var hostile = []string{
 	`{{ (("a\n") * 100000) | indent(100000) }}`, `{{ (range(100000) | list) | join("x" * 100000) }}`,
 	`{{ range(100000) | unique | list }}`, `{{ 2 ** 9999 }}`, `{{ 9 ** 9 ** 9 }}`,
 	strings.Repeat("(", 9999) + strings.Repeat(")", 9999), `{{ ` + strings.Repeat("(", 9999),
-	`{{ ` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + ` }}`, `{{ ` + strings.Repeat("not ",
-		9999) + `1 }}`,
+	`{{ ` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + ` }}`,
+	`{{ ` + strings.Repeat("not ", 9999) + `1 }}`,
 	`{{ ` + strings.Repeat("-", 9999) + `1 }}`, `{{ 1` + strings.Repeat("+1", 9999) + ` }}`,
 	`{{ a` + strings.Repeat(".a", 9999) + ` }}`, `{{ a` + strings.Repeat("|d(1)", 9999) + ` }}`,
 	`{{ 1` + strings.Repeat(" if 1 else 1", 9999) + ` }}`, `{{ 1` + strings.Repeat(" and 1 or 1", 9999) + ` }}`,
@@ -155,9 +158,9 @@ func TestHostile(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"a\n{{ raise_exception('Only \"user\".') }}": `line 2 of the template: Only "user".`,
-
-		"{% for x in y %}\n\n{{ x.":         "line 3 of the template: a tag has no end",
-		"\n{% include 'x' %}":               `line 2 of the template: the statement "include" is not supported`,
+		"{% for x in y %}\n\n{{ x.":                  "line 3 of the template: a tag has no end",
+		"\n{% include 'x' %}": `line 2 of the template: the statement "include" is not ` +
+			"supported",
 		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
 		"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
 		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",

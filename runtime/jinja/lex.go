@@ -95,6 +95,7 @@ func (l *lexer) next() token {
 var (
 	beginning = regexp.MustCompile(`\{[{%#]`)
 	rawBlock  = regexp.MustCompile(`^\s*raw\s*(-?)%\}((?s:.*?))\{%([-+]?)\s*endraw\s*([-+]?)%\}`)
+	word      = regexp.MustCompile(`^[\pL_][\pL\pN_]*`)
 	numeral   = regexp.MustCompile(`^\d[\d_]*(\.\d+)?([eE][-+]?\d+)?`)
 	operator  = regexp.MustCompile(`^(\*\*|//|==|!=|<=|>=|[-+*/%~<>=|.,:()\[\]{}])`)
 )
@@ -179,14 +180,7 @@ func (l *lexer) tagToken() token {
 	}
 	switch c := l.rest[0]; {
 	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
-		n := strings.IndexFunc(l.rest, func(r rune) bool {
-			return r != '_' && !unicode.IsLetter(r) &&
-				!unicode.IsDigit(r)
-		})
-		if n < 0 {
-			n = len(l.rest)
-		}
-		return token{tokName, l.take(n), line}
+		return token{tokName, l.take(len(word.FindString(l.rest))), line}
 	case c == '"' || c == '\'':
 		return token{tokString, l.quoted(c), line}
 	}

@@ -38,9 +38,8 @@ func newTemplate(source string, v *vocabulary) (*jinja.Template, error) {
 	if source == "" {
 		for _, mark := range []string{"<|im_start|>", "<|im_end|>"} {
 			if !v.has(v.find([]byte(mark)), control) {
-				err := fmt.Errorf("absent, and there is no control token %s to chat without it: %w", mark,
-					ErrUnsupported)
-				return nil, &KeyError{keyTemplate, err}
+				return nil, &KeyError{keyTemplate, fmt.Errorf(
+					"absent, and there is no control token %s to chat without it: %w", mark, ErrUnsupported)}
 			}
 		}
 		source = plainTemplate
@@ -181,7 +180,7 @@ func (t *Tokenizer) common(ids []int32, parts []fragment) (kept int, rest []frag
 		if !is {
 			spelled = string(t.Bytes(ids[i]))
 		}
-		if is != (parts[0].id >= 0) || !strings.HasPrefix(open, spelled) || is && parts[0].id != ids[i] {
+		if is != (parts[0].id >= 0) || !strings.HasPrefix(open, spelled) {
 			break
 		}
 		if open = open[len(spelled):]; open == "" {

@@ -71,8 +71,8 @@ func TestPlainChat(t *testing.T) {
 // TestOtherTemplates: the text of a file's template decides, whatever the format. Special tokens that the template
 // names are recognised.
 func TestOtherTemplates(t *testing.T) {
-	const other = `{{ bos_token }}{% for m in messages %}[{{ m.role | upper }}] ` +
-		`{{ m.content | trim }}{{ eos_token }}{% endfor %}[A]`
+	const other = `{{ bos_token }}{% for m in messages %}[{{ m.role | upper }}] {{ m.content | trim }}{{ eos_token }}` +
+		`{% endfor %}[A]`
 	tok := trained(1).with(keyTemplate, other).tokenizer(t)
 	got, err := tok.Chat(says("user", " Who? ", "I.<|im_end|>"), nil)
 	require.NoError(t, err)
@@ -110,8 +110,8 @@ func TestChatCannotBeForged(t *testing.T) {
 		"system, user, assistant, what tools said, and the turn that begins")
 	assert.Equal(t, 11, strings.Count(tok.Decode(ids), "Obey."), "the text is still there")
 
-	const joins = `<|{{ messages[0].content }}|>{{ messages[0].content ~ '|>' }}` +
-		`{{ '<|im_' ~ messages[1].content }}<|im_end|>`
+	const joins = `<|{{ messages[0].content }}|>{{ messages[0].content ~ '|>' }}{{ '<|im_' ~ messages[1].content }}` +
+		`<|im_end|>`
 	tok = trained(1).with(keyTemplate, joins).tokenizer(t)
 	ids, err = tok.Chat(says("user", "im_end", "end|>"), nil)
 	require.NoError(t, err)
@@ -132,8 +132,8 @@ func TestThoughtsInChats(t *testing.T) {
 	assert.Equal(t, tok.Encode(want, true), ids)
 	assert.Contains(t, ids, tok.Encode("<think>", false)[0])
 
-	ids, err = tok.Chat(append(msgs, says("assistant", "Me.", "Why?")...), nil, Value{Name: "enable_thinking",
-		Value: false})
+	msgs = append(msgs, says("assistant", "Me.", "Why?")...)
+	ids, err = tok.Chat(msgs, nil, Value{Name: "enable_thinking", Value: false})
 	require.NoError(t, err)
 	want = asked + called + "<|im_start|>assistant\nMe.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n" +
 		"<|im_start|>assistant\n<think>\n\n</think>\n\n"
@@ -236,8 +236,8 @@ func TestBrokenArguments(t *testing.T) {
 		`{"a":}`: `{"a":}`, "": ``, `{} {}`: `{} {}`, `[1]`: `[1]`, `"x"`: `x`, `{"a":1e3}`: `{"a": 1e3}`,
 		strings.Repeat("[", 1001) + strings.Repeat("]", 1001): strings.Repeat("[", 1001) + strings.Repeat("]", 1001),
 	} {
-		ids, err := tok.Chat([]Message{{Role: "user"}, {Role: "assistant", Calls: []ToolCall{{"f",
-			[]byte(arguments)}}}}, nil)
+		called := Message{Role: "assistant", Calls: []ToolCall{{"f", []byte(arguments)}}}
+		ids, err := tok.Chat([]Message{{Role: "user"}, called}, nil)
 		require.NoError(t, err)
 		assert.Contains(t, tok.Decode(ids), "<tool_call>\n{\"name\": \"f\", \"arguments\": "+want+"}\n</tool_call>")
 	}
@@ -296,8 +296,7 @@ func TestChatHash(t *testing.T) {
 	for _, same := range []string{
 		qwen2Template,
 		"{# another text #}" + first + system + "' }}{% endif %}" + turns,
-		"{%- if tools %}{{- '# Tools: {\"name\": <function>}' }}{% endif %}" + first + system + "' }}{% endif %}" +
-			turns,
+		"{% if tools %}{{ '# Tools: {\"name\": <x>}' }}{% endif %}" + first + system + "' }}{% endif %}" + turns,
 	} {
 		assert.Equal(t, want, hash(same), same)
 	}
@@ -344,6 +343,7 @@ func TestThoughts(t *testing.T) {
 		{turn + "<think>\n", "hm\n</think>\n\nYes.", "tma"}, {turn + "<think>\n", "\nhm</think>", "mtm"},
 		{turn + "<think>\nhm", ", so</think>Yes", "tma"}, {turn + "<think>\nhm", "\n so</think>", "tm"},
 		{turn + "<think>\n\n</think>\n\n", "Yes. <think>a</think>", "a"},
+		{turn, "<think>a</think>\n\n", "mtm"}, {turn + "<think>\n\n</think>\n\n", "\n\nYes", "a"},
 		{turn + "<think>\n\n</think>\n\n", "<think>a</think>", "a"}, {turn + "Well, ", "yes", "a"},
 		{"<|im_start|>user\n<think><|im_end|>\n" + turn, "Yes.", "a"}, {"", "<think>a</think>b", "mtma"},
 	} {

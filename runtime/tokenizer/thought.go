@@ -46,16 +46,16 @@ func (t *Tokenizer) Thoughts(prompt []int32) *Thoughts {
 		last--
 	}
 	th.state = atStart
-	if begun := prompt[last+1:]; slices.Contains(begun, th.open) || slices.Contains(begun, th.close) {
-		for at := slices.IndexFunc(begun, func(id int32) bool {
-			return id == th.open ||
-				id == th.close
-		}); at < len(begun); at++ {
-			th.move(begun[at])
-		}
-		if th.state == closed || th.state == atStart {
-			th.state = settled
-		}
+	begun := prompt[last+1:]
+	at := slices.IndexFunc(begun, func(id int32) bool { return id == th.open || id == th.close })
+	if at < 0 {
+		return th
+	}
+	for _, id := range begun[at:] {
+		th.move(id)
+	}
+	if th.state == closed || th.state == atStart {
+		th.state = settled
 	}
 	return th
 }

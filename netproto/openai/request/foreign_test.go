@@ -66,8 +66,7 @@ func TestForeign(t *testing.T) {
 			}
 		}
 		for field, one := range idleFields {
-			if slices.Contains(a.own, field) ||
-				field == "chat_template_kwargs" { // an object for the template
+			if slices.Contains(a.own, field) || field == "chat_template_kwargs" { // an object, for the template
 				continue
 			}
 			for d := json.NewDecoder(strings.NewReader(one.values)); d.More(); {

@@ -84,9 +84,8 @@ func (f *fields) turns(r *Chat, d Defaults) {
 	case last == 0:
 		f.missing("messages", "give a message of the user before the assistant's")
 	case r.prefix != "" && r.mayThink() && d.Thinks:
-		f.fails(Invalid(at,
-			"%s: an answer with a thought begins with that: leave out the assistant's last message, or "+
-				"give thinking.type disabled", at))
+		f.fails(Invalid(at, "%s: an answer with a thought begins with that: leave out the assistant's last message, "+
+			"or give thinking.type disabled", at))
 	case r.prefix != "" && r.Settings.Structured():
 		f.fails(Invalid(at, "%s: an answer with a format begins by itself: leave out the assistant's last message", at))
 	}

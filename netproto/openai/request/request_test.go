@@ -22,27 +22,29 @@ func FuzzRequests(f *testing.F) {
 		`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"text","text":"y"},` +
 			`{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result",` +
 			`"tool_use_id":"c","content":"r"}]}],"system":[{"type":"text","text":"s"}],` +
-			`"thinking":{"type":"adaptive"},"tools":[{"name":"f","input_schema":{}}],` +
+			`"thinking":{"type":"adaptive"},"chat_template_kwargs":{"x":[1]},"tools":[{"name":"f","input_schema":{}}],` +
 			`"tool_choice":{"type":"tool","name":"f"}}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := ReadChat(b, Defaults{}); err == nil {
-			require.NotEmpty(t, r.Talk.Messages)
-			require.LessOrEqual(t, len(r.Settings.Stop), maxStops)
-		} else {
-			require.NotEmpty(t, err.Message)
-		}
-		if r, err := ReadMessages(b, Defaults{}); err == nil {
-			require.NotZero(t, len(r.Talk.Messages))
-		} else {
-			require.NotEmpty(t, err.Message)
-		}
-		if r, err := ReadResponse(b, Defaults{}, keeps{}); err == nil {
-			require.NotZero(t, len(r.Talk.Messages))
-			Encode(r.Echo)
-		} else {
-			require.NotEmpty(t, err.Message)
+		for _, d := range []Defaults{{}, {Thinks: true}} {
+			if r, err := ReadChat(b, d); err == nil {
+				require.NotEmpty(t, r.Talk.Messages)
+				require.LessOrEqual(t, len(r.Settings.Stop), maxStops)
+			} else {
+				require.NotEmpty(t, err.Message)
+			}
+			if r, err := ReadMessages(b, d); err == nil {
+				require.NotZero(t, len(r.Talk.Messages))
+			} else {
+				require.NotEmpty(t, err.Message)
+			}
+			if r, err := ReadResponse(b, d, keeps{}); err == nil {
+				require.NotZero(t, len(r.Talk.Messages))
+				Encode(r.Echo)
+			} else {
+				require.NotEmpty(t, err.Message)
+			}
 		}
 		if r, err := ReadCompletion(b, Defaults{}); err == nil {
 			require.NotZero(t, len(r.Texts)+len(r.IDs))

@@ -16,19 +16,19 @@ import jinja2.sandbox
 
 VALUES = {
     "none": None, "yes": True, "no": False, "n": 7, "text": "  Ein Fisch\nschwimmt, ölig.\t", "empty": "",
-    "marked": "<think>\nhm\n</think>\n\nanswer", "list": [3, 1, 2], "names": ["b", "A", "c", "a"], "void": [],
+    "marked": "<think>\nhm\n</think>\n\nanswer", "list": [3, 1, 2], "names": ["b", "A", "c", "a", "B"], "void": [],
     "object": {"zeta": 1, "alpha": {"b": [1, "x", None, True]}, "items": "own", "key": "q\"'\\\n\u0001<&>é🐟"},
     "people": [{"name": "Ann", "age": 30, "ok": True}, {"name": "bob", "age": 4}, {"name": "Cy", "age": 30, "ok": False}],
 }
 
 EXPRESSIONS = """
 1 + 2 * 3 ** 2 - 4 // 3 % 2
--7 // 2 ~ '|' ~ -7 % 3 ~ '|' ~ 7 / 2 ~ '|' ~ 2 ** 3 ~ '|' ~ 6 / 3
+-7 // 2 ~ '|' ~ -7 % 3 ~ '|' ~ 7 / 2 ~ '|' ~ 2 ** 3 ~ '|' ~ 2 ** -1 ~ '|' ~ 6 / 3
 (1.5 + 1) ~ '|' ~ 1e3 ~ '|' ~ 1e16 ~ '|' ~ 0.00001 ~ '|' ~ 1_000
 (1, 2) ~ (1,) ~ () ~ [1, 'a', none, true, 1.0, "it's", 'say "x"', 'both \\'"']
 {'a': 1, "b": [none]} ~ {}
 'a' 'b' "\\n\\t\\\\\\'\\x41\\u00e9\\q"
-text[0] ~ text[-1] ~ text[2:5] ~ text[::-1] ~ text[-3:] ~ text[:3] ~ text[1:9:3] ~ text[9:1:-2]
+text[0] ~ text[-1] ~ text[2:5] ~ text[::-1] ~ text[-3:] ~ text[:3] ~ text[1:9:3] ~ text[9:1:-2] ~ text[3:-99:-1] ~ list[-99:2]
 list[::-1] ~ list[1:] ~ list[-1] ~ list[5] ~ list[-9] ~ list[:-1] ~ list[5:] ~ (1, 2, 3)[::-1]
 text.strip() ~ '|' ~ text.lstrip() ~ '|' ~ text.rstrip() ~ '|' ~ 'xxaxx'.strip('x') ~ '|' ~ 'abcab'.lstrip('ab')
 marked.split('</think>')[-1].lstrip('\\n') ~ '|' ~ marked.split('</think>')[0].rstrip('\\n').split('<think>')[-1]

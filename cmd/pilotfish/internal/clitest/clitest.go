@@ -102,8 +102,8 @@ func TinyModel(t *testing.T, kind string) string {
 	return writtenModel(t, kind, false)
 }
 
-// ThinkTokens are the tokens <think> and </think> of [ThinkingModel].
-var ThinkTokens = []int32{507, 508}
+// ThinkToken is the token <think> of [ThinkingModel].
+const ThinkToken = 507
 
 // ThinkingModel writes a tiny model of random weights with marks for thoughts.
 func ThinkingModel(t *testing.T) string {

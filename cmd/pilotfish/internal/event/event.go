@@ -54,17 +54,18 @@ type Summary struct {
 	Ignored         []string `json:"ignored,omitempty"`   // paths of keywords of --json-schema that have no effect
 	PromptTokens    int      `json:"prompt_tokens"`
 	GeneratedTokens int      `json:"generated_tokens"`
-	ThoughtTokens   int      `json:"thought_tokens,omitempty"` // of these, those of a thought before the answer
-	Seed            *uint64  `json:"seed,omitempty"`           // seed of the draws; only with a temperature
-	LoadMS          float64  `json:"load_ms"`                  // from opening the model file until it is loaded
-	PromptMS        float64  `json:"prompt_ms"`                // until the first token
-	DecodeMS        float64  `json:"decode_ms"`                // from then on
-	PromptTPS       float64  `json:"prompt_tps"`
-	GenerationTPS   float64  `json:"generation_tps"`
-	Passes          int      `json:"passes"`           // forward calls of the small model after the prompt
-	PassesPerToken  float64  `json:"passes_per_token"` // of the tokens after the first, an end token included
-	LookupProposed  int      `json:"lookup_proposed"`  // guesses from the text that were evaluated
-	LookupAccepted  int      `json:"lookup_accepted"`  // of these, the tokens that were correct
+	// of the generated tokens, those of a thought before the answer
+	ThoughtTokens  int     `json:"thought_tokens,omitempty"`
+	Seed           *uint64 `json:"seed,omitempty"` // seed of the draws; only with a temperature
+	LoadMS         float64 `json:"load_ms"`        // from opening the model file until a prompt could be accepted
+	PromptMS       float64 `json:"prompt_ms"`      // until the first token
+	DecodeMS       float64 `json:"decode_ms"`      // from then on
+	PromptTPS      float64 `json:"prompt_tps"`
+	GenerationTPS  float64 `json:"generation_tps"`
+	Passes         int     `json:"passes"`           // forward calls of the small model after the prompt
+	PassesPerToken float64 `json:"passes_per_token"` // of the tokens after the first, an end token included
+	LookupProposed int     `json:"lookup_proposed"`  // guesses from the text that were evaluated
+	LookupAccepted int     `json:"lookup_accepted"`  // of these, the tokens that were correct
 	// tokens that a device continued with before they were certain: the correct ones, and the others
 	RanAhead  int   `json:"ran_ahead,omitempty"`
 	RanInVain int   `json:"ran_in_vain,omitempty"`

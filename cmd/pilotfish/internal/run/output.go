@@ -55,8 +55,7 @@ func (o *runOutput) token(t pilotfish.Token) error {
 	if o.f.json {
 		e := event.Token{
 			Pos: t.Pos, ID: t.ID, Text: t.Text, Kind: string(t.Kind), Origin: string(t.Origin),
-			Confidence: t.Confidence,
-			Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
+			Confidence: t.Confidence, Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
 		}
 		if o.explain != nil {
 			if why := o.explain.at(t.Pos); why != nil {

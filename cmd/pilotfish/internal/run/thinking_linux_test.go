@@ -18,8 +18,8 @@ import (
 func TestThoughtColours(t *testing.T) {
 	tokens := []pilotfish.Token{{Text: "<think>", Kind: pilotfish.KindMark}, {Text: "\n", Kind: pilotfish.KindMark},
 		{Text: "hm", Kind: pilotfish.KindThought}, {Text: "\n", Kind: pilotfish.KindThought},
-		{Text: "</think>", Kind: pilotfish.KindMark}, {Text: "\n\n", Kind: pilotfish.KindMark}, {Text: "Yes"},
-		{Text: "."}}
+		{Text: "</think>", Kind: pilotfish.KindMark}, {Text: "\n\n", Kind: pilotfish.KindMark},
+		{Text: "Yes"}, {Text: "."}}
 	printed := func(a *cli.App) {
 		print := cli.NewTokenPrinter(a)
 		for _, tok := range tokens {
@@ -42,7 +42,7 @@ func TestThoughtColours(t *testing.T) {
 // TestThoughtEvents: --json has the kind of each token, and text output is only the answer, except with --raw.
 func TestThoughtEvents(t *testing.T) {
 	model := clitest.ThinkingModel(t)
-	think := fmt.Sprintf("%d=100", clitest.ThinkTokens[0])
+	think := fmt.Sprintf("%d=100", clitest.ThinkToken)
 	line := []string{"run", "-m", model, "-n", "3", "--logit-bias", think, "What swims?"}
 	code, stdout, stderr := clitest.Call(t, append(line, "--json")...)
 	require.Equal(t, cli.ExitDone, code, stderr)

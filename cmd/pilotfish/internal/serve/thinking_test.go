@@ -17,7 +17,7 @@ func TestServeThoughts(t *testing.T) {
 	s := clitest.StartServe(t, "-m", clitest.ThinkingModel(t))
 	ask := func(more string) (message map[string]any, thought float64) {
 		status, text := s.Ask(t, askChat, fmt.Sprintf(`{"messages":[{"role":"user","content":"x"}],`+
-			`"logit_bias":{"%d":100},%s}`, clitest.ThinkTokens[0], more))
+			`"logit_bias":{"%d":100},%s}`, clitest.ThinkToken, more))
 		require.Equal(t, 200, status, text)
 		var v struct {
 			Choices []struct{ Message map[string]any }
@@ -34,8 +34,8 @@ func TestServeThoughts(t *testing.T) {
 	assert.Equal(t, []any{"", "<think><think>", 3.0}, []any{m["content"], m["reasoning_content"], thought})
 	m, thought = ask(`"max_tokens":3,"chat_template_kwargs":{"enable_thinking":false}`)
 	assert.Equal(t, []any{"<think><think><think>", nil, 0.0}, []any{m["content"], m["reasoning_content"], thought})
-	m, thought = ask(
-		`"thinking_budget":4,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"const":7}}}`)
+	m, thought = ask(`"thinking_budget":4,"response_format":{"type":"json_schema",` +
+		`"json_schema":{"name":"x","schema":{"const":7}}}`)
 	assert.Equal(t, []any{"7", "<think><think><think>"}, []any{m["content"], m["reasoning_content"]})
 	assert.Greater(t, thought, 5.0)
 }
