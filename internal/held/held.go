@@ -78,7 +78,7 @@ func more(work func()) string {
 // settle waits until most goroutines are left, but not for long: those that have ended take a while to go.
 func settle(most int) {
 	http.DefaultClient.CloseIdleConnections()
-	for range 1000 {
+	for range 300 {
 		if runtime.NumGoroutine() <= most {
 			return
 		}

@@ -362,6 +362,10 @@ func TestRepeatedAsk(t *testing.T) {
 					assert.Equal(t, 2, asks)
 					assert.GreaterOrEqual(t, took, 2*time.Second)
 					assert.Less(t, took, 3*time.Second)
+					refusal := netproto.Refusal{Code: code, RetryAfter: 2 * time.Second}.Append(nil)
+					answer := netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
+					assert.Equal(t, len(refusal)+len(answer), r.BytesDown, "of both")
+					assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "of both")
 				default:
 					assert.ErrorIs(t, err, code)
 					assert.Greater(t, asks, 10)

@@ -278,14 +278,19 @@ func (c *conversation) makeRoom(question string) error {
 // firstKept returns the number of the first message that is kept. From there on, the messages fit into room tokens.
 // Only whole turns from head on are dropped.
 func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (int, error) {
+	n, err := c.tokens(messages[head:]...)
+	if err != nil {
+		return 0, err
+	}
 	for first := head; first < len(messages); first += 2 {
-		n, err := c.tokens(messages[first:]...)
-		if err != nil {
-			return 0, err
-		}
 		if n <= room {
 			return first, nil
 		}
+		turn, err := c.tokens(messages[first:min(first+2, len(messages))]...)
+		if err != nil {
+			return 0, err
+		}
+		n -= turn
 	}
 	return max(head, len(messages)), nil
 }

@@ -59,3 +59,26 @@ func TestChatTotals(t *testing.T) {
 	assert.Equal(t, chatTotal{answers: 2, tokens: 2000, cloud: 40, timeouts: 6, asks: 800, up: 10000, down: 12000,
 		sent: 14000}, c.total)
 }
+
+// TestChatRetryLocal: a question that was to stay on this device stays there when it is asked again, whatever /local
+// says by then; and /local on keeps one that was not.
+func TestChatRetryLocal(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, _, _ := clitest.DemoPairFiles(t)
+	m, err := pilotfish.Open(small, pilotfish.Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, c := range []struct{ asked, now, want bool }{
+		{false, false, false}, {true, false, true}, {false, true, true}, {true, true, true},
+	} {
+		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+		talk := newConversation(&cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}, f, m, pilotfish.Route{})
+		require.NoError(t, talk.ask(t.Context(), clitest.Question(0), c.asked))
+		talk.local = c.now
+		require.NoError(t, talk.retry(t.Context(), ""))
+		messages := talk.chat.Messages()
+		require.Len(t, messages, 2)
+		assert.Equal(t, c.want, messages[0].Local, c)
+		talk.close()
+	}
+}
