@@ -65,7 +65,7 @@ func (p *pipes) send(t *testing.T, text string) net.Conn {
 type endless struct{ answer.Model }
 
 func (endless) Context() int                                             { return 100 }
-func (endless) Thinks() bool                                             { return false }
+func (endless) Thinks([]int32) bool                                      { return false }
 func (endless) Vocabulary() int                                          { return 9 }
 func (endless) Tokenize(string, bool) ([]int32, error)                   { return []int32{1}, nil }
 func (endless) Bytes(int32) []byte                                       { return []byte("x") }
