@@ -47,7 +47,7 @@ ABREAST = 3
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients load terminal man real-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	$(GO) vet -tags real ./bench/routing
 	$(GO) vet -tags clients ./bench/clients
 	$(GO) vet -tags terminal ./cmd/pilotfish/internal/chat
+	@echo "what purego is on a Mac with cgo"; GOOS=darwin GOARCH=arm64 $(GO) vet -tags cgo ./metal/mtl
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
@@ -191,6 +192,11 @@ man: ## man pages of all commands, into the folder man
 
 terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, Ctrl-C; needs tmux
 	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish/internal/chat
+
+# Elsewhere the software device shows that each prediction meets a measurement.
+measured: ## each dispatch of a token on a Mac's GPU, predicted and measured, as lines of JSON in OUT (measured.json)
+	PILOTFISH_MEASURED="$(abspath $(or $(OUT),measured.json))" $(GO) test -count=1 -vet=off -v -run '^TestMeasured$$' \
+		./bench/metalplan
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \

@@ -1,5 +1,5 @@
-// Package opencl is a Metal device on a processor, by Intel's runtime of OpenCL: a second compiler, made by others, that
-// tests run the kernels with. Package translate makes a program in C++ for OpenCL of the source that the software
+// Package opencl is a Metal device on a processor, by Intel's runtime of OpenCL: a second compiler, made by others,
+// that tests run the kernels with. Package translate makes a program in C++ for OpenCL of the source that the software
 // device runs. A simdgroup is a sub-group of 32 lanes.
 //
 // It finds what depends on the software device's own understanding of Metal: its compiler, its operations of
