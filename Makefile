@@ -37,7 +37,6 @@ WORKERS ?= 1
 
 # Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
 OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
-OPENCL    ?= $(OPENCLDIR)/lib/libintelocl.so
 WITNESSED = ^Test(Model|Attend|Head|FeedForward|Embed|MixedTypes|Router|Draw|LargeScores)$$
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
@@ -87,12 +86,14 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
 
-# A second opinion on the kernels: another compiler, another order of threads.
+# A second opinion on the kernels: another compiler, another order of threads. Debian's pip puts libraries into local/lib.
 opencl: ## the GPU's kernels through Intel's OpenCL on Linux x86-64; needs clang-19, python3 with pip, and 270 MB from PyPI once
-	@test -e $(OPENCL) || python3 -m pip install --quiet --no-warn-script-location --ignore-installed \
-		--prefix $(OPENCLDIR) 'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
-	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off ./metal/soft/opencl
-	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
+	@mkdir -p "$(OPENCLDIR)"; find "$(OPENCLDIR)" -name libintelocl.so | grep -q . || \
+		python3 -m pip install --quiet --no-warn-script-location --ignore-installed --prefix "$(OPENCLDIR)" \
+		'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
+	@set -e; export PILOTFISH_OPENCL="$$(find "$(OPENCLDIR)" -name libintelocl.so)"; echo "$$PILOTFISH_OPENCL"; \
+	$(GO) test -count=1 -vet=off ./metal/soft/opencl; \
+	$(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
 
 instructions: ## what a weight costs in the mat-vec kernels, in instructions of a GPU that clang-19 knows
 	$(GO) run ./bench/instructions
