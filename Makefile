@@ -40,7 +40,6 @@ WORKERS ?= 1
 
 # Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
 OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
-OPENCL    ?= $(OPENCLDIR)/lib/libintelocl.so
 WITNESSED = ^Test(Model|Attend|Head|FeedForward|Embed|MixedTypes|Router|Draw|LargeScores)$$
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
@@ -50,7 +49,7 @@ ABREAST = 3
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients load terminal man real-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,12 +89,14 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
 
-# A second opinion on the kernels: another compiler, another order of threads.
+# A second opinion on the kernels: another compiler, another order of threads. Debian's pip puts libraries into local/lib.
 opencl: ## the GPU's kernels through Intel's OpenCL on Linux x86-64; needs clang-19, python3 with pip, and 270 MB from PyPI once
-	@test -e $(OPENCL) || python3 -m pip install --quiet --no-warn-script-location --ignore-installed \
-		--prefix $(OPENCLDIR) 'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
-	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off ./metal/soft/opencl
-	PILOTFISH_OPENCL=$(OPENCL) $(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
+	@mkdir -p "$(OPENCLDIR)"; find "$(OPENCLDIR)" -name libintelocl.so | grep -q . || \
+		python3 -m pip install --quiet --no-warn-script-location --ignore-installed --prefix "$(OPENCLDIR)" \
+		'intel-opencl-rt==2026.2.*' 'intel-cmplr-lib-rt==2026.2.*'
+	@set -e; export PILOTFISH_OPENCL="$$(find "$(OPENCLDIR)" -name libintelocl.so)"; echo "$$PILOTFISH_OPENCL"; \
+	$(GO) test -count=1 -vet=off ./metal/soft/opencl; \
+	$(GO) test -count=1 -vet=off -run '$(WITNESSED)' ./runtime/backend/gpu
 
 instructions: ## what a weight costs in the mat-vec kernels, in instructions of a GPU that clang-19 knows
 	$(GO) run ./bench/instructions
@@ -134,6 +135,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	$(GO) vet -tags real ./bench/routing
 	$(GO) vet -tags clients ./bench/clients
 	$(GO) vet -tags terminal ./cmd/pilotfish/internal/chat
+	@echo "what purego is on a Mac with cgo"; GOOS=darwin GOARCH=arm64 $(GO) vet -tags cgo ./metal/mtl
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet $(QUICKLY) ./...; done
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
@@ -195,6 +197,11 @@ man: ## man pages of all commands, into the folder man
 
 terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, Ctrl-C; needs tmux
 	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish/internal/chat
+
+# Elsewhere the software device shows that each prediction meets a measurement.
+measured: ## each dispatch of a token on a Mac's GPU, predicted and measured, as lines of JSON in OUT (measured.json)
+	PILOTFISH_MEASURED="$(abspath $(or $(OUT),measured.json))" $(GO) test -count=1 -vet=off -v -run '^TestMeasured$$' \
+		./bench/metalplan
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \

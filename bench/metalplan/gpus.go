@@ -11,18 +11,20 @@ type GPU struct {
 
 // GPUs returns the GPUs with known figures. Cores and bandwidth are Apple's (press releases of November 2020, June
 // 2022, May and October 2024); the clocks of M1 and M2 are those of metal-benchmarks
-// (github.com/philipturner/metal-benchmarks, table "Overview"), those of M4 and M4 Pro of hmc-tech.com.
+// (github.com/philipturner/metal-benchmarks, table "Overview"), those of M4 and M4 Pro of hmc-tech.com. M4 Max is
+// taken to have the clock of M4 Pro.
 func GPUs() []GPU {
 	return []GPU{
 		{"m1", "M1", 8, 1.278, 68.25},
 		{"m2", "M2", 10, 1.398, 100},
 		{"m4", "M4", 10, 1.470, 120},
 		{"m4pro", "M4 Pro", 20, 1.470, 273},
+		{"m4max", "M4 Max", 40, 1.470, 546},
 	}
 }
 
 // Called returns the GPU with a name of Metal, such as "Apple M4 Pro". The name does not determine the number of cores
-// (an M1 has 7 or 8, an M4 8 or 10, an M4 Pro 16 or 20): the figures are those of the larger one.
+// (an M1 has 7 or 8, an M4 8 or 10, an M4 Pro 16 or 20, an M4 Max 32 or 40): the figures are those of the larger one.
 func Called(name string) (g GPU, known bool) {
 	for _, g := range GPUs() {
 		if name == "Apple "+g.Chip {

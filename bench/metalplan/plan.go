@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
@@ -105,37 +106,43 @@ func (p *Plan) add(w Work) {
 }
 
 // encode returns the dispatches for the last token of a text of n tokens.
-func encode(
-	ctx context.Context, f *gguf.File, mapped [][]byte, kv gguf.Type, n int,
-) (all []record.Dispatch, err error) {
+func encode(ctx context.Context, f *gguf.File, mapped [][]byte, kv gguf.Type, n int) ([]record.Dispatch, error) {
 	under := record.Open()
+	err := pass(ctx, under, f, mapped, kv, n, func() { under.Take() })
+	return under.Take(), err
+}
+
+// pass evaluates a text of n tokens on a device, and calls last before the last one.
+func pass(
+	ctx context.Context, under metal.Device, f *gguf.File, mapped [][]byte, kv gguf.Type, n int, last func(),
+) (err error) {
 	d, err := gpu.New(under, gpu.Options{Mapped: mapped})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	m, err := qwen.Load(f, d)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c, err := m.NewCache(n, kv)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, rows := range []int{n - 1, 1} {
 		if rows == 0 {
 			continue
 		}
-		under.Take()
+		last()
 		ids, err := c.Extend(make([]int32, rows))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		want := backend.Want{Rows: []int{rows - 1}, K: 1}
 		err = m.Forward(ctx, c.KV(), ids, make([]backend.Output, 1), want)
-		if err != nil && !errors.Is(err, qwen.ErrNotFinite) { // the device computes nothing
-			return nil, fmt.Errorf("encode a token: %w", err)
+		if err != nil && !errors.Is(err, qwen.ErrNotFinite) { // a device that records computes nothing
+			return fmt.Errorf("encode a token: %w", err)
 		}
 	}
-	return under.Take(), nil
+	return nil
 }

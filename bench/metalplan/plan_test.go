@@ -118,7 +118,7 @@ func TestCalled(t *testing.T) {
 		assert.True(t, known)
 		assert.Equal(t, g, found)
 	}
-	for _, name := range []string{"", "Apple ", "M1", "Apple M4 Max", "Apple Paravirtual device", "software Metal"} {
+	for _, name := range []string{"", "Apple ", "M1", "Apple M4 Ultra", "Apple Paravirtual device", "software Metal"} {
 		_, known := Called(name)
 		assert.False(t, known, name)
 	}

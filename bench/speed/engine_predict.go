@@ -16,6 +16,8 @@ type Prediction struct {
 	TokenUS       float64 `json:"token_us,omitempty"`       // the time of that token
 	MeasuredUS    float64 `json:"measured_token_us"`        // 1e6 divided by generation_tps of the report
 	Context       int     `json:"context_tokens,omitempty"` // that the token attends to, including itself
+	// dispatches of that token, equal ones combined
+	Dispatches []metalplan.Work `json:"dispatches,omitempty"`
 	// the figures of the GPU, with the number of cores of the larger variant if there are two with its name
 	GPU     *metalplan.GPU       `json:"gpu,omitempty"`
 	Assumed *metalplan.Constants `json:"assumed,omitempty"`  // for every GPU
@@ -40,7 +42,7 @@ func (r *Report) predict(ctx context.Context, name string, f *gguf.File) *Predic
 		p.Why = err.Error()
 		return p
 	}
-	p.GenerationTPS, p.TokenUS, p.Context, p.GPU = plan.Tokens, plan.Micros, n, &g
+	p.GenerationTPS, p.TokenUS, p.Context, p.GPU, p.Dispatches = plan.Tokens, plan.Micros, n, &g, plan.Dispatches
 	p.Assumed = new(metalplan.Assumed())
 	return p
 }

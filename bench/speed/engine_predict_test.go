@@ -57,6 +57,7 @@ func TestPredicted(t *testing.T) {
 		assert.InEpsilon(t, 1e6/p.TokenUS, p.GenerationTPS, 1e-9)
 		if c.kv == engine.KVF16 {
 			assert.InDelta(t, plan.Micros, p.TokenUS, 1e-6)
+			assert.Equal(t, plan.Dispatches, p.Dispatches)
 		} else {
 			assert.Greater(t, p.TokenUS, plan.Micros, "keys and values are twice as many bytes")
 		}

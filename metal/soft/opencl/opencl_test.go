@@ -24,7 +24,7 @@ kernel void scale(device const float *x [[buffer(0)]], device float *y [[buffer(
   if (i < a.n) y[i] = x[i] * a.by * (twice ? 2.0f : 1.0f);
 }
 template <typename T, ushort N>
-kernel void reverse(device T *x [[buffer(0)]], threadgroup T *more [[threadgroup(0)]],
+kernel void reverse(threadgroup T *more [[threadgroup(0)]], device T *x [[buffer(0)]],
                     uint i [[thread_index_in_threadgroup]], uint2 at [[threadgroup_position_in_grid]],
                     uint n [[threads_per_threadgroup]]) {
   threadgroup T own[N];
@@ -39,7 +39,7 @@ template [[host_name("reverse_64")]] kernel decltype(reverse<float, 64>) reverse
 kernel void lanes(device float *out [[buffer(0)]], ushort lane [[thread_index_in_simdgroup]],
                   ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
                   uint tid [[thread_index_in_threadgroup]]) {
-  const float2 pair = simd_shuffle_xor(float2(lane, tid), 3);
+  const float2 pair = simd_shuffle_xor(float2(ushort2(lane, tid)), 3);
   device float *of = out + tid * 8;
   of[0] = simd_sum(float(lane)), of[1] = simd_max(lane + 100 * sg), of[2] = simd_min(uint(tid));
   of[3] = simd_prefix_exclusive_sum(1.0f), of[4] = pair.x, of[5] = pair.y;
@@ -128,8 +128,10 @@ func TestChain(t *testing.T) {
 			c.SetBuffers(0, []metal.Binding{
 				{Buffer: x, Offset: 400 * (1 - i)}, {Buffer: x, Offset: 400 * i}, {Buffer: args},
 			})
+			if i > 0 {
+				c.Barrier()
+			}
 			c.Dispatch(line(2), line(64))
-			c.Barrier()
 		}
 		c.Commit()
 		all = append(all, c)

@@ -34,7 +34,7 @@ func TestBenchMetalPlan(t *testing.T) {
 	assert.Equal(t, 100, slow.Context)
 	assert.Less(t, slow.Tokens, fast.Tokens)
 	for args, want := range map[string]string{
-		"m9":            "m9\" is not a GPU: choose one of m1, m2, m4, m4pro",
+		"m9":            "m9\" is not a GPU: choose one of m1, m2, m4, m4pro, m4max",
 		"--shape huge":  "is not a shape",
 		"--type q9":     "--type: ",
 		"--depth 0":     "--depth 0 is out of range",
