@@ -10,18 +10,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels"
 )
 
-// shape is what a Qwen2.5 has in the matrices of a layer.
+// shape is what a Qwen2.5 or Qwen3 has in the matrices of a layer.
 type shape struct {
 	name        string
 	dim, ffn    int
 	heads, kv   int // query heads, and heads of keys and values
 	vocab, head int // size of a head
+	norms       bool
 }
 
 func qwens() []shape {
 	return []shape{
-		{"0.5B", 896, 4864, 14, 2, 151936, 64}, {"1.5B", 1536, 8960, 12, 2, 151936, 128},
-		{"3B", 2048, 11008, 16, 2, 151936, 128}, {"7B", 3584, 18944, 28, 4, 152064, 128},
+		{"0.5B", 896, 4864, 14, 2, 151936, 64, false}, {"1.5B", 1536, 8960, 12, 2, 151936, 128, false},
+		{"3B", 2048, 11008, 16, 2, 151936, 128, false}, {"7B", 3584, 18944, 28, 4, 152064, 128, false},
+		{"0.6B", 1024, 3072, 16, 8, 151936, 128, true}, {"1.7B", 2048, 6144, 16, 8, 151936, 128, true},
+		{"4B", 2560, 9728, 32, 8, 151936, 128, true},
 	}
 }
 
@@ -34,8 +37,12 @@ type op struct {
 
 func (s shape) ops() []op {
 	matrix := func(name string, outs, cols int) op { return op{name, outs, cols, divide(outs, cols)} }
+	qkv := matrix("qkv", (s.heads+2*s.kv)*s.head, s.dim)
+	if s.norms {
+		qkv.c = divideColumns(s.head, s.dim)
+	}
 	return []op{
-		matrix("qkv", (s.heads+2*s.kv)*s.head, s.dim), matrix("add of attention", s.dim, s.heads*s.head),
+		qkv, matrix("add of attention", s.dim, s.heads*s.head),
 		matrix("gateup", 2*s.ffn, s.dim), matrix("add of feed-forward", s.dim, s.ffn),
 		{"head", s.vocab, s.dim, divideHead(s.dim)},
 	}
@@ -52,7 +59,8 @@ func (o op) underWay(cores, rowBytes int) float64 {
 }
 
 // TestDivide: on GPUs of 8 to 20 cores every mat-vec has at least two threadgroups for each core, on one of 40 at least
-// one, and for each core there are 16 KB under way, or all that the matrix has. The busiest core computes for less time
+// one (with norms of heads at least one, and 0.8), and for each core there are 16 KB under way, or all that the matrix
+// has. The busiest core computes for less time
 // than memory takes for all, on GPUs with the clock of M4 Pro and as much bandwidth for each core. The parts of the
 // columns are all of them, once, in whole steps.
 func TestDivide(t *testing.T) {
@@ -66,8 +74,11 @@ func TestDivide(t *testing.T) {
 			assert.Less(t, (c.parts-1)*c.share, o.cols, "no part is empty: %s %s", s.name, o.name)
 			for _, cores := range []int{8, 10, 16, 20, 32, 40} {
 				perCore := 2.0
-				if cores > 20 {
+				if cores > 20 || s.norms && o.name == "qkv" {
 					perCore = 1
+				}
+				if cores > 32 && s.norms {
+					perCore = 0.8
 				}
 				assert.GreaterOrEqual(t, float64(groups), perCore*float64(cores), "%s %s", s.name, o.name)
 				for kind, instructions := range map[gguf.Type]float64{gguf.Q4_0: 2.8, gguf.Q8_0: 3.5} { // of a weight
