@@ -232,8 +232,12 @@ func (x *tree) settle(n *node) {
 // TestTree grows, drops and settles random draft trees. Whatever happened to the slots before, each branch computes
 // what its text alone computes, to the last bit: several branches in one batch, freed slots used again, rows moved.
 func TestTree(t *testing.T) {
-	for _, recipe := range []string{"q8_0", "q4_k_m", "f16"} {
-		m := load(t, file(t, recipe, nil), host.Options{Threads: 2})
+	for _, recipe := range []string{"q8_0", "q4_k_m", "f16", "q5_0"} {
+		m := load(t, file(t, recipe, func(s *synth.Spec) {
+			if recipe == "q5_0" {
+				s.Qwen3, s.HeadSize = true, 128
+			}
+		}), host.Options{Threads: 2})
 		seeds := uint64(12)
 		if testing.Short() {
 			seeds = 2
