@@ -194,6 +194,21 @@ func qwen3(dim, heads, kvHeads, size int) func(*synth.Spec) {
 	}
 }
 
+// TestLongQwen3: norms of heads in a pass of more rows than a tile has, each head in two tiles.
+func TestLongQwen3(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 70, 300)
+	f := file(t, "q8_0", func(s *synth.Spec) {
+		s.Layers = 1
+		qwen3(64, 3, 1, 128)(s)
+	})
+	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3}), gpu.Options{})
+	want := run(t, exact(t, f), ids, gguf.F32, 70)
+	for _, piece := range []int{35, 70} {
+		got := run(t, m, ids, gguf.F32, piece)
+		assert.Less(t, relativeError(got.Logits, want.Logits), 1e-5, "in pieces of %d", piece)
+	}
+}
+
 // TestBeside: what a pass computes for a row is the same to the last bit alone and beside up to seven others, with few
 // and with many tokens before it, in any order of threads; and among longer passes, beside any others.
 func TestBeside(t *testing.T) {
