@@ -360,11 +360,13 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 			outs += w.rows
 		}
 	}
-	part, step := divide(outs, w.cols), c.HeadSize/2
-	if j.normsHeads() { // a threadgroup takes a head
+	part, step := divide(outs, w.cols), kernels.WideOuts/2
+	switch {
+	case j.normsHeads(): // a threadgroup takes a head
+		step = c.HeadSize / 2
 		part = divideColumns(2*ceil(step, kernels.TileRows)*kernels.TileRows, w.cols)
-	} else if step = part.rows / 2; wide(p.n) {
-		step = kernels.WideOuts / 2
+	case !wide(p.n):
+		step = part.rows / 2
 	}
 	args.GroupPairs, args.Step = uint32(part.rows/2), uint32(step)
 	for m, g := range j.heads {
