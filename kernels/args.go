@@ -40,10 +40,13 @@ type QKVArgs struct {
 	Cols        uint32
 	RowBytes    [3]uint32 // of a row of Wq, Wk and Wv
 	Pairs       [3]uint32
-	Groups      [3]uint32 // threadgroups for each
-	Bias        uint32    // bit i: matrix i has one
-	GroupPairs  uint32    // pairs that a threadgroup takes, a multiple of TileRows
-	Parts       uint32    // of the columns: these four are those of Cut in dot.metal
+	Groups      [3]uint32  // threadgroups for each
+	Bias        uint32     // bit i: matrix i has one
+	Norms       uint32     // bit i: its heads have one
+	HeadEps     [2]float32 // of the norms of q and k
+	GroupPairs  uint32     // pairs that a threadgroup has room for, a multiple of TileRows
+	Step        uint32     // pairs that it takes: at most that many, with norms of heads those of a head
+	Parts       uint32     // of the columns: these four are those of Cut in dot.metal
 	Share       uint32
 	Abreast     uint32
 	Chunk       uint32

@@ -28,9 +28,8 @@ type config struct {
 func newConfig(c qwen.Config, v vocabulary, tied bool) config {
 	return config{
 		Architectures: []string{c.Arch.Title + "ForCausalLM"}, ModelType: c.Arch.Name,
-		Type: "float32", OldType: "float32", Vocab: c.Vocab, Dim: c.Dim, FFN: c.FFN, Layers: c.Layers, Heads: c.Heads,
-		KVHeads:  c.KVHeads,
-		HeadSize: c.HeadSize, Context: c.Context, Activation: "silu", Epsilon: c.Epsilon,
-		RopeBase: c.RopeBase, Tied: tied, BOS: v.bos, EOS: v.eos,
+		Type: "float32", OldType: "float32", Vocab: c.Vocab, Dim: c.Dim, FFN: c.FFN, Layers: c.Layers,
+		Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize, Context: c.Context, Activation: "silu",
+		Epsilon: c.Epsilon, RopeBase: c.RopeBase, Tied: tied, BOS: v.bos, EOS: v.eos,
 	}
 }

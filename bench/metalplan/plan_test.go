@@ -20,26 +20,32 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/plans.txt anew")
 
-func half(t *testing.T, kind string) synth.Spec {
+func shape(t *testing.T, name, kind string) synth.Spec {
 	t.Helper()
 	r, err := synth.ParseRecipe(kind)
 	require.NoError(t, err)
-	return synth.Half(r, 1)
+	s, err := synth.Shape(name, r, 1)
+	require.NoError(t, err)
+	return s
 }
 
 // TestGolden fails on every change of a prediction: of the dispatches, their plans, the constants.
 func TestGolden(t *testing.T) {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "# Predictions for a model of the shape of Qwen2.5-0.5B; see plan_test.go.")
+	fmt.Fprintln(&b, "# Predictions for models of the shapes of Qwen2.5-0.5B and Qwen3-0.6B; see plan_test.go.")
+	predict := func(g GPU, name, kind string, n int) {
+		p, err := Predict(t.Context(), g, shape(t, name, kind), n)
+		require.NoError(t, err)
+		fmt.Fprintf(&b, "\n%s, %s, %s\n", g.Chip, name, kind)
+		p.Write(&b)
+	}
 	for _, kind := range []string{"q8_0", "q4_0"} {
 		for _, g := range GPUs() {
 			for _, n := range []int{100, 4000} {
-				p, err := Predict(t.Context(), g, half(t, kind), n)
-				require.NoError(t, err)
-				fmt.Fprintf(&b, "\n%s, %s\n", g.Chip, kind)
-				p.Write(&b)
+				predict(g, "0.5b", kind, n)
 			}
 		}
+		predict(GPUs()[0], "0.6b", kind, 100)
 	}
 	const path = "testdata/plans.txt"
 	if *update {
@@ -53,23 +59,25 @@ func TestGolden(t *testing.T) {
 // TestBytes: a pass reads all matrices in the file once, and the keys and values. The embedding counts as one row,
 // except where the head reads it completely.
 func TestBytes(t *testing.T) {
-	s := half(t, "q4_0")
-	p, err := Predict(t.Context(), GPUs()[0], s, 10)
-	require.NoError(t, err)
-	blank, err := s.Blank()
-	require.NoError(t, err)
-	f, err := gguf.Parse(blank)
-	require.NoError(t, err)
-	want := int64(0)
-	for _, tensor := range f.Tensors() {
-		if len(tensor.Shape) == 2 {
-			want += int64(len(tensor.Data))
+	for name, head := range map[string]int{"0.5b": 64, "0.6b": 128} {
+		s := shape(t, name, "q4_0")
+		p, err := Predict(t.Context(), GPUs()[0], s, 10)
+		require.NoError(t, err)
+		blank, err := s.Blank()
+		require.NoError(t, err)
+		f, err := gguf.Parse(blank)
+		require.NoError(t, err)
+		want := int64(0)
+		for _, tensor := range f.Tensors() {
+			if len(tensor.Shape) == 2 {
+				want += int64(len(tensor.Data))
+			}
 		}
+		row := int64(s.Dim / 32 * 34)
+		keys := int64(s.Layers * 2 * 10 * head * s.KVHeads * 2)
+		assert.Equal(t, want+row+keys, p.Bytes, name)
+		assert.Equal(t, 1+5*s.Layers+2, p.Levels, name)
 	}
-	row := int64(s.Dim / 32 * 34)
-	keys := int64(s.Layers * 2 * 10 * s.Dim / s.Heads * s.KVHeads * 2)
-	assert.Equal(t, want+row+keys, p.Bytes)
-	assert.Equal(t, 1+5*s.Layers+2, p.Levels)
 }
 
 // TestTime: each limit, computed by hand.

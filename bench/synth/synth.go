@@ -220,7 +220,7 @@ func (s Spec) writeTensor(w *gguf.Writer, t tensor) error {
 	row := make([]float32, cols)
 	for range t.elems() / int64(cols) {
 		for i := range row {
-			row[i] = float32(t.mean + t.std*r.NormFloat64())
+			row[i] = float32(t.mean + float64(t.std*r.NormFloat64())) // not one fma: the same on all CPUs
 		}
 		if err := w.WriteFloats(row); err != nil {
 			return err

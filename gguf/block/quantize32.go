@@ -93,7 +93,7 @@ func quantQ8_0(b []byte, x *[32]float32, amax float32) bool {
 	d := amax / 127
 	inv, q := inverse(d), (*[32]byte)(b[2:])
 	for j, v := range x {
-		q[j] = byte(roundAway(v * inv))
+		q[j] = byte(roundAway(float32(v * inv))) // rounded before, where the CPU has an fma too
 	}
 	return putHalf(b, d)
 }

@@ -59,9 +59,10 @@ func cloned(ids []int32) []int32 { return append([]int32{}, ids...) }
 // TestSaved: another session of the same model continues a saved session, in another process, with the same bits as the
 // first one, and as one that computes everything. Nothing of the text is computed again.
 func TestSaved(t *testing.T) {
-	for _, o := range []Options{{}, {KV: KVF32}, {Exact: true}} {
-		file, text, next, want := savedSession(t, small(t, o, nil))
-		e := small(t, Options{KV: o.KV, Exact: o.Exact, Threads: 2}, nil)
+	for i, o := range []Options{{}, {KV: KVF32}, {Exact: true}, {}} {
+		edit := []func(*synth.Spec){nil, nil, nil, toQwen3}[i]
+		file, text, next, want := savedSession(t, small(t, o, edit))
+		e := small(t, Options{KV: o.KV, Exact: o.Exact, Threads: 2}, edit)
 		got, err := e.SavedText(bytes.NewReader(file))
 		require.NoError(t, err)
 		assert.Equal(t, text, got)
@@ -82,6 +83,9 @@ func TestSaved(t *testing.T) {
 		assert.Equal(t, file, again.Bytes(), "byte by byte")
 	}
 }
+
+// toQwen3 makes a shape a Qwen3 with queries of twice its width.
+func toQwen3(s *synth.Spec) { s.Qwen3, s.HeadSize = true, 2*s.Dim/s.Heads }
 
 // TestSavedTail: tokens after the computed ones are saved and loaded with the text.
 func TestSavedTail(t *testing.T) {
@@ -172,6 +176,8 @@ func TestSavedElsewhere(t *testing.T) {
 		return err
 	}
 	other := small(t, Options{}, func(s *synth.Spec) { s.Seed++ })
+	family := func(s *synth.Spec) { s.Qwen3 = true } // with keys and values of the same shape
+	require.ErrorIs(t, load(small(t, Options{}, family), file), ErrOtherSaved)
 	for want, e := range map[string]*Engine{
 		"the file of the model was":                                    other,
 		"the type of keys and values was \"F16\", and is \"F32\" here": small(t, Options{KV: KVF32}, nil),

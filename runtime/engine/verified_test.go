@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
@@ -182,6 +183,25 @@ func TestVerifiedDemo(t *testing.T) {
 		}
 		return all
 	}, 80)
+}
+
+// TestVerifiedQwen3: the same with a Qwen3 of random weights and its own weights in another type.
+func TestVerifiedQwen3(t *testing.T) {
+	random := func(recipe string) func() *gguf.File {
+		return func() *gguf.File {
+			r, err := synth.ParseRecipe(recipe)
+			require.NoError(t, err)
+			f, err := gguf.Open(model(t, func(s *synth.Spec) { s.Qwen3, s.HeadSize, s.Recipe = true, 64, r }))
+			require.NoError(t, err)
+			return f
+		}
+	}
+	checkVerified(t, random("q4_0"), random("q8_0"), func(*engine.Engine) (all [][]int32) {
+		for i := range int32(8) {
+			all = append(all, []int32{3 * i, 7, 300 + i})
+		}
+		return all
+	}, 24)
 }
 
 // TestVerifiedStories: the same after beginnings of stories, on which the models often differ.

@@ -233,8 +233,12 @@ func (x *tree) settle(n *node) {
 // TestTree grows, drops and settles random draft trees. For any history of the slots, the results of each branch equal
 // those of its text alone, to the last bit: with several branches in one batch, reused slots, moved rows.
 func TestTree(t *testing.T) {
-	for _, recipe := range []string{"q8_0", "q4_k_m", "f16"} {
-		m := load(t, file(t, recipe, nil), host.Options{Threads: 2})
+	for _, recipe := range []string{"q8_0", "q4_k_m", "f16", "q5_0"} {
+		m := load(t, file(t, recipe, func(s *synth.Spec) {
+			if recipe == "q5_0" {
+				s.Qwen3, s.HeadSize = true, 128
+			}
+		}), host.Options{Threads: 2})
 		seeds := uint64(12)
 		if testing.Short() {
 			seeds = 2

@@ -174,7 +174,7 @@ func TestLongPasses(t *testing.T) {
 				row.See = append(row.See, backend.Span{From: slot, To: slot + 1})
 				rows = append(rows, row)
 			}
-			x.attend(s, gguf.Q8_0, rows, 1e-3)
+			x.attend(s, gguf.Q8_0, rows, 1e-3, false)
 		}
 	})
 }

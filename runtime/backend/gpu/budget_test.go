@@ -31,6 +31,27 @@ func isWeight(b soft.Binding) bool {
 	return ok && b.Index <= n
 }
 
+// TestBudgetQwen3: with norms of heads, too, every byte of every weight is fetched once, for one row, a few and many.
+func TestBudgetQwen3(t *testing.T) {
+	f := file(t, "q4_0", func(s *synth.Spec) {
+		qwen3(256, 5, 1, 128)(s)
+		s.Layers = 1
+	})
+	for _, rows := range []int{1, 4, 9} {
+		dev := gpu.OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
+		m, d := load(t, f, dev, gpu.Options{})
+		run(t, m, make([]int32, rows), gguf.F16, rows)
+		fetched := int64(0)
+		for b, n := range dev.Counts().Bindings {
+			if isWeight(b) {
+				assert.Equal(t, n.ReadUnique, n.Fetched, "%v, %d rows", b, rows)
+				fetched += n.Fetched
+			}
+		}
+		assert.Equal(t, d.LastPass().WeightBytes, fetched, "%d rows", rows)
+	}
+}
+
 // TestBudget counts the bytes that decoding after 64 tokens fetches, in a layer with the shape of Qwen2.5-0.5B and in a
 // head with a part of its vocabulary, and logs the total for a token of the whole model.
 //

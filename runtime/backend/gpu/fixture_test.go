@@ -154,10 +154,12 @@ func (x *fixture) weightOf(kind gguf.Type, out, in int) (*weight, func(h []float
 	}
 }
 
-// normOf returns an RMSNorm with random gains, and the same function in float64.
-func (x *fixture) normOf(n int) (*norm, func(v []float32) []float64) {
+// normOf is an RMSNorm of random gains, and the function that it is in float64.
+func (x *fixture) normOf(n int) (*norm, func(v []float32) []float64) { return x.normWith(n, 1e-3) }
+
+func (x *fixture) normWith(n int, eps float32) (*norm, func(v []float32) []float64) {
 	g := x.floats(n)
-	loaded, err := x.d.LoadNorm(stored(g, n), 1e-3)
+	loaded, err := x.d.LoadNorm(stored(g, n), eps)
 	require.NoError(x.t, err)
 	return loaded.(*norm), func(v []float32) []float64 {
 		sum := 0.0
@@ -166,7 +168,7 @@ func (x *fixture) normOf(n int) (*norm, func(v []float32) []float64) {
 		}
 		h := make([]float64, n)
 		for i, e := range v {
-			h[i] = float64(g[i]) * float64(e) / math.Sqrt(sum/float64(n)+1e-3)
+			h[i] = float64(g[i]) * float64(e) / math.Sqrt(sum/float64(n)+float64(eps))
 		}
 		return h
 	}

@@ -169,7 +169,7 @@ func (g *grown) close() {
 
 // scratch is the memory that passes need in addition to tensors.
 type scratch struct {
-	q          grown // [T, H, head room]
+	q          grown // [T, H, head room]; with norms of heads in a long pass, then [T, Hkv, head room]
 	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
 	best, sums grown // output of the head's threadgroups
 	drawn      grown // the same of a draw

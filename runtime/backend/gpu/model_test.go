@@ -168,9 +168,11 @@ func TestShapes(t *testing.T) {
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
 		func(s *synth.Spec) { s.Vocab = 300 },
+		qwen3(256, 4, 2, 128), qwen3(96, 14, 2, 64), qwen3(64, 6, 2, 80), qwen3(64, 3, 3, 12),
+		qwen3(128, 5, 1, 32),
 	}
 	if testing.Short() {
-		edits = edits[1:2]
+		edits = []func(*synth.Spec){edits[1], edits[5]}
 	}
 	for i, edit := range edits {
 		f := file(t, "q8_0", func(s *synth.Spec) {
@@ -179,10 +181,32 @@ func TestShapes(t *testing.T) {
 		})
 		m, _ := load(t, f, dev, gpu.Options{})
 		want := run(t, exact(t, f), ids, gguf.F32, 9)
-		for _, piece := range []int{2, 9} {
+		for _, piece := range []int{1, 2, 9} {
 			got := run(t, m, ids, gguf.F32, piece)
 			assert.Less(t, relativeError(got.Logits, want.Logits), 1e-5, "shape %d in pieces of %d", i, piece)
 		}
+	}
+}
+
+// qwen3 makes a shape a Qwen3 with heads of size elements.
+func qwen3(dim, heads, kvHeads, size int) func(*synth.Spec) {
+	return func(s *synth.Spec) {
+		s.Qwen3, s.Dim, s.Heads, s.KVHeads, s.HeadSize, s.FFN = true, dim, heads, kvHeads, size, 64
+	}
+}
+
+// TestLongQwen3: norms of heads in a pass of more rows than a tile has, each head in two tiles.
+func TestLongQwen3(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 70, 300)
+	f := file(t, "q8_0", func(s *synth.Spec) {
+		s.Layers = 1
+		qwen3(64, 3, 1, 128)(s)
+	})
+	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{Variant: soft.Check, Seed: 3}), gpu.Options{})
+	want := run(t, exact(t, f), ids, gguf.F32, 70)
+	for _, piece := range []int{35, 70} {
+		got := run(t, m, ids, gguf.F32, piece)
+		assert.Less(t, relativeError(got.Logits, want.Logits), 1e-5, "in pieces of %d", piece)
 	}
 }
 
@@ -190,12 +214,16 @@ func TestShapes(t *testing.T) {
 // tokens, in any order of threads; and in longer passes with any other rows.
 func TestBeside(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	recipes := []string{"q4_k_m", "q4_0"}
+	recipes := []string{"q4_k_m", "q4_0", "q8_0"}
 	if testing.Short() {
 		recipes = recipes[:1]
 	}
 	for _, recipe := range recipes {
-		f := file(t, recipe, func(s *synth.Spec) { s.Layers = 1 })
+		f := file(t, recipe, func(s *synth.Spec) {
+			if s.Layers = 1; recipe == "q8_0" {
+				qwen3(64, 4, 2, 128)(s)
+			}
+		})
 		var alone, long []backend.Output
 		for _, o := range []soft.Options{{}, {Seed: 7}} {
 			m, _ := load(t, f, gpu.OpenMetal(t, o), gpu.Options{})
@@ -328,15 +356,20 @@ func TestSettle(t *testing.T) {
 
 // TestLevels: a token of a model with 24 layers has 123 dependency levels, in short and long passes.
 func TestLevels(t *testing.T) {
-	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Dim, s.FFN = 24, 128, 64 })
-	m, d := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
-	for _, n := range []int{1, 4, 9} {
-		run(t, m, make([]int32, n), gguf.F16, n)
-		s := d.LastPass()
-		assert.Equal(t, 1+24*5+2, s.Levels)
-		assert.LessOrEqual(t, s.Levels, 125)
-		assert.Equal(t, s.Levels, s.Dispatches, "one kernel per level if the weights have one type")
-		assert.Equal(t, n, s.Rows)
+	for _, edit := range []func(*synth.Spec){func(*synth.Spec) {}, qwen3(128, 4, 2, 128)} {
+		f := file(t, "q4_0", func(s *synth.Spec) {
+			s.Layers, s.Dim, s.FFN = 24, 128, 64
+			edit(s)
+		})
+		m, d := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
+		for _, n := range []int{1, 4, 9} {
+			run(t, m, make([]int32, n), gguf.F16, n)
+			s := d.LastPass()
+			assert.Equal(t, 1+24*5+2, s.Levels)
+			assert.LessOrEqual(t, s.Levels, 125)
+			assert.Equal(t, s.Levels, s.Dispatches, "one kernel for each level where the weights are of one type")
+			assert.Equal(t, n, s.Rows)
+		}
 	}
 }
 

@@ -169,9 +169,9 @@ func TestEmbed(t *testing.T) {
 	})
 }
 
-// attend runs random projections and attention over rows, after the keys and values that earlier calls left in s. It
-// checks the new keys and values, and returns the attention of each row.
-func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance float64) [][]float32 {
+// attend runs random projections and attention over rows, after the keys and values that earlier calls left in s, with
+// norms of the heads if normed is set. It checks the new keys and values, and returns the attention of each row.
+func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance float64, normed bool) [][]float32 {
 	c := s.c
 	in, width, narrow := 256, c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
 	n := len(rows)
@@ -185,13 +185,21 @@ func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance fl
 	clear(seen.all())
 	p := x.begin(s, rows)
 	p.NormProject(q, k, v, h, g, wq, wk, wv)
-	p.Attend(a, q, k, v, nil, nil, 1)
+	fheads := [2]func([]float64) []float64{slices.Clone[[]float64], slices.Clone[[]float64]}
+	if normed {
+		gq, fgq := x.normWith(c.HeadSize, 0.3)
+		gk, fgk := x.normWith(c.HeadSize, 0.7)
+		p.Attend(a, q, k, v, gq, gk, 1)
+		fheads = [2]func([]float64) []float64{eachHead(c.HeadSize, fgq), eachHead(c.HeadSize, fgk)}
+	} else {
+		p.Attend(a, q, k, v, nil, nil, 1)
+	}
 	p.ProjectAdd(seen, wo, a)
 	require.NoError(x.t, p.End(x.t.Context()))
 	var out [][]float32
 	for i, r := range rows {
 		normed := fn(h.line(i))
-		key, value := fk(normed), fv(normed)
+		key, value := fheads[1](fk(normed)), fv(normed)
 		for head := range c.KVHeads {
 			at := func(v []float64) []float64 { return v[head*c.HeadSize : (head+1)*c.HeadSize] }
 			close64(x.t, turned(at(key), r.Pos, c.RopeBase), s.at(1, r.Slot, head, false), tolerance)
@@ -201,10 +209,24 @@ func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance fl
 		if x.variant == soft.FastMath { // sums in any order
 			tolerance = 1e-5
 		}
-		x.near(s.definition(r, fq(normed)), seen.line(i), tolerance, "attention of row %d of %d", i, n)
+		x.near(s.definition(r, fheads[0](fq(normed))), seen.line(i), tolerance, "attention of row %d of %d", i, n)
 		out = append(out, slices.Clone(seen.line(i)))
 	}
 	return out
+}
+
+// eachHead applies a norm to heads of size elements.
+func eachHead(size int, norm func([]float32) []float64) func([]float64) []float64 {
+	return func(v []float64) (out []float64) {
+		for head := range slices.Chunk(v, size) {
+			narrow := make([]float32, size)
+			for i, e := range head {
+				narrow[i] = float32(e)
+			}
+			out = append(out, norm(narrow)...)
+		}
+		return out
+	}
 }
 
 // identity returns an identity matrix as a weight.
@@ -278,10 +300,13 @@ func shapes() []backend.KVConfig {
 // TestAttend: random slots, positions and spans, three passes over one store, compared with the definition.
 func TestAttend(t *testing.T) {
 	each(t, func(x *fixture) {
-		for _, c := range shapes() {
+		for i, c := range slices.Concat(shapes(), shapes()) {
 			s := x.kv(c)
-			filled := []int32{}
-			for _, n := range []int{5, 1, 8, 11} {
+			filled, passes, normed := []int32{}, []int{5, 1, 8, 11}, false
+			if i >= len(shapes()) {
+				passes, normed = []int{3, 10}, true
+			}
+			for _, n := range passes {
 				rows := make([]backend.Row, n)
 				free := x.r.Perm(50)
 				for i := range rows {
@@ -306,7 +331,7 @@ func TestAttend(t *testing.T) {
 				if c.Type == gguf.F16 {
 					tolerance = 1e-3
 				}
-				x.attend(s, gguf.Q8_0, rows, tolerance)
+				x.attend(s, gguf.Q8_0, rows, tolerance, normed)
 			}
 		}
 	})
@@ -376,7 +401,7 @@ func TestLong(t *testing.T) {
 			require.Equal(t, max(5, 40/c.KVHeads), splits(301, c.KVHeads))
 			same := func() [][]float32 { // the same inputs each time
 				x.r = newRand(9)
-				return x.attend(s, gguf.Q4_0, rows, 1e-3)
+				return x.attend(s, gguf.Q4_0, rows, 1e-3, c.Heads == c.KVHeads)
 			}
 			together := same()
 			order := x.r.Perm(400) // slot i goes to order[i]

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"errors"
 	"fmt"
 	"unsafe"
 
@@ -42,6 +41,22 @@ type projection struct {
 	q, k, v, x *tensor
 	g          *norm
 	w          [3]*weight
+	heads      [2]*norm // of the heads of q and k; nil in a model without them
+}
+
+// normsHeads reports whether q or k has a norm of its heads.
+func (j *projection) normsHeads() bool { return j.heads[0] != nil || j.heads[1] != nil }
+
+// headNorm returns a norm of heads of size elements, or nil.
+func headNorm(g backend.Norm, size int) *norm {
+	if g == nil {
+		return nil
+	}
+	n := g.(*norm)
+	if n.n != size {
+		panic(fmt.Sprintf("gpu: a norm of %d for heads of %d", n.n, size))
+	}
+	return n
 }
 
 func (p *pass) fail(err error) {
@@ -293,18 +308,19 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 	if p.err != nil {
 		return
 	}
-	if gq != nil || gk != nil {
-		p.fail(errors.New("the kernels have no norms of heads"))
-		return
-	}
 	j := p.project
+	j.heads = [2]*norm{headNorm(gq, p.kv.c.HeadSize), headNorm(gk, p.kv.c.HeadSize)}
 	for i, to := range []*tensor{j.q, j.k, j.v} {
 		fit(to, j.w[i], j.x)
 	}
 	p.prepare(j.x, j.g)
 	c, s := p.kv.c, &p.d.scratch
 	width := c.Heads * c.HeadSize
-	p.fail(s.q.grow(p.d, 4*p.n*c.Heads*p.kv.room))
+	held := c.Heads
+	if j.normsHeads() && wide(p.n) {
+		held += c.KVHeads // qkv_wide needs room for keys, too
+	}
+	p.fail(s.q.grow(p.d, 4*p.n*held*p.kv.room))
 	p.fail(s.parts.grow(p.d, 4*p.n*p.frame.splits*width))
 	p.fail(s.ml.grow(p.d, 8*p.n*p.frame.splits*c.Heads))
 	done := [3]bool{}
@@ -344,17 +360,27 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 			outs += w.rows
 		}
 	}
-	part, rows := divide(outs, w.cols), kernels.WideOuts
-	if !wide(p.n) {
-		rows = part.rows
+	part, step := divide(outs, w.cols), kernels.WideOuts/2
+	switch {
+	case j.normsHeads(): // a threadgroup takes a head
+		step = c.HeadSize / 2
+		part = divideColumns(2*ceil(step, kernels.TileRows)*kernels.TileRows, w.cols)
+	case !wide(p.n):
+		step = part.rows / 2
 	}
-	args.GroupPairs = uint32(rows / 2)
+	args.GroupPairs, args.Step = uint32(part.rows/2), uint32(step)
+	for m, g := range j.heads {
+		if g != nil {
+			args.Norms |= 1 << m
+			args.HeadEps[m] = g.eps
+		}
+	}
 	var weights []*weight
 	var buffers []bound
 	for m, w := range j.w {
 		args.RowBytes[m], args.Pairs[m] = uint32(w.rowBytes), uint32(w.rows/2)
 		if take[m] {
-			args.Groups[m] = uint32(ceil(w.rows/2, rows/2))
+			args.Groups[m] = uint32(ceil(w.rows/2, step))
 			args.Bias |= w.hasBias() << m
 			total += int(args.Groups[m])
 			weights = append(weights, w)
@@ -366,7 +392,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	}
 	keys, values := p.kv.bounds(layer)
 	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.angles, p.frame.slots, of(p.d.scratch.q), keys,
-		values)
+		values, j.heads[0].bound(), j.heads[1].bound())
 	if wide(p.n) {
 		p.run(dispatch{
 			pipeline: p.typed("qkv_wide", w), groups: metal.Size{X: total, Y: ceil(p.n, kernels.WideRows), Z: 1},

@@ -21,7 +21,7 @@ const (
 // threadgroups the order of Σ x².
 type division struct {
 	rows  int // weight rows of a threadgroup: 16, 32, … 256
-	parts int // of the columns: 1, 2 or 4
+	parts int // of the columns: 1 to 4
 	share int // columns of a part, a multiple of kernels.StepColumns
 }
 
@@ -46,15 +46,22 @@ type division struct {
 // core with 8 simdgroups each have 2 · 8 · 1,152 = 18 KB. A threadgroup of 16 rows has 4 tiles, which are 4 simdgroups.
 // So the columns are divided, too, into up to 4 parts, until there are 16 simdgroups, or a step for each of them.
 func divide(outs, cols int) division {
-	c := division{rows: maxRows, parts: 1}
-	for c.rows > minRows && ceil(outs, c.rows) < fewest {
-		c.rows /= 2
+	rows := maxRows
+	for rows > minRows && ceil(outs, rows) < fewest {
+		rows /= 2
 	}
+	return divideColumns(rows, cols)
+}
+
+// divideColumns plans a mat-vec of rows weight rows for each threadgroup.
+func divideColumns(rows, cols int) division {
+	c := division{rows: rows, parts: 1}
 	steps := ceil(cols, kernels.StepColumns)
 	for 2*c.parts <= steps && 2*c.parts*c.rows/kernels.TileRows <= maxSIMDs {
 		c.parts *= 2
 	}
 	c.share = ceil(steps, c.parts) * kernels.StepColumns
+	c.parts = ceil(cols, c.share) // of 6 steps 3 parts have 2 each, and a fourth would have none
 	return c
 }
 

@@ -16,12 +16,15 @@ type shape struct {
 	dim, ffn    int
 	heads, kv   int // query heads, and KV heads
 	vocab, head int // size of a head
+	norms       bool
 }
 
 func qwens() []shape {
 	return []shape{
-		{"0.5B", 896, 4864, 14, 2, 151936, 64}, {"1.5B", 1536, 8960, 12, 2, 151936, 128},
-		{"3B", 2048, 11008, 16, 2, 151936, 128}, {"7B", 3584, 18944, 28, 4, 152064, 128},
+		{"0.5B", 896, 4864, 14, 2, 151936, 64, false}, {"1.5B", 1536, 8960, 12, 2, 151936, 128, false},
+		{"3B", 2048, 11008, 16, 2, 151936, 128, false}, {"7B", 3584, 18944, 28, 4, 152064, 128, false},
+		{"0.6B", 1024, 3072, 16, 8, 151936, 128, true}, {"1.7B", 2048, 6144, 16, 8, 151936, 128, true},
+		{"4B", 2560, 9728, 32, 8, 151936, 128, true},
 	}
 }
 
@@ -34,8 +37,12 @@ type op struct {
 
 func (s shape) ops() []op {
 	matrix := func(name string, outs, cols int) op { return op{name, outs, cols, divide(outs, cols)} }
+	qkv := matrix("qkv", (s.heads+2*s.kv)*s.head, s.dim)
+	if s.norms {
+		qkv.c = divideColumns(s.head, s.dim)
+	}
 	return []op{
-		matrix("qkv", (s.heads+2*s.kv)*s.head, s.dim), matrix("add of attention", s.dim, s.heads*s.head),
+		qkv, matrix("add of attention", s.dim, s.heads*s.head),
 		matrix("gateup", 2*s.ffn, s.dim), matrix("add of feed-forward", s.dim, s.ffn),
 		{"head", s.vocab, s.dim, divideHead(s.dim)},
 	}
@@ -66,8 +73,11 @@ func TestDivide(t *testing.T) {
 			assert.Less(t, (c.parts-1)*c.share, o.cols, "no part is empty: %s %s", s.name, o.name)
 			for _, cores := range []int{8, 10, 16, 20, 32, 40} {
 				perCore := 2.0
-				if cores > 20 {
+				if cores > 20 || s.norms && o.name == "qkv" {
 					perCore = 1
+				}
+				if cores > 32 && s.norms {
+					perCore = 0.8
 				}
 				assert.GreaterOrEqual(t, float64(groups), perCore*float64(cores), "%s %s", s.name, o.name)
 				for kind, instructions := range map[gguf.Type]float64{gguf.Q4_0: 2.8, gguf.Q8_0: 3.5} { // per weight

@@ -86,8 +86,12 @@ func (x *fixture) weightOf(out, in int) (backend.Weight, func(h []float64) []flo
 
 // normOf returns an RMSNorm with random gains, and the same function in float64.
 func (x *fixture) normOf(n int) (backend.Norm, func(v []float32) []float64) {
+	return x.normWith(n, 1e-3)
+}
+
+func (x *fixture) normWith(n int, eps float32) (backend.Norm, func(v []float32) []float64) {
 	g := x.floats(n)
-	loaded, err := x.d.LoadNorm(stored(g, n), 1e-3)
+	loaded, err := x.d.LoadNorm(stored(g, n), eps)
 	require.NoError(x.t, err)
 	return loaded, func(v []float32) []float64 {
 		sum := 0.0
@@ -96,7 +100,7 @@ func (x *fixture) normOf(n int) (backend.Norm, func(v []float32) []float64) {
 		}
 		h := make([]float64, n)
 		for i, e := range v {
-			h[i] = float64(g[i]) * float64(e) / math.Sqrt(sum/float64(n)+1e-3)
+			h[i] = float64(g[i]) * float64(e) / math.Sqrt(sum/float64(n)+float64(eps))
 		}
 		return h
 	}
@@ -273,7 +277,9 @@ func TestAttend(t *testing.T) {
 			c := store.Config()
 			keys, values := map[int32][]float64{}, map[int32][]float64{}
 			filled := []int32{}
-			for _, n := range []int{5, 1, 8} {
+			gq, fq := x.normWith(16, 0.1)
+			gk, fk := x.normWith(16, 0.5)
+			for turn, n := range []int{5, 1, 8, 1, 7} {
 				rows := make([]backend.Row, n)
 				free := x.r.Perm(50)
 				for i := range rows {
@@ -292,16 +298,31 @@ func TestAttend(t *testing.T) {
 					rows[i].See = append(rows[i].See, backend.Span{From: rows[i].Slot, To: rows[i].Slot + 1})
 				}
 				q, k, v, a := x.tensorOf(n, 96), x.tensorOf(n, 32), x.tensorOf(n, 32), x.tensorOf(n, 96)
+				normed := turn > 2 // the last passes have norms of the heads
+				queries := slices.Clone(q.f)
 				for i, r := range rows {
 					for h := range 2 {
-						key := rotated(wide(k.row(i)[h*16:(h+1)*16]), r.Pos, c.RopeBase)
+						head := wide(k.row(i)[h*16 : (h+1)*16])
+						if normed {
+							head = fk(k.row(i)[h*16 : (h+1)*16])
+						}
+						key := rotated(head, r.Pos, c.RopeBase)
 						keys[r.Slot] = append(keys[r.Slot], key...)
 					}
 					values[r.Slot] = wide(v.row(i))
 				}
-				queries := slices.Clone(q.f)
 				p := x.d.Begin(store, rows)
-				attendAlone(p, a, q, k, v, 1)
+				if normed {
+					for at := 0; at < len(queries); at += 16 {
+						for i, e := range fq(queries[at : at+16]) {
+							queries[at+i] = float32(e)
+						}
+					}
+					p.(*pass).fail(p.(*pass).order.NormProject(q, k, v))
+					p.Attend(a, q, k, v, gq, gk, 1)
+				} else {
+					attendAlone(p, a, q, k, v, 1)
+				}
 				require.NoError(t, p.End(t.Context()))
 				allowed := bar
 				if kind == gguf.F16 {
