@@ -148,4 +148,5 @@ func TestEngineStatsBounds(t *testing.T) {
 		Audit: []terms.Finding{{}}, Unheard: dialect.ErrReply}, time.Second)
 	assert.Equal(t, EngineStats{Answered: 2, Time: 2 * time.Second, Compute: time.Second + time.Millisecond,
 		Context: 10, Cached: 10, Audited: 3, Found: 1, AuditExtra: 2, Unheard: 1}, s)
+	assert.Equal(t, 2*time.Second+20*time.Millisecond, s.usual(), "twice the mean")
 }
