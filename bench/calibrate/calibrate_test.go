@@ -205,6 +205,25 @@ func (silent) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, er
 
 func (silent) Session(context.Context) (engine.Cloud, func(), error) { return silent{}, func() {}, nil }
 
+// fleeting is a large model that answers the first question of a session and no other.
+type fleeting struct {
+	engine.Cloud
+	far   engine.Far
+	asked *atomic.Bool
+}
+
+func (f fleeting) Session(ctx context.Context) (engine.Cloud, func(), error) {
+	cloud, end, err := f.far.Session(ctx)
+	return fleeting{cloud, f.far, new(atomic.Bool)}, end, err
+}
+
+func (f fleeting) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	if f.asked.Swap(true) {
+		return engine.CloudAnswer{}, errAway
+	}
+	return f.Cloud.Ask(ctx, q)
+}
+
 // patient is a large model that fails the test if an ask has a deadline, or if a text is sent before a question about
 // it.
 type patient struct {
@@ -259,6 +278,7 @@ func TestFails(t *testing.T) {
 	good := Options{Pair: p, Net: net, Prompts: prompts, Thresholds: []float64{1}, Budget: 0.07, Confidence: 0.9}
 	for want, change := range map[string]func(*Options){
 		"did not answer: away": func(o *Options) { o.Far = silent{} },
+		"not answer: away":     func(o *Options) { o.Far = fleeting{far: o.Far} },
 		"away":                 func(o *Options) { o.Far = unreachable{} },
 		"thresholds [0.5 0.5]": func(o *Options) { o.Thresholds = []float64{0.5, 0.5} },
 		"thresholds [0]":       func(o *Options) { o.Thresholds = []float64{0} },

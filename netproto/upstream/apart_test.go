@@ -148,4 +148,22 @@ func TestEngineStatsBounds(t *testing.T) {
 		Audit: []terms.Finding{{}}, Unheard: dialect.ErrReply}, time.Second)
 	assert.Equal(t, EngineStats{Answered: 2, Time: 2 * time.Second, Compute: time.Second + time.Millisecond,
 		Context: 10, Cached: 10, Audited: 3, Found: 1, AuditExtra: 2, Unheard: 1}, s)
+	assert.Equal(t, 2*time.Second+20*time.Millisecond, s.usual(), "twice the mean")
+}
+
+// TestComputeReported: the time that an engine reports is that of all requests for an answer, in its unit.
+func TestComputeReported(t *testing.T) {
+	for kind, one := range map[string]time.Duration{"llama": 750 * time.Microsecond, "sglang": 2 * time.Millisecond} {
+		e := &fakeengine.Engine{Dialect: kind}
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		for _, a := range []dialect.Ask{
+			{Context: []int32{1, 2, 3}}, {Context: []int32{1, 2, 3, 4}, K: 2},
+			{Context: []int32{1, 2, 3, 4, 5}, Sample: 2},
+		} {
+			a.Name, a.Session = "x", 1
+			r, err := u.members[0].engine().Ask(t.Context(), a)
+			require.NoError(t, err, kind)
+			assert.Equal(t, time.Duration(r.Requests)*one, r.Compute, kind)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -211,7 +212,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	session := session(t, e)
-	closing := &counting{Context: e.closing}
+	closing := &held.Context{Context: e.closing}
 	e.closing = closing
 	route := dictated(t, nil)
 	route.Cloud, route.MaxTokens = s.Local(1), 3
@@ -221,6 +222,6 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = e.Logits(t.Context(), nil, 1)
 	require.Error(t, err)
-	assert.Positive(t, closing.ever.Load())
-	assert.Zero(t, closing.waiting.Load())
+	assert.Positive(t, closing.Ever.Load())
+	assert.Zero(t, closing.Waiting.Load())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // TestCloseWaitsForOneCall: Close waits for the running forward call, and for none that waits for its turn.
@@ -84,40 +84,24 @@ func TestAcquireGivesUp(t *testing.T) {
 	})
 }
 
-// counting is a context that counts registrations for its end.
-type counting struct {
-	context.Context
-	waiting, ever atomic.Int32
-}
-
-// Value hides the inner context, so that AfterFunc is called.
-func (c *counting) Value(any) any { return nil }
-
-func (c *counting) AfterFunc(f func()) func() bool {
-	c.waiting.Add(1)
-	c.ever.Add(1)
-	stop := context.AfterFunc(c.Context, func() { c.waiting.Add(-1); f() })
-	return func() bool { c.waiting.Add(-1); return stop() }
-}
-
 // TestBind: a bound context ends with its parent, with the cause of the parent, and with the engine; releasing it
 // leaves nothing.
 func TestBind(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var l life
 		l.begin(func() error { return nil })
-		closing := &counting{Context: l.closing}
+		closing := &held.Context{Context: l.closing}
 		l.closing = closing
 		why := errors.New("why")
 		parent, cancel := context.WithCancelCause(t.Context())
 		ctx, release := l.bind(parent)
 		other, releaseOther := l.bind(t.Context())
 		over, releaseOver := l.bind(t.Context())
-		assert.EqualValues(t, 3, closing.waiting.Load())
+		assert.EqualValues(t, 3, closing.Waiting.Load())
 		assert.NoError(t, ctx.Err())
 		releaseOver()
 		assert.Equal(t, context.Canceled, context.Cause(over))
-		assert.EqualValues(t, 2, closing.waiting.Load())
+		assert.EqualValues(t, 2, closing.Waiting.Load())
 		cancel(why)
 		assert.Equal(t, why, context.Cause(ctx))
 		release()
@@ -125,7 +109,7 @@ func TestBind(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, ErrClosed, context.Cause(other))
 		releaseOther()
-		assert.Zero(t, closing.waiting.Load())
+		assert.Zero(t, closing.Waiting.Load())
 		late, releaseLate := l.bind(t.Context())
 		defer releaseLate()
 		synctest.Wait()

@@ -262,20 +262,12 @@ func Remove(dir string, m Model) error {
 			return fmt.Errorf("remove %s: %w", m.Path, err)
 		}
 	}
-	var unlocks []func()
-	defer func() {
-		for _, unlock := range unlocks {
-			unlock()
-		}
-		removeEmpty(dir, m)
-	}()
-	for _, p := range paths {
-		unlock, err := lockFile(p + ".lock")
-		if err != nil {
-			return fmt.Errorf("remove %s: %w", m.Path, err)
-		}
-		unlocks = append(unlocks, unlock)
+	unlock, err := lockAll(paths)
+	defer removeEmpty(dir, m)
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", m.Path, err)
 	}
+	defer unlock()
 	var errs []error
 	for _, p := range paths {
 		for _, suffix := range []string{"", ".part", ".part.json"} {
@@ -283,6 +275,25 @@ func Remove(dir string, m Model) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// lockAll locks files for pulls, until unlock is called. If one is locked already, it locks none.
+func lockAll(paths []string) (unlock func(), err error) {
+	var unlocks []func()
+	unlock = func() {
+		for _, one := range unlocks {
+			one()
+		}
+	}
+	for _, p := range paths {
+		one, err := lockFile(p + ".lock")
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		unlocks = append(unlocks, one)
+	}
+	return unlock, nil
 }
 
 // removeEmpty removes the folders of a model, innermost first, as long as they are empty.

@@ -72,8 +72,8 @@ func TestChatRetryLocal(t *testing.T) {
 		{false, false, false}, {true, false, true}, {false, true, true}, {true, true, true},
 	} {
 		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
-		talk := newConversation(&cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}, f, m,
-			pilotfish.Route{})
+		a := &cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}
+		talk := newConversation(a, f, m, pilotfish.Route{})
 		require.NoError(t, talk.ask(t.Context(), clitest.Question(0), c.asked))
 		talk.local = c.now
 		require.NoError(t, talk.retry(t.Context(), ""))

@@ -88,10 +88,7 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 		return err
 	}
 	defer models.Close()
-	o := eval.Options{
-		Edge: models.Edge, Far: models.Far, Context: models.Context(), Set: set, Runs: runs, Raw: f.raw,
-		MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel, Every: f.every,
-	}
+	o := f.options(models, set, runs)
 	if err := verifiable(ctx, models.Far, o); err != nil {
 		return err
 	}
@@ -118,6 +115,14 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	}
 	failed := f.ask(ctx, a, o)
 	return errors.Join(f.finish(a, models, o), failed)
+}
+
+// options returns the options that only depend on the flags, the models and the questions.
+func (f *evalFlags) options(models *group.Pair, set *task.Set, runs []eval.Run) eval.Options {
+	return eval.Options{
+		Edge: models.Edge, Far: models.Far, Context: models.Context(), Set: set, Runs: runs, Raw: f.raw,
+		MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel, Every: f.every,
+	}
 }
 
 // verifiable returns an error if the large model does not support the verification of the runs.

@@ -161,8 +161,10 @@ func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option
 }
 
 // Summary implements [answer.Session].
-func (s *servedSession) Summary() answer.Summary {
-	a := s.s.Stats()
+func (s *servedSession) Summary() answer.Summary { return servedSummary(s.s.Stats()) }
+
+// servedSummary converts the summary of an answer for the server.
+func servedSummary(a pilotfish.Stats) answer.Summary {
 	sum := answer.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
 		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}
 	if a.End != nil {

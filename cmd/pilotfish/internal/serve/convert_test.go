@@ -1,0 +1,27 @@
+package serve
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+)
+
+// TestServedValues: each field of a token and of a summary is that of its name.
+func TestServedValues(t *testing.T) {
+	token := pilotfish.Token{ID: 1, Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true, At: time.Second,
+		LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
+	served := answer.Token{ID: 1, Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true, At: time.Second,
+		LogProb: -0.25, Top: []answer.Candidate{{ID: 2, LogProb: -0.5}}}
+	assert.Equal(t, served, servedToken(token))
+	stats := pilotfish.Stats{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, ReusedTokens: 3, Tokens: 4,
+		CloudTokens: 5, End: &token, Receipt: pilotfish.Receipt{Tokens: 6, Bytes: 7, To: "d"}}
+	stats.Asks = 8
+	assert.Equal(t, answer.Summary{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, Reused: 3, Tokens: 4,
+		Cloud: 5, Asks: 8, Sent: answer.Sent{Tokens: 6, Bytes: 7, To: "d"}, End: &served}, servedSummary(stats))
+	stats.End = nil
+	assert.Nil(t, servedSummary(stats).End)
+}
