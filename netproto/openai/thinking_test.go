@@ -293,8 +293,9 @@ func TestThoughtsBack(t *testing.T) {
 		assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], want), m.prompts[len(m.prompts)-1])
 	}
 
-	ask(t, s, responses, `{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"type":"reasoning",`+
-		`"content":[{"type":"reasoning_text","text":"h"}]},{"type":"function_call","call_id":"c","name":"f"},`+
+	ask(t, s, responses, `{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},`+
+		`{"type":"reasoning","content":[{"type":"reasoning_text","text":"h"}]},`+
+		`{"type":"function_call","call_id":"c","name":"f"},`+
 		`{"type":"function_call_output","call_id":"c","output":"r"}]}`)
 	assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], "user:a\nassistant:(h)b[f{}]\ntool:r\n"))
 
