@@ -57,7 +57,8 @@ const hi = `"messages":[{"role":"user","content":"hi"}]`
 func TestThoughtsApart(t *testing.T) {
 	for _, c := range []struct{ said, thought, text string }{
 		{"<think>\nhm,\n\n so é\n\n</think>\n\nYes.", "hm,\n\n so é", "Yes."},
-		{"<think>\n\n</think>\n\nYes.", "", "Yes."}, {"<think>\n  hm</think>Yes.", "hm", "Yes."}, {"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
+		{"<think>\n\n</think>\n\nYes.", "", "Yes."},
+		{"<think>\n  hm</think>Yes.", "hm", "Yes."}, {"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
 		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"},
 		{"<think>\nh\x00i</think>\n\n <b>", "h\x00i", " <b>"},
 	} {

@@ -22,7 +22,8 @@ func FuzzRequests(f *testing.F) {
 		`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"text","text":"y"},` +
 			`{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result",` +
 			`"tool_use_id":"c","content":"r"}]}],"system":[{"type":"text","text":"s"}],` +
-			`"thinking":{"type":"adaptive"},"chat_template_kwargs":{"x":[1]},"tools":[{"name":"f","input_schema":{}}],` +
+			`"thinking":{"type":"adaptive"},"chat_template_kwargs":{"x":[1]},` +
+			`"tools":[{"name":"f","input_schema":{}}],` +
 			`"tool_choice":{"type":"tool","name":"f"}}`} {
 		f.Add([]byte(s))
 	}
