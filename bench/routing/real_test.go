@@ -74,7 +74,7 @@ func (l *realLogit) UnmarshalJSON(b []byte) error {
 // realFiles reads the reference: the small file, then the large one.
 func realFiles(t *testing.T) (small, large realFile) {
 	t.Helper()
-	b, err := os.ReadFile("real/reference.json")
+	b, err := os.ReadFile("../real/reference.json")
 	require.NoError(t, err)
 	var all []realFile
 	require.NoError(t, json.Unmarshal(b, &all))

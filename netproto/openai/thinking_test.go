@@ -57,8 +57,8 @@ const hi = `"messages":[{"role":"user","content":"hi"}]`
 func TestThoughtsApart(t *testing.T) {
 	for _, c := range []struct{ said, thought, text string }{
 		{"<think>\nhm,\n\n so é\n\n</think>\n\nYes.", "hm,\n\n so é", "Yes."},
-		{"<think>\n\n</think>\n\nYes.", "", "Yes."}, {"<think>\n  hm</think>Yes.", "hm", "Yes."},
-		{"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
+		{"<think>\n\n</think>\n\nYes.", "", "Yes."},
+		{"<think>\n  hm</think>Yes.", "hm", "Yes."}, {"<think>\nhm</think>", "hm", ""}, {"<think>\nhm ", "hm", ""},
 		{"Yes. <think>\nno</think>", "", "Yes. <think>\nno</think>"},
 		{"<think>\nh\x00i</think>\n\n <b>", "h\x00i", " <b>"},
 	} {
@@ -294,10 +294,10 @@ func TestThoughtsBack(t *testing.T) {
 		assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], want), m.prompts[len(m.prompts)-1])
 	}
 
-	ask(t, s, responses,
-		`{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"type":"reasoning",`+
-			`"content":[{"type":"reasoning_text","text":"h"}]},{"type":"function_call","call_id":"c","name":"f"},`+
-			`{"type":"function_call_output","call_id":"c","output":"r"}]}`)
+	ask(t, s, responses, `{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},`+
+		`{"type":"reasoning","content":[{"type":"reasoning_text","text":"h"}]},`+
+		`{"type":"function_call","call_id":"c","name":"f"},`+
+		`{"type":"function_call_output","call_id":"c","output":"r"}]}`)
 	assert.True(t, strings.HasPrefix(m.prompts[len(m.prompts)-1], "user:a\nassistant:(h)b[f{}]\ntool:r\n"))
 
 	m = thinkingModel("<think>\nhm\n</think>\n\nYes.")

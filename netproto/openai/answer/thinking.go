@@ -65,7 +65,7 @@ func (a *Answer) thoughts(ctx context.Context) (finish string, err error) {
 		}
 		return is && out == nil && !(a.open && a.Budget > 0 && a.Thought >= a.Budget)
 	})
-	if err = errors.Join(err, out); err != nil || sum.Stop == StopLength || sum.Stop == StopContext {
+	if err = errors.Join(err, out); err != nil || finishOf(sum) == FinishLength {
 		return FinishLength, err
 	}
 	if !a.open {
