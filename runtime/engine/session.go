@@ -69,7 +69,7 @@ type Summary struct {
 	Receipt      Receipt       // what has left this device, once the answer is over
 
 	// Routing has the sums of all questions to the large model, and of all that was drafted, once the answer is over.
-	// It is zero without a router.
+	// It is zero without a router and without a drafter.
 	Routing
 	// Spent is what the answer adds to the balance of its router's budget, once it is over; zero without a budget.
 	Spent router.Answer
@@ -112,6 +112,7 @@ type Session struct {
 	speculation *speculation
 	cost        lookup.Cost       // of forward calls, from all texts
 	waits       draft.Waits       // for answers of the cloud, from all texts
+	small       *drafter          // of the last [Route].Drafter; nil: none
 	row         [1]backend.Row    // of a token evaluated by itself
 	out         [1]backend.Output // its head, until the next one
 	first       [1]int            // the rows that need a head: the first
@@ -166,6 +167,9 @@ func (s *Session) release() {
 	}
 	defer s.busy.Store(false)
 	s.cache, s.ids = nil, nil
+	if s.small != nil {
+		_ = s.small.s.Close() // never an error
+	}
 	s.row, s.out = [1]backend.Row{}, [1]backend.Output{}
 }
 
