@@ -34,7 +34,7 @@ type Drafts struct {
 const (
 	// draftWindow is the max number of tokens that a drafter reads at a time. Where it lacks more, its text begins anew
 	// with the last ones: reading a long prompt would cost more than the drafts save.
-	draftWindow = 256
+	draftWindow = 128
 	// followed is the max number of tokens that a drafter reads for its next draft without asking whether that pays.
 	followed = 8
 	// compared is the max number of tokens of the answer whose drafts are compared when a drafter reads them.
@@ -84,7 +84,7 @@ func (d *drafter) lag(text []int32) (lag, base int) {
 	} else {
 		lag = len(text)
 	}
-	if most := max(1, min(draftWindow, d.Context()-lookup.MostRows)); lag > most {
+	if most := max(1, min(draftWindow, d.Context()/2)); lag > most {
 		return most, len(text) - most
 	}
 	return lag, base
@@ -154,19 +154,22 @@ func (r *run) pays(lag, n int, faster float64) bool {
 }
 
 // catchUp makes the drafter read all but the last token of text, and compares its drafts with the tokens of the answer
-// among them. It reports whether it succeeded.
+// among them. The last of these is read alone, for the time of a draft. It reports whether it succeeded.
 func (r *run) catchUp(ctx context.Context, text []int32) bool {
-	d := r.drafter
+	d, end := r.drafter, len(text)-2
 	lag, base := d.lag(text)
-	heads := min(compared, lag-1, len(text)-r.prompt)
+	heads := min(compared, lag-2, end+1-r.prompt)
 	if r.Place != nil {
 		heads = 0 // what may follow is only known after the last token
 	}
-	outs, ok := r.reads(ctx, text[:len(text)-1], base, lag-1, heads)
+	outs, ok := r.reads(ctx, text[:end], base, lag-2, heads)
 	for i, head := range outs {
-		pos := len(text) - heads + i
+		pos := end + 1 - heads + i
 		token := r.Pick(pos, &head)
 		d.accept.Learn(float64(probability(&head, token)), token == text[pos])
+	}
+	if ok {
+		_, ok = r.reads(ctx, text[:end+1], base, 1, 1)
 	}
 	d.read = r.now()
 	return ok

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dustin/go-humanize"
+
+	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -38,6 +41,25 @@ func (s *Session) drafts(ctx context.Context, small *Engine) (d *drafter, done f
 		return nil, nil, small.named(ctx, err)
 	}
 	return d, done, nil
+}
+
+// Fit returns an error if a small model cannot draft for e: its tokens are others, or the memory is too small for the
+// weights of both models and their keys and values in one full context.
+func (e *Engine) Fit(small *Engine) error {
+	if err := e.alike(small); err != nil {
+		return err
+	}
+	free, err := freemem.Bytes()
+	if err != nil {
+		return nil // unknown
+	}
+	need := uint64(e.file.Size()) + uint64(small.file.Size()) +
+		uint64(e.kvBytes(e.o.Context)) + uint64(small.kvBytes(small.o.Context))
+	if need > free {
+		return fmt.Errorf("%s and %s need %s of memory together, and %s are free: use one of them alone, or a shorter "+
+			"context", e.path, small.path, humanize.IBytes(need), humanize.IBytes(free))
+	}
+	return nil
 }
 
 // alike returns an error if the tokens of a small model are not those of e.
