@@ -75,10 +75,7 @@ func (m *ModelFlags) Answers() string { return cmp.Or(m.Large, m.Path) }
 
 // CheckLarge returns an error if there are two large models.
 func (m *ModelFlags) CheckLarge(set *pflag.FlagSet) error {
-	switch {
-	case set.Changed("large") && m.Large == "":
-		return cli.Usagef("--large names no file: give one, or leave it out")
-	case set.Changed("large") && set.Changed("cloud"):
+	if set.Changed("large") && set.Changed("cloud") {
 		return cli.Usagef("--large runs the large model here, --cloud asks a gateway for it: leave one of them out")
 	}
 	return nil
