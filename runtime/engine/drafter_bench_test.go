@@ -76,7 +76,9 @@ func BenchmarkDrafter(b *testing.B) {
 					for _, drafts := range []bool{n%2 == 0, n%2 != 0} {
 						s := session(b, e)
 						begin := result.CPUTime()
-						r := Route{Settings: terms.Settings{MaxTokens: tokens, Temperature: temperature, Seed: uint64(n)}}
+						r := Route{Settings: terms.Settings{
+							MaxTokens: tokens, Temperature: temperature, Seed: uint64(n),
+						}}
 						if drafts {
 							r.Drafter = drafter
 						}
@@ -93,10 +95,10 @@ func BenchmarkDrafter(b *testing.B) {
 					work = append(work, float64(used[false])/float64(used[true]))
 					accepted = append(accepted, float64(with.DraftsAccepted)/float64(max(1, with.Drafts)))
 					long = append(long, float64(with.Drafts)/float64(max(1, with.DraftPasses)))
-					b.Logf("%-40.40s %5.2f whole %5.2f decoding %5.2f work; %3d tokens at %5.2f/s alone; drafts %d of %d in %d of %d "+
-						"calls, lookup %d of %d, alone %d of %d", question, whole[n], decode[n], work[n], alone.Tokens,
-						float64(alone.Tokens-1)/alone.DecodeTime.Seconds(), with.DraftsAccepted, with.Drafts,
-						with.DraftPasses, with.Passes, with.Accepted, with.Proposed, alone.Accepted, alone.Proposed)
+					b.Logf("%-30.30s %5.2f whole %5.2f decoding %5.2f work; drafts %d of %d in %d of %d passes; guesses "+
+						"%d of %d, alone %d of %d", question, whole[n], decode[n], work[n], with.DraftsAccepted,
+						with.Drafts, with.DraftPasses, with.Passes, with.Accepted, with.Proposed, alone.Accepted,
+						alone.Proposed)
 				}
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(middle(whole), "times-as-fast")
