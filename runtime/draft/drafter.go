@@ -138,7 +138,7 @@ func (d *drafter) length(lag int, one float64, calls []float64) (n int, rate flo
 			calls[i+1] += d.takes(lag, one) - draft
 		}
 	}
-	return lookup.Length(d.accept.Mean(), draft, calls)
+	return lookup.Length(d.accept.Next(), draft, calls)
 }
 
 // pays reports whether a long call is worth its time. With drafts that are expected to make the text faster, the answer
@@ -209,7 +209,7 @@ func (r *run) draft(ctx context.Context, leaf *node, text []int32, calls []float
 		if length > 0 {
 			accept = chance * r.Rate().Of(length)
 		}
-		draws := chance * d.accept.Mean()
+		draws := chance * d.accept.Next()
 		took := d.takes(min(lag, followed), calls[0])
 		if length == 0 || accept*(row+took) < draws*row {
 			if draws < rate*(row+took) || lag > followed {

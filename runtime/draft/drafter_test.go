@@ -148,9 +148,9 @@ func TestDraftsPay(t *testing.T) {
 				curve[i] = 1 + c.rowCost*float64(i)
 			}
 			n, best := lookup.Length(c.right, c.draft, curve)
-			t.Logf("right %.2f draft %.2f row %.2f: %.2f times as fast, %.2f is possible with %d; %d of %d drafts in %d of "+
-				"%d calls, %d read", c.right, c.draft, c.rowCost, faster, best, n, d.sum.DraftsAccepted, d.sum.Drafts,
-				d.sum.DraftPasses, d.sum.Passes, d.drafter.read)
+			t.Logf("right %.2f draft %.2f row %.2f: %.2f times as fast, %.2f is possible with %d; %d of %d drafts in "+
+				"%d of %d calls, %d read", c.right, c.draft, c.rowCost, faster, best, n, d.sum.DraftsAccepted,
+				d.sum.Drafts, d.sum.DraftPasses, d.sum.Passes, d.drafter.read)
 			assert.Greater(t, faster, max(0.97, 0.9*best))
 			assert.LessOrEqual(t, faster, 1.05*max(1, best))
 			assert.Equal(t, d.sum.DraftsAccepted, d.origins[Edge], "accepted drafts are the small model's")

@@ -47,8 +47,8 @@ var (
 
 // BenchmarkDrafter answers questions with PILOTFISH_MODEL alone and with drafts of PILOTFISH_DRAFTER, in turns and each
 // in a new session, and requires the same text. The figures are medians over the questions: how many times as fast an
-// answer of PILOTFISH_TOKENS tokens comes with drafts, with its prompt and without, the same of the processor time, which
-// other programs disturb less, and the share of drafts that are accepted.
+// answer of PILOTFISH_TOKENS tokens comes with drafts, with its prompt and without, the same of the processor time, and
+// the share of drafts that are accepted.
 func BenchmarkDrafter(b *testing.B) {
 	file, small := os.Getenv("PILOTFISH_MODEL"), os.Getenv("PILOTFISH_DRAFTER")
 	if file == "" || small == "" {
@@ -95,8 +95,8 @@ func BenchmarkDrafter(b *testing.B) {
 					work = append(work, float64(used[false])/float64(used[true]))
 					accepted = append(accepted, float64(with.DraftsAccepted)/float64(max(1, with.Drafts)))
 					long = append(long, float64(with.Drafts)/float64(max(1, with.DraftPasses)))
-					b.Logf("%-30.30s %5.2f whole %5.2f decoding %5.2f work; drafts %d of %d in %d of %d passes; guesses "+
-						"%d of %d, alone %d of %d", question, whole[n], decode[n], work[n], with.DraftsAccepted,
+					b.Logf("%-30.30s %5.2f whole %5.2f decoding %5.2f work; drafts %d of %d in %d of %d passes; "+
+						"guesses %d of %d, alone %d of %d", question, whole[n], decode[n], work[n], with.DraftsAccepted,
 						with.Drafts, with.DraftPasses, with.Passes, with.Accepted, with.Proposed, alone.Accepted,
 						alone.Proposed)
 				}

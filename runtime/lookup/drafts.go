@@ -12,9 +12,8 @@ import (
 //
 //	E(k) = 1 + a + a² + … + aᵏ    tokens for the time k·draft + curve[k]
 //
-// As in [Share], drafts must be well worth their time: the result is 0 if they gain less than 5%.
+// As in [Share], drafts must be well worth their time: the result is 0 if they gain less than 10%.
 func Length(accept, draft float64, curve []float64) (k int, rate float64) {
-	const gain = 1.05
 	alone := 1 / curve[0]
 	best := gain * alone
 	rate = alone
@@ -74,7 +73,7 @@ func (d *Drafts) level(p float64) (f *fading, assumed float64) {
 }
 
 // assumedDrafts is the assumed share of drafts that are accepted before any was evaluated.
-const assumedDrafts = 0.7
+const assumedDrafts = 0.6
 
 // Learn records whether a draft with a probability was accepted. The drafts before it were.
 func (d *Drafts) Learn(p float64, accepted bool) {
@@ -92,5 +91,9 @@ func (d *Drafts) Of(p float64) float64 {
 	return f.rate(assumed)
 }
 
-// Mean returns the probability that the next draft is accepted, before it is known.
-func (d *Drafts) Mean() float64 { return d.all.rate(assumedDrafts) }
+// Next returns the probability that the next draft is accepted, before it is known: the share of all drafts, and one
+// standard error more, so that a few rejected drafts do not end drafting for good.
+func (d *Drafts) Next() float64 {
+	seen := max(d.all.seen, priorWeight)
+	return min(d.all.rate(assumedDrafts)+0.5/math.Sqrt(seen), surest)
+}

@@ -63,7 +63,7 @@ type Summary struct {
 	PassesPerToken  float64  `json:"passes_per_token"` // of the tokens after the first, an end token included
 	LookupProposed  int      `json:"lookup_proposed"`  // guesses from the text that were evaluated
 	LookupAccepted  int      `json:"lookup_accepted"`  // of these, the tokens that were correct
-	// with --large: tokens of the small model that were evaluated, those of them that were accepted, and the passes with some
+	// with --large: tokens of the small model that were evaluated, those that were accepted, and the passes with some
 	Drafts         int `json:"drafts,omitempty"`
 	DraftsAccepted int `json:"drafts_accepted,omitempty"`
 	DraftPasses    int `json:"draft_passes,omitempty"`

@@ -16,7 +16,9 @@ import (
 func TestRunLarge(t *testing.T) {
 	small, large, _ := clitest.DemoPairFiles(t)
 	question := demo.Questions(demo.HeldOut)[0].Text
-	for _, flags := range []string{"", "--temp 0.8 --seed 3", "--stop is --logprobs 2", "--repeat-penalty 1.2", "-n 5"} {
+	for _, flags := range []string{
+		"", "--temp 0.8 --seed 3", "--stop is --logprobs 2", "--repeat-penalty 1.2", "-n 5",
+	} {
 		args := append([]string{"run", "-m", small, "--large", large, "--json"}, strings.Fields(flags)...)
 		code, stdout, stderr := clitest.Call(t, append(args, question)...)
 		require.Equal(t, cli.ExitDone, code, stderr)

@@ -211,9 +211,10 @@ func (o *runOutput) report(e event.Summary) {
 			e.GeneratedTokens)
 	}
 	if o.f.model.Large != "" {
-		fmt.Fprintf(o.a.Stderr, "%d of %d tokens that the small model drafted were accepted, %.1f in each of %d passes; "+
-			"%.2f passes over the large model a token\n", e.DraftsAccepted, e.Drafts,
-			float64(e.Drafts)/float64(max(1, e.DraftPasses)), e.DraftPasses, e.PassesPerToken)
+		const all = "%d of %d tokens that the small model drafted were accepted, k = %.1f in %d passes; " +
+			"%.2f passes over the large model a token\n"
+		fmt.Fprintf(o.a.Stderr, all, e.DraftsAccepted, e.Drafts, float64(e.Drafts)/float64(max(1, e.DraftPasses)),
+			e.DraftPasses, e.PassesPerToken)
 	}
 	if e.LookupProposed > 0 {
 		fmt.Fprintf(o.a.Stderr,
