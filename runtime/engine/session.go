@@ -65,8 +65,9 @@ type Summary struct {
 	RanInVain    int           // how often such a token did not follow
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
-	Err          error         // why the large model did not answer: the first reason; nil if it always answered
-	Receipt      Receipt       // what has left this device, once the answer is over
+	// why the large model did not answer, or why a drafter ended: the first reason; nil if there is none
+	Err     error
+	Receipt Receipt // what has left this device, once the answer is over
 
 	// Routing has the sums of all questions to the large model, and of all that was drafted, once the answer is over.
 	// It is zero without a router and without a drafter.
