@@ -76,6 +76,7 @@ type draftedText struct {
 	context, fails int
 	repeats        float64
 	lookup         int
+	ends           int32        // ids below it end the text
 	drafter        *fakeDrafter // of the last text
 	took           [2]time.Duration
 	sum            Summary
@@ -85,7 +86,7 @@ type draftedText struct {
 // run decodes a text without and with drafts, and requires the same tokens.
 func (d *draftedText) run(t *testing.T) (faster float64) {
 	var texts [2][]int32
-	w := &world{seed: 5, vocab: 600, repeats: d.repeats}
+	w := &world{seed: 5, vocab: 600, repeats: d.repeats, ends: d.ends}
 	if d.repeats > 0 {
 		w.vocab = 60
 	}
@@ -101,7 +102,7 @@ func (d *draftedText) run(t *testing.T) (faster float64) {
 				return time.Duration(float64(edgeTime) * (1 + d.rowCost*float64(rows-1)))
 			},
 		}
-		o := Options{MaxTokens: d.tokens, Lookup: d.lookup}
+		o := Options{MaxTokens: d.tokens, Lookup: d.lookup, End: w.end}
 		if i == 1 {
 			d.drafter = &fakeDrafter{
 				T: t, whole: append(slices.Clone(prompt), texts[0]...), right: d.right, context: max(d.context, 64),
@@ -215,6 +216,25 @@ func TestDraftsAndRepeats(t *testing.T) {
 			assert.LessOrEqual(t, d.sum.Accepted, d.sum.Proposed)
 		})
 	}
+}
+
+// TestDraftsEnd: a draft that would end the text is not evaluated, and no token after the last one that is allowed.
+func TestDraftsEnd(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ended := 0
+		for tokens := 30; tokens < 50; tokens++ {
+			d := draftedText{
+				prompt: 20, tokens: tokens, right: always(0.99), draft: 0.05, rowCost: 0.01, context: 4096, ends: 8,
+			}
+			d.run(t)
+			if d.sum.Stop == "end" {
+				ended++
+			}
+			assert.Positive(t, d.sum.DraftsAccepted)
+		}
+		assert.Positive(t, ended)
+		assert.Less(t, ended, 20)
+	})
 }
 
 // TestDrafterFails: a text goes on without drafts after an error, which its summary has.

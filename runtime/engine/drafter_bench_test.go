@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -46,7 +47,7 @@ var (
 )
 
 // BenchmarkDrafter answers questions with PILOTFISH_MODEL alone and with drafts of PILOTFISH_DRAFTER, in turns and each
-// in a new session, and requires the same text. The figures are medians over the questions: how many times as fast an
+// in a new session, on PILOTFISH_THREADS threads, and requires the same text. The figures are medians over the questions: how many times as fast an
 // answer of PILOTFISH_TOKENS tokens comes with drafts, with its prompt and without, the same of the processor time, and
 // the share of drafts that are accepted.
 func BenchmarkDrafter(b *testing.B) {
@@ -54,17 +55,18 @@ func BenchmarkDrafter(b *testing.B) {
 	if file == "" || small == "" {
 		b.Skip("PILOTFISH_MODEL and PILOTFISH_DRAFTER name the files of two models")
 	}
-	e, err := Open(file, Options{})
+	number := func(name string, usual int) int {
+		n, err := strconv.Atoi(cmp.Or(os.Getenv(name), strconv.Itoa(usual)))
+		require.NoError(b, err, name)
+		return n
+	}
+	o, tokens := Options{Threads: number("PILOTFISH_THREADS", 0)}, number("PILOTFISH_TOKENS", 128)
+	e, err := Open(file, o)
 	require.NoError(b, err)
 	defer e.Close()
-	drafter, err := Open(small, Options{})
+	drafter, err := Open(small, o)
 	require.NoError(b, err)
 	defer drafter.Close()
-	tokens := 128
-	if n := os.Getenv("PILOTFISH_TOKENS"); n != "" {
-		tokens, err = strconv.Atoi(n)
-		require.NoError(b, err)
-	}
 	for _, temperature := range []float64{0, 0.8} {
 		for kind, questions := range map[string][]string{"code": codeQuestions, "prose": proseQuestions} {
 			b.Run(fmt.Sprintf("%s at %v", kind, temperature), func(b *testing.B) {
