@@ -76,7 +76,8 @@ type draftedText struct {
 	context, fails int
 	repeats        float64
 	lookup         int
-	ends           int32        // ids below it end the text
+	ends           int32 // ids below it end the text
+	seed           uint64
 	drafter        *fakeDrafter // of the last text
 	took           [2]time.Duration
 	sum            Summary
@@ -86,7 +87,7 @@ type draftedText struct {
 // run decodes a text without and with drafts, and requires the same tokens.
 func (d *draftedText) run(t *testing.T) (faster float64) {
 	var texts [2][]int32
-	w := &world{seed: 5, vocab: 600, repeats: d.repeats, ends: d.ends}
+	w := &world{seed: 5 + d.seed, vocab: 600, repeats: d.repeats, ends: d.ends}
 	if d.repeats > 0 {
 		w.vocab = 60
 	}
@@ -222,18 +223,17 @@ func TestDraftsAndRepeats(t *testing.T) {
 func TestDraftsEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ended := 0
-		for tokens := 30; tokens < 50; tokens++ {
+		for seed := range uint64(40) {
 			d := draftedText{
-				prompt: 20, tokens: tokens, right: always(0.99), draft: 0.05, rowCost: 0.01, context: 4096, ends: 8,
+				prompt: 20, tokens: 60, right: always(0.99), draft: 0.05, rowCost: 0.01, context: 4096, ends: 8, seed: seed,
 			}
 			d.run(t)
 			if d.sum.Stop == "end" {
 				ended++
 			}
-			assert.Positive(t, d.sum.DraftsAccepted)
 		}
-		assert.Positive(t, ended)
-		assert.Less(t, ended, 20)
+		assert.Greater(t, ended, 10)
+		assert.Less(t, ended, 40)
 	})
 }
 
