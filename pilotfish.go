@@ -60,6 +60,11 @@ type Options struct {
 	KV        string // type of keys and values, "f16" or "f32"; "" means f32 if all weights of the model are
 	HugePages string // whether weights move into huge pages: "auto", "on" or "off"; "" means auto
 	Exact     bool   // the slow reference: activations, keys and values in float32, in plain Go on the CPU
+
+	// Drafter is the path or the name of a smaller model with the same tokens, which drafts the answers of this one:
+	// the text is the same, and where drafts are accepted it comes sooner. Answers with a [Route] have no drafts. ""
+	// means none.
+	Drafter string
 }
 
 // engine converts the options to those of the engine.
@@ -78,16 +83,38 @@ func (o Options) engine() (engine.Options, error) {
 
 // Model is an open model file.
 type Model struct {
-	e     *engine.Engine
-	usual Router // of routes without one
+	e       *engine.Engine
+	drafter *engine.Engine // nil: there is none
+	usual   Router         // of routes without one
 }
 
-func newModel(e *engine.Engine) (*Model, error) {
-	usual, err := NewRouter(RouterOptions{})
-	if err != nil {
-		return nil, errors.Join(err, e.Close())
+// newModel makes the model of an engine, which it closes on an error, and opens its drafter.
+func newModel(e *engine.Engine, o Options) (m *Model, err error) {
+	m = &Model{e: e}
+	if m.usual, err = NewRouter(RouterOptions{}); err == nil && o.Drafter != "" {
+		err = m.openDrafter(o)
 	}
-	return &Model{e, usual}, nil
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// openDrafter opens the small model that drafts for m.
+func (m *Model) openDrafter(o Options) error {
+	path, _, err := hub.Locate(os.Getenv, o.Drafter)
+	if err != nil {
+		return fmt.Errorf("drafter: %w", err)
+	}
+	opt, err := o.engine()
+	if err != nil {
+		return err
+	}
+	opt.Context = 0 // of a longer text it reads the end
+	if m.drafter, err = engine.Open(path, opt); err != nil {
+		return fmt.Errorf("drafter: %w", err)
+	}
+	return m.e.Fit(m.drafter)
 }
 
 // Open maps a GGUF file and loads its weights. name is the path of the file (the first part of a split one), or the
@@ -107,7 +134,7 @@ func Open(name string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newModel(e)
+	return newModel(e, o)
 }
 
 // Load is like [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for the
@@ -125,13 +152,19 @@ func Load(data []byte, name string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newModel(e)
+	return newModel(e, o)
 }
 
 // Close frees the resources of the model. It waits for the running forward call; an answer that is being generated then
 // ends with [ErrClosed], and so does every later call. Close may be called from anywhere, also from within a loop over
 // an answer, and more than once. Close the results of Dial and Serve before the model.
-func (m *Model) Close() error { return m.e.Close() }
+func (m *Model) Close() error {
+	err := m.e.Close()
+	if m.drafter != nil {
+		err = errors.Join(err, m.drafter.Close())
+	}
+	return err
+}
 
 // Name returns the name of the model in its file; "" if it has none.
 func (m *Model) Name() string { return m.e.Name() }

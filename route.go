@@ -265,6 +265,9 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 	out.Watch, out.Draft.Trace = r.trace, r.trace != nil
 	o := r.route
 	if o == nil || r.settings.Local {
+		if r.sampler == nil {
+			out.Drafter = m.drafter
+		}
 		return out, nil
 	}
 	switch there := o.Cloud.(type) {

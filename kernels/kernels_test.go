@@ -126,7 +126,8 @@ var (
 	called     = regexp.MustCompile(`((?:precise::)?\b[a-z]\w*)(?:<[^<>();]*>)?\(`)
 	families   = regexp.MustCompile(`\b(?:packed_|simdgroup_)\w+`)
 	declared   = regexp.MustCompile(`(?:\b\w+>? |#define )(\w+)\([^;{}]*\)(?: const)?(?: \{|\s)|struct (\w+)`)
-	ordinary   = regexp.MustCompile(`^(?:(?:u?(?:char|short|int|long)|float|half|bool)[234]?|if|for|while|sizeof|contract)$`)
+	ordinary   = regexp.MustCompile(
+		`^(?:(?:u?(?:char|short|int|long)|float|half|bool)[234]?|if|for|while|sizeof|contract)$`)
 )
 
 // used returns what a source uses of the Metal language, beyond numbers, vectors and statements.

@@ -105,7 +105,8 @@ func flagTests() map[string]map[string]string {
 		"pilotfish rm":           {"dir": "TestRemoveCommand", "force": "TestRemoveCommand"},
 		"pilotfish config":       {"config": "TestConfigCommand", "json": "TestConfigCommand"},
 		"pilotfish chat": joined(numberFlags("TestChatNumberFlags"), map[string]string{
-			"ctx": "TestChatFlags", "huge-pages": "TestChatFlags", "cloud": "TestChatCloud", "pin": "TestChatCloud",
+			"large": "TestChatLarge",
+			"ctx":   "TestChatFlags", "huge-pages": "TestChatFlags", "cloud": "TestChatCloud", "pin": "TestChatCloud",
 			"token-file": "TestChatCloud", "no-resume": "TestChatCloud", "policy": "TestChatRouting",
 			"threshold": "TestChatRouting", "budget": "TestChatRouting", "router": "TestChatRouting",
 			"branches": "TestChatRouting", "window": "TestChatRouting", "inflight": "TestChatRouting",
@@ -120,8 +121,8 @@ func flagTests() map[string]map[string]string {
 			"logit-bias": "TestChatChoose", "json-schema": "TestChatChoose",
 		}),
 		"pilotfish run": joined(joined(model, numberFlags("TestNumberFlags")), map[string]string{
-			"config": "TestSettings",
-			"ctx":    "TestModelFlags", "huge-pages": "TestHugePagesFlag",
+			"config": "TestSettings", "large": "TestRunLarge",
+			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag",
 			"timeline": "TestTimeline", "qlog": "TestQlog",
 			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
 			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
@@ -179,6 +180,7 @@ func flagTests() map[string]map[string]string {
 		}),
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "with": "TestEvalFetch"},
 		"pilotfish serve": {
+			"large":  "TestServeLarge",
 			"config": "TestSettingsRefused",
 			"model":  "TestServe", "alias": "TestServe", "threads": "TestServeLimits", "ctx": "TestServeLimits",
 			"kv": "TestServeLimits", "backend": "TestServeLimits", "huge-pages": "TestServeLimits",

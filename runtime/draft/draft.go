@@ -126,6 +126,8 @@ type Options struct {
 	Lookup    int
 	Cost      *lookup.Cost        // the time of forward calls; nil: measured anew in each text
 	Waits     *Waits              // the time of answers; nil: measured anew in each text
+	Drafter   Drafter             // a smaller model that drafts tokens; nil: none. Without a router and verification
+	Drafts    *Drafts             // what is known of it; nil: measured anew in each text
 	Deadline  time.Duration       // of an escalation; 0 means 800ms, negative: none, and no breaker
 	MaxTokens int                 // max tokens to generate, the end token included; 0 means 512
 	Room      int                 // tokens that the context can hold after the prompt; 0: any number
@@ -256,6 +258,9 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 	}
 	if (r != nil || o.Verify) && c == nil {
 		return nil, errors.New("there is a router, or verification, but no cloud that could be asked")
+	}
+	if o.Drafter != nil && c != nil {
+		return nil, errors.New("drafts are evaluated by one model, and there are both a drafter and a cloud")
 	}
 	o = o.withDefaults()
 	if o.Pick == nil {

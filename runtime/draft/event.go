@@ -11,7 +11,7 @@ type Origin string
 
 // The origins.
 const (
-	Edge        Origin = "edge"         // the small model, and the router let it stand
+	Edge        Origin = "edge"         // the small model: the router let it stand, or it is an accepted draft
 	FromCloud   Origin = "cloud"        // the large model
 	EdgeTimeout Origin = "edge-timeout" // the small model, since the large one did not answer in time or failed
 )
@@ -74,12 +74,15 @@ type Preview struct {
 
 // Pass is one forward call of the small model after the prompt.
 type Pass struct {
-	Rows     int           // tokens evaluated
-	Proposed int           // of these, guesses from the text
-	Accepted int           // of those, the ones that held: tokens without a call of their own
-	Began    time.Duration // since the call of [Decoder.Decode]
-	Took     time.Duration
-	Nodes    []Drafted // its rows, with [Options.Trace]
+	Rows     int // tokens evaluated
+	Proposed int // of these, guesses from the text
+	Accepted int // of those, the ones that held: tokens without a call of their own
+	Drafts   int // of Rows, drafts of [Options.Drafter]
+	// of those, the ones that were accepted: tokens without a call of their own
+	DraftsAccepted int
+	Began          time.Duration // since the call of [Decoder.Decode]
+	Took           time.Duration
+	Nodes          []Drafted // its rows, with [Options.Trace]
 }
 
 // Warming is settled text that was sent before a question.
@@ -214,6 +217,8 @@ type Summary struct {
 	Passes   int // forward calls of the small model after the prompt; see [Pass]
 	Proposed int // guesses from the text that were evaluated
 	Accepted int // of these, those that held
+	// of [Options.Drafter]: tokens that were evaluated, those of them that were accepted, and the calls with some
+	Drafts, DraftsAccepted, DraftPasses int
 
 	Asks    int // questions sent: escalations, dropped ones and probes
 	Dropped int // of these, dropped
@@ -273,6 +278,9 @@ func (s *Summary) addOther(e Event) {
 		s.Passes++
 		s.Proposed += e.Pass.Proposed
 		s.Accepted += e.Pass.Accepted
+		s.Drafts += e.Pass.Drafts
+		s.DraftsAccepted += e.Pass.DraftsAccepted
+		s.DraftPasses += min(1, e.Pass.Drafts)
 	case e.Turn != nil:
 		s.Turned++
 		s.Wasted += e.Turn.Wasted

@@ -1,6 +1,8 @@
 package draft
 
 import (
+	"context"
+
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -23,10 +25,25 @@ func (r *repeats) shown(n *node) { r.Grow(n.token, n.origin == Edge) }
 
 // guess returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the call of
 // the leaves. They have parents, but are not in the draft tree.
-func (r *run) guess(leaves []*node) [][]*node {
+func (r *run) guess(ctx context.Context, leaves []*node) [][]*node {
 	most := r.spare(len(leaves))
 	if most <= 0 {
 		return nil
+	}
+	chains, rate := r.repeated(leaves, most)
+	if r.drafter != nil && len(leaves) == 1 {
+		if chain := r.chain(ctx, leaves[0], min(most, r.reach(leaves[0])), rate); chain != nil {
+			return [][]*node{chain}
+		}
+	}
+	return chains
+}
+
+// repeated returns guesses from the text after each leaf, and the tokens per second of the call with them; 0 without
+// guesses.
+func (r *run) repeated(leaves []*node, most int) (chains [][]*node, rate float64) {
+	if r.repeats == nil {
+		return nil, 0
 	}
 	places, likely := make([]lookup.Chain, len(leaves)), make([][]int32, len(leaves))
 	some := false
@@ -38,23 +55,29 @@ func (r *run) guess(leaves []*node) [][]*node {
 		some = some || len(likely[i]) > 0
 	}
 	if !some {
-		return nil
+		return nil, 0
 	}
-	chains := make([][]*node, len(leaves))
+	chains = make([][]*node, len(leaves))
+	rows, tokens := len(leaves), 0.0
 	for i, n := range lookup.Share(places, most, r.cost) {
 		at := leaves[i]
-		for _, token := range likely[i][:n] {
+		for j, token := range likely[i][:n] {
 			r.last++
 			at = &node{id: r.last, token: token, pos: at.pos + 1, parent: at}
 			chains[i] = append(chains[i], at)
+			tokens += places[i].Weight * places[i].Accept[j]
 		}
+		rows, tokens = rows+n, tokens+places[i].Weight
 	}
-	return chains
+	if rows > len(leaves) {
+		rate = tokens / r.cost.One() / r.cost.Curve(rows)[rows-1]
+	}
+	return chains, rate
 }
 
 // spare returns the max number of guesses in a call with a number of leaves.
 func (r *run) spare(leaves int) int {
-	if r.repeats == nil {
+	if r.repeats == nil && r.drafter == nil {
 		return 0
 	}
 	rows := min(r.Rows, lookup.MostRows)

@@ -147,7 +147,7 @@ func guessing(t *testing.T, o Options, chances ...float64) (*run, []*node) {
 // TestGuessBehindTheLikelier: more rows go to the leaf that is more likely to become part of the text.
 func TestGuessBehindTheLikelier(t *testing.T) {
 	r, leaves := guessing(t, Options{Rows: 5}, 0.05, 0.9)
-	chains := r.guess(leaves)
+	chains := r.guess(t.Context(), leaves)
 	require.Len(t, chains, 2)
 	assert.Empty(t, chains[0])
 	require.Len(t, chains[1], 3)
@@ -156,7 +156,7 @@ func TestGuessBehindTheLikelier(t *testing.T) {
 		assert.Equal(t, leaves[1].pos+1+i, n.pos)
 	}
 	r, leaves = guessing(t, Options{Rows: 5}, 0.5, 0.5)
-	chains = r.guess(leaves)
+	chains = r.guess(t.Context(), leaves)
 	assert.Len(t, chains[0], 3, "of equal leaves, the one with the longer match")
 	assert.Empty(t, chains[1])
 }

@@ -39,7 +39,8 @@ type run struct {
 
 	cost     *lookup.Cost
 	lately   *Waits
-	*repeats // nil: nothing is guessed from the text
+	*repeats          // nil: nothing is guessed from the text
+	drafter  *drafter // nil: there is none
 
 	streams []*stream       // tokens ahead, of all questions that are not dropped
 	pace    time.Duration   // between the last tokens ahead
@@ -74,6 +75,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 		cost: cmp.Or(d.o.Cost, new(lookup.Cost)), lately: cmp.Or(d.o.Waits, new(Waits)),
 	}
 	r.began = r.now()
+	r.drafter = newDrafter(d.o, r.began)
 	over := false
 	defer func() {
 		cancel(errDecodeOver)
@@ -178,7 +180,7 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	chains := r.guess(leaves)
+	chains := r.guess(ctx, leaves)
 	rows := slices.Concat(append([][]*node{leaves}, chains...)...)
 	nodes := make([]Node, len(rows))
 	for i, n := range rows {
@@ -221,6 +223,7 @@ func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, rep
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
+	r.judge(leaves[0], &report)
 	r.tell(Event{Pass: &report})
 }
 

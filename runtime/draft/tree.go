@@ -27,6 +27,7 @@ type node struct {
 	since      int     // first position on the path that no question verifies yet
 	looked     bool    // the large model has verified or chosen the token, or the question about it failed
 	unverified bool    // the question about it failed
+	drafted    bool    // by [Options.Drafter]
 	by         *stream // that verified it; nil: an answer did
 	turn       *Turn   // that replaced another token by it
 
@@ -173,8 +174,12 @@ func (r *run) show(next *node, reason *Reason) {
 	if s := next.by; s != nil {
 		s.used++
 	}
+	origin := next.origin
+	if r.drafter != nil && !next.drafted {
+		origin = FromCloud
+	}
 	r.tell(Event{Token: &Token{
-		Pos: next.pos, ID: next.token, Origin: next.origin, Confidence: next.confidence, End: next.end,
+		Pos: next.pos, ID: next.token, Origin: origin, Confidence: next.confidence, End: next.end,
 		CommitDelay: r.since(next.known), Unverified: next.unverified, Reason: reason, LogProbs: next.probs,
 	}})
 	switch {

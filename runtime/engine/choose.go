@@ -35,6 +35,8 @@ func (e *Engine) validate(r Route) error {
 	case any && r.Pick != nil:
 		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +
 			"leave one out")
+	case r.Drafter != nil && r.Pick != nil:
+		return errors.New("drafts have no effect where a sampler of the caller's own chooses: leave one out")
 	case any && r.Draft.Verify:
 		return errors.New("verification compares with what the large model chooses without penalties, bias and " +
 			"min-p: leave them out, or the verification")

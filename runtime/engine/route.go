@@ -61,8 +61,11 @@ type Route struct {
 	Draft   DraftOptions   // mode, branches, window, deadline; the settings take precedence, and set Lookup if it is 0
 	Pace    float64        // max forward calls of the small model a second, to act as a slower device; 0: no limit
 	RowCost float64        // with Pace: the time of each further row, as a share of the min time of a call
-	Observe func(Event)    // called with every event; may be nil
-	Costs   *router.Costs  // of the router's value policy: measured, or replayed; nil: measured and discarded
+	// Drafter is a smaller model with the same tokens, which drafts the next tokens of this one; nil: none. The text is
+	// the same, and drafts are only made where they are expected to save time. Without a large model.
+	Drafter *Engine
+	Observe func(Event)   // called with every event; may be nil
+	Costs   *router.Costs // of the router's value policy: measured, or replayed; nil: measured and discarded
 	// Wrap, if given, returns a model between drafting and the small model, to watch or time its calls. The next call
 	// may overwrite heads.
 	Wrap func(draft.Model) draft.Model
@@ -158,7 +161,12 @@ func (s *Session) text(
 		r.Router = r.Router.Begin()
 		r.Costs = cmp.Or(r.Costs, r.Router.NewCosts())
 	}
-	decoder, err := s.decoder(ctx, tokens, prompt, r)
+	small, done, err := s.drafts(ctx, r.Drafter)
+	if err != nil {
+		return err
+	}
+	defer done()
+	decoder, err := s.decoder(ctx, tokens, prompt, r, small)
 	if err != nil {
 		return err
 	}
@@ -175,7 +183,7 @@ func (s *Session) text(
 	}
 	n.end(sum.Stop, err == nil)
 	s.noteShortened(prompt, r.Settings, sum.Stop, n.stopped)
-	if r.Router != nil || r.Decider != nil {
+	if r.Router != nil || r.Decider != nil || small != nil {
 		s.summary.Routing, s.summary.Err = sum, sum.Cause
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
@@ -225,7 +233,7 @@ func (e *Engine) Fits(r *router.Router) error {
 
 // decoder puts the parts of a route together.
 func (s *Session) decoder(
-	ctx context.Context, tokens *tokenizer.Tokenizer, prompt []int32, r Route,
+	ctx context.Context, tokens *tokenizer.Tokenizer, prompt []int32, r Route, small *drafter,
 ) (*draft.Decoder, error) {
 	sampler, err := sample.New(r.Sampling())
 	if err != nil {
@@ -247,6 +255,9 @@ func (s *Session) decoder(
 		return nil, err
 	}
 	want = o.Want(want)
+	if small != nil {
+		small.want, o.Drafter, o.Drafts = want, small, &small.known
+	}
 	if r.Want != nil {
 		want = r.Want(want)
 	}

@@ -71,11 +71,12 @@ type Summary struct {
 	RanInVain    int           // how often such a token did not follow
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
-	Err          error         // why the large model did not answer: the first reason; nil if it always answered
-	Receipt      Receipt       // what has left this device, once the answer is over
+	// why the large model did not answer, or why a drafter ended: the first reason; nil if there is none
+	Err     error
+	Receipt Receipt // what has left this device, once the answer is over
 
 	// Routing has the sums of all questions to the large model, and of all that was drafted, once the answer is over.
-	// It is zero without a router.
+	// It is zero without a router and without a drafter.
 	Routing
 	// Spent is what the answer adds to the balance of its router's budget, once it is over; zero without a budget.
 	Spent router.Answer
@@ -122,6 +123,7 @@ type Session struct {
 	speculation *speculation
 	cost        lookup.Cost       // of forward calls, from all texts
 	waits       draft.Waits       // for answers of the cloud, from all texts
+	small       *drafter          // of the last [Route].Drafter; nil: none
 	row         [1]backend.Row    // of a token evaluated by itself
 	out         [1]backend.Output // its head, until the next one
 	first       [1]int            // the rows that need a head: the first
@@ -176,6 +178,9 @@ func (s *Session) release() {
 	}
 	defer s.busy.Store(false)
 	s.cache, s.ids = nil, nil
+	if s.small != nil {
+		_ = s.small.s.Close() // never an error
+	}
 	s.row, s.out = [1]backend.Row{}, [1]backend.Output{}
 }
 

@@ -3,6 +3,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,6 +51,9 @@ With --cloud, the large model of a gateway chooses the tokens that the small mod
 "pilotfish run --help"; on a terminal they are shown in colour, unless NO_COLOR is set. /cloud connects and disconnects.
 /local, or --local from the beginning, keeps a question on this device, and with it the rest of the conversation.
 
+With --large the answers are exactly those of a large model that runs here, and the small one (-m) drafts tokens of them
+where that saves time.
+
 When the conversation no longer fits into the context, its oldest turns are dropped, with a message.`,
 		Example: `  pilotfish chat -m Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   pilotfish chat -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --temp 0.7`,
@@ -64,6 +68,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
 	f.model.RegisterServed(p)
+	f.model.RegisterLarge(p)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	f.gateway.Register(p)
 	f.route.Register(p)
@@ -80,7 +85,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 
 // check returns an error for wrong values, and for flags that would have no effect.
 func (f *chatFlags) check() error {
-	if err := group.CheckLocal(f.set); err != nil {
+	if err := errors.Join(group.CheckLocal(f.set), f.model.CheckLarge(f.set)); err != nil {
 		return err
 	}
 	if err := f.answer.Check(f.set); err != nil {
@@ -121,7 +126,7 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 	if err := f.answer.Parse(f.set); err != nil {
 		return err
 	}
-	m, err := pilotfish.Open(f.model.Path, open)
+	m, err := pilotfish.Open(f.model.Answers(), open)
 	if err != nil {
 		return err
 	}
@@ -193,7 +198,7 @@ func (c *conversation) greet(interactive bool) {
 	}
 	name := c.model.Name()
 	if name == "" {
-		name = c.f.model.Path
+		name = c.f.model.Answers()
 	}
 	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", name,
 		c.model.Context())

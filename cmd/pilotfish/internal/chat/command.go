@@ -237,6 +237,8 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 		fmt.Fprintln(c.a.Stderr, "the small model answers alone")
 	case c.local:
 		return errors.New("nothing may leave this device: /local off comes before /cloud")
+	case c.f.model.Large != "":
+		return errors.New("the large model runs here (--large): start the chat without it to ask a gateway")
 	case len(fields) > 2:
 		return errors.New("/cloud takes an address and the fingerprint of its certificate, such as " +
 			"/cloud gpu.example.org:4433 9f86…")
@@ -290,6 +292,10 @@ func (c *conversation) stats(context.Context, string) error {
 			"last answer: prompt of %d tokens in %.0f ms, %d of them reused from before; %d generated at %.1f/s\n",
 			s.PromptTokens, cli.Ms(s.PromptTime), s.ReusedTokens, s.Tokens, cli.PerSecond(s.Tokens-1, s.DecodeTime))
 		fmt.Fprintf(w, "context: %d of %d tokens\n", s.PromptTokens+s.Tokens, c.model.Context())
+	}
+	if s.Drafts > 0 {
+		fmt.Fprintf(w, "drafts of the small model: %d, %d accepted, in %d of %d passes over the large one\n", s.Drafts,
+			s.DraftsAccepted, s.DraftPasses, s.Passes)
 	}
 	if s.Asks > 0 {
 		fmt.Fprintf(w, "cloud: %d of %d tokens, %d asks with %d hits, %d tokens without an answer in time; waiting "+

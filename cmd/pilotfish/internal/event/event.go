@@ -62,10 +62,14 @@ type Summary struct {
 	DecodeMS       float64 `json:"decode_ms"`      // from then on
 	PromptTPS      float64 `json:"prompt_tps"`
 	GenerationTPS  float64 `json:"generation_tps"`
-	Passes         int     `json:"passes"`           // forward calls of the small model after the prompt
+	Passes         int     `json:"passes"`           // forward calls after the prompt
 	PassesPerToken float64 `json:"passes_per_token"` // of the tokens after the first, an end token included
 	LookupProposed int     `json:"lookup_proposed"`  // guesses from the text that were evaluated
 	LookupAccepted int     `json:"lookup_accepted"`  // of these, the tokens that were correct
+	// with --large: tokens of the small model that were evaluated, those that were accepted, and the passes with some
+	Drafts         int `json:"drafts,omitempty"`
+	DraftsAccepted int `json:"drafts_accepted,omitempty"`
+	DraftPasses    int `json:"draft_passes,omitempty"`
 	// tokens that a device continued with before they were certain: the correct ones, and the others
 	RanAhead  int   `json:"ran_ahead,omitempty"`
 	RanInVain int   `json:"ran_in_vain,omitempty"`

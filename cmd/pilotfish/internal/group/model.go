@@ -3,6 +3,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ const MaxThreads = engine.MostThreads
 // ModelFlags has the flags of all commands that run a model.
 type ModelFlags struct {
 	Path    string
+	Large   string // of the commands with [ModelFlags.RegisterLarge]; "": none
 	Threads int
 	context int
 	Kv      string
@@ -65,6 +67,20 @@ func (m *ModelFlags) registerWhole(p *pflag.FlagSet) {
 	cli.Add(p, "backend", &m.Backend, string(engine.CPU))
 }
 
+// RegisterLarge adds the flag of a large model for which the model drafts.
+func (m *ModelFlags) RegisterLarge(p *pflag.FlagSet) { cli.Add(p, "large", &m.Large, "") }
+
+// Answers returns the name of the model with which [ModelFlags.Public] answers: the large one, if there is one.
+func (m *ModelFlags) Answers() string { return cmp.Or(m.Large, m.Path) }
+
+// CheckLarge returns an error if there are two large models.
+func (m *ModelFlags) CheckLarge(set *pflag.FlagSet) error {
+	if set.Changed("large") && set.Changed("cloud") {
+		return cli.Usagef("--large runs the large model here, --cloud asks a gateway for it: leave one of them out")
+	}
+	return nil
+}
+
 // Options returns the options of the engine. Wrong values are wrong usage.
 func (m *ModelFlags) Options() (o engine.Options, err error) {
 	switch {
@@ -84,13 +100,17 @@ func (m *ModelFlags) Options() (o engine.Options, err error) {
 	return o, err
 }
 
-// Public returns the options of the root package.
+// Public returns the options of the root package, for opening [ModelFlags.Answers].
 func (m *ModelFlags) Public() (pilotfish.Options, error) {
 	o, err := m.Options()
-	return pilotfish.Options{
+	public := pilotfish.Options{
 		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
 		HugePages: string(o.HugePages), Exact: o.Exact,
-	}, err
+	}
+	if m.Large != "" {
+		public.Drafter = m.Path
+	}
+	return public, err
 }
 
 // Open opens the model. Wrong values are wrong usage, a bad file is a failure.

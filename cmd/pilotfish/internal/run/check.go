@@ -18,6 +18,9 @@ func (f *runFlags) check(args []string) error {
 	case f.set.Changed("json-schema") && f.answer.IgnoreEnd:
 		return cli.Usagef("--json-schema ends with the value: leave --ignore-eos out")
 	}
+	if err := f.model.CheckLarge(f.set); err != nil {
+		return err
+	}
 	if err := f.answer.Check(f.set); err != nil {
 		return err
 	}

@@ -115,7 +115,8 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		KVBytes:  o.session.KVLimit(), PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token belongs to the prompt
 		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
-		LookupAccepted: s.Accepted, RanAhead: s.RanAhead, RanInVain: s.RanInVain,
+		LookupAccepted: s.Accepted, Drafts: s.Drafts, DraftsAccepted: s.DraftsAccepted, DraftPasses: s.DraftPasses,
+		RanAhead: s.RanAhead, RanInVain: s.RanInVain,
 	}
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:
@@ -211,6 +212,12 @@ func (o *runOutput) report(e event.Summary) {
 		fmt.Fprintf(o.a.Stderr,
 			"the value of --json-schema ended with the last of %d tokens (-n, -c): it may lack something\n",
 			e.GeneratedTokens)
+	}
+	if o.f.model.Large != "" {
+		const all = "%d of %d tokens that the small model drafted were accepted, k = %.1f in %d passes; " +
+			"%.2f passes over the large model a token\n"
+		fmt.Fprintf(o.a.Stderr, all, e.DraftsAccepted, e.Drafts, float64(e.Drafts)/float64(max(1, e.DraftPasses)),
+			e.DraftPasses, e.PassesPerToken)
 	}
 	if e.LookupProposed > 0 {
 		fmt.Fprintf(o.a.Stderr,

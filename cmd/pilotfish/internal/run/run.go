@@ -68,15 +68,21 @@ With --verify, the large model checks every token of the small one before it is 
 large model's own text; --verify 2 accepts a token if the large model prefers its own by no more than 2 nats. Tokens
 that could not be checked before --deadline are shown anyway and counted as unverified. See docs/verification.md.
 
+With --large, both models run in this process. The text is exactly that of the large model alone, with any temperature
+and with all settings of an answer. The small model (-m) drafts tokens of it where that saves time.
+
 --json prints when each token was shown ("ms", from the start of decoding, prompt included) and how long after it was
 drafted ("commit_delay_ms"), and ends with {"summary":{…}}. In it, "load_ms" is the time from opening the model file
 until a prompt could be accepted, without waiting for stdin; "timeouts" counts the tokens that the small model chose
 because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
 "passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
 first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
-"lookup_accepted" those of them that turned out right. On a GPU, "ran_ahead" counts tokens for which a pass began before
+"lookup_accepted" those of them that turned out right. With --large they are about the large model, "drafts" counts
+tokens of the small model that a pass evaluated, "drafts_accepted" those of them that are in the text (with the origin
+"edge"), and "draft_passes" the passes with drafts. On a GPU, "ran_ahead" counts tokens for which a pass began before
 they were certain, and "ran_in_vain" passes that began for a token that was not used.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
+  pilotfish run -m small.gguf --large large.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModel(a, args) },
 		RunE: func(c *cobra.Command, args []string) error {
@@ -102,6 +108,7 @@ func (f *runFlags) takeModel(a *cli.App, args []string) error {
 func (f *runFlags) register(c *cobra.Command) {
 	f.model.Register(c)
 	p := c.Flags()
+	f.model.RegisterLarge(p)
 	f.set = p
 	f.timeline.Register(p)
 	f.gateway.Register(p)
@@ -148,7 +155,7 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 		return err
 	}
 	begin := time.Now()
-	m, err := pilotfish.Open(f.model.Path, open)
+	m, err := pilotfish.Open(f.model.Answers(), open)
 	if err != nil {
 		return err
 	}
@@ -330,7 +337,7 @@ func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int3
 	}
 	ids, err := m.ChatTokens(turns, nil)
 	if errors.Is(err, pilotfish.ErrUnsupported) {
-		err = fmt.Errorf("%s: %w; use --raw to continue a text instead", f.model.Path, err)
+		err = fmt.Errorf("%s: %w; use --raw to continue a text instead", f.model.Answers(), err)
 	}
 	return ids, err
 }

@@ -65,7 +65,8 @@ Models with marks for gaps fill in the middle (suffix, /infill). {"pilotfish": {
 message keeps it on this device, and --local everything; each answer reports what left.
 
 With --cloud, the large model of a gateway chooses the tokens that the small model is unsure of, as with run. If its
-answer is late or fails, the small model's token is used instead.
+answer is late or fails, the small model's token is used instead. With --large the model answers that this flag names,
+and the small one (-m) drafts tokens of the same text where that saves time.
 
 The model is loaded once. Texts stay in memory after their answer, so that only the new part of a continued chat is
 computed; usage reports the rest as cached_tokens. A text with the same beginning as another, such as a system message,
@@ -97,6 +98,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
 	f.model.RegisterServed(p)
+	f.model.RegisterLarge(p)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	f.via.register(p)
 	cli.Add(p, "listen", &f.listen, "127.0.0.1:8080")
@@ -208,6 +210,9 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
+	if err := f.model.CheckLarge(f.set); err != nil {
+		return err
+	}
 	dial, err := f.via.check(a)
 	if err != nil {
 		return err
@@ -223,7 +228,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 		}
 		defer o.Folder.Close()
 	}
-	m, err := pilotfish.Open(f.model.Path, settings)
+	m, err := pilotfish.Open(f.model.Answers(), settings)
 	if err != nil {
 		return err
 	}
@@ -275,7 +280,7 @@ func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err e
 // modelNames returns the names that requests may use for the model: the aliases, and the name of its file without the
 // suffix of GGUF.
 func (f *serveFlags) modelNames() []string {
-	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.Path), ".gguf"))
+	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.Answers()), ".gguf"))
 }
 
 // fingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend, and the

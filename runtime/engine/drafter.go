@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/pilotfish-ai/pilotfish/internal/freemem"
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// drafter is a session of a small model as a [draft.Drafter].
+type drafter struct {
+	s     *Session
+	known draft.Drafts // from all texts
+	want  backend.Want // of every head
+	out   []backend.Output
+}
+
+// drafts returns the drafter of a text, nil for none, and a function that ends its use.
+func (s *Session) drafts(ctx context.Context, small *Engine) (d *drafter, done func(), err error) {
+	if small == nil {
+		return nil, func() {}, nil
+	}
+	if s.small == nil || s.small.s.e != small {
+		if err := s.e.alike(small); err != nil {
+			return nil, nil, err
+		}
+		if s.small != nil {
+			_ = s.small.s.Close() // never an error
+		}
+		s.small = &drafter{s: small.Session()}
+	}
+	d = s.small
+	_, done, err = d.s.begin(ctx)
+	if err != nil {
+		return nil, nil, small.named(ctx, err)
+	}
+	return d, done, nil
+}
+
+// Fit returns an error if a small model cannot draft for e: its tokens are others, or the memory is too small for the
+// weights of both models and their keys and values in one full context.
+func (e *Engine) Fit(small *Engine) error {
+	if err := e.alike(small); err != nil {
+		return err
+	}
+	free, err := freemem.Bytes()
+	if err != nil {
+		return nil // unknown
+	}
+	need := uint64(e.file.Size()) + uint64(small.file.Size()) +
+		uint64(e.kvBytes(e.o.Context)) + uint64(small.kvBytes(small.o.Context))
+	if need > free {
+		return fmt.Errorf("%s and %s need %s of memory together, and %s are free: use one of them alone, or a shorter "+
+			"context", e.path, small.path, humanize.IBytes(need), humanize.IBytes(free))
+	}
+	return nil
+}
+
+// alike returns an error if the tokens of a small model are not those of e.
+func (e *Engine) alike(small *Engine) error {
+	ours, err := e.Identity()
+	if err != nil {
+		return err
+	}
+	theirs, err := small.Identity()
+	if err != nil {
+		return err
+	}
+	if _, err := ours.Compare(theirs); err != nil {
+		return fmt.Errorf("%s: its tokens are not those of %s: give two models of one family", small.path, e.path)
+	}
+	return nil
+}
+
+// Known implements [draft.Drafter].
+func (d *drafter) Known(text []int32) int { return prefix.Len(d.s.ids, text[:len(text)-1]) }
+
+// Context implements [draft.Drafter].
+func (d *drafter) Context() int { return d.s.e.o.Context }
+
+// Read implements [draft.Drafter].
+func (d *drafter) Read(ctx context.Context, text []int32, heads int) ([]backend.Output, error) {
+	d.s.truncate(d.Known(text))
+	for len(d.out) < heads {
+		d.out = append(d.out, backend.Output{})
+	}
+	rest := text[len(d.s.ids):]
+	if heads > len(rest) {
+		return nil, errors.New("the drafter keeps no heads of the tokens that it has read")
+	}
+	return d.out[:heads], d.s.e.named(ctx, d.s.append(ctx, rest, d.out[:heads], d.want))
+}
