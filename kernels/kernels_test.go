@@ -125,9 +125,8 @@ var (
 	attributes = regexp.MustCompile(`\[\[\w+\(?`)
 	called     = regexp.MustCompile(`((?:precise::)?\b[a-z]\w*)(?:<[^<>();]*>)?\(`)
 	families   = regexp.MustCompile(`\b(?:packed_|simdgroup_)\w+`)
-	declared   = regexp.MustCompile(`(?:\b\w+>? |#define )(\w+)\([^;{}]*\)(?: const)?(?: \{|\s)|struct (\w+)`)
-	ordinary   = regexp.MustCompile(
-		`^(?:(?:u?(?:char|short|int|long)|float|half|bool)[234]?|if|for|while|sizeof|contract)$`)
+	declared   = regexp.MustCompile(`(?:\b\w+>? \*?|#define )(\w+)\([^;{}]*\)(?: const)?(?: \{|\s)|struct (\w+)`)
+	ordinary   = regexp.MustCompile(`^(?:(?:u?(?:char|short|int|long)|float|half|bool)[234]?|if|for|while|sizeof)$`)
 )
 
 // used returns what a source uses of the Metal language, beyond numbers, vectors and statements.
