@@ -45,6 +45,7 @@ func TestCloudUpstream(t *testing.T) {
 		"key-file="+key)
 	assert.Contains(t, cloud.Said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, "+
 		"audits: sampled")
+	assert.Contains(t, cloud.Said, "an engine is in service", "in the log of the gateway")
 	args := []string{"-m", edge, "--cloud", cloud.Address, "--pin", cloud.Pin, "--policy", "always", "--deadline",
 		"off", "--tokens", "5,6,7", "-n", "12"}
 	ids, origins, s, _ := clitest.RoutedTokens(t, args...)
