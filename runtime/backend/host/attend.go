@@ -112,7 +112,7 @@ func groupsOf(c backend.KVConfig) []group {
 
 // attention is the memory of one worker.
 type attention struct {
-	q      []float32 // [Dh, 8] queries of a group, zeros where it has fewer
+	q      []float32 // [Dh, 8] queries of a group; undefined where it has fewer
 	scores []float32 // [8, scoreStride]
 	block  []float32 // [8, scoreStride] scores of a span that begins within a block of keys
 	see    []backend.Span
@@ -166,7 +166,6 @@ func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend
 func (ws *attention) setQueries(q []float32, m group, size int) {
 	ws.q = resized(ws.q, vector.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
-	clear(ws.q)
 	for g := range m.n {
 		for i, v := range q[(m.first+g)*size:][:size] {
 			ws.q[i*vector.Queries+g] = v * scale
