@@ -26,6 +26,17 @@ func ScoresF16(dst []float32, stride int, q []float32, k []uint16, step, blocks 
 	}
 }
 
+// PairScoresF16 is [ScoresF16] of the first two queries, as of a group of two. The scores of the others are undefined.
+func PairScoresF16(dst []float32, stride int, q []float32, k []uint16, step, blocks int) {
+	if scoresFit(len(dst), stride, len(q), len(k), step, blocks) {
+		f := inUse().pairScoresF16
+		if f == nil {
+			f = inUse().scoresF16
+		}
+		f(dst, stride, q, halfBytes(k), 2*step, blocks)
+	}
+}
+
 // ScoresF32 is [ScoresF16] for keys in float32.
 func ScoresF32(dst []float32, stride int, q, k []float32, step, blocks int) {
 	if scoresFit(len(dst), stride, len(q), len(k), step, blocks) {
@@ -49,6 +60,16 @@ func scoresFit(dst, stride, q, k, step, blocks int) bool {
 func MixF16(acc, p []float32, stride, n int, v []uint16, step int) {
 	if mixFits(len(acc), len(p), stride, n, len(v), step) {
 		mixOf(inUse().mixF16, mixF16Generic, len(acc))(acc, p, stride, n, halfBytes(v), 2*step)
+	}
+}
+
+// PairMixF16 is [MixF16] for the sums of the first two queries. Those of the others are undefined.
+func PairMixF16(acc, p []float32, stride, n int, v []uint16, step int) {
+	f := inUse().pairMixF16
+	if f == nil || len(acc)%(64*Queries) != 0 {
+		MixF16(acc, p, stride, n, v, step)
+	} else if mixFits(len(acc), len(p), stride, n, len(v), step) {
+		f(acc, p, stride, n, halfBytes(v), 2*step)
 	}
 }
 

@@ -236,3 +236,147 @@ TEXT ·mixF16AVX512(SB), NOSPLIT, $0-96
 // func mixF32AVX512(acc, p []float32, stride, n int, v []byte, step int)
 TEXT ·mixF32AVX512(SB), NOSPLIT, $0-96
 	MIX(LOAD16_F32, LOAD8_F32, 4)
+
+// For two queries, Z20 and Z21 times the elements in Z16-Z19.
+#define PAIR4 \
+	VFMADD231PS Z16, Z20, Z0; \
+	VFMADD231PS Z17, Z20, Z1; \
+	VFMADD231PS Z18, Z20, Z2; \
+	VFMADD231PS Z19, Z20, Z3; \
+	VFMADD231PS Z16, Z21, Z4; \
+	VFMADD231PS Z17, Z21, Z5; \
+	VFMADD231PS Z18, Z21, Z6; \
+	VFMADD231PS Z19, Z21, Z7
+// Z0-Z3 and Z4-Z7, and the rows at DI and R.
+#define PAIR_TO(R) \
+	VMOVUPS Z0, (DI);    \
+	VMOVUPS Z1, 64(DI);  \
+	VMOVUPS Z2, 128(DI); \
+	VMOVUPS Z3, 192(DI); \
+	VMOVUPS Z4, (R);     \
+	VMOVUPS Z5, 64(R);   \
+	VMOVUPS Z6, 128(R);  \
+	VMOVUPS Z7, 192(R)
+#define PAIR_OF(R) \
+	VMOVUPS (DI), Z0;    \
+	VMOVUPS 64(DI), Z1;  \
+	VMOVUPS 128(DI), Z2; \
+	VMOVUPS 192(DI), Z3; \
+	VMOVUPS (R), Z4;     \
+	VMOVUPS 64(R), Z5;   \
+	VMOVUPS 128(R), Z6;  \
+	VMOVUPS 192(R), Z7
+
+// func pairScoresF16AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+// Four blocks of keys at a time, then one. DI dst, R9 stride, DX q, R10 Dh, SI k, R8 step, R13 three of them,
+// R11 blocks left; inner AX k, BX the blocks after these, CX q, R12 elements left.
+TEXT ·pairScoresF16AVX512(SB), NOSPLIT, $0-96
+	MOVQ dst_base+0(FP), DI
+	MOVQ stride+24(FP), R9
+	MOVQ q_base+32(FP), DX
+	MOVQ q_len+40(FP), R10
+	MOVQ k_base+56(FP), SI
+	MOVQ step+80(FP), R8
+	MOVQ blocks+88(FP), R11
+	SHLQ $2, R9
+	SHRQ $3, R10
+	LEAQ (R8)(R8*2), R13
+	SUBQ $4, R11
+	JLT  last
+four:
+	MOVQ SI, AX
+	LEAQ (SI)(R8*4), BX
+	MOVQ DX, CX
+	MOVQ R10, R12
+	ZERO8(Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7)
+elem4:
+	PREFETCHT0 (BX)
+	PREFETCHT0 (BX)(R8*1)
+	PREFETCHT0 (BX)(R8*2)
+	PREFETCHT0 (BX)(R13*1)
+	LOAD16_F16((AX), Z16)
+	LOAD16_F16((AX)(R8*1), Z17)
+	LOAD16_F16((AX)(R8*2), Z18)
+	LOAD16_F16((AX)(R13*1), Z19)
+	VBROADCASTSS (CX), Z20
+	VBROADCASTSS 4(CX), Z21
+	PAIR4
+	ADDQ $32, AX
+	ADDQ $32, BX
+	ADDQ $32, CX
+	DECQ R12
+	JNZ  elem4
+	LEAQ (DI)(R9*1), AX
+	PAIR_TO(AX)
+	LEAQ (SI)(R8*4), SI
+	ADDQ $256, DI
+	SUBQ $4, R11
+	JGE  four
+last:
+	ADDQ $4, R11
+	JZ   done
+one:
+	MOVQ SI, AX
+	MOVQ DX, CX
+	MOVQ R10, R12
+	VPXORD Z0, Z0, Z0
+	VPXORD Z4, Z4, Z4
+elem1:
+	LOAD16_F16((AX), Z16)
+	QUERY1((CX), Z20, Z0)
+	QUERY1(4(CX), Z21, Z4)
+	ADDQ $32, AX
+	ADDQ $32, CX
+	DECQ R12
+	JNZ  elem1
+	VMOVUPS Z0, (DI)
+	VMOVUPS Z4, (DI)(R9*1)
+	ADDQ R8, SI
+	ADDQ $64, DI
+	DECQ R11
+	JNZ  one
+done:
+	VZEROUPPER
+	RET
+
+// func pairMixF16AVX512(acc, p []float32, stride, n int, v []byte, step int)
+// 64 columns at a time, over all values each. DI acc, R9 bytes of a row of acc, DX p, R10 stride, R12 n, SI v,
+// R8 step, R11 columns left; inner AX v, CX p, R13 values left, BX the second row.
+TEXT ·pairMixF16AVX512(SB), NOSPLIT, $0-96
+	MOVQ acc_base+0(FP), DI
+	MOVQ acc_len+8(FP), R11
+	MOVQ p_base+24(FP), DX
+	MOVQ stride+48(FP), R10
+	MOVQ n+56(FP), R12
+	MOVQ v_base+64(FP), SI
+	MOVQ step+88(FP), R8
+	SHRQ $3, R11
+	LEAQ (R11*4), R9
+	SHLQ $2, R10
+cols:
+	MOVQ SI, AX
+	MOVQ DX, CX
+	MOVQ R12, R13
+	LEAQ (DI)(R9*1), BX
+	PAIR_OF(BX)
+value:
+	PREFETCHT0 8192(AX)
+	PREFETCHT0 8256(AX)
+	LOAD16_F16((AX), Z16)
+	LOAD16_F16(32(AX), Z17)
+	LOAD16_F16(64(AX), Z18)
+	LOAD16_F16(96(AX), Z19)
+	VBROADCASTSS (CX), Z20
+	VBROADCASTSS (CX)(R10*1), Z21
+	PAIR4
+	ADDQ R8, AX
+	ADDQ $4, CX
+	DECQ R13
+	JNZ  value
+	PAIR_TO(BX)
+	ADDQ $128, SI
+	ADDQ $256, DI
+	SUBQ $64, R11
+	JNZ  cols
+	VZEROUPPER
+	RET

@@ -109,6 +109,43 @@ func TestAttention(t *testing.T) {
 	})
 }
 
+// TestPair: what two queries give is the same to the last bit without the six others.
+func TestPair(t *testing.T) {
+	each(t, func(t *testing.T, k *operations) {
+		if k.pairScoresF16 == nil {
+			t.Skip("it computes them with the others")
+		}
+		for _, dh := range []int{1, 20, 64, 128, 192} {
+			for n := 1; n < 10; n++ {
+				in := kerneltest.NewInputs(t, uint64(n), 4*(n%3))
+				a := storages(k)[1]
+				pad := 2 * (n % 3)
+				keys, _ := a.stored(in, n*(KeyBlock*dh+pad))
+				q, stride := in.Floats(dh*Queries), KeyBlock*n+pad
+				all := make([]float32, Queries*stride)
+				two, intact := kerneltest.Guarded[float32](t, Queries*stride, in.Off&^3)
+				k.scoresF16(all, stride, q, keys, 2*(KeyBlock*dh+pad), n)
+				k.pairScoresF16(two, stride, q, keys, 2*(KeyBlock*dh+pad), n)
+				intact()
+				for g := range 2 {
+					same := all[g*stride:][:KeyBlock*n]
+					require.Equal(t, same, two[g*stride:][:KeyBlock*n], "%d elements, %d blocks", dh, n)
+				}
+				if dh%64 != 0 {
+					continue
+				}
+				want := in.Floats(Queries * dh)
+				got, intact := kerneltest.Guarded[float32](t, Queries*dh, in.Off&^3)
+				copy(got, want)
+				k.mixF16(want, all, stride, KeyBlock*n-3, keys, 2*dh)
+				k.pairMixF16(got, all, stride, KeyBlock*n-3, keys, 2*dh)
+				intact()
+				require.Equal(t, want[:2*dh], slices.Clone(got[:2*dh]), "%d elements, %d values", dh, KeyBlock*n-3)
+			}
+		}
+	})
+}
+
 // FuzzAttention compares every variant with the formulas at any shape and alignment.
 func FuzzAttention(f *testing.F) {
 	f.Add(uint64(1), uint8(64), uint8(3), uint8(28), uint8(5))

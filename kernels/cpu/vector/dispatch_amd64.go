@@ -33,6 +33,7 @@ func avx2() *operations {
 func avx512() *operations {
 	k := avx2()
 	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
+	k.pairScoresF16, k.pairMixF16 = pairScoresF16AVX512, pairMixF16AVX512
 	k.softmax, k.swiGLU, k.sumExp = softmaxAVX512, swiGLUAVX512, sumExpAVX512
 	return k
 }

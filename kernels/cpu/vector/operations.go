@@ -35,6 +35,8 @@ type reductions struct {
 type attention struct {
 	scoresF32, scoresF16 scores
 	mixF32, mixF16       mix
+	pairScoresF16        scores // of the first two queries, nil: scoresF16
+	pairMixF16           mix    // to the first two sums of a multiple of 64 columns, nil: mixF16
 	axpyF32              func(acc, p []float32, v []byte, stride int)
 }
 

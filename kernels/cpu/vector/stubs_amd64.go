@@ -62,4 +62,10 @@ func mixF32AVX2(acc, p []float32, stride, n int, v []byte, step int)
 func mixF32AVX512(acc, p []float32, stride, n int, v []byte, step int)
 
 //go:noescape
+func pairScoresF16AVX512(dst []float32, stride int, q []float32, k []byte, step, blocks int)
+
+//go:noescape
+func pairMixF16AVX512(acc, p []float32, stride, n int, v []byte, step int)
+
+//go:noescape
 func axpyF32AVX2(acc, p []float32, v []byte, stride int)

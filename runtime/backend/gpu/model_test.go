@@ -168,7 +168,7 @@ func TestShapes(t *testing.T) {
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Tied = 256, 2, 1, 64, false }, // heads of 128
 		func(s *synth.Spec) { s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 60, 3, 3, 50, 1031 },
 		func(s *synth.Spec) { s.Vocab = 300 },
-		qwen3(256, 4, 2, 128), qwen3(96, 14, 2, 64), qwen3(64, 6, 2, 80), qwen3(64, 3, 3, 12),
+		qwen3(256, 4, 2, 128), qwen3(96, 14, 2, 64), qwen3(64, 6, 2, 80), qwen3(60, 5, 5, 12),
 		qwen3(128, 5, 1, 32),
 	}
 	if testing.Short() {

@@ -112,7 +112,7 @@ func groupsOf(c backend.KVConfig) []group {
 
 // attention is the memory of one worker.
 type attention struct {
-	q      []float32 // [Dh, 8] queries of a group, zeros where it has fewer
+	q      []float32 // [Dh, 8] queries of a group; undefined where it has fewer
 	scores []float32 // [8, scoreStride]
 	block  []float32 // [8, scoreStride] scores of a span that begins within a block of keys
 	see    []backend.Span
@@ -149,7 +149,7 @@ func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend
 	ws.see = cut(ws.see[:0], see, number*splitSlots, splitSlots)
 	ws.scores = resized(ws.scores, vector.Queries*scoreStride)
 	ws.block = resized(ws.block, vector.Queries*scoreStride)
-	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
+	l.scores(ws.scores, ws.block, ws.q, m.n, m.head, ws.see)
 	n := visible(ws.see)
 	for g := range m.n {
 		e := ws.scores[g*scoreStride:][:(n+vector.SoftmaxPad-1)/vector.SoftmaxPad*vector.SoftmaxPad]
@@ -159,20 +159,14 @@ func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend
 		into.top[g], into.sum[g] = vector.Softmax(e)
 	}
 	clear(into.mix)
-	l.mix(into.mix, ws.scores, m.head, ws.see)
+	l.mix(into.mix, ws.scores, m.n, m.head, ws.see)
 }
 
 // setQueries sets ws.q to the heads of a group, over √Dh.
 func (ws *attention) setQueries(q []float32, m group, size int) {
 	ws.q = resized(ws.q, vector.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
-	for g := range vector.Queries {
-		if g >= m.n {
-			for i := range size {
-				ws.q[i*vector.Queries+g] = 0
-			}
-			continue
-		}
+	for g := range m.n {
 		for i, v := range q[(m.first+g)*size:][:size] {
 			ws.q[i*vector.Queries+g] = v * scale
 		}

@@ -26,11 +26,12 @@ type kv struct {
 type layer interface {
 	// store writes the key and value row [KVHeads·HeadSize] of a slot.
 	store(slot int32, k, v []float32)
-	// scores sets dst[g·scoreStride+j] = Σᵢ q[i,g]·K[j,i] for [vector.Queries] queries and the visible slots j, in
-	// their order, with the keys of one head. It overwrites the rest of dst, and block.
-	scores(dst, block, q []float32, head int, see []backend.Span)
-	// mix adds Σⱼ p[g·scoreStride+j]·V[j,i] to acc [vector.Queries, Dh], in the order of the visible slots.
-	mix(acc, p []float32, head int, see []backend.Span)
+	// scores sets dst[g·scoreStride+j] = Σᵢ q[i,g]·K[j,i] for the first queries of [vector.Queries] and the visible
+	// slots j, in their order, with the keys of one head. It overwrites the rest of dst, and block.
+	scores(dst, block, q []float32, queries, head int, see []backend.Span)
+	// mix adds Σⱼ p[g·scoreStride+j]·V[j,i] to acc [vector.Queries, Dh] for the first queries, in the order of the
+	// visible slots.
+	mix(acc, p []float32, queries, head int, see []backend.Span)
 	// key and value are element i of a head, for the reference.
 	key(slot int32, head, i int) float32
 	value(slot int32, head, i int) float32
@@ -56,10 +57,16 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	s.taken = make([]bool, (c.Slots+s.chunk-1)/s.chunk)
 	switch c.Type {
 	case gguf.F16:
-		s.take = newLayers(s, elemOps[uint16]{vector.ToF16, vector.ScoresF16, vector.MixF16, gguf.F16ToF32})
+		s.take = newLayers(s, elemOps[uint16]{
+			put: vector.ToF16, scored: vector.ScoresF16, mixed: vector.MixF16,
+			scoredPair: vector.PairScoresF16, mixedPair: vector.PairMixF16, wide: gguf.F16ToF32,
+		})
 	case gguf.F32:
 		same := func(v float32) float32 { return v }
-		s.take = newLayers(s, elemOps[float32]{toF32, vector.ScoresF32, vector.MixF32, same})
+		s.take = newLayers(s, elemOps[float32]{
+			put: toF32, scored: vector.ScoresF32, mixed: vector.MixF32,
+			scoredPair: vector.ScoresF32, mixedPair: vector.MixF32, wide: same,
+		})
 	default:
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
@@ -130,10 +137,10 @@ type layerOf[E uint16 | float32] struct {
 
 // elemOps are the operations on elements of one type.
 type elemOps[E uint16 | float32] struct {
-	put    func(dst []E, src []float32)
-	scored func(dst []float32, stride int, q []float32, k []E, step, blocks int)
-	mixed  func(acc, p []float32, stride, n int, v []E, step int)
-	wide   func(E) float32
+	put                func(dst []E, src []float32)
+	scored, scoredPair func(dst []float32, stride int, q []float32, k []E, step, blocks int) // of all or two queries
+	mixed, mixedPair   func(acc, p []float32, stride, n int, v []E, step int)
+	wide               func(E) float32
 }
 
 // newLayers makes the layers of s, and returns the function that allocates a chunk.
@@ -200,7 +207,11 @@ func (r *layerOf[E]) part(s backend.Span) (chunk, first, n int) {
 	return int(s.From) / r.chunk, first, min(int(s.To-s.From), r.chunk-first)
 }
 
-func (r *layerOf[E]) scores(dst, block, q []float32, head int, see []backend.Span) {
+func (r *layerOf[E]) scores(dst, block, q []float32, queries, head int, see []backend.Span) {
+	scored := r.scored
+	if queries <= 2 {
+		scored = r.scoredPair
+	}
 	step := vector.KeyBlock * r.size
 	for _, s := range see {
 		for s.From < s.To {
@@ -208,9 +219,9 @@ func (r *layerOf[E]) scores(dst, block, q []float32, head int, see []backend.Spa
 			lead := first % vector.KeyBlock
 			keys := r.k[chunk][head*r.run+first/vector.KeyBlock*step:]
 			if lead == 0 { // the next span overwrites the scores after s in the last block
-				r.scored(dst, scoreStride, q, keys, step, blocks(n))
+				scored(dst, scoreStride, q, keys, step, blocks(n))
 			} else {
-				r.scored(block, scoreStride, q, keys, step, blocks(lead+n))
+				scored(block, scoreStride, q, keys, step, blocks(lead+n))
 				for g := range vector.Queries {
 					copy(dst[g*scoreStride:][:n], block[g*scoreStride+lead:])
 				}
@@ -221,11 +232,15 @@ func (r *layerOf[E]) scores(dst, block, q []float32, head int, see []backend.Spa
 	}
 }
 
-func (r *layerOf[E]) mix(acc, p []float32, head int, see []backend.Span) {
+func (r *layerOf[E]) mix(acc, p []float32, queries, head int, see []backend.Span) {
+	mixed := r.mixed
+	if queries <= 2 {
+		mixed = r.mixedPair
+	}
 	for _, s := range see {
 		for s.From < s.To {
 			chunk, first, n := r.part(s)
-			r.mixed(acc, p, scoreStride, n, r.v[chunk][head*r.run+first*r.size:], r.size)
+			mixed(acc, p, scoreStride, n, r.v[chunk][head*r.run+first*r.size:], r.size)
 			p = p[n:]
 			s.From += int32(n)
 		}
