@@ -186,14 +186,17 @@ type Route struct {
 	Window   int           // max tokens drafted past the oldest open question; 0 means 32
 	InFlight int           // max open questions; 0 means 4
 	Deadline time.Duration // of a question, after which the small model's token stands; 0 means 800 ms, negative: none
-	Ahead    int           // max tokens of an answer, the one asked for included; 0 means 1
+	Ahead    int           // max tokens of an answer, the one asked for included; 0 means 1, or see VerifyEvery
 
 	// Verify makes the large model verify each token of the small one before it is shown. If it prefers another token
 	// by more than Margin nats, that one replaces it. With a Margin of 0 the text is the large model's own. The
 	// caller's implementation of Cloud cannot verify.
-	Verify      bool
-	Margin      float64
-	VerifyEvery int // max tokens without a question, with Verify; 0 means 64
+	Verify bool
+	Margin float64
+	// VerifyEvery is the max number of tokens without a question, with Verify. 0 asks when it is worth it, by the times
+	// of answers and forward calls, and lets answers have as many tokens as are of use, unless Ahead is set. Text is
+	// then hardly later than what the large model alone would stream. With Serial, 0 means 64.
+	VerifyEvery int
 
 	Audit   bool // make answers compare the small model's tokens with the large model's: [Stats].Audited and Missed
 	Preview bool // emit events with the drafted tokens that are not verified yet, with Verify

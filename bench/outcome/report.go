@@ -56,7 +56,9 @@ type Report struct {
 	Work
 	RatioTo *Ratio   `json:"ratio_to,omitempty"` // of the time per answer
 	Bound   *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, see [bound]
-	Samples []Sample `json:"samples,omitempty"`  // one per answer, in the order of the rounds
+	// replayed verification that chooses for itself when to ask
+	Hindsight *Hindsight `json:"hindsight,omitempty"`
+	Samples   []Sample   `json:"samples,omitempty"` // one per answer, in the order of the rounds
 	// one answer from beginning to end, of the same question in all modes; not for the large model alone
 	Waterfall []result.Span `json:"waterfall,omitempty"`
 
@@ -74,6 +76,13 @@ type CloudTokens struct {
 	Decoded   float64 `json:"decoded"`    // requested, including dropped asks
 	Ahead     float64 `json:"ahead"`      // decoded in addition, ahead
 	AheadUsed float64 `json:"ahead_used"` // of these, used to answer a question or to verify a token
+}
+
+// Hindsight compares with the best of several fixed choices, which is known only afterwards.
+type Hindsight struct {
+	Over        float64 `json:"time_over_best"` // mean time over that of the best fixed choice
+	VerifyEvery int     `json:"verify_every"`   // of that choice: max tokens without a question
+	Branches    int     `json:"branches"`       // of that choice: guesses at an answer
 }
 
 // ReportOptions are the other inputs of [Reports].

@@ -204,15 +204,15 @@ func TestBound(t *testing.T) {
 		timedSamples("serial", 0, 1, 1)
 	local.Samples[0].Passes, local.Samples[1].Passes = 9, 21
 	verified.Samples[0].Passes, verified.Samples[1].Passes = 20, 20
-	verified.Samples[0].LastAsked = true
+	verified.Samples[0].Tokens, verified.Samples[1].Tokens = 30, 12
 	overlapped := verified
 	overlapped.Mode = "overlapped-4"
-	all := []Report{serial, local, verified, overlapped}
+	all := []Report{serial, local, verified, overlapped, timedSamples("cloud", 0, 270, 300)}
 	bound(all, 80*time.Millisecond)
 	assert.Nil(t, all[0].Bound)
 	assert.Nil(t, all[1].Bound)
-	assert.InDelta(t, 240, *all[2].Bound, 1e-9, "(20 + 20) calls of 10 ms and 40 + 40 ms once, over two answers")
-	assert.InDelta(t, 240, *all[3].Bound, 1e-9)
+	assert.InDelta(t, (270+200)/2., *all[2].Bound, 1e-9, "20 and 12 calls of 10 ms, each and 80 ms, or the stream")
+	assert.InDelta(t, (280+200)/2., *all[3].Bound, 1e-9, "without tokens ahead no stream")
 	bound(all[2:], 0)
 	without := []Report{timedSamples("verified", 0, 1)}
 	bound(without, 0)

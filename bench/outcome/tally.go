@@ -27,7 +27,7 @@ func (t *Tally) Add(e draft.Event) {
 	}
 	if q := e.Escalation; q != nil {
 		switch q.Outcome {
-		case draft.Hit, draft.Miss, draft.Dropped:
+		case draft.Hit, draft.Miss, draft.Dropped, draft.Checked:
 			t.Up, t.Down = t.Up+q.BytesUp, t.Down+q.BytesDown
 		}
 	}

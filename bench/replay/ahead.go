@@ -33,20 +33,71 @@ func (t *Text) ahead(ctx context.Context, q draft.Question, text uint64, exact *
 		s.exact = exact
 	}
 	begin := t.passed()
+	way := &ordered{to: to}
 	t.clock.Go(func() {
-		defer close(to)
+		defer func() { way.end(true) }()
 		for s.more() {
 			if !t.rest(ctx, begin+s.next()-t.passed()) {
+				way.close()
 				return
 			}
-			token := s.take()
-			if t.pipe != nil && !t.carry(ctx, downwards, text+uint64(s.sent)+2, 0) {
-				return
+			token, message := s.take(), text+uint64(s.sent)+2
+			way.sent = append(way.sent, passing{token: token})
+			number := len(way.sent) - 1
+			if t.pipe == nil {
+				way.arrive(number)
+				continue
 			}
-			to <- token
+			t.clock.Go(func() {
+				if t.carry(ctx, downwards, message, 0) {
+					way.arrive(number)
+				} else {
+					way.close()
+				}
+			})
 		}
 	})
 	return to
+}
+
+// ordered passes on tokens in the order in which they were sent, although they may arrive in another one.
+type ordered struct {
+	to     chan int32
+	sent   []passing
+	next   int  // number of the next one to pass on
+	ended  bool // no more are sent
+	closed bool
+}
+
+// passing is a token on its way.
+type passing struct {
+	token   int32
+	arrived bool
+}
+
+// arrive notes that a token has arrived, and passes on those that no earlier one is missing of.
+func (o *ordered) arrive(number int) {
+	o.sent[number].arrived = true
+	for !o.closed && o.next < len(o.sent) && o.sent[o.next].arrived {
+		o.to <- o.sent[o.next].token // there is room for all
+		o.next++
+	}
+	o.end(o.ended)
+}
+
+// end closes the channel after the last token, if no more are sent.
+func (o *ordered) end(ended bool) {
+	if o.ended = ended; ended && o.next == len(o.sent) {
+		o.close()
+	}
+}
+
+// close closes the channel, once.
+func (o *ordered) close() {
+	if !o.closed {
+		o.closed = true
+		close(o.to)
+	}
 }
 
 // more reports whether the large model decodes another token.
@@ -55,10 +106,12 @@ func (s *stream) more() bool {
 	return !s.over && s.sent < s.wanted && !ended
 }
 
-// next returns when the next token is sent, after the answer: as recorded, or at the usual pace, but not at a time at
-// which the recorded stream was no longer read.
+// next returns when the next token is sent, after the answer: at another pace if one is given, or else as recorded or
+// at the usual pace, but not at a time at which the recorded stream was no longer read.
 func (s *stream) next() time.Duration {
-	switch e := s.exact; {
+	switch e, pace := s.exact, s.t.terms.CloudPace; {
+	case pace != nil:
+		return s.last + *pace
 	case e == nil:
 	case s.sent < len(e.Ahead):
 		return max(s.last, e.Ahead[s.sent].At-e.Took)

@@ -38,7 +38,12 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		return draft.Answer{}, ErrRecorded
 	}
 	a := t.answer(q, text, exact, like)
-	if !t.travel(ctx, q.Context, exact, like, worked, &a) {
+	onward := func() {
+		if q.Ahead > 0 {
+			a.Ahead = t.ahead(ctx, q, text, exact, &a)
+		}
+	}
+	if !t.travel(ctx, q.Context, exact, like, worked, &a, onward) {
 		if exact != nil && !exact.answered() {
 			a.BytesUp, a.BytesDown = exact.BytesUp, exact.BytesDown
 		}
@@ -48,9 +53,6 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		a.Prefilled = len(q.Context) - common(t.served, q.Context)
 	}
 	t.served = append(t.served, q.Context)
-	if q.Ahead > 0 {
-		a.Ahead = t.ahead(ctx, q, text, exact, &a)
-	}
 	return a, nil
 }
 
@@ -91,20 +93,30 @@ func (t *Text) read(text []int32) time.Duration {
 	return t.busy - t.passed()
 }
 
-// travel waits until an answer arrives, and fills in its times; false: ctx was done before.
+// travel waits until an answer arrives, and fills in its times; false: ctx was done before. It calls onward when tokens
+// after the answer can follow: when the answer is on its way, or without another link when it has arrived, which the
+// recorded times of such tokens count from.
 func (t *Text) travel(
-	ctx context.Context, context []int32, exact, like *Ask, worked time.Duration, a *draft.Answer,
+	ctx context.Context, context []int32, exact, like *Ask, worked time.Duration, a *draft.Answer, onward func(),
 ) bool {
 	if t.pipe == nil {
 		a.Queue, a.Compute = t.compute(like, context)
-		return t.rest(ctx, t.asRecorded(exact, like, worked))
+		if !t.rest(ctx, t.asRecorded(exact, like, worked)) {
+			return false
+		}
+		onward()
+		return true
 	}
 	own, text := t.p.own, hashOf(context)
 	if !t.rest(ctx, max(0, own.lag-worked+own.way)) || !t.carry(ctx, upwards, text, a.BytesUp) {
 		return false
 	}
 	a.Queue, a.Compute = t.compute(like, context)
-	return t.rest(ctx, a.Queue+a.Compute) && t.carry(ctx, downwards, text, a.BytesDown)
+	if !t.rest(ctx, a.Queue+a.Compute) {
+		return false
+	}
+	onward()
+	return t.carry(ctx, downwards, text, a.BytesDown)
 }
 
 // asRecorded returns the time of an ask over the recorded link, or over HTTP, which has a link of its own.

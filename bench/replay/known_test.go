@@ -343,6 +343,34 @@ func TestAheadEnds(t *testing.T) {
 	assert.False(t, s.more())
 }
 
+// TestAheadPace: over another link tokens ahead follow the answer at the pace of the large model, however long the way
+// takes, since they are on it together.
+func TestAheadPace(t *testing.T) {
+	p, err := NewPlayer(scripted(11, 11))
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	clock.Run(func() {
+		text, err := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(400*ms, 0, 0), CloudPace: new(15 * ms)}, clock)
+		require.NoError(t, err)
+		a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, Ahead: 2})
+		require.NoError(t, err)
+		answered := text.passed()
+		var came []time.Duration
+		for more := true; more; {
+			clock.Wait(time.Time{}, func() bool {
+				select {
+				case _, more = <-a.Ahead:
+					return true
+				default:
+					return false
+				}
+			})
+			came = append(came, text.passed()-answered)
+		}
+		assert.Equal(t, []time.Duration{15 * ms, 30 * ms, 30 * ms}, came, "two tokens, and the end")
+	})
+}
+
 // TestHTTP: asks over HTTP take their recorded time, with another round trip in place of the recorded one and another
 // pace of the large model. They do not send text early.
 func TestHTTP(t *testing.T) {

@@ -70,7 +70,7 @@ func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
 		reports[i].Replayed, reports[i].Assumed = true, &assumed[i]
 		reports[i].Ungraded = ungraded(answers[i])
 	}
-	return reports, nil
+	return reports, r.hindsight(ctx, reports)
 }
 
 // ungraded counts the answers without a grade, if the recording has grades of others.

@@ -142,6 +142,7 @@ func (p *verifiedPair) verify(t *testing.T, stage *remote.Stage, sampling terms.
 	ways := []draft.Options{
 		{Mode: draft.Serial, VerifyEvery: 5}, {VerifyEvery: 7, Branches: 2}, {Ahead: 8, VerifyEvery: 16},
 		{Branches: draft.AutoBranches, VerifyEvery: 64, Ahead: 4},
+		{}, {Branches: draft.AutoBranches}, {Ahead: 8, InFlight: 2}, // with checks
 	}
 	counts := make([]draft.Summary, len(p.prompts))
 	p.each(t, stage, func(i int, s *engine.Session, far draft.Cloud) {

@@ -60,9 +60,10 @@ func (d *drawing) answered() (all []settling) {
 	return all
 }
 
-// passed reports whether the text reached an escalation: it was neither dropped nor a probe.
+// passed reports whether the text reached an escalation: it was neither dropped nor a probe or a check.
 func passed(q *draft.Escalation) bool {
-	return q.Outcome != draft.Dropped && q.Outcome != draft.Probed && q.Outcome != draft.Probing
+	return q.Outcome != draft.Dropped && q.Outcome != draft.Probed && q.Outcome != draft.Probing &&
+		q.Outcome != draft.Checked
 }
 
 // asks draws the questions, and text that was sent early.
@@ -96,7 +97,8 @@ func (d *drawing) ask(q *draft.Escalation, token *bar) {
 	decided := d.t.zero + q.Decided
 	left := decided + q.Held
 	ask := d.bar(asks, span{"held", decided, left, args{"pos": q.Pos}}, span{"ask", left, left + q.Wait, askArgs(q)})
-	answer := q.Outcome == draft.Hit || q.Outcome == draft.Miss || q.Outcome == draft.Probed
+	answer := q.Outcome == draft.Hit || q.Outcome == draft.Miss || q.Outcome == draft.Probed ||
+		q.Outcome == draft.Checked
 	if ask == nil || !answer || q.ByAhead {
 		return
 	}
@@ -109,7 +111,7 @@ func (d *drawing) ask(q *draft.Escalation, token *bar) {
 	back := d.bar(down, span{"answer", w.sent, w.arrived, args{"pos": q.Pos, "bytes": q.BytesDown, "clock": w.clock}})
 	inside := d.bar(served, span{"served", w.received, w.sent, of}, span{"queue", w.received, w.began, nil},
 		span{"compute", w.began, w.done, args{"prefilled": q.Prefilled}})
-	if q.Outcome == draft.Probed { // it settled nothing
+	if !passed(q) { // it settled nothing by itself
 		token = nil
 	}
 	d.arrow("ask", ask.at(left), inside.at(w.began), back.at(w.sent), token.at(w.arrived))

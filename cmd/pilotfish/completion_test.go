@@ -106,6 +106,8 @@ func TestCompletionValues(t *testing.T) {
 				args = []string{"run", "-m", m, "--mode", v, "hello"}
 			case v == "learned":
 				args = append(args, "--router", demoRouter(t))
+			case flag == "verify-every":
+				args = append(args, "--verify", "0")
 			}
 			_, _, stderr := clitest.Call(t, args...)
 			if v == "nonsense" {

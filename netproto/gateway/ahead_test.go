@@ -119,13 +119,13 @@ func (r *raw) follow(a netproto.Ask) (*quic.Stream, terms.Reply) {
 // allowed and possible. The upstream gets all fields of the question that matter for tokens ahead.
 func TestAhead(t *testing.T) {
 	for _, c := range []struct{ option, wanted, context, want int }{
-		{0, 1, 20, 1}, {0, 16, 20, 16}, {0, 17, 20, 16}, {0, 64, 20, 16}, {3, 64, 20, 3}, {64, 64, 20, 64},
+		{0, 1, 20, 1}, {0, 16, 20, 16}, {0, 17, 20, 17}, {0, 64, 20, 64}, {3, 64, 20, 3}, {64, 64, 20, 64},
 		{0, 0, 20, 0}, {-1, 5, 20, 0}, {0, 9, 4096, 0}, {0, 9, 4095, 1}, {0, 9, 4087, 9}, {0, 9, 4088, 8},
 	} {
 		up := &decoder{fake: &fake{}}
 		inWorld(t, gateway.Options{MaxAhead: c.option}, up, func(t *testing.T, w *world) {
 			r := w.enter(guest{device: 3})
-			assert.Equal(t, map[int]int{0: 16, 3: 3, 64: 64, -1: 0}[c.option], r.welcome.Ahead)
+			assert.Equal(t, map[int]int{0: 64, 3: 3, 64: 64, -1: 0}[c.option], r.welcome.Ahead)
 			p := path(c.context, 1)
 			a := wanting(t, 1, p, c.wanted)
 			a.K, a.AuditFrom, a.Sampling = 3, 2, terms.Sampling{Temperature: 0.5, Seed: 4}

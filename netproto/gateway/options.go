@@ -19,7 +19,7 @@ type Options struct {
 	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
 
 	MaxContext int // tokens of a context; 0 means the upstream's limit
-	// maximum number of tokens decoded after the answer, if the upstream is a Decoder; 0 means 16, negative none. They
+	// maximum number of tokens decoded after the answer, if the upstream is a Decoder; 0 means 64, negative none. They
 	// need no rate limit of their own: the limits of asks also bound these
 	MaxAhead int
 
@@ -68,7 +68,7 @@ type Token struct {
 
 func (o Options) withDefaults(info Info) (Options, error) {
 	o.MaxContext = cmp.Or(o.MaxContext, info.MaxContext, 32768)
-	o.MaxAhead = max(cmp.Or(o.MaxAhead, 16), -1)
+	o.MaxAhead = max(cmp.Or(o.MaxAhead, netproto.MaxAhead), -1)
 	o.MaxSessions = cmp.Or(o.MaxSessions, 65536)
 	o.MaxSessionsPerDevice = cmp.Or(o.MaxSessionsPerDevice, 64)
 	o.MaxSessionTokens = cmp.Or(o.MaxSessionTokens, 4*max(o.MaxContext, 0))

@@ -88,7 +88,7 @@ func TestDefaults(t *testing.T) {
 	o, err := Options{}.withDefaults(Info(good()))
 	require.NoError(t, err)
 	assert.Equal(t, Options{
-		MaxContext: 32768, MaxAhead: 16, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
+		MaxContext: 32768, MaxAhead: 64, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
 		MaxTokens: 16 << 20, MaxConns: 8192, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128,
 		MaxAsks: 4096, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second,
 		MessageTimeout: 5 * time.Second, AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,

@@ -55,7 +55,7 @@ func TestClientOfVersion3(t *testing.T) {
 // TestVersions: the Welcome has the lower version of both sides, and a Hello of an unknown version is refused.
 func TestVersions(t *testing.T) {
 	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}}, func(t *testing.T, w *world) {
-		for version, ahead := range map[int]int{3: 0, 4: 16, 5: 16} {
+		for version, ahead := range map[int]int{3: 0, 4: 64, 5: 64} {
 			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Version = version }})
 			assert.Equal(t, []int{version, ahead}, []int{r.welcome.Version, r.welcome.Ahead})
 			a := wanting(t, 1, path(20, 1), 4)

@@ -25,12 +25,15 @@ func (r *run) drain() {
 	}
 	r.tellWarmed()
 	r.tellAhead()
+	if f := r.fanned; f.Wasted > 0 || r.won > 0 {
+		r.tell(Event{Fan: &Fan{r.won, f.Wasted, f.Exposed}})
+	}
 }
 
 // wait waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's.
 func (r *run) wait(ctx context.Context) error {
 	oldest, start := r.front().esc, r.now()
-	if oldest == nil || len(r.asked) == 0 && !r.streaming() {
+	if oldest == nil || len(r.asked) == 0 && r.open == 0 && !r.streaming() {
 		panic("draft: waiting while no question is open")
 	}
 	came := r.pause(ctx, r.next(start))
@@ -39,6 +42,7 @@ func (r *run) wait(ctx context.Context) error {
 	}
 	took := r.since(start)
 	oldest.Exposed += took
+	r.waited += took
 	if r.Trace && took > 0 {
 		r.tell(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
 	}
@@ -67,6 +71,8 @@ func (r *run) take(res result) {
 	switch {
 	case res.probe:
 		r.takeProbe(e, res)
+	case e.checks:
+		r.takeCheck(e, res)
 	case e.Outcome != inFlight || errors.Is(res.err, errDecodeOver):
 	case res.err != nil:
 		r.fail(e, res.err)

@@ -25,10 +25,12 @@ type escalation struct {
 
 	followers []*escalation // the escalations with this one as after
 
-	compare []comparison // tokens before it that its answer verifies
-	how     terms.Verify // and how
-	stream  *stream      // of the tokens that follow its answer; nil: none
-	guessed bool         // its guesses are branches
+	compare []comparison  // tokens before it that its answer verifies
+	how     terms.Verify  // and how
+	stream  *stream       // of the tokens that follow its answer; nil: none
+	guessed bool          // its guesses are branches
+	checks  bool          // it is a check
+	before  time.Duration // of a check: what had been waited when it was asked
 
 	audited  int             // tokens before it that its answer was compared with
 	sampled  int             // the only one of these positions that it compared; 0: all
@@ -55,6 +57,9 @@ func (r *run) ask(ctx context.Context) {
 	if len(r.unsent) == 0 {
 		return
 	}
+	if r.Deadline > 0 && r.Breaker.Open() {
+		r.narrow()
+	}
 	defer runtime.Gosched() // questions leave before a forward call takes the processors
 	slices.SortStableFunc(r.unsent, func(a, b *escalation) int { return cmp.Compare(r.chance(b.at), r.chance(a.at)) })
 	for i := 0; i < len(r.unsent); {
@@ -69,12 +74,12 @@ func (r *run) ask(ctx context.Context) {
 			}
 			r.resolve(e, Unasked, e.Local, EdgeTimeout, r.Breaker.refusal())
 			i = 0
-		case covered: // a stream is about to bring its answer
+		case covered: // a stream or a check is about to bring its answer
 			r.branch(e)
 			i++
 		case r.idle(e):
 			i++
-		case len(r.asked) < r.InFlight:
+		case len(r.asked)+r.open < r.InFlight:
 			r.unsent = slices.Delete(r.unsent, i, i+1)
 			r.send(ctx, e)
 		default:
@@ -96,7 +101,7 @@ func (r *run) idle(e *escalation) bool {
 		return true
 	}
 	for n := e.at; n != r.tip; n = n.parent {
-		if n.parent.open() && n.parent.esc.Why != Routed {
+		if n.alt || n.parent.open() && n.parent.esc.Why != Routed {
 			return true
 		}
 	}
@@ -110,7 +115,8 @@ func (r *run) branch(e *escalation) {
 	}
 	e.guessed, e.Branches = true, r.branches(e)
 	for _, g := range e.guesses[:e.Branches] {
-		r.child(e.at, g.token, e.Confidence).guess = g.p
+		c := r.child(e.at, g.token, e.Confidence)
+		c.guess, c.sure = g.p, g.p
 	}
 }
 

@@ -20,7 +20,10 @@ func (r *run) choose() []*node {
 	if !r.tip.evaluated {
 		return []*node{r.tip}
 	}
-	leaves := r.leaves()
+	if r.model.Room() <= r.Rows {
+		r.narrow()
+	}
+	leaves := r.fan(r.leaves())
 	slices.SortFunc(leaves, func(a, b leaf) int {
 		return cmp.Or(cmp.Compare(b.chance, a.chance), cmp.Compare(a.pos, b.pos), cmp.Compare(a.id, b.id))
 	})
@@ -42,7 +45,7 @@ type leaf struct {
 func (r *run) leaves() (found []leaf) {
 	var walk func(n *node)
 	walk = func(n *node) {
-		for _, c := range n.children {
+		for _, c := range slices.Concat(n.children, n.alts) {
 			switch {
 			case c.evaluated:
 				walk(c)

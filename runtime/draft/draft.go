@@ -93,6 +93,9 @@ const AutoBranches = -1
 // MostBranches is the max number of guesses with [AutoBranches].
 const MostBranches = 8
 
+// MostAhead is the max number of tokens of an answer if there are checks and [Options.Ahead] is not set.
+const MostAhead = 64
+
 // Mode says how decoding waits for answers.
 type Mode int
 
@@ -148,25 +151,33 @@ type Options struct {
 	// 0 means 128. The prompt is sent at once, of any length. Negative: nothing is sent without a question.
 	Warm int
 	// Ahead is the max number of tokens of an answer: the one asked for, and up to Ahead-1 that the large model decodes
-	// after it, which answer later questions of the same text. 0 means 1. It never changes a token.
+	// after it, which answer later questions of the same text. 0 means 1, or with checks [MostAhead]. It never changes
+	// a token.
 	Ahead int
 	// Verify lets the large model verify each token of the small one before it is shown: if it prefers another by more
 	// than Margin, in nats of [terms.Finding.Score], that one takes the place. With a Margin of 0 the text is the large
 	// model's own.
 	Verify bool
 	Margin float64 // 0 or more, only with Verify
-	// VerifyEvery is the max number of tokens without a question; 0 means 64. Only with Verify.
+	// VerifyEvery is the max number of tokens without a question. 0 means 64, and in pipelined decoding further
+	// questions when they are worth it: checks, which never change a token. Only with Verify.
 	VerifyEvery int
 	// Preview emits the tokens that are drafted beyond the text before the first open question: see [Event.Preview].
 	// Only with Verify.
 	Preview bool
 	Breaker *Breaker // of the cloud; nil: the decoder's own
 	Clock   Clock    // of a simulation; nil: the computer's
+
+	auto bool // checks are asked: see [run.check]
 	// Trace emits more, for timelines: [Event.Prompt], [Event.Waited], [Event.Rollback] and [Pass.Nodes].
 	Trace bool
 }
 
 func (o Options) withDefaults() Options {
+	o.auto = o.auto || o.Verify && o.VerifyEvery == 0 && o.Mode == Pipelined
+	if o.auto && o.Ahead == 0 {
+		o.Ahead = MostAhead
+	}
 	for _, f := range []struct {
 		v     *int
 		value int

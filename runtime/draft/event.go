@@ -30,6 +30,7 @@ const (
 	Dropped  Outcome = "dropped"  // a token that it rests on did not hold, or decoding ended
 	Probing  Outcome = "probing"  // a probe that failed: the cloud is not back
 	Probed   Outcome = "probed"   // a probe with an answer: the cloud is back
+	Checked  Outcome = "checked"  // an early question of verification with an answer: no token waited for it
 	waiting  Outcome = ""         // not asked yet; in no event
 	inFlight Outcome = "inflight" // asked and not answered; in no event
 )
@@ -44,6 +45,7 @@ type Event struct {
 	Turn       *Turn
 	Ahead      *Ahead
 	Preview    *Preview
+	Fan        *Fan
 	Prompt     *Prompt   // with [Options.Trace]
 	Waited     *Waited   // with [Options.Trace]
 	Rollback   *Rollback // with [Options.Trace]
@@ -55,6 +57,14 @@ type Turn struct {
 	Local         int32         // the token that stood there
 	Wasted        int           // tokens evaluated in vain: it, and those after it
 	Exposed       time.Duration // lost by waiting for what followed it, and in forward calls of which nothing remained
+}
+
+// Fan is the work on alternatives: tokens that could have taken the place of unverified ones, and what follows them. It
+// is emitted when the text is over.
+type Fan struct {
+	Taken   int           // alternatives that did take the place of a token
+	Wasted  int           // tokens that were evaluated in vain
+	Exposed time.Duration // lost in forward calls of which nothing remained
 }
 
 // Ahead is the tokens of one question beyond the one that was asked for.
@@ -123,7 +133,7 @@ type Reason struct {
 //
 // Serial decoding waits Wait for it. If it is answered, Hidden of that was spent on drafting that held, and Exposed was
 // lost: waiting without drafting, and forward calls of which nothing remained. Exposed can exceed Wait by a forward
-// call.
+// call. Of a check, Hidden is the part of Wait in which there was drafting.
 type Escalation struct {
 	Pos     int           // of the token that was asked for
 	Decided time.Duration // when it was decided, since the call of [Decoder.Decode]: it was asked Held later
@@ -142,7 +152,7 @@ type Escalation struct {
 	Cloud           time.Duration // of Wait: computing in the cloud
 	Wire            time.Duration // of Wait: the rest
 	Times           terms.Times   // of an answer, with [Options.Trace] and if known
-	Hidden          time.Duration // see above; 0 unless the outcome is a hit or a miss
+	Hidden          time.Duration // see above; 0 unless the outcome is a hit, a miss or checked
 	Exposed         time.Duration // see above; 0 for an escalation that is dropped, not asked or a probe
 	BytesUp         int
 	BytesDown       int
@@ -173,6 +183,7 @@ const (
 	Routed   Why = ""      // by the router
 	LongAgo  Why = "every" // verification: [Options.VerifyEvery] tokens are unverified
 	EndsHere Why = "end"   // verification: the text would end with this token
+	Early    Why = "early" // verification: an answer is likely to come sooner than tokens ahead
 )
 
 // Needless reports whether the router asked, and the large model's token is the small one's.
@@ -232,7 +243,7 @@ type Summary struct {
 	BytesUp               int
 	BytesDown             int
 
-	Wait, Hidden time.Duration // sums over the Answered
+	Wait, Hidden time.Duration // sums over the Answered, and the checks with an answer
 	Exposed      time.Duration // sum over the Answered, the Known and the Turned
 	TimedOut     time.Duration // sum of Wait over the Late and the Failed
 	CommitDelay  time.Duration // sum over tokens
@@ -285,6 +296,9 @@ func (s *Summary) addOther(e Event) {
 		s.Turned++
 		s.Wasted += e.Turn.Wasted
 		s.Exposed += e.Turn.Exposed
+	case e.Fan != nil:
+		s.Wasted += e.Fan.Wasted
+		s.Exposed += e.Fan.Exposed
 	case e.Ahead != nil:
 		s.Ahead += e.Ahead.Tokens
 		s.AheadUsed += e.Ahead.Used
@@ -317,6 +331,10 @@ func (s *Summary) addEscalation(q *Escalation) {
 		s.Asks++
 	}
 	switch q.Outcome {
+	case Checked:
+		s.Wait += q.Wait
+		s.Hidden += q.Hidden
+		return
 	case Probing, Probed:
 		return
 	case Dropped:

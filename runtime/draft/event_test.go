@@ -3,6 +3,7 @@ package draft
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -22,13 +23,18 @@ const ms = time.Millisecond
 type script struct {
 	fakeModel
 	escalate []int
-	answers  map[int]int32 // by position; otherwise the small model's token
+	answers  map[int]int32 // by position; otherwise the small model's
+	sure     float32       // logit of the small model's token over the others; 0: 1
 }
 
 func (s *script) at(pos int) backend.Output {
 	var out backend.Output
 	for i := range int32(3) {
 		out.Top = append(out.Top, backend.Candidate{ID: int32(10*pos) + i, Logit: -float32(i) - 1})
+	}
+	if s.sure > 0 {
+		out.Top[0].Logit = -float32(math.Log1p(2 * math.Exp(-float64(s.sure))))
+		out.Top[1].Logit, out.Top[2].Logit = out.Top[0].Logit-s.sure, out.Top[0].Logit-s.sure
 	}
 	return out
 }

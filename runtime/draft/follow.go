@@ -39,7 +39,7 @@ func (r *run) came(s *stream, at time.Time, tokens ...int32) {
 	for _, t := range tokens {
 		if len(s.tokens) > 0 {
 			s.fact.learn(t, s)
-			r.pace = at.Sub(s.last) / time.Duration(len(tokens))
+			r.lately.pace = at.Sub(s.last) / time.Duration(len(tokens))
 		}
 		s.tokens, s.fact = append(s.tokens, t), s.fact.after(t)
 	}
@@ -110,27 +110,38 @@ func (r *run) agrees(s *stream, n *node) bool {
 // expected returns when a stream is likely to deliver the token that e asks for, if it may. Before the answer the
 // estimate uses the last waits; the zero time: unknown.
 func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
-	ahead, typical := e.Pos-s.pos, r.lately.median
-	if !s.live || ahead <= 0 || ahead >= r.Ahead || !r.agrees(s, e.at) {
+	if ahead := e.Pos - s.pos; ahead >= 0 && ahead < len(s.tokens) && !e.at.allows(s.tokens[ahead]) {
+		return at, false // it has arrived, and is not allowed there
+	}
+	return r.brings(s, e.at, e.Pos)
+}
+
+// brings returns when a stream is likely to deliver the token at pos, which follows n, if it may.
+func (r *run) brings(s *stream, n *node, pos int) (at time.Time, may bool) {
+	ahead, typical := pos-s.pos, r.lately.median
+	if !s.live || ahead < 0 || ahead == 0 && !s.of.checks || ahead >= r.Ahead || !r.agrees(s, n) {
 		return at, false
 	}
 	switch {
-	case ahead < len(s.tokens) && !e.at.allows(s.tokens[ahead]):
-		return at, false // it has arrived, and is not allowed there
 	case len(s.tokens) > 0:
-		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * r.pace), true
+		return s.last.Add(time.Duration(ahead+1-len(s.tokens)) * r.lately.pace), true
 	case typical == 0:
 		return at, true
 	}
-	return s.of.sent.Add(typical + time.Duration(ahead)*r.pace), true
+	return s.of.sent.Add(typical + time.Duration(ahead)*r.lately.pace), true
 }
 
 // saved is how much longer an escalation may wait for a stream than for an ask, in waits for an answer: an ask costs a
-// pass over the weights of the large model, and bytes.
-const saved = 1
+// pass over the weights of the large model, and bytes. With checks, text is not to be later than necessary.
+func (r *run) saved() int {
+	if r.checking() {
+		return 0
+	}
+	return 1
+}
 
-// covered reports whether an escalation waits for a stream in place of an ask, and until when: at most half a deadline;
-// the zero time: until the stream begins or ends.
+// covered reports whether an escalation waits for a stream or a check in place of an ask, and until when: at most half
+// a deadline; the zero time: until these begin or end.
 func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 	var patience time.Time
 	typical := r.lately.median
@@ -151,11 +162,11 @@ func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 		if r.Deadline > 0 && patience.Before(late) {
 			late = patience
 		}
-		if now.Before(late) && !at.After(now.Add((1+saved)*typical)) {
+		if now.Before(late) && !at.After(now.Add(time.Duration(1+r.saved())*typical)) {
 			return late, true
 		}
 	}
-	return until, false
+	return patience, r.checking() // the next check asks for it, and for all before it
 }
 
 // streaming reports whether more tokens may come ahead.
@@ -166,7 +177,7 @@ func (r *run) streaming() bool {
 // leave ends streams that are of no use: those that the text has passed, or that contradict the whole draft tree.
 func (r *run) leave() {
 	for _, s := range r.streams {
-		if s.live && len(s.tokens) > 0 && !r.ofUse(s) {
+		if s.live && len(s.tokens) > 0 && (!r.ofUse(s) || r.checking() && r.surpassed(s)) {
 			s.live = false
 			s.of.cancel(errDropped)
 		}

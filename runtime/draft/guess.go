@@ -26,6 +26,9 @@ func (r *repeats) shown(n *node) { r.Grow(n.token, n.origin == Edge) }
 // guess returns a chain of guesses after each leaf, which may be empty: as many as are worth their time in the call of
 // the leaves. They have parents, but are not in the draft tree.
 func (r *run) guess(ctx context.Context, leaves []*node) [][]*node {
+	if chains := r.guessKnown(leaves); chains != nil {
+		return chains
+	}
 	most := r.spare(len(leaves))
 	if most <= 0 {
 		return nil
@@ -73,6 +76,28 @@ func (r *run) repeated(leaves []*node, most int) (chains [][]*node, rate float64
 		rate = tokens / r.cost.One() / r.cost.Curve(rows)[rows-1]
 	}
 	return chains, rate
+}
+
+// guessKnown returns for each leaf a chain of the tokens that the large model is known to choose after it; nil if there
+// are none. Each that is accepted saves a call.
+func (r *run) guessKnown(leaves []*node) [][]*node {
+	var chains [][]*node
+	most := min(r.Rows, lookup.MostRows, r.model.Room()) - len(leaves)
+	if r.Lookup > 0 {
+		most = min(most, r.Lookup-len(leaves))
+	}
+	for i, n := range leaves {
+		for at, tokens := n, r.known(n, min(most, r.reach(n))); len(tokens) > 0; tokens = tokens[1:] {
+			if chains == nil {
+				chains = make([][]*node, len(leaves))
+			}
+			r.last++
+			at = &node{id: r.last, token: tokens[0], pos: at.pos + 1, parent: at}
+			chains[i] = append(chains[i], at)
+			most--
+		}
+	}
+	return chains
 }
 
 // spare returns the max number of guesses in a call with a number of leaves.
@@ -139,7 +164,7 @@ func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (acc
 
 // follows returns the token after n if it is the guess.
 func (r *run) follows(n, guess *node) *node {
-	if n.esc != nil {
+	if n.open() {
 		return nil
 	}
 	next := n.children[0]

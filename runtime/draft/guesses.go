@@ -38,6 +38,20 @@ func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
 	return all[:min(len(all), r.maxGuesses())]
 }
 
+// rivals notes the probability that the large model chooses c too, which follows n, and the most probable tokens that
+// may take its place.
+func (r *run) rivals(n, c *node, all []guess) {
+	const most = 3
+	for _, g := range all {
+		switch {
+		case g.token == c.token:
+			c.sure = g.p
+		case len(n.others) < most && n.allows(g.token) && !r.End(g.token) && !c.final:
+			n.others = append(n.others, g)
+		}
+	}
+}
+
 // likely returns the local token and the candidates of the head, most probable first.
 //
 // The large model takes the token with the greatest logit. It is a given token with the small model's probability, as

@@ -72,8 +72,8 @@ func mistakes() []mistake {
 			`&& !(PLANTED && why == errDropped) {
 		e.cancel(why)`},
 		{"in flight off by one", inSchedules, "ask.go",
-			`		case len(r.asked) < r.InFlight:`,
-			`		case len(r.asked) < r.InFlight, PLANTED && len(r.asked) == r.InFlight:`},
+			`		case len(r.asked)+r.open < r.InFlight:`,
+			`		case len(r.asked)+r.open < r.InFlight, PLANTED && len(r.asked) == r.InFlight:`},
 		{"forget a question that has to wait", inSchedules, "ask.go",
 			`		default:
 			return
@@ -164,7 +164,7 @@ func mistakes() []mistake {
 			next.state = 0
 		}`},
 		{"a guess stands where the cloud is to be asked", inSchedules, "guess.go",
-			`	if n.esc != nil {
+			`	if n.open() {
 		return nil
 	}
 	next := `,
@@ -172,7 +172,7 @@ func mistakes() []mistake {
 		r.unsent, n.esc = r.unsent[:len(r.unsent)-1], nil
 		r.child(n, guess.token, 0)
 	}
-	if n.esc != nil {
+	if n.open() {
 		return nil
 	}
 	next := `},

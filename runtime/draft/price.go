@@ -95,11 +95,15 @@ func (r *run) branches(e *escalation) int {
 		}
 		guesses = append(guesses, chance*g.p)
 	}
+	asks := float64(max(0, r.InFlight-len(r.asked)))
+	if r.checking() {
+		asks = math.Inf(1) // one check asks for all on a path
+	}
 	p := price{
 		curve: r.cost.Curve(r.Rows), wait: wait.Seconds() / one,
 		// when the answer comes, the questions before are answered, and the window begins here
 		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
-		asks: float64(max(0, r.InFlight-len(r.asked))), share: r.lately.share(),
+		asks: asks, share: r.lately.share(),
 	}
 	return p.worth(others, guesses)
 }

@@ -31,6 +31,7 @@ type schedule struct {
 	eager  bool
 	warms  bool
 	prompt []int32
+	seen   *checks // nil: not counted
 }
 
 func newSchedule(seed uint64) *schedule {
@@ -169,7 +170,8 @@ func (s *shown) collect(e Event) {
 		}
 		t.CommitDelay, t.Reason = 0, nil
 		s.Tokens = append(s.Tokens, t)
-	} else if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing {
+	} else if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing &&
+		q.Outcome != Checked {
 		s.Escalated = append(s.Escalated, q.Pos)
 	}
 }

@@ -23,6 +23,7 @@ type run struct {
 
 	emit    func(Event) bool
 	stopped bool // emit returned false
+	closed  bool // the draft tree is dropped: answers only cost
 	began   time.Time
 	summary Summary
 
@@ -43,12 +44,15 @@ type run struct {
 	drafter  *drafter // nil: there is none
 
 	streams []*stream       // tokens ahead, of all questions that are not dropped
-	pace    time.Duration   // between the last tokens ahead
 	looks   []int           // positions of the small model's tokens shown as verified since the last audit
 	within  []terms.Finding // of these, where the large model chooses another token
 	viewed  Preview         // the last one that was emitted
 	traced  []Drafted       // rows of forward calls: see [run.drafted]
 
+	open    int           // checks without an answer
+	waited  time.Duration // in all, for answers or tokens ahead
+	fanned  escalation    // what was evaluated in vain for alternatives
+	won     int           // alternatives that took the place of a token
 	unsent  []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
 	silent  *escalation   // one that the deadline ended; its ask may still run
@@ -94,6 +98,11 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 // decode runs the prompt and continues in the mode of the options.
 func (r *run) decode(ctx context.Context) error {
 	r.warm(ctx, 1)
+	root := &node{
+		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
+	}
+	r.base, r.tip = root, root
+	r.check(ctx, root)
 	start := r.now()
 	head, err := r.model.Prefill(ctx, r.text)
 	if err != nil {
@@ -102,10 +111,6 @@ func (r *run) decode(ctx context.Context) error {
 	if r.Trace {
 		r.tell(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.since(start)}})
 	}
-	root := &node{
-		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
-	}
-	r.base, r.tip = root, root
 	r.decide(root, &head)
 	if r.Mode == Serial {
 		return r.serial(ctx)
@@ -163,7 +168,9 @@ func (r *run) pipelined(ctx context.Context) error {
 		}
 		r.warm(ctx, r.Warm)
 		var err error
-		if leaves := r.choose(); len(leaves) > 0 {
+		leaves := r.choose()
+		r.checkAhead(ctx, len(leaves) == 0)
+		if len(leaves) > 0 {
 			err = r.extend(ctx, leaves)
 		} else {
 			err = r.wait(ctx)
@@ -245,7 +252,10 @@ func (r *run) decide(n *node, head *backend.Output) {
 	}
 	r.lately.decided(escalate)
 	if says := r.scored(head, local); !escalate {
-		r.child(n, local, confidence).probs = says
+		c := r.child(n, local, confidence)
+		if c.probs = says; r.checking() {
+			r.rivals(n, c, r.likely(c.pos, local, head))
+		}
 	} else {
 		n.esc = &escalation{at: n, wanted: r.now(), guesses: r.guesses(n, local, head), local: says}
 		n.esc.Escalation = Escalation{
@@ -298,11 +308,12 @@ func (r *run) tell(e Event) {
 // close drops the rest of the draft tree and waits for the questions. Their context is done.
 func (r *run) close() {
 	defer r.drain()
+	r.closed = true
 	for _, s := range r.streams {
 		s.live = false // only count what still comes
 	}
 	if r.tip != nil {
-		for _, c := range r.tip.children {
+		for _, c := range slices.Concat(r.tip.children, r.tip.alts) {
 			r.drop(c, new(escalation))
 		}
 		if e := r.tip.esc; e != nil {

@@ -12,9 +12,13 @@ type node struct {
 	pos        int
 	parent     *node
 	children   []*node // one, or the guesses at an answer
+	alts       []*node // alternatives to the one child: see [run.fan]
+	others     []guess // tokens that may become alternatives
+	alt        bool    // it is an alternative
 	state      uint64  // of the router: left by the decisions on the path, with the one after this token once evaluated
 	confidence float32 // of the decision that this token came from
 	guess      float64 // probability under the small model, for a guess at an answer
+	sure       float64 // probability that the large model chooses the token too
 	origin     Origin
 	end, final bool // an end token; nothing follows: an end token or the last one allowed
 	evaluated  bool // the model holds it, and children or esc are set
@@ -23,13 +27,14 @@ type node struct {
 	reason     *Reason     // of the decision what follows; nil without [Options.Explain]
 	known      time.Time
 
-	fact       *fact   // of the large model after it
-	since      int     // first position on the path that no question verifies yet
-	looked     bool    // the large model has verified or chosen the token, or the question about it failed
-	unverified bool    // the question about it failed
-	drafted    bool    // by [Options.Drafter]
-	by         *stream // that verified it; nil: an answer did
-	turn       *Turn   // that replaced another token by it
+	fact       *fact       // of the large model after it
+	since      int         // first position on the path that no question verifies yet
+	looked     bool        // the large model has verified or chosen the token, or the question about it failed
+	unverified bool        // the question about it failed
+	drafted    bool        // by [Options.Drafter]
+	by         *stream     // that verified it; nil: an answer did
+	turn       *Turn       // that replaced another token by it
+	check      *escalation // about the text up to it; nil: none
 
 	place Place     // how tokens are chosen after it; nil: by [Options.Pick]
 	probs *LogProbs // of the model that chose it; nil without [Options.Top]
@@ -46,6 +51,13 @@ func (n *node) open() bool { return n.esc != nil && !n.esc.answered() }
 
 // child adds a token after n.
 func (r *run) child(n *node, token int32, confidence float32) *node {
+	c := r.follower(n, token, confidence)
+	n.children = append(n.children, c)
+	return c
+}
+
+// follower makes a node for a token after n.
+func (r *run) follower(n *node, token int32, confidence float32) *node {
 	r.last++
 	c := &node{
 		id: r.last, token: token, pos: n.pos + 1, parent: n, state: n.state, confidence: confidence, guess: 1,
@@ -62,7 +74,6 @@ func (r *run) child(n *node, token int32, confidence float32) *node {
 	}
 	most, _ := r.limit()
 	c.final = c.end || c.pos+1 >= r.prompt+most
-	n.children = append(n.children, c)
 	return c
 }
 
@@ -90,7 +101,7 @@ func (r *run) context(n *node) []int32 {
 func (r *run) chance(n *node) float64 {
 	p := 1.0
 	for ; n != r.tip; n = n.parent {
-		if n.parent.open() {
+		if n.parent.open() || n.alt {
 			p *= n.guess
 		}
 	}
@@ -103,11 +114,15 @@ func (r *run) drop(n *node, by *escalation) {
 	var dead []ID
 	var walk func(n *node)
 	walk = func(n *node) {
-		for _, c := range n.children {
+		for _, c := range slices.Concat(n.children, n.alts) {
 			walk(c)
 		}
 		if n.esc != nil {
 			r.abandon(n.esc, by)
+		}
+		if n.check != nil && n.check.Outcome == inFlight {
+			r.open--
+			r.abandon(n.check, by)
 		}
 		if t := n.turn; t != nil {
 			by.Wasted, by.Exposed = by.Wasted+t.Wasted, by.Exposed+t.Exposed

@@ -166,6 +166,10 @@ func newVerified(seed uint64) *schedule {
 	if r.IntN(2) == 0 {
 		s.world.share *= r.Float64()
 	}
+	if s.Verify && r.IntN(2) == 0 { // checks
+		s.MaxTokens = 1 + r.IntN(1+r.IntN(150)) // also beyond the tokens that need no question
+		s.VerifyEvery, s.Ahead, s.world.failures = 0, []int{0, 2 + r.IntN(12)}[r.IntN(2)], 0
+	}
 	return s
 }
 
@@ -243,6 +247,10 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	far := &streamCloud{fakeCloud: f.cloud}
 	o := s.Options
 	o.Mode = mode
+	f.model.lookup = max(0, f.model.lookup) // known tokens are evaluated together in any case
+	if s.Verify && s.VerifyEvery == 0 {
+		f.model.window = nil // a check is no reason to wait
+	}
 	d, err := New(f.model, &s.world, far, o)
 	if err != nil {
 		return got, sum, err
@@ -251,6 +259,7 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool {
 		got.collect(e)
 		err := screen.take(e)
+		s.seen.add(e)
 		f.model.wrong = errors.Join(f.model.wrong, err)
 		stop--
 		return stop != 0
@@ -309,7 +318,7 @@ func (s *screen) over(sum Summary, o Options) error {
 	if fmt.Sprint(s.sum) != fmt.Sprint(sum) {
 		return fmt.Errorf("the summary is %+v, want %+v", sum, s.sum)
 	}
-	if o.Ahead <= 1 && sum.Ahead+sum.AheadUsed > 0 {
+	if o.Ahead <= 1 && !o.withDefaults().auto && sum.Ahead+sum.AheadUsed > 0 {
 		return fmt.Errorf("tokens ahead without a request: %+v", sum)
 	}
 	if sum.Known > sum.AheadUsed && !o.Verify {
@@ -338,7 +347,11 @@ func (s *schedule) checkVerified(mode Mode) (Summary, error) {
 		}
 		return sum, s.compare(mode, got, sum)
 	}
-	want := s.world.verified(s.prompt, s.MaxTokens, s.Options)
+	o := s.Options
+	if o.VerifyEvery == 0 {
+		o.VerifyEvery = 64
+	}
+	want := s.world.verified(s.prompt, s.MaxTokens, o)
 	turned := len(want.Turned)
 	want.Turned = nil
 	if !s.Explain {
@@ -375,6 +388,7 @@ func TestVerifiedEqualsSerial(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				s := newVerified(seed)
+				s.seen = &total.checks
 				for _, mode := range []Mode{Serial, Pipelined} {
 					sum, err := s.checkVerified(mode)
 					require.NoError(t, err, "mode %d, %s=%d: %+v", mode, oneSeed, seed, s)
@@ -396,14 +410,32 @@ func TestVerifiedEqualsSerial(t *testing.T) {
 	assert.Positive(t, total.Unverified)
 	assert.Positive(t, total.Audited)
 	assert.Positive(t, total.Missed)
-	assert.Greater(t, total.AheadUsed, total.Ahead/20, "used tokens ahead")
-	assert.Less(t, total.AheadUsed, total.Ahead*19/20, "and unused ones")
+	assert.Positive(t, total.checks.answered)
+	assert.Positive(t, total.checks.taken)
+	assert.Greater(t, total.AheadUsed, total.Ahead/20, "tokens ahead that are of use")
+	assert.Less(t, total.AheadUsed, total.Ahead*19/20, "and some that are not")
 }
 
 // verifiedSums counts what happened in the schedules.
 type verifiedSums struct {
 	sums
 	Turned, Known, Unverified, Ahead, AheadUsed, Audited, Missed, Asks int
+	checks                                                             checks
+}
+
+// checks are what was seen of checks and alternatives.
+type checks struct{ answered, taken int }
+
+func (c *checks) add(e Event) {
+	if c == nil {
+		return
+	}
+	if q := e.Escalation; q != nil && q.Outcome == Checked {
+		c.answered++
+	}
+	if f := e.Fan; f != nil {
+		c.taken += f.Taken
+	}
 }
 
 func (t *verifiedSums) add(s Summary) {

@@ -1,6 +1,10 @@
 package draft
 
-import "github.com/pilotfish-ai/pilotfish/netproto/terms"
+import (
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
 
 // Verification. A node is looked at when the large model has verified its token, has chosen it, or was asked and did
 // not answer. Only nodes that are looked at are shown, each after those before it.
@@ -27,7 +31,7 @@ func (r *run) wanted(n *node, local int32) (why Why, wanted bool) {
 // auditFrom is the position from which the tokens before a question are compared, 0 for none, and how.
 func (r *run) auditFrom(at *node) (from int, how terms.Verify) {
 	if r.Verify {
-		for n := at; n != r.tip && n.pos >= at.since; n = n.parent {
+		for n := at; n != r.tip && (n.pos >= at.since || r.checking()); n = n.parent {
 			if !n.looked {
 				from = n.pos
 			}
@@ -103,8 +107,8 @@ func (r *run) review() {
 	var walk func(n *node)
 	walk = func(n *node) {
 		r.apply(n)
-		for i := 0; i < len(n.children); i++ {
-			walk(n.children[i])
+		for _, c := range slices.Concat(n.children, n.alts) {
+			walk(c)
 		}
 	}
 	if r.knows() {
@@ -130,7 +134,8 @@ func (r *run) apply(n *node) {
 	}
 	switch verdict := n.fact.of(c.token, r.Margin); {
 	case verdict == stands, verdict == turns && !n.allows(n.fact.token):
-		c.looked, c.by = true, n.fact.from
+		c.by = n.fact.from
+		r.stands(n)
 	case verdict == turns:
 		r.turn(n)
 	}
@@ -166,11 +171,17 @@ func (r *run) answerKnown(e *escalation) {
 
 // turn replaces the token that follows n with the large model's token.
 func (r *run) turn(n *node) {
-	old, cost := n.children[0], new(escalation)
+	old, cost, c := n.children[0], new(escalation), n.takes(n.fact.token)
 	r.drop(old, cost)
 	n.children = n.children[:0]
-	c := r.child(n, n.fact.token, old.confidence)
-	c.origin, c.looked, c.by, c.since, c.probs = FromCloud, true, n.fact.from, c.pos+1, r.answered(nil, c.token)
+	if c == nil {
+		c = r.child(n, n.fact.token, old.confidence)
+	} else {
+		n.children = append(n.children, c)
+		r.won++
+	}
+	r.stands(n)
+	c.origin, c.by, c.since, c.probs = FromCloud, n.fact.from, c.pos+1, r.answered(nil, c.token)
 	found, ok := n.fact.found[old.token]
 	if ok && c.probs != nil {
 		c.probs.Token = found.LogProb
@@ -185,7 +196,8 @@ func (r *run) turn(n *node) {
 func (r *run) giveUp(e *escalation) {
 	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
-			n.looked, n.unverified = true, true
+			r.stands(n.parent)
+			n.unverified = true
 		}
 	}
 }

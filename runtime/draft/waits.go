@@ -14,6 +14,8 @@ type Waits struct {
 	// take: one slow answer changes it little.
 	median time.Duration
 
+	pace time.Duration // between the last tokens ahead
+
 	tokens, asked float64 // decisions, and of these, escalations; older ones count less
 }
 

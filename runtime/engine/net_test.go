@@ -385,7 +385,7 @@ func TestRemoteVerification(t *testing.T) {
 	g, err := gateway.New(gateway.Options{}, up)
 	require.NoError(t, err)
 	r, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	assert.Equal(t, 16, r.Welcome().Ahead)
+	assert.Equal(t, netproto.MaxAhead, r.Welcome().Ahead)
 	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
 		for _, ahead := range []int{0, 1, 3, 1000} {
 			a, err := cloud.Ask(t.Context(), draft.Question{
@@ -413,7 +413,7 @@ func TestRemoteVerification(t *testing.T) {
 				assert.EqualValues(t, first+n, token)
 				n++
 			}
-			assert.Equal(t, min(ahead, 16), n)
+			assert.Equal(t, min(ahead, netproto.MaxAhead), n)
 		}
 	}
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4, 3, 2}})
@@ -571,7 +571,7 @@ func TestVerifiedBehindGateway(t *testing.T) {
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	assert.Equal(t, 16, r.Welcome().Ahead)
+	assert.Equal(t, netproto.MaxAhead, r.Welcome().Ahead)
 	require.NoError(t, r.Verifies(t.Context(), true, terms.Sampling{Temperature: 1}))
 	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	local := service.Local(77)

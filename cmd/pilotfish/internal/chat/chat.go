@@ -72,7 +72,6 @@ func (f *chatFlags) register(c *cobra.Command) {
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	f.gateway.Register(p)
 	f.route.Register(p)
-	f.route.Every = group.DefaultVerifyEvery
 	cli.AddValue(p, "verify", &f.verify)
 	cli.Add(p, "mode", &f.mode, "")
 	cli.Add(p, "system", &f.system, "")

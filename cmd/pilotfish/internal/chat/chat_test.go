@@ -538,7 +538,7 @@ func TestChatRouting(t *testing.T) {
 	route.Router = nil
 	assert.Equal(t,
 		pilotfish.Route{Serial: true, Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 7,
-			Verify: true, Margin: 0.5, VerifyEvery: 64}, route)
+			Verify: true, Margin: 0.5}, route)
 	for _, args := range []string{"--window 0", "--inflight 0", "--ahead 0", "--deadline x", "--branches x",
 		"--budget 2", "--verify x", "--threshold 2"} {
 		code, _, stderr := clitest.Chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)

@@ -84,15 +84,17 @@ var flagTable = []FlagDecl{
 	{Name: "deadline", Needs: "cloud", Values: "off 800ms", often: true, env: true,
 		Help: "maximum `time` to wait for an answer before the small model's " +
 			"token is used instead; off: no limit, so that pipelined gives the tokens of serial"},
-	{Name: "ahead", Span: "1 64", Needs: "cloud",
-		Help: "number of tokens per answer, 1 to 64: further ones cost no waiting"},
+	{Name: "ahead", Span: "1 64", Needs: "cloud", Values: "auto",
+		Help: "number of tokens per answer, 1 to 64: further ones cost no waiting; auto: 1, and with verification " +
+			"as many as are of use, `auto|N`"},
 	{Name: "no-audit", Needs: "cloud", Help: "do not compare the small model's tokens with the large one's"},
 	{Name: "no-warm", Needs: "cloud", Help: "do not send the prompt and final text before a question needs it"},
 	{Name: "verify", Needs: "cloud", Values: "off 0", often: true,
 		Help: "let the cloud check every token before it is shown: the `margin` in nats by " +
 			"which it must prefer its own token to replace one, 0 for exactly its own text, or off"},
-	{Name: "verify-every", Span: "1 1024", Needs: "verify",
-		Help: "maximum number of unchecked `tokens` before a question, 1 to 1024"},
+	{Name: "verify-every", Span: "1 1024", Needs: "verify", Values: "auto",
+		Help: "maximum number of unchecked tokens before a question, 1 to 1024; auto: by the time of answers and " +
+			"the tokens rejected so far, `auto|N`"},
 	{Name: "show-unverified", Needs: "verify",
 		Help: "with --verify: show tokens before they are checked"},
 

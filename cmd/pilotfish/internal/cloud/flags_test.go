@@ -184,7 +184,7 @@ func TestLimitFlags(t *testing.T) {
 	}
 	usual := engine.GatewayOptions{
 		SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second,
-		AskTimeout: time.Minute, DrainTimeout: 10 * time.Second, MaxAhead: 16,
+		AskTimeout: time.Minute, DrainTimeout: 10 * time.Second, MaxAhead: 64,
 	}
 	assert.Equal(t, usual, parse(""))
 	set := usual // all of them together

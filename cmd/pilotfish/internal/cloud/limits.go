@@ -43,7 +43,7 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 	}
 	cli.Add(l.set.FlagSet, "limit.device-rate", &l.o.DeviceRate, 0)
 	l.set.Lookup("device-rate").DefValue = "no limit"
-	cli.Add(l.set.FlagSet, "limit.ahead-limit", &l.o.MaxAhead, 16)
+	cli.Add(l.set.FlagSet, "limit.ahead-limit", &l.o.MaxAhead, netproto.MaxAhead)
 	cli.Add(l.set.FlagSet, "limit.session-idle", &l.o.SessionIdle, 15*time.Minute)
 	cli.Add(l.set.FlagSet, "limit.idle-timeout", &l.o.IdleTimeout, 30*time.Second)
 	cli.Add(l.set.FlagSet, "limit.message-timeout", &l.o.MessageTimeout, 5*time.Second)

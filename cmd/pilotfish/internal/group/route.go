@@ -26,8 +26,8 @@ type RouteFlags struct {
 	Deadline  deadline
 	EdgeTPS   float64
 	noAudit   bool
-	Ahead     int
-	Every     int
+	Ahead     count // auto: as many as are of use with --verify, else 1
+	Every     count
 	noWarm    bool
 	Value     bool // the policy value is available
 
@@ -45,7 +45,7 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "window", &r.Window, 32)
 	cli.Add(f, "inflight", &r.Inflight, 4)
 	cli.AddValue(f, "deadline", &r.Deadline)
-	cli.Add(f, "ahead", &r.Ahead, 1)
+	cli.AddValue(f, "ahead", &r.Ahead)
 }
 
 // RegisterMeasured adds the flags that only measurements need.
@@ -54,7 +54,7 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	cli.Add(f, "no-audit", &r.noAudit, false)
 	cli.Add(f, "no-warm", &r.noWarm, false)
 	cli.Add(f, "edge-tps", &r.EdgeTPS, 0)
-	cli.Add(f, "verify-every", &r.Every, DefaultVerifyEvery)
+	cli.AddValue(f, "verify-every", &r.Every)
 }
 
 // deadline is the time to wait for an answer. Off, which is -1, means no limit.
@@ -99,7 +99,7 @@ func (r *RouteFlags) Draft() engine.DraftOptions {
 	o := engine.DraftOptions{
 		Branches: int(r.Branches), Window: r.Window, InFlight: r.Inflight,
 		Deadline: time.Duration(r.Deadline), Audit: !r.noAudit,
-		Ahead: r.Ahead, VerifyEvery: r.Every,
+		Ahead: int(r.Ahead), VerifyEvery: int(r.Every),
 	}
 	if r.noWarm {
 		o.Warm = -1
@@ -111,10 +111,11 @@ func (r *RouteFlags) Draft() engine.DraftOptions {
 func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
 	route := pilotfish.Route{
 		Serial: mode == "serial", Branches: int(r.Branches), Window: r.Window, InFlight: r.Inflight,
-		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: verify.On, Margin: verify.Nats, Pace: r.EdgeTPS,
+		Deadline: time.Duration(r.Deadline), Ahead: int(r.Ahead), Verify: verify.On, Margin: verify.Nats,
+		Pace: r.EdgeTPS,
 	}
 	if verify.On {
-		route.VerifyEvery = r.Every
+		route.VerifyEvery = int(r.Every)
 	}
 	if r.noWarm {
 		route.Warm = -1

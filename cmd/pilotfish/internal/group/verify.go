@@ -10,12 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// Limits of the ranges of --ahead and --verify-every.
-const (
-	MaxAhead = 64
-
-	DefaultVerifyEvery = 64
-)
+// MaxAhead is the limit of the range of --ahead.
+const MaxAhead = 64
 
 // Margin is the setting of verification: off, or by how many nats the large model must prefer its own token.
 type Margin struct {

@@ -212,6 +212,10 @@ func printAssumed(a *cli.App, reports []outcome.Report) error {
 				"shown tokens rest on %d of the heads, %d of the answers\n",
 				r.Mode, m.Heads, m.Answers, m.CallTimes, m.AskTimes, m.TextHeads, m.TextAnswers)
 		}
+		if h := r.Hindsight; h != nil {
+			fmt.Fprintf(&b, "%s: %.2f of the time of the best fixed choice in hindsight, --verify-every %d "+
+				"--branches %d\n", r.Mode, h.Over, h.VerifyEvery, h.Branches)
+		}
 	}
 	_, err := io.WriteString(a.Stdout, b.String())
 	return err

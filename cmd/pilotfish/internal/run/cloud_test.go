@@ -204,8 +204,7 @@ func TestFlagsOfRouting(t *testing.T) {
 		"--price prefill=1,decode=2":  func(*routingOf) {},
 		"--verify 0 --verify-every 5": func(r *routingOf) { r.Verify, r.VerifyEvery = true, 5 },
 		"--verify 0.25 --show-unverified": func(r *routingOf) {
-			r.Verify, r.Margin, r.VerifyEvery, r.Preview = true,
-				0.25, 64, true
+			r.Verify, r.Margin, r.Preview = true, 0.25, true
 		},
 		"--pin " + clitest.OnePin(3): func(r *routingOf) { r.Pin = clitest.OnePin(3) },
 	} {
@@ -215,7 +214,7 @@ func TestFlagsOfRouting(t *testing.T) {
 	}
 	usual := parse("")
 	assert.Equal(t, pilotfish.Route{
-		Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond, Audit: true, Ahead: 1,
+		Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond, Audit: true,
 	}, usual.Route)
 	assert.Equal(t, plainRequest(256), usual.Settings)
 

@@ -106,6 +106,9 @@ func (w *cloudWatch) observe(e pilotfish.Event) {
 		w.answers++
 		w.wait += q.Wait
 		w.hidden += q.Hidden
+	case "checked":
+		w.wait += q.Wait
+		w.hidden += q.Hidden
 	case "late", "failed", "unasked":
 		w.failures++
 		w.lost += q.Exposed

@@ -71,8 +71,8 @@ func TestRunRefusesFlags(t *testing.T) {
 		cloud +
 			"--verify off --show-unverified": "--show-unverified has no effect without verification: give --verify",
 		cloud + "--verify 0 --show-unverified":   "--show-unverified needs a terminal",
-		cloud + "--verify 0 --verify-every 0":    "--verify-every 0 is out of range: give 1 to 1024",
-		cloud + "--ahead 0":                      "--ahead 0 is out of range",
+		cloud + "--verify 0 --verify-every 0":    `--verify-every "0": give auto`,
+		cloud + "--ahead 0":                      `--ahead "0": give auto`,
 		cloud + "--ahead 65":                     "--ahead 65 is out of range",
 		cloud + "--price prefill=1":              "no price for decode",
 		cloud + "--price nothing":                "--price",

@@ -59,6 +59,10 @@ func (o *runOutput) reportVerified(r *event.Routed) {
 	if r.Ahead > 0 {
 		fmt.Fprintf(o.a.Stderr, "the cloud decoded %d tokens ahead, of which %d were used\n", r.Ahead, r.AheadUsed)
 	}
+	if r.Verify != nil && 2*r.AheadUsed > r.All {
+		fmt.Fprintln(o.a.Stderr, "most of the text came as the cloud decoded it: with these delays, drafts could "+
+			"not be faster")
+	}
 	switch {
 	case r.Verify == nil:
 	case *r.Unverified > 0:

@@ -534,13 +534,11 @@ func TestServeCloudRefuses(t *testing.T) {
 // TestServeVia: the flags of drafting have their effects on the answers.
 func TestServeVia(t *testing.T) {
 	for args, want := range map[string]pilotfish.Route{
-		"": {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
-			Ahead: 1},
+		"": {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond},
 		"--mode serial --deadline off --ahead 3": {Serial: true, Branches: -1, Window: 32, InFlight: 4, Deadline: -1,
 			Ahead: 3},
 		"--mode pipelined --branches 3 --window 5 --inflight 2 --deadline 2s --verify 0.5": {
-			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 1, Verify: true, Margin: 0.5,
-			VerifyEvery: 64},
+			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Verify: true, Margin: 0.5},
 	} {
 		var f viaFlags
 		var p pflag.FlagSet

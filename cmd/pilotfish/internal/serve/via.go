@@ -26,7 +26,6 @@ type viaFlags struct {
 func (v *viaFlags) register(p *pflag.FlagSet) {
 	v.set = p
 	v.route.Register(p)
-	v.route.Every = group.DefaultVerifyEvery
 	v.gateway.Register(p)
 	cli.AddValue(p, "verify", &v.verify.Verify)
 	cli.Add(p, "local", &v.local, false)
