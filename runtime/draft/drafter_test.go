@@ -157,6 +157,7 @@ func TestDraftsPay(t *testing.T) {
 			assert.LessOrEqual(t, faster, 1.05*max(1, best))
 			assert.Equal(t, d.sum.DraftsAccepted, d.origins[Edge], "accepted drafts are the small model's")
 			assert.Equal(t, 600, d.origins[Edge]+d.origins[FromCloud])
+			assert.Zero(t, d.sum.Proposed, "there are no guesses from the text")
 			if n == 0 {
 				assert.Less(t, d.sum.Drafts, 40)
 			}
