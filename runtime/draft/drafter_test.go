@@ -226,7 +226,8 @@ func TestDraftsEnd(t *testing.T) {
 		ended := 0
 		for seed := range uint64(40) {
 			d := draftedText{
-				prompt: 20, tokens: 60, right: always(0.99), draft: 0.05, rowCost: 0.01, context: 4096, ends: 8, seed: seed,
+				prompt: 20, tokens: 60, right: always(0.99), draft: 0.05, rowCost: 0.01, context: 4096,
+				ends: 8, seed: seed,
 			}
 			d.run(t)
 			if d.sum.Stop == "end" {
