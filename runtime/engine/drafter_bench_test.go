@@ -48,8 +48,8 @@ var (
 
 // BenchmarkDrafter answers questions with PILOTFISH_MODEL alone and with drafts of PILOTFISH_DRAFTER, in turns and each
 // in a new session, on PILOTFISH_THREADS threads, and requires the same text. The figures are medians over the
-// questions: how many times as fast an answer of PILOTFISH_TOKENS tokens comes with drafts, with its prompt and without, the same of the processor time, and
-// the share of drafts that are accepted.
+// questions: how many times as fast an answer of PILOTFISH_TOKENS tokens comes with drafts, with its prompt and
+// without, the same of the processor time, and the share of drafts that are accepted.
 func BenchmarkDrafter(b *testing.B) {
 	file, small := os.Getenv("PILOTFISH_MODEL"), os.Getenv("PILOTFISH_DRAFTER")
 	if file == "" || small == "" {
