@@ -125,18 +125,21 @@ func TestDrafterText(t *testing.T) {
 	assert.Greater(t, plain, 100)
 }
 
-// TestDrafterOwn: a model that drafts for itself is always right.
+// TestDrafterOwn: a model that drafts for itself is always right, also under a schema.
 func TestDrafterOwn(t *testing.T) {
 	e := tiny(t, demo.Large())
 	ids, err := e.Chat(tokenizer.Message{Role: "user", Content: demo.Questions(demo.HeldOut)[0].Text})
 	require.NoError(t, err)
-	for _, temperature := range []float64{0, 1} {
-		s := session(t, e)
-		r := Route{Settings: terms.Settings{MaxTokens: 60, IgnoreEnd: true, Temperature: temperature, Lookup: -1}}
-		_, sum := whole(t, s, ids, eagerly(r, e))
-		assert.Positive(t, sum.DraftsAccepted)
-		assert.Equal(t, sum.Drafts, sum.DraftsAccepted, "temperature %v", temperature)
-		assert.Equal(t, 60, sum.Passes+sum.DraftsAccepted+1, "each token of the answer is in a pass, but the last")
+	for name, settings := range map[string]terms.Settings{
+		"greedy": {IgnoreEnd: true}, "drawn": {IgnoreEnd: true, Temperature: 1},
+		"penalties": {IgnoreEnd: true, FrequencyPenalty: 1},
+		"schema":    {Schema: []byte(`{"type":"array","minItems":9,"items":{"enum":["figs","peas"]}}`), Temperature: 1},
+	} {
+		settings.MaxTokens, settings.Lookup = 60, -1
+		_, sum := whole(t, session(t, e), ids, eagerly(Route{Settings: settings}, e))
+		assert.Positive(t, sum.DraftsAccepted, name)
+		assert.Equal(t, sum.Drafts, sum.DraftsAccepted, name)
+		assert.Equal(t, sum.Routing.Tokens, sum.Passes+sum.DraftsAccepted+1, "%s: each token but the last", name)
 	}
 }
 

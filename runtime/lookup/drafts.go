@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+// draftGain is the factor by which the tokens per time must rise for drafts to be made. It is greater than that of
+// guesses, because drafts cost time before any is evaluated.
+const draftGain = 1.15
+
 // Length returns the number of drafts of a small model with the most tokens per time, from 0 to len(curve)-1, and these
 // tokens per time. accept is the probability that a draft is accepted if the drafts before it are, draft is the time of
 // a draft, and curve[n] the time of a forward call of the large model with n drafts (Leviathan et al., arXiv
@@ -12,10 +16,10 @@ import (
 //
 //	E(k) = 1 + a + a² + … + aᵏ    tokens for the time k·draft + curve[k]
 //
-// As in [Share], drafts must be well worth their time: the result is 0 if they gain less than 10%.
+// Drafts must be well worth their time, as with guesses in [Share]: the result is 0 if they gain less than draftGain.
 func Length(accept, draft float64, curve []float64) (k int, rate float64) {
 	alone := 1 / curve[0]
-	best := gain * alone
+	best := draftGain * alone
 	rate = alone
 	tokens, chance := 1.0, 1.0
 	for n := 1; n < len(curve); n++ {

@@ -1,7 +1,7 @@
 package lookup
 
-// gain is the factor by which the tokens per time must rise for guesses or drafts to be evaluated. A smaller gain is
-// within the error of the estimates, and a text without repeats must not become slower.
+// gain is the factor by which the tokens per time must rise for guesses to be evaluated. A smaller gain is within the
+// error of the estimates, and a text without repeats must not become slower.
 const gain = 1.1
 
 // Chain is a row that is evaluated anyway, and the guesses that can be evaluated after it.
