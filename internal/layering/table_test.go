@@ -202,6 +202,7 @@ func allowedState() map[string]string {
 		"..ErrUnsupported":         same,
 		"..ErrOtherSaved":          same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same,
+		"runtime/engine.ErrNotSaved": same, "runtime/engine.ErrOtherSaved": same,
 		"internal/bubble.alone": "counts the bubbles of a test's process, as GOMAXPROCS is the process's",
 		"gguf.ErrNoQuantizer":   same, "gguf.ErrNotFinite": same,
 	}

@@ -63,10 +63,10 @@ type Engine struct {
 	model  *qwen.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
-	saved  func() (savedHeader, error) // what sessions save
-	kvType gguf.Type                   // of keys and values
-	move   move                        // of the weights into huge pages
-	crew   *crew                       // of the sessions; nil if the device cannot mix their rows
+	saved  func() (qwen.Saved, error) // what sessions save
+	kvType gguf.Type                  // of keys and values
+	move   move                       // of the weights into huge pages
+	crew   *crew                      // of the sessions; nil if the device cannot mix their rows
 
 	structured structured // for answers that are JSON
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
 // savedRequest makes answers comparable: tokens with the bits of their log-probabilities.
@@ -144,13 +145,15 @@ func TestSavedNumbers(t *testing.T) {
 	e := small(t, Options{}, nil)
 	file, text, _, _ := savedSession(t, e)
 	head := func(text []int32, cached int) []byte {
-		b, err := e.savedHead(text, cached)
+		own, err := e.saved()
+		require.NoError(t, err)
+		b, err := own.Head(text, cached)
 		require.NoError(t, err)
 		return append(b, file[len(b):]...)
 	}
 	vocab := int32(e.model.Config().Vocab)
-	long := binary.LittleEndian.AppendUint32([]byte(savedMagic), longestHeader+1)
-	long = append(append(long, "{}"...), bytes.Repeat([]byte(" "), 2*longestHeader)...)
+	long := binary.LittleEndian.AppendUint32(file[:8:8], 4096+1)
+	long = append(append(long, "{}"...), bytes.Repeat([]byte(" "), 2*4096)...)
 	for want, b := range map[string][]byte{
 		"a header of 4097 bytes; at most 4096":                              long,
 		fmt.Sprintf("is %d: ids of this model are 0 to %d", vocab, vocab-1): head(append(cloned(text[1:]), vocab), 5),
@@ -191,10 +194,10 @@ func TestSavedElsewhere(t *testing.T) {
 	own, err := e.saved()
 	require.NoError(t, err)
 	own.Program = "v0.0.1"
-	e.saved = func() (savedHeader, error) { return own, nil }
+	e.saved = func() (qwen.Saved, error) { return own, nil }
 	assert.ErrorContains(t, load(e, file), "the version of the program was")
 	b := bytes.Clone(file)
-	b[len(savedMagic)-1]++
+	b[7]++ // the version
 	assert.ErrorContains(t, load(small(t, Options{}, nil), b), "version 2 of the format, this program has version 1")
 	err = load(small(t, Options{Context: len(text) - 1}, nil), file)
 	require.ErrorIs(t, err, ErrContext)
@@ -240,8 +243,8 @@ func FuzzLoad(f *testing.F) {
 	file := b.Bytes()
 	f.Add(file)
 	f.Add(file[:300])
-	f.Add([]byte(savedMagic + "\xff\xff\xff\xff"))
-	f.Add([]byte(savedMagic + "\x02\x00\x00\x00{}"))
+	f.Add(append(file[:8:8], 255, 255, 255, 255))
+	f.Add(append(file[:8:8], 2, 0, 0, 0, '{', '}'))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := s.Load(t.Context(), bytes.NewReader(b)); err == nil {
 			require.Equal(t, file, b)
