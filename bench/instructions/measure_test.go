@@ -78,6 +78,7 @@ func TestInstructions(t *testing.T) {
 
 // TestLong: attention and the matrix products of long passes take the number of instructions that kernels/README.md
 // states, as printed by the script of TestInstructions. They use no private memory and no integer division per element.
+// With operands of one type they take as many more as it states.
 func TestLong(t *testing.T) {
 	c := compiler(t)
 	l, err := measureLong(c, false)
@@ -99,8 +100,8 @@ func TestLong(t *testing.T) {
 	}
 	assert.Equal(t, l.products, equal.products)
 	assert.Contains(t, strings.ReplaceAll(text, "\n", " "), fmt.Sprintf(
-		"%.1f instructions instead of %.1f for each of a row, key and head of attention, and %.1f %% more for products "+
-			"with weights in F16.", equal.many, l.many, 100*(equal.halves/l.halves-1)))
+		"%.1f instructions instead of %.1f for each of a row, key and head of attention, "+
+			"and %.1f %% more for products with weights in F16.", equal.many, l.many, 100*(equal.halves/l.halves-1)))
 }
 
 // readme returns the documentation of the kernels.

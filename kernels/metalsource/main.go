@@ -1,5 +1,6 @@
 // Command metalsource writes the sources of the GPU's kernels into a folder, as the program compiles them: for each
-// type of weights, and for the kernels that read none, a file of each form of their matrix products. Apple's compiler can then look at them.
+// type of weights, and for the kernels that read none, a file of each form of their matrix products. Apple's compiler
+// can then look at them.
 package main
 
 import (

@@ -34,8 +34,8 @@ type fixture struct {
 }
 
 // each runs f with the variants of the software device: with every access checked, with a different order of threads
-// each time, and with fast arithmetic; with -short only with a different order. The last time, products of matrices have
-// operands of one type.
+// each time, and with fast arithmetic; with -short only with a different order. The last time, products of matrices
+// have operands of one type.
 func each(t *testing.T, f func(x *fixture)) {
 	options := []soft.Options{
 		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
