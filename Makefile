@@ -40,7 +40,7 @@ WORKERS ?= 1
 
 # Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
 OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
-WITNESSED = ^Test(Model|Attend|Head|FeedForward|Embed|MixedTypes|Router|Draw|LargeScores)$$
+WITNESSED = ^Test(Model|Attend|Head|FeedForward|EqualOperands|Embed|MixedTypes|Router|Draw|LargeScores)$$
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3

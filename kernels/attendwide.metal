@@ -138,9 +138,9 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
       for (ushort i = 0; i < D; i++) {
 #pragma unroll
         for (ushort c = 0; c < BlockSlots / 8; c++) {
-          simdgroup_matrix<E, 8, 8> key;
-          simdgroup_load(key, keys + (c * D + i) * 64, 8, ulong2(0, 0), true);
-          simdgroup_multiply_accumulate(sum[c], query[i], key, sum[c]);
+          Right<E> key;
+          key.load(keys + (c * D + i) * 64, true);
+          simdgroup_multiply_accumulate(sum[c], query[i], key.m, sum[c]);
         }
       }
 #pragma unroll
@@ -178,9 +178,9 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
       simdgroup_load(p, scores + c * 8, BlockSlots);
 #pragma unroll
       for (ushort i = 0; i < D; i++) {
-        simdgroup_matrix<E, 8, 8> value;
-        simdgroup_load(value, values + (c * D + i) * 64, 8);
-        simdgroup_multiply_accumulate(o[i], p, value, o[i]);
+        Right<E> value;
+        value.load(values + (c * D + i) * 64, false);
+        simdgroup_multiply_accumulate(o[i], p, value.m, o[i]);
       }
     }
   }

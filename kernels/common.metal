@@ -29,6 +29,26 @@ inline float dot4(float4 a, float4 b, float sum) {
   return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum))));
 }
 
+// The right operand of a product of 8 × 8 matrices, loaded from what is staged as E. The left one is of floats. With
+// EQUAL_OPERANDS this one is converted to floats, for compilers that multiply only matrices of one type.
+template <typename E> struct Right {
+#ifdef EQUAL_OPERANDS
+  simdgroup_float8x8 m;
+#else
+  simdgroup_matrix<E, 8, 8> m;
+#endif
+  void load(threadgroup const E *from, bool transpose) {
+#ifdef EQUAL_OPERANDS
+    simdgroup_matrix<E, 8, 8> stored;
+    simdgroup_load(stored, from, 8, ulong2(0, 0), transpose);
+    m.thread_elements()[0] = float(stored.thread_elements()[0]);
+    m.thread_elements()[1] = float(stored.thread_elements()[1]);
+#else
+    simdgroup_load(m, from, 8, ulong2(0, 0), transpose);
+#endif
+  }
+};
+
 inline float sum4(float4 a) { return (a.x + a.y) + (a.z + a.w); }
 
 // 1/√(mean square + eps), from the parts of the sum of squares that those who wrote the row left behind.

@@ -30,8 +30,14 @@ func Types() []string {
 // Source returns the source of all kernels for one type of weights, one of [Types]; if weight is empty, it returns
 // those that read no weights. So each kernel is compiled only where it is used. Line directives keep the names of the
 // files in a compiler's messages.
-func Source(weight string) string {
+//
+// Long passes multiply matrices of floats by matrices of halves. With equal, the halves are converted first: for
+// compilers that multiply only matrices of one type.
+func Source(weight string, equal bool) string {
 	var b strings.Builder
+	if equal {
+		b.WriteString("#define EQUAL_OPERANDS\n")
+	}
 	if weight != "" {
 		fmt.Fprintf(&b, "#define WEIGHT %s\n#define WEIGHT_NAME %s\n", weight, strings.ToLower(weight))
 	}

@@ -21,14 +21,14 @@ func TestOrder(t *testing.T) {
 	assert.ElementsMatch(t, names, order[:])
 	for _, name := range names {
 		line := "#line 1 " + strconv.Quote(name) + "\n"
-		assert.Equal(t, 1, strings.Count(Source(""), line), name)
+		assert.Equal(t, 1, strings.Count(Source("", false), line), name)
 		beside := 1
 		if slices.Contains(weightless[:], name) {
 			beside = 0
 		}
-		assert.Equal(t, beside, strings.Count(Source("Q8_0"), line), name)
+		assert.Equal(t, beside, strings.Count(Source("Q8_0", true), line), name)
 	}
-	assert.NotContains(t, Source(""), "#define WEIGHT ")
+	assert.NotContains(t, Source("", false), "#define WEIGHT ")
 }
 
 var (
@@ -41,7 +41,7 @@ var (
 // its layout is the same.
 func TestArguments(t *testing.T) {
 	found := map[string][]string{}
-	for _, m := range structs.FindAllStringSubmatch(Source(""), -1) {
+	for _, m := range structs.FindAllStringSubmatch(Source("", false), -1) {
 		for _, line := range strings.Split(m[2], "\n") {
 			if f := field.FindStringSubmatch(line); f != nil {
 				for _, name := range strings.Split(f[2], ", ") {
@@ -89,7 +89,7 @@ func snake(name string) string {
 // TestConstants: shared constants are equal on both sides.
 func TestConstants(t *testing.T) {
 	found := map[string]int{}
-	for _, m := range numbers.FindAllStringSubmatch(Source(""), -1) {
+	for _, m := range numbers.FindAllStringSubmatch(Source("", false), -1) {
 		n, err := strconv.Atoi(m[2])
 		require.NoError(t, err)
 		if _, twice := found[m[1]]; !twice {
@@ -113,7 +113,7 @@ func TestConstants(t *testing.T) {
 func TestTypes(t *testing.T) {
 	for _, name := range Types() {
 		declared := slices.ContainsFunc([]string{"struct " + name + " {", " " + name + ";"}, func(s string) bool {
-			return strings.Contains(Source(""), s)
+			return strings.Contains(Source("", false), s)
 		})
 		assert.True(t, declared, name)
 	}
@@ -153,7 +153,7 @@ func used(source string) map[string]bool {
 func TestIdioms(t *testing.T) {
 	text, err := os.ReadFile("idioms.txt")
 	require.NoError(t, err)
-	source := Source("Q8_0") + Source("")
+	source := Source("Q8_0", false) + Source("", true)
 	var idioms []string
 	for _, line := range strings.Split(string(text), "\n") {
 		if f := strings.Split(line, "\t"); len(f) > 1 {

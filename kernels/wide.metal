@@ -85,10 +85,10 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (ushort n = 0; n < WideBlocks; n++) {
-      simdgroup_matrix<E, 8, 8> b[4];
+      Right<E> b[4];
 #pragma unroll
       for (ushort j = 0; j < 4; j++) {
-        simdgroup_load(b[j], weights + ((half_outs * 4 + j) * WideBlocks + n) * 64, 8, ulong2(0, 0), true);
+        b[j].load(weights + ((half_outs * 4 + j) * WideBlocks + n) * 64, true);
       }
 #pragma unroll
       for (ushort i = 0; i < 4; i++) {
@@ -97,7 +97,7 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
           simdgroup_load(a, acts + ((2 * i + half_rows) * WideBlocks + n) * 64, 8);
 #pragma unroll
           for (ushort j = 0; j < 4; j++) {
-            simdgroup_multiply_accumulate(sum[i][j], a, b[j], sum[i][j]);
+            simdgroup_multiply_accumulate(sum[i][j], a, b[j].m, sum[i][j]);
           }
         }
       }

@@ -21,6 +21,7 @@ type long struct {
 	few      float64 // instructions of a lane per multiplication, in attention of 1 to 8 rows
 	many     float64 // of a simdgroup per row, key and head, in attention of more rows
 	products float64 // of a simdgroup per weight and row of a matrix product
+	halves   float64 // the same with weights in F16
 	private  int     // maximum private memory of a thread in these kernels, in bytes
 	divides  []string
 }
@@ -30,11 +31,11 @@ type long struct {
 func (l long) attends() float64    { return l.many * context * heads / 1e3 }
 func (l long) multiplies() float64 { return l.products * layerWeights / 1e3 }
 
-// measureLong compiles these kernels and counts.
-func measureLong(c *translate.Compiler) (l long, err error) {
-	const few, many, product = "attend_8_64", "attend_wide_64", "add_wide_q8_0"
+// measureLong compiles these kernels and counts. With equal, products of matrices have operands of one type.
+func measureLong(c *translate.Compiler, equal bool) (l long, err error) {
+	const few, many, product, half = "attend_8_64", "attend_wide_64", "add_wide_q8_0", "add_wide_f16"
 	const constant = "constant bool kv_f32 [[function_constant(0)]];"
-	source := kernels.Source("")
+	source := kernels.Source("", equal)
 	if !strings.Contains(source, constant) {
 		return l, fmt.Errorf("the kernels have no %s", constant)
 	}
@@ -43,7 +44,11 @@ func measureLong(c *translate.Compiler) (l long, err error) {
 	if err != nil {
 		return l, err
 	}
-	wide, _, err := compile(c, kernels.Source("Q8_0"), []string{product})
+	wide, _, err := compile(c, kernels.Source("Q8_0", equal), []string{product})
+	if err != nil {
+		return l, err
+	}
+	halves, _, err := compile(c, kernels.Source("F16", equal), []string{half})
 	if err != nil {
 		return l, err
 	}
@@ -57,9 +62,12 @@ func measureLong(c *translate.Compiler) (l long, err error) {
 	l.many = float64(n) / (kernels.BandRows * kernels.BlockSlots)
 	// Four simdgroups process a step of 64 rows and 64 outputs at a time. Each thread copies four pieces of
 	// activations, in the inner loop.
-	_, n = wide[product].busiest(4)
-	l.products = 4 * float64(n) / (kernels.WideRows * kernels.WideOuts * kernels.WideStep)
-	for _, k := range []*code{found[few], found[many], wide[product]} {
+	step := func(k *code) float64 {
+		_, n := k.busiest(4)
+		return 4 * float64(n) / (kernels.WideRows * kernels.WideOuts * kernels.WideStep)
+	}
+	l.products, l.halves = step(wide[product]), step(halves[half])
+	for _, k := range []*code{found[few], found[many], wide[product], halves[half]} {
 		l.private = max(l.private, k.private)
 		l.divides = append(l.divides, k.divides()...)
 	}

@@ -89,7 +89,7 @@ func table(op string, types []string, all []map[string][]figures) {
 
 // printLong prints the costs of attention and long passes.
 func printLong(c *translate.Compiler) error {
-	l, err := measureLong(c)
+	l, err := measureLong(c, false)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func measure(
 			names = append(names, fmt.Sprintf("%s_%s_%d", op, strings.ToLower(weight), t))
 		}
 	}
-	found, text, err := compile(c, kernels.Source(weight), names)
+	found, text, err := compile(c, kernels.Source(weight, false), names)
 	if err != nil {
 		return nil, text, err
 	}

@@ -1,5 +1,6 @@
-// Command metalsource writes the sources of the GPU's kernels into a folder, as the program compiles them: a file for
-// each type of weights, and one of the kernels that read none. Apple's compiler can then look at them.
+// Command metalsource writes the sources of the GPU's kernels into a folder, as the program compiles them: for each
+// type of weights, and for the kernels that read none, a file of each form of their matrix products. Apple's compiler
+// can then look at them.
 package main
 
 import (
@@ -16,10 +17,12 @@ func main() {
 		os.Exit(2)
 	}
 	for _, weight := range append(kernels.Types(), "") {
-		path := filepath.Join(os.Args[1], "kernels"+weight+".metal")
-		if err := os.WriteFile(path, []byte(kernels.Source(weight)), 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, "metalsource:", err)
-			os.Exit(1)
+		for form, equal := range map[string]bool{"": false, "_equal": true} {
+			path := filepath.Join(os.Args[1], "kernels"+weight+form+".metal")
+			if err := os.WriteFile(path, []byte(kernels.Source(weight, equal)), 0o644); err != nil {
+				fmt.Fprintln(os.Stderr, "metalsource:", err)
+				os.Exit(1)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -122,6 +123,55 @@ func TestModel(t *testing.T) {
 	})
 	done()
 	assert.Equal(t, want, got)
+}
+
+// refusing is a device that compiles sources only with some text.
+type refusing struct {
+	metal.Device
+	text string
+}
+
+func (r refusing) NewLibrary(source string) (metal.Library, error) {
+	if form := strings.Contains(source, "#define EQUAL_OPERANDS\n"); !strings.Contains(source, r.text) {
+		return nil, &metal.CompileError{Log: fmt.Sprintf("refused %t\nnote: a candidate", form)}
+	}
+	return r.Device.NewLibrary(source)
+}
+
+// TestEqualOperands: if Metal refuses the kernels, they are compiled once more with products of equal operands. If it
+// refuses these too, the error has both reasons. Later sources are compiled once.
+func TestEqualOperands(t *testing.T) {
+	needClang(t)
+	for name, c := range map[string]struct {
+		text, because, fails string
+		sources              int
+	}{
+		"mixed": {"", "", "", 1},
+		"equal": {"#define EQUAL_OPERANDS\n", ", equal operands because of refused false", "", 2},
+		"later": {"attendwide.metal", "", "", 1}, // which sources for a type of weights do not have
+		"none": {"nothing has this", "", "refused false\nnote: a candidate; with matrix products of equal operands: " +
+			"compile Metal source: refused true", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			under, err := soft.Open(soft.Options{PageSize: fakePage})
+			require.NoError(t, err)
+			f := newFake(t, refusing{under, c.text})
+			m := f.open(t)
+			d, err := gpu.New(m, gpu.Options{})
+			assert.Equal(t, c.sources, f.counts["newLibraryWithSource:options:error:"])
+			if c.fails != "" {
+				require.ErrorContains(t, err, c.fails)
+				return
+			}
+			require.NoError(t, err)
+			w := gguf.Tensor{Name: "w", Type: gguf.F16, Shape: []int{2, 1}, Data: make([]byte, 4)}
+			_, err = d.LoadWeight(w, nil)
+			assert.Equal(t, name == "later", err != nil, err)
+			assert.Equal(t, c.sources+1, f.counts["newLibraryWithSource:options:error:"])
+			assert.Equal(t, "gpu ("+m.Name()+")"+c.because, d.Name())
+			require.NoError(t, d.Close())
+		})
+	}
 }
 
 // broken is a device whose passes panic in a layer.

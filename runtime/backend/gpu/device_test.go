@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,4 +39,18 @@ func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
+}
+
+// EqualOperands is a device with a compiler that has no product of a matrix of floats and one of halves.
+type EqualOperands struct{ metal.Device }
+
+// NewLibrary implements [metal.Device]. It refuses the mixed form of the kernels, because OpenCL compiles a source only
+// when it makes a pipeline. In the other form the product is an error: two declarations fit it equally.
+func (d EqualOperands) NewLibrary(source string) (metal.Library, error) {
+	if !strings.Contains(source, "#define EQUAL_OPERANDS\n") {
+		return nil, &metal.CompileError{Log: "no product of floats and halves\nnote: one of floats"}
+	}
+	const names, product = "using namespace metal;\n", "void simdgroup_multiply_accumulate(" +
+		"thread simdgroup_float8x8 &, simdgroup_float8x8, simdgroup_half8x8, simdgroup_float8x8"
+	return d.Device.NewLibrary(strings.Replace(source, names, names+product+");\n"+product+", int = 0);\n", 1))
 }

@@ -30,10 +30,12 @@ type fixture struct {
 	r       *rand.Rand
 	d       *Device
 	variant soft.Variant
+	equal   bool // products of matrices have operands of one type
 }
 
 // each runs f with the variants of the software device: with every access checked, with a different order of threads
-// each time, and with fast arithmetic; with -short only with a different order.
+// each time, and with fast arithmetic; with -short only with a different order. The last time, products of matrices
+// have operands of one type.
 func each(t *testing.T, f func(x *fixture)) {
 	options := []soft.Options{
 		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
@@ -48,6 +50,15 @@ func each(t *testing.T, f func(x *fixture)) {
 			f(&fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: open(t, o), variant: o.Variant})
 		})
 	}
+	if testing.Short() {
+		return
+	}
+	t.Run("equal", func(t *testing.T) {
+		d, err := New(EqualOperands{OpenMetal(t, fastOptions())}, Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		f(&fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d, variant: soft.Fast, equal: true})
+	})
 }
 
 func (x *fixture) floats(n int) []float32 {

@@ -15,6 +15,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/kernels"
@@ -35,6 +36,7 @@ type Device struct {
 	limits    metal.Limits
 	mapped    []mapping
 	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
+	refused   *metal.CompileError      // why the kernels have products of equal operands; nil if they have mixed ones
 	pipelines map[pipelineKey]metal.Pipeline
 	stores    map[storeKey]bool // shapes of the KV stores so far
 	bindings  []metal.Binding   // of the dispatch that is encoded
@@ -82,12 +84,20 @@ func New(dev metal.Device, o Options) (*Device, error) {
 	return d, nil
 }
 
-// library returns the kernels for a type of weights.
+// library returns the kernels for a type of weights. If the compiler refuses the first of them, it is tried once more
+// with products of equal operands, as are all later ones if that succeeds.
 func (d *Device) library(weight string) (metal.Library, error) {
 	if l, ok := d.libraries[weight]; ok {
 		return l, nil
 	}
-	l, err := d.metal.NewLibrary(kernels.Source(weight))
+	l, err := d.metal.NewLibrary(kernels.Source(weight, d.refused != nil))
+	if first, ok := errors.AsType[*metal.CompileError](err); ok && len(d.libraries) == 0 {
+		if l, err = d.metal.NewLibrary(kernels.Source(weight, true)); err == nil {
+			d.refused = first
+		} else {
+			err = fmt.Errorf("%w; with matrix products of equal operands: %w", first, err)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +105,15 @@ func (d *Device) library(weight string) (metal.Library, error) {
 	return l, nil
 }
 
-// Name implements [backend.Device].
-func (d *Device) Name() string { return fmt.Sprintf("gpu (%s)", d.metal.Name()) }
+// Name implements [backend.Device]. It ends with the reason if the kernels have matrix products of equal operands.
+func (d *Device) Name() string {
+	name := fmt.Sprintf("gpu (%s)", d.metal.Name())
+	if d.refused != nil {
+		reason, _, _ := strings.Cut(d.refused.Log, "\n")
+		name += ", equal operands because of " + reason
+	}
+	return name
+}
 
 // GPU returns Apple's name of the GPU, or the name of its software substitute.
 func (d *Device) GPU() string { return d.metal.Name() }

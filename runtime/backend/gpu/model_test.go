@@ -157,6 +157,21 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestEqualOperands: the form of the kernels for compilers that multiply only matrices of one type gives the same
+// results to the last bit, because a half becomes a float exactly. The device's name says why it has this form.
+func TestEqualOperands(t *testing.T) {
+	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 41, 512)
+	dev := gpu.OpenMetal(t, soft.Options{Seed: 1})
+	for _, recipe := range []string{"f16", "q8_0"} {
+		f := file(t, recipe, nil)
+		mixed, d := load(t, f, dev, gpu.Options{})
+		equal, e := load(t, f, gpu.EqualOperands{Device: dev}, gpu.Options{})
+		assert.Equal(t, run(t, mixed, ids, gguf.F16, 41), run(t, equal, ids, gguf.F16, 41), recipe)
+		assert.Equal(t, fmt.Sprintf("gpu (%s)", dev.Name()), d.Name())
+		assert.Equal(t, d.Name()+", equal operands because of no product of floats and halves", e.Name())
+	}
+}
+
 // TestShapes: sizes of heads, groups, untied heads, and rows that are not multiples of 4 or 32, with every access
 // checked.
 func TestShapes(t *testing.T) {

@@ -672,6 +672,7 @@ template <class T, int C, int R> struct simdgroup_matrix {
     msl_e[0] = row == column ? diagonal : (T)0, msl_e[1] = row == column + 1 ? diagonal : (T)0;
 #endif
   }
+  T (&thread_elements())[2] { return msl_e; }
 };
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;

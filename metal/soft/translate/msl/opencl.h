@@ -84,7 +84,10 @@ inline float sqrt(float x) { return ::sqrt(x); }
 
 // ---- matrices of a simdgroup: thread l holds two neighbours of row l/4 ----
 
-template <class T, int C, int R> struct simdgroup_matrix { T e[2]; };
+template <class T, int C, int R> struct simdgroup_matrix {
+  T e[2];
+  T (&thread_elements())[2] { return e; }
+};
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 
