@@ -30,7 +30,6 @@ type fakeDrafter struct {
 	base    int // position of the first token of text
 	read    int // tokens
 	calls   int
-	drafts  int // calls with a head for one token at the end
 	fails   int // this call fails; 0: none
 }
 
