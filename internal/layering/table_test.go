@@ -16,53 +16,53 @@ func tiers() []tier {
 		{[]string{"cmd/pilotfish/internal/bench", "cmd/pilotfish/internal/chat", "cmd/pilotfish/internal/cloud",
 			"cmd/pilotfish/internal/eval", "cmd/pilotfish/internal/models", "cmd/pilotfish/internal/router",
 			"cmd/pilotfish/internal/routing", "cmd/pilotfish/internal/run", "cmd/pilotfish/internal/serve"},
-			"families of commands, strangers to each other"},
+			"families of commands, none of which imports another"},
 		{[]string{"cmd/pilotfish/internal/group"}, "groups of flags that several commands have"},
 		{[]string{"cmd/pilotfish/internal/clitest"}, "the program under test"},
-		{[]string{"cmd/pilotfish/internal/cli", "cmd/pilotfish/internal/event"}, "what all commands share"},
+		{[]string{"cmd/pilotfish/internal/cli", "cmd/pilotfish/internal/event"}, "flags, output and errors"},
 		{[]string{"bench/report", "bench/compare"}, "pages, pictures and comparisons of measurements"},
 		{[]string{"bench/routing", "bench/speed", "bench/wire", "bench/eval", "bench/capacity", "bench/collect",
-			"bench/calibrate"}, "what measures, and what trains and calibrates routers"},
+			"bench/calibrate"}, "measurements, training and calibration of routers"},
 		{[]string{"bench/remote"}, "the large model of a measurement, over a link"},
-		{[]string{"bench/outcome"}, "modes, and what became of answers in them"},
+		{[]string{"bench/outcome"}, "modes of routing, and counts of their answers"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
-		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
-		{[]string{"bench/metalplan"}, "predictions from what passes ask of a GPU"},
-		{[]string{"bench/..."}, "what measurements share"},
+		{[]string{"bench/replay"}, "replays of recorded answers in virtual time"},
+		{[]string{"bench/metalplan"}, "predicted times of passes on a GPU"},
+		{[]string{"bench/..."}, "tools of measurements"},
 		{[]string{"."}, "the stable API for embedding: a thin face of the engine"},
-		{[]string{"runtime/engine"}, "composition: the only one with every concrete type"},
-		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
-		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
+		{[]string{"runtime/engine"}, "composition: the only package that knows every concrete type"},
+		{[]string{"netproto/metrics", "netproto/admin"}, "metrics and administration of a gateway"},
+		{[]string{"netproto/upstream"}, "HTTP engines as models of a gateway"},
 		{[]string{"runtime/device", "runtime/qwen", "runtime/router", "runtime/router/train", "runtime/draft",
 			"runtime/batch", "runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/openai"},
-			"the parts, strangers to each other"},
+			"the parts, none of which imports another"},
 		{[]string{"netproto/openai/request"}, "requests of programs: JSON to values"},
-		{[]string{"netproto/openai/answer"}, "how a model answers programs, in text and calls of tools"},
+		{[]string{"netproto/openai/answer"}, "answers to programs: text and tool calls"},
 		{[]string{"netproto/qlog", "netproto/streams"},
-			"connections, of both sides: files about them, ends of streams"},
+			"connections of both sides: logs, and how streams end"},
 		{[]string{"netproto/upstream/dialect"}, "the dialects of engines"},
-		{[]string{"runtime/router/certify"}, "what answers prove of a router: numbers alone"},
+		{[]string{"runtime/router/certify"}, "certificates of routers, from counts of answers"},
 		{[]string{"runtime/grammar/schema"}, "JSON schemas to grammars"},
-		{[]string{"runtime/grammar"}, "automata of values, and which tokens may follow in one: bytes alone"},
+		{[]string{"runtime/grammar"}, "automata over bytes, and masks of tokens"},
 		{[]string{"runtime/grammar/regular"}, "regular sets: patterns of strings and bounds of numbers"},
 		{[]string{"runtime/sample"}, "samples from heads, for edge and cloud"},
-		{[]string{"runtime/trace"}, "files of what two models saw, which routers learn from"},
-		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud"},
+		{[]string{"runtime/trace"}, "files of the activations that routers are trained on"},
+		{[]string{"runtime/lookup"}, "drafts tokens from earlier text, for edge and cloud"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
 		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft", "metal/record"},
 			"operations and devices"},
-		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "what stands beside the products of matrices"},
-		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels alike"},
+		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "operations other than products of matrices"},
+		{[]string{"kernels/cpu/isa"}, "the instruction set that all kernels use"},
 		{[]string{"metal/soft/opencl"}, "a second compiler, for tests"},
-		{[]string{"metal/soft/translate"}, "from the source of kernels to a library that a device loads"},
-		{[]string{"metal"}, "what a device is: interfaces and errors"},
+		{[]string{"metal/soft/translate"}, "compiles the source of kernels to a library that a device loads"},
+		{[]string{"metal"}, "interfaces and errors of a device"},
 		{[]string{"gguf", "runtime/hub", "runtime/jinja"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
-		{[]string{"internal/fair"}, "the next owner, for service, gateway and local sessions"},
+		{[]string{"internal/fair"}, "the fair queue of service, gateway and HTTP engines"},
 		{[]string{"internal/bubble"}, "virtual time, for tests"},
 		{[]string{"internal/browsertest"}, "pages in a browser, for tests"},
-		{[]string{"internal/..."}, "what any package may need"},
+		{[]string{"internal/..."}, "helpers that any package may import"},
 	}
 }
 
@@ -80,9 +80,9 @@ func forbiddenLinks() []links {
 		{"kernels/...", "runtime/...", "an operation knows slices and tensor types, not models"},
 		{"kernels/...", "metal/...", "a kernel knows no device"},
 		{"kernels/...", "gguf", "a weight is bytes in blocks, package gguf/block: a kernel knows no file"},
-		{"metal/...", "kernels/...", "a device compiles what it is given"},
+		{"metal/...", "kernels/...", "a device compiles the source that its caller gives it"},
 		{"metal/...", "gguf", "a device knows buffers, not files"},
-		{"metal/soft/translate", "github.com/ebitengine/purego", "what makes a library does not load it"},
+		{"metal/soft/translate", "github.com/ebitengine/purego", "the compiler of a library does not load it"},
 		{"gguf", "net", "reading a file needs no network"},
 		{"gguf", "runtime/...", leaf},
 		{"gguf/block", "gguf", leaf},
@@ -96,7 +96,7 @@ func forbiddenLinks() []links {
 		{"runtime/router/certify", "runtime/backend", "a proof is a function of counts: it knows no model"},
 		{"runtime/hub", "gguf", leaf},
 		{"runtime/hub", "kernels/...", leaf},
-		{"runtime/qwen", "net", "the forward pass asks nobody"},
+		{"runtime/qwen", "net", "the forward pass needs no network"},
 		{"runtime/tokenizer", "kernels/...", "text needs no arithmetic"},
 		{"cmd/pilotfish", "testing", "not in a shipped binary"},
 		{"cmd/pilotfish", "internal/sharedtest", "not in a shipped binary"},
@@ -116,14 +116,14 @@ func forbiddenLinks() []links {
 type imports struct{ from, to, why string }
 
 func forbiddenImports() []imports {
-	const pure = "no I/O of its own: what it needs comes through its interfaces"
+	const pure = "no I/O of its own: its interfaces bring data"
 	const clock = "no clock: a decision is a function of the path alone"
 	const repeatable = "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"
-	const told = "the same text and times give the same rows: times are told, nothing is drawn"
-	const sandbox = "a template comes from a file that anybody may have made: it reads nothing but what it is given"
+	const inputs = "the same text and times give the same rows: times and randomness are inputs"
+	const sandbox = "a template may be hostile: it reads only the values that its caller passes"
 	const public = "these commands use the API for embedding, so that it is good enough"
 	return []imports{
-		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", told}, {"runtime/lookup", "math/rand/...", told},
+		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", inputs}, {"runtime/lookup", "math/rand/...", inputs},
 		{"runtime/jinja", "os", sandbox}, {"runtime/jinja", "net", sandbox}, {"runtime/jinja", "time", sandbox},
 		{"runtime/router", "os", pure}, {"runtime/router", "net", pure}, {"runtime/router", "net/http", pure},
 		{"runtime/router", "time", clock},
@@ -153,19 +153,19 @@ type only struct {
 func onlyImporters() []only {
 	const engine = "runtime/engine"
 	const why = "the engine alone knows every concrete type"
-	const products = "the host backend is the way to these operations; training multiplies matrices that no model has"
+	const products = "others use these operations through the host backend; training multiplies its own matrices"
 	const dialects = "one place distinguishes the kinds of engine"
 	return []only{
 		{"runtime/device", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
 		{"runtime/backend/host", []string{engine, "runtime/device"},
 			"the model knows backend.Pass, the engine chooses the device"},
 		{"runtime/backend/gpu", []string{engine, "runtime/device", "bench/metalplan"},
-			"the model knows backend.Pass, the engine chooses the device; what a pass asks for is counted without one"},
-		{"metal/mtl", []string{"runtime/device"}, "a device is chosen where the program is put together"},
-		{"metal/soft", []string{"runtime/device"}, "a device is chosen where the program is put together"},
-		{"metal/soft/opencl", nil, "it is for tests: nobody chooses it"},
+			"the model knows backend.Pass, the engine chooses the device; metalplan counts dispatches without one"},
+		{"metal/mtl", []string{"runtime/device"}, "one place chooses the device"},
+		{"metal/soft", []string{"runtime/device"}, "one place chooses the device"},
+		{"metal/soft/opencl", nil, "for tests only"},
 		{"metal/soft/translate", []string{"metal/soft", "metal/soft/opencl", "bench/instructions"},
-			"whoever wants kernels to run opens the device; who reads what a compiler makes of them runs nothing"},
+			"kernels run on a device; bench/instructions only counts instructions"},
 		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine,
 			"docs/examples/kernels"}, products},
 		{"kernels/cpu/vector", []string{"kernels/cpu", "runtime/backend/host"}, products},
@@ -179,13 +179,13 @@ func onlyImporters() []only {
 		{"netproto/upstream", []string{engine, "bench/..."}, why},
 		{"netproto/upstream/dialect", []string{"netproto/upstream"}, dialects},
 		{"runtime/hub", []string{"cmd/...", "."},
-			"only a command fetches anything by itself; the root package finds by name what one has fetched"},
+			"only commands download; the root package finds downloaded files by name"},
 		{"github.com/ebitengine/purego", []string{"metal/mtl", "metal/soft", "metal/soft/opencl"},
 			"no foreign call above the device"},
 		{"github.com/prometheus/...", []string{"netproto/metrics", "netproto/admin", "cmd/..."},
 			"a program that embeds the engine links no metrics"},
 		{"github.com/spf13/cobra", []string{"cmd/..."}, "flags end where commands end"},
-		{"github.com/schollz/progressbar/v3", []string{"cmd/..."}, "a package reports numbers, a command draws them"},
+		{"github.com/schollz/progressbar/v3", []string{"cmd/..."}, "packages report numbers, commands draw them"},
 		{"github.com/stretchr/testify/...", []string{"cmd/pilotfish/internal/clitest"}, "assertions are for tests"},
 	}
 }
