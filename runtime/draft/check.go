@@ -26,13 +26,14 @@ func (r *run) check(ctx context.Context, n *node) {
 }
 
 // checkAhead asks about the text up to the end of the draft, if that is worth it: at once if there is nothing to draft,
-// and not if tokens ahead are as soon.
+// and not if tokens ahead are as soon. If nothing else will bring an answer, it asks however sure the draft is.
 func (r *run) checkAhead(ctx context.Context, idle bool) {
 	if !r.checking() || len(r.asked)+r.open >= r.InFlight {
 		return
 	}
 	n, lost := r.draftEnd()
-	if lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle {
+	stuck := idle && len(r.asked)+r.open == 0 && !r.streaming()
+	if !stuck && (lost == 0 || lost*r.cost.One() < r.lately.pace.Seconds()*rowShare && !idle) {
 		return
 	}
 	soonest := r.now().Add(r.lately.median)

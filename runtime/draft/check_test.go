@@ -88,6 +88,28 @@ func TestSureDraftsWait(t *testing.T) {
 	})
 }
 
+// noStream answers without tokens ahead.
+type noStream struct{ *verifier }
+
+func (n noStream) Ask(ctx context.Context, q Question) (Answer, error) {
+	q.Ahead = 0
+	return n.verifier.Ask(ctx, q)
+}
+
+// TestCertainDrafts: a small model that is certain of every token, and has escalations, is verified all the same.
+func TestCertainDrafts(t *testing.T) {
+	for window := 1; window < 6; window++ {
+		bubble.Test(t, func(t *testing.T) {
+			v := &verifier{script: script{sure: 1000, escalate: []int{2, 3, 9}, answers: map[int]int32{5: 7, 9: 8}}}
+			_, ids, _ := checked(t, v, noStream{v}, Options{MaxTokens: 20, Window: window, Branches: 3, InFlight: 3})
+			for i, id := range ids {
+				assert.Equal(t, v.choice(i+1), id)
+			}
+			assert.Len(t, ids, 20)
+		})
+	}
+}
+
 // TestNeverSlower: verification takes hardly longer than the large model's own text, as it is streamed, whatever is
 // faster and however often drafts are wrong.
 func TestNeverSlower(t *testing.T) {
