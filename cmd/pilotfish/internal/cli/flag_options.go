@@ -28,7 +28,7 @@ func (o *OptionsFlag) Set(text string) error {
 		name = strings.TrimSpace(name)
 		flag := o.Lookup(name)
 		if flag == nil {
-			return fmt.Errorf("there is no %s %.60q: choose %s", o.name, name, strings.Join(o.Names(), ", "))
+			return fmt.Errorf("there is no %.60q: choose %s", name, strings.Join(o.Names(), ", "))
 		}
 		if !found && flag.Value.Type() != "bool" {
 			return fmt.Errorf("%s has no value: write %s=VALUE", name, name)

@@ -129,7 +129,7 @@ func TestConfigRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"slots: 5\nslot: 6":                      `:2: "slot" is no setting`,
 		"limit: {max-questions: many}":           `:1: --limit: max-questions "many" is not a whole number`,
-		"limit: {max-question: 5}":               `:1: --limit: there is no limit "max-question": choose `,
+		"limit: {max-question: 5}":               `:1: --limit: there is no "max-question": choose `,
 		"slots: [1, 2]":                          ":1: slots has one value",
 		"slots:":                                 ":1: slots: write a value",
 		"slots: {a: 1}":                          ":1: slots: write a value",
