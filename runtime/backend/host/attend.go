@@ -2,6 +2,7 @@ package host
 
 import (
 	"math"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -54,43 +55,74 @@ func (p *pass) layer(t, layer int) layer {
 
 // attendMany divides the groups of all tokens among the workers.
 func (p *pass) attendMany(out, qs *tensor, layer int) {
-	groups := p.kv.groups
-	p.d.pool.Run(len(p.rows)*len(groups), 4, func(worker, lo, hi int) {
+	groups, size := p.kv.groups, p.kv.c.HeadSize
+	runs := p.runs(vector.Queries / groups[0].n)
+	p.d.pool.Run(len(runs)*len(groups), 4, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].attention
 		for u := lo; u < hi; u++ {
-			t, m := u/len(groups), groups[u%len(groups)]
-			n := splits(p.rows[t].See)
-			ws.sums.resize(n, p.kv.c.HeadSize)
-			ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
-			for i := range n {
-				ws.attendSplit(ws.sums.from(i, 1), p.layer(t, layer), m, p.rows[t].See, i)
+			r, m := runs[u/len(groups)], groups[u%len(groups)]
+			see := p.rows[r.first+r.n-1].See
+			n := splits(visible(see))
+			ws.sums.resize(n, size)
+			for i := range r.n {
+				ws.setQueries(qs.row(r.first+i), m, i, size)
 			}
-			ws.join(out.row(t), ws.sums, m)
+			for i := range n {
+				ws.attendSplit(ws.sums.from(i, 1), p.layer(r.first, layer), m, r.n, see, i)
+			}
+			for i := range r.n {
+				ws.join(out.row(r.first+i), ws.sums.from(0, splits(visible(p.rows[r.first+i].See))), m, i)
+			}
 		}
 	})
+}
+
+// run holds rows of a pass that attention computes together.
+type run struct{ first, n int }
+
+// runs divides the rows of the pass, in order, into runs of up to most rows that [follows] allows.
+func (p *pass) runs(most int) []run {
+	all := p.d.runs[:0]
+	for t, r := range p.rows {
+		if last := len(all) - 1; t > 0 && all[last].n < most && follows(r, p.rows[t-1]) {
+			all[last].n++
+		} else {
+			all = append(all, run{t, 1})
+		}
+	}
+	p.d.runs = all
+	return all
+}
+
+// follows reports whether r sees, in the same store, what the row before it sees, and one slot after that.
+func follows(r, before backend.Row) bool {
+	last := len(r.See) - 1
+	return last >= 0 && last == len(before.See)-1 && r.KV == before.KV && slices.Equal(r.See[:last], before.See[:last]) &&
+		r.See[last].From == before.See[last].From && r.See[last].To == before.See[last].To+1
 }
 
 // attendFew divides the KV splits of a few tokens among the workers.
 func (p *pass) attendFew(out, qs *tensor, layer int) {
 	groups, most := p.kv.groups, 0
 	for _, r := range p.rows {
-		most = max(most, splits(r.See))
+		most = max(most, splits(visible(r.See)))
 	}
 	all := &p.d.sums
 	all.resize(len(p.rows)*len(groups)*most, p.kv.c.HeadSize)
 	p.d.pool.Run(len(p.rows)*len(groups)*most, 1, func(worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u := i / most
-			if t, number := u/len(groups), i%most; number < splits(p.rows[t].See) {
+			if t, number := u/len(groups), i%most; number < splits(visible(p.rows[t].See)) {
 				ws, m := &p.d.workers[worker].attention, groups[u%len(groups)]
-				ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
-				ws.attendSplit(all.from(i, 1), p.layer(t, layer), m, p.rows[t].See, number)
+				ws.setQueries(qs.row(t), m, 0, p.kv.c.HeadSize)
+				ws.attendSplit(all.from(i, 1), p.layer(t, layer), m, 1, p.rows[t].See, number)
 			}
 		}
 	})
 	for u := range len(p.rows) * len(groups) {
 		t := u / len(groups)
-		p.d.workers[0].attention.join(out.row(t), all.from(u*most, splits(p.rows[t].See)), groups[u%len(groups)])
+		sums := all.from(u*most, splits(visible(p.rows[t].See)))
+		p.d.workers[0].attention.join(out.row(t), sums, groups[u%len(groups)], 0)
 	}
 }
 
@@ -112,7 +144,7 @@ func groupsOf(c backend.KVConfig) []group {
 
 // attention is the memory of one worker.
 type attention struct {
-	q      []float32 // [Dh, 8] queries of a group; undefined where it has fewer
+	q      []float32 // [Dh, 8] queries, of a group of one token after another; undefined where these have fewer
 	scores []float32 // [8, scoreStride]
 	block  []float32 // [8, scoreStride] scores of a span that begins within a block of keys
 	see    []backend.Span
@@ -140,59 +172,66 @@ func (s *splitSums) from(i, n int) splitSums {
 	return splitSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
 }
 
-// splits returns the number of splits of the slots that a token sees.
-func splits(see []backend.Span) int { return (visible(see) + splitSlots - 1) / splitSlots }
+// splits returns the number of splits of the given number of slots.
+func splits(slots int) int { return (slots + splitSlots - 1) / splitSlots }
 
-// attendSplit computes into, the sums of one KV split, for the group with the current queries. The split is the one
-// with the given number among the slots that the token sees.
-func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend.Span, number int) {
+// attendSplit computes into, the sums of one KV split, for the current queries: those of a group, of consecutive tokens.
+// The split is the one with the given number among the slots that the last token sees. Each token before it sees one
+// slot less than the next.
+func (ws *attention) attendSplit(into splitSums, l layer, m group, tokens int, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*splitSlots, splitSlots)
 	ws.scores = resized(ws.scores, vector.Queries*scoreStride)
 	ws.block = resized(ws.block, vector.Queries*scoreStride)
-	l.scores(ws.scores, ws.block, ws.q, m.n, m.head, ws.see)
-	n := visible(ws.see)
-	for g := range m.n {
-		e := ws.scores[g*scoreStride:][:(n+vector.SoftmaxPad-1)/vector.SoftmaxPad*vector.SoftmaxPad]
-		for j := n; j < len(e); j++ {
+	l.scores(ws.scores, ws.block, ws.q, tokens*m.n, m.head, ws.see)
+	n, first := visible(ws.see), visible(see)-tokens+1-number*splitSlots // the first token sees these of the split
+	for i := range tokens * m.n {
+		own := min(n, max(0, first+i/m.n))
+		e := ws.scores[i*scoreStride:][:max(n, padded(own))]
+		for j := own; j < padded(own); j++ {
 			e[j] = float32(math.Inf(-1))
 		}
-		into.top[g], into.sum[g] = vector.Softmax(e)
+		into.top[i], into.sum[i] = vector.Softmax(e[:padded(own)])
+		clear(e[own:])
 	}
 	clear(into.mix)
-	l.mix(into.mix, ws.scores, m.n, m.head, ws.see)
+	l.mix(into.mix, ws.scores, tokens*m.n, m.head, ws.see)
 }
 
-// setQueries sets ws.q to the heads of a group, over √Dh.
-func (ws *attention) setQueries(q []float32, m group, size int) {
+// padded returns the number of scores that [vector.Softmax] takes for n of them.
+func padded(n int) int { return (n + vector.SoftmaxPad - 1) / vector.SoftmaxPad * vector.SoftmaxPad }
+
+// setQueries sets the queries of one of the tokens in ws.q to the heads of a group, over √Dh.
+func (ws *attention) setQueries(q []float32, m group, token, size int) {
 	ws.q = resized(ws.q, vector.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
 	for g := range m.n {
 		for i, v := range q[(m.first+g)*size:][:size] {
-			ws.q[i*vector.Queries+g] = v * scale
+			ws.q[i*vector.Queries+token*m.n+g] = v * scale
 		}
 	}
 }
 
-// join sets the heads of a group in out to softmax(q·K/√Dh)·V, from the results of its splits. Each split has the
-// weight exp(top - largest top).
-func (ws *attention) join(out []float32, sums splitSums, m group) {
+// join sets the heads of a group of one of the tokens in out to softmax(q·K/√Dh)·V, from the results of the splits that
+// it sees. Each split has the weight exp(top - largest top).
+func (ws *attention) join(out []float32, sums splitSums, m group, token int) {
 	n := len(sums.top) / vector.Queries
 	ws.weight = resized(ws.weight, n)
 	for g := range m.n {
+		query := token*m.n + g
 		for i := range ws.weight {
-			ws.weight[i] = sums.top[i*vector.Queries+g]
+			ws.weight[i] = sums.top[i*vector.Queries+query]
 		}
 		top := vector.Max(ws.weight)
 		total := 0.0
 		for i, v := range ws.weight {
 			ws.weight[i] = float32(math.Exp(float64(v) - float64(top)))
-			total += float64(ws.weight[i]) * float64(sums.sum[i*vector.Queries+g])
+			total += float64(ws.weight[i]) * float64(sums.sum[i*vector.Queries+query])
 		}
 		for i := range ws.weight {
 			ws.weight[i] = float32(float64(ws.weight[i]) / total)
 		}
 		to := out[(m.first+g)*sums.size:][:sums.size]
-		vector.WeightedSum(to, ws.weight, sums.mix[g*sums.size:], vector.Queries*sums.size)
+		vector.WeightedSum(to, ws.weight, sums.mix[query*sums.size:], vector.Queries*sums.size)
 	}
 }
 

@@ -26,6 +26,7 @@ type Device struct {
 	ops     ops
 	acts    cpu.Acts      // normalised activations of the running operation, rounded if its weights need it
 	sums    splitSums     // of the KV splits of all groups, for a few tokens
+	runs    []run         // of the rows of the last pass
 	workers []workerSpace // one for each worker of pool
 }
 

@@ -135,9 +135,12 @@ func rowsAt(n int) []backend.Row {
 	return rows
 }
 
-func (x *fixture) kv(slots int, t gguf.Type) backend.KV {
+func (x *fixture) kv(slots int, t gguf.Type) backend.KV { return x.kvOf(slots, 3, t) }
+
+// kvOf returns a KV store with two heads of keys, each for a group of heads.
+func (x *fixture) kvOf(slots, group int, t gguf.Type) backend.KV {
 	s, err := x.d.NewKV(backend.KVConfig{
-		Layers: 2, Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, RopeBase: 1000, Type: t,
+		Layers: 2, Slots: slots, Heads: 2 * group, KVHeads: 2, HeadSize: 16, RopeBase: 1000, Type: t,
 	})
 	require.NoError(x.t, err)
 	return s
@@ -337,44 +340,93 @@ func TestAttend(t *testing.T) {
 }
 
 // TestAttendSplits: a text of several KV splits gives the same bits for any slots, in one span or in many, alone or
-// with other rows, and for any number of workers; they agree with the definition.
+// with other rows, of which several may be computed together, and for any number of workers; they agree with the
+// definition.
 func TestAttendSplits(t *testing.T) {
 	const length, slots = 2*splitSlots + 77, 3*splitSlots + 50
 	some := []int{1, 3}
 	if testing.Short() || cpu.Features() == "generic" { // which is slow
 		some = some[1:]
 	}
-	for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
-		var first []float32
-		for _, threads := range some {
-			d, err := New(Options{Threads: threads})
-			require.NoError(t, err)
-			defer d.Close()
-			for _, layout := range []string{"from the start", "from within a block", "backwards", "in pieces"} {
-				x := &fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d}
-				q, k, v := x.tensorOf(length, 96), x.tensorOf(length, 32), x.tensorOf(length, 32)
-				all := &textRows{x: x, store: x.kv(slots, kind), q: q, k: k, v: v}
-				for i := range length {
-					all.slots = append(all.slots, map[string]int32{
-						"from the start": int32(i), "from within a block": int32(i + 21),
-						"backwards": int32(slots - 1 - i), "in pieces": int32(i + i/50*13),
-					}[layout])
+	for _, group := range []int{1, 2, 3, 5} {
+		for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
+			var first []float32
+			for _, threads := range some {
+				d, err := New(Options{Threads: threads})
+				require.NoError(t, err)
+				defer d.Close()
+				for _, layout := range []string{"from the start", "from within a block", "backwards", "in pieces"} {
+					x := &fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d}
+					q, k, v := x.tensorOf(length, 32*group), x.tensorOf(length, 32), x.tensorOf(length, 32)
+					all := &textRows{x: x, store: x.kvOf(slots, group, kind), q: q, k: k, v: v}
+					for i := range length {
+						all.slots = append(all.slots, map[string]int32{
+							"from the start": int32(i), "from within a block": int32(i + 21),
+							"backwards": int32(slots - 1 - i), "in pieces": int32(i + i/50*13),
+						}[layout])
+					}
+					got := append(all.attend(0, length-1), all.attend(length-1, length)...)
+					if first == nil {
+						first = got
+						all.right(got, length-1)
+						all.right(got, splitSlots+1)
+					}
+					require.Equal(t, first, got, "groups of %d, %v, %s, %d threads", group, kind, layout, threads)
+					few := all.attend(length-2, length)
+					require.Equal(t, first[(length-2)*q.cols:], few, "two rows")
 				}
-				together := all.attend(0, length-1)
-				last := all.attend(length-1, length)
-				if first == nil {
-					first = append(together, last...)
-					keys, values := all.wide()
-					row := all.row(length - 1)
-					bar := map[gguf.Type]float64{gguf.F32: 2e-6, gguf.F16: 2e-3}[kind]
-					x.near(attend(all.store.Config(), row, all.q.row(length-1), keys, values), last, bar, kind.String())
-				}
-				require.Equal(t, first, append(together, last...), "%v, %s, %d threads", kind, layout, threads)
-				few := all.attend(length-2, length)
-				require.Equal(t, first[(length-2)*96:], few, "two rows")
 			}
 		}
 	}
+}
+
+// right checks the attention of token i, among that of all tokens, against the definition.
+func (a *textRows) right(all []float32, i int) {
+	keys, values := a.wide()
+	c := a.store.Config()
+	bar := map[gguf.Type]float64{gguf.F32: 2e-6, gguf.F16: 2e-3}[c.Type]
+	a.x.near(attend(c, a.row(i), a.q.row(i), keys, values), all[i*a.q.cols:(i+1)*a.q.cols], bar, c.Type.String())
+}
+
+// TestAttendTogether: rows that see almost the same, in the same store or another, have the bits that each has alone.
+func TestAttendTogether(t *testing.T) {
+	each(t, func(x *fixture, _ float64) {
+		for range 200 {
+			group, kind := 1+x.r.IntN(4), []gguf.Type{gguf.F32, gguf.F16}[x.r.IntN(2)]
+			stores := []backend.KV{x.kvOf(64, group, kind), x.kvOf(64, group, kind)}
+			before := make([]backend.Row, 20)
+			for i := range before {
+				slot := int32(i)
+				before[i] = backend.Row{Pos: slot, Slot: slot, See: []backend.Span{{From: 0, To: slot + 1}}}
+			}
+			attend := func(rows []backend.Row, q, k, v *tensor) []float32 {
+				out := x.tensorOf(len(rows), 32*group)
+				p := x.d.Begin(stores[0], rows)
+				copied := func(of *tensor) *tensor { return holding(x.t, x.d, len(rows), of.cols, of.f) } // as these are rotated
+				attendAlone(p, out, copied(q), copied(k), copied(v), 0)
+				require.NoError(x.t, p.End(x.t.Context()))
+				return out.f
+			}
+			for _, s := range stores {
+				for i := range before {
+					before[i].KV = s
+				}
+				attend(before, x.tensorOf(20, 32*group), x.tensorOf(20, 32), x.tensorOf(20, 32))
+			}
+			rows := make([]backend.Row, 12)
+			for i := range rows {
+				slot := int32(20 + i)
+				see := []backend.Span{{From: 0, To: int32(5 + x.r.IntN(2))}, {From: 20 - int32(x.r.IntN(2)), To: slot + 1}}
+				rows[i] = backend.Row{Pos: slot, Slot: slot, KV: stores[x.r.IntN(2)], See: see}
+			}
+			q, k, v := x.tensorOf(12, 32*group), x.tensorOf(12, 32), x.tensorOf(12, 32)
+			row := func(of *tensor, i int) *tensor { return holding(x.t, x.d, 1, of.cols, of.row(i)) }
+			got := attend(rows, q, k, v)
+			for i := range rows {
+				require.Equal(x.t, attend(rows[i:i+1], row(q, i), row(k, i), row(v, i)), got[i*q.cols:(i+1)*q.cols])
+			}
+		}
+	})
 }
 
 // textRows is a text with its tokens in given slots.
