@@ -97,8 +97,9 @@ func (p *pass) runs(most int) []run {
 // follows reports whether r sees, in the same store, what the row before it sees, and one slot after that.
 func follows(r, before backend.Row) bool {
 	last := len(r.See) - 1
-	return last >= 0 && last == len(before.See)-1 && r.KV == before.KV && slices.Equal(r.See[:last], before.See[:last]) &&
-		r.See[last].From == before.See[last].From && r.See[last].To == before.See[last].To+1
+	return last >= 0 && last == len(before.See)-1 && r.KV == before.KV &&
+		slices.Equal(r.See[:last], before.See[:last]) && r.See[last].From == before.See[last].From &&
+		r.See[last].To == before.See[last].To+1
 }
 
 // attendFew divides the KV splits of a few tokens among the workers.
@@ -175,9 +176,9 @@ func (s *splitSums) from(i, n int) splitSums {
 // splits returns the number of splits of the given number of slots.
 func splits(slots int) int { return (slots + splitSlots - 1) / splitSlots }
 
-// attendSplit computes into, the sums of one KV split, for the current queries: those of a group, of consecutive tokens.
-// The split is the one with the given number among the slots that the last token sees. Each token before it sees one
-// slot less than the next.
+// attendSplit computes into, the sums of one KV split, for the current queries: those of a group, of consecutive
+// tokens. The split is the one with the given number among the slots that the last token sees. Each token before it
+// sees one slot less than the next.
 func (ws *attention) attendSplit(into splitSums, l layer, m group, tokens int, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*splitSlots, splitSlots)
 	ws.scores = resized(ws.scores, vector.Queries*scoreStride)

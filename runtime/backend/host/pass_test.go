@@ -402,7 +402,7 @@ func TestAttendTogether(t *testing.T) {
 			attend := func(rows []backend.Row, q, k, v *tensor) []float32 {
 				out := x.tensorOf(len(rows), 32*group)
 				p := x.d.Begin(stores[0], rows)
-				copied := func(of *tensor) *tensor { return holding(x.t, x.d, len(rows), of.cols, of.f) } // as these are rotated
+				copied := func(of *tensor) *tensor { return holding(x.t, x.d, len(rows), of.cols, of.f) }
 				attendAlone(p, out, copied(q), copied(k), copied(v), 0)
 				require.NoError(x.t, p.End(x.t.Context()))
 				return out.f
@@ -416,8 +416,10 @@ func TestAttendTogether(t *testing.T) {
 			rows := make([]backend.Row, 12)
 			for i := range rows {
 				slot := int32(20 + i)
-				see := []backend.Span{{From: 0, To: int32(5 + x.r.IntN(2))}, {From: 20 - int32(x.r.IntN(2)), To: slot + 1}}
-				rows[i] = backend.Row{Pos: slot, Slot: slot, KV: stores[x.r.IntN(2)], See: see}
+				first, own := int32(5+x.r.IntN(2)), int32(20-x.r.IntN(2))
+				rows[i] = backend.Row{Pos: slot, Slot: slot, KV: stores[x.r.IntN(2)], See: []backend.Span{
+					{From: 0, To: first}, {From: own, To: slot + 1},
+				}}
 			}
 			q, k, v := x.tensorOf(12, 32*group), x.tensorOf(12, 32), x.tensorOf(12, 32)
 			row := func(of *tensor, i int) *tensor { return holding(x.t, x.d, 1, of.cols, of.row(i)) }
