@@ -53,13 +53,13 @@ func TestChoose(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var listed []remote
 			for _, n := range c.listed {
-				listed = append(listed, remote{name: n, size: 1e6})
+				listed = append(listed, remote{name: n, size: 123e6})
 			}
 			got, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
 			if c.want == nil {
 				require.Error(t, err)
 				for _, n := range c.listed {
-					assert.Contains(t, err.Error(), "\n  o/n:"+n+"  (1.0 MB)")
+					assert.Contains(t, err.Error(), "\n  o/n:"+n+"  (123.0 MB)")
 				}
 				return
 			}
