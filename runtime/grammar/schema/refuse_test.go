@@ -85,7 +85,9 @@ func TestRefusals(t *testing.T) {
 		`{"maxItems":1.5}`:                                "#/maxItems: it must be a whole number",
 		`{"minLength":null}`:                              "#/minLength: it must be a whole number",
 		`{"minimum":"1"}`:                                 "#/minimum: it must be a number",
-		`{"minimum":1e999}`:                               "#/minimum: ",
+		`{"minimum":1e401}`:                               "#/minimum: 1e401 is not possible: exponents are -400 to 400",
+		`{"maximum":1e-401}`:                              "#/maximum: 1e-401 is not possible: exponents are -400 to 400",
+		`{"multipleOf":1E-999999999}`:                     "#/multipleOf: 1E-999999999 is not possible: exponents are",
 		`{"multipleOf":0}`:                                "#/multipleOf: it must be above 0",
 		`{"multipleOf":"2"}`:                              "#/multipleOf: it must be a number",
 		`{"multipleOf":1e-16}`:                            "#/multipleOf: multiples of",
@@ -103,6 +105,8 @@ func TestRefusals(t *testing.T) {
 		`{"enum":[]}`:                                     "#/enum: it must be a list of at least one value",
 		`{"enum":[1],"const":2}`:                          "#: no value fits",
 		`{"items":{"type":"string"},"uniqueItems":true}`:  "#/uniqueItems: it is supported where items are",
+		`{"exclusiveMaximum":` +
+			strings.Repeat("9", 1001) + `}`: "99999 is not a number of at most 1000 digits",
 		`{"type":"array","items":{"enum":[1,2]},` +
 			`"minItems":3,"uniqueItems":true}`: "#: no value fits",
 		`{"prefixItems":[{"const":1}],"items":{"const":2},"uniqueItems":true}`: "#/uniqueItems: ",
