@@ -73,6 +73,17 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestManyChoices: an error lists some of the choices.
+func TestManyChoices(t *testing.T) {
+	var listed []remote
+	for i := range 60 {
+		listed = append(listed, remote{name: fmt.Sprintf("m%02d-q8_0.gguf", i), size: -1})
+	}
+	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
+	require.ErrorContains(t, err, "\n  o/n:m39-q8_0.gguf\n  and 20 more")
+	assert.NotContains(t, err.Error(), "m40")
+}
+
 func TestPartNames(t *testing.T) {
 	parts := partNames("sub/m-00002-of-00003.gguf")
 	require.Len(t, parts, 3)
