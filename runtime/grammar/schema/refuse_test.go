@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -50,6 +51,25 @@ func TestWork(t *testing.T) {
 		_, err = c.rule(r.root)
 		require.NoError(t, err)
 		assert.ErrorIs(t, c.finish(), regular.ErrWork, raw)
+	}
+}
+
+// TestManyExceptions: each number that does not fit adds one range to those that do.
+func TestManyExceptions(t *testing.T) {
+	var not strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&not, "%d,%d.0,", (i*7)%60, i)
+	}
+	for _, kind := range []string{"number", "integer"} {
+		raw := fmt.Sprintf(`{"type":"%s","minimum":-2,"not":{"enum":[%s90]}}`, kind, not.String())
+		g, err := Compile(t.Context(), []byte(raw), false)
+		require.NoError(t, err)
+		for v := -3; v < 100; v++ {
+			whole, _ := fits(g, strconv.Itoa(v))
+			assert.Equal(t, v >= -2 && v < 0 || v >= 60 && v != 90, whole, "%s %d", kind, v)
+			broken, _ := fits(g, strconv.Itoa(v)+".5")
+			assert.Equal(t, kind == "number" && v > -2, broken, "%s %d.5", kind, v)
+		}
 	}
 }
 
