@@ -22,6 +22,20 @@ func TestMaskSet(t *testing.T) {
 	}
 }
 
+// TestManyWays: of the ways to read a text, some are followed, and lead to its end.
+func TestManyWays(t *testing.T) {
+	b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
+	start, end := b.State(), b.End()
+	for range 2 * maxThreads {
+		b.Literal(start, "ab", end)
+	}
+	g, some := b.Build(start, nil)
+	require.True(t, some)
+	s := g.Next(g.Start(), 'a')
+	assert.Len(t, s.threads, maxThreads)
+	assert.True(t, g.Next(s, 'b').Done())
+}
+
 // matcher returns a matcher of strings of a length or with a pattern, for a vocabulary with some texts, all bytes and
 // an end token.
 func matcher(t *testing.T, length int32, pattern string, texts ...string) *Matcher {

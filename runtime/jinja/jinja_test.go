@@ -181,6 +181,7 @@ func TestRefused(t *testing.T) {
 		"{% for x in y %}\n\n{{ x.":                  "line 3 of the template: a tag has no end",
 		"\n{% include 'x' %}": `line 2 of the template: the statement "include" is not ` +
 			"supported",
+		"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",
 		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
 		"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
 		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",

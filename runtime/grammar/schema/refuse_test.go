@@ -1,12 +1,14 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,6 +53,47 @@ func TestWork(t *testing.T) {
 		_, err = c.rule(r.root)
 		require.NoError(t, err)
 		assert.ErrorIs(t, c.finish(), regular.ErrWork, raw)
+	}
+}
+
+// TestLarge: a large schema takes no more memory than its steps account for: it ends when they are refused.
+func TestLarge(t *testing.T) {
+	racing.Spare(t)
+	list := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, strings.ReplaceAll(format, "%d", "%[1]d")+",", i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	numbers, texts := list(3000, "%d"), list(3000, `"%d"`)
+	for _, raw := range []string{
+		`{"type":"number","not":{"enum":[` + numbers + `]}}`, `{"type":"string","not":{"enum":[` + texts + `]}}`,
+		`{"enum":[` + numbers + `],"not":{"enum":[` + numbers + `]}}`,
+		`{"allOf":[{"enum":[` + numbers + `]},{"enum":[` + numbers + `]}]}`,
+		`{"properties":{` + list(3000, `"%d":{}`) + `},"required":[` + texts + `]}`,
+		`{"properties":{` + list(3000, `"%d":{}`) + `},"propertyNames":{"enum":[` + texts + `]}}`,
+		`{"patternProperties":{` + list(3000, `"%d":{}`) + `}}`, `{` + list(3000, `"x%d":1`) + `}`,
+		`{"allOf":[` + list(3000, `{"minLength":%d}`) + `]}`, `{"prefixItems":[` + list(3000, `{"maxLength":%d}`) + `]}`,
+		`{"enum":[` + list(2000, `{"a%d":[1,2]}`) + `],"type":"object","minProperties":1}`,
+		`{"$defs":{` + list(3000, `"d%d":{"type":"string"}`) + `},"anyOf":[` + list(500, `{"$ref":"#/$defs/d%d"}`) + `]}`,
+		`{"anyOf":[` + list(500, `{"properties":{"a%d":{"type":"string"}},"required":["b"]}`) + `]}`,
+		`{"const":"` + strings.Repeat("é", 50000) + `"}`, `{"allOf":[` + list(500, `{"multipleOf":1.%d}`) + `]}`,
+		`{"type":"array","items":{"enum":[` + list(100, "%d") + `]},"uniqueItems":true}`,
+	} {
+		calls := 0
+		stop := func() error {
+			if calls++; calls > 4 {
+				return context.Canceled
+			}
+			return nil
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := compile(&regular.Maker{Stop: stop}, []byte(raw), false)
+		runtime.ReadMemStats(&after)
+		assert.Equal(t, calls > 4, errors.Is(err, context.Canceled), "%.60s: %.200v", raw, err)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "%.60s", raw)
 	}
 }
 

@@ -111,6 +111,7 @@ list.0 ~ people.1.name
 """.strip("\n").split("\n")
 
 TEMPLATES = [
+    "{% for x in list %}{% macro f() %}{% continue %}{% endmacro %}{{ f() }}{% endfor %}",
     "{% for a in [[1] + [2] + [3], 'a\\nb\\nc\\n'.splitlines(), names[:3], 'a b c'.split(), object.values() | list, list | sort] %}"
     "{% set b, c = a + ['b'], a + ['c'] %}{{ a }}{{ b }}{{ c }}{{ b | reverse | list }}{{ b }}{% endfor %}",
     "a\n{% if yes %}\n  b\n  {% else %}\nc\n{% endif %}\nd\n",
