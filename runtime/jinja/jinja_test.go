@@ -188,7 +188,7 @@ func TestRefused(t *testing.T) {
 		"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
 	} {
 		_, err := rendered(source, nil)
-		assert.ErrorContains(t, err, want, source)
+		require.ErrorContains(t, err, want, source)
 		_, raised := err.(*Error).Err.(*RaisedError)
 		assert.Equal(t, strings.Contains(source, "raise_"), raised)
 	}

@@ -43,6 +43,12 @@ func TestWork(t *testing.T) {
 	}
 	_, err = Compile(t.Context(), []byte(`{"dependentRequired":{`+strings.Join(depend, ",")+`}}`), false)
 	require.ErrorIs(t, err, regular.ErrWork)
+	var long []string // each letter is a state
+	for i := range 300 {
+		long = append(long, fmt.Sprintf(`"%01000d":{}`, i))
+	}
+	_, err = Compile(t.Context(), []byte(`{"properties":{`+strings.Join(long, ",")+`}}`), false)
+	require.ErrorIs(t, err, regular.ErrSize)
 	for _, raw := range []string{`{"pattern":"a"}`, `{"anyOf":[{"const":1}]}`, `{"oneOf":[{"const":1},{"const":2}]}`,
 		`{"oneOf":[{"required":["a"]},{"type":"null"}]}`, `{"enum":[{"a":1}]}`} {
 		m := &regular.Maker{Stop: func() error { return nil }}
