@@ -333,14 +333,14 @@ func TestListingBounds(t *testing.T) {
 	_, err := list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles) + `{"path":"a.gguf"}]`)
 	require.ErrorContains(t, err, "more than 20000 GGUF files")
 	pages := 0
-	_, err = Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Attempts: 1,
-		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			if pages++; pages > maxPages {
-				return answer(http.StatusGone)(r)
-			}
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("[]")), Request: r,
-				Header: http.Header{"Link": {`<?page=` + strconv.Itoa(pages) + `>; rel="next"`}}}, nil
-		})})
+	endless := roundTrip(func(r *http.Request) (*http.Response, error) {
+		if pages++; pages > maxPages {
+			return answer(http.StatusGone)(r)
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("[]")), Request: r,
+			Header: http.Header{"Link": {`<?page=` + strconv.Itoa(pages) + `>; rel="next"`}}}, nil
+	})
+	_, err = Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Attempts: 1, Transport: endless})
 	require.ErrorContains(t, err, "list files: more than 200 pages")
 	unread, err := list("[" + strings.Repeat(" ", 2*maxPage) + "]")
 	require.ErrorContains(t, err, "a page of more than")

@@ -250,8 +250,8 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
-// TestAllocNear: the slots of a draft tree lie in the chunks that the text has begun, or reaches within aside tokens, as
-// long as one of them is free: a store that grows allocates memory by chunks.
+// TestAllocNear: the slots of a draft tree lie in the chunks that the text has begun, or reaches within aside tokens,
+// as long as one of them is free: a store that grows allocates memory by chunks.
 func TestAllocNear(t *testing.T) {
 	for _, text := range []int{0, 1, backend.KVChunk - aside - 1, backend.KVChunk - aside, 2*backend.KVChunk - 1} {
 		c := &Cache{kv: &fakeKV{}, used: make([]bool, 5*backend.KVChunk)}
