@@ -51,9 +51,11 @@ func TestPull(t *testing.T) {
 	assert.EqualValues(t, 300_000, last)
 	assert.EqualValues(t, 300_000, total)
 
+	last, total = 0, 0
 	files, err = Pull(t.Context(), mustRef(t, "o/n:m-q8_0.gguf"), opt)
 	require.NoError(t, err)
 	assert.False(t, files[0].Fetched)
+	assert.Equal(t, []int64{300_000, 300_000}, []int64{last, total}, "what is here counts as done")
 	assert.Equal(t, 1, h.count("/resolve/"), "existing files are not fetched again")
 
 	opt.Progress = nil
