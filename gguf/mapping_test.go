@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 func TestPreload(t *testing.T) {
@@ -31,4 +33,10 @@ func TestPreload(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.ErrorIs(t, f.Preload(ctx, nil), context.Canceled)
+
+	dir := held.TempDir(t)
+	f, err = Open(save(t, dir, "m.gguf", b.Bytes()))
+	require.NoError(t, err)
+	err = f.Preload(t.Context(), func(int64, int64) { assert.NoError(t, f.Close()) })
+	assert.ErrorIs(t, err, ErrClosed, "what is unmapped meanwhile is not touched")
 }

@@ -173,14 +173,17 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// failAfter fails when more than n bytes are written.
-type failAfter struct{ n int }
+// failAfter fails with err when more than n bytes are written.
+type failAfter struct {
+	n   int
+	err error // nil: it only writes less
+}
 
 var errFull = errors.New("disk full")
 
 func (w *failAfter) Write(p []byte) (int, error) {
 	if len(p) > w.n {
-		return w.n, errFull
+		return w.n, w.err
 	}
 	w.n -= len(p)
 	return len(p), nil
@@ -189,7 +192,11 @@ func (w *failAfter) Write(p []byte) (int, error) {
 func TestWriterPassesErrorsOn(t *testing.T) {
 	whole := written(t, func(w *Writer) { everyKind(w); everyType(t, w) })
 	for n := 0; n < len(whole); n += 97 {
-		w := NewWriter(&failAfter{n})
+		err, want := errFull, errFull
+		if n%2 == 1 {
+			err, want = nil, io.ErrShortWrite
+		}
+		w := NewWriter(&failAfter{n, err})
 		everyKind(w)
 		for i, typ := range writable() {
 			w.Declare(fmt.Sprint(i), typ, 256)
@@ -198,7 +205,7 @@ func TestWriterPassesErrorsOn(t *testing.T) {
 			_ = w.WriteFloats(make([]float32, 256))
 		}
 		if err := w.Close(); n < 2000 {
-			require.ErrorIs(t, err, errFull, n)
+			require.ErrorIs(t, err, want, n)
 		}
 	}
 }

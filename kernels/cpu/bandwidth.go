@@ -14,6 +14,11 @@ import (
 // may consist of several parts. Its total must be far larger than the caches, or the result is not that of memory. A
 // call reads memory at least 4 times and for at least 200 ms.
 func ReadBandwidth(threads int, memory ...[]byte) float64 {
+	return bandwidth(kernelsInUse().read, threads, memory)
+}
+
+// bandwidth is ReadBandwidth with a function that reads bytes.
+func bandwidth(read func(p []byte) uint64, threads int, memory [][]byte) float64 {
 	const piece = 1 << 20
 	var pieces [][]byte
 	bytes := 0
@@ -28,11 +33,10 @@ func ReadBandwidth(threads int, memory ...[]byte) float64 {
 	defer workers.Close()
 	workers.Begin()
 	defer workers.End()
-	k := kernelsInUse()
 	sums := make([]uint64, workers.Threads()*8) // one cache line each
 	pass := func(worker, lo, hi int) {
 		for _, p := range pieces[lo:hi] {
-			sums[worker*8] |= k.read(p)
+			sums[worker*8] |= read(p)
 		}
 	}
 	workers.Run(len(pieces), 1, pass)

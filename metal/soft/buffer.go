@@ -32,12 +32,15 @@ func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
 		return nil, err
 	}
 	b, err := d.addBuffer(&buffer{device: d, bytes: m.used, memory: m})
-	if err == nil && d.options.PoisonBuffers {
-		b.poison()
-	}
 	if err != nil {
 		m.free()
 		return nil, err
+	}
+	if d.options.PoisonBuffers {
+		if err := b.poison(); err != nil {
+			b.Close()
+			return nil, err
+		}
 	}
 	return b, nil
 }

@@ -1,19 +1,25 @@
 package soft
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
 // TestCache: compiled code is cached by content: the same source is not compiled again, another variant or text is, and
 // concurrent writes of several devices give complete files.
 func TestCache(t *testing.T) {
 	open(t, Options{})
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	libraries := func() int {
 		files, err := filepath.Glob(filepath.Join(dir, "library-*.so"))
 		require.NoError(t, err)
@@ -42,4 +48,54 @@ func TestCache(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "new-*"))
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+// TestNotLoaded: a library that is refused, or that is compiled while the device is closed, does not stay in memory.
+func TestNotLoaded(t *testing.T) {
+	d := open(t, Options{})
+	dir := held.TempDir(t)
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	other, err := os.ReadFile(regexp.MustCompile(`/\S+/libm\.so\.6`).FindString(string(maps)))
+	require.NoError(t, err)
+	path := filepath.Join(dir, "other.so")
+	require.NoError(t, os.WriteFile(path, other, 0o644))
+	_, err = d.module(path)
+	require.ErrorContains(t, err, "load compiled kernels: ")
+
+	d, err = Open(Options{})
+	require.NoError(t, err)
+	path, err = d.compiler.Build(countSource, Fast)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	_, err = d.module(path)
+	assert.ErrorIs(t, err, metal.ErrClosed)
+}
+
+// TestCloseUnmaps: a device that is closed leaves no memory mapped, whether its buffers were closed or not.
+func TestCloseUnmaps(t *testing.T) {
+	open(t, Options{})
+	mapped := func() (pages int) {
+		statm, err := os.ReadFile("/proc/self/statm")
+		require.NoError(t, err)
+		_, err = fmt.Sscan(string(statm), &pages)
+		require.NoError(t, err)
+		return pages
+	}
+	for _, o := range []Options{{}, {Variant: Check}, {Variant: Check, PoisonBuffers: true}} {
+		before := mapped()
+		for i := range 4 {
+			d, err := Open(o)
+			require.NoError(t, err)
+			for range 2 {
+				b, err := d.NewBuffer(1 << 22)
+				require.NoError(t, err)
+				if i%2 == 0 {
+					b.Close()
+				}
+			}
+			require.NoError(t, d.Close())
+		}
+		assert.Less(t, (mapped()-before)*os.Getpagesize(), 1<<27, "%+v", o)
+	}
 }

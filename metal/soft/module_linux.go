@@ -54,7 +54,10 @@ func load(path string) (*module, error) {
 	if m.handle, err = purego.Dlopen(f.Name(), purego.RTLD_NOW|purego.RTLD_LOCAL); err != nil {
 		return nil, fmt.Errorf("load compiled kernels: %w", err)
 	}
-	return m, m.bind()
+	if err := m.bind(); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
 }
 
 // bind looks up the exports of the library and reads its description.

@@ -151,16 +151,26 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m := d.modules[path]
-	if m == nil {
-		if m, err = load(path); err != nil {
-			return nil, err
-		}
-		d.modules[path] = m
+	m, err := d.module(path)
+	if err != nil {
+		return nil, err
 	}
 	return &library{device: d, module: m}, nil
+}
+
+// module returns the compiled library at path, in memory until the device is closed.
+func (d *Device) module(path string) (m *module, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed { // while the library was compiled
+		return nil, metal.ErrClosed
+	}
+	if m = d.modules[path]; m == nil {
+		if m, err = load(path); err == nil {
+			d.modules[path] = m
+		}
+	}
+	return m, err
 }
 
 func (d *Device) isClosed() bool {

@@ -132,6 +132,10 @@ func (l *layer) call(p backend.Pass, name string) error {
 		p.Attend(l.a, l.q, l.k, l.v, nil, nil, 0)
 	case "attend-of-others":
 		p.Attend(l.a, l.q, l.v, l.k, nil, nil, 0)
+	case "attend-of-another-q":
+		p.Attend(l.a, l.x, l.k, l.v, nil, nil, 0)
+	case "attend-of-another-v":
+		p.Attend(l.a, l.q, l.k, l.k, nil, nil, 0)
 	case "add": // output of attention
 		p.ProjectAdd(l.x, l.square, l.a)
 	case "add-q":
@@ -227,6 +231,8 @@ func TestOrder(t *testing.T) {
 		{"embed attend end", "call 2, attend after embed"},
 		{"embed project attend attend end", "call 4, attend after attend"},
 		{"embed project attend-of-others end", "call 3, attend after norm+project: it takes other tensors"},
+		{"embed project attend-of-another-q end", "call 3, attend after norm+project: it takes other tensors"},
+		{"embed project attend-of-another-v end", "call 3, attend after norm+project: it takes other tensors"},
 		{"embed project embed end", "call 3, embed after norm+project"},
 		{"embed project project end", "call 3, norm+project after norm+project"},
 		{"embed project add end", "call 3, project+add after norm+project"},

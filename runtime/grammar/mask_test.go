@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
@@ -20,6 +21,41 @@ func TestMaskSet(t *testing.T) {
 	for _, id := range []int32{-1, -64, -65, 128, 1 << 30} {
 		assert.False(t, m.Has(id))
 	}
+}
+
+// TestVocabularyRefused: a vocabulary can write every value, and end it.
+func TestVocabularyRefused(t *testing.T) {
+	make := func(missing, end int32) error {
+		_, err := NewVocabulary(256, func(id int32) []byte {
+			if id == missing {
+				return []byte("more")
+			}
+			return []byte{byte(id)}
+		}, func(id int32) bool { return id == end })
+		return err
+	}
+	require.NoError(t, make(7, 0))
+	assert.ErrorContains(t, make(-1, -1), "no token of the vocabulary ends a text")
+	for _, b := range []int32{' ', '"', '}', 0x7e, 0x80, 0xbf, 0xc2, 0xf4} {
+		assert.ErrorContains(t, make(b, 0), fmt.Sprintf("no token of the vocabulary is the byte %#02x alone", b))
+	}
+	for _, b := range []int32{'\n', 0x7f, 0xc0, 0xc1, 0xf5, 0xff} {
+		assert.NoError(t, make(b, 0), "no value contains it")
+	}
+}
+
+// TestManyWays: of the ways to read a text, some are followed, and lead to its end.
+func TestManyWays(t *testing.T) {
+	b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
+	start, end := b.State(), b.End()
+	for range 2 * maxThreads {
+		b.Literal(start, "ab", end)
+	}
+	g, some := b.Build(start, nil)
+	require.True(t, some)
+	s := g.Next(g.Start(), 'a')
+	assert.Len(t, s.threads, maxThreads)
+	assert.True(t, g.Next(s, 'b').Done())
 }
 
 // matcher returns a matcher of strings of a length or with a pattern, for a vocabulary with some texts, all bytes and

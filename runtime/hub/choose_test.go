@@ -53,13 +53,13 @@ func TestChoose(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var listed []remote
 			for _, n := range c.listed {
-				listed = append(listed, remote{name: n, size: 1e6})
+				listed = append(listed, remote{name: n, size: 123e6})
 			}
 			got, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
 			if c.want == nil {
 				require.Error(t, err)
 				for _, n := range c.listed {
-					assert.Contains(t, err.Error(), "\n  o/n:"+n+"  (1.0 MB)")
+					assert.Contains(t, err.Error(), "\n  o/n:"+n+"  (123.0 MB)")
 				}
 				return
 			}
@@ -71,6 +71,17 @@ func TestChoose(t *testing.T) {
 			assert.Equal(t, c.want, names)
 		})
 	}
+}
+
+// TestManyChoices: an error lists some of the choices.
+func TestManyChoices(t *testing.T) {
+	var listed []remote
+	for i := range 60 {
+		listed = append(listed, remote{name: fmt.Sprintf("m%02d-q8_0.gguf", i), size: -1})
+	}
+	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
+	require.ErrorContains(t, err, "\n  o/n:m39-q8_0.gguf\n  and 20 more")
+	assert.NotContains(t, err.Error(), "m40")
 }
 
 func TestPartNames(t *testing.T) {

@@ -73,6 +73,10 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Sprintf("%s %s range=%q if=%q auth=%q", r.Method, r.URL.EscapedPath(), r.Header.Get("Range"),
 			r.Header.Get("If-Range"), r.Header.Get("Authorization")))
 	h.mu.Unlock()
+	if r.Header.Get("Accept-Encoding") != "identity" { // ranges and lengths would be of compressed bytes
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
 	for part, code := range h.status {
 		if strings.Contains(r.URL.Path, part) {
 			for k, v := range h.header {

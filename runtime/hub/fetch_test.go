@@ -175,6 +175,24 @@ func TestNoSum(t *testing.T) {
 	}
 }
 
+// TestLengthOfRedirect: the length of an answer that redirects is not that of the file.
+func TestLengthOfRedirect(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.noList, h.linked, h.cdn = true, true, "http://hub.test"
+	opt := Options{Dir: held.TempDir(t), Endpoint: h.cdn, Attempts: 1}
+	opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		res, err := inProcess{h}.RoundTrip(r)
+		if res.StatusCode == http.StatusFound {
+			res.Header.Del("X-Linked-Size")
+			res.ContentLength = 17
+		}
+		return res, err
+	})
+	files, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	require.NoError(t, err)
+	pulled(t, h, opt, files, "m.gguf")
+}
+
 // TestCutOff: bytes that arrived before the server gave up are kept, and the error says so.
 func TestCutOff(t *testing.T) {
 	h := newFakeHub("m.gguf")

@@ -51,9 +51,11 @@ func TestPull(t *testing.T) {
 	assert.EqualValues(t, 300_000, last)
 	assert.EqualValues(t, 300_000, total)
 
+	last, total = 0, 0
 	files, err = Pull(t.Context(), mustRef(t, "o/n:m-q8_0.gguf"), opt)
 	require.NoError(t, err)
 	assert.False(t, files[0].Fetched)
+	assert.Equal(t, []int64{300_000, 300_000}, []int64{last, total}, "what is here counts as done")
 	assert.Equal(t, 1, h.count("/resolve/"), "existing files are not fetched again")
 
 	opt.Progress = nil
@@ -171,6 +173,28 @@ func TestCancel(t *testing.T) {
 	require.NoError(t, err)
 	pulled(t, h, opt, files, "m.gguf")
 	assert.Equal(t, 1, h.count(`range="bytes=`))
+}
+
+// TestCancelWhileReading: reading what is there already, which may be many gigabytes, ends with the context.
+func TestCancelWhileReading(t *testing.T) {
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	have := content(1, 100_000)
+	for _, name := range []string{"m.gguf", "m.gguf.part"} {
+		dir := held.TempDir(t)
+		p, err := newPuller(Options{Dir: dir, Transport: roundTrip(answer(http.StatusTeapot))})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), have, 0o644))
+		origin := `{"sha256":"` + sumOf(have) + `"}`
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "m.gguf.part.json"), []byte(origin), 0o644))
+		w := remote{name: "m.gguf", size: int64(len(have)), sha256: sumOf(have)}
+		_, err = p.fetchTo(ctx, filepath.Join(dir, "m.gguf"), p.endpoint, w, p.opt.Progress)
+		require.ErrorIs(t, err, why, name)
+		kept, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, have, kept, name)
+	}
 }
 
 // addressOf returns the address of content at a server with serve as its handler.

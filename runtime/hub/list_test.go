@@ -17,7 +17,7 @@ func TestListing(t *testing.T) {
 		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,` +
 			`"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
 	)
-	var evil bool
+	next := ""
 	serve := roundTrip(func(r *http.Request) (*http.Response, error) {
 		assert.Equal(t, "hub.test", r.URL.Host)
 		rec := httptest.NewRecorder()
@@ -27,28 +27,25 @@ func TestListing(t *testing.T) {
 		case r.URL.Query().Get("cursor") == "2":
 			io.WriteString(rec, page2)
 		default:
-			next := "/api/models/o/n/tree/main?recursive=true&cursor=2"
-			if evil {
-				next = "http://evil.test" + next
-			}
-			rec.Header().Set("Link", `<`+next+`>; rel="next"`)
+			rec.Header().Set("Link", `<`+next+`/api/models/o/n/tree/main?recursive=true&cursor=2>; rel="next"`)
 			io.WriteString(rec, page1)
 		}
 		res := rec.Result()
 		res.Request = r
 		return res, nil
 	})
-	p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: serve})
+	p, err := newPuller(Options{Dir: "d", Endpoint: "https://hub.test", Transport: serve})
 	require.NoError(t, err)
 
 	got, err := p.list(t.Context(), mustRef(t, "o/n"))
 	require.NoError(t, err)
 	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
 
-	evil = true
-	got, err = p.list(t.Context(), mustRef(t, "o/n"))
-	require.NoError(t, err)
-	assert.Len(t, got, 1, "a next page on another host is not followed")
+	for _, next = range []string{"https://evil.test", "http://hub.test", "https://hub.test:444"} {
+		got, err = p.list(t.Context(), mustRef(t, "o/n"))
+		require.NoError(t, err)
+		assert.Len(t, got, 1, "a next page at %s is not followed", next)
+	}
 
 	_, err = p.list(t.Context(), mustRef(t, "x/y"))
 	require.ErrorContains(t, err,

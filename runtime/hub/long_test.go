@@ -9,13 +9,18 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestLongAddresses: if a server redirects to an address of thousands of letters, no error shows the whole address.
+// TestLongAddresses: if a server redirects to an address of thousands of letters, no error shows the whole address, or
+// the whole of an equally long message of the server.
 func TestLongAddresses(t *testing.T) {
 	long := "/" + strings.Repeat("a", 5000)
 	for _, last := range []func(w http.ResponseWriter){
 		func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
 		func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
 		func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		func(w http.ResponseWriter) {
+			w.Header().Set("X-Error-Message", long)
+			w.WriteHeader(http.StatusTeapot)
+		},
 		func(w http.ResponseWriter) {
 			w.Header().Set("Location", "file://"+long)
 			w.WriteHeader(http.StatusFound)

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
 // flaky fails the first requests and then forwards to a hub.
@@ -65,6 +67,7 @@ func TestRetry(t *testing.T) {
 		want     string        // in the error; "" means success
 	}{
 		{"500 once", 1, answer(500), time.Second / 2, 2 * time.Second, ""},
+		{"408 once", 1, answer(408), time.Second / 2, 2 * time.Second, ""},
 		{"503 four times", 4, answer(503), 7 * time.Second, 23 * time.Second, ""},
 		{"reset", 2, broken(&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}), time.Second,
 			5 * time.Second, ""},
@@ -149,6 +152,39 @@ func TestStalledBody(t *testing.T) {
 	})
 }
 
+// TestSlowBody: a body that arrives in pieces takes as long as it takes, if no pause between two pieces is too long.
+func TestSlowBody(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := newFakeHub("m.gguf")
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Stall: 5 * time.Second}
+		opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			res, err := inProcess{h}.RoundTrip(r)
+			res.Body = slow{res.Body, r.Context()}
+			return res, err
+		})
+		begin := time.Now()
+		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.NoError(t, err)
+		assert.Greater(t, time.Since(begin), 20*time.Second)
+		pulled(t, h, opt, files, "m.gguf")
+		assert.Zero(t, h.count(`range="bytes=`))
+	})
+}
+
+// slow is a body that sends a piece every four seconds.
+type slow struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+// Read implements io.Reader.
+func (s slow) Read(b []byte) (int, error) {
+	if err := wait.For(s.ctx, 4*time.Second); err != nil {
+		return 0, err
+	}
+	return s.ReadCloser.Read(b[:min(len(b), 60_000)])
+}
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
@@ -197,6 +233,10 @@ func TestTokenStaysHome(t *testing.T) {
 	opt.Attempts = 1
 	_, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
 	require.ErrorContains(t, err, elsewhere.URL+"/cdn/m.gguf answers 500")
+	cdn.status = map[string]int{"/cdn/": 403}
+	_, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	require.ErrorContains(t, err, elsewhere.URL+"/cdn/m.gguf answers 403")
+	assert.NotContains(t, err.Error(), "HF_TOKEN", "advice about the hub is for its own answers")
 	elsewhere.Close()
 	_, err2 := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
 	require.Error(t, err2)
@@ -280,7 +320,7 @@ func TestTokenNeedsScheme(t *testing.T) {
 	assert.Equal(t, []string{"Bearer t", "", "", ""}, sent)
 }
 
-// TestListingBounds: the numbers of files in a listing and of bytes in its pages are limited.
+// TestListingBounds: the numbers of files and pages in a listing and of bytes in its pages are limited.
 func TestListingBounds(t *testing.T) {
 	list := func(page string) (unread int, err error) {
 		body := strings.NewReader(page)
@@ -292,6 +332,16 @@ func TestListingBounds(t *testing.T) {
 	}
 	_, err := list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles) + `{"path":"a.gguf"}]`)
 	require.ErrorContains(t, err, "more than 20000 GGUF files")
+	pages := 0
+	endless := roundTrip(func(r *http.Request) (*http.Response, error) {
+		if pages++; pages > maxPages {
+			return answer(http.StatusGone)(r)
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("[]")), Request: r,
+			Header: http.Header{"Link": {`<?page=` + strconv.Itoa(pages) + `>; rel="next"`}}}, nil
+	})
+	_, err = Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Attempts: 1, Transport: endless})
+	require.ErrorContains(t, err, "list files: more than 200 pages")
 	unread, err := list("[" + strings.Repeat(" ", 2*maxPage) + "]")
 	require.ErrorContains(t, err, "a page of more than")
 	assert.Greater(t, unread, maxPage/2)

@@ -254,11 +254,11 @@ func (p *parser) primary() expression {
 	t := p.tok
 	switch t.kind {
 	case tokString:
-		text := ""
+		var text strings.Builder
 		for ; p.tok.kind == tokString; p.advance() {
-			text += p.tok.text
+			text.WriteString(p.tok.text)
 		}
-		return constant(literal(text))
+		return constant(literal(text.String()))
 	case tokNumber:
 		p.advance()
 		if n, err := strconv.Atoi(t.text); err == nil {
@@ -295,7 +295,7 @@ func (p *parser) primary() expression {
 	case p.accept("{"):
 		return p.dict()
 	}
-	fail("unexpected %q", t.text)
+	fail("unexpected %.40q", t.text)
 	return nil
 }
 
@@ -459,7 +459,7 @@ func (r *run) field(v value, name string) value {
 	case *loop:
 		return v.field(name)
 	case undefined:
-		fail("%s has no fields: it is not defined", string(v))
+		fail("%.40s has no fields: it is not defined", string(v))
 	}
 	return undefined(name)
 }

@@ -255,16 +255,17 @@ func (r *run) end(v value, at int) value {
 func (r *run) sorted(all []value, key func(v value) value, a args) *list {
 	r.spend(16 * len(all))
 	all = slices.Clone(all)
+	order := 1
+	if truth(a.at(0, "reverse", false)) { // equal elements keep their order then, too
+		order = -1
+	}
 	slices.SortStableFunc(all, func(x, y value) int {
 		x, y = key(x), key(y)
 		if !truth(a.at(1, "case_sensitive", false)) {
 			x, y = r.folded(x), r.folded(y)
 		}
-		return r.compare(x, y)
+		return order * r.compare(x, y)
 	})
-	if truth(a.at(0, "reverse", false)) {
-		slices.Reverse(all)
-	}
 	return &list{items: all}
 }
 
@@ -286,24 +287,31 @@ func sortFilter(r *run, v value, a args) value {
 	}, a)
 }
 
-// dictsort returns the fields of an object by name.
+// dictsort returns the fields of an object by name, or by value.
 func dictsort(r *run, v value, a args) value {
 	d, ok := v.(*dict)
 	if !ok {
 		fail("%s has no fields to sort", kind(v))
 	}
-	return r.sorted(r.pairs(d).items, func(v value) value { return v.(*list).items[0] },
+	by := 0
+	if r.equal(a.at(1, "by", nil), literal("value")) {
+		by = 1
+	}
+	return r.sorted(r.pairs(d).items, func(v value) value { return v.(*list).items[by] },
 		args{named: map[string]value{"case_sensitive": a.at(0, "case_sensitive", false),
 			"reverse": a.at(2, "reverse", false)}})
 }
 
 func reverse(r *run, v value, _ args) value { return r.slice(v, [3]value{nil, nil, -1}) }
 
-func unique(r *run, v value, _ args) value {
-	l := &list{}
+func unique(r *run, v value, a args) value {
+	l, fold := &list{}, r.folded
+	if truth(a.at(0, "case_sensitive", false)) {
+		fold = func(v value) value { return v }
+	}
 	for _, one := range r.items(v) {
 		r.spend(16)
-		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(r.folded(v), r.folded(one)) }) {
+		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(fold(v), fold(one)) }) {
 			l.items = append(l.items, one)
 		}
 	}
@@ -314,7 +322,7 @@ func toInt(r *run, v value, a args) value {
 	if isNumber(v) {
 		return integer(math.Trunc(number(v)))
 	}
-	if n, err := strconv.Atoi(strings.TrimSpace(r.text(v).String)); err == nil {
+	if n, err := strconv.Atoi(r.trimmed(v)); err == nil {
 		return n
 	}
 	return a.at(0, "default", 0)
@@ -324,10 +332,17 @@ func toFloat(r *run, v value, a args) value {
 	if isNumber(v) {
 		return number(v)
 	}
-	if f, err := strconv.ParseFloat(strings.TrimSpace(r.text(v).String), 64); err == nil {
+	if f, err := strconv.ParseFloat(r.trimmed(v), 64); err == nil {
 		return f
 	}
 	return a.at(0, "default", 0.0)
+}
+
+// trimmed returns the text of a value without blanks at its ends.
+func (r *run) trimmed(v value) string {
+	t := r.text(v)
+	r.spend(len(t.String))
+	return strings.TrimSpace(t.String)
 }
 
 func round(_ *run, v value, a args) value {

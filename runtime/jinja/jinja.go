@@ -28,6 +28,7 @@ const (
 	maxSource = 1 << 20 // bytes of a template
 	maxDepth  = 500     // nesting of statements and operations in the source
 	maxNested = 1000    // nesting of values, and tenfold of macros that call macros
+	maxNumber = 1000    // characters of a number that is given
 	// Work of a rendering: operations and bytes. Published templates take less than 30,000 for a chat of one message,
 	// 16 for each byte of a text, and 3,000 for each further message. So the limits leave room.
 	baseWork, workPerByte, bytesPerValue = 1 << 22, 64, 64

@@ -138,6 +138,25 @@ var hostile = []string{
 	strings.Repeat(`{% if 1 %}`, 9999) + strings.Repeat(`{% endif %}`, 9999),
 	`{% if 0 %}` + strings.Repeat(`{% elif 0 %}`, 9999) + `{% endif %}`,
 	strings.Repeat("x", maxSource+1),
+	`{% set ns = namespace(v=range(999) | list) %}{% for i in range(900) %}{% set ns.v = [ns.v] %}{% endfor %}` +
+		`{{ ns.v | tojson(indent=64) }}`,
+	`{% set c = "c" * 100000 %}{{ range(1999) | list | tojson(separators=[c, c]) }}`,
+	`{{ ` + strings.Repeat(`"a"`, maxSource/3-9),
+	`{% macro f(` + names(9999) + `) %}{% endmacro %}{% for i in range(999) %}{{ f() }}{% endfor %}`,
+	`{% set l = range(9999) %}` + strings.Replace(deep(9, `ns.v + ns.v`), "1", "l", 1) +
+		`{% for ` + names(9999) + ` in ns.v %}{% endfor %}`,
+	strings.Replace(deep(16, `ns.v + ns.v`), "1", "digits", 1) + `{{ ns.v | tojson }}`,
+	`{% set s = " " * 99999 %}{% for i in range(9999) %}{{ s | int }}{% endfor %}`,
+	`{% set s = " " * 99999 %}{% for i in range(9999) %}{{ s | float }}{% endfor %}`,
+}
+
+// names returns n names with commas between them.
+func names(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "n%d,", i)
+	}
+	return strings.TrimSuffix(b.String(), ",")
 }
 
 // TestHostile: every template ends, and none takes much memory.
@@ -145,7 +164,7 @@ func TestHostile(t *testing.T) {
 	for _, source := range hostile {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := rendered(source, nil)
+		_, err := rendered(source, Object{{"digits", json.RawMessage(strings.Repeat("9", maxNumber))}})
 		runtime.ReadMemStats(&after)
 		name := source[:min(len(source), 90)]
 		if !strings.HasPrefix(source, "((") { // that is text
@@ -162,13 +181,14 @@ func TestRefused(t *testing.T) {
 		"{% for x in y %}\n\n{{ x.":                  "line 3 of the template: a tag has no end",
 		"\n{% include 'x' %}": `line 2 of the template: the statement "include" is not ` +
 			"supported",
+		"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",
 		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
 		"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
 		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",
 		"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
 	} {
 		_, err := rendered(source, nil)
-		assert.ErrorContains(t, err, want, source)
+		require.ErrorContains(t, err, want, source)
 		_, raised := err.(*Error).Err.(*RaisedError)
 		assert.Equal(t, strings.Contains(source, "raise_"), raised)
 	}
@@ -180,9 +200,30 @@ func TestRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "this is not JSON")
 	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))}})
 	assert.ErrorContains(t, err, "more than 1000 deep")
+	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage("[" + strings.Repeat("9", maxNumber+1) + "]")}})
+	assert.ErrorContains(t, err, "a number of 1001 characters, at most 1000 are possible")
 	got, err := rendered("{{ x | tojson }}", Object{{"x", json.RawMessage(`[1e3,-0,1.50,12345678901234567890123]`)}})
 	require.NoError(t, err)
 	assert.Equal(t, `[1e3, -0, 1.50, 12345678901234567890123]`, got.String, "numbers stay as a request wrote them")
+}
+
+// TestShortErrors: errors show the beginning of what the template has, not all of it.
+func TestShortErrors(t *testing.T) {
+	for _, source := range []string{
+		"{{ N.a }}", "{{ a N }}", "{{ N 'N' }}", "{{ a.'N' }}", "{{ | 'N' }}", "{% N %}", "{{ a | N }}", "{{ a is N }}",
+		"{% set N.N = 1 %}", "{% macro N() %}{% endmacro %}{{ N(1) }}", "{{ ['a'] | map('N') }}", "{{ 1e9N }}",
+		"{{ ['a'] | select('N') }}", "{% set 'N' = 1 %}", "{{ a[1:2:3:N] }}", "{{ (N }}", "{{ 9N }}", `{{ "\x N" }}`,
+		"{{ 'N' - 1 }}", "{{ 'N'() }}", "{{ N() }}",
+	} {
+		for _, n := range []string{"n", "9"} {
+			_, err := rendered(strings.ReplaceAll(source, "N", strings.Repeat(n, 5000)), nil)
+			if err != nil {
+				assert.Less(t, len(err.Error()), 200, "%s: %.300s", source, err)
+			}
+		}
+		_, err := rendered(strings.ReplaceAll(source, "N", strings.Repeat("n", 5000)), nil)
+		assert.Error(t, err, source)
+	}
 }
 
 // TestLargeChats: a long text, and many messages, are within the limits.

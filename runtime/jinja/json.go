@@ -91,6 +91,9 @@ func (r *run) decoded(d *json.Decoder) value {
 	case string:
 		return given(t)
 	case json.Number: // as it is written, since a request's numbers are not this program's to change
+		if len(t) > maxNumber {
+			fail("a number of %d characters, at most %d are possible", len(t), maxNumber)
+		}
 		if n, err := strconv.Atoi(string(t)); err == nil && strconv.Itoa(n) == string(t) {
 			return n
 		}
@@ -173,6 +176,7 @@ func (w *jsonWriter) all(open, end string, n int, one func(i int)) {
 		if i > 0 {
 			w.WriteString(w.comma)
 		}
+		w.spend(len(w.comma) + len(w.colon))
 		line(w.level)
 		one(i)
 	}

@@ -290,13 +290,13 @@ func (r *run) mapped(s str, by func(c, before rune) rune) str {
 	return b.text()
 }
 
-// replace replaces a text by another one.
+// replace replaces a text by another one, at most as often as the third argument says.
 func (r *run) replace(s str, a args) str {
 	old, by := keyOf(a.at(0, "old", nil)), keyOf(a.at(1, "new", nil))
 	if old.String == "" {
 		fail("replace needs a text to replace that is not empty")
 	}
-	return r.join(r.split(s, args{list: []value{old}}, strings.Index).items, by)
+	return r.join(r.split(s, args{list: []value{old, a.at(2, "count", nil)}}, strings.Index).items, by)
 }
 
 // find returns where a text begins, in characters; -1 if it does not.

@@ -49,14 +49,14 @@ func (p *parser) accept(text string) bool {
 // expect takes an operator or a name.
 func (p *parser) expect(text string) {
 	if !p.accept(text) {
-		fail("%s is expected before %q", text, p.tok.text)
+		fail("%s is expected before %.40q", text, p.tok.text)
 	}
 }
 
 // end takes a token of a kind.
 func (p *parser) end(kind int, text string) {
 	if p.tok.kind != kind {
-		fail("%s is expected before %q", text, p.tok.text)
+		fail("%s is expected before %.40q", text, p.tok.text)
 	}
 	p.advance()
 }
@@ -65,7 +65,7 @@ func (p *parser) end(kind int, text string) {
 func (p *parser) name() string {
 	name := p.tok.text
 	if p.tok.kind != tokName {
-		fail("a name is expected before %q", name)
+		fail("a name is expected before %.40q", name)
 	}
 	p.advance()
 	return name
@@ -220,6 +220,7 @@ func (r *run) assign(names []string, v value) {
 		return
 	}
 	all := r.items(v)
+	r.spend(16 * len(names))
 	if len(all) != len(names) {
 		fail("%d values for %d names", len(all), len(names))
 	}
@@ -253,7 +254,7 @@ func (p *parser) set() statement {
 		}
 		o, ok := r.scope.find(names[0]).(*object)
 		if !ok {
-			fail("%s.%s cannot be set: %s is not a namespace", names[0], field, names[0])
+			fail("%.40s.%.40s cannot be set: %.40[1]s is not a namespace", names[0], field)
 		}
 		o.vars[field] = v
 		return goOn
@@ -285,9 +286,10 @@ func (p *parser) macro() statement {
 		home := r.scope
 		r.scope.vars[name] = function(func(r *run, a args) value {
 			if len(a.list) > len(names) {
-				fail("%s takes %d arguments", name, len(names))
+				fail("%.40s takes %d arguments", name, len(names))
 			}
 			defer r.deeper(10)()
+			r.spend(16 * len(names))
 			var text str
 			r.inner(home, func() {
 				for i, n := range names {

@@ -299,6 +299,7 @@ func (r *run) spelled(v value) string {
 	case int:
 		return strconv.Itoa(v)
 	case json.Number:
+		r.spend(len(v))
 		return string(v)
 	case float64:
 		return floatText(v)

@@ -250,6 +250,24 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
+// TestAllocNear: the slots of a draft tree lie in the chunks that the text has begun, or reaches within aside tokens,
+// as long as one of them is free: a store that grows allocates memory by chunks.
+func TestAllocNear(t *testing.T) {
+	for _, text := range []int{0, 1, backend.KVChunk - aside - 1, backend.KVChunk - aside, 2*backend.KVChunk - 1} {
+		c := &Cache{kv: &fakeKV{}, used: make([]bool, 5*backend.KVChunk)}
+		_, err := c.Extend(make([]int32, text))
+		require.NoError(t, err)
+		end := (text + aside + backend.KVChunk) / backend.KVChunk * backend.KVChunk
+		for n := text; n < c.Slots(); n++ {
+			slot, err := c.Alloc(text)
+			require.NoError(t, err)
+			assert.Less(t, int(slot), max(end, n+1), "text of %d", text)
+		}
+		_, err = c.Alloc(text)
+		assert.ErrorIs(t, err, ErrContext)
+	}
+}
+
 // TestMisuse: a bug of the caller panics and changes nothing.
 func TestMisuse(t *testing.T) {
 	fresh := func() *Cache { // a text of two tokens, a node in slot 3

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -164,6 +165,10 @@ func (p *paperPass) Commit() {
 }
 
 func (p *paperPass) Drop() { p.d.note("drop %d", p.number) }
+
+func (p *paperPass) Ran() (begin, end time.Duration) {
+	return time.Hour, time.Hour + time.Duration(p.number)
+}
 
 func (p *paperPass) Wait(ctx context.Context) error {
 	p.d.note("wait %d", p.number)
@@ -773,9 +778,12 @@ func TestFlights(t *testing.T) {
 	assert.Equal(t, append([]string{"begin at 2 after 14, token 0"}, layers...), d.log)
 	d.log = nil
 	d.result = func(out []backend.Output) { out[0].LogSumExp, out[0].Entropy = 3, 4 }
-	out, err := first.Wait(t.Context())
+	var ran []time.Duration
+	tell := func(op backend.Op) { ran = append(ran, op.DeviceBegin, op.DeviceEnd) }
+	out, err := first.Wait(backend.Watch(t.Context(), &backend.Watcher{Tell: tell}))
 	require.NoError(t, err)
 	assert.Equal(t, &backend.Output{LogSumExp: 3, Entropy: 4}, out)
+	assert.Equal(t, []time.Duration{time.Hour, time.Hour + 14}, ran)
 	second.Drop()
 	assert.Equal(t, []string{"wait 14", "drop 14"}, d.log)
 	want.Rows = []int{1}

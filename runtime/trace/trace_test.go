@@ -365,6 +365,10 @@ func TestOpenRefused(t *testing.T) {
 			os.Remove(shardPath(dir, 1))
 			os.Mkdir(shardPath(dir, 1), 0o755)
 		}, nil, "not a regular file"},
+		{"device", func(dir string) {
+			os.Remove(shardPath(dir, 1))
+			os.Symlink(os.DevNull, shardPath(dir, 1))
+		}, nil, "not a regular file"},
 		{"swapped", func(dir string) {
 			os.Rename(shardPath(dir, 1), shardPath(dir, 0))
 			write(t, dir, "shard-00001.trace", "x")
@@ -568,8 +572,19 @@ func TestSettings(t *testing.T) {
 	}
 	assert.Equal(t, []string{"0 3", "3 6", "6 7"}, got)
 	assert.Equal(t, []int{0, 1, -1}, []int{s.Rule("a"), s.Rule("b"), s.Rule("c")})
-	s.Labels = make([]string, maxRules+1)
-	assert.ErrorIs(t, s.validate(), ErrValue)
+	for i, spoil := range []func(s *Settings){
+		func(*Settings) {}, func(s *Settings) { s.Labels = make([]string, maxRules+1) },
+		func(s *Settings) { s.MaxTokens = 0 }, func(s *Settings) { s.Width = maxWidth + 1 },
+		func(s *Settings) { s.Prompts = -1 }, func(s *Settings) { s.ShardPrompts = maxPrompts + 1 },
+	} {
+		other := s
+		spoil(&other)
+		if err := other.validate(); i > 0 {
+			assert.ErrorIs(t, err, ErrValue, i)
+		} else {
+			assert.NoError(t, err)
+		}
+	}
 }
 
 // normal returns got with the labels of s if both are empty: a file does not distinguish an empty list from nil.

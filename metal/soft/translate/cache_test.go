@@ -30,7 +30,8 @@ func cacheWithRuntime(t *testing.T) string {
 	return dir
 }
 
-// TestCacheWithoutCompiling: a source that was compiled needs no compiler to run again.
+// TestCacheWithoutCompiling: a source that was compiled needs no compiler to run again, unless the source, the variant,
+// the compiler or the processor is another one.
 func TestCacheWithoutCompiling(t *testing.T) {
 	dir := cacheWithRuntime(t)
 	c := open(t, Options{Cache: dir})
@@ -49,8 +50,25 @@ func TestCacheWithoutCompiling(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Equal(t, path, kept)
 	assert.FileExists(t, kept)
-	_, err = again.Build(text+"\n", Fast)
-	assert.Error(t, err)
+	own, err := ownText()
+	require.NoError(t, err)
+	assert.NoError(t, again.strictOnce(&unit{}, text, own))
+	elsewhere := "arm64"
+	if c.arch == elsewhere {
+		elsewhere = "amd64"
+	}
+	for what, other := range map[string]func() error{
+		"source":  func() error { _, err := again.Build(text+"\n", Fast); return err },
+		"variant": func() error { _, err := again.Build(text, UBSan); return err },
+		"version": func() error { again.version += "1"; _, err := again.Build(text, Fast); return err },
+		"strict":  func() error { again.version += "2"; return again.strictOnce(&unit{}, text, own) },
+		"text":    func() error { return again.strictOnce(&unit{}, text, own+"\n") },
+		"arch":    func() error { again.arch = elsewhere; _, err := again.Build(text, Fast); return err },
+	} {
+		before := *again
+		assert.Error(t, other(), what)
+		*again = before
+	}
 }
 
 // TestCacheKeepsNothingRefused: a source that the strict pass refuses is refused every time, even if clang would

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -100,5 +101,22 @@ func TestInPlace(t *testing.T) {
 				assert.Equal(t, n.ReadUnique, n.Fetched, what)
 			}
 		}
+	}
+}
+
+// TestWrappable: the memory of a file is wrapped if it begins on a page of the device, and its last page of the device
+// is not larger than the system's pages of the file.
+func TestWrappable(t *testing.T) {
+	system := os.Getpagesize()
+	page := 4 * system
+	d := &Device{limits: metal.Limits{PageSize: page, BufferLength: 2 * page}}
+	memory := make([]byte, 4*page)
+	memory = memory[page-int(address(memory)%uintptr(page)):]
+	for length, want := range map[int]bool{
+		1: false, 3 * system: false, 3*system + 1: true, page: true, page + 1: false, 2*page - system: false,
+		2*page - system + 1: true, 2 * page: true, 2*page + 1: false, 3 * page: false,
+	} {
+		assert.Equal(t, want, d.wrappable(memory[:length]), length)
+		assert.False(t, d.wrappable(memory[system:system+length]), length)
 	}
 }

@@ -3,6 +3,7 @@ package regular
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -89,22 +90,22 @@ func (b *Numbers) Forget() {
 	}
 }
 
-// Without returns parts of b that together leave out some numbers.
+// Without returns parts of b that together leave out some numbers: those below each of them, and the rest.
 func (b Numbers) Without(values []string) (parts []Numbers) {
-	parts = []Numbers{b}
+	var out []*big.Rat
 	for _, v := range values {
-		r, err := ParseNumber(v)
-		if err != nil {
-			continue // not a number of the schema, which was read before
-		}
-		for _, p := range parts {
-			low, high := p, p
-			low.AtMost(Limit{r, true})
-			high.AtLeast(Limit{r, true})
-			parts = append(parts[1:], low, high)
+		if r, err := ParseNumber(v); err == nil { // else it is not a number of the schema, which was read before
+			out = append(out, r)
 		}
 	}
-	return parts
+	slices.SortFunc(out, (*big.Rat).Cmp)
+	for _, r := range out {
+		low := b
+		low.AtMost(Limit{r, true})
+		parts = append(parts, low)
+		b.AtLeast(Limit{r, true})
+	}
+	return append(parts, b)
 }
 
 // floor returns the largest whole n such that n/scale is within a bound from above; nil for none.

@@ -17,6 +17,8 @@ func TestPartsApart(t *testing.T) {
 		`"type":"string"`,
 		`"type":"string","minLength":2`, `"type":"string","maxLength":2`, `"type":"string","pattern":"^a"`,
 		`"type":"string","pattern":"b"`, `"type":"string","format":"date"`, `"type":"string","not":{"const":"a"}`,
+		`"type":"string","not":{"const":"b"}`, `"type":"string","not":{"pattern":"b"}`,
+		`"type":"string","not":{"pattern":"^a"}`, `"type":"string","minLength":2,"maxLength":2`,
 	}
 	values := []string{`-3`, `0.5`, `2`, `6`, `7`, `7.25`, `"a"`, `"ab"`, `"b"`, `"abc"`, `"2024-02-28"`}
 	takes := map[[2]string]bool{}

@@ -1,12 +1,15 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -40,6 +43,12 @@ func TestWork(t *testing.T) {
 	}
 	_, err = Compile(t.Context(), []byte(`{"dependentRequired":{`+strings.Join(depend, ",")+`}}`), false)
 	require.ErrorIs(t, err, regular.ErrWork)
+	var long []string // each letter is a state
+	for i := range 300 {
+		long = append(long, fmt.Sprintf(`"%01000d":{}`, i))
+	}
+	_, err = Compile(t.Context(), []byte(`{"properties":{`+strings.Join(long, ",")+`}}`), false)
+	require.ErrorIs(t, err, regular.ErrSize)
 	for _, raw := range []string{`{"pattern":"a"}`, `{"anyOf":[{"const":1}]}`, `{"oneOf":[{"const":1},{"const":2}]}`,
 		`{"oneOf":[{"required":["a"]},{"type":"null"}]}`, `{"enum":[{"a":1}]}`} {
 		m := &regular.Maker{Stop: func() error { return nil }}
@@ -50,6 +59,68 @@ func TestWork(t *testing.T) {
 		_, err = c.rule(r.root)
 		require.NoError(t, err)
 		assert.ErrorIs(t, c.finish(), regular.ErrWork, raw)
+	}
+}
+
+// TestLarge: a large schema takes no more memory than its steps account for: it ends when they are refused.
+func TestLarge(t *testing.T) {
+	racing.Spare(t)
+	list := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, strings.ReplaceAll(format, "%d", "%[1]d")+",", i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	numbers, texts := list(3000, "%d"), list(3000, `"%d"`)
+	for _, raw := range []string{
+		`{"type":"number","not":{"enum":[` + numbers + `]}}`, `{"type":"string","not":{"enum":[` + texts + `]}}`,
+		`{"enum":[` + numbers + `],"not":{"enum":[` + numbers + `]}}`,
+		`{"allOf":[{"enum":[` + numbers + `]},{"enum":[` + numbers + `]}]}`,
+		`{"properties":{` + list(3000, `"%d":{}`) + `},"required":[` + texts + `]}`,
+		`{"properties":{` + list(3000, `"%d":{}`) + `},"propertyNames":{"enum":[` + texts + `]}}`,
+		`{"patternProperties":{` + list(3000, `"%d":{}`) + `}}`, `{` + list(3000, `"x%d":1`) + `}`,
+		`{"allOf":[` + list(3000, `{"minLength":%d}`) + `]}`,
+		`{"prefixItems":[` + list(3000, `{"maxLength":%d}`) + `]}`,
+		`{"enum":[` + list(2000, `{"a%d":[1,2]}`) + `],"type":"object","minProperties":1}`,
+		`{"$defs":{` + list(3000, `"d%d":{"type":"string"}`) + `},"anyOf":[` +
+			list(500, `{"$ref":"#/$defs/d%d"}`) + `]}`,
+		`{"anyOf":[` + list(500, `{"properties":{"a%d":{"type":"string"}},"required":["b"]}`) + `]}`,
+		`{"const":"` + strings.Repeat("é", 50000) + `"}`, `{"allOf":[` + list(500, `{"multipleOf":1.%d}`) + `]}`,
+		`{"type":"array","items":{"enum":[` + list(100, "%d") + `]},"uniqueItems":true}`,
+	} {
+		calls := 0
+		stop := func() error {
+			if calls++; calls > 4 {
+				return context.Canceled
+			}
+			return nil
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := compile(&regular.Maker{Stop: stop}, []byte(raw), false)
+		runtime.ReadMemStats(&after)
+		assert.Equal(t, calls > 4, errors.Is(err, context.Canceled), "%.60s: %.200v", raw, err)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20), "%.60s", raw)
+	}
+}
+
+// TestManyExceptions: each number that does not fit adds one range to those that do.
+func TestManyExceptions(t *testing.T) {
+	var not strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&not, "%d,%d.0,", (i*7)%60, i)
+	}
+	for _, kind := range []string{"number", "integer"} {
+		raw := fmt.Sprintf(`{"type":"%s","minimum":-2,"not":{"enum":[%s90]}}`, kind, not.String())
+		g, err := Compile(t.Context(), []byte(raw), false)
+		require.NoError(t, err)
+		for v := -3; v < 100; v++ {
+			whole, _ := fits(g, strconv.Itoa(v))
+			assert.Equal(t, v >= -2 && v < 0 || v >= 60 && v != 90, whole, "%s %d", kind, v)
+			broken, _ := fits(g, strconv.Itoa(v)+".5")
+			assert.Equal(t, kind == "number" && v > -2, broken, "%s %d.5", kind, v)
+		}
 	}
 }
 
@@ -85,7 +156,9 @@ func TestRefusals(t *testing.T) {
 		`{"maxItems":1.5}`:                                "#/maxItems: it must be a whole number",
 		`{"minLength":null}`:                              "#/minLength: it must be a whole number",
 		`{"minimum":"1"}`:                                 "#/minimum: it must be a number",
-		`{"minimum":1e999}`:                               "#/minimum: ",
+		`{"minimum":1e401}`:                               "#/minimum: 1e401 is not possible: exponents are -400 to",
+		`{"maximum":1e-401}`:                              "#/maximum: 1e-401 is not possible: exponents are -400",
+		`{"multipleOf":1E-999999999}`:                     "#/multipleOf: 1E-999999999 is not possible: exponents are",
 		`{"multipleOf":0}`:                                "#/multipleOf: it must be above 0",
 		`{"multipleOf":"2"}`:                              "#/multipleOf: it must be a number",
 		`{"multipleOf":1e-16}`:                            "#/multipleOf: multiples of",
@@ -103,6 +176,8 @@ func TestRefusals(t *testing.T) {
 		`{"enum":[]}`:                                     "#/enum: it must be a list of at least one value",
 		`{"enum":[1],"const":2}`:                          "#: no value fits",
 		`{"items":{"type":"string"},"uniqueItems":true}`:  "#/uniqueItems: it is supported where items are",
+		`{"exclusiveMaximum":` +
+			strings.Repeat("9", 1001) + `}`: "99999 is not a number of at most 1000 digits",
 		`{"type":"array","items":{"enum":[1,2]},` +
 			`"minItems":3,"uniqueItems":true}`: "#: no value fits",
 		`{"prefixItems":[{"const":1}],"items":{"const":2},"uniqueItems":true}`: "#/uniqueItems: ",

@@ -65,6 +65,13 @@ text | trim ~ '|' ~ 'x' | upper ~ 'Xy' | lower ~ 'ab cd' | title ~ 'ab' | capita
 list | first ~ list | last ~ void | first ~ 'abc' | first ~ 'abc' | last
 list | join(',') ~ people | join(', ', attribute='name') ~ [1, none] | join ~ 'abc' | join('-')
 list | sort ~ list | sort(reverse=true) ~ names | sort ~ names | sort(case_sensitive=true) ~ (people | sort(attribute='age') | map(attribute='name') | list)
+{'b': 1, 'A': 2} | dictsort(true) ~ {'b': 1, 'A': 2} | dictsort(false, 'key', true) ~ {'b': 1, 'A': 2} | dictsort(by='value')
+{'b': 1, 'A': 2, 'c': 0} | dictsort(false, 'value', true) ~ {'b': 1, 'A': 2} | dictsort(reverse=true) ~ {'b': 1, 'A': 2} | dictsort(false, 'key') ~ names | unique(true) | list
+names | sort(true) ~ names | sort(false, true) ~ people | sort(true, false, 'age') | map(attribute='age') | list
+people | join(', ', 'name') ~ people | join(attribute='name') ~ list | join(d='-') ~ names | map('default', 'd') | list
+'aaa'.replace('a', 'b', 2) ~ 'aaa' | replace('a', 'b', 1) ~ 'aaa' | replace('a', 'b', none) ~ 'aaa' | replace(old='a', new='c')
+'xxaxx'.strip('x') ~ object.get('x', 4) ~ 'a-b-c'.split('-', 1) ~ 'a-b-c'.rsplit('-', 1) ~ 'a\\nb' | indent(3, true) ~ 'x' | d('y', true)
+'x' | int(3) ~ 'x' | int(default=4) ~ 'x' | float(2.5) ~ 2.567 | round(2) ~ {'b': 'é', 'a': 2} | tojson(true, 1, [';', '='], true)
 object | items | list | length ~ {'b': 1, 'A': 2} | dictsort ~ {'b': 1, 'A': 2} | items | list
 list | reverse | list ~ 'abc' | reverse ~ ['a', 'A', 'b', 'a'] | unique | list
 '12' | int ~ '1x' | int ~ 'x' | int(5) ~ 3.9 | int ~ '1.5' | float ~ -3 | abs ~ 2.5 | round ~ 3.14159 | round(2) ~ yes | int
@@ -104,6 +111,9 @@ list.0 ~ people.1.name
 """.strip("\n").split("\n")
 
 TEMPLATES = [
+    "{% for x in list %}{% macro f() %}{% continue %}{% endmacro %}{{ f() }}{% endfor %}",
+    "{% for a in [[1] + [2] + [3], 'a\\nb\\nc\\n'.splitlines(), names[:3], 'a b c'.split(), object.values() | list, list | sort] %}"
+    "{% set b, c = a + ['b'], a + ['c'] %}{{ a }}{{ b }}{{ c }}{{ b | reverse | list }}{{ b }}{% endfor %}",
     "a\n{% if yes %}\n  b\n  {% else %}\nc\n{% endif %}\nd\n",
     "a  {%- if yes -%}  b  {%- endif -%}  c\n\n",
     "  {% if yes %}x{% endif %}  \n  {%+ if yes %}y{% endif +%}\n  {{ n }}  \n",
