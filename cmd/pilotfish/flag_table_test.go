@@ -126,7 +126,8 @@ func flagTests() map[string]map[string]string {
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "with": "TestEvalFetch"},
 		"pilotfish serve": {
 			"":       "TestServeEffects",
-			"config": "TestSettingsRefused", "model": "TestServe", "local": "TestServeLocalFlag", "log": "TestServeLimits",
+			"config": "TestSettingsRefused", "model": "TestServe", "local": "TestServeLocalFlag",
+			"log":  "TestServeLimits",
 			"cert": "TestServeTLS", "key": "TestServeTLS",
 		},
 		"pilotfish cloud": {
@@ -237,7 +238,8 @@ func TestEveryFlagHasATest(t *testing.T) {
 	})
 	for path, flags := range table {
 		for name := range flags {
-			assert.True(t, name == "" || slices.Contains(known[path], name), "the table names %s --%s, which is no flag", path, name)
+			assert.True(t, name == "" || slices.Contains(known[path], name), "the table names %s --%s, no flag", path,
+				name)
 		}
 	}
 	assert.Contains(t, known, "pilotfish bench routing", "subcommands count")

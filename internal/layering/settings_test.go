@@ -1,6 +1,7 @@
 package layering
 
 import (
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -25,8 +26,8 @@ var settings = regexp.MustCompile(`(?i)(options|flags|settings|limits)$`)
 // TestEverySettingIsRead: code outside of tests reads each field of a struct with settings, and each variable that a
 // flag sets. Checking a value, or registering its flag, does not count.
 func TestEverySettingIsRead(t *testing.T) {
-	c := &settingsCheck{t: t, packages: map[string]*types.Package{}, exports: map[string]string{}, set: token.NewFileSet(),
-		read: map[types.Object]bool{}, wanted: map[types.Object]bool{}}
+	c := &settingsCheck{t: t, packages: map[string]*types.Package{}, exports: map[string]string{},
+		set: token.NewFileSet(), read: map[types.Object]bool{}, wanted: map[types.Object]bool{}}
 	c.importer = importer.ForCompiler(c.set, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(c.exports[path])
 	})
@@ -46,7 +47,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	for o := range c.wanted {
 		if !c.read[o] && o.Name() != "allowed" { // the permission of --run-code is all that it is
 			at := c.set.Position(o.Pos())
-			unread = append(unread, filepath.Base(filepath.Dir(at.Filename))+"/"+filepath.Base(at.Filename)+" "+o.Name())
+			unread = append(unread, fmt.Sprintf("%s:%d %s", at.Filename, at.Line, o.Name()))
 		}
 	}
 	slices.Sort(unread)

@@ -51,6 +51,7 @@ func TestGatewayEffects(t *testing.T) {
 	clitest.OwnFolders(t)
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("sesame"), 0o600))
+	m := clitest.TinyModel(t, "q8_0")
 	clitest.Effects(t, "", "json", map[string]string{
 		"": "Abreast=4096; Devices=1000; Duration=30s; Greedy=1; Model=5ms; Rate=1; Sessions=1000",
 
@@ -61,7 +62,7 @@ func TestGatewayEffects(t *testing.T) {
 		"--parallel 9":    "Abreast=9",
 		"--with greedy=3": "Greedy=3",
 		"--sessions 0":    "Sessions=",
-		"--cloud h:1 --pin " + clitest.OnePin(3) + " --token-file " + token + " --model " + clitest.TinyModel(t, "q8_0")://
+		"--cloud h:1 --pin " + clitest.OnePin(3) + " --token-file " + token + " --model " + m://
 		"Model=; Remote.Address=h:1; Remote.Pin=" + clitest.OnePin(3) + "; Remote.Secret=sesame; Sessions=",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchGatewayFlags)
@@ -80,8 +81,9 @@ func TestGatewayEffects(t *testing.T) {
 func TestCapacityEffects(t *testing.T) {
 	const limit = 1000 // tokens, of the context of the model
 	clitest.Effects(t, "--model m", "json costs", map[string]string{
-		"": "Bound=5s; Engine.Context=640; Gateways=1; Workload.Budget=0.07; Workload.EdgeTPS=60; Workload.Prompt=128; " +
-			"Workload.RTT=100ms; Workload.Think=1m0s; Workload.Tokens=32; Workload.Turned=0.1; answers=100; model=m",
+		"": "Bound=5s; Engine.Context=640; Gateways=1; Workload.Budget=0.07; Workload.EdgeTPS=60; " +
+			"Workload.Prompt=128; Workload.RTT=100ms; Workload.Think=1m0s; Workload.Tokens=32; Workload.Turned=0.1; " +
+			"answers=100; model=m",
 
 		"--model n":         "model=n",
 		"--threads 3":       "Engine.Threads=3",

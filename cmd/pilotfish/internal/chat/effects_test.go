@@ -25,8 +25,8 @@ func TestChatEffects(t *testing.T) {
 	elsewhere := clitest.Numbers() + " model system load no-history local"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; " +
-			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Dial.Timeout=10s; Model.Backend=cpu; " +
-			"Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
+			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") +
+			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; address=h:1; answers=m",
 
 		"--large l":        "Model.Drafter=m; answers=l",

@@ -98,7 +98,7 @@ func fields(all map[string]string, path string, v reflect.Value) {
 		all[path] = "&0"
 	case kind == reflect.Pointer || kind == reflect.Interface:
 		fields(all, path, v.Elem())
-	case kind == reflect.Slice && slices.Contains([]reflect.Kind{reflect.Struct, reflect.Pointer}, v.Type().Elem().Kind()):
+	case kind == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 		for i, element := range v.Seq2() {
 			fields(all, fmt.Sprintf("%s[%v]", path, i), element)
 		}

@@ -18,12 +18,12 @@ func TestCloudEffects(t *testing.T) {
 	key, words := filepath.Join(dir, "key"), filepath.Join(dir, "words")
 	require.NoError(t, os.WriteFile(key, []byte("sesame\n"), 0o600))
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
-	const one, two = "--upstream http://a --tokenizer t", "--upstream http://b"
 	const elsewhere = "cert key log qlog config check-config ticket-key-file log-level"
-	clitest.Effects(t, "", elsewhere, map[string]string{
-		"": "Engines.AuditEvery=8; Engines.Patience=2m0s; Gateway.AskTimeout=1m0s; Gateway.DrainTimeout=10s; " +
-			"Gateway.IdleTimeout=30s; Gateway.MaxAhead=64; Gateway.MessageTimeout=5s; Gateway.SessionIdle=15m0s; " +
-			"Model.Backend=cpu; admin=127.0.0.1:9433; listen=:4433",
+	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, map[string]string{
+		"": "Engines.AuditEvery=8; Engines.Kind=auto; Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
+			"Gateway.AskTimeout=1m0s; Gateway.DrainTimeout=10s; Gateway.IdleTimeout=30s; Gateway.MaxAhead=64; " +
+			"Gateway.MessageTimeout=5s; Gateway.SessionIdle=15m0s; Model.Backend=cpu; admin=127.0.0.1:9433; " +
+			"listen=:4433; tokenizer=t",
 
 		"--model m":              "model=m",
 		"--threads 3":            "Model.Threads=3",
@@ -46,16 +46,16 @@ func TestCloudEffects(t *testing.T) {
 		"--token-file f":                   "Access.file=f; Access.given=true",
 		"--dictionary 7:" + words:          "Gateway.Dictionaries[0].Bytes=[97 98]; Gateway.Dictionaries[0].ID=7",
 
-		one:                                 "Engines.Kind=auto; Engines.URLs=[http://a]; tokenizer=t",
-		one + " --engine kind=vllm":         "Engines.Kind=vllm; Engines.URLs=[http://a]; tokenizer=t",
-		one + " --engine model=n":           "Engines.Kind=auto; Engines.Model=n; Engines.URLs=[http://a]; tokenizer=t",
-		one + " --engine key-file=" + key:   "Engines.Key=sesame; Engines.Kind=auto; Engines.URLs=[http://a]; tokenizer=t",
-		one + " --engine trust-vocabulary ": "Engines.Kind=auto; Engines.TrustVocabulary=true; Engines.URLs=[http://a]; tokenizer=t",
-		one + " --engine wait=9s":           "Engines.Kind=auto; Engines.Patience=9s; Engines.URLs=[http://a]; tokenizer=t",
-		one + " " + two + " --engine hedge=9ms": "Engines.Hedge=9ms; Engines.Kind=auto; " +
-			"Engines.URLs=[http://a http://b]; tokenizer=t",
-		one + " --engine parallel=9":    "Engines.Kind=auto; Engines.Parallel=9; Engines.URLs=[http://a]; tokenizer=t",
-		one + " --engine audit-every=9": "Engines.AuditEvery=9; Engines.Kind=auto; Engines.URLs=[http://a]; tokenizer=t",
+		"--upstream http://b":                    "Engines.URLs=[http://a http://b]",
+		"--tokenizer u":                          "tokenizer=u",
+		"--engine kind=vllm":                     "Engines.Kind=vllm",
+		"--engine model=n":                       "Engines.Model=n",
+		"--engine key-file=" + key:               "Engines.Key=sesame",
+		"--engine trust-vocabulary ":             "Engines.TrustVocabulary=true",
+		"--engine wait=9s":                       "Engines.Patience=9s",
+		"--engine hedge=9ms --upstream http://b": "Engines.Hedge=9ms; Engines.URLs=[http://a http://b]",
+		"--engine parallel=9":                    "Engines.Parallel=9",
+		"--engine audit-every=9":                 "Engines.AuditEvery=9",
 
 		"--limit max-context=7":                        "Gateway.MaxContext=7",
 		"--limit max-connections=7":                    "Gateway.MaxConns=7",

@@ -66,8 +66,8 @@ func TestCollectEffects(t *testing.T) {
 func TestCalibrateEffects(t *testing.T) {
 	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
 	clitest.Effects(t, "--out o", elsewhere, map[string]string{
-		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Method=betting; Questions.Most=1200; Questions.Seed=1; Questions.name=demo-train; " +
-			"Questions.skipped=800; Seed=1; out=o",
+		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Method=betting; Questions.Most=1200; Questions.Seed=1; " +
+			"Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
 
 		"--router f":             "router=f",
 		"--data d":               "Questions.Data=d; Questions.Most=; Questions.name=d; Questions.skipped=",

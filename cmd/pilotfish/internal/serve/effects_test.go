@@ -30,8 +30,8 @@ func TestServeEffects(t *testing.T) {
 			"Names=[m]; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; Server.Defaults.Temperature=1; " +
 			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; Server.Kept=67108864; Server.MaxBody=4194304; " +
-			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Stall=10s; Server.Timeout=10m0s; address=h:1; " +
-			"folderBytes=4294967296; listen=127.0.0.1:8080",
+			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Stall=10s; Server.Timeout=10m0s; " +
+			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
 
 		"--large l.gguf":      "Model.Drafter=m.gguf; Names=[l]",
 		"--threads 3":         "Model.Threads=3",
@@ -59,7 +59,8 @@ func TestServeEffects(t *testing.T) {
 		"--listen [::1]:9":                         "Server.Hosts=[localhost 127.0.0.1 ::1 ::1]; listen=[::1]:9",
 		"--listen 0.0.0.0:9 --open":                "Server.Hosts=; listen=0.0.0.0:9",
 		"--api-key-file " + keys:                   "Server.Keys=[0123456789abcdef fedcba9876543210]",
-		"--cors-origin https://a.b":                "Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1 a.b]; Server.Origins=[https://a.b]",
+		"--cors-origin https://a.b"://
+		"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1 a.b]; Server.Origins=[https://a.b]",
 
 		"--cloud i:2":                "address=i:2",
 		"--pin " + clitest.OnePin(3): "Dial.Pin=" + clitest.OnePin(3),
