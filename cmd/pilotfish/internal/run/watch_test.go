@@ -1,0 +1,42 @@
+package run
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+)
+
+// TestFit: tokens of the large model, and without deadlines unverified ones, are shown only after the welcome of the
+// gateway was checked or the run is over. Other tokens do not wait.
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		token          pilotfish.Token
+		patient, waits bool
+	}{
+		{pilotfish.Token{Origin: "cloud"}, false, true}, {pilotfish.Token{Origin: "cloud"}, true, true},
+		{pilotfish.Token{Origin: "edge"}, true, false}, {pilotfish.Token{Origin: "edge"}, false, false},
+		{pilotfish.Token{Origin: "edge", Unverified: true}, true, true},
+		{pilotfish.Token{Origin: "edge", Unverified: true}, false, false},
+	} {
+		for _, over := range []bool{false, true} {
+			bubble.Test(t, func(t *testing.T) {
+				w, done := newCloudWatch(func(error) {}, nil, nil), make(chan struct{})
+				w.patient, w.done = c.patient, done
+				shown := make(chan error, 1)
+				go func() { shown <- w.fit(c.token) }()
+				synctest.Wait()
+				assert.Equal(t, c.waits, len(shown) == 0, "%+v", c)
+				if over {
+					close(done)
+				} else {
+					w.attempted(nil)
+				}
+				assert.NoError(t, <-shown)
+			})
+		}
+	}
+}
