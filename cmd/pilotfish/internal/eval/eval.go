@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // NewCommand returns the command that compares policies by their answers.
@@ -98,7 +99,7 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 		return err
 	}
 	if file != nil {
-		o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(runs, file.Certificate)
+		f.use(file, &o)
 	}
 	settings, about, err := f.settings(c, a, models, o, sum)
 	if err != nil {
@@ -113,6 +114,11 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	}
 	failed := f.ask(ctx, a, o)
 	return errors.Join(f.finish(a, models, o), failed)
+}
+
+// use makes the learned policy use a router.
+func (f *evalFlags) use(file *router.File, o *eval.Options) {
+	o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(o.Runs, file.Certificate)
 }
 
 // options returns the options that only depend on the flags and the questions.

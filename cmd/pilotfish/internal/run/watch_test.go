@@ -3,6 +3,7 @@ package run
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -38,5 +39,17 @@ func TestFit(t *testing.T) {
 				assert.NoError(t, <-shown)
 			})
 		}
+	}
+}
+
+// TestWatchOf: a run continues alone only with --require-cloud=false, and is patient only without deadlines.
+func TestWatchOf(t *testing.T) {
+	for line, want := range map[string][2]bool{
+		"": {false, false}, "--require-cloud": {false, false}, "--require-cloud=false": {true, false},
+		"--deadline off": {false, true}, "--deadline 1h": {false, false},
+	} {
+		f := parsedRun(t, "--cloud h:1 "+line)
+		w := f.watch(nil, time.Duration(f.route.Deadline), nil)
+		assert.Equal(t, want, [2]bool{w.alone, w.patient}, line)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
@@ -116,4 +117,21 @@ func TestServeEffects(t *testing.T) {
 		}{Server: o, Names: f.modelNames(), Model: model, Dial: dial, Route: route, Router: by, folder: f.limits.folder,
 			folderBytes: f.limits.folderBytes, Drain: f.limits.drain, listen: f.listen, address: f.via.gateway.Address}
 	})
+}
+
+// TestFingerprint: the fingerprint of answers differs for another model file and for another backend, and not otherwise.
+func TestFingerprint(t *testing.T) {
+	of := func(kind, backend string) string {
+		m, err := pilotfish.Open(clitest.TinyModel(t, kind), pilotfish.Options{})
+		require.NoError(t, err)
+		defer m.Close()
+		var f serveFlags
+		f.model.Backend = backend
+		name, err := f.fingerprint(m)
+		require.NoError(t, err)
+		return name
+	}
+	assert.Equal(t, of("q8_0", "cpu"), of("q8_0", "cpu"))
+	assert.NotEqual(t, of("q8_0", "cpu"), of("f16", "cpu"))
+	assert.NotEqual(t, of("q8_0", "cpu"), of("q8_0", "metal"))
 }
