@@ -119,7 +119,7 @@ func TestServeEffects(t *testing.T) {
 	})
 }
 
-// TestFingerprint: the fingerprint of answers differs for another model file and for another backend, and not otherwise.
+// TestFingerprint: the fingerprint of answers differs for another model file and for another backend.
 func TestFingerprint(t *testing.T) {
 	of := func(kind, backend string) string {
 		m, err := pilotfish.Open(clitest.TinyModel(t, kind), pilotfish.Options{})
