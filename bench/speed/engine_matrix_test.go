@@ -77,8 +77,8 @@ func TestMatrix(t *testing.T) {
 	assert.Greater(t, all[10].KVBytes, all[0].KVBytes)
 }
 
-// TestBandwidth: bandwidths are in 1e9 bytes per second, that of a report is the median of its samples, and the bound of
-// a generation follows from it.
+// TestBandwidth: bandwidths are in 1e9 bytes per second. That of a report is the median of its samples, and the bound
+// of a generation follows from it.
 func TestBandwidth(t *testing.T) {
 	m := tinyMatrix(t)
 	m.Decodes, m.Threads, m.Repeat = []int{5}, []int{3}, 3
