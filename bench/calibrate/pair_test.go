@@ -1,8 +1,10 @@
 package calibrate
 
 import (
+	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
@@ -28,7 +30,12 @@ func demoPair(t testing.TB) (Pair, *router.Net) {
 	edge, large := opened(t, demo.Small()), opened(t, demo.Large())
 	service, err := large.Serve(engine.ServeOptions{})
 	require.NoError(t, err)
-	t.Cleanup(service.Close)
+	t.Cleanup(func() {
+		_, err := service.Local(0).Ask(context.Background(), engine.CloudQuestion{Context: []int32{1}})
+		assert.NoError(t, err) // the service has then handled what came before
+		assert.LessOrEqual(t, service.Stats().Sessions, 1, "sessions that nothing ended")
+		service.Close()
+	})
 	f, err := gguf.Parse(demo.Router())
 	require.NoError(t, err)
 	net, err := router.ReadNet(f)

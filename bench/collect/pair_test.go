@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -43,7 +44,14 @@ func demoOptions(t testing.TB, n int, o engine.Options) Options {
 	edge, large := open(t, demo.Small(), o), open(t, demo.Large(), o)
 	service, err := large.Serve(engine.ServeOptions{})
 	require.NoError(t, err)
-	t.Cleanup(service.Close)
+	t.Cleanup(func() {
+		_, err := service.Local(0).Ask(context.Background(), engine.CloudQuestion{Context: []int32{1}})
+		if !errors.Is(err, engine.ErrClosed) { // a test may close the model
+			assert.NoError(t, err) // the service has then handled what came before
+			assert.LessOrEqual(t, service.Stats().Sessions, 1, "sessions that nothing ended")
+		}
+		service.Close()
+	})
 	f, err := gguf.Parse(demo.Router())
 	require.NoError(t, err)
 	net, err := router.ReadNet(f)

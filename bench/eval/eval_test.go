@@ -42,7 +42,12 @@ func demoOptions(t *testing.T, questions int, runs ...Run) Options {
 	large := opened(t, demo.Large())
 	service, err := large.Serve(engine.ServeOptions{Slots: 8 * large.Context()})
 	require.NoError(t, err)
-	t.Cleanup(service.Close)
+	t.Cleanup(func() {
+		_, err := service.Local(0).Ask(context.Background(), engine.CloudQuestion{Context: []int32{1}})
+		assert.NoError(t, err) // the service has then handled what came before
+		assert.LessOrEqual(t, service.Stats().Sessions, 1, "sessions that nothing ended")
+		service.Close()
+	})
 	f, err := gguf.Parse(demo.Router())
 	require.NoError(t, err)
 	net, err := router.ReadNet(f)

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -49,6 +50,34 @@ func TestStageLink(t *testing.T) {
 	_, err = NewStage(edge, edge, StageOptions{Loss: 2})
 	assert.ErrorIs(t, err, link.ErrOption)
 	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).patience())
+}
+
+// TestGivenBack: a stage and an HTTP server close what they have opened, also if they cannot start or a device cannot
+// connect.
+func TestGivenBack(t *testing.T) {
+	edge := tiny(t, nil)
+	held.Same(t, func() {
+		for _, o := range []StageOptions{{Traces: []string{"none.up"}}, {Loss: 2}, {Typical: [][]int32{{1 << 30}}}} {
+			_, err := NewStage(edge, edge, o)
+			assert.Error(t, err)
+		}
+		s, err := NewStage(edge, edge, StageOptions{})
+		require.NoError(t, err)
+		_, leave, err := s.Dial(t.Context(), 0)
+		require.NoError(t, err)
+		leave()
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err = s.Dial(over, 0)
+		assert.Error(t, err)
+		assert.NoError(t, s.Verifies(t.Context()))
+		w, err := StartWeb(edge, s.Direct(), 0, 0)
+		require.NoError(t, err)
+		_, err = w.Streamed(t.Context(), "a", 2, func() {})
+		require.NoError(t, err)
+		w.Close()
+		assert.NoError(t, s.Close())
+	})
 }
 
 // TestStage: a device experiences the options of its stage: answers take at least the round trip and the large model's

@@ -67,6 +67,11 @@ func Touched(b []byte) []byte {
 // Bandwidth measures how fast all cores read uncached memory, in 1e9 bytes per second: the better of two passes, which
 // take about a quarter of a second.
 func Bandwidth() float64 {
+	return bandwidth(cpu.ReadBandwidth)
+}
+
+// bandwidth is [Bandwidth], with a function that measures bytes per second.
+func bandwidth(read func(threads int, memory ...[]byte) float64) float64 {
 	far, n := Touched(make([]byte, FarBytes())), runtime.GOMAXPROCS(0)
-	return max(cpu.ReadBandwidth(n, far), cpu.ReadBandwidth(n, far)) / 1e9
+	return max(read(n, far), read(n, far)) / 1e9
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -217,4 +218,17 @@ func TestOfFile(t *testing.T) {
 	assert.Less(t, sum, m.Bytes)
 	_, err = OfFile("/nowhere")
 	assert.Error(t, err)
+}
+
+// TestBandwidth: the bandwidth is the better of two passes over as many threads as there are cores, in 1e9 bytes per
+// second.
+func TestBandwidth(t *testing.T) {
+	passes := 0.
+	got := bandwidth(func(threads int, memory ...[]byte) float64 {
+		assert.Equal(t, runtime.GOMAXPROCS(0), threads)
+		assert.Len(t, memory[0], FarBytes())
+		passes++
+		return passes * 1e10
+	})
+	assert.Equal(t, []float64{20, 2}, []float64{got, passes})
 }

@@ -40,6 +40,9 @@ func (l *engineLoad) run(ctx context.Context) (all []Report, err error) {
 		Device: e.Device(), Threads: e.Threads(),
 	}
 	x := newMeasurement(e)
+	if l.m.read != nil {
+		x.read = l.m.read
+	}
 	if _, err := x.generate(ctx, 0, x.before(firstPrompt), 1); err != nil {
 		return nil, err
 	}
@@ -136,7 +139,7 @@ func (l *engineLoad) finish(ctx context.Context, x *measurement, all []Report) {
 	threads := all[0].Threads
 	var by []float64
 	for n := 1; n < threads; n++ {
-		by = append(by, cpu.ReadBandwidth(n, x.memory...)/1e9)
+		by = append(by, x.readBy(n))
 	}
 	encoded, onGPU := x.e.LastEncoded()
 	name, _ := x.e.GPU()

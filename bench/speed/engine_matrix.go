@@ -35,6 +35,8 @@ type Matrix struct {
 	sampled func(Cell) // called after each sample, in tests
 	memory  [][]byte   // memory for measuring the bandwidth, in tests: less than [result.FarBytes]
 	gpu     string     // name of the GPU, in tests
+	// in tests: bytes per second, instead of [cpu.ReadBandwidth]
+	read func(threads int, memory ...[]byte) float64
 }
 
 // Cell is one combination. It does not measure those of Prompt, Decode and Rows that are 0.

@@ -77,6 +77,30 @@ func TestMatrix(t *testing.T) {
 	assert.Greater(t, all[10].KVBytes, all[0].KVBytes)
 }
 
+// TestBandwidth: bandwidths are in 1e9 bytes per second. That of a report is the median of its samples, and the bound
+// of a generation follows from it.
+func TestBandwidth(t *testing.T) {
+	m := tinyMatrix(t)
+	m.Decodes, m.Threads, m.Repeat = []int{5}, []int{3}, 3
+	var reads []int
+	m.read = func(threads int, memory ...[]byte) float64 {
+		assert.Same(t, &m.memory[0][0], &memory[0][0])
+		reads = append(reads, threads)
+		return float64(len(reads)) * 1e10
+	}
+	var all []Report
+	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
+	require.Len(t, all, 1)
+	r := all[0]
+	assert.Equal(t, []int{3, 3, 3, 1, 2}, reads, "after each sample, and once with fewer threads")
+	for i, s := range r.Samples {
+		assert.Equal(t, 10*float64(i+1), s.Bandwidth)
+	}
+	assert.Equal(t, 20., r.Bandwidth)
+	assert.Equal(t, []float64{40, 50, 20}, r.ByThreads)
+	assert.InEpsilon(t, 20e9/float64(r.TokenBytes+r.DepthBytes), r.Bound, 0.1)
+}
+
 // checkCell checks that a combination has the values that it measures and no others, and no share above 1.
 func checkCell(t *testing.T, r Report) {
 	for _, s := range r.Samples {

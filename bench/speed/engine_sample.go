@@ -25,13 +25,15 @@ type measurement struct {
 	tokens    map[Cell][]time.Duration // between tokens
 	memory    [][]byte                 // for measuring the bandwidth
 	bandwidth float64                  // the last one
-	free      func() error             // releases memory
+	// measures the bandwidth, in bytes per second
+	read func(threads int, memory ...[]byte) float64
+	free func() error // releases memory
 }
 
 func newMeasurement(e *engine.Engine) *measurement {
 	return &measurement{
 		e: e, r: rand.New(rand.NewPCG(0, 0)), sessions: map[int]*engine.Session{}, trees: map[int]*qwen.Cache{},
-		tokens: map[Cell][]time.Duration{}, free: func() error { return nil },
+		tokens: map[Cell][]time.Duration{}, free: func() error { return nil }, read: cpu.ReadBandwidth,
 	}
 }
 
@@ -217,7 +219,10 @@ func (m *measurement) kvType() string {
 // bandwidth of the sample before, since nothing is compared with it.
 func (m *measurement) readMemory(r *Report) {
 	if m.bandwidth == 0 || r.DecodedTokens > 0 {
-		m.bandwidth = cpu.ReadBandwidth(r.Threads, m.memory...) / 1e9
+		m.bandwidth = m.readBy(r.Threads)
 	}
 	r.Samples[len(r.Samples)-1].Bandwidth = m.bandwidth
 }
+
+// readBy measures the bandwidth of memory with a number of threads, in 1e9 bytes per second.
+func (m *measurement) readBy(threads int) float64 { return m.read(threads, m.memory...) / 1e9 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -98,14 +99,16 @@ func TestGatewayStall(t *testing.T) {
 	require.NoError(t, l.close())
 }
 
-// TestGatewayStopped: a measurement that is interrupted ends with an error.
+// TestGatewayStopped: a measurement that is interrupted ends with an error, and leaves nothing.
 func TestGatewayStopped(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Gateway(ctx, GatewayOptions{Devices: 2, Rate: 2000, Duration: time.Hour,
-		Progress: func(int, int) { cancel() }})
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = Gateway(ctx, GatewayOptions{Devices: 2, Rate: 1, Duration: time.Hour})
-	require.ErrorContains(t, err, "connect 2 devices")
+	held.Same(t, func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := Gateway(ctx, GatewayOptions{Devices: 2, Rate: 2000, Duration: time.Hour,
+			Progress: func(int, int) { cancel() }})
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = Gateway(ctx, GatewayOptions{Devices: 2, Rate: 1, Duration: time.Hour})
+		require.ErrorContains(t, err, "connect 2 devices")
+	})
 }
 
 // TestLoadTexts: a text grows by the same number of tokens each time, and starts again when it is long.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // measureLink returns the reports of all parts.
@@ -140,20 +141,23 @@ func TestLinkLoss(t *testing.T) {
 }
 
 // TestLinkStopped: a measurement that is interrupted returns the cause; invalid options are refused.
+// Nothing is left of either.
 func TestLinkStopped(t *testing.T) {
-	for _, o := range []LinkOptions{{Tokens: []int{8}, Asks: 1 << 20, AskRate: 500},
-		{Outages: 1, Outage: time.Minute, AskRate: 100}} {
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(150*time.Millisecond, cancel)
-		assert.ErrorIs(t, Link(ctx, o, nil), context.Canceled, "%+v", o)
-	}
-	for _, o := range []LinkOptions{{Tokens: []int{0}, Asks: 1, AskRate: 1},
-		{Tokens: []int{textLimit + 1}, Asks: 1, AskRate: 1},
-		{Tokens: []int{1}, AskRate: 1}, {Tokens: []int{1}, Asks: 1}, {Outages: 1, AskRate: 1},
-		{Outages: 1, Outage: 1}} {
-		assert.ErrorContains(t, Link(t.Context(), o, nil), "bench: ", "%+v", o)
-	}
-	err := Link(t.Context(), LinkOptions{Loopback: time.Millisecond},
-		func(LinkReport) error { return context.Canceled })
-	assert.ErrorIs(t, err, context.Canceled, "the error of a progress callback")
+	held.Same(t, func() {
+		for _, o := range []LinkOptions{{Tokens: []int{8}, Asks: 1 << 20, AskRate: 500},
+			{Outages: 1, Outage: time.Minute, AskRate: 100}} {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(150*time.Millisecond, cancel)
+			assert.ErrorIs(t, Link(ctx, o, nil), context.Canceled, "%+v", o)
+		}
+		for _, o := range []LinkOptions{{Tokens: []int{0}, Asks: 1, AskRate: 1},
+			{Tokens: []int{textLimit + 1}, Asks: 1, AskRate: 1},
+			{Tokens: []int{1}, AskRate: 1}, {Tokens: []int{1}, Asks: 1}, {Outages: 1, AskRate: 1},
+			{Outages: 1, Outage: 1}} {
+			assert.ErrorContains(t, Link(t.Context(), o, nil), "bench: ", "%+v", o)
+		}
+		err := Link(t.Context(), LinkOptions{Loopback: time.Millisecond},
+			func(LinkReport) error { return context.Canceled })
+		assert.ErrorIs(t, err, context.Canceled, "the error of a progress callback")
+	})
 }

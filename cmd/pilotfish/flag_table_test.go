@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -22,8 +23,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// flagTests names, for each flag of each command, a test that checks its effect. A new flag needs a line here and such
-// a test: one that fails if the flag is read and then ignored, or set in place of another.
+// flagTests names, for each flag of each command, a test that checks its effect; "" is for flags without a line. A new
+// flag needs such a test: one that fails if the flag is read and then ignored, or set in place of another.
 func flagTests() map[string]map[string]string {
 	model := map[string]string{
 		"model": "TestModelFlags", "threads": "TestModelFlags", "kv": "TestModelFlags", "backend": "TestModelFlags",
@@ -61,24 +62,13 @@ func flagTests() map[string]map[string]string {
 			"output": "TestBenchEngineColumns",
 		},
 		"pilotfish bench gateway": {
-			"devices": "TestBenchGateway", "rate": "TestBenchGateway", "model-ms": "TestBenchGateway",
-			"seconds": "TestBenchGateway", "sessions": "TestBenchGateway", "json": "TestBenchGateway",
-			"with": "TestBenchGateway", "parallel": "TestBenchGateway",
-			"cloud": "TestGatewayElsewhere", "pin": "TestGatewayElsewhere", "token-file": "TestGatewayElsewhere",
-			"model": "TestGatewayElsewhere",
+			"": "TestGatewayEffects", "json": "TestBenchGateway",
 		},
 		"pilotfish bench capacity": {
-			"model": "TestCapacityMeasured", "threads": "TestCapacityMeasured", "answers": "TestCapacityMeasured",
-			"costs": "TestCapacityFlags", "prompt": "TestCapacityFlags", "tokens": "TestCapacityFlags",
-			"with": "TestCapacityFlags", "rtt": "TestCapacityFlags", "edge-tps": "TestCapacityFlags",
-			"budget": "TestCapacityFlags", "devices": "TestCapacityFlags", "seed": "TestCapacityFlags",
-			"json": "TestCapacityFlags",
+			"": "TestCapacityEffects", "costs": "TestCapacityFlags", "json": "TestCapacityFlags",
 		},
 		"pilotfish bench link": {
-			"rtt": "TestLinkFlags", "loss": "TestLinkFlags", "rate": "TestLinkFlags", "trace": "TestLinkFlags",
-			"seed": "TestLinkFlags", "model-ms": "TestLinkFlags", "tokens": "TestLinkFlags", "asks": "TestLinkFlags",
-			"with": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags", "json": "TestBenchLink",
-			"qlog": "TestRoutingQlog",
+			"": "TestLinkEffects", "json": "TestBenchLink", "qlog": "TestRoutingQlog",
 		},
 		"pilotfish bench metal-plan": {
 			"shape": "TestBenchMetalPlan", "type": "TestBenchMetalPlan", "depth": "TestBenchMetalPlan",
@@ -105,111 +95,47 @@ func flagTests() map[string]map[string]string {
 		"pilotfish rm":           {"dir": "TestRemoveCommand", "force": "TestRemoveCommand"},
 		"pilotfish config":       {"config": "TestConfigCommand", "json": "TestConfigCommand"},
 		"pilotfish chat": joined(numberFlags("TestChatNumberFlags"), map[string]string{
-			"large": "TestChatLarge",
-			"ctx":   "TestChatFlags", "huge-pages": "TestChatFlags", "cloud": "TestChatCloud", "pin": "TestChatCloud",
-			"token-file": "TestChatCloud", "no-resume": "TestChatCloud", "policy": "TestChatRouting",
-			"threshold": "TestChatRouting", "budget": "TestChatRouting", "router": "TestChatRouting",
-			"branches": "TestChatRouting", "window": "TestChatRouting", "inflight": "TestChatRouting",
-			"deadline": "TestChatRouting", "ahead": "TestChatRouting", "verify": "TestChatRouting",
-			"mode":   "TestChatRouting",
-			"system": "TestChatFlags", "max-tokens": "TestChatFlags", "seed": "TestChatSampling",
-			"load":  "TestChatSaveLoad",
-			"local": "TestServeLocalFlag", "no-history": "TestChatTerminal", "config": "TestSettings",
-			"model":   "TestChatFlags",
-			"threads": "TestChatFlags",
-			"kv":      "TestChatFlags", "backend": "TestChatFlags", "stop": "TestChatChoose",
-			"logit-bias": "TestChatChoose", "json-schema": "TestChatChoose",
+			"":       "TestChatEffects",
+			"system": "TestChatFlags", "load": "TestChatSaveLoad", "local": "TestServeLocalFlag",
+			"no-history": "TestChatTerminal", "config": "TestSettings",
 		}),
-		"pilotfish run": joined(joined(model, numberFlags("TestNumberFlags")), map[string]string{
-			"config": "TestSettings", "large": "TestRunLarge",
-			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag",
-			"timeline": "TestTimeline", "qlog": "TestQlog",
-			"cloud": "TestCloud", "pin": "TestConfigurationEndsRun", "token-file": "TestConfigurationEndsRun",
-			"no-resume": "TestCloudResumes", "dictionary": "TestCloudDictionary", "require-cloud": "TestClosedPort",
-			"policy": "TestFlagsOfRouting", "threshold": "TestFlagsOfRouting", "budget": "TestFlagsOfRouting",
-			"router": "TestFlagsOfRouting", "branches": "TestFlagsOfRouting", "window": "TestFlagsOfRouting",
-			"inflight": "TestFlagsOfRouting", "deadline": "TestFlagsOfRouting", "no-audit": "TestFlagsOfRouting",
-			"edge-tps": "TestFlagsOfRouting", "no-warm": "TestFlagsOfRouting", "mode": "TestFlagsOfRouting",
-			"system": "TestSystemMessage",
-			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
-			"ignore-eos":   "TestFlagsOfRouting",
-			"budget-state": "TestBudgetRuns", "explain": "TestExplainRun",
-			"ahead": "TestFlagsOfRouting", "verify": "TestFlagsOfRouting", "verify-every": "TestFlagsOfRouting",
-			"show-unverified": "TestFlagsOfRouting", "price": "TestRunPrice",
-			"value": "TestPlan", "costs": "TestCostsReplay",
-			"stop":       "TestChooseFlags",
-			"logit-bias": "TestChooseFlags", "logprobs": "TestChooseFlags", "json-schema": "TestChooseFlags",
-			"lookup": "TestRunLookup", "seed": "TestFlagsOfRouting",
+		"pilotfish run": joined(numberFlags("TestNumberFlags"), map[string]string{
+			"":       "TestRunEffects",
+			"config": "TestSettings", "large": "TestRunLarge", "timeline": "TestTimeline", "qlog": "TestQlog",
+			"require-cloud": "TestClosedPort", "system": "TestSystemMessage",
+			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "costs": "TestCostsReplay",
 			"json": "TestRunJSON",
 		}),
-		"pilotfish router calibrate": joined(model, map[string]string{
-			"ctx": "TestModelFlags", "huge-pages": "TestHugePagesFlag", "large": "TestCalibrateOwn",
-			"cloud": "TestCalibrateGateway", "pin": "TestCalibrateGateway", "token-file": "TestCalibrateGateway",
-			"no-resume": "TestCalibrateGateway", "dictionary": "TestCalibrateGateway", "router": "TestCalibrateOwn",
-			"data": "TestCalibrateOwn", "task": "TestCalibrateOwn", "raw": "TestCalibrateOwn",
-			"questions": "TestCalibrateDemo",
-			"threshold": "TestCalibrateDemo", "budget": "TestCalibrateDemo", "confidence": "TestCalibrateDemo",
-			"with": "TestCalibrateDemo", "max-tokens": "TestCalibrateDemo", "seed": "TestCalibrateDemo",
-			"out": "TestCalibrateDemo", "json": "TestCalibrateDemo",
-			"run-code": "TestRunCode",
+		"pilotfish router calibrate": joined(pairTests(), map[string]string{
+			"": "TestCalibrateEffects", "json": "TestCalibrateDemo", "run-code": "TestRunCode",
 		}),
 		"pilotfish router": {},
 		"pilotfish router train": joined(pairTests(), map[string]string{
-			"training": "TestTrainFlags", "out": "TestTrainCommand", "json": "TestTrainCommand",
-			"label": "TestTrainFlags",
-			"seed":  "TestTrainFlags", "data": "TestTrainRounds",
+			"": "TestTrainEffects", "json": "TestTrainCommand",
 		}),
 		"pilotfish router show": {"label": "TestShowCommand", "svg": "TestShowCommand", "json": "TestShowCommand"},
 		"pilotfish router collect": joined(pairTests(), map[string]string{
-			"data": "TestCollectFlags", "out": "TestCollectAgain", "raw": "TestCollectFlags",
-			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
-			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
-			"label": "TestCollectFlags", "max-tokens": "TestCollectFlags",
-			"json": "TestCollectJSON", "with": "TestCollectFlags", "task": "TestCollectTask",
-			"shots": "TestCollectTask", "run-code": "TestRunCode",
+			"": "TestCollectEffects", "json": "TestCollectJSON", "run-code": "TestRunCode",
 		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish eval": joined(pairTests(), map[string]string{
-			"cloud": "TestEvalGateway", "kv": "TestEvalOut",
-			"data": "TestEvalTasks", "shots": "TestEvalTasks", "questions": "TestEvalFlags", "policy": "TestEvalFlags",
-			"threshold": "TestEvalFlags", "budget": "TestEvalFlags", "router": "TestEvalFlags", "raw": "TestEvalFlags",
-			"max-tokens": "TestEvalFlags", "temp": "TestEvalFlags", "seed": "TestEvalFlags",
-			"parallel": "TestEvalFlags",
-			"verify":   "TestEvalDials", "verify-every": "TestEvalDials", "ahead": "TestEvalDials",
-			"out": "TestEvalOut", "html": "TestEvalHTML", "json": "TestEvalDemo", "run-code": "TestRunCode",
+			"":      "TestEvalEffects",
+			"cloud": "TestEvalGateway", "kv": "TestEvalOut", "out": "TestEvalOut", "html": "TestEvalHTML",
+			"json": "TestEvalDemo", "run-code": "TestRunCode",
 		}),
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "with": "TestEvalFetch"},
 		"pilotfish serve": {
-			"large":  "TestServeLarge",
-			"config": "TestSettingsRefused",
-			"model":  "TestServe", "alias": "TestServe", "threads": "TestServeLimits", "ctx": "TestServeLimits",
-			"kv": "TestServeLimits", "backend": "TestServeLimits", "huge-pages": "TestServeLimits",
-			"listen": "TestServeRefuses", "temp": "TestServeLimits", "provenance": "TestServeLimits",
-			"local": "TestServeLocalFlag", "log": "TestServeLimits", "no-page": "TestServePage",
-			"kv-folder":    "TestServeKVFolder",
-			"api-key-file": "TestServeAccess", "open": "TestServeOpen", "cors-origin": "TestServeAccess",
-			"cert": "TestServeTLS", "key": "TestServeTLS", "parallel": "TestServeLimits",
-			"limit": "TestServeLimits",
-			"cloud": "TestServeCloud", "pin": "TestServeCloud", "token-file": "TestServeCloudRefuses",
-			"no-resume": "TestServeCloud", "policy": "TestServeCloud", "threshold": "TestServeCloud",
-			"budget": "TestServeCloud", "router": "TestServeRouter", "branches": "TestServeVia",
-			"window":   "TestServeVia",
-			"inflight": "TestServeVia", "deadline": "TestServeCloud", "ahead": "TestServeVia",
-			"verify": "TestServeCloud",
-			"mode":   "TestServeVia",
+			"":       "TestServeEffects",
+			"config": "TestSettingsRefused", "model": "TestServe", "local": "TestServeLocalFlag",
+			"log":  "TestServeLimits",
+			"cert": "TestServeTLS", "key": "TestServeTLS",
 		},
-		"pilotfish cloud": joined(model, map[string]string{
-			"qlog": "TestQlog", "upstream": "TestCloudUpstream", "tokenizer": "TestCloudUpstream",
-			"ctx": "TestCloudSizes", "huge-pages": "TestHugePagesFlag", "slots": "TestCloudSizes",
-			"lookup": "TestCloudLookup", "share-prefixes": "TestCloudSharesPrefixes",
-			"listen": "TestCloudMakesToken", "open": "TestCloudMakesToken", "log": "TestCloudLog",
-			"config": "TestConfigRefused", "check-config": "TestCheckConfig", "admin": "TestAdminPages",
-			"admin-pprof": "TestAdminAddress", "ticket-key-file": "TestTicketsOutliveRestart",
-			"log-level": "TestLogLevel",
-			"cert":      "TestCloudCertificate", "key": "TestCloudCertificate",
-			"token-file": "TestConfigurationEndsRun",
-			"dictionary": "TestCloudDictionary", "engine": "TestUpstreamOptions", "limit": "TestLimitFlags",
-		}),
+		"pilotfish cloud": {
+			"":     "TestCloudEffects",
+			"qlog": "TestQlog", "log": "TestCloudLog", "config": "TestConfigRefused", "check-config": "TestCheckConfig",
+			"ticket-key-file": "TestTicketsOutliveRestart", "log-level": "TestLogLevel",
+			"cert": "TestCloudCertificate", "key": "TestCloudCertificate",
+		},
 	}
 	for _, command := range cli.ProfiledCommands() {
 		profiles := map[string]string{"profile": "TestProfiledCommands"}
@@ -287,7 +213,7 @@ func TestEveryFlagHasATest(t *testing.T) {
 		path := c.CommandPath()
 		for _, f := range flags {
 			known[path] = append(known[path], f.Name)
-			test := table[path][f.Name]
+			test := cmp.Or(table[path][f.Name], table[path][""])
 			if !assert.NotEmpty(t, test, "%s --%s has no line in the table of flags and their tests", path, f.Name) {
 				continue
 			}
@@ -312,7 +238,8 @@ func TestEveryFlagHasATest(t *testing.T) {
 	})
 	for path, flags := range table {
 		for name := range flags {
-			assert.True(t, slices.Contains(known[path], name), "the table names %s --%s, which is no flag", path, name)
+			assert.True(t, name == "" || slices.Contains(known[path], name), "the table names %s --%s, no flag", path,
+				name)
 		}
 	}
 	assert.Contains(t, known, "pilotfish bench routing", "subcommands count")

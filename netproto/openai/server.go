@@ -41,8 +41,7 @@ type Options struct {
 
 	Metrics http.Handler  // of /metrics; nil: none
 	Random  func() uint64 // for ids, and for seeds of requests without one
-	Now     func() time.Time
-	Events  func(Event) // called after each request; may be nil
+	Events  func(Event)   // called after each request; may be nil
 	Log     *slog.Logger
 }
 

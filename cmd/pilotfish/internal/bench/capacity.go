@@ -158,9 +158,7 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *cli.App, about resu
 		return cli.Usagef("--prompt %d and --tokens %d together are longer than the context of the model, %d tokens",
 			w.Prompt, w.Tokens, limit)
 	}
-	// room for many concurrent answers: the gateway keeps 32 contexts
-	o := engine.Options{Threads: f.threads, Context: min(limit, max(4*(w.Prompt+w.Tokens), 512))}
-	large, err := engine.Open(f.model, o)
+	large, err := engine.Open(f.model, f.engine(limit))
 	if err != nil {
 		return err
 	}
@@ -188,6 +186,14 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *cli.App, about resu
 	return f.report(ctx, a, about, func(mode capacity.Mode) *capacity.Live {
 		return &capacity.Live{Large: large, Dial: stage.Dial, Workload: *w, Mode: mode}
 	})
+}
+
+// engine returns the options of the large model, which has a context of at most limit tokens. They leave room for many
+// concurrent answers: the gateway keeps 32 contexts.
+func (f *benchCapacityFlags) engine(limit int) engine.Options {
+	return engine.Options{
+		Threads: f.threads, Context: min(limit, max(4*(f.o.Workload.Prompt+f.o.Workload.Tokens), 512)),
+	}
 }
 
 func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *remote.Stage) (err error) {

@@ -4,14 +4,17 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // capacities returns the reports that a call prints, by mode.
@@ -140,7 +143,8 @@ func TestCapacityMeasured(t *testing.T) {
 	for _, r := range clitest.Lines[*capacity.Report](t, stdout) {
 		assert.Equal(t, 1, r.Costs.Threads)
 		assert.Len(t, r.Costs.Passes, 8)
-		assert.Less(t, r.Costs.AskMS, 1000.)
+		assert.Equal(t, 100, r.Costs.Depth, "the prompt")
+		assert.Positive(t, r.Costs.AskMS, "the link has the round trip")
 		assert.Equal(t, r.Devices > 0, len(r.Measured) > 0, "a busy machine may serve none: %s", r.WhyNone)
 		for _, trial := range r.Measured {
 			assert.Positive(t, trial.Measured.Answers)
@@ -155,4 +159,20 @@ func TestCapacityMeasured(t *testing.T) {
 	code, stdout, stderr = clitest.Call(t, args...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.NotContains(t, stdout, "measured")
+}
+
+// TestMeasureAsk: the cost of an ask is without the round trip of the link.
+func TestMeasureAsk(t *testing.T) {
+	racing.Spare(t)
+	e, err := engine.Open(clitest.TinyModel(t, "q8_0"), engine.Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	var f benchCapacityFlags
+	f.o.Workload.RTT = 80 * time.Millisecond
+	stage, err := remote.NewStage(e, e, remote.StageOptions{RTT: f.o.Workload.RTT})
+	require.NoError(t, err)
+	defer stage.Close()
+	require.NoError(t, f.measureAsk(t.Context(), stage))
+	assert.Positive(t, f.o.Costs.AskMS)
+	assert.Less(t, f.o.Costs.AskMS, 80.)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
@@ -50,7 +51,11 @@ only have to wait if the model takes fewer questions at a time than there are (-
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
-	p := c.Flags()
+	f.register(c.Flags())
+	return c
+}
+
+func (f *benchGatewayFlags) register(p *pflag.FlagSet) {
 	with := cli.AddOptions(p, "with").FlagSet
 	cli.Add(p, "devices", &f.o.Devices, 1000)
 	cli.Add(p, "rate", &f.o.Rate, 1)
@@ -65,10 +70,10 @@ only have to wait if the model takes fewer questions at a time than there are (-
 	cli.Add(p, "model", &f.file, "")
 	cli.Add(p, "json", &f.json, false)
 	f.gateway.Set = p
-	return c
 }
 
-func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
+// check returns an error for wrong flags, and completes the options.
+func (f *benchGatewayFlags) check(a *cli.App) error {
 	for _, err := range []error{
 		group.CheckRange("devices", f.o.Devices, 1, 20000, "1 to 20000"),
 		group.CheckRange("sessions", f.o.Sessions, 0, 100000, "0 to 100000"),
@@ -79,7 +84,11 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
-	if err := f.remote(a); err != nil {
+	return f.remote(a)
+}
+
+func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
+	if err := f.check(a); err != nil {
 		return err
 	}
 	about := group.Measured(a)

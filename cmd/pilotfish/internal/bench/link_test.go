@@ -1,13 +1,9 @@
 package bench
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,40 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestLinkFlags: each flag sets its own option, and no other.
-func TestLinkFlags(t *testing.T) {
-	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
-	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
-	parse := func(args string) wire.LinkOptions {
-		f, c := new(benchLinkFlags), new(cobra.Command)
-		f.register(c.Flags())
-		require.NoError(t, c.ParseFlags(strings.Fields(args)), args)
-		require.NoError(t, f.check(), args)
-		return f.o
-	}
-	usual := wire.LinkOptions{RTT: 100 * time.Millisecond, Tokens: []int{8, 64, 512}, Asks: 300, AskRate: 50,
-		Connects: 10, Outages: 3, Outage: time.Second, Loopback: 2 * time.Second}
-	assert.Equal(t, usual, parse(""))
-	for args, change := range map[string]func(*wire.LinkOptions){
-		"--rtt 0":                    func(o *wire.LinkOptions) { o.RTT = 0 },
-		"--loss 0.5":                 func(o *wire.LinkOptions) { o.Loss = 0.5 },
-		"--rate 9000":                func(o *wire.LinkOptions) { o.Rate = 9000 },
-		"--trace " + trace:           func(o *wire.LinkOptions) { o.Traces = []string{trace} },
-		"--seed 7":                   func(o *wire.LinkOptions) { o.Seed = 7 },
-		"--model-ms 2.5":             func(o *wire.LinkOptions) { o.Model = 2500 * time.Microsecond },
-		"--tokens 1,2048":            func(o *wire.LinkOptions) { o.Tokens = []int{1, 2048} },
-		"--tokens 0":                 func(o *wire.LinkOptions) { o.Tokens = nil },
-		"--asks 7":                   func(o *wire.LinkOptions) { o.Asks = 7 },
-		"--with asks-per-second=0.5": func(o *wire.LinkOptions) { o.AskRate = 0.5 },
-		"--connects 0":               func(o *wire.LinkOptions) { o.Connects = 0 },
-		"--outages 7":                func(o *wire.LinkOptions) { o.Outages = 7 },
-		"--with outage=7s":           func(o *wire.LinkOptions) { o.Outage = 7 * time.Second },
-		"--with loopback=0":          func(o *wire.LinkOptions) { o.Loopback = 0 },
-	} {
-		want := usual
-		change(&want)
-		assert.Equal(t, want, parse(args), args)
-	}
+// TestLinkRefused: invalid values are refused, with the name of the flag.
+func TestLinkRefused(t *testing.T) {
 	for _, wrong := range []string{"--rtt=11s", "--loss=1", "--loss=NaN", "--rate=-1", "--trace=/nowhere.rtt.csv",
 		"--model-ms=-1", "--tokens=2049", "--tokens=0,1", "--asks=0", "--with asks-per-second=0", "--connects=-1",
 		"--outages=-1", "--with outage=0", "--with outage=2m", "--with loopback=-1s"} {

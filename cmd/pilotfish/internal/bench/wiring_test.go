@@ -1,12 +1,15 @@
 package bench
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -20,10 +23,12 @@ import (
 // TestBenchEngineFlags: each flag of `bench engine` sets its own option, and no other; default lengths are limited by
 // the context of the model.
 func TestBenchEngineFlags(t *testing.T) {
+	var flags *pflag.FlagSet
 	scaling := false
 	parse := func(args string, limit int) speed.Matrix {
 		f, c := new(benchEngineFlags), &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
 		f.register(c)
+		flags = c.Flags()
 		require.NoError(t, c.ParseFlags(strings.Fields("-m m "+args)), args)
 		require.NoError(t, f.check(), args)
 		require.NoError(t, f.fit(limit), args)
@@ -34,7 +39,7 @@ func TestBenchEngineFlags(t *testing.T) {
 	usual := speed.Matrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0},
 		Threads: []int{0}, Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto}, Repeat: 3}
 	assert.Equal(t, usual, parse("", long))
-	for args, change := range map[string]func(*speed.Matrix){
+	lines := map[string]func(*speed.Matrix){
 		"--prompt 7":     func(o *speed.Matrix) { o.Prompts = []int{7} },
 		"-p 0,16,99999":  func(o *speed.Matrix) { o.Prompts = []int{0, 16, 99_999} },
 		"--generate 7,9": func(o *speed.Matrix) { o.Decodes = []int{7, 9} },
@@ -52,12 +57,14 @@ func TestBenchEngineFlags(t *testing.T) {
 			o.Backends = []engine.Backend{"soft:ubsan:7", engine.CPU}
 		},
 		"-o csv": func(*speed.Matrix) {}, "--output md": func(*speed.Matrix) {},
-	} {
+	}
+	for args, change := range lines {
 		want := usual
 		change(&want)
 		assert.Equal(t, want, parse(args, long), args)
 		assert.False(t, scaling)
 	}
+	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "model with huge-pages json")
 	assert.Equal(t, usual, parse("--with scaling", long))
 	assert.True(t, scaling)
 	for args, want := range map[string][3]int{ // prompt, generated, depth, for a model with a context of 100

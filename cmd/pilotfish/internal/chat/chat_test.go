@@ -10,9 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -528,17 +526,6 @@ func TestChatRouting(t *testing.T) {
 	_, verified := asks("--policy", "never", "--verify", "0")
 	assert.Equal(t, cloud, verified)
 	assert.NotEqual(t, local, verified)
-	c := &cobra.Command{}
-	var f chatFlags
-	f.register(c)
-	require.NoError(t, c.ParseFlags(strings.Fields("--mode serial --branches 3 --window 5 --inflight 2 --deadline 2s "+
-		"--ahead 7 --verify 0.5")))
-	route, err := f.routing()
-	require.NoError(t, err)
-	route.Router = nil
-	assert.Equal(t,
-		pilotfish.Route{Serial: true, Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 7,
-			Verify: true, Margin: 0.5}, route)
 	for _, args := range []string{"--window 0", "--inflight 0", "--ahead 0", "--deadline x", "--branches x",
 		"--budget 2", "--verify x", "--threshold 2"} {
 		code, _, stderr := clitest.Chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)

@@ -71,12 +71,7 @@ func ReadConfigBytes(name string) ([]byte, error) {
 	if !strings.HasPrefix(name, "/dev/") {
 		return ReadRegular(name, longest)
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAtMost(f, name, longest)
+	return ReadSmall(name, longest)
 }
 
 // ReplaceFile writes a file completely or not at all. Errors contain its name, and not that of the temporary file.
@@ -110,16 +105,17 @@ func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) e
 	return nil
 }
 
-// ReadSmall reads a file of at most the given number of bytes.
+// MaxSecrets is the maximum size of a file with secrets, in bytes.
+const MaxSecrets = 1 << 20
+
+// ReadSmall reads a file of at most the given number of bytes. It may be a pipe.
 func ReadSmall(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("%s has %d bytes, which is more than such a file ever has", path, info.Size())
-	}
-	return os.ReadFile(path)
+	defer f.Close()
+	return readAtMost(f, path, most)
 }
 
 // CacheFolder returns the folder for data that can be computed again.

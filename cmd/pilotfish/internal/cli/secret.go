@@ -20,7 +20,7 @@ func (a *App) Secret(path string, given bool) (secret string, found bool, err er
 		if path == "" {
 			return "", false, Usagef(`--token-file "" names no file`)
 		}
-		b, err := os.ReadFile(path)
+		b, err := ReadSmall(path, MaxSecrets)
 		if err != nil {
 			return "", false, fmt.Errorf("--token-file: %w", err)
 		}

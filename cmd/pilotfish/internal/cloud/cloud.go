@@ -210,11 +210,16 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.C
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup), Apart: !f.share})
+	s, err := e.Serve(f.service())
 	if err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return &builtInModel{e, s, log}, nil
+}
+
+// service returns the options of a model that this program runs.
+func (f *cloudCommandFlags) service() engine.ServeOptions {
+	return engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup), Apart: !f.share}
 }
 
 // builtInModel is a model that this program runs.

@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -82,7 +81,7 @@ func (c *gatewayConfig) readToken(n *yaml.Node) (t engine.GatewayToken, err erro
 		case "secret":
 			t.Secret = netproto.Secret(value.Value)
 		case "secret-file":
-			b, err := os.ReadFile(value.Value)
+			b, err := cli.ReadSmall(value.Value, cli.MaxSecrets)
 			if err != nil {
 				return c.At(value, "secret-file: %w", err)
 			}

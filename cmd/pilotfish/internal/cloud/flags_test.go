@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -169,70 +167,6 @@ func TestCloudSizes(t *testing.T) {
 	code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--ctx", "50", "--slots", "49")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "memory for 49 tokens is less than one context of 50 tokens")
-}
-
-// TestLimitFlags: each flag sets its own option, and no other, and every option of a gateway has a flag.
-func TestLimitFlags(t *testing.T) {
-	parse := func(args string) engine.GatewayOptions {
-		var l limitFlags
-		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		l.register(f)
-		require.NoError(t, f.Parse(strings.Fields(args)))
-		o, err := l.options()
-		require.NoError(t, err)
-		return o
-	}
-	usual := engine.GatewayOptions{
-		SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second,
-		AskTimeout: time.Minute, DrainTimeout: 10 * time.Second, MaxAhead: 64,
-	}
-	assert.Equal(t, usual, parse(""))
-	set := usual // all of them together
-	for args, change := range map[string]func(*engine.GatewayOptions){
-		"--limit max-context=77":                  func(o *engine.GatewayOptions) { o.MaxContext = 77 },
-		"--limit max-connections=77":              func(o *engine.GatewayOptions) { o.MaxConns = 77 },
-		"--limit max-connections-per-address=77":  func(o *engine.GatewayOptions) { o.MaxConnsPerAddress = 77 },
-		"--limit max-connections-per-device=77":   func(o *engine.GatewayOptions) { o.MaxConnsPerDevice = 77 },
-		"--limit max-questions=77":                func(o *engine.GatewayOptions) { o.MaxAsks = 77 },
-		"--limit max-questions-per-device=77":     func(o *engine.GatewayOptions) { o.MaxAsksPerDevice = 77 },
-		"--limit max-questions-per-connection=77": func(o *engine.GatewayOptions) { o.MaxStreams = 77 },
-		"--limit max-sessions=77":                 func(o *engine.GatewayOptions) { o.MaxSessions = 77 },
-		"--limit max-sessions-per-device=77":      func(o *engine.GatewayOptions) { o.MaxSessionsPerDevice = 77 },
-		"--limit max-session-tokens=77":           func(o *engine.GatewayOptions) { o.MaxTokens = 77 },
-		"--limit max-tokens-per-session=77":       func(o *engine.GatewayOptions) { o.MaxSessionTokens = 77 },
-		"--limit ahead-limit=7":                   func(o *engine.GatewayOptions) { o.MaxAhead = 7 },
-		"--limit ahead-limit=64":                  func(o *engine.GatewayOptions) { o.MaxAhead = 64 },
-		"--limit ahead-limit=0":                   func(o *engine.GatewayOptions) { o.MaxAhead = -1 },
-		"--limit device-rate=7.5":                 func(o *engine.GatewayOptions) { o.DeviceRate = 7.5 },
-		"--limit device-rate=7.5 --limit device-burst=100": func(o *engine.GatewayOptions) {
-			o.DeviceRate, o.DeviceBurst = 7.5, 100
-		},
-		"--limit session-idle=77s": func(o *engine.GatewayOptions) {
-			o.SessionIdle = 77 * time.Second
-		},
-		"--limit idle-timeout=77s": func(o *engine.GatewayOptions) {
-			o.IdleTimeout = 77 * time.Second
-		},
-		"--limit message-timeout=77s": func(o *engine.GatewayOptions) {
-			o.MessageTimeout = 77 * time.Second
-		},
-		"--limit question-timeout=77s": func(o *engine.GatewayOptions) { o.AskTimeout = 77 * time.Second },
-		"--limit drain=77s": func(o *engine.GatewayOptions) {
-			o.DrainTimeout = 77 * time.Second
-		},
-		"--limit max-context=1 --limit max-sessions=1000000000": func(o *engine.GatewayOptions) {
-			o.MaxContext, o.MaxSessions = 1, 1e9
-		},
-	} {
-		want := usual
-		change(&want)
-		assert.Equal(t, want, parse(args), args)
-		change(&set)
-	}
-	elsewhere := []string{"Certificate", "TicketKeys", "Tokens", "Events", "TellTexts", "Dictionaries", "QLog"}
-	for i, v := range reflect.ValueOf(set).Fields() {
-		assert.True(t, !v.IsZero() || slices.Contains(elsewhere, i.Name), "no flag sets %s", i.Name)
-	}
 }
 
 // TestLimitFlagsRefused: invalid values are refused with the name of the flag.

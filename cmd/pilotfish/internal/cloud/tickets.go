@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -43,7 +44,7 @@ func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey
 // readTicketKeys reads a file with one key per line, in hex or base64. It ignores empty lines and lines that begin with
 // #. Errors do not contain what was read.
 func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
-	b, err := os.ReadFile(path)
+	b, err := cli.ReadSmall(path, cli.MaxSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("--ticket-key-file: %w", err)
 	}

@@ -108,7 +108,7 @@ func (f accessFlags) keptToken(path string) (access, error) {
 
 // readTokens reads a file with one access token per line. It ignores empty lines and lines that begin with #.
 func readTokens(path string) (tokens []engine.GatewayToken, err error) {
-	b, err := os.ReadFile(path)
+	b, err := cli.ReadSmall(path, cli.MaxSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("--token-file: %w", err)
 	}

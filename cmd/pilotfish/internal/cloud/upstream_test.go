@@ -7,9 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -110,24 +107,6 @@ func TestCloudModelFlags(t *testing.T) {
 		strings.Fields(up+"--tokenizer x --engine key-file="+empty)...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "one line with the key")
-}
-
-// TestUpstreamOptions: each flag sets its own option.
-func TestUpstreamOptions(t *testing.T) {
-	key := filepath.Join(t.TempDir(), "key")
-	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
-	var f cloudCommandFlags
-	set := pflag.NewFlagSet("cloud", pflag.ContinueOnError)
-	f.upstream.Register(set)
-	require.NoError(t, set.Parse(strings.Fields("--upstream http://a --upstream http://b --tokenizer t.gguf "+
-		"--engine kind=vllm --engine model=m --engine trust-vocabulary --engine wait=3s --engine hedge=40ms "+
-		"--engine parallel=5 --engine audit-every=6 --engine key-file="+key)))
-	require.NoError(t, f.upstream.Check(set))
-	assert.Equal(t, engine.UpstreamOptions{
-		URLs: []string{"http://a", "http://b"}, Kind: "vllm", Model: "m", Key: netproto.Secret("sesame"),
-		TrustVocabulary: true, Patience: 3 * time.Second, Hedge: 40 * time.Millisecond, Parallel: 5, AuditEvery: 6,
-	}, f.upstream.O)
-	assert.Equal(t, "t.gguf", f.upstream.Tokenizer)
 }
 
 // TestCloudCheck: each check prints a line or an object; an unusable engine gives exit status 1.

@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // NewCommand returns the command that compares policies by their answers.
@@ -88,19 +89,17 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 		return err
 	}
 	defer models.Close()
-	o := f.options(models, set, runs)
+	o := f.options(set, runs)
+	o.Edge, o.Far, o.Context = models.Edge, models.Far, models.Context()
 	if err := verifiable(ctx, models.Far, o); err != nil {
 		return err
-	}
-	if !c.Flags().Changed("max-tokens") {
-		o.MaxTokens = set.Tokens
 	}
 	file, sum, err := f.learned(a, models, runs)
 	if err != nil {
 		return err
 	}
 	if file != nil {
-		o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(runs, file.Certificate)
+		f.use(file, &o)
 	}
 	settings, about, err := f.settings(c, a, models, o, sum)
 	if err != nil {
@@ -117,12 +116,21 @@ func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	return errors.Join(f.finish(a, models, o), failed)
 }
 
-// options returns the options that only depend on the flags, the models and the questions.
-func (f *evalFlags) options(models *group.Pair, set *task.Set, runs []eval.Run) eval.Options {
-	return eval.Options{
-		Edge: models.Edge, Far: models.Far, Context: models.Context(), Set: set, Runs: runs, Raw: f.raw,
-		MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel, Every: f.every,
+// use makes the learned policy use a router.
+func (f *evalFlags) use(file *router.File, o *eval.Options) {
+	o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(o.Runs, file.Certificate)
+}
+
+// options returns the options that only depend on the flags and the questions.
+func (f *evalFlags) options(set *task.Set, runs []eval.Run) eval.Options {
+	o := eval.Options{
+		Set: set, Runs: runs, Raw: f.raw, MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel,
+		Every: f.every,
 	}
+	if !f.pair.Set.Changed("max-tokens") {
+		o.MaxTokens = set.Tokens
+	}
+	return o
 }
 
 // verifiable returns an error if the large model does not support the verification of the runs.
@@ -281,9 +289,15 @@ func taskFile(name string) (path string, known bool, err error) {
 	return filepath.Join(dir, from.Name), true, err
 }
 
+// asked selects the questions.
+func (f *evalFlags) asked() task.Options {
+	return task.Options{Most: f.questions, Data: f.data, Shots: f.shots}
+}
+
 // open reads the questions.
 func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {
-	o := task.Options{Most: f.questions, Data: f.data, Shots: f.shots, Run: run}
+	o := f.asked()
+	o.Run = run
 	path, known, err := taskFile(name)
 	switch {
 	case f.data != "" || !known:

@@ -139,6 +139,14 @@ func TestEvalCertified(t *testing.T) {
 		"--verify", "off,0")
 	assert.Contains(t, runs, "learned 0.625")
 	assert.Contains(t, runs, "learned 0.625 verified 0")
+
+	file := &router.File{Net: new(router.Net), Confidences: []float32{0.5},
+		Certificate: &router.Certificate{Threshold: 0.45}}
+	o := eval.Options{Runs: []eval.Run{{Policy: router.Learned, Budget: 0.1}}}
+	(&evalFlags{verify: "off", ahead: "1"}).use(file, &o)
+	assert.Equal(t, []string{"learned 0.45", "learned 10%"}, eval.Names(o.Runs))
+	assert.Same(t, file.Net, o.Net)
+	assert.Equal(t, file.Confidences, o.Expected, "a budget begins with them")
 }
 
 // TestEvalFlags: each flag has its effect.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -103,7 +102,7 @@ func (u *UpstreamFlags) readKey() error {
 	if u.Key == "" {
 		return cli.Usagef("--engine key-file= names no file")
 	}
-	b, err := os.ReadFile(u.Key)
+	b, err := cli.ReadSmall(u.Key, cli.MaxSecrets)
 	if err != nil {
 		return fmt.Errorf("--engine key-file: %w", err)
 	}

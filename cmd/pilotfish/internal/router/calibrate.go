@@ -97,44 +97,36 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 }
 
 // check returns an error for wrong values before anything is opened.
-func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
+func (f *calibrateFlags) check() error {
 	ours := !f.pair.Set.Changed("model")
 	if err := f.pair.Check(true); err != nil {
-		return nil, "", err
+		return err
 	}
 	if _, err := f.pair.Model.Options(); err != nil {
-		return nil, "", err
+		return err
 	}
 	switch {
 	case !ours && f.router == "":
-		return nil, "", cli.Usagef("there is no router: name its file with --router")
+		return cli.Usagef("there is no router: name its file with --router")
 	case !ours && f.data == "":
-		return nil, "", cli.Usagef("there are no prompts: name their file with --data")
+		return cli.Usagef("there are no prompts: name their file with --data")
 	case f.task != "" && !slices.Contains(group.PublicTasks(), f.task):
-		return nil, "", cli.Usagef("--task %.40q is not known: choose from %s", f.task,
+		return cli.Usagef("--task %.40q is not known: choose from %s", f.task,
 			strings.Join(group.PublicTasks(), ", "))
 	case f.task != "" && f.data == "":
-		return nil, "", cli.Usagef("--task is for a file of questions: name it with --data, or leave --task out")
+		return cli.Usagef("--task is for a file of questions: name it with --data, or leave --task out")
 	case !(f.budget > 0 && f.budget < 1):
-		return nil, "", cli.Usagef("--budget %v is out of range: give a share above 0 and below 1", f.budget)
+		return cli.Usagef("--budget %v is out of range: give a share above 0 and below 1", f.budget)
 	case !(f.confidence > 0 && f.confidence < 1):
-		return nil, "", cli.Usagef("--confidence %v is out of range: give a chance above 0 and below 1", f.confidence)
+		return cli.Usagef("--confidence %v is out of range: give a chance above 0 and below 1", f.confidence)
 	case f.max < 1 || f.max > math.MaxInt32:
-		return nil, "", cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
+		return cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
 	case f.questions < 0:
-		return nil, "", cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
+		return cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
 	case f.out == "":
-		return nil, "", cli.Usagef("-o names no file: give one for the router with its certificate")
+		return cli.Usagef("-o names no file: give one for the router with its certificate")
 	}
-	method, err := certify.ParseMethod(f.method)
-	if err != nil {
-		return nil, "", cli.Usagef("--with method: %w", err)
-	}
-	if err := f.code.Check(f.task); err != nil {
-		return nil, "", err
-	}
-	thresholds, err := parseThresholds(f.thresholds)
-	return thresholds, method, err
+	return f.code.Check(f.task)
 }
 
 // parseThresholds parses a rising list, which may be empty.
@@ -153,10 +145,23 @@ func parseThresholds(list string) (all []float64, err error) {
 	return all, nil
 }
 
+// options returns the options that only depend on the flags.
+func (f *calibrateFlags) options() (o calibrate.Options, err error) {
+	if err := f.check(); err != nil {
+		return o, err
+	}
+	o = calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed}
+	o.MaxTokens = f.max
+	if o.Method, err = certify.ParseMethod(f.method); err != nil {
+		return o, cli.Usagef("--with method: %w", err)
+	}
+	o.Thresholds, err = parseThresholds(f.thresholds)
+	return o, err
+}
+
 func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
-	o := calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed}
-	var err error
-	if o.Thresholds, o.Method, err = f.check(); err != nil {
+	o, err := f.options()
+	if err != nil {
 		return err
 	}
 	file, err := f.read()
@@ -183,7 +188,7 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	if o.Prompts, err = f.prompts(a, models, set); err != nil {
 		return err
 	}
-	o.Net, o.Pair = file.Net, calibrate.Pair{Edge: models.Edge, Far: models.Far, MaxTokens: f.max}
+	o.Net, o.Edge, o.Far = file.Net, models.Edge, models.Far
 	meter := &stages{a: a}
 	o.Progress = meter.show
 	result, err := calibrate.Run(ctx, o)
@@ -211,19 +216,24 @@ const drawnQuestions = 400
 // open returns the questions. Those that are drawn for the demo do not include the shipped ones, which routers are
 // trained on.
 func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
-	if f.data != "" {
-		return task.Open(cmp.Or(f.task, f.data), task.Options{
-			Most: f.questions, Seed: f.seed, Data: f.data, Run: run,
-		})
-	}
-	shipped := len(demo.Questions(demo.Train))
-	set, err := task.Open(task.DemoTrain, task.Options{
-		Most: shipped + cmp.Or(f.questions, drawnQuestions), Seed: f.seed,
-	})
+	name, o, shipped := f.asked()
+	o.Run = run
+	set, err := task.Open(name, o)
 	if err == nil {
 		set.Questions = set.Questions[shipped:]
 	}
 	return set, err
+}
+
+// asked selects the questions, and returns how many of the first ones are left out.
+func (f *calibrateFlags) asked() (name string, o task.Options, shipped int) {
+	o = task.Options{Most: f.questions, Seed: f.seed, Data: f.data}
+	if f.data != "" {
+		return cmp.Or(f.task, f.data), o, 0
+	}
+	shipped = len(demo.Questions(demo.Train))
+	o.Most = shipped + cmp.Or(f.questions, drawnQuestions)
+	return task.DemoTrain, o, shipped
 }
 
 // prompts returns the prompts of the set that leave room for an answer.

@@ -180,9 +180,9 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	set, err := task.Open(cmp.Or(f.task, f.data), task.Options{
-		Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots, Run: run,
-	})
+	name, asked := f.asked()
+	asked.Run = run
+	set, err := task.Open(name, asked)
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
@@ -205,6 +205,11 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	return f.collect(ctx, a, plan)
+}
+
+// asked selects the questions, from a task or a file.
+func (f *collectFlags) asked() (name string, o task.Options) {
+	return cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots}
 }
 
 // options returns the options for collecting.

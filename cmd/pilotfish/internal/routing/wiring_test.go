@@ -2,14 +2,17 @@ package routing
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -41,11 +45,13 @@ func TestRoutingOptions(t *testing.T) {
 		Questions int
 		JSON      bool
 	}
+	var flags *pflag.FlagSet
 	parse := func(args string) options {
 		var f routingFlags
 		c := new(cobra.Command)
 		f.register(c, 60)
 		f.registerSweep(c)
+		flags = c.Flags()
 		require.NoError(t, c.ParseFlags(strings.Fields(strings.NewReplacer("UP", up, "NET", file).Replace(args))), args)
 		o, s, err := f.options(nil)
 		require.NoError(t, err, args)
@@ -72,7 +78,7 @@ func TestRoutingOptions(t *testing.T) {
 		Questions: 100,
 	}
 	assert.Equal(t, usual, parse(""))
-	for args, change := range map[string]func(*options){
+	lines := map[string]func(*options){
 		"--modes serial,local": func(o *options) { o.Modes = modes("serial,local") },
 		"--modes=pipelined-64": func(o *options) { o.Modes = modes("pipelined-64") },
 		"--questions 3":        func(o *options) { o.Questions = 3 },
@@ -132,11 +138,13 @@ func TestRoutingOptions(t *testing.T) {
 		"--cloud-ms 60000 --modes cloud": func(o *options) {
 			o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modes("cloud")
 		},
-	} {
+	}
+	for args, change := range lines {
 		want := usual
 		change(&want)
 		assert.Equal(t, want, parse(args), args)
 	}
+	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline qlog with")
 	for _, c := range []struct {
 		edgeTPS string
 		of      *cobra.Command

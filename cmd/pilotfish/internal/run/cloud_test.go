@@ -19,16 +19,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // TestConfigurationEndsRun: a configuration error of the gateway ends a run at once, whatever the deadline, with the
@@ -163,97 +160,6 @@ func TestClosedPort(t *testing.T) {
 	assert.Equal(t, cli.ExitDone, code, "no unanswered question")
 	assert.Contains(t, stderr, "there was no connection to the cloud")
 	assert.NotContains(t, stderr, "early", "without a connection nothing is sent")
-}
-
-// routingOf is the routing that flags select for an answer.
-type routingOf struct {
-	pilotfish.Route
-	pilotfish.DialOptions
-	terms.Settings
-}
-
-// TestFlagsOfRouting: each flag changes its own setting, and no other.
-func TestFlagsOfRouting(t *testing.T) {
-	parse := func(args string) routingOf {
-		f := parsedRun(t, "--cloud h:1 "+args)
-		require.NoError(t, f.check(nil))
-		r, o, _, err := f.routing(&cli.App{})
-		require.NoError(t, err)
-		return routingOf{r, o, f.answer.Settings}
-	}
-	for args, change := range map[string]func(*routingOf){
-		"--branches 3":      func(r *routingOf) { r.Branches = 3 },
-		"--branches auto":   func(*routingOf) {},
-		"--no-warm":         func(r *routingOf) { r.Warm = -1 },
-		"--window 5":        func(r *routingOf) { r.Window = 5 },
-		"--inflight 7":      func(r *routingOf) { r.InFlight = 7 },
-		"--deadline 2s":     func(r *routingOf) { r.Deadline = 2 * time.Second },
-		"--deadline off":    func(r *routingOf) { r.Deadline = -1 },
-		"--deadline 0":      func(r *routingOf) { r.Deadline = -1 },
-		"--no-audit":        func(r *routingOf) { r.Audit = false },
-		"--mode serial":     func(r *routingOf) { r.Serial = true },
-		"--mode pipelined":  func(*routingOf) {},
-		"--edge-tps 9":      func(r *routingOf) { r.Pace = 9 },
-		"-n 9":              func(r *routingOf) { r.MaxTokens = 9 },
-		"--ignore-eos":      func(r *routingOf) { r.IgnoreEnd = true },
-		"--max-tokens 0":    func(r *routingOf) { r.MaxTokens = 0 },
-		"--temp 2 --seed 4": func(r *routingOf) { r.Temperature, r.Seed = 2, 4 },
-		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *routingOf) { r.Temperature, r.TopK, r.TopP = 2, 3, 0.5 },
-		"--ahead 8":                   func(r *routingOf) { r.Ahead = 8 },
-		"--verify off":                func(*routingOf) {},
-		"--price prefill=1,decode=2":  func(*routingOf) {},
-		"--verify 0 --verify-every 5": func(r *routingOf) { r.Verify, r.VerifyEvery = true, 5 },
-		"--verify 0.25 --show-unverified": func(r *routingOf) {
-			r.Verify, r.Margin, r.Preview = true, 0.25, true
-		},
-		"--pin " + clitest.OnePin(3): func(r *routingOf) { r.Pin = clitest.OnePin(3) },
-	} {
-		want := parse("")
-		change(&want)
-		assert.Equal(t, want, parse(args), args)
-	}
-	usual := parse("")
-	assert.Equal(t, pilotfish.Route{
-		Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond, Audit: true,
-	}, usual.Route)
-	assert.Equal(t, plainRequest(256), usual.Settings)
-
-	net := filepath.Join(t.TempDir(), "net.gguf")
-	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
-	for args, want := range map[string]router.Options{
-		"":                                 {Policy: router.Margin},
-		"--threshold 0":                    {Policy: router.Margin, Threshold: new(0.0)},
-		"--threshold 0.25":                 {Policy: router.Margin, Threshold: new(0.25)},
-		"--budget 0.07":                    {Policy: router.Margin, Budget: 0.07},
-		"--policy random --threshold 1":    {Policy: router.Random, Threshold: new(1.0)},
-		"--policy always":                  {Policy: router.Always},
-		"--policy never":                   {Policy: router.Never},
-		"--policy entropy":                 {Policy: router.Entropy},
-		"--policy learned --router " + net: {Policy: router.Learned},
-	} {
-		f := parsedRun(t, "--cloud h:1 "+args)
-		o, err := f.route.Router(nil)
-		require.NoError(t, err)
-		assert.Equal(t, want.Policy == router.Learned, o.Net != nil, args)
-		o.Net = nil
-		assert.Equal(t, want, o, args)
-		_, _, p, err := f.routing(&cli.App{})
-		require.NoError(t, err)
-		assert.NotNil(t, p, args)
-	}
-	f := parsedRun(t, "-n 3")
-	local, _, none, err := f.routing(&cli.App{})
-	require.NoError(t, err)
-	assert.Zero(t, local, "nothing to escalate")
-	assert.Equal(t, plainRequest(3), f.answer.Settings)
-	assert.Nil(t, none)
-}
-
-// plainRequest returns the request of a run without flags, except for the max number of tokens.
-func plainRequest(most int) terms.Settings {
-	return terms.Settings{
-		MaxTokens: most, TopP: 1, RepeatPenalty: 1,
-	}
 }
 
 // TestFlagsOfRoutingAct: the flags have their effects, with a gateway.

@@ -406,7 +406,7 @@ func TestBudgetStateBroken(t *testing.T) {
 		"{": "delete it", "": "delete it", "null": "delete it", `{"budget":0.07,"tokens":-1}`: "tokens: -1",
 		`{"budget":0.07,"threshold":0.1,"tokens":9,"escalated":2}`:   "delete it",
 		`{"budget":0.5,"tokens":0,"escalations":0,"confidences":[]}`: "belongs to a budget of 50%: give --budget 0.5",
-		strings.Repeat("7", maxBalance+1):                            "more than such a file ever has",
+		strings.Repeat("7", maxBalance+1):                            "has more than 65536 bytes",
 	} {
 		require.NoError(t, os.WriteFile(mine, []byte(text), 0o600))
 		code, stdout, stderr := clitest.Call(t, "run", "-m", small, "--cloud", clitest.ClosedPort, "--budget-state",

@@ -234,11 +234,10 @@ func (f *runFlags) routed(
 	}
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w := newCloudWatch(cancel, f.gateway.Explain, func(why error) {
+	w := f.watch(cancel, r.Deadline, func(why error) {
 		fmt.Fprintf(a.Stderr, "\npilotfish: no answer from the cloud, continuing without it: %v\n", why)
 	})
-	w.alone = f.set.Changed("require-cloud") && !f.gateway.Require
-	w.patient, w.done = r.Deadline <= 0, begun.Done()
+	w.done = begun.Done()
 	o.Attempted, out.watch, out.costs = w.attempted, w, r.Costs
 	if f.policy.explain {
 		out.explain = new(explainer)
@@ -266,6 +265,13 @@ func (f *runFlags) routed(
 	chat := !f.raw && !f.set.Changed("tokens")
 	group.WarnTemplate(a, chat && out.gateway.OtherTemplate(), "--cloud "+f.gateway.Address)
 	return err
+}
+
+// watch returns the watch over the cloud of a run.
+func (f *runFlags) watch(cancel context.CancelCauseFunc, deadline time.Duration, warn func(error)) *cloudWatch {
+	w := newCloudWatch(cancel, f.gateway.Explain, warn)
+	w.alone, w.patient = f.set.Changed("require-cloud") && !f.gateway.Require, deadline <= 0
+	return w
 }
 
 // generate prints the generated text, and returns why it ended early.

@@ -113,7 +113,7 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 	if s.keys == "" {
 		return nil, "", cli.Usagef(`--api-key-file "" names no file`)
 	}
-	b, err := cli.ReadSmall(s.keys, 1<<20)
+	b, err := cli.ReadSmall(s.keys, cli.MaxSecrets)
 	if err != nil {
 		return nil, "", fmt.Errorf("--api-key-file: %w", err)
 	}

@@ -9,10 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,9 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -400,21 +396,6 @@ func TestServeRefuses(t *testing.T) {
 // TestServeLimits: the flags set the limits of the server.
 func TestServeLimits(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")
-	var f serveFlags
-	f.register(new(cobra.Command))
-	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--limit", "queue=0", "--limit", "sessions=5", "--limit",
-		"max-body=1000",
-		"--limit", "max-prompt=7", "--limit", "max-stored=0",
-		"--limit", "request-timeout=2s", "--limit", "reader-timeout=3s", "--limit", "drain=4s", "--temp", "0.5",
-		"--provenance"}))
-	o, err := f.options()
-	require.NoError(t, err)
-	o.Random = nil
-	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7, Page: true,
-		Kept: -1, Timeout: 2 * time.Second,
-		Stall: 3 * time.Second, Defaults: request.Defaults{Temperature: 0.5, Provenance: true}}, o)
-	assert.Equal(t, 4*time.Second, f.limits.drain)
-
 	s := clitest.StartServe(t, "-m", m, "--limit", "max-prompt=5", "--provenance", "--temp", "0", "--log", "json",
 		"-c", "100",
 		"--threads", "1", "--kv", "f32",
@@ -529,25 +510,6 @@ func TestServeCloudRefuses(t *testing.T) {
 		"always")
 	assert.Contains(t, s.Errs.String(), "the gateway cannot be reached")
 	s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
-}
-
-// TestServeVia: the flags of drafting have their effects on the answers.
-func TestServeVia(t *testing.T) {
-	for args, want := range map[string]pilotfish.Route{
-		"": {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond},
-		"--mode serial --deadline off --ahead 3": {Serial: true, Branches: -1, Window: 32, InFlight: 4, Deadline: -1,
-			Ahead: 3},
-		"--mode pipelined --branches 3 --window 5 --inflight 2 --deadline 2s --verify 0.5": {
-			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Verify: true, Margin: 0.5},
-	} {
-		var f viaFlags
-		var p pflag.FlagSet
-		f.register(&p)
-		require.NoError(t, p.Parse(strings.Fields("--cloud x:1 "+args)))
-		_, err := f.check(&cli.App{Env: os.Getenv})
-		require.NoError(t, err)
-		assert.Equal(t, want, f.route.Route(f.mode, f.verify.Verify), args)
-	}
 }
 
 // TestServeRouter: the router in a file decides, and a missing file is named.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -125,6 +126,19 @@ func TestServeSilentClients(t *testing.T) {
 		assert.ErrorIs(t, err, io.EOF)
 		assert.Equal(t, 2*time.Minute, time.Since(began))
 		assert.Zero(t, stop())
+	})
+}
+
+// TestServeLongHeader: a header of more than 64 KB is refused before it is read to its end.
+func TestServeLongHeader(t *testing.T) {
+	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+		client := p.send(t, "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ")
+		go func() { _, _ = io.WriteString(client, strings.Repeat("x", 80<<10)) }() // until the server closes it
+		r, err := http.ReadResponse(bufio.NewReader(client), nil)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, r.StatusCode)
+		require.NoError(t, errors.Join(r.Body.Close(), client.Close()))
+		stop()
 	})
 }
 

@@ -20,7 +20,6 @@ type viaFlags struct {
 	gateway group.GatewayFlags
 	verify  group.VerifyFlags
 	mode    string
-	local   bool
 }
 
 func (v *viaFlags) register(p *pflag.FlagSet) {
@@ -28,7 +27,7 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	v.route.Register(p)
 	v.gateway.Register(p)
 	cli.AddValue(p, "verify", &v.verify.Verify)
-	cli.Add(p, "local", &v.local, false)
+	cli.Add(p, "local", new(bool), false) // see [group.CheckLocal]
 	cli.Add(p, "mode", &v.mode, "pipelined")
 }
 
@@ -53,6 +52,13 @@ func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 	return o, v.gateway.Remember(a, &o)
 }
 
+// routing returns the settings for asking the cloud, without a cloud.
+func (v *viaFlags) routing() (r pilotfish.Route, err error) {
+	r = v.route.Route(v.mode, v.verify.Verify)
+	r.Router, err = v.route.NewRouter()
+	return r, err
+}
+
 // open connects to the gateway, if there is one. If it cannot be reached, that is no error: tokens are then chosen by
 // the small model until it can. An error of configuration is returned.
 func (v *viaFlags) open(
@@ -61,11 +67,11 @@ func (v *viaFlags) open(
 	if !v.set.Changed("cloud") {
 		return nil, func() {}, nil
 	}
-	chosen, err := v.route.NewRouter()
+	r, err := v.routing()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := m.Fits(chosen); err != nil {
+	if err := m.Fits(r.Router); err != nil {
 		return nil, nil, fmt.Errorf("--router %s: %w", v.route.RouterGGM, err)
 	}
 	g, err := m.Dial(ctx, v.gateway.Address, o)
@@ -80,7 +86,6 @@ func (v *viaFlags) open(
 	if g.OtherTemplate() {
 		log.Warn(group.OtherTemplateText, "cloud", v.gateway.Address)
 	}
-	r := v.route.Route(v.mode, v.verify.Verify)
-	r.Cloud, r.Router = g, chosen
+	r.Cloud = g
 	return &r, func() { _ = g.Close() }, nil // an error no longer matters: no more questions are asked
 }

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/capacity"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestLinkEffects: each flag of `bench link` sets its own option.
+func TestLinkEffects(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
+	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
+	clitest.Effects(t, "", "json qlog", map[string]string{
+		"": "AskRate=50; Asks=300; Connects=10; Loopback=2s; Outage=1s; Outages=3; RTT=100ms; Tokens=[8 64 512]",
+
+		"--rtt 0":                    "RTT=",
+		"--loss 0.5":                 "Loss=0.5",
+		"--rate 9000":                "Rate=9000",
+		"--trace " + trace:           "Traces=[" + trace + "]",
+		"--seed 7":                   "Seed=7",
+		"--model-ms 2.5":             "Model=2.5ms",
+		"--tokens 1,2048":            "Tokens=[1 2048]",
+		"--tokens 0":                 "Tokens=",
+		"--asks 7":                   "Asks=7",
+		"--with asks-per-second=0.5": "AskRate=0.5",
+		"--connects 0":               "Connects=",
+		"--outages 7":                "Outages=7",
+		"--with outage=7s":           "Outage=7s",
+		"--with loopback=0":          "Loopback=",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(benchLinkFlags)
+		f.register(c.Flags())
+		parse()
+		require.NoError(t, f.check())
+		return f.o
+	})
+}
+
+// TestGatewayEffects: each flag of `bench gateway` sets its own option.
+func TestGatewayEffects(t *testing.T) {
+	clitest.OwnFolders(t)
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("sesame"), 0o600))
+	m := clitest.TinyModel(t, "q8_0")
+	clitest.Effects(t, "", "json", map[string]string{
+		"": "Abreast=4096; Devices=1000; Duration=30s; Greedy=1; Model=5ms; Rate=1; Sessions=1000",
+
+		"--devices 7":     "Devices=7",
+		"--rate 2.5":      "Rate=2.5",
+		"--model-ms 1.5":  "Model=1.5ms",
+		"--seconds 0.5":   "Duration=500ms",
+		"--parallel 9":    "Abreast=9",
+		"--with greedy=3": "Greedy=3",
+		"--sessions 0":    "Sessions=",
+		"--cloud h:1 --pin " + clitest.OnePin(3) + " --token-file " + token + " --model " + m://
+		"Model=; Remote.Address=h:1; Remote.Pin=" + clitest.OnePin(3) + "; Remote.Secret=sesame; Sessions=",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(benchGatewayFlags)
+		f.register(c.Flags())
+		parse()
+		require.NoError(t, f.check(&cli.App{}))
+		if r := f.o.Remote; r != nil {
+			assert.Equal(t, 512, r.Identity.Vocab)
+			r.Identity = wire.RemoteGateway{}.Identity
+		}
+		return f.o
+	})
+}
+
+// TestCapacityEffects: each flag of `bench capacity` sets its own option.
+func TestCapacityEffects(t *testing.T) {
+	const limit = 1000 // tokens, of the context of the model
+	clitest.Effects(t, "--model m", "json costs", map[string]string{
+		"": "Bound=5s; Engine.Context=640; Gateways=1; Workload.Budget=0.07; Workload.EdgeTPS=60; " +
+			"Workload.Prompt=128; Workload.RTT=100ms; Workload.Think=1m0s; Workload.Tokens=32; Workload.Turned=0.1; " +
+			"answers=100; model=m",
+
+		"--model n":         "model=n",
+		"--threads 3":       "Engine.Threads=3",
+		"--answers 0":       "answers=",
+		"--prompt 200":      "Engine.Context=928; Workload.Prompt=200",
+		"--prompt 3":        "Engine.Context=512; Workload.Prompt=3",
+		"--tokens 90":       "Engine.Context=872; Workload.Tokens=90",
+		"--tokens 900":      "Engine.Context=1000; Workload.Tokens=900",
+		"--with think=3s":   "Workload.Think=3s",
+		"--rtt 7ms":         "Workload.RTT=7ms",
+		"--edge-tps 9":      "Workload.EdgeTPS=9",
+		"--budget 0.3":      "Workload.Budget=0.3",
+		"--with turned=0.4": "Workload.Turned=0.4",
+		"--with bound=2s":   "Bound=2s",
+		"--with gateways=5": "Gateways=5",
+		"--devices 4,60":    "Devices=[4 60]",
+		"--seed 8":          "Workload.Seed=8",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(benchCapacityFlags)
+		f.register(c)
+		parse()
+		require.NoError(t, f.check())
+		return struct {
+			capacity.Options
+			Engine  engine.Options
+			model   string
+			answers int
+		}{f.o, f.engine(limit), f.model, f.answers}
+	})
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
+)
+
+// TestReadLimits: a file of the maximum length is read completely, a longer one is refused, and one that has no end is
+// not read to its end. What is refused is closed.
+func TestReadLimits(t *testing.T) {
+	dir := held.TempDir(t)
+	for name, read := range map[string]func(path string, most int64) ([]byte, error){
+		"regular": ReadRegular, "small": ReadSmall,
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte("12345"), 0o600))
+		for most, want := range map[int64]string{6: "12345", 5: "12345", 4: "", 0: ""} {
+			b, err := read(path, most)
+			assert.Equal(t, want, string(b))
+			assert.Equal(t, want == "", err != nil, "%s of at most %d", name, most)
+		}
+	}
+	if runtime.GOOS != "windows" {
+		_, err := ReadSmall("/dev/zero", 1000)
+		assert.ErrorContains(t, err, "/dev/zero")
+		_, err = ReadRegular("/dev/zero", 1000)
+		assert.ErrorContains(t, err, "a device, not a regular file")
+	}
+	_, err := ReadRegular(dir, 1000)
+	assert.ErrorContains(t, err, "a folder, not a regular file")
+	config := filepath.Join(dir, "config")
+	require.NoError(t, os.WriteFile(config, []byte(strings.Repeat("#", 1<<20)), 0o600))
+	b, err := ReadConfigBytes(config)
+	require.NoError(t, err)
+	assert.Len(t, b, 1<<20)
+	require.NoError(t, os.WriteFile(config, []byte(strings.Repeat("#", 1<<20+1)), 0o600))
+	_, err = ReadConfigBytes(config)
+	assert.ErrorContains(t, err, config)
+}

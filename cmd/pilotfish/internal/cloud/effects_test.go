@@ -1,0 +1,103 @@
+package cloud
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestCloudEffects: each flag sets what it is for in the model, its service, the gateway and the engines.
+func TestCloudEffects(t *testing.T) {
+	dir := t.TempDir()
+	key, words := filepath.Join(dir, "key"), filepath.Join(dir, "words")
+	require.NoError(t, os.WriteFile(key, []byte("sesame\n"), 0o600))
+	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
+	const elsewhere = "cert key log qlog config check-config ticket-key-file log-level"
+	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, map[string]string{
+		"": "Engines.AuditEvery=8; Engines.Kind=auto; Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
+			"Gateway.AskTimeout=1m0s; Gateway.DrainTimeout=10s; Gateway.IdleTimeout=30s; Gateway.MaxAhead=64; " +
+			"Gateway.MessageTimeout=5s; Gateway.SessionIdle=15m0s; Model.Backend=cpu; admin=127.0.0.1:9433; " +
+			"listen=:4433; tokenizer=t",
+
+		"--model m":              "model=m",
+		"--threads 3":            "Model.Threads=3",
+		"--ctx 70":               "Model.Context=70",
+		"--kv f32":               "Model.KV=f32",
+		"--backend soft":         "Model.Backend=soft",
+		"--huge-pages off":       "Model.HugePages=off",
+		"--exact":                "Model.Exact=true",
+		"--slots 9":              "Service.Slots=9",
+		"--limit rows=9":         "Service.Rows=9",
+		"--lookup 4":             "Service.Lookup=4",
+		"--lookup off":           "Service.Lookup=-1",
+		"--share-prefixes=false": "Service.Apart=true",
+
+		"--listen h:1":                     "listen=h:1",
+		"--admin :9":                       "admin=127.0.0.1:9",
+		"--admin off":                      "admin=",
+		"--admin 0.0.0.0:9 --admin-pprof ": "admin=0.0.0.0:9; profiles=true",
+		"--open ":                          "Access.open=true",
+		"--token-file f":                   "Access.file=f; Access.given=true",
+		"--dictionary 7:" + words:          "Gateway.Dictionaries[0].Bytes=[97 98]; Gateway.Dictionaries[0].ID=7",
+
+		"--upstream http://b":                    "Engines.URLs=[http://a http://b]",
+		"--tokenizer u":                          "tokenizer=u",
+		"--engine kind=vllm":                     "Engines.Kind=vllm",
+		"--engine model=n":                       "Engines.Model=n",
+		"--engine key-file=" + key:               "Engines.Key=sesame",
+		"--engine trust-vocabulary ":             "Engines.TrustVocabulary=true",
+		"--engine wait=9s":                       "Engines.Patience=9s",
+		"--engine hedge=9ms --upstream http://b": "Engines.Hedge=9ms; Engines.URLs=[http://a http://b]",
+		"--engine parallel=9":                    "Engines.Parallel=9",
+		"--engine audit-every=9":                 "Engines.AuditEvery=9",
+
+		"--limit max-context=7":                        "Gateway.MaxContext=7",
+		"--limit max-connections=7":                    "Gateway.MaxConns=7",
+		"--limit max-connections-per-address=7":        "Gateway.MaxConnsPerAddress=7",
+		"--limit max-connections-per-device=7":         "Gateway.MaxConnsPerDevice=7",
+		"--limit max-questions=7":                      "Gateway.MaxAsks=7",
+		"--limit max-questions-per-device=7":           "Gateway.MaxAsksPerDevice=7",
+		"--limit max-questions-per-connection=7":       "Gateway.MaxStreams=7",
+		"--limit max-sessions=7":                       "Gateway.MaxSessions=7",
+		"--limit max-sessions-per-device=7":            "Gateway.MaxSessionsPerDevice=7",
+		"--limit max-session-tokens=7":                 "Gateway.MaxTokens=7",
+		"--limit max-tokens-per-session=7":             "Gateway.MaxSessionTokens=7",
+		"--limit ahead-limit=7":                        "Gateway.MaxAhead=7",
+		"--limit ahead-limit=0":                        "Gateway.MaxAhead=-1",
+		"--limit device-rate=7.5":                      "Gateway.DeviceRate=7.5",
+		"--limit device-rate=7 --limit device-burst=9": "Gateway.DeviceBurst=9; Gateway.DeviceRate=7",
+		"--limit session-idle=7s":                      "Gateway.SessionIdle=7s",
+		"--limit idle-timeout=7s":                      "Gateway.IdleTimeout=7s",
+		"--limit message-timeout=7s":                   "Gateway.MessageTimeout=7s",
+		"--limit question-timeout=7s":                  "Gateway.AskTimeout=7s",
+		"--limit drain=7s":                             "Gateway.DrainTimeout=7s",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(cloudCommandFlags)
+		f.register(c)
+		parse()
+		f.operate.given, f.access.given = nil, c.Flags().Changed("token-file")
+		gateway, err := f.options()
+		require.NoError(t, err)
+		model, err := f.model.Options()
+		require.NoError(t, err)
+		require.NoError(t, f.upstream.Check(c.Flags()))
+		admin, err := adminAddress(f.operate.admin)
+		require.NoError(t, err)
+		return struct {
+			Model                           engine.Options
+			Service                         engine.ServeOptions
+			Gateway                         engine.GatewayOptions
+			Engines                         engine.UpstreamOptions
+			Access                          accessFlags
+			model, tokenizer, listen, admin string
+			profiles                        bool
+		}{model, f.service(), gateway, f.upstream.O, f.access, f.model.Path, f.upstream.Tokenizer, f.listen, admin,
+			f.operate.profiles}
+	})
+}

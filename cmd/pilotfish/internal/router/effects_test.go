@@ -1,0 +1,138 @@
+package router
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/calibrate"
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
+)
+
+// asked is the questions that a command asks.
+type asked struct {
+	name string
+	task.Options
+	skipped int
+}
+
+// TestCollectEffects: each flag sets what it is for in the questions and in what is collected.
+func TestCollectEffects(t *testing.T) {
+	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
+	net := clitest.DemoFile("router.gguf")
+	clitest.Effects(t, "--data d --out o", elsewhere, map[string]string{
+		"": "Collect.Labels=[disagreement]; Collect.MaxTokens=256; Collect.ShardPrompts=32; Collect.Temperature=1; " +
+			"Questions.Data=d; Questions.name=d; out=o",
+
+		"--data e":                              "Questions.Data=e; Questions.name=e",
+		"--task gsm8k":                          "Questions.name=gsm8k",
+		"--shots 2":                             "Questions.Shots=2",
+		"--out p":                               "out=p",
+		"--raw":                                 "Collect.Raw=true; raw=true",
+		"--questions 9":                         "Questions.Most=9",
+		"--seed 9":                              "Collect.Seed=9; Questions.Seed=9",
+		"--reference large":                     "Collect.Reference=large",
+		"--temp 0.5":                            "Collect.Temperature=0.5",
+		"--label citer,r2r":                     "Collect.Labels=[citer r2r]",
+		"--max-tokens 9":                        "Collect.MaxTokens=9",
+		"--with shard=9":                        "Collect.ShardPrompts=9",
+		"--kv f32 --exact":                      "Collect.Compute=kv f32, exact true",
+		"--backend soft":                        "Collect.Compute=backend soft",
+		"--router " + net:                       "Collect.Router.Policy=learned; Collect.Router.Threshold=0.5",
+		"--router " + net + " --threshold 0.25": "Collect.Router.Policy=learned; Collect.Router.Threshold=0.25",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(collectFlags)
+		f.register(c)
+		parse()
+		o, err := f.options(nil)
+		require.NoError(t, err)
+		o.Router.Net, o.RouterHash = nil, ""
+		name, questions := f.asked()
+		return struct {
+			Collect   collect.Options
+			Questions asked
+			out       string
+			raw       bool
+		}{o, asked{name, questions, 0}, f.out, f.raw}
+	})
+}
+
+// TestCalibrateEffects: each flag sets what it is for in the questions and in the calibration.
+func TestCalibrateEffects(t *testing.T) {
+	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
+	clitest.Effects(t, "--out o", elsewhere, map[string]string{
+		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Method=betting; Questions.Most=1200; Questions.Seed=1; " +
+			"Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
+
+		"--router f":             "router=f",
+		"--data d":               "Questions.Data=d; Questions.Most=; Questions.name=d; Questions.skipped=",
+		"--data d --task csqa":   "Questions.Data=d; Questions.Most=; Questions.name=csqa; Questions.skipped=",
+		"--data d --questions 9": "Questions.Data=d; Questions.Most=9; Questions.name=d; Questions.skipped=",
+		"--raw":                  "raw=true",
+		"--questions 9":          "Questions.Most=809",
+		"--threshold 0.25,0.5":   "Thresholds=[0.25 0.5]",
+		"--budget 0.2":           "Budget=0.2",
+		"--confidence 0.6":       "Confidence=0.6",
+		"--with method=best":     "Method=best",
+		"--max-tokens 9":         "MaxTokens=9",
+		"--seed 9":               "Questions.Seed=9; Seed=9",
+		"--out p":                "out=p",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(calibrateFlags)
+		f.register(c)
+		parse()
+		o, err := f.options()
+		require.NoError(t, err)
+		name, questions, skipped := f.asked()
+		return struct {
+			calibrate.Options
+			Questions   asked
+			router, out string
+			raw         bool
+		}{o, asked{name, questions, skipped}, f.router, f.out, f.raw}
+	})
+}
+
+// TestTrainEffects: each flag sets what it is for in training and in further rounds.
+func TestTrainEffects(t *testing.T) {
+	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " json"
+	clitest.Effects(t, "--out o --threads 7", elsewhere, map[string]string{
+		"": "Train.Epochs=20; Train.Features=both; Train.Hidden=64; Train.Rate=0.002; Train.Threads=7; " +
+			"Train.Validation=0.1; count=1; out=o; share=0.1",
+
+		"--out p":                      "out=p",
+		"--threads 3":                  "Train.Threads=3",
+		"--label r2r":                  "label=r2r",
+		"--seed 9":                     "Train.Seed=9",
+		"--training features=hidden":   "Train.Features=hidden",
+		"--training features=head":     "Train.Features=head; Train.Hidden=-1",
+		"--training hidden=9":          "Train.Hidden=9",
+		"--training hidden=0":          "Train.Hidden=-1",
+		"--training epochs=9":          "Train.Epochs=9",
+		"--training learning-rate=0.5": "Train.Rate=0.5",
+		"--training weight-decay=0.25": "Train.Decay=0.25",
+		"--training balance=0.75":      "Train.Balance=0.75",
+		"--training validation=0.3":    "Train.Validation=0.3",
+		"--training rounds=3":          "count=3",
+		"--training share=0.2":         "share=0.2",
+		"--data d":                     "data=d",
+		"--training data-seed=9":       "seed=9",
+		"--training on-policy=f":       "folder=f",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(trainFlags)
+		f.register(c)
+		parse()
+		r := f.rounds
+		r.training = nil
+		return struct {
+			Train train.Options
+			roundFlags
+			out, label string
+		}{f.options(), r, f.out, f.label}
+	})
+}

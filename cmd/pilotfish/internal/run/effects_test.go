@@ -1,0 +1,113 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// TestRunEffects: each flag sets what it is for in the model, the answer, the route to the cloud and its router.
+func TestRunEffects(t *testing.T) {
+	clitest.OwnFolders(t)
+	dir, net := t.TempDir(), clitest.DemoFile("router.gguf")
+	token, words := filepath.Join(dir, "token"), filepath.Join(dir, "words")
+	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
+	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	elsewhere := clitest.Numbers() + " model large require-cloud qlog timeline system raw tokens costs"
+	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
+		"": "Answer.MaxTokens=256; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
+			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
+			"Route.Audit=true; Route.Branches=-1; Route.Deadline=800ms; " +
+			"Route.InFlight=4; Route.Window=32; Router.Budget=0.07; Router.Policy=margin; address=h:1; answers=m; " +
+			"promise=balance; promised=0.07",
+
+		"--threads 3":      "Model.Threads=3",
+		"--ctx 70":         "Model.Context=70",
+		"--kv f32":         "Model.KV=f32",
+		"--backend soft":   "Model.Backend=soft",
+		"--huge-pages off": "Model.HugePages=off",
+		"--exact":          "Model.Exact=true",
+
+		"--max-tokens 9":               "Answer.MaxTokens=9",
+		"--max-tokens 0":               "Answer.MaxTokens=",
+		"--ignore-eos":                 "Answer.IgnoreEnd=true",
+		"--temp 2 --seed 4":            "Answer.Seed=4; Answer.Temperature=2",
+		"--stop a --stop b":            "Answer.Stop=[a b]",
+		"--logit-bias 3=-1":            "Answer.LogitBias=map[3:-1]",
+		`--json-schema {"a":1}`:        "Answer.Complete=true; Answer.Schema=[123 34 97 34 58 49 125]",
+		"--logprobs 3 --json":          "Answer.Top=3",
+		"--lookup off":                 "Answer.Lookup=-1",
+		"--lookup 4":                   "Answer.Lookup=4",
+		"--cloud i:2":                  "address=i:2",
+		"--pin " + clitest.OnePin(3):   "Dial.Pin=" + clitest.OnePin(3),
+		"--token-file " + token:        "Dial.Token=sesame",
+		"--no-resume":                  "Dial.TicketFolder=",
+		"--dictionary 7:" + words:      "Dial.Dictionaries[0].Bytes=[97 98]; Dial.Dictionaries[0].ID=7",
+		"--mode serial":                "Route.Serial=true",
+		"--branches 3":                 "Route.Branches=3",
+		"--window 5":                   "Route.Window=5",
+		"--inflight 7":                 "Route.InFlight=7",
+		"--deadline 2s":                "Route.Deadline=2s",
+		"--deadline off":               "Route.Deadline=-1ns",
+		"--deadline 0":                 "Route.Deadline=-1ns",
+		"--ahead 8":                    "Route.Ahead=8",
+		"--no-audit":                   "Route.Audit=",
+		"--no-warm":                    "Route.Warm=-1",
+		"--edge-tps 9":                 "Route.Pace=9",
+		"--explain":                    "Route.Explain=true",
+		"--verify 0":                   "Route.Verify=true",
+		"--verify 0.5":                 "Route.Margin=0.5; Route.Verify=true",
+		"--verify 0 --verify-every 5":  "Route.Verify=true; Route.VerifyEvery=5",
+		"--verify 0 --show-unverified": "Route.Preview=true; Route.Verify=true",
+		"--price prefill=1,decode=2":   "Price=prefill=1,decode=2",
+
+		"--policy entropy": "Router.Policy=entropy",
+		"--policy always":  "Router.Budget=; Router.Policy=always; promise=",
+		"--threshold 0.25": "Router.Budget=; Router.Threshold=0.25; promise=",
+		"--budget 0.2":     "Router.Budget=0.2; promised=0.2",
+		"--router " + net:  "Router.File=" + net + "; Router.Policy=learned",
+		"--budget-state f": "state=f",
+		"--policy value": "Route.Costs=&0; Router.Budget=; Router.Policy=value; Router.Prices.Ask=0.2; " +
+			"Router.Prices.Byte=0.0005; Router.Prices.Gain=1; Router.Prices.Second=1; promise=",
+		"--policy value --value gain=3 --value second=4 --value byte=5 --value ask=6": //
+		"Route.Costs=&0; Router.Budget=; Router.Policy=value; Router.Prices.Ask=6; Router.Prices.Byte=5; " +
+			"Router.Prices.Gain=3; Router.Prices.Second=4; promise=",
+	}, func(c *cobra.Command, parse func()) any {
+		f, a := new(runFlags), &cli.App{}
+		f.register(c)
+		parse()
+		require.NoError(t, f.check(nil))
+		model, err := f.model.Public()
+		require.NoError(t, err)
+		route, dial, p, err := f.routing(a)
+		require.NoError(t, err)
+		if route.Costs != nil {
+			route.Costs = new(pilotfish.Costs)
+		}
+		require.NoError(t, f.gateway.Remember(a, &dial))
+		require.NotZero(t, dial.Device)
+		dial.Device = [len(dial.Device)]byte{}
+		return struct {
+			Model                            pilotfish.Options
+			Answer                           terms.Settings
+			Route                            pilotfish.Route
+			Dial                             pilotfish.DialOptions
+			Router                           pilotfish.RouterOptions
+			Price                            *price.List
+			answers, address, promise, state string
+			promised                         float64
+		}{model, f.answer.Settings, route, dial, p.public(f.route.RouterGGM), f.verify.Price.List, f.model.Answers(),
+			f.gateway.Address, p.kind, f.policy.budgetState, p.budget}
+	})
+}

@@ -1,0 +1,55 @@
+package run
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+)
+
+// TestFit: tokens of the large model, and without deadlines unverified ones, are shown only after the welcome of the
+// gateway was checked or the run is over. Other tokens do not wait.
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		token          pilotfish.Token
+		patient, waits bool
+	}{
+		{pilotfish.Token{Origin: "cloud"}, false, true}, {pilotfish.Token{Origin: "cloud"}, true, true},
+		{pilotfish.Token{Origin: "edge"}, true, false}, {pilotfish.Token{Origin: "edge"}, false, false},
+		{pilotfish.Token{Origin: "edge", Unverified: true}, true, true},
+		{pilotfish.Token{Origin: "edge", Unverified: true}, false, false},
+	} {
+		for _, over := range []bool{false, true} {
+			bubble.Test(t, func(t *testing.T) {
+				w, done := newCloudWatch(func(error) {}, nil, nil), make(chan struct{})
+				w.patient, w.done = c.patient, done
+				shown := make(chan error, 1)
+				go func() { shown <- w.fit(c.token) }()
+				synctest.Wait()
+				assert.Equal(t, c.waits, len(shown) == 0, "%+v", c)
+				if over {
+					close(done)
+				} else {
+					w.attempted(nil)
+				}
+				assert.NoError(t, <-shown)
+			})
+		}
+	}
+}
+
+// TestWatchOf: a run continues alone only with --require-cloud=false, and is patient only without deadlines.
+func TestWatchOf(t *testing.T) {
+	for line, want := range map[string][2]bool{
+		"": {false, false}, "--require-cloud": {false, false}, "--require-cloud=false": {true, false},
+		"--deadline off": {false, true}, "--deadline 1h": {false, false},
+	} {
+		f := parsedRun(t, "--cloud h:1 "+line)
+		w := f.watch(nil, time.Duration(f.route.Deadline), nil)
+		assert.Equal(t, want, [2]bool{w.alone, w.patient}, line)
+	}
+}

@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// TestServeEffects: each flag sets what it is for in the model, the server and the route to the cloud.
+func TestServeEffects(t *testing.T) {
+	clitest.OwnFolders(t)
+	dir := t.TempDir()
+	keys, token, net := filepath.Join(dir, "keys"), filepath.Join(dir, "token"), clitest.DemoFile("router.gguf")
+	require.NoError(t, os.WriteFile(keys, []byte("0123456789abcdef\nfedcba9876543210\n"), 0o600))
+	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	clitest.Effects(t, "--model m.gguf --cloud h:1", "model local cert key log", map[string]string{
+		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
+			"Names=[m]; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
+			"Route.Window=32; Router.Policy=margin; Server.Defaults.Temperature=1; " +
+			"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1]; Server.Kept=67108864; Server.MaxBody=4194304; " +
+			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Stall=10s; Server.Timeout=10m0s; " +
+			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
+
+		"--large l.gguf":      "Model.Drafter=m.gguf; Names=[l]",
+		"--threads 3":         "Model.Threads=3",
+		"--ctx 70":            "Model.Context=70",
+		"--kv f32":            "Model.KV=f32",
+		"--backend soft":      "Model.Backend=soft",
+		"--huge-pages off":    "Model.HugePages=off",
+		"--alias a --alias b": "Names=[a b m]",
+		"--temp 0.5":          "Server.Defaults.Temperature=0.5",
+		"--provenance":        "Server.Defaults.Provenance=true",
+		"--no-page":           "Server.Page=",
+		"--parallel 3":        "Server.Parallel=3",
+		"--kv-folder kv":      "folder=kv",
+		"--limit kv-folder-bytes=9 --kv-folder kv": "folder=kv; folderBytes=9",
+		"--limit queue=0":                          "Server.Queue=-1",
+		"--limit queue=9":                          "Server.Queue=9",
+		"--limit sessions=7":                       "Server.Sessions=7",
+		"--limit max-body=9":                       "Server.MaxBody=9",
+		"--limit max-prompt=9":                     "Server.MaxPrompt=9",
+		"--limit max-stored=0":                     "Server.Kept=-1",
+		"--limit max-stored=9":                     "Server.Kept=9",
+		"--limit request-timeout=9s":               "Server.Timeout=9s",
+		"--limit reader-timeout=9s":                "Server.Stall=9s",
+		"--limit drain=9s":                         "Drain=9s",
+		"--listen [::1]:9":                         "Server.Hosts=[localhost 127.0.0.1 ::1 ::1]; listen=[::1]:9",
+		"--listen 0.0.0.0:9 --open":                "Server.Hosts=; listen=0.0.0.0:9",
+		"--api-key-file " + keys:                   "Server.Keys=[0123456789abcdef fedcba9876543210]",
+		"--cors-origin https://a.b"://
+		"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1 a.b]; Server.Origins=[https://a.b]",
+
+		"--cloud i:2":                "address=i:2",
+		"--pin " + clitest.OnePin(3): "Dial.Pin=" + clitest.OnePin(3),
+		"--token-file " + token:      "Dial.Token=sesame",
+		"--no-resume":                "Dial.TicketFolder=",
+		"--policy entropy":           "Router.Policy=entropy",
+		"--threshold 0.25":           "Router.Threshold=0.25",
+		"--budget 0.2":               "Router.Budget=0.2",
+		"--router " + net:            "Router.Policy=learned",
+		"--branches 3":               "Route.Branches=3",
+		"--window 5":                 "Route.Window=5",
+		"--inflight 7":               "Route.InFlight=7",
+		"--deadline 2s":              "Route.Deadline=2s",
+		"--deadline off":             "Route.Deadline=-1ns",
+		"--ahead 8":                  "Route.Ahead=8",
+		"--verify 0":                 "Route.Verify=true",
+		"--verify 0.5":               "Route.Margin=0.5; Route.Verify=true",
+		"--mode serial":              "Route.Serial=true",
+	}, func(c *cobra.Command, parse func()) any {
+		f, a := new(serveFlags), &cli.App{}
+		f.register(c)
+		parse()
+		o, err := f.options()
+		require.NoError(t, err)
+		o.Random = nil
+		o.Keys, o.Origins, _, err = f.access.allow(f.listen)
+		require.NoError(t, err)
+		o.Hosts = f.access.hosts(f.listen)
+		model, err := f.model.Public()
+		require.NoError(t, err)
+		dial, err := f.via.check(a)
+		require.NoError(t, err)
+		require.NotZero(t, dial.Device)
+		dial.Device = [len(dial.Device)]byte{}
+		route, err := f.via.routing()
+		require.NoError(t, err)
+		require.NotNil(t, route.Router)
+		route.Router = nil
+		by, err := f.via.route.Router(nil)
+		require.NoError(t, err)
+		by.Net, by.Calibration = nil, nil
+		return struct {
+			Server         openai.Options
+			Names          []string
+			Model          pilotfish.Options
+			Dial           pilotfish.DialOptions
+			Route          pilotfish.Route
+			Router         router.Options
+			folder, listen string
+			folderBytes    int64
+			Drain          time.Duration
+			address        string
+		}{Server: o, Names: f.modelNames(), Model: model, Dial: dial, Route: route, Router: by, folder: f.limits.folder,
+			folderBytes: f.limits.folderBytes, Drain: f.limits.drain, listen: f.listen, address: f.via.gateway.Address}
+	})
+}
+
+// TestFingerprint: the fingerprint of answers differs for another model file and for another backend.
+func TestFingerprint(t *testing.T) {
+	of := func(kind, backend string) string {
+		m, err := pilotfish.Open(clitest.TinyModel(t, kind), pilotfish.Options{})
+		require.NoError(t, err)
+		defer m.Close()
+		var f serveFlags
+		f.model.Backend = backend
+		name, err := f.fingerprint(m)
+		require.NoError(t, err)
+		return name
+	}
+	assert.Equal(t, of("q8_0", "cpu"), of("q8_0", "cpu"))
+	assert.NotEqual(t, of("q8_0", "cpu"), of("f16", "cpu"))
+	assert.NotEqual(t, of("q8_0", "cpu"), of("q8_0", "metal"))
+}
