@@ -264,6 +264,19 @@ func TestDrafterFails(t *testing.T) {
 	})
 }
 
+// TestDrafterCut: an error of a drafter that follows from the end of the text is no reason of its own.
+func TestDrafterCut(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ctx, want := range map[context.Context]error{t.Context(): errFake, over: nil} {
+		r := &run{drafter: &drafter{Drafter: &fakeDrafter{T: t, fails: 1}, Drafts: new(Drafts)}}
+		_, ok := r.reads(ctx, []int32{1, 2}, 0, 1, 1)
+		assert.False(t, ok)
+		assert.True(t, r.drafter.failed)
+		assert.Equal(t, want, r.summary.Cause)
+	}
+}
+
 // TestDrafterAlone: a drafter excludes a cloud.
 func TestDrafterAlone(t *testing.T) {
 	cloud := &cloudFunc{ask: func(context.Context, Question) (Answer, error) { return Answer{}, errors.New("asked") }}

@@ -112,7 +112,7 @@ func TestCloudModelFlags(t *testing.T) {
 	assert.Contains(t, stderr, "one line with the key")
 }
 
-// TestUpstreamOptions: each flag sets its own option.
+// TestUpstreamOptions: each flag sets its own option, and has its default.
 func TestUpstreamOptions(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
@@ -128,6 +128,13 @@ func TestUpstreamOptions(t *testing.T) {
 		TrustVocabulary: true, Patience: 3 * time.Second, Hedge: 40 * time.Millisecond, Parallel: 5, AuditEvery: 6,
 	}, f.upstream.O)
 	assert.Equal(t, "t.gguf", f.upstream.Tokenizer)
+	f, set = cloudCommandFlags{}, pflag.NewFlagSet("cloud", pflag.ContinueOnError)
+	f.upstream.Register(set)
+	require.NoError(t, set.Parse(strings.Fields("--upstream http://a --tokenizer t.gguf")))
+	require.NoError(t, f.upstream.Check(set))
+	assert.Equal(t, engine.UpstreamOptions{
+		URLs: []string{"http://a"}, Kind: "auto", Patience: 2 * time.Minute, AuditEvery: 8,
+	}, f.upstream.O)
 }
 
 // TestCloudCheck: each check prints a line or an object; an unusable engine gives exit status 1.
