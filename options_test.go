@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -104,6 +105,25 @@ func TestOptionsReach(t *testing.T) {
 
 // fields is at least the number of fields of any of these structs.
 const fields = 32
+
+// TestDrafterOfAnswers: a drafter drafts the answers of the model alone, unless the caller's sampler chooses the tokens.
+func TestDrafterOfAnswers(t *testing.T) {
+	m := &Model{drafter: new(engine.Engine)}
+	route, sampler := &Route{Cloud: &Gateway{}, Router: policy{}}, struct{ Sampler }{}
+	for name, c := range map[string]struct {
+		r    request
+		want *engine.Engine
+	}{
+		"alone":           {request{}, m.drafter},
+		"with a route":    {request{route: route}, nil},
+		"a local answer":  {request{route: route, settings: terms.Settings{Local: true}}, m.drafter},
+		"the own sampler": {request{sampler: sampler}, nil},
+	} {
+		made, err := m.route(c.r, nil)
+		require.NoError(t, err, name)
+		assert.Same(t, c.want, made.Drafter, name)
+	}
+}
 
 // TestRouteReaches: each setting of a route comes to the field of the engine's route, or of its draft options, that has
 // its name.
