@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// TestReadFrom: a file is closed after a part of it was read or refused, and errors name it.
+func TestReadFrom(t *testing.T) {
+	dir := t.TempDir()
+	model, learned := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "router.gguf")
+	require.NoError(t, os.WriteFile(model, demo.Small(), 0o600))
+	to, err := os.Create(learned)
+	require.NoError(t, err)
+	net, err := router.NewNet([]router.Layer{{In: 2, Out: 1, Weight: []float32{1, 2}, Bias: []float32{3}}}, false)
+	require.NoError(t, err)
+	require.NoError(t, net.Write(gguf.NewWriter(to)))
+	require.NoError(t, to.Close())
+	held.Same(t, func() {
+		_, err := ReadTokenizer(model)
+		require.NoError(t, err)
+		read, err := ReadRouter(learned)
+		require.NoError(t, err)
+		assert.Equal(t, 2, read.Net.Dim())
+		_, err = ReadRouter(model)
+		require.ErrorIs(t, err, router.ErrNotRouter)
+		assert.ErrorContains(t, err, "load "+model)
+		_, err = ReadTokenizer(learned)
+		assert.ErrorContains(t, err, "load "+learned)
+		_, err = ReadTokenizer(filepath.Join(dir, "none"))
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	})
+}
