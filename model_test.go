@@ -1,6 +1,8 @@
 package pilotfish
 
 import (
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -43,4 +45,27 @@ func TestChatAside(t *testing.T) {
 	close(over)
 	others.Wait()
 	assert.Len(t, chat.Messages(), 7)
+}
+
+// TestDefaultRouter: without a router 7% of the tokens are asked for.
+func TestDefaultRouter(t *testing.T) {
+	r, err := NewRouter(RouterOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, 0.07, r.(policy).r.Balance().Total().Budget)
+}
+
+// TestOpened: the limits of a service and the context of a drafter, which does not depend on that of the model.
+func TestOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "small.gguf")
+	require.NoError(t, os.WriteFile(path, demo.Small(), 0o600))
+	m, err := Load(demo.Large(), "large.gguf", Options{Context: 64, Threads: 1, Drafter: path})
+	require.NoError(t, err)
+	defer m.Close()
+	assert.Equal(t, 64, m.Context())
+	assert.Greater(t, m.drafter.Context(), 64)
+	assert.Equal(t, 1, m.drafter.Threads())
+	s, err := m.Serve(ServeOptions{Tokens: 100, Rows: 9})
+	require.NoError(t, err)
+	defer s.Close()
+	assert.Equal(t, [2]int{100, 9}, [2]int{s.s.Slots(), s.s.Rows()})
 }
