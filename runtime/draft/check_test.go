@@ -106,7 +106,8 @@ func TestNeverSlower(t *testing.T) {
 							v.answers[pos] = int32(10*pos + 1 + r.IntN(9)) // two of nine are among the best tokens
 						}
 					}
-					_, ids, took := checked(t, v, v, Options{MaxTokens: 60, Branches: AutoBranches})
+					events, ids, took := checked(t, v, v, Options{MaxTokens: 60, Branches: AutoBranches, Trace: true})
+					hides(t, events)
 					for i, id := range ids {
 						require.Equal(t, v.choice(i+1), id)
 					}
@@ -115,6 +116,38 @@ func TestNeverSlower(t *testing.T) {
 			})
 		}
 	}
+}
+
+// hides checks what the events of checks say of their time: hidden is what was not waited for anything.
+func hides(t *testing.T, events []Event) {
+	waits := of(events, func(e Event) *Waited { return e.Waited })
+	for _, e := range of(events, func(e Event) *Escalation { return e.Escalation }) {
+		if e.Outcome != Checked {
+			continue
+		}
+		hidden := e.Wait
+		for _, w := range waits {
+			if w.Began >= e.Decided && w.Began < e.Decided+e.Wait {
+				hidden -= w.Took
+			}
+		}
+		assert.Equal(t, max(0, hidden), e.Hidden, "the check at %d", e.Pos)
+	}
+}
+
+// TestNoChecksWithoutCloud: after the cloud has failed there are only probes.
+func TestNoChecksWithoutCloud(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{3, 9}}, fail: errFake}
+		failed := new(Breaker)
+		failed.failed(time.Now(), time.Now(), errFake)
+		_, ids, _ := checked(t, v, v, Options{MaxTokens: 40, Deadline: 400 * ms, Breaker: failed})
+		assert.Len(t, ids, 40)
+		require.NotEmpty(t, v.asked)
+		for _, q := range v.asked {
+			assert.Zero(t, q.Ahead, "%d tokens", len(q.Context))
+		}
+	})
 }
 
 // firstFails fails the first question.
