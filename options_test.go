@@ -106,7 +106,7 @@ func TestOptionsReach(t *testing.T) {
 // fields is at least the number of fields of any of these structs.
 const fields = 32
 
-// TestDrafterOfAnswers: a drafter drafts the answers of the model alone, unless the caller's sampler chooses the tokens.
+// TestDrafterOfAnswers: a drafter drafts the answers of the model alone, but not where a caller's sampler chooses.
 func TestDrafterOfAnswers(t *testing.T) {
 	m := &Model{drafter: new(engine.Engine)}
 	route, sampler := &Route{Cloud: &Gateway{}, Router: policy{}}, struct{ Sampler }{}

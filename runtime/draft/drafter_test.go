@@ -265,6 +265,28 @@ func TestDrafterFails(t *testing.T) {
 	})
 }
 
+// TestPays: a long call is worth its time if the answer is expected to become long enough, and it is not near its end;
+// without a gain it takes at most a hundredth of the time since the last one.
+func TestPays(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		r := &run{
+			Options: Options{MaxTokens: 100}, prompt: 10, cost: new(lookup.Cost),
+			drafter: &drafter{Drafts: new(Drafts)},
+		}
+		r.cost.Learn(1, 1)
+		r.drafter.token, r.drafter.read = 0.1, time.Now()
+		for shown := range 100 {
+			r.text = make([]int32, 10+shown)
+			assert.Equal(t, shown >= 7 && shown <= 80, r.pays(100, 1, 2),
+				"10 s, half a second for each token after %d", shown)
+		}
+		time.Sleep(999 * time.Second)
+		assert.False(t, r.pays(100, 0, 2))
+		time.Sleep(time.Second)
+		assert.True(t, r.pays(100, 0, 2))
+	})
+}
+
 // TestDrafterCut: an error of a drafter that follows from the end of the text is no reason of its own.
 func TestDrafterCut(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
