@@ -318,27 +318,13 @@ type ConnectError = engine.ConnectError
 // Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. The error contains the cause: no such
 // host, connection refused, another certificate than the pin's, a wrong access token, another tokenizer.
 func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway, error) {
-	if o.Timeout < 0 {
-		return nil, fmt.Errorf("dial %s: timeout: %v is negative", addr, o.Timeout)
-	}
-	opt := engine.DialOptions{
-		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,
-		ConnectTimeout: o.Timeout, Device: o.Device, Dictionaries: o.Dictionaries, Attempted: o.Attempted,
-	}
-	if o.Pin != "" {
-		var err error
-		if opt.Pin, err = netproto.ParseDigest(o.Pin); err != nil {
-			return nil, fmt.Errorf("dial %s: pin: %w", addr, err)
-		}
-	}
 	vocabulary, err := m.Vocabulary()
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
-	if o.QLog != "" {
-		if opt.QLog, err = qlog.Open(o.QLog); err != nil {
-			return nil, fmt.Errorf("dial %s: qlog: %w", addr, err)
-		}
+	opt, err := o.engine()
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	r, err := m.e.Dial(ctx, addr, opt)
 	if err != nil {
@@ -349,6 +335,29 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 		return nil, err
 	}
 	return &Gateway{r, vocabulary, opt.QLog}, nil
+}
+
+// engine converts the options to those of the engine, and opens the folder for qlog files.
+func (o DialOptions) engine() (engine.DialOptions, error) {
+	e := engine.DialOptions{
+		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,
+		ConnectTimeout: o.Timeout, Device: o.Device, Dictionaries: o.Dictionaries, Attempted: o.Attempted,
+	}
+	if o.Timeout < 0 {
+		return e, fmt.Errorf("timeout: %v is negative", o.Timeout)
+	}
+	var err error
+	if o.Pin != "" {
+		if e.Pin, err = netproto.ParseDigest(o.Pin); err != nil {
+			return e, fmt.Errorf("pin: %w", err)
+		}
+	}
+	if o.QLog != "" {
+		if e.QLog, err = qlog.Open(o.QLog); err != nil {
+			return e, fmt.Errorf("qlog: %w", err)
+		}
+	}
+	return e, nil
 }
 
 // advised adds advice to an error of connecting, if there is any.

@@ -118,10 +118,7 @@ const DefaultBudget = 0.07
 
 // NewRouter makes a router with one of the built-in policies.
 func NewRouter(o RouterOptions) (Router, error) {
-	opt := router.Options{
-		Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, Seed: o.Seed,
-		Prices: o.Prices,
-	}
+	opt := o.router()
 	var file *router.File
 	if o.File != "" {
 		var err error
@@ -155,6 +152,14 @@ func NewRouter(o RouterOptions) (Router, error) {
 		return nil, err
 	}
 	return policy{r}, nil
+}
+
+// router converts the options to those of package router, without the file.
+func (o RouterOptions) router() router.Options {
+	return router.Options{
+		Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, Seed: o.Seed,
+		Prices: o.Prices,
+	}
 }
 
 // Fits returns why r cannot decide about texts of m: a learned router is for hidden states of one width.

@@ -1,12 +1,15 @@
 package examples
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"iter"
 	"math"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -16,6 +19,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // demoModel opens one of the demo's models until the test ends.
@@ -214,6 +219,18 @@ func TestDialAdvice(t *testing.T) {
 	}
 }
 
+// TestDialLogFails: the error of a failed connection includes that of its qlog file.
+func TestDialLogFails(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs a folder in which no file can be created")
+	}
+	addr, pin := gateway(t)
+	o := pilotfish.DialOptions{Pin: strings.Repeat("12", 32), QLog: "/proc/self"}
+	_, err := demoModel(t, demo.Small()).Dial(t.Context(), addr, o)
+	assert.ErrorContains(t, err, pin)
+	assert.ErrorContains(t, err, "qlog: open /proc/self/")
+}
+
 // leaver is a cloud that ends its goroutine.
 type leaver struct{}
 
@@ -319,6 +336,41 @@ func TestRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "threads: 1073741824 are not possible: give 1 to 1024")
 	_, err = m.Serve(pilotfish.ServeOptions{Tokens: 1 << 50})
 	assert.ErrorContains(t, err, "more than this machine has memory for")
+}
+
+// TestRefusedIsClosed: of a model that is refused nothing stays open, nor of its drafter; after Close neither.
+func TestRefusedIsClosed(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	large, small := file("large.gguf", demo.Large()), file("small.gguf", demo.Small())
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	var other bytes.Buffer
+	require.NoError(t, synth.Tiny(recipe, 1).Write(&other, nil))
+	for want, o := range map[string]pilotfish.Options{
+		"drafter: ":                       {Drafter: filepath.Join(dir, "none.gguf")},
+		"not a GGUF file":                 {Drafter: file("text.gguf", []byte("a text"))},
+		"its tokens are not those of":     {Drafter: file("other.gguf", other.Bytes())},
+		"a context of 1000000 tokens":     {Context: 1000000},
+		"":                                {Drafter: small},
+		"threads: 1073741824 are not pos": {Threads: 1 << 30},
+	} {
+		held.Same(t, func() {
+			m, err := pilotfish.Open(large, o)
+			if want == "" {
+				require.NoError(t, err)
+				_, err = pilotfish.Text(m.NewSession().Generate(t.Context(), "In the barn", pilotfish.MaxTokens(4)))
+				require.NoError(t, err)
+				require.NoError(t, m.Close())
+				return
+			}
+			require.ErrorContains(t, err, want)
+		})
+	}
 }
 
 // voter is a cloud that always gives the same answer.

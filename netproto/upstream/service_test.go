@@ -454,6 +454,17 @@ func TestAuditShare(t *testing.T) {
 	assert.EqualValues(t, len(e.Calls("/completion"))-trials, s.Requests, "also those for text that was held back")
 }
 
+// TestDefaults: the values that stand for zero.
+func TestDefaults(t *testing.T) {
+	o, err := options(nil, "one").withDefaults()
+	require.NoError(t, err)
+	assert.Equal(t, 1, o.AuditEvery, "a given value stays")
+	o.AuditEvery = 0
+	o, err = o.withDefaults()
+	require.NoError(t, err)
+	assert.Equal(t, []int{8, 128, 65536}, []int{o.AuditEvery, o.WarmFrom, o.Remember})
+}
+
 // TestUnheardAudit: an invalid audit does not affect the answer.
 func TestUnheardAudit(t *testing.T) {
 	for _, rows := range []string{`[]`, `[null]`, `[null,[]]`, `[null,[[0.5,3,null]]]`, `null`} {

@@ -171,6 +171,16 @@ func TestDomainOfSession(t *testing.T) {
 		assert.Equal(t, 50, c.stats().InUse)
 		assert.Equal(t, [3]int{0, 50, 50}, [3]int{reused(2, 5), reused(3, 6), reused(1, 5)})
 		assert.Equal(t, 100, c.stats().InUse)
+
+		long := terms.Job{Session: 4, Domain: 7, Question: terms.Question{Context: text(2, 300), K: 1}}
+		c.ask(long, func(a batch.Answer, _ time.Duration, err error) {
+			assert.NoError(t, err)
+			assert.Zero(t, a.Reused)
+		})
+		time.Sleep(tick)
+		long.Domain = 8
+		assert.Zero(t, c.mustAsk(long).Reused, "the question in the old domain is still open")
+		assert.Equal(t, 300, c.mustAsk(long).Reused)
 	})
 }
 

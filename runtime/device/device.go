@@ -106,7 +106,12 @@ func openGPU(o Options) (backend.Device, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := gpu.New(under, gpu.Options{Mapped: o.Mapped})
+	return over(under, o.Mapped)
+}
+
+// over returns the backend that runs kernels on a Metal device. It closes the device at the end, and on an error.
+func over(under metal.Device, mapped [][]byte) (backend.Device, func() error, error) {
+	d, err := gpu.New(under, gpu.Options{Mapped: mapped})
 	if err != nil {
 		return nil, nil, errors.Join(err, under.Close())
 	}

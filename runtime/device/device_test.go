@@ -1,10 +1,14 @@
 package device
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
 
 // TestParse: every name of a backend, and invalid names.
@@ -44,4 +48,68 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "ubsan", variant)
 	assert.Zero(t, seed)
+}
+
+// counted is a Metal device that counts what is open. It compiles and allocates as often as it may.
+type counted struct {
+	metal.Device
+	libraries, buffers int // that it may still make
+	open, closed       int
+}
+
+var errRefused = errors.New("refused")
+
+func (c *counted) NewLibrary(source string) (metal.Library, error) {
+	if c.libraries--; c.libraries < 0 {
+		return nil, errRefused
+	}
+	c.open++
+	l, err := c.Device.NewLibrary(source)
+	return library{l, c}, err
+}
+
+func (c *counted) NewBuffer(length int) (metal.Buffer, error) {
+	if c.buffers--; c.buffers < 0 {
+		return nil, errRefused
+	}
+	c.open++
+	b, err := c.Device.NewBuffer(length)
+	return buffer{b, c}, err
+}
+
+func (c *counted) Close() error {
+	c.closed++
+	return c.Device.Close()
+}
+
+type library struct {
+	metal.Library
+	of *counted
+}
+
+func (l library) Close() { l.of.open-- }
+
+type buffer struct {
+	metal.Buffer
+	of *counted
+}
+
+func (b buffer) Close() { b.of.open-- }
+
+// TestOver: what was opened is closed at the end, and at once if the device cannot be used.
+func TestOver(t *testing.T) {
+	for _, c := range []*counted{{}, {libraries: 1}} {
+		c.Device = record.Open()
+		d, end, err := over(c, nil)
+		assert.ErrorIs(t, err, errRefused)
+		assert.Nil(t, d)
+		assert.Nil(t, end)
+		assert.Equal(t, [2]int{0, 1}, [2]int{c.open, c.closed})
+	}
+	c := &counted{Device: record.Open(), libraries: 1, buffers: 1}
+	_, end, err := over(c, nil)
+	require.NoError(t, err)
+	assert.Equal(t, [2]int{2, 0}, [2]int{c.open, c.closed})
+	require.NoError(t, end())
+	assert.Equal(t, [2]int{0, 1}, [2]int{c.open, c.closed})
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestStreamed(t *testing.T) {
 			assert.Equal(t, v.choice(i+1), id)
 		}
 		require.Len(t, v.asked, 1)
-		assert.Equal(t, MostAhead-1, v.asked[0].Ahead)
+		assert.Equal(t, 63, v.asked[0].Ahead)
 		assert.Equal(t, []int32{0}, v.asked[0].Context, "it leaves with the prompt")
 		assert.LessOrEqual(t, took, 45*ms+29*4*ms+2*10*ms, "the answer, the tokens after it, and two forward calls")
 	})
@@ -127,7 +128,8 @@ func TestNeverSlower(t *testing.T) {
 							v.answers[pos] = int32(10*pos + 1 + r.IntN(9)) // two of nine are among the best tokens
 						}
 					}
-					_, ids, took := checked(t, v, v, Options{MaxTokens: 60, Branches: AutoBranches})
+					events, ids, took := checked(t, v, v, Options{MaxTokens: 60, Branches: AutoBranches, Trace: true})
+					hides(t, events)
 					for i, id := range ids {
 						require.Equal(t, v.choice(i+1), id)
 					}
@@ -136,6 +138,38 @@ func TestNeverSlower(t *testing.T) {
 			})
 		}
 	}
+}
+
+// hides checks what the events of checks say of their time: hidden is what was not waited for anything.
+func hides(t *testing.T, events []Event) {
+	waits := of(events, func(e Event) *Waited { return e.Waited })
+	for _, e := range of(events, func(e Event) *Escalation { return e.Escalation }) {
+		if e.Outcome != Checked {
+			continue
+		}
+		hidden := e.Wait
+		for _, w := range waits {
+			if w.Began >= e.Decided && w.Began < e.Decided+e.Wait {
+				hidden -= w.Took
+			}
+		}
+		assert.Equal(t, max(0, hidden), e.Hidden, "the check at %d", e.Pos)
+	}
+}
+
+// TestNoChecksWithoutCloud: after the cloud has failed there are only probes.
+func TestNoChecksWithoutCloud(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := &verifier{script: script{escalate: []int{3, 9}}, fail: errFake}
+		failed := new(Breaker)
+		failed.failed(time.Now(), time.Now(), errFake)
+		_, ids, _ := checked(t, v, v, Options{MaxTokens: 40, Deadline: 400 * ms, Breaker: failed})
+		assert.Len(t, ids, 40)
+		require.NotEmpty(t, v.asked)
+		for _, q := range v.asked {
+			assert.Zero(t, q.Ahead, "%d tokens", len(q.Context))
+		}
+	})
 }
 
 // firstFails fails the first question.
@@ -189,6 +223,78 @@ func TestChecksDeadline(t *testing.T) {
 			assert.True(t, token.Unverified)
 		}
 	})
+}
+
+// fallsSilent answers the first question, and counts those that are open.
+type fallsSilent struct {
+	*verifier
+	mu               sync.Mutex
+	asks, open, most int
+}
+
+func (f *fallsSilent) Ask(ctx context.Context, q Question) (Answer, error) {
+	f.mu.Lock()
+	f.asks, f.open = f.asks+1, f.open+1
+	f.most = max(f.most, f.open)
+	first := f.asks == 1
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.open--
+		f.mu.Unlock()
+	}()
+	if first {
+		return f.verifier.Ask(ctx, q)
+	}
+	return silent{f.verifier}.Ask(ctx, q)
+}
+
+// TestChecksAreInFlight: checks without an answer count as open questions, for further checks and for escalations. An
+// escalation that a check was to answer is asked when half of its deadline is over, or when one of them ends.
+func TestChecksAreInFlight(t *testing.T) {
+	for inFlight, held := range map[int]time.Duration{2: 386 * ms, 3: 386 * ms, 8: 210 * ms} {
+		bubble.Test(t, func(t *testing.T) {
+			v := &verifier{script: script{escalate: []int{12}}, step: 43 * ms}
+			v.next = func(i int, id int32) (int32, bool) { return id, i < 2 }
+			f := &fallsSilent{verifier: v}
+			events, ids, _ := checked(t, v, f, Options{MaxTokens: 14, InFlight: inFlight, Deadline: 406 * ms})
+			assert.Len(t, ids, 14)
+			assert.LessOrEqual(t, f.most, inFlight)
+			routed := slices.DeleteFunc(of(events, func(e Event) *Escalation { return e.Escalation }),
+				func(e Escalation) bool { return e.Pos != 12 || e.Why != Routed })
+			require.NotEmpty(t, routed)
+			assert.Equal(t, Late, routed[0].Outcome)
+			assert.Equal(t, held, routed[0].Held, "in flight: %d", inFlight)
+		})
+	}
+}
+
+// TestCovered: an escalation waits for a check or for a stream until half of its deadline, when the decoder wakes up to
+// ask it; without a deadline until the check or the stream tells more.
+func TestCovered(t *testing.T) {
+	now := time.Unix(100, 0)
+	tip := &node{pos: 3}
+	e := &escalation{at: tip, wanted: now}
+	e.Pos = 4
+	begun := &stream{of: &escalation{sent: now, checks: true}, at: tip, pos: 4, live: true}
+	for name, streams := range map[string][]*stream{"the next check": nil, "a stream": {begun}} {
+		r := &run{Options: Options{Deadline: 60 * ms, Ahead: 8, InFlight: 2, Breaker: new(Breaker), auto: true},
+			text: []int32{0, 1, 2, 3}, tip: tip, lately: new(Waits), streams: streams, unsent: []*escalation{e}}
+		for after, waits := range map[time.Duration]bool{0: true, 29 * ms: true, 30 * ms: false, 90 * ms: false} {
+			until, ok := r.covered(e, now.Add(after))
+			assert.Equal(t, waits, ok, "%s after %v", name, after)
+			assert.Equal(t, now.Add(30*ms), until, "%s after %v", name, after)
+			if waits {
+				assert.Equal(t, until, r.next(now.Add(after)), name)
+			} else {
+				assert.Zero(t, r.next(now.Add(after)), "it is asked")
+			}
+		}
+		r.Deadline = -1
+		until, ok := r.covered(e, now.Add(time.Hour))
+		assert.True(t, ok, name)
+		assert.Zero(t, until, name)
+	}
 }
 
 // TestAlternatives: where the large model takes the small one's second token, that is drafted on from already.

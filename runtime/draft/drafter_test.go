@@ -127,6 +127,7 @@ func (d *draftedText) run(t *testing.T) (faster float64) {
 		d.took[i] = time.Since(start)
 	}
 	require.Equal(t, texts[0], texts[1])
+	require.Equal(t, d.sum.Tokens-1, d.sum.Passes+d.sum.Accepted+d.sum.DraftsAccepted, "the tokens but the last")
 	return d.took[0].Seconds() / d.took[1].Seconds()
 }
 
@@ -262,6 +263,41 @@ func TestDrafterFails(t *testing.T) {
 			require.Equal(t, fails+1, d.drafter.calls, "it is not called again")
 		}
 	})
+}
+
+// TestPays: a long call is worth its time if the answer is expected to become long enough, and it is not near its end;
+// without a gain it takes at most a hundredth of the time since the last one.
+func TestPays(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		r := &run{
+			Options: Options{MaxTokens: 100}, prompt: 10, cost: new(lookup.Cost),
+			drafter: &drafter{Drafts: new(Drafts)},
+		}
+		r.cost.Learn(1, 1)
+		r.drafter.token, r.drafter.read = 0.1, time.Now()
+		for shown := range 100 {
+			r.text = make([]int32, 10+shown)
+			assert.Equal(t, shown >= 7 && shown <= 80, r.pays(100, 1, 2),
+				"10 s, half a second for each token after %d", shown)
+		}
+		time.Sleep(999 * time.Second)
+		assert.False(t, r.pays(100, 0, 2))
+		time.Sleep(time.Second)
+		assert.True(t, r.pays(100, 0, 2))
+	})
+}
+
+// TestDrafterCut: an error of a drafter that follows from the end of the text is no reason of its own.
+func TestDrafterCut(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ctx, want := range map[context.Context]error{t.Context(): errFake, over: nil} {
+		r := &run{drafter: &drafter{Drafter: &fakeDrafter{T: t, fails: 1}, Drafts: new(Drafts)}}
+		_, ok := r.reads(ctx, []int32{1, 2}, 0, 1, 1)
+		assert.False(t, ok)
+		assert.True(t, r.drafter.failed)
+		assert.Equal(t, want, r.summary.Cause)
+	}
 }
 
 // TestDrafterAlone: a drafter excludes a cloud.

@@ -211,3 +211,56 @@ func TestNeedless(t *testing.T) {
 		assert.False(t, (&Escalation{Outcome: outcome, Local: 5, Token: 6}).Needless(), outcome)
 	}
 }
+
+// TestSummaryByOutcome: what an escalation adds to the summary.
+func TestSummaryByOutcome(t *testing.T) {
+	q := Escalation{
+		Wait: 1, Hidden: 2, Exposed: 4, Wasted: 3, Drafted: 5, BytesUp: 6, BytesDown: 7, Prefilled: 8, Decoded: true,
+		Audited: 9, Missed: []terms.Finding{{}}, AuditWeight: 10, Local: 1, Token: 1, Cut: true, Err: errFake,
+	}
+	all := Summary{Wasted: 3, BytesUp: 6, BytesDown: 7, Prefilled: 8, Decoded: 1} // of each
+	asked := all
+	asked.Asks = 1
+	passed := all // in the text
+	passed.Escalations, passed.Drafted = 1, 5
+	passed.Audited, passed.Missed, passed.AuditedFor, passed.MissedFor = 9, 1, 90, 10
+	for outcome, c := range map[Outcome]struct {
+		sum Summary
+		add func(s *Summary)
+	}{
+		Hit: {passed, func(s *Summary) {
+			s.Asks, s.Answered, s.Hits, s.Needless, s.Wait, s.Hidden, s.Exposed = 1, 1, 1, 1, 1, 2, 4
+		}},
+		Miss: {passed, func(s *Summary) {
+			s.Asks, s.Answered, s.Needless, s.Wait, s.Hidden, s.Exposed = 1, 1, 1, 1, 2, 4
+		}},
+		Late:    {passed, func(s *Summary) { s.Asks, s.Late, s.TimedOut, s.Cause = 1, 1, 1, errFake }},
+		Failed:  {passed, func(s *Summary) { s.Asks, s.Failed, s.TimedOut, s.Cause = 1, 1, 1, errFake }},
+		Unasked: {passed, func(s *Summary) { s.Unasked, s.TimedOut, s.Cause = 1, 1, errFake }},
+		Known:   {passed, func(s *Summary) { s.Known, s.Needless, s.Exposed = 1, 1, 4 }},
+		Dropped: {asked, func(s *Summary) { s.Dropped, s.Cut = 1, 1 }},
+		Probing: {asked, func(*Summary) {}},
+		Probed:  {asked, func(*Summary) {}},
+		Checked: {asked, func(s *Summary) { s.Wait, s.Hidden = 1, 2 }},
+	} {
+		want := c.sum
+		c.add(&want)
+		q.Outcome = outcome
+		var got Summary
+		got.Add(Event{Escalation: &q})
+		assert.Equal(t, want, got, outcome)
+	}
+	var got Summary
+	got.Add(Event{Turn: &Turn{Wasted: 3, Exposed: 4}})
+	got.Add(Event{Fan: &Fan{Taken: 9, Wasted: 5, Exposed: 6}})
+	got.Add(Event{Ahead: &Ahead{Tokens: 7, Used: 2}})
+	got.Add(Event{Pass: &Pass{Rows: 8, Proposed: 3, Accepted: 2, Drafts: 4, DraftsAccepted: 1}})
+	got.Add(Event{Pass: &Pass{Rows: 1}})
+	got.Add(Event{Warming: &Warming{Tokens: 9, New: 9, BytesUp: 0, BytesDown: 1}})
+	got.Add(Event{Warming: &Warming{Tokens: 9, New: 9, BytesUp: 20}})
+	got.Add(Event{Warming: &Warming{Tokens: 12, New: 3, BytesUp: 10}})
+	assert.Equal(t, Summary{
+		Turned: 1, Wasted: 8, Exposed: 10, Ahead: 7, AheadUsed: 2, Passes: 2, Proposed: 3, Accepted: 2, Drafts: 4,
+		DraftsAccepted: 1, DraftPasses: 1, BytesUp: 30, BytesDown: 1, Prefilled: 12, Warmed: 9,
+	}, got)
+}

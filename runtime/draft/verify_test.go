@@ -805,8 +805,9 @@ func TestFirstToTell(t *testing.T) {
 }
 
 // TestIdle: a question that depends on an unlikely guess waits for other answers if it is for verification, or if the
-// guess is at the answer to such a question.
+// guess is at the answer to such a question; and so does one that depends on an unlikely alternative.
 func TestIdle(t *testing.T) {
+	const alternative Why = "alternative"
 	for _, c := range []struct {
 		first, second Why
 		guess         float64
@@ -818,6 +819,9 @@ func TestIdle(t *testing.T) {
 		{LongAgo, Routed, 0.5, true},
 		{Routed, LongAgo, likely, false},
 		{LongAgo, Routed, likely, false},
+		{alternative, Routed, 0.5, true},
+		{alternative, LongAgo, 0.5, true},
+		{alternative, Routed, likely, false},
 	} {
 		open := func(n *node, why Why) *escalation {
 			n.esc = &escalation{at: n}
@@ -825,9 +829,11 @@ func TestIdle(t *testing.T) {
 			return n.esc
 		}
 		tip := &node{pos: 3}
-		guess := &node{pos: 4, parent: tip, guess: c.guess}
+		guess := &node{pos: 4, parent: tip, guess: c.guess, alt: c.first == alternative}
 		r := &run{tip: tip}
-		assert.False(t, r.idle(open(tip, c.first)), "it does not depend on a guess")
+		if !guess.alt {
+			assert.False(t, r.idle(open(tip, c.first)), "it does not depend on a guess")
+		}
 		assert.Equal(t, c.want, r.idle(open(guess, c.second)), "%+v", c)
 	}
 }

@@ -522,6 +522,11 @@ func TestStructuredKept(t *testing.T) {
 	c, _, err := k.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.NotSame(t, a, c)
+	kept := keptGrammars - first // the others
+	for _, one := range k.kept.Values() {
+		kept += one.bytes
+	}
+	assert.Equal(t, kept, k.bytes, "what was evicted no longer counts")
 }
 
 // TestSchemaEnds: making a grammar ends with its context and returns the cause, as do checks and answers that need one.

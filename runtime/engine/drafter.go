@@ -53,6 +53,11 @@ func (e *Engine) Fit(small *Engine) error {
 	if err != nil {
 		return nil // unknown
 	}
+	return e.fitsInto(free, small)
+}
+
+// fitsInto returns an error if free bytes of memory are too few for both models.
+func (e *Engine) fitsInto(free uint64, small *Engine) error {
 	need := uint64(e.file.Size()) + uint64(small.file.Size()) +
 		uint64(e.kvBytes(e.o.Context)) + uint64(small.kvBytes(small.o.Context))
 	if need > free {

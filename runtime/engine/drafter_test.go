@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -184,6 +186,26 @@ func TestDrafterRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer service.Close()
 	assert.ErrorContains(t, refused(Route{Drafter: e, Cloud: service.Local(1)}), "both a drafter and a cloud")
+}
+
+// TestDrafterFits: a drafter is refused if the files and the full contexts of both models need more memory than is
+// free.
+func TestDrafterFits(t *testing.T) {
+	file := demo.Small()
+	open := func(context int) *Engine {
+		f, err := gguf.Parse(file)
+		require.NoError(t, err)
+		e, err := New(f, "demo", Options{Threads: 1, Context: context})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	e, drafter := open(256), open(64)
+	need := uint64(2*len(file)) + uint64(e.kvBytes(256+64))
+	assert.NoError(t, e.fitsInto(need, drafter))
+	err := e.fitsInto(need-1, drafter)
+	assert.ErrorContains(t, err, "demo and demo need "+humanize.IBytes(need)+" of memory together")
+	assert.ErrorContains(t, e.fitsInto(1<<20, drafter), "and 1.0 MiB are free")
 }
 
 // TestDrafterClosed: an answer goes on when its drafter is closed meanwhile.

@@ -81,6 +81,7 @@ func TestWeightsMoveUnasked(t *testing.T) {
 	e, err := Open(large(t), Options{Threads: 1, HugePages: HugeOn})
 	require.NoError(t, err)
 	defer e.Close()
+	require.EqualValues(t, 32, callsBeforeMove, "as Weights says")
 	for range callsBeforeMove {
 		select {
 		case <-e.move.done:

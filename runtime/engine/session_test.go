@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -442,4 +443,32 @@ func sums(logits []float32) (lse float32, all float64) {
 		all += math.Exp(float64(l))
 	}
 	return float32(math.Log(all)), all
+}
+
+// TestLookAside: while a session generates, other goroutines may look at it.
+func TestLookAside(t *testing.T) {
+	s := session(t, small(t, Options{}, nil))
+	over := make(chan struct{})
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for tokens := 0; ; {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				sum := s.Summary()
+				assert.GreaterOrEqual(t, sum.Tokens, tokens)
+				tokens = sum.Tokens
+				assert.LessOrEqual(t, s.KVTokens(), s.e.Context())
+				assert.Positive(t, s.KVLimit())
+				assert.ErrorIs(t, s.Busy(), ErrBusy)
+			}
+		})
+	}
+	tokens(t, s, echo(20), Route{Settings: terms.Settings{MaxTokens: 40, IgnoreEnd: true}})
+	close(over)
+	others.Wait()
+	assert.Equal(t, 40, s.Summary().Tokens)
 }

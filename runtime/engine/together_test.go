@@ -67,8 +67,14 @@ func TestTogetherOrAlone(t *testing.T) {
 		assert.Len(t, want[name].ids, 60)
 	}
 	assert.Equal(t, e.crew.calls, e.crew.passes, "one session at a time")
+	acquire := e.crew.acquire
 	for range 3 {
 		passes, calls := e.crew.passes, e.crew.calls
+		var first sync.Once // the first pass waits for a second session
+		e.crew.acquire = func(ctx context.Context) (func(), error) {
+			first.Do(func() { waitFor(e.crew, 2) })
+			return acquire(ctx)
+		}
 		var all sync.WaitGroup
 		for name := range routes {
 			all.Go(func() { assert.Equal(t, want[name], decode(name), name) })
@@ -76,6 +82,15 @@ func TestTogetherOrAlone(t *testing.T) {
 		all.Wait()
 		t.Logf("%.1f of %d sessions in a pass", float64(e.crew.calls-calls)/float64(e.crew.passes-passes), len(routes))
 		assert.Less(t, e.crew.passes-passes, e.crew.calls-calls, "some passes are shared")
+	}
+}
+
+// waitFor returns when this number of calls waits for a pass.
+func waitFor(c *crew, calls int) {
+	for waiting := 0; waiting < calls; runtime.Gosched() {
+		c.mu.Lock()
+		waiting = len(c.queue)
+		c.mu.Unlock()
 	}
 }
 

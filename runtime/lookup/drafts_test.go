@@ -82,4 +82,8 @@ func TestDraftRates(t *testing.T) {
 	}
 	assert.Less(t, d.Of(0.98), 0.1)
 	assert.Less(t, d.Next(), 0.15)
+	for range 1000 {
+		d.Learn(0.99, true)
+	}
+	assert.Equal(t, surest, d.Next(), "never certain")
 }

@@ -141,6 +141,11 @@ func TestBalanceShared(t *testing.T) {
 			for range 100 {
 				r.Begin().Decide(0, 0, headOf(0.5, 0.5))
 				r.Add(Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5, 0.25}})
+				sum := b.Total()
+				assert.Equal(t, sum.Tokens, 10*sum.Escalations, "a part of an answer")
+				assert.GreaterOrEqual(t, b.Clone().Total().Tokens, sum.Tokens)
+				_, err := json.Marshal(&b)
+				assert.NoError(t, err)
 			}
 		})
 	}

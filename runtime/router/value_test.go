@@ -66,7 +66,7 @@ func TestCosts(t *testing.T) {
 // TestCostBlocks: a block of 16 positions has the cost at its first decision; a block without an answer halves the
 // known costs.
 func TestCostBlocks(t *testing.T) {
-	r, err := New(Options{Policy: Value, Prices: Prices{Gain: 1, Second: 1}})
+	r, err := New(Options{Policy: Value, Prices: Prices{Gain: 1, Second: 0.5, Byte: 1. / 1024}})
 	require.NoError(t, err)
 	c := r.NewCosts()
 	with := r.With(c)
@@ -75,13 +75,13 @@ func TestCostBlocks(t *testing.T) {
 		return threshold
 	}
 	assert.Equal(t, 1.0, threshold(17))
-	c.Tell(Took{Wait: 0.5})
+	c.Tell(Took{Wait: 0.5, Bytes: 256})
 	for _, pos := range []int{16, 31, 20} {
 		assert.Equal(t, 1.0, threshold(pos), "the block has its cost")
 	}
 	assert.Equal(t, 0.5, threshold(40))
 	assert.Equal(t, 0.75, threshold(48), "no answer meanwhile")
-	c.Tell(Took{Wait: 0.25})
+	c.Tell(Took{Wait: 0.25, Bytes: 128})
 	assert.Equal(t, 0.75, threshold(3), "an earlier branch uses the current cost")
 	assert.Equal(t, []Cost{{0, 0.25}, {16, 0}, {32, 0.5}, {48, 0.25}}, c.Record())
 	replayed, err := ReplayCosts(c.Record())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -635,13 +636,26 @@ func TestTrainRefuses(t *testing.T) {
 	} {
 		src, o := good(), Options{Epochs: 1}
 		change(src, &o)
-		_, err := Train(t.Context(), src, o)
-		assert.ErrorContains(t, err, want)
+		o.Threads = 2
+		held.Same(t, func() {
+			_, err := Train(t.Context(), src, o)
+			assert.ErrorContains(t, err, want)
+		})
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(assert.AnError)
 	_, err := Train(ctx, good(), Options{})
 	assert.ErrorIs(t, err, assert.AnError)
+}
+
+// TestOptionDefaults: the values that stand for zero; given values stay.
+func TestOptionDefaults(t *testing.T) {
+	want := Options{Features: Both, Hidden: 64, Epochs: 20, Rate: 0.002, Validation: 0.1, Threads: 1}
+	assert.Equal(t, want, Options{}.defaults())
+	want.Features, want.Hidden = Head, Linear
+	assert.Equal(t, want, Options{Features: Head}.defaults())
+	want = Options{Features: Hidden, Hidden: 3, Epochs: 4, Rate: 0.5, Validation: 0.6, Threads: 7, Decay: 0.8}
+	assert.Equal(t, want, want.defaults())
 }
 
 func all[E any](s []E, v E) {

@@ -1,0 +1,71 @@
+package pilotfish
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+)
+
+// TestChatAside: while a chat generates an answer, other goroutines may look at it, and one that asks gets an error at
+// once.
+func TestChatAside(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 512})
+	require.NoError(t, err)
+	defer m.Close()
+	chat := m.NewChat(ChatOptions{System: "Be brief."})
+	over := make(chan struct{})
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				messages := chat.Messages()
+				assert.Equal(t, 1, len(messages)%2, "a question comes with its answer")
+				assert.LessOrEqual(t, chat.Stats().Tokens, 12)
+			}
+		})
+	}
+	for range 3 {
+		for _, err := range chat.Send(t.Context(), "What is a pilot fish?", MaxTokens(12)) {
+			require.NoError(t, err)
+			_, err = Text(chat.Send(t.Context(), "And who?"))
+			require.ErrorIs(t, err, ErrBusy)
+		}
+	}
+	close(over)
+	others.Wait()
+	assert.Len(t, chat.Messages(), 7)
+}
+
+// TestDefaultRouter: without a router 7% of the tokens are asked for.
+func TestDefaultRouter(t *testing.T) {
+	r, err := NewRouter(RouterOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, 0.07, r.(policy).r.Balance().Total().Budget)
+}
+
+// TestOpened: the limits of a service and the context of a drafter, which does not depend on that of the model.
+func TestOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "small.gguf")
+	require.NoError(t, os.WriteFile(path, demo.Small(), 0o600))
+	m, err := Load(demo.Large(), "large.gguf", Options{Context: 64, Threads: 1, Drafter: path})
+	require.NoError(t, err)
+	defer m.Close()
+	assert.Equal(t, 64, m.Context())
+	assert.Greater(t, m.drafter.Context(), 64)
+	assert.Equal(t, 1, m.drafter.Threads())
+	s, err := m.Serve(ServeOptions{Tokens: 100, Rows: 9})
+	require.NoError(t, err)
+	defer s.Close()
+	assert.Equal(t, [2]int{100, 9}, [2]int{s.s.Slots(), s.s.Rows()})
+}

@@ -1,0 +1,146 @@
+package pilotfish
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// fill sets each field of a struct to another value than zero, different from those of all other fields. Of the fields
+// that are true or false, only the one with the index on becomes true.
+func fill(t *testing.T, options any, on int) {
+	t.Helper()
+	s := reflect.ValueOf(options).Elem()
+	require.LessOrEqual(t, s.NumField(), fields)
+	for i := range s.NumField() {
+		f, n := s.Field(i), int64(i+2)
+		switch f.Kind() {
+		case reflect.String:
+			f.SetString(fmt.Sprint(s.Type().Field(i).Name, n))
+		case reflect.Int, reflect.Int64:
+			f.SetInt(n)
+		case reflect.Uint64:
+			f.SetUint(uint64(n))
+		case reflect.Float64:
+			f.SetFloat(float64(n) / 16)
+		case reflect.Bool:
+			f.SetBool(i == on)
+		case reflect.Pointer:
+			f.Set(reflect.New(f.Type().Elem()))
+		case reflect.Slice:
+			f.Set(reflect.MakeSlice(f.Type(), int(n), int(n)))
+		case reflect.Array:
+			f.Index(0).SetUint(uint64(n))
+		case reflect.Struct:
+			fill(t, f.Addr().Interface(), on)
+		case reflect.Func:
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil }))
+		case reflect.Interface: // set by the test, if it matters
+		default:
+			t.Fatalf("%s is a %s", s.Type().Field(i).Name, f.Kind())
+		}
+	}
+}
+
+// reach requires that each field of options has its value in the field of the same name of made, or in the one that
+// names says. Fields of which names says "" are for the test itself.
+func reach(t *testing.T, options, made any, names map[string]string) {
+	t.Helper()
+	from, to := reflect.ValueOf(options), reflect.ValueOf(made)
+	for i := range from.NumField() {
+		name := from.Type().Field(i).Name
+		there, other := names[name]
+		if other && there == "" {
+			continue
+		}
+		if !other {
+			there = name
+		}
+		f := to.FieldByName(there)
+		if assert.True(t, f.IsValid(), "%s: there is no field %s", name, there) {
+			assert.Equal(t, shown(from.Field(i)), shown(f), name)
+		}
+	}
+}
+
+// shown returns a value as a text: also a secret, which hides itself.
+func shown(v reflect.Value) string {
+	if v.Kind() == reflect.String {
+		return v.String()
+	}
+	return fmt.Sprint(v)
+}
+
+// TestOptionsReach: each option comes to the field of the engine or of the router that has its name.
+func TestOptionsReach(t *testing.T) {
+	for on := range fields {
+		var options Options
+		fill(t, &options, on)
+		options.Backend = "metal"
+		opened, err := options.engine()
+		require.NoError(t, err)
+		reach(t, options, opened, map[string]string{"Drafter": ""})
+
+		var routed RouterOptions
+		fill(t, &routed, on)
+		reach(t, routed, routed.router(), map[string]string{"File": ""})
+
+		var dial DialOptions
+		fill(t, &dial, on)
+		dial.Pin, dial.QLog = strings.Repeat("5a", 32), t.TempDir()
+		dialled, err := dial.engine()
+		require.NoError(t, err)
+		reach(t, dial, dialled, map[string]string{"Token": "Secret", "Timeout": "ConnectTimeout", "QLog": ""})
+		assert.NotNil(t, dialled.QLog)
+		assert.NoError(t, dialled.QLog.Close())
+	}
+}
+
+// fields is at least the number of fields of any of these structs.
+const fields = 32
+
+// TestDrafterOfAnswers: a drafter drafts the answers of the model alone, but not where a caller's sampler chooses.
+func TestDrafterOfAnswers(t *testing.T) {
+	m := &Model{drafter: new(engine.Engine)}
+	route, sampler := &Route{Cloud: &Gateway{}, Router: policy{}}, struct{ Sampler }{}
+	for name, c := range map[string]struct {
+		r    request
+		want *engine.Engine
+	}{
+		"alone":           {request{}, m.drafter},
+		"with a route":    {request{route: route}, nil},
+		"a local answer":  {request{route: route, settings: terms.Settings{Local: true}}, m.drafter},
+		"the own sampler": {request{sampler: sampler}, nil},
+	} {
+		made, err := m.route(c.r, nil)
+		require.NoError(t, err, name)
+		assert.Same(t, c.want, made.Drafter, name)
+	}
+}
+
+// TestRouteReaches: each setting of a route comes to the field of the engine's route, or of its draft options, that has
+// its name.
+func TestRouteReaches(t *testing.T) {
+	for on := range fields {
+		var route Route
+		fill(t, &route, on)
+		gateway := &Gateway{}
+		route.Cloud, route.Router = gateway, policy{}
+		made, err := new(Model).route(request{route: &route}, nil)
+		require.NoError(t, err)
+		own := map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": "", "Costs": ""}
+		reach(t, route, made.Draft, own)
+		assert.Equal(t, route.Serial, made.Draft.Mode == engine.Serial)
+		assert.Equal(t, route.Explain, made.Draft.K == 1)
+		assert.Equal(t, route.Pace, made.Pace)
+		assert.Same(t, route.Costs, made.Costs)
+		assert.Equal(t, gateway.far(), made.Far)
+	}
+}
