@@ -223,6 +223,19 @@ func TestMigrateUnwelcome(t *testing.T) {
 	})
 }
 
+// TestMigrateClosed: a connection that is closed in the meantime does not migrate, and the new socket is closed.
+func TestMigrateClosed(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, _ := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		l := c.current
+		require.NoError(t, l.close(netproto.NoReason))
+		require.ErrorIs(t, c.migrate(t.Context(), l), net.ErrClosed)
+		assert.Zero(t, c.Stats().Migrations)
+	})
+}
+
 // TestUnwelcome: an ask on a refused connection that is not closed yet is sent on another one, unless that is useless.
 func TestUnwelcome(t *testing.T) {
 	s := &script{reply: always(1)}
