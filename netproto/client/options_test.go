@@ -236,6 +236,22 @@ func TestMigrateClosed(t *testing.T) {
 	})
 }
 
+// TestMigrateEnds: a migration whose packets get lost ends with the connection.
+func TestMigrateEnds(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, _ := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		a.silence(true)
+		start := time.Now()
+		var closing sync.WaitGroup
+		closing.Go(func() { time.Sleep(time.Second); _ = c.Close() })
+		require.Error(t, c.Migrate(t.Context()))
+		assert.Equal(t, time.Second, time.Since(start))
+		closing.Wait()
+	})
+}
+
 // TestUnwelcome: an ask on a refused connection that is not closed yet is sent on another one, unless that is useless.
 func TestUnwelcome(t *testing.T) {
 	s := &script{reply: always(1)}
