@@ -522,7 +522,7 @@ func TestSessionClose(t *testing.T) {
 	})
 }
 
-// TestLeft: what a session reports as sent is what arrives at the gateway: asks, also repeated ones, a sync and the Bye.
+// TestLeft: what a session reports as sent is what arrives at the gateway: asks, repeated ones too, a sync and the Bye.
 func TestLeft(t *testing.T) {
 	n := 0
 	s := &script{reply: func(int, netproto.Ask) []byte {

@@ -234,8 +234,8 @@ func TestAheadIsLeft(t *testing.T) {
 	}
 }
 
-// TestAheadIsReleased: tokens ahead that are over, all sent or cancelled, do not wait for the end of their connection or
-// session.
+// TestAheadIsReleased: tokens ahead that are over, all sent or cancelled, do not wait for the end of their connection
+// or session.
 func TestAheadIsReleased(t *testing.T) {
 	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}, every: time.Second}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
