@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go/testutils/simnet"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
@@ -32,6 +33,7 @@ type air struct {
 	sent   map[netip.AddrPort][]time.Time        // packets of the client, by destination
 	probes map[netip.AddrPort][][2]time.Duration // start, since began, and pause of each probe
 	began  time.Time
+	open   int // sockets of clients
 }
 
 func newAir() *air {
@@ -40,13 +42,16 @@ func newAir() *air {
 		sent: map[netip.AddrPort][]time.Time{}, probes: map[netip.AddrPort][][2]time.Duration{}, began: time.Now()}
 }
 
-// inAir runs a test in virtual time, with a script that is reached through the air.
+// inAir runs a test in virtual time, with a script that is reached through the air. In the end all clients are closed,
+// and with them all sockets.
 func inAir(t *testing.T, s *script, test func(t *testing.T, a *air)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
-		s.air = newAir()
+		a := newAir()
+		s.air = a
+		t.Cleanup(func() { a.set(func() { assert.Zero(t, a.open, "sockets of closed clients") }) })
 		s.start(t)
-		test(t, s.air)
+		test(t, a)
 	})
 }
 
@@ -114,9 +119,22 @@ func (a *air) source(netip.AddrPort) (netip.Addr, error) {
 func (a *air) listen(netip.AddrPort) (packetConn, error) {
 	a.mu.Lock()
 	a.port++
+	a.open++
 	at := netip.AddrPortFrom(a.home, a.port)
 	a.mu.Unlock()
-	return a.conn(at), nil
+	return countedConn{a.conn(at), sync.OnceFunc(func() { a.set(func() { a.open-- }) })}, nil
+}
+
+// countedConn is a socket of a client.
+type countedConn struct {
+	*simnet.SimConn
+	closed func()
+}
+
+// Close closes the socket.
+func (c countedConn) Close() error {
+	c.closed()
+	return c.SimConn.Close()
 }
 
 func (a *air) probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {

@@ -522,6 +522,40 @@ func TestSessionClose(t *testing.T) {
 	})
 }
 
+// TestLeft: what a session reports as sent is what arrives at the gateway: asks, repeated ones too, a sync and the Bye.
+func TestLeft(t *testing.T) {
+	n := 0
+	s := &script{reply: func(int, netproto.Ask) []byte {
+		if n++; n%3 == 0 {
+			return refuse(netproto.Busy)
+		}
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, nil)
+		for i := range 6 {
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3 + i)})
+			require.NoError(t, err)
+		}
+		_, _, err := session.Sync(t.Context(), ids(30))
+		require.NoError(t, err)
+		s.retire(c)
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(40)})
+		require.NoError(t, err)
+		session.Close()
+		settle()
+		want := Left{Bytes: len(netproto.Bye{}.Append(nil))}
+		assert.Len(t, s.asks, 10)
+		for _, a := range s.asks {
+			want = Left{want.Tokens + a.Path.Delta.Count, want.Bytes + len(a.Append(nil))}
+		}
+		for _, y := range s.syncs {
+			want = Left{want.Tokens + y.Path.Delta.Count, want.Bytes + len(y.Append(nil))}
+		}
+		assert.Equal(t, want, session.Left())
+	})
+}
+
 // TestClose: methods of a closed client return ErrClosed. Close cancels running asks and waits for them.
 func TestClose(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { time.Sleep(time.Minute); return nil }}

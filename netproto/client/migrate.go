@@ -8,7 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// migrate moves the connection to a new socket after a probe of the new path has succeeded.
+// migrate moves the connection to a new socket after a probe of the new path has succeeded. It gives up when ctx or the
+// connection ends.
 func (l *link) migrate(ctx context.Context) error {
 	s, err := newSocket(l.c.opt.network, l.to)
 	if err != nil {
@@ -25,6 +26,9 @@ func (l *link) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.qc.Context(), cancel)()
 	if err := path.Probe(ctx); err != nil {
 		return errors.Join(err, path.Close())
 	}

@@ -223,6 +223,35 @@ func TestMigrateUnwelcome(t *testing.T) {
 	})
 }
 
+// TestMigrateClosed: a connection that is closed in the meantime does not migrate, and the new socket is closed.
+func TestMigrateClosed(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, _ := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		l := c.current
+		require.NoError(t, l.close(netproto.NoReason))
+		require.ErrorIs(t, c.migrate(t.Context(), l), net.ErrClosed)
+		assert.Zero(t, c.Stats().Migrations)
+	})
+}
+
+// TestMigrateEnds: a migration whose packets get lost ends with the connection.
+func TestMigrateEnds(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, _ := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		a.silence(true)
+		start := time.Now()
+		var closing sync.WaitGroup
+		closing.Go(func() { time.Sleep(time.Second); _ = c.Close() })
+		require.Error(t, c.Migrate(t.Context()))
+		assert.Equal(t, time.Second, time.Since(start))
+		closing.Wait()
+	})
+}
+
 // TestUnwelcome: an ask on a refused connection that is not closed yet is sent on another one, unless that is useless.
 func TestUnwelcome(t *testing.T) {
 	s := &script{reply: always(1)}

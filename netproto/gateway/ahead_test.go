@@ -234,6 +234,29 @@ func TestAheadIsLeft(t *testing.T) {
 	}
 }
 
+// TestAheadIsReleased: tokens ahead that are over, all sent or cancelled, do not wait for the end of their connection
+// or session.
+func TestAheadIsReleased(t *testing.T) {
+	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}, every: time.Second}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		r.asks(1, path(20, 1))
+		settle()
+		connection, session := w.Hold()
+		for i := range 6 {
+			s, _ := r.follow(wanting(t, 1, path(20, 1), 3))
+			if i%2 == 0 {
+				require.Len(t, rest(t, s), 3)
+			} else {
+				s.CancelRead(3)
+			}
+			settle()
+			assert.Zero(t, connection.Waiting.Load())
+			assert.Zero(t, session.Waiting.Load())
+		}
+		assert.EqualValues(t, 6, min(connection.Ever.Load(), session.Ever.Load()))
+	})
+}
+
 // TestForgottenAfterAhead: a session is dropped only when nothing is decoded for it any more, as [gateway.Upstream]
 // promises.
 func TestForgottenAfterAhead(t *testing.T) {

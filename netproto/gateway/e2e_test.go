@@ -49,7 +49,7 @@ func TestAskConcurrently(t *testing.T) {
 			p := slices.Clone(prompt)
 			for range 40 {
 				p = append(p[:len(prompt)+r.IntN(len(p)-len(prompt)+1)], path(1+r.IntN(12), r.Int32N(3))...)
-				reply, err := s.Ask(t.Context(), terms.Question{Context: p, K: 2, Within: patience})
+				reply, err := s.Ask(t.Context(), terms.Question{Context: p, K: 2, Within: patience, Times: true})
 				if assert.NoError(t, err) {
 					assert.Equal(t, tokenAfter(p), reply.Token)
 				}

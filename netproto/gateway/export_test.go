@@ -1,5 +1,7 @@
 package gateway
 
+import "github.com/pilotfish-ai/pilotfish/internal/held"
+
 // Conns returns the number of counted connections.
 func (g *Gateway) Conns() int {
 	g.room.mu.Lock()
@@ -19,4 +21,17 @@ func (g *Gateway) Guests() int {
 	g.clients.mu.Lock()
 	defer g.clients.mu.Unlock()
 	return len(g.clients.guests)
+}
+
+// Hold returns what waits for the end of the only connection, and for that of the only session, from now on.
+func (g *Gateway) Hold() (connection, session *held.Context) {
+	for c := range g.clients.guests {
+		connection = &held.Context{Context: c.staying}
+		c.staying = connection
+	}
+	for _, s := range g.sessions.byKey {
+		session = &held.Context{Context: s.ctx}
+		s.ctx = session
+	}
+	return connection, session
 }

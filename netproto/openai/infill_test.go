@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,29 @@ func TestInfillSettings(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		want.Seed = m.asked[0].Seed
 		assert.Equal(t, want, m.asked[0], more)
+	}
+}
+
+// TestSamplers: a list with one sampler keeps the numbers of that sampler, and switches all others off.
+func TestSamplers(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	for i, sampler := range []string{"temperature", "top_k", "top_p", "min_p", "penalties"} {
+		body := fmt.Sprintf(`{"input_prefix":"a","input_suffix":"c","samplers":[%q]`, sampler)
+		for _, n := range new(answer.Settings).Numbers() {
+			value := "0.5"
+			if _, whole := n.To.(*int); whole {
+				value = "7"
+			}
+			body += fmt.Sprintf(",%q:%s", n.Name, value)
+		}
+		w := ask(t, s, "/infill", body+"}")
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		for _, n := range m.asked[i].Numbers() {
+			kept := n.Name == sampler || sampler == "penalties" && strings.HasSuffix(n.Name, "_penalty")
+			off := map[string]float64{"temperature": 1, "top_p": 1}[n.Name]
+			assert.Equal(t, kept, n.Value() != off, "%s with %s", n.Name, sampler)
+		}
 	}
 }
 

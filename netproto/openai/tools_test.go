@@ -243,6 +243,21 @@ func TestLogProbsOfCalls(t *testing.T) {
 	assert.NotContains(t, string(b), "tool_call>")
 }
 
+// TestCostsOfCalls: the costs of an answer are those of its text, its call and the text after the call together. The
+// cache is that of the first part.
+func TestCostsOfCalls(t *testing.T) {
+	m := newToolModel("C ", `{"name": "f", "arguments": {"x":"CC"}}`, "CCC")
+	var got []Event
+	s := newTestServer(t, m, func(o *Options) { o.Events = func(e Event) { got = append(got, e) } })
+	for i, more := range []string{"", `,"stream":true`} {
+		w := ask(t, s, "/v1/chat/completions", `{`+hi+`,`+twoTools+more+`}`)
+		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+		e := got[i]
+		assert.Equal(t, answer.Sent{Tokens: 6 * 3, Bytes: 6 * 7, To: "gw:1"}, e.Left)
+		assert.Equal(t, []int{6, 6, i * (e.Prompt - 1)}, []int{e.Cloud, e.Asks, e.Cached})
+	}
+}
+
 // TestManyCalls: the number of calls in an answer is limited.
 func TestManyCalls(t *testing.T) {
 	var steps []string
