@@ -304,6 +304,24 @@ func TestHedge(t *testing.T) {
 	}
 }
 
+// TestHedgeAfterAFailure: when the first engine has failed, a slow second one is the last that is asked.
+func TestHedgeAfterAFailure(t *testing.T) {
+	first, second := &fault{doing: saying(500, "{}")}, &fault{doing: hang}
+	engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: first.answer}, {Dialect: "sglang", Fault: second.answer}}
+	inWorld(t, engines, func(o *Options) { o.Hedge = 50 * time.Millisecond },
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			session := uint64(0)
+			for u.order(session)[0].url != "http://0" {
+				session++
+			}
+			first.on.Store(true)
+			second.on.Store(true)
+			require.ErrorIs(t, ask(t, u, session, 100*time.Millisecond), netproto.TooLate)
+			assert.EqualValues(t, 1, u.Stats().Engines[0].Asks)
+			assert.EqualValues(t, 1, u.Stats().Engines[1].Asks)
+		})
+}
+
 // TestCancel: cancelling a question ends the request, and aborts it at SGLang.
 func TestCancel(t *testing.T) {
 	f := &fault{doing: hang}
