@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // TestLeastOfAll: the features of several engines are those that all of them have; one with wrong answers is an error,
@@ -365,4 +366,36 @@ func TestUnusedRows(t *testing.T) {
 	q.Context, q.Sampling = []int32{4, 5}, terms.Sampling{Temperature: 1, TopK: 3}
 	_, err = u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed, "there are not three candidates")
+}
+
+// speller spells any number of tokens but none.
+type speller struct {
+	dialect.Engine
+	v     dialect.Vocabulary
+	asked []int32
+}
+
+func (s *speller) Spell(_ context.Context, ids []int32) (all [][]byte, err error) {
+	if len(ids) == 0 {
+		return nil, dialect.ErrReply
+	}
+	s.asked = append(s.asked, ids...)
+	for _, id := range ids {
+		all = append(all, s.v.Piece(id))
+	}
+	return all, nil
+}
+
+func (s *speller) Next(context.Context, []int32) ([]byte, error) { return nil, dialect.ErrReply }
+
+// TestSpellingInShortContexts: every token is compared once, however few an engine takes at a time.
+func TestSpellingInShortContexts(t *testing.T) {
+	for _, most := range []int{0, 1, 2, 3, 100, 1 << 20} {
+		s := &speller{v: fakeengine.NewVocabulary()}
+		require.NoError(t, checkSpelling(t.Context(), s, dialect.Facts{MaxContext: most}, s.v))
+		for i, id := range s.asked {
+			require.EqualValues(t, i, id)
+		}
+		assert.Len(t, s.asked, s.v.Size())
+	}
 }
