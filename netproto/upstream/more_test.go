@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -397,5 +398,24 @@ func TestSpellingInShortContexts(t *testing.T) {
 			require.EqualValues(t, i, id)
 		}
 		assert.Len(t, s.asked, s.v.Size())
+	}
+}
+
+// TestStoredProbabilities: a stored answer has all the probabilities that a question wants, or it is none.
+func TestStoredProbabilities(t *testing.T) {
+	counts := []int{0, 1, 15, 16, 17, netproto.MaxK}
+	for _, stored := range counts {
+		for _, wanted := range counts {
+			m, q := newMemory(1), terms.Job{Question: terms.Question{Context: []int32{1}, K: stored}}
+			top := make([]terms.Candidate, stored)
+			for i := range top {
+				top[i].ID = int32(i)
+			}
+			m.keep(1, q, terms.Reply{Top: top})
+			q.K = wanted
+			a, ok := m.recall(1, q)
+			assert.Equal(t, wanted <= min(stored, 16), ok, "%d of %d", wanted, stored)
+			assert.True(t, !ok || slices.Equal(a.Top, top[:wanted]), "%d of %d", wanted, stored)
+		}
 	}
 }

@@ -201,6 +201,25 @@ func TestRefusingEngine(t *testing.T) {
 	}
 }
 
+// TestFaultsForgotten: an engine that is back may fail as often as one that never failed.
+func TestFaultsForgotten(t *testing.T) {
+	f := &fault{doing: saying(500, `{}`)}
+	e := &fakeengine.Engine{Dialect: "llama", Fault: f.answer}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		for range 2 {
+			f.on.Store(true)
+			for i := range uint64(3) {
+				require.NoError(t, u.Ready(), i)
+				require.Error(t, ask(t, u, i, time.Second))
+			}
+			require.Error(t, u.Ready())
+			f.on.Store(false)
+			time.Sleep(longestPause + time.Second)
+			synctest.Wait()
+		}
+	})
+}
+
 // TestNextEngine: if one engine does not answer, another one does for the same question; sessions of the other engines
 // stay, and moved sessions return when it is back.
 func TestNextEngine(t *testing.T) {
