@@ -234,6 +234,23 @@ func TestAheadIsLeft(t *testing.T) {
 	}
 }
 
+// TestNothingWaitsForTheSession: an ask that is over leaves nothing that lives as long as its session.
+func TestNothingWaitsForTheSession(t *testing.T) {
+	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}}, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		r.asks(1, path(20, 1))
+		settle()
+		counted := w.Count()
+		for i := range 3 {
+			s, _ := r.follow(wanting(t, 1, path(21+i, 1), 2))
+			require.Len(t, rest(t, s), 2)
+		}
+		settle()
+		assert.EqualValues(t, 3, counted.Ever.Load())
+		assert.Zero(t, counted.Waiting.Load())
+	})
+}
+
 // TestForgottenAfterAhead: a session is dropped only when nothing is decoded for it any more, as [gateway.Upstream]
 // promises.
 func TestForgottenAfterAhead(t *testing.T) {

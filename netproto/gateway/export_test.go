@@ -1,5 +1,17 @@
 package gateway
 
+import "github.com/pilotfish-ai/pilotfish/internal/held"
+
+// Count counts what waits for the end of the only session.
+func (g *Gateway) Count() *held.Context {
+	g.sessions.mu.Lock()
+	defer g.sessions.mu.Unlock()
+	x := g.sessions.used.Front().Value.(*session)
+	counted := &held.Context{Context: x.ctx}
+	x.ctx = counted
+	return counted
+}
+
 // Conns returns the number of counted connections.
 func (g *Gateway) Conns() int {
 	g.room.mu.Lock()
