@@ -167,9 +167,7 @@ func (s *Session) send(
 	const most = 16
 	for range most {
 		var up int
-		before := r.prefilled
 		r, up, err = s.once(ctx, path, frame)
-		r.prefilled = max(r.prefilled, before) // a path that is sent again was new the first time
 		sum.up += up
 		sum.down += len(r.b) + r.more
 		switch {
