@@ -184,7 +184,8 @@ func (d slowly) Write(b []byte) (int, error) {
 func TestCloseWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
-		s := admin.Serve(fails{make(pipes)}, http.NotFoundHandler(), slog.New(slog.NewTextHandler(slowly(time.Second), nil)))
+		log := slog.New(slog.NewTextHandler(slowly(time.Second), nil))
+		s := admin.Serve(fails{make(pipes)}, http.NotFoundHandler(), log)
 		synctest.Wait() // its log is being written
 		s.Close()
 		assert.Equal(t, time.Second, time.Since(began))
