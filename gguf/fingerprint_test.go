@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,6 +41,28 @@ func TestFingerprint(t *testing.T) {
 	assert.NotEqual(t, usual, of("general.name", "a", "w", 1023, 32, 64), "data")
 	assert.Equal(t, of("general.name", "a", "w", 1024, 32, 64), of("general.name", "a", "w", 2047, 32, 64),
 		"data after 4 KiB are not read")
+}
+
+// TestFingerprintKinds: the same bytes as values of different types are different metadata.
+func TestFingerprintKinds(t *testing.T) {
+	seen := map[string]int{}
+	for i, put := range []func(w *Writer){
+		func(w *Writer) { Put(w, "k", uint32(1)) }, func(w *Writer) { Put(w, "k", int32(1)) },
+		func(w *Writer) { Put(w, "k", math.Float32frombits(1)) }, func(w *Writer) { Put(w, "k", "\x01\x00\x00\x00") },
+		func(w *Writer) { PutArray(w, "k", []uint32{1}) }, func(w *Writer) { PutArray(w, "k", []int32{1}) },
+		func(w *Writer) { PutArray(w, "k", []uint16{1, 0}) }, func(w *Writer) { PutArray(w, "k", []uint8{1, 0, 0, 0}) },
+	} {
+		var b bytes.Buffer
+		w := NewWriter(&b)
+		put(w)
+		require.NoError(t, w.Close())
+		f, err := Parse(b.Bytes())
+		require.NoError(t, err)
+		sum, err := f.Fingerprint()
+		require.NoError(t, err)
+		require.NotContains(t, seen, sum, "%d and %d", i, seen[sum])
+		seen[sum] = i
+	}
 }
 
 // TestFingerprintSplit: a model has the same fingerprint in one file and in two files with the metadata of a split.

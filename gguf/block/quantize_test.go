@@ -2,6 +2,7 @@ package block
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -96,6 +97,11 @@ func FuzzQuantize(f *testing.F) {
 	f.Add(uint8(0), make([]byte, 1024))
 	f.Add(uint8(8), bytes.Repeat([]byte{0, 0, 0x80, 0x7f}, 256))
 	f.Add(uint8(9), bytes.Repeat([]byte{1, 0, 0, 0, 0xff, 0xff, 0x7f, 0x7f}, 128))
+	for which := range uint8(7) {
+		for _, v := range []float32{1e6, -1e6, 5e6, -5e6} { // scale and minimum fit float16 for some types only
+			f.Add(which, bytes.Repeat(binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)), 256))
+		}
+	}
 	f.Fuzz(func(t *testing.T, which uint8, bits []byte) {
 		typ := writable()[3:][int(which)%7]
 		x := make([]float32, len(bits)/1024*256)

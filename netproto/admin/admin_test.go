@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -164,4 +165,29 @@ func TestSlowHeaders(t *testing.T) {
 			s.Close()
 		})
 	}
+}
+
+// fails is a listener that fails by itself.
+type fails struct{ pipes }
+
+func (fails) Accept() (net.Conn, error) { return nil, io.ErrUnexpectedEOF }
+
+// slowly is a writer that takes a while.
+type slowly time.Duration
+
+func (d slowly) Write(b []byte) (int, error) {
+	time.Sleep(time.Duration(d))
+	return len(b), nil
+}
+
+// TestCloseWaits: nothing of the server, not even a line of its log, comes after Close.
+func TestCloseWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		began := time.Now()
+		log := slog.New(slog.NewTextHandler(slowly(time.Second), nil))
+		s := admin.Serve(fails{make(pipes)}, http.NotFoundHandler(), log)
+		synctest.Wait() // its log is being written
+		s.Close()
+		assert.Equal(t, time.Second, time.Since(began))
+	})
 }

@@ -34,9 +34,10 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 	ask := func(l *link, p netproto.Path) (message, error) { return s.ask(ctx, l, p, q) }
 	r, cost, err := s.send(ctx, q.Context, ask)
 	for err != nil && s.again(ctx, err, start) {
-		before := cost
+		before, prefilled := cost, r.prefilled
 		r, cost, err = s.send(ctx, q.Context, ask)
 		cost.up, cost.down = cost.up+before.up, cost.down+before.down
+		r.prefilled = max(r.prefilled, prefilled) // a path that is sent again was new the first time
 	}
 	if err != nil {
 		return terms.Answer{BytesUp: cost.up, BytesDown: cost.down}, fmt.Errorf("ask: %w", err)
@@ -166,9 +167,7 @@ func (s *Session) send(
 	const most = 16
 	for range most {
 		var up int
-		before := r.prefilled
 		r, up, err = s.once(ctx, path, frame)
-		r.prefilled = max(r.prefilled, before) // a path that is sent again was new the first time
 		sum.up += up
 		sum.down += len(r.b) + r.more
 		switch {

@@ -366,6 +366,7 @@ func TestRepeatedAsk(t *testing.T) {
 					answer := netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 					assert.Equal(t, len(refusal)+len(answer), r.BytesDown, "of both")
 					assert.Equal(t, len(s.ask(0).Append(nil))+len(s.ask(1).Append(nil)), r.BytesUp, "of both")
+					assert.Equal(t, 3, r.Prefilled, "they were new the first time")
 				default:
 					assert.ErrorIs(t, err, code)
 					assert.Greater(t, asks, 10)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net/netip"
@@ -291,6 +292,39 @@ func TestRouteCheck(t *testing.T) {
 			assert.Equal(t, 2, hellos)
 		})
 	}
+}
+
+// TestFailedMigrations: however many migrations fail, the connection continues, and can migrate later.
+func TestFailedMigrations(t *testing.T) {
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, func(o *Options) { o.RouteCheck = -1 })
+		ask := func(n int) {
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: time.Minute})
+			require.NoError(t, err)
+		}
+		ask(3)
+		settle()
+		dead := netip.MustParseAddr("10.3.3.3")
+		a.set(func() {
+			a.home = dead
+			a.lost = func(from, to netip.AddrPort) bool { return from.Addr() == dead || to.Addr() == dead }
+		})
+		migrate := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return c.Migrate(ctx)
+		}
+		for range 10 {
+			require.ErrorIs(t, migrate(), context.DeadlineExceeded)
+		}
+		ask(4)
+		a.set(func() { a.home = netip.MustParseAddr("10.2.2.2") })
+		require.NoError(t, migrate())
+		ask(5)
+		hellos, _ := s.count()
+		assert.Equal(t, 1, hellos, "the same connection")
+	})
 }
 
 // TestSilentExchange: if nothing arrives during an ask for more than 300 ms and three round trips, the route counts as

@@ -65,6 +65,9 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 			failed++
 		}
 		tell(Result{one.name, v, found})
+		if one.name == "answers" && len(c.first) == 0 {
+			break // the other checks compare with these answers
+		}
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d checks failed: the engine must not be used behind the gateway as it is", failed)
@@ -136,6 +139,9 @@ func (c *check) answers(ctx context.Context) (Verdict, string, error) {
 			c.contexts, c.first = append(c.contexts, slices.Clone(context)), append(c.first, r)
 			context = append(context, r.Token)
 		}
+	}
+	if len(c.first) == 0 {
+		return Fail, fmt.Sprintf("none of %d tokens could be identified by their text", lost), nil
 	}
 	if lost > 0 {
 		return Note, fmt.Sprintf("%d questions were answered; %d tokens could not be identified by their text",

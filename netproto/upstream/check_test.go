@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -89,6 +90,14 @@ func TestCheckFinds(t *testing.T) {
 		"500 for all but the first questions": {&fakeengine.Engine{Dialect: "sglang",
 			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 				if r.URL.Path == "/generate" && turn.Add(1)%50 == 0 {
+					w.WriteHeader(500)
+					return true
+				}
+				return false
+			}}, "answers", Fail},
+		"500 for all questions": {&fakeengine.Engine{Dialect: "sglang",
+			Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+				if r.URL.Path == "/generate" && !bytes.Contains(b, []byte("-trial-")) {
 					w.WriteHeader(500)
 					return true
 				}

@@ -140,7 +140,9 @@ func (u *Upstream) hedge(ctx context.Context, order []*member, a dialect.Ask) (r
 	for {
 		select {
 		case <-timer.C:
-			start() // once: the timer does not fire again
+			if next < len(order) { // else the first one failed, and the next was asked for that
+				start() // once: the timer does not fire again
+			}
 		case got := <-results:
 			open--
 			if got.err == nil || ctx.Err() != nil || !elsewhere(got.err) {

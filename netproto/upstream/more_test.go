@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // TestLeastOfAll: the features of several engines are those that all of them have; one with wrong answers is an error,
@@ -365,4 +367,55 @@ func TestUnusedRows(t *testing.T) {
 	q.Context, q.Sampling = []int32{4, 5}, terms.Sampling{Temperature: 1, TopK: 3}
 	_, err = u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed, "there are not three candidates")
+}
+
+// speller spells any number of tokens but none.
+type speller struct {
+	dialect.Engine
+	v     dialect.Vocabulary
+	asked []int32
+}
+
+func (s *speller) Spell(_ context.Context, ids []int32) (all [][]byte, err error) {
+	if len(ids) == 0 {
+		return nil, dialect.ErrReply
+	}
+	s.asked = append(s.asked, ids...)
+	for _, id := range ids {
+		all = append(all, s.v.Piece(id))
+	}
+	return all, nil
+}
+
+func (s *speller) Next(context.Context, []int32) ([]byte, error) { return nil, dialect.ErrReply }
+
+// TestSpellingInShortContexts: every token is compared once, however few an engine takes at a time.
+func TestSpellingInShortContexts(t *testing.T) {
+	for _, most := range []int{0, 1, 2, 3, 100, 1 << 20} {
+		s := &speller{v: fakeengine.NewVocabulary()}
+		require.NoError(t, checkSpelling(t.Context(), s, dialect.Facts{MaxContext: most}, s.v))
+		for i, id := range s.asked {
+			require.EqualValues(t, i, id)
+		}
+		assert.Len(t, s.asked, s.v.Size())
+	}
+}
+
+// TestStoredProbabilities: a stored answer has all the probabilities that a question wants, or it is none.
+func TestStoredProbabilities(t *testing.T) {
+	counts := []int{0, 1, 15, 16, 17, netproto.MaxK}
+	for _, stored := range counts {
+		for _, wanted := range counts {
+			m, q := newMemory(1), terms.Job{Question: terms.Question{Context: []int32{1}, K: stored}}
+			top := make([]terms.Candidate, stored)
+			for i := range top {
+				top[i].ID = int32(i)
+			}
+			m.keep(1, q, terms.Reply{Top: top})
+			q.K = wanted
+			a, ok := m.recall(1, q)
+			assert.Equal(t, wanted <= min(stored, 16), ok, "%d of %d", wanted, stored)
+			assert.True(t, !ok || slices.Equal(a.Top, top[:wanted]), "%d of %d", wanted, stored)
+		}
+	}
 }

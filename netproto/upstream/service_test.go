@@ -201,6 +201,25 @@ func TestRefusingEngine(t *testing.T) {
 	}
 }
 
+// TestFaultsForgotten: an engine that is back may fail as often as one that never failed.
+func TestFaultsForgotten(t *testing.T) {
+	f := &fault{doing: saying(500, `{}`)}
+	e := &fakeengine.Engine{Dialect: "llama", Fault: f.answer}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		for range 2 {
+			f.on.Store(true)
+			for i := range uint64(3) {
+				require.NoError(t, u.Ready(), i)
+				require.Error(t, ask(t, u, i, time.Second))
+			}
+			require.Error(t, u.Ready())
+			f.on.Store(false)
+			time.Sleep(longestPause + time.Second)
+			synctest.Wait()
+		}
+	})
+}
+
 // TestNextEngine: if one engine does not answer, another one does for the same question; sessions of the other engines
 // stay, and moved sessions return when it is back.
 func TestNextEngine(t *testing.T) {
@@ -305,6 +324,24 @@ func TestHedge(t *testing.T) {
 			assert.Len(t, engines[1].Calls("/generate"), before, "no second question if the engine answers in time")
 		})
 	}
+}
+
+// TestHedgeAfterAFailure: when the first engine has failed, a slow second one is the last that is asked.
+func TestHedgeAfterAFailure(t *testing.T) {
+	first, second := &fault{doing: saying(500, "{}")}, &fault{doing: hang}
+	engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: first.answer}, {Dialect: "sglang", Fault: second.answer}}
+	inWorld(t, engines, func(o *Options) { o.Hedge = 50 * time.Millisecond },
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			session := uint64(0)
+			for u.order(session)[0].url != "http://0" {
+				session++
+			}
+			first.on.Store(true)
+			second.on.Store(true)
+			require.ErrorIs(t, ask(t, u, session, 100*time.Millisecond), netproto.TooLate)
+			assert.EqualValues(t, 1, u.Stats().Engines[0].Asks)
+			assert.EqualValues(t, 1, u.Stats().Engines[1].Asks)
+		})
 }
 
 // TestCancel: cancelling a question ends the request, and aborts it at SGLang, however many were aborted before.

@@ -162,7 +162,7 @@ func checkSpelling(ctx context.Context, e dialect.Engine, f dialect.Facts, v dia
 	}
 	chunk := 512
 	if f.MaxContext > 0 {
-		chunk = min(chunk, f.MaxContext-1)
+		chunk = max(min(chunk, f.MaxContext-1), 1)
 	}
 	for first := 0; first < v.Size(); first += chunk {
 		var ids []int32

@@ -54,7 +54,7 @@ func (t *Tokenizer) Thoughts(prompt []int32) *Thoughts {
 	for _, id := range begun[at:] {
 		th.move(id)
 	}
-	if th.state == closed || th.state == atStart {
+	if th.state == closed {
 		th.state = settled
 	}
 	return th

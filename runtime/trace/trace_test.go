@@ -87,7 +87,7 @@ func fill(t *testing.T, dir string, s Settings, texts []Text) {
 func TestRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for seed := range uint64(60) {
-		s := settingsOf(1+r.IntN(9), 1+r.IntN(5), 1+r.IntN(70), []string{"x", "y", "z"}[:r.IntN(4)]...)
+		s := settingsOf(1+r.IntN(9), 1+r.IntN(5), 1+r.IntN(70), strings.Split("stuvwxyz", "")[:r.IntN(maxRules+1)]...)
 		texts := randomTexts(t, seed, &s)
 		dir := filepath.Join(held.TempDir(t), "new", "folder")
 		fill(t, dir, s, texts)
@@ -572,17 +572,24 @@ func TestSettings(t *testing.T) {
 	}
 	assert.Equal(t, []string{"0 3", "3 6", "6 7"}, got)
 	assert.Equal(t, []int{0, 1, -1}, []int{s.Rule("a"), s.Rule("b"), s.Rule("c")})
-	for i, spoil := range []func(s *Settings){
-		func(*Settings) {}, func(s *Settings) { s.Labels = make([]string, maxRules+1) },
-		func(s *Settings) { s.MaxTokens = 0 }, func(s *Settings) { s.Width = maxWidth + 1 },
-		func(s *Settings) { s.Prompts = -1 }, func(s *Settings) { s.ShardPrompts = maxPrompts + 1 },
-	} {
+	for n, want := range map[int]error{0: nil, maxRules: nil, maxRules + 1: ErrValue} {
 		other := s
-		spoil(&other)
-		if err := other.validate(); i > 0 {
-			assert.ErrorIs(t, err, ErrValue, i)
-		} else {
-			assert.NoError(t, err)
+		other.Labels = make([]string, n)
+		assert.ErrorIs(t, other.validate(), want, n)
+	}
+	for i, c := range []struct {
+		set         func(s *Settings, n int)
+		least, most int
+	}{
+		{func(s *Settings, n int) { s.MaxTokens = n }, 1, math.MaxInt32},
+		{func(s *Settings, n int) { s.Width = n }, 1, maxWidth},
+		{func(s *Settings, n int) { s.Prompts = n }, 1, math.MaxInt32},
+		{func(s *Settings, n int) { s.ShardPrompts = n }, 1, maxPrompts},
+	} {
+		for n, want := range map[int]error{c.least - 1: ErrValue, c.least: nil, c.most: nil, c.most + 1: ErrValue} {
+			other := s
+			c.set(&other, n)
+			assert.ErrorIs(t, other.validate(), want, "%d: %d", i, n)
 		}
 	}
 }

@@ -306,16 +306,17 @@ func TestNoToken(t *testing.T) {
 	assert.Equal(t, d.Frames(), d.Spare(), "errors leak no frame")
 }
 
-// kept is a device that counts the bytes of open buffers.
+// kept is a device that counts the bytes of open buffers, and panics if one is closed twice.
 type kept struct {
 	metal.Device
+	open  map[metal.Buffer]bool
 	bytes int
 	limit int // max bytes; 0: any number
 }
 
 func openKept(t *testing.T) (*kept, *gpu.Device) {
 	t.Helper()
-	k := &kept{Device: gpu.OpenMetal(t, soft.Options{})}
+	k := &kept{Device: gpu.OpenMetal(t, soft.Options{}), open: map[metal.Buffer]bool{}}
 	d, err := gpu.New(k, gpu.Options{})
 	require.NoError(t, err)
 	return k, d
@@ -332,10 +333,15 @@ func (d *kept) NewBuffer(n int) (metal.Buffer, error) {
 	}
 	b, err := d.Device.NewBuffer(n)
 	d.bytes += n
+	d.open[b] = true
 	return keptBuffer{b, d}, err
 }
 
 func (b keptBuffer) Close() {
+	if !b.d.open[b.Buffer] {
+		panic("a buffer is closed twice")
+	}
+	delete(b.d.open, b.Buffer)
 	b.d.bytes -= len(b.Bytes())
 	b.Buffer.Close()
 }
@@ -358,7 +364,7 @@ func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
 }
 
 // TestNothingIsLeft: a device frees everything that it allocated for short and long passes, with logits, with more best
-// tokens than its kernels find, and with a router.
+// tokens than its kernels find, and with a router. Passes of a size that it has had allocate nothing.
 func TestNothingIsLeft(t *testing.T) {
 	k, d := openKept(t)
 	m, err := qwen.Load(file(t, "q8_0", nil), d)
@@ -378,7 +384,17 @@ func TestNothingIsLeft(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want))
 	}
-	assert.NotZero(t, k.bytes)
+	first := 0
+	for i := range 21 {
+		rows, err := c.Extend(randomTokens(r, 1, 512))
+		require.NoError(t, err)
+		want := backend.Want{Rows: []int{0}, K: 1}
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want))
+		if i == 0 {
+			first = k.bytes
+		}
+	}
+	assert.Equal(t, first, k.bytes, "equal passes need no more memory")
 	require.NoError(t, d.Close())
 	assert.Zero(t, k.bytes)
 }

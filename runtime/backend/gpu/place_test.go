@@ -110,7 +110,7 @@ func TestWrappable(t *testing.T) {
 	system := os.Getpagesize()
 	page := 4 * system
 	d := &Device{limits: metal.Limits{PageSize: page, BufferLength: 2 * page}}
-	memory := make([]byte, 4*page)
+	memory := make([]byte, 5*page)
 	memory = memory[page-int(address(memory)%uintptr(page)):]
 	for length, want := range map[int]bool{
 		1: false, 3 * system: false, 3*system + 1: true, page: true, page + 1: false, 2*page - system: false,
