@@ -69,7 +69,8 @@ func TestUpstreamMetrics(t *testing.T) {
 	assert.Equal(t, want, have)
 	assert.Len(t, have, n+3, "a metric for every count")
 	var log bytes.Buffer
-	logEngines(slog.New(slog.NewJSONHandler(&log, nil)), engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one}})
+	logEngines(slog.New(slog.NewJSONHandler(&log, nil)),
+		engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one}})
 	said := map[string]any{}
 	require.NoError(t, json.NewDecoder(&log).Decode(&said))
 	for key, metric := range map[string]string{"questions": "asks_total", "answered": "answers_total",
