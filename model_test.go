@@ -1,6 +1,8 @@
 package pilotfish
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestChatAside: while a chat generates an answer, other goroutines may look at it, and one that asks gets an error at
@@ -68,4 +71,45 @@ func TestOpened(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	assert.Equal(t, [2]int{100, 9}, [2]int{s.s.Slots(), s.s.Rows()})
+}
+
+// TestChatCopies: a chat and its caller do not change each other's lists.
+func TestChatCopies(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	said := append(make([]Message, 0, 4), Message{Role: "user", Content: "a"})
+	o := ChatOptions{System: "s", Messages: said, Options: []Option{MaxTokens(1)},
+		Template: []TemplateValue{Thinking(false)}}
+	chat := m.NewChat(o)
+	assert.Equal(t, []Message{{Role: "user", Content: "a"}, {}}, said[:2])
+	said[0].Content, o.Options[0], o.Template[0] = "b", MaxTokens(2), Thinking(true)
+	chat.Messages()[0].Content = "t"
+	assert.Equal(t, []Message{{Role: "system", Content: "s"}, {Role: "user", Content: "a"}}, chat.Messages())
+	assert.Equal(t, 1, newRequest(chat.options).settings.MaxTokens)
+	assert.Equal(t, []TemplateValue{Thinking(false)}, chat.values)
+}
+
+// openFar counts the sessions that are open.
+type openFar struct {
+	open int
+	err  error // of each answer
+}
+
+func (f *openFar) Session(context.Context) (engine.Cloud, func(), error) {
+	f.open++
+	return f, func() { f.open-- }, nil
+}
+
+func (f *openFar) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
+	return engine.CloudAnswer{}, f.err
+}
+
+// TestAskEnds: the session of a question of the caller's own ends with its answer or error.
+func TestAskEnds(t *testing.T) {
+	for _, f := range []*openFar{{}, {err: errors.New("no answer")}} {
+		_, err := askOnce(t.Context(), f, Question{Context: []int32{1}}, 2, 2)
+		assert.ErrorIs(t, err, f.err)
+		assert.Zero(t, f.open)
+	}
 }

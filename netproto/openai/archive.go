@@ -47,7 +47,7 @@ func (k *keptAnswer) size() int {
 	const each = 256 // overhead per text
 	n := each + len(k.object) + each*len(k.items)
 	for _, m := range k.talk {
-		n += each + len(m.Content)
+		n += each + len(m.Content) + len(m.Thought)
 		for _, c := range m.Calls {
 			n += each + len(c.ID) + len(c.Name) + len(c.Arguments)
 		}

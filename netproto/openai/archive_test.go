@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,20 @@ func TestArchiveBound(t *testing.T) {
 	}
 	assert.Zero(t, s.kept.bytes)
 	assert.Empty(t, s.kept.items)
+}
+
+// TestArchiveSize: every text of a stored conversation counts, in whatever field it is.
+func TestArchiveSize(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	size := func(m answer.Message) int { return (&keptAnswer{talk: []answer.Message{m}}).size() }
+	for name, m := range map[string]answer.Message{
+		"content": {Content: long}, "thought": {Thought: long}, "id": {Calls: []answer.Call{{ID: long}}},
+		"name": {Calls: []answer.Call{{Name: long}}}, "arguments": {Calls: []answer.Call{{Arguments: []byte(long)}}},
+	} {
+		assert.Greater(t, size(m), len(long), name)
+	}
+	assert.Equal(t, 5+3, reflect.TypeFor[answer.Message]().NumField()+reflect.TypeFor[answer.Call]().NumField(),
+		"a new field needs a line above, unless it is of a bounded size as Role and Local are")
 }
 
 // TestGoOnAtOnce: answers that continue the same answer are independent.

@@ -133,8 +133,7 @@ func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 	if !a.first {
 		a.first, a.Total.Reused = true, sum.Reused
 	}
-	a.Total.Stop, a.Total.Stopped = sum.Stop, sum.Stopped
-	a.Total.Shortened = a.Total.Shortened || sum.Shortened
+	a.Total.Stop, a.Total.Stopped, a.Total.Shortened = sum.Stop, sum.Stopped, sum.Shortened
 	a.Total.Tokens += sum.Tokens
 	a.Total.Cloud += sum.Cloud
 	a.Total.Asks += sum.Asks

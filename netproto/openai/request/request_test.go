@@ -1,6 +1,8 @@
 package request
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,5 +66,52 @@ func TestDescribes(t *testing.T) {
 		`{"$ref":"#/$defs/x"}`: true,
 	} {
 		assert.Equal(t, want, describes([]byte(parameters)), parameters)
+	}
+}
+
+// TestMostElements: each list of a request may have as many elements as its limit, and not one more.
+func TestMostElements(t *testing.T) {
+	const user, call = `{"role":"user","content":"x"}`, `{"id":"c%[1]d","function":{"name":"f","arguments":"{}"}}`
+	chat := func(b []byte) *Error { _, err := ReadChat(b, Defaults{}); return err }
+	messages := func(b []byte) *Error { _, err := ReadMessages(b, Defaults{}); return err }
+	response := func(b []byte) *Error { _, err := ReadResponse(b, Defaults{}, keeps{}); return err }
+	completion := func(b []byte) *Error { _, err := ReadCompletion(b, Defaults{}); return err }
+	infill := func(b []byte) *Error { _, err := ReadInfill(b, Defaults{}); return err }
+	for i, c := range []struct {
+		read          func([]byte) *Error
+		limit         int
+		before, after string
+		element       string // with a number
+	}{
+		{chat, maxMessages, `{"messages":[`, `]}`, user},
+		{chat, maxTools, `{"messages":[` + user + `],"tools":[`, `]}`, `{"type":"function","function":{"name":"f%d"}}`},
+		{chat, maxTools, `{"messages":[{"role":"assistant","tool_calls":[`, `]},` + user + `]}`, call},
+		{chat, maxStops, `{"messages":[` + user + `],"stop":[`, `]}`, `"s%d"`},
+		{chat, maxBiases, `{"messages":[` + user + `],"logit_bias":{`, `}}`, `"%d":1`},
+		{messages, maxMessages, `{"max_tokens":1,"messages":[`, `]}`, user},
+		{messages, maxTools, `{"max_tokens":1,"messages":[` + user + `],"tools":[`, `]}`,
+			`{"name":"f%d","input_schema":{"type":"object"}}`},
+		{messages, maxMessages, `{"max_tokens":1,"messages":[` + user + `],"context_management":{"edits":[`, `]}}`,
+			`{"type":"clear_thinking_%d"}`},
+		{response, maxMessages, `{"input":[`, `]}`, user},
+		{response, maxTools, `{"input":"x","tools":[`, `]}`, `{"type":"function","name":"f%d"}`},
+		{response, maxTools, `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[`, `]}]}`,
+			`{"type":"function","name":"f%d"}`},
+		{completion, maxAnswers, `{"prompt":[`, `]}`, `"x"`},
+		{infill, maxFiles, `{"input_prefix":"x","input_suffix":"","input_extra":[`, `]}`, `{"text":"x"}`},
+	} {
+		request := func(n int) []byte {
+			all := make([]string, n)
+			for i := range all {
+				if all[i] = c.element; strings.Contains(c.element, "%") {
+					all[i] = fmt.Sprintf(c.element, i)
+				}
+			}
+			return []byte(c.before + strings.Join(all, ",") + c.after)
+		}
+		assert.Nil(t, c.read(request(c.limit)), "%d: %s", i, c.before)
+		if err := c.read(request(c.limit + 1)); assert.NotNil(t, err, "%d: %s", i, c.before) {
+			assert.Contains(t, err.Message, fmt.Sprintf("at most %d", c.limit), c.before)
+		}
 	}
 }

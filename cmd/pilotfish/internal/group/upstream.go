@@ -180,13 +180,16 @@ func (m *upstreamModel) Text() (func([]int32) string, error) {
 // Close logs the statistics of the engines.
 func (m *upstreamModel) Close() {
 	m.u.Close()
-	s := m.u.Stats()
+	logEngines(m.log, m.u.Stats())
+}
+
+func logEngines(log *slog.Logger, s engine.UpstreamStats) {
 	for _, e := range s.Engines {
-		m.log.Info("asked", "engine", e.URL, "questions", e.Asks, "answered", e.Answered, "failed", e.Failed,
+		log.Info("asked", "engine", e.URL, "questions", e.Asks, "answered", e.Answered, "failed", e.Failed,
 			"cancelled", e.Cancelled, "outages", e.Outages, "cached_tokens", e.Cached, "of_tokens", e.Context,
 			"audited", e.Audited, "audit_tokens", e.AuditExtra, "evicted_sessions", e.Evicted)
 	}
-	m.log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
+	log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
 }
 
 // CloudModel is the large model of a gateway.

@@ -1,6 +1,9 @@
 package group
 
 import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// TestUpstreamMetrics: every count of the engines has a metric by engine, with the value of this count; possible
-// secrets in an address are hidden.
+// TestUpstreamMetrics: every count of the engines has a metric by engine, with the value of this count, and the log has
+// the same values; possible secrets in an address are hidden in metrics.
 func TestUpstreamMetrics(t *testing.T) {
 	one := engine.UpstreamEngineStats{URL: "http://user:canary@gpu1:8000/x?key=canary", In: true}
 	v := reflect.ValueOf(&one).Elem()
@@ -65,4 +68,16 @@ func TestUpstreamMetrics(t *testing.T) {
 	}
 	assert.Equal(t, want, have)
 	assert.Len(t, have, n+3, "a metric for every count")
+	var log bytes.Buffer
+	logEngines(slog.New(slog.NewJSONHandler(&log, nil)),
+		engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one}})
+	said := map[string]any{}
+	require.NoError(t, json.NewDecoder(&log).Decode(&said))
+	for key, metric := range map[string]string{"questions": "asks_total", "answered": "answers_total",
+		"failed": "failures_total", "cancelled": "cancelled_total", "outages": "outages_total",
+		"cached_tokens": "cached_tokens_total", "of_tokens": "context_tokens_total",
+		"audited": "audited_positions_total", "audit_tokens": "audit_tokens_total",
+		"evicted_sessions": "evicted_sessions_total"} {
+		assert.Equal(t, want[metric], said[key], key)
+	}
 }

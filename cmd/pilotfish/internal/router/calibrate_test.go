@@ -112,6 +112,18 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Contains(t, stderr, "choosing thresholds")
 }
 
+// TestCalibrateUnseen: the drawn questions do not include those that the demo's router was trained on.
+func TestCalibrateUnseen(t *testing.T) {
+	for questions, want := range map[int]int{0: drawnQuestions, 7: 7} {
+		set, err := (&calibrateFlags{questions: questions}).open(nil)
+		require.NoError(t, err)
+		assert.Len(t, set.Questions, want)
+		for _, q := range demo.Questions(demo.Train) {
+			assert.False(t, slices.ContainsFunc(set.Questions, func(d task.Question) bool { return d.Text == q.Text }))
+		}
+	}
+}
+
 // TestCalibrateOwn: explicit models, router and prompts, as chats or raw texts; prompts without room for an answer are
 // left out and counted.
 func TestCalibrateOwn(t *testing.T) {

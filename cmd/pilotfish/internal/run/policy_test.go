@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -333,6 +334,32 @@ func TestBudgetRuns(t *testing.T) {
 	again, err := os.ReadFile(kept()[0])
 	require.NoError(t, err)
 	assert.Equal(t, unchanged, again, "another file is not changed")
+}
+
+// TestBalanceName: a balance is of one small model, gateway, policy, router and budget.
+func TestBalanceName(t *testing.T) {
+	names := map[string]string{}
+	file, err := group.ParseRouter(demo.Router())
+	require.NoError(t, err)
+	for i, model := range [][]byte{demo.Small(), demo.Large()} {
+		m, err := pilotfish.Load(model, "demo.gguf", pilotfish.Options{})
+		require.NoError(t, err)
+		defer m.Close()
+		for _, address := range []string{"a:1", "a:2"} {
+			for _, o := range []router.Options{
+				{Policy: router.Margin}, {Policy: router.Learned}, {Policy: router.Learned, Net: file.Net}} {
+				for _, budget := range []float64{0.1, 0.2} {
+					f, p := &runFlags{gateway: group.GatewayFlags{Address: address}}, &plan{options: o, budget: budget}
+					name, err := balanceName(f, p, m)
+					require.NoError(t, err)
+					what := fmt.Sprint(i, address, o.Policy, o.Net != nil, budget)
+					assert.Empty(t, names[name], what)
+					names[name] = what
+				}
+			}
+		}
+	}
+	assert.Len(t, names, 24)
 }
 
 // TestBudgetAlone: tokens kept without an answer count as escalated, and a missing folder is created.
