@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -129,10 +130,19 @@ func TestLiveEnds(t *testing.T) {
 		_, err = l.Run(t.Context(), n, Window{0, time.Hour})
 		assert.ErrorContains(t, err, "devices in this process")
 	}
-	l.Dial = func(context.Context, int) (draft.Cloud, func(), error) { return nil, nil, errRefused }
-	_, err = l.Run(t.Context(), 2, Window{0, time.Hour})
-	assert.ErrorIs(t, err, errRefused)
-	assert.ErrorContains(t, err, "connect device 1 of 2")
+	dial := l.Dial
+	for refused := range 3 {
+		l.Dial = func(ctx context.Context, device int) (draft.Cloud, func(), error) {
+			if device == refused {
+				return nil, nil, errRefused
+			}
+			return dial(ctx, device)
+		}
+		_, err = l.Run(t.Context(), 3, Window{0, time.Hour})
+		assert.ErrorIs(t, err, errRefused)
+		assert.ErrorContains(t, err, fmt.Sprintf("connect device %d of 3", refused+1))
+		assert.Zero(t, connected)
+	}
 }
 
 var errRefused = errors.New("refused")

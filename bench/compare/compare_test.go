@@ -223,7 +223,8 @@ func TestJoin(t *testing.T) {
 	at := func(mode string, rtt, tps int, ms float64) line {
 		l := line{Mode: mode, Cell: map[string]any{"rtt_ms": rtt, "edge_tps": tps}}
 		for q := range 8 {
-			l.Samples = append(l.Samples, row{Question: q, MS: ms + float64(q*(q+1)), Text: fmt.Sprint(q, ms > 20)})
+			l.Samples = append(l.Samples, row{Question: q / 2, Repetition: q % 2, MS: ms + float64(q*(q+1)),
+				Text: fmt.Sprint(q, ms > 20)})
 		}
 		return l
 	}

@@ -58,6 +58,7 @@ const tests = "assert f() == 1"
 
 // TestPrograms: programs that pass and that do not.
 func TestPrograms(t *testing.T) {
+	t.Setenv("SECRET", "1")
 	p := python(t)
 	var all sync.WaitGroup
 	for program, want := range map[string]bool{
@@ -77,6 +78,7 @@ func TestPrograms(t *testing.T) {
 		"print('é' * 100_000)\ndef f(): return 1":                                                       true,
 		"import json, math, re, heapq, itertools, collections, typing, datetime\ndef f(): return 1":     true,
 		"import os\ndef f(): return int(os.environ['PYTHONHASHSEED'] == '0')":                           true,
+		"import os\ndef f(): return int('SECRET' not in os.environ)":                                    true,
 		"import sys\nsys.setrecursionlimit(10**9)\ndef g(n): return g(n + 1) + 1\ndef f(): return g(0)": false,
 	} {
 		all.Go(func() {

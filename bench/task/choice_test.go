@@ -66,7 +66,7 @@ func TestChoice(t *testing.T) {
 		// rule 3: the only label
 		"I would go for B": "B", "It must be option D here": "D", "choose (e), not the rest": "E",
 		"Either B or C": "", "I think so": "", "A bird in the hand": "", "Plan B is the bookstore": "B",
-		"(B) and again (B)": "B", "vitamin C. and U.S. D": "", "I'd say D": "D", "Dr. E's": "", "grade (F)": "",
+		"Take (B), and again (B)": "B", "vitamin C. and U.S. D": "", "I'd say D": "D", "Dr. E's": "", "grade (F)": "",
 		// rule 4: the only text of an option
 		"You find them in a bookstore.": "bookstore", "BOOKSTORE!": "bookstore", "the bookstores": "",
 		"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "",

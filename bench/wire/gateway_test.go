@@ -96,6 +96,11 @@ func TestGatewayStall(t *testing.T) {
 	assert.Equal(t, 160, r.Asks)
 	assert.Equal(t, 80, r.Answers)
 	assert.Equal(t, map[string]int{"the large model failed": 80}, r.Refusals)
+
+	m.fail.Store(false)
+	d := l.devices[0]
+	l.ask(t.Context(), d, d.next(0), time.Now().Add(-time.Hour)) // this process stalled, not the gateway
+	assert.Greater(t, d.took[len(d.took)-1], time.Hour)
 	require.NoError(t, l.close())
 }
 

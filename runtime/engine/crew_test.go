@@ -443,6 +443,27 @@ func TestCrewErrors(t *testing.T) {
 	})
 }
 
+// TestCrewNewcomer: a session that begins does not go before those that waited while others fill the pass.
+func TestCrewNewcomer(t *testing.T) {
+	c := newCrew()
+	c.served = 5
+	arrive := func(m *member) *entry {
+		c.join(m)
+		m.call.member, m.call.rows = m, make([]backend.Row, 1)
+		c.queue = append(c.queue, &m.call)
+		return &m.call
+	}
+	for range maxShared {
+		m := newMember()
+		m.served = 5
+		arrive(m)
+	}
+	newcomer := arrive(newMember())
+	c.take()
+	assert.Len(t, c.taken, maxShared)
+	assert.NotContains(t, c.taken, newcomer)
+}
+
 // TestCrewClosed: if the model is closed, all waiting calls get the error.
 func TestCrewClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -2,8 +2,11 @@ package router
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 	"reflect"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -55,6 +58,36 @@ func TestFileKeepsAll(t *testing.T) {
 	got, err = Read(stored(t, bare))
 	require.NoError(t, err)
 	assert.Equal(t, bare, got)
+}
+
+// TestFileKeys: a field is stored under its name, in lower case with underscores, except for a few.
+func TestFileKeys(t *testing.T) {
+	r := everyField(t)
+	f := stored(t, r)
+	others := map[string]string{"validation": "validation_share", "escalate": "escalate_share",
+		"calibration": "calibration_error"}
+	for prefix, of := range map[string]any{"": r.About, "certificate.": *r.Certificate} {
+		fields := reflect.ValueOf(of)
+		for i := range fields.NumField() {
+			name := fields.Type().Field(i).Name
+			key := strings.ToLower(regexp.MustCompile("([a-z]|P)([A-Z])").ReplaceAllString(name, "${1}_$2"))
+			key = architecture + "." + prefix + cmp.Or(others[key], key)
+			var got any
+			var err error
+			switch v := fields.Field(i); v.Kind() {
+			case reflect.String:
+				got, err = f.String(key)
+			case reflect.Float64:
+				got, err = f.Float(key)
+			default:
+				var n int64
+				n, err = f.Int(key)
+				got = int(n)
+			}
+			require.NoError(t, err)
+			assert.Equal(t, fields.Field(i).Interface(), got, key)
+		}
+	}
 }
 
 // TestCertificateRefused: an incomplete or impossible certificate is refused.
