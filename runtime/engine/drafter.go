@@ -35,12 +35,10 @@ func (s *Session) drafts(ctx context.Context, small *Engine) (d *drafter, done f
 		}
 		s.small = &drafter{s: small.Session()}
 	}
-	d = s.small
-	_, done, err = d.s.begin(ctx)
-	if err != nil {
+	if _, done, err = s.small.s.begin(ctx); err != nil {
 		return nil, nil, small.named(ctx, err)
 	}
-	return d, done, nil
+	return s.small, done, nil
 }
 
 // Fit returns an error if a small model cannot draft for e: its tokens are others, or the memory is too small for the
@@ -49,11 +47,10 @@ func (e *Engine) Fit(small *Engine) error {
 	if err := e.alike(small); err != nil {
 		return err
 	}
-	free, err := freemem.Bytes()
-	if err != nil {
-		return nil // unknown
+	if free, err := freemem.Bytes(); err == nil {
+		return e.fitsInto(free, small)
 	}
-	return e.fitsInto(free, small)
+	return nil // unknown
 }
 
 // fitsInto returns an error if free bytes of memory are too few for both models.
