@@ -22,14 +22,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// echo returns a repetitive prompt.
-func echo(tokens int) (prompt []int32) {
-	for i := range tokens {
-		prompt = append(prompt, 5+int32(i*i%13))
-	}
-	return prompt
-}
-
 // TestLookup: guesses from the text change no token, origin or confidence, greedy or sampled, local, serial and
 // pipelined; and some are accepted.
 func TestLookup(t *testing.T) {

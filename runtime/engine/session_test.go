@@ -74,6 +74,14 @@ func timed(t testing.TB, s *Session, prompt []int32, r Route) (all []Token) {
 	return all
 }
 
+// echo returns a repetitive prompt.
+func echo(tokens int) (prompt []int32) {
+	for i := range tokens {
+		prompt = append(prompt, 5+int32(i*i%13))
+	}
+	return prompt
+}
+
 // TestTokens: each token has its position, its origin and the characters that it completes. The summary has the text,
 // including the rest of an incomplete character, why it ended, and its time.
 func TestTokens(t *testing.T) {
