@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -66,6 +67,8 @@ type Conversation struct {
 	Tools    []json.RawMessage // definitions, as in the request
 	// Values are more values for the model's chat template, such as enable_thinking.
 	Values map[string]json.RawMessage
+
+	thought *strings.Builder // the thought of the last message, which further turns were added to
 }
 
 // Add appends a turn. A thought, the text and the calls of an assistant between two other turns are one turn.
@@ -74,13 +77,26 @@ func (c *Conversation) Add(m Message) {
 		before := &c.Messages[last]
 		if before.Content == "" || m.Content == "" {
 			before.Content += m.Content
-			before.Thought += m.Thought
+			c.think(before, m.Thought)
 			before.Calls = append(before.Calls, m.Calls...)
 			before.Local = before.Local || m.Local
 			return
 		}
 	}
 	c.Messages = append(c.Messages, m)
+}
+
+// think adds to the thought of a message. Many additions cost no more than their bytes.
+func (c *Conversation) think(m *Message, more string) {
+	if more == "" {
+		return
+	}
+	if c.thought == nil || c.thought.Len() != len(m.Thought) {
+		c.thought = new(strings.Builder)
+		c.thought.WriteString(m.Thought)
+	}
+	c.thought.WriteString(more)
+	m.Thought = c.thought.String()
 }
 
 // Message is one turn.

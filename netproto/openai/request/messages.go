@@ -122,12 +122,16 @@ func (f *fields) turn(talk *answer.Conversation, known map[string]bool) {
 
 // blocks parses the parts of a message: results of tools become turns of their own, texts and calls one turn.
 func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Message), known map[string]bool) {
-	said, thought, calls, says := strings.Builder{}, "", []answer.Call(nil), false
+	var said, thought strings.Builder
+	var calls []answer.Call
+	says := false
 	end := func() {
 		if says {
-			add(answer.Message{Role: role, Content: said.String(), Thought: thought, Calls: calls})
+			add(answer.Message{Role: role, Content: said.String(), Thought: thought.String(), Calls: calls})
 		}
-		said, thought, calls, says = strings.Builder{}, "", nil, false
+		said.Reset()
+		thought.Reset()
+		calls, says = nil, false
 	}
 	f.elements("content", all, func(o *fields) {
 		m, shown := o.block(role, known)
@@ -136,7 +140,7 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Mess
 			add(m)
 		} else if shown {
 			said.WriteString(m.Content)
-			thought += m.Thought
+			thought.WriteString(m.Thought)
 			calls, says = append(calls, m.Calls...), says || m.Thought == ""
 		}
 	})

@@ -2,6 +2,7 @@ package request
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -113,5 +114,39 @@ func TestMostElements(t *testing.T) {
 		if err := c.read(request(c.limit + 1)); assert.NotNil(t, err, "%d: %s", i, c.before) {
 			assert.Contains(t, err.Message, fmt.Sprintf("at most %d", c.limit), c.before)
 		}
+	}
+}
+
+// TestManyThoughts: a thought in many parts, items or blocks is one text, and takes memory for its bytes once.
+func TestManyThoughts(t *testing.T) {
+	const n = 4000
+	text := strings.Repeat("x", 200)
+	list := func(part string) string { return strings.Repeat(part+",", n-1) + part }
+	part := fmt.Sprintf(`{"type":"reasoning_text","text":%q}`, text)
+	for name, read := range map[string]func() (*Chat, *Error){
+		"parts": func() (*Chat, *Error) {
+			item := `{"type":"reasoning","content":[` + list(part) + `]}`
+			r, err := ReadResponse([]byte(`{"input":[`+item+`]}`), Defaults{}, keeps{})
+			return &r.Chat, err
+		},
+		"items": func() (*Chat, *Error) {
+			item := `{"type":"reasoning","content":[` + part + `]}`
+			r, err := ReadResponse([]byte(`{"input":[`+list(item)+`]}`), Defaults{}, keeps{})
+			return &r.Chat, err
+		},
+		"blocks": func() (*Chat, *Error) {
+			block := fmt.Sprintf(`{"type":"thinking","thinking":%q}`, text)
+			return ReadMessages([]byte(`{"max_tokens":9,`+
+				`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":[`+list(block)+
+				`,{"type":"text","text":"a"}]}]}`), Defaults{})
+		},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		r, wrong := read()
+		runtime.ReadMemStats(&after)
+		require.Nil(t, wrong, name)
+		assert.Equal(t, strings.Repeat(text, n), r.Talk.Messages[len(r.Talk.Messages)-1].Thought, name)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20), name) // 1.6 GB for the text of each beginning
 	}
 }

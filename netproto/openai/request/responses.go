@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
@@ -179,15 +180,16 @@ func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 }
 
 // reasoningText returns the text of an item of reasoning; "" for other forms, which are of other models.
-func (f *fields) reasoningText() (text string) {
+func (f *fields) reasoningText() string {
 	var item struct{ Content []struct{ Type, Text string } }
+	var text strings.Builder
 	if json.Unmarshal(Encode(f.all), &item) == nil {
 		for _, part := range item.Content {
-			text += part.Text
+			text.WriteString(part.Text)
 		}
 	}
 	f.all = nil
-	return text
+	return text.String()
 }
 
 // functionCall parses a call of an assistant.

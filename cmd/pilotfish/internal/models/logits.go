@@ -36,8 +36,6 @@ func NewLogitsCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			switch {
-			}
 			e, err := model.Open()
 			if err != nil {
 				return err
