@@ -130,7 +130,7 @@ real: ## trains, certifies and measures the routed pair of real models in MODELS
 lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags noasm $(SEEPLAIN)
+	$(GO) vet -tags noasm $(SEEPLAIN) ./runtime/qwen ./runtime/engine
 	$(GO) vet -tags live ./bench/routing
 	$(GO) vet -tags real ./bench/routing
 	$(GO) vet -tags clients ./bench/clients

@@ -23,7 +23,7 @@ func TestChatEffects(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	elsewhere := clitest.Numbers() + " model system load no-history local"
-	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
+	clitest.Effects(t, "--model m --cloud h:1", elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") +
 			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
@@ -41,25 +41,7 @@ func TestChatEffects(t *testing.T) {
 		"--stop a --stop b":     "Answer.Stop=[a b]",
 		"--logit-bias 3=-1":     "Answer.LogitBias=map[3:-1]",
 		`--json-schema {"a":1}`: "Answer.Complete=true; Answer.Schema=[123 34 97 34 58 49 125]",
-
-		"--cloud i:2":                "address=i:2",
-		"--pin " + clitest.OnePin(3): "Dial.Pin=" + clitest.OnePin(3),
-		"--token-file " + token:      "Dial.Token=sesame",
-		"--no-resume":                "Dial.TicketFolder=",
-		"--policy entropy":           "Router.Policy=entropy",
-		"--threshold 0.25":           "Router.Threshold=0.25",
-		"--budget 0.2":               "Router.Budget=0.2",
-		"--router " + net:            "Router.Policy=learned",
-		"--branches 3":               "Route.Branches=3",
-		"--window 5":                 "Route.Window=5",
-		"--inflight 7":               "Route.InFlight=7",
-		"--deadline 2s":              "Route.Deadline=2s",
-		"--deadline off":             "Route.Deadline=-1ns",
-		"--ahead 8":                  "Route.Ahead=8",
-		"--verify 0":                 "Route.Verify=true",
-		"--verify 0.5":               "Route.Margin=0.5; Route.Verify=true",
-		"--mode serial":              "Route.Serial=true",
-	}, func(c *cobra.Command, parse func()) any {
+	}), func(c *cobra.Command, parse func()) any {
 		f, a := new(chatFlags), &cli.App{}
 		f.register(c)
 		parse()

@@ -132,6 +132,31 @@ func differences(before, after map[string]string) string {
 	return strings.Join(all, "; ")
 }
 
+// WithCloud adds to lines what the flags of the connection and of the route set in commands that have them all. token is
+// a file with the token sesame, net one of a router.
+func WithCloud(token, net string, lines map[string]string) map[string]string {
+	maps.Copy(lines, map[string]string{
+		"--cloud i:2":           "address=i:2",
+		"--pin " + OnePin(3):    "Dial.Pin=" + OnePin(3),
+		"--token-file " + token: "Dial.Token=sesame",
+		"--no-resume":           "Dial.TicketFolder=",
+		"--policy entropy":      "Router.Policy=entropy",
+		"--threshold 0.25":      "Router.Threshold=0.25",
+		"--budget 0.2":          "Router.Budget=0.2",
+		"--router " + net:       "Router.Policy=learned",
+		"--branches 3":          "Route.Branches=3",
+		"--window 5":            "Route.Window=5",
+		"--inflight 7":          "Route.InFlight=7",
+		"--deadline 2s":         "Route.Deadline=2s",
+		"--deadline off":        "Route.Deadline=-1ns",
+		"--ahead 8":             "Route.Ahead=8",
+		"--verify 0":            "Route.Verify=true",
+		"--verify 0.5":          "Route.Margin=0.5; Route.Verify=true",
+		"--mode serial":         "Route.Serial=true",
+	})
+	return lines
+}
+
 // Numbers returns the names of the flags that [NumbersReach] tests.
 func Numbers() string {
 	var all []string

@@ -26,7 +26,7 @@ func TestServeEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	clitest.Effects(t, "--model m.gguf --cloud h:1", "model local cert key log", map[string]string{
+	clitest.Effects(t, "--model m.gguf --cloud h:1", "model local cert key log", clitest.WithCloud(token, net, map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; Server.Defaults.Temperature=1; " +
@@ -62,25 +62,7 @@ func TestServeEffects(t *testing.T) {
 		"--api-key-file " + keys:                   "Server.Keys=[0123456789abcdef fedcba9876543210]",
 		"--cors-origin https://a.b"://
 		"Server.Hosts=[localhost 127.0.0.1 ::1 127.0.0.1 a.b]; Server.Origins=[https://a.b]",
-
-		"--cloud i:2":                "address=i:2",
-		"--pin " + clitest.OnePin(3): "Dial.Pin=" + clitest.OnePin(3),
-		"--token-file " + token:      "Dial.Token=sesame",
-		"--no-resume":                "Dial.TicketFolder=",
-		"--policy entropy":           "Router.Policy=entropy",
-		"--threshold 0.25":           "Router.Threshold=0.25",
-		"--budget 0.2":               "Router.Budget=0.2",
-		"--router " + net:            "Router.Policy=learned",
-		"--branches 3":               "Route.Branches=3",
-		"--window 5":                 "Route.Window=5",
-		"--inflight 7":               "Route.InFlight=7",
-		"--deadline 2s":              "Route.Deadline=2s",
-		"--deadline off":             "Route.Deadline=-1ns",
-		"--ahead 8":                  "Route.Ahead=8",
-		"--verify 0":                 "Route.Verify=true",
-		"--verify 0.5":               "Route.Margin=0.5; Route.Verify=true",
-		"--mode serial":              "Route.Serial=true",
-	}, func(c *cobra.Command, parse func()) any {
+	}), func(c *cobra.Command, parse func()) any {
 		f, a := new(serveFlags), &cli.App{}
 		f.register(c)
 		parse()
