@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +74,7 @@ func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):
 		f.Schema = []byte(f.schema)
 	default:
-		f.Schema, err = os.ReadFile(f.schema)
+		f.Schema, err = cli.ReadSmall(f.schema, 4<<20) // as long as a request to serve
 		if err != nil {
 			return fmt.Errorf("--json-schema: %w", err)
 		}

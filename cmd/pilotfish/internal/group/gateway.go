@@ -162,7 +162,7 @@ func ReadDictionaries(all []string) (read []netproto.Dictionary, err error) {
 			return nil, cli.Usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside",
 				one)
 		}
-		b, err := os.ReadFile(path)
+		b, err := cli.ReadSmall(path, 64<<20) // those of zstd have a few hundred kB
 		if err != nil {
 			return nil, fmt.Errorf("--dictionary: %w", err)
 		}

@@ -1,10 +1,13 @@
 package group
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -47,4 +50,18 @@ func TestModelOptions(t *testing.T) {
 		assert.Equal(t, []any{m.Threads, m.context, m.Kv, m.Backend, m.huge, m.Exact}, []any{public.Threads,
 			public.Context, public.KV, public.Backend, public.HugePages, public.Exact})
 	}
+}
+
+// TestFilesAreBounded: a schema or a dictionary of another size than any has is refused by its flag, and not read.
+func TestFilesAreBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Truncate(path, 64<<20+1))
+	var f AnswerFlags
+	set := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	f.Register(set, "")
+	require.NoError(t, set.Parse([]string{"--json-schema", path}))
+	assert.ErrorContains(t, f.Parse(set), "--json-schema: "+path+" has more than 4194304 bytes")
+	_, err := ReadDictionaries([]string{"3:" + path})
+	assert.ErrorContains(t, err, "--dictionary: "+path+" has more than 67108864 bytes")
 }
