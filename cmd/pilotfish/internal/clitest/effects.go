@@ -132,8 +132,8 @@ func differences(before, after map[string]string) string {
 	return strings.Join(all, "; ")
 }
 
-// WithCloud adds to lines what the flags of the connection and of the route set in commands that have them all. token is
-// a file with the token sesame, net one of a router.
+// WithCloud adds to lines what the flags of the connection and of the route set in commands that have them all. token
+// is a file with the token sesame, net one of a router.
 func WithCloud(token, net string, lines map[string]string) map[string]string {
 	maps.Copy(lines, map[string]string{
 		"--cloud i:2":           "address=i:2",

@@ -26,7 +26,8 @@ func TestServeEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	clitest.Effects(t, "--model m.gguf --cloud h:1", "model local cert key log", clitest.WithCloud(token, net, map[string]string{
+	const usual, elsewhere = "--model m.gguf --cloud h:1", "model local cert key log"
+	clitest.Effects(t, usual, elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; Server.Defaults.Temperature=1; " +
