@@ -13,8 +13,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/remote"
-	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
@@ -203,33 +201,50 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// warming is a cloud that is sent text early, in 5 ms.
+type warming struct{ draft.Cloud }
+
+func (warming) Warm(context.Context, []int32) (up, down int, err error) {
+	time.Sleep(5 * time.Millisecond)
+	return 1, 1, nil
+}
+
 // TestWhatWasWarmed: the prompt is sent early, in vain if no token is escalated; the sample reports whether the last
-// token was asked for.
+// token was asked for. An answer does not wait for a prompt that is sent in vain, so the time is virtual: the prompt
+// arrives before the second token.
 func TestWhatWasWarmed(t *testing.T) {
-	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
-	stage, err := remote.NewStage(edge, large, remote.StageOptions{})
-	require.NoError(t, err)
-	defer stage.Close()
-	measure := func(tokens int, o router.Options) outcome.Report {
-		reports, err := Measure(t.Context(), Options{
-			Edge: edge, Large: large, Questions: []task.Question{{Text: "who?"}, {Text: "why?"}},
-			Modes: modes(t, "serial"), Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: tokens,
-			Direct: stage.Direct(), Dial: stage.Dial,
-		})
-		require.NoError(t, err)
-		return reports[0]
-	}
-	always := measure(6, router.Options{Policy: router.Always})
-	assert.Positive(t, *always.Warmed)
-	assert.Zero(t, *always.WarmedInVain)
-	// An answer does not wait for a prompt that is sent in vain: a short answer may end before the prompt is sent.
-	hardly := measure(200, router.Options{Policy: router.Random, Threshold: new(1e-12)})
-	assert.Equal(t, *always.Warmed, *hardly.WarmedInVain)
-	never := measure(6, router.Options{Policy: router.Never})
-	assert.Zero(t, *never.Warmed)
-	for i := range 2 {
-		assert.True(t, always.Samples[i].LastAsked)
-		assert.False(t, hardly.Samples[i].LastAsked)
-		assert.Positive(t, hardly.Samples[i].Passes)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		o := Options{
+			Edge: tiny(t, nil), Large: tiny(t, nil), Questions: []task.Question{{Text: "who?"}, {Text: "why?"}},
+			Modes: modes(t, "serial"), Draft: draft.Options{Deadline: -1}, MaxTokens: 6, EdgeTPS: 50, Parallel: 1,
+			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
+				return warming{fixedCloud(77)}, func() {}, nil
+			},
+		}
+		prompts := 0
+		for _, q := range o.Questions {
+			prompt, err := o.Prompt(q.Text)
+			require.NoError(t, err)
+			prompts += len(prompt)
+		}
+		measure := func(r router.Options) outcome.Report {
+			o.Router = r
+			reports, err := Measure(t.Context(), o)
+			require.NoError(t, err)
+			return reports[0]
+		}
+		always := measure(router.Options{Policy: router.Always})
+		assert.Equal(t, float64(prompts)/2, *always.Warmed)
+		assert.Zero(t, *always.WarmedInVain)
+		hardly := measure(router.Options{Policy: router.Random, Threshold: new(1e-12)})
+		assert.Equal(t, float64(prompts)/2, *hardly.Warmed)
+		assert.Equal(t, float64(prompts)/2, *hardly.WarmedInVain)
+		never := measure(router.Options{Policy: router.Never})
+		assert.Zero(t, *never.Warmed)
+		for i := range 2 {
+			assert.True(t, always.Samples[i].LastAsked)
+			assert.False(t, hardly.Samples[i].LastAsked)
+			assert.Positive(t, hardly.Samples[i].Passes)
+		}
+	})
 }
