@@ -32,11 +32,8 @@ PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Schema|Read|AuditAgrees
 # Packages that would not build without assembly if something were there with it only: the kernels, and who imports them.
 SEEPLAIN = ./kernels/... $(shell grep -rl '"github.com/pilotfish-ai/pilotfish/kernels/cpu' --include='*.go' . | \
 	xargs -n 1 dirname | sort -u)
-# Plants small mistakes in a copy of the source, see .gremlins.yaml. It is run by version instead of being a tool of
-# go.mod, so that its own dependencies stay out of ours.
-GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
-# Processes that test mutants at the same time.
-WORKERS ?= 1
+# How many mistakes make mutants plants in each package; 0: all.
+N ?= 60
 
 # Where make opencl installs Intel's runtime, and the tests that run on it: every type of weights and kernel of a model.
 OPENCLDIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pilotfish/opencl
@@ -70,9 +67,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each
 	GO="$(GO)" internal/cmd/fuzz.sh $(FUZZTIME)
 
 # Without -count=1 a cached run would measure the coverage, and every mutant would seem to take too long.
-mutants: ## small mistakes planted in the package PKG (./runtime/draft), one after the other, and how many its tests find
-	@test -n "$(PKG)" || { echo "name the package whose tests are tried: make mutants PKG=./runtime/draft"; exit 2; }
-	GOFLAGS='-count=1 -short -vet=off' $(GO) run $(GREMLINS) unleash --workers $(WORKERS) $(PKG)
+mutants: ## N (60) small mistakes planted in each package of PKG (./runtime/draft), one after the other: those that its tests do not find
+	@test -n "$(PKG)" || { echo "name the packages whose tests are tried: make mutants PKG=./runtime/draft"; exit 2; }
+	$(GO) run ./internal/cmd/mutants -n $(N) $(if $(SHORT),-short) $(PKG)
 
 verified: ## the large model's own text from verification: all held-out questions of the demo, 200 stories, poor links
 	$(GO) test ./bench/routing -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// trial is a package's test binary with all mutants in it.
+type trial struct {
+	binary, dir string
+	short       bool
+	tests       []test
+}
+
+// test is a test of the package that passes by itself.
+type test struct {
+	name    string
+	took    time.Duration
+	reaches []byte // 1 at the number of each mutant
+}
+
+// build compiles the tests of the package in dir, with files replaced. It returns nil if there are none.
+func build(ctx context.Context, dir, folder string, replace map[string]string) (*trial, error) {
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{binary: filepath.Join(folder, "tests"), dir: dir}
+	name := filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(name, overlay, 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", name, "-o", t.binary, ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the tests with mutants: %w\n%s", err, out)
+	}
+	if _, err := os.Stat(t.binary); os.IsNotExist(err) {
+		return nil, nil
+	}
+	return t, nil
+}
+
+// run runs tests for at most limit, with an environment variable, and returns what they wrote.
+func (t *trial) run(ctx context.Context, variable string, limit time.Duration, tests ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	args := []string{"-test.failfast", "-test.run", "^(" + strings.Join(tests, "|") + ")$"}
+	if t.short {
+		args = append(args, "-test.short")
+	}
+	cmd := exec.CommandContext(ctx, t.binary, args...)
+	cmd.Dir, cmd.WaitDelay = t.dir, time.Second // a child of a killed test may hold its output
+	cmd.Env = append(os.Environ(), variable)
+	return cmd.CombinedOutput()
+}
+
+// longest is the limit of one test that measures what it reaches.
+const longest = 10 * time.Minute
+
+// measure runs each test by itself, without a mutant, for what it reaches and the time that it takes. It returns the
+// names of the tests that fail.
+func (t *trial) measure(ctx context.Context, folder string, mutants int) (failing []string, err error) {
+	cmd := exec.CommandContext(ctx, t.binary, "-test.list", ".")
+	cmd.Dir = t.dir
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("the list of tests: %w", err)
+	}
+	reached := filepath.Join(folder, "reached")
+	for name := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(name, "Benchmark") {
+			continue
+		}
+		if err := os.WriteFile(reached, make([]byte, mutants+1), 0o600); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if _, err := t.run(ctx, "MUTANTS_REACHED="+reached, longest, name); err != nil {
+			failing = append(failing, name)
+			continue
+		}
+		took := time.Since(began)
+		b, err := os.ReadFile(reached)
+		if err != nil {
+			return nil, err
+		}
+		t.tests = append(t.tests, test{name, took, b})
+	}
+	slices.SortStableFunc(t.tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	return failing, ctx.Err()
+}
+
+// fate is what became of a mutant.
+type fate string
+
+const (
+	killed     fate = "killed"
+	lived      fate = "lived"
+	notReached fate = "not reached"
+)
+
+// try runs the tests that reach a mutant: the fast ones first, until one fails or takes far longer than without it.
+func (t *trial) try(ctx context.Context, m mutant) fate {
+	result := notReached
+	var names []string
+	var together time.Duration
+	for i, one := range t.tests {
+		if one.reaches[m.number] == 1 {
+			names = append(names, one.name)
+			together += one.took
+		}
+		last := i == len(t.tests)-1
+		if len(names) == 0 || !last && together < time.Second {
+			continue
+		}
+		if _, err := t.run(ctx, "MUTANT="+strconv.Itoa(m.number), 4*together+15*time.Second, names...); err != nil {
+			return killed
+		}
+		result, names, together = lived, nil, 0
+	}
+	return result
+}
