@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -50,7 +51,8 @@ func openHistory(path string) (*history, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info.Size() > maxHistory {
+	long := info.Size() > maxHistory
+	if long {
 		if _, err := f.Seek(-maxHistory, io.SeekEnd); err != nil {
 			return nil, err
 		}
@@ -58,6 +60,9 @@ func openHistory(path string) (*history, error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxHistory))
 	if err != nil {
 		return nil, err
+	}
+	if long { // it begins within a line
+		_, b, _ = bytes.Cut(b, []byte("\n"))
 	}
 	for line := range strings.Lines(string(b)) {
 		if line = strings.TrimRight(line, "\r\n"); line != "" && utf8.ValidString(line) {
