@@ -188,11 +188,11 @@ func TestWork(t *testing.T) {
 		r.scope.vars[name], r.scope.vars[name+"2"] = r.given(v), r.given(v)
 	}
 	expressions := []string{"s ~ 1", "s + 'x'", "'x' * 10000", "s == s2", "s < s2", "'x' in s", "s[1]", "s[::-1]",
-		"s | list", "s | first", "s | length", "s | indent", "s | int", "s | float", "s | tojson", "s | join", "s | upper",
-		"s | replace('a', 'b')", "s.strip()", "s.split()", "s.split('b')", "s.rsplit('b')", "s.splitlines()", "s.find('x')",
-		"s.rfind('x')", "s.count('x')", "s.isdigit()", "s.startswith('x')", "d[s]", "d.get(s)", "s in d",
-		"['a', 'b'] | sort | join(s)", "s.startswith(l | map('string') | list)", "l + l", "l == l2", "l < l2", "-1 in l",
-		"l[::-1]", "l | list", "l | sort", "l | join", "l | tojson", "l ~ 1", "l | select", "l | map('string')",
+		"s | list", "s | first", "s | length", "s | indent", "s | int", "s | float", "s | tojson", "s | join",
+		"s | upper", "s | replace('a', 'b')", "s.strip()", "s.split()", "s.split('b')", "s.rsplit('b')", "s.splitlines()",
+		"s.find('x')", "s.rfind('x')", "s.count('x')", "s.isdigit()", "s.startswith('x')", "d[s]", "d.get(s)", "s in d",
+		"['a', 'b'] | sort | join(s)", "s.startswith(l | map('string') | list)", "l + l", "l == l2", "l < l2",
+		"-1 in l", "l[::-1]", "l | list", "l | sort", "l | join", "l | tojson", "l ~ 1", "l | select", "l | map('string')",
 		"[{}] | map(attribute=s)", "l | map(attribute='x')", "l | reject('eq', -1)", "d | list", "d | items",
 		"d | first", "d | dictsort", "d.keys()", "d.values()", "d.items()", "dict(d)", "d | tojson",
 		"d | tojson(sort_keys=true)", "d ~ 1", "d == d2", "range(10000)", "[0" + strings.Repeat(",0", n) + "]",

@@ -152,9 +152,6 @@ func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.run(n, grai
 
 func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
 	grain = max(grain, 1)
-	if n <= 0 {
-		return
-	}
 	if p.busy.Swap(true) {
 		panic("pool: Run within Run, or from two goroutines")
 	}

@@ -43,6 +43,11 @@ func TestSchema(t *testing.T) {
 		{`{"type":"integer","minimum":-5,"maximum":12}`,
 			[]string{`-5`, `0`, `12`, `9`}, []string{`-6`, `13`, `-0`, `1.0`}},
 		{`{"type":"number","minimum":0,"maximum":1}`, []string{`0`, `1`, `0.5`}, []string{`1.5`, `-0.5`, `2`}},
+		{`{"type":"number","minimum":-1e308,"maximum":1e308}`, []string{`0`, `-1.5`, `1e5`}, []string{`01`}},
+		{`{"type":"number","minimum":1e40,"maximum":1e50}`,
+			[]string{"1" + strings.Repeat("0", 45)}, []string{`1`, `1e5`}},
+		{`{"type":"number","minimum":-1e50,"maximum":-1e40}`,
+			[]string{"-1" + strings.Repeat("0", 45)}, []string{`-1`, `1e5`}},
 		{`{"type":"number","exclusiveMinimum":0.5,"maximum":3.25}`,
 			[]string{`0.51`, `1.7777`, `3.25`, `3`}, []string{`0.5`, `3.26`, `0.50`}},
 		{`{"$defs":{"n":{"type":"object","properties":{` +
