@@ -122,9 +122,7 @@ func (p *Pool) Threads() int { return len(p.workers) + 1 }
 
 // Close ends the workers and waits for them. The pool must not be used afterwards; a second Close does nothing.
 func (p *Pool) Close() {
-	if p.closed.Swap(true) {
-		return
-	}
+	p.closed.Store(true)
 	p.pass.Store(false)
 	p.wakeAll()
 	p.joined.Wait()

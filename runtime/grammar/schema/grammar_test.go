@@ -38,6 +38,7 @@ func TestSchema(t *testing.T) {
 		{`{"type":"string","pattern":"^[a-c]{2}$"}`, []string{`"ab"`}, []string{`"a"`, `"abc"`, `"ad"`}},
 		{`{"type":"string","pattern":"b+"}`, []string{`"b"`, `"xby"`, `"bb"`}, []string{`"a"`, `""`}},
 		{`{"enum":["a",1,null,{"x":[1,2]}]}`, []string{`"a"`, `1`, `null`, `{"x":[1,2]}`}, []string{`"b"`, `2`, `{}`}},
+		{`{"enum":[1e2,1e500]}`, []string{`100`, `1e500`}, []string{`1e2`, `1`}},
 		{`{"enum":[["a,b:c\\",1]]}`, []string{`["a,b:c\\",1]`, `["a,b:c\\", 1]`},
 			[]string{`["a, b:c\\",1]`, `["a,b: c\\",1]`}},
 		{`{"type":"integer","minimum":-5,"maximum":12}`,
