@@ -159,14 +159,15 @@ func FuzzAttention(f *testing.F) {
 	})
 }
 
-// TestAttentionBounds: slices of exactly the necessary lengths fit. With one element less, or a negative stride or step,
-// a call panics before it touches memory.
+// TestAttentionBounds: slices of exactly the necessary lengths fit. With one element less, or a negative stride or
+// step, a call panics before it touches memory.
 func TestAttentionBounds(t *testing.T) {
 	f := func(n int) []float32 { return make([]float32, n) }
 	h := func(n int) []uint16 { return make([]uint16, n) }
 	check := func(name, message string, call func(a [5]int), fits [5]int) {
 		assert.NotPanics(t, func() { call(fits) }, name)
-		for i, wrong := range [5][]int{{fits[0] - 1}, {-1, fits[1] + 1}, {fits[2] - 1}, {fits[3] - 1}, {-1, fits[4] + 1}} {
+		bad := [5][]int{{fits[0] - 1}, {-1, fits[1] + 1}, {fits[2] - 1}, {fits[3] - 1}, {-1, fits[4] + 1}}
+		for i, wrong := range bad {
 			for _, n := range wrong {
 				args := fits
 				args[i] = n

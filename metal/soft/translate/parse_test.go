@@ -82,7 +82,7 @@ func TestParseRefuses(t *testing.T) {
 		body("threadgroup float;"):                                       "a threadgroup variable is not understood",
 		body("x = static_cast<float4>(y);"):                              "static_cast to a vector: write float4(...)",
 		body("long long x;"):                                             "Metal has no long long",
-		param("uint &i [[thread_position_in_grid]]"):                     "i is [[thread_position_in_grid]] and must be",
+		param("uint &i [[thread_position_in_grid]]"):                     "[[thread_position_in_grid]] and must be a",
 		param("device float *x [[buffer(-1)]]"):                          "is not a number from 0 to 30",
 		param("device float *x [[buffer(n)]]"):                           "is not a number from 0 to 30",
 		param("device float *x [[buffer(0), buffer(1)]]"):                "attribute [[buffer]] stands twice",

@@ -114,6 +114,8 @@ list[:9] ~ list[9::-1] ~ 'abc'[1:9] ~ 'abc'[-9:2] ~ list[1:9:2] ~ range(1, 3, -1
 'a' < [1]
 [1] | select('eq') | list
 [1, 2] + (3,)
+3 | abs ~ 0 | abs ~ -1.5 | abs
+1,
 """.strip("\n").split("\n")
 
 TEMPLATES = [
