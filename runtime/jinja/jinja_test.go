@@ -133,7 +133,7 @@ var hostile = []string{
 	`{{ ` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + ` }}`,
 	`{{ ` + strings.Repeat("not ", 9999) + `1 }}`,
 	`{{ ` + strings.Repeat("-", 9999) + `1 }}`, `{{ 1` + strings.Repeat("+1", 9999) + ` }}`,
-	`{{ a` + strings.Repeat("[1]", 9999) + ` }}`, `{{ a` + strings.Repeat("()", 9999) + ` }}`,
+	`{{ "a"` + strings.Repeat("[0]", 9999) + ` }}`, `{{ a` + strings.Repeat("()", 9999) + ` }}`,
 	`{{ a` + strings.Repeat(".a", 9999) + ` }}`, `{{ a` + strings.Repeat("|d(1)", 9999) + ` }}`,
 	`{{ 1` + strings.Repeat(" if 1 else 1", 9999) + ` }}`, `{{ 1` + strings.Repeat(" and 1 or 1", 9999) + ` }}`,
 	strings.Repeat(`{% if 1 %}`, 9999) + strings.Repeat(`{% endif %}`, 9999),
