@@ -113,6 +113,9 @@ func TestFormatErrorMessage(t *testing.T) {
 			`32: bad shape`)
 	_, err = Parse(header(1, 0).tensor("w", 16, 0, 256))
 	require.EqualError(t, err, `gguf: offset 45: tensor[0].type: "w": type 16 IQ2_XXS: this type is not supported`)
+	_, err = Parse(header(3, 2).zeros(100))
+	require.EqualError(t, err,
+		"gguf: offset 8: tensor_count: 3 with 2 metadata pairs: more than the rest of the file can hold")
 	require.EqualError(t, &FormatError{Path: "a.gguf", Offset: 3, Field: "f", Err: errors.New("why")},
 		"a.gguf: gguf: offset 3: f: why")
 }

@@ -43,7 +43,7 @@ func TestFingerprint(t *testing.T) {
 		"data after 4 KiB are not read")
 }
 
-// TestFingerprintKinds: the same bytes as values of different types are different metadata.
+// TestFingerprintKinds: the same bytes as values of different types, or of more keys, are different metadata.
 func TestFingerprintKinds(t *testing.T) {
 	seen := map[string]int{}
 	for i, put := range []func(w *Writer){
@@ -51,6 +51,8 @@ func TestFingerprintKinds(t *testing.T) {
 		func(w *Writer) { Put(w, "k", math.Float32frombits(1)) }, func(w *Writer) { Put(w, "k", "\x01\x00\x00\x00") },
 		func(w *Writer) { PutArray(w, "k", []uint32{1}) }, func(w *Writer) { PutArray(w, "k", []int32{1}) },
 		func(w *Writer) { PutArray(w, "k", []uint16{1, 0}) }, func(w *Writer) { PutArray(w, "k", []uint8{1, 0, 0, 0}) },
+		func(w *Writer) { Put(w, "k", "a"); Put(w, "l", "b") },
+		func(w *Writer) { Put(w, "k", "al"+string([]byte{byte(KindString), byte(KindUint8)})+"b") },
 	} {
 		var b bytes.Buffer
 		w := NewWriter(&b)

@@ -244,6 +244,7 @@ func hostileData() []hostile {
 		{"overlap by a half", two(0, 64, 256), ErrOverlap, "tensor[1].offset"},
 		{"overlap in reverse order", two(96, 0, 256), ErrOverlap, "tensor[0].offset"},
 		{"second past the end", two(0, 256, 256), eof, "tensor[1].offset"},
+		{"first past the end", two(256, 0, 256), eof, "tensor[0].offset"},
 		{"a large one over a small one",
 			header(2, 0).tensor("a", F32, 64, 8).tensor("b", F32, 0, 64).pad(32).zeros(256), ErrOverlap,
 			"tensor[0].offset"},
@@ -284,6 +285,9 @@ func TestHostile(t *testing.T) {
 			require.ErrorAs(t, err, &fe)
 			require.True(t, fe.Offset >= 0 && fe.Offset <= int64(len(h.b)), "%v", err)
 			require.Contains(t, fe.Field, h.field, "%v", err)
+			if strings.Contains(fe.Field, "[") {
+				require.GreaterOrEqual(t, fe.Offset, int64(len(header(0, 0))), "%v: lists come after the header", err)
+			}
 			if te, ok := h.want.(*TypeError); ok {
 				require.ErrorAs(t, err, &te)
 			} else if h.want != nil {

@@ -126,33 +126,31 @@ func (a Axis) text(x float64) string {
 
 // Number formats x with three digits, or more if there are more before the decimal point, and commas between thousands.
 func Number(x float64) string {
-	size := math.Abs(x)
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return "–"
-	case size >= 1e9 || size > 0 && size < 1e-3:
+	case x < 0:
+		return "−" + Number(-x)
+	case x >= 1e9 || x > 0 && x < 1e-3:
 		return fmt.Sprintf("%.3g", x)
-	case size < 99.95:
-		return trimmed(x, max(0, 2-int(math.Floor(math.Log10(max(size, 1))))))
+	case x < 99.95:
+		return trimmed(x, max(0, 2-int(math.Floor(math.Log10(max(x, 1))))))
 	}
-	digits := fmt.Sprintf("%.0f", size)
+	digits := fmt.Sprintf("%.0f", x)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
-	}
-	if x < 0 {
-		digits = "−" + digits
 	}
 	return digits
 }
 
-// trimmed formats x with at most the given number of decimals, without trailing zeros.
+// trimmed formats x, 0 or more, with at most the given number of decimals, without trailing zeros.
 func trimmed(x float64, digits int) string {
 	text := fmt.Sprintf("%.*f", digits, x)
-	if math.Abs(x) < 1 && x != 0 {
+	if x < 1 {
 		text = fmt.Sprintf("%.3f", x)
 	}
 	if strings.Contains(text, ".") {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
-	return strings.Replace(text, "-", "−", 1)
+	return text
 }

@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +19,8 @@ func TestNumber(t *testing.T) {
 		{0, "0"}, {1, "1"}, {1.5, "1.5"}, {1.234, "1.23"}, {12.34, "12.3"}, {99.9, "99.9"}, {99.96, "100"},
 		{123.4, "123"},
 		{1000, "1,000"}, {1234567, "1,234,567"}, {-1234, "−1,234"}, {-1.5, "−1.5"}, {0.05, "0.05"}, {0.1234, "0.123"},
-		{0.001, "0.001"}, {0.0001, "0.0001"}, {2e10, "2e+10"}, {math.NaN(), "–"}, {math.Inf(1), "–"}, {100, "100"},
+		{0.001, "0.001"}, {0.0001, "0.0001"}, {2e10, "2e+10"}, {-2e10, "−2e+10"}, {-2e-5, "−2e-05"},
+		{math.NaN(), "–"}, {math.Inf(1), "–"}, {100, "100"},
 		{10, "10"},
 		{999.6, "1,000"},
 	} {
@@ -55,6 +58,9 @@ func TestAxes(t *testing.T) {
 		{Axis{Scale: Log, Start: -1, End: -1}, 9, "0.001 0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1"},
 		{Axis{Scale: Linear, End: math.NaN()}, 9, "0 0.2 0.4 0.6 0.8 1"},
 		{Axis{Scale: Linear, Start: 5, End: 3}, 9, "0 1 2 3"},
+		{Axis{Scale: Log, Start: 1e-15, End: 1}, 9, "1e-09 1e-08 1e-07 1e-06 1e-05 0.0001 0.001 0.01 0.1 1"},
+		{Axis{Scale: Linear, Start: math.NaN(), End: 3}, 9, "0 1 2 3"},
+		{Axis{Scale: Linear, Start: -1e308, End: 1e308}, 9, "−1e+15 −5e+14 0 5e+14 1e+15"},
 	} {
 		if c.a.Scale == Log && c.room == 9 && c.a.Start <= 0 {
 			c.room = 12
@@ -95,14 +101,19 @@ func TestLegend(t *testing.T) {
 	for i := range 12 {
 		c.Lines = append(c.Lines, Line{Name: strings.Repeat("n", 3+7*i), X: []float64{0}, Y: []float64{0}})
 	}
-	for _, picture := range [][]byte{c.SVG(), c.Part(false), c.Part(true)} {
+	for i, picture := range [][]byte{c.SVG(), c.Part(false), c.Part(true)} {
 		all := elements(t, picture)
 		var width, height float64
 		_, err := fmtSscan(all["svg"][0]["viewBox"], &width, &height)
 		require.NoError(t, err)
+		for _, whole := range find(all["rect"], "bg") {
+			assert.Equal(t, all["svg"][0]["viewBox"], "0 0 "+whole["width"]+" "+whole["height"])
+		}
 		type place struct{ x, y, end float64 }
 		var before place
 		seen := 0
+		assert.Equal(t, []float64{640, 640, 340}[i], width)
+		assert.Len(t, find(all["rect"], "bg"), []int{1, 0, 0}[i])
 		for _, e := range all["text"] {
 			x, y := number(t, e["x"]), number(t, e["y"])
 			if !strings.HasPrefix(e["text"], "nnn") {
@@ -156,13 +167,29 @@ func TestSpans(t *testing.T) {
 	for _, e := range all["text"] {
 		texts = append(texts, e["text"])
 	}
-	assert.Contains(t, texts, "30 ms")
+	assert.Subset(t, texts, []string{"ms", "0", "20", "100"}, "the axis")
+	require.Contains(t, texts, "30 ms")
+	after := all["text"][slices.Index(texts, "30 ms")]
+	assert.InDelta(t, 170+0.4*inner+6, number(t, after["x"]), 0.06, "after the interval")
 	assert.Contains(t, texts, "first & longest of a…")
 	assert.Equal(t, "a <span>", all["title"][0]["text"])
 	assert.NotContains(t, string(got), "NaN")
 
 	narrow := elements(t, s.Part(true))
-	assert.Equal(t, "16.0", find(narrow["rect"], "f c0")[0]["x"], "the names are above")
+	bars = find(narrow["rect"], "f c0")
+	assert.Equal(t, "16.0", bars[0]["x"], "the names are above")
+	assert.InDelta(t, 17+24, number(t, bars[1]["y"])-number(t, bars[0]["y"]), 0.06, "with room for them")
+	name := slices.IndexFunc(narrow["text"], func(e map[string]string) bool { return e["text"] == "second" })
+	assert.Equal(t, "16.0", narrow["text"][name]["x"])
+	assert.InDelta(t, 4, number(t, bars[1]["y"])-number(t, narrow["text"][name]["y"]), 0.06)
+	var left, floor float64
+	_, err := fmt.Sscanf(find(narrow["path"], "a")[0]["d"], "M%f %f", &left, &floor)
+	require.NoError(t, err)
+	assert.InDelta(t, 8+24+17, floor-number(t, bars[1]["y"])-16, 0.06, "a row and a gap over the axis")
+
+	s.Rows[1].Text = strings.Repeat("long ", 40)
+	axis := find(elements(t, s.SVG())["path"], "a")[0]["d"]
+	assert.Regexp(t, `^M170\.0 .*H426\.7$`, axis, "a text takes at most a third of the width")
 }
 
 // FuzzPictures: for any numbers and names, the picture is complete and finite.

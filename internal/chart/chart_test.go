@@ -60,7 +60,8 @@ func TestChart(t *testing.T) {
 		Title: `of <"a" & b>`, X: Axis{Label: "tokens, %", End: 0.5}, Y: Axis{Label: "right & wrong"},
 		Bars: []Bar{{0.1, 0.2, 0.5}},
 		Lines: []Line{
-			{Name: "one", X: []float64{0, 0.5, 0.25, 0.25, 9}, Y: []float64{0, 1, math.NaN(), 0.5, -1}},
+			{Name: "one", X: []float64{0, 0.5, 0.25, 0.25, 9, math.NaN()},
+				Y: []float64{0, 1, math.NaN(), 0.5, -1, 1}},
 			{X: []float64{0}, Y: []float64{0}, Dashed: true},
 			{Name: "three"},
 		},

@@ -111,12 +111,12 @@ func (f *frame) legend(keys []key, y float64) float64 {
 	return y + 14
 }
 
-// shortened returns text, shortened to most letters.
+// shortened returns text, shortened to most letters, at least one.
 func shortened(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}
-	return string([]rune(text)[:max(most-1, 0)]) + "…"
+	return string([]rune(text)[:most-1]) + "…"
 }
 
 // class returns the class of an element: a kind, a colour, and whether it is dashed.

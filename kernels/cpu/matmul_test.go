@@ -217,16 +217,18 @@ func TestMatMulExact(t *testing.T) {
 		x := in.input(2, n)
 		w := make([]float32, 4*n)
 		typ.Dequantize(w, m.Data)
-		dst := []float32{1, 1, 1, 1, 1, 1, 1, 1}
-		MatMulExact(dst, 4, m, 1, 4, x, true, &Scratch{})
-		for i := range 2 {
-			require.Equal(t, float32(1), dst[4*i])
-			for o := 1; o < 4; o++ {
-				want := 1.0
-				for j := range n {
-					want += float64(w[o*n+j]) * float64(x.F[i*n+j])
+		for base, add := range map[float64]bool{0: false, 1: true} {
+			dst := []float32{1, 1, 1, 1, 1, 1, 1, 1}
+			MatMulExact(dst, 4, m, 1, 4, x, add, &Scratch{})
+			for i := range 2 {
+				require.Equal(t, float32(1), dst[4*i])
+				for o := 1; o < 4; o++ {
+					want := base
+					for j := range n {
+						want += float64(w[o*n+j]) * float64(x.F[i*n+j])
+					}
+					require.InDelta(t, want, dst[4*i+o], 1e-6*max(1, math.Abs(want)), "%v", typ)
 				}
-				require.InDelta(t, want, dst[4*i+o], 1e-6*max(1, math.Abs(want)), "%v", typ)
 			}
 		}
 	}
@@ -259,6 +261,9 @@ func TestMatMulRefusesShapesThatDiffer(t *testing.T) {
 	require.Panics(t, func() { MatMul(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
 	require.Panics(t, func() { MatMulExact(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
 	require.Panics(t, func() { in.input(1, 33).Round(0) })
+	for _, part := range [][2]int{{16, 32}, {0, 16}} {
+		require.Panics(t, func() { in.input(1, 64).RoundPart(0, part[0], part[1]) })
+	}
 }
 
 func TestMatMulDoesNotAllocate(t *testing.T) {

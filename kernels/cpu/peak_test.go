@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 )
 
@@ -15,6 +16,11 @@ func TestReadBandwidth(t *testing.T) {
 	require.Zero(t, ReadBandwidth(2))
 	require.Zero(t, ReadBandwidth(2, nil, []byte{}))
 	require.Positive(t, ReadBandwidth(2, make([]byte, 3<<20+5), nil, make([]byte, 7)))
+}
+
+// TestRatesLeaveNothing: the workers of a measurement end with it.
+func TestRatesLeaveNothing(t *testing.T) {
+	held.Same(t, func() { Peak(2); ReadBandwidth(2, make([]byte, 1<<20)) })
 }
 
 func TestPeak(t *testing.T) {

@@ -52,21 +52,22 @@ func TestCache(t *testing.T) {
 
 // TestNotLoaded: a library that is refused, or that is compiled while the device is closed, does not stay in memory.
 func TestNotLoaded(t *testing.T) {
-	d := open(t, Options{})
-	dir := held.TempDir(t)
+	open(t, Options{})
+	d, err := Open(Options{})
+	require.NoError(t, err)
+	path, err := d.compiler.Build(countSource, Fast)
+	require.NoError(t, err)
+	_, err = d.module(path) // it needs libm
+	require.NoError(t, err)
 	maps, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
-	other, err := os.ReadFile(regexp.MustCompile(`/\S+/libm\.so\.6`).FindString(string(maps)))
+	libm, err := os.ReadFile(regexp.MustCompile(`/\S+/libm\.so\.6`).FindString(string(maps)))
 	require.NoError(t, err)
-	path := filepath.Join(dir, "other.so")
-	require.NoError(t, os.WriteFile(path, other, 0o644))
-	_, err = d.module(path)
+	other := filepath.Join(held.TempDir(t), "other.so")
+	require.NoError(t, os.WriteFile(other, libm, 0o644))
+	_, err = d.module(other)
 	require.ErrorContains(t, err, "load compiled kernels: ")
 
-	d, err = Open(Options{})
-	require.NoError(t, err)
-	path, err = d.compiler.Build(countSource, Fast)
-	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	_, err = d.module(path)
 	assert.ErrorIs(t, err, metal.ErrClosed)

@@ -43,7 +43,6 @@ func (w *Watcher) pay(ops int, began, end time.Duration) {
 	if w.every > 0 {
 		took = max(took, (began-w.began)/time.Duration(w.every))
 	}
-	w.skip = 0
 	if took > 0 {
 		w.skip = int(float64(ops) * float64(opCost) / (w.Share * float64(took)))
 	}

@@ -129,6 +129,21 @@ func TestWatchPaced(t *testing.T) {
 	})
 }
 
+// TestWatchTimes: the longer counts of the last pass and of the mean time between two. Passes of no time are all
+// reported.
+func TestWatchTimes(t *testing.T) {
+	w := &Watcher{Share: 0.01}
+	w.pay(100, 0, 70*time.Microsecond)
+	assert.Equal(t, 10, w.skip, "7 of 70 microseconds are tenfold its share")
+	w.pay(100, 110*time.Microsecond, 250*time.Microsecond)
+	assert.Equal(t, 5, w.skip, "140 microseconds, if 11 passes took 110")
+	w.pay(100, 6110*time.Microsecond, 6111*time.Microsecond)
+	assert.Equal(t, 0, w.skip, "six passes took 6 ms")
+	w = &Watcher{Share: 0.01}
+	w.pay(100, 5, 5)
+	assert.Equal(t, 0, w.skip)
+}
+
 // TestWatchLong: long passes are all reported.
 func TestWatchLong(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -79,13 +79,17 @@ func matcher(t *testing.T, length int32, pattern string, texts ...string) *Match
 	return NewMatcher(g, v)
 }
 
-// TestLines: the dot of a pattern matches all characters except ends of lines, also in tokens.
+// TestLines: the dot of a pattern matches all characters except ends of lines, also in tokens and in escapes.
 func TestLines(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
 		want    []bool
-	}{{"", []bool{true, true, true}}, {"^.*$", []bool{true, false, false}}} {
-		m := matcher(t, regular.Unbounded, c.pattern, "ab é", "a\u2028", `\n`)
+	}{
+		{"", []bool{true, true, true, true}},
+		{"^.*$", []bool{true, false, false, true}},
+		{`^[^\x1f]*$`, []bool{true, true, true, false}},
+	} {
+		m := matcher(t, regular.Unbounded, c.pattern, "ab é", "a\u2028", `\n`, `\u001f`)
 		s := m.g.Next(m.Start(), '"')
 		assert.NotNil(t, m.reach(s.threads[0]).base, "it starts from the common states of these strings")
 		mask := m.Mask(nil, s)

@@ -410,25 +410,20 @@ func (p *parser) arguments() func(r *run) args {
 func (p *parser) subscript(of expression) expression {
 	var parts [3]expression
 	n := 0
-	for ; !p.accept("]"); n++ {
-		if n > 0 {
-			p.expect(":")
-		}
+	for ; n == 0 || p.accept(":"); n++ {
 		if n == len(parts) {
 			fail("a slice has at most three parts")
 		}
 		if !p.is(":") && !p.is("]") {
 			parts[n] = p.expression()
-		} else if n > 0 && p.is("]") {
-			continue
 		}
-		if n == 0 && p.accept("]") {
-			i := parts[0]
-			if i == nil {
-				fail("an index is expected before ]")
-			}
-			return func(r *run) value { return r.element(of(r), i(r)) }
+	}
+	if p.expect("]"); n == 1 {
+		i := parts[0]
+		if i == nil {
+			fail("an index is expected before ]")
 		}
+		return func(r *run) value { return r.element(of(r), i(r)) }
 	}
 	return func(r *run) value {
 		var at [3]value

@@ -410,7 +410,7 @@ func (r *run) holds(v value, test []value) bool {
 func indent(r *run, v value, a args) value {
 	width := r.repeated(literal(" "), integer(a.at(0, "width", 4)))
 	var b builder
-	for i, line := range r.split(r.text(v), args{list: []value{literal("\n")}}, strings.Index).items {
+	for i, line := range r.split(r.text(v), args{list: []value{literal("\n")}}).items {
 		line := line.(str)
 		if i > 0 {
 			b.add(literal("\n"))

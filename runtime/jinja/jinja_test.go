@@ -133,6 +133,7 @@ var hostile = []string{
 	`{{ ` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + ` }}`,
 	`{{ ` + strings.Repeat("not ", 9999) + `1 }}`,
 	`{{ ` + strings.Repeat("-", 9999) + `1 }}`, `{{ 1` + strings.Repeat("+1", 9999) + ` }}`,
+	`{{ "a"` + strings.Repeat("[0]", 9999) + ` }}`, `{{ a` + strings.Repeat("()", 9999) + ` }}`,
 	`{{ a` + strings.Repeat(".a", 9999) + ` }}`, `{{ a` + strings.Repeat("|d(1)", 9999) + ` }}`,
 	`{{ 1` + strings.Repeat(" if 1 else 1", 9999) + ` }}`, `{{ 1` + strings.Repeat(" and 1 or 1", 9999) + ` }}`,
 	strings.Repeat(`{% if 1 %}`, 9999) + strings.Repeat(`{% endif %}`, 9999),
@@ -174,6 +175,53 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestWork: what reads or makes a large value takes at least a unit of work for each byte or element, also if it writes
+// nothing.
+func TestWork(t *testing.T) {
+	const n = 10_000
+	list, object := make([]any, n), make(Object, n)
+	for i := range n {
+		list[i], object[i] = i, Field{fmt.Sprint(i), i}
+	}
+	r := &run{scope: &scope{vars: globals()}}
+	for name, v := range map[string]any{"s": strings.Repeat("a b ", n/4), "l": list, "d": object} {
+		r.scope.vars[name], r.scope.vars[name+"2"] = r.given(v), r.given(v)
+	}
+	expressions := []string{"s ~ 1", "s + 'x'", "'x' * 10000", "s == s2", "s < s2", "'x' in s", "s[1]", "s[::-1]",
+		"s | list", "s | first", "s | length", "s | indent", "s | int", "s | float", "s | tojson", "s | join",
+		"s | upper", "s | replace('a', 'b')", "s.strip()", "s.split()", "s.split('b')", "s.rsplit('b')",
+		"s.splitlines()", "s.find('x')", "s.rfind('x')", "s.count('x')", "s.isdigit()", "s.startswith('x')",
+		"d[s]", "d.get(s)", "s in d",
+		"['a', 'b'] | sort | join(s)", "s.startswith(l | map('string') | list)", "l + l", "l == l2", "l < l2",
+		"-1 in l", "l[::-1]", "l | list", "l | sort", "l | join", "l | tojson", "l ~ 1", "l | select",
+		"l | map('string')",
+		"[{}] | map(attribute=s)", "l | map(attribute='x')", "l | reject('eq', -1)", "d | list", "d | items",
+		"d | first", "d | dictsort", "d.keys()", "d.values()", "d.items()", "dict(d)", "d | tojson",
+		"d | tojson(sort_keys=true)", "d ~ 1", "d == d2", "range(10000)", "[0" + strings.Repeat(",0", n) + "]",
+		"{'a': 0" + strings.Repeat(",'a': 0", n) + "}", "range(1" + strings.Repeat(",1", n) + ")"}
+	sources := []string{"{{ s }}", "{% for x in l %}{% endfor %}", "{% for x in l if false %}{% endfor %}",
+		"{% for " + names(n) + " in [l] %}{% endfor %}", "{% macro f(" + names(n) + ") %}{% endmacro %}{{ f() }}",
+		strings.Repeat("x", n), strings.Repeat("{% if x %}{% endif %}", n)}
+	for _, e := range expressions {
+		sources = append(sources, "{% set x = "+e+" %}")
+	}
+	for _, source := range sources {
+		tmpl, err := Parse(source)
+		require.NoError(t, err, source)
+		r.left = 100 * n * n
+		tmpl.body.do(r)
+		assert.GreaterOrEqual(t, 100*n*n-r.left, n, "%.90s", source)
+	}
+	for _, e := range []string{"1" + strings.Repeat("|d", 400), "1" + strings.Repeat("+1", 400),
+		strings.Repeat("-", 400) + "1", "1" + strings.Repeat(" is none", 400)} {
+		tmpl, err := Parse("{% set x = " + e + " %}")
+		require.NoError(t, err)
+		r.left = n
+		tmpl.body.do(r)
+		assert.GreaterOrEqual(t, n-r.left, 400, "operations: %.90s", e)
+	}
+}
+
 // TestRefused: errors name the line and the reason. A refusal by the template itself has its own error.
 func TestRefused(t *testing.T) {
 	for source, want := range map[string]string{
@@ -183,6 +231,17 @@ func TestRefused(t *testing.T) {
 			"supported",
 		"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",
 		"{{ missing.field }}":               "line 1 of the template: missing has no fields: it is not defined",
+		"{{ 1 < 2 < 3 }}":                   "comparisons in a row are not supported: join them by and",
+		"{{ 'x'.split('') }}":               "split needs a separator that is not empty",
+		"{{ 'x'.rsplit('') }}":              "rsplit needs a separator that is not empty",
+		"{{ 'x'.replace('', 'y') }}":        "replace needs a text to replace that is not empty",
+		"{{ range(1, 2, 0) }}":              "the step of a range is 0",
+		"{{ 'x'[::0] }}":                    "the step of a slice is 0",
+		"{{ [1][0:1:1:1] }}":                "a slice has at most three parts",
+		"{{ 'x'[] }}":                       "an index is expected before ]",
+		"{{ 1e999 }}":                       "1e999 is not a number of a size that is supported",
+		"{{ range }}":                       "a function has no text",
+		"{{ 'x' + 1 }}":                     "a text + a number is not possible",
 		"{{ range(10**9) }}":                "line 1 of the template: the template exceeds its limits",
 		"{% set a = 1 %}{% set a.b = 2 %}":  "a.b cannot be set: a is not a namespace",
 		"{{ x | tojson }}{{ x['a']['b'] }}": "an undefined value is not JSON",
@@ -198,8 +257,9 @@ func TestRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "this is not JSON")
 	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(`{} 1`)}})
 	assert.ErrorContains(t, err, "this is not JSON")
-	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))}})
-	assert.ErrorContains(t, err, "more than 1000 deep")
+	deep := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	assert.ErrorContains(t, CheckJSON(deep(maxNested+1)), "more than 1000 deep")
+	assert.NoError(t, CheckJSON(deep(maxNested)))
 	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage("[" + strings.Repeat("9", maxNumber+1) + "]")}})
 	assert.ErrorContains(t, err, "a number of 1001 characters, at most 1000 are possible")
 	got, err := rendered("{{ x | tojson }}", Object{{"x", json.RawMessage(`[1e3,-0,1.50,12345678901234567890123]`)}})

@@ -94,9 +94,6 @@ func (r *run) decoded(d *json.Decoder) value {
 		if len(t) > maxNumber {
 			fail("a number of %d characters, at most %d are possible", len(t), maxNumber)
 		}
-		if n, err := strconv.Atoi(string(t)); err == nil && strconv.Itoa(n) == string(t) {
-			return n
-		}
 		return t
 	case bool:
 		return t

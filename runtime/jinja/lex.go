@@ -142,7 +142,7 @@ func (l *lexer) comment() {
 // closed applies what the end of a tag does to the text after it. A line end after {% %} is removed.
 func (l *lexer) closed(sign byte, trim bool) {
 	l.strip = sign == '-'
-	if trim && sign != '-' && sign != '+' && strings.HasPrefix(l.rest, "\n") {
+	if trim && sign != '+' && strings.HasPrefix(l.rest, "\n") {
 		l.take(1)
 		l.lineStart = true
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // globals returns the functions that every template can call.
@@ -89,7 +88,7 @@ func textMethod(name string) func(r *run, s str, a args) value {
 	case "rstrip":
 		return func(r *run, s str, a args) value { return r.strip(s, a, false, true) }
 	case "split":
-		return func(r *run, s str, a args) value { return r.split(s, a, strings.Index) }
+		return func(r *run, s str, a args) value { return r.split(s, a) }
 	case "rsplit":
 		return func(r *run, s str, a args) value { return r.rsplit(s, a) }
 	case "splitlines":
@@ -180,7 +179,7 @@ func (r *run) strip(s str, a args, left, right bool) str {
 }
 
 // split cuts at a separator, or at blanks if there is none, at most as often as the second argument says.
-func (r *run) split(s str, a args, index func(s, sep string) int) *list {
+func (r *run) split(s str, a args) *list {
 	limit := -1
 	if v := a.at(1, "maxsplit", nil); v != nil {
 		limit = integer(v)
@@ -195,11 +194,9 @@ func (r *run) split(s str, a args, index func(s, sep string) int) *list {
 		if !ok {
 			rest = r.strip(rest, args{}, true, false)
 		}
-		at, n := index(rest.String, sep.String), len(sep.String)
-		if !ok {
-			if at = strings.IndexFunc(rest.String, unicode.IsSpace); at >= 0 {
-				_, n = utf8.DecodeRuneInString(rest.String[at:])
-			}
+		at := strings.Index(rest.String, sep.String)
+		if !ok { // the next turn removes the blanks
+			at = strings.IndexFunc(rest.String, unicode.IsSpace)
 		}
 		if at < 0 || limit == 0 {
 			if ok || rest.String != "" {
@@ -209,7 +206,7 @@ func (r *run) split(s str, a args, index func(s, sep string) int) *list {
 		}
 		limit--
 		l.items = append(l.items, rest.cut(0, at))
-		rest = rest.cut(at+n, len(rest.String))
+		rest = rest.cut(at+len(sep.String), len(rest.String))
 	}
 }
 
@@ -239,7 +236,7 @@ func (r *run) rsplit(s str, a args) *list {
 
 // lines returns the lines of a text, without their ends.
 func (r *run) lines(s str) *list {
-	l := r.split(s, args{list: []value{literal("\n")}}, strings.Index)
+	l := r.split(s, args{list: []value{literal("\n")}})
 	if last := len(l.items) - 1; l.items[last].(str).String == "" {
 		l.items = l.items[:last]
 	}
@@ -296,7 +293,7 @@ func (r *run) replace(s str, a args) str {
 	if old.String == "" {
 		fail("replace needs a text to replace that is not empty")
 	}
-	return r.join(r.split(s, args{list: []value{old, a.at(2, "count", nil)}}, strings.Index).items, by)
+	return r.join(r.split(s, args{list: []value{old, a.at(2, "count", nil)}}).items, by)
 }
 
 // find returns where a text begins, in characters; -1 if it does not.

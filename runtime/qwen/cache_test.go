@@ -289,6 +289,7 @@ func TestMisuse(t *testing.T) {
 		"truncate below a draft": func(c *Cache) { c.Truncate(1) },
 		"truncate to more":       func(c *Cache) { c.Free(3); c.Truncate(3) },
 		"truncate to less":       func(c *Cache) { c.Free(3); c.Truncate(-1) },
+		"restore into a text":    func(c *Cache) { _ = c.Restore(1) },
 		"extend below a draft":   func(c *Cache) { _, _ = c.Extend([]int32{1}) },
 	} {
 		assert.Panics(t, func() { do(fresh()) }, name)
@@ -301,6 +302,11 @@ func TestMisuse(t *testing.T) {
 	c.Truncate(2)
 	c.Truncate(0)
 	assert.Zero(t, c.InUse())
+	for _, n := range []int{-1, 7} {
+		assert.ErrorIs(t, c.Restore(n), ErrContext)
+	}
+	require.NoError(t, c.Restore(6))
+	assert.Equal(t, []int{6, 6}, []int{c.Len(), c.InUse()})
 }
 
 // TestChildren: a child sees what its parent sees and itself, at the next position; two children of one row do not see

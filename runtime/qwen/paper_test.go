@@ -394,7 +394,7 @@ func TestConfigRefused(t *testing.T) {
 		{"qwen2.attention.layer_norm_rms_epsilon", float32(math.Inf(1)), "rms_epsilon: +Inf is not a positive"},
 		{"qwen2.attention.layer_norm_rms_epsilon", float32(math.NaN()), "rms_epsilon: NaN is not a positive"},
 		{"qwen2.rope.freq_base", float32(-1), "qwen2.rope.freq_base: -1 is not a positive"},
-		{"qwen2.rope.freq_base", "10000", "qwen2.rope.freq_base"},
+		{"qwen2.rope.freq_base", "10000", "freq_base: want float, the file has string"},
 		{"qwen2.rope.scaling.type", "linear", `"linear" is not supported`},
 		{"qwen2.rope.scaling.type", uint32(1), "qwen2.rope.scaling.type"},
 	} {
@@ -719,6 +719,8 @@ func TestBatchRefused(t *testing.T) {
 		{name: "many outputs", out: 3, err: "3 outputs for 2 wanted rows"},
 		{name: "no best token", want: func(w *backend.Want) { w.K = 0 }, out: 2, err: "0 best tokens wanted"},
 		{name: "no best token of none", want: func(w *backend.Want) { w.K, w.Rows = 0, nil }},
+		{name: "few wishes", want: func(w *backend.Want) { w.Each = make([]backend.WantRow, 1) }, out: 2,
+			err: "it is said of 1 rows what is wanted, but 2 are"},
 		{name: "a row twice", want: func(w *backend.Want) { w.Rows = []int{1, 1} }, out: 2,
 			err: "wanted row 1 after 1 of 2"},
 		{name: "falling rows", want: func(w *backend.Want) { w.Rows = []int{1, 0} }, out: 2,

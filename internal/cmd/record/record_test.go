@@ -152,7 +152,7 @@ func TestUsage(t *testing.T) {
 		assert.Equal(t, 2, run(t.Context(), args, "", io.Discard, io.Discard), "without %s", good[i])
 	}
 	var stderr strings.Builder
-	assert.Equal(t, 2, run(t.Context(), append([]string{"more"}, good...), "", io.Discard, &stderr))
+	assert.Equal(t, 2, run(t.Context(), append(good, "more"), "", io.Discard, &stderr))
 	assert.Equal(t, 2, run(t.Context(), append(good[2:], "-url", "127.0.0.1"), "", io.Discard, &stderr))
 	assert.Contains(t, stderr.String(), `-url "127.0.0.1": give scheme and host`)
 	assert.Equal(t, 2, run(t.Context(), []string{"-nothing"}, "", io.Discard, &stderr))

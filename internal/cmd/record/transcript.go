@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,10 +69,8 @@ func (r *recorder) ask(ctx context.Context, c testCase) (response, error) {
 	if c.Body != nil {
 		q.Header.Set("Content-Type", "application/json")
 	}
-	if key := c.Key; key != "" {
+	if key := cmp.Or(c.Key, r.key); key != "" {
 		q.Header.Set("Authorization", "Bearer "+key)
-	} else if r.key != "" {
-		q.Header.Set("Authorization", "Bearer "+r.key)
 	}
 	reply, err := r.client.Do(q)
 	if err != nil {

@@ -122,9 +122,7 @@ func (p *Pool) Threads() int { return len(p.workers) + 1 }
 
 // Close ends the workers and waits for them. The pool must not be used afterwards; a second Close does nothing.
 func (p *Pool) Close() {
-	if p.closed.Swap(true) {
-		return
-	}
+	p.closed.Store(true)
 	p.pass.Store(false)
 	p.wakeAll()
 	p.joined.Wait()
@@ -152,9 +150,6 @@ func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.run(n, grai
 
 func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
 	grain = max(grain, 1)
-	if n <= 0 {
-		return
-	}
 	if p.busy.Swap(true) {
 		panic("pool: Run within Run, or from two goroutines")
 	}

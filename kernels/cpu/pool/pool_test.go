@@ -185,13 +185,16 @@ func TestSleepWithReason(t *testing.T) {
 }
 
 func TestAForgottenPassEndsInSleep(t *testing.T) {
-	p := New(3)
-	defer p.Close()
-	p.Begin()
-	eventually(t, func() bool { return p.sleeping() == 2 })
-	var ran atomic.Int32
-	p.Run(10, 1, func(_, _, _ int) { ran.Add(1) })
-	require.EqualValues(t, 10, ran.Load())
+	bubble.Test(t, func(t *testing.T) {
+		p := New(3)
+		defer p.Close()
+		p.Begin()
+		time.Sleep(time.Hour) // it ends only if all workers are blocked
+		assert.Equal(t, 2, p.sleeping())
+		var ran atomic.Int32
+		p.Run(10, 1, func(_, _, _ int) { ran.Add(1) })
+		require.EqualValues(t, 10, ran.Load())
+	})
 }
 
 func TestCloseWaitsForTheWorkers(t *testing.T) {

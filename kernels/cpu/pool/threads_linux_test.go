@@ -39,4 +39,5 @@ func TestCountFast(t *testing.T) {
 	}
 	require.Zero(t, countFast(fstest.MapFS{}, everyone))
 	require.Positive(t, Threads())
+	require.Equal(t, []int{8, 4, 2}, []int{limited(8, 0), limited(8, 4), limited(2, 4)})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
@@ -158,16 +159,50 @@ func FuzzAttention(f *testing.F) {
 	})
 }
 
+// TestAttentionBounds: slices of exactly the necessary lengths fit. With one element less, or a negative stride or
+// step, a call panics before it touches memory.
 func TestAttentionBounds(t *testing.T) {
 	f := func(n int) []float32 { return make([]float32, n) }
-	require.Panics(t, func() { ScoresF32(f(8*16-1), 16, f(16), f(32), 32, 1) })
-	require.Panics(t, func() { ScoresF32(f(8*16), 16, f(16), f(31), 32, 1) })
-	require.Panics(t, func() { ScoresF16(f(8*32), 32, f(16), make([]uint16, 63), 32, 2) })
-	require.Panics(t, func() { MixF16(f(16), f(8*3), 3, 3, make([]uint16, 5), 2) })
-	require.Panics(t, func() { MixF32(f(16), f(8*3-1), 3, 3, f(6), 2) })
+	h := func(n int) []uint16 { return make([]uint16, n) }
+	check := func(name, message string, call func(a [5]int), fits [5]int) {
+		assert.NotPanics(t, func() { call(fits) }, name)
+		bad := [5][]int{{fits[0] - 1}, {-1, fits[1] + 1}, {fits[2] - 1}, {fits[3] - 1}, {-1, fits[4] + 1}}
+		for i, wrong := range bad {
+			for _, n := range wrong {
+				args := fits
+				args[i] = n
+				assert.PanicsWithValue(t, message, func() { call(args) }, "%s%v", name, args)
+			}
+		}
+		fits[1], fits[4] = 0, 0
+		assert.NotPanics(t, func() { call(fits) }, "%s of equal places", name)
+	}
+	// Lengths of dst, q and keys with a stride and a step, for two blocks of keys of 8 elements.
+	scores, most := "vector: scores reach beyond a slice", [5]int{7*40 + 32, 40, 64, 130 + 128, 130}
+	check("ScoresF32", scores, func(a [5]int) { ScoresF32(f(a[0]), a[1], f(a[2]), f(a[3]), a[4], 2) }, most)
+	check("ScoresF16", scores, func(a [5]int) { ScoresF16(f(a[0]), a[1], f(a[2]), h(a[3]), a[4], 2) }, most)
+	check("PairScoresF16", scores, func(a [5]int) { PairScoresF16(f(a[0]), a[1], f(a[2]), h(a[3]), a[4], 2) }, most)
+	// Lengths of p, acc and values, for three values of 64 elements.
+	values, most := "vector: values reach beyond a slice", [5]int{7*5 + 3, 5, 512, 2*70 + 64, 70}
+	check("MixF32", values, func(a [5]int) { MixF32(f(a[2]), f(a[0]), a[1], 3, f(a[3]), a[4]) }, most)
+	check("MixF16", values, func(a [5]int) { MixF16(f(a[2]), f(a[0]), a[1], 3, h(a[3]), a[4]) }, most)
+	check("PairMixF16", values, func(a [5]int) { PairMixF16(f(a[2]), f(a[0]), a[1], 3, h(a[3]), a[4]) }, most)
 	require.Panics(t, func() { WeightedSum(f(4), f(2), f(9), 6) })
+}
+
+// TestEmpty: of no elements there is no largest one, and all sums are zero.
+func TestEmpty(t *testing.T) {
 	ScoresF16(nil, 0, nil, nil, 0, 0)
+	PairScoresF16(nil, 0, nil, nil, 0, 0)
+	ScoresF32(nil, 0, nil, nil, 0, 0)
+	MixF16(nil, nil, 0, 0, nil, 0)
+	PairMixF16(nil, nil, 0, 0, nil, 0)
 	MixF32(nil, nil, 0, 0, nil, 0)
+	RMSNorm(nil, nil, nil, 1)
+	SwiGLU(nil, nil, nil)
+	sum, sumX := SumExp(nil, 0)
+	assert.Equal(t, [3]float64{}, [3]float64{sum, sumX, float64(Above(nil, 0))})
+	assert.Equal(t, float32(math.Inf(-1)), Max(nil))
 }
 
 func TestSoftmax(t *testing.T) {

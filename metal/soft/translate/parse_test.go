@@ -52,7 +52,7 @@ template <typename T, int N = 4>
   threadgroup T *s [[threadgroup(1)]], device T *y [[buffer(2), function_constant(D)]],
   uint2 p [[thread_position_in_grid]]) { helper(1); }
 template [[host_name("k_float")]] kernel void k<float, 8>(
-  device const float *, constant uint &, threadgroup float *, device float *, uint2);
+  device const vec<float, 1> *, constant uint &, threadgroup float *, device float *, uint2);
 `, "a.metal")
 	require.Empty(t, u.problems)
 	require.Len(t, u.kernels, 1)
@@ -68,4 +68,42 @@ template [[host_name("k_float")]] kernel void k<float, 8>(
 		{Kind: "buffer", Index: 2, Name: "y", Space: "device", If: "D"},
 		{Kind: "thread_position_in_grid", Name: "p"},
 	}, k.Params)
+}
+
+// TestParseRefuses: what the parser does not accept is a problem, with its reason. The files of testdata/rejected
+// have more.
+func TestParseRefuses(t *testing.T) {
+	body := func(s string) string { return "kernel void k() { " + s + " }" }
+	param := func(s string) string { return "kernel void k(" + s + ") {}" }
+	for source, want := range map[string]string{
+		body("device float x;"):                                          "a function cannot have device variables",
+		body("constant float x = 1;"):                                    "a constant variable must stand outside",
+		body("[[likely]] f();"):                                          "an attribute is not understood here",
+		body("threadgroup float;"):                                       "a threadgroup variable is not understood",
+		body("x = static_cast<float4>(y);"):                              "static_cast to a vector: write float4(...)",
+		body("long long x;"):                                             "Metal has no long long",
+		param("uint &i [[thread_position_in_grid]]"):                     "[[thread_position_in_grid]] and must be a",
+		param("device float *x [[buffer(-1)]]"):                          "is not a number from 0 to 30",
+		param("device float *x [[buffer(n)]]"):                           "is not a number from 0 to 30",
+		param("device float *x [[buffer(0), buffer(1)]]"):                "attribute [[buffer]] stands twice",
+		param("device float *x [[buffer(0) + 1]]"):                       "in an attribute is not understood",
+		"kernel void k();":                                               "a kernel that is declared must have a body",
+		"[[max_total_threads_per_threadgroup(0)]] kernel void k() {}":    "(0) is not a number from 1 to 1024",
+		"[[max_total_threads_per_threadgroup(1025)]] kernel void k() {}": "(1025) is not a number from 1 to 1024",
+		"[[nodiscard]] static int f() { return 1; }":                     "attribute [[nodiscard]] is not known here",
+		"constant int A [[function_constant(65536)]];":                   "is not a number from 0 to 65535",
+		"constant int A [[function_constant(-1)]];":                      "is not a number from 0 to 65535",
+		"constant int A = 1 [[function_constant(1)]];":                   "a function constant must be of the form",
+		"constant int A [[function_constant(1)]]; constant int B [[function_constant(1)]];": "" +
+			"function constants A and B have the same index",
+		"using namespace std;":                                        "namespace std is not known",
+		"template [[host_name(k)]] kernel void k<float>();":           "an explicit instantiation must be of the form",
+		"template [[host_name(\"a\")]] kernel void k<float>();":       "there is no kernel template k",
+		body("") + " kernel void k(device float *x [[buffer(0)]]) {}": "there are two kernels k",
+	} {
+		u := parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal")
+		if assert.NotEmpty(t, u.problems, source) {
+			assert.Contains(t, u.problems[0].text, want, source)
+		}
+	}
 }

@@ -52,8 +52,8 @@ func (u *unit) instance(i, end int, attributes map[string]string) {
 		*list = cut(*list, u.at(i).start)
 	}
 	u.replace(i, end, "")
-	name, ok := attributes["host_name"]
-	if !ok || u.find("kernel", i, end) < 0 {
+	name := attributes["host_name"]
+	if !strings.HasPrefix(name, `"`) || u.find("kernel", i, end) < 0 {
 		u.fail(at, "an explicit instantiation must be of the form template [[host_name(\"name\")]] kernel ...")
 		return
 	}

@@ -76,21 +76,25 @@ func TestImpossibleSizes(t *testing.T) {
 	}
 	_, err := d.NewTensor(1, 1)
 	assert.NoError(t, err)
+	for _, bad := range []int{-1, MostThreads + 1} {
+		_, err = New(Options{Threads: bad})
+		assert.ErrorContains(t, err, fmt.Sprintf("threads: %d are not possible: give 1 to 1024", bad))
+	}
 	good := backend.KVConfig{Layers: 1, Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 2, RopeBase: 1, Type: gguf.F32}
 	_, err = d.NewKV(good)
 	assert.NoError(t, err)
 	for _, bad := range []int{0, -1} {
 		for name, edit := range map[string]func(*backend.KVConfig){
-			"layers":    func(c *backend.KVConfig) { c.Layers = bad },
-			"slots":     func(c *backend.KVConfig) { c.Slots = bad },
-			"heads":     func(c *backend.KVConfig) { c.Heads = bad },
-			"kv heads":  func(c *backend.KVConfig) { c.KVHeads = bad },
-			"head size": func(c *backend.KVConfig) { c.HeadSize = 2 * bad },
+			"%d layers":      func(c *backend.KVConfig) { c.Layers = bad },
+			"%d slots":       func(c *backend.KVConfig) { c.Slots = bad },
+			"%d query heads": func(c *backend.KVConfig) { c.Heads = bad },
+			"%d heads":       func(c *backend.KVConfig) { c.KVHeads = bad },
+			"head size %d":   func(c *backend.KVConfig) { c.HeadSize = bad },
 		} {
 			c := good
 			edit(&c)
 			_, err := d.NewKV(c)
-			assert.Error(t, err, "%s: %d", name, bad)
+			assert.ErrorContains(t, err, fmt.Sprintf(name, bad))
 		}
 	}
 }

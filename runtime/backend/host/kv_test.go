@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -129,9 +130,19 @@ func TestReadBack(t *testing.T) {
 				}
 			}
 		}
-		fresh, err := d.NewKV(c)
-		require.NoError(t, err)
-		fresh.Read(0, n, make([]byte, c.LayerBytes(n))) // memory that is not allocated yet
+		all, last := make([]byte, c.LayerBytes(c.Slots)), int32(c.Slots-1)
+		for _, use := range []func(s backend.KV){ // of slots without memory yet, which are zero
+			func(s backend.KV) { s.Copy(0, last) }, func(s backend.KV) { s.Copy(last, 0) },
+			func(s backend.KV) { s.Swap(0, last) }, func(s backend.KV) { s.Swap(last, 0) },
+			func(s backend.KV) { s.Write(0, c.Slots, all) }, func(backend.KV) {},
+		} {
+			fresh, err := d.NewKV(c)
+			require.NoError(t, err)
+			use(fresh)
+			got := slices.Repeat([]byte{1}, len(all))
+			fresh.Read(0, c.Slots, got)
+			assert.Equal(t, all, got)
+		}
 	}
 }
 

@@ -19,9 +19,6 @@ var plain = Set{Arcs: [][]Arc{
 // PlainNext returns the state after a byte of plain characters, with 0 for the boundary of characters; -1 if the byte
 // cannot follow.
 func PlainNext(state int32, b byte) int32 {
-	if continues := b&0xc0 == 0x80; continues == (state == 0) {
-		return -1
-	}
 	next, _ := plain.next(state, b, b)
 	return next
 }

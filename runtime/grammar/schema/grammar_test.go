@@ -38,9 +38,17 @@ func TestSchema(t *testing.T) {
 		{`{"type":"string","pattern":"^[a-c]{2}$"}`, []string{`"ab"`}, []string{`"a"`, `"abc"`, `"ad"`}},
 		{`{"type":"string","pattern":"b+"}`, []string{`"b"`, `"xby"`, `"bb"`}, []string{`"a"`, `""`}},
 		{`{"enum":["a",1,null,{"x":[1,2]}]}`, []string{`"a"`, `1`, `null`, `{"x":[1,2]}`}, []string{`"b"`, `2`, `{}`}},
+		{`{"enum":[1e2,1e500]}`, []string{`100`, `1e500`}, []string{`1e2`, `1`}},
+		{`{"enum":[["a,b:c\\",1]]}`, []string{`["a,b:c\\",1]`, `["a,b:c\\", 1]`},
+			[]string{`["a, b:c\\",1]`, `["a,b: c\\",1]`}},
 		{`{"type":"integer","minimum":-5,"maximum":12}`,
 			[]string{`-5`, `0`, `12`, `9`}, []string{`-6`, `13`, `-0`, `1.0`}},
 		{`{"type":"number","minimum":0,"maximum":1}`, []string{`0`, `1`, `0.5`}, []string{`1.5`, `-0.5`, `2`}},
+		{`{"type":"number","minimum":-1e308,"maximum":1e308}`, []string{`0`, `-1.5`, `1e5`}, []string{`01`}},
+		{`{"type":"number","minimum":1e40,"maximum":1e50}`,
+			[]string{"1" + strings.Repeat("0", 45)}, []string{`1`, `1e5`}},
+		{`{"type":"number","minimum":-1e50,"maximum":-1e40}`,
+			[]string{"-1" + strings.Repeat("0", 45)}, []string{`-1`, `1e5`}},
 		{`{"type":"number","exclusiveMinimum":0.5,"maximum":3.25}`,
 			[]string{`0.51`, `1.7777`, `3.25`, `3`}, []string{`0.5`, `3.26`, `0.50`}},
 		{`{"$defs":{"n":{"type":"object","properties":{` +
@@ -109,6 +117,8 @@ func TestMultiples(t *testing.T) {
 		`{"multipleOf":7.5,"type":"integer"}`:                                    "30",
 		`{"allOf":[{"multipleOf":4},{"multipleOf":6}],"type":"number"}`:          "24",
 		`{"allOf":[{"multipleOf":0.5},{"multipleOf":0.75}],"type":"number"}`:     "4.5",
+		`{"allOf":[{"multipleOf":2},{"minimum":3}],"type":"number"}`:             "4",
+		`{"allOf":[{"minimum":3},{"multipleOf":2}],"type":"number"}`:             "4",
 		`{"multipleOf":0.25,"exclusiveMinimum":0,"maximum":0.3,"type":"number"}`: "0.25",
 	} {
 		g, err := Compile(t.Context(), []byte(schema), false)

@@ -53,6 +53,8 @@ func TestKeywords(t *testing.T) {
 		object(`"properties":{"a":{},"b":{}},"if":{"properties":{"a":{"const":1}},"required":["a"]},` +
 			`"then":{"required":["b"]},"else":{"maxProperties":1}`),
 		object(`"properties":{"a":{},"b":{}},"if":{"required":["a"]},"then":{"properties":{"a":{"const":1}}}`),
+		`{"oneOf":[{"type":"object","required":["a"],"properties":{"a":{"type":"string"}}},` +
+			`{"type":"object","required":["a"],"additionalProperties":{"type":"integer"}}]}`,
 		`{"type":["string","integer"],"not":{"enum":["a",2]}}`, `{"type":"string","not":{"pattern":"^a"}}`,
 		`{"type":"string","not":{"minLength":2}}`, `{"type":"string","not":{"maxLength":1}}`,
 		`{"type":"string","pattern":"a","allOf":[{"pattern":"b"}]}`,

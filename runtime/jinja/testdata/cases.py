@@ -108,6 +108,14 @@ not 'a' in 'abc'
 true and false or true
 1 if 0 else 2 if 0 else 3
 list.0 ~ people.1.name
+list[:9] ~ list[9::-1] ~ 'abc'[1:9] ~ 'abc'[-9:2] ~ list[1:9:2] ~ range(1, 3, -1) | list ~ range(3, 1) | list
+(no + 1) ~ (yes + 1) ~ (no == 0) ~ 1 + 1.0 ~ '|' ~ 1.0 + 1 ~ '|' ~ 2 * 2.0 ~ '|' ~ 7 // 2.0 ~ '|' ~ n * 1.0 ~ '|' ~ n * 2
+[1] < 'a'
+'a' < [1]
+[1] | select('eq') | list
+[1, 2] + (3,)
+3 | abs ~ 0 | abs ~ -1.5 | abs
+1,
 """.strip("\n").split("\n")
 
 TEMPLATES = [
@@ -142,6 +150,12 @@ TEMPLATES = [
     "{% for x in list -%}\n  {{ x }}\n{%- endfor %}\n!",
     "{% set x = 'a' if no else 'b' %}{{ x }}{{ x ~ (1 if yes) }}",
     "{% for i in range(3) %}{% set last = i %}{% endfor %}{{ last is defined }}",
+    "{% set a, z, A, Z, _ = 1, 2, 3, 4, 5 %}{{ a }}{{ z }}{{ A }}{{ Z }}{{ _ }}",
+    "{% set o = {'b': 1, 'a': 2} %}{{ o | tojson(sort_keys=true) }}{{ o }}",
+    "{% for x in list %}{% endfor %}{% break %}", "{% for x in list %}{% else %}{% continue %}{% endfor %}",
+    "{{ n }}\n  {% if yes %}x{% endif %}\n", "{{ n }}  {% if yes %}\n{{ n }}  {% if yes %}x{% endif %}{% endif %}",
+    "{{n}}{%if yes%}x{%endif%}{#c#}{%-if yes-%} y {%-endif%}", "{% for x of list %}{% endfor %}", "{{ [1 2] }}", "{{ {'a' 1} }}",
+    "{{ dict(a=1 b=2) }}", "{% macro f a) %}{% endmacro %}", "{% macro f(a b) %}{% endmacro %}", "{{ 'abc'[0 2] }}",
     "{% include 'x' %}", "{% import 'x' as y %}", "{% extends 'x' %}", "{% nonsense %}", "{% if yes %}", "{% endif %}",
     "{% break %}", "{{ }}", "{{ 1", "{% for x in %}{% endfor %}", "{# open", "{% set 1 = 2 %}", "{{ 'open }}", "{{ a b }}",
     "{% for a, b in list %}{% endfor %}", "{% for a in n %}{% endfor %}", "{% set n.x = 1 %}", "{{ (1 }}", "{{ 1) }}",
