@@ -133,7 +133,7 @@ func Number(x float64) string {
 	case size >= 1e9 || size > 0 && size < 1e-3:
 		return fmt.Sprintf("%.3g", x)
 	case size < 99.95:
-		return trimmed(x, max(0, 2-int(math.Floor(math.Log10(max(size, 1))))))
+		return trimmed(x, 2-int(math.Log10(max(size, 1))))
 	}
 	digits := fmt.Sprintf("%.0f", size)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -148,7 +148,7 @@ func Number(x float64) string {
 // trimmed formats x with at most the given number of decimals, without trailing zeros.
 func trimmed(x float64, digits int) string {
 	text := fmt.Sprintf("%.*f", digits, x)
-	if math.Abs(x) < 1 && x != 0 {
+	if math.Abs(x) < 1 {
 		text = fmt.Sprintf("%.3f", x)
 	}
 	if strings.Contains(text, ".") {
