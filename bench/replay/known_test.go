@@ -151,8 +151,8 @@ func TestServerReads(t *testing.T) {
 	assert.Equal(t, []time.Duration{30 * ms, 20 * ms}, []time.Duration{queue, cloud})
 }
 
-// TestLearned: what a player takes from a recording: times between tokens ahead, the modes and questions with answers, and
-// as the large model's choices only those that it made.
+// TestLearned: what a player takes from a recording: times between tokens ahead, the modes and questions with answers,
+// and as the large model's choices only those that it made.
 func TestLearned(t *testing.T) {
 	r := scripted(11, 11)
 	r.Modes = []string{"other", "serial", "serial"}
@@ -169,8 +169,8 @@ func TestLearned(t *testing.T) {
 	assert.Equal(t, map[uint64]int32{hashOf([]int32{2, 3, 10}): 11}, p.said)
 
 	own.Asks[0].Ahead = []Later{{12, 3 * ms}, {5, 10 * ms}, {6, 15 * ms}}
-	own.Asks = append(own.Asks, Ask{Node: 1, GivenUp: true, Token: 9}, Ask{Node: 2, GivenUp: true}, Ask{Node: 2, Token: 8},
-		Ask{Node: 2, Token: 9})
+	own.Asks = append(own.Asks, Ask{Node: 1, GivenUp: true, Token: 9}, Ask{Node: 2, GivenUp: true},
+		Ask{Node: 2, Token: 8}, Ask{Node: 2, Token: 9})
 	own.index()
 	p, err = NewPlayer(r)
 	require.NoError(t, err)

@@ -417,8 +417,8 @@ func TestWaterfall(t *testing.T) {
 	}
 	m.Waterfall = nil
 	for i := range 40 {
-		m.Waterfall = append(m.Waterfall, result.Span{Start: float64(40 - i), End: float64(90 - i), Kind: result.SpanAsk,
-			Pos: i, Outcome: "hit"})
+		m.Waterfall = append(m.Waterfall, result.Span{Start: float64(40 - i), End: float64(90 - i),
+			Kind: result.SpanAsk, Pos: i, Outcome: "hit"})
 	}
 	s = m.waterfall().(chart.Spans)
 	assert.Len(t, s.Rows, 26)
