@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,7 @@ func reported(t testing.TB, r *Report) (anything bool, time *Metric) {
 	for _, p := range r.Pairs {
 		for i, m := range p.Metrics {
 			anything = anything || m.Differs
+			assert.True(t, m.Adjusted >= m.P && m.Adjusted <= 1, "%+v", m)
 			if m.Name == "ms" {
 				time = &p.Metrics[i]
 			}
@@ -178,6 +180,7 @@ func TestUnpaired(t *testing.T) {
 	m := r.Pairs[0].Metrics
 	assert.Equal(t, []string{"generation_tps", RankSum}, []string{m[0].Name, m[0].Test})
 	assert.Equal(t, []string{"prompt_tps", NoTest}, []string{m[1].Name, m[1].Test})
+	assert.Zero(t, *m[1].Change)
 	assert.InDelta(t, 2.0/924, m[0].Adjusted, 1e-9, "the only test")
 	assert.True(t, m[0].Differs)
 	assert.InDelta(t, -0.1, *m[0].Change, 0.01)
@@ -282,6 +285,9 @@ func TestJoin(t *testing.T) {
 	again, err := Files(records(t, nil, one, one), records(t, nil, one, one), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines are paired in order")
+	again, err = Files(records(t, nil, one, two), records(t, nil, two, one), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "x.jsonl:2", again.Pairs[0].B, "each variant has its own partner")
 	only, err := Files(records(t, nil, one, two), records(t, nil, at("serial", 0, 60, 20)), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
@@ -295,6 +301,53 @@ func TestOnlyValues(t *testing.T) {
 	other := []*item{{of: map[string]string{"a": "2", "b": "5", "d": "6"}}}
 	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, between(lines, other))
 	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
+}
+
+// TestRuns: what distinguishes two runs, in the order of the names.
+func TestRuns(t *testing.T) {
+	a := result.Run{Version: "v1", Flags: map[string]string{"json": "true"}}
+	b := result.Run{Version: "v1", Flags: map[string]string{"json": "false", "ahead": "8", "rtt": "1s", "zoo": "x"},
+		Machine: result.Machine{Bandwidth: 21.34, Memory: 8 << 30},
+		Model:   &result.Model{Name: "small", Hash: "0123456789abcdef"}, Large: &result.Model{Name: "large", Hash: "fe"},
+		Sources: map[string]string{"bench": "fedcba9876543210"}}
+	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
+		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
+		{"model", "", "small 0123456789ab"}, {"source bench", "", "fedcba987654"}}, runs(&a, &b))
+	l, err := items(records(t, func(r *result.Run) { r.Model = b.Model }, map[string]any{"samples": []int{1}}))
+	require.NoError(t, err)
+	assert.Equal(t, b.Model.Hash, l[0].of["model"], "a line of another model has another identity")
+}
+
+// TestBrokenLines: a field of the wrong kind is an error that names it, in either file.
+func TestBrokenLines(t *testing.T) {
+	good := records(t, nil, map[string]any{"samples": []int{1}})
+	for field, value := range map[string]any{"cell": 7, "samples": "x", "samples_ms": "x"} {
+		bad := records(t, nil, map[string]any{field: value})
+		for _, pair := range [][2][]result.Record{{good, bad}, {bad, good}} {
+			_, err := Files(pair[0], pair[1], Options{})
+			assert.ErrorContains(t, err, field+": ")
+		}
+	}
+}
+
+// TestFamilies: a line without samples, which has no test, does not take a share of the error probability.
+func TestFamilies(t *testing.T) {
+	var rows []map[string]any
+	for q := range 10 {
+		rows = append(rows, map[string]any{"question": q, "ms": 100 + q*q})
+	}
+	slower := slices.Clone(rows)
+	for q := range slower {
+		slower[q] = map[string]any{"question": q, "ms": 110 + q*q}
+	}
+	of := func(rows []map[string]any, x int) []result.Record {
+		return records(t, nil, map[string]any{"mode": "a", "samples": rows}, map[string]any{"mode": "b", "x": x})
+	}
+	r, err := Files(of(rows, 1), of(slower, 2), Options{})
+	require.NoError(t, err)
+	m := r.Pairs[0].Metrics[0]
+	assert.Equal(t, "ms", m.Name)
+	assert.Equal(t, m.P, m.Adjusted)
 }
 
 // TestMetrics: figures computed by hand. Repetitions belong to one question, counts and right answers have no
