@@ -14,7 +14,7 @@ func TestFinalNumber(t *testing.T) {
 		"#### -7": "-7", "#### 1,000,000": "1000000", "The answer is **42**": "42", "So 3 + 4 = 7 apples": "7",
 		"The answer is 5 + 13 = 18 dollars a day": "18", "The answer is 18 eggs in 7 days": "18",
 		"The answer is 4. The answer is 5": "5", "Answer: .5": "0.5", "Answer: 0.50": "0.5", "Answer: 007": "7",
-		"10-3": "3", "x-3": "3", "(4)-3": "3", "it is -3": "-3", "it is −3": "-3", "-$5": "-5", "$-5": "-5", "-0": "0",
+		"10-3": "3", "x-3": "3", "A-3": "3", "Z-3": "3", "a-3": "3", "(4)-3": "3", "it is -3": "-3", "it is −3": "-3", "-$5": "-5", "$-5": "-5", "-0": "0",
 		"-0.0": "0", "1,2,3": "3", "1,23": "23", "12,345": "12345", "1234,567": "567", "2.": "2", "3.4.5": "0.5",
 		"The answer is clear: 12 of them": "12", "The answer is that there is none. 8": "8", "none": "", "": "",
 		"18 of 20. The answer is eighteen": "20", "#### 12 #### ": "12", "50%-3": "3", "answer is\n\n 77": "77",
