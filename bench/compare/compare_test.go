@@ -213,6 +213,7 @@ func TestSingle(t *testing.T) {
 	assert.Equal(t, "8", r.Pairs[0].Of["devices"])
 	require.Len(t, r.Pairs[0].Metrics, 2)
 	assert.Equal(t, []string{"asks", NoTest}, []string{r.Pairs[0].Metrics[0].Name, r.Pairs[0].Metrics[0].Test})
+	assert.Nil(t, r.Pairs[0].Metrics[0].Change, "of nothing")
 	m := r.Pairs[0].Metrics[1]
 	assert.Equal(t, []string{"latency_ms.p50", Single}, []string{m.Name, m.Test})
 	assert.InDelta(t, 0.5, *m.Change, 1e-12)
@@ -330,6 +331,34 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
+// TestApart: figures of other questions have no pairs, and figures of which one side has no questions are compared as
+// samples. A line without the field that distinguishes lines is in no group.
+func TestApart(t *testing.T) {
+	of := func(from, to int) []row {
+		var rows []row
+		for q := from; q < to; q++ {
+			rows = append(rows, row{Question: q, MS: float64(q + 1)})
+		}
+		return rows
+	}
+	_, ok := compared("ms", &series{values: []float64{1}, questions: []int{1}}, &series{values: []float64{2},
+		questions: []int{2}})
+	assert.False(t, ok)
+	for _, sides := range [][2][]int{{{1, 2, 3}, nil}, {nil, {1, 2, 3}}} {
+		m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: sides[0]},
+			&series{values: []float64{4, 5, 6}, questions: sides[1]})
+		assert.True(t, ok)
+		assert.Equal(t, RankSum, m.Test)
+	}
+	r, err := Files(records(t, nil, line{Samples: of(0, 5)}), records(t, nil, line{Samples: of(5, 9)}), Options{})
+	require.NoError(t, err)
+	assert.Empty(t, r.Pairs[0].Metrics)
+	r, err = Within(records(t, nil, line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 1}},
+		line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 2}}, line{Samples: of(0, 5)}), Options{By: "edge_tps"})
+	require.NoError(t, err)
+	assert.Len(t, r.Pairs, 1)
+}
+
 // TestFamilies: a line without samples, which has no test, does not take a share of the error probability.
 func TestFamilies(t *testing.T) {
 	var rows []map[string]any
@@ -375,6 +404,7 @@ func TestMetrics(t *testing.T) {
 	assert.InDelta(t, 145.5, ms.A, 1e-9)
 	assert.InDelta(t, 0.1, *ms.Change, 1e-9)
 	assert.InDelta(t, 0.1, *ms.Low, 1e-9)
+	assert.InDelta(t, 0.1, *ms.High, 1e-9)
 	assert.Equal(t, [2]int{10, 10}, ms.N)
 	assert.InDelta(t, 2.0/1024, ms.P, 1e-9)
 	assert.InDelta(t, 4.0/1024, ms.Adjusted, 1e-9, "half of the error probability is for the time")
