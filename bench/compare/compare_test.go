@@ -309,7 +309,8 @@ func TestRuns(t *testing.T) {
 	a := result.Run{Version: "v1", Flags: map[string]string{"json": "true"}}
 	b := result.Run{Version: "v1", Flags: map[string]string{"json": "false", "ahead": "8", "rtt": "1s", "zoo": "x"},
 		Machine: result.Machine{Bandwidth: 21.34, Memory: 8 << 30},
-		Model:   &result.Model{Name: "small", Hash: "0123456789abcdef"}, Large: &result.Model{Name: "large", Hash: "fe"},
+		Model:   &result.Model{Name: "small", Hash: "0123456789abcdef"},
+		Large:   &result.Model{Name: "large", Hash: "fe"},
 		Sources: map[string]string{"bench": "fedcba9876543210"}}
 	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
 		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},

@@ -408,9 +408,13 @@ func TestWaterfall(t *testing.T) {
 	assert.Equal(t, chart.Axis{Label: "ms since the answer began", Scale: chart.Linear, End: 359}, s.X)
 	assert.Equal(t, 57.0, s.Rows[3].Spans[0].From)
 	assert.Equal(t, 357.0, s.Rows[3].Spans[0].To)
-	assert.Equal(t, []chart.Kind{{"prompt", drawPrompt}, {"step", drawStep}, {"step on branches", drawBranches},
-		{"ask, guessed", drawHit}, {"ask, not guessed", drawMiss}, {"in vain", drawVain},
-		{"shown, the cloud's", drawCloud}, {"shown, the device's", drawEdge}}, s.Kinds)
+	keys := map[int]string{}
+	for _, k := range s.Kinds {
+		keys[k.Colour] = k.Name
+	}
+	assert.Equal(t, map[int]string{drawPrompt: "prompt", drawStep: "step", drawBranches: "step on branches",
+		drawHit: "ask, guessed", drawMiss: "ask, not guessed", drawVain: "in vain", drawCloud: "shown, the cloud's",
+		drawEdge: "shown, the device's"}, keys)
 	for outcome, want := range map[string]int{"hit": drawHit, "miss": drawMiss, "known": drawMiss, "late": drawVain,
 		"dropped": drawVain} {
 		assert.Equal(t, want, askKind(outcome), outcome)

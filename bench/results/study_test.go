@@ -33,8 +33,10 @@ func main() {
 	if fail, _ := os.ReadFile(filepath.Join(dir, "fail")); len(fail) > 0 && strings.HasPrefix(call, string(fail)) {
 		os.Exit(1)
 	}
-	if i := slices.IndexFunc(os.Args, func(a string) bool { return a == "-o" || a == "--record" || a == "synth" }); i > 0 {
-		os.WriteFile(os.Args[i+1], nil, 0o600)
+	for i, a := range os.Args {
+		if a == "-o" || a == "--record" || a == "synth" {
+			os.WriteFile(os.Args[i+1], nil, 0o600)
+		}
 	}
 	switch {
 	case strings.HasPrefix(call, "eval fetch"):
