@@ -208,6 +208,20 @@ func TestHeadOfQuestion(t *testing.T) {
 	assert.NotNil(t, h.Confidence)
 }
 
+// TestCallOf: the time of an unknown pass is that of one with as many rows, of the mode if it has one, or else with the
+// nearest number of rows.
+func TestCallOf(t *testing.T) {
+	a, b := Call{Nodes: []int32{1, 2, 3}}, Call{Nodes: []int32{1, 2, 3, 4, 5}}
+	other, far := Call{Nodes: []int32{1, 2}}, Call{Nodes: []int32{1, 2, 3}}
+	p := Player{calls: map[string]map[int][]*Call{"a": {3: {&a}, 5: {&b}}, "0": {2: {&other}, 3: {&far}}}}
+	for rows, want := range map[int]*Call{1: &other, 2: &other, 3: &a, 4: &a, 5: &b, 9: &b} {
+		assert.Same(t, want, p.call("a", rows, 7), "%d rows", rows)
+	}
+	assert.Same(t, &far, p.call("0", 3, 7))
+	assert.Same(t, &b, p.call("unknown", 6, 7))
+	assert.Equal(t, &Call{}, new(Player).call("a", 1, 7))
+}
+
 // TestRoom: drafted nodes take room, and those that were dropped do not.
 func TestRoom(t *testing.T) {
 	p, err := NewPlayer(scripted(11, 11))
