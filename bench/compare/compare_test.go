@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,7 @@ func reported(t testing.TB, r *Report) (anything bool, time *Metric) {
 	for _, p := range r.Pairs {
 		for i, m := range p.Metrics {
 			anything = anything || m.Differs
+			assert.True(t, m.Adjusted >= m.P && m.Adjusted <= 1, "%+v", m)
 			if m.Name == "ms" {
 				time = &p.Metrics[i]
 			}
@@ -178,6 +180,7 @@ func TestUnpaired(t *testing.T) {
 	m := r.Pairs[0].Metrics
 	assert.Equal(t, []string{"generation_tps", RankSum}, []string{m[0].Name, m[0].Test})
 	assert.Equal(t, []string{"prompt_tps", NoTest}, []string{m[1].Name, m[1].Test})
+	assert.Zero(t, *m[1].Change)
 	assert.InDelta(t, 2.0/924, m[0].Adjusted, 1e-9, "the only test")
 	assert.True(t, m[0].Differs)
 	assert.InDelta(t, -0.1, *m[0].Change, 0.01)
@@ -210,6 +213,7 @@ func TestSingle(t *testing.T) {
 	assert.Equal(t, "8", r.Pairs[0].Of["devices"])
 	require.Len(t, r.Pairs[0].Metrics, 2)
 	assert.Equal(t, []string{"asks", NoTest}, []string{r.Pairs[0].Metrics[0].Name, r.Pairs[0].Metrics[0].Test})
+	assert.Nil(t, r.Pairs[0].Metrics[0].Change, "of nothing")
 	m := r.Pairs[0].Metrics[1]
 	assert.Equal(t, []string{"latency_ms.p50", Single}, []string{m.Name, m.Test})
 	assert.InDelta(t, 0.5, *m.Change, 1e-12)
@@ -282,6 +286,9 @@ func TestJoin(t *testing.T) {
 	again, err := Files(records(t, nil, one, one), records(t, nil, one, one), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines are paired in order")
+	again, err = Files(records(t, nil, one, two), records(t, nil, two, one), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "x.jsonl:2", again.Pairs[0].B, "each variant has its own partner")
 	only, err := Files(records(t, nil, one, two), records(t, nil, at("serial", 0, 60, 20)), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
@@ -295,6 +302,82 @@ func TestOnlyValues(t *testing.T) {
 	other := []*item{{of: map[string]string{"a": "2", "b": "5", "d": "6"}}}
 	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, between(lines, other))
 	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
+}
+
+// TestRuns: what distinguishes two runs, in the order of the names.
+func TestRuns(t *testing.T) {
+	a := result.Run{Version: "v1", Flags: map[string]string{"json": "true"}}
+	b := result.Run{Version: "v1", Flags: map[string]string{"json": "false", "ahead": "8", "rtt": "1s", "zoo": "x"},
+		Machine: result.Machine{Bandwidth: 21.34, Memory: 8 << 30},
+		Model:   &result.Model{Name: "small", Hash: "0123456789abcdef"},
+		Large:   &result.Model{Name: "large", Hash: "fe"},
+		Sources: map[string]string{"bench": "fedcba9876543210"}}
+	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
+		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
+		{"model", "", "small 0123456789ab"}, {"source bench", "", "fedcba987654"}}, runs(&a, &b))
+	l, err := items(records(t, func(r *result.Run) { r.Model = b.Model }, map[string]any{"samples": []int{1}}))
+	require.NoError(t, err)
+	assert.Equal(t, b.Model.Hash, l[0].of["model"], "a line of another model has another identity")
+}
+
+// TestBrokenLines: a field of the wrong kind is an error that names it, in either file.
+func TestBrokenLines(t *testing.T) {
+	good := records(t, nil, map[string]any{"samples": []int{1}})
+	for field, value := range map[string]any{"cell": 7, "samples": "x", "samples_ms": "x"} {
+		bad := records(t, nil, map[string]any{field: value})
+		for _, pair := range [][2][]result.Record{{good, bad}, {bad, good}} {
+			_, err := Files(pair[0], pair[1], Options{})
+			assert.ErrorContains(t, err, field+": ")
+		}
+	}
+}
+
+// TestApart: figures of other questions have no pairs, and figures of which one side has no questions are compared as
+// samples. A line without the field that distinguishes lines is in no group.
+func TestApart(t *testing.T) {
+	of := func(from, to int) []row {
+		var rows []row
+		for q := from; q < to; q++ {
+			rows = append(rows, row{Question: q, MS: float64(q + 1)})
+		}
+		return rows
+	}
+	_, ok := compared("ms", &series{values: []float64{1}, questions: []int{1}}, &series{values: []float64{2},
+		questions: []int{2}})
+	assert.False(t, ok)
+	for _, sides := range [][2][]int{{{1, 2, 3}, nil}, {nil, {1, 2, 3}}} {
+		m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: sides[0]},
+			&series{values: []float64{4, 5, 6}, questions: sides[1]})
+		assert.True(t, ok)
+		assert.Equal(t, RankSum, m.Test)
+	}
+	r, err := Files(records(t, nil, line{Samples: of(0, 5)}), records(t, nil, line{Samples: of(5, 9)}), Options{})
+	require.NoError(t, err)
+	assert.Empty(t, r.Pairs[0].Metrics)
+	r, err = Within(records(t, nil, line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 1}},
+		line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 2}}, line{Samples: of(0, 5)}), Options{By: "edge_tps"})
+	require.NoError(t, err)
+	assert.Len(t, r.Pairs, 1)
+}
+
+// TestFamilies: a line without samples, which has no test, does not take a share of the error probability.
+func TestFamilies(t *testing.T) {
+	var rows []map[string]any
+	for q := range 10 {
+		rows = append(rows, map[string]any{"question": q, "ms": 100 + q*q})
+	}
+	slower := slices.Clone(rows)
+	for q := range slower {
+		slower[q] = map[string]any{"question": q, "ms": 110 + q*q}
+	}
+	of := func(rows []map[string]any, x int) []result.Record {
+		return records(t, nil, map[string]any{"mode": "a", "samples": rows}, map[string]any{"mode": "b", "x": x})
+	}
+	r, err := Files(of(rows, 1), of(slower, 2), Options{})
+	require.NoError(t, err)
+	m := r.Pairs[0].Metrics[0]
+	assert.Equal(t, "ms", m.Name)
+	assert.Equal(t, m.P, m.Adjusted)
 }
 
 // TestMetrics: figures computed by hand. Repetitions belong to one question, counts and right answers have no
@@ -322,6 +405,7 @@ func TestMetrics(t *testing.T) {
 	assert.InDelta(t, 145.5, ms.A, 1e-9)
 	assert.InDelta(t, 0.1, *ms.Change, 1e-9)
 	assert.InDelta(t, 0.1, *ms.Low, 1e-9)
+	assert.InDelta(t, 0.1, *ms.High, 1e-9)
 	assert.Equal(t, [2]int{10, 10}, ms.N)
 	assert.InDelta(t, 2.0/1024, ms.P, 1e-9)
 	assert.InDelta(t, 4.0/1024, ms.Adjusted, 1e-9, "half of the error probability is for the time")

@@ -482,6 +482,19 @@ func logged(t *testing.T, path string) (all []Answer) {
 	return all
 }
 
+// TestIncomplete: options without questions, runs or a log are refused.
+func TestIncomplete(t *testing.T) {
+	set, runs, l := comparedRuns()
+	for want, o := range map[string][]Options{
+		"no questions or no runs": {{Set: &task.Set{}, Runs: runs, Log: l}, {Set: set, Log: l}},
+		"Log is required":         {{Set: set, Runs: runs}},
+	} {
+		for _, one := range o {
+			assert.ErrorContains(t, one.Run(t.Context()), want)
+		}
+	}
+}
+
 // TestGoesOn: a file that was cut at any byte is completed to the same answers as one that was not.
 func TestGoesOn(t *testing.T) {
 	o := demoOptions(t, 4, at(router.Margin, 0.3), at(router.Margin, 0.9), Run{Policy: router.Never})

@@ -143,6 +143,15 @@ func TestPageOpen(t *testing.T) {
 	assert.Contains(t, page, "75.0%")
 }
 
+// TestPageKeys: the legend has each policy once.
+func TestPageKeys(t *testing.T) {
+	r := &Report{Runs: []RunReport{{Policy: "margin"}, {Policy: "never"}, {Policy: "margin"}}}
+	p := newPage(NewLog(Settings{}, About{}), r)
+	assert.Len(t, p.Rows, 3)
+	require.Len(t, p.Keys, 2)
+	assert.Equal(t, []string{"margin", "never"}, []string{p.Keys[0].Policy, p.Keys[1].Policy})
+}
+
 // TestPageFull: a page holds a max number of answers, and reports how many it left out.
 func TestPageFull(t *testing.T) {
 	set, runs, l := comparedRuns()

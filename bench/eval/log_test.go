@@ -112,6 +112,9 @@ func TestSettingsDiffer(t *testing.T) {
 		assert.Contains(t, d, kind.Field(i).Tag.Get("json")+" (there ")
 		assert.Less(t, len(d), 200)
 	}
+	assert.Equal(t, `"`+strings.Repeat("x", 78)+`"`, shown(strings.Repeat("x", 78)))
+	assert.Equal(t, `"`+strings.Repeat("x", 79)+`…`, shown(strings.Repeat("x", 79)))
+	assert.Equal(t, `"`+strings.Repeat("€", 26)+`…`, shown(strings.Repeat("€", 99)), "no part of a character")
 }
 
 // FuzzLog: the reader accepts or refuses any file without a panic; an accepted file ends with a complete line.

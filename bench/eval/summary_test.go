@@ -69,6 +69,7 @@ func comparedRuns() (*task.Set, []Run, *Log) {
 
 func TestSummarize(t *testing.T) {
 	set, runs, l := comparedRuns()
+	runs[2].Ahead = 1
 	r := Summarize(set, runs, l)
 	assert.Equal(t, []any{4, 4, true, 0}, []any{r.Questions, r.Asked, r.Graded, r.NoRoom})
 	require.Len(t, r.Runs, 4)
@@ -76,6 +77,7 @@ func TestSummarize(t *testing.T) {
 
 	assert.Equal(t, []string{"never", "always", "margin 0.5", "oracle"},
 		[]string{never.Name(), always.Name(), margin.Name(), oracle.Name()})
+	assert.Zero(t, margin.Ahead, "one token of each answer is as usual")
 	w := stats.Wilson(3, 4)
 	assert.Equal(t, []any{"margin", 0.5, 4, 3, 0, 0.75, w.Low, w.High}, []any{
 		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy,

@@ -37,13 +37,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: maskbench -m MODEL.gguf [-sample N] [-seed N] [-v] FOLDER")
 		os.Exit(2)
 	}
-	if err := run(*model, flag.Arg(0), *sample, *seed, *verbose); err != nil {
+	if err := run(os.Stdout, *model, flag.Arg(0), *sample, *seed, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(model, folder string, sample int, seed uint64, verbose bool) error {
+func run(out io.Writer, model, folder string, sample int, seed uint64, verbose bool) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil || len(files) == 0 {
 		return errors.Join(fmt.Errorf("%s: no files *.json", folder), err)
@@ -57,7 +57,7 @@ func run(model, folder string, sample int, seed uint64, verbose bool) error {
 		return err
 	}
 	defer f.Close()
-	b := &bench{reasons: map[string]int{}, verbose: verbose, clock: newClock()}
+	b := &bench{out: out, reasons: map[string]int{}, verbose: verbose, clock: newClock()}
 	if b.tokens, err = tokenizer.FromGGUF(f); err != nil {
 		return fmt.Errorf("%s: %w", model, err)
 	}
@@ -66,18 +66,19 @@ func run(model, folder string, sample int, seed uint64, verbose bool) error {
 		return fmt.Errorf("%s: %w", model, err)
 	}
 	took := (b.clock() - start).Round(time.Millisecond)
-	fmt.Printf("vocabulary        %d tokens, prepared in %v\n", b.tokens.Size(), took)
+	fmt.Fprintf(out, "vocabulary        %d tokens, prepared in %v\n", b.tokens.Size(), took)
 	for _, file := range files {
 		if err := b.file(file); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	b.report(os.Stdout)
+	b.report(out)
 	return nil
 }
 
 // bench has the results.
 type bench struct {
+	out             io.Writer
 	tokens          *tokenizer.Tokenizer
 	vocab           *grammar.Vocabulary
 	verbose         bool
@@ -164,7 +165,7 @@ func (b *bench) check(m *grammar.Matcher, valid bool, text string) (wrong string
 			return ""
 		}
 		if b.verbose {
-			fmt.Printf("  %s >>> %s\n", text[max(0, at-100):at], text[at:min(len(text), at+60)])
+			fmt.Fprintf(b.out, "  %s >>> %s\n", text[max(0, at-100):at], text[at:min(len(text), at+60)])
 		}
 		return "a valid value is refused"
 	default:
@@ -179,7 +180,7 @@ func (b *bench) check(m *grammar.Matcher, valid bool, text string) (wrong string
 func (b *bench) fail(file, reason, detail string) {
 	b.reasons[reason]++
 	if b.verbose {
-		fmt.Printf("%s: %s: %s\n", filepath.Base(file), reason, detail)
+		fmt.Fprintf(b.out, "%s: %s: %s\n", filepath.Base(file), reason, detail)
 	}
 }
 

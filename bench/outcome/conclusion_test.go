@@ -71,6 +71,8 @@ func TestConclude(t *testing.T) {
 		})}, none + "90 tokens without an answer in time)."},
 		{"nothing asked", []Report{failing(func(r *Report) { r.EscalatedShare = new(0.0) })},
 			none + "it asked nothing)."},
+		{"no counts of late answers", []Report{failing(func(r *Report) { r.Timeouts = nil })},
+			none + "it asked nothing)."},
 		{"not finished", []Report{failing(func(r *Report) { r.Answers = 0 })}, none + "no answers)."},
 		{"other tokens than serial", []Report{failing(func(r *Report) { r.EqualToSerial = new(false) })},
 			none + "its tokens are not those of serial)."},
@@ -85,6 +87,7 @@ func TestConclude(t *testing.T) {
 		{"unverified", []Report{failing(func(r *Report) {
 			r.EqualToCloud, r.Unverified = new(false), new(201)
 		})}, none + "201 tokens without verification)."},
+		{"few unverified", []Report{failing(func(r *Report) { r.Unverified = new(200) }), local, cloud}, won},
 		{"a model alone without answers", []Report{serial, {Mode: "local"}}, serially},
 	} {
 		assert.Equal(t, c.want, Conclude(c.of), c.name)

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -270,6 +271,15 @@ func TestComparedWithReference(t *testing.T) {
 	reports := []Report{{Mode: "verified"}}
 	compare(reports, modes(t, "verified"), [][]Answer{got}, alone)
 	assert.Equal(t, 1, *reports[0].DifferingFromCloud)
+	reports = make([]Report, 2)
+	compare(reports, modes(t, "verified", "cloud"), [][]Answer{alone, alone}, []Answer{{}, {}})
+	assert.Zero(t, *reports[0].DifferingFromCloud, "the measured answers come first")
+}
+
+// TestTraceNames: folders are left out.
+func TestTraceNames(t *testing.T) {
+	assert.Equal(t, "a.csv+b.up", TraceNames([]string{filepath.Join("x", "y", "a.csv"), "b.up"}))
+	assert.Empty(t, TraceNames(nil))
 }
 
 // modes parses a list.
@@ -337,6 +347,9 @@ func TestModes(t *testing.T) {
 		_, escalates, _ := r.Decide(0, 0,
 			&backend.Output{Top: []backend.Candidate{{ID: 1, Logit: 2}, {ID: 2, Logit: 1}}})
 		assert.Equal(t, c.routes || !c.asks, escalates, "%s: speculative decoding has no router", name)
+		r, err = m.Seated(router.Options{Policy: router.Always})
+		require.NoError(t, err)
+		assert.Equal(t, c.asks, r != nil, "%s: a device has a router if it asks", name)
 	}
 	for _, name := range []string{"", "verified:", "verified:-1", "verified:-0", "verified:NaN", "verified:Inf",
 		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2", "speculative",
@@ -345,4 +358,9 @@ func TestModes(t *testing.T) {
 		_, err := ParseMode(name)
 		assert.ErrorContains(t, err, strconv.Quote(name), name)
 	}
+	_, err := ParseModes("serial,x")
+	assert.ErrorContains(t, err, `"x" is not a mode`)
+	r, err := Mode{Kind: Reference}.Seated(router.Options{Policy: router.Always})
+	assert.NoError(t, err)
+	assert.Nil(t, r)
 }

@@ -40,6 +40,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 		CommitDelay: 4, Drafted: 5, Wasted: 2, Up: 327, Down: 13, Prefilled: 9, Decoded: 1, CPU: 30,
 		Joules: 1.5, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
+	assert.Empty(t, a.spans, "an answer without a picture")
 	w := work(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
 	assert.InEpsilonSlice(t, []float64{20.5, 1, 40},
 		[]float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)
@@ -213,6 +214,9 @@ func TestBound(t *testing.T) {
 	assert.Nil(t, all[1].Bound)
 	assert.InDelta(t, (270+200)/2., *all[2].Bound, 1e-9, "20 and 12 calls of 10 ms, each and 80 ms, or the stream")
 	assert.InDelta(t, (280+200)/2., *all[3].Bound, 1e-9, "without tokens ahead no stream")
+	first := []Report{all[4], local, verified}
+	bound(first, 80*time.Millisecond)
+	assert.Equal(t, all[2].Bound, first[2].Bound, "in any order")
 	bound(all[2:], 0)
 	without := []Report{timedSamples("verified", 0, 1)}
 	bound(without, 0)

@@ -50,6 +50,12 @@ func TestStageLink(t *testing.T) {
 	_, err = NewStage(edge, edge, StageOptions{Loss: 2})
 	assert.ErrorIs(t, err, link.ErrOption)
 	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).patience())
+	for attempts, o := range map[int]StageOptions{1: {RTT: time.Second}, maxAttempts: {Loss: 0.01}} {
+		s, err := NewStage(edge, edge, o)
+		require.NoError(t, err)
+		assert.Equal(t, attempts, s.attempts)
+		require.NoError(t, s.Close())
+	}
 }
 
 // TestGivenBack: a stage and an HTTP server close what they have opened, also if they cannot start or a device cannot
@@ -226,6 +232,28 @@ func TestPaperBytes(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, draft.Answer{Prefilled: 3, BytesUp: len(`{"text":"aaa"}`),
 		BytesDown: len(`{"token":77,"text":""}` + "\n"), Reply: terms.Reply{Token: 77}}, a)
+}
+
+// TestWebTimes: an answer over HTTP takes a round trip, and each token of a stream its pace.
+func TestWebTimes(t *testing.T) {
+	const rtt, pace = 60 * time.Millisecond, 40 * time.Millisecond
+	w, err := StartWeb(tiny(t, nil), fixedCloud(77), rtt, pace)
+	require.NoError(t, err)
+	defer w.Close()
+	text := func([]int32) string { return "a" }
+	_, err = w.Paper(text).Ask(t.Context(), draft.Question{}) // connects
+	require.NoError(t, err)
+	began := time.Now()
+	_, err = w.Paper(text).Ask(t.Context(), draft.Question{})
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, time.Since(began), rtt)
+	began = time.Now()
+	calls := 0
+	got, err := w.Streamed(t.Context(), "a", 3, func() { calls++ })
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, time.Since(began), rtt+time.Duration(len(got.IDs))*pace)
+	assert.True(t, len(got.IDs) == 3 || got.End && len(got.IDs) < 3, "%+v", got)
+	assert.Equal(t, len(got.IDs), calls)
 }
 
 // edgeless is a cloud that always fails.

@@ -108,7 +108,7 @@ func (t *Text) travel(
 		return true
 	}
 	own, text := t.p.own, hashOf(context)
-	if !t.rest(ctx, max(0, own.lag-worked+own.way)) || !t.carry(ctx, upwards, text, a.BytesUp) {
+	if !t.rest(ctx, own.lag-worked+own.way) || !t.carry(ctx, upwards, text, a.BytesUp) {
 		return false
 	}
 	a.Queue, a.Compute = t.compute(like, context)

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,116 @@ func TestOwnServer(t *testing.T) {
 			assert.Zero(t, text.Assumed)
 		})
 	}
+}
+
+// TestServerReads: a text that was read is not read again, and one that arrives meanwhile waits.
+func TestServerReads(t *testing.T) {
+	r := scripted(11, 11)
+	r.Answers = append(r.Answers, &Answer{Mode: CloudMode, Prompt: []int32{2, 3}, Prefill: 60 * ms})
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	text, err := p.Text(Of{Mode: "serial"}, Terms{Link: linkOf(0, 0, 0), CloudPace: new(20 * ms)},
+		simclock.New(time.Unix(0, 0)))
+	require.NoError(t, err)
+	assert.Equal(t, 30*ms, text.read([]int32{2, 3}), "all but the last token, which belongs to the pass that answers")
+	assert.Equal(t, 30*ms, text.read([]int32{2, 3}))
+	queue, cloud := text.compute(new(Ask), []int32{2, 3, 10})
+	assert.Equal(t, []time.Duration{30 * ms, 20 * ms}, []time.Duration{queue, cloud})
+}
+
+// TestLearned: what a player takes from a recording: times between tokens ahead, the modes and questions with answers,
+// and as the large model's choices only those that it made.
+func TestLearned(t *testing.T) {
+	r := scripted(11, 11)
+	r.Modes = []string{"other", "serial", "serial"}
+	own, warming := r.Answers[0], *r.Answers[0]
+	warming.Question, warming.WarmUp = 7, true
+	r.Answers = append(r.Answers, &warming)
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	assert.Equal(t, r.CloudPace, p.pace, "no two tokens ahead")
+	assert.Equal(t, []string{"serial"}, p.Modes())
+	numbers, prompts := p.Questions()
+	assert.Equal(t, []int{0}, numbers)
+	assert.Equal(t, map[int][]int32{0: {2, 3}}, prompts)
+	assert.Equal(t, map[uint64]int32{hashOf([]int32{2, 3, 10}): 11}, p.said)
+
+	own.Asks[0].Ahead = []Later{{12, 3 * ms}, {5, 10 * ms}, {6, 15 * ms}}
+	own.Asks = append(own.Asks, Ask{Node: 1, GivenUp: true, Token: 9}, Ask{Node: 2, GivenUp: true},
+		Ask{Node: 2, Token: 8}, Ask{Node: 2, Token: 9})
+	own.index()
+	p, err = NewPlayer(r)
+	require.NoError(t, err)
+	assert.Equal(t, 5*ms, p.pace, "the lower one of 5 and 7 ms")
+	assert.Equal(t, int32(11), own.asks[own.texts[1]].Token, "the ask with an answer")
+	assert.Equal(t, int32(8), own.asks[own.texts[2]].Token, "the first of those")
+	assert.Equal(t, float32(math.Inf(-1)), stands(worst))
+	assert.Equal(t, float32(-3), stands(-3))
+}
+
+// TestHeadOfQuestion: an unknown head is one of the question, or of any question if that has none.
+func TestHeadOfQuestion(t *testing.T) {
+	r := scripted(11, 11)
+	other := &Answer{Mode: "serial", Question: 1, Prompt: []int32{5, 6}, Heads: []Head{
+		{IDs: []int32{30}, Logits: []float32{1}}}}
+	other.index()
+	r.Answers = append(r.Answers, other)
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	found := map[int]map[int32]bool{0: {}, 1: {}, 2: {}}
+	for text := range uint64(100) {
+		for question, ids := range found {
+			h, known := p.head(question, 99, text, false)
+			assert.False(t, known)
+			ids[h.IDs[0]] = true
+		}
+	}
+	of := map[int32]bool{10: true, 11: true, 12: true, end: true}
+	assert.Equal(t, of, found[0])
+	assert.Equal(t, map[int32]bool{30: true}, found[1])
+	of[30] = true
+	assert.Equal(t, of, found[2])
+	h := better(&Head{IDs: []int32{1, 2}}, &Head{IDs: []int32{1}, Confidence: new(float32(0.5))})
+	assert.Len(t, h.IDs, 2)
+	assert.NotNil(t, h.Confidence)
+}
+
+// TestCallOf: the time of an unknown pass is that of one with as many rows, of the mode if it has one, or else with the
+// nearest number of rows.
+func TestCallOf(t *testing.T) {
+	a, b := Call{Nodes: []int32{1, 2, 3}}, Call{Nodes: []int32{1, 2, 3, 4, 5}}
+	other, far := Call{Nodes: []int32{1, 2}}, Call{Nodes: []int32{1, 2, 3}}
+	p := Player{calls: map[string]map[int][]*Call{"a": {3: {&a}, 5: {&b}}, "0": {2: {&other}, 3: {&far}}}}
+	for rows, want := range map[int]*Call{1: &other, 2: &other, 3: &a, 4: &a, 5: &b, 9: &b} {
+		assert.Same(t, want, p.call("a", rows, 7), "%d rows", rows)
+	}
+	assert.Same(t, &far, p.call("0", 3, 7))
+	assert.Same(t, &b, p.call("unknown", 6, 7))
+	assert.Equal(t, &Call{}, new(Player).call("a", 1, 7))
+}
+
+// TestRoom: drafted nodes take room, and those that were dropped do not.
+func TestRoom(t *testing.T) {
+	p, err := NewPlayer(scripted(11, 11))
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	clock.Run(func() {
+		text, err := p.Text(Of{Mode: "serial"}, Terms{}, clock)
+		require.NoError(t, err)
+		m := text.Model()
+		_, err = m.Prefill(t.Context(), []int32{2, 3})
+		require.NoError(t, err)
+		assert.Equal(t, room-2, m.Room())
+		_, err = m.Extend(t.Context(), []draft.Node{{ID: 1, Token: 10, Pos: 2}, {ID: 2, Token: 11, Pos: 2}})
+		require.NoError(t, err)
+		assert.Equal(t, room-4, m.Room())
+		m.Settle(1)
+		assert.Equal(t, room-4, m.Room())
+		m.Drop(2)
+		assert.Equal(t, room-3, m.Room())
+		_, err = m.Extend(t.Context(), []draft.Node{{ID: 3, Token: 11, Pos: room}})
+		assert.ErrorContains(t, err, "beyond the context of 400 tokens")
+	})
 }
 
 // TestBeginning: the common prefix of the prompts of all questions is counted; several answers to one question add
@@ -306,6 +417,30 @@ func TestFailedAsk(t *testing.T) {
 	assert.Zero(t, s.sum.Failed, "another link may work")
 }
 
+// TestFailedWarming: sending that failed fails again over the recorded way, and no time is taken from it.
+func TestFailedWarming(t *testing.T) {
+	r := scripted(11, 11)
+	r.Answers[0].Warms = []Warm{{Tokens: 2, Took: 9 * ms, BytesUp: 7, Failed: true},
+		{Tokens: 3, Took: 8 * ms, BytesUp: 6, BytesDown: 2}}
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		tokens int
+		link   *Link
+		up     int
+		err    error
+	}{{2, nil, 7, ErrRecorded}, {3, nil, 6, nil}, {4, nil, 6, nil}, {2, linkOf(50*ms, 0, 0), 7, nil}} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
+			require.NoError(t, err)
+			up, _, err := text.Cloud().(draft.Warmer).Warm(t.Context(), []int32{2, 3, 10, 11}[:c.tokens])
+			assert.Equal(t, c.err, err)
+			assert.Equal(t, c.up, up, c)
+		})
+	}
+}
+
 // TestCancelled: waiting ends with the context.
 func TestCancelled(t *testing.T) {
 	p, err := NewPlayer(scripted(11, 11))
@@ -403,7 +538,7 @@ func TestHTTP(t *testing.T) {
 func TestAuditAsAsked(t *testing.T) {
 	r := scripted(11, 11)
 	q := &r.Answers[0].Asks[0]
-	q.From, q.Audited = 2, 1
+	q.From, q.Audited, q.Sampled = 2, 1, 2
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
 	for from, want := range map[int]int{2: 1, 3: 0, 1: 1} {
@@ -414,6 +549,7 @@ func TestAuditAsAsked(t *testing.T) {
 			a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, AuditFrom: from})
 			assert.NoError(t, err)
 			assert.Equal(t, want, a.Audited, from)
+			assert.Equal(t, from == 2, a.Sampled == 2, from)
 		})
 	}
 }

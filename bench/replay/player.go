@@ -349,11 +349,6 @@ func (p *Player) head(question, pos int, text uint64, sure bool) (h *Head, known
 // call returns a pass to take the time from, for a forward pass that was not recorded: another one of the mode, or of
 // any mode if it has none, with as many rows, or with the nearest number of rows.
 func (p *Player) call(mode string, rows int, key uint64) *Call {
-	for _, mode := range append([]string{mode}, slices.Sorted(maps.Keys(p.calls))...) {
-		if all := p.calls[mode][rows]; len(all) > 0 {
-			return all[pick(key, 4, len(all))]
-		}
-	}
 	best, distance := (*Call)(nil), 0
 	for _, mode := range append([]string{mode}, slices.Sorted(maps.Keys(p.calls))...) {
 		for _, n := range slices.Sorted(maps.Keys(p.calls[mode])) {

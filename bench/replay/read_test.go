@@ -112,7 +112,9 @@ func broken() (good string, all map[string][2]string) {
 	return good, map[string][2]string{
 		"no mode":               {`"mode":"a"`, `"mode":""`},
 		"a negative question":   {`"question":0`, `"question":-1`},
-		"a far question":        {`"question":0`, `"question":5000`},
+		"a far question":        {`"question":0`, `"question":1001`},
+		"a negative take":       {`"question":0`, `"question":0,"take":-1`},
+		"a negative device":     {`"question":0`, `"question":0,"device":-1`},
 		"no prompt":             {`"prompt":[1,2]`, `"prompt":[]`},
 		"foreign prompt":        {`"prompt":[1,2]`, `"prompt":[1,40]`},
 		"negative token":        {`"tokens":[3,4]`, `"tokens":[3,-4]`},

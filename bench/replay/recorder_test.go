@@ -135,6 +135,37 @@ func (c answering) Ask(context.Context, draft.Question) (draft.Answer, error) {
 	return draft.Answer{BytesUp: 5, Reply: terms.Reply{Token: 4}}, nil
 }
 
+// TestRecordedAhead: tokens ahead are recorded and passed on in real time as well.
+func TestRecordedAhead(t *testing.T) {
+	var b bytes.Buffer
+	rec, err := NewRecorder(&b, header(), nil)
+	require.NoError(t, err)
+	take := rec.Begin("a", 0, 0, []int32{1}, nil)
+	a, err := take.Cloud(streaming{7, 8}).Ask(t.Context(), draft.Question{Context: []int32{1}, Ahead: 2})
+	require.NoError(t, err)
+	var got []int32
+	for token := range a.Ahead {
+		got = append(got, token)
+	}
+	assert.Equal(t, []int32{7, 8}, got)
+	take.End(nil, false, false, false)
+	q := answers(t, rec, &b)[0].Asks[0]
+	assert.Equal(t, []int32{7, 8}, []int32{q.Ahead[0].Token, q.Ahead[1].Token})
+	assert.True(t, q.Closed)
+}
+
+// streaming is a cloud with tokens ahead.
+type streaming []int32
+
+func (c streaming) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	ahead := make(chan int32, len(c))
+	for _, token := range c {
+		ahead <- token
+	}
+	close(ahead)
+	return draft.Answer{Ahead: ahead}, nil
+}
+
 // TestHeadsAreShared: a head is stored once, and again only if it has more candidates or its first confidence.
 func TestHeadsAreShared(t *testing.T) {
 	var b bytes.Buffer

@@ -76,9 +76,6 @@ func (t *Take) End(ids []int32, ended, graded, correct bool) {
 
 // confide computes the confidences, after the timed work.
 func (t *Take) confide() {
-	if t.net == nil {
-		return
-	}
 	for i, hidden := range t.hidden {
 		h := &t.a.Heads[i]
 		h.Confidence = &t.sure[i]

@@ -145,9 +145,7 @@ func (c *Curves) picture() Picture {
 	if len(p.Lines) == 0 {
 		return nil
 	}
-	if p.X.End = min(1, math.Ceil(most*20+1e-9)/20); p.X.End == 0 {
-		p.X.End = 1
-	}
+	p.X.End = min(1, math.Ceil(most*20+1e-9)/20)
 	return p
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
@@ -57,7 +58,8 @@ func TestSorted(t *testing.T) {
 	require.Len(t, r.Studies[0].Cells, 3)
 	for i, rtt := range []float64{0, 50, 300} {
 		assert.Equal(t, rtt, r.Studies[0].Cells[i].Cell.RTT)
-		assert.Len(t, r.Studies[0].Cells[i].Modes, 4)
+		require.Len(t, r.Studies[0].Cells[i].Modes, 4)
+		assert.Equal(t, 4, r.Studies[0].Cells[i].Modes[0].Colour, "local")
 	}
 	assert.Len(t, r.Engines, 2)
 	assert.Len(t, r.Gateways, 1)
@@ -67,12 +69,26 @@ func TestSorted(t *testing.T) {
 	assert.Equal(t, []Field{{"summary.prompt_tps", "100.5"}, {"summary.text", hostile}, {"summary.tokens", "3 values"}},
 		r.Others[0].Fields)
 	assert.Len(t, r.Runs, 6, "one run for each call")
+	assert.Equal(t, strings.Repeat("ä", 200), shortText(strings.Repeat("ä", 200)))
+	assert.Equal(t, strings.Repeat("ä", 200)+"…", shortText(strings.Repeat("ä", 201)))
 	_, err := New(nil)
 	assert.Error(t, err)
 	wrong := aMode("local", 1)
 	wrong["answers"] = "many"
 	_, err = New(records(t, line(t, wrong, aRun("demo"))))
 	assert.ErrorContains(t, err, "lines:1: ")
+}
+
+// TestElsewhere: a line of another measurement is no line of one whose field it has.
+func TestElsewhere(t *testing.T) {
+	fields := map[string]any{"mode": "local", "policy": "never", "generation_tps": 1, "rate": 1, "part": "asks",
+		"break_even": []string{}}
+	for _, m := range []string{"run", "router train"} {
+		assert.Len(t, reported(t, line(t, fields, aRun(m))).Others, 1, m)
+	}
+	for _, m := range []string{"bench routing", "demo", "bench engine", "bench gateway", "bench link", "eval csqa"} {
+		assert.Len(t, reported(t, line(t, map[string]any{"x": 1}, aRun(m))).Others, 1, m)
+	}
 }
 
 // TestStudies: lines that differ in more than the round trip are separate studies, and so is a repeated measurement.
@@ -129,6 +145,7 @@ func TestOldLines(t *testing.T) {
 	assert.Equal(t, "small "+hostile+" asks model fedcba987654, loss 5%, device 60 tokens/s, cloud 15 ms a token",
 		r.Studies[0].Title)
 	assert.Equal(t, "round trip 100 ms", r.Studies[0].Cells[0].Name())
+	assert.Equal(t, "device at full speed, cloud 0 ms a token", studyTitle(&result.Run{}, outcome.Cell{}, 1))
 	p := Place{Cell: outcome.Cell{Trace: "x.csv"}}
 	assert.Equal(t, "trace x.csv", p.Name())
 }
@@ -155,7 +172,14 @@ func TestColours(t *testing.T) {
 	}
 	many.paint()
 	assert.Len(t, many.colours, 20)
-	assert.NotContains(t, many.colours, 0)
+	uses := map[int]int{}
+	for _, c := range many.colours {
+		uses[c]++
+	}
+	assert.Len(t, uses, chart.Colours)
+	for c, n := range uses {
+		assert.LessOrEqual(t, n, 2, "colour %d", c)
+	}
 	s := Study{Modes: []string{"x", "local"}, colours: map[string]int{}}
 	s.paint()
 	assert.Equal(t, 4, s.colours["local"])
@@ -229,6 +253,7 @@ func TestPictures(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, names, 1+3*(3+4)+1+1+1,
 		"over round trips; in each cell times, waits, bytes, answers; engine; link; accuracy")
+	assert.Subset(t, names, []string{"study1-time-over-rtt.svg", "study1-cell2-waits.svg", "engine.svg", "link.svg"})
 	for _, name := range names {
 		assert.Regexp(t, `^[A-Za-z0-9._-]+\.svg$`, name)
 		b, err := os.ReadFile(filepath.Join(dir, name))
@@ -243,26 +268,81 @@ func TestPictures(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err = r.WriteSVG(file)
 	assert.Error(t, err)
-	assert.Equal(t, "a_b_c-.svg", fileName("a/b c-.svg"))
+	assert.Equal(t, "a_b_c-AZ09.svg", fileName("a/b c-AZ09.svg"))
 }
 
-// TestOverRTT: each mode is a line through its cells, with the intervals of its samples.
+// TestOverRTT: each mode is a line through its cells, with the intervals of its samples. Cells of traces are left out.
 func TestOverRTT(t *testing.T) {
-	s := sample(t).Studies[0]
-	c := s.overRTT().(chart.Chart)
-	require.Len(t, c.Lines, 4)
-	assert.Equal(t, []float64{0, 50, 300}, c.Lines[1].X)
-	for k := range 3 {
-		m := s.Cells[k].Modes[1]
-		assert.Equal(t, m.Mean.Value, c.Lines[1].Y[k])
-		assert.LessOrEqual(t, c.Lines[1].Low[k], c.Lines[1].Y[k])
-		assert.GreaterOrEqual(t, c.Lines[1].High[k], c.Lines[1].Y[k])
-		assert.LessOrEqual(t, m.Mean.High, c.Y.End)
+	place := func(rtt float64, trace string) *Place {
+		mode := func(name string, x float64) *Mode {
+			return &Mode{Label: name, Mean: stats.Interval{Value: x, Low: x - 1, High: x + 2}}
+		}
+		return &Place{Cell: outcome.Cell{RTT: rtt, Trace: trace}, Modes: []*Mode{mode("cloud", rtt), mode("a", 7)}}
 	}
-	assert.True(t, c.Lines[0].Dashed, "local")
-	assert.Equal(t, 300.0, c.X.End)
+	s := Study{Modes: []string{"local", "cloud", "a"}, colours: map[string]int{"local": 4, "cloud": 2, "a": 1},
+		Cells: []*Place{place(0, ""), place(9, "x"), place(300, ""), place(50, "")}}
+	assert.Equal(t, chart.Chart{
+		Title: "Time per answer over round trips",
+		X:     chart.Axis{Label: "round trip, ms", Scale: chart.Linear, End: 300},
+		Y:     chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear, End: 302},
+		Lines: []chart.Line{
+			{Name: "local", Dots: true, Dashed: true, Colour: 4},
+			{Name: "cloud", Dots: true, Dashed: true, Colour: 2, X: []float64{0, 300, 50}, Y: []float64{0, 300, 50},
+				Low: []float64{-1, 299, 49}, High: []float64{2, 302, 52}},
+			{Name: "a", Dots: true, Colour: 1, X: []float64{0, 300, 50}, Y: []float64{7, 7, 7},
+				Low: []float64{6, 6, 6}, High: []float64{9, 9, 9}},
+		},
+	}, s.overRTT())
 	s.Cells = s.Cells[:1]
 	assert.Nil(t, s.overRTT(), "one round trip gives no line")
+}
+
+// TestTimes: each mode is a bar in its colour, with its interval.
+func TestTimes(t *testing.T) {
+	p := &Place{Cell: outcome.Cell{RTT: 50}, Modes: []*Mode{
+		{Label: "a", Colour: 3, Mean: stats.Interval{Value: 1500, Low: 4, High: 1700}},
+		{Label: "b", Colour: 1, Mean: stats.Interval{Value: 8, Low: 7, High: 9}},
+	}}
+	assert.Equal(t, chart.Spans{
+		Title: "Time per answer, round trip 50 ms",
+		X:     chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear, End: 1700},
+		Rows: []chart.Row{
+			{Name: "a", Low: 4, High: 1700, Text: "1,500", Spans: []chart.Span{{To: 1500, Colour: 2, Text: "a"}}},
+			{Name: "b", Low: 7, High: 9, Text: "8", Spans: []chart.Span{{To: 8, Text: "b"}}},
+		},
+	}, p.times())
+}
+
+// TestPaths: a measured time and the predicted one are neighbours.
+func TestPaths(t *testing.T) {
+	link := map[string]any{"part": "outage", "rtt_ms": 30, "outage": map[string]any{"outage_ms": 1000,
+		"recovery_ms": map[string]any{"p50": 20, "p99": 40}, "expected_most_ms": 35}}
+	assert.Equal(t, chart.Spans{
+		Title: "Times over the link and what arithmetic says",
+		X:     chart.Axis{Label: "ms", Scale: chart.Linear, End: 40},
+		Kinds: []chart.Kind{{Name: "measured, median"}, {Name: "predicted", Colour: 1}},
+		Rows: []chart.Row{
+			{Name: "after an outage", Text: "20", Low: 20, High: 40,
+				Spans: []chart.Span{{To: 20, Text: "30 ms: median"}}},
+			{Name: "predicted", Text: "at most 35", Spans: []chart.Span{{To: 35, Colour: 1, Text: "30 ms: predicted"}}},
+		},
+	}, paths(reported(t, line(t, link, aRun("bench link"))).Paths))
+	assert.Nil(t, paths(nil))
+}
+
+// TestEngines: the whiskers of a bar are the slowest and the fastest sample; a speed of 0 has no bar.
+func TestEngines(t *testing.T) {
+	e := map[string]any{"generation_tps": 30, "threads": 2, "samples": []map[string]any{
+		{"generation_tps": 31}, {"generation_tps": 28}, {"generation_tps": 29}}}
+	run := aRun("bench engine")
+	run.Model = nil
+	assert.Equal(t, chart.Spans{
+		Title: "Speed of the engine", X: chart.Axis{Label: "tokens per second", Scale: chart.Linear, End: 31},
+		Kinds: []chart.Kind{{Name: "generation"}, {Name: "prompt", Colour: 1}},
+		Rows: []chart.Row{{Name: "a model, 2 threads", Text: "30", Low: 28, High: 31,
+			Spans: []chart.Span{{To: 30, Text: "generation"}}}},
+	}, engines(reported(t, line(t, e, run)).Engines))
+	assert.Nil(t, engines(nil))
 }
 
 // TestWaits: the bins of the histogram have the right ends and add up to 1.
@@ -283,17 +363,23 @@ func TestWaits(t *testing.T) {
 	assert.Equal(t, 0.2, shares[0.5], "no wait")
 	assert.Equal(t, 0.2, shares[1], "1 and 1.7: below the fourth root of ten")
 	assert.InDelta(t, longestWait, c.X.End, 1e-3)
+	assert.Equal(t, chart.Axis{Label: "exposed wait, ms (below 1: none)", Scale: chart.Log, Start: 0.5, End: c.X.End},
+		c.X)
+	assert.Equal(t, chart.Axis{Label: "answers of the large model, %"}, c.Y)
 	assert.Equal(t, 0.1, l.Y[len(l.Y)-1], "longer waits are in the last bin")
 	assert.Nil(t, (&Place{Modes: []*Mode{{Label: "a"}}}).waits())
 }
 
 func TestBytes(t *testing.T) {
 	m := &Mode{Label: "a", Report: outcome.Report{Samples: []outcome.Sample{{Up: 10, Down: 4}, {Up: 30, Down: 0}}}}
-	s := (&Place{Modes: []*Mode{m, {Label: "local"}}}).bytes().(chart.Spans)
-	require.Len(t, s.Rows, 1, "the small model alone sends nothing")
-	assert.Equal(t, []chart.Span{{To: 20, Text: "20 bytes up"}, {From: 20, To: 22, Colour: 1, Text: "2 bytes down"}},
-		s.Rows[0].Spans)
-	assert.Equal(t, 22.0, s.X.End)
+	p := Place{Cell: outcome.Cell{RTT: 5}, Modes: []*Mode{m, {Label: "local"}}} // the small model alone sends nothing
+	assert.Equal(t, chart.Spans{
+		Title: "Payload each way, round trip 5 ms",
+		X:     chart.Axis{Label: "bytes per answer", Scale: chart.Linear, End: 22},
+		Kinds: []chart.Kind{{Name: "up"}, {Name: "down", Colour: 1}},
+		Rows: []chart.Row{{Name: "a", Text: "20 + 2", Spans: []chart.Span{{To: 20, Text: "20 bytes up"},
+			{From: 20, To: 22, Colour: 1, Text: "2 bytes down"}}}},
+	}, p.bytes())
 	assert.Nil(t, (&Place{Modes: []*Mode{{Label: "local"}}}).bytes())
 }
 
@@ -318,18 +404,29 @@ func TestWaterfall(t *testing.T) {
 		{drawCloud, drawEdge}}, colours)
 	assert.Equal(t, "step, 57 to 74 ms, position 31, 4 tokens on 4 branches", s.Rows[0].Spans[2].Text)
 	assert.Equal(t, "ask, 57 to 357 ms, position 31, hit", s.Rows[3].Spans[0].Text)
-	assert.Equal(t, 359.0, s.X.End)
+	assert.Equal(t, "One answer, serial", s.Title)
+	assert.Equal(t, chart.Axis{Label: "ms since the answer began", Scale: chart.Linear, End: 359}, s.X)
+	assert.Equal(t, 57.0, s.Rows[3].Spans[0].From)
+	assert.Equal(t, 357.0, s.Rows[3].Spans[0].To)
+	keys := map[int]string{}
+	for _, k := range s.Kinds {
+		keys[k.Colour] = k.Name
+	}
+	assert.Equal(t, map[int]string{drawPrompt: "prompt", drawStep: "step", drawBranches: "step on branches",
+		drawHit: "ask, guessed", drawMiss: "ask, not guessed", drawVain: "in vain", drawCloud: "shown, the cloud's",
+		drawEdge: "shown, the device's"}, keys)
 	for outcome, want := range map[string]int{"hit": drawHit, "miss": drawMiss, "known": drawMiss, "late": drawVain,
 		"dropped": drawVain} {
 		assert.Equal(t, want, askKind(outcome), outcome)
 	}
 	m.Waterfall = nil
 	for i := range 40 {
-		m.Waterfall = append(m.Waterfall, result.Span{Start: float64(40 - i), End: 50, Kind: result.SpanAsk,
-			Pos: i, Outcome: "hit"})
+		m.Waterfall = append(m.Waterfall, result.Span{Start: float64(40 - i), End: float64(90 - i),
+			Kind: result.SpanAsk, Pos: i, Outcome: "hit"})
 	}
 	s = m.waterfall().(chart.Spans)
 	assert.Len(t, s.Rows, 26)
+	assert.Equal(t, 90.0, s.X.End)
 	assert.Equal(t, "16 more asks", s.Rows[24].Name)
 	assert.Equal(t, "ask, position 39", s.Rows[0].Name, "in order of their start")
 	m.Waterfall = nil
@@ -347,8 +444,13 @@ func TestAccuracy(t *testing.T) {
 	assert.Equal(t, []float64{0.0625, 0.25}, c.Lines[1].X)
 	assert.Equal(t, []float64{0.525, 0.65}, c.Lines[1].Y)
 	assert.Equal(t, []float64{0, 1}, c.Lines[3].X)
+	assert.Equal(t, "Accuracy against the share of tokens from the large model", c.Title)
+	assert.Equal(t, "tokens from the large model, %", c.X.Label)
+	assert.Equal(t, chart.Axis{Label: "accuracy, %"}, c.Y)
 	assert.InDelta(t, 0.6, c.X.End, 1e-9, "just above the max share, without the large model alone")
 	assert.Nil(t, (&Curves{Runs: []Accuracy{{eval.RunReport{Policy: "x"}}}}).picture())
+	run := Accuracy{eval.RunReport{Policy: "x", Threshold: new(0.5), Budget: new(0.07), Verify: new(1.5)}}
+	assert.Equal(t, "x 0.5 7.0% verified 1.5", run.Name())
 }
 
 // FuzzNew: any lines give a page, or an error that names the line.
@@ -362,6 +464,12 @@ func FuzzNew(f *testing.F) {
 		`"waterfall":[{"start_ms":9,"end_ms":-1e308,"kind":"step"}],"run":{"measurement":"demo"}}`))
 	f.Add([]byte(`{"generation_tps":1,"threads":-1,"samples":[{}],` +
 		`"run":{"measurement":"bench engine","model":{"hash":""}}}`))
+	f.Add([]byte(`{"part":"asks","asks":{"tokens":1},"run":{"measurement":"bench link"}}`))
+	for _, end := range []string{"", "_low", "_high"} { // without the other ends of its interval
+		f.Add([]byte(`{"policy":"x","accuracy` + end + `":1,"run":{"measurement":"eval"}}`))
+		f.Add([]byte(strings.Replace(`{"policy":"x","accuracy":1,"accuracy_low":1,"accuracy_high":1,`+
+			`"run":{"measurement":"eval"}}`, `"accuracy`+end+`":1,`, "", 1)))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := result.Read(bytes.NewReader(b), "lines")
 		if err != nil {

@@ -132,7 +132,7 @@ func realExperiments() (all []experiment) {
 // realPair measures the real pair, with its files in the folder models: for all tasks, or those with these names.
 // Existing files in the folder dir are not made again, so that a stopped run can be continued.
 func realPair(ctx context.Context, root, dir, models string, names []string) error {
-	dir, program, err := prepare(ctx, root, dir)
+	steps, measure, err := realChosen(names)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func realPair(ctx context.Context, root, dir, models string, names []string) err
 			return fmt.Errorf("the folder of the models: %w", err)
 		}
 	}
-	steps, measure, err := realChosen(names)
+	dir, program, err := prepare(ctx, root, dir)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,8 @@ func TestRealSteps(t *testing.T) {
 	for _, e := range realExperiments() {
 		check(e.args)
 	}
+	assert.Equal(t, "eval mbpp -m SMALL --large LARGE --router OUT/mbpp.gguf --budget 0.03,0.05,0.07 --questions 150 "+
+		"-n 256 --run-code -o OUT/mbpp-answers.jsonl --json", realTasks()[3].experiment().args)
 	steps, measure, err := realChosen([]string{"arc"})
 	require.NoError(t, err)
 	assert.Less(t, len(steps), len(realSteps()))
@@ -88,6 +90,7 @@ func TestRealBlocks(t *testing.T) {
 	require.NoError(t, realBlocks(dir, texts))
 	assert.Contains(t, texts["real-table"], "| csqa, 200 | 25.0% (10.0 to 90.0) | 65.0% (10.0 to 90.0) | "+
 		"60.5% (10.0 to 90.0) | 4.2% | 0.89 (0.70 to 1.10) | 40.0% (6.6%) |  |  |\n")
+	assert.NotContains(t, texts, "real-csqa-sources", "unknown")
 	assert.Contains(t, strings.ReplaceAll(texts["real-line"], "\n", " "), "alone answers 25.0% correctly and the "+
 		"1.5B alone 65.0%; with 4.2% of its tokens from the 1.5B, the 0.5B answers 60.5% correctly.")
 

@@ -121,6 +121,18 @@ func TestSources(t *testing.T) {
 	fourth, err := sources(dir)
 	require.NoError(t, err)
 	assert.NotEqual(t, third["runtime/draft"], fourth["runtime/draft"], "another name")
+	for path, counts := range map[string]string{"bench/wire/a.go": "bench", "kernels/cpu/x/a.go": "kernels/cpu",
+		"bench/eval/a.go": "", "kernels/cpu/testdata/a.go": "", "runtime/draft/x/a.go": ""} {
+		before, err := sources(dir)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), nil, 0o600))
+		after, err := sources(dir)
+		require.NoError(t, err)
+		for name := range after {
+			assert.Equal(t, name == counts, before[name] != after[name], "%s in %s", path, name)
+		}
+	}
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "bench")))
 	_, err = sources(dir)
 	assert.Error(t, err)
@@ -205,6 +217,35 @@ func TestWrite(t *testing.T) {
 	text, err := changed(dir)
 	require.NoError(t, err)
 	assert.Contains(t, text, "- demo: it is not known of which sources")
+}
+
+// TestCells: figures that are absent leave their cells empty, and an interval needs both ends.
+func TestCells(t *testing.T) {
+	x, y := new(0.25), new(12.0)
+	assert.Equal(t, []string{"", "", ""}, []string{each(x, nil), each(nil, x), each(nil, nil)})
+	assert.Equal(t, "0, 12", each(x, y))
+	assert.Equal(t, []string{"", "25%", "", "25.0%", "", "12.00"},
+		[]string{whole(nil), whole(x), share(nil), share(x), rounded(nil, "%.2f"), rounded(y, "%.2f")})
+	for want, r := range map[string]*outcome.Ratio{"": nil, "1.50 (0.25 to 12.00)": {Value: 1.5, Low: x, High: y}} {
+		assert.Equal(t, want, over(r))
+	}
+	for _, r := range []outcome.Ratio{{Value: 1.5}, {Value: 1.5, Low: x}, {Value: 1.5, High: x}} {
+		assert.Equal(t, "1.50", over(&r))
+	}
+	even := outcome.BreakEven{Mode: "a", With: "b", Faster: "above", RTT: y}
+	withLow, withHigh, both, never := even, even, even, even
+	withLow.Low, withHigh.High, both.Low, both.High = x, y, x, y
+	never.RTT, never.Reason = nil, "slower"
+	assert.Equal(t, strings.Repeat("- a is faster than b above 12 ms\n", 3)+
+		"- a is faster than b above 12 ms (95%: 0 to 12)\n- a and b: slower\n",
+		evenLines([]outcome.BreakEven{even, withLow, withHigh, both, never}))
+	no, yes := new(false), new(true)
+	for want, r := range map[string]outcome.Report{"": {}, "to cloud": {EqualToCloud: yes, EqualToSerial: no},
+		"to serial":        {EqualToSerial: yes},
+		"but 3, to cloud":  {EqualToCloud: no, DifferingFromCloud: new(3), EqualToSerial: yes},
+		"but 2, to serial": {EqualToSerial: no, Differing: new(2)}} {
+		assert.Equal(t, want, equal(r))
+	}
 }
 
 func TestShortVersion(t *testing.T) {

@@ -54,9 +54,11 @@ func TestChoice(t *testing.T) {
 		"I cannot tell. The Answer Is: b.":                        "B",
 		"The answer is D train station":                           "D",
 		"The answer is option b. The others are worse":            "B",
-		"#### C":            "C",
-		"The answer is:C":   "C",
-		"the  answer  is C": "C",
+		"#### C":                                "C",
+		"The answer is:C":                       "C",
+		"B - market":                            "B",
+		"The answer is option B, not option C.": "B",
+		"the  answer  is C":                     "C",
 		"Asked for an answer: it depends. The answer will be E).": "E",
 		"Bookstore sells magazines, so the answer is":             "bookstore",
 		// rule 2: a label at the beginning
@@ -95,7 +97,7 @@ func TestChoiceDigits(t *testing.T) {
 	for answer, want := range map[string]string{
 		"3": "3", "The answer is 2.": "2", "The answer is 2.5 grams": "", "(4)": "4", "4 legs": "",
 		"option 3 it is": "3", "The answer is 42": "", "1.5 g of it": "",
-		"The answer is 3 since salt": "3", "2. a base": "2",
+		"The answer is 3 since salt": "3", "2. a base": "2", "The answer is 2 4 times": "2",
 	} {
 		label, text := chosen(o, answer)
 		assert.Equal(t, want, label+text, answer)

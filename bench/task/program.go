@@ -188,9 +188,6 @@ func indented(text string) bool {
 
 // dedented removes the indentation of the first nonblank line from a text.
 func dedented(text string) string {
-	if !indented(text) {
-		return text
-	}
 	first := firstLineKept(text)
 	return unindent(text, first[:len(first)-len(strings.TrimLeft(first, " \t"))])
 }
@@ -238,7 +235,7 @@ func codeBlocks(text string) (blocks []string, fenced bool) {
 		case mark == "" && m != nil:
 			fenced, mark = true, m[2]
 			space, language = strings.Repeat(" ", len(m[1])), strings.ToLower(m[3])
-		case mark != "" && m != nil && m[3] == "" && m[2][0] == mark[0] && len(m[2]) >= len(mark):
+		case m != nil && m[3] == "" && m[2][0] == mark[0] && len(m[2]) >= len(mark):
 			end()
 		case mark != "":
 			block = append(block, line)

@@ -74,6 +74,9 @@ func TestProgram(t *testing.T) {
 		"    def double(x):\n        return 2 * x":            whole,
 		whole + "\n\n\"\"\"\nAnother task\n\"\"\"\ndef g(":    whole + "\n\n",
 		"double = lambda x: 2 * x\ndef g(): pass":             "double = lambda x: 2 * x\ndef g(): pass",
+		"def double(x):\n    \"\"\"Twice\nthe value\n    \"\"\"\n    return 2 * x\nDone.": "def double(x):\n" +
+			"    \"\"\"Twice\nthe value\n    \"\"\"\n    return 2 * x\n",
+		block("python", "import os\nreturn 2 * x"): "import os\nreturn 2 * x",
 		// only the body of the function
 		"    return 2 * x": p.header + "    return 2 * x",
 		"    y = 2\n\n    return y * x\n\n\ndef triple(x):\n    return": p.header +
@@ -231,6 +234,8 @@ func TestMBPP(t *testing.T) {
 		assert.Contains(t, q.Text, "```python\n"+asserts+"```")
 		raw := s.Raw(q)
 		assert.Equal(t, 3, strings.Count(raw, "def add(x):"))
+		assert.True(t, strings.HasPrefix(raw, "\"\"\"\nWrite a function to add 1."))
+		assert.Equal(t, q.RawReference, q.Key+"\n")
 		assert.True(t, strings.HasSuffix(raw, fmt.Sprintf("assert add(2) == %d\n\"\"\"\n", want[1]+2)))
 		assert.NotContains(t, raw, "\r")
 		v, err := q.Judge(t.Context(), s.Follow(q.RawReference))
@@ -238,6 +243,9 @@ func TestMBPP(t *testing.T) {
 		assert.Equal(t, Right, v)
 		assert.Equal(t, []string{"", q.RawReference}, r.program)
 		assert.Equal(t, "one = 1\n"+asserts, r.tests)
+		_, err = q.Judge(t.Context(), fenced("def add(x): return x")+"\n"+fenced("def main(): add(1)"))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"", "def add(x): return x"}, r.program, "the function that the tests call")
 		none, err := Open(name, Options{Data: path, Most: 2})
 		require.NoError(t, err)
 		assert.Empty(t, none.Shots)
@@ -255,7 +263,7 @@ func TestProgramLinesRefused(t *testing.T) {
 		`{"task_id":""}`: `the object has no "task_id"`,
 		strings.Replace(humanEvalLine("a"), `"first"`, `"other"`, 1): `not define the "entry_point" "other"`,
 		strings.Replace(humanEvalLine("a"), "check", "test", 1):      `the "test" does not define check`,
-		"[]": "line 1",
+		"[]": "line 1: json: ",
 	} {
 		_, err := Open(HumanEval, Options{Data: written(t, line)})
 		assert.ErrorContains(t, err, want, line)
@@ -265,7 +273,7 @@ func TestProgramLinesRefused(t *testing.T) {
 		`{"text":"x","test_list":["assert 1"]}`: `the object has no "task_id"`,
 		`{"task_id":11,"test_list":["x"]}`:      `the object has no "text"`,
 		`{"task_id":11,"text":"x"}`:             `the "test_list" is empty`,
-		`{"task_id":"11"}`:                      "line 1",
+		`{"task_id":"11"}`:                      "line 1: json: ",
 	} {
 		_, err := Open(MBPP, Options{Data: written(t, line)})
 		assert.ErrorContains(t, err, want, line)

@@ -2,16 +2,20 @@ package task
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Two formats of CommonsenseQA, for one question with two equal options.
@@ -48,10 +52,54 @@ func TestMultipleForms(t *testing.T) {
 				q.Grade("B"), q.Grade("no idea")})
 		}
 	}
-	s, err := Read(strings.NewReader(
-		strings.Replace(flat, `"answerKey":"C"`, `"answer":"A","reference":"Bank."`, 1)), "F")
+	s, err := Read(strings.NewReader(strings.Replace(flat, `"answerKey":"C"`,
+		`"answerKey":"C","answer":"A","grader":"choice","reference":"Bank."`, 1)), "F")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"A. bank", "Bank."}, []string{s.Questions[0].Key, s.Questions[0].Reference})
+}
+
+// TestLabels: labels are capital letters, or digits from 1 on.
+func TestLabels(t *testing.T) {
+	for label, good := range map[string]bool{"Z": true, "1": true, "9": true, "0": false, ":": false, "@": false,
+		"[": false} {
+		m := multiple{stem: "q", key: "A", options: []option{{"A", "x"}, {label, "y"}}}
+		assert.Equal(t, good, m.check() == nil, label)
+	}
+	m := multiple{stem: "q", key: "A"}
+	for label := 'A'; label <= 'Z'; label++ {
+		m.options = append(m.options, option{string(label), "x"})
+	}
+	assert.NoError(t, m.check())
+	m.options = append(m.options, option{"1", "x"})
+	assert.ErrorContains(t, m.check(), "there must be 2 to 26")
+}
+
+// TestForms: a set has its name, the version of its prompts, and room for its answers.
+func TestForms(t *testing.T) {
+	tokens := map[string]int{Demo: 64, DemoTrain: 64, CSQA: 96, ARC: 96, GSM8K: 320, HumanEval: 512, MBPP: 512,
+		MBPPTrain: 512}
+	all := map[string]*Set{}
+	for name, form := range formats(nil) {
+		all[name] = form()
+	}
+	for _, name := range []string{Demo, DemoTrain} {
+		s, err := Open(name, Options{Most: 1})
+		require.NoError(t, err)
+		all[name] = s
+	}
+	require.Len(t, all, len(tokens))
+	for name, s := range all {
+		assert.Equal(t, name, s.Name)
+		assert.Equal(t, strings.TrimSuffix(name, "-train")+"-1", s.Prompts)
+		assert.Equal(t, tokens[name], s.Tokens, name)
+	}
+}
+
+// TestBreaksOff: an error in the part of a file that is not needed is an error, because its hash is unknown.
+func TestBreaksOff(t *testing.T) {
+	broken := errors.New("broken")
+	file := io.MultiReader(strings.NewReader(`{"question":"a"}`+"\n"), iotest.ErrReader(broken))
+	assert.ErrorIs(t, ofFile("F").read(file, "F", 1), broken)
 }
 
 // TestFileGraders: a line names its grader.
@@ -83,6 +131,7 @@ func TestLinesRefused(t *testing.T) {
 		`{"question":"q","grader":"exact"}`:                        `the "grader" "exact" has no "answer"`,
 		`{"question":5}`:                                           `"question": `,
 		`{"question":{"stem":"q","choices":5}}`:                    `"question": `,
+		strings.Replace(flat, `"Where do you shop?"`, "5", 1):      `"question": json: `,
 		choices(`{"label":["A"],"text":["x","y"]}`):                `"choices" has 1 labels, but 2 texts`,
 		choices(`{"label":["A"],"text":["x"]}`):                    `"choices" are 1: there must be 2 to 26`,
 		choices(`{"label":["A","AB"],"text":["x","y"]}`):           `the label "AB" of "choices" is not one of A to Z`,
@@ -101,7 +150,7 @@ func TestLinesRefused(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		`{"question":" ","answer":"#### 1"}`: `no "question"`, `{"question":"q","answer":"1"}`: "begins with ####",
-		`{"question":"q","answer":"#### one"}`: `the answer "one" is not a number`, "[]": "line 1",
+		`{"question":"q","answer":"#### one"}`: `the answer "one" is not a number`, "[]": "line 1: json: ",
 	} {
 		_, err := Open(GSM8K, Options{Data: written(t, line)})
 		assert.ErrorContains(t, err, want, line)
@@ -125,7 +174,12 @@ func TestShots(t *testing.T) {
 		require.Len(t, all.Shots, 4)
 		assert.Equal(t, none.Prompts, all.Prompts)
 		raw := all.Raw(all.Questions[0])
-		for _, s := range all.Shots {
+		chat := all.Chat("q")
+		require.Len(t, chat, 9)
+		assert.Equal(t, tokenizer.Message{Role: "user", Content: "q"}, chat[8])
+		for i, s := range all.Shots {
+			assert.Equal(t, []tokenizer.Message{{Role: "user", Content: s.Question},
+				{Role: "assistant", Content: s.Answer}}, chat[2*i:2*i+2])
 			assert.Contains(t, raw, s.Question+"\nAnswer: "+s.Answer+"\n\n")
 			assert.True(t, strings.HasPrefix(s.Question, "Question: "))
 			_, instruction, _ := strings.Cut(none.Questions[0].Text, "?\n")
@@ -141,7 +195,8 @@ func TestShots(t *testing.T) {
 	}
 	for _, name := range []string{Demo, DemoTrain, written(t, flat)} {
 		_, err := Open(name, Options{Shots: 1})
-		assert.ErrorContains(t, err, "has no worked examples")
+		assert.ErrorContains(t, err, "has no worked examples: ")
+		assert.Equal(t, !strings.HasPrefix(name, Demo), strings.HasSuffix(err.Error(), "csqa, arc, gsm8k and mbpp"))
 	}
 	gsm, err := Open(GSM8K, Options{Data: written(t, data[GSM8K])})
 	require.NoError(t, err)

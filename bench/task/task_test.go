@@ -50,6 +50,8 @@ func TestFile(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(b)), two.Hash)
 	_, err = Open(path, Options{})
 	assert.ErrorContains(t, err, "line 4")
+	_, err = Open(path+"x", Options{})
+	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // TestFileRefused: each error names the file and the line.
@@ -57,7 +59,7 @@ func TestFileRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "F: the file has no questions",
 		"{\"question\":\"a\"}\n{}": `F: line 2: the object has no "question"`,
-		"[]":                       "F: line 1: ",
+		"[]":                       "F: line 1: json: ",
 		`{"question":"a","id":"x"}` + "\n" + `{"question":"b","id":"x"}`: `F: line 2: its id "x" is that of line 1`,
 		"\n" + strings.Repeat("x", maxLine+1):                            "F: line 2 is longer than 1 MB",
 	} {
@@ -80,6 +82,10 @@ func TestDemo(t *testing.T) {
 	for _, q := range append(held.Questions, train.Questions...) {
 		assert.False(t, texts[q.Text])
 		texts[q.Text] = true
+		place, food, _ := strings.Cut(q.Key, ", ")
+		assert.Contains(t, q.Reference, place)
+		assert.Contains(t, q.Reference, food)
+		assert.NotEmpty(t, food)
 		assert.Equal(t, Right, q.Grade(q.Reference))
 		assert.Equal(t, Wrong, q.Grade("no idea"))
 	}

@@ -134,7 +134,7 @@ func Number(x float64) string {
 	case x >= 1e9 || x > 0 && x < 1e-3:
 		return fmt.Sprintf("%.3g", x)
 	case x < 99.95:
-		return trimmed(x, max(0, 2-int(math.Floor(math.Log10(max(x, 1))))))
+		return trimmed(x, 2-int(math.Log10(max(x, 1))))
 	}
 	digits := fmt.Sprintf("%.0f", x)
 	for i := len(digits) - 3; i > 0; i -= 3 {

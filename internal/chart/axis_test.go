@@ -61,6 +61,7 @@ func TestAxes(t *testing.T) {
 		{Axis{Scale: Log, Start: 1e-15, End: 1}, 9, "1e-09 1e-08 1e-07 1e-06 1e-05 0.0001 0.001 0.01 0.1 1"},
 		{Axis{Scale: Linear, Start: math.NaN(), End: 3}, 9, "0 1 2 3"},
 		{Axis{Scale: Linear, Start: -1e308, End: 1e308}, 9, "−1e+15 −5e+14 0 5e+14 1e+15"},
+		{Axis{Scale: Linear, End: 1e300}, 9, "0 2e+14 4e+14 6e+14 8e+14 1e+15"},
 	} {
 		if c.a.Scale == Log && c.room == 9 && c.a.Start <= 0 {
 			c.room = 12
@@ -73,6 +74,8 @@ func TestAxes(t *testing.T) {
 	assert.Zero(t, log.part(-5))
 	assert.Equal(t, 1.0, log.part(1e9))
 	assert.Equal(t, 0.25, Axis{Scale: Linear, Start: 10, End: 50}.fitted().part(20))
+	assert.Equal(t, -1e15, Axis{Start: -1e300, End: -1e299}.fitted().End)
+	assert.Equal(t, 1e-9, Axis{Scale: Log, Start: 1e-30, End: 1}.fitted().Start)
 }
 
 // TestBands: intervals are drawn as a band under their line; points without an interval are left out of it.
@@ -80,15 +83,18 @@ func TestBands(t *testing.T) {
 	c := Chart{
 		X: Axis{Scale: Linear, End: 100}, Y: Axis{Scale: Linear, End: 10},
 		Lines: []Line{{
-			Name: "one", Colour: 5, Dots: true, X: []float64{0, 50, 100}, Y: []float64{5, 5, 5},
-			Low: []float64{4, math.NaN(), 3}, High: []float64{6, 9, 7},
-		}, {Name: "other", X: []float64{0}, Y: []float64{1}, Low: []float64{0}}},
+			Name: "one", Colour: 5, Dots: true,
+			X: []float64{0, 50, 60, math.NaN(), 100}, Y: []float64{5, 5, 5, 5, 5},
+			Low: []float64{4, math.NaN(), 3, 3, 3}, High: []float64{6, 9, math.NaN(), 7, 7},
+		}, {Name: "other", X: []float64{0}, Y: []float64{1}, Low: []float64{0}}, {
+			Name: "none", X: []float64{0}, Y: []float64{1}, Low: []float64{math.NaN()}, High: []float64{1},
+		}},
 	}
 	all := elements(t, c.SVG())
 	require.Len(t, all["polygon"], 1, "one polygon with two ends per point")
 	assert.Equal(t, "n c4", all["polygon"][0]["class"])
 	assert.Equal(t, "70.0,168.0 620.0,136.0 620.0,264.0 70.0,232.0 ", all["polygon"][0]["points"])
-	assert.Len(t, all["circle"], 3)
+	assert.Len(t, all["circle"], 4)
 	assert.Equal(t, "345.0", all["circle"][1]["cx"])
 	assert.Equal(t, "f c4", all["circle"][1]["class"])
 	assert.Len(t, find(all["path"], "l c1"), 2, "the second line has the second colour")
@@ -111,7 +117,7 @@ func TestLegend(t *testing.T) {
 		}
 		type place struct{ x, y, end float64 }
 		var before place
-		seen := 0
+		seen, lines := 0, 0
 		assert.Equal(t, []float64{640, 640, 340}[i], width)
 		assert.Len(t, find(all["rect"], "bg"), []int{1, 0, 0}[i])
 		for _, e := range all["text"] {
@@ -127,10 +133,12 @@ func TestLegend(t *testing.T) {
 				assert.Greater(t, now.x, before.end, "next to the previous one")
 			} else {
 				assert.Greater(t, now.y, before.y)
+				lines++
 			}
 			before = now
 		}
 		assert.Equal(t, 12, seen)
+		assert.Less(t, lines, 12, "short names share a line")
 	}
 	assert.Contains(t, string(c.SVG()), "…</text>", "a title that is too long is cut")
 	assert.NotContains(t, string(c.Part(true)), `class="t"`, "a part has no title")
@@ -190,6 +198,43 @@ func TestSpans(t *testing.T) {
 	s.Rows[1].Text = strings.Repeat("long ", 40)
 	axis := find(elements(t, s.SVG())["path"], "a")[0]["d"]
 	assert.Regexp(t, `^M170\.0 .*H426\.7$`, axis, "a text takes at most a third of the width")
+}
+
+// TestRows: the text of a row follows its last span or its interval, within a third of the width. The ruler has all
+// ticks, and narrow pictures have each name above its row.
+func TestRows(t *testing.T) {
+	long := strings.Repeat("w", 99)
+	s := Spans{X: Axis{Scale: Linear, End: 100}, Rows: []Row{
+		{Name: "a", Low: 20, High: 40, Text: "interval", Spans: []Span{{To: 30}}},
+		{Name: "b", Low: 20, High: 30, Text: long, Spans: []Span{{To: 50}, {From: 10, To: 20}}},
+		{Name: "c", Spans: []Span{{To: 100}}},
+	}}
+	all := elements(t, s.SVG())
+	const left, inner = 170.0, 640 - 170 - 640.0/3
+	at := func(x float64) string { return fmt.Sprintf("%.1f", left+x/100*inner) }
+	require.Len(t, all["text"], 1+3+2+6+1, "title, names, texts, ticks, label")
+	for _, e := range all["text"] {
+		if end := map[string]float64{"interval": 40, long: 50}[e["text"]]; end > 0 {
+			assert.Equal(t, at(end+6*100/inner), e["x"])
+		}
+	}
+	assert.Equal(t, "M"+at(0)+" 120.0H"+at(100), find(all["path"], "a")[0]["d"])
+	ticks := find(all["path"], "g")
+	require.Len(t, ticks, 6)
+	for i, e := range ticks {
+		assert.Equal(t, "M"+at(float64(20*i))+" 120.0V40.0", e["d"])
+	}
+	narrow, names := elements(t, s.Part(true)), 0
+	for _, e := range narrow["text"] {
+		if i := strings.Index("abc", e["text"]); i >= 0 && len(e["text"]) == 1 {
+			assert.Equal(t, 14+8+41*float64(i)+17-4, number(t, e["y"]))
+			names++
+		}
+	}
+	assert.Equal(t, 3, names)
+	for i, bar := range []int{0, 1, 3} { // b has two
+		assert.Equal(t, 14+8+41*float64(i)+17, number(t, narrow["rect"][bar]["y"]))
+	}
 }
 
 // FuzzPictures: for any numbers and names, the picture is complete and finite.

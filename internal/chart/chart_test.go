@@ -88,6 +88,20 @@ func TestChart(t *testing.T) {
 	assert.NotContains(t, string(got), "NaN")
 	assert.Contains(t, string(got), "prefers-color-scheme:dark")
 	assert.Equal(t, 1, strings.Count(string(got), "<svg "))
+	assert.Equal(t, "M70.0 360.0V40.0", find(all["path"], "g")[0]["d"], "the grid")
+	assert.Equal(t, "M70.0 40.0H620.0", find(all["path"], "g")[11]["d"])
+	assert.Equal(t, "M70.0 40.0V360.0H620.0", find(all["path"], "a")[0]["d"], "both axes")
+	c.Lines = nil
+	for size, picture := range map[string][]byte{
+		"640 430": c.SVG(), "640 404": c.Part(false), "340 314": c.Part(true),
+	} {
+		all := elements(t, picture)
+		assert.Equal(t, "0 0 "+size, all["svg"][0]["viewBox"], "without a legend")
+		for _, ground := range find(all["rect"], "bg") {
+			assert.Equal(t, size, ground["width"]+" "+ground["height"])
+		}
+	}
+	assert.Len(t, find(all["rect"], "bg"), 1)
 }
 
 // number parses an attribute.

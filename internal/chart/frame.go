@@ -101,7 +101,7 @@ func (f *frame) legend(keys []key, y float64) float64 {
 	for _, k := range keys {
 		name := shortened(k.name, int((f.width-2*16-mark-6)/letter))
 		took := mark + 6 + letter*float64(utf8.RuneCountInString(name))
-		if x > 16 && x+took > f.width-16 {
+		if x+took > f.width-16 {
 			x, y = 16, y+line
 		}
 		f.printf(`<g data-series="%s"><path class="%s" d="M%.1f %.1fH%.1f"/>`, escaped(k.name), k.class, x, y-4, x+mark)
