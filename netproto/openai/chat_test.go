@@ -246,6 +246,22 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
+// TestProvenanceOfPieces: a stream says which model chose each token, also of those that do not end a character.
+func TestProvenanceOfPieces(t *testing.T) {
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "aéC" }}
+	w := ask(t, newTestServer(t, m, nil), responses, `{"input":"u","stream":true,"pilotfish":{"provenance":true}}`)
+	var origins []any
+	for _, e := range namedEvents(t, w.Body.Bytes()) {
+		if at(e, "type") == "response.output_text.delta" {
+			tokens, _ := at(e, "pilotfish", "tokens").([]any)
+			for _, token := range tokens {
+				origins = append(origins, at(token, "origin"))
+			}
+		}
+	}
+	assert.Equal(t, []any{"edge", "edge", "edge", "cloud"}, origins)
+}
+
 // TestStop: the finish reason of an answer that ends at a stop string.
 func TestStop(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "one\ntwo" }}

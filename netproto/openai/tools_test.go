@@ -187,6 +187,15 @@ func TestStrictTools(t *testing.T) {
 		require.Len(t, m.schemas, 1)
 		assert.NotContains(t, m.schemas[0], "not")
 	}
+	m := &fakeModel{refuse: func(s answer.Settings) error {
+		if strings.Contains(string(s.Schema), `"anyOf"`) {
+			return errors.New("too large")
+		}
+		return nil
+	}}
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+	assert.Contains(t, w.Body.String(), "tools: all of them together: too large")
 }
 
 // TestCallCut: a call without room to end ends the answer by length, and counts completely.

@@ -159,11 +159,9 @@ func (f *fields) toolChoice(r *Chat) {
 		return
 	}
 	switch mode {
+	case "auto": // as without this field
+		return
 	case "none":
-	case "auto": // also without tools
-		if len(r.Tools) == 0 {
-			return
-		}
 	case "required":
 		if len(r.Tools) == 0 {
 			f.fail("tool_choice", "there are no tools to choose from: give some, or leave it out")
