@@ -242,7 +242,8 @@ func TestChatSaveLoad(t *testing.T) {
 		assert.NotContains(t, stderr, "another model")
 	}
 	for model, said := range map[string]bool{"": false, "other": true} {
-		require.NoError(t, os.WriteFile(other, bytes.Replace(b, []byte("pilotfish-demo-small"), []byte(model), 1), 0o600))
+		text := bytes.Replace(b, []byte("pilotfish-demo-small"), []byte(model), 1)
+		require.NoError(t, os.WriteFile(other, text, 0o600))
 		_, _, stderr := clitest.Chat(t, "", "-m", small, "--load", other)
 		assert.Equal(t, said, strings.Contains(stderr, "(with answers of another model: \"other\")"), stderr)
 		assert.Equal(t, said, strings.Contains(stderr, "another model"), stderr)

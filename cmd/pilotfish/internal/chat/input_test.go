@@ -143,8 +143,8 @@ func TestUserPath(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
-	for path, want := range map[string]string{"~": home, "~/a/b": filepath.Join(home, "a", "b"), "~a": "~a", "a/~": "a/~",
-		"/a": "/a", "": ""} {
+	for path, want := range map[string]string{"~": home, "~/a/b": filepath.Join(home, "a", "b"), "~a": "~a",
+		"a/~": "a/~", "/a": "/a", "": ""} {
 		assert.Equal(t, want, userPath(path), path)
 	}
 	t.Setenv("HOME", "")

@@ -148,6 +148,7 @@ func TestConfigRefused(t *testing.T) {
 		"tokens:\n  - secret: *" + clitest.SecretA:                  "this is not YAML",
 		"listen: &a :1\nadmin: *a":                                  ":2: admin: write a value",
 		token + "token-file: x":                                     ":3: tokens and token-file: keep one",
+		"token-file: x\n" + token:                                   ":2: tokens and token-file: keep one",
 		"tokens: " + clitest.SecretA:                                ":1: tokens: write a list",
 		"tokens: []":                                                ":1: tokens: write a list",
 		"tokens:\n  - " + clitest.SecretA:                           ":2: write NAME: VALUE here",
@@ -266,6 +267,10 @@ func TestCheckConfig(t *testing.T) {
 	require.NoError(t, os.Chmod(exposed, 0o600))
 	_, _, stderr = check("--config", exposed)
 	assert.NotContains(t, stderr, "chmod")
+	open := clitest.ConfigFileOf(t, "open: true\n")
+	require.NoError(t, os.Chmod(open, 0o644))
+	_, _, stderr = check("--config", open)
+	assert.NotContains(t, stderr, "chmod", "it has no secrets")
 
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte("lab:"+clitest.SecretA+"\nlab:"+clitest.SecretB+"\n"), 0o600))
