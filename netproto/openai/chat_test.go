@@ -260,6 +260,10 @@ func TestProvenanceOfPieces(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []any{"edge", "edge", "edge", "cloud"}, origins)
+	m.answer = func(string, answer.Settings) string { return "C\xc3" } // it ends within a character
+	w = ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,"tools":[{"type":"function","function":{"name":"f"}}],"pilotfish":{"provenance":true}}`)
+	assert.Len(t, at(object(t, w.Body.Bytes()), "choices", 0, "pilotfish", "tokens"), 2)
 }
 
 // TestStop: the finish reason of an answer that ends at a stop string.

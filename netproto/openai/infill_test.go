@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -200,4 +201,7 @@ func TestEchoLogProbs(t *testing.T) {
 	assert.Equal(t, "ab", at(all[0], "choices", 0, "text"))
 	assert.Equal(t, []any{nil, -0.125}, at(probs(all[0]), "token_logprobs"))
 	assert.Equal(t, []any{2.0}, at(probs(all[1]), "text_offset"))
+	m.fail = func(string) error { return errors.New("broken") }
+	w := ask(t, s, "/v1/completions", `{"prompt":"ab","max_tokens":0,"echo":true,"logprobs":1}`)
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
 }

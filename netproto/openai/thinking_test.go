@@ -226,6 +226,7 @@ func TestThinkingAsked(t *testing.T) {
 		{"responses", `"reasoning":{"effort":"medium"}`, "true"}, {"responses", ``, ""}, {"messages", ``, "false"},
 		{"messages", `"thinking":{"type":"disabled"}`, "false"}, {"messages", `"thinking":{"type":"adaptive"}`, ""},
 		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
+		{"messages", `"thinking":{"type":"disabled","budget_tokens":1024,"display":"omitted"}`, "false"},
 	} {
 		body, path := `{`+hi, "/v1/"+strings.Replace(c.path, "chat", "chat/completions", 1)
 		switch c.path {

@@ -152,8 +152,8 @@ func (s *callScanner) field() error {
 		}
 		s.named = true
 	case "arguments":
-		if s.argument || raw[0] != '{' {
-			return fmt.Errorf("the arguments are not an object: %w", errCall)
+		if s.argument {
+			return fmt.Errorf("it has arguments twice: %w", errCall)
 		}
 		s.argument = true
 	}
