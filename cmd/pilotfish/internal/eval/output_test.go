@@ -26,10 +26,10 @@ func TestEvalTables(t *testing.T) {
 		{Policy: "random", Always: &eval.Versus{Ratio: &none, McNemar: 1, NonInferior: &no}},
 		{Policy: "entropy", Never: &eval.Versus{McNemar: 0.0625}},
 	}, Policies: []eval.Area{{Policy: "margin", From: 0.05, To: 0.5,
-		Area:  stats.Interval{Value: 0.75, Low: 0.7, High: 0.8},
+		Area: stats.Interval{Value: 0.75, Low: 0.7, High: 0.8},
 		Minus: map[string]stats.Interval{"random": {Value: 0.125, Low: -0.25, High: 0.5},
 			"entropy": {Value: math.NaN()}},
-		At:    []eval.At{{Share: 0.1, Quality: none}}}},
+		At: []eval.At{{Share: 0.1, Quality: none}}}},
 		Dials: []eval.AsksCurve{{Policy: "margin", Best: true, Ahead: 4, From: 1, To: 9.5, Area: none},
 			{Policy: "random", Verify: new(0.5), Ahead: 1, Router: stats.Interval{Value: 0.25},
 				Minus: stats.Interval{Value: 0.125, Low: -0.25, High: 0.5}}, {Policy: "entropy"}}}
