@@ -200,6 +200,7 @@ func TestWrongCalls(t *testing.T) {
 		{"inspect", cli.ExitUsage, "inspect needs a model"},
 		{"inspect TEXT", cli.ExitFailed, "TEXT"},
 		{"tokenize -m TEXT hi", cli.ExitFailed, "TEXT"},
+		{"tokenize -m M", cli.ExitUsage, "no prompt"},
 		{"tokenize -m M --json hi", cli.ExitUsage, "stdin"},
 		{"bench", cli.ExitUsage, "which"},
 		{"bench engine -m M -r 0", cli.ExitUsage, "-r"},

@@ -246,6 +246,26 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
+// TestProvenanceOfPieces: a stream says which model chose each token, also of those that do not end a character.
+func TestProvenanceOfPieces(t *testing.T) {
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "aéC" }}
+	w := ask(t, newTestServer(t, m, nil), responses, `{"input":"u","stream":true,"pilotfish":{"provenance":true}}`)
+	var origins []any
+	for _, e := range namedEvents(t, w.Body.Bytes()) {
+		if at(e, "type") == "response.output_text.delta" {
+			tokens, _ := at(e, "pilotfish", "tokens").([]any)
+			for _, token := range tokens {
+				origins = append(origins, at(token, "origin"))
+			}
+		}
+	}
+	assert.Equal(t, []any{"edge", "edge", "edge", "cloud"}, origins)
+	m.answer = func(string, answer.Settings) string { return "C\xc3" } // it ends within a character
+	w = ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,"tools":[{"type":"function","function":{"name":"f"}}],"pilotfish":{"provenance":true}}`)
+	assert.Len(t, at(object(t, w.Body.Bytes()), "choices", 0, "pilotfish", "tokens"), 2)
+}
+
 // TestStop: the finish reason of an answer that ends at a stop string.
 func TestStop(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "one\ntwo" }}

@@ -398,6 +398,21 @@ func TestDoorsRefuse(t *testing.T) {
 	}
 }
 
+// chatless is a model without a chat template.
+type chatless struct{ *fakeModel }
+
+func (chatless) Chat(answer.Conversation) ([]int32, error) { return nil, answer.ErrNoChat }
+
+// TestDoorsWithoutChat: a model without a chat template answers no chats, and counts no tokens of them.
+func TestDoorsWithoutChat(t *testing.T) {
+	for path, body := range map[string]string{"/v1/chat/completions": hello, messages: hello, responses: `"input":"u"`,
+		messages + "/count_tokens": hello, responses + "/input_tokens": `"input":"u"`} {
+		w := ask(t, newTestServer(t, chatless{new(fakeModel)}, nil), path, `{`+body+`}`)
+		assert.Equal(t, http.StatusBadRequest, w.Code, path)
+		assert.Contains(t, w.Body.String(), "send a text to /v1/completions", path)
+	}
+}
+
 // TestDoorsAccept: fields that clients of these APIs send, and that do not change the answer.
 func TestDoorsAccept(t *testing.T) {
 	for path, c := range map[string]struct{ plain, more string }{
@@ -459,10 +474,12 @@ func TestMessagesAccess(t *testing.T) {
 func TestMessageOrder(t *testing.T) {
 	m := new(fakeModel)
 	w := ask(t, newTestServer(t, m, nil), messages, `{"messages":[{"role":"user","content":"u"},{"role":"assistant",`+
-		`"content":[{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[`+
-		`{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"c"},{"type":"text","text":"b"}]}]}`)
+		`"content":[{"type":"tool_use","id":"c","name":"f"},{"type":"tool_use","id":"d","name":"g","input":{"x":1}}]},`+
+		`{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"c"},`+
+		`{"type":"tool_result","tool_use_id":"d"},{"type":"text","text":"b"}]}]}`)
 	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
-	assert.Equal(t, []string{"user:u\nassistant:[f{}]\nuser:a\ntool:\nuser:b\nassistant:"}, m.prompts)
+	assert.Equal(t, []string{"user:u\nassistant:[f{}][g{\"x\":1}]\nuser:a\ntool:\ntool:\nuser:b\nassistant:"},
+		m.prompts)
 }
 
 // TestOneCall: clients may limit an answer to one call, in the words of each API.
@@ -493,7 +510,8 @@ func TestOneCall(t *testing.T) {
 func TestNamespace(t *testing.T) {
 	m := newToolModel("", `{"name": "f", "arguments": {}}`, "", `{"name": "g", "arguments": {}}`)
 	_, answer := respondTo(t, newTestServer(t, m, nil), `"input":"u","tools":[{"type":"function","name":"f"},`+
-		`{"type":"namespace","name":"n","description":"d","tools":[{"type":"function","name":"g"}]}]`)
+		`{"type":"namespace","name":"n","description":"d","tools":[{"type":"function","name":"g",`+
+		`"allowed_callers":["direct"],"output_schema":{"type":"string"}}]}]`)
 	assert.Nil(t, at(answer, "output", 0, "namespace"))
 	assert.Equal(t, "n", at(answer, "output", 1, "namespace"))
 }

@@ -317,6 +317,10 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 // Score implements Session: the log-probability of each token but the first depends on its position.
 func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[answer.Token, error] {
 	return func(yield func(answer.Token, error) bool) {
+		if s.m.fail != nil {
+			yield(answer.Token{}, s.m.fail(textOf(text)))
+			return
+		}
 		var held []byte // of an incomplete character
 		for i, id := range text {
 			t := answer.Token{ID: id, Origin: "edge", LogProb: math.NaN()}

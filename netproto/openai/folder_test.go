@@ -44,6 +44,16 @@ func filesOf(t *testing.T, path string) (all []string) {
 	return all
 }
 
+// TestFolderRefused: a folder that cannot be made, locked or read is an error.
+func TestFolderRefused(t *testing.T) {
+	path := t.TempDir()
+	_, err := OpenFolder(filepath.Join(path, "file", "kv"), 1000, slog.New(slog.DiscardHandler))
+	assert.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(path, "lock"), 0o700))
+	_, err = OpenFolder(path, 1000, slog.New(slog.DiscardHandler))
+	assert.ErrorContains(t, err, "lock")
+}
+
 // savedTo saves a text to a folder.
 func savedTo(t *testing.T, f *Folder, text string) {
 	f.save(t.Context(), &fakeSession{m: &fakeModel{}, text: idsOf(text)}, idsOf(text))

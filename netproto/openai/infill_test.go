@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -56,7 +57,10 @@ func TestInfill(t *testing.T) {
 	}
 	assert.Equal(t, answer.Settings{MaxTokens: 9, Temperature: 0.8, TopP: 0.95, TopK: 40, MinP: 0.05,
 		Seed: m.asked[0].Seed}, m.asked[0], "the defaults of llama-server")
-	assert.Positive(t, at(o, "timings", "prompt_n"))
+	settings := map[string]any{"n_predict": 9.0, "seed": at(o, "generation_settings", "seed"), "temperature": 0.8,
+		"top_k": 40.0, "top_p": 0.95, "min_p": 0.05, "stop": []any{}, "stream": false}
+	assert.Equal(t, settings, o["generation_settings"])
+	assert.EqualValues(t, m.asked[0].Seed, settings["seed"])
 
 	all, done := events(t, ask(t, s, "/infill", fmt.Sprintf(request, `,"stream":true`)).Body.Bytes())
 	assert.False(t, done, "llama-server sends no [DONE] here")
@@ -126,6 +130,18 @@ func TestSamplers(t *testing.T) {
 	}
 }
 
+// TestTimings: times and rates of the prompt and of the answer, and no rate of what took no time.
+func TestTimings(t *testing.T) {
+	var u usage
+	assert.Zero(t, timingsOf(u))
+	u.Prompt, u.Details.Cached, u.Completion, u.first, u.took = 25, 5, 8, 2*time.Second, 4*time.Second
+	assert.Equal(t, infillTimings{CacheN: 5, PromptN: 20, PromptMS: 2000, PromptTPS: 10, PromptEach: 100,
+		PredictedN: 8, PredictedMS: 4000, PredictedTPS: 2, PredictedEach: 500}, timingsOf(u))
+	u.first, u.Details.Cached = 0, 25
+	assert.Equal(t, infillTimings{CacheN: 25, PredictedN: 8, PredictedMS: 4000, PredictedTPS: 2, PredictedEach: 500},
+		timingsOf(u))
+}
+
 // TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
 // time.
 func TestLines(t *testing.T) {
@@ -185,4 +201,7 @@ func TestEchoLogProbs(t *testing.T) {
 	assert.Equal(t, "ab", at(all[0], "choices", 0, "text"))
 	assert.Equal(t, []any{nil, -0.125}, at(probs(all[0]), "token_logprobs"))
 	assert.Equal(t, []any{2.0}, at(probs(all[1]), "text_offset"))
+	m.fail = func(string) error { return errors.New("broken") }
+	w := ask(t, s, "/v1/completions", `{"prompt":"ab","max_tokens":0,"echo":true,"logprobs":1}`)
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
 }

@@ -131,7 +131,7 @@ func (p *pool) give(h *pooled, text []int32, prompt int) {
 	defer p.mu.Unlock()
 	defer p.back.Broadcast()
 	p.used--
-	if len(text) == 0 {
+	if len(text) == 0 || len(p.idle)+p.used >= p.limit { // while a request stands aside there may be one too many
 		_ = h.Close()
 		return
 	}

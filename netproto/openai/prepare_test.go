@@ -148,4 +148,7 @@ func TestIgnoredTold(t *testing.T) {
 	assert.Contains(t, w.Body.String(), `"ignored":["response_format.json_schema.schema#/a"]`)
 	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`)
 	assert.NotContains(t, w.Body.String(), "ignored")
+	m.check = func(context.Context, answer.Settings) ([]string, error) { return make([]string, 150), nil }
+	w = ask(t, s, "/v1/completions", `{"prompt":"x",`+format+`}`)
+	assert.Len(t, at(object(t, w.Body.Bytes()), "pilotfish", "ignored"), 100, "a client can choose their number")
 }

@@ -215,7 +215,6 @@ func (s *Server) bind(r *http.Request) (context.Context, func()) {
 	stop := context.AfterFunc(s.closing, func() { end(request.ErrDrained) })
 	return ctx, func() {
 		stop()
-		end(nil)
 		cancel()
 	}
 }

@@ -187,6 +187,15 @@ func TestPoolBound(t *testing.T) {
 	}
 	assert.LessOrEqual(t, m.limit, 2)
 	assert.Equal(t, 2, p.size(), "and up to the limit")
+	var all []*pooled
+	for i := range 3 { // requests that stand aside have sessions beyond the limit
+		all = append(all, p.take(t.Context(), idsOf(fmt.Sprint("x", i)), true))
+	}
+	assert.Equal(t, 3, p.size())
+	for _, h := range all {
+		p.give(h, idsOf("x"), 1)
+	}
+	assert.Equal(t, 2, p.size())
 	p.close()
 	assert.Zero(t, m.open)
 }
@@ -206,6 +215,8 @@ func TestKeys(t *testing.T) {
 		assert.Equal(t, want, w.Code, header)
 		if want == 401 {
 			assert.Contains(t, w.Body.String(), `"invalid_api_key"`)
+			given := strings.HasPrefix(strings.ToLower(header), "bearer o")
+			assert.Equal(t, given, strings.Contains(w.Body.String(), "this API key is not the server's"), header)
 			assert.NotContains(t, w.Body.String(), "one-key")
 		}
 		for _, path := range []string{"/v1/models", "/metrics", "/v1/models/fish"} {

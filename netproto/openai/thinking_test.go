@@ -125,6 +125,10 @@ func messageApart(t *testing.T, s *Server, thought, text string) {
 	}
 	assert.Equal(t, []string{thought, text}, []string{got, said})
 	events := streamOf(t, ask(t, s, messages, thinking+`,"stream":true}`).Body.String())
+	if thought != "" {
+		assert.Equal(t, map[string]any{"type": "thinking", "thinking": "", "signature": ""},
+			at(events[1], "content_block"), "clients add to these fields")
+	}
 	assert.Equal(t, thought, join(events, "delta", "thinking"))
 	assert.Equal(t, text, join(events, "delta", "text"))
 }
@@ -197,6 +201,10 @@ func TestThoughtBudget(t *testing.T) {
 	}
 	o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,"thinking_budget":11,"max_tokens":20}`).Body.Bytes())
 	assert.Equal(t, "length", at(o, "choices", 0, "finish_reason"), "the end does not fit")
+	m.fail = func(string) error { return errors.New("broken") }
+	w := ask(t, s, "/v1/chat/completions", `{`+hi+`,"thinking_budget":99}`)
+	assert.Equal(t, http.StatusInternalServerError, w.Code)
+	m.fail = nil
 	o = object(t, ask(t, s, messages, `{`+hi+`,"max_tokens":99,"thinking":{"type":"enabled","budget_tokens":9000}}`).
 		Body.Bytes())
 	assert.Equal(t, []any{"hm, so", "Yes."}, []any{at(o, "content", 0, "thinking"), at(o, "content", 1, "text")})
@@ -218,6 +226,7 @@ func TestThinkingAsked(t *testing.T) {
 		{"responses", `"reasoning":{"effort":"medium"}`, "true"}, {"responses", ``, ""}, {"messages", ``, "false"},
 		{"messages", `"thinking":{"type":"disabled"}`, "false"}, {"messages", `"thinking":{"type":"adaptive"}`, ""},
 		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
+		{"messages", `"thinking":{"type":"disabled","budget_tokens":1024,"display":"omitted"}`, "false"},
 	} {
 		body, path := `{`+hi, "/v1/"+strings.Replace(c.path, "chat", "chat/completions", 1)
 		switch c.path {

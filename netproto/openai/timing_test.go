@@ -186,7 +186,7 @@ func TestRetryAfter(t *testing.T) {
 // TestMean: the mean time of recent answers changes smoothly.
 func TestMean(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		g := newGate(1, 0, 1)
+		g := newGate(1, 1, 1)
 		for _, took := range []time.Duration{16 * time.Second, 8 * time.Second} {
 			p, err := g.enter(t.Context())
 			require.NoError(t, err)
@@ -194,6 +194,14 @@ func TestMean(t *testing.T) {
 			p.leave()
 		}
 		assert.Equal(t, 15*time.Second, g.mean)
+		p, err := g.enter(t.Context())
+		require.NoError(t, err)
+		time.AfterFunc(15*time.Second, p.leave)
+		p, err = g.enter(t.Context()) // waits for that
+		require.NoError(t, err)
+		time.Sleep(7 * time.Second)
+		p.leave()
+		assert.Equal(t, 14*time.Second, g.mean, "the wait does not count")
 	})
 }
 

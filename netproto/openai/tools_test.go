@@ -187,6 +187,15 @@ func TestStrictTools(t *testing.T) {
 		require.Len(t, m.schemas, 1)
 		assert.NotContains(t, m.schemas[0], "not")
 	}
+	m := &fakeModel{refuse: func(s answer.Settings) error {
+		if strings.Contains(string(s.Schema), `"anyOf"`) {
+			return errors.New("too large")
+		}
+		return nil
+	}}
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+	assert.Contains(t, w.Body.String(), "tools: all of them together: too large")
 }
 
 // TestCallCut: a call without room to end ends the answer by length, and counts completely.
@@ -215,16 +224,24 @@ func TestToolsAndFormat(t *testing.T) {
 		}
 		return "Well, no"
 	}
-	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+	o := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
 		`{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
-	assert.Equal(t, `{"a":1}`, at(answer, "choices", 0, "message", "content"))
-	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
+	assert.Equal(t, `{"a":1}`, at(o, "choices", 0, "message", "content"))
+	assert.Equal(t, "stop", at(o, "choices", 0, "finish_reason"))
 
-	m = newToolModel("\n", `{"name":"f","arguments":{}}`, "")
-	answer = object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+	const call = `{"name":"f","arguments":{}}`
+	m = newToolModel("\n", call, "\n", call, "")
+	free := m.answer
+	m.answer = func(prompt string, s answer.Settings) string {
+		if string(s.Schema) == `{"type":"object"}` {
+			return "{}" // in the format it can call nothing
+		}
+		return free(prompt, s)
+	}
+	o = object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
 		`{`+hello+`,`+twoTools+format+`}`).Body.Bytes())
-	assert.Equal(t, []string{"f({})"}, callsOf(answer))
-	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
+	assert.Equal(t, []string{"f({})", "f({})"}, callsOf(o))
+	assert.Equal(t, "tool_calls", at(o, "choices", 0, "finish_reason"))
 }
 
 // TestLogProbsOfCalls: log-probabilities of the text before a call are shown, and none of the call's marks.

@@ -78,7 +78,7 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 		}
 	}
 	if a.thinksFirst() {
-		if finish, err := a.thoughts(ctx); err != nil || finish != "" {
+		if finish, err := a.thoughts(ctx); finish != "" {
 			return finish, err
 		}
 	}

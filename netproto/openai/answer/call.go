@@ -15,7 +15,7 @@ type callScanner struct {
 	quote bool
 	skip  bool // the next character follows a backslash
 
-	key      string // of the current field
+	key      string // of the current value; "" in a key
 	from     int    // where the current string or value begins; -1: none
 	value    bool   // the current string is a value
 	name     string
@@ -57,7 +57,7 @@ func (s *callScanner) push(piece string) (name bool, arguments string, err error
 
 // step parses one byte.
 func (s *callScanner) step(c byte) error {
-	inside := s.value && s.key == "arguments"
+	inside := s.key == "arguments"
 	switch {
 	case s.quote:
 		s.inString(c)
@@ -152,8 +152,8 @@ func (s *callScanner) field() error {
 		}
 		s.named = true
 	case "arguments":
-		if s.argument || raw[0] != '{' {
-			return fmt.Errorf("the arguments are not an object: %w", errCall)
+		if s.argument {
+			return fmt.Errorf("it has arguments twice: %w", errCall)
 		}
 		s.argument = true
 	}

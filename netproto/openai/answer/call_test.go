@@ -102,10 +102,10 @@ func scanCall(text string, n int) (name, arguments string, err error) {
 // TestCalls: name and arguments are found for any pieces and order.
 func TestCalls(t *testing.T) {
 	for text, want := range map[string][2]string{
-		`{"name": "f", "arguments": {"a": [1, "}\"é"]}}`:            {"f", `{"a": [1, "}\"é"]}`},
-		`{"arguments":{},"name":"g"}`:                               {"g", "{}"},
-		` {"name":"f","arguments":{"a":{"arguments":{}}} } ` + "\n": {"f", `{"a":{"arguments":{}}}`},
-		`{"x":[{"name":1}],"name":"f","arguments": {"b":null}}`:     {"f", `{"b":null}`},
+		`{"name": "f", "arguments": {"a": [1, "}\"é"]}}`:                         {"f", `{"a": [1, "}\"é"]}`},
+		`{"arguments":{},"name":"g"}`:                                            {"g", "{}"},
+		" {\"name\":\"f\",\r\n\t\"arguments\":{\"a\":{\"arguments\":{}}} } \r\n": {"f", `{"a":{"arguments":{}}}`},
+		`{"x":[{"name":1}],"name":"f","arguments": {"b":null}}`:                  {"f", `{"b":null}`},
 		`{"name":"f"}`: {"f", ""},
 		`{"name":"\u0066","arguments":{"\\":"\\"}}`: {"f", `{"\\":"\\"}`},
 	} {

@@ -68,7 +68,7 @@ type Conversation struct {
 	// Values are more values for the model's chat template, such as enable_thinking.
 	Values map[string]json.RawMessage
 
-	thought *strings.Builder // the thought of the last message, which further turns were added to
+	thought *strings.Builder // the thought of the last message, if further ones were added to it; else nil
 }
 
 // Add appends a turn. A thought, the text and the calls of an assistant between two other turns are one turn.
@@ -83,7 +83,7 @@ func (c *Conversation) Add(m Message) {
 			return
 		}
 	}
-	c.Messages = append(c.Messages, m)
+	c.Messages, c.thought = append(c.Messages, m), nil
 }
 
 // think adds to the thought of a message. Many additions cost no more than their bytes.
@@ -91,7 +91,7 @@ func (c *Conversation) think(m *Message, more string) {
 	if more == "" {
 		return
 	}
-	if c.thought == nil || c.thought.Len() != len(m.Thought) {
+	if c.thought == nil {
 		c.thought = new(strings.Builder)
 		c.thought.WriteString(m.Thought)
 	}

@@ -55,7 +55,7 @@ func (a *Answer) thinksFirst() bool {
 }
 
 // thoughts generates the thought, if the model thinks, up to the beginning of the answer. It returns why the answer
-// ends with it, or "" if the answer follows.
+// ends with it, also with an error, or "" if the answer follows.
 func (a *Answer) thoughts(ctx context.Context) (finish string, err error) {
 	var out error
 	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool {

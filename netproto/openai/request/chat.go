@@ -74,8 +74,8 @@ func (f *fields) chatLogProbs(s *answer.Settings) {
 
 // messages parses the conversation.
 func (f *fields) messages(r *Chat) {
-	all, ok := f.list("messages", maxMessages)
-	if !ok || len(all) == 0 {
+	all, _ := f.list("messages", maxMessages)
+	if len(all) == 0 {
 		f.missing("messages", "give at least one message")
 		return
 	}

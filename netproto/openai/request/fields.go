@@ -108,7 +108,7 @@ func (f *fields) fail(name, format string, args ...any) {
 	}
 }
 
-// fails records an error of a part.
+// fails records the error of a part, if it has one.
 func (f *fields) fails(err *Error) {
 	if f.err == nil {
 		f.err = err
@@ -248,9 +248,7 @@ func (f *fields) elements(name string, all []json.RawMessage, read func(o *field
 func (f *fields) within(at string, raw []byte, read func(o *fields)) {
 	o := parseFields(at, raw)
 	read(o)
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.fails(o.end())
 }
 
 // element returns the path of an element of a list.

@@ -129,9 +129,8 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Mess
 		if says {
 			add(answer.Message{Role: role, Content: said.String(), Thought: thought.String(), Calls: calls})
 		}
-		said.Reset()
-		thought.Reset()
-		calls, says = nil, false
+		said.Reset() // results of tools are the user's, who has no thoughts and makes no calls
+		says = false
 	}
 	f.elements("content", all, func(o *fields) {
 		m, shown := o.block(role, known)

@@ -140,9 +140,9 @@ func (f *fields) bias(s *answer.Settings) {
 	s.LogitBias = make(map[int32]float32, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) { // sorted, so that the error is reproducible
 		value := all[name]
-		id, err := strconv.ParseInt(name, 10, 32)
+		id, _ := strconv.ParseInt(name, 10, 32) // after an error it has another name
 		switch {
-		case err != nil || id < 0 || name != strconv.FormatInt(id, 10): // with "01" and "1" a token could occur twice
+		case id < 0 || name != strconv.FormatInt(id, 10): // with "01" and "1" a token could occur twice
 			f.fail("logit_bias", "%s is not a token id: give whole numbers from 0", Shown(name))
 		case !(value >= -100 && value <= 100):
 			f.fail("logit_bias", "the bias of token %d is out of range: give -100 to 100", id)

@@ -117,6 +117,47 @@ func TestMostElements(t *testing.T) {
 	}
 }
 
+// TestThoughtsOfTurns: a thought in several items is that of its own turn, of whatever length those before are.
+func TestThoughtsOfTurns(t *testing.T) {
+	item := func(thought string) string {
+		return fmt.Sprintf(`{"type":"reasoning","content":[{"type":"reasoning_text","text":%q}]},`, thought)
+	}
+	const says, asks = `{"role":"assistant","content":"a"},`, `{"role":"user","content":"u"}`
+	for _, second := range []string{"x", "xy", "xyz"} {
+		r, wrong := ReadResponse([]byte(`{"input":[`+item("a")+item("b")+says+asks+`,`+item(second)+item("-")+says+asks+
+			`]}`), Defaults{}, keeps{})
+		require.Nil(t, wrong)
+		require.Len(t, r.Talk.Messages, 4)
+		assert.Equal(t, []string{"ab", second + "-"}, []string{r.Talk.Messages[0].Thought, r.Talk.Messages[2].Thought})
+	}
+}
+
+// TestJoinedTurns: parts of a turn are one message, which stays on this device if one of them does.
+func TestJoinedTurns(t *testing.T) {
+	const local, user = `,"pilotfish":{"local":true}`, `{"role":"user","content":"u"}`
+	for _, marks := range [][3]string{{"", "", ""}, {local, "", ""}, {"", local, ""}, {"", "", local}} {
+		r, wrong := ReadMessages([]byte(fmt.Sprintf(`{"messages":[`+user+`,{"role":"assistant","content":"a"%s},`+
+			`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"}]%s},`+
+			`{"role":"assistant","content":[{"type":"tool_use","id":"d","name":"g"}]%s},`+user+`]}`, marks[0], marks[1],
+			marks[2])), Defaults{})
+		require.Nil(t, wrong)
+		require.Len(t, r.Talk.Messages, 3)
+		turn := r.Talk.Messages[1]
+		assert.Equal(t, "a", turn.Content)
+		assert.Len(t, turn.Calls, 2)
+		assert.Equal(t, strings.Join(marks[:], "") != "", turn.Local, marks)
+		assert.False(t, r.Talk.Messages[0].Local || r.Talk.Messages[2].Local)
+	}
+}
+
+// TestShown: a field's name from a client is only repeated as it is if it is short and plain.
+func TestShown(t *testing.T) {
+	for name, plain := range map[string]bool{"": true, "top_k2": true, "A.z/0-9": true, strings.Repeat("x", 40): true,
+		strings.Repeat("x", 41): false, "a b": false, "a\nb": false, "\x1b[1m": false, "é": false, "<script>": false} {
+		assert.Equal(t, plain, Shown(name) == name, "%q: %s", name, Shown(name))
+	}
+}
+
 // TestManyThoughts: a thought in many parts, items or blocks is one text, and takes memory for its bytes once.
 func TestManyThoughts(t *testing.T) {
 	const n = 4000

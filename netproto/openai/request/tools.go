@@ -60,10 +60,7 @@ func (r *Chat) offers(name string) bool {
 
 // choose parses which functions must be called, and adds their definitions to the conversation.
 func (f *fields) choose(r *Chat, choice func(*Chat)) {
-	r.Choice = toolChoice{Mode: "none"}
-	if len(r.Tools) > 0 {
-		r.Choice.Mode = "auto"
-	}
+	r.Choice = toolChoice{Mode: "auto"}
 	choice(r)
 	parallel := !r.Single
 	f.flag("parallel_tool_calls", &parallel)
@@ -159,11 +156,7 @@ func (f *fields) toolChoice(r *Chat) {
 		return
 	}
 	switch mode {
-	case "none":
-	case "auto": // also without tools
-		if len(r.Tools) == 0 {
-			return
-		}
+	case "none", "auto": // also without tools
 	case "required":
 		if len(r.Tools) == 0 {
 			f.fail("tool_choice", "there are no tools to choose from: give some, or leave it out")

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // TestChat: an answer for each line, each after the earlier turns, which are reused.
@@ -43,6 +45,9 @@ func TestChat(t *testing.T) {
 	assert.Contains(t, stderr, "of 512 tokens\n")
 	assert.Contains(t, stderr, "all 2 answers: ")
 	assert.NotContains(t, stderr, "cloud")
+	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n/undo\n/stats\n", "-m", small)
+	assert.NotContains(t, stderr, "last answer: ", "it was forgotten")
+	assert.Contains(t, stderr, "all 1 answers: ")
 }
 
 // TestChatCommands: the output and effect of each command.
@@ -236,6 +241,13 @@ func TestChatSaveLoad(t *testing.T) {
 		assert.Contains(t, stderr, "loaded 1 question with its answer from "+file)
 		assert.NotContains(t, stderr, "another model")
 	}
+	for model, said := range map[string]bool{"": false, "other": true} {
+		text := bytes.Replace(b, []byte("pilotfish-demo-small"), []byte(model), 1)
+		require.NoError(t, os.WriteFile(other, text, 0o600))
+		_, _, stderr := clitest.Chat(t, "", "-m", small, "--load", other)
+		assert.Equal(t, said, strings.Contains(stderr, "(with answers of another model: \"other\")"), stderr)
+		assert.Equal(t, said, strings.Contains(stderr, "another model"), stderr)
+	}
 	require.NoError(t, os.WriteFile(other, []byte("precious"), 0o600))
 	code, _, stderr = clitest.Chat(t, "/save "+other+"\n", "-m", small)
 	assert.Equal(t, cli.ExitFailed, code)
@@ -258,7 +270,7 @@ func TestChatSaveLoad(t *testing.T) {
 func TestChatSaveKV(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, large, _ := clitest.DemoPairFiles(t)
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	file := filepath.Join(dir, "a talk.json")
 	_, whole, _ := clitest.Chat(t, clitest.Question(0)+"\n"+clitest.Question(1)+"\n", "-m", small)
 	code, first, stderr := clitest.Chat(t, clitest.Question(0)+"\n/save "+file+" --kv\n/save "+file+" --kv\n", "-m",

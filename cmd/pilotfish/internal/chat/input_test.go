@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"unicode/utf8"
 
 	"github.com/peterh/liner"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -109,6 +111,45 @@ func FuzzReadQuestion(f *testing.F) {
 		}
 		require.Fail(t, "it does not end")
 	})
+}
+
+// TestLineReader: lines come one by one, then the end of the input, or the error that ended it, for each further read.
+func TestLineReader(t *testing.T) {
+	for _, c := range []struct {
+		in   io.Reader
+		want string // a part of the error
+	}{
+		{strings.NewReader("one\ntwo\xff"), "EOF"},
+		{io.MultiReader(strings.NewReader("one\ntwo\xff\n"), iotest.ErrReader(errors.New("unplugged"))), "unplugged"},
+		{strings.NewReader("one\ntwo\xff\n" + strings.Repeat("x", longestLine+1)), "token too long"},
+	} {
+		r := newLineReader(t.Context(), &cli.App{Stdin: c.in}, false)
+		for _, line := range []string{"one", "two\uFFFD"} {
+			got, err := r.line(promptFirst)
+			require.NoError(t, err)
+			assert.Equal(t, line, got)
+		}
+		for range 2 {
+			_, err := r.line(promptFirst)
+			assert.ErrorContains(t, err, c.want)
+			assert.Equal(t, c.want == "EOF", errors.Is(err, io.EOF), c.want)
+		}
+		r.close()
+	}
+}
+
+// TestUserPath: ~ stands for the home folder, alone or before a separator.
+func TestUserPath(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	for path, want := range map[string]string{"~": home, "~/a/b": filepath.Join(home, "a", "b"), "~a": "~a",
+		"a/~": "a/~", "/a": "/a", "": ""} {
+		assert.Equal(t, want, userPath(path), path)
+	}
+	t.Setenv("HOME", "")
+	t.Setenv("USERPROFILE", "")
+	assert.Equal(t, "~/a", userPath("~/a"), "without a home folder")
 }
 
 func TestPasteFilter(t *testing.T) {

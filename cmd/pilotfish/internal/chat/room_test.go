@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"testing"
@@ -30,7 +31,7 @@ func TestChatRoomForAnswer(t *testing.T) {
 		c := newConversation(&cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}, f, m, pilotfish.Route{})
 		messages := []pilotfish.Message{{Role: "system", Content: "be brief"}}
 		for i := range 12 {
-			messages = append(messages, pilotfish.Message{Role: "user", Content: clitest.Question(i)},
+			messages = append(messages, pilotfish.Message{Role: "user", Content: fmt.Sprint("again ", i)},
 				pilotfish.Message{Role: "assistant", Content: "yes"})
 		}
 		c.begin(messages)

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -183,6 +184,14 @@ func TestChatInterrupt(t *testing.T) {
 	k.Expect(readyFor)
 	k.Press("/stats" + enter + ctrlC) // nothing to stop: it is for the next line
 	k.Expect("(Ctrl-C again, or Ctrl-D, ends the chat)")
+	k.Expect(readyFor)
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0") // a gateway that does not answer
+	require.NoError(t, err)
+	defer silent.Close()
+	k.Press("/cloud " + silent.LocalAddr().String() + enter)
+	k.Expect(lineEnds)
+	k.Press(ctrlC)
+	k.Expect("connect to " + silent.LocalAddr().String() + ": stopped by Ctrl-C")
 	k.Expect(readyFor)
 	require.NoError(t, k.C.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.Ends())

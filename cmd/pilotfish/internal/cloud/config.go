@@ -103,7 +103,7 @@ func (f *cloudCommandFlags) exposed() (all []string) {
 		files = append(files, f.operate.config)
 	}
 	for _, name := range files {
-		if info, err := os.Stat(name); name != "" && err == nil && readableByOthers(info) {
+		if info, err := os.Stat(name); err == nil && readableByOthers(info) {
 			all = append(all, name)
 		}
 	}

@@ -1,7 +1,9 @@
 package cloud
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,6 +85,10 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 	assert.Equal(t, 5, f.limits.o.MaxAsks, "the environment may name the file")
 	assert.Equal(t, []string{"1:a", "2:b"}, f.limits.dictionaries)
 	assert.Equal(t, "m.gguf", f.model.Path)
+	f, err = loaded(t, "--limit", "max-questions=6", "--config",
+		clitest.ConfigFileOf(t, "limit: {max-questions: 5, max-sessions: 7}\n"))
+	require.NoError(t, err)
+	assert.Equal(t, []int{6, 7}, []int{f.limits.o.MaxAsks, f.limits.o.MaxSessions}, "each option by itself")
 	t.Setenv("PILOTFISH_CLOUD_DICTIONARY", "3:c,4:d")
 	t.Setenv("PILOTFISH_CLOUD_MAX_QUESTION", "7")
 	t.Setenv("PILOTFISH_CLOUD_CHECK_CONFIG", "true")
@@ -148,6 +154,7 @@ func TestConfigRefused(t *testing.T) {
 		"tokens:\n  - secret: *" + clitest.SecretA:                  "this is not YAML",
 		"listen: &a :1\nadmin: *a":                                  ":2: admin: write a value",
 		token + "token-file: x":                                     ":3: tokens and token-file: keep one",
+		"token-file: x\n" + token:                                   ":2: tokens and token-file: keep one",
 		"tokens: " + clitest.SecretA:                                ":1: tokens: write a list",
 		"tokens: []":                                                ":1: tokens: write a list",
 		"tokens:\n  - " + clitest.SecretA:                           ":2: write NAME: VALUE here",
@@ -195,6 +202,18 @@ func TestConfigRefused(t *testing.T) {
 	_, err := loaded(t, "--limit", "max-questions=5", "--config", clitest.ConfigFileOf(t,
 		"limit: {max-questions: many}"))
 	require.ErrorContains(t, err, ":1: ", "also if the command line overrides it")
+}
+
+// TestCloudWarns: each problem that does not prevent the start is in the log.
+func TestCloudWarns(t *testing.T) {
+	var log strings.Builder
+	f := new(cloudCommandFlags)
+	f.warn(slog.New(slog.NewTextHandler(&log, nil)), nil)
+	assert.Empty(t, log.String())
+	f.operate.strange = []string{"PILOTFISH_CLOUD_X"}
+	f.warn(slog.New(slog.NewTextHandler(&log, nil)), &unkeptError{errors.New("no room")})
+	assert.Contains(t, log.String(), "ticket keys are not kept: no room")
+	assert.Contains(t, log.String(), "PILOTFISH_CLOUD_X")
 }
 
 // FuzzConfig: parsing any file does not panic, and an accepted file is accepted again.
@@ -266,6 +285,10 @@ func TestCheckConfig(t *testing.T) {
 	require.NoError(t, os.Chmod(exposed, 0o600))
 	_, _, stderr = check("--config", exposed)
 	assert.NotContains(t, stderr, "chmod")
+	open := clitest.ConfigFileOf(t, "open: true\n")
+	require.NoError(t, os.Chmod(open, 0o644))
+	_, _, stderr = check("--config", open)
+	assert.NotContains(t, stderr, "chmod", "it has no secrets")
 
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte("lab:"+clitest.SecretA+"\nlab:"+clitest.SecretB+"\n"), 0o600))

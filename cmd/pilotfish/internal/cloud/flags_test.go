@@ -101,6 +101,11 @@ func TestParseToken(t *testing.T) {
 		require.NoError(t, err, line)
 		assert.Equal(t, want, have)
 	}
+	for _, limit := range []string{"rate=0", "rate=-1", "rate=NaN", "rate=1e10", "burst=0", "devices=-1", "devices=x"} {
+		_, err := parseToken("lab:"+clitest.SecretA+" rate=2 "+limit, "line 1")
+		assert.ErrorContains(t, err, `limit 2 of "lab": `, limit)
+		assert.ErrorContains(t, err, "above 0", limit)
+	}
 }
 
 // TestCloudMakesToken: on loopback no token is needed. On other addresses one is made at the first start and kept; with

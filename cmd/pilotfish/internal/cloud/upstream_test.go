@@ -82,6 +82,7 @@ func TestCloudModelFlags(t *testing.T) {
 		up + "--tokenizer x --engine kind=q": `--engine kind="q" is not known: choose auto, sglang, vllm, ` +
 			`llama or openai`,
 		up + "--tokenizer x --engine parallel=0":    "give 1 to 4096",
+		up + "--tokenizer x --engine parallel=4097": "give 1 to 4096",
 		up + "--tokenizer x --engine audit-every=0": "give 1 or more",
 		up + "--tokenizer x --engine hedge=0s":      "must be above 0",
 		up + "--tokenizer x --engine wait=-1s":      "must be above 0",

@@ -235,7 +235,7 @@ const flatQuestion = `{"answerKey":"A","question":"Where?","choices":{"label":["
 
 // TestEvalRefused: errors say what to do, before anything is opened.
 func TestEvalRefused(t *testing.T) {
-	pair := " -m small.gguf --large big.gguf"
+	pair, own := " -m small.gguf --large big.gguf", "demo -m "+clitest.TinyModel(t, "q8_0")
 	for args, want := range map[string]string{
 		"":                                        "pilotfish: eval needs a data set",
 		"csqa":                                    "there is no small model: name its file with -m",
@@ -249,6 +249,8 @@ func TestEvalRefused(t *testing.T) {
 		"demo --shots 1":                          "--shots has no effect with demo",
 		"csqa --shots 5" + pair:                   "--shots 5 is out of range: give 0 to 4",
 		"demo --out=":                             "-o and --html name files",
+		own + " --cloud nowhere":                  `--cloud "nowhere": missing port`,
+		own + " --cloud a:1 --pin 00":             "--pin: ",
 		"demo --html=":                            "-o and --html name files",
 		"demo -o x --html x":                      "-o and --html are the same file",
 		"demo --policy best":                      `--policy: policy "best"`,

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -111,10 +112,7 @@ func inspect(f *gguf.File, path string, most int) inspection {
 		in.Types = append(in.Types, s)
 	}
 	slices.SortFunc(in.Types, func(a, b typeSize) int {
-		if a.Bytes != b.Bytes {
-			return int(b.Bytes - a.Bytes)
-		}
-		return strings.Compare(a.Type, b.Type)
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Type, b.Type))
 	})
 	return in
 }

@@ -8,6 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestShorten: a text has its characters, up to a number, unless some of them would change the table.
+func TestShorten(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abcdé": "abcdé", "abcdéf": "abcdé…", "a\tb": `"a\tb…`,
+		"\x1b": `"\x1b…`, `a"b`: `"a\"b…`} {
+		assert.Equal(t, want, shorten(text, 5), text)
+	}
+}
+
 // TestInspectElements: long arrays are printed as their length.
 func TestInspectElements(t *testing.T) {
 	m := clitest.TinyModel(t, "q8_0")

@@ -47,19 +47,32 @@ func TestInspect(t *testing.T) {
 	assert.EqualValues(t, 2, in.Metadata["qwen2.block_count"])
 	assert.Equal(t, map[string]any{"type": "array of string", "length": 512.0}, in.Metadata["tokenizer.ggml.tokens"])
 	assert.Len(t, in.Tensors, 2+2*12)
-	var sum, byType int64
+	var sum, parameters int64
+	byType := map[string]typeSize{}
 	for _, x := range in.Tensors {
-		sum += int64(x.Bytes)
+		elements := 1
+		for _, n := range x.Shape {
+			elements *= n
+		}
+		sum, parameters = sum+int64(x.Bytes), parameters+int64(elements)
+		s := byType[x.Type]
+		byType[x.Type] = typeSize{Type: x.Type, Tensors: s.Tensors + 1, Bytes: s.Bytes + int64(x.Bytes)}
 	}
-	for _, x := range in.Types {
-		byType += x.Bytes
+	assert.Len(t, in.Types, len(byType))
+	for i, x := range in.Types {
+		assert.Positive(t, x.GPUBytes)
+		assert.Equal(t, byType[x.Type], typeSize{Type: x.Type, Tensors: x.Tensors, Bytes: x.Bytes})
+		assert.True(t, i == 0 || x.Bytes <= in.Types[i-1].Bytes, "largest first")
 	}
-	assert.Equal(t, in.TensorBytes, sum)
-	assert.Equal(t, in.TensorBytes, byType)
+	assert.Equal(t, []int64{sum, parameters}, []int64{in.TensorBytes, in.Parameters})
 
 	_, stdout, _ = clitest.Call(t, "inspect", m)
-	assert.Contains(t, stdout, "blk.1.ffn_down.weight")
-	assert.Contains(t, stdout, "Q6_K")
+	parts := strings.Split(stdout, "\n\n")
+	require.Len(t, parts, 4)
+	assert.Contains(t, parts[0], "in 26 tensors")
+	assert.Contains(t, parts[1], "qwen2.block_count")
+	assert.Regexp(t, `(?m)^blk\.1\.ffn_down\.weight +Q\d_K +\d+×\d+ +\d`, parts[2])
+	assert.Regexp(t, `(?m)^Q6_K +\d+ tensors +\d`, parts[3])
 	_, stdout, _ = clitest.Call(t, "inspect", m, "--json", "--with", "elements=-1")
 	assert.Len(t, clitest.Lines[inspection](t, stdout)[0].Metadata["tokenizer.ggml.tokens"], 512)
 }

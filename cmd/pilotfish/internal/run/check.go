@@ -7,8 +7,6 @@ func (f *runFlags) check(args []string) error {
 	switch {
 	case f.set.Changed("mode") && f.mode != "local" && f.mode != "serial" && f.mode != "pipelined":
 		return cli.Usagef("--mode %s is not a mode: choose local, serial or pipelined", f.mode)
-	case (f.mode == "serial" || f.mode == "pipelined") && !f.set.Changed("cloud"):
-		return cli.Usagef("--mode %s needs a gateway to ask: give it with --cloud host:port", f.mode)
 	case f.set.Changed("tokens") && len(args) > 0:
 		return cli.Usagef("--tokens and a prompt exclude each other")
 	case f.set.Changed("tokens") && f.raw:

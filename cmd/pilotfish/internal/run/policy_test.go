@@ -448,6 +448,16 @@ func TestBudgetStateBroken(t *testing.T) {
 	}
 }
 
+// TestBudgetUnkept: a balance that cannot be written is a warning, and the answer is complete.
+func TestBudgetUnkept(t *testing.T) {
+	run := demoRuns(t)
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink("nowhere", link))
+	_, s, stderr := run("--budget", "0.1", "--budget-state", filepath.Join(link, "b.json"))
+	assert.Contains(t, stderr, "pilotfish: what the budget spent in this run is not kept: ")
+	assert.Nil(t, s.Error)
+}
+
 // TestBudgetStateTogether: runs that end at the same time leave a complete file.
 func TestBudgetStateTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")

@@ -130,7 +130,7 @@ func TestPreviewOnTerminal(t *testing.T) {
 		var stderr strings.Builder
 		code := clitest.Run(t.Context(), []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline",
 			"off",
-			"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400", q},
+			"--policy", "never", "--verify", "0", "--verify-every", "64", "--show-unverified", "--edge-tps", "400", q},
 			strings.NewReader(""), tty, &stderr)
 		shown := text()
 		require.Equal(t, cli.ExitDone, code, stderr.String())

@@ -152,7 +152,7 @@ type certificateFiles struct{ cert, key string }
 
 // tls returns the files of --cert and --key, if they are given and match.
 func (s *serveAccess) tls() (*certificateFiles, error) {
-	if s.cert == "" && s.key == "" && !s.set.Changed("cert") && !s.set.Changed("key") {
+	if !s.set.Changed("cert") && !s.set.Changed("key") {
 		return nil, nil
 	}
 	if s.cert == "" || s.key == "" {

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,4 +119,5 @@ func TestFingerprint(t *testing.T) {
 	assert.Equal(t, of("q8_0", "cpu"), of("q8_0", "cpu"))
 	assert.NotEqual(t, of("q8_0", "cpu"), of("f16", "cpu"))
 	assert.NotEqual(t, of("q8_0", "cpu"), of("q8_0", "metal"))
+	assert.Contains(t, of("q8_0", "cpu"), fmt.Sprintf("_cpu_%.20s", strings.ReplaceAll(cli.BuildVersion(), "+", "-")))
 }

@@ -101,6 +101,8 @@ func TestServeSettings(t *testing.T) {
 	require.Len(t, alone, 12)
 	assert.Negative(t, alone[0].LogProb)
 	assert.Empty(t, alone[0].Top)
+	_, echo := s.Ask(t, "/v1/completions", `{"prompt":[1,2,3],"echo":true,"logprobs":0,"max_tokens":0}`)
+	assert.Regexp(t, `"token_logprobs":\[null,-\d[^,]*,-\d[^,]*\]`, echo, "the first token of a text has none")
 	two := ask(`,"n":2,"seed":3`)
 	require.Len(t, two.Choices, 2)
 	assert.NotEqual(t, two.Choices[0].Message.Content, two.Choices[1].Message.Content)
@@ -349,9 +351,11 @@ func TestServeRefuses(t *testing.T) {
 		{"--api-key-file " + odd, cli.ExitFailed, "characters that a header cannot carry"},
 		{"--api-key-file " + dir + "/none", cli.ExitFailed, "--api-key-file"},
 		{"--api-key-file=", cli.ExitUsage, "names no file"},
-		{"--cors-origin example.org", cli.ExitUsage, "is not an origin"}, {"--cors-origin https://example.org/",
-			cli.ExitUsage,
-			"is not an origin"},
+		{"--cors-origin example.org", cli.ExitUsage, "is not an origin"},
+		{"--cors-origin https://example.org/", cli.ExitUsage, "is not an origin"},
+		{"--cors-origin file://", cli.ExitUsage, "is not an origin"},
+		{"--cors-origin //example.org", cli.ExitUsage, "is not an origin"},
+		{"--cert= --key=", cli.ExitUsage, "--cert and --key belong together"},
 		{"--cert x", cli.ExitUsage, "--cert and --key belong together"}, {"--key x", cli.ExitUsage,
 			"--cert and --key belong together"},
 		{"--cert " + short + " --key " + short, cli.ExitFailed, "--cert " + short},
@@ -380,6 +384,7 @@ func TestServeRefuses(t *testing.T) {
 		"127.0.0.1:0")
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--limit max-prompt=100 has no effect: the context has room for prompts of 99 tokens")
+	clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "-c", "100", "--limit", "max-prompt=99").Stop()
 	code, _, stderr = clitest.Call(t, "serve", "-m", dir+"/no-such.gguf", "--listen", "127.0.0.1:0")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "no-such.gguf")
