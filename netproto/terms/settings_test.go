@@ -28,6 +28,7 @@ func TestNumbers(t *testing.T) {
 		for _, v := range []float64{n.Low - 1, n.High + 1} {
 			set(v)
 			assert.ErrorContains(t, s.Validate(), n.Name)
+			assert.ErrorContains(t, s.Validate(), map[bool]string{true: "or more", false: " to "}[n.Name == "top_k"])
 		}
 		to.SetZero()
 		assert.Equal(t, Settings{}, s, "%s points to another field", n.Name)
@@ -51,6 +52,7 @@ func TestSampling(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for _, r := range []Settings{
 		{}, {MinP: 1, RepeatPenalty: 2, LogitBias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2},
+		{Top: MaxTop, Stop: []string{"end"}, IgnoreEnd: true}, {JSON: true}, {Schema: []byte("{}")},
 	} {
 		assert.NoError(t, r.Validate(), "%+v", r)
 	}
@@ -58,7 +60,9 @@ func TestSettings(t *testing.T) {
 	for _, r := range []Settings{
 		{MinP: -0.1}, {MinP: 1.1}, {MinP: nan}, {RepeatPenalty: -1}, {RepeatPenalty: nan}, {RepeatPenalty: math.Inf(1)},
 		{PresencePenalty: nan}, {FrequencyPenalty: math.Inf(-1)}, {LogitBias: map[int32]float32{1: 101}},
-		{LogitBias: map[int32]float32{1: float32(nan)}},
+		{LogitBias: map[int32]float32{1: float32(nan)}}, {MaxTokens: -1}, {Top: -1}, {Top: MaxTop + 1},
+		{Stop: []string{"end", ""}}, {JSON: true, Schema: []byte("{}")}, {JSON: true, IgnoreEnd: true},
+		{Schema: []byte("{}"), IgnoreEnd: true},
 	} {
 		assert.Error(t, r.Validate(), "%+v", r)
 	}
