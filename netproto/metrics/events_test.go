@@ -43,6 +43,7 @@ func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		}
 	}
 	for _, f := range families {
+		require.NotEmpty(t, f.GetHelp(), f.GetName())
 		for _, m := range f.GetMetric() {
 			put(f.GetName(), m, m.GetCounter().GetValue()+m.GetGauge().GetValue())
 			put(f.GetName()+"_count", m, float64(m.GetHistogram().GetSampleCount()))
@@ -87,6 +88,22 @@ func TestServing(t *testing.T) {
 		}
 		assert.Equal(t, c.want, got, "%+v", c.e)
 	}
+}
+
+// TestStates: the gauges of a server's load and of a component's health.
+func TestStates(t *testing.T) {
+	to := prometheus.NewRegistry()
+	var broken error
+	load := openai.Load{Active: 1, Waiting: 2, Stalled: 3, Sessions: 4}
+	to.MustRegister(metrics.ServingState(func() openai.Load { return load }),
+		metrics.Health("engine", "1 while the engine works.", func() error { return broken }))
+	want := map[string]float64{"pilotfish_serve_active": 1, "pilotfish_serve_waiting": 2, "pilotfish_serve_stalled": 3,
+		"pilotfish_serve_sessions": 4, "engine": 1}
+	assert.Equal(t, want, values(t, to))
+	load.Draining, broken = true, errors.New("it is gone")
+	want["pilotfish_serve_draining"] = 1
+	delete(want, "engine")
+	assert.Equal(t, want, values(t, to))
 }
 
 // TestEvents: every kind of event counts once in each of its families, and in no other.

@@ -28,7 +28,6 @@ func TestNumbers(t *testing.T) {
 		for _, v := range []float64{n.Low - 1, n.High + 1} {
 			set(v)
 			assert.ErrorContains(t, s.Validate(), n.Name)
-			assert.ErrorContains(t, s.Validate(), map[bool]string{true: "or more", false: " to "}[n.Name == "top_k"])
 		}
 		to.SetZero()
 		assert.Equal(t, Settings{}, s, "%s points to another field", n.Name)
@@ -60,12 +59,16 @@ func TestSettings(t *testing.T) {
 	for _, r := range []Settings{
 		{MinP: -0.1}, {MinP: 1.1}, {MinP: nan}, {RepeatPenalty: -1}, {RepeatPenalty: nan}, {RepeatPenalty: math.Inf(1)},
 		{PresencePenalty: nan}, {FrequencyPenalty: math.Inf(-1)}, {LogitBias: map[int32]float32{1: 101}},
+		{LogitBias: map[int32]float32{1: -101}},
 		{LogitBias: map[int32]float32{1: float32(nan)}}, {MaxTokens: -1}, {Top: -1}, {Top: MaxTop + 1},
 		{Stop: []string{"end", ""}}, {JSON: true, Schema: []byte("{}")}, {JSON: true, IgnoreEnd: true},
 		{Schema: []byte("{}"), IgnoreEnd: true},
 	} {
 		assert.Error(t, r.Validate(), "%+v", r)
 	}
+	assert.ErrorContains(t, Settings{TopK: -1}.Validate(), "top_k: -1 is not possible: 0 or more is")
+	assert.ErrorContains(t, Settings{MinP: 2}.Validate(), "min_p: 2 is not possible: 0 to 1 is")
+	assert.ErrorContains(t, Settings{Top: 21}.Validate(), "21 best tokens with each token are not possible: 0 to 20 are")
 	for r, want := range map[*Settings][2]bool{
 		{}: {false, false}, {MinP: 0.1}: {true, false},
 		{RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},

@@ -39,6 +39,7 @@ func TestPossible(t *testing.T) {
 	for _, temperature := range []float64{0, 0.7} {
 		for topK := range 8 {
 			s := Sampling{Temperature: temperature, TopK: topK}
+			assert.Equal(t, temperature == 0 || topK == 1, s.Greedy())
 			assert.True(t, s.Possible(0), "%+v", s)
 			before := false
 			for choices := 1; choices < 8; choices++ {

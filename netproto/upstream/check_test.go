@@ -99,6 +99,14 @@ func TestCheckFinds(t *testing.T) {
 			return p
 		}}, "probabilities", Fail},
 		"a context that is too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000}, "too long", Note},
+		"500 for the second comparison": {&fakeengine.Engine{Dialect: "llama",
+			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				fails := r.URL.Path == "/detokenize" && turn.Add(1) > 1
+				if fails {
+					w.WriteHeader(500)
+				}
+				return fails
+			}}, "vocabulary", Fail},
 		"500 for all but the first questions": {&fakeengine.Engine{Dialect: "sglang",
 			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 				if r.URL.Path == "/generate" && turn.Add(1)%50 == 0 {

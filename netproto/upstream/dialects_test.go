@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -353,17 +352,21 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestRepeatsFail: an engine that fails during that comparison is reported as failing.
-func TestRepeatsFail(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "openai", Fault: func(w http.ResponseWriter, _ *http.Request, b []byte) bool {
-		repeats := bytes.Count(b, []byte("0,0")) > 5
-		if repeats {
-			w.WriteHeader(http.StatusInternalServerError)
-		}
-		return repeats
-	}}
-	_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-	require.Equal(t, http.StatusInternalServerError, dialect.Status(err), "%v", err)
+// TestComparisonFails: an engine that fails while its vocabulary is compared is reported as failing.
+func TestComparisonFails(t *testing.T) {
+	for request, engine := range map[string]string{
+		"/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai", "0,0,0,0,0,0,0": "openai",
+	} {
+		e := &fakeengine.Engine{Dialect: engine, Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+			fails := strings.Contains(r.URL.Path+string(b), request)
+			if fails {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return fails
+		}}
+		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		assert.Equal(t, http.StatusInternalServerError, dialect.Status(err), "%s: %v", request, err)
+	}
 }
 
 // shifted returns a vocabulary with each token replaced by the next one.
