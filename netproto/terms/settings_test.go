@@ -68,7 +68,7 @@ func TestSettings(t *testing.T) {
 	}
 	assert.ErrorContains(t, Settings{TopK: -1}.Validate(), "top_k: -1 is not possible: 0 or more is")
 	assert.ErrorContains(t, Settings{MinP: 2}.Validate(), "min_p: 2 is not possible: 0 to 1 is")
-	assert.ErrorContains(t, Settings{Top: 21}.Validate(), "21 best tokens with each token are not possible: 0 to 20 are")
+	assert.ErrorContains(t, Settings{Top: 21}.Validate(), "21 best tokens with each token are not possible: 0 to 20")
 	for r, want := range map[*Settings][2]bool{
 		{}: {false, false}, {MinP: 0.1}: {true, false},
 		{RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},

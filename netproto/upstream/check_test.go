@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 				assert.Equal(t, "100 questions were answered", results["answers"].Found)
 			}
 			if c.context > 0 {
-				assert.Contains(t, results["cancel"].Found, "nothing to cancel", "no context is too long for the engine")
+				assert.Contains(t, results["cancel"].Found, "nothing to cancel", "it has no context that is too long")
 			} else {
 				assert.Contains(t, results["too long"].Found, "not tried")
 			}
@@ -98,7 +98,8 @@ func TestCheckFinds(t *testing.T) {
 			}
 			return p
 		}}, "probabilities", Fail},
-		"a context that is too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000}, "too long", Note},
+		"contexts that are too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000},
+			"too long", Note},
 		"500 for the second comparison": {&fakeengine.Engine{Dialect: "llama",
 			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 				fails := r.URL.Path == "/detokenize" && turn.Add(1) > 1

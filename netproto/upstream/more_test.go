@@ -208,7 +208,8 @@ func TestPauses(t *testing.T) {
 
 // TestRequested: what an engine is asked for is what the question needs, up to what the engine returns.
 func TestRequested(t *testing.T) {
-	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "vllm"}}), "one"))
+	e := &fakeengine.Engine{Dialect: "vllm"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	drawn := func(k int) terms.Sampling { return terms.Sampling{Temperature: 1, TopK: k} }
 	for _, c := range []struct {
 		q            terms.Question
