@@ -169,6 +169,7 @@ func TestAllMessages(t *testing.T) {
 	for i, m := range all {
 		assert.Equal(t, KindHello+Kind(i), m.kind)
 	}
+	assert.Equal(t, "audit 3", audits.String())
 	assert.Equal(t, "message 12", (KindClock + 1).String(), "a new message needs a row above and a fuzz target")
 }
 

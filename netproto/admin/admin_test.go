@@ -114,7 +114,8 @@ func TestClose(t *testing.T) {
 		}
 		w.WriteHeader(200)
 	})
-	s := admin.Serve(listener, pages, slog.New(slog.DiscardHandler))
+	var log bytes.Buffer
+	s := admin.Serve(listener, pages, slog.New(slog.NewTextHandler(&log, nil)))
 	at := "http://" + listener.Addr().String()
 	response, err := http.Get(at)
 	require.NoError(t, err)
@@ -130,6 +131,7 @@ func TestClose(t *testing.T) {
 	}()
 	<-started
 	s.Close()
+	assert.Empty(t, log.String(), "closing is no error")
 	require.Error(t, <-failed)
 	_, err = net.DialTimeout("tcp", listener.Addr().String(), time.Second)
 	require.Error(t, err)

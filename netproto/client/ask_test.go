@@ -299,6 +299,20 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 	}
 }
 
+// TestResetOfAsk: if the gateway resets the stream of an ask, the error has the code of the reset.
+func TestResetOfAsk(t *testing.T) {
+	s := &script{raw: func(stream *quic.Stream) {
+		stream.CancelRead(quic.StreamErrorCode(netproto.Busy))
+		stream.CancelWrite(quic.StreamErrorCode(netproto.Busy))
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
+		assert.ErrorIs(t, err, netproto.Busy)
+		assert.NotErrorIs(t, err, ErrProtocol)
+	})
+}
+
 // TestRefusalOfAsk: each refusal of an ask is returned with its code and text, at once and after one attempt; only a
 // draining gateway makes the client use another connection.
 func TestRefusalOfAsk(t *testing.T) {

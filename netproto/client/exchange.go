@@ -81,17 +81,13 @@ func reset(s *quic.Stream, sent *atomic.Bool) {
 // the refusal can still be read.
 func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err error) {
 	left := time.Now()
-	_, unwritten := s.Write(m.frame)
-	if unwritten == nil {
+	if _, err := s.Write(m.frame); err == nil {
 		sent.Store(true)
-		unwritten = s.Close()
+		_ = s.Close() // fails if the stream was reset: then reading fails, too
 	}
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
 	if err == nil && m.clock && r.kind == netproto.KindClock {
 		r, err = l.readClock(s, r.b, left)
-	}
-	if err != nil && unwritten != nil {
-		err = unwritten
 	}
 	return r, err
 }

@@ -62,7 +62,7 @@ func (l *link) run() {
 		close(l.ready)
 	}
 	_ = l.close(netproto.NoReason) // the error of closing adds nothing
-	if err == nil && l.codec != l.c.plain {
+	if err == nil {
 		l.codec.Close()
 	}
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"io"
 	"sync"
 	"testing"
@@ -304,5 +305,7 @@ func TestOffers(t *testing.T) {
 	} {
 		version, ahead := c.l.offers()
 		assert.Equal(t, c.want, []int{version, ahead})
+		_, err := new(Session).ask(t.Context(), c.l, netproto.Path{}, terms.Question{Verify: terms.EachChoice})
+		assert.Equal(t, version == 3, errors.Is(err, netproto.CannotVerify))
 	}
 }

@@ -181,6 +181,15 @@ func TestNoWelcome(t *testing.T) {
 		assert.Nil(t, c)
 		assert.ErrorIs(t, err, reported)
 		assert.Equal(t, time.Second, after)
+
+		reported, o.Lazy = nil, true
+		c, err = Dial(t.Context(), s.addr, o)
+		require.NoError(t, err)
+		time.Sleep(o.ConnectTimeout / 2)
+		require.NoError(t, c.Close())
+		hellos, _ := s.count()
+		assert.Equal(t, 4, hellos)
+		assert.NoError(t, reported, "closing the client is not a failure of the gateway")
 	})
 }
 

@@ -148,6 +148,21 @@ func TestTurnsLimits(t *testing.T) {
 	})
 }
 
+// TestShareOfFewDevices: when the gateway is full, a device may have its share, which is at least 4 asks.
+func TestShareOfFewDevices(t *testing.T) {
+	for maxOpen, share := range map[int]int{20: 10, 6: 4} {
+		a, devices := newAdmission(Options{MaxAsks: maxOpen, MaxAsksPerDevice: 100}, 100), some(2)
+		for i, who := range devices {
+			for range map[int]int{0: maxOpen, 1: share}[i] {
+				_, err := a.take(t.Context(), who, 1, false)
+				require.NoError(t, err)
+			}
+		}
+		_, err := a.take(t.Context(), devices[1], 1, false)
+		require.ErrorIs(t, err, netproto.Busy)
+	}
+}
+
 // TestTurnsBackground: a background ask never waits and never takes the last place. An upstream that schedules by
 // itself gets all asks at once.
 func TestTurnsBackground(t *testing.T) {

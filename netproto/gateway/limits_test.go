@@ -559,7 +559,7 @@ func TestIdentity(t *testing.T) {
 			func(h *netproto.Hello) { h.Identity.Vocab++ }, netproto.WrongTokenizer, false},
 		"other template": {identity(), func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.NoReason, true},
 		"other template of an older client": {identity(),
-			func(h *netproto.Hello) { h.Version, h.Identity.Template[5] = 4, 0 }, netproto.NoReason, false},
+			func(h *netproto.Hello) { h.Version, h.Identity.Template[5] = 4, 1 }, netproto.NoReason, false},
 		"no template": {identity(),
 			func(h *netproto.Hello) { h.Identity.Template = none }, netproto.NoReason, false},
 		"template is not stated": {netproto.Identity{Vocab: vocab, Tokenizer: identity().Tokenizer},

@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -42,6 +43,7 @@ func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		}
 	}
 	for _, f := range families {
+		require.NotEmpty(t, f.GetHelp(), f.GetName())
 		for _, m := range f.GetMetric() {
 			put(f.GetName(), m, m.GetCounter().GetValue()+m.GetGauge().GetValue())
 			put(f.GetName()+"_count", m, float64(m.GetHistogram().GetSampleCount()))
@@ -49,6 +51,59 @@ func values(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		}
 	}
 	return all
+}
+
+// TestServing: a request counts once in each family of its values, and in no other.
+func TestServing(t *testing.T) {
+	type counts = map[string]float64
+	for _, c := range []struct {
+		e    openai.Event
+		want counts
+	}{
+		{openai.Event{Status: 401, Code: "invalid_api_key", Took: time.Second}, counts{
+			"refused_total{code=invalid_api_key,status=401}": 1}},
+		{openai.Event{Endpoint: "chat", Status: 400, Code: "context_too_long", Received: 5, Sent: 6, Took: time.Second},
+			counts{"requests_total{code=context_too_long,endpoint=chat,status=400}": 1, "received_bytes_total": 5,
+				"sent_bytes_total": 6, "request_seconds_count": 1, "request_seconds_sum": 1}},
+		{openai.Event{Endpoint: "chat", Status: 200, Finish: "length", Prompt: 30, Cached: 20, Tokens: 9, Cloud: 3,
+			Asks: 4, Queue: time.Second, First: 2 * time.Second, Took: 7 * time.Second}, counts{
+			"requests_total{code=none,endpoint=chat,status=200}": 1, "finished_total{reason=length}": 1,
+			"prompt_tokens_total": 30, "cached_tokens_total": 20, "generated_tokens_total": 9, "cloud_tokens_total": 3,
+			"asks_total": 4, "queue_seconds_count": 1, "queue_seconds_sum": 1, "first_token_seconds_count": 1,
+			"first_token_seconds_sum": 2, "request_seconds_count": 1, "request_seconds_sum": 7,
+			"token_seconds_count": 1, "token_seconds_sum": 0.5, "prompt_tokens_count": 1, "prompt_tokens_sum": 30}},
+		{openai.Event{Endpoint: "chat", Status: 200, Tokens: 1, First: time.Second, Took: time.Second}, counts{
+			"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 1,
+			"first_token_seconds_count": 1, "first_token_seconds_sum": 1, "request_seconds_count": 1,
+			"request_seconds_sum": 1}}, // one token has no time per token
+		{openai.Event{Endpoint: "chat", Status: 200, Tokens: 2, Took: time.Second}, counts{ // no text
+			"requests_total{code=none,endpoint=chat,status=200}": 1, "generated_tokens_total": 2,
+			"request_seconds_count": 1, "request_seconds_sum": 1}},
+	} {
+		to := prometheus.NewRegistry()
+		metrics.NewServing(to).Event(c.e)
+		got := counts{}
+		for name, v := range values(t, to) {
+			got[strings.TrimPrefix(name, "pilotfish_serve_")] = v
+		}
+		assert.Equal(t, c.want, got, "%+v", c.e)
+	}
+}
+
+// TestStates: the gauges of a server's load and of a component's health.
+func TestStates(t *testing.T) {
+	to := prometheus.NewRegistry()
+	var broken error
+	load := openai.Load{Active: 1, Waiting: 2, Stalled: 3, Sessions: 4}
+	to.MustRegister(metrics.ServingState(func() openai.Load { return load }),
+		metrics.Health("engine", "1 while the engine works.", func() error { return broken }))
+	want := map[string]float64{"pilotfish_serve_active": 1, "pilotfish_serve_waiting": 2, "pilotfish_serve_stalled": 3,
+		"pilotfish_serve_sessions": 4, "engine": 1}
+	assert.Equal(t, want, values(t, to))
+	load.Draining, broken = true, errors.New("it is gone")
+	want["pilotfish_serve_draining"] = 1
+	delete(want, "engine")
+	assert.Equal(t, want, values(t, to))
 }
 
 // TestEvents: every kind of event counts once in each of its families, and in no other.

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -25,6 +26,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
@@ -219,5 +221,28 @@ func TestErrors(t *testing.T) {
 	_, err = fmt.Fprint(w, "x")
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	assert.ErrorIs(t, f.Close(), os.ErrClosed)
+	for range 2 {
+		assert.ErrorIs(t, f.Close(), os.ErrClosed)
+	}
+}
+
+// TestCloseWaits: Close returns when the last file is complete; a trace records nothing after its connection.
+func TestCloseWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f, err := Open(held.TempDir(t))
+		require.NoError(t, err)
+		trace := f.Tracer()(t.Context(), true, quic.ConnectionIDFromBytes([]byte{1}))
+		connection := trace.AddProducer()
+		closed := false
+		go func() {
+			assert.NoError(t, f.Close())
+			closed = true
+		}()
+		synctest.Wait()
+		assert.False(t, closed)
+		require.NoError(t, connection.Close())
+		synctest.Wait()
+		assert.True(t, closed)
+		assert.Nil(t, trace.AddProducer())
+	})
 }

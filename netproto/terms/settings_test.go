@@ -51,6 +51,7 @@ func TestSampling(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for _, r := range []Settings{
 		{}, {MinP: 1, RepeatPenalty: 2, LogitBias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2},
+		{Top: MaxTop, Stop: []string{"end"}, IgnoreEnd: true}, {JSON: true}, {Schema: []byte("{}")},
 	} {
 		assert.NoError(t, r.Validate(), "%+v", r)
 	}
@@ -58,10 +59,16 @@ func TestSettings(t *testing.T) {
 	for _, r := range []Settings{
 		{MinP: -0.1}, {MinP: 1.1}, {MinP: nan}, {RepeatPenalty: -1}, {RepeatPenalty: nan}, {RepeatPenalty: math.Inf(1)},
 		{PresencePenalty: nan}, {FrequencyPenalty: math.Inf(-1)}, {LogitBias: map[int32]float32{1: 101}},
-		{LogitBias: map[int32]float32{1: float32(nan)}},
+		{LogitBias: map[int32]float32{1: -101}},
+		{LogitBias: map[int32]float32{1: float32(nan)}}, {MaxTokens: -1}, {Top: -1}, {Top: MaxTop + 1},
+		{Stop: []string{"end", ""}}, {JSON: true, Schema: []byte("{}")}, {JSON: true, IgnoreEnd: true},
+		{Schema: []byte("{}"), IgnoreEnd: true},
 	} {
 		assert.Error(t, r.Validate(), "%+v", r)
 	}
+	assert.ErrorContains(t, Settings{TopK: -1}.Validate(), "top_k: -1 is not possible: 0 or more is")
+	assert.ErrorContains(t, Settings{MinP: 2}.Validate(), "min_p: 2 is not possible: 0 to 1 is")
+	assert.ErrorContains(t, Settings{Top: 21}.Validate(), "21 best tokens with each token are not possible: 0 to 20")
 	for r, want := range map[*Settings][2]bool{
 		{}: {false, false}, {MinP: 0.1}: {true, false},
 		{RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},

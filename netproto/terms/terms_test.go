@@ -7,12 +7,39 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestSamplingRange: both ends of each range are valid, and values beyond it are named.
+func TestSamplingRange(t *testing.T) {
+	for _, good := range []Sampling{{}, {Temperature: math.MaxFloat64, TopK: math.MaxInt32, TopP: 1}} {
+		assert.NoError(t, good.Validate())
+	}
+	nan, inf := math.NaN(), math.Inf(1)
+	for bad, name := range map[Sampling]string{
+		{Temperature: -1}: "temperature", {Temperature: nan}: "temperature", {Temperature: inf}: "temperature",
+		{TopK: -1}: "top-k", {TopP: -0.1}: "top-p", {TopP: 1.1}: "top-p", {TopP: nan}: "top-p",
+	} {
+		assert.ErrorContains(t, bad.Validate(), name)
+	}
+}
+
+// TestScored: a finding with either score makes a reply one with scores.
+func TestScored(t *testing.T) {
+	for want, all := range map[bool][][]Finding{
+		false: {nil, {{Pos: 1, Token: 2, LogProb: -1}}},
+		true:  {{{Score: -1}}, {{Stands: -2}}, {{}, {Score: 3, Stands: 1}}},
+	} {
+		for _, audit := range all {
+			assert.Equal(t, want, Reply{Audit: audit}.Scored(), "%+v", audit)
+		}
+	}
+}
+
 // TestPossible: a model that gives all tokens allows all sampling settings, and one that gives fewer allows those that
 // need no other token; with more tokens, more is possible.
 func TestPossible(t *testing.T) {
 	for _, temperature := range []float64{0, 0.7} {
 		for topK := range 8 {
 			s := Sampling{Temperature: temperature, TopK: topK}
+			assert.Equal(t, temperature == 0 || topK == 1, s.Greedy())
 			assert.True(t, s.Possible(0), "%+v", s)
 			before := false
 			for choices := 1; choices < 8; choices++ {

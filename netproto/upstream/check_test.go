@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -9,36 +11,45 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// checked runs all checks and returns the verdicts.
-func checked(t *testing.T, e *fakeengine.Engine, set func(*Options)) (verdicts map[string]Verdict, err error) {
+// checked runs all checks and returns their results.
+func checked(t *testing.T, e *fakeengine.Engine, set func(*Options)) (results map[string]Result, err error) {
 	t.Helper()
 	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
 	if set != nil {
 		set(&o)
 	}
-	verdicts = map[string]Verdict{}
+	results = map[string]Result{}
 	err = Check(t.Context(), o, func(r Result) {
-		verdicts[r.Check] = r.Verdict
+		results[r.Check] = r
 		t.Logf("%s: %s: %s", r.Check, r.Verdict, r.Found)
 	})
-	return verdicts, err
+	return results, err
 }
 
 // TestCheck: a correct engine passes; features that it lacks are noted.
 func TestCheck(t *testing.T) {
 	racing.Spare(t)
 	for _, c := range kinds() {
-		t.Run(c.name, func(t *testing.T) {
-			verdicts, err := checked(t, c.engine, nil)
-			require.NoError(t, err)
-			assert.Len(t, verdicts, 13)
-			for name, v := range verdicts {
-				switch {
+		bubble.Test(t, func(t *testing.T) {
+			results, err := checked(t, c.engine, nil)
+			require.NoError(t, err, c.name)
+			assert.Len(t, results, 13)
+			if !c.engine.Strict {
+				assert.Equal(t, "100 questions were answered", results["answers"].Found)
+			}
+			if c.context > 0 {
+				assert.Contains(t, results["cancel"].Found, "nothing to cancel", "it has no context that is too long")
+			} else {
+				assert.Contains(t, results["too long"].Found, "not tried")
+			}
+			for name, result := range results {
+				switch v := result.Verdict; {
 				case name == "cache" || name == "clients apart" || name == "too long":
 					assert.Equal(t, v == Note, c.engine.Dialect == "openai", name)
 				case name == "vocabulary":
@@ -87,6 +98,16 @@ func TestCheckFinds(t *testing.T) {
 			}
 			return p
 		}}, "probabilities", Fail},
+		"contexts that are too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000},
+			"too long", Note},
+		"500 for the second comparison": {&fakeengine.Engine{Dialect: "llama",
+			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+				fails := r.URL.Path == "/detokenize" && turn.Add(1) > 1
+				if fails {
+					w.WriteHeader(500)
+				}
+				return fails
+			}}, "vocabulary", Fail},
 		"500 for all but the first questions": {&fakeengine.Engine{Dialect: "sglang",
 			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 				if r.URL.Path == "/generate" && turn.Add(1)%50 == 0 {
@@ -106,8 +127,8 @@ func TestCheckFinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			turn.Store(0)
-			verdicts, err := checked(t, c.e, nil)
-			assert.Equal(t, c.verdict, verdicts[c.check])
+			results, err := checked(t, c.e, nil)
+			assert.Equal(t, c.verdict, results[c.check].Verdict)
 			assert.Equal(t, c.verdict == Fail, err != nil)
 		})
 	}
@@ -115,7 +136,24 @@ func TestCheckFinds(t *testing.T) {
 
 // TestCheckTrusts: unverified assumptions are reported as such.
 func TestCheckTrusts(t *testing.T) {
-	verdicts, err := checked(t, &fakeengine.Engine{Dialect: "openai"}, func(o *Options) { o.TrustVocabulary = true })
+	results, err := checked(t, &fakeengine.Engine{Dialect: "openai"}, func(o *Options) { o.TrustVocabulary = true })
 	require.NoError(t, err)
-	assert.Equal(t, Note, verdicts["vocabulary"])
+	assert.Equal(t, Note, results["vocabulary"].Verdict)
+}
+
+// TestCheckEnds: a cancelled check reports nothing more, in particular no failure of the engine.
+func TestCheckEnds(t *testing.T) {
+	stopped := errors.New("stopped by the operator")
+	for _, last := range []string{"vocabulary", "answers", "cancel"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}})
+		var name string
+		err := Check(ctx, options(w, "one"), func(r Result) {
+			assert.NotEqual(t, last, name)
+			if name = r.Check; name == last {
+				cancel(stopped)
+			}
+		})
+		assert.Equal(t, []any{stopped, last}, []any{err, name})
+	}
 }

@@ -83,7 +83,7 @@ func TestDialects(t *testing.T) {
 				require.Equal(t, []any{a.Token, a.Top}, []any{again.Token, again.Top})
 			}
 			assert.EqualValues(t, u.Stats().Repeats, u.Stats().Engines[0].Answered, "each question was sent twice")
-			assert.Len(t, e.Calls("/nowhere"), 0)
+			u.Forget(1)
 			assert.NotEmpty(t, e.Calls(c.path))
 		})
 	}
@@ -133,9 +133,10 @@ func TestDrawing(t *testing.T) {
 			e := c.engine
 			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 			r := rand.New(rand.NewPCG(3, 4))
-			for range 50 {
+			for i := range 50 {
 				q := question(1, contextOf(r, 10))
-				q.Sampling = terms.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
+				q.K = r.IntN(min(c.choices, 16) + 1)
+				q.Sampling = terms.Sampling{Temperature: 1, TopK: 1 + i%c.choices, Seed: r.Uint64() >> 8}
 				a, err := u.Ask(t.Context(), q)
 				if err != nil && e.Strict {
 					continue
@@ -144,7 +145,9 @@ func TestDrawing(t *testing.T) {
 				top := truth(e, q.Context)[:q.Sampling.TopK]
 				want, _, _, _ := drawn(q.Sampling, 10, top, -1)
 				require.Equal(t, want, a.Token)
-				require.Empty(t, a.Top)
+				if !e.Strict || len(a.Top) > 0 {
+					require.Len(t, a.Top, q.K)
+				}
 				q.Sampling.Temperature = 0
 				a, err = u.Ask(t.Context(), q)
 				require.NoError(t, err)
@@ -252,11 +255,14 @@ func TestCacheTold(t *testing.T) {
 // TestTooLong: a context that is too long for the engine is refused as such, and is not an error of the engine.
 func TestTooLong(t *testing.T) {
 	for _, c := range kinds() {
-		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
+		w := fakeengine.NewWire(map[string]http.Handler{"one": c.engine, "two": c.engine})
+		u := open(t, options(w, "one", "two"))
 		_, err := u.Ask(t.Context(), question(1, contextOf(rand.New(rand.NewPCG(7, 8)), 600)))
 		require.ErrorIs(t, err, netproto.TooLarge, c.name)
 		require.NoError(t, u.Ready())
-		assert.Zero(t, u.Stats().Engines[0].Outages)
+		s := u.Stats().Engines
+		assert.Zero(t, s[0].Outages+s[1].Outages)
+		assert.EqualValues(t, 1, s[0].Asks+s[1].Asks, "the other engine has the same limit")
 	}
 }
 
@@ -346,6 +352,23 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
+// TestComparisonFails: an engine that fails while its vocabulary is compared is reported as failing.
+func TestComparisonFails(t *testing.T) {
+	for request, engine := range map[string]string{
+		"/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai", "0,0,0,0,0,0,0": "openai",
+	} {
+		e := &fakeengine.Engine{Dialect: engine, Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+			fails := strings.Contains(r.URL.Path+string(b), request)
+			if fails {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return fails
+		}}
+		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+		assert.Equal(t, http.StatusInternalServerError, dialect.Status(err), "%s: %v", request, err)
+	}
+}
+
 // shifted returns a vocabulary with each token replaced by the next one.
 func shifted(v *fakeengine.Vocabulary) *fakeengine.Vocabulary {
 	var pieces [][]byte
@@ -383,6 +406,26 @@ func TestModelName(t *testing.T) {
 		o.Model = "another"
 		_, err = Open(t.Context(), o)
 		assert.ErrorContains(t, err, `serves no model "another"`)
+	}
+}
+
+// TestRecognised: an engine that its list of models does not identify is recognised by an endpoint.
+func TestRecognised(t *testing.T) {
+	for _, dialect := range []string{"llama", "sglang", "openai"} {
+		e := &fakeengine.Engine{Dialect: dialect, Echo: true}
+		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			switch {
+			case r.URL.Path == "/v1/models":
+				fmt.Fprint(w, `{"data":[{"id":"fake","owned_by":"somebody","meta":{"n_vocab":300}}]}`)
+			case dialect == "openai" && r.Method == http.MethodGet:
+				fmt.Fprint(w, `{}`) // it has a page at every path
+			default:
+				return false
+			}
+			return true
+		}
+		f, _ := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")).members[0].serves()
+		assert.Equal(t, dialect, f.Dialect)
 	}
 }
 

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -205,26 +206,53 @@ func TestPauses(t *testing.T) {
 	})
 }
 
+// TestRequested: what an engine is asked for is what the question needs, up to what the engine returns.
+func TestRequested(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "vllm"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	drawn := func(k int) terms.Sampling { return terms.Sampling{Temperature: 1, TopK: k} }
+	for _, c := range []struct {
+		q            terms.Question
+		k, from, row int
+	}{
+		{terms.Question{}, 0, 0, 0},
+		{terms.Question{K: 3, AuditFrom: 2}, 3, 2, 0},
+		{terms.Question{K: 30, AuditFrom: 5}, 20, 0, 0}, // there is no position 5
+		{terms.Question{K: 3, Sampling: drawn(7), AuditFrom: 4}, 7, 4, 0},
+		{terms.Question{K: 9, Sampling: drawn(7)}, 9, 0, 0},
+		{terms.Question{AuditFrom: 1, Verify: terms.EachChoice}, 0, 1, 1},
+		{terms.Question{AuditFrom: 1, Verify: terms.EachChoice, Sampling: drawn(7)}, 7, 1, 7},
+		{terms.Question{AuditFrom: 1, Verify: terms.EachScore, Sampling: drawn(70)}, 20, 1, 20},
+	} {
+		c.q.Context = []int32{1, 2, 3, 4, 5}
+		a := u.ask(terms.Job{Question: c.q})
+		assert.Equal(t, [3]int{c.k, c.from, c.row}, [3]int{a.K, a.AuditFrom, a.Rows}, "%+v", c.q)
+	}
+}
+
 // TestBusyIsNotWarmed: text that is sent early waits while an engine has questions.
 func TestBusyIsNotWarmed(t *testing.T) {
 	f := &fault{doing: hang}
 	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Slots: 4, Fault: f.answer}}, nil,
 		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-			f.on.Store(true)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 2)
-			for i := range 2 {
-				go func() { _, err := u.Ask(ctx, question(uint64(i), []int32{1, 2, int32(i)})); done <- err }()
-			}
-			synctest.Wait()
 			q := question(9, make([]int32, 300))
-			require.ErrorIs(t, u.Warm(t.Context(), q), netproto.Busy)
+			for i := range 3 { // the number of open questions; half of the slots is left for others
+				assert.Equal(t, i == 2, errors.Is(u.Warm(t.Context(), q), netproto.Busy))
+				if i == 2 {
+					break
+				}
+				f.on.Store(true)
+				go func() { _, err := u.Ask(ctx, question(uint64(i), []int32{1, 2, int32(i)})); done <- err }()
+				synctest.Wait()
+				f.on.Store(false)
+			}
 			cancel()
 			<-done
 			<-done
-			f.on.Store(false)
 			require.NoError(t, u.Warm(t.Context(), q))
-			assert.EqualValues(t, 1, u.Stats().Engines[0].Warmed)
+			assert.EqualValues(t, 3, u.Stats().Engines[0].Warmed)
 		})
 }
 

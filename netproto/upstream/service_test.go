@@ -266,6 +266,22 @@ func TestNextEngine(t *testing.T) {
 	}
 }
 
+// TestOneOutage: questions that fail at the same time are one outage.
+func TestOneOutage(t *testing.T) {
+	f := &fault{doing: func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Second); broken(w, r) }}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			var asking sync.WaitGroup
+			for i := range uint64(3) {
+				asking.Go(func() { assert.Error(t, ask(t, u, i, time.Minute)) })
+			}
+			asking.Wait()
+			s := u.Stats().Engines[0]
+			assert.EqualValues(t, []uint64{3, 1}, []uint64{s.Failed, s.Outages})
+		})
+}
+
 // TestFullEngine: questions skip an engine that is at its limit or reports that it is full.
 func TestFullEngine(t *testing.T) {
 	f := &fault{doing: hang}
@@ -497,7 +513,7 @@ func TestAuditShare(t *testing.T) {
 	assert.EqualValues(t, len(e.Calls("/completion"))-trials, s.Requests, "also those for text that was held back")
 }
 
-// TestDefaults: the values that stand for zero.
+// TestDefaults: the values that stand for zero, and invalid ones.
 func TestDefaults(t *testing.T) {
 	o, err := options(nil, "one").withDefaults()
 	require.NoError(t, err)
@@ -506,6 +522,16 @@ func TestDefaults(t *testing.T) {
 	o, err = o.withDefaults()
 	require.NoError(t, err)
 	assert.Equal(t, []int{8, 128, 65536}, []int{o.AuditEvery, o.WarmFrom, o.Remember})
+	for _, set := range []func(*Options){
+		func(o *Options) { o.Parallel = -1 }, func(o *Options) { o.AuditEvery = -1 },
+		func(o *Options) { o.WarmFrom = -1 }, func(o *Options) { o.Remember = -1 }, func(o *Options) { o.Hedge = -1 },
+		func(o *Options) { o.URLs = nil }, func(o *Options) { o.Vocabulary = nil }, func(o *Options) { o.Draw = nil },
+	} {
+		wrong := options(nil, "one")
+		set(&wrong)
+		_, err := wrong.withDefaults()
+		assert.Error(t, err, "%+v", wrong)
+	}
 }
 
 // TestUnheardAudit: an invalid audit does not affect the answer.

@@ -83,9 +83,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("upstream: a limit is negative")
 	}
 	if o.SaltKey == ([32]byte{}) {
-		if _, err := rand.Read(o.SaltKey[:]); err != nil {
-			return o, fmt.Errorf("upstream: draw a key: %w", err)
-		}
+		_, _ = rand.Read(o.SaltKey[:]) // always returns nil
 	}
 	return o, nil
 }
@@ -257,11 +255,12 @@ func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 
 // draw draws the token for a question.
 func (u *Upstream) draw(q terms.Job, top []terms.Candidate) (int32, error) {
-	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
+	want := min(q.Sampling.TopK, u.o.Vocabulary.Size())
+	if want < 1 || len(top) < want {
 		return 0, fmt.Errorf("%w: the engine returned %d probabilities, drawing needs %d", netproto.Failed,
 			len(top), want)
 	}
-	token, _, _, err := u.o.Draw(q.Sampling, len(q.Context), top[:min(len(top), q.Sampling.TopK)], -1)
+	token, _, _, err := u.o.Draw(q.Sampling, len(q.Context), top[:want], -1)
 	return token, err
 }
 

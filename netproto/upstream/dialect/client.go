@@ -180,7 +180,7 @@ func statusError(request string, w *http.Response, b []byte) *StatusError {
 			said.Message = text
 		}
 		for _, v := range []any{said.Detail, said.Message} {
-			if s, ok := v.(string); ok && s != "" {
+			if s, _ := v.(string); s != "" {
 				e.Said = s
 			}
 		}

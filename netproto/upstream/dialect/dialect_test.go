@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,10 @@ func TestRequest(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"b":4}`, string(b))
 
+	s = &says{status: 200, body: strings.NewReader(`{"a":"secret"}`)}
+	err = client(t, "", s).Get(t.Context(), "/y", &into)
+	assert.EqualError(t, err, "GET /y: the engine's reply is invalid: field A has a value of another type")
+
 	s = &says{status: 200, body: bytes.NewReader(nil)}
 	require.NoError(t, client(t, "", s).Get(t.Context(), "/y", nil))
 	assert.NotContains(t, s.asked.Header, "Authorization")
@@ -93,6 +98,8 @@ func TestStatusError(t *testing.T) {
 		`{"detail":"Not Found"}`:                           {"Not Found", ""},
 		`{"detail":[{"loc":1}]}`:                           {`{"detail":[{"loc":1}]}`, ""},
 		`{"error":{"message":"no","type":"Bad Request"}}`:  {"no", ""},
+		`{"error":{"message":"","type":"BadRequestError"}}`: {`{"error":{"message":"","type":"BadRequestError"}}`,
+			"BadRequestError"},
 		`nginx`: {"nginx", ""}, ``: {"", ""},
 	} {
 		s := &says{status: 503, header: http.Header{"Retry-After": {"2"}}, body: bytes.NewReader([]byte(body))}
@@ -155,6 +162,8 @@ func TestTop(t *testing.T) {
 		assert.Equal(t, want < 0, err != nil, text)
 		assert.Equal(t, max(want, 0), id, text)
 	}
+	_, ok := newRow(list{c(1, inf)}, 1, inf)
+	assert.False(t, ok, "every token is impossible")
 	_, err := one(nil)
 	assert.ErrorIs(t, err, ErrReply)
 	_, err = one([]int32{1, 2})

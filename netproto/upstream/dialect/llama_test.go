@@ -154,6 +154,17 @@ func TestSlotOrder(t *testing.T) {
 	f, done := s.take(5)
 	assert.Equal(t, e, f, "the same number: nothing changes")
 	done()
+	s = newSlots(3)
+	var numbers []int
+	for i, session := range []uint64{0, 1, 2, 2, 1, 0, 3, 4} {
+		if i == 3 {
+			s.resize(2)
+		}
+		number, done := s.take(session)
+		done()
+		numbers = append(numbers, number)
+	}
+	assert.Equal(t, []int{0, 1, 2, 0, 1, 0, 1, 0}, numbers, "another number: all slots are free")
 	none, done := newSlots(0).take(1)
 	assert.Equal(t, -1, none)
 	done()

@@ -302,7 +302,7 @@ func (e *OpenAI) Describe(ctx context.Context, v Vocabulary, _ string) (f Facts,
 func (e *OpenAI) choices(ctx context.Context) (k int, err error) {
 	for _, k := range []int{20, 5, 1} {
 		_, err = e.Ask(ctx, Ask{Context: []int32{0, 1, 2, 3}, K: k})
-		if err == nil || errors.Is(err, ErrPiece) {
+		if errors.Is(err, ErrPiece) {
 			return k, nil
 		}
 		if Status(err) != http.StatusBadRequest && Status(err) != http.StatusUnprocessableEntity {

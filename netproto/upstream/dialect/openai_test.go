@@ -95,7 +95,7 @@ func TestPieces(t *testing.T) {
 	for logprobs, want := range map[string]int32{
 		`{"tokens":["In"]}`: 379, `{"tokens":["token_id:9"]}`: 9, `{"tokens":["twice"]}`: -1, `{"tokens":["Inn"]}`: -1,
 		`{"tokens":["\ufffd"]}`: -1, `{"tokens":["bytes:\\xe4\\xb8"]}`: 7, `{"tokens":["bytes:"]}`: 8,
-		`{"tokens":["bytes:nonsense"]}`: -1, `{"tokens":[]}`: -1, `{}`: -1, `null`: -1,
+		`{"tokens":["bytes:nonsense"]}`: -1, `{"tokens":["\\x49n"]}`: -1, `{"tokens":[]}`: -1, `{}`: -1, `null`: -1,
 		`{"content":[{"token":"In"}]}`: 379, `{"content":[{"token":"x","bytes":[73,110]}]}`: 379,
 		`{"content":[{"token":"In","id":4}]}`: 4, `{"content":[{"token":"\ufffd","bytes":[228,184]}]}`: 7,
 		`{"content":[{"token":"In","bytes":[73,300]}]}`: -1, `{"content":[{"token":"In","bytes":[-1]}]}`: -1,
@@ -107,6 +107,13 @@ func TestPieces(t *testing.T) {
 		if err == nil {
 			assert.Equal(t, want, got.Token, logprobs)
 		}
+	}
+}
+
+// TestLeastProbabilities: one probability is requested if a question needs none: the token is beside it.
+func TestLeastProbabilities(t *testing.T) {
+	for k, want := range map[int]int{0: 1, 1: 1, 5: 5} {
+		assert.Equal(t, want, *new(OpenAI).newRequest(nil, k).LogProbs)
 	}
 }
 
