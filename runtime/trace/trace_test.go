@@ -120,7 +120,7 @@ func same(t *testing.T, set *Set, s *Settings, texts []Text) {
 	require.Equal(t, n, set.Len())
 	require.Panics(t, func() { set.At(n) })
 	require.Panics(t, func() { set.At(-1) })
-	require.Panics(t, func() { set.Prompt(len(texts)) })
+	require.PanicsWithValue(t, fmt.Sprintf("trace: prompt %d of %[1]d", len(texts)), func() { set.Prompt(len(texts)) })
 	if n > 0 {
 		require.Panics(t, func() { set.Hidden(make([]float32, s.Width+1), 0) })
 	}
@@ -196,6 +196,7 @@ func TestTextRefused(t *testing.T) {
 		"left out":           func(x *Text) { x.LeftOut = true },
 		"without having":     func(x *Text) { x.Right = true },
 		"the count -1":       func(x *Text) { x.Tokens = -1 },
+		"the count 21474836": func(x *Text) { x.RolloutTokens = 1 << 31 },
 		"small is -1":        func(x *Text) { x.Positions[0].Small = -1 },
 		"margin is 1.5":      func(x *Text) { x.Positions[0].Margin = 1.5 },
 		"margin is NaN":      func(x *Text) { x.Positions[0].Margin = float32(math.NaN()) },
@@ -494,8 +495,7 @@ func TestCreateRefused(t *testing.T) {
 		other := s
 		change(&other)
 		_, err := Create(dir, other)
-		assert.ErrorContains(t, err, want)
-		assert.ErrorContains(t, err, dir)
+		assert.ErrorContains(t, err, dir+" holds traces of other settings: "+want)
 	}
 	write(t, dir, manifestName, before[manifestName]+" ")
 	_, err := Create(dir, s)
