@@ -85,5 +85,9 @@ func TestDraftRates(t *testing.T) {
 	for range 1000 {
 		d.Learn(0.99, true)
 	}
-	assert.Equal(t, surest, d.Next(), "never certain")
+	assert.Equal(t, []float64{surest, surest}, []float64{d.Next(), d.Of(0.99)}, "never certain")
+	for range 1000 {
+		d.Learn(0.99, false)
+	}
+	assert.Equal(t, rarest, d.Of(0.99), "never impossible")
 }
