@@ -151,7 +151,8 @@ func TestHash(t *testing.T) {
 	v := newVocabFile(1, []string{"t h", "th e", "a b", "a c", "c b"}).with(keyMerges, []string{"t h", "th e", "a b"})
 	tokens, types := v.strings(keyTokens), v[keyTypes].([]int32)
 	want := v.tokenizer(t).Hash()
-	assert.Equal(t, "1bf8a2d70cc5be1943a9043911cc1d69916b5854e07097b45fc2ce0e8c84e8c0", hex.EncodeToString(want[:]), "other builds compare it")
+	assert.Equal(t, "1bf8a2d70cc5be1943a9043911cc1d69916b5854e07097b45fc2ce0e8c84e8c0", hex.EncodeToString(want[:]),
+		"other builds compare it")
 	padded := v.with(keyTokens, append(slices.Clone(tokens), "[PAD3]")).with(keyTypes, append(slices.Clone(types), 5))
 	assert.Equal(t, want, padded.tokenizer(t).Hash(), "padding does not count")
 	same := v.with(keyBOS, uint32(3)).with(keyTemplate, "<|im_start|><|im_end|>").with("general.name", "x")
