@@ -13,7 +13,7 @@ import (
 
 func TestListing(t *testing.T) {
 	const (
-		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3}]`
+		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3},{"type":"file","path":"README.md","size":3}]`
 		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,` +
 			`"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
 	)

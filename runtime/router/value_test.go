@@ -60,8 +60,9 @@ func TestCosts(t *testing.T) {
 	assert.InDelta(t, 0.8, c.hidden, 1e-12, "only hits count")
 	c.Tell(Took{Hit: true})
 	assert.InDelta(t, 0.64, c.hidden, 1e-12, "a hit without a wait hid nothing")
+	wait, bytes := c.wait, c.bytes
 	c.Tell(Took{Wait: -1, Bytes: -5, Hit: true})
-	assert.GreaterOrEqual(t, c.wait, 0.0)
+	assert.InDeltaSlice(t, []float64{0.8 * wait, 0.8 * bytes}, []float64{c.wait, c.bytes}, 1e-12, "as 0")
 }
 
 // TestCostBlocks: a block of 16 positions has the cost at its first decision; a block without an answer halves the

@@ -120,7 +120,9 @@ func same(t *testing.T, set *Set, s *Settings, texts []Text) {
 	require.Equal(t, n, set.Len())
 	require.Panics(t, func() { set.At(n) })
 	require.Panics(t, func() { set.At(-1) })
-	require.PanicsWithValue(t, fmt.Sprintf("trace: prompt %d of %[1]d", len(texts)), func() { set.Prompt(len(texts)) })
+	for _, p := range []int{-1, len(texts)} {
+		require.PanicsWithValue(t, fmt.Sprintf("trace: prompt %d of %d", p, len(texts)), func() { set.Prompt(p) })
+	}
 	if n > 0 {
 		require.Panics(t, func() { set.Hidden(make([]float32, s.Width+1), 0) })
 	}
@@ -249,6 +251,9 @@ func TestDamage(t *testing.T) {
 	for n := range b {
 		_, err := parse(b[:n])
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes", n)
+		if n >= headerBytes {
+			require.ErrorContains(t, err, fmt.Sprintf("%d bytes of %d", n, len(b)))
+		}
 	}
 	_, err = parse(append(b, 0))
 	require.ErrorIs(t, err, ErrValue)

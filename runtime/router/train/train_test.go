@@ -670,8 +670,9 @@ func all[E any](s []E, v E) {
 // TestJudge: verdicts are in the order of the rows, for any number of threads.
 func TestJudge(t *testing.T) {
 	src, _ := planted(20, 3, 1)
-	n := mustTrain(t, src, Options{Epochs: 1}).Net
-	rows := Labelled(src)
+	trained := mustTrain(t, src, Options{Epochs: 1})
+	assert.Equal(t, 1, trained.Epochs)
+	n, rows := trained.Net, Labelled(src)
 	assert.Less(t, len(rows), src.Len())
 	want := Judge(src, rows, n, 1)
 	for _, threads := range []int{0, 3} {
