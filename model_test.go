@@ -1,6 +1,7 @@
 package pilotfish
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -12,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // TestChatAside: while a chat generates an answer, other goroutines may look at it, and one that asks gets an error at
@@ -55,6 +58,36 @@ func TestDefaultRouter(t *testing.T) {
 	r, err := NewRouter(RouterOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, 0.07, r.(policy).r.Balance().Total().Budget)
+}
+
+// TestCertifiedRouter: the threshold of a certificate holds for the policy of the file, unless the caller gives a
+// threshold, a budget or a balance.
+func TestCertifiedRouter(t *testing.T) {
+	f, err := gguf.Parse(demo.Router())
+	require.NoError(t, err)
+	file, err := router.Read(f)
+	require.NoError(t, err)
+	file.Certificate = &router.Certificate{Threshold: 0.25, Prompts: 1, Tokens: 1, MaxTokens: 1}
+	var b bytes.Buffer
+	require.NoError(t, file.Write(gguf.NewWriter(&b)))
+	path, own := filepath.Join(t.TempDir(), "router.gguf"), 0.5
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	for _, c := range []struct {
+		o                 RouterOptions
+		threshold, budget float64
+	}{
+		{RouterOptions{}, 0.25, 0}, {RouterOptions{Threshold: &own}, 0.5, 0}, {RouterOptions{Budget: 0.2}, 0, 0.2},
+		{RouterOptions{Balance: new(Balance)}, 0, DefaultBudget}, {RouterOptions{Policy: "margin"}, 0, DefaultBudget},
+	} {
+		c.o.File = path
+		made, err := NewRouter(c.o)
+		require.NoError(t, err)
+		if r := made.(policy).r; c.budget > 0 {
+			assert.Equal(t, c.budget, r.Balance().Total().Budget, "%+v", c.o)
+		} else {
+			assert.Equal(t, c.threshold, r.Threshold(), "%+v", c.o)
+		}
+	}
 }
 
 // TestOpened: the limits of a service and the context of a drafter, which does not depend on that of the model.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -133,7 +134,8 @@ func TestRouteReaches(t *testing.T) {
 		fill(t, &route, on)
 		gateway := &Gateway{}
 		route.Cloud, route.Router = gateway, policy{}
-		made, err := new(Model).route(request{route: &route}, nil)
+		traced := newRequest([]Option{Trace(time.Unix(9, 0), 0.5, func(Op) {})}).trace
+		made, err := new(Model).route(request{route: &route, trace: traced}, nil)
 		require.NoError(t, err)
 		own := map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": "", "Costs": ""}
 		reach(t, route, made.Draft, own)
@@ -142,5 +144,14 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, route.Pace, made.Pace)
 		assert.Same(t, route.Costs, made.Costs)
 		assert.Equal(t, gateway.far(), made.Far)
+		assert.Same(t, traced, made.Watch)
+		assert.True(t, made.Draft.Trace)
+		assert.Equal(t, 0.5, traced.Share)
+		assert.Equal(t, time.Unix(9, 0), traced.Zero)
+		assert.NotNil(t, traced.Tell)
+		alone, err := new(Model).route(request{trace: traced}, nil)
+		require.NoError(t, err)
+		assert.Same(t, traced, alone.Watch)
+		assert.True(t, alone.Draft.Trace)
 	}
 }

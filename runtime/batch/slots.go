@@ -62,7 +62,7 @@ func (s *slotSet) next(level, i int) (int, bool) {
 			return i + bits.TrailingZeros64(w), true
 		}
 	}
-	if level+1 == len(s.levels) || i/64 >= len(words) {
+	if level+1 == len(s.levels) {
 		return 0, false
 	}
 	above, ok := s.next(level+1, i/64+1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -130,6 +131,7 @@ func (m *timed) events(t *testing.T, o Options) (all []string) {
 	require.NoError(t, err)
 	began := m.now()
 	_, err = d.Decode(context.Background(), []int32{1, 2, 3}, func(e Event) bool {
+		require.Equal(t, 1, pointers(e), "one pointer of an event is set")
 		// at a deadline the decoder and the ask wake up at the same time, in any order
 		if e.Token != nil || o.Deadline < 0 {
 			all = append(all, describe(e))
@@ -138,6 +140,16 @@ func (m *timed) events(t *testing.T, o Options) (all []string) {
 	})
 	require.NoError(t, err)
 	return append(all, fmt.Sprint(m.now().Sub(began)))
+}
+
+// pointers returns the number of pointers of an event that are set.
+func pointers(e Event) (set int) {
+	for _, v := range reflect.ValueOf(e).Fields() {
+		if v.Kind() == reflect.Pointer && !v.IsNil() {
+			set++
+		}
+	}
+	return set
 }
 
 // describe formats an event without pointers. A question that is dropped returns at once, or during the decoder's next

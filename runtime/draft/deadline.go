@@ -14,15 +14,12 @@ func (r *run) due(e *escalation) time.Time {
 	return due
 }
 
-// nextDue returns the earliest deadline; zero if there is none.
+// nextDue returns the earliest deadline, that of the question that was sent first; zero if there is none.
 func (r *run) nextDue() (next time.Time) {
-	if r.Deadline < 0 {
+	if r.Deadline < 0 || len(r.asked) == 0 {
 		return next
 	}
-	for _, e := range r.asked {
-		next = earlier(next, r.due(e))
-	}
-	return next
+	return r.due(r.asked[0])
 }
 
 // next returns the earliest time at which there is work without an answer, a deadline or the end of the wait for a
@@ -48,11 +45,6 @@ func earlier(a, b time.Time) time.Time {
 // expire gives up the questions that are past their deadline. The first failure can shorten the deadline of others.
 func (r *run) expire(now time.Time) {
 	for due := r.nextDue(); !due.IsZero() && !due.After(now); due = r.nextDue() {
-		for _, e := range r.asked {
-			if !r.due(e).After(now) {
-				r.fail(e, ErrDeadline)
-				break
-			}
-		}
+		r.fail(r.asked[0], ErrDeadline)
 	}
 }

@@ -190,6 +190,7 @@ func TestRules(t *testing.T) {
 		{terms.Sampling{}, terms.Settings{LogitBias: map[int32]float32{70: 30, 71: -100}}},
 		{drawn, terms.Settings{}}, {drawn, terms.Settings{MinP: 0.2}},
 		{drawn, terms.Settings{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
+		{terms.Sampling{Temperature: 1.2, Seed: 4}, terms.Settings{MinP: 0.1}}, // among all logits
 	} {
 		want := ruled(t, e, prompt, 30, c.o, c.r)
 		for _, lookup := range []int{-1, 0} {
@@ -204,7 +205,7 @@ func TestRules(t *testing.T) {
 			texts[text] = true
 		}
 	}
-	assert.Len(t, texts, 8, "each rule changes some text")
+	assert.Len(t, texts, 9, "each rule changes some text")
 }
 
 // TestLogProbs: each token has its log-probability and those of the best ones, before temperature and rules.
@@ -216,6 +217,9 @@ func TestLogProbs(t *testing.T) {
 	all, _, _ := said(t, s, prompt, Route{Settings: plain})
 	assert.Zero(t, all[0].LogProb)
 	assert.Nil(t, all[0].Top)
+	plain.LogProbs = true
+	all, _, _ = said(t, s, prompt, Route{Settings: plain})
+	assert.Negative(t, all[0].LogProb, "without the best ones")
 	for _, r := range []terms.Settings{
 		{}, {Temperature: 1.5, Seed: 1}, {Temperature: 1.5, Seed: 1, LogitBias: map[int32]float32{90: 9}},
 	} {

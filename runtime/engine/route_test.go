@@ -59,7 +59,12 @@ func definition(
 // delayed is a cloud with delays that depend on the question.
 type delayed struct {
 	draft.Cloud
-	asks atomic.Int64
+	asks, warmed atomic.Int64
+}
+
+func (c *delayed) Warm(context.Context, []int32) (up, down int, err error) {
+	c.warmed.Add(1)
+	return 0, 0, nil
 }
 
 func (c *delayed) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
@@ -115,6 +120,9 @@ func TestRouted(t *testing.T) {
 				}
 				assert.Equal(t, ids, gotIDs)
 				assert.Equal(t, origins, gotOrigins)
+				if o.Policy == router.Never {
+					assert.Zero(t, far.warmed.Load(), "a text of no questions stays here")
+				}
 				assert.Equal(t, 30, s.Summary().Tokens)
 				assert.Equal(t, "length", s.Summary().Stop)
 				five := terms.Settings{MaxTokens: 5}

@@ -183,6 +183,21 @@ func TestFlightsAtTheEnd(t *testing.T) {
 	})
 }
 
+// TestSpeculates: a flight needs nothing of a head that the device does not keep or cannot follow.
+func TestSpeculates(t *testing.T) {
+	s := &Session{speculation: &speculation{depth: 1}}
+	drawn := backend.Draw{Sampling: terms.Sampling{Temperature: 1}}
+	for _, want := range []backend.Want{{K: 2}, {K: 2, Draw: drawn}, {Logits: true, Draw: drawn}} {
+		assert.True(t, s.speculates(want), "%+v", want)
+	}
+	for _, want := range []backend.Want{{Hidden: true}, {Logits: true}} {
+		assert.False(t, s.speculates(want), "%+v", want)
+	}
+	s.speculation.off = true
+	assert.False(t, s.speculates(backend.Want{K: 2}))
+	assert.False(t, (&Session{speculation: &speculation{}}).speculates(backend.Want{K: 2}))
+}
+
 // TestFlightsStops: if a text ends early, the session is ready for the next one.
 func TestFlightsStops(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {

@@ -250,6 +250,13 @@ func TestDiskErrors(t *testing.T) {
 		require.ErrorContains(t, err, filepath.Join(folder, "m.gguf")+" is in the way")
 		require.NoError(t, os.Remove(filepath.Join(folder, "m.gguf")))
 	})
+	t.Run("part in the way", func(t *testing.T) {
+		part := filepath.Join(folder, "m.gguf.part")
+		require.NoError(t, os.Mkdir(part, 0o755))
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.ErrorContains(t, err, part)
+		require.NoError(t, os.Remove(part))
+	})
 	t.Run("folder is a file", func(t *testing.T) {
 		at := opt
 		at.Dir = filepath.Join(opt.Dir, "plain")

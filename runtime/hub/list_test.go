@@ -13,13 +13,14 @@ import (
 
 func TestListing(t *testing.T) {
 	const (
-		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3}]`
+		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3},{"type":"file","path":"README.md","size":3}]`
 		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,` +
 			`"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
 	)
 	next := ""
 	serve := roundTrip(func(r *http.Request) (*http.Response, error) {
 		assert.Equal(t, "hub.test", r.URL.Host)
+		assert.Equal(t, "true", r.URL.Query().Get("recursive"), "files in folders are listed, too")
 		rec := httptest.NewRecorder()
 		switch {
 		case strings.Contains(r.URL.Path, "/x/"):
@@ -50,4 +51,29 @@ func TestListing(t *testing.T) {
 	_, err = p.list(t.Context(), mustRef(t, "x/y"))
 	require.ErrorContains(t, err,
 		"the answer is not a list of files as the hub gives it (it is JSON of another form): check HF_ENDPOINT")
+}
+
+// TestDescribe: length and sum of a file are those in the headers of the hub, as far as it sends them.
+func TestDescribe(t *testing.T) {
+	b := newFakeHub("m.gguf").files["m.gguf"]
+	n := int64(len(b))
+	for _, c := range []struct {
+		set        func(*fakeHub)
+		size, want int64
+		sum        string
+	}{
+		{func(h *fakeHub) {}, -1, n, ""}, {func(h *fakeHub) {}, 7, 7, ""},
+		{func(h *fakeHub) { h.linked = true }, 7, n, sumOf(b)},
+		{func(h *fakeHub) { h.linked, h.cdn = true, "http://hub.test" }, -1, n, sumOf(b)},
+		{func(h *fakeHub) { h.cdn = "http://hub.test" }, -1, n, ""},
+		{func(h *fakeHub) { h.status = map[string]int{"m.gguf": http.StatusMethodNotAllowed} }, -1, -1, ""},
+	} {
+		h := newFakeHub("m.gguf")
+		c.set(h)
+		p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: inProcess{h}})
+		require.NoError(t, err)
+		got, err := p.describe(t.Context(), mustRef(t, "o/n"), remote{"m.gguf", c.size, ""})
+		require.NoError(t, err)
+		assert.Equal(t, remote{"m.gguf", c.want, c.sum}, got)
+	}
 }

@@ -119,7 +119,7 @@ func summary(all []Model) string {
 func TestResolve(t *testing.T) {
 	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-Q4_K_M.gguf", "o/one/x.gguf", "o/s/m-f16-00001-of-00002.gguf",
 		"o/s/m-f16-00002-of-00002.gguf", "o/part/m-q8_0-00001-of-00002.gguf", "o/two/a-q8_0.gguf", "o/two/b-q8_0.gguf",
-		"o/cut/m-q8_0.gguf.part", "o/both/m-q8_0.gguf", "o/both/m-q4_0.gguf.part", "O/N/m-q2_k.gguf")
+		"o/cut/m-q8_0.gguf.part", "o/both/m-q8_0.gguf", "o/both/m-q4_0.gguf.part", "O/N/m-q2_k.gguf", "o/S/y.gguf")
 	t.Chdir(held.TempDir(t))
 	require.NoError(t, os.MkdirAll("o/n", 0o700))
 	require.NoError(t, os.WriteFile("o/one", []byte("a file"), 0o600))
@@ -128,7 +128,7 @@ func TestResolve(t *testing.T) {
 		"o/s": "o/s/m-f16-00001-of-00002.gguf", "o/s:latest": "o/s/m-f16-00001-of-00002.gguf",
 		"O/S:F16":                       "o/s/m-f16-00001-of-00002.gguf",
 		"o/s:m-f16-00002-of-00002.gguf": "o/s/m-f16-00001-of-00002.gguf",
-		"o/both":                        "o/both/m-q8_0.gguf", "O/N": "O/N/m-q2_k.gguf",
+		"o/both":                        "o/both/m-q8_0.gguf", "O/N": "O/N/m-q2_k.gguf", "o/S": "o/S/y.gguf",
 		"o/two:a-q8_0.gguf": "o/two/a-q8_0.gguf",
 		"o/two:A-q8_0.gguf": "",
 	} {

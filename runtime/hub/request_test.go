@@ -127,6 +127,25 @@ func TestRetryBody(t *testing.T) {
 		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.ErrorContains(t, err, "gave up after 3 tries: m.gguf broke off after 30 bytes: unexpected EOF")
 	})
+	bubble.Test(t, func(t *testing.T) { // the first listing is interrupted, and the file ends early without an error
+		h := newFakeHub("m.gguf")
+		breaks := []error{io.ErrUnexpectedEOF, nil, io.EOF}
+		early := roundTrip(func(r *http.Request) (*http.Response, error) {
+			res, err := inProcess{h}.RoundTrip(r)
+			if len(breaks) > 0 {
+				if breaks[0] != nil {
+					res.Body = io.NopCloser(io.MultiReader(io.LimitReader(res.Body, 100), failing{breaks[0]}))
+				}
+				breaks = breaks[1:]
+			}
+			return res, err
+		})
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: early, Attempts: 2}
+		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.NoError(t, err)
+		pulled(t, h, opt, files, "m.gguf")
+		assert.Empty(t, breaks)
+	})
 }
 
 // TestStalledBody: a silent body counts as broken.

@@ -68,6 +68,10 @@ func TestDraftRates(t *testing.T) {
 		assert.InDelta(t, p, d.Of(p), 0.151)
 	}
 	assert.Equal(t, rarest, d.Of(math.NaN()))
+	var one Drafts
+	one.Learn(0.6, true)
+	const keep = 1 - 1./draftMemory
+	assert.InDelta(t, (priorWeight*0.6*keep+1)/(priorWeight*keep+1), one.Of(0.6), 1e-12, "one more than was assumed")
 	for i := range 200 {
 		d.Learn(0.99, true)
 		d.Learn(0.6, i%2 == 0)
@@ -85,5 +89,9 @@ func TestDraftRates(t *testing.T) {
 	for range 1000 {
 		d.Learn(0.99, true)
 	}
-	assert.Equal(t, surest, d.Next(), "never certain")
+	assert.Equal(t, []float64{surest, surest}, []float64{d.Next(), d.Of(0.99)}, "never certain")
+	for range 1000 {
+		d.Learn(0.99, false)
+	}
+	assert.Equal(t, rarest, d.Of(0.99), "never impossible")
 }

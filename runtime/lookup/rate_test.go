@@ -46,11 +46,15 @@ func TestRateLearns(t *testing.T) {
 	for range 100_000 {
 		r.Learn(30, true)
 	}
-	require.Greater(t, r.Of(16), 0.95)
+	require.Equal(t, surest, r.Of(16))
 	for range 100 {
 		r.Learn(17, false)
 	}
 	assert.Less(t, r.Of(40), 0.3, "old guesses no longer count, and long matches share one rate")
+	for range 1000 {
+		r.Learn(17, false)
+	}
+	assert.Equal(t, rarest, r.Of(17))
 }
 
 // TestChances: chances multiply along the chain, with a growing match.

@@ -327,6 +327,8 @@ func TestBudgetIsOfThePath(t *testing.T) {
 	}
 	assert.Equal(t, alone, decide(a, certain))
 	assert.Equal(t, count{2, 1}, countOf(alone))
+	seen := []float32{begun.Confidence(0, unsure), begun.Confidence(0, certain)}
+	assert.Equal(t, Answer{Tokens: 2, Escalations: 1, Confidences: seen}, begun.Spent(seen, 2), "as it decided")
 	_, asks, _ := r.Begin().Decide(0, 0, unsure)
 	assert.False(t, asks, "the next answer starts from the added counts")
 }

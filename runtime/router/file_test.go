@@ -54,10 +54,18 @@ func TestFileKeepsAll(t *testing.T) {
 	got, err := Read(stored(t, want))
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
+	c := want.Certificate
+	c.Prompts, c.Tokens, c.MaxTokens = 1, 1, 1
+	got, err = Read(stored(t, want))
+	require.NoError(t, err, "the smallest counts")
+	assert.Equal(t, want, got)
 	bare := &File{Net: want.Net}
 	got, err = Read(stored(t, bare))
 	require.NoError(t, err)
 	assert.Equal(t, bare, got)
+	for _, e := range bare.About.entries() {
+		assert.NotContains(t, stored(t, bare).Keys(), e.key)
+	}
 }
 
 // TestFileKeys: a field is stored under its name, in lower case with underscores, except for a few.

@@ -58,9 +58,11 @@ func TestCosts(t *testing.T) {
 	assert.InDelta(t, 0.75+0.2*0.25, c.hidden, 1e-12, "the hidden time is at most the wait")
 	c.Tell(Took{Wait: 1, Hidden: 1})
 	assert.InDelta(t, 0.8, c.hidden, 1e-12, "only hits count")
+	c.Tell(Took{Hit: true})
+	assert.InDelta(t, 0.64, c.hidden, 1e-12, "a hit without a wait hid nothing")
+	wait, bytes := c.wait, c.bytes
 	c.Tell(Took{Wait: -1, Bytes: -5, Hit: true})
-	assert.GreaterOrEqual(t, c.wait, 0.0)
-	assert.Less(t, c.hidden, 0.8, "a hit without a wait hid nothing")
+	assert.InDeltaSlice(t, []float64{0.8 * wait, 0.8 * bytes}, []float64{c.wait, c.bytes}, 1e-12, "as 0")
 }
 
 // TestCostBlocks: a block of 16 positions has the cost at its first decision; a block without an answer halves the

@@ -33,7 +33,7 @@ func anyOptions(r *rand.Rand) terms.Sampling {
 		TopP: float64(r.IntN(3)) * 0.45}
 	switch r.IntN(7) {
 	case 0:
-		o.Temperature = 0
+		o.Temperature, o.TopK = 0, o.TopK*r.IntN(2)
 	case 1:
 		o.TopK = 1
 	case 2:

@@ -34,7 +34,7 @@ func (s *Sampler) PickBy(pos int, out *backend.Output, r *terms.Settings, at Pla
 	if s.o.Greedy() {
 		best := can[0]
 		for _, c := range can[1:] {
-			if c.Logit > best.Logit || c.Logit == best.Logit && c.ID < best.ID {
+			if c.Logit > best.Logit { // of equal ones the first: ids rise
 				best = c
 			}
 		}
@@ -140,7 +140,7 @@ func (s *Sampler) cut(can []backend.Candidate, r *terms.Settings) []backend.Cand
 // atLeast returns the tokens with at least a share of the weight of the best one.
 func (s *Sampler) atLeast(can []backend.Candidate, best backend.Candidate, share float64) []backend.Candidate {
 	least := float64(best.Logit) + s.o.Temperature*math.Log(share)
-	return slices.DeleteFunc(can, func(c backend.Candidate) bool { return float64(c.Logit) < least && c.ID != best.ID })
+	return slices.DeleteFunc(can, func(c backend.Candidate) bool { return float64(c.Logit) < least })
 }
 
 // top returns the k best tokens, in order.

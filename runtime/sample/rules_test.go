@@ -34,8 +34,8 @@ func newRuled(r *rand.Rand) (c ruled) {
 	}
 	if r.IntN(2) == 0 {
 		c.at.Mask = make([]uint64, 1)
-		for c.at.Mask[0] == 0 {
-			c.at.Mask[0] = r.Uint64() & r.Uint64() & (1<<50 - 1)
+		for c.at.Mask[0]&(1<<50-1) == 0 { // beyond the vocabulary there may be any bits
+			c.at.Mask[0] = r.Uint64() & r.Uint64()
 		}
 	}
 	return c

@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -101,10 +103,13 @@ func TestSparseFiles(t *testing.T) {
 
 	tokens := slices.Clone(good.strings(keyTokens))
 	n := len(tokens)
-	tokens[n-1], tokens[n-2] = "", "[EMPTY_1]"
-	empty := good.with(keyTokens, tokens).tokenizer(t)
+	tokens[n-1], tokens[n-2], tokens[n-3] = "", "[EMPTY_1]", ""
+	types := slices.Clone(good[keyTypes].([]int32))
+	types[n-1] = 0
+	empty := good.with(keyTokens, tokens).with(keyTypes, types).tokenizer(t)
 	assert.Equal(t, n, empty.Size())
-	assert.Empty(t, empty.Bytes(int32(n-1)))
+	assert.Equal(t, fmt.Sprintf("[EMPTY_%d]", n-1), empty.Text(int32(n-1)))
+	assert.Empty(t, empty.Bytes(int32(n-1)), "of undefined type")
 }
 
 func TestSpecialIDs(t *testing.T) {
@@ -143,10 +148,11 @@ func TestSpellings(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	v := newVocabFile(1, []string{"t h", "th e", "a b"})
+	v := newVocabFile(1, []string{"t h", "th e", "a b", "a c", "c b"}).with(keyMerges, []string{"t h", "th e", "a b"})
 	tokens, types := v.strings(keyTokens), v[keyTypes].([]int32)
 	want := v.tokenizer(t).Hash()
-	assert.Equal(t, want, v.tokenizer(t).Hash())
+	assert.Equal(t, "1bf8a2d70cc5be1943a9043911cc1d69916b5854e07097b45fc2ce0e8c84e8c0", hex.EncodeToString(want[:]),
+		"other builds compare it")
 	padded := v.with(keyTokens, append(slices.Clone(tokens), "[PAD3]")).with(keyTypes, append(slices.Clone(types), 5))
 	assert.Equal(t, want, padded.tokenizer(t).Hash(), "padding does not count")
 	same := v.with(keyBOS, uint32(3)).with(keyTemplate, "<|im_start|><|im_end|>").with("general.name", "x")
@@ -160,6 +166,8 @@ func TestHash(t *testing.T) {
 		"tokens":  v.with(keyTokens, swapped),
 		"types":   v.with(keyTypes, retyped),
 		"merges":  v.with(keyMerges, []string{"t h", "a b", "th e"}),
+		"left":    v.with(keyMerges, []string{"t h", "th e", "c b"}),
+		"right":   v.with(keyMerges, []string{"t h", "th e", "a c"}),
 		"fewer":   v.with(keyMerges, []string{"t h", "th e"}),
 		"add BOS": v.with(keyAddBOS, true),
 		"ends":    v.with(prefix+"eot_token_id", uint32(3)),

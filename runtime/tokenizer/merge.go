@@ -79,7 +79,7 @@ func (m *longMerger) merge(dst []int32, piece string, t *Tokenizer) []int32 {
 	m.start(piece, t)
 	for len(m.queue) > 0 {
 		rank, i := m.queue.pop()
-		if m.rules[i] == noRule || m.rules[i].rank() != rank {
+		if m.rules[i].rank() != rank {
 			continue // a neighbour has changed since
 		}
 		m.ids[i] = m.rules[i].id()

@@ -93,7 +93,7 @@ Le poisson-pilote nage là où le requin est déjà allé. Cafe` + "\u0301 cafe\
 // The special tokens of the vocabularies below, by kind.
 var (
 	controlTokens = []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im", "im_end|>"}
-	userTokens    = []string{"<tool_call>", "</tool_call>", "<tool", "鱼鱼"}
+	userTokens    = []string{"<tool", "<tool_call>", "</tool_call>", "鱼鱼"}
 )
 
 // trained returns a small vocabulary with merges learned from corpus. The seed determines the order of the bytes.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -29,7 +30,8 @@ func encode(w io.Writer, s *Settings, manifest [32]byte, shard int, texts []Text
 	}
 	l.place()
 	sum := sha256.New()
-	e := &encoder{w: io.MultiWriter(w, sum)}
+	to := bufio.NewWriterSize(w, 1<<20)
+	e := &encoder{w: io.MultiWriter(to, sum)}
 	e.section(span{0, headerBytes}, l.header())
 	e.section(l.manifest, manifest[:])
 	e.section(l.prompt, promptTable(texts))
@@ -37,7 +39,7 @@ func encode(w io.Writer, s *Settings, manifest [32]byte, shard int, texts []Text
 	e.hidden(&l, texts)
 	e.section(l.checksum, nil)
 	e.write(sum.Sum(nil))
-	return e.err
+	return to.Flush()
 }
 
 // check refuses an inconsistent text.
@@ -63,19 +65,16 @@ func (t *Text) check(width int) error {
 	return nil
 }
 
-// encoder writes sections. The first error sticks.
+// encoder writes sections. The buffer that it writes to keeps the first error.
 type encoder struct {
-	w   io.Writer
-	at  int64
-	b   []byte
-	err error
+	w  io.Writer
+	at int64
+	b  []byte
 }
 
 func (e *encoder) write(b []byte) {
-	if e.err == nil {
-		_, e.err = e.w.Write(b)
-		e.at += int64(len(b))
-	}
+	e.w.Write(b)
+	e.at += int64(len(b))
 }
 
 // section writes b at the beginning of s.

@@ -120,7 +120,9 @@ func same(t *testing.T, set *Set, s *Settings, texts []Text) {
 	require.Equal(t, n, set.Len())
 	require.Panics(t, func() { set.At(n) })
 	require.Panics(t, func() { set.At(-1) })
-	require.Panics(t, func() { set.Prompt(len(texts)) })
+	for _, p := range []int{-1, len(texts)} {
+		require.PanicsWithValue(t, fmt.Sprintf("trace: prompt %d of %d", p, len(texts)), func() { set.Prompt(p) })
+	}
 	if n > 0 {
 		require.Panics(t, func() { set.Hidden(make([]float32, s.Width+1), 0) })
 	}
@@ -196,6 +198,7 @@ func TestTextRefused(t *testing.T) {
 		"left out":           func(x *Text) { x.LeftOut = true },
 		"without having":     func(x *Text) { x.Right = true },
 		"the count -1":       func(x *Text) { x.Tokens = -1 },
+		"the count 21474836": func(x *Text) { x.RolloutTokens = 1 << 31 },
 		"small is -1":        func(x *Text) { x.Positions[0].Small = -1 },
 		"margin is 1.5":      func(x *Text) { x.Positions[0].Margin = 1.5 },
 		"margin is NaN":      func(x *Text) { x.Positions[0].Margin = float32(math.NaN()) },
@@ -248,6 +251,9 @@ func TestDamage(t *testing.T) {
 	for n := range b {
 		_, err := parse(b[:n])
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes", n)
+		if n >= headerBytes {
+			require.ErrorContains(t, err, fmt.Sprintf("%d bytes of %d", n, len(b)))
+		}
 	}
 	_, err = parse(append(b, 0))
 	require.ErrorIs(t, err, ErrValue)
@@ -494,8 +500,7 @@ func TestCreateRefused(t *testing.T) {
 		other := s
 		change(&other)
 		_, err := Create(dir, other)
-		assert.ErrorContains(t, err, want)
-		assert.ErrorContains(t, err, dir)
+		assert.ErrorContains(t, err, dir+" holds traces of other settings: "+want)
 	}
 	write(t, dir, manifestName, before[manifestName]+" ")
 	_, err := Create(dir, s)

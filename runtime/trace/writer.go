@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -114,8 +113,7 @@ func (w *Writer) Done(shard int) bool { return w.done[shard] }
 func (w *Writer) Write(shard int, texts []Text) error {
 	path := shardPath(w.dir, shard)
 	err := replace(path, func(f *os.File) error {
-		to := bufio.NewWriterSize(f, 1<<20)
-		return errors.Join(encode(to, &w.settings, w.manifest, shard, texts), to.Flush())
+		return encode(f, &w.settings, w.manifest, shard, texts)
 	})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

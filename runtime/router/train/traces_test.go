@@ -140,6 +140,9 @@ func TestTracesRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "tap point")
 	s = settings(2, 8)
 	s.Large = trace.Model{Name: "behind a gateway"}
-	_, err = NewTraces([]Folder{{"one", one}, {"two", store(t, s, 2, 1)}}, "disagreement")
-	assert.NoError(t, err, "a gateway does not name its large model")
+	gateway := Folder{"two", store(t, s, 2, 1)}
+	for _, folders := range [][]Folder{{{"one", one}, gateway}, {gateway, {"one", one}}} {
+		_, err = NewTraces(folders, "disagreement")
+		assert.NoError(t, err, "a gateway does not name its large model")
+	}
 }

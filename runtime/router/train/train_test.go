@@ -397,6 +397,7 @@ func TestSplit(t *testing.T) {
 				}
 			}
 		}
+		assert.Len(t, textsOf(src), 200)
 		keep, escalate, err := count(src, textsOf(src))
 		require.NoError(t, err)
 		assert.Equal(t, keep+escalate, learnt+len(p.heldOut.Rows), "every position is in one of the parts")
@@ -418,6 +419,8 @@ func TestSplit(t *testing.T) {
 	another, err := HoldOut(src, 0.1, 4)
 	require.NoError(t, err)
 	assert.NotEqual(t, one, another)
+	_, err = HoldOut(&rows{}, 0.1, 4)
+	assert.ErrorContains(t, err, "no position has a label")
 }
 
 // TestStream: an epoch has every training position once, in full batches except the last, and each epoch has another
@@ -588,12 +591,12 @@ func TestSchedule(t *testing.T) {
 
 // TestAdam: the first two steps, computed by hand.
 func TestAdam(t *testing.T) {
-	a := newAdam(2, Options{Rate: 0.1, Decay: 0.5}, 1)
+	a := newAdam(2, Options{Rate: 0.1, Decay: 0.5}, 40)
 	theta := []float32{1, 2}
 	at := a.next()
 	a.update(theta[:2], []float32{3}, 1, at)
 	assert.Equal(t, float32(1), theta[0], "only from the given index on")
-	assert.InDelta(t, 2-0.1*(1+0.5*2), theta[1], 1e-6, "the first step is the rate plus the decay")
+	assert.InDelta(t, 2-0.05*(1+0.5*2), theta[1], 1e-6, "the first step, at half the rate, is the rate plus the decay")
 	at.rate = 0.1
 	at.m, at.v = 1/(1-0.9*0.9), 1/(1-0.999*0.999)
 	assert.InDelta(t, at.m, a.next().m, 1e-12)
@@ -667,11 +670,14 @@ func all[E any](s []E, v E) {
 // TestJudge: verdicts are in the order of the rows, for any number of threads.
 func TestJudge(t *testing.T) {
 	src, _ := planted(20, 3, 1)
-	n := mustTrain(t, src, Options{Epochs: 1}).Net
-	rows := Labelled(src)
+	trained := mustTrain(t, src, Options{Epochs: 1})
+	assert.Equal(t, 1, trained.Epochs)
+	n, rows := trained.Net, Labelled(src)
 	assert.Less(t, len(rows), src.Len())
 	want := Judge(src, rows, n, 1)
-	assert.Equal(t, want, Judge(src, rows, n, 3))
+	for _, threads := range []int{0, 3} {
+		assert.Equal(t, want, Judge(src, rows, n, threads))
+	}
 	margin, entropy := JudgeHead(src, rows)
 	for k, i := range rows {
 		require.NotEqual(t, Unlabelled, src.label[i])
