@@ -84,6 +84,7 @@ func (k *kernels) panelsForMany(
 		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next, sc)
 	}
 	next := m.Data[end*m.RowBytes() : min(2*end-o, m.Rows)*m.RowBytes()]
+	clear(sc.acc)
 	for t := 0; t < x.T; t += tileTokens {
 		tokens := min(tileTokens, x.T-t)
 		prefetch(next[len(next)*t/x.T : len(next)*(t+tokens)/x.T])
@@ -119,11 +120,16 @@ func (k *kernels) multiplyPanels(sc *Scratch, i, n int, f format, x *Acts, t, to
 	multiply(a)
 }
 
-// multiplySegment adds to sc.acc the products of the columns c to c+n of the panel with all tokens of x.
+// multiplySegment adds to sc.acc the products of the columns c to c+n of the panel with all tokens of x; for c = 0 it
+// clears sc.acc first.
 func (k *kernels) multiplySegment(p *panel, f format, c, n int, x *Acts, prefetch []byte, sc *Scratch) {
+	acc := sc.acc[:p.accumulators*x.T*p.outputs]
+	if c == 0 {
+		clear(acc)
+	}
 	a := &sc.tile
 	a.setPanel(p.w[:n*p.outputs/4], p.ds, p.mins)
-	a.setAcc(sc.acc[:p.accumulators*x.T*p.outputs])
+	a.setAcc(acc)
 	a.setActs(x.rounded(0, x.T, c), x.T, x.N)
 	a.setPrefetch(prefetch)
 	k.tileOf(f, x.T)(a)
