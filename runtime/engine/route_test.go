@@ -91,6 +91,7 @@ func TestRouted(t *testing.T) {
 	for name := range modes {
 		sessions[name] = session(t, edge)
 	}
+	warmed := int64(0)
 	for i, o := range []router.Options{
 		{Policy: router.Random, Threshold: new(0.3), Seed: 5},
 		{Policy: router.Margin, Threshold: new(0.002)},
@@ -122,6 +123,8 @@ func TestRouted(t *testing.T) {
 				assert.Equal(t, origins, gotOrigins)
 				if o.Policy == router.Never {
 					assert.Zero(t, far.warmed.Load(), "a text of no questions stays here")
+				} else {
+					warmed += far.warmed.Load()
 				}
 				assert.Equal(t, 30, s.Summary().Tokens)
 				assert.Equal(t, "length", s.Summary().Stop)
@@ -130,6 +133,7 @@ func TestRouted(t *testing.T) {
 			})
 		}
 	}
+	assert.Positive(t, warmed)
 }
 
 // TestRoutedSampled: with the same seed, edge and cloud sample the same tokens, and pipelined equals serial.

@@ -82,14 +82,17 @@ func TestDecodeBrokenCharacters(t *testing.T) {
 // TestBytes tests the bytes of each kind of token.
 func TestBytes(t *testing.T) {
 	v := newVocabFile(1, []string{"Ġ t"})
-	v[keyTokens] = append(v.strings(keyTokens), "鱼Ġx")
-	v[keyTypes] = append(v[keyTypes].([]int32), 1)
+	v[keyTokens] = append(v.strings(keyTokens), "鱼Ġx", "A0", "<0xZZ>")
+	v[keyTypes] = append(v[keyTypes].([]int32), 1, 6, 6)
 	tok := v.tokenizer(t)
 	id := func(text string) int32 { return tok.vocab.find([]byte(text)) }
 	assert.Equal(t, []byte(" t"), tok.Bytes(id("Ġt")))
 	assert.Equal(t, []byte("<tool_call>"), tok.Bytes(id("<tool_call>")))
 	assert.Equal(t, []byte("A"), tok.Bytes(id("<0x41>")))
 	assert.Equal(t, []byte("鱼 x"), tok.Bytes(id("鱼Ġx")), "a character outside the alphabet")
+	for _, other := range []string{"A0", "<0xZZ>"} {
+		assert.Equal(t, []byte(other), tok.Bytes(id(other)), "a byte in another form")
+	}
 	for _, none := range []int32{id("<|im_end|>"), id("<unk>"), id("[PAD1]"), -1, int32(tok.Size()), 1 << 30} {
 		assert.Empty(t, tok.Bytes(none))
 	}
