@@ -299,17 +299,21 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 	}
 }
 
-// TestResetOfAsk: if the gateway resets the stream of an ask, the error has the code of the reset.
+// TestResetOfAsk: if the gateway resets the stream of an ask, the error has the code of the reset, and the ask is not
+// repeated.
 func TestResetOfAsk(t *testing.T) {
+	asks := 0
 	s := &script{raw: func(stream *quic.Stream) {
+		asks++
 		stream.CancelRead(quic.StreamErrorCode(netproto.Busy))
 		stream.CancelWrite(quic.StreamErrorCode(netproto.Busy))
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 		assert.ErrorIs(t, err, netproto.Busy)
 		assert.NotErrorIs(t, err, ErrProtocol)
+		assert.Equal(t, 1, asks)
 	})
 }
 

@@ -186,14 +186,14 @@ func readHello(control io.Reader) (netproto.Hello, error) {
 	return hello, nil
 }
 
-// compare compares the models of both sides. It ignores the template's digest of an older client, which has another
-// meaning.
+// compare compares the models of both sides. The template's digest of an older client has another meaning, and its
+// Welcome has no field for the result.
 func (g *Gateway) compare(hello netproto.Hello) (otherTemplate bool, err error) {
 	otherTemplate, err = g.info.Identity.Compare(hello.Identity)
 	if err != nil {
 		return false, netproto.Refusal{Code: netproto.WrongTokenizer}
 	}
-	return otherTemplate && hello.Version >= netproto.TemplateVersion, nil
+	return otherTemplate, nil
 }
 
 // listen reads the messages on the control stream after the Hello: sessions that end.
