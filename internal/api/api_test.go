@@ -57,7 +57,7 @@ func TestDocumented(t *testing.T) {
 // load type-checks packages.
 func load(t *testing.T, paths ...string) (all []*types.Package) {
 	t.Helper()
-	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}"}
 	cmd := exec.Command("go", append(args, paths...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var stderr strings.Builder
@@ -66,8 +66,12 @@ func load(t *testing.T, paths ...string) (all []*types.Package) {
 	require.NoError(t, err, stderr.String())
 	files := map[string]string{}
 	for line := range strings.Lines(string(out)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		files[path] = file
+		part := strings.Split(strings.TrimSpace(line), "\t")
+		files[part[0]] = part[1]
+		if strings.HasPrefix(part[0], module) {
+			_, err := os.ReadDir(part[2]) // so that go test does not take an earlier result when sources have changed
+			require.NoError(t, err)
+		}
 	}
 	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(files[path])
