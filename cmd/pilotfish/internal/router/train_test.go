@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -224,7 +225,7 @@ func TestTrainRounds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decodes and trains twice: not with -short")
 	}
-	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
+	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(held.TempDir(t), "more")
 	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50",
 		"-o", dir)
 	require.Equal(t, cli.ExitDone, code, stderr)
