@@ -151,7 +151,8 @@ func TestTimingsInQueue(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				o := object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c","n_predict":3}`).Body.Bytes())
+				w := ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c","n_predict":3}`)
+				o := object(t, w.Body.Bytes())
 				assert.Equal(t, []any{1000.0, 2000.0},
 					[]any{at(o, "timings", "prompt_ms"), at(o, "timings", "predicted_ms")})
 			})
