@@ -429,6 +429,17 @@ func TestRecognised(t *testing.T) {
 	}
 }
 
+// TestReplayedKinds: real engines are recognised.
+func TestReplayedKinds(t *testing.T) {
+	at, err := dialect.ParseURL("http://engine")
+	require.NoError(t, err)
+	for _, kind := range []Kind{Llama, SGLang, VLLM} {
+		got, err := recognise(t.Context(), dialect.NewClient(at, "", fakeengine.Recorded("testdata/"+kind)))
+		require.NoError(t, err)
+		assert.Equal(t, kind, got)
+	}
+}
+
 // TestForced: an explicitly named kind is not detected; a wrong kind is an error.
 func TestForced(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "vllm"}
