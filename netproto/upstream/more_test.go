@@ -327,7 +327,8 @@ func TestCloseWhileChecking(t *testing.T) {
 	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
 		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 			f.on.Store(true)
-			time.Sleep(pulse + time.Second)
+			require.ErrorIs(t, ask(t, u, 1, 50*time.Millisecond), netproto.TooLate)
+			synctest.Wait()
 			ended = u
 		})
 	assert.Zero(t, ended.Stats().Engines[0].Outages)
