@@ -55,9 +55,11 @@ func TestFairness(t *testing.T) {
 
 // TestGreedy: if one device exceeds the capacity, the others do not wait for it.
 func TestGreedy(t *testing.T) {
-	r, err := Gateway(t.Context(), GatewayOptions{Devices: 4, Rate: 10, Model: 20 * time.Millisecond, Abreast: 2,
-		Greedy: 20, Duration: 500 * time.Millisecond})
+	o := GatewayOptions{Devices: 4, Rate: 10, Model: 20 * time.Millisecond, Abreast: 2, Greedy: 20,
+		Duration: 500 * time.Millisecond}
+	r, err := Gateway(t.Context(), o)
 	require.NoError(t, err)
+	assert.Equal(t, 115, newLoad(o).expected)
 	assert.Equal(t, []int{115, 100}, []int{r.Asks, r.Greedy.Asks})
 	assert.Equal(t, 2*r.Answers, int(r.PerSecond))
 	assert.GreaterOrEqual(t, r.Greedy.Latency.Max, 250., "a second of work in half of one")

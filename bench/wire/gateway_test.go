@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,7 +32,8 @@ func TestGateway(t *testing.T) {
 	assert.Empty(t, r.Refusals)
 	assert.Zero(t, r.Errors)
 	assert.EqualValues(t, 200, progress.Load())
-	assert.Equal(t, []any{5, 80., 20., 0.5}, []any{r.Devices, r.Rate, r.ModelMS, r.Seconds})
+	assert.Equal(t, []any{5, 80., 20., 0.5, runtime.GOMAXPROCS(0)},
+		[]any{r.Devices, r.Rate, r.ModelMS, r.Seconds, r.Cores})
 	for _, l := range []result.Latency{r.Latency, r.InGateway} {
 		assert.GreaterOrEqual(t, l.P50, 19.9) // three digits
 		assert.GreaterOrEqual(t, l.P90, l.P50)
@@ -43,6 +45,7 @@ func TestGateway(t *testing.T) {
 	assert.Greater(t, r.ConnectMS, 20.)
 	assert.Greater(t, r.BytesUp, 20., "eight tokens and a head")
 	assert.Greater(t, r.BytesDown, 3.)
+	assert.Less(t, r.BytesDown, r.BytesUp)
 	assert.Positive(t, r.PerConnection)
 	assert.Greater(t, r.PerSession, int64(512*11),
 		"12 bytes for an id and a hash, minus memory that connections freed meanwhile")
@@ -50,6 +53,30 @@ func TestGateway(t *testing.T) {
 	if result.CPUTime() > 0 {
 		assert.Positive(t, r.CPUPerAsk)
 	}
+	before := result.CPUTime() // more than one ask takes
+	r, err = Gateway(t.Context(), GatewayOptions{Devices: 1, Rate: 100, Duration: 20 * time.Millisecond})
+	require.NoError(t, err)
+	assert.LessOrEqual(t, r.CPUPerAsk*float64(r.Asks), float64((result.CPUTime() - before).Microseconds()),
+		"the time before the measurement does not count")
+}
+
+// TestGatewayNoQuestion: if no question is due, all figures of questions are 0.
+func TestGatewayNoQuestion(t *testing.T) {
+	r, err := Gateway(t.Context(), GatewayOptions{Devices: 1, Rate: 1e-6, Duration: time.Millisecond})
+	require.NoError(t, err)
+	assert.Equal(t, []any{0, 0., 0., 0., result.Latency{}},
+		[]any{r.Asks, r.CPUPerAsk, r.BytesUp, r.BytesDown, r.Latency})
+}
+
+// TestGatewayEvents: only answers have a time in the gateway, and only while it is measured.
+func TestGatewayEvents(t *testing.T) {
+	l := newLoad(GatewayOptions{Devices: 1})
+	for _, l.measuring = range []bool{false, true} {
+		for kind := gateway.Connected; kind <= gateway.Decoded; kind++ {
+			l.event(gateway.Event{Kind: kind, Took: time.Second})
+		}
+	}
+	assert.EqualValues(t, 1, l.inside.TotalCount())
 }
 
 // stalling is a model that answers no question before the time in until, if there is one.
@@ -113,6 +140,9 @@ func TestGatewayStopped(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = Gateway(ctx, GatewayOptions{Devices: 2, Rate: 1, Duration: time.Hour})
 		require.ErrorContains(t, err, "connect 2 devices")
+		_, err = Gateway(ctx, GatewayOptions{Devices: 2, Rate: 1, Duration: time.Hour, Sessions: 1})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotContains(t, err.Error(), "connect 2 devices", "the memory of sessions comes first")
 	})
 }
 
