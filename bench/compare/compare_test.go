@@ -345,6 +345,11 @@ func TestApart(t *testing.T) {
 	_, ok := compared("ms", &series{values: []float64{1}, questions: []int{1}}, &series{values: []float64{2},
 		questions: []int{2}})
 	assert.False(t, ok)
+	m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: []int{1, 2, 3}},
+		&series{values: []float64{9, 2, 3}, questions: []int{4, 2, 3}})
+	assert.True(t, ok)
+	assert.Equal(t, [2]int{2, 2}, m.N, "questions 2 and 3")
+	assert.Equal(t, []float64{2.5, 2.5}, []float64{m.A, m.B})
 	for _, sides := range [][2][]int{{{1, 2, 3}, nil}, {nil, {1, 2, 3}}} {
 		m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: sides[0]},
 			&series{values: []float64{4, 5, 6}, questions: sides[1]})
@@ -449,7 +454,18 @@ func TestBlocks(t *testing.T) {
 	assert.InDelta(t, 0.5, autocorrelation(ranked([]float64{1, 9, 1, 9}), 2), 1e-12)
 	assert.Equal(t, []int{1, 1, 2, 3}, []int{crowded(nil), crowded(make([]float64, 1000)), crowded(free[:0:0]) + 1,
 		crowded(make([]float64, 2001))})
-	m := together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
+	values := make([]float64, 3900)
+	for i := range values {
+		values[i] = r.ExpFloat64()
+	}
+	m := apart("ms", values[:3000], values[3000:])
+	assert.Equal(t, [2]int{3000, 900}, m.N)
+	assert.Equal(t, 3, m.Block)
+	assert.InDelta(t, math.Ln2, m.A, 0.05, "the median of the samples, not of means of several")
+	assert.InDelta(t, math.Ln2, m.B, 0.1)
+	assert.Greater(t, m.P, 0.01, "equal distributions")
+	assert.Equal(t, 1, apart("ms", values[:3000], []float64{1}).N[1], "too few to combine")
+	m = together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
 	assert.Equal(t, [2]int{5000, 5000}, m.N)
 	assert.Equal(t, 5, m.Block, "all pairs are compared: there may be a thousand")
 }
