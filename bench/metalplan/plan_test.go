@@ -2,6 +2,7 @@ package metalplan
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -117,6 +118,27 @@ func TestCounted(t *testing.T) {
 	assert.Len(t, instructionsPerWeight, len(kernels.Types()))
 	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, 1, 2)
 	assert.ErrorContains(t, err, "weights of type q9_9")
+}
+
+// TestAssumed: a prediction states its own constants.
+func TestAssumed(t *testing.T) {
+	assert.Equal(t, Constants{streaming, latency, cache, step, lanes, coreThreads}, Assumed())
+}
+
+// TestPredictFails: a shape that no model has, and a context without a token, are errors.
+func TestPredictFails(t *testing.T) {
+	_, err := Predict(t.Context(), GPUs()[0], synth.Spec{}, 1)
+	assert.ErrorContains(t, err, "every size must be positive")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Predict(ctx, GPUs()[0], shape(t, "tiny", "q8_0"), 5)
+	assert.ErrorIs(t, err, context.Canceled)
+	p, err := Predict(t.Context(), GPUs()[0], shape(t, "tiny", "q8_0"), 1)
+	require.NoError(t, err, "the first token has none before it")
+	assert.Equal(t, 1, p.Context)
+	f, err := gguf.Parse(nil)
+	assert.Error(t, err)
+	assert.Nil(t, f)
 }
 
 // TestCalled: a GPU is found only by the name that Metal has for it.

@@ -238,4 +238,27 @@ func TestWatchKeepsObserver(t *testing.T) {
 	require.NotNil(t, r.Watch)
 	assert.Equal(t, text.began, r.Watch.Zero)
 	assert.Positive(t, r.Watch.Share)
+	for range 300 { // more than are stored in one piece
+		r.Watch.Tell(backend.Op{Kind: backend.OpHead, Layer: -1, End: 1})
+	}
+	r.Watch.Tell(backend.Op{Kind: backend.OpEmbed, Layer: 3, Rows: 2, End: 1})
+	assert.Equal(t, 300, text.timedCalls())
+	ops := text.ops[1]
+	assert.Equal(t, backend.Op{Kind: backend.OpEmbed, Layer: 3, Rows: 2, End: 1}, ops[len(ops)-1])
+}
+
+// TestLayers: an operation of a layer has its number; one outside of the layers has none.
+func TestLayers(t *testing.T) {
+	line := new(Timeline)
+	text := line.Begin("")
+	for i, layer := range []int16{-1, 0, 2} {
+		at := time.Duration(i) * time.Millisecond
+		text.operation(backend.Op{Kind: backend.OpHead, Layer: layer, Rows: int32(1 + i), Begin: at, End: at + 1000})
+	}
+	text.wall = time.Second
+	var have []any
+	for _, e := range written(t, line).All("X", "device", "operations", "") {
+		have = append(have, e.Args["layer"], e.Args["rows"])
+	}
+	assert.Equal(t, []any{nil, 1., 0., 2., 2., 3.}, have)
 }

@@ -75,7 +75,7 @@ func TestGreedy(t *testing.T) {
 
 // TestGatewayRemote: questions to a remote gateway use its vocabulary and the contexts that it accepts.
 func TestGatewayRemote(t *testing.T) {
-	m := smallModel{fakeModel{delay: time.Millisecond}}
+	m := smallModel{fakeModel{delay: time.Millisecond}, textBefore + textGrowth}
 	secret := netproto.Secret("a-secret-of-some-length")
 	g, stop, err := serveFake(nil, gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secret}}}, m)
 	require.NoError(t, err)
@@ -92,11 +92,21 @@ func TestGatewayRemote(t *testing.T) {
 	o.Remote.Secret, o.Remote.Identity = secret, netproto.Identity{Vocab: 600}
 	_, err = Gateway(t.Context(), o)
 	assert.ErrorIs(t, err, netproto.WrongTokenizer)
+	m.context--
+	g, stop, err = serveFake(nil, gateway.Options{}, m)
+	require.NoError(t, err)
+	defer stop()
+	o.Remote = &RemoteGateway{Address: g.address, Identity: g.identity, Pin: g.pin}
+	_, err = Gateway(t.Context(), o)
+	assert.ErrorContains(t, err, "contexts of 135 tokens, fewer than the 136 of the questions")
 }
 
 // smallModel has a small vocabulary and a short context.
-type smallModel struct{ fakeModel }
+type smallModel struct {
+	fakeModel
+	context int
+}
 
-func (smallModel) Info() gateway.Info {
-	return gateway.Info{Identity: netproto.Identity{Vocab: 500}, MaxContext: 160, Parallel: 64}
+func (m smallModel) Info() gateway.Info {
+	return gateway.Info{Identity: netproto.Identity{Vocab: 500}, MaxContext: m.context, Parallel: 64}
 }

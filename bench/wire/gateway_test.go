@@ -47,6 +47,7 @@ func TestGateway(t *testing.T) {
 	assert.Greater(t, r.BytesDown, 3.)
 	assert.Less(t, r.BytesDown, r.BytesUp)
 	assert.Positive(t, r.PerConnection)
+	assert.Less(t, r.PerConnection, int64(1<<20))
 	assert.Greater(t, r.PerSession, int64(512*11),
 		"12 bytes for an id and a hash, minus memory that connections freed meanwhile")
 	assert.Less(t, r.PerSession, int64(16<<10), "a session of 512 tokens takes no more than 16 KiB")
@@ -149,8 +150,12 @@ func TestGatewayStopped(t *testing.T) {
 // TestLoadTexts: a text grows by the same number of tokens each time, and starts again when it is long.
 func TestLoadTexts(t *testing.T) {
 	d := &loadDevice{path: make([]int32, textBefore)}
+	for i := range d.path {
+		d.path[i] = int32(i + 1)
+	}
 	first := d.next(0)
 	assert.Len(t, first, textBefore+textGrowth)
+	assert.Equal(t, d.path, first[:textBefore])
 	assert.Equal(t, append(first, d.next(1)[len(first):]...), d.next(1))
 	turns := (textLimit - textBefore) / textGrowth
 	assert.Len(t, d.next(turns-1), textLimit)

@@ -81,10 +81,19 @@ func TestLink(t *testing.T) {
 	if result.CPUTime() > 0 {
 		assert.Positive(t, l.CPUPerAsk)
 	}
+}
+
+// TestLoopback: asks of the loopback do not cross the link, and the time before the measurement does not count.
+func TestLoopback(t *testing.T) {
+	b, err := openLinkBench(LinkOptions{RTT: time.Second, Loopback: 20 * time.Millisecond})
+	require.NoError(t, err)
 	before := result.CPUTime()
-	l = measureLink(t, LinkOptions{Loopback: time.Millisecond})[0].Loopback
-	assert.LessOrEqual(t, l.CPUPerAsk*float64(l.Answers), float64((result.CPUTime() - before).Microseconds()),
-		"the time before the measurement does not count")
+	var r LinkReport
+	require.NoError(t, b.loopback(t.Context(), &r))
+	assert.LessOrEqual(t, r.Loopback.CPUPerAsk*float64(r.Loopback.Answers),
+		float64((result.CPUTime() - before).Microseconds()))
+	assert.Zero(t, b.l.Stats().Up.Packets)
+	require.NoError(t, b.close())
 }
 
 // TestGoOn: an ask has the previous text and new tokens.
