@@ -14,7 +14,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -164,28 +163,6 @@ func TestFitsCache(t *testing.T) {
 		}
 	}
 	assert.Nil(t, shareOfBound(0, false), "without a generation")
-}
-
-// TestMicrokernels: the lines are those of the table of kernels, with no maximum where there is none.
-func TestMicrokernels(t *testing.T) {
-	table, all := Microkernels(), cpu.Microkernels()
-	require.Len(t, table, len(all))
-	used := 0
-	for i, m := range all {
-		most := 0
-		if table[i].To != nil {
-			most = *table[i].To
-		}
-		file, packed := m.Files()
-		assert.Equal(t, []any{m.Set, m.Type.String(), m.From, m.To, m.Kernel, m.Pack, file, packed},
-			[]any{table[i].Set, table[i].Type, table[i].From, most, table[i].Kernel, table[i].Pack, table[i].File,
-				table[i].PackFile})
-		assert.Equal(t, m.Set == cpu.Features(), table[i].InUse)
-		if table[i].InUse {
-			used++
-		}
-	}
-	assert.Equal(t, len(all) > 0, used > 0)
 }
 
 func TestMedian(t *testing.T) {

@@ -29,6 +29,8 @@ func TestGateway(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 200, r.Asks)
 	assert.Equal(t, 200, r.Answers)
+	assert.LessOrEqual(t, r.PerSecond, 400.)
+	assert.Greater(t, r.PerSecond, 40.)
 	assert.Empty(t, r.Refusals)
 	assert.Zero(t, r.Errors)
 	assert.EqualValues(t, 200, progress.Load())
