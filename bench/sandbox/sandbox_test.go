@@ -153,6 +153,7 @@ func TestForged(t *testing.T) {
 func TestHostile(t *testing.T) {
 	p := python(t)
 	outside := filepath.Join(held.TempDir(t), "outside")
+	require.NoError(t, os.Chmod(filepath.Dir(outside), 0o777)) // only the confinement prevents writing
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
