@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -307,6 +308,9 @@ func TestAFullDiskIsAnErrorAtEveryByte(t *testing.T) {
 		err := create(path, func(io.Writer) error { return errFull })
 		require.ErrorIs(t, err, errFull)
 		assert.ErrorContains(t, err, path)
+	}
+	if _, err := os.Stat("/dev/full"); err == nil {
+		assert.ErrorIs(t, create("/dev/full", files[0].write), syscall.ENOSPC)
 	}
 }
 

@@ -81,8 +81,6 @@ func TestGivenBack(t *testing.T) {
 		require.NoError(t, err)
 		_, err = w.Streamed(t.Context(), "a", 2, func() {})
 		require.NoError(t, err)
-		_, err = w.Streamed(t.Context(), strings.Repeat("too long ", 500), 3, func() {})
-		assert.Error(t, err)
 		w.Close()
 		assert.NoError(t, s.Close())
 	})

@@ -246,6 +246,9 @@ func TestWall(t *testing.T) {
 	assert.False(t, got)
 
 	p.wall = time.Hour
+	got, err = p.Run(t.Context(), []string{"import os\nfor i in range(1001): os.mkdir(str(i))", sleeps}, tests)
+	require.NoError(t, err)
+	assert.False(t, got, "ended because its folder is full")
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var all sync.WaitGroup
