@@ -35,6 +35,9 @@ func TestQuiet(t *testing.T) {
 		{"a tick of each that was stolen", 0.1, 0.018, 0.082, 0.1, 0.1, 0, 0.09, true, "quiet"},
 		{"more than that", 0.13, 0, 0.07, 0.1, 0.1, 0.15, 0, false,
 			"not quiet: other processes took 15% of the CPUs' time"},
+		{"a counter that goes back", 10, -1, 10, 9.9, 10, 0.005, 0, true, "quiet"},
+		{"idle time that goes back", 15, 0, -5, 1, 10, 1, 0, false,
+			"not quiet: other processes took 100% of the CPUs' time"},
 		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
 	} {
 		q := Quiet{Seconds: c.seconds}

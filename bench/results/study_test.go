@@ -174,11 +174,15 @@ func TestRealPair(t *testing.T) {
 	assert.ErrorContains(t, run("csqa"), "csqa-first.gguf: pilotfish router train")
 	calls := m.calls()
 	require.Len(t, calls, 3, "fetch, collect, train")
+	const train = "router train --label consequence --training hidden=16 OUT/csqa-own "
+	assert.Equal(t, train+"-o OUT/csqa-first.gguf", calls[2])
 	assert.True(t, strings.HasPrefix(calls[1], "router collect --label disagreement,consequence -m ROOT/models/"+
 		realSmall+" --large ROOT/models/"+realLarge+" --task csqa "), calls[1])
 	m.put("fail", "")
 	require.NoError(t, run("csqa"))
-	assert.Len(t, m.calls(), 1+2+1+2+1, "train, traces of routed answers, train, certificate, evaluation")
+	calls = m.calls()
+	require.Len(t, calls, 1+2+1+2+1, "train, traces of routed answers, train, certificate, evaluation")
+	assert.Equal(t, train+"OUT/csqa-routed -o OUT/csqa-second.gguf", calls[3])
 	for name, want := range map[string][2]int{"own": {1, 320}, "routed": {321, 160}, "certificate": {481, 400}} {
 		b, err := os.ReadFile(filepath.Join(m.dir, "csqa-"+name+".jsonl"))
 		require.NoError(t, err)
