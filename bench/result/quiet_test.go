@@ -98,6 +98,7 @@ func TestRAPL(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, r.joules())
 	zone("intel-rapl:0", "package-0", "3500000", "5000000")
+	zone("intel-rapl:0:0", "core", "1500077", "5000000")
 	assert.InDelta(t, 2.5, r.joules(), 1e-9)
 	zone("intel-rapl:1", "package-1", "500000", "5000000")
 	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to the wrap, and 0.5")
