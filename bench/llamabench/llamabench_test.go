@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,6 +118,10 @@ func TestJSON(t *testing.T) {
 	var b bytes.Buffer
 	assert.Error(t, Write(&b, "xml", some(), nil))
 	assert.Error(t, Write(&b, "json", some(), map[string]any{"run": make(chan int)}))
+	null, err := os.Open(os.DevNull) // for reading
+	require.NoError(t, err)
+	defer null.Close()
+	assert.Error(t, Write(null, "md", some(), nil))
 	never := Test{Prompt: 1, SamplesNS: []int64{0}}
 	assert.ErrorContains(t, Write(&b, "json", []Test{never}, nil), "json: ")
 	assert.Empty(t, b.String())

@@ -82,7 +82,7 @@ const (
 // depend on earlier ones, and its latency is measured from then, so that the figures show a gateway that stalls.
 func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
-		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0), Refusals: map[string]int{}}
+		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0)}
 	if o.Sessions > 0 {
 		bytes, err := sessionBytes(ctx, o.Sessions)
 		if err != nil {

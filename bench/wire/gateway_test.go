@@ -65,10 +65,12 @@ func TestGateway(t *testing.T) {
 
 // TestGatewayNoQuestion: if no question is due, all figures of questions are 0.
 func TestGatewayNoQuestion(t *testing.T) {
-	r, err := Gateway(t.Context(), GatewayOptions{Devices: 1, Rate: 1e-6, Duration: time.Millisecond})
+	r, err := Gateway(t.Context(), GatewayOptions{Devices: 20, Rate: 1e-6, Duration: time.Millisecond})
 	require.NoError(t, err)
 	assert.Equal(t, []any{0, 0., 0., 0., result.Latency{}},
 		[]any{r.Asks, r.CPUPerAsk, r.BytesUp, r.BytesDown, r.Latency})
+	assert.NotNil(t, r.Refusals, "an object in JSON")
+	assert.Less(t, r.PerConnection, int64(1<<20), "of one of many")
 }
 
 // TestGatewayEvents: only answers have a time in the gateway, and only while it is measured.
