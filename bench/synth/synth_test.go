@@ -165,7 +165,7 @@ func TestRefusals(t *testing.T) {
 		func(s *Spec) { s.Heads = 0 }, func(s *Spec) { s.KVHeads = 0 }, func(s *Spec) { s.Context = 0 },
 		func(s *Spec) { s.Heads, s.KVHeads = 3, 3 }, func(s *Spec) { s.KVHeads = 3 }, func(s *Spec) { s.HeadSize = 3 },
 		func(s *Spec) { s.Dim, s.Heads, s.KVHeads = 6, 2, 1 }, func(s *Spec) { s.Vocab = 258 },
-		func(s *Spec) { s.Vocab, s.Thinks = 260, true },
+		func(s *Spec) { s.Vocab, s.Thinks = 260, true }, func(s *Spec) { s.Dim = 258 },
 	} {
 		s := Tiny(Recipe{"f32", gguf.F32}, 1)
 		require.NoError(t, s.check())
@@ -174,6 +174,8 @@ func TestRefusals(t *testing.T) {
 	}
 	s := Spec{Layers: 1, Dim: 2, FFN: 1, Heads: 1, KVHeads: 1, Context: 1, Vocab: 259}
 	assert.NoError(t, s.Write(&bytes.Buffer{}, nil), "the smallest")
+	tokens, _ := s.words()
+	assert.Len(t, tokens, 256)
 	s.Vocab, s.Thinks = 261, true
 	assert.NoError(t, s.Write(&bytes.Buffer{}, nil), "and with marks for thoughts")
 }
