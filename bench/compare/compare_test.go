@@ -206,7 +206,8 @@ func TestSingle(t *testing.T) {
 	at := func(p50, asks float64) map[string]any {
 		return map[string]any{"devices": 8, "asks": asks,
 			"latency_ms": map[string]any{"p50": p50, "x": map[string]any{"y": 1}},
-			"cell":       map[string]any{"rtt_ms": 5}, "machine_quiet": map[string]any{"load": p50}, "note": "text", "none": nil, "list": []int{1}}
+			"cell":       map[string]any{"rtt_ms": 5}, "machine_quiet": map[string]any{"load": p50},
+			"note": "text", "none": nil, "list": []int{1}}
 	}
 	r, err := Files(records(t, nil, at(10, 0)), records(t, nil, at(15, 0)), Options{})
 	require.NoError(t, err)

@@ -181,8 +181,8 @@ func TestLearned(t *testing.T) {
 	assert.Equal(t, float32(-3), stands(-3))
 }
 
-// TestOfMode: an answer takes its own times, and an answer that was not recorded takes medians. With a pace the device is
-// alone. The times of asks are of the same mode, if it has any.
+// TestOfMode: an answer takes its own times, and an answer that was not recorded takes medians. With a pace the device
+// is alone. The times of asks are of the same mode, if it has any.
 func TestOfMode(t *testing.T) {
 	r := scripted(11, 11)
 	r.Answers[0].Lead, r.Answers[0].Tail = 7*ms, 3*ms
