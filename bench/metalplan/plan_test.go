@@ -120,6 +120,24 @@ func TestCounted(t *testing.T) {
 	assert.ErrorContains(t, err, "weights of type q9_9")
 }
 
+// TestFetch: a simdgroup has the bytes of a step of a tile in flight, and half of them of weights that are plain numbers.
+func TestFetch(t *testing.T) {
+	const step = kernels.TileRows * kernels.StepColumns
+	for kind, want := range map[string]int{"f32": step * 4 / 2, "f16": step * 2 / 2, "bf16": step * 2 / 2,
+		"q8_0": step * 34 / 32, "q4_0": step * 18 / 32} {
+		p, err := Predict(t.Context(), GPUs()[0], shape(t, "tiny", kind), 1)
+		require.NoError(t, err)
+		found := false
+		for _, w := range p.Dispatches {
+			if strings.HasPrefix(w.Kernel, "gateup_"+kind) {
+				found = true
+				assert.Equal(t, want, w.fetch, kind)
+			}
+		}
+		assert.True(t, found, kind)
+	}
+}
+
 // TestAssumed: a prediction states its own constants.
 func TestAssumed(t *testing.T) {
 	assert.Equal(t, Constants{streaming, latency, cache, step, lanes, coreThreads}, Assumed())
