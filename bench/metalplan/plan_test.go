@@ -122,9 +122,9 @@ func TestCounted(t *testing.T) {
 
 // TestFetch: a simdgroup has the bytes of a step of a tile in flight, and half of them of weights that are plain numbers.
 func TestFetch(t *testing.T) {
-	const step = kernels.TileRows * kernels.StepColumns
-	for kind, want := range map[string]int{"f32": step * 4 / 2, "f16": step * 2 / 2, "bf16": step * 2 / 2,
-		"q8_0": step * 34 / 32, "q4_0": step * 18 / 32} {
+	const tile = kernels.TileRows * kernels.StepColumns
+	for kind, want := range map[string]int{"f32": tile * 4 / 2, "f16": tile * 2 / 2, "bf16": tile * 2 / 2,
+		"q8_0": tile * 34 / 32, "q4_0": tile * 18 / 32} {
 		p, err := Predict(t.Context(), GPUs()[0], shape(t, "tiny", kind), 1)
 		require.NoError(t, err)
 		found := false
