@@ -148,7 +148,7 @@ func TestTry(t *testing.T) {
 		run := func(_ context.Context, n int, w Window) (Point, error) {
 			tried = append(tried, n)
 			assert.InEpsilon(t, 4, float64(w.End-w.Warm)/float64(w.Warm), 0.01)
-			p := Point{Devices: n, P50: 100, P95: r.BoundMS + 1}
+			p := Point{Devices: n, Answers: 50, P50: 100, P95: r.BoundMS + 1}
 			if float64(n) <= factor*float64(r.Devices) {
 				p.P95 = r.BoundMS
 			}
@@ -171,8 +171,13 @@ func TestTry(t *testing.T) {
 			assert.Equal(t, r.Measured[0].Within, tried[1] > tried[0], "the second trial is on the side of the outcome")
 		}
 	}
-	failed := errors.New("failed")
+	none := func(context.Context, int, Window) (Point, error) { return Point{}, nil }
 	r := *found
+	require.NoError(t, o.Try(t.Context(), &r, 50, none))
+	assert.False(t, r.Measured[0].Within, "without answers nothing is known")
+	assert.Zero(t, r.MeasuredDevices)
+	failed := errors.New("failed")
+	r = *found
 	run := func(context.Context, int, Window) (Point, error) { return Point{}, failed }
 	assert.ErrorIs(t, o.Try(t.Context(), &r, 50, run), failed)
 }
