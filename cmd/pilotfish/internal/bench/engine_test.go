@@ -3,8 +3,10 @@ package bench
 import (
 	"encoding/csv"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,6 +43,7 @@ func TestBenchEngineColumns(t *testing.T) {
 	assert.Equal(t, "bench engine", records[0].Run.Measurement)
 	assert.Equal(t, "3,5", records[0].Run.Flags["prompt"])
 	assert.Positive(t, records[0].Run.Machine.Bandwidth)
+	assert.Equal(t, records[0].Run.Date.Format(time.RFC3339), objects[0]["test_time"])
 
 	r := engineReport()
 	r.KV, r.Samples = "f16",
@@ -100,6 +103,53 @@ func TestBenchEngineLists(t *testing.T) {
 	}
 	assert.Equal(t, 2, strings.Count(stdout, "MAD"))
 	assert.NotRegexp(t, `[1-9]\d\d% of`, strings.ReplaceAll(stdout, "100%", ""), "no share above 100%")
+}
+
+// trimmed returns a text without spaces at the ends of lines.
+func trimmed(text string) string { return regexp.MustCompile(` +\n`).ReplaceAllString(text, "\n") }
+
+// TestEngineLines: reports of one load are below one head, and each figure is in its place.
+func TestEngineLines(t *testing.T) {
+	report := func(change func(*speed.Report)) speed.Report {
+		r := engineReport()
+		r.KV, r.Quiet = "f16", result.Quiet{Quiet: new(true), Others: new(0.0), Steal: new(0.0)}
+		r.Cell = &speed.Cell{Backend: "cpu", KV: "f16", Threads: 2}
+		change(&r)
+		return r
+	}
+	var out strings.Builder
+	printEngineReports(&cli.App{Stdout: &out}, []speed.Report{
+		report(func(r *speed.Report) {
+			r.Cell.Rows, r.RowsTPS, r.Noise.Rows = 1, 31.5, &speed.Spread{MAD: 0.0625, Range: 0.125}
+		}),
+		report(func(r *speed.Report) { r.Cell.Rows, r.RowsTPS, r.RowsCost, r.Cell.Depth = 4, 90, 1.5, 9 }),
+		report(func(r *speed.Report) {
+			r.Cell.Prompt, r.Cell.Decode, r.Noise.Decode = 512, 64, &speed.Spread{MAD: 0.25, Range: 0.5}
+			r.Noise.Prompt, r.Predicted = &speed.Spread{MAD: 0.015, Range: 0.02}, &speed.Prediction{Why: "no GPU"}
+		}),
+		report(func(r *speed.Report) { r.Cell.Threads, r.Cell.Prompt, r.PromptBound = 1, 512, 0 }),
+		report(func(r *speed.Report) { r.Cell.KV, r.Cell.Threads, r.Cell.Prompt, r.PromptBound = "f32", 1, 512, 60 }),
+		report(func(r *speed.Report) {
+			r.Cell.Backend, r.Cell.KV, r.Cell.Threads, r.Cell.Prompt, r.PromptBound = "soft", "f32", 1, 512, 0
+		}),
+	})
+	const head = "test                   tokens/s       MAD     range   remarks\n"
+	assert.Equal(t, `a device, keys and values f16; machine quiet
+`+head+`rows1                      31.5      6.2%     12.5%
+rows4 @ d9                 90.0                       1.50 times the time of one row
+pp512                     120.0      1.5%      2.0%   25% of what multiplying allows
+tg64                       30.0     25.0%     50.0%   60% of the 49.8 that reading memory allows
+  predicted  nothing: no GPU
+
+a device, keys and values f16; machine quiet
+`+head+`pp512                     120.0
+
+a device, keys and values f16; machine quiet
+`+head+`pp512                     120.0                       100% of what multiplying allows
+
+a device, keys and values f16; machine quiet
+`+head+`pp512                     120.0
+`, trimmed(out.String()))
 }
 
 // TestEngineNoise: the report states the measured noise.
