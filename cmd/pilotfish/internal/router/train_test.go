@@ -396,6 +396,10 @@ func TestShowCommand(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "1200 tokens of 60 prompts")
 	assert.Contains(t, stdout, "all prompts of the traces")
+	file.About.Validation = 0
+	require.NoError(t, writeRouter(out, file))
+	_, stdout, _ = clitest.Call(t, "router", "show", out, dir)
+	assert.Contains(t, stdout, "all prompts of the traces", "none was held back")
 }
 
 // TestShowRefuses: files that do not fit together are refused by name.
