@@ -178,6 +178,7 @@ func TestCapacityMeasured(t *testing.T) {
 		workload...)
 	code, stdout, stderr := clitest.Call(t, args...)
 	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Regexp(t, `(?m)^routed: \d+ devices by simulation; now real ones, 20 answers for each number$`, stderr)
 	require.NoError(t, os.WriteFile("costs", []byte(stdout), 0o644))
 	again := capacities(t, append(workload, "--costs", "costs")...)
 	for _, r := range clitest.Lines[*capacity.Report](t, stdout) {
