@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"testing"
@@ -20,6 +21,20 @@ import (
 func TestBandwidth(t *testing.T) {
 	racing.Spare(t)
 	assert.Greater(t, New(nil, nil, nil, nil).Bandwidth(), 0.1)
+}
+
+// TestModelHint: only the error of a missing model has the flag and what to give.
+func TestModelHint(t *testing.T) {
+	c := new(cobra.Command)
+	Add(c.Flags(), "model", new(string), "")
+	Add(c.Flags(), "large", new(string), "")
+	assert.NoError(t, c.ParseFlags([]string{"--large", "m.gguf"}))
+	missing := &fs.PathError{Op: "open", Path: "m.gguf", Err: fs.ErrNotExist}
+	assert.ErrorContains(t, modelHint(c, fmt.Errorf("load: %w", missing)), "--large: load: open m.gguf: ")
+	for _, err := range []error{nil, io.EOF, &fs.PathError{Op: "open", Path: "m.gguf", Err: fs.ErrPermission},
+		&fs.PathError{Op: "open", Path: "other", Err: fs.ErrNotExist}, &fs.PathError{Err: fs.ErrNotExist}} {
+		assert.Equal(t, err, modelHint(c, err))
+	}
 }
 
 // TestErrorsOfCommands: the error of a command selects exit status 1 or 2, and an interrupted command reports it.

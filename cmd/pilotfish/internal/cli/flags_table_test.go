@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestDeclarations: which flags are in the short help, which are settings, and which need or exclude other flags.
+// TestDeclarations: which flags are in the short help, which are settings, which need or exclude other flags, and which
+// are completed with files.
 func TestDeclarations(t *testing.T) {
 	all := map[string]string{}
 	for _, d := range Declarations() {
 		for group, in := range map[string]bool{"often": d.often, "env": d.env, "needs " + d.Needs: d.Needs != "",
-			"unless " + d.Unless: d.Unless != ""} {
+			"unless " + d.Unless: d.Unless != "", "files " + d.files: d.files != ""} {
 			if in {
 				all[group] += d.Name + " "
 			}
@@ -28,6 +29,7 @@ func TestDeclarations(t *testing.T) {
 			"qlog edge-tps ",
 		"needs json": "logprobs ", "needs temp": "top-k top-p min-p ", "needs verify": "verify-every show-unverified ",
 		"unless budget policy": "threshold ", "unless threshold policy": "budget ", "unless policy": "router ",
-		"unless raw tokens load": "system ",
+		"unless raw tokens load": "system ", "files gguf": "router ", "files html": "html ",
+		"files json": "json-schema load ", "files yaml yml": "config ",
 	}, all)
 }
