@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
@@ -291,6 +292,46 @@ func TestTrainRounds(t *testing.T) {
 	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out}, other...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "give the model of the traces")
+}
+
+// TestRoundQuestions: further rounds ask the questions of the first folder, written as there.
+func TestRoundQuestions(t *testing.T) {
+	sums := filepath.Join(t.TempDir(), "sums.jsonl")
+	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
+	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
+	questions := func(set *task.Set, from string) (*task.Set, error) {
+		s := clitest.TraceSettings()
+		s.Data, s.Task, s.Shots, s.Prompts = set.Hash, set.Prompts, len(set.Shots), len(set.Questions)
+		folders, err := openFolders([]string{clitest.Traces(t, s)})
+		require.NoError(t, err)
+		defer closeFolders(folders)
+		return (&course{f: &trainFlags{rounds: roundFlags{data: from}}, folders: folders}).questions()
+	}
+	for _, name := range []string{task.GSM8K, sums, task.DemoTrain} {
+		o := task.Options{Most: 3, Data: sums}
+		if name == task.GSM8K {
+			o.Shots = 1
+		}
+		first, err := task.Open(name, o)
+		require.NoError(t, err)
+		from := sums
+		if name == task.DemoTrain {
+			from = name
+		}
+		got, err := questions(first, from)
+		require.NoError(t, err)
+		require.Len(t, got.Questions, 3)
+		assert.Equal(t, first.Questions[2].Text, got.Questions[2].Text)
+		assert.Equal(t, first.Raw(first.Questions[2]), got.Raw(got.Questions[2]), "with worked examples")
+		first.Hash = "another"
+		_, err = questions(first, from)
+		assert.ErrorContains(t, err, "name the same file, unchanged")
+	}
+	programs, err := task.Open(sums, task.Options{Most: 3})
+	require.NoError(t, err)
+	programs.Prompts = "mbpp-1"
+	_, err = questions(programs, sums)
+	assert.ErrorContains(t, err, "has prompts of mbpp-1")
 }
 
 // TestRoutedTexts: the texts of a round are decoded with the settings of the first folder, with the last router at the

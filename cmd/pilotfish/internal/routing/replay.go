@@ -134,7 +134,10 @@ func (f *routingFlags) replayIn(c cellFlags, r routing.ReplayOptions, s remote.S
 		r.Link = &s
 	}
 	if f.flags.Changed("edge-tps") {
-		r.EdgeTPS, r.RowCost = c.edgeTPS, f.rowCost
+		r.EdgeTPS, r.RowCost = c.edgeTPS, r.Player.RowCost
+		if f.flags.Changed("edge-row-cost") {
+			r.RowCost = f.rowCost
+		}
 	}
 	return r
 }

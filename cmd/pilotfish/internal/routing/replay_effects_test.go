@@ -23,7 +23,7 @@ import (
 func recordingOf(flags map[string]string) *replay.Player {
 	return &replay.Player{Recording: &replay.Recording{
 		Header: replay.Header{Modes: []string{"serial", "paper", "verified"}, Calibration: []float32{0.25, 0.5},
-			Run: result.Run{Flags: flags}},
+			RowCost: 0.25, Run: result.Run{Flags: flags}},
 		Answers: []*replay.Answer{{Mode: "verified"}, {Mode: "serial"}},
 	}}
 }
@@ -51,7 +51,7 @@ func TestReplayEffects(t *testing.T) {
 		"--traces " + up:                    link + "100ms; Link.Traces=[" + up + "]",
 		"--cloud-ms 3":                      "CloudPace=3ms",
 		"--cloud-ms 0":                      "CloudPace=0s",
-		"--edge-tps 50":                     "EdgeTPS=50",
+		"--edge-tps 50":                     "EdgeTPS=50; RowCost=0.25",
 		"--edge-tps 50 --edge-row-cost 0.5": "EdgeTPS=50; RowCost=0.5",
 		"--policy margin":                   "Router.Budget=; Router.Policy=margin",
 		"--policy learned":                  "Router.Budget=; Router.Calibration=[0.25 0.5]; Router.Policy=learned",
