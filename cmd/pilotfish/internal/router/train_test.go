@@ -179,6 +179,8 @@ func TestTrainRefuses(t *testing.T) {
 		{cli.ExitUsage, dir + " --training rounds=2 --data q --training on-policy=d", "name its file with -m"},
 		{cli.ExitUsage, dir + " --training rounds=2 --data demo --training on-policy=d --training data-seed=3",
 			"--training data-seed has no effect"},
+		{cli.ExitUsage, dir + " --training rounds=2 --data demo --training on-policy=d --ctx 9 -t 1",
+			"--ctx has no effect on the demo"},
 		{cli.ExitUsage, dir + " --training rounds=2 --training share=0 --data demo --training on-policy=d",
 			"--training share=0"},
 		{cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
