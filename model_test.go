@@ -89,7 +89,8 @@ func TestCertifiedRouter(t *testing.T) {
 			assert.Equal(t, c.threshold, r.Threshold(), "%+v", c.o)
 		}
 	}
-	for _, o := range []router.Options{{Policy: router.Learned, Calibration: file.Confidences}, {Policy: router.Margin}} {
+	for _, o := range []router.Options{{Policy: router.Learned, Calibration: file.Confidences},
+		{Policy: router.Margin}} {
 		o.Budget, o.Net = 0.2, file.Net
 		want, err := router.New(o)
 		require.NoError(t, err)
