@@ -156,19 +156,19 @@ func next(low, high, limit int) int {
 func (o *Options) simulate(ctx context.Context, devices, gateways int) (Point, error) {
 	answers := min(max(manyTokens/o.Workload.Tokens, minAnswers), maxAnswers)
 	alone := o.alone()
-	each := max(float64(answers)/float64(devices), perDevice)
+	each := float64(answers) / float64(devices)
 	warm := o.Workload.Think + max(10*alone, o.Bound)
-	run := func(cycle time.Duration) (Point, error) {
+	run := func(each float64, cycle time.Duration) (Point, error) {
 		length := max(1, time.Duration(each*float64(cycle)))
 		return simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, gateways, Window{warm, warm + length})
 	}
 	usual, took := o.Workload.Think+alone, o.Bound
-	p, err := run(usual)
+	p, err := run(max(each, perDevice), usual)
 	if p.Answers > 0 {
 		took = time.Duration(p.P95 * float64(time.Millisecond))
 	}
 	if cycle := o.Workload.Think + took; err == nil && cycle > 2*usual {
-		return run(cycle)
+		return run(max(each, 1), cycle)
 	}
 	return p, err
 }
