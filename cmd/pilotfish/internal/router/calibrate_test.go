@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/calibrate"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
@@ -23,7 +22,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
 // TestCalibrateDemo: the demo's router gets a certificate from the decoded answers, with the given flags; if nothing
@@ -129,7 +127,7 @@ func TestCalibrateUnseen(t *testing.T) {
 
 // TestCalibrateRoom: a prompt must leave room for an answer in the contexts of both models.
 func TestCalibrateRoom(t *testing.T) {
-	e := map[int]*engine.Engine{}
+	e := map[int]*engine.Engine{0: nil}
 	for _, context := range []int{24, 64} {
 		file, err := gguf.Parse(demo.Small())
 		require.NoError(t, err)
@@ -138,66 +136,14 @@ func TestCalibrateRoom(t *testing.T) {
 		defer e[context].Close()
 	}
 	set := &task.Set{Questions: []task.Question{{Text: "where?"}, {Text: strings.Repeat(" where", 30)}}}
-	for _, c := range []struct {
-		models  group.Pair
-		prompts int
-	}{{group.Pair{Edge: e[64]}, 2}, {group.Pair{Edge: e[24]}, 1}, {group.Pair{Edge: e[64], Large: e[24]}, 1},
-		{group.Pair{Edge: e[24], Large: e[64]}, 1}} {
+	for _, c := range [][3]int{{64, 0, 2}, {24, 0, 1}, {64, 24, 1}, {24, 64, 1}} { // contexts, prompts
 		_, said := printed(t, func(a *cli.App) error {
-			all, err := (&calibrateFlags{}).prompts(a, &c.models, set)
-			assert.Len(t, all, c.prompts)
+			all, err := new(calibrateFlags).prompts(a, &group.Pair{Edge: e[c[0]], Large: e[c[1]]}, set)
+			assert.Len(t, all, c[2])
 			return err
 		})
-		assert.Equal(t, c.prompts == 1, said == "1 of 2 prompts are left out: they leave no room for an answer in a "+
-			"context of 24 tokens\n", said)
-	}
-}
-
-// TestCertificate: a certificate has the settings of the calibration, the chosen step, and both models.
-func TestCertificate(t *testing.T) {
-	open := func(b []byte) (*engine.Engine, string) {
-		e, err := group.Embedded(b, "demo")
-		require.NoError(t, err)
-		t.Cleanup(func() { e.Close() })
-		sum, err := e.Fingerprint()
-		require.NoError(t, err)
-		return e, sum
-	}
-	small, model := open(demo.Small())
-	large, other := open(demo.Large())
-	f := calibrateFlags{budget: 0.07, confidence: 0.9, max: 48, method: "best", raw: true}
-	r := &calibrate.Result{Prompts: 40, Chosen: 1, Thresholds: []float64{0.25, 0.5, 0.75},
-		Steps: []certify.Step{{}, {Escalated: 5, Tokens: 100, PValue: 0.01}, {}}}
-	got, err := f.certificate(&group.Pair{Edge: small, Large: large}, &task.Set{Hash: "data"}, r)
-	require.NoError(t, err)
-	assert.Equal(t, &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.5, Share: 0.05, Prompts: 40,
-		Tokens: 100, MaxTokens: 48, PValue: 0.01, Method: "learn-then-test, best", Data: "data", Prompt: router.Raw,
-		Model: model, Large: other, LargeName: large.Name()}, got)
-}
-
-// TestCalibrateNothing: if nothing can be certified, the error says why, and what would help.
-func TestCalibrateNothing(t *testing.T) {
-	const head = "nothing can be certified, and no file is written: threshold 0.25 takes 5.0% of the tokens from the " +
-		"large model"
-	for _, c := range []struct {
-		needed, longest int
-		budget          float64
-		want, json      string
-	}{
-		{90, 36, 0.07, ": about 90 prompts like these would be needed, 40 were tested", "90"},
-		{0, 36, 0.07, ", too near to the budget for any number of prompts up to a million", "0"},
-		{0, 36, 0.05, ", which is not below the budget: begin with a lower one (--threshold)", "0"},
-		{90, 35, 0.07, ": about 90 prompts like these would be needed, 40 were tested; no answer was longer than 35 " +
-			"tokens, so that with -n 35 fewer would do", "90"},
-	} {
-		r := &calibrate.Result{Needed: c.needed, Longest: c.longest, Prompts: 40, Thresholds: []float64{0.25, 0.5},
-			Steps: []certify.Step{{Escalated: 5, Tokens: 100}}}
-		text, _ := printed(t, func(a *cli.App) error {
-			f := calibrateFlags{max: 48, budget: c.budget, json: true}
-			assert.EqualError(t, f.nothing(a, r), head+c.want)
-			return nil
-		})
-		assert.Equal(t, `{"certificate":null,"needed":`+c.json+"}\n", text)
+		assert.Equal(t, c[2] == 1, strings.Contains(said, "1 of 2 prompts are left out: they leave no room for an "+
+			"answer in a context of 24 tokens"), said)
 	}
 }
 

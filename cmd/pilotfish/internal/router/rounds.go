@@ -117,10 +117,10 @@ func (c *course) onPolicy(ctx context.Context) error {
 // questions returns the questions of the first folder, written as there.
 func (c *course) questions() (*task.Set, error) {
 	s, name := c.folders[0].Set.Settings(), c.f.rounds.data
-	o := task.Options{Most: s.Prompts, Seed: c.f.rounds.seed, Data: name, Shots: s.Shots}
+	o := task.Options{Most: s.Prompts, Seed: c.f.rounds.seed, Data: name}
 	for _, public := range group.PublicTasks() {
 		if strings.HasPrefix(s.Task, public+"-") && !task.RunsPrograms(public) {
-			name = public
+			name, o.Shots = public, s.Shots
 		}
 	}
 	set, err := task.Open(name, o)

@@ -301,39 +301,27 @@ func TestRoundQuestions(t *testing.T) {
 	sums := filepath.Join(t.TempDir(), "sums.jsonl")
 	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
 	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
-	questions := func(set *task.Set, from string) (*task.Set, error) {
-		s := clitest.TraceSettings()
-		s.Data, s.Task, s.Shots, s.Prompts = set.Hash, set.Prompts, len(set.Shots), len(set.Questions)
-		folders, err := openFolders([]string{clitest.Traces(t, s)})
+	for name, data := range map[string]string{task.GSM8K: sums, sums: sums, task.DemoTrain: task.DemoTrain} {
+		shots := map[string]int{task.GSM8K: 1}[name]
+		first, err := task.Open(name, task.Options{Most: 3, Data: sums, Shots: shots})
 		require.NoError(t, err)
-		defer closeFolders(folders)
-		return (&course{f: &trainFlags{rounds: roundFlags{data: from}}, folders: folders}).questions()
-	}
-	for _, name := range []string{task.GSM8K, sums, task.DemoTrain} {
-		o := task.Options{Most: 3, Data: sums}
-		if name == task.GSM8K {
-			o.Shots = 1
+		questions := func(hash, prompts string) (*task.Set, error) {
+			s := clitest.TraceSettings()
+			s.Data, s.Task, s.Shots, s.Prompts = hash, prompts, shots, 3
+			folders, err := openFolders([]string{clitest.Traces(t, s)})
+			require.NoError(t, err)
+			defer closeFolders(folders)
+			return (&course{f: &trainFlags{rounds: roundFlags{data: data}}, folders: folders}).questions()
 		}
-		first, err := task.Open(name, o)
-		require.NoError(t, err)
-		from := sums
-		if name == task.DemoTrain {
-			from = name
-		}
-		got, err := questions(first, from)
+		got, err := questions(first.Hash, first.Prompts)
 		require.NoError(t, err)
 		require.Len(t, got.Questions, 3)
-		assert.Equal(t, first.Questions[2].Text, got.Questions[2].Text)
 		assert.Equal(t, first.Raw(first.Questions[2]), got.Raw(got.Questions[2]), "with worked examples")
-		first.Hash = "another"
-		_, err = questions(first, from)
+		_, err = questions("another", first.Prompts)
 		assert.ErrorContains(t, err, "name the same file, unchanged")
+		_, err = questions(first.Hash, "mbpp-1")
+		assert.ErrorContains(t, err, "has prompts of mbpp-1")
 	}
-	programs, err := task.Open(sums, task.Options{Most: 3})
-	require.NoError(t, err)
-	programs.Prompts = "mbpp-1"
-	_, err = questions(programs, sums)
-	assert.ErrorContains(t, err, "has prompts of mbpp-1")
 }
 
 // TestRoutedTexts: the texts of a round are decoded with the settings of the first folder, with the last router at the

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -88,11 +87,6 @@ func TestTallyText(t *testing.T) {
 
 // TestCellText: the table of a cell begins with its settings, and each figure is in its column.
 func TestCellText(t *testing.T) {
-	text := func(all ...outcome.Report) string {
-		var out strings.Builder
-		require.NoError(t, printCells(&out, all))
-		return out.String()
-	}
 	full := outcome.Report{
 		Mode: "serial", Variant: 2, Answers: 20, Cell: &outcome.Cell{RTT: 7, Loss: 0.25, Trace: "a.up", EdgeTPS: 40,
 			CloudMS: 15}, Accuracy: new(0.5), EscalatedShare: new(0.25), Asks: new(10.5), Timeouts: new(3),
@@ -101,62 +95,17 @@ func TestCellText(t *testing.T) {
 		Work: outcome.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(99.0), Wasted: new(12.5), Up: new(900.0),
 			Down: new(99.0)},
 	}
-	empty := outcome.Report{Mode: "local", Cell: full.Cell, EqualToCloud: new(true), EqualToSerial: new(false)}
-	other := outcome.Report{Mode: "paper", Answers: 4, Cell: &outcome.Cell{CloudMS: 2.5},
-		Samples: []outcome.Sample{{}}, Timeouts: new(0), EqualToSerial: new(true), Work: outcome.Work{Up: new(1.0)}}
-	assert.Equal(t, `round trip 7 ms, loss 25%, trace a.up, edge 40 passes/s, cloud 15 ms a token, `+
-		`20 answers in 3 repetitions
-      mode   p50   p90  ratio  first  cloud  asks  late  wait  waste  bytes  right    as
+	other := outcome.Report{Mode: "paper", Answers: 4, Cell: &outcome.Cell{CloudMS: 2.5}, Samples: full.Samples[1:1],
+		Timeouts: new(0), EqualToCloud: new(true), EqualToSerial: new(false), Work: outcome.Work{Up: new(1.0)}}
+	var out strings.Builder
+	require.NoError(t, printCells(&out, []outcome.Report{full, other}))
+	assert.Equal(t, "round trip 7 ms, loss 25%, trace a.up, edge 40 passes/s, cloud 15 ms a token, 20 answers in 3 "+
+		"repetitions\n"+`      mode   p50   p90  ratio  first  cloud  asks  late  wait  waste  bytes  right    as
 serial (2)  1234  2345   2.34    234  25.0%  10.5     3    99   12.5    999    50%  ≠s 6
-     local     0     0                                                                 c
 
 round trip 0 ms, loss 0%, edge at full speed, cloud 2.5 ms a token, 4 answers
  mode  p50  p90  ratio  first  cloud  asks  wait  waste  bytes  right  as
-paper    0    0                                                         s
+paper    0    0                                                         c
 
-`, text(full, empty, other))
-}
-
-// TestBreakEvenText: a break-even point with all that it depends on.
-func TestBreakEvenText(t *testing.T) {
-	e := outcome.BreakEven{Mode: "serial", With: "local", Loss: 0.25, EdgeTPS: 40, Trace: "a.up", Reason: "too slow"}
-	assert.Equal(t, "  serial and local: none, too slow\n", breakEvenText(e, false))
-	e.Variant, e.RTT, e.Faster = 2, new(70.4), "below"
-	assert.Equal(t, "  serial (2) is faster than local below 70 ms; loss 25%, edge 40/s, a.up\n",
-		breakEvenText(e, true))
-	e.Low, e.High, e.Trace = new(60.0), new(80.0), ""
-	assert.Equal(t, "  serial (2) is faster than local below 70 ms (95%: 60 to 80); loss 25%, edge 40/s\n",
-		breakEvenText(e, true))
-	print := func(change func(*outcome.BreakEven)) string {
-		one := e
-		change(&one)
-		var out strings.Builder
-		require.NoError(t, printBreakEvens(&out, []outcome.BreakEven{e, one}))
-		return out.String()
-	}
-	assert.NotContains(t, print(func(*outcome.BreakEven) {}), "loss", "all have the same")
-	for _, change := range []func(*outcome.BreakEven){func(e *outcome.BreakEven) { e.Loss = 0 },
-		func(e *outcome.BreakEven) { e.EdgeTPS = 0 }, func(e *outcome.BreakEven) { e.Trace = "b.up" }} {
-		assert.Equal(t, 2, strings.Count(print(change), "loss"))
-	}
-}
-
-// TestDemoSettings: the first line of the demo has the settings that its figures depend on.
-func TestDemoSettings(t *testing.T) {
-	var f routingFlags
-	f.register(new(cobra.Command), 60)
-	said := func(c *outcome.Cell) string { return f.settings(outcome.Report{Answers: 4, Cell: c}) }
-	assert.Equal(t, "4 answers, RTT 7 ms, device at full speed, cloud 15 ms/token, deadline 800ms",
-		said(&outcome.Cell{RTT: 7, CloudMS: 15}))
-	assert.Equal(t, "4 answers, RTT 7 ms, trace a.up, loss 25%, device 40 tokens/s, cloud 15 ms/token, deadline 800ms",
-		said(&outcome.Cell{RTT: 7, CloudMS: 15, Trace: "a.up", Loss: 0.25, EdgeTPS: 40}))
-}
-
-// TestWrapped: lines have at most [tableWidth] characters, and further lines are indented to the text.
-func TestWrapped(t *testing.T) {
-	word := strings.Repeat("ä", tableWidth-8)
-	assert.Equal(t, "name  "+word+" b\n      c\n", wrapped("name  ", word+" b c"))
-	assert.Equal(t, "name  "+word+"\n      bc\n", wrapped("name  ", word+"  bc"))
-	assert.Equal(t, "name\n", wrapped("name  ", ""))
-	assert.Equal(t, "a  b\nc\n", narrowed("  a  b\n  c   \n"))
+`, out.String())
 }

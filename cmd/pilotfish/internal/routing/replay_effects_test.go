@@ -22,7 +22,7 @@ import (
 // recordingOf returns a recording of serial and verified answers that was made with these flags.
 func recordingOf(flags map[string]string) *replay.Player {
 	return &replay.Player{Recording: &replay.Recording{
-		Header: replay.Header{Modes: []string{"serial", "paper", "verified"}, Calibration: []float32{0.25, 0.5},
+		Header: replay.Header{Modes: []string{"serial", "paper", "verified"}, Calibration: []float32{1},
 			RowCost: 0.25, Run: result.Run{Flags: flags}},
 		Answers: []*replay.Answer{{Mode: "verified"}, {Mode: "serial"}},
 	}}
@@ -34,39 +34,28 @@ func TestReplayEffects(t *testing.T) {
 	up, net := filepath.Join(dir, "a.up"), filepath.Join(dir, "net.gguf")
 	require.NoError(t, os.WriteFile(up, []byte("1\n2\n"), 0o600))
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
-	const link = "Link.AnswerTime=15ms; Link.RTT="
 	const elsewhere = "json timeline qlog with record replay raw max-tokens repeat parallel"
+	const link = "Link.AnswerTime=15ms; Link.Loss=0.25; Link.RTT="
 	clitest.Effects(t, "", elsewhere, map[string]string{
 		"": "Draft.Ahead=3; Draft.Audit=true; Draft.Branches=5; Draft.Deadline=-1ns; Draft.InFlight=6; " +
 			"Draft.Lookup=2; Draft.VerifyEvery=7; Draft.Warm=-1; Draft.Window=9; Router.Budget=0.2; " +
 			"Router.Policy=entropy; modes=serial verified",
 
-		"--modes verified,serial":           "modes=verified serial",
-		"--questions 3":                     "Questions=3",
-		"--price prefill=1,decode=2":        "Prices=prefill=1,decode=2",
-		"--rtt 7ms":                         link + "7ms",
-		"--loss 0.25":                       "Link.AnswerTime=15ms; Link.Loss=0.25; Link.RTT=100ms",
-		"--loss 0.25 --seed 9":              "Link.AnswerTime=15ms; Link.Loss=0.25; Link.RTT=100ms; Link.Seed=9",
-		"--trace " + up:                     link + "100ms; Link.Traces=[" + up + "]",
-		"--traces " + up:                    link + "100ms; Link.Traces=[" + up + "]",
-		"--cloud-ms 3":                      "CloudPace=3ms",
-		"--cloud-ms 0":                      "CloudPace=0s",
-		"--edge-tps 50":                     "EdgeTPS=50; RowCost=0.25",
-		"--edge-tps 50 --edge-row-cost 0.5": "EdgeTPS=50; RowCost=0.5",
-		"--policy margin":                   "Router.Budget=; Router.Policy=margin",
-		"--policy learned":                  "Router.Budget=; Router.Calibration=[0.25 0.5]; Router.Policy=learned",
-		"--threshold 0.3":                   "Router.Budget=; Router.Policy=margin; Router.Threshold=0.3",
-		"--budget 0.1":                      "Router.Budget=0.1; Router.Policy=margin",
-		"--router " + net:                   "Router.Budget=; Router.Policy=learned; net=true",
-		"--branches 2":                      "Draft.Branches=2",
-		"--window 3":                        "Draft.Window=3",
-		"--inflight 2":                      "Draft.InFlight=2",
-		"--deadline 2s":                     "Draft.Deadline=2s",
-		"--no-audit":                        "Draft.Audit=",
-		"--no-warm=false":                   "Draft.Warm=",
-		"--ahead 1":                         "Draft.Ahead=1",
-		"--verify-every 9":                  "Draft.VerifyEvery=9",
-		"--lookup off":                      "Draft.Lookup=-1",
+		"--modes verified,serial --questions 3 --price prefill=1,decode=2"://
+		"Prices=prefill=1,decode=2; Questions=3; modes=verified serial",
+		"--rtt 7ms --loss 0.25 --seed 9 --trace " + up: link + "7ms; Link.Seed=9; Link.Traces=[" + up + "]",
+		"--loss 0.25 --traces " + up:                   link + "100ms; Link.Traces=[" + up + "]",
+		"--cloud-ms 3 --edge-tps 50":                   "CloudPace=3ms; EdgeTPS=50; RowCost=0.25",
+		"--cloud-ms 0":                                 "CloudPace=0s",
+		"--edge-tps 50 --edge-row-cost 0.5":            "EdgeTPS=50; RowCost=0.5",
+		"--policy margin":                              "Router.Budget=; Router.Policy=margin",
+		"--policy learned":                             "Router.Budget=; Router.Calibration=[1]; Router.Policy=learned",
+		"--threshold 0.3":                              "Router.Budget=; Router.Policy=margin; Router.Threshold=0.3",
+		"--budget 0.1":                                 "Router.Budget=0.1; Router.Policy=margin",
+		"--router " + net:                              "Router.Budget=; Router.Policy=learned; net=true",
+		"--branches 2 --window 3 --inflight 4 --deadline 5s --ahead 6 --verify-every 8 --lookup off --no-audit " +
+			"--no-warm=false": "Draft.Ahead=6; Draft.Audit=; Draft.Branches=2; Draft.Deadline=5s; Draft.InFlight=4; " +
+			"Draft.Lookup=-1; Draft.VerifyEvery=8; Draft.Warm=; Draft.Window=3",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(routingFlags)
 		f.register(c, 0)
@@ -96,30 +85,21 @@ func TestReplayEffects(t *testing.T) {
 func TestReplayRun(t *testing.T) {
 	recorded := result.Run{Date: time.Unix(9, 0), Machine: result.Machine{CPU: "another"}, Remote: "h:1",
 		Model: &result.Model{Name: "small"}, Large: &result.Model{Name: "large"}, Flags: map[string]string{
-			"rtt": "70ms", "loss": "0.5", "seed": "4", "cloud-ms": "9", "edge-tps": "40", "workload": "q.jsonl",
-			"with": "warm-up=0", "questions": "6", "json": "true", "ahead": "3"}}
-	described := func(line string) result.Run {
+			"rtt": "70ms", "loss": "0.5", "cloud-ms": "9", "with": "warm-up=0", "questions": "6", "ahead": "3"}}
+	for line, want := range map[string]string{"": "70ms 0.5 9 warm-up=0 6 auto",
+		"--rtt 7ms": "7ms 0 9 warm-up=0 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 warm-up=0 2 auto"} {
 		var f routingFlags
 		c := &cobra.Command{Use: "routing"}
 		f.register(c, 0)
 		f.registerSweep(c)
-		f.recording.register(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(line)))
-		return f.replayRun(&cli.App{Command: c}, recorded)
-	}
-	got := described("")
-	assert.Equal(t, []any{recorded.Date, "another", "h:1", recorded.Model, recorded.Large},
-		[]any{got.Date, got.Machine.CPU, got.Remote, got.Model, got.Large})
-	flags := func(line string) (all []string) {
-		got := described(line)
-		for name := range strings.FieldsSeq("rtt loss seed cloud-ms edge-tps workload with questions json ahead") {
-			all = append(all, got.Flags[name])
+		got := f.replayRun(&cli.App{Command: c}, recorded)
+		assert.Equal(t, []any{recorded.Date, recorded.Machine, recorded.Remote, recorded.Model, recorded.Large},
+			[]any{got.Date, got.Machine, got.Remote, got.Model, got.Large})
+		var flags []string
+		for _, name := range []string{"rtt", "loss", "cloud-ms", "with", "questions", "ahead"} {
+			flags = append(flags, got.Flags[name])
 		}
-		return all
+		assert.Equal(t, want, strings.Join(flags, " "), line)
 	}
-	assert.Equal(t, []string{"70ms", "0.5", "4", "9", "40", "q.jsonl", "warm-up=0", "6", "false", "auto"}, flags(""))
-	assert.Equal(t, []string{"7ms", "0", "0", "9", "40", "q.jsonl", "warm-up=0", "6", "false", "auto"},
-		flags("--rtt 7ms"), "another link has none of the recorded values")
-	assert.Equal(t, []string{"70ms", "0.5", "4", "3", "50", "q.jsonl", "warm-up=0", "2", "false", "auto"},
-		flags("--cloud-ms 3 --edge-tps 50 --questions 2"))
 }
