@@ -116,9 +116,7 @@ func (s *Session) choose(
 		sampler: sampler, route: r, rules: r.Settings.Rules(), counts: map[int32]int{},
 		recent: prompt[max(0, len(prompt)-sample.RepeatWindow):],
 	}
-	if o.Top > 0 {
-		o.K = max(o.K, o.Top)
-	}
+	o.K = max(o.K, o.Top)
 	if r.JSON || r.Schema != nil {
 		var err error
 		if c.matcher, c.end, err = s.e.structured.matcher(ctx, s.e, r.Settings); err != nil {

@@ -141,6 +141,20 @@ func TestStop(t *testing.T) {
 			assert.Len(t, tokens, len(all), "tokens that were held back are shown at the end")
 		}
 	}
+	r.Stop = nil
+	for _, c := range whole { // a stop string may begin in every token: each is held back until the next one
+		r.Stop = append(r.Stop, string(c)+"\x00")
+	}
+	for n := range len(all) - 1 {
+		shown := ""
+		for tok, err := range s.Routed(t.Context(), prompt, r) { // panics if it yields after the end of the loop
+			require.NoError(t, err)
+			if shown += tok.Text; tok.Pos == len(prompt)+n {
+				break
+			}
+		}
+		assert.Equal(t, shown, s.Summary().Text)
+	}
 	for _, r := range []terms.Settings{
 		{Stop: []string{"a", ""}}, {Top: -1}, {Top: 21}, {MaxTokens: -1}, {JSON: true, Schema: []byte(`{}`)},
 		{JSON: true, IgnoreEnd: true}, {MinP: 2}, {Schema: []byte(`{"type":"x"}`)},
@@ -531,6 +545,8 @@ func TestStructuredKept(t *testing.T) {
 		kept += one.bytes
 	}
 	assert.Equal(t, kept, k.bytes, "what was evicted no longer counts")
+	k.keep(schemaHash{1}, keptGrammar{a, keptGrammars + 1})
+	assert.Equal(t, 1, k.kept.Len(), "the last one stays, however large it is")
 }
 
 // TestSchemaEnds: making a grammar ends with its context and returns the cause, as do checks and answers that need one.
@@ -549,6 +565,11 @@ func TestSchemaEnds(t *testing.T) {
 	assert.NotErrorAs(t, err, &wrong, "not an error of the schema")
 	for _, err := range s.Routed(ctx, []int32{70}, r) {
 		require.ErrorIs(t, err, gone)
+	}
+	for _, text := range []string{`{}`, `{"type":"null"}`} {
+		r.Schema = []byte(text)
+		_, err = e.Check(ctx, r)
+		assert.True(t, err == nil || errors.Is(err, gone), "it may take no time at all: %v", err)
 	}
 	ignored, err := e.Check(t.Context(), Route{Settings: terms.Settings{Schema: []byte(`{"type":"null","typ":1}`)}})
 	require.NoError(t, err)

@@ -97,7 +97,7 @@ func (r *recorder) fail(err error) {
 }
 
 // TestRemoteAsks: every field of a question of the edge reaches the upstream of the gateway, and every field of its
-// answer comes back.
+// answer comes back. The receipt has what was sent, and to whom.
 func TestRemoteAsks(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
@@ -109,7 +109,9 @@ func TestRemoteAsks(t *testing.T) {
 	}}
 	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
 	require.NoError(t, err)
-	_, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	addr := listen(t, g)
+	_, cloud := call(t, e, addr, DialOptions{Pin: g.Fingerprint()})
+	assert.Zero(t, cloud.(Receiver).Receipt(), "nothing was sent")
 	q := draft.Question{
 		Context: []int32{9, 8, 7, 6, 5, 4}, K: 2, AuditFrom: 2,
 		Sampling: terms.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5},
@@ -129,6 +131,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Greater(t, a.BytesUp, len(q.Context))
 	assert.NotEqual(t, a.BytesUp, a.BytesDown)
 	up2, down := a.BytesUp, a.BytesDown
+	assert.Equal(t, Receipt{Tokens: 6, Bytes: up2, To: addr}, cloud.(Receiver).Receipt())
 	assert.GreaterOrEqual(t, a.Queue, 3*time.Millisecond)
 	a.Queue, a.BytesUp, a.BytesDown = 0, 0, 0
 	assert.Equal(t, draft.Answer{Prefilled: 6, Reply: terms.Reply{Token: 11, Audited: 4, Compute: 7 * time.Millisecond,
@@ -143,6 +146,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Less(t, a.BytesUp, up2, "the gateway has the context")
 	assert.Positive(t, a.BytesDown)
 	assert.NotEqual(t, down, a.BytesDown)
+	assert.Equal(t, Receipt{Tokens: 6, Bytes: up2 + a.BytesUp, To: addr}, cloud.(Receiver).Receipt())
 	assert.Zero(t, a.Token)
 	_, left = up.last()
 	assert.Greater(t, left, 31*time.Minute, "a question without a deadline has the deadline of the gateway")
