@@ -189,7 +189,7 @@ func TestWork(t *testing.T) {
 	}
 	expressions := []string{"s ~ 1", "s + 'x'", "'x' * 10000", "s == s2", "s < s2", "'x' in s", "s[1]", "s[::-1]",
 		"s | list", "s | first", "s | length", "s | indent", "s | int", "s | float", "s | tojson", "s | join",
-		"s | upper", "s | replace('a', 'b')", "s.strip()", "s.split()", "s.split('b')", "s.rsplit('b')",
+		"s | upper", "s | title", "s | replace('a', 'b')", "s.strip()", "s.split()", "s.split('b')", "s.rsplit('b')",
 		"s.splitlines()", "s.find('x')", "s.rfind('x')", "s.count('x')", "s.isdigit()", "s.startswith('x')",
 		"d[s]", "d.get(s)", "s in d",
 		"['a', 'b'] | sort | join(s)", "s.startswith(l | map('string') | list)", "l + l", "l == l2", "l < l2",
@@ -235,6 +235,7 @@ func TestRefused(t *testing.T) {
 		"{{ 'x'.split('') }}":               "split needs a separator that is not empty",
 		"{{ 'x'.rsplit('') }}":              "rsplit needs a separator that is not empty",
 		"{{ 'x'.replace('', 'y') }}":        "replace needs a text to replace that is not empty",
+		"{{ 'x'.find('x', 1) }}":            "a search in a part of a text is not supported",
 		"{{ range(1, 2, 0) }}":              "the step of a range is 0",
 		"{{ 'x'[::0] }}":                    "the step of a slice is 0",
 		"{{ [1][0:1:1:1] }}":                "a slice has at most three parts",
