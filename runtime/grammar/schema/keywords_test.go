@@ -70,6 +70,8 @@ func TestKeywords(t *testing.T) {
 		`{"type":"string","pattern":"^(?!b)(?=.*[b1])."}`, `{"type":"string","pattern":"^(?!ab$|b).*$"}`,
 		`{"type":"string","pattern":"^([A-Zx]\\d)?[aA]?b?$"}`, `{"type":"string","not":{"pattern":"^(?!a)(?!b)"}}`,
 		object(`"patternProperties":{"^(?!a)":{"type":"string"}}`),
+		object(`"patternProperties":{"[^\\s\\S]":{}},"additionalProperties":false`),
+		`{"type":"string","pattern":"^(a|^b)$"}`, `{"type":"string","pattern":"^(a$|x)"}`,
 		`{"oneOf":[{"type":"integer","maximum":5},{"type":"integer","minimum":2}]}`,
 		`{"then":{"type":"string"},"else":{"type":"integer"}}`,
 		`{"not":{"oneOf":[{"type":"string"},{"type":"integer"}]}}`,
