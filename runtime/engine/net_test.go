@@ -139,6 +139,13 @@ func TestRemoteAsks(t *testing.T) {
 		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}},
 	}, a)
 
+	q.Within = 10 * time.Minute
+	_, err = cloud.Ask(ctx, q)
+	require.NoError(t, err)
+	_, left = up.last()
+	assert.LessOrEqual(t, left, 10*time.Minute, "of two deadlines the answer's own counts")
+	sent := cloud.(Receiver).Receipt()
+	q.Within = 0
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
 	a, err = cloud.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)
@@ -146,7 +153,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Less(t, a.BytesUp, up2, "the gateway has the context")
 	assert.Positive(t, a.BytesDown)
 	assert.NotEqual(t, down, a.BytesDown)
-	assert.Equal(t, Receipt{Tokens: 6, Bytes: up2 + a.BytesUp, To: addr}, cloud.(Receiver).Receipt())
+	assert.Equal(t, Receipt{Tokens: 6, Bytes: sent.Bytes + a.BytesUp, To: addr}, cloud.(Receiver).Receipt())
 	assert.Zero(t, a.Token)
 	_, left = up.last()
 	assert.Greater(t, left, 31*time.Minute, "a question without a deadline has the deadline of the gateway")
@@ -658,4 +665,18 @@ func TestDrawOfUpstream(t *testing.T) {
 	assert.Greater(t, len(drawn), 3)
 	_, _, _, err := draw(terms.Sampling{Temperature: -1}, 1, top, 0)
 	assert.ErrorContains(t, err, "temperature")
+}
+
+// TestRemedyFor: each error of connecting has its remedy, however it is wrapped.
+func TestRemedyFor(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want Remedy
+	}{
+		{&PinError{}, NewPin}, {&tls.CertificateVerificationError{Err: errBad}, GivePin}, {&net.DNSError{}, RightHost},
+		{netproto.WrongSecret, RightSecret}, {netproto.WrongTokenizer, SameFamily}, {netproto.WrongVersion, SameVersion},
+		{netproto.Busy, ReadRefusal}, {netproto.NoReason, NoRemedy}, {errBad, NoRemedy},
+	} {
+		assert.Equal(t, c.want, RemedyFor(fmt.Errorf("connect: %w", c.err)), "%T %v", c.err, c.err)
+	}
 }

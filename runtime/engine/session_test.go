@@ -344,7 +344,13 @@ func TestPace(t *testing.T) {
 			m.rest(t.Context(), begin.Add(-c.gone), c.rows)
 			assert.Equal(t, c.want, time.Since(begin), "%+v", c)
 		}
-		m.row, m.over = 0, 30*ms
+		m.row = 0
+		for _, gone := range []time.Duration{0, time.Second} {
+			m.over = 30 * ms
+			m.rest(t.Context(), time.Now().Add(-gone), 1)
+			assert.Zero(t, m.over, "the delay counts for one call, also for one that takes longer by itself")
+		}
+		m.over = 30 * ms
 		for _, want := range []time.Duration{70 * ms, 100 * ms} {
 			begin = time.Now()
 			m.rest(t.Context(), begin, 1)
