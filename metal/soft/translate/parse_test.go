@@ -96,6 +96,11 @@ func TestParseRefuses(t *testing.T) {
 		"constant int A = 1 [[function_constant(1)]];":                   "a function constant must be of the form",
 		"constant int A [[function_constant(1)]]; constant int B [[function_constant(1)]];": "" +
 			"function constants A and B have the same index",
+		"#pragma clang\n":   "#pragma clang is not known",
+		"#pragma omp\n":     "#pragma omp is not known",
+		"#pragma\n":         "#pragma is not known",
+		"#warning unless\n": "#warning unless is not known",
+		"int f() { return f(); }\nusing namespace std;":               "calls itself",
 		"using namespace std;":                                        "namespace std is not known",
 		"template [[host_name(k)]] kernel void k<float>();":           "an explicit instantiation must be of the form",
 		"template [[host_name(\"a\")]] kernel void k<float>();":       "there is no kernel template k",
