@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"math"
@@ -22,6 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -533,6 +535,9 @@ func TestStructuredKept(t *testing.T) {
 	require.Equal(t, 1, k.kept.Len())
 	first := k.bytes
 	require.Greater(t, first, 1000, "bytes of a grammar")
+	twice := keptGrammar{new(grammar.Matcher), 5}
+	assert.Same(t, a, k.keep(sha256.Sum256([]byte(schemas[0])), twice), "made twice at once: the first one is kept")
+	require.Equal(t, first, k.bytes)
 	k.bytes = keptGrammars // as if there were other grammars
 	_, _, err = k.matcher(t.Context(), e, terms.Settings{Schema: []byte(`{"const":1}`)})
 	require.NoError(t, err)

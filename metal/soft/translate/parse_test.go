@@ -70,6 +70,14 @@ template [[host_name("k_float")]] kernel void k<float, 8>(
 	}, k.Params)
 }
 
+// TestParseAliases: the names that using and typedef declare are those of types.
+func TestParseAliases(t *testing.T) {
+	u := parse("# 1 \"stubs/metal_stdlib\"\nusing namespace metal; using real = float; typedef half small;\n"+
+		"namespace a { using inner = int; } namespace { typedef real hidden; }", "a.metal")
+	assert.Empty(t, u.problems)
+	assert.Equal(t, map[string]bool{"real": true, "small": true, "inner": true, "hidden": true}, u.types)
+}
+
 // TestParseRefuses: what the parser does not accept is a problem, with its reason. The files of testdata/rejected
 // have more.
 func TestParseRefuses(t *testing.T) {
