@@ -279,7 +279,7 @@ func TestPipelines(t *testing.T) {
 		name, want string
 		constants  []metal.Constant
 	}{
-		{"absent", "has no such function", nil},
+		{"absent", "has no such function, but add, times", nil},
 		{"large", "declares 32772 bytes of threadgroup memory", nil},
 		{"flagged", "function constant 3 (flag) has no value", nil},
 		{"flagged", "is bool, but its value is uint32", []metal.Constant{{Index: 3, Value: uint32(1)}}},
