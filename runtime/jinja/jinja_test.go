@@ -129,6 +129,7 @@ var hostile = []string{
 	`{{ ("a" * 100000).replace("a", "b" * 100000) }}`, `{{ ("b" * 9999) | indent(1000000000, true) }}`,
 	`{{ (("a\n") * 100000) | indent(100000) }}`, `{{ (range(100000) | list) | join("x" * 100000) }}`,
 	`{{ range(100000) | unique | list }}`, `{{ 2 ** 9999 }}`, `{{ 9 ** 9 ** 9 }}`,
+	`{{ 1.5 | round(1000000000) }}{{ 1 / 0 }}`,
 	strings.Repeat("(", 9999) + strings.Repeat(")", 9999), `{{ ` + strings.Repeat("(", 9999),
 	`{{ ` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + ` }}`,
 	`{{ ` + strings.Repeat("not ", 9999) + `1 }}`,
@@ -195,7 +196,7 @@ func TestWork(t *testing.T) {
 		"['a', 'b'] | sort | join(s)", "s.startswith(l | map('string') | list)", "l + l", "l == l2", "l < l2",
 		"-1 in l", "l[::-1]", "l | list", "l | sort", "l | join", "l | tojson", "l ~ 1", "l | select",
 		"l | map('string')",
-		"[{}] | map(attribute=s)", "l | map(attribute='x')", "l | reject('eq', -1)", "d | list", "d | items",
+		"[{}] | map(attribute=s)", "[1] | map(attribute=s)", "l | map(attribute='x')", "l | reject('eq', -1)", "d | list", "d | items",
 		"d | first", "d | dictsort", "d.keys()", "d.values()", "d.items()", "dict(d)", "d | tojson",
 		"d | tojson(sort_keys=true)", "d ~ 1", "d == d2", "range(10000)", "[0" + strings.Repeat(",0", n) + "]",
 		"{'a': 0" + strings.Repeat(",'a': 0", n) + "}", "range(1" + strings.Repeat(",1", n) + ")"}
