@@ -196,7 +196,8 @@ func TestWork(t *testing.T) {
 		"['a', 'b'] | sort | join(s)", "s.startswith(l | map('string') | list)", "l + l", "l == l2", "l < l2",
 		"-1 in l", "l[::-1]", "l | list", "l | sort", "l | join", "l | tojson", "l ~ 1", "l | select",
 		"l | map('string')",
-		"[{}] | map(attribute=s)", "[1] | map(attribute=s)", "l | map(attribute='x')", "l | reject('eq', -1)", "d | list", "d | items",
+		"[{}] | map(attribute=s)", "[1] | map(attribute=s)",
+		"l | map(attribute='x')", "l | reject('eq', -1)", "d | list", "d | items",
 		"d | first", "d | dictsort", "d.keys()", "d.values()", "d.items()", "dict(d)", "d | tojson",
 		"d | tojson(sort_keys=true)", "d ~ 1", "d == d2", "range(10000)", "[0" + strings.Repeat(",0", n) + "]",
 		"{'a': 0" + strings.Repeat(",'a': 0", n) + "}", "range(1" + strings.Repeat(",1", n) + ")"}
