@@ -385,8 +385,8 @@ func mustPages(t testing.TB) pages {
 	return p
 }
 
-// TestBuffers: buffers have the requested length, and wrapped ones must be whole pages. Their memory is free after Close,
-// or when the last commands with them are done.
+// TestBuffers: buffers have the requested length, and wrapped ones must be whole pages. Their memory is free after
+// Close, or when the last commands with them are done.
 func TestBuffers(t *testing.T) {
 	d := open(t, Options{PageSize: 16384})
 	limits := metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}

@@ -675,7 +675,8 @@ func TestRemedyFor(t *testing.T) {
 	}{
 		{&PinError{}, NewPin}, {&tls.CertificateVerificationError{Err: errBad}, GivePin}, {&net.DNSError{}, RightHost},
 		{netproto.WrongSecret, RightSecret}, {netproto.WrongTokenizer, SameFamily},
-		{netproto.WrongVersion, SameVersion}, {netproto.Busy, ReadRefusal}, {netproto.NoReason, NoRemedy}, {errBad, NoRemedy},
+		{netproto.WrongVersion, SameVersion}, {netproto.Busy, ReadRefusal}, {netproto.NoReason, NoRemedy},
+		{errBad, NoRemedy},
 	} {
 		assert.Equal(t, c.want, RemedyFor(fmt.Errorf("connect: %w", c.err)), "%T %v", c.err, c.err)
 	}
