@@ -49,6 +49,7 @@ func TestRun(t *testing.T) {
 	assert.Equal(t, certify.Test{Budget: 0.07, Confidence: confidence, MaxTokens: 48}, r.Test)
 	assert.IsIncreasing(t, r.Thresholds)
 	assert.Len(t, calls, 1+len(r.Steps))
+	longest := 0
 	for i, s := range r.Steps {
 		assert.Equal(t, i <= r.Chosen, s.Certified)
 		if i == r.Chosen {
@@ -61,9 +62,11 @@ func TestRun(t *testing.T) {
 		var answers []certify.Answer
 		for _, d := range decoded {
 			answers = append(answers, d.Answer)
+			longest = max(longest, d.Tokens)
 		}
 		assert.Equal(t, shareOf(answers), s.Share())
 	}
+	assert.Equal(t, longest, r.Longest)
 	o.Progress, o.Parallel = nil, 1
 	again, err := Run(t.Context(), o)
 	require.NoError(t, err)
@@ -74,11 +77,12 @@ func TestRun(t *testing.T) {
 	assert.Equal(t, r.Thresholds, other.Thresholds)
 	assert.Equal(t, r.Steps[0].Escalated, other.Steps[0].Escalated)
 	assert.NotEqual(t, r.Steps[0].PValue, other.Steps[0].PValue, "the order differs")
-	o.Thresholds = []float64{0.5, 0.999}
+	o.Thresholds, o.Method = []float64{0.5, 0.999}, certify.HoeffdingBentkus
 	named, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots with given thresholds")
 	assert.Equal(t, o.Thresholds, named.Thresholds)
+	assert.Equal(t, certify.HoeffdingBentkus, named.Test.Method)
 }
 
 // TestNextThreshold: a token with a confidence equal to a threshold is not escalated there, but at the next threshold.

@@ -30,6 +30,9 @@ func TestTime(t *testing.T) {
 	one := Costs{Threads: 1, Passes: []Pass{{1, 4, 4}}}
 	assert.Equal(t, ms(4), one.Time(1, 1))
 	assert.Equal(t, ms(12), one.Time(3, 1), "without a measurement of shared passes, rows share nothing")
+	falling := Costs{Threads: 1, Passes: []Pass{{1, 10, 10}, {16, 9, 11}}}
+	assert.Equal(t, ms(9), falling.Time(100, 1), "beyond the table no time falls")
+	assert.Equal(t, ms(11+84./15), falling.Time(100, 100))
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		c := Costs{Threads: 1}

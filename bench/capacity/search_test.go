@@ -67,6 +67,22 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestShortPauses: devices with short pauses mostly wait for each other, so that the bound limits their number to the
+// answers in that time.
+func TestShortPauses(t *testing.T) {
+	racing.Spare(t)
+	o := options(Cloud)
+	o.Workload = Workload{Prompt: 1, Tokens: 1, Think: time.Millisecond, EdgeTPS: 1000}
+	o.Costs = Costs{Threads: 1, Passes: []Pass{{1, 40, 40}, {128, 400, 400}}}
+	o.Bound, o.Devices = 10*time.Second, []int{4000}
+	r, err := Search(t.Context(), o)
+	require.NoError(t, err)
+	answers := 128 / 0.4 // a second
+	assert.InEpsilon(t, answers*o.Bound.Seconds(), r.Devices, 0.1)
+	assert.InEpsilon(t, answers, r.At.PerSecond, 0.05)
+	assert.Greater(t, r.Points[0].P95, r.BoundMS)
+}
+
 // TestSearchGateways: several gateways serve about as many devices each as a single one, and no fewer with a higher
 // bound.
 func TestSearchGateways(t *testing.T) {
@@ -148,7 +164,7 @@ func TestTry(t *testing.T) {
 		run := func(_ context.Context, n int, w Window) (Point, error) {
 			tried = append(tried, n)
 			assert.InEpsilon(t, 4, float64(w.End-w.Warm)/float64(w.Warm), 0.01)
-			p := Point{Devices: n, P50: 100, P95: r.BoundMS + 1}
+			p := Point{Devices: n, Answers: 50, P50: 100, P95: r.BoundMS + 1}
 			if float64(n) <= factor*float64(r.Devices) {
 				p.P95 = r.BoundMS
 			}
@@ -171,8 +187,13 @@ func TestTry(t *testing.T) {
 			assert.Equal(t, r.Measured[0].Within, tried[1] > tried[0], "the second trial is on the side of the outcome")
 		}
 	}
-	failed := errors.New("failed")
+	none := func(context.Context, int, Window) (Point, error) { return Point{}, nil }
 	r := *found
+	require.NoError(t, o.Try(t.Context(), &r, 50, none))
+	assert.False(t, r.Measured[0].Within, "without answers nothing is known")
+	assert.Zero(t, r.MeasuredDevices)
+	failed := errors.New("failed")
+	r = *found
 	run := func(context.Context, int, Window) (Point, error) { return Point{}, failed }
 	assert.ErrorIs(t, o.Try(t.Context(), &r, 50, run), failed)
 }

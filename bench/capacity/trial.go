@@ -10,7 +10,7 @@ import (
 type Trial struct {
 	Measured  Point   `json:"measured"`
 	Simulated Point   `json:"simulated"`
-	Within    bool    `json:"within_bound"` // of the measured 95th percentile
+	Within    bool    `json:"within_bound"` // of the measured 95th percentile; false without answers
 	RatioP50  float64 `json:"ratio_p50"`    // measured over simulated
 	RatioP95  float64 `json:"ratio_p95"`
 }
@@ -81,7 +81,7 @@ func (o *Options) trial(
 	if t.Measured, err = run(ctx, devices, window); err != nil {
 		return t, err
 	}
-	t.Within = t.Measured.P95 <= float64(o.Bound)/float64(time.Millisecond)
+	t.Within = t.Measured.Answers > 0 && t.Measured.P95 <= float64(o.Bound)/float64(time.Millisecond)
 	if t.Simulated.P50 > 0 {
 		t.RatioP50, t.RatioP95 = t.Measured.P50/t.Simulated.P50, t.Measured.P95/t.Simulated.P95
 	}

@@ -143,4 +143,9 @@ func TestWorkloadRefused(t *testing.T) {
 		spoil(&w)
 		assert.ErrorContains(t, w.Validate(), name+" is ")
 	}
+	w = Workload{Prompt: 1, Tokens: 1, Think: time.Millisecond, EdgeTPS: 0.01}
+	assert.NoError(t, w.Validate(), "the smallest")
+	w = Workload{Prompt: MaxTokens, Tokens: MaxTokens, Think: time.Hour, RTT: 10 * time.Second, EdgeTPS: 1e6, Budget: 1,
+		Turned: 1}
+	assert.NoError(t, w.Validate(), "the largest")
 }

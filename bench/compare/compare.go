@@ -65,7 +65,7 @@ type Metric struct {
 	Differs  bool     `json:"differs"`               // at the level Options.Alpha
 	Test     string   `json:"test"`                  // signed-rank, rank-sum; single: no samples; none: all are equal
 	N        [2]int   `json:"samples"`               // questions, or samples without questions, of A and B
-	Block    int      `json:"block,omitempty"`       // number of questions that count as one, if above 1
+	Block    int      `json:"block,omitempty"`       // number of questions or samples that count as one, if above 1
 }
 
 // ErrNothing means that the lines contain nothing to compare.

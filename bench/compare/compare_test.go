@@ -205,8 +205,9 @@ func TestUnpaired(t *testing.T) {
 func TestSingle(t *testing.T) {
 	at := func(p50, asks float64) map[string]any {
 		return map[string]any{"devices": 8, "asks": asks,
-			"latency_ms":    map[string]any{"p50": p50, "x": map[string]any{"y": 1}},
-			"machine_quiet": map[string]any{"load": p50}, "note": "text", "none": nil, "list": []int{1}}
+			"latency_ms": map[string]any{"p50": p50, "x": map[string]any{"y": 1}},
+			"cell":       map[string]any{"rtt_ms": 5}, "machine_quiet": map[string]any{"load": p50},
+			"note": "text", "none": nil, "list": []int{1}}
 	}
 	r, err := Files(records(t, nil, at(10, 0)), records(t, nil, at(15, 0)), Options{})
 	require.NoError(t, err)
@@ -217,6 +218,7 @@ func TestSingle(t *testing.T) {
 	m := r.Pairs[0].Metrics[1]
 	assert.Equal(t, []string{"latency_ms.p50", Single}, []string{m.Name, m.Test})
 	assert.InDelta(t, 0.5, *m.Change, 1e-12)
+	assert.Equal(t, []float64{10, 15}, []float64{m.A, m.B})
 	assert.False(t, m.Differs)
 	assert.Equal(t, 1.0, m.Adjusted)
 }
@@ -278,6 +280,12 @@ func TestJoin(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 1, "the first of two represents both")
 	assert.Equal(t, "x.jsonl:2", r.Pairs[0].B)
+	assert.Empty(t, r.Alone)
+	for _, sides := range [][2][]result.Record{{a, records(t, nil, map[string]any{"note": "x"})},
+		{records(t, nil, map[string]any{"note": "x"}), a}} {
+		_, err = Files(sides[0], sides[1], Options{})
+		assert.ErrorContains(t, err, "a file has no line with figures")
+	}
 	_, err = Files(a, records(t, nil, map[string]any{"break_even": 1}), Options{})
 	assert.ErrorIs(t, err, ErrNothing)
 	_, err = Files(records(t, nil, at("local", 0, 1, 1)),
@@ -359,6 +367,11 @@ func TestApart(t *testing.T) {
 	_, ok := compared("ms", &series{values: []float64{1}, questions: []int{1}}, &series{values: []float64{2},
 		questions: []int{2}})
 	assert.False(t, ok)
+	m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: []int{1, 2, 3}},
+		&series{values: []float64{9, 2, 3}, questions: []int{4, 2, 3}})
+	assert.True(t, ok)
+	assert.Equal(t, [2]int{2, 2}, m.N, "questions 2 and 3")
+	assert.Equal(t, []float64{2.5, 2.5}, []float64{m.A, m.B})
 	for _, sides := range [][2][]int{{{1, 2, 3}, nil}, {nil, {1, 2, 3}}} {
 		m, ok := compared("ms", &series{values: []float64{1, 2, 3}, questions: sides[0]},
 			&series{values: []float64{4, 5, 6}, questions: sides[1]})
@@ -463,7 +476,22 @@ func TestBlocks(t *testing.T) {
 	assert.InDelta(t, 0.5, autocorrelation(ranked([]float64{1, 9, 1, 9}), 2), 1e-12)
 	assert.Equal(t, []int{1, 1, 2, 3}, []int{crowded(nil), crowded(make([]float64, 1000)), crowded(free[:0:0]) + 1,
 		crowded(make([]float64, 2001))})
-	m := together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
+	values := make([]float64, 3900)
+	for i := range values {
+		values[i] = r.ExpFloat64()
+	}
+	m := apart("ms", values[:3000], values[3000:])
+	assert.Equal(t, [2]int{3000, 900}, m.N)
+	assert.Equal(t, 3, m.Block)
+	assert.InDelta(t, math.Ln2, m.A, 0.05, "the median of the samples, not of means of several")
+	assert.InDelta(t, math.Ln2, m.B, 0.1)
+	assert.Greater(t, m.P, 0.01, "equal distributions")
+	assert.Equal(t, m.P, apart("ms", values[3000:], values[:3000]).P, "in either order")
+	assert.Zero(t, apart("ms", values[:3000], []float64{1}).Block, "too few to combine")
+	m = apart("asks", []float64{0, 1, 2, 3, 4, 5, 6}, []float64{10, 11, 12, 13, 14, 15, 16})
+	assert.InDelta(t, 13./3-1, *m.Change, 1e-12)
+	assert.Nil(t, m.Low, "0 has no logarithm")
+	m = together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
 	assert.Equal(t, [2]int{5000, 5000}, m.N)
 	assert.Equal(t, 5, m.Block, "all pairs are compared: there may be a thousand")
 }

@@ -148,7 +148,6 @@ func together(name string, a, b []float64) Metric {
 
 // apart compares samples without questions.
 func apart(name string, a, b []float64) Metric {
-	a, b = blocks(a, crowded(a)), blocks(b, crowded(b))
 	m := Metric{Name: name, A: stat.Median(a), B: stat.Median(b), P: 1, Adjusted: 1, Test: NoTest,
 		N: [2]int{len(a), len(b)}}
 	if m.A != 0 {
@@ -157,6 +156,10 @@ func apart(name string, a, b []float64) Metric {
 	all := slices.Concat(a, b)
 	if slices.Max(all) == slices.Min(all) {
 		return m
+	}
+	// one length for both: means of three values have another distribution than single ones
+	if block := min(max(crowded(a), crowded(b)), len(a), len(b)); block > 1 {
+		m.Block, a, b = block, blocks(a, block), blocks(b, block)
 	}
 	m.Test, m.P = RankSum, stats.RankSum(a, b)
 	if slices.Min(all) > 0 {

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -274,6 +278,41 @@ func set(pairs ...any) func(p parts) {
 }
 
 func remove(key string) func(p parts) { return func(p parts) { delete(p.meta, key) } }
+
+// full is a writer with room for some bytes.
+type full struct{ room int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.room -= len(b); f.room < 0 {
+		return 0, errFull
+	}
+	return len(b), nil
+}
+
+var errFull = errors.New("no room")
+
+func TestAFullDiskIsAnErrorAtEveryByte(t *testing.T) {
+	f, err := gguf.Open(small().write(t))
+	require.NoError(t, err)
+	defer f.Close()
+	files, err := describe(f)
+	require.NoError(t, err)
+	for _, file := range files {
+		var whole bytes.Buffer
+		require.NoError(t, file.write(&whole))
+		for room := range whole.Len() {
+			require.ErrorIs(t, file.write(&full{room}), errFull, "%s: %d bytes", file.name, room)
+		}
+		assert.NoError(t, file.write(&full{whole.Len()}))
+		path := filepath.Join(held.TempDir(t), file.name)
+		err := create(path, func(io.Writer) error { return errFull })
+		require.ErrorIs(t, err, errFull)
+		assert.ErrorContains(t, err, path)
+	}
+	if _, err := os.Stat("/dev/full"); err == nil {
+		assert.ErrorIs(t, create("/dev/full", files[0].write), syscall.ENOSPC)
+	}
+}
 
 func TestUsage(t *testing.T) {
 	model := small().write(t)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -26,14 +27,14 @@ import (
 func main() {
 	keep := flag.String("keep", "", "folder for the assembler's text")
 	flag.Parse()
-	if err := run(*keep); err != nil {
+	if err := run(os.Stdout, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "instructions:", err)
 		os.Exit(1)
 	}
 }
 
 // run measures all kernels and prints the results. If keep is a folder, the assembly is stored there.
-func run(keep string) error {
+func run(to io.Writer, keep string) error {
 	c, err := translate.NewCompiler(translate.Options{})
 	if err != nil {
 		return err
@@ -54,9 +55,14 @@ func run(keep string) error {
 		return err
 	}
 	for _, op := range operations {
-		table(op, types, all)
+		table(to, op, types, all)
 	}
-	return printLong(c)
+	l, err := measureLong(c, false)
+	if err != nil {
+		return err
+	}
+	l.table(to)
+	return nil
 }
 
 // measureType measures the mat-vecs of a type of weights.
@@ -69,34 +75,29 @@ func measureType(c *translate.Compiler, weight, keep string) (map[string][]figur
 }
 
 // table prints the instructions per weight, by type and rows of activations.
-func table(op string, types []string, all []map[string][]figures) {
-	fmt.Printf("| %s |", op)
+func table(to io.Writer, op string, types []string, all []map[string][]figures) {
+	fmt.Fprintf(to, "| %s |", op)
 	for _, t := range rows {
-		fmt.Printf(" %d |", t)
+		fmt.Fprintf(to, " %d |", t)
 	}
-	fmt.Printf(" registers | private bytes |\n|%s\n", strings.Repeat(" --- |", len(rows)+3))
+	fmt.Fprintf(to, " registers | private bytes |\n|%s\n", strings.Repeat(" --- |", len(rows)+3))
 	for i, weight := range types {
 		registers, private := "", ""
-		fmt.Printf("| %s |", weight)
+		fmt.Fprintf(to, "| %s |", weight)
 		for _, n := range all[i][op] {
-			fmt.Printf(" %.2f |", n.perWeight)
+			fmt.Fprintf(to, " %.2f |", n.perWeight)
 			registers += fmt.Sprintf(" %d", n.registers)
 			private += fmt.Sprintf(" %d", n.private)
 		}
-		fmt.Printf("%s |%s |\n", registers, private)
+		fmt.Fprintf(to, "%s |%s |\n", registers, private)
 	}
 }
 
-// printLong prints the costs of attention and long passes.
-func printLong(c *translate.Compiler) error {
-	l, err := measureLong(c, false)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("| attention, keys in F16, heads of 64 | |\n| --- | --- |\n")
-	fmt.Printf("| 1 to 8 rows: instructions of a lane for each multiplication | %.2f |\n", l.few)
-	fmt.Printf("| more rows: of a simdgroup for each of a row, key and head | %.2f |\n", l.many)
-	fmt.Printf("| a layer and row that sees %d keys, thousands of a simdgroup | %.0f |\n", context, l.attends())
-	fmt.Printf("| matrix products of that layer and row, Q8_0, thousands | %.0f |\n", l.multiplies())
-	return nil
+// table prints the costs of attention and long passes.
+func (l long) table(to io.Writer) {
+	fmt.Fprintf(to, "| attention, keys in F16, heads of 64 | |\n| --- | --- |\n")
+	fmt.Fprintf(to, "| 1 to 8 rows: instructions of a lane for each multiplication | %.2f |\n", l.few)
+	fmt.Fprintf(to, "| more rows: of a simdgroup for each of a row, key and head | %.2f |\n", l.many)
+	fmt.Fprintf(to, "| a layer and row that sees %d keys, thousands of a simdgroup | %.0f |\n", context, l.attends())
+	fmt.Fprintf(to, "| matrix products of that layer and row, Q8_0, thousands | %.0f |\n", l.multiplies())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -99,9 +100,34 @@ func TestLong(t *testing.T) {
 		assert.True(t, line.MatchString(text), "kernels/README.md has no line %s", line)
 	}
 	assert.Equal(t, l.products, equal.products)
+	_, _, err = compile(c, "#include <metal_stdlib>\nusing namespace metal;\nkernel void none() {}", []string{"none"})
+	assert.ErrorContains(t, err, "none: no loop in the assembly")
 	assert.Contains(t, strings.ReplaceAll(text, "\n", " "), fmt.Sprintf(
 		"%.1f instructions instead of %.1f for each of a row, key and head of attention, "+
 			"and %.1f %% more for products with weights in F16.", equal.many, l.many, 100*(equal.halves/l.halves-1)))
+}
+
+// TestTables: each figure is in its column.
+func TestTables(t *testing.T) {
+	var to bytes.Buffer
+	table(&to, "qkv", []string{"F16", "Q8_0"}, []map[string][]figures{
+		{"qkv": {{perWeight: 1, registers: 2, private: 3}, {perWeight: 4.256, registers: 5, private: 6}}},
+		{"add": {{perWeight: 7}}},
+	})
+	assert.Equal(t, `| qkv | 1 | 2 | 4 | 8 | registers | private bytes |
+| --- | --- | --- | --- | --- | --- | --- |
+| F16 | 1.00 | 4.26 | 2 5 | 3 6 |
+| Q8_0 | | |
+`, to.String())
+	to.Reset()
+	long{few: 1.5, many: 2.25, products: 0.5}.table(&to)
+	assert.Equal(t, `| attention, keys in F16, heads of 64 | |
+| --- | --- |
+| 1 to 8 rows: instructions of a lane for each multiplication | 1.50 |
+| more rows: of a simdgroup for each of a row, key and head | 2.25 |
+| a layer and row that sees 4096 keys, thousands of a simdgroup | 129 |
+| matrix products of that layer and row, Q8_0, thousands | 7455 |
+`, to.String())
 }
 
 // readme returns the documentation of the kernels.
@@ -123,6 +149,8 @@ one:                                    ; @one
 .LBB0_2:                                ; =>This Loop Header: Depth=1
                                         ;     Child Loop BB0_3 Depth 2
 	s_waitcnt vmcnt(0)
+	;
+	
 	v_mov_b32_e32 v0, 0
 .LBB0_3:                                ;   Parent Loop BB0_2 Depth=1
                                         ; =>  This Inner Loop Header: Depth=2
@@ -153,4 +181,8 @@ one:                                    ; @one
 	best, n = k.busiest(1)
 	assert.Equal(t, "BB0_3", best)
 	assert.Equal(t, 3, n)
+	k.loops["BB0_2"].fmas = 0
+	assert.Equal(t, []string{"BB0_2"}, k.divides(), "an inner loop multiplies")
+	k.loops["BB0_3"].fmas = 0
+	assert.Empty(t, k.divides(), "nothing is multiplied")
 }

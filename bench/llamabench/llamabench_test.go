@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +84,7 @@ func TestOneTable(t *testing.T) {
 	assert.Equal(t, "14.780167", get(2, "stddev_ts"))
 	assert.Equal(t, "0", get(3, "stddev_ns"), "a single sample")
 	assert.Equal(t, "qwen2 630.17M Q8_0", get(2, "model_type"))
+	assert.Equal(t, "0", get(2, "n_gpu_layers"), "no GPU")
 }
 
 // TestJSON: the objects have the fields of llama-bench with its types, the samples after them, and the extra fields.
@@ -116,7 +118,15 @@ func TestJSON(t *testing.T) {
 	var b bytes.Buffer
 	assert.Error(t, Write(&b, "xml", some(), nil))
 	assert.Error(t, Write(&b, "json", some(), map[string]any{"run": make(chan int)}))
+	null, err := os.Open(os.DevNull) // for reading
+	require.NoError(t, err)
+	defer null.Close()
+	assert.Error(t, Write(null, "md", some(), nil))
+	never := Test{Prompt: 1, SamplesNS: []int64{0}}
+	assert.ErrorContains(t, Write(&b, "json", []Test{never}, nil), "json: ")
 	assert.Empty(t, b.String())
+	assert.Regexp(t, `"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}`,
+		write(t, "jsonl", map[string]any{"e": 5, "c": 3, "a": 1, "d": 4, "b": 2}), "in order")
 }
 
 // TestTable: an unusual setting has a column, and all lines have the same width.
@@ -134,4 +144,11 @@ build: v1 (0)
 	require.NoError(t, Write(&b, "md", []Test{gpu}, nil))
 	assert.Contains(t, b.String(), "| ngl | threads | type_k | type_v |")
 	assert.Contains(t, b.String(), "|   3.00 GiB |     2.00 B | Metal      |  -1 |       2 |    f32 |    f32 |")
+	b.Reset()
+	gpu.Bytes, gpu.Params, gpu.Backend = 1<<30, 1e9, "a name longer than its column"
+	require.NoError(t, Write(&b, "md", []Test{gpu}, nil))
+	assert.Contains(t, b.String(), "|   1.00 GiB |     1.00 B | a name longer than its column |")
+	b.Reset()
+	require.NoError(t, Write(&b, "md", nil, nil))
+	assert.Equal(t, 2, strings.Count(b.String(), "\n"), "only the head")
 }

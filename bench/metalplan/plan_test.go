@@ -2,6 +2,7 @@ package metalplan
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -117,6 +118,42 @@ func TestCounted(t *testing.T) {
 	assert.Len(t, instructionsPerWeight, len(kernels.Types()))
 	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, 1, 2)
 	assert.ErrorContains(t, err, "weights of type q9_9")
+}
+
+// TestFetch: a simdgroup has the bytes of a step of a tile in flight, and half of them of weights that are plain numbers.
+func TestFetch(t *testing.T) {
+	const tile = kernels.TileRows * kernels.StepColumns
+	for kind, want := range map[string]int{"f32": tile * 4 / 2, "f16": tile * 2 / 2, "bf16": tile * 2 / 2,
+		"q8_0": tile * 34 / 32, "q4_0": tile * 18 / 32} {
+		p, err := Predict(t.Context(), GPUs()[0], shape(t, "tiny", kind), 1)
+		require.NoError(t, err)
+		found := false
+		for _, w := range p.Dispatches {
+			if strings.HasPrefix(w.Kernel, "gateup_"+kind) {
+				found = true
+				assert.Equal(t, want, w.fetch, kind)
+			}
+		}
+		assert.True(t, found, kind)
+	}
+}
+
+// TestAssumed: a prediction states its own constants.
+func TestAssumed(t *testing.T) {
+	assert.Equal(t, Constants{streaming, latency, cache, step, lanes, coreThreads}, Assumed())
+}
+
+// TestPredictFails: a shape that no model has, and a context without a token, are errors.
+func TestPredictFails(t *testing.T) {
+	_, err := Predict(t.Context(), GPUs()[0], synth.Spec{}, 1)
+	assert.ErrorContains(t, err, "every size must be positive")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Predict(ctx, GPUs()[0], shape(t, "tiny", "q8_0"), 5)
+	assert.ErrorIs(t, err, context.Canceled)
+	p, err := Predict(t.Context(), GPUs()[0], shape(t, "tiny", "q8_0"), 1)
+	require.NoError(t, err, "the first token has none before it")
+	assert.Equal(t, 1, p.Context)
 }
 
 // TestCalled: a GPU is found only by the name that Metal has for it.

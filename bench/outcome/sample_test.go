@@ -41,6 +41,14 @@ func TestSampleOfAnAnswer(t *testing.T) {
 		Joules: 1.5, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
 	assert.Empty(t, a.spans, "an answer without a picture")
+	var last Answer
+	for i, asked := range []bool{false, true, true, false} {
+		if asked {
+			last.Observe(draft.Event{Escalation: &draft.Escalation{Pos: 5 + i, Outcome: draft.Miss}})
+		}
+		last.Observe(draft.Event{Token: &draft.Token{Pos: 5 + i}})
+		assert.Equal(t, asked, last.sample(modes(t, "serial")[0]).LastAsked, i)
+	}
 	w := work(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
 	assert.InEpsilonSlice(t, []float64{20.5, 1, 40},
 		[]float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)

@@ -22,6 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -54,8 +55,22 @@ func TestStageLink(t *testing.T) {
 		s, err := NewStage(edge, edge, o)
 		require.NoError(t, err)
 		assert.Equal(t, attempts, s.attempts)
+		assert.Equal(t, 5*time.Second+4*o.RTT, s.patience())
 		require.NoError(t, s.Close())
 	}
+	log, err := qlog.Open(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	s, err := NewStage(edge, edge, StageOptions{Traces: []string{rtt}, QLog: log})
+	require.NoError(t, err)
+	assert.Equal(t, maxAttempts, s.attempts)
+	_, leave, err := s.Dial(t.Context(), 0)
+	require.NoError(t, err)
+	leave()
+	require.NoError(t, errors.Join(s.Close(), log.Close()))
+	assert.Equal(t, 1, s.Link().Stats().Clients, "the first attempt")
+	files, err := os.ReadDir(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	assert.Len(t, files, 2, "of both sides")
 }
 
 // TestGivenBack: a stage and an HTTP server close what they have opened, also if they cannot start or a device cannot
@@ -237,7 +252,8 @@ func TestPaperBytes(t *testing.T) {
 // TestWebTimes: an answer over HTTP takes a round trip, and each token of a stream its pace.
 func TestWebTimes(t *testing.T) {
 	const rtt, pace = 60 * time.Millisecond, 40 * time.Millisecond
-	w, err := StartWeb(tiny(t, nil), fixedCloud(77), rtt, pace)
+	edge := tiny(t, nil)
+	w, err := StartWeb(edge, fixedCloud(77), rtt, pace)
 	require.NoError(t, err)
 	defer w.Close()
 	text := func([]int32) string { return "a" }
@@ -254,6 +270,9 @@ func TestWebTimes(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(began), rtt+time.Duration(len(got.IDs))*pace)
 	assert.True(t, len(got.IDs) == 3 || got.End && len(got.IDs) < 3, "%+v", got)
 	assert.Equal(t, len(got.IDs), calls)
+	tokens, err := edge.Tokenizer()
+	require.NoError(t, err)
+	assert.Equal(t, tokens.Decode(got.IDs), got.Text)
 }
 
 // edgeless is a cloud that always fails.

@@ -181,6 +181,45 @@ func TestLearned(t *testing.T) {
 	assert.Equal(t, float32(-3), stands(-3))
 }
 
+// TestOfMode: an answer takes its own times, and an answer that was not recorded takes medians. With a pace the device
+// is alone. The times of asks are of the same mode, if it has any.
+func TestOfMode(t *testing.T) {
+	r := scripted(11, 11)
+	r.Answers[0].Lead, r.Answers[0].Tail = 7*ms, 3*ms
+	for mode, lead := range map[string]time.Duration{"fast": 1 * ms, "slow": 9 * ms} {
+		a := *scripted(11, 11).Answers[0]
+		a.Mode, a.Lead, a.Tail, a.Asks[0].Took = mode, lead, lead, 100*lead
+		r.Answers = append(r.Answers, &a)
+	}
+	alone := &Answer{Mode: LocalMode, Prompt: []int32{2, 3}, Lead: 9 * ms, Prefill: 30 * ms, Tail: 9 * ms}
+	alone.index()
+	r.Answers = append(r.Answers, alone)
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		mode                string
+		tps                 float64
+		lead, prefill, tail time.Duration
+	}{{"serial", 0, 7, 40, 3}, {"serial", 1, 7, 30, 3}, {"fast", 0, 1, 40, 1}, {"unknown", 0, 7, 30, 3}} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: c.mode}, Terms{EdgeTPS: c.tps}, clock)
+			require.NoError(t, err)
+			text.Lead(t.Context())
+			lead := text.passed()
+			text.Tail(t.Context())
+			assert.Equal(t, []time.Duration{c.lead * ms, c.prefill * ms, c.tail * ms},
+				[]time.Duration{lead, text.prefill(), text.passed() - lead}, c)
+		})
+	}
+	for mode, want := range map[string]time.Duration{"serial": 120, "fast": 100, "slow": 900} {
+		for text := range uint64(20) {
+			assert.Equal(t, want*ms, p.ask(mode, text).Took)
+		}
+	}
+	assert.NotNil(t, p.ask("unknown", 1))
+}
+
 // TestHeadOfQuestion: an unknown head is one of the question, or of any question if that has none.
 func TestHeadOfQuestion(t *testing.T) {
 	r := scripted(11, 11)

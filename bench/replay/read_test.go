@@ -178,6 +178,7 @@ func TestBroken(t *testing.T) {
 		"large context":    {`"context":400`, `"context":9999999`, "context"},
 		"no room":          {`"context":400`, `"context":2`, "prompt: 2 tokens"},
 		"tokens":           {`"max_tokens":6`, `"max_tokens":0`, "max_tokens"},
+		"many tokens":      {`"max_tokens":6`, `"max_tokens":9999999`, "max_tokens"},
 		"pace":             {`"max_tokens":6`, `"max_tokens":6,"edge_tps":-1`, "edge_tps"},
 		"round trip":       {`"rtt_ns":1`, `"rtt_ns":-1`, "header: a time of -1 ns"},
 		"answers":          {`"answers":1`, `"answers":2`, "its number of answers is wrong"},

@@ -59,9 +59,15 @@ func TestOwnTime(t *testing.T) {
 		sleep(30)    // by the clock alone
 		waited(30)
 		sleep(8)
+		sleep(4)
+		waited(4)
+		sleep(3)
 		m.Settle(7)
-		extend(9, 8) // own 8
+		extend(9, 8) // own 8 + 3
 		sleep(9)     // after
+		sleep(10)
+		waited(10)
+		sleep(2) // tail
 		take.End([]int32{7, 8}, true, true, true)
 	})
 	a := answers(t, rec, &b)[0]
@@ -73,18 +79,18 @@ func TestOwnTime(t *testing.T) {
 	for i, want := range []Call{
 		{Nodes: []int32{1}, Own: ms, Took: 10 * ms, After: 2 * ms},
 		{Nodes: []int32{2}, Own: 9 * ms, Took: 10 * ms, After: 6 * ms},
-		{Nodes: []int32{3}, Own: 8 * ms, Took: 10 * ms, After: 9 * ms},
+		{Nodes: []int32{3}, Own: 11 * ms, Took: 10 * ms, After: 9 * ms},
 	} {
 		assert.Equal(t, want, a.Calls[i], i)
 	}
-	assert.Zero(t, a.Tail)
+	assert.Equal(t, 2*ms, a.Tail)
 	assert.Equal(t, []int32{7, 8, 9}, a.Tokens)
 	assert.Equal(t, []int32{0, 1, 2}, a.Parents)
 	require.Len(t, a.Asks, 1)
 	assert.Equal(t, Ask{
 		Node: 1, Sent: (3 + 10 + 1 + 10 + 3) * ms, Lag: 3 * ms, Took: 20 * ms, Token: 4, BytesUp: 5,
 	}, a.Asks[0])
-	sum := a.Lead + a.Prefill + 25*ms + 30*ms - 4*ms
+	sum := a.Lead + a.Prefill + 25*ms + 30*ms + 4*ms + 10*ms - 4*ms + a.Tail
 	for _, c := range a.Calls {
 		sum += c.Own + c.Took + c.After
 	}

@@ -23,7 +23,9 @@ func TestReplayIsTheRecording(t *testing.T) {
 				var b bytes.Buffer
 				w, rec := newWorld(t, seed, &b)
 				want := w.records(t, rec, "a", 3, 0.5, ways()[name])
-				got, text, _ := replays(t, player(t, rec, &b), Of{Mode: "a", Question: 3}, Terms{}, 0.5, ways()[name])
+				p := player(t, rec, &b)
+				got, text, took := replays(t, p, Of{Mode: "a", Question: 3}, Terms{}, 0.5, ways()[name])
+				require.Equal(t, p.Found("a", 3)[0].Took, took)
 				same(t, want.events, got.events)
 				require.Zero(t, text.Assumed.CallTimes)
 				require.Zero(t, text.TextHeads+text.TextAnswers)

@@ -32,8 +32,12 @@ func TestQuiet(t *testing.T) {
 		{"just quiet", 10.38, 0.18, 9.44, 10, 10, 0.019, 0.009, true, "quiet"},
 		{"just not", 10.42, 0, 9.58, 10, 10, 0.021, 0, false, "not quiet: other processes took 2% of the CPUs' time"},
 		{"a tick of each CPU", 0.118, 0, 0.082, 0.1, 0.1, 0.09, 0, true, "quiet"},
+		{"a tick of each that was stolen", 0.1, 0.018, 0.082, 0.1, 0.1, 0, 0.09, true, "quiet"},
 		{"more than that", 0.13, 0, 0.07, 0.1, 0.1, 0.15, 0, false,
 			"not quiet: other processes took 15% of the CPUs' time"},
+		{"a counter that goes back", 10, -1, 10, 9.9, 10, 0.005, 0, true, "quiet"},
+		{"idle time that goes back", 15, 0, -5, 1, 10, 1, 0, false,
+			"not quiet: other processes took 100% of the CPUs' time"},
 		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
 	} {
 		q := Quiet{Seconds: c.seconds}
@@ -94,6 +98,7 @@ func TestRAPL(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, r.joules())
 	zone("intel-rapl:0", "package-0", "3500000", "5000000")
+	zone("intel-rapl:0:0", "core", "1500077", "5000000")
 	assert.InDelta(t, 2.5, r.joules(), 1e-9)
 	zone("intel-rapl:1", "package-1", "500000", "5000000")
 	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to the wrap, and 0.5")
@@ -103,6 +108,9 @@ func TestRAPL(t *testing.T) {
 	zone("intel-rapl:1", "package-1", "no number", "5000000")
 	_, err = openRAPL(dir)
 	assert.ErrorContains(t, err, "energy_uj")
+	zone("intel-rapl:1", "package-1", "1", "no number")
+	_, err = openRAPL(dir)
+	assert.ErrorContains(t, err, "max_energy_range_uj")
 	m := &Meter{func() time.Duration { return 5 }, r}
 	before := m.Read()
 	zone("intel-rapl:0", "package-0", "4600000", "5000000")

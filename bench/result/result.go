@@ -42,7 +42,7 @@ func Line(v any, run Run) ([]byte, error) {
 		return nil, err
 	}
 	inner, isObject := bytes.CutSuffix(fields, []byte("}"))
-	if !isObject || fields[0] != '{' {
+	if !isObject {
 		return nil, fmt.Errorf("result: %T is not an object in JSON", v)
 	}
 	if len(inner) > 1 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // aRun returns a run with a value in every field.
@@ -62,10 +64,17 @@ func TestLine(t *testing.T) {
 	line, err := Line(map[string]string{"a": "<&>"}, Run{})
 	require.NoError(t, err)
 	assert.Contains(t, string(line), `{"a":"<&>","run":{"measurement":""`, "no HTML escapes")
-	for _, v := range []any{1, "text", []int{1}, nil, func() {}, map[string]any{"a": func() {}}} {
+	for _, v := range []any{1, "text", []int{1}, nil} {
 		_, err := Line(v, run)
-		assert.Error(t, err, "%T", v)
+		assert.ErrorContains(t, err, "is not an object in JSON", "%T", v)
 	}
+	for _, v := range []any{func() {}, map[string]any{"a": func() {}}, map[string]float64{"a": math.Inf(1)}} {
+		_, err := Line(v, run)
+		assert.ErrorContains(t, err, "json: unsupported", "%T", v)
+	}
+	run.Machine.Load = math.NaN()
+	_, err = Line(struct{}{}, run)
+	assert.ErrorContains(t, err, "json: unsupported")
 }
 
 const good = `{"a":1,"run":{"measurement":"demo"}}`
@@ -130,6 +139,10 @@ func TestReadFile(t *testing.T) {
 	assert.ErrorContains(t, all[0].Into(&wrong), path+":1: ")
 	_, err = ReadFile(path + "x")
 	assert.ErrorIs(t, err, os.ErrNotExist)
+	held.Same(t, func() {
+		_, err := ReadFile(path)
+		assert.NoError(t, err)
+	})
 }
 
 func FuzzRead(f *testing.F) {
@@ -187,6 +200,19 @@ func TestSummarise(t *testing.T) {
 	assert.Equal(t, 1.5, Milliseconds(1500*time.Microsecond))
 }
 
+// TestLatencies: each percentile is in its field, and the rounding is to a microsecond.
+func TestLatencies(t *testing.T) {
+	var all []time.Duration
+	for i := range 1000 {
+		all = append(all, time.Duration(i+1)*time.Millisecond)
+	}
+	l := Latencies(all)
+	assert.InEpsilonSlice(t, []float64{500, 900, 990, 999, 1000}, []float64{l.P50, l.P90, l.P99, l.P999, l.Max}, 1e-3)
+	assert.Zero(t, Latencies([]int64(nil)))
+	assert.InDelta(t, 0, Latencies([]int64{-5, 2e6}).P50, 1e-3)
+	assert.Equal(t, []float64{1.5, 1.501}, []float64{Rounded(1500499), Rounded(1500500)})
+}
+
 func TestThisMachine(t *testing.T) {
 	m := ThisMachine()
 	assert.Positive(t, m.Cores)
@@ -210,14 +236,17 @@ func TestOfFile(t *testing.T) {
 	info, err := os.Stat("../demo/small.gguf")
 	require.NoError(t, err)
 	assert.Equal(t, info.Size(), m.Bytes)
-	sum := int64(0)
-	for _, n := range m.Types {
-		sum += n
+	types := map[string]int64{}
+	for _, x := range f.Tensors() {
+		types[x.Type.String()] += int64(len(x.Data))
 	}
-	assert.Positive(t, sum)
-	assert.Less(t, sum, m.Bytes)
-	_, err = OfFile("/nowhere")
-	assert.Error(t, err)
+	assert.Equal(t, types, m.Types)
+	held.Same(t, func() {
+		_, err := OfFile("../demo/small.gguf")
+		assert.NoError(t, err)
+		_, err = OfFile("/nowhere")
+		assert.Error(t, err)
+	})
 }
 
 // TestBandwidth: the bandwidth is the better of two passes over as many threads as there are cores, in 1e9 bytes per

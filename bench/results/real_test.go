@@ -94,6 +94,10 @@ func TestRealBlocks(t *testing.T) {
 	assert.Contains(t, strings.ReplaceAll(texts["real-line"], "\n", " "), "alone answers 25.0% correctly and the "+
 		"1.5B alone 65.0%; with 4.2% of its tokens from the 1.5B, the 0.5B answers 60.5% correctly.")
 
+	require.NoError(t, os.WriteFile(keptFile(dir, "real-arc"), []byte("x"), 0o600))
+	assert.ErrorContains(t, realBlocks(dir, texts), "real-arc.jsonl.gz: ")
+	require.NoError(t, os.Remove(keptFile(dir, "real-arc")))
+
 	keep("real-capacity", `{"mode":"routed","devices":80,"devices_per_core":40,"bound_ms":5000,`+
 		`"unloaded":{"p95_ms":900},"at_capacity":{"p50_ms":2000,"p95_ms":4900},`+
 		`"workload":{"prompt_tokens":9,"answer_tokens":8,"think_ns":60000000000,"rtt_ns":100000000,"budget":0.07},`+

@@ -3,13 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
 // program takes the place of pilotfish: it notes its calls, writes what it is asked to write, and prints a measurement
@@ -42,7 +46,9 @@ func main() {
 	case strings.HasPrefix(call, "eval fetch"):
 		fmt.Println(filepath.Join(dir, "fetched"))
 	case slices.Contains(os.Args, "--json"):
-		fmt.Println("{\"mode\":\"m\",\"run\":{\"measurement\":\"x\",\"version\":\"unknown\"}}")
+		for _, mode := range []string{"m", "n"} {
+			fmt.Println("{\"mode\":\"" + mode + "\",\"run\":{\"measurement\":\"x\",\"version\":\"unknown\"}}")
+		}
 	}
 }
 `
@@ -104,10 +110,13 @@ func TestStudy(t *testing.T) {
 	require.NoError(t, adopt(m.root, m.dir))
 	records, err := measured(m.root, "engine")
 	require.NoError(t, err)
-	require.Len(t, records, 1)
+	require.Len(t, records, 2)
+	for i, mode := range []string{"m", "n"} {
+		assert.Contains(t, string(records[i].Fields), `{"mode":"`+mode+`","run":{`)
+	}
 	hashes, err := sources(m.root)
 	require.NoError(t, err)
-	assert.Equal(t, hashes, records[0].Run.Sources)
+	assert.Equal(t, hashes, records[1].Run.Sources)
 	require.NoError(t, run("engine"))
 	assert.Equal(t, []string{"bench compare ROOT/docs/results/engine.jsonl.gz OUT/engine.jsonl"}, m.calls())
 	t.Setenv("PAIR", "/pair")
@@ -123,6 +132,26 @@ func TestStudy(t *testing.T) {
 	assert.Error(t, study(t.Context(), m.root, filepath.Join(m.dir, "../x"), nil), "no folder")
 	require.NoError(t, os.WriteFile(filepath.Join(m.root, "cmd/pilotfish/main.go"), []byte("x"), 0o600))
 	assert.ErrorContains(t, run("link"), "go build -o ")
+}
+
+// TestCheckedOut: the revision of a checkout, and whether files differ from it. New files do not count.
+func TestCheckedOut(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		sharedtest.Missing(t, err)
+	}
+	dir := t.TempDir()
+	assert.Equal(t, "unknown", checkedOut(t.Context(), dir))
+	put := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	put("a", "1")
+	for _, args := range []string{"init -q", "add a", "-c user.name=x -c user.email=x commit -q -m x"} {
+		require.NoError(t, command(t.Context(), dir, io.Discard, "git", strings.Fields(args)...))
+	}
+	put("b", "1")
+	assert.Regexp(t, `^[0-9a-f]{40,}$`, checkedOut(t.Context(), dir))
+	put("a", "2")
+	assert.Regexp(t, `^[0-9a-f]{40,}\+dirty$`, checkedOut(t.Context(), dir))
 }
 
 // TestRealPair: the steps of a task cut disjoint parts of its questions, train and certify a router with them, and are
@@ -145,11 +174,15 @@ func TestRealPair(t *testing.T) {
 	assert.ErrorContains(t, run("csqa"), "csqa-first.gguf: pilotfish router train")
 	calls := m.calls()
 	require.Len(t, calls, 3, "fetch, collect, train")
+	const train = "router train --label consequence --training hidden=16 OUT/csqa-own "
+	assert.Equal(t, train+"-o OUT/csqa-first.gguf", calls[2])
 	assert.True(t, strings.HasPrefix(calls[1], "router collect --label disagreement,consequence -m ROOT/models/"+
 		realSmall+" --large ROOT/models/"+realLarge+" --task csqa "), calls[1])
 	m.put("fail", "")
 	require.NoError(t, run("csqa"))
-	assert.Len(t, m.calls(), 1+2+1+2+1, "train, traces of routed answers, train, certificate, evaluation")
+	calls = m.calls()
+	require.Len(t, calls, 1+2+1+2+1, "train, traces of routed answers, train, certificate, evaluation")
+	assert.Equal(t, train+"OUT/csqa-routed -o OUT/csqa-second.gguf", calls[3])
 	for name, want := range map[string][2]int{"own": {1, 320}, "routed": {321, 160}, "certificate": {481, 400}} {
 		b, err := os.ReadFile(filepath.Join(m.dir, "csqa-"+name+".jsonl"))
 		require.NoError(t, err)

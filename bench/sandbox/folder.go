@@ -27,7 +27,7 @@ var errFull = errors.New("the folder is full")
 
 // overfull reports whether a folder is over its limits. Files that cannot be read do not count.
 func overfull(dir string) bool {
-	entries, size := 0, int64(0)
+	entries, size := -1, int64(0) // the folder itself does not count
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil

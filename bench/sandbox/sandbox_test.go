@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
@@ -151,6 +153,7 @@ func TestForged(t *testing.T) {
 func TestHostile(t *testing.T) {
 	p := python(t)
 	outside := filepath.Join(held.TempDir(t), "outside")
+	require.NoError(t, os.Chmod(filepath.Dir(outside), 0o777)) // only the confinement prevents writing
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -243,6 +246,9 @@ func TestWall(t *testing.T) {
 	assert.False(t, got)
 
 	p.wall = time.Hour
+	got, err = p.Run(t.Context(), []string{"import os\nfor i in range(1001): os.mkdir(str(i))", sleeps}, tests)
+	require.NoError(t, err)
+	assert.False(t, got, "ended because its folder is full")
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var all sync.WaitGroup
@@ -273,12 +279,55 @@ func TestNoPython(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
-	_, err = New(t.Context())
-	assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH")
+	// no Python, an old one, a broken one
+	for _, script := range []string{"exit 1", "exit 0", "echo /bin/false; exit 1"} {
+		script = "#!/bin/sh\n" + script + "\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte(script), 0o755))
+		_, err = New(t.Context())
+		assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH", script)
+	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho /bin/false\n"), 0o755))
 	_, err = New(t.Context())
 	assert.ErrorContains(t, err, "cannot run programs under limits here")
+}
+
+// TestUnjudged: a program that gets no folder, or no process, is not judged.
+func TestUnjudged(t *testing.T) {
+	p := python(t)
+	folder := p.folder
+	p.folder = filepath.Join(folder, "none")
+	_, err := p.Run(t.Context(), []string{"f = lambda: 1"}, tests)
+	assert.ErrorContains(t, err, "a folder for a program")
+	p.folder, p.path, p.place = folder, filepath.Join(folder, "none"), place{}
+	_, err = p.Run(t.Context(), []string{"f = lambda: 1"}, tests)
+	assert.ErrorContains(t, err, "start python3")
+}
+
+// TestOverfull: a folder may have exactly as many bytes in files, and as many entries, as the limits say. A program is
+// ended when its folder has more.
+func TestOverfull(t *testing.T) {
+	dir := t.TempDir()
+	resize := func(name string, bytes int64) {
+		f, err := os.Create(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(f.Truncate(bytes), f.Close()))
+	}
+	resize("a", maxFolder)
+	for i := range maxEntries - 1 {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, strconv.Itoa(i)), 0o700))
+	}
+	assert.False(t, overfull(dir))
+	resize("a", maxFolder+1)
+	assert.True(t, overfull(dir), "too many bytes")
+	resize("a", 0)
+	resize("b", 0)
+	assert.True(t, overfull(dir), "too many entries")
+	bubble.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		watch(ctx, cancel, dir)
+		assert.Equal(t, checkFolder, time.Since(began))
+	})
 }
 
 // TestPasses: only the key followed by the number that was sent passes.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -30,6 +31,8 @@ func TestPerLoad(t *testing.T) {
 		{[]int{5}, []int{0}, nil, []int{0}, []Cell{{Prompt: 5}}},
 		{nil, []int{6}, nil, []int{0}, []Cell{{Decode: 6}}},
 		{[]int{5, 7}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5}, {Prompt: 7}, {Decode: 6}}},
+		{[]int{5, 7}, []int{6}, nil, []int{9}, []Cell{{Depth: 9, Prompt: 5}, {Depth: 9, Prompt: 7},
+			{Depth: 9, Decode: 6}}},
 		{[]int{0, 5}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5, Decode: 6}}},
 		{[]int{5}, []int{6}, nil, []int{0, 9}, []Cell{{Prompt: 5, Decode: 6}, {Depth: 9, Prompt: 5, Decode: 6}}},
 		{[]int{5}, []int{6}, []int{4}, []int{9}, []Cell{{Depth: 9, Rows: 1}, {Depth: 9, Rows: 4},
@@ -75,6 +78,8 @@ func TestMatrix(t *testing.T) {
 		checkCell(t, r)
 	}
 	assert.Greater(t, all[10].KVBytes, all[0].KVBytes)
+	assert.Equal(t, result.PeakRSS() > 0, all[9].PeakRSS > 0)
+	assert.Zero(t, all[10].PeakRSS, "the peak of the process would be that of the first load")
 }
 
 // TestBandwidth: bandwidths are in 1e9 bytes per second. That of a report is the median of its samples, and the bound
@@ -99,6 +104,11 @@ func TestBandwidth(t *testing.T) {
 	assert.Equal(t, 20., r.Bandwidth)
 	assert.Equal(t, []float64{40, 50, 20}, r.ByThreads)
 	assert.InEpsilon(t, 20e9/float64(r.TokenBytes+r.DepthBytes), r.Bound, 0.1)
+	m.Decodes, m.Prompts, all, reads = nil, []int{4}, nil, nil
+	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
+	assert.Equal(t, []int{3, 1, 2}, reads, "nothing is compared with it: once is enough")
+	assert.Equal(t, 10., all[0].Bandwidth)
+	assert.Nil(t, all[0].Share)
 }
 
 // checkCell checks that a combination has the values that it measures and no others, and no share above 1.
@@ -235,7 +245,9 @@ func TestMatrixRefuses(t *testing.T) {
 		assert.ErrorContains(t, m.Run(t.Context(), nil), "bench: ", "%+v", m)
 	}
 	m := tinyMatrix(t)
-	m.Decodes = []int{5}
+	m.Rows = []int{1, MostRows}
+	assert.NoError(t, m.check())
+	m.Rows, m.Decodes = nil, []int{5}
 	ctx, stop := context.WithCancel(t.Context())
 	m.OnSample = func(int, int) { stop() }
 	m.Repeat = 1000

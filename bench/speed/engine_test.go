@@ -184,6 +184,7 @@ func TestSummarise(t *testing.T) {
 	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound},
 		"1 GB per token")
 	assert.False(t, r.FitsCache)
+	assert.Zero(t, r.RowsTPS)
 	assert.InDelta(t, 0.5, *r.Share, 1e-12, "the median of 0.5, 0.4 and 1.5")
 	for i, want := range []float64{0.5, 0.4, 1} {
 		assert.InDelta(t, want, *r.Samples[i].Share, 1e-12)

@@ -25,7 +25,7 @@ type Spec struct {
 	KVHeads  int
 	HeadSize int // 0: Dim/Heads
 	Context  int
-	Vocab    int // tokens; at least 256 bytes and the 3 special ones
+	Vocab    int // tokens; at least 256 bytes, the 3 special ones, and with Thinks the 2 marks
 	RopeBase float32
 	Epsilon  float32
 	Tied     bool   // the embedding is also the output matrix
@@ -132,13 +132,17 @@ func (s Spec) Write(out io.Writer, progress func(done, total int64)) error {
 }
 
 func (s Spec) check() error {
+	least := 256 + len(specials)
+	if s.Thinks {
+		least += len(marks)
+	}
 	switch {
 	case s.Layers < 1 || s.Dim < 1 || s.FFN < 1 || s.Heads < 1 || s.KVHeads < 1 || s.Context < 1:
 		return fmt.Errorf("synth: every size must be positive: %+v", s)
 	case s.HeadSize == 0 && s.Dim%s.Heads != 0 || s.headSize()%2 != 0 || s.Heads%s.KVHeads != 0:
 		return fmt.Errorf("synth: width %d, %d heads, %d key and value heads do not fit together", s.Dim,
 			s.Heads, s.KVHeads)
-	case s.Vocab < 256+len(specials):
+	case s.Vocab < least:
 		return fmt.Errorf("synth: a vocabulary of %d has no room for the bytes and the special tokens", s.Vocab)
 	}
 	return nil

@@ -2,12 +2,14 @@ package synth
 
 import (
 	"bytes"
+	"cmp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -65,15 +67,117 @@ func TestVocabulary(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// TestThinks: with marks for thoughts the vocabulary has as many tokens, each mark is one of them, and every merge has
+// a token, as the tokenizer requires.
+func TestThinks(t *testing.T) {
+	for _, thinks := range []bool{false, true} {
+		s := Tiny(Recipe{"f32", gguf.F32}, 1)
+		s.Thinks = thinks
+		var b bytes.Buffer
+		require.NoError(t, s.Write(&b, nil))
+		f, err := gguf.Parse(b.Bytes())
+		require.NoError(t, err)
+		tok, err := tokenizer.FromGGUF(f)
+		require.NoError(t, err)
+		assert.Equal(t, s.Vocab, tok.Size())
+		assert.Equal(t, thinks, tok.Thinks())
+		assert.Equal(t, thinks, len(tok.Encode("<think></think>", false)) == 2)
+		for text, id := range map[string]func() (int32, bool){"<|im_end|>": tok.EOS, "<|endoftext|>": tok.BOS} {
+			special, ok := id()
+			assert.True(t, ok)
+			assert.Equal(t, []int32{special}, tok.Encode(text, true))
+		}
+	}
+}
+
+// TestShapes: the shapes have as many weights as the models that they are named after, and are read as they were
+// written. (The reports of Qwen2.5 and Qwen3 state the numbers of weights, rounded.)
+func TestShapes(t *testing.T) {
+	r := Recipe{"q8_0", gguf.Q8_0}
+	for name, weights := range map[string]int64{
+		"tiny": 0, "tiny3": 0, "0.5b": 494_032_768, "0.6b": 596_049_920, "1.7b": 1_720_574_976, "4b": 4_022_468_096,
+	} {
+		s, err := Shape(name, r, 7)
+		require.NoError(t, err)
+		assert.Equal(t, []any{r, uint64(7)}, []any{s.Recipe, s.Seed})
+		blank, err := s.Blank()
+		require.NoError(t, err)
+		f, err := gguf.Parse(blank)
+		require.NoError(t, err)
+		sum, all := int64(0), s.tensors()
+		for _, x := range all {
+			sum += x.elems()
+		}
+		assert.True(t, sum == weights || weights == 0, "%s: %d", name, sum)
+		c, err := qwen.ReadConfig(f)
+		require.NoError(t, err)
+		assert.Equal(t, map[bool]string{false: "qwen2", true: "qwen3"}[s.Qwen3], c.Arch.Name)
+		c.Arch = qwen.Arch{}
+		assert.Equal(t, qwen.Config{Layers: s.Layers, Dim: s.Dim, FFN: s.FFN, Heads: s.Heads, KVHeads: s.KVHeads,
+			HeadSize: s.headSize(), Context: s.Context, Vocab: s.Vocab, RopeBase: 1e6, Epsilon: 1e-6}, c)
+		title, err := f.String("general.name")
+		require.NoError(t, err)
+		assert.Equal(t, "random weights, "+name, title)
+		s.Tied = false
+		assert.Equal(t, []int{s.Dim, s.Vocab}, s.tensors()[len(all)].shape, "its own output matrix")
+	}
+	assert.Equal(t, []int{32768, 40960}, []int{Half(r, 1).Context, dense3("x", 1, 1, 1, 1).Context})
+	_, err := Shape("7b", r, 1)
+	assert.ErrorContains(t, err, "choose tiny, tiny3, 0.5b")
+}
+
+// TestSameWeights: files of several types have the same weights, apart from rounding, and other seeds give others.
+func TestSameWeights(t *testing.T) {
+	weights := func(recipe string, seed uint64) []float32 {
+		r, err := ParseRecipe(recipe)
+		require.NoError(t, err)
+		var b bytes.Buffer
+		require.NoError(t, Tiny(r, seed).Write(&b, nil))
+		f, err := gguf.Parse(b.Bytes())
+		require.NoError(t, err)
+		up, ok := f.Tensor("blk.1.ffn_up.weight")
+		require.True(t, ok)
+		all := make([]float32, up.Elems())
+		up.Type.Dequantize(all, up.Data)
+		return all
+	}
+	want := weights("f32", 1)
+	assert.InDeltaSlice(t, want, weights("q8_0", 1), 2e-3)
+	assert.NotEqual(t, want, weights("f32", 2))
+}
+
+// TestEmbedding: only the usual mixtures have another type in the embedding.
+func TestEmbedding(t *testing.T) {
+	other := map[string]gguf.Type{"q4_0": gguf.Q8_0, "q4_k_m": gguf.Q6_K}
+	for _, r := range recipes() {
+		want := cmp.Or(other[r.name], r.most)
+		assert.Equal(t, []gguf.Type{want, want, r.most}, []gguf.Type{r.typeOf("token_embd", 0, 2, 256),
+			r.typeOf("output", 0, 2, 256), r.typeOf("blk.0.ffn_up", 0, 2, 256)}, r.name)
+	}
+}
+
+// TestRefusals: sizes must be positive and fit together.
 func TestRefusals(t *testing.T) {
 	_, err := ParseRecipe("q9")
 	assert.ErrorContains(t, err, "q4_k_m")
-	s := Tiny(Recipe{"f32", gguf.F32}, 1)
-	s.Heads = 3
-	assert.Error(t, s.Write(&bytes.Buffer{}, nil))
-	s = Tiny(Recipe{"f32", gguf.F32}, 1)
-	s.Vocab = 100
-	assert.Error(t, s.Write(&bytes.Buffer{}, nil))
+	for i, spoil := range []func(*Spec){
+		func(s *Spec) { s.Layers = 0 }, func(s *Spec) { s.Dim = 0 }, func(s *Spec) { s.FFN = 0 },
+		func(s *Spec) { s.Heads = 0 }, func(s *Spec) { s.KVHeads = 0 }, func(s *Spec) { s.Context = 0 },
+		func(s *Spec) { s.Heads, s.KVHeads = 3, 3 }, func(s *Spec) { s.KVHeads = 3 }, func(s *Spec) { s.HeadSize = 3 },
+		func(s *Spec) { s.Dim, s.Heads, s.KVHeads = 6, 2, 1 }, func(s *Spec) { s.Vocab = 258 },
+		func(s *Spec) { s.Vocab, s.Thinks = 260, true }, func(s *Spec) { s.Dim = 258 },
+	} {
+		s := Tiny(Recipe{"f32", gguf.F32}, 1)
+		require.NoError(t, s.check())
+		spoil(&s)
+		assert.Error(t, s.Write(&bytes.Buffer{}, nil), i)
+	}
+	s := Spec{Layers: 1, Dim: 2, FFN: 1, Heads: 1, KVHeads: 1, Context: 1, Vocab: 259}
+	assert.NoError(t, s.Write(&bytes.Buffer{}, nil), "the smallest")
+	tokens, _ := s.words()
+	assert.Len(t, tokens, 256)
+	s.Vocab, s.Thinks = 261, true
+	assert.NoError(t, s.Write(&bytes.Buffer{}, nil), "and with marks for thoughts")
 }
 
 // TestHalfRecipe: the shares of a 0.5B "Q4_K_M" are those of common files: its rows of 896 are not a multiple of 256,

@@ -67,11 +67,13 @@ func TestNotAsked(t *testing.T) {
 
 // TestProbe: a probe goes to the gateway and back, and settles no token.
 func TestProbe(t *testing.T) {
-	q := draft.Escalation{Pos: 4, Outcome: draft.Probed, Decided: 10 * ms, Wait: 40 * ms, Cloud: 20 * ms, Wire: 20 * ms}
-	f := drawn(t, asked(q), shown(4, 5*ms, 60*ms))
-	assert.Equal(t, []laid{{"served", 20, 40}, {"compute", 20, 40}}, laidOn(f, "gateway", "asks"))
-	assert.Len(t, f.All("f", "network", "down", "ask"), 1, "the arrow ends with the answer")
-	assert.Equal(t, []laid{{"token", 5, 60}}, laidOn(f, "device", "text"), "it was never open")
+	for _, outcome := range []draft.Outcome{draft.Probed, draft.Checked} {
+		q := draft.Escalation{Pos: 4, Outcome: outcome, Decided: 10 * ms, Wait: 40 * ms, Cloud: 20 * ms, Wire: 20 * ms}
+		f := drawn(t, asked(q), shown(4, 5*ms, 60*ms))
+		assert.Equal(t, []laid{{"served", 20, 40}, {"compute", 20, 40}}, laidOn(f, "gateway", "asks"))
+		assert.Len(t, f.All("f", "network", "down", "ask"), 1, "the arrow ends with the answer")
+		assert.Equal(t, []laid{{"token", 5, 60}}, laidOn(f, "device", "text"), "it was never open")
+	}
 }
 
 // TestSettledByAll: a token is settled by the last of the answers before it, in any order of arrival; a dropped
@@ -99,6 +101,12 @@ func TestWayWithinAsk(t *testing.T) {
 	assert.Equal(t, []laid{{"served", 30, 45}, {"queue", 30, 35}, {"compute", 35, 45}}, laidOn(f, "gateway", "asks"))
 	assert.Equal(t, []laid{{"answer", 45, 80}}, laidOn(f, "network", "down"))
 
+	q.Times = terms.Times{Left: at(25 * ms), Received: at(30 * ms), Sent: at(50 * ms), Arrived: at(70 * ms)}
+	text.events = []draft.Event{asked(q)}
+	f = written(t, line)
+	assert.Equal(t, []laid{{"ask", 25, 30}}, laidOn(f, "network", "up"))
+	assert.Equal(t, []laid{{"answer", 50, 70}}, laidOn(f, "network", "down"))
+
 	q.Times = terms.Times{Left: at(100 * ms), Received: at(5 * ms), Sent: at(1 * ms), Arrived: at(2 * ms)}
 	text.events = []draft.Event{asked(q)}
 	f = written(t, line)
@@ -118,6 +126,18 @@ func TestLanes(t *testing.T) {
 	}
 	require.Len(t, threads, 3)
 	assert.Equal(t, [][]float64{{0, 10, 20}, {15}, {18}}, [][]float64{threads[3001], threads[3002], threads[3003]})
+	var named [][3]any
+	for _, e := range f.Events {
+		if e.Name == "thread_name" {
+			named = append(named, [3]any{e.Process, e.Thread, e.Args["name"]})
+		}
+		if at := e.Arg("sort_index"); e.Name == "process_sort_index" {
+			assert.Equal(t, float64(e.Process), at)
+		} else if e.Name == "thread_sort_index" {
+			assert.Equal(t, float64(e.Thread), at)
+		}
+	}
+	assert.Equal(t, [][3]any{{1, 1, "draft steps"}, {1, 3001, "asks"}, {1, 3002, "asks 2"}, {1, 3003, "asks 3"}}, named)
 }
 
 // TestStepsDoNotOverlap: steps that overlap because of inexact clocks are drawn one after the other, and none is after

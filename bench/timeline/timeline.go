@@ -85,7 +85,7 @@ func (t *Text) Options() []pilotfish.Option {
 // share of the time that is spent on recording operations, so that all that is recorded takes less than 1%.
 const share = 0.002
 
-// End records that the answer is complete, or will not arrive. Later events are ignored.
+// End records that the answer is complete, or will not arrive. Nothing is drawn after this time.
 func (t *Text) End() {
 	if t != nil && t.wall == 0 {
 		t.wall = max(t.now().Sub(t.began), 1)

@@ -41,13 +41,14 @@ type GatewayOptions struct {
 // GatewayReport is the result of [Gateway]. Its JSON format is stable. The devices run in the process of the gateway,
 // and packets use UDP on loopback: times and CPU are those of both sides.
 type GatewayReport struct {
-	Devices   int            `json:"devices"`
-	Rate      float64        `json:"rate"` // questions per second of one device
-	ModelMS   float64        `json:"model_ms"`
-	Seconds   float64        `json:"seconds"`
-	Cores     int            `json:"cores"`   // available to the process
-	Asks      int            `json:"asks"`    // due
-	Answers   int            `json:"answers"` // received
+	Devices int     `json:"devices"`
+	Rate    float64 `json:"rate"` // questions per second of one device
+	ModelMS float64 `json:"model_ms"`
+	Seconds float64 `json:"seconds"`
+	Cores   int     `json:"cores"`   // available to the process
+	Asks    int     `json:"asks"`    // due
+	Answers int     `json:"answers"` // received
+	// over the time until the last answer, and over seconds at least: an overloaded gateway answers after that time
 	PerSecond float64        `json:"answers_per_second"`
 	Refusals  map[string]int `json:"refusals"`
 	Errors    int            `json:"errors"` // asks with neither
@@ -81,7 +82,7 @@ const (
 // depend on earlier ones, and its latency is measured from then, so that the figures show a gateway that stalls.
 func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
-		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0), Refusals: map[string]int{}}
+		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0)}
 	if o.Sessions > 0 {
 		bytes, err := sessionBytes(ctx, o.Sessions)
 		if err != nil {
@@ -204,6 +205,8 @@ type load struct {
 
 	mu             sync.Mutex
 	measuring      bool
+	start          time.Time               // of the measurement
+	last           time.Duration           // from then until the last answer
 	whole, inside  *hdrhistogram.Histogram // nanoseconds
 	asks, answers  int
 	refusals       map[string]int
@@ -294,10 +297,10 @@ func (d *loadDevice) connect(ctx context.Context, g benchGateway) (err error) {
 
 // run makes the devices ask, and waits for the last answer.
 func (l *load) run(ctx context.Context) error {
-	l.mu.Lock()
-	l.measuring = true
-	l.mu.Unlock()
 	start := time.Now().Add(100 * time.Millisecond)
+	l.mu.Lock()
+	l.measuring, l.start = true, start
+	l.mu.Unlock()
 	var all sync.WaitGroup
 	for _, d := range l.devices {
 		all.Go(func() { l.drive(ctx, d, start) })
@@ -352,6 +355,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	switch {
 	case err == nil:
 		l.answers++
+		l.last = time.Since(l.start)
 		result.Add(l.whole, took)
 		d.took = append(d.took, took)
 	case refused:
@@ -369,7 +373,7 @@ func (l *load) report(r *GatewayReport) {
 	defer l.mu.Unlock()
 	r.Asks, r.Answers, r.Refusals, r.Errors = l.asks, l.answers, l.refusals, l.errors
 	r.Latency, r.InGateway = result.LatencyOf(l.whole), result.LatencyOf(l.inside)
-	r.PerSecond = float64(r.Answers) / r.Seconds
+	r.PerSecond = float64(r.Answers) / max(r.Seconds, l.last.Seconds())
 	if text, err := l.whole.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
 		r.Histogram = string(text)
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,10 +29,13 @@ func TestGateway(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 200, r.Asks)
 	assert.Equal(t, 200, r.Answers)
+	assert.LessOrEqual(t, r.PerSecond, 400.)
+	assert.Greater(t, r.PerSecond, 40.)
 	assert.Empty(t, r.Refusals)
 	assert.Zero(t, r.Errors)
 	assert.EqualValues(t, 200, progress.Load())
-	assert.Equal(t, []any{5, 80., 20., 0.5}, []any{r.Devices, r.Rate, r.ModelMS, r.Seconds})
+	assert.Equal(t, []any{5, 80., 20., 0.5, runtime.GOMAXPROCS(0)},
+		[]any{r.Devices, r.Rate, r.ModelMS, r.Seconds, r.Cores})
 	for _, l := range []result.Latency{r.Latency, r.InGateway} {
 		assert.GreaterOrEqual(t, l.P50, 19.9) // three digits
 		assert.GreaterOrEqual(t, l.P90, l.P50)
@@ -43,13 +47,41 @@ func TestGateway(t *testing.T) {
 	assert.Greater(t, r.ConnectMS, 20.)
 	assert.Greater(t, r.BytesUp, 20., "eight tokens and a head")
 	assert.Greater(t, r.BytesDown, 3.)
+	assert.Less(t, r.BytesDown, r.BytesUp)
 	assert.Positive(t, r.PerConnection)
+	assert.Less(t, r.PerConnection, int64(1<<20))
 	assert.Greater(t, r.PerSession, int64(512*11),
 		"12 bytes for an id and a hash, minus memory that connections freed meanwhile")
 	assert.Less(t, r.PerSession, int64(16<<10), "a session of 512 tokens takes no more than 16 KiB")
 	if result.CPUTime() > 0 {
 		assert.Positive(t, r.CPUPerAsk)
 	}
+	before := result.CPUTime() // more than one ask takes
+	r, err = Gateway(t.Context(), GatewayOptions{Devices: 1, Rate: 100, Duration: 20 * time.Millisecond})
+	require.NoError(t, err)
+	assert.LessOrEqual(t, r.CPUPerAsk*float64(r.Asks), float64((result.CPUTime() - before).Microseconds()),
+		"the time before the measurement does not count")
+}
+
+// TestGatewayNoQuestion: if no question is due, all figures of questions are 0.
+func TestGatewayNoQuestion(t *testing.T) {
+	r, err := Gateway(t.Context(), GatewayOptions{Devices: 20, Rate: 1e-6, Duration: time.Millisecond})
+	require.NoError(t, err)
+	assert.Equal(t, []any{0, 0., 0., 0., result.Latency{}},
+		[]any{r.Asks, r.CPUPerAsk, r.BytesUp, r.BytesDown, r.Latency})
+	assert.NotNil(t, r.Refusals, "an object in JSON")
+	assert.Less(t, r.PerConnection, int64(1<<20), "of one of many")
+}
+
+// TestGatewayEvents: only answers have a time in the gateway, and only while it is measured.
+func TestGatewayEvents(t *testing.T) {
+	l := newLoad(GatewayOptions{Devices: 1})
+	for _, l.measuring = range []bool{false, true} {
+		for kind := gateway.Connected; kind <= gateway.Decoded; kind++ {
+			l.event(gateway.Event{Kind: kind, Took: time.Second})
+		}
+	}
+	assert.EqualValues(t, 1, l.inside.TotalCount())
 }
 
 // stalling is a model that answers no question before the time in until, if there is one.
@@ -113,14 +145,21 @@ func TestGatewayStopped(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		_, err = Gateway(ctx, GatewayOptions{Devices: 2, Rate: 1, Duration: time.Hour})
 		require.ErrorContains(t, err, "connect 2 devices")
+		_, err = Gateway(ctx, GatewayOptions{Devices: 2, Rate: 1, Duration: time.Hour, Sessions: 1})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotContains(t, err.Error(), "connect 2 devices", "the memory of sessions comes first")
 	})
 }
 
 // TestLoadTexts: a text grows by the same number of tokens each time, and starts again when it is long.
 func TestLoadTexts(t *testing.T) {
 	d := &loadDevice{path: make([]int32, textBefore)}
+	for i := range d.path {
+		d.path[i] = int32(i + 1)
+	}
 	first := d.next(0)
 	assert.Len(t, first, textBefore+textGrowth)
+	assert.Equal(t, d.path, first[:textBefore])
 	assert.Equal(t, append(first, d.next(1)[len(first):]...), d.next(1))
 	turns := (textLimit - textBefore) / textGrowth
 	assert.Len(t, d.next(turns-1), textLimit)

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
 // measureLink returns the reports of all parts.
@@ -48,12 +49,14 @@ func TestLink(t *testing.T) {
 		}
 		assert.Equal(t, 50., *a.Expected)
 		assert.GreaterOrEqual(t, a.Latency.P50, 49.9)
+		assert.Positive(t, a.Late.Max)
+		assert.Greater(t, a.PayloadDown, 3.)
 		assert.GreaterOrEqual(t, a.PayloadUp, float64(tokens)*2, "17 bits each, at random")
 		assert.Less(t, a.PayloadUp, float64(tokens)*2.5+60, "only new tokens are sent")
-		assert.Greater(t, a.WireUp, a.PayloadUp+headerBytes)
-		assert.Greater(t, a.WireDown, a.PayloadDown+headerBytes)
-		assert.GreaterOrEqual(t, a.PacketsUp, 0.9)
-		assert.GreaterOrEqual(t, a.PacketsDown, 0.9)
+		assert.Greater(t, a.WireUp, a.PayloadUp+headerBytes*a.PacketsUp)
+		assert.Greater(t, a.WireDown, a.PayloadDown+headerBytes*a.PacketsDown)
+		assert.Greater(t, a.PacketsUp, 0.1, "asks may share a packet")
+		assert.Greater(t, a.PacketsDown, 0.1)
 	}
 	assert.Greater(t, all[1].Asks.WireUp, all[0].Asks.WireUp+300)
 	c := all[2].Connect
@@ -64,7 +67,11 @@ func TestLink(t *testing.T) {
 		assert.GreaterOrEqual(t, c.FirstNS[i], int64(3*rtt+model))
 		assert.GreaterOrEqual(t, c.ResumedNS[i], int64(rtt+model))
 	}
+	assert.Equal(t, result.Latencies(c.ConnectedNS), c.Connected)
+	assert.Equal(t, result.Latencies(c.FirstNS), c.First)
+	assert.Equal(t, result.Latencies(c.ResumedNS), c.Resumed)
 	o := all[3].Outage
+	assert.Equal(t, result.Latencies(o.SamplesNS), o.Recovery)
 	assert.Equal(t, []any{1, 100., 60.}, []any{o.Outages, o.OutageMS, o.Expected})
 	assert.Len(t, o.SamplesNS, 1)
 	assert.GreaterOrEqual(t, o.SamplesNS[0], int64(rtt/2), "packets in flight are lost")
@@ -74,6 +81,19 @@ func TestLink(t *testing.T) {
 	if result.CPUTime() > 0 {
 		assert.Positive(t, l.CPUPerAsk)
 	}
+}
+
+// TestLoopback: asks of the loopback do not cross the link, and the time before the measurement does not count.
+func TestLoopback(t *testing.T) {
+	b, err := openLinkBench(LinkOptions{RTT: time.Second, Loopback: 20 * time.Millisecond})
+	require.NoError(t, err)
+	before := result.CPUTime()
+	var r LinkReport
+	require.NoError(t, b.loopback(t.Context(), &r))
+	assert.LessOrEqual(t, r.Loopback.CPUPerAsk*float64(r.Loopback.Answers),
+		float64((result.CPUTime() - before).Microseconds()))
+	assert.Zero(t, b.l.Stats().Up.Packets)
+	require.NoError(t, b.close())
 }
 
 // TestGoOn: an ask has the previous text and new tokens.
@@ -127,17 +147,30 @@ func TestLinkLoss(t *testing.T) {
 	a := measureLink(t, lossy)[0]
 	assert.Equal(t, 40, a.Asks.Answers)
 	assert.Equal(t, 0.2, a.Loss)
+	b, err := openLinkBench(lossy)
+	require.NoError(t, err)
+	require.NoError(t, b.asks(t.Context(), new(LinkReport), 8))
+	assert.Positive(t, b.l.Stats().Up.Lost)
+	assert.Positive(t, b.l.Stats().Down.Lost)
+	require.NoError(t, b.close())
 	assert.Greater(t, a.Asks.Latency.Max, *a.Asks.Expected*1.5)
 	path := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(path, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
 	traced := lossy
 	traced.Loss, traced.Traces, traced.Asks = 0, []string{path}, 3
-	all := []LinkReport{}
-	if err := Link(t.Context(), traced, func(r LinkReport) error { all = append(all, r); return nil }); err == nil {
-		assert.Nil(t, all[0].Asks.Expected)
-	} else {
-		t.Fatal(err)
-	}
+	assert.Nil(t, measureLink(t, traced)[0].Asks.Expected)
+}
+
+// TestLinkQLog: the connections over the link are logged, on both sides, and that of the loopback is not.
+func TestLinkQLog(t *testing.T) {
+	folder := t.TempDir()
+	log, err := qlog.Open(folder)
+	require.NoError(t, err)
+	measureLink(t, LinkOptions{Tokens: []int{1}, Asks: 1, AskRate: 100, Loopback: time.Millisecond, QLog: log})
+	require.NoError(t, log.Close())
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Len(t, files, 2)
 }
 
 // TestLinkStopped: a measurement that is interrupted returns the cause; invalid options are refused.
@@ -155,6 +188,13 @@ func TestLinkStopped(t *testing.T) {
 			{Tokens: []int{1}, AskRate: 1}, {Tokens: []int{1}, Asks: 1}, {Outages: 1, AskRate: 1},
 			{Outages: 1, Outage: 1}} {
 			assert.ErrorContains(t, Link(t.Context(), o, nil), "bench: ", "%+v", o)
+		}
+		assert.NoError(t, LinkOptions{Tokens: []int{1, textLimit}, Asks: 1, AskRate: 1e-9}.check())
+		assert.ErrorIs(t, Link(t.Context(), LinkOptions{Traces: []string{"none"}}, nil), link.ErrTraceName)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, o := range []LinkOptions{{Connects: 1}, {Outages: 1, Outage: 1, AskRate: 1}, {Loopback: 1}} {
+			assert.ErrorIs(t, Link(ctx, o, nil), context.Canceled, "%+v", o)
 		}
 		err := Link(t.Context(), LinkOptions{Loopback: time.Millisecond},
 			func(LinkReport) error { return context.Canceled })
