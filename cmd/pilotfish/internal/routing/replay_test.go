@@ -28,14 +28,6 @@ func recordDemo(t *testing.T, questions string, args ...string) (path, stdout st
 	return path, clitest.MeasureDemo(t, questions, append(args, "--record", path)...)
 }
 
-// TestReplayAll: a replay has all questions of a recording, even if these are more than the flag's default.
-func TestReplayAll(t *testing.T) {
-	path, _ := recordDemo(t, "101", "--modes", "serial", "--rtt", "0", "--max-tokens", "1")
-	code, stdout, stderr := clitest.Call(t, "bench", "routing", "--json", "--replay", path)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Equal(t, 101, clitest.Lines[replayed](t, stdout)[0].Answers)
-}
-
 // replayed is a line of a replay.
 type replayed struct {
 	outcome.Report
