@@ -68,6 +68,7 @@ func TestInfill(t *testing.T) {
 	for i, one := range all {
 		text += one["content"].(string)
 		assert.Equal(t, i == len(all)-1, one["stop"])
+		assert.IsType(t, []any{}, one["tokens"])
 	}
 	assert.Equal(t, "x\n y", text)
 	last := all[len(all)-1]
@@ -76,6 +77,7 @@ func TestInfill(t *testing.T) {
 			assert.Equal(t, want, last[name], name)
 		}
 	}
+	assert.Equal(t, true, at(last, "generation_settings", "stream"))
 	for request, want := range map[string]string{
 		`"n_predict":2`: "limit", `"stop":["y"]`: "word", `"n_predict":0`: "limit", `"n_predict":-1`: "eos",
 	} {
