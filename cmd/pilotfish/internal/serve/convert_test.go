@@ -28,6 +28,15 @@ func TestServedValues(t *testing.T) {
 	assert.Nil(t, servedSummary(stats).End)
 }
 
+// TestKeyCharacters: an API key has characters that a header can carry, and is long enough.
+func TestKeyCharacters(t *testing.T) {
+	const rest = "123456789012345"
+	for first, ok := range map[string]bool{"!": true, "~": true, " ": false, "\x7f": false, "\x1f": false, "é": false,
+		"": false} {
+		assert.Equal(t, ok, checkKey("x", first+rest) == nil, "%q", first)
+	}
+}
+
 // TestServedMarks: the name of a special token is text, unless special tokens are requested.
 func TestServedMarks(t *testing.T) {
 	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
