@@ -130,6 +130,7 @@ func TestStretches(t *testing.T) {
 		"a prompt":         {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
 		"a thought":        {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
 		"a cut thought":    {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
+		"a held text":      {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
 		"a hidden thought": {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
 
 		"no call":              {Answer{Calls: tools}, []string{"a <b\n<to|ol"}, "a <b\n<tool", "stop", " "},
@@ -149,6 +150,8 @@ func TestStretches(t *testing.T) {
 		"a cut call":    {Answer{Calls: tools, Forced: true}, []string{call[:20] + "$"}, `0:f`, "length", "one"},
 		"a text after calls": {Answer{Calls: tools},
 			[]string{"<tool_call>", call, "b$"}, `0:f{"x":1}b`, "length", " one "},
+		"a cut mark after calls": {Answer{Calls: tools},
+			[]string{"<tool_call>", call, "\n<to"}, "0:f{\"x\":1}\n<to", "tool_calls", " one "},
 		"no room for a call": {Answer{Calls: tools, Settings: Settings{MaxTokens: 12}},
 			[]string{"<tool_call>"}, "", "length", " "},
 		"no room after a call": {Answer{Calls: tools, Settings: Settings{MaxTokens: 50}},
@@ -171,6 +174,8 @@ func TestStretches(t *testing.T) {
 		"a short thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu]x", "x"}, "[t][u]x", "stop", "  "},
 		"a long thought": {Answer{Budget: 3, Thinks: true},
 			[]string{"[tuvw]x", "x"}, "[t][u]x", "stop", "  "},
+		"a long thought, held text": {Answer{Budget: 3, Thinks: true},
+			[]string{"[tuvw]x", "|x"}, "[t][u]x", "stop", "  "},
 		"no thought":     {Answer{Budget: 3, Thinks: true}, []string{"x", "xy"}, "xy", "stop", "  "},
 		"only a thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu$"}, "[t][u]", "length", " "},
 		"no room after a thought": {Answer{Budget: 2, Thinks: true, Settings: Settings{MaxTokens: 9}},
@@ -238,6 +243,7 @@ func TestResultParts(t *testing.T) {
 	r.Finish, r.Parts = FinishLength, r.Parts[:4]
 	assert.True(t, r.Whole(3), "the arguments are complete")
 	r.Parts = r.Parts[:3]
+	r.Parts[2].Text = []byte("1")
 	assert.False(t, r.Whole(2), "a text")
 
 	sent := Sent{To: "a"}
