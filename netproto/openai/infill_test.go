@@ -69,6 +69,7 @@ func TestInfill(t *testing.T) {
 		text += one["content"].(string)
 		assert.Equal(t, i == len(all)-1, one["stop"])
 		assert.IsType(t, []any{}, one["tokens"])
+		assert.Positive(t, one["tokens_predicted"])
 	}
 	assert.Equal(t, "x\n y", text)
 	last := all[len(all)-1]
