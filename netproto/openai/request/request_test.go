@@ -254,8 +254,8 @@ func TestTurnsOfMessages(t *testing.T) {
 			"user//u/0 "},
 		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` + call + `]}`, ``, false,
 			"user//u/0 assistant//a/1 "},
-		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` +
-			`{"type":"thinking","thinking":"t"}]},` + user, ``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
+		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"t"}]},` +
+			user, ``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
 		{user + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},` + user, ``, false,
 			"user//u/0 user//u/0 "},
 		{user, `,"tool_choice":{"type":"auto"}`, false, "user//u/0 "},
