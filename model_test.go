@@ -61,13 +61,14 @@ func TestDefaultRouter(t *testing.T) {
 }
 
 // TestCertifiedRouter: the threshold of a certificate holds for the policy of the file, unless the caller gives a
-// threshold, a budget or a balance.
+// threshold, a budget or a balance. A budget starts from the confidences in the file, for the policy of the file.
 func TestCertifiedRouter(t *testing.T) {
 	f, err := gguf.Parse(demo.Router())
 	require.NoError(t, err)
 	file, err := router.Read(f)
 	require.NoError(t, err)
 	file.Certificate = &router.Certificate{Threshold: 0.25, Prompts: 1, Tokens: 1, MaxTokens: 1}
+	file.Confidences = []float32{0.25, 0.5}
 	var b bytes.Buffer
 	require.NoError(t, file.Write(gguf.NewWriter(&b)))
 	path, own := filepath.Join(t.TempDir(), "router.gguf"), 0.5
@@ -87,6 +88,15 @@ func TestCertifiedRouter(t *testing.T) {
 		} else {
 			assert.Equal(t, c.threshold, r.Threshold(), "%+v", c.o)
 		}
+	}
+	for _, o := range []router.Options{{Policy: router.Learned, Calibration: file.Confidences},
+		{Policy: router.Margin}} {
+		o.Budget, o.Net = 0.2, file.Net
+		want, err := router.New(o)
+		require.NoError(t, err)
+		made, err := NewRouter(RouterOptions{Policy: string(o.Policy), Budget: 0.2, File: path})
+		require.NoError(t, err)
+		assert.Equal(t, policy{want}, made)
 	}
 }
 
@@ -121,6 +131,9 @@ func TestChatCopies(t *testing.T) {
 	assert.Equal(t, []Message{{Role: "system", Content: "s"}, {Role: "user", Content: "a"}}, chat.Messages())
 	assert.Equal(t, 1, newRequest(chat.options).settings.MaxTokens)
 	assert.Equal(t, []TemplateValue{Thinking(false)}, chat.values)
+	_, err = Text(chat.Send(t.Context(), "b", MaxTokens(3)))
+	require.NoError(t, err)
+	assert.Equal(t, 3, chat.Stats().Tokens, "the option of the question comes after that of the chat")
 }
 
 // openFar counts the sessions that are open.

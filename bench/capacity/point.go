@@ -34,6 +34,9 @@ type Point struct {
 	BytesDown float64 `json:"bytes_down_per_answer,omitempty"`
 }
 
+// within reports whether there are answers, and the 95th percentile of their times is at most bound milliseconds.
+func (p *Point) within(bound float64) bool { return p.Answers > 0 && p.P95 <= bound }
+
 // tally counts events within a window.
 type tally struct {
 	window  Window

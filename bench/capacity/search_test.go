@@ -67,6 +67,22 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestShortPauses: devices with short pauses mostly wait for each other, so that the bound limits their number to the
+// answers in that time.
+func TestShortPauses(t *testing.T) {
+	racing.Spare(t)
+	o := options(Cloud)
+	o.Workload = Workload{Prompt: 1, Tokens: 1, Think: time.Millisecond, EdgeTPS: 1000}
+	o.Costs = Costs{Threads: 1, Passes: []Pass{{1, 40, 40}, {128, 400, 400}}}
+	o.Bound, o.Devices = 10*time.Second, []int{4000}
+	r, err := Search(t.Context(), o)
+	require.NoError(t, err)
+	answers := 128 / 0.4 // a second
+	assert.InEpsilon(t, answers*o.Bound.Seconds(), r.Devices, 0.1)
+	assert.InEpsilon(t, answers, r.At.PerSecond, 0.05)
+	assert.Greater(t, r.Points[0].P95, r.BoundMS)
+}
+
 // TestSearchGateways: several gateways serve about as many devices each as a single one, and no fewer with a higher
 // bound.
 func TestSearchGateways(t *testing.T) {

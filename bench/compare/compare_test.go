@@ -303,6 +303,20 @@ func TestJoin(t *testing.T) {
 	assert.Equal(t, []string{"x.jsonl:2"}, only.Alone)
 }
 
+// TestIdentity: a field that says what was measured distinguishes lines, and is named if it is the only difference.
+func TestIdentity(t *testing.T) {
+	for _, field := range []string{"mode", "variant", "policy", "threshold", "dial", "test", "rows", "depth", "threads",
+		"device", "backend", "devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens",
+		"depth_tokens", "n_prompt", "type_k"} {
+		of := func(value string) []result.Record {
+			return records(t, nil, map[string]any{field: value, "samples": line{Samples: []row{{MS: 1}, {MS: 2}}}.Samples})
+		}
+		r, err := Files(of("x"), of("y"), Options{})
+		require.NoError(t, err, field)
+		assert.Equal(t, []Difference{{field, "x", "y"}}, r.Between)
+	}
+}
+
 // TestOnlyValues: a field that is missing or different in some line is not common to all.
 func TestOnlyValues(t *testing.T) {
 	lines := []*item{{of: map[string]string{"a": "1", "b": "2", "c": "3"}}, {of: map[string]string{"a": "1", "b": "4"}}}

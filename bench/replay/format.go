@@ -29,7 +29,11 @@ type Header struct {
 	CloudPace time.Duration `json:"cloud_pace_ns"`           // minimum time of a token of the large model
 	Router    string        `json:"router_hash,omitempty"`   // of the network of the confidences; see [HashOf]
 	Scores    bool          `json:"scores,omitempty"`        // findings have scores, because there was a margin
-	Run       result.Run    `json:"run"`                     // the measurement that was recorded
+
+	// Calibration holds the confidences from which a budget of the policy learned started: see [router.Options].
+	Calibration []float32 `json:"calibration,omitempty"`
+
+	Run result.Run `json:"run"` // the measurement that was recorded
 }
 
 // Answer has the inputs of one answer. Texts are nodes of a tree: node 0 is the prompt, and node i+1 is the text of

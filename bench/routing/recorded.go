@@ -86,6 +86,7 @@ func (o *Options) Records() (h replay.Header, err error) {
 		}
 	}
 	if o.Router.Policy == router.Learned {
+		h.Calibration = o.Router.Calibration
 		h.Router, err = replay.HashOf(o.Router.Net)
 	}
 	return h, err

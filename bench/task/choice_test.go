@@ -29,6 +29,7 @@ func TestChoice(t *testing.T) {
 		"The answer is A. No, wait, the answer is B":              "B",
 		"The answer is B. That answer is what I would give.":      "B",
 		"The answer is:\n\nB\n":                                   "B",
+		"The answer is:\n\nB\nC is wrong":                         "B",
 		"The answer should be \"C\"":                              "C",
 		"The answer is B-rated films? The answer is E":            "E",
 		"The answer is Bookstore":                                 "bookstore",

@@ -2,12 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -57,14 +58,12 @@ func containsOrEmpty(t *testing.T, text, part string) {
 
 // TestEveryCommandShowsAnExample: every command has a line of help and an example.
 func TestEveryCommandShowsAnExample(t *testing.T) {
-	root := cli.NewRootCommand(&cli.App{Commands: commands, Stdout: io.Discard, Stderr: io.Discard})
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" || c.Name() == "help" {
-			continue // a command of cobra
-		}
+	flagsOfCommands(func(c *cobra.Command, _ []*pflag.Flag) {
 		assert.NotEmpty(t, c.Short, c.Name())
-		assert.Contains(t, c.Example, "pilotfish "+c.Name(), c.Name())
-	}
+		if c.HasParent() {
+			assert.Contains(t, c.Example, c.CommandPath(), c.Name())
+		}
+	})
 }
 
 func TestVersionJSON(t *testing.T) {

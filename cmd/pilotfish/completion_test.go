@@ -46,7 +46,7 @@ func TestCompletion(t *testing.T) {
 		{"chat --model |/nowhere/", "", noFiles},
 		{"bench routing --large |a", "a.gguf", noFiles},
 		{"cloud --tokenizer |a", "a.gguf", noFiles},
-		{"inspect |o/x", "o/x:y.gguf", noFiles},
+		{"inspect |o/x", "o/x:y.gguf", noFiles}, {"inspect |o/x:y.gguf", "o/x:y.gguf", noFiles},
 		{"rm |", "o/n:Q4_0 o/n:Q8_0 o/x:y.gguf", noFiles},
 		{"rm o/n:Q4_0 |", "o/n:Q8_0 o/x:y.gguf", noFiles},
 		{"pull |o/n:q4_k", "o/n:Q4_K_M o/n:Q4_K_S", noFiles},

@@ -68,7 +68,7 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M --with scaling -o md", "--with scaling has no place"},
 		{"bench engine -m M --kv f16,f16", "--kv names f16 twice"},
 		{"bench engine -m M --backend cpu,cpu", "--backend names cpu twice"},
-		{"bench engine -m M -d 3", "-d 3 is too short: give 8"},
+		{"bench engine -m M -d 0,16,7", "-d 7 is too short: give 8"},
 		{"bench engine -m M -p -1", "-p -1 is too small: give 0"},
 		{"bench engine -m M -t -1", "--threads -1 is out of range: give 0 to 1024"},
 		{"bench engine -m M -t 1025", "--threads 1025 is out of range: give 0 to 1024"},

@@ -49,6 +49,10 @@ const heldCommands = `
 1 eval ONE -m MODEL --large OTHER
 1 eval ONE -m MODEL --large BAD
 1 eval ONE -m MODEL STRANGE
+0 eval ONE -m MODEL CLOUD --questions 1 -n 2
+0 run -m MODEL --large MODEL -n 2 x
+1 chat -m MODEL --large MODEL -n 2
+0 demo --questions 1 --modes serial,paper --rtt 0 --edge-tps 0 --cloud-ms 0
 0 router collect --data ONE -m MODEL --large MODEL -n 2 -o TRACES
 1 router collect --data ONE -m MODEL --large MODEL -n 3 -o TRACES
 1 router collect --data ONE -m MODEL --large MODEL -n 2 -o FILE
@@ -62,6 +66,9 @@ const heldCommands = `
 1 bench routing --workload ONE -m MODEL --large MODEL --router NARROW
 1 bench routing --workload ONE -m MODEL --large OTHER
 1 bench gateway -m MODEL STRANGE
+0 bench gateway -m MODEL CLOUD --devices 1 --seconds 0.1
+0 bench capacity -m MODEL --prompt 40 --tokens 2 --with think=100ms,bound=100ms --answers 1
+0 bench link --tokens 8 --asks 1 --connects 1 --outages 1 --with outage=1ms,loopback=1ms
 1 bench compare ONE MISSING
 1 bench report TALK -o MISSING
 0 pull o/n

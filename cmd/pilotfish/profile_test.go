@@ -68,10 +68,15 @@ func TestProfilePath(t *testing.T) {
 	code, _, stderr := clitest.Call(t, append(run, "mem:"+filepath.Join(dir, "none", "mine"))...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--profile: open")
-	code, _, stderr = clitest.Call(t, "run", "-m", m, "--top-k", "-1", "--profile",
-		"mem:"+filepath.Join(dir, "wrong"), "x")
-	assert.Equal(t, cli.ExitUsage, code, stderr)
-	assert.NoFileExists(t, filepath.Join(dir, "wrong"), "no profile of an invalid call")
+	before, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, wrong := range []string{"--top-k=-1", "--mode=x"} { // found before the command begins, and by the command
+		code, _, stderr = clitest.Call(t, "run", "-m", m, wrong, "--profile", "mem:"+filepath.Join(dir, "wrong"), "x")
+		assert.Equal(t, cli.ExitUsage, code, stderr)
+	}
+	after, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Equal(t, before, after, "no profile of an invalid call")
 	code, _, stderr = clitest.Call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile",
 		"mem:"+filepath.Join(dir, "failed"), "x")
 	assert.Equal(t, cli.ExitFailed, code, stderr)

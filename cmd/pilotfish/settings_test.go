@@ -119,6 +119,7 @@ func TestSettingsTogether(t *testing.T) {
 		{"pin: " + pin + "\ncloud: a:1", "", "", "cloud=a:1 pin=" + pin},
 		{"pin: " + pin, "", "--cloud a:1", "pin=" + pin},
 		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode local", ""},
+		{"budget: 0.1", "", "--mode local --cloud b:1", ""}, // the message is about these flags
 		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode serial",
 			"cloud=a:1 pin=" + pin + " policy=margin"},
 		{"cloud: a:1\nbudget: 0.1", "", "--threshold 0.5", "cloud=a:1"},

@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,17 @@ func TestAxes(t *testing.T) {
 	assert.Equal(t, 0.25, Axis{Scale: Linear, Start: 10, End: 50}.fitted().part(20))
 	assert.Equal(t, -1e15, Axis{Start: -1e300, End: -1e299}.fitted().End)
 	assert.Equal(t, 1e-9, Axis{Scale: Log, Start: 1e-30, End: 1}.fitted().Start)
+}
+
+// TestLastTick: no label of an axis of numbers is lost by rounding.
+func TestLastTick(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 10_000 {
+		a := Axis{Scale: Linear, Start: 10 * r.Float64(), End: 10 + 10*r.Float64()}.fitted()
+		all := a.ticks(9)
+		require.InDelta(t, a.Start, all[0], 1e-9, "%+v", a)
+		require.Less(t, a.End-all[len(all)-1], (all[1]-all[0])*(1-1e-6), "%+v: %v", a, all)
+	}
 }
 
 // TestBands: intervals are drawn as a band under their line; points without an interval are left out of it.

@@ -7,8 +7,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Transcript is a request to a real engine with its reply, as internal/cmd/record writes it. It implements
@@ -73,6 +76,20 @@ func (t *Transcript) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.body.Write(t.Response.Body)
 	}
 	return w.reply(r), nil
+}
+
+// Recorded is a folder of transcripts. It implements http.RoundTripper: a request without a body gets the reply in the
+// file with the name of its path, such as server-info.json.
+type Recorded string
+
+// RoundTrip implements http.RoundTripper.
+func (folder Recorded) RoundTrip(r *http.Request) (*http.Response, error) {
+	name := strings.ReplaceAll(path.Base(r.URL.Path), "_", "-")
+	t, err := ReadTranscript(filepath.Join(string(folder), name+".json"))
+	if err != nil {
+		return nil, err
+	}
+	return t.RoundTrip(r)
 }
 
 // Unlike returns the fields, except for the named ones, in which the last request differs from the recorded one: the

@@ -2,6 +2,7 @@ package filelock
 
 import (
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,10 @@ func TestLockAtOnce(t *testing.T) {
 				}
 				assert.EqualValues(t, 1, holders.Add(1))
 				had.Add(1)
+				for range 20 { // so that others try
+					runtime.Gosched()
+				}
+				assert.FileExists(t, path, "the holder before has not removed it late")
 				holders.Add(-1)
 				unlock()
 			}

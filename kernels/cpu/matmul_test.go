@@ -161,6 +161,18 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 	})
 }
 
+// TestPart: a part of a matrix has its rows.
+func TestPart(t *testing.T) {
+	in := newInputs(t, 3, 0)
+	for _, typ := range types {
+		n := columns(typ)[2]
+		m := in.matrix(typ, 11, n)
+		p := m.Part(3, 8)
+		assert.Equal(t, Matrix{Type: typ, Rows: 5, Cols: n, Data: p.Data}, p)
+		assert.Equal(t, m.rows(3, 8), p.rows(0, 5))
+	}
+}
+
 // TestMatMulBySegments checks the same promise if a panel is processed in segments, and for more tokens than a tile
 // takes.
 func TestMatMulBySegments(t *testing.T) {

@@ -81,6 +81,8 @@ func TestMistakes(t *testing.T) {
 			c.Dispatch(size(1, 1, 1), size(65, 1, 1))
 		}},
 		{"want a multiple of 16", func(c metal.Commands) { c.SetThreadgroupMemory(0, 20) }},
+		{"want a multiple of 16", func(c metal.Commands) { c.SetThreadgroupMemory(0, 0) }},
+		{"want a multiple of 16", func(c metal.Commands) { c.SetThreadgroupMemory(0, -16) }},
 		{"want a multiple of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
 		{"threadgroup memory 2 (s) has no length", func(c metal.Commands) {
 			good(c)
@@ -277,7 +279,7 @@ func TestPipelines(t *testing.T) {
 		name, want string
 		constants  []metal.Constant
 	}{
-		{"absent", "has no such function", nil},
+		{"absent", "has no such function, but add, times", nil},
 		{"large", "declares 32772 bytes of threadgroup memory", nil},
 		{"flagged", "function constant 3 (flag) has no value", nil},
 		{"flagged", "is bool, but its value is uint32", []metal.Constant{{Index: 3, Value: uint32(1)}}},
@@ -383,7 +385,8 @@ func mustPages(t testing.TB) pages {
 	return p
 }
 
-// TestBuffers: buffers have the requested length, and wrapped ones must be whole pages.
+// TestBuffers: buffers have the requested length, and wrapped ones must be whole pages. Their memory is free after
+// Close, or when the last commands with them are done.
 func TestBuffers(t *testing.T) {
 	d := open(t, Options{PageSize: 16384})
 	limits := metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}
@@ -393,7 +396,19 @@ func TestBuffers(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, make([]byte, n), b.Bytes())
 		b.Close()
+		assert.Nil(t, b.Bytes())
 	}
+	held, err := d.NewBuffer(64)
+	require.NoError(t, err)
+	c, err := d.NewCommands()
+	require.NoError(t, err)
+	c.SetBuffer(0, held, 0)
+	held.Close()
+	assert.NotNil(t, held.Bytes())
+	c.Commit()
+	_, err = c.Wait()
+	require.NoError(t, err)
+	assert.Nil(t, held.Bytes())
 	for _, n := range []int{0, -1, maxBufferLength + 1} {
 		_, err := d.NewBuffer(n)
 		assert.Error(t, err, n)
@@ -403,6 +418,7 @@ func TestBuffers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, address(p.used), address(b.Bytes()))
 	b.Close()
+	assert.Empty(t, d.buffers)
 	for _, wrong := range [][]byte{nil, p.used[:4096], p.used[4096:20480], p.used[:16385]} {
 		_, err := d.WrapBuffer(wrong)
 		assert.ErrorContains(t, err, "want whole pages of 16384", fmt.Sprint(len(wrong)))

@@ -159,6 +159,7 @@ func TestFaults(t *testing.T) {
 					f = p.fault(err, c.kind, c.name)
 				}
 				assert.Equal(t, c.name+"_bad", f.Kernel)
+				assert.Regexp(t, `^\w`, f.Detail, "what is wrong comes first")
 				assert.NoError(t, p.run(c.name+"_good", c.groups), "%s, seed %d: %s_good", v, p.options.Seed, c.name)
 			}
 		}

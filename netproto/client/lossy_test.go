@@ -62,6 +62,7 @@ func TestAskBehindLostSync(t *testing.T) {
 				assert.Equal(t, c.base, asked.Path.Base)
 				assert.Equal(t, len(c.path)+1-c.base, asked.Path.Delta.Count)
 				assert.Equal(t, 1, r.Prefilled, "repeated tokens are not new")
+				assert.Equal(t, 2*len(c.path)+1-c.base, session.Left().Tokens, "they have left the device again")
 				if c.lossy && c.base == 0 {
 					assert.Less(t, wait, 3*a.hop, "one round trip")
 					assert.Greater(t, took, 3*a.hop, "a lost sync takes longer")

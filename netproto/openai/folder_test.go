@@ -117,6 +117,23 @@ func TestFolderEvicted(t *testing.T) {
 	assert.Empty(t, log.String()[strings.Index(log.String(), "\n")+1:], "no errors in the log")
 }
 
+// TestFolderLent: a text whose beginning is of no use, since the folder has more of the prompt, is given back.
+func TestFolderLent(t *testing.T) {
+	f, _ := folder(t, held.TempDir(t), 1000)
+	defer f.Close()
+	m := &fakeModel{}
+	f.index(m)
+	savedTo(t, f, "where is it?")
+	p := newPool(m, 3, f, slog.New(slog.DiscardHandler))
+	defer p.close()
+	p.give(p.take(t.Context(), idsOf("who?"), true), idsOf("who? I."), 4)
+	h := p.take(t.Context(), idsOf("where is it? Why?"), true)
+	assert.Equal(t, "where is it?", textOf(h.Session.(*fakeSession).text))
+	require.Len(t, p.idle, 1)
+	assert.Zero(t, p.idle[0].lent)
+	p.give(h, idsOf("where is it? Why? So."), 17)
+}
+
 // TestFolderBound: the least recently used file goes first, also after a restart. A continued text replaces its prefix,
 // an existing text is not written again, and one that is too large is not kept.
 func TestFolderBound(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,6 +141,23 @@ func TestTimings(t *testing.T) {
 	u.first, u.Details.Cached = 0, 25
 	assert.Equal(t, infillTimings{CacheN: 25, PredictedN: 8, PredictedMS: 4000, PredictedTPS: 2, PredictedEach: 500},
 		timingsOf(u))
+}
+
+// TestTimingsInQueue: the time that a request waits for others is in none of its times.
+func TestTimingsInQueue(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := &fakeModel{step: time.Second, answer: func(string, answer.Settings) string { return "abcd" }}
+		s := newTestServer(t, m, func(o *Options) { o.Parallel = 1 })
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				o := object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c","n_predict":3}`).Body.Bytes())
+				assert.Equal(t, []any{1000.0, 2000.0},
+					[]any{at(o, "timings", "prompt_ms"), at(o, "timings", "predicted_ms")})
+			})
+		}
+		all.Wait()
+	})
 }
 
 // TestLines: a line with less indentation ends an infill before its first character; so does a second line after a

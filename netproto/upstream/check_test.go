@@ -47,6 +47,18 @@ func TestCheck(t *testing.T) {
 				assert.Contains(t, results["cancel"].Found, "nothing to cancel", "it has no context that is too long")
 			} else {
 				assert.Contains(t, results["too long"].Found, "not tried")
+				assert.Contains(t, results["cancel"].Found, "a question cancelled after 5 ms")
+			}
+			if c.engine.Dialect == "sglang" {
+				for name, found := range map[string]string{
+					"audit": "exact: 136 positions, with 24 extra tokens computed; 0 differ from single questions",
+					"verification": "136 positions, with 0 extra requests for cached tokens; " +
+						"0 differ from single questions",
+					"too long": "568 tokens are refused", "probabilities": "tokens are drawn from up to 256",
+					"cache": "of 399 repeated tokens, its cache had 399 (0 before)",
+				} {
+					assert.Equal(t, found, results[name].Found)
+				}
 			}
 			for name, result := range results {
 				switch v := result.Verdict; {
@@ -98,6 +110,8 @@ func TestCheckFinds(t *testing.T) {
 			}
 			return p
 		}}, "probabilities", Fail},
+		"no rows":                  {&fakeengine.Engine{Dialect: "sglang", Fault: noRows}, "audit", Fail},
+		"no rows for verification": {&fakeengine.Engine{Dialect: "sglang", Fault: noRows}, "verification", Fail},
 		"contexts that are too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000},
 			"too long", Note},
 		"500 for the second comparison": {&fakeengine.Engine{Dialect: "llama",
@@ -132,6 +146,32 @@ func TestCheckFinds(t *testing.T) {
 			assert.Equal(t, c.verdict == Fail, err != nil)
 		})
 	}
+}
+
+// noRows answers questions without the audit that they ask for.
+func noRows(w http.ResponseWriter, r *http.Request, b []byte) bool {
+	audit := r.URL.Path == "/generate" && !bytes.Contains(b, []byte(`"logprob_start_len":-1`))
+	if audit {
+		_, _ = w.Write([]byte(`{"output_ids":[5]}`))
+	}
+	return audit
+}
+
+// TestCheckRounding: the check reports by how much log-probabilities differ.
+func TestCheckRounding(t *testing.T) {
+	var turn atomic.Uint64
+	table := fakeengine.Table(fakeengine.NewVocabulary(), 1)
+	results, err := checked(t, &fakeengine.Engine{Dialect: "llama", Model: func(ctx []int32) []float64 {
+		p := table(ctx)
+		if turn.Add(1)%3 == 0 {
+			for i := range p {
+				p[i] -= 0.25
+			}
+		}
+		return p
+	}}, nil)
+	require.NoError(t, err)
+	assert.Contains(t, results["the same again"].Found, "0 of 100 answers differ; log-probabilities by up to 0.25")
 }
 
 // TestCheckTrusts: unverified assumptions are reported as such.

@@ -95,7 +95,7 @@ func refused(err error) error {
 	s, ok := errors.AsType[*dialect.StatusError](err)
 	code, known := errors.AsType[netproto.Code](err)
 	switch {
-	case err == nil || !ok || !known:
+	case !ok || !known:
 		return err
 	case code == netproto.TooFast, code == netproto.Busy:
 		r := netproto.Refusal{Code: code, RetryAfter: s.RetryAfter,

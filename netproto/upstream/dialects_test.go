@@ -352,10 +352,11 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestComparisonFails: an engine that fails while its vocabulary is compared is reported as failing.
+// TestComparisonFails: an engine that fails while it is described, or its vocabulary compared, is reported as failing.
 func TestComparisonFails(t *testing.T) {
 	for request, engine := range map[string]string{
-		"/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai", "0,0,0,0,0,0,0": "openai",
+		"/props": "llama", "/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai",
+		"0,0,0,0,0,0,0": "openai",
 	} {
 		e := &fakeengine.Engine{Dialect: engine, Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
 			fails := strings.Contains(r.URL.Path+string(b), request)
@@ -426,6 +427,17 @@ func TestRecognised(t *testing.T) {
 		}
 		f, _ := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")).members[0].serves()
 		assert.Equal(t, dialect, f.Dialect)
+	}
+}
+
+// TestReplayedKinds: real engines are recognised.
+func TestReplayedKinds(t *testing.T) {
+	at, err := dialect.ParseURL("http://engine")
+	require.NoError(t, err)
+	for _, kind := range []Kind{Llama, SGLang, VLLM} {
+		got, err := recognise(t.Context(), dialect.NewClient(at, "", fakeengine.Recorded("testdata/"+kind)))
+		require.NoError(t, err)
+		assert.Equal(t, kind, got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -34,6 +35,10 @@ func TestLeastOfAll(t *testing.T) {
 		info := open(t, options(w, hosts...)).Info()
 		assert.Equal(t, []any{5, 399, netproto.SampledAudit, 64 + 64 + 3},
 			[]any{info.Choices, info.MaxContext, info.Audit, info.Parallel})
+	}
+	w.Set("e", &fakeengine.Engine{Dialect: "openai", Echo: true})
+	for _, hosts := range [][]string{{"a", "e"}, {"e", "a"}} {
+		assert.Equal(t, 399, open(t, options(w, hosts...)).Info().MaxContext, "one of them reports none")
 	}
 	_, err := Open(t.Context(), options(w, "a", "c", "d"))
 	assert.ErrorContains(t, err, "http://d: its vocabulary is not that")
@@ -256,6 +261,110 @@ func TestBusyIsNotWarmed(t *testing.T) {
 		})
 }
 
+// TestWarmingFails: a failure counts against the engine, also without a question; an end of the caller does not.
+func TestWarmingFails(t *testing.T) {
+	f := &fault{doing: broken}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			q := question(9, make([]int32, 300))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.Error(t, u.Warm(ctx, q))
+			require.NoError(t, u.Ready())
+			require.Error(t, u.Warm(t.Context(), q))
+			require.Error(t, u.Ready())
+		})
+}
+
+// TestFailingTrial: an engine that fails a trial after a question without an answer is taken out of service, even if
+// its health check succeeds.
+func TestFailingTrial(t *testing.T) {
+	var on atomic.Bool
+	var questions atomic.Int64
+	e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if !on.Load() || r.Method == http.MethodGet {
+			return false
+		}
+		if questions.Add(1) == 1 {
+			hang(w, r)
+		} else {
+			saying(500, "")(w, r)
+		}
+		return true
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		on.Store(true)
+		require.ErrorIs(t, ask(t, u, 1, 500*time.Millisecond), netproto.TooLate)
+		time.Sleep(minPulse)
+		require.Error(t, u.Ready())
+	})
+}
+
+// TestNextTry: with all engines out of service, a client is to ask again when the first of them is tried.
+func TestNextTry(t *testing.T) {
+	now := time.Now()
+	for _, pauses := range [][]time.Duration{{4, 9}, {9, 4}, {4, 99}} {
+		bubble.Test(t, func(t *testing.T) {
+			u := new(Upstream)
+			for _, p := range pauses {
+				u.members = append(u.members, &member{next: time.Now().Add(p * time.Second)})
+			}
+			no, ok := errors.AsType[netproto.Refusal](u.noEngine())
+			require.True(t, ok)
+			assert.Equal(t, 4*time.Second, no.RetryAfter)
+		})
+	}
+	u := &Upstream{members: []*member{{next: now.Add(-time.Hour)}}}
+	no, _ := errors.AsType[netproto.Refusal](u.noEngine())
+	assert.Equal(t, 100*time.Millisecond, no.RetryAfter)
+}
+
+// TestCloseWhileChecking: an engine that is being checked at the end does not count as failed.
+func TestCloseWhileChecking(t *testing.T) {
+	f := &fault{doing: hang, all: true}
+	var ended *Upstream
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			require.ErrorIs(t, ask(t, u, 1, 50*time.Millisecond), netproto.TooLate)
+			synctest.Wait()
+			ended = u
+		})
+	assert.Zero(t, ended.Stats().Engines[0].Outages)
+}
+
+// TestPiecesInChunks: every token is compared once, in requests of limited size, and the first one with another text is
+// named.
+func TestPiecesInChunks(t *testing.T) {
+	pieces := [][]byte{[]byte("a")}
+	for id := 1; id < 9000; id++ {
+		pieces = append(pieces, fmt.Appendf(nil, "<%d>", id))
+	}
+	v := fakeengine.VocabularyOf(pieces, 9000, nil)
+	for _, other := range []int32{-1, 0, 4095, 4096, 8191, 8999} {
+		seen := 0
+		err := checkPieces(t.Context(), v, func(_ context.Context, ids []int32) (string, error) {
+			require.LessOrEqual(t, len(ids), 4097)
+			seen += len(ids) - 1
+			var text []byte
+			for i, id := range ids {
+				if i > 0 && id == other {
+					text = append(text, '-')
+				}
+				text = append(text, v.Piece(id)...)
+			}
+			return string(text), nil
+		})
+		if other < 0 {
+			require.NoError(t, err)
+			assert.Equal(t, 9000, seen)
+			continue
+		}
+		assert.ErrorContains(t, err, fmt.Sprintf("the token %d is another one", other))
+	}
+}
+
 // TestOtherDraws: the same text with other sampling settings is a different question.
 func TestOtherDraws(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
@@ -322,12 +431,15 @@ func TestLeadingSpace(t *testing.T) {
 func TestCancelAsksNobodyElse(t *testing.T) {
 	f := &fault{doing: hang}
 	engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: f.answer}, {Dialect: "sglang", Fault: f.answer}}
-	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-		f.on.Store(true)
-		require.Error(t, ask(t, u, 1, 50*time.Millisecond))
-		s := u.Stats()
-		assert.EqualValues(t, 1, s.Engines[0].Asks+s.Engines[1].Asks)
-	})
+	for _, hedge := range []time.Duration{0, time.Second} {
+		f.on.Store(false)
+		inWorld(t, engines, func(o *Options) { o.Hedge = hedge }, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			require.Error(t, ask(t, u, 1, 50*time.Millisecond))
+			s := u.Stats()
+			assert.EqualValues(t, 1, s.Engines[0].Asks+s.Engines[1].Asks)
+		})
+	}
 }
 
 // TestNamesOfRequests: request ids are unique, also those of a hedge: SGLang refuses an id that is in use.

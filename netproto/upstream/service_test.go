@@ -183,6 +183,7 @@ func TestRefusingEngine(t *testing.T) {
 					require.Error(t, err)
 					if no, ok := errors.AsType[netproto.Refusal](err); ok && i == 0 {
 						assert.Equal(t, []any{c.code, c.retry}, []any{no.Code, no.RetryAfter})
+						assert.NotEmpty(t, no.Detail)
 					} else if i == 0 {
 						code, known := errors.AsType[netproto.Code](err)
 						assert.True(t, !known && c.code == netproto.Failed || code == c.code, "%v", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // choices returns the expected findings in a context, by asking the model about each position.
@@ -246,6 +247,7 @@ func TestVerifyNonsense(t *testing.T) {
 			continue
 		}
 		assert.ErrorIs(t, err, netproto.Failed, name)
+		assert.ErrorIs(t, err, dialect.ErrReply, "%s: the reason", name)
 		q.AuditFrom, q.Verify = 0, terms.AsItComes
 		_, err = u.Ask(t.Context(), q)
 		assert.NoError(t, err, name)

@@ -232,7 +232,7 @@ func (f *forest) account(t *tree, n int) {
 // rank puts h into its place among the owners with leaves to evict.
 func (f *forest) rank(h *owner) {
 	size := bits.Len32(uint32(h.slots))
-	if size != h.size && h.place > 0 {
+	if size != h.size {
 		f.bySize[h.size].Set(h, false)
 	}
 	h.size = size

@@ -91,11 +91,9 @@ func (s *Service) rouse() {
 	}
 }
 
-// leave records that the caller of a has left. The running step is aborted if all its callers have.
+// leave records that the caller of a has left. The running step is aborted if all its callers have. A session that a
+// forgets is dropped nevertheless.
 func (s *Service) leave(a *ask, why error) {
-	if a.forget {
-		return // the session is dropped nevertheless
-	}
 	s.mu.Lock()
 	a.gone = true
 	s.seen(a)

@@ -20,6 +20,16 @@ const (
 	deadline = 800 * time.Millisecond
 )
 
+// TestEarlier: the earlier of two times; none counts as later than any.
+func TestEarlier(t *testing.T) {
+	none, one, two := time.Time{}, time.Unix(1, 0), time.Unix(2, 0)
+	for _, c := range [][3]time.Time{
+		{one, two, one}, {two, one, one}, {one, one, one}, {none, one, one}, {one, none, one}, {none, none, none},
+	} {
+		assert.Equal(t, c[2], earlier(c[0], c[1]), "%v and %v", c[0], c[1])
+	}
+}
+
 // cloudFunc is a cloud with a given kind of failure. It counts all questions and open ones.
 type cloudFunc struct {
 	ask         func(ctx context.Context, q Question) (Answer, error)

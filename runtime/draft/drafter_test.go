@@ -102,7 +102,7 @@ func (d *draftedText) run(t *testing.T) (faster float64) {
 				return time.Duration(float64(edgeTime) * (1 + d.rowCost*float64(rows-1)))
 			},
 		}
-		o := Options{MaxTokens: d.tokens, Lookup: d.lookup, End: w.end}
+		o := Options{MaxTokens: d.tokens, Lookup: d.lookup, End: w.end, Trace: true}
 		if i == 1 {
 			d.drafter = &fakeDrafter{
 				T: t, whole: append(slices.Clone(prompt), texts[0]...), right: d.right, context: max(d.context, 64),
@@ -114,6 +114,16 @@ func (d *draftedText) run(t *testing.T) (faster float64) {
 		require.NoError(t, err)
 		start := time.Now()
 		d.sum, err = dec.Decode(t.Context(), prompt, func(e Event) bool {
+			if p := e.Pass; p != nil {
+				guesses := 0
+				for _, n := range p.Nodes {
+					if n.Guess {
+						guesses++
+					}
+				}
+				require.Len(t, p.Nodes, p.Rows)
+				require.Equal(t, p.Proposed+p.Drafts, guesses)
+			}
 			if tok := e.Token; tok != nil {
 				texts[i] = append(texts[i], tok.ID)
 				if i == 1 {
@@ -185,14 +195,14 @@ func TestDraftsBeginAgain(t *testing.T) {
 	})
 }
 
-// TestDraftsReadLittle: nothing is read before the answer is some tokens long, so that a short answer costs nothing;
-// and of a long prompt only the end.
+// TestDraftsReadLittle: nothing is read before the answer is long enough for what drafts are expected to gain, so that
+// a short answer costs nothing; and of a long prompt only the end.
 func TestDraftsReadLittle(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d := draftedText{prompt: 200, tokens: 4, right: always(0.95), draft: 0.3, rowCost: 0.1, context: 4096}
+		d := draftedText{prompt: 200, tokens: 25, right: always(0.95), draft: 0.4, rowCost: 0.2, context: 4096}
 		d.run(t)
 		assert.Zero(t, d.drafter.calls)
-		d.prompt, d.tokens = 2000, 200
+		d.prompt, d.tokens, d.draft, d.rowCost = 2000, 200, 0.3, 0.1
 		d.run(t)
 		assert.Positive(t, d.sum.DraftsAccepted)
 		assert.Less(t, d.drafter.read, draftWindow+400)

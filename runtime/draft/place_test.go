@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -92,6 +93,20 @@ func (p fakePlace) Take(_ int, token int32, top []terms.Candidate) (int32, bool)
 func (p fakePlace) Allows(token int32) bool { return p.allowed(p.text, token) }
 
 func (p fakePlace) Behind(token int32) Place { return fakePlace{p.world, then(p.text, token)} }
+
+// TestAnsweredLogProbs: of the best tokens with an answer the requested number is shown, and the log-probability of the
+// answer's token wherever it is among them.
+func TestAnsweredLogProbs(t *testing.T) {
+	top := []terms.Candidate{{ID: 7, LogProb: -1}, {ID: 5, LogProb: -2}, {ID: 9, LogProb: -3}}
+	r := &run{Options: Options{Top: 2}}
+	for _, c := range top {
+		assert.Equal(t, &LogProbs{Token: c.LogProb, Top: top[:2]}, r.answered(top, c.ID))
+	}
+	unknown := r.answered(top[:1], 6)
+	assert.True(t, math.IsNaN(float64(unknown.Token)))
+	assert.Equal(t, top[:1], unknown.Top)
+	assert.Nil(t, new(run).answered(top, 7))
+}
 
 // newPlaced returns a schedule in which only some tokens are allowed: with routing, answers ahead, and verification.
 func newPlaced(seed uint64) *schedule {

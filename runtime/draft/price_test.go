@@ -173,6 +173,8 @@ func matrix(t *testing.T, branches int, rtt time.Duration, share float64) (took 
 		require.NoError(t, err)
 		took += time.Since(start)
 	}
+	require.InDelta(t, 256, waits.tokens, 1, "every decision counts")
+	require.InDelta(t, 0.05, waits.share(), 0.03)
 	return took, mean / float64(escalations)
 }
 

@@ -86,7 +86,7 @@ type chooser struct {
 	end     int32            // ends the text
 	// max tokens of the answer, with the end token; 0: the value need not be whole, or the shortest one is longer
 	room   int
-	recent []int32 // the last tokens of the prompt
+	prompt []int32
 	mask   grammar.Mask
 	tail   []int32
 	counts map[int32]int
@@ -114,11 +114,9 @@ func (s *Session) choose(
 	}
 	c := &chooser{
 		sampler: sampler, route: r, rules: r.Settings.Rules(), counts: map[int32]int{},
-		recent: prompt[max(0, len(prompt)-sample.RepeatWindow):],
+		prompt: prompt,
 	}
-	if o.Top > 0 {
-		o.K = max(o.K, o.Top)
-	}
+	o.K = max(o.K, o.Top)
 	if r.JSON || r.Schema != nil {
 		var err error
 		if c.matcher, c.end, err = s.e.structured.matcher(ctx, s.e, r.Settings); err != nil {
@@ -287,7 +285,7 @@ func (p *place) place(mask grammar.Mask) sample.Place {
 		}
 	}
 	left := sample.RepeatWindow - len(p.tail)
-	p.tail = append(p.tail, p.recent[max(0, len(p.recent)-left):]...)
+	p.tail = append(p.tail, p.prompt[max(0, len(p.prompt)-left):]...)
 	at.Recent, at.Counts = p.tail, p.counts
 	return at
 }

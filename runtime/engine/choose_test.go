@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"math"
@@ -22,6 +23,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -140,6 +142,20 @@ func TestStop(t *testing.T) {
 			assert.Empty(t, s.Summary().Stopped)
 			assert.Len(t, tokens, len(all), "tokens that were held back are shown at the end")
 		}
+	}
+	r.Stop = nil
+	for _, c := range whole { // a stop string may begin in every token: each is held back until the next one
+		r.Stop = append(r.Stop, string(c)+"\x00")
+	}
+	for n := range len(all) - 1 {
+		shown := ""
+		for tok, err := range s.Routed(t.Context(), prompt, r) { // panics if it yields after the end of the loop
+			require.NoError(t, err)
+			if shown += tok.Text; tok.Pos == len(prompt)+n {
+				break
+			}
+		}
+		assert.Equal(t, shown, s.Summary().Text)
 	}
 	for _, r := range []terms.Settings{
 		{Stop: []string{"a", ""}}, {Top: -1}, {Top: 21}, {MaxTokens: -1}, {JSON: true, Schema: []byte(`{}`)},
@@ -519,6 +535,9 @@ func TestStructuredKept(t *testing.T) {
 	require.Equal(t, 1, k.kept.Len())
 	first := k.bytes
 	require.Greater(t, first, 1000, "bytes of a grammar")
+	twice := keptGrammar{new(grammar.Matcher), 5}
+	assert.Same(t, a, k.keep(sha256.Sum256([]byte(schemas[0])), twice), "made twice at once: the first one is kept")
+	require.Equal(t, first, k.bytes)
 	k.bytes = keptGrammars // as if there were other grammars
 	_, _, err = k.matcher(t.Context(), e, terms.Settings{Schema: []byte(`{"const":1}`)})
 	require.NoError(t, err)
@@ -531,6 +550,8 @@ func TestStructuredKept(t *testing.T) {
 		kept += one.bytes
 	}
 	assert.Equal(t, kept, k.bytes, "what was evicted no longer counts")
+	k.keep(schemaHash{1}, keptGrammar{a, keptGrammars + 1})
+	assert.Equal(t, 1, k.kept.Len(), "the last one stays, however large it is")
 }
 
 // TestSchemaEnds: making a grammar ends with its context and returns the cause, as do checks and answers that need one.
@@ -549,6 +570,11 @@ func TestSchemaEnds(t *testing.T) {
 	assert.NotErrorAs(t, err, &wrong, "not an error of the schema")
 	for _, err := range s.Routed(ctx, []int32{70}, r) {
 		require.ErrorIs(t, err, gone)
+	}
+	for _, text := range []string{`{}`, `{"type":"null"}`} {
+		r.Schema = []byte(text)
+		_, err = e.Check(ctx, r)
+		assert.True(t, err == nil || errors.Is(err, gone), "it may take no time at all: %v", err)
 	}
 	ignored, err := e.Check(t.Context(), Route{Settings: terms.Settings{Schema: []byte(`{"type":"null","typ":1}`)}})
 	require.NoError(t, err)

@@ -123,6 +123,7 @@ func TestDrafterText(t *testing.T) {
 	}
 	t.Logf("%d of %d drafts accepted, %d passes saved", accepted, drafts, plain)
 	assert.Greater(t, accepted, 100)
+	assert.NotZero(t, drafted.small.known, "what is measured serves the next text")
 	assert.Greater(t, drafts, accepted)
 	assert.Greater(t, plain, 100)
 }

@@ -369,6 +369,11 @@ func TestDraftInPlace(t *testing.T) {
 		require.EqualValues(t, 9, m.slots[7])
 		m.Drop(7)
 		s.stopFlights()
+		_, err = m.Extend(t.Context(), []draft.Node{{ID: 10, Token: out.Top[1].ID, Pos: 9, Path: path[5:]}})
+		require.NoError(t, err)
+		require.EqualValues(t, 9, m.slots[10], "a token that was not expected")
+		m.Drop(10)
+		s.stopFlights()
 		pair := []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}}
 		_, err = m.Extend(t.Context(), pair)
 		require.NoError(t, err)

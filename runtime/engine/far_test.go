@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,4 +71,29 @@ func TestEngineName(t *testing.T) {
 	want, err := e.File().Fingerprint()
 	require.NoError(t, err)
 	assert.Equal(t, want, sum)
+}
+
+// counting is a large model that sends a message at the end of a session, too.
+type counting struct{ bytes int }
+
+func (c *counting) Session(context.Context) (Cloud, func(), error) {
+	return c, func() { c.bytes += 100 }, nil
+}
+
+func (c *counting) Ask(context.Context, CloudQuestion) (CloudAnswer, error) {
+	c.bytes++
+	return CloudAnswer{Reply: terms.Reply{Token: 7}}, nil
+}
+
+func (c *counting) Receipt() Receipt { return Receipt{Bytes: c.bytes} }
+
+// TestReceipt: the receipt of an answer includes the message that ends its session.
+func TestReceipt(t *testing.T) {
+	s := small(t, Options{Context: 16}, nil).Session()
+	r := dictated(t, nil)
+	r.Far, r.Settings = &counting{}, terms.Settings{MaxTokens: 3, IgnoreEnd: true}
+	for _, err := range s.Routed(t.Context(), []int32{1, 2}, r) {
+		require.NoError(t, err)
+	}
+	assert.Equal(t, Receipt{Bytes: 103}, s.Summary().Receipt)
 }

@@ -36,6 +36,15 @@ func TestWithTokens(t *testing.T) {
 	}
 	assert.NotEmpty(t, ends)
 	assert.Equal(t, ends, o.Ends)
+	for id := range int32(o.Vocabulary.Size()) {
+		piece, text := o.Vocabulary.Piece(id), tokens.Bytes(id)
+		if tokens.IsControl(id) {
+			text = []byte(tokens.Text(id))
+		}
+		assert.Equal(t, text, piece)
+		assert.Equal(t, id, o.Vocabulary.Find(piece))
+	}
+	assert.EqualValues(t, -1, o.Vocabulary.Find([]byte("no token has this text")))
 	choice, _, _, err := o.Draw(terms.Sampling{}, 0, []terms.Candidate{{ID: 7, LogProb: -1}, {ID: 8, LogProb: -2}}, 8)
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, choice)

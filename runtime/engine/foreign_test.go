@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -140,8 +141,11 @@ func TestWhatTheFileSays(t *testing.T) {
 	id, err = open(t, padded, engine.Options{}).Identity()
 	require.NoError(t, err)
 	assert.Equal(t, 998, id.Vocab, "without padding at the end")
-	more := open(t, edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
+	larger := edited(t, path, "tokenizer.ggml.tokens", func(w *gguf.Writer) {
 		gguf.PutArray(w, "tokenizer.ggml.tokens", append(all, "one more"))
+	})
+	more := open(t, edited(t, larger, "tokenizer.ggml.token_type", func(w *gguf.Writer) {
+		gguf.PutArray(w, "tokenizer.ggml.token_type", slices.Repeat([]int32{1}, 1001))
 	}), engine.Options{})
 	s := session(t, more)
 	for name, call := range map[string]func() error{
@@ -151,9 +155,17 @@ func TestWhatTheFileSays(t *testing.T) {
 		"Identity":  func() error { _, err := more.Identity(); return err },
 		"Dial":      func() error { _, err := more.Dial(t.Context(), "127.0.0.1:1", engine.DialOptions{}); return err },
 		"Generate":  func() error { _, err := last(s, t.Context(), engine.Route{}); return err },
+		"Fit":       func() error { return more.Fit(plain) },
+		"Fit for":   func() error { return plain.Fit(more) },
+		"Check": func() error {
+			_, err := more.Check(t.Context(), engine.Route{Settings: terms.Settings{JSON: true}})
+			return err
+		},
 	} {
-		assert.ErrorContains(t, call(), "tokens", name)
+		assert.ErrorContains(t, call(), "tokenizer.ggml.tokens has 1001 tokens, but the embedding has 1000", name)
 	}
 	_, _, err = more.Logits(t.Context(), []int32{1}, 1)
 	assert.NoError(t, err, "ids need no tokenizer")
+	_, err = more.Check(t.Context(), engine.Route{})
+	assert.NoError(t, err, "only JSON needs the tokenizer")
 }

@@ -97,7 +97,7 @@ func (r *recorder) fail(err error) {
 }
 
 // TestRemoteAsks: every field of a question of the edge reaches the upstream of the gateway, and every field of its
-// answer comes back.
+// answer comes back. The receipt has what was sent, and to whom.
 func TestRemoteAsks(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
@@ -109,7 +109,9 @@ func TestRemoteAsks(t *testing.T) {
 	}}
 	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
 	require.NoError(t, err)
-	_, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
+	addr := listen(t, g)
+	_, cloud := call(t, e, addr, DialOptions{Pin: g.Fingerprint()})
+	assert.Zero(t, cloud.(Receiver).Receipt(), "nothing was sent")
 	q := draft.Question{
 		Context: []int32{9, 8, 7, 6, 5, 4}, K: 2, AuditFrom: 2,
 		Sampling: terms.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5},
@@ -129,6 +131,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Greater(t, a.BytesUp, len(q.Context))
 	assert.NotEqual(t, a.BytesUp, a.BytesDown)
 	up2, down := a.BytesUp, a.BytesDown
+	assert.Equal(t, Receipt{Tokens: 6, Bytes: up2, To: addr}, cloud.(Receiver).Receipt())
 	assert.GreaterOrEqual(t, a.Queue, 3*time.Millisecond)
 	a.Queue, a.BytesUp, a.BytesDown = 0, 0, 0
 	assert.Equal(t, draft.Answer{Prefilled: 6, Reply: terms.Reply{Token: 11, Audited: 4, Compute: 7 * time.Millisecond,
@@ -136,6 +139,13 @@ func TestRemoteAsks(t *testing.T) {
 		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}},
 	}, a)
 
+	q.Within = 10 * time.Minute
+	_, err = cloud.Ask(ctx, q)
+	require.NoError(t, err)
+	_, left = up.last()
+	assert.LessOrEqual(t, left, 10*time.Minute, "of two deadlines the answer's own counts")
+	sent := cloud.(Receiver).Receipt()
+	q.Within = 0
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
 	a, err = cloud.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)
@@ -143,6 +153,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Less(t, a.BytesUp, up2, "the gateway has the context")
 	assert.Positive(t, a.BytesDown)
 	assert.NotEqual(t, down, a.BytesDown)
+	assert.Equal(t, Receipt{Tokens: 6, Bytes: sent.Bytes + a.BytesUp, To: addr}, cloud.(Receiver).Receipt())
 	assert.Zero(t, a.Token)
 	_, left = up.last()
 	assert.Greater(t, left, 31*time.Minute, "a question without a deadline has the deadline of the gateway")
@@ -654,4 +665,19 @@ func TestDrawOfUpstream(t *testing.T) {
 	assert.Greater(t, len(drawn), 3)
 	_, _, _, err := draw(terms.Sampling{Temperature: -1}, 1, top, 0)
 	assert.ErrorContains(t, err, "temperature")
+}
+
+// TestRemedyFor: each error of connecting has its remedy, however it is wrapped.
+func TestRemedyFor(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want Remedy
+	}{
+		{&PinError{}, NewPin}, {&tls.CertificateVerificationError{Err: errBad}, GivePin}, {&net.DNSError{}, RightHost},
+		{netproto.WrongSecret, RightSecret}, {netproto.WrongTokenizer, SameFamily},
+		{netproto.WrongVersion, SameVersion}, {netproto.Busy, ReadRefusal}, {netproto.NoReason, NoRemedy},
+		{errBad, NoRemedy},
+	} {
+		assert.Equal(t, c.want, RemedyFor(fmt.Errorf("connect: %w", c.err)), "%T %v", c.err, c.err)
+	}
 }

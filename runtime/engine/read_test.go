@@ -69,6 +69,35 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadWhole: from position 0 on, no token precedes the first result. Each of the others has as many of the best
+// tokens as are asked for.
+func TestReadWhole(t *testing.T) {
+	e := open(t, model(t, nil), engine.Options{Context: 50})
+	s, text := session(t, e), []int32{1, 2, 3, 4}
+	for _, top := range []int{0, 1, 3} {
+		var all []engine.Seen
+		require.NoError(t, s.Read(t.Context(), text, 0, top, func(one engine.Seen) error {
+			all = append(all, one)
+			return nil
+		}))
+		require.Len(t, all, 4)
+		assert.True(t, math.IsNaN(float64(all[0].Given)))
+		all[0].Given = 0
+		assert.Equal(t, engine.Seen{}, all[0])
+		for pos, one := range all[1:] {
+			logits, best, err := e.Logits(t.Context(), text[:pos+1], 3)
+			require.NoError(t, err)
+			lse, _ := sums(logits)
+			assert.Equal(t, pos+1, one.Pos)
+			require.Len(t, one.Top, top)
+			for i, c := range one.Top {
+				assert.Equal(t, best[i].ID, c.ID)
+				assert.InDelta(t, best[i].Logit-lse, c.LogProb, 1e-5)
+			}
+		}
+	}
+}
+
 // TestReadAgain: a session forgets its text when it reads another one.
 func TestReadAgain(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 50})
@@ -124,9 +153,16 @@ func TestReadRefused(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 8})
 	s := session(t, e)
 	none := func(engine.Seen) error { return nil }
+	fails := func(why string) func(engine.Seen) error {
+		return func(engine.Seen) error { return errors.New(why) }
+	}
 	for want, call := range map[string]func() error{
 		"from position -1 on":         func() error { return s.Read(t.Context(), []int32{1, 2}, -1, 0, none) },
 		"from position 3 on":          func() error { return s.Read(t.Context(), []int32{1, 2}, 3, 0, none) },
+		"a text needs at least one":   func() error { return s.Read(t.Context(), nil, 0, 0, none) },
+		"-1 best tokens":              func() error { return s.Read(t.Context(), []int32{1, 2}, 1, -1, none) },
+		"21 best tokens":              func() error { return s.Read(t.Context(), []int32{1, 2}, 1, 21, none) },
+		"at once":                     func() error { return s.Read(t.Context(), []int32{1}, 0, 0, fails("at once")) },
 		"does not fit":                func() error { return s.Read(t.Context(), make([]int32, 9), 1, 0, none) },
 		"token 1 of the text is 1000": func() error { return s.Read(t.Context(), []int32{1, 1000}, 1, 0, none) },
 		"token 0 of the text is -1":   func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, 0, none) },
@@ -137,7 +173,7 @@ func TestReadRefused(t *testing.T) {
 			})
 		},
 		"enough": func() error {
-			return s.Read(t.Context(), []int32{1, 2}, 1, 0, func(engine.Seen) error { return errors.New("enough") })
+			return s.Read(t.Context(), []int32{1, 2}, 1, 0, fails("enough"))
 		},
 		context.Canceled.Error(): func() error { return s.Read(canceled(), []int32{7, 2, 3}, 1, 0, none) },
 	} {
@@ -147,8 +183,7 @@ func TestReadRefused(t *testing.T) {
 	assert.Equal(t, 2, s.KVTokens(), "no head after the last one")
 	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, 0, none))
 	assert.Equal(t, 0, s.KVTokens(), "the common prefix of the texts before the first position")
-	nothing := func(engine.Seen) error { return errors.New("no result expected") }
-	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, 0, nothing))
+	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, 0, fails("no result expected")))
 	assert.Len(t, read(t, s, []int32{1, 2, 3, 4, 5, 6, 7, 8}, 1), 7, "a full context, after errors")
 }
 

@@ -141,6 +141,30 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// lateFar is a large model that takes a second to begin a session.
+type lateFar struct{ Cloud }
+
+func (f lateFar) Session(context.Context) (Cloud, func(), error) {
+	time.Sleep(time.Second)
+	return f.Cloud, func() {}, nil
+}
+
+// TestTimesFromTheCall: the times of an answer begin with the call, not when decoding begins.
+func TestTimesFromTheCall(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &dictator{prompt: 1, says: []int32{5, 6}, takes: 250 * time.Millisecond}
+		r := dictated(t, d)
+		r.Cloud, r.Far, r.MaxTokens = nil, lateFar{d}, 2
+		s := session(t, small(t, Options{}, nil))
+		all := timed(t, s, []int32{1}, r)
+		require.Len(t, all, 2)
+		assert.Equal(t, 1250*time.Millisecond, all[0].At)
+		assert.Equal(t, 1500*time.Millisecond, all[1].At)
+		assert.Equal(t, all[0].At, s.Summary().PromptTime)
+		assert.Equal(t, all[1].At, s.Summary().PromptTime+s.Summary().DecodeTime)
+	})
+}
+
 // TestEnds: an end token ends the text and is not shown, unless it is ignored; so does a full context.
 func TestEnds(t *testing.T) {
 	e := small(t, Options{Context: 10}, nil)
@@ -344,7 +368,13 @@ func TestPace(t *testing.T) {
 			m.rest(t.Context(), begin.Add(-c.gone), c.rows)
 			assert.Equal(t, c.want, time.Since(begin), "%+v", c)
 		}
-		m.row, m.over = 0, 30*ms
+		m.row = 0
+		for _, gone := range []time.Duration{0, time.Second} {
+			m.over = 30 * ms
+			m.rest(t.Context(), time.Now().Add(-gone), 1)
+			assert.Zero(t, m.over, "the delay counts for one call, also for one that takes longer by itself")
+		}
+		m.over = 30 * ms
 		for _, want := range []time.Duration{70 * ms, 100 * ms} {
 			begin = time.Now()
 			m.rest(t.Context(), begin, 1)

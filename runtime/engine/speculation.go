@@ -102,8 +102,7 @@ func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
 		return f, false
 	}
 	f = a.flights[0]
-	row := s.cache.Node(token, f.row.Slot, path...)
-	if row.Pos != f.row.Pos || !slices.Equal(row.See, f.row.See) {
+	if row := s.cache.Node(token, f.row.Slot, path...); !slices.Equal(row.See, f.row.See) {
 		return flight{}, false
 	}
 	a.flights = slices.Delete(a.flights, 0, 1)
@@ -147,7 +146,7 @@ func (s *Session) dropFlights() {
 // alloc takes a slot for a token at pos, from a flight if no other is free.
 func (s *Session) alloc(pos int) (int32, error) {
 	slot, err := s.cache.Alloc(pos)
-	if err != nil && len(s.speculation.flights) > 0 {
+	if err != nil {
 		s.dropFlights()
 		slot, err = s.cache.Alloc(pos)
 	}

@@ -49,6 +49,7 @@ func TestChoose(t *testing.T) {
 		{"split with a part missing", []string{"m-q8_0-00001-of-00002.gguf", "m-q4_0.gguf", "m-q2_k.gguf"},
 			[]string{"m-q4_0.gguf"}},
 		{"no split", []string{"m-00003-of-00002.gguf", "m-00000-of-00001.gguf"}, nil},
+		{"no first part", []string{"m-00000-of-00002.gguf", "x.gguf"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var listed []remote
@@ -59,6 +60,7 @@ func TestChoose(t *testing.T) {
 			if c.want == nil {
 				require.Error(t, err)
 				for _, n := range c.listed {
+					assert.NotContains(t, err.Error(), "no GGUF models at all")
 					assert.Contains(t, err.Error(), "\n  o/n:"+n+"  (123.0 MB)")
 				}
 				return

@@ -131,6 +131,10 @@ func (r *run) compared(op string, a, b value) bool {
 		return r.contains(b, a)
 	case "not in":
 		return !r.contains(b, a)
+	case "sameas":
+		return isBool(a) == isBool(b) && r.equal(a, b)
+	case "divisibleby":
+		return !truth(r.arithmetic("%", a, b))
 	case "<":
 		return r.compare(a, b) < 0
 	case "<=":
@@ -380,12 +384,16 @@ func (p *parser) postfix(e expression) expression {
 // arguments reads the arguments of a call, after the bracket.
 func (p *parser) arguments() func(r *run) args {
 	var all []expression
+	var names []string
 	named := map[string]expression{}
 	for !p.accept(")") {
 		if p.tok.kind == tokName && p.peek().text == "=" && p.peek().kind == tokOperator {
 			name := p.name()
 			p.advance()
-			named[name] = p.expression()
+			if named[name] != nil {
+				fail("the argument %.40q is given twice", name)
+			}
+			names, named[name] = append(names, name), p.expression()
 		} else {
 			all = append(all, p.expression())
 		}
@@ -395,12 +403,12 @@ func (p *parser) arguments() func(r *run) args {
 	}
 	return func(r *run) args {
 		r.spend(16 * (len(all) + len(named)))
-		a := args{named: map[string]value{}}
+		a := args{named: map[string]value{}, names: names}
 		for _, e := range all {
 			a.list = append(a.list, e(r))
 		}
-		for name, e := range named {
-			a.named[name] = e(r)
+		for _, name := range names {
+			a.named[name] = named[name](r)
 		}
 		return a
 	}

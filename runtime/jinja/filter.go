@@ -42,16 +42,19 @@ func (p *parser) test() func(r *run, v value) bool {
 	if f := plainTest(name); f != nil {
 		return func(r *run, v value) bool { r.spend(1); return f(v) }
 	}
-	op, known := map[string]string{"eq": "==", "equalto": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
-		"ge": ">=", "in": "in", "sameas": "==", "divisibleby": "%"}[name]
+	op, known := testOperators[name]
 	if !known {
 		fail("the test %.40q is not supported", name)
 	}
 	arg := p.postfix(p.primary())
-	if op == "%" {
-		return func(r *run, v value) bool { return !truth(r.arithmetic(op, v, arg(r))) }
-	}
 	return func(r *run, v value) bool { return r.compared(op, v, arg(r)) }
+}
+
+// testOperators are the operators of the tests with an argument.
+var testOperators = map[string]string{
+	"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<", "<": "<", "le": "<=",
+	"<=": "<=", "gt": ">", "greaterthan": ">", ">": ">", "ge": ">=", ">=": ">=", "in": "in", "sameas": "sameas",
+	"divisibleby": "divisibleby",
 }
 
 // plainTest returns a test without an argument; nil if there is none of this name.
@@ -133,7 +136,7 @@ func filterNamed(name string) filter {
 	case "lower":
 		return textFilter("lower")
 	case "title":
-		return textFilter("title")
+		return func(r *run, v value, _ args) value { return r.mapped(r.text(v), words) }
 	case "capitalize":
 		return textFilter("capitalize")
 	case "replace":
@@ -225,19 +228,45 @@ func otherwise(_ *run, v value, a args) value {
 
 func joinFilter(r *run, v value, a args) value {
 	all := r.items(v)
-	if name, ok := a.at(1, "attribute", nil).(str); ok {
-		all = r.attributes(all, name)
+	if path, ok := r.path(a, 1); ok {
+		all = r.attributes(all, path, nil)
 	}
 	return r.join(all, r.text(a.at(0, "d", str{})))
 }
 
-// attributes returns a field of each element.
-func (r *run) attributes(all []value, name str) (fields []value) {
+// path returns the argument attribute of a filter: a path of fields, or the number of an element.
+func (r *run) path(a args, i int) (path str, ok bool) {
+	v := a.at(i, "attribute", nil)
+	if v == nil {
+		return path, false
+	}
+	return r.text(v), true
+}
+
+// attributes returns a field of each element, as [run.attribute] does.
+func (r *run) attributes(all []value, path str, otherwise value) (fields []value) {
 	for _, v := range all {
 		r.spend(16)
-		fields = append(fields, r.element(v, name))
+		fields = append(fields, r.attribute(v, path, otherwise))
 	}
 	return fields
+}
+
+// attribute returns the field of a value at a path, such as function.name. Unless it is nil, otherwise takes the place
+// of what is not defined.
+func (r *run) attribute(v value, path str, otherwise value) value {
+	r.spend(2 * len(path.String))
+	for name := range strings.SplitSeq(path.String, ".") {
+		if i, err := strconv.Atoi(name); err == nil {
+			v = r.element(v, i)
+		} else {
+			v = r.element(v, literal(name))
+		}
+		if _, missing := v.(undefined); missing && otherwise != nil {
+			v = otherwise
+		}
+	}
+	return v
 }
 
 // end returns the first element, or with -1 the last.
@@ -278,10 +307,10 @@ func (r *run) folded(v value) value {
 }
 
 func sortFilter(r *run, v value, a args) value {
-	name, by := a.at(2, "attribute", nil).(str)
+	path, by := r.path(a, 2)
 	return r.sorted(r.items(v), func(v value) value {
 		if by {
-			return r.element(v, name)
+			return r.attribute(v, path, nil)
 		}
 		return v
 	}, a)
@@ -309,9 +338,16 @@ func unique(r *run, v value, a args) value {
 	if truth(a.at(0, "case_sensitive", false)) {
 		fold = func(v value) value { return v }
 	}
+	path, by := r.path(a, 1)
+	key := func(v value) value {
+		if by {
+			v = r.attribute(v, path, nil)
+		}
+		return fold(v)
+	}
 	for _, one := range r.items(v) {
 		r.spend(16)
-		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(fold(v), fold(one)) }) {
+		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(key(v), key(one)) }) {
 			l.items = append(l.items, one)
 		}
 	}
@@ -322,8 +358,12 @@ func toInt(r *run, v value, a args) value {
 	if isNumber(v) {
 		return integer(math.Trunc(number(v)))
 	}
-	if n, err := strconv.Atoi(r.trimmed(v)); err == nil {
+	text := r.trimmed(v)
+	if n, err := strconv.Atoi(text); err == nil {
 		return n
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+		return integer(math.Trunc(f))
 	}
 	return a.at(0, "default", 0)
 }
@@ -345,15 +385,34 @@ func (r *run) trimmed(v value) string {
 	return strings.TrimSpace(t.String)
 }
 
-func round(_ *run, v value, a args) value {
-	scale := math.Pow(10, number(a.at(0, "precision", 0)))
-	return math.RoundToEven(number(v)*scale) / scale
+// round rounds to a number of decimal places: to the nearest number, the even one of two, or by a method.
+func round(r *run, v value, a args) value {
+	places, f := integer(a.at(0, "precision", 0)), number(v)
+	scale := math.Pow(10, float64(places))
+	switch method := r.text(a.at(1, "method", literal("common"))).String; {
+	case method == "ceil":
+		return math.Ceil(f*scale) / scale
+	case method == "floor":
+		return math.Floor(f*scale) / scale
+	case method != "common":
+		fail("the method %.40q of rounding is none of common, ceil and floor", method)
+	case isInt(v):
+		if places < 0 {
+			f = math.RoundToEven(f*scale) / scale
+		}
+		return integer(f)
+	case places < 0:
+		return math.RoundToEven(f*scale) / scale
+	}
+	const most = 1074 // no number of this type has more places
+	f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', min(places, most), 64), 64)
+	return f
 }
 
 // mapFilter applies a filter to each element, or takes a field of each.
 func mapFilter(r *run, v value, a args) value {
-	if name, ok := a.at(-1, "attribute", nil).(str); ok {
-		return &list{items: r.attributes(r.items(v), name)}
+	if path, ok := r.path(a, -1); ok {
+		return &list{items: r.attributes(r.items(v), path, a.at(-1, "default", nil))}
 	}
 	f := filterNamed(keyOf(a.at(0, "", nil)).String)
 	if f == nil {
@@ -380,7 +439,7 @@ func selecting(attribute, keep bool) filter {
 			r.spend(16)
 			tested := one
 			if attribute {
-				tested = r.element(one, name)
+				tested = r.attribute(one, name, nil)
 			}
 			if r.holds(tested, rest) == keep {
 				l.items = append(l.items, one)
@@ -399,23 +458,27 @@ func (r *run) holds(v value, test []value) bool {
 	if f := plainTest(name); f != nil {
 		return f(v)
 	}
-	op, known := map[string]string{"equalto": "==", "eq": "==", "==": "==", "ne": "!=", "in": "in"}[name]
+	op, known := testOperators[name]
 	if !known || len(test) < 2 {
 		fail("the test %.40q is not supported here", name)
 	}
 	return r.compared(op, v, test[1])
 }
 
-// indent puts blanks before each line but the first.
+// indent puts blanks, or another text, before each line but the first, and with blank also before empty ones.
 func indent(r *run, v value, a args) value {
-	width := r.repeated(literal(" "), integer(a.at(0, "width", 4)))
+	width, ok := a.at(0, "width", 4).(str)
+	if !ok {
+		width = r.repeated(literal(" "), integer(a.at(0, "width", 4)))
+	}
+	blank := truth(a.at(2, "blank", false))
 	var b builder
-	for i, line := range r.split(r.text(v), args{list: []value{literal("\n")}}).items {
+	for i, line := range r.lines(r.joined(r.text(v), literal("\n")), false).items {
 		line := line.(str)
 		if i > 0 {
 			b.add(literal("\n"))
 		}
-		if line.String != "" && (i > 0 || truth(a.at(1, "first", false))) {
+		if i == 0 && truth(a.at(1, "first", false)) || i > 0 && (blank || line.String != "") {
 			r.spend(2 * len(width.String))
 			b.add(width)
 		}

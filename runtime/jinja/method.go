@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // globals returns the functions that every template can call.
@@ -32,12 +33,7 @@ func dictOf(r *run, a args) *dict {
 			d.set(k, from.values[k.String])
 		}
 	}
-	names := make([]string, 0, len(a.named))
-	for name := range a.named {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range a.names {
 		d.set(literal(name), a.named[name])
 	}
 	return d
@@ -92,7 +88,7 @@ func textMethod(name string) func(r *run, s str, a args) value {
 	case "rsplit":
 		return func(r *run, s str, a args) value { return r.rsplit(s, a) }
 	case "splitlines":
-		return func(r *run, s str, _ args) value { return r.lines(s) }
+		return func(r *run, s str, a args) value { return r.lines(s, truth(a.at(0, "keepends", false))) }
 	case "startswith":
 		return func(r *run, s str, a args) value { return r.anyOf(a, s.String, strings.HasPrefix) }
 	case "endswith":
@@ -115,7 +111,7 @@ func textMethod(name string) func(r *run, s str, a args) value {
 		return func(_ *run, s str, a args) value { return s.find(a, strings.LastIndex) }
 	case "count":
 		return func(_ *run, s str, a args) value {
-			return strings.Count(s.String, keyOf(a.at(0, "", nil)).String)
+			return strings.Count(s.String, keyOf(part(a)).String)
 		}
 	case "isdigit":
 		return func(_ *run, s str, _ args) value {
@@ -234,18 +230,37 @@ func (r *run) rsplit(s str, a args) *list {
 	return l
 }
 
-// lines returns the lines of a text, without their ends.
-func (r *run) lines(s str) *list {
-	l := r.split(s, args{list: []value{literal("\n")}})
-	if last := len(l.items) - 1; l.items[last].(str).String == "" {
-		l.items = l.items[:last]
+// lines returns the lines of a text, with or without their ends.
+func (r *run) lines(s str, ends bool) *list {
+	l := &list{}
+	for s.String != "" {
+		r.spend(32)
+		at := strings.IndexFunc(s.String, endsLine)
+		if at < 0 {
+			l.items = append(l.items, s)
+			break
+		}
+		_, n := utf8.DecodeRuneInString(s.String[at:])
+		if strings.HasPrefix(s.String[at:], "\r\n") {
+			n = 2
+		}
+		line, rest := s.cut(0, at), s.cut(at+n, len(s.String))
+		if ends {
+			line = s.cut(0, at+n)
+		}
+		l.items, s = append(l.items, line), rest
 	}
 	return l
 }
 
+// endsLine reports whether a character ends a line in Python.
+func endsLine(c rune) bool {
+	return c >= '\n' && c <= '\r' || c >= 0x1c && c <= 0x1e || c == 0x85 || c == 0x2028 || c == 0x2029
+}
+
 // anyOf reports whether a test holds for the argument, or for one of its elements.
 func (r *run) anyOf(a args, s string, test func(s, part string) bool) bool {
-	switch v := a.at(0, "prefix", nil).(type) {
+	switch v := part(a).(type) {
 	case str:
 		return test(s, v.String)
 	case *list:
@@ -266,6 +281,12 @@ func title(c, before rune) rune {
 		return unicode.ToLower(c)
 	}
 	return unicode.ToTitle(c)
+}
+func words(c, before rune) rune { // of the filter title
+	if before >= 0 && !unicode.IsSpace(before) && !strings.ContainsRune("-({[<", before) {
+		return unicode.ToLower(c)
+	}
+	return unicode.ToUpper(c)
 }
 func capital(c, before rune) rune {
 	if before >= 0 {
@@ -296,9 +317,17 @@ func (r *run) replace(s str, a args) str {
 	return r.join(r.split(s, args{list: []value{old, a.at(2, "count", nil)}}).items, by)
 }
 
+// part returns the argument of a method that searches a text.
+func part(a args) value {
+	if len(a.list) > 1 {
+		fail("a search in a part of a text is not supported")
+	}
+	return a.at(0, "", nil)
+}
+
 // find returns where a text begins, in characters; -1 if it does not.
 func (s str) find(a args, index func(s, part string) int) int {
-	at := index(s.String, keyOf(a.at(0, "", nil)).String)
+	at := index(s.String, keyOf(part(a)).String)
 	if at < 0 {
 		return -1
 	}

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -41,6 +42,7 @@ type function func(r *run, a args) value
 type args struct {
 	list  []value
 	named map[string]value
+	names []string // of named, in the order of the template
 }
 
 // at returns an argument by its position or name; otherwise the default.
@@ -384,8 +386,14 @@ func quoted(s string) string {
 			b.WriteString(`\` + string(c))
 		case strconv.IsPrint(c):
 			b.WriteRune(c)
-		default:
+		case strings.ContainsRune("\t\n\r", c):
 			b.WriteString(strings.Trim(strconv.QuoteRune(c), `'`))
+		case c < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		case c < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, c)
 		}
 	}
 	return b.String() + quote

@@ -56,6 +56,9 @@ func TestChat(t *testing.T) {
 		got, err := tok.Chat(c.msgs, nil)
 		require.NoError(t, err)
 		assert.Equal(t, tok.Encode(c.want+"<|im_start|>assistant\n", true), got, c.want)
+		again, err := tok.Next(append(slices.Clone(got), got...), c.msgs, nil)
+		require.NoError(t, err)
+		assert.Equal(t, got, again, "after a longer text")
 	}
 }
 

@@ -523,12 +523,18 @@ func TestCreateAgain(t *testing.T) {
 	require.NoError(t, err)
 	w.Close()
 	s.Raw = true
+	write(t, dir, "shard-00000.trace.part", "of an interrupted write")
 	texts := randomTexts(t, 3, &s)
 	fill(t, dir, s, texts)
 	set, err := Open(dir)
 	require.NoError(t, err)
 	assert.True(t, set.Settings().Raw)
-	require.NoError(t, set.Close())
+	hash := set.Hash()
+	for range 2 {
+		require.NoError(t, set.Close(), "also a second time")
+	}
+	assert.Equal(t, hash, set.Hash())
+	assert.True(t, set.Settings().Raw)
 	require.NoError(t, os.Remove(filepath.Join(dir, manifestName)))
 	before := filesOf(t, dir)
 	_, err = Create(dir, s)

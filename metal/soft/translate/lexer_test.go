@@ -28,3 +28,17 @@ func TestLexBrackets(t *testing.T) {
 	}
 	assert.Equal(t, strings.Fields("a [ b [ 0 ] ] [[ buffer ( 0 ) ]] x [ y [ z [ 1 ] ] ] ; [[ a ]]"), got)
 }
+
+// TestLexNumbers: a number ends after its suffix, and a sign belongs to it only after an exponent.
+func TestLexNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"1.5e-3f+2": "1.5e-3f + 2", "0x1p-3+x": "0x1p-3 + x", "0xAP+2-1": "0xAP+2 - 1", "1E+4h*2u": "1E+4h * 2u",
+		"1'000-.5": "1'000 - .5", "2ul-b": "2ul - b", "0b1-1": "0b1 - 1", ".5f-x.y": ".5f - x . y",
+	} {
+		var got []string
+		for _, k := range lex(text, "") {
+			got = append(got, k.text)
+		}
+		assert.Equal(t, strings.Fields(want), got)
+	}
+}

@@ -112,15 +112,10 @@ func (u *unit) recursion() {
 			continue // one may call the other
 		}
 		for m := range f.mentions {
-			if m == f.name || u.isFunction(m) && overloads[m] == 1 && u.reach(m)[f.name] {
+			if m == f.name || overloads[m] == 1 && u.reach(m)[f.name] {
 				u.fail(f.at, "function %s calls itself", f.name)
 				break
 			}
 		}
 	}
-}
-
-// isFunction reports whether a name is that of a function or of a computed constant.
-func (u *unit) isFunction(name string) bool {
-	return slices.ContainsFunc(u.functions, func(f function) bool { return f.name == name })
 }

@@ -70,6 +70,14 @@ template [[host_name("k_float")]] kernel void k<float, 8>(
 	}, k.Params)
 }
 
+// TestParseAliases: the names that using and typedef declare are those of types.
+func TestParseAliases(t *testing.T) {
+	u := parse("# 1 \"stubs/metal_stdlib\"\nusing namespace metal; using real = float; typedef half small;\n"+
+		"namespace a { using inner = int; } namespace { typedef real hidden; }", "a.metal")
+	assert.Empty(t, u.problems)
+	assert.Equal(t, map[string]bool{"real": true, "small": true, "inner": true, "hidden": true}, u.types)
+}
+
 // TestParseRefuses: what the parser does not accept is a problem, with its reason. The files of testdata/rejected
 // have more.
 func TestParseRefuses(t *testing.T) {
@@ -96,6 +104,11 @@ func TestParseRefuses(t *testing.T) {
 		"constant int A = 1 [[function_constant(1)]];":                   "a function constant must be of the form",
 		"constant int A [[function_constant(1)]]; constant int B [[function_constant(1)]];": "" +
 			"function constants A and B have the same index",
+		"#pragma clang\n":   "#pragma clang is not known",
+		"#pragma omp\n":     "#pragma omp is not known",
+		"#pragma\n":         "#pragma is not known",
+		"#warning unless\n": "#warning unless is not known",
+		"int f() { return f(); }\nusing namespace std;":               "calls itself",
 		"using namespace std;":                                        "namespace std is not known",
 		"template [[host_name(k)]] kernel void k<float>();":           "an explicit instantiation must be of the form",
 		"template [[host_name(\"a\")]] kernel void k<float>();":       "there is no kernel template k",

@@ -192,7 +192,7 @@ func (f *fields) calls(known map[string]bool) (calls []answer.Call) {
 // arguments parses the arguments of a call: a string, with any text of the model, or as in other servers the object
 // itself.
 func (f *fields) arguments() []byte {
-	if raw, ok := f.all["arguments"]; ok && isObject(raw) {
+	if raw := f.all["arguments"]; isObject(raw) {
 		f.take("arguments")
 		return raw
 	}

@@ -80,17 +80,22 @@ func TestForeign(t *testing.T) {
 			assert.Equal(t, []string{field, "unsupported_parameter"}, []string{wrong.Param, wrong.Code})
 			assert.Contains(t, wrong.Message, field+": ")
 			assert.Contains(t, wrong.Message, "leave it out")
+			assert.Equal(t, one.values != "", strings.Contains(wrong.Message, ", or give "+one.values))
+			assert.Equal(t, one.hint != "", strings.Contains(wrong.Message, ": "+one.hint+", and leave"))
 		}
 	}
 }
 
 // TestUsual: values of supported fields that change nothing.
 func TestUsual(t *testing.T) {
-	for _, name := range []string{"chat", "completion"} {
+	for name, own := range map[string][]string{
+		"chat":       {`"add_special_tokens":false`, `"top_logprobs":0`},
+		"completion": {`"add_special_tokens":true`},
+	} {
 		a := apis()[name]
-		for _, pair := range []string{`"max_tokens":-1`, `"top_k":-1`, `"stop":[]`, `"logit_bias":{}`,
+		for _, pair := range append(own, `"max_tokens":-1`, `"top_k":-1`, `"stop":[]`, `"logit_bias":{}`,
 			`"stream_options":{"include_usage":false}`, `"repeat_penalty":1`, `"suffix":""`, `"echo":false`,
-			`"best_of":1`} {
+			`"best_of":1`) {
 			plain, _ := a.read(`{` + a.body + `}`)
 			got, wrong := a.read(`{` + a.body + `,` + pair + `}`)
 			require.Nil(t, wrong, pair)
@@ -169,6 +174,37 @@ func TestForeignParts(t *testing.T) {
 	}
 	_, wrong = read(`{"messages":[{"role":"user","content":"hi"}],"tool_choice":"auto","tools":[]}`)
 	assert.Nil(t, wrong, "a choice of nothing")
+
+	const messages = `{"seed":7,"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},` +
+		`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"}]},{"role":"user","content":[` +
+		`{"type":"tool_result","tool_use_id":"c","content":"r"}]}],"n":1,"tools":[{"name":"f"}]}`
+	const response = `{"seed":7,"input":[{"type":"message","role":"user","content":"a"},{"type":"function_call",` +
+		`"call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}],` +
+		`"tools":[{"type":"function","name":"f"}]}`
+	for _, c := range []struct {
+		plain, old string
+		names      []string
+	}{
+		{messages, `{"role":`, ignoredInMessages},
+		{messages, `{"type":"text",`, ignoredInParts}, {messages, `{"type":"tool_result",`, ignoredInParts},
+		{messages, `{"name":"f"`, ignoredInTools}, {response, `{"type":"message",`, ignoredInMessages},
+		{response, `{"type":"function_call",`, append(slices.Clone(ignoredInMessages), "caller", "namespace")},
+		{response, `{"type":"function_call_output",`, ignoredInMessages},
+		{response, `{"type":"function",`, append(slices.Clone(ignoredInTools), "output_schema")},
+	} {
+		read := func(body string) (any, *Error) {
+			if c.plain == messages {
+				return ReadMessages([]byte(body), Defaults{})
+			}
+			r, err := ReadResponse([]byte(body), Defaults{}, keeps{})
+			return &r.Chat, err
+		}
+		want, wrong := read(c.plain)
+		require.Nil(t, wrong)
+		got, wrong := read(strings.ReplaceAll(c.plain, c.old, "{"+with(c.names)+c.old[1:]))
+		require.Nil(t, wrong, c.old)
+		assert.Equal(t, want, got, c.old)
+	}
 }
 
 // TestWithout: fields are removed, and the rest is unchanged.

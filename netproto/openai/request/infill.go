@@ -56,7 +56,6 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	if r.N != 1 {
 		f.fail("n", "one answer is given: leave it out")
 	}
-	r.Usage = true // the last object has it
 	return r, f.end()
 }
 

@@ -150,7 +150,6 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Mess
 func (f *fields) block(role string, known map[string]bool) (m answer.Message, shown bool) {
 	kind := ""
 	f.text("type", &kind)
-	m.Role = role
 	switch {
 	case kind == "text":
 		f.needed("text", &m.Content, "give a text")

@@ -39,6 +39,7 @@ type Request struct {
 	Usage       bool     // send a last chunk with the usage
 	WantOrigins bool     // report which model chose each token
 	formatAt    string   // path of the field that requests a format
+	schemaAt    string   // path of its schema
 	ignored     []string // paths of keywords of schemas without effect
 }
 
@@ -175,7 +176,7 @@ func (f *fields) responseFormat(r *Request) {
 }
 
 // format parses the format of an answer. schema parses the fields of the type json_schema.
-func (o *fields) format(r *Request, schema func(*answer.Settings)) {
+func (o *fields) format(r *Request, schema func(*Request)) {
 	r.formatAt = o.at
 	kind := ""
 	o.text("type", &kind)
@@ -184,7 +185,7 @@ func (o *fields) format(r *Request, schema func(*answer.Settings)) {
 	case "json_object":
 		r.Settings.JSON = true
 	case "json_schema":
-		schema(&r.Settings)
+		schema(r)
 	default:
 		o.fail("type", "give text, json_object or json_schema")
 	}
@@ -192,19 +193,20 @@ func (o *fields) format(r *Request, schema func(*answer.Settings)) {
 
 // jsonSchema parses the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode only has
 // closed objects.
-func (f *fields) jsonSchema(to *answer.Settings) {
-	if !f.object("json_schema", func(o *fields) { o.schema(to) }) {
+func (f *fields) jsonSchema(r *Request) {
+	if !f.object("json_schema", func(o *fields) { o.schema(r) }) {
 		f.missing("json_schema", "give the schema: {\"name\": …, \"schema\": {…}}")
 	}
 }
 
 // schema parses a schema with its name.
-func (f *fields) schema(to *answer.Settings) {
+func (f *fields) schema(r *Request) {
 	name, ok := "", false
 	f.text("name", &name)
-	f.flag("strict", &to.Closed)
+	f.flag("strict", &r.Settings.Closed)
 	f.harmless("description")
-	if to.Schema, ok = f.take("schema"); !ok {
+	r.schemaAt = f.path("schema")
+	if r.Settings.Schema, ok = f.take("schema"); !ok {
 		f.missing("schema", "give a JSON schema")
 	}
 }
@@ -222,7 +224,7 @@ func (r *Request) ignores(where string, paths []string) {
 // Possible refuses settings that the model does not support.
 func (r *Request) Possible(ctx context.Context, m answer.Model) error {
 	ignored, err := m.Check(ctx, r.Settings)
-	r.ignores("response_format.json_schema.schema", ignored)
+	r.ignores(r.schemaAt, ignored)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err

@@ -1,13 +1,17 @@
 package request
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // FuzzRequests: a request gives a result or an error, never a panic.
@@ -99,6 +103,7 @@ func TestMostElements(t *testing.T) {
 		{response, maxTools, `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[`, `]}]}`,
 			`{"type":"function","name":"f%d"}`},
 		{completion, maxAnswers, `{"prompt":[`, `]}`, `"x"`},
+		{completion, maxAnswers, `{"prompt":[`, `]}`, `[1]`},
 		{infill, maxFiles, `{"input_prefix":"x","input_suffix":"","input_extra":[`, `]}`, `{"text":"x"}`},
 	} {
 		request := func(n int) []byte {
@@ -152,11 +157,190 @@ func TestJoinedTurns(t *testing.T) {
 
 // TestShown: a field's name from a client is only repeated as it is if it is short and plain.
 func TestShown(t *testing.T) {
-	for name, plain := range map[string]bool{"": true, "top_k2": true, "A.z/0-9": true, strings.Repeat("x", 40): true,
+	for name, plain := range map[string]bool{"": true, "top_k2": true, "AZaz/._-09": true,
+		strings.Repeat("x", 40): true,
 		strings.Repeat("x", 41): false, "a b": false, "a\nb": false, "\x1b[1m": false, "é": false, "<script>": false} {
 		assert.Equal(t, plain, Shown(name) == name, "%q: %s", name, Shown(name))
 	}
 }
+
+// read parses a request of an API, for a model that thinks or not.
+func read(name, body string, d Defaults) (c *Chat, wrong *Error) {
+	switch name {
+	case "chat":
+		return ReadChat([]byte(body), d)
+	case "messages":
+		return ReadMessages([]byte(body), d)
+	}
+	r, wrong := ReadResponse([]byte(body), d, keeps{})
+	return &r.Chat, wrong
+}
+
+// TestRefusedParts: each invalid part is refused by its path, the first one if there are several.
+func TestRefusedParts(t *testing.T) {
+	const user = `{"role":"user","content":"x"}`
+	assistant := func(block string) string {
+		return `"messages":[` + user + `,{"role":"assistant","content":[{"type":"text","text":"y"},` + block + `]}]`
+	}
+	group := func(name string) string {
+		all := make([]string, 65)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"type":"function","name":"%s%d"}`, name, i)
+		}
+		return `{"type":"namespace","name":"` + name + `","tools":[` + strings.Join(all, ",") + `]}`
+	}
+	for _, c := range []struct{ api, body, param, code string }{
+		{"messages", `"messages":[],"system":"s"`, "messages", "missing_required_parameter"},
+		{"messages", `"messages":[{"role":"robot","content":"x"}]`, "messages[0].role", "invalid_value"},
+		{"messages", `"messages":[{"role":"user"}]`, "messages[0].content", "missing_required_parameter"},
+		{"messages", `"messages":[{"role":"user","content":[{"type":"thinking","thinking":"x"}]}]`,
+			"messages[0].content[0].type", "invalid_value"},
+		{"messages", `"messages":[{"role":"user","content":[{"type":"redacted_thinking"}]}]`,
+			"messages[0].content[0].type", "invalid_value"},
+		{"messages", assistant(`{"type":"image"}`), "messages[1].content[1].type", "invalid_value"},
+		{"messages", assistant(`{"type":"tool_use","id":"c","name":"f"},{"type":"tool_result","tool_use_id":"c"}`),
+			"messages[1].content[2].type", "invalid_value"},
+		{"messages", `"messages":[` + user + `],"n":2`, "n", "unsupported_parameter"},
+		{"messages", `"messages":[` + user + `],"container":"c"`, "container", "unsupported_parameter"},
+		{"messages", `"messages":[` + user + `],"tools":[{"name":"f"}],"tool_choice":{"type":"some"}`, "tool_choice.type",
+			"invalid_value"},
+		{"messages", `"messages":[` + user + `],"tools":[{"name":"f","allowed_callers":["x"]}]`,
+			"tools[0].allowed_callers", "unsupported_parameter"},
+		{"messages", assistant(`{"type":"text","text":"z"}`) + `,"output_config":{"format":{"type":"json_object"}}`,
+			"messages[1]", "invalid_value"},
+		{"chat", `"messages":[{"role":"user","content":7}],"best_of":2`, "messages[0].content", "invalid_value"},
+		{"chat", `"messages":[` + user + `],"stop":{}`, "stop", "invalid_value"},
+		{"chat", `"messages":[` + user + `],"logit_bias":{"1":-100.5}`, "logit_bias", "invalid_value"},
+		{"chat", `"messages":[` + user + `],"chat_template_kwargs":{"thinking":true}`, "chat_template_kwargs.thinking",
+			"unsupported_parameter"},
+		{"chat", `"messages":[` + user + `],"temperature":-1,"tools":[{"type":"function","function":{"name":"f"}}],` +
+			`"tool_choice":"required","response_format":{"type":"json_object"}`, "temperature", "invalid_value"},
+		{"responses", `"input":[]`, "input", "missing_required_parameter"},
+		{"responses", `"input":"x","include":7`, "include", "invalid_value"},
+		{"responses", `"input":"x","tools":[` + group("a") + `,` + group("b") + `]`, "tools", "invalid_value"},
+		{"responses", `"input":"x","tools":[{"type":"namespace","name":"n","tools":[` + group("a") + `]}]`,
+			"tools[0].tools[0].type", "invalid_value"},
+	} {
+		_, wrong := read(c.api, `{`+c.body+`}`, Defaults{})
+		if assert.NotNil(t, wrong, c.body) {
+			assert.Equal(t, []string{c.param, c.code}, []string{wrong.Param, wrong.Code}, c.body)
+		}
+	}
+	for field, good := range map[string]string{"separate_reasoning": `true`, "stream_reasoning": `true`,
+		"reasoning_format": `"auto"`} {
+		for value, ok := range map[string]bool{good: true, `"deepseek"`: field == "reasoning_format", `false`: false} {
+			_, wrong := ReadChat([]byte(`{"messages":[`+user+`],"`+field+`":`+value+`}`), Defaults{Thinks: true})
+			assert.Equal(t, ok, wrong == nil, "%s: %s", field, value)
+		}
+	}
+}
+
+// TestTurnsOfMessages: the parts of turns in Anthropic's form that have a place in a prompt, and the beginning of the
+// answer.
+func TestTurnsOfMessages(t *testing.T) {
+	const user = `{"role":"user","content":"u"}`
+	const call = `{"type":"tool_use","id":"c","name":"f"}`
+	for _, c := range []struct {
+		turns, rest string
+		thinks      bool
+		want        string // role, thought, text and calls of each turn, and the beginning of the answer
+	}{
+		{user, ``, false, "user//u/0 "},
+		{`{"role":"system","content":"s"},` + user, ``, false, "system//s/0 user//u/0 "},
+		{user + `,{"role":"assistant","content":"a"}`, ``, false, "user//u/0 a"},
+		{user + `,{"role":"assistant","content":""}`, `,"thinking":{"type":"adaptive"}`, true, "user//u/0 "},
+		{user + `,{"role":"assistant","content":"a"}`, `,"thinking":{"type":"disabled"}`, true, "user//u/0 a"},
+		{user + `,{"role":"assistant","content":""}`, `,"output_config":{"format":{"type":"json_object"}}`, false,
+			"user//u/0 "},
+		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},` + call + `]}`, ``, false,
+			"user//u/0 assistant//a/1 "},
+		{user + `,{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"t"}]},` + user,
+			``, false, "user//u/0 assistant/t/a/0 user//u/0 "},
+		{user + `,{"role":"assistant","content":[{"type":"redacted_thinking","data":"x"}]},` + user, ``, false,
+			"user//u/0 user//u/0 "},
+		{user, `,"tool_choice":{"type":"auto"}`, false, "user//u/0 "},
+	} {
+		r, wrong := ReadMessages([]byte(`{"messages":[`+c.turns+`]`+c.rest+`}`), Defaults{Thinks: c.thinks})
+		require.Nil(t, wrong, c.turns)
+		got := ""
+		for _, m := range r.Talk.Messages {
+			got += fmt.Sprintf("%s/%s/%s/%d ", m.Role, m.Thought, m.Content, len(m.Calls))
+		}
+		assert.Equal(t, c.want, got+r.prefix)
+	}
+}
+
+// TestTaken: what these fields set.
+func TestTaken(t *testing.T) {
+	r, wrong := ReadInfill([]byte(`{"input_prefix":"a","prompt":"b","input_suffix":"c","n_indent":3,"seed":5,`+
+		`"t_max_predict_ms":70,"input_extra":[{"filename":"f","text":"t","time":1}]}`), Defaults{})
+	require.Nil(t, wrong)
+	assert.Equal(t, answer.Infill{Prefix: "ab", Suffix: "c", Repo: "myproject", Name: "filename",
+		Files: []struct{ Name, Text string }{{"f", "t"}}}, r.Gap)
+	assert.Equal(t, answer.Lines{Indent: 3, Time: 70 * time.Millisecond}, r.Lines)
+	assert.Equal(t, []any{true, uint64(5)}, []any{r.Seeded, r.Settings.Seed})
+	r, wrong = ReadInfill([]byte(`{"input_prefix":"a","input_suffix":"c","seed":-1,"t_max_predict_ms":-1}`), Defaults{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []any{false, uint64(0), answer.Lines{}}, []any{r.Seeded, r.Settings.Seed, r.Lines})
+
+	const tool = `{"function" : {"parameters":{"type":"object"},"name":"f"},"type":"function","strict":true}`
+	c, wrong := ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`],"logit_bias":{"1":100,`+
+		`"2":-100},"chat_template_kwargs":{"a":1,"b":2},"response_format":{"type":"json_schema","json_schema":`+
+		`{"name":"s","description":"d","schema":{}}}}`), Defaults{})
+	require.Nil(t, wrong)
+	assert.Equal(t, tool, string(c.Talk.Tools[0]), "as the client wrote it")
+	assert.True(t, c.Tools[0].strict)
+	assert.Equal(t, map[int32]float32{1: 100, 2: -100}, c.Settings.LogitBias)
+	assert.Len(t, c.Talk.Values, 2)
+
+	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"]}`),
+		Defaults{}, keeps{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []any{"default", true}, []any{p.Echo["service_tier"], p.Settings.LogProbs})
+
+	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678}})
+	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457}}, o.Tokens)
+	assert.Equal(t, `"<a>&"`, string(Encode("<a>&")))
+}
+
+// TestThoughtNames: what an assistant thought has two names, of which clients send both, with one of them empty or in
+// another form.
+func TestThoughtNames(t *testing.T) {
+	for fields, want := range map[string]string{`"reasoning":"a"`: "a", `"reasoning_content":"b"`: "b",
+		`"reasoning":"a","reasoning_content":""`: "a", `"reasoning":"a","reasoning_content":["b"]`: "a",
+		`"reasoning":{"b":1},"reasoning_content":null`: ""} {
+		r, wrong := ReadChat([]byte(`{"messages":[{"role":"assistant","content":"x",`+fields+`}]}`), Defaults{})
+		require.Nil(t, wrong)
+		assert.Equal(t, want, r.Talk.Messages[0].Thought, fields)
+	}
+}
+
+// failing is a model that cannot read chats, or texts.
+type failing struct {
+	answer.Model
+	chat, text error
+}
+
+func (f failing) Chat(answer.Conversation) ([]int32, error) { return []int32{1}, f.chat }
+
+func (f failing) Tokenize(string, bool) ([]int32, error) { return []int32{2}, f.text }
+
+// TestPromptErrors: a prompt has the beginning of the answer, and the model's errors are returned.
+func TestPromptErrors(t *testing.T) {
+	for _, last := range []string{``, `,{"role":"assistant","content":"a"}`} {
+		r, wrong := ReadMessages([]byte(`{"messages":[{"role":"user","content":"x"}`+last+`]}`), Defaults{})
+		require.Nil(t, wrong)
+		ids, err := r.Prompt(failing{})
+		require.NoError(t, err)
+		assert.Equal(t, []int32{1, 2}[:min(1+len(last), 2)], ids)
+		_, err = r.Prompt(failing{chat: answer.ErrNoChat})
+		assert.ErrorIs(t, err, answer.ErrNoChat)
+		_, err = r.Prompt(failing{text: errDown})
+		assert.Equal(t, last != "", err != nil)
+	}
+}
+
+var errDown = errors.New("down")
 
 // TestManyThoughts: a thought in many parts, items or blocks is one text, and takes memory for its bytes once.
 func TestManyThoughts(t *testing.T) {

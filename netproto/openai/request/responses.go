@@ -236,8 +236,7 @@ func (f *fields) grouped(r *Chat, namespace string) {
 
 // flatChoice parses which function must be called, if any.
 func (f *fields) flatChoice(r *Chat) {
-	raw, ok := f.all["tool_choice"]
-	if !ok || !isObject(raw) {
+	if !isObject(f.all["tool_choice"]) {
 		f.toolChoice(r)
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 type tool struct {
 	Name       string
 	parameters json.RawMessage // JSON schema
+	at         string          // path of the parameters in the request
 	strict     bool
 	definition json.RawMessage // in the form for the prompt
 	Namespace  string          // group of the function in the request; "" for none
@@ -108,6 +108,7 @@ func (f *fields) function(t *tool, parameters string) {
 	description, ok := "", false
 	f.text("description", &description)
 	f.flag("strict", &t.strict)
+	t.at = f.path(parameters)
 	if t.parameters, ok = f.take(parameters); ok && !isObject(t.parameters) {
 		f.fail(parameters, "give a JSON schema of an object")
 	}
@@ -221,7 +222,7 @@ func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls,
 
 // followed returns the schema of a tool's parameters in the form to use, and records keywords without effect.
 func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
-	t, where := r.Tools[i], fmt.Sprintf("tools[%d].function.parameters", i)
+	t := r.Tools[i]
 	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
 	switch {
 	case ctx.Err() != nil:
@@ -232,12 +233,12 @@ func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMes
 			_, path, _ = strings.Cut(path, "/properties/arguments")
 			paths = append(paths, "#"+strings.TrimPrefix(path, "/allOf/1"))
 		}
-		r.ignores(where, paths)
+		r.ignores(t.at, paths)
 		return t.parameters, nil
 	case t.strict:
 		return nil, Invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.Name, err)
 	}
-	r.ignores(where, []string{""}) // all keywords
+	r.ignores(t.at, []string{""}) // all keywords
 	return json.RawMessage(anyObject), nil
 }
 

@@ -24,11 +24,19 @@ type says struct {
 	header http.Header
 	body   io.Reader
 	asked  *http.Request
+	closed int
 }
+
+// Close counts how often the body is closed.
+func (s *says) Close() error { s.closed++; return nil }
 
 func (s *says) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.asked = r
-	return &http.Response{StatusCode: s.status, Header: s.header, Body: io.NopCloser(s.body), Request: r}, nil
+	body := struct {
+		io.Reader
+		io.Closer
+	}{s.body, s}
+	return &http.Response{StatusCode: s.status, Header: s.header, Body: body, Request: r}, nil
 }
 
 func client(t *testing.T, secret netproto.Secret, to http.RoundTripper) *Client {
@@ -53,6 +61,7 @@ func TestRequest(t *testing.T) {
 	b, err := io.ReadAll(s.asked.Body)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"b":4}`, string(b))
+	assert.Equal(t, 1, s.closed, "the connection can be used again")
 
 	s = &says{status: 200, body: strings.NewReader(`{"a":"secret"}`)}
 	err = client(t, "", s).Get(t.Context(), "/y", &into)
@@ -76,7 +85,10 @@ func TestLongReply(t *testing.T) {
 	} {
 		err := client(t, "", &says{status: 200, body: c.body}).Get(t.Context(), "/", &struct{}{})
 		assert.Equal(t, c.ok, err == nil, "%v", err)
-		assert.True(t, c.ok || errors.Is(err, ErrReply))
+		if !c.ok {
+			assert.ErrorIs(t, err, ErrReply)
+			assert.ErrorContains(t, err, "GET /: ")
+		}
 	}
 }
 
@@ -110,16 +122,62 @@ func TestStatusError(t *testing.T) {
 			RetryAfter: 2 * time.Second}, *e)
 		assert.ErrorIs(t, err, netproto.Busy)
 		assert.Equal(t, []any{503, want[1]}, []any{Status(err), Type(err)})
-		if want[0] != "" {
-			assert.Contains(t, Said(err), fmt.Sprintf("%q", want[0]))
+		text := "GET /x: 503 Service Unavailable"
+		if want[1] != "" {
+			text += " (" + want[1] + ")"
 		}
-		assert.NotContains(t, err.Error(), "full")
+		assert.EqualError(t, err, text)
+		if want[0] != "" {
+			text += fmt.Sprintf(": %q", want[0])
+		}
+		assert.Equal(t, text, Said(err))
 	}
 	long := &says{status: 400, body: io.LimitReader(blank{}, 1<<20)}
 	err := client(t, "", long).Get(t.Context(), "/x", nil)
 	assert.Less(t, len(Said(err)), 1000)
 	assert.Zero(t, Status(errors.New("another")))
 	assert.Equal(t, "another", Said(errors.New("another")))
+}
+
+// TestIdentifiers: names of errors may be shown, other text may not.
+func TestIdentifiers(t *testing.T) {
+	for _, name := range []string{"a", "z", "A", "Z", "_", "Az_", strings.Repeat("a", 40)} {
+		assert.Equal(t, name, identifier(name))
+	}
+	for _, other := range []any{nil, 7.0, "", "`", "{", "@", "[", "é", "a b", "a0", strings.Repeat("a", 41)} {
+		assert.Empty(t, identifier(other))
+	}
+}
+
+// TestTooLongContexts: only a refusal with an engine's own words says that the context is too long.
+func TestTooLongContexts(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&StatusError{Status: 400, Said: "it is too long for me"}, true},
+		{&StatusError{Status: 400, Said: "it is unknown"}, false},
+		{&StatusError{Status: 500, Said: "it is too long for me"}, false}, {errors.New("too long"), false},
+	} {
+		assert.Equal(t, c.want, errors.Is(tooLong(c.err, "other", "too long"), netproto.TooLarge), "%v", c.err)
+	}
+	assert.NoError(t, tooLong(nil, "x"))
+}
+
+// TestChosenModel: the named model of a list, or its first.
+func TestChosenModel(t *testing.T) {
+	to := openaiSays(`{"data":[{"id":"a","max_model_len":1},{"id":"b","max_model_len":2}]}`)
+	for name, want := range map[string]int{"": 1, "a": 1, "b": 2, "c": 0} {
+		m, err := choose(t.Context(), client(t, "", to), name)
+		assert.Equal(t, want == 0, err != nil, name)
+		assert.Equal(t, want, m.MaxLength, name)
+	}
+}
+
+// codeOf returns the code that the client of a gateway gets for an error.
+func codeOf(err error) netproto.Code {
+	code, _ := errors.AsType[netproto.Code](err)
+	return code
 }
 
 // TestCodes: the code of the gateway for each status.
@@ -131,7 +189,8 @@ func TestCodes(t *testing.T) {
 		assert.ErrorIs(t, &StatusError{Status: status}, code)
 	}
 	for text, want := range map[string]time.Duration{
-		"3": 3 * time.Second, "0.25": time.Second / 4, "": 0, "-1": 0, "1e9": time.Hour, "NaN": 0, "soon": 0,
+		"3": 3 * time.Second, "0.25": time.Second / 4, "": 0, "-1": 0, "1e9": time.Hour, "1e999": 0, "NaN": 0,
+		"soon": 0,
 	} {
 		assert.Equal(t, want, retryAfter(text), text)
 	}
@@ -151,6 +210,7 @@ func TestTop(t *testing.T) {
 		{list{c(1, 0.5)}, nil},
 		{list{c(1, float32(math.NaN()))}, nil},
 		{list{c(1, 1e-4)}, list{c(1, 1e-4)}},
+		{list{c(4, -4), c(3, -3), c(2, -2), c(1, -1)}, list{c(1, -1), c(2, -2), c(3, -3)}},
 		{nil, nil},
 	} {
 		assert.Equal(t, x.want, Top(x.in, 3))

@@ -1,8 +1,12 @@
 package dialect
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
@@ -79,41 +84,95 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// TestDescribeModels: the lengths of contexts in a list of models, of which 1 leaves no room for a token.
-func TestDescribeModels(t *testing.T) {
-	for length, want := range map[string]int{"100": 99, "2": 1, "1": 0, "0": 0, "-5": 0} {
-		e := &fakeengine.Engine{Dialect: "openai"}
-		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if r.URL.Path == "/v1/models" {
-				_, _ = w.Write([]byte(`{"data":[{"id":"fake","max_model_len":` + length + `}]}`))
-			}
-			return r.URL.Path == "/v1/models"
+// TestContexts: the lengths of contexts that engines report, of which one token is left out, or more. llama-server
+// reports that of one slot and that of all.
+func TestContexts(t *testing.T) {
+	for kind, want := range map[string]map[int]int{ // what is reported, and the max context; 0: unknown
+		"llama":  {100: 99, 2: 1, 1: 0, 0: 76, -5: 0},
+		"sglang": {100: 92, 9: 1, 8: 0, 1: 0, 0: 0, -5: 0},
+		"vllm":   {100: 99, 2: 1, 1: 0, 0: 0, -5: 0},
+		"openai": {100: 99, 2: 1, 1: 0, 0: 0, -5: 0},
+	} {
+		for length, want := range want {
+			got, err := described(t, kind, fmt.Sprintf(`{"data":[{"id":"fake","max_model_len":%[1]d,`+
+				`"meta":{"n_ctx":77}}],"total_slots":1,"default_generation_settings":{"n_ctx":%[1]d}}`, length))
+			require.NoError(t, err)
+			assert.Equal(t, want, got.MaxContext, "%s: %d", kind, length)
 		}
-		to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
-		got, err := engineOf(t, "openai", to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
-		require.NoError(t, err)
-		assert.Equal(t, want, got.MaxContext, length)
 	}
 }
 
-// TestDescribeFails: an engine that fails at any request is not described.
+// described returns the description of an engine with another reply to /v1/models and /props.
+func described(t *testing.T, kind, reply string) (Facts, error) {
+	t.Helper()
+	e := &fakeengine.Engine{Dialect: kind}
+	e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		other := r.URL.Path == "/v1/models" || r.URL.Path == "/props"
+		if other {
+			_, _ = w.Write([]byte(reply))
+		}
+		return other
+	}
+	to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
+	return engineOf(t, kind, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+}
+
+// TestDescribeNonsense: an engine without a model, or with an impossible number of slots, is not described.
+func TestDescribeNonsense(t *testing.T) {
+	for _, kind := range []string{"llama", "sglang", "vllm", "openai"} {
+		for _, reply := range []string{`{}`, `{"data":[]}`, `{"data":[{}]}`} {
+			_, err := described(t, kind, reply)
+			assert.ErrorIs(t, err, ErrReply, "%s: %s", kind, reply)
+		}
+	}
+	for slots, ok := range map[int]bool{-1: false, 0: false, 1: true, maxSlots: true, maxSlots + 1: false} {
+		f, err := described(t, "llama", fmt.Sprintf(`{"data":[{"id":"fake"}],"total_slots":%d}`, slots))
+		assert.Equal(t, ok, err == nil, slots)
+		assert.True(t, !ok && errors.Is(err, ErrReply) || f.Parallel == slots)
+	}
+}
+
+// TestReplayedDescriptions: what real servers report about themselves.
+func TestReplayedDescriptions(t *testing.T) {
+	for kind, want := range map[string]Facts{
+		"llama": {Dialect: "llama", Model: "demo-large", MaxContext: 511, Vocab: 768, Parallel: 4, Choices: 256,
+			Audit: netproto.SampledAudit},
+		"sglang": {Dialect: "sglang", Model: "demo-large", MaxContext: 504, Choices: 256,
+			Audit: netproto.ExactAudit},
+	} {
+		got, err := engineOf(t, kind, fakeengine.Recorded("../testdata/"+kind)).Describe(t.Context(), nil, "")
+		require.NoError(t, err, kind)
+		assert.NotEmpty(t, got.Version)
+		got.Version, got.Notes = "", nil
+		assert.Equal(t, want, got)
+	}
+}
+
+// TestDescribeFails: an engine that fails at any request, or replies with nonsense, is not described.
 func TestDescribeFails(t *testing.T) {
 	for _, c := range []struct{ kind, request string }{
 		{"llama", "/v1/models"}, {"llama", "/props"}, {"sglang", "/v1/models"}, {"sglang", "/get_model_info"},
 		{"sglang", "server_info"}, {"vllm", "/v1/models"}, {"vllm", "/version"}, {"vllm", "/inference/v1/generate"},
 		{"vllm", `"logprobs":`}, {"openai", "/v1/models"}, {"openai", "/v1/completions"},
 	} {
-		e := &fakeengine.Engine{Dialect: c.kind}
-		e.Fault = func(w http.ResponseWriter, r *http.Request, b []byte) bool {
-			fails := strings.Contains(r.URL.Path+string(b), c.request)
-			if fails {
-				w.WriteHeader(http.StatusInternalServerError)
+		for _, status := range []int{http.StatusInternalServerError, http.StatusOK} {
+			e, failing := &fakeengine.Engine{Dialect: c.kind}, true
+			e.Fault = func(w http.ResponseWriter, r *http.Request, b []byte) bool {
+				fails := failing && strings.Contains(r.URL.Path+string(b), c.request)
+				if fails {
+					failing = status != http.StatusOK // nonsense comes once
+					w.WriteHeader(status)
+				}
+				return fails
 			}
-			return fails
+			to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
+			_, err := engineOf(t, c.kind, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+			if status == http.StatusOK {
+				assert.Error(t, err, c)
+			} else {
+				assert.Equal(t, status, Status(err), "%v: %v", c, err)
+			}
 		}
-		to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
-		_, err := engineOf(t, c.kind, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
-		assert.Equal(t, http.StatusInternalServerError, Status(err), "%v: %v", c, err)
 	}
 }
 
@@ -137,6 +196,15 @@ func TestInvalidReplies(t *testing.T) {
 			assert.ErrorIs(t, err, ErrReply, "%s: %s", kind, reply)
 		}
 	}
+	const good = `{"token_ids":[1]}`
+	for _, choices := range []string{good, good + "," + good, `{"index":1,"token_ids":[1]},{"index":1,"token_ids":[1]}`,
+		good + `,{"index":2,"token_ids":[1]}`, `{"index":-1,"token_ids":[1]},{"index":2,"token_ids":[1]}`,
+		good + `,{"index":1}`, `{},{"index":1,"token_ids":[1]}`,
+		`{"token_ids":[1],"logprobs":{"top_logprobs":[{"a":-1}]}},{"index":1,"token_ids":[1]}`} {
+		_, err := engineOf(t, "vllm", openaiSays(`{"choices":[`+choices+`]}`)).Ask(t.Context(),
+			Ask{Context: []int32{1, 2}, K: 1, Sample: 1})
+		assert.ErrorIs(t, err, ErrReply, "%s", choices)
+	}
 }
 
 // TestTimes: the times that an engine reports, if they are possible.
@@ -156,26 +224,159 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestSecondRequest: if the second request for the probabilities of a part of a character fails, so does the question.
+// TestSecondRequest: if a further request for an answer fails, so does the question: that for the probabilities of a
+// part of a character, that after a sampled audit, and that for the rows of cached tokens.
 func TestSecondRequest(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "llama", Model: func([]int32) []float64 {
-		p := make([]float64, 300)
-		for i := range p {
-			p[i] = -9
+	long := make([]int32, 40)
+	for _, c := range []struct {
+		kind, second string
+		a            Ask
+	}{
+		{"llama", `"n_predict":4`, Ask{Context: []int32{1}, K: 2}},
+		{"llama", `"prompt":[2,3]`, Ask{Context: []int32{2, 3}, Sample: 1}},
+		{"vllm", `"again-all"`, Ask{Name: "again", Context: long, AuditFrom: 1, Rows: 1}},
+	} {
+		e := &fakeengine.Engine{Dialect: c.kind, Model: func(ctx []int32) []float64 {
+			p := slices.Repeat([]float64{-9}, 300)
+			p[map[bool]int{true: 0xe4, false: 'a'}[ctx[0] == 1]] = -0.1
+			return p
+		}}
+		engine := engineOf(t, c.kind, fakeengine.NewWire(map[string]http.Handler{"engine": e}))
+		_, err := engine.Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+		require.NoError(t, err)
+		require.NoError(t, engine.Warm(t.Context(), Ask{Context: long}))
+		r, err := engine.Ask(t.Context(), c.a)
+		require.NoError(t, err)
+		assert.Equal(t, 2, r.Requests)
+		e.Fault = func(w http.ResponseWriter, _ *http.Request, b []byte) bool {
+			fails := strings.Contains(string(b), c.second)
+			if fails {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return fails
 		}
-		p[0xe4] = -0.1
-		return p
-	}}
-	e.Fault = func(w http.ResponseWriter, _ *http.Request, b []byte) bool {
-		second := strings.Contains(string(b), `"n_predict":4`)
-		if second {
-			w.WriteHeader(http.StatusInternalServerError)
-		}
-		return second
+		_, err = engine.Ask(t.Context(), c.a)
+		assert.Equal(t, http.StatusInternalServerError, Status(err), c.second)
 	}
-	to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
-	_, err := engineOf(t, "llama", to).Ask(t.Context(), Ask{Context: []int32{1}, K: 2})
-	assert.Equal(t, http.StatusInternalServerError, Status(err))
+}
+
+// TestErrors: each method returns the engine's error, and sends no other request after it.
+func TestErrors(t *testing.T) {
+	for _, kind := range []string{"llama", "sglang", "vllm", "generate", "openai"} {
+		sent, ctx, text := 0, t.Context(), []int32{1, 2, 3, 4}
+		e := engineOf(t, kind, fakeengine.NewWire(map[string]http.Handler{"engine": http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) {
+				sent++
+				w.WriteHeader(http.StatusInternalServerError)
+			})}))
+		if v, ok := e.(*VLLM); ok {
+			v.rows = kind == "generate"
+		}
+		calls := map[string]func() error{
+			"alive":      func() error { return e.Alive(ctx) },
+			"warm":       func() error { return e.Warm(ctx, Ask{Context: text}) },
+			"tokenize":   func() error { _, err := e.Tokenize(ctx, "x"); return err },
+			"detokenize": func() error { _, err := e.Detokenize(ctx, text); return err },
+		}
+		for name, a := range map[string]Ask{"ask": {}, "k": {K: 2}, "audit": {AuditFrom: 2}, "sample": {Sample: 2},
+			"rows": {AuditFrom: 2, Rows: 1}} {
+			a.Context = text
+			calls[name] = func() error { _, err := e.Ask(ctx, a); return err }
+		}
+		if s, ok := e.(Speller); ok { // it has no endpoint for these two
+			assert.ErrorIs(t, calls["tokenize"](), ErrAbsent)
+			assert.ErrorIs(t, calls["detokenize"](), ErrAbsent)
+			calls["tokenize"] = func() error { _, err := s.Next(ctx, text); return err }
+			calls["detokenize"] = func() error { _, err := s.Spell(ctx, text); return err }
+		}
+		for name, call := range calls {
+			sent = 0
+			assert.Equal(t, http.StatusInternalServerError, Status(call()), "%s: %s", kind, name)
+			if c, ok := e.(Closer); ok {
+				c.Close() // waits for requests in the background
+			}
+			assert.Equal(t, 1, sent, "%s: %s", kind, name)
+		}
+		if l, ok := e.(*Llama); ok {
+			l.slots.resize(1)
+			for _, call := range calls {
+				require.Error(t, call())
+			}
+			assert.Zero(t, l.slots.all.Front().Value.(*slot).open, "requests that failed are over")
+		}
+	}
+}
+
+// TestWithoutProbabilities: an answer may lack the probabilities, and the number of cached tokens, whatever form that
+// has.
+func TestWithoutProbabilities(t *testing.T) {
+	for kind, replies := range map[string][]string{
+		"llama": {`{"tokens":[1]}`, `{"tokens":[1],"completion_probabilities":[]}`,
+			`{"tokens":[1],"completion_probabilities":[{}]}`},
+		"sglang": {`{"output_ids":[1]}`, `{"output_ids":[1],"meta_info":{"output_top_logprobs":[]}}`,
+			`{"output_ids":[1],"meta_info":{"output_top_logprobs":[null]}}`},
+		"vllm": {`{"choices":[{"token_ids":[1]}]}`, `{"choices":[{"token_ids":[1],"logprobs":{}}]}`,
+			`{"choices":[{"token_ids":[1],"logprobs":{"top_logprobs":[null]}}],"usage":{"prompt_tokens_details":{}}}`},
+		"generate": {`{"choices":[{"token_ids":[1]}]}`, `{"choices":[{"token_ids":[1],"logprobs":{}}]}`,
+			`{"choices":[{"token_ids":[1],"logprobs":{"content":[{}]}}],"usage":{"prompt_tokens_details":{}}}`},
+		"openai": {`{"choices":[{"token_ids":[1]}]}`, `{"choices":[{"token_ids":[1],"logprobs":{}}]}`,
+			`{"choices":[{"token_ids":[1],"logprobs":{"content":[{}]}}],"usage":{"prompt_tokens_details":{}}}`},
+	} {
+		for _, reply := range replies {
+			for k := range 2 {
+				r, err := engineOf(t, kind, openaiSays(reply)).Ask(t.Context(), Ask{Context: []int32{1, 2}, K: k})
+				require.NoError(t, err, reply)
+				assert.Equal(t, []int{1, 0, -1, 0, 0},
+					[]int{int(r.Token), len(r.Top), r.Cached, r.Extra, r.Audited}, reply)
+				assert.NoError(t, r.Unheard)
+			}
+		}
+	}
+}
+
+// TestWarmRequest: a request to warm up computes the context and nothing else, for the same cache.
+func TestWarmRequest(t *testing.T) {
+	for _, kind := range []string{"llama", "sglang", "vllm", "generate", "openai"} {
+		var sent []string
+		e := engineOf(t, kind, fakeengine.NewWire(map[string]http.Handler{"engine": http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				sent = append(sent, string(b))
+				_, _ = w.Write([]byte(`{"choices":[{"token_ids":[1]}]}`)) // llama and sglang return no token
+			})}))
+		if v, ok := e.(*VLLM); ok {
+			v.rows = kind == "generate"
+		}
+		a := Ask{Name: "name", Session: 1, Salt: "salt", Context: []int32{1, 2, 3}}
+		require.NoError(t, e.Warm(t.Context(), a), kind)
+		a.K, a.AuditFrom, a.Sample, a.Rows = 3, 1, 2, 1
+		require.NoError(t, e.Warm(t.Context(), a), kind)
+		require.Len(t, sent, 2, kind)
+		assert.Equal(t, sent[0], sent[1])
+		if kind != "llama" && kind != "openai" { // these have no such fields
+			assert.Regexp(t, `"(rid|request_id)":"name"`, sent[0])
+			assert.Regexp(t, `"(extra_key|cache_salt)":"salt"`, sent[0])
+		}
+	}
+}
+
+// TestMeasured: without a time from the engine it is that of the request.
+func TestMeasured(t *testing.T) {
+	for _, kind := range []string{"vllm", "generate", "openai"} {
+		bubble.Test(t, func(t *testing.T) {
+			r, err := engineOf(t, kind, slowly{}).Ask(t.Context(), Ask{Context: []int32{1}})
+			require.NoError(t, err)
+			assert.Equal(t, time.Second, r.Compute, kind)
+		})
+	}
+}
+
+// slowly answers after a second.
+type slowly struct{}
+
+func (slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(time.Second)
+	return openaiSays(`{"choices":[{"token_ids":[1]}]}`).RoundTrip(r)
 }
 
 // TestSampledAudits: the finding of a sampled audit has a probability only if the reply has one.
@@ -187,5 +388,6 @@ func TestSampledAudits(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, r.Audit, 1)
 		assert.Equal(t, [2]float32{6, want}, [2]float32{float32(r.Audit[0].Token), r.Audit[0].LogProb}, logprobs)
+		assert.Equal(t, [4]int{1, 1, 1, -1}, [4]int{r.Audited, r.Extra, r.Requests, r.Cached})
 	}
 }

@@ -1,14 +1,22 @@
 package dialect
 
 import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // llamaReplay returns an engine that replays a recording of a real one.
@@ -79,12 +87,12 @@ func TestReplayedPieces(t *testing.T) {
 
 // TestReplayedRefusalsLlama: refusals of a real server are distinguished.
 func TestReplayedRefusalsLlama(t *testing.T) {
-	for name, want := range map[string]error{
+	for name, want := range map[string]netproto.Code{
 		"too-long": netproto.TooLarge, "unknown-id": netproto.Failed, "wrong-key": netproto.Failed,
 	} {
 		e, r := llamaReplay(t, name)
 		_, err := e.Ask(t.Context(), Ask{Context: llamaRecorded(t, r)})
-		require.ErrorIs(t, err, want, name)
+		assert.Equal(t, want, codeOf(err), name)
 		assert.NotContains(t, err.Error(), "Prompt contains", "text of the engine is not logged")
 	}
 }
@@ -117,54 +125,139 @@ func TestReplayedRestLlama(t *testing.T) {
 	}
 }
 
-// TestSlotOrder: the slot that a session gets.
-func TestSlotOrder(t *testing.T) {
-	s := newSlots(2)
-	a, doneA := s.take(1)
-	b, doneB := s.take(2)
-	assert.NotEqual(t, a, b)
-	again, done := s.take(1)
-	assert.Equal(t, a, again, "a session keeps its slot, also during a request")
-	done()
-	doneB()
-	c, doneC := s.take(3)
-	assert.Equal(t, b, c, "the slot without a request, although it was used later")
-	doneA()
-	doneC()
-	d, done := s.take(4)
-	assert.Equal(t, a, d, "the least recently used slot")
-	done()
-	assert.EqualValues(t, 2, s.evicted)
-	s.forget(3)
-	s.forget(99)
-	e, done := s.take(5)
-	assert.Equal(t, b, e, "an unused slot")
-	done()
-	_, done = s.take(4) // used later than that of 5 now
-	done()
-	g, done := s.take(6)
-	assert.Equal(t, e, g, "the least recently used slot, in any order of arrival")
-	done()
-	s.forget(6)
-	s.evicted--
-	_, done = s.take(5)
-	done()
-	assert.EqualValues(t, 2, s.evicted)
-	s.resize(2)
-	f, done := s.take(5)
-	assert.Equal(t, e, f, "the same number: nothing changes")
-	done()
-	s = newSlots(3)
+// TestTwoRequests: what an answer takes from each of its two requests: after a sampled audit, or for the probabilities
+// of a token that begins a character.
+func TestTwoRequests(t *testing.T) {
+	const top = `,"completion_probabilities":[{"top_logprobs":[{"id":7,"logprob":-1},{"id":8,"logprob":-2}]}]`
+	answer := func(token, cached int, more string) string {
+		return fmt.Sprintf(`{"tokens":[%d],"timings/cache_n":%d,"timings/prompt_ms":1,"timings/predicted_ms":0.5%s}`,
+			token, cached, more)
+	}
+	best := []terms.Candidate{{ID: 7, LogProb: -1}, {ID: 8, LogProb: -2}}
+	for name, c := range map[string]struct {
+		a             Ask
+		first, second string
+		want          Reply
+	}{
+		"another choice": {Ask{K: 2, Sample: 2}, answer(7, 1, top), answer(7, 2, top), Reply{Top: best, Audited: 1,
+			Extra: 1, Audit: []terms.Finding{{Pos: 2, Token: 7, LogProb: -1}}, Cached: 2}},
+		"the same choice": {Ask{Sample: 2}, answer(3, 1, top), answer(7, 2, ""), Reply{Audited: 1, Extra: 1,
+			Cached: 2}},
+		"a choice without a probability": {Ask{K: 2, Sample: 2}, `{"tokens":[9]}`, answer(7, 2, top), Reply{Top: best,
+			Audited: 1, Extra: 1, Audit: []terms.Finding{{Pos: 2, Token: 9}}, Cached: 2}},
+		"a character":       {Ask{K: 2}, answer(7, 1, ""), answer(7, 2, top), Reply{Top: best, Cached: 1}},
+		"another character": {Ask{K: 2}, answer(7, 1, ""), answer(8, 2, top), Reply{Cached: 1}},
+		"none":              {Ask{K: 2}, answer(7, 1, ""), answer(7, 2, ""), Reply{Cached: 1}},
+	} {
+		w := &inTurn{replies: []string{c.first, c.second}}
+		if name == "a choice without a probability" { // there is none for a second time
+			w.replies = []string{c.first, c.first, c.second}
+		}
+		c.a.Context = []int32{1, 2, 3}
+		got, err := engineOf(t, "llama", w).Ask(t.Context(), c.a)
+		require.NoError(t, err, name)
+		c.want.Token, c.want.Requests, c.want.Compute = 7, len(w.replies), 3*time.Millisecond
+		if len(w.replies) > 2 {
+			c.want.Compute /= 2
+		}
+		assert.Equal(t, c.want, got, name)
+		assert.Len(t, w.asked, len(w.replies), name)
+	}
+}
+
+// inTurn gives one reply after the other.
+type inTurn struct {
+	replies, asked []string
+}
+
+func (s *inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	s.asked = append(s.asked, string(b))
+	return openaiSays(s.replies[len(s.asked)-1]).RoundTrip(r)
+}
+
+// TestFieldsLlama: all fields of a reply are requested: the server leaves out others.
+func TestFieldsLlama(t *testing.T) {
+	var want []string
+	for f := range reflect.TypeFor[llamaReply]().Fields() {
+		want = append(want, f.Tag.Get("json"))
+	}
+	assert.ElementsMatch(t, want, newLlamaRequest(nil, 1, 0, 0).Fields)
+}
+
+// TestSlotsApart: a session has the slot that it had last, unless it was forgotten or another session took that slot
+// since then; a new session takes a free slot, else one with the fewest requests, the least recently used of these.
+func TestSlotsApart(t *testing.T) {
+	type state struct {
+		session uint64 // 0: none
+		open    int
+		used    int // at which step
+	}
+	for seed := range uint64(20) {
+		r, n := rand.New(rand.NewPCG(seed, 0)), 1+int(seed%5)
+		s, all, lost := newSlots(n), make([]state, n), 0
+		var ends []func()
+		for step := range 300 {
+			session := 1 + r.Uint64N(8)
+			switch r.IntN(4) {
+			case 0:
+				s.forget(session)
+				for i := range all {
+					if all[i].session == session {
+						all[i].session = 0
+					}
+				}
+				continue
+			case 1:
+				if len(ends) > 0 {
+					ends[0]()
+					ends = ends[1:]
+				}
+				continue
+			}
+			number, done := s.take(session)
+			want := slices.IndexFunc(all, func(x state) bool { return x.session == session })
+			if want < 0 {
+				want = 0
+				rank := func(x state) []int {
+					if x.session == 0 && x.open == 0 {
+						return []int{-1, x.used}
+					}
+					return []int{x.open, x.used}
+				}
+				for i := range all {
+					if slices.Compare(rank(all[i]), rank(all[want])) < 0 {
+						want = i
+					}
+				}
+				if all[want].session != 0 {
+					lost++
+				}
+			}
+			require.Equal(t, want, number, "seed %d, step %d", seed, step)
+			all[want] = state{session, all[want].open + 1, step + 1}
+			ends = append(ends, func() { done(); all[want].open-- })
+		}
+		assert.EqualValues(t, lost, s.evicted)
+	}
+}
+
+// TestResize: with the same number of slots nothing changes; with another one all are free.
+func TestResize(t *testing.T) {
+	s := newSlots(3)
 	var numbers []int
 	for i, session := range []uint64{0, 1, 2, 2, 1, 0, 3, 4} {
-		if i == 3 {
+		if i >= 3 {
 			s.resize(2)
 		}
 		number, done := s.take(session)
 		done()
 		numbers = append(numbers, number)
 	}
-	assert.Equal(t, []int{0, 1, 2, 0, 1, 0, 1, 0}, numbers, "another number: all slots are free")
+	assert.Equal(t, []int{0, 1, 2, 0, 1, 0, 1, 0}, numbers)
 	none, done := newSlots(0).take(1)
 	assert.Equal(t, -1, none)
 	done()

@@ -145,15 +145,33 @@ func TestReplayedRowsSGLang(t *testing.T) {
 	assert.Empty(t, got.Rows)
 }
 
+// TestUnheardPart: if a row of an audit is invalid, there are no findings of the rows before it.
+func TestUnheardPart(t *testing.T) {
+	for kind, reply := range map[string]string{
+		"sglang": `{"output_ids":[5],"meta_info":{"input_top_logprobs":[null,[[-1,9,null]],[]]}}`,
+		"generate": `{"choices":[{"token_ids":[5]}],"prompt_logprobs":[null,{"9":{"logprob":-1,"rank":1}},` +
+			`{"9":{"rank":1}}]}`,
+	} {
+		e := engineOf(t, kind, openaiSays(reply))
+		if v, ok := e.(*VLLM); ok {
+			v.rows = true
+		}
+		got, err := e.Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1, Rows: 1})
+		require.NoError(t, err)
+		assert.ErrorIs(t, got.Unheard, ErrReply)
+		assert.Zero(t, got.Audited+len(got.Audit)+len(got.Rows))
+	}
+}
+
 // TestReplayedRefusalsSGLang: refusals of a real server are distinguished.
 func TestReplayedRefusalsSGLang(t *testing.T) {
-	for name, want := range map[string]error{
+	for name, want := range map[string]netproto.Code{
 		"too-long": netproto.TooLarge, "beyond-longest": netproto.TooLarge, "no-ids": netproto.Failed,
 		"wrong-key": netproto.Failed, "busy": netproto.Busy, "unknown-sampling-field": netproto.Failed,
 	} {
 		e, r := sglangReplay(t, name)
 		_, err := e.Ask(t.Context(), sglangRecorded(t, r))
-		require.ErrorIs(t, err, want, name)
+		assert.Equal(t, want, codeOf(err), name)
 	}
 }
 

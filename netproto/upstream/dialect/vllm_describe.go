@@ -43,7 +43,7 @@ func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts
 	return f, nil
 }
 
-// choose selects the generate endpoint if it is available.
+// choose selects the generate endpoint if it is available, else the other one stays.
 func (e *VLLM) choose(ctx context.Context, v Vocabulary, salt string, f *Facts) error {
 	_, err := generate{}.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	switch Status(err) {
@@ -53,7 +53,6 @@ func (e *VLLM) choose(ctx context.Context, v Vocabulary, salt string, f *Facts) 
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
 		f.Notes = append(f.Notes,
 			"/inference/v1/generate is unavailable: start it with --enable-scale-out, if it has that flag")
-		e.door = completions{}
 		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	}
 	return err
@@ -93,7 +92,6 @@ func (e *VLLM) givesRows(ctx context.Context, v Vocabulary, salt string, longest
 	const most = 300 // two blocks of the prefix cache, of 16 to 128 tokens each, and a part of a third
 	n := min(most, longest)
 	a := trial(v, salt, n, 0)
-	a.AuditFrom = 1
 	first, err := e.door.ask(ctx, e.c, a, e.model, newRows)
 	if err != nil {
 		return false

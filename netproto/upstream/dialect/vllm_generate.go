@@ -106,7 +106,7 @@ func (generate) ask(
 	if a.Rows > 0 && which != noRows && r.Unheard == nil {
 		r.Rows, r.Unheard = readRows(w.Rows, a)
 	}
-	return r, err
+	return r, nil
 }
 
 // suffix parses the rows of prompt_logprobs: [null] and then those of the positions at the end of the context that were

@@ -1,8 +1,11 @@
 package dialect
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +122,131 @@ func TestReplayedVerification(t *testing.T) {
 	assert.Equal(t, 10, part.Audited)
 }
 
+// scripted is an endpoint that gives one reply after the other.
+type scripted struct {
+	replies []Reply
+	asked   []Ask
+	which   []rows
+}
+
+func (s *scripted) ask(_ context.Context, _ *Client, a Ask, _ string, which rows) (Reply, error) {
+	s.asked, s.which = append(s.asked, a), append(s.which, which)
+	r := s.replies[len(s.asked)-1]
+	r.Audit = slices.Clone(r.Audit)
+	if r.Requests == 0 {
+		return Reply{}, ErrReply
+	}
+	return r, nil
+}
+
+// findings returns a finding at each position, with its token.
+func findings(at ...int32) (all []terms.Finding) {
+	for i := 0; i+1 < len(at); i += 2 {
+		all = append(all, terms.Finding{Pos: int(at[i]), Token: at[i+1]})
+	}
+	return all
+}
+
+// TestAskedRows: rows are requested if the engine has correct ones, for all tokens only if some that are to be verified
+// were cached; and the audit is from the requested position on.
+func TestAskedRows(t *testing.T) {
+	part := Reply{Requests: 1, Token: 8, Audited: 1, Rows: make([]Row, 1), Audit: findings(4, 9)}
+	whole := Reply{Requests: 1, Token: 7, Audited: 4, Rows: []Row{{}, {Stands: 2}, {Stands: 3}, {Stands: 4}},
+		Audit: findings(1, 9, 2, 9, 4, 8)}
+	unheard := Reply{Requests: 1, Unheard: ErrReply}
+	for name, c := range map[string]struct {
+		a       Ask
+		without bool // rows
+		replies []Reply
+		which   []rows
+		want    Reply
+	}{
+		"no audit":       {Ask{Rows: 1}, false, []Reply{part}, []rows{noRows}, part},
+		"sampled audits": {Ask{AuditFrom: 2}, true, []Reply{part}, []rows{noRows}, part},
+		"fewer":          {Ask{AuditFrom: 2}, false, []Reply{part}, []rows{newRows}, part},
+		"as many":        {Ask{AuditFrom: 4, Rows: 1}, false, []Reply{part}, []rows{newRows}, part},
+		"more": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{whole}, []rows{newRows}, Reply{Requests: 1, Token: 7,
+			Audited: 3, Rows: whole.Rows[1:], Audit: whole.Audit[1:]}},
+		"more without rows": {Ask{AuditFrom: 3}, false, []Reply{{Requests: 1, Audited: 4, Audit: whole.Audit}},
+			[]rows{newRows}, Reply{Requests: 1, Audited: 2, Audit: whole.Audit[2:]}},
+		"cached": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{part, whole}, []rows{newRows, allRows}, Reply{Requests: 2,
+			Token: 8, Audited: 3, Rows: whole.Rows[1:], Audit: whole.Audit[1:], Extra: 5}},
+		"unheard": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{unheard}, []rows{newRows}, unheard},
+		"unheard later": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{part, unheard}, []rows{newRows, allRows},
+			Reply{Requests: 2, Token: 8, Unheard: ErrReply, Extra: 5}},
+		"an error":       {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{{}}, []rows{newRows}, Reply{}},
+		"an error later": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{part, {}}, []rows{newRows, allRows}, part},
+	} {
+		s := &scripted{replies: c.replies}
+		c.a.Name, c.a.Context, c.a.K = "n", []int32{1, 2, 3, 4, 5}, 2
+		got, err := (&VLLM{door: s, rows: !c.without}).ask(t.Context(), c.a)
+		assert.Equal(t, c.replies[len(c.replies)-1].Requests == 0, err != nil, name)
+		assert.Equal(t, c.which, s.which, name)
+		assert.Equal(t, c.want, got, name)
+		for i, a := range s.asked {
+			c.a.Name = []string{"n", "n-all"}[i]
+			assert.Equal(t, c.a, a, name)
+		}
+	}
+}
+
+// TestGivesRows: an exact audit requires that the rows after a cached prefix are those of the computed part, and equal
+// to the ones without a cache.
+func TestGivesRows(t *testing.T) {
+	first := Reply{Requests: 1, Audited: 299, Audit: findings(1, 9, 256, 7, 299, 5)}
+	for name, c := range map[string]struct {
+		longest int
+		again   Reply
+		want    bool
+	}{
+		"the computed part":     {1000, Reply{Requests: 1, Audited: 44, Audit: findings(256, 7, 299, 5)}, true},
+		"a smaller one":         {1000, Reply{Requests: 1, Audited: 43, Audit: findings(299, 5)}, true},
+		"one too many":          {1000, Reply{Requests: 1, Audited: 43, Audit: findings(256, 7, 299, 5)}, false},
+		"one missing":           {1000, Reply{Requests: 1, Audited: 44, Audit: findings(299, 5)}, false},
+		"nearly all":            {1000, Reply{Requests: 1, Audited: 298, Audit: findings(256, 7, 299, 5)}, true},
+		"all":                   {1000, first, false},
+		"none":                  {1000, Reply{Requests: 1}, false},
+		"one":                   {1000, Reply{Requests: 1, Audited: 1, Audit: findings(299, 5)}, true},
+		"another token":         {1000, Reply{Requests: 1, Audited: 44, Audit: findings(256, 8, 299, 5)}, false},
+		"another position":      {1000, Reply{Requests: 1, Audited: 44, Audit: findings(257, 7, 299, 5)}, false},
+		"an error":              {1000, Reply{}, false},
+		"in a short context":    {300, Reply{Requests: 1, Audited: 44, Audit: findings(256, 7, 299, 5)}, true},
+		"in a shorter context":  {299, Reply{Requests: 1, Audited: 44, Audit: findings(256, 7, 299, 5)}, true},
+		"all a shorter context": {299, Reply{Requests: 1, Audited: 298, Audit: first.Audit}, false},
+	} {
+		s := &scripted{replies: []Reply{first, c.again}}
+		got := (&VLLM{door: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", c.longest)
+		assert.Equal(t, c.want, got, name)
+		assert.Equal(t, []rows{newRows, newRows}, s.which)
+		assert.Len(t, s.asked[1].Context, min(c.longest, 300))
+		assert.Equal(t, s.asked[0], s.asked[1])
+	}
+	s := &scripted{replies: []Reply{{}}}
+	assert.False(t, (&VLLM{door: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", 300))
+}
+
+// TestTrial: test questions have ordinary tokens of the vocabulary, names of their own, and the salt of this start.
+func TestTrial(t *testing.T) {
+	for size, most := range map[int]int32{1: 1, 100: 100, 256: 256, 300: 256} {
+		a := trial(fakeengine.VocabularyOf(make([][]byte, size), int32(size), nil), "salt", 300, 2)
+		assert.Len(t, a.Context, 300)
+		assert.Less(t, slices.Max(a.Context), most)
+		assert.Equal(t, []any{"salt", 2}, []any{a.Salt, a.K})
+	}
+	v := fakeengine.NewVocabulary()
+	names := map[string]bool{}
+	for _, a := range []Ask{trial(v, "a", 4, 0), trial(v, "b", 4, 0), trial(v, "a", 4, 20), trial(v, "a", 300, 0)} {
+		names[a.Name] = true
+	}
+	assert.Len(t, names, 4)
+
+	small := fakeengine.VocabularyOf(slices.Repeat([][]byte{{'x'}}, 30), 30, nil)
+	e := &fakeengine.Engine{Dialect: "vllm", Vocabulary: small, MaxTop: 300}
+	to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
+	_, err := engineOf(t, "vllm", to).Describe(t.Context(), small, "salt")
+	assert.NoError(t, err, "no more probabilities are requested than there are tokens")
+}
+
 // TestReadRows: valid and invalid rows of prompt_logprobs for verification.
 func TestReadRows(t *testing.T) {
 	p := func(x float64) *float64 { return &x }
@@ -149,7 +277,7 @@ func TestReadRows(t *testing.T) {
 
 // TestReplayedRefusalsVLLM: refusals of a real server are distinguished.
 func TestReplayedRefusalsVLLM(t *testing.T) {
-	for name, want := range map[string]error{
+	for name, want := range map[string]netproto.Code{
 		"generate-too-long": netproto.TooLarge, "generate-far-too-long": netproto.TooLarge,
 		"completions-too-long": netproto.TooLarge, "completions-far-too-long": netproto.TooLarge,
 		"generate-busy": netproto.Busy, "completions-busy": netproto.Busy, "generate-k21": netproto.Failed,
@@ -160,7 +288,7 @@ func TestReplayedRefusalsVLLM(t *testing.T) {
 	} {
 		e, _, a := vllmReplay(t, name)
 		_, err := e.Ask(t.Context(), a)
-		require.ErrorIs(t, err, want, name)
+		assert.Equal(t, want, codeOf(err), name)
 		assert.NotContains(t, err.Error(), "vocabulary", "text of the engine is not logged")
 	}
 }
@@ -206,7 +334,7 @@ func TestRows(t *testing.T) {
 		"none":             {[]map[string]ranked{nil}, 0, nil, true},
 		"nothing":          {nil, 0, nil, false},
 		"no null":          {[]map[string]ranked{row(4, 4), row(5, 5)}, 0, nil, false},
-		"too many":         {[]map[string]ranked{nil, nil, nil, nil, nil}, 0, nil, false},
+		"too many":         {[]map[string]ranked{nil, row(4, 4), row(5, 5), row(6, 6), row(7, 7)}, 0, nil, false},
 		"no best":          {[]map[string]ranked{nil, {"7": {p(-3), 9}}}, 0, nil, false},
 		"no number":        {[]map[string]ranked{nil, {"x": {p(-3), 1}}}, 0, nil, false},
 		"below 0":          {[]map[string]ranked{nil, {"-7": {p(-3), 1}}}, 0, nil, false},

@@ -230,7 +230,7 @@ func (b *Numbers) multiples(m *Maker, n *big.Int, digits int) (*Set, error) {
 	return a.determine(m)
 }
 
-// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n.
+// divisible returns the texts of a, numbers in digits with or without a sign, that are multiples of n. a has no jumps.
 func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 	if n.Cmp(big.NewInt(maxStates)) > 0 {
 		return nil, ErrSize
@@ -251,9 +251,6 @@ func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
 		open = open[:len(open)-1]
 		here, at := known[p], a.places[p.a]
 		out.places[here].end = at.end && p.b == 0
-		for _, to := range at.jumps {
-			out.jump(here, enter(pair{to, p.b}))
-		}
 		for _, x := range at.arcs {
 			if x.Lo == '-' {
 				out.arc(here, '-', '-', enter(pair{x.To, p.b}))

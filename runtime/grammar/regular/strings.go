@@ -20,8 +20,8 @@ func lookaheads(text string) []Pattern {
 		all = append(all, Pattern{"^(?:" + rest[4:end] + ")", rest[3] == '!'})
 		rest = "^" + rest[end+1:]
 	}
-	if _, alternatives := group("(" + rest + ")"); len(all) > 0 && alternatives {
-		return []Pattern{{Text: text}} // only the first alternative has a lookahead
+	if _, alternatives := group("(" + rest + ")"); alternatives {
+		return []Pattern{{Text: text}} // at most the first alternative has a lookahead
 	}
 	return append(all, Pattern{Text: rest})
 }

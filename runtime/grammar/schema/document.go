@@ -72,7 +72,7 @@ func (d *document) follow(parts []string) (_ *part, base *url.URL, err error) {
 // within returns the URI of a schema with an id, inside one with the URI base.
 func within(base *url.URL, id string) *url.URL {
 	u, err := url.Parse(id)
-	if id == "" || err != nil || strings.HasPrefix(id, "#") {
+	if id == "" || err != nil {
 		return base
 	}
 	u = base.ResolveReference(u)

@@ -95,9 +95,19 @@ func TestMultiples(t *testing.T) {
 	for range 100 {
 		step := big.NewRat(1+r.Int64N(40), []int64{1, 2, 10, 40}[r.IntN(4)])
 		digits, _ := step.FloatPrec()
+		multiple := fmt.Sprintf(`,"multipleOf":%s`, step.FloatString(digits))
+		if r.IntN(2) == 0 { // multiples of two steps are those of the least common one
+			other := big.NewRat(1+r.Int64N(12), []int64{1, 2, 10, 40}[r.IntN(4)])
+			places, _ := other.FloatPrec()
+			multiple += fmt.Sprintf(`,"allOf":[{"multipleOf":%s}]`, other.FloatString(places))
+			one := step
+			for !new(big.Rat).Quo(step, other).IsInt() {
+				step = new(big.Rat).Add(step, one)
+			}
+			digits, _ = step.FloatPrec()
+		}
 		least, most := r.Int64N(200)-100, r.Int64N(200)-50
-		schema := fmt.Sprintf(`{"type":"number","multipleOf":%s,"minimum":%d,"maximum":%d}`,
-			step.FloatString(digits), least, most)
+		schema := fmt.Sprintf(`{"type":"number","minimum":%d,"maximum":%d%s}`, least, most, multiple)
 		g, err := Compile(t.Context(), []byte(schema), false)
 		some := false
 		scale := int64(math.Pow10(digits))

@@ -70,7 +70,13 @@ func TestKeywords(t *testing.T) {
 		`{"type":"string","pattern":"^(?!b)(?=.*[b1])."}`, `{"type":"string","pattern":"^(?!ab$|b).*$"}`,
 		`{"type":"string","pattern":"^([A-Zx]\\d)?[aA]?b?$"}`, `{"type":"string","not":{"pattern":"^(?!a)(?!b)"}}`,
 		object(`"patternProperties":{"^(?!a)":{"type":"string"}}`),
+		object(`"patternProperties":{"[^\\s\\S]":{}},"additionalProperties":false`),
+		`{"type":"string","pattern":"^(a|^b)$"}`, `{"type":"string","pattern":"^(a$|x)"}`,
 		`{"oneOf":[{"type":"integer","maximum":5},{"type":"integer","minimum":2}]}`,
+		`{"then":{"type":"string"},"else":{"type":"integer"}}`,
+		`{"not":{"oneOf":[{"type":"string"},{"type":"integer"}]}}`,
+		object(`"oneOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},` +
+			`{"properties":{"a":{"type":"string"}},"required":["x1"]},{"properties":{"a":{"const":true}}}]`),
 	} {
 		g, err := Compile(t.Context(), []byte(schema), false)
 		if !assert.NoError(t, err, schema) {
@@ -200,6 +206,7 @@ func TestReferences(t *testing.T) {
 		`{"$ref":"t.json","$defs":{"a":{"$id":"t.json","$ref":"#/$defs/b","$defs":{"b":{"const":"a"}}}}}`,
 		`{"$ref":"#it","$defs":{"a":{"$anchor":"it","const":"a"}}}`,
 		`{"$ref":"#it","definitions":{"a":{"id":"#it","const":"a"}}}`,
+		`{"id":"http://x.org/s","$ref":"s#/definitions/b","definitions":{"b":{"const":"a"},"a":{"id":"#it"}}}`,
 		`{"$defs":{"b":{"id":"/properties/b","$ref":"#/definitions/a"}},"$ref":"#/$defs/b",` +
 			`"definitions":{"a":{"const":"a"}}}`,
 		`{"$ref":"#/else","else":{"const":"a"},"enum":[{"$id":"#/else"},"a"]}`,

@@ -324,11 +324,7 @@ func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
 	if impossible(slices.Concat(a, b)) {
 		return true, nil
 	}
-	also := setOf(other.required)
-	for _, name := range one.required {
-		if !also.has(name) {
-			continue
-		}
+	for _, name := range slices.Concat(one.required, other.required) {
 		for _, p := range one.of(name) {
 			for _, q := range other.of(name) { // without those of patterns
 				if apart, err := c.apart(p, q, depth+1); err != nil || apart {

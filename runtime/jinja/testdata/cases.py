@@ -19,6 +19,8 @@ VALUES = {
     "marked": "<think>\nhm\n</think>\n\nanswer", "list": [3, 1, 2], "names": ["b", "A", "c", "a", "B"], "void": [],
     "object": {"zeta": 1, "alpha": {"b": [1, "x", None, True]}, "items": "own", "key": "q\"'\\\n\u0001<&>é🐟"},
     "people": [{"name": "Ann", "age": 30, "ok": True}, {"name": "bob", "age": 4}, {"name": "Cy", "age": 30, "ok": False}],
+    "tools": [{"function": {"name": "f", "n": 2}}, {"function": {"name": "a", "n": 1}}],
+    "odd": "a\u00a0b\a\f\r\nq\u2028r",
 }
 
 EXPRESSIONS = """
@@ -116,6 +118,25 @@ list[:9] ~ list[9::-1] ~ 'abc'[1:9] ~ 'abc'[-9:2] ~ list[1:9:2] ~ range(1, 3, -1
 [1, 2] + (3,)
 3 | abs ~ 0 | abs ~ -1.5 | abs
 1,
+tools | map(attribute='function.name') | join(', ') ~ tools | selectattr('function.name', 'equalto', 'f') | list | length
+tools | sort(attribute='function.n') | join(attribute='function.name')
+tools | map(attribute='function.x.y') | list
+[['b', 2], ['a', 1]] | sort(attribute=1) | map(attribute=0) | list ~ [{'a': [5, 6]}] | map(attribute='a.1') | list
+people | map(attribute='ok', default='?') | list ~ [{'a': {'b': 2}}, {}] | map(attribute='a.b', default='-') | list
+[{'a': 'X'}, {'a': 'x'}] | unique(attribute='a') | list ~ [{'a': 'X'}, {'a': 'x'}] | unique(true, 'a') | list | length
+people | selectattr('age', 'gt', 10) | list | length ~ people | rejectattr('age', '<=', 10) | map(attribute='name') | list
+list | select('lessthan', 3) | list ~ list | select('divisibleby', 3) | list ~ list | reject('>=', 2) | list
+1 is sameas true ~ true is sameas true ~ 0 is sameas false ~ none is sameas none ~ 1 is sameas 1 ~ 2 is greaterthan 1
+odd ~ [odd] ~ ['\\x7f', '\\u00ad\\u200b', '\\U000e0001', '\\t']
+odd.splitlines() ~ 'a\\r\\nb\\n'.splitlines(true) ~ 'a\\n\\n'.splitlines() ~ 'a\\x1cb\\x85c\\u2029'.splitlines() ~ '\\r\\r'.splitlines()
+"they're o'neil-b (c) {d} <e> [f] g_h ÉCOLE 1x" | title ~ "it's".title() ~ '-' | title
+'3.7' | int ~ '-1.5e1' | int ~ 'nan' | int(5) ~ 'inf' | int(6) ~ ' 8 ' | int ~ '9x' | int(7)
+0.15 | round(1) ~ '|' ~ 2.675 | round(2) ~ '|' ~ 7 | round ~ '|' ~ 25 | round(-1) ~ '|' ~ 25.0 | round(-1) ~ '|' ~ 1e300 | round(2)
+7.9 | round(0, 'floor') ~ 7.11 | round(1, method='ceil') ~ -7.15 | round(1, 'floor') ~ 7 | round(1, 'ceil') ~ yes | round
+1.5 | round(0, 'up')
+'\\n\\nx' | indent(2, true) ~ 'x\\n\\ny' | indent(2, blank=true) ~ 'x\\ny' | indent('> ') ~ 'a\\r\\nb\\n' | indent(1) ~ '' | indent(1, true)
+dict(b=1, a=2) ~ dict({'z': 0}, y=1, b=2)
+dict(a=1, a=2)
 """.strip("\n").split("\n")
 
 TEMPLATES = [

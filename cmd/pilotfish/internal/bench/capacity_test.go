@@ -96,6 +96,29 @@ func TestCapacityText(t *testing.T) {
 	assert.Equal(t, 3, strings.Count(stdout, " 0       0.0 the 95th percentile of one device alone is"), stdout)
 }
 
+// TestCapacityFigures: each figure is printed in its place.
+func TestCapacityFigures(t *testing.T) {
+	at := capacity.Point{Devices: 40, P50: 1000, P95: 2000, P99: 3000, Utilisation: 0.5, PerSecond: 6.25,
+		TokensTPS: 70.5, AsksPS: 8.75, RowsPerPass: 9.5}
+	real := capacity.Point{Devices: 38, Answers: 90, P50: 1100, P95: 2200, BytesUp: 300, BytesDown: 60}
+	var out strings.Builder
+	require.NoError(t, printCapacity(&out, []*capacity.Report{
+		{Mode: capacity.Cloud, Devices: 40, PerCore: 6.5, AtLeast: true, Gateways: 3, Threads: 2, At: &at,
+			Points: []capacity.Point{at}, Measured: []capacity.Trial{{Measured: real, Simulated: at, Within: true,
+				RatioP50: 1.1, RatioP95: 1.2}, {}}},
+		{Mode: capacity.Verified, WhyNone: "one alone takes longer"},
+	}))
+	const figures = "     1000     2000     3000   50%       6.25      70.5    8.75        9.5\n"
+	for _, want := range []string{
+		capacityHead + "cloud         ≥ 40       6.5" + figures + "verified         0       0.0 one alone takes longer",
+		capacityHead + "cloud           40       6.7" + figures,
+		"cloud           38       90      1100      1000      2200      2000   1.10   1.20  within, 300 bytes up",
+		" up and 60 down per answer\ncloud            0        0         0         0         0         0   0.00   0.00",
+	} {
+		assert.Contains(t, out.String(), want)
+	}
+}
+
 // TestCapacityRefused: invalid values and files are refused with the reason.
 func TestCapacityRefused(t *testing.T) {
 	clitest.OwnFolders(t)
@@ -138,6 +161,7 @@ func TestCapacityMeasured(t *testing.T) {
 		workload...)
 	code, stdout, stderr := clitest.Call(t, args...)
 	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Regexp(t, `(?m)^routed: \d+ devices by simulation; now real ones, 20 answers for each number$`, stderr)
 	require.NoError(t, os.WriteFile("costs", []byte(stdout), 0o644))
 	again := capacities(t, append(workload, "--costs", "costs")...)
 	for _, r := range clitest.Lines[*capacity.Report](t, stdout) {

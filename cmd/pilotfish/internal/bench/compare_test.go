@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/compare"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -101,4 +102,13 @@ func TestBenchCompare(t *testing.T) {
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, c.stderr)
 	}
+}
+
+// TestComparedSingle: a figure without samples has no change, no interval and no test.
+func TestComparedSingle(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, printCompared(&out, &compare.Report{Pairs: []compare.Pair{{
+		Metrics: []compare.Metric{{Name: "tokens", A: 4, B: 5, Adjusted: 0.5, Test: compare.Single}}}}}))
+	assert.Regexp(t, `(?m)^ +tokens +4 +5 *$`, out.String())
+	assert.NotContains(t, out.String(), "Without a partner")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,6 +42,7 @@ func TestBenchEngineColumns(t *testing.T) {
 	assert.Equal(t, "bench engine", records[0].Run.Measurement)
 	assert.Equal(t, "3,5", records[0].Run.Flags["prompt"])
 	assert.Positive(t, records[0].Run.Machine.Bandwidth)
+	assert.Equal(t, records[0].Run.Date.Format(time.RFC3339), objects[0]["test_time"])
 
 	r := engineReport()
 	r.KV, r.Samples = "f16",
@@ -100,6 +102,26 @@ func TestBenchEngineLists(t *testing.T) {
 	}
 	assert.Equal(t, 2, strings.Count(stdout, "MAD"))
 	assert.NotRegexp(t, `[1-9]\d\d% of`, strings.ReplaceAll(stdout, "100%", ""), "no share above 100%")
+}
+
+// TestEngineLines: reports of one load are below one head, and each figure is in its place.
+func TestEngineLines(t *testing.T) {
+	cells := []speed.Cell{{Rows: 1}, {Rows: 4, Depth: 9}, {Prompt: 512, Decode: 64}, {Prompt: 512, Threads: 1},
+		{Prompt: 512, Threads: 1, KV: "f32"}, {Decode: 64, Threads: 1, KV: "f32", Backend: "soft"}}
+	var all []speed.Report
+	for i := range cells {
+		r := engineReport()
+		r.Cell, r.RowsTPS, r.RowsCost, r.Noise.Rows = &cells[i], 31.5, 1.5, &speed.Spread{MAD: 0.0625, Range: 0.125}
+		all = append(all, r)
+	}
+	var out strings.Builder
+	printEngineReports(&cli.App{Stdout: &out}, all)
+	const prompt = "pp512                     120.0                       25% of what multiplying allows\n"
+	const decode = "tg64                       30.0                       60% of the 49.8 that reading memory allows\n"
+	const head = "a device.*\ntest  .*\n"
+	assert.Regexp(t, "^"+head+"rows1                      31.5      6.2%     12.5% *\n"+
+		"rows4 @ d9                 31.5      6.2%     12.5%   1.50 times the time of one row\n"+prompt+decode+
+		"\n"+head+prompt+"\n"+head+prompt+"\n"+head+decode+"$", out.String())
 }
 
 // TestEngineNoise: the report states the measured noise.

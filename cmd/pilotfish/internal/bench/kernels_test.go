@@ -41,6 +41,7 @@ func TestBenchKernels(t *testing.T) {
 
 	code, stdout, stderr = clitest.Call(t, "bench", "kernels", "--type", "q4_0")
 	require.Zero(t, code, stderr)
+	assert.Equal(t, "* in use on this CPU\n", stderr)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	require.Greater(t, len(lines), 1)
 	assert.Regexp(t, `^SET +TYPE +TOKENS +MICROKERNEL +FILE +AFTER$`, lines[0])

@@ -33,6 +33,7 @@ func TestBenchMetalPlan(t *testing.T) {
 	assert.Equal(t, "M1", slow.GPU.Chip)
 	assert.Equal(t, 100, slow.Context)
 	assert.Less(t, slow.Tokens, fast.Tokens)
+	assert.Equal(t, 1, plan("--depth", "1").Context)
 	for args, want := range map[string]string{
 		"m9":            "m9\" is not a GPU: choose one of m1, m2, m4, m4pro, m4max",
 		"--shape huge":  "is not a shape",

@@ -87,6 +87,10 @@ func TestBenchReport(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, strings.Contains(string(page), `<option value="1">round trip 5 ms</option>`))
 
+	code, stdout, stderr = clitest.Call(t, "bench", "report", clitest.CostsFile(t), "--svg", "none")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, []string{"", "there is nothing to draw in these results\n"}, []string{stdout, stderr})
+
 	require.NoError(t, os.WriteFile("bad.jsonl", []byte("{\"run\":{}}\n"), 0o600))
 	require.NoError(t,
 		os.WriteFile("odd.jsonl", []byte(`{"mode":"local","answers":"many","run":{"measurement":"demo"}}`), 0o600))

@@ -55,7 +55,7 @@ func TestChatCommands(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
 	for _, c := range []struct{ lines, want string }{
-		{"/help", "/save FILE "},
+		{"/help", "/save FILE "}, {"/help", "begins and ends a text of several lines"},
 		{"/?", "/save FILE "},
 		{"/stats", "no answers yet"},
 		{"/system", "the system message is the model's own"},

@@ -14,6 +14,7 @@ import (
 	"github.com/peterh/liner"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -165,6 +166,7 @@ func TestPasteFilter(t *testing.T) {
 		paste("a\tb\x00\x03\x04\x1b\x7f"): "a␉b",
 		paste("\x1b[A"):                   "[A",
 		paste("\x1b\x1b[20"):              "[20",
+		paste("a\x1b[20") + "b":           "a[20b",
 		paste("日本語 ö"):                    "日本語 ö",
 		"a" + paste("b") + "c\r":          "abc\r",
 		paste("a") + paste("b\n") + "\r":  "ab\r",
@@ -270,4 +272,8 @@ func TestHistory(t *testing.T) {
 	assert.Equal(t, []string{"last"}, h.lines, "no part of a line")
 	_, err = openHistory(filepath.Join(path, "below"))
 	assert.Error(t, err)
+	held.Same(t, func() {
+		_, err := openHistory(path)
+		require.NoError(t, err)
+	})
 }

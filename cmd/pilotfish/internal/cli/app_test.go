@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"testing"
@@ -20,6 +21,17 @@ import (
 func TestBandwidth(t *testing.T) {
 	racing.Spare(t)
 	assert.Greater(t, New(nil, nil, nil, nil).Bandwidth(), 0.1)
+}
+
+// TestModelHint: only the error of a missing model has the flag and what to give.
+func TestModelHint(t *testing.T) {
+	c := new(cobra.Command)
+	Add(c.Flags(), "large", new(string), "")
+	assert.NoError(t, c.ParseFlags([]string{"--large", "m"}))
+	assert.ErrorContains(t, modelHint(c, &fs.PathError{Path: "m", Err: fs.ErrNotExist}), "--large: ")
+	for _, err := range []error{&fs.PathError{Path: "m", Err: fs.ErrPermission}, &fs.PathError{Err: fs.ErrNotExist}} {
+		assert.Equal(t, err, modelHint(c, err))
+	}
 }
 
 // TestErrorsOfCommands: the error of a command selects exit status 1 or 2, and an interrupted command reports it.

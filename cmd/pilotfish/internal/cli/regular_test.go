@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,4 +46,27 @@ func TestReadLimits(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, []byte(strings.Repeat("#", 1<<20+1)), 0o600))
 	_, err = ReadConfigBytes(config)
 	assert.ErrorContains(t, err, config)
+}
+
+// TestReplaceFile: a file is replaced completely, or not at all.
+func TestReplaceFile(t *testing.T) {
+	dir := t.TempDir()
+	path, absent := filepath.Join(dir, "file"), filepath.Join(dir, "absent", "file")
+	for _, text := range []string{"one", "two two"} {
+		require.NoError(t, ReplaceFile(path, []byte(text), 0o640))
+	}
+	assert.EqualError(t, ReplaceFileBy(path, 0o600, func(w io.Writer) error {
+		_, err := w.Write([]byte("half"))
+		return errors.Join(err, io.ErrUnexpectedEOF)
+	}), "write "+path+": unexpected EOF")
+	got, err := ReadSmall(path, 99)
+	require.NoError(t, err)
+	assert.Equal(t, "two two", string(got))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "no file is left over")
+	info, err := left[0].Info()
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o640), info.Mode())
+	assert.ErrorContains(t, ReplaceFile(absent, nil, 0o600), "write "+absent+": there is no folder ")
 }

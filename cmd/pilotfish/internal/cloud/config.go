@@ -36,7 +36,7 @@ func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
 				return cli.Usagef("--config %s:%d: %s: %w", o.config, v.Line, v.Flag, err)
 			}
 		}
-		o.tokens = c.tokens
+		o.tokens, o.secrets = c.tokens, c.secrets
 	}
 	f.access.given, f.access.listed = set.Changed("token-file"), o.tokens
 	if f.access.given && len(o.tokens) > 0 {
@@ -98,12 +98,9 @@ func valuesOf(flag *pflag.Flag) []string {
 
 // exposed returns the files with secrets that other users of this machine can read.
 func (f *cloudCommandFlags) exposed() (all []string) {
-	files := []string{f.access.file, f.key, f.operate.tickets, f.upstream.Key}
-	if len(f.operate.tokens) > 0 {
-		files = append(files, f.operate.config)
-	}
+	files := append([]string{f.access.file, f.key, f.operate.tickets, f.upstream.Key}, f.operate.secrets...)
 	for _, name := range files {
-		if info, err := os.Stat(name); err == nil && readableByOthers(info) {
+		if info, err := os.Stat(name); err == nil && readableByOthers(info) && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}

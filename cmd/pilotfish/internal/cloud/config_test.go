@@ -275,20 +275,10 @@ func TestCheckConfig(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "nowhere.gguf")
 
-	exposed := clitest.ConfigFileOf(t, "tokens:\n  - {name: lab, secret: "+clitest.SecretA+"}\n")
-	require.NoError(t, os.Chmod(exposed, 0o640))
 	t.Setenv("PILOTFISH_CLOUD_TYPO", "x")
-	code, _, stderr = check("--config", exposed)
+	code, _, stderr = check()
 	assert.Equal(t, cli.ExitDone, code, stderr)
-	assert.Contains(t, stderr, "chmod 600\" file="+exposed)
 	assert.Contains(t, stderr, "names no flag\" name=PILOTFISH_CLOUD_TYPO")
-	require.NoError(t, os.Chmod(exposed, 0o600))
-	_, _, stderr = check("--config", exposed)
-	assert.NotContains(t, stderr, "chmod")
-	open := clitest.ConfigFileOf(t, "open: true\n")
-	require.NoError(t, os.Chmod(open, 0o644))
-	_, _, stderr = check("--config", open)
-	assert.NotContains(t, stderr, "chmod", "it has no secrets")
 
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte("lab:"+clitest.SecretA+"\nlab:"+clitest.SecretB+"\n"), 0o600))
@@ -309,5 +299,39 @@ func TestCheckConfig(t *testing.T) {
 		assert.Equal(t, c.code, code, c.args)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, c.want)
+	}
+}
+
+// TestExposedSecrets: each file with secrets that others can read is named, and no other file.
+func TestExposedSecrets(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	file := func(content string) string {
+		name := filepath.Join(t.TempDir(), "file")
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o644))
+		return name
+	}
+	cert, private, err := engine.NewCertificate()
+	require.NoError(t, err)
+	secret, tokens, tickets := file(clitest.SecretA), file("lab:"+clitest.SecretA), file(strings.Repeat("0a", 32))
+	key, engineKey := file(string(private)), file("secret")
+	inside := file("tokens:\n  - {name: a, secret: " + clitest.SecretA + "}\n  - {name: b, secret: " +
+		clitest.SecretB + "}\n")
+	for name, line := range map[string]string{
+		inside: "-m " + m + " --config " + inside,
+		secret: "-m " + m + " --config " + file("tokens:\n  - {name: lab, secret-file: "+secret+"}\n"),
+		tokens: "-m " + m + " --token-file " + tokens, tickets: "-m " + m + " --ticket-key-file " + tickets,
+		key:       "-m " + m + " --cert " + file(string(cert)) + " --key " + key,
+		engineKey: "--upstream http://127.0.0.1:1 --tokenizer " + m + " --engine key-file=" + engineKey,
+	} {
+		line = "cloud --listen 127.0.0.1:4433 --check-config " + line
+		require.NoError(t, os.Chmod(name, 0o640))
+		code, _, stderr := clitest.Call(t, strings.Fields(line)...)
+		assert.Equal(t, cli.ExitDone, code, stderr)
+		assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		assert.Contains(t, stderr, "can read a file with secrets: chmod 600\" file="+name+"\n", line)
+		require.NoError(t, os.Chmod(name, 0o600))
+		_, _, stderr = clitest.Call(t, strings.Fields(line)...)
+		assert.Empty(t, stderr, line)
 	}
 }

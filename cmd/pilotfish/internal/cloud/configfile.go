@@ -15,7 +15,8 @@ import (
 // gatewayConfig is the configuration file of a gateway.
 type gatewayConfig struct {
 	cli.ConfigFile
-	tokens []engine.GatewayToken
+	tokens  []engine.GatewayToken
+	secrets []string // files with their secrets
 }
 
 // readConfig reads a configuration file. flags are the flags of `pilotfish cloud`, all unset; readConfig sets them.
@@ -80,12 +81,14 @@ func (c *gatewayConfig) readToken(n *yaml.Node) (t engine.GatewayToken, err erro
 			t.Name = value.Value
 		case "secret":
 			t.Secret = netproto.Secret(value.Value)
+			c.secrets = append(c.secrets, c.Name)
 		case "secret-file":
 			b, err := cli.ReadSmall(value.Value, cli.MaxSecrets)
 			if err != nil {
 				return c.At(value, "secret-file: %w", err)
 			}
 			t.Secret = netproto.Secret(strings.TrimSpace(string(b)))
+			c.secrets = append(c.secrets, value.Value)
 		case "private":
 			if err := value.Decode(&t.Private); err != nil {
 				return c.At(value, "private: write true or false")

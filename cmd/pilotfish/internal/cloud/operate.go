@@ -30,6 +30,7 @@ type operateFlags struct {
 	set     *pflag.FlagSet
 	given   map[string][]string   // on the command line
 	tokens  []engine.GatewayToken // from the configuration file
+	secrets []string              // files with the secrets of these
 	strange []string              // environment variables that match no flag
 }
 

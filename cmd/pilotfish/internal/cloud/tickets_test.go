@@ -198,6 +198,12 @@ func TestTicketsAreRenewed(t *testing.T) {
 	renew(40)
 	assert.Equal(t, 1, strings.Count(log.String(), "level="))
 	assert.NoFileExists(t, f.operate.tickets)
+	f.operate.tickets = ""
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME"} {
+		t.Setenv(name, "")
+	}
+	renew(50)
+	assert.Equal(t, 1, strings.Count(log.String(), "level="), "without a folder there are no keys to renew")
 }
 
 // TestTicketsEveryHour: the age of the key is checked every hour.

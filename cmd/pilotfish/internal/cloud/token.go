@@ -98,7 +98,8 @@ func (f accessFlags) keptToken(path string) (access, error) {
 	if err != nil {
 		return access{}, err
 	}
-	if _, err = file.WriteString(secret + "\n"); errors.Join(err, file.Close()) != nil {
+	_, err = file.WriteString(secret + "\n")
+	if err = errors.Join(err, file.Close()); err != nil {
 		return access{}, errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
 	}
 	token := engine.GatewayToken{Name: "device", Secret: netproto.Secret(secret)}

@@ -84,8 +84,10 @@ func TestEvalSettings(t *testing.T) {
 		o := f.options(&task.Set{Name: "name", Hash: "hash", Prompts: "p", Tokens: 77, Shots: make([]task.Shot, 1),
 			Questions: make([]task.Question, 2)}, runs)
 		o.Context = models.Context()
-		s, _, err := f.settings(c, a, models, o, "sum")
+		s, about, err := f.settings(c, a, models, o, "sum")
 		require.NoError(t, err)
+		assert.Equal(t, []string{models.Edge.Name(), models.Large.Name(), models.Edge.Device(), cli.BuildVersion()},
+			[]string{about.Small, about.Large, about.Machine, about.Version})
 		assert.NotEqual(t, s.Small, s.Large)
 		s.Small, s.Large = "", ""
 		return s

@@ -124,6 +124,8 @@ func TestEvalCertified(t *testing.T) {
 		names(evalFlags{}, 0.45))
 	assert.Equal(t, []string{"never", "learned 0.3", "learned 0.9", "learned 0.999958", "margin 0.9"},
 		names(evalFlags{}, 0.999958))
+	assert.Equal(t, []string{"never", "learned 0.1", "learned 0.3", "learned 0.9", "margin 0.9"},
+		names(evalFlags{}, 0.1))
 	usual := []string{"never", "learned 0.3", "learned 0.9", "margin 0.9"}
 	assert.Equal(t, usual, names(evalFlags{}, 0.9))
 	assert.Equal(t, usual, names(evalFlags{thresholds: "0.3,0.9"}, 0.45))

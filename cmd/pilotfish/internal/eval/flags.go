@@ -349,11 +349,11 @@ func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run
 	for i, r := range runs {
 		switch {
 		case !isLearned(r):
-		case r.Threshold == nil: // a budget
+		case r.Threshold == nil || *r.Threshold > c.Threshold: // nil: a budget
 			at = min(at, i)
 		case *r.Threshold == c.Threshold:
 			return runs
-		case *r.Threshold < c.Threshold:
+		default:
 			at = i + 1
 		}
 	}

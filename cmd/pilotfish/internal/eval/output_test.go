@@ -82,3 +82,22 @@ func TestEvalColumns(t *testing.T) {
 	graded[1] = "pass@1"
 	assert.Equal(t, graded, names("humaneval", &eval.Report{Graded: true}))
 }
+
+// TestEvalFigures: each figure of a run is in its column.
+func TestEvalFigures(t *testing.T) {
+	run := eval.RunReport{Policy: "margin", Threshold: new(0.5), Accuracy: new(0.5), AccuracyLow: new(0.375),
+		AccuracyHigh: new(0.625), Silent: new(3), Distinct: &eval.Part{Answers: 9, Accuracy: 0.25},
+		EscalatedShare: 0.125, Asks: 1.5, Known: new(2.5), Turned: new(3.5), CloudAhead: new(4.5), Tokens: 5.5,
+		Milliseconds: 1234, Missed: new(0.01), Needless: new(0.02), Agreement: &stats.Interval{Value: 0.97}}
+	cells := func(run eval.RunReport) string {
+		var all []string
+		for _, c := range evalColumns("csqa", &eval.Report{Graded: true, Runs: []eval.RunReport{run}}) {
+			all = append(all, c.name+" "+c.cell(run))
+		}
+		return strings.Join(all, "; ")
+	}
+	assert.Equal(t, "run margin 0.5; right 50.0%; interval 37.5–62.5; silent 3; of 9 25.0%; cloud 12.5%; asks 1.5; "+
+		"known 2.5; turned 3.5; ahead 4.5; tokens 5.5; ms 1234; missed 1.0%; needless 2.0%; agree 97.0%", cells(run))
+	run.Policy, run.Agreement = eval.Oracle, nil
+	assert.Regexp(t, "; ms ; .*; agree $", cells(run), "it was not run")
+}

@@ -27,3 +27,20 @@ func TestInspectElements(t *testing.T) {
 		assert.Equal(t, !whole, strings.Contains(stdout, "512 elements"), elements)
 	}
 }
+
+// TestInspectGPU: the type and the size of weights on a GPU, which has no kernels for some types.
+func TestInspectGPU(t *testing.T) {
+	m := clitest.TinyModel(t, "q3_k")
+	_, stdout, _ := clitest.Call(t, "inspect", m, "--json")
+	for _, s := range clitest.Lines[inspection](t, stdout)[0].Types {
+		if s.Type == "Q3_K" {
+			assert.Equal(t, "Q6_K", s.GPUType)
+			assert.Equal(t, s.Bytes/110*210, s.GPUBytes, "bytes of a block of 256 weights")
+		} else {
+			assert.Equal(t, []any{s.Type, s.Bytes}, []any{s.GPUType, s.GPUBytes})
+		}
+	}
+	_, stdout, _ = clitest.Call(t, "inspect", m)
+	assert.Regexp(t, `(?m)^Q3_K +\d+ tensors +\d+ kB +on a GPU Q6_K, \d.*B$`, stdout)
+	assert.Equal(t, 1, strings.Count(stdout, "on a GPU"))
+}

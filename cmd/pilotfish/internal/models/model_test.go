@@ -1,6 +1,7 @@
 package models
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func TestInspect(t *testing.T) {
 	info, err := os.Stat(m)
 	require.NoError(t, err)
 	assert.Equal(t, info.Size(), in.Bytes)
+	assert.EqualValues(t, 3, in.Version)
+	assert.Equal(t, []any{"+Inf", "-Inf", "NaN", 1.5}, []any{jsonFloat(math.Inf(1), 32, 0.), jsonFloat(math.Inf(-1), 64,
+		0.), jsonFloat(math.NaN(), 64, 0.), jsonFloat(1.5, 64, 1.5)}, "JSON has no such numbers")
 	assert.Equal(t, "qwen2", in.Metadata["general.architecture"])
 	assert.EqualValues(t, 2, in.Metadata["qwen2.block_count"])
 	assert.Equal(t, map[string]any{"type": "array of string", "length": 512.0}, in.Metadata["tokenizer.ggml.tokens"])

@@ -137,8 +137,12 @@ func remove(ctx context.Context, a *cli.App, dir string, names []string, force b
 	for _, m := range chosen {
 		what := fmt.Sprintf("%s:%s (%s)", m.Repository(), m.File, humanize.Bytes(uint64(m.Size)))
 		if !force {
-			if yes, err := a.Ask(ctx, "Remove "+what+"?"); err != nil || !yes {
+			yes, err := a.Ask(ctx, "Remove "+what+"?")
+			if err != nil {
 				return err
+			}
+			if !yes {
+				continue
 			}
 		}
 		if err := hub.Remove(dir, m); err != nil {

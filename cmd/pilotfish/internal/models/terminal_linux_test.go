@@ -9,6 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestPullOffer: on a terminal, run offers to fetch a missing model; rm asks before it removes.
@@ -37,11 +38,17 @@ func TestPullOffer(t *testing.T) {
 		_, err := os.Stat(path)
 		assert.Equal(t, there, err == nil, answer)
 	}
-	k = clitest.AtTerminal(t, "rm", "o/n")
-	k.Expect("[y/N] ")
-	k.Press("Y\n")
+	other := filepath.Join(dir, "o", "other", "x.gguf")
+	require.NoError(t, os.MkdirAll(filepath.Dir(other), 0o700))
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	k = clitest.AtTerminal(t, "rm", "o/other", "o/n")
+	for _, answer := range []string{"n\n", "Y\n"} {
+		k.Expect("[y/N] ")
+		k.Press(answer)
+	}
 	assert.Equal(t, cli.ExitDone, k.Ends())
 	assert.NoFileExists(t, path)
+	assert.FileExists(t, other)
 	k = clitest.AtTerminal(t, "rm", "o/n")
 	assert.Equal(t, cli.ExitFailed, k.Ends())
 }

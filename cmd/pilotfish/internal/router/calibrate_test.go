@@ -34,7 +34,8 @@ func TestCalibrateDemo(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--threshold", "0.3,0.9", "--budget", "0.08",
 		"--confidence", "0.7", "--json"}
-	steps, last, _ := calibrated(t, cli.ExitDone, usual...)
+	steps, last, stderr := calibrated(t, cli.ExitDone, usual...)
+	assert.NotContains(t, stderr, "may show more", "the longest answer has 40 tokens")
 	require.Len(t, steps, 2)
 	require.NotNil(t, last.Certificate)
 	c := *last.Certificate
@@ -84,7 +85,7 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
 	assert.NotEqual(t, steps[0].PValue, p("--with", "method=best"))
 	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a lower max length of answers needs fewer prompts")
-	_, _, stderr := calibrated(t, cli.ExitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
+	_, _, stderr = calibrated(t, cli.ExitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
 	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
 
 	require.NoError(t, os.Remove(out))
@@ -121,6 +122,28 @@ func TestCalibrateUnseen(t *testing.T) {
 		for _, q := range demo.Questions(demo.Train) {
 			assert.False(t, slices.ContainsFunc(set.Questions, func(d task.Question) bool { return d.Text == q.Text }))
 		}
+	}
+}
+
+// TestCalibrateRoom: a prompt must leave room for an answer in the contexts of both models.
+func TestCalibrateRoom(t *testing.T) {
+	e := map[int]*engine.Engine{0: nil}
+	for _, context := range []int{24, 64} {
+		file, err := gguf.Parse(demo.Small())
+		require.NoError(t, err)
+		e[context], err = engine.New(file, "small", engine.Options{Context: context})
+		require.NoError(t, err)
+		defer e[context].Close()
+	}
+	set := &task.Set{Questions: []task.Question{{Text: "where?"}, {Text: strings.Repeat(" where", 30)}}}
+	for _, c := range [][3]int{{64, 0, 2}, {24, 0, 1}, {64, 24, 1}, {24, 64, 1}} { // contexts, prompts
+		_, said := printed(t, func(a *cli.App) error {
+			all, err := new(calibrateFlags).prompts(a, &group.Pair{Edge: e[c[0]], Large: e[c[1]]}, set)
+			assert.Len(t, all, c[2])
+			return err
+		})
+		assert.Equal(t, c[2] == 1, strings.Contains(said, "1 of 2 prompts are left out: they leave no room for an "+
+			"answer in a context of 24 tokens"), said)
 	}
 }
 

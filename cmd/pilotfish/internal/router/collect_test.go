@@ -275,7 +275,7 @@ func TestCollectRefused(t *testing.T) {
 		"--data demo --reference sampled --temp 0":              "2|--temp 0 is not random",
 		"--data demo --reference sampled --temp NaN":            "2|--temp NaN is out of range",
 		"--data demo --seed 1":                                  "2|--seed has no effect",
-		"--data demo --temp 1":                                  "2|--temp has no effect",
+		"--data demo --temp 0":                                  "2|--temp has no effect",
 		"--data demo --reference routed":                        "2|give its file with --router",
 		"--data demo" + router:                                  "2|--router has no effect",
 		"--data demo --threshold 0.1":                           "2|--threshold has no effect",

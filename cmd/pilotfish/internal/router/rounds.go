@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -113,16 +114,25 @@ func (c *course) onPolicy(ctx context.Context) error {
 	return nil
 }
 
-// questions returns the questions of the first folder.
+// questions returns the questions of the first folder, written as there.
 func (c *course) questions() (*task.Set, error) {
-	s := c.folders[0].Set.Settings()
-	set, err := task.Open(c.f.rounds.data, task.Options{Most: s.Prompts, Seed: c.f.rounds.seed})
-	if err != nil {
-		return nil, fmt.Errorf("--data: %w", err)
+	s, name := c.folders[0].Set.Settings(), c.f.rounds.data
+	o := task.Options{Most: s.Prompts, Seed: c.f.rounds.seed, Data: name}
+	for _, public := range group.PublicTasks() {
+		if strings.HasPrefix(s.Task, public+"-") && !task.RunsPrograms(public) {
+			name, o.Shots = public, s.Shots
+		}
 	}
-	if set.Hash != s.Data {
-		return nil, fmt.Errorf("--data %s is not the source of %s: name the same file, unchanged",
-			c.f.rounds.data, c.folders[0].Name)
+	set, err := task.Open(name, o)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--data: %w", err)
+	case set.Hash != s.Data:
+		return nil, fmt.Errorf("--data %s is not the source of %s: name the same file, unchanged", o.Data,
+			c.folders[0].Name)
+	case s.Task != "" && set.Prompts != s.Task:
+		return nil, fmt.Errorf("%s has prompts of %s, and --data gives those of %s: begin further rounds with traces "+
+			"of the latter", c.folders[0].Name, s.Task, set.Prompts)
 	}
 	return set, nil
 }

@@ -19,8 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -178,6 +180,8 @@ func TestTrainRefuses(t *testing.T) {
 		{cli.ExitUsage, dir + " --training rounds=2 --data q --training on-policy=d", "name its file with -m"},
 		{cli.ExitUsage, dir + " --training rounds=2 --data demo --training on-policy=d --training data-seed=3",
 			"--training data-seed has no effect"},
+		{cli.ExitUsage, dir + " --training rounds=2 --data demo --training on-policy=d --ctx 9 -t 1",
+			"--ctx has no effect on the demo"},
 		{cli.ExitUsage, dir + " --training rounds=2 --training share=0 --data demo --training on-policy=d",
 			"--training share=0"},
 		{cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
@@ -224,7 +228,7 @@ func TestTrainRounds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decodes and trains twice: not with -short")
 	}
-	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
+	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(held.TempDir(t), "more")
 	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50",
 		"-o", dir)
 	require.Equal(t, cli.ExitDone, code, stderr)
@@ -291,6 +295,34 @@ func TestTrainRounds(t *testing.T) {
 	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out}, other...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "give the model of the traces")
+}
+
+// TestRoundQuestions: further rounds ask the questions of the first folder, written as there.
+func TestRoundQuestions(t *testing.T) {
+	sums := filepath.Join(t.TempDir(), "sums.jsonl")
+	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
+	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
+	for name, data := range map[string]string{task.GSM8K: sums, sums: sums, task.DemoTrain: task.DemoTrain} {
+		shots := map[string]int{task.GSM8K: 1}[name]
+		first, err := task.Open(name, task.Options{Most: 3, Data: sums, Shots: shots})
+		require.NoError(t, err)
+		questions := func(hash, prompts string) (*task.Set, error) {
+			s := clitest.TraceSettings()
+			s.Data, s.Task, s.Shots, s.Prompts = hash, prompts, shots, 3
+			folders, err := openFolders([]string{clitest.Traces(t, s)})
+			require.NoError(t, err)
+			defer closeFolders(folders)
+			return (&course{f: &trainFlags{rounds: roundFlags{data: data}}, folders: folders}).questions()
+		}
+		got, err := questions(first.Hash, first.Prompts)
+		require.NoError(t, err)
+		require.Len(t, got.Questions, 3)
+		assert.Equal(t, first.Raw(first.Questions[2]), got.Raw(got.Questions[2]), "with worked examples")
+		_, err = questions("another", first.Prompts)
+		assert.ErrorContains(t, err, "name the same file, unchanged")
+		_, err = questions(first.Hash, "mbpp-1")
+		assert.ErrorContains(t, err, "has prompts of mbpp-1")
+	}
 }
 
 // TestRoutedTexts: the texts of a round are decoded with the settings of the first folder, with the last router at the
@@ -396,6 +428,10 @@ func TestShowCommand(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "1200 tokens of 60 prompts")
 	assert.Contains(t, stdout, "all prompts of the traces")
+	file.About.Validation = 0
+	require.NoError(t, writeRouter(out, file))
+	_, stdout, _ = clitest.Call(t, "router", "show", out, dir)
+	assert.Contains(t, stdout, "all prompts of the traces", "none was held back")
 }
 
 // TestShowRefuses: files that do not fit together are refused by name.

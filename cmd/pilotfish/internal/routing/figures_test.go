@@ -84,3 +84,28 @@ func TestTallyText(t *testing.T) {
 		tallyText(engine.Routing{Tokens: 20, Cloud: 4, Timeouts: 3, Answered: 1, Wait: 1234567 * time.Microsecond,
 			Hidden: 567890 * time.Microsecond}))
 }
+
+// TestCellText: the table of a cell begins with its settings, and each figure is in its column.
+func TestCellText(t *testing.T) {
+	full := outcome.Report{
+		Mode: "serial", Variant: 2, Answers: 20, Cell: &outcome.Cell{RTT: 7, Loss: 0.25, Trace: "a.up", EdgeTPS: 40,
+			CloudMS: 15}, Accuracy: new(0.5), EscalatedShare: new(0.25), Asks: new(10.5), Timeouts: new(3),
+		Time: result.Times{P50: 1234, P90: 2345}, EqualToSerial: new(false), Differing: new(6),
+		RatioTo: &outcome.Ratio{Value: 2.34}, Samples: []outcome.Sample{{Repetition: 2}, {Repetition: 1}},
+		Work: outcome.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(99.0), Wasted: new(12.5), Up: new(900.0),
+			Down: new(99.0)},
+	}
+	other := outcome.Report{Mode: "paper", Answers: 4, Cell: &outcome.Cell{CloudMS: 2.5}, Samples: full.Samples[1:1],
+		Timeouts: new(0), EqualToCloud: new(true), EqualToSerial: new(false), Work: outcome.Work{Up: new(1.0)}}
+	var out strings.Builder
+	require.NoError(t, printCells(&out, []outcome.Report{full, other}))
+	assert.Equal(t, "round trip 7 ms, loss 25%, trace a.up, edge 40 passes/s, cloud 15 ms a token, 20 answers in 3 "+
+		"repetitions\n"+`      mode   p50   p90  ratio  first  cloud  asks  late  wait  waste  bytes  right    as
+serial (2)  1234  2345   2.34    234  25.0%  10.5     3    99   12.5    999    50%  ≠s 6
+
+round trip 0 ms, loss 0%, edge at full speed, cloud 2.5 ms a token, 4 answers
+ mode  p50  p90  ratio  first  cloud  asks  wait  waste  bytes  right  as
+paper    0    0                                                         c
+
+`, out.String())
+}

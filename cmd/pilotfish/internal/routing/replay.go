@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // replayHelp explains --record and --replay.
@@ -83,7 +84,7 @@ func (f *routingFlags) anyGiven(names string) bool {
 // replayed replays a recording.
 func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	const useless = "workload model large upstream tokenizer engine " +
-		"raw max-tokens repeat warm-up parallel record timeline with qlog"
+		"raw max-tokens repeat parallel record timeline with qlog"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
 			return cli.Usagef("--%s has no effect with --replay: the recording has it", name)
@@ -97,24 +98,48 @@ func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return fmt.Errorf("--replay %s: %w", f.recording.replay, err)
 	}
-	if err := f.asRecorded(player); err != nil {
-		return err
-	}
-	o, s, err := f.options(demo.Router())
+	r, s, err := f.replayOptions(player)
 	if err != nil {
 		return err
 	}
-	if !f.flags.Changed("router") {
-		o.Router.Net = nil // use that of the recording
+	return f.replayCells(ctx, a, r, s, rec.Run)
+}
+
+// replayOptions returns the options of a replay that are the same for all cells, and those of links.
+func (f *routingFlags) replayOptions(p *replay.Player) (r routing.ReplayOptions, s remote.StageOptions, err error) {
+	if err := f.asRecorded(p); err != nil {
+		return r, s, err
 	}
-	r := routing.ReplayOptions{Player: player, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
+	o, s, err := f.options(demo.Router())
+	if err != nil {
+		return r, s, err
+	}
+	if o.Router.Policy == router.Learned && !f.flags.Changed("router") {
+		o.Router.Net, o.Router.Calibration = nil, p.Calibration // use the router of the recording
+	}
+	r = routing.ReplayOptions{Player: p, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
 	if f.flags.Changed("questions") {
 		r.Questions = f.questions
 	}
 	if f.flags.Changed("cloud-ms") {
 		r.CloudPace = new(o.CloudPace)
 	}
-	return f.replayCells(ctx, a, r, o, s, rec.Run)
+	return r, s, nil
+}
+
+// replayIn returns the options of a replay in a cell: with its link and its pace, if they are given.
+func (f *routingFlags) replayIn(c cellFlags, r routing.ReplayOptions, s remote.StageOptions) routing.ReplayOptions {
+	if f.anyGiven(linkFlags) {
+		c.set(new(routing.Options), &s)
+		r.Link = &s
+	}
+	if f.flags.Changed("edge-tps") {
+		r.EdgeTPS, r.RowCost = c.edgeTPS, r.Player.RowCost
+		if f.flags.Changed("edge-row-cost") {
+			r.RowCost = f.rowCost
+		}
+	}
+	return r
 }
 
 // decoding lists the flags that control when to ask and how to draft.
@@ -145,21 +170,12 @@ func (f *routingFlags) asRecorded(p *replay.Player) error {
 
 // replayCells replays every combination of links and paces.
 func (f *routingFlags) replayCells(
-	ctx context.Context, a *cli.App, r routing.ReplayOptions, o routing.Options, s remote.StageOptions,
-	recorded result.Run,
+	ctx context.Context, a *cli.App, r routing.ReplayOptions, s remote.StageOptions, recorded result.Run,
 ) error {
 	about := f.replayRun(a, recorded)
 	var all []outcome.Report
 	for _, c := range f.cells() {
-		c.set(&o, &s)
-		if f.anyGiven(linkFlags) {
-			link := s
-			r.Link = &link
-		}
-		if f.flags.Changed("edge-tps") {
-			r.EdgeTPS, r.RowCost = c.edgeTPS, f.rowCost
-		}
-		reports, err := routing.Replay(ctx, r)
+		reports, err := routing.Replay(ctx, f.replayIn(c, r, s))
 		if err != nil {
 			return err
 		}
@@ -176,7 +192,7 @@ func (f *routingFlags) replayRun(a *cli.App, recorded result.Run) result.Run {
 	about := group.Measured(a)
 	about.Date, about.Machine = recorded.Date, recorded.Machine
 	about.Model, about.Large, about.Remote = recorded.Model, recorded.Large, recorded.Remote
-	const asked = " workload questions parallel repeat warm-up max-tokens raw"
+	const asked = " workload questions parallel repeat with max-tokens raw"
 	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + asked) {
 		other := f.flags.Changed(name) || f.anyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)
 		if value, ok := recorded.Flags[name]; ok && !other {

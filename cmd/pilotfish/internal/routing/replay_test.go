@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -10,10 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
@@ -145,6 +149,17 @@ func TestReplayPolicies(t *testing.T) {
 	assert.Equal(t, was, asks("--modes", "serial,pipelined-2"))
 	assert.Zero(t, asks("--policy", "never"))
 	assert.Less(t, asks("--threshold", "0.1"), was)
+
+	own, err := group.ParseRouter(demo.Router())
+	require.NoError(t, err)
+	own.Confidences = []float32{1, 1}
+	var b bytes.Buffer
+	require.NoError(t, own.Write(gguf.NewWriter(&b)))
+	file := filepath.Join(t.TempDir(), "own.gguf")
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+	path, stdout = recordDemo(t, "4", "--modes", "serial,pipelined-1", "--budget", "0.3", "--window", "9", "--router",
+		file)
+	assert.Equal(t, *clitest.Lines[replayed](t, stdout)[0].Asks, asks(), "with the router of the recording")
 }
 
 // TestReplayTraces: four modes over the five recorded round trips.

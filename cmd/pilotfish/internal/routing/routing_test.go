@@ -95,6 +95,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --modes local --rtt 1s", "--rtt|all but local"},
 		{"demo --modes local --cloud-ms 1", "--cloud-ms|all but local"},
 		{"demo --modes cloud --edge-tps 9", "--edge-tps|all but cloud"},
+		{"bench routing --edge-row-cost 0.3", "--edge-row-cost has no effect at full speed"},
 		{"demo --seed 3", "--seed|--loss"},
 		{"demo --trace " + up + " --trace " + up, "--trace|give only one"},
 		{"bench routing -m M", "--model|--workload FILE"},

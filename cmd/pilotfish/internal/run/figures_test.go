@@ -144,6 +144,13 @@ func TestVerifiedOfRun(t *testing.T) {
 	assert.InDelta(t, 800, r.Cost.Per1000, 1e-9)
 	assert.InDelta(t, 0.6, r.Cost.CloudOnly, 1e-12, "100 tokens of prompt, and 50 of text")
 
+	for used, most := range map[int]bool{25: false, 26: true} {
+		whole.AheadUsed = used
+		text, _ = said(f, whole)
+		assert.Equal(t, most, strings.Contains(text, "most of the text came as the cloud decoded it"), used)
+		text, _ = said(runFlags{}, whole)
+		assert.NotContains(t, text, "most of the text", "without verification")
+	}
 	whole.Unverified = new(7)
 	text, _ = said(f, whole)
 	assert.Contains(t, text, verified+"; 7 tokens were shown unverified, since no answer came in time\n")

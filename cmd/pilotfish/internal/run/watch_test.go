@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,4 +53,36 @@ func TestWatchOf(t *testing.T) {
 		w := f.watch(nil, time.Duration(f.route.Deadline), nil)
 		assert.Equal(t, want, [2]bool{w.alone, w.patient}, line)
 	}
+}
+
+// TestWelcomeRefused: a gateway that lacks a required feature ends the run, before or after the check is known.
+func TestWelcomeRefused(t *testing.T) {
+	wrong := errors.New("it cannot verify")
+	for _, first := range []bool{true, false} {
+		var why error
+		w := newCloudWatch(func(err error) { why = err }, nil, nil)
+		if first {
+			w.attempted(nil)
+		}
+		w.expect(func() error { return wrong })
+		w.attempted(nil)
+		assert.Equal(t, []error{wrong, wrong, wrong}, []error{why, w.failed(), w.fit(pilotfish.Token{Origin: "edge"})})
+	}
+}
+
+// TestWhy: what the connection lacks explains a missing answer, and nothing if all questions were answered.
+func TestWhy(t *testing.T) {
+	w, warned := newCloudWatch(nil, nil, nil), 0
+	w.warn = func(error) { warned++ }
+	late, gone := errors.New("late"), errors.New("gone")
+	w.attempted(gone)
+	assert.NoError(t, w.why())
+	w.missed(late, false)
+	assert.Equal(t, gone, w.why())
+	w.attempted(nil)
+	assert.Equal(t, late, w.why())
+	assert.Zero(t, warned, "no question was sent")
+	w.missed(late, true)
+	w.missed(late, true)
+	assert.Equal(t, 1, warned)
 }

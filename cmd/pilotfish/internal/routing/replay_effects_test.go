@@ -1,0 +1,105 @@
+package routing
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// recordingOf returns a recording of serial and verified answers that was made with these flags.
+func recordingOf(flags map[string]string) *replay.Player {
+	return &replay.Player{Recording: &replay.Recording{
+		Header: replay.Header{Modes: []string{"serial", "paper", "verified"}, Calibration: []float32{1},
+			RowCost: 0.25, Run: result.Run{Flags: flags}},
+		Answers: []*replay.Answer{{Mode: "verified"}, {Mode: "serial"}},
+	}}
+}
+
+// TestReplayEffects: a flag of a replay changes its own option. What is not on the command line is as recorded.
+func TestReplayEffects(t *testing.T) {
+	dir := t.TempDir()
+	up, net := filepath.Join(dir, "a.up"), filepath.Join(dir, "net.gguf")
+	require.NoError(t, os.WriteFile(up, []byte("1\n2\n"), 0o600))
+	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	const elsewhere = "json timeline qlog with record replay raw max-tokens repeat parallel"
+	const link = "Link.AnswerTime=15ms; Link.Loss=0.25; Link.RTT="
+	clitest.Effects(t, "", elsewhere, map[string]string{
+		"": "Draft.Ahead=3; Draft.Audit=true; Draft.Branches=5; Draft.Deadline=-1ns; Draft.InFlight=6; " +
+			"Draft.Lookup=2; Draft.VerifyEvery=7; Draft.Warm=-1; Draft.Window=9; Router.Budget=0.2; " +
+			"Router.Policy=entropy; modes=serial verified",
+
+		"--modes verified,serial --questions 3 --price prefill=1,decode=2"://
+		"Prices=prefill=1,decode=2; Questions=3; modes=verified serial",
+		"--rtt 7ms --loss 0.25 --seed 9 --trace " + up: link + "7ms; Link.Seed=9; Link.Traces=[" + up + "]",
+		"--loss 0.25 --traces " + up:                   link + "100ms; Link.Traces=[" + up + "]",
+		"--cloud-ms 3 --edge-tps 50":                   "CloudPace=3ms; EdgeTPS=50; RowCost=0.25",
+		"--cloud-ms 0":                                 "CloudPace=0s",
+		"--edge-tps 50 --edge-row-cost 0.5":            "EdgeTPS=50; RowCost=0.5",
+		"--policy margin":                              "Router.Budget=; Router.Policy=margin",
+		"--policy learned":                             "Router.Budget=; Router.Calibration=[1]; Router.Policy=learned",
+		"--threshold 0.3":                              "Router.Budget=; Router.Policy=margin; Router.Threshold=0.3",
+		"--budget 0.1":                                 "Router.Budget=0.1; Router.Policy=margin",
+		"--router " + net:                              "Router.Budget=; Router.Policy=learned; net=true",
+		"--branches 2 --window 3 --inflight 4 --deadline 5s --ahead 6 --verify-every 8 --lookup off --no-audit " +
+			"--no-warm=false": "Draft.Ahead=6; Draft.Audit=; Draft.Branches=2; Draft.Deadline=5s; Draft.InFlight=4; " +
+			"Draft.Lookup=-1; Draft.VerifyEvery=8; Draft.Warm=; Draft.Window=3",
+	}, func(c *cobra.Command, parse func()) any {
+		f := new(routingFlags)
+		f.register(c, 0)
+		f.registerSweep(c)
+		f.recording.register(c)
+		parse()
+		r, s, err := f.replayOptions(recordingOf(map[string]string{"policy": "entropy", "budget": "0.2",
+			"window": "9", "branches": "5", "deadline": "off", "ahead": "3", "verify-every": "7", "no-warm": "true",
+			"no-audit": "false", "lookup": "2", "inflight": "6", "rtt": "70ms", "edge-tps": "40"}))
+		require.NoError(t, err)
+		r = f.replayIn(f.cells()[0], r, s)
+		net, modes := r.Router.Net != nil, ""
+		for _, m := range r.Modes {
+			modes += m.Name + " "
+		}
+		r.Player, r.Modes, r.Router.Net = nil, nil, nil
+		return struct {
+			routing.ReplayOptions
+			net   bool
+			modes string
+		}{r, net, strings.TrimSpace(modes)}
+	})
+}
+
+// TestReplayRun: a replay is described by the machine, the date and the flags of its recording, except for other links
+// and paces.
+func TestReplayRun(t *testing.T) {
+	recorded := result.Run{Date: time.Unix(9, 0), Machine: result.Machine{CPU: "another"}, Remote: "h:1",
+		Model: &result.Model{Name: "small"}, Large: &result.Model{Name: "large"}, Flags: map[string]string{
+			"rtt": "70ms", "loss": "0.5", "cloud-ms": "9", "with": "warm-up=0", "questions": "6", "ahead": "3"}}
+	for line, want := range map[string]string{"": "70ms 0.5 9 warm-up=0 6 auto",
+		"--rtt 7ms": "7ms 0 9 warm-up=0 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 warm-up=0 2 auto"} {
+		var f routingFlags
+		c := &cobra.Command{Use: "routing"}
+		f.register(c, 0)
+		f.registerSweep(c)
+		require.NoError(t, c.ParseFlags(strings.Fields(line)))
+		got := f.replayRun(&cli.App{Command: c}, recorded)
+		assert.Equal(t, []any{recorded.Date, recorded.Machine, recorded.Remote, recorded.Model, recorded.Large},
+			[]any{got.Date, got.Machine, got.Remote, got.Model, got.Large})
+		var flags []string
+		for _, name := range []string{"rtt", "loss", "cloud-ms", "with", "questions", "ahead"} {
+			flags = append(flags, got.Flags[name])
+		}
+		assert.Equal(t, want, strings.Join(flags, " "), line)
+	}
+}
