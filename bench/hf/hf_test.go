@@ -291,7 +291,7 @@ func (f *full) Write(b []byte) (int, error) {
 
 var errFull = errors.New("no room")
 
-func TestAFullDiskIsAnErrorAtEveryByte(t *testing.T) {
+func TestAFullDiskIsAnErrorWhereverItEnds(t *testing.T) {
 	f, err := gguf.Open(small().write(t))
 	require.NoError(t, err)
 	defer f.Close()
@@ -300,7 +300,7 @@ func TestAFullDiskIsAnErrorAtEveryByte(t *testing.T) {
 	for _, file := range files {
 		var whole bytes.Buffer
 		require.NoError(t, file.write(&whole))
-		for room := range whole.Len() {
+		for room := 0; room < whole.Len(); room += 1 + room/20 {
 			require.ErrorIs(t, file.write(&full{room}), errFull, "%s: %d bytes", file.name, room)
 		}
 		assert.NoError(t, file.write(&full{whole.Len()}))

@@ -120,8 +120,7 @@ func TestCounted(t *testing.T) {
 	assert.ErrorContains(t, err, "weights of type q9_9")
 }
 
-// TestFetch: a simdgroup has the bytes of a step of a tile in flight, and half of them of weights that are plain
-// numbers.
+// TestFetch: a simdgroup has the bytes of a step of a tile in flight, or half of them if weights are plain numbers.
 func TestFetch(t *testing.T) {
 	const tile = kernels.TileRows * kernels.StepColumns
 	for kind, want := range map[string]int{"f32": tile * 4 / 2, "f16": tile * 2 / 2, "bf16": tile * 2 / 2,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -159,6 +160,26 @@ func TestRecordedAhead(t *testing.T) {
 	assert.Equal(t, []int32{7, 8}, []int32{q.Ahead[0].Token, q.Ahead[1].Token})
 	assert.True(t, q.Closed)
 }
+
+// TestEndWaits: an answer ends when its tokens ahead have ended.
+func TestEndWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		rec, err := NewRecorder(&b, header(), nil)
+		require.NoError(t, err)
+		take, ahead := rec.Begin("a", 0, 0, []int32{1}, nil), make(chan int32)
+		_, err = take.Cloud(later(ahead)).Ask(t.Context(), draft.Question{Context: []int32{1}, Ahead: 2})
+		require.NoError(t, err)
+		go func() { time.Sleep(time.Second); ahead <- 7; close(ahead) }()
+		take.End(nil, false, false, false)
+		assert.Equal(t, []Later{{7, time.Second}}, answers(t, rec, &b)[0].Asks[0].Ahead)
+	})
+}
+
+// later is a cloud with these tokens ahead.
+type later <-chan int32
+
+func (c later) Ask(context.Context, draft.Question) (draft.Answer, error) { return draft.Answer{Ahead: c}, nil }
 
 // streaming is a cloud with tokens ahead.
 type streaming []int32
