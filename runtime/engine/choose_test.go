@@ -581,20 +581,22 @@ func TestSchemaEnds(t *testing.T) {
 	assert.Equal(t, []string{"#/typ"}, ignored)
 }
 
-// TestHeadAndWrap: heads are reported for a wrapped model, too.
+// TestHeadAndWrap: the head before each token is reported with its position, for a wrapped model, too.
 func TestHeadAndWrap(t *testing.T) {
 	s, err := tiny(t, demo.Small()).NewSession()
 	require.NoError(t, err)
-	wrapped, heads := 0, 0
-	r := Route{Settings: terms.Settings{MaxTokens: 5, IgnoreEnd: true}}
-	r.Head = func(int, *backend.Output) { heads++ }
+	wrapped, best := 0, map[int][]int32{} // by position
+	r := Route{Settings: terms.Settings{MaxTokens: 40, IgnoreEnd: true}}
+	r.Head = func(pos int, head *backend.Output) { best[pos] = append(best[pos], head.Top[0].ID) }
 	r.Wrap = func(m draft.Model) draft.Model {
 		wrapped++
 		return m
 	}
-	said(t, s, []int32{70, 71}, r)
+	for _, tok := range tokens(t, s, echo(20), r) {
+		assert.Contains(t, best[tok.Pos], tok.ID, "the head before the token at %d", tok.Pos)
+	}
 	assert.Equal(t, 1, wrapped)
-	assert.GreaterOrEqual(t, heads, 5)
+	assert.Positive(t, s.Summary().Accepted, "several heads of one call")
 }
 
 // TestPickIsBestAllowed: a greedy choice with a schema is the best allowed token, even if the remaining room forbids
