@@ -168,8 +168,9 @@ func (s *Service) onward(st *step, a *ask, ends bool) (next *node, added bool) {
 	switch {
 	case next != nil:
 	case c != nil:
-		next = s.trees.use(a.at, c)
-		s.stats.Shared++
+		if next = s.trees.use(a.at, c); !a.lacks(c) || c.step == st.number { // otherwise it is computed again
+			s.stats.Shared++
+		}
 	case s.room(a, 1, ends) == 0:
 		return nil, false
 	default:

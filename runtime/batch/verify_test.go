@@ -373,6 +373,26 @@ func TestLogitsAreBounded(t *testing.T) {
 	})
 }
 
+// TestLogitsOfLeavers: a caller that leaves just when its answer is ready keeps no logits from others.
+func TestLogitsOfLeavers(t *testing.T) {
+	s := service(t, &counter{}, 20, batch.Options{})
+	defer s.Close()
+	batch.LeaveReady(s)
+	assert.Zero(t, batch.Lent(s))
+}
+
+// TestVerifyShared: a token of another session counts as shared, unless it is computed again for its head.
+func TestVerifyShared(t *testing.T) {
+	inBubble(t, 100, batch.Options{Lookup: -1}, func(c *crowd, m *counter) {
+		q := terms.Job{Session: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
+		c.mustAsk(q)
+		q.Session, q.AuditFrom, q.Verify = 2, 6, terms.EachChoice
+		computed := c.mustAsk(q).Computed
+		assert.Equal(t, 4, computed)
+		assert.EqualValues(t, 10-computed, c.stats().Shared)
+	})
+}
+
 // TestVerifyPrices: a device that verifies many positions has fewer turns than one that asks for the same number of
 // tokens.
 func TestVerifyPrices(t *testing.T) {

@@ -209,6 +209,9 @@ func TestOptions(t *testing.T) {
 // TestWant: heads have enough candidates for all branches, or as many as requested otherwise.
 func TestWant(t *testing.T) {
 	assert.Equal(t, 2, Options{}.Want(backend.Want{}).K)
+	assert.Equal(t, 1, Options{Branches: 1}.Want(backend.Want{}).K)
+	assert.Equal(t, 2, Options{Branches: 1, Explain: true}.Want(backend.Want{}).K, "for the margin")
+	assert.Equal(t, 7, Options{Top: 7}.Want(backend.Want{}).K)
 	assert.Equal(t, 5, Options{Branches: 5}.Want(backend.Want{K: 4}).K)
 	assert.Equal(t, MostBranches, Options{Branches: AutoBranches}.Want(backend.Want{K: 4}).K)
 	drawn := Options{Branches: 3, Sampling: terms.Sampling{Temperature: 1}}

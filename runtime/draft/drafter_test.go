@@ -122,6 +122,8 @@ func (d *draftedText) run(t *testing.T) (faster float64) {
 					}
 				}
 				require.Len(t, p.Nodes, p.Rows)
+				leaf := p.Nodes[0]
+				require.Equal(t, texts[i][leaf.Pos-len(prompt)], leaf.Token)
 				require.Equal(t, p.Proposed+p.Drafts, guesses)
 			}
 			if tok := e.Token; tok != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
@@ -193,9 +192,6 @@ type remote struct {
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
 	q.Ahead = min(q.Ahead, netproto.MaxAhead)
-	if due, ok := ctx.Deadline(); ok && q.Within <= 0 {
-		q.Within = time.Until(due)
-	}
 	a, err := c.s.Ask(ctx, q)
 	return a, closedToo(err)
 }

@@ -141,20 +141,26 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// lateFar is a large model that takes a second to begin a session.
-type lateFar struct{ Cloud }
+// lateFar is a large model that takes a second to begin a session, and a session that counts tokens.
+type lateFar struct {
+	Cloud
+	ended *bool
+}
 
 func (f lateFar) Session(context.Context) (Cloud, func(), error) {
 	time.Sleep(time.Second)
-	return f.Cloud, func() {}, nil
+	return f, func() { *f.ended = true }, nil
 }
 
-// TestTimesFromTheCall: the times of an answer begin with the call, not when decoding begins.
+func (f lateFar) Receipt() Receipt { return Receipt{Tokens: 7} }
+
+// TestTimesFromTheCall: the times of an answer begin with the call, not when decoding begins. The session of the large
+// model ends with the answer, which has its receipt.
 func TestTimesFromTheCall(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := &dictator{prompt: 1, says: []int32{5, 6}, takes: 250 * time.Millisecond}
 		r := dictated(t, d)
-		r.Cloud, r.Far, r.MaxTokens = nil, lateFar{d}, 2
+		r.Cloud, r.Far, r.MaxTokens = nil, lateFar{d, new(bool)}, 2
 		s := session(t, small(t, Options{}, nil))
 		all := timed(t, s, []int32{1}, r)
 		require.Len(t, all, 2)
@@ -162,6 +168,8 @@ func TestTimesFromTheCall(t *testing.T) {
 		assert.Equal(t, 1500*time.Millisecond, all[1].At)
 		assert.Equal(t, all[0].At, s.Summary().PromptTime)
 		assert.Equal(t, all[1].At, s.Summary().PromptTime+s.Summary().DecodeTime)
+		assert.Equal(t, Receipt{Tokens: 7}, s.Summary().Receipt)
+		assert.True(t, *r.Far.(lateFar).ended)
 	})
 }
 
@@ -232,6 +240,14 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, append([]int32{1, 2}, says[:i]...), q.Context)
 		assert.Equal(t, r.Sampling(), q.Sampling)
 		assert.Equal(t, 4, q.K)
+	}
+	for want, settings := range map[int]terms.Settings{6: {Top: 6}, 1: {LogProbs: true}, 0: {}} {
+		d := &dictator{prompt: 2, says: says}
+		r := dictated(t, d)
+		r.Settings = settings
+		r.MaxTokens = 1
+		tokens(t, s, []int32{1, 2}, r)
+		assert.Equal(t, want, d.asked[0].K, "best tokens with the answer")
 	}
 	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
 		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
@@ -325,7 +341,7 @@ func TestRouteRefuses(t *testing.T) {
 	} {
 		prompt := []int32{1, 2}
 		if r.MaxTokens == 20 {
-			prompt = make([]int32, 20)
+			prompt = make([]int32, 22)
 		}
 		n := 0
 		for _, err := range s.Routed(t.Context(), prompt, r) {
@@ -380,6 +396,20 @@ func TestPace(t *testing.T) {
 			m.rest(t.Context(), begin, 1)
 			assert.Equal(t, want, time.Since(begin), "the previous call ended 30 ms late")
 		}
+		for late, over := range map[time.Duration]time.Duration{0: 0, 30 * ms: 30 * ms, 80 * ms: 50 * ms} {
+			asked := false
+			s.now = func() time.Time {
+				defer func() { asked = true }()
+				if asked { // after the wait
+					return time.Now().Add(late)
+				}
+				return time.Now()
+			}
+			m.over = 0
+			m.rest(t.Context(), time.Now(), 1)
+			assert.Equal(t, over, m.over, "a timer that fires %v late", late)
+		}
+		s.now, m.over = time.Now, 0
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
