@@ -270,6 +270,10 @@ func TestPacking(t *testing.T) {
 		assert.Equal(t, good, err == nil, "%d of 3", id)
 	}
 	assert.Equal(t, []byte{9, 3, 2, 1, 6, 5, 4}, spread([]byte{9}, []int32{0x010203, 0x040506}, 3))
+	for id, ok := range map[byte]bool{0: true, 1: true, 2: false, 0xff: false} { // the highest byte
+		_, err := gather([]byte{0, 0, id}, 1, 3, 1<<16+1)
+		assert.Equal(t, ok, err == nil, "%v: %d", err, id)
+	}
 }
 
 // TestCodingFrom: only packing is tried for a few bytes; for more, the shorter coding is used, and packing if they are

@@ -65,7 +65,7 @@ func spread(b []byte, ids []int32, size int) []byte {
 	return b
 }
 
-// gather is the inverse of spread for n ids.
+// gather is the inverse of spread for n ids of at most 3 bytes: see [MaxVocab].
 func gather(b []byte, n, size, vocab int) ([]int32, error) {
 	if len(b) != n*size {
 		return nil, fmt.Errorf("%d bytes for %d ids of %d bytes: %w", len(b), n, size, ErrValue)
@@ -75,7 +75,7 @@ func gather(b []byte, n, size, vocab int) ([]int32, error) {
 		for s := range size {
 			ids[i] |= int32(b[i*size+s]) << (8 * s)
 		}
-		if ids[i] < 0 || int(ids[i]) >= vocab {
+		if int(ids[i]) >= vocab {
 			return nil, fmt.Errorf("id %d in a vocabulary of %d: %w", ids[i], vocab, ErrValue)
 		}
 	}

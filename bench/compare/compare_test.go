@@ -309,7 +309,7 @@ func TestIdentity(t *testing.T) {
 		"device", "backend", "devices", "rate", "model_ms", "seconds", "kv", "prompt_tokens", "generated_tokens",
 		"depth_tokens", "n_prompt", "type_k"} {
 		of := func(value string) []result.Record {
-			return records(t, nil, map[string]any{field: value, "samples": line{Samples: []row{{MS: 1}, {MS: 2}}}.Samples})
+			return records(t, nil, map[string]any{field: value, "samples": []row{{MS: 1}, {MS: 2}}})
 		}
 		r, err := Files(of("x"), of("y"), Options{})
 		require.NoError(t, err, field)

@@ -35,6 +35,7 @@ func TestFaults(t *testing.T) {
 		"tokenize":           "-m is missing: give -m FILE (the model: a GGUF file, ",
 		"logits --tokens 1":  "-m is missing: give -m FILE (",
 		"list x":             `list takes no arguments besides flags: leave out "x"`,
+		"serve x":            `serve takes no arguments besides flags: leave out "x"`,
 		"bench x":            `bench has no command "x": choose one of capacity, compare, engine, gateway, `,
 		"inspect":            "inspect needs a model: a GGUF file",
 		"inspect a b": `inspect takes one argument, a model: a GGUF file, or the name of a ` +

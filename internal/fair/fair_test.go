@@ -221,20 +221,6 @@ func TestEqualShares(t *testing.T) {
 	}
 }
 
-// TestForgets: however many owners were charged, those with the largest tags are remembered, up to a limit.
-func TestForgets(t *testing.T) {
-	q := New[*job](Rules{})
-	const owners = 3 * maxIdle
-	for owner := range uint64(owners) {
-		q.Charge(owner, 1+owner)
-		q.Advance()
-	}
-	require.Equal(t, maxIdle, q.Owners())
-	for owner := range uint64(owners) {
-		require.Equal(t, owner >= owners-maxIdle, q.Of(owner) != nil, "%d", owner)
-	}
-}
-
 // TestComparisons: no operation compares more than a few times log n of n owners.
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -84,5 +85,49 @@ func TestSchedules(t *testing.T) {
 			}
 			out.Close()
 		}
+	}
+}
+
+const orderSource = `#include <metal_stdlib>
+using namespace metal;
+kernel void order(device uint *out [[buffer(0)]], device atomic_uint *n [[buffer(1)]],
+                  constant uint &first [[buffer(2)]], uint t [[thread_position_in_grid]]) {
+  out[atomic_fetch_add_explicit(n, 1, memory_order_relaxed)] = first + t;
+}
+`
+
+// TestSeeds: the seed determines the order of threads, and of dispatches without a barrier between them.
+func TestSeeds(t *testing.T) {
+	const threads, dispatches = 4 * 64, 8
+	order := func(seed uint64) (ofThreads, ofDispatches string) {
+		d := open(t, Options{Seed: seed, Threads: 1})
+		l, err := d.NewLibrary(orderSource)
+		require.NoError(t, err)
+		p, err := l.NewPipeline("order")
+		require.NoError(t, err)
+		out, err := d.NewBuffer(4 * (threads + dispatches))
+		require.NoError(t, err)
+		c, err := d.NewCommands()
+		require.NoError(t, err)
+		c.SetPipeline(p)
+		c.SetBuffer(0, out, 0)
+		c.SetBuffer(1, words(t, d, 0), 0)
+		c.SetBuffer(2, words(t, d, 0), 0)
+		c.Dispatch(size(4, 1, 1), size(threads/4, 1, 1))
+		c.Barrier()
+		for i := range uint32(dispatches) {
+			c.SetBuffer(2, words(t, d, i), 0)
+			c.Dispatch(size(1, 1, 1), size(1, 1, 1))
+		}
+		c.Commit()
+		_, err = c.Wait()
+		require.NoError(t, err)
+		return string(out.Bytes()[:4*threads]), string(out.Bytes()[4*threads:])
+	}
+	one, first := order(1)
+	for seed := range uint64(3) {
+		other, second := order(seed)
+		assert.Equal(t, seed == 1, one == other, "threads with the seed %d", seed)
+		assert.Equal(t, seed == 1, first == second, "dispatches with the seed %d", seed)
 	}
 }

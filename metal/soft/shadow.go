@@ -61,11 +61,11 @@ func (d *Device) Stale(b metal.Buffer) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || own.closed {
-		return metal.ErrClosed
-	}
 	for d.running {
 		d.idle.Wait()
+	}
+	if d.closed || own.closed {
+		return metal.ErrClosed
 	}
 	return own.poison()
 }

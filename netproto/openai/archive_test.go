@@ -48,7 +48,13 @@ func TestGoesOn(t *testing.T) {
 	respondTo(t, s, fmt.Sprintf(`"input":[{"role":"user","content":"u"},{"type":"item_reference","id":%q},`+
 		`{"type":"item_reference","id":%q},%s]`, text, called, result))
 	assert.Equal(t, strings.Replace(want, "assistant:fine\n", "", 1), m.prompts[len(m.prompts)-1])
-	require.Equal(t, http.StatusOK, erase(s, first).Code)
+	erased := erase(s, first)
+	require.Equal(t, http.StatusOK, erased.Code)
+	assert.JSONEq(t, `{"id":"`+first+`","object":"response","deleted":true}`, erased.Body.String())
+	for name, value := range map[string]string{"Content-Type": "application/json; charset=utf-8",
+		"X-Content-Type-Options": "nosniff"} {
+		assert.Equal(t, value, erased.Header().Get(name))
+	}
 	assert.Equal(t, http.StatusNotFound, erase(s, first).Code)
 	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+first, "").Code)
 	w := ask(t, s, responses, `{"instructions":"now","input":"v","stream":true,"previous_response_id":"`+second+`"}`)

@@ -283,7 +283,6 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 				return
 			}
 			s.text = append(s.text, id)
-			s.sum.Tokens++
 			held = append(held, byte(id))
 			shown := ""
 			if utf8.Valid(held) {

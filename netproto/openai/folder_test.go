@@ -88,6 +88,12 @@ func TestFolder(t *testing.T) {
 	prompt := len("user:second\nassistant:")
 	assert.Equal(t, prompt-1, cached("second"))
 	assert.Equal(t, prompt-1, cached("second"), "from memory")
+	w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"second"},{"role":"assistant",`+
+		`"content":"fine"},{"role":"user","content":"third"}]}`)
+	require.Equal(t, 200, w.Code)
+	require.NoError(t, s.Close())
+	assert.Equal(t, []string{"user:second\nassistant:fine\nuser:third\nassistant:fine"}, filesOf(t, path),
+		"a longer text replaces its beginning")
 	_, err = OpenFolder(path, 1, s.o.Log)
 	assert.ErrorContains(t, err, "give each server a folder of its own")
 }

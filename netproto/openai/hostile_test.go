@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,7 +128,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TestDrainCutsReaders: a client that does not read, and one that does not send, do not delay the end of a server.
+// TestDrainCutsReaders: a client that does not read does not delay the end of a server.
 func TestDrainCutsReaders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var got []Event
@@ -143,6 +144,28 @@ func TestDrainCutsReaders(t *testing.T) {
 		synctest.Wait()
 		assert.LessOrEqual(t, time.Since(begin), time.Second+2*lastWords, "for the written data, and for the error")
 		require.Len(t, got, 1)
+	})
+}
+
+// lateBody fails as after a deadline, once a server stops.
+type lateBody <-chan struct{}
+
+func (b lateBody) Read([]byte) (int, error) { <-b; return 0, os.ErrDeadlineExceeded }
+
+// TestDrainCutsSenders: a client that does not send its request learns that the server has ended.
+func TestDrainCutsSenders(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{}, nil)
+		r, w := post(t.Context(), "/v1/completions", ""), httptest.NewRecorder()
+		r.Body = io.NopCloser(lateBody(s.closing.Done()))
+		go s.ServeHTTP(w, r)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
+		synctest.Wait()
+		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+		assert.Contains(t, w.Body.String(), "draining")
 	})
 }
 

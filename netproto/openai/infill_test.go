@@ -69,6 +69,8 @@ func TestInfill(t *testing.T) {
 	for i, one := range all {
 		text += one["content"].(string)
 		assert.Equal(t, i == len(all)-1, one["stop"])
+		assert.IsType(t, []any{}, one["tokens"])
+		assert.Positive(t, one["tokens_predicted"])
 	}
 	assert.Equal(t, "x\n y", text)
 	last := all[len(all)-1]
@@ -77,6 +79,7 @@ func TestInfill(t *testing.T) {
 			assert.Equal(t, want, last[name], name)
 		}
 	}
+	assert.Equal(t, true, at(last, "generation_settings", "stream"))
 	for request, want := range map[string]string{
 		`"n_predict":2`: "limit", `"stop":["y"]`: "word", `"n_predict":0`: "limit", `"n_predict":-1`: "eos",
 	} {
@@ -151,7 +154,8 @@ func TestTimingsInQueue(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				o := object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c","n_predict":3}`).Body.Bytes())
+				w := ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c","n_predict":3}`)
+				o := object(t, w.Body.Bytes())
 				assert.Equal(t, []any{1000.0, 2000.0},
 					[]any{at(o, "timings", "prompt_ms"), at(o, "timings", "predicted_ms")})
 			})
@@ -164,7 +168,7 @@ func TestTimingsInQueue(t *testing.T) {
 // time.
 func TestLines(t *testing.T) {
 	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
-		{"a\n\n    b\n  c\n    d"}} {
+		{"a\n\n    b\n  c\n    d"}, {"a\n\n\t\t\tb b\n \tc"}} {
 		l := &answer.Lines{Indent: 3}
 		text, over := "", false
 		for _, p := range pieces {
@@ -174,7 +178,7 @@ func TestLines(t *testing.T) {
 			text += kept
 		}
 		assert.True(t, over)
-		assert.Equal(t, "a\n\n    b\n  ", text)
+		assert.Regexp(t, "^a\n\n(    b|\t\t\tb b)\n..$", text)
 	}
 	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Second, answer: func(string, answer.Settings) string { return "abcd\nefgh" }}

@@ -182,6 +182,10 @@ func TestPageServed(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Page, o.Keys = true, []string{"key-of-the-server"} })
 	w := ask(t, s, "/", "")
 	require.Equal(t, 200, w.Code)
+	for name, value := range map[string]string{"Content-Type": "text/html; charset=utf-8",
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"} {
+		assert.Equal(t, value, w.Header().Get(name))
+	}
 	policy := w.Header().Get("Content-Security-Policy")
 	assert.Regexp(t, `^default-src 'none'; style-src 'sha256-[^ ]{44}'; script-src 'sha256-[^ ]{44}'; `, policy)
 	assert.NotContains(t, policy, "unsafe")

@@ -371,6 +371,19 @@ func TestLog(t *testing.T) {
 	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), got[0].Received)
 }
 
+// TestLogLevels: errors of the server are logged as such, with their cause; errors of clients are not quoted. Costs of
+// the cloud are logged if there were any.
+func TestLogLevels(t *testing.T) {
+	for status, level := range map[int]string{200: "INFO", 400: "INFO", 499: "INFO", 500: "ERROR", 504: "ERROR"} {
+		var log bytes.Buffer
+		e := Event{Status: status, Err: errors.New("cause"), Asks: status - 499}
+		e.log(slog.New(slog.NewTextHandler(&log, nil)))
+		assert.Contains(t, log.String(), "level="+level)
+		assert.Equal(t, level == "ERROR", strings.Contains(log.String(), "error=cause"), status)
+		assert.Equal(t, status > 499, strings.Contains(log.String(), "asks="), status)
+	}
+}
+
 // TestPanic: a panic of the model is an error of one request, streamed or not; its place is freed and no session is
 // lost.
 func TestPanic(t *testing.T) {

@@ -161,9 +161,9 @@ func noRows(w http.ResponseWriter, r *http.Request, b []byte) bool {
 func TestCheckRounding(t *testing.T) {
 	var turn atomic.Uint64
 	table := fakeengine.Table(fakeengine.NewVocabulary(), 1)
-	results, err := checked(t, &fakeengine.Engine{Dialect: "llama", Model: func(ctx []int32) []float64 {
+	results, err := checked(t, &fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
 		p := table(ctx)
-		if turn.Add(1)%3 == 0 {
+		if turn.Add(1) == 150 {
 			for i := range p {
 				p[i] -= 0.25
 			}

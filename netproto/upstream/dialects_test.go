@@ -510,9 +510,12 @@ func TestWarm(t *testing.T) {
 		q.Base = 173
 		require.NoError(t, u.Warm(context.Background(), q))
 		assert.Len(t, e.Calls(c.path), before, "%s: 127 new tokens", c.name)
-		q.Base = 172
+		q.Base, q.Domain = 172, 7
 		require.NoError(t, u.Warm(context.Background(), q), c.name)
-		assert.Len(t, e.Calls(c.path), before+1, "%s: 128 new tokens", c.name)
+		require.Len(t, e.Calls(c.path), before+1, "%s: 128 new tokens", c.name)
+		if e.Dialect == "sglang" || e.Dialect == "vllm" {
+			assert.Contains(t, string(e.Calls(c.path)[before].Body), `"`+u.salt(1, 7)+`"`, "the cache of its questions")
+		}
 		_, err := u.Ask(t.Context(), q)
 		require.NoError(t, err)
 		if s := u.Stats().Engines[0]; s.Context > 0 {

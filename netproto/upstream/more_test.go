@@ -363,6 +363,16 @@ func TestPiecesInChunks(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, fmt.Sprintf("the token %d is another one", other))
 	}
+	for fails := 1; fails < 5; fails++ {
+		calls := 0
+		err := checkPieces(t.Context(), v, func(context.Context, []int32) (string, error) {
+			if calls++; calls == fails {
+				return "", dialect.ErrReply
+			}
+			return "another", nil
+		})
+		assert.ErrorIs(t, err, dialect.ErrReply)
+	}
 }
 
 // TestOtherDraws: the same text with other sampling settings is a different question.
@@ -539,6 +549,9 @@ func TestSpellingInShortContexts(t *testing.T) {
 		}
 		assert.Len(t, s.asked, s.v.Size())
 	}
+	v := fakeengine.NewVocabulary()
+	other := &speller{v: v.Swapped(0xe4, 0xe5)} // parts of characters
+	assert.ErrorContains(t, checkSpelling(t.Context(), other, dialect.Facts{}, v), "the token 228 is")
 }
 
 // TestStoredProbabilities: a stored answer has all the probabilities that a question wants, or it is none.

@@ -523,6 +523,10 @@ func TestDefaults(t *testing.T) {
 	o, err = o.withDefaults()
 	require.NoError(t, err)
 	assert.Equal(t, []int{8, 128, 65536}, []int{o.AuditEvery, o.WarmFrom, o.Remember})
+	o.Random = func() uint64 { return 7 }
+	o, err = o.withDefaults()
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, o.Random())
 	for _, set := range []func(*Options){
 		func(o *Options) { o.Parallel = -1 }, func(o *Options) { o.AuditEvery = -1 },
 		func(o *Options) { o.WarmFrom = -1 }, func(o *Options) { o.Remember = -1 }, func(o *Options) { o.Hedge = -1 },
@@ -530,8 +534,8 @@ func TestDefaults(t *testing.T) {
 	} {
 		wrong := options(nil, "one")
 		set(&wrong)
-		_, err := wrong.withDefaults()
-		assert.Error(t, err, "%+v", wrong)
+		_, err := Open(t.Context(), wrong)
+		assert.ErrorContains(t, err, "upstream: ", "%+v", wrong)
 	}
 }
 

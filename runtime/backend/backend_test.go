@@ -33,6 +33,7 @@ func TestKVConfig(t *testing.T) {
 	assert.EqualValues(t, 2*3*5*2*8*2, c.Bytes())
 	c.Type = gguf.F32
 	assert.EqualValues(t, 2*3*5*2*8*4, c.Bytes())
+	assert.EqualValues(t, c.Bytes(), 3*c.LayerBytes(5))
 	assert.InDeltaSlice(t, []float64{1, 0.1, 0.01, 0.001}, c.Frequencies(), 1e-12)
 	large := KVConfig{Layers: 80, Slots: math.MaxInt32, KVHeads: 8, HeadSize: 128, Type: gguf.F16}
 	assert.EqualValues(t, 2*80*int64(math.MaxInt32)*8*128*2, large.Bytes())

@@ -11,19 +11,33 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
-// slow is a pass with operations of a millisecond each; it records its calls.
-type slow struct{ did []string }
+// slow is a pass with operations of a millisecond each; it records its calls, with their arguments.
+type slow struct {
+	did  []string
+	args [][]any
+}
 
-func (p *slow) do(what string) { time.Sleep(time.Millisecond); p.did = append(p.did, what) }
+func (p *slow) do(what string, args ...any) {
+	time.Sleep(time.Millisecond)
+	p.did, p.args = append(p.did, what), append(p.args, args)
+}
 
-func (p *slow) Embed(Tensor, Weight)                                  { p.do("embed") }
-func (p *slow) NormProject(_, _, _, _ Tensor, _ Norm, _, _, _ Weight) { p.do("norm+project") }
-func (p *slow) Attend(_, _, _, _ Tensor, _, _ Norm, _ int)            { p.do("attend") }
-func (p *slow) ProjectAdd(Tensor, Weight, Tensor)                     { p.do("project+add") }
-func (p *slow) NormGateUp(_, _ Tensor, _ Norm, _, _ Weight)           { p.do("norm+gate+up") }
-func (p *slow) Head([]Output, Tensor, Norm, Weight, Want)             { p.do("head") }
-func (p *slow) End(context.Context) error                             { return nil }
-func (p *slow) Ran() (begin, end time.Duration)                       { return 3 * time.Hour, 3*time.Hour + 1 }
+func (p *slow) Embed(x Tensor, table Weight) { p.do("embed", x, table) }
+func (p *slow) NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight) {
+	p.do("norm+project", q, k, v, x, g, wq, wk, wv)
+}
+func (p *slow) Attend(a, q, k, v Tensor, gq, gk Norm, layer int) {
+	p.do("attend", a, q, k, v, gq, gk, layer)
+}
+func (p *slow) ProjectAdd(x Tensor, m Weight, h Tensor) { p.do("project+add", x, m, h) }
+func (p *slow) NormGateUp(m, x Tensor, g Norm, gate, up Weight) {
+	p.do("norm+gate+up", m, x, g, gate, up)
+}
+func (p *slow) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
+	p.do("head", len(out), x, g, m, want)
+}
+func (p *slow) End(context.Context) error       { return nil }
+func (p *slow) Ran() (begin, end time.Duration) { return 3 * time.Hour, 3*time.Hour + 1 }
 
 // flight is a pass that runs later.
 type flight struct{ slow }
@@ -32,21 +46,27 @@ func (*flight) Commit()                    {}
 func (*flight) Wait(context.Context) error { return nil }
 func (*flight) Drop()                      {}
 
+// arg is a tensor, a weight or a norm, by its name.
+type arg string
+
+func (arg) Shape() (int, int) { return 0, 0 }
+func (arg) Len() int          { return 0 }
+
 // layers runs a pass of two layers.
 func layers(p Pass) {
-	p.Embed(nil, nil)
+	p.Embed(arg("x"), arg("table"))
 	for l := range 2 {
-		p.NormProject(nil, nil, nil, nil, nil, nil, nil, nil)
-		p.Attend(nil, nil, nil, nil, nil, nil, l)
-		p.ProjectAdd(nil, nil, nil)
-		p.NormGateUp(nil, nil, nil, nil, nil)
-		p.ProjectAdd(nil, nil, nil)
+		p.NormProject(arg("q"), arg("k"), arg("v"), arg("x"), arg("g"), arg("wq"), arg("wk"), arg("wv"))
+		p.Attend(arg("a"), arg("q"), arg("k"), arg("v"), arg("gq"), arg("gk"), l)
+		p.ProjectAdd(arg("x"), arg("wo"), arg("a"))
+		p.NormGateUp(arg("m"), arg("x"), arg("g"), arg("gate"), arg("up"))
+		p.ProjectAdd(arg("x"), arg("down"), arg("m"))
 	}
-	p.Head(nil, nil, nil, nil, Want{})
+	p.Head(make([]Output, 3), arg("x"), arg("g"), arg("head"), Want{K: 2})
 }
 
-// TestWatched: each operation is forwarded and reported, with its layer and its times; a pass that runs later is
-// reported as a whole.
+// TestWatched: each operation is forwarded with its arguments, and reported with its layer and its times; a pass that
+// runs later is reported as a whole.
 func TestWatched(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var ops []Op
@@ -75,6 +95,9 @@ func TestWatched(t *testing.T) {
 		assert.Equal(t, []Op{whole}, ops)
 		TellRun(ctx, "a pass that does not say", 5)
 		assert.Len(t, ops, 1)
+		plain := new(slow)
+		layers(plain)
+		assert.Equal(t, plain.args, p.args)
 	})
 }
 

@@ -236,6 +236,7 @@ func TestLogProbs(t *testing.T) {
 	plain.LogProbs = true
 	all, _, _ = said(t, s, prompt, Route{Settings: plain})
 	assert.Negative(t, all[0].LogProb, "without the best ones")
+	assert.Empty(t, all[0].Top)
 	for _, r := range []terms.Settings{
 		{}, {Temperature: 1.5, Seed: 1}, {Temperature: 1.5, Seed: 1, LogitBias: map[int32]float32{90: 9}},
 	} {
@@ -581,20 +582,28 @@ func TestSchemaEnds(t *testing.T) {
 	assert.Equal(t, []string{"#/typ"}, ignored)
 }
 
-// TestHeadAndWrap: heads are reported for a wrapped model, too.
+// TestHeadAndWrap: the head before each token is reported with its position and what is wanted of it, for a wrapped
+// model, too.
 func TestHeadAndWrap(t *testing.T) {
 	s, err := tiny(t, demo.Small()).NewSession()
 	require.NoError(t, err)
-	wrapped, heads := 0, 0
-	r := Route{Settings: terms.Settings{MaxTokens: 5, IgnoreEnd: true}}
-	r.Head = func(int, *backend.Output) { heads++ }
+	wrapped, best := 0, map[int][]int32{} // by position
+	r := Route{Settings: terms.Settings{MaxTokens: 40, IgnoreEnd: true}}
+	r.Want = func(w backend.Want) backend.Want { w.K, w.Hidden = max(w.K, 11), true; return w }
+	r.Head = func(pos int, head *backend.Output) {
+		best[pos] = append(best[pos], head.Top[0].ID)
+		assert.GreaterOrEqual(t, len(head.Top), 11, "as many as it wants")
+		assert.NotEmpty(t, head.Hidden)
+	}
 	r.Wrap = func(m draft.Model) draft.Model {
 		wrapped++
 		return m
 	}
-	said(t, s, []int32{70, 71}, r)
+	for _, tok := range tokens(t, s, echo(20), r) {
+		assert.Contains(t, best[tok.Pos], tok.ID, "the head before the token at %d", tok.Pos)
+	}
 	assert.Equal(t, 1, wrapped)
-	assert.GreaterOrEqual(t, heads, 5)
+	assert.Positive(t, s.Summary().Accepted, "several heads of one call")
 }
 
 // TestPickIsBestAllowed: a greedy choice with a schema is the best allowed token, even if the remaining room forbids

@@ -355,6 +355,23 @@ func TestCrewEnds(t *testing.T) {
 	})
 }
 
+// TestCrewWithdraws: a call whose context ends leaves the queue, unless it takes part in a pass or has just become the
+// leader: then it has to hand on, or no call would lead.
+func TestCrewWithdraws(t *testing.T) {
+	for name, c := range map[string]struct {
+		state entry
+		left  bool
+	}{
+		"waits": {entry{}, true}, "in a pass": {entry{now: 1}, false}, "over": {entry{over: true}, false},
+		"leads": {entry{leads: true}, false},
+	} {
+		crew, l := newCrew(), &c.state
+		crew.queue = []*entry{l}
+		assert.Equal(t, c.left, crew.withdraw(l), name)
+		assert.Equal(t, c.left, len(crew.queue) == 0, name)
+	}
+}
+
 // TestCrewGathers: the leader waits for the sessions of the last pass, but not for one that has ended its text, and
 // only while its own context lives; then another session leads.
 func TestCrewGathers(t *testing.T) {

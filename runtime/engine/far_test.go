@@ -36,6 +36,9 @@ func TestServiceSession(t *testing.T) {
 	assert.Equal(t, len(text), statsOf(t, s).InUse)
 	ends[1]()
 	assert.Zero(t, statsOf(t, s).InUse)
+	s.Close()
+	_, _, err = far.Session(t.Context())
+	assert.ErrorIs(t, err, ErrClosed)
 }
 
 // TestServiceVerifies: the built-in model supports all kinds of verification.

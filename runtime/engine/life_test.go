@@ -3,7 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,11 +46,12 @@ func TestUseAfterClose(t *testing.T) {
 	e, err := engine.Open(path, engine.Options{})
 	require.NoError(t, err)
 	ctx, ids := t.Context(), []int32{1, 2, 3}
-	s, fresh := session(t, e), session(t, e)
+	s, fresh, other := session(t, e), session(t, e), session(t, e)
 	cloud, err := e.Serve(engine.ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
 	generate(t, s, ids, terms.Settings{MaxTokens: 3, IgnoreEnd: true})
+	generate(t, other, ids, terms.Settings{MaxTokens: 3, IgnoreEnd: true})
 	_, err = cloud.Ask(ctx, terms.Job{Question: terms.Question{Context: ids, K: 1}})
 	require.NoError(t, err)
 	before, kv, held, device := s.Summary(), s.KVBytes(), s.KVTokens(), e.Device()
@@ -73,10 +76,19 @@ func TestUseAfterClose(t *testing.T) {
 		"RawPrompt": func() error { _, err := e.RawPrompt("a"); return err },
 		"Tokenizer": func() error { _, err := e.Tokenizer(); return err },
 		"Logits":    func() error { _, _, err := e.Logits(ctx, ids, 1); return err },
-		"Identity":  func() error { _, err := e.Identity(); return err },
-		"Dial":      func() error { _, err := e.Dial(ctx, "127.0.0.1:1", engine.DialOptions{}); return err },
-		"Serve":     func() error { _, err := e.Serve(engine.ServeOptions{}); return err },
-		"Gateway":   func() error { _, err := cloud.Gateway(engine.GatewayOptions{}); return err },
+		"Check":     func() error { _, err := e.Check(ctx, engine.Route{}); return err },
+		"Weights":   func() error { _, err := e.Weights(ctx); return err },
+		"SavedText": func() error { _, err := e.SavedText(strings.NewReader("")); return err },
+		"Read": func() error {
+			return fresh.Read(ctx, ids, 1, 0, func(engine.Seen) error { return errors.New("no result expected") })
+		},
+		"Save":     func() error { _, err := other.Save(ctx, io.Discard, ids); return err },
+		"CopyFrom": func() error { return fresh.CopyFrom(ctx, other, 2) },
+		"Session":  func() error { _, _, err := cloud.Session(ctx); return err },
+		"Identity": func() error { _, err := e.Identity(); return err },
+		"Dial":     func() error { _, err := e.Dial(ctx, "127.0.0.1:1", engine.DialOptions{}); return err },
+		"Serve":    func() error { _, err := e.Serve(engine.ServeOptions{}); return err },
+		"Gateway":  func() error { _, err := cloud.Gateway(engine.GatewayOptions{}); return err },
 		"Service.Ask": func() error {
 			_, err := cloud.Ask(ctx, terms.Job{Question: terms.Question{Context: ids, K: 1}})
 			return err

@@ -181,6 +181,11 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 			_, err := s.Ask(context.Background(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})
 			return err
 		}
+		gone, cancel := context.WithCancelCause(t.Context())
+		cancel(errBad)
+		_, err = s.Ask(gone, terms.Job{Question: terms.Question{Context: []int32{1}}})
+		assert.ErrorIs(t, err, errBad)
+		assert.ErrorIs(t, err, context.Canceled, "both the cause and how the context ended")
 		results := make(chan error)
 		for _, call := range []func() error{ask, func() error {
 			var last error

@@ -54,6 +54,8 @@ var count int
 func half(a float32) float32 { return a / 2 }
 
 func never() { half(float32(count)) }
+
+func mask(bits int) uint64 { return uint64(count) & (1<<bits - 1) }
 `
 
 const codeTests = `package m

@@ -250,6 +250,11 @@ func (p *planter) infers(x ast.Expr) bool {
 			typed = typed || !isPackage && !untyped(p.TypesInfo.ObjectOf(n).Type())
 		case *ast.CompositeLit, *ast.FuncLit:
 			typed = true
+		case *ast.BinaryExpr:
+			if n.Op == token.SHL || n.Op == token.SHR { // the number of bits has a type of its own
+				typed = typed || p.infers(n.X)
+				return false
+			}
 		}
 		return !typed
 	})

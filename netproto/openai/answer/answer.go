@@ -134,7 +134,6 @@ func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 		a.first, a.Total.Reused = true, sum.Reused
 	}
 	a.Total.Stop, a.Total.Stopped, a.Total.Shortened = sum.Stop, sum.Stopped, sum.Shortened
-	a.Total.Tokens += sum.Tokens
 	a.Total.Cloud += sum.Cloud
 	a.Total.Asks += sum.Asks
 	a.Total.Sent.Add(sum.Sent)
@@ -194,7 +193,15 @@ func (a *Answer) plain(ctx context.Context) (string, error) {
 	} else if sent < len(sum.Text) { // the text that was held back
 		err = a.Emit(Piece{Text: sum.Text[sent:]})
 	}
-	return finishOf(sum), err
+	return a.finished(sum), err
+}
+
+// finished is finishOf for the end of the answer: after a call it tells clients to answer that.
+func (a *Answer) finished(s Summary) string {
+	if finish := finishOf(s); finish == FinishLength || a.made == 0 {
+		return finish
+	}
+	return FinishCalls
 }
 
 // finishOf returns why a text ended, as a finish_reason.
@@ -247,10 +254,7 @@ func (a *Answer) text(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if a.made > 0 && finishOf(sum) == finishStop {
-		return FinishCalls, nil
-	}
-	return finishOf(sum), nil
+	return a.finished(sum), nil
 }
 
 // names returns the names of the tools.

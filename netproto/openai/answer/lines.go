@@ -9,8 +9,7 @@ type Lines struct {
 
 	begun  time.Time
 	second bool // there is a line after the first
-	blanks int  // at the beginning of the last line
-	head   bool // the last line has only blanks so far
+	blanks int  // of the last line
 }
 
 // Take returns the part of a piece of text that is kept, and whether the answer ends with it.
@@ -21,13 +20,11 @@ func (l *Lines) Take(text string) (kept string, over bool) {
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c == '\n':
-			l.second, l.head, l.blanks = true, true, 0
-		case l.head && (c == ' ' || c == '\t'):
+			l.second, l.blanks = true, 0
+		case c == ' ' || c == '\t':
 			l.blanks++
-		case l.head && l.blanks < l.Indent:
+		case l.second && l.blanks < l.Indent: // no other character comes before it in this line
 			return text[:i], true
-		default:
-			l.head = false
 		}
 	}
 	return text, l.second && l.Time > 0 && time.Since(l.begun) > l.Time

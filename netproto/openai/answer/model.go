@@ -163,8 +163,7 @@ type Summary struct {
 	Shortened bool
 
 	Reused int // tokens of the prompt that were in the KV cache
-	Tokens int // generated
-	Cloud  int // of these, chosen by a large model
+	Cloud  int // tokens that were chosen by a large model
 	Asks   int // questions to the large model
 	Sent   Sent
 }

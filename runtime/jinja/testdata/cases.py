@@ -137,6 +137,7 @@ odd.splitlines() ~ 'a\\r\\nb\\n'.splitlines(true) ~ 'a\\n\\n'.splitlines() ~ 'a\
 '\\n\\nx' | indent(2, true) ~ 'x\\n\\ny' | indent(2, blank=true) ~ 'x\\ny' | indent('> ') ~ 'a\\r\\nb\\n' | indent(1) ~ '' | indent(1, true)
 dict(b=1, a=2) ~ dict({'z': 0}, y=1, b=2)
 dict(a=1, a=2)
+[']', ')', 'if', '|', 'is', 'not', '}}', '%}'] ~ {'}': ':', ':': ','} ~ (')' if 'else' else 'if') ~ '-' 'not' '[' ~ ('.', '(', ')')
 """.strip("\n").split("\n")
 
 TEMPLATES = [

@@ -630,11 +630,13 @@ func TestTrainRefuses(t *testing.T) {
 		"weight decay of 2":              func(_ *rows, o *Options) { o.Decay = 2 },
 		"balance of 1.5":                 func(_ *rows, o *Options) { o.Balance = 1.5 },
 		"validation share of 1":          func(_ *rows, o *Options) { o.Validation = 1 },
+		"validation share of -0.5":       func(_ *rows, o *Options) { o.Validation = -0.5 },
 		"no position has a label":        func(r *rows, _ *Options) { clear(r.label) },
 		"all labels are of one prompt":   func(r *rows, _ *Options) { clear(r.prompt) },
 		"may stand and 0 may not":        func(r *rows, _ *Options) { all(r.label, Keep) },
 		"0 may stand and":                func(r *rows, _ *Options) { all(r.label, Escalate) },
 		"a feature is not a finite":      func(r *rows, _ *Options) { all(r.hidden, float32(math.NaN())) },
+		"position 0: a feature":          func(r *rows, _ *Options) { r.hidden[0] = float32(math.NaN()) },
 		"a feature is not a finite numb": func(r *rows, _ *Options) { all(r.hidden, float32(math.Inf(1))) },
 	} {
 		src, o := good(), Options{Epochs: 1}

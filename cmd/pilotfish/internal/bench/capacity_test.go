@@ -124,7 +124,8 @@ func TestCapacityRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	costs, m := clitest.CostsFile(t), clitest.TinyModel(t, "q8_0")
 	for _, c := range []struct{ args, said string }{
-		{"", "-m"}, {"-m M --costs C", "--costs and -m"}, {"--costs C --threads 2", "--threads has no effect"},
+		{"", "give the large model with -m"},
+		{"-m M --costs C", "--costs and -m"}, {"--costs C --threads 2", "--threads has no effect"},
 		{"--costs C --answers 2", "--answers has no effect"}, {"--costs C --devices 0", "--devices 0"},
 		{"--costs C --devices 100001", "--devices 100001"}, {"--costs C --with gateways=0", "--with gateways=0"},
 		{"--costs C --prompt 0", "--prompt 0"}, {"--costs C --tokens 40000", "--tokens 40000"},

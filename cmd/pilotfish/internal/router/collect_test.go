@@ -259,7 +259,7 @@ func TestCollectRefused(t *testing.T) {
 	pair := " -m " + clitest.DemoFile("small.gguf") + " --large " + clitest.DemoFile("large.gguf")
 	router := " --router " + clitest.DemoFile("router.gguf")
 	for line, want := range map[string]string{
-		"":                          "2|data",
+		"":                          "2|--data is missing",
 		"--data demo --task csqa":   "2|--task is for a file",
 		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose from csqa",
 		"--data q --shots 1" + pair: "2|--shots has no effect without --task",

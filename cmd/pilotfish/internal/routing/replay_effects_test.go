@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
@@ -102,4 +104,18 @@ func TestReplayRun(t *testing.T) {
 		}
 		assert.Equal(t, want, strings.Join(flags, " "), line)
 	}
+}
+
+// TestPrintAssumed: each figure stands where its name does; a mode whose values were all recorded has no line.
+func TestPrintAssumed(t *testing.T) {
+	var stdout bytes.Buffer
+	require.NoError(t, printAssumed(&cli.App{Stdout: &stdout}, []outcome.Report{
+		{Mode: "serial", Assumed: &replay.Assumed{}},
+		{Mode: "verified", Assumed: &replay.Assumed{Heads: 1, Answers: 2, CallTimes: 3, AskTimes: 4, TextHeads: 5,
+			TextAnswers: 6}, Hindsight: &outcome.Hindsight{Over: 1.25, VerifyEvery: 7, Branches: 8}},
+	}))
+	assert.Equal(t, "verified: the recording lacks 1 heads, 2 answers, times of 3 passes and 4 asks; "+
+		"shown tokens rest on 5 of the heads, 6 of the answers\n"+
+		"verified: 1.25 of the time of the best fixed choice in hindsight, --verify-every 7 --branches 8\n",
+		stdout.String())
 }

@@ -92,6 +92,7 @@ func TestRecordReplay(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, text, "round trip 1000 ms")
 	assert.Contains(t, text, "verified: the recording lacks")
+	assert.Contains(t, text, cellLegend())
 }
 
 // TestReplayRefused: invalid calls are refused with what to do.

@@ -166,7 +166,7 @@ func (s *servedSession) Summary() answer.Summary { return servedSummary(s.s.Stat
 // servedSummary converts the summary of an answer for the server.
 func servedSummary(a pilotfish.Stats) answer.Summary {
 	sum := answer.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
-		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}
+		Reused: a.ReusedTokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}
 	if a.End != nil {
 		sum.End = new(servedToken(*a.End))
 	}

@@ -1,0 +1,262 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// play is a model with a session that writes its stretches in order. A token is one byte; what a stretch writes between
+// [ and ] is a thought with its marks, and what follows | is text that is in no token. With $ at the end there is no
+// room for more tokens, with % the context is full.
+type play struct {
+	Model
+	Session
+	stretches []string
+	limit     int // of the context
+	asked     []Settings
+	now       Summary
+	steps     int // of the model and of the reader so far
+	fails     int // the step that fails; 0: none
+}
+
+var errStep = errors.New("this step fails")
+
+// step returns an error at the step that fails.
+func (p *play) step() error {
+	if p.steps++; p.steps == p.fails {
+		return errStep
+	}
+	return nil
+}
+
+func (p *play) Context() int          { return max(p.limit, 1) }
+func (p *play) Bytes(id int32) []byte { return []byte{byte(id)} }
+
+func (p *play) Tokenize(text string, _ bool) (ids []int32, err error) {
+	for _, c := range []byte(text) {
+		ids = append(ids, int32(c))
+	}
+	return ids, p.step()
+}
+
+func (p *play) Generate(_ context.Context, _ []int32, s Settings) iter.Seq2[Token, error] {
+	text := p.stretches[len(p.asked)]
+	p.asked = append(p.asked, s)
+	stop := StopEnd
+	for end, why := range map[string]string{"$": StopLength, "%": StopContext} {
+		if rest, ok := strings.CutSuffix(text, end); ok {
+			text, stop = rest, why
+		}
+	}
+	shown, held, _ := strings.Cut(text, "|")
+	p.now = Summary{Reused: 5 + len(p.asked), Cloud: 2, Asks: 3, Sent: Sent{Bytes: 1}}
+	return func(yield func(Token, error) bool) {
+		kind := ""
+		for i := range len(shown) {
+			t := Token{ID: int32(shown[i]), Kind: kind, Text: shown[i : i+1]}
+			switch t.Text {
+			case "[":
+				t.Kind, t.Text, kind = KindMark, "<think>", KindThought
+			case "]":
+				t.Kind, t.Text, kind = KindMark, thoughtEnd, ""
+			}
+			p.now.Text += t.Text
+			err := p.step()
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+		p.now.Text, p.now.Stop = p.now.Text+held, stop
+	}
+}
+
+func (p *play) Score(context.Context, []int32, int) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		_ = yield(Token{ID: 1}, p.step()) && yield(Token{ID: 2}, p.step())
+	}
+}
+
+func (p *play) Summary() Summary { return p.now }
+
+// run generates an answer and returns all that it emits: texts, thoughts in [], and calls.
+func (p *play) run(a Answer) (said string, got *Answer, finish string, err error) {
+	p.asked, p.steps, p.limit = nil, 0, 1000
+	a.Model, a.Session, a.Prompt = p, p, []int32{9}
+	a.Emit = func(x Piece) error {
+		switch {
+		case x.Call != nil && x.Call.Name != "":
+			said += fmt.Sprintf("%d:%s%s", x.Call.Index, x.Call.Name, x.Call.Arguments)
+		case x.Call != nil:
+			said += x.Call.Arguments
+		case x.Thought:
+			said += "[" + x.Text + "]"
+		case len(x.Prompt) > 0:
+			said += fmt.Sprintf("prompt of %d ", len(x.Prompt))
+		case x.Text == "" && len(x.Tokens) == 0:
+			said += "nothing"
+		default:
+			said += x.Text
+		}
+		return p.step()
+	}
+	finish, err = a.Run(context.Background())
+	return said, &a, finish, err
+}
+
+// TestStretches: what the stretches of an answer become. If any step of the model or the reader fails, the answer ends
+// with its error, and nothing is emitted after that.
+func TestStretches(t *testing.T) {
+	tools := Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f"), "g": []byte("g")}}
+	const call = `{"name":"f","arguments":{"x":1}}`
+	format := Settings{JSON: true}
+	for name, c := range map[string]struct {
+		a            Answer
+		stretches    []string
+		said, finish string
+		schemas      string // of the stretches: of calls, J: a JSON object
+	}{
+		"a text":           {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
+		"a text that fits": {Answer{}, []string{"ab"}, "ab", "stop", " "},
+		"a cut text":       {Answer{}, []string{"ab$"}, "ab", "length", " "},
+		"a full context":   {Answer{}, []string{"ab%"}, "ab", "length", " "},
+		"nothing":          {Answer{None: true}, nil, "", "length", ""},
+		"a prompt":         {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
+		"a thought":        {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
+		"a cut thought":    {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
+		"a held text":      {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
+		"a hidden thought": {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
+
+		"no call":              {Answer{Calls: tools}, []string{"a <b\n<to|ol"}, "a <b\n<tool", "stop", " "},
+		"blanks":               {Answer{Calls: tools}, []string{"  "}, "  ", "stop", " "},
+		"a thought and a text": {Answer{Calls: tools}, []string{"[t]a"}, "[t]a", "stop", " "},
+		"a cut thought before": {Answer{Calls: tools}, []string{"[t|u$"}, "[t][u]", "length", " "},
+		"a call": {Answer{Calls: tools}, []string{"a\n<tool_call>", call[:20] + "|" + call[20:], "\n "},
+			`a0:f{"x":1}`, "tool_calls", " one "},
+		"a named call": {Answer{Calls: tools},
+			[]string{`{"name":"f"`, call, "b\n<to"}, "0:f{\"x\":1}b\n<to", "tool_calls", " f "},
+		"two calls": {Answer{Calls: tools},
+			[]string{`{"name":"f"`, call, "\n{\"name\": \"g\"", `{"name":"g","arguments":{}}`, ""},
+			`0:f{"x":1}1:g{}`, "tool_calls", " f g "},
+		"a single call": {Answer{Calls: tools, Single: true},
+			[]string{"<tool_call>", call}, `0:f{"x":1}`, "tool_calls", " one"},
+		"a forced call": {Answer{Calls: tools, Forced: true}, []string{call}, `0:f{"x":1}`, "tool_calls", "one"},
+		"a cut call":    {Answer{Calls: tools, Forced: true}, []string{call[:20] + "$"}, `0:f`, "length", "one"},
+		"a text after calls": {Answer{Calls: tools},
+			[]string{"<tool_call>", call, "b$"}, `0:f{"x":1}b`, "length", " one "},
+		"a cut mark after calls": {Answer{Calls: tools},
+			[]string{"<tool_call>", call, "\n<to"}, "0:f{\"x\":1}\n<to", "tool_calls", " one "},
+		"no room for a call": {Answer{Calls: tools, Settings: Settings{MaxTokens: 12}},
+			[]string{"<tool_call>"}, "", "length", " "},
+		"no room after a call": {Answer{Calls: tools, Settings: Settings{MaxTokens: 50}},
+			[]string{"<tool_call>", call}, `0:f{"x":1}`, "length", " one"},
+
+		"a format": {Answer{Calls: tools, Settings: format}, []string{" {", "{}"}, "{}", "stop", " J"},
+		"a call or a format": {Answer{Calls: tools, Settings: format},
+			[]string{"<tool_call>", call, ""}, `0:f{"x":1}`, "tool_calls", " one "},
+		"a named one": {Answer{Calls: tools, Settings: format},
+			[]string{`{"name":"g"`, `{"name":"g"}`, ""}, `0:g`, "tool_calls", " g "},
+		"a call and a format": {Answer{Calls: tools, Settings: format},
+			[]string{"<tool_call>", call, "x", "{}"}, `0:f{"x":1}{}`, "tool_calls", " one J"},
+		"a call, then no room": {Answer{Calls: tools, Settings: format},
+			[]string{"<tool_call>", call, "$", "{$"}, `0:f{"x":1}{`, "length", " one J"},
+
+		"a thought, then a call": {Answer{Calls: tools, Forced: true, Thinks: true},
+			[]string{"[t]x", call}, `[t]0:f{"x":1}`, "tool_calls", " one"},
+		"a thought, then a format": {Answer{Settings: format, Thinks: true},
+			[]string{"[t]x", "{}"}, "[t]{}", "stop", " J"},
+		"a short thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu]x", "x"}, "[t][u]x", "stop", "  "},
+		"a long thought": {Answer{Budget: 3, Thinks: true},
+			[]string{"[tuvw]x", "x"}, "[t][u]x", "stop", "  "},
+		"a long thought, held text": {Answer{Budget: 3, Thinks: true},
+			[]string{"[tuvw]x", "|x"}, "[t][u]x", "stop", "  "},
+		"no thought":     {Answer{Budget: 3, Thinks: true}, []string{"x", "xy"}, "xy", "stop", "  "},
+		"only a thought": {Answer{Budget: 9, Thinks: true}, []string{"[tu$"}, "[t][u]", "length", " "},
+		"no room after a thought": {Answer{Budget: 2, Thinks: true, Settings: Settings{MaxTokens: 9}},
+			[]string{"[tu"}, "[t]", "length", " "},
+	} {
+		p := &play{stretches: c.stretches}
+		said, a, finish, err := p.run(c.a)
+		require.NoError(t, err, name)
+		assert.Equal(t, []string{c.said, c.finish}, []string{said, finish}, name)
+		schemas := ""
+		for _, s := range p.asked {
+			schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
+			if s.Schema == nil && !s.JSON {
+				schemas += " "
+			}
+		}
+		assert.Equal(t, c.schemas, schemas, name)
+		n := len(c.stretches)
+		assert.Equal(t, Summary{Stop: a.Total.Stop, Reused: map[bool]int{true: 6}[n > 0 && !c.a.Score], Cloud: 2 * n,
+			Asks: 3 * n, Sent: Sent{Bytes: n}}, a.Total, name)
+		for fails := range p.steps {
+			p.fails = fails + 1
+			_, _, _, err := p.run(c.a)
+			assert.ErrorIs(t, err, errStep, "%s: step %d", name, p.fails)
+			assert.Equal(t, p.fails, p.steps, "%s: nothing follows", name)
+		}
+	}
+}
+
+// TestBrokenCalls: a call that is not as its schema says, or that cannot be found again, is an error.
+func TestBrokenCalls(t *testing.T) {
+	tools := Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f")}}
+	for _, call := range []string{"x", "{", `{"name":7}`} {
+		_, _, _, err := (&play{stretches: []string{call}}).run(Answer{Calls: tools, Forced: true})
+		assert.ErrorIs(t, err, errCall, call)
+	}
+	_, _, _, err := (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
+	require.NoError(t, err)
+	a := &Answer{Model: &play{}, IDs: []int32{'a', 'b'}}
+	_, err = a.called(t.Context(), 0, &callFinder{mark: "c"})
+	assert.EqualError(t, err, "2 tokens detokenize to another text than before")
+}
+
+// TestResultParts: the parts of a result, in order, and which of them are whole.
+func TestResultParts(t *testing.T) {
+	var r Result
+	token := func(id int32) []Token { return []Token{{ID: id}} }
+	for _, p := range []Piece{{Prompt: token(1)}, {Prompt: token(2)}, {Text: "t", Thought: true},
+		{Text: "a", Tokens: token(3)},
+		{Text: "b", Tokens: token(4)}, {Call: &callPiece{0, "f", "{"}}, {Call: &callPiece{0, "", "}"}},
+		{Text: "c", Tokens: token(5)}, {Call: &callPiece{1, "g", "{"}}} {
+		r.Take(p)
+	}
+	text, tokens := r.Text()
+	assert.Equal(t, []any{"abc", "t", []Token{{ID: 3}, {ID: 4}, {ID: 5}}, []Token{{ID: 1}, {ID: 2}}},
+		[]any{text, r.Thought(), tokens, r.Prompt})
+	require.Len(t, r.Parts, 6)
+	for finish, want := range map[string][]bool{FinishLength: {true, true, true, true, true, false},
+		FinishCalls: {true, true, true, true, true, true}} {
+		r.Finish = finish
+		for i := range r.Parts {
+			assert.Equal(t, want[i], r.Whole(i), "%s: %d", finish, i)
+		}
+	}
+	r.Finish, r.Parts = FinishLength, r.Parts[:4]
+	assert.True(t, r.Whole(3), "the arguments are complete")
+	r.Parts = r.Parts[:3]
+	r.Parts[2].Text = []byte("1")
+	assert.False(t, r.Whole(2), "a text")
+
+	sent := Sent{To: "a"}
+	sent.Add(Sent{Tokens: 1, Bytes: 2})
+	sent.Add(Sent{Tokens: 3, Bytes: 4, To: "b"})
+	sent.Add(Sent{})
+	assert.Equal(t, Sent{4, 6, "b"}, sent)
+
+	var c Conversation
+	for _, m := range []Message{{Role: "assistant", Thought: "t"}, {Role: "assistant", Content: "a"},
+		{Role: "assistant", Content: "b"}, {Role: "user", Content: "c"}, {Role: "user"}} {
+		c.Add(m)
+	}
+	assert.Equal(t, []Message{{Role: "assistant", Thought: "t", Content: "a"}, {Role: "assistant", Content: "b"},
+		{Role: "user", Content: "c"}, {Role: "user"}}, c.Messages)
+}
