@@ -158,6 +158,8 @@ func TestTry(t *testing.T) {
 	o := options(Routed)
 	found, err := Search(t.Context(), o)
 	require.NoError(t, err)
+	assert.Equal(t, []any{o.Costs.Threads, o.Gateways, o.Bound.Seconds() * 1e3, o.Workload, o.Costs},
+		[]any{found.Threads, found.Gateways, found.BoundMS, found.Workload, found.Costs})
 	for _, factor := range []float64{0.5, 1, 1.5} { // the true capacity, relative to the simulated one
 		r := *found
 		var tried []int

@@ -201,6 +201,7 @@ func TestAddTrace(t *testing.T) {
 	assert.ErrorIs(t, o.AddTrace(strings.TrimSuffix(bad, ".up")), ErrNumber)
 	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.up")), os.ErrNotExist)
 	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.csv")), ErrTraceName)
+	assert.ErrorContains(t, o.AddTrace(filepath.Join(dir, "none.csv")), "none.csv: there is no such trace")
 	assert.Nil(t, o.Up.Capacity, "an invalid trace changes nothing")
 }
 

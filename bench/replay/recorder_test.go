@@ -179,7 +179,9 @@ func TestEndWaits(t *testing.T) {
 // later is a cloud with these tokens ahead.
 type later <-chan int32
 
-func (c later) Ask(context.Context, draft.Question) (draft.Answer, error) { return draft.Answer{Ahead: c}, nil }
+func (c later) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	return draft.Answer{Ahead: c}, nil
+}
 
 // streaming is a cloud with tokens ahead.
 type streaming []int32

@@ -199,6 +199,10 @@ func TestDepthOnce(t *testing.T) {
 		assert.Len(t, g.between, 5)
 	}
 	assert.Len(t, m.sessions, 1)
+	s := m.sessions[100]
+	_, err = m.generate(t.Context(), 100, m.before(100), 1)
+	require.NoError(t, err)
+	assert.Same(t, s, m.sessions[100])
 }
 
 // TestSample: only measured tokens are counted, not the warm-up.

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -163,6 +164,16 @@ func TestFitsCache(t *testing.T) {
 		}
 	}
 	assert.Nil(t, shareOfBound(0, false), "without a generation")
+}
+
+// TestMicrokernels: the lines are those of the table of kernels, with no maximum where there is none.
+func TestMicrokernels(t *testing.T) {
+	for i, m := range cpu.Microkernels() {
+		line := Microkernels()[i]
+		assert.Equal(t, []any{m.Set, m.Type.String(), m.From, m.Kernel, m.Pack, m.Set == cpu.Features()},
+			[]any{line.Set, line.Type, line.From, line.Kernel, line.Pack, line.InUse})
+		assert.Equal(t, m.To > 0, line.To != nil && *line.To == m.To)
+	}
 }
 
 func TestMedian(t *testing.T) {
