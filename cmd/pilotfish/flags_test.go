@@ -88,6 +88,8 @@ func TestWrongFlags(t *testing.T) {
 		{"logits -m M --tokens 1 -t 1025", "--threads 1025|give 0 to 1024"},
 		{"run -m M -c -1 hello", "--ctx -1 is out of range: give"},
 		{"logits -m M --tokens 1 -c 9", "-c"},
+		{"bench link --with outage=2m", "--with outage=2m0s is out of range: give 1ms to 1m"},
+		{"bench link --rate 2000000000000", "--rate 2000000000000 is out of range: give 0 to 1099511627776"},
 		{"inspect M --with elements=-2", "--with elements=-2 is out of range|give -1 or more"},
 		{"tokenize -m M --json hi", "--json|leave out the text"},
 	} {

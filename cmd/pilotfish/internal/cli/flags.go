@@ -149,8 +149,6 @@ func checkSpan(said string, f *pflag.Flag) error {
 	high, want := math.MaxFloat64, bounds[0]+" or more"
 	if len(bounds) > 1 {
 		high, _ = quantity(bounds[1])
-	}
-	if high < math.MaxInt32 {
 		want = bounds[0] + " to " + bounds[1]
 	}
 	if !(v >= low && v <= high) { // false for NaN, too

@@ -82,7 +82,7 @@ func TestRunRefusesFlags(t *testing.T) {
 		"--temp NaN":                             "--temp NaN is out of range",
 		"--temp Inf":                             "--temp +Inf is out of range",
 		"--temp 1 --top-p NaN":                   "--top-p NaN",
-		"--temp 1 --top-k -1":                    "--top-k -1 is out of range: give 0 or more",
+		"--temp 1 --top-k -1":                    "--top-k -1 is out of range: give 0 to 2147483647",
 		cloud + "--threshold NaN":                "--threshold NaN",
 		cloud + "--threshold 1.5":                "--threshold 1.5 is out of range",
 		cloud + "--budget NaN":                   "--budget NaN",
