@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -78,9 +79,27 @@ func viaGateway(t testing.TB, o Options) Options {
 	})
 	r, err := o.Edge.Dial(t.Context(), socket.LocalAddr().String(), engine.DialOptions{Pin: g.Fingerprint()})
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, r.Close()) })
-	o.Large, o.Far = nil, r
+	far := &openSessions{Remote: r}
+	t.Cleanup(func() {
+		assert.Zero(t, far.n.Load(), "sessions that nothing ended")
+		assert.NoError(t, r.Close())
+	})
+	o.Large, o.Far = nil, far
 	return o
+}
+
+// openSessions counts the sessions of a gateway that have not ended.
+type openSessions struct {
+	*engine.Remote
+	n atomic.Int32
+}
+
+func (o *openSessions) Session(ctx context.Context) (engine.Cloud, func(), error) {
+	cloud, end, err := o.Remote.Session(ctx)
+	if err == nil {
+		o.n.Add(1)
+	}
+	return cloud, func() { o.n.Add(-1); end() }, err
 }
 
 // plan returns the plan of o, which must be valid.

@@ -275,6 +275,31 @@ func TestWebTimes(t *testing.T) {
 	assert.Equal(t, tokens.Decode(got.IDs), got.Text)
 }
 
+// TestWebPace: the time that a token takes to compute and to write is part of its pace.
+func TestWebPace(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const pace, write = 40 * time.Millisecond, 10 * time.Millisecond
+		w := &Web{large: tiny(t, nil), pace: pace}
+		out := slowRecorder{httptest.NewRecorder(), write}
+		began := time.Now()
+		w.stream(out, httptest.NewRequest("POST", "/stream", strings.NewReader(`{"text":"a","max_tokens":5}`)))
+		tokens := strings.Count(out.Body.String(), "\n") - 1
+		require.Greater(t, tokens, 1)
+		assert.Equal(t, time.Duration(tokens)*pace+2*write, time.Since(began), "and the last token and the end")
+	})
+}
+
+// slowRecorder takes a while for each write.
+type slowRecorder struct {
+	*httptest.ResponseRecorder
+	takes time.Duration
+}
+
+func (s slowRecorder) Write(b []byte) (int, error) {
+	time.Sleep(s.takes)
+	return s.ResponseRecorder.Write(b)
+}
+
 // edgeless is a cloud that always fails.
 type edgeless struct{}
 

@@ -3,6 +3,7 @@ package block
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"testing"
 
@@ -72,7 +73,9 @@ func TestQuantizeRefuses(t *testing.T) {
 			x := blocktest.Deviates(1, 512, 1)
 			x[300] = bad
 			elems, bytes := typ.Block()
-			require.ErrorIs(t, typ.Quantize(make([]byte, 512/elems*bytes), x), ErrNotFinite, "%s %g", typ, bad)
+			err := typ.Quantize(make([]byte, 512/elems*bytes), x)
+			require.ErrorIs(t, err, ErrNotFinite, "%s %g", typ, bad)
+			require.ErrorContains(t, err, fmt.Sprintf("block %d: ", 300/elems), typ)
 		}
 	}
 	for _, typ := range readable() {

@@ -12,12 +12,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// TestServedValues: each field of a token and of a summary is that of its name.
+// TestServedValues: each field of a token, of a summary and of a turn is that of its name.
 func TestServedValues(t *testing.T) {
-	token := pilotfish.Token{ID: 1, Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true, At: time.Second,
-		LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
-	served := answer.Token{ID: 1, Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true, At: time.Second,
-		LogProb: -0.25, Top: []answer.Candidate{{ID: 2, LogProb: -0.5}}}
+	token := pilotfish.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true,
+		At: time.Second, LogProb: -0.25, Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.5}}}
+	served := answer.Token{ID: 1, Kind: "thought", Text: "a", Origin: "cloud", Confidence: 0.5, Unverified: true,
+		At: time.Second, LogProb: -0.25, Top: []answer.Candidate{{ID: 2, LogProb: -0.5}}}
 	assert.Equal(t, served, servedToken(token))
 	stats := pilotfish.Stats{Text: "b", Stop: "stop", Stopped: "c", Shortened: true, ReusedTokens: 3, Tokens: 4,
 		CloudTokens: 5, End: &token, Receipt: pilotfish.Receipt{Tokens: 6, Bytes: 7, To: "d"}}
@@ -26,6 +26,10 @@ func TestServedValues(t *testing.T) {
 		Cloud: 5, Asks: 8, Sent: answer.Sent{Tokens: 6, Bytes: 7, To: "d"}, End: &served}, servedSummary(stats))
 	stats.End = nil
 	assert.Nil(t, servedSummary(stats).End)
+	turn := answer.Message{Role: "assistant", Content: "a", Thought: "b",
+		Calls: []answer.Call{{ID: "c", Name: "d", Arguments: []byte("{}")}}, Local: true}
+	assert.Equal(t, pilotfish.Turn{Role: "assistant", Content: "a", Thought: "b",
+		Calls: []pilotfish.ToolCall{{Name: "d", Arguments: []byte("{}")}}}, turnOf(turn))
 }
 
 // TestKeyCharacters: an API key has characters that a header can carry, and is long enough.

@@ -40,11 +40,7 @@ func (s *servedModel) Thinks(prompt []int32) bool {
 func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	var turns []pilotfish.Turn
 	for _, m := range c.Messages {
-		t := pilotfish.Turn{Role: m.Role, Content: m.Content, Thought: m.Thought}
-		for _, call := range m.Calls {
-			t.Calls = append(t.Calls, pilotfish.ToolCall{Name: call.Name, Arguments: call.Arguments})
-		}
-		turns = append(turns, t)
+		turns = append(turns, turnOf(m))
 	}
 	var tools [][]byte
 	for _, t := range c.Tools {
@@ -62,6 +58,14 @@ func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 		return nil, &answer.ChatError{Err: err}
 	}
 	return ids, err
+}
+
+func turnOf(m answer.Message) pilotfish.Turn {
+	t := pilotfish.Turn{Role: m.Role, Content: m.Content, Thought: m.Thought}
+	for _, call := range m.Calls {
+		t.Calls = append(t.Calls, pilotfish.ToolCall{Name: call.Name, Arguments: call.Arguments})
+	}
+	return t
 }
 
 // Tokenize implements [answer.Model].
