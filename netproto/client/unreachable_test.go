@@ -114,6 +114,16 @@ func TestSystemNetwork(t *testing.T) {
 	packets, err := untilEmpty(socket)
 	require.NoError(t, err)
 	assert.Equal(t, 1, packets)
+	if six, err := net.ListenPacket("udp6", "[::1]:0"); err == nil { // not every machine has IPv6
+		defer six.Close()
+		from, err := system{}.listen(netip.MustParseAddrPort(six.LocalAddr().String()))
+		require.NoError(t, err)
+		defer from.Close()
+		_, err = from.WriteTo(nil, six.LocalAddr())
+		require.NoError(t, err)
+		_, err = untilEmpty(six)
+		require.NoError(t, err)
+	}
 	ips, err := system{}.lookup(t.Context(), "127.0.0.1")
 	require.NoError(t, err)
 	assert.Equal(t, to.Addr(), ips[0].Unmap())
