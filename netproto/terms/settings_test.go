@@ -78,5 +78,7 @@ func TestSettings(t *testing.T) {
 		assert.Equal(t, want[1], r.Rules(), "greedy: %+v", *r)
 		r.Temperature = 1
 		assert.Equal(t, want, [2]bool{r.Rules(), r.Adjusts()}, "%+v", *r)
+		r.TopK = 1
+		assert.Equal(t, want[1], r.Rules(), "greedy, too: %+v", *r)
 	}
 }
