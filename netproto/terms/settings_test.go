@@ -3,6 +3,7 @@ package terms
 import (
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,6 +34,14 @@ func TestNumbers(t *testing.T) {
 		assert.Equal(t, Settings{}, s, "%s points to another field", n.Name)
 	}
 	all := reflect.ValueOf(&s).Elem()
+	for _, n := range s.Numbers() {
+		to := all.FieldByNameFunc(func(field string) bool {
+			return strings.EqualFold(field, strings.ReplaceAll(n.Name, "_", ""))
+		})
+		assert.True(t, to.IsValid() && to.Addr().Interface() == n.To, "%s points to another field", n.Name)
+		assert.Equal(t, map[bool]string{false: strings.ReplaceAll(n.Name, "_", "-"), true: "temp"}[n.Name == "temperature"],
+			n.Flag)
+	}
 	for i := range all.NumField() {
 		f := all.Field(i)
 		counts := map[string]bool{"MaxTokens": true, "Top": true, "Lookup": true}[all.Type().Field(i).Name]
