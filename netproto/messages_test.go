@@ -443,6 +443,12 @@ func TestCodes(t *testing.T) {
 	assert.False(t, Busy.Lasting())
 	assert.EqualError(t, err, "dial: refused: the tokenizers of edge and cloud differ: d")
 	assert.EqualError(t, Refusal{Code: Busy}, "refused: the gateway is busy")
+	for detail, want := range map[string]string{
+		`say "please", Jürgen`: `say "please", Jürgen`, "a\x1b]0;b\a": `"a\x1b]0;b\a"`, "a\r\nb": `"a\r\nb"`,
+		"\u202eab": `"\u202eab"`, "\x9b1m": `"\x9b1m"`,
+	} {
+		assert.EqualError(t, Refusal{Code: Busy, Detail: detail}, "refused: the gateway is busy: "+want)
+	}
 }
 
 // TestNumbersOfTheProtocol: the numbers of codes, kinds, codings and flags, and the limits of values, are part of the
