@@ -426,10 +426,14 @@ func TestRefusalOfSync(t *testing.T) {
 		s := &script{sync: func(netproto.Sync) []byte { return []byte(reply) }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
-			up, _, err := session.Sync(t.Context(), ids(3))
+			up, down, err := session.Sync(t.Context(), ids(3))
 			assert.ErrorIs(t, err, want, "%x", reply)
 			assert.ErrorContains(t, err, "sync: ")
-			assert.Positive(t, up)
+			n := len(s.syncs) // after a Need it is repeated
+			if reply[1] == 0x80 {
+				reply = "" // this is no message
+			}
+			assert.Equal(t, []int{n * len(s.syncs[0].Append(nil)), n * len(reply)}, []int{up, down}, "%x", reply)
 		})
 	}
 }
