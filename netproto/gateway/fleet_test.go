@@ -324,6 +324,26 @@ func TestAskersStay(t *testing.T) {
 	})
 }
 
+// TestIdleSinceTheAnswer: a connection is idle from the end of its last ask on, not from its beginning.
+func TestIdleSinceTheAnswer(t *testing.T) {
+	up := &fake{holdOnly: 13}
+	inWorld(t, gateway.Options{MaxConnsPerAddress: 2}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		slow, quick := w.enter(guest{from: "10.2.0.1"}), w.enter(guest{from: "10.2.0.1"})
+		s := slow.send(whole(t, 1, []int32{13}).Append(nil))
+		settle()
+		quick.asks(1, path(5, 1))
+		settle()
+		close(up.hold)
+		_, err := answerOn(s)
+		require.NoError(t, err)
+		settle()
+		w.enter(guest{from: "10.2.0.1"})
+		assert.Equal(t, netproto.Busy, quick.ends())
+		assert.NoError(t, slow.Context().Err())
+	})
+}
+
 // TestNeedTellsNothing: even with the device's secret, a connection learns from Need nothing about a session that it
 // has not sent.
 func TestNeedTellsNothing(t *testing.T) {
