@@ -518,6 +518,12 @@ func TestReasons(t *testing.T) {
 		assert.Equal(t, c.lasting, lasting(err), "%d: %v", i, err)
 		assert.ErrorIs(t, err, ErrNoReply)
 	}
+	for err, want := range map[error]bool{
+		system: true, noReply("g:1", time.Now()): true, &net.DNSError{IsNotFound: true}: true,
+		netproto.Refusal{Code: netproto.Busy}: false, closed(netproto.Draining, true): false,
+	} {
+		assert.Equal(t, want, (&ConnectError{"g:1", fmt.Errorf("around: %w", err)}).Unreachable(), "%v", err)
+	}
 	assert.Equal(t, crypto(1, true), reason(crypto(1, true)), "unchanged")
 	for _, c := range []struct{ err, want error }{
 		{&net.OpError{Err: system}, syscall.ECONNREFUSED},
