@@ -488,6 +488,9 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	for c, name := range []string{"packed", "zstd", "trained", "unknown", "unknown"} {
 		assert.Equal(t, name, Coding(c).String())
 	}
+	for a, name := range []string{"none", "sampled", "exact", "audit 3"} {
+		assert.Equal(t, name, Audit(a).String())
+	}
 	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
