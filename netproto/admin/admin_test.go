@@ -211,6 +211,7 @@ func TestSlowReaders(t *testing.T) {
 		_, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		assert.Equal(t, 2*time.Minute, took)
 		s.Close()
 	})
