@@ -77,6 +77,8 @@ func TestSettings(t *testing.T) {
 	}
 	assert.ErrorContains(t, Settings{TopK: -1}.Validate(), "top_k: -1 is not possible: 0 or more is")
 	assert.ErrorContains(t, Settings{MinP: 2}.Validate(), "min_p: 2 is not possible: 0 to 1 is")
+	assert.ErrorContains(t, Settings{LogitBias: map[int32]float32{7: 101}}.Validate(), "101 of token 7 is not within")
+	assert.ErrorContains(t, Settings{MaxTokens: -2}.Validate(), "number of tokens must not be negative, but is -2")
 	assert.ErrorContains(t, Settings{Top: 21}.Validate(), "21 best tokens with each token are not possible: 0 to 20")
 	for r, want := range map[*Settings][2]bool{
 		{}: {false, false}, {MinP: 0.1}: {true, false},
