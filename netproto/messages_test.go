@@ -520,10 +520,15 @@ func TestDigest(t *testing.T) {
 		}
 		assert.Zero(t, have)
 	}
-	colons := d.String()[:2] + ":" + d.String()[2:]
-	have, err = ParseDigest(colons)
-	require.NoError(t, err)
-	assert.Equal(t, d, have)
+	var parts []string // as openssl prints them
+	for _, b := range d {
+		parts = append(parts, fmt.Sprintf("%02X", b))
+	}
+	for _, s := range []string{d.String()[:2] + ":" + d.String()[2:], strings.Join(parts, ":")} {
+		have, err = ParseDigest(s)
+		require.NoError(t, err)
+		assert.Equal(t, d, have)
+	}
 }
 
 // fuzz checks that a parser never panics, and that accepted bytes equal those that Append writes.
