@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,6 +158,27 @@ func TestLongestLists(t *testing.T) {
 	r, _, err := ParseRefusal(Refusal{Detail: string(text(maxString + 50))}.Append(nil))
 	require.NoError(t, err)
 	assert.Equal(t, string(text(maxString + 50))[:maxString], r.Detail, "a long text is cut")
+}
+
+// TestShortened: a text that is too long for its message is cut after its last whole character.
+func TestShortened(t *testing.T) {
+	const full = maxString
+	for _, c := range []struct {
+		text string
+		want int // bytes
+	}{
+		{"", 0}, {strings.Repeat("a", full), full}, {strings.Repeat("a", full+1), full},
+		{strings.Repeat("ä", full/2), full}, {"a" + strings.Repeat("ä", full/2), full - 1},
+		{strings.Repeat("a", full-3) + "🐟", full - 3}, {strings.Repeat("a", full-4) + "🐟a", full},
+		{strings.Repeat("\x80", full+9), full},
+	} {
+		r, _, err := ParseRefusal(Refusal{Detail: c.text}.Append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, c.text[:c.want], r.Detail)
+		w, _, err := ParseWelcome(Welcome{Model: c.text}.Append(nil))
+		require.NoError(t, err)
+		assert.Equal(t, c.text[:c.want], w.Model)
+	}
 }
 
 // TestListsFit: a list with more entries than the remaining bytes can hold, at the min size of an entry, is refused

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -375,6 +376,29 @@ func TestCodecMemory(t *testing.T) {
 	require.Equal(t, Zstd, d.Coding)
 	assert.Less(t, allocated(func() { _, err = codec.Decode(nil, d) }), uint64(200*kib))
 	require.NoError(t, err)
+}
+
+// TestCodecConcurrently: a codec may be used concurrently: each call has its own ids and bytes.
+func TestCodecConcurrently(t *testing.T) {
+	codec := trainedCodec(t)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			text, base := slices.Concat(goldenPaths()[i], words(i, 768, i)), words(90, 768, i)
+			for range 20 {
+				for _, ids := range [][]int32{text, base, text[:5]} { // trained, after the base, packed
+					d, err := codec.Encode(base, ids)
+					assert.NoError(t, err)
+					runtime.Gosched()
+					back, err := codec.Decode(base, d)
+					assert.NoError(t, err)
+					runtime.Gosched()
+					assert.Equal(t, ids, back)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestCodecClose: a closed codec does not decode with its dictionary.

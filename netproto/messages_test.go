@@ -443,6 +443,12 @@ func TestCodes(t *testing.T) {
 	assert.False(t, Busy.Lasting())
 	assert.EqualError(t, err, "dial: refused: the tokenizers of edge and cloud differ: d")
 	assert.EqualError(t, Refusal{Code: Busy}, "refused: the gateway is busy")
+	for detail, want := range map[string]string{
+		`say "please", Jürgen`: `say "please", Jürgen`, "a\x1b]0;b\a": `"a\x1b]0;b\a"`, "a\r\nb": `"a\r\nb"`,
+		"\u202eab": `"\u202eab"`, "\x9b1m": `"\x9b1m"`,
+	} {
+		assert.EqualError(t, Refusal{Code: Busy, Detail: detail}, "refused: the gateway is busy: "+want)
+	}
 }
 
 // TestNumbersOfTheProtocol: the numbers of codes, kinds, codings and flags, and the limits of values, are part of the
@@ -482,6 +488,9 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	for c, name := range []string{"packed", "zstd", "trained", "unknown", "unknown"} {
 		assert.Equal(t, name, Coding(c).String())
 	}
+	for a, name := range []string{"none", "sampled", "exact", "audit 3"} {
+		assert.Equal(t, name, Audit(a).String())
+	}
 	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
@@ -511,10 +520,15 @@ func TestDigest(t *testing.T) {
 		}
 		assert.Zero(t, have)
 	}
-	colons := d.String()[:2] + ":" + d.String()[2:]
-	have, err = ParseDigest(colons)
-	require.NoError(t, err)
-	assert.Equal(t, d, have)
+	var parts []string // as openssl prints them
+	for _, b := range d {
+		parts = append(parts, fmt.Sprintf("%02X", b))
+	}
+	for _, s := range []string{d.String()[:2] + ":" + d.String()[2:], strings.Join(parts, ":")} {
+		have, err = ParseDigest(s)
+		require.NoError(t, err)
+		assert.Equal(t, d, have)
+	}
 }
 
 // fuzz checks that a parser never panics, and that accepted bytes equal those that Append writes.

@@ -2,7 +2,11 @@ package netproto
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Code is the reason of a refusal. It is an error, so that errors.Is(err, netproto.WrongTokenizer) works for refused
@@ -70,12 +74,17 @@ type Refusal struct {
 	Detail     string        // for people; contains no secret
 }
 
-// Error returns the code's description and the detail.
+// Error returns the code's description and the detail. It escapes a detail with characters that a terminal would obey,
+// since the detail comes from the gateway.
 func (r Refusal) Error() string {
 	if r.Detail == "" {
 		return "refused: " + r.Code.Error()
 	}
-	return "refused: " + r.Code.Error() + ": " + r.Detail
+	detail := r.Detail
+	if !utf8.ValidString(detail) || strings.ContainsFunc(detail, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		detail = strconv.Quote(detail)
+	}
+	return "refused: " + r.Code.Error() + ": " + detail
 }
 
 // Unwrap returns the code.
@@ -86,7 +95,7 @@ func (r Refusal) Append(b []byte) []byte {
 	return appendFrame(b, KindRefusal, func(b []byte) []byte {
 		b = append(b, byte(r.Code))
 		b = appendMillis(b, r.RetryAfter)
-		return appendString(b, r.Detail[:min(len(r.Detail), maxString)])
+		return appendString(b, shortened(r.Detail))
 	})
 }
 

@@ -62,10 +62,10 @@ type Limits struct {
 	Message  int // bytes of a frame's body
 }
 
-// Append appends the frame to b.
+// Append appends the frame to b. It shortens a name that is too long.
 func (w Welcome) Append(b []byte) []byte {
 	return appendFrame(b, KindWelcome, func(b []byte) []byte {
-		b = appendString(appendUvarint(b, w.Version), w.Model)
+		b = appendString(appendUvarint(b, w.Version), shortened(w.Model))
 		for _, v := range []int{w.Limits.Context, w.Limits.Sessions, w.Limits.Asks, w.Limits.Message} {
 			b = appendUvarint(b, v)
 		}

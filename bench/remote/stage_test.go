@@ -91,6 +91,8 @@ func TestGivenBack(t *testing.T) {
 		cancel()
 		_, _, err = s.Dial(over, 0)
 		assert.Error(t, err)
+		_, _, err = s.Dial(connected{context.Background()}, 0)
+		assert.ErrorIs(t, err, context.Canceled, "there is a connection, and no session")
 		assert.NoError(t, s.Verifies(t.Context()))
 		w, err := StartWeb(edge, s.Direct(), 0, 0)
 		require.NoError(t, err)
@@ -100,6 +102,11 @@ func TestGivenBack(t *testing.T) {
 		assert.NoError(t, s.Close())
 	})
 }
+
+// connected is a context that is not noticed to have ended while a device connects.
+type connected struct{ context.Context }
+
+func (connected) Err() error { return context.Canceled }
 
 // TestStage: a device experiences the options of its stage: answers take at least the round trip and the large model's
 // time, packets are lost, and a dictionary makes questions shorter.

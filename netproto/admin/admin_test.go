@@ -1,7 +1,9 @@
 package admin_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -48,9 +50,12 @@ func TestPages(t *testing.T) {
 	h := admin.Handler(o)
 	page := func(path string, code int, want string) {
 		t.Helper()
-		have, body := get(h, "GET", path)
-		assert.Equal(t, code, have, path)
-		assert.Equal(t, want, body, path)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		assert.Equal(t, code, w.Code, path)
+		assert.Equal(t, want, w.Body.String(), path)
+		assert.Equal(t, "text/plain; charset=utf-8", w.Header().Get("Content-Type"), path)
+		assert.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"), path)
 	}
 	page("/healthz", 200, "alive\n")
 	page("/readyz", 200, "ready\n")
@@ -81,6 +86,15 @@ func TestPages(t *testing.T) {
 		assert.Equal(t, 200, code, path)
 		assert.Contains(t, body, want)
 	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, name := range []string{"profile", "trace"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(gone, "GET", "/debug/pprof/"+name, nil))
+		assert.Contains(t, w.Header().Get("Content-Disposition"), name)
+	}
+	code, _ := get(h, "GET", "/debug/pprof/cmdline")
+	assert.Equal(t, 404, code, "arguments may be secret")
 }
 
 // TestBrokenMetrics: a failing collector does not hide the others, and is logged.
@@ -150,21 +164,92 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestSlowHeaders: a connection without a request, or with endless headers, is closed after five seconds.
-func TestSlowHeaders(t *testing.T) {
-	for _, said := range []string{"", "GET / HTTP/1.1\r\nA: "} {
+// serve serves pages to one client, and returns the client's side of the connection.
+func serve(t *testing.T, pages http.Handler) (*admin.Server, net.Conn) {
+	t.Helper()
+	listener := make(pipes)
+	s := admin.Serve(listener, pages, slog.New(slog.DiscardHandler))
+	conn, theirs := net.Pipe()
+	listener <- theirs
+	return s, conn
+}
+
+// TestSlowClients: a connection without a request, or with endless headers, is closed after five seconds, one with half
+// a request after ten, an idle one after a minute.
+func TestSlowClients(t *testing.T) {
+	for said, want := range map[string]time.Duration{
+		"": 5 * time.Second, "GET / HTTP/1.1\r\nA: ": 5 * time.Second,
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf": 10 * time.Second,
+		"GET / HTTP/1.1\r\nHost: a\r\n\r\n":                           time.Minute,
+	} {
 		bubble.Test(t, func(t *testing.T) {
-			listener := make(pipes)
-			s := admin.Serve(listener, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
-			conn, theirs := net.Pipe()
-			listener <- theirs
+			s, conn := serve(t, http.NotFoundHandler())
 			began := time.Now()
 			_, err := conn.Write([]byte(said))
 			require.NoError(t, err)
 			_, err = io.ReadAll(conn) // returns when the server closes it
 			require.NoError(t, err)
-			assert.Equal(t, 5*time.Second, time.Since(began))
+			assert.Equal(t, want, time.Since(began), said)
 			s.Close()
+		})
+	}
+}
+
+// TestSlowReaders: a client that reads nothing is cut off after two minutes, which is enough for a profile of a minute.
+func TestSlowReaders(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var took time.Duration
+		s, conn := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 1<<10)); err != nil {
+					took = time.Since(began)
+					return
+				}
+			}
+		}))
+		_, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, 2*time.Minute, took)
+		s.Close()
+	})
+	profile := admin.Handler(admin.Options{Metrics: registry(1), Profile: true, Log: slog.New(slog.DiscardHandler)})
+	bubble.Test(t, func(t *testing.T) {
+		s, conn := serve(t, profile)
+		_, err := conn.Write([]byte("GET /debug/pprof/goroutine?seconds=60 HTTP/1.1\r\nHost: a\r\n\r\n"))
+		require.NoError(t, err)
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusOK, r.StatusCode)
+		require.NoError(t, conn.Close())
+		s.Close()
+	})
+}
+
+// TestClosePatience: Close allows a second for the responses under way, and then cuts them off.
+func TestClosePatience(t *testing.T) {
+	for takes, whole := range map[time.Duration]bool{900 * time.Millisecond: true, time.Hour: false} {
+		bubble.Test(t, func(t *testing.T) {
+			s, conn := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-time.After(takes):
+				case <-r.Context().Done():
+				}
+			}))
+			_, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+			require.NoError(t, err)
+			answer := make(chan string, 1)
+			go func() {
+				b, _ := io.ReadAll(conn)
+				answer <- string(b)
+			}()
+			synctest.Wait()
+			began := time.Now()
+			s.Close()
+			assert.LessOrEqual(t, time.Since(began), 1100*time.Millisecond)
+			assert.Equal(t, whole, strings.HasPrefix(<-answer, "HTTP/1.1 200 OK"))
 		})
 	}
 }
@@ -186,10 +271,12 @@ func (d slowly) Write(b []byte) (int, error) {
 func TestCloseWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		began := time.Now()
-		log := slog.New(slog.NewTextHandler(slowly(time.Second), nil))
+		var said bytes.Buffer
+		log := slog.New(slog.NewTextHandler(io.MultiWriter(slowly(time.Second), &said), nil))
 		s := admin.Serve(fails{make(pipes)}, http.NotFoundHandler(), log)
 		synctest.Wait() // its log is being written
 		s.Close()
 		assert.Equal(t, time.Second, time.Since(began))
+		assert.Contains(t, said.String(), `level=ERROR msg="the admin pages have ended" error="unexpected EOF"`)
 	})
 }

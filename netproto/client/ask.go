@@ -39,16 +39,17 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 		cost.up, cost.down = cost.up+before.up, cost.down+before.down
 		r.prefilled = max(r.prefilled, prefilled) // a path that is sent again was new the first time
 	}
+	failed := terms.Answer{BytesUp: cost.up, BytesDown: cost.down}
 	if err != nil {
-		return terms.Answer{BytesUp: cost.up, BytesDown: cost.down}, fmt.Errorf("ask: %w", err)
+		return failed, fmt.Errorf("ask: %w", err)
 	}
 	if r.kind != netproto.KindAnswer {
-		return terms.Answer{}, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
+		return failed, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
 	}
 	a, err := s.c.read(r.b, q)
 	if err != nil {
 		r.drop(netproto.Malformed)
-		return terms.Answer{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
+		return failed, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	return terms.Answer{
 		Reply: a, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.prefilled, Times: r.at, Ahead: s.ahead(whole, r),

@@ -86,6 +86,11 @@ func TestWrongAnswers(t *testing.T) {
 			}
 			assert.ErrorIs(t, err, ErrProtocol, "%x", c.reply)
 			assert.NotErrorIs(t, err, netproto.TooLate)
+			down := len(c.reply)
+			if c.reply[1] == 0x80 {
+				down = 0 // this is no message
+			}
+			assert.Equal(t, terms.Answer{BytesUp: len(s.ask(0).Append(nil)), BytesDown: down}, r)
 			if kind := netproto.Kind(c.reply[0]); kind == netproto.KindAck || kind == netproto.KindWelcome {
 				assert.EqualError(t, err, "ask: the gateway breaks the protocol: a "+kind.String()+" answers it")
 			}
@@ -396,6 +401,19 @@ func TestRepeatedAsk(t *testing.T) {
 	}
 }
 
+// TestRepeatedAskPause: an ask is repeated after 50 ms at the earliest, even if the gateway states no time.
+func TestRepeatedAskPause(t *testing.T) {
+	s := &script{reply: func(int, netproto.Ask) []byte { return refuse(netproto.Busy) }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		c, session := s.dial(t, func(o *Options) { o.Patience = 3 * time.Second })
+		require.NoError(t, c.connect(t.Context()))
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
+		assert.ErrorIs(t, err, netproto.Busy)
+		_, asks := s.count()
+		assert.InDelta(t, 3*time.Second/(50*time.Millisecond+2*a.hop), asks, 2)
+	})
+}
+
 // TestRefusalOfSync: the same for a sync, which only an Ack completes.
 func TestRefusalOfSync(t *testing.T) {
 	for reply, want := range map[string]error{
@@ -408,10 +426,14 @@ func TestRefusalOfSync(t *testing.T) {
 		s := &script{sync: func(netproto.Sync) []byte { return []byte(reply) }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
-			up, _, err := session.Sync(t.Context(), ids(3))
+			up, down, err := session.Sync(t.Context(), ids(3))
 			assert.ErrorIs(t, err, want, "%x", reply)
 			assert.ErrorContains(t, err, "sync: ")
-			assert.Positive(t, up)
+			n := len(s.syncs) // after a Need it is repeated
+			if reply[1] == 0x80 {
+				reply = "" // this is no message
+			}
+			assert.Equal(t, []int{n * len(s.syncs[0].Append(nil)), n * len(reply)}, []int{up, down}, "%x", reply)
 		})
 	}
 }

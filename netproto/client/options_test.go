@@ -427,6 +427,52 @@ func TestAttempted(t *testing.T) {
 	})
 }
 
+// TestAttemptedState: what is reported has happened: the client's methods show it, and may be called.
+func TestAttemptedState(t *testing.T) {
+	s := &script{hello: func(conn int) []byte {
+		if conn == 1 {
+			return refuse(netproto.Busy)
+		}
+		return nil
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		var c *Client
+		known := make(chan struct{})
+		var models []string
+		c, _ = s.dial(t, func(o *Options) {
+			o.Attempted = func(error) {
+				<-known
+				models = append(models, c.Welcome().Model)
+				assert.Zero(t, c.Stats().Migrations)
+			}
+		})
+		close(known)
+		_, err := c.Connect(t.Context())
+		require.NoError(t, err)
+		settle()
+		assert.Equal(t, []string{"", "large"}, models)
+	})
+}
+
+// TestQUICConfig: each limit of the options is that of QUIC which it is for, and a gateway cannot make a device store
+// much.
+func TestQUICConfig(t *testing.T) {
+	c := &Client{opt: Options{ConnectTimeout: 3 * time.Second, IdleTimeout: 7 * time.Second, KeepAlive: 2 * time.Second}}
+	q := c.quicConfig()
+	assert.Equal(t, []time.Duration{3 * time.Second, 7 * time.Second, 2 * time.Second},
+		[]time.Duration{q.HandshakeIdleTimeout, q.MaxIdleTimeout, q.KeepAlivePeriod})
+	assert.LessOrEqual(t, q.InitialStreamReceiveWindow, uint64(16<<10))
+	assert.LessOrEqual(t, q.InitialConnectionReceiveWindow, uint64(64<<10))
+	assert.LessOrEqual(t, q.MaxStreamReceiveWindow, uint64(256<<10))
+	assert.LessOrEqual(t, q.MaxConnectionReceiveWindow, uint64(1<<20))
+	for _, window := range []uint64{q.InitialStreamReceiveWindow, q.InitialConnectionReceiveWindow,
+		q.MaxStreamReceiveWindow, q.MaxConnectionReceiveWindow} {
+		assert.NotZero(t, window, "the default of QUIC is larger")
+	}
+	c.opt.KeepAlive = -1
+	assert.Zero(t, c.quicConfig().KeepAlivePeriod)
+}
+
 // TestReasons: configuration errors, temporary errors and lasting errors are distinguished.
 func TestReasons(t *testing.T) {
 	crypto := func(alert int, remote bool) error {
@@ -471,6 +517,12 @@ func TestReasons(t *testing.T) {
 		assert.Equal(t, c.configuration, err.Configuration(), "%d: %v", i, err)
 		assert.Equal(t, c.lasting, lasting(err), "%d: %v", i, err)
 		assert.ErrorIs(t, err, ErrNoReply)
+	}
+	for err, want := range map[error]bool{
+		system: true, noReply("g:1", time.Now()): true, &net.DNSError{IsNotFound: true}: true,
+		netproto.Refusal{Code: netproto.Busy}: false, closed(netproto.Draining, true): false,
+	} {
+		assert.Equal(t, want, (&ConnectError{"g:1", fmt.Errorf("around: %w", err)}).Unreachable(), "%v", err)
 	}
 	assert.Equal(t, crypto(1, true), reason(crypto(1, true)), "unchanged")
 	for _, c := range []struct{ err, want error }{

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -97,7 +98,10 @@ func untilEmpty(socket net.PacketConn) (packets int, err error) {
 }
 
 // TestSystemNetwork: the network of the machine: source addresses, sockets, and probes that arrive or are answered.
-func TestSystemNetwork(t *testing.T) {
+func TestSystemNetwork(t *testing.T) { held.Same(t, func() { systemNetwork(t) }) }
+
+func systemNetwork(t *testing.T) {
+	t.Helper()
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer socket.Close()
@@ -114,6 +118,16 @@ func TestSystemNetwork(t *testing.T) {
 	packets, err := untilEmpty(socket)
 	require.NoError(t, err)
 	assert.Equal(t, 1, packets)
+	if six, err := net.ListenPacket("udp6", "[::1]:0"); err == nil { // not every machine has IPv6
+		defer six.Close()
+		from, err := system{}.listen(netip.MustParseAddrPort(six.LocalAddr().String()))
+		require.NoError(t, err)
+		defer from.Close()
+		_, err = from.WriteTo(nil, six.LocalAddr())
+		require.NoError(t, err)
+		_, err = untilEmpty(six)
+		require.NoError(t, err)
+	}
 	ips, err := system{}.lookup(t.Context(), "127.0.0.1")
 	require.NoError(t, err)
 	assert.Equal(t, to.Addr(), ips[0].Unmap())

@@ -108,6 +108,11 @@ func TestDeadlineLeftInTime(t *testing.T) {
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(20)})
 		require.NoError(t, err)
 		assert.Zero(t, s.ask(3).Within)
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+		defer cancel()
+		_, err = session.Ask(ctx, terms.Question{Context: ids(20)})
+		require.NoError(t, err)
+		assert.Equal(t, 700*time.Millisecond, s.ask(6).Within, "the deadline of the caller")
 		assert.Equal(t, 2*a.hop, c.Stats().RTT)
 	})
 }

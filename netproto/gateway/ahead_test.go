@@ -159,6 +159,35 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// TestAheadOfVerification: the tokens ahead of a verification follow what the text becomes: if each choice is verified,
+// the first finding. They are plain questions, and the text that the upstream was given does not change.
+func TestAheadOfVerification(t *testing.T) {
+	p := path(20, 1)
+	found := []terms.Finding{{Pos: 13, Token: (p[13] + 1) % vocab, Score: -1, Stands: -2},
+		{Pos: 15, Token: (p[15] + 1) % vocab, Score: -1, Stands: -2}}
+	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
+		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
+		up.change = func(_ terms.Job, a *terms.Reply) error {
+			a.Audited, a.Audit = 8, found
+			return nil
+		}
+		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+			a := wanting(t, 1, p, 3)
+			a.AuditFrom, a.Verify = 12, verify
+			s, answer := w.enter(guest{}).follow(a)
+			text := append(slices.Clone(p), answer.Token)
+			if verify == terms.EachChoice {
+				text = append(slices.Clone(p[:13]), found[0].Token)
+			}
+			assert.Equal(t, continuation(text, 2), rest(t, s))
+			first := up.asked()[0]
+			assert.Equal(t, text, first.Context[:len(text)])
+			assert.Equal(t, []any{0, terms.AsItComes}, []any{first.AuditFrom, first.Verify})
+			assert.Equal(t, p, up.question(0).Context)
+		})
+	}
+}
+
 // TestAheadEnds: nothing is decoded after the end of a text.
 func TestAheadEnds(t *testing.T) {
 	p := path(20, 1)

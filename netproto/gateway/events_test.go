@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"testing"
@@ -180,6 +181,45 @@ func TestEvents(t *testing.T) {
 		assert.Equal(t, of(gateway.Disconnected, func(e *gateway.Event) {
 			e.Lasted, e.Asks = ended[0].Lasted, 11
 		}), ended)
+	})
+}
+
+// TestTook: the time of a message is from when all of it had arrived to when the reply was written, without what comes
+// afterwards.
+func TestTook(t *testing.T) {
+	const model = 300 * time.Millisecond
+	up := &decoder{fake: &fake{delay: model}, every: time.Second}
+	up.warm = func(context.Context, terms.Job) error { time.Sleep(time.Second); return nil }
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		late := whole(t, 1, path(6, 1))
+		late.Within = model / 3
+		for _, c := range []struct {
+			message []byte
+			kind    gateway.EventKind
+			want    time.Duration
+		}{
+			{wanting(t, 1, path(5, 1), 2).Append(nil), gateway.Answered, model},
+			{syncOf(t, 2, path(5, 1)), gateway.Synced, 0},
+			{late.Append(nil), gateway.Refused, model / 3},
+			{append(late.Append(nil)[:1], 0x7f), gateway.Refused, 0},
+		} {
+			s, err := r.OpenStreamSync(t.Context())
+			require.NoError(t, err)
+			for _, part := range [][]byte{c.message[:1], c.message[1:]} {
+				_, err = s.Write(part)
+				require.NoError(t, err)
+				time.Sleep(700 * time.Millisecond)
+			}
+			_ = s.Close()
+			time.Sleep(3 * time.Second)
+			all := w.eventsOf(c.kind)
+			require.NotEmpty(t, all)
+			assert.Equal(t, c.want, all[len(all)-1].Took, "%v", all[len(all)-1])
+		}
+		decoded := w.eventsOf(gateway.Decoded)
+		require.Len(t, decoded, 1)
+		assert.Equal(t, 2*time.Second, decoded[0].Took)
 	})
 }
 
@@ -384,6 +424,7 @@ func TestAnswersAreChecked(t *testing.T) {
 				*a = c.says
 				return nil
 			}}
+			said := fmt.Sprintf("%+v", c.says)
 			inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 				a := whole(t, 1, path(20, 1))
 				a.K, a.AuditFrom = c.k, c.from
@@ -396,6 +437,7 @@ func TestAnswersAreChecked(t *testing.T) {
 				}
 				got := r.answered(a)
 				assert.Equal(t, c.want, got)
+				assert.Equal(t, said, fmt.Sprintf("%+v", c.says), "the upstream's slices are not changed")
 				settle()
 				assert.Equal(t, len(c.want.Audit), w.eventsOf(gateway.Answered)[0].Audited)
 			})

@@ -37,6 +37,38 @@ func TestFleet(t *testing.T) {
 	})
 }
 
+// TestClientNumbers: the number of a client is that of its access token, or of its address on an open gateway: for all
+// devices, asks and syncs, and again after a restart.
+func TestClientNumbers(t *testing.T) {
+	for name, c := range map[string]struct {
+		tokens []gateway.Token
+		guests [3]guest // the first two are of one client
+	}{
+		"tokens": {[]gateway.Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB}}, [3]guest{
+			{secret: secretA, device: 1}, {secret: secretA, device: 2}, {secret: secretB, device: 1}}},
+		"addresses": {nil, [3]guest{
+			{from: "10.2.0.1", device: 1}, {from: "10.2.0.1", device: 2}, {from: "10.2.0.2", device: 3}}},
+	} {
+		var seen [2][]uint64
+		for run := range seen {
+			up := &fake{}
+			inWorld(t, gateway.Options{Tokens: c.tokens}, up, func(t *testing.T, w *world) {
+				for i, g := range c.guests {
+					r := w.enter(g)
+					r.asks(1, path(10, 1))
+					r.say(syncOf(t, 2, path(9, 1)))
+					settle()
+					assert.Equal(t, up.asked[i].Client, up.warmed[i].Client)
+					seen[run] = append(seen[run], up.asked[i].Client)
+				}
+			})
+		}
+		assert.Equal(t, seen[0], seen[1], name)
+		assert.Equal(t, seen[0][0], seen[0][1], name)
+		assert.NotEqual(t, seen[0][0], seen[0][2], name)
+	}
+}
+
 // TestTokenDevices: an access token has its own limit of devices. A connected device may connect again, and the place
 // of a disconnected one, or of one with a refused Hello, is free.
 func TestTokenDevices(t *testing.T) {
@@ -321,6 +353,26 @@ func TestAskersStay(t *testing.T) {
 		}
 		r.goesOn(1, path(5, 1), []int32{1})
 		assert.Equal(t, 4, w.Conns())
+	})
+}
+
+// TestIdleSinceTheAnswer: a connection is idle from the end of its last ask on, not from its beginning.
+func TestIdleSinceTheAnswer(t *testing.T) {
+	up := &fake{holdOnly: 13}
+	inWorld(t, gateway.Options{MaxConnsPerAddress: 2}, up, func(t *testing.T, w *world) {
+		up.hold = make(chan struct{})
+		slow, quick := w.enter(guest{from: "10.2.0.1"}), w.enter(guest{from: "10.2.0.1"})
+		s := slow.send(whole(t, 1, []int32{13}).Append(nil))
+		settle()
+		quick.asks(1, path(5, 1))
+		settle()
+		close(up.hold)
+		_, err := answerOn(s)
+		require.NoError(t, err)
+		settle()
+		w.enter(guest{from: "10.2.0.1"})
+		assert.Equal(t, netproto.Busy, quick.ends())
+		assert.NoError(t, slow.Context().Err())
 	})
 }
 

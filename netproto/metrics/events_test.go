@@ -90,15 +90,19 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// TestStates: the gauges of a server's load and of a component's health.
+// TestStates: the gauges of a server's load, of a gateway's state and of a component's health.
 func TestStates(t *testing.T) {
 	to := prometheus.NewRegistry()
 	var broken error
 	load := openai.Load{Active: 1, Waiting: 2, Stalled: 3, Sessions: 4}
+	state := gateway.Stats{Serving: 11, Connections: 12, Greeting: 13, Devices: 14, Sessions: 15, Tokens: 16, Asks: 17,
+		Waiting: 18, Places: 19}
 	to.MustRegister(metrics.ServingState(func() openai.Load { return load }),
+		metrics.State(func() gateway.Stats { return state }),
 		metrics.Health("engine", "1 while the engine works.", func() error { return broken }))
 	want := map[string]float64{"pilotfish_serve_active": 1, "pilotfish_serve_waiting": 2, "pilotfish_serve_stalled": 3,
-		"pilotfish_serve_sessions": 4, "engine": 1}
+		"pilotfish_serve_sessions": 4, "engine": 1, "sockets": 11, "connections": 12, "connections_greeting": 13,
+		"devices": 14, "sessions": 15, "session_tokens": 16, "asks_open": 17, "asks_waiting": 18, "places": 19}
 	assert.Equal(t, want, values(t, to))
 	load.Draining, broken = true, errors.New("it is gone")
 	want["pilotfish_serve_draining"] = 1
@@ -174,22 +178,44 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestCodes: each code has a different name.
+// TestCodes: each code has its own name, which dashboards use.
 func TestCodes(t *testing.T) {
+	for code, name := range []string{"none", "wrong_version", "wrong_tokenizer", "wrong_template", "wrong_secret",
+		"malformed", "too_large", "too_fast", "busy", "too_late", "draining", "failed", "cancelled", "cannot_verify",
+		"other"} {
+		to := prometheus.NewRegistry()
+		metrics.NewEvents(to).Event(gateway.Event{Kind: gateway.Disconnected, Err: netproto.Code(code)})
+		assert.Equal(t, 1., values(t, to)["connections_closed_total{code="+name+"}"], name)
+		assert.Equal(t, name == "other", netproto.Code(code) > netproto.CannotVerify)
+	}
+}
+
+// TestBuckets: histograms cover what is to be expected: times of questions from 0.1 ms to a minute, connections of up
+// to a day, and prompts of up to 32 Ki tokens.
+func TestBuckets(t *testing.T) {
 	to := prometheus.NewRegistry()
-	m := metrics.NewEvents(to)
-	for code := netproto.NoReason; code <= netproto.CannotVerify; code++ {
-		m.Event(gateway.Event{Kind: gateway.Disconnected, Err: code})
-	}
-	n := 0
-	for name := range values(t, to) {
-		if strings.HasPrefix(name, "connections_closed_total") {
-			n++
-			assert.NotContains(t, name, "code=}")
-			assert.NotContains(t, name, "other")
+	metrics.NewEvents(to)
+	metrics.NewServing(to)
+	families, err := to.Gather()
+	require.NoError(t, err)
+	seen := 0
+	for _, f := range families {
+		if f.GetType() != dto.MetricType_HISTOGRAM {
+			continue
 		}
+		want := []float64{0.0001, 60}
+		switch f.GetName() {
+		case "pilotfish_gateway_connection_seconds":
+			want = []float64{1, 24 * 60 * 60}
+		case "pilotfish_serve_prompt_tokens":
+			want = []float64{16, 32 << 10}
+		}
+		all := f.GetMetric()[0].GetHistogram().GetBucket()
+		assert.Equal(t, want, []float64{all[0].GetUpperBound(), all[len(all)-1].GetUpperBound()}, f.GetName())
+		assert.GreaterOrEqual(t, len(all), 7, f.GetName())
+		seen++
 	}
-	assert.Equal(t, int(netproto.CannotVerify)+1, n)
+	assert.Equal(t, 5+5, seen)
 }
 
 // TestLabelsAreBounded: values that a client chooses are not labels: hostile names do not grow the page.

@@ -84,6 +84,9 @@ func TestFiles(t *testing.T) {
 	talk(t, f, f, text)
 	talk(t, f, nil, text)
 	require.NoError(t, f.Close())
+	info, err := os.Stat(folder)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm(), "only the owner may read the files")
 	files, err := filepath.Glob(filepath.Join(folder, "*"))
 	require.NoError(t, err)
 	require.Len(t, files, 3)
@@ -224,6 +227,19 @@ func TestErrors(t *testing.T) {
 	for range 2 {
 		assert.ErrorIs(t, f.Close(), os.ErrClosed)
 	}
+	f.fail(io.ErrShortWrite)
+	assert.NotErrorIs(t, f.Close(), io.ErrShortWrite, "the first error is returned")
+
+	to, err = os.Open(file) // it cannot be written
+	require.NoError(t, err)
+	f = &Folder{}
+	f.open.Add(1)
+	w = newFile(f, to)
+	_, err = fmt.Fprint(w, "x")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	assert.Error(t, f.Close())
+	assert.ErrorIs(t, to.Close(), os.ErrClosed, "the file is closed although its end could not be written")
 }
 
 // TestCloseWaits: Close returns when the last file is complete; a trace records nothing after its connection.

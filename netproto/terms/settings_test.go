@@ -3,6 +3,7 @@ package terms
 import (
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,6 +34,14 @@ func TestNumbers(t *testing.T) {
 		assert.Equal(t, Settings{}, s, "%s points to another field", n.Name)
 	}
 	all := reflect.ValueOf(&s).Elem()
+	for _, n := range s.Numbers() {
+		to := all.FieldByNameFunc(func(field string) bool {
+			return strings.EqualFold(field, strings.ReplaceAll(n.Name, "_", ""))
+		})
+		assert.True(t, to.IsValid() && to.Addr().Interface() == n.To, "%s points to another field", n.Name)
+		assert.Equal(t, map[bool]string{false: strings.ReplaceAll(n.Name, "_", "-"), true: "temp"}[n.Name == "temperature"],
+			n.Flag)
+	}
 	for i := range all.NumField() {
 		f := all.Field(i)
 		counts := map[string]bool{"MaxTokens": true, "Top": true, "Lookup": true}[all.Type().Field(i).Name]
@@ -68,6 +77,8 @@ func TestSettings(t *testing.T) {
 	}
 	assert.ErrorContains(t, Settings{TopK: -1}.Validate(), "top_k: -1 is not possible: 0 or more is")
 	assert.ErrorContains(t, Settings{MinP: 2}.Validate(), "min_p: 2 is not possible: 0 to 1 is")
+	assert.ErrorContains(t, Settings{LogitBias: map[int32]float32{7: 101}}.Validate(), "101 of token 7 is not within")
+	assert.ErrorContains(t, Settings{MaxTokens: -2}.Validate(), "number of tokens must not be negative, but is -2")
 	assert.ErrorContains(t, Settings{Top: 21}.Validate(), "21 best tokens with each token are not possible: 0 to 20")
 	for r, want := range map[*Settings][2]bool{
 		{}: {false, false}, {MinP: 0.1}: {true, false},
@@ -78,5 +89,7 @@ func TestSettings(t *testing.T) {
 		assert.Equal(t, want[1], r.Rules(), "greedy: %+v", *r)
 		r.Temperature = 1
 		assert.Equal(t, want, [2]bool{r.Rules(), r.Adjusts()}, "%+v", *r)
+		r.TopK = 1
+		assert.Equal(t, want[1], r.Rules(), "greedy, too: %+v", *r)
 	}
 }

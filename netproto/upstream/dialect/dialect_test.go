@@ -2,18 +2,24 @@ package dialect
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
+	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -245,3 +251,79 @@ func TestParseURL(t *testing.T) {
 		}
 	}
 }
+
+// TestTransport: idle connections are kept for a minute, one for each concurrent request. Replies are not compressed,
+// the operator's proxy is used, and an engine that does not speak TLS is an error.
+func TestTransport(t *testing.T) {
+	const parallel = 150
+	bubble.Test(t, func(t *testing.T) {
+		served := make(pipes)
+		var dialled, open atomic.Int32
+		server := &http.Server{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(time.Second)
+				assert.Empty(t, r.Header.Get("Accept-Encoding"))
+				_, _ = io.WriteString(w, "{}")
+			}),
+			ConnState: func(_ net.Conn, to http.ConnState) {
+				switch to {
+				case http.StateNew:
+					open.Add(1)
+				case http.StateClosed:
+					open.Add(-1)
+				}
+			},
+		}
+		var serving sync.WaitGroup
+		serving.Go(func() { assert.ErrorIs(t, server.Serve(served), http.ErrServerClosed) })
+		transport := NewTransport(parallel)
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			dialled.Add(1)
+			here, there := net.Pipe()
+			served <- there
+			return here, nil
+		}
+		c := client(t, "", transport)
+		for range 3 {
+			var all sync.WaitGroup
+			for range parallel {
+				all.Go(func() { assert.NoError(t, c.Get(t.Context(), "/x", new(struct{}))) })
+			}
+			all.Wait()
+			time.Sleep(50 * time.Second)
+		}
+		time.Sleep(9 * time.Second)
+		assert.Equal(t, []int32{parallel, parallel}, []int32{dialled.Load(), open.Load()})
+		time.Sleep(2 * time.Second)
+		assert.Zero(t, open.Load())
+		require.NoError(t, server.Close())
+		serving.Wait()
+	})
+	bubble.Test(t, func(t *testing.T) {
+		transport := NewTransport(1)
+		here, there := net.Pipe()
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return here, nil }
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		began := time.Now()
+		u, err := ParseURL("https://engine")
+		require.NoError(t, err)
+		err = NewClient(u, "", transport).Get(t.Context(), "/x", new(struct{}))
+		assert.ErrorContains(t, err, "TLS handshake timeout")
+		assert.Equal(t, 5*time.Second, time.Since(began))
+	})
+	from := func(proxy any) uintptr { return reflect.ValueOf(proxy).Pointer() }
+	assert.Equal(t, from(http.ProxyFromEnvironment), from(NewTransport(1).Proxy))
+}
+
+// pipes is a listener with in-process connections, which work in virtual time.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
