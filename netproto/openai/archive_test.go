@@ -63,6 +63,7 @@ func TestGoesOn(t *testing.T) {
 	kept := ask(t, s, responses+"/"+at(third, "id").(string), "")
 	assert.Equal(t, third, any(object(t, kept.Body.Bytes())), "as it was sent")
 	assert.Equal(t, second, at(third, "previous_response_id"))
+	assert.Equal(t, http.StatusBadRequest, ask(t, s, responses+"/"+second+"?stream=true", "").Code, "it is sent whole")
 	w = ask(t, s, responses, `{"input":[{"type":"item_reference","id":"`+text+`"}]}`)
 	assert.Equal(t, http.StatusBadRequest, w.Code)
 	w = ask(t, s, responses, `{"input":"x","previous_response_id":"`+first+`"}`)

@@ -413,6 +413,21 @@ func TestDoorsWithoutChat(t *testing.T) {
 	}
 }
 
+// TestCountBeyondContext: the tokens of a prompt are counted even if it is too long to be answered, and the count gives
+// its place back.
+func TestCountBeyondContext(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for path, body := range map[string]string{messages + "/count_tokens": `"messages":[{"role":"user","content":"` + long +
+		`"}]`, responses + "/input_tokens": `"input":"` + long + `"`} {
+		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) { o.MaxPrompt, o.Parallel, o.Queue = 50, 1, -1 })
+		for range 2 {
+			w := ask(t, s, path, `{`+body+`}`)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			assert.EqualValues(t, len("user:"+long+"\nassistant:"), object(t, w.Body.Bytes())["input_tokens"])
+		}
+	}
+}
+
 // TestDoorsAccept: fields that clients of these APIs send, and that do not change the answer.
 func TestDoorsAccept(t *testing.T) {
 	for path, c := range map[string]struct{ plain, more string }{

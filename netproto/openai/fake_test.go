@@ -47,6 +47,7 @@ type fakeModel struct {
 	mu       sync.Mutex
 	asked    []answer.Settings
 	prompts  []string
+	gaps     []answer.Infill
 	open     int // open sessions
 	limit    int // max of open
 	running  int // running answers
@@ -132,6 +133,9 @@ func (m *fakeModel) Infill(f answer.Infill) ([]int32, error) {
 	if m.solid {
 		return nil, answer.ErrNoInfill
 	}
+	m.mu.Lock()
+	m.gaps = append(m.gaps, f)
+	m.mu.Unlock()
 	head := ""
 	if f.Repo != "" {
 		head = f.Repo + "/"

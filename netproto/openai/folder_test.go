@@ -2,6 +2,8 @@ package openai
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -138,6 +140,62 @@ func TestFolderLent(t *testing.T) {
 	require.Len(t, p.idle, 1)
 	assert.Zero(t, p.idle[0].lent)
 	p.give(h, idsOf("where is it? Why? So."), 17)
+}
+
+// TestFolderOrMemory: of the file and the session with the most of a prompt, the one with more is used; the session if
+// the file is damaged.
+func TestFolderOrMemory(t *testing.T) {
+	for _, c := range []struct {
+		file, memory, prompt, want string
+		damaged                    bool
+	}{
+		{"where is it?", "who is it?", "where is it? Why?", "where is it?", false},
+		{"where is it?", "who is it?", "where is it? Why?", "wh", true},
+		{"who?", "who is it?", "who is he?", "who is ", false},
+		{"who is what?", "who is it?", "who is he?", "who is ", false},
+		{"where is it?", "is it?", "who is he?", "where is it?", false},
+		{"where is it?", "is it?", "no", "", false},
+	} {
+		f, _ := folder(t, held.TempDir(t), 1000)
+		m := &fakeModel{}
+		f.index(m)
+		savedTo(t, f, c.file)
+		if c.damaged {
+			require.NoError(t, os.WriteFile(f.file(f.nearest(idsOf(c.file), 0)), []byte("broken"), 0o600))
+		}
+		p := newPool(m, 3, f, slog.New(slog.DiscardHandler))
+		h := p.take(t.Context(), idsOf(c.memory), true)
+		h.Session.(*fakeSession).text = idsOf(c.memory)
+		p.give(h, idsOf(c.memory), len(c.memory))
+		h = p.take(t.Context(), idsOf(c.prompt), true)
+		assert.Equal(t, c.want, textOf(h.Session.(*fakeSession).text), "%+v", c)
+		p.give(h, nil, 0)
+		p.close()
+		f.Close()
+	}
+}
+
+// unsaved is a session that cannot be saved, after it has written a text.
+type unsaved struct {
+	*fakeSession
+	wrote string
+}
+
+func (s unsaved) SaveKV(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, s.wrote)
+	return errors.Join(err, errors.New("there is nothing"))
+}
+
+// TestFolderFails: a session that cannot be saved leaves no file. That is a fault only if it has written something.
+func TestFolderFails(t *testing.T) {
+	for wrote, warned := range map[string]bool{"": false, "saved:aaaa": true, "saved:" + strings.Repeat("a", 2<<20): true} {
+		f, log := folder(t, held.TempDir(t), 3<<20)
+		f.index(&fakeModel{})
+		f.save(t.Context(), unsaved{&fakeSession{m: &fakeModel{}}, wrote}, idsOf("aaaa"))
+		assert.Empty(t, filesOf(t, f.path))
+		assert.Equal(t, warned, strings.Contains(log.String(), "level=WARN"), log)
+		f.Close()
+	}
 }
 
 // TestFolderBound: the least recently used file goes first, also after a restart. A continued text replaces its prefix,

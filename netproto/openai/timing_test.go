@@ -161,6 +161,7 @@ func TestQueue(t *testing.T) {
 			synctest.Wait()
 		}
 		assert.Equal(t, Load{Active: 2, Waiting: 3, Sessions: 2}, s.Load())
+		assert.JSONEq(t, `{"status":"ok","active":2,"waiting":3,"stalled":0}`, ask(t, s, "/health", "").Body.String())
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, map[int]int{200: 5, 429: 2}, status)
@@ -253,6 +254,7 @@ func TestSlowReader(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, Load{Stalled: 1, Sessions: 1}, s.Load(), "the place is free for others")
+		assert.JSONEq(t, `{"status":"ok","active":0,"waiting":0,"stalled":1}`, ask(t, s, "/health", "").Body.String())
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, Load{Sessions: 1}, s.Load(), "the reader is dropped 10 s after the first write")
@@ -390,23 +392,86 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// TestComesBack: an answer continues after its client reads again, when there is room for it.
-func TestComesBack(t *testing.T) {
+// TestBackInTurn: an answer that comes back waits for a place. That is not its reader's time, and if the answer ends
+// then, the others keep their places.
+func TestBackInTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
-			func(o *Options) { o.Parallel = 1 })
-		take := make(chan struct{})
-		w := newSlowWriter(take)
-		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
-		time.Sleep(5 * time.Second)
-		assert.Equal(t, 1, s.Load().Stalled)
-		close(take) // from now on it accepts everything at once
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		assert.Contains(t, w.text(), "[DONE]")
-		assert.Equal(t, 2001, strings.Count(w.text(), `"text":"`))
-		assert.Equal(t, Load{Sessions: 1}, s.Load())
+		g := newGate(1, 0, 1)
+		enter := func() *place {
+			in, err := g.enter(t.Context())
+			require.NoError(t, err)
+			return in
+		}
+		in := enter()
+		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, place: in}
+		time.AfterFunc(time.Second, func() { time.AfterFunc(8*time.Second, enter().leave) })
+		time.AfterFunc(4*time.Second, func() { <-b.chunks })
+		begin := time.Now()
+		require.NoError(t, b.push(t.Context(), nil))
+		assert.Equal(t, []time.Duration{9 * time.Second, 6 * time.Second}, []time.Duration{time.Since(begin), b.left})
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.True(t, in.stepAside())
+		other := enter()
+		require.ErrorIs(t, in.back(ended), context.Canceled)
+		in.leave()
+		active, _, stalled := g.load()
+		assert.Equal(t, []int{1, 0}, []int{active, stalled})
+		other.leave()
+		active, _, _ = g.load()
+		assert.Zero(t, active)
 	})
+}
+
+// TestEventTimes: the times of a request: until it has a place, from there to its first token, and in all.
+func TestEventTimes(t *testing.T) {
+	for _, body := range []string{`{"prompt":"p"}`, `{"prompt":"p","stream":true}`} {
+		bubble.Test(t, func(t *testing.T) {
+			var got []Event
+			s := newTestServer(t, &fakeModel{step: time.Second, answer: long(4)}, func(o *Options) {
+				o.Parallel, o.Events = 1, func(e Event) { got = append(got, e) }
+			})
+			var all sync.WaitGroup
+			for range 2 {
+				all.Go(func() { s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/completions", body)) })
+				synctest.Wait()
+			}
+			all.Go(func() {
+				s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/messages/count_tokens", `{`+hello+`}`))
+			})
+			all.Wait()
+			var seconds [][3]float64
+			for _, e := range got {
+				seconds = append(seconds, [3]float64{e.Queue.Seconds(), e.First.Seconds(), e.Took.Seconds()})
+			}
+			assert.ElementsMatch(t, [][3]float64{{0, 1, 4}, {4, 1, 8}, {8, 0, 8}}, seconds)
+			assert.Zero(t, s.Load().Active)
+		})
+	}
+}
+
+// TestComesBack: an answer continues after its client reads again, when there is room for it. One may always wait.
+func TestComesBack(t *testing.T) {
+	for sessions := range 2 {
+		bubble.Test(t, func(t *testing.T) { testComesBack(t, sessions) })
+	}
+}
+
+func testComesBack(t *testing.T, sessions int) {
+	s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
+		func(o *Options) { o.Parallel, o.Sessions = 1, sessions })
+	take := make(chan struct{})
+	w := newSlowWriter(take)
+	go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+	time.Sleep(5 * time.Second)
+	assert.Equal(t, 1, s.Load().Stalled)
+	close(take) // from now on it accepts everything at once
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+	assert.Contains(t, w.text(), "[DONE]")
+	assert.Equal(t, 2001, strings.Count(w.text(), `"text":"`))
+	assert.Equal(t, Load{Sessions: 1}, s.Load())
 }
 
 // TestDrain: running and waiting requests finish, new ones are refused, and health says so.
