@@ -355,7 +355,7 @@ func TestRepeats(t *testing.T) {
 // TestComparisonFails: an engine that fails while it is described, or its vocabulary compared, is reported as failing.
 func TestComparisonFails(t *testing.T) {
 	for request, engine := range map[string]string{
-		"/props": "llama", "/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai",
+		"/v1/models": "llama", "/props": "llama", "/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai",
 		"0,0,0,0,0,0,0": "openai",
 	} {
 		e := &fakeengine.Engine{Dialect: engine, Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
@@ -485,7 +485,11 @@ func TestURLs(t *testing.T) {
 		o.URLs = []string{address}
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "upstream 1: ")
 		assert.False(t, strings.Contains(err.Error(), "hunter22"), "%v", err)
+		o.URLs = []string{"http://one", address}
+		_, err = Open(t.Context(), o)
+		require.ErrorContains(t, err, "upstream 2: ")
 	}
 }
 

@@ -261,6 +261,24 @@ func TestBusyIsNotWarmed(t *testing.T) {
 		})
 }
 
+// TestOneSlotIsWarmed: an engine that answers one question at a time is sent text early while it has none.
+func TestOneSlotIsWarmed(t *testing.T) {
+	f := &fault{doing: hang}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Slots: 1, Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			q := question(9, make([]int32, 300))
+			require.NoError(t, u.Warm(t.Context(), q))
+			f.on.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { _, err := u.Ask(ctx, question(1, []int32{1, 2})); done <- err }()
+			synctest.Wait()
+			require.ErrorIs(t, u.Warm(t.Context(), q), netproto.Busy)
+			cancel()
+			<-done
+		})
+}
+
 // TestWarmingFails: a failure counts against the engine, also without a question; an end of the caller does not.
 func TestWarmingFails(t *testing.T) {
 	f := &fault{doing: broken}
@@ -552,6 +570,56 @@ func TestSpellingInShortContexts(t *testing.T) {
 	v := fakeengine.NewVocabulary()
 	other := &speller{v: v.Swapped(0xe4, 0xe5)} // parts of characters
 	assert.ErrorContains(t, checkSpelling(t.Context(), other, dialect.Facts{}, v), "the token 228 is")
+}
+
+// TestStoredApart: what a caller does with an answer does not change the stored one.
+func TestStoredApart(t *testing.T) {
+	m, q := newMemory(9), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3}, K: 2, AuditFrom: 1}}
+	answer := func() terms.Reply {
+		return terms.Reply{Token: 5, Top: []terms.Candidate{{ID: 5, LogProb: -1}, {ID: 6, LogProb: -2}}, Audited: 2,
+			Audit: []terms.Finding{{Pos: 1, Token: 7}, {Pos: 2, Token: 8}}}
+	}
+	spoil := func(a terms.Reply) {
+		_ = append(a.Top[:1], terms.Candidate{ID: 99})
+		_ = append(a.Audit[:1], terms.Finding{Pos: 99})
+		a.Top[0].ID, a.Audit[0].Token = 99, 99
+	}
+	for range 2 {
+		spoil(m.keep(1, q, answer()))
+		for range 2 {
+			a, ok := m.recall(1, q)
+			require.True(t, ok)
+			assert.Equal(t, answer(), a)
+			q.K = 1
+			one, ok := m.recall(1, q)
+			require.True(t, ok)
+			spoil(one)
+			q.K = 2
+			spoil(a)
+		}
+	}
+}
+
+// TestRefusals: whether waiting helps after the reply of an engine to a first request, and what is reported.
+func TestRefusals(t *testing.T) {
+	said := func(status int) error { return &dialect.StatusError{Request: "GET /x", Status: status, Said: "no"} }
+	for _, c := range []struct {
+		err   error
+		wrong bool
+		text  string
+	}{
+		{said(400), true, `GET /x: 400 Bad Request: "no"`}, {said(404), true, `GET /x: 404 Not Found: "no"`},
+		{said(401), true, `the engine requires another key: GET /x: 401 Unauthorized: "no"`},
+		{said(403), true, `the engine requires another key: GET /x: 403 Forbidden: "no"`},
+		{said(429), false, "GET /x: 429 Too Many Requests"}, {said(500), false, "GET /x: 500 Internal Server Error"},
+		{said(503), false, "GET /x: 503 Service Unavailable"},
+		{fmt.Errorf("x: %w", dialect.ErrReply), true, "x: the engine's reply is invalid"},
+		{errors.New("no connection"), false, "no connection"},
+	} {
+		err := refusal(c.err)
+		assert.Equal(t, c.wrong, isWrong(err), c.text)
+		assert.EqualError(t, err, c.text)
+	}
 }
 
 // TestStoredProbabilities: a stored answer has all the probabilities that a question wants, or it is none.
