@@ -123,6 +123,19 @@ func TestArchiveSize(t *testing.T) {
 	} {
 		assert.Greater(t, size(m), len(long), name)
 	}
+	k := &keptAnswer{id: "a", object: []byte("x"), talk: []answer.Message{{Content: long}}}
+	for limit, want := range map[int]bool{k.size() - 1: false, k.size(): true} {
+		a := newArchive(limit)
+		a.put(k)
+		assert.Equal(t, want, a.get("a") != nil, "the limit itself is allowed")
+	}
+	a := newArchive(2 * k.size())
+	for _, id := range []string{"a", "b", "c"} {
+		other := *k
+		other.id = id
+		a.put(&other)
+	}
+	assert.Equal(t, []bool{false, true, true}, []bool{a.get("a") != nil, a.get("b") != nil, a.get("c") != nil})
 	assert.Equal(t, 5+3, reflect.TypeFor[answer.Message]().NumField()+reflect.TypeFor[answer.Call]().NumField(),
 		"a new field needs a line above, unless it is of a bounded size as Role and Local are")
 }

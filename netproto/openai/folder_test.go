@@ -224,6 +224,13 @@ func TestFolderBound(t *testing.T) {
 	assert.NotContains(t, log.String(), "xxx")
 	assert.Len(t, filesOf(t, f.path), 3)
 	assert.EqualValues(t, 32, f.bytes)
+	full, _ := folder(t, held.TempDir(t), 40)
+	full.index(m)
+	for _, text := range []string{"aaaa", strings.Repeat("x", 34)} {
+		savedTo(t, full, text)
+		assert.Equal(t, []string{text}, filesOf(t, full.path), "all of the limit can be used")
+	}
+	full.Close()
 
 	for i, text := range []string{"ffff", "aaaabb", "cccc"} { // in their order of use
 		at := time.Now().Add(time.Duration(i-10) * time.Minute)

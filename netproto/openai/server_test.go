@@ -64,6 +64,15 @@ func TestChatsStay(t *testing.T) {
 	}
 }
 
+// TestReuseOfPrompts: what each prompt of a request reuses counts, and not what its further answers do.
+func TestReuseOfPrompts(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, nil)
+	for _, want := range []int{3 + 3, 3 + 3 + 3} {
+		w := ask(t, s, "/v1/completions", `{"prompt":["abcd","abcd","abcd"],"n":2}`)
+		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "prompt_tokens_details", "cached_tokens"))
+	}
+}
+
 // TestReuseBehindLongAnswer: the lost part of a text is measured relative to its prompt, whatever the length of the
 // answer.
 func TestReuseBehindLongAnswer(t *testing.T) {
@@ -329,7 +338,9 @@ func TestOrigins(t *testing.T) {
 // TestTransport: errors of a request that do not depend on its content.
 func TestTransport(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.MaxBody = 100 })
-	w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 100)+`"}`)
+	w := ask(t, s, "/v1/completions", fmt.Sprintf("%-100s", `{"prompt":"x"}`))
+	assert.Equal(t, http.StatusOK, w.Code)
+	w = ask(t, s, "/v1/completions", fmt.Sprintf("%-101s", `{"prompt":"x"}`))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
 	assert.Contains(t, w.Body.String(), "100 bytes")
 	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", "text/plain")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -236,6 +237,31 @@ func TestTimeout(t *testing.T) {
 		assert.Contains(t, stream.text(), `"timeout"`)
 		assert.NotContains(t, stream.text(), "[DONE]")
 		assert.Zero(t, s.Load().Active)
+	})
+}
+
+// slowBody takes a while to arrive.
+type slowBody struct {
+	io.Reader
+	wait time.Duration
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	time.Sleep(b.wait)
+	b.wait = 0
+	return b.Reader.Read(p)
+}
+
+// TestTimeoutAfterReading: the time in which a request arrives is not a part of its limit.
+func TestTimeoutAfterReading(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(25)},
+			func(o *Options) { o.Timeout = 30 * time.Second })
+		r, w := post(t.Context(), "/v1/completions", ""), httptest.NewRecorder()
+		r.Body = io.NopCloser(&slowBody{strings.NewReader(`{"prompt":"x","max_tokens":50}`), 20 * time.Second})
+		begin := time.Now()
+		s.ServeHTTP(w, r)
+		assert.Equal(t, []any{http.StatusOK, 45 * time.Second}, []any{w.Code, time.Since(begin)})
 	})
 }
 
