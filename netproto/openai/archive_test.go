@@ -66,6 +66,10 @@ func TestGoesOn(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, ask(t, s, responses+"/"+second+"?stream=true", "").Code, "it is sent whole")
 	w = ask(t, s, responses, `{"input":[{"type":"item_reference","id":"`+text+`"}]}`)
 	assert.Equal(t, http.StatusBadRequest, w.Code)
+	for _, input := range []string{``, `,"input":[]`} {
+		w = ask(t, s, responses, `{"previous_response_id":"`+second+`"`+input+`}`)
+		assert.Equal(t, "input", at(object(t, w.Body.Bytes()), "error", "param"), "there is nothing to answer")
+	}
 	w = ask(t, s, responses, `{"input":"x","previous_response_id":"`+first+`"}`)
 	assert.Equal(t, "previous_response_not_found", at(object(t, w.Body.Bytes()), "error", "code"))
 }

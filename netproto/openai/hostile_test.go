@@ -183,6 +183,22 @@ func TestPanicBefore(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
 }
 
+// panicking is a model that panics when it makes a prompt.
+type panicking struct{ *fakeModel }
+
+func (panicking) Chat(answer.Conversation) ([]int32, error) { panic("a bug") }
+
+// TestPanicInPrompt: a panic while a prompt is made is an error of that request, and its place is freed.
+func TestPanicInPrompt(t *testing.T) {
+	s := newTestServer(t, panicking{&fakeModel{}}, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
+	for _, path := range []string{"/v1/chat/completions", messages, messages + "/count_tokens"} {
+		w := ask(t, s, path, `{`+hello+`}`)
+		assert.Equal(t, http.StatusInternalServerError, w.Code, path)
+		assert.NotContains(t, w.Body.String(), "a bug")
+	}
+	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+}
+
 // TestArgumentsAreObjects: parameters without a type do not allow arguments that are not objects, and references in
 // them are resolved.
 func TestArgumentsAreObjects(t *testing.T) {

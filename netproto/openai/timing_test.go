@@ -384,6 +384,22 @@ func TestOthersGoOn(t *testing.T) {
 	})
 }
 
+// TestWholeAnswersGoOn: a client that does not read an answer that is sent whole has no place.
+func TestWholeAnswersGoOn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(3)}, func(o *Options) {
+			o.Parallel, o.Queue = 1, -1
+		})
+		for range 2 {
+			go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", `{"prompt":"x"}`))
+			time.Sleep(3*time.Second + time.Millisecond)
+			assert.Zero(t, s.Load().Active)
+		}
+		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestStalled: clients that do not read long texts do not delay others, which get their answers at full speed; if more
 // than the limit stall, they are disconnected at once.
 func TestStalled(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -183,22 +184,43 @@ func replying(reply string) func(http.ResponseWriter, *http.Request, []byte) boo
 	}
 }
 
-// TestCheckTimes: the last check reports the times of the answers: half of them took at most the first one.
+// TestCheckTimes: the last check reports the times of the answers: half of them took at most the first one. Questions
+// are asked in company in one check only.
 func TestCheckTimes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var last bool
-		asked := 0
+		var mu sync.Mutex
+		last, asked, now, most := false, 0, 0, 0
 		e := &fakeengine.Engine{Dialect: "sglang", Fault: func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if last && r.URL.Path == "/generate" {
-				asked++
-				time.Sleep(time.Duration(asked*37%101) * time.Millisecond) // each number from 1 to 100 once
+			if r.URL.Path != "/generate" {
+				return false
 			}
+			mu.Lock()
+			now, asked = now+1, asked+1
+			most = max(most, now)
+			pause := time.Microsecond
+			if last {
+				pause = time.Duration(asked*37%101) * time.Millisecond // each number from 1 to 100 once
+			}
+			mu.Unlock()
+			time.Sleep(pause)
+			mu.Lock()
+			now--
+			mu.Unlock()
 			return false
 		}}
 		o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
 		var found string
-		require.NoError(t, Check(t.Context(), o, func(r Result) { last, found = r.Check == "too long", r.Found }))
+		together := map[string]int{}
+		require.NoError(t, Check(t.Context(), o, func(r Result) {
+			mu.Lock()
+			defer mu.Unlock()
+			if most > 1 {
+				together[r.Check] = most
+			}
+			last, found, asked, most = r.Check == "too long", r.Found, 0, 0
+		}))
 		assert.Equal(t, "51ms for half of the answers, 91ms for 90%, 100ms for the slowest of 100", found)
+		assert.Equal(t, map[string]int{"the same in company": 8}, together)
 	})
 }
 
