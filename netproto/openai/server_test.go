@@ -205,6 +205,27 @@ func TestPoolLends(t *testing.T) {
 	}
 }
 
+// TestPoolWakesAll: when a copy is complete, all that waited for it go on.
+func TestPoolWakesAll(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := newPool(slowCopy{&fakeModel{}}, 2, nil, slog.New(slog.DiscardHandler))
+		defer p.close()
+		p.give(p.take(t.Context(), idsOf("system a"), true), idsOf("system a"), 8)
+		var all sync.WaitGroup
+		begin := time.Now()
+		for _, prompt := range []string{"system b", "system a and", "new"} { // a copy, and two that need the first text
+			all.Go(func() {
+				h := p.take(t.Context(), idsOf(prompt), true)
+				assert.Equal(t, time.Second, time.Since(begin), prompt)
+				time.Sleep(time.Minute)
+				p.give(h, nil, 0)
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+	})
+}
+
 // brokenCopy is a model with sessions that cannot be copied.
 type brokenCopy struct{ *fakeModel }
 

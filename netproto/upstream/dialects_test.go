@@ -502,6 +502,16 @@ func TestNamedTwice(t *testing.T) {
 	o.URLs = []string{"http://one/", "https://one"}
 	_, err = Open(t.Context(), o)
 	assert.ErrorContains(t, err, "https://one is given twice")
+
+	paths := http.NewServeMux() // two engines at one address
+	for _, path := range []string{"/a", "/b"} {
+		paths.Handle(path+"/", http.StripPrefix(path, &fakeengine.Engine{Dialect: "llama"}))
+	}
+	o = options(fakeengine.NewWire(map[string]http.Handler{"one": paths}))
+	o.URLs = []string{"http://one/a", "http://one/b/"}
+	for _, e := range open(t, o).Stats().Engines {
+		assert.True(t, e.In, e.URL)
+	}
 }
 
 // TestWarm: text that is sent early becomes a request if much of it is new, in the format of each dialect.

@@ -140,6 +140,33 @@ func TestKeyFile(t *testing.T) {
 	assert.Equal(t, []any{[]string{first, second}, "--api-key-file " + path}, []any{keys, from}, "the flag is stronger")
 }
 
+// TestWhoMayAsk: without keys, only an address that other machines cannot reach is served. The clients are named.
+func TestWhoMayAsk(t *testing.T) {
+	const local, key = "open to programs on this machine, as it listens on loopback only", "key-of-the-environment"
+	for listen, loopback := range map[string]bool{"localhost:1": true, "127.0.0.1:1": true, "127.9.8.7:1": true,
+		"[::1]:1": true, ":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "[fe80::1]:1": false,
+		"localhost.example:1": false, "128.0.0.1:1": false, "127.0.0.1.example:1": false} {
+		s := serveAccess{set: new(pflag.FlagSet), origins: []string{"https://a.b"}}
+		_, origins, say, err := s.allow(listen)
+		assert.Equal(t, loopback, err == nil, listen)
+		if loopback {
+			assert.Equal(t, []any{s.origins, local}, []any{origins, say})
+		}
+		s.open = true
+		keys, origins, say, err := s.allow(listen)
+		require.NoError(t, err)
+		assert.Equal(t, []any{0, s.origins, "open to every program that can reach it (--open)"},
+			[]any{len(keys), origins, say})
+		s.open = false
+		t.Setenv(cli.ApiKeyVariable, key)
+		keys, origins, say, err = s.allow(listen)
+		require.NoError(t, err)
+		assert.Equal(t, []any{[]string{key}, s.origins, "to programs with an API key of " + cli.ApiKeyVariable},
+			[]any{keys, origins, say})
+		require.NoError(t, os.Unsetenv(cli.ApiKeyVariable))
+	}
+}
+
 // TestKeyCharacters: an API key has characters that a header can carry, and is long enough.
 func TestKeyCharacters(t *testing.T) {
 	const rest = "123456789012345"
