@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -539,15 +540,21 @@ func TestServeOtherTemplate(t *testing.T) {
 	}
 }
 
-// TestServeRouterWidth: a router that was trained for another model is an error at once.
+// TestServeRouterWidth: a router that was trained for another model is an error at once, not a gateway without answers.
 func TestServeRouterWidth(t *testing.T) {
 	clitest.OwnFolders(t)
 	net := clitest.DemoFile("router.gguf")
-	code, stdout, stderr := clitest.Call(t, "serve", "-m", clitest.TinyModel(t, "q8_0"), "--listen", "127.0.0.1:0",
-		"--cloud", clitest.ClosedPort, "--router", net)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "--router "+net+": ")
-	assert.Empty(t, stdout)
+	var f viaFlags
+	var p pflag.FlagSet
+	f.register(&p)
+	require.NoError(t, p.Parse([]string{"--cloud", clitest.ClosedPort, "--router", net}))
+	dial, err := f.check(&cli.App{Env: os.Getenv})
+	require.NoError(t, err)
+	_, hangUp, err := f.open(t.Context(), served(t, clitest.TinyModel(t, "q8_0")).m, dial, slog.New(slog.DiscardHandler))
+	if err == nil {
+		hangUp()
+	}
+	assert.ErrorContains(t, err, "--router "+net+": ")
 }
 
 // TestServeRouter: the router in a file decides, and a missing file is named.
