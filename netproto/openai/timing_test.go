@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,6 +291,41 @@ func TestSlowReader(t *testing.T) {
 		assert.LessOrEqual(t, got[0].Tokens, 1002)
 		_, write := w.deadlines()
 		assert.Equal(t, time.Unix(1, 0), write, "unsent data is dropped")
+	})
+}
+
+// lingering is a model with answers that end a while after they are cancelled.
+type lingering struct {
+	*fakeModel
+	busy *atomic.Int32 // answers
+}
+
+func (m lingering) NewSession() answer.Session { return lingers{m.fakeModel.NewSession(), m.busy} }
+
+type lingers struct {
+	answer.Session
+	busy *atomic.Int32
+}
+
+func (s lingers) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token, error] {
+	return func(yield func(answer.Token, error) bool) {
+		s.busy.Add(1)
+		defer s.busy.Add(-1)
+		defer time.Sleep(time.Second)
+		s.Session.Generate(ctx, prompt, o)(yield)
+	}
+}
+
+// TestEndsWithAnswer: a request is over when its answer has ended, also if its reader was cut off before.
+func TestEndsWithAnswer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := lingering{&fakeModel{step: time.Second, answer: long(1000)}, new(atomic.Int32)}
+		s := newTestServer(t, m, nil)
+		begin := time.Now()
+		s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
+		assert.Equal(t, 12*time.Second, time.Since(begin), "a second each for the first and the last token")
+		assert.Zero(t, m.busy.Load())
+		assert.Equal(t, Load{Sessions: 1}, s.Load())
 	})
 }
 
