@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -294,7 +295,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// lingering is a model with answers that end a while after they are cancelled.
+// lingering is a model with answers that end a while after they are cancelled, with an error of its own.
 type lingering struct {
 	*fakeModel
 	busy *atomic.Int32 // answers
@@ -312,7 +313,12 @@ func (s lingers) Generate(ctx context.Context, prompt []int32, o answer.Settings
 		s.busy.Add(1)
 		defer s.busy.Add(-1)
 		defer time.Sleep(time.Second)
-		s.Session.Generate(ctx, prompt, o)(yield)
+		s.Session.Generate(ctx, prompt, o)(func(t answer.Token, err error) bool {
+			if err != nil {
+				err = errors.New("the model was interrupted")
+			}
+			return yield(t, err)
+		})
 	}
 }
 
@@ -327,6 +333,31 @@ func TestEndsWithAnswer(t *testing.T) {
 		assert.Zero(t, m.busy.Load())
 		assert.Equal(t, Load{Sessions: 1}, s.Load())
 	})
+}
+
+// TestCauseOfEnd: a request that is ended fails for that reason, whatever error the model returns then.
+func TestCauseOfEnd(t *testing.T) {
+	for code, after := range map[string]func(s *Server, leave func()){
+		"timeout":   func(*Server, func()) {},
+		"cancelled": func(_ *Server, leave func()) { leave() },
+		"draining":  func(s *Server, _ func()) { assert.NoError(t, s.Close()) },
+	} {
+		for _, body := range []string{streaming, `{"prompt":"p"}`} {
+			bubble.Test(t, func(t *testing.T) {
+				m := lingering{&fakeModel{step: time.Second, answer: long(1000)}, new(atomic.Int32)}
+				var got Event
+				s := newTestServer(t, m, func(o *Options) {
+					o.Timeout, o.Events = 9*time.Second, func(e Event) { got = e }
+				})
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				time.AfterFunc(4*time.Second, func() { after(s, leave) })
+				s.ServeHTTP(newSlowWriter(nil), post(ctx, "/v1/completions", body))
+				assert.Equal(t, code, got.Code)
+				time.Sleep(time.Minute)
+			})
+		}
+	}
 }
 
 // TestDrippingReader: a client that reads a little now and then may delay an answer for a limited total time; an answer
