@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
@@ -72,6 +74,32 @@ func TestGoesOn(t *testing.T) {
 	}
 	w = ask(t, s, responses, `{"input":"x","previous_response_id":"`+first+`"}`)
 	assert.Equal(t, "previous_response_not_found", at(object(t, w.Body.Bytes()), "error", "code"))
+}
+
+// TestStoredIncomplete: an answer that was cut is stored, too, and says when it was created and completed.
+func TestStoredIncomplete(t *testing.T) {
+	for limit, cut := range map[int]bool{2: true, 9: false} {
+		for _, stream := range []bool{false, true} {
+			bubble.Test(t, func(t *testing.T) {
+				s := newTestServer(t, &fakeModel{step: 2 * time.Second, answer: long(3)}, nil)
+				begin := time.Now().Unix()
+				w := ask(t, s, responses, fmt.Sprintf(`{"input":"u","max_output_tokens":%d,"stream":%v}`, limit, stream))
+				var sent any
+				if stream {
+					_, sent = streamedResponse(t, w.Body.Bytes())
+				} else {
+					sent = any(object(t, w.Body.Bytes()))
+				}
+				want := []any{float64(begin), float64(begin + 6), "completed"}
+				if cut {
+					want = []any{float64(begin), nil, "incomplete"}
+				}
+				assert.Equal(t, want, []any{at(sent, "created_at"), at(sent, "completed_at"), at(sent, "status")})
+				kept := ask(t, s, responses+"/"+at(sent, "id").(string), "")
+				assert.Equal(t, sent, any(object(t, kept.Body.Bytes())))
+			})
+		}
+	}
 }
 
 // TestNotStored: answers are not stored if the request or the server says so, or if they failed.

@@ -248,6 +248,28 @@ func TestFolderBound(t *testing.T) {
 	f.Close()
 }
 
+// TestFolderUses: a later process knows which text was used last, to load it or since it was there already.
+func TestFolderUses(t *testing.T) {
+	for _, use := range []func(f *Folder, m *fakeModel) bool{
+		func(f *Folder, m *fakeModel) bool { return f.load(t.Context(), m.NewSession(), idsOf("aaaab"), 3) },
+		func(f *Folder, _ *fakeModel) bool { savedTo(t, f, "aaaa"); return true },
+	} {
+		f, _ := folder(t, held.TempDir(t), 1000)
+		m := &fakeModel{}
+		f.index(m)
+		for i, text := range []string{"aaaa", "bbbb", "cccc"} {
+			savedTo(t, f, text)
+			at := time.Now().Add(time.Duration(i-10) * time.Minute)
+			require.NoError(t, os.Chtimes(f.file(f.saved[i].name), at, at))
+		}
+		assert.True(t, use(f, m))
+		f.Close()
+		f, _ = folder(t, f.path, 20)
+		assert.ElementsMatch(t, []string{"aaaa", "cccc"}, filesOf(t, f.path))
+		f.Close()
+	}
+}
+
 // TestFolderEnds: with an ended context no text is loaded, and none is saved to make room.
 func TestFolderEnds(t *testing.T) {
 	f, log := folder(t, held.TempDir(t), 1000)
