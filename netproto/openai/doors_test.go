@@ -293,6 +293,29 @@ func TestDoorsStream(t *testing.T) {
 		"incomplete max_output_tokens completed": true, "max_tokens<nil>": true, "tool_use<nil>": true}, ends)
 }
 
+// TestResponseRepeats: an answer repeats the fields of its request, or what stands for those that are absent.
+func TestResponseRepeats(t *testing.T) {
+	const usual = `{"background":false,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,"metadata":{},` +
+		`"parallel_tool_calls":true,"previous_response_id":null,"prompt_cache_key":null,"reasoning":{"effort":null,` +
+		`"summary":null},"safety_identifier":null,"service_tier":"default","text":{"format":{"type":"text"}},` +
+		`"tool_choice":"auto","tools":[],"top_logprobs":0,"truncation":"disabled","user":null,"temperature":0.75,` +
+		`"top_p":1,"store":true}`
+	const given = `{"background":false,"instructions":"i","max_output_tokens":9,"max_tool_calls":3,"metadata":{"a":"b"},` +
+		`"parallel_tool_calls":false,"prompt_cache_key":"k","reasoning":{"effort":"none"},"safety_identifier":"s",` +
+		`"text":{"verbosity":"medium"},"tool_choice":"none","tools":[{"type":"function","name":"f"}],"top_logprobs":2,` +
+		`"truncation":"disabled","user":"u","temperature":0.5,"top_p":0.25,"store":false}`
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Defaults.Temperature = 0.75 })
+	for body, want := range map[string]string{`{`: usual, given[:len(given)-1] + `,"service_tier":"flex",`: given} {
+		w := ask(t, s, responses, body+`"input":"u"}`)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		got := object(t, w.Body.Bytes())
+		for name, value := range object(t, []byte(want)) {
+			assert.Equal(t, value, got[name], name)
+		}
+		assert.Equal(t, "default", got["service_tier"])
+	}
+}
+
 // TestDoorsEmpty: an answer without tokens has one empty text.
 func TestDoorsEmpty(t *testing.T) {
 	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
