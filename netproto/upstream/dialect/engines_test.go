@@ -217,8 +217,12 @@ func TestTooLongWords(t *testing.T) {
 		"openai":   {`"maximum context length is 9"`, `"context_length_exceeded"`},
 	} {
 		for _, message := range append(messages, `"another"`) {
-			e := engineOf(t, kind, &says{status: 400, body: strings.NewReader(`{"error":{"message":` + message + `}}`)})
-			_, err := e.Ask(t.Context(), Ask{Context: []int32{1, 2}})
+			refused := func() Engine {
+				return engineOf(t, kind, &says{status: 400, body: strings.NewReader(`{"error":{"message":` + message + `}}`)})
+			}
+			_, err := refused().Ask(t.Context(), Ask{Context: []int32{1, 2}})
+			assert.Equal(t, message != `"another"`, errors.Is(err, netproto.TooLarge), "%s: %s: %v", kind, message, err)
+			err = refused().Warm(t.Context(), Ask{Context: []int32{1, 2}})
 			assert.Equal(t, message != `"another"`, errors.Is(err, netproto.TooLarge), "%s: %s: %v", kind, message, err)
 		}
 		_, err := engineOf(t, kind, &says{status: 413, body: strings.NewReader("")}).Ask(t.Context(),
@@ -436,11 +440,15 @@ func (slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestSampledAudits(t *testing.T) {
 	for logprobs, want := range map[string]float32{`null`: 0, `{}`: 0, `{"token_logprobs":[-1,-2]}`: 0,
 		`{"token_logprobs":[-2]}`: -2} {
-		r, err := engineOf(t, "vllm", openaiSays(`{"choices":[{"token_ids":[5]},{"index":1,"token_ids":[6],"logprobs":`+
-			logprobs+`}]}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, Sample: 2})
-		require.NoError(t, err)
-		require.Len(t, r.Audit, 1)
-		assert.Equal(t, [2]float32{6, want}, [2]float32{float32(r.Audit[0].Token), r.Audit[0].LogProb}, logprobs)
-		assert.Equal(t, [4]int{1, 1, 1, -1}, [4]int{r.Audited, r.Extra, r.Requests, r.Cached})
+		whole, part := `{"token_ids":[5]}`, `{"index":1,"token_ids":[6],"logprobs":`+logprobs+`}`
+		for _, choices := range []string{whole + "," + part, part + "," + whole} { // in any order
+			r, err := engineOf(t, "vllm", openaiSays(`{"choices":[`+choices+`],"usage":{"prompt_tokens_details":`+
+				`{"cached_tokens":3}}}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, Sample: 2})
+			require.NoError(t, err)
+			require.Len(t, r.Audit, 1)
+			assert.Equal(t, [3]float32{5, 6, want},
+				[3]float32{float32(r.Token), float32(r.Audit[0].Token), r.Audit[0].LogProb}, logprobs)
+			assert.Equal(t, [4]int{1, 1, 1, -1}, [4]int{r.Audited, r.Extra, r.Requests, r.Cached})
+		}
 	}
 }
