@@ -58,9 +58,14 @@ func TestMoreThanItGives(t *testing.T) {
 	}
 }
 
-// TestCrowded: an engine that reports that it is full is used last, for the time that it states.
+// TestCrowded: an engine that reports that it is full is used last, for the time that it states, or for a moment.
 func TestCrowded(t *testing.T) {
-	f := &fault{doing: saying(429, "", "Retry-After", "7")}
+	testCrowded(t, 7*time.Second, saying(429, "", "Retry-After", "7"))
+	testCrowded(t, 100*time.Millisecond, saying(503, ""))
+}
+
+func testCrowded(t *testing.T, wait time.Duration, doing func(http.ResponseWriter, *http.Request)) {
+	f := &fault{doing: doing}
 	engines := []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}, {Dialect: "llama"}}
 	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		session := uint64(0)
@@ -71,7 +76,7 @@ func TestCrowded(t *testing.T) {
 		require.NoError(t, ask(t, u, session, time.Second), "the other engine answers")
 		f.on.Store(false)
 		assert.Equal(t, "http://1", u.order(session)[0].url)
-		time.Sleep(7*time.Second - time.Millisecond)
+		time.Sleep(wait - time.Millisecond)
 		assert.Equal(t, "http://1", u.order(session)[0].url)
 		time.Sleep(2 * time.Millisecond)
 		assert.Equal(t, "http://0", u.order(session)[0].url)
@@ -292,6 +297,52 @@ func TestWarmingFails(t *testing.T) {
 			require.NoError(t, u.Ready())
 			require.Error(t, u.Warm(t.Context(), q))
 			require.Error(t, u.Ready())
+			require.ErrorIs(t, u.Warm(t.Context(), q), netproto.Failed, "there is no engine")
+		})
+}
+
+// TestLateQuestions: a deadline that has passed counts, whichever cause the caller gave it; another end does not.
+func TestLateQuestions(t *testing.T) {
+	f := &fault{doing: hang}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			for i, want := range []uint64{1, 2, 2} {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				if i == 1 {
+					ctx, cancel = context.WithTimeoutCause(t.Context(), time.Millisecond, netproto.TooLate)
+				} else if i == 2 {
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(time.Millisecond, cancel)
+				}
+				_, err := u.Ask(ctx, question(uint64(i), []int32{1, int32(i)}))
+				require.Error(t, err)
+				cancel()
+				s := u.Stats().Engines[0]
+				assert.Equal(t, []uint64{uint64(i + 1), want}, []uint64{s.Cancelled, s.Late})
+			}
+		})
+}
+
+// TestSince: the statistics say since when an engine is in or out of service, and why.
+func TestSince(t *testing.T) {
+	f := &fault{doing: broken, all: true}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			now := func(in bool) {
+				t.Helper()
+				s := u.Stats().Engines[0]
+				assert.Equal(t, []any{in, in, time.Duration(0)}, []any{s.In, s.Why == nil, time.Since(s.Since)})
+			}
+			now(true)
+			time.Sleep(time.Second)
+			f.on.Store(true)
+			require.Error(t, ask(t, u, 1, time.Second))
+			now(false)
+			f.on.Store(false)
+			time.Sleep(firstPause)
+			synctest.Wait()
+			now(true)
 		})
 }
 

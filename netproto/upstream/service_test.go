@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -621,7 +622,7 @@ func TestAnotherComesBack(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, u.Ready())
 		})
-		assert.Contains(t, log.String(), "an engine stays out of service")
+		assert.Equal(t, 1, strings.Count(log.String(), "an engine stays out of service"), "once for each reason")
 		assert.Contains(t, log.String(), why)
 	}
 }
