@@ -116,7 +116,17 @@ func (m *fakeModel) kinds(prompt []int32, text string) []string {
 	return all
 }
 
-func (m *fakeModel) Tokenize(text string, _ bool) ([]int32, error) { return idsOf(text), nil }
+// Tokenize recognises the end token by its name, if special is set.
+func (m *fakeModel) Tokenize(text string, special bool) (ids []int32, _ error) {
+	for special {
+		before, after, found := strings.Cut(text, "<end>")
+		if !found {
+			break
+		}
+		ids, text = append(append(ids, idsOf(before)...), 256), after
+	}
+	return append(ids, idsOf(text)...), nil
+}
 
 func (m *fakeModel) Bytes(id int32) []byte {
 	if id == 256 {
