@@ -293,6 +293,25 @@ func TestDoorsStream(t *testing.T) {
 		"incomplete max_output_tokens completed": true, "max_tokens<nil>": true, "tool_use<nil>": true}, ends)
 }
 
+// TestDoorsShortened: an answer says if a value was shortened, and only then, whole and at the end of a stream.
+func TestDoorsShortened(t *testing.T) {
+	for said, want := range map[string]any{"{}": true, "[]": nil} {
+		s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return said }}, nil)
+		const own = `"pilotfish":{"complete":true}`
+		format := `{"format":{"type":"json_object"}}`
+		response := `{"input":"u","text":` + format + `,` + own
+		message := `{` + hello + `,"output_config":` + format + `,` + own
+		whole := []any{any(object(t, ask(t, s, responses, response+`}`).Body.Bytes())),
+			any(object(t, ask(t, s, messages, message+`}`).Body.Bytes()))}
+		_, last := streamedResponse(t, ask(t, s, responses, response+`,"stream":true}`).Body.Bytes())
+		events := namedEvents(t, ask(t, s, messages, message+`,"stream":true}`).Body.Bytes())
+		for _, v := range append(whole, last, any(events[len(events)-2])) {
+			assert.Equal(t, want, at(v, "pilotfish", "shortened"), "%v", v)
+			assert.NotNil(t, at(v, "pilotfish", "receipt"))
+		}
+	}
+}
+
 // TestResponseRepeats: an answer repeats the fields of its request, or what stands for those that are absent.
 func TestResponseRepeats(t *testing.T) {
 	const usual = `{"background":false,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,"metadata":{},` +

@@ -92,8 +92,24 @@ func TestInfill(t *testing.T) {
 		o = object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c",`+request+`}`).Body.Bytes())
 		assert.Equal(t, want, o["stop_type"], request)
 	}
+	o = object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c","model":"small"}`).Body.Bytes())
+	assert.Equal(t, "small", o["model"])
 	assert.Equal(t, "y", object(t, ask(t, s, "/infill",
 		`{"input_prefix":"a","input_suffix":"c","stop":"y"}`).Body.Bytes())["stopping_word"])
+}
+
+// marked is a model with marks of gaps that have names and no text.
+type marked struct{ *fakeModel }
+
+func (marked) Infill(f answer.Infill) ([]int32, error) {
+	return append(append([]int32{256}, idsOf(f.Prefix+f.Suffix)...), 256), nil
+}
+
+// TestInfillPrompt: the prompt in the answer has the names of its marks.
+func TestInfillPrompt(t *testing.T) {
+	s := newTestServer(t, marked{&fakeModel{}}, nil)
+	o := object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c"}`).Body.Bytes())
+	assert.Equal(t, "<end>ac<end>", o["prompt"])
 }
 
 // TestInfillRoom: the prompt leaves room for the answer, up to half of the context and 128 tokens if the answer may be
