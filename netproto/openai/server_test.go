@@ -383,6 +383,21 @@ func TestTransport(t *testing.T) {
 	}
 }
 
+// TestModelNames: a name may have slashes, as those on the hub; the first name is that of answers.
+func TestModelNames(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Names = []string{"Owner/Name", "small"} })
+	for name, want := range map[string]int{"Owner/Name": 200, "small": 200, "Owner": 404, "Owner/Name/x": 404, "": 404} {
+		w := ask(t, s, "/v1/models/"+name, "")
+		assert.Equal(t, want, w.Code, name)
+		if want == http.StatusOK {
+			assert.Equal(t, name, object(t, w.Body.Bytes())["id"])
+		}
+	}
+	for body, want := range map[string]string{`{"prompt":"x"}`: "Owner/Name", `{"prompt":"x","model":"small"}`: "small"} {
+		assert.Equal(t, want, object(t, ask(t, s, "/v1/completions", body).Body.Bytes())["model"])
+	}
+}
+
 // TestHeaders: what is sent says what it is, whole or streamed, and also if it is an error.
 func TestHeaders(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, nil)
