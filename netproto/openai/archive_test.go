@@ -83,7 +83,8 @@ func TestStoredIncomplete(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				s := newTestServer(t, &fakeModel{step: 2 * time.Second, answer: long(3)}, nil)
 				begin := time.Now().Unix()
-				w := ask(t, s, responses, fmt.Sprintf(`{"input":"u","max_output_tokens":%d,"stream":%v}`, limit, stream))
+				body := fmt.Sprintf(`{"input":"u","max_output_tokens":%d,"stream":%v}`, limit, stream)
+				w := ask(t, s, responses, body)
 				var sent any
 				if stream {
 					_, sent = streamedResponse(t, w.Body.Bytes())

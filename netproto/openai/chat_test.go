@@ -316,8 +316,8 @@ func TestLogProbsOfPieces(t *testing.T) {
 	} {
 		n := 0
 		for _, e := range streamOf(t, ask(t, s, path, body).Body.String()) {
-			for _, all := range []any{at(e, "choices", 0, "logprobs", "content"), at(e, "choices", 0, "logprobs", "tokens")} {
-				list, _ := all.([]any)
+			for _, name := range []string{"content", "tokens"} {
+				list, _ := at(e, "choices", 0, "logprobs", name).([]any)
 				n += len(list)
 			}
 			if list, ok := at(e, "logprobs").([]any); ok && at(e, "type") == "response.output_text.delta" {

@@ -314,15 +314,17 @@ func TestDoorsShortened(t *testing.T) {
 
 // TestResponseRepeats: an answer repeats the fields of its request, or what stands for those that are absent.
 func TestResponseRepeats(t *testing.T) {
-	const usual = `{"background":false,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,"metadata":{},` +
-		`"parallel_tool_calls":true,"previous_response_id":null,"prompt_cache_key":null,"reasoning":{"effort":null,` +
-		`"summary":null},"safety_identifier":null,"service_tier":"default","text":{"format":{"type":"text"}},` +
+	const usual = `{"background":false,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,` +
+		`"metadata":{},"parallel_tool_calls":true,"previous_response_id":null,"prompt_cache_key":null,` +
+		`"reasoning":{"effort":null,"summary":null},"safety_identifier":null,` +
+		`"service_tier":"default","text":{"format":{"type":"text"}},` +
 		`"tool_choice":"auto","tools":[],"top_logprobs":0,"truncation":"disabled","user":null,"temperature":0.75,` +
 		`"top_p":1,"store":true}`
-	const given = `{"background":false,"instructions":"i","max_output_tokens":9,"max_tool_calls":3,"metadata":{"a":"b"},` +
-		`"parallel_tool_calls":false,"prompt_cache_key":"k","reasoning":{"effort":"none"},"safety_identifier":"s",` +
-		`"text":{"verbosity":"medium"},"tool_choice":"none","tools":[{"type":"function","name":"f"}],"top_logprobs":2,` +
-		`"truncation":"disabled","user":"u","temperature":0.5,"top_p":0.25,"store":false}`
+	const given = `{"background":false,"instructions":"i","max_output_tokens":9,"max_tool_calls":3,` +
+		`"metadata":{"a":"b"},"parallel_tool_calls":false,"prompt_cache_key":"k","reasoning":{"effort":"none"},` +
+		`"safety_identifier":"s","text":{"verbosity":"medium"},"tool_choice":"none",` +
+		`"tools":[{"type":"function","name":"f"}],"top_logprobs":2,"truncation":"disabled",` +
+		`"user":"u","temperature":0.5,"top_p":0.25,"store":false}`
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Defaults.Temperature = 0.75 })
 	for body, want := range map[string]string{`{`: usual, given[:len(given)-1] + `,"service_tier":"flex",`: given} {
 		w := ask(t, s, responses, body+`"input":"u"}`)
@@ -459,9 +461,13 @@ func TestDoorsWithoutChat(t *testing.T) {
 // its place back.
 func TestCountBeyondContext(t *testing.T) {
 	long := strings.Repeat("x", 300)
-	for path, body := range map[string]string{messages + "/count_tokens": `"messages":[{"role":"user","content":"` + long +
-		`"}]`, responses + "/input_tokens": `"input":"` + long + `"`} {
-		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) { o.MaxPrompt, o.Parallel, o.Queue = 50, 1, -1 })
+	for path, body := range map[string]string{
+		messages + "/count_tokens":  `"messages":[{"role":"user","content":"` + long + `"}]`,
+		responses + "/input_tokens": `"input":"` + long + `"`,
+	} {
+		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) {
+			o.MaxPrompt, o.Parallel, o.Queue = 50, 1, -1
+		})
 		for range 2 {
 			w := ask(t, s, path, `{`+body+`}`)
 			require.Equal(t, http.StatusOK, w.Code, w.Body)

@@ -188,7 +188,8 @@ func (s unsaved) SaveKV(_ context.Context, w io.Writer) error {
 
 // TestFolderFails: a session that cannot be saved leaves no file. That is a fault only if it has written something.
 func TestFolderFails(t *testing.T) {
-	for wrote, warned := range map[string]bool{"": false, "saved:aaaa": true, "saved:" + strings.Repeat("a", 2<<20): true} {
+	long := "saved:" + strings.Repeat("a", 2<<20) // longer than the buffer
+	for wrote, warned := range map[string]bool{"": false, "saved:aaaa": true, long: true} {
 		f, log := folder(t, held.TempDir(t), 3<<20)
 		f.index(&fakeModel{})
 		f.save(t.Context(), unsaved{&fakeSession{m: &fakeModel{}}, wrote}, idsOf("aaaa"))

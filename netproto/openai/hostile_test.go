@@ -197,7 +197,8 @@ func TestForeignText(t *testing.T) {
 		path, body string
 		change     change
 	}{
-		{"/v1/chat/completions", `{` + user + `,"E":1}`, nil}, {"/v1/chat/completions", `{` + user + `,"model":"E"}`, nil},
+		{"/v1/chat/completions", `{` + user + `,"E":1}`, nil},
+		{"/v1/chat/completions", `{` + user + `,"model":"E"}`, nil},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x","E":1}]}`, nil},
 		{"/v1/completions", `{"prompt":"x","logit_bias":{"E":1}}`, nil},
 		{responses, `{"input":"x","previous_response_id":"E"}`, nil},

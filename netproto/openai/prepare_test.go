@@ -110,8 +110,8 @@ func TestPreparedBounds(t *testing.T) {
 	})
 }
 
-// TestPreparedAfterCancelled: of two requests of a client that wait, one for the client's slot and one for a common slot,
-// each is prepared after the other was cancelled.
+// TestPreparedAfterCancelled: of two requests of a client that wait, one for the client's slot and one for a common
+// slot, each is prepared after the other was cancelled.
 func TestPreparedAfterCancelled(t *testing.T) {
 	for cancelled := range 2 {
 		bubble.Test(t, func(t *testing.T) {

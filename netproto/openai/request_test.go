@@ -203,8 +203,8 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestSpecialTokens: names of special tokens are these tokens in a prompt of a completion, and text in the beginning of an
-// answer, as in chats.
+// TestSpecialTokens: names of special tokens are these tokens in a prompt of a completion, and text in the beginning of
+// an answer, as in chats.
 func TestSpecialTokens(t *testing.T) {
 	m := &fakeModel{}
 	s := newTestServer(t, m, nil)

@@ -386,14 +386,16 @@ func TestTransport(t *testing.T) {
 // TestModelNames: a name may have slashes, as those on the hub; the first name is that of answers.
 func TestModelNames(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Names = []string{"Owner/Name", "small"} })
-	for name, want := range map[string]int{"Owner/Name": 200, "small": 200, "Owner": 404, "Owner/Name/x": 404, "": 404} {
+	for name, want := range map[string]int{"Owner/Name": 200, "small": 200, "Owner": 404, "Owner/Name/x": 404,
+		"": 404} {
 		w := ask(t, s, "/v1/models/"+name, "")
 		assert.Equal(t, want, w.Code, name)
 		if want == http.StatusOK {
 			assert.Equal(t, name, object(t, w.Body.Bytes())["id"])
 		}
 	}
-	for body, want := range map[string]string{`{"prompt":"x"}`: "Owner/Name", `{"prompt":"x","model":"small"}`: "small"} {
+	for body, want := range map[string]string{`{"prompt":"x"}`: "Owner/Name",
+		`{"prompt":"x","model":"small"}`: "small"} {
 		assert.Equal(t, want, object(t, ask(t, s, "/v1/completions", body).Body.Bytes())["model"])
 	}
 }
@@ -515,15 +517,16 @@ func TestLog(t *testing.T) {
 // any.
 func TestLogFields(t *testing.T) {
 	e := Event{ID: "i", Endpoint: "chat", Status: 200, Stream: true, Finish: "stop", Answers: 1, Prompt: 2, Cached: 3,
-		Tokens: 4, Queue: 5500 * time.Microsecond, First: 6 * time.Millisecond, Took: 7 * time.Second, Received: 8, Sent: 9}
+		Tokens: 4, Queue: 5500 * time.Microsecond, First: 6 * time.Millisecond, Took: 7 * time.Second, Received: 8,
+		Sent: 9}
 	line := func() string {
 		var log bytes.Buffer
 		e.log(slog.New(slog.NewTextHandler(&log, nil)))
 		_, after, _ := strings.Cut(strings.TrimSpace(log.String()), "msg=")
 		return after
 	}
-	const usual = "request id=i endpoint=chat status=200 stream=true answers=1 prompt_tokens=2 cached_tokens=3 tokens=4 " +
-		"finish=stop queue_ms=5.5 first_token_ms=6 ms=7000 bytes_in=8 bytes_out=9"
+	const usual = "request id=i endpoint=chat status=200 stream=true answers=1 prompt_tokens=2 cached_tokens=3 " +
+		"tokens=4 finish=stop queue_ms=5.5 first_token_ms=6 ms=7000 bytes_in=8 bytes_out=9"
 	assert.Equal(t, usual, line())
 	e.Left = answer.Sent{Tokens: 10, Bytes: 11, To: "h"}
 	assert.Equal(t, usual+" cloud_tokens=0 asks=0 sent_tokens=10 sent_bytes=11", line(), "an ask that was cancelled")

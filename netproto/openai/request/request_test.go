@@ -159,10 +159,13 @@ func TestJoinedTurns(t *testing.T) {
 // TestErrorForms: the kind of an error in both APIs, by its status.
 func TestErrorForms(t *testing.T) {
 	for status, want := range map[int][2]string{
-		400: {"invalid_request_error", "invalid_request_error"}, 401: {"invalid_request_error", "authentication_error"},
+		400: {"invalid_request_error", "invalid_request_error"},
+		401: {"invalid_request_error", "authentication_error"},
 		403: {"invalid_request_error", "permission_error"}, 404: {"invalid_request_error", "not_found_error"},
-		405: {"invalid_request_error", "invalid_request_error"}, 408: {"invalid_request_error", "invalid_request_error"},
-		413: {"invalid_request_error", "request_too_large"}, 415: {"invalid_request_error", "invalid_request_error"},
+		405: {"invalid_request_error", "invalid_request_error"},
+		408: {"invalid_request_error", "invalid_request_error"},
+		413: {"invalid_request_error", "request_too_large"},
+		415: {"invalid_request_error", "invalid_request_error"},
 		429: {"rate_limit_error", "rate_limit_error"}, 500: {"server_error", "api_error"},
 		503: {"server_error", "overloaded_error"}, 504: {"server_error", "timeout_error"},
 	} {

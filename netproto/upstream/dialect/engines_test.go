@@ -209,16 +209,17 @@ func TestInvalidReplies(t *testing.T) {
 
 // TestTooLongWords: all messages by which versions of each engine refuse a context that is too long.
 func TestTooLongWords(t *testing.T) {
+	vllm := []string{`"the maximum model length of 9"`, `"maximum context length"`,
+		`"max_tokens must be at least 1, got 0"`}
 	for kind, messages := range map[string][]string{
-		"llama":    {`"x","type":"exceed_context_size_error"`},
-		"sglang":   {`"longer than the model's context length"`, `"it exceeds the maximum allowed length"`},
-		"vllm":     {`"the maximum model length of 9"`, `"maximum context length"`, `"max_tokens must be at least 1, got 0"`},
-		"generate": {`"the maximum model length of 9"`, `"maximum context length"`, `"max_tokens must be at least 1, got 0"`},
-		"openai":   {`"maximum context length is 9"`, `"context_length_exceeded"`},
+		"llama": {`"x","type":"exceed_context_size_error"`}, "vllm": vllm, "generate": vllm,
+		"sglang": {`"longer than the model's context length"`, `"it exceeds the maximum allowed length"`},
+		"openai": {`"maximum context length is 9"`, `"context_length_exceeded"`},
 	} {
-		for _, message := range append(messages, `"another"`) {
+		for _, message := range slices.Concat(messages, []string{`"another"`}) {
 			refused := func() Engine {
-				return engineOf(t, kind, &says{status: 400, body: strings.NewReader(`{"error":{"message":` + message + `}}`)})
+				body := strings.NewReader(`{"error":{"message":` + message + `}}`)
+				return engineOf(t, kind, &says{status: 400, body: body})
 			}
 			_, err := refused().Ask(t.Context(), Ask{Context: []int32{1, 2}})
 			assert.Equal(t, message != `"another"`, errors.Is(err, netproto.TooLarge), "%s: %s: %v", kind, message, err)
@@ -234,7 +235,8 @@ func TestTooLongWords(t *testing.T) {
 // TestOtherEndpoint: a vLLM without the generate endpoint, however it says that, is used through the other one. Another
 // refusal is an error.
 func TestOtherEndpoint(t *testing.T) {
-	for status, used := range map[int]bool{400: false, 401: false, 403: true, 404: true, 405: true, 500: false, 503: false} {
+	for status, used := range map[int]bool{400: false, 401: false, 403: true, 404: true, 405: true, 500: false,
+		503: false} {
 		e := &fakeengine.Engine{Dialect: "vllm"}
 		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			refused := r.URL.Path == "/inference/v1/generate"

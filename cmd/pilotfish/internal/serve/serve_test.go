@@ -550,7 +550,8 @@ func TestServeRouterWidth(t *testing.T) {
 	require.NoError(t, p.Parse([]string{"--cloud", clitest.ClosedPort, "--router", net}))
 	dial, err := f.check(&cli.App{Env: os.Getenv})
 	require.NoError(t, err)
-	_, hangUp, err := f.open(t.Context(), served(t, clitest.TinyModel(t, "q8_0")).m, dial, slog.New(slog.DiscardHandler))
+	m := served(t, clitest.TinyModel(t, "q8_0")).m
+	_, hangUp, err := f.open(t.Context(), m, dial, slog.New(slog.DiscardHandler))
 	if err == nil {
 		hangUp()
 	}
