@@ -538,9 +538,14 @@ func TestBackInTurn(t *testing.T) {
 func TestEventTimes(t *testing.T) {
 	for _, body := range []string{`{"prompt":"p"}`, `{"prompt":"p","stream":true}`} {
 		bubble.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
 			var got []Event
 			s := newTestServer(t, &fakeModel{step: time.Second, answer: long(4)}, func(o *Options) {
-				o.Parallel, o.Events = 1, func(e Event) { got = append(got, e) }
+				o.Parallel, o.Events = 1, func(e Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, e)
+				}
 			})
 			var all sync.WaitGroup
 			for range 2 {
