@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
@@ -63,10 +65,42 @@ func TestGoesOn(t *testing.T) {
 	kept := ask(t, s, responses+"/"+at(third, "id").(string), "")
 	assert.Equal(t, third, any(object(t, kept.Body.Bytes())), "as it was sent")
 	assert.Equal(t, second, at(third, "previous_response_id"))
+	assert.Equal(t, http.StatusBadRequest, ask(t, s, responses+"/"+second+"?stream=true", "").Code, "it is sent whole")
 	w = ask(t, s, responses, `{"input":[{"type":"item_reference","id":"`+text+`"}]}`)
 	assert.Equal(t, http.StatusBadRequest, w.Code)
+	for _, input := range []string{``, `,"input":[]`} {
+		w = ask(t, s, responses, `{"previous_response_id":"`+second+`"`+input+`}`)
+		assert.Equal(t, "input", at(object(t, w.Body.Bytes()), "error", "param"), "there is nothing to answer")
+	}
 	w = ask(t, s, responses, `{"input":"x","previous_response_id":"`+first+`"}`)
 	assert.Equal(t, "previous_response_not_found", at(object(t, w.Body.Bytes()), "error", "code"))
+}
+
+// TestStoredIncomplete: an answer that was cut is stored, too, and says when it was created and completed.
+func TestStoredIncomplete(t *testing.T) {
+	for limit, cut := range map[int]bool{2: true, 9: false} {
+		for _, stream := range []bool{false, true} {
+			bubble.Test(t, func(t *testing.T) {
+				s := newTestServer(t, &fakeModel{step: 2 * time.Second, answer: long(3)}, nil)
+				begin := time.Now().Unix()
+				body := fmt.Sprintf(`{"input":"u","max_output_tokens":%d,"stream":%v}`, limit, stream)
+				w := ask(t, s, responses, body)
+				var sent any
+				if stream {
+					_, sent = streamedResponse(t, w.Body.Bytes())
+				} else {
+					sent = any(object(t, w.Body.Bytes()))
+				}
+				want := []any{float64(begin), float64(begin + 6), "completed"}
+				if cut {
+					want = []any{float64(begin), nil, "incomplete"}
+				}
+				assert.Equal(t, want, []any{at(sent, "created_at"), at(sent, "completed_at"), at(sent, "status")})
+				kept := ask(t, s, responses+"/"+at(sent, "id").(string), "")
+				assert.Equal(t, sent, any(object(t, kept.Body.Bytes())))
+			})
+		}
+	}
 }
 
 // TestNotStored: answers are not stored if the request or the server says so, or if they failed.
@@ -122,6 +156,19 @@ func TestArchiveSize(t *testing.T) {
 	} {
 		assert.Greater(t, size(m), len(long), name)
 	}
+	k := &keptAnswer{id: "a", object: []byte("x"), talk: []answer.Message{{Content: long}}}
+	for limit, want := range map[int]bool{k.size() - 1: false, k.size(): true} {
+		a := newArchive(limit)
+		a.put(k)
+		assert.Equal(t, want, a.get("a") != nil, "the limit itself is allowed")
+	}
+	a := newArchive(2 * k.size())
+	for _, id := range []string{"a", "b", "c"} {
+		other := *k
+		other.id = id
+		a.put(&other)
+	}
+	assert.Equal(t, []bool{false, true, true}, []bool{a.get("a") != nil, a.get("b") != nil, a.get("c") != nil})
 	assert.Equal(t, 5+3, reflect.TypeFor[answer.Message]().NumField()+reflect.TypeFor[answer.Call]().NumField(),
 		"a new field needs a line above, unless it is of a bounded size as Role and Local are")
 }

@@ -26,7 +26,7 @@ func (s *Server) turn(form chatForm) answerer {
 		}
 		r.Settings.Local = s.locals.local(r.Talk.Messages) || r.Settings.Local
 		var calls answer.Calls
-		return t.do(ctx, &job{Request: &r.Request, shape: shape,
+		return t.do(ctx, &job{Request: &r.Request, shape: shape, chat: true,
 			tools: len(r.Tools) > 0 && r.Choice.Mode != "none",
 			follow: func(ctx context.Context) (err error) {
 				calls, err = r.CallSchemas(ctx, s.model)

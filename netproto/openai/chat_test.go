@@ -266,6 +266,68 @@ func TestProvenanceOfPieces(t *testing.T) {
 	assert.Len(t, at(object(t, w.Body.Bytes()), "choices", 0, "pilotfish", "tokens"), 2)
 }
 
+// TestProvenanceOfText: in a stream the origins of tokens are with pieces of text, and not with those of thoughts and
+// calls, which have none.
+func TestProvenanceOfText(t *testing.T) {
+	m := newToolModel("<think>\nhm</think>\n\naC", `{"name":"f","arguments":{"x":1}}`, "")
+	m.thinks = true
+	s := newTestServer(t, m, nil)
+	const own = `"stream":true,"pilotfish":{"provenance":true}`
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{` + hi + `,` + twoTools + `,` + own + `}`,
+		responses:              `{"input":"hi","tools":[{"type":"function","name":"f"}],` + own + `}`,
+		messages: `{` + hi + `,"max_tokens":99,"thinking":{"type":"adaptive"},"tools":[{"name":"f"}],` +
+			own + `}`,
+	} {
+		kinds := map[bool]int{}
+		for _, e := range streamOf(t, ask(t, s, path, body).Body.String()) {
+			delta := at(e, "choices", 0, "delta")
+			text := at(delta, "content") != nil || at(e, "delta", "text") != nil ||
+				at(e, "type") == "response.output_text.delta"
+			other := at(delta, "reasoning_content") != nil || at(delta, "tool_calls") != nil ||
+				at(e, "delta", "thinking") != nil || at(e, "delta", "partial_json") != nil ||
+				at(e, "type") == "response.reasoning_text.delta" ||
+				at(e, "type") == "response.function_call_arguments.delta"
+			origins := at(e, "pilotfish")
+			if path == "/v1/chat/completions" {
+				origins = at(e, "choices", 0, "pilotfish")
+			}
+			if other {
+				assert.Nil(t, origins, "%s: %v", path, e)
+			}
+			if text && at(delta, "role") == nil {
+				assert.NotNil(t, at(origins, "tokens"), "%s: %v", path, e)
+			}
+			if text || other {
+				kinds[text]++
+			}
+		}
+		assert.Greater(t, min(kinds[true], kinds[false]), 1, path)
+	}
+}
+
+// TestLogProbsOfPieces: in a stream each token has its log-probability, also those that do not end a character.
+func TestLogProbsOfPieces(t *testing.T) {
+	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "aé€" }}, nil)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{` + hi + `,"stream":true,"logprobs":true}`,
+		"/v1/completions":      `{"prompt":"x","stream":true,"logprobs":0}`,
+		responses:              `{"input":"hi","stream":true,"include":["message.output_text.logprobs"]}`,
+	} {
+		n := 0
+		for _, e := range streamOf(t, ask(t, s, path, body).Body.String()) {
+			for _, name := range []string{"content", "tokens"} {
+				list, _ := at(e, "choices", 0, "logprobs", name).([]any)
+				n += len(list)
+			}
+			if list, ok := at(e, "logprobs").([]any); ok && at(e, "type") == "response.output_text.delta" {
+				n += len(list)
+			}
+		}
+		assert.Equal(t, len("aé€"), n, path)
+	}
+}
+
 // TestStop: the finish reason of an answer that ends at a stop string.
 func TestStop(t *testing.T) {
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "one\ntwo" }}

@@ -293,6 +293,50 @@ func TestDoorsStream(t *testing.T) {
 		"incomplete max_output_tokens completed": true, "max_tokens<nil>": true, "tool_use<nil>": true}, ends)
 }
 
+// TestDoorsShortened: an answer says if a value was shortened, and only then, whole and at the end of a stream.
+func TestDoorsShortened(t *testing.T) {
+	for said, want := range map[string]any{"{}": true, "[]": nil} {
+		s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return said }}, nil)
+		const own = `"pilotfish":{"complete":true}`
+		format := `{"format":{"type":"json_object"}}`
+		response := `{"input":"u","text":` + format + `,` + own
+		message := `{` + hello + `,"output_config":` + format + `,` + own
+		whole := []any{any(object(t, ask(t, s, responses, response+`}`).Body.Bytes())),
+			any(object(t, ask(t, s, messages, message+`}`).Body.Bytes()))}
+		_, last := streamedResponse(t, ask(t, s, responses, response+`,"stream":true}`).Body.Bytes())
+		events := namedEvents(t, ask(t, s, messages, message+`,"stream":true}`).Body.Bytes())
+		for _, v := range append(whole, last, any(events[len(events)-2])) {
+			assert.Equal(t, want, at(v, "pilotfish", "shortened"), "%v", v)
+			assert.NotNil(t, at(v, "pilotfish", "receipt"))
+		}
+	}
+}
+
+// TestResponseRepeats: an answer repeats the fields of its request, or what stands for those that are absent.
+func TestResponseRepeats(t *testing.T) {
+	const usual = `{"background":false,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,` +
+		`"metadata":{},"parallel_tool_calls":true,"previous_response_id":null,"prompt_cache_key":null,` +
+		`"reasoning":{"effort":null,"summary":null},"safety_identifier":null,` +
+		`"service_tier":"default","text":{"format":{"type":"text"}},` +
+		`"tool_choice":"auto","tools":[],"top_logprobs":0,"truncation":"disabled","user":null,"temperature":0.75,` +
+		`"top_p":1,"store":true}`
+	const given = `{"background":false,"instructions":"i","max_output_tokens":9,"max_tool_calls":3,` +
+		`"metadata":{"a":"b"},"parallel_tool_calls":false,"prompt_cache_key":"k","reasoning":{"effort":"none"},` +
+		`"safety_identifier":"s","text":{"verbosity":"medium"},"tool_choice":"none",` +
+		`"tools":[{"type":"function","name":"f"}],"top_logprobs":2,"truncation":"disabled",` +
+		`"user":"u","temperature":0.5,"top_p":0.25,"store":false}`
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Defaults.Temperature = 0.75 })
+	for body, want := range map[string]string{`{`: usual, given[:len(given)-1] + `,"service_tier":"flex",`: given} {
+		w := ask(t, s, responses, body+`"input":"u"}`)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		got := object(t, w.Body.Bytes())
+		for name, value := range object(t, []byte(want)) {
+			assert.Equal(t, value, got[name], name)
+		}
+		assert.Equal(t, "default", got["service_tier"])
+	}
+}
+
 // TestDoorsEmpty: an answer without tokens has one empty text.
 func TestDoorsEmpty(t *testing.T) {
 	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
@@ -410,6 +454,25 @@ func TestDoorsWithoutChat(t *testing.T) {
 		w := ask(t, newTestServer(t, chatless{new(fakeModel)}, nil), path, `{`+body+`}`)
 		assert.Equal(t, http.StatusBadRequest, w.Code, path)
 		assert.Contains(t, w.Body.String(), "send a text to /v1/completions", path)
+	}
+}
+
+// TestCountBeyondContext: the tokens of a prompt are counted even if it is too long to be answered, and the count gives
+// its place back.
+func TestCountBeyondContext(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for path, body := range map[string]string{
+		messages + "/count_tokens":  `"messages":[{"role":"user","content":"` + long + `"}]`,
+		responses + "/input_tokens": `"input":"` + long + `"`,
+	} {
+		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) {
+			o.MaxPrompt, o.Parallel, o.Queue = 50, 1, -1
+		})
+		for range 2 {
+			w := ask(t, s, path, `{`+body+`}`)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			assert.EqualValues(t, len("user:"+long+"\nassistant:"), object(t, w.Body.Bytes())["input_tokens"])
+		}
 	}
 }
 

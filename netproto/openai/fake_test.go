@@ -47,6 +47,7 @@ type fakeModel struct {
 	mu       sync.Mutex
 	asked    []answer.Settings
 	prompts  []string
+	gaps     []answer.Infill
 	open     int // open sessions
 	limit    int // max of open
 	running  int // running answers
@@ -115,7 +116,17 @@ func (m *fakeModel) kinds(prompt []int32, text string) []string {
 	return all
 }
 
-func (m *fakeModel) Tokenize(text string, _ bool) ([]int32, error) { return idsOf(text), nil }
+// Tokenize recognises the end token by its name, if special is set.
+func (m *fakeModel) Tokenize(text string, special bool) (ids []int32, _ error) {
+	for special {
+		before, after, found := strings.Cut(text, "<end>")
+		if !found {
+			break
+		}
+		ids, text = append(append(ids, idsOf(before)...), 256), after
+	}
+	return append(ids, idsOf(text)...), nil
+}
 
 func (m *fakeModel) Bytes(id int32) []byte {
 	if id == 256 {
@@ -132,6 +143,9 @@ func (m *fakeModel) Infill(f answer.Infill) ([]int32, error) {
 	if m.solid {
 		return nil, answer.ErrNoInfill
 	}
+	m.mu.Lock()
+	m.gaps = append(m.gaps, f)
+	m.mu.Unlock()
 	head := ""
 	if f.Repo != "" {
 		head = f.Repo + "/"

@@ -2,6 +2,8 @@ package openai
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -140,6 +142,63 @@ func TestFolderLent(t *testing.T) {
 	p.give(h, idsOf("where is it? Why? So."), 17)
 }
 
+// TestFolderOrMemory: of the file and the session with the most of a prompt, the one with more is used; the session if
+// the file is damaged.
+func TestFolderOrMemory(t *testing.T) {
+	for _, c := range []struct {
+		file, memory, prompt, want string
+		damaged                    bool
+	}{
+		{"where is it?", "who is it?", "where is it? Why?", "where is it?", false},
+		{"where is it?", "who is it?", "where is it? Why?", "wh", true},
+		{"who?", "who is it?", "who is he?", "who is ", false},
+		{"who is what?", "who is it?", "who is he?", "who is ", false},
+		{"where is it?", "is it?", "who is he?", "where is it?", false},
+		{"where is it?", "is it?", "no", "", false},
+	} {
+		f, _ := folder(t, held.TempDir(t), 1000)
+		m := &fakeModel{}
+		f.index(m)
+		savedTo(t, f, c.file)
+		if c.damaged {
+			require.NoError(t, os.WriteFile(f.file(f.nearest(idsOf(c.file), 0)), []byte("broken"), 0o600))
+		}
+		p := newPool(m, 3, f, slog.New(slog.DiscardHandler))
+		h := p.take(t.Context(), idsOf(c.memory), true)
+		h.Session.(*fakeSession).text = idsOf(c.memory)
+		p.give(h, idsOf(c.memory), len(c.memory))
+		h = p.take(t.Context(), idsOf(c.prompt), true)
+		assert.Equal(t, c.want, textOf(h.Session.(*fakeSession).text), "%+v", c)
+		p.give(h, nil, 0)
+		p.close()
+		f.Close()
+	}
+}
+
+// unsaved is a session that cannot be saved, after it has written a text.
+type unsaved struct {
+	*fakeSession
+	wrote string
+}
+
+func (s unsaved) SaveKV(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, s.wrote)
+	return errors.Join(err, errors.New("there is nothing"))
+}
+
+// TestFolderFails: a session that cannot be saved leaves no file. That is a fault only if it has written something.
+func TestFolderFails(t *testing.T) {
+	long := "saved:" + strings.Repeat("a", 2<<20) // longer than the buffer
+	for wrote, warned := range map[string]bool{"": false, "saved:aaaa": true, long: true} {
+		f, log := folder(t, held.TempDir(t), 3<<20)
+		f.index(&fakeModel{})
+		f.save(t.Context(), unsaved{&fakeSession{m: &fakeModel{}}, wrote}, idsOf("aaaa"))
+		assert.Empty(t, filesOf(t, f.path))
+		assert.Equal(t, warned, strings.Contains(log.String(), "level=WARN"), log)
+		f.Close()
+	}
+}
+
 // TestFolderBound: the least recently used file goes first, also after a restart. A continued text replaces its prefix,
 // an existing text is not written again, and one that is too large is not kept.
 func TestFolderBound(t *testing.T) {
@@ -166,6 +225,13 @@ func TestFolderBound(t *testing.T) {
 	assert.NotContains(t, log.String(), "xxx")
 	assert.Len(t, filesOf(t, f.path), 3)
 	assert.EqualValues(t, 32, f.bytes)
+	full, _ := folder(t, held.TempDir(t), 40)
+	full.index(m)
+	for _, text := range []string{"aaaa", strings.Repeat("x", 34)} {
+		savedTo(t, full, text)
+		assert.Equal(t, []string{text}, filesOf(t, full.path), "all of the limit can be used")
+	}
+	full.Close()
 
 	for i, text := range []string{"ffff", "aaaabb", "cccc"} { // in their order of use
 		at := time.Now().Add(time.Duration(i-10) * time.Minute)
@@ -181,6 +247,28 @@ func TestFolderBound(t *testing.T) {
 	assert.ElementsMatch(t, []string{"cccc", "aaaabb", "mine", "mine"}, filesOf(t, f.path),
 		"files of others stay")
 	f.Close()
+}
+
+// TestFolderUses: a later process knows which text was used last, to load it or since it was there already.
+func TestFolderUses(t *testing.T) {
+	for _, use := range []func(f *Folder, m *fakeModel) bool{
+		func(f *Folder, m *fakeModel) bool { return f.load(t.Context(), m.NewSession(), idsOf("aaaab"), 3) },
+		func(f *Folder, _ *fakeModel) bool { savedTo(t, f, "aaaa"); return true },
+	} {
+		f, _ := folder(t, held.TempDir(t), 1000)
+		m := &fakeModel{}
+		f.index(m)
+		for i, text := range []string{"aaaa", "bbbb", "cccc"} {
+			savedTo(t, f, text)
+			at := time.Now().Add(time.Duration(i-10) * time.Minute)
+			require.NoError(t, os.Chtimes(f.file(f.saved[i].name), at, at))
+		}
+		assert.True(t, use(f, m))
+		f.Close()
+		f, _ = folder(t, f.path, 20)
+		assert.ElementsMatch(t, []string{"aaaa", "cccc"}, filesOf(t, f.path))
+		f.Close()
+	}
 }
 
 // TestFolderEnds: with an ended context no text is loaded, and none is saved to make room.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -180,6 +181,67 @@ func TestPanicBefore(t *testing.T) {
 	s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
 	w := ask(t, s, "/v1/completions", `{"prompt":"x","response_format":{"type":"json_object"}}`)
 	assert.Equal(t, http.StatusInternalServerError, w.Code)
+	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+}
+
+// TestForeignText: text of clients in errors and in the log cannot control a terminal, wherever it comes from.
+func TestForeignText(t *testing.T) {
+	const evil = "\x1b[1mx"
+	var log strings.Builder
+	s := newTestServer(t, &fakeModel{}, func(o *Options) {
+		o.Hosts, o.Log = []string{"example.com"}, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	const user = `"messages":[{"role":"user","content":"x"}]`
+	type change = func(r *http.Request)
+	for i, c := range []struct {
+		path, body string
+		change     change
+	}{
+		{"/v1/chat/completions", `{` + user + `,"E":1}`, nil},
+		{"/v1/chat/completions", `{` + user + `,"model":"E"}`, nil},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x","E":1}]}`, nil},
+		{"/v1/completions", `{"prompt":"x","logit_bias":{"E":1}}`, nil},
+		{responses, `{"input":"x","previous_response_id":"E"}`, nil},
+		{responses, `{"input":[{"type":"item_reference","id":"E"}]}`, nil},
+		{responses, `{"input":"x","tools":[{"type":"E"}]}`, nil}, {responses, `{"input":"x","E":1}`, nil},
+		{messages, `{` + user + `,"E":1}`, nil}, {messages, `{` + user + `,"model":"E"}`, nil},
+		{"/infill", `{"input_prefix":"","input_suffix":"","E":1}`, nil},
+		{"/v1/x", `{}`, func(r *http.Request) { r.URL.Path += evil }},
+		{"/v1/models/x", `{}`, func(r *http.Request) { r.URL.Path, r.Method = r.URL.Path+evil, "GET" }},
+		{responses + "/x", `{}`, func(r *http.Request) { r.URL.Path, r.Method = r.URL.Path+evil, "GET" }},
+		{"/v1/completions", `{}`, func(r *http.Request) { r.Method = evil }},
+		{"/v1/completions", `{}`, func(r *http.Request) { r.Host = evil }},
+		{"/v1/completions", `{}`, func(r *http.Request) { r.Header.Set("Origin", evil) }},
+		{"/v1/completions", `{}`, func(r *http.Request) { r.Header.Set("Content-Encoding", evil) }},
+	} {
+		r := post(t.Context(), c.path, strings.ReplaceAll(c.body, "E", `\u001b[1mx`))
+		if c.change != nil {
+			c.change(r)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		assert.GreaterOrEqual(t, w.Code, 400, "%d: %s", i, c.body)
+		say, _ := at(object(t, w.Body.Bytes()), "error", "message").(string)
+		param, _ := at(object(t, w.Body.Bytes()), "error", "param").(string)
+		assert.Contains(t, say, "[1mx", "%d: %s", i, c.body)
+		assert.NotContains(t, say+param, "\x1b", "%d: %s", i, c.body)
+	}
+	assert.NotContains(t, log.String(), "\x1b")
+}
+
+// panicking is a model that panics when it makes a prompt.
+type panicking struct{ *fakeModel }
+
+func (panicking) Chat(answer.Conversation) ([]int32, error) { panic("a bug") }
+
+// TestPanicInPrompt: a panic while a prompt is made is an error of that request, and its place is freed.
+func TestPanicInPrompt(t *testing.T) {
+	s := newTestServer(t, panicking{&fakeModel{}}, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
+	for _, path := range []string{"/v1/chat/completions", messages, messages + "/count_tokens"} {
+		w := ask(t, s, path, `{`+hello+`}`)
+		assert.Equal(t, http.StatusInternalServerError, w.Code, path)
+		assert.NotContains(t, w.Body.String(), "a bug")
+	}
 	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
 }
 

@@ -52,7 +52,7 @@ func TestInfill(t *testing.T) {
 	assert.Equal(t, []string{prompt}, m.prompts)
 	whole := map[string]any{"content": "x\n y", "stop": true, "stop_type": "eos", "stopping_word": "", "index": 0.0,
 		"id_slot": 0.0, "tokens_predicted": 5.0, "tokens_evaluated": float64(len(prompt)), "prompt": prompt,
-		"model": "fish", "has_new_line": true, "truncated": false}
+		"model": "fish", "has_new_line": true, "truncated": false, "tokens_cached": float64(len(prompt) + 5)}
 	for name, want := range whole {
 		assert.Equal(t, want, o[name], name)
 	}
@@ -68,9 +68,15 @@ func TestInfill(t *testing.T) {
 	text := ""
 	for i, one := range all {
 		text += one["content"].(string)
-		assert.Equal(t, i == len(all)-1, one["stop"])
-		assert.IsType(t, []any{}, one["tokens"])
-		assert.Positive(t, one["tokens_predicted"])
+		last := i == len(all)-1
+		assert.Equal(t, last, one["stop"])
+		ids := []any{}
+		for _, c := range one["content"].(string) {
+			ids = append(ids, float64(c))
+		}
+		assert.Equal(t, ids, one["tokens"])
+		assert.EqualValues(t, i+1, one["tokens_predicted"], "the mark that ends it counts")
+		assert.EqualValues(t, len(prompt), one["tokens_evaluated"])
 	}
 	assert.Equal(t, "x\n y", text)
 	last := all[len(all)-1]
@@ -86,8 +92,43 @@ func TestInfill(t *testing.T) {
 		o = object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c",`+request+`}`).Body.Bytes())
 		assert.Equal(t, want, o["stop_type"], request)
 	}
+	o = object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c","model":"small"}`).Body.Bytes())
+	assert.Equal(t, "small", o["model"])
 	assert.Equal(t, "y", object(t, ask(t, s, "/infill",
 		`{"input_prefix":"a","input_suffix":"c","stop":"y"}`).Body.Bytes())["stopping_word"])
+}
+
+// marked is a model with marks of gaps that have names and no text.
+type marked struct{ *fakeModel }
+
+func (marked) Infill(f answer.Infill) ([]int32, error) {
+	return append(append([]int32{256}, idsOf(f.Prefix+f.Suffix)...), 256), nil
+}
+
+// TestInfillPrompt: the prompt in the answer has the names of its marks.
+func TestInfillPrompt(t *testing.T) {
+	s := newTestServer(t, marked{&fakeModel{}}, nil)
+	o := object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c"}`).Body.Bytes())
+	assert.Equal(t, "<end>ac<end>", o["prompt"])
+}
+
+// TestInfillRoom: the prompt leaves room for the answer, up to half of the context and 128 tokens if the answer may be
+// of any length. It has 8 tokens at least.
+func TestInfillRoom(t *testing.T) {
+	for _, c := range []struct{ context, limit, answer, most int }{
+		{1001, 0, 0, 1000 - 128}, {1001, 0, 1, 999}, {1001, 0, 200, 800}, {1001, 0, 900, 500}, {1001, 300, 200, 150},
+		{201, 0, 0, 100}, {17, 0, 0, 8}, {16, 0, 0, 8}, {1001, 3, 1, 8}, {10, 0, 1, 8},
+	} {
+		m := &fakeModel{context: c.context}
+		s := newTestServer(t, m, func(o *Options) { o.MaxPrompt = c.limit })
+		body := `{"input_prefix":"","input_suffix":""`
+		if c.answer > 0 {
+			body += fmt.Sprintf(`,"n_predict":%d`, c.answer)
+		}
+		ask(t, s, "/infill", body+`}`)
+		require.Len(t, m.gaps, 2)
+		assert.Equal(t, []int{0, c.most}, []int{m.gaps[0].Most, m.gaps[1].Most}, "%+v", c)
+	}
 }
 
 // TestInfillSettings: given settings are used; samplers that the list leaves out are off.
@@ -190,6 +231,21 @@ func TestLines(t *testing.T) {
 			`{"input_prefix":"a","input_suffix":"c","t_max_predict_ms":5500}`).Body.Bytes())
 		assert.Equal(t, "abcd\nef", o["content"])
 	})
+}
+
+// TestEchoOfNothing: the text is repeated even if nothing follows it.
+func TestEchoOfNothing(t *testing.T) {
+	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
+	for _, more := range []string{``, `,"max_tokens":0`, `,"logprobs":1`} {
+		all, done := events(t, ask(t, s, "/v1/completions", `{"prompt":["ab","c"],"n":2,"echo":true,"stream":true`+more+
+			`}`).Body.Bytes())
+		require.True(t, done)
+		texts := make([]string, 4)
+		for _, e := range all {
+			texts[int(at(e, "choices", 0, "index").(float64))] += at(e, "choices", 0, "text").(string)
+		}
+		assert.Equal(t, []string{"ab", "ab", "c", "c"}, texts, more)
+	}
 }
 
 // TestEchoLogProbs: the prompt's tokens have log-probabilities, except the first, and so have those of the answer with

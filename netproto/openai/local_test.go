@@ -40,6 +40,14 @@ func TestLocal(t *testing.T) {
 	assert.True(t, local(chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"secret"}]}]}`))
 	assert.False(t, local(chat, `{"messages":[{"role":"system","content":"secret"}]}`), "another message")
 	assert.False(t, local(chat, `{"messages":[`+public+`]}`))
+	const another = `{"role":"user","content":"another"%s}`
+	assert.True(t, local(chat, `{"messages":[`+fmt.Sprintf(another, `,"pilotfish":{"local":true}`)+
+		`],"pilotfish":{"local":true}}`))
+	assert.True(t, local(chat, `{"messages":[`+fmt.Sprintf(another, "")+`]}`), "the message was marked, too")
+	const calls = `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":%q}}]%s}`
+	assert.True(t, local(chat, `{"messages":[`+public+`,`+fmt.Sprintf(calls, "f", `,"pilotfish":{"local":true}`)+`]}`))
+	assert.True(t, local(chat, `{"messages":[`+public+`,`+fmt.Sprintf(calls, "f", "")+`]}`))
+	assert.False(t, local(chat, `{"messages":[`+public+`,`+fmt.Sprintf(calls, "g", "")+`]}`), "another call")
 	const answered = `{"role":"assistant","content":"a","pilotfish":{"tokens":[],"receipt":{}}}`
 	assert.False(t, local(chat, `{"messages":[`+public+`,`+answered+`,`+public+`]}`))
 

@@ -46,7 +46,7 @@ func from(ctx context.Context, client, body string) *http.Request {
 // schemas do not wait for them, and they take no place of an answer.
 func TestPreparedInTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s := newTestServer(t, slowSchemas(time.Second), func(o *Options) { o.Parallel, o.Queue = 1, 7 })
+		s := newTestServer(t, slowSchemas(3*time.Second), func(o *Options) { o.Parallel, o.Queue = 1, 7 })
 		begin := time.Now()
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -67,10 +67,12 @@ func TestPreparedInTurn(t *testing.T) {
 		}
 		send("10.0.0.2", withSchema)
 		send("10.0.0.3", `{"prompt":"x"}`)
+		send("10.0.0.4", withSchema)
 		all.Wait()
-		assert.Equal(t, []time.Duration{1e9, 2e9, 3e9, 4e9, 5e9}, took["10.0.0.1"])
-		assert.Equal(t, []time.Duration{1e9}, took["10.0.0.2"])
+		assert.Equal(t, []time.Duration{3e9, 6e9, 9e9, 12e9, 15e9}, took["10.0.0.1"], "the wait has no limit")
+		assert.Equal(t, []time.Duration{3e9}, took["10.0.0.2"])
 		assert.Equal(t, []time.Duration{0}, took["10.0.0.3"])
+		assert.Equal(t, []time.Duration{6e9}, took["10.0.0.4"], "two at a time")
 		assert.Empty(t, s.preparing.clients)
 		assert.Zero(t, s.preparing.all)
 	})
@@ -95,6 +97,7 @@ func TestPreparedBounds(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, from(t.Context(), "10.0.0.2", withSchema))
 		assert.Equal(t, http.StatusTooManyRequests, w.Code)
+		assert.Equal(t, "1", w.Header().Get("Retry-After"))
 		leave(errors.New("gone"))
 		all.Wait()
 		assert.Zero(t, s.preparing.all)
@@ -105,6 +108,45 @@ func TestPreparedBounds(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, w.Code)
 		assert.Contains(t, w.Body.String(), errPreparing.Error())
 	})
+}
+
+// TestPreparedAfterCancelled: of two requests of a client that wait, one for the client's slot and one for a common
+// slot, each is prepared after the other was cancelled.
+func TestPreparedAfterCancelled(t *testing.T) {
+	for cancelled := range 2 {
+		bubble.Test(t, func(t *testing.T) {
+			p := newPreparing(4)
+			var leaves []func()
+			for _, other := range []string{"a", "b"} { // these have the common slots
+				leave, err := p.enter(t.Context(), other)
+				require.NoError(t, err)
+				leaves = append(leaves, leave)
+			}
+			ended := []chan error{make(chan error, 1), make(chan error, 1)}
+			var cancel []func()
+			for i := range 2 {
+				ctx, stop := context.WithCancel(t.Context())
+				cancel = append(cancel, stop)
+				go func() {
+					leave, err := p.enter(ctx, "c")
+					ended[i] <- err
+					if err == nil {
+						leave()
+					}
+				}()
+				synctest.Wait()
+			}
+			cancel[cancelled]()
+			require.ErrorIs(t, <-ended[cancelled], context.Canceled)
+			leaves[0]()
+			require.NoError(t, <-ended[1-cancelled])
+			leaves[1]()
+			cancel[1-cancelled]()
+			synctest.Wait()
+			assert.Empty(t, p.clients)
+			assert.Equal(t, []int{0, 0}, []int{p.all, len(p.slots)})
+		})
+	}
 }
 
 // TestClients: a client is identified by its key, or by its address without keys.

@@ -227,6 +227,7 @@ type job struct {
 	*request.Request
 	prompts func() ([][]int32, error)
 	plan    func(a *answer.Answer) // completes the settings of an answer
+	chat    bool                   // the prompt is a chat, which later requests may continue
 	tools   bool                   // there are tools: follow builds the schemas of their calls
 	follow  func(ctx context.Context) error
 	shape   shape
@@ -345,7 +346,7 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 // answers generates the answers to one prompt.
 func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) error {
-	h, text := t.s.pool.take(ctx, prompt, t.e.Endpoint == "chat"), []int32(nil)
+	h, text := t.s.pool.take(ctx, prompt, j.chat), []int32(nil)
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
 	for i := range j.N {
 		index := first + i

@@ -203,6 +203,22 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
+// TestSpecialTokens: names of special tokens are these tokens in a prompt of a completion, and text in the beginning of
+// an answer, as in chats.
+func TestSpecialTokens(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	for path, body := range map[string]string{"/v1/completions": `{"prompt":"a<end>b"}`,
+		messages: `{"messages":[{"role":"user","content":"a<end>"},{"role":"assistant","content":"b<end>"}]}`} {
+		require.Equal(t, http.StatusOK, ask(t, s, path, body).Code)
+		want := "user:a<end>\nassistant:b<end>"
+		if path != messages {
+			want = textOf([]int32{'a', 256, 'b'})
+		}
+		assert.Equal(t, want, m.prompts[len(m.prompts)-1])
+	}
+}
+
 // TestContents: parts of text are joined, a developer is the system, and null is absent.
 func TestContents(t *testing.T) {
 	m := &fakeModel{}

@@ -45,6 +45,34 @@ func TestReuse(t *testing.T) {
 	assert.EqualValues(t, len(m.prompts[2])-1, cached(next), "the first chat is still in memory")
 }
 
+// TestChatsStay: in each API for chats, two chats that begin alike have a session each, and keep their texts.
+func TestChatsStay(t *testing.T) {
+	system := strings.Repeat("You are a fish. ", 9)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"messages":[{"role":"system","content":%q},{"role":"user","content":%q}]}`,
+		messages:               `{"max_tokens":9,"system":%q,"messages":[{"role":"user","content":%q}]}`,
+		responses:              `{"instructions":%q,"input":%q}`,
+	} {
+		var got []Event
+		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Events = func(e Event) { got = append(got, e) } })
+		for i, question := range []string{"Who are you?", "What do you eat?", "Who are you?", "What do you eat?"} {
+			w := ask(t, s, path, fmt.Sprintf(body, system, question))
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			assert.Equal(t, i > 1, got[i].Cached == got[i].Prompt-1, "%s: %d of %d", path, got[i].Cached, got[i].Prompt)
+		}
+		assert.Equal(t, 2, s.Load().Sessions, path)
+	}
+}
+
+// TestReuseOfPrompts: what each prompt of a request reuses counts, and not what its further answers do.
+func TestReuseOfPrompts(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, nil)
+	for _, want := range []int{3 + 3, 3 + 3 + 3} {
+		w := ask(t, s, "/v1/completions", `{"prompt":["abcd","abcd","abcd"],"n":2}`)
+		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "prompt_tokens_details", "cached_tokens"))
+	}
+}
+
 // TestReuseBehindLongAnswer: the lost part of a text is measured relative to its prompt, whatever the length of the
 // answer.
 func TestReuseBehindLongAnswer(t *testing.T) {
@@ -177,6 +205,54 @@ func TestPoolLends(t *testing.T) {
 	}
 }
 
+// TestPoolWakesAll: when a copy is complete, all that waited for it go on.
+func TestPoolWakesAll(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := newPool(slowCopy{&fakeModel{}}, 2, nil, slog.New(slog.DiscardHandler))
+		defer p.close()
+		p.give(p.take(t.Context(), idsOf("system a"), true), idsOf("system a"), 8)
+		var all sync.WaitGroup
+		begin := time.Now()
+		for _, prompt := range []string{"system b", "system a and", "new"} { // a copy, and two that need the first text
+			all.Go(func() {
+				h := p.take(t.Context(), idsOf(prompt), true)
+				assert.Equal(t, time.Second, time.Since(begin), prompt)
+				time.Sleep(time.Minute)
+				p.give(h, nil, 0)
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+	})
+}
+
+// brokenCopy is a model with sessions that cannot be copied.
+type brokenCopy struct{ *fakeModel }
+
+func (m brokenCopy) NewSession() answer.Session { return brokenSession{m.fakeModel.NewSession()} }
+
+type brokenSession struct{ answer.Session }
+
+func (brokenSession) CopyKV(context.Context, answer.Session, int) error {
+	return errors.New("no memory")
+}
+
+// TestPoolCopyFails: a text that cannot be copied is computed again, and is given back.
+func TestPoolCopyFails(t *testing.T) {
+	var log bytes.Buffer
+	p := newPool(brokenCopy{&fakeModel{}}, 3, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	defer p.close()
+	p.give(p.take(t.Context(), idsOf("system a"), true), idsOf("system a"), 8)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, ctx := range []context.Context{ended, t.Context()} {
+		p.give(p.take(ctx, idsOf("system b"), true), nil, 0)
+		require.Len(t, p.idle, 1)
+		assert.Zero(t, p.idle[0].lent)
+		assert.Equal(t, i, strings.Count(log.String(), "could not be copied"), "not of a request that has ended")
+	}
+}
+
 // TestPoolBound: sessions in use count, and the number of kept sessions is limited.
 func TestPoolBound(t *testing.T) {
 	m := &fakeModel{}
@@ -225,6 +301,11 @@ func TestKeys(t *testing.T) {
 		assert.Equal(t, map[bool]int{true: 401, false: 404}[want == 401],
 			ask(t, s, "/", "", "Authorization", header).Code, "there is no page")
 		assert.Equal(t, 200, ask(t, s, "/health", "").Code)
+		assert.Equal(t, want == 401, w.Header().Get("WWW-Authenticate") == "Bearer", header)
+	}
+	for _, both := range [][]string{{"Bearer other", "one-key"}, {"Bearer one-key", "other"}} {
+		assert.Equal(t, 200, ask(t, s, "/v1/completions", body, "Authorization", both[0], "X-Api-Key", both[1]).Code,
+			"one of them is accepted")
 	}
 	open := newTestServer(t, &fakeModel{}, nil)
 	assert.Equal(t, 200, ask(t, open, "/v1/completions", body, "Authorization", "Bearer anything").Code,
@@ -256,6 +337,7 @@ func TestOrigins(t *testing.T) {
 			assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"))
 		} else if c.from != "" {
 			assert.Equal(t, c.from, w.Header().Get("Access-Control-Allow-Origin"))
+			assert.Equal(t, "X-Request-Id, Request-Id, Retry-After", w.Header().Get("Access-Control-Expose-Headers"))
 		}
 		r := httptest.NewRequest(http.MethodOptions, "/v1/completions", nil)
 		r.Header.Set("Origin", c.from)
@@ -267,6 +349,7 @@ func TestOrigins(t *testing.T) {
 			assert.Equal(t,
 				"authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
 			assert.Equal(t, "600", w.Header().Get("Access-Control-Max-Age"))
+			assert.Equal(t, "GET, POST, DELETE, OPTIONS", w.Header().Get("Access-Control-Allow-Methods"))
 		} else {
 			assert.NotEqual(t, http.StatusNoContent, w.Code)
 		}
@@ -276,7 +359,9 @@ func TestOrigins(t *testing.T) {
 // TestTransport: errors of a request that do not depend on its content.
 func TestTransport(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.MaxBody = 100 })
-	w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 100)+`"}`)
+	w := ask(t, s, "/v1/completions", fmt.Sprintf("%-100s", `{"prompt":"x"}`))
+	assert.Equal(t, http.StatusOK, w.Code)
+	w = ask(t, s, "/v1/completions", fmt.Sprintf("%-101s", `{"prompt":"x"}`))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, w.Code)
 	assert.Contains(t, w.Body.String(), "100 bytes")
 	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", "text/plain")
@@ -284,12 +369,68 @@ func TestTransport(t *testing.T) {
 	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`, "Content-Type", "application/json; charset=utf-8")
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Regexp(t, "^req_", w.Header().Get("X-Request-Id"))
+	assert.Equal(t, w.Header().Get("X-Request-Id"), w.Header().Get("Request-Id"), "for Anthropic's clients")
 	w = ask(t, s, "/v1/completions", "")
 	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
 	assert.Equal(t, "POST", w.Header().Get("Allow"))
 	w = ask(t, s, "/health", "{}")
 	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
 	assert.Equal(t, "GET", w.Header().Get("Allow"))
+	for path, want := range map[string]int{"/health": 200, "/v1/models": 200, "/v1/completions": 405} {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(http.MethodHead, path, nil))
+		assert.Equal(t, want, w.Code, path)
+	}
+}
+
+// TestModelNames: a name may have slashes, as those on the hub; the first name is that of answers.
+func TestModelNames(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Names = []string{"Owner/Name", "small"} })
+	for name, want := range map[string]int{"Owner/Name": 200, "small": 200, "Owner": 404, "Owner/Name/x": 404,
+		"": 404} {
+		w := ask(t, s, "/v1/models/"+name, "")
+		assert.Equal(t, want, w.Code, name)
+		if want == http.StatusOK {
+			assert.Equal(t, name, object(t, w.Body.Bytes())["id"])
+		}
+	}
+	for body, want := range map[string]string{`{"prompt":"x"}`: "Owner/Name",
+		`{"prompt":"x","model":"small"}`: "small"} {
+		assert.Equal(t, want, object(t, ask(t, s, "/v1/completions", body).Body.Bytes())["model"])
+	}
+}
+
+// TestHeaders: what is sent says what it is, whole or streamed, and also if it is an error.
+func TestHeaders(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, nil)
+	for body, stream := range map[string]bool{`{"prompt":"x"}`: false, `{"prompt":"x","stream":true}`: true,
+		`{"prompt":""}`: false, `{"prompt":"","stream":true}`: false} {
+		w := ask(t, s, "/v1/completions", body)
+		want := map[string]string{"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache",
+			"X-Accel-Buffering": "no", "Content-Length": ""}
+		if !stream {
+			want = map[string]string{"Content-Type": "application/json; charset=utf-8",
+				"X-Content-Type-Options": "nosniff", "Content-Length": fmt.Sprint(w.Body.Len())}
+		}
+		for name, value := range want {
+			assert.Equal(t, value, w.Header().Get(name), "%s: %s", body, name)
+		}
+	}
+}
+
+// TestDefaults: the values that stand for zero and for negative numbers; others stay.
+func TestDefaults(t *testing.T) {
+	numbers := func(o Options) []int64 {
+		o = o.withDefaults()
+		o.Events(Event{}) // there is always one
+		return []int64{int64(o.Parallel), int64(o.Queue), int64(o.Sessions), o.MaxBody, int64(o.Kept),
+			int64(o.Read / time.Second), int64(o.Timeout / time.Second), int64(o.Stall / time.Second),
+			int64(o.KeepAlive / time.Second)}
+	}
+	assert.Equal(t, []int64{4, 64, 8, 4 << 20, 64 << 20, 30, 600, 10, 15}, numbers(Options{}))
+	assert.Equal(t, []int64{3, 0, 6, 4 << 20, 0, 30, 600, 10, 15}, numbers(Options{Parallel: 3, Queue: -1, Kept: -1}))
+	assert.Equal(t, []int64{3, 2, 3, 4, 5, 6, 7, 8, 9}, numbers(Options{Parallel: 3, Queue: 2, Sessions: 1, MaxBody: 4,
+		Kept: 5, Read: 6 * time.Second, Timeout: 7 * time.Second, Stall: 8 * time.Second, KeepAlive: 9 * time.Second}))
 }
 
 // TestSlowSender: the server does not wait for a request that does not arrive.
@@ -352,10 +493,11 @@ func TestLog(t *testing.T) {
 		o.Events = func(e Event) { got = append(got, e) }
 	})
 	key := []string{"Authorization", "Bearer a-very-secret-key"}
-	ask(t, s, "/v1/completions", `{"prompt":"private prompt","n":2}`, key...)
+	sent := ask(t, s, "/v1/completions", `{"prompt":"private prompt","n":2}`, key...).Body.Len()
 	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"private":1,"user":"private"}`,
 		key...)
-	ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"stream":true}`, key...)
+	streamed := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"private"}],"stream":true}`,
+		key...).Body.Len()
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	require.Len(t, lines, 3)
 	assert.NotContains(t, log.String(), "private")
@@ -367,8 +509,29 @@ func TestLog(t *testing.T) {
 	assert.Contains(t, lines[1], "code=unknown_parameter")
 	assert.Contains(t, lines[2], "stream=true")
 	require.Len(t, got, 3)
-	assert.Positive(t, got[0].Sent)
+	assert.EqualValues(t, []int{sent, streamed}, []int{int(got[0].Sent), int(got[2].Sent)})
 	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), got[0].Received)
+}
+
+// TestLogFields: each number of a request has its name in the log; those of thoughts and of the cloud only if there are
+// any.
+func TestLogFields(t *testing.T) {
+	e := Event{ID: "i", Endpoint: "chat", Status: 200, Stream: true, Finish: "stop", Answers: 1, Prompt: 2, Cached: 3,
+		Tokens: 4, Queue: 5500 * time.Microsecond, First: 6 * time.Millisecond, Took: 7 * time.Second, Received: 8,
+		Sent: 9}
+	line := func() string {
+		var log bytes.Buffer
+		e.log(slog.New(slog.NewTextHandler(&log, nil)))
+		_, after, _ := strings.Cut(strings.TrimSpace(log.String()), "msg=")
+		return after
+	}
+	const usual = "request id=i endpoint=chat status=200 stream=true answers=1 prompt_tokens=2 cached_tokens=3 " +
+		"tokens=4 finish=stop queue_ms=5.5 first_token_ms=6 ms=7000 bytes_in=8 bytes_out=9"
+	assert.Equal(t, usual, line())
+	e.Left = answer.Sent{Tokens: 10, Bytes: 11, To: "h"}
+	assert.Equal(t, usual+" cloud_tokens=0 asks=0 sent_tokens=10 sent_bytes=11", line(), "an ask that was cancelled")
+	e.Thought, e.Cloud, e.Asks, e.Code = 12, 13, 14, "c"
+	assert.Equal(t, usual+" thought_tokens=12 cloud_tokens=13 asks=14 sent_tokens=10 sent_bytes=11 code=c", line())
 }
 
 // TestLogLevels: errors of the server are logged as such, with their cause; errors of clients are not quoted. Costs of

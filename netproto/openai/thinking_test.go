@@ -219,7 +219,10 @@ func TestThinkingAsked(t *testing.T) {
 		{"chat", `"chat_template_kwargs":{"enable_thinking":true,"other":[1]}`, "true"},
 		{"chat", `"enable_thinking":false`, "false"}, {"chat", `"think":true`, "true"},
 		{"chat", `"reasoning_effort":"none"`, "false"}, {"chat", `"reasoning_effort":"minimal"`, "false"},
-		{"chat", `"reasoning_effort":"high"`, "true"}, {"chat", `"reasoning":{"enabled":false}`, "false"},
+		{"chat", `"reasoning_effort":"high"`, "true"}, {"chat", `"reasoning_effort":"xhigh"`, "true"},
+		{"chat", `"reasoning_effort":"low"`, "true"}, {"chat", `"reasoning_effort":"medium"`, "true"},
+		{"chat", `"think":false`, "false"}, {"chat", `"enable_thinking":true`, "true"},
+		{"chat", `"reasoning":{"enabled":false}`, "false"},
 		{"chat", `"reasoning":{"effort":"low"}`, "true"}, {"chat", `"thinking":{"type":"disabled"}`, "false"},
 		{"chat", `"thinking_budget":0`, "false"},
 		{"responses", `"reasoning":{"effort":"none","summary":"auto"}`, "false"},
@@ -244,7 +247,8 @@ func TestThinkingAsked(t *testing.T) {
 		got, _, _ = strings.Cut(got, "\n")
 		assert.Equal(t, c.want, got, "%s %s", c.path, c.field)
 	}
-	for _, hide := range []string{`"reasoning":{"exclude":true}`, `"include_reasoning":false`} {
+	for _, hide := range []string{`"reasoning":{"exclude":true}`, `"include_reasoning":false`,
+		`"reasoning":{"exclude":true},"include_reasoning":true`} {
 		s := newTestServer(t, thinkingModel("<think>\nhm\n</think>\n\nYes."), nil)
 		o := object(t, ask(t, s, "/v1/chat/completions", `{`+hi+`,`+hide+`}`).Body.Bytes())
 		assert.Equal(t, "Yes.", at(o, "choices", 0, "message", "content"), hide)

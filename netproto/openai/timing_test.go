@@ -3,12 +3,16 @@ package openai
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,6 +165,7 @@ func TestQueue(t *testing.T) {
 			synctest.Wait()
 		}
 		assert.Equal(t, Load{Active: 2, Waiting: 3, Sessions: 2}, s.Load())
+		assert.JSONEq(t, `{"status":"ok","active":2,"waiting":3,"stalled":0}`, ask(t, s, "/health", "").Body.String())
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, map[int]int{200: 5, 429: 2}, status)
@@ -238,6 +243,31 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
+// slowBody takes a while to arrive.
+type slowBody struct {
+	io.Reader
+	wait time.Duration
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	time.Sleep(b.wait)
+	b.wait = 0
+	return b.Reader.Read(p)
+}
+
+// TestTimeoutAfterReading: the time in which a request arrives is not a part of its limit.
+func TestTimeoutAfterReading(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(25)},
+			func(o *Options) { o.Timeout = 30 * time.Second })
+		r, w := post(t.Context(), "/v1/completions", ""), httptest.NewRecorder()
+		r.Body = io.NopCloser(&slowBody{strings.NewReader(`{"prompt":"x","max_tokens":50}`), 20 * time.Second})
+		begin := time.Now()
+		s.ServeHTTP(w, r)
+		assert.Equal(t, []any{http.StatusOK, 45 * time.Second}, []any{w.Code, time.Since(begin)})
+	})
+}
+
 // TestSlowReader: a client that does not read does not delay generating while the buffer has room, then for a limited
 // time, and is then disconnected.
 func TestSlowReader(t *testing.T) {
@@ -253,6 +283,7 @@ func TestSlowReader(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, Load{Stalled: 1, Sessions: 1}, s.Load(), "the place is free for others")
+		assert.JSONEq(t, `{"status":"ok","active":0,"waiting":0,"stalled":1}`, ask(t, s, "/health", "").Body.String())
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, Load{Sessions: 1}, s.Load(), "the reader is dropped 10 s after the first write")
@@ -262,6 +293,71 @@ func TestSlowReader(t *testing.T) {
 		_, write := w.deadlines()
 		assert.Equal(t, time.Unix(1, 0), write, "unsent data is dropped")
 	})
+}
+
+// lingering is a model with answers that end a while after they are cancelled, with an error of its own.
+type lingering struct {
+	*fakeModel
+	busy *atomic.Int32 // answers
+}
+
+func (m lingering) NewSession() answer.Session { return lingers{m.fakeModel.NewSession(), m.busy} }
+
+type lingers struct {
+	answer.Session
+	busy *atomic.Int32
+}
+
+func (s lingers) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token, error] {
+	return func(yield func(answer.Token, error) bool) {
+		s.busy.Add(1)
+		defer s.busy.Add(-1)
+		defer time.Sleep(time.Second)
+		s.Session.Generate(ctx, prompt, o)(func(t answer.Token, err error) bool {
+			if err != nil {
+				err = errors.New("the model was interrupted")
+			}
+			return yield(t, err)
+		})
+	}
+}
+
+// TestEndsWithAnswer: a request is over when its answer has ended, also if its reader was cut off before.
+func TestEndsWithAnswer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := lingering{&fakeModel{step: time.Second, answer: long(1000)}, new(atomic.Int32)}
+		s := newTestServer(t, m, nil)
+		begin := time.Now()
+		s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
+		assert.Equal(t, 12*time.Second, time.Since(begin), "a second each for the first and the last token")
+		assert.Zero(t, m.busy.Load())
+		assert.Equal(t, Load{Sessions: 1}, s.Load())
+	})
+}
+
+// TestCauseOfEnd: a request that is ended fails for that reason, whatever error the model returns then.
+func TestCauseOfEnd(t *testing.T) {
+	for code, after := range map[string]func(s *Server, leave func()){
+		"timeout":   func(*Server, func()) {},
+		"cancelled": func(_ *Server, leave func()) { leave() },
+		"draining":  func(s *Server, _ func()) { assert.NoError(t, s.Close()) },
+	} {
+		for _, body := range []string{streaming, `{"prompt":"p"}`} {
+			bubble.Test(t, func(t *testing.T) {
+				m := lingering{&fakeModel{step: time.Second, answer: long(1000)}, new(atomic.Int32)}
+				var got Event
+				s := newTestServer(t, m, func(o *Options) {
+					o.Timeout, o.Events = 9*time.Second, func(e Event) { got = e }
+				})
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				time.AfterFunc(4*time.Second, func() { after(s, leave) })
+				s.ServeHTTP(newSlowWriter(nil), post(ctx, "/v1/completions", body))
+				assert.Equal(t, code, got.Code)
+				time.Sleep(time.Minute)
+			})
+		}
+	}
 }
 
 // TestDrippingReader: a client that reads a little now and then may delay an answer for a limited total time; an answer
@@ -356,6 +452,22 @@ func TestOthersGoOn(t *testing.T) {
 	})
 }
 
+// TestWholeAnswersGoOn: a client that does not read an answer that is sent whole has no place.
+func TestWholeAnswersGoOn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(3)}, func(o *Options) {
+			o.Parallel, o.Queue = 1, -1
+		})
+		for range 2 {
+			go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", `{"prompt":"x"}`))
+			time.Sleep(3*time.Second + time.Millisecond)
+			assert.Zero(t, s.Load().Active)
+		}
+		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestStalled: clients that do not read long texts do not delay others, which get their answers at full speed; if more
 // than the limit stall, they are disconnected at once.
 func TestStalled(t *testing.T) {
@@ -390,23 +502,91 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// TestComesBack: an answer continues after its client reads again, when there is room for it.
-func TestComesBack(t *testing.T) {
+// TestBackInTurn: an answer that comes back waits for a place. That is not its reader's time, and if the answer ends
+// then, the others keep their places.
+func TestBackInTurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
-			func(o *Options) { o.Parallel = 1 })
-		take := make(chan struct{})
-		w := newSlowWriter(take)
-		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
-		time.Sleep(5 * time.Second)
-		assert.Equal(t, 1, s.Load().Stalled)
-		close(take) // from now on it accepts everything at once
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		assert.Contains(t, w.text(), "[DONE]")
-		assert.Equal(t, 2001, strings.Count(w.text(), `"text":"`))
-		assert.Equal(t, Load{Sessions: 1}, s.Load())
+		g := newGate(1, 0, 1)
+		enter := func() *place {
+			in, err := g.enter(t.Context())
+			require.NoError(t, err)
+			return in
+		}
+		in := enter()
+		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, place: in}
+		time.AfterFunc(time.Second, func() { time.AfterFunc(8*time.Second, enter().leave) })
+		time.AfterFunc(4*time.Second, func() { <-b.chunks })
+		begin := time.Now()
+		require.NoError(t, b.push(t.Context(), nil))
+		assert.Equal(t, []time.Duration{9 * time.Second, 6 * time.Second}, []time.Duration{time.Since(begin), b.left})
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.True(t, in.stepAside())
+		other := enter()
+		require.ErrorIs(t, in.back(ended), context.Canceled)
+		in.leave()
+		active, _, stalled := g.load()
+		assert.Equal(t, []int{1, 0}, []int{active, stalled})
+		other.leave()
+		active, _, _ = g.load()
+		assert.Zero(t, active)
 	})
+}
+
+// TestEventTimes: the times of a request: until it has a place, from there to its first token, and in all.
+func TestEventTimes(t *testing.T) {
+	for _, body := range []string{`{"prompt":"p"}`, `{"prompt":"p","stream":true}`} {
+		bubble.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			var got []Event
+			s := newTestServer(t, &fakeModel{step: time.Second, answer: long(4)}, func(o *Options) {
+				o.Parallel, o.Events = 1, func(e Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, e)
+				}
+			})
+			var all sync.WaitGroup
+			for range 2 {
+				all.Go(func() { s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/completions", body)) })
+				synctest.Wait()
+			}
+			all.Go(func() {
+				s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/messages/count_tokens", `{`+hello+`}`))
+			})
+			all.Wait()
+			var seconds [][3]float64
+			for _, e := range got {
+				seconds = append(seconds, [3]float64{e.Queue.Seconds(), e.First.Seconds(), e.Took.Seconds()})
+			}
+			assert.ElementsMatch(t, [][3]float64{{0, 1, 4}, {4, 1, 8}, {8, 0, 8}}, seconds)
+			assert.Zero(t, s.Load().Active)
+		})
+	}
+}
+
+// TestComesBack: an answer continues after its client reads again, when there is room for it. One may always wait.
+func TestComesBack(t *testing.T) {
+	for sessions := range 2 {
+		bubble.Test(t, func(t *testing.T) { testComesBack(t, sessions) })
+	}
+}
+
+func testComesBack(t *testing.T, sessions int) {
+	s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
+		func(o *Options) { o.Parallel, o.Sessions = 1, sessions })
+	take := make(chan struct{})
+	w := newSlowWriter(take)
+	go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
+	time.Sleep(5 * time.Second)
+	assert.Equal(t, 1, s.Load().Stalled)
+	close(take) // from now on it accepts everything at once
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+	assert.Contains(t, w.text(), "[DONE]")
+	assert.Equal(t, 2001, strings.Count(w.text(), `"text":"`))
+	assert.Equal(t, Load{Sessions: 1}, s.Load())
 }
 
 // TestDrain: running and waiting requests finish, new ones are refused, and health says so.
@@ -448,9 +628,10 @@ func TestDrainEnds(t *testing.T) {
 		synctest.Wait()
 		go s.ServeHTTP(waits, post(t.Context(), "/v1/completions", streaming))
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second+time.Millisecond)
+		late := errors.New("the time is over")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second+time.Millisecond, late)
 		defer cancel()
-		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, s.Drain(ctx), late)
 		synctest.Wait()
 		assert.Equal(t, 6, strings.Count(w.text(), "data: "))
 		assert.Contains(t, w.text(), `"code":"draining"`)

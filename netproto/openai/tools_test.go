@@ -128,6 +128,7 @@ func TestToolCalls(t *testing.T) {
 			answer := object(t, w.Body.Bytes())
 			content, _ := at(answer, "choices", 0, "message", "content").(string)
 			assert.Equal(t, c.text, content)
+			assert.Equal(t, c.text == "" && c.calls != nil, at(answer, "choices", 0, "message", "content") == nil)
 			assert.Equal(t, c.calls, callsOf(answer))
 			assert.Equal(t, c.finish, at(answer, "choices", 0, "finish_reason"))
 

@@ -165,5 +165,10 @@ func TestComputeReported(t *testing.T) {
 			require.NoError(t, err, kind)
 			assert.Equal(t, time.Duration(r.Requests)*one, r.Compute, kind)
 		}
+		for _, want := range []time.Duration{one, 0} {
+			a, err := u.Ask(t.Context(), question(1, []int32{7, 8, 9}))
+			require.NoError(t, err)
+			assert.Equal(t, want, a.Compute, "%s: a repeated question costs nothing", kind)
+		}
 	}
 }

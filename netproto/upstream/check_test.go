@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -110,6 +113,20 @@ func TestCheckFinds(t *testing.T) {
 			}
 			return p
 		}}, "probabilities", Fail},
+		"samples": {&fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[6],"meta_info":` +
+			`{"output_top_logprobs":[[[-0.1,5,null],[-3,6,null]]]}}`)}, "probabilities", Fail},
+		"a tie": {&fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[6],"meta_info":` +
+			`{"output_top_logprobs":[[[-0.9,5,null],[-0.9,6,null]]]}}`)}, "probabilities", Pass},
+		"no probabilities": {&fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[6]}`)},
+			"probabilities", Note},
+		"no cache": {&fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[6],"meta_info":` +
+			`{"cached_tokens":199}}`)}, "cache", Note},
+		"a cache of half": {&fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[6],"meta_info":` +
+			`{"cached_tokens":200}}`)}, "cache", Pass},
+		"a shared cache": {&fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[6],"meta_info":` +
+			`{"cached_tokens":1}}`)}, "clients apart", Note},
+		"contexts that are too long": {&fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[6]}`)},
+			"too long", Note},
 		"no rows":                  {&fakeengine.Engine{Dialect: "sglang", Fault: noRows}, "audit", Fail},
 		"no rows for verification": {&fakeengine.Engine{Dialect: "sglang", Fault: noRows}, "verification", Fail},
 		"contexts that are too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000},
@@ -143,9 +160,68 @@ func TestCheckFinds(t *testing.T) {
 			turn.Store(0)
 			results, err := checked(t, c.e, nil)
 			assert.Equal(t, c.verdict, results[c.check].Verdict)
-			assert.Equal(t, c.verdict == Fail, err != nil)
+			failed := 0
+			for _, r := range results {
+				if r.Verdict == Fail {
+					failed++
+				}
+			}
+			assert.Equal(t, failed > 0, err != nil)
+			if failed > 0 && c.check != "start" {
+				assert.ErrorContains(t, err, fmt.Sprintf("%d checks failed", failed))
+			}
 		})
 	}
+}
+
+// replying answers questions with a reply without audits.
+func replying(reply string) func(http.ResponseWriter, *http.Request, []byte) bool {
+	return func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path == "/generate" {
+			_, _ = w.Write([]byte(reply))
+		}
+		return r.URL.Path == "/generate"
+	}
+}
+
+// TestCheckTimes: the last check reports the times of the answers: half of them took at most the first one. Questions
+// are asked in company in one check only.
+func TestCheckTimes(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		last, asked, now, most := false, 0, 0, 0
+		e := &fakeengine.Engine{Dialect: "sglang", Fault: func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+			if r.URL.Path != "/generate" {
+				return false
+			}
+			mu.Lock()
+			now, asked = now+1, asked+1
+			most = max(most, now)
+			pause := time.Microsecond
+			if last {
+				pause = time.Duration(asked*37%101) * time.Millisecond // each number from 1 to 100 once
+			}
+			mu.Unlock()
+			time.Sleep(pause)
+			mu.Lock()
+			now--
+			mu.Unlock()
+			return false
+		}}
+		o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+		var found string
+		together := map[string]int{}
+		require.NoError(t, Check(t.Context(), o, func(r Result) {
+			mu.Lock()
+			defer mu.Unlock()
+			if most > 1 {
+				together[r.Check] = most
+			}
+			last, found, asked, most = r.Check == "too long", r.Found, 0, 0
+		}))
+		assert.Equal(t, "51ms for half of the answers, 91ms for 90%, 100ms for the slowest of 100", found)
+		assert.Equal(t, map[string]int{"the same in company": 8}, together)
+	})
 }
 
 // noRows answers questions without the audit that they ask for.

@@ -355,7 +355,7 @@ func TestRepeats(t *testing.T) {
 // TestComparisonFails: an engine that fails while it is described, or its vocabulary compared, is reported as failing.
 func TestComparisonFails(t *testing.T) {
 	for request, engine := range map[string]string{
-		"/props": "llama", "/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai",
+		"/v1/models": "llama", "/props": "llama", "/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai",
 		"0,0,0,0,0,0,0": "openai",
 	} {
 		e := &fakeengine.Engine{Dialect: engine, Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
@@ -485,7 +485,11 @@ func TestURLs(t *testing.T) {
 		o.URLs = []string{address}
 		_, err := Open(t.Context(), o)
 		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "upstream 1: ")
 		assert.False(t, strings.Contains(err.Error(), "hunter22"), "%v", err)
+		o.URLs = []string{"http://one", address}
+		_, err = Open(t.Context(), o)
+		require.ErrorContains(t, err, "upstream 2: ")
 	}
 }
 
@@ -498,6 +502,16 @@ func TestNamedTwice(t *testing.T) {
 	o.URLs = []string{"http://one/", "https://one"}
 	_, err = Open(t.Context(), o)
 	assert.ErrorContains(t, err, "https://one is given twice")
+
+	paths := http.NewServeMux() // two engines at one address
+	for _, path := range []string{"/a", "/b"} {
+		paths.Handle(path+"/", http.StripPrefix(path, &fakeengine.Engine{Dialect: "llama"}))
+	}
+	o = options(fakeengine.NewWire(map[string]http.Handler{"one": paths}))
+	o.URLs = []string{"http://one/a", "http://one/b/"}
+	for _, e := range open(t, o).Stats().Engines {
+		assert.True(t, e.In, e.URL)
+	}
 }
 
 // TestWarm: text that is sent early becomes a request if much of it is new, in the format of each dialect.

@@ -66,7 +66,7 @@ func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 		return a, false
 	}
 	m.repeats.Add(1)
-	a = terms.Reply{Token: found.Token, Top: found.Top[:min(q.K, len(found.Top))]}
+	a = terms.Reply{Token: found.Token, Top: slices.Clone(found.Top[:min(q.K, len(found.Top))])}
 	if exact {
 		a.Audited = min(found.Audited, len(q.Context)-q.AuditFrom)
 		a.Audit = slices.DeleteFunc(slices.Clone(found.Audit),
@@ -92,7 +92,7 @@ func (r remembered) with(now remembered) remembered {
 func (m *memory) keep(key uint64, q terms.Job, a terms.Reply) terms.Reply {
 	const most = 16 // probabilities
 	now := remembered{Reply: a, k: min(q.K, most)}
-	now.Top = slices.Clone(a.Top[:min(len(a.Top), most)])
+	now.Top, now.Audit = slices.Clone(a.Top[:min(len(a.Top), most)]), slices.Clone(a.Audit)
 	if a.Sampled == 0 && a.Audited > 0 {
 		now.auditFrom, now.verify = q.AuditFrom, q.Verify
 	}

@@ -58,9 +58,14 @@ func TestMoreThanItGives(t *testing.T) {
 	}
 }
 
-// TestCrowded: an engine that reports that it is full is used last, for the time that it states.
+// TestCrowded: an engine that reports that it is full is used last, for the time that it states, or for a moment.
 func TestCrowded(t *testing.T) {
-	f := &fault{doing: saying(429, "", "Retry-After", "7")}
+	testCrowded(t, 7*time.Second, saying(429, "", "Retry-After", "7"))
+	testCrowded(t, 100*time.Millisecond, saying(503, ""))
+}
+
+func testCrowded(t *testing.T, wait time.Duration, doing func(http.ResponseWriter, *http.Request)) {
+	f := &fault{doing: doing}
 	engines := []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}, {Dialect: "llama"}}
 	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
 		session := uint64(0)
@@ -71,7 +76,7 @@ func TestCrowded(t *testing.T) {
 		require.NoError(t, ask(t, u, session, time.Second), "the other engine answers")
 		f.on.Store(false)
 		assert.Equal(t, "http://1", u.order(session)[0].url)
-		time.Sleep(7*time.Second - time.Millisecond)
+		time.Sleep(wait - time.Millisecond)
 		assert.Equal(t, "http://1", u.order(session)[0].url)
 		time.Sleep(2 * time.Millisecond)
 		assert.Equal(t, "http://0", u.order(session)[0].url)
@@ -261,6 +266,24 @@ func TestBusyIsNotWarmed(t *testing.T) {
 		})
 }
 
+// TestOneSlotIsWarmed: an engine that answers one question at a time is sent text early while it has none.
+func TestOneSlotIsWarmed(t *testing.T) {
+	f := &fault{doing: hang}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Slots: 1, Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			q := question(9, make([]int32, 300))
+			require.NoError(t, u.Warm(t.Context(), q))
+			f.on.Store(true)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { _, err := u.Ask(ctx, question(1, []int32{1, 2})); done <- err }()
+			synctest.Wait()
+			require.ErrorIs(t, u.Warm(t.Context(), q), netproto.Busy)
+			cancel()
+			<-done
+		})
+}
+
 // TestWarmingFails: a failure counts against the engine, also without a question; an end of the caller does not.
 func TestWarmingFails(t *testing.T) {
 	f := &fault{doing: broken}
@@ -274,6 +297,52 @@ func TestWarmingFails(t *testing.T) {
 			require.NoError(t, u.Ready())
 			require.Error(t, u.Warm(t.Context(), q))
 			require.Error(t, u.Ready())
+			require.ErrorIs(t, u.Warm(t.Context(), q), netproto.Failed, "there is no engine")
+		})
+}
+
+// TestLateQuestions: a deadline that has passed counts, whichever cause the caller gave it; another end does not.
+func TestLateQuestions(t *testing.T) {
+	f := &fault{doing: hang}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			f.on.Store(true)
+			for i, want := range []uint64{1, 2, 2} {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				if i == 1 {
+					ctx, cancel = context.WithTimeoutCause(t.Context(), time.Millisecond, netproto.TooLate)
+				} else if i == 2 {
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(time.Millisecond, cancel)
+				}
+				_, err := u.Ask(ctx, question(uint64(i), []int32{1, int32(i)}))
+				require.Error(t, err)
+				cancel()
+				s := u.Stats().Engines[0]
+				assert.Equal(t, []uint64{uint64(i + 1), want}, []uint64{s.Cancelled, s.Late})
+			}
+		})
+}
+
+// TestSince: the statistics say since when an engine is in or out of service, and why.
+func TestSince(t *testing.T) {
+	f := &fault{doing: broken, all: true}
+	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
+		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+			now := func(in bool) {
+				t.Helper()
+				s := u.Stats().Engines[0]
+				assert.Equal(t, []any{in, in, time.Duration(0)}, []any{s.In, s.Why == nil, time.Since(s.Since)})
+			}
+			now(true)
+			time.Sleep(time.Second)
+			f.on.Store(true)
+			require.Error(t, ask(t, u, 1, time.Second))
+			now(false)
+			f.on.Store(false)
+			time.Sleep(firstPause)
+			synctest.Wait()
+			now(true)
 		})
 }
 
@@ -552,6 +621,56 @@ func TestSpellingInShortContexts(t *testing.T) {
 	v := fakeengine.NewVocabulary()
 	other := &speller{v: v.Swapped(0xe4, 0xe5)} // parts of characters
 	assert.ErrorContains(t, checkSpelling(t.Context(), other, dialect.Facts{}, v), "the token 228 is")
+}
+
+// TestStoredApart: what a caller does with an answer does not change the stored one.
+func TestStoredApart(t *testing.T) {
+	m, q := newMemory(9), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3}, K: 2, AuditFrom: 1}}
+	answer := func() terms.Reply {
+		return terms.Reply{Token: 5, Top: []terms.Candidate{{ID: 5, LogProb: -1}, {ID: 6, LogProb: -2}}, Audited: 2,
+			Audit: []terms.Finding{{Pos: 1, Token: 7}, {Pos: 2, Token: 8}}}
+	}
+	spoil := func(a terms.Reply) {
+		_ = append(a.Top[:1], terms.Candidate{ID: 99})
+		_ = append(a.Audit[:1], terms.Finding{Pos: 99})
+		a.Top[0].ID, a.Audit[0].Token = 99, 99
+	}
+	for range 2 {
+		spoil(m.keep(1, q, answer()))
+		for range 2 {
+			a, ok := m.recall(1, q)
+			require.True(t, ok)
+			assert.Equal(t, answer(), a)
+			q.K = 1
+			one, ok := m.recall(1, q)
+			require.True(t, ok)
+			spoil(one)
+			q.K = 2
+			spoil(a)
+		}
+	}
+}
+
+// TestRefusals: whether waiting helps after the reply of an engine to a first request, and what is reported.
+func TestRefusals(t *testing.T) {
+	said := func(status int) error { return &dialect.StatusError{Request: "GET /x", Status: status, Said: "no"} }
+	for _, c := range []struct {
+		err   error
+		wrong bool
+		text  string
+	}{
+		{said(400), true, `GET /x: 400 Bad Request: "no"`}, {said(404), true, `GET /x: 404 Not Found: "no"`},
+		{said(401), true, `the engine requires another key: GET /x: 401 Unauthorized: "no"`},
+		{said(403), true, `the engine requires another key: GET /x: 403 Forbidden: "no"`},
+		{said(429), false, "GET /x: 429 Too Many Requests"}, {said(500), false, "GET /x: 500 Internal Server Error"},
+		{said(503), false, "GET /x: 503 Service Unavailable"},
+		{fmt.Errorf("x: %w", dialect.ErrReply), true, "x: the engine's reply is invalid"},
+		{errors.New("no connection"), false, "no connection"},
+	} {
+		err := refusal(c.err)
+		assert.Equal(t, c.wrong, isWrong(err), c.text)
+		assert.EqualError(t, err, c.text)
+	}
 }
 
 // TestStoredProbabilities: a stored answer has all the probabilities that a question wants, or it is none.

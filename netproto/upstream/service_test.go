@@ -2,12 +2,14 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -171,6 +173,8 @@ func TestRefusingEngine(t *testing.T) {
 		"a broken line":  {broken, netproto.Failed, 0, false},
 		"a bad request":  {saying(400, `{"error":{"message":"secret text"}}`), netproto.Failed, 0, true},
 		"another key":    {saying(401, `{"error":"Unauthorized"}`), netproto.Failed, 0, false},
+		"forbidden":      {saying(403, ``), netproto.Failed, 0, false},
+		"not there":      {saying(404, ``), netproto.Failed, 0, false},
 		"the wrong size": {saying(413, ``), netproto.TooLarge, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +230,7 @@ func TestFaultsForgotten(t *testing.T) {
 func TestNextEngine(t *testing.T) {
 	for name, doing := range map[string]func(http.ResponseWriter, *http.Request){
 		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "429": saying(429, ""),
-		"garbage": saying(200, "}"),
+		"garbage": saying(200, "}"), "401": saying(401, ""), "403": saying(403, ""), "404": saying(404, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fault{doing: doing, all: true}
@@ -488,10 +492,10 @@ func TestAuditsKept(t *testing.T) {
 func TestAuditShare(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama"}
 	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
-	o.AuditEvery = 4
+	r := rand.New(rand.NewPCG(1, 1))
+	o.AuditEvery, o.Random = 4, r.Uint64
 	u := open(t, o)
 	trials := len(e.Calls("/completion"))
-	r := rand.New(rand.NewPCG(1, 1))
 	seen, with := map[int]int{}, 0
 	n := many(2000)
 	for range n {
@@ -582,6 +586,12 @@ func TestLateEngine(t *testing.T) {
 		_, err = Open(t.Context(), o)
 		require.Error(t, err)
 		assert.Equal(t, time.Minute, time.Since(began))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began = time.Now()
+		_, err = Open(ctx, o)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 3*time.Second, time.Since(began), "unless the caller ends")
 		time.AfterFunc(10*time.Second, func() { w.Set("0", &fakeengine.Engine{Dialect: "llama"}) })
 		u, err = Open(t.Context(), o)
 		require.NoError(t, err)
@@ -612,7 +622,7 @@ func TestAnotherComesBack(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, u.Ready())
 		})
-		assert.Contains(t, log.String(), "an engine stays out of service")
+		assert.Equal(t, 1, strings.Count(log.String(), "an engine stays out of service"), "once for each reason")
 		assert.Contains(t, log.String(), why)
 	}
 }
@@ -656,4 +666,32 @@ func TestSlots(t *testing.T) {
 	_, err = u.Ask(t.Context(), question(10, contextOf(r, 30)))
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, u.Stats().Engines[0].Evicted, "the fifth session takes the slot of another session")
+	require.NoError(t, u.members[0].join(t.Context()))
+	assert.EqualValues(t, 1, u.Stats().Engines[0].Evicted, "counts stay when the engine has been away")
+	for session := range uint64(5) {
+		_, err = u.Ask(t.Context(), question(20+session, contextOf(r, 30)))
+		require.NoError(t, err)
+	}
+	assert.EqualValues(t, 2, u.Stats().Engines[0].Evicted)
+}
+
+// TestConcurrentQuestions: an engine answers as many questions at a time as it reports, up to a limit, or as the
+// options say; one that is not in service counts, too.
+func TestConcurrentQuestions(t *testing.T) {
+	for _, c := range []struct {
+		engine      *fakeengine.Engine
+		given, want int
+	}{
+		{&fakeengine.Engine{Dialect: "llama", Slots: 3}, 0, 3}, {&fakeengine.Engine{Dialect: "llama", Slots: 3}, 5, 5},
+		{&fakeengine.Engine{Dialect: "llama", Slots: 5000}, 0, 4096}, {&fakeengine.Engine{Dialect: "sglang"}, 0, 16},
+		{&fakeengine.Engine{Dialect: "vllm"}, 0, 64}, {&fakeengine.Engine{Dialect: "vllm"}, 9, 9},
+	} {
+		w := fakeengine.NewWire(map[string]http.Handler{"one": c.engine})
+		o := options(w, "one")
+		o.Parallel = c.given
+		assert.Equal(t, c.want, open(t, o).Info().Parallel, "%s, %d", c.engine.Dialect, c.given)
+		o = options(w, "one", "down")
+		o.Parallel = c.given
+		assert.Equal(t, c.want+cmp.Or(c.given, 64), open(t, o).Info().Parallel, "%s, %d", c.engine.Dialect, c.given)
+	}
 }

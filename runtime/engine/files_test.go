@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +51,48 @@ func TestWithTokens(t *testing.T) {
 	choice, _, _, err := o.Draw(terms.Sampling{}, 0, []terms.Candidate{{ID: 7, LogProb: -1}, {ID: 8, LogProb: -2}}, 8)
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, choice)
+}
+
+// TestOneTokenOfAText: bytes that are those of a word and of a special token of that name identify neither; those of
+// other tokens do.
+func TestOneTokenOfAText(t *testing.T) {
+	f, err := gguf.Parse(demo.Small())
+	require.NoError(t, err)
+	tokens, err := f.Strings("tokenizer.ggml.tokens")
+	require.NoError(t, err)
+	types, err := f.Ints("tokenizer.ggml.token_type")
+	require.NoError(t, err)
+	var texts []string
+	for _, text := range tokens.All() {
+		texts = append(texts, string(text))
+	}
+	word := int32(slices.IndexFunc(texts, func(s string) bool { return strings.HasPrefix(s, "Ġ") && len(s) > 4 }))
+	require.Positive(t, word)
+	texts, types = append(texts, " "+strings.TrimPrefix(texts[word], "Ġ")), append(types, 3) // a control token
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	w := gguf.NewWriter(file)
+	gguf.PutArray(w, "tokenizer.ggml.tokens", texts)
+	gguf.PutArray(w, "tokenizer.ggml.token_type", types)
+	for key, v := range f.Metadata() {
+		if key != "tokenizer.ggml.tokens" && key != "tokenizer.ggml.token_type" {
+			w.PutValue(key, v)
+		}
+	}
+	require.NoError(t, errors.Join(w.Close(), file.Close()))
+	o, err := withTokens(path, UpstreamOptions{})
+	require.NoError(t, err)
+	v := o.Vocabulary
+	require.Equal(t, len(texts), v.Size())
+	assert.Equal(t, v.Piece(word), v.Piece(int32(v.Size()-1)))
+	for id := range int32(v.Size()) {
+		want := id
+		if id == word || int(id) == v.Size()-1 {
+			want = -1
+		}
+		require.Equal(t, want, v.Find(v.Piece(id)), id)
+	}
 }
 
 // TestTellCosts: a question that the text passed costs its wait, less what was hidden where it hit, and its bytes both

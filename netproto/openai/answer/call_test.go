@@ -128,6 +128,12 @@ func TestCalls(t *testing.T) {
 	s := newCallScanner()
 	_, _, err := s.push(strings.Repeat(" ", maxCall+1))
 	assert.ErrorIs(t, err, errCall)
+	_, _, err = s.push(strings.Repeat(" ", maxCall-2))
+	require.NoError(t, err)
+	_, _, err = s.push("{ ")
+	require.NoError(t, err)
+	_, _, err = s.push(" ")
+	assert.ErrorIs(t, err, errCall, "one too many")
 }
 
 // TestCallsShow: arguments are returned as they arrive, the first part with the name.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -152,6 +153,50 @@ func TestJoinedTurns(t *testing.T) {
 		assert.Len(t, turn.Calls, 2)
 		assert.Equal(t, strings.Join(marks[:], "") != "", turn.Local, marks)
 		assert.False(t, r.Talk.Messages[0].Local || r.Talk.Messages[2].Local)
+	}
+}
+
+// TestErrorForms: the kind of an error in both APIs, by its status.
+func TestErrorForms(t *testing.T) {
+	for status, want := range map[int][2]string{
+		400: {"invalid_request_error", "invalid_request_error"},
+		401: {"invalid_request_error", "authentication_error"},
+		403: {"invalid_request_error", "permission_error"}, 404: {"invalid_request_error", "not_found_error"},
+		405: {"invalid_request_error", "invalid_request_error"},
+		408: {"invalid_request_error", "invalid_request_error"},
+		413: {"invalid_request_error", "request_too_large"},
+		415: {"invalid_request_error", "invalid_request_error"},
+		429: {"rate_limit_error", "rate_limit_error"}, 500: {"server_error", "api_error"},
+		503: {"server_error", "overloaded_error"}, 504: {"server_error", "timeout_error"},
+	} {
+		e := Refuse(status, "c", "m")
+		assert.JSONEq(t, fmt.Sprintf(`{"error":{"message":"m","type":%q,"param":null,"code":"c"}}`, want[0]),
+			string(Encode(e.Object())))
+		assert.JSONEq(t, fmt.Sprintf(`{"type":"error","error":{"message":"m","type":%q},"request_id":"r"}`, want[1]),
+			string(Encode(e.Anthropic("r"))))
+	}
+}
+
+// TestErrorOf: what clients get for the causes of an end, also if these are wrapped. Other causes are not shown.
+func TestErrorOf(t *testing.T) {
+	for _, c := range []struct {
+		cause error
+		want  Error
+	}{
+		{answer.ErrNoChat, Error{400, answer.ErrNoChat.Error(), "messages", "no_chat_template"}},
+		{answer.ErrNoInfill, Error{400, answer.ErrNoInfill.Error(), "suffix", "no_infill"}},
+		{&answer.ChatError{Err: errDown}, Error{400, "down", "messages", "chat_template"}},
+		{ErrTimeout, Error{504, ErrTimeout.Error(), "", "timeout"}},
+		{ErrDrained, Error{503, ErrDrained.Error(), "", "draining"}},
+		{ErrSlow, Error{StatusGone, ErrSlow.Error(), "", "slow_reader"}},
+		{ErrGone, Error{StatusGone, ErrGone.Error(), "", "cancelled"}},
+		{context.Canceled, Error{StatusGone, ErrGone.Error(), "", "cancelled"}},
+		{Invalid("p", "m"), Error{400, "m", "p", "invalid_value"}},
+		{errDown, Error{500, "the answer could not be generated: the server's log says why", "", "internal_error"}},
+		{context.DeadlineExceeded, Error{500, "the answer could not be generated: the server's log says why", "",
+			"internal_error"}},
+	} {
+		assert.Equal(t, c.want, *ErrorOf(fmt.Errorf("wrapped: %w", c.cause)), "%v", c.cause)
 	}
 }
 

@@ -207,6 +207,65 @@ func TestInvalidReplies(t *testing.T) {
 	}
 }
 
+// TestTooLongWords: all messages by which versions of each engine refuse a context that is too long.
+func TestTooLongWords(t *testing.T) {
+	vllm := []string{`"the maximum model length of 9"`, `"maximum context length"`,
+		`"max_tokens must be at least 1, got 0"`}
+	for kind, messages := range map[string][]string{
+		"llama": {`"x","type":"exceed_context_size_error"`}, "vllm": vllm, "generate": vllm,
+		"sglang": {`"longer than the model's context length"`, `"it exceeds the maximum allowed length"`},
+		"openai": {`"maximum context length is 9"`, `"context_length_exceeded"`},
+	} {
+		for _, message := range slices.Concat(messages, []string{`"another"`}) {
+			refused := func() Engine {
+				body := strings.NewReader(`{"error":{"message":` + message + `}}`)
+				return engineOf(t, kind, &says{status: 400, body: body})
+			}
+			_, err := refused().Ask(t.Context(), Ask{Context: []int32{1, 2}})
+			assert.Equal(t, message != `"another"`, errors.Is(err, netproto.TooLarge), "%s: %s: %v", kind, message, err)
+			err = refused().Warm(t.Context(), Ask{Context: []int32{1, 2}})
+			assert.Equal(t, message != `"another"`, errors.Is(err, netproto.TooLarge), "%s: %s: %v", kind, message, err)
+		}
+		_, err := engineOf(t, kind, &says{status: 413, body: strings.NewReader("")}).Ask(t.Context(),
+			Ask{Context: []int32{1, 2}})
+		assert.ErrorIs(t, err, netproto.TooLarge, kind)
+	}
+}
+
+// TestOtherEndpoint: a vLLM without the generate endpoint, however it says that, is used through the other one. Another
+// refusal is an error.
+func TestOtherEndpoint(t *testing.T) {
+	for status, used := range map[int]bool{400: false, 401: false, 403: true, 404: true, 405: true, 500: false,
+		503: false} {
+		e := &fakeengine.Engine{Dialect: "vllm"}
+		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+			refused := r.URL.Path == "/inference/v1/generate"
+			if refused {
+				w.WriteHeader(status)
+			}
+			return refused
+		}
+		f, err := engineOf(t, "vllm", fakeengine.NewWire(map[string]http.Handler{"engine": e})).Describe(t.Context(),
+			fakeengine.NewVocabulary(), "salt")
+		if !used {
+			assert.Equal(t, status, Status(err))
+			continue
+		}
+		require.NoError(t, err, status)
+		assert.Equal(t, []any{netproto.SampledAudit, 20}, []any{f.Audit, f.Choices}, status)
+	}
+}
+
+// TestNoEcho: a server that refuses to repeat a prompt cannot spell it. Another refusal is an error.
+func TestNoEcho(t *testing.T) {
+	for status, absent := range map[int]bool{400: true, 422: true, 401: false, 404: false, 500: false} {
+		e := engine(t, &says{status: status, body: strings.NewReader("")})
+		_, err := e.Spell(t.Context(), []int32{1})
+		assert.Equal(t, status, Status(err))
+		assert.Equal(t, absent, errors.Is(err, ErrAbsent), status)
+	}
+}
+
 // TestTimes: the times that an engine reports, if they are possible.
 func TestTimes(t *testing.T) {
 	for reported, want := range map[string]time.Duration{
@@ -383,11 +442,15 @@ func (slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestSampledAudits(t *testing.T) {
 	for logprobs, want := range map[string]float32{`null`: 0, `{}`: 0, `{"token_logprobs":[-1,-2]}`: 0,
 		`{"token_logprobs":[-2]}`: -2} {
-		r, err := engineOf(t, "vllm", openaiSays(`{"choices":[{"token_ids":[5]},{"index":1,"token_ids":[6],"logprobs":`+
-			logprobs+`}]}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, Sample: 2})
-		require.NoError(t, err)
-		require.Len(t, r.Audit, 1)
-		assert.Equal(t, [2]float32{6, want}, [2]float32{float32(r.Audit[0].Token), r.Audit[0].LogProb}, logprobs)
-		assert.Equal(t, [4]int{1, 1, 1, -1}, [4]int{r.Audited, r.Extra, r.Requests, r.Cached})
+		whole, part := `{"token_ids":[5]}`, `{"index":1,"token_ids":[6],"logprobs":`+logprobs+`}`
+		for _, choices := range []string{whole + "," + part, part + "," + whole} { // in any order
+			r, err := engineOf(t, "vllm", openaiSays(`{"choices":[`+choices+`],"usage":{"prompt_tokens_details":`+
+				`{"cached_tokens":3}}}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, Sample: 2})
+			require.NoError(t, err)
+			require.Len(t, r.Audit, 1)
+			assert.Equal(t, [3]float32{5, 6, want},
+				[3]float32{float32(r.Token), float32(r.Audit[0].Token), r.Audit[0].LogProb}, logprobs)
+			assert.Equal(t, [4]int{1, 1, 1, -1}, [4]int{r.Audited, r.Extra, r.Requests, r.Cached})
+		}
 	}
 }

@@ -1,14 +1,21 @@
 package serve
 
 import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
@@ -32,6 +39,134 @@ func TestServedValues(t *testing.T) {
 		Calls: []pilotfish.ToolCall{{Name: "d", Arguments: []byte("{}")}}}, turnOf(turn))
 }
 
+// otherModel writes a tiny model with other metadata, which put writes, and returns its path.
+func otherModel(t *testing.T, put func(w *gguf.Writer)) string {
+	t.Helper()
+	f, err := gguf.Open(clitest.TinyModel(t, "q8_0"))
+	require.NoError(t, err)
+	defer f.Close()
+	path := filepath.Join(t.TempDir(), "other.gguf")
+	file, err := os.Create(path)
+	require.NoError(t, err)
+	w := gguf.NewWriter(file)
+	put(w)
+	for key, v := range f.Metadata() {
+		if key != "tokenizer.chat_template" {
+			w.PutValue(key, v)
+		}
+	}
+	for _, x := range f.Tensors() {
+		w.Declare(x.Name, x.Type, x.Shape...)
+	}
+	for _, x := range f.Tensors() {
+		_, err := w.Write(x.Data)
+		require.NoError(t, err)
+	}
+	require.NoError(t, errors.Join(w.Close(), file.Close()))
+	return path
+}
+
+// served opens a model for a server.
+func served(t *testing.T, path string) *servedModel {
+	t.Helper()
+	m, err := pilotfish.Open(path, pilotfish.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	s, err := newServedModel(m)
+	require.NoError(t, err)
+	return s
+}
+
+// The special tokens of tiny models.
+const endOfText, begin, end = 509, 510, 511
+
+// TestServedErrors: what a model cannot do, or its template refuses, is known to the server by its own errors.
+func TestServedErrors(t *testing.T) {
+	s := served(t, otherModel(t, func(w *gguf.Writer) {
+		gguf.Put(w, "tokenizer.chat_template", "{{ raise_exception('roles must alternate') }}")
+	}))
+	_, err := s.Chat(answer.Conversation{Messages: []answer.Message{{Role: "user"}}})
+	refused, ok := errors.AsType[*answer.ChatError](err)
+	require.True(t, ok, err)
+	assert.ErrorContains(t, refused, "roles must alternate")
+	_, err = s.Infill(answer.Infill{Prefix: "a"})
+	assert.ErrorIs(t, err, answer.ErrNoInfill)
+}
+
+// TestServedPrompts: a chat's values and an infill's parts reach the prompt.
+func TestServedPrompts(t *testing.T) {
+	s := served(t, otherModel(t, func(w *gguf.Writer) {
+		gguf.Put(w, "tokenizer.chat_template",
+			"{{ a }}-{{ b }}{% for m in messages %}/{{ m.role }}:{{ m.content }}{% endfor %}")
+		for key, id := range map[string]uint32{"pre": endOfText, "suf": begin, "mid": end} {
+			gguf.Put(w, "tokenizer.ggml.fim_"+key+"_token_id", id)
+		}
+	}))
+	text := func(ids []int32, err error) (all string) {
+		require.NoError(t, err)
+		for _, id := range ids {
+			all += string(s.Bytes(id)) + s.Name(id)
+		}
+		return all
+	}
+	assert.Equal(t, "1-[2]/user:x/assistant:y", text(s.Chat(answer.Conversation{Messages: []answer.Message{
+		{Role: "user", Content: "x"}, {Role: "assistant", Content: "y"}},
+		Values: map[string]json.RawMessage{"b": json.RawMessage("[2]"), "a": json.RawMessage("1")}})))
+	files := []struct{ Name, Text string }{{"f", "one "}, {"g", "two "}}
+	gap := answer.Infill{Prefix: "ab", Suffix: "cd", Repo: "r", Name: "n", Files: files}
+	assert.Equal(t, "one \ntwo \n<|endoftext|>ab<|im_start|>cd<|im_end|>", text(s.Infill(gap)))
+	gap.Most = 5
+	ids, err := s.Infill(gap)
+	require.NoError(t, err)
+	assert.Len(t, ids, 5)
+	assert.Equal(t, "<|endoftext|><|im_start|><|im_end|>", text(s.Infill(answer.Infill{})))
+}
+
+// TestKeyFile: keys are in lines, with blanks around them and comments between them.
+func TestKeyFile(t *testing.T) {
+	const first, second = "first-key-0123456789", "second-key-0123456789"
+	path := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(path, []byte("# of the lab\r\n\r\n "+first+"\t\r\n#"+second+"\n"+second), 0o600))
+	var s serveAccess
+	var p pflag.FlagSet
+	s.register(&p)
+	t.Setenv(cli.ApiKeyVariable, " "+second+"\n")
+	keys, from, err := s.apiKeys()
+	require.NoError(t, err)
+	assert.Equal(t, []any{[]string{second}, cli.ApiKeyVariable}, []any{keys, from})
+	require.NoError(t, p.Parse([]string{"--api-key-file", path}))
+	keys, from, err = s.apiKeys()
+	require.NoError(t, err)
+	assert.Equal(t, []any{[]string{first, second}, "--api-key-file " + path}, []any{keys, from}, "the flag is stronger")
+}
+
+// TestWhoMayAsk: without keys, only an address that other machines cannot reach is served. The clients are named.
+func TestWhoMayAsk(t *testing.T) {
+	const local, key = "open to programs on this machine, as it listens on loopback only", "key-of-the-environment"
+	for listen, loopback := range map[string]bool{"localhost:1": true, "127.0.0.1:1": true, "127.9.8.7:1": true,
+		"[::1]:1": true, ":1": false, "0.0.0.0:1": false, "[::]:1": false, "10.0.0.1:1": false, "[fe80::1]:1": false,
+		"localhost.example:1": false, "128.0.0.1:1": false, "127.0.0.1.example:1": false} {
+		s := serveAccess{set: new(pflag.FlagSet), origins: []string{"https://a.b"}}
+		_, origins, say, err := s.allow(listen)
+		assert.Equal(t, loopback, err == nil, listen)
+		if loopback {
+			assert.Equal(t, []any{s.origins, local}, []any{origins, say})
+		}
+		s.open = true
+		keys, origins, say, err := s.allow(listen)
+		require.NoError(t, err)
+		assert.Equal(t, []any{0, s.origins, "open to every program that can reach it (--open)"},
+			[]any{len(keys), origins, say})
+		s.open = false
+		t.Setenv(cli.ApiKeyVariable, key)
+		keys, origins, say, err = s.allow(listen)
+		require.NoError(t, err)
+		assert.Equal(t, []any{[]string{key}, s.origins, "to programs with an API key of " + cli.ApiKeyVariable},
+			[]any{keys, origins, say})
+		require.NoError(t, os.Unsetenv(cli.ApiKeyVariable))
+	}
+}
+
 // TestKeyCharacters: an API key has characters that a header can carry, and is long enough.
 func TestKeyCharacters(t *testing.T) {
 	const rest = "123456789012345"
@@ -41,16 +176,14 @@ func TestKeyCharacters(t *testing.T) {
 	}
 }
 
-// TestServedMarks: the name of a special token is text, unless special tokens are requested.
+// TestServedMarks: the name of a special token is text, unless special tokens are requested. It has no bytes.
 func TestServedMarks(t *testing.T) {
-	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
-	require.NoError(t, err)
-	defer m.Close()
-	s, err := newServedModel(m)
-	require.NoError(t, err)
+	s := served(t, clitest.TinyModel(t, "q8_0"))
 	for special, want := range map[bool]bool{true: true, false: false} {
 		ids, err := s.Tokenize("<|im_end|>", special)
 		require.NoError(t, err)
 		assert.Equal(t, want, len(ids) == 1)
 	}
+	assert.Equal(t, []any{0, "<|im_end|>"}, []any{len(s.Bytes(end)), s.Name(end)})
+	assert.Equal(t, []any{"A", ""}, []any{string(s.Bytes('A')), s.Name('A')})
 }

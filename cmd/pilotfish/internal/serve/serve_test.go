@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -103,6 +106,9 @@ func TestServeSettings(t *testing.T) {
 	assert.Empty(t, alone[0].Top)
 	_, echo := s.Ask(t, "/v1/completions", `{"prompt":[1,2,3],"echo":true,"logprobs":0,"max_tokens":0}`)
 	assert.Regexp(t, `"token_logprobs":\[null,-\d[^,]*,-\d[^,]*\]`, echo, "the first token of a text has none")
+	assert.Contains(t, echo, `"top_logprobs":[null,{},{}]`)
+	_, echo = s.Ask(t, "/v1/completions", `{"prompt":[1,2,3],"echo":true,"logprobs":2,"max_tokens":0}`)
+	assert.Regexp(t, `"top_logprobs":\[null,\{"[^:]*":-[^,]*,"[^:]*":-[^,]*\},\{`, echo)
 	two := ask(`,"n":2,"seed":3`)
 	require.Len(t, two.Choices, 2)
 	assert.NotEqual(t, two.Choices[0].Message.Content, two.Choices[1].Message.Content)
@@ -515,6 +521,41 @@ func TestServeCloudRefuses(t *testing.T) {
 		"always")
 	assert.Contains(t, s.Errs.String(), "the gateway cannot be reached")
 	s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
+}
+
+// TestServeOtherTemplate: a gateway with a model that writes chats in another way is named in the log, and used.
+func TestServeOtherTemplate(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	other := otherModel(t, func(w *gguf.Writer) { gguf.Put(w, "tokenizer.chat_template", "{{ messages[0].content }}") })
+	for model, warned := range map[string]bool{m: false, other: true} {
+		address, pin, stop := clitest.StartCloud(t, "-m", model)
+		s := clitest.StartServe(t, "-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off",
+			"--provenance")
+		v := s.Answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":2}`)
+		assert.Equal(t, "cloud", v.Choices[0].Own.Tokens[0].Origin)
+		s.Stop()
+		assert.Equal(t, warned, strings.Contains(s.Errs.String(), group.OtherTemplateText))
+		stop()
+	}
+}
+
+// TestServeRouterWidth: a router that was trained for another model is an error at once, not a gateway without answers.
+func TestServeRouterWidth(t *testing.T) {
+	clitest.OwnFolders(t)
+	net := clitest.DemoFile("router.gguf")
+	var f viaFlags
+	var p pflag.FlagSet
+	f.register(&p)
+	require.NoError(t, p.Parse([]string{"--cloud", clitest.ClosedPort, "--router", net}))
+	dial, err := f.check(&cli.App{Env: os.Getenv})
+	require.NoError(t, err)
+	m := served(t, clitest.TinyModel(t, "q8_0")).m
+	_, hangUp, err := f.open(t.Context(), m, dial, slog.New(slog.DiscardHandler))
+	if err == nil {
+		hangUp()
+	}
+	assert.ErrorContains(t, err, "--router "+net+": ")
 }
 
 // TestServeRouter: the router in a file decides, and a missing file is named.

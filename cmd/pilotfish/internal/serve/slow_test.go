@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type pipes struct {
 	clients chan net.Conn
 	closed  chan struct{}
 	close   func()
+	log     bytes.Buffer // of the server
 }
 
 func newPipes() *pipes {
@@ -92,7 +94,7 @@ func inServer(t *testing.T, test func(t *testing.T, p *pipes, stop func() time.D
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		p, ended := newPipes(), make(chan error)
-		s := &serving{listener: p, drain: 30 * time.Second, log: slog.New(slog.DiscardHandler)}
+		s := &serving{listener: p, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&p.log, nil))}
 		go func() {
 			ended <- s.serve(ctx, endless{}, openai.Options{Log: s.log, Names: []string{"m"},
 				Random: func() uint64 { return 1 }})
@@ -153,7 +155,23 @@ func TestServeDrainTime(t *testing.T) {
 		took := stop()
 		assert.GreaterOrEqual(t, took, 30*time.Second)
 		assert.LessOrEqual(t, took, 32*time.Second)
+		assert.Contains(t, p.log.String(), "msg=draining active=1 waiting=0\n")
+		assert.Contains(t, p.log.String(), "answers were cut off")
 	})
+	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+		stop()
+		assert.Contains(t, p.log.String(), "msg=draining active=0 waiting=0\n")
+		assert.NotContains(t, p.log.String(), "cut off")
+	})
+}
+
+// TestServeListenerFails: a server that can accept no more connections ends with the error.
+func TestServeListenerFails(t *testing.T) {
+	p := newPipes()
+	require.NoError(t, p.Close())
+	s := &serving{listener: p, log: slog.New(slog.DiscardHandler)}
+	assert.ErrorIs(t, s.serve(t.Context(), endless{}, openai.Options{Log: s.log, Names: []string{"m"},
+		Random: func() uint64 { return 1 }}), net.ErrClosed)
 }
 
 // TestServeMetricsBound: a few clients at once get the metrics, others are refused: readers that are slow take memory.
