@@ -125,7 +125,8 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // TestOrigin: a message has the source of each setting that it names by its whole name.
 func TestOrigin(t *testing.T) {
-	a := &App{Settled: map[string]string{"temp": "f:1", "cloud": "PILOTFISH_CLOUD", "top-k": "f:3", "token-file": "f:4"}}
+	a := &App{Settled: map[string]string{"temp": "f:1", "cloud": "PILOTFISH_CLOUD", "top-k": "f:3",
+		"token-file": "f:4"}}
 	for message, want := range map[string]string{
 		"":                                "",
 		"temp is 3, and --model is empty": "",
@@ -133,7 +134,8 @@ func TestOrigin(t *testing.T) {
 		"without --temp":                  " (--temp is from f:1)",
 		"--temperature, --top-kind":       "",
 		"--tokens, --token-file x":        " (--token-file is from f:4)",
-		"--top-k: give --cloud, --temp":   " (--cloud is from PILOTFISH_CLOUD; --temp is from f:1; --top-k is from f:3)",
+		"--top-k: give --cloud, --temp": " (--cloud is from PILOTFISH_CLOUD; --temp is from f:1; --top-k is " +
+			"from f:3)",
 	} {
 		assert.Equal(t, want, a.origin(message), message)
 	}
