@@ -284,6 +284,17 @@ func TestUnreachable(t *testing.T) {
 	w.attempted(silent)
 	assert.NoError(t, ctx.Err())
 	assert.NoError(t, w.settle(t.Context(), 0))
+
+	wrong := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongTokenizer}}
+	for _, set := range []func(w *cloudWatch){
+		func(w *cloudWatch) { w.alone = true }, func(w *cloudWatch) { assert.NoError(t, w.fit(pilotfish.Token{})) },
+	} {
+		w, ctx = watch()
+		set(w)
+		w.attempted(wrong)
+		assert.ErrorIs(t, context.Cause(ctx), netproto.WrongTokenizer, "no other gateway is to be expected there")
+		assert.ErrorIs(t, w.fit(pilotfish.Token{}), netproto.WrongTokenizer)
+	}
 }
 
 // TestSettle: a run that needed no answer waits only briefly for a silent gateway.

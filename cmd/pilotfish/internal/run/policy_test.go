@@ -22,6 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -247,6 +248,37 @@ func TestPromiseSaid(t *testing.T) {
 	none := new(event.Routed)
 	budget(none)
 	assert.Equal(t, sofar+"the cloud was not asked for any of these tokens\n", said(nil, none))
+}
+
+// TestDoubts: each flag that makes a run another than those of the certificate is a doubt, and no other flag.
+func TestDoubts(t *testing.T) {
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	own, err := m.Fingerprint()
+	require.NoError(t, err)
+	c := router.Certificate{Model: own, MaxTokens: 256, Prompt: router.Chat}
+	doubts := func(line string) string {
+		return strings.Join(parsedRun(t, "--cloud h:1 "+line).doubts(&c, m), "; ")
+	}
+	for line, want := range map[string]string{
+		"": "", "--mode serial --threads 1 --json": "", "-n 256 --temp 0": "",
+		"-n 255":       "it is for answers of at most 256 tokens, this one may have 255 (-n 255)",
+		"-n 257":       "it is for answers of at most 256 tokens, this one may have 257 (-n 257)",
+		"-n 0":         "it is for answers of at most 256 tokens, this one may have any number (-n 0)",
+		"--tokens 1":   "it is for texts, not for token ids (--tokens)",
+		"--system=":    "it is for chats without a system message (--system)",
+		"--raw":        `its prompts have the format "chat", this one has raw`,
+		"--temp 0.1":   "it is for greedy decoding (--temp)",
+		"--ignore-eos": "its answers ended at end tokens (--ignore-eos)",
+	} {
+		assert.Equal(t, want, doubts(line), line)
+	}
+	c.Prompt = router.Raw
+	assert.Equal(t, []string{"", `its prompts have the format "raw", this one has chat`},
+		[]string{doubts("--raw"), doubts("")})
+	c.Model = "other"
+	assert.Equal(t, "it was made with another small model", doubts("--raw"))
 }
 
 // TestLateDoubts: doubts about a certificate that are found at the end of a run.
@@ -510,9 +542,18 @@ func TestCostsReplay(t *testing.T) {
 
 	short := strings.Replace(string(line), `"costs":[`, `"costs":[],"x":[`, 1)
 	require.NoError(t, os.WriteFile(record, []byte(short), 0o600))
-	o := &runOutput{a: &cli.App{Stderr: new(strings.Builder)}, f: &runFlags{}}
+	var said strings.Builder
+	o := &runOutput{a: &cli.App{Stderr: &said}, f: &runFlags{}}
 	o.costs, err = readCosts(record)
 	require.NoError(t, err)
+	o.reportPromise(new(event.Routed))
+	assert.Empty(t, said.String())
+	r, err := router.New(router.Options{Policy: router.Value, Prices: router.Prices{Gain: 1}})
+	require.NoError(t, err)
+	head := backend.FromLogProbs([]pilotfish.Candidate{{ID: 1, LogProb: -1}, {ID: 2, LogProb: -2}})
+	r.With(o.costs).Decide(0, 40, &head) // at a position that the record does not have
+	o.reportPromise(new(event.Routed))
+	assert.Equal(t, "the costs of --costs are too few for this text: they are from another run\n", said.String())
 	small, _, _ := clitest.DemoPairFiles(t)
 	for text, want := range map[string]string{
 		"": "unexpected end", `{"summary":{}}`: "no costs", `{"pos":1}`: "no costs",
