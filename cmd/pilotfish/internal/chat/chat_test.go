@@ -64,6 +64,8 @@ func TestChatCommands(t *testing.T) {
 		{"/system be brief\n/system off\n/system", "the system message is the model's own"},
 		{"/temp", "temperature 0: the most probable token is always picked"},
 		{"/temp 0.5 7", "temperature 0.5, drawn with --seed 7\n"},
+		{"/temp 100 18446744073709551615", "temperature 100, drawn with --seed 18446744073709551615\n"},
+		{"/temp 100.1", "/temp 100.1 is out of range: give 0 to 100"},
 		{"/temp 0.5 7\n/temp 0\n/temp", "temperature 0: the most probable token is always picked"},
 		{"/cloud", "no cloud: the small model answers alone"},
 		{"/cloud off", "the small model answers alone"},
