@@ -33,7 +33,9 @@ func TestModelNames(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	var pulled pulledModel
 	require.NoError(t, json.Unmarshal([]byte(stdout), &pulled))
-	assert.Len(t, pulled.Files, 2, "all parts")
+	require.Len(t, pulled.Files, 2, "all parts")
+	assert.True(t, pulled.Files[0].Fetched && pulled.Files[1].Fetched)
+	assert.Equal(t, pulled.Path, pulled.Files[0].Path)
 	code, _, stderr = clitest.Call(t, "pull", "o/n:Q2_K")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "pull o/n:Q2_K: it has no file of the quantisation Q2_K; there are:\n  o/n:m-Q8_0.gguf")
