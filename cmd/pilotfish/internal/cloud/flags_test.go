@@ -47,6 +47,9 @@ func TestCloudTokenRefused(t *testing.T) {
 		{"absent file", "", "unset", []string{"--token-file", file + "x"}, cli.ExitFailed, "--token-file: open"},
 		{"empty variable", "", "", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
 		{"blank variable", "", "  \n", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 0 bytes"},
+		{"short variable", "", clitest.SecretA[1:] + "\n", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 15 bytes"},
+		{"one byte short", "lab:" + clitest.SecretA[1:] + "\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
+			"line 1: the access token has 15 bytes: give at least 16"},
 		{"short", "secretsecret\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
 			"line 1: the access token has 12 bytes: give at least 16"},
 		{"named, empty", "lab:\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
@@ -199,6 +202,14 @@ func TestLimitFlagsRefused(t *testing.T) {
 		code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", c[0])
 		assert.Equal(t, cli.ExitUsage, code, c[0])
 		assert.Contains(t, stderr, c[1])
+	}
+	for _, limit := range []string{"max-questions=1", "max-questions=1000000000", "device-rate=1e9", "device-rate=1e-9",
+		"ahead-limit=0", "ahead-limit=64", "drain=1ns", "rows=0"} {
+		c, f := cloudCommand(&cli.App{})
+		require.NoError(t, c.ParseFlags([]string{"--limit", limit}))
+		require.NoError(t, cli.CheckSpans(c.Flags()))
+		_, err := f.options()
+		assert.NoError(t, err, limit)
 	}
 	code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:99999")
 	assert.Equal(t, cli.ExitFailed, code)
@@ -486,4 +497,13 @@ func TestLoopback(t *testing.T) {
 		assert.Equal(t, want, isLoopback(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
 	}
 	assert.False(t, isLoopback(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
+}
+
+// TestGreetForeign: no text of an engine can control the operator's terminal.
+func TestGreetForeign(t *testing.T) {
+	var out, errs strings.Builder
+	greet(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1}, access{say: "open"},
+		[]string{"engine a: vllm\x1b[2J serves b", "  a note"})
+	assert.Equal(t, "listening on :7, open\nengine a: vllm␛[2J serves b\n  a note\n", errs.String())
+	assert.Equal(t, "01"+strings.Repeat("00", 31)+"\n", out.String())
 }
