@@ -102,12 +102,20 @@ func TestChatCommands(t *testing.T) {
 			assert.Empty(t, stdout, c.lines)
 		}
 	}
-	code, stdout, stderr := clitest.Chat(t, "/quit\n"+clitest.Question(0)+"\n", "-m", small)
-	assert.Equal(t, cli.ExitDone, code, stderr)
-	assert.Empty(t, stdout, "nothing is read after /quit")
-	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n/system new\n/save "+filepath.Join(t.TempDir(), "c")+"\n",
-		"-m", small)
+	for _, quit := range []string{"/quit", "/exit", "/bye"} {
+		code, stdout, stderr := clitest.Chat(t, quit+"\n"+clitest.Question(0)+"\n", "-m", small)
+		assert.Equal(t, cli.ExitDone, code, stderr)
+		assert.Empty(t, stdout, "nothing is read after %s", quit)
+	}
+	_, stdout, stderr := clitest.Chat(t, clitest.Question(0)+"\n/system new\n/save "+
+		filepath.Join(t.TempDir(), "c")+"\n", "-m", small)
+	assert.NotEmpty(t, stdout)
 	assert.Contains(t, stderr, "3 messages in ", "the turns stay")
+	_, _, stderr = clitest.Chat(t, "/save ~/talk.json\n/load ~/talk.json\n", "-m", small)
+	home, err := os.UserHomeDir()
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(home, "talk.json"))
+	assert.Contains(t, stderr, "loaded 0 questions with their answers from "+filepath.Join(home, "talk.json")+"\n")
 	_, _, stderr = clitest.Chat(t, "/temp 0.5\n/temp 0.5\n", "-m", small)
 	seeds := regexp.MustCompile(`--seed \d+`).FindAllString(stderr, -1)
 	require.Len(t, seeds, 2)

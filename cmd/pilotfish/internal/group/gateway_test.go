@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -249,4 +251,39 @@ func TestCheckRange(t *testing.T) {
 		assert.Equal(t, want, CheckRange("x", v, 1, 2, "1 to 2") == nil, v)
 	}
 	assert.EqualError(t, CheckRange("x", math.NaN(), 1, 2, "1 to 2"), "--x NaN is out of range: give 1 to 2")
+}
+
+// TestMeasured: the description of a measurement has the command, the values of its flags, and the time in UTC, but no
+// text of the user.
+func TestMeasured(t *testing.T) {
+	root, c, leaf := &cobra.Command{Use: "pilotfish"}, &cobra.Command{Use: "bench"}, &cobra.Command{Use: "routing"}
+	root.AddCommand(c)
+	c.AddCommand(leaf)
+	p := leaf.Flags()
+	var f AnswerFlags
+	f.Register(p, "")
+	p.String("system", "", "")
+	p.String("tokens", "", "")
+	p.String("data", "d", "")
+	p.Bool("help", false, "")
+	const line = "--system secret --tokens 12 --stop secret --json-schema {} --temp 2 --data e"
+	require.NoError(t, p.Parse(strings.Fields(line)))
+	r := Measured(&cli.App{Command: leaf})
+	assert.Equal(t, "bench routing", r.Measurement)
+	assert.Equal(t, "pilotfish bench routing --data=e --json-schema=… --stop=… --system=… --temp=2 --tokens=…", r.Command)
+	assert.Equal(t, []string{"e", "…", "…", "…", "2", "…", "0"}, []string{r.Flags["data"], r.Flags["json-schema"],
+		r.Flags["stop"], r.Flags["system"], r.Flags["temp"], r.Flags["tokens"], r.Flags["top-k"]})
+	assert.NotContains(t, r.Flags, "help")
+	assert.Equal(t, time.UTC, r.Date.Location())
+	assert.Zero(t, r.Date.Nanosecond())
+	assert.Equal(t, []string{cli.BuildVersion(), runtime.Version()}, []string{r.Version, r.Go})
+	number := pflag.NewFlagSet("", pflag.ContinueOnError)
+	number.Int("tokens", 0, "")
+	require.NoError(t, number.Parse([]string{"--tokens", "12"}))
+	assert.Equal(t, "12", valueOf(number.Lookup("tokens")), "a number is no text")
+}
+
+// TestUnknownContext: an engine that does not say how long its contexts are.
+func TestUnknownContext(t *testing.T) {
+	assert.Equal(t, []string{"an unknown number of", "512"}, []string{orUnknown(0), orUnknown(512)})
 }
