@@ -188,6 +188,11 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.NotEmpty(t, text, "the answer is complete anyway")
 	assert.Contains(t, stderr, "pilotfish: --require-cloud: 9 of 9 questions")
+	_, stdout, _ := clitest.Call(t, "run", "-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7", "-n", "9",
+		"--policy", "always", "--deadline", "1us", "--require-cloud", "--json")
+	events := clitest.Lines[clitest.RunEvent](t, stdout)
+	require.NotNil(t, events[len(events)-1].Summary.Error)
+	assert.Contains(t, *events[len(events)-1].Summary.Error, "--require-cloud: 9 of 9 questions", "also in the summary")
 	require.NotNil(t, late.Error)
 	assert.Contains(t, *late.Error, "deadline")
 	silent := do("--deadline off --threshold 0")

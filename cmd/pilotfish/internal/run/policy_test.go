@@ -658,11 +658,14 @@ func TestExplainTable(t *testing.T) {
 		Reason: reason(302)}})
 	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123459, ID: 1, Origin: "edge-timeout", Reason: reason(1)}})
 	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123459, Outcome: "late", Local: 1, Token: 1}})
+	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123460, Outcome: "hit", Local: 2, Token: 2,
+		Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.001}}}})
+	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123460, ID: 2, Origin: "cloud", Reason: reason(2)}})
 	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123470, Outcome: "dropped"}})
 	var out strings.Builder
 	x.print(&out, m)
 	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	require.Len(t, rows, 5)
+	require.Len(t, rows, 6)
 	for _, row := range rows {
 		assert.LessOrEqual(t, len(row), 100)
 		assert.Regexp(t, `^[ -~]+$`, row)
@@ -671,6 +674,7 @@ func TestExplainTable(t *testing.T) {
 	assert.Regexp(t, `stands +".*" +-0\.50$`, rows[2])
 	assert.Regexp(t, `miss +".*"$`, rows[3])
 	assert.Regexp(t, `late$`, rows[4])
+	assert.Regexp(t, `hit +the same +0\.00$`, rows[5])
 	for id := range int32(size) {
 		q := quoted(m, id)
 		require.LessOrEqual(t, len(q), 18)
