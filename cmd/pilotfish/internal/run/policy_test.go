@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
@@ -163,6 +164,11 @@ func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s 
 		require.Equal(t, cli.ExitDone, code, stderr)
 		all := clitest.Lines[clitest.RunEvent](t, stdout)
 		require.NotNil(t, all[len(all)-1].Summary)
+		about := clitest.Lines[struct{ Run *result.Run }](t, stdout)[len(all)-1].Run
+		require.NotNil(t, about)
+		assert.Equal(t, []string{"run", "pilotfish-demo-large"}, []string{about.Measurement, about.Remote})
+		assert.NotNil(t, about.Model)
+		assert.Nil(t, about.Large, "it was not here")
 		return all[:len(all)-1], all[len(all)-1].Summary, stderr
 	}
 }
@@ -287,6 +293,10 @@ func TestLateDoubts(t *testing.T) {
 	assert.Equal(t, []string{"early"}, p.late(nil, 0))
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
+	r := &event.Routed{Timeouts: 3, Unanswered: 5}
+	(&runOutput{plan: p}).promised(r)
+	assert.Equal(t, []string{"early", "3 tokens had no answer"}, r.Doubts, "tokens, not questions")
+	assert.NotNil(t, r.Certificate)
 	p.kind = balanced
 	assert.Empty(t, p.late(nil, 3))
 }

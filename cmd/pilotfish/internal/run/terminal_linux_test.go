@@ -118,6 +118,18 @@ func TestControlCharacters(t *testing.T) {
 	}
 }
 
+// TestLogOfConnectionFails: a run fails if the file about its connection cannot be written.
+func TestLogOfConnectionFails(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	address, pin, _ := clitest.StartCloud(t, "-m", m, "--log", "off")
+	code, stdout, stderr := clitest.Call(t, "run", "-m", m, "--cloud", address, "--pin", pin, "--tokens", "1", "-n", "2",
+		"--policy", "always", "--deadline", "off", "--qlog", "/proc/self")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.NotEmpty(t, stdout)
+	assert.Contains(t, stderr, "/proc/self/")
+}
+
 // TestMeterOnTerminal: a bar appears after a delay, and the next line begins at the margin.
 func TestMeterOnTerminal(t *testing.T) {
 	tty, text := clitest.Terminal(t)
