@@ -183,8 +183,9 @@ type stopped struct{ context.Context }
 
 func (stopped) Err() error { return context.Canceled }
 
-// TestChatStoppedConnecting: a connection is closed if the chat was stopped just after it was made.
-func TestChatStoppedConnecting(t *testing.T) {
+// TestChatCloses: a connection is closed if the chat was stopped just after it was made, and when another one replaces
+// it.
+func TestChatCloses(t *testing.T) {
 	clitest.OwnFolders(t)
 	small := clitest.TinyModel(t, "q8_0")
 	address, pin, _ := clitest.StartCloud(t, "-m", small, "--log", "off")
@@ -203,4 +204,15 @@ func TestChatStoppedConnecting(t *testing.T) {
 	})
 	require.NoError(t, c.connect(t.Context(), "/cloud", address, pin))
 	assert.Equal(t, address, c.address)
+
+	before, talk := c.gateway, c.chat
+	require.Error(t, c.connect(t.Context(), "/cloud", address, clitest.OnePin(1)))
+	assert.Same(t, before, c.gateway, "the connection stays if another one fails")
+	require.NoError(t, c.connect(t.Context(), "/cloud", address, pin))
+	assert.NotSame(t, before, c.gateway)
+	_, err = before.Ask(t.Context(), pilotfish.Question{Context: []int32{1}})
+	assert.ErrorIs(t, err, pilotfish.ErrClosed, "the one before is closed")
+	require.NoError(t, c.clear(t.Context(), ""))
+	_, err = pilotfish.Text(talk.Send(t.Context(), "who?"))
+	assert.ErrorIs(t, err, pilotfish.ErrClosed, "and so is the conversation before")
 }
