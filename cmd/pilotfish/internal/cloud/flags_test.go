@@ -111,6 +111,51 @@ func TestParseToken(t *testing.T) {
 	}
 }
 
+// TestAccess: who may use a gateway, by its flags, the environment and its address.
+func TestAccess(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(file, []byte("lab:"+clitest.SecretA+" rate=5\n"), 0o600))
+	lab := []engine.GatewayToken{{Name: "lab", Secret: clitest.SecretA, AskRate: 5}}
+	listed := []engine.GatewayToken{{Name: "listed", Secret: clitest.SecretB}}
+	device := []engine.GatewayToken{{Name: "device", Secret: clitest.SecretB}}
+	loopback, far := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7)}
+	for _, c := range []struct {
+		f        accessFlags
+		variable string // "": not set
+		listen   net.Addr
+		want     []engine.GatewayToken
+		say      string
+	}{
+		{accessFlags{given: true, file: file}, clitest.SecretB, loopback, lab, "an access token of " + file},
+		{accessFlags{listed: listed}, clitest.SecretA, loopback, listed, "of the configuration file"},
+		{accessFlags{}, " " + clitest.SecretB + "\n", loopback, device, "the access token of PILOTFISH_TOKEN"},
+		{accessFlags{}, "", loopback, nil, "open to programs on this machine"},
+		{accessFlags{open: true}, "", far, nil, "open to every device"},
+		{accessFlags{dry: true}, "", far, nil, "that is made on the first start"},
+	} {
+		t.Setenv(cli.TokenVariable, c.variable)
+		if c.variable == "" {
+			require.NoError(t, os.Unsetenv(cli.TokenVariable))
+		}
+		who, err := c.f.tokens(c.listen, filepath.Join(t.TempDir(), "none"))
+		require.NoError(t, err)
+		assert.Equal(t, c.want, who.tokens, c.say)
+		assert.Contains(t, who.say, c.say)
+		assert.False(t, who.made)
+	}
+	kept := filepath.Join(t.TempDir(), "new", "token")
+	for made := range 2 {
+		who, err := accessFlags{}.tokens(far, kept)
+		require.NoError(t, err)
+		require.Len(t, who.tokens, 1)
+		assert.Equal(t, made == 0, who.made)
+		b, err := os.ReadFile(kept)
+		require.NoError(t, err)
+		assert.Equal(t, string(who.tokens[0].Secret)+"\n", string(b))
+		assert.Len(t, string(who.tokens[0].Secret), 32, "24 random bytes in base64")
+	}
+}
+
 // TestCloudMakesToken: on loopback no token is needed. On other addresses one is made at the first start and kept; with
 // --open there is none.
 func TestCloudMakesToken(t *testing.T) {
