@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -136,10 +137,95 @@ func TestChatCopies(t *testing.T) {
 	assert.Equal(t, 3, chat.Stats().Tokens, "the option of the question comes after that of the chat")
 }
 
+// TestChatLeft: an answer that the caller leaves or stops is part of the conversation as far as it came.
+func TestChatLeft(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	chat, text := m.NewChat(ChatOptions{}), ""
+	answer := chat.Send(t.Context(), "Who?", Settings{Local: true})
+	for range 2 { // each range asks again
+		n := 0
+		for tok, err := range answer {
+			require.NoError(t, err)
+			text += tok.Text
+			if n++; n == 3 {
+				break
+			}
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	for tok, err := range chat.Send(ctx, "And?") {
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+			continue
+		}
+		text += tok.Text
+		stop()
+	}
+	got := chat.Messages()
+	require.Len(t, got, 6)
+	assert.Equal(t, text, got[1].Content+got[3].Content+got[5].Content)
+	for i, m := range got {
+		assert.Equal(t, []any{[]string{"user", "assistant"}[i%2], true}, []any{m.Role, m.Local})
+	}
+}
+
+// TestTokensOfModel: the bytes and the name of a token, its text, and the number of tokens.
+func TestTokensOfModel(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	ids, err := m.Tokenize("é<|im_end|>", true)
+	require.NoError(t, err)
+	end := ids[len(ids)-1]
+	plain, err := m.Tokenize("é<|im_end|>", false)
+	require.NoError(t, err)
+	assert.Greater(t, len(plain), len(ids), "the mark is text")
+	for _, c := range []struct {
+		id          int32
+		bytes, name string
+	}{{'A', "A", ""}, {0xc3, "\xc3", ""}, {end, "", "<|im_end|>"}} {
+		b, err := m.TokenBytes(c.id)
+		require.NoError(t, err)
+		name, err := m.TokenName(c.id)
+		require.NoError(t, err)
+		assert.Equal(t, []string{c.bytes, c.name}, []string{string(b), name})
+	}
+	text, err := m.Detokenize([]int32{'A', 0xc3, 'B'})
+	require.NoError(t, err)
+	assert.Equal(t, "A\uFFFDB", text)
+	thinks, err := m.Thinks(nil)
+	require.NoError(t, err)
+	assert.False(t, thinks)
+	_, err = Load([]byte("no model"), "name.gguf", Options{})
+	assert.ErrorContains(t, err, "name.gguf: ")
+}
+
+// TestCopiedBeginning: a session continues with at most as many tokens of another one as the caller says.
+func TestCopiedBeginning(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	ids, first := []int32{65, 66, 67, 68, 69, 70}, m.NewSession()
+	say := func(s *Session) int {
+		_, err := Text(s.GenerateTokens(t.Context(), ids, MaxTokens(1)))
+		require.NoError(t, err)
+		return s.Stats().ReusedTokens
+	}
+	say(first)
+	for most, want := range map[int]int{0: 0, 3: 3, 64: 5} { // the last token of a prompt is always computed
+		s := m.NewSession()
+		require.NoError(t, s.CopyKV(t.Context(), first, most))
+		assert.Equal(t, want, say(s), most)
+	}
+}
+
 // openFar counts the sessions that are open.
 type openFar struct {
 	open int
 	err  error // of each answer
+	got  engine.CloudQuestion
 }
 
 func (f *openFar) Session(context.Context) (engine.Cloud, func(), error) {
@@ -147,8 +233,19 @@ func (f *openFar) Session(context.Context) (engine.Cloud, func(), error) {
 	return f, func() { f.open-- }, nil
 }
 
-func (f *openFar) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, error) {
-	return engine.CloudAnswer{}, f.err
+func (f *openFar) Ask(_ context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	f.got = q
+	return engine.CloudAnswer{Reply: terms.Reply{Token: 7, Top: []Candidate{{ID: 8, LogProb: -1}}}}, f.err
+}
+
+// TestAskWhole: a question of the caller's own is asked as a whole, and so is its answer.
+func TestAskWhole(t *testing.T) {
+	f := new(openFar)
+	q := Question{Context: []int32{1, 0}, Best: 3, Sampling: Sampling{Temperature: 2, Seed: 5, TopK: 4}}
+	a, err := askOnce(t.Context(), f, q, 2, 2)
+	require.NoError(t, err)
+	assert.Equal(t, Answer{Token: 7, Best: []Candidate{{ID: 8, LogProb: -1}}}, a)
+	assert.Equal(t, engine.CloudQuestion{Context: q.Context, K: 3, Sampling: q.Sampling}, f.got)
 }
 
 // TestAskEnds: the session of a question of the caller's own ends with its answer or error.
@@ -156,6 +253,13 @@ func TestAskEnds(t *testing.T) {
 	for _, f := range []*openFar{{}, {err: errors.New("no answer")}} {
 		_, err := askOnce(t.Context(), f, Question{Context: []int32{1}}, 2, 2)
 		assert.ErrorIs(t, err, f.err)
+		assert.NotErrorIs(t, err, context.Canceled)
 		assert.Zero(t, f.open)
 	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	f := &openFar{err: errors.New("enough")}
+	stop(f.err)
+	_, err := askOnce(ctx, f, Question{Context: []int32{1}}, 2, 2)
+	assert.ErrorIs(t, err, f.err)
+	assert.ErrorIs(t, err, context.Canceled, "the caller ended it")
 }

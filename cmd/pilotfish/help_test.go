@@ -25,6 +25,15 @@ func TestHelpWidth(t *testing.T) {
 		for _, f := range flags {
 			_, usage := pflag.UnquoteUsage(f)
 			assert.Contains(t, text, strings.Join(strings.Fields(usage), " "), "%s --%s", c.CommandPath(), f.Name)
+			o, ok := f.Value.(*cli.OptionsFlag)
+			if !ok {
+				continue
+			}
+			assert.Contains(t, text, "Options of --"+f.Name+", as NAME=VALUE:", c.CommandPath())
+			o.VisitAll(func(option *pflag.Flag) {
+				_, usage := pflag.UnquoteUsage(option)
+				assert.Contains(t, text, strings.Join(strings.Fields(usage), " "), "%s --%s", c.CommandPath(), f.Name)
+			})
 		}
 		for line := range strings.Lines(stdout) {
 			// except for a command line

@@ -13,18 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// withTemplate copies a model and replaces a part of its chat template by text of the same length.
-func withTemplate(t *testing.T, model, part, by string) string {
-	t.Helper()
-	require.Len(t, by, len(part))
-	b, err := os.ReadFile(model)
-	require.NoError(t, err)
-	require.Contains(t, string(b), part)
-	path := filepath.Join(t.TempDir(), "other.gguf")
-	require.NoError(t, os.WriteFile(path, bytes.Replace(b, []byte(part), []byte(by), 1), 0o600))
-	return path
-}
-
 // pairCommands returns the command lines of each command with two models, without the flags of the small one; cloud is
 // the address of a gateway, large the file of the large model. Some commands can leave out the chat template.
 func pairCommands(t *testing.T, cloud []string, large string) map[string][]string {
@@ -68,9 +56,9 @@ func TestPair(t *testing.T) {
 	clitest.OwnFolders(t)
 	large := clitest.TinyModel(t, "q8_0")
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--log", "off")
-	same := withTemplate(t, large, "{# a chat #}", "{# a talk #}")
-	other := withTemplate(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
-	none := withTemplate(t, large, "tokenizer.chat_template", "tokenizer.tach_template")
+	same := clitest.Replaced(t, large, "{# a chat #}", "{# a talk #}")
+	other := clitest.Replaced(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
+	none := clitest.Replaced(t, large, "tokenizer.chat_template", "tokenizer.tach_template")
 	tokens := clitest.OtherTokens(t)
 	for name, line := range pairCommands(t, []string{"--cloud", address, "--pin", pin}, large) {
 		run := func(small string, more ...string) (code int, stderr string) {
@@ -124,7 +112,7 @@ func TestServePair(t *testing.T) {
 	large := clitest.TinyModel(t, "q8_0")
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--log", "off")
 	cloud := []string{"--cloud", address, "--pin", pin}
-	other := withTemplate(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
+	other := clitest.Replaced(t, large, `message.role + '\n' +`, `message.role + ' \n'+`)
 	for model, want := range map[string]bool{large: false, other: true} {
 		s := clitest.StartServe(t, append([]string{"-m", model}, cloud...)...)
 		s.Stop()

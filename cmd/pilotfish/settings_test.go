@@ -82,6 +82,7 @@ func TestSettingsRefused(t *testing.T) {
 		"tokens: 1,2":                       `"tokens" is no setting`,
 		"token: secret":                     `"token" is no setting`,
 		"a: b: c":                           "config.yaml:1: this is not YAML",
+		"temp: 1\na: b: c":                  "config.yaml:2: this is not YAML",
 		"- model":                           "config.yaml:1: write NAME: VALUE here",
 		"temp: 1\n---\nkv: f16":             "a second document",
 		strings.Repeat("# long\n", 200_000): "has more than 1048576 bytes: is it the right file?",
@@ -197,6 +198,9 @@ func TestConfigCommand(t *testing.T) {
 	assert.Regexp(t, `(?m)^temp +0.5 +`+path+`:3 +PILOTFISH_TEMP$`, stdout)
 	assert.Regexp(t, `(?m)^kv +f16 +PILOTFISH_KV +PILOTFISH_KV$`, stdout)
 	assert.Regexp(t, `(?m)^threads +0 +default +PILOTFISH_THREADS$`, stdout)
+	assert.Regexp(t, `^SETTING +VALUE +FROM +VARIABLE\n`, stdout)
+	assert.Regexp(t, `(?m)^max-tokens +256, chat: 1024 +default +PILOTFISH_MAX_TOKENS$`, stdout)
+	assert.Equal(t, 1+len(cli.Settings()), strings.Count(stdout, "\n"))
 	other := filepath.Join(t.TempDir(), "x.yaml")
 	require.NoError(t, os.WriteFile(other, []byte("temp: 0.25"), 0o600))
 	code, stdout, stderr = clitest.Call(t, "config", "--json", "--config", other)
@@ -212,6 +216,12 @@ func TestConfigCommand(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	_, _, stderr = clitest.Call(t, "config")
 	assert.Equal(t, "configuration file: "+path+", which does not exist\n", stderr)
+	for _, name := range []string{"XDG_CONFIG_HOME", "HOME", "AppData"} {
+		t.Setenv(name, "")
+	}
+	code, stdout, _ = clitest.Call(t, "config")
+	assert.Equal(t, cli.ExitDone, code, "without a folder for a file there is none")
+	assert.Regexp(t, `(?m)^kv +f16 +PILOTFISH_KV +PILOTFISH_KV$`, stdout)
 }
 
 // FuzzParseSettings: parsing any file does not panic, and sets only settings.

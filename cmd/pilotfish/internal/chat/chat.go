@@ -199,8 +199,8 @@ func (c *conversation) greet(interactive bool) {
 	if name == "" {
 		name = c.f.model.Answers()
 	}
-	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", name,
-		c.model.Context())
+	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n",
+		cli.Harmless(name), c.model.Context())
 	c.sayDrawn()
 }
 

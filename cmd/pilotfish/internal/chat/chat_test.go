@@ -64,6 +64,8 @@ func TestChatCommands(t *testing.T) {
 		{"/system be brief\n/system off\n/system", "the system message is the model's own"},
 		{"/temp", "temperature 0: the most probable token is always picked"},
 		{"/temp 0.5 7", "temperature 0.5, drawn with --seed 7\n"},
+		{"/temp 100 18446744073709551615", "temperature 100, drawn with --seed 18446744073709551615\n"},
+		{"/temp 100.1", "/temp 100.1 is out of range: give 0 to 100"},
 		{"/temp 0.5 7\n/temp 0\n/temp", "temperature 0: the most probable token is always picked"},
 		{"/cloud", "no cloud: the small model answers alone"},
 		{"/cloud off", "the small model answers alone"},
@@ -100,12 +102,20 @@ func TestChatCommands(t *testing.T) {
 			assert.Empty(t, stdout, c.lines)
 		}
 	}
-	code, stdout, stderr := clitest.Chat(t, "/quit\n"+clitest.Question(0)+"\n", "-m", small)
-	assert.Equal(t, cli.ExitDone, code, stderr)
-	assert.Empty(t, stdout, "nothing is read after /quit")
-	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n/system new\n/save "+filepath.Join(t.TempDir(), "c")+"\n",
-		"-m", small)
+	for _, quit := range []string{"/quit", "/exit", "/bye"} {
+		code, stdout, stderr := clitest.Chat(t, quit+"\n"+clitest.Question(0)+"\n", "-m", small)
+		assert.Equal(t, cli.ExitDone, code, stderr)
+		assert.Empty(t, stdout, "nothing is read after %s", quit)
+	}
+	_, stdout, stderr := clitest.Chat(t, clitest.Question(0)+"\n/system new\n/save "+
+		filepath.Join(t.TempDir(), "c")+"\n", "-m", small)
+	assert.NotEmpty(t, stdout)
 	assert.Contains(t, stderr, "3 messages in ", "the turns stay")
+	_, _, stderr = clitest.Chat(t, "/save ~/talk.json\n/load ~/talk.json\n", "-m", small)
+	home, err := os.UserHomeDir()
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(home, "talk.json"))
+	assert.Contains(t, stderr, "loaded 0 questions with their answers from "+filepath.Join(home, "talk.json")+"\n")
 	_, _, stderr = clitest.Chat(t, "/temp 0.5\n/temp 0.5\n", "-m", small)
 	seeds := regexp.MustCompile(`--seed \d+`).FindAllString(stderr, -1)
 	require.Len(t, seeds, 2)

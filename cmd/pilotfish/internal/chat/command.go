@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -95,7 +96,7 @@ func (c *conversation) system(_ context.Context, args string) error {
 		fmt.Fprintln(c.a.Stderr, "the system message is the model's own")
 		return nil
 	case args == "":
-		fmt.Fprintf(c.a.Stderr, "the system message is: %s\n", system[0].Content)
+		fmt.Fprintf(c.a.Stderr, "the system message is: %s\n", cli.Harmless(system[0].Content))
 		return nil
 	case args == "off":
 		system = nil
@@ -172,9 +173,9 @@ func (c *conversation) retry(ctx context.Context, _ string) error {
 	return c.ask(ctx, question, local || c.local)
 }
 
-// shortened returns the beginning of a text, as one line.
+// shortened returns the beginning of a text, as one line without control characters.
 func shortened(text string) string {
-	r := []rune(strings.Join(strings.Fields(text), " "))
+	r := []rune(cli.Harmless(strings.Join(strings.Fields(text), " ")))
 	if len(r) > 60 {
 		return string(r[:59]) + "…"
 	}
@@ -282,16 +283,21 @@ func (c *conversation) keepLocal(_ context.Context, args string) error {
 }
 
 func (c *conversation) stats(context.Context, string) error {
-	w, s, t := c.a.Stderr, c.chat.Stats(), &c.total
+	c.total.print(c.a.Stderr, c.chat.Stats(), c.model.Context())
+	return nil
+}
+
+// print prints the figures of the last answer, and the totals. context is the maximum length of a text, in tokens.
+func (t *chatTotal) print(w io.Writer, s pilotfish.Stats, context int) {
 	if t.answers == 0 {
 		fmt.Fprintln(w, "no answers yet")
-		return nil
+		return
 	}
 	if s.PromptTokens > 0 { // otherwise the conversation was restarted since
 		fmt.Fprintf(w,
 			"last answer: prompt of %d tokens in %.0f ms, %d of them reused from before; %d generated at %.1f/s\n",
 			s.PromptTokens, cli.Ms(s.PromptTime), s.ReusedTokens, s.Tokens, cli.PerSecond(s.Tokens-1, s.DecodeTime))
-		fmt.Fprintf(w, "context: %d of %d tokens\n", s.PromptTokens+s.Tokens, c.model.Context())
+		fmt.Fprintf(w, "context: %d of %d tokens\n", s.PromptTokens+s.Tokens, context)
 	}
 	if s.Drafts > 0 {
 		fmt.Fprintf(w, "drafts of the small model: %d, %d accepted, in %d of %d passes over the large one\n", s.Drafts,
@@ -312,7 +318,6 @@ func (c *conversation) stats(context.Context, string) error {
 			humanize.Bytes(uint64(t.down)), t.timeouts)
 	}
 	fmt.Fprintln(w)
-	return nil
 }
 
 // address formats the address that data was sent to, to follow an amount.

@@ -324,6 +324,9 @@ func (c *conversation) connect(ctx context.Context, by, address, pin string) err
 	g, err := c.model.Dial(ctx, address, o)
 	switch {
 	case ctx.Err() != nil:
+		if err == nil { // the chat was stopped just after it was connected
+			g.Close()
+		}
 		return context.Cause(ctx)
 	case err != nil:
 		return flags.Explain(errors.Unwrap(err))

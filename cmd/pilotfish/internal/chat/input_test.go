@@ -266,6 +266,15 @@ func TestHistory(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode(), "it becomes private")
 
+	many := strings.Repeat("x\n", 2*liner.HistoryLimit)
+	require.NoError(t, os.WriteFile(path, []byte(many), 0o600))
+	h, err = openHistory(path)
+	require.NoError(t, err)
+	assert.Len(t, h.lines, 2*liner.HistoryLimit)
+	kept, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, many, string(kept), "it is not shortened at each start")
+
 	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", maxHistory)+"\nlast\n"), 0o600))
 	h, err = openHistory(path)
 	require.NoError(t, err)

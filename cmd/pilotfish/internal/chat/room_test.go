@@ -2,18 +2,26 @@ package chat
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // TestChatRoomForAnswer: the turns that are kept leave room for the question and for an answer: for a quarter of the
@@ -83,4 +91,128 @@ func TestChatRetryLocal(t *testing.T) {
 		assert.Equal(t, c.want, messages[0].Local, c)
 		talk.close()
 	}
+}
+
+// TestChatFigures: each number of the last answer, and of all answers, is where /stats says it.
+func TestChatFigures(t *testing.T) {
+	said := func(total chatTotal, s pilotfish.Stats) string {
+		var out bytes.Buffer
+		total.print(&out, s, 512)
+		return out.String()
+	}
+	s := pilotfish.Stats{PromptTokens: 30, ReusedTokens: 20, Tokens: 11, CloudTokens: 4, Timeouts: 5, Passes: 16,
+		PromptTime: 1500 * time.Millisecond, DecodeTime: 4 * time.Second}
+	assert.Equal(t, "no answers yet\n", said(chatTotal{}, s))
+	total := chatTotal{answers: 3, tokens: 400, sent: 7000}
+	const last = "last answer: prompt of 30 tokens in 1500 ms, 20 of them reused from before; 11 generated at 2.5/s\n" +
+		"context: 41 of 512 tokens\n"
+	const none = "left this device for it: 0 tokens in 0 B, for all answers 7.0 kB\n"
+	const all = "all 3 answers: 400 tokens"
+	assert.Equal(t, last+none+all+"\n", said(total, s))
+	s.Drafts, s.DraftsAccepted, s.DraftPasses = 12, 9, 7
+	const drafts = "drafts of the small model: 12, 9 accepted, in 7 of 16 passes over the large one\n"
+	assert.Equal(t, last+drafts+none+all+"\n", said(total, s))
+	s.Drafts = 0
+	s.Asks, s.Hits, s.Exposed, s.Hidden = 6, 3, 80*time.Millisecond, 90*time.Millisecond
+	s.Receipt = pilotfish.Receipt{Tokens: 50, Bytes: 600, To: "h:1"}
+	total = chatTotal{answers: 3, tokens: 400, cloud: 30, timeouts: 8, asks: 60, up: 5000, down: 6000, sent: 7000}
+	assert.Equal(t, last+"cloud: 4 of 11 tokens, 6 asks with 3 hits, 5 tokens without an answer in time; waiting 80 "+
+		"ms, hidden 90 ms\nleft this device for it: 50 tokens in 600 B to h:1, for all answers 7.0 kB\n"+all+
+		", 30 from the cloud (7.5%), 60 asks, 5.0 kB up, 6.0 kB down, 8 tokens without an answer in time\n",
+		said(total, s))
+	assert.Equal(t, none+all+"\n", said(chatTotal{answers: 3, tokens: 400, sent: 7000}, pilotfish.Stats{}),
+		"the conversation has begun anew")
+}
+
+// TestChatRemarks: what cut an answer short is said at once, and why the cloud did not answer.
+func TestChatRemarks(t *testing.T) {
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 160})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, c := range []struct {
+		s    pilotfish.Stats
+		want string // how the only line begins
+	}{
+		{pilotfish.Stats{Stop: "end", Tokens: 9}, ""}, {pilotfish.Stats{Stop: "stop", Tokens: 9}, ""},
+		{pilotfish.Stats{Stop: "length", Tokens: 9}, "(cut off after 9 tokens: -n sets"},
+		{pilotfish.Stats{Stop: "context", Tokens: 9}, "(cut off: the context of 160 tokens is full."},
+		{pilotfish.Stats{Stop: "length", Shortened: true, Tokens: 9},
+			"(the value of --json-schema had to end after 9 tokens, see -n"},
+		{pilotfish.Stats{Timeouts: 3},
+			"(the cloud did not answer for 3 tokens: its answers were late; /cloud off stops asking)\n"},
+		{pilotfish.Stats{Timeouts: 2, Err: errors.New("unplugged")},
+			"(the cloud did not answer for 2 tokens: unplugged; "},
+	} {
+		var errs bytes.Buffer
+		(&conversation{a: &cli.App{Stderr: &errs}, model: m}).remarks(c.s)
+		assert.True(t, strings.HasPrefix(errs.String(), c.want), "%s: %s", c.want, &errs)
+		assert.Equal(t, c.want != "", errs.Len() > 0, &errs)
+		assert.LessOrEqual(t, strings.Count(errs.String(), "\n"), 1, "one remark")
+	}
+}
+
+// TestChatForeignText: no text of a model's file or of a loaded conversation can control the terminal.
+func TestChatForeignText(t *testing.T) {
+	clitest.OwnFolders(t)
+	const name = "pilotfish-demo-small"
+	file := bytes.Replace(demo.Small(), []byte(name), []byte("pilotfish\x1b]0;small!\a"), 1)
+	m, err := pilotfish.Load(file, "small", pilotfish.Options{Context: 160})
+	require.NoError(t, err)
+	defer m.Close()
+	talk := filepath.Join(t.TempDir(), "talk.json")
+	require.NoError(t, os.WriteFile(talk, []byte(`{"format":"pilotfish-chat","version":1,"model":"other\u001b[2J",`+
+		`"messages":[{"role":"system","content":"be\u001b[2J\n\tbrief"},{"role":"user","content":"who\u001b[2J?"},`+
+		`{"role":"assistant","content":"I"},{"role":"user","content":"who?"},{"role":"assistant","content":"I"}]}`),
+		0o600))
+	var errs bytes.Buffer
+	f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+	c := newConversation(&cli.App{Stdout: io.Discard, Stderr: &errs, Env: os.Getenv}, f, m, pilotfish.Route{})
+	defer c.close()
+	c.greet(true)
+	require.NoError(t, c.load(t.Context(), talk))
+	require.NoError(t, c.command(t.Context(), "/system"))
+	require.NoError(t, c.command(t.Context(), "/undo"))
+	require.NoError(t, c.command(t.Context(), "/undo"))
+	assert.Equal(t, "pilotfish␛]0;small!␇, context of 160 tokens. /help lists the commands, Ctrl-D ends.\n"+
+		"loaded 2 questions with their answers from "+talk+"\n"+`(with answers of another model: "other\x1b[2J")`+
+		"\nthe system message is: be␛[2J\n\tbrief\nforgotten: who?\nforgotten: who␛[2J?\n", errs.String())
+}
+
+// stopped is a context that has ended, but not for those who wait for it.
+type stopped struct{ context.Context }
+
+func (stopped) Err() error { return context.Canceled }
+
+// TestChatCloses: a connection is closed if the chat was stopped just after it was made, and when another one replaces
+// it.
+func TestChatCloses(t *testing.T) {
+	clitest.OwnFolders(t)
+	small := clitest.TinyModel(t, "q8_0")
+	address, pin, _ := clitest.StartCloud(t, "-m", small, "--log", "off")
+	m, err := pilotfish.Open(small, pilotfish.Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	command := new(cobra.Command)
+	f := new(chatFlags)
+	f.register(command)
+	c := newConversation(&cli.App{Stdout: io.Discard, Stderr: io.Discard, Env: os.Getenv}, f, m, pilotfish.Route{})
+	defer c.close()
+	held.Same(t, func() {
+		err := c.connect(stopped{context.Background()}, "/cloud", address, pin)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Nil(t, c.gateway)
+	})
+	require.NoError(t, c.connect(t.Context(), "/cloud", address, pin))
+	assert.Equal(t, address, c.address)
+
+	before, talk := c.gateway, c.chat
+	require.Error(t, c.connect(t.Context(), "/cloud", address, clitest.OnePin(1)))
+	assert.Same(t, before, c.gateway, "the connection stays if another one fails")
+	require.NoError(t, c.connect(t.Context(), "/cloud", address, pin))
+	assert.NotSame(t, before, c.gateway)
+	_, err = before.Ask(t.Context(), pilotfish.Question{Context: []int32{1}})
+	assert.ErrorIs(t, err, pilotfish.ErrClosed, "the one before is closed")
+	require.NoError(t, c.clear(t.Context(), ""))
+	_, err = pilotfish.Text(talk.Send(t.Context(), "who?"))
+	assert.ErrorIs(t, err, pilotfish.ErrClosed, "and so is the conversation before")
 }

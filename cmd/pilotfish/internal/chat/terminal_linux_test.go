@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -10,10 +11,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -335,4 +339,26 @@ func TestChatColours(t *testing.T) {
 	k.Expect(readyFor)
 	k.Press(ctrlD)
 	assert.Equal(t, cli.ExitDone, k.Ends())
+}
+
+// TestChatControlCharacters: on a terminal, with colours or without, an answer cannot control the terminal.
+func TestChatControlCharacters(t *testing.T) {
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, no := range []string{"", "1"} {
+		tty, shown := clitest.Terminal(t)
+		a := &cli.App{Stdout: &cli.Output{W: tty}, Env: func(key string) string {
+			return map[string]string{"NO_COLOR": no}[key]
+		}}
+		c := newConversation(a, &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}, m, pilotfish.Route{})
+		printed, failed, broken := c.print(func(yield func(pilotfish.Token, error) bool) {
+			_ = yield(pilotfish.Token{Text: "a\x1b[2J", Origin: "edge"}, nil) &&
+				yield(pilotfish.Token{Text: "\x07é", Origin: "cloud"}, nil) &&
+				yield(pilotfish.Token{}, io.ErrUnexpectedEOF)
+		})
+		assert.Equal(t, []any{8, io.ErrUnexpectedEOF, nil}, []any{printed, failed, broken}, "bytes of the answer")
+		assert.Equal(t, map[string]string{"": "a␛[2J\x1b[36;1m␇é\x1b[0m", "1": "a␛[2J␇é"}[no], shown())
+		c.close()
+	}
 }

@@ -8,8 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
@@ -59,6 +61,9 @@ func TestErrorsOfCommands(t *testing.T) {
 			"pilotfish: interrupted: 3 of 7 questions are answered in all modes\n"},
 		{"interrupt of a server that ends in order", interrupted, nil, 130, ""},
 		{"terminate", terminated, context.Canceled, 143, "pilotfish: terminated\n"},
+		{"terminate a server that ends in order", terminated, nil, ExitDone, ""},
+		{"failure beside wrong usage", t.Context(), errors.Join(io.ErrUnexpectedEOF, Usagef("no")), ExitUsage,
+			"pilotfish: unexpected EOF\nno\nusage: root\nTry 'root --help'.\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -69,4 +74,109 @@ func TestErrorsOfCommands(t *testing.T) {
 			assert.Equal(t, c.stderr, stderr.String())
 		})
 	}
+}
+
+// TestPreparationFails: a command whose preparation fails does not run, with settings or without.
+func TestPreparationFails(t *testing.T) {
+	for _, name := range []string{"run", "other"} {
+		var stderr bytes.Buffer
+		a := New(func(*App) []*cobra.Command {
+			return []*cobra.Command{{Use: name,
+				PreRunE: func(*cobra.Command, []string) error { return errors.New("it is not prepared") },
+				RunE:    func(*cobra.Command, []string) error { t.Error("it runs"); return nil }}}
+		}, nil, io.Discard, &stderr)
+		a.Env = func(string) string { return "" }
+		assert.Equal(t, ExitUsage, a.Run(t.Context(), []string{name}))
+		assert.Contains(t, stderr.String(), "pilotfish: it is not prepared\n")
+	}
+}
+
+// TestOutput: after the first error nothing more is written, and only that error is reported: silently if the reader of
+// a pipe has gone.
+func TestOutput(t *testing.T) {
+	for err, silent := range map[error]bool{syscall.ENOSPC: false, io.ErrClosedPipe: true,
+		&fs.PathError{Err: syscall.EPIPE}: true} {
+		writes := 0
+		a := &App{Stdout: &Output{W: writerFunc(func(b []byte) (int, error) {
+			if writes++; writes == 2 {
+				return 0, err
+			}
+			return len(b), nil
+		})}}
+		got, quiet := a.OutputError()
+		assert.NoError(t, got)
+		assert.False(t, quiet)
+		for i := range 3 {
+			assert.Equal(t, i > 0, a.PrintJSON("<&>") != nil)
+		}
+		assert.Equal(t, 2, writes)
+		got, quiet = a.OutputError()
+		assert.Equal(t, err, got)
+		assert.Equal(t, silent, quiet)
+	}
+	var out bytes.Buffer
+	assert.NoError(t, (&App{Stdout: &out}).PrintJSON("<&>"))
+	assert.Equal(t, "\"<&>\"\n", out.String(), "as it is, on one line")
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// TestOrigin: a message has the source of each setting that it names by its whole name.
+func TestOrigin(t *testing.T) {
+	a := &App{Settled: map[string]string{"temp": "f:1", "cloud": "PILOTFISH_CLOUD", "top-k": "f:3",
+		"token-file": "f:4"}}
+	for message, want := range map[string]string{
+		"":                                "",
+		"temp is 3, and --model is empty": "",
+		"--temp -1 is out of range":       " (--temp is from f:1)",
+		"without --temp":                  " (--temp is from f:1)",
+		"--temperature, --top-kind":       "",
+		"--tokens, --token-file x":        " (--token-file is from f:4)",
+		"--top-k: give --cloud, --temp": " (--cloud is from PILOTFISH_CLOUD; --temp is from f:1; --top-k is " +
+			"from f:3)",
+	} {
+		assert.Equal(t, want, a.origin(message), message)
+	}
+}
+
+// TestAsk: only yes means yes, and a question that a signal ends has its cause.
+func TestAsk(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, " YES \n": true, "yes": true, "\n": false, "": false,
+		"n\n": false, "yess\n": false, "no yes\n": false} {
+		var stderr bytes.Buffer
+		a := &App{Stdin: strings.NewReader(answer), Stderr: &stderr}
+		yes, err := a.Ask(t.Context(), "Remove it?")
+		assert.NoError(t, err)
+		assert.Equal(t, want, yes, answer)
+		assert.Equal(t, answer == "", strings.HasSuffix(stderr.String(), "\n"), "of an answer the terminal shows it")
+		assert.Contains(t, stderr.String(), "Remove it? [y/N] ")
+	}
+	read, write := io.Pipe() // nothing comes
+	defer write.Close()
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(&Interruption{Signal: os.Interrupt})
+	yes, err := (&App{Stdin: read, Stderr: io.Discard}).Ask(ctx, "Remove it?")
+	assert.False(t, yes)
+	assert.Equal(t, context.Cause(ctx), err)
+}
+
+// TestReadPrompt: the prompt is the arguments, or else stdin with all but its last line end.
+func TestReadPrompt(t *testing.T) {
+	for _, c := range []struct {
+		args        []string
+		stdin, want string
+	}{
+		{[]string{"a", " b"}, "c", "a  b"}, {nil, " c\n\n", " c\n"}, {[]string{"-"}, "c", "c"},
+		{[]string{"-", "-"}, "c", "- -"}, {nil, "\n", ""}, {[]string{""}, "c", ""},
+	} {
+		got, err := ReadPrompt(&App{Stdin: strings.NewReader(c.stdin)}, c.args)
+		assert.NoError(t, err)
+		assert.Equal(t, c.want, got, c)
+	}
+	_, err := ReadPrompt(&App{Stdin: strings.NewReader("")}, nil)
+	assert.ErrorAs(t, err, new(*UsageError))
+	_, err = ReadPrompt(&App{Stdin: iotest.ErrReader(io.ErrUnexpectedEOF)}, nil)
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

@@ -24,7 +24,7 @@ func NewTokenPrinter(a *App) func(engine.Token) error {
 			return nil
 		}
 		if terminal {
-			t.Text = strings.Map(harmless, t.Text)
+			t.Text = Harmless(t.Text)
 		}
 		if c := colours[t.Origin]; c != "" && !plain && t.Text != "" {
 			t.Text = c + t.Text + PlainAgain
@@ -42,8 +42,11 @@ func NewTokenPrinter(a *App) func(engine.Token) error {
 	}
 }
 
-// harmless replaces a control character by a printable symbol, so that the output of a model cannot control the
-// terminal.
+// Harmless replaces the control characters of a text by printable symbols, except for line ends and tabs, so that the
+// output of a model, or a text of a file, cannot control the terminal.
+func Harmless(text string) string { return strings.Map(harmless, text) }
+
+// harmless returns the printable symbol of a control character.
 func harmless(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:

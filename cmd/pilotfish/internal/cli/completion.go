@@ -63,7 +63,7 @@ func completions(name string) (values, files []string) {
 func valuesFor(c *cobra.Command, flag string, all []string) []string {
 	without := ""
 	switch {
-	case flag == "mode" && c.Name() == "chat":
+	case flag == "mode" && c.Name() != "run":
 		without = "local"
 	case flag == "policy" && c.Name() != "run":
 		without = string(router.Value)

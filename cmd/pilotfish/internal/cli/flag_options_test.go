@@ -20,6 +20,9 @@ func TestOptionsFlag(t *testing.T) {
 	assert.True(t, yes)
 	assert.Equal(t, "number=3,yes=true", o.String())
 	assert.Equal(t, []string{"other=1"}, o.Without([]string{"number=5", "other=1"}))
+	assert.NoError(t, p.Parse([]string{"--limit", "yes=false, number=4", "--limit", "number=5"}))
+	assert.Equal(t, "number=5,yes=false", o.String())
+	assert.False(t, yes)
 	for text, want := range map[string]string{
 		"number": "number has no value", "number=x": `number "x" is not a whole number`, "x=1": "choose number, yes",
 		"yes=3": `yes "3" is neither true nor false`,

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestBuildOf: the version, by the source of the binary.
@@ -58,4 +60,21 @@ func TestArchive(t *testing.T) {
 	if tag, revision := packedFrom(archive); revision != "" {
 		t.Errorf("archive.txt is filled in although this is a checkout: %q %q", tag, revision)
 	}
+}
+
+// TestBuildMetric: the metric of the build is 1, and its labels are the version and that of Go.
+func TestBuildMetric(t *testing.T) {
+	to := prometheus.NewRegistry()
+	to.MustRegister(BuildMetric())
+	all, err := to.Gather()
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, "pilotfish_build_info", all[0].GetName())
+	m := all[0].GetMetric()[0]
+	assert.Equal(t, 1., m.GetGauge().GetValue())
+	labels := map[string]string{}
+	for _, l := range m.GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+	}
+	assert.Equal(t, map[string]string{"version": BuildVersion(), "go": runtime.Version()}, labels)
 }

@@ -124,6 +124,18 @@ func writtenModel(t *testing.T, kind string, thinks bool) string {
 	return path
 }
 
+// Replaced copies a model and replaces a part of its file, such as of its chat template, by a text of the same length.
+func Replaced(t *testing.T, model, part, by string) string {
+	t.Helper()
+	require.Len(t, by, len(part))
+	b, err := os.ReadFile(model)
+	require.NoError(t, err)
+	require.Contains(t, string(b), part)
+	path := filepath.Join(t.TempDir(), "other.gguf")
+	require.NoError(t, os.WriteFile(path, bytes.Replace(b, []byte(part), []byte(by), 1), 0o600))
+	return path
+}
+
 // Lines parses one JSON object per line.
 func Lines[T any](t *testing.T, text string) (all []T) {
 	t.Helper()

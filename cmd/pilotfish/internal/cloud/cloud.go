@@ -312,8 +312,8 @@ func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (w
 // to stderr.
 func greet(a *cli.App, at net.Addr, pin netproto.Digest, who access, about []string) {
 	fmt.Fprintf(a.Stderr, "listening on %s, %s\n", at, who.say)
-	for _, line := range about {
-		fmt.Fprintln(a.Stderr, line)
+	for _, line := range about { // an engine reports a part of it
+		fmt.Fprintln(a.Stderr, cli.Harmless(line))
 	}
 	if who.made {
 		fmt.Fprintf(a.Stderr,

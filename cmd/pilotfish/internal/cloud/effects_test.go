@@ -55,6 +55,8 @@ func TestCloudEffects(t *testing.T) {
 		"--engine wait=9s":                       "Engines.Patience=9s",
 		"--engine hedge=9ms --upstream http://b": "Engines.Hedge=9ms; Engines.URLs=[http://a http://b]",
 		"--engine parallel=9":                    "Engines.Parallel=9",
+		"--engine parallel=4096":                 "Engines.Parallel=4096",
+		"--engine audit-every=1":                 "Engines.AuditEvery=1",
 		"--engine audit-every=9":                 "Engines.AuditEvery=9",
 
 		"--limit max-context=7":                        "Gateway.MaxContext=7",

@@ -47,6 +47,9 @@ func TestCloudTokenRefused(t *testing.T) {
 		{"absent file", "", "unset", []string{"--token-file", file + "x"}, cli.ExitFailed, "--token-file: open"},
 		{"empty variable", "", "", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
 		{"blank variable", "", "  \n", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 0 bytes"},
+		{"short variable", "", clitest.SecretA[1:] + "\n", nil, cli.ExitFailed, "PILOTFISH_TOKEN has 15 bytes"},
+		{"one byte short", "lab:" + clitest.SecretA[1:] + "\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
+			"line 1: the access token has 15 bytes: give at least 16"},
 		{"short", "secretsecret\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
 			"line 1: the access token has 12 bytes: give at least 16"},
 		{"named, empty", "lab:\n", "unset", []string{"--token-file", file}, cli.ExitFailed,
@@ -105,6 +108,51 @@ func TestParseToken(t *testing.T) {
 		_, err := parseToken("lab:"+clitest.SecretA+" rate=2 "+limit, "line 1")
 		assert.ErrorContains(t, err, `limit 2 of "lab": `, limit)
 		assert.ErrorContains(t, err, "above 0", limit)
+	}
+}
+
+// TestAccess: who may use a gateway, by its flags, the environment and its address.
+func TestAccess(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(file, []byte("lab:"+clitest.SecretA+" rate=5\n"), 0o600))
+	lab := []engine.GatewayToken{{Name: "lab", Secret: clitest.SecretA, AskRate: 5}}
+	listed := []engine.GatewayToken{{Name: "listed", Secret: clitest.SecretB}}
+	device := []engine.GatewayToken{{Name: "device", Secret: clitest.SecretB}}
+	loopback, far := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7)}
+	for _, c := range []struct {
+		f        accessFlags
+		variable string // "": not set
+		listen   net.Addr
+		want     []engine.GatewayToken
+		say      string
+	}{
+		{accessFlags{given: true, file: file}, clitest.SecretB, loopback, lab, "an access token of " + file},
+		{accessFlags{listed: listed}, clitest.SecretA, loopback, listed, "of the configuration file"},
+		{accessFlags{}, " " + clitest.SecretB + "\n", loopback, device, "the access token of PILOTFISH_TOKEN"},
+		{accessFlags{}, "", loopback, nil, "open to programs on this machine"},
+		{accessFlags{open: true}, "", far, nil, "open to every device"},
+		{accessFlags{dry: true}, "", far, nil, "that is made on the first start"},
+	} {
+		t.Setenv(cli.TokenVariable, c.variable)
+		if c.variable == "" {
+			require.NoError(t, os.Unsetenv(cli.TokenVariable))
+		}
+		who, err := c.f.tokens(c.listen, filepath.Join(t.TempDir(), "none"))
+		require.NoError(t, err)
+		assert.Equal(t, c.want, who.tokens, c.say)
+		assert.Contains(t, who.say, c.say)
+		assert.False(t, who.made)
+	}
+	kept := filepath.Join(t.TempDir(), "new", "token")
+	for made := range 2 {
+		who, err := accessFlags{}.tokens(far, kept)
+		require.NoError(t, err)
+		require.Len(t, who.tokens, 1)
+		assert.Equal(t, made == 0, who.made)
+		b, err := os.ReadFile(kept)
+		require.NoError(t, err)
+		assert.Equal(t, string(who.tokens[0].Secret)+"\n", string(b))
+		assert.Len(t, string(who.tokens[0].Secret), 32, "24 random bytes in base64")
 	}
 }
 
@@ -199,6 +247,14 @@ func TestLimitFlagsRefused(t *testing.T) {
 		code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", c[0])
 		assert.Equal(t, cli.ExitUsage, code, c[0])
 		assert.Contains(t, stderr, c[1])
+	}
+	for _, limit := range []string{"max-questions=1", "max-questions=1000000000", "device-rate=1e9", "device-rate=1e-9",
+		"ahead-limit=0", "ahead-limit=64", "drain=1ns", "rows=0"} {
+		c, f := cloudCommand(&cli.App{})
+		require.NoError(t, c.ParseFlags([]string{"--limit", limit}))
+		require.NoError(t, cli.CheckSpans(c.Flags()))
+		_, err := f.options()
+		assert.NoError(t, err, limit)
 	}
 	code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:99999")
 	assert.Equal(t, cli.ExitFailed, code)
@@ -486,4 +542,13 @@ func TestLoopback(t *testing.T) {
 		assert.Equal(t, want, isLoopback(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
 	}
 	assert.False(t, isLoopback(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
+}
+
+// TestGreetForeign: no text of an engine can control the operator's terminal.
+func TestGreetForeign(t *testing.T) {
+	var out, errs strings.Builder
+	greet(&cli.App{Stdout: &out, Stderr: &errs}, &net.UDPAddr{Port: 7}, netproto.Digest{1}, access{say: "open"},
+		[]string{"engine a: vllm\x1b[2J serves b", "  a note"})
+	assert.Equal(t, "listening on :7, open\nengine a: vllm␛[2J serves b\n  a note\n", errs.String())
+	assert.Equal(t, "01"+strings.Repeat("00", 31)+"\n", out.String())
 }

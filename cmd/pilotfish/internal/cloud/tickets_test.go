@@ -95,6 +95,13 @@ func TestKeptTicketKeys(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, inside, 1, "nothing else is left")
 
+	folder := filepath.Join(t.TempDir(), "folder")
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "full"), 0o700))
+	require.ErrorContains(t, writeTicketKeys(folder, week, now), "write "+folder+": ")
+	inside, err = os.ReadDir(filepath.Dir(folder))
+	require.NoError(t, err)
+	assert.Len(t, inside, 1, "no key is left in another file")
+
 	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
 	_, err = keptTicketKeys(path, now)
 	require.ErrorContains(t, err, "line 1: write 32")

@@ -38,8 +38,9 @@ func TestCloudUpstream(t *testing.T) {
 	url := clitest.EngineOf(t, edge, e)
 	key := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(key, []byte("the key of the engine\n"), 0o600))
-	cloud := clitest.StartedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--engine",
-		"key-file="+key)
+	cloud := clitest.StartedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--upstream",
+		"http://"+clitest.ClosedPort, "--tokenizer", edge, "--engine", "key-file="+key)
+	assert.Contains(t, cloud.Said, "engine "+clitest.ClosedPort+" is not there yet: ")
 	assert.Contains(t, cloud.Said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, "+
 		"audits: sampled")
 	assert.Contains(t, cloud.Said, "an engine is in service", "in the log of the gateway")
@@ -58,8 +59,13 @@ func TestCloudUpstream(t *testing.T) {
 	code, _, stderr := clitest.Call(t, append([]string{"run", "--temp", "0.5"}, args...)...)
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "add --top-k with 1 to 256", "reported once, not at each token")
-	_, _, s, _ = clitest.RoutedTokens(t, append(args, "--temp", "0.5", "--top-k", "20", "--seed", "3")...)
-	assert.Equal(t, 12, s.CloudTokens)
+	for _, most := range []string{"20", "256"} {
+		_, _, s, _ = clitest.RoutedTokens(t, append(args, "--temp", "0.5", "--top-k", most, "--seed", "3")...)
+		assert.Equal(t, 12, s.CloudTokens, most)
+	}
+	code, _, stderr = clitest.Call(t, append([]string{"run", "--temp", "0.5", "--top-k", "257"}, args...)...)
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--temp 0.5: the large model of this gateway reports its 256 most probable tokens only")
 	cloud.Stop()
 }
 
@@ -69,16 +75,21 @@ func TestCloudModelFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "there is no model: name a file with -m, or an engine with " +
 			"--upstream URL",
-		"-m x " + up:                         "leave one of them out",
-		up:                                   "needs --tokenizer FILE",
-		"-m x --tokenizer y":                 "--tokenizer is for engines: it needs --upstream URL",
-		"-m x --engine trust-vocabulary":     "--engine is for engines",
-		"-m x --engine kind=llama":           "--engine is for engines",
-		up + "--tokenizer x --slots 7":       "--slots is for a model that runs here",
-		up + "--tokenizer x --threads 1":     "--threads is for a model that runs here",
-		up + "--tokenizer x --ctx 100":       "--ctx is for a model that runs here",
-		up + "--tokenizer x --lookup off":    "--lookup is for a model that runs here",
-		up + "--tokenizer x --huge-pages on": "--huge-pages is for a model that runs here",
+		"-m x " + up:                          "leave one of them out",
+		up:                                    "needs --tokenizer FILE",
+		"-m x --tokenizer y":                  "--tokenizer is for engines: it needs --upstream URL",
+		"-m x --engine trust-vocabulary":      "--engine is for engines",
+		"-m x --engine kind=llama":            "--engine is for engines",
+		up + "--tokenizer x --slots 7":        "--slots is for a model that runs here",
+		up + "--tokenizer x --kv f16":         "--kv is for a model that runs here",
+		up + "--tokenizer x --backend cpu":    "--backend is for a model that runs here",
+		up + "--tokenizer x --exact":          "--exact is for a model that runs here",
+		up + "--tokenizer x --share-prefixes": "--share-prefixes is for a model that runs here",
+		up + "--tokenizer x --limit rows=7":   "--limit rows=7 is for a model that runs here",
+		up + "--tokenizer x --threads 1":      "--threads is for a model that runs here",
+		up + "--tokenizer x --ctx 100":        "--ctx is for a model that runs here",
+		up + "--tokenizer x --lookup off":     "--lookup is for a model that runs here",
+		up + "--tokenizer x --huge-pages on":  "--huge-pages is for a model that runs here",
 		up + "--tokenizer x --engine kind=q": `--engine kind="q" is not known: choose auto, sglang, vllm, ` +
 			`llama or openai`,
 		up + "--tokenizer x --engine parallel=0":    "give 1 to 4096",
@@ -102,12 +113,19 @@ func TestCloudModelFlags(t *testing.T) {
 		assert.Equal(t, cli.ExitFailed, code, args)
 		assert.Contains(t, stderr, want, args)
 	}
-	empty := filepath.Join(t.TempDir(), "key")
-	require.NoError(t, os.WriteFile(empty, []byte(" \n"), 0o600))
+	wrong := filepath.Join(t.TempDir(), "key")
+	for _, text := range []string{" \n", "canary\ncanary\n"} {
+		require.NoError(t, os.WriteFile(wrong, []byte(text), 0o600))
+		code, _, stderr := clitest.Call(t, append([]string{"cloud"},
+			strings.Fields(up+"--tokenizer x --engine key-file="+wrong)...)...)
+		assert.Equal(t, cli.ExitFailed, code)
+		assert.Contains(t, stderr, "one line with the key")
+		assert.NotContains(t, stderr, "canary")
+	}
 	code, _, stderr := clitest.Call(t, append([]string{"cloud"},
-		strings.Fields(up+"--tokenizer x --engine key-file="+empty)...)...)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "one line with the key")
+		strings.Fields(up+"--tokenizer x --engine key-file=")...)...)
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--engine key-file= names no file")
 }
 
 // TestCloudCheck: each check prints a line or an object; an unusable engine gives exit status 1.

@@ -23,7 +23,7 @@ func (c *count) Set(s string) error {
 		return nil
 	}
 	n, err := strconv.Atoi(s)
-	if err != nil || n == 0 {
+	if err != nil || n < 1 {
 		return errors.New("give auto, or a number from 1 on")
 	}
 	*c = count(n)

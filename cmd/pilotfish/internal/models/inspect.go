@@ -153,11 +153,11 @@ func (in inspection) print(out io.Writer, f *gguf.File) error {
 	fmt.Fprintf(w, "%s: GGUF %d, %s, %s parameters in %d tensors\n\n", in.File, in.Version,
 		humanize.Bytes(uint64(in.Bytes)), humanize.SIWithDigits(float64(in.Parameters), 1, ""), len(in.Tensors))
 	for key, v := range f.Metadata() {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", key, v.Type(), shorten(fmt.Sprint(in.Metadata[key]), 100))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", shorten(key, 100), v.Type(), shorten(fmt.Sprint(in.Metadata[key]), 100))
 	}
 	fmt.Fprintln(w)
 	for _, t := range in.Tensors {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, t.Type,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shorten(t.Name, 100), t.Type,
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(t.Shape), " ", "×"), "[]"), humanize.Bytes(uint64(t.Bytes)))
 	}
 	fmt.Fprintln(w)

@@ -1,11 +1,17 @@
 package models
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestShorten: a text has its characters, up to a number, unless some of them would change the table.
@@ -43,4 +49,28 @@ func TestInspectGPU(t *testing.T) {
 	_, stdout, _ = clitest.Call(t, "inspect", m)
 	assert.Regexp(t, `(?m)^Q3_K +\d+ tensors +\d+ kB +on a GPU Q6_K, \d.*B$`, stdout)
 	assert.Equal(t, 1, strings.Count(stdout, "on a GPU"))
+}
+
+// TestInspectForeignNames: no name or text of a file can change the table, or control the terminal.
+func TestInspectForeignNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	var b bytes.Buffer
+	w := gguf.NewWriter(&b)
+	gguf.Put(w, "a.\x1b[2Jkey", "a\tb\x1b[2J")
+	gguf.PutArray(w, "list", []string{"\x1b[3J"})
+	w.Declare("blk.\x1b[2J\nname", gguf.F32, 1)
+	require.NoError(t, w.WriteFloats([]float32{1}))
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	code, stdout, stderr := clitest.Call(t, "inspect", path)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.NotContains(t, stdout, "\x1b")
+	for _, part := range []string{`"a.\x1b[2Jkey"  string`, `  "a\tb\x1b[2J"` + "\n", `  "[\x1b[3J]"` + "\n",
+		`"blk.\x1b[2J\nname"  F32  1  4 B` + "\n"} {
+		assert.Contains(t, stdout, part)
+	}
+	_, stdout, _ = clitest.Call(t, "inspect", path, "--json")
+	in := clitest.Lines[inspection](t, stdout)[0]
+	assert.Equal(t, "blk.\x1b[2J\nname", in.Tensors[0].Name)
+	assert.Equal(t, "a\tb\x1b[2J", in.Metadata["a.\x1b[2Jkey"])
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -33,6 +34,17 @@ func TestRunAgreesWithLogits(t *testing.T) {
 	code, stdout, _ := clitest.Call(t, "logits", "-m", m, "--tokens", "1")
 	assert.Equal(t, cli.ExitDone, code)
 	assert.Equal(t, 10, strings.Count(stdout, "\n"))
+	_, whole, _ := clitest.Call(t, "logits", "-m", m, "--tokens", "1", "--json")
+	all, last := clitest.Lines[logitsResult](t, whole)[0].Logits, float32(math.Inf(1))
+	for line := range strings.Lines(stdout) {
+		var id int
+		var logit float32
+		_, err := fmt.Sscanf(line, "%d\t%g\n", &id, &logit)
+		require.NoError(t, err, line)
+		assert.Equal(t, all[id], logit)
+		assert.LessOrEqual(t, logit, last, "the best first")
+		last = logit
+	}
 }
 
 func TestInspect(t *testing.T) {

@@ -33,7 +33,9 @@ func TestModelNames(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	var pulled pulledModel
 	require.NoError(t, json.Unmarshal([]byte(stdout), &pulled))
-	assert.Len(t, pulled.Files, 2, "all parts")
+	require.Len(t, pulled.Files, 2, "all parts")
+	assert.True(t, pulled.Files[0].Fetched && pulled.Files[1].Fetched)
+	assert.Equal(t, pulled.Path, pulled.Files[0].Path)
 	code, _, stderr = clitest.Call(t, "pull", "o/n:Q2_K")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "pull o/n:Q2_K: it has no file of the quantisation Q2_K; there are:\n  o/n:m-Q8_0.gguf")
@@ -84,6 +86,24 @@ func TestModelNames(t *testing.T) {
 	assert.Empty(t, stderr, "an existing file takes precedence")
 }
 
+// TestModelInOtherCache: a model that other tools have fetched is used, and it is said where it is.
+func TestModelInOtherCache(t *testing.T) {
+	clitest.OwnFolders(t)
+	clitest.ModelFolderWith(t, nil)
+	cache, commit := t.TempDir(), strings.Repeat("0a", 20)
+	t.Setenv("HF_HUB_CACHE", cache)
+	repo := filepath.Join(cache, "models--o--n")
+	path := filepath.Join(repo, "snapshots", commit, "m-q8_0.gguf")
+	for name, text := range map[string]string{filepath.Join(repo, "refs", "main"): commit, path: string(demo.Small())} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	code, stdout, stderr := clitest.Call(t, "tokenize", "-m", "o/n:Q8_0", "A")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, "65\t\"A\"\n", stdout)
+	assert.Equal(t, "o/n:Q8_0: found in the cache of Hugging Face's tools, "+path+"\n", stderr)
+}
+
 func TestListCommand(t *testing.T) {
 	dir := clitest.ModelFolderWith(t,
 		map[string][]byte{"o/n/m-q8_0.gguf": make([]byte, 2_500_000), "o/n/m-q4_0.gguf.part": []byte("x"),
@@ -110,6 +130,7 @@ func TestListCommand(t *testing.T) {
 	assert.Equal(t, listedModel{"o/n:Q4_0", "Q4_0", 1, all[1].Modified, filepath.Join(dir, "o", "n", "m-q4_0.gguf"), 1},
 		all[0])
 	assert.NotContains(t, strings.Split(stdout, "\n")[2], "quant")
+	assert.Regexp(t, `"modified":"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"`, stdout)
 	assert.False(t, all[1].Modified.IsZero())
 }
 

@@ -188,6 +188,11 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.NotEmpty(t, text, "the answer is complete anyway")
 	assert.Contains(t, stderr, "pilotfish: --require-cloud: 9 of 9 questions")
+	_, stdout, _ := clitest.Call(t, "run", "-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7", "-n", "9",
+		"--policy", "always", "--deadline", "1us", "--require-cloud", "--json")
+	events := clitest.Lines[clitest.RunEvent](t, stdout)
+	require.NotNil(t, events[len(events)-1].Summary.Error)
+	assert.Contains(t, *events[len(events)-1].Summary.Error, "--require-cloud: 9 of 9 questions", "also in the summary")
 	require.NotNil(t, late.Error)
 	assert.Contains(t, *late.Error, "deadline")
 	silent := do("--deadline off --threshold 0")
@@ -284,6 +289,17 @@ func TestUnreachable(t *testing.T) {
 	w.attempted(silent)
 	assert.NoError(t, ctx.Err())
 	assert.NoError(t, w.settle(t.Context(), 0))
+
+	wrong := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongTokenizer}}
+	for _, set := range []func(w *cloudWatch){
+		func(w *cloudWatch) { w.alone = true }, func(w *cloudWatch) { assert.NoError(t, w.fit(pilotfish.Token{})) },
+	} {
+		w, ctx = watch()
+		set(w)
+		w.attempted(wrong)
+		assert.ErrorIs(t, context.Cause(ctx), netproto.WrongTokenizer, "no other gateway is to be expected there")
+		assert.ErrorIs(t, w.fit(pilotfish.Token{}), netproto.WrongTokenizer)
+	}
 }
 
 // TestSettle: a run that needed no answer waits only briefly for a silent gateway.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -20,17 +22,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestRunReport: the report on stderr, figure by figure.
 func TestRunReport(t *testing.T) {
-	late := errors.New("no answer before the deadline")
+	late, large := errors.New("no answer before the deadline"), ""
 	report := func(e event.Summary) string {
 		var out strings.Builder
 		w := newCloudWatch(nil, nil, nil)
 		w.attempted(nil)
 		w.cause = late
 		f := &runFlags{answer: group.AnswerFlags{Settings: terms.Settings{MaxTokens: 9}}}
+		f.model.Large = large
 		o := &runOutput{a: &cli.App{Stderr: &out}, f: f, context: 512, watch: w}
 		o.report(e)
 		return out.String()
@@ -46,7 +50,19 @@ func TestRunReport(t *testing.T) {
 	e.LookupProposed = 0
 	e.Seed = new(uint64(7))
 	assert.Equal(t, "drawn with --seed 7, which reproduces this text\n"+last, report(e))
-	e.Seed, e.Routed = nil, &event.Routed{}
+	e.Seed = nil
+	e.Ignored, e.Shortened = []string{"#/a", "#/b"}, true
+	assert.Equal(t, last+"--json-schema: these have no effect: #/a, #/b\nthe value of --json-schema ended with the "+
+		"last of 9 tokens (-n, -c): it may lack something\n", report(e))
+	e.Ignored, e.Shortened = nil, false
+	large = "large.gguf"
+	e.Drafts, e.DraftsAccepted, e.DraftPasses = 9, 7, 4
+	assert.Equal(t, last+"7 of 9 tokens that the small model drafted were accepted, k = 2.2 in 4 passes; 0.38 passes "+
+		"over the large model a token\n", report(e))
+	e.Drafts, e.DraftsAccepted, e.DraftPasses = 0, 0, 0
+	assert.Contains(t, report(e), "0 of 0 tokens that the small model drafted were accepted, k = 0.0 in 0 passes; ")
+	large = ""
+	e.Routed = &event.Routed{}
 	assert.Equal(t, "the cloud was not asked for any of these tokens\n"+last, report(e))
 	e.Routed = &event.Routed{
 		CloudTokens: 4, Timeouts: 2, EdgeTimeouts: 2, Escalations: 6, Answered: 5, Unanswered: 1, Hits: 3, Asks: 8,
@@ -179,5 +195,81 @@ func TestSummaryStops(t *testing.T) {
 		assert.Equal(t, c.stop, summary.Stop)
 		assert.Equal(t, "broken", *summary.Error)
 		assert.NotNil(t, summary.Tokens, "an empty list, not null")
+	}
+}
+
+// TestSummaryEvent: each figure of an answer has its own field.
+func TestSummaryEvent(t *testing.T) {
+	s := pilotfish.Stats{Text: "text", Stop: "length", Shortened: true, Ignored: []string{"#/a"}, PromptTokens: 30,
+		ReusedTokens: 2, Tokens: 11, Thought: 3, CloudTokens: 4, Timeouts: 5, Passes: 6, Proposed: 7, Accepted: 8,
+		RanAhead: 9, RanInVain: 10, PromptTime: 2 * time.Second, DecodeTime: 4 * time.Second}
+	s.Drafts, s.DraftsAccepted, s.DraftPasses = 12, 13, 14
+	b, err := json.Marshal(summaryEvent(s))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"tokens":null,"text":"text","stop":"length","shortened":true,"ignored":["#/a"],
+		"prompt_tokens":30,"generated_tokens":11,"thought_tokens":3,"load_ms":0,"prompt_ms":2000,"decode_ms":4000,"prompt_tps":15,
+		"generation_tps":2.5,"passes":6,"passes_per_token":0.6,"lookup_proposed":7,"lookup_accepted":8,"drafts":12,
+		"drafts_accepted":13,"draft_passes":14,"ran_ahead":9,"ran_in_vain":10,"kv_bytes":0,"error":null}`, string(b))
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	o := newRunOutput(&cli.App{Stdout: io.Discard}, &runFlags{}, 3*time.Second, m)
+	o.ids = []int32{5, 6}
+	e := o.summary(t.Context(), nil)
+	assert.Equal(t, []any{3000., o.session.KVLimit(), []int32{5, 6}}, []any{e.LoadMS, e.KVBytes, e.Tokens})
+	assert.Nil(t, e.Error)
+	assert.Nil(t, e.Seed)
+	o.f.answer.Temperature, o.f.answer.Seed = 1, 7
+	assert.Equal(t, uint64(7), *o.summary(t.Context(), nil).Seed)
+}
+
+// TestTokenEvent: each property of a token has its own field, with its decision and its probabilities if they are
+// wanted. A probability that the cloud did not report is null.
+func TestTokenEvent(t *testing.T) {
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	var out strings.Builder
+	o := &runOutput{a: &cli.App{Stdout: &out}, f: &runFlags{json: true}, model: m}
+	said := func(tok pilotfish.Token) string {
+		out.Reset()
+		require.NoError(t, o.token(tok))
+		return out.String()
+	}
+	o.observe(pilotfish.Event{At: 1500 * time.Millisecond, Token: &engine.ShownToken{Pos: 9,
+		CommitDelay: 20 * time.Millisecond}})
+	tok := pilotfish.Token{ID: 5, Pos: 9, Text: "<a>", Kind: pilotfish.KindThought, Origin: "cloud", Confidence: 0.25,
+		Unverified: true, LogProb: float32(math.NaN()), Top: []pilotfish.Candidate{{ID: 65, LogProb: -0.5}}}
+	const whole = `{"pos":9,"id":5,"text":"<a>","kind":"thought","origin":"cloud","confidence":0.25,` +
+		`"unverified":true,"ms":1500,"commit_delay_ms":20`
+	assert.Equal(t, whole+"}\n", said(tok))
+	o.explain = &explainer{rows: []event.Explanation{{Pos: 8}, {Pos: 9, Margin: 0.5, Entropy: 1.5, Threshold: 0.75}}}
+	const why = `,"margin":0.5,"entropy":1.5,"threshold":0.75`
+	assert.Equal(t, whole+why+"}\n", said(tok))
+	o.f.answer.Top = 1
+	assert.Equal(t, whole+why+`,"logprob":null,"top":[{"id":65,"text":"A","logprob":-0.5}]}`+"\n", said(tok))
+	tok.LogProb, tok.Top = -2, nil
+	assert.Equal(t, whole+why+`,"logprob":-2,"top":[]}`+"\n", said(tok))
+	assert.Equal(t, []int32{5, 5, 5, 5}, o.ids)
+}
+
+// TestObserved: what a question adds to the figures, by its outcome.
+func TestObserved(t *testing.T) {
+	type figures struct {
+		answers, failures  int
+		wait, hidden, lost time.Duration
+	}
+	asked := figures{wait: 8, hidden: 4}
+	answered, missing := asked, figures{failures: 1, lost: 2}
+	answered.answers = 1
+	for outcome, want := range map[draft.Outcome]figures{
+		draft.Hit: answered, draft.Miss: answered, draft.Checked: asked, draft.Late: missing, draft.Failed: missing,
+		draft.Unasked: missing, draft.Known: {}, draft.Dropped: {}, draft.Probing: {},
+	} {
+		w := newCloudWatch(nil, nil, func(error) {})
+		w.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Outcome: outcome, Wait: 8, Hidden: 4, Exposed: 2,
+			Err: io.ErrUnexpectedEOF}})
+		assert.Equal(t, want, figures{w.answers, w.failures, w.wait, w.hidden, w.lost}, outcome)
+		assert.Equal(t, want.failures > 0, w.why() != nil, outcome)
 	}
 }

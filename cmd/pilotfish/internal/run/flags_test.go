@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/routing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -191,6 +193,29 @@ func TestSystemMessage(t *testing.T) {
 	assert.Equal(t, prompt("--raw", strings.Replace(turns, "system\n", "system\nbe brief", 1)),
 		prompt("--system", "be brief", "the sea"))
 	assert.NotEqual(t, prompt("--system", "", "the sea"), prompt("the sea"), "the default of the model")
+}
+
+// TestNoChatTemplate: a model without a chat template continues texts, and a question says so.
+func TestNoChatTemplate(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	m = clitest.Replaced(t, m, "tokenizer.chat_template", "tokenizer.tach_template")
+	m = clitest.Replaced(t, m, "<|im_start|>", "<|in_start|>")
+	code, stdout, stderr := clitest.Call(t, "run", "-m", m, "-n", "1", "the sea")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, "pilotfish: "+m+": ")
+	assert.Contains(t, stderr, "; use --raw to continue a text instead\n")
+	code, _, stderr = clitest.Call(t, "run", "-m", m, "-n", "1", "--raw", "the sea")
+	assert.Equal(t, cli.ExitDone, code, stderr)
+	e, err := engine.Open(m, engine.Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = group.PromptOf(e, "the sea", false)
+	assert.ErrorIs(t, err, pilotfish.ErrUnsupported)
+	assert.ErrorContains(t, err, "; use --raw to continue a text instead")
+	ids, err := group.PromptOf(e, "the sea", true)
+	require.NoError(t, err)
+	assert.NotEmpty(t, ids)
 }
 
 // TestDrawnSeed: without --seed each run samples another text, and prints the seed to repeat it.

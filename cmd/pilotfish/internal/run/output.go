@@ -106,18 +106,8 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 // summary returns the summary of the run. err is the error that ended the run or that it has otherwise.
 func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	s := o.session.Stats()
-	e := event.Summary{
-		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened,
-		Ignored:         s.Ignored,
-		PromptTokens:    s.PromptTokens,
-		GeneratedTokens: s.Tokens, ThoughtTokens: s.Thought, LoadMS: cli.Ms(o.load), PromptMS: cli.Ms(s.PromptTime),
-		DecodeMS: cli.Ms(s.DecodeTime),
-		KVBytes:  o.session.KVLimit(), PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
-		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token belongs to the prompt
-		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
-		LookupAccepted: s.Accepted, Drafts: s.Drafts, DraftsAccepted: s.DraftsAccepted, DraftPasses: s.DraftPasses,
-		RanAhead: s.RanAhead, RanInVain: s.RanInVain,
-	}
+	e := summaryEvent(s)
+	e.Tokens, e.LoadMS, e.KVBytes = append([]int32{}, o.ids...), cli.Ms(o.load), o.session.KVLimit()
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:
 		e.Stop = "interrupted"
@@ -142,6 +132,19 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 		e.Error = new(err.Error())
 	}
 	return e
+}
+
+// summaryEvent returns the figures of an answer.
+func summaryEvent(s pilotfish.Stats) event.Summary {
+	return event.Summary{
+		Text: s.Text, Stop: s.Stop, Shortened: s.Shortened, Ignored: s.Ignored, PromptTokens: s.PromptTokens,
+		GeneratedTokens: s.Tokens, ThoughtTokens: s.Thought, PromptMS: cli.Ms(s.PromptTime),
+		DecodeMS: cli.Ms(s.DecodeTime), PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
+		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token belongs to the prompt
+		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
+		LookupAccepted: s.Accepted, Drafts: s.Drafts, DraftsAccepted: s.DraftsAccepted, DraftPasses: s.DraftPasses,
+		RanAhead: s.RanAhead, RanInVain: s.RanInVain,
+	}
 }
 
 // keepBalance stores the balance of the budget for the next run, even if the answer was cut off. An error is only a

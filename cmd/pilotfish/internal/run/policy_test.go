@@ -17,11 +17,13 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -162,6 +164,11 @@ func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s 
 		require.Equal(t, cli.ExitDone, code, stderr)
 		all := clitest.Lines[clitest.RunEvent](t, stdout)
 		require.NotNil(t, all[len(all)-1].Summary)
+		about := clitest.Lines[struct{ Run *result.Run }](t, stdout)[len(all)-1].Run
+		require.NotNil(t, about)
+		assert.Equal(t, []string{"run", "pilotfish-demo-large"}, []string{about.Measurement, about.Remote})
+		assert.NotNil(t, about.Model)
+		assert.Nil(t, about.Large, "it was not here")
 		return all[:len(all)-1], all[len(all)-1].Summary, stderr
 	}
 }
@@ -249,12 +256,47 @@ func TestPromiseSaid(t *testing.T) {
 	assert.Equal(t, sofar+"the cloud was not asked for any of these tokens\n", said(nil, none))
 }
 
+// TestDoubts: each flag that makes a run another than those of the certificate is a doubt, and no other flag.
+func TestDoubts(t *testing.T) {
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	own, err := m.Fingerprint()
+	require.NoError(t, err)
+	c := router.Certificate{Model: own, MaxTokens: 256, Prompt: router.Chat}
+	doubts := func(line string) string {
+		return strings.Join(parsedRun(t, "--cloud h:1 "+line).doubts(&c, m), "; ")
+	}
+	for line, want := range map[string]string{
+		"": "", "--mode serial --threads 1 --json": "", "-n 256 --temp 0": "",
+		"-n 255":       "it is for answers of at most 256 tokens, this one may have 255 (-n 255)",
+		"-n 257":       "it is for answers of at most 256 tokens, this one may have 257 (-n 257)",
+		"-n 0":         "it is for answers of at most 256 tokens, this one may have any number (-n 0)",
+		"--tokens 1":   "it is for texts, not for token ids (--tokens)",
+		"--system=":    "it is for chats without a system message (--system)",
+		"--raw":        `its prompts have the format "chat", this one has raw`,
+		"--temp 0.1":   "it is for greedy decoding (--temp)",
+		"--ignore-eos": "its answers ended at end tokens (--ignore-eos)",
+	} {
+		assert.Equal(t, want, doubts(line), line)
+	}
+	c.Prompt = router.Raw
+	assert.Equal(t, []string{"", `its prompts have the format "raw", this one has chat`},
+		[]string{doubts("--raw"), doubts("")})
+	c.Model = "other"
+	assert.Equal(t, "it was made with another small model", doubts("--raw"))
+}
+
 // TestLateDoubts: doubts about a certificate that are found at the end of a run.
 func TestLateDoubts(t *testing.T) {
 	p := &plan{kind: certified, certificate: new(router.Certificate), doubts: []string{"early"}}
 	assert.Equal(t, []string{"early"}, p.late(nil, 0))
 	assert.Equal(t, []string{"early", "3 tokens had no answer"}, p.late(nil, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
+	r := &event.Routed{Timeouts: 3, Unanswered: 5}
+	(&runOutput{plan: p}).promised(r)
+	assert.Equal(t, []string{"early", "3 tokens had no answer"}, r.Doubts, "tokens, not questions")
+	assert.NotNil(t, r.Certificate)
 	p.kind = balanced
 	assert.Empty(t, p.late(nil, 3))
 }
@@ -510,9 +552,18 @@ func TestCostsReplay(t *testing.T) {
 
 	short := strings.Replace(string(line), `"costs":[`, `"costs":[],"x":[`, 1)
 	require.NoError(t, os.WriteFile(record, []byte(short), 0o600))
-	o := &runOutput{a: &cli.App{Stderr: new(strings.Builder)}, f: &runFlags{}}
+	var said strings.Builder
+	o := &runOutput{a: &cli.App{Stderr: &said}, f: &runFlags{}}
 	o.costs, err = readCosts(record)
 	require.NoError(t, err)
+	o.reportPromise(new(event.Routed))
+	assert.Empty(t, said.String())
+	r, err := router.New(router.Options{Policy: router.Value, Prices: router.Prices{Gain: 1}})
+	require.NoError(t, err)
+	head := backend.FromLogProbs([]pilotfish.Candidate{{ID: 1, LogProb: -1}, {ID: 2, LogProb: -2}})
+	r.With(o.costs).Decide(0, 40, &head) // at a position that the record does not have
+	o.reportPromise(new(event.Routed))
+	assert.Equal(t, "the costs of --costs are too few for this text: they are from another run\n", said.String())
 	small, _, _ := clitest.DemoPairFiles(t)
 	for text, want := range map[string]string{
 		"": "unexpected end", `{"summary":{}}`: "no costs", `{"pos":1}`: "no costs",
@@ -617,11 +668,14 @@ func TestExplainTable(t *testing.T) {
 		Reason: reason(302)}})
 	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123459, ID: 1, Origin: "edge-timeout", Reason: reason(1)}})
 	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123459, Outcome: "late", Local: 1, Token: 1}})
+	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123460, Outcome: "hit", Local: 2, Token: 2,
+		Top: []pilotfish.Candidate{{ID: 2, LogProb: -0.001}}}})
+	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123460, ID: 2, Origin: "cloud", Reason: reason(2)}})
 	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123470, Outcome: "dropped"}})
 	var out strings.Builder
 	x.print(&out, m)
 	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	require.Len(t, rows, 5)
+	require.Len(t, rows, 6)
 	for _, row := range rows {
 		assert.LessOrEqual(t, len(row), 100)
 		assert.Regexp(t, `^[ -~]+$`, row)
@@ -630,6 +684,7 @@ func TestExplainTable(t *testing.T) {
 	assert.Regexp(t, `stands +".*" +-0\.50$`, rows[2])
 	assert.Regexp(t, `miss +".*"$`, rows[3])
 	assert.Regexp(t, `late$`, rows[4])
+	assert.Regexp(t, `hit +the same +0\.00$`, rows[5])
 	for id := range int32(size) {
 		q := quoted(m, id)
 		require.LessOrEqual(t, len(q), 18)

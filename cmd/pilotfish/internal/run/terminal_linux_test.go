@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -86,6 +87,47 @@ func TestTokenColours(t *testing.T) {
 			assert.Equal(t, want, got)
 		}
 	}
+}
+
+// TestControlCharacters: on a terminal, with colours or without, no control character of the model is printed as one,
+// whatever token it is in. Elsewhere the output is what the model said.
+func TestControlCharacters(t *testing.T) {
+	const text, harmless = "\x1b[2Ja\x07\u009b\xff\r", "␛[2Ja␇\uFFFD\uFFFD␍"
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	colours := regexp.MustCompile("\x1b\\[[0-9;]*m|\x1b\\[K")
+	for _, no := range []string{"", "1"} {
+		env := func(key string) string { return map[string]string{"NO_COLOR": no}[key] }
+		for _, tok := range []pilotfish.Token{{Origin: "edge"}, {Origin: "cloud"}, {Origin: "edge-timeout"},
+			{Origin: "edge", Kind: pilotfish.KindThought}} {
+			tok.Text = text
+			for _, preview := range []bool{false, true} {
+				tty, shown := clitest.Terminal(t)
+				f := &runFlags{}
+				f.verify.Show = preview
+				o := newRunOutput(&cli.App{Stdout: &cli.Output{W: tty}, Env: env}, f, 0, m)
+				require.NoError(t, o.token(tok))
+				assert.Equal(t, harmless, colours.ReplaceAllString(shown(), ""), "%q %+v", no, tok)
+			}
+		}
+		var out strings.Builder
+		o := newRunOutput(&cli.App{Stdout: &out, Env: env}, &runFlags{}, 0, m)
+		require.NoError(t, o.token(pilotfish.Token{Text: text, Origin: "cloud"}))
+		assert.Equal(t, text, out.String())
+	}
+}
+
+// TestLogOfConnectionFails: a run fails if the file about its connection cannot be written.
+func TestLogOfConnectionFails(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	address, pin, _ := clitest.StartCloud(t, "-m", m, "--log", "off")
+	code, stdout, stderr := clitest.Call(t, "run", "-m", m, "--cloud", address, "--pin", pin, "--tokens", "1", "-n", "2",
+		"--policy", "always", "--deadline", "off", "--qlog", "/proc/self")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.NotEmpty(t, stdout)
+	assert.Contains(t, stderr, "/proc/self/")
 }
 
 // TestMeterOnTerminal: a bar appears after a delay, and the next line begins at the margin.

@@ -37,6 +37,22 @@ func TestThoughtColours(t *testing.T) {
 		}})
 		assert.Equal(t, want, text())
 	}
+	for _, c := range []struct {
+		thought []string
+		want    string
+	}{
+		{[]string{"hm"}, "\x1b[2mhm\x1b[0m\r\n\r\nYes."}, {[]string{"hm\n\n", ""}, "\x1b[2mhm\r\n\r\n\x1b[0m\r\nYes."},
+		{[]string{"h\nm", ""}, "\x1b[2mh\r\nm\x1b[0m\r\nYes."}, {nil, "Yes."},
+	} {
+		tokens = nil
+		for _, part := range c.thought {
+			tokens = append(tokens, pilotfish.Token{Text: part, Kind: pilotfish.KindThought})
+		}
+		tokens = append(tokens, pilotfish.Token{}, pilotfish.Token{Text: "Yes"}, pilotfish.Token{Text: "."})
+		tty, text := clitest.Terminal(t)
+		printed(&cli.App{Stdout: tty, Env: func(string) string { return "" }})
+		assert.Equal(t, c.want, text(), "a gap between the thought and the answer")
+	}
 }
 
 // TestThoughtEvents: --json has the kind of each token, and text output is only the answer, except with --raw.
@@ -46,6 +62,7 @@ func TestThoughtEvents(t *testing.T) {
 	line := []string{"run", "-m", model, "-n", "3", "--logit-bias", think, "What swims?"}
 	code, stdout, stderr := clitest.Call(t, append(line, "--json")...)
 	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, `"text":"<think>"`, "as it is")
 	events := clitest.Lines[map[string]any](t, stdout)
 	require.Len(t, events, 4)
 	assert.Equal(t, []any{"mark", "thought", "thought"}, []any{events[0]["kind"], events[1]["kind"], events[2]["kind"]})

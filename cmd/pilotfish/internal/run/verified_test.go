@@ -225,6 +225,8 @@ func TestExplainVerified(t *testing.T) {
 		Local: 6}})
 	x.observe(pilotfish.Event{Token: &engine.ShownToken{Pos: 4, ID: 7, Origin: "cloud",
 		Reason: &engine.Reason{Local: 6}}})
+	x.observe(pilotfish.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 5, Token: 7}, Local: 6}})
+	assert.Nil(t, x.at(5).CloudLogProb, "it is not known")
 	require.Len(t, x.shown(), 2)
 	assert.Equal(t, []any{"known", "end", int32(9)}, []any{x.rows[0].Outcome, x.rows[0].Why, *x.rows[0].Cloud})
 	assert.Equal(t, []any{"turned", int32(7), int32(6), float32(-0.5)},
