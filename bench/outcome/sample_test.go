@@ -173,6 +173,14 @@ func TestBreakEvens(t *testing.T) {
 	assert.InDelta(t, 10, *above[0].RTT, 1e-9)
 	assert.Nil(t, above[0].Low, "a single question has no interval")
 
+	rare := []Report{timedSamples("local", 0, 5, 5, 5), timedSamples("local", 90, 5, 5, 5),
+		timedSamples("serial", 0, 1, 6, 6), timedSamples("serial", 90, 9, 9, 9)}
+	assert.InDelta(t, 90*(2./3)/(2./3+4), *BreakEvens(rare)[0].RTT, 1e-9)
+	assert.Nil(t, BreakEvens(rare)[0].Low, "8 of 27 draws are without the first question and have no such round trip")
+	often := []Report{timedSamples("local", 0, 5, 5, 5, 5, 5), timedSamples("local", 90, 5, 5, 5, 5, 5),
+		timedSamples("serial", 0, 6, 1, 1, 1, 1), timedSamples("serial", 90, 9, 9, 9, 9, 9)}
+	assert.NotNil(t, BreakEvens(often)[0].Low, "1 of 3125 draws has only the first question")
+
 	split := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
 		timedSamples("serial", 90, 9)}
 	split[1].Cell.Loss, split[3].Cell.Loss = 0.1, 0.1
