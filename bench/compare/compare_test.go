@@ -317,6 +317,50 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestOverridden: flags that set the amount of measuring or the output, or have a field of their own, are no part of the
+// identity of a line. Other flags are, and all but json are differences between the runs.
+func TestOverridden(t *testing.T) {
+	var own []string
+	for _, flag := range []string{"json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record",
+		"replay", "profile", "profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps",
+		"edge-row-cost", "cloud-ms", "trace", "traces", "parallel", "prompt", "generate", "depth", "threads", "rows",
+		"backend", "model", "large", "policy", "threshold", "devices", "rate", "seconds",
+		"ahead", "branches", "seed", "jsonl", "models"} {
+		of := func(value string) []result.Record {
+			return records(t, func(r *result.Run) { r.Flags = map[string]string{flag: value} },
+				map[string]any{"samples": []row{{MS: 1}, {MS: 2}}})
+		}
+		r, err := Files(of("x"), of("y"), Options{})
+		require.NoError(t, err, flag)
+		if len(r.Between) > 0 {
+			assert.Equal(t, []Difference{{"--" + flag, "x", "y"}}, r.Between)
+			own = append(own, flag)
+		}
+		assert.Equal(t, flag != "json", len(r.Runs) == 1, flag)
+	}
+	assert.Equal(t, []string{"ahead", "branches", "seed", "jsonl", "models"}, own)
+}
+
+// TestWhichFigures: figures that follow from others are left out. The time per answer comes first, then the time of the
+// first token and the exposed wait, then the others by name.
+func TestWhichFigures(t *testing.T) {
+	sample := map[string]any{"text": "x", "none": nil}
+	for _, name := range []string{"question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled",
+		"wait_ms", "hidden_ms", "timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share",
+		"zero", "exposed_ms", "correct", "ms", "asks", "ttft_ms", "bytes_up"} {
+		sample[name] = 1
+	}
+	r, err := Files(records(t, nil, map[string]any{"samples": []any{sample}}),
+		records(t, nil, map[string]any{"samples": []any{sample}}), Options{})
+	require.NoError(t, err)
+	var names []string
+	for _, m := range r.Pairs[0].Metrics {
+		names = append(names, m.Name)
+	}
+	assert.Equal(t, []string{"ms", "ttft_ms", "exposed_ms", "asks", "bytes_up", "correct", "zero"}, names)
+	assert.Equal(t, []int{1, 1}, []int{r.Pairs[0].Texts, r.Pairs[0].Same})
+}
+
 // TestOnlyValues: a field that is missing or different in some line is not common to all.
 func TestOnlyValues(t *testing.T) {
 	lines := []*item{{of: map[string]string{"a": "1", "b": "2", "c": "3"}}, {of: map[string]string{"a": "1", "b": "4"}}}
