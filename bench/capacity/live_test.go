@@ -13,13 +13,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // fixedCloud answers each question after a fixed time.
@@ -218,6 +221,33 @@ func TestLiveFailed(t *testing.T) {
 	assert.ErrorContains(t, err, "prompt_tokens")
 }
 
+// TestLiveStream: the large model streams as many tokens as the workload has, although its answer would end before, and
+// its session serves the next answer.
+func TestLiveStream(t *testing.T) {
+	f, err := gguf.Parse(demo.Large())
+	require.NoError(t, err)
+	large, err := engine.New(f, "demo", engine.Options{Threads: 1})
+	require.NoError(t, err)
+	defer large.Close()
+	prompt, err := large.Chat(tokenizer.Message{Role: "user", Content: demo.Questions(demo.Train)[0].Text})
+	require.NoError(t, err)
+	window := Window{0, time.Hour}
+	r := &liveRun{Live: &Live{Large: large, Workload: Workload{Tokens: 60, RTT: 10 * time.Millisecond}},
+		ctx: t.Context(), start: time.Now(), tally: tally{window: window}}
+	for n := 1; n <= 2; n++ {
+		begin := time.Now()
+		require.NoError(t, r.stream(&liveDevice{text: prompt}))
+		assert.GreaterOrEqual(t, time.Since(begin), r.Workload.RTT)
+		require.Len(t, r.sessions, 1)
+		sum := r.sessions[0].Summary()
+		assert.Equal(t, []any{60, "length", 0}, []any{sum.Tokens, sum.Stop, sum.Proposed})
+		assert.Equal(t, n, r.asks)
+	}
+	require.NoError(t, large.Close())
+	assert.ErrorIs(t, r.stream(&liveDevice{text: prompt}), engine.ErrClosed)
+	assert.Len(t, r.sessions, 1, "a failed answer returns its session")
+}
+
 // slowFirst is a cloud with a slow first answer and a slow eighth one.
 type slowFirst struct{ asked int }
 
@@ -265,6 +295,16 @@ func TestLiveModel(t *testing.T) {
 	assert.Equal(t, passSamples, turns)
 	require.NoError(t, c.Validate())
 	assert.Equal(t, []int{1, 20}, []int{c.Threads, c.Depth})
+	assert.Equal(t, large.Device(), c.Device)
+	var rows []int
+	for _, p := range c.Passes {
+		rows = append(rows, p.Rows)
+	}
+	assert.Equal(t, []int{1, 2, 4, 8, 16, 32, 64, 128}, rows)
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = Measure(over, large, 20, nil)
+	assert.ErrorIs(t, err, context.Canceled)
 	s, err := large.Serve(engine.ServeOptions{Slots: 1 << 14, Lookup: -1, Apart: true})
 	require.NoError(t, err)
 	defer s.Close()
