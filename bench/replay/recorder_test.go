@@ -398,10 +398,13 @@ func TestReference(t *testing.T) {
 	var b bytes.Buffer
 	rec, err := NewRecorder(&b, header(), nil)
 	require.NoError(t, err)
-	for _, mode := range []string{ReferenceMode, CloudMode} {
-		rec.Begin(mode, 0, 0, []int32{1}, nil).End([]int32{5, 6}, true, true, true)
+	for i, mode := range []string{ReferenceMode, CloudMode} {
+		take := rec.Begin(mode, 0, 0, []int32{1}, nil)
+		take.Streamed([]time.Duration{-ms, 3 * ms}[i]) // -1 ms: faster than the round trip
+		take.End([]int32{5, 6}, true, true, true)
 	}
 	all := answers(t, rec, &b)
+	assert.Equal(t, []time.Duration{0, 3 * ms}, []time.Duration{all[0].Prefill, all[1].Prefill})
 	assert.False(t, all[0].Graded)
 	assert.True(t, all[1].Graded)
 	_, err = NewPlayer(&Recording{header(), all})
