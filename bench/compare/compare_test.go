@@ -381,9 +381,11 @@ func TestRuns(t *testing.T) {
 	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
 		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
 		{"model", "", "small 0123456789ab"}, {"source bench", "", "fedcba987654"}}, runs(&a, &b))
-	l, err := items(records(t, func(r *result.Run) { r.Model = b.Model }, map[string]any{"samples": []int{1}}))
+	l, err := items(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
+		map[string]any{"samples": []int{1}}))
 	require.NoError(t, err)
-	assert.Equal(t, b.Model.Hash, l[0].of["model"], "a line of another model has another identity")
+	assert.Equal(t, []string{b.Model.Hash, "fe"}, []string{l[0].of["model"], l[0].of["large"]},
+		"a line of other models has another identity")
 }
 
 // TestBrokenLines: a field of the wrong kind is an error that names it, in either file.
@@ -535,6 +537,12 @@ func TestBlocks(t *testing.T) {
 	m = apart("asks", []float64{0, 1, 2, 3, 4, 5, 6}, []float64{10, 11, 12, 13, 14, 15, 16})
 	assert.InDelta(t, 13./3-1, *m.Change, 1e-12)
 	assert.Nil(t, m.Low, "0 has no logarithm")
+	for _, sides := range [][2][]float64{{{1, 2, 3, 4, 5, 6, 7, 8}, {0, 3, 4, 5, 6, 7, 8, 9}},
+		{{0, 2, 3, 4, 5, 6, 7, 8}, {1, 3, 4, 5, 6, 7, 8, 9}}} {
+		m = together("asks", sides[0], sides[1])
+		assert.Equal(t, SignedRank, m.Test)
+		assert.True(t, *m.Low < *m.Change && *m.Change < *m.High && *m.High < 1, "0 has no logarithm: %+v", m)
+	}
 	m = together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
 	assert.Equal(t, [2]int{5000, 5000}, m.N)
 	assert.Equal(t, 5, m.Block, "all pairs are compared: there may be a thousand")
