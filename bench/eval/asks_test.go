@@ -128,8 +128,17 @@ func TestAsksCurves(t *testing.T) {
 		one.Asks = 3
 		l.answers[key{one.Question, one.Run}] = one
 	}
-	d = Summarize(set, append(runs, a), l).Dials[0]
+	always := with(Run{Policy: router.Always}, 0, 8)
+	for i := range set.Questions {
+		one := made(fmt.Sprint(i), always.Name(), "wrong", "cc")
+		l.answers[key{one.Question, one.Run}] = one
+	}
+	r = Summarize(set, append(runs, a, always), l)
+	d = r.Dials[0]
 	assert.Equal(t, []float64{1, 3}, []float64{d.From, d.To})
+	one := r.Runs[0]
+	assert.Equal(t, []int{10, 0}, []int{one.Never.OnlyThis, one.Never.OnlyThat}, "the small model alone does not verify")
+	assert.Equal(t, []int{0, 30}, []int{one.Always.OnlyThis, one.Always.OnlyThat})
 }
 
 // TestDialled: verification without a margin gives the large model's text for any router. Answers ahead change no

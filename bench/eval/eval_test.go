@@ -536,6 +536,14 @@ func TestStopped(t *testing.T) {
 	r := Summarize(o.Set, o.Runs, o.Log)
 	assert.GreaterOrEqual(t, r.Questions, 3, "a question is finished before the next one begins")
 	assert.Equal(t, 20, r.Asked)
+	last, end := context.WithCancelCause(t.Context())
+	o.Set = &task.Set{Name: o.Set.Name, Questions: o.Set.Questions[:3]}
+	o.Progress = func(done, total int) {
+		if done == total {
+			end(why)
+		}
+	}
+	assert.NoError(t, o.Run(last), "it ended too late to matter")
 	require.Error(t, Options{Set: o.Set}.Run(t.Context()))
 	require.Error(t, Options{Set: o.Set, Runs: o.Runs}.Run(t.Context()))
 }

@@ -111,6 +111,9 @@ func TestSummarize(t *testing.T) {
 
 	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
 	assert.Equal(t, []any{0.75, 1.0, 3, 4.0}, []any{*oracle.Accuracy, oracle.Asks, *oracle.Right, oracle.Tokens})
+	assert.Equal(t, []float64{1, always.Read, 0, 0}, []float64{oracle.Decoded, oracle.Read, *oracle.Missed,
+		*oracle.Needless})
+	assert.Equal(t, always.Agreement, oracle.Agreement)
 	assert.Nil(t, oracle.Curve)
 
 	require.Len(t, r.Policies, 1)
