@@ -142,6 +142,14 @@ func TestRight(t *testing.T) {
 	assert.Equal(t, 15, r.Graded)
 	assert.Equal(t, []int{10, 10}, r.Right)
 	assert.Zero(t, r.Chosen)
+	for i, v := range o.Thresholds { // another order of the prompts
+		decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Threshold: &v},
+			func() {})
+		require.NoError(t, err)
+		same := slices.Equal(slices.Sorted(slices.Values(confidencesOf(decoded))),
+			slices.Sorted(slices.Values(r.Confidences)))
+		assert.Equal(t, i == r.Chosen, same, "the confidences are those of the chosen threshold")
+	}
 	for answer := range seen {
 		assert.Regexp(t, `^[A-Z].*\.$`, answer, "a sentence of the demo, without an end token")
 	}

@@ -13,19 +13,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // fixedCloud answers each question after a fixed time.
 type fixedCloud struct {
-	err   error
-	asked []draft.Question
+	err    error
+	asked  []draft.Question
+	copies [][]int32 // of the contexts, as they were
 }
 
 // Ask implements [draft.Cloud].
@@ -33,7 +37,7 @@ func (c *fixedCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, e
 	if err := errors.Join(c.err, wait.For(ctx, 20*time.Millisecond)); err != nil {
 		return draft.Answer{}, err
 	}
-	c.asked = append(c.asked, q)
+	c.asked, c.copies = append(c.asked, q), append(c.copies, slices.Clone(q.Context))
 	return draft.Answer{BytesUp: 10, BytesDown: 3}, nil
 }
 
@@ -78,6 +82,108 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// TestLiveCounts: the window decides separately about the beginnings and the ends of answers. Answers that began in it
+// have their times and bytes counted. The rate is that of answers completed in it, the rate of asks that of asks sent
+// in it, and the KV cache is that of the answers that are under way at once.
+func TestLiveCounts(t *testing.T) {
+	const answer = 5 * (100 + 20) * time.Millisecond
+	for _, window := range []Window{{0, 300 * time.Millisecond}, {450 * time.Millisecond, 900 * time.Millisecond},
+		{500 * time.Millisecond, 10 * time.Second}, {30 * time.Second, 31 * time.Second}} {
+		w := Workload{Prompt: 3, Tokens: 5, Think: 2 * time.Second, EdgeTPS: 10, Budget: 1, Seed: 5}
+		inside := func(t time.Duration) bool { return t >= window.Warm && t < window.End }
+		began, completed, asks, most := 0, 0, 0, 0
+		var begins []time.Duration
+		for i := range 6 {
+			u := newUser(&w, Routed, i)
+			for at := u.pause(); at < window.End+time.Minute; at += answer + u.pause() {
+				begins = append(begins, at)
+			}
+		}
+		last := window.End // the end of the run
+		for _, at := range begins {
+			if inside(at) {
+				began++
+				last = max(last, at+answer)
+			}
+			if inside(at + answer) {
+				completed++
+			}
+			for k := range 5 {
+				if inside(at + answer*time.Duration(k)/5 + 100*time.Millisecond) {
+					asks++
+				}
+			}
+		}
+		for _, at := range begins {
+			open := 0
+			for _, other := range begins {
+				if other <= at && at < other+answer && at < last {
+					open++
+				}
+			}
+			most = max(most, open)
+		}
+		bubble.Test(t, func(t *testing.T) {
+			clouds := make([]fixedCloud, 6)
+			l := &Live{vocab: 10, Workload: w, Mode: Routed,
+				Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
+					return &clouds[device], func() {}, nil
+				}}
+			p, err := l.Run(t.Context(), 6, window)
+			require.NoError(t, err)
+			seconds := (window.End - window.Warm).Seconds()
+			assert.Equal(t, began, p.Answers)
+			assert.InDelta(t, float64(completed)/seconds, p.PerSecond, 1e-9, "%v", window)
+			assert.InDelta(t, float64(5*completed)/seconds, p.TokensTPS, 1e-9)
+			assert.InDelta(t, float64(asks)/seconds, p.AsksPS, 1e-9)
+			assert.Equal(t, most*8, p.KVTokens)
+			if began > 0 {
+				assert.InDelta(t, answer.Seconds()*1e3, p.P99, 1e-6)
+				assert.Equal(t, []float64{50, 15}, []float64{p.BytesUp, p.BytesDown})
+			}
+		})
+	}
+}
+
+// TestLiveTexts: the devices ask what their scripts say. A text keeps the tokens before those that were replaced, and
+// a new prompt has no beginning in common with the one before.
+func TestLiveTexts(t *testing.T) {
+	for _, mode := range []Mode{Routed, Verified} {
+		bubble.Test(t, func(t *testing.T) {
+			w := Workload{Prompt: 7, Tokens: 40, Think: time.Second, EdgeTPS: 100, Budget: 0.2, Turned: 0.3}
+			clouds := make([]fixedCloud, 3)
+			l := &Live{vocab: 1000, Workload: w, Mode: mode,
+				Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
+					return &clouds[device], func() {}, nil
+				}}
+			_, err := l.Run(t.Context(), 3, Window{0, 10 * time.Second})
+			require.NoError(t, err)
+			for device, cloud := range clouds {
+				u := newUser(&w, mode, device)
+				var s script
+				var before []int32
+				for n := 0; n < len(cloud.asked); {
+					u.next(&s)
+					for i := 0; i < len(s.asks) && n < len(cloud.asked); i, n = i+1, n+1 {
+						q, want := cloud.asked[n], s.asks[i]
+						assert.Equal(t, cloud.copies[n], q.Context, "a text that was sent does not change")
+						assert.Len(t, q.Context, want.text)
+						assert.Equal(t, want.from, q.AuditFrom)
+						assert.Equal(t, want.from > 0, q.Verify == terms.EachChoice)
+						assert.Equal(t, 1, q.K)
+						if i > 0 {
+							assert.Equal(t, before[:want.keep], q.Context[:want.keep])
+						} else if n > 0 {
+							assert.NotEqual(t, before[:7], q.Context[:7])
+						}
+						before = q.Context
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestLiveFailed: a device that cannot connect, or an ask without an answer, ends the run, and all devices leave.
 func TestLiveFailed(t *testing.T) {
 	failed := errors.New("failed")
@@ -115,6 +221,60 @@ func TestLiveFailed(t *testing.T) {
 	assert.ErrorContains(t, err, "prompt_tokens")
 }
 
+// TestLiveStream: the large model streams as many tokens as the workload has, although its answer would end before, and
+// its session serves the next answer.
+func TestLiveStream(t *testing.T) {
+	f, err := gguf.Parse(demo.Large())
+	require.NoError(t, err)
+	large, err := engine.New(f, "demo", engine.Options{Threads: 1})
+	require.NoError(t, err)
+	defer large.Close()
+	prompt, err := large.Chat(tokenizer.Message{Role: "user", Content: demo.Questions(demo.Train)[0].Text})
+	require.NoError(t, err)
+	window := Window{0, time.Hour}
+	r := &liveRun{Live: &Live{Large: large, Workload: Workload{Tokens: 60, RTT: 10 * time.Millisecond}},
+		ctx: t.Context(), start: time.Now(), tally: tally{window: window}}
+	for n := 1; n <= 2; n++ {
+		begin := time.Now()
+		require.NoError(t, r.stream(&liveDevice{text: prompt}))
+		assert.GreaterOrEqual(t, time.Since(begin), r.Workload.RTT)
+		require.Len(t, r.sessions, 1)
+		sum := r.sessions[0].Summary()
+		assert.Equal(t, []any{60, "length", 0}, []any{sum.Tokens, sum.Stop, sum.Proposed})
+		assert.Equal(t, n, r.asks)
+	}
+	require.NoError(t, large.Close())
+	assert.ErrorIs(t, r.stream(&liveDevice{text: prompt}), engine.ErrClosed)
+	assert.Len(t, r.sessions, 1, "a failed answer returns its session")
+}
+
+// slowFirst is a cloud with a slow first answer and a slow eighth one.
+type slowFirst struct{ asked int }
+
+// Ask implements [draft.Cloud].
+func (c *slowFirst) Ask(ctx context.Context, _ draft.Question) (draft.Answer, error) {
+	took := 25 * time.Millisecond
+	if c.asked++; c.asked == 1 || c.asked == 8 {
+		took = time.Hour
+	}
+	return draft.Answer{}, wait.For(ctx, took)
+}
+
+// TestMeasureAsk: the cost of an ask is the median of the answers after the first one, without the round trip, and
+// never negative.
+func TestMeasureAsk(t *testing.T) {
+	for rtt, want := range map[time.Duration]float64{0: 25, 15 * time.Millisecond: 10, time.Second: 0} {
+		bubble.Test(t, func(t *testing.T) {
+			got, err := MeasureAsk(t.Context(), new(slowFirst), rtt)
+			require.NoError(t, err)
+			assert.InDelta(t, want, got, 1e-9)
+		})
+	}
+	failed := errors.New("failed")
+	_, err := MeasureAsk(t.Context(), &fixedCloud{err: failed}, 0)
+	assert.ErrorIs(t, err, failed)
+}
+
 // TestLiveModel: the costs of a model are measured. Devices in real time get complete answers from it in each mode, and
 // no faster than passes and round trips allow.
 func TestLiveModel(t *testing.T) {
@@ -135,6 +295,16 @@ func TestLiveModel(t *testing.T) {
 	assert.Equal(t, passSamples, turns)
 	require.NoError(t, c.Validate())
 	assert.Equal(t, []int{1, 20}, []int{c.Threads, c.Depth})
+	assert.Equal(t, large.Device(), c.Device)
+	var rows []int
+	for _, p := range c.Passes {
+		rows = append(rows, p.Rows)
+	}
+	assert.Equal(t, []int{1, 2, 4, 8, 16, 32, 64, 128}, rows)
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = Measure(over, large, 20, nil)
+	assert.ErrorIs(t, err, context.Canceled)
 	s, err := large.Serve(engine.ServeOptions{Slots: 1 << 14, Lookup: -1, Apart: true})
 	require.NoError(t, err)
 	defer s.Close()

@@ -91,9 +91,12 @@ func TestSearchGateways(t *testing.T) {
 		o := options(mode)
 		one, err := Search(t.Context(), o)
 		require.NoError(t, err)
-		o.Gateways = 4
+		o.Gateways, o.Devices = 4, []int{9}
 		four, err := Search(t.Context(), o)
 		require.NoError(t, err)
+		assert.Equal(t, []int{4, 4, 4}, []int{four.Gateways, four.Unloaded.Gateways, four.At.Gateways})
+		assert.Equal(t, []int{4, four.Devices}, []int{four.Unloaded.Devices, four.At.Devices})
+		assert.Equal(t, []int{9, 4}, []int{four.Points[0].Devices, four.Points[0].Gateways})
 		assert.InEpsilon(t, 4*one.Devices, four.Devices, 0.1, mode)
 		assert.InEpsilon(t, one.PerCore, four.PerCore, 0.1, mode)
 		assert.LessOrEqual(t, four.At.P95, four.BoundMS)
@@ -176,6 +179,13 @@ func TestTry(t *testing.T) {
 		assert.Equal(t, r.Devices, tried[0])
 		assert.LessOrEqual(t, len(tried), maxTrials)
 		require.Len(t, r.Measured, len(tried))
+		most := 0
+		for _, n := range tried {
+			if float64(n) <= factor*float64(r.Devices) {
+				most = max(most, n)
+			}
+		}
+		assert.Equal(t, most, r.MeasuredDevices)
 		for i, trial := range r.Measured {
 			assert.Equal(t, tried[i], trial.Measured.Devices)
 			assert.Equal(t, tried[i], trial.Simulated.Devices)
@@ -188,6 +198,27 @@ func TestTry(t *testing.T) {
 			assert.NotEqual(t, tried[i], tried[i+1])
 			assert.Equal(t, r.Measured[0].Within, tried[1] > tried[0], "the second trial is on the side of the outcome")
 		}
+	}
+	o.Workload.Budget = 0 // such devices are simulated fast
+	for _, c := range []struct{ devices, gateways, limit, first, measured, tries int }{
+		{40, 4, 1 << 30, 10, 18, 4}, // 10, 12, 15, 18: one large model is measured
+		{3, 4, 1 << 30, 1, 4, 4},
+		{50_000, 1, 1 << 30, maxLive, maxLive, 1},
+		{50_000, 1, 0, maxLive, 0, 4},
+		{50_000, 1, 990, maxLive, 937, 4}, // 1000, 750, 875, 937
+	} {
+		r, first := Report{Devices: c.devices, Gateways: c.gateways, BoundMS: found.BoundMS}, 0
+		require.NoError(t, o.Try(t.Context(), &r, 50, func(_ context.Context, n int, _ Window) (Point, error) {
+			if first == 0 {
+				first = n
+			}
+			p := Point{Answers: 1, P95: r.BoundMS}
+			if n > c.limit {
+				p.P95++
+			}
+			return p, nil
+		}))
+		assert.Equal(t, []int{c.first, c.measured, c.tries}, []int{first, r.MeasuredDevices, len(r.Measured)}, c)
 	}
 	none := func(context.Context, int, Window) (Point, error) { return Point{}, nil }
 	r := *found

@@ -47,6 +47,51 @@ func TestOneDevice(t *testing.T) {
 	same(2+23, w, Cloud)
 }
 
+// TestCounts: the window decides separately about the beginnings and the ends of answers, about asks and about passes.
+func TestCounts(t *testing.T) {
+	c := Costs{Threads: 1, Passes: []Pass{{1, 200, 200}, {2, 200, 200}}, AskMS: 50}
+	w := Workload{Prompt: 2, Tokens: 1, Think: time.Second, EdgeTPS: 10, Budget: 1, RTT: 100 * time.Millisecond}
+	for mode, local := range map[Mode]time.Duration{Routed: ms(100), Verified: ms(100), Cloud: 0} {
+		for _, window := range []Window{{0, ms(700)}, {ms(250), ms(1000)}, {ms(450), ms(1300)}, {0, ms(12345)},
+			{ms(7000), ms(9876)}} {
+			answer := local + ms(100+50+200)
+			inside := func(t time.Duration) bool { return t >= window.Warm && t < window.End }
+			began, completed, asks, passes, busy, most := 0, 0, 0, 0, time.Duration(0), 0
+			for u, at := newUser(&w, mode, 0), time.Duration(0); at < window.End+time.Minute; at += answer {
+				if at += u.pause(); inside(at) {
+					began++
+				}
+				if at < window.End {
+					most = 1
+				}
+				if inside(at + answer) {
+					completed++
+				}
+				arrival := at + local + ms(50+50)
+				if inside(arrival) {
+					asks, passes = asks+1, passes+1
+				}
+				busy += max(0, min(arrival+ms(200), window.End)-max(arrival, window.Warm))
+			}
+			p, seconds := simulated(t, w, c, mode, 1, 1, window), (window.End - window.Warm).Seconds()
+			assert.Equal(t, began, p.Answers, mode)
+			assert.InDelta(t, float64(completed)/seconds, p.PerSecond, 1e-9, "%v %v", mode, window)
+			assert.InDelta(t, float64(completed)/seconds, p.TokensTPS, 1e-9)
+			assert.InDelta(t, float64(asks)/seconds, p.AsksPS, 1e-9, "%v %v", mode, window)
+			assert.InDelta(t, busy.Seconds()/seconds, p.Utilisation, 1e-9)
+			assert.Equal(t, most*3, p.KVTokens)
+			if passes > 0 {
+				assert.Equal(t, 2., p.RowsPerPass)
+			} else {
+				assert.Zero(t, p.RowsPerPass)
+			}
+			if began > 0 {
+				assert.Equal(t, []float64{answer.Seconds() * 1e3, answer.Seconds() * 1e3}, []float64{p.P50, p.P99})
+			}
+		}
+	}
+}
+
 // TestMD1: asks that are computed one at a time wait as in the queue M/D/1: ρ/(2(1-ρ)) times the service time.
 func TestMD1(t *testing.T) {
 	racing.Spare(t)
@@ -156,8 +201,65 @@ func TestGatewaysApart(t *testing.T) {
 		assert.InEpsilon(t, one.Utilisation, two.Utilisation, 0.05)
 		assert.InEpsilon(t, 2*one.PerSecond, two.PerSecond, 0.05)
 		assert.InEpsilon(t, one.P95, two.P95, 0.1)
+		assert.InEpsilon(t, 2*one.Answers, two.Answers, 0.05)
+		assert.InEpsilon(t, 2*one.TokensTPS, two.TokensTPS, 0.05)
+		assert.InEpsilon(t, 2*one.AsksPS, two.AsksPS, 0.05)
+		assert.InEpsilon(t, one.RowsPerPass, two.RowsPerPass, 0.05)
+		assert.InEpsilon(t, 2*one.KVTokens, two.KVTokens, 0.3)
 	}
 }
+
+// TestStreamPasses: prompts share the rows of a pass, fewer of them beside streams. A pass has a head for each stream
+// and for each prompt that ends. Streams that do not fit into a pass take part in the next one.
+func TestStreamPasses(t *testing.T) {
+	w := Workload{Prompt: 200, Tokens: 3}
+	s := newStreams(&w)
+	var done []*device
+	pass := func(rows, heads int) {
+		t.Helper()
+		gotRows, gotHeads := s.plan()
+		assert.Equal(t, []int{rows, heads}, []int{gotRows, gotHeads})
+		s.end(func(d *device) { done = append(done, d) })
+	}
+	a, b, c := new(device), new(device), new(device)
+	s.add(a)
+	pass(128, 0)
+	pass(72, 1)
+	s.add(b)
+	pass(1+16, 1) // a has its second token
+	s.add(c)
+	pass(1+8+8, 1)
+	assert.Equal(t, []*device{a}, done)
+	pass(64+64, 0)
+	pass(64+64, 0)
+	pass(48+64, 2) // the rest of both
+	for range 1000 {
+		if s.queue.Len() == 0 {
+			break
+		}
+		s.plan()
+		s.end(func(d *device) { done = append(done, d) })
+	}
+	assert.Equal(t, []*device{a, b, c}, done)
+	pass(0, 0)
+
+	w = Workload{Prompt: 1, Tokens: 100}
+	s = newStreams(&w)
+	all := make([]*device, 300)
+	for i := range all {
+		all[i] = new(device)
+		s.add(all[i])
+	}
+	for range 50 {
+		rows, heads := s.plan()
+		assert.Equal(t, []int{128, 128}, []int{rows, heads})
+		s.end(func(*device) { t.Error("no stream has all tokens") })
+		low, high := slices.MinFunc(all, byTokens).tokens, slices.MaxFunc(all, byTokens).tokens
+		assert.LessOrEqual(t, high-low, 1, "the streams take turns")
+	}
+}
+
+func byTokens(a, b *device) int { return a.tokens - b.tokens }
 
 // TestSame: equal arguments give equal results to the last digit; another seed gives another result.
 func TestSame(t *testing.T) {
@@ -193,6 +295,21 @@ func TestSimulateRefused(t *testing.T) {
 	w = usual()
 	_, err := simulate(ctx, &w, &c, Cloud, 1, 1, window)
 	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestInterval: the interval of the 95th percentile has 1.96 standard deviations of a binomial rank on each side. Of few
+// answers it ends at the longest one.
+func TestInterval(t *testing.T) {
+	w := usual()
+	for n, want := range map[int][3]float64{10_000: {9458, 9500, 9543}, 400: {372, 380, 389}, 20: {18, 19, 20},
+		1: {1, 1, 1}} {
+		all := tally{window: Window{0, time.Second}}
+		for i := range n {
+			all.took = append(all.took, ms(float64(n-i)))
+		}
+		p := all.point(&w)
+		assert.Equal(t, want, [3]float64{p.P95Low, p.P95, p.P95High}, n)
+	}
 }
 
 // TestPercentiles: percentiles are observed times, and the interval of the 95th contains it.

@@ -62,6 +62,32 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// TestVerifyEvery: verification asks after each given number of unchecked tokens, and after 64 if none is given.
+func TestVerifyEvery(t *testing.T) {
+	for every, want := range map[int][]int{10: {10, 21, 32, 43, 54, 65, 76, 87, 98, 99}, 0: {64, 99}, 98: {98, 99},
+		99: {99}, 1000: {99}, 64: {64, 99}} {
+		w := Workload{Prompt: 5, Tokens: 100, VerifyEvery: every}
+		u, s, got := newUser(&w, Verified, 0), script{}, []int(nil)
+		u.next(&s)
+		for _, a := range s.asks {
+			got = append(got, a.text-5)
+		}
+		assert.Equal(t, want, got, every)
+	}
+}
+
+// TestRandomApart: the pauses and the choices of all devices are different random numbers, which depend on the seed.
+func TestRandomApart(t *testing.T) {
+	seen := map[uint64]bool{}
+	for _, seed := range []uint64{0, 1, 7} {
+		for device := range 5 {
+			u := newUser(&Workload{Seed: seed}, Routed, device)
+			seen[u.pauses.Uint64()], seen[u.choices.Uint64()] = true, true
+		}
+	}
+	assert.Len(t, seen, 3*5*2)
+}
+
 // TestShares: the share of escalated tokens is the budget, and each verified token of the small model is replaced with
 // the given probability.
 func TestShares(t *testing.T) {

@@ -433,6 +433,18 @@ func TestFollow(t *testing.T) {
 		assert.Equal(t, before+o.Data.Questions[0].Reference, tokens.Decode(answer))
 		assert.Equal(t, 1, sum.Right)
 	}
+	// a raw question may have an answer of its own, and the other one is still graded
+	o.Data.Questions[0].RawReference = "a raw answer"
+	for raw, want := range map[bool]string{false: o.Data.Questions[0].Reference, true: " a raw answer"} {
+		o.Raw = raw
+		set, sum := gather(t, o)
+		var answer []int32
+		for i := range set.Len() - 1 {
+			answer = append(answer, set.At(i).Reference)
+		}
+		assert.Equal(t, want, tokens.Decode(answer))
+		assert.Equal(t, 1, sum.Right)
+	}
 }
 
 // TestShots: worked examples come before each question.

@@ -317,6 +317,50 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestOverridden: flags that set the amount of measuring or the output, or have a field of their own, are no part of the
+// identity of a line. Other flags are, and all but json are differences between the runs.
+func TestOverridden(t *testing.T) {
+	var own []string
+	for _, flag := range []string{"json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record",
+		"replay", "profile", "profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps",
+		"edge-row-cost", "cloud-ms", "trace", "traces", "parallel", "prompt", "generate", "depth", "threads", "rows",
+		"backend", "model", "large", "policy", "threshold", "devices", "rate", "seconds",
+		"ahead", "branches", "seed", "jsonl", "models"} {
+		of := func(value string) []result.Record {
+			return records(t, func(r *result.Run) { r.Flags = map[string]string{flag: value} },
+				map[string]any{"samples": []row{{MS: 1}, {MS: 2}}})
+		}
+		r, err := Files(of("x"), of("y"), Options{})
+		require.NoError(t, err, flag)
+		if len(r.Between) > 0 {
+			assert.Equal(t, []Difference{{"--" + flag, "x", "y"}}, r.Between)
+			own = append(own, flag)
+		}
+		assert.Equal(t, flag != "json", len(r.Runs) == 1, flag)
+	}
+	assert.Equal(t, []string{"ahead", "branches", "seed", "jsonl", "models"}, own)
+}
+
+// TestWhichFigures: figures that follow from others are left out. The time per answer comes first, then the time of the
+// first token and the exposed wait, then the others by name.
+func TestWhichFigures(t *testing.T) {
+	sample := map[string]any{"text": "x", "none": nil}
+	for _, name := range []string{"question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled",
+		"wait_ms", "hidden_ms", "timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share",
+		"zero", "exposed_ms", "correct", "ms", "asks", "ttft_ms", "bytes_up"} {
+		sample[name] = 1
+	}
+	r, err := Files(records(t, nil, map[string]any{"samples": []any{sample}}),
+		records(t, nil, map[string]any{"samples": []any{sample}}), Options{})
+	require.NoError(t, err)
+	var names []string
+	for _, m := range r.Pairs[0].Metrics {
+		names = append(names, m.Name)
+	}
+	assert.Equal(t, []string{"ms", "ttft_ms", "exposed_ms", "asks", "bytes_up", "correct", "zero"}, names)
+	assert.Equal(t, []int{1, 1}, []int{r.Pairs[0].Texts, r.Pairs[0].Same})
+}
+
 // TestOnlyValues: a field that is missing or different in some line is not common to all.
 func TestOnlyValues(t *testing.T) {
 	lines := []*item{{of: map[string]string{"a": "1", "b": "2", "c": "3"}}, {of: map[string]string{"a": "1", "b": "4"}}}
@@ -337,9 +381,11 @@ func TestRuns(t *testing.T) {
 	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
 		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
 		{"model", "", "small 0123456789ab"}, {"source bench", "", "fedcba987654"}}, runs(&a, &b))
-	l, err := items(records(t, func(r *result.Run) { r.Model = b.Model }, map[string]any{"samples": []int{1}}))
+	l, err := items(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
+		map[string]any{"samples": []int{1}}))
 	require.NoError(t, err)
-	assert.Equal(t, b.Model.Hash, l[0].of["model"], "a line of another model has another identity")
+	assert.Equal(t, []string{b.Model.Hash, "fe"}, []string{l[0].of["model"], l[0].of["large"]},
+		"a line of other models has another identity")
 }
 
 // TestBrokenLines: a field of the wrong kind is an error that names it, in either file.
@@ -491,6 +537,12 @@ func TestBlocks(t *testing.T) {
 	m = apart("asks", []float64{0, 1, 2, 3, 4, 5, 6}, []float64{10, 11, 12, 13, 14, 15, 16})
 	assert.InDelta(t, 13./3-1, *m.Change, 1e-12)
 	assert.Nil(t, m.Low, "0 has no logarithm")
+	for _, sides := range [][2][]float64{{{1, 2, 3, 4, 5, 6, 7, 8}, {0, 3, 4, 5, 6, 7, 8, 9}},
+		{{0, 2, 3, 4, 5, 6, 7, 8}, {1, 3, 4, 5, 6, 7, 8, 9}}} {
+		m = together("asks", sides[0], sides[1])
+		assert.Equal(t, SignedRank, m.Test)
+		assert.True(t, *m.Low < *m.Change && *m.Change < *m.High && *m.High < 1, "0 has no logarithm: %+v", m)
+	}
 	m = together("ms", make([]float64, 5000), append(make([]float64, 4999), 1))
 	assert.Equal(t, [2]int{5000, 5000}, m.N)
 	assert.Equal(t, 5, m.Block, "all pairs are compared: there may be a thousand")

@@ -52,6 +52,17 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// TestQuestionsApart: a caller may change its questions.
+func TestQuestionsApart(t *testing.T) {
+	for _, split := range []string{demo.Train, demo.HeldOut} {
+		mine, want := demo.Questions(split), demo.Questions(split)[0].Text
+		mine[0].Text = "changed"
+		_ = append(mine[:1], demo.Question{Text: "another"})
+		assert.Equal(t, want, demo.Questions(split)[0].Text)
+		assert.NotEqual(t, "another", demo.Questions(split)[1].Text)
+	}
+}
+
 func TestCorrect(t *testing.T) {
 	q := demo.Question{
 		Place: "reef", Places: []string{"reef", "barn", "bog", "attic"},

@@ -55,6 +55,7 @@ func TestDraw(t *testing.T) {
 		require.Regexp(t, shape, q.Text)
 		require.Contains(t, q.Text, q.Name)
 		require.False(t, isHeldOut(q.Text))
+		require.Equal(t, Train, q.Split)
 		require.True(t, q.Correct(q.Answer), q.Answer)
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(q.Places))), offered)
 		require.Len(t, slices.Compact(slices.Sorted(slices.Values(q.Foods))), offered)

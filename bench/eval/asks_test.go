@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -127,8 +128,17 @@ func TestAsksCurves(t *testing.T) {
 		one.Asks = 3
 		l.answers[key{one.Question, one.Run}] = one
 	}
-	d = Summarize(set, append(runs, a), l).Dials[0]
+	always := with(Run{Policy: router.Always}, 0, 8)
+	for i := range set.Questions {
+		one := made(fmt.Sprint(i), always.Name(), "wrong", "cc")
+		l.answers[key{one.Question, one.Run}] = one
+	}
+	r = Summarize(set, append(runs, a, always), l)
+	d = r.Dials[0]
 	assert.Equal(t, []float64{1, 3}, []float64{d.From, d.To})
+	one := r.Runs[0]
+	assert.Equal(t, []int{10, 0}, []int{one.Never.OnlyThis, one.Never.OnlyThat}, "the small model alone does not verify")
+	assert.Equal(t, []int{0, 30}, []int{one.Always.OnlyThis, one.Always.OnlyThat})
 }
 
 // TestDialled: verification without a margin gives the large model's text for any router. Answers ahead change no
@@ -178,20 +188,29 @@ func TestDialled(t *testing.T) {
 func TestTakerCounts(t *testing.T) {
 	x := taker{prompt: 10}
 	for _, e := range []draft.Event{
-		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Token: 5, Local: 4, BytesUp: 9}},
+		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Token: 5, Local: 4, BytesUp: 9, BytesDown: 2}},
 		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Known, Token: 5, Local: 5}},
-		{Escalation: &draft.Escalation{Pos: 14, Outcome: draft.Dropped, BytesUp: 20}},
+		{Escalation: &draft.Escalation{Pos: 14, Outcome: draft.Dropped, BytesUp: 20, BytesDown: 40,
+			Audited: 7, Missed: make([]terms.Finding, 3)}},
 		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}},
 		{Ahead: &draft.Ahead{Tokens: 7, Used: 2}}, {Preview: &draft.Preview{}}, {Warming: &draft.Warming{}},
 	} {
 		x.take(e)
 	}
 	assert.NoError(t, x.failed)
-	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Read: 12, Up: 29, Needless: []int{3}}, x.a)
+	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Read: 12, Up: 29, Down: 42, Needless: []int{3}}, x.a)
 	assert.Equal(t, 13, x.until, "a known token adds no comparison")
 	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1,
 		Audited: 2, AuditedFrom: 13, AuditedTo: 15}})
 	assert.Equal(t, 15, x.until, "with verification it does")
+	assert.Equal(t, []int{2, 2}, []int{x.a.Audited, x.a.AuditedFor})
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 19, Outcome: draft.Miss, Token: 1, Audited: 3, AuditWeight: 4,
+		Missed: []terms.Finding{{Pos: 16}, {Pos: 18}}}})
+	assert.Equal(t, []int{5, 14, 8}, []int{x.a.Audited, x.a.AuditedFor, x.a.MissedFor}, "each counts for four")
+	assert.Equal(t, []int{6, 8}, x.a.Missed)
+	assert.Equal(t, []int{20, 19}, []int{x.until, x.a.Read})
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 30, Outcome: draft.Hit, Token: 1, ByAhead: true}})
+	assert.Equal(t, []int{20, 30}, []int{x.until, x.a.Read}, "an answer ahead compares no tokens")
 	x.take(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: draft.ErrDeadline}})
 	assert.ErrorIs(t, x.failed, draft.ErrDeadline)
 }

@@ -264,6 +264,28 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestExpected: a budget of the learned policy begins with the confidences that are expected, and other policies do not.
+func TestExpected(t *testing.T) {
+	origins := func(r Run, expected ...float32) (all []string) {
+		o := demoOptions(t, 3, r)
+		for range 500 {
+			o.Expected = append(o.Expected, expected...)
+		}
+		require.NoError(t, o.Run(t.Context()))
+		for _, q := range o.Set.Questions {
+			a, _ := o.Log.Answer(q.ID, r.Name())
+			all = append(all, a.Origins)
+		}
+		return all
+	}
+	learned := Run{Policy: router.Learned, Budget: 0.3}
+	none := origins(learned)
+	assert.NotEqual(t, origins(learned, 0.01), origins(learned, 0.99))
+	assert.Equal(t, none, origins(learned))
+	margin := Run{Policy: router.Margin, Budget: 0.3}
+	assert.Equal(t, origins(margin), origins(margin, 0.01))
+}
+
 // TestNoRoom: a question that does not fit the context has an empty answer; other questions are not affected.
 func TestNoRoom(t *testing.T) {
 	o := demoOptions(t, 3, Run{Policy: router.Never}, at(router.Margin, 0.5))
@@ -353,6 +375,35 @@ func TestTaker(t *testing.T) {
 	assert.ErrorIs(t, k.failed, why)
 }
 
+// TestRest: the tokens after the last question are compared. Positions before them do not count, and neither do tokens
+// that are the large model's own.
+func TestRest(t *testing.T) {
+	for name, c := range map[string]struct {
+		origins           string
+		until             int
+		audited, sampled  int
+		counts, countsFor int
+	}{
+		"all":                    {"eeee", 0, 4, 0, 4, 4},
+		"more than were asked":   {"eeee", 0, 9, 0, 4, 4},
+		"fewer":                  {"eeee", 0, 2, 0, 2, 2},
+		"none":                   {"eeee", 0, 0, 0, 0, 0},
+		"the rest":               {"eeee", 12, 2, 0, 2, 2},
+		"more than the rest":     {"eeee", 12, 4, 0, 2, 2},
+		"the large model's":      {"ecec", 0, 4, 0, 2, 2},
+		"of which in the rest":   {"ccec", 12, 2, 0, 1, 1},
+		"drawn":                  {"eeee", 0, 4, 12, 1, 4},
+		"drawn from more":        {"eeee", 12, 4, 13, 1, 2},
+		"drawn, though one":      {"eeee", 13, 1, 13, 1, 1},
+		"nothing is left to ask": {"eeee", 14, 4, 0, 0, 0},
+	} {
+		k := &taker{prompt: 10, until: c.until, a: Answer{Tokens: make([]int32, 4), Origins: c.origins}}
+		far := &fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: c.audited, Sampled: c.sampled}}}
+		require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
+		assert.Equal(t, []int{c.counts, c.countsFor}, []int{k.a.Audited, k.a.AuditedFor}, name)
+	}
+}
+
 // fixed is a large model that always gives the same answer.
 type fixed struct{ a engine.CloudAnswer }
 
@@ -434,6 +485,27 @@ func TestInsists(t *testing.T) {
 		got, _ := again.Log.Answer("1", "margin 0.9")
 		assert.Equal(t, without(want), without(got))
 	}
+	budget := o
+	budget.Runs = []Run{{Policy: router.Margin, Budget: 0.2}}
+	budget.Set = &task.Set{Name: o.Set.Name}
+	for i := range 4 {
+		q := o.Set.Questions[0]
+		q.ID = fmt.Sprint(i)
+		budget.Set.Questions = append(budget.Set.Questions, q)
+	}
+	var spent [2][]Answer
+	for i, far := range []engine.Far{o.Far, &flaky{Far: o.Far}} {
+		budget.Far, budget.Log = far, NewLog(Settings{}, About{})
+		if f, ok := far.(*flaky); ok {
+			f.asks.Store(3)
+		}
+		require.NoError(t, budget.Run(t.Context()))
+		for _, q := range budget.Set.Questions {
+			a, _ := budget.Log.Answer(q.ID, budget.Runs[0].Name())
+			spent[i] = append(spent[i], without(a))
+		}
+	}
+	assert.Equal(t, spent[0], spent[1], "a failed attempt uses nothing of the budget")
 	f := &flaky{Far: o.Far} // the comparison of the small model's own text counts, too
 	f.asks.Store(1)
 	o.Far, o.Log, o.Runs = f, NewLog(Settings{}, About{}), o.Runs[1:]
@@ -464,6 +536,14 @@ func TestStopped(t *testing.T) {
 	r := Summarize(o.Set, o.Runs, o.Log)
 	assert.GreaterOrEqual(t, r.Questions, 3, "a question is finished before the next one begins")
 	assert.Equal(t, 20, r.Asked)
+	last, end := context.WithCancelCause(t.Context())
+	o.Set = &task.Set{Name: o.Set.Name, Questions: o.Set.Questions[:3]}
+	o.Progress = func(done, total int) {
+		if done == total {
+			end(why)
+		}
+	}
+	assert.NoError(t, o.Run(last), "it ended too late to matter")
 	require.Error(t, Options{Set: o.Set}.Run(t.Context()))
 	require.Error(t, Options{Set: o.Set, Runs: o.Runs}.Run(t.Context()))
 }

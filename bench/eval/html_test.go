@@ -143,6 +143,19 @@ func TestPageOpen(t *testing.T) {
 	assert.Contains(t, page, "75.0%")
 }
 
+// TestPageParts: a run is compared if it has either of the models alone to compare with, and the remarks name the
+// context of the answers.
+func TestPageParts(t *testing.T) {
+	log := NewLog(Settings{Context: 77}, About{})
+	p := newPage(log, &Report{NoRoom: 1, Runs: []RunReport{{Policy: "margin", Threshold: new(0.1), Never: new(Versus)},
+		{Policy: "margin", Threshold: new(0.2), Always: new(Versus)}, {Policy: "margin"}}})
+	require.Len(t, p.Versus, 2)
+	assert.Equal(t, []string{"margin 0.1", "margin 0.2"}, []string{p.Versus[0].Name(), p.Versus[1].Name()})
+	require.Len(t, p.Remarks, 1)
+	assert.Contains(t, p.Remarks[0], "context of 77 tokens")
+	assert.Equal(t, 77, p.Settings.Context)
+}
+
 // TestPageKeys: the legend has each policy once.
 func TestPageKeys(t *testing.T) {
 	r := &Report{Runs: []RunReport{{Policy: "margin"}, {Policy: "never"}, {Policy: "margin"}}}

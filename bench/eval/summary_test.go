@@ -111,6 +111,9 @@ func TestSummarize(t *testing.T) {
 
 	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
 	assert.Equal(t, []any{0.75, 1.0, 3, 4.0}, []any{*oracle.Accuracy, oracle.Asks, *oracle.Right, oracle.Tokens})
+	assert.Equal(t, []float64{1, always.Read, 0, 0}, []float64{oracle.Decoded, oracle.Read, *oracle.Missed,
+		*oracle.Needless})
+	assert.Equal(t, always.Agreement, oracle.Agreement)
 	assert.Nil(t, oracle.Curve)
 
 	require.Len(t, r.Policies, 1)
@@ -133,6 +136,49 @@ func TestSummarize(t *testing.T) {
 		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}
+}
+
+// TestPoliciesAtShares: at each share that all curves cover, the qualities of two policies and their difference are those
+// of the lines between their runs.
+func TestPoliciesAtShares(t *testing.T) {
+	set, runs, l := comparedRuns()
+	runs = append(runs, at(router.Random, 0.9))
+	for _, a := range []Answer{
+		made("a", "random 0.9", "right", "eccE"), made("b", "random 0.9", "wrong", "eEEe"),
+		made("c", "random 0.9", "wrong", "eeec"), made("d", "random 0.9", "wrong", "eeeE"),
+	} {
+		l.answers[key{a.Question, a.Run}] = a
+	}
+	r := Summarize(set, runs, l)
+	require.Len(t, r.Policies, 2)
+	margin, random := r.Policies[0], r.Policies[1]
+	assert.Equal(t, []string{"margin", "random"}, []string{margin.Policy, random.Policy})
+	require.Len(t, margin.At, 6)
+	require.Len(t, random.At, 6)
+	for i, share := range []float64{0.03, 0.05, 0.07, 0.1} {
+		up, down := 0.5+0.25*share/(3./16), 0.5-0.25*share/(3./16)
+		m, r := margin.At[i], random.At[i]
+		assert.Equal(t, []float64{share, share}, []float64{m.Share, r.Share})
+		assert.InDelta(t, up, m.Quality.Value, 1e-12)
+		assert.InDelta(t, down, r.Quality.Value, 1e-12)
+		assert.InDelta(t, up-down, m.Minus["random"].Value, 1e-12)
+		assert.InDelta(t, down-up, r.Minus["margin"].Value, 1e-12)
+		assert.Equal(t, []int{1, 1}, []int{len(m.Minus), len(r.Minus)}, "a policy is not compared with itself")
+	}
+	assert.InDelta(t, margin.Area.Value-random.Area.Value, margin.Minus["random"].Value, 1e-12)
+	assert.InDelta(t, random.Area.Value-margin.Area.Value, random.Minus["margin"].Value, 1e-12)
+
+	// without the models alone the curves cover less, and shares outside are left out
+	runs = []Run{runs[2], at(router.Margin, 0.9)}
+	for i, id := range []string{"a", "b", "c", "d"} {
+		a := made(id, "margin 0.9", "right", []string{"cecc", "ecec", "cccc", "ecec"}[i])
+		l.answers[key{a.Question, a.Run}] = a
+	}
+	r = Summarize(set, runs, l)
+	require.Len(t, r.Policies, 1)
+	assert.InDeltaSlice(t, []float64{3. / 16, 11. / 16}, []float64{r.Policies[0].From, r.Policies[0].To}, 1e-12)
+	require.Len(t, r.Policies[0].At, 2)
+	assert.Equal(t, []float64{0.2, 0.3}, []float64{r.Policies[0].At[0].Share, r.Policies[0].At[1].Share})
 }
 
 // TestSummarizeParts: bytes, budgets, questions that lack a run or do not fit, and random audits.

@@ -334,6 +334,16 @@ func TestRate(t *testing.T) {
 		"a single packet that is longer than the queue passes")
 }
 
+// TestQueueByDefault: without a limit in the options, 256 KiB wait for a rate or a capacity.
+func TestQueueByDefault(t *testing.T) {
+	for _, d := range []Direction{{Rate: 1}, {Capacity: read(t, readCapacity, "86400000\n")}} {
+		e := newEmulator(Options{Down: d}, wayDown)
+		for i := range 257 {
+			assert.Equal(t, i == 256, e.arrive(0, 1024).end == tailDrop, i)
+		}
+	}
+}
+
 // TestRateToTheByte: a queue can be full to the last byte, and a packet never arrives before its last byte.
 func TestRateToTheByte(t *testing.T) {
 	e := newEmulator(Options{Up: Direction{Rate: 3, Queue: 3000}}, wayUp)

@@ -201,6 +201,16 @@ func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 		p.accept(nil, data)
 		assert.EqualValues(t, 5, p.stats().Dropped, "room for another packet")
 	})
+	flowing(t, Options{Up: Direction{Delay: time.Hour, Duplicate: 1}}, wayUp, func(t *testing.T, p *flow) {
+		data := make([]byte, 1<<16)
+		for range maxInFlight/len(data)/2 - 1 {
+			p.accept(nil, data)
+		}
+		p.accept(nil, data[:1<<15]) // leaves room for one datagram of this length, and not for two
+		p.accept(nil, make([]byte, 3<<14))
+		s := p.stats()
+		assert.Equal(t, []int{maxInFlight/len(data) - 2 + 2, 1}, []int{s.InFlight, int(s.Dropped)}, "both copies count")
+	})
 }
 
 // TestPipeCounts: each counter of a narrow pipe, of one that doubles packets, and of one with slow sending.

@@ -87,6 +87,18 @@ func TestOneTable(t *testing.T) {
 	assert.Equal(t, "0", get(2, "n_gpu_layers"), "no GPU")
 }
 
+// TestColumns: each column has its own value.
+func TestColumns(t *testing.T) {
+	one := some()[1]
+	one.GPU, one.Backend, one.KV, one.Batch, one.Threads, one.SamplesNS = "M4", "Metal", "f32", 33, 3, []int64{1e9, 2e9}
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, "csv", []Test{one}, nil))
+	_, line, _ := strings.Cut(b.String(), "\n")
+	assert.Equal(t, `"v1","0","A ""fast"" CPU, 2","M4","Metal","m.gguf","qwen2 630.17M Q8_0","675710816","630167424",`+
+		`"33","33","3","0x0","0","0","f32","f32","-1","0","none","0","0","-1","auto","0.00","none","mmap","0","0","0","0",`+
+		`"0","0","64","4096","2026-07-01T10:00:00Z","1500000000","707106781","48.000000","22.627417"`+"\n", line)
+}
+
 // TestJSON: the objects have the fields of llama-bench with its types, the samples after them, and the extra fields.
 func TestJSON(t *testing.T) {
 	var list []map[string]any

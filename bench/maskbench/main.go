@@ -28,19 +28,29 @@ import (
 )
 
 func main() {
-	model := flag.String("m", "", "GGUF file with the vocabulary; it needs no weights")
-	sample := flag.Int("sample", 0, "how many schemas to take, drawn at random; 0: all")
-	seed := flag.Uint64("seed", 1, "of the draw")
-	verbose := flag.Bool("v", false, "name each schema that does not pass")
-	flag.Parse()
-	if *model == "" || flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: maskbench -m MODEL.gguf [-sample N] [-seed N] [-v] FOLDER")
-		os.Exit(2)
+	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// command returns the exit code: 0 done, 1 failed, 2 wrong usage.
+func command(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("maskbench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	model := flags.String("m", "", "GGUF file with the vocabulary; it needs no weights")
+	sample := flags.Int("sample", 0, "how many schemas to take, drawn at random; 0: all")
+	seed := flags.Uint64("seed", 1, "of the draw")
+	verbose := flags.Bool("v", false, "name each schema that does not pass")
+	if err := flags.Parse(args); err != nil {
+		return 2
 	}
-	if err := run(os.Stdout, *model, flag.Arg(0), *sample, *seed, *verbose); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if *model == "" || flags.NArg() != 1 {
+		fmt.Fprintln(stderr, "usage: maskbench -m MODEL.gguf [-sample N] [-seed N] [-v] FOLDER")
+		return 2
 	}
+	if err := run(stdout, *model, flags.Arg(0), *sample, *seed, *verbose); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
 }
 
 func run(out io.Writer, model, folder string, sample int, seed uint64, verbose bool) error {

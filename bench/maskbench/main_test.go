@@ -78,6 +78,45 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
+// TestCommand: flags reach the run, and the exit code tells a wrong usage from a failure.
+func TestCommand(t *testing.T) {
+	all := map[string]string{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		all[name+".json"] = `{"schema":{"type":"string"},"tests":[{"valid":false,"data":"x"}]}`
+	}
+	folder := files(t, all)
+	told := regexp.MustCompile(`\w\.json`)
+	drawn := map[string]bool{}
+	for _, c := range []struct {
+		args    []string
+		code    int
+		out     string
+		err     string
+		schemas int // that are named
+	}{
+		{[]string{"-m", model, folder}, 0, "schemas           6\n", "", 0},
+		{[]string{"-m", model, "-v", folder}, 0, "schemas           6\n", "", 6},
+		{[]string{"-m", model, "-v", "-sample", "2", folder}, 0, "schemas           2\n", "", 2},
+		{[]string{"-m", model, "-v", "-sample", "2", "-seed", "2", folder}, 0, "schemas           2\n", "", 2},
+		{[]string{"-m", model, "-v", "-sample", "2", "-seed", "3", folder}, 0, "schemas           2\n", "", 2},
+		{[]string{"-m", model, t.TempDir()}, 1, "", "no files *.json", 0},
+		{[]string{"-m", model}, 2, "", "usage: maskbench -m MODEL.gguf", 0},
+		{[]string{"-m", model, folder, folder}, 2, "", "usage: ", 0},
+		{[]string{folder}, 2, "", "usage: ", 0},
+		{[]string{"-x"}, 2, "", "-x", 0},
+	} {
+		var stdout, stderr bytes.Buffer
+		assert.Equal(t, c.code, command(c.args, &stdout, &stderr), c.args)
+		assert.Contains(t, stdout.String(), c.out)
+		assert.Contains(t, stderr.String(), c.err)
+		assert.Equal(t, c.code == 0, stderr.Len() == 0)
+		names := told.FindAllString(stdout.String(), -1)
+		assert.Len(t, names, c.schemas, c.args)
+		drawn[strings.Join(names, " ")] = true
+	}
+	assert.Greater(t, len(drawn), 3, "the seed decides")
+}
+
 // TestTimes: the distribution is computed by hand.
 func TestTimes(t *testing.T) {
 	var all []time.Duration

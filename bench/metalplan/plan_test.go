@@ -81,6 +81,26 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// TestFile: a prediction for a file is that for its shape. Larger keys and values are as many more bytes.
+func TestFile(t *testing.T) {
+	s, g := shape(t, "0.5b", "q4_0"), GPUs()[1]
+	blank, err := s.Blank()
+	require.NoError(t, err)
+	f, err := gguf.Parse(blank)
+	require.NoError(t, err)
+	want, err := Predict(t.Context(), g, s, 10)
+	require.NoError(t, err)
+	half, err := predict(t.Context(), g, f, [][]byte{blank[:cap(blank)]}, gguf.F16, 10)
+	require.NoError(t, err)
+	assert.Equal(t, want, half)
+	whole, err := predict(t.Context(), g, f, [][]byte{blank[:cap(blank)]}, gguf.F32, 10)
+	require.NoError(t, err)
+	keys := int64(s.Layers * 2 * 10 * 64 * s.KVHeads)
+	assert.Equal(t, half.Bytes+2*keys, whole.Bytes, "4 bytes instead of 2")
+	assert.InDelta(t, 1e6, whole.Micros*whole.Tokens, 1e-6)
+	assert.Equal(t, g, whole.GPU)
+}
+
 // TestTime: each limit, computed by hand.
 func TestTime(t *testing.T) {
 	g := GPU{Cores: 10, GHz: 1, Bandwidth: 100}

@@ -182,6 +182,55 @@ func TestReportByHand(t *testing.T) {
 		[]float64{times.Mean, times.P50, times.P90, times.P99}, 0.001)
 }
 
+// TestReports: each mode has its own cell, prices, comparison, bound, ratio, variant and picture.
+func TestReports(t *testing.T) {
+	all := modes(t, "local", "serial", "verified", "serial")
+	var answers [][]Answer
+	for i := range all {
+		one := Answer{IDs: []int32{1, 2}, Took: time.Duration(i+1) * time.Second,
+			Tally: Tally{Summary: draft.Summary{Tokens: 3, Passes: 3, Prefilled: 10, Decoded: 2}}}
+		one.spans = waterfall{{Kind: result.SpanAsk, Outcome: strconv.Itoa(i)}}
+		answers = append(answers, []Answer{one})
+	}
+	got := Reports(all, answers, ReportOptions{
+		Cell:    func(m Mode) *Cell { return &Cell{Trace: m.Name} },
+		Prices:  &price.List{Prefill: 1e6},
+		Alone:   []Answer{{IDs: []int32{1, 3}}},
+		Verdict: 200 * time.Millisecond,
+	})
+	require.Len(t, got, 4)
+	for i, r := range got {
+		assert.Equal(t, []any{all[i].Name, all[i].Name}, []any{r.Mode, r.Cell.Trace})
+		assert.Equal(t, []int{0, 1, 0, 2}[i], r.Variant)
+		assert.Equal(t, strconv.Itoa(i), r.Waterfall[0].Outcome)
+		if i == 0 {
+			assert.Nil(t, r.RatioTo)
+			assert.Nil(t, r.Cost)
+			continue
+		}
+		assert.InDelta(t, float64(i+1), r.RatioTo.Value, 1e-12)
+		assert.InDelta(t, 10, r.Cost.PerAnswer, 1e-12)
+		assert.Equal(t, all[i].Kind == Routed, r.EqualToSerial != nil)
+	}
+	assert.Equal(t, []any{false, 1}, []any{*got[2].EqualToCloud, *got[2].DifferingFromCloud})
+	assert.InDelta(t, 1000+200, *got[2].Bound, 1e-9, "three calls of the small model, and the verdict")
+}
+
+// TestRouterOfMode: with a budget each router has a balance of its own, whatever the options have.
+func TestRouterOfMode(t *testing.T) {
+	shared := new(router.Balance)
+	o := router.Options{Policy: router.Margin, Budget: 0.1, Balance: shared}
+	for _, name := range []string{"serial", "verified"} {
+		for _, of := range []func(Mode, router.Options) (*router.Router, error){Mode.Router, Mode.Seated} {
+			r, err := of(modes(t, name)[0], o)
+			require.NoError(t, err)
+			r.Add(router.Answer{Tokens: 10, Escalations: 1})
+			assert.Equal(t, int64(10), int64(r.Balance().Total().Tokens), "of a new one")
+		}
+	}
+	assert.Zero(t, shared.Total())
+}
+
 // comparedBy compares the answers of modes.
 func comparedBy(t *testing.T, names []string, answers map[string][]Answer) []Report {
 	var reports []Report

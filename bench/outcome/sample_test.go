@@ -173,10 +173,35 @@ func TestBreakEvens(t *testing.T) {
 	assert.InDelta(t, 10, *above[0].RTT, 1e-9)
 	assert.Nil(t, above[0].Low, "a single question has no interval")
 
-	split := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
-		timedSamples("serial", 90, 9)}
-	split[1].Cell.Loss, split[3].Cell.Loss = 0.1, 0.1
-	assert.Empty(t, BreakEvens(split), "cells of different links")
+	rare := []Report{timedSamples("local", 0, 5, 5, 5), timedSamples("local", 90, 5, 5, 5),
+		timedSamples("serial", 0, 1, 6, 6), timedSamples("serial", 90, 9, 9, 9)}
+	assert.InDelta(t, 90*(2./3)/(2./3+4), *BreakEvens(rare)[0].RTT, 1e-9)
+	assert.Nil(t, BreakEvens(rare)[0].Low, "8 of 27 draws are without the first question and have no such round trip")
+	often := []Report{timedSamples("local", 0, 5, 5, 5, 5, 5), timedSamples("local", 90, 5, 5, 5, 5, 5),
+		timedSamples("serial", 0, 6, 1, 1, 1, 1), timedSamples("serial", 90, 9, 9, 9, 9, 9)}
+	assert.NotNil(t, BreakEvens(often)[0].Low, "1 of 3125 draws has only the first question")
+
+	for _, differ := range []func(*Cell){func(c *Cell) { c.Loss = 0.1 }, func(c *Cell) { c.Trace = "x" },
+		func(c *Cell) { c.EdgeTPS = 5 }, func(c *Cell) { c.RowCost = 0.5 }, func(c *Cell) { c.CloudMS = 9 },
+		func(c *Cell) { c.Parallel = 2 }} {
+		split := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
+			timedSamples("serial", 90, 9)}
+		differ(split[1].Cell)
+		differ(split[3].Cell)
+		assert.Empty(t, BreakEvens(split), "cells of different links or machines")
+		for i := range 2 {
+			differ(split[2*i].Cell)
+		}
+		require.Len(t, BreakEvens(split), 1)
+		b := BreakEvens(split)[0]
+		c := split[0].Cell
+		assert.Equal(t, []any{c.Loss, c.Trace, c.EdgeTPS}, []any{b.Loss, b.Trace, b.EdgeTPS})
+	}
+	for i := range 2 { // one of them was not measured at a round trip
+		some := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
+			timedSamples("serial", 90, 9), timedSamples([]string{"local", "serial"}[i], 180, 5)}
+		assert.Empty(t, BreakEvens(some))
+	}
 	twice := []Report{timedSamples("local", 0, 5), timedSamples("local", 0, 5), timedSamples("local", 90, 5),
 		timedSamples("local", 90, 5), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
 	for i := range 4 {
@@ -214,14 +239,15 @@ func TestBound(t *testing.T) {
 	local.Samples[0].Passes, local.Samples[1].Passes = 9, 21
 	verified.Samples[0].Passes, verified.Samples[1].Passes = 20, 20
 	verified.Samples[0].Tokens, verified.Samples[1].Tokens = 30, 12
-	overlapped := verified
-	overlapped.Mode = "overlapped-4"
-	all := []Report{serial, local, verified, overlapped, timedSamples("cloud", 0, 270, 300)}
+	overlapped, margin := verified, verified
+	overlapped.Mode, margin.Mode = "overlapped-4", "verified:0.5"
+	all := []Report{serial, local, verified, overlapped, timedSamples("cloud", 0, 270, 300), margin}
 	bound(all, 80*time.Millisecond)
 	assert.Nil(t, all[0].Bound)
 	assert.Nil(t, all[1].Bound)
 	assert.InDelta(t, (270+200)/2., *all[2].Bound, 1e-9, "20 and 12 calls of 10 ms, each and 80 ms, or the stream")
 	assert.InDelta(t, (280+200)/2., *all[3].Bound, 1e-9, "without tokens ahead no stream")
+	assert.Equal(t, all[2].Bound, all[5].Bound, "with any margin")
 	first := []Report{all[4], local, verified}
 	bound(first, 80*time.Millisecond)
 	assert.Equal(t, all[2].Bound, first[2].Bound, "in any order")

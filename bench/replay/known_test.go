@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -578,6 +579,7 @@ func TestAuditAsAsked(t *testing.T) {
 	r := scripted(11, 11)
 	q := &r.Answers[0].Asks[0]
 	q.From, q.Audited, q.Sampled = 2, 1, 2
+	q.Top = []Candidate{{11, -1}}
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
 	for from, want := range map[int]int{2: 1, 3: 0, 1: 1} {
@@ -589,6 +591,13 @@ func TestAuditAsAsked(t *testing.T) {
 			assert.NoError(t, err)
 			assert.Equal(t, want, a.Audited, from)
 			assert.Equal(t, from == 2, a.Sampled == 2, from)
+			assert.Equal(t, from == 2, len(a.Top) == 1, from)
+			for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
+				a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: []int32{2, 3, 10}, AuditFrom: from,
+					Verify: verify})
+				assert.NoError(t, err)
+				assert.Equal(t, []int{max(0, 3-from), 0}, []int{a.Audited, a.Sampled}, "%v from %d", verify, from)
+			}
 		})
 	}
 }

@@ -146,6 +146,8 @@ func broken() (good string, all map[string][2]string) {
 		"a warming":             {`"bytes_up":1`, `"bytes_up":-1`},
 		"foreign text":          {`"ids":[3,4]`, `"ids":[3,99]`},
 		"a number":              {`"mode":"a"`, `"mode":7`},
+		"a negative confidence": {`"confidence":0.5`, `"confidence":-0.1`},
+		"many bytes":            {`"bytes_up":1`, `"bytes_up":2147483648`},
 	}
 }
 
@@ -158,8 +160,50 @@ const (
 // TestBroken: each error is refused with its line.
 func TestBroken(t *testing.T) {
 	good, all := broken()
-	_, err := Read(bytes.NewReader(packed(t, []byte(headerLine+good+trailerLine))), "x")
+	reads := func(answer string) (*Recording, error) {
+		return Read(bytes.NewReader(packed(t, []byte(headerLine+answer+trailerLine))), "x")
+	}
+	r, err := reads(good)
 	require.NoError(t, err)
+	r.Answers[0].texts, r.Answers[0].calls, r.Answers[0].asks = nil, nil, nil
+	assert.Equal(t, &Answer{
+		Mode: "a", Prompt: []int32{1, 2}, Tokens: []int32{3, 4}, Parents: []int32{0, 1}, Took: 9,
+		Heads: []Head{{IDs: []int32{3}, Logits: []float32{1}, LogSumExp: 1, Confidence: new(float32(0.5))}},
+		Calls: []Call{{Nodes: []int32{1}, Took: 7, After: 1}},
+		Asks: []Ask{{Node: 1, Sent: 1, Lag: 1, Took: 1, Token: 4, Top: []Candidate{{5, -1}}, Audited: 2,
+			Audit: []Finding{{Pos: 2, Token: 6}}, Wanted: 1, Ahead: []Later{{7, 3}}, Until: 4}},
+		Warms: []Warm{{Tokens: 2, Took: 2, BytesUp: 1}}, IDs: []int32{3, 4},
+	}, r.Answers[0])
+	for from, to := range map[string]string{`"question":0`: `"question":1000`, `"took_ns":9`: `"took_ns":86400000000000`,
+		`"confidence":0.5`: `"confidence":1`, `"top":[`: `"verify":2,"top":[`, `[3,4],"parents"`: `[3,39],"parents"`,
+		`"bytes_up":1`: `"bytes_up":2147483647`} {
+		require.Contains(t, good, from)
+		_, err := reads(strings.Replace(good, from, to, 1))
+		assert.NoError(t, err, "%s: the limit itself is allowed", to)
+	}
+	for at, fields := range map[string][]string{
+		"":      {"question", "lead_ns", "prefill_ns", "tail_ns", "took_ns"},
+		"calls": {"own_ns", "took_ns", "after_ns"},
+		"asks": {"sent_ns", "lag_ns", "took_ns", "queue_ns", "cloud_ns", "until_ns", "from", "verify", "audited",
+			"sampled", "bytes_up", "bytes_down", "prefilled", "wanted"},
+		"warms": {"sent_ns", "took_ns", "tokens", "bytes_up", "bytes_down"},
+	} {
+		for _, field := range fields {
+			for _, value := range []int64{-1, 86400000000001} {
+				var answer map[string]any
+				require.NoError(t, json.Unmarshal([]byte(good), &answer))
+				part := answer
+				if at != "" {
+					part = answer[at].([]any)[0].(map[string]any)
+				}
+				part[field] = value
+				line, err := json.Marshal(answer)
+				require.NoError(t, err)
+				_, err = reads(string(line))
+				assert.ErrorIs(t, err, ErrFormat, "%s.%s: %d", at, field, value)
+			}
+		}
+	}
 	for name, b := range all {
 		require.Contains(t, good, b[0], name)
 		text := headerLine + strings.Replace(good, b[0], b[1], 1) + trailerLine
@@ -181,6 +225,7 @@ func TestBroken(t *testing.T) {
 		"many tokens":      {`"max_tokens":6`, `"max_tokens":9999999`, "max_tokens"},
 		"pace":             {`"max_tokens":6`, `"max_tokens":6,"edge_tps":-1`, "edge_tps"},
 		"round trip":       {`"rtt_ns":1`, `"rtt_ns":-1`, "header: a time of -1 ns"},
+		"time of tokens":   {`"rtt_ns":1`, `"rtt_ns":1,"cloud_pace_ns":86400000000001`, "header: a time of"},
 		"answers":          {`"answers":1`, `"answers":2`, "its number of answers is wrong"},
 		"no end":           {`{"end":{"answers":1}}`, `{"end":null}`, "its number of answers is wrong"},
 	} {

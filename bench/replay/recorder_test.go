@@ -195,6 +195,126 @@ func (c streaming) Ask(context.Context, draft.Question) (draft.Answer, error) {
 	return draft.Answer{Ahead: ahead}, nil
 }
 
+// TestEndAfterGivenUp: an answer ends although nothing reads the tokens ahead of an ask that was given up; such tokens
+// did not end by themselves.
+func TestEndAfterGivenUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		rec, err := NewRecorder(&b, header(), nil)
+		require.NoError(t, err)
+		take, ahead := rec.Begin("a", 0, 0, []int32{1}, nil), make(chan int32)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err = take.Cloud(later(ahead)).Ask(ctx, draft.Question{Context: []int32{1}, Ahead: 1})
+		require.NoError(t, err)
+		go func() {
+			ahead <- 7
+			cancel()
+			ahead <- 8
+			close(ahead)
+		}()
+		take.End(nil, false, false, false)
+		q := answers(t, rec, &b)[0].Asks[0]
+		assert.Len(t, q.Ahead, 2)
+		assert.False(t, q.Closed)
+	})
+}
+
+// replying is a cloud with a fixed answer.
+type replying struct{ a draft.Answer }
+
+func (c replying) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	time.Sleep(9 * ms)
+	return c.a, nil
+}
+
+func (c replying) Warm(context.Context, []int32) (up, down int, err error) {
+	time.Sleep(4 * ms)
+	return 3, 2, nil
+}
+
+// TestRecordedAsk: every part of a question and of its answer that decoding needs is recorded, in numbers that JSON can
+// represent, and a replay answers the same.
+func TestRecordedAsk(t *testing.T) {
+	infinite := float32(math.Inf(-1))
+	reply := draft.Answer{BytesUp: 11, BytesDown: 12, Prefilled: 13, Reply: terms.Reply{
+		Token: 9, Top: []terms.Candidate{{ID: 9, LogProb: -0.5}, {ID: 8, LogProb: -2}}, Audited: 2, Sampled: 1,
+		Audit: []terms.Finding{{Pos: 1, Token: 6, LogProb: -3, Score: -4, Stands: infinite}}, Queue: ms, Compute: 2 * ms,
+	}}
+	question := draft.Question{Context: []int32{1, 5}, K: 2, AuditFrom: 1, Verify: terms.EachScore, Ahead: 3}
+	var b bytes.Buffer
+	bubble.Test(t, func(t *testing.T) {
+		rec, err := NewRecorder(&b, header(), nil)
+		require.NoError(t, err)
+		prompt, shown := []int32{1}, []int32{5, 9}
+		take := rec.Begin("a", 4, 3, prompt, nil)
+		_, err = take.Model(fixed{head(5)}).Prefill(t.Context(), []int32{1})
+		require.NoError(t, err)
+		time.Sleep(2 * ms)
+		got, err := take.Cloud(replying{reply}).Ask(t.Context(), question)
+		require.NoError(t, err)
+		assert.Equal(t, reply, got)
+		time.Sleep(ms)
+		_, _, err = take.Cloud(replying{}).(draft.Warmer).Warm(t.Context(), []int32{1, 5, 9})
+		require.NoError(t, err)
+		take.End(shown, false, true, false)
+		prompt[0], shown[0] = 30, 31 // the caller uses its memory again
+		require.NoError(t, rec.Close())
+	})
+	r, err := Read(&b, "x")
+	require.NoError(t, err)
+	a := r.Answers[0]
+	assert.Equal(t, []int32{1, 5, 9}, append(a.Prompt, a.IDs...))
+	assert.Equal(t, []bool{false, true, false, false}, []bool{a.Ended, a.Graded, a.Correct, a.WarmUp})
+	assert.Equal(t, 16*ms, a.Took)
+	assert.Equal(t, []Ask{{
+		Node: 1, Sent: 2 * ms, Lag: 2 * ms, Took: 9 * ms, From: 1, Verify: 2, Token: 9, Top: []Candidate{{9, -0.5}, {8, -2}},
+		Audited: 2, Sampled: 1, Audit: []Finding{{1, 6, -3, -4, worst}}, Queue: ms, Cloud: 2 * ms,
+		BytesUp: 11, BytesDown: 12, Prefilled: 13, Wanted: 3,
+	}}, a.Asks)
+	assert.Equal(t, []Warm{{Tokens: 3, Sent: 12 * ms, Took: 4 * ms, BytesUp: 3, BytesDown: 2}}, a.Warms)
+
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	clock := simclock.New(time.Unix(0, 0))
+	clock.Run(func() {
+		text, err := p.Text(Of{Mode: "a", Question: 4}, Terms{}, clock)
+		require.NoError(t, err)
+		question.Ahead = 0
+		got, err := text.Cloud().Ask(t.Context(), question)
+		require.NoError(t, err)
+		assert.Equal(t, reply, got)
+	})
+}
+
+// TestTakes: the answers to a question in a mode are numbered, without those of the warm-up. However many there are,
+// all are written.
+func TestTakes(t *testing.T) {
+	var b bytes.Buffer
+	rec, err := NewRecorder(&b, header(), nil)
+	require.NoError(t, err)
+	for i := range maxPending + 9 {
+		take := rec.Begin([]string{"a", "b"}[i/2%2], i%2, i%5, []int32{1}, nil)
+		if i < 6 {
+			take.WarmUp()
+		}
+		take.End([]int32{int32(i % vocab)}, false, false, false)
+	}
+	all := answers(t, rec, &b)
+	require.Len(t, all, maxPending+9)
+	next := map[take]int{}
+	for i, a := range all {
+		assert.Equal(t, []int32{int32(i % vocab)}, a.IDs)
+		assert.Equal(t, i%5, a.Device)
+		assert.Equal(t, i < 6, a.WarmUp)
+		of := take{a.Mode, a.Question}
+		assert.Equal(t, next[of], a.Take)
+		if !a.WarmUp {
+			next[of]++
+		}
+	}
+	assert.Len(t, next, 4)
+}
+
 // TestHeadsAreShared: a head is stored once, and again only if it has more candidates or its first confidence.
 func TestHeadsAreShared(t *testing.T) {
 	var b bytes.Buffer
@@ -278,10 +398,13 @@ func TestReference(t *testing.T) {
 	var b bytes.Buffer
 	rec, err := NewRecorder(&b, header(), nil)
 	require.NoError(t, err)
-	for _, mode := range []string{ReferenceMode, CloudMode} {
-		rec.Begin(mode, 0, 0, []int32{1}, nil).End([]int32{5, 6}, true, true, true)
+	for i, mode := range []string{ReferenceMode, CloudMode} {
+		take := rec.Begin(mode, 0, 0, []int32{1}, nil)
+		take.Streamed([]time.Duration{-ms, 3 * ms}[i]) // -1 ms: faster than the round trip
+		take.End([]int32{5, 6}, true, true, true)
 	}
 	all := answers(t, rec, &b)
+	assert.Equal(t, []time.Duration{0, 3 * ms}, []time.Duration{all[0].Prefill, all[1].Prefill})
 	assert.False(t, all[0].Graded)
 	assert.True(t, all[1].Graded)
 	_, err = NewPlayer(&Recording{header(), all})

@@ -72,7 +72,9 @@ func TestOverAnyLink(t *testing.T) {
 			if r.IntN(2) == 0 {
 				terms.EdgeTPS, terms.RowCost = 20+200*r.Float64(), r.Float64()
 			}
-			set := func(o *draft.Options) { o.Branches = 1 + int(seed%5); o.InFlight = 1 + int(seed%4) }
+			set := func(o *draft.Options) {
+				o.Branches, o.InFlight, o.Ahead = 1+int(seed%5), 1+int(seed%4), 4*int(seed%3)
+			}
 			got, text, took := replays(t, p, Of{Mode: "pipelined-7", Question: 1}, terms, 0.5, set)
 			require.Equal(t, want.ids, got.ids)
 			require.Equal(t, want.origins, got.origins)

@@ -2,9 +2,11 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // measureLink returns the reports of all parts.
@@ -139,6 +144,46 @@ func TestLinkStall(t *testing.T) {
 		assert.GreaterOrEqual(t, took, time.Duration(270-10*k)*time.Millisecond, "question %d", k)
 		assert.Less(t, m.late[k], took)
 	}
+}
+
+// failing is a model that fails for some questions, by their number from 1.
+type failing struct {
+	fakeModel
+	asked *atomic.Int64
+	fails func(n int64) bool
+}
+
+// Ask implements [gateway.Upstream].
+func (f failing) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+	if f.fails(f.asked.Add(1)) {
+		return terms.Reply{}, errors.New("no answer")
+	}
+	return f.fakeModel.Ask(ctx, q)
+}
+
+// TestLinkFailures: asks without an answer are counted, of all outages together, and have no latency.
+func TestLinkFailures(t *testing.T) {
+	over := func(fails func(n int64) bool, o LinkOptions, part func(*linkBench, *LinkReport) error) (r LinkReport) {
+		g, stop, err := serveFake(nil, gateway.Options{}, failing{fakeModel{}, new(atomic.Int64), fails})
+		require.NoError(t, err)
+		l, err := link.New(link.Options{Target: g.address})
+		require.NoError(t, err)
+		b := &linkBench{o: o, g: g, l: l, relay: remote.Spawn(l.Run), stop: stop}
+		b.g.address = l.Addr().String()
+		require.NoError(t, part(b, &r))
+		require.NoError(t, b.close())
+		return r
+	}
+	a := over(func(n int64) bool { return n == 3 || n == 5 }, LinkOptions{Asks: 6, AskRate: 500},
+		func(b *linkBench, r *LinkReport) error { return b.asks(t.Context(), r, 8) }).Asks
+	assert.Equal(t, []int{4, 2}, []int{a.Answers, a.Errors})
+	assert.Len(t, a.SamplesNS, 4)
+	assert.Equal(t, result.Latencies(a.SamplesNS), a.Latency)
+	// the first ask of the first outage, which the second one follows
+	o := over(func(n int64) bool { return n == 2 }, LinkOptions{Outages: 2, Outage: 20 * time.Millisecond, AskRate: 200},
+		func(b *linkBench, r *LinkReport) error { return b.outages(t.Context(), r) }).Outage
+	assert.Equal(t, []int{2, 1}, []int{o.Outages, o.Lost})
+	assert.Len(t, o.SamplesNS, 2)
 }
 
 // TestLinkLoss: lost packets are sent again later; the seed decides which. With a trace there is no expected time.

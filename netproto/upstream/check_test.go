@@ -63,6 +63,10 @@ func TestCheck(t *testing.T) {
 					assert.Equal(t, found, results[name].Found)
 				}
 			}
+			if c.engine.Dialect == "llama" {
+				assert.Equal(t, "sampled: 24 positions, with 24 extra tokens computed; 0 differ from single questions",
+					results["audit"].Found)
+			}
 			for name, result := range results {
 				switch v := result.Verdict; {
 				case name == "cache" || name == "clients apart" || name == "too long":
@@ -101,6 +105,9 @@ func TestCheckFinds(t *testing.T) {
 			return fakeengine.Table(v, turn.Add(1))(ctx)
 		}}, "the same again", Note},
 		"audits of something else": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {
+			return fakeengine.Table(v, turn.Add(1))(ctx)
+		}}, "audit", Note},
+		"sampled audits of something else": {&fakeengine.Engine{Dialect: "llama", Model: func(ctx []int32) []float64 {
 			return fakeengine.Table(v, turn.Add(1))(ctx)
 		}}, "audit", Note},
 		"verification of something else": {&fakeengine.Engine{Dialect: "sglang", Model: func(ctx []int32) []float64 {

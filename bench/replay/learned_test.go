@@ -1,0 +1,353 @@
+package replay
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// TestLearnedAudit: an audit gives the large model's choice at each audited position, after the tokens that the text
+// has there. A sampled audit gives it at one position. Tokens ahead follow the answer, or with verification of each
+// choice the first finding.
+func TestLearnedAudit(t *testing.T) {
+	type said map[int]int32 // by the number of tokens of the context before the choice
+	text := []int32{2, 3, 10, 11, 12}
+	for name, c := range map[string]struct {
+		ask   Ask
+		want  said
+		score []int   // positions with scores
+		ahead []int32 // the text that the token ahead follows; nil: the context and the answer
+	}{
+		"none":                 {ask: Ask{}, want: said{}},
+		"findings alone":       {ask: Ask{Audit: []Finding{{Pos: 3, Token: 30}}}, want: said{}},
+		"no position":          {ask: Ask{Sampled: 3, Audit: []Finding{{Pos: 3, Token: 30}}}, want: said{}},
+		"all agree":            {ask: Ask{Audited: 3}, want: said{2: 10, 3: 11, 4: 12}},
+		"the last":             {ask: Ask{Audited: 1}, want: said{4: 12}},
+		"more than the text":   {ask: Ask{Audited: 9}, want: said{0: 2, 1: 3, 2: 10, 3: 11, 4: 12}},
+		"sampled, the first":   {ask: Ask{Audited: 3, Sampled: 2}, want: said{2: 10}},
+		"sampled, the middle":  {ask: Ask{Audited: 3, Sampled: 3}, want: said{3: 11}},
+		"sampled, the last":    {ask: Ask{Audited: 3, Sampled: 4}, want: said{4: 12}},
+		"sampled before":       {ask: Ask{Audited: 2, Sampled: 2}, want: said{}},
+		"sampled after":        {ask: Ask{Audited: 2, Sampled: 5}, want: said{}},
+		"sampled, a finding":   {ask: Ask{Audited: 3, Sampled: 3, Audit: []Finding{{Pos: 3, Token: 30}}}, want: said{3: 30}},
+		"a finding, and later": {ask: Ask{Audited: 3, Audit: []Finding{{Pos: 2, Token: 30}}}, want: said{2: 30, 3: 11, 4: 12}},
+		"two findings": {
+			ask:  Ask{Audited: 3, Audit: []Finding{{Pos: 4, Token: 31}, {Pos: 2, Token: 30}}},
+			want: said{2: 30, 3: 11, 4: 31},
+		},
+		"scores": {
+			ask: Ask{Audited: 3, Verify: int(terms.EachScore), Audit: []Finding{{Pos: 2, Token: 30, Score: -1},
+				{Pos: 3, Token: 31, Stands: -2}, {Pos: 4, Token: 32}}},
+			want: said{2: 30, 3: 31, 4: 32}, score: []int{2, 3},
+		},
+		"each choice": {
+			ask: Ask{Audited: 3, Verify: int(terms.EachChoice), Audit: []Finding{{Pos: 4, Token: 31},
+				{Pos: 3, Token: 30}}},
+			want: said{2: 10, 3: 30, 4: 31}, ahead: []int32{2, 3, 10, 30},
+		},
+		"each choice holds": {ask: Ask{Audited: 3, Verify: int(terms.EachChoice)}, want: said{2: 10, 3: 11, 4: 12}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := scripted(11, 11)
+			c.ask.Node, c.ask.Token, c.ask.Ahead = 3, 20, []Later{{21, 1}, {22, 2}}
+			r.Answers[0].Asks = []Ask{c.ask}
+			p, err := NewPlayer(r)
+			require.NoError(t, err)
+			want := map[uint64]int32{hashOf(text): 20}
+			scores := map[contest]bool{}
+			for n, token := range c.want {
+				want[hashOf(text[:n])] = token
+			}
+			ahead := c.ahead
+			if ahead == nil {
+				ahead = []int32{2, 3, 10, 11, 12, 20}
+			}
+			want[hashOf(ahead)] = 21
+			want[then(hashOf(ahead), 21)] = 22
+			assert.Equal(t, want, p.said)
+			for _, pos := range c.score {
+				scores[contest{hashOf(text[:pos]), text[pos]}] = true
+			}
+			assert.Len(t, p.scores, len(scores))
+			for of := range scores {
+				assert.NotNil(t, p.scores[of])
+			}
+			assert.True(t, p.Asked())
+
+			r.Answers[0].Mode = PaperMode
+			p, err = NewPlayer(r)
+			require.NoError(t, err)
+			assert.Empty(t, p.said, "its text may have other tokens")
+			assert.False(t, p.Asked())
+			assert.Len(t, p.asks[PaperMode], 1)
+		})
+	}
+}
+
+// TestAssumedAudit: an audit that was not recorded has the choices that are known. One that comes with the answer ends
+// at the first unknown one from the end; a verification assumes that the others agree with the text.
+func TestAssumedAudit(t *testing.T) {
+	r := scripted(11, 11)
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	context := []int32{2, 3, 10, 11, 12, 13}
+	known := Finding{Pos: 2, Token: 30, LogProb: -1, Score: -2, Stands: -3}
+	p.said = map[uint64]int32{hashOf(context[:2]): 30, hashOf(context[:4]): 12, hashOf(context[:5]): 31,
+		hashOf(context): 20}
+	text, err := p.Text(Of{Mode: "serial"}, Terms{}, simclock.New(time.Unix(0, 0)))
+	require.NoError(t, err)
+	audits := func(from int, verify terms.Verify) draft.Answer {
+		text.Assumed, text.guessed = Assumed{}, map[uint64]bool{}
+		q := draft.Question{Context: context, AuditFrom: from, Verify: verify}
+		return text.answer(q, hashOf(context), nil, new(Ask))
+	}
+	first, last := terms.Finding{Pos: 2, Token: 30}, terms.Finding{Pos: 5, Token: 31}
+	a := audits(2, terms.AsItComes)
+	assert.Equal(t, int32(20), a.Token)
+	assert.Equal(t, 2, a.Audited, "up to the unknown one")
+	assert.Equal(t, []terms.Finding{last}, a.Audit)
+	assert.Zero(t, text.Assumed)
+	a = audits(2, terms.EachChoice)
+	assert.Equal(t, 4, a.Audited)
+	assert.Equal(t, []terms.Finding{first, last}, a.Audit, "ascending")
+	assert.Equal(t, Assumed{Answers: 1}, text.Assumed)
+	assert.Equal(t, map[uint64]bool{hashOf(context[:3]): true}, text.guessed)
+	p.scores[contest{hashOf(context[:2]), 10}] = &known
+	a = audits(2, terms.EachScore)
+	last.Stands = float32(math.Inf(-1))
+	assert.Equal(t, []terms.Finding{{Pos: 2, Token: 30, LogProb: -1, Score: -2, Stands: -3}, last}, a.Audit,
+		"an unknown score is above any margin")
+	assert.Equal(t, Assumed{Answers: 2}, text.Assumed)
+	assert.True(t, text.guessed[hashOf(context[:5])])
+	for from, want := range map[int]int{0: 0, 3: 3, 6: 0, 9: 0} {
+		assert.Equal(t, want, audits(from, terms.EachChoice).Audited, from)
+	}
+	delete(p.said, hashOf(context))
+	a = audits(0, 0)
+	assert.Equal(t, Assumed{Answers: 1}, text.Assumed, "the answer too may be unknown")
+	assert.True(t, text.guessed[hashOf(context)])
+}
+
+// TestShownAssumptions: only assumptions that determined a shown token count: of the large model's choice those where
+// its token is shown, or with verification those where the small model's token stands since it agreed.
+func TestShownAssumptions(t *testing.T) {
+	text := &Text{
+		strange: map[uint64]bool{hashOf([]int32{1}): true, hashOf([]int32{1, 5, 6, 7}): true, hashOf([]int32{9}): true},
+		guessed: map[uint64]bool{hashOf([]int32{1}): true, hashOf([]int32{1, 5}): true,
+			hashOf([]int32{1, 5, 6}): true, hashOf([]int32{9}): true},
+	}
+	tokens := []draft.Token{{ID: 5, Origin: draft.FromCloud}, {ID: 6}, {ID: 7, Unverified: true}, {ID: 8}}
+	text.Shown([]int32{1}, tokens, false)
+	assert.Equal(t, Assumed{TextHeads: 2, TextAnswers: 1}, text.Assumed)
+	text.Assumed = Assumed{}
+	text.Shown([]int32{1}, tokens, true)
+	assert.Equal(t, Assumed{TextHeads: 2, TextAnswers: 2}, text.Assumed)
+}
+
+// TestPlus: every count is added.
+func TestPlus(t *testing.T) {
+	var a, b Assumed
+	for i := range reflect.TypeFor[Assumed]().NumField() {
+		reflect.ValueOf(&a).Elem().Field(i).SetInt(int64(100 * (i + 1)))
+		reflect.ValueOf(&b).Elem().Field(i).SetInt(int64(i + 1))
+	}
+	a.Plus(b)
+	for i := range reflect.TypeFor[Assumed]().NumField() {
+		assert.Equal(t, int64(101*(i+1)), reflect.ValueOf(a).Field(i).Int())
+	}
+}
+
+// TestOrdered: tokens ahead are passed on in order, and the channel is closed after the last one, once.
+func TestOrdered(t *testing.T) {
+	o := &ordered{to: make(chan int32, 3), sent: []passing{{token: 7}, {token: 8}, {token: 9}}}
+	o.arrive(1)
+	assert.Empty(t, o.to)
+	o.arrive(0)
+	assert.Len(t, o.to, 2)
+	o.end(true)
+	assert.False(t, o.closed, "one is under way")
+	o.arrive(2)
+	assert.True(t, o.closed)
+	o.close()
+	var got []int32
+	for token := range o.to {
+		got = append(got, token)
+	}
+	assert.Equal(t, []int32{7, 8, 9}, got)
+	o = &ordered{to: make(chan int32, 1), sent: []passing{{token: 7}}}
+	o.close()
+	o.arrive(0) // after the ask was given up
+	assert.Empty(t, o.to)
+}
+
+// TestOwnWay: the time of the program itself on the way of an ask is known only without losses and traces. The large
+// model alone has no such times, and neither counts in the medians.
+func TestOwnWay(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Recording)
+		way    time.Duration
+	}{
+		{func(*Recording) {}, 10 * ms},
+		{func(r *Recording) { r.Loss = 0.1 }, 0},
+		{func(r *Recording) { r.Traces = []string{"x"} }, 0},
+		{func(r *Recording) { r.RTT = time.Second }, 0},
+		{func(r *Recording) { r.Answers[0].Asks[0].GivenUp = true }, 0},
+	} {
+		r := scripted(11, 11)
+		c.change(r)
+		for _, mode := range []string{CloudMode, ReferenceMode} {
+			r.Answers = append(r.Answers, &Answer{Mode: mode, Prompt: []int32{2, 3}, Lead: 1, Prefill: 2, Tail: 3,
+				Question: 1})
+		}
+		r.Answers[0].Lead, r.Answers[0].Tail = 5*ms, 6*ms
+		p, err := NewPlayer(r)
+		require.NoError(t, err)
+		assert.Equal(t, c.way, p.own.way)
+		assert.Equal(t, []time.Duration{5 * ms, 40 * ms, 6 * ms},
+			[]time.Duration{p.own.lead, p.own.prefill, p.own.tail})
+		assert.Equal(t, 40*ms, p.prefill(0))
+		assert.Equal(t, 40*ms, p.prefill(1), "an answer of the large model alone has another kind of time")
+		assert.Zero(t, p.reading(0, 1))
+		assert.Equal(t, time.Duration(4), p.reading(1, 4))
+	}
+}
+
+// TestTextOf: an answer is replayed from its own take, or if it is of the warm-up, from that answer.
+func TestTextOf(t *testing.T) {
+	r := scripted(11, 11)
+	warming, second := *r.Answers[0], *r.Answers[0]
+	warming.WarmUp, warming.Lead, second.Lead = true, 8*ms, 9*ms
+	r.Answers[0].Lead = 7 * ms
+	r.Answers = append(r.Answers, &warming, &second)
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	for lead, of := range map[time.Duration]Of{7 * ms: {}, 9 * ms: {Take: 1}, 8 * ms: {Take: 1, WarmUp: &warming}} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			of.Mode = "serial"
+			text, err := p.Text(of, Terms{}, clock)
+			require.NoError(t, err)
+			text.Lead(t.Context())
+			assert.Equal(t, lead, text.passed())
+		})
+	}
+	text, err := p.Text(Of{Mode: "serial", Take: 2}, Terms{}, simclock.New(time.Unix(0, 0)))
+	require.NoError(t, err)
+	assert.Nil(t, text.from)
+	_, err = p.Text(Of{}, Terms{Link: &Link{Options: link.Options{Up: link.Direction{Delay: -1}}}}, text.clock)
+	assert.Error(t, err)
+}
+
+// TestCapacityPart: an answer begins at its part of a recorded capacity, of either direction.
+func TestCapacityPart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace")
+	up, down := linkOf(0, 0, 0), linkOf(0, 0, 0)
+	for l, end := range map[*Link]string{up: ".up", down: ".down"} {
+		require.NoError(t, os.WriteFile(path+end, []byte("10\n60\n100\n"), 0o600))
+		require.NoError(t, l.Options.AddTrace(path+end))
+		for part, want := range map[float64]time.Duration{0: 10 * ms, 0.5: 10 * ms, 0.75: 25 * ms} {
+			p, err := NewPlayer(scripted(11, 11))
+			require.NoError(t, err)
+			clock := simclock.New(time.Unix(0, 0))
+			clock.Run(func() {
+				text, err := p.Text(Of{Mode: "serial", Part: part}, Terms{Link: l}, clock)
+				require.NoError(t, err)
+				direction := map[*Link]uint64{up: upwards, down: downwards}[l]
+				assert.True(t, text.carry(t.Context(), direction, 1, 100))
+				assert.Equal(t, want, text.passed(), "from %v", part)
+				before := text.passed()
+				assert.True(t, text.carry(t.Context(), 1-direction, 1, 100))
+				assert.Equal(t, before, text.passed(), "the other direction has no limit")
+			})
+		}
+	}
+}
+
+// TestEarlier: the tokens of a context that were sent are those after the longest beginning that the large model has
+// from a text before, sent early or with an ask.
+func TestEarlier(t *testing.T) {
+	for name, c := range map[string]struct {
+		warm []int32
+		link *Link
+		want []int
+	}{
+		"nothing before": {nil, nil, []int{3, 2, 1}},
+		"the prompt":     {[]int32{2, 3}, nil, []int{1, 2, 1}},
+		"over a link":    {[]int32{2, 3}, linkOf(10*ms, 0, 0), []int{1, 2, 1}},
+	} {
+		r := scripted(11, 11)
+		r.Answers[0].Asks[0].GivenUp = true
+		r.Answers[0].index()
+		p, err := NewPlayer(r)
+		require.NoError(t, err)
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
+			require.NoError(t, err)
+			if c.warm != nil {
+				_, _, err := text.Cloud().(draft.Warmer).Warm(t.Context(), c.warm)
+				require.NoError(t, err)
+			}
+			for i, context := range [][]int32{{2, 3, 10}, {2, 3, 10, 11, 12}, {2, 3, 10, 11, 13}} {
+				a, err := text.Cloud().Ask(t.Context(), draft.Question{Context: context})
+				require.NoError(t, err)
+				assert.Equal(t, c.want[i], a.Prefilled, name)
+			}
+		})
+	}
+}
+
+// TestWarmTimes: sending text early takes its recorded time and bytes, or those of another such text, or over another
+// link the time of its bytes there and back. One that was given up is never done before that.
+func TestWarmTimes(t *testing.T) {
+	r := scripted(11, 11)
+	r.Answers[0].Warms = []Warm{{Tokens: 2, Took: 9 * ms, BytesUp: 7, BytesDown: 3},
+		{Tokens: 3, Took: 20 * ms, BytesUp: 2, BytesDown: 1, GivenUp: true}}
+	p, err := NewPlayer(r)
+	require.NoError(t, err)
+	slow := linkOf(100*ms, 0, 0)
+	slow.Options.Up.Rate, slow.Options.Down.Rate = 1000, 500
+	const headers = frameBytes + 28
+	for _, c := range []struct {
+		tokens   int
+		link     *Link
+		limit    time.Duration
+		took     time.Duration
+		up, down int
+		err      error
+	}{
+		{2, nil, 0, 9 * ms, 7, 3, nil},
+		{4, nil, 0, 9 * ms, 7, 3, nil},
+		{3, nil, 0, 20*ms + 1, 7, 3, nil},
+		{3, nil, 20 * ms, 20 * ms, 2, 1, context.Canceled},
+		{4, nil, 5 * ms, 5 * ms, 7, 0, context.Canceled},
+		{2, slow, 0, 100*ms + (7+headers)*ms + 2*(3+headers)*ms, 7, 3, nil},
+	} {
+		clock := simclock.New(time.Unix(0, 0))
+		clock.Run(func() {
+			text, err := p.Text(Of{Mode: "serial"}, Terms{Link: c.link}, clock)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.limit > 0 {
+				clock.Go(func() { clock.Sleep(c.limit, nil); cancel() })
+			}
+			up, down, err := text.Cloud().(draft.Warmer).Warm(ctx, []int32{2, 3, 10, 11}[:c.tokens])
+			assert.ErrorIs(t, err, c.err)
+			assert.Equal(t, []int{c.up, c.down}, []int{up, down}, c)
+			assert.Equal(t, c.took, text.passed(), c)
+		})
+	}
+}
