@@ -475,7 +475,8 @@ func TestPathsOfLink(t *testing.T) {
 		part("outage", map[string]any{"outages": 3, "outage_ms": 1000, "recovery_ms": l(50), "asks_lost": 7,
 			"expected_most_ms": 51}))
 	assert.Equal(t, []Path{
-		{"30 ms", "ask with 1 new token, until its answer", "ask, 1 new token", 8, 2, of(10), "0", 0, new(70.0), new(60.0)},
+		{"30 ms", "ask with 1 new token, until its answer", "ask, 1 new token", 8, 2, of(10), "0", 0, new(70.0),
+			new(60.0)},
 		{"30 ms", "new connection, until it is there", "connected", 5, 0, of(20), "21", 21, nil, nil},
 		{"30 ms", "new connection, until its first answer", "first answer", 5, 0, of(30), "31", 31, nil, nil},
 		{"30 ms", "connection resumed with 0-RTT, until its first answer", "first with 0-RTT", 4, 0, of(40), "41", 41,
