@@ -381,6 +381,11 @@ func TestPictures(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err = r.WriteSVG(file)
 	assert.Error(t, err)
+	require.NoError(t, os.Remove(filepath.Join(dir, names[2])))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, names[2]), 0o700))
+	written, err := r.WriteSVG(dir)
+	assert.ErrorContains(t, err, names[2])
+	assert.Equal(t, names[:2], written)
 	assert.Equal(t, "a_b_c-AZ09.svg", fileName("a/b c-AZ09.svg"))
 	assert.Len(t, fileName(strings.Repeat("a", 99)), 80)
 }
