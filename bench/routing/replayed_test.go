@@ -426,6 +426,19 @@ func TestReplayQuestions(t *testing.T) {
 	assert.True(t, slices.IsSortedFunc(reports[0].Samples, func(a, b outcome.Sample) int {
 		return a.Question - b.Question
 	}))
+	o.Questions = 1
+	tokens := func() float64 {
+		reports, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		return reports[0].TokensPerAnswer
+	}
+	require.Equal(t, 12., tokens())
+	r.player.Context = len(r.player.Found("serial", 0)[0].Prompt) + 5
+	assert.Equal(t, 5., tokens(), "as many as the context has room for")
+	r.player.MaxTokens = 3
+	assert.Equal(t, 3., tokens())
+	r.player.Ends = r.player.Found("serial", 0)[0].IDs[:1]
+	assert.Zero(t, tokens(), "the first token ends the text")
 	assert.Equal(t, 1, ungraded([]outcome.Answer{{Known: true}, {}}))
 	assert.Zero(t, ungraded([]outcome.Answer{{}, {}}), "without grades")
 }

@@ -31,10 +31,13 @@ func TestProgram(t *testing.T) {
 	p := double()
 	for answer, want := range map[string]string{
 		// blocks
-		block("python", whole):    whole,
-		block("", whole):          whole,
-		block("Python", whole):    whole,
-		block("py", whole) + "\n": whole,
+		block("python", whole):                          whole,
+		block("", whole):                                whole,
+		block("Python", whole):                          whole,
+		block("py", whole) + "\n":                       whole,
+		block("python3", whole):                         whole,
+		block("PY3", whole):                             whole,
+		block("", "x") + "\n" + block("python3", whole): whole,
 		"Here is the function:\n\n" + block("python", whole) + "\n\nIt doubles `x`.": whole,
 		"~~~python\n" + whole + "\n~~~":                                              whole,
 		"````python\n" + whole + "\n````":                                            whole,

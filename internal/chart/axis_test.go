@@ -125,6 +125,8 @@ func TestBands(t *testing.T) {
 	assert.Equal(t, "345.0", all["circle"][1]["cx"])
 	assert.Equal(t, "f c4", all["circle"][1]["class"])
 	assert.Len(t, find(all["path"], "l c1"), 2, "the second line has the second colour")
+	assert.Equal(t, []int{1, 0, 11, 0}, []int{Line{}.colour(Colours + 1), Line{Colour: 1}.colour(7),
+		Line{Colour: Colours}.colour(7), Line{Colour: Colours + 1}.colour(7)}, "colours repeat")
 }
 
 // TestLegend: names are below everything, one after the other, in as many lines as they need, and nothing is outside of
