@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
@@ -148,6 +152,61 @@ func TestOldLines(t *testing.T) {
 	assert.Equal(t, "device at full speed, cloud 0 ms a token", studyTitle(&result.Run{}, outcome.Cell{}, 1))
 	p := Place{Cell: outcome.Cell{Trace: "x.csv"}}
 	assert.Equal(t, "trace x.csv", p.Name())
+	p.Cell.RTT = 7
+	assert.Equal(t, "round trip 7 ms", p.Name(), "the trace is in the title")
+	assert.Equal(t, &outcome.Cell{Trace: "a.up,b.rtt.csv", RTT: 1500, Loss: 0.25, EdgeTPS: 20.5, CloudMS: 2.5,
+		Parallel: 3}, cellOfFlags(map[string]string{"trace": "[a.up,b.rtt.csv]", "rtt": "1.5s", "loss": "0.25",
+		"edge-tps": "20.5", "cloud-ms": "2.5", "parallel": "3"}))
+	const full = "device at full speed, cloud 0 ms a token"
+	small, large := &result.Model{Name: "small"}, &result.Model{Hash: "0123456789abcdef"}
+	for want, r := range map[string]result.Run{
+		"small asks model 0123456789ab": {Model: small, Large: large, Remote: "elsewhere"},
+		"small asks elsewhere":          {Model: small, Remote: "elsewhere"},
+		"small asks a large model":      {Model: small},
+	} {
+		assert.Equal(t, want+", trace a.up, loss 2.5%, "+full+", measurement 3 of the same",
+			studyTitle(&r, outcome.Cell{Trace: "a.up", Loss: 0.025}, 3))
+	}
+}
+
+// TestCalls: lines are of one call only if measurement, command, date, version and machine are the same.
+func TestCalls(t *testing.T) {
+	for name, change := range map[string]func(*result.Run){
+		"measurement": func(r *result.Run) { r.Measurement = "eval csqa" },
+		"command":     func(r *result.Run) { r.Command += " -n 9" },
+		"date":        func(r *result.Run) { r.Date = r.Date.Add(time.Second) },
+		"version":     func(r *result.Run) { r.Version = "v2" },
+		"machine":     func(r *result.Run) { r.Machine.Cores++ },
+		"":            func(r *result.Run) { r.Date = r.Date.In(time.FixedZone("elsewhere", 3600)) },
+	} {
+		one := aRun("eval demo")
+		two := one
+		change(&two)
+		r := reported(t, line(t, map[string]any{"policy": "never"}, one),
+			line(t, map[string]any{"policy": "always"}, two))
+		calls := 2
+		if name == "" {
+			calls = 1
+		}
+		assert.Len(t, r.Curves, calls, name)
+		assert.Len(t, r.Runs, calls, name)
+	}
+}
+
+// TestOther: figures keep their digits, those that are absent are left out, and a page shows at most 200 of a line.
+func TestOther(t *testing.T) {
+	fields := map[string]any{"bytes": 12345678901, "none": nil, "of": map[string]any{"a": map[string]any{"b": true}},
+		"list": []int{1}, "share": 0.1}
+	r := reported(t, line(t, fields, aRun("x")))
+	assert.Equal(t, []Field{{"bytes", "12345678901"}, {"list", "1 value"}, {"of.a.b", "true"}, {"share", "0.1"}},
+		r.Others[0].Fields)
+	many := map[string]any{}
+	for i := range maxFields + 1 {
+		many[fmt.Sprintf("f%03d", i)] = i
+	}
+	all := reported(t, line(t, many, aRun("x"))).Others[0].Fields
+	require.Len(t, all, 200)
+	assert.Equal(t, Field{"f199", "199"}, all[199], "the first by name")
 }
 
 // TestColours: modes have different colours; the usual modes always have the same ones.
@@ -245,6 +304,60 @@ func TestPageIsText(t *testing.T) {
 	}
 }
 
+// TestColumns: each figure is in the column of its name.
+func TestColumns(t *testing.T) {
+	x := func(n float64) *float64 { return &n }
+	mode := outcome.Report{Mode: "m", Answers: 2, Accuracy: x(0.03), AccuracyLow: x(0.04), AccuracyHigh: x(0.05),
+		EscalatedShare: x(0.06), Time: result.Times{Mean: 7, P50: 8, P90: 9, P99: 10}, Cell: new(outcome.Cell),
+		RatioTo: &outcome.Ratio{Value: 11, Low: x(12), High: x(13)}, Bound: x(14), HiddenShare: x(0.18),
+		HitRate: x(0.19), Asks: x(20), Timeouts: new(22)}
+	mode.FirstToken, mode.Between = &result.Times{P50: 15, P99: 900}, &result.Times{P50: 901, P99: 16}
+	mode.Exposed, mode.Wasted, mode.CPU, mode.Joules = x(17), x(21), x(23), x(24)
+	even := []outcome.BreakEven{{Mode: "m", With: "w", EdgeTPS: 25, Loss: 0.26, RTT: x(27), Low: x(28), High: x(29),
+		Faster: "below"}}
+	engine := speed.Report{PromptTokens: 30, PromptTPS: 31, DecodedTokens: 32, GenerationTPS: 33, Share: x(0.34),
+		Bound: 35, Bandwidth: 36, LoadMS: 37, FirstTokenMS: 38, PeakRSS: 39 << 20, Threads: 1}
+	gateway := wire.GatewayReport{Devices: 40, Rate: 41, ModelMS: 42, Asks: 44, Answers: 43, PerSecond: 45, Errors: 46,
+		Latency: result.Latency{P50: 47, P90: 48, P99: 49, P999: 50, Max: 51}, InGateway: result.Latency{P99: 52},
+		CPUPerAsk: 53, PerConnection: 54 << 10, PerSession: 55 << 10}
+	link := wire.LinkReport{Part: "outage", RTTMS: 56, Loss: 0.57, ModelMS: 58, Outage: &wire.LinkOutage{Outages: 59,
+		Lost: 60, Recovery: result.Latency{P50: 61, P90: 62, P99: 63, P999: 64, Max: 65}, Expected: 66, OutageMS: 67}}
+	loop := wire.LinkReport{Part: "loopback", Loopback: &wire.LinkLoopback{Abreast: 68, Answers: 69, PerSecond: 70,
+		CPUPerAsk: 71}}
+	run := eval.RunReport{Policy: "p", Answers: 72, Accuracy: x(0.73), AccuracyLow: x(0.74), AccuracyHigh: x(0.75),
+		EscalatedShare: 0.76, Asks: 77}
+	page := written(t, reported(t, line(t, mode, aRun("demo")),
+		line(t, map[string]any{"break_even": even}, aRun("bench routing")), line(t, engine, aRun("bench engine")),
+		line(t, gateway, aRun("bench gateway")), line(t, link, aRun("bench link")), line(t, loop, aRun("bench link")),
+		line(t, run, aRun("eval"))))
+	cells := regexp.MustCompile(`(?s)<t[hd]>(.*?)</t[hd]>`)
+	var rows []string
+	for _, row := range regexp.MustCompile(`(?s)<tr[^>]*>(.*?)</tr>`).FindAllStringSubmatch(page, -1) {
+		var all []string
+		for _, cell := range cells.FindAllStringSubmatch(row[1], -1) {
+			all = append(all, cell[1])
+		}
+		rows = append(rows, strings.Join(all, "|"))
+	}
+	assert.Subset(t, rows, []string{
+		"mode|answers|right|95% interval|from cloud|ms mean|95% interval|p50|p90|p99|over the base|bound|" +
+			"first token p50|between tokens p99|exposed|hidden|hits|asks|wasted|timed out|CPU s|joules",
+		"m|2|3.0%|4.0% to 5.0%|6.0%|7||8|9|10|11 (12 to 13)|14|15|16|17|18.0%|19.0%|20|21|22|23|24",
+		"mode|with|device, tokens/s|loss|round trip, ms|95% interval|the mode is faster",
+		"m|w|25|26%|27|28 to 29|below",
+		"model|prompt|tokens/s|generated|tokens/s|of the bound|bound, tokens/s|memory, GB/s|load, ms|first token, ms|" +
+			"peak memory",
+		html.EscapeString("small "+hostile) + ", 1 thread|30|31|32|33|34.0%|35|36|37|38|39 MiB",
+		"devices|asks/s of each|model, ms|answered|answers/s|failed|ms p50|p90|p99|p99.9|most|in gateway p99|" +
+			"CPU, µs an ask|memory a device|a session",
+		"40|41|42|43 of 44|45|46|47|48|49|50|51|52|53|54 KiB|55 KiB",
+		"timed|round trip|times|failed|ms p50|p90|p99|p99.9|most|predicted|bytes up|down",
+		"end of an outage of 67 ms, until an answer|56 ms, 57% lost, model 58 ms|59|60|61|62|63|64|65|at most 66||",
+		"asks under way|answers|asks/s|CPU, µs an ask", "68|69|70|71",
+		"run|answers|right|95% interval|from cloud|asks", "p|72|73.0%|74.0% to 75.0%|76%|77",
+	})
+}
+
 // TestPictures: each picture is complete and has its own file.
 func TestPictures(t *testing.T) {
 	r := sample(t)
@@ -268,7 +381,25 @@ func TestPictures(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err = r.WriteSVG(file)
 	assert.Error(t, err)
+	require.NoError(t, os.Remove(filepath.Join(dir, names[2])))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, names[2]), 0o700))
+	written, err := r.WriteSVG(dir)
+	assert.ErrorContains(t, err, names[2])
+	assert.Equal(t, names[:2], written)
 	assert.Equal(t, "a_b_c-AZ09.svg", fileName("a/b c-AZ09.svg"))
+	assert.Len(t, fileName(strings.Repeat("a", 99)), 80)
+}
+
+// TestPictureNames: no two pictures have the same name, also if their modes have the same letters in file names.
+func TestPictureNames(t *testing.T) {
+	r := reported(t, line(t, aMode("a b", 0), aRun("demo")), line(t, aMode("a/b", 0), aRun("demo")),
+		line(t, aMode("a\\b", 0), aRun("demo")))
+	names := map[string]bool{}
+	for _, d := range r.Pictures() {
+		assert.False(t, names[d.Name], d.Name)
+		names[d.Name] = true
+	}
+	assert.Len(t, names, 3+3, "times, waits, bytes, and an answer of each mode")
 }
 
 // TestOverRTT: each mode is a line through its cells, with the intervals of its samples. Cells of traces are left out.
@@ -330,10 +461,41 @@ func TestPaths(t *testing.T) {
 	assert.Nil(t, paths(nil))
 }
 
+// TestPathsOfLink: each time of bench link has its own figures and its own prediction.
+func TestPathsOfLink(t *testing.T) {
+	l := func(x float64) map[string]any {
+		return map[string]any{"p50": x, "p90": x + 1, "p99": x + 2, "p999": x + 3, "max": x + 4}
+	}
+	of := func(x float64) result.Latency {
+		return result.Latency{P50: x, P90: x + 1, P99: x + 2, P999: x + 3, Max: x + 4}
+	}
+	part := func(name string, fields map[string]any) []byte {
+		return line(t, map[string]any{"part": name, "rtt_ms": 30, name: fields}, aRun("bench link"))
+	}
+	r := reported(t, part("asks", map[string]any{"tokens": 1, "answers": 8, "errors": 2, "latency_ms": l(10),
+		"late_ms": l(90), "wire_bytes_up_per_ask": 70, "wire_bytes_down_per_ask": 60,
+		"payload_bytes_up_per_ask": 50, "payload_bytes_down_per_ask": 40}),
+		part("connect", map[string]any{"connections": 5, "early": 4, "connected_ms": l(20), "first_answer_ms": l(30),
+			"resumed_ms": l(40), "expected_connected_ms": 21, "expected_first_ms": 31, "expected_resumed_ms": 41}),
+		part("outage", map[string]any{"outages": 3, "outage_ms": 1000, "recovery_ms": l(50), "asks_lost": 7,
+			"expected_most_ms": 51}))
+	assert.Equal(t, []Path{
+		{"30 ms", "ask with 1 new token, until its answer", "ask, 1 new token", 8, 2, of(10), "0", 0, new(70.0),
+			new(60.0)},
+		{"30 ms", "new connection, until it is there", "connected", 5, 0, of(20), "21", 21, nil, nil},
+		{"30 ms", "new connection, until its first answer", "first answer", 5, 0, of(30), "31", 31, nil, nil},
+		{"30 ms", "connection resumed with 0-RTT, until its first answer", "first with 0-RTT", 4, 0, of(40), "41", 41,
+			nil, nil},
+		{"30 ms", "end of an outage of 1,000 ms, until an answer", "after an outage", 3, 7, of(50), "at most 51", 51,
+			nil, nil},
+	}, r.Paths)
+}
+
 // TestEngines: the whiskers of a bar are the slowest and the fastest sample; a speed of 0 has no bar.
 func TestEngines(t *testing.T) {
 	e := map[string]any{"generation_tps": 30, "threads": 2, "samples": []map[string]any{
-		{"generation_tps": 31}, {"generation_tps": 28}, {"generation_tps": 29}}}
+		{"generation_tps": 31, "prompt_tps": 71}, {"generation_tps": 28, "prompt_tps": 78},
+		{"generation_tps": 29, "prompt_tps": 69}}}
 	run := aRun("bench engine")
 	run.Model = nil
 	assert.Equal(t, chart.Spans{
@@ -342,7 +504,16 @@ func TestEngines(t *testing.T) {
 		Rows: []chart.Row{{Name: "a model, 2 threads", Text: "30", Low: 28, High: 31,
 			Spans: []chart.Span{{To: 30, Text: "generation"}}}},
 	}, engines(reported(t, line(t, e, run)).Engines))
+	e["prompt_tps"], e["threads"], run.Model = 70, 1, &result.Model{Hash: "0123456789abcdef"}
+	both := engines(reported(t, line(t, e, run)).Engines).(chart.Spans)
+	assert.Equal(t, 78., both.X.End)
+	assert.Equal(t, chart.Row{Name: "model 0123456789ab, 1 thread", Text: "70", Low: 69, High: 78,
+		Spans: []chart.Span{{To: 70, Colour: 1, Text: "prompt"}}}, both.Rows[1])
 	assert.Nil(t, engines(nil))
+	for want, r := range map[string]speed.Report{"": {}, "62.5%": {Share: new(0.625)},
+		"fits in the cache": {FitsCache: true, Share: new(0.5)}} {
+		assert.Equal(t, want, (&Engine{Report: r}).OfBound())
+	}
 }
 
 // TestWaits: the bins of the histogram have the right ends and add up to 1.
@@ -443,6 +614,10 @@ func TestAccuracy(t *testing.T) {
 	assert.Equal(t, []string{"never", "margin", hostile, "always"}, names)
 	assert.Equal(t, []float64{0.0625, 0.25}, c.Lines[1].X)
 	assert.Equal(t, []float64{0.525, 0.65}, c.Lines[1].Y)
+	assert.Equal(t, [][]float64{{0.425, 0.55}, {0.625, 0.75}}, [][]float64{c.Lines[1].Low, c.Lines[1].High})
+	for _, l := range c.Lines {
+		assert.Equal(t, []bool{l.Name != "always", l.Name == "always"}, []bool{l.Dots, l.Dashed}, l.Name)
+	}
 	assert.Equal(t, []float64{0, 1}, c.Lines[3].X)
 	assert.Equal(t, "Accuracy against the share of tokens from the large model", c.Title)
 	assert.Equal(t, "tokens from the large model, %", c.X.Label)

@@ -83,7 +83,8 @@ func cellOfFlags(flags map[string]string) *outcome.Cell {
 // decisive returns the flags that distinguish measurements of modes, in addition to the cell.
 func decisive() []string {
 	return []string{"policy", "threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead",
-		"verify-every", "lookup", "workload", "questions", "no-warm", "no-audit", "edge-row-cost", "repeat", "replay"}
+		"verify-every", "lookup", "workload", "questions", "no-warm", "no-audit", "edge-row-cost", "repeat", "replay",
+		"max-tokens", "raw", "upstream"}
 }
 
 // studyKey returns a key that is equal for lines that belong in one plot over round trips.

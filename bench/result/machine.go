@@ -54,7 +54,10 @@ const (
 func CacheBytes() int64 { return int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0)) }
 
 // FarBytes returns a size of memory that is larger than the caches: at least 256 MiB.
-func FarBytes() int { return int(min(max(minFar, 2*CacheBytes()), maxFar)) }
+func FarBytes() int { return farBytes(CacheBytes()) }
+
+// farBytes is [FarBytes] for caches of a size.
+func farBytes(cache int64) int { return int(min(max(minFar, 2*cache), maxFar)) }
 
 // Touched writes to every page of b, which it returns: unwritten pages may all be mapped to the same page of zeros.
 func Touched(b []byte) []byte {

@@ -3,6 +3,7 @@ package result
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -76,6 +77,7 @@ func TestWatch(t *testing.T) {
 	assert.Positive(t, q.Seconds)
 	if CPUTime() > 0 {
 		assert.Positive(t, q.CPU)
+		assert.LessOrEqual(t, q.CPU, q.Seconds*float64(runtime.NumCPU())+clockTick, "seconds")
 	}
 }
 

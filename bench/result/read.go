@@ -68,7 +68,11 @@ type limited struct {
 // Read implements [io.Reader].
 func (l *limited) Read(b []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("%w: it unpacks to more than %d MiB", ErrFormat, maxUnpacked>>20)
+		n, err := l.r.Read(make([]byte, 1))
+		if n > 0 {
+			err = fmt.Errorf("%w: it unpacks to more than %d MiB", ErrFormat, maxUnpacked>>20)
+		}
+		return 0, err
 	}
 	n, err := l.r.Read(b[:min(int64(len(b)), l.left)])
 	l.left -= int64(n)

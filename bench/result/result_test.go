@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 )
 
 // aRun returns a run with a value in every field.
@@ -215,11 +217,12 @@ func TestLatencies(t *testing.T) {
 
 func TestThisMachine(t *testing.T) {
 	m := ThisMachine()
-	assert.Positive(t, m.Cores)
-	assert.NotEmpty(t, m.OS)
-	assert.NotEmpty(t, m.Arch)
-	assert.NotEmpty(t, m.Kernels)
-	assert.Positive(t, m.Page)
+	assert.Equal(t, []any{runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpu.Features(), os.Getpagesize(),
+		CacheBytes()}, []any{m.Cores, m.OS, m.Arch, m.Kernels, m.Page, m.Cache})
+	if m.OS == "linux" {
+		assert.Greater(t, m.Memory, int64(64<<20), "bytes")
+		assert.Regexp(t, `^([a-z]+)?$`, m.HugePages)
+	}
 	assert.Zero(t, m.Bandwidth, "measuring it takes time")
 }
 
@@ -247,6 +250,33 @@ func TestOfFile(t *testing.T) {
 		_, err = OfFile("/nowhere")
 		assert.Error(t, err)
 	})
+}
+
+// TestPeakRSS: the peak of memory is in bytes, as the system itself reports it.
+func TestPeakRSS(t *testing.T) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return // another system
+	}
+	var kib float64
+	_, after, _ := strings.Cut(string(b), "VmHWM:")
+	_, err = fmt.Sscan(after, &kib)
+	require.NoError(t, err)
+	assert.InEpsilon(t, kib*1024, float64(PeakRSS()), 0.5)
+}
+
+// TestFarMemory: memory for measuring bandwidth is twice as large as the caches, within limits, and each of its pages
+// is written.
+func TestFarMemory(t *testing.T) {
+	for cache, want := range map[int64]int{0: 256, 128 << 20: 256, 150 << 20: 300, 1 << 30: 512} {
+		assert.Equal(t, want<<20, farBytes(cache))
+	}
+	assert.Equal(t, farBytes(CacheBytes()), FarBytes())
+	b := Touched(make([]byte, 3*4096+1))
+	for page := range 4 {
+		assert.NotZero(t, b[page*4096])
+	}
+	assert.Len(t, b, 3*4096+1)
 }
 
 // TestBandwidth: the bandwidth is the better of two passes over as many threads as there are cores, in 1e9 bytes per

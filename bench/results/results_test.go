@@ -185,7 +185,18 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 func TestWrite(t *testing.T) {
 	dir := adoptedStudy(t, nil)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, kept, "old.svg"), nil, 0o600))
+	lines, err := os.ReadFile(keptFile(root, "rtt"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(keptFile(dir, "rtt"), lines, 0o600))
 	require.NoError(t, write(dir))
+	for _, ending := range []string{"time-over-rtt", "cell2-waits", "cell2-waterfall-serial"} {
+		name := filepath.Join(kept, "rtt-"+ending+".svg")
+		want, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.True(t, string(want) == string(got), name)
+	}
 	b, err := os.ReadFile(filepath.Join(dir, "docs/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
@@ -264,6 +275,13 @@ func TestStudyNames(t *testing.T) {
 	assert.NoDirExists(t, "x")
 	assert.ErrorContains(t, run(t.Context(), nil), "no go.mod")
 	require.NoError(t, os.WriteFile("go.mod", nil, 0o600))
+	here, err := checkout()
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll("docs/go.mod.d", 0o700))
+	t.Chdir("docs/go.mod.d")
+	above, err := checkout()
+	require.NoError(t, err)
+	assert.Equal(t, here, above)
 	assert.ErrorContains(t, run(t.Context(), []string{"study"}), "unknown command")
 	assert.ErrorContains(t, run(t.Context(), []string{"adopt", "a", "b"}), "unknown command")
 }

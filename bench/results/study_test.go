@@ -47,7 +47,8 @@ func main() {
 		fmt.Println(filepath.Join(dir, "fetched"))
 	case slices.Contains(os.Args, "--json"):
 		for _, mode := range []string{"m", "n"} {
-			fmt.Println("{\"mode\":\"" + mode + "\",\"run\":{\"measurement\":\"x\",\"version\":\"unknown\"}}")
+			version := map[string]string{"m": "unknown", "n": "v7"}[mode]
+			fmt.Println("{\"mode\":\"" + mode + "\",\"run\":{\"measurement\":\"x\",\"version\":\"" + version + "\"}}")
 		}
 	}
 }
@@ -68,6 +69,11 @@ func newMeasuring(t *testing.T) measuring {
 	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n", "cmd/pilotfish/main.go": program,
 		"runtime/draft/a.go": "package draft"} {
 		require.NoError(t, os.WriteFile(filepath.Join(m.root, name), []byte(text), 0o600))
+	}
+	if _, err := exec.LookPath("git"); err == nil {
+		for _, args := range []string{"init -q", "add go.mod", "-c user.name=x -c user.email=x commit -q -m x"} {
+			require.NoError(t, command(t.Context(), m.root, io.Discard, "git", strings.Fields(args)...))
+		}
 	}
 	return m
 }
@@ -117,6 +123,8 @@ func TestStudy(t *testing.T) {
 	hashes, err := sources(m.root)
 	require.NoError(t, err)
 	assert.Equal(t, hashes, records[1].Run.Sources)
+	assert.Equal(t, []string{checkedOut(t.Context(), m.root), "v7"},
+		[]string{records[0].Run.Version, records[1].Run.Version}, "a version is kept")
 	require.NoError(t, run("engine"))
 	assert.Equal(t, []string{"bench compare ROOT/docs/results/engine.jsonl.gz OUT/engine.jsonl"}, m.calls())
 	t.Setenv("PAIR", "/pair")

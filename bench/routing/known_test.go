@@ -211,6 +211,18 @@ func TestOneQuestion(t *testing.T) {
 		assert.Equal(t, 3, reports[0].Answers)
 		assert.Equal(t, 1+3, dialled, "one for the warm-up, and one for each repetition")
 		assert.Equal(t, dialled, hung)
+
+		o.Router = router.Options{Policy: router.Margin, Budget: 0.5}
+		d := &device{b: &routing{Options: o}, modes: o.Modes, seats: make([]*seat, 1)}
+		require.NoError(t, d.prepare(t.Context(), 0))
+		seated := *d.seats[0]
+		for range 2 {
+			_, err := d.ask(t.Context(), 0, 0, recordOf{})
+			require.NoError(t, err)
+		}
+		assert.Same(t, seated.router, d.seats[0].router, "the balance of a budget goes on")
+		assert.NotSame(t, seated.session, d.seats[0].session)
+		d.close()
 	})
 }
 

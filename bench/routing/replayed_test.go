@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
@@ -200,6 +201,16 @@ func TestReplayUnchanged(t *testing.T) {
 	}
 }
 
+// TestRecordedStream: the recorded time of the large model's first token over HTTP is without the round trip.
+func TestRecordedStream(t *testing.T) {
+	r := records(t, 1, 1, "local", "cloud")
+	r.o.RTT, r.o.MaxTokens = 30*time.Millisecond, 1
+	r.measure(t)
+	a := r.player.Found("cloud", 0)[0]
+	assert.Len(t, a.IDs, 1)
+	assert.LessOrEqual(t, a.Prefill, a.Took-r.o.RTT)
+}
+
 // texts returns the hashes of the texts of a mode.
 func texts(r outcome.Report) (all []string) {
 	for _, s := range r.Samples {
@@ -257,6 +268,77 @@ func TestReplayArithmetic(t *testing.T) {
 	assert.InDelta(t, zero[0].Time.Mean+2000*zero[0].TokensPerAnswer, slow[0].Time.Mean, 0.01)
 	assert.Greater(t, slow[2].Time.Mean, zero[2].Time.Mean+1000**zero[2].Asks)
 	assert.Equal(t, 2000., slow[2].Cell.CloudMS)
+	r.player.CloudPace = 500 * time.Millisecond // as if recorded at that pace, and each text with its end
+	for _, a := range r.player.Answers {
+		a.Ended = true
+	}
+	o.Modes = o.Modes[:1]
+	ended, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.InDelta(t, zero[0].Time.Mean+1500*zero[0].TokensPerAnswer, ended[0].Time.Mean, 0.01, "the other pace")
+	assert.Equal(t, zero[0].CloudTokens.Decoded+1, ended[0].CloudTokens.Decoded)
+	r.player.CloudPace, r.player.RTT, o.Link = time.Hour, time.Hour, &remote.StageOptions{}
+	never, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.Zero(t, never[0].Time.Mean, "no negative time")
+}
+
+// TestRecords: the header of a recording has the settings of the measurement, without folders of files.
+func TestRecords(t *testing.T) {
+	const ms = time.Millisecond
+	edge := tiny(t, nil)
+	net, err := router.NewNet([]router.Layer{{In: 2, Out: 1, Weight: []float32{1, 2}, Bias: []float32{3}}}, false)
+	require.NoError(t, err)
+	o := Options{Edge: edge, MaxTokens: 9, EdgeTPS: 50, RTT: 7 * ms, Loss: 0.25, RowCost: 0.5, Parallel: 3,
+		CloudPace: 4 * ms, Modes: modes(t, "local", "serial", "serial"), Traces: []string{"folder/a.up", "b.down"},
+		Router: router.Options{Policy: router.Learned, Net: net, Calibration: []float32{0.5}}}
+	h, err := o.Records()
+	require.NoError(t, err)
+	hash, err := replay.HashOf(net)
+	require.NoError(t, err)
+	require.NotEmpty(t, h.Ends)
+	want := replay.Header{Modes: []string{"local", "serial"}, Vocab: 512, Context: edge.Context(), Ends: h.Ends,
+		MaxTokens: 9, EdgeTPS: 50, RowCost: 0.5, RTT: 7 * ms, Loss: 0.25, Traces: []string{"a.up", "b.down"},
+		Parallel: 3, CloudPace: 4 * ms, Router: hash, Calibration: []float32{0.5}}
+	assert.Equal(t, want, h)
+	tok, err := edge.Tokenizer()
+	require.NoError(t, err)
+	for id := range int32(512) {
+		assert.Equal(t, tok.IsEnd(id), slices.Contains(h.Ends, id))
+	}
+	o.Router.Policy, o.MaxTokens, o.Modes = router.Margin, 0, modes(t, "verified:0.5")
+	h, err = o.Records()
+	require.NoError(t, err)
+	want.Router, want.Calibration, want.Modes, want.MaxTokens, want.Scores = "", nil, []string{"verified:0.5"}, 64, true
+	assert.Equal(t, want, h)
+}
+
+// TestReplayedSettings: link and paces of a replay are those of the recording, unless others are given.
+func TestReplayedSettings(t *testing.T) {
+	const ms = time.Millisecond
+	recorded := outcome.Cell{RTT: 10, Loss: 0.125, Trace: "a.up", EdgeTPS: 20, RowCost: 0.5, CloudMS: 30, Parallel: 4}
+	p := &replay.Player{Recording: &replay.Recording{Header: replay.Header{RTT: 10 * ms, Loss: 0.125,
+		Traces: []string{"a.up"}, EdgeTPS: 20, RowCost: 0.5, CloudPace: 30 * ms, Parallel: 4}}}
+	prepared := func(o ReplayOptions) *replaying {
+		o.Player = p
+		r := &replaying{ReplayOptions: o}
+		require.NoError(t, r.prepare())
+		return r
+	}
+	r := prepared(ReplayOptions{RowCost: 0.75})
+	assert.Equal(t, &recorded, r.cell.cell(r.cell.EdgeTPS), "without a pace there is no cost of rows either")
+	assert.Nil(t, r.terms.Link)
+	r = prepared(ReplayOptions{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)})
+	want := recorded
+	want.EdgeTPS, want.RowCost, want.CloudMS = 40, 0.25, 0
+	assert.Equal(t, &want, r.cell.cell(r.cell.EdgeTPS))
+	assert.Equal(t, replay.Terms{EdgeTPS: 40, RowCost: 0.25, CloudPace: new(0 * ms)}, r.terms)
+	r = prepared(ReplayOptions{Link: &remote.StageOptions{RTT: 50 * ms, Loss: 0.5, Seed: 9}})
+	want = recorded
+	want.RTT, want.Loss, want.Trace = 50, 0.5, ""
+	assert.Equal(t, &want, r.cell.cell(r.cell.EdgeTPS))
+	assert.Equal(t, &replay.Link{Loss: 0.5, Seed: 9, RTT: 50 * ms, Options: link.Options{Seed: 9,
+		Up: link.Direction{Delay: 25 * ms}, Down: link.Direction{Delay: 25 * ms}}}, r.terms.Link)
 }
 
 // TestReplayRefuses: options that the recording cannot serve are refused; the error says what to record.
@@ -344,6 +426,19 @@ func TestReplayQuestions(t *testing.T) {
 	assert.True(t, slices.IsSortedFunc(reports[0].Samples, func(a, b outcome.Sample) int {
 		return a.Question - b.Question
 	}))
+	o.Questions = 1
+	tokens := func() float64 {
+		reports, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		return reports[0].TokensPerAnswer
+	}
+	require.Equal(t, 12., tokens())
+	r.player.Context = len(r.player.Found("serial", 0)[0].Prompt) + 5
+	assert.Equal(t, 5., tokens(), "as many as the context has room for")
+	r.player.MaxTokens = 3
+	assert.Equal(t, 3., tokens())
+	r.player.Ends = r.player.Found("serial", 0)[0].IDs[:1]
+	assert.Zero(t, tokens(), "the first token ends the text")
 	assert.Equal(t, 1, ungraded([]outcome.Answer{{Known: true}, {}}))
 	assert.Zero(t, ungraded([]outcome.Answer{{}, {}}), "without grades")
 }

@@ -224,3 +224,30 @@ func TestNeedsReference(t *testing.T) {
 	assert.False(t, needsReference(modes(t, "verified", "cloud")), "a mode measures it")
 	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "with a margin nothing is compared")
 }
+
+// TestSpelled: a text for HTTP has its special tokens, but not the first one if the other side adds it to each text.
+func TestSpelled(t *testing.T) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	for _, adds := range []bool{false, true} {
+		var b bytes.Buffer
+		require.NoError(t, synth.Tiny(recipe, 4).Write(&b, nil))
+		const key = "tokenizer.ggml.add_bos_token"
+		if file := b.Bytes(); adds {
+			file[bytes.Index(file, []byte(key))+len(key)+4] = 1
+		}
+		f, err := gguf.Parse(b.Bytes())
+		require.NoError(t, err)
+		tok, err := tokenizer.FromGGUF(f)
+		require.NoError(t, err)
+		require.Equal(t, adds, tok.AddBOS())
+		for text, without := range map[string]string{"<|endoftext|>a é<|im_end|>b": "a é<|im_end|>b",
+			"a<|endoftext|>b": "a<|endoftext|>b", "": ""} {
+			want := text
+			if adds {
+				want = without
+			}
+			assert.Equal(t, want, spelled(tok, tok.Encode(text, true)), text)
+		}
+	}
+}

@@ -291,6 +291,17 @@ func TestNoPython(t *testing.T) {
 	assert.ErrorContains(t, err, "cannot run programs under limits here")
 }
 
+// TestNewStopped: a search for Python that is stopped returns the cause, and does not say that Python is missing.
+func TestNewStopped(t *testing.T) {
+	python(t)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	_, err := New(ctx)
+	assert.Equal(t, cause, err)
+	assert.Equal(t, cause, (&Python{path: "python3", running: make(chan struct{}, 1)}).settle(ctx))
+}
+
 // TestUnjudged: a program that gets no folder, or no process, is not judged.
 func TestUnjudged(t *testing.T) {
 	p := python(t)

@@ -2,6 +2,7 @@ package speed
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -257,6 +259,21 @@ func TestMatrixRefuses(t *testing.T) {
 	m.Repeat = 1000
 	assert.ErrorIs(t, m.Run(ctx, nil), context.Canceled)
 	assert.ErrorIs(t, tinyMatrixStops(t), context.Canceled)
+}
+
+// TestMatrixEnds: nothing is left of a measurement, whether it ends or is stopped.
+func TestMatrixEnds(t *testing.T) {
+	m := tinyMatrix(t)
+	m.Decodes = []int{1}
+	held.Same(t, func() {
+		require.NoError(t, m.Run(t.Context(), func(Report) error { return nil }))
+		assert.Error(t, m.Run(t.Context(), func(Report) error { return context.Canceled }))
+		limit, err := ContextLimit(m.Model)
+		require.NoError(t, err)
+		assert.Equal(t, 512, limit)
+		_, err = ContextLimit(m.Model + "x")
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	})
 }
 
 // tinyMatrixStops returns an error from the progress callback of a measurement.

@@ -156,6 +156,22 @@ func TestEmbedding(t *testing.T) {
 	}
 }
 
+// TestSubstitutes: a matrix with rows that are no whole number of blocks of 256 weights has the usual type with blocks
+// of 32, and F16 if they are no whole number of those either.
+func TestSubstitutes(t *testing.T) {
+	other := map[gguf.Type]gguf.Type{gguf.Q2_K: gguf.Q4_0, gguf.Q3_K: gguf.Q4_0, gguf.Q4_K: gguf.Q5_0,
+		gguf.Q5_K: gguf.Q5_1, gguf.Q6_K: gguf.Q8_0, gguf.IQ4_XS: gguf.IQ4_NL}
+	for _, r := range recipes() {
+		assert.Equal(t, r.most, r.typeOf("blk.0.ffn_up", 0, 2, 512), r.name)
+		assert.Equal(t, cmp.Or(other[r.most], r.most), r.typeOf("blk.0.ffn_up", 0, 2, 896), r.name)
+		want := gguf.F16
+		if elems, _ := r.most.Block(); elems == 1 {
+			want = r.most
+		}
+		assert.Equal(t, want, r.typeOf("blk.0.ffn_up", 0, 2, 100), r.name)
+	}
+}
+
 // TestRefusals: sizes must be positive and fit together.
 func TestRefusals(t *testing.T) {
 	_, err := ParseRecipe("q9")

@@ -31,10 +31,13 @@ func TestProgram(t *testing.T) {
 	p := double()
 	for answer, want := range map[string]string{
 		// blocks
-		block("python", whole):    whole,
-		block("", whole):          whole,
-		block("Python", whole):    whole,
-		block("py", whole) + "\n": whole,
+		block("python", whole):                          whole,
+		block("", whole):                                whole,
+		block("Python", whole):                          whole,
+		block("py", whole) + "\n":                       whole,
+		block("python3", whole):                         whole,
+		block("PY3", whole):                             whole,
+		block("", "x") + "\n" + block("python3", whole): whole,
 		"Here is the function:\n\n" + block("python", whole) + "\n\nIt doubles `x`.": whole,
 		"~~~python\n" + whole + "\n~~~":                                              whole,
 		"````python\n" + whole + "\n````":                                            whole,
@@ -211,6 +214,26 @@ func TestJudge(t *testing.T) {
 	v, err = other.Judge(t.Context(), "It is 42.")
 	require.NoError(t, err)
 	assert.Equal(t, Right, v)
+}
+
+// TestRight: a set judges an answer without what follows from the next question on, and an error is not a verdict.
+func TestRight(t *testing.T) {
+	s := gsm8k()
+	q := Question{Grade: JudgeBy(func(answer string) bool { return answer == "The answer is 3." })}
+	for answer, want := range map[string]bool{"The answer is 3.": true, "The answer is 3.\nQuestion: and?": true,
+		"The answer is 4.": false, "": false} {
+		got, err := s.Right(t.Context(), &q, answer)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, answer)
+	}
+	r := &ran{passed: true}
+	q.Run = func(ctx context.Context, answer string) (bool, error) { return r.run(ctx, nil, answer) }
+	for _, r.err = range []error{nil, errors.New("no")} {
+		got, err := s.Right(t.Context(), &q, "wrong\nQuestion: and?")
+		assert.Equal(t, r.err, err)
+		assert.Equal(t, err == nil, got)
+		assert.Equal(t, "wrong", r.tests)
+	}
 }
 
 // TestMBPP: the splits of the file depend on the numbers of problems, and the first ten are worked examples.

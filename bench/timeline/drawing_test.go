@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -215,4 +216,47 @@ func TestMarks(t *testing.T) {
 	turned := f.All("i", "device", "draft steps", "turned")[0]
 	assert.Equal(t, []float64{40000, 8, 3, 5, 2},
 		[]float64{*turned.Time, turned.Arg("pos"), turned.Arg("token"), turned.Arg("local"), turned.Arg("wasted")})
+}
+
+// TestArguments: each argument of each kind of span has its own figure.
+func TestArguments(t *testing.T) {
+	broken := errors.New("broken")
+	q := draft.Escalation{Pos: 4, Outcome: draft.Hit, Why: draft.Early, Err: broken, Local: 11, Token: 12,
+		Confidence: 0.5, Decided: 10 * ms, Wait: 60 * ms, Queue: 5 * ms, Cloud: 15 * ms, Wire: 40 * ms,
+		Hidden: 21 * ms, Exposed: 22 * ms, BytesUp: 23, BytesDown: 24, Drafted: 25, Wasted: 26, Prefilled: 27,
+		Branches: 28}
+	f := drawn(t, asked(q),
+		draft.Event{Prompt: &draft.Prompt{Tokens: 31, Took: 5 * ms}},
+		draft.Event{Waited: &draft.Waited{Pos: 32, Began: 90 * ms, Took: 5 * ms}},
+		draft.Event{Pass: &draft.Pass{Rows: 33, Proposed: 34, Accepted: 35, Began: 6 * ms, Took: ms}},
+		draft.Event{Warming: &draft.Warming{Tokens: 36, New: 37, BytesUp: 38, BytesDown: 39, Began: 100 * ms,
+			Took: 20 * ms, Err: broken}},
+		draft.Event{Token: &draft.Token{Pos: 4, ID: 41, Origin: draft.FromCloud, Confidence: 0.25, End: true,
+			Unverified: true, CommitDelay: 42 * ms}, At: 120 * ms},
+		draft.Event{Token: &draft.Token{Pos: 5, ID: 43, Origin: draft.Edge, CommitDelay: ms}, At: 125 * ms})
+	args := func(process, thread, name string) map[string]any {
+		all := f.All("X", process, thread, name)
+		require.NotEmpty(t, all, name)
+		return all[0].Args
+	}
+	assert.Equal(t, map[string]any{"pos": 4., "outcome": "hit", "why": "early", "local": 11., "token": 12.,
+		"confidence": 0.5, "branches": 28., "drafted": 25., "wasted": 26., "wait_ms": 60., "hidden_ms": 21.,
+		"exposed_ms": 22., "queue_ms": 5., "cloud_ms": 15., "wire_ms": 40., "bytes_up": 23., "bytes_down": 24.,
+		"error": "broken"}, args("device", "asks", "ask"))
+	assert.Equal(t, map[string]any{"tokens": 36., "new": 37., "bytes_up": 38., "bytes_down": 39., "error": "broken"},
+		args("device", "asks", "sent early"))
+	assert.Equal(t, [][]laid{{{"ask", 10, 70}, {"sent early", 100, 120}}, {{"ask", 10, 30}}, {{"answer", 50, 70}}},
+		[][]laid{laidOn(f, "device", "asks"), laidOn(f, "network", "up"), laidOn(f, "network", "down")})
+	assert.Equal(t, map[string]any{"pos": 4., "bytes": 23., "clock": "estimated"}, args("network", "up", "ask"))
+	assert.Equal(t, map[string]any{"pos": 4., "bytes": 24., "clock": "estimated"}, args("network", "down", "answer"))
+	assert.Equal(t, map[string]any{"pos": 4., "clock": "estimated"}, args("gateway", "asks", "served"))
+	assert.Equal(t, map[string]any{"prefilled": 27.}, args("gateway", "asks", "compute"))
+	assert.Equal(t, map[string]any{"pos": 4., "id": 41., "origin": "cloud", "confidence": 0.25, "end": true,
+		"unverified": true, "commit_delay_ms": 42.}, args("device", "text", "token"))
+	assert.Equal(t, map[string]any{"tokens": 31.}, args("device", "draft steps", "prompt"))
+	assert.Equal(t, map[string]any{"for_pos": 32.}, args("device", "draft steps", "wait"))
+	assert.Equal(t, map[string]any{"rows": 33., "branches": 0., "proposed": 34., "accepted": 35., "nodes": []any{}},
+		args("device", "draft steps", "forward"))
+	assert.Equal(t, map[string]any{"tokens": 2., "cloud_tokens": 1., "timeouts": 0., "asks": 1., "hits": 1.,
+		"forward_calls": 1., "timed_calls": 0., "drafted": 25., "wasted": 26.}, args("device", "draft steps", "answer"))
 }

@@ -63,6 +63,23 @@ func TestGateway(t *testing.T) {
 		"the time before the measurement does not count")
 }
 
+// TestLoadReport: figures per second count answers, up to the last one or over the whole time; those per question count
+// all questions, and each time is in its own histogram.
+func TestLoadReport(t *testing.T) {
+	for last, perSecond := range map[time.Duration]float64{time.Second: 3, 3 * time.Second: 2} {
+		l := newLoad(GatewayOptions{Devices: 2})
+		l.asks, l.answers, l.errors, l.up, l.down, l.last = 10, 6, 1, 500, 70, last
+		l.refusals["busy"] = 3
+		result.Add(l.whole, 8*time.Millisecond)
+		result.Add(l.inside, 2*time.Millisecond)
+		r := GatewayReport{Seconds: 2}
+		l.report(&r)
+		assert.Equal(t, []any{10, 6, 1, map[string]int{"busy": 3}, 50., 7., perSecond},
+			[]any{r.Asks, r.Answers, r.Errors, r.Refusals, r.BytesUp, r.BytesDown, r.PerSecond})
+		assert.InDeltaSlice(t, []float64{8, 2}, []float64{r.Latency.P50, r.InGateway.P50}, 0.01)
+	}
+}
+
 // TestGatewayNoQuestion: if no question is due, all figures of questions are 0.
 func TestGatewayNoQuestion(t *testing.T) {
 	r, err := Gateway(t.Context(), GatewayOptions{Devices: 20, Rate: 1e-6, Duration: time.Millisecond})
@@ -123,7 +140,9 @@ func TestGatewayStall(t *testing.T) {
 	assert.Greater(t, r.Latency.P50, 100., "half of them were due 200 ms before the end of it, or earlier")
 
 	m.fail.Store(true)
+	last := l.last
 	require.NoError(t, l.run(t.Context()))
+	assert.Equal(t, last, l.last, "of an answer")
 	l.report(&r)
 	assert.Equal(t, 160, r.Asks)
 	assert.Equal(t, 80, r.Answers)

@@ -116,10 +116,47 @@ func TestOnWire(t *testing.T) {
 
 // TestLinkRate: a narrow link delays asks by the time of their bytes, and the expected time includes it.
 func TestLinkRate(t *testing.T) {
-	a := measureLink(t, LinkOptions{Rate: 20_000, Tokens: []int{400}, Asks: 3, AskRate: 5})[0].Asks
+	r := measureLink(t, LinkOptions{Rate: 20_000, Tokens: []int{400}, Asks: 3, AskRate: 5})[0]
+	a := r.Asks
+	assert.Equal(t, []any{int64(20_000), 5.}, []any{r.Rate, a.PerSecond})
 	assert.Greater(t, *a.Expected, 40., "more than 900 bytes at 20 per millisecond")
 	assert.InDelta(t, (a.WireUp+a.WireDown)/20, *a.Expected, 1e-9)
 	assert.GreaterOrEqual(t, a.Latency.P50, 40.)
+}
+
+// failing is a model that fails at every other question, except for the first one of a connection.
+type failing struct {
+	fakeModel
+	asked *atomic.Int64
+}
+
+func (f failing) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+	if len(q.Context) > textBefore && f.asked.Add(1)%2 == 0 {
+		return terms.Reply{}, errors.New("broken")
+	}
+	return f.fakeModel.Ask(ctx, q)
+}
+
+// TestLinkFailures: an ask that fails is no answer and has no time, in each part.
+func TestLinkFailures(t *testing.T) {
+	b, err := openLinkBench(LinkOptions{Asks: 6, AskRate: 500, Outage: 20 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.close()) }()
+	g, stop, err := serveFake(nil, gateway.Options{}, failing{asked: new(atomic.Int64)})
+	require.NoError(t, err)
+	defer stop()
+	b.g = g
+	var r LinkReport
+	require.NoError(t, b.asks(t.Context(), &r, 8))
+	assert.Equal(t, []int{3, 3, 3}, []int{r.Asks.Answers, r.Asks.Errors, len(r.Asks.SamplesNS)})
+	assert.Equal(t, result.Latencies(r.Asks.SamplesNS), r.Asks.Latency)
+	g, stop, err = serveFake(nil, gateway.Options{}, failing{asked: new(atomic.Int64)})
+	require.NoError(t, err)
+	defer stop()
+	b.g, b.o.Outages = g, 2
+	require.NoError(t, b.outages(t.Context(), &r))
+	assert.Positive(t, r.Outage.Lost)
+	assert.Len(t, r.Outage.SamplesNS, 2)
 }
 
 // TestLinkStall: the latency of a question that becomes due during an outage counts from when it was due.

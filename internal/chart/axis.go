@@ -105,8 +105,9 @@ func (a Axis) ticks(room float64) (all []float64) {
 		if (a.End-a.Start)/step > room {
 			step = niceStep(2 * step)
 		}
-		for i := 0.0; a.Start+i*step <= a.End+step*1e-9; i++ {
-			all = append(all, a.Start+i*step)
+		first := math.Ceil(a.Start/step - 1e-9) // labels are multiples of their distance
+		for i := 0.0; (first+i)*step <= a.End+step*1e-9; i++ {
+			all = append(all, (first+i)*step)
 		}
 	default:
 		for i := range ticksWanted + 1 {

@@ -51,6 +51,8 @@ func TestAxes(t *testing.T) {
 		{Axis{Scale: Linear, End: 301}, 9, "0 100 200 300 400"},
 		{Axis{Scale: Linear, End: 1234}, 9, "0 500 1,000 1,500"},
 		{Axis{Scale: Linear, Start: 900, End: 1000}, 9, "900 920 940 960 980 1,000"},
+		{Axis{Scale: Linear, Start: 3, End: 13}, 9, "5 10"},
+		{Axis{Scale: Linear, Start: -1, End: 401}, 9, "0 200 400"},
 		{Axis{Scale: Linear, End: 1000}, 3, "0 500 1,000"},
 		{Axis{Scale: Linear, End: 0.3}, 9, "0 0.1 0.2 0.3"},
 		{Axis{Scale: Log, Start: 1, End: 100}, 9, "1 2 5 10 20 50 100"},
@@ -79,14 +81,27 @@ func TestAxes(t *testing.T) {
 	assert.Equal(t, 1e-9, Axis{Scale: Log, Start: 1e-30, End: 1}.fitted().Start)
 }
 
-// TestLastTick: no label of an axis of numbers is lost by rounding.
-func TestLastTick(t *testing.T) {
+// TestTicks: for any range, the labels of an axis of numbers are successive multiples of 1, 2 or 5 times a power of
+// ten, and no further one fits on the axis, which contains the range and hardly more.
+func TestTicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 10_000 {
-		a := Axis{Scale: Linear, Start: 10 * r.Float64(), End: 10 + 10*r.Float64()}.fitted()
+		given := Axis{Scale: Linear, Start: 100 * (r.Float64() - 0.5)}
+		given.End = given.Start + math.Pow(10, 5*r.Float64()-1)
+		a := given.fitted()
 		all := a.ticks(9)
-		require.InDelta(t, a.Start, all[0], 1e-9, "%+v", a)
-		require.Less(t, a.End-all[len(all)-1], (all[1]-all[0])*(1-1e-6), "%+v: %v", a, all)
+		require.True(t, len(all) >= 2 && len(all) <= 7, "%+v: %v", a, all)
+		step := all[1] - all[0]
+		few := step * 1e-6
+		require.Contains(t, []string{"1e", "2e", "5e"}, fmt.Sprintf("%.0e", step)[:2], "%+v: %v", a, all)
+		for i, x := range all {
+			require.InDelta(t, math.Round(all[0]/step)+float64(i), x/step, 1e-6, "%+v: %v", a, all)
+		}
+		first, last := all[0], all[len(all)-1]
+		require.True(t, a.Start > first-step+few && a.Start < first+few, "%+v: %v", a, all)
+		require.True(t, a.End < last+step-few && a.End > last-few, "%+v: %v", a, all)
+		require.True(t, a.Start <= given.Start+few && a.Start > given.Start-step, "%+v: %v", a, given)
+		require.True(t, a.End >= given.End-few && a.End < given.End+step, "%+v: %v", a, given)
 	}
 }
 
@@ -110,6 +125,8 @@ func TestBands(t *testing.T) {
 	assert.Equal(t, "345.0", all["circle"][1]["cx"])
 	assert.Equal(t, "f c4", all["circle"][1]["class"])
 	assert.Len(t, find(all["path"], "l c1"), 2, "the second line has the second colour")
+	assert.Equal(t, []int{1, 0, 11, 0}, []int{Line{}.colour(Colours + 1), Line{Colour: 1}.colour(7),
+		Line{Colour: Colours}.colour(7), Line{Colour: Colours + 1}.colour(7)}, "colours repeat")
 }
 
 // TestLegend: names are below everything, one after the other, in as many lines as they need, and nothing is outside of
@@ -182,6 +199,8 @@ func TestSpans(t *testing.T) {
 	require.Len(t, thin, 1, "colours repeat")
 	assert.Equal(t, "1.2", thin[0]["width"], "a moment is visible")
 	require.Len(t, find(all["path"], "w"), 1, "an interval")
+	assert.Len(t, find(all["path"], "l k c0"), 1, "the legend has the colours of the spans")
+	assert.Len(t, find(all["path"], "l k c1"), 1)
 	assert.Less(t, number(t, bars[0]["y"]), number(t, bars[1]["y"]))
 	var texts []string
 	for _, e := range all["text"] {

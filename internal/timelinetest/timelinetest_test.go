@@ -13,6 +13,9 @@ const (
 	thread  = `{"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":2,"args":{"name":"t 2"}}`
 	outer   = `{"name":"a","ph":"X","ts":1,"dur":10,"pid":1,"tid":2}`
 	inner   = `{"name":"b","ph":"X","ts":2.5,"dur":3,"pid":1,"tid":2,"args":{"n":7}}`
+	// elsewhere, at the same time as outer
+	other     = `{"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":3,"args":{"name":"u"}}`
+	elsewhere = `{"name":"a","ph":"X","ts":1,"dur":30,"pid":1,"tid":3}`
 )
 
 func arrowPart(phase, ts, id string) string {
@@ -36,6 +39,7 @@ func TestRead(t *testing.T) {
 	assert.Equal(t, []float64{5.5, 7, 0}, []float64{all[1].End(), all[1].Arg("n"), all[0].Arg("n")})
 	for want, events := range map[string][]string{
 		"no name yet":      {process, outer},
+		"event 1, a":       {thread, outer}, // of a process without a name
 		"is called":        {process, process},
 		"t 2":              {process, thread, thread},
 		"metadata":         {`{"name":"x","ph":"M","ts":0,"pid":1,"tid":0}`},
@@ -52,6 +56,16 @@ func TestRead(t *testing.T) {
 		"part 1 of 2 is t": {process, thread, outer, arrowPart("t", "2", "4"), arrowPart("f", "3", "4")},
 		"part 2 of 3 is f": {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("f", "3", "4"),
 			arrowPart("f", "4", "4")},
+		"part f of arrow 4": {process, thread, other, outer, elsewhere, arrowPart("s", "2", "4"), // not on its thread
+			arrowPart("f", "20", "4")},
+		"part s of arrow 4": {process, thread, arrowPart("s", "0.5", "4"), outer, arrowPart("f", "3", "4")},
+		"part 2 of 2 is f w": {process, thread, outer, arrowPart("s", "2", "4"),
+			strings.Replace(arrowPart("f", "3", "4"), `"cat":"w"`, `"cat":"v"`, 1)},
+		"part 2 of 2 is f v": {process, thread, outer, arrowPart("s", "2", "4"),
+			strings.Replace(arrowPart("f", "3", "4"), `"name":"w"`, `"name":"v"`, 1)},
+		`category "w", bp ""`: {process, thread, outer, strings.Replace(arrowPart("s", "2", "4"), `"bp":"e",`, "", 1)},
+		`category "", bp "e"`: {process, thread, outer,
+			strings.Replace(arrowPart("s", "2", "4"), `"cat":"w",`, "", 1)},
 		"touches no span":      {process, thread, outer, arrowPart("s", "2", "4"), arrowPart("f", "11", "4")},
 		"an arrow with id 0":   {process, thread, outer, arrowPart("s", "2", "0")},
 		"an id without an arr": {process, thread, `{"name":"x","ph":"X","ts":1,"dur":1,"pid":1,"tid":2,"id":3}`},

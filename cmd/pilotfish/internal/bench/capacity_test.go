@@ -75,7 +75,10 @@ func TestCapacityFlags(t *testing.T) {
 	code, stdout, stderr := clitest.Call(t, "bench", "capacity", "--costs", costs, "--tokens", "8", "--prompt", "60",
 		"--json")
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Contains(t, stdout, `"cpu":"another"`, "the report names the measured machine")
+	for _, recorded := range []string{`"cpu":"another"`, `"date":"2026-01-02T03:04:05Z"`,
+		`"large":{"name":"measured"`} {
+		assert.Equal(t, 3, strings.Count(stdout, recorded), "%s: that of the measured costs", recorded)
+	}
 }
 
 // TestCapacityText: the table has a row for each mode, the reason if there is no result, and an explanation of the

@@ -47,11 +47,11 @@ func TestBenchEngineColumns(t *testing.T) {
 	r := engineReport()
 	r.KV, r.Samples = "f16",
 		[]speed.Sample{{PromptNS: 4e9, GenerationNS: 2e9}, {PromptNS: 6e9, GenerationNS: 2e9}}
+	types := map[string]int64{"F32": 5, "Q8_0": 9}
 	print := func(form string) string {
 		var out strings.Builder
 		f := benchEngineFlags{output: form, m: speed.Matrix{Model: m}}
-		about := result.Run{Measurement: "bench engine",
-			Model: &result.Model{Types: map[string]int64{"F32": 5, "Q8_0": 9}}}
+		about := result.Run{Measurement: "bench engine", Model: &result.Model{Types: types}}
 		require.NoError(t, f.printColumns(&cli.App{Stdout: &out}, []speed.Report{r}, about))
 		return out.String()
 	}
@@ -68,6 +68,10 @@ func TestBenchEngineColumns(t *testing.T) {
 		}
 	}
 	assert.Regexp(t, `pp512 \| +106\.67 ± 30\.17 \|\n.* tg64 \| +32\.00 ± 0\.00 \|`, print("md"))
+	for range 20 { // in any order of the map
+		types = map[string]int64{"Q8_0": 9, "F16": 9, "F32": 9, "Q4_0": 8}
+		assert.Contains(t, print("jsonl"), `"qwen2 1.31M F16"`, "the type with most bytes, or the first of them")
+	}
 	r.Dispatches, r.PromptTokens = 5, 0
 	assert.Contains(t, print("jsonl"), `"gpu_info": "a device", "backends": "Metal"`)
 }

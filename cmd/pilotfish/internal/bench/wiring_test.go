@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -56,7 +58,9 @@ func TestBenchEngineFlags(t *testing.T) {
 		"--backend soft:ubsan:7,cpu": func(o *speed.Matrix) {
 			o.Backends = []engine.Backend{"soft:ubsan:7", engine.CPU}
 		},
-		"-o csv": func(*speed.Matrix) {}, "--output md": func(*speed.Matrix) {},
+		"--huge-pages off":  func(o *speed.Matrix) { o.Engine.HugePages = engine.HugeOff },
+		"--huge-pages auto": func(*speed.Matrix) {},
+		"-o csv":            func(*speed.Matrix) {}, "--output md": func(*speed.Matrix) {},
 	}
 	for args, change := range lines {
 		want := usual
@@ -64,7 +68,7 @@ func TestBenchEngineFlags(t *testing.T) {
 		assert.Equal(t, want, parse(args, long), args)
 		assert.False(t, scaling)
 	}
-	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "model with huge-pages json")
+	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "model with json")
 	assert.Equal(t, usual, parse("--with scaling", long))
 	assert.True(t, scaling)
 	for args, want := range map[string][3]int{ // prompt, generated, depth, for a model with a context of 100
@@ -108,6 +112,10 @@ func TestSynthFlags(t *testing.T) {
 	for name, def := range map[string]string{"shape": "0.5b", "type": "q8_0", "seed": "1"} {
 		assert.Equal(t, def, c.Flags().Lookup(name).DefValue)
 	}
+	incomplete := filepath.Join(t.TempDir(), "m.gguf")
+	err := writeModel(&cli.App{Stderr: io.Discard}, synth.Spec{}, incomplete)
+	assert.ErrorContains(t, err, "write "+incomplete+": ")
+	assert.NoFileExists(t, incomplete)
 	file := filepath.Join(t.TempDir(), "absent", "m.gguf")
 	code, _, stderr := clitest.Call(t, "bench", "synth", "--shape", "tiny", file)
 	assert.Equal(t, cli.ExitFailed, code)

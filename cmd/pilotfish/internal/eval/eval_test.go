@@ -260,6 +260,7 @@ func TestEvalRefused(t *testing.T) {
 		"demo --policy value":                     "--policy value: its answers depend on what asking costs",
 		"demo --policy never,never":               "--policy names never twice",
 		"csqa --policy learned" + pair:            "--policy learned needs a router: give its file with --router",
+		"demo --policy learned" + pair:            "--policy learned needs a router: give its file with --router",
 		"demo --threshold 0.5,2":                  `--threshold: "2" is not possible`,
 		"demo --threshold 0.5,0.5":                "--threshold names 0.5 twice",
 		"demo --threshold NaN":                    `--threshold: "NaN" is not possible`,

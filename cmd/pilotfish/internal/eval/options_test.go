@@ -1,16 +1,22 @@
 package eval
 
 import (
+	"context"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestPairContext: --ctx is for both models.
@@ -25,4 +31,70 @@ func TestPairContext(t *testing.T) {
 	defer models.Close()
 	assert.Equal(t, []int{100, 100}, []int{models.Edge.Context(), models.Large.Context()})
 	assert.Equal(t, []int{1, 1}, []int{models.Edge.Threads(), models.Large.Threads()})
+}
+
+// TestOneThread: two tiny models get one thread each, unless a number is given or one of them is larger.
+func TestOneThread(t *testing.T) {
+	small, large := filepath.Join(t.TempDir(), "small"), filepath.Join(t.TempDir(), "large")
+	for _, c := range []struct {
+		small, large int64
+		flags        string
+		want         int
+	}{{tiny, tiny, "", 1}, {tiny + 1, tiny, "", 0}, {tiny, tiny + 1, "", 0}, {1, 1, "--threads 3", 3},
+		{1, -1, "", 0}, {-1, 1, "", 0}} {
+		for path, size := range map[string]int64{small: c.small, large: c.large} {
+			require.NoError(t, os.RemoveAll(path))
+			if size >= 0 {
+				require.NoError(t, os.WriteFile(path, nil, 0o600))
+				require.NoError(t, os.Truncate(path, size))
+			}
+		}
+		var f evalFlags
+		command := new(cobra.Command)
+		f.register(command)
+		args := append([]string{"-m", small, "--large", large}, strings.Fields(c.flags)...)
+		require.NoError(t, command.ParseFlags(args))
+		f.oneThread()
+		assert.Equal(t, c.want, f.pair.Model.Threads, "%+v", c)
+	}
+}
+
+// verifier is a large model that records how it is to verify, and can verify without scores only.
+type verifier struct{ asked []bool }
+
+func (v *verifier) Verifies(_ context.Context, scores bool, s terms.Sampling) error {
+	if v.asked = append(v.asked, scores); scores || s.Temperature > 0 {
+		return netproto.CannotVerify
+	}
+	return nil
+}
+
+// TestVerifiable: the large model must support each margin of the runs: scores for one above 0. It is not asked for
+// runs without verification.
+func TestVerifiable(t *testing.T) {
+	run := func(margin float64) eval.Run { return eval.Run{Policy: "margin", Verify: &margin} }
+	for _, c := range []struct {
+		runs        []eval.Run
+		temperature float64
+		asked       []bool
+		said        string
+	}{
+		{[]eval.Run{{Policy: "never"}}, 1, nil, ""},
+		{[]eval.Run{{Policy: "never"}, run(0)}, 0, []bool{false}, ""},
+		{[]eval.Run{run(0), run(0.5), run(0)}, 0, []bool{false, true}, "--verify 0.5 is not possible with this large "},
+		{[]eval.Run{run(0)}, 1, []bool{false}, "--verify 0 is not possible"},
+	} {
+		var v verifier
+		o := eval.Options{Runs: c.runs, Sampling: terms.Sampling{Temperature: c.temperature}}
+		err := verifiable(t.Context(), &v, o)
+		assert.Equal(t, c.asked, v.asked)
+		if c.said == "" {
+			assert.NoError(t, err)
+			continue
+		}
+		assert.ErrorContains(t, err, c.said)
+		assert.ErrorIs(t, err, netproto.CannotVerify)
+		var usage *cli.UsageError
+		assert.ErrorAs(t, err, &usage)
+	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,6 +137,18 @@ func TestCalibrateRoom(t *testing.T) {
 		defer e[context].Close()
 	}
 	set := &task.Set{Questions: []task.Question{{Text: "where?"}, {Text: strings.Repeat(" where", 30)}}}
+	for more, want := range []int{1, 2} { // exactly as many tokens as the longer prompt, and one more
+		ids, err := group.PromptOf(e[64], set.Questions[1].Text, false)
+		require.NoError(t, err)
+		file, err := gguf.Parse(demo.Small())
+		require.NoError(t, err)
+		exact, err := engine.New(file, "small", engine.Options{Context: len(ids) + more})
+		require.NoError(t, err)
+		defer exact.Close()
+		all, err := new(calibrateFlags).prompts(&cli.App{Stderr: io.Discard}, &group.Pair{Edge: exact}, set)
+		require.NoError(t, err)
+		assert.Len(t, all, want)
+	}
 	for _, c := range [][3]int{{64, 0, 2}, {24, 0, 1}, {64, 24, 1}, {24, 64, 1}} { // contexts, prompts
 		_, said := printed(t, func(a *cli.App) error {
 			all, err := new(calibrateFlags).prompts(a, &group.Pair{Edge: e[c[0]], Large: e[c[1]]}, set)

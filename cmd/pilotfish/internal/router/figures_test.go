@@ -1,7 +1,9 @@
 package router
 
 import (
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,9 +11,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/calibrate"
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 )
 
@@ -41,6 +46,13 @@ func TestAbout(t *testing.T) {
 		"held back     25% of the prompts: area 0.7500, calibration error 0.0625\n", "label         r2r\n"} {
 		assert.Contains(t, text, "  "+want)
 	}
+	file.Certificate = &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
+		Tokens: 16000, MaxTokens: 48, Method: "betting"}
+	assert.Equal(t, group.NewCertificateEvent(file.Certificate), *newAboutEvent(file).Certificate)
+	text, _ = printed(t, func(a *cli.App) error { return new(showFlags).about(a, "r.gguf", file) })
+	assert.Contains(t, text, "  certificate   "+group.CertificateText(file.Certificate)+"\n")
+	assert.NotContains(t, text, "none")
+	file.Certificate = nil
 	file.About = router.About{}
 	text, _ = printed(t, func(a *cli.App) error { return new(showFlags).about(a, "r.gguf", file) })
 	assert.Equal(t, 3, strings.Count(text, "\n"), "lines without a value are left out")
@@ -100,4 +112,65 @@ func TestWorth(t *testing.T) {
 	for name, c := range w.charts() {
 		assert.NotContains(t, []string{c.Title, c.X.Label, c.Y.Label}, "", name)
 	}
+
+	e := w.event()
+	assert.Equal(t, []any{4, 3, false, "r2r", new(0.25)}, []any{e.Tokens, e.Prompts, e.Held, e.Label, e.Escalate})
+	x := func(n float64) *float64 { return &n }
+	require.Len(t, e.Policies, 3)
+	for i, p := range e.Policies {
+		v := w.all[i]
+		assert.Equal(t, []any{w.names[i], x(router.AUC(v)), router.CrossEntropy(v),
+			router.CalibrationError(router.Reliability(v))}, []any{p.Policy, p.AUC, p.CrossEntropy, p.Calibration})
+	}
+	learned := e.Policies[0]
+	require.Len(t, learned.Points, len(thresholds()))
+	assert.Equal(t, []float64{0.05, 0}, []float64{learned.Points[0].Threshold, learned.Points[0].Share})
+	assert.Nil(t, learned.Points[0].Precision, "nothing is escalated")
+	assert.Equal(t, pointEvent{0.9, 0.75, x(1. / 3), x(1)}, learned.Points[slices.Index(thresholds(), 0.9)])
+	assert.Equal(t, []float64{0.25, 1, 1}, []float64{learned.Budgets[6].Share, *learned.Budgets[6].Precision,
+		*learned.Budgets[6].Recall}, "at most 30%")
+	assert.Equal(t, binEvent{Low: 0.4, High: 0.5, Tokens: 1, Confidence: float64(float32(0.45)), Stand: 1},
+		e.Reliability[4])
+}
+
+// TestCalibrationFigures: each figure of a calibration is printed in its place, with advice if nothing was certified.
+func TestCalibrationFigures(t *testing.T) {
+	r := &calibrate.Result{Pilots: 9, Prompts: 81, Longest: 40, Thresholds: []float64{0.3, 0.9}, Graded: 70,
+		Right: []int{50, 60}, Steps: []certify.Step{{Escalated: 10, Tokens: 1000, PValue: 0.015, Certified: true},
+			{Escalated: 90, Tokens: 900, PValue: 0.25}}}
+	f := calibrateFlags{budget: 0.07, max: 48}
+	text, _ := printed(t, func(a *cli.App) error { return f.print(a, r) })
+	assert.Equal(t, `9 prompts chose the thresholds, 81 others test them
+  threshold  from cloud  tokens  p-value     right    verdict
+        0.3       1.00%    1000    0.015  50 of 70  certified
+        0.9      10.00%     900     0.25  60 of 70  not shown
+`, text)
+	f.json = true
+	text, _ = printed(t, func(a *cli.App) error { return f.print(a, r) })
+	assert.Equal(t, `{"threshold":0.3,"prompts":81,"tokens":1000,"escalated":10,"escalated_share":0.01,`+
+		`"p_value":0.015,"certified":true,"graded":70,"right":50}`+"\n"+
+		`{"threshold":0.9,"prompts":81,"tokens":900,"escalated":90,"escalated_share":0.1,`+
+		`"p_value":0.25,"certified":false,"graded":70,"right":60}`+"\n", text)
+	f.json, r.Pilots, r.Graded = false, 0, 0
+	text, _ = printed(t, func(a *cli.App) error { return f.print(a, r) })
+	assert.NotContains(t, text, "chose")
+	assert.Equal(t, 2, strings.Count(text, "  -  "), "no grades")
+
+	const none = "nothing can be certified, and no file is written: threshold 0.3 takes "
+	const above = "which is not below the budget: begin with a lower one (--threshold)"
+	for _, c := range []struct {
+		escalated, needed, longest int
+		share, why                 string
+	}{
+		{50, 500, 36, "5.0%", ": about 500 prompts like these would be needed, 81 were tested"},
+		{69, 0, 36, "6.9%", ", too near to the budget for any number of prompts up to a million"},
+		{70, 0, 36, "7.0%", ", " + above},
+		{70, 0, 35, "7.0%", ", " + above + "; no answer was longer than 35 tokens, so that with -n 35 fewer would do"},
+	} {
+		r.Steps, r.Needed, r.Longest = []certify.Step{{Escalated: c.escalated, Tokens: 1000}}, c.needed, c.longest
+		assert.EqualError(t, f.nothing(nil, r), none+c.share+" of the tokens from the large model"+c.why)
+	}
+	assert.Nil(t, number0(math.NaN()))
+	assert.Nil(t, number0(math.Inf(-1)))
+	assert.Equal(t, 0., *number0(0))
 }

@@ -311,7 +311,7 @@ func (c *course) report(number int, r *train.Result, took time.Duration) error {
 
 // number0 returns nil for NaN and infinities, which JSON cannot represent.
 func number0(x float64) *float64 {
-	if math.IsNaN(x) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
 	}
 	return &x

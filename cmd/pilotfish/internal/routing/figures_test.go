@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -108,4 +109,16 @@ round trip 0 ms, loss 0%, edge at full speed, cloud 2.5 ms a token, 4 answers
 paper    0    0                                                         c
 
 `, out.String())
+}
+
+// TestSettings: the line above the tables of the demo has all settings of the cell.
+func TestSettings(t *testing.T) {
+	f, c := new(routingFlags), new(cobra.Command)
+	assert.Equal(t, "0 answers, RTT 0 ms, device at full speed, cloud 0 ms/token", f.settings(outcome.Report{}))
+	f.register(c, 60)
+	require.NoError(t, c.ParseFlags([]string{"--deadline", "2s"}))
+	assert.Equal(t, "3 answers, RTT 1,500 ms, trace a.up, loss 2.5%, device 20.5 tokens/s, cloud 2.5 ms/token, "+
+		"deadline 2s",
+		f.settings(outcome.Report{Answers: 3, Cell: &outcome.Cell{RTT: 1500, Trace: "a.up", Loss: 0.025, EdgeTPS: 20.5,
+			CloudMS: 2.5}}))
 }

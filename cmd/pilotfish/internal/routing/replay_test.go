@@ -131,6 +131,18 @@ func TestReplayRefused(t *testing.T) {
 	}
 }
 
+// TestReplayUseless: a flag of what the recording has is refused.
+func TestReplayUseless(t *testing.T) {
+	for flag := range strings.FieldsSeq("workload=x model=x large=x upstream=http://h:1 tokenizer=x engine=kind=vllm " +
+		"raw=true max-tokens=9 repeat=2 parallel=2 record=x timeline=x with=warm-up=0 qlog=x") {
+		name, _, _ := strings.Cut(flag, "=")
+		code, stdout, stderr := clitest.Call(t, "bench", "routing", "--replay", "/nowhere", "--"+flag)
+		assert.Equal(t, cli.ExitUsage, code, flag)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, "--"+name+" has no effect with --replay: the recording has it")
+	}
+}
+
 // TestReplayPolicies: flags of the policy belong together: a given one replaces all recorded ones.
 func TestReplayPolicies(t *testing.T) {
 	if testing.Short() {

@@ -1,15 +1,19 @@
 package routing
 
 import (
+	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -84,6 +88,29 @@ func TestBenchRoutingSweep(t *testing.T) {
 	assert.Equal(t, "bench routing", last[0].Run["measurement"])
 }
 
+// TestBreakEvenText: a break-even point is printed with its side, its interval and its cell, or with why there is none.
+func TestBreakEvenText(t *testing.T) {
+	x := func(n float64) *float64 { return &n }
+	point := outcome.BreakEven{Mode: "serial", With: "cloud", RTT: x(12.4), Faster: "above", Loss: 0.05, EdgeTPS: 60}
+	wide, second, none, traced := point, point, point, point
+	wide.Low, wide.High = x(10), x(15)
+	second.Variant = 2
+	none.RTT, none.Reason = nil, "slower at each"
+	traced.Trace = "a.up"
+	var out strings.Builder
+	require.NoError(t, printBreakEvens(&out, []outcome.BreakEven{point, wide, second, none}))
+	const plain = "  serial is faster than cloud above 12 ms"
+	assert.Equal(t, "Break-even round trips, in straight lines between those that were measured:\n"+plain+"\n"+plain+
+		" (95%: 10 to 15)\n  serial (2) is faster than cloud above 12 ms\n  serial and cloud: none, slower at each\n\n",
+		out.String())
+	for _, other := range []outcome.BreakEven{traced, {Loss: 0.1, EdgeTPS: 60}, {Loss: 0.05, EdgeTPS: 20}} {
+		out.Reset()
+		require.NoError(t, printBreakEvens(&out, []outcome.BreakEven{point, other}))
+		assert.Contains(t, out.String(), plain+"; loss 5%, edge 60/s\n", "several cells")
+	}
+	assert.Equal(t, plain+"; loss 5%, edge 60/s, a.up\n", breakEvenText(traced, true))
+}
+
 // TestReadDurations: a number takes the unit of the next one that has a unit.
 func TestReadDurations(t *testing.T) {
 	for text, want := range map[string]string{
@@ -125,4 +152,25 @@ func TestCells(t *testing.T) {
 	assert.Equal(t, cellFlags{2e6, 0.1, 20, []string{"b.up"}}, cells[15])
 	assert.Len(t, f.links(), 8)
 	assert.Equal(t, "1,2ms", f.rtt.String())
+}
+
+// TestStudyFlags: results with different values of a flag that figures depend on are not in one plot over round trips.
+// The other flags are those of the cell and the models, which a line names itself, and those of the output.
+func TestStudyFlags(t *testing.T) {
+	others := strings.Fields("rtt loss trace traces seed edge-tps cloud-ms parallel modes model large tokenizer " +
+		"engine price with json timeline record qlog")
+	NewBenchCommand(&cli.App{}).Flags().VisitAll(func(f *pflag.Flag) {
+		var lines bytes.Buffer
+		for i, value := range []string{f.DefValue, "another"} {
+			line, err := result.Line(outcome.Report{Mode: "serial", Cell: &outcome.Cell{RTT: float64(i)}},
+				result.Run{Measurement: "bench routing", Flags: map[string]string{f.Name: value}})
+			require.NoError(t, err)
+			lines.Write(line)
+		}
+		records, err := result.Read(&lines, "lines")
+		require.NoError(t, err)
+		r, err := report.New(records)
+		require.NoError(t, err)
+		assert.Equal(t, slices.Contains(others, f.Name), len(r.Studies) == 1, f.Name)
+	})
 }

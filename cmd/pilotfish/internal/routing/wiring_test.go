@@ -154,6 +154,31 @@ func TestRoutingOptions(t *testing.T) {
 	}
 }
 
+// TestCertifiedThreshold: without a threshold and without a budget a router is used at the threshold of its
+// certificate.
+func TestCertifiedThreshold(t *testing.T) {
+	certified := clitest.CertifiedRouter(t, nil)
+	for _, c := range []struct {
+		args      string
+		threshold *float64
+		budget    float64
+	}{{"", new(0.625), 0}, {"--threshold 0.25", new(0.25), 0}, {"--budget 0.2", nil, 0.2}} {
+		f, command := new(routingFlags), new(cobra.Command)
+		f.register(command, 60)
+		require.NoError(t, command.ParseFlags(strings.Fields("--router "+certified+" "+c.args)))
+		o, _, err := f.options(nil)
+		require.NoError(t, err)
+		assert.Equal(t, []any{router.Learned, c.threshold, c.budget},
+			[]any{o.Router.Policy, o.Router.Threshold, o.Router.Budget}, c.args)
+		assert.Equal(t, c.args == "", f.flags.Lookup("threshold").Value.String() == "0.625", "as reported")
+	}
+	f, command := new(routingFlags), new(cobra.Command)
+	f.register(command, 60)
+	require.NoError(t, command.ParseFlags([]string{"--router", certified, "--policy", "margin"}))
+	_, _, err := f.options(nil)
+	assert.ErrorContains(t, err, "--router")
+}
+
 // TestDemoRouter: --router replaces the router of the small model, and each is used only by its policy.
 func TestDemoRouter(t *testing.T) {
 	f := routingFlags{route: group.RouteFlags{Policy: "learned"}}
