@@ -1,9 +1,14 @@
 package gguf
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +290,7 @@ func TestHostile(t *testing.T) {
 			require.ErrorAs(t, err, &fe)
 			require.True(t, fe.Offset >= 0 && fe.Offset <= int64(len(h.b)), "%v", err)
 			require.Contains(t, fe.Field, h.field, "%v", err)
+			requireOffset(t, h.b, fe)
 			if strings.Contains(fe.Field, "[") {
 				require.GreaterOrEqual(t, fe.Offset, int64(len(header(0, 0))), "%v: lists come after the header", err)
 			}
@@ -302,6 +308,21 @@ func TestHostile(t *testing.T) {
 		})
 	}
 	t.Log(len(names), "files")
+}
+
+// requireOffset checks that the offset of an error about a count, a version, an alignment or a place is that of this
+// number, which is in the message.
+func requireOffset(t *testing.T, b raw, fe *FormatError) {
+	if !errors.Is(fe, ErrTooLong) && !errors.Is(fe, ErrVersion) && !errors.Is(fe, ErrAlignment) &&
+		(!strings.HasSuffix(fe.Field, "].offset") || len(b) < int(fe.Offset)+8) {
+		return
+	}
+	said := regexp.MustCompile(`-?[0-9]+`).FindAllString(fe.Err.Error(), -1)
+	rest := append(raw(nil), b[fe.Offset:]...).zeros(8)
+	here := []string{fmt.Sprint(int32(binary.LittleEndian.Uint32(rest))),
+		fmt.Sprint(binary.LittleEndian.Uint32(rest)), fmt.Sprint(binary.LittleEndian.Uint64(rest))}
+	require.True(t, slices.ContainsFunc(said, func(n string) bool { return slices.Contains(here, n) }),
+		"%v: %v", fe, here)
 }
 
 // allocated returns the number of bytes that the process has allocated so far.

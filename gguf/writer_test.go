@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,6 +158,10 @@ func TestWriterRefuses(t *testing.T) {
 			errData},
 		"floats not written": {func(w *Writer) { w.Declare("a", Q2_K, 256); _ = w.WriteFloats(make([]float32, 256)) },
 			ErrNoQuantizer},
+		"floats too large": {func(w *Writer) {
+			w.Declare("a", Q8_0, 32)
+			_ = w.WriteFloats(slices.Repeat([]float32{math.MaxFloat32}, 32))
+		}, ErrNotFinite},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWriter(io.Discard)
