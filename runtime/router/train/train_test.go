@@ -96,6 +96,15 @@ func TestTrainSpoils(t *testing.T) {
 			src.add(p, l, 0.5, 0.5, float32(kind), float32(r.NormFloat64()))
 		}
 	}
+	var last Epoch
+	one := mustTrain(t, src, Options{Features: Hidden, Epochs: 1, Observe: func(e Epoch) { last = e }})
+	sum := 0.0 // a position that a question would spoil counts twentyfold
+	for k, v := range Judge(src, one.HeldOut.Rows, one.Net, 1) {
+		c := float64(v.Confidence)
+		z := (math.Log(c/(1-c)) - one.Shift) / one.Scale
+		sum += map[bool]float64{true: 20, false: 1}[src.label[one.HeldOut.Rows[k]] == Spoil] * crossEntropy(z, v.Stands)
+	}
+	assert.InDelta(t, sum/float64(len(one.HeldOut.Rows)), last.Loss, 1e-3)
 	got := mustTrain(t, src, Options{Features: Hidden, Threads: 2, Epochs: 30, Rate: 0.01})
 	of := func(kind float32) float64 {
 		return float64(got.Net.Of([]float32{kind, 0}, 0.5, 0.5))
