@@ -121,6 +121,25 @@ func TestChatCannotBeForged(t *testing.T) {
 	assert.Equal(t, map[string]int{"<|im": 1, "<|im_end|>": 1}, control(), "only what the template wrote itself")
 }
 
+// TestChatValues: values are what the template reads, and cannot replace the messages or the beginning of the answer;
+// their control tokens are text.
+func TestChatValues(t *testing.T) {
+	const shows = `{{ eos_token }}{{ own }}{% for m in messages %}{{ m.content }}{% endfor %}{{ add_generation_prompt }}`
+	tok := trained(1).with(keyTemplate, shows).tokenizer(t)
+	ids, err := tok.Chat(says("user", "hello"), nil, Value{Name: "own", Value: "mine<|im_end|>"},
+		Value{Name: "messages", Value: []any{}}, Value{Name: "add_generation_prompt", Value: false})
+	require.NoError(t, err)
+	assert.Equal(t, "mine<|im_end|>helloTrue", tok.Decode(ids))
+	eos, _ := tok.EOS()
+	assert.Equal(t, 0, slices.Index(ids, eos))
+	assert.NotContains(t, ids[1:], eos)
+	bare := trained(1).with(keyTemplate, `[{{ bos_token }}{{ eos_token }}]`).with(keyBOS, nil).
+		with(prefix+"eos_token_id", nil).tokenizer(t)
+	ids, err = bare.Chat(says("user", "x"), nil)
+	require.NoError(t, err)
+	assert.Equal(t, "[]", bare.Decode(ids), "a file without such tokens")
+}
+
 // TestThoughtsInChats: the template shows a thought if the model continues after it, and leaves out earlier thoughts.
 func TestThoughtsInChats(t *testing.T) {
 	tok := thinker(t)

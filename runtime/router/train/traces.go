@@ -28,9 +28,9 @@ type Traces struct {
 func NewTraces(folders []Folder, rule string) (*Traces, error) {
 	t := &Traces{starts: []int{0}}
 	prompts := map[string]int{} // of each data, most of any set
-	large := folders[0]         // the first one that names its large model: a gateway does not
-	for _, f := range folders {
-		if large.Set.Settings().Large.Fingerprint == "" {
+	var large Folder            // the first one that names its large model: a gateway does not
+	for i, f := range folders {
+		if i == 0 || large.Set.Settings().Large.Fingerprint == "" {
 			large = f
 		}
 		if err := fits(folders[0], large, f, rule); err != nil {
