@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
@@ -41,6 +42,35 @@ func TestVocabularyRefused(t *testing.T) {
 	}
 	for _, b := range []int32{'\n', 0x7f, 0xc0, 0xc1, 0xf5, 0xff} {
 		assert.NoError(t, make(b, 0), "no value contains it")
+	}
+}
+
+// TestBytes: the memory of a grammar is about what the program allocates for it: a part is not left out.
+func TestBytes(t *testing.T) {
+	const many = 10_000
+	for name, step := range map[string]func(b *Builder, from, to int32){
+		"arcs":   func(b *Builder, from, to int32) { b.Literal(from, "a", to) },
+		"jumps":  func(b *Builder, from, to int32) { b.Jump(from, to) },
+		"calls":  func(b *Builder, from, to int32) { b.Call(from, 0, to) },
+		"counts": func(b *Builder, from, _ int32) { b.at(from).bounds = b.count(regular.Bounds{Min: 3, Max: 9}) },
+	} {
+		b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		at := b.End()
+		for range many {
+			next := at
+			at = b.State()
+			step(b, at, next)
+		}
+		g, some := b.Build(0, nil)
+		require.True(t, some)
+		b = nil
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		held := float64(after.HeapAlloc - before.HeapAlloc)
+		assert.InEpsilon(t, held, float64(g.Bytes()), 0.2, "%s: %v bytes", name, held)
 	}
 }
 

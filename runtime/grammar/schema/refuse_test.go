@@ -208,6 +208,61 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestAtLimits: a schema at a limit is accepted, and one beyond it refused.
+func TestAtLimits(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat(`{"items":`, n) + `{}` + strings.Repeat(`}`, n) }
+	classes := func(n int) string { // each pattern doubles the classes of names
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"%c":{}`, 'a'+i))
+		}
+		return `{"type":"object","patternProperties":{` + strings.Join(all, ",") + `}}`
+	}
+	numbered := func(n int) string {
+		return fmt.Sprintf(`{"type":"object","properties":{"a":{}},"minProperties":%d}`, n)
+	}
+	digits := func(n int) string { return `{"maximum":` + strings.Repeat("9", n) + `}` }
+	ways := func(n int) string {
+		return `{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"type":"null"},`, n), ",") + `]}`
+	}
+	for name, c := range map[string]struct {
+		fits, beyond string
+		want         error
+	}{
+		"nesting":            {nested(maxDepth), nested(maxDepth + 1), nil},
+		"bytes":              {strings.Repeat(" ", maxSchema-4) + "true", strings.Repeat(" ", maxSchema-3) + "true", nil},
+		"exponent":           {`{"maximum":1e400}`, `{"maximum":1e401}`, nil},
+		"negative exponent":  {`{"minimum":0e-400}`, `{"minimum":0e-401}`, nil},
+		"digits":             {digits(1000), digits(1001), nil},
+		"classes of names":   {classes(6), classes(7), regular.ErrSize},
+		"counted properties": {numbered(maxNumbered / 2), numbered(maxNumbered/2 + 1), regular.ErrSize},
+		"alternatives":       {ways(maxWays), ways(maxWays + 1), nil},
+		"length":             {`{"maxLength":1073741823}`, `{"maxLength":1073741824}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Compile(t.Context(), []byte(c.fits), false)
+			require.NoError(t, err)
+			_, err = Compile(t.Context(), []byte(c.beyond), false)
+			var e *grammar.Error
+			require.ErrorAs(t, err, &e)
+			if c.want != nil {
+				require.ErrorIs(t, err, c.want)
+			}
+		})
+	}
+}
+
+// TestCancelled: if the context ends, the error is its cause alone, and no statement about the schema.
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	_, err := Compile(ctx, []byte(`{"pattern":"(a?){200}b{200}"}`), false)
+	assert.Equal(t, why, err)
+	_, err = Compile(ctx, []byte(`{"type":"null"}`), false)
+	assert.NoError(t, err, "it was done before anybody asked")
+}
+
 // TestAccepted: keywords without effect, and rare forms.
 func TestAccepted(t *testing.T) {
 	for schema, value := range map[string]string{
