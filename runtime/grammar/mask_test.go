@@ -74,6 +74,53 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// TestEnds: any of several tokens may end a whole value, and no token outside the vocabulary may follow.
+func TestEnds(t *testing.T) {
+	b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
+	start, end := b.State(), b.End()
+	b.Literal(start, "7", end)
+	b.Literal(end, "7", end)
+	b.Literal(start, "n", b.End())
+	g, some := b.Build(start, []string{"#/odd"})
+	require.True(t, some)
+	const size, one, other, empty = 259, 256, 257, 258
+	v, err := NewVocabulary(size, func(id int32) []byte {
+		if id == empty {
+			return nil
+		}
+		return []byte{byte(id)}
+	}, func(id int32) bool { return id == one || id == other })
+	require.NoError(t, err)
+	m := NewMatcher(g, v)
+	assert.Equal(t, []string{"#/odd"}, m.Ignored())
+	for _, c := range []struct {
+		text         string
+		done, over   bool
+		follows, not []int32
+	}{
+		{"", false, false, []int32{'7', 'n'}, []int32{one, other, '8'}},
+		{"7", true, false, []int32{'7', one, other}, []int32{'n'}},
+		{"n", true, true, []int32{one, other}, []int32{'7', 'n'}},
+	} {
+		s := m.Start()
+		for _, b := range []byte(c.text) {
+			s = m.Next(s, int32(b))
+		}
+		assert.Equal(t, []bool{c.done, c.over}, []bool{s.Done(), s.Over()}, c.text)
+		mask := m.Mask(nil, s)
+		for _, id := range c.follows {
+			assert.True(t, mask.Has(id) && m.Allows(s, id), "%q and then %d", c.text, id)
+		}
+		for _, id := range append(c.not, -1, empty, size, size+1, 1<<30) {
+			assert.False(t, mask.Has(id) || m.Allows(s, id), "%q and then %d", c.text, id)
+		}
+		for _, id := range []int32{one, other} {
+			assert.True(t, m.Ends(id))
+			assert.Same(t, s, m.Next(s, id), "an end token changes nothing")
+		}
+	}
+}
+
 // TestManyWays: of the ways to read a text, some are followed, and lead to its end.
 func TestManyWays(t *testing.T) {
 	b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})

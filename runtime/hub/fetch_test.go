@@ -37,9 +37,15 @@ func TestResume(t *testing.T) {
 			opt := h.serve(t)
 			var files []File
 			var err error
+			var done []int64
+			opt.Progress = func(now, _ int64) { done = append(done, now) }
 			for tries := 0; files == nil; tries++ {
 				require.Less(t, tries, 7, "%v", err)
+				begun := len(done)
 				files, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+				if begun > 0 {
+					assert.Equal(t, done[begun-1], done[begun], "the next pull begins with what is here")
+				}
 			}
 			pulled(t, h, opt, files, "m.gguf")
 			assert.Equal(t, 300_000, h.bytesSent())

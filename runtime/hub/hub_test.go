@@ -92,6 +92,18 @@ func TestPullSplit(t *testing.T) {
 	}
 }
 
+// TestDefaultDir: the folder that the environment names, or else one in the user's cache folder.
+func TestDefaultDir(t *testing.T) {
+	got, err := DefaultDir(func(key string) string { return map[string]string{"PILOTFISH_MODELS": "/own"}[key] })
+	require.NoError(t, err)
+	assert.Equal(t, "/own", got)
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	got, err = DefaultDir(func(string) string { return "" })
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(cache, "pilotfish", "models"), got)
+}
+
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -316,6 +317,20 @@ func TestRedirectScheme(t *testing.T) {
 		s.Close()
 	}
 	assert.Zero(t, plain.count(""))
+}
+
+// TestUntrusted: a server with a certificate that is not trusted is asked once, and gets no token.
+func TestUntrusted(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	s := httptest.NewTLSServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer s.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Endpoint: s.URL, Token: "t", Attempts: 5,
+		Transport: transport, Notice: func(text string) { t.Error(text) }})
+	require.ErrorContains(t, err, s.URL+"/api/models/o/n/tree/main: tls: failed to verify certificate")
+	assert.Zero(t, h.count(""))
 }
 
 // TestTokenNeedsScheme: the host and port of the endpoint without encryption count as another server.

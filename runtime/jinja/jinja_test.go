@@ -232,9 +232,14 @@ func TestWork(t *testing.T) {
 // TestRefused: errors name the line and the reason. A refusal by the template itself has its own error.
 func TestRefused(t *testing.T) {
 	for source, want := range map[string]string{
-		"{{ raise_exception() }}":                    "line 1 of the template: the template refuses this",
-		"a\n{{ raise_exception('Only \"user\".') }}": `line 2 of the template: Only "user".`,
-		"{% for x in y %}\n\n{{ x.":                  "line 3 of the template: a tag has no end",
+		"{{ raise_exception() }}":                                      "line 1 of the template: the template refuses this",
+		"a\n{{ raise_exception('Only \"user\".') }}":                   `line 2 of the template: Only "user".`,
+		"{% for x in y %}\n\n{{ x.":                                    "line 3 of the template: a tag has no end",
+		"{% macro f() %}\n{{ 1 }}\n{% endmacro %}\n{{ f() ~ x.y }}":    "line 4 of the template: x has no fields",
+		"{% macro f() %}\n\n{{ x.y }}{% endmacro %}\n{{ 1 }}{{ f() }}": "line 3 of the template: x has no fields",
+		"{% if no %}\n{% elif 0 %}\n{% elif x.y %}\n{% endif %}":       "line 3 of the template: x has no fields",
+		"{% set a, b %}\n{{ 1 }}\n\n{% endset %}":                      "line 1 of the template: 3 values for 2 names",
+		"{% for i in [1] %}\n{{ i }}\n{{ x.y }}{% endfor %}":           "line 3 of the template: x has no fields",
 		"\n{% include 'x' %}": `line 2 of the template: the statement "include" is not ` +
 			"supported",
 		"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",

@@ -178,6 +178,7 @@ func TestBalanceShared(t *testing.T) {
 		require.NoError(t, err)
 		assert.Nil(t, r.Balance(), "%+v", o)
 		assert.Same(t, r, r.Begin())
+		assert.Zero(t, r.Spent([]float32{0.5}, 3))
 		r.Add(Answer{Tokens: 1})
 	}
 	private, err := New(Options{Policy: Margin, Budget: 0.2})

@@ -337,6 +337,8 @@ func TestChatHash(t *testing.T) {
 		"{% for message in messages %}{{ '[INST] ' + message.content + ' [/INST]' }}{% endfor %}",
 		"{% for message in messages %}{{ '[INST]' + message.content + '[/INST]' }}{% endfor %}",
 		"{{ message", // not supported
+		"{{ messages",
+		"{{ raise_exception('no') }}",
 	} {
 		have := hash(other)
 		assert.Empty(t, seen[have], other)
