@@ -276,6 +276,7 @@ func TestConcurrentPulls(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, ErrBusy)
+		assert.ErrorContains(t, err, filepath.Join("o", "n", "m.gguf")+": another pull", "the file, not its lock")
 	}
 	assert.Positive(t, done)
 	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)

@@ -83,7 +83,7 @@ func TestCases(t *testing.T) {
 
 // TestOrigin: each byte is known to be from the values or from the template, whatever the template does with it.
 func TestOrigin(t *testing.T) {
-	values := Object{{"x", " aB|c "}, {"wide", "ɐ"}, {"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}}
+	values := Object{{"x", " aB|c "}, {"wide", "ɐ"}, {"bos", Trusted("<s>")}, {"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}}
 	for source, want := range map[string]string{
 		`<|{{ x }}|>`: "00111111" + "00", `{{ x.strip() }}|`: "11110", `{{ x | upper }}|`: "1111110",
 		`{{ x[1] ~ '|' ~ x[::-1] }}`: "10111111", `{{ x.replace('|', '<|>') }}`: "11100011",
@@ -93,7 +93,7 @@ func TestOrigin(t *testing.T) {
 		`{{ {x: '|'} | items | first | first }}`: "111111", `{{ (x * 2)[:7] ~ '|' * 2 }}`: "111111100",
 		`{% macro f(a) %}|{{ a }}{% endmacro %}{{ f(x) }}`: "0111111", `{{ x | indent(1, true) }}`: "0111111",
 		`{{ ('ɐ' ~ wide ~ 'ɐ') | upper }}`: "000" + "111" + "000", `{{ (wide ~ 'ı' ~ wide) | upper }}`: "111" + "0" + "111",
-		`{{ n ~ '|' }}`: "110", `{{ 'a|b'.split('|')[1] ~ x.rsplit('|')[1] ~ '|' }}`: "0110",
+		`{{ n ~ '|' }}`: "110", `{{ bos ~ x }}{{ bos | upper }}`: "000" + "111111" + "000", `{{ 'a|b'.split('|')[1] ~ x.rsplit('|')[1] ~ '|' }}`: "0110",
 		`{{ (x ~ '\n|').splitlines() | join('|') }}`:                "111111" + "00",
 		`{% for k, v in tool.items() %}{{ k }}|{{ v }}{% endfor %}`: "110111", `{{ [x, '|'] | sort | join }}`: "1111110",
 		`{{ none | default('|') ~ missing | default(x) }}`: "1111111111",

@@ -646,6 +646,7 @@ func TestTrainRefuses(t *testing.T) {
 		"0 may stand and":                func(r *rows, _ *Options) { all(r.label, Escalate) },
 		"a feature is not a finite":      func(r *rows, _ *Options) { all(r.hidden, float32(math.NaN())) },
 		"position 0: a feature":          func(r *rows, _ *Options) { r.hidden[0] = float32(math.NaN()) },
+		"position 51: a feature":         func(r *rows, _ *Options) { r.hidden[3*51+2] = float32(math.Inf(-1)) },
 		"a feature is not a finite numb": func(r *rows, _ *Options) { all(r.hidden, float32(math.Inf(1))) },
 	} {
 		src, o := good(), Options{Epochs: 1}
