@@ -218,6 +218,11 @@ func TestNoSum(t *testing.T) {
 			}
 			assert.Equal(t, want, last)
 			assert.Contains(t, strings.Join(notices, "\n"), "no SHA-256")
+			h.files["m.gguf"] = content(5, 300_000)
+			files, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+			require.NoError(t, err)
+			assert.True(t, files[0].Fetched, "a file that cannot be checked is fetched again")
+			pulled(t, h, opt, files, "m.gguf")
 		})
 	}
 }

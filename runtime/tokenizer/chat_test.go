@@ -356,7 +356,9 @@ func TestThoughts(t *testing.T) {
 	kinds := func(tok *Tokenizer, prompt, answer string) (kinds string) {
 		th := tok.Thoughts(tok.Encode(prompt, true))
 		for _, id := range tok.Encode(answer, true) {
+			may := th.May()
 			kind := map[Kind]string{Answer: "a", Thought: "t", Mark: "m"}[th.Next(id)]
+			assert.True(t, may || kind == "a", "May is false before a %s of %q %q", kind, prompt, answer)
 			if !strings.HasSuffix(kinds, kind) {
 				kinds += kind
 			}
@@ -381,6 +383,8 @@ func TestThoughts(t *testing.T) {
 		assert.Equal(t, c.want, kinds(tok, c.prompt, c.answer), "%q %q", c.prompt, c.answer)
 	}
 	assert.True(t, tok.Thinks())
+	assert.True(t, tok.Thoughts(tok.Encode(turn, true)).May())
+	assert.False(t, tok.Thoughts(tok.Encode(turn+"<think>\n\n</think>\n\n", true)).May())
 	other := trained(1).tokenizer(t)
 	assert.False(t, other.Thinks())
 	assert.Equal(t, "a", kinds(other, turn, "<think>a</think>b"), "a vocabulary without the marks")
