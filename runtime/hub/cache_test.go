@@ -157,7 +157,8 @@ func TestCacheDir(t *testing.T) {
 		{"/a", "/b", "/c", "/a"}, {"", "/b", "/c", filepath.Join("/b", "hub")},
 		{"", "", "/c", filepath.Join("/c", "huggingface", "hub")}, {"~/x", "", "", filepath.Join(home, "x")},
 		{"", "~", "", filepath.Join(home, "hub")}, {"~x", "", "", "~x"},
-		{"", "", "~/c", filepath.Join(home, "c", "huggingface", "hub")}, {"", "~/b", "", filepath.Join(home, "b", "hub")},
+		{"", "", "~/c", filepath.Join(home, "c", "huggingface", "hub")},
+		{"", "~/b", "", filepath.Join(home, "b", "hub")},
 	} {
 		env := map[string]string{"HF_HUB_CACHE": c.hub, "HF_HOME": c.home, "XDG_CACHE_HOME": c.xdg}
 		assert.Equal(t, c.want, cacheDir(func(key string) string { return env[key] }), "%v", c)

@@ -150,7 +150,7 @@ func summary(all []Model) string {
 
 func TestResolve(t *testing.T) {
 	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-Q4_K_M.gguf", "o/one/x.gguf", "o/s/m-f16-00001-of-00002.gguf",
-		"o/s/m-f16-00002-of-00002.gguf", "o/part/m-q8_0-00001-of-00002.gguf", "o/two/a-q8_0.gguf", "o/two/b-q8_0.gguf",
+		"o/s/m-f16-00002-of-00002.gguf", "o/part/m-q8_0-00001-of-00002.gguf", "o/two/a-q8_0.gguf", "o/two/b-q8_0.gguf", "o/two/c-q8_0.gguf.part",
 		"o/cut/m-q8_0.gguf.part", "o/both/m-q8_0.gguf", "o/both/m-q4_0.gguf.part", "O/N/m-q2_k.gguf", "o/S/y.gguf")
 	t.Chdir(held.TempDir(t))
 	require.NoError(t, os.MkdirAll("o/n", 0o700))
@@ -178,6 +178,10 @@ func TestResolve(t *testing.T) {
 		require.NoError(t, err, path)
 		assert.Equal(t, path, got, "a path, or an existing file")
 	}
+	_, err := Resolve(dir, "o/two")
+	many, ok := errors.AsType[*AmbiguousError](err)
+	require.True(t, ok)
+	assert.Equal(t, []string{"o/two:a-q8_0.gguf", "o/two:b-q8_0.gguf"}, many.Refs, "an incomplete one is no choice")
 	for name, want := range map[string]string{
 		"x/y":            `there is no file x/y, and no such model in ` + dir + `: fetch it with "pilotfish pull x/y"`,
 		"o/n:Q5_K_M":     `"pilotfish pull o/n:Q5_K_M", or name one that is here: o/n:Q4_K_M, o/n:Q8_0`,
@@ -193,7 +197,7 @@ func TestResolve(t *testing.T) {
 		_, err := Resolve(dir, name)
 		assert.ErrorContains(t, err, want, name)
 	}
-	_, err := Resolve(dir, "x/y:q8_0")
+	_, err = Resolve(dir, "x/y:q8_0")
 	missing, ok := errors.AsType[*MissingError](err)
 	require.True(t, ok)
 	assert.Equal(t, Ref{"x", "y", "main", "", "Q8_0"}, missing.Ref, "as in the arguments of pull")

@@ -327,8 +327,8 @@ func TestUntrusted(t *testing.T) {
 	defer s.Close()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	_, err := Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Endpoint: s.URL, Token: "t", Attempts: 5,
-		Transport: transport, Notice: func(text string) { t.Error(text) }})
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Endpoint: s.URL, Token: "t",
+		Attempts: 5, Transport: transport, Notice: func(text string) { t.Error(text) }})
 	require.ErrorContains(t, err, s.URL+"/api/models/o/n/tree/main: tls: failed to verify certificate")
 	assert.Zero(t, h.count(""))
 }
@@ -401,7 +401,8 @@ func TestListingBounds(t *testing.T) {
 			return answer(http.StatusGone)(r)
 		}
 		if pages == maxPages && last {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("[]")), Request: r}, nil
+			return &http.Response{StatusCode: http.StatusOK, Request: r,
+				Body: io.NopCloser(strings.NewReader("[]"))}, nil
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("[]")), Request: r,
 			Header: http.Header{"Link": {`<?page=` + strconv.Itoa(pages) + `>; rel="next"`}}}, nil

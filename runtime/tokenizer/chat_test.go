@@ -121,10 +121,29 @@ func TestChatCannotBeForged(t *testing.T) {
 	assert.Equal(t, map[string]int{"<|im": 1, "<|im_end|>": 1}, control(), "only what the template wrote itself")
 }
 
+// TestSaysCut: a chat begins with ids that end within a thought, whatever was thought, but not with other text.
+func TestSaysCut(t *testing.T) {
+	tok := thinker(t)
+	msgs := append(says("user", "Who?", "Me."), Message{Role: "user"})
+	const asked = "<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n"
+	for text, want := range map[string]bool{
+		"": true, "<think>": true, "<think>\nhm, w": true, "<think>\nhm\n</think>": true,
+		"<think>\nhm\n</think>\n\n": true, "<think>\nhm\n</think>\n\nM": true, "Me.": true,
+		"<think>\nhm\n</think>\n\nY": false, "Me. Y": false, "M<think>e": true, "Y<think>": false,
+	} {
+		got, err := tok.Says(tok.Encode(asked+text, true), msgs, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, "%q", text)
+	}
+	_, err := tok.Says(nil, nil, nil)
+	assert.ErrorIs(t, err, ErrNoMessage)
+}
+
 // TestChatValues: values are what the template reads, and cannot replace the messages or the beginning of the answer;
 // their control tokens are text.
 func TestChatValues(t *testing.T) {
-	const shows = `{{ eos_token }}{{ own }}{% for m in messages %}{{ m.content }}{% endfor %}{{ add_generation_prompt }}`
+	const shows = `{{ eos_token }}{{ own }}{% for m in messages %}{{ m.content }}{% endfor %}` +
+		`{{ add_generation_prompt }}`
 	tok := trained(1).with(keyTemplate, shows).tokenizer(t)
 	ids, err := tok.Chat(says("user", "hello"), nil, Value{Name: "own", Value: "mine<|im_end|>"},
 		Value{Name: "messages", Value: []any{}}, Value{Name: "add_generation_prompt", Value: false})

@@ -81,8 +81,8 @@ func TestInfill(t *testing.T) {
 	assert.Len(t, short, 23, "a short prefix leaves room for the suffix")
 }
 
-// TestInfillKeys: the file may name the marks, by either of two keys, of which the second one counts more. What it names
-// counts more than a spelling.
+// TestInfillKeys: the file may name the marks, by either of two keys, of which the second one counts more. What it
+// names counts more than a spelling.
 func TestInfillKeys(t *testing.T) {
 	for i, keys := range [][]string{
 		{"fim_pre_token_id", "prefix_token_id"}, {"fim_suf_token_id", "suffix_token_id"},

@@ -221,6 +221,7 @@ func TestAtLimits(t *testing.T) {
 	numbered := func(n int) string {
 		return fmt.Sprintf(`{"type":"object","properties":{"a":{}},"minProperties":%d}`, n)
 	}
+	blanks := func(n int) string { return strings.Repeat(" ", n) + "true" }
 	digits := func(n int) string { return `{"maximum":` + strings.Repeat("9", n) + `}` }
 	ways := func(n int) string {
 		return `{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"type":"null"},`, n), ",") + `]}`
@@ -230,7 +231,7 @@ func TestAtLimits(t *testing.T) {
 		want         error
 	}{
 		"nesting":            {nested(maxDepth), nested(maxDepth + 1), nil},
-		"bytes":              {strings.Repeat(" ", maxSchema-4) + "true", strings.Repeat(" ", maxSchema-3) + "true", nil},
+		"bytes":              {blanks(maxSchema - 4), blanks(maxSchema - 3), nil},
 		"exponent":           {`{"maximum":1e400}`, `{"maximum":1e401}`, nil},
 		"negative exponent":  {`{"minimum":0e-400}`, `{"minimum":0e-401}`, nil},
 		"digits":             {digits(1000), digits(1001), nil},
