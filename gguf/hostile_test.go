@@ -260,6 +260,7 @@ func hostileData() []hostile {
 		{"alignment 4", aligned(KindUint32, raw{}.u32(4), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 24", aligned(KindUint32, raw{}.u32(24), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 33", aligned(KindUint32, raw{}.u32(33), 0), ErrAlignment, "kv[0].value"},
+		{"alignment 2²⁵", aligned(KindUint32, raw{}.u32(1<<25), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 2³¹", aligned(KindUint32, raw{}.u32(1<<31), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 2³²-1", aligned(KindUint32, raw{}.u32(math.MaxUint32), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 2⁶³", aligned(KindUint64, raw{}.u64(1<<63), 0), te, "kv[0].value"},
@@ -351,6 +352,7 @@ func TestStrange(t *testing.T) {
 			zeros(12),
 		"alignment as uint64": header(1, 1).pair(alignmentKey, KindUint64).u64(64).tensor("a", F32, 64, 1).pad(64).
 			zeros(68),
+		"the largest alignment": header(0, 1).pair(alignmentKey, KindUint32).u32(1 << 24),
 		"alignment, no tensors": header(0, 1).pair(alignmentKey, KindUint32).u32(1 << 20),
 		"split of one part":     header(0, 1).pair(splitCount, KindUint16).u16(1),
 		"split of no part":      header(0, 1).pair(splitCount, KindUint16).u16(0),

@@ -237,6 +237,8 @@ func TestAtLimits(t *testing.T) {
 		"digits":             {digits(1000), digits(1001), nil},
 		"classes of names":   {classes(6), classes(7), regular.ErrSize},
 		"counted properties": {numbered(maxNumbered / 2), numbered(maxNumbered/2 + 1), regular.ErrSize},
+		"digits of a step":   {`{"multipleOf":1e-15,"maximum":0}`, `{"multipleOf":1e-16,"maximum":0}`, nil},
+		"digits of a bound":  {`{"minimum":1e-15}`, `{"minimum":1e-16}`, nil},
 		"alternatives":       {ways(maxWays), ways(maxWays + 1), nil},
 		"length":             {`{"maxLength":1073741823}`, `{"maxLength":1073741824}`, nil},
 	} {
@@ -250,6 +252,38 @@ func TestAtLimits(t *testing.T) {
 				require.ErrorIs(t, err, c.want)
 			}
 		})
+	}
+}
+
+// TestKeywordsKnown: every keyword of a draft has an effect, is an annotation, or is refused. None of the first two is listed
+// as ignored. Of regular expressions, what has another meaning in JavaScript is refused.
+func TestKeywordsKnown(t *testing.T) {
+	for _, name := range []string{"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef",
+		"$recursiveRef", "extends", "disallow", "divisibleBy"} {
+		_, err := Compile(t.Context(), fmt.Appendf(nil, `{"%s":{}}`, name), false)
+		assert.EqualError(t, err, "#/"+name+": this keyword is not supported")
+	}
+	for _, name := range []string{"title", "description", "default", "examples", "$comment", "$schema", "deprecated",
+		"readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id", "id",
+		"$anchor", "$vocabulary", "discriminator", "externalDocs", "xml", "$defs", "definitions", "then", "else",
+		"additionalItems", "$dynamicAnchor", "minContains", "maxContains", "x-own"} {
+		g, err := Compile(t.Context(), fmt.Appendf(nil, `{"type":"null","%s":{}}`, name), false)
+		if assert.NoError(t, err, name) {
+			assert.Empty(t, g.Ignored())
+		}
+	}
+	for _, part := range []string{`\A`, `\z`, `\Q`, `\E`, `\C`, `\a`, `[[:alpha:]]`, `(?i)`, `(?m)`, `(?s)`, `(?U)`,
+		`(?P<a>b)`, `(?-i)`} {
+		raw, err := json.Marshal(obj{"pattern": "x" + part})
+		require.NoError(t, err)
+		_, err = Compile(t.Context(), raw, false)
+		assert.ErrorContains(t, err, "#/pattern: ", part)
+		raw, err = json.Marshal(obj{"pattern": "x" + strings.ReplaceAll(part, `\`, `\\`)}) // a backslash, then a letter
+		require.NoError(t, err)
+		if strings.HasPrefix(part, `\`) {
+			_, err = Compile(t.Context(), raw, false)
+			assert.NoError(t, err, part)
+		}
 	}
 }
 

@@ -657,6 +657,11 @@ func TestTrainRefuses(t *testing.T) {
 			assert.ErrorContains(t, err, want)
 		})
 	}
+	for _, o := range []Options{
+		{Hidden: 4096, Rate: 1, Decay: 1, Balance: 1}, {Hidden: Linear, Validation: math.Nextafter(1, 0)}, {},
+	} {
+		assert.NoError(t, o.Validate(), "%+v", o)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(assert.AnError)
 	_, err := Train(ctx, good(), Options{})
