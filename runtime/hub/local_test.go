@@ -150,7 +150,8 @@ func summary(all []Model) string {
 
 func TestResolve(t *testing.T) {
 	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-Q4_K_M.gguf", "o/one/x.gguf", "o/s/m-f16-00001-of-00002.gguf",
-		"o/s/m-f16-00002-of-00002.gguf", "o/part/m-q8_0-00001-of-00002.gguf", "o/two/a-q8_0.gguf", "o/two/b-q8_0.gguf", "o/two/c-q8_0.gguf.part",
+		"o/s/m-f16-00002-of-00002.gguf", "o/part/m-q8_0-00001-of-00002.gguf", "o/two/a-q8_0.gguf", "o/two/b-q8_0.gguf",
+		"o/two/c-q8_0.gguf.part",
 		"o/cut/m-q8_0.gguf.part", "o/both/m-q8_0.gguf", "o/both/m-q4_0.gguf.part", "O/N/m-q2_k.gguf", "o/S/y.gguf")
 	t.Chdir(held.TempDir(t))
 	require.NoError(t, os.MkdirAll("o/n", 0o700))
