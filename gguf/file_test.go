@@ -1,12 +1,14 @@
 package gguf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
@@ -39,6 +42,65 @@ func TestOpen(t *testing.T) {
 	require.False(t, ok)
 	require.ErrorIs(t, f.Preload(t.Context(), nil), ErrClosed)
 	require.NoError(t, f.Close())
+}
+
+// TestResultsAreApart: what a method returns may be changed or appended to, without effect on the file, on neighbouring
+// data, or on later calls.
+func TestResultsAreApart(t *testing.T) {
+	b := written(t, func(w *Writer) {
+		everyKind(w)
+		shape := []int{32, 2}
+		w.Declare("a", F32, shape...)
+		shape[0] = 64 // of the caller again
+		w.Declare("b", F32, shape...)
+		require.NoError(t, w.WriteFloats(blocktest.Deviates(1, 64, 1)))
+		require.NoError(t, w.WriteFloats(blocktest.Deviates(2, 128, 1)))
+	})
+	f, err := Parse(b)
+	require.NoError(t, err)
+	before := rewrite(t, f)
+	a, ok := f.Tensor("a")
+	require.True(t, ok)
+	require.Equal(t, []int{32, 2}, a.Shape)
+	all, keys := f.Tensors(), f.Keys()
+	slices.Reverse(all)
+	slices.Reverse(keys)
+	list, err := f.Strings("a.text")
+	require.NoError(t, err)
+	for _, s := range list.All() {
+		_ = append(s, "overwritten"...)
+	}
+	for _, x := range f.Tensors() {
+		_ = append(x.Data, "overwritten"...)
+	}
+	require.True(t, bytes.Equal(before, rewrite(t, f)))
+}
+
+// TestMappings: the mapped bytes are those of all files of a model. A file in memory is not mapped.
+func TestMappings(t *testing.T) {
+	first := splitModel(t, 3, nil)
+	f, err := Open(first)
+	require.NoError(t, err)
+	if f.Mapped() { // not on every system
+		var want, got [][]byte
+		for i := range 3 {
+			b, err := os.ReadFile(strings.Replace(first, "00001-of", fmt.Sprintf("%05d-of", i+1), 1))
+			require.NoError(t, err)
+			want = append(want, b)
+		}
+		for _, b := range f.Mappings() {
+			got = append(got, bytes.Clone(b))
+		}
+		require.Equal(t, want, got)
+	}
+	require.NoError(t, f.Close())
+	require.Nil(t, f.Mappings())
+	b, err := os.ReadFile(first)
+	require.NoError(t, err)
+	require.True(t, f.Size() > int64(len(b)), "the size of a closed file is known")
+	f = parsed(t, everyKind)
+	require.False(t, f.Mapped())
+	require.Nil(t, f.Mappings())
 }
 
 // TestCloseWhileRead: Close may be called at any time. A concurrent read succeeds or is refused, and never faults.
@@ -257,5 +319,7 @@ func TestSplitRefuses(t *testing.T) {
 	t.Run("too few tensors", func(t *testing.T) {
 		first := splitModel(t, 2, func(part int, w *Writer) bool { splitKeys(w, 2, part, 3); return true })
 		check(t, first, splitTensors, ErrSplit)
+		second := strings.Replace(first, "00001-of", "00002-of", 1)
+		check(t, second, first, ErrSplit) // the error names the part with the count that is compared
 	})
 }

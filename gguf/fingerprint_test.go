@@ -52,6 +52,8 @@ func TestFingerprintKinds(t *testing.T) {
 		func(w *Writer) { PutArray(w, "k", []uint32{1}) }, func(w *Writer) { PutArray(w, "k", []int32{1}) },
 		func(w *Writer) { PutArray(w, "k", []uint16{1, 0}) }, func(w *Writer) { PutArray(w, "k", []uint8{1, 0, 0, 0}) },
 		func(w *Writer) { Put(w, "k", "a"); Put(w, "l", "b") },
+		func(w *Writer) { w.Declare("k", F16, 2); _, _ = w.Write(make([]byte, 4)) },
+		func(w *Writer) { w.Declare("k", BF16, 2); _, _ = w.Write(make([]byte, 4)) },
 		func(w *Writer) { Put(w, "k", "al"+string([]byte{byte(KindString), byte(KindUint8)})+"b") },
 	} {
 		var b bytes.Buffer

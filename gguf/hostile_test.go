@@ -1,9 +1,14 @@
 package gguf
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,6 +260,7 @@ func hostileData() []hostile {
 		{"alignment 4", aligned(KindUint32, raw{}.u32(4), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 24", aligned(KindUint32, raw{}.u32(24), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 33", aligned(KindUint32, raw{}.u32(33), 0), ErrAlignment, "kv[0].value"},
+		{"alignment 2²⁵", aligned(KindUint32, raw{}.u32(1<<25), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 2³¹", aligned(KindUint32, raw{}.u32(1<<31), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 2³²-1", aligned(KindUint32, raw{}.u32(math.MaxUint32), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 2⁶³", aligned(KindUint64, raw{}.u64(1<<63), 0), te, "kv[0].value"},
@@ -285,6 +291,7 @@ func TestHostile(t *testing.T) {
 			require.ErrorAs(t, err, &fe)
 			require.True(t, fe.Offset >= 0 && fe.Offset <= int64(len(h.b)), "%v", err)
 			require.Contains(t, fe.Field, h.field, "%v", err)
+			requireOffset(t, h.b, fe)
 			if strings.Contains(fe.Field, "[") {
 				require.GreaterOrEqual(t, fe.Offset, int64(len(header(0, 0))), "%v: lists come after the header", err)
 			}
@@ -302,6 +309,21 @@ func TestHostile(t *testing.T) {
 		})
 	}
 	t.Log(len(names), "files")
+}
+
+// requireOffset checks that the offset of an error about a count, a version, an alignment or a place is that of this
+// number, which is in the message.
+func requireOffset(t *testing.T, b raw, fe *FormatError) {
+	if !errors.Is(fe, ErrTooLong) && !errors.Is(fe, ErrVersion) && !errors.Is(fe, ErrAlignment) &&
+		(!strings.HasSuffix(fe.Field, "].offset") || len(b) < int(fe.Offset)+8) {
+		return
+	}
+	said := regexp.MustCompile(`-?[0-9]+`).FindAllString(fe.Err.Error(), -1)
+	rest := append(raw(nil), b[fe.Offset:]...).zeros(8)
+	here := []string{fmt.Sprint(int32(binary.LittleEndian.Uint32(rest))),
+		fmt.Sprint(binary.LittleEndian.Uint32(rest)), fmt.Sprint(binary.LittleEndian.Uint64(rest))}
+	require.True(t, slices.ContainsFunc(said, func(n string) bool { return slices.Contains(here, n) }),
+		"%v: %v", fe, here)
 }
 
 // allocated returns the number of bytes that the process has allocated so far.
@@ -330,6 +352,7 @@ func TestStrange(t *testing.T) {
 			zeros(12),
 		"alignment as uint64": header(1, 1).pair(alignmentKey, KindUint64).u64(64).tensor("a", F32, 64, 1).pad(64).
 			zeros(68),
+		"the largest alignment": header(0, 1).pair(alignmentKey, KindUint32).u32(1 << 24),
 		"alignment, no tensors": header(0, 1).pair(alignmentKey, KindUint32).u32(1 << 20),
 		"split of one part":     header(0, 1).pair(splitCount, KindUint16).u16(1),
 		"split of no part":      header(0, 1).pair(splitCount, KindUint16).u16(0),

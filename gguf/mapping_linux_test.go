@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
@@ -256,6 +257,17 @@ func TestMovedIsReadOnly(t *testing.T) {
 		}
 	}
 	assert.GreaterOrEqual(t, entries, 2)
+}
+
+// TestPipe: a pipe is refused without waiting for a writer.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(held.TempDir(t), "pipe.gguf")
+	require.NoError(t, unix.Mkfifo(path, 0o600))
+	both, err := os.OpenFile(path, os.O_RDWR, 0) // so that the test ends even if Open waits for a writer
+	require.NoError(t, err)
+	defer both.Close()
+	_, err = Open(path)
+	require.ErrorContains(t, err, path+": not a regular file")
 }
 
 // TestPlacement: other mappings in smaps are not counted.

@@ -3,6 +3,7 @@ package gguf
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,9 +31,9 @@ func TestPreload(t *testing.T) {
 	assert.Equal(t, []int64{4 << 20, 8 << 20, 12 << 20, 12<<20 + 20}, seen)
 	require.NoError(t, f.Preload(t.Context(), nil))
 
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.ErrorIs(t, f.Preload(ctx, nil), context.Canceled)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	assert.ErrorIs(t, f.Preload(ctx, func(int64, int64) { cancel(why) }), why)
 
 	dir := held.TempDir(t)
 	f, err = Open(save(t, dir, "m.gguf", b.Bytes()))

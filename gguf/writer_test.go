@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,6 +158,10 @@ func TestWriterRefuses(t *testing.T) {
 			errData},
 		"floats not written": {func(w *Writer) { w.Declare("a", Q2_K, 256); _ = w.WriteFloats(make([]float32, 256)) },
 			ErrNoQuantizer},
+		"floats too large": {func(w *Writer) {
+			w.Declare("a", Q8_0, 32)
+			_ = w.WriteFloats(slices.Repeat([]float32{math.MaxFloat32}, 32))
+		}, ErrNotFinite},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWriter(io.Discard)
@@ -190,6 +195,21 @@ func (w *failAfter) Write(p []byte) (int, error) {
 }
 
 func TestWriterPassesErrorsOn(t *testing.T) {
+	empty := written(t, func(w *Writer) { everyKind(w) })
+	for room := len(empty); room < len(empty)+512; room += 31 { // it takes the header, and a part of the data
+		w := NewWriter(&failAfter{room, errFull})
+		everyKind(w)
+		for i := range 4 {
+			w.Declare(fmt.Sprint(i), F32, 16)
+		}
+		n, err := w.Write(make([]byte, 4*64))
+		if err != nil {
+			require.ErrorIs(t, err, errFull)
+			require.Less(t, n, 4*64)
+			require.LessOrEqual(t, n, max(0, room-len(empty)), "what was not written does not count")
+			require.Zero(t, n%64)
+		}
+	}
 	whole := written(t, func(w *Writer) { everyKind(w); everyType(t, w) })
 	for n := 0; n < len(whole); n += 97 {
 		err, want := errFull, errFull

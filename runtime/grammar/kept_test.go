@@ -7,6 +7,22 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// TestKeptLongest: of the kept masks, those that were used last stay.
+func TestKeptLongest(t *testing.T) {
+	k := newKept()
+	at := func(g uint64) local { return local{grammar: g} }
+	for g := range uint64(3) {
+		k.put(at(g), new(reach))
+	}
+	k.get(at(0))
+	k.bytes += maxKept - 3*new(reach).bytes() // as if all were full
+	k.put(at(3), new(reach))
+	k.put(at(4), new(reach))
+	for g, stays := range []bool{true, false, false, true, true} {
+		assert.Equal(t, stays, k.get(at(uint64(g))) != nil, g)
+	}
+}
+
 // TestKeptTogether: goroutines may get masks and store them at the same time, and a mask that several store at once
 // counts once. Each goroutine only gets or only stores: the lock between calls of both would hide a race.
 func TestKeptTogether(t *testing.T) {

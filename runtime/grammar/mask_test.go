@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
@@ -41,6 +42,82 @@ func TestVocabularyRefused(t *testing.T) {
 	}
 	for _, b := range []int32{'\n', 0x7f, 0xc0, 0xc1, 0xf5, 0xff} {
 		assert.NoError(t, make(b, 0), "no value contains it")
+	}
+}
+
+// TestBytes: the memory of a grammar is about what the program allocates for it: a part is not left out.
+func TestBytes(t *testing.T) {
+	const many = 10_000
+	for name, step := range map[string]func(b *Builder, from, to int32){
+		"arcs":   func(b *Builder, from, to int32) { b.Literal(from, "a", to) },
+		"jumps":  func(b *Builder, from, to int32) { b.Jump(from, to) },
+		"calls":  func(b *Builder, from, to int32) { b.Call(from, 0, to) },
+		"counts": func(b *Builder, from, _ int32) { b.at(from).bounds = b.count(regular.Bounds{Min: 3, Max: 9}) },
+	} {
+		b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		at := b.End()
+		for range many {
+			next := at
+			at = b.State()
+			step(b, at, next)
+		}
+		g, some := b.Build(0, nil)
+		require.True(t, some)
+		b = nil
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		held := float64(after.HeapAlloc - before.HeapAlloc)
+		assert.InEpsilon(t, held, float64(g.Bytes()), 0.2, "%s: %v bytes", name, held)
+	}
+}
+
+// TestEnds: any of several tokens may end a whole value, and no token outside the vocabulary may follow.
+func TestEnds(t *testing.T) {
+	b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
+	start, end := b.State(), b.End()
+	b.Literal(start, "7", end)
+	b.Literal(end, "7", end)
+	b.Literal(start, "n", b.End())
+	g, some := b.Build(start, []string{"#/odd"})
+	require.True(t, some)
+	const size, one, other, empty = 259, 256, 257, 258
+	v, err := NewVocabulary(size, func(id int32) []byte {
+		if id == empty {
+			return nil
+		}
+		return []byte{byte(id)}
+	}, func(id int32) bool { return id == one || id == other })
+	require.NoError(t, err)
+	m := NewMatcher(g, v)
+	assert.Equal(t, []string{"#/odd"}, m.Ignored())
+	for _, c := range []struct {
+		text         string
+		done, over   bool
+		follows, not []int32
+	}{
+		{"", false, false, []int32{'7', 'n'}, []int32{one, other, '8'}},
+		{"7", true, false, []int32{'7', one, other}, []int32{'n'}},
+		{"n", true, true, []int32{one, other}, []int32{'7', 'n'}},
+	} {
+		s := m.Start()
+		for _, b := range []byte(c.text) {
+			s = m.Next(s, int32(b))
+		}
+		assert.Equal(t, []bool{c.done, c.over}, []bool{s.Done(), s.Over()}, c.text)
+		mask := m.Mask(nil, s)
+		for _, id := range c.follows {
+			assert.True(t, mask.Has(id) && m.Allows(s, id), "%q and then %d", c.text, id)
+		}
+		for _, id := range append(c.not, -1, empty, size, size+1, 1<<30) {
+			assert.False(t, mask.Has(id) || m.Allows(s, id), "%q and then %d", c.text, id)
+		}
+		for _, id := range []int32{one, other} {
+			assert.True(t, m.Ends(id))
+			assert.Same(t, s, m.Next(s, id), "an end token changes nothing")
+		}
 	}
 }
 

@@ -52,11 +52,17 @@ func cached(dir string, r Ref) (found []Model, err error) {
 		root := filepath.Join(dir, name)
 		at := r.Revision
 		if !commit.MatchString(at) {
-			if at, err = currentCommit(root, r.Revision); err != nil || at == "" {
+			if at, err = currentCommit(root, r.Revision); err != nil {
 				return nil, err
+			}
+			if at == "" {
+				continue // a folder with the name in other letter case may have it
 			}
 		}
 		all, err := repository(filepath.Join(root, "snapshots", at), r.Owner, r.Name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // nothing has been fetched of this commit
+		}
 		if err != nil {
 			return nil, err
 		}

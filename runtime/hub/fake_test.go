@@ -73,7 +73,8 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Sprintf("%s %s range=%q if=%q auth=%q", r.Method, r.URL.EscapedPath(), r.Header.Get("Range"),
 			r.Header.Get("If-Range"), r.Header.Get("Authorization")))
 	h.mu.Unlock()
-	if r.Header.Get("Accept-Encoding") != "identity" { // ranges and lengths would be of compressed bytes
+	// ranges and lengths would be of compressed bytes
+	if r.Header.Get("Accept-Encoding") != "identity" || r.UserAgent() != "pilotfish" {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +37,15 @@ func TestResume(t *testing.T) {
 			opt := h.serve(t)
 			var files []File
 			var err error
+			var done []int64
+			opt.Progress = func(now, _ int64) { done = append(done, now) }
 			for tries := 0; files == nil; tries++ {
 				require.Less(t, tries, 7, "%v", err)
+				begun := len(done)
 				files, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+				if begun > 0 {
+					assert.Equal(t, done[begun-1], done[begun], "the next pull begins with what is here")
+				}
 			}
 			pulled(t, h, opt, files, "m.gguf")
 			assert.Equal(t, 300_000, h.bytesSent())
@@ -65,9 +72,13 @@ func TestRestart(t *testing.T) {
 			require.ErrorContains(t, err, "broke off after 100000 bytes")
 			assert.Contains(t, left(t, opt.Dir), "m.gguf.part")
 			change(h)
+			var notices []string
+			opt.Notice = func(s string) { notices = append(notices, s) }
 			files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 			require.NoError(t, err)
 			pulled(t, h, opt, files, "m.gguf")
+			again := slices.Contains(notices, "the server does not go on where the last pull stopped: starting again")
+			assert.Equal(t, h.ignoreRange || name == "changed ETag" || h.noLength, again, "%v", notices)
 		})
 	}
 }
@@ -100,6 +111,35 @@ func TestChangedFile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestShorter: without a SHA-256, a file that has become shorter than the part that is here is fetched anew.
+func TestShorter(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := newFakeHub("m.gguf")
+		h.noList, h.cuts = true, []int{100_000}
+		h.status = map[string]int{}
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Attempts: 1}
+		opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodHead { // no length either
+				return answer(http.StatusNotImplemented)(r)
+			}
+			r.Header.Del("If-Range") // like a server that does not support it
+			return inProcess{h}.RoundTrip(r)
+		})
+		_, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+		require.ErrorContains(t, err, "broke off after 100000 bytes")
+		h.files["m.gguf"] = content(7, 50_000)
+		var notices []string
+		opt.Attempts, opt.Notice = 2, func(s string) { notices = append(notices, s) }
+		var last []int64
+		opt.Progress = func(done, total int64) { last = []int64{done, total} }
+		files, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+		require.NoError(t, err)
+		pulled(t, h, opt, files, "m.gguf")
+		assert.Contains(t, strings.Join(notices, "\n"), "the file on the server is shorter than what is here")
+		assert.Equal(t, []int64{50_000, 50_000}, last, "the total is that of the answer with the file")
+	})
 }
 
 // TestDamagedPart: a partial file without a matching identity, or with damage, is not continued.
@@ -166,11 +206,23 @@ func TestNoSum(t *testing.T) {
 			set(h)
 			opt := h.serve(t)
 			var notices []string
+			var last []int64
 			opt.Notice = func(s string) { notices = append(notices, s) }
+			opt.Progress = func(done, total int64) { last = []int64{done, total} }
 			files, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
 			require.NoError(t, err)
 			pulled(t, h, opt, files, "m.gguf")
+			want := []int64{300_000, 300_000}
+			if h.noLength {
+				want[1] = -1
+			}
+			assert.Equal(t, want, last)
 			assert.Contains(t, strings.Join(notices, "\n"), "no SHA-256")
+			h.files["m.gguf"] = content(5, 300_000)
+			files, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+			require.NoError(t, err)
+			assert.True(t, files[0].Fetched, "a file that cannot be checked is fetched again")
+			pulled(t, h, opt, files, "m.gguf")
 		})
 	}
 }
@@ -229,6 +281,7 @@ func TestConcurrentPulls(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, ErrBusy)
+		assert.ErrorContains(t, err, filepath.Join("o", "n", "m.gguf")+": another pull", "the file, not its lock")
 	}
 	assert.Positive(t, done)
 	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)

@@ -207,7 +207,7 @@ func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}
-	w := remote{name: a.Name, size: a.Size, sha256: a.SHA256}
+	w := remote{name: a.Name, size: a.Size, sha256: asSHA256(a.SHA256)}
 	f, err := p.fetchTo(ctx, filepath.Join(opt.Dir, a.Name), from, w, p.opt.Progress)
 	if err != nil {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,11 +60,14 @@ func TestPull(t *testing.T) {
 	assert.Equal(t, 1, h.count("/resolve/"), "existing files are not fetched again")
 
 	opt.Progress = nil
+	var notices []string
+	opt.Notice = func(s string) { notices = append(notices, s) }
 	require.NoError(t, os.WriteFile(files[0].Path, content(9, 300_000), 0o644))
 	files, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
 	require.NoError(t, err)
 	assert.True(t, files[0].Fetched, "a file that differs is replaced")
 	pulled(t, h, opt, files, "m-q8_0.gguf")
+	assert.Equal(t, []string{files[0].Path + " differs from the hub's file and will be replaced"}, notices)
 }
 
 func TestPullSplit(t *testing.T) {
@@ -75,13 +79,29 @@ func TestPullSplit(t *testing.T) {
 			}
 			opt := h.serve(t)
 			var last int64
-			opt.Progress = func(done, all int64) { last = done; assert.EqualValues(t, 900_000, all) }
+			opt.Progress = func(done, all int64) {
+				assert.GreaterOrEqual(t, done, last, "earlier parts count")
+				last = done
+				assert.EqualValues(t, 900_000, all)
+			}
 			files, err := Pull(t.Context(), mustRef(t, asked), opt)
 			require.NoError(t, err)
 			pulled(t, h, opt, files, "d/m-00001-of-00003.gguf", "d/m-00002-of-00003.gguf", "d/m-00003-of-00003.gguf")
 			assert.EqualValues(t, 900_000, last)
 		}
 	}
+}
+
+// TestDefaultDir: the folder that the environment names, or else one in the user's cache folder.
+func TestDefaultDir(t *testing.T) {
+	got, err := DefaultDir(func(key string) string { return map[string]string{"PILOTFISH_MODELS": "/own"}[key] })
+	require.NoError(t, err)
+	assert.Equal(t, "/own", got)
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	got, err = DefaultDir(func(string) string { return "" })
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(cache, "pilotfish", "models"), got)
 }
 
 func TestRefusals(t *testing.T) {
@@ -106,6 +126,7 @@ func TestRefusals(t *testing.T) {
 			"there is no such file"},
 		{"missing part", "o/n:s-00001-of-00002.gguf", nil, "", "", "there is no file \"s-00001-of-00002.gguf\""},
 		{"teapot", "o/n", map[string]int{"/api/": 418}, "", "", "418"},
+		{"private, by file", "o/n:m.gguf", map[string]int{"/api/": 401}, "", "", "or a private one: check the name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newFakeHub("m.gguf")
@@ -224,7 +245,9 @@ func TestFetch(t *testing.T) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
 	dir := filepath.Join(held.TempDir(t), "new")
-	f, err := Fetch(t.Context(), a, Options{Dir: dir, Token: "secret"})
+	large := a
+	large.SHA256 = strings.ToUpper(a.SHA256)
+	f, err := Fetch(t.Context(), large, Options{Dir: dir, Token: "secret"})
 	require.NoError(t, err)
 	assert.Equal(t, File{Path: filepath.Join(dir, "q.jsonl"), Size: a.Size, SHA256: a.SHA256, Fetched: true}, f)
 	got, err := os.ReadFile(f.Path)
@@ -324,6 +347,7 @@ func TestFetchAddress(t *testing.T) {
 	for _, change := range []func(*Address){
 		func(a *Address) { a.URL = "ftp://h/x" }, func(a *Address) { a.URL = "x" },
 		func(a *Address) { a.URL = "http://u:p@h/" }, func(a *Address) { a.URL = "http://h/\x7f" },
+		func(a *Address) { a.Name = ".." }, func(a *Address) { a.Name = "." }, func(a *Address) { a.Name = `a\b` },
 		func(a *Address) { a.Name = "../x" }, func(a *Address) { a.Name = "a/b" }, func(a *Address) { a.Name = "" },
 		func(a *Address) { a.Size = -1 }, func(a *Address) { a.SHA256 = "00" },
 		func(a *Address) { a.SHA256 = fmt.Sprintf("%064s", "x") },

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestListing(t *testing.T) {
 		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,` +
 			`"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
 	)
-	next := ""
+	next, links := "", []string(nil)
 	serve := roundTrip(func(r *http.Request) (*http.Response, error) {
 		assert.Equal(t, "hub.test", r.URL.Host)
 		assert.Equal(t, "true", r.URL.Query().Get("recursive"), "files in folders are listed, too")
@@ -28,7 +29,8 @@ func TestListing(t *testing.T) {
 		case r.URL.Query().Get("cursor") == "2":
 			io.WriteString(rec, page2)
 		default:
-			rec.Header().Set("Link", `<`+next+`/api/models/o/n/tree/main?recursive=true&cursor=2>; rel="next"`)
+			rec.Header()["Link"] = links
+			rec.Header().Add("Link", `<`+next+`/api/models/o/n/tree/main?recursive=true&cursor=2>; rel="next"`)
 			io.WriteString(rec, page1)
 		}
 		res := rec.Result()
@@ -41,6 +43,12 @@ func TestListing(t *testing.T) {
 	got, err := p.list(t.Context(), mustRef(t, "o/n"))
 	require.NoError(t, err)
 	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
+
+	links = []string{`<https://hub.test/first>; rel="prev", <https://hub.test/x/>; title="next"`, "", `<>; rel="last"`}
+	got, err = p.list(t.Context(), mustRef(t, "o/n"))
+	require.NoError(t, err)
+	assert.Len(t, got, 2, "the next page is one of several links, in several headers")
+	links = nil
 
 	for _, next = range []string{"https://evil.test", "http://hub.test", "https://hub.test:444"} {
 		got, err = p.list(t.Context(), mustRef(t, "o/n"))
@@ -67,6 +75,7 @@ func TestDescribe(t *testing.T) {
 		{func(h *fakeHub) { h.linked, h.cdn = true, "http://hub.test" }, -1, n, sumOf(b)},
 		{func(h *fakeHub) { h.cdn = "http://hub.test" }, -1, n, ""},
 		{func(h *fakeHub) { h.status = map[string]int{"m.gguf": http.StatusMethodNotAllowed} }, -1, -1, ""},
+		{func(h *fakeHub) { h.status = map[string]int{"m.gguf": http.StatusNotImplemented} }, 7, 7, ""},
 	} {
 		h := newFakeHub("m.gguf")
 		c.set(h)
@@ -75,5 +84,24 @@ func TestDescribe(t *testing.T) {
 		got, err := p.describe(t.Context(), mustRef(t, "o/n"), remote{"m.gguf", c.size, ""})
 		require.NoError(t, err)
 		assert.Equal(t, remote{"m.gguf", c.want, c.sum}, got)
+	}
+}
+
+// TestNoListing: a file that is named is fetched without a listing only if the server has none.
+func TestNoListing(t *testing.T) {
+	for code, without := range map[int]bool{http.StatusNotFound: true, http.StatusMethodNotAllowed: true,
+		http.StatusNotImplemented: true, http.StatusForbidden: false, http.StatusGone: false,
+		http.StatusServiceUnavailable: false} {
+		h := newFakeHub("m.gguf")
+		h.linked, h.status = true, map[string]int{"/api/": code}
+		opt := h.serve(t)
+		files, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+		if without {
+			require.NoError(t, err, code)
+			pulled(t, h, opt, files, "m.gguf")
+			continue
+		}
+		assert.ErrorContains(t, err, strconv.Itoa(code))
+		assert.Zero(t, h.count("/resolve/"), code)
 	}
 }

@@ -78,8 +78,12 @@ func folders(dir string) (names []string, err error) {
 
 // repository lists the models of one repository, which has the folder root.
 func repository(root, owner, name string) ([]Model, error) {
-	files := map[string]fs.FileInfo{} // by the name in the repository, incomplete ones with .part
-	err := filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
+	files := map[string]fs.FileInfo{}       // by the name in the repository, incomplete ones with .part
+	top, err := filepath.EvalSymlinks(root) // WalkDir does not follow a link to the folder
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -87,7 +91,7 @@ func repository(root, owner, name string) ([]Model, error) {
 		if err != nil || !info.Mode().IsRegular() {
 			return nil // deleted meanwhile, or not readable
 		}
-		inside, err := filepath.Rel(root, p)
+		inside, err := filepath.Rel(top, p)
 		files[filepath.ToSlash(inside)] = info
 		return err
 	})
@@ -299,7 +303,11 @@ func lockAll(paths []string) (unlock func(), err error) {
 // removeEmpty removes the folders of a model, innermost first, as long as they are empty.
 func removeEmpty(dir string, m Model) {
 	for inside := path.Join(m.Owner, m.Name, path.Dir(m.File)); inside != "."; inside = path.Dir(inside) {
-		if os.Remove(filepath.Join(dir, filepath.FromSlash(inside))) != nil {
+		folder := filepath.Join(dir, filepath.FromSlash(inside))
+		if info, err := os.Lstat(folder); err != nil || !info.IsDir() {
+			return // a link, which can be removed even if the folder is not empty
+		}
+		if os.Remove(folder) != nil {
 			return // not empty: something else is in it
 		}
 	}

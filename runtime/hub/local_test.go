@@ -89,12 +89,17 @@ func TestModels(t *testing.T) {
 		"o/file")
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	require.NoError(t, os.Chtimes(filepath.Join(dir, "a/n/m.gguf"), at, at))
+	for i, part := range []string{"1-of-00003.gguf", "2-of-00003.gguf.part", "3-of-00003.gguf"} {
+		when := at.Add([]time.Duration{time.Hour, 3 * time.Hour, 2 * time.Hour}[i])
+		require.NoError(t, os.Chtimes(filepath.Join(dir, "o/s/q2_k/m-q2_k-0000"+part), when, when))
+	}
 	all, err := Models(dir)
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	assert.Equal(t, Model{Owner: "a", Name: "n", File: "m.gguf", Path: filepath.Join(dir, "a", "n", "m.gguf"),
 		Size: int64(len("a/n/m.gguf")), Modified: all[0].Modified}, all[0])
 	assert.True(t, at.Equal(all[0].Modified))
+	assert.True(t, at.Add(3*time.Hour).Equal(all[3].Modified), "of the latest part, complete or not")
 	assert.Equal(t, "o/n:Q4_K_M 1, o/n:Q8_0 0, o/s:Q2_K 1", summary(all[1:]))
 	assert.EqualValues(t, len("o/s/q2_k/m-q2_k-00001-of-00003.gguf")*3+len(".part"), all[3].Size)
 	assert.Equal(t, filepath.Join(dir, "o", "s", "q2_k", "m-q2_k-00001-of-00003.gguf"), all[3].Path)
@@ -105,6 +110,33 @@ func TestModels(t *testing.T) {
 	assert.Empty(t, none)
 	_, err = Models(filepath.Join(dir, "b.gguf"))
 	assert.Error(t, err, "a file is not a folder")
+}
+
+// TestLinkedFolders: folders of owners and repositories may be links, such as to another disk. Removing a model removes
+// no link, because the folder behind it may hold others.
+func TestLinkedFolders(t *testing.T) {
+	dir := folder(t, "real/o/n/m-q8_0.gguf", "real/o/n/sub/x-f16.gguf", "models/p/q/y.gguf", "models/p/q/z.gguf")
+	models := filepath.Join(dir, "models")
+	require.NoError(t, os.Symlink(filepath.Join(dir, "real", "o"), filepath.Join(models, "owner")))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "real", "o", "n"), filepath.Join(models, "p", "linked")))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(models, "p", "gone")))
+	all, err := Models(models)
+	require.NoError(t, err)
+	assert.Equal(t, "owner/n:Q8_0 0, owner/n:F16 0, p/linked:Q8_0 0, p/linked:F16 0, p/q:y.gguf 0, p/q:z.gguf 0",
+		summary(all))
+	assert.Equal(t, filepath.Join(models, "p", "linked", "sub", "x-f16.gguf"), all[3].Path)
+	for _, name := range []string{"p/linked:Q8_0", "owner/n:F16"} {
+		m, err := Find(models, name)
+		require.NoError(t, err)
+		require.NoError(t, Remove(models, m))
+	}
+	all, err = Models(models)
+	require.NoError(t, err)
+	assert.Equal(t, "p/q:y.gguf 0, p/q:z.gguf 0", summary(all))
+	for _, link := range []string{"owner", "p/linked"} {
+		_, err := os.Lstat(filepath.Join(models, link))
+		assert.NoError(t, err, link)
+	}
 }
 
 // summary returns the name of each model, and the number of its missing parts.
@@ -119,6 +151,7 @@ func summary(all []Model) string {
 func TestResolve(t *testing.T) {
 	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-Q4_K_M.gguf", "o/one/x.gguf", "o/s/m-f16-00001-of-00002.gguf",
 		"o/s/m-f16-00002-of-00002.gguf", "o/part/m-q8_0-00001-of-00002.gguf", "o/two/a-q8_0.gguf", "o/two/b-q8_0.gguf",
+		"o/two/c-q8_0.gguf.part",
 		"o/cut/m-q8_0.gguf.part", "o/both/m-q8_0.gguf", "o/both/m-q4_0.gguf.part", "O/N/m-q2_k.gguf", "o/S/y.gguf")
 	t.Chdir(held.TempDir(t))
 	require.NoError(t, os.MkdirAll("o/n", 0o700))
@@ -146,6 +179,10 @@ func TestResolve(t *testing.T) {
 		require.NoError(t, err, path)
 		assert.Equal(t, path, got, "a path, or an existing file")
 	}
+	_, err := Resolve(dir, "o/two")
+	many, ok := errors.AsType[*AmbiguousError](err)
+	require.True(t, ok)
+	assert.Equal(t, []string{"o/two:a-q8_0.gguf", "o/two:b-q8_0.gguf"}, many.Refs, "an incomplete one is no choice")
 	for name, want := range map[string]string{
 		"x/y":            `there is no file x/y, and no such model in ` + dir + `: fetch it with "pilotfish pull x/y"`,
 		"o/n:Q5_K_M":     `"pilotfish pull o/n:Q5_K_M", or name one that is here: o/n:Q4_K_M, o/n:Q8_0`,
@@ -161,7 +198,7 @@ func TestResolve(t *testing.T) {
 		_, err := Resolve(dir, name)
 		assert.ErrorContains(t, err, want, name)
 	}
-	_, err := Resolve(dir, "x/y:q8_0")
+	_, err = Resolve(dir, "x/y:q8_0")
 	missing, ok := errors.AsType[*MissingError](err)
 	require.True(t, ok)
 	assert.Equal(t, Ref{"x", "y", "main", "", "Q8_0"}, missing.Ref, "as in the arguments of pull")

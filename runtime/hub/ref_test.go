@@ -25,6 +25,16 @@ func TestParseRef(t *testing.T) {
 		require.NoError(t, err, text)
 		assert.Equal(t, want, got, text)
 	}
+	for text, fits := range map[string]bool{ // names of the maximum length, and one byte longer
+		"a/b:" + strings.Repeat("m", 240) + ".gguf": true, "a/b:" + strings.Repeat("m", 241) + ".gguf": false,
+		"a/b:" + strings.Repeat("é", 120) + ".gguf": true, "a/b:" + strings.Repeat("é", 120) + "m.gguf": false,
+		"a/" + strings.Repeat("b", 96): true, strings.Repeat("a", 97) + "/b": false,
+		strings.Repeat("a", 96) + "/b":   true,
+		"a/b:" + strings.Repeat("Q", 32): true, "a/b:" + strings.Repeat("Q", 33): false,
+	} {
+		_, err := ParseRef(text)
+		assert.Equal(t, fits, err == nil, "%s: %v", text, err)
+	}
 	for text, part := range map[string]string{
 		"":                             "does not name a repository",
 		"gpt2":                         "does not name a repository",

@@ -146,10 +146,10 @@ func (p *puller) hint(res *http.Response) string {
 	return printable(res.Header.Get("X-Error-Message"))
 }
 
-// printable returns a server's text without control characters, shortened if it is long.
+// printable returns a server's text without the characters that may control a terminal, shortened if it is long.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f {
+		if !strconv.IsPrint(c) { // also those of U+0080 to U+009F
 			return -1
 		}
 		return c

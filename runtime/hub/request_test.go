@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -75,6 +76,8 @@ func TestRetry(t *testing.T) {
 		{"429 with too great a wish", 1, answer(429, "Retry-After", "99999"), 60 * time.Second, 60 * time.Second, ""},
 		{"500 for ever", 1 << 30, answer(500), 15 * time.Second, 47 * time.Second,
 			"gave up after 6 tries: http://hub.test/api/models/o/n/tree/main answers 500"},
+		{"429 for ever", 1 << 30, answer(429), 15 * time.Second, 47 * time.Second,
+			"answers 429 Too Many Requests: too many requests: wait a while, or give a token in HF_TOKEN"},
 		{"silence", 1, func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
@@ -316,6 +319,20 @@ func TestRedirectScheme(t *testing.T) {
 	assert.Zero(t, plain.count(""))
 }
 
+// TestUntrusted: a server with a certificate that is not trusted is asked once, and gets no token.
+func TestUntrusted(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	s := httptest.NewTLSServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer s.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Endpoint: s.URL, Token: "t",
+		Attempts: 5, Transport: transport, Notice: func(text string) { t.Error(text) }})
+	require.ErrorContains(t, err, s.URL+"/api/models/o/n/tree/main: tls: failed to verify certificate")
+	assert.Zero(t, h.count(""))
+}
+
 // TestTokenNeedsScheme: the host and port of the endpoint without encryption count as another server.
 func TestTokenNeedsScheme(t *testing.T) {
 	var sent []string
@@ -339,6 +356,29 @@ func TestTokenNeedsScheme(t *testing.T) {
 	assert.Equal(t, []string{"Bearer t", "", "", ""}, sent)
 }
 
+// TestForeignText: nothing that a server sends can control a terminal.
+func TestForeignText(t *testing.T) {
+	for text, want := range map[string]string{
+		"no \x1b[2Jentry\a\r\n\x7f": "no [2Jentry", "a\u009b2J\u0085b\u202ec": "a2Jbc", "Größe 🐟": "Größe 🐟",
+		strings.Repeat("a", 199) + "é": strings.Repeat("a", 199), strings.Repeat("é", 100): strings.Repeat("é", 100),
+		strings.Repeat("é", 101): strings.Repeat("é", 100),
+	} {
+		assert.Equal(t, want, printable(text))
+	}
+	name := "m\x1b[2J\u009b2J-q2_k.gguf"
+	listed := []remote{{name: name, size: 1}, {name: "other.gguf", size: 1}}
+	r := Ref{Owner: "o", Name: "n", Revision: "main"}
+	for _, ask := range []func() error{
+		func() error { _, err := choose(r, listed); return err },
+		func() error { _, err := named(r, listed, []remote{{name: "\x1bc.gguf"}}); return err },
+	} {
+		err := ask()
+		require.ErrorContains(t, err, "m\\x1b[2J\\u009b2J-q2_k.gguf")
+		assert.NotContains(t, err.Error(), "\x1b")
+		assert.NotContains(t, err.Error(), "\u009b")
+	}
+}
+
 // TestListingBounds: the numbers of files and pages in a listing and of bytes in its pages are limited.
 func TestListingBounds(t *testing.T) {
 	list := func(page string) (unread int, err error) {
@@ -351,16 +391,27 @@ func TestListingBounds(t *testing.T) {
 	}
 	_, err := list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles) + `{"path":"a.gguf"}]`)
 	require.ErrorContains(t, err, "more than 20000 GGUF files")
-	pages := 0
+	_, err = list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles-1) + `{"path":"a.gguf"}]`)
+	assert.NoError(t, err, "as many as possible")
+	_, err = list("[" + strings.Repeat(" ", maxPage-2) + "]")
+	require.ErrorContains(t, err, "holds no GGUF model", "a page as large as possible")
+	pages, last := 0, false
 	endless := roundTrip(func(r *http.Request) (*http.Response, error) {
 		if pages++; pages > maxPages {
 			return answer(http.StatusGone)(r)
+		}
+		if pages == maxPages && last {
+			return &http.Response{StatusCode: http.StatusOK, Request: r,
+				Body: io.NopCloser(strings.NewReader("[]"))}, nil
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("[]")), Request: r,
 			Header: http.Header{"Link": {`<?page=` + strconv.Itoa(pages) + `>; rel="next"`}}}, nil
 	})
 	_, err = Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Attempts: 1, Transport: endless})
 	require.ErrorContains(t, err, "list files: more than 200 pages")
+	pages, last = 0, true
+	_, err = Pull(t.Context(), mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Attempts: 1, Transport: endless})
+	require.ErrorContains(t, err, "holds no GGUF model", "as many pages as possible")
 	unread, err := list("[" + strings.Repeat(" ", 2*maxPage) + "]")
 	require.ErrorContains(t, err, "a page of more than")
 	assert.Greater(t, unread, maxPage/2)

@@ -172,11 +172,11 @@ func (r *run) inner(parent *scope, f func()) {
 
 // captured returns what f writes.
 func (r *run) captured(f func()) str {
-	before := r.out
+	before, line := r.out, r.line
 	r.out = builder{}
 	f()
 	text := r.out.text()
-	r.out = before
+	r.out, r.line = before, line // what follows is an expression of the caller
 	return text
 }
 

@@ -83,7 +83,8 @@ func TestCases(t *testing.T) {
 
 // TestOrigin: each byte is known to be from the values or from the template, whatever the template does with it.
 func TestOrigin(t *testing.T) {
-	values := Object{{"x", " aB|c "}, {"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}}
+	values := Object{{"x", " aB|c "}, {"wide", "ɐ"}, {"bos", Trusted("<s>")},
+		{"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}}
 	for source, want := range map[string]string{
 		`<|{{ x }}|>`: "00111111" + "00", `{{ x.strip() }}|`: "11110", `{{ x | upper }}|`: "1111110",
 		`{{ x[1] ~ '|' ~ x[::-1] }}`: "10111111", `{{ x.replace('|', '<|>') }}`: "11100011",
@@ -92,6 +93,14 @@ func TestOrigin(t *testing.T) {
 		`{{ tool }}|`: strings.Repeat("1", 13) + "0", `{% for k in tool %}|{{ k }}{% endfor %}`: "011",
 		`{{ {x: '|'} | items | first | first }}`: "111111", `{{ (x * 2)[:7] ~ '|' * 2 }}`: "111111100",
 		`{% macro f(a) %}|{{ a }}{% endmacro %}{{ f(x) }}`: "0111111", `{{ x | indent(1, true) }}`: "0111111",
+		`{{ ('ɐ' ~ wide ~ 'ɐ') | upper }}`:  "000" + "111" + "000",
+		`{{ (wide ~ 'ı' ~ wide) | upper }}`: "111" + "0" + "111",
+		`{{ n ~ '|' }}`:                     "110", `{{ bos ~ x }}{{ bos | upper }}`: "000" + "111111" + "000",
+		`{{ 'a|b'.split('|')[1] ~ x.rsplit('|')[1] ~ '|' }}`:        "0110",
+		`{{ (x ~ '\n|').splitlines() | join('|') }}`:                "111111" + "00",
+		`{% for k, v in tool.items() %}{{ k }}|{{ v }}{% endfor %}`: "110111",
+		`{{ [x, '|'] | sort | join }}`:                              "1111110",
+		`{{ none | default('|') ~ missing | default(x) }}`:          "1111111111",
 	} {
 		got, err := rendered(source, values)
 		if assert.NoError(t, err, source) {
@@ -227,8 +236,14 @@ func TestWork(t *testing.T) {
 // TestRefused: errors name the line and the reason. A refusal by the template itself has its own error.
 func TestRefused(t *testing.T) {
 	for source, want := range map[string]string{
-		"a\n{{ raise_exception('Only \"user\".') }}": `line 2 of the template: Only "user".`,
-		"{% for x in y %}\n\n{{ x.":                  "line 3 of the template: a tag has no end",
+		"{{ raise_exception() }}":                                      "line 1 of the template: the template refuses",
+		"a\n{{ raise_exception('Only \"user\".') }}":                   `line 2 of the template: Only "user".`,
+		"{% for x in y %}\n\n{{ x.":                                    "line 3 of the template: a tag has no end",
+		"{% macro f() %}\n{{ 1 }}\n{% endmacro %}\n{{ f() ~ x.y }}":    "line 4 of the template: x has no fields",
+		"{% macro f() %}\n\n{{ x.y }}{% endmacro %}\n{{ 1 }}{{ f() }}": "line 3 of the template: x has no fields",
+		"{% if no %}\n{% elif 0 %}\n{% elif x.y %}\n{% endif %}":       "line 3 of the template: x has no fields",
+		"{% set a, b %}\n{{ 1 }}\n\n{% endset %}":                      "line 1 of the template: 3 values for 2 names",
+		"{% for i in [1] %}\n{{ i }}\n{{ x.y }}{% endfor %}":           "line 3 of the template: x has no fields",
 		"\n{% include 'x' %}": `line 2 of the template: the statement "include" is not ` +
 			"supported",
 		"{% for x in [1] %}{% set y %}{% break %}{% endset %}{% endfor %}": "break stands outside of a loop",
@@ -265,6 +280,10 @@ func TestRefused(t *testing.T) {
 	assert.NoError(t, CheckJSON(deep(maxNested)))
 	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage("[" + strings.Repeat("9", maxNumber+1) + "]")}})
 	assert.ErrorContains(t, err, "a number of 1001 characters, at most 1000 are possible")
+	_, err = rendered("{{ x }}", Object{{"x", json.RawMessage("[" + strings.Repeat("9", maxNumber) + "]")}})
+	assert.NoError(t, err)
+	_, err = Parse(strings.Repeat("x", maxSource))
+	assert.NoError(t, err)
 	got, err := rendered("{{ x | tojson }}", Object{{"x", json.RawMessage(`[1e3,-0,1.50,12345678901234567890123]`)}})
 	require.NoError(t, err)
 	assert.Equal(t, `[1e3, -0, 1.50, 12345678901234567890123]`, got.String, "numbers stay as a request wrote them")

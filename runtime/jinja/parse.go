@@ -181,7 +181,7 @@ func (p *parser) statement(name string) statement {
 
 // ifBlock reads {% if %} … {% elif %} … {% else %} … {% endif %}.
 func (p *parser) ifBlock() statement {
-	cond := p.expression()
+	line, cond := p.line, p.expression()
 	p.end(tokTagEnd, "%}")
 	then, end := p.block("elif", "else", "endif")
 	otherwise := func(*run) flow { return goOn }
@@ -195,6 +195,7 @@ func (p *parser) ifBlock() statement {
 		p.end(tokTagEnd, "%}")
 	}
 	return func(r *run) flow {
+		r.line = line // of elif, too
 		if truth(cond(r)) {
 			return then.do(r)
 		}

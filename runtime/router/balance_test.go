@@ -59,6 +59,25 @@ func TestBalanceRefuses(t *testing.T) {
 	assert.Equal(t, 0.25, Total{Tokens: 8, Escalations: 2}.Share())
 }
 
+// TestBalanceClone: a clone has the same content, and neither changes with the other.
+func TestBalanceClone(t *testing.T) {
+	r, err := New(Options{Policy: Margin, Budget: 0.1})
+	require.NoError(t, err)
+	b := r.Balance()
+	b.Add(Answer{Tokens: 5, Escalations: 1, Confidences: []float32{0.5, 0.25}})
+	clone := b.Clone()
+	assert.Equal(t, b.state(), clone.state())
+	assert.Equal(t, Total{0.1, 5, 1}, clone.Total())
+	b.Add(Answer{Tokens: 1, Confidences: []float32{1}})
+	assert.Equal(t, Total{0.1, 5, 1}, clone.Total())
+	clone.Add(Answer{Tokens: 2})
+	assert.Equal(t, Total{0.1, 6, 1}, b.Total())
+	seen := []float32{0.125}
+	clone.Add(Answer{Confidences: seen})
+	seen[0] = 0.75 // of the caller again
+	assert.Equal(t, []float32{0.5, 0.25, 0.125}, clone.state().Confidences)
+}
+
 // TestBalanceJSON: reading a written balance gives the same state and the same decisions.
 func TestBalanceJSON(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -159,6 +178,7 @@ func TestBalanceShared(t *testing.T) {
 		require.NoError(t, err)
 		assert.Nil(t, r.Balance(), "%+v", o)
 		assert.Same(t, r, r.Begin())
+		assert.Zero(t, r.Spent([]float32{0.5}, 3))
 		r.Add(Answer{Tokens: 1})
 	}
 	private, err := New(Options{Policy: Margin, Budget: 0.2})

@@ -136,8 +136,12 @@ func (r *Ranking) At(threshold float64) Point {
 // Threshold returns the threshold that escalates the largest share of tokens that is not above the wanted one. Tokens
 // of equal confidence are escalated together or not at all.
 func (r *Ranking) Threshold(share float64) float64 {
-	n := int(share * float64(len(r.sorted)))
-	if n >= len(r.sorted) {
+	all := len(r.sorted)
+	n := int(share * float64(all))
+	if float64(n+1)/float64(all) <= share { // the product was rounded down
+		n++
+	}
+	if n >= all {
 		return 1
 	}
 	return float64(r.sorted[n].Confidence)

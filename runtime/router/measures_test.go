@@ -62,6 +62,14 @@ func TestThreshold(t *testing.T) {
 		assert.InDelta(t, share, rank.At(rank.Threshold(share)).Share, 1e-9)
 	}
 	assert.InDelta(t, 1, rank.Threshold(1), 0)
+	hundred := make([]Verdict, 100)
+	for i := range hundred {
+		hundred[i].Confidence = float32(i) / 100
+	}
+	rank = Rank(hundred)
+	for i := range 100 { // also if rounding makes 100 times 0.29 a little less than 29
+		assert.InDelta(t, float64(i)/100, rank.At(rank.Threshold(float64(i)/100)).Share, 1e-12)
+	}
 	rank = Rank(hand())
 	assert.InDelta(t, 0.2, rank.At(rank.Threshold(0.5)).Share, 1e-9, "two that are equal stay together")
 }

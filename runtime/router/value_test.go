@@ -86,8 +86,11 @@ func TestCostBlocks(t *testing.T) {
 	c.Tell(Took{Wait: 0.25, Bytes: 128})
 	assert.Equal(t, 0.75, threshold(3), "an earlier branch uses the current cost")
 	assert.Equal(t, []Cost{{0, 0.25}, {16, 0}, {32, 0.5}, {48, 0.25}}, c.Record())
-	replayed, err := ReplayCosts(c.Record())
+	record := c.Record()
+	record[2].Cost, record = 99, c.Record() // a record is apart from the costs
+	replayed, err := ReplayCosts(record)
 	require.NoError(t, err)
+	record[2].Cost = 99
 	with = r.With(replayed)
 	replayed.Tell(Took{Wait: 99})
 	for pos, want := range map[int]float64{0: 0.75, 15: 0.75, 16: 1, 47: 0.5, 63: 0.75} {

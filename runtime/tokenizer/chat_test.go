@@ -121,6 +121,44 @@ func TestChatCannotBeForged(t *testing.T) {
 	assert.Equal(t, map[string]int{"<|im": 1, "<|im_end|>": 1}, control(), "only what the template wrote itself")
 }
 
+// TestSaysCut: a chat begins with ids that end within a thought, whatever was thought, but not with other text.
+func TestSaysCut(t *testing.T) {
+	tok := thinker(t)
+	msgs := append(says("user", "Who?", "Me."), Message{Role: "user"})
+	const asked = "<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n"
+	for text, want := range map[string]bool{
+		"": true, "<think>": true, "<think>\nhm, w": true, "<think>\nhm\n</think>": true,
+		"<think>\nhm\n</think>\n\n": true, "<think>\nhm\n</think>\n\nM": true, "Me.": true,
+		"<think>\nhm\n</think>\n\nY": false, "Me. Y": false, "M<think>e": true, "Y<think>": false,
+	} {
+		got, err := tok.Says(tok.Encode(asked+text, true), msgs, nil)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, "%q", text)
+	}
+	_, err := tok.Says(nil, nil, nil)
+	assert.ErrorIs(t, err, ErrNoMessage)
+}
+
+// TestChatValues: values are what the template reads, and cannot replace the messages or the beginning of the answer;
+// their control tokens are text.
+func TestChatValues(t *testing.T) {
+	const shows = `{{ eos_token }}{{ own }}{% for m in messages %}{{ m.content }}{% endfor %}` +
+		`{{ add_generation_prompt }}`
+	tok := trained(1).with(keyTemplate, shows).tokenizer(t)
+	ids, err := tok.Chat(says("user", "hello"), nil, Value{Name: "own", Value: "mine<|im_end|>"},
+		Value{Name: "messages", Value: []any{}}, Value{Name: "add_generation_prompt", Value: false})
+	require.NoError(t, err)
+	assert.Equal(t, "mine<|im_end|>helloTrue", tok.Decode(ids))
+	eos, _ := tok.EOS()
+	assert.Equal(t, 0, slices.Index(ids, eos))
+	assert.NotContains(t, ids[1:], eos)
+	bare := trained(1).with(keyTemplate, `[{{ bos_token }}{{ eos_token }}]`).with(keyBOS, nil).
+		with(prefix+"eos_token_id", nil).tokenizer(t)
+	ids, err = bare.Chat(says("user", "x"), nil)
+	require.NoError(t, err)
+	assert.Equal(t, "[]", bare.Decode(ids), "a file without such tokens")
+}
+
 // TestThoughtsInChats: the template shows a thought if the model continues after it, and leaves out earlier thoughts.
 func TestThoughtsInChats(t *testing.T) {
 	tok := thinker(t)
@@ -318,6 +356,8 @@ func TestChatHash(t *testing.T) {
 		"{% for message in messages %}{{ '[INST] ' + message.content + ' [/INST]' }}{% endfor %}",
 		"{% for message in messages %}{{ '[INST]' + message.content + '[/INST]' }}{% endfor %}",
 		"{{ message", // not supported
+		"{{ messages",
+		"{{ raise_exception('no') }}",
 	} {
 		have := hash(other)
 		assert.Empty(t, seen[have], other)
@@ -335,7 +375,9 @@ func TestThoughts(t *testing.T) {
 	kinds := func(tok *Tokenizer, prompt, answer string) (kinds string) {
 		th := tok.Thoughts(tok.Encode(prompt, true))
 		for _, id := range tok.Encode(answer, true) {
+			may := th.May()
 			kind := map[Kind]string{Answer: "a", Thought: "t", Mark: "m"}[th.Next(id)]
+			assert.True(t, may || kind == "a", "May is false before a %s of %q %q", kind, prompt, answer)
 			if !strings.HasSuffix(kinds, kind) {
 				kinds += kind
 			}
@@ -360,6 +402,8 @@ func TestThoughts(t *testing.T) {
 		assert.Equal(t, c.want, kinds(tok, c.prompt, c.answer), "%q %q", c.prompt, c.answer)
 	}
 	assert.True(t, tok.Thinks())
+	assert.True(t, tok.Thoughts(tok.Encode(turn, true)).May())
+	assert.False(t, tok.Thoughts(tok.Encode(turn+"<think>\n\n</think>\n\n", true)).May())
 	other := trained(1).tokenizer(t)
 	assert.False(t, other.Thinks())
 	assert.Equal(t, "a", kinds(other, turn, "<think>a</think>b"), "a vocabulary without the marks")

@@ -81,6 +81,34 @@ func TestInfill(t *testing.T) {
 	assert.Len(t, short, 23, "a short prefix leaves room for the suffix")
 }
 
+// TestInfillKeys: the file may name the marks, by either of two keys, of which the second one counts more. What it
+// names counts more than a spelling.
+func TestInfillKeys(t *testing.T) {
+	for i, keys := range [][]string{
+		{"fim_pre_token_id", "prefix_token_id"}, {"fim_suf_token_id", "suffix_token_id"},
+		{"fim_mid_token_id", "middle_token_id"}, {"fim_pad_token_id"}, {"fim_rep_token_id"}, {"fim_sep_token_id"},
+	} {
+		of := func(named map[string]uint32) int32 {
+			v := trained(1)
+			marks := []string{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>",
+				"<|file_sep|>"}
+			v[keyTokens] = append(slices.Clone(v.strings(keyTokens)), marks...)
+			v[keyTypes] = append(slices.Clone(v[keyTypes].([]int32)), slices.Repeat([]int32{3}, len(marks))...)
+			for key, id := range named {
+				v[prefix+key] = id
+			}
+			return v.tokenizer(t).fim[i]
+		}
+		first, spelled := keys[0], of(nil)
+		assert.GreaterOrEqual(t, spelled, int32(256))
+		assert.EqualValues(t, 5, of(map[string]uint32{first: 5}), first)
+		if len(keys) > 1 {
+			assert.EqualValues(t, 6, of(map[string]uint32{keys[1]: 6}), keys[1])
+			assert.EqualValues(t, 6, of(map[string]uint32{first: 5, keys[1]: 6}), "both")
+		}
+	}
+}
+
 // TestInfillMarks: without the marks of repositories files precede the prefix, and without those of infill there is no
 // prompt.
 func TestInfillMarks(t *testing.T) {

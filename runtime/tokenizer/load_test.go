@@ -132,6 +132,31 @@ func TestSpecialIDs(t *testing.T) {
 	assert.False(t, tok.IsEnd(-1) || tok.IsControl(-1) || tok.IsEnd(int32(tok.Size())) || tok.IsControl(1<<30))
 }
 
+// TestEnds: a generation ends at the tokens that the file names as ends, and at those with the spelling of one, which
+// become control tokens.
+func TestEnds(t *testing.T) {
+	v := newVocabFile(1, nil)
+	n := len(v.strings(keyTokens))
+	spelled := []string{"<|eot_id|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
+		"<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>",
+		"<|tool_response>", "<｜end▁of▁sentence｜>", "[e~["}
+	others := []string{"<|start|>", "<end>", "EOS", "<turn>"}
+	v[keyTokens] = slices.Concat(v.strings(keyTokens), spelled, others)
+	v[keyTypes] = append(v[keyTypes].([]int32), slices.Repeat([]int32{1}, len(spelled)+len(others))...)
+	v[keyMerges] = []string{}
+	tok := v.tokenizer(t)
+	for i := range len(spelled) + len(others) {
+		id := int32(n + i)
+		assert.Equal(t, i < len(spelled), tok.IsEnd(id), tok.Text(id))
+		assert.Equal(t, i < len(spelled), tok.IsControl(id), tok.Text(id))
+	}
+	for _, key := range []string{"eos_token_id", "eot_token_id", "eom_token_id"} {
+		tok := v.with(prefix+key, uint32(7)).tokenizer(t)
+		assert.True(t, tok.IsEnd(7), key)
+		assert.False(t, tok.IsEnd(8) || tok.IsControl(7), key)
+	}
+}
+
 // TestSpellings: each role of infill has one token: the one that the file names, else the first known text in the
 // vocabulary.
 func TestSpellings(t *testing.T) {

@@ -208,6 +208,96 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestAtLimits: a schema at a limit is accepted, and one beyond it refused.
+func TestAtLimits(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat(`{"items":`, n) + `{}` + strings.Repeat(`}`, n) }
+	classes := func(n int) string { // each pattern doubles the classes of names
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"%c":{}`, 'a'+i))
+		}
+		return `{"type":"object","patternProperties":{` + strings.Join(all, ",") + `}}`
+	}
+	numbered := func(n int) string {
+		return fmt.Sprintf(`{"type":"object","properties":{"a":{}},"minProperties":%d}`, n)
+	}
+	blanks := func(n int) string { return strings.Repeat(" ", n) + "true" }
+	digits := func(n int) string { return `{"maximum":` + strings.Repeat("9", n) + `}` }
+	ways := func(n int) string {
+		return `{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"type":"null"},`, n), ",") + `]}`
+	}
+	for name, c := range map[string]struct {
+		fits, beyond string
+		want         error
+	}{
+		"nesting":            {nested(maxDepth), nested(maxDepth + 1), nil},
+		"bytes":              {blanks(maxSchema - 4), blanks(maxSchema - 3), nil},
+		"exponent":           {`{"maximum":1e400}`, `{"maximum":1e401}`, nil},
+		"negative exponent":  {`{"minimum":0e-400}`, `{"minimum":0e-401}`, nil},
+		"digits":             {digits(1000), digits(1001), nil},
+		"classes of names":   {classes(6), classes(7), regular.ErrSize},
+		"counted properties": {numbered(maxNumbered / 2), numbered(maxNumbered/2 + 1), regular.ErrSize},
+		"digits of a step":   {`{"multipleOf":1e-15,"maximum":0}`, `{"multipleOf":1e-16,"maximum":0}`, nil},
+		"digits of a bound":  {`{"minimum":1e-15}`, `{"minimum":1e-16}`, nil},
+		"alternatives":       {ways(maxWays), ways(maxWays + 1), nil},
+		"length":             {`{"maxLength":1073741823}`, `{"maxLength":1073741824}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Compile(t.Context(), []byte(c.fits), false)
+			require.NoError(t, err)
+			_, err = Compile(t.Context(), []byte(c.beyond), false)
+			var e *grammar.Error
+			require.ErrorAs(t, err, &e)
+			if c.want != nil {
+				require.ErrorIs(t, err, c.want)
+			}
+		})
+	}
+}
+
+// TestKeywordsKnown: every keyword of a draft has an effect, is an annotation, or is refused. None of the first two is
+// listed as ignored. Of regular expressions, what has another meaning in JavaScript is refused.
+func TestKeywordsKnown(t *testing.T) {
+	for _, name := range []string{"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef",
+		"$recursiveRef", "extends", "disallow", "divisibleBy"} {
+		_, err := Compile(t.Context(), fmt.Appendf(nil, `{"%s":{}}`, name), false)
+		assert.EqualError(t, err, "#/"+name+": this keyword is not supported")
+	}
+	for _, name := range []string{"title", "description", "default", "examples", "$comment", "$schema", "deprecated",
+		"readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id",
+		"id", "$anchor", "$vocabulary", "discriminator", "externalDocs", "xml", "$defs", "definitions", "then", "else",
+		"additionalItems", "$dynamicAnchor", "minContains", "maxContains", "x-own"} {
+		g, err := Compile(t.Context(), fmt.Appendf(nil, `{"type":"null","%s":{}}`, name), false)
+		if assert.NoError(t, err, name) {
+			assert.Empty(t, g.Ignored())
+		}
+	}
+	for _, part := range []string{`\A`, `\z`, `\Q`, `\E`, `\C`, `\a`, `[[:alpha:]]`, `(?i)`, `(?m)`, `(?s)`, `(?U)`,
+		`(?P<a>b)`, `(?-i)`} {
+		raw, err := json.Marshal(obj{"pattern": "x" + part})
+		require.NoError(t, err)
+		_, err = Compile(t.Context(), raw, false)
+		assert.ErrorContains(t, err, "#/pattern: ", part)
+		raw, err = json.Marshal(obj{"pattern": "x" + strings.ReplaceAll(part, `\`, `\\`)}) // a backslash, then a letter
+		require.NoError(t, err)
+		if strings.HasPrefix(part, `\`) {
+			_, err = Compile(t.Context(), raw, false)
+			assert.NoError(t, err, part)
+		}
+	}
+}
+
+// TestCancelled: if the context ends, the error is its cause alone, and no statement about the schema.
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	_, err := Compile(ctx, []byte(`{"pattern":"(a?){200}b{200}"}`), false)
+	assert.Equal(t, why, err)
+	_, err = Compile(ctx, []byte(`{"type":"null"}`), false)
+	assert.NoError(t, err, "it was done before anybody asked")
+}
+
 // TestAccepted: keywords without effect, and rare forms.
 func TestAccepted(t *testing.T) {
 	for schema, value := range map[string]string{

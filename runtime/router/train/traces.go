@@ -28,8 +28,12 @@ type Traces struct {
 func NewTraces(folders []Folder, rule string) (*Traces, error) {
 	t := &Traces{starts: []int{0}}
 	prompts := map[string]int{} // of each data, most of any set
-	for _, f := range folders {
-		if err := fits(folders[0], f, rule); err != nil {
+	var large Folder            // the first one that names its large model: a gateway does not
+	for i, f := range folders {
+		if i == 0 || large.Set.Settings().Large.Fingerprint == "" {
+			large = f
+		}
+		if err := fits(folders[0], large, f, rule); err != nil {
 			return nil, err
 		}
 		s := f.Set.Settings()
@@ -47,9 +51,10 @@ func NewTraces(folders []Folder, rule string) (*Traces, error) {
 	return t, nil
 }
 
-// fits returns an error if a folder cannot be used together with the first one.
-func fits(first, f Folder, rule string) error {
-	one, s := first.Set.Settings(), f.Set.Settings()
+// fits returns an error if a folder cannot be used together with the first one, and with the first one that names its
+// large model.
+func fits(first, large, f Folder, rule string) error {
+	one, s, model := first.Set.Settings(), f.Set.Settings(), large.Set.Settings().Large
 	switch {
 	case s.Small.Fingerprint != one.Small.Fingerprint:
 		return fmt.Errorf("%s is of the small model %q, %s of %q: a router belongs to one small model, "+
@@ -60,9 +65,9 @@ func fits(first, f Folder, rule string) error {
 	case s.Tap != router.TapFinalNorm:
 		return fmt.Errorf("%s has hidden states of the tap point %q: a router takes those of %q",
 			f.Name, s.Tap, router.TapFinalNorm)
-	case s.Large.Fingerprint != one.Large.Fingerprint && s.Large.Fingerprint != "" && one.Large.Fingerprint != "":
+	case s.Large.Fingerprint != model.Fingerprint && s.Large.Fingerprint != "" && model.Fingerprint != "":
 		return fmt.Errorf("%s is of the large model %q, %s of %q: leave one of the folders out",
-			f.Name, s.Large.Name, first.Name, one.Large.Name)
+			f.Name, s.Large.Name, large.Name, model.Name)
 	case s.Rule(rule) < 0:
 		return fmt.Errorf("%s has no labels %q: it has %s", f.Name, rule, strings.Join(s.Labels, ", "))
 	}

@@ -145,4 +145,10 @@ func TestTracesRefused(t *testing.T) {
 		_, err = NewTraces(folders, "disagreement")
 		assert.NoError(t, err, "a gateway does not name its large model")
 	}
+	s.Large = trace.Model{Fingerprint: "y", Name: "other"}
+	other := Folder{"three", store(t, s, 2, 1)}
+	_, err = NewTraces([]Folder{gateway, {"one", one}, other}, "disagreement")
+	assert.ErrorContains(t, err, `three is of the large model "other", one of "big"`, "with a gateway first, too")
+	_, err = NewTraces([]Folder{{"one", one}, gateway, other}, "disagreement")
+	assert.ErrorContains(t, err, `three is of the large model "other", one of "big"`)
 }

@@ -96,6 +96,15 @@ func TestTrainSpoils(t *testing.T) {
 			src.add(p, l, 0.5, 0.5, float32(kind), float32(r.NormFloat64()))
 		}
 	}
+	var last Epoch
+	one := mustTrain(t, src, Options{Features: Hidden, Epochs: 1, Observe: func(e Epoch) { last = e }})
+	sum := 0.0 // a position that a question would spoil counts twentyfold
+	for k, v := range Judge(src, one.HeldOut.Rows, one.Net, 1) {
+		c := float64(v.Confidence)
+		z := (math.Log(c/(1-c)) - one.Shift) / one.Scale
+		sum += map[bool]float64{true: 20, false: 1}[src.label[one.HeldOut.Rows[k]] == Spoil] * crossEntropy(z, v.Stands)
+	}
+	assert.InDelta(t, sum/float64(len(one.HeldOut.Rows)), last.Loss, 1e-3)
 	got := mustTrain(t, src, Options{Features: Hidden, Threads: 2, Epochs: 30, Rate: 0.01})
 	of := func(kind float32) float64 {
 		return float64(got.Net.Of([]float32{kind, 0}, 0.5, 0.5))
@@ -637,6 +646,7 @@ func TestTrainRefuses(t *testing.T) {
 		"0 may stand and":                func(r *rows, _ *Options) { all(r.label, Escalate) },
 		"a feature is not a finite":      func(r *rows, _ *Options) { all(r.hidden, float32(math.NaN())) },
 		"position 0: a feature":          func(r *rows, _ *Options) { r.hidden[0] = float32(math.NaN()) },
+		"position 51: a feature":         func(r *rows, _ *Options) { r.hidden[3*51+2] = float32(math.Inf(-1)) },
 		"a feature is not a finite numb": func(r *rows, _ *Options) { all(r.hidden, float32(math.Inf(1))) },
 	} {
 		src, o := good(), Options{Epochs: 1}
@@ -646,6 +656,11 @@ func TestTrainRefuses(t *testing.T) {
 			_, err := Train(t.Context(), src, o)
 			assert.ErrorContains(t, err, want)
 		})
+	}
+	for _, o := range []Options{
+		{Hidden: 4096, Rate: 1, Decay: 1, Balance: 1}, {Hidden: Linear, Validation: math.Nextafter(1, 0)}, {},
+	} {
+		assert.NoError(t, o.Validate(), "%+v", o)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(assert.AnError)
