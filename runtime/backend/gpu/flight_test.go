@@ -395,8 +395,10 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	assert.Equal(t, first, k.bytes, "equal passes need no more memory")
-	require.NoError(t, d.Close())
-	assert.Zero(t, k.bytes)
+	for range 2 {
+		require.NoError(t, d.Close())
+		assert.Zero(t, k.bytes)
+	}
 }
 
 // TestKVWithoutMemory: if memory runs out in the middle of a KV store, none of it is kept.
