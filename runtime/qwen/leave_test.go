@@ -51,8 +51,8 @@ func (p countingPass) Head(
 	p.Pass.Head(out, x, g, w, want)
 }
 
-// TestForwardIsLeft: when its context ends, a forward pass computes no further layer, and returns the cause. A pass with
-// an operation that panics is ended, too, with a context that has ended: a device that runs later must not run it.
+// TestForwardIsLeft: when its context ends, a forward pass computes no further layer, and returns the cause. A pass
+// with an operation that panics is ended, too, with a context that has ended: a device that runs later must not run it.
 func TestForwardIsLeft(t *testing.T) {
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)

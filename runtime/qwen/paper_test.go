@@ -784,7 +784,7 @@ func TestBatchRefused(t *testing.T) {
 		{name: "many outputs", out: 3, err: "3 outputs for 2 wanted rows"},
 		{name: "no best token", want: func(w *backend.Want) { w.K = 0 }, out: 2, err: "0 best tokens wanted"},
 		{name: "no best token of none", want: func(w *backend.Want) { w.K, w.Rows = 0, nil }},
-		{name: "no best token of one row", want: func(w *backend.Want) { w.Each = []backend.WantRow{{K: 1}, {}} }, out: 2,
+		{name: "no best token of a row", want: func(w *backend.Want) { w.Each = []backend.WantRow{{K: 1}, {}} }, out: 2,
 			err: "0 best tokens wanted"},
 		{name: "a row of another store", row: func(r *backend.Row) { r.KV = kv }, out: 2,
 			err: "row 1: paper takes no rows of several KV stores"},
