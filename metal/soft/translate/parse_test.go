@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"debug/dwarf"
 	"strings"
 	"testing"
 
@@ -78,6 +79,31 @@ func TestParseAliases(t *testing.T) {
 	assert.Equal(t, map[string]bool{"real": true, "small": true, "inner": true, "hidden": true}, u.types)
 }
 
+// TestParseRefusesWords: words of C++ that Metal does not have are refused.
+func TestParseRefusesWords(t *testing.T) {
+	for word := range strings.FieldsSeq("double goto new delete try catch throw virtual dynamic_cast typeid " +
+		"thread_local asm std noexcept register printf __attribute__ __own msl_x MSL_X") {
+		u := parse("# 1 \"stubs/metal_stdlib\"\nkernel void k() { 1 + "+word+"; }", "a.metal")
+		assert.NotEmpty(t, u.problems, word)
+	}
+}
+
+// TestFind: an instruction belongs to the last line that begins before it or at it, unless its function has ended.
+func TestFind(t *testing.T) {
+	file := &dwarf.LineFile{Name: "a.metal"}
+	lines := &Lines{entries: []dwarf.LineEntry{
+		{Address: 10, File: file, Line: 3}, {Address: 20, File: file}, {Address: 30, File: file, Line: 5},
+		{Address: 40, File: file, Line: 5, EndSequence: true}, {Address: 60, File: file, Line: 8},
+	}}
+	for pc, want := range map[uint64]int{
+		9: 0, 10: 3, 19: 3, 20: 3, 29: 3, 30: 5, 39: 5, 40: 0, 59: 0, 60: 8, 1000: 8,
+	} {
+		name, line := lines.Find(pc)
+		assert.Equal(t, want, line, "at %d", pc)
+		assert.Equal(t, map[bool]string{true: "unknown place", false: "a.metal"}[want == 0], name)
+	}
+}
+
 // TestParseRefuses: what the parser does not accept is a problem, with its reason. The files of testdata/rejected
 // have more.
 func TestParseRefuses(t *testing.T) {
@@ -108,11 +134,12 @@ func TestParseRefuses(t *testing.T) {
 		"#pragma omp\n":     "#pragma omp is not known",
 		"#pragma\n":         "#pragma is not known",
 		"#warning unless\n": "#warning unless is not known",
-		"int f() { return f(); }\nusing namespace std;":               "calls itself",
-		"using namespace std;":                                        "namespace std is not known",
-		"template [[host_name(k)]] kernel void k<float>();":           "an explicit instantiation must be of the form",
-		"template [[host_name(\"a\")]] kernel void k<float>();":       "there is no kernel template k",
-		body("") + " kernel void k(device float *x [[buffer(0)]]) {}": "there are two kernels k",
+		"int f() { return f(); }\nusing namespace std;":                "calls itself",
+		"using namespace std;":                                         "namespace std is not known",
+		"template [[host_name(k)]] kernel void k<float>();":            "an explicit instantiation must be of the form",
+		"template [[host_name(\"a\")]] kernel void k<float>();":        "there is no kernel template k",
+		body("") + " kernel void k(device float *x [[buffer(0)]]) {}":  "there are two kernels k",
+		"int f() { return x.register + p->asm; } int g(); double h();": "Metal has no double",
 	} {
 		u := parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal")
 		if assert.NotEmpty(t, u.problems, source) {
