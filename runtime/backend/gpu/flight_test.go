@@ -94,7 +94,8 @@ func small(t testing.TB) *gguf.File {
 }
 
 // text is a program of random passes over one KV store: rows with the best or a sampled token of the row before,
-// batches, and slots that are copied, swapped, read and written. Ahead of results it must give the same results as step by step.
+// batches, and slots that are copied, swapped, read and written. Ahead of results it must give the same results as step
+// by step.
 type text struct {
 	t     *testing.T
 	m     *qwen.Model
