@@ -290,6 +290,7 @@ func TestPipelines(t *testing.T) {
 		var e *metal.CompileError
 		if assert.ErrorAs(t, err, &e, c.name) {
 			assert.Equal(t, c.name, e.Function)
+			assert.ErrorContains(t, err, "Metal function "+c.name+": ")
 			assert.ErrorContains(t, err, c.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
@@ -258,6 +260,55 @@ func TestBuild(t *testing.T) {
 		p.MaxThreads = 0
 		assert.Equal(t, 1024, p.Threads())
 	}
+}
+
+// TestSource: a source is translated for OpenCL, and each of its kernels is compiled alone, once, when it is first
+// needed, with the values of its constants.
+func TestSource(t *testing.T) {
+	f, d := newFake()
+	var err error
+	d.compiler, err = translate.NewCompiler(translate.Options{})
+	if errors.Is(err, metal.ErrNoDevice) {
+		sharedtest.Missing(t, err)
+	}
+	require.NoError(t, err)
+	l, err := d.NewLibrary(source)
+	require.NoError(t, err)
+	defer l.Close()
+	p, err := l.NewPipeline("scale", metal.Constant{Index: 0, Value: true}, metal.Constant{Index: 3, Value: int32(-2)})
+	require.NoError(t, err)
+	assert.Equal(t, "scale", p.Name())
+	assert.Empty(t, f.take())
+	assert.Equal(t, []int{48, 48}, []int{p.ThreadgroupMemory(), p.ThreadgroupMemory()})
+	calls := f.take()
+	require.Len(t, calls, 5)
+	for _, option := range []string{
+		"-cl-std=CLC++2021", "-cl-fp32-correctly-rounded-divide-sqrt", "-DMSL_VALUE_0=true", "-DMSL_VALUE_3=-2",
+	} {
+		assert.Contains(t, strings.Fields(calls[1]), option)
+	}
+	assert.Contains(t, f.source, translate.OpenCLKernel+"(")
+
+	f.fails["build"] = -11
+	lanes, err := l.NewPipeline("lanes", metal.Constant{Index: 0, Value: false})
+	require.NoError(t, err)
+	assert.Zero(t, lanes.ThreadgroupMemory())
+	c, err := d.NewCommands()
+	require.NoError(t, err)
+	c.SetPipeline(lanes)
+	c.Dispatch(line(1), line(32))
+	c.Commit()
+	_, err = c.Wait()
+	compile, ok := errors.AsType[*metal.CompileError](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, metal.CompileError{Function: "lanes", Log: "clBuildProgram: error -11: line 3: no"}, *compile)
+	_, err = l.NewPipeline("missing")
+	compile, ok = errors.AsType[*metal.CompileError](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, "missing", compile.Function)
+	_, err = d.NewLibrary("kernel void f() {")
+	_, ok = errors.AsType[*metal.CompileError](err)
+	assert.True(t, ok, "%v", err)
 }
 
 // TestMemory: buffers are zeroed memory of their length, until the device is closed; wrapped ones are whole pages.

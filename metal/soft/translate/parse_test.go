@@ -2,6 +2,7 @@ package translate
 
 import (
 	"debug/dwarf"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,6 +78,31 @@ func TestParseAliases(t *testing.T) {
 		"namespace a { using inner = int; } namespace { typedef real hidden; }", "a.metal")
 	assert.Empty(t, u.problems)
 	assert.Equal(t, map[string]bool{"real": true, "small": true, "inner": true, "hidden": true}, u.types)
+}
+
+// TestParseLimits: numbers up to Metal's limits are accepted, and constants that decide about parameters up to that of
+// the runtime.
+func TestParseLimits(t *testing.T) {
+	problems := func(source string) []problem {
+		return parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems
+	}
+	assert.Empty(t, problems(`constant bool A [[function_constant(0)]]; constant bool B [[function_constant(65535u)]];
+[[max_total_threads_per_threadgroup(1024)]] kernel void k(device float *x [[buffer(30)]],
+  threadgroup float *y [[threadgroup(30)]], device float *z [[buffer(0)]], threadgroup float *w [[threadgroup(0)]]) {}
+[[max_total_threads_per_threadgroup(1)]] kernel void one() {}`))
+	conditions := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "constant bool C%[1]d [[function_constant(%[1]d)]]; kernel void k%[1]d("+
+				"device float *x [[buffer(0), function_constant(C%[1]d)]], "+
+				"device float *y [[buffer(1), function_constant(C%[1]d)]]) {}\n", i)
+		}
+		return b.String()
+	}
+	assert.Empty(t, problems(conditions(MaxConditions)))
+	found := problems(conditions(MaxConditions + 1))
+	require.Len(t, found, 1)
+	assert.Contains(t, found[0].text, "65 constants decide whether parameters are there, more than 64")
 }
 
 // TestParseRefusesWords: words of C++ that Metal does not have are refused.
