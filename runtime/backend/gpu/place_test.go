@@ -139,7 +139,8 @@ func TestTwoFiles(t *testing.T) {
 	}
 }
 
-// TestRoom: activations and KV stores may fill a buffer of the device, and need not fit into a larger one.
+// TestRoom: activations and KV stores may fill a buffer of the device, and are refused if they need more, or if they
+// have no size.
 func TestRoom(t *testing.T) {
 	d, err := New(record.Open(), Options{})
 	require.NoError(t, err)
@@ -156,6 +157,25 @@ func TestRoom(t *testing.T) {
 	assert.NoError(t, err)
 	_, err = d.NewTensor(91, 4)
 	assert.ErrorContains(t, err, "activations of 91 × 4")
+	c.Slots--
+	for _, bad := range []int{0, -1} {
+		for name, edit := range map[string]func(*backend.KVConfig){
+			"%d layers":      func(c *backend.KVConfig) { c.Layers = bad },
+			"%d slots":       func(c *backend.KVConfig) { c.Slots = bad },
+			"%d query heads": func(c *backend.KVConfig) { c.Heads = bad },
+			"%d heads":       func(c *backend.KVConfig) { c.KVHeads = bad },
+			"head size %d":   func(c *backend.KVConfig) { c.HeadSize = bad },
+		} {
+			c := c
+			edit(&c)
+			_, err := d.NewKV(c)
+			assert.ErrorContains(t, err, fmt.Sprintf(name, bad))
+		}
+		for _, size := range [][2]int{{bad, 1}, {1, bad}} {
+			_, err := d.NewTensor(size[0], size[1])
+			assert.ErrorContains(t, err, "impossible size")
+		}
+	}
 }
 
 // TestRoutersRefused: layers that do not fit each other, or that the kernels have no room for, are refused.
