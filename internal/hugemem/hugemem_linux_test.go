@@ -1,6 +1,7 @@
 package hugemem
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -49,4 +50,18 @@ func TestAlloc(t *testing.T) {
 		require.NoError(t, Free(b))
 	}
 	require.NoError(t, Free(nil))
+	mapped := func() (pages int) {
+		statm, err := os.ReadFile("/proc/self/statm")
+		require.NoError(t, err)
+		_, err = fmt.Sscan(string(statm), &pages)
+		require.NoError(t, err)
+		return pages * os.Getpagesize()
+	}
+	before := mapped()
+	for range 256 {
+		b, err := Alloc(1)
+		require.NoError(t, err)
+		require.NoError(t, Free(b))
+	}
+	assert.Less(t, mapped()-before, 128*Size(), "the rest of the addresses is given back")
 }

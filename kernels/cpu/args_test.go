@@ -87,6 +87,7 @@ func TestScratchKeepsNothing(t *testing.T) {
 			for _, tokens := range []int{1, 3, 17} {
 				var sc Scratch
 				m, x := in.matrix(typ, 37, 256), in.input(tokens, 256)
+				assert.Zero(t, *kernelsInUse().actsArgs.Get().(*actsArgs), "the arguments of round")
 				k.matMul(make([]float32, 37*tokens), 37, m, 0, 37, x, false, &sc)
 				assert.Zero(t, sc.gemm, "%v, %d tokens", typ, tokens)
 				assert.Zero(t, sc.pack, "%v, %d tokens", typ, tokens)

@@ -267,6 +267,35 @@ func TestMatMulOfNaN(t *testing.T) {
 	})
 }
 
+// TestMatMulOfNothing: sums of no products are zero, and no outputs and no tokens change nothing.
+func TestMatMulOfNothing(t *testing.T) {
+	in := newInputs(t, 3, 0)
+	x, none := &Acts{}, &Acts{}
+	x.Resize(2, 0)
+	none.Resize(0, 64)
+	empty, some := Matrix{Type: block.F32, Rows: 3}, in.matrix(block.Q8_0, 3, 64)
+	for _, c := range []struct {
+		m      Matrix
+		lo, hi int
+		x      *Acts
+		add    bool
+		want   []float32
+	}{
+		{empty, 1, 3, x, false, []float32{1, 0, 0, 1, 0, 0}},
+		{empty, 1, 3, x, true, []float32{1, 1, 1, 1, 1, 1}},
+		{empty, 2, 2, x, false, []float32{1, 1, 1, 1, 1, 1}},
+		{some, 2, 2, in.input(2, 64), false, []float32{1, 1, 1, 1, 1, 1}},
+		{some, 0, 3, none, false, []float32{1, 1, 1, 1, 1, 1}},
+	} {
+		dst := []float32{1, 1, 1, 1, 1, 1}
+		MatMul(dst, 3, c.m, c.lo, c.hi, c.x, c.add, &Scratch{})
+		assert.Equal(t, c.want, dst)
+		dst = []float32{1, 1, 1, 1, 1, 1}
+		MatMulExact(dst, 3, c.m, c.lo, c.hi, c.x, c.add, &Scratch{})
+		assert.Equal(t, c.want, dst, "exact")
+	}
+}
+
 func TestMatMulRefusesShapesThatDiffer(t *testing.T) {
 	in := newInputs(t, 3, 0)
 	m := in.matrix(block.Q8_0, 2, 64)

@@ -189,6 +189,7 @@ func TestOrder(t *testing.T) {
 
 	for want, do := range map[string]func(c metal.Commands){
 		"SetBuffer after":            func(c metal.Commands) { c.SetBuffer(0, b.x, 0) },
+		"SetBuffers after":           func(c metal.Commands) { c.SetBuffers(0, []metal.Binding{{Buffer: b.x}}) },
 		"SetPipeline after":          func(c metal.Commands) { c.SetPipeline(b.pipeline) },
 		"SetThreadgroupMemory after": func(c metal.Commands) { c.SetThreadgroupMemory(0, 16) },
 		"Dispatch after":             func(c metal.Commands) { c.Dispatch(one(1), one(1)) },

@@ -129,6 +129,40 @@ func TestSoftCommandBuffers(t *testing.T) {
 	assert.Equal(t, slices.Repeat([]float32{20}, 64), floats(x))
 }
 
+// TestSoftConstants: a function constant of each type has its value in the kernel.
+func TestSoftConstants(t *testing.T) {
+	d := withSoft(t, 0)
+	const source = `
+#include <metal_stdlib>
+using namespace metal;
+constant bool on [[function_constant(0)]];
+constant int low [[function_constant(1)]];
+constant uint high [[function_constant(2)]];
+constant float part [[function_constant(3)]];
+kernel void constants(device float *out [[buffer(0)]]) {
+	out[0] = on ? 1 : 2;
+	out[1] = low / 2;
+	out[2] = high / 2;
+	out[3] = part;
+}
+`
+	for _, on := range []bool{true, false} {
+		p := newPipeline(t, d, source, "constants", metal.Constant{Index: 0, Value: on},
+			metal.Constant{Index: 1, Value: int32(-8)}, metal.Constant{Index: 2, Value: uint32(1 << 31)},
+			metal.Constant{Index: 3, Value: float32(-0.25)})
+		out := newBuffer(t, d, 16)
+		c := begin(t, d)
+		c.SetPipeline(p)
+		c.SetBuffer(0, out, 0)
+		c.Dispatch(one(1), one(1))
+		c.Commit()
+		_, err := c.Wait()
+		require.NoError(t, err)
+		first := map[bool]float32{true: 1, false: 2}[on]
+		assert.Equal(t, []float32{first, -4, 1 << 30, -0.25}, floats(out))
+	}
+}
+
 // TestSoftErrors: errors in the source or at a dispatch have the messages of the compiler and the device.
 func TestSoftErrors(t *testing.T) {
 	d := withSoft(t, 0)

@@ -61,4 +61,17 @@ func TestRecord(t *testing.T) {
 	}
 	assert.Equal(t, want, d.Take())
 	assert.Empty(t, d.Take())
+
+	for _, n := range []int{256, 257} {
+		large, err := d.NewBuffer(n)
+		require.NoError(t, err)
+		c, err := d.NewCommands()
+		require.NoError(t, err)
+		c.SetPipeline(pipelines[0])
+		c.SetBuffer(0, large, 0)
+		c.Dispatch(one, one)
+		c.Commit()
+		large.Bytes()[0] = 1 // another dispatch may use the buffer
+		assert.Equal(t, make([]byte, 256), d.Take()[0].Args)
+	}
 }

@@ -73,7 +73,8 @@ func TestNotLoaded(t *testing.T) {
 	assert.ErrorIs(t, err, metal.ErrClosed)
 }
 
-// TestCloseUnmaps: a device that is closed leaves no memory mapped, whether its buffers were closed or not.
+// TestCloseUnmaps: a device that is closed leaves no memory mapped, whether its buffers were closed or not, and maps
+// none afterwards.
 func TestCloseUnmaps(t *testing.T) {
 	open(t, Options{})
 	mapped := func() (pages int) {
@@ -96,6 +97,10 @@ func TestCloseUnmaps(t *testing.T) {
 				}
 			}
 			require.NoError(t, d.Close())
+			for range 2 {
+				_, err := d.NewBuffer(1 << 26)
+				require.ErrorIs(t, err, metal.ErrClosed)
+			}
 		}
 		assert.Less(t, (mapped()-before)*os.Getpagesize(), 1<<27, "%+v", o)
 	}

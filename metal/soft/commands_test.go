@@ -290,6 +290,7 @@ func TestPipelines(t *testing.T) {
 		var e *metal.CompileError
 		if assert.ErrorAs(t, err, &e, c.name) {
 			assert.Equal(t, c.name, e.Function)
+			assert.ErrorContains(t, err, "Metal function "+c.name+": ")
 			assert.ErrorContains(t, err, c.want)
 		}
 	}
@@ -398,17 +399,22 @@ func TestBuffers(t *testing.T) {
 		b.Close()
 		assert.Nil(t, b.Bytes())
 	}
-	held, err := d.NewBuffer(64)
-	require.NoError(t, err)
-	c, err := d.NewCommands()
-	require.NoError(t, err)
-	c.SetBuffer(0, held, 0)
-	held.Close()
-	assert.NotNil(t, held.Bytes())
-	c.Commit()
-	_, err = c.Wait()
-	require.NoError(t, err)
-	assert.Nil(t, held.Bytes())
+	for _, end := range []func(c metal.Commands){metal.Commands.Discard, func(c metal.Commands) {
+		c.Commit()
+		_, err := c.Wait()
+		require.NoError(t, err)
+	}} {
+		held, err := d.NewBuffer(64)
+		require.NoError(t, err)
+		c, err := d.NewCommands()
+		require.NoError(t, err)
+		c.SetBuffer(0, held, 0)
+		c.SetBuffer(1, held, 4)
+		held.Close()
+		assert.NotNil(t, held.Bytes())
+		end(c)
+		assert.Nil(t, held.Bytes())
+	}
 	for _, n := range []int{0, -1, maxBufferLength + 1} {
 		_, err := d.NewBuffer(n)
 		assert.Error(t, err, n)

@@ -104,6 +104,11 @@ func TestFaults(t *testing.T) {
 			programs[v] = append(programs[v], newProgram(t, Options{Variant: v, Seed: seed}))
 		}
 	}
+	kinds := map[FaultKind]string{
+		Race: "race", Bounds: "out of bounds", Uninitialised: "uninitialised read", Divergence: "divergence",
+		Lane: "no such thread", Misaligned: "misaligned access", Index: "array index",
+		Arithmetic: "undefined arithmetic",
+	}
 	everywhere, watching := []Variant{Check, UBSan, Fast}, []Variant{Check, UBSan}
 	eitherAccess := []string{ // the order of the two accesses depends on the schedule
 		"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic", "word", "word_read",
@@ -159,6 +164,7 @@ func TestFaults(t *testing.T) {
 					f = p.fault(err, c.kind, c.name)
 				}
 				assert.Equal(t, c.name+"_bad", f.Kernel)
+				assert.Contains(t, f.Error(), ": kernel "+f.Kernel+": "+kinds[f.Kind]+": ")
 				assert.Regexp(t, `^\w`, f.Detail, "what is wrong comes first")
 				assert.NoError(t, p.run(c.name+"_good", c.groups), "%s, seed %d: %s_good", v, p.options.Seed, c.name)
 			}
@@ -223,6 +229,7 @@ func TestMissingBarrier(t *testing.T) {
 			require.True(t, ok, "%v", err)
 			assert.Equal(t, MissingBarrier, f.Kind)
 			assert.ElementsMatch(t, []string{"copy", "shifted"}, []string{f.Kernel, f.Other})
+			assert.Contains(t, f.Error(), ": missing barrier: ")
 		}
 		first, second := p.commands(), p.commands() // command buffers are ordered
 		p.encode(first, "copy", 1, x, y)
@@ -261,6 +268,18 @@ func TestStale(t *testing.T) {
 
 	other := newProgram(t, Options{Variant: Check})
 	assert.ErrorIs(t, other.Stale(y), errForeign)
+	y.Close()
+	assert.ErrorIs(t, p.Stale(y), metal.ErrClosed)
+	pages := mustPages(t).used
+	w, err := p.WrapBuffer(pages)
+	require.NoError(t, err)
+	defer w.Close()
+	require.NoError(t, p.Stale(w))
+	assert.Zero(t, pages[0], "the memory of another")
+	fast := open(t, Options{})
+	b := floats(t, fast, 1, 2)
+	require.NoError(t, fast.Stale(b))
+	assert.Equal(t, []float32{1, 2}, values(b), "nothing is checked")
 }
 
 // TestPoisonBuffers: poisoned buffers are stale from the start.
@@ -273,7 +292,10 @@ func TestPoisonBuffers(t *testing.T) {
 	c := p.commands()
 	p.encode(c, "copy", 1, x, y)
 	p.fault(p.wait(c), Uninitialised, "copy")
-	for _, v := range values(x) {
+	fast, err := open(t, Options{PoisonBuffers: true}).NewBuffer(252)
+	require.NoError(t, err)
+	defer fast.Close()
+	for _, v := range append(values(x), values(fast)...) {
 		assert.True(t, v != v, "poison is NaN")
 	}
 }

@@ -26,4 +26,5 @@ func TestWrappedIsReadOnly(t *testing.T) {
 	p.encode(c, "copy", 1, x, w)
 	f := p.fault(p.wait(c), ReadOnly, "copy")
 	assert.Equal(t, 1, f.Buffer)
+	assert.Contains(t, f.Error(), ": write to read-only memory: ")
 }

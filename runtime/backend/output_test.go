@@ -17,6 +17,7 @@ func TestLogProbs(t *testing.T) {
 	assert.Equal(t, both, o.LogProbs(9))
 	assert.Equal(t, both[:1], o.LogProbs(1))
 	assert.Nil(t, o.LogProbs(0))
+	assert.Nil(t, o.LogProbs(-1))
 	head := FromLogProbs(both)
 	assert.Equal(t, both, head.LogProbs(2))
 }

@@ -21,6 +21,7 @@ type counting struct {
 	backend.Device
 	layers, heads int
 	onLayer       func(layer int)
+	ended         []error // of the contexts with which passes were ended
 }
 
 type countingPass struct {
@@ -38,6 +39,11 @@ func (p countingPass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, lay
 	p.Pass.Attend(a, q, k, v, gq, gk, layer)
 }
 
+func (p countingPass) End(ctx context.Context) error {
+	p.d.ended = append(p.d.ended, ctx.Err())
+	return p.Pass.End(ctx)
+}
+
 func (p countingPass) Head(
 	out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want,
 ) {
@@ -45,7 +51,8 @@ func (p countingPass) Head(
 	p.Pass.Head(out, x, g, w, want)
 }
 
-// TestForwardIsLeft: when its context ends, a forward pass computes no further layer, and returns the cause.
+// TestForwardIsLeft: when its context ends, a forward pass computes no further layer, and returns the cause. A pass
+// with an operation that panics is ended, too, with a context that has ended: a device that runs later must not run it.
 func TestForwardIsLeft(t *testing.T) {
 	r, err := synth.ParseRecipe("q8_0")
 	require.NoError(t, err)
@@ -69,6 +76,13 @@ func TestForwardIsLeft(t *testing.T) {
 	want := backend.Want{Rows: []int{2}, K: 1}
 	require.ErrorIs(t, m.Forward(ctx, c.KV(), rows, make([]backend.Output, 1), want), bored)
 	assert.Equal(t, [2]int{1, 0}, [2]int{d.layers, d.heads}, "layers and heads")
-	d.onLayer = func(int) {}
+	d.onLayer, d.ended = func(int) { panic("an operation") }, nil
+	assert.PanicsWithValue(t, "an operation", func() {
+		_ = m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want)
+	})
+	assert.Equal(t, []error{context.Canceled}, d.ended)
+	d.onLayer, d.ended = func(int) {}, nil
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want), "the device still works")
+	assert.Equal(t, []error{nil}, d.ended)
+	m.Close() // no pass is left
 }

@@ -550,18 +550,33 @@ func TestTensorsRefused(t *testing.T) {
 	assert.ErrorIs(t, err, errPaper)
 }
 
-// TestWideModels: the wider a model, the fewer rows it evaluates together.
+// TestWideModels: the wider a model, its feed-forward blocks or its queries, the fewer rows it evaluates together.
 func TestWideModels(t *testing.T) {
-	for _, c := range []struct{ ffn, rows int }{{1 << 15, 512}, {1<<15 + 1, 511}, {1 << 18, 64}} {
+	for _, c := range []struct{ dim, ffn, head, rows int }{
+		{12, 1 << 15, 4, 512}, {12, 1<<15 + 1, 4, 511}, {12, 1 << 18, 4, 64}, {1 << 16, 16, 4, 256},
+		{12, 16, 1 << 14, 341},
+	} {
 		s, d := newSheet(), &paper{}
-		s.values["qwen2.block_count"], s.values["qwen2.feed_forward_length"] = uint32(1), uint32(c.ffn)
+		for key, v := range map[string]int{
+			"block_count": 1, "embedding_length": c.dim, "feed_forward_length": c.ffn, "attention.key_length": c.head,
+		} {
+			s.values["qwen2."+key] = uint32(v)
+		}
 		for name := range s.tensors {
 			if strings.HasPrefix(name, "blk.1.") {
 				delete(s.tensors, name)
 			}
 		}
-		for name, shape := range map[string][]int{"gate": {12, c.ffn}, "up": {12, c.ffn}, "down": {c.ffn, 12}} {
-			s.tensors["blk.0.ffn_"+name+".weight"] = shape
+		for name, shape := range map[string][]int{
+			"token_embd": {c.dim, 20}, "output": {c.dim, 20}, "output_norm": {c.dim},
+			"blk.0.attn_norm": {c.dim}, "blk.0.attn_q": {c.dim, 3 * c.head}, "blk.0.attn_k": {c.dim, c.head},
+			"blk.0.attn_v": {c.dim, c.head}, "blk.0.attn_output": {3 * c.head, c.dim}, "blk.0.ffn_norm": {c.dim},
+			"blk.0.ffn_gate": {c.dim, c.ffn}, "blk.0.ffn_up": {c.dim, c.ffn}, "blk.0.ffn_down": {c.ffn, c.dim},
+		} {
+			s.tensors[name+".weight"] = shape
+		}
+		for name, n := range map[string]int{"q": 3 * c.head, "k": c.head, "v": c.head} {
+			s.tensors["blk.0.attn_"+name+".bias"] = []int{n}
 		}
 		m := s.model(t, d)
 		for _, size := range d.tensors {
@@ -581,6 +596,38 @@ func TestWideModels(t *testing.T) {
 			}
 		}
 		assert.Equal(t, (len(rows)+c.rows-1)/c.rows, passes)
+	}
+}
+
+// mixing is a device that takes rows of several KV stores in a pass.
+type mixing struct{ *paper }
+
+func (mixing) Mixes() {}
+
+// TestStoresOfTheirOwn: the slots of a row are those of its own store.
+func TestStoresOfTheirOwn(t *testing.T) {
+	m, err := qwen.Load(newSheet().file(t), mixing{&paper{}})
+	require.NoError(t, err)
+	assert.True(t, m.Mixes())
+	small, err := m.NewKV(4, gguf.F16)
+	require.NoError(t, err)
+	large, err := m.NewKV(9, gguf.F16)
+	require.NoError(t, err)
+	for slot := range int32(10) {
+		for _, own := range []backend.KV{nil, small, large} {
+			row := backend.Row{Slot: slot, KV: own, See: []backend.Span{{From: slot, To: slot + 1}}}
+			slots := int32(4)
+			if own == large {
+				slots = 9
+			}
+			err := m.Forward(t.Context(), small, []backend.Row{row}, nil, backend.Want{})
+			if slot < slots {
+				assert.NoError(t, err, "slot %d of %d", slot, slots)
+			} else {
+				assert.ErrorIs(t, err, qwen.ErrContext, "slot %d of %d", slot, slots)
+				assert.ErrorContains(t, err, fmt.Sprintf("the KV cache has %d", slots))
+			}
+		}
 	}
 }
 
@@ -635,6 +682,24 @@ func TestPieces(t *testing.T) {
 	assert.Equal(t, []int{3, 511, 512, 1024, 1535}, want.Rows, "the caller's")
 	last := backend.Want{Rows: []int{0, 511}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}
 	assert.Equal(t, last, d.want)
+
+	var ops []backend.Op
+	watched := backend.Watch(t.Context(), &backend.Watcher{Tell: func(o backend.Op) {
+		o.Begin, o.End = 0, 0
+		ops = append(ops, o)
+	}})
+	each := want
+	each.Each = []backend.WantRow{{K: 1}, {K: 2}, {K: 3, Logits: true}, {K: 4, Hidden: true}, {K: 5}}
+	require.NoError(t, m.Forward(watched, kv, rowsOnPaper(1530), out, backend.Want{
+		Rows: []int{3, 511, 512, 1024, 1529}, Each: each.Each, K: 9,
+	}))
+	assert.Equal(t, each.Each[3:], d.want.Each, "each row keeps its own wishes")
+	assert.Equal(t, backend.WantRow{K: 1}, each.Each[0], "the caller's")
+	run := backend.Op{Kind: backend.OpRun, Layer: -1, Rows: 512, DeviceBegin: time.Hour, DeviceEnd: time.Hour}
+	short := run
+	short.Rows = 506
+	assert.Equal(t, []backend.Op{run, run, short}, ops)
+	passes()
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	bored := errors.New("bored")
@@ -719,6 +784,10 @@ func TestBatchRefused(t *testing.T) {
 		{name: "many outputs", out: 3, err: "3 outputs for 2 wanted rows"},
 		{name: "no best token", want: func(w *backend.Want) { w.K = 0 }, out: 2, err: "0 best tokens wanted"},
 		{name: "no best token of none", want: func(w *backend.Want) { w.K, w.Rows = 0, nil }},
+		{name: "no best token of a row", want: func(w *backend.Want) { w.Each = []backend.WantRow{{K: 1}, {}} }, out: 2,
+			err: "0 best tokens wanted"},
+		{name: "a row of another store", row: func(r *backend.Row) { r.KV = kv }, out: 2,
+			err: "row 1: paper takes no rows of several KV stores"},
 		{name: "few wishes", want: func(w *backend.Want) { w.Each = make([]backend.WantRow, 1) }, out: 2,
 			err: "it is said of 1 rows what is wanted, but 2 are"},
 		{name: "a row twice", want: func(w *backend.Want) { w.Rows = []int{1, 1} }, out: 2,
@@ -755,6 +824,7 @@ func TestFlights(t *testing.T) {
 	d := &paper{}
 	m := newSheet().model(t, d)
 	assert.True(t, m.HasFlights())
+	assert.False(t, m.Mixes())
 	kv, err := m.NewKV(10, gguf.F16)
 	require.NoError(t, err)
 	rows := rowsOnPaper(3)

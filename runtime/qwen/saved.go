@@ -139,6 +139,11 @@ func ProgramVersion() string {
 	if !ok {
 		return ""
 	}
+	return versionOf(info)
+}
+
+// versionOf is ProgramVersion for a program that was built as info says.
+func versionOf(info *debug.BuildInfo) string {
 	const path = "github.com/pilotfish-ai/pilotfish"
 	for _, m := range info.Deps {
 		if m.Path == path {

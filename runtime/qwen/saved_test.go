@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,4 +34,29 @@ func TestSavedCounts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestVersionOf: programs with this module as a dependency have its version, the program of the module has its own, and
+// one that is built in a checkout has the revision, too, and whether files were changed.
+func TestVersionOf(t *testing.T) {
+	const path = "github.com/pilotfish-ai/pilotfish"
+	build := func(main string, deps []string, settings ...string) *debug.BuildInfo {
+		b := &debug.BuildInfo{Main: debug.Module{Path: path, Version: main}}
+		for i := 0; i < len(deps); i += 2 {
+			b.Deps = append(b.Deps, &debug.Module{Path: deps[i], Version: deps[i+1]})
+		}
+		for i := 0; i < len(settings); i += 2 {
+			b.Settings = append(b.Settings, debug.BuildSetting{Key: settings[i], Value: settings[i+1]})
+		}
+		return b
+	}
+	assert.Equal(t, "v1.2.3", versionOf(build("v1.2.3", []string{"example.com/other", "v9.0.0"}, "GOARCH", "arm64")))
+	assert.Equal(t, "v0.4.0", versionOf(build("v7.0.0", []string{"example.com/other", "v9.0.0", path, "v0.4.0"},
+		"vcs.revision", "of the other program")))
+	checkout := func(revision, modified string) string {
+		return versionOf(build("(devel)", nil, "vcs", "git", "vcs.revision", revision, "vcs.modified", modified))
+	}
+	assert.Contains(t, checkout("abc", "false"), "(devel) abc")
+	assert.NotEqual(t, checkout("abc", "false"), checkout("abd", "false"))
+	assert.NotEqual(t, checkout("abc", "false"), checkout("abc", "true"))
 }

@@ -184,6 +184,40 @@ func TestSleepWithReason(t *testing.T) {
 	})
 }
 
+// TestWokenWorkersSeeWhy: what a worker is woken for is in place before the first worker is woken. Otherwise it would
+// look too early and sleep again: after Close for ever. The second worker here receives its wake-up late, so that the
+// waker stops between the two.
+func TestWokenWorkersSeeWhy(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := &Pool{shares: make([]share, 3)}
+		for _, capacity := range []int{1, 0} {
+			p.workers = append(p.workers, &worker{wake: make(chan struct{}, capacity)})
+		}
+		first, second := p.workers[0], p.workers[1]
+		for _, c := range []struct {
+			name string
+			wake func()
+			why  func() bool
+		}{
+			{"Begin", p.Begin, p.pass.Load},
+			{"Run", func() { p.Run(9, 2, func(_, _, _ int) {}) }, func() bool {
+				return p.waiting() && p.f != nil && p.n == 9 && p.grain == 2 && p.open.Load() == 5
+			}},
+			{"Close", p.Close, func() bool { return p.closed.Load() && p.needs(sleepAfter) }},
+		} {
+			first.asleep.Store(true)
+			second.asleep.Store(true)
+			done := make(chan struct{})
+			go func() { c.wake(); close(done) }()
+			<-first.wake
+			synctest.Wait()
+			assert.True(t, c.why(), c.name)
+			<-second.wake
+			<-done
+		}
+	})
+}
+
 func TestAForgottenPassEndsInSleep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := New(3)

@@ -29,7 +29,7 @@ func TestCountFast(t *testing.T) {
 	require.Equal(t, 2, countFast(hybrid, everyone))
 
 	phone := fstest.MapFS{"system/cpu/online": file("0-7")} // four small cores, three large ones and a larger one
-	for c, capacity := range []int{250, 250, 250, 250, 871, 871, 871, 1024} {
+	for c, capacity := range []int{250, 250, 250, 511, 512, 871, 871, 1024} {
 		phone[fmt.Sprintf("system/cpu/cpu%d/cpu_capacity", c)] = file(fmt.Sprint(capacity))
 	}
 	require.Equal(t, 4, countFast(phone, everyone))

@@ -96,6 +96,8 @@ func TestPrune(t *testing.T) {
 	for name, age := range map[string]time.Duration{
 		"library-old.so": 31 * 24 * time.Hour, "library-new.so": 29 * 24 * time.Hour,
 		"library-used.so": 31 * 24 * time.Hour, "assembly-old.s": 31 * 24 * time.Hour,
+		"runtime-old.o": 31 * 24 * time.Hour, "strict-old": 31 * 24 * time.Hour, "shim-old": 31 * 24 * time.Hour,
+		"runtime-new.o": 29 * 24 * time.Hour, "strict-new": 29 * 24 * time.Hour, "shim-new": 29 * 24 * time.Hour,
 		"new-left": 2 * time.Hour, "new-busy": time.Minute, "other": 1000 * time.Hour,
 	} {
 		path := filepath.Join(dir, name)
@@ -111,7 +113,9 @@ func TestPrune(t *testing.T) {
 	for _, f := range files {
 		left = append(left, f.Name())
 	}
-	assert.Equal(t, []string{"library-new.so", "library-used.so", "new-busy", "other"}, left)
+	assert.Equal(t, []string{
+		"library-new.so", "library-used.so", "new-busy", "other", "runtime-new.o", "shim-new", "strict-new",
+	}, left)
 }
 
 // TestOwnText: every file that affects the result of a source is part of the cache key.

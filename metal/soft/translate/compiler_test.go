@@ -26,6 +26,80 @@ func strict(t *testing.T, c *Compiler, source string) error {
 	return c.strict(u)
 }
 
+// TestLook: clang of version 19 is found by either of its names, and another version only if it is named. lld is taken
+// from the folder of clang first.
+func TestLook(t *testing.T) {
+	folder := func(scripts ...string) string { // name and version of each
+		dir := held.TempDir(t)
+		for i := 0; i < len(scripts); i += 2 {
+			text := "#!/bin/sh\necho " + scripts[i+1] + "\n"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, scripts[i]), []byte(text), 0o755))
+		}
+		return dir
+	}
+	missing := func(want string, err error) {
+		t.Helper()
+		assert.ErrorIs(t, err, metal.ErrNoDevice)
+		assert.ErrorContains(t, err, want)
+	}
+	both := folder("clang", "19.1.7", "clang-19", "19.1.7")
+	t.Setenv("PATH", both)
+	found, err := lookClang("")
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(both, "clang-19"), found)
+	plain := folder("clang", "19.1.7", "ld.lld", "19")
+	t.Setenv("PATH", plain)
+	found, err = lookClang("")
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(plain, "clang"), found)
+	for _, version := range []string{"18.1.3", "190.1"} {
+		other := folder("clang", version)
+		t.Setenv("PATH", other)
+		_, err = lookClang("")
+		missing("clang-19 or clang was not found", err)
+		found, err = lookClang(filepath.Join(other, "clang"))
+		require.NoError(t, err)
+		assert.Equal(t, filepath.Join(other, "clang"), found)
+	}
+	_, err = lookClang("clang-20")
+	missing("clang-20 was not found", err)
+
+	link := filepath.Join(held.TempDir(t), "clang")
+	require.NoError(t, os.Symlink(filepath.Join(plain, "clang"), link))
+	for _, c := range []struct{ path, clang, want string }{
+		{folder("ld.lld-19", "19"), link, filepath.Join(plain, "ld.lld")},
+		{folder("ld.lld-19", "19", "ld.lld", "19"), filepath.Join(both, "clang"), "ld.lld-19"},
+		{folder("ld.lld", "19"), filepath.Join(both, "clang"), "ld.lld"},
+	} {
+		t.Setenv("PATH", c.path)
+		found, err = lookLinker(c.clang)
+		require.NoError(t, err)
+		if !filepath.IsAbs(c.want) {
+			c.want = filepath.Join(c.path, c.want)
+		}
+		assert.Equal(t, c.want, found)
+	}
+	t.Setenv("PATH", both)
+	_, err = lookLinker(filepath.Join(both, "clang"))
+	missing("ld.lld-19 was not found", err)
+}
+
+// TestHeaders: a source may include each header of Metal, and no others.
+func TestHeaders(t *testing.T) {
+	c := open(t, Options{})
+	source := "#include <metal_stdlib>\n"
+	for _, name := range []string{
+		"atomic", "common", "compute", "geometric", "integer", "math", "matrix", "pack", "relational", "simdgroup",
+		"simdgroup_matrix", "types",
+	} {
+		source += "#include <metal_" + name + ">\n"
+	}
+	_, err := c.translate(source + "using namespace metal;\n")
+	assert.NoError(t, err)
+	_, err = c.translate(source + "#include <vector>\n")
+	assert.ErrorContains(t, err, "'vector' file not found")
+}
+
 // TestStrictRejects: each file of testdata/rejected has a comment "error: words" in the line that must be refused with
 // these words.
 func TestStrictRejects(t *testing.T) {

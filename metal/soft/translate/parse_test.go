@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"debug/dwarf"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,6 +80,56 @@ func TestParseAliases(t *testing.T) {
 	assert.Equal(t, map[string]bool{"real": true, "small": true, "inner": true, "hidden": true}, u.types)
 }
 
+// TestParseLimits: numbers up to Metal's limits are accepted, and constants that decide about parameters up to that of
+// the runtime.
+func TestParseLimits(t *testing.T) {
+	problems := func(source string) []problem {
+		return parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems
+	}
+	assert.Empty(t, problems(`constant bool A [[function_constant(0)]]; constant bool B [[function_constant(65535u)]];
+[[max_total_threads_per_threadgroup(1024)]] kernel void k(device float *x [[buffer(30)]],
+  threadgroup float *y [[threadgroup(30)]], device float *z [[buffer(0)]], threadgroup float *w [[threadgroup(0)]]) {}
+[[max_total_threads_per_threadgroup(1)]] kernel void one() {}`))
+	conditions := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "constant bool C%[1]d [[function_constant(%[1]d)]]; kernel void k%[1]d("+
+				"device float *x [[buffer(0), function_constant(C%[1]d)]], "+
+				"device float *y [[buffer(1), function_constant(C%[1]d)]]) {}\n", i)
+		}
+		return b.String()
+	}
+	assert.Empty(t, problems(conditions(MaxConditions)))
+	found := problems(conditions(MaxConditions + 1))
+	require.Len(t, found, 1)
+	assert.Contains(t, found[0].text, "65 constants decide whether parameters are there, more than 64")
+}
+
+// TestParseRefusesWords: words of C++ that Metal does not have are refused.
+func TestParseRefusesWords(t *testing.T) {
+	for word := range strings.FieldsSeq("double goto new delete try catch throw virtual dynamic_cast typeid " +
+		"thread_local asm std noexcept register printf __attribute__ __own msl_x MSL_X") {
+		u := parse("# 1 \"stubs/metal_stdlib\"\nkernel void k() { 1 + "+word+"; }", "a.metal")
+		assert.NotEmpty(t, u.problems, word)
+	}
+}
+
+// TestFind: an instruction belongs to the last line that begins before it or at it, unless its function has ended.
+func TestFind(t *testing.T) {
+	file := &dwarf.LineFile{Name: "a.metal"}
+	lines := &Lines{entries: []dwarf.LineEntry{
+		{Address: 10, File: file, Line: 3}, {Address: 20, File: file}, {Address: 30, File: file, Line: 5},
+		{Address: 40, File: file, Line: 5, EndSequence: true}, {Address: 60, File: file, Line: 8},
+	}}
+	for pc, want := range map[uint64]int{
+		9: 0, 10: 3, 19: 3, 20: 3, 29: 3, 30: 5, 39: 5, 40: 0, 59: 0, 60: 8, 1000: 8,
+	} {
+		name, line := lines.Find(pc)
+		assert.Equal(t, want, line, "at %d", pc)
+		assert.Equal(t, map[bool]string{true: "unknown place", false: "a.metal"}[want == 0], name)
+	}
+}
+
 // TestParseRefuses: what the parser does not accept is a problem, with its reason. The files of testdata/rejected
 // have more.
 func TestParseRefuses(t *testing.T) {
@@ -108,11 +160,12 @@ func TestParseRefuses(t *testing.T) {
 		"#pragma omp\n":     "#pragma omp is not known",
 		"#pragma\n":         "#pragma is not known",
 		"#warning unless\n": "#warning unless is not known",
-		"int f() { return f(); }\nusing namespace std;":               "calls itself",
-		"using namespace std;":                                        "namespace std is not known",
-		"template [[host_name(k)]] kernel void k<float>();":           "an explicit instantiation must be of the form",
-		"template [[host_name(\"a\")]] kernel void k<float>();":       "there is no kernel template k",
-		body("") + " kernel void k(device float *x [[buffer(0)]]) {}": "there are two kernels k",
+		"int f() { return f(); }\nusing namespace std;":                "calls itself",
+		"using namespace std;":                                         "namespace std is not known",
+		"template [[host_name(k)]] kernel void k<float>();":            "an explicit instantiation must be of the form",
+		"template [[host_name(\"a\")]] kernel void k<float>();":        "there is no kernel template k",
+		body("") + " kernel void k(device float *x [[buffer(0)]]) {}":  "there are two kernels k",
+		"int f() { return x.register + p->asm; } int g(); double h();": "Metal has no double",
 	} {
 		u := parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal")
 		if assert.NotEmpty(t, u.problems, source) {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -119,6 +121,52 @@ func TestDraw(t *testing.T) {
 			assert.GreaterOrEqual(t, right, rounds/4*8/10, "%d tokens: %+v", vocab, misses)
 		}
 	})
+}
+
+// TestDrawOf: each setting of a draw reaches the kernels, in their units. They find as many best tokens as the draw may
+// need, or draw among all tokens, if nothing limits it to those.
+func TestDrawOf(t *testing.T) {
+	p := &pass{rows: []backend.Row{{Pos: 3}, {Pos: 9}}}
+	tiny := math.Nextafter(0, 1)
+	for _, c := range []struct {
+		temperature float64
+		k           int
+		topP, minP  float64
+		want        draw
+	}{
+		{2, 0, 0, 0, draw{k: 1, best: 1, rest: true, sharpness: 0.5, topP: 2, minLogit: -math.MaxFloat32}},
+		{2, 0, 1, 0, draw{k: 1, best: 1, rest: true, sharpness: 0.5, topP: 2, minLogit: -math.MaxFloat32}},
+		{2, 64, 0, 0, draw{k: 64, best: 64, sharpness: 0.5, topP: 2, minLogit: -math.MaxFloat32}},
+		{2, 65, 0, 0, draw{k: 64, best: 64, rest: true, sharpness: 0.5, topP: 2, minLogit: -math.MaxFloat32}},
+		{0.5, 0, 0.75, 0, draw{k: 64, best: 64, rest: true, sharpness: 2, topP: 0.75, minLogit: -math.MaxFloat32}},
+		{4, 0, 0, math.Exp(-2), draw{k: 64, best: 64, rest: true, sharpness: 0.25, topP: 2, minLogit: -8}},
+		{4, 5, 0.5, math.Exp(-2), draw{k: 5, best: 5, sharpness: 0.25, topP: 0.5, minLogit: -8}},
+		{tiny, 5, 0, 0, draw{k: 5, best: 5, sharpness: maxSharpness, topP: 2, minLogit: -math.MaxFloat32}},
+		{1e300, 5, 0, 0.5, draw{k: 5, best: 5, sharpness: 1e-300, topP: 2, minLogit: -math.MaxFloat32}},
+	} {
+		of := backend.Draw{MinP: c.minP, Sampling: terms.Sampling{
+			Temperature: c.temperature, TopK: c.k, TopP: c.topP, Seed: 5<<32 | 7,
+		}}
+		c.want.pos, c.want.seed = 10, 5<<32|7 // of the next token
+		got := p.drawOf(backend.Want{Rows: []int{1}, Draw: of})
+		require.NotNil(t, got)
+		assert.InDelta(t, c.want.minLogit, got.minLogit, 1e-6*math.Abs(float64(c.want.minLogit)))
+		got.minLogit = c.want.minLogit
+		assert.Equal(t, &c.want, got, "%+v", of)
+		var head kernels.HeadArgs
+		got.head(&head)
+		want := kernels.HeadArgs{Draw: 1, Sharpness: got.sharpness, Pos: 10, SeedLow: 7, SeedHigh: 5}
+		if !got.rest {
+			want = kernels.HeadArgs{}
+		}
+		assert.Equal(t, want, head)
+		merge := kernels.MergeArgs{K: 20}
+		got.merge(&merge)
+		assert.Equal(t, kernels.MergeArgs{
+			K: 20, Draw: 1, Best: uint32(min(got.best, 20)), Rest: flag(got.rest), Sharpness: got.sharpness,
+			TopP: got.topP, MinLogit: got.minLogit, Pos: 10, SeedLow: 7, SeedHigh: 5,
+		}, merge)
+	}
 }
 
 // TestDrawOfMany: with several wanted rows none is sampled, and a greedy draw gives the best token.

@@ -94,7 +94,8 @@ func small(t testing.TB) *gguf.File {
 }
 
 // text is a program of random passes over one KV store: rows with the best or a sampled token of the row before,
-// batches, and slots that are copied and swapped. Ahead of results it must give the same results as step by step.
+// batches, and slots that are copied, swapped, read and written. Ahead of results it must give the same results as step
+// by step.
 type text struct {
 	t     *testing.T
 	m     *qwen.Model
@@ -196,7 +197,7 @@ func (x *text) run(seed uint64) []any {
 	x.batch(prefix[:2])
 	x.batch(prefix[2:])
 	for range 40 {
-		switch x.r.IntN(10) {
+		switch x.r.IntN(11) {
 		case 0:
 			x.settle(x.r.IntN(2))
 		case 1:
@@ -205,7 +206,12 @@ func (x *text) run(seed uint64) []any {
 			x.kv.Copy(x.full[x.r.IntN(len(x.full))], x.full[x.r.IntN(len(x.full))])
 		case 3:
 			x.kv.Swap(x.full[x.r.IntN(len(x.full))], x.full[x.r.IntN(len(x.full))])
-		case 4:
+		case 4: // keys and values are read, and written to the other layer
+			layer, b := x.r.IntN(2), make([]byte, x.kv.Config().LayerBytes(textSlots))
+			x.kv.Read(layer, textSlots, b)
+			x.kv.Write(1-layer, textSlots, b)
+			x.found = append(x.found, b)
+		case 5:
 			slots, rows := x.r.Perm(textSlots - textPrefix)[:1+x.r.IntN(12)], []backend.Row(nil)
 			for _, s := range slots {
 				row := x.row(int32(textPrefix + s))
@@ -364,7 +370,7 @@ func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
 }
 
 // TestNothingIsLeft: a device frees everything that it allocated for short and long passes, with logits, with more best
-// tokens than its kernels find, and with a router. Passes of a size that it has had allocate nothing.
+// tokens than its kernels find, with a router, and with a draw. Passes of a size that it has had allocate nothing.
 func TestNothingIsLeft(t *testing.T) {
 	k, d := openKept(t)
 	m, err := qwen.Load(file(t, "q8_0", nil), d)
@@ -384,6 +390,13 @@ func TestNothingIsLeft(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want))
 	}
+	row, err := c.Extend(randomTokens(r, 1, 512))
+	require.NoError(t, err)
+	drawn := backend.Draw{Sampling: terms.Sampling{Temperature: 1, Seed: 1}}
+	f, err := m.Start(c.KV(), row[0], backend.Want{K: 1, Draw: drawn}, nil)
+	require.NoError(t, err)
+	_, err = f.Wait(t.Context())
+	require.NoError(t, err)
 	first := 0
 	for i := range 21 {
 		rows, err := c.Extend(randomTokens(r, 1, 512))
@@ -395,8 +408,10 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	assert.Equal(t, first, k.bytes, "equal passes need no more memory")
-	require.NoError(t, d.Close())
-	assert.Zero(t, k.bytes)
+	for range 2 {
+		require.NoError(t, d.Close())
+		assert.Zero(t, k.bytes)
+	}
 }
 
 // TestKVWithoutMemory: if memory runs out in the middle of a KV store, none of it is kept.

@@ -169,6 +169,7 @@ func TestEqualOperands(t *testing.T) {
 		assert.Equal(t, run(t, mixed, ids, gguf.F16, 41), run(t, equal, ids, gguf.F16, 41), recipe)
 		assert.Equal(t, fmt.Sprintf("gpu (%s)", dev.Name()), d.Name())
 		assert.Equal(t, d.Name()+", equal operands because of no product of floats and halves", e.Name())
+		assert.Equal(t, dev.Name(), e.GPU())
 	}
 }
 

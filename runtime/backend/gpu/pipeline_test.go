@@ -51,6 +51,35 @@ func (l slowLibrary) NewPipeline(function string, constants ...metal.Constant) (
 
 func (p slowPipeline) Close() { p.d.open.Add(-1) }
 
+// poor is a device without memory. It counts the libraries that are not closed.
+type poor struct {
+	*record.Device
+	libraries int
+}
+
+type poorLibrary struct {
+	metal.Library
+	d *poor
+}
+
+func (d *poor) NewLibrary(source string) (metal.Library, error) {
+	l, err := d.Device.NewLibrary(source)
+	d.libraries++
+	return poorLibrary{l, d}, err
+}
+
+func (l poorLibrary) Close() { l.d.libraries-- }
+
+func (*poor) NewBuffer(int) (metal.Buffer, error) { return nil, errBad }
+
+// TestNewWithoutMemory: a device that cannot be made keeps nothing of the one below it.
+func TestNewWithoutMemory(t *testing.T) {
+	under := &poor{Device: record.Open()}
+	_, err := New(under, Options{})
+	require.ErrorIs(t, err, errBad)
+	assert.Zero(t, under.libraries)
+}
+
 // TestPipelinesAtOnce: each pipeline is made once, as many concurrently as there are processors. If one fails, loading
 // fails, and the others are closed with the device.
 func TestPipelinesAtOnce(t *testing.T) {

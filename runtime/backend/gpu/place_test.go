@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/record"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -102,6 +105,115 @@ func TestInPlace(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTwoFiles: weights in several mapped files are used in place, each in the one buffer of its own file. Data that
+// does not lie in a file as a whole is copied.
+func TestTwoFiles(t *testing.T) {
+	page := os.Getpagesize()
+	memory := make([]byte, 8*page)
+	memory = memory[page-int(address(memory)%uintptr(page)):]
+	for i := range memory {
+		memory[i] = byte(i * 7)
+	}
+	first, second := memory[:2*page], memory[3*page:5*page]
+	d, err := New(record.Open(), Options{Mapped: [][]byte{first, second}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	for _, file := range [][]byte{first, second} {
+		one, offset, err := d.place(file[32:64])
+		require.NoError(t, err)
+		assert.Equal(t, 32, offset)
+		assert.Equal(t, address(file), address(one.Bytes()))
+		last, offset, err := d.place(file[2*page-8:])
+		require.NoError(t, err)
+		assert.Equal(t, 2*page-8, offset)
+		assert.Same(t, one, last, "one buffer for a file")
+	}
+	for _, at := range [][2]int{{2*page - 8, 2*page + 8}, {3*page - 8, 3*page + 8}, {6 * page, 6*page + 8}} {
+		data := memory[at[0]:at[1]]
+		b, offset, err := d.place(data)
+		require.NoError(t, err)
+		assert.Equal(t, data, b.Bytes()[offset:][:len(data)])
+		assert.NotEqual(t, address(data), address(b.Bytes()[offset:]), "a copy")
+	}
+}
+
+// TestRoom: activations and KV stores may fill a buffer of the device, and are refused if they need more, or if they
+// have no size.
+func TestRoom(t *testing.T) {
+	d, err := New(record.Open(), Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	c := backend.KVConfig{Layers: 1, Slots: 5, Heads: 6, KVHeads: 3, HeadSize: 20, RopeBase: 1000, Type: gguf.F16}
+	d.limits.BufferLength = 2 * 3 * 5 * 24 * 2 // heads are padded to 24 elements
+	store, err := d.NewKV(c)
+	require.NoError(t, err)
+	assert.Len(t, store.(*kv).layers[0].Bytes(), d.limits.BufferLength)
+	c.Slots++
+	_, err = d.NewKV(c)
+	assert.ErrorContains(t, err, "kv: 6 slots do not fit into a buffer of the device")
+	_, err = d.NewTensor(90, 4)
+	assert.NoError(t, err)
+	_, err = d.NewTensor(91, 4)
+	assert.ErrorContains(t, err, "activations of 91 × 4")
+	c.Slots--
+	for _, bad := range []int{0, -1} {
+		for name, edit := range map[string]func(*backend.KVConfig){
+			"%d layers":      func(c *backend.KVConfig) { c.Layers = bad },
+			"%d slots":       func(c *backend.KVConfig) { c.Slots = bad },
+			"%d query heads": func(c *backend.KVConfig) { c.Heads = bad },
+			"%d heads":       func(c *backend.KVConfig) { c.KVHeads = bad },
+			"head size %d":   func(c *backend.KVConfig) { c.HeadSize = bad },
+		} {
+			c := c
+			edit(&c)
+			_, err := d.NewKV(c)
+			assert.ErrorContains(t, err, fmt.Sprintf(name, bad))
+		}
+		for _, size := range [][2]int{{bad, 1}, {1, bad}} {
+			_, err := d.NewTensor(size[0], size[1])
+			assert.ErrorContains(t, err, "impossible size")
+		}
+	}
+}
+
+// TestRoutersRefused: layers that do not fit each other, or that the kernels have no room for, are refused.
+func TestRoutersRefused(t *testing.T) {
+	d, err := New(record.Open(), Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	layer := func(in, out int) backend.RouterLayer {
+		return backend.RouterLayer{In: in, Out: out, Weight: make([]float32, in*out), Bias: make([]float32, out)}
+	}
+	short := layer(4, 1)
+	short.Bias = nil
+	for _, c := range []struct {
+		features bool
+		want     string // "": none
+		layers   []backend.RouterLayer
+	}{
+		{false, "", []backend.RouterLayer{layer(4, 3), layer(3, 1)}},
+		{true, "", []backend.RouterLayer{layer(3, 1)}},
+		{true, "router layer 0: 2 to 1", []backend.RouterLayer{layer(2, 1)}}, // features alone
+		{false, "router layer 1: 2 to 1 does not fit", []backend.RouterLayer{layer(4, 3), layer(2, 1)}},
+		{false, "router layer 1: 3 to 2 does not fit", []backend.RouterLayer{layer(4, 3), layer(3, 2)}},
+		{false, "router layer 0: 4 to 1 does not fit", []backend.RouterLayer{short}},
+		{false, "", []backend.RouterLayer{layer(4, kernels.MergeWidth), layer(kernels.MergeWidth, 1)}},
+		{false, "router layer 0: 4 to 1025", []backend.RouterLayer{layer(4, kernels.MergeWidth+1)}},
+		{false, "", slices.Repeat([]backend.RouterLayer{layer(1, 1)}, kernels.MergeLayers)},
+		{false, "router: 17 layers", slices.Repeat([]backend.RouterLayer{layer(1, 1)}, kernels.MergeLayers+1)},
+	} {
+		_, err := d.LoadRouter(c.layers, c.features)
+		if c.want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, c.want)
+		}
+	}
+	nan := float32(math.NaN())
+	assert.Equal(t, [5]float32{0, 0, 0.25, 1, 1},
+		[5]float32{confidence(nan), confidence(-1), confidence(0.25), confidence(1), confidence(2)})
 }
 
 // TestWrappable: the memory of a file is wrapped if it begins on a page of the device, and its last page of the device

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -152,6 +155,18 @@ func TestErrorsStick(t *testing.T) {
 			assert.Len(t, out[0].Logits, 10)
 		}
 	})
+}
+
+// TestUnknownVariant: a device is refused if the environment names an instruction set that this machine does not have.
+func TestUnknownVariant(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDevice$")
+	cmd.Env = append(os.Environ(), cpu.Env+"=abacus")
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.ENOEXEC) {
+		t.Skip("the program runs in an emulator and cannot start itself")
+	}
+	require.Error(t, err)
+	assert.Contains(t, string(out), cpu.Env+"=abacus: this CPU and build offer generic")
 }
 
 // square returns a weight of 8 × 8.
