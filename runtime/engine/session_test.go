@@ -249,6 +249,22 @@ func TestRouteReaches(t *testing.T) {
 		tokens(t, s, []int32{1, 2}, r)
 		assert.Equal(t, want, d.asked[0].K, "best tokens with the answer")
 	}
+	for _, c := range []struct {
+		settings terms.Settings
+		want     int
+	}{
+		{terms.Settings{}, 7}, {terms.Settings{Temperature: 1, TopK: 3}, 7}, {terms.Settings{Top: 1}, 0},
+		{terms.Settings{LogProbs: true}, 0}, {terms.Settings{PresencePenalty: 1}, 0},
+		{terms.Settings{FrequencyPenalty: 1}, 0}, {terms.Settings{RepeatPenalty: 2}, 0},
+		{terms.Settings{LogitBias: map[int32]float32{7: 1}}, 0}, {terms.Settings{Temperature: 1, MinP: 0.1}, 0},
+	} {
+		d := &dictator{prompt: 2, says: says}
+		r := dictated(t, d)
+		r.Settings, r.Draft.Ahead = c.settings, 8
+		r.MaxTokens = 1
+		tokens(t, s, []int32{1, 2}, r)
+		assert.Equal(t, c.want, d.asked[0].Ahead, "rules need the best tokens, which those ahead do not have: %+v", c)
+	}
 	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
 		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
 		r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
