@@ -30,7 +30,7 @@ type SchemaError = grammar.Error
 func (e *Engine) validate(r Route) error {
 	any := r.Settings.Rules()
 	switch {
-	case r.Local && r.Cloud != nil:
+	case r.Local && (r.Cloud != nil || r.Far != nil):
 		return errors.New("nothing of a local answer may leave this device: leave out Local, or the cloud")
 	case any && r.Pick != nil:
 		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +

@@ -126,6 +126,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Equal(t, 2, got.AuditFrom)
 	assert.Equal(t, terms.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5}, got.Sampling)
 	assert.LessOrEqual(t, left, 30*time.Minute, "the deadline of the edge is sent to the cloud")
+	assert.Greater(t, left, 29*time.Minute)
 	assert.Positive(t, a.BytesUp)
 	assert.Positive(t, a.BytesDown)
 	assert.Greater(t, a.BytesUp, len(q.Context))
@@ -144,6 +145,7 @@ func TestRemoteAsks(t *testing.T) {
 	require.NoError(t, err)
 	_, left = up.last()
 	assert.LessOrEqual(t, left, 10*time.Minute, "of two deadlines the answer's own counts")
+	assert.Greater(t, left, 9*time.Minute)
 	sent := cloud.(Receiver).Receipt()
 	q.Within = 0
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
