@@ -95,6 +95,13 @@ func TestRoundTrip(t *testing.T) {
 		set, err := Open(dir)
 		require.NoError(t, err)
 		same(t, set, &s, texts)
+		size := 0
+		for name, text := range filesOf(t, dir) {
+			if strings.HasSuffix(name, ".trace") {
+				size += len(text)
+			}
+		}
+		require.EqualValues(t, size, set.Bytes())
 		require.NoError(t, set.Close())
 	}
 }
@@ -268,6 +275,36 @@ func TestLimitsThemselves(t *testing.T) {
 	for i, want := range all {
 		assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got.at(i)), "NaN is not equal to itself")
 		assert.Equal(t, order.AppendUint16(nil, hidden[i]), got.halves(i))
+	}
+}
+
+// TestManifestForm: the names in a manifest, by which sets of earlier programs are read and compared.
+func TestManifestForm(t *testing.T) {
+	all := Settings{
+		Tap: "t", Width: 1, Small: Model{Fingerprint: "f", Name: "n", Context: 2, Compute: "c"},
+		Large: Model{Fingerprint: "g", Name: "m", Context: 3, Compute: "d"}, Data: "h", Task: "k", Shots: 4, Prompts: 5,
+		Raw: true, Reference: "r", MaxTokens: 6, Sampling: &Sampling{Temperature: 0.5, Seed: 1<<64 - 1},
+		Routing: &Routing{Router: "o", Threshold: 0.25}, Labels: []string{"a", "b"}, Sentence: 7, Collapse: true,
+		ShardPrompts: 8,
+	}
+	for want, s := range map[string]Settings{
+		`{"format":"pilotfish-trace","version":1,"tap":"t","width":1,
+		"small":{"fingerprint":"f","name":"n","context":2,"compute":"c"},
+		"large":{"fingerprint":"g","name":"m","context":3,"compute":"d"},"data":"h","task":"k","shots":4,"prompts":5,
+		"raw":true,"reference":"r","max_tokens":6,"sampling":{"temperature":0.5,"seed":18446744073709551615},
+		"routing":{"router":"o","threshold":0.25},"labels":["a","b"],"sentence":7,"collapses":true,
+		"shard_prompts":8}`: all,
+		`{"format":"pilotfish-trace","version":1,"tap":"","width":1,"small":{},"large":{},"data":"","prompts":1,
+		"reference":"","max_tokens":1,"labels":[],"shard_prompts":1}`: {
+			Width: 1, Prompts: 1, MaxTokens: 1, Labels: []string{}, ShardPrompts: 1,
+		},
+	} {
+		got, err := s.encode()
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(got))
+		read, err := parseManifest([]byte(want))
+		require.NoError(t, err)
+		assert.Equal(t, s, *read)
 	}
 }
 
