@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,12 +170,63 @@ func (s *shown) collect(e Event) {
 		if t.Reason != nil {
 			s.Reasons = append(s.Reasons, *t.Reason)
 		}
-		t.CommitDelay, t.Reason = 0, nil
+		t.CommitDelay, t.Reason, t.LogProbs = 0, nil, nil
 		s.Tokens = append(s.Tokens, t)
 	} else if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing &&
 		q.Outcome != Checked {
 		s.Escalated = append(s.Escalated, q.Pos)
 	}
+}
+
+// kept holds events, and what they said when they were emitted.
+type kept struct {
+	events []Event
+	said   []string
+}
+
+// written returns all values of an event.
+func written(e Event) string {
+	var b strings.Builder
+	add := func(v reflect.Value) {
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+				fmt.Fprintf(&b, "%+v ", f.Elem().Interface())
+			}
+		}
+	}
+	add(reflect.ValueOf(e))
+	if e.Token != nil {
+		add(reflect.ValueOf(*e.Token))
+	}
+	return b.String()
+}
+
+// add keeps an event; k may be nil.
+func (k *kept) add(e Event) {
+	if k != nil {
+		k.events, k.said = append(k.events, e), append(k.said, written(e))
+	}
+}
+
+// changed returns an error if an event has changed since it was emitted.
+func (k *kept) changed() error {
+	if k == nil {
+		return nil
+	}
+	for i, e := range k.events {
+		if now := written(e); now != k.said[i] {
+			return fmt.Errorf("an event was %s, and has become %s", k.said[i], now)
+		}
+	}
+	return nil
+}
+
+// keeps returns where the events of some of the schedules are kept, else nil.
+func (s *schedule) keeps() *kept {
+	if s.seed%8 == 3 {
+		return new(kept)
+	}
+	return nil
 }
 
 // run decodes once and returns the visible result; the error includes that of clean.
@@ -186,8 +239,10 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 		}
 	}()
 	f := s.fakes()
-	o := s.Options
-	o.Mode = mode
+	o, all := s.Options, s.keeps()
+	if o.Mode = mode; all != nil {
+		o.Trace, o.Top = true, 2
+	}
 	var cloud Cloud = f.cloud
 	if s.warms {
 		cloud = warmCloud{f.cloud}
@@ -196,10 +251,10 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	if err != nil {
 		return got, sum, err
 	}
-	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); return true })
+	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); all.add(e); return true })
 	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
 	if err == nil {
-		err = f.clean(sum)
+		err = errors.Join(f.clean(sum), all.changed())
 	}
 	for _, text := range f.cloud.warmed {
 		if err == nil && !s.settled(text, got) {
