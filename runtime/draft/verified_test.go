@@ -271,7 +271,7 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	// an escalation that tokens ahead answered while its ask was in flight is reported when the ask returns
 	slices.Sort(got.Escalated)
 	if err == nil {
-		err = errors.Join(f.clean(sum), all.changed())
+		err = errors.Join(f.clean(sum), all.check(s, sum))
 	}
 	if err == nil && stop < 0 {
 		err = screen.over(sum, s.Options)
