@@ -284,7 +284,8 @@ func TestGatewayOptions(t *testing.T) {
 	r, _ := call(t, e, addr, DialOptions{
 		Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3},
 	})
-	assert.Equal(t, 20, r.Welcome().Limits.Context)
+	assert.Equal(t, 20, r.Context())
+	assert.Equal(t, e.Name(), r.Model())
 	other := small(t, Options{}, func(s *synth.Spec) { s.Vocab = 301 })
 	_, err = other.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint()})
 	assert.ErrorIs(t, err, netproto.WrongTokenizer)
@@ -489,6 +490,9 @@ func TestRemoteVerifies(t *testing.T) {
 		require.NoError(t, err)
 		r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint(), Lazy: true})
 		require.NoError(t, err)
+		about := func() []any { return []any{r.Model(), r.Context(), r.Audit(), r.Choices(), r.OtherTemplate()} }
+		assert.Equal(t, []any{"", 0, "", 0, false}, about(), "before the first connection")
+		assert.NoError(t, r.CannotVerify(c.sampling))
 		for _, scores := range []bool{false, true} {
 			err := r.Verifies(t.Context(), scores, c.sampling)
 			if c.want == "" {
@@ -498,6 +502,8 @@ func TestRemoteVerifies(t *testing.T) {
 				assert.ErrorContains(t, err, c.want)
 			}
 		}
+		assert.Equal(t, []any{"recorder", r.Welcome().Limits.Context, c.audit.String(), c.choices, false}, about())
+		assert.Equal(t, r.Verifies(t.Context(), true, c.sampling), r.CannotVerify(c.sampling))
 		assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
 		require.NoError(t, r.Close())
 		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)
