@@ -509,6 +509,22 @@ func TestPickBySchema(t *testing.T) {
 	assert.ErrorContains(t, err, "sampler")
 }
 
+// TestIgnoredStays: the grammar of a schema, which is kept, does not change with the paths that callers got from it.
+func TestIgnoredStays(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s := session(t, e)
+	r := Route{Settings: terms.Settings{MaxTokens: 3, Schema: []byte(`{"type":"integer","size":1}`)}}
+	for range 2 {
+		ignored, err := e.Check(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, []string{"#/size"}, ignored)
+		ignored[0] = "checked"
+		said(t, s, []int32{70}, r)
+		require.Equal(t, []string{"#/size"}, s.Summary().Ignored)
+		s.Summary().Ignored[0] = "generated"
+	}
+}
+
 // TestSchemaClosed: a closed grammar differs from the open one of the same schema.
 func TestSchemaClosed(t *testing.T) {
 	e := tiny(t, demo.Small())
