@@ -414,6 +414,9 @@ func TestRouteRefuses(t *testing.T) {
 		"may leave this device":             {Settings: terms.Settings{Local: true}, Router: always, Far: unreachable{t}},
 		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
 		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
+		"no token 300 to add a bias to":     {Settings: terms.Settings{LogitBias: map[int32]float32{7: 1, 300: 1}}},
+		"no token -1 to add a bias to":      {Settings: terms.Settings{LogitBias: map[int32]float32{-1: 1, 400: 1}}},
+		"drafts have no effect where a":     {Drafter: e, Pick: func(int, []int32, *backend.Output) int32 { return 1 }},
 		"a pace says, but is 0.5 of 0":      {RowCost: 0.5},
 		"a pace says, but is -1 of 5":       {RowCost: -1, Pace: 5},
 		"a pace says, but is NaN of 5":      {RowCost: math.NaN(), Pace: 5},
@@ -433,6 +436,10 @@ func TestRouteRefuses(t *testing.T) {
 		assert.Equal(t, len(prompt), s.Summary().PromptTokens)
 		assert.Empty(t, s.Summary().Stop)
 		assert.Len(t, tokens(t, s, []int32{3}, Route{Settings: terms.Settings{MaxTokens: 1}}), 1)
+	}
+	last := terms.Settings{MaxTokens: 2, IgnoreEnd: true, LogitBias: map[int32]float32{0: -1, 299: 100}}
+	for _, x := range tokens(t, s, []int32{3}, Route{Settings: last}) {
+		assert.EqualValues(t, 299, x.ID)
 	}
 }
 
