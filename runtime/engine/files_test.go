@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // TestWithTokens: the options of engines get all that follows from the file's tokens, and keep the rest.
@@ -48,6 +50,45 @@ func TestWithTokens(t *testing.T) {
 	choice, _, _, err := o.Draw(terms.Sampling{}, 0, []terms.Candidate{{ID: 7, LogProb: -1}, {ID: 8, LogProb: -2}}, 8)
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, choice)
+}
+
+// TestVocabularyTwice: a piece that is the spelling of one token and the text of another stands for neither.
+func TestVocabularyTwice(t *testing.T) {
+	f, err := gguf.Parse(demo.Small())
+	require.NoError(t, err)
+	tokens, err := f.Strings("tokenizer.ggml.tokens")
+	require.NoError(t, err)
+	plain, err := tokenizer.FromGGUF(f)
+	require.NoError(t, err)
+	space := plain.Encode(" ", false)
+	require.Len(t, space, 1)
+	var edited []string
+	for _, text := range tokens.All() {
+		edited = append(edited, string(text))
+	}
+	for id := range int32(plain.Used()) {
+		if plain.IsControl(id) {
+			edited[id] = " " // a text token has it in another spelling
+			break
+		}
+	}
+	require.Contains(t, edited, " ")
+	var b bytes.Buffer
+	w := gguf.NewWriter(&b)
+	for k, v := range f.Metadata() {
+		if k != "tokenizer.ggml.tokens" {
+			w.PutValue(k, v)
+		}
+	}
+	gguf.PutArray(w, "tokenizer.ggml.tokens", edited)
+	require.NoError(t, w.Close())
+	f, err = gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	twice, err := tokenizer.FromGGUF(f)
+	require.NoError(t, err)
+	assert.Equal(t, space[0], newVocabulary(plain).Find([]byte(" ")))
+	assert.EqualValues(t, -1, newVocabulary(twice).Find([]byte(" ")))
+	assert.Equal(t, plain.Encode("a", false)[0], newVocabulary(twice).Find([]byte("a")))
 }
 
 // TestTellCosts: a question that the text passed costs its wait, less what was hidden where it hit, and its bytes both
