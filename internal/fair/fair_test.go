@@ -248,6 +248,24 @@ func TestForget(t *testing.T) {
 	require.Nil(t, q.NextShort(), "too far ahead")
 }
 
+// TestDebtsAreBounded: of the owners without jobs, those that are furthest ahead are remembered, 1024 at most.
+func TestDebtsAreBounded(t *testing.T) {
+	q := New[*job](Rules{})
+	const owners = 3000
+	for i := range uint64(owners) {
+		q.Charge(i, 1+i*7%owners) // all different
+	}
+	q.Advance()
+	require.Equal(t, 1024, q.Owners())
+	for i := range uint64(owners) {
+		want := 1 + i*7%owners
+		if want <= owners-1024 {
+			want = 0
+		}
+		require.Equal(t, want, q.Tag(i))
+	}
+}
+
 // TestComparisons: no operation compares more than a few times log n of n owners.
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
