@@ -115,8 +115,6 @@ func TestLocalAsks(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	text := []int32{1, 2, 3, 4, 5, 6}
-	q := draft.Question{Context: text, K: 3, Ahead: 2}
-	assert.Equal(t, terms.Job{Question: q, Session: 7, Device: 7}, local{s, 7}.job(q), "each has its own share of time")
 	a, err := s.Local(1).Ask(t.Context(), draft.Question{Context: text, K: 2, AuditFrom: 3})
 	require.NoError(t, err)
 	logits, top, err := e.Logits(t.Context(), text, 2)
@@ -162,7 +160,7 @@ func TestLocalAsks(t *testing.T) {
 	assert.Equal(t, computed, statsOf(t, s).Computed, "and in another one")
 	assert.Equal(t, 2, statsOf(t, s).Sessions)
 	drawn := terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
-	q = draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}
+	q := draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}
 	assert.Equal(t, terms.Job{Question: q, Device: 7, Session: 7}, local{s, 7}.job(q))
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: terms.Sampling{TopK: -1}})
 	assert.ErrorContains(t, err, "top-k")
