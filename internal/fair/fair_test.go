@@ -221,6 +221,51 @@ func TestEqualShares(t *testing.T) {
 	}
 }
 
+// TestForget: after Forget no owner has a claim or a debt, and the rules are the same.
+func TestForget(t *testing.T) {
+	rules := Rules{ByEnd: true, Short: 5, Whole: 5, Lead: 3}
+	q := New[*job](rules)
+	add := func(owner, work uint64) *job {
+		j := &job{owner: owner, work: work}
+		q.Add(owner, j, &j.Entry, work)
+		return j
+	}
+	take(q, add(1, 4))
+	q.Advance()
+	q.Charge(2, 100)
+	require.EqualValues(t, 100, q.Tag(2))
+	q.Forget()
+	require.Zero(t, q.Owners())
+	for owner := range uint64(4) {
+		require.Zero(t, q.Tag(owner))
+	}
+	large := add(1, 50)
+	add(2, 5)
+	require.EqualValues(t, 2, q.Next().First().owner, "by its end")
+	require.EqualValues(t, 2, q.NextShort().First().owner)
+	require.Equal(t, large, q.NextLong().First())
+	q.Charge(2, 4)
+	require.Nil(t, q.NextShort(), "too far ahead")
+}
+
+// TestDebtsAreBounded: of the owners without jobs, those that are furthest ahead are remembered, 1024 at most.
+func TestDebtsAreBounded(t *testing.T) {
+	q := New[*job](Rules{})
+	const owners = 3000
+	for i := range uint64(owners) {
+		q.Charge(i, 1+i*7%owners) // all different
+	}
+	q.Advance()
+	require.Equal(t, 1024, q.Owners())
+	for i := range uint64(owners) {
+		want := 1 + i*7%owners
+		if want <= owners-1024 {
+			want = 0
+		}
+		require.Equal(t, want, q.Tag(i))
+	}
+}
+
 // TestComparisons: no operation compares more than a few times log n of n owners.
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14

@@ -13,7 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
-// TestLock: one caller has the lock until it releases it, and then no file is left.
+// TestLock: one caller has the lock until it releases it, and then no file is left. Releasing it again does not take it
+// from the next holder.
 func TestLock(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a.lock")
 	unlock, err := Lock(path)
@@ -23,19 +24,26 @@ func TestLock(t *testing.T) {
 	assert.ErrorContains(t, err, path)
 	unlock()
 	assert.NoFileExists(t, path)
-	unlock, err = Lock(path)
+	next, err := Lock(path)
 	require.NoError(t, err)
 	unlock()
+	_, err = Lock(path)
+	require.ErrorIs(t, err, ErrHeld)
+	next()
+	assert.NoFileExists(t, path)
 	_, err = Lock(filepath.Join(path, "none", "x"))
 	assert.Error(t, err)
 	assert.NotErrorIs(t, err, ErrHeld)
 }
 
-// TestSyncFolder: the folder is not kept open, and a missing one is an error.
+// TestSyncFolder: the folder is flushed, which /proc refuses, and not kept open. A missing one is an error.
 func TestSyncFolder(t *testing.T) {
 	dir := held.TempDir(t)
 	require.NoError(t, SyncFolder(filepath.Join(dir, "a")))
 	assert.Error(t, SyncFolder(filepath.Join(dir, "none", "a")))
+	if runtime.GOOS == "linux" {
+		assert.Error(t, SyncFolder("/proc/a"))
+	}
 }
 
 // TestLockAtOnce: of many concurrent callers, never two have the lock.

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
 
 // Lock takes the lock at path, or fails with [ErrHeld]. The system releases it at the end of the process, even after a
-// crash.
+// crash. Only the first call of unlock has an effect.
 func Lock(path string) (unlock func(), err error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -26,10 +27,10 @@ func Lock(path string) (unlock func(), err error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if isAt(f, path) {
-			return func() {
+			return sync.OnceFunc(func() {
 				os.Remove(path) // while locked: a process that has opened it finds another file here, or none
 				f.Close()
-			}, nil
+			}), nil
 		}
 		f.Close() // its last holder removed it in the meantime
 	}

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 )
 
 // Lock takes the lock at path, or fails with [ErrHeld]: the file is opened without sharing, and is deleted when it is
-// closed, also at the end of the process.
+// closed, also at the end of the process. Only the first call of unlock has an effect.
 func Lock(path string) (unlock func(), err error) {
 	const (
 		deleteAccess           = 0x00010000
@@ -28,7 +29,7 @@ func Lock(path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 	}
-	return func() { syscall.CloseHandle(h) }, nil
+	return sync.OnceFunc(func() { syscall.CloseHandle(h) }), nil
 }
 
 // SyncFolder does nothing: Windows cannot flush a folder.

@@ -95,18 +95,24 @@ func openGPU(o Options) (backend.Device, func() error, error) {
 	if o.Backend == Metal {
 		under, err = openMetal()
 	} else {
-		variant, seed := "fast", uint64(0)
-		if _, how, more := strings.Cut(string(o.Backend), ":"); more {
-			variant, seed, err = o.Backend.how(how)
-		}
-		if err == nil {
-			under, err = openSoft(variant, seed, o.Threads)
-		}
+		under, err = o.openSoft()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	return over(under, o.Mapped)
+}
+
+// openSoft opens the software device, by default with fast kernels.
+func (o Options) openSoft() (metal.Device, error) {
+	variant, seed := "fast", uint64(0)
+	if _, how, more := strings.Cut(string(o.Backend), ":"); more {
+		var err error
+		if variant, seed, err = o.Backend.how(how); err != nil {
+			return nil, err
+		}
+	}
+	return openSoft(variant, seed, o.Threads)
 }
 
 // over returns the backend that runs kernels on a Metal device. It closes the device at the end, and on an error.

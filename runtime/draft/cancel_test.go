@@ -178,7 +178,8 @@ func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"branches": {Branches: -2}, "window": {Window: -1}, "inflight": {InFlight: -1}, "rows": {Rows: -1},
 		"most tokens": {MaxTokens: -1}, "room": {Room: -1}, "vocabulary": {Vocab: -1},
-		"best tokens with an answer": {K: -1}, "mode": {Mode: 7},
+		"best tokens with an answer": {K: -1}, "best tokens of a token": {Top: -1}, "tokens ahead": {Ahead: -1},
+		"tokens between questions": {Verify: true, VerifyEvery: -1}, "mode": {Mode: 7},
 		"temperature": {Sampling: terms.Sampling{Temperature: -1}},
 	} {
 		_, err := New(m, nil, nil, o)
@@ -195,8 +196,17 @@ func TestOptions(t *testing.T) {
 	_, err = d.Decode(t.Context(), nil, nil)
 	assert.ErrorContains(t, err, "empty prompt")
 	assert.Equal(t, 800*time.Millisecond, d.o.Deadline)
-	assert.Equal(t, []int{2, 32, 4, 8, 512, 128},
-		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm})
+	assert.Equal(t, []int{2, 32, 4, 8, 512, 128, 64},
+		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm, d.o.VerifyEvery})
+	for want, all := range map[int][]Options{
+		1: {{}, {Mode: Serial, Verify: true}, {Verify: true, VerifyEvery: 64}}, MostAhead: {{Verify: true}},
+		7: {{Ahead: 7}, {Ahead: 7, Verify: true}},
+	} {
+		for _, o := range all {
+			assert.Equal(t, want, o.withDefaults().Ahead, "%+v", o)
+			assert.Equal(t, o.Verify && o.VerifyEvery == 0 && o.Mode == Pipelined, o.withDefaults().auto, "checks")
+		}
+	}
 	assert.False(t, d.o.End(0))
 	d, err = New(m, nil, nil, Options{
 		Branches: 3, Window: 4, InFlight: 5, Rows: 6, MaxTokens: 7, Warm: -1, Deadline: -1,

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
 // checked decodes with checks, and returns how long that took.
@@ -312,6 +313,49 @@ func TestAlternatives(t *testing.T) {
 		_, _, without := checked(t, v, v, Options{MaxTokens: 20})
 		assert.Less(t, took, without)
 	})
+}
+
+// memory is a model with room for some nodes.
+type memory struct {
+	Model
+	room    int
+	dropped []ID
+}
+
+func (m *memory) Room() int        { return m.room }
+func (m *memory) Drop(nodes ...ID) { m.dropped = append(m.dropped, nodes...); m.room += len(nodes) }
+
+// TestRoomOfAlternatives: alternatives leave room for a whole forward call. When there is no more than that, all of
+// them are dropped.
+func TestRoomOfAlternatives(t *testing.T) {
+	o := Options{auto: true, Ahead: 8, InFlight: 2, Window: 32, MaxTokens: 100, Verify: true, Lookup: -1}
+	o.End = func(int32) bool { return false }
+	for _, c := range []struct{ rows, room, leaves int }{
+		{8, 100, 4}, {8, 13, 4}, {8, 12, 4}, {8, 11, 3}, {8, 10, 2}, {8, 9, 1}, {8, 8, 1}, {8, 1, 1},
+		{3, 100, 3}, {3, 6, 3}, {3, 5, 2}, {3, 4, 1}, {3, 3, 1}, {1, 100, 1}, {1, 1, 1},
+	} {
+		m := &memory{room: c.room}
+		r := &run{Options: o, model: m, cost: new(lookup.Cost), lately: new(Waits)}
+		r.Rows = c.rows
+		r.tip = &node{evaluated: true, fact: new(fact), others: []guess{{1, 0.3}, {2, 0.2}, {3, 0.1}}}
+		r.child(r.tip, 7, 1).sure = 0.4
+		leaves := r.choose()
+		require.Len(t, leaves, c.leaves, "%+v", c)
+		assert.EqualValues(t, 7, leaves[0].token)
+		for i, n := range leaves[1:] {
+			assert.EqualValues(t, i+1, n.token, "the likeliest first")
+			n.evaluated, n.pass = true, &pass{live: 1}
+		}
+		m.room = c.rows + 1
+		assert.Len(t, r.tip.alts, c.leaves-1)
+		r.choose()
+		assert.Empty(t, m.dropped, "%+v", c)
+		m.room = c.rows
+		r.choose()
+		assert.Len(t, m.dropped, c.leaves-1, "%+v", c)
+		assert.Empty(t, r.tip.alts)
+		assert.Empty(t, r.tip.others)
+	}
 }
 
 // TestWide: no other set of further rows drafts more than the one that is chosen.

@@ -441,7 +441,7 @@ func (w *world) reply(q Question) (a Answer, err error) {
 		if q.AuditFrom > 0 && pos >= from {
 			a.Audited++
 			if choice, _ := w.answer(text); choice != id {
-				found := terms.Finding{Pos: pos, Token: choice}
+				found := terms.Finding{Pos: pos, Token: choice, LogProb: -1 - float32(share(text))}
 				if q.Verify == terms.EachScore {
 					found.Score, found.Stands = 0, -w.gap(text, id)
 				}

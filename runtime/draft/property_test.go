@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,12 +170,132 @@ func (s *shown) collect(e Event) {
 		if t.Reason != nil {
 			s.Reasons = append(s.Reasons, *t.Reason)
 		}
-		t.CommitDelay, t.Reason = 0, nil
+		t.CommitDelay, t.Reason, t.LogProbs = 0, nil, nil
 		s.Tokens = append(s.Tokens, t)
 	} else if q := e.Escalation; q != nil && q.Outcome != Dropped && q.Outcome != Probed && q.Outcome != Probing &&
 		q.Outcome != Checked {
 		s.Escalated = append(s.Escalated, q.Pos)
 	}
+}
+
+// kept holds events, and what they said when they were emitted.
+type kept struct {
+	events []Event
+	said   []string
+}
+
+// written returns all values of an event.
+func written(e Event) string {
+	var b strings.Builder
+	add := func(v reflect.Value) {
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+				fmt.Fprintf(&b, "%+v ", f.Elem().Interface())
+			}
+		}
+	}
+	add(reflect.ValueOf(e))
+	if e.Token != nil {
+		add(reflect.ValueOf(*e.Token))
+	}
+	return b.String()
+}
+
+// add keeps an event; k may be nil.
+func (k *kept) add(e Event) {
+	if k != nil {
+		k.events, k.said = append(k.events, e), append(k.said, written(e))
+	}
+}
+
+// check returns an error if an event has changed since it was emitted, or if the traced events of a whole text are
+// inconsistent.
+func (k *kept) check(s *schedule, sum Summary) error {
+	if k == nil {
+		return nil
+	}
+	for i, e := range k.events {
+		if now := written(e); now != k.said[i] {
+			return fmt.Errorf("an event was %s, and has become %s", k.said[i], now)
+		}
+	}
+	if sum.Stop == "" {
+		return nil
+	}
+	return k.traced(len(s.prompt), sum.Wasted)
+}
+
+// traced checks the nodes of the draft tree and the times in the events: each row has a known parent, and those that
+// are dropped together are a branch. A token that replaced another has the log-probability of the finding, if known.
+func (k *kept) traced(prompt, wasted int) error {
+	nodes, dropped := map[ID]Drafted{0: {Pos: prompt - 1}}, map[ID]bool{}
+	var turn Turn // the last one
+	for i, e := range k.events {
+		ends := e.At
+		switch {
+		case e.Prompt != nil:
+			if ends = e.Prompt.Began + e.Prompt.Took; e.Prompt.Tokens != prompt {
+				return fmt.Errorf("event %d: a prompt of %d tokens, not %d", i, e.Prompt.Tokens, prompt)
+			}
+		case e.Turn != nil:
+			turn = *e.Turn
+		case e.Token != nil && e.Token.Pos == turn.Pos:
+			if p := float64(e.Token.LogProbs.Token); p != float64(turn.LogProb) && (turn.LogProb != 0 || p == p) {
+				return fmt.Errorf("event %d: the log-probability is %v after %+v", i, p, turn)
+			}
+		case e.Waited != nil:
+			if ends = e.Waited.Began + e.Waited.Took; e.Waited.Took <= 0 || e.Waited.Pos < prompt {
+				return fmt.Errorf("event %d: %+v", i, *e.Waited)
+			}
+		case e.Pass != nil:
+			for _, n := range e.Pass.Nodes {
+				parent, known := nodes[n.Parent]
+				if _, twice := nodes[n.ID]; twice || !known || dropped[n.Parent] || n.Pos != parent.Pos+1 {
+					return fmt.Errorf("event %d: node %+v after %+v", i, n, parent)
+				}
+				nodes[n.ID] = n
+			}
+			if len(e.Pass.Nodes) != e.Pass.Rows {
+				return fmt.Errorf("event %d: %d nodes in %d rows", i, len(e.Pass.Nodes), e.Pass.Rows)
+			}
+		case e.Rollback != nil:
+			r := e.Rollback
+			if r.Of != 0 && r.Of != r.Pos {
+				return fmt.Errorf("event %d: %+v", i, *r)
+			}
+			first := ID(0)
+			for _, id := range r.Nodes {
+				if nodes[id].Pos == r.Pos && first == 0 {
+					first = id
+				}
+			}
+			for _, id := range r.Nodes {
+				at := id
+				for nodes[at].Pos > r.Pos {
+					at = nodes[at].Parent
+				}
+				if at != first || id == 0 || dropped[id] {
+					return fmt.Errorf("event %d: node %+v of %+v", i, nodes[id], *r)
+				}
+				dropped[id] = true
+			}
+		}
+		if ends != e.At {
+			return fmt.Errorf("event %d, at %v, reports %v as its end: %s", i, e.At, ends, k.said[i])
+		}
+	}
+	if len(dropped) != wasted {
+		return fmt.Errorf("%d nodes are dropped, and %d are wasted", len(dropped), wasted)
+	}
+	return nil
+}
+
+// keeps returns where the events of some of the schedules are kept, else nil.
+func (s *schedule) keeps() *kept {
+	if s.seed%8 == 3 {
+		return new(kept)
+	}
+	return nil
 }
 
 // run decodes once and returns the visible result; the error includes that of clean.
@@ -186,8 +308,10 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 		}
 	}()
 	f := s.fakes()
-	o := s.Options
-	o.Mode = mode
+	o, all := s.Options, s.keeps()
+	if o.Mode = mode; all != nil {
+		o.Trace, o.Top = true, 2
+	}
 	var cloud Cloud = f.cloud
 	if s.warms {
 		cloud = warmCloud{f.cloud}
@@ -196,10 +320,10 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	if err != nil {
 		return got, sum, err
 	}
-	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); return true })
+	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool { got.collect(e); all.add(e); return true })
 	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
 	if err == nil {
-		err = f.clean(sum)
+		err = errors.Join(f.clean(sum), all.check(s, sum))
 	}
 	for _, text := range f.cloud.warmed {
 		if err == nil && !s.settled(text, got) {

@@ -245,8 +245,10 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	}()
 	f := s.fakes()
 	far := &streamCloud{fakeCloud: f.cloud}
-	o := s.Options
-	o.Mode = mode
+	o, all := s.Options, s.keeps()
+	if o.Mode = mode; all != nil {
+		o.Trace, o.Top = true, 2
+	}
 	f.model.lookup = max(0, f.model.lookup) // known tokens are evaluated together in any case
 	if s.Verify && s.VerifyEvery == 0 {
 		f.model.window = nil // a check is no reason to wait
@@ -258,6 +260,7 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	screen := &screen{prompt: len(s.prompt)}
 	sum, err = d.Decode(ctx, s.prompt, func(e Event) bool {
 		got.collect(e)
+		all.add(e)
 		err := screen.take(e)
 		s.seen.add(e)
 		f.model.wrong = errors.Join(f.model.wrong, err)
@@ -268,7 +271,7 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	// an escalation that tokens ahead answered while its ask was in flight is reported when the ask returns
 	slices.Sort(got.Escalated)
 	if err == nil {
-		err = f.clean(sum)
+		err = errors.Join(f.clean(sum), all.check(s, sum))
 	}
 	if err == nil && stop < 0 {
 		err = screen.over(sum, s.Options)

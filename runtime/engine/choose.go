@@ -30,7 +30,7 @@ type SchemaError = grammar.Error
 func (e *Engine) validate(r Route) error {
 	any := r.Settings.Rules()
 	switch {
-	case r.Local && r.Cloud != nil:
+	case r.Local && (r.Cloud != nil || r.Far != nil):
 		return errors.New("nothing of a local answer may leave this device: leave out Local, or the cloud")
 	case any && r.Pick != nil:
 		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +
@@ -74,7 +74,7 @@ func (e *Engine) Check(ctx context.Context, r Route) (ignored []string, err erro
 	if err != nil {
 		return nil, err
 	}
-	return m.Ignored(), nil
+	return slices.Clone(m.Ignored()), nil // the matcher is kept for others
 }
 
 // chooser is the state that the places of one answer share. One goroutine at a time uses it.
@@ -122,7 +122,7 @@ func (s *Session) choose(
 		if c.matcher, c.end, err = s.e.structured.matcher(ctx, s.e, r.Settings); err != nil {
 			return want, err
 		}
-		s.summary.Ignored = c.matcher.Ignored()
+		s.summary.Ignored = slices.Clone(c.matcher.Ignored())
 		want.K, want.Logits = max(want.K, headBest), true
 	}
 	if c.rules {

@@ -483,7 +483,8 @@ func TestSchemaRouted(t *testing.T) {
 	assert.ErrorContains(t, err, "verification")
 }
 
-// TestPickBySchema: a sampler of the caller sees the answer so far, and its token is used where it is allowed.
+// TestPickBySchema: a sampler of the caller sees the answer so far, which it may keep, and its token is used where it is
+// allowed.
 func TestPickBySchema(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
@@ -491,7 +492,7 @@ func TestPickBySchema(t *testing.T) {
 	var seen [][]int32
 	r := Route{Settings: terms.Settings{MaxTokens: 40, Schema: []byte(`{"enum":["aaa","abc"]}`)}}
 	r.Pick = func(_ int, answer []int32, _ *backend.Output) int32 {
-		seen = append(seen, slices.Clone(answer))
+		seen = append(seen, answer)
 		return 'b' // the token of that byte in these models
 	}
 	all, text, stop := said(t, s, []int32{70}, r)
@@ -506,6 +507,22 @@ func TestPickBySchema(t *testing.T) {
 	for _, err = range s.Routed(t.Context(), []int32{70}, r) {
 	}
 	assert.ErrorContains(t, err, "sampler")
+}
+
+// TestIgnoredStays: the grammar of a schema, which is kept, does not change with the paths that callers got from it.
+func TestIgnoredStays(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s := session(t, e)
+	r := Route{Settings: terms.Settings{MaxTokens: 3, Schema: []byte(`{"type":"integer","size":1}`)}}
+	for range 2 {
+		ignored, err := e.Check(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, []string{"#/size"}, ignored)
+		ignored[0] = "checked"
+		said(t, s, []int32{70}, r)
+		require.Equal(t, []string{"#/size"}, s.Summary().Ignored)
+		s.Summary().Ignored[0] = "generated"
+	}
 }
 
 // TestSchemaClosed: a closed grammar differs from the open one of the same schema.

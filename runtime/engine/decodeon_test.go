@@ -72,6 +72,30 @@ func TestLocalAhead(t *testing.T) {
 	})
 }
 
+// TestLocalAheadOfTurn: if each choice is verified, tokens ahead follow the first one that differs, otherwise the answer.
+// The context of the question stays as it is, also after its end.
+func TestLocalAheadOfTurn(t *testing.T) {
+	e := small(t, Options{}, nil)
+	s, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer s.Close()
+	memory := append(bytesOf(9), 250, 251)
+	before := slices.Clone(memory)
+	for _, v := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
+		q := draft.Question{Context: memory[:9], AuditFrom: 2, Verify: v, Ahead: 4}
+		a, err := s.Local(1).Ask(t.Context(), q)
+		require.NoError(t, err)
+		require.NotEmpty(t, a.Audit)
+		ahead := all(a.Ahead)
+		require.Equal(t, before, memory)
+		from := append(slices.Clone(memory[:9]), a.Token)
+		if v == terms.EachChoice {
+			from = append(slices.Clone(memory[:a.Audit[0].Pos]), a.Audit[0].Token)
+		}
+		assert.Equal(t, follows(t, s.Local(2), draft.Question{Context: from}, 4), ahead)
+	}
+}
+
 // TestLocalAheadEnds: decoding ahead ends with the context of its question, its session or the service; then no
 // goroutine and no memory of the session is left.
 func TestLocalAheadEnds(t *testing.T) {

@@ -88,13 +88,13 @@ func (d *drafter) Context() int { return d.s.e.o.Context }
 
 // Read implements [draft.Drafter].
 func (d *drafter) Read(ctx context.Context, text []int32, heads int) ([]backend.Output, error) {
-	d.s.truncate(d.Known(text))
+	if heads > len(text) {
+		return nil, errors.New("more heads are wanted than the drafter's text has tokens")
+	}
+	d.s.truncate(min(d.Known(text), len(text)-heads)) // heads are not kept: the last tokens are read again
 	for len(d.out) < heads {
 		d.out = append(d.out, backend.Output{})
 	}
 	rest := text[len(d.s.ids):]
-	if heads > len(rest) {
-		return nil, errors.New("the drafter keeps no heads of the tokens that it has read")
-	}
 	return d.out[:heads], d.s.e.named(ctx, d.s.append(ctx, rest, d.out[:heads], d.want))
 }

@@ -146,6 +146,30 @@ func TestDrafterOwn(t *testing.T) {
 	}
 }
 
+// TestDrafterOfShortContext: a drafter with a shorter context than the text drafts on from the end of the text.
+func TestDrafterOfShortContext(t *testing.T) {
+	e := small(t, Options{}, nil)
+	for _, context := range []int{24, 40, 0} {
+		drafter := small(t, Options{Context: context}, nil)
+		s := session(t, e)
+		r := Route{Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true, Lookup: -1}}
+		want, _ := whole(t, s, echo(30), r)
+		at := 0
+		r.Observe = func(ev Event) {
+			if p := ev.Pass; p != nil && p.Drafts > 0 {
+				at = s.Summary().Tokens
+			}
+		}
+		got, sum := whole(t, s, echo(30), eagerly(r, drafter))
+		for i := range want {
+			assert.Equal(t, want[i].ID, got[i].ID)
+		}
+		assert.NoError(t, sum.Err, "%d", context)
+		assert.Greater(t, at, 10, "%d: beyond its context", context)
+		assert.LessOrEqual(t, s.small.s.KVTokens(), drafter.Context())
+	}
+}
+
 // TestDrafterMemory: the memory of a drafter is closed with the session, and another drafter takes its place.
 func TestDrafterMemory(t *testing.T) {
 	e := small(t, Options{}, nil)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,6 +119,24 @@ func TestCloseWhileWeightsMove(t *testing.T) {
 		require.NoError(t, e.Close())
 		waiting.Wait()
 	}
+}
+
+// TestWeightsWaits: a call that waits for the weights to move ends with its context, with the cause, or with the engine,
+// and keeps neither open.
+func TestWeightsWaits(t *testing.T) {
+	e := small(t, Options{}, nil)
+	e.move.wanted = true
+	e.move.begin.Do(func() {}) // as if the move had begun; it does not end
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	_, err := e.Weights(ctx)
+	assert.ErrorIs(t, err, why)
+	assert.ErrorIs(t, err, context.Canceled)
+	e.end(ErrClosed)
+	_, err = e.Weights(t.Context())
+	assert.ErrorIs(t, err, ErrClosed)
+	assert.ErrorContains(t, err, "small: ")
 }
 
 // TestWeightsStay: weights stay in place if requested or if moving is impossible, with a reason. If moving is required

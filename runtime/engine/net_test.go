@@ -126,6 +126,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Equal(t, 2, got.AuditFrom)
 	assert.Equal(t, terms.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5}, got.Sampling)
 	assert.LessOrEqual(t, left, 30*time.Minute, "the deadline of the edge is sent to the cloud")
+	assert.Greater(t, left, 29*time.Minute)
 	assert.Positive(t, a.BytesUp)
 	assert.Positive(t, a.BytesDown)
 	assert.Greater(t, a.BytesUp, len(q.Context))
@@ -144,6 +145,7 @@ func TestRemoteAsks(t *testing.T) {
 	require.NoError(t, err)
 	_, left = up.last()
 	assert.LessOrEqual(t, left, 10*time.Minute, "of two deadlines the answer's own counts")
+	assert.Greater(t, left, 9*time.Minute)
 	sent := cloud.(Receiver).Receipt()
 	q.Within = 0
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
@@ -282,7 +284,8 @@ func TestGatewayOptions(t *testing.T) {
 	r, _ := call(t, e, addr, DialOptions{
 		Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3},
 	})
-	assert.Equal(t, 20, r.Welcome().Limits.Context)
+	assert.Equal(t, 20, r.Context())
+	assert.Equal(t, e.Name(), r.Model())
 	other := small(t, Options{}, func(s *synth.Spec) { s.Vocab = 301 })
 	_, err = other.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint()})
 	assert.ErrorIs(t, err, netproto.WrongTokenizer)
@@ -487,6 +490,9 @@ func TestRemoteVerifies(t *testing.T) {
 		require.NoError(t, err)
 		r, err := e.Dial(t.Context(), listen(t, g), DialOptions{Pin: g.Fingerprint(), Lazy: true})
 		require.NoError(t, err)
+		about := func() []any { return []any{r.Model(), r.Context(), r.Audit(), r.Choices(), r.OtherTemplate()} }
+		assert.Equal(t, []any{"", 0, "", 0, false}, about(), "before the first connection")
+		assert.NoError(t, r.CannotVerify(c.sampling))
 		for _, scores := range []bool{false, true} {
 			err := r.Verifies(t.Context(), scores, c.sampling)
 			if c.want == "" {
@@ -496,6 +502,8 @@ func TestRemoteVerifies(t *testing.T) {
 				assert.ErrorContains(t, err, c.want)
 			}
 		}
+		assert.Equal(t, []any{"recorder", r.Welcome().Limits.Context, c.audit.String(), c.choices, false}, about())
+		assert.Equal(t, r.Verifies(t.Context(), true, c.sampling), r.CannotVerify(c.sampling))
 		assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
 		require.NoError(t, r.Close())
 		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)

@@ -114,6 +114,9 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	s.note()
 	defer s.note()
 	defer s.stopFlights()
+	if err := s.e.validate(r); err != nil {
+		return err // before a gateway hears of it
+	}
 	end := func() {}
 	if r.Far != nil {
 		if r.Cloud, end, err = r.Far.Session(ctx); err != nil {
@@ -237,9 +240,6 @@ func (s *Session) decoder(
 ) (*draft.Decoder, error) {
 	sampler, err := sample.New(r.Sampling())
 	if err != nil {
-		return nil, err
-	}
-	if err := s.e.validate(r); err != nil {
 		return nil, err
 	}
 	o := r.Draft

@@ -109,6 +109,40 @@ func TestSavedTail(t *testing.T) {
 	assert.ErrorContains(t, err, "no keys and values to save")
 }
 
+// TestSavedTextStays: texts that Save and Load have returned do not change when the sessions continue otherwise, and
+// changing them changes no session.
+func TestSavedTextStays(t *testing.T) {
+	e := small(t, Options{}, nil)
+	s, other := newSession(t, e), newSession(t, e)
+	answered(t, s, longPrompt)
+	longer := append(cloned(longPrompt), 3, 3, 3, 3)
+	for _, text := range [][]int32{nil, longer} {
+		var b bytes.Buffer
+		saved, err := s.Save(t.Context(), &b, text)
+		require.NoError(t, err)
+		loaded, err := other.Load(t.Context(), &b)
+		require.NoError(t, err)
+		want := cloned(saved)
+		require.Equal(t, want, loaded)
+		for _, s := range []*Session{s, other} {
+			_, reused := answered(t, s, append(cloned(want[:12]), 99, 98, 97))
+			require.Equal(t, 12, reused)
+			require.Equal(t, want, saved)
+			require.Equal(t, want, loaded)
+		}
+		_, err = s.Save(t.Context(), io.Discard, loaded)
+		require.NoError(t, err)
+		for i := range want {
+			saved[i], loaded[i] = 1, 1
+		}
+		for _, s := range []*Session{s, other} {
+			_, reused := answered(t, s, want[:12])
+			require.Equal(t, 11, reused)
+		}
+		answered(t, s, longPrompt)
+	}
+}
+
 // TestSavedDamaged: a file with a changed, missing or additional byte is refused; the session is then empty and usable.
 func TestSavedDamaged(t *testing.T) {
 	e := small(t, Options{}, nil)

@@ -12,12 +12,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // dictator is a cloud that gives a fixed answer: after a prompt of this length it answers with these tokens.
@@ -211,6 +213,60 @@ func TestEnds(t *testing.T) {
 	assert.Len(t, all, 1, "a prompt that leaves room for one")
 }
 
+// TestThoughts: tokens of a thought are counted and told from those of the answer, and no stop string ends a thought.
+func TestThoughts(t *testing.T) {
+	e := small(t, Options{}, func(s *synth.Spec) { s.Thinks = true })
+	tok, err := e.Tokenizer()
+	require.NoError(t, err)
+	s := session(t, e)
+	for _, c := range []struct {
+		says, text, answer string
+		thought, tokens    int // with those that hold a stop string back, and end it
+		stop               string
+	}{
+		{"<think>\nhm!é?</think>\n\nI!?", "<think>\nhm!é?</think>\n\nI", "I", 11, 14, StopString},
+		{"<think>h!?", "<think>h!?", "", 4, 4, StopLength},
+		{"h<think>!?", "h<think>", "h<think>", 0, 4, StopString},
+	} {
+		says := tok.Encode(c.says, true)
+		require.Len(t, says, c.tokens, c.says)
+		r := dictated(t, &dictator{prompt: 1, says: says})
+		r.Stop, r.MaxTokens = []string{"!?"}, len(says)
+		text, answer, thought := "", "", 0
+		for _, x := range tokens(t, s, []int32{1}, r) {
+			if text += x.Text; x.Kind == tokenizer.Answer {
+				answer += x.Text
+			} else {
+				thought++
+			}
+		}
+		sum := s.Summary()
+		assert.Equal(t, []any{c.text, c.answer, c.thought, c.stop}, []any{text, answer, thought, sum.Stop}, c.says)
+		assert.Equal(t, []any{c.text, c.answer, c.thought, c.tokens},
+			[]any{sum.Text, sum.Answer(), sum.Thought, sum.Tokens}, c.says)
+	}
+}
+
+// TestNoCacheInTime: a session is free again after a text that could not begin, because the cache could not be made
+// before the text was cancelled.
+func TestNoCacheInTime(t *testing.T) {
+	e := small(t, Options{}, nil)
+	s := e.Session()
+	done, err := e.acquire(t.Context())
+	require.NoError(t, err)
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	for range 2 {
+		for _, err := range s.Generate(ctx, []int32{1}, terms.Settings{}) {
+			assert.ErrorIs(t, err, why)
+		}
+		assert.ErrorIs(t, s.Read(ctx, []int32{1}, 0, 0, func(Seen) error { return nil }), why)
+	}
+	done()
+	assert.Len(t, tokens(t, s, []int32{1}, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}}), 2)
+}
+
 // TestCloseAtTheEnd: a text that ended before the engine was closed is complete.
 func TestCloseAtTheEnd(t *testing.T) {
 	e := small(t, Options{Context: 10}, nil)
@@ -248,6 +304,22 @@ func TestRouteReaches(t *testing.T) {
 		r.MaxTokens = 1
 		tokens(t, s, []int32{1, 2}, r)
 		assert.Equal(t, want, d.asked[0].K, "best tokens with the answer")
+	}
+	for _, c := range []struct {
+		settings terms.Settings
+		want     int
+	}{
+		{terms.Settings{}, 7}, {terms.Settings{Temperature: 1, TopK: 3}, 7}, {terms.Settings{Top: 1}, 0},
+		{terms.Settings{LogProbs: true}, 0}, {terms.Settings{PresencePenalty: 1}, 0},
+		{terms.Settings{FrequencyPenalty: 1}, 0}, {terms.Settings{RepeatPenalty: 2}, 0},
+		{terms.Settings{LogitBias: map[int32]float32{7: 1}}, 0}, {terms.Settings{Temperature: 1, MinP: 0.1}, 0},
+	} {
+		d := &dictator{prompt: 2, says: says}
+		r := dictated(t, d)
+		r.Settings, r.Draft.Ahead = c.settings, 8
+		r.MaxTokens = 1
+		tokens(t, s, []int32{1, 2}, r)
+		assert.Equal(t, c.want, d.asked[0].Ahead, "rules need the best tokens, which those ahead do not have: %+v", c)
 	}
 	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
 		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
@@ -317,6 +389,14 @@ func TestBranchesAreLearnt(t *testing.T) {
 	})
 }
 
+// unreachable is a large model that must not be asked for a session.
+type unreachable struct{ t *testing.T }
+
+func (u unreachable) Session(context.Context) (Cloud, func(), error) {
+	u.t.Error("no session is to begin")
+	return &known{}, func() {}, nil
+}
+
 // TestRouteRefuses: an invalid route is refused before anything is generated, with a reason, and the session stays
 // usable.
 func TestRouteRefuses(t *testing.T) {
@@ -331,8 +411,12 @@ func TestRouteRefuses(t *testing.T) {
 		"calls per second, but is +Inf":     {Pace: math.Inf(1)},
 		"no cloud that could be asked":      {Router: always},
 		"leave out Local, or the cloud":     {Settings: terms.Settings{Local: true}, Router: always, Cloud: &known{}},
+		"may leave this device":             {Settings: terms.Settings{Local: true}, Router: always, Far: unreachable{t}},
 		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
 		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
+		"no token 300 to add a bias to":     {Settings: terms.Settings{LogitBias: map[int32]float32{7: 1, 300: 1}}},
+		"no token -1 to add a bias to":      {Settings: terms.Settings{LogitBias: map[int32]float32{-1: 1, 400: 1}}},
+		"drafts have no effect where a":     {Drafter: e, Pick: func(int, []int32, *backend.Output) int32 { return 1 }},
 		"a pace says, but is 0.5 of 0":      {RowCost: 0.5},
 		"a pace says, but is -1 of 5":       {RowCost: -1, Pace: 5},
 		"a pace says, but is NaN of 5":      {RowCost: math.NaN(), Pace: 5},
@@ -352,6 +436,10 @@ func TestRouteRefuses(t *testing.T) {
 		assert.Equal(t, len(prompt), s.Summary().PromptTokens)
 		assert.Empty(t, s.Summary().Stop)
 		assert.Len(t, tokens(t, s, []int32{3}, Route{Settings: terms.Settings{MaxTokens: 1}}), 1)
+	}
+	last := terms.Settings{MaxTokens: 2, IgnoreEnd: true, LogitBias: map[int32]float32{0: -1, 299: 100}}
+	for _, x := range tokens(t, s, []int32{3}, Route{Settings: last}) {
+		assert.EqualValues(t, 299, x.ID)
 	}
 }
 

@@ -93,7 +93,9 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	for tok, err := range stream {
 		require.NoError(t, err)
 		got.ids, got.origins = append(got.ids, tok.ID), append(got.origins, string(tok.Origin))
-		got.heads = append(got.heads, tok.Confidence)
+		if got.heads = append(got.heads, tok.Confidence); r.Router == nil && r.Lookup < 0 {
+			assert.Equal(t, len(prompt)+len(got.ids)-1, s.KVTokens(), "flights are not counted")
+		}
 	}
 	assert.Empty(t, s.speculation.flights)
 	assert.InDelta(t, len(prompt)+len(got.ids), s.KVTokens(), 1)

@@ -78,6 +78,7 @@ func TestChooseIsPick(t *testing.T) {
 		for _, score := range scores {
 			require.Equal(t, scores[0], score, "it does not depend on the compared token")
 		}
+		require.Equal(t, scored(s, logits), out, "the head does not change")
 		for _, stands := range []int32{-1, 50, math.MaxInt32, math.MinInt32} {
 			_, _, standing := s.Choose(pos, out, stands)
 			require.True(t, math.IsInf(float64(standing), -1), "%d is not a token", stands)

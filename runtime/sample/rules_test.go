@@ -63,7 +63,7 @@ func (c *ruled) changed() []float32 {
 }
 
 // TestPickByIsTheDefinition: of the allowed tokens, with logits changed by the rules, PickBy takes the best one, or the
-// one with the largest logit/T + noise among those that temperature, top-k, top-p and min-p keep.
+// one with the largest logit/T + noise among those that temperature, top-k, top-p and min-p keep. It changes no head.
 func TestPickByIsTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	cut := 0
@@ -93,9 +93,11 @@ func TestPickByIsTheDefinition(t *testing.T) {
 				best, value = int32(i), v
 			}
 		}
-		require.Equal(t, best, s.PickBy(c.pos, output(c.logits, 5), &c.r, c.at), "%+v", c)
-		all := &backend.Output{Top: output(c.logits, 50).Top}
+		out, all := output(c.logits, 5), &backend.Output{Top: output(c.logits, 50).Top}
+		require.Equal(t, best, s.PickBy(c.pos, out, &c.r, c.at), "%+v", c)
 		require.Equal(t, best, s.PickBy(c.pos, all, &c.r, c.at), "the candidates suffice: %+v", c)
+		require.Equal(t, output(c.logits, 5), out, "unchanged")
+		require.Equal(t, output(c.logits, 50).Top, all.Top, "unchanged")
 	}
 	assert.Positive(t, cut)
 }
@@ -116,6 +118,9 @@ func TestPickByWithoutRules(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, -1,
 		s.PickBy(1, output(make([]float32, 50), 5), &terms.Settings{}, Place{Mask: make([]uint64, 1)}))
+	beyond := &backend.Output{Top: []backend.Candidate{{ID: 150, Logit: 9}, {ID: 64, Logit: 8}, {ID: 3, Logit: 1}}}
+	assert.EqualValues(t, 3, s.PickBy(1, beyond, &terms.Settings{}, Place{Mask: []uint64{math.MaxUint64}}),
+		"tokens beyond the mask are not allowed")
 	many := make([]float32, 5000)
 	for i := range many {
 		many[i] = float32(i % 4999)

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +95,13 @@ func TestRoundTrip(t *testing.T) {
 		set, err := Open(dir)
 		require.NoError(t, err)
 		same(t, set, &s, texts)
+		size := 0
+		for name, text := range filesOf(t, dir) {
+			if strings.HasSuffix(name, ".trace") {
+				size += len(text)
+			}
+		}
+		require.EqualValues(t, size, set.Bytes())
 		require.NoError(t, set.Close())
 	}
 }
@@ -213,10 +221,104 @@ func TestTextRefused(t *testing.T) {
 		spoil(&x)
 		assert.ErrorContains(t, w.Write(0, []Text{x}), want)
 	}
+	assert.Len(t, filesOf(t, w.dir), 3, "manifest, lock and shard: a failed write leaves nothing")
 	set, err := Open(w.dir)
 	require.NoError(t, err)
 	defer set.Close()
 	assert.Equal(t, 1, set.Len(), "the valid text is still there")
+}
+
+// TestWriteFails: a shard that cannot be written, flushed or renamed does not count as done, nothing is left of it, and
+// it can be written later. The system refuses to flush its null device.
+func TestWriteFails(t *testing.T) {
+	s := settingsOf(1, 1, 2)
+	dir := held.TempDir(t)
+	w, err := Create(dir, s)
+	require.NoError(t, err)
+	defer w.Close()
+	fails := func(texts []Text) {
+		t.Helper()
+		assert.Error(t, w.Write(0, texts))
+		assert.False(t, w.Done(0))
+		_, err := os.Lstat(shardPath(dir, 0) + ".part")
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	}
+	fails(nil)
+	if runtime.GOOS == "linux" {
+		require.NoError(t, os.Symlink(os.DevNull, shardPath(dir, 0)+".part"))
+		fails([]Text{{}})
+		assert.NoFileExists(t, shardPath(dir, 0))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(shardPath(dir, 0), "x"), 0o755))
+	fails([]Text{{}})
+	require.NoError(t, os.RemoveAll(shardPath(dir, 0)))
+	require.NoError(t, w.Write(0, []Text{{}}))
+	assert.True(t, w.Done(0))
+}
+
+// TestLimitsThemselves: values at the end of what a model can give are written and read.
+func TestLimitsThemselves(t *testing.T) {
+	s := settingsOf(1, 1, 1, "x", "y", "z", "w")
+	nan := float32(math.NaN())
+	all := []Position{
+		{Reference: math.MaxInt32, Small: math.MaxInt32, Large: math.MaxInt32, Margin: 1, Entropy: 100},
+		{SmallLogProb: 9e-4, LargeLogProb: 9e-4, ReferenceSmall: 9e-4, ReferenceLarge: 9e-4},
+		{SmallLogProb: -math.MaxFloat32, LargeLogProb: nan, ReferenceSmall: -math.MaxFloat32, ReferenceLarge: nan},
+		{Labels: [maxRules]Verdict{Unknown, Keep, Escalate, Spoil}},
+	}
+	most := Prompt{Tokens: math.MaxInt32, Cloud: math.MaxInt32, Rollouts: math.MaxInt32, RolloutTokens: math.MaxInt32}
+	hidden := []uint16{0x7bff, 0xfbff, 0x8000, 1} // the largest finite ones, -0, the smallest
+	b := encoded(t, &s, 0, []Text{{Prompt: most, Positions: all, Hidden: hidden}})
+	got, err := parse(b)
+	require.NoError(t, err)
+	assert.Equal(t, most, got.promptAt(0))
+	for i, want := range all {
+		assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got.at(i)), "NaN is not equal to itself")
+		assert.Equal(t, order.AppendUint16(nil, hidden[i]), got.halves(i))
+	}
+}
+
+// TestManifestForm: the names in a manifest, by which sets of earlier programs are read and compared.
+func TestManifestForm(t *testing.T) {
+	all := Settings{
+		Tap: "t", Width: 1, Small: Model{Fingerprint: "f", Name: "n", Context: 2, Compute: "c"},
+		Large: Model{Fingerprint: "g", Name: "m", Context: 3, Compute: "d"}, Data: "h", Task: "k", Shots: 4, Prompts: 5,
+		Raw: true, Reference: "r", MaxTokens: 6, Sampling: &Sampling{Temperature: 0.5, Seed: 1<<64 - 1},
+		Routing: &Routing{Router: "o", Threshold: 0.25}, Labels: []string{"a", "b"}, Sentence: 7, Collapse: true,
+		ShardPrompts: 8,
+	}
+	for want, s := range map[string]Settings{
+		`{"format":"pilotfish-trace","version":1,"tap":"t","width":1,
+		"small":{"fingerprint":"f","name":"n","context":2,"compute":"c"},
+		"large":{"fingerprint":"g","name":"m","context":3,"compute":"d"},"data":"h","task":"k","shots":4,"prompts":5,
+		"raw":true,"reference":"r","max_tokens":6,"sampling":{"temperature":0.5,"seed":18446744073709551615},
+		"routing":{"router":"o","threshold":0.25},"labels":["a","b"],"sentence":7,"collapses":true,
+		"shard_prompts":8}`: all,
+		`{"format":"pilotfish-trace","version":1,"tap":"","width":1,"small":{},"large":{},"data":"","prompts":1,
+		"reference":"","max_tokens":1,"labels":[],"shard_prompts":1}`: {
+			Width: 1, Prompts: 1, MaxTokens: 1, Labels: []string{}, ShardPrompts: 1,
+		},
+	} {
+		got, err := s.encode()
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(got))
+		read, err := parseManifest([]byte(want))
+		require.NoError(t, err)
+		assert.Equal(t, s, *read)
+	}
+}
+
+// TestManifestSize: a manifest of 1 MiB is read.
+func TestManifestSize(t *testing.T) {
+	s := settingsOf(1, 1, 1)
+	b, err := s.encode()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for more, want := range []error{nil, ErrMagic} {
+		write(t, dir, manifestName, string(b)+strings.Repeat(" ", maxManifest+more-len(b)))
+		_, _, err = readManifest(dir)
+		assert.ErrorIs(t, err, want)
+	}
 }
 
 // encoded returns the bytes of a shard.

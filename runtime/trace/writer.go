@@ -128,11 +128,12 @@ func replace(path string, fill func(f *os.File) error) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
-		return err
+	err = errors.Join(fill(f), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return filelock.SyncFolder(path)
 }

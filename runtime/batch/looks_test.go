@@ -1,0 +1,68 @@
+package batch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// store is a KV store without memory.
+type store struct{ backend.KV }
+
+func (store) Config() backend.KVConfig { return backend.KVConfig{Slots: 4000} }
+
+// TestRefreshIsBounded: before a step the waiting work is estimated again for the devices with the smallest tags: all
+// those with little work left, and at most 4 others. Of these, a device with more than 4 questions is not estimated.
+func TestRefreshIsBounded(t *testing.T) {
+	const long = 40 // tokens of a question
+	for name, c := range map[string]struct {
+		questions []int // of each device, the smallest tag first
+		known     []int // tokens of each of its questions that are in memory meanwhile
+		works     []int // of each of its questions
+	}{
+		"four in vain":        {[]int{1, 1, 1, 1, 1, 1}, []int{1, 1, 1, 1, 1, 1}, []int{39, 39, 39, 39, 40, 40}},
+		"four questions":      {[]int{4, 1, 1, 1, 1}, []int{1, 1, 1, 1, 1}, []int{39, 39, 39, 39, 40}},
+		"five questions":      {[]int{5, 1, 1, 1, 1}, []int{1, 1, 1, 1, 1}, []int{40, 39, 39, 39, 40}},
+		"five, all in memory": {[]int{5, 1}, []int{40, 40}, []int{40, 1}},
+		"most are short": {
+			[]int{1, 1, 1, 4, 1, 1, 1, 1, 1}, []int{32, 40, 33, 39, 1, 1, 1, 1, 1},
+			[]int{8, 1, 7, 1, 39, 39, 39, 39, 40},
+		},
+	} {
+		s, err := New(nil, store{}, Options{Rows: 32})
+		require.NoError(t, err)
+		s.Close() // the test runs in place of its goroutine
+		var all [][]*ask
+		for device, n := range c.questions {
+			var asks []*ask
+			for range n {
+				session := uint64(10*device + len(asks))
+				a := &ask{Job: terms.Job{Session: session, Device: uint64(device), Domain: session}}
+				a.Context = make([]int32, long)
+				s.admit(a)
+				asks = append(asks, a)
+			}
+			s.front.Charge(uint64(device), uint64(device))
+			all = append(all, asks)
+		}
+		for device, asks := range all {
+			for _, a := range asks {
+				at := &a.tree.root
+				for _, token := range a.Context[:c.known[device]] {
+					at = s.trees.add(at, token)
+				}
+			}
+		}
+		s.refresh()
+		for device, asks := range all {
+			for _, a := range asks {
+				assert.EqualValues(t, c.works[device], a.Work(), "%s: device %d", name, device)
+			}
+		}
+		assert.Equal(t, len(c.questions), s.front.Len(), "%s: none is left out of the order", name)
+	}
+}
