@@ -67,7 +67,7 @@ type Settings struct {
 
 	Labels   []string `json:"labels"`              // names of the rules
 	Sentence int      `json:"sentence,omitempty"`  // maximum tokens of a sentence that a rule has continued
-	Collapse bool     `json:"collapse,omitempty"` // rules that may differ agree here: see docs/traces.md
+	Collapse bool     `json:"collapses,omitempty"` // rules that may differ agree here: see docs/traces.md
 
 	ShardPrompts int `json:"shard_prompts"` // prompts of a shard
 }
