@@ -155,6 +155,7 @@ func TestChatLeft(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	for tok, err := range chat.Send(ctx, "And?") {
 		if err != nil {
 			require.ErrorIs(t, err, context.Canceled)

@@ -124,41 +124,6 @@ func TestLinkRate(t *testing.T) {
 	assert.GreaterOrEqual(t, a.Latency.P50, 40.)
 }
 
-// failing is a model that fails at every other question, except for the first one of a connection.
-type failing struct {
-	fakeModel
-	asked *atomic.Int64
-}
-
-func (f failing) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
-	if len(q.Context) > textBefore && f.asked.Add(1)%2 == 0 {
-		return terms.Reply{}, errors.New("broken")
-	}
-	return f.fakeModel.Ask(ctx, q)
-}
-
-// TestLinkFailures: an ask that fails is no answer and has no time, in each part.
-func TestLinkFailures(t *testing.T) {
-	b, err := openLinkBench(LinkOptions{Asks: 6, AskRate: 500, Outage: 20 * time.Millisecond})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, b.close()) }()
-	g, stop, err := serveFake(nil, gateway.Options{}, failing{asked: new(atomic.Int64)})
-	require.NoError(t, err)
-	defer stop()
-	b.g = g
-	var r LinkReport
-	require.NoError(t, b.asks(t.Context(), &r, 8))
-	assert.Equal(t, []int{3, 3, 3}, []int{r.Asks.Answers, r.Asks.Errors, len(r.Asks.SamplesNS)})
-	assert.Equal(t, result.Latencies(r.Asks.SamplesNS), r.Asks.Latency)
-	g, stop, err = serveFake(nil, gateway.Options{}, failing{asked: new(atomic.Int64)})
-	require.NoError(t, err)
-	defer stop()
-	b.g, b.o.Outages = g, 2
-	require.NoError(t, b.outages(t.Context(), &r))
-	assert.Positive(t, r.Outage.Lost)
-	assert.Len(t, r.Outage.SamplesNS, 2)
-}
-
 // TestLinkStall: the latency of a question that becomes due during an outage counts from when it was due.
 func TestLinkStall(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{RTT: 2 * time.Millisecond})
@@ -201,7 +166,7 @@ func (f failing) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 // TestLinkFailures: asks without an answer are counted, of all outages together, and have no latency.
 func TestLinkFailures(t *testing.T) {
 	over := func(fails func(n int64) bool, o LinkOptions, part func(*linkBench, *LinkReport) error) (r LinkReport) {
-		g, stop, err := serveFake(nil, gateway.Options{}, failing{fakeModel{}, new(atomic.Int64), fails})
+		g, stop, err := serveFake(nil, gateway.Options{}, failing{asked: new(atomic.Int64), fails: fails})
 		require.NoError(t, err)
 		l, err := link.New(link.Options{Target: g.address})
 		require.NoError(t, err)
