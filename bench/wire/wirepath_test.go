@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -124,6 +125,19 @@ func TestLinkRate(t *testing.T) {
 	assert.GreaterOrEqual(t, a.Latency.P50, 40.)
 }
 
+// TestFirstConnection: only a resumed connection sends a question before the handshake has ended.
+func TestFirstConnection(t *testing.T) {
+	b, err := openLinkBench(LinkOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.close()) }()
+	tickets := tls.NewLRUClientSessionCache(4)
+	for _, resumed := range []bool{false, true} {
+		_, _, early, err := b.connect(t.Context(), tickets, resumed)
+		require.NoError(t, err)
+		assert.Equal(t, resumed, early)
+	}
+}
+
 // TestLinkStall: the latency of a question that becomes due during an outage counts from when it was due.
 func TestLinkStall(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{RTT: 2 * time.Millisecond})
@@ -135,7 +149,9 @@ func TestLinkStall(t *testing.T) {
 	over := time.AfterFunc(300*time.Millisecond, func() { b.l.Pause(false) })
 	defer over.Stop()
 	var m timed
+	start := time.Now()
 	m.run(t.Context(), s, text, 8, 20, 100, func() {}) // due in the first 220 ms
+	all := time.Since(start)
 	late := timed{took: make([]time.Duration, 1), late: make([]time.Duration, 1)}
 	late.ask(t.Context(), s, text, 0, time.Now().Add(-time.Hour))
 	assert.Greater(t, late.took[0], time.Hour, "the latency of a question counts from when it was due")
@@ -144,6 +160,7 @@ func TestLinkStall(t *testing.T) {
 	require.Zero(t, m.failed)
 	for k, took := range m.took {
 		assert.GreaterOrEqual(t, took, time.Duration(270-10*k)*time.Millisecond, "question %d", k)
+		assert.LessOrEqual(t, took, all-time.Duration(10*k)*time.Millisecond, "question %d is due later", k)
 		assert.Less(t, m.late[k], took)
 	}
 }
