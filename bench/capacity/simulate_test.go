@@ -297,8 +297,8 @@ func TestSimulateRefused(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// TestInterval: the interval of the 95th percentile has 1.96 standard deviations of a binomial rank on each side. Of few
-// answers it ends at the longest one.
+// TestInterval: the interval of the 95th percentile has 1.96 standard deviations of a binomial rank on each side. Of
+// few answers it ends at the longest one.
 func TestInterval(t *testing.T) {
 	w := usual()
 	for n, want := range map[int][3]float64{10_000: {9458, 9500, 9543}, 400: {372, 380, 389}, 20: {18, 19, 20},

@@ -317,8 +317,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestOverridden: flags that set the amount of measuring or the output, or have a field of their own, are no part of the
-// identity of a line. Other flags are, and all but json are differences between the runs.
+// TestOverridden: flags that set the amount of measuring or the output, or have a field of their own, are no part of
+// the identity of a line. Other flags are, and all but json are differences between the runs.
 func TestOverridden(t *testing.T) {
 	var own []string
 	for _, flag := range []string{"json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record",
@@ -345,7 +345,8 @@ func TestOverridden(t *testing.T) {
 // first token and the exposed wait, then the others by name.
 func TestWhichFigures(t *testing.T) {
 	sample := map[string]any{"text": "x", "none": nil}
-	for _, name := range []string{"question", "repetition", "prompt_tokens", "passes", "drafted", "decoded", "prefilled",
+	for _, name := range []string{"question", "repetition", "prompt_tokens", "passes", "drafted", "decoded",
+		"prefilled",
 		"wait_ms", "hidden_ms", "timeouts", "last_asked", "prompt_ns", "generation_ns", "rows_ns", "bandwidth_share",
 		"zero", "exposed_ms", "correct", "ms", "asks", "ttft_ms", "bytes_up"} {
 		sample[name] = 1

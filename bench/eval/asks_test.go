@@ -137,7 +137,8 @@ func TestAsksCurves(t *testing.T) {
 	d = r.Dials[0]
 	assert.Equal(t, []float64{1, 3}, []float64{d.From, d.To})
 	one := r.Runs[0]
-	assert.Equal(t, []int{10, 0}, []int{one.Never.OnlyThis, one.Never.OnlyThat}, "the small model alone does not verify")
+	assert.Equal(t, []int{10, 0}, []int{one.Never.OnlyThis, one.Never.OnlyThat},
+		"the small model alone does not verify")
 	assert.Equal(t, []int{0, 30}, []int{one.Always.OnlyThis, one.Always.OnlyThat})
 }
 

@@ -264,7 +264,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestExpected: a budget of the learned policy begins with the confidences that are expected, and other policies do not.
+// TestExpected: a budget of the learned policy begins with the confidences that are expected, and other policies do
+// not.
 func TestExpected(t *testing.T) {
 	origins := func(r Run, expected ...float32) (all []string) {
 		o := demoOptions(t, 3, r)

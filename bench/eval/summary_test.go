@@ -138,8 +138,8 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// TestPoliciesAtShares: at each share that all curves cover, the qualities of two policies and their difference are those
-// of the lines between their runs.
+// TestPoliciesAtShares: at each share that all curves cover, the qualities of two policies and their difference are
+// those of the lines between their runs.
 func TestPoliciesAtShares(t *testing.T) {
 	set, runs, l := comparedRuns()
 	runs = append(runs, at(router.Random, 0.9))

@@ -174,7 +174,8 @@ func TestBroken(t *testing.T) {
 			Audit: []Finding{{Pos: 2, Token: 6}}, Wanted: 1, Ahead: []Later{{7, 3}}, Until: 4}},
 		Warms: []Warm{{Tokens: 2, Took: 2, BytesUp: 1}}, IDs: []int32{3, 4},
 	}, r.Answers[0])
-	for from, to := range map[string]string{`"question":0`: `"question":1000`, `"took_ns":9`: `"took_ns":86400000000000`,
+	for from, to := range map[string]string{
+		`"question":0`: `"question":1000`, `"took_ns":9`: `"took_ns":86400000000000`,
 		`"confidence":0.5`: `"confidence":1`, `"top":[`: `"verify":2,"top":[`, `[3,4],"parents"`: `[3,39],"parents"`,
 		`"bytes_up":1`: `"bytes_up":2147483647`} {
 		require.Contains(t, good, from)

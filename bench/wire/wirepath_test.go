@@ -199,7 +199,8 @@ func TestLinkFailures(t *testing.T) {
 	assert.Len(t, a.SamplesNS, 4)
 	assert.Equal(t, result.Latencies(a.SamplesNS), a.Latency)
 	// the first ask of the first outage, which the second one follows
-	o := over(func(n int64) bool { return n == 2 }, LinkOptions{Outages: 2, Outage: 20 * time.Millisecond, AskRate: 200},
+	o := over(func(n int64) bool { return n == 2 },
+		LinkOptions{Outages: 2, Outage: 20 * time.Millisecond, AskRate: 200},
 		func(b *linkBench, r *LinkReport) error { return b.outages(t.Context(), r) }).Outage
 	assert.Equal(t, []int{2, 1}, []int{o.Outages, o.Lost})
 	assert.Len(t, o.SamplesNS, 2)

@@ -10,7 +10,9 @@ import (
 
 // TestDelay: waits double from the first to the max, and no number of failures is too large.
 func TestDelay(t *testing.T) {
-	for failures, want := range map[int]time.Duration{-2: 0, 0: 0, 1: 50, 2: 100, 3: 200, 4: 400, 5: 500, 6: 500, 1000: 500} {
+	for failures, want := range map[int]time.Duration{
+		-2: 0, 0: 0, 1: 50, 2: 100, 3: 200, 4: 400, 5: 500, 6: 500, 1000: 500,
+	} {
 		assert.Equal(t, want, Delay(failures, 50, 500), "%d failures", failures)
 	}
 	assert.EqualValues(t, 500, Delay(1, 700, 500))

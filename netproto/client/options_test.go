@@ -457,7 +457,9 @@ func TestAttemptedState(t *testing.T) {
 // TestQUICConfig: each limit of the options is that of QUIC which it is for, and a gateway cannot make a device store
 // much.
 func TestQUICConfig(t *testing.T) {
-	c := &Client{opt: Options{ConnectTimeout: 3 * time.Second, IdleTimeout: 7 * time.Second, KeepAlive: 2 * time.Second}}
+	c := &Client{opt: Options{
+		ConnectTimeout: 3 * time.Second, IdleTimeout: 7 * time.Second, KeepAlive: 2 * time.Second,
+	}}
 	q := c.quicConfig()
 	assert.Equal(t, []time.Duration{3 * time.Second, 7 * time.Second, 2 * time.Second},
 		[]time.Duration{q.HandshakeIdleTimeout, q.MaxIdleTimeout, q.KeepAlivePeriod})

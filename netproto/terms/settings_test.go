@@ -39,7 +39,8 @@ func TestNumbers(t *testing.T) {
 			return strings.EqualFold(field, strings.ReplaceAll(n.Name, "_", ""))
 		})
 		assert.True(t, to.IsValid() && to.Addr().Interface() == n.To, "%s points to another field", n.Name)
-		assert.Equal(t, map[bool]string{false: strings.ReplaceAll(n.Name, "_", "-"), true: "temp"}[n.Name == "temperature"],
+		assert.Equal(t,
+			map[bool]string{false: strings.ReplaceAll(n.Name, "_", "-"), true: "temp"}[n.Name == "temperature"],
 			n.Flag)
 	}
 	for i := range all.NumField() {

@@ -483,8 +483,8 @@ func TestSchemaRouted(t *testing.T) {
 	assert.ErrorContains(t, err, "verification")
 }
 
-// TestPickBySchema: a sampler of the caller sees the answer so far, which it may keep, and its token is used where it is
-// allowed.
+// TestPickBySchema: a sampler of the caller sees the answer so far, which it may keep, and its token is used where it
+// is allowed.
 func TestPickBySchema(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()

@@ -72,8 +72,8 @@ func TestLocalAhead(t *testing.T) {
 	})
 }
 
-// TestLocalAheadOfTurn: if each choice is verified, tokens ahead follow the first one that differs, otherwise the answer.
-// The context of the question stays as it is, also after its end.
+// TestLocalAheadOfTurn: if each choice is verified, tokens ahead follow the first one that differs, otherwise the
+// answer. The context of the question stays as it is, also after its end.
 func TestLocalAheadOfTurn(t *testing.T) {
 	e := small(t, Options{}, nil)
 	s, err := e.Serve(ServeOptions{})

@@ -121,8 +121,8 @@ func TestCloseWhileWeightsMove(t *testing.T) {
 	}
 }
 
-// TestWeightsWaits: a call that waits for the weights to move ends with its context, with the cause, or with the engine,
-// and keeps neither open.
+// TestWeightsWaits: a call that waits for the weights to move ends with its context, with the cause, or with the
+// engine, and keeps neither open.
 func TestWeightsWaits(t *testing.T) {
 	e := small(t, Options{}, nil)
 	e.move.wanted = true

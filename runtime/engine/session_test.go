@@ -404,14 +404,15 @@ func TestRouteRefuses(t *testing.T) {
 	s := session(t, e)
 	always := dictated(t, &dictator{}).Router
 	for want, r := range map[string]Route{
-		"must not be negative, but is -1":   {Settings: terms.Settings{MaxTokens: -1}},
-		"temperature":                       {Settings: terms.Settings{Temperature: -1}},
-		"calls per second, but is -1":       {Pace: -1},
-		"calls per second, but is NaN":      {Pace: math.NaN()},
-		"calls per second, but is +Inf":     {Pace: math.Inf(1)},
-		"no cloud that could be asked":      {Router: always},
-		"leave out Local, or the cloud":     {Settings: terms.Settings{Local: true}, Router: always, Cloud: &known{}},
-		"may leave this device":             {Settings: terms.Settings{Local: true}, Router: always, Far: unreachable{t}},
+		"must not be negative, but is -1": {Settings: terms.Settings{MaxTokens: -1}},
+		"temperature":                     {Settings: terms.Settings{Temperature: -1}},
+		"calls per second, but is -1":     {Pace: -1},
+		"calls per second, but is NaN":    {Pace: math.NaN()},
+		"calls per second, but is +Inf":   {Pace: math.Inf(1)},
+		"no cloud that could be asked":    {Router: always},
+		"leave out Local, or the cloud":   {Settings: terms.Settings{Local: true}, Router: always, Cloud: &known{}},
+		"may leave this device": {
+			Settings: terms.Settings{Local: true}, Router: always, Far: unreachable{t}},
 		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
 		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
 		"no token 300 to add a bias to":     {Settings: terms.Settings{LogitBias: map[int32]float32{7: 1, 300: 1}}},

@@ -270,7 +270,8 @@ func TestMeasured(t *testing.T) {
 	require.NoError(t, p.Parse(strings.Fields(line)))
 	r := Measured(&cli.App{Command: leaf})
 	assert.Equal(t, "bench routing", r.Measurement)
-	assert.Equal(t, "pilotfish bench routing --data=e --json-schema=… --stop=… --system=… --temp=2 --tokens=…", r.Command)
+	assert.Equal(t, "pilotfish bench routing --data=e --json-schema=… --stop=… --system=… --temp=2 --tokens=…",
+		r.Command)
 	assert.Equal(t, []string{"e", "…", "…", "…", "2", "…", "0"}, []string{r.Flags["data"], r.Flags["json-schema"],
 		r.Flags["stop"], r.Flags["system"], r.Flags["temp"], r.Flags["tokens"], r.Flags["top-k"]})
 	assert.NotContains(t, r.Flags, "help")

@@ -111,8 +111,8 @@ paper    0    0                                                         c
 `, out.String())
 }
 
-// TestSettings: the line above the tables of the demo has all settings of the cell.
-func TestSettings(t *testing.T) {
+// TestStudySettings: the line above the tables of the demo has all settings of the cell.
+func TestStudySettings(t *testing.T) {
 	f, c := new(routingFlags), new(cobra.Command)
 	assert.Equal(t, "0 answers, RTT 0 ms, device at full speed, cloud 0 ms/token", f.settings(outcome.Report{}))
 	f.register(c, 60)

@@ -207,9 +207,10 @@ func TestSummaryEvent(t *testing.T) {
 	b, err := json.Marshal(summaryEvent(s))
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"tokens":null,"text":"text","stop":"length","shortened":true,"ignored":["#/a"],
-		"prompt_tokens":30,"generated_tokens":11,"thought_tokens":3,"load_ms":0,"prompt_ms":2000,"decode_ms":4000,"prompt_tps":15,
-		"generation_tps":2.5,"passes":6,"passes_per_token":0.6,"lookup_proposed":7,"lookup_accepted":8,"drafts":12,
-		"drafts_accepted":13,"draft_passes":14,"ran_ahead":9,"ran_in_vain":10,"kv_bytes":0,"error":null}`, string(b))
+		"prompt_tokens":30,"generated_tokens":11,"thought_tokens":3,"load_ms":0,"prompt_ms":2000,"decode_ms":4000,
+		"prompt_tps":15,"generation_tps":2.5,"passes":6,"passes_per_token":0.6,"lookup_proposed":7,"lookup_accepted":8,
+		"drafts":12,"drafts_accepted":13,
+		"draft_passes":14,"ran_ahead":9,"ran_in_vain":10,"kv_bytes":0,"error":null}`, string(b))
 	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
 	require.NoError(t, err)
 	defer m.Close()

@@ -123,7 +123,8 @@ func TestLogOfConnectionFails(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
 	address, pin, _ := clitest.StartCloud(t, "-m", m, "--log", "off")
-	code, stdout, stderr := clitest.Call(t, "run", "-m", m, "--cloud", address, "--pin", pin, "--tokens", "1", "-n", "2",
+	code, stdout, stderr := clitest.Call(t, "run", "-m", m, "--cloud", address, "--pin", pin, "--tokens", "1", "-n",
+		"2",
 		"--policy", "always", "--deadline", "off", "--qlog", "/proc/self")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.NotEmpty(t, stdout)
