@@ -180,6 +180,19 @@ func (f failing) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return f.fakeModel.Ask(ctx, q)
 }
 
+// TestOutageEnds: the time of an outage counts from its end.
+func TestOutageEnds(t *testing.T) {
+	b, err := openLinkBench(LinkOptions{Outage: 300 * time.Millisecond, AskRate: 100})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.close()) }()
+	start := time.Now()
+	took, lost, err := b.outage(t.Context())
+	all := time.Since(start)
+	require.NoError(t, err)
+	assert.Zero(t, lost)
+	assert.LessOrEqual(t, took, all-b.o.Outage)
+}
+
 // TestLinkFailures: asks without an answer are counted, of all outages together, and have no latency.
 func TestLinkFailures(t *testing.T) {
 	over := func(fails func(n int64) bool, o LinkOptions, part func(*linkBench, *LinkReport) error) (r LinkReport) {

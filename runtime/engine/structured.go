@@ -97,7 +97,7 @@ func (s *structured) prepare(e *Engine) (err error) {
 	if err != nil {
 		return err
 	}
-	size := min(t.Size(), e.model.Config().Vocab)
+	size := t.Size() // the rows of the embedding
 	if s.vocab, err = grammar.NewVocabulary(size, t.Bytes, t.IsEnd); err != nil {
 		s.failed = errors.Join(errors.New("JSON cannot be asked of this model"), err)
 		return s.failed

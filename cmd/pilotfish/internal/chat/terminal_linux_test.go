@@ -362,3 +362,16 @@ func TestChatControlCharacters(t *testing.T) {
 		c.close()
 	}
 }
+
+// TestKeyTaken: Ctrl-C belongs to the editor while it reads a line, which return and Ctrl-J end. Other keys always do.
+func TestKeyTaken(t *testing.T) {
+	for _, end := range []byte("\r\n") {
+		k := &keys{interrupts: new(cli.Interrupts)}
+		k.prompting.Store(true)
+		assert.False(t, k.taken('a') || k.taken(interruptKey) || k.taken(end))
+		assert.False(t, k.interrupts.Left())
+		assert.True(t, k.taken(interruptKey))
+		assert.True(t, k.interrupts.Left())
+		assert.False(t, k.taken('b'))
+	}
+}
