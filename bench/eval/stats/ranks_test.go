@@ -218,7 +218,7 @@ func TestShift(t *testing.T) {
 	assert.Equal(t, Interval{10, math.Inf(-1), math.Inf(1)}, Shift([]float64{1, 2}, []float64{11, 12}))
 	assert.Equal(t, Interval{3, 0, 6}, Shift([]float64{1, 2, 3, 4}, []float64{4, 5, 6, 7}))
 	r := rand.New(rand.NewPCG(5, 5))
-	for _, n := range []int{6, 12, 50} {
+	for _, n := range []int{6, 12, 22, 50} {
 		inside := 0
 		const rounds = 60
 		for range rounds {
@@ -233,15 +233,15 @@ func TestShift(t *testing.T) {
 			if i.Low <= 2 && 2 <= i.High {
 				inside++
 			}
-			above := slices.Clone(b)
-			for k := range b {
-				above[k] = b[k] - i.Low + 1e-9
+			p := func(shift float64) float64 {
+				back := slices.Clone(b)
+				for k := range back {
+					back[k] -= shift
+				}
+				return RankSum(a, back)
 			}
-			assert.LessOrEqual(t, RankSum(a, above), 1.0)
-			for k := range b {
-				above[k] = b[k] - i.High - 1e-9
-			}
-			assert.LessOrEqual(t, RankSum(a, above), 1-Confidence+0.003)
+			assert.LessOrEqual(t, max(p(i.Low-1e-9), p(i.High+1e-9)), 1-Confidence+1e-9, "all that is not rejected")
+			assert.Greater(t, min(p(i.Low+1e-9), p(i.High-1e-9)), 1-Confidence-0.003)
 		}
 		assert.InDelta(t, Confidence, float64(inside)/rounds, 0.07, n)
 	}
