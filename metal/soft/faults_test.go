@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
@@ -329,4 +331,33 @@ func TestClockRunsOut(t *testing.T) {
 	f, ok := errors.AsType[*Fault](copyTwice(false))
 	require.True(t, ok)
 	assert.Equal(t, MissingBarrier, f.Kind)
+}
+
+// TestWaitsForCommitted: what reads or frees the memory of buffers waits until no command buffer runs.
+func TestWaitsForCommitted(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := open(t, Options{Variant: Check})
+		b, err := d.NewBuffer(64)
+		require.NoError(t, err)
+		running := func(is bool) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.running = is
+			d.idle.Broadcast()
+		}
+		for name, call := range map[string]func() error{
+			"Stale":       func() error { return d.Stale(b) },
+			"Counts":      func() error { d.Counts(); return nil },
+			"ResetCounts": d.ResetCounts,
+		} {
+			running(true)
+			over := false
+			go func() { assert.NoError(t, call()); over = true }()
+			synctest.Wait()
+			assert.False(t, over, name)
+			running(false)
+			synctest.Wait()
+			assert.True(t, over, name)
+		}
+	})
 }
