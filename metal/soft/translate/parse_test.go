@@ -173,3 +173,13 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestAngles: the end of template arguments, which may have brackets with any symbols; a comparison has none.
+func TestAngles(t *testing.T) {
+	for text, end := range map[string]int{
+		"<float> x": 3, "<vec<float, 2>> x": 8, "<N[1], (a > b)> x": 12, "<M[i > 2]> x": 8,
+		"< b; c > d": 0, "< b) > c": 0, "< b] > c": 0, "< b": 0, "x": 0,
+	} {
+		assert.Equal(t, end, parse(text, "a.metal").angles(0), text)
+	}
+}
