@@ -315,7 +315,7 @@ func TestComparedWithCloud(t *testing.T) {
 // by question.
 func TestComparedWithReference(t *testing.T) {
 	alone := []Answer{{IDs: []int32{1}}, {IDs: []int32{2}}}
-	got := []Answer{{IDs: []int32{1}}, {IDs: []int32{2}, Question: 1}, {IDs: []int32{1}},
+	got := []Answer{{IDs: []int32{1}}, {IDs: []int32{1}}, {IDs: []int32{2}, Question: 1},
 		{IDs: []int32{9}, Question: 1}}
 	reports := []Report{{Mode: "verified"}}
 	compare(reports, modes(t, "verified"), [][]Answer{got}, alone)

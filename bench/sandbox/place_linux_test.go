@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,5 +34,18 @@ func TestStrictest(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, p.place.reads, got, "%+v", p.place)
 		}
+	}
+}
+
+// TestEndsWithUs: in every place a program ends with this one, and signals to its group do not reach this one.
+func TestEndsWithUs(t *testing.T) {
+	for _, p := range places() {
+		p.tied = false // which is for good
+		require.NoError(t, p.start(t.TempDir(), func(c *exec.Cmd) error {
+			assert.Equal(t, syscall.SIGKILL, c.SysProcAttr.Pdeathsig)
+			assert.True(t, c.SysProcAttr.Setsid)
+			assert.Equal(t, isRoot(), c.SysProcAttr.Credential != nil, "root's programs are another user's")
+			return nil
+		}))
 	}
 }
