@@ -140,12 +140,13 @@ func TestAtLeast(t *testing.T) {
 // TestSearchRefused: invalid options are refused by name.
 func TestSearchRefused(t *testing.T) {
 	for want, spoil := range map[string]func(*Options){
-		"bound is 0s": func(o *Options) { o.Bound = 0 }, "0 gateways": func(o *Options) { o.Gateways = 0 },
-		"100001 gateways": func(o *Options) { o.Gateways = MaxDevices + 1 },
-		"0 devices":       func(o *Options) { o.Devices = []int{5, 0} },
-		"100001 devices":  func(o *Options) { o.Devices = []int{MaxDevices + 1} },
-		"prompt_tokens":   func(o *Options) { o.Workload.Prompt = -1 },
-		"costs.threads":   func(o *Options) { o.Costs.Threads = 0 },
+		"bound is 0s":                  func(o *Options) { o.Bound = 0 },
+		"0 gateways: give 1 to 100000": func(o *Options) { o.Gateways = 0 },
+		"100001 gateways":              func(o *Options) { o.Gateways = MaxDevices + 1 },
+		"0 devices: give 1 to 100000":  func(o *Options) { o.Devices = []int{5, 0} },
+		"100001 devices":               func(o *Options) { o.Devices = []int{MaxDevices + 1} },
+		"prompt_tokens":                func(o *Options) { o.Workload.Prompt = -1 },
+		"costs.threads":                func(o *Options) { o.Costs.Threads = 0 },
 	} {
 		o := options(Cloud)
 		spoil(&o)
