@@ -204,6 +204,8 @@ func TestTry(t *testing.T) {
 	for _, c := range []struct{ devices, gateways, limit, first, measured, tries int }{
 		{40, 4, 1 << 30, 10, 18, 4}, // 10, 12, 15, 18: one large model is measured
 		{3, 4, 1 << 30, 1, 4, 4},
+		{3, 1, 2, 3, 2, 2},
+		{1, 1, 0, 1, 0, 1}, // there are no fewer devices
 		{50_000, 1, 1 << 30, maxLive, maxLive, 1},
 		{50_000, 1, 0, maxLive, 0, 4},
 		{50_000, 1, 990, maxLive, 937, 4}, // 1000, 750, 875, 937
