@@ -140,12 +140,13 @@ func TestAtLeast(t *testing.T) {
 // TestSearchRefused: invalid options are refused by name.
 func TestSearchRefused(t *testing.T) {
 	for want, spoil := range map[string]func(*Options){
-		"bound is 0s": func(o *Options) { o.Bound = 0 }, "0 gateways": func(o *Options) { o.Gateways = 0 },
-		"100001 gateways": func(o *Options) { o.Gateways = MaxDevices + 1 },
-		"0 devices":       func(o *Options) { o.Devices = []int{5, 0} },
-		"100001 devices":  func(o *Options) { o.Devices = []int{MaxDevices + 1} },
-		"prompt_tokens":   func(o *Options) { o.Workload.Prompt = -1 },
-		"costs.threads":   func(o *Options) { o.Costs.Threads = 0 },
+		"bound is 0s":                  func(o *Options) { o.Bound = 0 },
+		"0 gateways: give 1 to 100000": func(o *Options) { o.Gateways = 0 },
+		"100001 gateways":              func(o *Options) { o.Gateways = MaxDevices + 1 },
+		"0 devices: give 1 to 100000":  func(o *Options) { o.Devices = []int{5, 0} },
+		"100001 devices":               func(o *Options) { o.Devices = []int{MaxDevices + 1} },
+		"prompt_tokens":                func(o *Options) { o.Workload.Prompt = -1 },
+		"costs.threads":                func(o *Options) { o.Costs.Threads = 0 },
 	} {
 		o := options(Cloud)
 		spoil(&o)
@@ -203,6 +204,8 @@ func TestTry(t *testing.T) {
 	for _, c := range []struct{ devices, gateways, limit, first, measured, tries int }{
 		{40, 4, 1 << 30, 10, 18, 4}, // 10, 12, 15, 18: one large model is measured
 		{3, 4, 1 << 30, 1, 4, 4},
+		{3, 1, 2, 3, 2, 2},
+		{1, 1, 0, 1, 0, 1}, // there are no fewer devices
 		{50_000, 1, 1 << 30, maxLive, maxLive, 1},
 		{50_000, 1, 0, maxLive, 0, 4},
 		{50_000, 1, 990, maxLive, 937, 4}, // 1000, 750, 875, 937

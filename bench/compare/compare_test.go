@@ -558,6 +558,7 @@ func FuzzRead(f *testing.F) {
 		fields{"samples": fields{"x": []int{0, 1}}}, fields{"samples": []fields{{"ms": 1}, {"question": 1, "ms": nil}}},
 		fields{"samples": []fields{{"question": -5, "ms": 1e308}, {"question": 1 << 40, "ms": -1e308}}},
 		fields{"samples": []fields{{"ms": -1e308}, {"ms": -1e308}}}, fields{"samples_ms": []float64{1e308, 1e308}},
+		fields{"samples_ms": []float64{}},
 	} {
 		text, err := json.Marshal(l)
 		require.NoError(f, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -140,6 +141,30 @@ func TestAsksCurves(t *testing.T) {
 	assert.Equal(t, []int{10, 0}, []int{one.Never.OnlyThis, one.Never.OnlyThat},
 		"the small model alone does not verify")
 	assert.Equal(t, []int{0, 30}, []int{one.Always.OnlyThis, one.Always.OnlyThat})
+}
+
+// TestShared: curves with a single number of asks in common, or none, are not compared.
+func TestShared(t *testing.T) {
+	curve := func(x ...float64) (c stats.Curve) {
+		for _, x := range x {
+			c = append(c, stats.Point{X: x})
+		}
+		return c
+	}
+	for _, c := range []struct {
+		a, b stats.Curve
+		want []any
+	}{
+		{curve(1, 2, 5), curve(2, 3), []any{2., 3., true}},
+		{curve(1, 2), curve(2, 3), []any{2., 2., false}},
+		{curve(1, 2), curve(3, 4), []any{3., 2., false}},
+		{curve(1, 2), nil, []any{0., 0., false}},
+	} {
+		for _, pair := range [][2]stats.Curve{{c.a, c.b}, {c.b, c.a}} {
+			from, to, ok := shared(pair[0], pair[1])
+			assert.Equal(t, c.want, []any{from, to, ok})
+		}
+	}
 }
 
 // TestDialled: verification without a margin gives the large model's text for any router. Answers ahead change no

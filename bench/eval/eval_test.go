@@ -84,9 +84,11 @@ func TestRunNames(t *testing.T) {
 	assert.Equal(t, []string{"never", "always", "random 0.3", "margin 0.3", "margin 0.31", "margin 0.9", "learned 0.5",
 		"learned 7%"}, Names(someRuns()))
 	near := []float64{0.9999251, 0.99992511}
-	assert.Equal(t, []string{"learned 0.9999251", "learned 0.99992511", "margin 0.5%", "margin 100%"}, Names([]Run{
+	assert.Equal(t, []string{"learned 0.9999251", "learned 0.99992511", "margin 0.5%", "margin 100%",
+		"margin 12.34567%", "margin 12.34568%"}, Names([]Run{
 		{Policy: router.Learned, Threshold: &near[0]}, {Policy: router.Learned, Threshold: &near[1]},
 		{Policy: router.Margin, Budget: 0.005}, {Policy: router.Margin, Budget: 1},
+		{Policy: router.Margin, Budget: 0.1234567}, {Policy: router.Margin, Budget: 0.1234568},
 	}))
 }
 

@@ -202,13 +202,13 @@ func TestBreakEvens(t *testing.T) {
 			timedSamples("serial", 90, 9), timedSamples([]string{"local", "serial"}[i], 180, 5)}
 		assert.Empty(t, BreakEvens(some))
 	}
-	twice := []Report{timedSamples("local", 0, 5), timedSamples("local", 0, 5), timedSamples("local", 90, 5),
-		timedSamples("local", 90, 5), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
+	twice := []Report{timedSamples("local", 0, 5), timedSamples("local", 0, 7), timedSamples("local", 90, 5),
+		timedSamples("local", 90, 7), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
 	for i := range 4 {
 		twice[i].Variant = 1 + i%2
 	}
 	require.Len(t, BreakEvens(twice), 1)
-	assert.InDelta(t, 18, *BreakEvens(twice)[0].RTT, 1e-9)
+	assert.InDelta(t, 18, *BreakEvens(twice)[0].RTT, 1e-9, "of the first measurement")
 }
 
 // TestRatios: means over questions relative to local, or else to the first mode, with intervals from resampled

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -606,7 +607,11 @@ func TestWaterfall(t *testing.T) {
 
 // TestAccuracy: policies are lines over shares; the large model alone is a level.
 func TestAccuracy(t *testing.T) {
-	c := sample(t).Curves[0].picture().(chart.Chart)
+	curves := sample(t).Curves[0]
+	slices.Reverse(curves.Runs)
+	order := slices.Clone(curves.Runs)
+	c := curves.picture().(chart.Chart)
+	assert.Equal(t, order, curves.Runs, "the table keeps its order")
 	var names []string
 	for _, l := range c.Lines {
 		names = append(names, l.Name)

@@ -41,10 +41,14 @@ func TestProgram(t *testing.T) {
 		"Here is the function:\n\n" + block("python", whole) + "\n\nIt doubles `x`.": whole,
 		"~~~python\n" + whole + "\n~~~":                                              whole,
 		"````python\n" + whole + "\n````":                                            whole,
-		"1. First:\n   ```python\n   def double(x):\n       return 2 * x\n   ```\n":  whole,
-		"- ```python\n  def double(x):\n      return 2 * x\n  ```":                   whole,
-		"```python\r\ndef double(x):\r\n    return 2 * x\r\n```\r\n":                 whole,
-		"```python title=\"a.py\"\n" + whole + "\n```":                               whole,
+		// a fence that is as long or longer closes a block, and neither a shorter one nor one of the other kind does
+		"```python\nTWO = 2\n````\n" + block("python", whole):                       "TWO = 2\n" + whole,
+		"````python\nA = '''\n```\n'''\n" + whole + "\n````":                        "A = '''\n```\n'''\n" + whole,
+		"~~~python\nA = '''\n```\n'''\n" + whole + "\n~~~":                          "A = '''\n```\n'''\n" + whole,
+		"1. First:\n   ```python\n   def double(x):\n       return 2 * x\n   ```\n": whole,
+		"- ```python\n  def double(x):\n      return 2 * x\n  ```":                  whole,
+		"```python\r\ndef double(x):\r\n    return 2 * x\r\n```\r\n":                whole,
+		"```python title=\"a.py\"\n" + whole + "\n```":                              whole,
 		// truncated
 		"```python\n" + whole:                                             whole,
 		"Sure!\n```python\ndef double(x):\n    return 2 *":                "def double(x):\n    return 2 *",

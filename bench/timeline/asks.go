@@ -22,8 +22,9 @@ func (d *drawing) text() map[int]*bar {
 		for ; next < len(answered) && answered[next].pos <= t.Pos; next++ {
 			settled = max(settled, answered[next].at)
 		}
-		to := min(d.t.zero+e.At, d.wall)
-		from := max(min(to-t.CommitDelay, to-least), 0)
+		at := d.t.zero + e.At
+		to := min(at, d.wall)
+		from := max(min(at-t.CommitDelay, to-least), 0)
 		bars[t.Pos] = d.bar(text,
 			span{"token", from, to, args{
 				"pos": t.Pos, "id": t.ID, "origin": t.Origin, "confidence": t.Confidence, "end": t.End,

@@ -181,6 +181,18 @@ func TestEnds(t *testing.T) {
 	assert.Equal(t, []laid{{"ask", 150, 200}}, laidOn(f, "device", "asks"))
 }
 
+// TestTokenBars: the bar of a token does not begin before the answer, and is long enough to end an arrow.
+func TestTokenBars(t *testing.T) {
+	for want, of := range map[laid]draft.Event{
+		{"token", 0, 60}:      shown(4, -30*ms, 60*ms),
+		{"token", 20, 60}:     shown(4, 20*ms, 60*ms),
+		{"token", 59.999, 60}: shown(4, 60*ms, 60*ms),
+		{"token", 150, 200}:   shown(4, 150*ms, 250*ms),
+	} {
+		assert.Equal(t, []laid{want}, laidOn(drawn(t, of), "device", "text"))
+	}
+}
+
 // TestArrowsOfSeveral: arrows of several answers have different ids.
 func TestArrowsOfSeveral(t *testing.T) {
 	line := new(Timeline)
