@@ -87,6 +87,12 @@ func TestManyChoices(t *testing.T) {
 	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
 	require.ErrorContains(t, err, "\n  o/n:m39-q8_0.gguf\n  and 20 more")
 	assert.NotContains(t, err.Error(), "m40")
+	_, err = choose(Ref{Owner: "o", Name: "n", Revision: "main"}, []remote{
+		{name: "a-q8_0-00002-of-00002.gguf", size: 1e6}, {name: "a-q8_0-00001-of-00002.gguf", size: 2e6},
+		{name: "b-q8_0.gguf", size: 3e6},
+	})
+	require.ErrorContains(t, err, "\n  o/n:a-q8_0-00001-of-00002.gguf  (3.0 MB)\n  o/n:b-q8_0.gguf  (3.0 MB)",
+		"a model in parts is one choice, by its first part")
 }
 
 func TestPartNames(t *testing.T) {

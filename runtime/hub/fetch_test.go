@@ -243,6 +243,9 @@ func TestLengthOfRedirect(t *testing.T) {
 	files, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
 	require.NoError(t, err)
 	pulled(t, h, opt, files, "m.gguf")
+	files, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	require.NoError(t, err)
+	assert.False(t, files[0].Fetched, "its SHA-256 is enough")
 }
 
 // TestCutOff: bytes that arrived before the server gave up are kept, and the error says so.

@@ -133,7 +133,7 @@ func (d *document) named(base *url.URL, before, fragment string) (paths []string
 	if err != nil {
 		return nil
 	}
-	key := strings.TrimSuffix(uri.String(), "#")
+	key := uri.String()
 	if fragment != "" && fragment[0] != '/' {
 		key += "#" + fragment
 	}

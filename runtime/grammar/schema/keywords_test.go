@@ -201,6 +201,8 @@ func TestReferences(t *testing.T) {
 		`{"$id":"http://x.org/s.json","$ref":"s.json#/$defs/a","$defs":{"a":{"const":"a"}}}`,
 		`{"$id":"http://x.org/s.json","$ref":"http://x.org/s.json#/$defs/a","$defs":{"a":{"const":"a"}}}`,
 		`{"$id":"http://x.org/s.json","$ref":"t.json","$defs":{"a":{"$id":"t.json","const":"a"}}}`,
+		`{"$id":"http://x.org/s.json#","$ref":"s.json#/$defs/a","$defs":{"a":{"const":"a"}}}`,
+		`{"$ref":"http://x.org/s.json#","$defs":{"a":{"$id":"http://x.org/s.json#","const":"a"}}}`,
 		`{"$id":"http://x.org/s.json","$ref":"/d/t.json#/$defs/b","$defs":{"a":{"$id":"d/t.json",` +
 			`"$defs":{"b":{"const":"a"}}}}}`,
 		`{"$ref":"t.json","$defs":{"a":{"$id":"t.json","$ref":"#/$defs/b","$defs":{"b":{"const":"a"}}}}}`,
