@@ -2,6 +2,7 @@ package models
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,4 +74,25 @@ func TestInspectForeignNames(t *testing.T) {
 	in := clitest.Lines[inspection](t, stdout)[0]
 	assert.Equal(t, "blk.\x1b[2J\nname", in.Tensors[0].Name)
 	assert.Equal(t, "a\tb\x1b[2J", in.Metadata["a.\x1b[2Jkey"])
+}
+
+// TestInspectNumbers: a number has the digits that its type holds, as text and as JSON, in an array too. JSON has a text
+// for those that are no numbers.
+func TestInspectNumbers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	var b bytes.Buffer
+	w := gguf.NewWriter(&b)
+	gguf.Put(w, "single", float32(1e-6))
+	gguf.Put(w, "double", 0.1)
+	gguf.Put(w, "none", math.Inf(-1))
+	gguf.PutArray(w, "list", []float32{0.1, float32(math.NaN())})
+	require.NoError(t, w.Close())
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	_, stdout, _ := clitest.Call(t, "inspect", path)
+	assert.Regexp(t, `(?s)single +float32 +1e-06\n.*double +float64 +0\.1\n.*none +float64 +-Inf\n.*\[0\.1 NaN\]\n`,
+		stdout)
+	_, stdout, _ = clitest.Call(t, "inspect", path, "--json")
+	for _, part := range []string{`"single":0.000001`, `"double":0.1`, `"none":"-Inf"`, `"list":[0.1,"NaN"]`} {
+		assert.Contains(t, stdout, part)
+	}
 }
