@@ -145,6 +145,7 @@ func TestHooks(t *testing.T) {
 	assert.Equal(t, backend.Want{K: 5, Hidden: true}, made.Want(backend.Want{K: 1}))
 	assert.Equal(t, backend.Want{K: 6, Hidden: true}, made.Want(backend.Want{K: 6}), "as many as are needed anyway")
 	assert.Equal(t, backend.Want{K: 2, Hidden: true}, route(SampleBy(own)).Want(backend.Want{}))
+	assert.Equal(t, backend.Want{K: 4, Hidden: true}, route(WatchHeads(saw("b")), Best(4)).Want(backend.Want{K: 1}))
 
 	heads = nil
 	made = route(Route{Cloud: &Gateway{}, Router: own}, Best(3))
