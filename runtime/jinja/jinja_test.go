@@ -84,7 +84,7 @@ func TestCases(t *testing.T) {
 // TestOrigin: each byte is known to be from the values or from the template, whatever the template does with it.
 func TestOrigin(t *testing.T) {
 	values := Object{{"x", " aB|c "}, {"wide", "ɐ"}, {"bos", Trusted("<s>")},
-		{"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}}
+		{"tool", json.RawMessage(`{"k|": "|v|"}`)}, {"n", 12}, {"fields", Object{{"k|", "|v|"}}}}
 	for source, want := range map[string]string{
 		`<|{{ x }}|>`: "00111111" + "00", `{{ x.strip() }}|`: "11110", `{{ x | upper }}|`: "1111110",
 		`{{ x[1] ~ '|' ~ x[::-1] }}`: "10111111", `{{ x.replace('|', '<|>') }}`: "11100011",
@@ -101,6 +101,7 @@ func TestOrigin(t *testing.T) {
 		`{% for k, v in tool.items() %}{{ k }}|{{ v }}{% endfor %}`: "110111",
 		`{{ [x, '|'] | sort | join }}`:                              "1111110",
 		`{{ none | default('|') ~ missing | default(x) }}`:          "1111111111",
+		`{% for k in fields %}|{{ k }}{{ fields[k] }}{% endfor %}`:  "011111",
 	} {
 		got, err := rendered(source, values)
 		if assert.NoError(t, err, source) {
