@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -271,4 +272,17 @@ func TestArguments(t *testing.T) {
 		args("device", "draft steps", "forward"))
 	assert.Equal(t, map[string]any{"tokens": 2., "cloud_tokens": 1., "timeouts": 0., "asks": 1., "hits": 1.,
 		"forward_calls": 1., "timed_calls": 0., "drafted": 25., "wasted": 26.}, args("device", "draft steps", "answer"))
+}
+
+// TestGPUAhead: the clock of a GPU may be ahead of the text's or behind it; the pass with the smallest delay tells.
+func TestGPUAhead(t *testing.T) {
+	runs := func(device ...time.Duration) (all []backend.Op) {
+		for i, end := range device {
+			all = append(all, backend.Op{End: time.Duration(i) * ms, DeviceEnd: time.Duration(i)*ms + end})
+		}
+		return all
+	}
+	assert.Equal(t, 90*ms, gpuAhead(runs(88*ms, 90*ms, 87*ms)))
+	assert.Equal(t, -10*ms, gpuAhead(runs(-11*ms, -10*ms, -13*ms)))
+	assert.Zero(t, gpuAhead(nil))
 }
