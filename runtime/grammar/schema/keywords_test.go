@@ -152,6 +152,8 @@ func TestEarlierDrafts(t *testing.T) {
 		{`{"type":"integer","minimum":3,"exclusiveMinimum":true}`, `4`, `3`},
 		{`{"type":"integer","maximum":3,"exclusiveMaximum":true}`, `2`, `3`},
 		{`{"type":"integer","exclusiveMaximum":false,"maximum":3}`, `3`, `4`},
+		{`{"type":"integer","exclusiveMaximum":5.5}`, `5`, `6`},
+		{`{"type":"integer","exclusiveMinimum":-5.5}`, `-5`, `-6`},
 		{`{"type":"array","items":[{"const":1}],"additionalItems":{"const":2}}`, `[1,2,2]`, `[1,1]`},
 		{`{"type":"array","additionalItems":false,"items":[{"const":1}]}`, `[1]`, `[1,1]`},
 		{`{"type":"array","items":{"const":1},"additionalItems":false}`, `[1,1]`, `[2]`},

@@ -76,8 +76,8 @@ func TestInspectForeignNames(t *testing.T) {
 	assert.Equal(t, "a\tb\x1b[2J", in.Metadata["a.\x1b[2Jkey"])
 }
 
-// TestInspectNumbers: a number has the digits that its type holds, as text and as JSON, in an array too. JSON has a text
-// for those that are no numbers.
+// TestInspectNumbers: a number has the digits that its type holds, as text and as JSON, in an array too. In JSON, NaN
+// and infinities are texts.
 func TestInspectNumbers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	var b bytes.Buffer
