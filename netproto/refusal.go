@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Code is the reason of a refusal. It is an error, so that errors.Is(err, netproto.WrongTokenizer) works for refused
@@ -95,7 +97,7 @@ func (r Refusal) Append(b []byte) []byte {
 	return appendFrame(b, KindRefusal, func(b []byte) []byte {
 		b = append(b, byte(r.Code))
 		b = appendMillis(b, r.RetryAfter)
-		return appendString(b, shortened(r.Detail))
+		return appendString(b, quote.Start(r.Detail, maxString))
 	})
 }
 

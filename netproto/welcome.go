@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // Welcome is a gateway's answer to a Hello that it accepts.
@@ -65,7 +67,7 @@ type Limits struct {
 // Append appends the frame to b. It shortens a name that is too long.
 func (w Welcome) Append(b []byte) []byte {
 	return appendFrame(b, KindWelcome, func(b []byte) []byte {
-		b = appendString(appendUvarint(b, w.Version), shortened(w.Model))
+		b = appendString(appendUvarint(b, w.Version), quote.Start(w.Model, maxString))
 		for _, v := range []int{w.Limits.Context, w.Limits.Sessions, w.Limits.Asks, w.Limits.Message} {
 			b = appendUvarint(b, v)
 		}

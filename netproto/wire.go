@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"unicode/utf8"
 )
 
 // The reasons why a message is invalid. An incomplete message gives [io.ErrUnexpectedEOF].
@@ -62,19 +61,6 @@ func appendFrame(b []byte, kind Kind, body func([]byte) []byte) []byte {
 
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// shortened returns the start of a text that fits into a message. It ends with a whole character.
-func shortened(s string) string {
-	if len(s) <= maxString {
-		return s
-	}
-	for n := maxString; n > maxString-utf8.UTFMax; n-- {
-		if utf8.RuneStart(s[n]) {
-			return s[:n]
-		}
-	}
-	return s[:maxString] // not UTF-8
 }
 
 // parser takes fields from the front of a frame's body. The first error is kept.

@@ -224,28 +224,30 @@ func TestLiveFailed(t *testing.T) {
 // TestLiveStream: the large model streams as many tokens as the workload has, although its answer would end before, and
 // its session serves the next answer.
 func TestLiveStream(t *testing.T) {
-	f, err := gguf.Parse(demo.Large())
-	require.NoError(t, err)
-	large, err := engine.New(f, "demo", engine.Options{Threads: 1})
-	require.NoError(t, err)
-	defer large.Close()
-	prompt, err := large.Chat(tokenizer.Message{Role: "user", Content: demo.Questions(demo.Train)[0].Text})
-	require.NoError(t, err)
-	window := Window{0, time.Hour}
-	r := &liveRun{Live: &Live{Large: large, Workload: Workload{Tokens: 60, RTT: 10 * time.Millisecond}},
-		ctx: t.Context(), start: time.Now(), tally: tally{window: window}}
-	for n := 1; n <= 2; n++ {
-		begin := time.Now()
-		require.NoError(t, r.stream(&liveDevice{text: prompt}))
-		assert.GreaterOrEqual(t, time.Since(begin), r.Workload.RTT)
-		require.Len(t, r.sessions, 1)
-		sum := r.sessions[0].Summary()
-		assert.Equal(t, []any{60, "length", 0}, []any{sum.Tokens, sum.Stop, sum.Proposed})
-		assert.Equal(t, n, r.asks)
-	}
-	require.NoError(t, large.Close())
-	assert.ErrorIs(t, r.stream(&liveDevice{text: prompt}), engine.ErrClosed)
-	assert.Len(t, r.sessions, 1, "a failed answer returns its session")
+	bubble.Test(t, func(t *testing.T) {
+		f, err := gguf.Parse(demo.Large())
+		require.NoError(t, err)
+		large, err := engine.New(f, "demo", engine.Options{Threads: 1})
+		require.NoError(t, err)
+		defer large.Close()
+		prompt, err := large.Chat(tokenizer.Message{Role: "user", Content: demo.Questions(demo.Train)[0].Text})
+		require.NoError(t, err)
+		window := Window{0, time.Hour}
+		r := &liveRun{Live: &Live{Large: large, Workload: Workload{Tokens: 60, RTT: 10 * time.Millisecond}},
+			ctx: t.Context(), start: time.Now(), tally: tally{window: window}}
+		for n := 1; n <= 2; n++ {
+			begin := time.Now()
+			require.NoError(t, r.stream(&liveDevice{text: prompt}))
+			assert.Equal(t, r.Workload.RTT, time.Since(begin), "computing takes no virtual time")
+			require.Len(t, r.sessions, 1)
+			sum := r.sessions[0].Summary()
+			assert.Equal(t, []any{60, "length", 0}, []any{sum.Tokens, sum.Stop, sum.Proposed})
+			assert.Equal(t, n, r.asks)
+		}
+		require.NoError(t, large.Close())
+		assert.ErrorIs(t, r.stream(&liveDevice{text: prompt}), engine.ErrClosed)
+		assert.Len(t, r.sessions, 1, "a failed answer returns its session")
+	})
 }
 
 // slowFirst is a cloud with a slow first answer and a slow eighth one.

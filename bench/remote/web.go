@@ -47,6 +47,15 @@ func StartWeb(large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration)
 	if err != nil {
 		return nil, err
 	}
+	dial := func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	}
+	return serveWeb(l, dial, large, answer, rtt, pace), nil
+}
+
+// serveWeb starts a server on a listener, which dial connects to.
+func serveWeb(l net.Listener, dial func(context.Context) (net.Conn, error), large *engine.Engine, answer draft.Cloud,
+	rtt, pace time.Duration) *Web {
 	w := &Web{large: large, answer: answer, pace: pace, url: "http://" + l.Addr().String(), done: make(chan error, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /next", w.next)
@@ -54,8 +63,8 @@ func StartWeb(large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration)
 	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	w.client = &http.Client{Transport: &http.Transport{
 		MaxIdleConnsPerHost: 64,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := new(net.Dialer).DialContext(ctx, network, address)
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := dial(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -63,7 +72,7 @@ func StartWeb(large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration)
 		},
 	}}
 	go func() { w.done <- w.server.Serve(delayedListener{l, rtt / 2}) }()
-	return w, nil
+	return w
 }
 
 // Close ends the server and waits for it.

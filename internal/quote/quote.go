@@ -16,13 +16,19 @@ func Text[T string | []byte](s T) string {
 	if len(s) <= Most {
 		return strconv.Quote(string(s))
 	}
-	n := Most
-	for n > Most-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	if !utf8.RuneStart(s[n]) { // not UTF-8
-		n = Most
-	}
-	shown := strconv.Quote(string(s[:n]))
+	shown := strconv.Quote(string(Start(s, Most)))
 	return fmt.Sprintf("%s…\" (%d bytes)", shown[:len(shown)-1], len(s))
+}
+
+// Start returns the start of s, of at most most bytes. It ends with a whole character.
+func Start[T string | []byte](s T, most int) T {
+	if len(s) <= most {
+		return s
+	}
+	for n := most; n > max(most-utf8.UTFMax, 0); n-- {
+		if utf8.RuneStart(s[n]) {
+			return s[:n]
+		}
+	}
+	return s[:most] // not UTF-8
 }

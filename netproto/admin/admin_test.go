@@ -151,26 +151,13 @@ func TestClose(t *testing.T) {
 	require.Error(t, err)
 }
 
-// pipes is a listener with in-process connections, which work in virtual time.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	c, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
 // serve serves pages to one client, and returns the client's side of the connection.
 func serve(t *testing.T, pages http.Handler) (*admin.Server, net.Conn) {
 	t.Helper()
-	listener := make(pipes)
+	listener := bubble.NewListener()
 	s := admin.Serve(listener, pages, slog.New(slog.DiscardHandler))
-	conn, theirs := net.Pipe()
-	listener <- theirs
+	conn, err := listener.Dial()
+	require.NoError(t, err)
 	return s, conn
 }
 
@@ -255,7 +242,7 @@ func TestClosePatience(t *testing.T) {
 }
 
 // fails is a listener that fails by itself.
-type fails struct{ pipes }
+type fails struct{ *bubble.Listener }
 
 func (fails) Accept() (net.Conn, error) { return nil, io.ErrUnexpectedEOF }
 
@@ -273,7 +260,7 @@ func TestCloseWaits(t *testing.T) {
 		began := time.Now()
 		var said bytes.Buffer
 		log := slog.New(slog.NewTextHandler(io.MultiWriter(slowly(time.Second), &said), nil))
-		s := admin.Serve(fails{make(pipes)}, http.NotFoundHandler(), log)
+		s := admin.Serve(fails{bubble.NewListener()}, http.NotFoundHandler(), log)
 		synctest.Wait() // its log is being written
 		s.Close()
 		assert.Equal(t, time.Second, time.Since(began))

@@ -259,7 +259,7 @@ func TestParseURL(t *testing.T) {
 func TestTransport(t *testing.T) {
 	const parallel = 150
 	bubble.Test(t, func(t *testing.T) {
-		served := make(pipes)
+		served := bubble.NewListener()
 		var dialled, open atomic.Int32
 		server := &http.Server{
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -281,9 +281,7 @@ func TestTransport(t *testing.T) {
 		transport := NewTransport(parallel)
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 			dialled.Add(1)
-			here, there := net.Pipe()
-			served <- there
-			return here, nil
+			return served.Dial()
 		}
 		c := client(t, "", transport)
 		for range 3 {
@@ -316,16 +314,3 @@ func TestTransport(t *testing.T) {
 	from := func(proxy any) uintptr { return reflect.ValueOf(proxy).Pointer() }
 	assert.Equal(t, from(http.ProxyFromEnvironment), from(NewTransport(1).Proxy))
 }
-
-// pipes is a listener with in-process connections, which work in virtual time.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	c, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }

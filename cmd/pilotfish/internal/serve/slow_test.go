@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,43 +24,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// pipes is a listener for clients in this process.
-type pipes struct {
-	clients chan net.Conn
-	closed  chan struct{}
-	close   func()
-	log     bytes.Buffer // of the server
+// clients are connections of clients in this process to a server.
+type clients struct {
+	*bubble.Listener
+	log bytes.Buffer // of the server
 }
-
-func newPipes() *pipes {
-	p := &pipes{clients: make(chan net.Conn), closed: make(chan struct{})}
-	p.close = sync.OnceFunc(func() { close(p.closed) })
-	return p
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.clients:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.close()
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // send opens a connection and writes a part of a request.
-func (p *pipes) send(t *testing.T, text string) net.Conn {
-	here, there := net.Pipe()
-	p.clients <- there
-	_, err := io.WriteString(here, text)
+func (c *clients) send(t *testing.T, text string) net.Conn {
+	conn, err := c.Dial()
 	require.NoError(t, err)
-	return here
+	_, err = io.WriteString(conn, text)
+	require.NoError(t, err)
+	return conn
 }
 
 // endless is a model whose answers do not end.
@@ -90,16 +65,16 @@ func (endlessAnswer) Close() error            { return nil }
 
 // inServer runs a test in virtual time with a server of endless answers. stop ends the server and returns how long that
 // took.
-func inServer(t *testing.T, test func(t *testing.T, p *pipes, stop func() time.Duration)) {
+func inServer(t *testing.T, test func(t *testing.T, c *clients, stop func() time.Duration)) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		p, ended := newPipes(), make(chan error)
-		s := &serving{listener: p, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&p.log, nil))}
+		c, ended := &clients{Listener: bubble.NewListener()}, make(chan error)
+		s := &serving{listener: c, drain: 30 * time.Second, log: slog.New(slog.NewTextHandler(&c.log, nil))}
 		go func() {
 			ended <- s.serve(ctx, endless{}, openai.Options{Log: s.log, Names: []string{"m"},
 				Random: func() uint64 { return 1 }})
 		}()
-		test(t, p, func() time.Duration {
+		test(t, c, func() time.Duration {
 			began := time.Now()
 			cancel()
 			assert.NoError(t, <-ended)
@@ -110,13 +85,13 @@ func inServer(t *testing.T, test func(t *testing.T, p *pipes, stop func() time.D
 
 // TestServeSilentClients: a client that does not finish its header, or sends no other request, loses its connection.
 func TestServeSilentClients(t *testing.T) {
-	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+	inServer(t, func(t *testing.T, c *clients, stop func() time.Duration) {
 		began := time.Now()
-		_, err := io.ReadAll(p.send(t, "GET /health HTTP/1.1\r\nHost: x\r\n"))
+		_, err := io.ReadAll(c.send(t, "GET /health HTTP/1.1\r\nHost: x\r\n"))
 		require.NoError(t, err)
 		assert.Equal(t, 10*time.Second, time.Since(began))
 
-		client := p.send(t, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+		client := c.send(t, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
 		read := bufio.NewReader(client)
 		r, err := http.ReadResponse(read, nil)
 		require.NoError(t, err)
@@ -133,8 +108,8 @@ func TestServeSilentClients(t *testing.T) {
 
 // TestServeLongHeader: a header of more than 64 KB is refused before it is read to its end.
 func TestServeLongHeader(t *testing.T) {
-	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
-		client := p.send(t, "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ")
+	inServer(t, func(t *testing.T, c *clients, stop func() time.Duration) {
+		client := c.send(t, "GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ")
 		go func() { _, _ = io.WriteString(client, strings.Repeat("x", 80<<10)) }() // until the server closes it
 		r, err := http.ReadResponse(bufio.NewReader(client), nil)
 		require.NoError(t, err)
@@ -146,44 +121,44 @@ func TestServeLongHeader(t *testing.T) {
 
 // TestServeDrainTime: an answer that does not end is cut off after the time for draining, and not later.
 func TestServeDrainTime(t *testing.T) {
-	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+	inServer(t, func(t *testing.T, c *clients, stop func() time.Duration) {
 		const body = `{"prompt":"x","stream":true}`
-		client := p.send(t, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\n"+
+		client := c.send(t, fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: x\r\n"+
 			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 		go func() { _, _ = io.Copy(io.Discard, client) }() // until the server closes it
 		synctest.Wait()
 		took := stop()
 		assert.GreaterOrEqual(t, took, 30*time.Second)
 		assert.LessOrEqual(t, took, 32*time.Second)
-		assert.Contains(t, p.log.String(), "msg=draining active=1 waiting=0\n")
-		assert.Contains(t, p.log.String(), "answers were cut off")
+		assert.Contains(t, c.log.String(), "msg=draining active=1 waiting=0\n")
+		assert.Contains(t, c.log.String(), "answers were cut off")
 	})
-	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+	inServer(t, func(t *testing.T, c *clients, stop func() time.Duration) {
 		stop()
-		assert.Contains(t, p.log.String(), "msg=draining active=0 waiting=0\n")
-		assert.NotContains(t, p.log.String(), "cut off")
+		assert.Contains(t, c.log.String(), "msg=draining active=0 waiting=0\n")
+		assert.NotContains(t, c.log.String(), "cut off")
 	})
 }
 
 // TestServeListenerFails: a server that can accept no more connections ends with the error.
 func TestServeListenerFails(t *testing.T) {
-	p := newPipes()
-	require.NoError(t, p.Close())
-	s := &serving{listener: p, log: slog.New(slog.DiscardHandler)}
+	l := bubble.NewListener()
+	require.NoError(t, l.Close())
+	s := &serving{listener: l, log: slog.New(slog.DiscardHandler)}
 	assert.ErrorIs(t, s.serve(t.Context(), endless{}, openai.Options{Log: s.log, Names: []string{"m"},
 		Random: func() uint64 { return 1 }}), net.ErrClosed)
 }
 
 // TestServeMetricsBound: a few clients at once get the metrics, others are refused: readers that are slow take memory.
 func TestServeMetricsBound(t *testing.T) {
-	inServer(t, func(t *testing.T, p *pipes, stop func() time.Duration) {
+	inServer(t, func(t *testing.T, c *clients, stop func() time.Duration) {
 		const request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 		var slow []net.Conn
 		for range 8 {
-			slow = append(slow, p.send(t, request)) // does not read the answer
+			slow = append(slow, c.send(t, request)) // does not read the answer
 		}
 		synctest.Wait()
-		r, err := http.ReadResponse(bufio.NewReader(p.send(t, request)), nil)
+		r, err := http.ReadResponse(bufio.NewReader(c.send(t, request)), nil)
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusServiceUnavailable, r.StatusCode)
 		for _, c := range slow {
