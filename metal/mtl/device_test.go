@@ -422,6 +422,7 @@ func TestNoLeaks(t *testing.T) {
 func TestInterleaved(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
+	b.set(begin(t, b), 1) // makes a buffer
 	done := make(chan error)
 	for range 2 {
 		go func() {

@@ -1,7 +1,9 @@
 package routing
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +53,26 @@ func TestDemo(t *testing.T) {
 	reports = clitest.Lines[outcome.Report](t, stdout)
 	assert.GreaterOrEqual(t, *reports[1].Accuracy, 1.6**reports[0].Accuracy, "with the shipped router")
 	assert.LessOrEqual(t, *reports[1].EscalatedShare, 0.07)
+}
+
+// TestPageOfStopped: the page has the answers that were finished before the program was stopped.
+func TestPageOfStopped(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var stderr strings.Builder
+	progress := clitest.WriterFunc(func(b []byte) (int, error) {
+		if strings.Contains(string(b), "50% of 8") {
+			stop()
+		}
+		return stderr.Write(b)
+	})
+	page := filepath.Join(t.TempDir(), "page.html")
+	code := clitest.Run(ctx, []string{"demo", "--questions", "4", "--parallel", "1", "--rtt", "0",
+		"--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "local,serial", "--html", page},
+		strings.NewReader(""), io.Discard, progress)
+	require.NotEqual(t, cli.ExitDone, code)
+	written, err := os.ReadFile(page)
+	require.NoError(t, err, stderr.String())
+	assert.Contains(t, string(written), "serial")
 }
 
 // TestDemoDictionary: questions are compressed with a dictionary that was trained on the demo's texts; without it they
