@@ -16,11 +16,12 @@ CLI      = github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli
 # The program is pure Go. Only the race detector needs a C compiler.
 export CGO_ENABLED = 0
 
-# Each place where the program must run, and what go vet looks at besides linux/amd64: each file is part of one of them.
+# Each place where the program must run.
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
-VETTED  = darwin/arm64 windows/amd64
-# What checks the packages for other systems than Linux compiles without optimisation, in two thirds of the time: what
-# the compiler does with it depends on the processor alone, and Linux compiles the packages for both.
+# What make lint vets in turn: the packages for a system, with tags. Each file is part of one of them.
+VETTED  = $(SYSTEMS) linux/amd64/noasm,live,real,clients,terminal
+# What make cross compiles for other systems than Linux is not optimised, in two thirds of the time: what the compiler
+# does with it depends on the processor alone, and Linux compiles it for both.
 QUICKLY = -gcflags='all=-N -l -dwarf=false'
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
 ARM64   = ./gguf/... ./kernels/cpu/... ./runtime/backend/host ./runtime/sample
@@ -29,9 +30,6 @@ ARM64LIBC ?= /usr/aarch64-linux-gnu
 # Packages that compute differently without assembly, and what the engine above them is tried with then.
 PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen
 PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Schema|Read|AuditAgrees)$$
-# Packages that would not build without assembly if something were there with it only: the kernels, and who imports them.
-SEEPLAIN = ./kernels/... $(shell grep -rl '"github.com/pilotfish-ai/pilotfish/kernels/cpu' --include='*.go' . | \
-	xargs -n 1 dirname | sort -u)
 # How many mistakes make mutants plants in each package; 0: all.
 N ?= 60
 
@@ -124,17 +122,15 @@ real: ## trains, certifies and measures the routed pair of real models in MODELS
 	@test -n "$(MODELS)" || { echo "name the folder of the two models: make real MODELS=FOLDER; docs/reproducing.md says which"; exit 2; }
 	$(GO) run ./bench/results real $(if $(OUT),$(OUT),real) $(MODELS)
 
-lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
+# internal/cmd/vet reads what go vet compiles, so that a system costs seconds and not minutes.
+lint: ## gofmt, vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) vet -tags noasm $(SEEPLAIN) ./runtime/qwen ./runtime/engine
-	$(GO) vet -tags live ./bench/routing
-	$(GO) vet -tags real ./bench/routing
-	$(GO) vet -tags clients ./bench/clients
-	$(GO) vet -tags terminal ./cmd/pilotfish/internal/chat
-	@echo "what purego is on a Mac with cgo"; GOOS=darwin GOARCH=arm64 $(GO) vet -tags cgo ./metal/mtl
-	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet $(QUICKLY) ./...; done
-	GOARCH=386 $(GO) vet ./gguf/...
+	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; $(GO) build -o $$dir/vet ./internal/cmd/vet; \
+	vet() { echo "vet $$1 for $$2"; \
+		GOOS=$$(echo $$2 | cut -d / -f 1) GOARCH=$$(echo $$2 | cut -d / -f 2) \
+		GOFLAGS="$$GOFLAGS -tags=$$(echo $$2 | cut -d / -f 3)" $$dir/vet $$1; }; \
+	for s in $(VETTED); do vet ./... $$s; done; \
+	vet ./metal/mtl darwin/arm64/cgo; vet ./gguf/... linux/386
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
 	cd kernels/cpu/_asm && $(GO) vet . && $(GO) run . -check ..
@@ -156,11 +152,9 @@ deploy: build ## the files of docs/deploy, with systemd's and Docker's own check
 		docker build --check -f docs/deploy/Dockerfile .; \
 	else echo "*** LEFT OUT: the Dockerfile, which needs docker buildx ***"; fi
 
-# All packages are compiled; of the programs only ours is linked, as linking all of them takes longer than the rest.
-cross: ## builds for every system that the program runs on
-	@set -e; for s in $(SYSTEMS); do echo "all packages for $$s"; export GOOS=$${s%/*} GOARCH=$${s#*/}; \
-		case $$s in linux/*) set -- ;; *) set -- $(QUICKLY) ;; esac; \
-		$(GO) list -export "$$@" ./... >/dev/null; $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/pilotfish; done
+cross: ## builds the program for every system that it runs on
+	@set -e; for s in $(SYSTEMS); do echo "pilotfish for $$s"; case $$s in linux/*) set -- ;; *) set -- $(QUICKLY) ;; esac; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/pilotfish; done
 
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 	GOARCH=arm64 $(GO) test -short -vet=off -exec $(QEMU) $(ARM64)

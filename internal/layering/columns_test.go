@@ -32,7 +32,7 @@ func TestColumns(t *testing.T) {
 		file, err := os.Open(filepath.Join(root, path))
 		require.NoError(t, err)
 		defer file.Close()
-		for _, line := range longLines(file) {
+		for _, line := range longLines(t, file) {
 			assert.Fail(t, "a line is longer than 120 columns", "%s:%d", path, line)
 		}
 	})
@@ -58,7 +58,8 @@ func eachFile(t *testing.T, visit func(path string)) {
 }
 
 // longLines returns the numbers of the lines that are too long.
-func longLines(r io.Reader) (numbers []int) {
+func longLines(t *testing.T, r io.Reader) (numbers []int) {
+	t.Helper()
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
 	for n := 1; lines.Scan(); n++ {
@@ -66,6 +67,7 @@ func longLines(r io.Reader) (numbers []int) {
 			numbers = append(numbers, n)
 		}
 	}
+	require.NoError(t, lines.Err())
 	return numbers
 }
 
@@ -78,5 +80,5 @@ func width(line string) int {
 func TestLongLines(t *testing.T) {
 	fits, tabbed := strings.Repeat("x", columns), "\t"+strings.Repeat("é", columns-tabWidth)
 	text := fmt.Sprintf("%s\n%sx\n%s\n\t%s\n", fits, fits, tabbed, tabbed)
-	assert.Equal(t, []int{2, 4}, longLines(strings.NewReader(text)))
+	assert.Equal(t, []int{2, 4}, longLines(t, strings.NewReader(text)))
 }
