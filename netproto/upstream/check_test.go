@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,6 +139,16 @@ func TestCheckFinds(t *testing.T) {
 		"no rows for verification": {&fakeengine.Engine{Dialect: "sglang", Fault: noRows}, "verification", Fail},
 		"contexts that are too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000},
 			"too long", Note},
+		"500 after a context that is too long": {&fakeengine.Engine{Dialect: "sglang",
+			Fault: func(w http.ResponseWriter, _ *http.Request, b []byte) bool {
+				if bytes.Contains(b, []byte(strings.Repeat("0,", 500))) {
+					turn.Store(1)
+				} else if turn.CompareAndSwap(1, 0) {
+					w.WriteHeader(500)
+					return true
+				}
+				return false
+			}}, "too long", Fail},
 		"500 for the second comparison": {&fakeengine.Engine{Dialect: "llama",
 			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 				fails := r.URL.Path == "/detokenize" && turn.Add(1) > 1
@@ -167,6 +178,9 @@ func TestCheckFinds(t *testing.T) {
 			turn.Store(0)
 			results, err := checked(t, c.e, nil)
 			assert.Equal(t, c.verdict, results[c.check].Verdict)
+			if name == "500 after a context that is too long" {
+				assert.Contains(t, results[c.check].Found, "after a context that was too long: ")
+			}
 			failed := 0
 			for _, r := range results {
 				if r.Verdict == Fail {

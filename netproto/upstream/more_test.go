@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
@@ -75,6 +76,9 @@ func testCrowded(t *testing.T, wait time.Duration, doing func(http.ResponseWrite
 		f.on.Store(true)
 		require.NoError(t, ask(t, u, session, time.Second), "the other engine answers")
 		f.on.Store(false)
+		s := u.Stats().Engines[0]
+		assert.Equal(t, []any{"http://0", "llama", uint64(1), uint64(1)},
+			[]any{s.URL, s.Facts.Dialect, s.Failed, s.Crowded})
 		assert.Equal(t, "http://1", u.order(session)[0].url)
 		time.Sleep(wait - time.Millisecond)
 		assert.Equal(t, "http://1", u.order(session)[0].url)
@@ -214,6 +218,45 @@ func TestPauses(t *testing.T) {
 		time.Sleep(firstPause + pulse)
 		require.NoError(t, u.Ready(), "pauses are short again after it has been in service")
 	})
+}
+
+// TestTimesOfMonitoring: an engine in service is checked every five seconds. A check may take three seconds, and all
+// requests before it goes in service a minute.
+func TestTimesOfMonitoring(t *testing.T) {
+	for _, c := range []struct {
+		path string
+		late time.Duration // of each reply
+		ok   bool
+	}{
+		{"/health", 0, true}, {"/health", 2900 * time.Millisecond, true}, {"/health", 3100 * time.Millisecond, false},
+		{"/props", 59 * time.Second, true}, {"/props", 61 * time.Second, false},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			e := &fakeengine.Engine{Dialect: "llama"}
+			e.Fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if r.URL.Path == c.path {
+					_ = wait.For(r.Context(), c.late)
+				}
+				return false
+			}
+			o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+			o.Kind = Llama // else /props is requested twice
+			u, err := Open(t.Context(), o)
+			if c.path == "/props" {
+				assert.Equal(t, c.ok, err == nil, "%v", err)
+			} else {
+				require.NoError(t, err)
+				time.Sleep(62 * time.Second)
+				assert.Equal(t, c.ok, u.Stats().Engines[0].Outages == 0)
+			}
+			if c.late == 0 {
+				assert.Len(t, e.Calls("/health"), 12)
+			}
+			if err == nil {
+				u.Close()
+			}
+		})
+	}
 }
 
 // TestRequested: what an engine is asked for is what the question needs, up to what the engine returns.
@@ -607,6 +650,32 @@ func (s *speller) Spell(_ context.Context, ids []int32) (all [][]byte, err error
 }
 
 func (s *speller) Next(context.Context, []int32) ([]byte, error) { return nil, dialect.ErrReply }
+
+// parrot continues the first tokens with themselves and others with another text.
+type parrot struct {
+	*speller
+	same int
+}
+
+func (p *parrot) Next(_ context.Context, ids []int32) ([]byte, error) {
+	if p.same--; p.same < 0 {
+		return []byte("something else"), nil
+	}
+	return p.v.Piece(ids[0]), nil
+}
+
+// TestHalfRepeats: a vocabulary is the same if half of the tried tokens are continued with themselves.
+func TestHalfRepeats(t *testing.T) {
+	for same, ok := range map[int]bool{40: true, 20: true, 19: false, 0: false} {
+		p := &parrot{&speller{v: fakeengine.NewVocabulary()}, same}
+		err := checkRepeats(t.Context(), p, p.v)
+		assert.Equal(t, ok, err == nil, "%v", err)
+		if !ok {
+			assert.ErrorIs(t, err, dialect.ErrAbsent)
+			assert.ErrorContains(t, err, fmt.Sprintf("it continued %d of 40 repeated tokens", same))
+		}
+	}
+}
 
 // TestSpellingInShortContexts: every token is compared once, however few an engine takes at a time.
 func TestSpellingInShortContexts(t *testing.T) {

@@ -366,6 +366,17 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestAbsent: an engine without an endpoint for tokens is reported as such.
+func TestAbsent(t *testing.T) {
+	for _, kind := range []string{"sglang", "vllm"} {
+		e := engineOf(t, kind, fakeengine.NewWire(map[string]http.Handler{"engine": http.NotFoundHandler()}))
+		_, err := e.Tokenize(t.Context(), "x")
+		assert.ErrorIs(t, err, ErrAbsent, kind)
+		_, err = e.Detokenize(t.Context(), []int32{1})
+		assert.ErrorIs(t, err, ErrAbsent, kind)
+	}
+}
+
 // TestWithoutProbabilities: an answer may lack the probabilities, and the number of cached tokens, whatever form that
 // has.
 func TestWithoutProbabilities(t *testing.T) {
