@@ -95,6 +95,7 @@ func TestTicketFolder(t *testing.T) {
 	dir.Put("m", a)
 	dir.Put("m", nil)
 	dir.Put("n", nil)
+	dir.Put("o", new(tls.ClientSessionState)) // it has no ticket
 	_, ok = dir.Get("m")
 	assert.False(t, ok)
 	have, ok := ticketFolder(dir).Get("l")

@@ -49,9 +49,13 @@ func unused(t *testing.T) string {
 
 // TestAddress: an invalid address is refused at once, also by a client that connects later.
 func TestAddress(t *testing.T) {
-	for _, addr := range []string{"", "host", "host:", "host:0", "host:99999", "host:nonsense", ":4433", "::1:4433"} {
+	for addr, why := range map[string]string{
+		"": "missing port", "host": "missing port", "host:": "as host:port", "host:0": "as host:port",
+		"host:99999": "invalid port", "host:nonsense": "unknown port", ":4433": "as host:port",
+		"::1:4433": "too many colons",
+	} {
 		_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true})
-		assert.Error(t, err, addr)
+		assert.ErrorContains(t, err, why, addr)
 	}
 	_, port, err := splitAddress("host:domain")
 	require.NoError(t, err)

@@ -318,6 +318,8 @@ func hostileLater(w *world) {
 		if b == nil {
 			r.control.CancelWrite(3)
 		}
+		settle()
+		require.Error(w.t, r.Context().Err(), "at once: %x", b)
 		assert.Equal(w.t, want[i], r.ends(), "%x", b)
 	}
 	r := w.enter(guest{})

@@ -63,6 +63,9 @@ func TestCheck(t *testing.T) {
 				} {
 					assert.Equal(t, found, results[name].Found)
 				}
+				for _, call := range c.engine.Calls(c.path) {
+					assert.Contains(t, string(call.Body), `"extra_key":"`, "it does not share a cache with clients")
+				}
 			}
 			if c.engine.Dialect == "llama" {
 				assert.Equal(t, "sampled: 24 positions, with 24 extra tokens computed; 0 differ from single questions",
@@ -178,9 +181,10 @@ func TestCheckFinds(t *testing.T) {
 			turn.Store(0)
 			results, err := checked(t, c.e, nil)
 			assert.Equal(t, c.verdict, results[c.check].Verdict)
-			if name == "500 after a context that is too long" {
-				assert.Contains(t, results[c.check].Found, "after a context that was too long: ")
-			}
+			assert.Contains(t, results[c.check].Found, map[string]string{
+				"500 after a context that is too long": "after a context that was too long: ",
+				"a cache of half":                      "its cache had 200 (200 before)",
+			}[name])
 			failed := 0
 			for _, r := range results {
 				if r.Verdict == Fail {

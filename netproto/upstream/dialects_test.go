@@ -323,6 +323,15 @@ func TestTrustVocabulary(t *testing.T) {
 	require.ErrorContains(t, err, "--engine trust-vocabulary")
 	o.TrustVocabulary = true
 	open(t, o)
+	e = &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		absent := r.URL.Path == "/tokenize"
+		if absent {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return absent
+	}}
+	_, err = Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	require.ErrorContains(t, err, "--engine trust-vocabulary", "it cannot spell tokens either")
 }
 
 // TestRepeats: an engine without access to its tokens can show that its vocabulary is the same by continuing a repeated

@@ -689,7 +689,8 @@ func TestSpellingInShortContexts(t *testing.T) {
 	}
 	v := fakeengine.NewVocabulary()
 	other := &speller{v: v.Swapped(0xe4, 0xe5)} // parts of characters
-	assert.ErrorContains(t, checkSpelling(t.Context(), other, dialect.Facts{}, v), "the token 228 is")
+	err := checkSpelling(t.Context(), other, dialect.Facts{}, v)
+	assert.ErrorContains(t, err, `the token 228 is "\xe5" there and "\xe4" here`)
 }
 
 // TestStoredApart: what a caller does with an answer does not change the stored one.
@@ -717,6 +718,18 @@ func TestStoredApart(t *testing.T) {
 			q.K = 2
 			spoil(a)
 		}
+	}
+}
+
+// TestStoredPart: a stored audit of fewer positions than requested does not count as one of all.
+func TestStoredPart(t *testing.T) {
+	m, q := newMemory(1), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3, 4}, AuditFrom: 1}}
+	m.keep(1, q, terms.Reply{Audited: 2})
+	for from, want := range map[int]int{1: 2, 2: 2, 3: 1} {
+		q.AuditFrom = from
+		a, ok := m.recall(1, q)
+		require.True(t, ok)
+		assert.Equal(t, want, a.Audited, "from %d", from)
 	}
 }
 
@@ -753,6 +766,8 @@ func TestStoredProbabilities(t *testing.T) {
 				top[i].ID = int32(i)
 			}
 			m.keep(1, q, terms.Reply{Top: top})
+			held, _ := m.answers.Peek(1)
+			assert.Len(t, held.Top, min(stored, 16))
 			q.K = wanted
 			a, ok := m.recall(1, q)
 			assert.Equal(t, wanted <= min(stored, 16), ok, "%d of %d", wanted, stored)
