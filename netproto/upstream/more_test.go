@@ -59,6 +59,20 @@ func TestMoreThanItGives(t *testing.T) {
 	}
 }
 
+// TestNoProbabilities: an engine that returns no probabilities can only choose its best token, which is no unlimited
+// choice.
+func TestNoProbabilities(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "vllm", MaxTop: -1}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	assert.Equal(t, 1, u.Info().Choices)
+	q := question(1, []int32{1, 2, 3})
+	q.K, q.Sampling = 3, terms.Sampling{Temperature: 1, TopK: 1}
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Equal(t, truth(e, q.Context)[0].ID, a.Token)
+	assert.Empty(t, a.Top)
+}
+
 // TestCrowded: an engine that reports that it is full is used last, for the time that it states, or for a moment.
 func TestCrowded(t *testing.T) {
 	testCrowded(t, 7*time.Second, saying(429, "", "Retry-After", "7"))
