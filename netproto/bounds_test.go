@@ -375,6 +375,7 @@ func TestDurations(t *testing.T) {
 	for d, want := range map[time.Duration]time.Duration{
 		0: 0, -1: 0, -time.Hour: 0, 999: 0,
 		time.Microsecond: time.Microsecond, 1999: time.Microsecond, longest: longest,
+		longest + time.Microsecond: longest, 2 * longest: longest,
 	} {
 		a, _, err := ParseAnswer(Answer{Reply: terms.Reply{Queue: d}}.Append(nil))
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ func (p *parser) millis(field string) time.Duration {
 }
 
 func appendMicros(b []byte, d time.Duration) []byte {
-	return binary.AppendUvarint(b, uint64(max(d, 0)/time.Microsecond))
+	return binary.AppendUvarint(b, min(uint64(max(d, 0)/time.Microsecond), maxMillis*1000))
 }
 
 func (p *parser) micros(field string) time.Duration {

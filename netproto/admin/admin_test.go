@@ -182,6 +182,42 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
+// TestLongHeaders: long headers are refused.
+func TestLongHeaders(t *testing.T) {
+	for length, want := range map[int]int{12 << 10: http.StatusNotFound, 24 << 10: 431} {
+		bubble.Test(t, func(t *testing.T) {
+			s, conn := serve(t, http.NotFoundHandler())
+			go func() {
+				_, _ = conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\nA: " + strings.Repeat("x", length) + "\r\n\r\n"))
+			}()
+			r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			assert.Equal(t, want, r.StatusCode, length)
+			require.NoError(t, conn.Close())
+			s.Close()
+		})
+	}
+}
+
+// TestServerLog: an error of the HTTP server is logged.
+func TestServerLog(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		listener := bubble.NewListener()
+		var log bytes.Buffer
+		s := admin.Serve(listener, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("broken page") }),
+			slog.New(slog.NewTextHandler(&log, nil)))
+		conn, err := listener.Dial()
+		require.NoError(t, err)
+		_, err = conn.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+		require.NoError(t, err)
+		_, err = io.ReadAll(conn)
+		require.NoError(t, err)
+		s.Close()
+		assert.Contains(t, log.String(), "level=WARN")
+		assert.Contains(t, log.String(), "broken page")
+	})
+}
+
 // TestSlowReaders: a client that reads nothing is cut off after two minutes, which is enough for a profile of a minute.
 func TestSlowReaders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -33,7 +33,10 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 	start := time.Now()
 	ask := func(l *link, p netproto.Path) (message, error) { return s.ask(ctx, l, p, q) }
 	r, cost, err := s.send(ctx, q.Context, ask)
-	for err != nil && s.again(ctx, err, start) {
+	for err != nil {
+		if err = s.again(ctx, err, start); err != nil {
+			break
+		}
 		before, prefilled := cost, r.prefilled
 		r, cost, err = s.send(ctx, q.Context, ask)
 		cost.up, cost.down = cost.up+before.up, cost.down+before.down
@@ -195,20 +198,20 @@ func (s *Session) send(
 	return r, sum, err
 }
 
-// again waits before a refused ask is repeated, and reports whether it should be. An ask without a deadline is repeated
-// until Patience has passed, unless it would be refused again or the large model failed.
-func (s *Session) again(ctx context.Context, err error, start time.Time) bool {
+// again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask
+// without a deadline is repeated until Patience has passed, unless it would be refused again or the large model failed.
+func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	r, refused := errors.AsType[netproto.Refusal](err)
 	_, bounded := ctx.Deadline()
 	if !refused || bounded || r.Code.Lasting() || r.Code == netproto.Failed {
-		return false
+		return err
 	}
 	const least = 50 * time.Millisecond
 	pause := max(r.RetryAfter, least)
 	if time.Since(start)+pause > s.c.opt.Patience {
-		return false
+		return err
 	}
-	return wait.For(ctx, pause) == nil
+	return wait.For(ctx, pause)
 }
 
 // once sends a path over the current connection. If the gateway is draining, it takes another connection.

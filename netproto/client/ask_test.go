@@ -393,7 +393,7 @@ func TestRepeatedAsk(t *testing.T) {
 				default:
 					assert.ErrorIs(t, err, code)
 					assert.Greater(t, asks, 10)
-					assert.LessOrEqual(t, took, 31*time.Second)
+					assert.LessOrEqual(t, took, 30*time.Second, "no pause exceeds Patience")
 					assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes of all attempts")
 				}
 			})
@@ -411,6 +411,30 @@ func TestRepeatedAskPause(t *testing.T) {
 		assert.ErrorIs(t, err, netproto.Busy)
 		_, asks := s.count()
 		assert.InDelta(t, 3*time.Second/(50*time.Millisecond+2*a.hop), asks, 2)
+	})
+}
+
+// TestRepeatedAskEnds: the pause before a refused ask is repeated ends with the context or the session.
+func TestRepeatedAskEnds(t *testing.T) {
+	s := &script{reply: func(int, netproto.Ask) []byte {
+		return netproto.Refusal{Code: netproto.Busy, RetryAfter: 20 * time.Second}.Append(nil)
+	}}
+	inAir(t, s, func(t *testing.T, a *air) {
+		_, session := s.dial(t, nil)
+		gone := errors.New("the branch is gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		for _, c := range []struct {
+			end  func()
+			want error
+		}{{func() { cancel(gone) }, gone}, {session.Close, ErrClosed}} {
+			start := time.Now()
+			time.AfterFunc(time.Second, c.end)
+			r, err := session.Ask(ctx, terms.Question{Context: ids(3)})
+			assert.ErrorIs(t, err, c.want)
+			assert.Equal(t, time.Second, time.Since(start))
+			assert.Positive(t, r.BytesUp)
+			ctx = t.Context()
+		}
 	})
 }
 

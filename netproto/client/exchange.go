@@ -136,9 +136,6 @@ func (l *link) fault(ctx context.Context, err error) error {
 	case l.qc.Context().Err() != nil:
 		return l.ended(ctx, context.Cause(l.qc.Context()))
 	}
-	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
-		return fmt.Errorf("%w: %w", ErrProtocol, err)
-	}
 	return reason(err)
 }
 

@@ -25,6 +25,8 @@ func TestAskBehindLostSync(t *testing.T) {
 		{"nothing was lost", false, ids(40), 40},
 		{"something was", true, ids(40), 0},
 		{"but it is too long", true, scattered(3000), 3000},
+		{"1000 bytes", true, scattered(399), 0},
+		{"1003 bytes", true, scattered(400), 400},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &script{reply: always(1), context: 10_000}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -118,6 +119,24 @@ func TestTickets(t *testing.T) {
 			assert.Equal(t, i, c.Stats().Early)
 			s.retire(c)
 		}
+	})
+}
+
+// TestPinOfResumed: the pin is also checked for a session that is resumed, whatever the cache of tickets returns.
+func TestPinOfResumed(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		o := s.opt
+		o.Tickets = &one{}
+		c, err := Dial(t.Context(), s.addr, o)
+		require.NoError(t, err)
+		settle()
+		require.NoError(t, c.Close())
+		o.Pin[0]++
+		_, err = Dial(t.Context(), s.addr, o)
+		_, wrong := errors.AsType[*PinError](err)
+		assert.True(t, wrong, "%v", err)
+		assert.Equal(t, []bool{false, true}, s.resumed)
 	})
 }
 
@@ -396,6 +415,7 @@ func TestMaxKnown(t *testing.T) {
 				require.NoError(t, err)
 			}
 			assert.Equal(t, []int{0, 0, 20, c.holds - 20, 0}, s.bases(), "%+v", c)
+			assert.Equal(t, []int{20, 20}, []int{session.known.Tokens(), session.sent.Tokens()}, "in both sets")
 		})
 	}
 }
@@ -471,8 +491,10 @@ func TestQUICConfig(t *testing.T) {
 		q.MaxStreamReceiveWindow, q.MaxConnectionReceiveWindow} {
 		assert.NotZero(t, window, "the default of QUIC is larger")
 	}
-	c.opt.KeepAlive = -1
+	assert.Nil(t, q.Tracer)
+	c.opt.KeepAlive, c.opt.QLog = -1, new(qlog.Folder)
 	assert.Zero(t, c.quicConfig().KeepAlivePeriod)
+	assert.NotNil(t, c.quicConfig().Tracer)
 }
 
 // TestReasons: configuration errors, temporary errors and lasting errors are distinguished.

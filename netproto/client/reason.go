@@ -71,9 +71,13 @@ func noReply(from string, since time.Time) error {
 	return fmt.Errorf("no reply from %s within %v", from, time.Since(since).Round(time.Millisecond))
 }
 
-// reason converts an error of QUIC: it adds the code with which the gateway closed the connection or stream. An error
-// of the certificate or the system is returned without the text that QUIC adds.
+// reason converts an error of reading or of QUIC: it adds the code with which the gateway closed the connection or
+// stream. Bytes that are no message break the protocol. An error of the certificate or the system is returned without
+// the text that QUIC adds.
 func reason(err error) error {
+	if _, bad := errors.AsType[*netproto.ParseError](err); bad {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
 	if pin, ok := errors.AsType[*PinError](err); ok {
 		return pin
 	}

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -94,6 +95,7 @@ func TestTicketFolder(t *testing.T) {
 	dir.Put("m", a)
 	dir.Put("m", nil)
 	dir.Put("n", nil)
+	dir.Put("o", new(tls.ClientSessionState)) // it has no ticket
 	_, ok = dir.Get("m")
 	assert.False(t, ok)
 	have, ok := ticketFolder(dir).Get("l")
@@ -116,6 +118,11 @@ func TestTicketFolder(t *testing.T) {
 	left, err := os.ReadDir(string(dir))
 	require.NoError(t, err)
 	assert.Empty(t, left)
+	if runtime.GOOS != "windows" {
+		info, err := os.Stat(string(dir))
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o700), info.Mode().Perm(), "the files are secret")
+	}
 }
 
 // TestTicketFolderBroken: an invalid or expired file is removed, and reading it is limited.
@@ -312,10 +319,14 @@ func TestTicketFolderSweep(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		require.NoError(t, os.Chtimes(path, when, when))
 	}
+	folder := filepath.Join(string(dir), "folder.ticket")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.NoError(t, os.Chtimes(folder, old, old))
 	dir.Put("k", realSession(t))
 	left, err := os.ReadDir(string(dir))
 	require.NoError(t, err)
-	assert.Len(t, left, 3)
+	assert.Len(t, left, 4)
+	assert.DirExists(t, folder)
 	assert.NoFileExists(t, filepath.Join(string(dir), "a.ticket"))
 	assert.FileExists(t, filepath.Join(string(dir), "other"))
 }

@@ -49,10 +49,17 @@ func unused(t *testing.T) string {
 
 // TestAddress: an invalid address is refused at once, also by a client that connects later.
 func TestAddress(t *testing.T) {
-	for _, addr := range []string{"", "host", "host:", "host:0", "host:99999", "host:nonsense", ":4433", "::1:4433"} {
+	for addr, why := range map[string]string{
+		"": "missing port", "host": "missing port", "host:": "as host:port", "host:0": "as host:port",
+		"host:99999": "invalid port", "host:nonsense": "unknown port", ":4433": "as host:port",
+		"::1:4433": "too many colons",
+	} {
 		_, err := Dial(t.Context(), addr, Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true})
-		assert.Error(t, err, addr)
+		assert.ErrorContains(t, err, why, addr)
 	}
+	_, port, err := splitAddress("host:domain")
+	require.NoError(t, err)
+	assert.EqualValues(t, 53, port, "the name of a service")
 }
 
 // TestClosedPort: a closed port is reported as such, long before the timeout; it is not a configuration error.
@@ -181,6 +188,20 @@ func TestHostGone(t *testing.T) {
 	assert.False(t, lasting(c.unresolved(gone)))
 	assert.ErrorContains(t, c.unresolved(gone), "no such host")
 	assert.False(t, lasting(&net.DNSError{Err: "server misbehaving", IsTemporary: true}))
+
+	s := &script{reply: always(1)}
+	inAir(t, s, func(t *testing.T, a *air) {
+		here := map[string][]netip.Addr{"g": {gatewayAt.Addr()}}
+		a.hosts, s.addr = here, "g:4433"
+		c, session := s.dial(t, nil)
+		for n := range 2 {
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3 + n), Within: time.Minute})
+			require.NoError(t, err, "the host is found again after a second")
+			s.retire(c)
+			a.set(func() { a.hosts = nil })
+			time.AfterFunc(time.Second, func() { a.set(func() { a.hosts = here }) })
+		}
+	})
 }
 
 // TestRetireOld: retiring an old connection does not affect the new one.

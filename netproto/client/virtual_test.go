@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,6 +109,9 @@ func TestDeadlineLeftInTime(t *testing.T) {
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(20)})
 		require.NoError(t, err)
 		assert.Zero(t, s.ask(3).Within)
+		past, cancel := context.WithDeadline(t.Context(), time.Now())
+		defer cancel()
+		assert.Equal(t, time.Millisecond, timeLeft(past), "0 means that there is no deadline")
 		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		defer cancel()
 		_, err = session.Ask(ctx, terms.Question{Context: ids(20)})
@@ -551,17 +555,43 @@ func (none) Put(string, *tls.ClientSessionState)        {}
 func TestWrongWelcome(t *testing.T) {
 	for _, reply := range [][]byte{
 		netproto.Ack{}.Append(nil), {byte(netproto.KindWelcome), 1, 2}, {byte(netproto.KindRefusal), 0},
-		{byte(netproto.KindWelcome), 0x80, 0},
+		{byte(netproto.KindWelcome), 0x80, 0}, {byte(netproto.KindWelcome), 0x81, 0x40}, // 8193 bytes
 	} {
 		s := &script{hello: func(int) []byte { return reply }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			o := s.opt
 			o.ConnectTimeout = time.Second
 			_, err := Dial(t.Context(), s.addr, o)
-			require.Error(t, err)
-			assert.Equal(t, reply[1] != 0x80, errors.Is(err, ErrProtocol), "%x: %v", reply, err)
+			assert.ErrorIs(t, err, ErrProtocol, "%x", reply)
 		})
 	}
+}
+
+// TestLongestTexts: the longest name of a model and the longest detail arrive; a longer message ends the connection.
+func TestLongestTexts(t *testing.T) {
+	long := strings.Repeat("x", 1024)
+	welcome := netproto.Welcome{Version: netproto.Version, Model: long}.Append(nil)
+	s := &script{hello: func(int) []byte { return welcome }}
+	inAir(t, s, func(t *testing.T, a *air) {
+		for i, b := range [][]byte{
+			netproto.Refusal{Code: netproto.Draining, Detail: long}.Append(nil),
+			{byte(netproto.KindRefusal), 0x81, 0x20}, // 4097 bytes
+		} {
+			c, _ := s.dial(t, nil)
+			w, err := c.Connect(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, long, w.Model)
+			l, err := c.link(t.Context())
+			require.NoError(t, err)
+			l.begin() // else draining ends the connection, too
+			_, err = s.controls[i].Write(b)
+			require.NoError(t, err)
+			settle()
+			assert.False(t, l.usable())
+			assert.Equal(t, i == 0, l.qc.Context().Err() == nil)
+			l.end()
+		}
+	})
 }
 
 // TestGated: the time of a packet is recorded when it arrives, and it is passed on when the gate is open; a ticket

@@ -123,6 +123,7 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 		c.devices[id] = d
 	}
 	if d.conns++; d.conns == 1 {
+		d.client = owner // on an open gateway, of the address that it now has
 		owner.devices++
 	}
 	c.guests[by] = passOf(token)

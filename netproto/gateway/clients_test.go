@@ -78,6 +78,28 @@ func TestTidyKeepsConnected(t *testing.T) {
 	})
 }
 
+// TestMovedDevice: on an open gateway a device counts for the address that it connects from; no address outlasts its
+// devices.
+func TestMovedDevice(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newClients(Options{DeviceRate: 1, DeviceBurst: 2})
+		for _, from := range []string{"10.0.0.1/32", "10.0.0.2/32"} {
+			here := netip.MustParsePrefix(from)
+			d, err := c.enter(netproto.Hello{Device: netproto.Device{1}}, here, nil)
+			require.NoError(t, err)
+			assert.Same(t, c.places[here], d.client)
+			assert.Equal(t, 1, d.client.devices)
+			d.take()
+			c.leave(d, nil)
+		}
+		assert.Len(t, c.devices, 1, "its rate has not recovered")
+		time.Sleep(time.Minute)
+		c.tidy()
+		assert.Empty(t, c.devices)
+		assert.Empty(t, c.places)
+	})
+}
+
 // TestDeviceTakes: a message takes a permit of its device and one of the owner: it waits for the later one.
 func TestDeviceTakes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -199,25 +199,25 @@ func (g *Gateway) compare(hello netproto.Hello) (otherTemplate bool, err error) 
 // listen reads the messages on the control stream after the Hello: sessions that end.
 func (c *connection) listen() {
 	for {
-		kind, b, err := netproto.ReadFrame(c.control.stream, 64)
+		_, b, err := netproto.ReadFrame(c.control.stream, 64)
+		var bye netproto.Bye
+		if err == nil {
+			bye, _, err = netproto.ParseBye(b)
+		}
 		if err != nil {
 			c.over(err)
-			return
-		}
-		bye, _, err := netproto.ParseBye(b)
-		if kind != netproto.KindBye || err != nil {
-			c.over(malformed(err))
 			return
 		}
 		c.g.sessions.end(sessionKey{c.who.id, bye.Session})
 	}
 }
 
-// over closes a connection after its control stream has ended, with or without an error.
+// over closes a connection after its control stream has ended, or brought something else than a Bye.
 func (c *connection) over(err error) {
 	code := netproto.NoReason
 	if err != io.EOF && !errors.Is(err, net.ErrClosed) { // else the connection has ended
-		code = netproto.Malformed
+		err = malformed(err)
+		code = codeOf(err)
 		c.g.tell(c.event(Refused, err))
 	}
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case

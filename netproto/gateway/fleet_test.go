@@ -101,6 +101,18 @@ func TestTokenDevices(t *testing.T) {
 	})
 }
 
+// TestRefusedHello: the refusal of a Hello tells a stranger nothing about the model, and displaces no connection.
+func TestRefusedHello(t *testing.T) {
+	opt := gateway.Options{MaxConnsPerDevice: 1, Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		other := func(h *netproto.Hello) { h.Identity.Vocab++ }
+		w.turned(guest{secret: secretB, hello: other}, netproto.WrongSecret)
+		r := w.enter(guest{secret: secretA, device: 1})
+		w.turned(guest{secret: secretA, device: 1, hello: other}, netproto.WrongTokenizer)
+		r.asks(1, path(5, 1))
+	})
+}
+
 // TestDeviceRate: the rate of a device is not restored when it reconnects, neither at once nor after the gateway has
 // tidied up; it recovers with time.
 func TestDeviceRate(t *testing.T) {

@@ -303,25 +303,33 @@ func TestSlowReader(t *testing.T) {
 }
 
 func hostileLater(w *world) {
+	bye := netproto.Bye{Session: 77}.Append(nil)
+	want := []netproto.Code{netproto.Malformed, netproto.Malformed, netproto.Malformed, netproto.TooLarge,
+		netproto.Malformed}
+	for i, b := range [][]byte{
+		append(bye, 1, 2, 3, 4, 5, 6, 7), netproto.Ack{}.Append(nil),
+		append([]byte{byte(netproto.KindBye), 64}, make([]byte, 64)...), // a Bye that is too long
+		{byte(netproto.KindBye), 65},                                    // and one that is refused by its length alone
+		nil,                                                             // a reset
+	} {
+		r := w.enter(guest{})
+		_, err := r.control.Write(b)
+		require.NoError(w.t, err)
+		if b == nil {
+			r.control.CancelWrite(3)
+		}
+		settle()
+		require.Error(w.t, r.Context().Err(), "at once: %x", b)
+		assert.Equal(w.t, want[i], r.ends(), "%x", b)
+	}
 	r := w.enter(guest{})
-	_, err := r.control.Write(netproto.Bye{Session: 77}.Append(nil))
-	require.NoError(w.t, err)
-	_, err = r.control.Write([]byte{1, 2, 3, 4, 5, 6, 7})
-	require.NoError(w.t, err)
-	assert.Equal(w.t, netproto.Malformed, r.ends())
-	r = w.enter(guest{})
-	// a Bye that is too long
-	_, err = r.control.Write(append([]byte{byte(netproto.KindBye), 64}, make([]byte, 64)...))
-	require.NoError(w.t, err)
-	assert.Equal(w.t, netproto.Malformed, r.ends())
-	r = w.enter(guest{})
 	require.NoError(w.t, r.control.Close())
 	assert.Equal(w.t, netproto.NoReason, r.ends())
 	settle()
 	refused := w.eventsOf(gateway.Refused)
-	require.Len(w.t, refused, 2, "the last connection ended regularly")
-	for _, e := range refused {
-		require.ErrorIs(w.t, e.Err, netproto.Malformed)
+	require.Len(w.t, refused, len(want), "the last connection ended regularly")
+	for i, e := range refused {
+		assert.Equal(w.t, want[i], e.Code(), "%v", e.Err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -189,8 +190,8 @@ func (e Event) attributes() (all []slog.Attr) {
 // quoted shortens a text that may be from outside.
 func quoted(s string) string {
 	const longest = 300
-	if len(s) > longest {
-		return s[:longest] + "…"
+	if start := quote.Start(s, longest); len(start) < len(s) {
+		return start + "…"
 	}
 	return s
 }

@@ -164,6 +164,10 @@ func TestLogLines(t *testing.T) {
 				errors.New(strings.Repeat("a", 301)),
 				`level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300) + "…",
 			},
+			{
+				errors.New(strings.Repeat("a", 299) + "é"), // no part of a character
+				`level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 299) + "…",
+			},
 		} {
 			assert.Equal(t, c.want, said(gateway.Event{Kind: gateway.Refused, Err: c.err}))
 			if strings.Contains(c.want, "code=11") { // only failures have a line

@@ -400,7 +400,7 @@ func (c *check) tooLong(ctx context.Context) (Verdict, string, error) {
 		return Note, fmt.Sprintf("%d tokens were not refused as too long, but: %v", most+64, err), nil
 	}
 	if _, err := c.ask(ctx, c.question(c.contexts[0])); err != nil {
-		return Fail, "it did not answer after a context that was too long", err
+		return Fail, "", fmt.Errorf("after a context that was too long: %w", err)
 	}
 	return Pass, fmt.Sprintf("%d tokens are refused", most+64), nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,6 +62,9 @@ func TestCheck(t *testing.T) {
 					"cache": "of 399 repeated tokens, its cache had 399 (0 before)",
 				} {
 					assert.Equal(t, found, results[name].Found)
+				}
+				for _, call := range c.engine.Calls(c.path) {
+					assert.Contains(t, string(call.Body), `"extra_key":"`, "it does not share a cache with clients")
 				}
 			}
 			if c.engine.Dialect == "llama" {
@@ -138,6 +142,16 @@ func TestCheckFinds(t *testing.T) {
 		"no rows for verification": {&fakeengine.Engine{Dialect: "sglang", Fault: noRows}, "verification", Fail},
 		"contexts that are too long to try": {&fakeengine.Engine{Dialect: "llama", MaxContext: 70000},
 			"too long", Note},
+		"500 after a context that is too long": {&fakeengine.Engine{Dialect: "sglang",
+			Fault: func(w http.ResponseWriter, _ *http.Request, b []byte) bool {
+				if bytes.Contains(b, []byte(strings.Repeat("0,", 500))) {
+					turn.Store(1)
+				} else if turn.CompareAndSwap(1, 0) {
+					w.WriteHeader(500)
+					return true
+				}
+				return false
+			}}, "too long", Fail},
 		"500 for the second comparison": {&fakeengine.Engine{Dialect: "llama",
 			Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 				fails := r.URL.Path == "/detokenize" && turn.Add(1) > 1
@@ -167,6 +181,10 @@ func TestCheckFinds(t *testing.T) {
 			turn.Store(0)
 			results, err := checked(t, c.e, nil)
 			assert.Equal(t, c.verdict, results[c.check].Verdict)
+			assert.Contains(t, results[c.check].Found, map[string]string{
+				"500 after a context that is too long": "after a context that was too long: ",
+				"a cache of half":                      "its cache had 200 (200 before)",
+			}[name])
 			failed := 0
 			for _, r := range results {
 				if r.Verdict == Fail {

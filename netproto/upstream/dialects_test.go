@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -255,14 +256,19 @@ func TestCacheTold(t *testing.T) {
 // TestTooLong: a context that is too long for the engine is refused as such, and is not an error of the engine.
 func TestTooLong(t *testing.T) {
 	for _, c := range kinds() {
-		w := fakeengine.NewWire(map[string]http.Handler{"one": c.engine, "two": c.engine})
-		u := open(t, options(w, "one", "two"))
-		_, err := u.Ask(t.Context(), question(1, contextOf(rand.New(rand.NewPCG(7, 8)), 600)))
-		require.ErrorIs(t, err, netproto.TooLarge, c.name)
-		require.NoError(t, u.Ready())
-		s := u.Stats().Engines
-		assert.Zero(t, s[0].Outages+s[1].Outages)
-		assert.EqualValues(t, 1, s[0].Asks+s[1].Asks, "the other engine has the same limit")
+		for _, hedge := range []time.Duration{0, time.Hour} {
+			o := options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine, "two": c.engine}), "one", "two")
+			o.Hedge = hedge
+			u := open(t, o)
+			_, err := u.Ask(t.Context(), question(1, contextOf(rand.New(rand.NewPCG(7, 8)), 600)))
+			no, ok := errors.AsType[netproto.Refusal](err)
+			require.True(t, ok, "%s: %v", c.name, err)
+			assert.Equal(t, netproto.TooLarge, no.Code)
+			require.NoError(t, u.Ready())
+			s := u.Stats().Engines
+			assert.Zero(t, s[0].Outages+s[1].Outages)
+			assert.EqualValues(t, 1, s[0].Asks+s[1].Asks, "the other engine has the same limit")
+		}
 	}
 }
 
@@ -317,6 +323,15 @@ func TestTrustVocabulary(t *testing.T) {
 	require.ErrorContains(t, err, "--engine trust-vocabulary")
 	o.TrustVocabulary = true
 	open(t, o)
+	e = &fakeengine.Engine{Dialect: "sglang", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		absent := r.URL.Path == "/tokenize"
+		if absent {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return absent
+	}}
+	_, err = Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	require.ErrorContains(t, err, "--engine trust-vocabulary", "it cannot spell tokens either")
 }
 
 // TestRepeats: an engine without access to its tokens can show that its vocabulary is the same by continuing a repeated
@@ -387,6 +402,7 @@ func TestModelName(t *testing.T) {
 			o.Model = "another"
 			_, err := Open(t.Context(), o)
 			assert.ErrorContains(t, err, `serves no model "another", but "fake"`)
+			assert.True(t, isWrong(err))
 			o.Model = "fake"
 			open(t, o)
 			continue
@@ -406,7 +422,8 @@ func TestModelName(t *testing.T) {
 		require.True(t, err == nil || errors.Is(err, dialect.ErrPiece), "%s: %v", c.name, err)
 		o.Model = "another"
 		_, err = Open(t.Context(), o)
-		assert.ErrorContains(t, err, `serves no model "another"`)
+		assert.ErrorContains(t, err, `serves no model "another", but "first"`)
+		assert.True(t, isWrong(err), "waiting does not help")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
@@ -58,6 +59,20 @@ func TestMoreThanItGives(t *testing.T) {
 	}
 }
 
+// TestNoProbabilities: an engine that returns no probabilities can only choose its best token, which is no unlimited
+// choice.
+func TestNoProbabilities(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "vllm", MaxTop: -1}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	assert.Equal(t, 1, u.Info().Choices)
+	q := question(1, []int32{1, 2, 3})
+	q.K, q.Sampling = 3, terms.Sampling{Temperature: 1, TopK: 1}
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.Equal(t, truth(e, q.Context)[0].ID, a.Token)
+	assert.Empty(t, a.Top)
+}
+
 // TestCrowded: an engine that reports that it is full is used last, for the time that it states, or for a moment.
 func TestCrowded(t *testing.T) {
 	testCrowded(t, 7*time.Second, saying(429, "", "Retry-After", "7"))
@@ -75,6 +90,9 @@ func testCrowded(t *testing.T, wait time.Duration, doing func(http.ResponseWrite
 		f.on.Store(true)
 		require.NoError(t, ask(t, u, session, time.Second), "the other engine answers")
 		f.on.Store(false)
+		s := u.Stats().Engines[0]
+		assert.Equal(t, []any{"http://0", "llama", uint64(1), uint64(1)},
+			[]any{s.URL, s.Facts.Dialect, s.Failed, s.Crowded})
 		assert.Equal(t, "http://1", u.order(session)[0].url)
 		time.Sleep(wait - time.Millisecond)
 		assert.Equal(t, "http://1", u.order(session)[0].url)
@@ -214,6 +232,45 @@ func TestPauses(t *testing.T) {
 		time.Sleep(firstPause + pulse)
 		require.NoError(t, u.Ready(), "pauses are short again after it has been in service")
 	})
+}
+
+// TestTimesOfMonitoring: an engine in service is checked every five seconds. A check may take three seconds, and all
+// requests before it goes in service a minute.
+func TestTimesOfMonitoring(t *testing.T) {
+	for _, c := range []struct {
+		path string
+		late time.Duration // of each reply
+		ok   bool
+	}{
+		{"/health", 0, true}, {"/health", 2900 * time.Millisecond, true}, {"/health", 3100 * time.Millisecond, false},
+		{"/props", 59 * time.Second, true}, {"/props", 61 * time.Second, false},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			e := &fakeengine.Engine{Dialect: "llama"}
+			e.Fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+				if r.URL.Path == c.path {
+					_ = wait.For(r.Context(), c.late)
+				}
+				return false
+			}
+			o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+			o.Kind = Llama // else /props is requested twice
+			u, err := Open(t.Context(), o)
+			if c.path == "/props" {
+				assert.Equal(t, c.ok, err == nil, "%v", err)
+			} else {
+				require.NoError(t, err)
+				time.Sleep(62 * time.Second)
+				assert.Equal(t, c.ok, u.Stats().Engines[0].Outages == 0)
+			}
+			if c.late == 0 {
+				assert.Len(t, e.Calls("/health"), 12)
+			}
+			if err == nil {
+				u.Close()
+			}
+		})
+	}
 }
 
 // TestRequested: what an engine is asked for is what the question needs, up to what the engine returns.
@@ -608,6 +665,32 @@ func (s *speller) Spell(_ context.Context, ids []int32) (all [][]byte, err error
 
 func (s *speller) Next(context.Context, []int32) ([]byte, error) { return nil, dialect.ErrReply }
 
+// parrot continues the first tokens with themselves and others with another text.
+type parrot struct {
+	*speller
+	same int
+}
+
+func (p *parrot) Next(_ context.Context, ids []int32) ([]byte, error) {
+	if p.same--; p.same < 0 {
+		return []byte("something else"), nil
+	}
+	return p.v.Piece(ids[0]), nil
+}
+
+// TestHalfRepeats: a vocabulary is the same if half of the tried tokens are continued with themselves.
+func TestHalfRepeats(t *testing.T) {
+	for same, ok := range map[int]bool{40: true, 20: true, 19: false, 0: false} {
+		p := &parrot{&speller{v: fakeengine.NewVocabulary()}, same}
+		err := checkRepeats(t.Context(), p, p.v)
+		assert.Equal(t, ok, err == nil, "%v", err)
+		if !ok {
+			assert.ErrorIs(t, err, dialect.ErrAbsent)
+			assert.ErrorContains(t, err, fmt.Sprintf("it continued %d of 40 repeated tokens", same))
+		}
+	}
+}
+
 // TestSpellingInShortContexts: every token is compared once, however few an engine takes at a time.
 func TestSpellingInShortContexts(t *testing.T) {
 	for _, most := range []int{0, 1, 2, 3, 100, 1 << 20} {
@@ -620,7 +703,8 @@ func TestSpellingInShortContexts(t *testing.T) {
 	}
 	v := fakeengine.NewVocabulary()
 	other := &speller{v: v.Swapped(0xe4, 0xe5)} // parts of characters
-	assert.ErrorContains(t, checkSpelling(t.Context(), other, dialect.Facts{}, v), "the token 228 is")
+	err := checkSpelling(t.Context(), other, dialect.Facts{}, v)
+	assert.ErrorContains(t, err, `the token 228 is "\xe5" there and "\xe4" here`)
 }
 
 // TestStoredApart: what a caller does with an answer does not change the stored one.
@@ -648,6 +732,18 @@ func TestStoredApart(t *testing.T) {
 			q.K = 2
 			spoil(a)
 		}
+	}
+}
+
+// TestStoredPart: a stored audit of fewer positions than requested does not count as one of all.
+func TestStoredPart(t *testing.T) {
+	m, q := newMemory(1), terms.Job{Question: terms.Question{Context: []int32{1, 2, 3, 4}, AuditFrom: 1}}
+	m.keep(1, q, terms.Reply{Audited: 2})
+	for from, want := range map[int]int{1: 2, 2: 2, 3: 1} {
+		q.AuditFrom = from
+		a, ok := m.recall(1, q)
+		require.True(t, ok)
+		assert.Equal(t, want, a.Audited, "from %d", from)
 	}
 }
 
@@ -684,6 +780,8 @@ func TestStoredProbabilities(t *testing.T) {
 				top[i].ID = int32(i)
 			}
 			m.keep(1, q, terms.Reply{Top: top})
+			held, _ := m.answers.Peek(1)
+			assert.Len(t, held.Top, min(stored, 16))
 			q.K = wanted
 			a, ok := m.recall(1, q)
 			assert.Equal(t, wanted <= min(stored, 16), ok, "%d of %d", wanted, stored)

@@ -487,6 +487,18 @@ func TestAuditsKept(t *testing.T) {
 	assert.Equal(t, a.Audit, d.Audit)
 }
 
+// TestRemember: the number of stored answers is limited.
+func TestRemember(t *testing.T) {
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}}), "one")
+	o.Remember = 2
+	u := open(t, o)
+	for i, repeats := range []uint64{0, 0, 1, 1, 1} {
+		_, err := u.Ask(t.Context(), question(1, []int32{[]int32{1, 2, 1, 3, 2}[i]}))
+		require.NoError(t, err)
+		assert.Equal(t, repeats, u.Stats().Repeats, "%d", i)
+	}
+}
+
 // TestAuditShare: if an engine can audit single positions, every n-th question has an audit at a random position of its
 // context; its cost is counted.
 func TestAuditShare(t *testing.T) {
@@ -527,6 +539,12 @@ func TestDefaults(t *testing.T) {
 	o, err = o.withDefaults()
 	require.NoError(t, err)
 	assert.Equal(t, []int{8, 128, 65536}, []int{o.AuditEvery, o.WarmFrom, o.Remember})
+	o.SaltKey = [32]byte{}
+	one, err := o.withDefaults()
+	require.NoError(t, err)
+	other, err := o.withDefaults()
+	require.NoError(t, err)
+	assert.NotEqual(t, one.SaltKey, other.SaltKey, "drawn at random")
 	o.Random = func() uint64 { return 7 }
 	o, err = o.withDefaults()
 	require.NoError(t, err)
@@ -593,8 +611,15 @@ func TestLateEngine(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 3*time.Second, time.Since(began), "unless the caller ends")
 		time.AfterFunc(10*time.Second, func() { w.Set("0", &fakeengine.Engine{Dialect: "llama"}) })
-		u, err = Open(t.Context(), o)
+		ctx, cancel = context.WithCancel(t.Context())
+		u, err = Open(ctx, o)
 		require.NoError(t, err)
+		cancel() // it is only for Open
+		w.Set("0", nil)
+		require.Error(t, ask(t, u, 1, time.Second))
+		w.Set("0", &fakeengine.Engine{Dialect: "llama"})
+		time.Sleep(longestPause)
+		require.NoError(t, u.Ready())
 		u.Close()
 	})
 }

@@ -159,7 +159,7 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 		return e, f, refusal(err)
 	}
 	if o.Model != "" && f.Model != o.Model {
-		return e, f, &wrong{fmt.Errorf("it serves no model %q, but %q", o.Model, f.Model)}
+		return e, f, &wrong{fmt.Errorf("%w %q, but %q", dialect.ErrModel, o.Model, f.Model)}
 	}
 	if err = checkVocabulary(ctx, e, f, o.Vocabulary, o.TrustVocabulary); err != nil {
 		return e, f, refusal(err)
@@ -203,7 +203,7 @@ func refusal(err error) error {
 		return &wrong{fmt.Errorf("the engine requires another key: %s", dialect.Said(err))}
 	case s != 0:
 		return &wrong{errors.New(dialect.Said(err))}
-	case errors.Is(err, dialect.ErrReply):
+	case errors.Is(err, dialect.ErrReply) || errors.Is(err, dialect.ErrModel):
 		return &wrong{err}
 	}
 	return err

@@ -123,4 +123,5 @@ var (
 	ErrAbsent = errors.New("the engine does not support this")
 	ErrReply  = errors.New("the engine's reply is invalid")
 	ErrPiece  = errors.New("the text of the engine's token does not match exactly one token")
+	ErrModel  = errors.New("it serves no model")
 )

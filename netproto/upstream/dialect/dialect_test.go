@@ -77,6 +77,10 @@ func TestRequest(t *testing.T) {
 	require.NoError(t, client(t, "", s).Get(t.Context(), "/y", nil))
 	assert.NotContains(t, s.asked.Header, "Authorization")
 	assert.NotContains(t, s.asked.Header, "Content-Type")
+
+	s = &says{status: 302, header: http.Header{"Location": {"http://elsewhere/"}}, body: bytes.NewReader(nil)}
+	assert.Equal(t, 302, Status(client(t, "sesame", s).Get(t.Context(), "/y", nil)))
+	assert.Equal(t, "engine", s.asked.URL.Host, "a redirect would send the key elsewhere")
 }
 
 // TestLongReply: the length of a reply is limited.

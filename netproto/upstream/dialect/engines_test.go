@@ -73,8 +73,12 @@ func TestDescribe(t *testing.T) {
 		{&fakeengine.Engine{Dialect: "openai", Strict: true}, Facts{Choices: 20}, []string{"only OpenAI's fields"}},
 	} {
 		to := fakeengine.NewWire(map[string]http.Handler{"engine": c.e})
-		got, err := engineOf(t, c.e.Dialect, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+		e := engineOf(t, c.e.Dialect, to)
+		got, err := e.Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
 		require.NoError(t, err, c.e.Dialect)
+		if l, ok := e.(*Llama); ok {
+			assert.Equal(t, c.e.Slots, l.slots.all.Len(), "they are assigned from now on")
+		}
 		require.Len(t, got.Notes, len(c.notes), c.e.Dialect)
 		for i, note := range c.notes {
 			assert.Contains(t, got.Notes[i], note)
@@ -363,6 +367,17 @@ func TestErrors(t *testing.T) {
 			}
 			assert.Zero(t, l.slots.all.Front().Value.(*slot).open, "requests that failed are over")
 		}
+	}
+}
+
+// TestAbsent: an engine without an endpoint for tokens is reported as such.
+func TestAbsent(t *testing.T) {
+	for _, kind := range []string{"sglang", "vllm"} {
+		e := engineOf(t, kind, fakeengine.NewWire(map[string]http.Handler{"engine": http.NotFoundHandler()}))
+		_, err := e.Tokenize(t.Context(), "x")
+		assert.ErrorIs(t, err, ErrAbsent, kind)
+		_, err = e.Detokenize(t.Context(), []int32{1})
+		assert.ErrorIs(t, err, ErrAbsent, kind)
 	}
 }
 

@@ -40,7 +40,7 @@ func choose(ctx context.Context, c *Client, name string) (Model, error) {
 	}
 	i := slices.IndexFunc(all, func(m Model) bool { return m.ID == name })
 	if i < 0 {
-		return Model{}, fmt.Errorf("it serves no model %q, but %q", name, all[0].ID)
+		return Model{}, fmt.Errorf("%w %q, but %q", ErrModel, name, all[0].ID)
 	}
 	return all[i], nil
 }

@@ -1,12 +1,20 @@
 package dialect
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -173,6 +181,42 @@ func TestReplayedRefusalsSGLang(t *testing.T) {
 		_, err := e.Ask(t.Context(), sglangRecorded(t, r))
 		assert.Equal(t, want, codeOf(err), name)
 	}
+}
+
+// TestAborts: each cancelled question is aborted by name, in the background: up to 64 at a time, each for up to two
+// seconds, and Close waits for them.
+func TestAborts(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		aborted := map[string]int{}
+		e := NewSGLang(client(t, "", fakeengine.NewWire(map[string]http.Handler{"engine": http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) {
+				var q struct{ RID string }
+				assert.NoError(t, json.NewDecoder(r.Body).Decode(&q))
+				if strings.HasSuffix(r.URL.Path, "/abort_request") {
+					mu.Lock()
+					aborted[q.RID]++
+					mu.Unlock()
+				}
+				<-r.Context().Done()
+			})})))
+		for round := range 2 {
+			var all sync.WaitGroup
+			for i := range 70 {
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+					defer cancel()
+					_, err := e.Ask(ctx, Ask{Name: fmt.Sprint(round, i), Context: []int32{1}})
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+				})
+			}
+			all.Wait()
+			began := time.Now()
+			e.Close()
+			assert.Equal(t, 2*time.Second, time.Since(began))
+			assert.Len(t, aborted, 64*(round+1))
+		}
+	})
 }
 
 // TestReplayedRestSGLang: the other paths.
