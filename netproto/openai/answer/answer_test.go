@@ -7,9 +7,12 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // play is a model with a session that writes its stretches in order. A token is one byte; what a stretch writes between
@@ -259,4 +262,73 @@ func TestResultParts(t *testing.T) {
 	}
 	assert.Equal(t, []Message{{Role: "assistant", Thought: "t", Content: "a"}, {Role: "assistant", Content: "b"},
 		{Role: "user", Content: "c"}, {Role: "user"}}, c.Messages)
+}
+
+// TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
+// time since the first piece.
+func TestLines(t *testing.T) {
+	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
+		{"a\n\n    b\n  c\n    d"}, {"a\n\n\t\t\tb b\n \tc"}} {
+		l := &Lines{Indent: 3}
+		text, over := "", false
+		for _, p := range pieces {
+			require.False(t, over, "text after its end")
+			var kept string
+			kept, over = l.Take(p)
+			text += kept
+		}
+		assert.True(t, over)
+		assert.Regexp(t, "^a\n\n(    b|\t\t\tb b)\n..$", text)
+	}
+	bubble.Test(t, func(t *testing.T) {
+		l := &Lines{Time: 2 * time.Second}
+		for i, c := range []struct {
+			text string
+			over bool
+		}{{"a", false}, {"b", false}, {"\n", false}, {"c", true}} {
+			kept, over := l.Take(c.text)
+			assert.Equal(t, []any{c.text, c.over}, []any{kept, over}, "after %d s", i)
+			time.Sleep(time.Second)
+		}
+		first := &Lines{Time: time.Second}
+		first.Take("a")
+		time.Sleep(time.Minute)
+		_, over := first.Take("b")
+		assert.False(t, over, "it is still the first line")
+	})
+}
+
+// written is a stream that writes what happens to its parts.
+type written struct{ *Result }
+
+func (written) Begin() []any                 { return []any{"begin"} }
+func (w written) Open(i int) []any           { return []any{fmt.Sprint("open ", i, w.Parts[i].Tool)} }
+func (w written) Delta(i int, p Piece) []any { return []any{fmt.Sprint(i, p.Text)} }
+func (w written) Close(i int) []any          { return []any{fmt.Sprint("close ", i, w.Finish)} }
+
+// TestParted: the parts of a stream are opened and closed in order, and there is one at least.
+func TestParted(t *testing.T) {
+	for _, c := range []struct {
+		pieces []Piece
+		want   []any
+	}{
+		{nil, []any{"begin", "open 0", "0", "close 0stop"}},
+		{[]Piece{{Text: "a", Thought: true}, {Text: "b"}, {Text: "c"}, {Call: &callPiece{Name: "f"}}},
+			[]any{"begin", "open 0", "0a", "close 0", "open 1", "1b", "1c", "close 1", "open 2f", "2", "close 2stop"}},
+	} {
+		r := new(Result)
+		var got []any
+		for _, p := range c.pieces {
+			got = append(got, r.Tell(p, written{r})...)
+		}
+		e := Ending{Finish: finishStop, Stopped: "s", Sent: Sent{Bytes: 1}}
+		assert.Equal(t, c.want, append(got, r.Finishes(e, written{r})...))
+		assert.Equal(t, e, r.Ending)
+		named := r.Complete(func(prefix string) string { return "x" + prefix })
+		for _, p := range named.Parts {
+			assert.Equal(t, "x", p.ID)
+		}
+		assert.Len(t, named.Parts, max(1, len(r.Parts)))
+	}
+	assert.Len(t, Result{}.Complete(func(string) string { return "" }).Parts, 1)
 }

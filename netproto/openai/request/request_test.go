@@ -338,6 +338,17 @@ func TestTaken(t *testing.T) {
 	assert.Equal(t, map[int32]float32{1: 100, 2: -100}, c.Settings.LogitBias)
 	assert.Len(t, c.Talk.Values, 2)
 
+	b, wrong := ReadCompletion([]byte(`{"prompt":["a","b"],"suffix":"z","logprobs":0,"n":3,"stream":true,"model":"m",`+
+		`"stream_options":{"include_usage":true},"pilotfish":{"provenance":true}}`), Defaults{Temperature: 0.5})
+	require.Nil(t, wrong)
+	assert.Equal(t, &Completion{Request: Request{Model: "m", Settings: answer.Settings{MaxTokens: 16, LogProbs: true,
+		Temperature: 0.5, TopP: 1}, N: 3, Stream: true, Usage: true, WantOrigins: true}, Texts: []string{"a", "b"},
+		Suffix: "z"}, b)
+	b, wrong = ReadCompletion([]byte(`{"prompt":[[1],[2,3]],"echo":true,"max_tokens":0}`), Defaults{Provenance: true})
+	require.Nil(t, wrong)
+	assert.Equal(t, []any{true, true, true, [][]int32{{1}, {2, 3}}}, []any{b.None, b.Echo, b.WantOrigins, b.IDs})
+	assert.Nil(t, b.Texts)
+
 	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"]}`),
 		Defaults{}, keeps{})
 	require.Nil(t, wrong)
@@ -360,11 +371,14 @@ func TestThoughtNames(t *testing.T) {
 	}
 }
 
-// failing is a model that cannot read chats, or texts.
+// failing is a model that cannot read chats, or texts, or refuses settings.
 type failing struct {
 	answer.Model
 	chat, text error
+	check      func(answer.Settings) ([]string, error)
 }
+
+func (f failing) Check(_ context.Context, s answer.Settings) ([]string, error) { return f.check(s) }
 
 func (f failing) Chat(answer.Conversation) ([]int32, error) { return []int32{1}, f.chat }
 
@@ -386,6 +400,83 @@ func TestPromptErrors(t *testing.T) {
 }
 
 var errDown = errors.New("down")
+
+// TestPossible: settings that the model refuses are the client's mistake, in the format if there is one. What the end
+// of the request causes is not.
+func TestPossible(t *testing.T) {
+	refuses := failing{check: func(answer.Settings) ([]string, error) { return nil, errDown }}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for format, want := range map[string]*Error{
+		``: Invalid("", "down"),
+		`,"response_format":{"type":"json_object"}`: Invalid("response_format", "response_format: down"),
+	} {
+		r, wrong := ReadChat([]byte(`{`+hello+format+`}`), Defaults{})
+		require.Nil(t, wrong)
+		assert.Equal(t, want, r.Possible(t.Context(), refuses), format)
+		assert.Equal(t, errDown, r.Possible(ended, refuses), format)
+	}
+}
+
+// TestCallSchemas: the schemas of the calls that a request allows, and of their parameters those that the model
+// supports.
+func TestCallSchemas(t *testing.T) {
+	const f, g = `{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":` +
+		`{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{}}}}}`, `{"type":"function","strict":%v,"function":{"name":"g",` +
+		`"parameters":{"enum":[1]}}}`
+	call := func(name, arguments string) string {
+		return `{"type":"object","properties":{"name":{"const":"` + name + `"},"arguments":` + arguments +
+			`},"required":["name","arguments"],"additionalProperties":false}`
+	}
+	ofF := func(place string) string {
+		return call("f", `{"type":"object","properties":{"x":{"$ref":"#`+place+`/properties/arguments/$defs/n"}},`+
+			`"$defs":{"n":{}}}`)
+	}
+	all := func(enums error) failing {
+		return failing{check: func(s answer.Settings) ([]string, error) {
+			assert.True(t, s.Closed)
+			if strings.Contains(string(s.Schema), "enum") {
+				return nil, enums
+			}
+			return []string{"#/properties/arguments/a"}, nil
+		}}
+	}
+	enum := call("g", `{"allOf":[{"type":"object"},{"enum":[1]}]}`)
+	for choice, want := range map[string][2]string{ // the schema of any call, if the model supports g, or if not
+		`"auto"`: {`{"anyOf":[` + ofF("/anyOf/0") + `,` + enum + `]}`,
+			`{"anyOf":[` + ofF("/anyOf/0") + `,` + call("g", `{"type":"object"}`) + `]}`},
+		`{"type":"function","function":{"name":"f"}}`: {ofF(""), ofF("")},
+		`{"type":"function","function":{"name":"g"}}`: {enum, call("g", `{"type":"object"}`)},
+	} {
+		for i, enums := range []error{nil, errDown} {
+			for _, strict := range []bool{false, true} {
+				r, wrong := ReadChat([]byte(`{`+hello+`,"tool_choice":`+choice+`,"tools":[`+f+`,`+
+					fmt.Sprintf(g, strict)+`]}`), Defaults{})
+				require.Nil(t, wrong)
+				got, err := r.CallSchemas(t.Context(), all(enums))
+				if strict && i > 0 && !strings.Contains(choice, `"f"`) {
+					assert.EqualError(t, err, "tools: parameters of g: down (as arguments are an object)")
+					continue
+				}
+				require.NoError(t, err)
+				assert.Equal(t, want[i], string(got.One), choice)
+				for name, one := range got.Each {
+					assert.Equal(t, map[string]string{"f": ofF(""), "g": []string{enum,
+						call("g", `{"type":"object"}`)}[i]}[name], string(one))
+				}
+			}
+		}
+	}
+}
+
+// TestToolNames: the characters and the length of a function's name.
+func TestToolNames(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	for name, want := range map[string]bool{"a": true, "aZ_09.-": true, long: true, long + "a": false, "": false,
+		"a b": false, "é": false, "a\n": false} {
+		assert.Equal(t, want, toolName.MatchString(name), name)
+	}
+}
 
 // TestManyThoughts: a thought in many parts, items or blocks is one text, and takes memory for its bytes once.
 func TestManyThoughts(t *testing.T) {
