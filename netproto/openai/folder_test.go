@@ -49,10 +49,14 @@ func filesOf(t *testing.T, path string) (all []string) {
 // TestFolderRefused: a folder that cannot be made, locked or read is an error.
 func TestFolderRefused(t *testing.T) {
 	path := t.TempDir()
-	_, err := OpenFolder(filepath.Join(path, "file", "kv"), 1000, slog.New(slog.DiscardHandler))
-	assert.NoError(t, err)
+	within := filepath.Join(path, "file", "kv")
+	require.NoError(t, os.MkdirAll(filepath.Join(within, strings.Repeat("0", 32)+".kv"), 0o700))
+	f, log := folder(t, within, 1000)
+	defer f.Close()
+	f.index(&fakeModel{})
+	assert.Contains(t, log.String(), "texts=0 of_no_use=0 bytes=0", "a folder is no file")
 	require.NoError(t, os.Mkdir(filepath.Join(path, "lock"), 0o700))
-	_, err = OpenFolder(path, 1000, slog.New(slog.DiscardHandler))
+	_, err := OpenFolder(path, 1000, slog.New(slog.DiscardHandler))
 	assert.ErrorContains(t, err, "lock")
 }
 
