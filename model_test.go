@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -115,6 +117,22 @@ func TestOpened(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	assert.Equal(t, [2]int{100, 9}, [2]int{s.s.Slots(), s.s.Rows()})
+}
+
+// TestDrafterRefused: a model whose drafter cannot be used is not open.
+func TestDrafterRefused(t *testing.T) {
+	dir := held.TempDir(t)
+	large, other := filepath.Join(dir, "large.gguf"), filepath.Join(dir, "other.gguf")
+	require.NoError(t, os.WriteFile(large, demo.Large(), 0o600))
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	out, err := os.Create(other)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(synth.Tiny(recipe, 1).Write(out, nil), out.Close()))
+	for drafter, want := range map[string]string{"/nowhere/small.gguf": "drafter: ", other: "tokens"} {
+		_, err := Open(large, Options{Drafter: drafter})
+		assert.ErrorContains(t, err, want, drafter)
+	}
 }
 
 // TestChatCopies: a chat and its caller do not change each other's lists.
@@ -263,4 +281,51 @@ func TestAskEnds(t *testing.T) {
 	_, err := askOnce(ctx, f, Question{Context: []int32{1}}, 2, 2)
 	assert.ErrorIs(t, err, f.err)
 	assert.ErrorIs(t, err, context.Canceled, "the caller ended it")
+}
+
+// TestRefusedQuestions: the limits of a question of the caller's own are allowed, and nothing beyond.
+func TestRefusedQuestions(t *testing.T) {
+	for want, q := range map[string]Question{
+		"": {Context: []int32{0, 4, 0}, Best: MostBest}, "the context is empty": {},
+		"4 tokens are given, the large model takes 1 to 3":          {Context: make([]int32, 4)},
+		"token 1 of the context is 5: ids of this model are 0 to 4": {Context: []int32{4, 5}},
+		"token 0 of the context is -1":                              {Context: []int32{-1}},
+		"best: 257 tokens are not possible":                         {Context: []int32{1}, Best: MostBest + 1},
+		"best: -1 tokens are not possible":                          {Context: []int32{1}, Best: -1},
+		"temperature": {Context: []int32{1},
+			Sampling: Sampling{Temperature: -1}},
+	} {
+		if err := q.check(5, 3); want == "" {
+			assert.NoError(t, err)
+			assert.ErrorIs(t, Question{Context: make([]int32, 4)}.check(5, 3), ErrContext)
+			assert.NoError(t, Question{Context: make([]int32, 4)}.check(5, 0), "an unknown limit")
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// TestRefusedRoutes: routers and routes that contradict themselves.
+func TestRefusedRoutes(t *testing.T) {
+	half := 0.5
+	for _, name := range []string{"always", "never", "value"} {
+		_, err := NewRouter(RouterOptions{Policy: name, Prices: Prices{Gain: 1}})
+		assert.NoError(t, err, name)
+		for _, o := range []RouterOptions{{Threshold: &half}, {Budget: 0.1}, {Balance: new(Balance)}} {
+			o.Policy = name
+			_, err := NewRouter(o)
+			assert.ErrorContains(t, err, "the policy "+name+" has no budget")
+		}
+	}
+	local := Settings{Local: true}
+	for want, options := range map[string][]Option{
+		"a route without a cloud": {Route{}},
+		"clouds cannot verify":    {Route{Cloud: &listener{}, Verify: true}},
+		errUnverified.Error():     {Route{Cloud: &Gateway{}, Verify: true}, local},
+		"best: -1 tokens":         {Best(-1)},
+	} {
+		_, err := new(Model).route(newRequest(options), nil)
+		assert.ErrorContains(t, err, want)
+	}
+	assert.True(t, newRequest([]Option{local, Settings{}}).settings.Local, "later settings do not change that")
 }
