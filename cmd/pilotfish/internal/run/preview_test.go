@@ -52,8 +52,14 @@ func (s *screen) Write(b []byte) (int, error) {
 }
 
 func (s *screen) put(r rune) {
+	if r == '\t' {
+		for stop := min(s.at/8*8+8, s.width-1); s.at < stop; {
+			s.put(' ')
+		}
+		return
+	}
 	cells := 1
-	if r >= 0x1100 {
+	if r == '海' {
 		cells = 2
 	}
 	if r == '\n' || s.at+cells > s.width {
@@ -93,7 +99,7 @@ func newScreen(width int) (*screen, *previewer) {
 // printed.
 func TestPreview(t *testing.T) {
 	s, p := newScreen(20)
-	print := func(tok pilotfish.Token) error { _, err := io.WriteString(s, tok.Text); return err }
+	print := func(tok pilotfish.Token) error { _, err := io.WriteString(s, cli.Harmless(tok.Text)); return err }
 	token := func(text string) { require.NoError(t, p.token(pilotfish.Token{Text: text}, print)) }
 	show := func(text string) { require.NoError(t, p.show(text)) }
 	token("The sea")
@@ -121,6 +127,11 @@ func TestPreview(t *testing.T) {
 	token("xyz")
 	show("ab")
 	assert.Equal(t, "The sea was\nand more than fitsxy\nzab\n", s.text(), "the cursor moved to the next line")
+	token("\nThe sea’s\r\t")
+	show("abcdef")
+	assert.True(t, strings.HasSuffix(s.text(), "\nThe sea’s␍      abc\n"), "a tab ends at 16: %s", s.text())
+	show("a\rb\r")
+	assert.True(t, strings.HasSuffix(s.text(), "\nThe sea’s␍      a b\n"), "it stays on the right: %s", s.text())
 
 	p.dim, s.seenDim = false, false
 	show("c")
@@ -134,7 +145,7 @@ func TestPreview(t *testing.T) {
 // TestPreviewLeavesNoTrace: after any previews, only the tokens remain.
 func TestPreviewLeavesNoTrace(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	alphabet := []rune("abc \n海é")
+	alphabet := []rune("abc \n海é’\t\r")
 	word := func(maxLetters int) string {
 		var b strings.Builder
 		for range r.IntN(maxLetters) {
@@ -152,10 +163,10 @@ func TestPreviewLeavesNoTrace(t *testing.T) {
 				continue
 			}
 			tok := pilotfish.Token{Text: word(6)}
-			_, err := io.WriteString(plain, tok.Text)
+			_, err := io.WriteString(plain, cli.Harmless(tok.Text))
 			require.NoError(t, err)
 			require.NoError(t, p.token(tok, func(tok pilotfish.Token) error {
-				_, err := io.WriteString(s, tok.Text)
+				_, err := io.WriteString(s, cli.Harmless(tok.Text))
 				return err
 			}))
 			require.Equal(t, plain.text(), s.text(), strconv.Itoa(n))
