@@ -22,6 +22,8 @@ type previewer struct {
 	dim   bool
 	at    int    // column of the cursor
 	shown string // after the cursor
+
+	thought bool // the last text that was printed is a thought
 }
 
 // Escape sequences of ECMA-48 and DEC.
@@ -94,7 +96,20 @@ func (p *previewer) token(t pilotfish.Token, write func(pilotfish.Token) error) 
 	if _, err := io.WriteString(p.out, p.erase()); err != nil {
 		return err
 	}
-	for text := t.Text; text != ""; {
+	text := t.Text
+	if p.dim && text != "" { // with colours, marks are not printed, and a gap is before the answer
+		switch t.Kind {
+		case pilotfish.KindMark:
+			text = ""
+		case pilotfish.KindThought:
+			p.thought = true
+		case pilotfish.KindAnswer:
+			if p.thought {
+				p.at, p.thought = 0, false
+			}
+		}
+	}
+	for text != "" {
 		first := text[0]
 		_, size, cells := firstRune(text)
 		text = text[size:]

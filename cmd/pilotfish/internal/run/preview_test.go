@@ -142,6 +142,34 @@ func TestPreview(t *testing.T) {
 	assert.Equal(t, 80, columns(io.Discard))
 }
 
+// TestPreviewOfThoughts: the place of the cursor after a thought, whose marks are printed only without colours.
+func TestPreviewOfThoughts(t *testing.T) {
+	for dim, want := range map[bool][]int{true: {0, 2, 2, 3, 6}, false: {7, 9, 17, 20, 23}} {
+		_, p := newScreen(40)
+		p.dim = dim
+		var at []int
+		for _, tok := range []pilotfish.Token{{Text: "<think>", Kind: pilotfish.KindMark},
+			{Text: "hm", Kind: pilotfish.KindThought}, {Text: "</think>", Kind: pilotfish.KindMark}, {Text: "Yes"},
+			{Text: "!!!"}} {
+			require.NoError(t, p.token(tok, func(pilotfish.Token) error { return nil }))
+			at = append(at, p.at)
+		}
+		assert.Equal(t, want, at)
+	}
+}
+
+// TestCharacterColumns: how many columns a character takes.
+func TestCharacterColumns(t *testing.T) {
+	for columns, all := range []string{"\u0301\u20dd", "aé’–…€→─\x1b\t\r\xff\u1200", "海가、✅⭐🐟😀\u115f\uff01\U00020000"} {
+		for text := all; text != ""; {
+			r, size, cells := firstRune(text)
+			assert.Equal(t, columns, cells, "%q", text[:size])
+			assert.False(t, r < ' ' || r == 0x7f, "%q", text[:size])
+			text = text[size:]
+		}
+	}
+}
+
 // TestPreviewLeavesNoTrace: after any previews, only the tokens remain.
 func TestPreviewLeavesNoTrace(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
