@@ -188,6 +188,9 @@ func TestStretches(t *testing.T) {
 		said, a, finish, err := p.run(c.a)
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{c.said, c.finish}, []string{said, finish}, name)
+		if most := c.a.Settings.MaxTokens; most > 0 {
+			assert.LessOrEqual(t, len(a.IDs), most, name)
+		}
 		schemas := ""
 		for _, s := range p.asked {
 			schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
@@ -218,8 +221,8 @@ func TestBrokenCalls(t *testing.T) {
 	_, _, _, err := (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
 	require.NoError(t, err)
 	a := &Answer{Model: &play{}, IDs: []int32{'a', 'b'}}
-	_, err = a.called(t.Context(), 0, &callFinder{mark: "c"})
-	assert.EqualError(t, err, "2 tokens detokenize to another text than before")
+	_, err = a.called(t.Context(), 1, &callFinder{mark: "c"})
+	assert.EqualError(t, err, "1 tokens detokenize to another text than before")
 }
 
 // TestResultParts: the parts of a result, in order, and which of them are whole.
@@ -296,6 +299,9 @@ func TestLines(t *testing.T) {
 		_, over := first.Take("b")
 		assert.False(t, over, "it is still the first line")
 	})
+	said, a, finish, err := (&play{stretches: []string{"a\n  b\nc"}}).run(Answer{Lines: &Lines{Indent: 1}})
+	require.NoError(t, err)
+	assert.Equal(t, []any{"a\n  b\n", FinishLength, StopLength}, []any{said, finish, a.Total.Stop})
 }
 
 // written is a stream that writes what happens to its parts.

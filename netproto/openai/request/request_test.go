@@ -315,6 +315,29 @@ func TestTurnsOfMessages(t *testing.T) {
 	}
 }
 
+// TestMessagesTaken: what a request of Anthropic's API asks.
+func TestMessagesTaken(t *testing.T) {
+	r, wrong := ReadMessages([]byte(`{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"u"},`+
+		`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"},{"type":"tool_use","id":"d","name":"g",`+
+		`"input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","content":"r"},`+
+		`{"type":"text","text":"v"}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object"}}],`+
+		`"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`), Defaults{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant",
+		Calls: []answer.Call{{ID: "c", Name: "f", Arguments: []byte("{}")},
+			{ID: "d", Name: "g", Arguments: []byte(`{"a":1}`)}}},
+		{Role: "tool", Content: "r"}, {Role: "user", Content: "v"}}, r.Talk.Messages)
+	require.Len(t, r.Talk.Tools, 1)
+	assert.Equal(t, `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}`,
+		string(r.Talk.Tools[0]))
+	assert.Equal(t, []any{"required", true}, []any{r.Choice.Mode, r.Single})
+}
+
+// forgets is a server that keeps no answers.
+type forgets struct{ keeps }
+
+func (forgets) Keeps() bool { return false }
+
 // TestTaken: what these fields set.
 func TestTaken(t *testing.T) {
 	r, wrong := ReadInfill([]byte(`{"input_prefix":"a","prompt":"b","input_suffix":"c","n_indent":3,"seed":5,`+
@@ -349,10 +372,22 @@ func TestTaken(t *testing.T) {
 	assert.Equal(t, []any{true, true, true, [][]int32{{1}, {2, 3}}}, []any{b.None, b.Echo, b.WantOrigins, b.IDs})
 	assert.Nil(t, b.Texts)
 
-	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"]}`),
-		Defaults{}, keeps{})
+	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"],`+
+		`"top_logprobs":3}`), Defaults{}, keeps{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{"default", true}, []any{p.Echo["service_tier"], p.Settings.LogProbs})
+	assert.Equal(t, []any{"default", true, 3, true},
+		[]any{p.Echo["service_tier"], p.Settings.LogProbs, p.Settings.Top, p.Store})
+
+	for _, c := range []struct {
+		body string
+		kept Kept
+		want bool
+	}{{`{"input":"x","store":true}`, keeps{}, true}, {`{"input":"x","store":false}`, keeps{}, false},
+		{`{"input":"x"}`, forgets{}, false}} {
+		p, wrong = ReadResponse([]byte(c.body), Defaults{}, c.kept)
+		require.Nil(t, wrong)
+		assert.Equal(t, c.want, p.Store, c.body)
+	}
 
 	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678}})
 	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457}}, o.Tokens)
@@ -459,6 +494,14 @@ func TestCallSchemas(t *testing.T) {
 					continue
 				}
 				require.NoError(t, err)
+				var without []string
+				if choice != `{"type":"function","function":{"name":"g"}}` {
+					without = append(without, "tools[0].function.parameters#/a")
+				}
+				if i > 0 && !strings.Contains(choice, `"f"`) {
+					without = append(without, "tools[1].function.parameters")
+				}
+				assert.Equal(t, without, r.ignored, choice)
 				assert.Equal(t, want[i], string(got.One), choice)
 				for name, one := range got.Each {
 					assert.Equal(t, map[string]string{"f": ofF(""), "g": []string{enum,

@@ -149,4 +149,19 @@ func TestThinkingAsked(t *testing.T) {
 		require.Nil(t, wrong, field)
 		assert.Equal(t, want, r.Thinking, field)
 	}
+	for param, c := range map[string]struct {
+		thinks bool
+		field  string
+	}{
+		"chat_template_kwargs.enable_thinking": {false, `"chat_template_kwargs":{"enable_thinking":true}`},
+		"chat_template_kwargs.thinking":        {false, `"chat_template_kwargs":{"thinking":true}`},
+		"thinking.type":                        {true, `"thinking":{"type":"often"}`},
+		"thinking.budget_tokens":               {true, `"thinking":{"type":"enabled","budget_tokens":0}`},
+		"thinking_budget":                      {true, `"thinking_budget":-1`},
+		"reasoning.effort":                     {true, `"reasoning":{"effort":"huge"}`},
+	} {
+		_, wrong := read("chat", `{`+hello+`,`+c.field+`}`, Defaults{Thinks: c.thinks})
+		require.NotNil(t, wrong, param)
+		assert.Equal(t, param, wrong.Param)
+	}
 }
