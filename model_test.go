@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -281,6 +282,76 @@ func TestAskEnds(t *testing.T) {
 	_, err := askOnce(ctx, f, Question{Context: []int32{1}}, 2, 2)
 	assert.ErrorIs(t, err, f.err)
 	assert.ErrorIs(t, err, context.Canceled, "the caller ended it")
+}
+
+// TestClosedModel: a model that is closed has no tokens.
+func TestClosedModel(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	session, chat := m.NewSession(), m.NewChat(ChatOptions{})
+	_, err = Text(session.Generate(t.Context(), "a", MaxTokens(1)))
+	require.NoError(t, err)
+	_, err = Text(session.Generate(t.Context(), "a", Route{}))
+	require.ErrorContains(t, err, "a route without a cloud")
+	require.NoError(t, m.Close())
+	for name, f := range map[string]func() error{
+		"Tokenize":     func() error { _, err := m.Tokenize("a", false); return err },
+		"Detokenize":   func() error { _, err := m.Detokenize([]int32{65}); return err },
+		"TokenBytes":   func() error { _, err := m.TokenBytes(65); return err },
+		"TokenName":    func() error { _, err := m.TokenName(65); return err },
+		"Vocabulary":   func() error { _, err := m.Vocabulary(); return err },
+		"TextTokens":   func() error { _, err := m.TextTokens("a"); return err },
+		"ChatTokens":   func() error { _, err := m.ChatTokens([]Turn{{Role: "user"}}, nil); return err },
+		"Thinks":       func() error { _, err := m.Thinks(nil); return err },
+		"InfillTokens": func() error { _, err := m.InfillTokens(Infill{}); return err },
+		"Generate":     func() error { _, err := Text(session.Generate(t.Context(), "a")); return err },
+		"Score":        func() error { _, err := Text(session.Score(t.Context(), []int32{65}, 0)); return err },
+		"Send":         func() error { _, err := Text(chat.Send(t.Context(), "a")); return err },
+	} {
+		assert.ErrorIs(t, f(), ErrClosed, name)
+	}
+	for _, open := range []func(Options) (*Model, error){
+		func(o Options) (*Model, error) { return Open("/nowhere/m.gguf", o) },
+		func(o Options) (*Model, error) { return Load(demo.Small(), "demo.gguf", o) },
+	} {
+		_, err = open(Options{Backend: "abacus"})
+		assert.ErrorContains(t, err, "abacus")
+	}
+}
+
+// TestChatTurns: a chat asks with the messages before, which stay as local as they were, and has nothing to save before
+// it has answered.
+func TestChatTurns(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	prompts := map[int]int{}
+	for n, before := range [][]Message{nil, {{Role: "user", Content: "why?"}, {Role: "assistant", Content: "so"}}} {
+		chat := m.NewChat(ChatOptions{Messages: before})
+		for range 2 {
+			assert.ErrorContains(t, chat.SaveKV(t.Context(), io.Discard), "nothing has been generated")
+		}
+		_, err = Text(chat.Send(t.Context(), "b", MaxTokens(1)))
+		require.NoError(t, err)
+		prompts[n] = chat.Stats().PromptTokens
+		assert.False(t, chat.local())
+		chat.Close()
+	}
+	assert.Greater(t, prompts[1], prompts[0]+2)
+}
+
+// TestUsualRoute: a route without a router has the usual one, and only one that verifies refuses penalties.
+func TestUsualRoute(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	route, err := m.route(newRequest([]Option{Route{Cloud: &listener{}}}), nil)
+	require.NoError(t, err)
+	assert.NotNil(t, route.Router)
+	for _, verify := range []bool{false, true} {
+		err := m.Check(Settings{RepeatPenalty: 2}, Route{Cloud: &Gateway{}, Verify: verify})
+		assert.Equal(t, verify, err != nil, "%v", err)
+	}
 }
 
 // TestRefusedQuestions: the limits of a question of the caller's own are allowed, and nothing beyond.

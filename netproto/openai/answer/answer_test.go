@@ -27,6 +27,7 @@ type play struct {
 	now       Summary
 	steps     int // of the model and of the reader so far
 	fails     int // the step that fails; 0: none
+	emitted   int // tokens of pieces
 }
 
 var errStep = errors.New("this step fails")
@@ -90,9 +91,10 @@ func (p *play) Summary() Summary { return p.now }
 
 // run generates an answer and returns all that it emits: texts, thoughts in [], and calls.
 func (p *play) run(a Answer) (said string, got *Answer, finish string, err error) {
-	p.asked, p.steps, p.limit = nil, 0, 1000
+	p.asked, p.steps, p.limit, p.emitted = nil, 0, 1000, 0
 	a.Model, a.Session, a.Prompt = p, p, []int32{9}
 	a.Emit = func(x Piece) error {
+		p.emitted += len(x.Tokens)
 		switch {
 		case x.Call != nil && x.Call.Name != "":
 			said += fmt.Sprintf("%d:%s%s", x.Call.Index, x.Call.Name, x.Call.Arguments)
@@ -125,16 +127,17 @@ func TestStretches(t *testing.T) {
 		said, finish string
 		schemas      string // of the stretches: of calls, J: a JSON object
 	}{
-		"a text":           {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
-		"a text that fits": {Answer{}, []string{"ab"}, "ab", "stop", " "},
-		"a cut text":       {Answer{}, []string{"ab$"}, "ab", "length", " "},
-		"a full context":   {Answer{}, []string{"ab%"}, "ab", "length", " "},
-		"nothing":          {Answer{None: true}, nil, "", "length", ""},
-		"a prompt":         {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
-		"a thought":        {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
-		"a cut thought":    {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
-		"a held text":      {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
-		"a hidden thought": {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
+		"a text":            {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
+		"a text that fits":  {Answer{}, []string{"ab"}, "ab", "stop", " "},
+		"a cut text":        {Answer{}, []string{"ab$"}, "ab", "length", " "},
+		"a full context":    {Answer{}, []string{"ab%"}, "ab", "length", " "},
+		"nothing":           {Answer{None: true}, nil, "", "length", ""},
+		"a prompt":          {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
+		"a thought":         {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
+		"a cut thought":     {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
+		"a held text":       {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
+		"a thought at once": {Answer{Thinks: true}, []string{"[t]a"}, "[t]a", "stop", " "},
+		"a hidden thought":  {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
 
 		"no call":              {Answer{Calls: tools}, []string{"a <b\n<to|ol"}, "a <b\n<tool", "stop", " "},
 		"blanks":               {Answer{Calls: tools}, []string{"  "}, "  ", "stop", " "},
@@ -191,6 +194,7 @@ func TestStretches(t *testing.T) {
 		if most := c.a.Settings.MaxTokens; most > 0 {
 			assert.LessOrEqual(t, len(a.IDs), most, name)
 		}
+		assert.LessOrEqual(t, p.emitted, len(strings.Join(c.stretches, "")), "%s: each token once", name)
 		schemas := ""
 		for _, s := range p.asked {
 			schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
@@ -311,6 +315,38 @@ func (written) Begin() []any                 { return []any{"begin"} }
 func (w written) Open(i int) []any           { return []any{fmt.Sprint("open ", i, w.Parts[i].Tool)} }
 func (w written) Delta(i int, p Piece) []any { return []any{fmt.Sprint(i, p.Text)} }
 func (w written) Close(i int) []any          { return []any{fmt.Sprint("close ", i, w.Finish)} }
+
+// TestJoined: what an assistant says between two other turns is one turn, which is local if a part of it is.
+func TestJoined(t *testing.T) {
+	var c Conversation
+	for _, m := range []Message{{Role: "user", Content: "u"}, {Role: "assistant", Calls: []Call{{ID: "c"}}},
+		{Role: "assistant", Content: "a", Thought: "t", Calls: []Call{{ID: "d"}}, Local: true}, {Role: "user"},
+		{Role: "user"}, {Role: "assistant", Content: "a", Local: true}, {Role: "assistant", Thought: "s"},
+		{Role: "assistant", Content: "b"}} {
+		c.Add(m)
+	}
+	assert.Equal(t, []Message{{Role: "user", Content: "u"}, {Role: "assistant", Content: "a", Thought: "t",
+		Calls: []Call{{ID: "c"}, {ID: "d"}}, Local: true}, {Role: "user"}, {Role: "user"},
+		{Role: "assistant", Content: "a", Thought: "s", Local: true}, {Role: "assistant", Content: "b"}}, c.Messages)
+}
+
+// ended is a session that reports the end token of its answer.
+type ended struct{ *play }
+
+func (ended) Summary() Summary { return Summary{End: &Token{ID: 7}} }
+
+// TestScoredEnd: an answer after a scored prompt has its end token, which clients drop.
+func TestScoredEnd(t *testing.T) {
+	for score, want := range map[bool][]Token{false: nil, true: {{ID: 7}}} {
+		p := &play{stretches: []string{""}, limit: 9}
+		var got []Token
+		a := Answer{Model: p, Session: ended{p}, Prompt: []int32{9}, Score: score,
+			Emit: func(x Piece) error { got = append(got, x.Tokens...); return nil }}
+		_, err := a.Run(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
 
 // TestParted: the parts of a stream are opened and closed in order, and there is one at least.
 func TestParted(t *testing.T) {

@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -175,6 +176,21 @@ func TestErrorForms(t *testing.T) {
 		assert.JSONEq(t, fmt.Sprintf(`{"type":"error","error":{"message":"m","type":%q},"request_id":"r"}`, want[1]),
 			string(Encode(e.Anthropic("r"))))
 	}
+	e := Refuse(400, "", "m")
+	e.Param = "p"
+	assert.JSONEq(t, `{"error":{"message":"m","type":"invalid_request_error","param":"p","code":null}}`,
+		string(Encode(e.Object())))
+}
+
+// TestBodies: a body that is no JSON object in UTF-8 is refused with the reason.
+func TestBodies(t *testing.T) {
+	for body, want := range map[string]string{"": "has no content", " \t\r\n": "has no content", "[]": "object",
+		"\xef\xbb\xbf{}": "byte order mark", "\xff{}": "not UTF-8 from byte 0 on",
+		`{"é":"` + "\xc3": "not UTF-8 from byte 7 on", `{"a":"\ufffd"`: "JSON"} {
+		_, wrong := ReadChat([]byte(body), Defaults{})
+		require.NotNil(t, wrong, "%q", body)
+		assert.Contains(t, wrong.Message, want)
+	}
 }
 
 // TestErrorOf: what clients get for the causes of an end, also if these are wrapped. Other causes are not shown.
@@ -318,10 +334,11 @@ func TestTurnsOfMessages(t *testing.T) {
 // TestMessagesTaken: what a request of Anthropic's API asks.
 func TestMessagesTaken(t *testing.T) {
 	r, wrong := ReadMessages([]byte(`{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"u"},`+
-		`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"},{"type":"tool_use","id":"d","name":"g",`+
-		`"input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","content":"r"},`+
-		`{"type":"text","text":"v"}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object"}}],`+
-		`"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`), Defaults{})
+		`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"},`+
+		`{"type":"tool_use","id":"d","name":"g","input":{"a":1}}]},`+
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","content":"r"},`+
+		`{"type":"text","text":"v"}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},`+
+		`"allowed_callers":["direct"]}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`), Defaults{})
 	require.Nil(t, wrong)
 	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant",
 		Calls: []answer.Call{{ID: "c", Name: "f", Arguments: []byte("{}")},
@@ -333,6 +350,28 @@ func TestMessagesTaken(t *testing.T) {
 	assert.Equal(t, []any{"required", true}, []any{r.Choice.Mode, r.Single})
 }
 
+// remembers is a server that keeps an answer.
+type remembers struct{ keeps }
+
+func (remembers) Talk(string) ([]answer.Message, bool) {
+	return []answer.Message{{Role: "user", Content: "u"},
+		{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f"}}}}, true
+}
+
+// TestContinued: a request of OpenAI's newer API continues an answer.
+func TestContinued(t *testing.T) {
+	before, _ := remembers{}.Talk("")
+	r, wrong := ReadResponse([]byte(`{"instructions":"s","previous_response_id":"p","metadata":{"a":"b"},`+
+		`"input":[{"type":"function_call_output","call_id":"c","output":"r"}]}`), Defaults{}, remembers{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, before[0], before[1],
+		{Role: "tool", Content: "r"}}, r.Talk.Messages)
+	assert.Equal(t, []any{1, json.RawMessage(`{"a":"b"}`), nil}, []any{r.From, r.Echo["metadata"], r.Echo["user"]})
+	_, wrong = ReadResponse([]byte(`{"previous_response_id":"p","input":[]}`), Defaults{}, remembers{})
+	require.NotNil(t, wrong)
+	assert.Equal(t, "input", wrong.Param)
+}
+
 // forgets is a server that keeps no answers.
 type forgets struct{ keeps }
 
@@ -341,15 +380,18 @@ func (forgets) Keeps() bool { return false }
 // TestTaken: what these fields set.
 func TestTaken(t *testing.T) {
 	r, wrong := ReadInfill([]byte(`{"input_prefix":"a","prompt":"b","input_suffix":"c","n_indent":3,"seed":5,`+
-		`"t_max_predict_ms":70,"input_extra":[{"filename":"f","text":"t","time":1}]}`), Defaults{})
+		`"t_max_predict_ms":70,"n_predict":9,"input_extra":[{"filename":"f","text":"t","time":1}]}`), Defaults{})
 	require.Nil(t, wrong)
 	assert.Equal(t, answer.Infill{Prefix: "ab", Suffix: "c", Repo: "myproject", Name: "filename",
 		Files: []struct{ Name, Text string }{{"f", "t"}}}, r.Gap)
 	assert.Equal(t, answer.Lines{Indent: 3, Time: 70 * time.Millisecond}, r.Lines)
-	assert.Equal(t, []any{true, uint64(5)}, []any{r.Seeded, r.Settings.Seed})
-	r, wrong = ReadInfill([]byte(`{"input_prefix":"a","input_suffix":"c","seed":-1,"t_max_predict_ms":-1}`), Defaults{})
+	assert.Equal(t, []any{true, uint64(5), false, 9},
+		[]any{r.Seeded, r.Settings.Seed, r.None, r.Settings.MaxTokens})
+	r, wrong = ReadInfill([]byte(`{"input_prefix":"a","input_suffix":"c","seed":-1,"t_max_predict_ms":-1,`+
+		`"n_predict":0}`), Defaults{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{false, uint64(0), answer.Lines{}}, []any{r.Seeded, r.Settings.Seed, r.Lines})
+	assert.Equal(t, []any{false, uint64(0), answer.Lines{}, true},
+		[]any{r.Seeded, r.Settings.Seed, r.Lines, r.None})
 
 	const tool = `{"function" : {"parameters":{"type":"object"},"name":"f"},"type":"function","strict":true}`
 	c, wrong := ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`],"logit_bias":{"1":100,`+
@@ -369,7 +411,8 @@ func TestTaken(t *testing.T) {
 		Suffix: "z"}, b)
 	b, wrong = ReadCompletion([]byte(`{"prompt":[[1],[2,3]],"echo":true,"max_tokens":0}`), Defaults{Provenance: true})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{true, true, true, [][]int32{{1}, {2, 3}}}, []any{b.None, b.Echo, b.WantOrigins, b.IDs})
+	assert.Equal(t, []any{true, true, true, [][]int32{{1}, {2, 3}}, false},
+		[]any{b.None, b.Echo, b.WantOrigins, b.IDs, b.Settings.LogProbs})
 	assert.Nil(t, b.Texts)
 
 	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"],`+
@@ -451,6 +494,12 @@ func TestPossible(t *testing.T) {
 		assert.Equal(t, want, r.Possible(t.Context(), refuses), format)
 		assert.Equal(t, errDown, r.Possible(ended, refuses), format)
 	}
+	r, wrong := ReadChat([]byte(`{`+hello+`,"response_format":{"type":"json_schema","json_schema":{"name":"s",`+
+		`"schema":{"a":1}}}}`), Defaults{})
+	require.Nil(t, wrong)
+	ignores := failing{check: func(answer.Settings) ([]string, error) { return []string{"#/a"}, nil }}
+	require.NoError(t, r.Possible(t.Context(), ignores))
+	assert.Equal(t, []string{"response_format.json_schema.schema#/a"}, r.ignored)
 }
 
 // TestCallSchemas: the schemas of the calls that a request allows, and of their parameters those that the model
