@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -261,8 +263,8 @@ func (f *openFar) Ask(_ context.Context, q engine.CloudQuestion) (engine.CloudAn
 // TestAskWhole: a question of the caller's own is asked as a whole, and so is its answer.
 func TestAskWhole(t *testing.T) {
 	f := new(openFar)
-	q := Question{Context: []int32{1, 0}, Best: 3, Sampling: Sampling{Temperature: 2, Seed: 5, TopK: 4}}
-	a, err := askOnce(t.Context(), f, q, 2, 2)
+	q := Question{Context: []int32{4, 0}, Best: 3, Sampling: Sampling{Temperature: 2, Seed: 5, TopK: 4}}
+	a, err := askOnce(t.Context(), f, q, 5, 2)
 	require.NoError(t, err)
 	assert.Equal(t, Answer{Token: 7, Best: []Candidate{{ID: 8, LogProb: -1}}}, a)
 	assert.Equal(t, engine.CloudQuestion{Context: q.Context, K: 3, Sampling: q.Sampling}, f.got)
@@ -306,6 +308,7 @@ func TestClosedModel(t *testing.T) {
 		"InfillTokens": func() error { _, err := m.InfillTokens(Infill{}); return err },
 		"Generate":     func() error { _, err := Text(session.Generate(t.Context(), "a")); return err },
 		"Score":        func() error { _, err := Text(session.Score(t.Context(), []int32{65}, 0)); return err },
+		"SaveKV":       func() error { return session.SaveKV(t.Context(), io.Discard) },
 		"Send":         func() error { _, err := Text(chat.Send(t.Context(), "a")); return err },
 	} {
 		assert.ErrorIs(t, f(), ErrClosed, name)
@@ -316,7 +319,16 @@ func TestClosedModel(t *testing.T) {
 	} {
 		_, err = open(Options{Backend: "abacus"})
 		assert.ErrorContains(t, err, "abacus")
+		_, err = open(Options{KV: "f8"})
+		assert.Error(t, err)
 	}
+	_, err = Load([]byte("GGUF"), "short.gguf", Options{})
+	assert.ErrorContains(t, err, "short.gguf: ")
+	_, err = NewRouter(RouterOptions{File: "/nowhere/router.gguf"})
+	assert.ErrorContains(t, err, "/nowhere/router.gguf")
+	assert.ErrorContains(t, m.Check(Best(-1)), "best: -1")
+	_, err = m.Dial(t.Context(), "h:1", DialOptions{})
+	assert.ErrorIs(t, err, ErrClosed)
 }
 
 // TestChatTurns: a chat asks with the messages before, which stay as local as they were, and has nothing to save before
@@ -338,6 +350,78 @@ func TestChatTurns(t *testing.T) {
 		chat.Close()
 	}
 	assert.Greater(t, prompts[1], prompts[0]+2)
+}
+
+// TestDialRefused: options of a connection that are wrong.
+func TestDialRefused(t *testing.T) {
+	for want, o := range map[string]DialOptions{"timeout: -1ns is negative": {Timeout: -1}, "pin: ": {Pin: "12"}} {
+		_, err := o.engine()
+		assert.ErrorContains(t, err, want)
+	}
+	o, err := DialOptions{Timeout: 1}.engine()
+	require.NoError(t, err)
+	assert.Equal(t, engine.DialOptions{ConnectTimeout: 1}, o)
+}
+
+// TestText: the text of an answer is without its thought, and ends before an error.
+func TestText(t *testing.T) {
+	text, err := Text(func(yield func(Token, error) bool) {
+		_ = yield(Token{Text: "t", Kind: KindThought}, nil) && yield(Token{Text: "a"}, nil) &&
+			yield(Token{Text: "b"}, nil) && yield(Token{}, io.ErrUnexpectedEOF)
+	})
+	assert.Equal(t, []any{"ab", io.ErrUnexpectedEOF}, []any{text, err})
+	assert.Equal(t, TemplateValue{Name: "enable_thinking", Value: true}, Thinking(true))
+}
+
+// TestScore: each token of a text with its log-probability, of which a caller may take some.
+func TestScore(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, most := range []int{1, 3} {
+		var got []Token
+		for token, err := range m.NewSession().Score(t.Context(), []int32{'A', 'B', 'C'}, 2) {
+			require.NoError(t, err)
+			if got = append(got, token); len(got) == most {
+				break
+			}
+		}
+		require.Len(t, got, most)
+		for i, token := range got {
+			assert.Equal(t, []any{int32('A' + i), i, string(rune('A' + i)), Edge},
+				[]any{token.ID, token.Pos, token.Text, token.Origin})
+			assert.Equal(t, i == 0, math.IsNaN(float64(token.LogProb)))
+			assert.Positive(t, token.At)
+		}
+	}
+	_, err = Text(m.NewSession().Score(t.Context(), make([]int32, 65), 0))
+	assert.ErrorIs(t, err, ErrContext)
+}
+
+// TestSavedChat: a chat with the same messages continues from keys and values of another, and one with others does not.
+func TestSavedChat(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 128})
+	require.NoError(t, err)
+	defer m.Close()
+	chat := m.NewChat(ChatOptions{Options: []Option{MaxTokens(3)}})
+	_, err = Text(chat.Send(t.Context(), "who?"))
+	require.NoError(t, err)
+	var saved bytes.Buffer
+	require.NoError(t, chat.SaveKV(t.Context(), &saved))
+	for _, same := range []bool{true, false} {
+		o := ChatOptions{Options: []Option{MaxTokens(3)}}
+		if same {
+			o.Messages = chat.Messages()
+		}
+		other := m.NewChat(o)
+		err := other.LoadKV(t.Context(), bytes.NewReader(saved.Bytes()))
+		assert.Equal(t, !same, errors.Is(err, ErrOtherSaved), "%v", err)
+		_, err = Text(other.Send(t.Context(), "why?"))
+		require.NoError(t, err)
+		kept := chat.Stats().PromptTokens
+		assert.Equal(t, same, other.Stats().ReusedTokens >= kept, "%d of %d", other.Stats().ReusedTokens, kept)
+		require.ErrorIs(t, other.LoadKV(t.Context(), strings.NewReader("x")), ErrNotSaved)
+	}
 }
 
 // TestUsualRoute: a route without a router has the usual one, and only one that verifies refuses penalties.
