@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,7 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -115,6 +120,22 @@ func TestOpened(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	assert.Equal(t, [2]int{100, 9}, [2]int{s.s.Slots(), s.s.Rows()})
+}
+
+// TestDrafterRefused: a model whose drafter cannot be used is not open.
+func TestDrafterRefused(t *testing.T) {
+	dir := held.TempDir(t)
+	large, other := filepath.Join(dir, "large.gguf"), filepath.Join(dir, "other.gguf")
+	require.NoError(t, os.WriteFile(large, demo.Large(), 0o600))
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	out, err := os.Create(other)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(synth.Tiny(recipe, 1).Write(out, nil), out.Close()))
+	for drafter, want := range map[string]string{"/nowhere/small.gguf": "drafter: ", other: "tokens"} {
+		_, err := Open(large, Options{Drafter: drafter})
+		assert.ErrorContains(t, err, want, drafter)
+	}
 }
 
 // TestChatCopies: a chat and its caller do not change each other's lists.
@@ -242,8 +263,8 @@ func (f *openFar) Ask(_ context.Context, q engine.CloudQuestion) (engine.CloudAn
 // TestAskWhole: a question of the caller's own is asked as a whole, and so is its answer.
 func TestAskWhole(t *testing.T) {
 	f := new(openFar)
-	q := Question{Context: []int32{1, 0}, Best: 3, Sampling: Sampling{Temperature: 2, Seed: 5, TopK: 4}}
-	a, err := askOnce(t.Context(), f, q, 2, 2)
+	q := Question{Context: []int32{4, 0}, Best: 3, Sampling: Sampling{Temperature: 2, Seed: 5, TopK: 4}}
+	a, err := askOnce(t.Context(), f, q, 5, 2)
 	require.NoError(t, err)
 	assert.Equal(t, Answer{Token: 7, Best: []Candidate{{ID: 8, LogProb: -1}}}, a)
 	assert.Equal(t, engine.CloudQuestion{Context: q.Context, K: 3, Sampling: q.Sampling}, f.got)
@@ -263,4 +284,203 @@ func TestAskEnds(t *testing.T) {
 	_, err := askOnce(ctx, f, Question{Context: []int32{1}}, 2, 2)
 	assert.ErrorIs(t, err, f.err)
 	assert.ErrorIs(t, err, context.Canceled, "the caller ended it")
+}
+
+// TestClosedModel: a model that is closed has no tokens.
+func TestClosedModel(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	session, chat := m.NewSession(), m.NewChat(ChatOptions{})
+	_, err = Text(session.Generate(t.Context(), "a", MaxTokens(1)))
+	require.NoError(t, err)
+	_, err = Text(session.Generate(t.Context(), "a", Route{}))
+	require.ErrorContains(t, err, "a route without a cloud")
+	require.NoError(t, m.Close())
+	for name, f := range map[string]func() error{
+		"Tokenize":     func() error { _, err := m.Tokenize("a", false); return err },
+		"Detokenize":   func() error { _, err := m.Detokenize([]int32{65}); return err },
+		"TokenBytes":   func() error { _, err := m.TokenBytes(65); return err },
+		"TokenName":    func() error { _, err := m.TokenName(65); return err },
+		"Vocabulary":   func() error { _, err := m.Vocabulary(); return err },
+		"TextTokens":   func() error { _, err := m.TextTokens("a"); return err },
+		"ChatTokens":   func() error { _, err := m.ChatTokens([]Turn{{Role: "user"}}, nil); return err },
+		"Thinks":       func() error { _, err := m.Thinks(nil); return err },
+		"InfillTokens": func() error { _, err := m.InfillTokens(Infill{}); return err },
+		"Generate":     func() error { _, err := Text(session.Generate(t.Context(), "a")); return err },
+		"Score":        func() error { _, err := Text(session.Score(t.Context(), []int32{65}, 0)); return err },
+		"SaveKV":       func() error { return session.SaveKV(t.Context(), io.Discard) },
+		"Send":         func() error { _, err := Text(chat.Send(t.Context(), "a")); return err },
+	} {
+		assert.ErrorIs(t, f(), ErrClosed, name)
+	}
+	for _, open := range []func(Options) (*Model, error){
+		func(o Options) (*Model, error) { return Open("/nowhere/m.gguf", o) },
+		func(o Options) (*Model, error) { return Load(demo.Small(), "demo.gguf", o) },
+	} {
+		_, err = open(Options{Backend: "abacus"})
+		assert.ErrorContains(t, err, "abacus")
+		_, err = open(Options{KV: "f8"})
+		assert.Error(t, err)
+	}
+	_, err = Load([]byte("GGUF"), "short.gguf", Options{})
+	assert.ErrorContains(t, err, "short.gguf: ")
+	_, err = NewRouter(RouterOptions{File: "/nowhere/router.gguf"})
+	assert.ErrorContains(t, err, "/nowhere/router.gguf")
+	assert.ErrorContains(t, m.Check(Best(-1)), "best: -1")
+	_, err = m.Dial(t.Context(), "h:1", DialOptions{})
+	assert.ErrorIs(t, err, ErrClosed)
+}
+
+// TestChatTurns: a chat asks with the messages before, which stay as local as they were, and has nothing to save before
+// it has answered.
+func TestChatTurns(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	prompts := map[int]int{}
+	for n, before := range [][]Message{nil, {{Role: "user", Content: "why?"}, {Role: "assistant", Content: "so"}}} {
+		chat := m.NewChat(ChatOptions{Messages: before})
+		for range 2 {
+			assert.ErrorContains(t, chat.SaveKV(t.Context(), io.Discard), "nothing has been generated")
+		}
+		_, err = Text(chat.Send(t.Context(), "b", MaxTokens(1)))
+		require.NoError(t, err)
+		prompts[n] = chat.Stats().PromptTokens
+		assert.False(t, chat.local())
+		chat.Close()
+	}
+	assert.Greater(t, prompts[1], prompts[0]+2)
+}
+
+// TestDialRefused: options of a connection that are wrong.
+func TestDialRefused(t *testing.T) {
+	for want, o := range map[string]DialOptions{"timeout: -1ns is negative": {Timeout: -1}, "pin: ": {Pin: "12"}} {
+		_, err := o.engine()
+		assert.ErrorContains(t, err, want)
+	}
+	o, err := DialOptions{Timeout: 1}.engine()
+	require.NoError(t, err)
+	assert.Equal(t, engine.DialOptions{ConnectTimeout: 1}, o)
+}
+
+// TestText: the text of an answer is without its thought, and ends before an error.
+func TestText(t *testing.T) {
+	text, err := Text(func(yield func(Token, error) bool) {
+		_ = yield(Token{Text: "t", Kind: KindThought}, nil) && yield(Token{Text: "a"}, nil) &&
+			yield(Token{Text: "b"}, nil) && yield(Token{}, io.ErrUnexpectedEOF)
+	})
+	assert.Equal(t, []any{"ab", io.ErrUnexpectedEOF}, []any{text, err})
+	assert.Equal(t, TemplateValue{Name: "enable_thinking", Value: true}, Thinking(true))
+}
+
+// TestScore: each token of a text with its log-probability, of which a caller may take some.
+func TestScore(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, most := range []int{1, 3} {
+		var got []Token
+		for token, err := range m.NewSession().Score(t.Context(), []int32{'A', 'B', 'C'}, 2) {
+			require.NoError(t, err)
+			if got = append(got, token); len(got) == most {
+				break
+			}
+		}
+		require.Len(t, got, most)
+		for i, token := range got {
+			assert.Equal(t, []any{int32('A' + i), i, string(rune('A' + i)), Edge},
+				[]any{token.ID, token.Pos, token.Text, token.Origin})
+			assert.Equal(t, i == 0, math.IsNaN(float64(token.LogProb)))
+			assert.Positive(t, token.At)
+		}
+	}
+	_, err = Text(m.NewSession().Score(t.Context(), make([]int32, 65), 0))
+	assert.ErrorIs(t, err, ErrContext)
+}
+
+// TestSavedChat: a chat with the same messages continues from keys and values of another, and one with others does not.
+func TestSavedChat(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 128})
+	require.NoError(t, err)
+	defer m.Close()
+	chat := m.NewChat(ChatOptions{Options: []Option{MaxTokens(3)}})
+	_, err = Text(chat.Send(t.Context(), "who?"))
+	require.NoError(t, err)
+	var saved bytes.Buffer
+	require.NoError(t, chat.SaveKV(t.Context(), &saved))
+	for _, same := range []bool{true, false} {
+		o := ChatOptions{Options: []Option{MaxTokens(3)}}
+		if same {
+			o.Messages = chat.Messages()
+		}
+		other := m.NewChat(o)
+		err := other.LoadKV(t.Context(), bytes.NewReader(saved.Bytes()))
+		assert.Equal(t, !same, errors.Is(err, ErrOtherSaved), "%v", err)
+		_, err = Text(other.Send(t.Context(), "why?"))
+		require.NoError(t, err)
+		kept := chat.Stats().PromptTokens
+		assert.Equal(t, same, other.Stats().ReusedTokens >= kept, "%d of %d", other.Stats().ReusedTokens, kept)
+		require.ErrorIs(t, other.LoadKV(t.Context(), strings.NewReader("x")), ErrNotSaved)
+	}
+}
+
+// TestUsualRoute: a route without a router has the usual one, and only one that verifies refuses penalties.
+func TestUsualRoute(t *testing.T) {
+	m, err := Load(demo.Small(), "demo.gguf", Options{Context: 64})
+	require.NoError(t, err)
+	defer m.Close()
+	route, err := m.route(newRequest([]Option{Route{Cloud: &listener{}}}), nil)
+	require.NoError(t, err)
+	assert.NotNil(t, route.Router)
+	for _, verify := range []bool{false, true} {
+		err := m.Check(Settings{RepeatPenalty: 2}, Route{Cloud: &Gateway{}, Verify: verify})
+		assert.Equal(t, verify, err != nil, "%v", err)
+	}
+}
+
+// TestRefusedQuestions: the limits of a question of the caller's own are allowed, and nothing beyond.
+func TestRefusedQuestions(t *testing.T) {
+	for want, q := range map[string]Question{
+		"": {Context: []int32{0, 4, 0}, Best: MostBest}, "the context is empty": {},
+		"4 tokens are given, the large model takes 1 to 3":          {Context: make([]int32, 4)},
+		"token 1 of the context is 5: ids of this model are 0 to 4": {Context: []int32{4, 5}},
+		"token 0 of the context is -1":                              {Context: []int32{-1}},
+		"best: 257 tokens are not possible":                         {Context: []int32{1}, Best: MostBest + 1},
+		"best: -1 tokens are not possible":                          {Context: []int32{1}, Best: -1},
+		"temperature": {Context: []int32{1},
+			Sampling: Sampling{Temperature: -1}},
+	} {
+		if err := q.check(5, 3); want == "" {
+			assert.NoError(t, err)
+			assert.ErrorIs(t, Question{Context: make([]int32, 4)}.check(5, 3), ErrContext)
+			assert.NoError(t, Question{Context: make([]int32, 4)}.check(5, 0), "an unknown limit")
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// TestRefusedRoutes: routers and routes that contradict themselves.
+func TestRefusedRoutes(t *testing.T) {
+	half := 0.5
+	for _, name := range []string{"always", "never", "value"} {
+		_, err := NewRouter(RouterOptions{Policy: name, Prices: Prices{Gain: 1}})
+		assert.NoError(t, err, name)
+		for _, o := range []RouterOptions{{Threshold: &half}, {Budget: 0.1}, {Balance: new(Balance)}} {
+			o.Policy = name
+			_, err := NewRouter(o)
+			assert.ErrorContains(t, err, "the policy "+name+" has no budget")
+		}
+	}
+	local := Settings{Local: true}
+	for want, options := range map[string][]Option{
+		"a route without a cloud": {Route{}},
+		"clouds cannot verify":    {Route{Cloud: &listener{}, Verify: true}},
+		errUnverified.Error():     {Route{Cloud: &Gateway{}, Verify: true}, local},
+		"best: -1 tokens":         {Best(-1)},
+	} {
+		_, err := new(Model).route(newRequest(options), nil)
+		assert.ErrorContains(t, err, want)
+	}
+	assert.True(t, newRequest([]Option{local, Settings{}}).settings.Local, "later settings do not change that")
 }

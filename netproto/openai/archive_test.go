@@ -156,6 +156,9 @@ func TestArchiveSize(t *testing.T) {
 	} {
 		assert.Greater(t, size(m), len(long), name)
 	}
+	assert.Greater(t, (&keptAnswer{object: []byte(long)}).size(), len(long))
+	items := map[string]answer.Message{"a": {}, "b": {}}
+	assert.Greater(t, (&keptAnswer{items: items}).size(), (&keptAnswer{}).size()+100, "of whatever number of items")
 	k := &keptAnswer{id: "a", object: []byte("x"), talk: []answer.Message{{Content: long}}}
 	for limit, want := range map[int]bool{k.size() - 1: false, k.size(): true} {
 		a := newArchive(limit)

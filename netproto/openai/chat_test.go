@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"math"
 	"net/http"
 	"os"
@@ -124,68 +123,6 @@ func TestShapes(t *testing.T) {
 // inVirtualTime runs a test that starts at midnight on 1 January 2000.
 func inVirtualTime(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { bubble.Test(t, test) })
-}
-
-// TestSettings: the settings of the model are those of the request.
-func TestSettings(t *testing.T) {
-	for body, want := range map[string]answer.Settings{
-		``:                    {Temperature: 1, TopP: 1, Seed: 7},
-		`,"temperature":0.5`:  {Temperature: 0.5, TopP: 1, Seed: 7},
-		`,"temperature":0`:    {TopP: 1, Seed: 7},
-		`,"temperature":null`: {Temperature: 1, TopP: 1, Seed: 7},
-		`,"top_p":0.25`:       {Temperature: 1, TopP: 0.25, Seed: 7},
-		`,"top_p":0`:          {Temperature: 1, TopP: 1, TopK: 1, Seed: 7},
-		`,"top_k":5`:          {Temperature: 1, TopP: 1, TopK: 5, Seed: 7},
-		`,"max_tokens":9`:     {Temperature: 1, TopP: 1, MaxTokens: 9, Seed: 7},
-		`,"logit_bias":{"3":-100,"256":7.5}`: {Temperature: 1, TopP: 1, Seed: 7,
-			LogitBias: map[int32]float32{3: -100, 256: 7.5}},
-		`,"logit_bias":{}`:                             {Temperature: 1, TopP: 1, Seed: 7},
-		`,"stop":"x"`:                                  {Temperature: 1, TopP: 1, Stop: []string{"x"}, Seed: 7},
-		`,"stop":["x","yz"]`:                           {Temperature: 1, TopP: 1, Stop: []string{"x", "yz"}, Seed: 7},
-		`,"logprobs":true`:                             {Temperature: 1, TopP: 1, LogProbs: true, Seed: 7},
-		`,"logprobs":true,"top_logprobs":20`:           {Temperature: 1, TopP: 1, LogProbs: true, Top: 20, Seed: 7},
-		`,"max_completion_tokens":5,"max_tokens":5`:    {Temperature: 1, TopP: 1, MaxTokens: 5, Seed: 7},
-		`,"response_format":{"type":"text"}`:           {Temperature: 1, TopP: 1, Seed: 7},
-		`,"response_format":{"type":"json_object"}`:    {Temperature: 1, TopP: 1, JSON: true, Seed: 7},
-		`,"user":"u","metadata":{"a":1},"store":false`: {Temperature: 1, TopP: 1, Seed: 7},
-		`,"service_tier":"auto","safety_identifier":"x","prompt_cache_key":"y","prediction":{}`: {
-			Temperature: 1, TopP: 1, Seed: 7,
-		},
-		`,"reasoning_effort":"none","verbosity":"medium","modalities":["text"]`: {Temperature: 1, TopP: 1, Seed: 7},
-		`,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"null"}}}`: {
-			Temperature: 1, TopP: 1, Seed: 7, Schema: []byte(`{"type":"null"}`), Closed: true},
-		`,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{}}},` +
-			`"pilotfish":{"complete":true}`: {
-			Temperature: 1, TopP: 1, Seed: 7, Schema: []byte(`{}`), Complete: true},
-	} {
-		m := &fakeModel{}
-		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+body+`}`)
-		require.Equal(t, http.StatusOK, w.Code, "%s: %s", body, w.Body)
-		require.Len(t, m.asked, 1)
-		assert.Equal(t, want, m.asked[0], body)
-	}
-}
-
-// TestNumbers: each declared number reaches the model under its own name, at both ends of its range; values out of
-// range are refused by name.
-func TestNumbers(t *testing.T) {
-	for i, n := range new(answer.Settings).Numbers() {
-		for _, v := range []float64{n.Low, n.High, n.Low - 2, n.High + 1} {
-			m := &fakeModel{}
-			body := fmt.Sprintf(`{%s,"%s":%.0f}`, hello, n.Name, v)
-			w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", body)
-			if v < n.Low || v > n.High {
-				assert.Equal(t, http.StatusBadRequest, w.Code, "%s %v", n.Name, v)
-				assert.Equal(t, n.Name, at(object(t, w.Body.Bytes()), "error", "param"))
-				continue
-			}
-			require.Equal(t, http.StatusOK, w.Code, "%s %v: %s", n.Name, v, w.Body)
-			if n.Name == "top_p" && v == 0 {
-				v = 1 // and a top_k of 1, because a share of 0 leaves only the best token
-			}
-			assert.Equal(t, v, m.asked[0].Numbers()[i].Value(), n.Name)
-		}
-	}
 }
 
 // TestSeeds: a given seed is used and shown, also a negative or a 64-bit one. Otherwise a new one is drawn each time

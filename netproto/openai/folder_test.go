@@ -49,10 +49,16 @@ func filesOf(t *testing.T, path string) (all []string) {
 // TestFolderRefused: a folder that cannot be made, locked or read is an error.
 func TestFolderRefused(t *testing.T) {
 	path := t.TempDir()
-	_, err := OpenFolder(filepath.Join(path, "file", "kv"), 1000, slog.New(slog.DiscardHandler))
-	assert.NoError(t, err)
+	within := filepath.Join(path, "file", "kv")
+	foreign := filepath.Join(within, strings.Repeat("0", 32)+".kv")
+	require.NoError(t, os.MkdirAll(foreign, 0o700))
+	f, log := folder(t, within, 1000)
+	defer f.Close()
+	f.index(&fakeModel{})
+	assert.Contains(t, log.String(), "texts=0 of_no_use=0 bytes=0", "a folder is no file")
+	assert.DirExists(t, foreign)
 	require.NoError(t, os.Mkdir(filepath.Join(path, "lock"), 0o700))
-	_, err = OpenFolder(path, 1000, slog.New(slog.DiscardHandler))
+	_, err := OpenFolder(path, 1000, slog.New(slog.DiscardHandler))
 	assert.ErrorContains(t, err, "lock")
 }
 
@@ -199,6 +205,32 @@ func TestFolderFails(t *testing.T) {
 	}
 }
 
+// lateLoad is a session for which the files of a folder are removed while it loads one of them.
+type lateLoad struct {
+	*fakeSession
+	f   *Folder
+	err error
+}
+
+func (l lateLoad) LoadKV(context.Context, io.Reader) error {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.makeRoom(l.f.limit)
+	return l.err
+}
+
+// TestFolderWithoutFile: a file that had to go while it was loaded is loaded, or not, like others.
+func TestFolderWithoutFile(t *testing.T) {
+	for _, err := range []error{nil, io.ErrUnexpectedEOF} {
+		f, _ := folder(t, held.TempDir(t), 40)
+		f.index(&fakeModel{})
+		savedTo(t, f, "aaaa")
+		assert.Equal(t, err == nil, f.load(t.Context(), lateLoad{&fakeSession{}, f, err}, idsOf("aaaab"), 0))
+		assert.Empty(t, filesOf(t, f.path))
+		f.Close()
+	}
+}
+
 // TestFolderBound: the least recently used file goes first, also after a restart. A continued text replaces its prefix,
 // an existing text is not written again, and one that is too large is not kept.
 func TestFolderBound(t *testing.T) {
@@ -238,13 +270,14 @@ func TestFolderBound(t *testing.T) {
 		name := f.saved[f.find(f.nearest(idsOf(text), 3))].name
 		require.NoError(t, os.Chtimes(f.file(name), at, at))
 	}
-	for name, content := range map[string]string{"new-1.kv": "x", "talk.json.kv": "saved:mine", "notes.txt": "mine"} {
+	for name, content := range map[string]string{"new-1.kv": "x", "talk.json.kv": "saved:mine", "notes.txt": "mine",
+		"0123.kv": "saved:mine"} {
 		require.NoError(t, os.WriteFile(f.file(name), []byte(content), 0o600))
 	}
 	f.Close()
 	f, _ = folder(t, f.path, 25)
 	f.index(m)
-	assert.ElementsMatch(t, []string{"cccc", "aaaabb", "mine", "mine"}, filesOf(t, f.path),
+	assert.ElementsMatch(t, []string{"cccc", "aaaabb", "mine", "mine", "mine"}, filesOf(t, f.path),
 		"files of others stay")
 	f.Close()
 }

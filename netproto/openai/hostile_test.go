@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -157,7 +158,7 @@ func (b lateBody) Read([]byte) (int, error) { <-b; return 0, os.ErrDeadlineExcee
 func TestDrainCutsSenders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{}, nil)
-		r, w := post(t.Context(), "/v1/completions", ""), httptest.NewRecorder()
+		r, w := post(t.Context(), "/v1/completions", ""), newSlowWriter(nil)
 		r.Body = io.NopCloser(lateBody(s.closing.Done()))
 		go s.ServeHTTP(w, r)
 		synctest.Wait()
@@ -165,8 +166,47 @@ func TestDrainCutsSenders(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
 		synctest.Wait()
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "draining")
+		assert.Equal(t, http.StatusServiceUnavailable, w.status)
+		assert.Contains(t, w.text(), "draining")
+		read, _ := w.deadlines()
+		assert.Equal(t, lastWords, time.Until(read), "a real connection ends the read")
+	})
+}
+
+// TestBodyErrors: what a request gets, or is in the log, if its content cannot be read.
+func TestBodyErrors(t *testing.T) {
+	var got Event
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Events = func(e Event) { got = e } })
+	for _, c := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{io.ErrUnexpectedEOF, request.StatusGone, "cancelled"},
+		{&net.OpError{Op: "read", Err: errors.New("reset")}, request.StatusGone, "cancelled"},
+		{os.ErrDeadlineExceeded, http.StatusRequestTimeout, "read_timeout"},
+		{errors.New("invalid chunk"), http.StatusBadRequest, "invalid_body"},
+	} {
+		r := post(t.Context(), "/v1/completions", "")
+		r.Body = io.NopCloser(iotest.ErrReader(c.err))
+		s.ServeHTTP(httptest.NewRecorder(), r)
+		assert.Equal(t, []any{c.status, c.code}, []any{got.Status, got.Code}, c.err)
+	}
+}
+
+// TestPatienceInParts: a long answer may be read for longer than a reader may pause, if parts of it are read meanwhile.
+func TestPatienceInParts(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, &fakeModel{answer: long(17000), context: 1 << 15}, nil)
+		take := make(chan struct{})
+		w := newSlowWriter(take)
+		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", `{"prompt":"p","max_tokens":20000}`))
+		for range 2 {
+			time.Sleep(9 * time.Second)
+			take <- struct{}{}
+		}
+		synctest.Wait()
+		assert.True(t, strings.HasSuffix(w.text(), "}\n"), "all of it")
 	})
 }
 
@@ -179,8 +219,10 @@ func TestPanicBefore(t *testing.T) {
 		return nil
 	}}
 	s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 1, -1 })
-	w := ask(t, s, "/v1/completions", `{"prompt":"x","response_format":{"type":"json_object"}}`)
-	assert.Equal(t, http.StatusInternalServerError, w.Code)
+	for range 2 {
+		w := ask(t, s, "/v1/completions", `{"prompt":"x","response_format":{"type":"json_object"}}`)
+		assert.Equal(t, http.StatusInternalServerError, w.Code)
+	}
 	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,50 +130,6 @@ func TestInfillRoom(t *testing.T) {
 	}
 }
 
-// TestInfillSettings: given settings are used; samplers that the list leaves out are off.
-func TestInfillSettings(t *testing.T) {
-	m := &fakeModel{}
-	s := newTestServer(t, m, nil)
-	for more, want := range map[string]answer.Settings{
-		`"temperature":0,"top_k":0,"top_p":1,"min_p":0`:                {TopP: 1},
-		`"samplers":["top_k","top_p","infill"],"top_p":0.99,"seed":-1`: {Temperature: 1, TopK: 40, TopP: 0.99},
-		`"samplers":["temperature"],"repeat_penalty":1.1`:              {Temperature: 0.8, TopP: 1},
-		`"samplers":["temperature","penalties","min_p"],"repeat_penalty":1.1`: {
-			Temperature: 0.8, TopP: 1, MinP: 0.05, RepeatPenalty: 1.1},
-		`"samplers":[],"top_k":7,"t_max_prompt_ms":500,"t_max_predict_ms":500`: {
-			Temperature: 0.8, TopP: 0.95, TopK: 7, MinP: 0.05},
-	} {
-		m.asked = nil
-		w := ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c",`+more+`}`)
-		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		want.Seed = m.asked[0].Seed
-		assert.Equal(t, want, m.asked[0], more)
-	}
-}
-
-// TestSamplers: a list with one sampler keeps the numbers of that sampler, and switches all others off.
-func TestSamplers(t *testing.T) {
-	m := &fakeModel{}
-	s := newTestServer(t, m, nil)
-	for i, sampler := range []string{"temperature", "top_k", "top_p", "min_p", "penalties"} {
-		body := fmt.Sprintf(`{"input_prefix":"a","input_suffix":"c","samplers":[%q]`, sampler)
-		for _, n := range new(answer.Settings).Numbers() {
-			value := "0.5"
-			if _, whole := n.To.(*int); whole {
-				value = "7"
-			}
-			body += fmt.Sprintf(",%q:%s", n.Name, value)
-		}
-		w := ask(t, s, "/infill", body+"}")
-		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		for _, n := range m.asked[i].Numbers() {
-			kept := n.Name == sampler || sampler == "penalties" && strings.HasSuffix(n.Name, "_penalty")
-			off := map[string]float64{"temperature": 1, "top_p": 1}[n.Name]
-			assert.Equal(t, kept, n.Value() != off, "%s with %s", n.Name, sampler)
-		}
-	}
-}
-
 // TestTimings: times and rates of the prompt and of the answer, and no rate of what took no time.
 func TestTimings(t *testing.T) {
 	var u usage
@@ -205,22 +160,8 @@ func TestTimingsInQueue(t *testing.T) {
 	})
 }
 
-// TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
-// time.
+// TestLines: a second line ends an infill after a time.
 func TestLines(t *testing.T) {
-	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
-		{"a\n\n    b\n  c\n    d"}, {"a\n\n\t\t\tb b\n \tc"}} {
-		l := &answer.Lines{Indent: 3}
-		text, over := "", false
-		for _, p := range pieces {
-			require.False(t, over, "text after its end")
-			var kept string
-			kept, over = l.Take(p)
-			text += kept
-		}
-		assert.True(t, over)
-		assert.Regexp(t, "^a\n\n(    b|\t\t\tb b)\n..$", text)
-	}
 	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Second, answer: func(string, answer.Settings) string { return "abcd\nefgh" }}
 		s := newTestServer(t, m, nil)

@@ -201,6 +201,9 @@ func TestPageServed(t *testing.T) {
 	assert.Equal(t, 403, asked(open, "evil.example:8080", "http://evil.example:8080"),
 		"may be any page after DNS rebinding")
 	assert.Equal(t, 404, ask(t, open, "/index.html", "").Code)
+	named := newTestServer(t, &fakeModel{}, func(o *Options) { o.Page, o.Hosts = true, []string{"localhost"} })
+	assert.Equal(t, 200, asked(named, "localhost:8080", "http://LocalHost:8080"))
+	assert.Equal(t, 403, asked(named, "localhost:8080", "http://localhost:8081"))
 
 	off := newTestServer(t, &fakeModel{}, nil)
 	assert.Equal(t, 404, ask(t, off, "/", "").Code)

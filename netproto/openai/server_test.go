@@ -394,6 +394,8 @@ func TestModelNames(t *testing.T) {
 			assert.Equal(t, name, object(t, w.Body.Bytes())["id"])
 		}
 	}
+	s.begun = time.Date(2024, 5, 6, 7, 8, 9, 10, time.FixedZone("", 3600))
+	assert.Equal(t, "2024-05-06T06:08:09Z", object(t, ask(t, s, "/v1/models/small", "").Body.Bytes())["created_at"])
 	for body, want := range map[string]string{`{"prompt":"x"}`: "Owner/Name",
 		`{"prompt":"x","model":"small"}`: "small"} {
 		assert.Equal(t, want, object(t, ask(t, s, "/v1/completions", body).Body.Bytes())["model"])

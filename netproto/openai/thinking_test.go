@@ -210,42 +210,16 @@ func TestThoughtBudget(t *testing.T) {
 	assert.Equal(t, []any{"hm, so", "Yes."}, []any{at(o, "content", 0, "thinking"), at(o, "content", 1, "text")})
 }
 
-// TestThinkingAsked: the fields by which clients of several servers turn thinking on or off all work.
+// TestThinkingAsked: a request turns thinking on or off, and shows or hides it.
 func TestThinkingAsked(t *testing.T) {
 	m := thinkingModel("Yes.")
 	s := newTestServer(t, m, nil)
-	for _, c := range []struct{ path, field, want string }{
-		{"chat", ``, ""}, {"chat", `"chat_template_kwargs":{"enable_thinking":false}`, "false"},
-		{"chat", `"chat_template_kwargs":{"enable_thinking":true,"other":[1]}`, "true"},
-		{"chat", `"enable_thinking":false`, "false"}, {"chat", `"think":true`, "true"},
-		{"chat", `"reasoning_effort":"none"`, "false"}, {"chat", `"reasoning_effort":"minimal"`, "false"},
-		{"chat", `"reasoning_effort":"high"`, "true"}, {"chat", `"reasoning_effort":"xhigh"`, "true"},
-		{"chat", `"reasoning_effort":"low"`, "true"}, {"chat", `"reasoning_effort":"medium"`, "true"},
-		{"chat", `"think":false`, "false"}, {"chat", `"enable_thinking":true`, "true"},
-		{"chat", `"reasoning":{"enabled":false}`, "false"},
-		{"chat", `"reasoning":{"effort":"low"}`, "true"}, {"chat", `"thinking":{"type":"disabled"}`, "false"},
-		{"chat", `"thinking_budget":0`, "false"},
-		{"responses", `"reasoning":{"effort":"none","summary":"auto"}`, "false"},
-		{"responses", `"reasoning":{"effort":"medium"}`, "true"}, {"responses", ``, ""}, {"messages", ``, "false"},
-		{"messages", `"thinking":{"type":"disabled"}`, "false"}, {"messages", `"thinking":{"type":"adaptive"}`, ""},
-		{"messages", `"thinking":{"type":"enabled","budget_tokens":1024}`, "true"},
-		{"messages", `"thinking":{"type":"disabled","budget_tokens":1024,"display":"omitted"}`, "false"},
-	} {
-		body, path := `{`+hi, "/v1/"+strings.Replace(c.path, "chat", "chat/completions", 1)
-		switch c.path {
-		case "responses":
-			body = `{"input":"hi"`
-		case "messages":
-			body += `,"max_tokens":99`
-		}
-		if c.field != "" {
-			body += "," + c.field
-		}
-		w := ask(t, s, path, body+`}`)
-		require.Equal(t, http.StatusOK, w.Code, "%s %s: %s", c.path, c.field, w.Body)
-		_, got, _ := strings.Cut(m.prompts[len(m.prompts)-1], "thinking:")
-		got, _, _ = strings.Cut(got, "\n")
-		assert.Equal(t, c.want, got, "%s %s", c.path, c.field)
+	for field, want := range map[string]string{"": "assistant:",
+		`,"think":false`:            "thinking:false\nassistant:<think></think>",
+		`,"reasoning_effort":"low"`: "thinking:true\nassistant:"} {
+		w := ask(t, s, "/v1/chat/completions", `{`+hi+field+`}`)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		assert.Equal(t, "user:hi\n"+want, m.prompts[len(m.prompts)-1])
 	}
 	for _, hide := range []string{`"reasoning":{"exclude":true}`, `"include_reasoning":false`,
 		`"reasoning":{"exclude":true},"include_reasoning":true`} {

@@ -7,9 +7,12 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // play is a model with a session that writes its stretches in order. A token is one byte; what a stretch writes between
@@ -24,6 +27,7 @@ type play struct {
 	now       Summary
 	steps     int // of the model and of the reader so far
 	fails     int // the step that fails; 0: none
+	emitted   int // tokens of pieces
 }
 
 var errStep = errors.New("this step fails")
@@ -87,9 +91,10 @@ func (p *play) Summary() Summary { return p.now }
 
 // run generates an answer and returns all that it emits: texts, thoughts in [], and calls.
 func (p *play) run(a Answer) (said string, got *Answer, finish string, err error) {
-	p.asked, p.steps, p.limit = nil, 0, 1000
+	p.asked, p.steps, p.limit, p.emitted = nil, 0, 1000, 0
 	a.Model, a.Session, a.Prompt = p, p, []int32{9}
 	a.Emit = func(x Piece) error {
+		p.emitted += len(x.Tokens)
 		switch {
 		case x.Call != nil && x.Call.Name != "":
 			said += fmt.Sprintf("%d:%s%s", x.Call.Index, x.Call.Name, x.Call.Arguments)
@@ -122,16 +127,17 @@ func TestStretches(t *testing.T) {
 		said, finish string
 		schemas      string // of the stretches: of calls, J: a JSON object
 	}{
-		"a text":           {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
-		"a text that fits": {Answer{}, []string{"ab"}, "ab", "stop", " "},
-		"a cut text":       {Answer{}, []string{"ab$"}, "ab", "length", " "},
-		"a full context":   {Answer{}, []string{"ab%"}, "ab", "length", " "},
-		"nothing":          {Answer{None: true}, nil, "", "length", ""},
-		"a prompt":         {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
-		"a thought":        {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
-		"a cut thought":    {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
-		"a held text":      {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
-		"a hidden thought": {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
+		"a text":            {Answer{}, []string{"ab|c"}, "abc", "stop", " "},
+		"a text that fits":  {Answer{}, []string{"ab"}, "ab", "stop", " "},
+		"a cut text":        {Answer{}, []string{"ab$"}, "ab", "length", " "},
+		"a full context":    {Answer{}, []string{"ab%"}, "ab", "length", " "},
+		"nothing":           {Answer{None: true}, nil, "", "length", ""},
+		"a prompt":          {Answer{Score: true}, []string{"a"}, "prompt of 2 a", "stop", " "},
+		"a thought":         {Answer{}, []string{"[ t t ]a"}, "[t][ t]a", "stop", " "},
+		"a cut thought":     {Answer{}, []string{"[ t|u $"}, "[t][u]", "length", " "},
+		"a held text":       {Answer{}, []string{"[t]|a"}, "[t]a", "stop", " "},
+		"a thought at once": {Answer{Thinks: true}, []string{"[t]a"}, "[t]a", "stop", " "},
+		"a hidden thought":  {Answer{Hidden: true}, []string{"[t]a"}, "a", "stop", " "},
 
 		"no call":              {Answer{Calls: tools}, []string{"a <b\n<to|ol"}, "a <b\n<tool", "stop", " "},
 		"blanks":               {Answer{Calls: tools}, []string{"  "}, "  ", "stop", " "},
@@ -185,6 +191,10 @@ func TestStretches(t *testing.T) {
 		said, a, finish, err := p.run(c.a)
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{c.said, c.finish}, []string{said, finish}, name)
+		if most := c.a.Settings.MaxTokens; most > 0 {
+			assert.LessOrEqual(t, len(a.IDs), most, name)
+		}
+		assert.LessOrEqual(t, p.emitted, len(strings.Join(c.stretches, "")), "%s: each token once", name)
 		schemas := ""
 		for _, s := range p.asked {
 			schemas += map[bool]string{true: "J", false: string(s.Schema)}[s.JSON]
@@ -215,8 +225,8 @@ func TestBrokenCalls(t *testing.T) {
 	_, _, _, err := (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
 	require.NoError(t, err)
 	a := &Answer{Model: &play{}, IDs: []int32{'a', 'b'}}
-	_, err = a.called(t.Context(), 0, &callFinder{mark: "c"})
-	assert.EqualError(t, err, "2 tokens detokenize to another text than before")
+	_, err = a.called(t.Context(), 1, &callFinder{mark: "c"})
+	assert.EqualError(t, err, "1 tokens detokenize to another text than before")
 }
 
 // TestResultParts: the parts of a result, in order, and which of them are whole.
@@ -259,4 +269,108 @@ func TestResultParts(t *testing.T) {
 	}
 	assert.Equal(t, []Message{{Role: "assistant", Thought: "t", Content: "a"}, {Role: "assistant", Content: "b"},
 		{Role: "user", Content: "c"}, {Role: "user"}}, c.Messages)
+}
+
+// TestLines: a line with less indentation ends an infill before its first character; so does a second line after a
+// time since the first piece.
+func TestLines(t *testing.T) {
+	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
+		{"a\n\n    b\n  c\n    d"}, {"a\n\n\t\t\tb b\n \tc"}} {
+		l := &Lines{Indent: 3}
+		text, over := "", false
+		for _, p := range pieces {
+			require.False(t, over, "text after its end")
+			var kept string
+			kept, over = l.Take(p)
+			text += kept
+		}
+		assert.True(t, over)
+		assert.Regexp(t, "^a\n\n(    b|\t\t\tb b)\n..$", text)
+	}
+	bubble.Test(t, func(t *testing.T) {
+		l := &Lines{Time: 2 * time.Second}
+		for i, c := range []struct {
+			text string
+			over bool
+		}{{"a", false}, {"b", false}, {"\n", false}, {"c", true}} {
+			kept, over := l.Take(c.text)
+			assert.Equal(t, []any{c.text, c.over}, []any{kept, over}, "after %d s", i)
+			time.Sleep(time.Second)
+		}
+		first := &Lines{Time: time.Second}
+		first.Take("a")
+		time.Sleep(time.Minute)
+		_, over := first.Take("b")
+		assert.False(t, over, "it is still the first line")
+	})
+	said, a, finish, err := (&play{stretches: []string{"a\n  b\nc"}}).run(Answer{Lines: &Lines{Indent: 1}})
+	require.NoError(t, err)
+	assert.Equal(t, []any{"a\n  b\n", FinishLength, StopLength}, []any{said, finish, a.Total.Stop})
+}
+
+// written is a stream that writes what happens to its parts.
+type written struct{ *Result }
+
+func (written) Begin() []any                 { return []any{"begin"} }
+func (w written) Open(i int) []any           { return []any{fmt.Sprint("open ", i, w.Parts[i].Tool)} }
+func (w written) Delta(i int, p Piece) []any { return []any{fmt.Sprint(i, p.Text)} }
+func (w written) Close(i int) []any          { return []any{fmt.Sprint("close ", i, w.Finish)} }
+
+// TestJoined: what an assistant says between two other turns is one turn, which is local if a part of it is.
+func TestJoined(t *testing.T) {
+	var c Conversation
+	for _, m := range []Message{{Role: "user", Content: "u"}, {Role: "assistant", Calls: []Call{{ID: "c"}}},
+		{Role: "assistant", Content: "a", Thought: "t", Calls: []Call{{ID: "d"}}, Local: true}, {Role: "user"},
+		{Role: "user"}, {Role: "assistant", Content: "a", Local: true}, {Role: "assistant", Thought: "s"},
+		{Role: "assistant", Content: "b"}} {
+		c.Add(m)
+	}
+	assert.Equal(t, []Message{{Role: "user", Content: "u"}, {Role: "assistant", Content: "a", Thought: "t",
+		Calls: []Call{{ID: "c"}, {ID: "d"}}, Local: true}, {Role: "user"}, {Role: "user"},
+		{Role: "assistant", Content: "a", Thought: "s", Local: true}, {Role: "assistant", Content: "b"}}, c.Messages)
+}
+
+// ended is a session that reports the end token of its answer.
+type ended struct{ *play }
+
+func (ended) Summary() Summary { return Summary{End: &Token{ID: 7}} }
+
+// TestScoredEnd: an answer after a scored prompt has its end token, which clients drop.
+func TestScoredEnd(t *testing.T) {
+	for score, want := range map[bool][]Token{false: nil, true: {{ID: 7}}} {
+		p := &play{stretches: []string{""}, limit: 9}
+		var got []Token
+		a := Answer{Model: p, Session: ended{p}, Prompt: []int32{9}, Score: score,
+			Emit: func(x Piece) error { got = append(got, x.Tokens...); return nil }}
+		_, err := a.Run(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+}
+
+// TestParted: the parts of a stream are opened and closed in order, and there is one at least.
+func TestParted(t *testing.T) {
+	for _, c := range []struct {
+		pieces []Piece
+		want   []any
+	}{
+		{nil, []any{"begin", "open 0", "0", "close 0stop"}},
+		{[]Piece{{Text: "a", Thought: true}, {Text: "b"}, {Text: "c"}, {Call: &callPiece{Name: "f"}}},
+			[]any{"begin", "open 0", "0a", "close 0", "open 1", "1b", "1c", "close 1", "open 2f", "2", "close 2stop"}},
+	} {
+		r := new(Result)
+		var got []any
+		for _, p := range c.pieces {
+			got = append(got, r.Tell(p, written{r})...)
+		}
+		e := Ending{Finish: finishStop, Stopped: "s", Sent: Sent{Bytes: 1}}
+		assert.Equal(t, c.want, append(got, r.Finishes(e, written{r})...))
+		assert.Equal(t, e, r.Ending)
+		named := r.Complete(func(prefix string) string { return "x" + prefix })
+		for _, p := range named.Parts {
+			assert.Equal(t, "x", p.ID)
+		}
+		assert.Len(t, named.Parts, max(1, len(r.Parts)))
+	}
+	assert.Len(t, Result{}.Complete(func(string) string { return "" }).Parts, 1)
 }

@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -175,6 +176,21 @@ func TestErrorForms(t *testing.T) {
 		assert.JSONEq(t, fmt.Sprintf(`{"type":"error","error":{"message":"m","type":%q},"request_id":"r"}`, want[1]),
 			string(Encode(e.Anthropic("r"))))
 	}
+	e := Refuse(400, "", "m")
+	e.Param = "p"
+	assert.JSONEq(t, `{"error":{"message":"m","type":"invalid_request_error","param":"p","code":null}}`,
+		string(Encode(e.Object())))
+}
+
+// TestBodies: a body that is no JSON object in UTF-8 is refused with the reason.
+func TestBodies(t *testing.T) {
+	for body, want := range map[string]string{"": "has no content", " \t\r\n": "has no content", "[]": "object",
+		"\xef\xbb\xbf{}": "byte order mark", "\xff{}": "not UTF-8 from byte 0 on",
+		`{"é":"` + "\xc3": "not UTF-8 from byte 7 on", `{"a":"\ufffd"`: "JSON"} {
+		_, wrong := ReadChat([]byte(body), Defaults{})
+		require.NotNil(t, wrong, "%q", body)
+		assert.Contains(t, wrong.Message, want)
+	}
 }
 
 // TestErrorOf: what clients get for the causes of an end, also if these are wrapped. Other causes are not shown.
@@ -315,18 +331,67 @@ func TestTurnsOfMessages(t *testing.T) {
 	}
 }
 
+// TestMessagesTaken: what a request of Anthropic's API asks.
+func TestMessagesTaken(t *testing.T) {
+	r, wrong := ReadMessages([]byte(`{"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"u"},`+
+		`{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f"},`+
+		`{"type":"tool_use","id":"d","name":"g","input":{"a":1}}]},`+
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"d","content":"r"},`+
+		`{"type":"text","text":"v"}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},`+
+		`"allowed_callers":["direct"]}],"tool_choice":{"type":"any","disable_parallel_tool_use":true}}`), Defaults{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, {Role: "user", Content: "u"}, {Role: "assistant",
+		Calls: []answer.Call{{ID: "c", Name: "f", Arguments: []byte("{}")},
+			{ID: "d", Name: "g", Arguments: []byte(`{"a":1}`)}}},
+		{Role: "tool", Content: "r"}, {Role: "user", Content: "v"}}, r.Talk.Messages)
+	require.Len(t, r.Talk.Tools, 1)
+	assert.Equal(t, `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}`,
+		string(r.Talk.Tools[0]))
+	assert.Equal(t, []any{"required", true}, []any{r.Choice.Mode, r.Single})
+}
+
+// remembers is a server that keeps an answer.
+type remembers struct{ keeps }
+
+func (remembers) Talk(string) ([]answer.Message, bool) {
+	return []answer.Message{{Role: "user", Content: "u"},
+		{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f"}}}}, true
+}
+
+// TestContinued: a request of OpenAI's newer API continues an answer.
+func TestContinued(t *testing.T) {
+	before, _ := remembers{}.Talk("")
+	r, wrong := ReadResponse([]byte(`{"instructions":"s","previous_response_id":"p","metadata":{"a":"b"},`+
+		`"input":[{"type":"function_call_output","call_id":"c","output":"r"}]}`), Defaults{}, remembers{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []answer.Message{{Role: "system", Content: "s"}, before[0], before[1],
+		{Role: "tool", Content: "r"}}, r.Talk.Messages)
+	assert.Equal(t, []any{1, json.RawMessage(`{"a":"b"}`), nil}, []any{r.From, r.Echo["metadata"], r.Echo["user"]})
+	_, wrong = ReadResponse([]byte(`{"previous_response_id":"p","input":[]}`), Defaults{}, remembers{})
+	require.NotNil(t, wrong)
+	assert.Equal(t, "input", wrong.Param)
+}
+
+// forgets is a server that keeps no answers.
+type forgets struct{ keeps }
+
+func (forgets) Keeps() bool { return false }
+
 // TestTaken: what these fields set.
 func TestTaken(t *testing.T) {
 	r, wrong := ReadInfill([]byte(`{"input_prefix":"a","prompt":"b","input_suffix":"c","n_indent":3,"seed":5,`+
-		`"t_max_predict_ms":70,"input_extra":[{"filename":"f","text":"t","time":1}]}`), Defaults{})
+		`"t_max_predict_ms":70,"n_predict":9,"input_extra":[{"filename":"f","text":"t","time":1}]}`), Defaults{})
 	require.Nil(t, wrong)
 	assert.Equal(t, answer.Infill{Prefix: "ab", Suffix: "c", Repo: "myproject", Name: "filename",
 		Files: []struct{ Name, Text string }{{"f", "t"}}}, r.Gap)
 	assert.Equal(t, answer.Lines{Indent: 3, Time: 70 * time.Millisecond}, r.Lines)
-	assert.Equal(t, []any{true, uint64(5)}, []any{r.Seeded, r.Settings.Seed})
-	r, wrong = ReadInfill([]byte(`{"input_prefix":"a","input_suffix":"c","seed":-1,"t_max_predict_ms":-1}`), Defaults{})
+	assert.Equal(t, []any{true, uint64(5), false, 9},
+		[]any{r.Seeded, r.Settings.Seed, r.None, r.Settings.MaxTokens})
+	r, wrong = ReadInfill([]byte(`{"input_prefix":"a","input_suffix":"c","seed":-1,"t_max_predict_ms":-1,`+
+		`"n_predict":0}`), Defaults{})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{false, uint64(0), answer.Lines{}}, []any{r.Seeded, r.Settings.Seed, r.Lines})
+	assert.Equal(t, []any{false, uint64(0), answer.Lines{}, true},
+		[]any{r.Seeded, r.Settings.Seed, r.Lines, r.None})
 
 	const tool = `{"function" : {"parameters":{"type":"object"},"name":"f"},"type":"function","strict":true}`
 	c, wrong := ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`],"logit_bias":{"1":100,`+
@@ -338,10 +403,34 @@ func TestTaken(t *testing.T) {
 	assert.Equal(t, map[int32]float32{1: 100, 2: -100}, c.Settings.LogitBias)
 	assert.Len(t, c.Talk.Values, 2)
 
-	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"]}`),
-		Defaults{}, keeps{})
+	b, wrong := ReadCompletion([]byte(`{"prompt":["a","b"],"suffix":"z","logprobs":0,"n":3,"stream":true,"model":"m",`+
+		`"stream_options":{"include_usage":true},"pilotfish":{"provenance":true}}`), Defaults{Temperature: 0.5})
 	require.Nil(t, wrong)
-	assert.Equal(t, []any{"default", true}, []any{p.Echo["service_tier"], p.Settings.LogProbs})
+	assert.Equal(t, &Completion{Request: Request{Model: "m", Settings: answer.Settings{MaxTokens: 16, LogProbs: true,
+		Temperature: 0.5, TopP: 1}, N: 3, Stream: true, Usage: true, WantOrigins: true}, Texts: []string{"a", "b"},
+		Suffix: "z"}, b)
+	b, wrong = ReadCompletion([]byte(`{"prompt":[[1],[2,3]],"echo":true,"max_tokens":0}`), Defaults{Provenance: true})
+	require.Nil(t, wrong)
+	assert.Equal(t, []any{true, true, true, [][]int32{{1}, {2, 3}}, false},
+		[]any{b.None, b.Echo, b.WantOrigins, b.IDs, b.Settings.LogProbs})
+	assert.Nil(t, b.Texts)
+
+	p, wrong := ReadResponse([]byte(`{"input":"x","service_tier":"flex","include":["message.output_text.logprobs"],`+
+		`"top_logprobs":3}`), Defaults{}, keeps{})
+	require.Nil(t, wrong)
+	assert.Equal(t, []any{"default", true, 3, true},
+		[]any{p.Echo["service_tier"], p.Settings.LogProbs, p.Settings.Top, p.Store})
+
+	for _, c := range []struct {
+		body string
+		kept Kept
+		want bool
+	}{{`{"input":"x","store":true}`, keeps{}, true}, {`{"input":"x","store":false}`, keeps{}, false},
+		{`{"input":"x"}`, forgets{}, false}} {
+		p, wrong = ReadResponse([]byte(c.body), Defaults{}, c.kept)
+		require.Nil(t, wrong)
+		assert.Equal(t, c.want, p.Store, c.body)
+	}
 
 	o := (&Request{WantOrigins: true}).Origins([]answer.Token{{At: 1500 * time.Microsecond, Confidence: 0.12345678}})
 	assert.Equal(t, []provenance{{At: 1.5, Confidence: 0.123457}}, o.Tokens)
@@ -360,11 +449,14 @@ func TestThoughtNames(t *testing.T) {
 	}
 }
 
-// failing is a model that cannot read chats, or texts.
+// failing is a model that cannot read chats, or texts, or refuses settings.
 type failing struct {
 	answer.Model
 	chat, text error
+	check      func(answer.Settings) ([]string, error)
 }
+
+func (f failing) Check(_ context.Context, s answer.Settings) ([]string, error) { return f.check(s) }
 
 func (f failing) Chat(answer.Conversation) ([]int32, error) { return []int32{1}, f.chat }
 
@@ -386,6 +478,97 @@ func TestPromptErrors(t *testing.T) {
 }
 
 var errDown = errors.New("down")
+
+// TestPossible: settings that the model refuses are the client's mistake, in the format if there is one. What the end
+// of the request causes is not.
+func TestPossible(t *testing.T) {
+	refuses := failing{check: func(answer.Settings) ([]string, error) { return nil, errDown }}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for format, want := range map[string]*Error{
+		``: Invalid("", "down"),
+		`,"response_format":{"type":"json_object"}`: Invalid("response_format", "response_format: down"),
+	} {
+		r, wrong := ReadChat([]byte(`{`+hello+format+`}`), Defaults{})
+		require.Nil(t, wrong)
+		assert.Equal(t, want, r.Possible(t.Context(), refuses), format)
+		assert.Equal(t, errDown, r.Possible(ended, refuses), format)
+	}
+	r, wrong := ReadChat([]byte(`{`+hello+`,"response_format":{"type":"json_schema","json_schema":{"name":"s",`+
+		`"schema":{"a":1}}}}`), Defaults{})
+	require.Nil(t, wrong)
+	ignores := failing{check: func(answer.Settings) ([]string, error) { return []string{"#/a"}, nil }}
+	require.NoError(t, r.Possible(t.Context(), ignores))
+	assert.Equal(t, []string{"response_format.json_schema.schema#/a"}, r.ignored)
+}
+
+// TestCallSchemas: the schemas of the calls that a request allows, and of their parameters those that the model
+// supports.
+func TestCallSchemas(t *testing.T) {
+	const f, g = `{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":` +
+		`{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{}}}}}`, `{"type":"function","strict":%v,"function":{"name":"g",` +
+		`"parameters":{"enum":[1]}}}`
+	call := func(name, arguments string) string {
+		return `{"type":"object","properties":{"name":{"const":"` + name + `"},"arguments":` + arguments +
+			`},"required":["name","arguments"],"additionalProperties":false}`
+	}
+	ofF := func(place string) string {
+		return call("f", `{"type":"object","properties":{"x":{"$ref":"#`+place+`/properties/arguments/$defs/n"}},`+
+			`"$defs":{"n":{}}}`)
+	}
+	all := func(enums error) failing {
+		return failing{check: func(s answer.Settings) ([]string, error) {
+			assert.True(t, s.Closed)
+			if strings.Contains(string(s.Schema), "enum") {
+				return nil, enums
+			}
+			return []string{"#/properties/arguments/a"}, nil
+		}}
+	}
+	enum := call("g", `{"allOf":[{"type":"object"},{"enum":[1]}]}`)
+	for choice, want := range map[string][2]string{ // the schema of any call, if the model supports g, or if not
+		`"auto"`: {`{"anyOf":[` + ofF("/anyOf/0") + `,` + enum + `]}`,
+			`{"anyOf":[` + ofF("/anyOf/0") + `,` + call("g", `{"type":"object"}`) + `]}`},
+		`{"type":"function","function":{"name":"f"}}`: {ofF(""), ofF("")},
+		`{"type":"function","function":{"name":"g"}}`: {enum, call("g", `{"type":"object"}`)},
+	} {
+		for i, enums := range []error{nil, errDown} {
+			for _, strict := range []bool{false, true} {
+				r, wrong := ReadChat([]byte(`{`+hello+`,"tool_choice":`+choice+`,"tools":[`+f+`,`+
+					fmt.Sprintf(g, strict)+`]}`), Defaults{})
+				require.Nil(t, wrong)
+				got, err := r.CallSchemas(t.Context(), all(enums))
+				if strict && i > 0 && !strings.Contains(choice, `"f"`) {
+					assert.EqualError(t, err, "tools: parameters of g: down (as arguments are an object)")
+					continue
+				}
+				require.NoError(t, err)
+				var without []string
+				if choice != `{"type":"function","function":{"name":"g"}}` {
+					without = append(without, "tools[0].function.parameters#/a")
+				}
+				if i > 0 && !strings.Contains(choice, `"f"`) {
+					without = append(without, "tools[1].function.parameters")
+				}
+				assert.Equal(t, without, r.ignored, choice)
+				assert.Equal(t, want[i], string(got.One), choice)
+				for name, one := range got.Each {
+					assert.Equal(t, map[string]string{"f": ofF(""), "g": []string{enum,
+						call("g", `{"type":"object"}`)}[i]}[name], string(one))
+				}
+			}
+		}
+	}
+}
+
+// TestToolNames: the characters and the length of a function's name.
+func TestToolNames(t *testing.T) {
+	long := strings.Repeat("a", 64)
+	for name, want := range map[string]bool{"a": true, "aZ_09.-": true, long: true, long + "a": false, "": false,
+		"a b": false, "é": false, "a\n": false} {
+		assert.Equal(t, want, toolName.MatchString(name), name)
+	}
+}
 
 // TestManyThoughts: a thought in many parts, items or blocks is one text, and takes memory for its bytes once.
 func TestManyThoughts(t *testing.T) {

@@ -151,7 +151,8 @@ func jsonFloat(x float64, bits int, number any) any {
 func (in inspection) print(out io.Writer, f *gguf.File) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s: GGUF %d, %s, %s parameters in %d tensors\n\n", in.File, in.Version,
-		humanize.Bytes(uint64(in.Bytes)), humanize.SIWithDigits(float64(in.Parameters), 1, ""), len(in.Tensors))
+		humanize.Bytes(uint64(in.Bytes)), strings.TrimSpace(humanize.SIWithDigits(float64(in.Parameters), 1, "")),
+		len(in.Tensors))
 	for key, v := range f.Metadata() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", shorten(key, 100), v.Type(), shorten(fmt.Sprint(in.Metadata[key]), 100))
 	}

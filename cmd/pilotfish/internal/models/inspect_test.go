@@ -2,6 +2,7 @@ package models
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -65,6 +66,8 @@ func TestInspectForeignNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
 	code, stdout, stderr := clitest.Call(t, "inspect", path)
 	require.Equal(t, cli.ExitDone, code, stderr)
+	head := fmt.Sprintf("%s: GGUF 3, %d B, 1 parameters in 1 tensors\n", path, b.Len())
+	assert.True(t, strings.HasPrefix(stdout, head), "%s, not %s", stdout, head)
 	assert.NotContains(t, stdout, "\x1b")
 	for _, part := range []string{`"a.\x1b[2Jkey"  string`, `  "a\tb\x1b[2J"` + "\n", `  "[\x1b[3J]"` + "\n",
 		`"blk.\x1b[2J\nname"  F32  1  4 B` + "\n"} {
@@ -86,13 +89,15 @@ func TestInspectNumbers(t *testing.T) {
 	gguf.Put(w, "double", 0.1)
 	gguf.Put(w, "none", math.Inf(-1))
 	gguf.PutArray(w, "list", []float32{0.1, float32(math.NaN())})
+	gguf.PutArray(w, "empty", []float32{})
 	require.NoError(t, w.Close())
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
 	_, stdout, _ := clitest.Call(t, "inspect", path)
 	assert.Regexp(t, `(?s)single +float32 +1e-06\n.*double +float64 +0\.1\n.*none +float64 +-Inf\n.*\[0\.1 NaN\]\n`,
 		stdout)
 	_, stdout, _ = clitest.Call(t, "inspect", path, "--json")
-	for _, part := range []string{`"single":0.000001`, `"double":0.1`, `"none":"-Inf"`, `"list":[0.1,"NaN"]`} {
+	for _, part := range []string{`"single":0.000001`, `"double":0.1`, `"none":"-Inf"`, `"list":[0.1,"NaN"]`,
+		`"empty":[]`} {
 		assert.Contains(t, stdout, part)
 	}
 }

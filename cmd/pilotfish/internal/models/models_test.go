@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
 
 // TestModelNames: pull takes a quantisation, and every command takes the pulled name.
@@ -132,6 +134,10 @@ func TestListCommand(t *testing.T) {
 	assert.NotContains(t, strings.Split(stdout, "\n")[2], "quant")
 	assert.Regexp(t, `"modified":"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"`, stdout)
 	assert.False(t, all[1].Modified.IsZero())
+	var out strings.Builder
+	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("", 3600))
+	require.NoError(t, listJSON(&cli.App{Stdout: &out}, []hub.Model{{Modified: at}}))
+	assert.Contains(t, out.String(), `"modified":"2026-03-04T04:06:07Z"`)
 }
 
 func TestRemoveCommand(t *testing.T) {

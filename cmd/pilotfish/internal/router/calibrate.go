@@ -238,10 +238,7 @@ func (f *calibrateFlags) asked() (name string, o task.Options, shipped int) {
 
 // prompts returns the prompts of the set that leave room for an answer.
 func (f *calibrateFlags) prompts(a *cli.App, models *group.Pair, set *task.Set) (all []calibrate.Prompt, err error) {
-	room := models.Edge.Context()
-	if models.Large != nil {
-		room = min(room, models.Large.Context())
-	}
+	room := models.Context()
 	for _, q := range set.Questions {
 		text := q.Text
 		if f.raw {

@@ -126,9 +126,10 @@ func TestCalibrateUnseen(t *testing.T) {
 	}
 }
 
-// TestCalibrateRoom: a prompt must leave room for an answer in the contexts of both models.
+// TestCalibrateRoom: a prompt must leave room for an answer in the contexts of both models, also of one at a gateway.
 func TestCalibrateRoom(t *testing.T) {
-	e := map[int]*engine.Engine{0: nil}
+	clitest.OwnFolders(t)
+	e := map[int]*engine.Engine{}
 	for _, context := range []int{24, 64} {
 		file, err := gguf.Parse(demo.Small())
 		require.NoError(t, err)
@@ -145,17 +146,31 @@ func TestCalibrateRoom(t *testing.T) {
 		exact, err := engine.New(file, "small", engine.Options{Context: len(ids) + more})
 		require.NoError(t, err)
 		defer exact.Close()
-		all, err := new(calibrateFlags).prompts(&cli.App{Stderr: io.Discard}, &group.Pair{Edge: exact}, set)
+		pair := &group.Pair{Edge: exact, Large: exact}
+		all, err := new(calibrateFlags).prompts(&cli.App{Stderr: io.Discard}, pair, set)
 		require.NoError(t, err)
 		assert.Len(t, all, want)
 	}
-	for _, c := range [][3]int{{64, 0, 2}, {24, 0, 1}, {64, 24, 1}, {24, 64, 1}} { // contexts, prompts
+	address, pin, _ := clitest.StartCloud(t, "-m", clitest.DemoFile("small.gguf"), "--limit", "max-context=24")
+	digest, err := group.ParsePin(pin)
+	require.NoError(t, err)
+	remote, err := e[64].Dial(t.Context(), address, engine.DialOptions{Pin: digest})
+	require.NoError(t, err)
+	defer remote.Close()
+	for _, c := range []struct {
+		pair group.Pair
+		want int // prompts
+	}{
+		{group.Pair{Edge: e[64], Large: e[64]}, 2}, {group.Pair{Edge: e[24], Large: e[24]}, 1},
+		{group.Pair{Edge: e[64], Large: e[24]}, 1}, {group.Pair{Edge: e[24], Large: e[64]}, 1},
+		{group.Pair{Edge: e[64], Far: remote}, 1},
+	} {
 		_, said := printed(t, func(a *cli.App) error {
-			all, err := new(calibrateFlags).prompts(a, &group.Pair{Edge: e[c[0]], Large: e[c[1]]}, set)
-			assert.Len(t, all, c[2])
+			all, err := new(calibrateFlags).prompts(a, &c.pair, set)
+			assert.Len(t, all, c.want)
 			return err
 		})
-		assert.Equal(t, c[2] == 1, strings.Contains(said, "1 of 2 prompts are left out: they leave no room for an "+
+		assert.Equal(t, c.want == 1, strings.Contains(said, "1 of 2 prompts are left out: they leave no room for an "+
 			"answer in a context of 24 tokens"), said)
 	}
 }

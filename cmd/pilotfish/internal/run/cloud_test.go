@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -107,13 +108,15 @@ func TestEndedBeforeAsking(t *testing.T) {
 	a := &cli.App{Commands: clitest.UnderTest, Stdout: &stdout, Stderr: io.Discard, Env: os.Getenv}
 	route, dial, _, err := f.routing(a)
 	require.NoError(t, err)
-	m, err := pilotfish.Open(f.model.Path, pilotfish.Options{})
+	m, err := pilotfish.Open(f.model.Path, pilotfish.Options{Threads: 5})
 	require.NoError(t, err)
 	defer m.Close()
 	ended, end := context.WithCancelCause(t.Context())
 	why := errors.New("ended")
 	end(why)
+	before := runtime.GOMAXPROCS(0)
 	require.ErrorIs(t, f.routed(ended, a, m, []int32{1}, route, dial, newRunOutput(a, &f, 0, m)), why)
+	assert.Equal(t, before, runtime.GOMAXPROCS(0))
 	events := clitest.Lines[clitest.RunEvent](t, stdout.String())
 	require.Len(t, events, 1)
 	require.NotNil(t, events[0].Summary)
@@ -314,5 +317,10 @@ func TestSettle(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
 		assert.Equal(t, 500*time.Millisecond, time.Since(start))
+		stopped, stop := context.WithCancel(t.Context())
+		w, start = newCloudWatch(nil, nil, nil), time.Now()
+		stop()
+		assert.NoError(t, w.settle(stopped, time.Minute))
+		assert.Zero(t, time.Since(start))
 	})
 }

@@ -662,6 +662,7 @@ func TestExplainTable(t *testing.T) {
 	stand(123457, 301)
 	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{
 		Pos: 123458, Outcome: "miss", Local: 302, Token: 303, Audited: 2, AuditedFrom: 123456, AuditedTo: 123458,
+		Top:    []pilotfish.Candidate{{ID: 303, LogProb: -0.25}, {ID: 302, LogProb: -3}},
 		Missed: []engine.CloudFinding{{Pos: 123457, Token: 400, LogProb: -0.5}},
 	}})
 	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123458, ID: 303, Origin: "cloud", Confidence: 0.25,
@@ -682,7 +683,7 @@ func TestExplainTable(t *testing.T) {
 	}
 	assert.Regexp(t, `^123456 ".*" +0\.250 +0\.500 +12\.346 +-0\.125 stands +the same$`, rows[1])
 	assert.Regexp(t, `stands +".*" +-0\.50$`, rows[2])
-	assert.Regexp(t, `miss +".*"$`, rows[3])
+	assert.Regexp(t, `miss +".*" +-0\.25$`, rows[3])
 	assert.Regexp(t, `late$`, rows[4])
 	assert.Regexp(t, `hit +the same +0\.00$`, rows[5])
 	for id := range int32(size) {

@@ -52,8 +52,14 @@ func (s *screen) Write(b []byte) (int, error) {
 }
 
 func (s *screen) put(r rune) {
+	if r == '\t' {
+		for stop := min(s.at/8*8+8, s.width-1); s.at < stop; {
+			s.put(' ')
+		}
+		return
+	}
 	cells := 1
-	if r >= 0x1100 {
+	if r == '海' {
 		cells = 2
 	}
 	if r == '\n' || s.at+cells > s.width {
@@ -93,7 +99,7 @@ func newScreen(width int) (*screen, *previewer) {
 // printed.
 func TestPreview(t *testing.T) {
 	s, p := newScreen(20)
-	print := func(tok pilotfish.Token) error { _, err := io.WriteString(s, tok.Text); return err }
+	print := func(tok pilotfish.Token) error { _, err := io.WriteString(s, cli.Harmless(tok.Text)); return err }
 	token := func(text string) { require.NoError(t, p.token(pilotfish.Token{Text: text}, print)) }
 	show := func(text string) { require.NoError(t, p.show(text)) }
 	token("The sea")
@@ -121,6 +127,11 @@ func TestPreview(t *testing.T) {
 	token("xyz")
 	show("ab")
 	assert.Equal(t, "The sea was\nand more than fitsxy\nzab\n", s.text(), "the cursor moved to the next line")
+	token("\nThe sea’s\r\t")
+	show("abcdef")
+	assert.True(t, strings.HasSuffix(s.text(), "\nThe sea’s␍      abc\n"), "a tab ends at 16: %s", s.text())
+	show("a\rb\r")
+	assert.True(t, strings.HasSuffix(s.text(), "\nThe sea’s␍      a b\n"), "it stays on the right: %s", s.text())
 
 	p.dim, s.seenDim = false, false
 	show("c")
@@ -131,10 +142,38 @@ func TestPreview(t *testing.T) {
 	assert.Equal(t, 80, columns(io.Discard))
 }
 
+// TestPreviewOfThoughts: the place of the cursor after a thought, whose marks are printed only without colours.
+func TestPreviewOfThoughts(t *testing.T) {
+	for dim, want := range map[bool][]int{true: {0, 2, 2, 3, 6}, false: {7, 9, 17, 20, 23}} {
+		_, p := newScreen(40)
+		p.dim = dim
+		var at []int
+		for _, tok := range []pilotfish.Token{{Text: "<think>", Kind: pilotfish.KindMark},
+			{Text: "hm", Kind: pilotfish.KindThought}, {Text: "</think>", Kind: pilotfish.KindMark}, {Text: "Yes"},
+			{Text: "!!!"}} {
+			require.NoError(t, p.token(tok, func(pilotfish.Token) error { return nil }))
+			at = append(at, p.at)
+		}
+		assert.Equal(t, want, at)
+	}
+}
+
+// TestCharacterColumns: how many columns a character takes.
+func TestCharacterColumns(t *testing.T) {
+	for columns, all := range []string{"\u0301\u20dd", "aé’–…€→─\x1b\t\r\xff\u1200", "海가、✅⭐🐟😀\u115f\uff01\U00020000"} {
+		for text := all; text != ""; {
+			r, size, cells := firstRune(text)
+			assert.Equal(t, columns, cells, "%q", text[:size])
+			assert.False(t, r < ' ' || r == 0x7f, "%q", text[:size])
+			text = text[size:]
+		}
+	}
+}
+
 // TestPreviewLeavesNoTrace: after any previews, only the tokens remain.
 func TestPreviewLeavesNoTrace(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	alphabet := []rune("abc \n海é")
+	alphabet := []rune("abc \n海é’\t\r")
 	word := func(maxLetters int) string {
 		var b strings.Builder
 		for range r.IntN(maxLetters) {
@@ -152,10 +191,10 @@ func TestPreviewLeavesNoTrace(t *testing.T) {
 				continue
 			}
 			tok := pilotfish.Token{Text: word(6)}
-			_, err := io.WriteString(plain, tok.Text)
+			_, err := io.WriteString(plain, cli.Harmless(tok.Text))
 			require.NoError(t, err)
 			require.NoError(t, p.token(tok, func(tok pilotfish.Token) error {
-				_, err := io.WriteString(s, tok.Text)
+				_, err := io.WriteString(s, cli.Harmless(tok.Text))
 				return err
 			}))
 			require.Equal(t, plain.text(), s.text(), strconv.Itoa(n))

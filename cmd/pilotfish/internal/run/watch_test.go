@@ -64,7 +64,14 @@ func TestWelcomeRefused(t *testing.T) {
 		if first {
 			w.attempted(nil)
 		}
-		w.expect(func() error { return wrong })
+		w.expect(func() error {
+			select {
+			case <-w.tried:
+				assert.True(t, first, "tokens that wait for the check would be shown")
+			default:
+			}
+			return wrong
+		})
 		w.attempted(nil)
 		assert.Equal(t, []error{wrong, wrong, wrong}, []error{why, w.failed(), w.fit(pilotfish.Token{Origin: "edge"})})
 	}

@@ -1,0 +1,339 @@
+package group
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// parsed returns a set of flags with the values of a command line.
+func parsed(t *testing.T, line string, register ...func(*pflag.FlagSet)) *pflag.FlagSet {
+	t.Helper()
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, r := range register {
+		r(set)
+	}
+	require.NoError(t, set.Parse(strings.Fields(line)), line)
+	return set
+}
+
+// written writes a file and returns its path.
+func written(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// TestDraftingOfFlags: each flag of drafting reaches the setting of its name, in both forms of settings.
+func TestDraftingOfFlags(t *testing.T) {
+	var f RouteFlags
+	parsed(t, "", f.RegisterMeasured)
+	assert.Equal(t, engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4,
+		Deadline: 800 * time.Millisecond, Audit: true}, f.Draft())
+	assert.Equal(t, pilotfish.Route{Branches: engine.AutoBranches, Window: 32, InFlight: 4,
+		Deadline: 800 * time.Millisecond}, f.Route("pipelined", Margin{}))
+	parsed(t, "--branches 2 --window 3 --inflight 5 --deadline 7s --ahead 9 --verify-every 11 --edge-tps 13 "+
+		"--no-audit --no-warm", f.RegisterMeasured)
+	assert.Equal(t, engine.DraftOptions{Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
+		VerifyEvery: 11, Warm: -1}, f.Draft())
+	want := pilotfish.Route{Serial: true, Branches: 2, Window: 3, InFlight: 5, Deadline: 7 * time.Second, Ahead: 9,
+		Pace: 13, Warm: -1}
+	assert.Equal(t, want, f.Route("serial", Margin{}))
+	want.Serial, want.Verify, want.Margin, want.VerifyEvery = false, true, 0.5, 11
+	assert.Equal(t, want, f.Route("pipelined", Margin{On: true, Nats: 0.5}))
+}
+
+// TestPoliciesOfFlags: flags that have no effect with a policy are refused.
+func TestPoliciesOfFlags(t *testing.T) {
+	file, err := engine.ReadRouter(clitest.DemoFile("router.gguf"))
+	require.NoError(t, err)
+	file.Confidences = []float32{0.5}
+	var own bytes.Buffer
+	require.NoError(t, file.Write(gguf.NewWriter(&own)))
+	for line, want := range map[string]string{
+		"": "", "--policy learned": "", "--policy value": "", "--policy never": "", "--policy random --threshold 0": "",
+		"--policy never --budget 0.1":       "--budget has no effect with --policy never",
+		"--policy always --threshold 0.1":   "--threshold has no effect with --policy always",
+		"--policy value --budget 0.1":       "--budget has no effect with --policy value",
+		"--threshold 0.1 --budget 0.1":      "exclude each other",
+		"--budget 0":                        "--budget 0 asks for no token",
+		"--policy value --router=":          "--router names no file",
+		"--policy margin --router x":        "--router has no effect with --policy margin",
+		"--router=":                         "--policy learned needs a router",
+		"--policy=":                         "--policy",
+		"--policy often":                    "--policy",
+		"--policy learned --router /no/one": "/no/one",
+	} {
+		f := RouteFlags{Value: true}
+		parsed(t, line, f.RegisterMeasured)
+		o, err := f.Router(own.Bytes())
+		if want != "" {
+			assert.ErrorContains(t, err, want, line)
+			continue
+		}
+		require.NoError(t, err, line)
+		assert.Equal(t, f.Given("threshold"), o.Threshold != nil, line)
+		assert.Equal(t, o.Policy == router.Learned, o.Net != nil && o.Calibration != nil, line)
+		f.Value = false
+		_, err = f.Router(nil)
+		assert.Equal(t, o.Policy == router.Learned || o.Policy == router.Value, err != nil, "%s: %v", line, err)
+	}
+}
+
+// TestAnswersOfFlags: the settings of an answer that flags with texts give, and how wrong ones are refused.
+func TestAnswersOfFlags(t *testing.T) {
+	schema := written(t, `{"type":"null"}`)
+	for line, want := range map[string]terms.Settings{
+		"": {TopP: 1}, `--stop a\n --stop \x41\u00e9\\`: {TopP: 1, Stop: []string{"a\n", `Aé\`}},
+		`--stop \xc3\xa9`:                             {TopP: 1, Stop: []string{"é"}},
+		"--logit-bias 3=-5 --logit-bias 0=100":        {TopP: 1, LogitBias: map[int32]float32{3: -5, 0: 100}},
+		`--json-schema {"type":"object"}`:             {TopP: 1, Schema: []byte(`{"type":"object"}`), Complete: true},
+		"--json-schema " + schema:                     {TopP: 1, Schema: []byte(`{"type":"null"}`), Complete: true},
+		"--temp 2 --seed 7 --top-k 3 --top-p 0.5":     {Temperature: 2, Seed: 7, TopK: 3, TopP: 0.5},
+		"--presence-penalty 1 --frequency-penalty -1": {TopP: 1, PresencePenalty: 1, FrequencyPenalty: -1},
+	} {
+		var f AnswerFlags
+		set := parsed(t, line, func(p *pflag.FlagSet) { f.Register(p, "") })
+		require.NoError(t, f.Check(set), line)
+		require.NoError(t, f.Parse(set), line)
+		f.RepeatPenalty = 0
+		assert.Equal(t, want, f.Settings, line)
+	}
+	seeds := map[uint64]bool{}
+	for range 3 {
+		var f AnswerFlags
+		set := parsed(t, "--temp 1", func(p *pflag.FlagSet) { f.Register(p, "") })
+		require.NoError(t, f.Parse(set))
+		seeds[f.Seed] = true
+		assert.Less(t, f.Seed, uint64(1)<<32)
+	}
+	assert.Greater(t, len(seeds), 1, "a seed is drawn")
+	for line, want := range map[string]string{`--stop \q`: "--stop", "--stop=": "--stop is empty",
+		"--logit-bias 3": "--logit-bias 3", "--seed 3": "--seed has no effect without a temperature",
+		"--json-schema /nowhere/x": "--json-schema: open /nowhere/x"} {
+		var f AnswerFlags
+		set := parsed(t, line, func(p *pflag.FlagSet) { f.Register(p, "") })
+		err := f.Check(set)
+		if err == nil {
+			err = f.Parse(set)
+		}
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// TestModelsOfFlags: flags of models that exclude each other, or have other values than they can, are refused.
+func TestModelsOfFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "", "--exact --kv f32": "", "--backend soft --kv f16": "", "--huge-pages on": "",
+		"--exact --backend soft":         "leave out --backend soft",
+		"--exact --kv f16":               "leave out --kv f16",
+		"--kv f8":                        "--kv f8 is not a type",
+		"--backend cuda":                 "--backend cuda is not a backend",
+		"--huge-pages on --backend soft": "--huge-pages on is for the backend cpu",
+		"--huge-pages some":              `--huge-pages "some" is not known`,
+	} {
+		var m ModelFlags
+		c := new(cobra.Command)
+		m.RegisterOptional(c)
+		require.NoError(t, c.ParseFlags(strings.Fields(line)))
+		_, err := m.Options()
+		_, public := m.Public()
+		assert.Equal(t, err, public)
+		if want == "" {
+			assert.NoError(t, err, line)
+		} else {
+			assert.ErrorContains(t, err, want, line)
+		}
+	}
+	m := ModelFlags{Path: "small", Large: "large", Kv: "auto", Backend: "cpu", huge: "auto"}
+	o, err := m.Public()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"small", "large"}, []string{o.Drafter, m.Answers()})
+	m.Large = ""
+	o, err = m.Public()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"", "small"}, []string{o.Drafter, m.Answers()})
+	set := parsed(t, "--large x --cloud h:1", m.RegisterLarge, new(GatewayFlags).Register)
+	assert.ErrorContains(t, m.CheckLarge(set), "leave one of them out")
+	assert.NoError(t, m.CheckLarge(parsed(t, "--large x", m.RegisterLarge, new(GatewayFlags).Register)))
+}
+
+// TestGatewaysOfFlags: what the flags of a gateway give, and how wrong ones are refused.
+func TestGatewaysOfFlags(t *testing.T) {
+	t.Setenv(cli.TokenVariable, clitest.SecretA)
+	pin, words := clitest.OnePin(3), written(t, "words")
+	token := written(t, clitest.SecretB+"\n")
+	for line, want := range map[string]pilotfish.DialOptions{
+		"--cloud h:1": {Lazy: true, Token: clitest.SecretA},
+		"--cloud h:1 --token-file " + token + " --pin " + pin + " --dictionary 7:" + words: {Lazy: true, Pin: pin,
+			Token: clitest.SecretB, Dictionaries: []netproto.Dictionary{{ID: 7, Bytes: []byte("words")}}},
+	} {
+		var g GatewayFlags
+		parsed(t, line, g.Register, func(p *pflag.FlagSet) { cli.Add(p, "dictionary", &g.Dictionaries, nil) })
+		o, err := g.Parse(new(cli.App))
+		require.NoError(t, err)
+		assert.Equal(t, want, o)
+	}
+	for line, want := range map[string]string{
+		"--cloud h":            `--cloud "h": missing port`,
+		"--cloud h:1 --pin 12": "--pin: ",
+		"--cloud h:1 --pin=":   "--pin: ",
+		"--cloud h:1 --pin " + strings.Repeat("0", 64):   "--pin: no certificate has a fingerprint of zeros",
+		"--cloud h:1 --token-file=":                      `--token-file "" names no file`,
+		"--cloud h:1 --dictionary x:" + words:            `--dictionary "x:`,
+		"--cloud h:1 --dictionary 0:" + words:            `--dictionary "0:`,
+		"--cloud h:1 --dictionary 7:":                    `--dictionary "7:"`,
+		"--cloud h:1 --dictionary 7":                     `--dictionary "7"`,
+		"--cloud h:1 --dictionary 4294967296:" + words:   "--dictionary",
+		"--cloud h:1 --dictionary 7:/nowhere/dictionary": "--dictionary: open /nowhere/dictionary",
+	} {
+		var g GatewayFlags
+		parsed(t, line, g.Register, func(p *pflag.FlagSet) { cli.Add(p, "dictionary", &g.Dictionaries, nil) })
+		_, err := g.Parse(new(cli.App))
+		assert.ErrorContains(t, err, want, line)
+	}
+	for line, wrong := range map[string]bool{"": false, "--local": false, "--cloud h:1": false,
+		"--local --cloud h:1": true, "--local=false --cloud h:1": false} {
+		set := parsed(t, line, new(GatewayFlags).Register, func(p *pflag.FlagSet) {
+			cli.Add(p, "local", new(bool), false)
+		})
+		assert.Equal(t, wrong, CheckLocal(set) != nil, line)
+	}
+}
+
+// TestEnginesOfFlags: the options of engines behind a gateway, and how wrong ones are refused.
+func TestEnginesOfFlags(t *testing.T) {
+	key := written(t, " secret \n")
+	check := func(line string) (*UpstreamFlags, error) {
+		u := new(UpstreamFlags)
+		return u, u.Check(parsed(t, line, u.Register))
+	}
+	u, err := check("--upstream http://a --upstream http://b --tokenizer t --engine kind=vllm,model=m,parallel=4096," +
+		"audit-every=1,wait=3s,hedge=5ms,trust-vocabulary --engine key-file=" + key)
+	require.NoError(t, err)
+	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a", "http://b"}, Kind: "vllm", Model: "m",
+		Parallel: 4096, AuditEvery: 1, Patience: 3 * time.Second, Hedge: 5 * time.Millisecond, TrustVocabulary: true,
+		Key: "secret"}, u.O)
+	u, err = check("--upstream http://a --tokenizer t")
+	require.NoError(t, err)
+	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a"}, Kind: "auto", AuditEvery: 8,
+		Patience: 2 * time.Minute}, u.O)
+	_, err = check("")
+	assert.NoError(t, err)
+	const one, two = "--upstream http://a --tokenizer t ", "--upstream http://a --upstream http://b --tokenizer t "
+	for line, want := range map[string]string{
+		"--tokenizer t":                                   "--tokenizer is for engines: it needs --upstream URL",
+		"--engine kind=vllm":                              "--engine is for engines",
+		"--upstream http://a":                             "an engine needs --tokenizer FILE",
+		one + "--engine kind=x":                           `--engine kind="x" is not known: choose auto, `,
+		one + "--engine parallel=0":                       "parallel=0 is out of range",
+		one + "--engine parallel=4097":                    "parallel=4097 is out of range: give 1 to 4096",
+		one + "--engine audit-every=0":                    "audit-every=0: give 1 or more",
+		one + "--engine wait=-1s":                         "must be above 0",
+		two + "--engine hedge=0s":                         "must be above 0",
+		one + "--engine hedge=1s":                         "needs a second --upstream",
+		one + "--engine key-file=":                        "key-file= names no file",
+		one + "--engine key-file=/no/k":                   "--engine key-file: open /no/k",
+		one + "--engine key-file=" + written(t, " \n"):    "there must be one line with the key",
+		one + "--engine key-file=" + written(t, "a\nb\n"): "there must be one line with the key",
+	} {
+		_, err := check(line)
+		assert.ErrorContains(t, err, want, line)
+	}
+}
+
+// TestProgramsOfFlags: a task with programs as answers needs the permission to run them, and others do not have it.
+func TestProgramsOfFlags(t *testing.T) {
+	for task, runs := range map[string]bool{"humaneval": true, "mbpp": true, "csqa": false, "": false} {
+		for _, allowed := range []bool{false, true} {
+			f := CodeFlag{allowed}
+			assert.Equal(t, runs != allowed, f.Check(task) != nil, "%s %v", task, allowed)
+		}
+	}
+	run, err := new(CodeFlag).Runner(t.Context(), new(cli.App), "csqa")
+	require.NoError(t, err)
+	assert.Nil(t, run)
+}
+
+// TestFilesOfFlags: the places of files that are written later are checked first.
+func TestFilesOfFlags(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{"": "", filepath.Join(dir, "new"): "", written(t, "old"): "",
+		dir: "is not a file", filepath.Join(dir, "absent", "new"): "there is no folder"} {
+		f := TimelineFlag{path: path}
+		if err := f.Start(); want == "" {
+			require.NoError(t, err, path)
+			assert.Equal(t, path != "", f.Line != nil)
+		} else {
+			assert.ErrorContains(t, err, want, path)
+			assert.Nil(t, f.Line)
+		}
+	}
+	q := QlogFlag{}
+	folder, err := q.Open()
+	require.NoError(t, err)
+	assert.Nil(t, folder)
+	q.path = filepath.Join(dir, "qlog")
+	path, err := q.Folder()
+	require.NoError(t, err)
+	assert.Equal(t, q.path, path)
+	assert.DirExists(t, path)
+	q.path = written(t, "")
+	_, err = q.Folder()
+	assert.ErrorContains(t, err, "--qlog: ")
+
+	var line QuestionTimeline
+	with := cli.AddOptions(pflag.NewFlagSet("", pflag.ContinueOnError), "with")
+	set := parsed(t, "", func(p *pflag.FlagSet) { line.Register(p, with) })
+	for number, ok := range map[string]bool{"0": false, "1": true, "7": true, "8": false} {
+		require.NoError(t, set.Set("timeline", filepath.Join(dir, "new")))
+		require.NoError(t, with.Set("timeline-question="+number))
+		assert.Equal(t, ok, line.Check(set, 7) == nil, number)
+	}
+	set.Lookup("timeline").Changed = false
+	require.NoError(t, with.Set("timeline-question=1"))
+	assert.ErrorContains(t, line.Check(set, 7), "has no effect without --timeline")
+
+	for _, c := range [][3]bool{{false, false, true}, {true, false, false}, {true, true, true}} { // json, terminal, ok
+		assert.NoError(t, new(VerifyFlags).Check(c[0], c[1]))
+		assert.Equal(t, c[0] || c[1], (&VerifyFlags{Show: true}).Check(c[0], c[1]) == nil)
+	}
+}
+
+// TestTextsOfCertificates: what is said of a certificate and of shares, and nothing that controls a terminal.
+func TestTextsOfCertificates(t *testing.T) {
+	c := &router.Certificate{Budget: 0.07, Confidence: 0.995, Prompts: 400, Share: 0.0512, Tokens: 9000,
+		Method: "m\x1b[2J", MaxTokens: 48, Threshold: 0.25}
+	assert.Equal(t, `at most 7% of the tokens from the cloud with confidence 99.5%, shown on 400 prompts (5.1% of `+
+		`9000 tokens; m\x1b[2J; at most 48 tokens an answer): threshold 0.25`, CertificateText(c))
+	assert.Equal(t, []string{"12.35%", "100%", "0%"}, []string{Share(0.123456), Share(1), Share(0)})
+	assert.Equal(t, []string{router.Raw, router.Chat}, []string{PromptKind(true), PromptKind(false)})
+	var out bytes.Buffer
+	a := &cli.App{Stderr: &out}
+	WarnTemplate(a, false, "x")
+	TellIgnored(&out, nil)
+	assert.Empty(t, out.String())
+	WarnTemplate(a, true, "--large x")
+	assert.Equal(t, "warning: --large x: "+OtherTemplateText+"\n", out.String())
+	out.Reset()
+	TellIgnored(&out, []string{"#/a", "#/b"})
+	assert.Equal(t, "--json-schema: these have no effect: #/a, #/b\n", out.String())
+}

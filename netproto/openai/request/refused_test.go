@@ -1,0 +1,260 @@
+package request
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// refused parses a request and returns its error.
+func refused(api, body string) (wrong *Error) {
+	switch api {
+	case "completions":
+		_, wrong = ReadCompletion([]byte(body), Defaults{})
+	case "infill":
+		_, wrong = ReadInfill([]byte(body), Defaults{})
+	default:
+		_, wrong = read(api, body, Defaults{})
+	}
+	return wrong
+}
+
+// TestRefused: an error names the invalid field by its path, with a code and what to do.
+func TestRefused(t *testing.T) {
+	const chat, text, user = "chat", "completions", `"messages":[{"role":"user","content":"x"}]`
+	tool := `"tools":[{"type":"function","function":{"name":"f"}}]`
+	for _, c := range []struct{ api, body, param, code, say string }{
+		{chat, `[]`, "", "invalid_value", "give a JSON object"},
+		{chat, `{`, "", "invalid_value", "this is not JSON: unexpected end of JSON input, at byte 1: line 1, column 1"},
+		{chat, `hello`, "", "invalid_value", "'h' looking for beginning of value, at byte 1: line 1, column 1"},
+		{chat, "{\"model\": \"ä\",\n \"x\": \"é\",}", "", "invalid_value", "at byte 28: line 2, column 11"},
+		{text, "{\"prompt\": \"a\nb\"}", "", "invalid_value", "at byte 14: line 1, column 14"},
+		{chat, `{}`, "messages", "missing_required_parameter", "at least one"},
+		{chat, `{"messages":[]}`, "messages", "missing_required_parameter", "at least one"},
+		{chat, `{"messages":{}}`, "messages", "invalid_value", "give a list"},
+		{chat, `{"messages":["x"]}`, "messages[0]", "invalid_value", "give a JSON object"},
+		{chat, `{"messages":[{"role":"robot","content":"x"}]}`, "messages[0].role", "invalid_value", "give system"},
+		{chat, `{"messages":[{"role":"user"}]}`, "messages[0].content", "missing_required_parameter", "give a text"},
+		{chat, `{"messages":[{"role":"user","content":null}]}`, "messages[0].content",
+			"missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"user","content":7}]}`, "messages[0].content",
+			"invalid_value", "parts of type text"},
+		{chat, `{"messages":[{"role":"assistant"}]}`, "messages[0].content", "missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"user","content":"x","extra":1}]}`, "messages[0].extra", "unknown_parameter", ""},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`,
+			"messages[0].content[0].type", "invalid_value", "reads text alone"},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, "messages[0].content[0].text",
+			"missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"x","y":1}]}]}`,
+			"messages[0].content[0].y", "unknown_parameter", ""},
+		{chat, `{"messages":[{"role":"tool","content":"x"}]}`, "messages[0].tool_call_id",
+			"missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"tool","content":"x","tool_call_id":"c"}]}`, "messages[0].tool_call_id",
+			"invalid_value", "no call before has this id"},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]}`,
+			"messages[0].tool_calls[0].id", "missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c"}]}]}`, "messages[0].tool_calls[0].function",
+			"missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"custom","function":{"name":"f"}}]}]}`,
+			"messages[0].tool_calls[0].type", "invalid_value", ""},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":[1]}}]}]}`,
+			"messages[0].tool_calls[0].function.arguments", "invalid_value", ""},
+		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c","function":{"arguments":"{}"}}]}]}`,
+			"messages[0].tool_calls[0].function.name", "missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"assistant","content":"x","audio":{"id":"a"}}]}`, "messages[0].audio",
+			"unsupported_parameter", ""},
+		{chat, `{"messages":[{"role":"assistant","content":"x","function_call":{}}]}`, "messages[0].function_call",
+			"unsupported_parameter", "give tool_calls"},
+		{chat, `{"messages":[{"role":"assistant","content":7,"audio":{}}]}`, "messages[0].content", "invalid_value",
+			""},
+		{chat, `{` + user + `,"add_special_tokens":true}`, "add_special_tokens", "unsupported_parameter", ""},
+		{chat, `{` + user + `,"response_format":{"type":"json_object","schema":{}}}`, "response_format.schema",
+			"unsupported_parameter", "json_schema.schema"},
+		{text, `{"prompt":[1,null]}`, "prompt", "invalid_value", "token ids"},
+		{text, `{"prompt":[[1,null]]}`, "prompt", "invalid_value", "token ids"},
+		{text, `{"prompt":[null,[1]]}`, "prompt", "invalid_value", "is empty"},
+		{text, `{"prompt":[1.5]}`, "prompt", "invalid_value", "token ids"},
+		{text, `{"prompt":"x","logit_bias":{"01":1}}`, "logit_bias", "invalid_value", "01 is not a token id"},
+		{text, `{"prompt":"x","logit_bias":{"+1":1}}`, "logit_bias", "invalid_value", "is not a token id"},
+		{text, `{"prompt":"x","logit_bias":{"a":1,"b":1,"c":1}}`, "logit_bias", "invalid_value", "a is not a token id"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function"}}`, "tool_choice.function",
+			"missing_required_parameter", "give the function's name"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{}}}`,
+			"tool_choice.function.name", "missing_required_parameter", "give the function's name"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{"name":"g"}}}`,
+			"tool_choice.function.name", "invalid_value", "no tool has this name"},
+		{chat, `{` + user + `,"model":7}`, "model", "invalid_value", "give a string"},
+		{chat, `{` + user + `,"temperature":-0.1}`, "temperature", "invalid_value", "from 0 to 100"},
+		{chat, `{` + user + `,"temperature":"1"}`, "temperature", "invalid_value", ""},
+		{chat, `{` + user + `,"Temperature":1}`, "Temperature", "unknown_parameter", ""},
+		{chat, `{` + user + `,"top_p":1.1}`, "top_p", "invalid_value", ""},
+		{chat, `{` + user + `,"top_k":-2}`, "top_k", "invalid_value", ""},
+		{chat, `{` + user + `,"n":0}`, "n", "invalid_value", "from 1 to 16"},
+		{chat, `{` + user + `,"n":17}`, "n", "invalid_value", ""},
+		{chat, `{` + user + `,"n":1.5}`, "n", "invalid_value", ""},
+		{chat, `{` + user + `,"seed":1.5}`, "seed", "invalid_value", "whole number"},
+		{chat, `{` + user + `,"seed":18446744073709551616}`, "seed", "invalid_value", ""},
+		{chat, `{` + user + `,"stop":["a"` + strings.Repeat(`,"b"`, 64) + `]}`, "stop", "invalid_value", "at most 64"},
+		{chat, `{` + user + `,"stop":""}`, "stop", "invalid_value", "empty"},
+		{chat, `{` + user + `,"stop":[1]}`, "stop", "invalid_value", ""},
+		{chat, `{` + user + `,"max_tokens":0}`, "max_tokens", "invalid_value", ""},
+		{chat, `{` + user + `,"max_tokens":1,"max_completion_tokens":2}`, "max_tokens", "invalid_value", "differs"},
+		{chat, `{` + user + `,"logit_bias":{"x":1}}`, "logit_bias", "invalid_value", "x is not a token id"},
+		{chat, `{` + user + `,"logit_bias":{"-1":1}}`, "logit_bias", "invalid_value", ""},
+		{chat, `{` + user + `,"logit_bias":{"1":101}}`, "logit_bias", "invalid_value", "out of range"},
+		{chat, `{` + user + `,"logit_bias":[]}`, "logit_bias", "invalid_value", ""},
+		{chat, `{` + user + `,"top_logprobs":2}`, "top_logprobs", "invalid_value", "set logprobs"},
+		{chat, `{` + user + `,"logprobs":true,"top_logprobs":21}`, "top_logprobs", "invalid_value", ""},
+		{chat, `{` + user + `,"logprobs":1}`, "logprobs", "invalid_value", "true or false"},
+		{chat, `{` + user + `,"stream_options":{"include_usage":1}}`, "stream_options.include_usage",
+			"invalid_value", "true or false"},
+		{chat, `{` + user + `,"stream":true,"stream_options":{"x":1}}`, "stream_options.x", "unknown_parameter", ""},
+		{chat, `{` + user + `,"response_format":{}}`, "response_format.type", "invalid_value", ""},
+		{chat, `{` + user + `,"response_format":{"type":"json_schema"}}`, "response_format.json_schema",
+			"missing_required_parameter", ""},
+		{chat, `{` + user + `,"response_format":{"type":"json_schema","json_schema":{"name":"x"}}}`,
+			"response_format.json_schema.schema", "missing_required_parameter", ""},
+		{chat, `{` + user + `,"response_format":{"type":"json_object","x":1}}`, "response_format.x",
+			"unknown_parameter", ""},
+		{chat, `{` + user + `,"functions":[{"name":"f"}]}`, "functions", "unsupported_parameter",
+			"give functions as tools, and leave it out, or give []"},
+		{chat, `{` + user + `,"function_call":{"name":"f"}}`, "function_call", "unsupported_parameter", ""},
+		{chat, `{` + user + `,"audio":{}}`, "audio", "unsupported_parameter", ""},
+		{chat, `{` + user + `,"modalities":["text","audio"]}`, "modalities", "unsupported_parameter", ""},
+		{chat, `{` + user + `,"web_search_options":{}}`, "web_search_options", "unsupported_parameter", ""},
+		{chat, `{` + user + `,"reasoning_effort":"high"}`, "reasoning_effort", "unsupported_parameter",
+			`or give "none" "minimal"`},
+		{chat, `{` + user + `,"verbosity":"low"}`, "verbosity", "unsupported_parameter", ""},
+		{chat, `{` + user + `,"pilotfish":{"x":1}}`, "pilotfish.x", "unknown_parameter", ""},
+		{chat, `{` + user + `,"pilotfish":true}`, "pilotfish", "invalid_value", ""},
+		{chat, `{` + user + `,"tool_choice":"required"}`, "tool_choice", "invalid_value", "there are no tools"},
+		{chat, `{` + user + `,"tools":[{"type":"web_search"}]}`, "tools[0].type", "invalid_value", ""},
+		{chat, `{` + user + `,"tools":[{"type":"function"}]}`, "tools[0].function", "missing_required_parameter", ""},
+		{chat, `{` + user + `,"tools":[{"type":"function","function":{}}]}`, "tools[0].function.name",
+			"missing_required_parameter", ""},
+		{chat, `{` + user + `,"tools":[{"type":"function","function":{"name":"a b"}}]}`, "tools[0].function.name",
+			"invalid_value", "letters"},
+		{chat, `{` + user + `,"tools":[{"type":"function","function":{"name":"f","parameters":[]}}]}`,
+			"tools[0].function.parameters", "invalid_value", ""},
+		{chat, `{` + user +
+			`,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]}`,
+			"tools", "invalid_value", "two functions are called f"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":"sometimes"}`, "tool_choice", "invalid_value", ""},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":7}`, "tool_choice", "invalid_value",
+			"give none, auto, required"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{"name":"g"}}}`,
+			"tool_choice.function.name", "invalid_value", "no tool"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"allowed_tools"}}`, "tool_choice.type",
+			"invalid_value", ""},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":"required","response_format":{"type":"json_object"}}`,
+			"response_format", "invalid_value", ""},
+		{text, `{}`, "prompt", "missing_required_parameter", ""},
+		{text, `{"prompt":[]}`, "prompt", "invalid_value", "none of them empty"},
+		{text, `{"prompt":[[]]}`, "prompt", "invalid_value", "empty"},
+		{text, `{"prompt":["x",7]}`, "prompt", "invalid_value", ""},
+		{text, `{"prompt":"x","best_of":2}`, "best_of", "invalid_value", "take n"},
+		{text, `{"prompt":"x","logprobs":6}`, "logprobs", "invalid_value", "from 0 to 5"},
+		{text, `{"prompt":"x","suffix":"y","echo":true}`, "suffix", "invalid_value", "leave out echo"},
+		{text, `{"prompt":[1],"suffix":"y"}`, "suffix", "invalid_value", "give texts"},
+		{text, `{"prompt":"x","max_tokens":-2}`, "max_tokens", "invalid_value", ""},
+		{chat, `{` + user + `,"max_tokens":0}`, "max_tokens", "invalid_value", ""},
+		{text, `{"prompt":"x","add_special_tokens":false}`, "add_special_tokens", "unsupported_parameter", ""},
+		{"infill", `[]`, "", "invalid_value", "give a JSON object"},
+		{"infill", `{"input_suffix":"y"}`, "input_prefix", "missing_required_parameter", ""},
+		{"infill", `{"input_prefix":"y"}`, "input_suffix", "missing_required_parameter", ""},
+		{"infill", `{"input_prefix":"x","input_suffix":"y","n":2}`, "n", "invalid_value", "one answer"},
+		{"infill", `{"input_prefix":"x","input_suffix":"y","samplers":[1]}`, "samplers", "invalid_value", "names"},
+		{"infill", `{"input_prefix":"x","input_suffix":"y","input_extra":[{"filename":"a"}]}`, "input_extra[0].text",
+			"missing_required_parameter", ""},
+		{"infill", `{"input_prefix":"x","input_suffix":"y","mirostat":2}`, "mirostat", "unsupported_parameter", ""},
+		{text, `{"prompt":"x","messages":[]}`, "messages", "unknown_parameter", ""},
+		{text, `{"prompt":[` + strings.Repeat(`"x",`, 9) + `"x"],"n":13}`, "prompt", "invalid_value", "130 answers"},
+	} {
+		if wrong := refused(c.api, c.body); assert.NotNil(t, wrong, c.body) {
+			assert.Equal(t, []any{400, c.param, c.code}, []any{wrong.Status, wrong.Param, wrong.Code}, c.body)
+			assert.Contains(t, wrong.Message, c.say, c.body)
+		}
+	}
+}
+
+// TestRefusedByPath: in the other APIs, too, the message of an error begins with the path of the field.
+func TestRefusedByPath(t *testing.T) {
+	const user = `"messages":[{"role":"user","content":"x"}]`
+	for _, c := range []struct{ api, body, at, say string }{
+		{"responses", `{}`, "input", "give a text"},
+		{"responses", `{"input":[]}`, "input", "give a text"},
+		{"responses", `{"input":[{"type":"reasoning","id":"r","summary":[]}]}`, "input", "give a text"},
+		{"responses", `{"input":[{"role":"user"}]}`, "input[0].content", "give a text"},
+		{"responses", `{"input":[{"role":"robot","content":"x"}]}`, "input[0].role", "give system"},
+		{"responses", `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`,
+			"input[0].content[0].type", "text alone"},
+		{"responses", `{"input":[{"role":"user","content":"x","weight":1}]}`, "input[0].weight", "no such parameter"},
+		{"responses", `{"input":[{"type":"web_search_call","id":"w"}]}`, "input[0].type", "function_call"},
+		{"responses", `{"input":[{"type":"function_call_output","call_id":"c","output":"r"}]}`, "input[0].call_id", ""},
+		{"responses", `{"input":[{"type":"function_call","name":"f"}]}`, "input[0].call_id", "give the id"},
+		{"responses", `{"input":[{"type":"function_call","call_id":"c"}]}`, "input[0].name", "give the name"},
+		{"responses", `{"input":[{"type":"item_reference","id":"msg_1"}]}`, "input[0].id", "there is no item msg_1"},
+		{"responses", `{"input":"x","previous_response_id":"resp_1"}`, "previous_response_id", "no response resp_1"},
+		{"responses", `{"input":"x","max_tokens":5}`, "max_tokens", "give max_output_tokens"},
+		{"responses", `{"input":"x","max_output_tokens":0}`, "max_output_tokens", "from 1"},
+		{"responses", `{"input":"x","n":2}`, "n", "not supported"},
+		{"responses", `{"input":"x","conversation":"conv_1"}`, "conversation", "previous_response_id"},
+		{"responses", `{"input":"x","prompt":{"id":"p"}}`, "prompt", "instructions"},
+		{"responses", `{"input":"x","background":true}`, "background", "not supported"},
+		{"responses", `{"input":"x","truncation":"auto"}`, "truncation", "not supported"},
+		{"responses", `{"input":"x","reasoning":{"effort":"high"}}`, "reasoning.effort", "without thinking"},
+		{"responses", `{"input":"x","text":{"verbosity":"low"}}`, "text.verbosity", "not supported"},
+		{"responses", `{"input":"x","text":{"format":{"type":"xml"}}}`, "text.format.type", "json_schema"},
+		{"responses", `{"input":"x","text":{"format":{"type":"json_schema","name":"n"}}}`, "text.format.schema", ""},
+		{"responses", `{"input":"x","tools":[{"type":"web_search"}]}`, "tools[0].type", "leave out web_search"},
+		{"responses", `{"input":"x","tools":[{"type":"function","function":{"name":"f"}}]}`, "tools[0].name", "name"},
+		{"responses", `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"custom"}]}]}`,
+			"tools[0].tools[0].type", "leave out custom"},
+		{"responses", `{"input":"x","tools":[{"type":"function","name":"f"}],` +
+			`"tool_choice":{"type":"function","name":"g"}}`, "tool_choice.name", "no tool"},
+		{"responses", `{"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools"}}`,
+			"tool_choice.type", "no other choice"},
+		{"responses", `{"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":"required",` +
+			`"text":{"format":{"type":"json_object"}}}`, "text.format", "no format of its own"},
+		{"messages", `{}`, "messages", "at least one"},
+		{"messages", `{"messages":[]}`, "messages", "at least one"},
+		{"messages", `{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"x"}]}]}`,
+			"messages", "at least one"},
+		{"messages", `{"messages":[{"role":"assistant","content":"x"}]}`, "messages", "before the assistant's"},
+		{"messages", `{"messages":[{"role":"tool","content":"x"}]}`, "messages[0].role", "give user"},
+		{"messages", `{"messages":[{"role":"user","content":7}]}`, "messages[0].content", "list of blocks"},
+		{"messages", `{"messages":[{"role":"user","content":[{"type":"image","source":{}}]}]}`,
+			"messages[0].content[0].type", "text"},
+		{"messages", `{"messages":[{"role":"user","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}]}`,
+			"messages[0].content[0].type", "text"},
+		{"messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}]}`,
+			"messages[0].content[0].tool_use_id", "no call before has this id"},
+		{"messages", `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f"}]}]}`,
+			"messages[0].content[0].id", "give the id"},
+		{"messages", `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f",` +
+			`"input":"x"}]}]}`, "messages[0].content[0].input", "JSON object"},
+		{"messages", `{` + user + `,"thinking":{"type":"enabled","budget_tokens":2000}}`, "thinking.type",
+			"without thinking"},
+		{"messages", `{` + user + `,"output_config":{"effort":"low"}}`, "output_config.effort", "not supported"},
+		{"messages", `{` + user + `,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}}`,
+			"context_management.edits[0].type", "change the prompt"},
+		{"messages", `{` + user + `,"container":"c"}`, "container", "leave it out"},
+		{"messages", `{` + user + `,"mcp_servers":[{}]}`, "mcp_servers", "not supported"},
+		{"messages", `{` + user + `,"tools":[{"type":"bash_20250124","name":"bash"}]}`, "tools[0].type",
+			"runs no tools"},
+		{"messages", `{` + user + `,"tools":[{"name":"f","parameters":{}}]}`, "tools[0].parameters",
+			"no such parameter"},
+		{"messages", `{` + user + `,"tool_choice":{"type":"any"}}`, "tool_choice.type", "no tools"},
+		{"messages", `{` + user + `,"tools":[{"name":"f"}],"tool_choice":{"type":"tool"}}`, "tool_choice.name", "name"},
+		{"messages", `{` + user + `,"stop_sequences":[""]}`, "stop_sequences", "is empty"},
+		{"messages", `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],` +
+			`"output_config":{"format":{"type":"json_object"}}}`, "messages[1]", "begins by itself"},
+	} {
+		if wrong := refused(c.api, c.body); assert.NotNil(t, wrong, c.body) {
+			assert.Equal(t, []any{400, c.at}, []any{wrong.Status, wrong.Param}, c.body)
+			assert.True(t, strings.HasPrefix(wrong.Message, c.at+": "), "%s: %s", c.body, wrong.Message)
+			assert.Contains(t, wrong.Message, c.say, c.body)
+		}
+	}
+}
