@@ -478,8 +478,11 @@ func TestFirstFailure(t *testing.T) {
 	o.Reference, o.Labels, o.Parallel = Given, nil, 4
 	first, other := errors.New("first"), errors.New("other")
 	begun := make(chan struct{})
-	o.Data.Questions[3].Run = func(context.Context, string) (bool, error) {
-		<-begun
+	o.Data.Questions[3].Run = func(ctx context.Context, _ string) (bool, error) {
+		select {
+		case <-begun:
+		case <-ctx.Done(): // the other one failed earlier
+		}
 		return false, other
 	}
 	o.Data.Questions[1].Run = func(ctx context.Context, _ string) (bool, error) {
