@@ -107,7 +107,7 @@ func TestReadCosts(t *testing.T) {
 		passes(`{"rows":1,"ms":6e4}`):            "costs.passes[0].heads_ms is 0",
 		passes(`{"rows":1,"ms":6.1e4}`):          "costs.passes[0].ms is 61000",
 		passes(`{"rows":1,"ms":4,"heads_ms":3}`): "costs.passes[0].heads_ms is 3",
-		passes(first + `,{"rows":2000000000,"ms":4,"heads_ms":4}`): "costs.passes[1].rows is 2000000000",
+		passes(first + `,{"rows":1048577,"ms":4,"heads_ms":4}`): "costs.passes[1].rows is 1048577",
 	} {
 		texts[`{"costs":`+costs+`,`+of+`}`] = want
 	}
@@ -117,6 +117,8 @@ func TestReadCosts(t *testing.T) {
 		assert.Contains(t, err.Error(), want, text)
 		assert.Contains(t, err.Error(), "bad", "the file is named")
 	}
+	largest := Costs{Threads: 1, AskMS: maxMS, Passes: []Pass{{1, 1, 1}, {maxRows, maxMS, maxMS}}}
+	assert.NoError(t, largest.Validate())
 	nan := linear(1, 1, 1)
 	nan.Passes[2].MS = math.NaN()
 	assert.ErrorContains(t, nan.Validate(), "costs.passes[2].ms is NaN")

@@ -158,6 +158,7 @@ func TestLiveTexts(t *testing.T) {
 				}}
 			_, err := l.Run(t.Context(), 3, Window{0, 10 * time.Second})
 			require.NoError(t, err)
+			assert.NotEqual(t, clouds[0].asked[0].Context[:7], clouds[1].asked[0].Context[:7], "each its own")
 			for device, cloud := range clouds {
 				u := newUser(&w, mode, device)
 				var s script
@@ -210,6 +211,11 @@ func TestLiveFailed(t *testing.T) {
 			assert.Equal(t, joined, left)
 		})
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	most := &Live{vocab: 10, Workload: usual(), Mode: Cloud}
+	_, err := most.Run(over, maxLive, window)
+	assert.ErrorIs(t, err, context.Canceled, "as many as are allowed")
 	for want, c := range map[string]struct {
 		devices int
 		window  Window
@@ -217,7 +223,7 @@ func TestLiveFailed(t *testing.T) {
 		_, err := (&Live{Workload: usual()}).Run(t.Context(), c.devices, c.window)
 		assert.ErrorContains(t, err, want)
 	}
-	_, err := new(Live).Run(t.Context(), 1, window)
+	_, err = new(Live).Run(t.Context(), 1, window)
 	assert.ErrorContains(t, err, "prompt_tokens")
 }
 

@@ -137,8 +137,11 @@ func TestAtLeast(t *testing.T) {
 	assert.True(t, r.AtLeast)
 }
 
-// TestSearchRefused: invalid options are refused by name.
+// TestSearchRefused: invalid options are refused by name, and the limits themselves are allowed.
 func TestSearchRefused(t *testing.T) {
+	most := options(Cloud)
+	most.Gateways, most.Devices, most.Bound = MaxDevices, []int{1, MaxDevices}, 1
+	assert.NoError(t, most.check())
 	for want, spoil := range map[string]func(*Options){
 		"bound is 0s":                  func(o *Options) { o.Bound = 0 },
 		"0 gateways: give 1 to 100000": func(o *Options) { o.Gateways = 0 },

@@ -257,6 +257,13 @@ func TestStreamPasses(t *testing.T) {
 		low, high := slices.MinFunc(all, byTokens).tokens, slices.MaxFunc(all, byTokens).tokens
 		assert.LessOrEqual(t, high-low, 1, "the streams take turns")
 	}
+	late, before := new(device), all[0].tokens
+	s.add(late)
+	for range 30 {
+		s.plan()
+		s.end(func(*device) { t.Error("no stream has all tokens") })
+	}
+	assert.InDelta(t, all[0].tokens-before, late.tokens, 1, "a new stream takes its turn, and no more than that")
 }
 
 func byTokens(a, b *device) int { return a.tokens - b.tokens }

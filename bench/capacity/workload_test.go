@@ -158,16 +158,22 @@ func TestHeads(t *testing.T) {
 func TestWorkloadRefused(t *testing.T) {
 	w := usual()
 	require.NoError(t, w.Validate())
-	for name, spoil := range map[string]func(*Workload){
-		"prompt_tokens": func(w *Workload) { w.Prompt = 0 },
-		"answer_tokens": func(w *Workload) { w.Tokens = MaxTokens + 1 },
-		"think":         func(w *Workload) { w.Think = 0 }, "rtt": func(w *Workload) { w.RTT = -1 },
-		"edge_tps": func(w *Workload) { w.EdgeTPS = math.NaN() }, "budget": func(w *Workload) { w.Budget = 1.01 },
-		"turned": func(w *Workload) { w.Turned = math.NaN() }, "verify_every": func(w *Workload) { w.VerifyEvery = -1 },
+	for name, spoil := range map[string][]func(*Workload){
+		"prompt_tokens": {func(w *Workload) { w.Prompt = 0 }, func(w *Workload) { w.Prompt = MaxTokens + 1 }},
+		"answer_tokens": {func(w *Workload) { w.Tokens = 0 }, func(w *Workload) { w.Tokens = MaxTokens + 1 }},
+		"think":         {func(w *Workload) { w.Think = ms(1) - 1 }, func(w *Workload) { w.Think = time.Hour + 1 }},
+		"rtt":           {func(w *Workload) { w.RTT = -1 }, func(w *Workload) { w.RTT = 10*time.Second + 1 }},
+		"edge_tps": {func(w *Workload) { w.EdgeTPS = math.NaN() }, func(w *Workload) { w.EdgeTPS = 0.009 },
+			func(w *Workload) { w.EdgeTPS = 1.1e6 }},
+		"budget":       {func(w *Workload) { w.Budget = -0.01 }, func(w *Workload) { w.Budget = 1.01 }},
+		"turned":       {func(w *Workload) { w.Turned = math.NaN() }, func(w *Workload) { w.Turned = 1.01 }},
+		"verify_every": {func(w *Workload) { w.VerifyEvery = -1 }},
 	} {
-		w := usual()
-		spoil(&w)
-		assert.ErrorContains(t, w.Validate(), name+" is ")
+		for _, spoil := range spoil {
+			w := usual()
+			spoil(&w)
+			assert.ErrorContains(t, w.Validate(), name+" is ")
+		}
 	}
 	w = Workload{Prompt: 1, Tokens: 1, Think: time.Millisecond, EdgeTPS: 0.01}
 	assert.NoError(t, w.Validate(), "the smallest")

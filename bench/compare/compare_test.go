@@ -369,6 +369,8 @@ func TestOnlyValues(t *testing.T) {
 	other := []*item{{of: map[string]string{"a": "2", "b": "5", "d": "6"}}}
 	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, between(lines, other))
 	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
+	assert.Equal(t, "(none) → 6", Difference{"d", "", "6"}.String())
+	assert.Equal(t, "6 → (none)", Difference{"d", "6", ""}.String())
 }
 
 // TestRuns: what distinguishes two runs, in the order of the names.
@@ -399,6 +401,9 @@ func TestBrokenLines(t *testing.T) {
 			assert.ErrorContains(t, err, field+": ")
 		}
 	}
+	mixed := records(t, nil, map[string]any{"samples": []map[string]any{{"question": 0, "ms": 1}, {"ms": 2}}})
+	_, err := Files(good, mixed, Options{})
+	assert.ErrorContains(t, err, "samples: ms: some rows have a question, and others have none")
 }
 
 // TestApart: figures of other questions have no pairs, and figures of which one side has no questions are compared as

@@ -134,7 +134,9 @@ func TestAsksCurves(t *testing.T) {
 		one := made(fmt.Sprint(i), always.Name(), "wrong", "cc")
 		l.answers[key{one.Question, one.Run}] = one
 	}
+	curves := len(r.Dials)
 	r = Summarize(set, append(runs, a, always), l)
+	assert.Len(t, r.Dials, curves, "neither has a curve of its own")
 	d = r.Dials[0]
 	assert.Equal(t, []float64{1, 3}, []float64{d.From, d.To})
 	one := r.Runs[0]

@@ -121,6 +121,8 @@ func TestDraw(t *testing.T) {
 	assert.Equal(t, "100%", whole.Y[9].Text)
 	assert.Len(t, whole.Y, 10)
 	assert.Equal(t, tick{plotLeft + plotWidth, "10%"}, small.X[5])
+	assert.Equal(t, whole.Y, small.Y)
+	assert.Equal(t, never, small.Dots[0])
 	require.Len(t, whole.Lines, 1)
 	assert.Equal(t, fmt.Sprintf("%.1f,%.1f %.1f,%.1f %.1f,%.1f", never.X, never.Y, margin.X, margin.Y, whole.Dots[1].X,
 		whole.Dots[1].Y), whole.Lines[0].Points)

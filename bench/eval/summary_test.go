@@ -201,6 +201,13 @@ func TestSummarizeParts(t *testing.T) {
 	assert.InDelta(t, 0.5, *b.Missed, 1e-12)
 	assert.InDelta(t, 12./22, b.Agreement.Value, 1e-12)
 	assert.Equal(t, 1, b.NoRoom)
+	for _, q := range []string{"a", "b"} {
+		a := l.answers[key{q, "margin 50%"}]
+		a.Down = 0 // no answer came
+		l.answers[key{q, a.Run}] = a
+	}
+	silent := Summarize(set, runs, l).Runs[3]
+	assert.Equal(t, []float64{20, 0}, []float64{*silent.BytesUp, *silent.BytesDown})
 	assert.Equal(t, 0, Summarize(set, []Run{{Policy: router.Entropy}}, l).Questions)
 }
 

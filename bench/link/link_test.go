@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -321,11 +322,13 @@ func TestWrite(t *testing.T) {
 }
 
 // goroutines returns the number of goroutines that run code of this package, without tests.
-func goroutines() int {
+func goroutines() int { return stacks("bench/link.") }
+
+// stacks returns the number of goroutines with a text in their stack, without tests.
+func stacks(text string) (n int) {
 	buf := make([]byte, 1<<20)
-	n := 0
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "bench/link.") && !strings.Contains(g, "testing.") {
+		if strings.Contains(g, text) && !strings.Contains(g, "testing.") {
 			n++
 		}
 	}
@@ -358,8 +361,14 @@ func TestEnd(t *testing.T) {
 		}
 		await(func() bool { return l.Stats().Down.Delivered > 0 })
 		require.NoError(t, l.Rebind())
+		var read atomic.Bool
+		l.readers.Go(func() { // it ends after everything else
+			await(func() bool { return stacks("link.(*pipe).run(") == 0 })
+			read.Store(true)
+		})
 		end(l, cancel)
 		require.NoError(t, <-ended, name)
+		assert.True(t, read.Load(), "%s: Run waits for its readers", name)
 		cancel()
 		await(func() bool { return goroutines() <= was }) // the goroutine that ran it is about to end
 		for _, c := range clients {

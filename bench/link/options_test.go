@@ -63,6 +63,14 @@ func TestBadOptions(t *testing.T) {
 	}
 	visit("", reflect.ValueOf(&good).Elem())
 	require.NoError(t, good.check())
+	most := Options{RTTOutage: maxDelay, RTTEnd: Clamp, Up: Direction{Rate: maxRate, Loss: 1, Duplicate: 1,
+		Burst: Burst{ToBad: 1, ToGood: 1, LossBad: 1, LossGood: 1}}}
+	assert.NoError(t, most.check(), "the limits themselves")
+	for _, o := range []Options{{RTTOutage: maxDelay + 1}, {TraceStart: maxStart + 1},
+		{Up: Direction{Rate: maxRate + 1}}, {Up: Direction{Queue: maxQueue + 1}},
+		{Up: Direction{Delay: maxDelay + 1}}} {
+		assert.ErrorIs(t, o.check(), ErrOption, "%+v", o)
+	}
 
 	_, err := New(Options{})
 	assert.ErrorContains(t, err, "Target")

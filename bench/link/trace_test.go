@@ -179,6 +179,8 @@ func TestAddTrace(t *testing.T) {
 	down := write("lte.down", "1\n2\n3\n")
 	half := write("half.down", "1\n")
 	bad := write("bad.up", "1\nx\n")
+	write("worse.up", "1\n")
+	write("worse.down", "x\n")
 
 	var o Options
 	require.NoError(t, o.AddTrace(rtt))
@@ -199,6 +201,8 @@ func TestAddTrace(t *testing.T) {
 
 	assert.EqualError(t, o.AddTrace(bad), bad+`:2: "x": `+ErrNumber.Error())
 	assert.ErrorIs(t, o.AddTrace(strings.TrimSuffix(bad, ".up")), ErrNumber)
+	assert.ErrorContains(t, o.AddTrace(filepath.Join(dir, "worse")), "worse.down:1: ")
+	o = Options{}
 	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.up")), os.ErrNotExist)
 	assert.ErrorIs(t, o.AddTrace(filepath.Join(dir, "none.csv")), ErrTraceName)
 	assert.ErrorContains(t, o.AddTrace(filepath.Join(dir, "none.csv")), "none.csv: there is no such trace")

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
 // model has a vocabulary of bytes and pieces of words.
@@ -45,6 +49,7 @@ func TestRun(t *testing.T) {
 		"valid values      4, 3 accepted\ninvalid values    4, 3 let through\nmasks  ",
 		"refuses.json: a valid value is refused: test 1\n", "lets.json: an invalid value is let through: test 0\n",
 		"refused: type: … is no type: null", "   >>> [5]\n", "\ncompiling         5; ms: mean ",
+		"\nlargest grammar   0.",
 	} {
 		assert.Contains(t, text, want)
 	}
@@ -115,6 +120,16 @@ func TestCommand(t *testing.T) {
 		drawn[strings.Join(names, " ")] = true
 	}
 	assert.Greater(t, len(drawn), 3, "the seed decides")
+}
+
+// TestGeneral: the reason of an error has no path, names and numbers, which are of one schema.
+func TestGeneral(t *testing.T) {
+	of := func(path string) error {
+		return fmt.Errorf("x: %w", &grammar.Error{Path: path, Err: errors.New(`"a" has 12 of "b"`)})
+	}
+	assert.Equal(t, "type: … has … of …", general(of("/properties/a1/type")))
+	assert.Equal(t, "N: … has … of …", general(of("/anyOf/17")))
+	assert.Equal(t, `no 1 "a"`, general(errors.New(`no 1 "a"`)))
 }
 
 // TestTimes: the distribution is computed by hand.

@@ -89,6 +89,10 @@ func TestConclude(t *testing.T) {
 		})}, none + "201 tokens without verification)."},
 		{"few unverified", []Report{failing(func(r *Report) { r.Unverified = new(200) }), local, cloud}, won},
 		{"a model alone without answers", []Report{serial, {Mode: "local"}}, serially},
+		{"a model alone without grades",
+			[]Report{serial, {Mode: "local", Answers: 9, Time: result.Times{P50: 600}}},
+			"With serial, 100% of the answers are right, and the median one takes 800 ms (small model alone: 600 ms, " +
+				"25% less); 3.0% of the tokens are the large model's."},
 	} {
 		assert.Equal(t, c.want, Conclude(c.of), c.name)
 	}

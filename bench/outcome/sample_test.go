@@ -41,6 +41,9 @@ func TestSampleOfAnAnswer(t *testing.T) {
 		Joules: 1.5, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
 	assert.Empty(t, a.spans, "an answer without a picture")
+	pictured := Answer{Pictured: true}
+	pictured.Observe(draft.Event{Pass: &draft.Pass{Rows: 1, Took: ms}})
+	assert.Equal(t, waterfall{{End: 1, Kind: result.SpanStep, Rows: 1}}, pictured.spans)
 	var last Answer
 	for i, asked := range []bool{false, true, true, false} {
 		if asked {

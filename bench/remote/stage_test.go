@@ -73,6 +73,34 @@ func TestStageLink(t *testing.T) {
 	assert.Len(t, files, 2, "of both sides")
 }
 
+// TestStageAttempts: over a lossy link a connection is tried several times, but not after its context has ended.
+func TestStageAttempts(t *testing.T) {
+	edge := tiny(t, nil)
+	s, err := NewStage(edge, edge, StageOptions{Loss: 1e-9})
+	require.NoError(t, err)
+	s.pin[0]++ // each attempt fails
+	_, _, err = s.Dial(t.Context(), 0)
+	assert.ErrorContains(t, err, "connect to the gateway over the emulated link")
+	assert.Equal(t, maxAttempts, s.Link().Stats().Clients)
+	_, _, err = s.Dial(connected{context.Background()}, 0)
+	assert.ErrorContains(t, err, "connect to the gateway over the emulated link")
+	assert.Equal(t, maxAttempts+1, s.Link().Stats().Clients)
+	require.NoError(t, s.Close())
+}
+
+// TestStageApart: a session does not profit from what the large model has read for another one.
+func TestStageApart(t *testing.T) {
+	edge := tiny(t, nil)
+	s, err := NewStage(edge, edge, StageOptions{})
+	require.NoError(t, err)
+	for session := range uint64(2) {
+		a, err := s.service.Local(session).Ask(t.Context(), draft.Question{Context: make([]int32, 200)})
+		require.NoError(t, err)
+		assert.Equal(t, 200, a.Prefilled)
+	}
+	require.NoError(t, s.Close())
+}
+
 // TestGivenBack: a stage and an HTTP server close what they have opened, also if they cannot start or a device cannot
 // connect.
 func TestGivenBack(t *testing.T) {
@@ -243,6 +271,28 @@ func TestWebRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
+// TestWebPrompt: the text of a request is tokenized as it is, including blanks at its ends.
+func TestWebPrompt(t *testing.T) {
+	edge, asked := tiny(t, nil), new(hearing)
+	w, err := StartWeb(edge, asked, 0, 0)
+	require.NoError(t, err)
+	defer w.Close()
+	const text = " a b\n"
+	_, err = w.Paper(func([]int32) string { return text }).Ask(t.Context(), draft.Question{})
+	require.NoError(t, err)
+	want, err := edge.RawPrompt(text)
+	require.NoError(t, err)
+	assert.Equal(t, want, asked.context)
+}
+
+// hearing is a cloud that keeps the context of its last question.
+type hearing struct{ context []int32 }
+
+func (h *hearing) Ask(_ context.Context, q draft.Question) (draft.Answer, error) {
+	h.context = q.Context
+	return draft.Answer{}, nil
+}
+
 // TestPaperBytes: the baseline counts the bytes of its bodies.
 func TestPaperBytes(t *testing.T) {
 	edge := tiny(t, nil)
@@ -299,14 +349,14 @@ func TestWebStream(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 			b, err := io.ReadAll(r.Body)
 			assert.NoError(t, err)
-			asked = r.Method + " " + r.URL.Path + " " + string(b)
+			asked = strings.Join([]string{r.Method, r.URL.Path, r.Header.Get("Content-Type"), string(b)}, " ")
 			_, _ = io.WriteString(out, said)
 		}))
 		w, shown := &Web{url: server.URL, client: server.Client()}, 0
 		got, err := w.Streamed(t.Context(), "x\n", 7, func() { shown++ })
 		server.Close()
 		const body = `{"text":"x\n","max_tokens":7}`
-		assert.Equal(t, "POST /stream "+body, asked)
+		assert.Equal(t, "POST /stream application/json "+body, asked)
 		assert.ErrorIs(t, err, want.err, said)
 		assert.Equal(t, want.shown, shown)
 		if err == nil {

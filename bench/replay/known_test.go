@@ -243,7 +243,11 @@ func TestHeadOfQuestion(t *testing.T) {
 	assert.Equal(t, map[int32]bool{30: true}, found[1])
 	of[30] = true
 	assert.Equal(t, of, found[2])
-	h := better(&Head{IDs: []int32{1, 2}}, &Head{IDs: []int32{1}, Confidence: new(float32(0.5))})
+	h, known := p.head(1, 2, hashOf(other.Prompt), false)
+	assert.Equal(t, []any{true, []int32{30}}, []any{known, h.IDs})
+	h, known = p.head(1, 2, hashOf(other.Prompt), true)
+	assert.Equal(t, []any{false, []int32{30}}, []any{known, h.IDs}, "its confidence was not recorded")
+	h = better(&Head{IDs: []int32{1, 2}}, &Head{IDs: []int32{1}, Confidence: new(float32(0.5))})
 	assert.Len(t, h.IDs, 2)
 	assert.NotNil(t, h.Confidence)
 }

@@ -111,6 +111,7 @@ func broken() (good string, all map[string][2]string) {
 		`"warms":[{"tokens":2,"sent_ns":0,"took_ns":2,"bytes_up":1}],"ids":[3,4]}`
 	return good, map[string][2]string{
 		"no mode":               {`"mode":"a"`, `"mode":""`},
+		"a long mode":           {`"mode":"a"`, `"mode":"` + strings.Repeat("a", 101) + `"`},
 		"a negative question":   {`"question":0`, `"question":-1`},
 		"a far question":        {`"question":0`, `"question":1001`},
 		"a negative take":       {`"question":0`, `"question":0,"take":-1`},
@@ -175,6 +176,7 @@ func TestBroken(t *testing.T) {
 		Warms: []Warm{{Tokens: 2, Took: 2, BytesUp: 1}}, IDs: []int32{3, 4},
 	}, r.Answers[0])
 	for from, to := range map[string]string{
+		`"mode":"a"`:   `"mode":"` + strings.Repeat("a", 100) + `"`,
 		`"question":0`: `"question":1000`, `"took_ns":9`: `"took_ns":86400000000000`,
 		`"confidence":0.5`: `"confidence":1`, `"top":[`: `"verify":2,"top":[`, `[3,4],"parents"`: `[3,39],"parents"`,
 		`"bytes_up":1`: `"bytes_up":2147483647`} {
@@ -212,18 +214,22 @@ func TestBroken(t *testing.T) {
 		assert.ErrorIs(t, err, ErrFormat, name)
 		assert.ErrorContains(t, err, "x: line ", name)
 	}
+	most := strings.NewReplacer(`"vocab":40`, `"vocab":16777216`, `"context":400`, `"context":4194304`,
+		`"max_tokens":6`, `"max_tokens":4194304`, `"rtt_ns":1`, `"rtt_ns":86400000000000`).Replace(headerLine)
+	_, err = Read(bytes.NewReader(packed(t, []byte(most+good+trailerLine))), "x")
+	assert.NoError(t, err, "the limits of the first line")
 	for name, c := range map[string]struct{ from, to, want string }{
 		"another version": {`"recording":1`, `"recording":2`,
 			"version 2, and this program reads version 1: repeat the recording"},
 		"no version":       {`"recording"`, `"x"`, `no field "recording"`},
 		"no vocabulary":    {`"vocab":40`, `"vocab":0`, "vocab: 0"},
-		"large vocabulary": {`"vocab":40`, `"vocab":1000000000`, "vocab: 1000000000"},
+		"large vocabulary": {`"vocab":40`, `"vocab":16777217`, "vocab: 16777217"},
 		"less vocabulary":  {`"vocab":40`, `"vocab":5`, "ends: 39 is not a token of a vocabulary of 5"},
 		"context":          {`"context":400`, `"context":1`, "context"},
-		"large context":    {`"context":400`, `"context":9999999`, "context"},
+		"large context":    {`"context":400`, `"context":4194305`, "context"},
 		"no room":          {`"context":400`, `"context":2`, "prompt: 2 tokens"},
 		"tokens":           {`"max_tokens":6`, `"max_tokens":0`, "max_tokens"},
-		"many tokens":      {`"max_tokens":6`, `"max_tokens":9999999`, "max_tokens"},
+		"many tokens":      {`"max_tokens":6`, `"max_tokens":4194305`, "max_tokens"},
 		"pace":             {`"max_tokens":6`, `"max_tokens":6,"edge_tps":-1`, "edge_tps"},
 		"round trip":       {`"rtt_ns":1`, `"rtt_ns":-1`, "header: a time of -1 ns"},
 		"time of tokens":   {`"rtt_ns":1`, `"rtt_ns":1,"cloud_pace_ns":86400000000001`, "header: a time of"},

@@ -315,6 +315,7 @@ func TestTakes(t *testing.T) {
 		}
 	}
 	assert.Len(t, next, 4)
+	assert.True(t, rec.mu.TryLock(), "a late answer does not hang")
 }
 
 // TestHeadsAreShared: a head is stored once, and again only if it has more candidates or its first confidence.

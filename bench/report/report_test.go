@@ -130,6 +130,10 @@ func TestStudies(t *testing.T) {
 	} {
 		assert.Equal(t, 2, count(change), name)
 	}
+	for flag := range strings.FieldsSeq("policy threshold budget router branches window inflight deadline ahead " +
+		"verify-every lookup workload questions no-warm no-audit edge-row-cost repeat replay max-tokens raw upstream") {
+		assert.Equal(t, 2, count(func(_, _ map[string]any, r *result.Run) { r.Flags[flag] = "other" }), flag)
+	}
 	again := reported(t, line(t, aMode("serial", 50), base), line(t, aMode("serial", 50), base))
 	assert.Contains(t, again.Studies[1].Title, "measurement 2 of the same")
 	twice := aMode("serial", 50)
@@ -271,7 +275,9 @@ func TestMeanTime(t *testing.T) {
 // TestPageIsText: text in the lines does not become markup, the policy allows only the page's own script and style, and
 // the page refers to nothing outside.
 func TestPageIsText(t *testing.T) {
-	page := written(t, sample(t))
+	r := sample(t)
+	page := written(t, r)
+	mean := r.Studies[0].Cells[1].Modes[0].Mean
 	assert.True(t, strings.HasPrefix(page, "<!doctype html>"))
 	assert.False(t, strings.Contains(page, "<img src=x"))
 	assert.Equal(t, 1, strings.Count(page, "<script>"))
@@ -300,6 +306,7 @@ func TestPageIsText(t *testing.T) {
 		"<td>64</td><td>7381</td><td>14,738</td><td>43.9</td>",
 		"<td>connection resumed with 0-RTT, until its first answer</td><td>100 ms, 5% lost, model 15 ms</td><td>9</td>",
 		"<td>serial #2</td><td>local</td><td></td>", "<td>--rtt</td><td>100ms</td>",
+		"<td>" + chart.Number(mean.Value) + "</td><td>" + chart.Number(mean.Low) + " to " + chart.Number(mean.High),
 	} {
 		assert.True(t, strings.Contains(page, want), want)
 	}

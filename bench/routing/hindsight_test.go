@@ -30,6 +30,15 @@ func TestHindsight(t *testing.T) {
 	best := reports[0].Hindsight
 	require.NotNil(t, best)
 	assert.Nil(t, reports[1].Hindsight)
+	assert.True(t, *reports[0].EqualToCloud, "the recording has the large model's own text")
+	for _, chosen := range []ReplayOptions{replayed(4, draft.AutoBranches, 0), replayed(0, draft.AutoBranches, 3)} {
+		half, err := Replay(t.Context(), chosen)
+		require.NoError(t, err)
+		assert.Nil(t, half[0].Hindsight, "one of the choices is fixed")
+	}
+	two, err := Replay(t.Context(), replayed(0, 2, 0))
+	require.NoError(t, err)
+	assert.Equal(t, 2, two[0].Hindsight.Branches, "as many as given")
 	for _, every := range fixedEvery {
 		for _, branches := range fixedBranches {
 			fixed, err := Replay(t.Context(), replayed(every, branches, draft.MostAhead))

@@ -226,6 +226,14 @@ func TestOneQuestion(t *testing.T) {
 	})
 }
 
+// TestBoundOfOptions: the verdict that the bound waits for takes a round trip and a token of the large model.
+func TestBoundOfOptions(t *testing.T) {
+	o := Options{RTT: 30 * time.Millisecond, CloudPace: 5 * time.Millisecond}
+	one := outcome.Answer{Took: time.Second, Tally: outcome.Tally{Summary: draft.Summary{Tokens: 3, Passes: 3}}}
+	reports := o.reports(modes(t, "local", "verified"), [][]outcome.Answer{{one}, {one}}, nil)
+	assert.InDelta(t, 1035, *reports[1].Bound, 1e-9)
+}
+
 // fixedCloud answers every question with the same token.
 type fixedCloud int32
 

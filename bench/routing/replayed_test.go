@@ -211,6 +211,30 @@ func TestRecordedStream(t *testing.T) {
 	assert.LessOrEqual(t, a.Prefill, a.Took-r.o.RTT)
 }
 
+// TestRecordedEnd: the end token of a text is counted and recorded in each mode, and not shown.
+func TestRecordedEnd(t *testing.T) {
+	file, err := gguf.Parse(demo.Large())
+	require.NoError(t, err)
+	large, err := engine.New(file, "large", engine.Options{Threads: 1})
+	require.NoError(t, err)
+	defer large.Close()
+	stage, err := remote.NewStage(large, large, remote.StageOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stage.Close()) }()
+	q := task.Question{Text: demo.Questions(demo.HeldOut)[0].Text}
+	r := &recordedRun{o: Options{Edge: large, Large: large, Questions: []task.Question{q}, MaxTokens: 100,
+		Modes: modes(t, "local", "cloud"), Direct: stage.Direct(), Draft: draft.Options{Lookup: -1}}}
+	r.measure(t)
+	for i, m := range r.o.Modes {
+		a := r.player.Found(m.Name, 0)[0]
+		assert.True(t, a.Ended, m.Name)
+		assert.Equal(t, len(a.IDs)+1, r.reports[i].Samples[0].Tokens, m.Name)
+		assert.Equal(t, float64(len(a.IDs)), r.reports[i].TokensPerAnswer, m.Name)
+	}
+	assert.Equal(t, r.player.Found("local", 0)[0].IDs, r.player.Found("cloud", 0)[0].IDs)
+	assert.Equal(t, r.reports[1].TokensPerAnswer+1, r.reports[1].CloudTokens.Decoded)
+}
+
 // texts returns the hashes of the texts of a mode.
 func texts(r outcome.Report) (all []string) {
 	for _, s := range r.Samples {
@@ -407,6 +431,45 @@ func TestReplayLearned(t *testing.T) {
 	o.Router.Net = net(1)
 	_, err := Replay(t.Context(), o)
 	assert.ErrorContains(t, err, "the recording is from another one")
+	o.Modes = modes(t, "local", "speculative-4")
+	_, err = Replay(t.Context(), o)
+	assert.NoError(t, err, "modes without a router need no confidences")
+	o.Router.Net, r.player.Router = nil, ""
+	_, err = Replay(t.Context(), o)
+	assert.NoError(t, err)
+}
+
+// TestReplayNothingAsked: a mode that can ask and never did is recorded completely. With the policy never, no prompt is
+// sent early.
+func TestReplayNothingAsked(t *testing.T) {
+	r := recordsWith(t, router.Options{Policy: router.Never}, 2, 1, "serial")
+	reports, err := Replay(t.Context(), r.options())
+	require.NoError(t, err)
+	assert.Equal(t, texts(r.reports[0]), texts(reports[0]))
+	r = records(t, 1, 1, "serial")
+	require.Positive(t, *r.reports[0].Warmed)
+	o := r.options()
+	o.Router.Policy = router.Never
+	reports, err = Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, []float64{0, 0}, []float64{*reports[0].Asks, *reports[0].Warmed})
+}
+
+// TestReplayTakes: of a question that was asked repeatedly, each repetition has its own recorded time; an answer
+// without a recorded grade is counted in its mode.
+func TestReplayTakes(t *testing.T) {
+	r := records(t, 2, 2, "cloud", "serial")
+	r.player.Found("cloud", 0)[1].Took = time.Hour
+	for _, a := range r.player.Found("serial", 1) {
+		a.Graded = false
+	}
+	reports, err := Replay(t.Context(), r.options())
+	require.NoError(t, err)
+	for _, s := range reports[0].Samples {
+		hour := s.Question == 0 && s.Repetition == 1
+		assert.Equal(t, hour, s.MS == result.Milliseconds(time.Hour), "%d %d", s.Question, s.Repetition)
+	}
+	assert.Equal(t, []int{0, 2}, []int{reports[0].Ungraded, reports[1].Ungraded})
 }
 
 // recordsLearned returns a recording with the policy learned, after a mode without a router.

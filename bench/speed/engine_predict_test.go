@@ -30,7 +30,7 @@ func TestPredicted(t *testing.T) {
 	}{{"Apple M4 Pro", engine.KVF16, 30}, {"Apple M1", engine.KVF32, 0}, {"", engine.KVF16, 0}} {
 		m := tinyMatrix(t)
 		m.Backends, m.gpu, m.KV, m.Depths = []engine.Backend{engine.Soft}, c.gpu, []engine.KVType{c.kv}, []int{c.depth}
-		m.Prompts, m.Decodes = []int{3, 5}, []int{4}
+		m.Prompts, m.Decodes = []int{3, 5}, []int{5}
 		var all []Report
 		err := m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil })
 		if errors.Is(err, metal.ErrNoDevice) {
@@ -48,7 +48,7 @@ func TestPredicted(t *testing.T) {
 			assert.Nil(t, p.GPU)
 			continue
 		}
-		n := max(8, c.depth) + 2
+		n := max(8, c.depth) + 3
 		plan, err := metalplan.Predict(t.Context(), g, shape, n)
 		require.NoError(t, err)
 		assert.Equal(t, n, p.Context)

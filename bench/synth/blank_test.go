@@ -3,6 +3,7 @@ package synth
 import (
 	"bytes"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,10 @@ func TestBlank(t *testing.T) {
 		require.NoError(t, s.Write(&b, nil))
 		blank, err := s.Blank()
 		require.NoError(t, err)
+		begin := uintptr(unsafe.Pointer(&blank[0]))
+		assert.Zero(t, begin%largestPage, "the start of a page")
+		assert.Zero(t, (begin+uintptr(cap(blank)))%largestPage, "the end of a page")
+		assert.Less(t, cap(blank)-len(blank), largestPage)
 		written, err := gguf.Parse(b.Bytes())
 		require.NoError(t, err)
 		f, err := gguf.Parse(blank)

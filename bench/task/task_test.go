@@ -78,6 +78,8 @@ func TestDemo(t *testing.T) {
 	other, err := Open(DemoTrain, Options{Most: 1000, Seed: 2})
 	require.NoError(t, err)
 	assert.NotEqual(t, train.Hash, other.Hash)
+	_, err = Open(Demo, Options{Most: 401})
+	assert.ErrorContains(t, err, "demo has 400 questions, not 401", "training questions are not drawn for it")
 	texts := map[string]bool{}
 	for _, q := range append(held.Questions, train.Questions...) {
 		assert.False(t, texts[q.Text])

@@ -69,9 +69,14 @@ func TestNotAsked(t *testing.T) {
 
 // TestProbe: a probe goes to the gateway and back, and settles no token.
 func TestProbe(t *testing.T) {
-	for _, outcome := range []draft.Outcome{draft.Probed, draft.Checked} {
+	for _, outcome := range []draft.Outcome{draft.Probed, draft.Checked, draft.Probing} {
 		q := draft.Escalation{Pos: 4, Outcome: outcome, Decided: 10 * ms, Wait: 40 * ms, Cloud: 20 * ms, Wire: 20 * ms}
 		f := drawn(t, asked(q), shown(4, 5*ms, 60*ms))
+		if outcome == draft.Probing { // no answer yet
+			assert.Equal(t, []laid{{"token", 5, 60}}, laidOn(f, "device", "text"))
+			assert.Empty(t, f.All("X", "gateway", "", ""))
+			continue
+		}
 		assert.Equal(t, []laid{{"served", 20, 40}, {"compute", 20, 40}}, laidOn(f, "gateway", "asks"))
 		assert.Len(t, f.All("f", "network", "down", "ask"), 1, "the arrow ends with the answer")
 		assert.Equal(t, []laid{{"token", 5, 60}}, laidOn(f, "device", "text"), "it was never open")
@@ -154,7 +159,8 @@ func TestStepsDoNotOverlap(t *testing.T) {
 		{"forward", 70, 80}, {"rest", 80, 190}, {"forward", 190, 200}}, laidOn(f, "device", "draft steps"))
 }
 
-// TestZero: the start of decoding is derived from the event with the min delay.
+// TestZero: the start of decoding is derived from the event with the min delay among the first eight. All times of
+// events count from there.
 func TestZero(t *testing.T) {
 	line := new(Timeline)
 	now := time.Now()
@@ -169,17 +175,43 @@ func TestZero(t *testing.T) {
 	text.End()
 	text.Observe(draft.Event{At: 90 * ms, Token: &draft.Token{Pos: 3, CommitDelay: 10 * ms}})
 	text.Observe(draft.Event{At: 20 * ms, Pass: &draft.Pass{Began: 10 * ms, Took: 10 * ms}})
+	text.Observe(draft.Event{At: 25 * ms, Rollback: &draft.Rollback{}})
+	text.Observe(draft.Event{At: 40 * ms, Warming: &draft.Warming{Began: 30 * ms, Took: 10 * ms}})
+	text.Observe(asked(draft.Escalation{Pos: 3, Outcome: draft.Miss, Decided: 50 * ms, Wait: 35 * ms}))
 	f := written(t, line)
-	assert.Equal(t, []laid{{"token", 85, 95}}, laidOn(f, "device", "text"))
+	assert.Equal(t, []laid{{"token", 85, 95}, {"settled", 90, 95}}, laidOn(f, "device", "text"))
 	assert.Equal(t, []laid{{"answer", 0, 100}, {"rest", 0, 15}, {"forward", 15, 25}, {"rest", 25, 100}},
 		laidOn(f, "device", "draft steps"))
+	assert.Equal(t, []laid{{"sent early", 35, 45}, {"ask", 55, 90}}, laidOn(f, "device", "asks"))
+	assert.Equal(t, 30000., *f.All("i", "device", "draft steps", "rollback")[0].Time)
+
+	text = line.Begin("")
+	for i, late := range []time.Duration{5, 9, 9, 9, 9, 9, 9, 4, 3} {
+		now = text.began.Add(late * ms)
+		text.Observe(draft.Event{Ahead: &draft.Ahead{}})
+		assert.Equal(t, []time.Duration{5, 5, 5, 5, 5, 5, 5, 4, 4}[i]*ms, text.zero, "after %d events", i+1)
+	}
+	text = line.Begin("")
+	text.Observe(draft.Event{At: ms, Ahead: &draft.Ahead{}})
+	assert.Zero(t, text.zero, "not before the text")
 }
 
 // TestEnds: events after the end of the answer are drawn up to the end.
 func TestEnds(t *testing.T) {
-	f := drawn(t, asked(draft.Escalation{Pos: 4, Outcome: draft.Failed, Decided: 150 * ms, Wait: 300 * ms}),
+	f := drawn(t, draft.Event{At: 201 * ms, Turn: &draft.Turn{}},
+		asked(draft.Escalation{Pos: 4, Outcome: draft.Failed, Decided: 150 * ms, Wait: 300 * ms}),
 		asked(draft.Escalation{Pos: 5, Outcome: draft.Failed, Decided: 250 * ms, Wait: 300 * ms}))
 	assert.Equal(t, []laid{{"ask", 150, 200}}, laidOn(f, "device", "asks"))
+	assert.Equal(t, 200_000., *f.All("i", "device", "draft steps", "turned")[0].Time)
+}
+
+// TestMicros: times are written in microseconds, to the nanosecond.
+func TestMicros(t *testing.T) {
+	for d, want := range map[micros]string{0: "0", 1000: "1", 7: "0.007", 2_030: "2.030", 1_234_567: "1234.567"} {
+		b, err := d.MarshalJSON()
+		require.NoError(t, err)
+		assert.Equal(t, want, string(b))
+	}
 }
 
 // TestTokenBars: the bar of a token does not begin before the answer, and is long enough to end an arrow.

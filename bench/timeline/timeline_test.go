@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"bytes"
 	"context"
 	"math/rand/v2"
 	"testing"
@@ -179,7 +180,7 @@ func TestGPU(t *testing.T) {
 			DeviceBegin: time.Hour + begin, DeviceEnd: time.Hour + end}
 	}
 	for _, o := range []backend.Op{ran(30*ms, 20*ms, 25*ms), ran(31*ms, 12*ms, 20*ms), ran(52*ms, 40*ms, 50*ms),
-		ran(75*ms, 60*ms, 70*ms)} {
+		ran(75*ms, 60*ms, 70*ms), ran(85*ms, 69*ms, 71*ms)} {
 		text.operation(o)
 	}
 	text.wall = time.Second
@@ -189,7 +190,8 @@ func TestGPU(t *testing.T) {
 		have = append(have, [2]float64{*e.Time / 1000, e.End() / 1000})
 		assert.Equal(t, 2.0, e.Arg("rows"))
 	}
-	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}, {62, 72}}, have, "the third was reported first")
+	assert.Equal(t, [][2]float64{{14, 22}, {22, 27}, {42, 52}, {62, 72}, {72, 73}}, have,
+		"the second was reported first, and the last one began before the end of another")
 	assert.Empty(t, f.All("X", "device", "operations", ""))
 }
 
@@ -214,6 +216,10 @@ func TestSeveralTexts(t *testing.T) {
 			assert.Len(t, f.All("X", name+": device", "text", "token"), 1)
 		}
 	})
+	var b bytes.Buffer
+	require.NoError(t, new(Timeline).Write(&b, nil))
+	assert.JSONEq(t, `{"displayTimeUnit":"ms","traceEvents":[]}`, b.String(), "without further information")
+	assert.Error(t, new(Timeline).Write(&b, func() {}))
 	var none *Timeline
 	text := none.Begin("x")
 	assert.Nil(t, text)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -128,6 +129,7 @@ func TestGatewayStall(t *testing.T) {
 	defer stop()
 	var r GatewayReport
 	require.NoError(t, l.connect(t.Context(), g, &r))
+	assert.Equal(t, textLimit, l.devices[0].limit, "less than the gateway allows")
 	until := time.Now().Add(500 * time.Millisecond) // 100 ms before the first question is due, and all of the time
 	m.until.Store(&until)
 	require.NoError(t, l.run(t.Context()))
@@ -147,11 +149,18 @@ func TestGatewayStall(t *testing.T) {
 	assert.Equal(t, 160, r.Asks)
 	assert.Equal(t, 80, r.Answers)
 	assert.Equal(t, map[string]int{"the large model failed": 80}, r.Refusals)
+	held.Same(t, func() {
+		assert.ErrorIs(t, tellSessions(t.Context(), g, 1, 8), netproto.Failed)
+	})
 
 	m.fail.Store(false)
 	d := l.devices[0]
 	l.ask(t.Context(), d, d.next(0), time.Now().Add(-time.Hour)) // this process stalled, not the gateway
 	assert.Greater(t, d.took[len(d.took)-1], time.Hour)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.ask(over, d, d.next(0), time.Now())
+	assert.Equal(t, 1, l.errors, "neither an answer nor a refusal")
 	require.NoError(t, l.close())
 }
 

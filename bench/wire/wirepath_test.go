@@ -17,7 +17,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -180,6 +182,31 @@ func (f failing) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	return f.fakeModel.Ask(ctx, q)
 }
 
+// TestLinkBroken: a part whose first ask fails ends with its error, and leaves no connection.
+func TestLinkBroken(t *testing.T) {
+	m := failing{asked: new(atomic.Int64), fails: func(int64) bool { return true }}
+	g, stop, err := serveFake(nil, gateway.Options{}, m)
+	require.NoError(t, err)
+	defer stop()
+	b := &linkBench{g: g, o: LinkOptions{Asks: 1, AskRate: 1, Connects: 1, Outages: 1, Outage: time.Minute}}
+	held.Same(t, func() {
+		var r LinkReport
+		assert.ErrorIs(t, b.asks(t.Context(), &r, 8), netproto.Failed)
+		assert.ErrorIs(t, b.connects(t.Context(), &r), netproto.Failed)
+		assert.ErrorIs(t, b.outages(t.Context(), &r), netproto.Failed)
+	})
+}
+
+// TestNoAnswer: an answer that does not come within a minute is an error.
+func TestNoAnswer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		_, err := new(linkBench).nextAnswer(t.Context(), new(timed), begin)
+		assert.ErrorContains(t, err, "no answer for a minute")
+		assert.Equal(t, time.Minute, time.Since(begin))
+	})
+}
+
 // TestOutageEnds: the time of an outage counts from its end.
 func TestOutageEnds(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{Outage: 300 * time.Millisecond, AskRate: 100})
@@ -256,7 +283,7 @@ func TestLinkQLog(t *testing.T) {
 func TestLinkStopped(t *testing.T) {
 	held.Same(t, func() {
 		for _, o := range []LinkOptions{{Tokens: []int{8}, Asks: 1 << 20, AskRate: 500},
-			{Outages: 1, Outage: time.Minute, AskRate: 100}} {
+			{Outages: 1, Outage: time.Minute, AskRate: 100}, {Loopback: time.Hour}} {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(150*time.Millisecond, cancel)
 			assert.ErrorIs(t, Link(ctx, o, nil), context.Canceled, "%+v", o)

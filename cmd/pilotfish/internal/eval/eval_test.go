@@ -455,10 +455,16 @@ func TestEvalFetch(t *testing.T) {
 		assert.Regexp(t, "^https://", c.URL)
 	}
 	var err error
+	for name, path := range map[string]string{csqaTrain: "csqa/train_rand_split.jsonl", task.GSM8K: "gsm8k/test.jsonl",
+		task.CSQA: "csqa/dev_rand_split.jsonl"} {
+		b, err := os.ReadFile(sharedtest.Shared(t, "data", path))
+		require.NoError(t, err)
+		sum := sha256.Sum256(b)
+		assert.Equal(t, published()[name].SHA256, hex.EncodeToString(sum[:]), name)
+		assert.EqualValues(t, published()[name].Size, len(b), name)
+	}
 	content, err = os.ReadFile(sharedtest.Shared(t, "data", "csqa", "dev_rand_split.jsonl"))
 	require.NoError(t, err)
-	sum := sha256.Sum256(content)
-	assert.Equal(t, published()[task.CSQA].SHA256, hex.EncodeToString(sum[:]))
 	code, stdout, stderr := clitest.Call(t, "eval", "fetch", "csqa", "--with", "from="+s.URL)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	folder, err := dataDir()
