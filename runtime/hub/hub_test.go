@@ -148,6 +148,12 @@ func TestBadOptions(t *testing.T) {
 		{Options{}, "no folder"},
 		{Options{Dir: "d", Endpoint: "huggingface.co"}, "is not like"},
 		{Options{Dir: "d", Endpoint: "ftp://huggingface.co"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "https:///x"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "https://huggingface.co?x"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "https://huggingface.co#x"}, "is not like"},
+		{Options{Dir: "d", Token: "hf secret"}, "the token holds characters that no token has"},
+		{Options{Dir: "d", Token: "hf_secret\x7f"}, "the token holds characters that no token has"},
+		{Options{Dir: "d", Token: "hf_secreté"}, "the token holds characters that no token has"},
 		{Options{Dir: "d", Endpoint: "https://me:secret@huggingface.co"}, "holds a user name"},
 		{Options{Dir: "d", Endpoint: "https://me:secret@hugging face.co"}, "is not a URL"},
 	} {

@@ -79,11 +79,34 @@ func TestDescribe(t *testing.T) {
 	} {
 		h := newFakeHub("m.gguf")
 		c.set(h)
-		p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: inProcess{h}})
+		for _, mark := range []string{"", "W/"} { // of a weak entity tag: it is the sum, too
+			transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+				res, err := inProcess{h}.RoundTrip(r)
+				if tag := res.Header.Get("X-Linked-Etag"); tag != "" {
+					res.Header.Set("X-Linked-Etag", mark+tag)
+				}
+				return res, err
+			})
+			p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: transport})
+			require.NoError(t, err)
+			got, err := p.describe(t.Context(), mustRef(t, "o/n"), remote{"m.gguf", c.size, ""})
+			require.NoError(t, err)
+			assert.Equal(t, remote{"m.gguf", c.want, c.sum}, got)
+		}
+	}
+}
+
+// TestSumInHeaders: if the listing states no SHA-256, that in the headers of the file counts.
+func TestSumInHeaders(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.plainGit, h.linked = true, true
+	opt := h.serve(t)
+	opt.Notice = func(s string) { t.Error(s) }
+	for _, fetched := range []bool{true, false} {
+		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.NoError(t, err)
-		got, err := p.describe(t.Context(), mustRef(t, "o/n"), remote{"m.gguf", c.size, ""})
-		require.NoError(t, err)
-		assert.Equal(t, remote{"m.gguf", c.want, c.sum}, got)
+		pulled(t, h, opt, files, "m.gguf")
+		assert.Equal(t, fetched, files[0].Fetched)
 	}
 }
 
