@@ -44,7 +44,8 @@ func TestListing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
 
-	links = []string{`<https://hub.test/first>; rel="prev", <https://hub.test/x/>; title="next"`, "", `<>; rel="last"`}
+	links = []string{`<https://hub.test/%zz>; rel="next"`,
+		`<https://hub.test/first>; rel="prev", <https://hub.test/x/>; title="next"`, "", `<>; rel="last"`}
 	got, err = p.list(t.Context(), mustRef(t, "o/n"))
 	require.NoError(t, err)
 	assert.Len(t, got, 2, "the next page is one of several links, in several headers")

@@ -87,6 +87,8 @@ func TestRetry(t *testing.T) {
 			func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 			195 * time.Second, 230 * time.Second, "gone silent"},
 		{"no such host", 1 << 30, broken(&net.DNSError{Name: "hub.test", IsNotFound: true}), 0, 0, "hub.test"},
+		{"name server busy", 1, broken(&net.DNSError{Name: "hub.test", IsTimeout: true}), time.Second / 2,
+			2 * time.Second, ""},
 		{"forbidden", 1 << 30, answer(403), 0, 0, "answers 403"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -173,10 +173,11 @@ func TestMessages(t *testing.T) {
 	tok := trained(1).with(keyTemplate, shows).tokenizer(t)
 	msgs := append(says("user", "x"), Message{Role: "assistant", Content: "y", Thought: "z", Calls: []ToolCall{
 		{"f", []byte(`{"a":1}`)}, {"g", []byte("no")},
-	}}, Message{Role: "tool"})
+	}}, Message{Role: "tool"}, Message{Role: "assistant", Content: "w"})
 	const want = `role="user";content="x";|role="assistant";content="y";reasoning_content="z";` +
 		`tool_calls=[{"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}, ` +
-		`{"type": "function", "function": {"name": "g", "arguments": "no"}}];|role="tool";content="";|`
+		`{"type": "function", "function": {"name": "g", "arguments": "no"}}];|` +
+		`role="tool";content="";|role="assistant";content="w";|`
 	for tools, add := range map[string]string{"": "", `{"b": 2}`: `[{"b": 2}]`} {
 		var defined [][]byte
 		if tools != "" {

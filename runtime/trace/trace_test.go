@@ -622,6 +622,10 @@ func TestCreateRefused(t *testing.T) {
 	assert.Equal(t, before, filesOf(t, dir))
 	_, err = Create(held.TempDir(t), Settings{})
 	assert.ErrorIs(t, err, ErrValue)
+	other := s
+	other.Sampling = &Sampling{Temperature: math.NaN()}
+	_, err = Create(held.TempDir(t), other)
+	assert.ErrorContains(t, err, "NaN", "it is no JSON")
 
 	require.NoError(t, os.WriteFile(shardPath(dir, 1), []byte(before["shard-00001.trace"][1:]), 0o644))
 	_, err = Create(dir, s)

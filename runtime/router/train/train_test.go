@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -471,6 +472,12 @@ func TestStream(t *testing.T) {
 		}
 	}
 	assert.Greater(t, apart, len(all)*9/10, "neighbors are from different texts")
+	first := map[int]bool{} // prompts of the first batch
+	for _, i := range all[:tr.batch] {
+		first[src.prompt[i]] = true
+	}
+	assert.Greater(t, len(first), 200, "a batch is from all texts of a block")
+	assert.Greater(t, slices.Max(slices.Collect(maps.Keys(first))), 2700, "and these from the whole source")
 }
 
 // TestEarlyStopping: training ends a few epochs after the best one, and keeps the weights of that one.
