@@ -139,6 +139,25 @@ func TestPruned(t *testing.T) {
 	}
 }
 
+// TestSameWays: equal ways to read a text are followed once, and those that wait for different rules apart.
+func TestSameWays(t *testing.T) {
+	b := newBuilder()
+	start, item, one, other := b.State(), b.State(), b.State(), b.State()
+	b.Literal(item, "1", b.End())
+	b.Literal(one, "]", b.End())
+	b.Literal(other, "}", b.End())
+	for range 3 {
+		b.Call(start, item, one)
+		b.Jump(start, one)
+	}
+	b.Call(start, item, other)
+	g := built(t, b, start)
+	assert.Len(t, g.Start().threads, 3)
+	for text, want := range map[string]bool{"]": true, "1]": true, "1}": true, "1": false, "}": false} {
+		assert.Equal(t, want, whole(g, text), text)
+	}
+}
+
 // TestFull: a grammar may have so many states, and no more.
 func TestFull(t *testing.T) {
 	b := newBuilder()
@@ -195,7 +214,8 @@ func TestMasks(t *testing.T) {
 	racing.Spare(t)
 	texts := []string{"", `":`, `": "`, `",`, `"]`, `"}]`, `]]`, `],[`, `}}`, "ab", "abcdef", `"a`, `"ab"`, "null",
 		"nul", "1,", "12", "-1", ".5", "e1", "é", "日", "\xe6\x97", "\xa5", "\xc3", `\n`, `\"`, `\\`, `\u00`, "x", "axb",
-		"\u2028", " ", "[1", `{"`, "00", "], ", `[[`, `{}`, "日本語", "\x00", ""}
+		"\u2028", " ", "[1", `{"`, "00", "], ", `[[`, `{}`, "日本語", "\x00", "1,2,3", ",2]",
+		"1,-2,3", "-2],3", ""}
 	for i := range 256 {
 		texts = append(texts, string([]byte{byte(i)}))
 	}
