@@ -152,9 +152,11 @@ func TestManyDigits(t *testing.T) {
 		{Numbers{Min: Limit{At: rat(nines(20))}}, []string{nines(20), nines(21)}, []string{nines(19), nines(22)}},
 		{Numbers{Max: Limit{At: rat("-" + nines(20))}}, []string{"-" + nines(20), "-" + nines(21)},
 			[]string{"-" + nines(19), "-" + nines(22), "1"}},
+		{Numbers{Min: Limit{rat("0.1234567"), true}, Max: Limit{At: rat("1")}}, []string{"0.1234568", "0.123457"},
+			[]string{"0.1234567", "0.12345671"}},
 		{Numbers{Max: Limit{At: rat(nines(20))}}, []string{nines(20), "-" + nines(21)}, []string{"1" + nines(20)}},
 	} {
-		d, err := newMaker().Numbers(c.b, true, false)
+		d, err := newMaker().Numbers(c.b, true, strings.Contains(c.yes[0], "."))
 		require.NoError(t, err)
 		for _, text := range c.yes {
 			assert.True(t, d.Has(text), "%+v: %s", c.b, text)

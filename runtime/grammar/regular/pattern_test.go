@@ -90,9 +90,21 @@ func TestStrings(t *testing.T) {
 		}
 	}
 	assert.True(t, Strings{Length: Bounds{1, 2}}.Any())
-	for _, s := range []Strings{{Match: []string{""}}, {Not: []string{"a"}}, {Except: []string{`""`}}} {
+	for _, s := range []Strings{{Match: []string{""}}, {Not: []string{"a"}}, {Except: []string{`""`}},
+		{Match: []string{"a"}, Not: []string{"b"}, Except: []string{`"c"`}}} {
 		assert.False(t, s.Any(), "%+v", s)
 	}
+}
+
+// TestChar: a character has one spelling: escaped if that is required.
+func TestChar(t *testing.T) {
+	d, err := newMaker().Char()
+	require.NoError(t, err)
+	for _, text := range someTexts() {
+		quoted := Quote(text)
+		assert.Equal(t, utf8.RuneCountInString(text) == 1, d.Has(quoted[1:len(quoted)-1]), quoted)
+	}
+	assert.False(t, d.Has(`"`))
 }
 
 // TestLongStrings: with a bound that would need too many states, only shorter strings remain, but not fewer characters
@@ -158,6 +170,12 @@ func TestPatternsRefused(t *testing.T) {
 	} {
 		_, err := newMaker().Matching(pattern)
 		assert.ErrorContains(t, err, want, pattern)
+		own := []string{"a", pattern}
+		for _, s := range []Strings{{Match: own[1:]}, {Match: own}, {Not: own}} {
+			s.Length, s.Except = Any(), []string{`"a"`}
+			_, err := newMaker().Strings(s)
+			assert.ErrorContains(t, err, want, "%+v", s)
+		}
 	}
 	for _, part := range []string{`\A`, `\z`, `\Q`, `\E`, `\C`, `\a`, `[[:alpha:]]`, `(?i)`, `(?m)`, `(?s)`, `(?U)`,
 		`(?P<a>b)`, `(?-i)`} {

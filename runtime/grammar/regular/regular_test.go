@@ -154,15 +154,22 @@ func TestTooLarge(t *testing.T) {
 	texts := []string{strings.Repeat("a", maxStates-1)}
 	_, err := Of(texts)
 	require.NoError(t, err)
-	_, err = Of(append(texts, "b"))
+	texts = append(texts, "b")
+	_, err = Of(texts)
+	assert.ErrorIs(t, err, ErrSize)
+	_, err = Values(texts)
+	assert.ErrorIs(t, err, ErrSize)
+	_, err = newMaker().Strings(Strings{Length: Any(), Except: texts})
 	assert.ErrorIs(t, err, ErrSize)
 	m := newMaker()
 	for _, pattern := range []string{strings.Repeat("a{1000}", 70), "^(a|b)*a(a|b){16}$"} {
 		_, err = m.Matching(pattern)
 		assert.ErrorIs(t, err, ErrSize, pattern)
 	}
-	_, err = m.Numbers(Numbers{Step: rat("65537")}, true, false)
-	assert.ErrorIs(t, err, ErrSize)
+	for step, want := range map[string]error{"65536": nil, "65537": ErrSize} {
+		_, err = m.Numbers(Numbers{Step: rat(step), Min: Limit{At: rat("0")}, Max: Limit{At: rat("99")}}, true, false)
+		assert.ErrorIs(t, err, want, step)
+	}
 }
 
 // TestPlain: the characters that need no escape, in UTF-8, are plain, but for those that end lines. A byte that belongs
