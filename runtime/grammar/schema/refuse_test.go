@@ -224,7 +224,7 @@ func TestRefusals(t *testing.T) {
 		`{"type":"object","not":{"enum":[{},{"a":1}]}}`:                        "#: no value fits",
 		`{"type":"array","not":{"enum":[[],[1]]}}`:                             "#: no value fits",
 		`{"items":[true],"additionalItems":1}`:                                 "#/additionalItems: a schema is an",
-		`{"propertyNames":1}`:                                                  "#/propertyNames: a schema is an object",
+		`{"propertyNames":1}`:                                                  "#/propertyNames: a schema is an",
 		`{"additionalProperties":1}`:                                           "#/additionalProperties: a schema is",
 		`{"if":{},"then":1}`:                                                   "#/then: a schema is an object",
 		`{"enum":["a"],"type":"integer"}`:                                      "#: no value fits",
