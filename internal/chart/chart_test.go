@@ -85,6 +85,18 @@ func TestChart(t *testing.T) {
 	for _, want := range []string{"tokens, %", "right & wrong", "one", "three", "10%", "50%", "100%", "0%"} {
 		assert.Contains(t, texts, want)
 	}
+	at := map[string]string{} // where each text is
+	for _, e := range all["text"] {
+		at[e["text"]] += fmt.Sprintf("%s %s%s %s;", e["x"], e["y"], e["transform"], e["text-anchor"])
+	}
+	for text, want := range map[string]string{
+		`of <"a" & b>`: "16 24 ;", "10%": "180.0 378.0 middle;", "20%": "290.0 378.0 middle;64.0 300.0 end;",
+		"tokens, %": "345.0 404.0 middle;", "right & wrong": " translate(14 200.0) rotate(-90) middle;",
+		"one": "48.0 430.0 ;", "three": "119.6 430.0 ;",
+	} {
+		assert.Equal(t, want, at[text], text)
+	}
+	assert.Equal(t, "M16.0 426.0H42.0", lines[1]["d"], "beside its name")
 	assert.NotContains(t, string(got), "NaN")
 	assert.Contains(t, string(got), "prefers-color-scheme:dark")
 	assert.Equal(t, 1, strings.Count(string(got), "<svg "))

@@ -1,6 +1,7 @@
 package held
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -41,6 +42,24 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, unmap())
 	require.NoError(t, open.Close())
 	assert.Empty(t, files(dir))
+}
+
+// TestContext: what waits for the end of a context is counted, directly or through a derived context, until it stops or
+// has run.
+func TestContext(t *testing.T) {
+	within, cancel := context.WithCancel(t.Context())
+	ctx := &Context{Context: within}
+	counts := func() [2]int32 { return [2]int32{ctx.Waiting.Load(), ctx.Ever.Load()} }
+	_, stop := context.WithCancel(ctx)
+	assert.Equal(t, [2]int32{1, 1}, counts())
+	stop()
+	assert.Equal(t, [2]int32{0, 1}, counts())
+	ran := make(chan struct{})
+	context.AfterFunc(ctx, func() { close(ran) })
+	assert.Equal(t, [2]int32{1, 2}, counts())
+	cancel()
+	<-ran
+	assert.Equal(t, [2]int32{0, 2}, counts())
 }
 
 // seen records errors instead of failing.

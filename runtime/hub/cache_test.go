@@ -59,11 +59,14 @@ func TestLocate(t *testing.T) {
 		cache := cacheOf(t, links, now+"Qwen3-0.6B-Q8_0.gguf", now+"sub/m-q4_k_m.gguf", now+"README.md",
 			now+"s-f16-00001-of-00002.gguf", now+"s-f16-00002-of-00002.gguf",
 			repo+"/snapshots/"+oldCommit+"/Qwen3-0.6B-Q6_K.gguf", "models--o--none/blobs/x", "datasets--o--n/refs/main",
-			"models--o--bad/snapshots/"+newCommit+"/m-q8_0.gguf")
+			"models--o--bad/snapshots/"+newCommit+"/m-q8_0.gguf", "models--o--cut/snapshots/"+newCommit+"/m-q4_0.gguf")
 		ref(t, cache, repo, "main", newCommit+"\n")
 		ref(t, cache, repo, "v/1", oldCommit)
+		ref(t, cache, repo, "../elsewhere", newCommit) // not among the revisions
+		ref(t, cache, "models--o--cut", "main", newCommit)
 		ref(t, cache, "models--o--bad", "main", "../../models--Qwen--Qwen3-0.6B-GGUF/snapshots/"+newCommit)
-		pulled := folder(t, "o/n/m-q8_0.gguf", "Qwen/Qwen3-0.6B-GGUF/other-q5_k_m.gguf", "o/cut/m-q8_0.gguf.part")
+		pulled := folder(t, "o/n/m-q8_0.gguf", "Qwen/Qwen3-0.6B-GGUF/other-q5_k_m.gguf", "o/cut/m-q8_0.gguf.part",
+			"o/cut/m-q4_0.gguf.part")
 		env := func(key string) string {
 			return map[string]string{"HF_HUB_CACHE": cache, "PILOTFISH_MODELS": pulled}[key]
 		}
@@ -76,6 +79,7 @@ func TestLocate(t *testing.T) {
 			"Qwen/Qwen3-0.6B-GGUF@v/1:Q6_K":               repo + "/snapshots/" + oldCommit + "/Qwen3-0.6B-Q6_K.gguf",
 			"Qwen/Qwen3-0.6B-GGUF@" + oldCommit + ":Q6_K": repo + "/snapshots/" + oldCommit + "/Qwen3-0.6B-Q6_K.gguf",
 			"Qwen/Qwen3-0.6B-GGUF@" + newCommit + ":Q8_0": now + "Qwen3-0.6B-Q8_0.gguf",
+			"o/cut:Q4_0": "models--o--cut/snapshots/" + newCommit + "/m-q4_0.gguf", // which is complete there
 		} {
 			path, in, err := Locate(env, name)
 			require.NoError(t, err, name)
@@ -93,6 +97,7 @@ func TestLocate(t *testing.T) {
 			"Qwen/Qwen3-0.6B-GGUF:Q6_K": "no such model", "o/none:Q8_0": "no such model", "o/bad:Q8_0": "no such model",
 			"o/cut:Q8_0": "is not complete", "Qwen/Qwen3-0.6B-GGUF@v/2:Q6_K": "leave out @v/2",
 			"Qwen/Qwen3-0.6B-GGUF@../../x:Q6_K": "revisions", "o/n:": "nothing follows",
+			"Qwen/Qwen3-0.6B-GGUF@../elsewhere:Q8_0": "path escapes",
 		} {
 			_, in, err := Locate(env, name)
 			assert.ErrorContains(t, err, say, name)
@@ -122,6 +127,26 @@ func TestLocateIncomplete(t *testing.T) {
 	var many *AmbiguousError
 	require.ErrorAs(t, err, &many)
 	assert.Equal(t, []string{"o/n:a-q4_0.gguf", "o/n:b-q4_0.gguf"}, many.Refs)
+}
+
+// TestLocateFails: if a name can be several pulled models, none of the cache is taken in their place. A cache that
+// cannot be read is an error.
+func TestLocateFails(t *testing.T) {
+	pulled := folder(t, "o/n/a-q8_0.gguf", "o/n/b-q8_0.gguf")
+	cache := cacheOf(t, true, "models--o--n/snapshots/"+newCommit+"/m-q8_0.gguf")
+	ref(t, cache, "models--o--n", "main", newCommit)
+	env := func(key string) string {
+		return map[string]string{"HF_HUB_CACHE": cache, "PILOTFISH_MODELS": pulled}[key]
+	}
+	_, _, err := Locate(env, "o/n:Q8_0")
+	var many *AmbiguousError
+	require.ErrorAs(t, err, &many)
+	assert.Equal(t, []string{"o/n:a-q8_0.gguf", "o/n:b-q8_0.gguf"}, many.Refs)
+	cache = filepath.Join(cache, "version.txt") // no folder
+	_, _, err = Locate(env, "o/x")
+	var missing *MissingError
+	require.ErrorAs(t, err, &missing)
+	assert.ErrorContains(t, err, cache)
 }
 
 // TestLocateAmongOthers: a folder with the same name in other letter case, of which nothing has been fetched, hides no

@@ -142,6 +142,77 @@ func TestShorter(t *testing.T) {
 	})
 }
 
+// TestOtherRange: if the server answers a request for the rest with another part of the file, the file is fetched anew;
+// if it reports another length, it is refused.
+func TestOtherRange(t *testing.T) {
+	for span, want := range map[string]string{
+		"bytes 0-199999/300000": "the server sent another range than was asked for", "bytes": "another range",
+		"bytes 100001-299999/300000": "another range",
+		"bytes 100000-299999/300001": "the server has 300001 bytes of m.gguf",
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			h := newFakeHub("m.gguf")
+			h.cuts = []int{100_000}
+			var said []string
+			opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Attempts: 3}
+			opt.Notice = func(s string) { said = append(said, s) }
+			opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				res, err := inProcess{h}.RoundTrip(r)
+				if res.StatusCode == http.StatusPartialContent {
+					res.Header.Set("Content-Range", span)
+				}
+				return res, err
+			})
+			files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+			if strings.Contains(want, "300001") {
+				require.ErrorContains(t, err, want)
+				assert.Empty(t, left(t, opt.Dir))
+				return
+			}
+			require.NoError(t, err)
+			pulled(t, h, opt, files, "m.gguf")
+			assert.Contains(t, strings.Join(said, "\n"), want)
+		})
+	}
+}
+
+// TestLengthOfRest: if the hub states no length, that of an answer with the rest counts.
+func TestLengthOfRest(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.noList, h.cuts = true, []int{100_000}
+	opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Attempts: 1}
+	opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodHead {
+			return answer(http.StatusNotImplemented)(r)
+		}
+		return inProcess{h}.RoundTrip(r)
+	})
+	_, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	require.ErrorContains(t, err, "broke off after 100000 bytes")
+	var last []int64
+	opt.Progress = func(done, total int64) { last = []int64{done, total} }
+	files, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	require.NoError(t, err)
+	pulled(t, h, opt, files, "m.gguf")
+	assert.Equal(t, []int64{300_000, 300_000}, last)
+	assert.Equal(t, 1, h.count(`range="bytes=100000-"`))
+}
+
+// TestWholePart: of a part with all bytes nothing is fetched again.
+func TestWholePart(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	opt := h.serve(t)
+	part := filepath.Join(folder(t, "o/n/m.gguf.part", "o/n/m.gguf.part.json"), "o", "n", "m.gguf.part")
+	opt.Dir = filepath.Join(part, "..", "..", "..")
+	require.NoError(t, os.WriteFile(part, h.files["m.gguf"], 0o644))
+	origin := `{"sha256":"` + sumOf(h.files["m.gguf"]) + `"}`
+	require.NoError(t, os.WriteFile(part+".json", []byte(origin), 0o644))
+	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.NoError(t, err)
+	pulled(t, h, opt, files, "m.gguf")
+	assert.Zero(t, h.count("/resolve/"))
+}
+
 // TestDamagedPart: a partial file without a matching identity, or with damage, is not continued.
 func TestDamagedPart(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part string){

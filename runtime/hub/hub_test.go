@@ -125,12 +125,12 @@ func TestRefusals(t *testing.T) {
 		{"unknown file, no listing", "o/n:x.gguf", map[string]int{"/api/": 404, "/resolve/": 404}, "EntryNotFound", "",
 			"there is no such file"},
 		{"missing part", "o/n:s-00001-of-00002.gguf", nil, "", "", "there is no file \"s-00001-of-00002.gguf\""},
-		{"teapot", "o/n", map[string]int{"/api/": 418}, "", "", "418"},
+		{"teapot", "o/n", map[string]int{"/api/": 418}, "", "", "418 I'm a teapot: said so"},
 		{"private, by file", "o/n:m.gguf", map[string]int{"/api/": 401}, "", "", "or a private one: check the name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newFakeHub("m.gguf")
-			h.status, h.header = c.status, http.Header{"X-Error-Code": {c.code}}
+			h.status, h.header = c.status, http.Header{"X-Error-Code": {c.code}, "X-Error-Message": {"said \u009bso"}}
 			opt := h.serve(t)
 			opt.Token, opt.Attempts = c.token, 5 // no retries for these
 			_, err := Pull(t.Context(), mustRef(t, c.ref), opt)
@@ -148,6 +148,12 @@ func TestBadOptions(t *testing.T) {
 		{Options{}, "no folder"},
 		{Options{Dir: "d", Endpoint: "huggingface.co"}, "is not like"},
 		{Options{Dir: "d", Endpoint: "ftp://huggingface.co"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "https:///x"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "https://huggingface.co?x"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "https://huggingface.co#x"}, "is not like"},
+		{Options{Dir: "d", Token: "hf secret"}, "the token holds characters that no token has"},
+		{Options{Dir: "d", Token: "hf_secret\x7f"}, "the token holds characters that no token has"},
+		{Options{Dir: "d", Token: "hf_secreté"}, "the token holds characters that no token has"},
 		{Options{Dir: "d", Endpoint: "https://me:secret@huggingface.co"}, "holds a user name"},
 		{Options{Dir: "d", Endpoint: "https://me:secret@hugging face.co"}, "is not a URL"},
 	} {

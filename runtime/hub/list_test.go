@@ -44,7 +44,8 @@ func TestListing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
 
-	links = []string{`<https://hub.test/first>; rel="prev", <https://hub.test/x/>; title="next"`, "", `<>; rel="last"`}
+	links = []string{`<https://hub.test/%zz>; rel="next"`,
+		`<https://hub.test/first>; rel="prev", <https://hub.test/x/>; title="next"`, "", `<>; rel="last"`}
 	got, err = p.list(t.Context(), mustRef(t, "o/n"))
 	require.NoError(t, err)
 	assert.Len(t, got, 2, "the next page is one of several links, in several headers")
@@ -79,11 +80,34 @@ func TestDescribe(t *testing.T) {
 	} {
 		h := newFakeHub("m.gguf")
 		c.set(h)
-		p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: inProcess{h}})
+		for _, mark := range []string{"", "W/"} { // of a weak entity tag: it is the sum, too
+			transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+				res, err := inProcess{h}.RoundTrip(r)
+				if tag := res.Header.Get("X-Linked-Etag"); tag != "" {
+					res.Header.Set("X-Linked-Etag", mark+tag)
+				}
+				return res, err
+			})
+			p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: transport})
+			require.NoError(t, err)
+			got, err := p.describe(t.Context(), mustRef(t, "o/n"), remote{"m.gguf", c.size, ""})
+			require.NoError(t, err)
+			assert.Equal(t, remote{"m.gguf", c.want, c.sum}, got)
+		}
+	}
+}
+
+// TestSumInHeaders: if the listing states no SHA-256, that in the headers of the file counts.
+func TestSumInHeaders(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.plainGit, h.linked = true, true
+	opt := h.serve(t)
+	opt.Notice = func(s string) { t.Error(s) }
+	for _, fetched := range []bool{true, false} {
+		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.NoError(t, err)
-		got, err := p.describe(t.Context(), mustRef(t, "o/n"), remote{"m.gguf", c.size, ""})
-		require.NoError(t, err)
-		assert.Equal(t, remote{"m.gguf", c.want, c.sum}, got)
+		pulled(t, h, opt, files, "m.gguf")
+		assert.Equal(t, fetched, files[0].Fetched)
 	}
 }
 

@@ -86,9 +86,10 @@ func TestModels(t *testing.T) {
 	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-q8_0.gguf.lock", "o/n/m-q4_k_m.gguf.part", "o/n/m-q4_k_m.gguf.part.json",
 		"o/s/q2_k/m-q2_k-00001-of-00003.gguf", "o/s/q2_k/m-q2_k-00003-of-00003.gguf",
 		"o/s/q2_k/m-q2_k-00002-of-00003.gguf.part", "o/s/readme.md", "b.gguf", ".hidden/n/m.gguf", "a/n/m.gguf",
-		"o/file")
+		"a/n/m.gguf.part", "o/file")
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	require.NoError(t, os.Chtimes(filepath.Join(dir, "a/n/m.gguf"), at, at))
+	require.NoError(t, os.Chtimes(filepath.Join(dir, "a/n/m.gguf.part"), at, at.Add(-time.Hour)))
 	for i, part := range []string{"1-of-00003.gguf", "2-of-00003.gguf.part", "3-of-00003.gguf"} {
 		when := at.Add([]time.Duration{time.Hour, 3 * time.Hour, 2 * time.Hour}[i])
 		require.NoError(t, os.Chtimes(filepath.Join(dir, "o/s/q2_k/m-q2_k-0000"+part), when, when))
@@ -97,7 +98,7 @@ func TestModels(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 4)
 	assert.Equal(t, Model{Owner: "a", Name: "n", File: "m.gguf", Path: filepath.Join(dir, "a", "n", "m.gguf"),
-		Size: int64(len("a/n/m.gguf")), Modified: all[0].Modified}, all[0])
+		Size: int64(len("a/n/m.gguf") + len("a/n/m.gguf.part")), Modified: all[0].Modified}, all[0])
 	assert.True(t, at.Equal(all[0].Modified))
 	assert.True(t, at.Add(3*time.Hour).Equal(all[3].Modified), "of the latest part, complete or not")
 	assert.Equal(t, "o/n:Q4_K_M 1, o/n:Q8_0 0, o/s:Q2_K 1", summary(all[1:]))
@@ -120,6 +121,7 @@ func TestLinkedFolders(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(dir, "real", "o"), filepath.Join(models, "owner")))
 	require.NoError(t, os.Symlink(filepath.Join(dir, "real", "o", "n"), filepath.Join(models, "p", "linked")))
 	require.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(models, "p", "gone")))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "real"), filepath.Join(models, "p", "q", "folder.gguf")))
 	all, err := Models(models)
 	require.NoError(t, err)
 	assert.Equal(t, "owner/n:Q8_0 0, owner/n:F16 0, p/linked:Q8_0 0, p/linked:F16 0, p/q:y.gguf 0, p/q:z.gguf 0",
@@ -174,7 +176,7 @@ func TestResolve(t *testing.T) {
 		assert.Equal(t, filepath.Join(dir, filepath.FromSlash(want)), got, name)
 	}
 	for _, path := range []string{"o/one", "o/n", "m.gguf", "/nowhere/m", "models/m.gguf", "./o/s", "a/b/c", "a b/c",
-		"../n", "", "-", `c:\m.gguf`, "https://x/y"} {
+		"../n", "", "-", `c:\m.gguf`, "https://x/y", "o/n://x", `o/n:\x.gguf`} {
 		got, err := Resolve(dir, path)
 		require.NoError(t, err, path)
 		assert.Equal(t, path, got, "a path, or an existing file")
@@ -226,6 +228,12 @@ func TestRemove(t *testing.T) {
 	assert.NoDirExists(t, filepath.Join(dir, "o/s"))
 	assert.DirExists(t, filepath.Join(dir, "o"), "it contains another file")
 	assert.DirExists(t, dir)
+
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "o/t/m.gguf.part/x"), 0o700))
+	m, err = Find(dir, "o/t")
+	require.NoError(t, err)
+	assert.ErrorContains(t, Remove(dir, m), filepath.Join(dir, "o/t/m.gguf.part"))
+	assert.NoFileExists(t, filepath.Join(dir, "o/t/m.gguf"), "the rest is removed")
 }
 
 // FuzzResolve: resolving any name does not panic, and gives the name itself or a file in the folder.

@@ -59,6 +59,7 @@ func TestParseRef(t *testing.T) {
 		"a/b:" + strings.Repeat("m", 5000) + ".gguf": "mmm…\" (5005 bytes) is longer than the 245 bytes",
 		"a/b:m\n.gguf":   "leads out",
 		"a/b:m\x00.gguf": "leads out",
+		"a/b:m\x7f.gguf": "leads out",
 		"a/b:m.gguf/":    "", // like the one without the slash, or refused: never a folder
 		"a/b:" + strings.Repeat("../", 9) + "etc/m.gguf": "leads out",
 	} {

@@ -87,6 +87,8 @@ func TestRetry(t *testing.T) {
 			func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 			195 * time.Second, 230 * time.Second, "gone silent"},
 		{"no such host", 1 << 30, broken(&net.DNSError{Name: "hub.test", IsNotFound: true}), 0, 0, "hub.test"},
+		{"name server busy", 1, broken(&net.DNSError{Name: "hub.test", IsTimeout: true}), time.Second / 2,
+			2 * time.Second, ""},
 		{"forbidden", 1 << 30, answer(403), 0, 0, "answers 403"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,6 +131,13 @@ func TestRetryBody(t *testing.T) {
 		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 3}
 		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.ErrorContains(t, err, "gave up after 3 tries: m.gguf broke off after 30 bytes: unexpected EOF")
+	})
+	bubble.Test(t, func(t *testing.T) { // what arrived in an earlier attempt does not count for a later one
+		h := newFakeHub()
+		h.files["m.gguf"], h.cuts = content(1, 3<<20), []int{2 << 20, 10}
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 2}
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.ErrorContains(t, err, "gave up after 2 tries: m.gguf broke off after 2097162 bytes")
 	})
 	bubble.Test(t, func(t *testing.T) { // the first listing is interrupted, and the file ends early without an error
 		h := newFakeHub("m.gguf")
@@ -319,6 +328,21 @@ func TestRedirectScheme(t *testing.T) {
 	assert.Zero(t, plain.count(""))
 }
 
+// TestRedirectChain: a chain of redirects that has come to https stays there.
+func TestRedirectChain(t *testing.T) {
+	for chain, want := range map[string]error{
+		"http http": nil, "https https": nil, "http https": nil, "http https https": nil, "https http": errUnsafe,
+		"http https http": errUnsafe, "http ftp": errUnsafe, "https file": errUnsafe,
+	} {
+		var all []*http.Request
+		for scheme := range strings.FieldsSeq(chain) {
+			all = append(all, &http.Request{URL: &url.URL{Scheme: scheme, Host: "hub.test"}})
+		}
+		last := len(all) - 1
+		assert.Equal(t, want, checkRedirect(all[last], all[:last]), chain)
+	}
+}
+
 // TestUntrusted: a server with a certificate that is not trusted is asked once, and gets no token.
 func TestUntrusted(t *testing.T) {
 	h := newFakeHub("m.gguf")
@@ -426,4 +450,6 @@ func TestAddresses(t *testing.T) {
 	again, err := url.Parse(u.String())
 	require.NoError(t, err)
 	assert.Equal(t, u.Path, again.Path)
+	again.User, again.RawQuery, again.Fragment = url.UserPassword("me", "secret"), "Signature=secret", "secret"
+	assert.Equal(t, u.String(), plain(again), "as it is shown")
 }

@@ -322,6 +322,9 @@ func TestLargeChats(t *testing.T) {
 	}
 	_, err = tmpl.Render(Object{{"messages", many}})
 	require.NoError(t, err)
+	tool := json.RawMessage(`"` + strings.Repeat("a|", 3<<20) + `"`)
+	_, err = tmpl.Render(Object{{"messages", many[:1]}, {"tools", []any{tool}}})
+	require.NoError(t, err)
 }
 
 // FuzzRender: no template panics, and each ends.

@@ -199,7 +199,7 @@ func (t *Tokenizer) Says(ids []int32, msgs []Message, tools [][]byte, values ...
 	}
 	var begun strings.Builder
 	for _, id := range ids {
-		if t.IsControl(id) {
+		if t.vocab.has(id, control|unknown) {
 			begun.WriteString(t.Text(id))
 		} else {
 			begun.Write(t.Bytes(id))

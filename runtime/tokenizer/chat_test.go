@@ -137,6 +137,13 @@ func TestSaysCut(t *testing.T) {
 	}
 	_, err := tok.Says(nil, nil, nil)
 	assert.ErrorIs(t, err, ErrNoMessage)
+
+	tok = trained(1).with(keyTemplate, "<unk>{{ messages[0].content }}<|im_end|>").tokenizer(t)
+	ids, err := tok.Chat(msgs, nil)
+	require.NoError(t, err)
+	got, err := tok.Says(ids, msgs, nil)
+	require.NoError(t, err)
+	assert.True(t, got, "a chat says itself, with every kind of special token")
 }
 
 // TestChatValues: values are what the template reads, and cannot replace the messages or the beginning of the answer;
@@ -157,6 +164,29 @@ func TestChatValues(t *testing.T) {
 	ids, err = bare.Chat(says("user", "x"), nil)
 	require.NoError(t, err)
 	assert.Equal(t, "[]", bare.Decode(ids), "a file without such tokens")
+}
+
+// TestMessages: a template sees the fields of a message that it has, and no others.
+func TestMessages(t *testing.T) {
+	const shows = `{% for m in messages %}{% for k, v in m.items() %}{{ k }}={{ v | tojson }};{% endfor %}|` +
+		`{% endfor %}{{ tools | tojson if tools is defined }}`
+	tok := trained(1).with(keyTemplate, shows).tokenizer(t)
+	msgs := append(says("user", "x"), Message{Role: "assistant", Content: "y", Thought: "z", Calls: []ToolCall{
+		{"f", []byte(`{"a":1}`)}, {"g", []byte("no")},
+	}}, Message{Role: "tool"}, Message{Role: "assistant", Content: "w"})
+	const want = `role="user";content="x";|role="assistant";content="y";reasoning_content="z";` +
+		`tool_calls=[{"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}, ` +
+		`{"type": "function", "function": {"name": "g", "arguments": "no"}}];|` +
+		`role="tool";content="";|role="assistant";content="w";|`
+	for tools, add := range map[string]string{"": "", `{"b": 2}`: `[{"b": 2}]`} {
+		var defined [][]byte
+		if tools != "" {
+			defined = append(defined, []byte(tools))
+		}
+		ids, err := tok.Chat(msgs, defined)
+		require.NoError(t, err)
+		assert.Equal(t, want+add, tok.Decode(ids))
+	}
 }
 
 // TestThoughtsInChats: the template shows a thought if the model continues after it, and leaves out earlier thoughts.

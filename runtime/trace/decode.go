@@ -54,7 +54,7 @@ func (s *shard) checkPrompts() error {
 			break
 		}
 	}
-	if sum := s.start[len(s.start)-1]; sum != s.positions || len(s.start) != s.prompts+1 {
+	if sum := s.start[len(s.start)-1]; sum != s.positions {
 		return fail("prompt", fmt.Errorf("%d positions or more of %d: %w", sum, s.positions, ErrValue))
 	}
 	return nil

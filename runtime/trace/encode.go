@@ -79,7 +79,7 @@ func (e *encoder) write(b []byte) {
 
 // section writes b at the beginning of s.
 func (e *encoder) section(s span, b []byte) {
-	e.write(make([]byte, max(0, s.from-e.at)))
+	e.write(make([]byte, s.from-e.at))
 	e.write(b)
 }
 

@@ -506,6 +506,15 @@ func TestOpenRefused(t *testing.T) {
 			require.NoError(t, encode(&b, &more, manifest, 1, randomTexts(t, 7, &more)[2:]))
 			write(t, dir, "shard-00001.trace", b.String())
 		}, ErrManifest, "00001.trace: rules: 2 instead of 1"},
+		{"more prompts", func(dir string) {
+			_, manifest, err := readManifest(dir)
+			require.NoError(t, err)
+			more := s
+			more.Prompts++
+			var b bytes.Buffer
+			require.NoError(t, encode(&b, &more, manifest, 1, randomTexts(t, 7, &more)[2:]))
+			write(t, dir, "shard-00001.trace", b.String())
+		}, ErrManifest, "00001.trace: prompts: 2 instead of 1"},
 		{"foreign", func(dir string) {
 			there := held.TempDir(t)
 			fill(t, there, other, texts)
@@ -593,6 +602,7 @@ func TestCreateRefused(t *testing.T) {
 	before := filesOf(t, dir)
 	for want, change := range map[string]func(s *Settings){
 		`small.name was "small" and is now "other"`:   func(s *Settings) { s.Small.Name = "other" },
+		`data was "c" and is now "\"ddd`:              func(s *Settings) { s.Data = strings.Repeat("d", 1000) },
 		`prompts was 2 and is now 3`:                  func(s *Settings) { s.Prompts = 3 },
 		`labels was ["x"] and is now ["x","y"]`:       func(s *Settings) { s.Labels = []string{"x", "y"} },
 		`sampling.temperature was 1 and is now 2`:     func(s *Settings) { s.Sampling = &Sampling{Temperature: 2} },
@@ -603,6 +613,7 @@ func TestCreateRefused(t *testing.T) {
 		change(&other)
 		_, err := Create(dir, other)
 		assert.ErrorContains(t, err, dir+" holds traces of other settings: "+want)
+		assert.Less(t, len(err.Error()), 500, "long settings are cut")
 	}
 	write(t, dir, manifestName, before[manifestName]+" ")
 	_, err := Create(dir, s)
@@ -611,6 +622,10 @@ func TestCreateRefused(t *testing.T) {
 	assert.Equal(t, before, filesOf(t, dir))
 	_, err = Create(held.TempDir(t), Settings{})
 	assert.ErrorIs(t, err, ErrValue)
+	other := s
+	other.Sampling = &Sampling{Temperature: math.NaN()}
+	_, err = Create(held.TempDir(t), other)
+	assert.ErrorContains(t, err, "NaN", "it is no JSON")
 
 	require.NoError(t, os.WriteFile(shardPath(dir, 1), []byte(before["shard-00001.trace"][1:]), 0o644))
 	_, err = Create(dir, s)

@@ -153,6 +153,8 @@ func TestClosed(t *testing.T) {
 		{`{"type":"object"}`, []string{`{}`, `{"b":2}`}, nil},
 		{`{"type":"object","properties":{"a":{}},"additionalProperties":true}`, []string{`{"a":1,"b":2}`}, nil},
 		{`{"type":"object","properties":{"a":{}},"additionalProperties":{"type":"null"}}`, []string{`{"b":null}`}, nil},
+		{`{"type":"object","properties":{"a":{}},"patternProperties":{"^x":{}}}`, []string{`{"a":1,"x":2,"x1":3}`},
+			[]string{`{"a":1,"b":2}`}},
 		{`{"type":"object","properties":{"a":{}},"required":["z"]}`, []string{`{"a":1,"z":2}`},
 			[]string{`{"z":2,"b":1}`}},
 		{`{"type":"object","allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`, []string{`{"a":1,"b":2}`},

@@ -65,6 +65,8 @@ func TestKeywords(t *testing.T) {
 		object(`"properties":{"a":{"not":{"type":["object","array","string","boolean","null","number"]}}}`),
 		`{"not":{"enum":[null,true,2,"a",[]]}}`,
 		`{"type":"array","not":{"minItems":2}}`, `{"type":"array","not":{"prefixItems":[{"const":1}]}}`,
+		`{"type":"array","not":{"prefixItems":[{"type":"integer"},{"const":"a"}]}}`,
+		`{"type":"integer","not":{"exclusiveMaximum":2}}`, `{"type":"number","not":{"maximum":2}}`,
 		`{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"}}`,
 		`{"oneOf":[{"type":"string","minLength":2},{"type":"string","pattern":"^a"}]}`,
 		`{"type":"string","pattern":"^(?!b)(?=.*[b1])."}`, `{"type":"string","pattern":"^(?!ab$|b).*$"}`,
@@ -118,17 +120,19 @@ func TestDiscriminator(t *testing.T) {
 	const rest = `,"oneOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/B"}],"$defs":{` +
 		`"A":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":"string"}},"required":["k"]},` +
 		`"B":{"type":"object","properties":{"n":{"type":"null"},"k":{"type":"string"}},"required":["k"]}}}`
-	g, err := Compile(t.Context(), []byte(`{"discriminator":{"propertyName":"k","mapping":{"a":"#/$defs/A",`+
-		`"b":"#/$defs/B","c":"#/$defs/B"}}`+rest), false)
-	require.NoError(t, err)
-	for value, want := range map[string]bool{
-		`{"n":1,"k":"a"}`: true, `{"k":"a"}`: true, `{"n":null,"k":"b"}`: true, `{"k":"c"}`: true,
-		`{"n":1,"k":"b"}`: false, `{"k":"d"}`: false, `{"n":1}`: false,
-	} {
-		whole, _ := fits(g, value)
-		assert.Equal(t, want, whole, value)
+	for _, list := range []string{"oneOf", "anyOf"} {
+		g, err := Compile(t.Context(), []byte(`{"discriminator":{"propertyName":"k","mapping":{"a":"#/$defs/A",`+
+			`"b":"#/$defs/B","c":"#/$defs/B"}}`+strings.Replace(rest, "oneOf", list, 1)), false)
+		require.NoError(t, err)
+		for value, want := range map[string]bool{
+			`{"n":1,"k":"a"}`: true, `{"k":"a"}`: true, `{"n":null,"k":"b"}`: true, `{"k":"c"}`: true,
+			`{"n":1,"k":"b"}`: false, `{"k":"d"}`: false, `{"n":1}`: false,
+		} {
+			whole, _ := fits(g, value)
+			assert.Equal(t, want, whole, "%s: %s", list, value)
+		}
 	}
-	g, err = Compile(t.Context(), []byte(`{"discriminator":{"propertyName":"k"}`+rest), false)
+	g, err := Compile(t.Context(), []byte(`{"discriminator":{"propertyName":"k"}`+rest), false)
 	require.NoError(t, err)
 	whole, _ := fits(g, `{"n":1,"k":"d"}`)
 	assert.True(t, whole)
@@ -229,6 +233,10 @@ func TestReferences(t *testing.T) {
 		`{"$ref":"#/a%2"}`:                                               "nothing is there",
 		`{"$ref":"#/$defs/a","$defs":[]}`:                                "nothing is there",
 		`{"$ref":1}`:                                                     "it must be a string",
+		`{"$ref":"#it","default":{"$anchor":"it"}}`:                      "it leads outside",
+		`{"$ref":"#it","examples":[{"$anchor":"it"}]}`:                   "it leads outside",
+		`{"$ref":"#it","const":{"$anchor":"it"}}`:                        "it leads outside",
+		`{"$ref":"#it","enum":[{"$anchor":"it"}]}`:                       "it leads outside",
 		`{"$ref":"t.json#/b","$defs":{"a":{"$id":"t.json"}}}`:            "nothing is there",
 		`{"$ref":"#/$defs/a/0/b","$defs":{"a":[{"b":{"type":"none"}}]}}`: "#/$defs/a/0/b/type: ",
 	} {

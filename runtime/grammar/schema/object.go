@@ -126,12 +126,16 @@ func (c *compiler) nameSet(facts []*node) (names *regular.Set, err error) {
 		return nil, err
 	}
 	sets := make([]*regular.Set, len(ways))
-	for i, way := range ways {
-		if sets[i], err = c.nameSetOf(way); err != nil {
-			return nil, errorf(pathOf(all), "%w", err)
-		}
+	for i := 0; i < len(ways) && err == nil; i++ {
+		sets[i], err = c.nameSetOf(ways[i])
 	}
-	return c.Or(sets...)
+	if err == nil {
+		names, err = c.Or(sets...)
+	}
+	if err != nil {
+		return nil, errorf(pathOf(all), "%w", err)
+	}
+	return names, nil
 }
 
 // nameSetOf returns the strings that some schemas allow.
@@ -224,7 +228,7 @@ func (c *compiler) valuesOf(p *properties, name string) ([]*node, error) {
 	values := p.values(&name, func(pattern string) bool {
 		d, err := c.Matching(pattern)
 		if err != nil {
-			failed = err
+			failed = errorf(pathOf(p.facts), "%w", err)
 			return false
 		}
 		return d.Has(regular.Quote(name))

@@ -62,6 +62,45 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// TestPaths: a schema that makes too large an automaton, or takes too many steps at any point, is refused with a path.
+func TestPaths(t *testing.T) {
+	var many []string
+	for i := range uint32(20_000) {
+		many = append(many, fmt.Sprintf(`"%08x"`, i*2654435761))
+	}
+	for raw, path := range map[string]string{
+		`{"type":"string","minLength":100000,"not":{"const":"a"}}`:       "#",
+		`{"items":{"enum":[` + strings.Join(many, ",") + `]}}`:           "#/items",
+		`{"propertyNames":{"minLength":100000,"pattern":"a"}}`:           "#/propertyNames",
+		`{"properties":{"a":{"pattern":"\\pL{500}"}},"required":["a"]}`:  "#/properties/a/pattern",
+		`{"patternProperties":{"\\pL{500}":{}},"properties":{"a":true}}`: "#",
+	} {
+		_, err := Compile(t.Context(), []byte(raw), false)
+		var e *grammar.Error
+		require.ErrorAs(t, err, &e, "%.100s", raw)
+		require.ErrorIs(t, err, regular.ErrSize)
+		assert.Equal(t, path, e.Path, "%.100s", raw)
+	}
+	const all = `{"type":["string","object","number","array"],"properties":{"a":{"minLength":2},"b":{"enum":["x"]}},` +
+		`"patternProperties":{"^x":{"minimum":1}},"propertyNames":{"anyOf":[{"pattern":"^[abx]"},{"maxLength":3}]},` +
+		`"not":{"const":"n"},"items":{"oneOf":[{"type":"string","minLength":3},{"type":"string","maxLength":5}]}}`
+	refused := 0
+	for left := 0; ; left += 50 + left/8 {
+		stop := func() error { return nil }
+		m := &regular.Maker{Stop: stop}
+		require.NoError(t, m.Spend(1<<26-left))
+		_, err := compile(m, []byte(all), false)
+		if err == nil {
+			break
+		}
+		refused++
+		require.ErrorIs(t, err, regular.ErrWork)
+		var e *grammar.Error
+		require.ErrorAs(t, err, &e, "with %d steps left", left)
+	}
+	assert.Greater(t, refused, 20)
+}
+
 // TestLarge: a large schema takes no more memory than its steps account for: it ends when they are refused.
 func TestLarge(t *testing.T) {
 	racing.Spare(t)
@@ -181,6 +220,13 @@ func TestRefusals(t *testing.T) {
 		`{"type":"array","items":{"enum":[1,2]},` +
 			`"minItems":3,"uniqueItems":true}`: "#: no value fits",
 		`{"prefixItems":[{"const":1}],"items":{"const":2},"uniqueItems":true}`: "#/uniqueItems: ",
+		`{"items":{"type":"string"},"uniqueItems":true,"maxItems":2}`:          "#/uniqueItems: ",
+		`{"type":"object","not":{"enum":[{},{"a":1}]}}`:                        "#: no value fits",
+		`{"type":"array","not":{"enum":[[],[1]]}}`:                             "#: no value fits",
+		`{"items":[true],"additionalItems":1}`:                                 "#/additionalItems: a schema is an",
+		`{"propertyNames":1}`:                                                  "#/propertyNames: a schema is an",
+		`{"additionalProperties":1}`:                                           "#/additionalProperties: a schema is",
+		`{"if":{},"then":1}`:                                                   "#/then: a schema is an object",
 		`{"enum":["a"],"type":"integer"}`:                                      "#: no value fits",
 		`{"type":"integer","minimum":2,"maximum":1}`:                           "#: no value fits",
 		`{"type":"string","minLength":2,"maxLength":1}`:                        "#: no value fits",
@@ -303,6 +349,7 @@ func TestAccepted(t *testing.T) {
 	for schema, value := range map[string]string{
 		`{"title":"t","description":"d","default":1,"examples":[],"$comment":"c","deprecated":true,` +
 			`"x-own":{},"type":"null"}`: `null`,
+		`{"type":"string","if":{"format":"date"}}`:                                                           `"x"`,
 		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://x/y","type":"boolean"}`:    `true`,
 		`{"definitions":{"a":{"const":"x"}},"$ref":"#/definitions/a"}`:                                       `"x"`,
 		`{"properties":{"a":{"const":1}},"items":{"$ref":"#/properties/a"},"type":"array"}`:                  `[1, 1]`,

@@ -45,13 +45,14 @@ func words(k kinds) (all []string) {
 	return all
 }
 
-// part adds a regular part to a rule.
-func (c *compiler) part(start int32, key string, make func() (*regular.Set, error)) error {
+// part adds a regular part to a rule. An error has the path.
+func (c *compiler) part(start int32, path, key string, make func() (*regular.Set, error)) error {
 	part, err := c.Part(key, make)
-	if err == nil {
-		c.Jump(start, part)
+	if err != nil {
+		return &grammar.Error{Path: path, Err: err}
 	}
-	return err
+	c.Jump(start, part)
+	return nil
 }
 
 // list adds those of some listed values that the other conditions of the schemas allow.
@@ -60,7 +61,7 @@ func (c *compiler) list(start int32, facts []*node, values []string) error {
 	if err != nil {
 		return err
 	}
-	return c.part(start, "", func() (*regular.Set, error) { return regular.Values(values) })
+	return c.part(start, pathOf(facts), "", func() (*regular.Set, error) { return regular.Values(values) })
 }
 
 // fitting returns those of some listed values that all conditions of some schemas allow.
@@ -102,22 +103,19 @@ func (c *compiler) text(start int32, facts []*node) error {
 	}
 	if s.Any() {
 		begin, err := c.String(s.Length)
-		if err == nil {
-			c.Jump(start, begin)
+		if err != nil {
+			return &grammar.Error{Path: path, Err: err}
 		}
-		return err
+		c.Jump(start, begin)
+		return nil
 	}
 	key := fmt.Sprintf("string %v %q %q %q", s.Length, s.Match, s.Not, s.Except)
-	err := c.part(start, key, func() (*regular.Set, error) { return c.Strings(s) })
-	if err == nil || len(s.Match) == 0 {
-		return err
-	}
-	return &grammar.Error{Path: path, Err: err}
+	return c.part(start, path, key, func() (*regular.Set, error) { return c.Strings(s) })
 }
 
-// stringsOf returns the conditions of some schemas on strings together, and the path of a pattern.
+// stringsOf returns the conditions of some schemas on strings together, and the path of a pattern, or else of a schema.
 func stringsOf(facts []*node) (s regular.Strings, path string) {
-	s = regular.Strings{Length: regular.Any(), Except: exceptions(facts, text)}
+	s, path = regular.Strings{Length: regular.Any(), Except: exceptions(facts, text)}, pathOf(facts)
 	for _, n := range facts {
 		s.Length = s.Length.And(n.charBounds)
 		for _, p := range n.patterns {
@@ -156,11 +154,11 @@ func (c *compiler) number(start int32, facts []*node) error {
 		key = ""
 	}
 	for _, part := range b.Without(not) {
-		err := c.part(start, key, func() (*regular.Set, error) {
+		err := c.part(start, path, key, func() (*regular.Set, error) {
 			return c.Numbers(part, k&integer != 0, k&broken != 0)
 		})
 		if err != nil {
-			return &grammar.Error{Path: path, Err: err}
+			return err
 		}
 	}
 	return nil

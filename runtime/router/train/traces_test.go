@@ -105,7 +105,10 @@ func TestTraces(t *testing.T) {
 			}
 		}
 	}
-	src, err := NewTraces(folders[:1], "disagreement")
+	src, err := NewTraces([]Folder{{"two", two}, {"one", one}, {"three", three}}, "disagreement")
+	require.NoError(t, err)
+	assert.Equal(t, 70, src.Prompt(70*4+60*5), "those of other data come after all, whichever set has more")
+	src, err = NewTraces(folders[:1], "disagreement")
 	require.NoError(t, err)
 	r := mustTrain(t, src, Options{Epochs: 5})
 	assert.Equal(t, 54, r.Prompts)

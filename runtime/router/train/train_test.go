@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -385,7 +387,7 @@ func TestSplit(t *testing.T) {
 	for i := range src.prompt { // every prompt has two texts that are far apart
 		src.prompt[i] %= 100
 	}
-	for share, want := range map[float64]int{0.1: 10, 0.25: 25, 0.001: 1, 0.999: 99} {
+	for share, want := range map[float64]int{0.1: 10, 0.25: 25, 0.001: 1, 0.999: 99, 0.126: 13} {
 		p, err := split(src, share, 3)
 		require.NoError(t, err)
 		assert.Equal(t, want, p.heldOut.Prompts)
@@ -470,6 +472,12 @@ func TestStream(t *testing.T) {
 		}
 	}
 	assert.Greater(t, apart, len(all)*9/10, "neighbors are from different texts")
+	first := map[int]bool{} // prompts of the first batch
+	for _, i := range all[:tr.batch] {
+		first[src.prompt[i]] = true
+	}
+	assert.Greater(t, len(first), 200, "a batch is from all texts of a block")
+	assert.Greater(t, slices.Max(slices.Collect(maps.Keys(first))), 2700, "and these from the whole source")
 }
 
 // TestEarlyStopping: training ends a few epochs after the best one, and keeps the weights of that one.
@@ -636,8 +644,11 @@ func TestTrainRefuses(t *testing.T) {
 		"-1 epochs":                      func(_ *rows, o *Options) { o.Epochs = -1 },
 		"rate of learning of -1":         func(_ *rows, o *Options) { o.Rate = -1 },
 		"rate of learning of NaN":        func(_ *rows, o *Options) { o.Rate = math.NaN() },
+		"rate of learning of 1.5":        func(_ *rows, o *Options) { o.Rate = 1.5 },
 		"weight decay of 2":              func(_ *rows, o *Options) { o.Decay = 2 },
+		"weight decay of -1":             func(_ *rows, o *Options) { o.Decay = -1 },
 		"balance of 1.5":                 func(_ *rows, o *Options) { o.Balance = 1.5 },
+		"balance of -1":                  func(_ *rows, o *Options) { o.Balance = -1 },
 		"validation share of 1":          func(_ *rows, o *Options) { o.Validation = 1 },
 		"validation share of -0.5":       func(_ *rows, o *Options) { o.Validation = -0.5 },
 		"no position has a label":        func(r *rows, _ *Options) { clear(r.label) },
@@ -666,6 +677,70 @@ func TestTrainRefuses(t *testing.T) {
 	cancel(assert.AnError)
 	_, err := Train(ctx, good(), Options{})
 	assert.ErrorIs(t, err, assert.AnError)
+	ctx, cancel = context.WithCancelCause(t.Context())
+	_, err = Train(ctx, good(), Options{Epochs: 1, Observe: func(Epoch) { cancel(assert.AnError) }})
+	assert.ErrorIs(t, err, assert.AnError, "after the last epoch, while the network is evaluated")
+}
+
+// TestNoNumbers: if an output on the held-out prompts is not a number, or too large for a loss, training ends with an
+// error.
+func TestNoNumbers(t *testing.T) {
+	for units, want := range map[int]string{
+		16: "epoch 1: the weights are no longer numbers", Linear: "no epoch left a loss that is a number",
+	} {
+		src, _ := planted(40, 3, 1)
+		for i := range src.label { // of a small deviation, so that the largest number is infinite deviations away
+			src.hidden[3*i+1] *= 1e-3
+		}
+		held, err := HoldOut(src, 0.1, 0)
+		require.NoError(t, err)
+		for k, label := range []Label{Keep, Escalate} { // the loss of one of them is infinite
+			src.hidden[3*held.Rows[k]+1], src.label[held.Rows[k]] = math.MaxFloat32, label
+		}
+		_, err = Train(t.Context(), src, Options{Hidden: units, Epochs: 2})
+		assert.ErrorContains(t, err, want, units)
+	}
+}
+
+// TestStart: training begins with the share of tokens that may stand, and with weights of the right deviation for
+// features, none for the columns without one. Its rate of learning falls until the last step.
+func TestStart(t *testing.T) {
+	src, _ := planted(300, 7, 3)
+	o := Options{Hidden: 500, Balance: 0.5, Epochs: 2}
+	tr := newTest(t, src, o)
+	start := math.Log(float64(tr.keep) / float64(tr.escalate))
+	assert.InDelta(t, start, float64(tr.theta[len(tr.theta)-1])+tr.correction(), 1e-5)
+	w := tr.shape.of(tr.theta)
+	var first, second []float64
+	for u := range tr.shape.rows() {
+		for i, v := range w.w1[u*tr.in.width : (u+1)*tr.in.width] {
+			if i < tr.in.used {
+				first = append(first, float64(v))
+			} else {
+				assert.Zero(t, v)
+			}
+		}
+		second = append(second, float64(w.w2[u]))
+	}
+	for want, of := range map[float64][]float64{2. / 9: first, 1. / 500: second} {
+		mean, deviation := stat.MeanDeviation(of)
+		assert.InDelta(t, 0, mean, 0.15*math.Sqrt(want))
+		assert.InEpsilon(t, want, deviation*deviation, 0.2)
+	}
+	assert.Zero(t, stat.Mean(floats(w.b1)))
+	o.Seed = 1
+	assert.NotEqual(t, w.w2, tr.shape.of(newTest(t, src, o).theta).w2)
+	for e := range o.Epochs {
+		require.NoError(t, tr.epoch(t.Context(), e+1))
+	}
+	assert.Equal(t, tr.adam.steps, tr.adam.done)
+}
+
+func floats(x []float32) (all []float64) {
+	for _, v := range x {
+		all = append(all, float64(v))
+	}
+	return all
 }
 
 // TestOptionDefaults: the values that stand for zero; given values stay.
