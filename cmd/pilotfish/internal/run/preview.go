@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
 	"github.com/pilotfish-ai/pilotfish"
@@ -131,27 +132,11 @@ func (p *previewer) token(t pilotfish.Token, write func(pilotfish.Token) error) 
 // becomes a space.
 func firstRune(text string) (r rune, size, cells int) {
 	r, size = utf8.DecodeRuneInString(text)
-	switch {
-	case unicode.In(r, unicode.Mn, unicode.Me): // above or below the character before
-		return r, size, 0
-	case unicode.Is(&wide, r):
-		return r, size, 2
-	case unicode.IsPrint(r):
-		return r, size, 1
+	if !unicode.IsPrint(r) {
+		return ' ', size, 1
 	}
-	return ' ', size, 1
+	return r, size, widths.RuneWidth(r)
 }
 
-// wide has the characters with two columns: those of East Asia, and pictures.
-var wide = unicode.RangeTable{
-	R16: []unicode.Range16{
-		{0x1100, 0x115f, 1}, {0x231a, 0x231b, 1}, {0x23e9, 0x23ec, 1}, {0x23f0, 0x23f3, 3}, {0x25fd, 0x25fe, 1},
-		{0x2614, 0x2615, 1}, {0x2648, 0x2653, 1}, {0x267f, 0x2693, 20}, {0x26a1, 0x26a1, 1}, {0x26aa, 0x26ab, 1},
-		{0x26bd, 0x26be, 1}, {0x26c4, 0x26c5, 1}, {0x26ce, 0x26d4, 6}, {0x26ea, 0x26ea, 1}, {0x26f2, 0x26f3, 1},
-		{0x26f5, 0x26fa, 5}, {0x26fd, 0x2705, 8}, {0x270a, 0x270b, 1}, {0x2728, 0x2728, 1}, {0x274c, 0x274e, 2},
-		{0x2753, 0x2755, 1}, {0x2757, 0x2757, 1}, {0x2795, 0x2797, 1}, {0x27b0, 0x27bf, 15}, {0x2b1b, 0x2b1c, 1},
-		{0x2b50, 0x2b55, 5}, {0x2e80, 0x303e, 1}, {0x3041, 0xa4cf, 1}, {0xa960, 0xa97c, 1}, {0xac00, 0xd7a3, 1},
-		{0xf900, 0xfaff, 1}, {0xfe30, 0xfe6f, 1}, {0xff01, 0xff60, 1}, {0xffe0, 0xffe6, 1},
-	},
-	R32: []unicode.Range32{{0x1f300, 0x1f64f, 1}, {0x1f680, 0x1f6ff, 1}, {0x1f900, 0x1faff, 1}, {0x20000, 0x3fffd, 1}},
-}
+// widths knows the columns of characters, whatever the language of the system.
+var widths = runewidth.Condition{}
