@@ -118,6 +118,20 @@ func TestPrune(t *testing.T) {
 	}, left)
 }
 
+// TestKeep: a text is kept as a whole, and nothing is left of one that cannot be kept.
+func TestKeep(t *testing.T) {
+	c := &Compiler{cache: held.TempDir(t)}
+	path := filepath.Join(c.cache, "assembly-1.s")
+	require.NoError(t, c.keep(path, "text"))
+	kept, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(kept))
+	assert.Error(t, c.keep(filepath.Join(c.cache, "absent", "assembly-2.s"), "text"))
+	left, err := os.ReadDir(c.cache)
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+}
+
 // TestOwnText: every file that affects the result of a source is part of the cache key.
 func TestOwnText(t *testing.T) {
 	text, err := ownText()
