@@ -52,6 +52,11 @@ func TestQuantizeEdges(t *testing.T) {
 		tiny := blocktest.RoundTrip(t, typ, fill(math.SmallestNonzeroFloat32))
 		require.Less(t, math.Abs(float64(tiny[0])), 1e-6, typ)
 	}
+	zeros := bytes.Repeat(append([]byte{0, 0x80}, bytes.Repeat([]byte{0x88}, 16)...), 8) // a scale of -0
+	require.Equal(t, zeros, blocktest.Quantized(t, Q4_0, fill(0)))
+	tiny := fill(0)
+	tiny[3] = 1e-40 // the inverse of its scale is infinite
+	require.Equal(t, zeros, blocktest.Quantized(t, Q4_0, tiny))
 }
 
 // TestQuantizeSigns: Q6_K and the symmetric types treat a block and its negative in the same way.

@@ -173,6 +173,17 @@ func TestPart(t *testing.T) {
 	}
 }
 
+// TestFloats: a matrix of numbers in memory, row by row.
+func TestFloats(t *testing.T) {
+	m, dst := Floats([]float32{1, 2, 3, 4, 5, 6, 7}, 2, 3), make([]float32, 2)
+	var x Acts
+	x.Resize(1, 3)
+	x.Set(0, []float32{100, 10, 1})
+	MatMul(dst, 2, m, 0, 2, &x, false, &Scratch{})
+	require.Equal(t, []float32{123, 456}, dst)
+	require.Len(t, m.Data, 24)
+}
+
 // TestMatMulBySegments checks the same promise if a panel is processed in segments, and for more tokens than a tile
 // takes.
 func TestMatMulBySegments(t *testing.T) {

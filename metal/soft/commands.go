@@ -213,7 +213,8 @@ func (c *commands) resolve(d *dispatch) error {
 func checkSizes(groups, threads metal.Size, limit int) error {
 	for _, n := range [...]int{groups.X, groups.Y, groups.Z, threads.X, threads.Y, threads.Z} {
 		if n < 1 || n > 1<<30 {
-			return fmt.Errorf("%v threadgroups of %v threads: each number must be at least 1", groups, threads)
+			return fmt.Errorf("%v threadgroups of %v threads: each number must be at least 1 and at most %d",
+				groups, threads, 1<<30)
 		}
 	}
 	if threads.X > limit || threads.Y > limit || threads.Z > limit || threads.X*threads.Y*threads.Z > limit {

@@ -74,6 +74,15 @@ func TestMistakes(t *testing.T) {
 		}},
 		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(0, 1, 1), size(32, 1, 1)) }},
 		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, -1, 1)) }},
+		{"at most 1073741824", func(c metal.Commands) { good(c); c.Dispatch(size(1<<30+1, 1, 1), size(1, 1, 1)) }},
+		{"more than 1073741824 in all", func(c metal.Commands) {
+			good(c)
+			c.Dispatch(size(1<<15, 1<<15, 2), size(1, 1, 1))
+		}},
+		{"more than 1073741824 in all", func(c metal.Commands) {
+			good(c)
+			c.Dispatch(size(1<<30, 1<<30, 1<<30), size(1, 1, 1))
+		}},
 		{"the pipeline allows 1024", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, 32, 2)) }},
 		{"the pipeline allows 64", func(c metal.Commands) {
 			good(c)
@@ -152,6 +161,15 @@ func TestStates(t *testing.T) {
 
 	c, err = r.NewCommands()
 	require.NoError(t, err)
+	c.Commit()
+	c.Discard() // in vain
+	for range 2 {
+		_, err = c.Wait()
+		assert.NoError(t, err)
+	}
+
+	c, err = r.NewCommands()
+	require.NoError(t, err)
 	c.Discard()
 	c.Commit()
 	_, err = c.Wait()
@@ -168,13 +186,12 @@ func TestInFlight(t *testing.T) {
 		for i := range uint32(50) {
 			c, err := r.NewCommands()
 			require.NoError(t, err)
-			c.SetBuffer(0, x, 0)
 			for _, k := range []struct {
 				name string
 				n    uint32
 			}{{"add", i}, {"times", 3}} {
 				c.SetPipeline(r.pipeline(k.name))
-				c.SetBuffer(1, words(t, r.Device, k.n), 0)
+				c.SetBuffers(0, []metal.Binding{{Buffer: x}, {Buffer: words(t, r.Device, 99, k.n), Offset: 4}})
 				c.Dispatch(size(10, 1, 1), size(100, 1, 1))
 				c.Barrier()
 			}
@@ -225,7 +242,7 @@ func TestManyGoroutines(t *testing.T) {
 				}
 				c.SetPipeline(p)
 				c.SetBuffer(0, x, 0)
-				c.SetBuffer(1, n, 0)
+				c.SetBuffers(1, []metal.Binding{{Buffer: n}})
 				c.Dispatch(size(4, 1, 1), size(64, 1, 1))
 				c.Commit()
 				_, err = c.Wait()

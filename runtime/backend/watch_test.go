@@ -165,6 +165,9 @@ func TestWatchTimes(t *testing.T) {
 	w = &Watcher{Share: 0.01}
 	w.pay(100, 5, 5)
 	assert.Equal(t, 0, w.skip)
+	w = &Watcher{} // of any share
+	w.pay(100, 0, 70*time.Microsecond)
+	assert.Zero(t, w.skip)
 }
 
 // TestWatchLong: long passes are all reported.

@@ -50,7 +50,7 @@ type wish struct {
 	old, n          int
 	k               int // 0: 1
 	back            bool
-	audit           bool // audit of the whole text
+	audit, verify   bool // of the whole text
 }
 
 // question returns the wish as a job of the service.
@@ -60,6 +60,9 @@ func (w wish) question(i int) terms.Job {
 	q.Context = make([]int32, w.old+w.n)
 	if w.audit {
 		q.AuditFrom = 1
+	}
+	if w.verify {
+		q.AuditFrom, q.Verify = 1, terms.EachChoice
 	}
 	if w.session == 0 {
 		q.Session = 100*w.device + uint64(i)
@@ -170,6 +173,9 @@ func TestPlan(t *testing.T) {
 		"nor are those of eight candidates": {2000, []wish{
 			{device: 1, n: 2, k: 8}, {device: 2, n: 2, k: 8}, {device: 3, n: 2, k: 128}, {device: 4, n: 2, k: 128},
 		}, []string{"1x2 2x2 3x2 4x2", "3x1 4x1"}},
+		"nor are those that verify with one candidate": {2000, []wish{
+			{device: 1, n: 8, verify: true}, {device: 2, n: 2, k: 128}, {device: 3, n: 2, k: 128},
+		}, []string{"1x8 2x2 3x2", "2x1 3x1"}},
 		"what is computed again for more candidates has a row": {2000, slices.Concat(
 			slices.Repeat([]wish{{device: 1, old: 2, k: 2}}, 11), slices.Repeat([]wish{{device: 2, old: 2, k: 2}}, 11),
 			slices.Repeat([]wish{{device: 3, old: 2, k: 2}}, 11),

@@ -317,7 +317,7 @@ func TestOptions(t *testing.T) {
 	assert.ErrorIs(t, asks(batch.Options{}, 11, 1), batch.ErrContext)
 	assert.NoError(t, asks(batch.Options{Rows: 1, Best: 1, Context: 1}, 1, 1))
 	assert.NoError(t, asks(batch.Options{Context: 10, Best: 4}, 10, 4))
-	assert.Error(t, asks(batch.Options{Best: 4}, 1, 5))
+	assert.EqualError(t, asks(batch.Options{Best: 4}, 1, 5), "5 candidates: 0 to 4 are possible")
 	assert.ErrorIs(t, asks(batch.Options{Context: 4}, 5, 1), batch.ErrContext)
 	for rows, want := range map[int]int{0: 128, 1: 1, 7: 7} {
 		s := service(t, idle{}, 10, batch.Options{Rows: rows})

@@ -723,7 +723,22 @@ func TestExpected(t *testing.T) {
 		_, may = r.expected(s, e)
 		assert.False(t, may, "it has ended")
 	}
+	s := &stream{of: new(escalation), at: tip, pos: 4, tokens: []int32{0, 7}, live: true, last: time.Unix(0, 100)}
+	for token, want := range map[int32]bool{7: true, 8: false} {
+		e := &escalation{at: &node{pos: 4, parent: tip, place: only{token: token}}}
+		e.Pos = 5
+		_, may := r.expected(s, e)
+		assert.Equal(t, want, may, "7 has arrived, and only %d may follow", token)
+	}
 }
+
+// only is a place that one token may follow.
+type only struct {
+	Place
+	token int32
+}
+
+func (o only) Allows(token int32) bool { return token == o.token }
 
 // TestAheadRefused: a stream after an invalid answer ends and is not used.
 func TestAheadRefused(t *testing.T) {

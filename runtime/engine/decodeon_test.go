@@ -182,9 +182,11 @@ func TestAheadEndsWithText(t *testing.T) {
 	got := append([]int32{a.Token}, all(a.Ahead)...)
 	require.True(t, tokens.IsEnd(got[len(got)-1]), "%v", got)
 	assert.Equal(t, slices.IndexFunc(got, tokens.IsEnd), len(got)-1)
-	_, err = builtIn{s: s}.Next(t.Context(), terms.Job{Session: 2,
-		Question: terms.Question{Context: append(ids, got...)}})
+	u, err := s.upstream()
+	require.NoError(t, err)
+	_, err = u.Next(t.Context(), terms.Job{Session: 2, Question: terms.Question{Context: append(ids, got...)}})
 	assert.ErrorIs(t, err, errTextEnds)
+	assert.Equal(t, endsOf(tokens), u.Info().Ends, "a gateway does not ask further then")
 }
 
 // TestBuiltInNext: the upstream of a gateway decodes ahead the same tokens as it answers, and is busy while others

@@ -39,6 +39,12 @@ func TestServiceSession(t *testing.T) {
 	s.Close()
 	_, _, err = far.Session(t.Context())
 	assert.ErrorIs(t, err, ErrClosed)
+	open, err := e.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer open.Close()
+	require.NoError(t, e.Close())
+	_, _, err = open.Session(t.Context())
+	assert.ErrorIs(t, err, ErrClosed, "its engine is closed")
 }
 
 // TestServiceVerifies: the built-in model supports all kinds of verification.

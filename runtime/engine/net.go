@@ -49,18 +49,26 @@ func identityOf(t *tokenizer.Tokenizer) netproto.Identity {
 
 // Gateway makes a QUIC server in front of the service.
 func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
-	id, err := s.e.Identity()
+	u, err := s.upstream()
 	if err != nil {
 		return nil, err
+	}
+	return gateway.New(o, u)
+}
+
+// upstream returns the service as the upstream of a gateway.
+func (s *Service) upstream() (builtIn, error) {
+	id, err := s.e.Identity()
+	if err != nil {
+		return builtIn{}, err
 	}
 	t, err := s.e.Tokenizer()
 	if err != nil {
-		return nil, err
+		return builtIn{}, err
 	}
-	info := gateway.Info{
+	return builtIn{s, gateway.Info{
 		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Audit: netproto.ExactAudit, Ends: endsOf(t),
-	}
-	return gateway.New(o, builtIn{s, info})
+	}}, nil
 }
 
 // builtIn is a service as the upstream of a gateway.

@@ -147,7 +147,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.LessOrEqual(t, left, 10*time.Minute, "of two deadlines the answer's own counts")
 	assert.Greater(t, left, 9*time.Minute)
 	sent := cloud.(Receiver).Receipt()
-	q.Within = 0
+	q.Within, q.Ahead = 0, netproto.MaxAhead+1 // as many as a message can ask for
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
 	a, err = cloud.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)

@@ -51,14 +51,18 @@ func (c *Compiler) Assembly(source string, names ...string) (string, error) {
 	return assembly, c.keep(kept, assembly)
 }
 
-// keep stores a text in the cache.
+// keep stores a text in the cache: the whole text, or nothing after an error.
 func (c *Compiler) keep(path, text string) error {
-	f, err := os.CreateTemp(c.cache, "new-")
+	scratch, err := os.MkdirTemp(c.cache, "new-")
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close(), os.Rename(f.Name(), path))
+	defer os.RemoveAll(scratch) // leftovers do no harm
+	file := filepath.Join(scratch, "text")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(file, path)
 }
 
 // gpuText returns the source for the strict pass, and an entry point for each of the named kernels.

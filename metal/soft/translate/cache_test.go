@@ -41,11 +41,15 @@ func TestCacheWithoutCompiling(t *testing.T) {
 	script := filepath.Join(dir, "clang")
 	const versionOnly = "#!/bin/sh\ncase $1 in --version|-dumpversion) exec %s $1;; esac\nexit 1\n"
 	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, versionOnly, c.clang), 0o755))
+	old := filepath.Join(dir, "library-old.so")
+	require.NoError(t, os.WriteFile(old, nil, 0o666))
+	require.NoError(t, os.Chtimes(old, time.Unix(0, 0), time.Unix(0, 0)))
 	again, err := NewCompiler(Options{Cache: dir, Clang: script})
 	if err != nil && strings.Contains(err.Error(), "linker") {
 		sharedtest.Missing(t, fmt.Errorf("lld is found only beside clang, which this test replaces: %w", err))
 	}
 	require.NoError(t, err)
+	assert.NoFileExists(t, old)
 	kept, err := again.Build(text, Fast)
 	assert.NoError(t, err)
 	assert.Equal(t, path, kept)
@@ -66,7 +70,7 @@ func TestCacheWithoutCompiling(t *testing.T) {
 		"arch":    func() error { again.arch = elsewhere; _, err := again.Build(text, Fast); return err },
 	} {
 		before := *again
-		assert.Error(t, other(), what)
+		assert.ErrorContains(t, other(), "exit status 1", what)
 		*again = before
 	}
 }
@@ -116,6 +120,20 @@ func TestPrune(t *testing.T) {
 	assert.Equal(t, []string{
 		"library-new.so", "library-used.so", "new-busy", "other", "runtime-new.o", "shim-new", "strict-new",
 	}, left)
+}
+
+// TestKeep: a text is kept as a whole, and nothing is left of one that cannot be kept.
+func TestKeep(t *testing.T) {
+	c := &Compiler{cache: held.TempDir(t)}
+	path := filepath.Join(c.cache, "assembly-1.s")
+	require.NoError(t, c.keep(path, "text"))
+	kept, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(kept))
+	assert.Error(t, c.keep(filepath.Join(c.cache, "absent", "assembly-2.s"), "text"))
+	left, err := os.ReadDir(c.cache)
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
 }
 
 // TestOwnText: every file that affects the result of a source is part of the cache key.

@@ -47,17 +47,21 @@ func TestParseKernel(t *testing.T) {
 constant int B [[function_constant(2)]];
 constant float C [[function_constant(3)]];
 constant bool D = A && true;
+constant bool E = !D;
 static int helper(int x) { return x + B; }
 template <typename T, int N = 4>
 [[max_total_threads_per_threadgroup(128)]] kernel void k(
   device const T *x [[buffer(3)]], constant uint &n [[ buffer(0) ]],
-  threadgroup T *s [[threadgroup(1)]], device T *y [[buffer(2), function_constant(D)]],
+  threadgroup T *s [[threadgroup(1)]], device T *const y [[buffer(2), function_constant(E)]],
   uint2 p [[thread_position_in_grid]]) { helper(1); }
 template [[host_name("k_float")]] kernel void k<float, 8>(
   device const vec<float, 1> *, constant uint &, threadgroup float *, device float *, uint2);
+template [[host_name("k_small"), max_total_threads_per_threadgroup(32u)]] kernel void k<half, 8>(
+  device const half *, constant uint &, threadgroup half *, device half *, uint2);
 `, "a.metal")
 	require.Empty(t, u.problems)
-	require.Len(t, u.kernels, 1)
+	require.Len(t, u.kernels, 2)
+	assert.Equal(t, 32, u.kernels[1].MaxThreads, "its own")
 	k := u.kernels[0]
 	assert.Equal(t, "k_float", k.Name)
 	assert.Equal(t, "k<float, 8>", k.call)
@@ -67,7 +71,7 @@ template [[host_name("k_float")]] kernel void k<float, 8>(
 		{Kind: "buffer", Index: 3, Name: "x", Space: "device", Const: true},
 		{Kind: "buffer", Index: 0, Name: "n", Space: "constant", Const: true},
 		{Kind: "threadgroup", Index: 1, Name: "s", Space: "threadgroup"},
-		{Kind: "buffer", Index: 2, Name: "y", Space: "device", If: "D"},
+		{Kind: "buffer", Index: 2, Name: "y", Space: "device", If: "E"},
 		{Kind: "thread_position_in_grid", Name: "p"},
 	}, k.Params)
 }
@@ -141,6 +145,11 @@ func TestParseRefuses(t *testing.T) {
 		body("[[likely]] f();"):                                          "an attribute is not understood here",
 		body("threadgroup float;"):                                       "a threadgroup variable is not understood",
 		body("x = static_cast<float4>(y);"):                              "static_cast to a vector: write float4(...)",
+		body("float *p, x;"):                                             "reference p needs an address space",
+		body("const float *p;"):                                          "reference p needs an address space",
+		body("float const *p;"):                                          "reference p needs an address space",
+		body("float *p[4];"):                                             "reference p needs an address space",
+		body("vec<float, 2> &p = q;"):                                    "reference p needs an address space",
 		body("long long x;"):                                             "Metal has no long long",
 		param("uint &i [[thread_position_in_grid]]"):                     "[[thread_position_in_grid]] and must be a",
 		param("device float *x [[buffer(-1)]]"):                          "is not a number from 0 to 30",
@@ -161,6 +170,7 @@ func TestParseRefuses(t *testing.T) {
 		"#pragma\n":         "#pragma is not known",
 		"#warning unless\n": "#warning unless is not known",
 		"int f() { return f(); }\nusing namespace std;":                "calls itself",
+		"int g(); int f() { return g(); } int g() { return f(); }":     "function f calls itself",
 		"using namespace std;":                                         "namespace std is not known",
 		"template [[host_name(k)]] kernel void k<float>();":            "an explicit instantiation must be of the form",
 		"template [[host_name(\"a\")]] kernel void k<float>();":        "there is no kernel template k",
@@ -171,6 +181,36 @@ func TestParseRefuses(t *testing.T) {
 		if assert.NotEmpty(t, u.problems, source) {
 			assert.Contains(t, u.problems[0].text, want, source)
 		}
+	}
+}
+
+// TestParseAccepts: what looks like something that the parser refuses.
+func TestParseAccepts(t *testing.T) {
+	for _, source := range []string{
+		"int f(int x) { return x; } int f(float x) { return f(1); }", // another function of this name
+		"constant bool A [[function_constant(0)]]; constant bool B [[function_constant(1)]]; kernel void k(" +
+			"device int *x [[buffer(0), function_constant(A)]], device float *y [[buffer(0), function_constant(B)]]) {}",
+		"kernel void k() { thread float *p; device const float *q = r; return *p; }",
+	} {
+		assert.Empty(t, parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems, source)
+	}
+}
+
+// TestContraction: clang's form of each mode, however the line is spaced.
+func TestContraction(t *testing.T) {
+	for _, mode := range []string{"off", "on", "fast"} {
+		assert.Equal(t, "#pragma clang fp contract("+mode+")", contraction("# pragma  METAL fp contract( "+mode+" )"))
+	}
+	assert.Empty(t, contraction("#pragma METAL fp contract(never)"))
+}
+
+// TestIsVector: vectors have two to four elements of Metal's types.
+func TestIsVector(t *testing.T) {
+	for _, name := range []string{"float2", "half3", "bfloat4", "uchar2", "ulong4"} {
+		assert.True(t, isVector(name), name)
+	}
+	for _, name := range []string{"float", "float1", "float5", "double2", "4", "loat4", "packed_float4"} {
+		assert.False(t, isVector(name), name)
 	}
 }
 

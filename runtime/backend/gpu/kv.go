@@ -54,6 +54,10 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: %d slots do not fit into a buffer of the device", c.Slots)
 	}
 	d.bury()
+	d.stores[storeKey{c.Type == gguf.F32, s.plan.heads, s.plan.room}] = true
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
 	m := new(memory)
 	for range c.Layers {
 		b, err := d.metal.NewBuffer(2 * c.KVHeads * c.Slots * s.rowLen)
@@ -67,10 +71,6 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		m.buffers = append(m.buffers, b)
 	}
 	s.layers, d.alive[m] = m.buffers, true
-	d.stores[storeKey{c.Type == gguf.F32, s.plan.heads, s.plan.room}] = true
-	if err := d.ready(); err != nil {
-		return nil, err
-	}
 	runtime.AddCleanup(s, d.release, m)
 	return s, nil
 }

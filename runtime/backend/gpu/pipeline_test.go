@@ -10,16 +10,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // slow is a device that takes a second for each pipeline, and fails for those called bad.
 type slow struct {
 	*record.Device
-	bad  string
-	open atomic.Int64 // pipelines that are not closed
+	bad     string
+	open    atomic.Int64 // pipelines that are not closed
+	buffers int          // that were made
 }
 
 type slowLibrary struct {
@@ -50,6 +53,11 @@ func (l slowLibrary) NewPipeline(function string, constants ...metal.Constant) (
 }
 
 func (p slowPipeline) Close() { p.d.open.Add(-1) }
+
+func (d *slow) NewBuffer(length int) (metal.Buffer, error) {
+	d.buffers++
+	return d.Device.NewBuffer(length)
+}
 
 // poor is a device without memory. It counts the libraries that are not closed.
 type poor struct {
@@ -116,4 +124,18 @@ func TestPipelinesAtOnce(t *testing.T) {
 			assert.Zero(t, under.open.Load())
 		})
 	}
+}
+
+// TestStoreWithoutKernels: a KV store with kernels that cannot be compiled takes no memory.
+func TestStoreWithoutKernels(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		under := &slow{Device: record.Open(), bad: attendWideKernel(64)}
+		d, err := New(under, Options{})
+		require.NoError(t, err)
+		before := under.buffers
+		_, err = d.NewKV(backend.KVConfig{Layers: 2, Slots: 4, Heads: 2, KVHeads: 1, HeadSize: 64, Type: gguf.F16})
+		require.ErrorIs(t, err, errBad)
+		assert.Equal(t, before, under.buffers)
+		require.NoError(t, d.Close())
+	})
 }
