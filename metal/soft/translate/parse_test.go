@@ -188,8 +188,9 @@ func TestParseRefuses(t *testing.T) {
 func TestParseAccepts(t *testing.T) {
 	for _, source := range []string{
 		"int f(int x) { return x; } int f(float x) { return f(1); }", // another function of this name
-		"constant bool A [[function_constant(0)]]; constant bool B [[function_constant(1)]]; kernel void k(" +
-			"device int *x [[buffer(0), function_constant(A)]], device float *y [[buffer(0), function_constant(B)]]) {}",
+		"constant bool A [[function_constant(0)]]; constant bool B [[function_constant(1)]]; " +
+			"kernel void k(device int *x [[buffer(0), function_constant(A)]], " +
+			"device float *y [[buffer(0), function_constant(B)]]) {}",
 		"kernel void k() { thread float *p; device const float *q = r; return *p; }",
 	} {
 		assert.Empty(t, parse("# 1 \"stubs/metal_stdlib\"\n"+source, "a.metal").problems, source)
