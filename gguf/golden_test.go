@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -29,6 +30,7 @@ func openGolden(t *testing.T, name string) *File {
 // TestGolden: the files of a set contain the same weights in different types: the error of a tensor relative to the
 // float version must be that of its type, not less either.
 func TestGolden(t *testing.T) {
+	racing.Spare(t)
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "*.gguf"))
 	require.NoError(t, err)
 	seen := make(map[Type]bool)
@@ -78,6 +80,7 @@ func TestQuantizeAsLlamaCpp(t *testing.T) {
 
 // TestQuantizeErrorAsLlamaCpp: for floats known only as float16, the error is at most that of llama.cpp's file.
 func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
+	racing.Spare(t)
 	src := openGolden(t, "a-tied-f16.gguf")
 	for name, typ := range map[string]Type{"q4_k": Q4_K, "q6_k": Q6_K, "q4_0": Q4_0, "q8_0": Q8_0} {
 		for _, theirs := range openGolden(t, "a-tied-"+name+".gguf").Tensors() {

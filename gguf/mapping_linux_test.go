@@ -23,6 +23,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // largeFile makes a file of random tensors that fill about this many huge pages, and returns its bytes, too.
@@ -109,6 +110,7 @@ func smapsField(t *testing.T, f *File, name string) (sum int) {
 
 // TestNothingIsLeft: a closed file leaves no mapping and no descriptor, and a move that ends early leaves no mapping.
 func TestNothingIsLeft(t *testing.T) {
+	racing.Spare(t)
 	path, _ := largeFile(t, 8)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -320,6 +320,11 @@ func TestSentences(t *testing.T) {
 	require.NoError(t, w.label(t.Context(), d, positions))
 	assert.Equal(t, trace.Keep, positions[0].Labels[0])
 	assert.Equal(t, 2*(sentenceTokens-1), d.large.tokens)
+	w, d, _, _ = scripted(t, Options{Labels: []string{RuleR2R}}, "", nil, map[string]string{"bba": long, "bbA": long})
+	d.question.Grade = nil
+	d.answer = slices.Repeat(w.tokens.Encode("b", false), 3)
+	require.NoError(t, w.label(t.Context(), d, append(make([]trace.Position, 2), positions...)))
+	assert.Equal(t, 2*(sentenceTokens-1), d.large.tokens, "what is before the choice does not count")
 }
 
 func TestWords(t *testing.T) {

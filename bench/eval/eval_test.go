@@ -199,6 +199,7 @@ func TestSame(t *testing.T) {
 // TestBudget: runs with a budget answer one question after the other, in parallel with other runs or after a stop: they
 // give the same answers as a single device, which never exceeds the budget.
 func TestBudget(t *testing.T) {
+	racing.Spare(t)
 	budgets := []Run{
 		{Policy: router.Margin, Budget: 0.07}, {Policy: router.Random, Budget: 0.2},
 		{Policy: router.Learned, Budget: 0.07},
@@ -416,6 +417,7 @@ func (f fixed) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, e
 
 // TestSampling: with a temperature, equal seeds give equal answers and different seeds different ones.
 func TestSampling(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 3, at(router.Random, 0.5))
 	answers := func(seed uint64, temperature float64) (all []Answer) {
 		o.Sampling, o.Log = terms.Sampling{Temperature: temperature, Seed: seed}, NewLog(Settings{}, About{})

@@ -104,7 +104,7 @@ func scripted() []Answer {
 	}
 	all := []Answer{
 		one(500, 4, true, true, 10, 4, draft.Summary{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1,
-			Hits: 1, Wait: 100, Hidden: 90, Warmed: 30, Audited: 3, AuditedFor: 3, Known: 1, Turned: 2, Prefilled: 100,
+			Hits: 1, Wait: 100, Hidden: 90, Warmed: 30, Audited: 4, AuditedFor: 4, Known: 1, Turned: 2, Prefilled: 100,
 			Decoded: 2, Ahead: 7, AheadUsed: 3}),
 		one(100, 6, true, false, 20, 5, draft.Summary{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2,
 			Hits: 1, Wait: 100, Hidden: 10, Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10, Known: 2,
@@ -128,7 +128,7 @@ func TestReportByHand(t *testing.T) {
 	routed := usual
 	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
 	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare =
-		new(2), new(60.0/4), new(12.0/4), new(11.0/55)
+		new(2), new(60.0/4), new(12.0/4), new(11.0/56)
 	computed := &CloudTokens{Prefilled: 200.0 / 5, Decoded: 10.0 / 5, Ahead: 15.0 / 5, AheadUsed: 4.0 / 5}
 	alone := usual
 	alone.CloudTokens, routed.CloudTokens = computed, computed

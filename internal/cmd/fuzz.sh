@@ -3,10 +3,14 @@
 # worker each. A package is built once for all its targets, which go test -fuzz does again for each, and while those of
 # packages before it run.
 #
+# With GUIDED=no inputs are random ones: those that reach new code are not looked for, and nothing is compiled for that.
+#
 # fuzz.sh TIME FOLDER BINARY CORPUS TARGET: runs one of them. CORPUS is the folder for inputs that reach new code.
 set -eu
 GO=${GO:-go}
 time=$1
+guide="-fuzz ."
+[ "${GUIDED:-yes}" = yes ] || guide=
 
 # builds prints a line for each target as soon as its package is built, and leaves $dir/built behind if all could be.
 builds() {
@@ -14,7 +18,7 @@ builds() {
 	n=0
 	for folder in $(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u); do
 		n=$((n + 1))
-		$GO test -c -vet=off -fuzz . -o "$dir/$n.test" "$folder"
+		$GO test -c -vet=off $guide -o "$dir/$n.test" "$folder"
 		corpus=$cache/$($GO list "$folder")
 		(cd "$folder" && "$dir/$n.test" -test.list '^Fuzz') >"$dir/$n.list"
 		sed "s|^|$time $folder $dir/$n.test $corpus |" "$dir/$n.list"

@@ -3,6 +3,7 @@ package soft
 import (
 	_ "embed"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -182,6 +183,15 @@ func (p *program) anyFault(err error) *Fault {
 		return f
 	}
 	return &Fault{}
+}
+
+// TestTwoFaults: two bugs of one kind, at one buffer, are two faults.
+func TestTwoFaults(t *testing.T) {
+	err := newProgram(t, Options{Variant: Check}).run("twice_bad", 1)
+	require.Error(t, err)
+	for _, mark := range []string{"twice_first", "twice_second"} {
+		assert.Contains(t, err.Error(), fmt.Sprintf("faults.metal:%d: kernel twice_bad: out of bounds", lineOf(t, mark)))
+	}
 }
 
 // TestFaultSays: a fault reports what an access touched.

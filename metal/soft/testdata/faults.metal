@@ -117,6 +117,11 @@ kernel void bounds_write_bad(ARGS) {
 }
 kernel void bounds_write_good(ARGS) { y[t * 2 % 64 + t / 32] = x[t]; }
 
+kernel void twice_bad(ARGS) {
+  y[t] = x[t + 1]; // fault: twice_first
+  y[t] += x[t + 2]; // fault: twice_second
+}
+
 kernel void below_bad(ARGS) {
   y[t] = x[(int)t - 1]; // fault: below
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
@@ -91,6 +92,7 @@ func narrowed(d backend.Draw) bool {
 // top-p, min-p, seed and position: nearly always, except for scores too close for float32. If more tokens are possible
 // than the best ones that kernels find, but not all, most guesses are right.
 func TestDraw(t *testing.T) {
+	racing.Spare(t)
 	each(t, func(x *fixture) {
 		for _, vocab := range []int{3, 300, 1100} {
 			v := x.drawing(vocab)
@@ -204,6 +206,7 @@ func (d *mistaken) NewLibrary(source string) (metal.Library, error) {
 // TestDrawMistakes: noise with a wrong bit of the generator, of another position or seed, or with a wrong logarithm,
 // and a wrong set of possible tokens, lower the rate of right guesses.
 func TestDrawMistakes(t *testing.T) {
+	racing.Spare(t)
 	draw := func(temperature float64, k int, p, least float64) backend.Draw {
 		return backend.Draw{Sampling: terms.Sampling{Temperature: temperature, TopK: k, TopP: p}, MinP: least}
 	}

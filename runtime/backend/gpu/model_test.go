@@ -550,6 +550,7 @@ func (l limited) Limits() metal.Limits {
 
 // TestMapped: the weights of a mapped file are used in place, with the results of copies.
 func TestMapped(t *testing.T) {
+	racing.Spare(t)
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	r, err := synth.ParseRecipe("q4_k_m")
 	require.NoError(t, err)

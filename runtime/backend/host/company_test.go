@@ -339,6 +339,7 @@ func TestOtherShapes(t *testing.T) {
 
 // TestAloneOrBesideExact tests the same on the reference device.
 func TestAloneOrBesideExact(t *testing.T) {
+	racing.Spare(t)
 	ds := devices(t, Options{Threads: 1, Exact: true}, Options{Threads: 2, Exact: true})
 	s := shape{layers: 1, dim: 64, ffn: 64, heads: 4, kvHeads: 2, vocab: 300}
 	f := s.file(t, "q8_0")

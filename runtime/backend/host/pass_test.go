@@ -343,6 +343,7 @@ func TestAttend(t *testing.T) {
 // with other rows, of which several may be computed together, and for any number of workers; they agree with the
 // definition.
 func TestAttendSplits(t *testing.T) {
+	racing.Spare(t)
 	const length, slots = 2*splitSlots + 77, 3*splitSlots + 50
 	some := []int{1, 3}
 	if testing.Short() || cpu.Features() == "generic" { // which is slow

@@ -379,6 +379,14 @@ func TestClassWeights(t *testing.T) {
 	keep, escalate := float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1]
 	assert.InDelta(t, keep, escalate, 1e-6, "both classes have equal weight")
 	assert.InDelta(t, float64(tr.keep+tr.escalate), keep+escalate, 1e-6)
+	require.NotZero(t, tr.correction())
+	logit := func(scale, shift float64) float64 {
+		net, err := tr.network(scale, shift)
+		require.NoError(t, err)
+		p := float64(net.Of(make([]float32, len(shares)), 0, 0))
+		return math.Log(p / (1 - p))
+	}
+	assert.InDelta(t, 2*logit(1, 0)+0.5, logit(2, 0.5), 1e-4, "logits are scaled with their correction")
 }
 
 // TestSplit: whole prompts are held out, as many as requested, the same ones whatever else is in the source.
