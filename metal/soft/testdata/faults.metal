@@ -117,11 +117,6 @@ kernel void bounds_write_bad(ARGS) {
 }
 kernel void bounds_write_good(ARGS) { y[t * 2 % 64 + t / 32] = x[t]; }
 
-kernel void twice_bad(ARGS) {
-  y[t] = x[t + 1]; // fault: twice_first
-  y[t] += x[t + 2]; // fault: twice_second
-}
-
 kernel void below_bad(ARGS) {
   y[t] = x[(int)t - 1]; // fault: below
 }
@@ -285,6 +280,12 @@ kernel void matrix_race_good(ARGS) {
 
 kernel void shift_bad(ARGS) {
   y[t] = float(1u << (t + 1)); // fault: shift
+}
+kernel void shifts_bad(ARGS, uint group [[threadgroup_position_in_grid]]) {
+  if (group % 2 == 0)
+    y[t] = float(1u << (t + 1)); // fault: first_shift
+  else
+    y[t] = float(1u << (t + 2)); // fault: second_shift
 }
 kernel void shift_good(ARGS) { y[t] = float(1u << (t & 31)); }
 
