@@ -59,8 +59,16 @@ func TestRecord(t *testing.T) {
 		{"first", one, one, 48, []byte{60, 61, 62, 63}, 0},
 		{"second", one, one, 0, []byte{62, 63}, 1},
 	}
-	assert.Equal(t, want, d.Take())
+	taken := d.Take()
+	assert.Equal(t, want, taken)
 	assert.Empty(t, d.Take())
+	next, err := d.NewCommands()
+	require.NoError(t, err)
+	next.SetPipeline(pipelines[1])
+	next.Dispatch(one, one)
+	next.Commit()
+	assert.Len(t, d.Take(), 1)
+	assert.Equal(t, want, taken, "later dispatches have memory of their own")
 
 	for _, n := range []int{256, 257} {
 		large, err := d.NewBuffer(n)
