@@ -280,6 +280,9 @@ func TestCheckTrusts(t *testing.T) {
 	results, err := checked(t, &fakeengine.Engine{Dialect: "openai"}, func(o *Options) { o.TrustVocabulary = true })
 	require.NoError(t, err)
 	assert.Equal(t, Note, results["vocabulary"].Verdict)
+	results, err = checked(t, &fakeengine.Engine{Dialect: "sglang"}, func(o *Options) { o.TrustVocabulary = true })
+	require.NoError(t, err)
+	assert.Equal(t, Pass, results["vocabulary"].Verdict, "what can be verified is")
 }
 
 // TestCheckEnds: a cancelled check reports nothing more, in particular no failure of the engine.

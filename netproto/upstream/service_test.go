@@ -411,6 +411,25 @@ func TestAbortsEnd(t *testing.T) {
 	})
 }
 
+// TestSteadyAnswers: an engine that answers one question several times alike counts as such.
+func TestSteadyAnswers(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	e.Fault = func(http.ResponseWriter, *http.Request, []byte) bool { time.Sleep(time.Millisecond); return false }
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		before := len(e.Calls("/generate"))
+		var asking sync.WaitGroup
+		for range 8 {
+			asking.Go(func() {
+				_, err := u.Ask(t.Context(), question(1, []int32{5, 6, 7, 8}))
+				assert.NoError(t, err)
+			})
+		}
+		asking.Wait()
+		assert.Equal(t, 8, len(e.Calls("/generate"))-before)
+		assert.Zero(t, u.Stats().Differing)
+	})
+}
+
 // TestEqualAnswers: an engine with changing rounding errors changes no answer, whether questions are sequential or
 // concurrent, and the share of repeated answers is counted.
 func TestEqualAnswers(t *testing.T) {

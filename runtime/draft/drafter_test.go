@@ -318,3 +318,12 @@ func TestDrafterAlone(t *testing.T) {
 	_, err := New(&fakeModel{world: &world{vocab: 600}}, nil, cloud, Options{Drafter: new(fakeDrafter)})
 	assert.ErrorContains(t, err, "drafter and a cloud", fmt.Sprint(err))
 }
+
+// TestKnownDrafts: what is known of a drafter is shared by the texts that are given it, or begins with the text.
+func TestKnownDrafts(t *testing.T) {
+	known := new(Drafts)
+	own, drafting := Options{Drafter: new(fakeDrafter)}, Options{Drafter: new(fakeDrafter), Drafts: known}
+	assert.Same(t, known, newDrafter(drafting, time.Time{}).Drafts)
+	assert.NotNil(t, newDrafter(own, time.Time{}).Drafts)
+	assert.Nil(t, newDrafter(Options{Drafts: known}, time.Time{}))
+}

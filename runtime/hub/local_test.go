@@ -254,3 +254,13 @@ func FuzzResolve(f *testing.F) {
 		require.FileExists(t, got)
 	})
 }
+
+// TestIsPath: a name with a colon is OWNER/NAME:FILE, whatever the name ends with.
+func TestIsPath(t *testing.T) {
+	for name, path := range map[string]bool{
+		"a/b": false, "a/b:q8_0": false, "a/b.gguf:q8_0": false, "a/b@main:q8_0": false,
+		"a/b.gguf": true, "b": true, "a/b/c": true, "./b": true, "a/b://c": true, `a/b:\c`: true,
+	} {
+		assert.Equal(t, path, isPath(name), name)
+	}
+}

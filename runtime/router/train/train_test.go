@@ -379,6 +379,7 @@ func TestClassWeights(t *testing.T) {
 	keep, escalate := float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1]
 	assert.InDelta(t, keep, escalate, 1e-6, "both classes have equal weight")
 	assert.InDelta(t, float64(tr.keep+tr.escalate), keep+escalate, 1e-6)
+	assert.InDelta(t, math.Log(tr.weight[1])-math.Log(tr.weight[0]), tr.correction(), 1e-9)
 	require.NotZero(t, tr.correction())
 	logit := func(scale, shift float64) float64 {
 		net, err := tr.network(scale, shift)
