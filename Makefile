@@ -126,9 +126,8 @@ real: ## trains, certifies and measures the routed pair of real models in MODELS
 lint: ## gofmt, vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; $(GO) build -o $$dir/vet ./internal/cmd/vet; \
-	vet() { echo "vet $$1 for $$2"; \
-		GOOS=$$(echo $$2 | cut -d / -f 1) GOARCH=$$(echo $$2 | cut -d / -f 2) \
-		GOFLAGS="$$GOFLAGS -tags=$$(echo $$2 | cut -d / -f 3)" $$dir/vet $$1; }; \
+	vet() { echo "vet $$1 for $$2"; set -- $$1 $$(echo $$2 | tr / ' '); \
+		GOOS=$$2 GOARCH=$$3 GOFLAGS="$$GOFLAGS -tags=$$4" $$dir/vet $$1; }; \
 	for s in $(VETTED); do vet ./... $$s; done; \
 	vet ./metal/mtl darwin/arm64/cgo; vet ./gguf/... linux/386
 	$(GO) tool staticcheck ./...
@@ -153,14 +152,16 @@ deploy: build ## the files of docs/deploy, with systemd's and Docker's own check
 	else echo "*** LEFT OUT: the Dockerfile, which needs docker buildx ***"; fi
 
 cross: ## builds the program for every system that it runs on
-	@set -e; for s in $(SYSTEMS); do echo "pilotfish for $$s"; case $$s in linux/*) set -- ;; *) set -- $(QUICKLY) ;; esac; \
+	@set -e; for s in $(SYSTEMS); do echo "pilotfish for $$s"; \
+		case $$s in linux/*) set -- ;; *) set -- $(QUICKLY) ;; esac; \
 		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build "$$@" -ldflags=-w -o /dev/null ./cmd/pilotfish; done
 
 # Of metal/mtl, which calls C, those tests that compile no kernels.
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 	@[ -e $(ARM64LIBC)/lib/libc.so.6 ] || echo "*** LEFT OUT: ./metal/mtl on arm64, which needs libc6-arm64-cross ***"
 	GOARCH=arm64 $(GO) test -short -vet=off -exec '$(QEMU) -L $(ARM64LIBC)' \
-		-skip '^TestSoft([A-Z]|$$)|SameAsSoft|^TestModel' $(ARM64) $(if $(wildcard $(ARM64LIBC)/lib/libc.so.6),./metal/mtl)
+		-skip '^TestSoft([A-Z]|$$)|SameAsSoft|^TestModel' \
+		$(ARM64) $(if $(wildcard $(ARM64LIBC)/lib/libc.so.6),./metal/mtl)
 
 # The engine serves bench/demo/large.gguf, or the folder that bench/hf makes of it.
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one

@@ -10,11 +10,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// NewTokenPrinter returns a function that prints tokens as text. If stdout is a terminal and NO_COLOR is not set,
-// tokens from the cloud are cyan. Tokens that the small model chose because the answer of the cloud was late are
-// yellow. What the model thinks before it answers is dim on a terminal, stands between its marks if there are no
-// colours, and is left out elsewhere.
-func NewTokenPrinter(a *App) func(engine.Token) error {
+// NewTokenPrinter returns a function that prints tokens as text on out, which leads to stdout. If stdout is a terminal
+// and NO_COLOR is not set, tokens from the cloud are cyan. Tokens that the small model chose because the answer of the
+// cloud was late are yellow. What the model thinks before it answers is dim on a terminal, stands between its marks if
+// there are no colours, and is left out elsewhere.
+func NewTokenPrinter(a *App, out io.Writer) func(engine.Token) error {
 	colours := map[pilotfish.Origin]string{"cloud": boldCyan, "edge-timeout": yellow}
 	terminal := IsTerminal(a.Stdout)
 	plain := !terminal || a.Env("NO_COLOR") != ""
@@ -37,7 +37,7 @@ func NewTokenPrinter(a *App) func(engine.Token) error {
 				t.Text, gap = gap+t.Text, ""
 			}
 		}
-		_, err := io.WriteString(a.Stdout, t.Text)
+		_, err := io.WriteString(out, t.Text)
 		return err
 	}
 }

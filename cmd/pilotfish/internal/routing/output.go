@@ -170,7 +170,7 @@ func (f *routingFlags) live(ctx context.Context, a *cli.App, o routing.Options, 
 		return err
 	}
 	fmt.Fprintf(a.Stdout, "%s\n", q.Text)
-	print := cli.NewTokenPrinter(a)
+	print := cli.NewTokenPrinter(a, a.Stdout)
 	var tally engine.Routing
 	route := liveRoute(o, o.Modes[mode])
 	route.Router, route.Cloud, route.Observe = r, far, tally.Add

@@ -41,10 +41,12 @@ type runOutput struct {
 
 func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Model) *runOutput {
 	o := &runOutput{
-		a: a, f: f, load: load, context: m.Context(), model: m, session: m.NewSession(), write: cli.NewTokenPrinter(a),
+		a: a, f: f, load: load, context: m.Context(), model: m, session: m.NewSession(),
+		write: cli.NewTokenPrinter(a, a.Stdout),
 	}
 	if f.verify.Show && !f.json {
 		o.preview = newPreviewer(a)
+		o.write = cli.NewTokenPrinter(a, o.preview)
 	}
 	return o
 }
@@ -71,9 +73,6 @@ func (o *runOutput) token(t pilotfish.Token) error {
 	o.printed += len(t.Text)
 	if o.f.raw {
 		t.Kind = pilotfish.KindAnswer // all of the text is what was asked for
-	}
-	if o.preview != nil {
-		return o.preview.token(t, o.write)
 	}
 	return o.write(t)
 }

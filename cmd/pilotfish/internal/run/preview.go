@@ -11,20 +11,17 @@ import (
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
-// previewer shows text on a terminal that may be erased again. It is after the cursor, which stays at the end of the
-// final text. The preview never exceeds the line, since scrolled text cannot be erased.
+// previewer writes final text to a terminal, and shows text after it that may be erased again. The cursor stays at the
+// end of the final text. The preview never exceeds the line, since scrolled text cannot be erased.
 type previewer struct {
 	out   io.Writer
 	width func() int // columns of the terminal
 	dim   bool
 	at    int    // column of the cursor
 	shown string // after the cursor
-
-	thought bool // the last text that was printed is a thought
 }
 
 // Escape sequences of ECMA-48 and DEC.
@@ -92,26 +89,17 @@ func (p *previewer) erase() string {
 	return eraseToEnd
 }
 
-// token prints a final token with write.
-func (p *previewer) token(t pilotfish.Token, write func(pilotfish.Token) error) error {
+// Write implements [io.Writer] for final text, with the colours of a token printer.
+func (p *previewer) Write(b []byte) (int, error) {
 	if _, err := io.WriteString(p.out, p.erase()); err != nil {
-		return err
+		return 0, err
 	}
-	text := t.Text
-	if p.dim && text != "" { // with colours, marks are not printed, and a gap is before the answer
-		switch t.Kind {
-		case pilotfish.KindMark:
-			text = ""
-		case pilotfish.KindThought:
-			p.thought = true
-		case pilotfish.KindAnswer:
-			if p.thought {
-				p.at, p.thought = 0, false
-			}
-		}
-	}
-	for text != "" {
+	for text := string(b); text != ""; {
 		first := text[0]
+		if first == '\x1b' { // a colour
+			_, text, _ = strings.Cut(text, "m")
+			continue
+		}
 		_, size, cells := firstRune(text)
 		text = text[size:]
 		switch {
@@ -125,7 +113,7 @@ func (p *previewer) token(t pilotfish.Token, write func(pilotfish.Token) error) 
 			p.at += cells
 		}
 	}
-	return write(t)
+	return p.out.Write(b)
 }
 
 // firstRune returns the first character of a text, its bytes and its columns in a preview, where a control character

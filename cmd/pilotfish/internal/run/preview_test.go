@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
@@ -99,8 +98,10 @@ func newScreen(width int) (*screen, *previewer) {
 // printed.
 func TestPreview(t *testing.T) {
 	s, p := newScreen(20)
-	print := func(tok pilotfish.Token) error { _, err := io.WriteString(s, cli.Harmless(tok.Text)); return err }
-	token := func(text string) { require.NoError(t, p.token(pilotfish.Token{Text: text}, print)) }
+	token := func(text string) {
+		_, err := io.WriteString(p, cli.Harmless(text))
+		require.NoError(t, err)
+	}
 	show := func(text string) { require.NoError(t, p.show(text)) }
 	token("The sea")
 	show(" is red")
@@ -142,22 +143,6 @@ func TestPreview(t *testing.T) {
 	assert.Equal(t, 80, columns(io.Discard))
 }
 
-// TestPreviewOfThoughts: the place of the cursor after a thought, whose marks are printed only without colours.
-func TestPreviewOfThoughts(t *testing.T) {
-	for dim, want := range map[bool][]int{true: {0, 2, 2, 3, 6}, false: {7, 9, 17, 20, 23}} {
-		_, p := newScreen(40)
-		p.dim = dim
-		var at []int
-		for _, tok := range []pilotfish.Token{{Text: "<think>", Kind: pilotfish.KindMark},
-			{Text: "hm", Kind: pilotfish.KindThought}, {Text: "</think>", Kind: pilotfish.KindMark}, {Text: "Yes"},
-			{Text: "!!!"}} {
-			require.NoError(t, p.token(tok, func(pilotfish.Token) error { return nil }))
-			at = append(at, p.at)
-		}
-		assert.Equal(t, want, at)
-	}
-}
-
 // TestCharacterColumns: how many columns a character takes.
 func TestCharacterColumns(t *testing.T) {
 	for columns, all := range []string{"\u0301\u20dd", "aé’–…€→─\x1b\t\r\xff\u1200", "海가、✅⭐🐟😀\u115f\uff01\U00020000"} {
@@ -190,13 +175,11 @@ func TestPreviewLeavesNoTrace(t *testing.T) {
 				require.NoError(t, p.show(word(40)))
 				continue
 			}
-			tok := pilotfish.Token{Text: word(6)}
-			_, err := io.WriteString(plain, cli.Harmless(tok.Text))
+			text := cli.Harmless(word(6))
+			_, err := io.WriteString(plain, text)
 			require.NoError(t, err)
-			require.NoError(t, p.token(tok, func(tok pilotfish.Token) error {
-				_, err := io.WriteString(s, cli.Harmless(tok.Text))
-				return err
-			}))
+			_, err = io.WriteString(p, text)
+			require.NoError(t, err)
 			require.Equal(t, plain.text(), s.text(), strconv.Itoa(n))
 		}
 		require.NoError(t, p.show(""))

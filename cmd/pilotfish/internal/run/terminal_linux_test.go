@@ -67,7 +67,7 @@ func TestTokenColours(t *testing.T) {
 	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"},
 		{Text: "c", Origin: "edge-timeout"}}
 	var out bytes.Buffer
-	print := cli.NewTokenPrinter(&cli.App{Stdout: &out, Env: func(string) string { return "" }})
+	print := cli.NewTokenPrinter(&cli.App{Stdout: &out, Env: func(string) string { return "" }}, &out)
 	for _, tok := range tokens {
 		require.NoError(t, print(tok))
 	}
@@ -76,7 +76,7 @@ func TestTokenColours(t *testing.T) {
 	for no, want := range map[string]string{"": "", "1": "abc", "0": "abc"} {
 		tty, text := clitest.Terminal(t)
 		print := cli.NewTokenPrinter(&cli.App{Stdout: &cli.Output{W: tty},
-			Env: func(key string) string { return map[string]string{"NO_COLOR": no}[key] }})
+			Env: func(key string) string { return map[string]string{"NO_COLOR": no}[key] }}, tty)
 		for _, tok := range tokens {
 			require.NoError(t, print(tok))
 		}
@@ -108,6 +108,9 @@ func TestControlCharacters(t *testing.T) {
 				f.verify.Show = preview
 				o := newRunOutput(&cli.App{Stdout: &cli.Output{W: tty}, Env: env}, f, 0, m)
 				require.NoError(t, o.token(tok))
+				if preview {
+					assert.Positive(t, o.preview.at, "it knows where the text ends")
+				}
 				assert.Equal(t, harmless, colours.ReplaceAllString(shown(), ""), "%q %+v", no, tok)
 			}
 		}

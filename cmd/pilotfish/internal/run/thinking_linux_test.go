@@ -21,7 +21,7 @@ func TestThoughtColours(t *testing.T) {
 		{Text: "</think>", Kind: pilotfish.KindMark}, {Text: "\n\n", Kind: pilotfish.KindMark},
 		{Text: "Yes"}, {Text: "."}}
 	printed := func(a *cli.App) {
-		print := cli.NewTokenPrinter(a)
+		print := cli.NewTokenPrinter(a, a.Stdout)
 		for _, tok := range tokens {
 			require.NoError(t, print(tok))
 		}
@@ -52,6 +52,25 @@ func TestThoughtColours(t *testing.T) {
 		tty, text := clitest.Terminal(t)
 		printed(&cli.App{Stdout: tty, Env: func(string) string { return "" }})
 		assert.Equal(t, c.want, text(), "a gap between the thought and the answer")
+	}
+}
+
+// TestPreviewOfThoughts: the place of the cursor after a thought, whose marks are printed only without colours.
+func TestPreviewOfThoughts(t *testing.T) {
+	for no, want := range map[string][]int{"": {0, 2, 2, 3, 6}, "1": {7, 9, 17, 20, 23}} {
+		tty, text := clitest.Terminal(t)
+		a := &cli.App{Stdout: tty, Env: func(string) string { return no }}
+		_, p := newScreen(40)
+		print := cli.NewTokenPrinter(a, p)
+		var at []int
+		for _, tok := range []pilotfish.Token{{Text: "<think>", Kind: pilotfish.KindMark},
+			{Text: "hm", Kind: pilotfish.KindThought}, {Text: "</think>", Kind: pilotfish.KindMark}, {Text: "Yes"},
+			{Text: "!!!", Origin: "cloud"}} {
+			require.NoError(t, print(tok))
+			at = append(at, p.at)
+		}
+		assert.Equal(t, want, at)
+		assert.Empty(t, text(), "all goes through the previewer")
 	}
 }
 
