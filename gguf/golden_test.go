@@ -125,6 +125,7 @@ func TestGoldenMetadata(t *testing.T) {
 // TestRealVocabulary: opening the vocabulary of Qwen2.5 allocates neither its strings nor anything in proportion to
 // their number.
 func TestRealVocabulary(t *testing.T) {
+	racing.Spare(t)
 	path := sharedtest.Shared(t, "data", "qwen2-vocab.gguf")
 	allocs := testing.AllocsPerRun(5, func() {
 		f, err := Open(path)

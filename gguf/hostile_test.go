@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // hostile is a file that must be refused, with the cause and the field that the error must name.
@@ -391,6 +392,7 @@ func TestTruncated(t *testing.T) {
 
 // TestFlipped: any byte of a file may have any value.
 func TestFlipped(t *testing.T) {
+	racing.Spare(t)
 	whole := written(t, func(w *Writer) { everyKind(w); w.Declare("a", F32, 4); _, _ = w.Write(make([]byte, 16)) })
 	for i := range whole {
 		for _, v := range []byte{0x00, 0x01, 0x7f, 0x80, 0xff, whole[i] ^ 1} {

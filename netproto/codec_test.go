@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -315,6 +316,7 @@ func TestCodingFrom(t *testing.T) {
 // TestShortestCoding: with a trained dictionary, the shortest coding is also chosen: the base if the text repeats it,
 // the dictionary if that fits better.
 func TestShortestCoding(t *testing.T) {
+	racing.Spare(t)
 	codec := trainedCodec(t)
 	phrase := goldenPaths()[9]
 	base := append(words(300, 768, 5), phrase...)
@@ -516,6 +518,7 @@ func FuzzDifference(f *testing.F) {
 // dictionary is shorter from about a hundred tokens on, and with a trained dictionary from about a dozen; below that,
 // for most escalations, packed ids are the shortest.
 func TestCodingSizes(t *testing.T) {
+	racing.Spare(t)
 	_, prompts, answers := world(200)
 	const held = 100 // from here on they are measured
 	dict, err := TrainDictionary(7, worldVocab, interleave(prompts[:held], answers[:held]))

@@ -87,6 +87,7 @@ func TestRun(t *testing.T) {
 
 // TestNextThreshold: a token with a confidence equal to a threshold is not escalated there, but at the next threshold.
 func TestNextThreshold(t *testing.T) {
+	racing.Spare(t)
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
 	none := 1e-9
@@ -161,6 +162,7 @@ func TestRight(t *testing.T) {
 // TestChoose: the thresholds are the confidences below which given parts of the budget lie, in the tokens of the
 // pilots.
 func TestChoose(t *testing.T) {
+	racing.Spare(t)
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
 	o := Options{Pair: p, Net: net, Budget: 0.1}
@@ -191,6 +193,7 @@ func TestChoose(t *testing.T) {
 // TestNothingShown: with too few prompts, or a share above the budget, no threshold is chosen. Where more prompts would
 // help, the result says how many are needed.
 func TestNothingShown(t *testing.T) {
+	racing.Spare(t)
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, 20)
 	o := Options{Pair: p, Net: net, Prompts: prompts, Thresholds: []float64{0.5, 0.9}, Budget: 0.07, Confidence: 0.9}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -71,6 +72,7 @@ func (d direct) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 // TestAsService: the simulated service takes the same times as the real one in virtual time, from an idle service to an
 // overloaded one.
 func TestAsService(t *testing.T) {
+	racing.Spare(t)
 	for _, mode := range []Mode{Routed, Verified} {
 		for _, n := range []int{1, 30, 100} {
 			c, w := linear(20, 3, 1), usual()

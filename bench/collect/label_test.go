@@ -279,6 +279,27 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestConsequenceDecided: of the choices before one that matters, only those that leave the reference are compared.
+func TestConsequenceDecided(t *testing.T) {
+	w, d, _, _ := scripted(t, Options{Labels: []string{RuleConsequence}}, "abc yes",
+		map[string]string{"abd": " no", "abc": " yes", "ae": " no"}, nil)
+	one := func(letter string) int32 { return w.tokens.Encode(letter, false)[0] }
+	a, b, c := one("a"), one("b"), one("c")
+	end, _ := w.tokens.EOS()
+	d.answer = append(append([]int32{a, b, c}, w.tokens.Encode(" yes", false)...), end)
+	positions := make([]trace.Position, len(d.answer))
+	for i, id := range d.answer {
+		positions[i] = trace.Position{Reference: id, Small: id, Large: id}
+	}
+	positions[0].Large, positions[1].Small, positions[2].Small = one("f"), one("e"), one("d")
+	require.NoError(t, w.label(t.Context(), d, positions))
+	var got []trace.Verdict
+	for _, p := range positions[:3] {
+		got = append(got, p.Labels[0])
+	}
+	assert.Equal(t, []trace.Verdict{trace.Keep, trace.Keep, trace.Escalate}, got)
+}
+
 // TestSentences: without a right answer, the words up to the end of the sentence decide.
 func TestSentences(t *testing.T) {
 	for _, c := range []struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -172,6 +173,7 @@ func TestShared(t *testing.T) {
 // TestDialled: verification without a margin gives the large model's text for any router. Answers ahead change no
 // token, and the counts are consistent.
 func TestDialled(t *testing.T) {
+	racing.Spare(t)
 	runs := []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5),
 		{Policy: router.Margin, Threshold: new(0.5), Ahead: 8},
 		with(Run{Policy: router.Never}, 0, 1), with(at(router.Margin, 0.5), 0, 8), with(at(router.Margin, 0.51), 0, 8),

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -194,6 +195,19 @@ func TestSame(t *testing.T) {
 		k.token(tokenOf(e.origin, e.confidence))
 	}
 	assert.Equal(t, []float64{0.25, 0.75}, []float64{k.known.above, k.known.most})
+}
+
+// TestTurns: a question that spent nothing releases the next one, too.
+func TestTurns(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) { // so that waiting for ever is a failure
+		r := Run{Policy: router.Margin, Budget: 0.07}
+		w := newTurns([]Run{r}, make([]task.Question, 3))
+		w.end(r, 0, &router.Answer{Tokens: 9})
+		w.end(r, 1, nil)
+		balance, err := w.wait(t.Context(), r, 2)
+		require.NoError(t, err)
+		assert.Equal(t, 9, balance.Total().Tokens)
+	})
 }
 
 // TestBudget: runs with a budget answer one question after the other, in parallel with other runs or after a stop: they
@@ -582,6 +596,7 @@ func TestIncomplete(t *testing.T) {
 
 // TestGoesOn: a file that was cut at any byte is completed to the same answers as one that was not.
 func TestGoesOn(t *testing.T) {
+	racing.Spare(t)
 	o := demoOptions(t, 4, at(router.Margin, 0.3), at(router.Margin, 0.9), Run{Policy: router.Never})
 	dir := held.TempDir(t)
 	settings := Settings{Task: "demo", Runs: Names(o.Runs)}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // histories returns the number of random links that the property tests try, with 500 packets each.
@@ -205,6 +207,7 @@ func proportion(t *testing.T, what string, hits, n int, p, inflation float64) {
 
 // TestShares: the shares of lost, late and doubled packets are those in the options.
 func TestShares(t *testing.T) {
+	racing.Spare(t)
 	const n = 100_000
 	packets := make([]packet, n)
 	for i := range packets {
@@ -236,6 +239,7 @@ func TestShares(t *testing.T) {
 
 // TestBursts: a chain loses the given share of packets, in bursts of the given mean length.
 func TestBursts(t *testing.T) {
+	racing.Spare(t)
 	const n = 200_000
 	for _, c := range []struct{ share, packets float64 }{{0.01, 3}, {0.05, 1.2}, {0.1, 8}, {0.2, 20}, {0.5, 2}} {
 		b := bursts(c.share, c.packets)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -211,6 +212,7 @@ func TestAddTrace(t *testing.T) {
 
 // TestSharedTraces: the shared traces have the figures in their README, and a link replays them.
 func TestSharedTraces(t *testing.T) {
+	racing.Spare(t)
 	dir := sharedtest.Shared(t, "data", "traces")
 	for _, c := range []struct {
 		name   string

@@ -92,6 +92,9 @@ func TestTally(t *testing.T) {
 		TimedOut: 30, Late: 1, Failed: 1, Unasked: 1, Dropped: 1, Needless: 2,
 		BytesUp: 8*100 + 1000, BytesDown: 8*10 + 1,
 	}, Up: 1300, Down: 31}, got)
+	var checks Tally
+	checks.Add(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Checked, BytesUp: 100, BytesDown: 10}})
+	assert.Equal(t, []int{100, 10}, []int{checks.Up, checks.Down}, "a check is a question, too")
 }
 
 // scripted returns answers with figures that can be computed by hand: five questions, four with a right answer.

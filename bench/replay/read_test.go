@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -84,6 +85,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestTruncated: every truncated recording is refused with an error.
 func TestTruncated(t *testing.T) {
+	racing.Spare(t)
 	b := recorded(t)
 	lines := unpacked(t, b)
 	for n := 0; n < len(b); n += 1 + n/50 {
@@ -247,6 +249,7 @@ func TestBroken(t *testing.T) {
 
 // TestBomb: a small file does not allocate much memory.
 func TestBomb(t *testing.T) {
+	racing.Spare(t)
 	bomb := packed(t, bytes.Repeat([]byte{' '}, maxLine+1))
 	assert.Less(t, len(bomb), 100_000)
 	_, err := Read(bytes.NewReader(bomb), "x")

@@ -16,6 +16,7 @@ import (
 // TestReplayIsTheRecording: replaying a mode over the recorded way gives the same events at the same times, and no
 // shown token depends on an assumption.
 func TestReplayIsTheRecording(t *testing.T) {
+	racing.Spare(t)
 	for _, name := range wayNames() {
 		t.Run(name, func(t *testing.T) {
 			asks, exact := 0, 0

@@ -85,6 +85,7 @@ func (r *recordedRun) options() ReplayOptions {
 // TestReplayTimes: over the recorded way every mode takes the recorded times within 2%. It is measured in virtual time,
 // in which only recorded work takes time.
 func TestReplayTimes(t *testing.T) {
+	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {
 		edge := tiny(t, nil)
 		service, err := tiny(t, func(s *synth.Spec) { s.Layers = 3 }).Serve(engine.ServeOptions{})
@@ -267,6 +268,7 @@ func TestReplayTwice(t *testing.T) {
 // TestReplayArithmetic: with a pace and a round trip, modes that wait take the time that can be computed, plus the time
 // of the program: the prompt, a call for each token but the first, and a round trip for each ask.
 func TestReplayArithmetic(t *testing.T) {
+	racing.Spare(t)
 	r := records(t, 4, 1, "cloud", "paper", "serial")
 	o := r.options()
 	zero, err := Replay(t.Context(), o)
@@ -442,6 +444,7 @@ func TestReplayLearned(t *testing.T) {
 // TestReplayNothingAsked: a mode that can ask and never did is recorded completely. With the policy never, no prompt is
 // sent early.
 func TestReplayNothingAsked(t *testing.T) {
+	racing.Spare(t)
 	r := recordsWith(t, router.Options{Policy: router.Never}, 2, 1, "serial")
 	reports, err := Replay(t.Context(), r.options())
 	require.NoError(t, err)

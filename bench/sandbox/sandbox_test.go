@@ -22,6 +22,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -151,6 +152,7 @@ func TestForged(t *testing.T) {
 
 // TestHostile: any program ends within its limits, and no process or file of it is left.
 func TestHostile(t *testing.T) {
+	racing.Spare(t)
 	p := python(t)
 	outside := filepath.Join(held.TempDir(t), "outside")
 	require.NoError(t, os.Chmod(filepath.Dir(outside), 0o777)) // only the confinement prevents writing
@@ -215,6 +217,7 @@ func TestHostile(t *testing.T) {
 
 // TestPlaces: the limits of processes, memory and time hold in the strictest and in the weakest confinement.
 func TestPlaces(t *testing.T) {
+	racing.Spare(t)
 	p := python(t)
 	var work []place
 	for _, p.place = range places() {

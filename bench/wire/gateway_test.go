@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -21,6 +22,7 @@ import (
 // TestGateway: the number of questions follows from devices, rate and time, each is counted once, and no time is
 // shorter than that of the model.
 func TestGateway(t *testing.T) {
+	racing.Spare(t)
 	var progress atomic.Int64
 	r, err := Gateway(t.Context(), GatewayOptions{Devices: 5, Rate: 80, Model: 20 * time.Millisecond,
 		Duration: 500 * time.Millisecond, Sessions: 2000, Progress: func(done, of int) {

@@ -164,11 +164,12 @@ type candidate struct {
 
 // best returns the tokens after a context, the most probable first.
 func (e *Engine) best(context []int32) []candidate {
-	var all []candidate
-	for id, p := range e.Model(context) {
+	logProbs := e.Model(context)
+	all := make([]candidate, 0, len(logProbs))
+	for id, p := range logProbs {
 		all = append(all, candidate{int32(id), p})
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.p, a.p) })
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.p, a.p), cmp.Compare(a.id, b.id)) })
 	return all
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pilotfish-ai/pilotfish/gguf/block"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -120,6 +121,7 @@ func TestMatMul(t *testing.T) {
 
 // TestMatMulIsTheSameHoweverCut checks the promise of the package: batch, ranges and kind of call do not change a bit.
 func TestMatMulIsTheSameHoweverCut(t *testing.T) {
+	racing.Spare(t)
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, typ := range types {
 			in := newInputs(t, 3, 0)

@@ -12,12 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
 // TestCache: compiled code is cached by content: the same source is not compiled again, another variant or text is, and
 // concurrent writes of several devices give complete files.
 func TestCache(t *testing.T) {
+	racing.Spare(t)
 	open(t, Options{})
 	dir := held.TempDir(t)
 	libraries := func() int {

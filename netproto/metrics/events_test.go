@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -220,6 +221,7 @@ func TestBuckets(t *testing.T) {
 
 // TestLabelsAreBounded: values that a client chooses are not labels: hostile names do not grow the page.
 func TestLabelsAreBounded(t *testing.T) {
+	racing.Spare(t)
 	to := prometheus.NewRegistry()
 	m := metrics.NewEvents(to)
 	size := func() int {

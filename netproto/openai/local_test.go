@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
@@ -66,6 +67,7 @@ func TestLocal(t *testing.T) {
 
 // TestKept: a limited number of local messages is remembered, the latest ones.
 func TestKept(t *testing.T) {
+	racing.Spare(t)
 	k := newKeptMessages()
 	message := func(i int, local bool) []answer.Message {
 		return []answer.Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}

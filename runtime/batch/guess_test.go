@@ -225,6 +225,7 @@ func tries(c *crowd, m *watched, r *rand.Rand, q terms.Job) (batch.Answer, bool)
 // TestGuessesChangeNothing: sequential questions have the same answers, audits and evictions with and without guesses,
 // for any memory. The same tokens are kept, and additional reused tokens are guesses.
 func TestGuessesChangeNothing(t *testing.T) {
+	racing.Spare(t)
 	var held, evicted uint64
 	for seed := range seeds(12) {
 		bubble.Test(t, func(t *testing.T) {

@@ -79,6 +79,7 @@ func TestWhoIsNoStream(t *testing.T) {
 // TestStreamsAreForgotten: memory for streams does not grow with their number, and nothing is left of a stream that
 // ends, is dropped or is evicted.
 func TestStreamsAreForgotten(t *testing.T) {
+	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 3000, batch.Options{})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -127,6 +128,7 @@ func newPlaced(seed uint64) *schedule {
 // TestPlacesPipelinedEqualsSerial checks Promise 1 with allowed tokens and rules of taking answers that are functions
 // of the text.
 func TestPlacesPipelinedEqualsSerial(t *testing.T) {
+	racing.Spare(t)
 	cases := 1000
 	if testing.Short() {
 		cases = 250

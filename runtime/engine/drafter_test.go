@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -88,6 +89,7 @@ func drafterRoutes(t *testing.T) map[string]terms.Settings {
 // token for token, with the same log-probabilities and confidences, for settings of all kinds; in one session one after
 // the other, so that the small model's text changes too.
 func TestDrafterText(t *testing.T) {
+	racing.Spare(t)
 	small, large := tiny(t, demo.Small()), tiny(t, demo.Large())
 	alone, drafted := session(t, large), session(t, large)
 	defer drafted.Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -105,6 +106,7 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 // TestFlights: a device with flights gives the tokens of one without, to the last bit of their confidence, also where
 // escalations, branches and rollbacks need other tokens than the best ones.
 func TestFlights(t *testing.T) {
+	racing.Spare(t)
 	large := random(t, Options{Threads: 1}, 5)
 	cloud, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)

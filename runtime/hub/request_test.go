@@ -20,6 +20,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
@@ -113,6 +114,7 @@ func TestRetry(t *testing.T) {
 
 // TestRetryBody: an interrupted body is continued. As long as megabytes arrive in between, retries do not end.
 func TestRetryBody(t *testing.T) {
+	racing.Spare(t)
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub()
 		h.files["m.gguf"] = content(1, 12<<20+5)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
@@ -66,6 +67,7 @@ func qwen3Cases(t *testing.T) map[string]synth.Spec {
 // TestQwen3Golden compares with a float64 evaluation in another language: the exact path to 1e-4 and in 64 greedy
 // tokens, the fast one to the error of activations in 8 bits.
 func TestQwen3Golden(t *testing.T) {
+	racing.Spare(t)
 	cases := qwen3Cases(t)
 	if *models != "" {
 		for name, s := range cases {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -46,6 +47,7 @@ func answered(
 // TestBudgetBounds: after every token the share is at most the budget, and the unused part is at most the bound, for
 // any confidences, also changing or adversarial ones.
 func TestBudgetBounds(t *testing.T) {
+	racing.Spare(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	total := 0 // tokens of all answers
 	streams := map[string]func(i, m int) float64{
@@ -88,6 +90,7 @@ func TestBudgetBounds(t *testing.T) {
 // TestBudgetIsMet: 50 answers of 8 to 30 tokens use the budget up to half a percent of the tokens, and never more, for
 // confidences that differ from earlier ones.
 func TestBudgetIsMet(t *testing.T) {
+	racing.Spare(t)
 	var rng *rand.Rand
 	scale := 1.0 // of an answer: some are easier than others
 	for name, confidence := range map[string]func(i, m int) float64{

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
@@ -168,6 +169,7 @@ kernel void k(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]])
 
 // TestOtherProcessors: all sources also compile for the other processor.
 func TestOtherProcessors(t *testing.T) {
+	racing.Spare(t)
 	own := open(t, Options{})
 	for _, arch := range []string{"amd64", "arm64"} {
 		if arch == runtime.GOARCH {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -85,6 +86,7 @@ func TestRequest(t *testing.T) {
 
 // TestLongReply: the length of a reply is limited.
 func TestLongReply(t *testing.T) {
+	racing.Spare(t)
 	blanks := func(n int64) io.Reader { return io.LimitReader(blank{}, n) }
 	for _, c := range []struct {
 		body io.Reader

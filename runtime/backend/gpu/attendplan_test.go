@@ -81,6 +81,7 @@ func TestWideParts(t *testing.T) {
 // TestTiling: the tables of a long pass contain exactly what each row sees, for any rows. Blocks are ascending, none is
 // empty, and only those that all rows of the tile see completely have no masks.
 func TestTiling(t *testing.T) {
+	racing.Spare(t)
 	r := newRand(3)
 	var g tiling
 	for range 300 {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -104,6 +105,7 @@ func (b *block) means(i int, out []float32, n int, bar float64) {
 // rows that see fewer or more keys: to the last bit in passes of 1 to 8 rows, and in longer ones. The first shape is
 // that of Qwen2.5-0.5B, with 896 columns, which are staged in two chunks for 5 rows and more.
 func TestBesideLengths(t *testing.T) {
+	racing.Spare(t)
 	shapes := []backend.KVConfig{
 		{Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16},
 		{Heads: 3, KVHeads: 3, HeadSize: 20, Type: gguf.F32},

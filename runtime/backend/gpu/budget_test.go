@@ -33,6 +33,7 @@ func isWeight(b soft.Binding) bool {
 
 // TestBudgetQwen3: with norms of heads, too, every byte of every weight is fetched once, for one row, a few and many.
 func TestBudgetQwen3(t *testing.T) {
+	racing.Spare(t)
 	f := file(t, "q4_0", func(s *synth.Spec) {
 		qwen3(256, 5, 1, 128)(s)
 		s.Layers = 1

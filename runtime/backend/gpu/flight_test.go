@@ -232,6 +232,7 @@ func (x *text) run(seed uint64) []any {
 func TestFlights(t *testing.T) {
 	f := small(t)
 	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
+	flown := 0
 	for _, seed := range []uint64{1, 2, 3, 4, 5, 6, rand.Uint64N(1 << 30)} {
 		device := &late{Device: gpu.OpenMetal(t, soft.Options{Seed: seed}), t: t}
 		ahead, d := load(t, f, device, gpu.Options{})
@@ -243,7 +244,7 @@ func TestFlights(t *testing.T) {
 			x.kv = c.KV()
 		}
 		require.Equal(t, step.run(seed), fly.run(seed), "seed %d", seed)
-		assert.GreaterOrEqual(t, device.limit, 2, "passes were in flight at the same time")
+		flown = max(flown, device.limit) // a random program may wait for each pass
 		fly.next()
 		fly.settle(0) // dropped passes have completed, too
 		assert.Equal(t, d.Frames(), d.Spare(), "frames are reused, seed %d", seed)
@@ -253,6 +254,7 @@ func TestFlights(t *testing.T) {
 		require.NoError(t, d.Close(), "with passes in flight")
 		assert.Empty(t, device.open, "all passes have completed")
 	}
+	assert.GreaterOrEqual(t, flown, 2, "passes were in flight at the same time")
 }
 
 // TestNoToken: a pass cannot follow one that has ended, or one without a single token on the device.

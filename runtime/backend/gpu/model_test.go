@@ -160,6 +160,7 @@ func TestModel(t *testing.T) {
 // TestEqualOperands: the form of the kernels for compilers that multiply only matrices of one type gives the same
 // results to the last bit, because a half becomes a float exactly. The device's name says why it has this form.
 func TestEqualOperands(t *testing.T) {
+	racing.Spare(t)
 	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 41, 512)
 	dev := gpu.OpenMetal(t, soft.Options{Seed: 1})
 	for _, recipe := range []string{"f16", "q8_0"} {

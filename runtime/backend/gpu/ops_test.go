@@ -103,6 +103,7 @@ func TestWideFetches(t *testing.T) {
 
 // TestMixedTypes: a gate and an up projection of two types, with rows longer than threadgroup memory.
 func TestMixedTypes(t *testing.T) {
+	racing.Spare(t)
 	each(t, func(x *fixture) {
 		const in, out = 4864, 70
 		for _, n := range []int{1, 2, 7, 10} {
@@ -302,6 +303,7 @@ func shapes() []backend.KVConfig {
 
 // TestAttend: random slots, positions and spans, three passes over one store, compared with the definition.
 func TestAttend(t *testing.T) {
+	racing.Spare(t)
 	each(t, func(x *fixture) {
 		for i, c := range slices.Concat(shapes(), shapes()) {
 			s := x.kv(c)
@@ -387,6 +389,7 @@ func TestReadBack(t *testing.T) {
 // TestLong: enough keys to be split, for one row and for several that see different numbers of them. The result of a
 // row is the same, to the last bit, alone and with others, and with its keys in other places.
 func TestLong(t *testing.T) {
+	racing.Spare(t)
 	each(t, func(x *fixture) {
 		const slots = 420
 		for _, c := range []backend.KVConfig{

@@ -244,6 +244,7 @@ func (c *crowd) companies(d *Device, r *rand.Rand) {
 // other texts, other branches and its own, in any order, for all types of weights, shapes of attention and numbers of
 // workers.
 func TestAloneOrBeside(t *testing.T) {
+	racing.Spare(t)
 	ds := devices(t, Options{Threads: 1}, Options{Threads: 2}, Options{Threads: 3})
 	seed := rand.Uint64()
 	t.Logf("seed of the companies: %d", seed)

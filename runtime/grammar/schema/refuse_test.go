@@ -64,6 +64,7 @@ func TestWork(t *testing.T) {
 
 // TestPaths: a schema that makes too large an automaton, or takes too many steps at any point, is refused with a path.
 func TestPaths(t *testing.T) {
+	racing.Spare(t)
 	var many []string
 	for i := range uint32(20_000) {
 		many = append(many, fmt.Sprintf(`"%08x"`, i*2654435761))
@@ -256,6 +257,7 @@ func TestRefusals(t *testing.T) {
 
 // TestAtLimits: a schema at a limit is accepted, and one beyond it refused.
 func TestAtLimits(t *testing.T) {
+	racing.Spare(t)
 	nested := func(n int) string { return strings.Repeat(`{"items":`, n) + `{}` + strings.Repeat(`}`, n) }
 	classes := func(n int) string { // each pattern doubles the classes of names
 		var all []string

@@ -59,6 +59,7 @@ func TestShortest(t *testing.T) {
 
 // TestShortestCounts: lengths with many missing repetitions, which are not stored one by one.
 func TestShortestCounts(t *testing.T) {
+	racing.Spare(t)
 	for raw, want := range map[string]int{
 		`{"type":"string","minLength":1000}`:                                                      1002,
 		`{"type":"string","minLength":1000000000}`:                                                1000000002,

@@ -64,6 +64,13 @@ func TestCalibrateDemo(t *testing.T) {
 	shipped, err := group.ParseRouter(demo.Router())
 	require.NoError(t, err)
 	assert.Equal(t, shipped.Net, file.Net)
+	below := 0
+	for _, confidence := range file.Confidences {
+		if float64(confidence) < c.Threshold {
+			below++
+		}
+	}
+	assert.InDelta(t, c.Share, float64(below)/float64(len(file.Confidences)), 0.01, "the confidences of the answers")
 	for of, b := range map[string][]byte{c.Model: demo.Small(), c.Large: demo.Large()} {
 		f, err := gguf.Parse(b)
 		require.NoError(t, err)

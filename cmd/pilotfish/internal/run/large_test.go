@@ -10,10 +10,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestRunLarge: with --large the text is the large model's alone, and the summary counts the drafts of the small one.
 func TestRunLarge(t *testing.T) {
+	racing.Spare(t)
 	small, large, _ := clitest.DemoPairFiles(t)
 	question := demo.Questions(demo.HeldOut)[0].Text
 	for _, flags := range []string{

@@ -15,11 +15,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestColours: on a terminal the demo colours the large model's tokens in an answer, unless NO_COLOR is set.
 func TestColours(t *testing.T) {
+	racing.Spare(t)
 	for _, c := range []struct {
 		env    string
 		colour bool
