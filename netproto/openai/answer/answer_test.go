@@ -215,6 +215,19 @@ func TestStretches(t *testing.T) {
 	}
 }
 
+// TestAfterThought: the first token after a thought that was generated on its own is generated again, with the settings
+// of the answer.
+func TestAfterThought(t *testing.T) {
+	p := &play{stretches: []string{"[t]x", "{}"}}
+	said, a, _, err := p.run(Answer{Settings: Settings{JSON: true}, Thinks: true})
+	require.NoError(t, err)
+	var text []byte
+	for _, id := range a.IDs {
+		text = append(text, p.Bytes(id)...)
+	}
+	assert.Equal(t, []string{"[t]{}", "[t]{}"}, []string{said, string(text)})
+}
+
 // TestBrokenCalls: a call that is not as its schema says, or that cannot be found again, is an error.
 func TestBrokenCalls(t *testing.T) {
 	tools := Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f")}}

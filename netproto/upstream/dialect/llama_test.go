@@ -165,6 +165,25 @@ func TestTwoRequests(t *testing.T) {
 	}
 }
 
+// TestSlotOfRequest: each request names the slot of its session, or none before the number of slots is known.
+func TestSlotOfRequest(t *testing.T) {
+	w := &inTurn{replies: slices.Repeat([]string{`{"tokens":[1]}`}, 5)}
+	e := engineOf(t, "llama", w).(*Llama)
+	ask := func(session uint64) {
+		_, err := e.Ask(t.Context(), Ask{Session: session, Context: []int32{1}})
+		require.NoError(t, err)
+	}
+	ask(5)
+	e.slots.resize(2)
+	ask(5)
+	ask(6)
+	ask(5)
+	require.NoError(t, e.Warm(t.Context(), Ask{Session: 6, Context: []int32{1}}))
+	for i, slot := range []int{-1, 0, 1, 0, 1} {
+		assert.Contains(t, w.asked[i], fmt.Sprintf(`"id_slot":%d,`, slot))
+	}
+}
+
 // inTurn gives one reply after the other.
 type inTurn struct {
 	replies, asked []string
