@@ -87,8 +87,8 @@ func (c *Client) read(b []byte, q terms.Question) (terms.Reply, error) {
 	a := m.Reply
 	switch {
 	case err != nil:
-	case int(a.Token) >= c.opt.Identity.Vocab:
-		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
+	case !c.known(a):
+		err = fmt.Errorf("a token outside the vocabulary: %w", netproto.ErrValue)
 	case !sound(a, len(q.Context)):
 		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w",
 			a.Audited, len(q.Context), netproto.ErrValue)
@@ -97,6 +97,13 @@ func (c *Client) read(b []byte, q terms.Question) (terms.Reply, error) {
 			len(q.Context), netproto.ErrValue)
 	}
 	return a, err
+}
+
+// known reports whether all tokens of an answer are in the vocabulary.
+func (c *Client) known(a terms.Reply) bool {
+	in := func(id int32) bool { return int(id) < c.opt.Identity.Vocab }
+	return in(a.Token) && !slices.ContainsFunc(a.Top, func(t terms.Candidate) bool { return !in(t.ID) }) &&
+		!slices.ContainsFunc(a.Audit, func(f terms.Finding) bool { return !in(f.Token) })
 }
 
 // verifies reports whether an answer has the requested verification and no other: all positions were audited, and each
@@ -117,7 +124,7 @@ func (c *Client) verifies(a terms.Reply, q terms.Question) bool {
 	}
 	last := -1
 	for _, f := range a.Audit {
-		if f.Pos == last || int(f.Token) >= c.opt.Identity.Vocab || f.Token == q.Context[f.Pos] {
+		if f.Pos == last || f.Token == q.Context[f.Pos] {
 			return false
 		}
 		last = f.Pos

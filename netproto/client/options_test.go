@@ -63,6 +63,7 @@ func TestHello(t *testing.T) {
 			Dictionaries: []uint32{9, 4}, Secret: "open sesame"}
 		assert.Equal(t, []netproto.Hello{want}, s.said)
 		assert.Equal(t, []string{"a.name"}, s.names)
+		assert.Equal(t, s.addr, c.Addr())
 		w := c.Welcome()
 		assert.Equal(t, netproto.Welcome{Version: netproto.Version, Model: "large",
 			Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}, w)

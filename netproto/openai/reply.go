@@ -350,6 +350,7 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
 	for i := range j.N {
 		index := first + i
+		text = nil // after a panic the session is not kept
 		a := &answer.Answer{Model: t.s.model, Session: h, Prompt: prompt, Settings: j.Settings}
 		a.Settings.Seed += uint64(i)
 		a.Emit = func(p answer.Piece) error {

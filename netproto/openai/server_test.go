@@ -552,8 +552,8 @@ func TestLogLevels(t *testing.T) {
 // TestPanic: a panic of the model is an error of one request, streamed or not; its place is freed and no session is
 // lost.
 func TestPanic(t *testing.T) {
-	m := &fakeModel{answer: func(prompt string, _ answer.Settings) string {
-		if prompt == "panic" {
+	m := &fakeModel{answer: func(prompt string, s answer.Settings) string {
+		if prompt == "panic" || prompt == "second" && s.Seed == 8 {
 			panic("a bug")
 		}
 		return "ok"
@@ -563,11 +563,13 @@ func TestPanic(t *testing.T) {
 		o.Parallel, o.Queue, o.Log = 1, -1, slog.New(slog.NewTextHandler(&log,
 			nil))
 	})
-	for _, body := range []string{`{"prompt":"panic"}`, `{"prompt":"panic","stream":true}`} {
+	for _, body := range []string{`{"prompt":"panic"}`, `{"prompt":"panic","stream":true}`,
+		`{"prompt":"second","n":2,"seed":7}`} {
 		w := ask(t, s, "/v1/completions", body)
 		assert.Equal(t, http.StatusInternalServerError, w.Code)
 		assert.NotContains(t, w.Body.String(), "a bug")
 		assert.Contains(t, log.String(), "panic: a bug")
+		assert.Zero(t, m.open, "a session in an unknown state is not kept")
 	}
 	assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
 	assert.Equal(t, 1, m.open)

@@ -1,6 +1,7 @@
 package terms
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -33,6 +34,19 @@ func TestNumbers(t *testing.T) {
 		to.SetZero()
 		assert.Equal(t, Settings{}, s, "%s points to another field", n.Name)
 	}
+	ranges := map[string]string{}
+	for _, n := range s.Numbers() {
+		ranges[n.Name] = fmt.Sprintf("%s, off: %v, drawn: %v", n.Range(), n.Off, n.Drawn)
+	}
+	assert.Equal(t, map[string]string{
+		"temperature":       "0 to 100, off: 0, drawn: false",
+		"top_k":             "0 or more, off: 0, drawn: true",
+		"top_p":             "0 to 1, off: 1, drawn: true",
+		"min_p":             "0 to 1, off: 0, drawn: true",
+		"repeat_penalty":    "0 to 10, off: 1, drawn: false",
+		"presence_penalty":  "-2 to 2, off: 0, drawn: false",
+		"frequency_penalty": "-2 to 2, off: 0, drawn: false",
+	}, ranges)
 	all := reflect.ValueOf(&s).Elem()
 	for _, n := range s.Numbers() {
 		to := all.FieldByNameFunc(func(field string) bool {

@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -77,13 +80,13 @@ func TestSlowPulsesApart(t *testing.T) {
 
 // TestConnectionsEnd: TCP connections end with the Upstream, also those to an engine that was refused.
 func TestConnectionsEnd(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "sglang"}
+	e := &fakeengine.Engine{Dialect: "sglang", Key: "open sesame"}
 	server := httptest.NewServer(e)
 	defer server.Close()
 	for name, refused := range map[string]bool{"used": false, "refused": true} {
 		held.Same(t, func() {
 			o := options(nil)
-			o.URLs, o.Transport = []string{server.URL}, nil
+			o.URLs, o.Transport, o.Key = []string{server.URL}, nil, "open sesame"
 			if refused {
 				o.Model, o.Kind = "another", VLLM
 			}
@@ -97,6 +100,69 @@ func TestConnectionsEnd(t *testing.T) {
 			u.Close()
 		})
 	}
+}
+
+// TestIdleConnections: as many idle connections are kept as there may be concurrent questions, but not only a few.
+func TestIdleConnections(t *testing.T) {
+	for parallel, want := range map[int]int{0: 64, 9: 64, 100: 100} {
+		m, err := newMember(&Upstream{o: Options{Parallel: parallel}}, "http://one")
+		require.NoError(t, err)
+		assert.Equal(t, want, m.idle.(*http.Transport).MaxIdleConnsPerHost)
+	}
+}
+
+// TestStartsApart: the requests of two gateways that share an engine have different names, and the engine's cache of
+// one description is not used for the next one.
+func TestStartsApart(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "vllm"}
+	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+	names, salts := map[string]bool{}, map[string]bool{}
+	for range 2 {
+		u := open(t, o)
+		assert.Regexp(t, "^pf-[0-9a-f]{8}$", u.name)
+		names[u.name] = true
+		require.NoError(t, u.members[0].join(t.Context()), "as if it had been away")
+	}
+	assert.Len(t, names, 2)
+	for _, c := range e.Calls("/inference/v1/generate") {
+		var q struct {
+			ID   string `json:"request_id"`
+			Salt string `json:"cache_salt"`
+		}
+		require.NoError(t, json.Unmarshal(c.Body, &q))
+		if strings.HasPrefix(q.ID, "pilotfish-") {
+			salts[q.Salt] = true
+		}
+	}
+	assert.Len(t, salts, 4)
+}
+
+// lingering delays the end of requests that are cancelled.
+type lingering struct{ *fakeengine.Wire }
+
+func (l lingering) RoundTrip(r *http.Request) (*http.Response, error) {
+	w, err := l.Wire.RoundTrip(r)
+	if r.Context().Err() != nil {
+		time.Sleep(time.Second)
+	}
+	return w, err
+}
+
+// TestCloseWaits: Close returns when the last check has ended.
+func TestCloseWaits(t *testing.T) {
+	f := &fault{doing: hang, all: true}
+	bubble.Test(t, func(t *testing.T) {
+		w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "llama", Fault: f.answer}})
+		o := options(w, "one")
+		o.Transport = lingering{w}
+		u, err := Open(t.Context(), o)
+		require.NoError(t, err)
+		f.on.Store(true)
+		time.Sleep(pulse + time.Second) // in virtual time: a check hangs
+		began := time.Now()
+		u.Close()
+		assert.Equal(t, time.Second, time.Since(began))
+	})
 }
 
 // TestBackWhileAborting: an engine that comes back answers at once, although requests to abort earlier questions still

@@ -59,6 +59,8 @@ func TestCheck(t *testing.T) {
 					"verification": "136 positions, with 0 extra requests for cached tokens; " +
 						"0 differ from single questions",
 					"too long": "568 tokens are refused", "probabilities": "tokens are drawn from up to 256",
+					"start": "sglang 0.5.23 serves fake, contexts of 504 tokens (0: unknown), " +
+						"16 questions at a time (0: unknown)", "vocabulary": "all 300 tokens have the same text",
 					"cache": "of 399 repeated tokens, its cache had 399 (0 before)",
 				} {
 					assert.Equal(t, found, results[name].Found)
@@ -184,6 +186,9 @@ func TestCheckFinds(t *testing.T) {
 			assert.Contains(t, results[c.check].Found, map[string]string{
 				"500 after a context that is too long": "after a context that was too long: ",
 				"a cache of half":                      "its cache had 200 (200 before)",
+				"no cache":                             "of 399 repeated tokens, its cache had 199: is prefix",
+				"a shared cache":                       "another client found 1 tokens in the cache",
+				"no probabilities":                     "; they were missing for 100 of 100 tokens",
 			}[name])
 			failed := 0
 			for _, r := range results {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -171,6 +172,9 @@ func TestFewerProbabilities(t *testing.T) {
 	q := question(1, []int32{1, 2, 3})
 	q.Sampling = terms.Sampling{Temperature: 1, TopK: 3}
 	_, err := u.Ask(t.Context(), q)
+	require.ErrorIs(t, err, netproto.Failed)
+	q.Sampling.TopK = 0 // all tokens
+	_, err = u.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)
 	q.Sampling.TopK = 2
 	a, err := u.Ask(t.Context(), q)
@@ -371,7 +375,7 @@ func TestRepeats(t *testing.T) {
 func TestComparisonFails(t *testing.T) {
 	for request, engine := range map[string]string{
 		"/v1/models": "llama", "/props": "llama", "/tokenize": "llama", "/detokenize": "vllm", `"echo":true`: "openai",
-		"0,0,0,0,0,0,0": "openai",
+		"0,0,0,0,0,0,0": "openai", "-trial-": "sglang",
 	} {
 		e := &fakeengine.Engine{Dialect: engine, Fault: func(w http.ResponseWriter, r *http.Request, b []byte) bool {
 			fails := strings.Contains(r.URL.Path+string(b), request)
@@ -383,6 +387,10 @@ func TestComparisonFails(t *testing.T) {
 		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		assert.Equal(t, http.StatusInternalServerError, dialect.Status(err), "%s: %v", request, err)
 	}
+	e := &fakeengine.Engine{Dialect: "sglang", Fault: replying(`{"output_ids":[300]}`)}
+	_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	assert.ErrorContains(t, err, "its token 300 is not in the vocabulary")
+	assert.True(t, isWrong(err))
 }
 
 // shifted returns a vocabulary with each token replaced by the next one.
@@ -429,20 +437,30 @@ func TestModelName(t *testing.T) {
 
 // TestRecognised: an engine that its list of models does not identify is recognised by an endpoint.
 func TestRecognised(t *testing.T) {
-	for _, dialect := range []string{"llama", "sglang", "openai"} {
+	for page, dialect := range map[string]string{"props": "llama", "info": "sglang", "{}": "openai", "<html>": "openai",
+		"broken": "openai"} {
 		e := &fakeengine.Engine{Dialect: dialect, Echo: true}
 		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			switch {
 			case r.URL.Path == "/v1/models":
 				fmt.Fprint(w, `{"data":[{"id":"fake","owned_by":"somebody","meta":{"n_vocab":300}}]}`)
+			case page == "broken" && r.Method == http.MethodGet:
+				broken(w, r)
 			case dialect == "openai" && r.Method == http.MethodGet:
-				fmt.Fprint(w, `{}`) // it has a page at every path
+				fmt.Fprint(w, page) // it has a page at every path
 			default:
 				return false
 			}
 			return true
 		}
-		f, _ := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")).members[0].serves()
+		o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
+		if page == "broken" { // it may be any engine
+			_, err := Open(t.Context(), o)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			assert.False(t, isWrong(err), "waiting helps")
+			continue
+		}
+		f, _ := open(t, o).members[0].serves()
 		assert.Equal(t, dialect, f.Dialect)
 	}
 }

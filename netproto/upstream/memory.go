@@ -96,7 +96,6 @@ func (m *memory) keep(key uint64, q terms.Job, a terms.Reply) terms.Reply {
 	if a.Sampled == 0 && a.Audited > 0 {
 		now.auditFrom, now.verify = q.AuditFrom, q.Verify
 	}
-	now.Queue, now.Compute = 0, 0
 	before, found, _ := m.answers.PeekOrAdd(key, now)
 	if !found {
 		return a

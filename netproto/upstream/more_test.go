@@ -209,6 +209,40 @@ func TestSlowPulse(t *testing.T) {
 	}
 }
 
+// TestSlowOnceMore: one slow health check is tolerated, too, if the engine was overloaded before, or out of service.
+func TestSlowOnceMore(t *testing.T) {
+	var slow atomic.Int64
+	var full atomic.Bool
+	e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		switch {
+		case r.URL.Path == "/health" && slow.Add(-1) >= 0:
+			hang(w, r)
+		case r.Method == http.MethodPost && full.Load():
+			saying(503, "")(w, r)
+		default:
+			return false
+		}
+		return true
+	}}
+	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		outages := func() uint64 { return u.Stats().Engines[0].Outages }
+		full.Store(true)
+		require.ErrorIs(t, ask(t, u, 1, time.Second), netproto.Busy)
+		time.Sleep(minPulse) // it is checked
+		full.Store(false)
+		slow.Store(1)
+		time.Sleep(pulse + pulseTime + time.Second)
+		assert.Zero(t, outages(), "after it was overloaded")
+		slow.Store(2)
+		for outages() == 0 || u.Ready() != nil {
+			time.Sleep(time.Millisecond)
+		}
+		slow.Store(1)
+		time.Sleep(pulse + pulseTime + time.Second)
+		assert.EqualValues(t, 1, outages(), "after it was out of service")
+	})
+}
+
 // TestPauses: an engine that is out of service is tried with growing pauses.
 func TestPauses(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "llama"}
@@ -489,6 +523,11 @@ func TestPiecesInChunks(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, fmt.Sprintf("the token %d is another one", other))
 	}
+	require.NoError(t, checkPieces(t.Context(), fakeengine.VocabularyOf([][]byte{[]byte("b")}, 1, nil),
+		func(_ context.Context, ids []int32) (string, error) {
+			assert.Equal(t, []int32{0}, ids, "no token stands for the letter a")
+			return "b", nil
+		}))
 	for fails := 1; fails < 5; fails++ {
 		calls := 0
 		err := checkPieces(t.Context(), v, func(context.Context, []int32) (string, error) {
@@ -624,6 +663,13 @@ func TestOtherMerges(t *testing.T) {
 		_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		assert.ErrorContains(t, err, "the token 10 is 7 there")
 	}
+	fewer := fakeengine.VocabularyOf(pieces, v.Special(), func(text string) []int32 {
+		ids := v.Encode(text)
+		return ids[:min(len(ids), 10)]
+	})
+	e := &fakeengine.Engine{Dialect: "llama", Vocabulary: fewer}
+	_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	assert.ErrorContains(t, err, "the token 10 is none there")
 }
 
 // TestUnusedRows: candidates end before the first id that is only padding.
@@ -689,6 +735,8 @@ func TestHalfRepeats(t *testing.T) {
 			assert.ErrorContains(t, err, fmt.Sprintf("it continued %d of 40 repeated tokens", same))
 		}
 	}
+	p := &parrot{&speller{v: fakeengine.VocabularyOf([][]byte{{0xe4}, {}}, 2, nil)}, 40}
+	assert.ErrorContains(t, checkRepeats(t.Context(), p, p.v), "it continued 0 of 0", "no token has a text")
 }
 
 // TestSpellingInShortContexts: every token is compared once, however few an engine takes at a time.
@@ -705,6 +753,14 @@ func TestSpellingInShortContexts(t *testing.T) {
 	other := &speller{v: v.Swapped(0xe4, 0xe5)} // parts of characters
 	err := checkSpelling(t.Context(), other, dialect.Facts{}, v)
 	assert.ErrorContains(t, err, `the token 228 is "\xe5" there and "\xe4" here`)
+	for id, part := range map[int]bool{0xe4: true, 'x': false} { // only a part of a character may be lost
+		pieces := slices.Repeat([][]byte{{'x'}}, 256)
+		pieces[0xe4] = []byte{0xe4}
+		v := fakeengine.VocabularyOf(slices.Clone(pieces), 256, nil)
+		pieces[id] = []byte("\uFFFD")
+		lost := &speller{v: fakeengine.VocabularyOf(pieces, 256, nil)}
+		assert.Equal(t, part, checkSpelling(t.Context(), lost, dialect.Facts{}, v) == nil, "%d", id)
+	}
 }
 
 // TestStoredApart: what a caller does with an answer does not change the stored one.

@@ -608,6 +608,7 @@ func TestLateEngine(t *testing.T) {
 		require.NoError(t, err)
 		s := u.Stats()
 		assert.Equal(t, []bool{false, true}, []bool{s.Engines[0].In, s.Engines[1].In})
+		assert.Zero(t, time.Since(s.Engines[0].Since), "out of service from the beginning on")
 		w.Set("0", &fakeengine.Engine{Dialect: "llama"})
 		time.Sleep(longestPause + time.Second)
 		synctest.Wait()
@@ -618,21 +619,25 @@ func TestLateEngine(t *testing.T) {
 		o := options(w, "0")
 		_, err = Open(t.Context(), o)
 		require.Error(t, err, "without patience")
-		o.Patience = time.Minute
+		var log bytes.Buffer
+		o.Patience, o.Log = time.Minute+time.Second, slog.New(slog.NewTextHandler(&log, nil))
 		began := time.Now()
 		_, err = Open(t.Context(), o)
 		require.Error(t, err)
-		assert.Equal(t, time.Minute, time.Since(began))
+		assert.Equal(t, o.Patience, time.Since(began))
+		assert.Equal(t, 31, strings.Count(log.String(), "waiting for an engine"), "every two seconds")
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		began = time.Now()
 		_, err = Open(ctx, o)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 3*time.Second, time.Since(began), "unless the caller ends")
-		time.AfterFunc(10*time.Second, func() { w.Set("0", &fakeengine.Engine{Dialect: "llama"}) })
+		time.AfterFunc(9*time.Second, func() { w.Set("0", &fakeengine.Engine{Dialect: "llama"}) })
 		ctx, cancel = context.WithCancel(t.Context())
+		began = time.Now()
 		u, err = Open(ctx, o)
 		require.NoError(t, err)
+		assert.Equal(t, 10*time.Second, time.Since(began))
 		cancel() // it is only for Open
 		w.Set("0", nil)
 		require.Error(t, ask(t, u, 1, time.Second))
@@ -668,7 +673,25 @@ func TestAnotherComesBack(t *testing.T) {
 		})
 		assert.Equal(t, 1, strings.Count(log.String(), "an engine stays out of service"), "once for each reason")
 		assert.Contains(t, log.String(), why)
+		assert.Equal(t, 1, strings.Count(log.String(), "an engine is out of service"))
+		assert.Equal(t, 2, strings.Count(log.String(), "an engine is in service"), "at first, and when it is back")
 	}
+}
+
+// TestUnknownContext: an engine that returns and no longer reports its maximum context is used as before.
+func TestUnknownContext(t *testing.T) {
+	length := `,"max_model_len":100`
+	e := &fakeengine.Engine{Dialect: "openai", Echo: true}
+	e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path == "/v1/models" {
+			fmt.Fprintf(w, `{"data":[{"id":"fake"%s}]}`, length)
+		}
+		return r.URL.Path == "/v1/models"
+	}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	assert.Equal(t, 99, u.Info().MaxContext)
+	length = ""
+	assert.NoError(t, u.members[0].join(t.Context()))
 }
 
 // TestSlots: sessions keep their slots, up to their number; concurrent questions of one session use one slot.

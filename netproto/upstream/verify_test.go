@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -272,6 +273,33 @@ func TestVerifyTooFew(t *testing.T) {
 	assert.ErrorContains(t, err, "the engine returned 1 probabilities for position 1, drawing needs 2")
 }
 
+// TestDrawFails: an error of drawing a token, at the end or at a position to be verified, is an error of the question,
+// and so is a token that is no candidate there.
+func TestDrawFails(t *testing.T) {
+	broken := errors.New("no noise")
+	w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}})
+	for at, want := range map[int]string{4: "no noise", 3: "no noise", 2: "token 299 was drawn at position 2"} {
+		o := options(w, "one")
+		o.Draw = func(
+			s terms.Sampling, pos int, top []terms.Candidate, stands int32,
+		) (choice int32, score, standing float32, err error) {
+			switch {
+			case pos == at && at > 2:
+				return 0, 0, 0, broken
+			case pos == at:
+				return 299, 0, 0, nil
+			}
+			return drawn(s, pos, top, stands)
+		}
+		q := question(1, []int32{1, 2, 3, 4})
+		q.AuditFrom, q.Verify, q.Sampling = 1, terms.EachChoice, terms.Sampling{Temperature: 1, TopK: 2}
+		_, err := open(t, o).Ask(t.Context(), q)
+		assert.ErrorContains(t, err, want)
+		assert.Equal(t, at > 2, errors.Is(err, broken))
+		assert.Equal(t, at == 2, errors.Is(err, netproto.Failed))
+	}
+}
+
 // TestAuditStaysTrue: an engine that returns with a smaller audit than promised to devices stays out of service.
 func TestAuditStaysTrue(t *testing.T) {
 	inWorld(t, []*fakeengine.Engine{{Dialect: "vllm"}}, nil, func(t *testing.T, w *fakeengine.Wire, u *Upstream) {
@@ -351,9 +379,11 @@ func TestNextWhileBusy(t *testing.T) {
 		})
 }
 
-// TestEnds: the end tokens are reported to the gateway.
-func TestEnds(t *testing.T) {
+// TestOwnInfo: the end tokens and the identity of the devices' model are reported to the gateway.
+func TestOwnInfo(t *testing.T) {
 	o := options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}}), "one")
-	o.Ends = []int32{3, 9}
-	assert.Equal(t, o.Ends, open(t, o).Info().Ends)
+	o.Ends, o.Identity.Tokenizer, o.Identity.Template = []int32{3, 9}, netproto.Digest{1}, netproto.Digest{2}
+	info := open(t, o).Info()
+	assert.Equal(t, o.Ends, info.Ends)
+	assert.Equal(t, o.Identity, info.Identity)
 }

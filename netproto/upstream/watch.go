@@ -32,7 +32,7 @@ func (m *member) watch(ctx context.Context) {
 			m.guard(ctx)
 			continue
 		}
-		missed++
+		missed, m.missed = missed+1, 0
 		pause := backoff.Delay(missed, firstPause, longestPause)
 		m.mu.Lock()
 		m.next = time.Now().Add(pause)
@@ -81,6 +81,7 @@ func (m *member) feel(ctx context.Context, doubted bool) {
 	}
 	if s := dialect.Status(err); doubted && (s == http.StatusTooManyRequests || s == http.StatusServiceUnavailable) &&
 		e.Alive(ctx) == nil {
+		m.missed = 0
 		return // it is overloaded, and works
 	}
 	m.mu.Lock()
@@ -136,6 +137,10 @@ func (m *member) join(ctx context.Context) error {
 		return err
 	}
 	m.mu.Lock()
+	select {
+	case <-m.suspect: // of the time before
+	default:
+	}
 	m.stats.Evicted += m.evicted() // of the engine before
 	old := m.e
 	m.e, m.facts, m.in, m.since, m.why, m.faults, m.crowded = e, f, true, time.Now(), nil, 0, time.Time{}

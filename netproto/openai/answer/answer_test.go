@@ -156,6 +156,8 @@ func TestStretches(t *testing.T) {
 		"a cut call":    {Answer{Calls: tools, Forced: true}, []string{call[:20] + "$"}, `0:f`, "length", "one"},
 		"a text after calls": {Answer{Calls: tools},
 			[]string{"<tool_call>", call, "b$"}, `0:f{"x":1}b`, "length", " one "},
+		"blanks at the end after calls": {Answer{Calls: tools},
+			[]string{"<tool_call>", call, "b\n "}, "0:f{\"x\":1}b\n ", "tool_calls", " one "},
 		"a cut mark after calls": {Answer{Calls: tools},
 			[]string{"<tool_call>", call, "\n<to"}, "0:f{\"x\":1}\n<to", "tool_calls", " one "},
 		"no room for a call": {Answer{Calls: tools, Settings: Settings{MaxTokens: 12}},
@@ -215,6 +217,19 @@ func TestStretches(t *testing.T) {
 	}
 }
 
+// TestAfterThought: the first token after a thought that was generated on its own is generated again, with the settings
+// of the answer.
+func TestAfterThought(t *testing.T) {
+	p := &play{stretches: []string{"[t]x", "{}"}}
+	said, a, _, err := p.run(Answer{Settings: Settings{JSON: true}, Thinks: true})
+	require.NoError(t, err)
+	var text []byte
+	for _, id := range a.IDs {
+		text = append(text, p.Bytes(id)...)
+	}
+	assert.Equal(t, []string{"[t]{}", "[t]{}"}, []string{said, string(text)})
+}
+
 // TestBrokenCalls: a call that is not as its schema says, or that cannot be found again, is an error.
 func TestBrokenCalls(t *testing.T) {
 	tools := Calls{One: []byte("one"), Each: map[string][]byte{"f": []byte("f")}}
@@ -222,7 +237,11 @@ func TestBrokenCalls(t *testing.T) {
 		_, _, _, err := (&play{stretches: []string{call}}).run(Answer{Calls: tools, Forced: true})
 		assert.ErrorIs(t, err, errCall, call)
 	}
-	_, _, _, err := (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
+	p := &play{stretches: []string{"xyz"}}
+	_, _, _, err := p.run(Answer{Calls: tools, Forced: true})
+	assert.ErrorIs(t, err, errCall)
+	assert.Equal(t, 2, p.steps, "the mark and the first token: nothing is generated after that")
+	_, _, _, err = (&play{stretches: []string{"<tool_cal|l>"}}).run(Answer{Calls: tools})
 	require.NoError(t, err)
 	a := &Answer{Model: &play{}, IDs: []int32{'a', 'b'}}
 	_, err = a.called(t.Context(), 1, &callFinder{mark: "c"})

@@ -55,6 +55,7 @@ func TestCallFinder(t *testing.T) {
 		{"```js\nx\n```\n" + bare, "```js\nx\n```", bare, "get"},
 		{"```js\nx", "```js\nx", "", ""}, {"``", "``", "", ""},
 		{`{"names":"get"`, `{"names":"get"`, "", ""}, {`{"name":{"get":1}}`, `{"name":{"get":1}}`, "", ""},
+		{`{:"get"`, `{:"get"`, "", ""},
 		{"```json\n", "```json\n", "", ""}, {"{}", "{}", "", ""}, {"{ ", "{ ", "", ""},
 	} {
 		for n := 1; n <= len(c.text)+1; n++ {

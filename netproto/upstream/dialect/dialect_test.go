@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -73,6 +74,11 @@ func TestRequest(t *testing.T) {
 	s = &says{status: 200, body: strings.NewReader(`{"a":"secret"}`)}
 	err = client(t, "", s).Get(t.Context(), "/y", &into)
 	assert.EqualError(t, err, "GET /y: the engine's reply is invalid: field A has a value of another type")
+
+	cut := errors.New("cut off")
+	err = client(t, "", &says{status: 200, body: iotest.ErrReader(cut)}).Get(t.Context(), "/y", &into)
+	assert.EqualError(t, err, "GET /y: cut off")
+	assert.ErrorIs(t, err, cut)
 
 	s = &says{status: 200, body: bytes.NewReader(nil)}
 	require.NoError(t, client(t, "", s).Get(t.Context(), "/y", nil))
@@ -250,7 +256,7 @@ func TestParseURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://a:1/": "http://a:1", "https://a/b/": "https://a/b", "a:1": "", "http://": "", "http://u:p@a": "",
 		"http://a?b": "",
-		"http://a#b": "", "file:///x": "", "http://[::1]:8000": "http://[::1]:8000",
+		"http://a#b": "", "file:///x": "", "ftp://a": "", "http://[::1]:8000": "http://[::1]:8000",
 	} {
 		u, err := ParseURL(text)
 		assert.Equal(t, want == "", err != nil, text)

@@ -88,6 +88,26 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// TestMostProbabilities: an engine's limit of probabilities is found, or the next lower number that is tried.
+func TestMostProbabilities(t *testing.T) {
+	for kind, tried := range map[string][]int{
+		"vllm": {256, 128, 64, 50, 40, 32, 20, 10, 5, 1, 0}, "openai": {20, 5, 1},
+	} {
+		for i, want := range tried {
+			for _, limit := range []int{want, append([]int{257}, tried...)[i] - 1} {
+				e := &fakeengine.Engine{Dialect: kind, MaxTop: limit}
+				if limit == 0 {
+					e.MaxTop = -1 // none
+				}
+				to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
+				f, err := engineOf(t, kind, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+				require.NoError(t, err)
+				assert.Equal(t, want, f.Choices, "%s: %d", kind, limit)
+			}
+		}
+	}
+}
+
 // TestContexts: the lengths of contexts that engines report, of which one token is left out, or more. llama-server
 // reports that of one slot and that of all.
 func TestContexts(t *testing.T) {

@@ -165,6 +165,28 @@ func TestTwoRequests(t *testing.T) {
 	}
 }
 
+// TestSlotOfRequest: each request names the slot of its session, or none before the number of slots is known.
+func TestSlotOfRequest(t *testing.T) {
+	w := &inTurn{replies: slices.Repeat([]string{`{"tokens":[1]}`}, 7)}
+	e := engineOf(t, "llama", w).(*Llama)
+	ask := func(session uint64, k int) {
+		_, err := e.Ask(t.Context(), Ask{Session: session, Context: []int32{1}, K: k})
+		require.NoError(t, err)
+	}
+	ask(5, 0)
+	e.slots.resize(2)
+	ask(5, 0)
+	ask(6, 0)
+	ask(5, 0)
+	require.NoError(t, e.Warm(t.Context(), Ask{Session: 6, Context: []int32{1}}))
+	ask(6, 3) // twice, since there are no probabilities
+	require.Len(t, w.asked, 7)
+	for i, slot := range []int{-1, 0, 1, 0, 1, 1, 1} {
+		assert.Contains(t, w.asked[i], fmt.Sprintf(`"id_slot":%d,`, slot))
+		assert.Contains(t, w.asked[i], fmt.Sprintf(`"n_probs":%d,`, i/5*3))
+	}
+}
+
 // inTurn gives one reply after the other.
 type inTurn struct {
 	replies, asked []string

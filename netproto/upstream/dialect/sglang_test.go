@@ -171,6 +171,18 @@ func TestUnheardPart(t *testing.T) {
 	}
 }
 
+// TestFewerOwnRows: without a row for each token of the context nothing is verified.
+func TestFewerOwnRows(t *testing.T) {
+	for _, own := range []string{`[[null,1,null]]`, `null`, `7`} {
+		got, err := engineOf(t, "sglang", openaiSays(`{"output_ids":[5],"meta_info":{"input_top_logprobs":`+
+			`[null,[[-1,9,null]]],"input_token_logprobs":`+own+`}}`)).
+			Ask(t.Context(), Ask{Context: []int32{1, 2}, AuditFrom: 1, Rows: 1})
+		require.NoError(t, err)
+		assert.ErrorIs(t, got.Unheard, ErrReply, own)
+		assert.Empty(t, got.Rows)
+	}
+}
+
 // TestReplayedRefusalsSGLang: refusals of a real server are distinguished.
 func TestReplayedRefusalsSGLang(t *testing.T) {
 	for name, want := range map[string]netproto.Code{
