@@ -322,11 +322,15 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, c.want, d.asked[0].Ahead, "rules need the best tokens, which those ahead do not have: %+v", c)
 	}
 	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
-		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
-		r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
-		all := tokens(t, s, []int32{1, 2}, r)
-		require.Len(t, all, 1)
-		assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
+		for _, verify := range []bool{false, true} {
+			r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
+			r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
+			r.Draft.Verify = verify
+			all := tokens(t, s, []int32{1, 2}, r)
+			require.Len(t, all, 1)
+			assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
+			assert.Equal(t, verify && origin == draft.EdgeTimeout, all[0].Unverified)
+		}
 	}
 	drawn := terms.Sampling{Temperature: 1, Seed: 8}
 	sampler, err := sample.New(drawn)
@@ -413,20 +417,26 @@ func TestRouteRefuses(t *testing.T) {
 		"leave out Local, or the cloud":   {Settings: terms.Settings{Local: true}, Router: always, Cloud: &known{}},
 		"may leave this device": {
 			Settings: terms.Settings{Local: true}, Router: always, Far: unreachable{t}},
-		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
-		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
-		"no token 300 to add a bias to":     {Settings: terms.Settings{LogitBias: map[int32]float32{7: 1, 300: 1}}},
-		"no token -1 to add a bias to":      {Settings: terms.Settings{LogitBias: map[int32]float32{-1: 1, 400: 1}}},
-		"drafts have no effect where a":     {Drafter: e, Pick: func(int, []int32, *backend.Output) int32 { return 1 }},
-		"a pace says, but is 0.5 of 0":      {RowCost: 0.5},
-		"a pace says, but is -1 of 5":       {RowCost: -1, Pace: 5},
-		"a pace says, but is NaN of 5":      {RowCost: math.NaN(), Pace: 5},
-		"a pace says, but is +Inf of 5":     {RowCost: math.Inf(1), Pace: 5},
-		"leaves no room for an answer in a": {Settings: terms.Settings{MaxTokens: 20}},
+		"branches: -2 is negative":      {Draft: DraftOptions{Branches: -2}},
+		"neither pipelined nor serial":  {Draft: DraftOptions{Mode: 7}},
+		"no token 300 to add a bias to": {Settings: terms.Settings{LogitBias: map[int32]float32{7: 1, 300: 1}}},
+		"no token -1 to add a bias to":  {Settings: terms.Settings{LogitBias: map[int32]float32{-1: 1, 400: 1}}},
+		"drafts have no effect where a": {Drafter: e, Pick: func(int, []int32, *backend.Output) int32 { return 1 }},
+		"a pace says, but is 0.5 of 0":  {RowCost: 0.5},
+		"a pace says, but is -1 of 5":   {RowCost: -1, Pace: 5},
+		"a pace says, but is NaN of 5":  {RowCost: math.NaN(), Pace: 5},
+		"a pace says, but is +Inf of 5": {RowCost: math.Inf(1), Pace: 5},
+		"leaves no room for an answer in a": {Settings: terms.Settings{MaxTokens: 20}, Router: always,
+			Far: unreachable{t}},
+		"token 1 of the prompt is 300": {Settings: terms.Settings{MaxTokens: 21}, Router: always,
+			Far: unreachable{t}},
 	} {
 		prompt := []int32{1, 2}
-		if r.MaxTokens == 20 {
+		switch r.MaxTokens {
+		case 20:
 			prompt = make([]int32, 22)
+		case 21:
+			prompt = []int32{1, 300}
 		}
 		n := 0
 		for _, err := range s.Routed(t.Context(), prompt, r) {
