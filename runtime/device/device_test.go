@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
@@ -131,17 +132,20 @@ func TestOverMapped(t *testing.T) {
 	assert.NoError(t, end())
 }
 
-// TestOpen: threads and exactness reach the CPU, which alone computes exactly. An error names the backend.
+// TestOpen: threads and exactness reach the CPU, which alone computes exactly, and of which nothing is left at the end.
+// An error names the backend.
 func TestOpen(t *testing.T) {
-	for _, b := range []Backend{"", CPU} {
-		for exact, want := range map[bool]string{true: "cpu (exact, threads 3)", false: ", threads 3)"} {
-			d, end, err := Open(Options{Backend: b, Threads: 3, Exact: exact})
-			require.NoError(t, err)
-			assert.Contains(t, d.Name(), want)
-			assert.Equal(t, exact, strings.Contains(d.Name(), "exact"))
-			assert.NoError(t, end())
+	held.Same(t, func() {
+		for _, b := range []Backend{"", CPU} {
+			for exact, want := range map[bool]string{true: "cpu (exact, threads 3)", false: ", threads 3)"} {
+				d, end, err := Open(Options{Backend: b, Threads: 3, Exact: exact})
+				require.NoError(t, err)
+				assert.Contains(t, d.Name(), want)
+				assert.Equal(t, exact, strings.Contains(d.Name(), "exact"))
+				assert.NoError(t, end())
+			}
 		}
-	}
+	})
 	for _, b := range []Backend{Soft, Metal, "soft:check"} {
 		_, _, err := Open(Options{Backend: b, Exact: true})
 		assert.ErrorContains(t, err, "only possible on the backend cpu", b)

@@ -40,6 +40,17 @@ func (d *dictator) Ask(ctx context.Context, q draft.Question) (draft.Answer, err
 	}
 }
 
+// warmed is a dictator that is sent text early.
+type warmed struct {
+	dictator
+	text []int32
+}
+
+func (w *warmed) Warm(_ context.Context, text []int32) (bytesUp, bytesDown int, err error) {
+	w.text = text
+	return 1, 1, nil
+}
+
 // dictated returns a route on which a cloud chooses every token.
 func dictated(t *testing.T, d *dictator) Route {
 	t.Helper()
@@ -297,7 +308,8 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, r.Sampling(), q.Sampling)
 		assert.Equal(t, 4, q.K)
 	}
-	for want, settings := range map[int]terms.Settings{6: {Top: 6}, 1: {LogProbs: true}, 0: {}} {
+	for want, settings := range map[int]terms.Settings{6: {Top: 6}, 1: {LogProbs: true}, 0: {},
+		32: {PresencePenalty: 1}} {
 		d := &dictator{prompt: 2, says: says}
 		r := dictated(t, d)
 		r.Settings = settings
@@ -331,6 +343,16 @@ func TestRouteReaches(t *testing.T) {
 			assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
 			assert.Equal(t, verify && origin == draft.EdgeTimeout, all[0].Unverified)
 		}
+	}
+	never, err := router.New(router.Options{})
+	require.NoError(t, err)
+	for _, verify := range []bool{false, true} {
+		w := &warmed{dictator: dictator{prompt: 2, says: says}}
+		r := dictated(t, nil)
+		r.Router, r.Cloud, r.Settings = never, w, terms.Settings{MaxTokens: 1, IgnoreEnd: true}
+		r.Draft.Warm, r.Draft.Verify = 0, verify
+		tokens(t, s, []int32{1, 2}, r)
+		assert.Equal(t, verify, w.text != nil, "nothing is sent early in vain")
 	}
 	drawn := terms.Sampling{Temperature: 1, Seed: 8}
 	sampler, err := sample.New(drawn)
@@ -638,4 +660,15 @@ func TestLookAside(t *testing.T) {
 	close(over)
 	others.Wait()
 	assert.Equal(t, 40, s.Summary().Tokens)
+}
+
+// TestShortenedStop: a value that fills both limits was shortened by the number of tokens.
+func TestShortenedStop(t *testing.T) {
+	s := session(t, small(t, Options{Context: 20}, nil))
+	for most, want := range map[int]string{7: StopLength, 8: StopLength, 9: StopContext} {
+		s.summary = Summary{Tokens: min(most, 8) - 1}
+		r := terms.Settings{JSON: true, Complete: true, MaxTokens: most}
+		s.noteShortened(make([]int32, 12), r, StopEnd, false)
+		assert.Equal(t, []any{true, want}, []any{s.summary.Shortened, s.summary.Stop}, most)
+	}
 }
