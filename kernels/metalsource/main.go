@@ -16,13 +16,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: metalsource FOLDER")
 		os.Exit(2)
 	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "metalsource:", err)
+		os.Exit(1)
+	}
+}
+
+// write writes all sources into a folder.
+func write(folder string) error {
 	for _, weight := range append(kernels.Types(), "") {
 		for form, equal := range map[string]bool{"": false, "_equal": true} {
-			path := filepath.Join(os.Args[1], "kernels"+weight+form+".metal")
+			path := filepath.Join(folder, "kernels"+weight+form+".metal")
 			if err := os.WriteFile(path, []byte(kernels.Source(weight, equal)), 0o644); err != nil {
-				fmt.Fprintln(os.Stderr, "metalsource:", err)
-				os.Exit(1)
+				return err
 			}
 		}
 	}
+	return nil
 }

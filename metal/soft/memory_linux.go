@@ -18,6 +18,7 @@ func mapPages(length int) (pages, error) {
 		return pages{}, fmt.Errorf("map %d bytes: %w", length, err)
 	}
 	if err := syscall.Mprotect(all[room:], syscall.PROT_NONE); err != nil {
+		_ = syscall.Munmap(all)
 		return pages{}, fmt.Errorf("guard page: %w", err)
 	}
 	start := (room - length) &^ 127

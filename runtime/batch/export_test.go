@@ -405,3 +405,16 @@ func LeaveReady(s *Service) {
 	s.hand(a)
 	s.leave(a, errLeft)
 }
+
+// Hand returns how many rows of logits a caller uses that receives some for positions that it verifies, and some for
+// the token that follows.
+func Hand(s *Service, verified, follows int) int {
+	a := &ask{out: &backend.Output{Logits: make([]float32, follows)}}
+	for range verified {
+		a.found = append(a.found, backend.Output{Logits: make([]float32, 9)})
+	}
+	a.found = append(a.found, backend.Output{})
+	s.hand(a)
+	defer s.look(a)
+	return Lent(s)
+}

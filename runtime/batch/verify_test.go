@@ -373,11 +373,15 @@ func TestLogitsAreBounded(t *testing.T) {
 	})
 }
 
-// TestLogitsOfLeavers: a caller that leaves just when its answer is ready keeps no logits from others.
+// TestLogitsOfLeavers: a caller that leaves just when its answer is ready keeps no logits from others. One that stays
+// counts with a row for each position that has logits.
 func TestLogitsOfLeavers(t *testing.T) {
 	s := service(t, &counter{}, 20, batch.Options{})
 	defer s.Close()
 	batch.LeaveReady(s)
+	assert.Zero(t, batch.Lent(s))
+	assert.Equal(t, []int{0, 1, 2, 3}, []int{batch.Hand(s, 0, 0), batch.Hand(s, 0, 9), batch.Hand(s, 2, 0),
+		batch.Hand(s, 2, 9)})
 	assert.Zero(t, batch.Lent(s))
 }
 

@@ -2,11 +2,16 @@ package device
 
 import (
 	"errors"
+	"runtime"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
@@ -112,4 +117,44 @@ func TestOver(t *testing.T) {
 	assert.Equal(t, [2]int{2, 0}, [2]int{c.open, c.closed})
 	require.NoError(t, end())
 	assert.Equal(t, [2]int{0, 1}, [2]int{c.open, c.closed})
+}
+
+// TestOverMapped: weights in the memory of a mapped file are used in place.
+func TestOverMapped(t *testing.T) {
+	c := &counted{Device: record.Open(), libraries: 2, buffers: 1} // none for a copy
+	page := c.Limits().PageSize
+	memory := make([]byte, 2*page)
+	memory = memory[page-int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page)):][:page]
+	d, end, err := over(c, [][]byte{memory})
+	require.NoError(t, err)
+	_, err = d.LoadWeight(gguf.Tensor{Type: gguf.F32, Shape: []int{4, 4}, Data: memory[64:128]}, nil)
+	assert.NoError(t, err)
+	assert.NoError(t, end())
+}
+
+// TestOpen: threads and exactness reach the CPU, which alone computes exactly, and of which nothing is left at the end.
+// An error names the backend.
+func TestOpen(t *testing.T) {
+	held.Same(t, func() {
+		for _, b := range []Backend{"", CPU} {
+			for exact, want := range map[bool]string{true: "cpu (exact, threads 3)", false: ", threads 3)"} {
+				d, end, err := Open(Options{Backend: b, Threads: 3, Exact: exact})
+				require.NoError(t, err)
+				assert.Contains(t, d.Name(), want)
+				assert.Equal(t, exact, strings.Contains(d.Name(), "exact"))
+				assert.NoError(t, end())
+			}
+		}
+	})
+	for _, b := range []Backend{Soft, Metal, "soft:check"} {
+		_, _, err := Open(Options{Backend: b, Exact: true})
+		assert.ErrorContains(t, err, "only possible on the backend cpu", b)
+	}
+	_, _, err := Open(Options{Backend: "abacus"})
+	assert.ErrorContains(t, err, "abacus")
+	if runtime.GOOS != "darwin" {
+		_, _, err = Open(Options{Backend: Metal})
+		assert.ErrorIs(t, err, metal.ErrNoDevice)
+		assert.ErrorContains(t, err, "backend metal: ")
+	}
 }

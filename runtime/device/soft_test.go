@@ -35,6 +35,10 @@ func TestSoftOptions(t *testing.T) {
 		assert.Equal(t, want.threads, has.FieldByName("Threads").Int())
 		assert.NoError(t, d.Close())
 	}
+	d, end, err := Open(Options{Backend: Soft, Mapped: [][]byte{make([]byte, 8)}})
+	require.NoError(t, err)
+	assert.Equal(t, 1, reflect.ValueOf(d).Elem().FieldByName("mapped").Len())
+	assert.NoError(t, end())
 	for _, o := range []Options{{Backend: Soft, Threads: -1}, {Backend: CPU, Threads: -1}, {Threads: -1}} {
 		_, _, err := Open(o)
 		assert.ErrorContains(t, err, "-1", "%+v", o)

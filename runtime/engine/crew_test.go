@@ -460,6 +460,17 @@ func TestCrewErrors(t *testing.T) {
 	})
 }
 
+// TestCrewJoin: the time between two texts is not one of decoding, and who joins has taken part as often as the others.
+func TestCrewJoin(t *testing.T) {
+	c, m := newCrew(), newMember()
+	c.served, m.given, m.away = 3, time.Now(), time.Hour
+	c.join(m)
+	assert.Equal(t, []any{true, time.Time{}, time.Duration(0), uint64(3)}, []any{m.decodes, m.given, m.away, m.served})
+	c.served = 2
+	c.join(m)
+	assert.EqualValues(t, 3, m.served)
+}
+
 // TestCrewNewcomer: a session that begins does not go before those that waited while others fill the pass.
 func TestCrewNewcomer(t *testing.T) {
 	c := newCrew()

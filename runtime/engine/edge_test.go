@@ -383,6 +383,31 @@ func TestDraftInPlace(t *testing.T) {
 	}
 }
 
+// TestMovedTwice: a node that gives its slot to settled text twice is found both times.
+func TestMovedTwice(t *testing.T) {
+	s := session(t, small(t, Options{Context: 5}, nil))
+	m := newEdge(s, backend.Want{K: 1}, 0)
+	_, err := m.Prefill(t.Context(), []int32{1})
+	require.NoError(t, err)
+	extend := func(id draft.ID, pos int, path ...draft.ID) {
+		_, err := m.Extend(t.Context(), []draft.Node{{ID: id, Token: int32(id), Pos: pos, Path: path}})
+		require.NoError(t, err)
+	}
+	for id := range draft.ID(4) {
+		extend(id+1, 1)
+	}
+	m.Drop(1, 2, 3)
+	extend(5, 2, 4)
+	extend(6, 3, 4, 5)
+	extend(7, 4, 4, 5, 6)
+	require.Equal(t, map[draft.ID]int32{4: 2, 5: 4, 6: 3, 7: 1}, m.slots)
+	for slot, id := range []draft.ID{4, 5, 6, 7} {
+		m.Settle(id)
+		require.Equal(t, slot+2, s.cache.Len())
+	}
+	require.Equal(t, []int32{1, 4, 5, 6, 7}, s.ids)
+}
+
 // TestSettleMovesFlights: a flight is dropped if settled text needs its slot.
 func TestSettleMovesFlights(t *testing.T) {
 	e, _ := troubled(t, Options{Context: 20}, true)

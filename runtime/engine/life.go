@@ -111,6 +111,9 @@ func (s *Service) Ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	if s.e.closed() {
 		return batch.Answer{}, s.e.named(ctx, ErrClosed)
 	}
+	if err := s.e.checkTokens("context", q.Context); err != nil { // it would fail a step of other questions, too
+		return batch.Answer{}, s.e.named(ctx, err)
+	}
 	a, err := s.Service.Ask(ctx, q)
 	return a, closedToo(ended.By(ctx, err))
 }

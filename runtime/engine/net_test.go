@@ -383,6 +383,7 @@ func TestWarmGivesWay(t *testing.T) {
 	require.ErrorIs(t, err, netproto.Busy)
 	require.ErrorIs(t, err, batch.ErrShed)
 	assert.EqualValues(t, 1, statsOf(t, s).Shed)
+	assert.Zero(t, statsOf(t, s).Ahead+statsOf(t, s).AheadShed, "no tokens ahead")
 }
 
 // TestRemoteVerification: verification and tokens ahead in a question reach the upstream of the gateway, and its

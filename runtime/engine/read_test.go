@@ -126,6 +126,7 @@ func TestReadHidden(t *testing.T) {
 	}
 	other := session(t, e)
 	for i, one := range read(t, other, text, 3) {
+		assert.Len(t, one.Hidden, e.Width())
 		head := &backend.Output{Hidden: one.Hidden, Entropy: one.Entropy}
 		head.Top = []backend.Candidate{{ID: one.Choice, Logit: float32(math.Log(float64(one.Margin)))}}
 		assert.InDelta(t, confidences[i], net.Confidence(head), 1e-6)

@@ -117,6 +117,9 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	if err := s.e.validate(r); err != nil {
 		return err // before a gateway hears of it
 	}
+	if err := s.checkPrompt(prompt); err != nil { // likewise
+		return s.e.named(ctx, err)
+	}
 	end := func() {}
 	if r.Far != nil {
 		if r.Cloud, end, err = r.Far.Session(ctx); err != nil {

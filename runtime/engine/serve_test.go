@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -51,6 +52,11 @@ func TestServeOptions(t *testing.T) {
 	_, err = s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: make([]int32, 12), K: 1}})
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, statsOf(t, s).Steps, "twelve tokens in steps of four")
+	for _, id := range []int32{-1, 300} {
+		_, err = s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1, id}, K: 1}})
+		assert.ErrorContains(t, err, fmt.Sprintf("token 1 of the context is %d", id))
+	}
+	assert.EqualValues(t, 3, statsOf(t, s).Steps, "it is in no step, which would fail for other questions, too")
 }
 
 // TestAnswerTime: no answer arrives before the min time, and a cancelled caller does not wait for it.

@@ -271,15 +271,17 @@ func (s *Session) Generate(ctx context.Context, prompt []int32, r terms.Settings
 	return s.Routed(ctx, prompt, Route{Settings: r})
 }
 
-// prefill makes the cache hold prompt and returns the output of the head for its last token.
-func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
+// checkPrompt returns an error for a prompt that the model cannot continue.
+func (s *Session) checkPrompt(prompt []int32) error {
 	if room := s.cache.Slots(); len(prompt) >= room {
-		return nil, fmt.Errorf("%w: a prompt of %d tokens leaves no room for an answer in a context of %d: "+
+		return fmt.Errorf("%w: a prompt of %d tokens leaves no room for an answer in a context of %d: "+
 			"give a shorter prompt or a longer context", ErrContext, len(prompt), room)
 	}
-	if err := s.e.checkTokens("prompt", prompt); err != nil {
-		return nil, err
-	}
+	return s.e.checkTokens("prompt", prompt)
+}
+
+// prefill makes the cache hold prompt and returns the output of the head for its last token.
+func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
 	same := min(prefix.Len(s.ids, prompt), len(prompt)-1) // the last token always runs, for its logits
 	s.truncate(max(same, 0))
 	s.summary.ReusedTokens = len(s.ids)

@@ -40,6 +40,17 @@ func (d *dictator) Ask(ctx context.Context, q draft.Question) (draft.Answer, err
 	}
 }
 
+// warmed is a dictator that is sent text early.
+type warmed struct {
+	dictator
+	text []int32
+}
+
+func (w *warmed) Warm(_ context.Context, text []int32) (bytesUp, bytesDown int, err error) {
+	w.text = text
+	return 1, 1, nil
+}
+
 // dictated returns a route on which a cloud chooses every token.
 func dictated(t *testing.T, d *dictator) Route {
 	t.Helper()
@@ -297,7 +308,8 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, r.Sampling(), q.Sampling)
 		assert.Equal(t, 4, q.K)
 	}
-	for want, settings := range map[int]terms.Settings{6: {Top: 6}, 1: {LogProbs: true}, 0: {}} {
+	for want, settings := range map[int]terms.Settings{6: {Top: 6}, 1: {LogProbs: true}, 0: {},
+		32: {PresencePenalty: 1}} {
 		d := &dictator{prompt: 2, says: says}
 		r := dictated(t, d)
 		r.Settings = settings
@@ -322,11 +334,25 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, c.want, d.asked[0].Ahead, "rules need the best tokens, which those ahead do not have: %+v", c)
 	}
 	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
-		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
-		r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
-		all := tokens(t, s, []int32{1, 2}, r)
-		require.Len(t, all, 1)
-		assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
+		for _, verify := range []bool{false, true} {
+			r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
+			r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
+			r.Draft.Verify = verify
+			all := tokens(t, s, []int32{1, 2}, r)
+			require.Len(t, all, 1)
+			assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
+			assert.Equal(t, verify && origin == draft.EdgeTimeout, all[0].Unverified)
+		}
+	}
+	never, err := router.New(router.Options{})
+	require.NoError(t, err)
+	for _, verify := range []bool{false, true} {
+		w := &warmed{dictator: dictator{prompt: 2, says: says}}
+		r := dictated(t, nil)
+		r.Router, r.Cloud, r.Settings = never, w, terms.Settings{MaxTokens: 1, IgnoreEnd: true}
+		r.Draft.Warm, r.Draft.Verify = 0, verify
+		tokens(t, s, []int32{1, 2}, r)
+		assert.Equal(t, verify, w.text != nil, "nothing is sent early in vain")
 	}
 	drawn := terms.Sampling{Temperature: 1, Seed: 8}
 	sampler, err := sample.New(drawn)
@@ -413,20 +439,26 @@ func TestRouteRefuses(t *testing.T) {
 		"leave out Local, or the cloud":   {Settings: terms.Settings{Local: true}, Router: always, Cloud: &known{}},
 		"may leave this device": {
 			Settings: terms.Settings{Local: true}, Router: always, Far: unreachable{t}},
-		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
-		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
-		"no token 300 to add a bias to":     {Settings: terms.Settings{LogitBias: map[int32]float32{7: 1, 300: 1}}},
-		"no token -1 to add a bias to":      {Settings: terms.Settings{LogitBias: map[int32]float32{-1: 1, 400: 1}}},
-		"drafts have no effect where a":     {Drafter: e, Pick: func(int, []int32, *backend.Output) int32 { return 1 }},
-		"a pace says, but is 0.5 of 0":      {RowCost: 0.5},
-		"a pace says, but is -1 of 5":       {RowCost: -1, Pace: 5},
-		"a pace says, but is NaN of 5":      {RowCost: math.NaN(), Pace: 5},
-		"a pace says, but is +Inf of 5":     {RowCost: math.Inf(1), Pace: 5},
-		"leaves no room for an answer in a": {Settings: terms.Settings{MaxTokens: 20}},
+		"branches: -2 is negative":      {Draft: DraftOptions{Branches: -2}},
+		"neither pipelined nor serial":  {Draft: DraftOptions{Mode: 7}},
+		"no token 300 to add a bias to": {Settings: terms.Settings{LogitBias: map[int32]float32{7: 1, 300: 1}}},
+		"no token -1 to add a bias to":  {Settings: terms.Settings{LogitBias: map[int32]float32{-1: 1, 400: 1}}},
+		"drafts have no effect where a": {Drafter: e, Pick: func(int, []int32, *backend.Output) int32 { return 1 }},
+		"a pace says, but is 0.5 of 0":  {RowCost: 0.5},
+		"a pace says, but is -1 of 5":   {RowCost: -1, Pace: 5},
+		"a pace says, but is NaN of 5":  {RowCost: math.NaN(), Pace: 5},
+		"a pace says, but is +Inf of 5": {RowCost: math.Inf(1), Pace: 5},
+		"leaves no room for an answer in a": {Settings: terms.Settings{MaxTokens: 20}, Router: always,
+			Far: unreachable{t}},
+		"token 1 of the prompt is 300": {Settings: terms.Settings{MaxTokens: 21}, Router: always,
+			Far: unreachable{t}},
 	} {
 		prompt := []int32{1, 2}
-		if r.MaxTokens == 20 {
+		switch r.MaxTokens {
+		case 20:
 			prompt = make([]int32, 22)
+		case 21:
+			prompt = []int32{1, 300}
 		}
 		n := 0
 		for _, err := range s.Routed(t.Context(), prompt, r) {
@@ -628,4 +660,15 @@ func TestLookAside(t *testing.T) {
 	close(over)
 	others.Wait()
 	assert.Equal(t, 40, s.Summary().Tokens)
+}
+
+// TestShortenedStop: a value that fills both limits was shortened by the number of tokens.
+func TestShortenedStop(t *testing.T) {
+	s := session(t, small(t, Options{Context: 20}, nil))
+	for most, want := range map[int]string{7: StopLength, 8: StopLength, 9: StopContext} {
+		s.summary = Summary{Tokens: min(most, 8) - 1}
+		r := terms.Settings{JSON: true, Complete: true, MaxTokens: most}
+		s.noteShortened(make([]int32, 12), r, StopEnd, false)
+		assert.Equal(t, []any{true, want}, []any{s.summary.Shortened, s.summary.Stop}, most)
+	}
 }

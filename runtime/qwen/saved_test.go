@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"runtime/debug"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,4 +61,50 @@ func TestVersionOf(t *testing.T) {
 	assert.Contains(t, checkout("abc", "false"), "(devel) abc")
 	assert.NotEqual(t, checkout("abc", "false"), checkout("abd", "false"))
 	assert.NotEqual(t, checkout("abc", "false"), checkout("abc", "true"))
+}
+
+// TestReadSaved: a header is read back as it was written. One of another engine or version is refused by name, and so
+// is a damaged one; an error of the reader is passed on.
+func TestReadSaved(t *testing.T) {
+	own := Saved{Model: "m", Program: "p", Device: "d", Type: "t"}
+	read := func(b []byte) (Saved, []int32, error) { return ReadSaved(bytes.NewReader(b), own, 6, 10) }
+	head, err := own.Head([]int32{1, 9}, 1)
+	require.NoError(t, err)
+	h, text, err := read(append(bytes.Clone(head), 1, 2, 3))
+	require.NoError(t, err)
+	assert.Equal(t, []int32{1, 9}, text)
+	assert.Equal(t, Saved{Model: "m", Program: "p", Device: "d", Type: "t", Tokens: 2, Cached: 1}, h)
+	for what, other := range map[string]Saved{
+		"file of the model":       {Model: "x", Program: "p", Device: "d", Type: "t"},
+		"version of the program":  {Model: "m", Program: "x", Device: "d", Type: "t"},
+		"device":                  {Model: "m", Program: "p", Device: "x", Type: "t"},
+		"type of keys and values": {Model: "m", Program: "p", Device: "d", Type: "x"},
+	} {
+		b, err := other.Head([]int32{1}, 1)
+		require.NoError(t, err)
+		_, _, err = read(b)
+		assert.ErrorIs(t, err, ErrOtherSaved)
+		assert.ErrorContains(t, err, "the "+what+` was "x"`)
+	}
+	edited := func(at int, to byte) []byte {
+		b := bytes.Clone(head)
+		b[at] = to
+		return b
+	}
+	_, _, err = read(edited(7, 2))
+	assert.ErrorIs(t, err, ErrOtherSaved)
+	assert.ErrorContains(t, err, "version 2 of the format, this program has version 1")
+	for want, b := range map[string][]byte{
+		"they do not begin as such a file does": edited(0, 'p'), "they end too early": head[:len(head)-1],
+		"a header of 65":                         edited(10, 1),
+		"token 1 of the text is 10: ids of this": edited(len(head)-4, 10),
+		"the header: invalid character 'p'":      edited(12, 'p'),
+	} {
+		_, _, err := read(b)
+		assert.ErrorIs(t, err, ErrNotSaved, want)
+		assert.ErrorContains(t, err, want)
+	}
+	_, _, err = ReadSaved(iotest.ErrReader(io.ErrClosedPipe), own, 6, 10)
+	assert.ErrorIs(t, err, io.ErrClosedPipe)
+	assert.NotErrorIs(t, err, ErrNotSaved)
 }

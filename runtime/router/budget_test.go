@@ -209,6 +209,13 @@ func TestBudgetThreshold(t *testing.T) {
 		o := open(state{Total{c.budget, c.tokens, c.escalations}, seen}, []float32{0, 0.001})
 		assert.InDelta(t, c.want, o.threshold(c.at), 0.0011, "%+v", c)
 	}
+	for _, tokens := range []int{4, 5} { // with 5 the reserve is left
+		o := open(state{Total{0.5, tokens, 0}, seen}, nil)
+		left := 0.5 * float64(tokens)
+		at := o.quantile(0.5 * (left / reserve) * (left / reserve))
+		assert.InDelta(t, at, o.threshold(count{}), 1e-12)
+		assert.Equal(t, tokens == 5, o.threshold(count{}) > at, "whether a confidence equal to it is escalated")
+	}
 }
 
 // TestQuantile: the quantile is that of the confidences and rises with the share, and each confidence reduces the

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"reflect"
 	"syscall"
 	"testing"
 
@@ -228,4 +229,23 @@ func TestClose(t *testing.T) {
 			require.NoError(t, d.Close())
 		})
 	}
+}
+
+// TestWorkers: the workers are awake during a pass alone, and have the labels of the device.
+func TestWorkers(t *testing.T) {
+	d, err := New(Options{Threads: 2})
+	require.NoError(t, err)
+	defer d.Close()
+	kv, err := d.NewKV(backend.KVConfig{Layers: 1, Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 2, Type: gguf.F32})
+	require.NoError(t, err)
+	of := func(field string) reflect.Value {
+		return reflect.ValueOf(d.pool).Elem().FieldByName(field).FieldByName("v")
+	}
+	p := d.Begin(kv, nil)
+	assert.NotZero(t, of("pass").Uint())
+	require.NoError(t, p.End(t.Context()))
+	assert.Zero(t, of("pass").Uint())
+	label := func() {}
+	d.Label(&label)
+	assert.Equal(t, reflect.ValueOf(&label).Pointer(), of("label").Pointer())
 }
