@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 
@@ -42,6 +43,40 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, unmap())
 	require.NoError(t, open.Close())
 	assert.Empty(t, files(dir))
+}
+
+// TestTempDir: a file of the folder that is open at the end of the test is an error of that test, and one that is
+// closed is not.
+func TestTempDir(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only on Linux")
+	}
+	for _, left := range []bool{false, true} {
+		s := new(seen)
+		var file *os.File
+		t.Run("", func(t *testing.T) {
+			s.TB = t
+			var err error
+			file, err = os.Create(filepath.Join(TempDir(s), "a"))
+			require.NoError(t, err)
+			if !left {
+				require.NoError(t, file.Close())
+			}
+		})
+		file.Close()
+		assert.Equal(t, left, len(s.said) > 0, s.said)
+	}
+}
+
+// TestKeepGarbage: the garbage collector is off with a limit of a gigabyte, and then works as before.
+func TestKeepGarbage(t *testing.T) {
+	percent, limit := debug.SetGCPercent(55), debug.SetMemoryLimit(77<<30)
+	collect := keepGarbage()
+	assert.EqualValues(t, 1<<30, debug.SetMemoryLimit(-1))
+	assert.Equal(t, -1, debug.SetGCPercent(-1))
+	collect()
+	assert.Equal(t, 55, debug.SetGCPercent(percent))
+	assert.EqualValues(t, 77<<30, debug.SetMemoryLimit(limit))
 }
 
 // TestContext: what waits for the end of a context is counted, directly or through a derived context, until it stops or

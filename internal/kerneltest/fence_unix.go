@@ -7,6 +7,8 @@ import (
 	"testing"
 )
 
+const fences = true
+
 // fenced returns n bytes. The memory after the last byte must not be accessed.
 func fenced(t testing.TB, n int) []byte {
 	page := syscall.Getpagesize()

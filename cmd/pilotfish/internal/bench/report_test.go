@@ -48,7 +48,7 @@ func TestDemoReport(t *testing.T) {
 	assert.Contains(t, stderr, "--html nowhere/page.html: there is no folder nowhere")
 	code, _, stderr = clitest.Call(t, "demo", "--html", ".")
 	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--html . is a folder")
+	assert.Contains(t, stderr, "--html .: that is a folder, not a file")
 }
 
 // TestDemoFailed: a mode with late answers does not win, and the conclusion says so if no other mode is left.

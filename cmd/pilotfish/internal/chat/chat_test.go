@@ -81,6 +81,7 @@ func TestChatCommands(t *testing.T) {
 		{"/temp 1e99", "/temp 1e+99 is out of range: give 0 to 100"},
 		{"/temp 1e999", "/temp +Inf is out of range: give"},
 		{"/temp 1 x", "a seed is a whole number"},
+		{"/temp\t0.5 7", "temperature 0.5, drawn with --seed 7\n"},
 		{"/temp 1 2 3", "/temp takes a temperature and a seed"},
 		{"/clear it", "/clear takes no argument: type /clear alone"},
 		{"/foo", "there is no command /foo: /help lists the commands"},
@@ -302,6 +303,10 @@ func TestChatSaveKV(t *testing.T) {
 	_, _, stderr = clitest.Chat(t, clitest.Question(1)+"\n", "-m", large, "--load", file)
 	assert.Contains(t, stderr, file+".kv is not used, the conversation is computed again: ")
 	assert.Contains(t, stderr, "the file of the model was")
+	_, _, stderr = clitest.Chat(t, clitest.Question(1)+"\n/save "+file+"2 --kv\n", "-m", large)
+	assert.Contains(t, stderr, "keys and values in "+file+"2.kv\n")
+	_, _, stderr = clitest.Chat(t, clitest.Question(1)+"\n/save "+file+"2 --kv\n", "-m", small)
+	assert.Contains(t, stderr, "keys and values in "+file+"2.kv\n", "those of another model are replaced")
 	require.NoError(t, os.WriteFile(file+".kv", []byte("precious"), 0o600))
 	code, rest, stderr = clitest.Chat(t, clitest.Question(1)+"\n/save "+file+" --kv\n", "-m", small, "--load", file)
 	assert.Equal(t, cli.ExitFailed, code)
@@ -368,6 +373,18 @@ func TestParseChat(t *testing.T) {
 			assert.ErrorContains(t, err, want, text)
 		}
 	}
+}
+
+// TestReadChatLimit: a conversation of a few megabytes is read, and a file above 64 MiB is not.
+func TestReadChatLimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.json")
+	text := `{"format":"pilotfish-chat","version":1,"messages":[]}` + strings.Repeat(" ", 4<<20)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	_, err := readChat(path)
+	assert.NoError(t, err)
+	require.NoError(t, os.Truncate(path, 64<<20+1))
+	_, err = readChat(path)
+	assert.ErrorContains(t, err, "has more than 67108864 bytes")
 }
 
 // FuzzParseChat: parsing any file does not panic, and the result is a list of turns.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 
@@ -51,7 +52,10 @@ func chatCommands() []chatCommand {
 
 // command runs a line that begins with a slash.
 func (c *conversation) command(ctx context.Context, line string) error {
-	name, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+	name, args := strings.TrimSpace(line), ""
+	if at := strings.IndexFunc(name, unicode.IsSpace); at >= 0 {
+		name, args = name[:at], name[at:]
+	}
 	switch name {
 	case "/exit", "/bye":
 		return errQuit

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -139,6 +140,39 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
+// TestLineReaderTyped: on a terminal without editing, each line has a prompt, and a chat that ends within a line begins
+// a new one.
+func TestLineReaderTyped(t *testing.T) {
+	for _, typed := range []bool{true, false} {
+		read, write := io.Pipe()
+		ctx, stop := context.WithCancelCause(t.Context())
+		var errs strings.Builder
+		r := newLineReader(ctx, &cli.App{Stdin: read, Stderr: &errs}, typed)
+		assert.Equal(t, typed, r.interactive())
+		go func() { _, _ = io.WriteString(write, "one\n") }()
+		line, err := r.line(promptFirst)
+		require.NoError(t, err)
+		assert.Equal(t, "one", line)
+		stop(io.ErrUnexpectedEOF)
+		_, err = r.line(promptMore)
+		assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		assert.Equal(t, map[bool]string{true: promptFirst + promptMore + "\n"}[typed], errs.String())
+		r.close()
+		require.NoError(t, write.Close())
+	}
+}
+
+// TestRememberFails: a history that cannot be written is said once, and the chat goes on without it.
+func TestRememberFails(t *testing.T) {
+	var errs strings.Builder
+	e := &editor{a: &cli.App{Stderr: &errs}, state: liner.NewLiner(), history: &history{path: t.TempDir()}}
+	defer e.state.Close()
+	e.remember("one")
+	e.remember("two")
+	assert.Equal(t, 1, strings.Count(errs.String(), "pilotfish: no history of lines from here on: open "), &errs)
+	assert.Nil(t, e.history)
+}
+
 // TestUserPath: ~ stands for the home folder, alone or before a separator.
 func TestUserPath(t *testing.T) {
 	home := t.TempDir()
@@ -233,6 +267,9 @@ func TestHistory(t *testing.T) {
 	h, err := openHistory(path)
 	require.NoError(t, err)
 	assert.Empty(t, h.lines)
+	folder, err := os.Stat(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o700), folder.Mode().Perm(), "only the user can read it")
 	for i := range 2*liner.HistoryLimit + 1 {
 		if i < 3 || i > 2*liner.HistoryLimit-2 {
 			require.NoError(t, h.add(fmt.Sprint("line ", i)))

@@ -57,6 +57,84 @@ func TestChatRoomForAnswer(t *testing.T) {
 	}
 }
 
+// TestChatLongest: the longest question takes all of the context but what the model's own message and the marks of two
+// turns need.
+func TestChatLongest(t *testing.T) {
+	for context, room := range map[int]int{160: 160 - 20 - 2*turnTokens, 512: 512 - 64 - 2*turnTokens} {
+		m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: context})
+		require.NoError(t, err)
+		defer m.Close()
+		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+		c := newConversation(&cli.App{Stdout: io.Discard, Env: os.Getenv}, f, m, pilotfish.Route{})
+		defer c.close()
+		refused := map[int]bool{}
+		for n := range context {
+			question := strings.Repeat("?", n)
+			asked, err := c.tokens(pilotfish.Message{Role: "user", Content: question})
+			require.NoError(t, err)
+			refused[asked] = c.makeRoom(question) != nil
+		}
+		for _, asked := range []int{room, room + 1} {
+			got, ok := refused[asked]
+			assert.True(t, ok, "no question of %d tokens", asked)
+			assert.Equal(t, asked > room, got, asked)
+		}
+	}
+}
+
+// TestChatUnwritten: a chat ends with the first error of stdout, although a user types the lines; other errors do not
+// end it.
+func TestChatUnwritten(t *testing.T) {
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 160})
+	require.NoError(t, err)
+	defer m.Close()
+	for _, full := range []bool{false, true} {
+		var out, errs bytes.Buffer
+		a := &cli.App{Stdout: &out, Stderr: &errs, Env: os.Getenv}
+		if full {
+			a.Stdout = &cli.Output{W: clitest.WriterFunc(func([]byte) (int, error) { return 0, io.ErrShortWrite })}
+		}
+		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+		c := newConversation(a, f, m, pilotfish.Route{})
+		in := &script{lines: []string{"/foo", clitest.Question(0), clitest.Question(1)}}
+		err := c.loop(t.Context(), in)
+		c.close()
+		assert.Contains(t, errs.String(), "pilotfish: there is no command /foo")
+		assert.Equal(t, full, err != nil)
+		if full {
+			assert.ErrorIs(t, err, io.ErrShortWrite)
+			assert.Len(t, in.lines, 1, "the second question is not asked")
+		} else {
+			assert.Equal(t, 2, strings.Count(out.String(), "\n"))
+		}
+	}
+}
+
+// TestChatName: a model without a name has that of its file.
+func TestChatName(t *testing.T) {
+	for key, want := range map[string]string{"general.name": "pilotfish-demo-small", "general.none": "m.gguf"} {
+		file := bytes.Replace(demo.Small(), []byte("general.name"), []byte(key), 1)
+		m, err := pilotfish.Load(file, "small", pilotfish.Options{Context: 160})
+		require.NoError(t, err)
+		defer m.Close()
+		var errs bytes.Buffer
+		f := &chatFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+		f.model.Path = "m.gguf"
+		c := newConversation(&cli.App{Stdout: io.Discard, Stderr: &errs, Env: os.Getenv}, f, m, pilotfish.Route{})
+		defer c.close()
+		c.greet(true)
+		assert.Equal(t, want+", context of 160 tokens. /help lists the commands, Ctrl-D ends.\n", errs.String())
+	}
+}
+
+// TestChatShortened: a text of 60 characters is shown completely, a longer one as 59 and a mark.
+func TestChatShortened(t *testing.T) {
+	text := strings.Repeat("ä", 60)
+	assert.Equal(t, text, shortened(text))
+	assert.Equal(t, strings.Repeat("ä", 59)+"…", shortened(text+"b"))
+	assert.Equal(t, "a b c", shortened(" a\nb\t\tc "))
+}
+
 // TestChatTotals: each number of an answer is in the total of its name.
 func TestChatTotals(t *testing.T) {
 	var errs bytes.Buffer

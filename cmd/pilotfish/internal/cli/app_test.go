@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
@@ -23,6 +24,11 @@ import (
 func TestBandwidth(t *testing.T) {
 	racing.Spare(t)
 	assert.Greater(t, New(nil, nil, nil, nil).Bandwidth(), 0.1)
+}
+
+// TestPatience: a run that needed no answer waits for half a second for its first connection.
+func TestPatience(t *testing.T) {
+	assert.Equal(t, 500*time.Millisecond, New(nil, nil, nil, nil).Patience)
 }
 
 // TestModelHint: only the error of a missing model has the flag and what to give.

@@ -82,13 +82,39 @@ func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	})
 }
 
+// checkPlace returns an error if no file can be at path: there is no folder for it, or something else is there, which
+// must not be replaced.
+func checkPlace(path string) error {
+	dir := filepath.Dir(path)
+	if at, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !at.IsDir() {
+		return fmt.Errorf("there is no folder %s: create it, or choose another place", dir)
+	} else if err != nil {
+		return fmt.Errorf("no file can be created in %s: %w", dir, bareCause(err))
+	}
+	if at, err := os.Stat(path); err == nil && !at.Mode().IsRegular() {
+		return fmt.Errorf("that is %s, not a file", kindOf(at.Mode()))
+	}
+	return nil
+}
+
+// CheckPlace returns an error if the file of a flag could not be written later; call it before long work. Without a
+// path it returns nil.
+func CheckPlace(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if err := checkPlace(path); err != nil {
+		return Usagef("%s %s: %w", flag, path, err)
+	}
+	return nil
+}
+
 // ReplaceFileBy is [ReplaceFile] for content that a function writes.
 func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path,
-			filepath.Dir(path))
+	if err := checkPlace(path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fmt.Errorf("write %s: no file can be created in the folder: %w", path, bareCause(err))
 	}

@@ -51,7 +51,7 @@ func TestReadLimits(t *testing.T) {
 // TestReplaceFile: a file is replaced completely, or not at all.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
-	path, absent := filepath.Join(dir, "file"), filepath.Join(dir, "absent", "file")
+	path := filepath.Join(dir, "file")
 	for _, text := range []string{"one", "two two"} {
 		require.NoError(t, ReplaceFile(path, []byte(text), 0o640))
 	}
@@ -68,5 +68,33 @@ func TestReplaceFile(t *testing.T) {
 	info, err := left[0].Info()
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o640), info.Mode())
-	assert.ErrorContains(t, ReplaceFile(absent, nil, 0o600), "write "+absent+": there is no folder ")
+}
+
+// TestPlaces: a file is only written, and a flag only accepted, where a folder is and nothing but a file; a device is
+// not replaced.
+func TestPlaces(t *testing.T) {
+	dir := t.TempDir()
+	file, device := filepath.Join(dir, "file"), filepath.Join(dir, "device")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.Symlink(os.DevNull, device))
+	require.NoError(t, CheckPlace("-o", ""))
+	for path, want := range map[string]string{
+		file: "", filepath.Join(dir, "new"): "",
+		filepath.Join(dir, "absent", "x"): "there is no folder " + filepath.Join(dir, "absent") + ": create it",
+		filepath.Join(file, "x"):          "there is no folder " + file,
+		filepath.Join(file, "x", "x"):     filepath.Join(file, "x") + ": ",
+		dir:                               "that is a folder, not a file",
+		device:                            "that is a device, not a file",
+	} {
+		checked, written := CheckPlace("-o", path), ReplaceFile(path, nil, 0o600)
+		if want == "" {
+			assert.NoError(t, errors.Join(checked, written))
+			continue
+		}
+		assert.ErrorContains(t, checked, "-o "+path+": ")
+		assert.ErrorContains(t, checked, want)
+		assert.ErrorAs(t, checked, new(*UsageError))
+		assert.ErrorContains(t, written, "write "+path+": ")
+		assert.ErrorContains(t, written, want)
+	}
 }

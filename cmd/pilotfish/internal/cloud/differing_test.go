@@ -10,6 +10,7 @@ import (
 )
 
 // TestDiffering: every flag whose value differs is named, of lists and options too, except those that a reload applies.
+// Texts in the log are not a level that a reload applies.
 func TestDiffering(t *testing.T) {
 	for name, values := range map[string][2]string{
 		"listen": {":1", ":2"}, "slots": {"1000", "2000"}, "upstream": {"http://a", "http://b"},
@@ -32,4 +33,9 @@ func TestDiffering(t *testing.T) {
 		}
 		assert.Equal(t, want, differing(a.Flags(), b.Flags()), name)
 	}
+	a, _ := cloudCommand(&cli.App{})
+	b, _ := cloudCommand(&cli.App{})
+	require.NoError(t, a.Flags().Set("log-level", logTexts))
+	assert.Equal(t, []string{"log-level"}, differing(a.Flags(), b.Flags()))
+	assert.Equal(t, []string{"log-level"}, differing(b.Flags(), a.Flags()))
 }

@@ -168,17 +168,22 @@ func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
 	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
 }
 
-// finish prints the report and writes the page, unless there are no answers.
+// finish prints the report and writes the page, unless there are no answers. An error of one does not prevent the
+// other.
 func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error {
 	r := eval.Summarize(o.Set, o.Runs, o.Log)
 	if r.Questions == 0 {
 		return nil
 	}
+	err := f.print(a, models, o, r)
 	if f.html != "" {
-		if err := f.page(o, r); err != nil {
-			return err
-		}
+		err = errors.Join(err, f.page(o, r))
 	}
+	return err
+}
+
+// print prints the report, as text or as JSON.
+func (f *evalFlags) print(a *cli.App, models *group.Pair, o eval.Options, r *eval.Report) error {
 	if !f.json {
 		return printEval(a.Stdout, o, r)
 	}

@@ -3,6 +3,7 @@ package eval
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -340,9 +341,53 @@ func TestEvalOut(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "computing (there ")
 	assert.Equal(t, before, answersIn(t, out))
+
+	learned := func(router string) []string {
+		return []string{"eval", "demo", "--json", "--questions", "1", "--policy", "learned", "--threshold", "0.5",
+			"--router", router, "-o", out + ".learned"}
+	}
+	code, stdout, stderr := clitest.Call(t, learned(clitest.DemoFile("router.gguf"))...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	code, _, stderr = clitest.Call(t, learned(clitest.CertifiedRouter(t, func(*router.Certificate) {}))...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "router (there ")
+	run := clitest.Lines[evalLine](t, stdout)[0].Run
+	b, err := os.ReadFile(out + ".learned")
+	require.NoError(t, err)
+	const long = "2021-02-03T04:05:06Z"
+	b = bytes.Replace(b, []byte(run.Date.Format(time.RFC3339)), []byte(long), 1)
+	require.NoError(t, os.WriteFile(out+".learned", bytes.Replace(b, []byte("--questions=1"), []byte("--then=1"), 1),
+		0o600))
+	_, stdout, _ = clitest.Call(t, append(learned(clitest.DemoFile("router.gguf")), "--parallel", "2")...)
+	again1 := clitest.Lines[evalLine](t, stdout)[0].Run
+	assert.Equal(t, long, again1.Date.Format(time.RFC3339), "of the call that began")
+	assert.Equal(t, strings.Replace(run.Command, "--questions=1", "--then=1", 1), again1.Command)
 }
 
-// TestEvalHTML: --html writes a page with all answers, and replaces the previous one.
+// TestEvalInterrupted: after a signal there is a report of the answers so far, and how to go on if they are kept.
+func TestEvalInterrupted(t *testing.T) {
+	for _, out := range []string{"", filepath.Join(t.TempDir(), "a.jsonl")} {
+		ctx, stop := context.WithCancelCause(t.Context())
+		var stdout, stderr strings.Builder
+		progress := clitest.WriterFunc(func(b []byte) (int, error) {
+			if strings.Contains(string(b), "50% of 8") {
+				stop(&cli.Interruption{Signal: os.Interrupt})
+			}
+			return stderr.Write(b)
+		})
+		args := strings.Fields("eval demo --questions 4 --parallel 1 --policy never,margin --threshold 0.5")
+		more := ""
+		if out != "" {
+			args, more = append(args, "-o", out), "; the same command continues"
+		}
+		assert.Equal(t, 130, clitest.Run(ctx, args, strings.NewReader(""), &stdout, progress))
+		assert.Regexp(t, `pilotfish: interrupted: [4-7] of 8 answers are done`+more+"\n$", stderr.String())
+		assert.Regexp(t, `demo: \d of 4 questions`, stdout.String())
+	}
+}
+
+// TestEvalHTML: --html writes a page with all answers, and replaces the previous one. A place where no file can be is
+// refused before the first question, and an error later costs no report.
 func TestEvalHTML(t *testing.T) {
 	racing.Spare(t)
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -354,8 +399,24 @@ func TestEvalHTML(t *testing.T) {
 	assert.Contains(t, string(b), "pilotfish eval demo --html=")
 	code, _, stderr := clitest.Call(t, "eval", "demo", "--questions", "1", "--policy", "never", "--html",
 		filepath.Join(page, "x"))
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "--html: ")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--html "+filepath.Join(page, "x")+": there is no folder "+page)
+	assert.NotContains(t, stderr, "answers: ")
+
+	for _, form := range []string{"--json=false", "--json"} {
+		folder := filepath.Join(t.TempDir(), "folder")
+		require.NoError(t, os.Mkdir(folder, 0o700))
+		var stdout, stderr strings.Builder
+		code := clitest.Run(t.Context(), []string{"eval", "demo", "--questions", "1", "--policy", "never", form,
+			"--html", filepath.Join(folder, "page.html")}, strings.NewReader(""), &stdout,
+			clitest.WriterFunc(func(b []byte) (int, error) {
+				_ = os.Remove(folder) // while the question is answered
+				return stderr.Write(b)
+			}))
+		assert.Equal(t, cli.ExitFailed, code)
+		assert.Contains(t, stderr.String(), "--html: write ")
+		assert.Contains(t, stdout.String(), "never")
+	}
 }
 
 // TestEvalGateway: a large model at a gateway gives the same answers as a local one, and the sent bytes are counted.

@@ -102,6 +102,7 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 		f.pair.Check(name == task.Demo),
 		group.CheckRange("questions", f.questions, 0, group.MaxQuestions, "1 or more, or 0 for all"),
 		group.CheckRange("parallel", f.parallel, 1, group.MaxDevices, "1 to 64 questions at the same time"),
+		cli.CheckPlace("--html", f.html),
 	} {
 		if err != nil {
 			return nil, err

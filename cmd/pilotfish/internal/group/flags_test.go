@@ -277,7 +277,7 @@ func TestProgramsOfFlags(t *testing.T) {
 func TestFilesOfFlags(t *testing.T) {
 	dir := t.TempDir()
 	for path, want := range map[string]string{"": "", filepath.Join(dir, "new"): "", written(t, "old"): "",
-		dir: "is not a file", filepath.Join(dir, "absent", "new"): "there is no folder"} {
+		dir: "a folder, not a file", filepath.Join(dir, "absent", "new"): "there is no folder"} {
 		f := TimelineFlag{path: path}
 		if err := f.Start(); want == "" {
 			require.NoError(t, err, path)

@@ -3,8 +3,6 @@ package group
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -32,11 +30,8 @@ func (t *TimelineFlag) Start() error {
 	if t.path == "" {
 		return nil
 	}
-	if folder, err := os.Stat(filepath.Dir(t.path)); err != nil || !folder.IsDir() {
-		return cli.Usagef("--timeline %s: there is no folder %s to write it to", t.path, filepath.Dir(t.path))
-	}
-	if file, err := os.Stat(t.path); err == nil && !file.Mode().IsRegular() {
-		return cli.Usagef("--timeline %s is not a file: give the name of one", t.path)
+	if err := cli.CheckPlace("--timeline", t.path); err != nil {
+		return err
 	}
 	t.Line = new(timeline.Timeline)
 	return nil

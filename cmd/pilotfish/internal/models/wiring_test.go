@@ -1,6 +1,7 @@
 package models
 
 import (
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -72,7 +73,7 @@ func TestModelFlags(t *testing.T) {
 		{"cloud", "-m", m, "--listen", "127.0.0.1:0"},
 		{"router", "calibrate", "-m", m, "--large", m, "--router", clitest.NarrowRouter(t, 8, ""), "--data",
 			clitest.DemoData(t, 9),
-			"-o", "/nowhere/o"},
+			"-o", filepath.Join(t.TempDir(), "o")},
 	} {
 		for _, flags := range []string{"--threads 5000", "--kv f64", "--exact --backend soft", "--backend cuda"} {
 			code, _, stderr := clitest.Call(t, append(command, strings.Fields(flags)...)...)

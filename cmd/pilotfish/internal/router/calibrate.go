@@ -164,6 +164,9 @@ func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
+	if err := cli.CheckPlace("-o", f.out); err != nil {
+		return err
+	}
 	file, err := f.read()
 	if err != nil {
 		return err

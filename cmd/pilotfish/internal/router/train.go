@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -140,8 +138,8 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Dir(f.out)); err != nil { // before the long work
-		return fmt.Errorf("-o %s: %w", f.out, err)
+	if err := cli.CheckPlace("-o", f.out); err != nil {
+		return err
 	}
 	folders, err := openFolders(dirs)
 	c := &course{a: a, f: f, folders: folders, given: len(folders)}

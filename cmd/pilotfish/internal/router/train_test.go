@@ -216,10 +216,17 @@ func TestTrainRefuses(t *testing.T) {
 	}
 	assert.NoFileExists(t, out)
 	nowhere := filepath.Join(t.TempDir(), "missing", "router.gguf")
-	code, stdout, stderr := clitest.Call(t, "router", "train", dir, "--label", "r2r", "-o", nowhere)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Empty(t, stdout, "before training")
-	assert.Contains(t, stderr, "-o "+nowhere)
+	for path, want := range map[string]string{nowhere: "there is no folder ", dir: "that is a folder, not a file",
+		filepath.Join(clitest.CostsFile(t), "x"): "there is no folder "} {
+		code, stdout, stderr := clitest.Call(t, "router", "train", dir, "--label", "r2r", "-o", path)
+		assert.Equal(t, cli.ExitUsage, code)
+		assert.Empty(t, stdout, "before training")
+		assert.Contains(t, stderr, "-o "+path+": "+want)
+		code, stdout, stderr = clitest.Call(t, "router", "calibrate", "-o", path)
+		assert.Equal(t, cli.ExitUsage, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, "-o "+path+": "+want, "before the prompts are decoded")
+	}
 }
 
 // TestTrainRounds: the second round trains on texts that both models decode with the router of the first, at about the

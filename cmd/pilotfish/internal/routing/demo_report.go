@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,20 +21,6 @@ type pageFlag string
 
 func (f *pageFlag) register(c *cobra.Command) {
 	cli.Add(c.Flags(), "html", (*string)(f), "")
-}
-
-// check returns an error if the file could not be written, before anything is measured.
-func (f pageFlag) check() error {
-	if f == "" {
-		return nil
-	}
-	if at, err := os.Stat(filepath.Dir(string(f))); err != nil || !at.IsDir() {
-		return cli.Usagef("--html %s: there is no folder %s", string(f), filepath.Dir(string(f)))
-	}
-	if at, err := os.Stat(string(f)); err == nil && at.IsDir() {
-		return cli.Usagef("--html %s is a folder: name a file", string(f))
-	}
-	return nil
 }
 
 // write draws the reports, as `bench report` draws the lines of --json. Without reports it writes no page.

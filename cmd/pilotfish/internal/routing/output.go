@@ -37,7 +37,7 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 	if err != nil {
 		return err
 	}
-	if err := f.page.check(); err != nil {
+	if err := cli.CheckPlace("--html", string(f.page)); err != nil {
 		return err
 	}
 	if f.json || f.page != "" {

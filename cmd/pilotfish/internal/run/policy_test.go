@@ -405,6 +405,20 @@ func TestBalanceName(t *testing.T) {
 	assert.Len(t, names, 24)
 }
 
+// TestBalanceWithoutFolder: without a folder for caches a run has a new balance, which is not kept.
+func TestBalanceWithoutFolder(t *testing.T) {
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "LocalAppData"} {
+		t.Setenv(name, "")
+	}
+	f := parsedRun(t, "--cloud h:1")
+	p, err := f.plan()
+	require.NoError(t, err)
+	k, err := openBalance(f, p, nil)
+	require.NoError(t, err)
+	assert.Empty(t, k.path)
+	assert.Zero(t, p.options.Balance.Total())
+}
+
 // TestBudgetAlone: tokens kept without an answer count as escalated, and a missing folder is created.
 func TestBudgetAlone(t *testing.T) {
 	clitest.OwnFolders(t)

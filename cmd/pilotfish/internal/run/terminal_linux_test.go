@@ -164,6 +164,26 @@ func TestMeterOnTerminal(t *testing.T) {
 	assert.True(t, strings.HasSuffix(shown, "\n"))
 }
 
+// TestMeterRates: a bar shows the bytes a second, or if it is paced the pieces a second.
+func TestMeterRates(t *testing.T) {
+	rate := regexp.MustCompile(`\([^)]*/s\)`)
+	for want, bytes := range map[string]bool{"(100 B/s)": true, "(100 it/s)": false, "": false} {
+		tty, text := clitest.Terminal(t)
+		bubble.Test(t, func(*testing.T) {
+			m := cli.NewMeter(tty, "load", cli.InPieces)
+			if bytes {
+				m = cli.NewMeter(tty, "load", cli.InBytes)
+			}
+			m.Paced = strings.Contains(want, "it")
+			m.Show(0, 1000)
+			time.Sleep(time.Second)
+			m.Show(100, 1000)
+			m.Close()
+		})
+		assert.Equal(t, want, rate.FindString(text()))
+	}
+}
+
 // TestPreviewOnTerminal: on a terminal unverified text is shown dim and erased when it is replaced, and the final text
 // remains.
 func TestPreviewOnTerminal(t *testing.T) {

@@ -112,20 +112,22 @@ func TestServeEffects(t *testing.T) {
 	})
 }
 
-// TestFingerprint: the fingerprint of answers differs for another model file and for another backend.
+// TestFingerprint: the fingerprint of answers differs for another model file, backend and type of keys and values.
 func TestFingerprint(t *testing.T) {
-	of := func(kind, backend string) string {
+	of := func(kind, backend, kv string) string {
 		m, err := pilotfish.Open(clitest.TinyModel(t, kind), pilotfish.Options{})
 		require.NoError(t, err)
 		defer m.Close()
 		var f serveFlags
-		f.model.Backend = backend
+		f.model.Backend, f.model.Kv = backend, kv
 		name, err := f.fingerprint(m)
 		require.NoError(t, err)
 		return name
 	}
-	assert.Equal(t, of("q8_0", "cpu"), of("q8_0", "cpu"))
-	assert.NotEqual(t, of("q8_0", "cpu"), of("f16", "cpu"))
-	assert.NotEqual(t, of("q8_0", "cpu"), of("q8_0", "metal"))
-	assert.Contains(t, of("q8_0", "cpu"), fmt.Sprintf("_cpu_%.20s", strings.ReplaceAll(cli.BuildVersion(), "+", "-")))
+	usual := of("q8_0", "cpu", "auto")
+	assert.Equal(t, usual, of("q8_0", "cpu", "auto"))
+	for _, other := range []string{of("f16", "cpu", "auto"), of("q8_0", "metal", "auto"), of("q8_0", "cpu", "f32")} {
+		assert.NotEqual(t, usual, other)
+	}
+	assert.Contains(t, usual, fmt.Sprintf("_cpu_%.20s", strings.ReplaceAll(cli.BuildVersion(), "+", "-")))
 }

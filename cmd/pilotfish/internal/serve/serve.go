@@ -283,8 +283,8 @@ func (f *serveFlags) modelNames() []string {
 	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.Answers()), ".gguf"))
 }
 
-// fingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend, and the
-// program.
+// fingerprint identifies everything that an answer with a fixed seed depends on: the model's file, the backend with the
+// type of keys and values, and the program.
 func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
 	file, err := m.Fingerprint()
 	if err != nil {
@@ -296,7 +296,11 @@ func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
 		}
 		return '-'
 	}, cli.BuildVersion())
-	return fmt.Sprintf("fp_%.12s_%s_%.20s", file, f.model.Backend, version), nil
+	backend := f.model.Backend
+	if f.model.Kv != "auto" {
+		backend += "-" + f.model.Kv
+	}
+	return fmt.Sprintf("fp_%.12s_%s_%.20s", file, backend, version), nil
 }
 
 // serving is a server on its address.
