@@ -641,6 +641,7 @@ func TestCreateAgain(t *testing.T) {
 	w.Close()
 	s.Raw = true
 	write(t, dir, "shard-00000.trace.part", "of an interrupted write")
+	write(t, dir, "notes.trace", "of the user")
 	texts := randomTexts(t, 3, &s)
 	fill(t, dir, s, texts)
 	set, err := Open(dir)
