@@ -372,7 +372,7 @@ func TestHostile(t *testing.T) {
 		field string
 		want  error
 	}{
-		{0, 0, "magic", ErrMagic}, {8, 2, "version", ErrVersion}, {36, 2, "type", ErrValue},
+		{0, 0, "magic", ErrMagic}, {8, 2, "version", ErrVersion}, {36, 2, "type", ErrValue}, {36, 0, "type", ErrValue},
 		{20, 0, "prompts", ErrValue}, {20, math.MaxUint32, "prompts", ErrValue},
 		{24, 1 << 30, "size", io.ErrUnexpectedEOF}, {24, math.MaxUint32, "size", io.ErrUnexpectedEOF},
 		{28, 0, "width", ErrValue}, {28, 1 << 17, "width", ErrValue},
