@@ -118,6 +118,31 @@ func TestManyLargePairs(t *testing.T) {
 	assert.ErrorContains(t, err, "at most 268435456 are read")
 }
 
+// TestMetadataAtLimit: metadata may end exactly at the limit, and not later.
+func TestMetadataAtLimit(t *testing.T) {
+	b := header(0, 3).array("a", KindUint64, maxElements)
+	end := len(b) + 8*maxElements
+	for more, want := range map[int]error{0: nil, 1: ErrLimit} {
+		second := raw{}.array("b", KindUint64, maxElements-1000)
+		third := raw{}.array("c", KindUint8, 0)
+		left := maxMetadata - end - len(second) - 8*(maxElements-1000) - len(third)
+		third = raw{}.array("c", KindUint8, uint64(left+more))
+		path := sparse(t, b, maxMetadata+100)
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		defer f.Close()
+		_, err = f.WriteAt(second, int64(end))
+		require.NoError(t, err)
+		_, err = f.WriteAt(third, int64(maxMetadata-left-len(third)))
+		require.NoError(t, err)
+		read, err := Open(path)
+		require.ErrorIs(t, err, want, more)
+		if err == nil {
+			require.NoError(t, read.Close())
+		}
+	}
+}
+
 // TestManyArrays: arrays that are valid alone are refused together.
 func TestManyArrays(t *testing.T) {
 	racing.Spare(t)

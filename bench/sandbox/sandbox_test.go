@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -95,6 +96,23 @@ func TestPrograms(t *testing.T) {
 		"from __future__ import annotations\nf = lambda: int(pi) - 2"}, tests)
 	require.NoError(t, err)
 	assert.True(t, got, "the texts share names, and each starts a file")
+}
+
+// TestLimits: a program has all limits, and cannot raise them.
+func TestLimits(t *testing.T) {
+	p := python(t)
+	if runtime.GOOS != "linux" {
+		return // other systems have only some of them
+	}
+	p.limits = limits()
+	for name, most := range map[string]int{"CPU": 10, "AS": 512 << 20, "FSIZE": 16 << 20, "NOFILE": 64, "NPROC": 1,
+		"CORE": 0} {
+		program := fmt.Sprintf("import resource as r\nf = lambda: int(r.getrlimit(r.RLIMIT_%s) == (%d, %[2]d))", name,
+			most)
+		got, err := p.Run(t.Context(), []string{program}, tests)
+		require.NoError(t, err)
+		assert.True(t, got, name)
+	}
 }
 
 // TestPipes: no pipe stays open after a program that ends, is killed, or cannot start.

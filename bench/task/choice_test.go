@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestChoice(t *testing.T) {
 		// rule 2: a label at the beginning
 		"B": "B", " b\n": "B", "B.": "B", "(C) market": "C", "D) train station": "D", "E: there": "E",
 		"B\nbecause": "B", "A.": "A", "A doctor has them in the waiting room": "doctor", "**B**": "B",
-		"C - market": "C", "A, B and C": "", "Be careful": "", "[D]": "D",
+		"C - market": "C", "A - sure": "A", "A, B and C": "", "Be careful": "", "[D]": "D",
 		// rule 3: the only label
 		"I would go for B": "B", "It must be option D here": "D", "choose (e), not the rest": "E",
 		"Either B or C": "", "I think so": "", "A bird in the hand": "", "Plan B is the bookstore": "B",
@@ -92,8 +93,11 @@ func TestChoiceParts(t *testing.T) {
 		"People learn from each other.": "learn from each other", "People learn.": "learn", "to learn and to talk": "",
 		"They talk, learn from each other": "", "!?": "",
 	} {
-		_, text := chosen(o, answer)
-		assert.Equal(t, want, text, answer)
+		for range 2 { // in both orders
+			_, text := chosen(o, answer)
+			assert.Equal(t, want, text, answer)
+			slices.Reverse(o)
+		}
 	}
 }
 

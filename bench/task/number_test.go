@@ -20,7 +20,7 @@ func TestFinalNumber(t *testing.T) {
 		"The answer is clear: 12 of them": "12", "The answer is that there is none. 8": "8", "none": "", "": "",
 		"18 of 20. The answer is eighteen": "20", "#### 12 #### ": "12", "50%-3": "3", "answer is\n\n 77": "77",
 		"The answer is:\r\n18\r\nof 20": "18", "The answer is 9 =": "9",
-		"a 5, b = 6 =c": "6", "1,0000": "0", "The answer is about $2 million": "2",
+		"a 5, b = 6 =c": "6", "1,0000": "0", "Answer: 5 = 6 = 7": "7", "The answer is about $2 million": "2",
 	} {
 		got, ok := finalNumber(answer)
 		assert.Equal(t, want, got, "%q", answer)

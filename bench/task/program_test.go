@@ -98,7 +98,7 @@ func TestProgram(t *testing.T) {
 		"    def two():\n        return 2\n    return two() * x": p.header +
 			"    def two():\n        return 2\n    return two() * x",
 		// no program
-		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "",
+		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "", "x = 2 * 2\nx is 4": "",
 	} {
 		assert.Equal(t, want, p.program(answer), "%q", answer)
 	}

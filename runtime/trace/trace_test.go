@@ -372,7 +372,7 @@ func TestHostile(t *testing.T) {
 		field string
 		want  error
 	}{
-		{0, 0, "magic", ErrMagic}, {8, 2, "version", ErrVersion}, {36, 2, "type", ErrValue},
+		{0, 0, "magic", ErrMagic}, {8, 2, "version", ErrVersion}, {36, 2, "type", ErrValue}, {36, 0, "type", ErrValue},
 		{20, 0, "prompts", ErrValue}, {20, math.MaxUint32, "prompts", ErrValue},
 		{24, 1 << 30, "size", io.ErrUnexpectedEOF}, {24, math.MaxUint32, "size", io.ErrUnexpectedEOF},
 		{28, 0, "width", ErrValue}, {28, 1 << 17, "width", ErrValue},
@@ -641,6 +641,7 @@ func TestCreateAgain(t *testing.T) {
 	w.Close()
 	s.Raw = true
 	write(t, dir, "shard-00000.trace.part", "of an interrupted write")
+	write(t, dir, "notes.trace", "of the user")
 	texts := randomTexts(t, 3, &s)
 	fill(t, dir, s, texts)
 	set, err := Open(dir)

@@ -190,6 +190,8 @@ func TestUnique(t *testing.T) {
 		{`{"enum":["b","a",3,"b"]}`, []string{`"b"`, `"a"`, `3`}, 1, 2},
 		{`{"type":["boolean","null"]}`, []string{`true`, `false`, `null`}, 2, 9},
 		{`{"enum":["b","a",3,null],"type":"string"}`, []string{`"b"`, `"a"`, `3`, `null`}, 0, 3},
+		{`{"$ref":"#/items/$defs/c","$defs":{"c":{"enum":["b","a",3]}}}`, []string{`"b"`, `"a"`, `3`}, 0, 3},
+		{`{"anyOf":[{"const":"b"},{"enum":["a","b"]},{"type":"null"}]}`, []string{`"b"`, `"a"`, `null`}, 1, 3},
 	} {
 		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`,
 			c.items, c.least, c.most)

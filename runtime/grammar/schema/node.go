@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -120,9 +119,7 @@ var scalars = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*`)
 // spell returns a value in the generated spelling: compact, strings as in package regular, and numbers without an
 // exponent and without redundant digits.
 func spell(raw json.RawMessage) string {
-	var b bytes.Buffer
-	_ = json.Compact(&b, raw) // it was parsed before, as a part of the schema
-	return scalars.ReplaceAllStringFunc(b.String(), func(one string) string {
+	return scalars.ReplaceAllStringFunc(string(raw), func(one string) string {
 		var s string
 		if json.Unmarshal([]byte(one), &s) == nil {
 			return regular.Quote(s)
@@ -146,7 +143,7 @@ func raws(values []string) (all []json.RawMessage) {
 
 // kindOf returns the type of a value.
 func kindOf(raw json.RawMessage) kinds {
-	switch b := bytes.TrimSpace(raw); b[0] {
+	switch raw[0] {
 	case 'n':
 		return null
 	case 't', 'f':

@@ -69,13 +69,13 @@ func read(m *regular.Maker, raw []byte) (*reader, error) {
 	if len(raw) > maxSchema {
 		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), maxSchema)
 	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(raw, &whole); err != nil {
+	var whole bytes.Buffer // without blanks between tokens, on which the rest relies
+	err := json.Compact(&whole, raw)
+	if err != nil {
 		return nil, errorf("#", "it is not JSON: %w", err)
 	}
-	r := &reader{Maker: m, nodes: map[string]*node{}, document: document{top: &part{raw: whole}}}
-	var err error
-	if r.root, err = r.read("#", whole, 0); err != nil {
+	r := &reader{Maker: m, nodes: map[string]*node{}, document: document{top: &part{raw: whole.Bytes()}}}
+	if r.root, err = r.read("#", whole.Bytes(), 0); err != nil {
 		return nil, err
 	}
 	for len(r.refs) > 0 {
@@ -131,7 +131,7 @@ func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error
 	}
 	n := r.empty(path)
 	r.nodes[path] = n
-	switch string(bytes.TrimSpace(raw)) {
+	switch string(raw) {
 	case "true":
 		return n, nil
 	case "false":
@@ -194,7 +194,7 @@ func (r *reader) keyword(n *node, path string, m member, depth int) (err error) 
 	case "const":
 		n.allow([]json.RawMessage{m.value})
 	case "$ref":
-		if json.Unmarshal(m.value, &n.ref) != nil {
+		if kindOf(m.value) != text || json.Unmarshal(m.value, &n.ref) != nil {
 			return errorf(path, "it must be a string")
 		}
 		r.refs = append(r.refs, n)
@@ -364,7 +364,6 @@ func (r *reader) without(path, name string) *node {
 }
 
 func (r *reader) ofArray(n *node, path string, m member, depth int) (err error) {
-	isList := bytes.HasPrefix(bytes.TrimSpace(m.value), []byte("["))
 	switch {
 	case m.name == "uniqueItems":
 		unique := false
@@ -374,7 +373,7 @@ func (r *reader) ofArray(n *node, path string, m member, depth int) (err error) 
 		if unique {
 			n.unique = path
 		}
-	case m.name == "items" && !isList:
+	case m.name == "items" && kindOf(m.value) != array:
 		n.items, err = r.read(path, m.value, depth+1)
 	case m.name == "prefixItems" || string(m.value) != "[]": // earlier drafts wrote items for prefixItems
 		n.prefix, err = r.list(path, m.value, depth)
@@ -451,7 +450,7 @@ func (r *reader) together(n *node, all []member, depth int) (err error) {
 	high.Open = high.Open || high.At != nil && string(given["exclusiveMaximum"]) == "true"
 	// The form of earlier drafts for the items after a list.
 	if list, more := given["items"], given["additionalItems"]; more != nil && n.items == nil &&
-		(given["prefixItems"] != nil || bytes.HasPrefix(bytes.TrimSpace(list), []byte("["))) {
+		(given["prefixItems"] != nil || list != nil && kindOf(list) == array) {
 		if n.items, err = r.read(n.path+"/additionalItems", more, depth+1); err != nil {
 			return err
 		}

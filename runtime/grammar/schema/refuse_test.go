@@ -363,6 +363,7 @@ func TestAccepted(t *testing.T) {
 		`{"type":"integer","multipleOf":1,"minimum":-3e0}`:                           `-3`,
 		`{"enum":[1,2,3],"const":2.0}`:                                               `2`,
 		`{"items":{"type":"string"},"uniqueItems":true,"maxItems":1,"type":"array"}`: `["a"]`,
+		`{"type":"array","items":false,"uniqueItems":true}`:                          `[]`,
 		`{"multipleOf":2.5,"minimum":1,"type":"integer"}`:                            `5`,
 		`{"enum":["a","a",1.50]}`:                                                    `1.5`,
 		`{"const":{"b":[1e2,"\u00e9\u0007"],` +

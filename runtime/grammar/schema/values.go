@@ -241,7 +241,10 @@ const maxDifferent = 128
 
 // different adds lists of items of which no two are equal, in the order in which the schema names them.
 func (c *compiler) different(start int32, facts []*node, own int, b regular.Bounds, path string) error {
-	values := few(items(facts, 0))
+	values, err := c.few(items(facts, 0))
+	if err != nil {
+		return err
+	}
 	if values == nil || own > 0 || len(values) > maxDifferent {
 		return errorf(path, "it is supported where items are of an enum of at most %d values, boolean or null, "+
 			"without prefixItems; or with maxItems 1", maxDifferent)
@@ -290,18 +293,21 @@ func (c *compiler) several(n int32) []int32 {
 }
 
 // few returns the distinct values that some schemas allow; nil if they are not few.
-func few(facts []*node) []string {
-	values := listed(facts)
-	if k := allowedKinds(facts); values == nil && k&^(boolean|null) == 0 {
-		values = words(k)
-	} else if values == nil {
-		return nil
-	}
+func (c *compiler) few(nodes []*node) ([]string, error) {
+	ways, err := c.expand(nodes)
 	all, known := []string{}, set{}
-	for _, v := range values {
-		if known.add(v) {
-			all = append(all, v)
+	for _, facts := range ways {
+		values := listed(facts)
+		if k := allowedKinds(facts); values == nil && k&^(boolean|null) != 0 {
+			return nil, nil
+		} else if values == nil {
+			values = words(k)
+		}
+		for _, v := range values {
+			if known.add(v) {
+				all = append(all, v)
+			}
 		}
 	}
-	return all
+	return all, err
 }

@@ -15,7 +15,7 @@ import jinja2.ext
 import jinja2.sandbox
 
 VALUES = {
-    "none": None, "yes": True, "no": False, "n": 7, "text": "  Ein Fisch\nschwimmt, ölig.\t", "empty": "",
+    "none": None, "yes": True, "no": False, "n": 7, "half": 2.5, "text": "  Ein Fisch\nschwimmt, ölig.\t", "empty": "",
     "marked": "<think>\nhm\n</think>\n\nanswer", "list": [3, 1, 2], "names": ["b", "A", "c", "a", "B"], "void": [],
     "object": {"zeta": 1, "alpha": {"b": [1, "x", None, True]}, "items": "own", "key": "q\"'\\\n\u0001<&>é🐟"},
     "people": [{"name": "Ann", "age": 30, "ok": True}, {"name": "bob", "age": 4}, {"name": "Cy", "age": 30, "ok": False}],
@@ -41,6 +41,11 @@ text.startswith('  Ein') ~ text.endswith('x') ~ text.startswith(('a', ' ')) ~ ''
 'aXbX'.replace('X', 'yy') ~ 'abc'.find('c') ~ 'éa'.find('a') ~ 'abc'.find('z') ~ 'aba'.rfind('a') ~ 'abab'.count('ab')
 '-'.join(['a', 'b']) ~ '12'.isdigit() ~ ''.isdigit() ~ 'a' * 3 ~ 'ab' * 0 ~ 'ab' * -1
 1 == 1.0 and true == 1 and 'a' != 'b' and none == none and [1, 2] == [1, 2] and {'a': 1} == {'a': 1}
+(1 <= 1) ~ (2 <= 1) ~ (1 > 1) ~ (2 > 1) ~ (1 < 1) ~ (1 >= 1) ~ (1 >= 2) ~ ('a' <= 'a') ~ ([1] < [1, 0]) ~ ([2] > [1, 3])
+([1] == [1, 2]) ~ ([1, 2] == [1, 3]) ~ ({'a': 1} == {'a': 2}) ~ ({'a': 1} == {'b': 1}) ~ ({'a': 1} == {}) ~ ({'a': 1} == {'a': 1, 'b': 2}) ~ ('1' == 1) ~ (none == 0)
+(missing == nothing) ~ (missing == none) ~ (missing == '') ~ ('x' in missing) ~ (0 == no) ~ ([] == ()) ~ ({'a': [1.0]} == {'a': [true]})
+({} or 'a') ~ (0.0 or 'b') ~ (() or 'c') ~ (half and 'd') ~ (namespace() and 'e') ~ (0 and 'f') ~ ({'g': 0} and 'g')
+(half + 1) ~ '|' ~ half * 2 ~ '|' ~ -half ~ '|' ~ half // 1 ~ half | int ~ half | round ~ [half] ~ (half is float) ~ (half is integer) ~ half | tojson
 1 < 2 and 'a' < 'b' and 2 >= 2 and not 1 > 2 and [1, 2] < [1, 3] and (1,) != [1]
 ('Ein' in text) ~ (3 in list) ~ ('zeta' in object) ~ ('x' not in 'abc') ~ (9 not in list) ~ (none in list)
 yes and n or empty
@@ -60,10 +65,12 @@ object | tojson(indent=2)
 void | tojson(indent=2) ~ {} | tojson(indent=4) ~ [[], {'a': []}] | tojson(indent=1)
 object | tojson(separators=(',', ':'), sort_keys=true)
 object.key | tojson(ensure_ascii=true)
+'a\x7f~' | tojson(ensure_ascii=true) ~ 'x' | float ~ '' | float ~ 'x' | float(none) ~ '2.9' | int ~ -2.9 | int
 [1, 1.5, true, none, 'é'] | tojson
 text | length ~ list | length ~ object | count ~ missing | length
 missing | default('d') ~ none | default('d') ~ empty | default('d', true) ~ no | d('x', boolean=true)
 text | trim ~ '|' ~ 'x' | upper ~ 'Xy' | lower ~ 'ab cd' | title ~ 'ab' | capitalize ~ 'aa' | replace('a', 'b')
+{'k': 1, 'l': 2} | first ~ {'k': 1, 'l': 2} | last ~ {} | first ~ 'äb' | list ~ {'k': 1} | list ~ {'k': 1, 'l': 2} | join('-') ~ [missing, none]
 list | first ~ list | last ~ void | first ~ 'abc' | first ~ 'abc' | last
 list | join(',') ~ people | join(', ', attribute='name') ~ [1, none] | join ~ 'abc' | join('-')
 list | sort ~ list | sort(reverse=true) ~ names | sort ~ names | sort(case_sensitive=true) ~ (people | sort(attribute='age') | map(attribute='name') | list)
@@ -149,11 +156,12 @@ TEMPLATES = [
     "  {% if yes %}x{% endif %}  \n  {%+ if yes %}y{% endif +%}\n  {{ n }}  \n",
     "{# note #}\na{# b #}\n  {# c #}\nd {#- e -#} f\n",
     "{% raw %}{{ n }}{% if %}{% endraw %}\nx{%- raw -%} {{ y }} {%- endraw %} z",
+    "a\n  {% raw %}\n  b\n  {% endraw %}\nc\n  {% raw -%}  d\n  {%+ endraw +%}\ne {% raw %}f  {% endraw %}g",
     "{{- n -}}\n  {{ n }}\n{{ n -}}\n",
     "x\n{{ n }}\n\n",
     "\r\na\r{% if yes %}\r\nb{% endif %}\n",
     "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
-    "{{ loop.revindex }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a', 'b') }};{% endfor %}",
+    "{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a', 'b') }};{% endfor %}",
     "{% for x in void %}{% else %}none{% endfor %}{% for k in object %}{{ k }}{% endfor %}{% for c in 'äb' %}{{ c }},{% endfor %}",
     "{% for k, v in object.items() %}{{ k }}={{ v }};{% endfor %}{% for k, v in object | dictsort %}{{ k }}{% endfor %}",
     "{% for p in people if p.age == 30 %}{{ loop.index }}/{{ loop.length }}{{ p.name }}{% endfor %}",
