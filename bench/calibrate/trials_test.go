@@ -60,7 +60,7 @@ func TestDemoTrials(t *testing.T) {
 	if testing.Short() {
 		t.Skip("numbers: not with -short")
 	}
-	const n = 300
+	const n = 150
 	p, net := demoPair(t)
 	prompts := demoPrompts(t, p.Edge, n)
 	var pool [][]certify.Answer

@@ -173,7 +173,7 @@ func TestReferences(t *testing.T) {
 // TestGateway: a large model at a gateway gives the same traces as a local one, except for probabilities that an audit
 // does not report.
 func TestGateway(t *testing.T) {
-	prompts, references := 6, References()
+	prompts, references := 3, References()
 	if testing.Short() {
 		prompts, references = 2, []Reference{Sampled, Routed}
 	}

@@ -222,7 +222,7 @@ func TestBudget(t *testing.T) {
 		budgets = budgets[:1]
 	}
 	runs := append([]Run{{Policy: router.Never}}, budgets...)
-	want := demoOptions(t, 40, runs...)
+	want := demoOptions(t, 20, runs...)
 	want.Parallel = 1
 	require.NoError(t, want.Run(t.Context()))
 	for _, r := range budgets {
@@ -250,7 +250,7 @@ func TestBudget(t *testing.T) {
 		assert.Greater(t, total.Share(), r.Budget-10/float64(total.Tokens), "%s: the budget is used", r.Name())
 	}
 	for _, parallel := range []int{0, 3} {
-		o := demoOptions(t, 40, runs...)
+		o := demoOptions(t, 20, runs...)
 		o.Parallel = parallel
 		dir := held.TempDir(t)
 		path := filepath.Join(dir, "answers")

@@ -154,7 +154,7 @@ func (p *pair) local(t *testing.T) draft.Cloud {
 func TestUpstreamEqualsBuiltIn(t *testing.T) {
 	p := openPair(t)
 	built := p.local(t)
-	questions := demo.Questions(demo.HeldOut)[:4]
+	questions := demo.Questions(demo.HeldOut)[:2]
 	dialects := []string{"llama", "sglang", "vllm"}
 	if testing.Short() { // the race detector makes the model ten times slower
 		questions, dialects = questions[:1], dialects[:1]

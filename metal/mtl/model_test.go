@@ -100,7 +100,7 @@ func TestModel(t *testing.T) {
 	direct, err := soft.Open(soft.Options{})
 	require.NoError(t, err)
 	m, c, done := loadModel(t, direct)
-	tokens := 500
+	tokens := 200
 	if testing.Short() {
 		tokens = 100
 	}

@@ -96,9 +96,9 @@ func TestDraw(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, vocab := range []int{3, 300, 1100} {
 			v := x.drawing(vocab)
-			rounds := 400
+			rounds := 200
 			if x.variant == soft.Check {
-				rounds = 40
+				rounds = 20
 			}
 			right, misses := v.held(rounds, func() backend.Draw {
 				d := anyDraw(x.r)
@@ -242,7 +242,7 @@ func TestDrawMistakes(t *testing.T) {
 	}
 }
 
-const mistakeRounds = 200
+const mistakeRounds = 100
 
 // heldWith returns how many of mistakeRounds draws a device guesses right if its kernels contain is in place of right.
 func heldWith(t *testing.T, right, is string, draw backend.Draw) int {

@@ -197,8 +197,12 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 func TestRoundedWhereMade(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture, _ float64) {
-		for _, n := range []int{1, 3, 4, 70} {
-			for _, inside := range []int{416, 448, 1024} {
+		counts, widths := []int{1, 3, 4, 70}, []int{416, 448, 1024}
+		if testing.Short() { // as on an emulated CPU
+			counts, widths = counts[2:], widths[:2]
+		}
+		for _, n := range counts {
+			for _, inside := range widths {
 				const width = 256
 				gate, up, down := x.quantised(inside, width), x.quantised(inside, width), x.quantised(width, inside)
 				norm, _ := x.normOf(width)
@@ -346,10 +350,11 @@ func TestAttendSplits(t *testing.T) {
 	racing.Spare(t)
 	const length, slots = 2*splitSlots + 77, 3*splitSlots + 50
 	some, layouts := []int{1, 3}, []string{"from the start", "in pieces", "from within a block", "backwards"}
+	groups := []int{1, 2, 3, 5}
 	if testing.Short() || cpu.Features() == "generic" { // which is slow
-		some, layouts = some[1:], layouts[:2]
+		some, layouts, groups = some[1:], layouts[:2], groups[2:]
 	}
-	for _, group := range []int{1, 2, 3, 5} {
+	for _, group := range groups {
 		for _, kind := range []gguf.Type{gguf.F32, gguf.F16} {
 			var first []float32
 			for _, threads := range some {
@@ -391,8 +396,12 @@ func (a *textRows) right(all []float32, i int) {
 
 // TestAttendTogether: rows that see almost the same, in the same store or another, have the bits that each has alone.
 func TestAttendTogether(t *testing.T) {
+	rounds := 200
+	if testing.Short() { // as on an emulated CPU
+		rounds = 50
+	}
 	each(t, func(x *fixture, _ float64) {
-		for range 200 {
+		for range rounds {
 			group, kind := 1+x.r.IntN(4), []gguf.Type{gguf.F32, gguf.F16}[x.r.IntN(2)]
 			stores := []backend.KV{x.kvOf(64, group, kind), x.kvOf(64, group, kind)}
 			before := make([]backend.Row, 20)
