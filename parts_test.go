@@ -149,19 +149,19 @@ func TestCloudFails(t *testing.T) {
 	m := loaded(t, demo.Small())
 	always, err := NewRouter(RouterOptions{Policy: "always"})
 	require.NoError(t, err)
-	say := func(f func()) (err error, why any) {
+	say := func(f func()) (why any, err error) {
 		defer func() { why = recover() }()
 		_, err = Text(m.NewSession().GenerateTokens(t.Context(), []int32{65}, MaxTokens(2),
 			Route{Cloud: failing(f), Router: always, Deadline: -1}))
-		return err, nil
+		return nil, err
 	}
-	_, why := say(func() { panic(io.ErrNoProgress) })
+	why, _ := say(func() { panic(io.ErrNoProgress) })
 	require.ErrorIs(t, why.(error), io.ErrNoProgress)
 	assert.ErrorContains(t, why.(error), "parts_test.go")
-	_, why = say(func() { panic("no water") })
+	why, _ = say(func() { panic("no water") })
 	assert.Regexp(t, `(?s)^no water\n.*parts_test\.go`, why)
-	err, why = say(runtime.Goexit)
-	assert.Equal(t, []any{errExit, nil}, []any{err, why})
+	why, err = say(runtime.Goexit)
+	assert.Equal(t, []any{nil, errExit}, []any{why, err})
 }
 
 // TestChatBeside: a chat copies what another one has computed, and a question without an answer is no part of it. A
