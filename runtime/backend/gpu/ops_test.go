@@ -311,6 +311,9 @@ func TestAttend(t *testing.T) {
 			if i >= len(shapes()) {
 				passes, normed = []int{3, 10}, true
 			}
+			if x.variant == soft.Check { // which is slow
+				passes = passes[:len(passes)/2]
+			}
 			for _, n := range passes {
 				rows := make([]backend.Row, n)
 				free := x.r.Perm(50)
