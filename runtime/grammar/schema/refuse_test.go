@@ -303,6 +303,24 @@ func TestAtLimits(t *testing.T) {
 	}
 }
 
+// TestNesting: schemas within each other are limited, whichever keywords they are in.
+func TestNesting(t *testing.T) {
+	for _, in := range []string{
+		`{"items":_}`, `{"prefixItems":[_]}`, `{"items":[],"additionalItems":_}`, `{"properties":{"a":_}}`,
+		`{"patternProperties":{"a":_}}`, `{"additionalProperties":_}`, `{"propertyNames":_}`, `{"not":_}`,
+		`{"anyOf":[_]}`, `{"allOf":[_]}`, `{"oneOf":[_]}`, `{"if":_}`, `{"if":true,"then":_}`, `{"if":true,"else":_}`,
+		`{"dependentSchemas":{"a":_}}`,
+	} {
+		before, after, _ := strings.Cut(in, "_")
+		for _, n := range []int{maxDepth, maxDepth + 1} {
+			raw := strings.Repeat(before, n) + "true" + strings.Repeat(after, n)
+			_, err := Compile(t.Context(), []byte(raw), false)
+			deep := err != nil && strings.Contains(err.Error(), "more than 128 schemas within each other")
+			assert.Equal(t, n > maxDepth, deep, "%s: %v", in, err)
+		}
+	}
+}
+
 // TestKeywordsKnown: every keyword of a draft has an effect, is an annotation, or is refused. None of the first two is
 // listed as ignored. Of regular expressions, what has another meaning in JavaScript is refused.
 func TestKeywordsKnown(t *testing.T) {
