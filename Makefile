@@ -44,7 +44,7 @@ ABREAST = 3
 # the race detector checks pointers too. The programs of docs/examples are run by their tests, and built without it.
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
-# Of these, what computes for one caller, or in the goroutines of kernels/cpu/pool.
+# Packages that compute for one caller, or in the goroutines of kernels/cpu/pool.
 COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/synth
 # A program that the detector found nothing in ends at once, and not after a second; pointers are checked in our code.
 RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAST) -gcflags=std=-d=checkptr=0
@@ -63,8 +63,7 @@ test: ## all tests, with assembly and without; needs nothing but Go (for the GPU
 	$(GO) test -short -vet=off -p $(ABREAST) -tags noasm $(PLAIN)
 	$(GO) test -short -vet=off -tags noasm -run '$(PLAINLY)' ./runtime/engine
 
-# After the tests of what computes, that is compiled without the detector's calls, which would take most of the time of
-# the others.
+# Beyond its own tests, what computes is compiled without the detector's calls, as these would be a third of all work.
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
 	CGO_ENABLED=1 $(RACE) $(filter $(COMPUTES:%=./%),$(RACED))
 	CGO_ENABLED=1 $(RACE) $(COMPUTES:%=-gcflags=$(MODULE)/%=-race=false) \

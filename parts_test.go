@@ -56,8 +56,8 @@ func TestOpenByName(t *testing.T) {
 	assert.NoError(t, m.Close())
 }
 
-// TestTemplate: tools and values reach the template of a model, those of a chat, too, and for keys and values that it
-// loads.
+// TestTemplate: tools and values reach the template of a model, those of a chat, too. It loads keys and values of a chat
+// with the same values only.
 func TestTemplate(t *testing.T) {
 	m := loaded(t, nil)
 	turns := []Turn{{Role: "user", Content: "who?"}}
@@ -82,10 +82,17 @@ func TestTemplate(t *testing.T) {
 	_, err = Text(chat.Send(t.Context(), "who?"))
 	require.NoError(t, err)
 	assert.Equal(t, len(quiet), chat.Stats().PromptTokens)
+
+	o.Template = []TemplateValue{{Name: "tools", Value: []any{"a hammer"}}}
+	chat = m.NewChat(o)
+	_, err = Text(chat.Send(t.Context(), "who?"))
+	require.NoError(t, err)
 	var saved bytes.Buffer
 	require.NoError(t, chat.SaveKV(t.Context(), &saved))
 	o.Messages = chat.Messages()
-	assert.NoError(t, m.NewChat(o).LoadKV(t.Context(), &saved))
+	assert.NoError(t, m.NewChat(o).LoadKV(t.Context(), bytes.NewReader(saved.Bytes())))
+	o.Template = nil
+	assert.ErrorIs(t, m.NewChat(o).LoadKV(t.Context(), &saved), ErrOtherSaved)
 }
 
 // TestCheckContext: a check returns the paths without effect, and ends with its context.

@@ -112,21 +112,6 @@ func TestSameTokens(t *testing.T) {
 	assert.Equal(t, before+len(cut)-1, chat.Stats().ReusedTokens, "all that was evaluated: the last token was not")
 }
 
-// TestSavedWithValues: keys and values of a chat are those of one with the same values for the template.
-func TestSavedWithValues(t *testing.T) {
-	m := thinker(t)
-	o := pilotfish.ChatOptions{Template: []pilotfish.TemplateValue{{Name: "tools", Value: []any{"a hammer"}}}}
-	chat := m.NewChat(o)
-	_, err := pilotfish.Text(chat.Send(t.Context(), "Who?", says(t, m, "I am.")))
-	require.NoError(t, err)
-	var saved bytes.Buffer
-	require.NoError(t, chat.SaveKV(t.Context(), &saved))
-	o.Messages = chat.Messages()
-	assert.NoError(t, m.NewChat(o).LoadKV(t.Context(), bytes.NewReader(saved.Bytes())))
-	o.Template = nil
-	assert.ErrorIs(t, m.NewChat(o).LoadKV(t.Context(), &saved), pilotfish.ErrOtherSaved)
-}
-
 // TestNoThoughts: without thinking the template begins the answer after an empty thought, and marks in the answer are
 // text.
 func TestNoThoughts(t *testing.T) {
