@@ -56,8 +56,8 @@ func TestOpenByName(t *testing.T) {
 	assert.NoError(t, m.Close())
 }
 
-// TestTemplate: tools and values reach the template of a model, those of a chat, too. It loads keys and values of a chat
-// with the same values only.
+// TestTemplate: tools and values reach the template of a model, those of a chat, too. A chat loads only keys and values
+// of one with the same values for the template.
 func TestTemplate(t *testing.T) {
 	m := loaded(t, nil)
 	turns := []Turn{{Role: "user", Content: "who?"}}

@@ -234,9 +234,8 @@ func TestSlowOnceMore(t *testing.T) {
 		time.Sleep(pulse + pulseTime + time.Second)
 		assert.Zero(t, outages(), "after it was overloaded")
 		slow.Store(2)
-		for outages() == 0 || u.Ready() != nil {
-			time.Sleep(time.Millisecond)
-		}
+		back := func() bool { return outages() == 1 && u.Ready() == nil }
+		require.Eventually(t, back, time.Minute, time.Millisecond) // in virtual time
 		slow.Store(1)
 		time.Sleep(pulse + pulseTime + time.Second)
 		assert.EqualValues(t, 1, outages(), "after it was out of service")
