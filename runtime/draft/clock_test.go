@@ -152,10 +152,10 @@ func pointers(e Event) (set int) {
 	return set
 }
 
-// describe formats an event without pointers. A question that is dropped returns at once, or during the decoder's next
-// step.
+// describe formats an event without pointers. A question that is cancelled, because it is dropped or tokens ahead have
+// its answer, returns at once, or during the decoder's next step.
 func describe(e Event) string {
-	if e.Escalation != nil && e.Escalation.Outcome == Dropped {
+	if a := e.Escalation; a != nil && (a.Outcome == Dropped || a.ByAhead) {
 		e.At = 0
 	}
 	return fmt.Sprintf("%v %+v %+v %+v %+v %+v %+v %+v %+v", e.At, e.Token, e.Escalation, e.Warming, e.Pass, e.Ahead,
