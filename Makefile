@@ -19,8 +19,10 @@ export CGO_ENABLED = 0
 
 # Each place where the program must run.
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
-# What make lint vets in turn: the packages for a system, with tags. Each file is part of one of them.
+# What make lint vets in turn, the first of them whole: the packages for a system, with tags. Each file is part of one.
 VETTED  = $(SYSTEMS) linux/amd64/noasm,live,real,clients,terminal
+# Packages that have files for some systems or tags only, and the program, with which all that it links is type-checked.
+VARIED  = $$($(GO) list -f '{{if or .IgnoredGoFiles .IgnoredOtherFiles}}{{.ImportPath}}{{end}}' ./...) ./cmd/pilotfish
 # What make cross compiles for other systems than Linux is not optimised, in two thirds of the time: what the compiler
 # does with it depends on the processor alone, and Linux compiles it for both.
 QUICKLY = -gcflags='all=-N -l -dwarf=false'
@@ -41,15 +43,16 @@ WITNESSED = ^Test(Model|Attend|Head|FeedForward|EqualOperands|Embed|MixedTypes|R
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
 # Packages with files, tests included, that start goroutines, or give work to those of another package; and vector, as
-# the race detector checks pointers too. The programs of docs/examples are run by their tests, and built without it.
-RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
+# the race detector checks pointers too. The programs of docs/examples are run by their tests, and built without it. The
+# gate leaves out those that EXCEPT names.
+RACED   = $(filter-out ./docs/examples% $(EXCEPT),$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
-# Packages that compute for one caller, or in the goroutines of kernels/cpu/pool.
-COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/synth
+# Packages that compute for one caller, or in the goroutines of kernels/cpu/pool; and the engine that tests ask.
+COMPUTES = kernels/cpu kernels/cpu/vector gguf/block runtime/backend/host bench/synth internal/fakeengine
 # A program that the detector found nothing in ends at once, and not after a second; pointers are checked in our code.
 RACE     = GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -p $(ABREAST) -gcflags=std=-d=checkptr=0
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients load terminal man real-check
+.PHONY: help build generate test long race fuzz mutants verified branches misuse schedules stories opencl instructions bench maskbench matrix results study real lint cross arm64 upstream metal measured deploy clients load terminal man real-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,10 +61,13 @@ build: ## the program, as ./pilotfish, with its version stamped
 	$(GO) build $(if $(VERSION),-ldflags '-X $(CLI).version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
 
 # None of the tests vets again what make lint vets, tests included.
-test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
-	$(GO) run ./internal/cmd/gotest -vet=off -p $(ABREAST) ./...
+test: ## all tests, of random inputs a few, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
+	$(GO) run ./internal/cmd/gotest -short -vet=off -p=$(ABREAST) ./...
 	$(GO) test -short -vet=off -p $(ABREAST) -tags noasm $(PLAIN)
 	$(GO) test -short -vet=off -tags noasm -run '$(PLAINLY)' ./runtime/engine
+
+long: ## all tests in full, in twice the time: before a release, and after a change of kernels or of how tokens are decided
+	$(GO) run ./internal/cmd/gotest -vet=off -p=$(ABREAST) ./...
 
 # Beyond its own tests, what computes is compiled without the detector's calls, as these would be a third of all work.
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
@@ -134,10 +140,11 @@ real: ## trains, certifies and measures the routed pair of real models in MODELS
 lint: ## gofmt, vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; $(GO) build -o $$dir/vet ./internal/cmd/vet; \
-	vet() { echo "vet $$1 for $$2"; set -- $$1 $$(echo $$2 | tr / ' '); \
-		GOOS=$$2 GOARCH=$$3 GOFLAGS="$$GOFLAGS -tags=$$4" $$dir/vet $$1; }; \
-	for s in $(VETTED); do vet ./... $$s; done; \
-	vet ./metal/mtl darwin/arm64/cgo; vet ./gguf/... linux/386
+	vet() { system=$$1; shift; echo "vet for $$system"; tags=$${system#*/*/}; [ "$$tags" != "$$system" ] || tags=; \
+		GOOS=$${system%%/*} GOARCH=$$(echo $$system | cut -d / -f 2) GOFLAGS="$$GOFLAGS -tags=$$tags" $$dir/vet "$$@"; }; \
+	vet $(firstword $(VETTED)) ./...; \
+	for s in $(wordlist 2,99,$(VETTED)); do vet $$s $(VARIED); done; \
+	vet darwin/arm64/cgo ./metal/mtl; vet linux/386 ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
 	cd kernels/cpu/_asm && $(GO) vet . && $(GO) run . -check ..

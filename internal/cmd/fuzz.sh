@@ -18,7 +18,7 @@ builds() {
 	n=0
 	for folder in $(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u); do
 		n=$((n + 1))
-		$GO test -c -vet=off $guide -o "$dir/$n.test" "$folder"
+		$GO test -c -vet=off -ldflags=-w $guide -o "$dir/$n.test" "$folder"
 		corpus=$cache/$($GO list "$folder")
 		(cd "$folder" && "$dir/$n.test" -test.list '^Fuzz') >"$dir/$n.list"
 		sed "s|^|$time $folder $dir/$n.test $corpus |" "$dir/$n.list"

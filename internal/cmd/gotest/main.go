@@ -1,5 +1,6 @@
 // Command gotest runs go test with its arguments, shows the output of go test, and adds a list of the skipped tests
-// with the reasons.
+// with the reasons. With -short, tests that have no short form, which skip themselves as "not with -short", are run
+// whole after the others.
 package main
 
 import (
@@ -8,14 +9,27 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 )
 
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs go test -json with args and returns its exit code.
+// run runs go test -json with args, in which a flag and its value are one, and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	r := newReport(stdout)
+	code := r.goTest(ctx, args, stderr)
+	if len(r.whole) > 0 {
+		code = max(code, r.goTest(ctx, r.again(args), stderr))
+	}
+	r.leftOut()
+	return code
+}
+
+// goTest runs go test -json with args, and returns its exit code.
+func (r *report) goTest(ctx context.Context, args []string, stderr io.Writer) int {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = stderr
 	events, err := cmd.StdoutPipe()
@@ -26,10 +40,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "gotest:", err)
 		return 1
 	}
-	r := newReport(stdout)
 	readErr := r.read(events)
 	err = cmd.Wait()
-	r.leftOut()
 	if readErr != nil {
 		fmt.Fprintln(stderr, "gotest:", readErr)
 		return 1
@@ -38,4 +50,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return max(cmd.ProcessState.ExitCode(), 1)
 	}
 	return 0
+}
+
+// again returns the arguments with which the tests without a short form are run: flags, and packages in place of
+// patterns.
+func (r *report) again(args []string) (all []string) {
+	for _, a := range args {
+		if strings.HasPrefix(a, "-") && a != "-short" {
+			all = append(all, a)
+		}
+	}
+	var names, packages []string
+	for _, t := range r.whole {
+		names, packages = append(names, t.name), append(packages, t.in)
+	}
+	slices.Sort(packages)
+	return append(append(all, "-run=^("+strings.Join(names, "|")+")$"), slices.Compact(packages)...)
 }

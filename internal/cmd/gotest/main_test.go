@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -37,14 +38,14 @@ func TestBad(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Error("this is 
 `
 
 // gotestIn runs gotest in a module with the given test file.
-func gotestIn(t *testing.T, test string) (code int, stdout string) {
+func gotestIn(t *testing.T, test string, flags ...string) (code int, stdout string) {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "m_test.go"), []byte(test), 0o644))
 	t.Chdir(dir)
 	var out, errs bytes.Buffer
-	code = run(t.Context(), []string{"-vet=off", "./..."}, &out, &errs)
+	code = run(t.Context(), slices.Concat(flags, []string{"-vet=off", "./..."}), &out, &errs)
 	assert.Empty(t, errs.String())
 	return code, out.String()
 }
@@ -62,6 +63,55 @@ no data here
 no reason given
     example.test/m.TestParts/b
 `)
+}
+
+// TestNoShortForm: with -short, a test without a short form is run whole, once, and its failure counts; of others only
+// the short form is run, and a part that is left out is listed.
+func TestNoShortForm(t *testing.T) {
+	const tests = `package m
+
+import (
+	"os"
+	"testing"
+)
+
+func ran(name string) {
+	f, _ := os.OpenFile("ran", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f.WriteString(name)
+	f.Close()
+}
+
+func TestWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is slow: not with -short")
+	}
+	ran("whole ")
+	FAIL
+}
+
+func TestSizes(t *testing.T) {
+	ran("sizes ")
+	t.Run("large", func(t *testing.T) {
+		if !testing.Short() {
+			t.Error("the whole form")
+		}
+		t.Skip("this part is slow: not with -short")
+	})
+}
+`
+	code, out := gotestIn(t, strings.Replace(tests, "FAIL", "", 1), "-short")
+	assert.Zero(t, code, out)
+	ran, err := os.ReadFile("ran")
+	require.NoError(t, err)
+	assert.Equal(t, "sizes whole ", string(ran))
+	assert.Contains(t, out, `
+*** LEFT OUT: 1 of 3 tests did not run ***
+this part is slow: not with -short
+    example.test/m.TestSizes/large
+`)
+	code, out = gotestIn(t, strings.Replace(tests, "FAIL", `t.Error("this is why")`, 1), "-short")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "this is why")
 }
 
 func TestFailure(t *testing.T) {

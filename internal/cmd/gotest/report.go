@@ -26,7 +26,11 @@ type report struct {
 	reasons []string            // of skips, in order of occurrence
 	skipped map[string][]string // reason to "package.Test"
 	total   int                 // of skipped
+	whole   []test              // those without a short form
 }
+
+// test is a test of a package, no subtest.
+type test struct{ in, name string }
 
 func newReport(w io.Writer) *report {
 	return &report{w: w, output: map[[2]string][]string{}, skipped: map[string][]string{}}
@@ -82,6 +86,9 @@ func (r *report) end(key [2]string, use func(output []string)) {
 // position matches the beginning of a line in a test's log.
 var position = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
+// noShortForm ends the reason of a test that is skipped with -short.
+const noShortForm = ": not with -short"
+
 // skip records a skipped test: its reason is the last line of its log.
 func (r *report) skip(e event, output []string) {
 	reason := "no reason given"
@@ -89,6 +96,11 @@ func (r *report) skip(e event, output []string) {
 		if at := position.FindStringIndex(line); at != nil {
 			reason = strings.TrimSpace(line[at[1]:])
 		}
+	}
+	if strings.HasSuffix(reason, noShortForm) && !strings.Contains(e.Test, "/") {
+		r.whole = append(r.whole, test{e.Package, e.Test})
+		r.ended--
+		return
 	}
 	if _, known := r.skipped[reason]; !known {
 		r.reasons = append(r.reasons, reason)

@@ -229,7 +229,7 @@ func (c *crowd) neighbours(d *Device) {
 func (c *crowd) companies(d *Device, r *rand.Rand) {
 	c.t.Helper()
 	sizes := []int{2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18}
-	if cpu.Features() == "generic" { // which is slow, and has fewer cases by size
+	if testing.Short() || cpu.Features() == "generic" { // which is slow, and has fewer cases by size
 		sizes = []int{2, 3, 5, 9}
 	}
 	for _, n := range sizes {

@@ -182,7 +182,7 @@ func TestReplayTraces(t *testing.T) {
 	traces, err := filepath.Glob(filepath.Join(dir, "*.rtt.csv"))
 	require.NoError(t, err)
 	require.Len(t, traces, 5)
-	path, _ := recordDemo(t, "8", "--modes", "serial,pipelined-2,pipelined-4,verified")
+	path, _ := recordDemo(t, "4", "--modes", "serial,pipelined-2,pipelined-4,verified")
 	args := []string{"bench", "routing", "--json", "--replay", path, "--edge-tps", "60", "--traces",
 		strings.Join(traces, ",")}
 	code, first, stderr := clitest.Call(t, args...)
