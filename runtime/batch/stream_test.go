@@ -127,6 +127,39 @@ func TestStreamsAreForgotten(t *testing.T) {
 	})
 }
 
+// TestGuessesGoFirst: a question for which all guesses must go takes no text from the streams, accepted guesses
+// included.
+func TestGuessesGoFirst(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const slots = 300
+		m := cheap(0, 8)
+		c := m.over(t, slots, batch.Options{})
+		defer c.s.Close()
+		ask := func(session int, context []int32) terms.Job {
+			return terms.Job{Session: uint64(session), Device: uint64(session),
+				Question: terms.Question{Context: context, K: 1}}
+		}
+		texts := map[int][]int32{}
+		for _, session := range []int{1, 2} {
+			texts[session] = c.stream(ask(session, text(session, 10)), 30)
+		}
+		synctest.Wait()
+		_, guesses := batch.Streams(c.s)
+		require.Greater(t, guesses, 1)
+		before := c.stats()
+		require.Greater(t, before.Accepted, uint64(20))
+		c.mustAsk(ask(3, text(3, slots-before.InUse+guesses)))
+		_, guesses = batch.Streams(c.s)
+		assert.Zero(t, guesses)
+		assert.Equal(t, before.Evicted, c.stats().Evicted)
+		require.NoError(t, c.s.Forget(t.Context(), 3))
+		for session, text := range texts {
+			assert.Equal(t, len(text)-1, c.mustAsk(ask(session, text)).Reused)
+		}
+		m.rest(t)
+	})
+}
+
 // TestBusy: in steps without spare rows no text is indexed, because that takes time, and nothing is guessed.
 func TestBusy(t *testing.T) {
 	for size, busy := range map[int]bool{0: false, 2: false, 7: true, 200: true} {
