@@ -58,7 +58,7 @@ func try(
 // even if the share of a threshold is just above the budget.
 func TestDemoTrials(t *testing.T) {
 	if testing.Short() {
-		t.Skip("numbers: not with -short")
+		t.Skip("numbers: make long")
 	}
 	const n = 150
 	p, net := demoPair(t)
@@ -154,7 +154,7 @@ func draws(r *rand.Rand, n int, threshold float64, one func(*rand.Rand, float64)
 // threshold that a curve from given texts predicts to meet the budget is nearly always wrong.
 func TestNotMonotoneTrials(t *testing.T) {
 	if testing.Short() {
-		t.Skip("numbers: not with -short")
+		t.Skip("numbers: make long")
 	}
 	const budget, prompts, large = 0.07, 400, 100_000
 	grid := []float64{0.02, 0.05, 0.1, 0.2, 0.29, 0.32, 0.37, 0.5, 0.78, 0.8}

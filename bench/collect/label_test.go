@@ -73,7 +73,7 @@ func definition(
 // rule of CITER equals disagreement wherever it decides.
 func TestLabels(t *testing.T) {
 	if testing.Short() {
-		t.Skip("decodes each text anew for each label: not with -short")
+		t.Skip("decodes each text anew for each label: make long")
 	}
 	o := demoOptions(t, 5, engine.Options{})
 	o.MaxTokens = 40

@@ -115,7 +115,7 @@ func (l lab) took(t *testing.T, branches int, rtt time.Duration, row float64) (a
 // number of branches by price is as fast as the best fixed number, within 2%; within 4% if most tokens are escalated.
 func TestBranchesByPrice(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a matrix of links in real time: not with -short")
+		t.Skip("a matrix of links: make long")
 	}
 	rtts := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond,
 		300 * time.Millisecond}

@@ -62,7 +62,7 @@ func readNet(t testing.TB, path string) *router.Net {
 // 400 -v prints the table of bench/demo/README.md.
 func TestDemoClosedLoop(t *testing.T) {
 	if testing.Short() {
-		t.Skip("decodes thousands of texts: not with -short")
+		t.Skip("decodes thousands of texts: make long")
 	}
 	const budget = 0.07
 	x := texts{duos: demoPairs(t, 2), limit: 60}

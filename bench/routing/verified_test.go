@@ -120,7 +120,7 @@ func TestVerifiedIsTheLargeModel(t *testing.T) {
 				n := min(*verifiedTexts, maxTokens)
 				if w.rtt > 0 {
 					if testing.Short() {
-						t.Skip("takes minutes over a poor link: not with -short")
+						t.Skip("takes minutes over a poor link: make long")
 					}
 					n = min((n+1)/2, 80)
 				}

@@ -33,7 +33,7 @@ func quickly() [][2]string {
 // TestMeasuring: the commands of docs/measuring.md run in order in one shell, and write the documented files.
 func TestMeasuring(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a complete study: not with -short")
+		t.Skip("a complete study: make long")
 	}
 	page, err := os.ReadFile("../../docs/measuring.md")
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func madeSmall() [][2]string {
 // TestReproducing: the commands of docs/reproducing.md run in order in one shell, and write the documented files.
 func TestReproducing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a complete experiment: not with -short")
+		t.Skip("a complete experiment: make long")
 	}
 	page, err := os.ReadFile("../../docs/reproducing.md")
 	require.NoError(t, err)

@@ -160,7 +160,7 @@ func TestChainBits(t *testing.T) {
 	chainBits(t, small(t, Options{Threads: 2}, toQwen3), echo(20), tokens)
 	t.Run("gpu", func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("takes seconds: not with -short")
+			t.Skip("takes seconds: make long")
 		}
 		chainBits(t, random(t, Options{Backend: aGPU()}, 4), echo(20), tokens)
 	})

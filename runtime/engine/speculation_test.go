@@ -54,7 +54,7 @@ func onRunners(t *testing.T, test func(t *testing.T, open func(o Options) *Engin
 	for name, open := range runners {
 		t.Run(name, func(t *testing.T) {
 			if name == "gpu" && testing.Short() {
-				t.Skip("takes seconds: not with -short")
+				t.Skip("takes seconds: make long")
 			}
 			test(t, func(o Options) *Engine { return open(t, o) })
 		})
