@@ -1,10 +1,13 @@
 package hub
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -415,4 +418,29 @@ func TestContentRange(t *testing.T) {
 		_, _, err := parseContentRange(s)
 		assert.Error(t, err, s)
 	}
+}
+
+// TestDiskFails: if the bytes of an earlier attempt cannot be dropped, an attempt ends with that error, and asks for
+// nothing.
+func TestDiskFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf.part")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	f, err := os.Open(path) // not for writing: it cannot be truncated
+	require.NoError(t, err)
+	defer f.Close()
+	p := &puller{http: &http.Client{Transport: nowhere{t}}}
+	u := &url.URL{Scheme: "http", Host: "hub.test"}
+	err = p.attempt(t.Context(), u, &part{path: path, f: f, sum: sha256.New(), size: 3}, nil)
+	assert.ErrorContains(t, err, "truncate "+path)
+	kept, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "old", string(kept))
+}
+
+// nowhere fails the test if there is a request.
+type nowhere struct{ t *testing.T }
+
+func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
+	n.t.Error("a request")
+	return nil, io.EOF
 }
