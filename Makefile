@@ -19,11 +19,9 @@ export CGO_ENABLED = 0
 
 # Each place where the program must run.
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
-# What make lint vets in turn, the first of them whole: the packages for a system, with tags. Each file is part of one;
-# make cross compiles the other systems.
-VETTED  = linux/amd64 linux/arm64 darwin/arm64 windows/amd64 linux/amd64/noasm,nosoft,live,real,clients,terminal
-# Packages that have files for some systems or tags only, and the program, with which all that it links is type-checked.
-VARIED  = $$($(GO) list -f '{{if or .IgnoredGoFiles .IgnoredOtherFiles}}{{.ImportPath}}{{end}}' ./...) ./cmd/pilotfish
+# What make lint vets besides all packages for linux/amd64: for a system, with tags, the packages that have files for
+# some systems or tags only. Each file is part of one; make cross compiles the other systems.
+VETTED  = linux/arm64 darwin/arm64 windows/amd64 linux/amd64/noasm,nosoft,live,real,clients,terminal
 # What make cross compiles for other systems than Linux is not optimised, in two thirds of the time: what the compiler
 # does with it depends on the processor alone, and Linux compiles it for both.
 QUICKLY = -gcflags='all=-N -l -dwarf=false'
@@ -61,14 +59,17 @@ help: ## this list
 build: ## the program, as ./pilotfish, with its version stamped
 	$(GO) build $(if $(VERSION),-ldflags '-X $(CLI).version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
 
+# Tests take small samples; make long takes whole ones.
+SHORT = -short
+
 # None of the tests vets again what make lint vets, tests included.
 test: ## all tests, of random inputs a few, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
-	$(GO) run ./internal/cmd/gotest -short -vet=off -p=$(ABREAST) ./...
+	$(GO) run ./internal/cmd/gotest $(SHORT) -vet=off -p=$(ABREAST) ./...
 	$(GO) test -short -vet=off -p $(ABREAST) -tags noasm $(PLAIN)
 	$(GO) test -short -vet=off -tags noasm -run '$(PLAINLY)' ./runtime/engine
 
-long: ## all tests in full, in twice the time: before a release, and after a change of kernels or of how tokens are decided
-	$(GO) run ./internal/cmd/gotest -vet=off -p=$(ABREAST) ./...
+long: SHORT =
+long: test ## as make test, with all random inputs and studies: before a release, after a change of kernels or of how tokens are decided
 
 # Beyond its own tests, what computes is compiled without the detector's calls, as these would be a third of all work.
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
@@ -143,8 +144,8 @@ lint: ## gofmt, vet of every file on some machine, staticcheck, and the order of
 	@set -e; dir=$$(mktemp -d); trap 'rm -r $$dir' EXIT; $(GO) build -o $$dir/vet ./internal/cmd/vet; \
 	vet() { system=$$1; shift; echo "vet for $$system"; tags=$${system#*/*/}; [ "$$tags" != "$$system" ] || tags=; \
 		GOOS=$${system%%/*} GOARCH=$$(echo $$system | cut -d / -f 2) GOFLAGS="$$GOFLAGS -tags=$$tags" $$dir/vet "$$@"; }; \
-	vet $(firstword $(VETTED)) ./...; \
-	for s in $(wordlist 2,99,$(VETTED)); do vet $$s $(VARIED); done; \
+	varied=$$($(GO) list -f '{{if or .IgnoredGoFiles .IgnoredOtherFiles}}{{.ImportPath}}{{end}}' ./...); \
+	vet linux/amd64 ./...; for s in $(VETTED); do vet $$s $$varied ./cmd/pilotfish; done; \
 	vet darwin/arm64/cgo ./metal/mtl; vet linux/386 ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
