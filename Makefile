@@ -81,9 +81,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s) each; GUIDED=no: with random input
 	GO="$(GO)" GUIDED="$(or $(GUIDED),yes)" internal/cmd/fuzz.sh $(FUZZTIME)
 
 # Without -count=1 a cached run would measure the coverage, and every mutant would seem to take too long.
-mutants: ## N (60) small mistakes planted in each package of PKG (./runtime/draft), one after the other: those that its tests do not find
+mutants: ## N (60) small mistakes planted in each package of PKG (./runtime/draft), one after the other: those that its tests do not find; MATRIX=1: what each test finds by itself
 	@test -n "$(PKG)" || { echo "name the packages whose tests are tried: make mutants PKG=./runtime/draft"; exit 2; }
-	$(GO) run ./internal/cmd/mutants -n $(N) $(if $(SHORT),-short) $(PKG)
+	$(GO) run ./internal/cmd/mutants -n $(N) $(if $(SHORT),-short) $(if $(MATRIX),-matrix) $(PKG)
 
 verified: ## the large model's own text from verification: all held-out questions of the demo, 200 stories, poor links
 	$(GO) test ./bench/routing -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400

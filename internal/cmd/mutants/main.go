@@ -38,6 +38,7 @@ type options struct {
 	sample int
 	seed   uint64
 	short  bool
+	matrix bool
 	only   []int
 }
 
@@ -47,6 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&o.sample, "n", 60, "mutants of each package, chosen at random; 0: all")
 	flags.Uint64Var(&o.seed, "seed", 1, "of the choice")
 	flags.BoolVar(&o.short, "short", false, "short tests only")
+	flags.BoolVar(&o.matrix, "matrix", false, "try each test by itself, and print how many mutants it kills, and alone kills")
 	flags.Func("only", "numbers of mutants, as printed: 12,34", func(s string) error {
 		for n := range strings.SplitSeq(s, ",") {
 			i, err := strconv.Atoi(n)
@@ -101,6 +103,9 @@ func (o options) score(ctx context.Context, p *packages.Package, out io.Writer) 
 	}
 	if len(failing) > 0 {
 		fmt.Fprintf(out, "%s: left out, as they fail by themselves: %s\n", p.PkgPath, strings.Join(failing, ", "))
+	}
+	if o.matrix {
+		return t.printMatrix(ctx, p.PkgPath, o.choose(mutants), out)
 	}
 	count := map[fate]int{}
 	for _, m := range o.choose(mutants) {

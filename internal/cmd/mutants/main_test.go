@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,4 +168,50 @@ func TestMutants(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-n", "0", "."}, &out))
 	assert.Equal(t, found, out.String())
+}
+
+// TestKillMatrix: each test counts what it kills, and what it alone kills; spare tests can go together.
+func TestKillMatrix(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, text := range map[string]string{
+		"go.mod": "module example.test/m\n\ngo 1.26\n",
+		"m.go":   "package m\n\nfunc less(a, b int) bool { return a < b }\n\nfunc sum(a, b int) int { return a + b }\n",
+		"m_test.go": `package m
+
+import "testing"
+
+func TestSum(t *testing.T) {
+	if sum(1, 2) != 3 {
+		t.Fail()
+	}
+}
+
+func TestSumAgain(t *testing.T) {
+	if sum(2, 2) != 4 {
+		t.Fail()
+	}
+}
+
+func TestLess(t *testing.T) {
+	if less(2, 2) || sum(2, 2) != 4 {
+		t.Fail()
+	}
+}
+
+func TestNothing(t *testing.T) { sum(1, 0) }
+`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), []string{"-n", "0", "-matrix", "."}, &out))
+	lines := regexp.MustCompile(` +[0-9.]+s`).ReplaceAllString(out.String(), "")
+	assert.ElementsMatch(t, []string{
+		"example.test/m: spare  kills   0, alone   0, TestNothing",
+		"example.test/m: spare  kills   1, alone   0, TestSum",
+		"example.test/m: spare  kills   1, alone   0, TestSumAgain",
+		"example.test/m: needed kills   2, alone   1, TestLess",
+		"example.test/m: mutants tried: 2, killed: 2",
+	}, strings.Split(strings.TrimSpace(lines), "\n"))
 }
