@@ -139,13 +139,8 @@ func TestCompletionInBash(t *testing.T) {
 	}
 	clitest.OwnFolders(t)
 	clitest.ModelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil})
-	dir := t.TempDir()
 	_, script, _ := clitest.Call(t, "completion", "bash")
-	// The program is this test; a substitute for bash-completion handles words with colons.
-	program := "#!" + bash +
-		"\nexport PILOTFISH_TEST_ARGS=\"$(printf '%s\\n' pilotfish \"$@\")\"\n" +
-		"[ -n \"${!#}\" ] || PILOTFISH_TEST_ARGS+=$'\\n'\nexec " + os.Args[0] + " -test.run='^TestProgram$'\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "pilotfish"), []byte(program), 0o700))
+	// A substitute for bash-completion handles words with colons.
 	const words = `
 _get_comp_words_by_ref() {
 	cur="${COMP_WORDS[COMP_CWORD]}"; prev="${COMP_WORDS[COMP_CWORD-1]}"; words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD
@@ -164,7 +159,6 @@ complete_line() {
 		"pilotfish rm o/n:Q8":      "Q8_0", // bash treats the text after a colon as a separate word
 	} {
 		c := exec.CommandContext(t.Context(), bash, "--norc", "-c", script+words+`complete_line "$1"`, "-", line)
-		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 		out, err := c.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		assert.Equal(t, strings.Fields(want), strings.Fields(string(out)), line)

@@ -76,22 +76,10 @@ func TestReproducing(t *testing.T) {
 // names of real ones, and returns its output. The first error ends the script.
 func inShell(t *testing.T, dir, script string) string {
 	t.Helper()
-	const wrapper = `#!/bin/sh
-args=pilotfish
-for a; do
-	args="$args
-$a"
-done
-PILOTFISH_TEST_ARGS="$args" exec "$PILOTFISH_TEST_BINARY" -test.run='^TestProgram$'
-`
-	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "pilotfish"), []byte(wrapper), 0o700))
-	self, err := filepath.Abs(os.Args[0])
-	require.NoError(t, err)
 	c := exec.CommandContext(t.Context(), "sh", "-euc", script)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "PILOTFISH_TEST_BINARY="+self, "HOME="+t.TempDir(),
-		"XDG_CACHE_HOME="+t.TempDir(), "HF_ENDPOINT="+qwenHub(t))
+	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir(),
+		"HF_ENDPOINT="+qwenHub(t))
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	require.NoError(t, c.Run(), "%s%s", &out, &errs)

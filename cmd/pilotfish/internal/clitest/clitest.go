@@ -43,47 +43,30 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// UnderTest returns the commands of the program under test.
-var UnderTest func(*cli.App) []*cobra.Command
-
-// Main is TestMain of a package with tests of these commands. Tests run them in their own process, or start the test
-// binary as a new one.
-func Main(m *testing.M, commands func(*cli.App) []*cobra.Command) {
-	UnderTest = commands
-	if args, set := os.LookupEnv("PILOTFISH_TEST_ARGS"); set {
-		os.Args = strings.Split(args, "\n")
-		cli.Main(UnderTest)
-	}
-	os.Exit(m.Run())
-}
 
 // Run runs the program under test and returns its exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.New(UnderTest, stdin, stdout, stderr).Run(ctx, args)
 }
 
-// Call runs the program in this process with an empty stdin and returns its exit code and output. It does not measure
-// the bandwidth of memory, which takes a second of both cores: TestBandwidth does that once.
+// Call runs the program in this process with an empty stdin and returns its exit code and output.
 func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	a := cli.New(UnderTest, strings.NewReader(""), &out, &errs)
-	a.Bandwidth = func() float64 { return 12.5 }
+	a.Bandwidth = bandwidth
 	code = a.Run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
 
-// Program returns a command that starts the program with these arguments as a process: the test binary, with the
-// arguments in a variable for [Main].
+// Program returns a command that starts the program with these arguments as a process.
 func Program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0])
-	c.Env = append(os.Environ(), "PILOTFISH_TEST_ARGS="+strings.Join(append([]string{"pilotfish"}, args...), "\n"))
+	c := exec.CommandContext(t.Context(), "pilotfish", args...) // Main puts it into the path
+	c.Env = os.Environ()
 	return c
 }
 

@@ -1,0 +1,218 @@
+package clitest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+)
+
+// UnderTest returns the commands of the program under test.
+var UnderTest func(*cli.App) []*cobra.Command
+
+// Main is TestMain of a package with tests of these commands. Tests call them in their own process, or run the program
+// pilotfish, which is the test binary under that name.
+func Main(m *testing.M, commands func(*cli.App) []*cobra.Command) {
+	UnderTest = commands
+	testscript.Main(m, map[string]func(){"pilotfish": func() {
+		cli.Main(func(a *cli.App) []*cobra.Command {
+			a.Bandwidth = bandwidth
+			return commands(a)
+		})
+	}})
+}
+
+// bandwidth replaces the measurement of the memory's bandwidth, which takes a second of both cores. TestBandwidth
+// measures it.
+func bandwidth() float64 { return 12.5 }
+
+// Scripts runs testdata/script/*.txtar of the package: scripts of github.com/rogpeppe/go-internal/testscript, in which
+// "pilotfish run …" runs the program under test as a user does. Its configuration and cache are in the script's folder,
+// and no address outside this machine is used. UPDATE_SCRIPTS=1 writes the compared files of failing scripts anew.
+//
+// $SMALL, $LARGE and $ROUTER are the files of the demo's pair. Additional commands:
+//
+//	exits CODE pilotfish ARGS...   runs the program, which must end with the exit code
+//	start cloud|serve ARGS...      starts a gateway or server in the background: $CLOUD and $PIN, or $URL
+//	stop cloud|serve               ends it with SIGTERM; it must end with 0, and with "! stop" with another code
+//	says cloud|serve PATTERN       waits until its stderr, the file cloud.log or serve.log, matches
+//	[!] http METHOD URL [FILE]     sends a request, and writes the answer to stdout and its status to stderr
+//	tiny FILE [KIND]               writes a tiny random model, of type q8_0 by default
+func Scripts(t *testing.T) {
+	t.Helper()
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"), Setup: setup, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits, "start": start, "stop": stop, "says": says, "http": request, "tiny": tiny,
+		},
+	})
+}
+
+// running are the programs that a script has in the background, by command.
+type running map[string]*exec.Cmd
+
+func setup(e *testscript.Env) error {
+	e.Values[running{}.key()] = running{}
+	for _, name := range []string{"HOME", "AppData", "LocalAppData"} {
+		e.Setenv(name, filepath.Join(e.WorkDir, ".home"))
+	}
+	for _, name := range []string{"MUTANT", "MUTANTS_REACHED", "SystemRoot"} {
+		if value, set := os.LookupEnv(name); set {
+			e.Setenv(name, value)
+		}
+	}
+	e.Setenv("HF_ENDPOINT", "http://"+ClosedPort)
+	for _, name := range []string{"small", "large", "router"} {
+		e.Setenv(strings.ToUpper(name), DemoFile(name+".gguf"))
+	}
+	return nil
+}
+
+// key is the key of the running programs among the values of a script.
+func (running) key() any { return "running" }
+
+// need ends a script that uses a command wrongly.
+func need(ts *testscript.TestScript, right bool, usage string) {
+	if !right {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, !neg && len(args) > 1, "exits CODE PROGRAM [ARGS...]")
+	code := 0
+	err := ts.Exec(args[1], args[2:]...)
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		code = failed.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("the exit code is %d", code)
+	}
+}
+
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, !neg && len(args) > 0 && (args[0] == "cloud" || args[0] == "serve"), "start cloud|serve [ARGS...]")
+	name := args[0]
+	c := exec.Command("pilotfish", append([]string{name, "--listen", "127.0.0.1:0"}, args[1:]...)...)
+	c.Dir = ts.MkAbs(".")
+	for _, v := range append(os.Environ(), "HOME", "AppData", "LocalAppData", "PILOTFISH_TOKEN", "PILOTFISH_API_KEY") {
+		name, _, _ := strings.Cut(v, "=")
+		if value := ts.Getenv(name); value != "" { // a script does not list its variables
+			c.Env = append(c.Env, name+"="+value)
+		}
+	}
+	errs, err := os.Create(ts.MkAbs(name + ".log"))
+	ts.Check(err)
+	defer errs.Close()
+	c.Stderr = errs
+	out, err := c.StdoutPipe()
+	ts.Check(err)
+	ts.Check(c.Start())
+	all := ts.Value(running{}.key()).(running)
+	all[name] = c
+	ts.Defer(func() {
+		if all[name] == c {
+			c.Process.Kill()
+			c.Wait()
+		}
+	})
+	said, err := firstLine(out)
+	if err != nil {
+		ts.Fatalf("pilotfish %s did not start: %s", name, ts.ReadFile(name+".log"))
+	}
+	if name == "serve" {
+		ts.Setenv("URL", strings.TrimSuffix(said, "/v1"))
+		return
+	}
+	_, listening, _ := strings.Cut(ts.ReadFile("cloud.log"), "listening on ")
+	address, _, _ := strings.Cut(listening, ",")
+	ts.Setenv("CLOUD", address)
+	ts.Setenv("PIN", said)
+}
+
+// firstLine reads a line, byte by byte: what follows is left to the pipe.
+func firstLine(r io.Reader) (string, error) {
+	var line []byte
+	for b := make([]byte, 1); b[0] != '\n'; line = append(line, b[0]) {
+		if _, err := io.ReadFull(r, b); err != nil {
+			return "", err
+		}
+	}
+	return strings.TrimSpace(string(line)), nil
+}
+
+func stop(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, len(args) == 1, "[!] stop cloud|serve")
+	all := ts.Value(running{}.key()).(running)
+	c := all[args[0]]
+	need(ts, c != nil, "start "+args[0]+" comes first")
+	delete(all, args[0])
+	ts.Check(c.Process.Signal(syscall.SIGTERM))
+	if err := c.Wait(); (err != nil) != neg {
+		ts.Fatalf("pilotfish %s: %v: %s", args[0], err, ts.ReadFile(args[0]+".log"))
+	}
+}
+
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, !neg && len(args) == 2, "says cloud|serve PATTERN")
+	line, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	for range 6000 {
+		if line.MatchString(ts.ReadFile(args[0] + ".log")) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("pilotfish %s has not said that in a minute: %s", args[0], ts.ReadFile(args[0]+".log"))
+}
+
+func request(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, len(args) == 2 || len(args) == 3, "[!] http METHOD URL [FILE]")
+	var body io.Reader
+	if len(args) == 3 {
+		body = strings.NewReader(ts.ReadFile(args[2]))
+	}
+	r, err := http.NewRequest(args[0], args[1], body)
+	ts.Check(err)
+	if key := ts.Getenv("KEY"); key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	defer response.Body.Close()
+	_, err = io.Copy(ts.Stdout(), response.Body)
+	ts.Check(err)
+	io.WriteString(ts.Stderr(), response.Status+"\n")
+	if (response.StatusCode >= 400) != neg {
+		ts.Fatalf("status %s", response.Status)
+	}
+}
+
+func tiny(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, !neg && (len(args) == 1 || len(args) == 2), "tiny FILE [KIND]")
+	kind := "q8_0"
+	if len(args) == 2 {
+		kind = args[1]
+	}
+	recipe, err := synth.ParseRecipe(kind)
+	ts.Check(err)
+	var b bytes.Buffer
+	ts.Check(synth.Tiny(recipe, 1).Write(&b, nil))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
+}
