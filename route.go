@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/ended"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -430,7 +430,7 @@ func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longes
 		Context: q.Context, K: q.Best, Sampling: q.Sampling,
 	})
 	if err != nil {
-		return Answer{}, ended.By(ctx, err)
+		return Answer{}, errs.EndedBy(ctx, err)
 	}
 	return Answer{Token: a.Token, Best: a.Top}, nil
 }

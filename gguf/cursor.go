@@ -7,7 +7,7 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // cursor walks over the bytes of a file. Each read checks that the bytes are there; the errors name the field that
@@ -133,7 +133,7 @@ func checkName(s string, limit int) error {
 	case len(s) > limit:
 		return longName(len(s), limit)
 	case !utf8.ValidString(s):
-		return fmt.Errorf("%s: %w: %w", quote.Text(s), ErrName, ErrUTF8)
+		return fmt.Errorf("%s: %w: %w", errs.Quote(s), ErrName, ErrUTF8)
 	}
 	return nil
 }

@@ -6,13 +6,13 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/internal/lease"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
 // File is an open GGUF file, or all files of a split model. Its methods may be called from several goroutines, also
 // while another one calls [File.Close]; afterwards the file is empty, and reading metadata gives [ErrClosed].
 type File struct {
-	uses lease.Lease // of the mapping
+	uses files.Lease // of the mapping
 	contents
 }
 

@@ -6,13 +6,13 @@ import (
 	"context"
 	"os"
 
-	"github.com/pilotfish-ai/pilotfish/internal/mapfile"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
 // mapFile maps the first size bytes of file read-only, at least one, or reads them.
 func mapFile(file *os.File, size int) (mapping, error) {
-	b, release, err := mapfile.Map(file, size)
-	return mapping{b, mapfile.Mapped, nil, release}, err
+	b, release, err := files.Map(file, size)
+	return mapping{b, files.Mapped, nil, release}, err
 }
 
 func (f *File) move(context.Context, mapping) error { return ErrHugePages }

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // metadata holds the pairs of a file in file order.
@@ -29,7 +29,7 @@ func (c *cursor) metadata(n int) (metadata, error) {
 			return m, err
 		}
 		if _, twice := m.index[key]; twice {
-			return m, c.fail(off, "key", fmt.Errorf("%s %w", quote.Text(key), ErrDuplicate))
+			return m, c.fail(off, "key", fmt.Errorf("%s %w", errs.Quote(key), ErrDuplicate))
 		}
 		kind, err := c.u32("type")
 		if err != nil {

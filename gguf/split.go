@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Metadata of the files of a split model.
@@ -122,7 +122,7 @@ func (f *File) add(part *File, i int64, path string) error {
 	for _, t := range part.tensors {
 		if _, twice := f.index[t.Name]; twice {
 			return &FormatError{Path: path, Field: "tensor",
-				Err: fmt.Errorf("%s %w in the parts", quote.Text(t.Name), ErrDuplicate)}
+				Err: fmt.Errorf("%s %w in the parts", errs.Quote(t.Name), ErrDuplicate)}
 		}
 		f.index[t.Name] = len(f.tensors)
 		f.tensors = append(f.tensors, t)

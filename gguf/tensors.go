@@ -7,7 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Tensor is one tensor of a file.
@@ -77,7 +77,7 @@ func (c *cursor) entries(n int) (all []entry, index map[string]int, err error) {
 			return nil, nil, err
 		}
 		if _, twice := index[e.Name]; twice {
-			return nil, nil, c.fail(off, "name", fmt.Errorf("%s %w", quote.Text(e.Name), ErrDuplicate))
+			return nil, nil, c.fail(off, "name", fmt.Errorf("%s %w", errs.Quote(e.Name), ErrDuplicate))
 		}
 		index[e.Name] = c.index
 		all = append(all, e)
@@ -113,7 +113,7 @@ func (c *cursor) entry() (e entry, err error) {
 // withName puts the name of the tensor into the cause of a format error.
 func (c *cursor) withName(name string, err error) error {
 	if fe, ok := err.(*FormatError); ok {
-		fe.Err = fmt.Errorf("%s: %w", quote.Text(name), fe.Err)
+		fe.Err = fmt.Errorf("%s: %w", errs.Quote(name), fe.Err)
 	}
 	return err
 }
@@ -161,12 +161,12 @@ func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
 		c.index = i
 		if e.offset%uint64(align) != 0 {
 			return nil, c.fail(e.at, "offset",
-				fmt.Errorf("%s: %d is no multiple of %d: %w", quote.Text(e.Name), e.offset, align, ErrAlignment))
+				fmt.Errorf("%s: %d is no multiple of %d: %w", errs.Quote(e.Name), e.offset, align, ErrAlignment))
 		}
 		if room := uint64(len(c.b) - start); e.offset > room || uint64(e.size) > room-e.offset {
 			return nil, c.fail(e.at, "offset",
 				fmt.Errorf("%s: %d bytes of data at %d, but the data section has %d; is the file cut off? %w",
-					quote.Text(e.Name), e.size, e.offset, room, io.ErrUnexpectedEOF))
+					errs.Quote(e.Name), e.size, e.offset, room, io.ErrUnexpectedEOF))
 		}
 		from := start + int(e.offset)
 		e.Data = c.b[from : from+e.size : from+e.size]
@@ -189,7 +189,7 @@ func (c *cursor) checkOverlap(all []entry) error {
 		if a.offset+uint64(a.size) > b.offset {
 			c.index = order[k]
 			return c.fail(b.at, "offset",
-				fmt.Errorf("%s at %d: %w, %s", quote.Text(b.Name), b.offset, ErrOverlap, quote.Text(a.Name)))
+				fmt.Errorf("%s at %d: %w, %s", errs.Quote(b.Name), b.offset, ErrOverlap, errs.Quote(a.Name)))
 		}
 	}
 	return nil

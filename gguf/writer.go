@@ -8,7 +8,7 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Writer writes a version 3 file front to back: first metadata ([Put], [PutArray], [Writer.PutValue]) and declarations
@@ -63,7 +63,7 @@ func PutArray[T Element](w *Writer, key string, all []T) {
 	for _, e := range all {
 		if s, ok := any(e).(string); ok {
 			if len(s) > maxString {
-				w.fail(fmt.Errorf("metadata %s: %w", quote.Text(key), tooMany(uint64(len(s)), maxString, "bytes")))
+				w.fail(fmt.Errorf("metadata %s: %w", errs.Quote(key), tooMany(uint64(len(s)), maxString, "bytes")))
 				return
 			}
 			v.b = binary.LittleEndian.AppendUint64(v.b, uint64(len(s)))
@@ -95,7 +95,7 @@ func (w *Writer) pair(key string, v Value) {
 		err = errOrder
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("metadata %s: %w", quote.Text(key), err))
+		w.fail(fmt.Errorf("metadata %s: %w", errs.Quote(key), err))
 		return
 	}
 	w.keys[key] = struct{}{}
@@ -148,7 +148,7 @@ func (w *Writer) Declare(name string, t Type, shape ...int) {
 		err = errOrder
 	}
 	if err != nil {
-		w.fail(fmt.Errorf("tensor %s: %w", quote.Text(name), err))
+		w.fail(fmt.Errorf("tensor %s: %w", errs.Quote(name), err))
 		return
 	}
 	w.names[name] = struct{}{}
@@ -198,7 +198,7 @@ func (w *Writer) WriteFloats(x []float32) error {
 	elems, bytes := t.Type.Block()
 	if len(x)%elems != 0 || len(x)/elems > (t.size-w.written)/bytes {
 		return w.fail(fmt.Errorf("tensor %s: %d floats with %d of its %d bytes written: %w",
-			quote.Text(t.Name), len(x), w.written, t.size, errData))
+			errs.Quote(t.Name), len(x), w.written, t.size, errData))
 	}
 	const blocks = 1 << 10
 	for len(x) > 0 && w.err == nil {
@@ -208,7 +208,7 @@ func (w *Writer) WriteFloats(x []float32) error {
 		}
 		b := w.buf[:n*bytes]
 		if err := t.Type.Quantize(b, x[:n*elems]); err != nil {
-			return w.fail(fmt.Errorf("tensor %s: %w", quote.Text(t.Name), err))
+			return w.fail(fmt.Errorf("tensor %s: %w", errs.Quote(t.Name), err))
 		}
 		_, _ = w.Write(b) // its error sticks
 		x = x[n*elems:]
@@ -222,7 +222,7 @@ func (w *Writer) Close() error {
 	w.begin()
 	if w.err == nil && w.current < len(w.tensors) {
 		t := w.tensors[w.current]
-		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", quote.Text(t.Name), w.written, t.size,
+		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", errs.Quote(t.Name), w.written, t.size,
 			io.ErrUnexpectedEOF))
 	}
 	return w.err

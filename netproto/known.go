@@ -3,7 +3,7 @@ package netproto
 import (
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Known is the set of paths of one session, as a tree. An edge stores what the gateway acknowledged, a gateway what it
@@ -65,7 +65,7 @@ func (k *Known) step(p place, ids []int32) place {
 	for i := p.segment + 1; i < len(k.segments); i++ { // a child comes after its parent
 		s := &k.segments[i]
 		if s.parent == p.segment && s.start == p.position && s.ids[0] == ids[0] {
-			return place{i, p.position + prefix.Len(s.ids, ids)}
+			return place{i, p.position + terms.CommonPrefix(s.ids, ids)}
 		}
 	}
 	return p
@@ -112,7 +112,7 @@ func (k *Known) Add(path []int32) Hash {
 		trunk := k.path(k.trunk)
 		k.Clear()
 		h := k.Add(path)
-		if prefix.Len(trunk, path) == len(trunk) {
+		if terms.CommonPrefix(trunk, path) == len(trunk) {
 			k.Settle(trunk)
 		}
 		return h

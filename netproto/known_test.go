@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // model is the reference of Known: the prefixes of all added paths that were not dropped, each as a string.
@@ -41,7 +41,7 @@ func (m *model) add(path []int32) {
 	n := m.longest(path)
 	if len(m.begins)+len(path)-n > m.limit && n < len(m.begins) {
 		clear(m.begins)
-		if prefix.Len(m.trunk, path) < len(m.trunk) {
+		if terms.CommonPrefix(m.trunk, path) < len(m.trunk) {
 			m.trunk = nil
 		}
 	}

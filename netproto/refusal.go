@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Code is the reason of a refusal. It is an error, so that errors.Is(err, netproto.WrongTokenizer) works for refused
@@ -97,7 +97,7 @@ func (r Refusal) Append(b []byte) []byte {
 	return appendFrame(b, KindRefusal, func(b []byte) []byte {
 		b = append(b, byte(r.Code))
 		b = appendMillis(b, r.RetryAfter)
-		return appendString(b, quote.Start(r.Detail, maxString))
+		return appendString(b, errs.Start(r.Detail, maxString))
 	})
 }
 

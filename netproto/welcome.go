@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Welcome is a gateway's answer to a Hello that it accepts.
@@ -67,7 +67,7 @@ type Limits struct {
 // Append appends the frame to b. It shortens a name that is too long.
 func (w Welcome) Append(b []byte) []byte {
 	return appendFrame(b, KindWelcome, func(b []byte) []byte {
-		b = appendString(appendUvarint(b, w.Version), quote.Start(w.Model, maxString))
+		b = appendString(appendUvarint(b, w.Version), errs.Start(w.Model, maxString))
 		for _, v := range []int{w.Limits.Context, w.Limits.Sessions, w.Limits.Asks, w.Limits.Message} {
 			b = appendUvarint(b, v)
 		}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -126,7 +126,7 @@ type liveRun struct {
 
 // watch ends the run after the window, once all answers that count are complete.
 func (r *liveRun) watch() {
-	if wait.For(r.ctx, r.window.End) == nil {
+	if retry.Wait(r.ctx, r.window.End) == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.check(r.window.End)
@@ -151,7 +151,7 @@ func (r *liveRun) within(t time.Duration) int {
 // drive makes a device pause and answer until the run is over.
 func (r *liveRun) drive(d *liveDevice) error {
 	for {
-		if err := wait.For(r.ctx, d.pause()); err != nil {
+		if err := retry.Wait(r.ctx, d.pause()); err != nil {
 			return err
 		}
 		d.user.next(&d.script)
@@ -204,7 +204,7 @@ func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
 		return 0, 0, r.stream(d)
 	}
 	for _, a := range d.asks {
-		if err := wait.For(r.ctx, r.Workload.passes(a.passes)); err != nil {
+		if err := retry.Wait(r.ctx, r.Workload.passes(a.passes)); err != nil {
 			return up, down, err
 		}
 		if a.keep > 0 {
@@ -222,7 +222,7 @@ func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
 		}
 		up, down = up+got.BytesUp, down+got.BytesDown
 	}
-	return up, down, wait.For(r.ctx, r.Workload.passes(d.rest))
+	return up, down, retry.Wait(r.ctx, r.Workload.passes(d.rest))
 }
 
 // tokens returns a text of n tokens that begins with text. It copies, since the receiver may have kept text.
@@ -236,7 +236,7 @@ func (d *liveDevice) tokens(text []int32, n int) []int32 {
 
 // stream makes the large model generate a whole answer.
 func (r *liveRun) stream(d *liveDevice) error {
-	if err := wait.For(r.ctx, r.Workload.RTT/2); err != nil {
+	if err := retry.Wait(r.ctx, r.Workload.RTT/2); err != nil {
 		return err
 	}
 	s, err := r.session()
@@ -251,7 +251,7 @@ func (r *liveRun) stream(d *liveDevice) error {
 			return err
 		}
 	}
-	return wait.For(r.ctx, r.Workload.RTT/2)
+	return retry.Wait(r.ctx, r.Workload.RTT/2)
 }
 
 // session returns an unused session.

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -34,7 +34,7 @@ type fixedCloud struct {
 
 // Ask implements [draft.Cloud].
 func (c *fixedCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	if err := errors.Join(c.err, wait.For(ctx, 20*time.Millisecond)); err != nil {
+	if err := errors.Join(c.err, retry.Wait(ctx, 20*time.Millisecond)); err != nil {
 		return draft.Answer{}, err
 	}
 	c.asked, c.copies = append(c.asked, q), append(c.copies, slices.Clone(q.Context))
@@ -265,7 +265,7 @@ func (c *slowFirst) Ask(ctx context.Context, _ draft.Question) (draft.Answer, er
 	if c.asked++; c.asked == 1 || c.asked == 8 {
 		took = time.Hour
 	}
-	return draft.Answer{}, wait.For(ctx, took)
+	return draft.Answer{}, retry.Wait(ctx, took)
 }
 
 // TestMeasureAsk: the cost of an ask is the median of the answers after the first one, without the round trip, and

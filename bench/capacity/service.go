@@ -3,7 +3,7 @@ package capacity
 import (
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 )
 
 // serviceRows is the maximum number of rows of a step of the service, the default of package batch.
@@ -29,7 +29,7 @@ type work struct {
 type service struct {
 	limit         int    // per step
 	now, spent    uint64 // virtual time, in units of work; work since it last advanced
-	active, light sorted.Heap[*device]
+	active, light fair.Heap[*device]
 	used, heads   int // of the step
 	uncut         int // asks that need up to this number of tokens are not split
 	ended, aside  []*device
@@ -43,8 +43,8 @@ const (
 )
 
 func newService(limit int) *service {
-	heap := func(place func(*device) *int) sorted.Heap[*device] {
-		return sorted.Heap[*device]{Before: func(a, b *device) bool { return a.start < b.start }, Place: place}
+	heap := func(place func(*device) *int) fair.Heap[*device] {
+		return fair.Heap[*device]{Before: func(a, b *device) bool { return a.start < b.start }, Place: place}
 	}
 	return &service{
 		limit: limit, active: heap(func(d *device) *int { return &d.active }),

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 )
 
 // Window defines the answers of a run that count: those with a prompt sent from Warm on and before End. The devices
@@ -59,7 +59,7 @@ type gateway struct {
 	window Window
 	s      scheduler
 	now    time.Duration
-	events sorted.Heap[*device]
+	events fair.Heap[*device]
 	count  uint64        // of planned events
 	ends   time.Duration // end of the current pass; 0: none
 	left   int           // answers that count and are incomplete
@@ -97,7 +97,7 @@ func simulate(
 
 func newGateway(w *Workload, c *Costs, mode Mode, window Window) *gateway {
 	g := &gateway{w: w, c: c, mode: mode, window: window, tally: tally{window: window}}
-	g.events = sorted.Heap[*device]{
+	g.events = fair.Heap[*device]{
 		Before: func(a, b *device) bool { return a.due < b.due || a.due == b.due && a.order < b.order },
 		Place:  func(d *device) *int { return &d.place },
 	}

@@ -1,6 +1,6 @@
 package capacity
 
-import "github.com/pilotfish-ai/pilotfish/internal/sorted"
+import "github.com/pilotfish-ai/pilotfish/internal/fair"
 
 // Limits of a pass that streams share, as for sessions of package engine: rows of a pass, rows of all prompts if there
 // is no stream, and rows of all prompts beside streams.
@@ -15,7 +15,7 @@ const (
 // fewest passes go first.
 type streams struct {
 	w       *Workload
-	queue   sorted.Heap[*device]
+	queue   fair.Heap[*device]
 	prompts int // in the queue
 	decoded int // streams in the queue
 	count   uint64
@@ -25,7 +25,7 @@ type streams struct {
 }
 
 func newStreams(w *Workload) *streams {
-	return &streams{w: w, queue: sorted.Heap[*device]{
+	return &streams{w: w, queue: fair.Heap[*device]{
 		Before: func(a, b *device) bool {
 			return a.served < b.served || a.served == b.served && a.since < b.since
 		},

@@ -7,8 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/backoff"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -159,7 +158,7 @@ func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudA
 		if n == attempts {
 			return a, fmt.Errorf("the large model was asked %d times: %w; repeat the command to continue", n, err)
 		}
-		if err := wait.For(ctx, backoff.Delay(n, firstPause, longestPause)); err != nil {
+		if err := retry.Wait(ctx, retry.Delay(n, firstPause, longestPause)); err != nil {
 			return a, err
 		}
 	}

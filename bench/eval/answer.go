@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
-	"github.com/pilotfish-ai/pilotfish/internal/backoff"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -171,7 +170,7 @@ func (d *decoding) insist(ctx context.Context, r Run) (Answer, error) {
 		if _, again := errors.AsType[*unanswered](err); !again || try == tries {
 			return a, err
 		}
-		if err := wait.For(ctx, backoff.Delay(try, d.Pause, time.Hour)); err != nil {
+		if err := retry.Wait(ctx, retry.Delay(try, d.Pause, time.Hour)); err != nil {
 			return a, err
 		}
 	}

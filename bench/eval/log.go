@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
 // logFormat is the version of the file. It changes when a field changes its meaning.
@@ -56,7 +56,7 @@ func OpenLog(path string, s Settings, a About) (*Log, error) {
 	l := NewLog(s, a)
 	l.path = path
 	var err error
-	if l.unlock, err = filelock.Lock(path + ".lock"); err != nil {
+	if l.unlock, err = files.Lock(path + ".lock"); err != nil {
 		return nil, err
 	}
 	if l.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err == nil {

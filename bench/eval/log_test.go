@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -71,7 +71,7 @@ func TestLogTakesUp(t *testing.T) {
 	assert.True(t, l.has("a", "never"))
 	assert.False(t, l.has("a", "always"))
 	_, err = OpenLog(path, s, About{})
-	require.ErrorIs(t, err, filelock.ErrHeld)
+	require.ErrorIs(t, err, files.ErrHeld)
 	require.NoError(t, l.add(Answer{Question: "b<", Run: "never", Tokens: []int32{}, Pieces: []string{}}))
 	require.NoError(t, l.Close())
 	b, err := os.ReadFile(path)

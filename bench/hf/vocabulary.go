@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 const prefix = "tokenizer.ggml."
@@ -62,7 +62,7 @@ func supported(f *gguf.File) error {
 			return err
 		}
 		if got != want.value {
-			return fmt.Errorf("%s%s: %s, only %q is supported", prefix, want.key, quote.Text(got), want.value)
+			return fmt.Errorf("%s%s: %s, only %q is supported", prefix, want.key, errs.Quote(got), want.value)
 		}
 	}
 	begins, err := f.Bool(prefix + "add_bos_token")
@@ -100,14 +100,14 @@ func (v *vocabulary) readTokens(f *gguf.File, rows int) error {
 // add adds a token with the spelling b.
 func (v *vocabulary) add(id int, b []byte, kind int64) error {
 	if !utf8.Valid(b) {
-		return fmt.Errorf("%s is not valid UTF-8", quote.Text(b))
+		return fmt.Errorf("%s is not valid UTF-8", errs.Quote(b))
 	}
 	token := string(b)
 	v.tokens = append(v.tokens, token)
 	switch kind {
 	case normal:
 		if first, twice := v.words[token]; twice {
-			return fmt.Errorf("%s is token %d too", quote.Text(token), first)
+			return fmt.Errorf("%s is token %d too", errs.Quote(token), first)
 		}
 		v.words[token] = id
 	case control, user:
@@ -138,12 +138,12 @@ func (v *vocabulary) readMerges(f *gguf.File) error {
 func (v *vocabulary) merge(s string) (pair [2]string, err error) {
 	first, second, ok := strings.Cut(s, " ") // a blank within a token is written with another letter
 	if !ok {
-		return pair, fmt.Errorf("%s are not two tokens with a blank between them", quote.Text(s))
+		return pair, fmt.Errorf("%s are not two tokens with a blank between them", errs.Quote(s))
 	}
 	pair = [2]string{first, second}
 	for _, part := range []string{pair[0], pair[1], pair[0] + pair[1]} {
 		if _, ok := v.words[part]; !ok {
-			return pair, fmt.Errorf("%s is not a token", quote.Text(part))
+			return pair, fmt.Errorf("%s is not a token", errs.Quote(part))
 		}
 	}
 	return pair, nil

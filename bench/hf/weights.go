@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
@@ -92,7 +92,7 @@ func findWeights(f *gguf.File, c qwen.Config) ([]weight, error) {
 	}
 	for _, t := range f.Tensors() {
 		if !known[t.Name] {
-			return nil, fmt.Errorf("tensor %s: not part of a %s model", quote.Text(t.Name), c.Arch.Title)
+			return nil, fmt.Errorf("tensor %s: not part of a %s model", errs.Quote(t.Name), c.Arch.Title)
 		}
 	}
 	return found, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -224,7 +223,7 @@ func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) term
 // common returns the length of the longest common prefix of a context with one of some texts.
 func common(texts [][]int32, context []int32) (most int) {
 	for _, text := range texts {
-		most = max(most, prefix.Len(text, context))
+		most = max(most, terms.CommonPrefix(text, context))
 	}
 	return most
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -241,7 +240,7 @@ func beginning(answers []*Answer) int {
 	all := map[int]bool{}
 	for _, a := range answers {
 		if first := answers[0].Prompt; !slices.Equal(a.Prompt, first) {
-			all[prefix.Len(a.Prompt, first)] = true
+			all[terms.CommonPrefix(a.Prompt, first)] = true
 		}
 	}
 	if len(all) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -144,7 +144,7 @@ func (f fakeModel) Info() gateway.Info {
 // Ask implements [gateway.Upstream].
 func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	if f.delay > 0 {
-		if err := wait.For(ctx, f.delay); err != nil {
+		if err := retry.Wait(ctx, f.delay); err != nil {
 			return terms.Reply{}, err
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -98,7 +98,7 @@ func (b *linkBench) outage(ctx context.Context) (took time.Duration, lost int, e
 		return 0, 0, err
 	}
 	b.l.Blackhole(true)
-	_ = wait.For(ctx, b.o.Outage) // if ctx has ended, the next answer reports it
+	_ = retry.Wait(ctx, b.o.Outage) // if ctx has ended, the next answer reports it
 	b.l.Blackhole(false)
 	over := time.Now()
 	at, err := b.nextAnswer(ctx, &t, over)

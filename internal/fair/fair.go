@@ -4,8 +4,6 @@ package fair
 
 import (
 	"container/list"
-
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 )
 
 // Queue shares work between owners by start-time fair queueing (Goyal, Vin and Cheng, "Start-time Fair Queuing",
@@ -19,9 +17,9 @@ type Queue[J any] struct {
 	now   uint64 // virtual time, in units of work
 	spent uint64 // work since it advanced
 	flows map[uint64]*Flow[J]
-	short sorted.Heap[*Flow[J]] // with jobs that are short
-	long  sorted.Heap[*Flow[J]] // with others
-	idle  sorted.Heap[*Flow[J]] // without jobs, with a tag after now
+	short Heap[*Flow[J]] // with jobs that are short
+	long  Heap[*Flow[J]] // with others
+	idle  Heap[*Flow[J]] // without jobs, with a tag after now
 	aside []*Flow[J]
 	rules Rules
 }
@@ -60,10 +58,10 @@ type Flow[J any] struct {
 	jobs  list.List // of *Entry[J], in order of arrival
 	work  uint64    // of all jobs
 
-	in    *sorted.Heap[*Flow[J]] // or nil
-	place int                    // there
-	order uint64                 // there
-	first uint64                 // by end: number of the oldest job
+	in    *Heap[*Flow[J]] // or nil
+	place int             // there
+	order uint64          // there
+	first uint64          // by end: number of the oldest job
 }
 
 // Len returns the number of jobs that wait.
@@ -83,7 +81,7 @@ func (f *Flow[J]) All(yield func(J) bool) {
 
 // New returns an empty queue.
 func New[J any](r Rules) *Queue[J] {
-	heap := sorted.Heap[*Flow[J]]{Before: before[J], Place: func(f *Flow[J]) *int { return &f.place }}
+	heap := Heap[*Flow[J]]{Before: before[J], Place: func(f *Flow[J]) *int { return &f.place }}
 	return &Queue[J]{flows: map[uint64]*Flow[J]{}, short: heap, long: heap, idle: heap, rules: r}
 }
 
@@ -167,7 +165,7 @@ func (q *Queue[J]) place(f *Flow[J]) {
 }
 
 // move puts f into a heap, or where it belongs there, and out of any other one.
-func (f *Flow[J]) move(to *sorted.Heap[*Flow[J]]) {
+func (f *Flow[J]) move(to *Heap[*Flow[J]]) {
 	if f.in != nil && f.in != to {
 		f.in.Set(f, false)
 	}

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 )
 
 type job struct {
@@ -270,7 +268,7 @@ func TestDebtsAreBounded(t *testing.T) {
 func TestComparisons(t *testing.T) {
 	const n = 1 << 14
 	q, count := New[*job](Rules{ByEnd: true, Short: 50, Whole: 50, Lead: 1 << 40}), 0
-	for _, h := range []*sorted.Heap[*Flow[*job]]{&q.short, &q.long, &q.idle} {
+	for _, h := range []*Heap[*Flow[*job]]{&q.short, &q.long, &q.idle} {
 		h.Before = func(a, b *Flow[*job]) bool { count++; return before(a, b) }
 	}
 	r := rand.New(rand.NewPCG(1, 1))

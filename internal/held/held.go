@@ -25,7 +25,7 @@ func TempDir(t testing.TB) string {
 	collect := keepGarbage()
 	t.Cleanup(func() {
 		collect()
-		if held := files(dir); len(held) > 0 {
+		if held := openIn(dir); len(held) > 0 {
 			t.Errorf("still held when the test ends: %s", strings.Join(held, ", "))
 		}
 	})
@@ -112,9 +112,9 @@ func Descriptors() int {
 
 const descriptors = "/proc/self/fd"
 
-// files returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH" for
+// openIn returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH" for
 // each mapping of one. Deleted files count.
-func files(dir string) (held []string) {
+func openIn(dir string) (held []string) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/mapfile"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
-// TestFiles: files finds the open and the mapped files of the folder, also if their names were removed, and no others.
-func TestFiles(t *testing.T) {
+// TestOpenIn: openIn finds the open and the mapped files of the folder, also if their names were removed, and no others.
+func TestOpenIn(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux")
 	}
@@ -28,21 +28,21 @@ func TestFiles(t *testing.T) {
 	other, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	defer other.Close()
-	assert.Empty(t, files(dir))
+	assert.Empty(t, openIn(dir))
 
 	before := Descriptors()
 	open, err := os.Open(a)
 	require.NoError(t, err)
 	assert.Equal(t, before+1, Descriptors())
-	_, unmap, err := mapfile.Map(open, 4096)
+	_, unmap, err := files.Map(open, 4096)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"open " + a, "mapped " + a}, files(dir))
+	assert.Equal(t, []string{"open " + a, "mapped " + a}, openIn(dir))
 	require.NoError(t, os.Rename(a, b))
 	require.NoError(t, os.Remove(b))
-	assert.Equal(t, []string{"open " + b + " (deleted)", "mapped " + b + " (deleted)"}, files(dir))
+	assert.Equal(t, []string{"open " + b + " (deleted)", "mapped " + b + " (deleted)"}, openIn(dir))
 	require.NoError(t, unmap())
 	require.NoError(t, open.Close())
-	assert.Empty(t, files(dir))
+	assert.Empty(t, openIn(dir))
 }
 
 // TestTempDir: a file of the folder that is open at the end of the test is an error of that test, and one that is
@@ -128,7 +128,7 @@ func TestSame(t *testing.T) {
 		"open": func() { open() },
 		"mapped": func() {
 			file := open()
-			_, unmap, err := mapfile.Map(file, 4096)
+			_, unmap, err := files.Map(file, 4096)
 			require.NoError(t, errors.Join(err, file.Close()))
 			t.Cleanup(func() { _ = unmap() })
 		},

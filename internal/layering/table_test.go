@@ -59,7 +59,7 @@ func tiers() []tier {
 		{[]string{"gguf", "runtime/hub", "runtime/jinja"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share without conversions"},
-		{[]string{"internal/fair"}, "the fair queue of service, gateway and HTTP engines"},
+		{[]string{"internal/fair"}, "the fair queue of service, gateway and HTTP engines, and its heap"},
 		{[]string{"internal/bubble"}, "virtual time, for tests"},
 		{[]string{"internal/browsertest"}, "pages in a browser, for tests"},
 		{[]string{"internal/..."}, "helpers that any package may import"},

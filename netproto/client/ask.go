@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -218,7 +218,7 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	if time.Since(start)+pause > s.c.opt.Patience {
 		return err
 	}
-	return wait.For(ctx, pause)
+	return retry.Wait(ctx, pause)
 }
 
 // once sends a path over the current connection. If the gateway is draining, it takes another connection.

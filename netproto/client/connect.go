@@ -7,8 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/backoff"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -97,12 +96,12 @@ func (c *Client) currentOrAttempt() (*link, *attempt, error) {
 // pauseAfter returns the wait before the next attempt, after a number of failures: none the first time, then 50 ms,
 // doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not reconnect at the same moment.
 func pauseAfter(failures int, random float64) time.Duration {
-	return backoff.Spread(backoff.Delay(failures, 50*time.Millisecond, 5*time.Second), 0.25, random)
+	return retry.Spread(retry.Delay(failures, 50*time.Millisecond, 5*time.Second), 0.25, random)
 }
 
 // try makes one attempt after a pause.
 func (c *Client) try(a *attempt, pause time.Duration) {
-	if wait.For(c.ctx, pause) == nil {
+	if retry.Wait(c.ctx, pause) == nil {
 		a.link, a.err = c.open()
 	} else {
 		a.err = ErrClosed

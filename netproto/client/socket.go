@@ -11,7 +11,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 )
 
 // network is the part of the system's network that a client uses.
@@ -69,7 +69,7 @@ func (s *socket) close() error {
 func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
 	const moment = 50 * time.Millisecond
 	for pause := moment; ; pause *= 2 {
-		if wait.For(ctx, moment) != nil || s.heard.Load() {
+		if retry.Wait(ctx, moment) != nil || s.heard.Load() {
 			return
 		}
 		if err := s.network.probe(ctx, to, pause); err != nil && ctx.Err() == nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
 )
@@ -338,6 +338,6 @@ func (c *connection) announce() {
 // part gives the client a moment to read what was sent and to close the connection, then closes it.
 func (c *connection) part(code netproto.Code) {
 	const moment = 500 * time.Millisecond
-	_ = wait.For(c.qc.Context(), moment)                         // the client may be faster
+	_ = retry.Wait(c.qc.Context(), moment)                       // the client may be faster
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case
 }

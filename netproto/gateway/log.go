@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -190,7 +190,7 @@ func (e Event) attributes() (all []slog.Attr) {
 // quoted shortens a text that may be from outside.
 func quoted(s string) string {
 	const longest = 300
-	if start := quote.Start(s, longest); len(start) < len(s) {
+	if start := errs.Start(s, longest); len(start) < len(s) {
 		return start + "…"
 	}
 	return s

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -23,9 +23,9 @@ type sessions struct {
 	tokens   int // of all sessions
 	byKey    map[sessionKey]*session
 	shelves  map[deviceID]*shelf
-	used     list.List           // all *session, least recently used first
-	byCount  sorted.Heap[*shelf] // the device with the most sessions first
-	byTokens sorted.Heap[*shelf] // the device with the most tokens first
+	used     list.List         // all *session, least recently used first
+	byCount  fair.Heap[*shelf] // the device with the most sessions first
+	byTokens fair.Heap[*shelf] // the device with the most tokens first
 }
 
 // sessionKey identifies a session. Two devices that draw the same number have separate sessions.
@@ -63,11 +63,11 @@ func newSessions(o Options, forget func(*session)) *sessions {
 		limit: o.MaxSessions, perDevice: o.MaxSessionsPerDevice,
 		tokenLimit: o.MaxTokens, perSession: o.MaxSessionTokens,
 		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{},
-		byCount: sorted.Heap[*shelf]{
+		byCount: fair.Heap[*shelf]{
 			Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() },
 			Place:  func(s *shelf) *int { return &s.place[0] },
 		},
-		byTokens: sorted.Heap[*shelf]{
+		byTokens: fair.Heap[*shelf]{
 			Before: func(a, b *shelf) bool { return a.tokens > b.tokens },
 			Place:  func(s *shelf) *int { return &s.place[1] },
 		},

@@ -20,9 +20,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Marks of a call in a text.
@@ -276,7 +276,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 			s.m.running--
 			s.m.mu.Unlock()
 		}()
-		same := min(prefix.Len(s.text, prompt), len(prompt)-1)
+		same := min(terms.CommonPrefix(s.text, prompt), len(prompt)-1)
 		s.sum = answer.Summary{Reused: same}
 		s.text = append([]int32{}, prompt...)
 		stop, stopped := answer.StopEnd, ""

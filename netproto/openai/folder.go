@@ -17,9 +17,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/filelock"
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Names of files in a folder.
@@ -57,8 +57,8 @@ func OpenFolder(path string, limit int64, log *slog.Logger) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
-	unlock, err := filelock.Lock(filepath.Join(path, "lock"))
-	if errors.Is(err, filelock.ErrHeld) {
+	unlock, err := files.Lock(filepath.Join(path, "lock"))
+	if errors.Is(err, files.ErrHeld) {
 		return nil, fmt.Errorf("%w: give each server a folder of its own", err)
 	}
 	if err != nil {
@@ -172,7 +172,7 @@ func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.saved {
-		if n := prefix.Len(s.text, prompt); n > more {
+		if n := terms.CommonPrefix(s.text, prompt); n > more {
 			name, more = s.name, n
 		}
 	}
@@ -197,7 +197,7 @@ func (f *Folder) has(text []int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, s := range f.saved {
-		if prefix.Len(s.text, text) >= len(text)-1 {
+		if terms.CommonPrefix(s.text, text) >= len(text)-1 {
 			f.touch(i)
 			return true
 		}
@@ -256,7 +256,7 @@ func (f *Folder) add(temp string, text []int32, size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := len(f.saved) - 1; i >= 0; i-- {
-		if s := f.saved[i]; s.name == name || s.text != nil && prefix.Len(s.text, text) == len(s.text) {
+		if s := f.saved[i]; s.name == name || s.text != nil && terms.CommonPrefix(s.text, text) == len(s.text) {
 			f.remove(i)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // pool keeps sessions with their texts, so that a request which continues one of them only computes its new part.
@@ -112,7 +112,7 @@ func (p *pool) choose(prompt []int32, chat bool) choice {
 // nearest returns the session with the longest prefix of a prompt.
 func (p *pool) nearest(prompt []int32) (c choice) {
 	for _, h := range p.idle {
-		if n := prefix.Len(h.text, prompt); n > c.same {
+		if n := terms.CommonPrefix(h.text, prompt); n > c.same {
 			c.from, c.same = h, n
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
@@ -282,7 +282,7 @@ func TestTimesOfMonitoring(t *testing.T) {
 			e := &fakeengine.Engine{Dialect: "llama"}
 			e.Fault = func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
 				if r.URL.Path == c.path {
-					_ = wait.For(r.Context(), c.late)
+					_ = retry.Wait(r.Context(), c.late)
 				}
 				return false
 			}

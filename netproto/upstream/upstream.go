@@ -23,7 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -166,7 +166,7 @@ func (u *Upstream) begin(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", u.members[0].url, errs[0])
 		}
 		u.o.Log.Info("waiting for an engine", "error", errs[0].Error())
-		if err := wait.For(ctx, min(2*time.Second, time.Until(due))); err != nil {
+		if err := retry.Wait(ctx, min(2*time.Second, time.Until(due))); err != nil {
 			return err
 		}
 	}

@@ -7,8 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/backoff"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -33,11 +32,11 @@ func (m *member) watch(ctx context.Context) {
 			continue
 		}
 		missed, m.missed = missed+1, 0
-		pause := backoff.Delay(missed, firstPause, longestPause)
+		pause := retry.Delay(missed, firstPause, longestPause)
 		m.mu.Lock()
 		m.next = time.Now().Add(pause)
 		m.mu.Unlock()
-		if wait.For(ctx, pause) == nil {
+		if retry.Wait(ctx, pause) == nil {
 			m.rejoin(ctx)
 		}
 	}
@@ -52,7 +51,7 @@ func (m *member) guard(ctx context.Context) {
 	case <-t.C:
 	case <-m.suspect:
 		doubted = true
-		_ = wait.For(ctx, time.Until(m.felt.Add(minPulse))) // an error means that ctx has ended, which is handled below
+		_ = retry.Wait(ctx, time.Until(m.felt.Add(minPulse))) // an error means that ctx has ended, which is handled below
 	case <-ctx.Done():
 	}
 	if _, in := m.serves(); in && ctx.Err() == nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fair"
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
@@ -33,7 +32,7 @@ func CountComparisons(s *Service) *int {
 	return n
 }
 
-func counted[T any](s *sorted.Heap[T], n *int) {
+func counted[T any](s *fair.Heap[T], n *int) {
 	before := s.Before
 	s.Before = func(a, b T) bool {
 		*n++
@@ -137,7 +136,7 @@ func (c *checker) equal(what string, want, got int) {
 }
 
 // inHeap checks that the elements of h are those of all for which in is true, and that its first element is the min.
-func inHeap[T any](c *checker, what string, h *sorted.Heap[T], all []T, in func(T) bool) {
+func inHeap[T any](c *checker, what string, h *fair.Heap[T], all []T, in func(T) bool) {
 	n := 0
 	for _, x := range all {
 		c.say(in(x) == (*h.Place(x) > 0), "%s: place %d of %+v", what, *h.Place(x), x)

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+	"github.com/pilotfish-ai/pilotfish/internal/fair"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -20,7 +20,7 @@ type forest struct {
 	nodes    int // of all sessions
 	trees    map[uint64]*tree
 	owners   map[uint64]*owner
-	bySize   [33]sorted.Heap[*owner] // those with leaves to evict, by bits.Len of slots; least recently used first
+	bySize   [33]fair.Heap[*owner] // those with leaves to evict, by bits.Len of slots; least recently used first
 	past     past
 	streams  list.List // of *stream, those with the latest questions first
 	guessed  int       // guesses that no question includes
@@ -34,10 +34,10 @@ type forest struct {
 // them: sharing tokens with others neither costs a device anything nor lets it keep more.
 type owner struct {
 	device uint64
-	open   int                // trees
-	slots  int                // of its trees
-	trees  sorted.Heap[*tree] // those with something to evict, least recently used leaf first
-	size   int                // index in bySize
+	open   int              // trees
+	slots  int              // of its trees
+	trees  fair.Heap[*tree] // those with something to evict, least recently used leaf first
+	size   int              // index in bySize
 	place  int
 }
 
@@ -50,12 +50,12 @@ type tree struct {
 	domain    *domain
 	owner     *owner
 	root      node
-	open      int                // asks that are not answered yet
-	slots     int                // in use: its nodes
-	alone     int                // of these, those that no other session uses
-	past      int                // evicted tokens that are remembered
-	forgotten bool               // it is removed when its last ask is answered
-	leaves    sorted.Heap[*node] // those that no ask retains, least recently used first
+	open      int              // asks that are not answered yet
+	slots     int              // in use: its nodes
+	alone     int              // of these, those that no other session uses
+	past      int              // evicted tokens that are remembered
+	forgotten bool             // it is removed when its last ask is answered
+	leaves    fair.Heap[*node] // those that no ask retains, least recently used first
 	place     int
 	waiting   *ask    // its background question
 	last      *reply  // the last answer; nil: there was none, or it does not matter any more
@@ -86,7 +86,7 @@ func newForest(slots int, share bool) *forest {
 	f := &forest{free: newSlotSet(slots), slots: slots, share: share, domains: map[uint64]*domain{},
 		trees: map[uint64]*tree{}, owners: map[uint64]*owner{}}
 	for i := range f.bySize {
-		f.bySize[i] = sorted.Heap[*owner]{
+		f.bySize[i] = fair.Heap[*owner]{
 			Before: func(a, b *owner) bool { return a.oldest().used < b.oldest().used },
 			Place:  func(h *owner) *int { return &h.place },
 		}
@@ -105,7 +105,7 @@ func (f *forest) open(session, device, domain uint64) *tree {
 	if t == nil {
 		t = &tree{session: session, domain: f.domain(domain), owner: f.owner(device)}
 		t.owner.open++
-		t.leaves = sorted.Heap[*node]{
+		t.leaves = fair.Heap[*node]{
 			Before: func(a, b *node) bool { return a.used < b.used },
 			Place:  func(n *node) *int { return &n.place },
 		}
@@ -119,7 +119,7 @@ func (f *forest) open(session, device, domain uint64) *tree {
 func (f *forest) owner(device uint64) *owner {
 	h := f.owners[device]
 	if h == nil {
-		h = &owner{device: device, trees: sorted.Heap[*tree]{
+		h = &owner{device: device, trees: fair.Heap[*tree]{
 			Before: func(a, b *tree) bool { return a.leaves.First().used < b.leaves.First().used },
 			Place:  func(t *tree) *int { return &t.place },
 		}}

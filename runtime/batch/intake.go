@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fair"
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -196,7 +195,7 @@ func (s *Service) known(a *ask) int {
 	n := a.inMemory()
 	if f := s.queueOf(a).Of(a.Device); f != nil && f.Len() > 0 {
 		if last := f.Last(); last.tree.domain == a.tree.domain {
-			n = max(n, prefix.Len(last.Context, a.Context))
+			n = max(n, terms.CommonPrefix(last.Context, a.Context))
 		}
 	}
 	return n

@@ -42,7 +42,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/fair"
-	"github.com/pilotfish-ai/pilotfish/internal/sorted"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
@@ -110,7 +109,7 @@ type Service struct {
 	front      *fair.Queue[*ask] // questions that somebody waits for
 	back       *fair.Queue[*ask] // background questions
 	backOrder  list.List         // the same, those that wait longest first
-	partly     sorted.Heap[*ask] // questions of which a part is computed, outside of the step: first those to give way
+	partly     fair.Heap[*ask]   // questions of which a part is computed, outside of the step: first those to give way
 	begun      uint64            // counts questions
 	reserved   int               // tokens of the contexts for which room is reserved
 	frontSteps uint64            // counts steps that were not for background questions
@@ -144,7 +143,7 @@ func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	s.front, s.back = fair.New[*ask](fair.Rules{
 		Short: uint64(shortRows(o.Rows)), Whole: uint64(max(1, o.Rows/2)), Lead: uint64(headStart * o.Rows * rowPrice),
 	}), fair.New[*ask](fair.Rules{})
-	s.partly = sorted.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
+	s.partly = fair.Heap[*ask]{Before: givesWay, Place: func(a *ask) *int { return &a.place }}
 	s.publish()
 	s.done.Add(1)
 	go s.run()

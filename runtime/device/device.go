@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
@@ -37,7 +37,7 @@ func Parse(name string) (Backend, error) {
 			return "", err
 		}
 	case more || b != CPU && b != Metal:
-		return "", fmt.Errorf("%s is not a backend: choose cpu, metal or soft", quote.Text(name))
+		return "", fmt.Errorf("%s is not a backend: choose cpu, metal or soft", errs.Quote(name))
 	}
 	return Backend(name), nil
 }
@@ -47,12 +47,12 @@ func (b Backend) how(text string) (variant string, seed uint64, err error) {
 	variant, number, more := strings.Cut(text, ":")
 	if !slices.Contains([]string{"fast", "fastmath", "check", "ubsan"}, variant) {
 		return "", 0, fmt.Errorf("%s is not a variant of the backend soft: choose fast, fastmath, check or ubsan",
-			quote.Text(text))
+			errs.Quote(text))
 	}
 	if more {
 		if seed, err = strconv.ParseUint(number, 10, 64); err != nil {
 			return "", 0, fmt.Errorf("%s is not a variant of the backend soft: "+
-				"the seed after the colon must be a number", quote.Text(text))
+				"the seed after the colon must be a number", errs.Quote(text))
 		}
 	}
 	return variant, seed, nil

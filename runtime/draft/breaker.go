@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/backoff"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 )
 
 const (
@@ -88,6 +88,6 @@ func (b *Breaker) endProbe(now time.Time, why error) {
 	defer b.mu.Unlock()
 	if b.probing = false; why != nil {
 		b.probes++
-		b.cause, b.next = why, now.Add(backoff.Delay(b.probes, firstPause, maxPause))
+		b.cause, b.next = why, now.Add(retry.Delay(b.probes, firstPause, maxPause))
 	}
 }

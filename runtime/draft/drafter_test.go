@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -35,7 +35,7 @@ type fakeDrafter struct {
 
 func (d *fakeDrafter) Context() int { return d.context }
 
-func (d *fakeDrafter) Known(text []int32) int { return prefix.Len(d.text, text[:len(text)-1]) }
+func (d *fakeDrafter) Known(text []int32) int { return terms.CommonPrefix(d.text, text[:len(text)-1]) }
 
 func (d *fakeDrafter) Read(_ context.Context, text []int32, heads int) ([]backend.Output, error) {
 	if d.calls++; d.calls == d.fails {

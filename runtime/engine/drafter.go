@@ -8,7 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/pilotfish-ai/pilotfish/internal/freemem"
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -81,7 +81,7 @@ func (e *Engine) alike(small *Engine) error {
 }
 
 // Known implements [draft.Drafter].
-func (d *drafter) Known(text []int32) int { return prefix.Len(d.s.ids, text[:len(text)-1]) }
+func (d *drafter) Known(text []int32) int { return terms.CommonPrefix(d.s.ids, text[:len(text)-1]) }
 
 // Context implements [draft.Drafter].
 func (d *drafter) Context() int { return d.s.e.o.Context }

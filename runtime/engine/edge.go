@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
@@ -220,7 +220,7 @@ func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
 	if left <= 0 {
 		return
 	}
-	_ = wait.For(ctx, left) // the call itself is done: the next one reports the end of ctx
+	_ = retry.Wait(ctx, left) // the call itself is done: the next one reports the end of ctx
 	m.over = min(max(0, m.s.now().Sub(begin)-least), m.pace/2)
 }
 

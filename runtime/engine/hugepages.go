@@ -11,7 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/ended"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
@@ -146,7 +146,7 @@ func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
 		case <-e.closing.Done():
 			return w, e.named(ctx, ErrClosed)
 		case <-ctx.Done():
-			return w, ended.By(ctx, context.Cause(ctx))
+			return w, errs.EndedBy(ctx, context.Cause(ctx))
 		}
 	}
 	w.Stay = e.move.stay

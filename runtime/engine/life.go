@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/ended"
-	"github.com/pilotfish-ai/pilotfish/internal/lease"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -29,7 +29,7 @@ var (
 
 // life is the lifetime of an engine until Close. Every use of weights, device memory or the file takes a lease first.
 type life struct {
-	uses    lease.Lease
+	uses    files.Lease
 	closing context.Context // ends when Close is called, with ErrClosed
 	end     context.CancelCauseFunc
 	close   func() error  // once
@@ -101,7 +101,7 @@ func (e *Engine) named(ctx context.Context, err error) error {
 		return nil
 	}
 	if why := context.Cause(ctx); why != nil && !errors.Is(err, ErrClosed) && errors.Is(err, why) {
-		return ended.By(ctx, err)
+		return errs.EndedBy(ctx, err)
 	}
 	return fmt.Errorf("%s: %w", e.path, err)
 }
@@ -115,13 +115,13 @@ func (s *Service) Ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 		return batch.Answer{}, s.e.named(ctx, err)
 	}
 	a, err := s.Service.Ask(ctx, q)
-	return a, closedToo(ended.By(ctx, err))
+	return a, closedToo(errs.EndedBy(ctx, err))
 }
 
 // closedToo wraps the error of a closed service or connection so that it is an [ErrClosed] as well.
 func closedToo(err error) error {
 	if errors.Is(err, batch.ErrClosed) || errors.Is(err, client.ErrClosed) {
-		return ended.Also(err, ErrClosed)
+		return errs.Also(err, ErrClosed)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/pilotfish-ai/pilotfish/internal/ended"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
@@ -124,7 +124,7 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 	}
 	c, err := client.Dial(ctx, addr, o)
 	if err != nil {
-		return nil, ended.By(ctx, err)
+		return nil, errs.EndedBy(ctx, err)
 	}
 	return &Remote{c}, nil
 }
@@ -152,7 +152,7 @@ func (r *Remote) Choices() int { return r.Welcome().Choices }
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error {
 	w, err := r.Connect(ctx)
 	if err != nil {
-		return closedToo(ended.By(ctx, err))
+		return closedToo(errs.EndedBy(ctx, err))
 	}
 	return verifies(w, sampling)
 }
@@ -185,7 +185,7 @@ func verifies(w netproto.Welcome, sampling terms.Sampling) error {
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	s, err := r.NewSession(ctx)
 	if err != nil {
-		return nil, nil, closedToo(ended.By(ctx, err))
+		return nil, nil, closedToo(errs.EndedBy(ctx, err))
 	}
 	return remote{s, r.Addr()}, func() { s.Close() }, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
@@ -73,7 +72,7 @@ func (s *Session) read(ctx context.Context, text []int32, from, top int, see fun
 	if from == len(text) {
 		return nil
 	}
-	s.truncate(prefix.Len(s.ids, text[:from-1]))
+	s.truncate(terms.CommonPrefix(s.ids, text[:from-1]))
 	if rest := text[len(s.ids) : from-1]; len(rest) > 0 {
 		if err := s.append(ctx, rest, nil, backend.Want{}); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
@@ -32,7 +32,7 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 	if text == nil {
 		text = slices.Clone(s.ids)
 	}
-	n := prefix.Len(s.ids, text)
+	n := terms.CommonPrefix(s.ids, text)
 	if n == 0 {
 		return nil, errors.New("the session holds nothing of the text: there are no keys and values to save")
 	}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -282,7 +281,7 @@ func (s *Session) checkPrompt(prompt []int32) error {
 
 // prefill makes the cache hold prompt and returns the output of the head for its last token.
 func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
-	same := min(prefix.Len(s.ids, prompt), len(prompt)-1) // the last token always runs, for its logits
+	same := min(terms.CommonPrefix(s.ids, prompt), len(prompt)-1) // the last token always runs, for its logits
 	s.truncate(max(same, 0))
 	s.summary.ReusedTokens = len(s.ids)
 	out := make([]backend.Output, 1)

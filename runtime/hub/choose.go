@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // remote is a file in the hub's listing.
@@ -100,7 +100,7 @@ func named(r Ref, listed, wanted []remote) ([]remote, error) {
 	for i, w := range wanted {
 		l, ok := files[w.name]
 		if !ok {
-			return nil, choiceError(r, "there is no file "+quote.Text(w.name), models(listed))
+			return nil, choiceError(r, "there is no file "+errs.Quote(w.name), models(listed))
 		}
 		wanted[i] = l
 	}
@@ -222,7 +222,7 @@ func totalSize(files []remote) int64 {
 
 // shown returns a name, or, if it is long or not printable, the beginning of it in quotes.
 func shown(name string) string {
-	if q := quote.Text(name); q != `"`+name+`"` {
+	if q := errs.Quote(name); q != `"`+name+`"` {
 		return q
 	}
 	return name

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
 // fetch downloads one file of a repository to its place, unless it exists.
@@ -241,8 +241,8 @@ var ErrBusy = errors.New("another pull is fetching this file")
 
 // lockFile acquires the lock file at path, or fails with [ErrBusy].
 func lockFile(path string) (unlock func(), err error) {
-	unlock, err = filelock.Lock(path)
-	if errors.Is(err, filelock.ErrHeld) {
+	unlock, err = files.Lock(path)
+	if errors.Is(err, files.ErrHeld) {
 		err = fmt.Errorf("%s: %w: wait until it has ended", strings.TrimSuffix(path, ".lock"), ErrBusy)
 	}
 	return unlock, err

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // DefaultEndpoint is the default hub.
@@ -183,7 +183,7 @@ func parseEndpoint(s string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, errors.New("the hub's address holds a user name; give a token instead")
 	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.RawQuery != "", u.Fragment != "":
-		return nil, fmt.Errorf("the hub's address %s is not like %s", quote.Text(s), DefaultEndpoint)
+		return nil, fmt.Errorf("the hub's address %s is not like %s", errs.Quote(s), DefaultEndpoint)
 	}
 	return u, nil
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Model is a model in the folder of [Pull], complete or not.
@@ -213,7 +213,7 @@ func Find(dir, name string) (Model, error) {
 	}
 	if r.Revision != "main" {
 		return Model{}, fmt.Errorf("%s: revisions are not kept apart once they are here: leave out @%s",
-			quote.Text(name), r.Revision)
+			errs.Quote(name), r.Revision)
 	}
 	all, err := Models(dir)
 	if err != nil {

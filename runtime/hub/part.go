@@ -12,7 +12,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
 // ChecksumError is returned for a complete download with a wrong SHA-256. The file was removed.
@@ -131,7 +131,7 @@ func (p *part) finish() (File, error) {
 	if err := os.Rename(p.path+".part", p.path); err != nil {
 		return File{}, err
 	}
-	if err := errors.Join(removeIfThere(p.originPath()), filelock.SyncFolder(p.path)); err != nil {
+	if err := errors.Join(removeIfThere(p.originPath()), files.SyncFolder(p.path)); err != nil {
 		return File{}, err
 	}
 	return File{Path: p.path, Size: p.size, SHA256: got, Fetched: true}, nil

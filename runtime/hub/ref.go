@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Ref is the name of a model on the hub: OWNER/NAME[@REVISION][:FILE], or with :QUANT in place of the file.
@@ -41,17 +41,17 @@ func ParseRef(s string) (Ref, error) {
 	}
 	switch {
 	case strings.HasPrefix(file, "//"):
-		return Ref{}, fmt.Errorf("%s is an address; write %s instead", quote.Text(s), forms)
+		return Ref{}, fmt.Errorf("%s is an address; write %s instead", errs.Quote(s), forms)
 	case !repoPart.MatchString(owner) || !repoPart.MatchString(name):
 		return Ref{}, fmt.Errorf("%s does not name a repository: write %s, such as "+
-			"Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0", quote.Text(s), forms)
+			"Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0", errs.Quote(s), forms)
 	case r.Revision == "" || strings.ContainsAny(r.Revision, " \t\r\n"):
-		return Ref{}, fmt.Errorf("%s: the revision after @ is a branch, a tag or a commit", quote.Text(s))
+		return Ref{}, fmt.Errorf("%s: the revision after @ is a branch, a tag or a commit", errs.Quote(s))
 	case !hasFile:
 		return r, nil
 	case file == "":
 		return Ref{}, fmt.Errorf("%s: nothing follows the colon: write a quantisation such as Q4_K_M, or a file",
-			quote.Text(s))
+			errs.Quote(s))
 	case quantName.MatchString(file):
 		r.File, r.Quant = "", strings.ToUpper(file)
 		if r.Quant == "LATEST" {
@@ -60,7 +60,7 @@ func ParseRef(s string) (Ref, error) {
 		return r, nil
 	}
 	if err := checkFileName(file); err != nil {
-		return Ref{}, fmt.Errorf("%s: %w", quote.Text(s), err)
+		return Ref{}, fmt.Errorf("%s: %w", errs.Quote(s), err)
 	}
 	r.File = path.Clean(file)
 	return r, nil
@@ -89,12 +89,12 @@ func checkFileName(name string) error {
 	switch {
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }), strings.ContainsAny(name, `\:`),
 		!filepath.IsLocal(filepath.FromSlash(name)):
-		return fmt.Errorf("file name %s leads out of the repository or cannot be a file here", quote.Text(name))
+		return fmt.Errorf("file name %s leads out of the repository or cannot be a file here", errs.Quote(name))
 	case slices.ContainsFunc(strings.Split(name, "/"), func(s string) bool { return len(s) > maxName }):
-		return fmt.Errorf("file name %s is longer than the %d bytes that a file may have", quote.Text(name), maxName)
+		return fmt.Errorf("file name %s is longer than the %d bytes that a file may have", errs.Quote(name), maxName)
 	case !isGGUF(name):
 		return fmt.Errorf("file name %s does not end in .gguf, and is no quantisation such as Q4_K_M either",
-			quote.Text(name))
+			errs.Quote(name))
 	}
 	return nil
 }

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/backoff"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 )
 
 // get sends a request. The body must be read through wait.reader, and wait stopped afterwards: a server that sends
@@ -106,7 +105,7 @@ func plain(u *url.URL) string {
 	const most = 400
 	s := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 	if len(s) > most {
-		return quote.Text(s)
+		return errs.Quote(s)
 	}
 	return s
 }
@@ -273,10 +272,10 @@ func (p *puller) retry(ctx context.Context, try func() error) error {
 		if failed++; failed >= p.opt.Attempts {
 			return fmt.Errorf("gave up after %d tries: %w", failed, again.err)
 		}
-		pause := backoff.Spread(backoff.Delay(failed, time.Second, 30*time.Second), 0.5, rand.Float64())
+		pause := retry.Spread(retry.Delay(failed, time.Second, 30*time.Second), 0.5, rand.Float64())
 		pause = max(pause, again.after)
 		p.opt.Notice(fmt.Sprintf("%v; trying again in %.1fs", again.err, pause.Seconds()))
-		if err := wait.For(ctx, pause); err != nil {
+		if err := retry.Wait(ctx, pause); err != nil {
 			return err
 		}
 	}

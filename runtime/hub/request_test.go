@@ -21,7 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 )
 
 // flaky fails the first requests and then forwards to a hub.
@@ -212,7 +212,7 @@ type slow struct {
 
 // Read implements io.Reader.
 func (s slow) Read(b []byte) (int, error) {
-	if err := wait.For(s.ctx, 4*time.Second); err != nil {
+	if err := retry.Wait(s.ctx, 4*time.Second); err != nil {
 		return 0, err
 	}
 	return s.ReadCloser.Read(b[:min(len(b), 60_000)])

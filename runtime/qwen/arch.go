@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Arch is an architecture of the family, with all in which it differs from the others.
@@ -48,7 +48,7 @@ func readArch(f *gguf.File) (Arch, error) {
 		}
 		names = append(names, fmt.Sprintf("%q", a.Name))
 	}
-	err = fmt.Errorf("general.architecture: %s is not supported, this program runs %s", quote.Text(name),
+	err = fmt.Errorf("general.architecture: %s is not supported, this program runs %s", errs.Quote(name),
 		strings.Join(names, " and "))
 	if what, known := absent(name); known {
 		err = fmt.Errorf("%w: it has no %s", err, what)

@@ -12,7 +12,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // Config is the shape of a model. Every value comes from the file.
@@ -107,7 +107,7 @@ func (m *metadata) refuseScaling() {
 		m.fail(err)
 	case kind != "none":
 		m.fail(fmt.Errorf("%s: %s is not supported; use a file without rope scaling",
-			m.key("rope.scaling.type"), quote.Text(kind)))
+			m.key("rope.scaling.type"), errs.Quote(kind)))
 	}
 }
 

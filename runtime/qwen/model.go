@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/lease"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -26,7 +26,7 @@ const maxActivations = 1 << 24
 
 // Model is a model of the family on a device. It runs one forward pass at a time.
 type Model struct {
-	uses lease.Lease // of weights and device
+	uses files.Lease // of weights and device
 
 	config Config
 	device backend.Device

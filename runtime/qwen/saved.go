@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // A saved session is
@@ -109,8 +109,8 @@ func (h Saved) check(own Saved, context int) error {
 		{"device", h.Device, own.Device}, {"type of keys and values", h.Type, own.Type},
 	} {
 		if f.got != f.want {
-			return fmt.Errorf("%w: the %s was %s, and is %s here", ErrOtherSaved, f.what, quote.Text(f.got),
-				quote.Text(f.want))
+			return fmt.Errorf("%w: the %s was %s, and is %s here", ErrOtherSaved, f.what, errs.Quote(f.got),
+				errs.Quote(f.want))
 		}
 	}
 	switch {

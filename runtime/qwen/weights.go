@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -137,7 +137,7 @@ func (l *loader) refuseRest() {
 	for _, t := range l.f.Tensors() {
 		if l.err == nil && !l.used[t.Name] {
 			l.fail(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor",
-				quote.Text(t.Name), l.c.Arch.Name, l.c.Layers))
+				errs.Quote(t.Name), l.c.Arch.Name, l.c.Layers))
 		}
 	}
 }

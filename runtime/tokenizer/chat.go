@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/runtime/jinja"
 )
 
@@ -98,7 +98,7 @@ func (t *Tokenizer) render(msgs []Message, tools [][]byte, values []Value) (text
 	for i, m := range msgs {
 		if !slices.Contains([]string{"system", "user", "assistant", "tool"}, m.Role) {
 			return text, fmt.Errorf("message %d: %w %s (known: system, user, assistant, tool)", i, ErrRole,
-				quote.Text(m.Role))
+				errs.Quote(m.Role))
 		}
 		turns = append(turns, m.object())
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	common "github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/jinja"
 )
 
@@ -231,7 +231,8 @@ func TestNext(t *testing.T) {
 					unusual++
 				}
 				thought := tok.Thinks() && r.IntN(2) == 0
-				if shared := common.Len(ids, next); !slices.Contains(ids[shared:], tok.vocab.find([]byte("<think>"))) {
+				shared := terms.CommonPrefix(ids, next)
+				if !slices.Contains(ids[shared:], tok.vocab.find([]byte("<think>"))) {
 					require.Equal(t, len(ids), shared, "no thought: all is kept")
 					whole++
 				} else {

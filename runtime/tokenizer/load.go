@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // prefix is the prefix of the keys of the vocabulary.
@@ -52,7 +52,7 @@ func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 func checkSupported(f *gguf.File) error {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {
-		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", quote.Text(model),
+		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", errs.Quote(model),
 			ErrUnsupported)
 	}
 	if err != nil {
@@ -60,7 +60,7 @@ func checkSupported(f *gguf.File) error {
 	}
 	pre, err := f.String(keyPre)
 	if err == nil && pre != "qwen2" && pre != "deepseek-r1-qwen" {
-		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", quote.Text(pre),
+		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", errs.Quote(pre),
 			ErrUnsupported)
 	}
 	if err != nil {

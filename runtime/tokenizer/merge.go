@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // shortPiece is the maximum length in bytes of a piece that is merged by searching for the lowest rule each time. That
@@ -287,7 +287,7 @@ func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
 	for rank, merge := range merges.All() {
 		cut := 1 + bytes.IndexByte(merge[min(1, len(merge)):], ' ')
 		if cut == 0 {
-			return t, fmt.Errorf("merge %d, %s, is not two tokens: %w", rank, quote.Text(merge), ErrVocabulary)
+			return t, fmt.Errorf("merge %d, %s, is not two tokens: %w", rank, errs.Quote(merge), ErrVocabulary)
 		}
 		left, right := v.find(merge[:cut]), v.find(merge[cut+1:])
 		whole = append(append(whole[:0], merge[:cut]...), merge[cut+1:]...)
@@ -295,7 +295,7 @@ func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
 			made = v.find(whole)
 		}
 		if left < 0 || right < 0 || made < 0 {
-			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, quote.Text(merge),
+			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, errs.Quote(merge),
 				ErrVocabulary)
 		}
 		t.insert(newPair(left, right), newRule(rank, made))

@@ -8,7 +8,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // stringList is a list of strings of a file: a [gguf.StringArray].
@@ -53,7 +53,7 @@ func newVocabulary(tokens stringList) (vocabulary, error) {
 		v.text = append(v.text, text...)
 		v.ends = append(v.ends, uint32(len(v.text)))
 		if twin := v.insert(text, uint32(id)); twin >= 0 {
-			return v, fmt.Errorf("%s has the ids %d and %d: %w", quote.Text(text), twin, id, ErrVocabulary)
+			return v, fmt.Errorf("%s has the ids %d and %d: %w", errs.Quote(text), twin, id, ErrVocabulary)
 		}
 	}
 	return v, nil

@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/mapfile"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
 // Set is a folder of traces, open for reading by any number of goroutines. Its files are mapped: they must not be
@@ -130,7 +130,7 @@ func mapped(path string) ([]byte, func() error, error) {
 	case int64(int(size)) != size:
 		return nil, nil, &FormatError{path, "size", fmt.Errorf("%d bytes: %w", size, ErrValue)}
 	}
-	b, release, err := mapfile.Map(f, int(info.Size()))
+	b, release, err := files.Map(f, int(info.Size()))
 	if err != nil {
 		return nil, nil, fmt.Errorf("map %s: %w", path, err)
 	}

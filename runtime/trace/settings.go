@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // manifestName is the file with the settings of a set.
@@ -201,8 +201,8 @@ func shown(v reflect.Value) string {
 	if err != nil { // a setting that is no JSON would not have been written
 		return err.Error()
 	}
-	if len(b) > quote.Most {
-		return quote.Text(b)
+	if len(b) > errs.Most {
+		return errs.Quote(b)
 	}
 	return string(b)
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
 // Writer writes the shards of a set to a folder. One goroutine may use it at a time.
@@ -36,8 +36,8 @@ func Create(dir string, s Settings) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	unlock, err := filelock.Lock(filepath.Join(dir, "lock"))
-	if errors.Is(err, filelock.ErrHeld) {
+	unlock, err := files.Lock(filepath.Join(dir, "lock"))
+	if errors.Is(err, files.ErrHeld) {
 		return nil, fmt.Errorf("another process is writing traces to %s: wait for it, or choose another folder", dir)
 	}
 	if err != nil {
@@ -135,7 +135,7 @@ func replace(path string, fill func(f *os.File) error) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return filelock.SyncFolder(path)
+	return files.SyncFolder(path)
 }
 
 // Close releases the folder for other writers.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // fields are the fields of a JSON object that have not been parsed. The first error is kept. A null field counts as
@@ -286,5 +286,5 @@ func Shown(name string) string {
 	if plain {
 		return name
 	}
-	return quote.Text(name)
+	return errs.Quote(name)
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
 // savedChat is the JSON file that /save writes. It has the messages of the whole conversation, including those that no
@@ -87,7 +87,7 @@ func (c *conversation) load(ctx context.Context, path string) error {
 	}
 	fmt.Fprintf(c.a.Stderr, "loaded %s from %s\n", questions, path)
 	if saved.Model != c.model.Name() && saved.Model != "" {
-		fmt.Fprintf(c.a.Stderr, "(with answers of another model: %s)\n", quote.Text(saved.Model))
+		fmt.Fprintf(c.a.Stderr, "(with answers of another model: %s)\n", errs.Quote(saved.Model))
 	}
 	c.loadKV(ctx, path+kvSuffix)
 	return nil
@@ -152,7 +152,7 @@ func parseChat(b []byte) (*savedChat, error) {
 	case err != nil:
 		return nil, noChat("%s", jsonFault(err))
 	case kind.Format != savedFormat:
-		return nil, noChat("its \"format\" is %s, not %q", quote.Text(kind.Format), savedFormat)
+		return nil, noChat("its \"format\" is %s, not %q", errs.Quote(kind.Format), savedFormat)
 	case kind.Version != savedVersion:
 		return nil,
 			fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
@@ -203,7 +203,7 @@ func checkTurns(messages []savedMessage) error {
 			n := i + len(messages) - len(turns)
 			known := slices.Contains([]string{"system", "user", "assistant"}, m.Role)
 			if !known {
-				return fmt.Errorf("messages[%d].role is %s: a role is system, user or assistant", n, quote.Text(m.Role))
+				return fmt.Errorf("messages[%d].role is %s: a role is system, user or assistant", n, errs.Quote(m.Role))
 			}
 			return fmt.Errorf("messages[%d] has the role %q, but %q comes here: after the system message, if there "+
 				"is one, user and assistant take turns", n, m.Role, want)

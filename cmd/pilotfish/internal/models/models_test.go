@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/files"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 )
@@ -141,9 +141,9 @@ func TestListCommand(t *testing.T) {
 }
 
 func TestRemoveCommand(t *testing.T) {
-	files := map[string][]byte{"o/n/m-q8_0.gguf": []byte("x"), "o/n/m-f16-00001-of-00002.gguf": []byte("x"),
+	models := map[string][]byte{"o/n/m-q8_0.gguf": []byte("x"), "o/n/m-f16-00001-of-00002.gguf": []byte("x"),
 		"o/n/m-f16-00002-of-00002.gguf.part": []byte("x"), "o/two/a.gguf": []byte("x"), "o/two/b.gguf": []byte("x")}
-	dir := clitest.ModelFolderWith(t, files)
+	dir := clitest.ModelFolderWith(t, models)
 	for _, c := range []struct {
 		args string
 		code int
@@ -161,10 +161,10 @@ func TestRemoveCommand(t *testing.T) {
 		assert.Contains(t, stderr, c.want)
 		assert.Empty(t, stdout)
 	}
-	for name := range files {
+	for name := range models {
 		assert.FileExists(t, filepath.Join(dir, name), "nothing is removed if a name is wrong")
 	}
-	unlock, err := filelock.Lock(filepath.Join(dir, "o/n/m-f16-00002-of-00002.gguf.lock"))
+	unlock, err := files.Lock(filepath.Join(dir, "o/n/m-f16-00002-of-00002.gguf.lock"))
 	require.NoError(t, err)
 	code, _, stderr := clitest.Call(t, "rm", "-f", "o/n:f16")
 	assert.Equal(t, cli.ExitFailed, code)

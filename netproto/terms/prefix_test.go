@@ -1,4 +1,4 @@
-package prefix
+package terms
 
 import (
 	"math/rand/v2"
@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLen: the prefixes of this length are equal, and the next elements differ, or one of the slices has ended.
-func TestLen(t *testing.T) {
+// TestCommonPrefix: the prefixes of this length are equal, and the next elements differ, or one of the slices has
+// ended.
+func TestCommonPrefix(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	text := func() []int32 {
 		ids := make([]int32, r.IntN(6))
@@ -20,8 +21,8 @@ func TestLen(t *testing.T) {
 	}
 	for range 2000 {
 		a, b := text(), text()
-		n := Len(a, b)
-		require.Equal(t, n, Len(b, a))
+		n := CommonPrefix(a, b)
+		require.Equal(t, n, CommonPrefix(b, a))
 		require.True(t, slices.Equal(a[:n], b[:n]))
 		require.True(t, n == len(a) || n == len(b) || a[n] != b[n], "%v %v: %d", a, b, n)
 	}

@@ -1,4 +1,4 @@
-package sorted
+package fair
 
 import (
 	"math/rand/v2"
@@ -10,8 +10,8 @@ import (
 
 type element struct{ value, place int }
 
-// TestAgainstList: a heap agrees with a list that is searched, for any elements added, changed and removed.
-func TestAgainstList(t *testing.T) {
+// TestHeapAgainstList: a heap agrees with a list that is searched, for any elements added, changed and removed.
+func TestHeapAgainstList(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	h := Heap[*element]{Before: func(a, b *element) bool { return a.value < b.value },
 		Place: func(e *element) *int { return &e.place }}

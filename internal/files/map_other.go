@@ -1,6 +1,6 @@
 //go:build !unix
 
-package mapfile
+package files
 
 import (
 	"io"

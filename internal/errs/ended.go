@@ -1,15 +1,14 @@
-// Package ended adds to errors how their context ended.
-package ended
+package errs
 
 import (
 	"context"
 	"errors"
 )
 
-// By returns err. If err wraps the cause of the end of ctx, errors.Is also finds [context.Canceled] or
+// EndedBy returns err. If err wraps the cause of the end of ctx, errors.Is also finds [context.Canceled] or
 // [context.DeadlineExceeded] in the result: the cause alone does not show that the caller ended the context. Its text
 // stays the same.
-func By(ctx context.Context, err error) error {
+func EndedBy(ctx context.Context, err error) error {
 	how := ctx.Err()
 	if err == nil || how == nil || errors.Is(err, how) || !errors.Is(err, context.Cause(ctx)) {
 		return err

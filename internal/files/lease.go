@@ -1,9 +1,8 @@
-// Package lease counts the users of a resource, so that closing it can wait for them.
-package lease
+package files
 
 import "sync"
 
-// Lease counts the uses of a resource. The zero value is open.
+// Lease counts the uses of a resource, so that closing it can wait for them. The zero value is open.
 type Lease struct {
 	mu     sync.Mutex
 	closed bool

@@ -1,5 +1,6 @@
-// Package quote formats foreign text for errors, such as the strings of a file: in quotes, escaped, and shortened.
-package quote
+// Package errs formats foreign text for errors, such as the strings of a file (in quotes, escaped, and shortened), and
+// adds to errors how their context ended.
+package errs
 
 import (
 	"fmt"
@@ -10,9 +11,9 @@ import (
 // Most is the maximum number of bytes of foreign text in an error.
 const Most = 100
 
-// Text returns s in double quotes, as the verb %q does. It shortens a longer text to at most [Most] bytes that end with
+// Quote returns s in double quotes, as the verb %q does. It shortens a longer text to at most [Most] bytes that end with
 // a whole character, followed by "…" and the length: "aaa…" (900000 bytes).
-func Text[T string | []byte](s T) string {
+func Quote[T string | []byte](s T) string {
 	if len(s) <= Most {
 		return strconv.Quote(string(s))
 	}

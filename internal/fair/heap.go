@@ -1,10 +1,9 @@
-// Package sorted keeps elements in a changing order: a heap with elements that know their index.
-package sorted
+package fair
 
 import "container/heap"
 
-// Heap is a heap: its first element comes before all others. An element can be removed, or moved after it has changed,
-// in O(log n).
+// Heap is a heap with elements that know their index: its first element comes before all others. An element can be
+// removed, or moved after it has changed, in O(log n).
 type Heap[T any] struct {
 	Before func(a, b T) bool
 	Place  func(T) *int // the index of an element, counted from 1; 0 means that it is not in this heap

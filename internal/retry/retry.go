@@ -1,5 +1,5 @@
-// Package backoff computes the wait between failing attempts.
-package backoff
+// Package retry computes the wait between failing attempts, and waits.
+package retry
 
 import "time"
 

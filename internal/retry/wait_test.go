@@ -1,4 +1,4 @@
-package wait_test
+package retry_test
 
 import (
 	"context"
@@ -9,25 +9,25 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/internal/retry"
 )
 
-// TestFor: the call takes the given time, or until the context ends, and then returns the cause.
-func TestFor(t *testing.T) {
+// TestWait: the call takes the given time, or until the context ends, and then returns the cause.
+func TestWait(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, d := range []time.Duration{-time.Second, 0, 1, time.Hour} {
 			begin := time.Now()
-			assert.NoError(t, wait.For(t.Context(), d))
+			assert.NoError(t, retry.Wait(t.Context(), d))
 			assert.Equal(t, max(0, d), time.Since(begin))
 		}
 		why := errors.New("why")
 		ctx, end := context.WithTimeoutCause(t.Context(), time.Minute, why)
 		defer end()
 		begin := time.Now()
-		assert.NoError(t, wait.For(ctx, time.Minute-1))
-		assert.Equal(t, why, wait.For(ctx, time.Hour))
+		assert.NoError(t, retry.Wait(ctx, time.Minute-1))
+		assert.Equal(t, why, retry.Wait(ctx, time.Hour))
 		assert.Equal(t, time.Minute, time.Since(begin))
-		assert.Equal(t, why, wait.For(ctx, time.Hour), "the context has already ended")
+		assert.Equal(t, why, retry.Wait(ctx, time.Hour), "the context has already ended")
 		assert.Equal(t, time.Minute, time.Since(begin))
 	})
 }

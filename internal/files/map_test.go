@@ -1,4 +1,4 @@
-package mapfile
+package files
 
 import (
 	"os"
