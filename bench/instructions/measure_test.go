@@ -69,7 +69,7 @@ func TestInstructions(t *testing.T) {
 				}
 			}
 			add := all["add"]
-			const line = `(?m)^\| %s \| [\d.]+ \| %.1f \| %.1f \| [\d.]+ \| %.1f \| [\d.]+ \| %.1f \|$`
+			const line = `(?m)^\| %s \| %.1f \| %.1f \| %.1f \| %.1f \|$`
 			said := regexp.MustCompile(fmt.Sprintf(line, weight, add[0].perWeight, add[1].perWeight, add[2].perWeight,
 				add[3].perWeight))
 			assert.True(t, said.MatchString(readme(t)), "kernels/README.md has no line %s", said)
@@ -96,7 +96,7 @@ func TestLong(t *testing.T) {
 		`a layer and row of prefill that sees 4,096 keys, [^|]*`:              fmt.Sprintf("%.0f", l.attends()),
 		`the matrix products of that layer and row \(14\.9 M weights, Q8_0\)`: fmt.Sprintf("%.0f", l.multiplies()),
 	} {
-		line := regexp.MustCompile(`(?m)^\| ` + what + ` \| [\d.,]+ \| ` + regexp.QuoteMeta(n) + ` \|$`)
+		line := regexp.MustCompile(`(?m)^\| ` + what + ` \| ` + regexp.QuoteMeta(n) + ` \|$`)
 		assert.True(t, line.MatchString(text), "kernels/README.md has no line %s", line)
 	}
 	assert.Equal(t, l.products, equal.products)

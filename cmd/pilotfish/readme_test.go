@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readme returns the README.
-func readme(t *testing.T) string {
+// page returns a file of the repository.
+func page(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile("../../README.md")
+	b, err := os.ReadFile(filepath.Join("..", "..", name))
 	require.NoError(t, err)
 	return string(b)
 }
@@ -29,7 +29,7 @@ func TestReadmeProgram(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page(t, "README.md"), -1)
 	require.NotEmpty(t, blocks)
 	for _, block := range blocks {
 		dir := t.TempDir()
@@ -41,9 +41,9 @@ func TestReadmeProgram(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands: the README has a row for every command, and all flags in it exist.
+// TestReadmeCommands: docs/commands.md has a row for every command, and all flags in it and in the README exist.
 func TestReadmeCommands(t *testing.T) {
-	text := readme(t)
+	text := page(t, "docs/commands.md")
 	flags := []string{"help", "version"}
 	var visit func(c *cobra.Command, path string)
 	visit = func(c *cobra.Command, path string) {
@@ -58,7 +58,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 	}
 	visit(cli.NewRootCommand(&cli.App{Commands: commands}), "")
-	for _, found := range regexp.MustCompile("`[^`\n]*--[^`\n]*`").FindAllString(text, -1) {
+	for _, found := range regexp.MustCompile("`[^`\n]*--[^`\n]*`").FindAllString(text+page(t, "README.md"), -1) {
 		for _, flag := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(found, -1) {
 			assert.True(t, slices.Contains(flags, flag[1]), "%s in %s", flag[0], strings.TrimSpace(found))
 		}

@@ -8,7 +8,7 @@ import "slices"
 // takes VNNI 6 cycles for each token, and AMX at most 16 for all of up to 16 tokens, or 1.5 to 3 a token for the vector
 // units; but configuring the tiles takes 250 cycles once a call. With 1024 columns both are equally fast for four
 // tokens, and AMX is faster by half for six. Up to 8 tokens in all are computed by gemm4, which needs no panel: with 8
-// tokens it takes 0.7 of the time (EXPERIMENTS.md).
+// tokens it takes 0.7 of the time.
 const amxTokens = 6
 
 const _ uint = 16 - tileTokens // rows of a tile

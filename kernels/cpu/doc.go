@@ -45,10 +45,10 @@
 // is chosen at first use by the features of the CPU, or by [Env]; the build tag noasm leaves only Go. [Detect] returns
 // its name.
 //
-// [EXPERIMENTS.md] lists experiments to make it fast, with expected and measured effects.
+// [tried.md] lists what did not make it faster, with figures.
 //
 // Promise: a result depends only on the instruction set, the weight and the activations of the one token. The number of
 // tokens in a call, the division of the outputs into ranges and the number of workers never change a bit of it.
 //
-// [EXPERIMENTS.md]: https://github.com/pilotfish-ai/pilotfish/blob/main/kernels/cpu/EXPERIMENTS.md
+// [tried.md]: https://github.com/pilotfish-ai/pilotfish/blob/main/docs/tried.md
 package cpu
