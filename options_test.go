@@ -137,12 +137,11 @@ func TestRouteReaches(t *testing.T) {
 		traced := newRequest([]Option{Trace(time.Unix(9, 0), 0.5, func(Op) {})}).trace
 		made, err := new(Model).route(request{route: &route, trace: traced}, nil)
 		require.NoError(t, err)
-		own := map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": "", "Costs": ""}
+		own := map[string]string{"Cloud": "", "Router": "", "Serial": "", "Pace": ""}
 		reach(t, route, made.Draft, own)
 		assert.Equal(t, route.Serial, made.Draft.Mode == engine.Serial)
 		assert.Equal(t, route.Explain, made.Draft.K == 1)
 		assert.Equal(t, route.Pace, made.Pace)
-		assert.Same(t, route.Costs, made.Costs)
 		assert.Equal(t, gateway.far(), made.Far)
 		assert.Same(t, traced, made.Watch)
 		assert.True(t, made.Draft.Trace)

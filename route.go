@@ -82,8 +82,8 @@ type Sampler interface {
 // RouterOptions configure which tokens are asked for. The zero value asks for 7% of them, those with the smallest
 // margin.
 type RouterOptions struct {
-	// Policy is "margin", "entropy", "learned", "random", "always", "never" or "value"; "" means learned with a File,
-	// or else margin.
+	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else
+	// margin.
 	Policy string
 	// Threshold is the confidence below which to ask, 0 (never) to 1. nil means by Budget, or by the certificate of
 	// File.
@@ -96,12 +96,7 @@ type RouterOptions struct {
 	Balance *Balance
 	File    string // router file, as `pilotfish router train` makes it
 	Seed    uint64 // of the policy random
-	Prices  Prices // of the policy value
 }
-
-// Prices weigh what a question gains against what it takes, for the policy "value", which asks where that is worth it.
-// The answer follows the time that questions take, so that it is not the same in each run: see [Route].Costs.
-type Prices = router.Prices
 
 // Balance is what a budget has spent in the answers so far: the state from which the next answer starts. The zero value
 // is the state before the first answer. Its JSON form can be stored, and read into a new Balance; reading fails for
@@ -136,7 +131,7 @@ func NewRouter(o RouterOptions) (Router, error) {
 	if opt.Policy == router.Learned && file != nil {
 		opt.Calibration = file.Confidences
 	}
-	asks := opt.Policy != router.Always && opt.Policy != router.Never && opt.Policy != router.Value
+	asks := opt.Policy != router.Always && opt.Policy != router.Never
 	if !asks && (o.Budget != 0 || o.Threshold != nil || o.Balance != nil) {
 		return nil, fmt.Errorf("the policy %s has no budget, no balance and no threshold: leave them out", opt.Policy)
 	}
@@ -158,7 +153,6 @@ func NewRouter(o RouterOptions) (Router, error) {
 func (o RouterOptions) router() router.Options {
 	return router.Options{
 		Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, Seed: o.Seed,
-		Prices: o.Prices,
 	}
 }
 
@@ -212,8 +206,7 @@ type Route struct {
 	// means 128. The prompt is sent at once. Negative: text leaves this device only with questions.
 	Warm int
 
-	Pace  float64 // max forward calls of the small model a second, to act as a slower device; 0: no limit
-	Costs *Costs  // of a router's policy value: recorded, or replayed; nil means that they are not kept
+	Pace float64 // max forward calls of the small model a second, to act as a slower device; 0: no limit
 }
 
 func (o Route) set(r *request) { r.route = &o }
@@ -241,10 +234,6 @@ func Watch(f func(Event)) Option {
 func WatchHeads(f func(Head)) Option {
 	return optionFunc(func(r *request) { r.heads = append(r.heads, f) })
 }
-
-// Costs are what questions took in an answer, as the policy "value" saw it: recorded by one answer, they make another
-// one decide in the same way. router.NewCosts makes empty ones.
-type Costs = router.Costs
 
 // Op is one operation of a forward call of the small model, as it was timed.
 type Op = engine.Op
@@ -290,7 +279,7 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 		}
 		out.Cloud = &foreign{c: o.Cloud, crash: c}
 	}
-	out.Draft, out.Pace, out.Costs = o.draft(), o.Pace, o.Costs
+	out.Draft, out.Pace = o.draft(), o.Pace
 	out.Draft.Trace = r.trace != nil
 	chosen := o.Router
 	if chosen == nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -143,49 +142,36 @@ func TestReportByHand(t *testing.T) {
 	verified.Turned, verified.Unverified = new(4.0/5), new(3)
 	speculative := serial
 	speculative.Turned, speculative.Unverified = verified.Turned, verified.Unverified
-	prices := price.List{Prefill: 1000, Decode: 10_000} // per million
-	cost := &price.Cost{
-		PerAnswer: (200 + 10*10 + 10*15) / 1000.0 / 5, Per1000: (200 + 10*10 + 10*15) / 5.0,
-		CloudOnly: (5*10 + 10*25) / 1000.0 / 5, // prompts of 10 tokens, and 25 tokens
-	}
 	for name, want := range map[string]Report{
 		"local": usual, "cloud": alone, "paper": routed, "serial": serial, "pipelined-1": pipelined,
 		"pipelined-64": pipelined, "verified": verified, "verified:2": verified, "speculative-4": speculative,
 		"overlapped-4": verified,
 	} {
 		want.Mode = name
-		plain := report(modes(t, name)[0], scripted(), nil)
+		plain := report(modes(t, name)[0], scripted())
 		assert.Equal(t, 400.0, plain.Time.Mean)
 		assert.InEpsilonSlice(t, []float64{300, 900, 900},
 			[]float64{plain.Time.P50, plain.Time.P90, plain.Time.P99}, 0.001)
 		plain.Time, plain.Samples, plain.Work = result.Times{}, nil, Work{} // see TestWork
 		assert.Equal(t, want, plain, name)
-		got := report(modes(t, name)[0], scripted(), &prices)
-		if name == "local" {
-			assert.Nil(t, got.Cost)
-			continue
-		}
-		assert.InDelta(t, cost.PerAnswer, got.Cost.PerAnswer, 1e-12, name)
-		assert.InDelta(t, cost.Per1000, got.Cost.Per1000, 1e-9, name)
-		assert.InDelta(t, cost.CloudOnly, got.Cost.CloudOnly, 1e-12, name)
 	}
 	all := scripted()
 	for i := range all {
 		all[i].Known, all[i].Correct = false, false
 	}
-	r := report(modes(t, "local")[0], all, nil)
+	r := report(modes(t, "local")[0], all)
 	assert.Nil(t, r.Accuracy, "without right answers")
 	assert.Nil(t, r.AccuracyLow)
 	ten := make([]Answer, 10)
 	for i := range ten {
 		ten[i].Took = time.Duration(10-i) * time.Second
 	}
-	times := report(modes(t, "cloud")[0], ten, nil).Time
+	times := report(modes(t, "cloud")[0], ten).Time
 	assert.InEpsilonSlice(t, []float64{5500, 5000, 9000, 10_000},
 		[]float64{times.Mean, times.P50, times.P90, times.P99}, 0.001)
 }
 
-// TestReports: each mode has its own cell, prices, comparison, bound, ratio, variant and picture.
+// TestReports: each mode has its own cell, comparison, bound, ratio, variant and picture.
 func TestReports(t *testing.T) {
 	all := modes(t, "local", "serial", "verified", "serial")
 	var answers [][]Answer
@@ -197,7 +183,6 @@ func TestReports(t *testing.T) {
 	}
 	got := Reports(all, answers, ReportOptions{
 		Cell:    func(m Mode) *Cell { return &Cell{Trace: m.Name} },
-		Prices:  &price.List{Prefill: 1e6},
 		Alone:   []Answer{{IDs: []int32{1, 3}}},
 		Verdict: 200 * time.Millisecond,
 	})
@@ -208,11 +193,9 @@ func TestReports(t *testing.T) {
 		assert.Equal(t, strconv.Itoa(i), r.Waterfall[0].Outcome)
 		if i == 0 {
 			assert.Nil(t, r.RatioTo)
-			assert.Nil(t, r.Cost)
 			continue
 		}
 		assert.InDelta(t, float64(i+1), r.RatioTo.Value, 1e-12)
-		assert.InDelta(t, 10, r.Cost.PerAnswer, 1e-12)
 		assert.Equal(t, all[i].Kind == Routed, r.EqualToSerial != nil)
 	}
 	assert.Equal(t, []any{false, 1}, []any{*got[2].EqualToCloud, *got[2].DifferingFromCloud})

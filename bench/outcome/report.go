@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
@@ -52,7 +51,6 @@ type Report struct {
 	// tokens of all answers that were shown without verification, because no answer came in time
 	Unverified  *int         `json:"unverified,omitempty"`
 	CloudTokens *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
-	Cost        *price.Cost  `json:"cost,omitempty"` // with a price list
 	Work
 	RatioTo *Ratio   `json:"ratio_to,omitempty"` // of the time per answer
 	Bound   *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, see [bound]
@@ -88,7 +86,6 @@ type Hindsight struct {
 // ReportOptions are the other inputs of [Reports].
 type ReportOptions struct {
 	Cell    func(Mode) *Cell // cell of a mode
-	Prices  *price.List      // of the large model's work; nil: costs are not reported
 	Alone   []Answer         // the large model's own answers, by question, if no mode has them; nil: unknown
 	Verdict time.Duration    // wait for the verification of the last token: a round trip and a token of the large model
 }
@@ -96,7 +93,7 @@ type ReportOptions struct {
 // Reports summarizes the answers of modes that were measured together.
 func Reports(modes []Mode, answers [][]Answer, o ReportOptions) (all []Report) {
 	for i, m := range modes {
-		r := report(m, answers[i], o.Prices)
+		r := report(m, answers[i])
 		r.Variant, r.Cell, r.Waterfall = variant(modes, i), o.Cell(m), pictureOf(modes, answers, i)
 		all = append(all, r)
 	}
@@ -124,12 +121,11 @@ func variant(modes []Mode, i int) int {
 	return before
 }
 
-// report summarizes the answers of one mode. prices may be nil.
-func report(m Mode, answers []Answer, prices *price.List) Report {
+// report summarizes the answers of one mode.
+func report(m Mode, answers []Answer) Report {
 	r := Report{Mode: m.Name, Answers: len(answers)}
 	var times []time.Duration
 	var all Tally
-	var alone price.Work
 	tokens, known, correct, inVain := 0, 0, 0, 0
 	for _, a := range answers {
 		times = append(times, a.Took)
@@ -143,7 +139,6 @@ func report(m Mode, answers []Answer, prices *price.List) Report {
 		}
 		all.plus(a.Tally)
 		inVain += a.Tally.WarmedInVain()
-		alone = alone.Plus(price.Alone(a.Prompt, a.Tally.Tokens))
 	}
 	r.TokensPerAnswer = float64(tokens) / float64(len(answers))
 	r.Time = result.Summarise(times)
@@ -159,9 +154,6 @@ func report(m Mode, answers []Answer, prices *price.List) Report {
 		n := float64(r.Answers)
 		r.CloudTokens = &CloudTokens{float64(all.Prefilled) / n, float64(all.Decoded) / n, float64(all.Ahead) / n,
 			float64(all.AheadUsed) / n}
-		if prices != nil {
-			r.Cost = prices.Answers(r.Answers, all.work(), alone)
-		}
 	}
 	return r
 }

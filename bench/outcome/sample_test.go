@@ -112,7 +112,7 @@ func TestSharesAreOfTokens(t *testing.T) {
 			}
 			a.Observe(draft.Event{Token: &draft.Token{Origin: origins[draw.IntN(len(origins))]}})
 		}
-		r := report(modes(t, "pipelined-2")[0], []Answer{a, {}}, nil)
+		r := report(modes(t, "pipelined-2")[0], []Answer{a, {}})
 		for name, share := range map[string]*float64{"cloud": r.EscalatedShare, "hidden": r.HiddenShare,
 			"hits": r.HitRate, "missed": r.MissedShare} {
 			if share != nil {
@@ -262,7 +262,7 @@ func TestBound(t *testing.T) {
 
 // TestReportJSON: the fields that other programs read are present, and fields that do not apply are absent.
 func TestReportJSON(t *testing.T) {
-	text, err := json.Marshal(report(modes(t, "local")[0], []Answer{{Took: time.Second}}, nil))
+	text, err := json.Marshal(report(modes(t, "local")[0], []Answer{{Took: time.Second}}))
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(text, &fields))

@@ -3,7 +3,6 @@ package outcome
 import (
 	"reflect"
 
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -12,11 +11,6 @@ import (
 type Tally struct {
 	draft.Summary
 	Up, Down int // payload bytes
-}
-
-// work returns the work of the large model, for a price list.
-func (t *Tally) work() price.Work {
-	return price.Work{Prefilled: t.Prefilled, Decoded: t.Decoded, Ahead: t.Ahead}
 }
 
 // Add counts an event.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
@@ -28,7 +27,6 @@ type ReplayOptions struct {
 	Questions int            // use the first questions of the recording, this many; 0 means all
 	Router    router.Options // for the policy learned without a network: that of the recording
 	Draft     draft.Options  // as in [Options]
-	Prices    *price.List
 
 	// Differences from the recording; zero values mean none.
 	Link      *remote.StageOptions // round trip, losses, traces and seed of another link
@@ -149,7 +147,7 @@ func (r *replaying) prepare() error {
 	r.terms = replay.Terms{EdgeTPS: r.EdgeTPS, RowCost: r.RowCost, CloudPace: r.CloudPace}
 	r.cell = Options{
 		RTT: p.RTT, Loss: p.Loss, Traces: p.Traces, EdgeTPS: p.EdgeTPS, RowCost: p.RowCost, CloudPace: p.CloudPace,
-		Parallel: p.Parallel, Modes: r.Modes, Prices: r.Prices,
+		Parallel: p.Parallel, Modes: r.Modes,
 	}
 	if l := r.Link; l != nil {
 		o, err := l.Link("")

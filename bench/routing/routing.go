@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -43,7 +42,6 @@ type Options struct {
 	RowCost     float64       // with EdgeTPS: additional time of each further row, as a share of a pass
 	CloudPace   time.Duration // time per token of a text that the large model streams
 	Parallel    int           // concurrent answers, as if by separate devices; 0 means 8
-	Prices      *price.List   // of the large model's work; nil: costs are not reported
 
 	// the large model without a network, for the HTTP baselines
 	Direct   draft.Cloud
@@ -122,8 +120,8 @@ func (o *Options) paceOf(m outcome.Mode) float64 {
 // reports summarizes the answers of modes so far. alone has the large model's own answers, if no mode has them.
 func (o *Options) reports(modes []outcome.Mode, answers [][]outcome.Answer, alone []outcome.Answer) []outcome.Report {
 	return outcome.Reports(modes, answers, outcome.ReportOptions{
-		Cell:   func(m outcome.Mode) *outcome.Cell { return o.cell(o.paceOf(m)) },
-		Prices: o.Prices, Alone: alone, Verdict: o.RTT + o.CloudPace,
+		Cell:  func(m outcome.Mode) *outcome.Cell { return o.cell(o.paceOf(m)) },
+		Alone: alone, Verdict: o.RTT + o.CloudPace,
 	})
 }
 

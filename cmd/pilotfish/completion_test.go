@@ -55,7 +55,7 @@ func TestCompletion(t *testing.T) {
 		{"run --lookup |", "auto off", noFiles},
 		{"demo --policy |", "never always random margin entropy learned", noFiles},
 		{"serve --mode |", "serial pipelined", noFiles},
-		{"run --policy |", "never always random margin entropy learned value", noFiles},
+		{"run --policy |", "never always random margin entropy learned", noFiles},
 		{"chat --policy |", "never always random margin entropy learned", noFiles},
 		{"run --mode |", "local serial pipelined", noFiles},
 		{"chat --mode |", "serial pipelined", noFiles},

@@ -36,7 +36,7 @@ func flagTests() map[string]map[string]string {
 		"inflight": "TestRoutingOptions", "deadline": "TestRoutingOptions", "no-audit": "TestRoutingOptions",
 		"edge-tps": "TestRoutingOptions", "modes": "TestRoutingOptions", "rtt": "TestRoutingOptions",
 		"loss": "TestRoutingOptions", "trace": "TestRoutingOptions", "cloud-ms": "TestRoutingOptions",
-		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions", "price": "TestRoutingOptions",
+		"ahead": "TestRoutingOptions", "verify-every": "TestRoutingOptions",
 		"edge-row-cost": "TestRoutingOptions", "no-warm": "TestRoutingOptions",
 		"timeline": "TestRoutingTimeline", "with": "TestRoutingTimeline", "qlog": "TestRoutingQlog",
 		"seed": "TestRoutingOptions", "lookup": "TestRoutingOptions", "parallel": "TestRoutingOptions",
@@ -103,7 +103,7 @@ func flagTests() map[string]map[string]string {
 			"":       "TestRunEffects",
 			"config": "TestSettings", "large": "TestRunLarge", "timeline": "TestTimeline", "qlog": "TestQlog",
 			"require-cloud": "TestClosedPort", "system": "TestSystemMessage",
-			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "costs": "TestCostsReplay",
+			"tokens": "TestRunJSON", "raw": "TestRunPrompts",
 			"json": "TestRunJSON",
 		}),
 		"pilotfish router calibrate": joined(pairTests(), map[string]string{

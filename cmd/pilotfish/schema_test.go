@@ -62,7 +62,7 @@ func measurements() map[string][]reflect.Type {
 func measurementSchema(t *testing.T) []byte {
 	folders := map[string]string{".": "main"}
 	for _, dir := range []string{"bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan",
-		"bench/outcome", "bench/price", "bench/replay", "bench/result", "bench/speed", "bench/wire"} {
+		"bench/outcome", "bench/replay", "bench/result", "bench/speed", "bench/wire"} {
 		folders["../../"+dir] = path.Join(module, dir)
 	}
 	w, err := newSchemaWriter(folders)
@@ -145,7 +145,7 @@ func TestSchema(t *testing.T) {
 		args  string
 		lines int
 	}{
-		{"demo --price prefill=1,decode=2" + quick, 7},
+		{"demo" + quick, 7},
 		{"bench routing --modes local,serial,pipelined-2 --parallel 1 --record rec --loss 0.01" + quick, 3},
 		{"bench routing --replay rec --json", 3},
 		{"bench routing --replay rec --rtt 0s,2ms --json", 7},

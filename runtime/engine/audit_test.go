@@ -144,46 +144,14 @@ func TestRouterOfAnotherWidth(t *testing.T) {
 	net, err := router.NewNet([]router.Layer{{In: 3, Out: 1, Weight: make([]float32, 3), Bias: []float32{0}}}, false)
 	require.NoError(t, err)
 	s := session(t, edge)
-	for _, o := range []router.Options{
-		{Policy: router.Learned, Net: net}, {Policy: router.Value, Net: net, Prices: router.Prices{Gain: 1}},
-	} {
-		r, err := router.New(o)
-		require.NoError(t, err)
-		assert.ErrorContains(t, edge.Fits(r), "width 3")
-		for _, err := range s.Routed(t.Context(), []int32{1, 2}, engine.Route{Router: r, Cloud: cloud.Local(1)}) {
-			require.ErrorContains(t, err, "width 3, those of the model are")
-		}
-		assert.Zero(t, s.KVTokens())
+	r, err := router.New(router.Options{Policy: router.Learned, Net: net})
+	require.NoError(t, err)
+	assert.ErrorContains(t, edge.Fits(r), "width 3")
+	for _, err := range s.Routed(t.Context(), []int32{1, 2}, engine.Route{Router: r, Cloud: cloud.Local(1)}) {
+		require.ErrorContains(t, err, "width 3, those of the model are")
 	}
+	assert.Zero(t, s.KVTokens())
 	for _, err := range s.Generate(t.Context(), []int32{1, 2}, terms.Settings{MaxTokens: 2}) {
 		require.NoError(t, err)
 	}
-}
-
-// TestRouteCosts: with the value policy the given costs are updated by the questions of the text; without given costs,
-// the route has its own.
-func TestRouteCosts(t *testing.T) {
-	edge, _, cloud := pair(t)
-	r, err := router.New(router.Options{Policy: router.Value, Prices: router.Prices{Gain: 1, Ask: 0.01, Second: 1}})
-	require.NoError(t, err)
-	costs := r.NewCosts()
-	var tokens [][]int32
-	for _, c := range []*router.Costs{costs, nil} {
-		s := session(t, edge)
-		var ids []int32
-		for token, err := range s.Routed(t.Context(), []int32{1, 2}, engine.Route{
-			Settings: terms.Settings{MaxTokens: 40, IgnoreEnd: true}, Router: r, Costs: c, Cloud: cloud.Local(1),
-			Draft: draft.Options{Mode: draft.Serial, Deadline: -1},
-		}) {
-			require.NoError(t, err)
-			ids = append(ids, token.ID)
-		}
-		assert.Positive(t, s.Summary().Routing.Answered)
-		tokens = append(tokens, ids)
-	}
-	record := costs.Record()
-	require.Len(t, record, 3)
-	assert.Equal(t, router.Cost{Pos: 0, Cost: 0.01}, record[0])
-	assert.Greater(t, record[1].Cost, 0.01, "answers take time")
-	assert.Len(t, tokens[1], 40)
 }

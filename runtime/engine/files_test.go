@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,7 +15,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -92,24 +90,6 @@ func TestOneTokenOfAText(t *testing.T) {
 			want = -1
 		}
 		require.Equal(t, want, v.Find(v.Piece(id)), id)
-	}
-}
-
-// TestTellCosts: a question that the text passed costs its wait, less what was hidden where it hit, and its bytes both
-// ways. One that was not asked, or not for the text, costs nothing.
-func TestTellCosts(t *testing.T) {
-	for outcome, want := range map[draft.Outcome]float64{
-		draft.Hit: 2 - 1.5 + 0.75, draft.Miss: 2 + 0.75, draft.Late: 2 + 0.75, draft.Failed: 2 + 0.75,
-		draft.Known: 0, draft.Unasked: 0, draft.Dropped: 0, draft.Probing: 0, draft.Probed: 0, draft.Checked: 0,
-	} {
-		prices := router.Prices{Gain: 100, Second: 1, Byte: 0.25}
-		r, err := router.New(router.Options{Policy: router.Value, Prices: prices})
-		require.NoError(t, err)
-		costs := r.NewCosts()
-		tellCosts(costs, &draft.Escalation{
-			Outcome: outcome, Wait: 2 * time.Second, Hidden: 1500 * time.Millisecond, BytesUp: 2, BytesDown: 1,
-		})
-		assert.InDelta(t, 1-want/prices.Gain, r.With(costs).Threshold(), 1e-12, outcome)
 	}
 }
 

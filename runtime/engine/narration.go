@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -30,9 +29,6 @@ type narration struct {
 func (n *narration) take(e draft.Event) bool {
 	if n.r.Observe != nil {
 		n.r.Observe(e)
-	}
-	if q := e.Escalation; q != nil && n.r.Costs != nil {
-		tellCosts(n.r.Costs, q)
 	}
 	if p := e.Pass; p != nil {
 		n.s.summary.Passes++
@@ -126,15 +122,4 @@ func (n *narration) end(stop string, well bool) {
 		n.text.WriteString(n.decoder.Flush())
 	}
 	n.s.summary.Text = n.text.String()
-}
-
-// tellCosts adds the costs of a question in the text.
-func tellCosts(c *router.Costs, q *draft.Escalation) {
-	switch q.Outcome {
-	case draft.Hit, draft.Miss, draft.Late, draft.Failed:
-		c.Tell(router.Took{
-			Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == draft.Hit,
-			Bytes: q.BytesUp + q.BytesDown,
-		})
-	}
 }

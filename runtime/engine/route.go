@@ -64,8 +64,7 @@ type Route struct {
 	// Drafter is a smaller model with the same tokens, which drafts the next tokens of this one; nil: none. The text is
 	// the same, and drafts are only made where they are expected to save time. Without a large model.
 	Drafter *Engine
-	Observe func(Event)   // called with every event; may be nil
-	Costs   *router.Costs // of the router's value policy: measured, or replayed; nil: measured and discarded
+	Observe func(Event) // called with every event; may be nil
 	// Wrap, if given, returns a model between drafting and the small model, to watch or time its calls. The next call
 	// may overwrite heads.
 	Wrap func(draft.Model) draft.Model
@@ -165,7 +164,6 @@ func (s *Session) text(
 	}
 	if r.Router != nil {
 		r.Router = r.Router.Begin()
-		r.Costs = cmp.Or(r.Costs, r.Router.NewCosts())
 	}
 	small, done, err := s.drafts(ctx, r.Drafter)
 	if err != nil {
@@ -275,7 +273,7 @@ func (s *Session) decoder(
 func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	switch {
 	case r.Router != nil:
-		return r.Router.Want(want), r.Router.With(r.Costs)
+		return r.Router.Want(want), r.Router
 	case r.Decider != nil:
 		return r.Decider.Want(want), r.Decider
 	}

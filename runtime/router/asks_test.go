@@ -17,7 +17,6 @@ func TestAsks(t *testing.T) {
 		{Options{Policy: Always}, true}, {Options{Policy: Margin}, true},
 		{Options{Policy: Margin, Threshold: new(0.0)}, false}, {Options{Policy: Entropy, Threshold: new(0.1)}, true},
 		{Options{Policy: Margin, Budget: 0.1}, true}, {Options{Policy: Random, Budget: 1e-9}, true},
-		{Options{Policy: Value, Prices: Prices{Gain: 1, Ask: 0.05}}, true},
 	} {
 		r, err := New(c.o)
 		require.NoError(t, err)

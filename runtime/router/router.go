@@ -8,7 +8,6 @@
 //	margin    p₁ - p₂                                        probabilities of the two best tokens
 //	entropy   exp(-H), H the entropy of the next token       one over how many equally likely tokens have that entropy
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
-//	value     that of learned, or of margin without one      the threshold follows from what a question costs: [Costs]
 //
 // With a budget the threshold follows a [Balance] of all answers. A decision is a function of the balance before the
 // answer and of the path, that is of the tokens before it and the decisions about them: decoding makes the same
@@ -36,11 +35,10 @@ const (
 	Margin  Policy = "margin"
 	Entropy Policy = "entropy"
 	Learned Policy = "learned"
-	Value   Policy = "value"
 )
 
 // Policies returns all policies in the order in which they are listed to users.
-func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned, Value} }
+func Policies() []Policy { return []Policy{Never, Always, Random, Margin, Entropy, Learned} }
 
 // ParsePolicy returns the policy of that name.
 func ParsePolicy(name string) (Policy, error) {
@@ -79,8 +77,7 @@ type Options struct {
 	// budget's thresholds start from them. nil: values measured with one small model, or uniform ones.
 	Calibration []float32
 	Seed        uint64 // of the random policy
-	Net         *Net   // of the learned policy, and if given of the value policy
-	Prices      Prices // of the value policy, which has no other threshold
+	Net         *Net   // of the learned policy
 }
 
 // Validate reports a value that is out of range.
@@ -97,14 +94,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
 	case o.Policy == Learned && o.Net == nil:
 		return errors.New("policy learned: no router was given")
-	case o.Policy == Value && (o.Threshold != nil || o.Budget != 0):
-		return errors.New("policy value: its threshold follows from prices, and excludes another one and a budget")
 	case o.Threshold != nil && o.Budget != 0:
 		return errors.New("a threshold and a budget exclude each other: leave one of them out")
 	case o.Balance != nil && o.Budget == 0:
 		return errors.New("balance: there is no budget: give one, or leave the balance out")
-	case o.Policy == Value:
-		return o.Prices.Validate()
 	}
 	if err := validCalibration(o.Calibration); err != nil {
 		return fmt.Errorf("calibration: %w", err)
@@ -120,7 +113,6 @@ type Router struct {
 	prior []float32      // sample of confidences from before the first answer, with a budget
 	from  *opening       // state before the answer, with a budget
 	on    backend.Router // the network on a device that evaluates it, or nil
-	costs *Costs         // of the text, for the value policy; nil: a question costs its price
 }
 
 // New makes a router.
@@ -192,25 +184,7 @@ func (r *Router) Balance() *Balance {
 }
 
 // learns reports whether a network gives the confidence.
-func (r *Router) learns() bool { return r.o.Policy == Learned || r.o.Policy == Value && r.o.Net != nil }
-
-// NewCosts returns the costs of one text for the value policy; nil for other policies.
-func (r *Router) NewCosts() *Costs {
-	if r.o.Policy != Value {
-		return nil
-	}
-	return NewCosts(r.o.Prices)
-}
-
-// With returns the router for one text. c follows the costs of the text for the value policy; other policies ignore it.
-func (r *Router) With(c *Costs) *Router {
-	if r.o.Policy != Value || c == nil {
-		return r
-	}
-	with := *r
-	with.costs = c
-	return &with
-}
+func (r *Router) learns() bool { return r.o.Policy == Learned }
 
 // On returns the router for heads of device d. If d evaluates routers itself, the learned policy asks d for the
 // confidence and not for the hidden state. A network that does not fit on d is evaluated on the host.
@@ -246,7 +220,7 @@ func (r *Router) Asks() bool {
 	switch r.o.Policy {
 	case Never:
 		return false
-	case Always, Value:
+	case Always:
 		return true
 	}
 	return r.o.Budget > 0 || r.fixed > 0
@@ -257,7 +231,7 @@ func (r *Router) Want(w backend.Want) backend.Want {
 	switch {
 	case r.learns():
 		w.Router, w.Hidden = r.on, w.Hidden || r.on == nil
-	case r.o.Policy == Margin || r.o.Policy == Value:
+	case r.o.Policy == Margin:
 		w.K = max(w.K, 2)
 	}
 	w.K = max(w.K, 1)
@@ -275,7 +249,7 @@ func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence 
 		return confidence, true, path
 	}
 	count := countOf(path)
-	escalate = float64(confidence) < r.threshold(count, pos)
+	escalate = float64(confidence) < r.threshold(count)
 	return confidence, escalate, count.add(escalate).path()
 }
 
@@ -290,17 +264,12 @@ func (r *Router) Explain(path uint64, pos int, head *backend.Output) (gap, entro
 	case Always:
 		return gap, entropy, 1
 	}
-	return gap, entropy, r.threshold(countOf(path), pos)
+	return gap, entropy, r.threshold(countOf(path))
 }
 
-// threshold returns the confidence below which to escalate the token at pos after a path.
-func (r *Router) threshold(c count, pos int) float64 {
-	switch {
-	case r.o.Policy == Value && r.costs != nil:
-		return 1 - r.costs.at(pos)/r.o.Prices.Gain
-	case r.o.Policy == Value:
-		return 1 - r.o.Prices.Ask/r.o.Prices.Gain
-	case r.from != nil:
+// threshold returns the confidence below which to escalate the token after a path.
+func (r *Router) threshold(c count) float64 {
+	if r.from != nil {
 		return r.from.threshold(c)
 	}
 	return r.fixed
@@ -308,7 +277,7 @@ func (r *Router) threshold(c count, pos int) float64 {
 
 // Threshold returns the confidence below which the first token of an answer is escalated: with a budget, from the
 // balance at [Router.Begin].
-func (r *Router) Threshold() float64 { return r.threshold(count{}, 0) }
+func (r *Router) Threshold() float64 { return r.threshold(count{}) }
 
 // Confidence returns the policy's confidence, in [0, 1].
 func (r *Router) Confidence(pos int, head *backend.Output) float32 {
@@ -323,7 +292,7 @@ func (r *Router) Confidence(pos int, head *backend.Output) float32 {
 		return 0
 	case Random:
 		return uniform(r.o.Seed, uint64(pos))
-	case Margin, Value:
+	case Margin:
 		return margin(head)
 	case Entropy:
 		return certainty(head)

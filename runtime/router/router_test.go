@@ -91,8 +91,8 @@ func TestDefaultThresholds(t *testing.T) {
 		assert.Equal(t, want, p.DefaultThreshold(), p)
 		plain, err := New(Options{Policy: p, Net: net})
 		require.NoError(t, err)
-		assert.Equal(t, want, plain.threshold(count{}, 0), p)
-		assert.Equal(t, want, plain.threshold(count{1000, 3}, 0), "%s: unchanged without a budget", p)
+		assert.Equal(t, want, plain.threshold(count{}), p)
+		assert.Equal(t, want, plain.threshold(count{1000, 3}), "%s: unchanged without a budget", p)
 		for pos := range 300 {
 			head := headOf(0.75+float64(pos)/2000, 0.25-float64(pos)/2000)
 			head.Hidden = []float32{float32(pos-150) / 100}
@@ -194,7 +194,7 @@ func TestOptions(t *testing.T) {
 		assert.Equal(t, p, got)
 	}
 	_, err := ParsePolicy("sometimes")
-	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned, value")
+	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned")
 	for _, o := range []Options{
 		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())},
 		{Budget: 2}, {Budget: math.NaN()}, {Policy: Learned}, {Budget: -0.1}, {Budget: math.Nextafter(1, 2)},
@@ -215,7 +215,7 @@ func TestOptions(t *testing.T) {
 	}
 	_, err = New(Options{Policy: "sometimes"})
 	assert.ErrorContains(t, err, `policy "sometimes"`)
-	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned", "value"}, Policies(),
+	assert.Equal(t, []Policy{"never", "always", "random", "margin", "entropy", "learned"}, Policies(),
 		"in the documented order")
 }
 
@@ -290,6 +290,6 @@ func TestOn(t *testing.T) {
 		{In: 2, Out: 1, Weight: []float32{9, 10}, Bias: []float32{11}},
 	}, true}, on.on, "layer by layer, with the features of the head")
 	assert.Equal(t, r.o, on.o, "the decisions do not change")
-	assert.Equal(t, r.threshold(count{9, 2}, 0), on.threshold(count{9, 2}, 0))
+	assert.Equal(t, r.threshold(count{9, 2}), on.threshold(count{9, 2}))
 	assert.Nil(t, r.on, "the router itself does not change")
 }

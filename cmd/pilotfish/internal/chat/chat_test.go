@@ -166,7 +166,6 @@ func TestChatFlags(t *testing.T) {
 		"--threads -1":               "--threads -1 is out of range",
 		"--load= ":                   "--load names no file",
 		"--load x --system y":        "--system has no effect with --load",
-		"--policy value":             "--policy value is for run",
 		"--policy learned":           "--policy learned needs a router",
 		"--cloud nowhere":            `--cloud "nowhere": `,
 		"--cloud a:1 --pin 1x":       "--pin: ",

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // quants returns the quantisations, as they are written in the names of model files.
@@ -62,11 +61,8 @@ func completions(name string) (values, files []string) {
 // valuesFor leaves out the values that a command does not accept.
 func valuesFor(c *cobra.Command, flag string, all []string) []string {
 	without := ""
-	switch {
-	case flag == "mode" && c.Name() != "run":
+	if flag == "mode" && c.Name() != "run" {
 		without = "local"
-	case flag == "policy" && c.Name() != "run":
-		without = string(router.Value)
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == without })
 }

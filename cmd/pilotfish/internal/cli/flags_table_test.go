@@ -26,7 +26,7 @@ func TestDeclarations(t *testing.T) {
 		"env": "model threads ctx kv backend huge-pages system max-tokens cloud pin token-file policy router " +
 			"threshold budget deadline config temp top-k top-p ",
 		"needs cloud": "pin token-file no-resume dictionary require-cloud mode policy router threshold budget " +
-			"budget-state value costs branches window inflight deadline ahead no-audit no-warm verify explain price " +
+			"budget-state branches window inflight deadline ahead no-audit no-warm verify explain " +
 			"qlog edge-tps ",
 		"needs json": "logprobs ", "needs temp": "top-k top-p min-p ", "needs verify": "verify-every show-unverified ",
 		"unless budget policy": "threshold ", "unless threshold policy": "budget ", "unless policy": "router ",
@@ -38,10 +38,10 @@ func TestDeclarations(t *testing.T) {
 		"values auto on off": "huge-pages ", "values auto sglang vllm llama openai": "engine.kind ",
 		"values cpu mem block mutex trace": "profile ", "values cpu metal soft": "backend ",
 		"values local serial pipelined": "mode ", "values off 0": "verify ", "values off 800ms": "deadline ",
-		"values never always random margin entropy learned value": "policy ",
-		"values texts debug info warn error":                      "log-level ", "span -1": "with.elements ",
+		"values never always random margin entropy learned": "policy ",
+		"values texts debug info warn error":                "log-level ", "span -1": "with.elements ",
 		"span -2 2": "presence-penalty frequency-penalty ", "span 0 10": "repeat-penalty ", "span 0 100": "temp ",
-		"span 0": "ctx max-tokens value.gain value.second value.byte value.ask slots limit.rows edge-tps ",
+		"span 0": "ctx max-tokens slots limit.rows edge-tps ",
 		"span 0 1": "threshold budget training.balance training.weight-decay edge-row-cost with.turned top-p " +
 			"min-p ", "span 0 1000": "with.warm-up ",
 		"span 0 10000": "connects outages ", "span 0 1000000": "answers ", "span 0 1024": "threads ",

@@ -258,7 +258,6 @@ func TestEvalRefused(t *testing.T) {
 		"demo -o x --html x":                      "-o and --html are the same file",
 		"demo --policy best":                      `--policy: policy "best"`,
 		"demo --policy=":                          "--policy",
-		"demo --policy value":                     "--policy value: its answers depend on what asking costs",
 		"demo --policy never,never":               "--policy names never twice",
 		"csqa --policy learned" + pair:            "--policy learned needs a router: give its file with --router",
 		"demo --policy learned" + pair:            "--policy learned needs a router: give its file with --router",

@@ -68,15 +68,10 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// evalPolicies returns the policies with answers that do not depend on the current cost of asking.
-func evalPolicies() []router.Policy {
-	return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Value })
-}
-
 // policyNames returns their names for messages.
 func policyNames() string {
 	var all []string
-	for _, p := range evalPolicies() {
+	for _, p := range router.Policies() {
 		all = append(all, string(p))
 	}
 	return strings.Join(all, ", ")
@@ -269,7 +264,7 @@ func numbers(flag, list string, zero bool) (all []float64, err error) {
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if f.policies == "" && !f.pair.Set.Changed("policy") {
-		all = evalPolicies()
+		all = router.Policies()
 		if !own {
 			all = slices.DeleteFunc(all, func(p router.Policy) bool { return p == router.Learned })
 		}
@@ -280,10 +275,6 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 		switch {
 		case err != nil:
 			return nil, cli.Usagef("--policy: %w", err)
-		case p == router.Value:
-			return nil, cli.Usagef(
-				"--policy value: its answers depend on what asking costs at the time: choose from %s",
-				policyNames())
 		case slices.Contains(all, p):
 			return nil, cli.Usagef("--policy names %s twice: give each once", p)
 		case p == router.Learned && !own:

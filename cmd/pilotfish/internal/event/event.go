@@ -2,7 +2,6 @@
 package event
 
 import (
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -87,17 +86,16 @@ type Routed struct {
 	// share of all tokens, including an end token, that the cloud chose
 	EscalatedShare float64 `json:"escalated_share"`
 	// tokens of the small model that were kept because an answer was late or failed
-	Timeouts     int `json:"timeouts"`
-	EdgeTimeouts int `json:"edge_timeout_tokens"` // the same, under an older name
-	Escalations  int `json:"escalations"`         // questions at positions that became part of the text
-	Answered     int `json:"answered"`            // of these, answered
-	Needless     int `json:"needless"`            // of the answered, those with the small model's own token
-	Unanswered   int `json:"unanswered"`          // of these, without an answer
-	Known        int `json:"known"`               // of Escalations: not asked, since an earlier answer had the token
-	Hits         int `json:"hits"`
-	Asks         int `json:"asks"`
-	Drafted      int `json:"drafted"`
-	Wasted       int `json:"wasted"`
+	Timeouts    int `json:"timeouts"`
+	Escalations int `json:"escalations"` // questions at positions that became part of the text
+	Answered    int `json:"answered"`    // of these, answered
+	Needless    int `json:"needless"`    // of the answered, those with the small model's own token
+	Unanswered  int `json:"unanswered"`  // of these, without an answer
+	Known       int `json:"known"`       // of Escalations: not asked, since an earlier answer had the token
+	Hits        int `json:"hits"`
+	Asks        int `json:"asks"`
+	Drafted     int `json:"drafted"`
+	Wasted      int `json:"wasted"`
 	// how the gateway's model checks the tokens before a question: exact (all of them), sampled (one of them, drawn at
 	// random) or none; absent if there never was a connection
 	Audit      string  `json:"audit,omitempty"`
@@ -121,8 +119,7 @@ type Routed struct {
 	AheadUsed int `json:"ahead_used"`
 	Warmed    int `json:"warmed"`
 	// of the warmed tokens, those of a prompt without questions
-	WarmedInVain int         `json:"warmed_in_vain"`
-	Cost         *price.Cost `json:"cost,omitempty"` // with --price
+	WarmedInVain int `json:"warmed_in_vain"`
 
 	Verify     *float64 `json:"verify,omitempty"`     // the margin in nats, with --verify
 	Turned     *int     `json:"turned,omitempty"`     // tokens that verification replaced before they were shown
@@ -138,7 +135,6 @@ type Routed struct {
 	// with a budget: the sums of all answers before this one, and with it
 	BalanceBefore *Balance      `json:"balance_before,omitempty"`
 	Balance       *Balance      `json:"balance,omitempty"`
-	Costs         []router.Cost `json:"costs,omitempty"`   // with --policy value, for --costs
 	Explain       []Explanation `json:"explain,omitempty"` // with --explain
 
 	All int `json:"-"` // tokens, including an end token

@@ -69,20 +69,18 @@ func TestPoliciesOfFlags(t *testing.T) {
 	var own bytes.Buffer
 	require.NoError(t, file.Write(gguf.NewWriter(&own)))
 	for line, want := range map[string]string{
-		"": "", "--policy learned": "", "--policy value": "", "--policy never": "", "--policy random --threshold 0": "",
+		"": "", "--policy learned": "", "--policy never": "", "--policy random --threshold 0": "",
 		"--policy never --budget 0.1":       "--budget has no effect with --policy never",
 		"--policy always --threshold 0.1":   "--threshold has no effect with --policy always",
-		"--policy value --budget 0.1":       "--budget has no effect with --policy value",
 		"--threshold 0.1 --budget 0.1":      "exclude each other",
 		"--budget 0":                        "--budget 0 asks for no token",
-		"--policy value --router=":          "--router names no file",
 		"--policy margin --router x":        "--router has no effect with --policy margin",
 		"--router=":                         "--policy learned needs a router",
 		"--policy=":                         "--policy",
 		"--policy often":                    "--policy",
 		"--policy learned --router /no/one": "/no/one",
 	} {
-		f := RouteFlags{Value: true}
+		var f RouteFlags
 		parsed(t, line, f.RegisterMeasured)
 		o, err := f.Router(own.Bytes())
 		if want != "" {
@@ -92,9 +90,8 @@ func TestPoliciesOfFlags(t *testing.T) {
 		require.NoError(t, err, line)
 		assert.Equal(t, f.Given("threshold"), o.Threshold != nil, line)
 		assert.Equal(t, o.Policy == router.Learned, o.Net != nil && o.Calibration != nil, line)
-		f.Value = false
 		_, err = f.Router(nil)
-		assert.Equal(t, o.Policy == router.Learned || o.Policy == router.Value, err != nil, "%s: %v", line, err)
+		assert.Equal(t, o.Policy == router.Learned, err != nil, "%s: %v", line, err)
 	}
 }
 

@@ -29,7 +29,6 @@ type RouteFlags struct {
 	Ahead     count // auto: as many as are of use with --verify, else 1
 	Every     count
 	noWarm    bool
-	Value     bool // the policy value is available
 
 	File *router.File // the router of --router, or the one of the model; set by Router
 }
@@ -177,18 +176,13 @@ func (r *RouteFlags) rule() (router.Policy, error) {
 	if err != nil {
 		return "", cli.Usagef("--policy: %w", err)
 	}
-	if policy == router.Value && !r.Value {
-		return "",
-			cli.Usagef(
-				"--policy value is for run: it follows the time that answers take, so that modes would not compare")
-	}
 	return policy, nil
 }
 
 // checkPolicy returns an error for flags that have no effect with the policy.
 func (r *RouteFlags) checkPolicy(policy router.Policy, own bool) error {
 	for _, name := range []string{"threshold", "budget"} {
-		if (policy == router.Never || policy == router.Always || policy == router.Value) && r.Given(name) {
+		if (policy == router.Never || policy == router.Always) && r.Given(name) {
 			return cli.Usagef("--%s has no effect with --policy %s: leave one of them out", name, policy)
 		}
 	}
@@ -197,9 +191,7 @@ func (r *RouteFlags) checkPolicy(policy router.Policy, own bool) error {
 		return cli.Usagef("--threshold and --budget exclude each other: a budget adapts the threshold")
 	case r.Given("budget") && r.Budget == 0:
 		return cli.Usagef("--budget 0 asks for no token: give a share above 0, or --policy never")
-	case policy == router.Value && r.Given("router") && r.RouterGGM == "":
-		return cli.Usagef("--router names no file: give one, or leave it out")
-	case policy != router.Learned && policy != router.Value && r.Given("router"):
+	case policy != router.Learned && r.Given("router"):
 		return cli.Usagef("--router has no effect with --policy %s: give --policy learned", policy)
 	case policy == router.Learned && r.RouterGGM == "" && (r.Given("router") || !own):
 		return cli.Usagef("--policy learned needs a router: give its file with --router")

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -32,9 +31,6 @@ func TestValues(t *testing.T) {
 		"margin": {new(Margin), map[string]any{"off": Margin{}, "0": Margin{On: true},
 			"0.5": Margin{On: true, Nats: 0.5}, "1000000": Margin{On: true, Nats: 1e6}},
 			[]string{"-1", "on", "NaN", "Inf", ""}},
-		"price": {new(PriceFlag), map[string]any{
-			"prefill=1,decode=2": PriceFlag{&price.List{Prefill: 1, Decode: 2}},
-		}, []string{"prefill=1", "x", ""}},
 		"numbers": {new(NumberList), map[string]any{"1,16": NumberList{1, 16}, "16": NumberList{16}},
 			[]string{"", "1,1"}},
 	} {
@@ -51,5 +47,4 @@ func TestValues(t *testing.T) {
 	var d deadline
 	require.NoError(t, d.Set("0"))
 	assert.Equal(t, deadlineOff, d)
-	assert.Empty(t, new(PriceFlag).String())
 }

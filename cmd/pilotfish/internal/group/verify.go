@@ -48,14 +48,12 @@ func (m *Margin) Type() string { return "margin" }
 type VerifyFlags struct {
 	Verify Margin
 	Show   bool
-	Price  PriceFlag
 }
 
 // Register adds the flags to a command.
 func (v *VerifyFlags) Register(f *pflag.FlagSet) {
 	cli.AddValue(f, "verify", &v.Verify)
 	cli.Add(f, "show-unverified", &v.Show, false)
-	v.Price.Register(f)
 }
 
 // Check returns an error if --show-unverified is set and shown text cannot be erased.

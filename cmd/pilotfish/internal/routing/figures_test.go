@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -28,7 +27,6 @@ func TestRoutingFigures(t *testing.T) {
 		MissedShare: new(0.07), BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
 		EqualToCloud: new(false), DifferingFromCloud: new(4), Known: new(0.5), Turned: new(0.25), Unverified: new(6),
 		CloudTokens: &outcome.CloudTokens{Prefilled: 40.25, Decoded: 3.5, Ahead: 9.75, AheadUsed: 4.125},
-		Cost:        &price.Cost{PerAnswer: 0.00025, Per1000: 0.26, CloudOnly: 0.0007},
 	}}
 	require.NoError(t, printRouting(&out, reports))
 	gap := regexp.MustCompile(" {2,}")
@@ -39,15 +37,15 @@ func TestRoutingFigures(t *testing.T) {
 			{"pipelined-2", "90.0%", "77–96%", "4.2%", "102", "190", "51.0%", "62.0%", "yes"}},
 		{{"mode", "asks", "timed out", "bytes up", "bytes down", "known", "turned", "unverified"},
 			{"pipelined-2", "2.4", "3", "61.2", "12.0", "0.5", "0.2", "6"}},
-		{{"mode", "prefilled", "decoded", "ahead", "used", "cost", "per 1000", "cloud only"},
-			{"pipelined-2", "40.2", "3.5", "9.8", "4.1", "0.00025", "0.26", "0.0007"}},
+		{{"mode", "prefilled", "decoded", "ahead", "used"},
+			{"pipelined-2", "40.2", "3.5", "9.8", "4.1"}},
 	} {
 		head, row, _ := strings.Cut(tables[i], "\n")
 		assert.Equal(t, want[0], gap.Split(strings.TrimSpace(head), -1))
 		assert.Equal(t, want[1], gap.Split(strings.TrimSpace(row), -1))
 	}
 	legend := regexp.MustCompile(`(?m)^\S.*`).FindAllString(tables[3], -1)
-	assert.Len(t, legend, 8+7+7, "a line for every column except the first")
+	assert.Len(t, legend, 8+7+4, "a line for every column except the first")
 	for _, line := range strings.Split(out.String(), "\n") {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), tableWidth)
 	}
@@ -66,8 +64,7 @@ func TestRoutingFigures(t *testing.T) {
 		`"equal_to_serial":true,"answers_differing_from_serial":0,"equal_to_cloud":false,`+
 		`"answers_differing_from_cloud":4,`+
 		`"known_per_answer":0.5,"turned_per_answer":0.25,"unverified":6,`+
-		`"cloud_tokens_per_answer":{"prefilled":40.25,"decoded":3.5,"ahead":9.75,"ahead_used":4.125},`+
-		`"cost":{"per_answer":0.00025,"per_1000_answers":0.26,"cloud_only_per_answer":0.0007}}`+"\n"+
+		`"cloud_tokens_per_answer":{"prefilled":40.25,"decoded":3.5,"ahead":9.75,"ahead_used":4.125}}`+"\n"+
 		`{"mode":"local","answers":0,"tokens_per_answer":0,`+
 		`"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0}}`+"\n",
 		about.ReplaceAllString(out.String(), "}"))

@@ -67,7 +67,6 @@ type routingFlags struct {
 	lookup    group.LookupRows
 	upstream  group.UpstreamFlags
 	recording recordFlags
-	price     group.PriceFlag
 	timeline  group.QuestionTimeline
 	with      *cli.OptionsFlag // rarely changed settings
 	qlog      group.QlogFlag
@@ -86,7 +85,6 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.route.RegisterMeasured(p)
 	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
 	cli.AddValue(p, "lookup", &f.lookup)
-	f.price.Register(p)
 	f.with = cli.AddOptions(p, "with")
 	f.timeline.Register(p, f.with)
 	f.qlog.Register(p)
@@ -125,7 +123,6 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	o.Draft.Lookup = int(f.lookup)
 	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
-	o.Prices = f.price.List
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
 	f.cells()[0].set(&o, &s)
@@ -197,7 +194,6 @@ func (f *routingFlags) checkUse(modes []outcome.Mode) error {
 	}{
 		{"edge-tps edge-row-cost timeline", outcome.Mode.SmallModel, "all but cloud"},
 		{"rtt cloud-ms", outcome.Mode.LargeModel, "all but local"},
-		{"price", outcome.Mode.LargeModel, "all but local"},
 		{"policy threshold budget router", outcome.Mode.Routes, "paper, serial, pipelined-N and verified"},
 		{"deadline", outcome.Mode.Asks, "all but local and cloud"},
 		{"loss trace traces seed no-warm qlog", outcome.Mode.OverLink, "all but local, cloud and paper"},

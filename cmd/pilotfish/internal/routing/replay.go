@@ -117,7 +117,7 @@ func (f *routingFlags) replayOptions(p *replay.Player) (r routing.ReplayOptions,
 	if o.Router.Policy == router.Learned && !f.flags.Changed("router") {
 		o.Router.Net, o.Router.Calibration = nil, p.Calibration // use the router of the recording
 	}
-	r = routing.ReplayOptions{Player: p, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
+	r = routing.ReplayOptions{Player: p, Modes: o.Modes, Router: o.Router, Draft: o.Draft}
 	if f.flags.Changed("questions") {
 		r.Questions = f.questions
 	}

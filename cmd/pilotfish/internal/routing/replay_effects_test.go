@@ -43,8 +43,8 @@ func TestReplayEffects(t *testing.T) {
 			"Draft.Lookup=2; Draft.VerifyEvery=7; Draft.Warm=-1; Draft.Window=9; Router.Budget=0.2; " +
 			"Router.Policy=entropy; modes=serial verified",
 
-		"--modes verified,serial --questions 3 --price prefill=1,decode=2"://
-		"Prices=prefill=1,decode=2; Questions=3; modes=verified serial",
+		"--modes verified,serial --questions 3"://
+		"Questions=3; modes=verified serial",
 		"--rtt 7ms --loss 0.25 --seed 9 --trace " + up: link + "7ms; Link.Seed=9; Link.Traces=[" + up + "]",
 		"--loss 0.25 --traces " + up:                   link + "100ms; Link.Traces=[" + up + "]",
 		"--cloud-ms 3 --edge-tps 50":                   "CloudPace=3ms; EdgeTPS=50; RowCost=0.25",

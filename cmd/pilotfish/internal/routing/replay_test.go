@@ -107,22 +107,21 @@ func TestReplayRefused(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it contains text of users")
 	for args, want := range map[string]string{
-		"--record " + path:                                     "exists already: choose another name",
-		"--record x --rtt 0,10ms":                              "--record keeps one link",
-		"--record /nowhere/x --questions 1 --modes local":      "/nowhere/x",
-		"--replay /nowhere":                                    "/nowhere",
-		"--replay " + broken:                                   "not a recording that this program can read",
-		"--replay " + path + " --record y":                     "--record has no effect with --replay",
-		"--replay " + path + " --repeat 2":                     "--repeat has no effect with --replay",
-		"--replay " + path + " --workload x":                   "--workload has no effect with --replay",
-		"--replay " + path + " --modes cloud":                  "record that mode as well",
-		"--replay " + path + " --modes paper":                  "record that mode as well",
-		"--replay " + path + " --modes verified:1":             "record a mode with a margin",
-		"--replay " + path + " --policy learned":               "record with it",
-		"--replay " + path + " --rtt 1h":                       "--rtt",
-		"--replay " + path + " --trace /nowhere.rtt.csv":       "/nowhere.rtt.csv",
-		"--replay " + path + " --threshold 0.3 --budget 0.2":   "exclude each other",
-		"--replay " + path + " --modes serial --price prefill": "--price",
+		"--record " + path:                                   "exists already: choose another name",
+		"--record x --rtt 0,10ms":                            "--record keeps one link",
+		"--record /nowhere/x --questions 1 --modes local":    "/nowhere/x",
+		"--replay /nowhere":                                  "/nowhere",
+		"--replay " + broken:                                 "not a recording that this program can read",
+		"--replay " + path + " --record y":                   "--record has no effect with --replay",
+		"--replay " + path + " --repeat 2":                   "--repeat has no effect with --replay",
+		"--replay " + path + " --workload x":                 "--workload has no effect with --replay",
+		"--replay " + path + " --modes cloud":                "record that mode as well",
+		"--replay " + path + " --modes paper":                "record that mode as well",
+		"--replay " + path + " --modes verified:1":           "record a mode with a margin",
+		"--replay " + path + " --policy learned":             "record with it",
+		"--replay " + path + " --rtt 1h":                     "--rtt",
+		"--replay " + path + " --trace /nowhere.rtt.csv":     "/nowhere.rtt.csv",
+		"--replay " + path + " --threshold 0.3 --budget 0.2": "exclude each other",
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "routing"}, strings.Fields(args)...)...)
 		assert.NotEqual(t, cli.ExitDone, code, args)

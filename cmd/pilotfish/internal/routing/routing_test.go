@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -57,9 +56,6 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --verify-every 0", "--verify-every \"0\"|give auto"},
 		{"demo --verify-every 1025", "--verify-every 1025|give 1 to 1024"},
 		{"demo --verify-every 2 --modes serial,overlapped-4", "--verify-every|it is for (verified)"},
-		{"demo --price 3", "--price|give prefill=X,decode=Y"},
-		{"demo --price prefill=1", "--price|no price for decode"},
-		{"demo --price prefill=1,decode=1 --modes local", "--price|all but local"},
 		{"demo --modes verified:x", `--modes|"x" is not a margin: give nats`},
 		{"demo --modes speculative-0", "--modes|speculative-1 to speculative-64"},
 		{"demo --modes overlapped-4 --policy entropy", "--policy|pipelined-N and verified"},
@@ -129,7 +125,7 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	always := []string{"modes", "questions", "parallel", "json", "help", "html"}
 	trace := filepath.Join(t.TempDir(), "x.up")
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
-	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1",
+	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4",
 		"branches": "3", "with": "timeline-question=1", "verify-every": "3", "ahead": "4"}
 	typed := map[string]string{"durations": "1s", "numbers": "0.5", "time": "1s", "duration": "1s", "bool": "true",
 		"string": "x", "int": "2", "uint64": "2", "float64": "0.5"}
@@ -168,7 +164,6 @@ func TestRoutingTableWork(t *testing.T) {
 	rows := print(outcome.Report{Mode: "local"})
 	assert.Regexp(t, `^ *local +0 +0$`, rows[1])
 	assert.Empty(t, rows[2], "a table without figures is left out")
-	assert.NotContains(t, strings.Join(rows, " "), "cost")
 	full := outcome.Report{
 		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0),
 		EscalatedShare: new(1.0),
@@ -176,7 +171,6 @@ func TestRoutingTableWork(t *testing.T) {
 		HitRate: new(1.0), BytesUp: new(12345.6), BytesDown: new(1234.5), Known: new(100.5), Turned: new(100.5),
 		Unverified: new(12345), EqualToSerial: &no, EqualToCloud: &no,
 		CloudTokens: &outcome.CloudTokens{Prefilled: 12345.6, Decoded: 12345.6, Ahead: 12345.6, AheadUsed: 12345.6},
-		Cost:        &price.Cost{PerAnswer: 0.00012345, Per1000: 0.12345, CloudOnly: 0.00023456},
 	}
 	print(full)
 }

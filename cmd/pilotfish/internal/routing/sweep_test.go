@@ -158,7 +158,7 @@ func TestCells(t *testing.T) {
 // The other flags are those of the cell and the models, which a line names itself, and those of the output.
 func TestStudyFlags(t *testing.T) {
 	others := strings.Fields("rtt loss trace traces seed edge-tps cloud-ms parallel modes model large tokenizer " +
-		"engine price with json timeline record qlog")
+		"engine with json timeline record qlog")
 	NewBenchCommand(&cli.App{}).Flags().VisitAll(func(f *pflag.Flag) {
 		var lines bytes.Buffer
 		for i, value := range []string{f.DefValue, "another"} {

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
@@ -121,16 +120,6 @@ func workColumns() []routingColumn {
 			"used", "of these, those that answered a question or verified a token",
 			work(func(c *outcome.CloudTokens) float64 { return c.AheadUsed }),
 		},
-		{
-			"cost", "of the large model's work by --price, per question",
-			money(func(c *price.Cost) float64 { return c.PerAnswer }),
-		},
-		{"per 1000", "the same for a thousand", money(func(c *price.Cost) float64 { return c.Per1000 })},
-		{
-			"cloud only",
-			"what the large model alone would cost for the same text: its prompt read once, each token decoded",
-			money(func(c *price.Cost) float64 { return c.CloudOnly }),
-		},
 	}
 }
 
@@ -221,16 +210,6 @@ func work(of func(*outcome.CloudTokens) float64) func(outcome.Report) string {
 			return ""
 		}
 		return cli.Number(new(of(r.CloudTokens)))
-	}
-}
-
-// money returns a cell about its cost.
-func money(of func(*price.Cost) float64) func(outcome.Report) string {
-	return func(r outcome.Report) string {
-		if r.Cost == nil {
-			return ""
-		}
-		return price.Money(of(r.Cost))
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
@@ -114,7 +113,6 @@ func TestRoutingOptions(t *testing.T) {
 		"--branches 3":                       func(o *options) { o.Draft.Branches = 3 },
 		"--ahead 8":                          func(o *options) { o.Draft.Ahead = 8 },
 		"--verify-every 5":                   func(o *options) { o.Draft.VerifyEvery = 5 },
-		"--price prefill=1,decode=2":         func(o *options) { o.Prices = &price.List{Prefill: 1, Decode: 2} },
 		"--modes verified:0.5,speculative-4": func(o *options) { o.Modes = modes("verified:0.5,speculative-4") },
 		"--no-audit":                         func(o *options) { o.Draft.Audit = false },
 		"--no-warm":                          func(o *options) { o.Draft.Warm = -1 },

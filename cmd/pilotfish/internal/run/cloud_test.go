@@ -155,7 +155,7 @@ func TestClosedPort(t *testing.T) {
 	_, _, s, _ := clitest.RoutedTokens(t, args...)
 	require.NotNil(t, s.Error)
 	assert.Contains(t, *s.Error, "connection refused")
-	assert.Equal(t, []int{5, 5, 5, 0}, []int{s.Timeouts, s.EdgeTimeouts, s.Unanswered, s.Answered})
+	assert.Equal(t, []int{5, 5, 0}, []int{s.Timeouts, s.Unanswered, s.Answered})
 	assert.Zero(t, s.WaitMS+s.HiddenMS)
 	assert.Positive(t, s.LostMS)
 

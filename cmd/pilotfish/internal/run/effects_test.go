@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -24,7 +23,7 @@ func TestRunEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	elsewhere := clitest.Numbers() + " model large require-cloud qlog timeline system raw tokens costs"
+	elsewhere := clitest.Numbers() + " model large require-cloud qlog timeline system raw tokens"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
 		"": "Answer.MaxTokens=256; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
@@ -70,7 +69,6 @@ func TestRunEffects(t *testing.T) {
 		"--verify 0.5":                 "Route.Margin=0.5; Route.Verify=true",
 		"--verify 0 --verify-every 5":  "Route.Verify=true; Route.VerifyEvery=5",
 		"--verify 0 --show-unverified": "Route.Preview=true; Route.Verify=true",
-		"--price prefill=1,decode=2":   "Price=prefill=1,decode=2",
 
 		"--policy entropy": "Router.Policy=entropy",
 		"--policy always":  "Router.Budget=; Router.Policy=always; promise=",
@@ -78,11 +76,6 @@ func TestRunEffects(t *testing.T) {
 		"--budget 0.2":     "Router.Budget=0.2; promised=0.2",
 		"--router " + net:  "Router.File=" + net + "; Router.Policy=learned",
 		"--budget-state f": "state=f",
-		"--policy value": "Route.Costs=&0; Router.Budget=; Router.Policy=value; Router.Prices.Ask=0.2; " +
-			"Router.Prices.Byte=0.0005; Router.Prices.Gain=1; Router.Prices.Second=1; promise=",
-		"--policy value --value gain=3 --value second=4 --value byte=5 --value ask=6": //
-		"Route.Costs=&0; Router.Budget=; Router.Policy=value; Router.Prices.Ask=6; Router.Prices.Byte=5; " +
-			"Router.Prices.Gain=3; Router.Prices.Second=4; promise=",
 	}, func(c *cobra.Command, parse func()) any {
 		f, a := new(runFlags), &cli.App{}
 		f.register(c)
@@ -92,9 +85,6 @@ func TestRunEffects(t *testing.T) {
 		require.NoError(t, err)
 		route, dial, p, err := f.routing(a)
 		require.NoError(t, err)
-		if route.Costs != nil {
-			route.Costs = new(pilotfish.Costs)
-		}
 		require.NoError(t, f.gateway.Remember(a, &dial))
 		require.NotZero(t, dial.Device)
 		dial.Device = [len(dial.Device)]byte{}
@@ -104,10 +94,9 @@ func TestRunEffects(t *testing.T) {
 			Route                            pilotfish.Route
 			Dial                             pilotfish.DialOptions
 			Router                           pilotfish.RouterOptions
-			Price                            *price.List
 			answers, address, promise, state string
 			promised                         float64
-		}{model, f.answer.Settings, route, dial, p.public(f.route.RouterGGM), f.verify.Price.List, f.model.Answers(),
+		}{model, f.answer.Settings, route, dial, p.public(f.route.RouterGGM), f.model.Answers(),
 			f.gateway.Address, p.kind, f.policy.budgetState, p.budget}
 	})
 }

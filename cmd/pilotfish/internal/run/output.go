@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // runOutput prints the output of `pilotfish run`.
@@ -28,8 +27,7 @@ type runOutput struct {
 	gateway *pilotfish.Gateway // nil without a cloud
 	watch   *cloudWatch        // nil without a cloud
 	plan    *plan              // which tokens may come from the cloud; nil without a cloud
-	costs   *router.Costs
-	explain *explainer // nil without explanations
+	explain *explainer         // nil without explanations
 	write   func(pilotfish.Token) error
 	preview *previewer // nil if text is only shown after verification
 	ids     []int32
@@ -118,7 +116,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	}
 	if w := o.watch; w != nil {
 		e.Routed = routedEvent(s.Routing, w)
-		o.verified(e.Routed, s.PromptTokens)
+		o.verified(e.Routed)
 		if o.gateway != nil {
 			e.Audit = o.gateway.Audit()
 		}
@@ -174,9 +172,6 @@ func (o *runOutput) promised(r *event.Routed) {
 			r.BalanceBefore, r.Balance = &k.before, &k.after
 		}
 	}
-	if o.costs != nil {
-		r.Costs = o.costs.Record()
-	}
 	if o.explain != nil {
 		r.Explain = o.explain.shown()
 	}
@@ -187,7 +182,7 @@ func (o *runOutput) promised(r *event.Routed) {
 func routedEvent(r pilotfish.Routing, w *cloudWatch) *event.Routed {
 	return &event.Routed{
 		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
-		All: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations,
+		All: r.Tokens, Timeouts: r.Timeouts, Escalations: r.Escalations,
 		Answered:   w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
 		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
@@ -266,9 +261,6 @@ func (o *runOutput) reportCloud(e event.Summary) {
 			o.watch.why())
 	}
 	o.reportVerified(r)
-	if r.Cost != nil {
-		fmt.Fprintln(o.a.Stderr, group.CostText(r.Cost))
-	}
 	o.reportAudit(r)
 }
 
@@ -296,10 +288,6 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 		fmt.Fprintf(o.a.Stderr, "budget %s: %d of %d tokens of all answers so far (%.1f%%); here ",
 			group.Share(r.Budget),
 			r.Balance.Escalations, r.Balance.Tokens, 100*r.Balance.Share)
-	}
-	if o.costs != nil && o.costs.Lacking() {
-		fmt.Fprintln(o.a.Stderr,
-			"the costs of --costs are too few for this text: they are from another run")
 	}
 }
 

@@ -16,38 +16,11 @@ import (
 type policyFlags struct {
 	budgetState string
 	explain     bool
-	costs       string
-	prices      router.Prices
-	value       *cli.OptionsFlag
 }
 
 func (p *policyFlags) register(f *pflag.FlagSet) {
 	cli.Add(f, "budget-state", &p.budgetState, "")
 	cli.Add(f, "explain", &p.explain, false)
-	p.value = cli.AddOptions(f, "value")
-	cli.Add(p.value.FlagSet, "value.gain", &p.prices.Gain, 1)
-	cli.Add(p.value.FlagSet, "value.second", &p.prices.Second, 1)
-	cli.Add(p.value.FlagSet, "value.byte", &p.prices.Byte, 0.0005)
-	cli.Add(p.value.FlagSet, "value.ask", &p.prices.Ask, 0.2)
-	cli.Add(f, "costs", &p.costs, "")
-}
-
-// check returns an error for flags of a policy that is not in use.
-func (p *policyFlags) check(given func(string) bool, policy router.Policy) error {
-	for _, name := range []string{"value", "costs"} {
-		if policy != router.Value && given(name) {
-			return cli.Usagef("--%s has no effect with --policy %s: give --policy value", name, policy)
-		}
-	}
-	switch {
-	case p.prices.Gain == 0:
-		return cli.Usagef("--value gain=0 makes no question worth its price: give more than 0, or --policy never")
-	case given("budget-state") && p.budgetState == "":
-		return cli.Usagef("--budget-state names no file: give one, or off, or leave it out")
-	case given("costs") && p.costs == "":
-		return cli.Usagef("--costs names no file: give one, or leave it out")
-	}
-	return nil
 }
 
 // Kinds of promises about the share of tokens from the cloud.
@@ -73,11 +46,8 @@ func (f *runFlags) plan() (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.policy.check(f.set.Changed, o.Policy); err != nil {
-		return nil, err
-	}
-	if o.Policy == router.Value {
-		o.Prices = f.policy.prices
+	if f.set.Changed("budget-state") && f.policy.budgetState == "" {
+		return nil, cli.Usagef("--budget-state names no file: give one, or off, or leave it out")
 	}
 	p := &plan{options: o, file: f.route.File, budget: group.DefaultBudget}
 	if f.route.Given("budget") {
@@ -87,7 +57,7 @@ func (f *runFlags) plan() (*plan, error) {
 		p.certificate = p.file.Certificate
 	}
 	switch c := p.certificate; {
-	case o.Policy == router.Never, o.Policy == router.Always, o.Policy == router.Value, o.Threshold != nil:
+	case o.Policy == router.Never, o.Policy == router.Always, o.Threshold != nil:
 		p.certificate = nil
 	case c != nil && (!f.route.Given("budget") || p.budget >= c.Budget):
 		p.kind, p.budget, p.options.Budget, p.options.Threshold = certified, c.Budget, 0, &c.Threshold
@@ -143,7 +113,6 @@ func (p *plan) public(file string) pilotfish.RouterOptions {
 	o := p.options
 	return pilotfish.RouterOptions{
 		Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, File: file,
-		Prices: o.Prices,
 	}
 }
 
@@ -198,20 +167,4 @@ func (p *plan) late(g *pilotfish.Gateway, timeouts int) []string {
 		all = append(all, fmt.Sprintf("%d tokens had no answer", timeouts))
 	}
 	return all
-}
-
-// maxRecord is the maximum size of a record, in bytes.
-const maxRecord = 64 << 20
-
-// readCosts returns the costs of an earlier run, from the output of its --json.
-func readCosts(path string) (*router.Costs, error) {
-	b, err := cli.ReadSmall(path, maxRecord)
-	if err != nil {
-		return nil, fmt.Errorf("--costs: %w", err)
-	}
-	costs, err := group.ParseCosts(b)
-	if err != nil {
-		return nil, fmt.Errorf("--costs %s: %w", path, err)
-	}
-	return costs, nil
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -23,7 +22,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -34,10 +32,6 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
 	with := clitest.CertifiedRouter(t, nil)
 	bound := router.Options{Policy: router.Learned, Threshold: new(0.625)}
-	usual := router.Prices{Gain: 1, Second: 1, Byte: 0.0005, Ask: 0.2}
-	priced := func(gain, second, one, ask float64) router.Prices {
-		return router.Prices{Gain: gain, Second: second, Byte: one, Ask: ask}
-	}
 	type promise struct {
 		kind   string
 		budget float64
@@ -69,19 +63,7 @@ func TestPlan(t *testing.T) {
 			router.Options{Policy: router.Learned, Budget: 0.05, Calibration: []float32{0.25, 0.5}},
 			promise{balanced, 0.05},
 		},
-		"--budget-state off":           {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
-		"--policy value":               {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
-		"--policy value --router WITH": {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
-		"--policy value --value gain=3": {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)},
-			promise{"", 0.07}},
-		"--policy value --value second=4": {router.Options{Policy: router.Value, Prices: priced(1, 4, 0.0005, 0.2)},
-			promise{"", 0.07}},
-		"--policy value --value byte=5": {router.Options{Policy: router.Value, Prices: priced(1, 1, 5, 0.2)},
-			promise{"", 0.07}},
-		"--policy value --value ask=6": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 6)},
-			promise{"", 0.07}},
-		"--policy value --value ask=0 --raw": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)},
-			promise{"", 0.07}},
+		"--budget-state off": {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
 		"--policy margin --budget-state f --explain": {router.Options{Policy: router.Margin, Budget: 0.07},
 			promise{balanced, 0.07}},
 	} {
@@ -113,16 +95,6 @@ func TestPlanRefused(t *testing.T) {
 		"--value second=2 --policy entropy":    "--value has no effect",
 		"--value byte=2":                       "--value has no effect",
 		"--value ask=2":                        "--value has no effect",
-		"--costs f":                            "--costs has no effect",
-		"--policy value --value gain=0":        "--value gain=0",
-		"--policy value --value ask=-1":        "--value ask=-1",
-		"--policy value --value byte=NaN":      "--value byte=NaN",
-		"--policy value --value second=Inf":    "--value second=+Inf",
-		"--policy value --budget 0.1":          "--budget has no effect with --policy value",
-		"--policy value --threshold 0.1":       "--threshold has no effect with --policy value",
-		"--policy value --costs=":              "--costs names no file",
-		"--policy value --router=":             "--router names no file",
-		"--budget-state off --policy value":    "--budget-state has no effect with --policy value",
 		"--budget-state off --policy never":    "--budget-state has no effect with --policy never",
 		"--budget-state f --threshold 0.5":     "--budget-state has no effect with --threshold",
 		"--budget-state=":                      "--budget-state names no file",
@@ -140,14 +112,14 @@ func TestPlanRefused(t *testing.T) {
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want, args)
 	}
-	for _, flag := range []string{"--explain", "--budget-state=off", "--value=gain=1", "--costs=f"} {
+	for _, flag := range []string{"--explain", "--budget-state=off"} {
 		code, _, stderr := clitest.Call(t, "run", "-m", "x", flag, "hello")
 		assert.Equal(t, cli.ExitUsage, code)
 		assert.Contains(t, stderr, "has no effect without a gateway")
 	}
-	code, _, stderr := clitest.Call(t, "demo", "--policy", "value", "--modes", "serial")
+	code, _, stderr := clitest.Call(t, "demo", "--policy", "nonsense", "--modes", "serial")
 	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--policy value is for run")
+	assert.Contains(t, stderr, "policy \"nonsense\"")
 }
 
 // demoRuns starts a gateway with the demo's large model, and returns a function that runs the small one on a question.
@@ -309,7 +281,6 @@ func TestRouterWidth(t *testing.T) {
 	net := clitest.NarrowRouter(t, 64, "")
 	for _, args := range [][]string{
 		{"run", "-m", small, "--cloud", clitest.ClosedPort, "--router", net, "--tokens", "1"},
-		{"run", "-m", small, "--cloud", clitest.ClosedPort, "--router", net, "--policy", "value", "--tokens", "1"},
 		{"demo", "--router", net, "--modes", "serial", "--questions", "1"},
 		{"demo", "--router", net, "--modes", "paper", "--questions", "1"},
 		{"bench", "routing", "--workload", clitest.DemoData(t, 1), "-m", small, "--large", large, "--router", net,
@@ -536,62 +507,6 @@ func TestBudgetStateTogether(t *testing.T) {
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, left, 1)
-}
-
-// TestCostsReplay: a run by the value rule records the costs of questions, and the record gives the same decisions in
-// another mode.
-func TestCostsReplay(t *testing.T) {
-	run := demoRuns(t)
-	value := []string{"--policy", "value", "--value", "ask=0.1", "--value", "second=30", "--value", "byte=0.001"}
-	_, s, _ := run(append(value, "--mode", "serial")...) // answers arrive before the next decision
-	require.NotEmpty(t, s.Costs)
-	assert.Equal(t, 0.1, s.Costs[0].Cost)
-	assert.Positive(t, s.CloudTokens)
-	different := false
-	for _, c := range s.Costs {
-		assert.Zero(t, c.Pos%16)
-		different = different || c.Cost != s.Costs[0].Cost
-	}
-	assert.True(t, different, "costs depend on the run")
-	record := filepath.Join(t.TempDir(), "record.jsonl")
-	line, err := json.Marshal(map[string]any{"summary": s})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(record, append([]byte("{\"pos\":1}\n"), line...), 0o600))
-	for _, mode := range []string{"serial", "pipelined"} {
-		_, again, _ := run(append(value, "--mode", mode, "--costs", record)...)
-		assert.Equal(t, s.Tokens, again.Tokens, mode)
-		assert.Equal(t, s.CloudTokens, again.CloudTokens, mode)
-		assert.Equal(t, s.Costs, again.Costs, mode)
-	}
-
-	short := strings.Replace(string(line), `"costs":[`, `"costs":[],"x":[`, 1)
-	require.NoError(t, os.WriteFile(record, []byte(short), 0o600))
-	var said strings.Builder
-	o := &runOutput{a: &cli.App{Stderr: &said}, f: &runFlags{}}
-	o.costs, err = readCosts(record)
-	require.NoError(t, err)
-	o.reportPromise(new(event.Routed))
-	assert.Empty(t, said.String())
-	r, err := router.New(router.Options{Policy: router.Value, Prices: router.Prices{Gain: 1}})
-	require.NoError(t, err)
-	head := backend.FromLogProbs([]pilotfish.Candidate{{ID: 1, LogProb: -1}, {ID: 2, LogProb: -2}})
-	r.With(o.costs).Decide(0, 40, &head) // at a position that the record does not have
-	o.reportPromise(new(event.Routed))
-	assert.Equal(t, "the costs of --costs are too few for this text: they are from another run\n", said.String())
-	small, _, _ := clitest.DemoPairFiles(t)
-	for text, want := range map[string]string{
-		"": "unexpected end", `{"summary":{}}`: "no costs", `{"pos":1}`: "no costs",
-		`{"summary":{"costs":[{"pos":3,"cost":1}]}}`: "costs[0].pos is 3",
-	} {
-		require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
-		code, stdout, stderr := clitest.Call(t, "run", "-m", small, "--cloud", clitest.ClosedPort, "--policy",
-			"value", "--costs",
-			record, "hi")
-		assert.Equal(t, cli.ExitFailed, code)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, want)
-		assert.Contains(t, stderr, "--costs "+record)
-	}
 }
 
 // TestExplainRun: each token has the inputs of its decision, and finally the large model's choice.

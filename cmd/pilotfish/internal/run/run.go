@@ -16,7 +16,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // runFlags has the flags of `pilotfish run`.
@@ -132,7 +131,6 @@ func (f *runFlags) register(c *cobra.Command) {
 func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 	f.route.RegisterMeasured(p)
 	f.policy.register(p)
-	f.route.Value = true
 	f.verify.Register(p)
 }
 
@@ -212,15 +210,7 @@ func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptio
 	}
 	r = f.route.Route(f.mode, f.verify.Verify)
 	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.verify.Show, f.policy.explain
-	if p, err = f.plan(); err != nil {
-		return r, o, nil, err
-	}
-	if p.options.Policy == router.Value {
-		r.Costs = router.NewCosts(p.options.Prices)
-	}
-	if f.policy.costs != "" {
-		r.Costs, err = readCosts(f.policy.costs)
-	}
+	p, err = f.plan()
 	return r, o, p, err
 }
 
@@ -238,7 +228,7 @@ func (f *runFlags) routed(
 		fmt.Fprintf(a.Stderr, "\npilotfish: no answer from the cloud, continuing without it: %v\n", why)
 	})
 	w.done = begun.Done()
-	o.Attempted, out.watch, out.costs = w.attempted, w, r.Costs
+	o.Attempted, out.watch = w.attempted, w
 	if f.policy.explain {
 		out.explain = new(explainer)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 )
 
@@ -38,16 +37,12 @@ func (o *runOutput) show(p *pilotfish.Preview) error {
 	}})
 }
 
-// verified completes the statistics of the large model for an answer. prompt is the number of tokens of the prompt.
-func (o *runOutput) verified(r *event.Routed, prompt int) {
+// verified completes the statistics of the large model for an answer.
+func (o *runOutput) verified(r *event.Routed) {
 	if v := o.f.verify.Verify; v.On {
 		r.Verify = &v.Nats
 	} else {
 		r.Turned, r.Unverified = nil, nil
-	}
-	if l := o.f.verify.Price.List; l != nil && r.All > 0 {
-		r.Cost = l.Answers(1, price.Work{Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead},
-			price.Alone(prompt, r.All))
 	}
 }
 

@@ -13,11 +13,9 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -175,23 +173,6 @@ func TestVerifyRefused(t *testing.T) {
 		"--workload", questions, "-m", edge, "--large", edge, "--modes", "serial,verified", "--json")
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--modes verified is not possible here: ")
-}
-
-// TestRunPrice: --price prints the cost of the answer, and that of the large model alone: its prompt once, and each
-// token.
-func TestRunPrice(t *testing.T) {
-	run := demoRuns(t)
-	_, s, stderr := run("--policy", "never", "--verify", "0", "--price", "prefill=1000,decode=10000")
-	require.NotNil(t, s.Cost)
-	assert.Empty(t, stderr, "it is part of --json")
-	assert.InDelta(t, (float64(s.Prefilled)+10*float64(s.Decoded+s.Ahead))/1000, s.Cost.PerAnswer, 1e-9)
-	assert.InDelta(t, 1000*s.Cost.PerAnswer, s.Cost.Per1000, 1e-6)
-	alone := (float64(s.PromptTokens) + 10*float64(len(s.Tokens)+1)) / 1000
-	assert.InDelta(t, alone, s.Cost.CloudOnly, 1e-9, "plus an end token")
-	_, s, _ = run("--policy", "never", "--verify", "0")
-	assert.Nil(t, s.Cost)
-	assert.Equal(t, "the large model's work cost 0.0123 (12.3 per thousand such answers); alone it would have cost 2",
-		group.CostText(&price.Cost{PerAnswer: 0.0123, Per1000: 12.3, CloudOnly: 2}))
 }
 
 // TestExplainVerified: a token that verification replaced is marked, questions for verification have that reason, and
