@@ -162,7 +162,7 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 	for _, dialect := range dialects {
 		server := httptest.NewServer(p.serving(t, dialect))
 		defer server.Close()
-		s := p.stage(t, engine.UpstreamOptions{URLs: []string{server.URL}, AuditEvery: 1})
+		s := p.stage(t, engine.UpstreamOptions{URLs: []string{server.URL}})
 		cloud, end, err := s.Dial(t.Context(), 0)
 		require.NoError(t, err)
 		defer end()
@@ -180,7 +180,7 @@ func TestUpstreamEqualsBuiltIn(t *testing.T) {
 			}
 		}
 		assert.Greater(t, asked, 2*len(questions), dialect)
-		assert.Positive(t, audited, dialect)
+		assert.Equal(t, dialect != "llama", audited > 0, dialect)
 	}
 }
 

@@ -99,9 +99,6 @@ func TestCompletionValues(t *testing.T) {
 		for _, v := range append(slices.Clone(values), "nonsense") {
 			args := []string{"run", "-m", m, "--cloud", clitest.ClosedPort, "--" + flag, v, "hello"}
 			switch {
-			case flag == "engine.kind":
-				args = []string{"cloud", "--upstream", "http://" + clitest.ClosedPort, "--tokenizer", m, "--engine",
-					"kind=" + v}
 			case flag == "log-level":
 				args = []string{"cloud", "-m", m, "--" + flag, v}
 			case flag == "profile":

@@ -1,5 +1,5 @@
-// Package fakeengine simulates inference engines for tests: the HTTP replies of llama-server, SGLang, vLLM and OpenAI's
-// interface, as recorded from real ones, with a function instead of a model.
+// Package fakeengine simulates inference engines for tests: the HTTP replies of llama-server, SGLang and vLLM, as
+// recorded from real ones, with a function instead of a model.
 package fakeengine
 
 import (
@@ -16,19 +16,16 @@ import (
 
 // Engine is one engine. It implements http.Handler. Set exported fields before the first request.
 type Engine struct {
-	Dialect    string                      // llama, sglang, vllm or openai
+	Dialect    string                      // llama, sglang or vllm
 	Vocabulary *Vocabulary                 // nil: NewVocabulary
 	Model      func(ctx []int32) []float64 // log-probability by id; nil: Table(1)
 	MaxContext int                         // tokens, including the next one; 0: 512
 	Slots      int                         // of llama; 0: 4
 	Key        string                      // required; "" means none
-	MaxTop     int                         // of vllm and openai; 0: 20
+	MaxTop     int                         // of vllm; 0: 20
 	Name       string                      // of the model; "": fake
 
 	NoGenerate bool // vllm: without /inference/v1/generate
-	Rows       Rows // vllm: the content of prompt_logprobs if a part of the context is cached
-	Strict     bool // openai: refuses unknown fields, and returns no ids
-	Echo       bool // openai: supports the echo of the prompt
 	Strips     bool // drops a leading space when it detokenizes
 
 	// Fault, if set, may answer instead of the engine: it returns whether it did.
@@ -41,16 +38,6 @@ type Engine struct {
 	slots map[int][]int32      // of llama: the content of each
 	salts map[string][][]int32 // computed contexts, by salt
 }
-
-// Rows determines a vLLM's rows for the positions of a context in its prefix cache.
-type Rows uint8
-
-// The kinds.
-const (
-	SuffixRows  Rows = iota // rows only for the computed part
-	RubbishRows             // rows for all, but random ones for the cached part
-	WholeRows               // rows for all, which it computes again
-)
 
 // Call is a received request.
 type Call struct {
@@ -80,7 +67,7 @@ func (e *Engine) defaults() {
 	e.Name = cmp.Or(e.Name, "fake")
 	e.slots, e.salts = map[int][]int32{}, map[string][][]int32{}
 	e.mux = http.NewServeMux()
-	map[string]func(){"llama": e.llama, "sglang": e.sglang, "vllm": e.vllm, "openai": e.openai}[e.Dialect]()
+	map[string]func(){"llama": e.llama, "sglang": e.sglang, "vllm": e.vllm}[e.Dialect]()
 }
 
 // ServeHTTP handles a request.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -50,10 +49,6 @@ var greedy = map[string]struct {
 			"presence_penalty": 0, "frequency_penalty": 0, "detokenize": false,
 		},
 		"stream": false,
-	}},
-	"openai": {"/v1/completions", "prompt", "logprobs", object{
-		"max_tokens": 1, "n": 1, "temperature": 0, "top_p": 1, "presence_penalty": 0, "frequency_penalty": 0,
-		"logprobs": 2, "seed": 0, "stream": false,
 	}},
 }
 
@@ -162,11 +157,6 @@ func TestEveryFieldCounts(t *testing.T) {
 			}
 		}
 	}
-	strict := &Engine{Dialect: "openai", Strict: true}
-	status, _ := strict.ask(t, "openai", tokens(1, 5), greedy["openai"].fields)
-	assert.Equal(t, http.StatusOK, status)
-	status, _ = strict.ask(t, "openai", tokens(1, 5), with(greedy["openai"].fields, "top_k", 1))
-	assert.Equal(t, http.StatusBadRequest, status)
 }
 
 // TestLimits: the longest context and the largest numbers are answered, and one more is not; nor are no tokens and
@@ -192,11 +182,9 @@ func TestLimits(t *testing.T) {
 			assert.Equal(t, c.status, status, "%s: %v", kind, c.context)
 		}
 	}
-	for kind, name := range map[string]string{"vllm": "logprobs", "openai": "logprobs"} {
-		for n, want := range map[int]int{20: 200, 21: 400} {
-			status, _ := newEngine(kind).ask(t, kind, tokens(3, 5), with(greedy[kind].fields, name, n))
-			assert.Equal(t, want, status, "%s: %d", kind, n)
-		}
+	for n, want := range map[int]int{20: 200, 21: 400} {
+		status, _ := newEngine("vllm").ask(t, "vllm", tokens(3, 5), with(greedy["vllm"].fields, "logprobs", n))
+		assert.Equal(t, want, status, n)
 	}
 	g := greedy["generate"].fields
 	for _, name := range []string{"logprobs", "prompt_logprobs"} {
@@ -214,183 +202,9 @@ func TestLimits(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, status)
 }
 
-// TestAnswers: an engine answers with the most probable token, and the best ones with their log-probabilities.
-func TestAnswers(t *testing.T) {
-	context := tokens(1, 5)
-	v := NewVocabulary()
-	want := (&Engine{Model: Table(v, 1)}).best(context)[:2]
-	require.Greater(t, want[0].p, want[1].p)
-	first := func(reply object, names ...string) any {
-		var at any = reply
-		for _, name := range names {
-			at = at.(object)[name]
-			if list, ok := at.([]any); ok && name != "tokens" {
-				at = list[0]
-			}
-		}
-		return at
-	}
-	numbers := func(of any, names ...string) (all []any) {
-		for _, name := range names {
-			all = append(all, of.(object)[name])
-		}
-		return all
-	}
-	for kind, check := range map[string]func(reply object){
-		"llama": func(reply object) {
-			assert.Equal(t, []any{float64(want[0].id)}, reply["tokens"])
-			one := first(reply, "completion_probabilities")
-			assert.Equal(t, []any{float64(want[0].id), want[0].p}, numbers(one, "id", "logprob"))
-			for i, c := range one.(object)["top_logprobs"].([]any) {
-				assert.Equal(t, []any{float64(want[i].id), want[i].p}, numbers(c, "id", "logprob"))
-			}
-		},
-		"sglang": func(reply object) {
-			assert.Equal(t, []any{float64(want[0].id)}, reply["output_ids"])
-			rows := reply["meta_info"].(object)["output_top_logprobs"].([]any)
-			for i, c := range rows[0].([]any) {
-				assert.Equal(t, []any{want[i].p, float64(want[i].id), nil}, c)
-			}
-		},
-		"vllm": func(reply object) {
-			assert.EqualValues(t, want[0].id, first(reply, "choices", "token_ids"))
-			assert.Equal(t, object{named(want[0].id): want[0].p, named(want[1].id): want[1].p},
-				first(reply, "choices", "logprobs", "top_logprobs"))
-		},
-		"generate": func(reply object) {
-			assert.EqualValues(t, want[0].id, first(reply, "choices", "token_ids"))
-			one := first(reply, "choices", "logprobs", "content")
-			for i, c := range one.(object)["top_logprobs"].([]any) {
-				assert.Equal(t, []any{float64(want[i].id), want[i].p, float64(i + 1)},
-					numbers(c, "token_id", "logprob", "rank"))
-			}
-		},
-		"openai": func(reply object) {
-			assert.Equal(t, []any{v.text([]int32{want[0].id})}, first(reply, "choices", "logprobs", "tokens"))
-			assert.Equal(t, object{v.text([]int32{want[0].id}): want[0].p, v.text([]int32{want[1].id}): want[1].p},
-				first(reply, "choices", "logprobs", "top_logprobs"))
-			assert.Nil(t, first(reply, "choices", "token_ids"))
-		},
-	} {
-		fields := greedy[kind].fields
-		switch kind {
-		case "vllm":
-			fields = with(fields, "logprobs", 2)
-		case "generate":
-			fields = with(fields, "sampling_params", with(fields["sampling_params"].(object), "logprobs", 2))
-		}
-		status, reply := newEngine(kind).ask(t, kind, context, fields)
-		require.Equal(t, http.StatusOK, status, kind)
-		check(reply)
-	}
-}
-
-// TestOptions: what some requests ask for beside the next token.
-func TestOptions(t *testing.T) {
-	context := tokens(1, 5)
-	ask := func(e *Engine, kind string, fields object) object {
-		t.Helper()
-		status, reply := e.ask(t, kind, context, fields)
-		require.Equal(t, http.StatusOK, status, kind)
-		return reply
-	}
-	e := newEngine("llama")
-	reply := ask(e, "llama", with(greedy["llama"].fields, "n_predict", 3))
-	ids := slices.Clone(context)
-	for i, id := range reply["tokens"].([]any) {
-		assert.EqualValues(t, e.best(ids)[0].id, id, "token %d continues the ones before", i)
-		ids = append(ids, int32(id.(float64)))
-	}
-	assert.Len(t, ids, len(context)+3)
-	assert.Len(t, reply["completion_probabilities"], 3)
-	cut := newEngine("llama")
-	cut.Model = func([]int32) []float64 { // the beginning of a character
-		p := slices.Repeat([]float64{-9}, NewVocabulary().Size())
-		p[0xe4] = -1
-		return p
-	}
-	assert.Nil(t, ask(cut, "llama", greedy["llama"].fields)["completion_probabilities"], "held back")
-	assert.Len(t, ask(cut, "llama", with(greedy["llama"].fields, "n_predict", 2))["completion_probabilities"], 2)
-
-	sampling := with(greedy["sglang"].fields["sampling_params"].(object), "max_new_tokens", 0)
-	e = newEngine("sglang")
-	reply = ask(e, "sglang", with(with(greedy["sglang"].fields, "sampling_params", sampling), "logprob_start_len", 2))
-	assert.Empty(t, reply["output_ids"])
-	meta := reply["meta_info"].(object)
-	rows, own := meta["input_top_logprobs"].([]any), meta["input_token_logprobs"].([]any)
-	require.Len(t, rows, 3)
-	require.Len(t, own, 3)
-	assert.Nil(t, rows[0])
-	for i := 1; i < 3; i++ {
-		best := e.best(context[:2+i])
-		assert.Equal(t, []any{best[0].p, float64(best[0].id), nil}, rows[i].([]any)[0])
-		assert.Equal(t, []any{e.Model(context[:2+i])[context[2+i]], float64(context[2+i]), nil}, own[i])
-	}
-
-	e = newEngine("vllm")
-	status, reply := e.send(t, http.MethodPost, greedy["vllm"].path, "",
-		with(with(greedy["vllm"].fields, "model", "fake"), "prompt", [][]int32{context, context[:2]}))
-	require.Equal(t, http.StatusOK, status)
-	for i, choice := range reply["choices"].([]any) {
-		c := choice.(object)
-		assert.EqualValues(t, 1-i, c["index"], "not in the order of the request")
-		assert.Len(t, c["prompt_token_ids"], []int{2, 5}[i])
-	}
-
-	e = newEngine("openai")
-	e.Echo = true
-	fields := with(with(greedy["openai"].fields, "echo", true), "return_token_ids", true)
-	choice := ask(e, "openai", with(fields, "return_tokens_as_token_ids", true))["choices"].([]any)[0].(object)
-	best := e.best(context)[0].id
-	assert.Equal(t, []any{float64(best)}, choice["token_ids"])
-	said := choice["logprobs"].(object)["tokens"].([]any)
-	assert.Equal(t, []any{named(context[0]), named(best)}, []any{said[0], said[5]})
-	e = newEngine("openai")
-	said = ask(e, "openai", fields)["choices"].([]any)[0].(object)["logprobs"].(object)["tokens"].([]any)
-	assert.Len(t, said, 1, "an engine without echo")
-}
-
-// TestDescriptions: what an engine says about itself and about texts.
-func TestDescriptions(t *testing.T) {
-	for kind, about := range map[string]map[string]string{
-		"llama": {"/health": `{"status":"ok"}`, "/v1/models": `{"data":[{"id":"own","owned_by":"llamacpp",` +
-			`"meta":{"n_vocab":304,"n_ctx":51}}]}`, "/props": `{"total_slots":3,"build_info":"b0-fake",` +
-			`"default_generation_settings":{"n_ctx":51}}`},
-		"sglang": {"/v1/models": `{"data":[{"id":"own","owned_by":"sglang","max_model_len":51}]}`,
-			"/get_model_info": `{"model_path":"/models/fake"}`},
-		"vllm": {"/v1/models": `{"data":[{"id":"own","owned_by":"vllm","max_model_len":51}]}`,
-			"/version": `{"version":"0.32.0"}`},
-		"openai": {"/v1/models": `{"data":[{"id":"own","owned_by":"somebody"}]}`},
-	} {
-		e := newEngine(kind)
-		e.Slots, e.Name = 3, "own"
-		for path, want := range about {
-			_, reply := e.send(t, http.MethodGet, path, "", nil)
-			got, err := json.Marshal(reply)
-			require.NoError(t, err)
-			assert.JSONEq(t, want, string(got), "%s%s", kind, path)
-		}
-	}
-	v := NewVocabulary()
-	for kind, text := range map[string]string{"llama": "content", "sglang": "prompt", "vllm": "prompt"} {
-		_, reply := newEngine(kind).send(t, http.MethodPost, "/tokenize", "", object{text: "abc the"})
-		want := []any{}
-		for _, id := range v.Encode("abc the") {
-			want = append(want, float64(id))
-		}
-		assert.Equal(t, object{"tokens": want}, reply, kind)
-	}
-	for skip, want := range map[bool]string{false: "abc<|im_end|>", true: "abc"} {
-		ids := []int32{v.Find([]byte("abc")), v.Find([]byte("<|im_end|>"))}
-		_, reply := newEngine("sglang").send(t, http.MethodPost, "/detokenize", "",
-			object{"tokens": ids, "skip_special_tokens": skip})
-		assert.Equal(t, object{"text": want}, reply)
-	}
-}
-
 // TestKeys: an engine with a key answers without it only what real ones do.
 func TestKeys(t *testing.T) {
-	for _, kind := range []string{"llama", "sglang", "vllm", "openai"} {
+	for _, kind := range []string{"llama", "sglang", "vllm"} {
 		e := newEngine(kind)
 		e.Key = "right"
 		for path, open := range map[string]bool{"/health": true, "/v1/models": kind == "llama", "/props": false} {
@@ -450,43 +264,6 @@ func TestCached(t *testing.T) {
 	e.Slots = 2
 	reuse(e, "llama", long, greedy["llama"].fields)
 	assert.EqualValues(t, 39, reuse(e, "llama", long, with(greedy["llama"].fields, "id_slot", 2)), "there is no slot 2")
-}
-
-// TestPromptRows: the rows of vLLM for the positions of a context have its own tokens, too; for a cached part they are
-// missing, or rubbish, unless they are computed again.
-func TestPromptRows(t *testing.T) {
-	context := tokens(1, 20)
-	for _, c := range []struct {
-		kind    Rows
-		skip    bool
-		rows    int
-		rubbish int
-	}{{SuffixRows, false, 4, 0}, {RubbishRows, false, 20, 16}, {WholeRows, false, 20, 0}, {SuffixRows, true, 20, 0}} {
-		e := newEngine("generate")
-		e.Rows = c.kind
-		g := greedy["generate"].fields
-		g = with(g, "sampling_params", with(with(g["sampling_params"].(object), "prompt_logprobs", 1),
-			"skip_reading_prefix_cache", c.skip))
-		e.ask(t, "generate", context, g)
-		_, reply := e.ask(t, "generate", context, g)
-		rows := reply["prompt_logprobs"].([]any)
-		require.Len(t, rows, c.rows)
-		assert.Nil(t, rows[0])
-		rubbish := 0
-		for i, row := range rows[1:] {
-			at := len(context) - len(rows) + 1 + i
-			own, ok := row.(object)[fmt.Sprint(context[at])].(object)
-			if !ok {
-				rubbish++
-				continue
-			}
-			want := e.Model(context[:at])[context[at]]
-			assert.InDelta(t, want, own["logprob"], 1e-9)
-			best := slices.IndexFunc(e.best(context[:at]), func(c candidate) bool { return c.id == context[at] })
-			assert.EqualValues(t, best+1, own["rank"])
-		}
-		assert.Equal(t, c.rubbish, rubbish)
-	}
 }
 
 // TestWire: a host without an engine, and one that ends the connection, answer nothing; a caller that leaves gets its
@@ -550,31 +327,5 @@ func TestUnlike(t *testing.T) {
 		require.NoError(t, err)
 		_, err = x.RoundTrip(q)
 		assert.ErrorContains(t, err, "POST /ask was recorded, not "+r)
-	}
-}
-
-// TestVocabulary: a text is cut into the longest tokens, and is the text of these again; a byte that is no character
-// becomes U+FFFD.
-func TestVocabulary(t *testing.T) {
-	v := NewVocabulary()
-	for _, s := range []string{"", "abcab", "Hello the world\n\n  don't", "你好é\x00", "ing\xff"} {
-		ids := v.Encode(s)
-		assert.Equal(t, strings.ToValidUTF8(s, "\uFFFD"), v.text(ids), s)
-		for i := range ids[:max(len(ids), 1)-1] {
-			together := append(slices.Clone(v.Piece(ids[i])), v.Piece(ids[i+1])...)
-			assert.EqualValues(t, -1, v.Find(together), "%q", together)
-		}
-	}
-	assert.Equal(t, "\uFFFD", v.text([]int32{0xe4}))
-	abc := v.Find([]byte("abc"))
-	assert.Equal(t, []int32{abc}, v.Encode("abc"))
-	w := v.Swapped(abc, 'x')
-	assert.Equal(t, "xabc", w.text([]int32{abc, 'x'}))
-	assert.Equal(t, "abcx", v.text([]int32{abc, 'x'}), "the first one stays")
-	assert.Equal(t, "<|endoftext|><|im_end|>", v.text([]int32{v.Special(), int32(v.Size() - 1)}))
-	for strips, want := range map[bool]string{false: " the a", true: "the a"} {
-		e := &Engine{Dialect: "vllm", Strips: strips}
-		_, reply := e.send(t, http.MethodPost, "/detokenize", "", object{"tokens": v.Encode(" the a")})
-		assert.Equal(t, want, reply["prompt"])
 	}
 }

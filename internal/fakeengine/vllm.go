@@ -1,7 +1,6 @@
 package fakeengine
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -41,9 +40,9 @@ type vllmGenerate struct {
 }
 
 type vllmCompletions struct {
-	Model  string          `json:"model"`
-	ID     string          `json:"request_id"`
-	Prompt json.RawMessage `json:"prompt"`
+	Model  string  `json:"model"`
+	ID     string  `json:"request_id"`
+	Prompt []int32 `json:"prompt"`
 	vllmSampling
 	Stop        []string `json:"stop"`
 	StopIDs     []int32  `json:"stop_token_ids"`
@@ -128,7 +127,7 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 	cached := e.cached(text(q.Salt), q.Context, vllmBlock)
 	var rows any
 	if s.PromptLogProbs != nil {
-		if !is(s.SkipCache, false) || e.Rows == WholeRows {
+		if !is(s.SkipCache, false) {
 			cached = 0
 		}
 		rows = e.promptRows(q.Context, cached, *s.PromptLogProbs)
@@ -150,13 +149,7 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 // promptRows returns prompt_logprobs of a partly cached context: the k best tokens, and the one in the context.
 func (e *Engine) promptRows(context []int32, cached, k int) []any {
 	rows := []any{nil}
-	for pos := 1; pos < len(context); pos++ {
-		if pos <= cached {
-			if e.Rows == RubbishRows {
-				rows = append(rows, object{"1256137216": object{"logprob": 7311616.0, "rank": 1}})
-			}
-			continue
-		}
+	for pos := cached + 1; pos < len(context); pos++ {
 		row := object{}
 		for i, c := range e.best(context[:pos]) {
 			if i < k || c.id == context[pos] {
@@ -169,35 +162,23 @@ func (e *Engine) promptRows(context []int32, cached, k int) []any {
 }
 
 func (e *Engine) vllmCompletions(w http.ResponseWriter, q vllmCompletions) {
-	contexts := [][]int32{nil}
-	if json.Unmarshal(q.Prompt, &contexts[0]) != nil {
-		if err := json.Unmarshal(q.Prompt, &contexts); err != nil {
-			fail(w, http.StatusBadRequest, "BadRequestError", err.Error())
-			return
-		}
-	}
-	if q.Stop == nil || q.StopIDs == nil || !is(q.IgnoreEOS, false) || !is(q.AddSpecial, false) ||
-		!is(q.SkipSpecial, false) || !is(q.TokensAsIDs, true) || !is(q.Stream, false) || q.IDs == nil {
+	switch {
+	case q.Stop == nil || q.StopIDs == nil || !is(q.IgnoreEOS, false) || !is(q.AddSpecial, false) ||
+		!is(q.SkipSpecial, false) || !is(q.TokensAsIDs, true) || !is(q.Stream, false) || q.IDs == nil:
 		fail(w, http.StatusTeapot, "fake", "a field is left out")
 		return
+	case e.vllmRefuses(w, q.Model, q.vllmSampling, q.Salt, q.Prompt):
+		return
 	}
-	var choices []object
-	cached := 0
-	for i, context := range contexts {
-		if e.vllmRefuses(w, q.Model, q.vllmSampling, q.Salt, context) {
-			return
-		}
-		cached += e.cached(text(q.Salt), context, vllmBlock)
-		choices = append([]object{e.choice(i, context, q)}, choices...) // not in the order of the request
-	}
-	say(w, object{"choices": choices, "usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})
+	say(w, object{"choices": []object{e.choice(q)}, "usage": object{"prompt_tokens_details": object{
+		"cached_tokens": e.cached(text(q.Salt), q.Prompt, vllmBlock)}}})
 }
 
-func (e *Engine) choice(i int, context []int32, q vllmCompletions) object {
-	best := e.best(context)
-	choice := object{"index": i, "text": "?", "finish_reason": "length", "logprobs": nil}
+func (e *Engine) choice(q vllmCompletions) object {
+	best := e.best(q.Prompt)
+	choice := object{"index": 0, "text": "?", "finish_reason": "length", "logprobs": nil}
 	if *q.IDs {
-		choice["token_ids"], choice["prompt_token_ids"] = []int32{best[0].id}, context
+		choice["token_ids"], choice["prompt_token_ids"] = []int32{best[0].id}, q.Prompt
 	}
 	if k := q.LogProbs; k != nil {
 		top := object{}

@@ -45,11 +45,6 @@ func (v *Vocabulary) Special() int32 { return v.special }
 // Piece returns the bytes of a token.
 func (v *Vocabulary) Piece(id int32) []byte { return v.pieces[id] }
 
-// Find returns the token with these bytes, or -1.
-func (v *Vocabulary) Find(piece []byte) int32 {
-	return int32(slices.IndexFunc(v.pieces, func(p []byte) bool { return bytes.Equal(p, piece) }))
-}
-
 // Encode returns the tokens of a text.
 func (v *Vocabulary) Encode(text string) (ids []int32) {
 	if v.encode != nil {

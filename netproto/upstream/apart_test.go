@@ -88,7 +88,7 @@ func TestConnectionsEnd(t *testing.T) {
 			o := options(nil)
 			o.URLs, o.Transport, o.Key = []string{server.URL}, nil, "open sesame"
 			if refused {
-				o.Model, o.Kind = "another", VLLM
+				o.Model = "another"
 			}
 			u, err := Open(t.Context(), o)
 			require.Equal(t, refused, err != nil, name)
@@ -119,7 +119,7 @@ func TestStartsApart(t *testing.T) {
 	names, salts := map[string]bool{}, map[string]bool{}
 	for range 2 {
 		u := open(t, o)
-		assert.Regexp(t, "^pf-[0-9a-f]{8}$", u.name)
+		assert.Regexp(t, "^pf-[A-Z2-7]{8}$", u.name)
 		names[u.name] = true
 		require.NoError(t, u.members[0].join(t.Context()), "as if it had been away")
 	}
@@ -209,9 +209,10 @@ func TestBackWhileAborting(t *testing.T) {
 func TestEngineStatsBounds(t *testing.T) {
 	a := dialect.Ask{Context: make([]int32, 10)}
 	var s EngineStats
-	s.count(a, dialect.Reply{Cached: 99, Compute: time.Hour, Audited: -1, Extra: -1}, time.Second)
-	s.count(a, dialect.Reply{Cached: -1, Compute: time.Millisecond, Audited: 3, Extra: 2,
-		Audit: []terms.Finding{{}}, Unheard: dialect.ErrReply}, time.Second)
+	s.count(a, dialect.Reply{Cached: 99, Compute: time.Hour, Extra: -1}, time.Second)
+	s.count(a, dialect.Reply{Cached: -1, Compute: time.Millisecond, Extra: 2, Unheard: dialect.ErrReply,
+		Rows: []dialect.Row{{Top: []terms.Candidate{{ID: 3}}}, {Top: []terms.Candidate{{ID: 0}}},
+			{Top: []terms.Candidate{{ID: 0}}}}}, time.Second)
 	assert.Equal(t, EngineStats{Answered: 2, Time: 2 * time.Second, Compute: time.Second + time.Millisecond,
 		Context: 10, Cached: 10, Audited: 3, Found: 1, AuditExtra: 2, Unheard: 1}, s)
 	assert.Equal(t, 2*time.Second+20*time.Millisecond, s.usual(), "twice the mean")
@@ -224,7 +225,6 @@ func TestComputeReported(t *testing.T) {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		for _, a := range []dialect.Ask{
 			{Context: []int32{1, 2, 3}}, {Context: []int32{1, 2, 3, 4}, K: 2},
-			{Context: []int32{1, 2, 3, 4, 5}, Sample: 2},
 		} {
 			a.Name, a.Session = "x", 1
 			r, err := u.members[0].engine().Ask(t.Context(), a)

@@ -61,9 +61,6 @@ func (u *Upstream) consult(ctx context.Context, session uint64, a dialect.Ask) (
 	if len(order) == 0 {
 		return r, u.noEngine()
 	}
-	if u.o.Hedge > 0 && len(order) > 1 {
-		return u.hedge(ctx, order, a)
-	}
 	for _, m := range order {
 		if r, err = m.ask(ctx, a); err == nil || ctx.Err() != nil || !elsewhere(err) {
 			break
@@ -106,53 +103,4 @@ func refused(err error) error {
 		return fmt.Errorf("%w: %w", r, err)
 	}
 	return err
-}
-
-// hedge asks the session's engine, and others too if it is slow or fails. It returns the first answer and cancels the
-// other questions.
-func (u *Upstream) hedge(ctx context.Context, order []*member, a dialect.Ask) (r dialect.Reply, err error) {
-	type result struct {
-		r   dialect.Reply
-		err error
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	results := make(chan result, len(order))
-	open, next := 0, 0
-	start := func() {
-		m := order[next]
-		one := a
-		one.Name = fmt.Sprintf("%s-%d", a.Name, next)
-		open, next = open+1, next+1
-		go func() {
-			r, err := m.ask(ctx, one)
-			results <- result{r, err}
-		}()
-	}
-	defer func() {
-		cancel()
-		for range open { // they return soon; wait for all of them
-			<-results
-		}
-	}()
-	start()
-	timer := time.NewTimer(u.o.Hedge)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			if next < len(order) { // else the first one failed, and the next was asked for that
-				start() // once: the timer does not fire again
-			}
-		case got := <-results:
-			open--
-			if got.err == nil || ctx.Err() != nil || !elsewhere(got.err) {
-				return got.r, refused(got.err)
-			}
-			if err = got.err; next < len(order) {
-				start()
-			} else if open == 0 {
-				return r, refused(err)
-			}
-		}
-	}
 }

@@ -165,7 +165,7 @@ func (m *member) failed(err error) {
 		if m.faults++; m.faults >= most {
 			m.out(err)
 		}
-	case status == 0 && !errors.Is(err, dialect.ErrPiece):
+	case status == 0:
 		m.out(err) // there is no connection
 	}
 }

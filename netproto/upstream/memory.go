@@ -26,7 +26,7 @@ type memory struct {
 type remembered struct {
 	terms.Reply
 	k         int
-	auditFrom int          // start of an exact audit; 0: none
+	auditFrom int          // start of an audit; 0: none
 	verify    terms.Verify // the kind of that audit
 }
 
@@ -55,8 +55,8 @@ func (m *memory) key(q terms.Job) uint64 {
 	return h.Sum64()
 }
 
-// recall returns the stored answer to a question, if it has everything that is requested. A sampled audit is never
-// repeated, and an audit that verified less, or in another way, does not count as verification.
+// recall returns the stored answer to a question, if it has everything that is requested. An audit that verified less, or
+// in another way, does not count as verification.
 func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 	found, ok := m.answers.Get(key)
 	wanted := q.AuditFrom > 0 && q.AuditFrom < len(q.Context)
@@ -93,7 +93,7 @@ func (m *memory) keep(key uint64, q terms.Job, a terms.Reply) terms.Reply {
 	const most = 16 // probabilities
 	now := remembered{Reply: a, k: min(q.K, most)}
 	now.Top, now.Audit = slices.Clone(a.Top[:min(len(a.Top), most)]), slices.Clone(a.Audit)
-	if a.Sampled == 0 && a.Audited > 0 {
+	if a.Audited > 0 {
 		now.auditFrom, now.verify = q.AuditFrom, q.Verify
 	}
 	before, found, _ := m.answers.PeekOrAdd(key, now)

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,16 +27,21 @@ import (
 func TestLeastOfAll(t *testing.T) {
 	w := fakeengine.NewWire(map[string]http.Handler{
 		"a": &fakeengine.Engine{Dialect: "vllm", MaxTop: 20, MaxContext: 400},
-		"b": &fakeengine.Engine{Dialect: "vllm", MaxTop: 5, NoGenerate: true},
+		"b": &fakeengine.Engine{Dialect: "vllm", MaxTop: 5},
 		"c": &fakeengine.Engine{Dialect: "llama", Slots: 3},
 		"d": &fakeengine.Engine{Dialect: "llama", Vocabulary: fakeengine.NewVocabulary().Swapped(260, 261)},
 	})
 	for _, hosts := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c"}} {
 		info := open(t, options(w, hosts...)).Info()
-		assert.Equal(t, []any{5, 399, netproto.SampledAudit, 64 + 64 + 3},
+		assert.Equal(t, []any{5, 399, netproto.NoAudit, 64 + 64 + 3},
 			[]any{info.Choices, info.MaxContext, info.Audit, info.Parallel})
 	}
-	w.Set("e", &fakeengine.Engine{Dialect: "openai", Echo: true})
+	w.Set("e", &fakeengine.Engine{Dialect: "vllm", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if r.URL.Path == "/v1/models" {
+			fmt.Fprint(w, `{"data":[{"id":"fake","owned_by":"vllm"}]}`)
+		}
+		return r.URL.Path == "/v1/models"
+	}})
 	for _, hosts := range [][]string{{"a", "e"}, {"e", "a"}} {
 		assert.Equal(t, 399, open(t, options(w, hosts...)).Info().MaxContext, "one of them reports none")
 	}
@@ -287,7 +291,6 @@ func TestTimesOfMonitoring(t *testing.T) {
 				return false
 			}
 			o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
-			o.Kind = Llama // else /props is requested twice
 			u, err := Open(t.Context(), o)
 			if c.path == "/props" {
 				assert.Equal(t, c.ok, err == nil, "%v", err)
@@ -320,13 +323,14 @@ func TestRequested(t *testing.T) {
 		{terms.Question{K: 30, AuditFrom: 5}, 20, 0, 0}, // there is no position 5
 		{terms.Question{K: 3, Sampling: drawn(7), AuditFrom: 4}, 7, 4, 0},
 		{terms.Question{K: 9, Sampling: drawn(7)}, 9, 0, 0},
-		{terms.Question{AuditFrom: 1, Verify: terms.EachChoice}, 0, 1, 1},
+		{terms.Question{AuditFrom: 1, Verify: terms.EachChoice}, 0, 1, 0},
 		{terms.Question{AuditFrom: 1, Verify: terms.EachChoice, Sampling: drawn(7)}, 7, 1, 7},
 		{terms.Question{AuditFrom: 1, Verify: terms.EachScore, Sampling: drawn(70)}, 20, 1, 20},
 	} {
 		c.q.Context = []int32{1, 2, 3, 4, 5}
 		a := u.ask(terms.Job{Question: c.q})
 		assert.Equal(t, [3]int{c.k, c.from, c.row}, [3]int{a.K, a.AuditFrom, a.Rows}, "%+v", c.q)
+		assert.Equal(t, c.q.Verify != terms.AsItComes, a.All)
 	}
 }
 
@@ -500,10 +504,10 @@ func TestPiecesInChunks(t *testing.T) {
 	for id := 1; id < 9000; id++ {
 		pieces = append(pieces, fmt.Appendf(nil, "<%d>", id))
 	}
-	v := fakeengine.VocabularyOf(pieces, 9000, nil)
+	v := fakeengine.VocabularyOf(pieces, 9000, func(string) []int32 { return []int32{0} })
 	for _, other := range []int32{-1, 0, 4095, 4096, 8191, 8999} {
 		seen := 0
-		err := checkPieces(t.Context(), v, func(_ context.Context, ids []int32) (string, error) {
+		err := checkPieces(t.Context(), detokenizer(func(ids []int32) (string, error) {
 			require.LessOrEqual(t, len(ids), 4097)
 			seen += len(ids) - 1
 			var text []byte
@@ -514,7 +518,7 @@ func TestPiecesInChunks(t *testing.T) {
 				text = append(text, v.Piece(id)...)
 			}
 			return string(text), nil
-		})
+		}), v)
 		if other < 0 {
 			require.NoError(t, err)
 			assert.Equal(t, 9000, seen)
@@ -522,47 +526,22 @@ func TestPiecesInChunks(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, fmt.Sprintf("the token %d is another one", other))
 	}
-	require.NoError(t, checkPieces(t.Context(), fakeengine.VocabularyOf([][]byte{[]byte("b")}, 1, nil),
-		func(_ context.Context, ids []int32) (string, error) {
-			assert.Equal(t, []int32{0}, ids, "no token stands for the letter a")
-			return "b", nil
-		}))
 	for fails := 1; fails < 5; fails++ {
 		calls := 0
-		err := checkPieces(t.Context(), v, func(context.Context, []int32) (string, error) {
+		err := checkPieces(t.Context(), detokenizer(func([]int32) (string, error) {
 			if calls++; calls == fails {
 				return "", dialect.ErrReply
 			}
 			return "another", nil
-		})
+		}), v)
 		assert.ErrorIs(t, err, dialect.ErrReply)
 	}
 }
 
-// TestOtherDraws: the same text with other sampling settings is a different question.
-func TestOtherDraws(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "sglang"}
-	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-	q := question(1, []int32{1, 2, 3})
-	for i, s := range []terms.Sampling{
-		{}, {Temperature: 1, TopK: 5}, {Temperature: 2, TopK: 5}, {Temperature: 1, TopK: 6},
-		{Temperature: 1, TopK: 5, TopP: 0.5},
-		{Temperature: 1, TopK: 5, Seed: 1},
-	} {
-		before := len(e.Calls("/generate"))
-		q.Sampling = s
-		for range 2 {
-			_, err := u.Ask(t.Context(), q)
-			require.NoError(t, err)
-		}
-		assert.Len(t, e.Calls("/generate"), before+1, "%d", i)
-	}
-	q.Sampling = terms.Sampling{Seed: 7, TopK: 9}
-	before := len(e.Calls("/generate"))
-	_, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
-	assert.Len(t, e.Calls("/generate"), before, "at temperature 0 there is no sampling")
-}
+// detokenizer is an engine of which only one method is called.
+type detokenizer func(ids []int32) (string, error)
+
+func (d detokenizer) Detokenize(_ context.Context, ids []int32) (string, error) { return d(ids) }
 
 // TestRememberedTogether: the results of two questions about one text are merged, in any order.
 func TestRememberedTogether(t *testing.T) {
@@ -586,7 +565,7 @@ func TestRememberedTogether(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, e.Calls("/generate"), before)
 		assert.Equal(t, []int{9, 5}, []int{len(a.Top), a.Audited})
-		checkAudit(t, e, netproto.ExactAudit, q.Context, 1, a.Audited, 0, a.Audit)
+		checkAudit(t, e, netproto.ExactAudit, q.Context, 1, a.Audited, a.Audit)
 	}
 }
 
@@ -605,42 +584,12 @@ func TestLeadingSpace(t *testing.T) {
 func TestCancelAsksNobodyElse(t *testing.T) {
 	f := &fault{doing: hang}
 	engines := []*fakeengine.Engine{{Dialect: "sglang", Fault: f.answer}, {Dialect: "sglang", Fault: f.answer}}
-	for _, hedge := range []time.Duration{0, time.Second} {
-		f.on.Store(false)
-		inWorld(t, engines, func(o *Options) { o.Hedge = hedge }, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-			f.on.Store(true)
-			require.Error(t, ask(t, u, 1, 50*time.Millisecond))
-			s := u.Stats()
-			assert.EqualValues(t, 1, s.Engines[0].Asks+s.Engines[1].Asks)
-		})
-	}
-}
-
-// TestNamesOfRequests: request ids are unique, also those of a hedge: SGLang refuses an id that is in use.
-func TestNamesOfRequests(t *testing.T) {
-	f := &fault{doing: hang}
-	engines := []*fakeengine.Engine{{Dialect: "sglang"}, {Dialect: "sglang"}}
-	for _, e := range engines {
-		e.Fault = func(w http.ResponseWriter, r *http.Request, b []byte) bool {
-			return r.URL.Path == "/generate" && f.answer(w, r, b)
-		}
-	}
-	inWorld(t, engines, func(o *Options) { o.Hedge = 10 * time.Millisecond },
-		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-			f.on.Store(true)
-			for i := range uint64(5) {
-				require.Error(t, ask(t, u, i, 50*time.Millisecond))
-			}
-			names := map[string]bool{}
-			calls := append(engines[0].Calls("/generate"), engines[1].Calls("/generate")...)
-			for _, c := range calls {
-				var q struct{ RID string }
-				require.NoError(t, json.Unmarshal(c.Body, &q))
-				names[q.RID] = true
-			}
-			assert.Len(t, names, len(calls), fmt.Sprint(names))
-			assert.GreaterOrEqual(t, len(calls), 12, "five questions to both engines, and the trials")
-		})
+	inWorld(t, engines, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
+		f.on.Store(true)
+		require.Error(t, ask(t, u, 1, 50*time.Millisecond))
+		s := u.Stats()
+		assert.EqualValues(t, 1, s.Engines[0].Asks+s.Engines[1].Asks)
+	})
 }
 
 // TestOtherMerges: an engine with the same tokens but other merges counts as different.
@@ -688,78 +637,6 @@ func TestUnusedRows(t *testing.T) {
 	q.Context, q.Sampling = []int32{4, 5}, terms.Sampling{Temperature: 1, TopK: 3}
 	_, err = u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed, "there are not three candidates")
-}
-
-// speller spells any number of tokens but none.
-type speller struct {
-	dialect.Engine
-	v     dialect.Vocabulary
-	asked []int32
-}
-
-func (s *speller) Spell(_ context.Context, ids []int32) (all [][]byte, err error) {
-	if len(ids) == 0 {
-		return nil, dialect.ErrReply
-	}
-	s.asked = append(s.asked, ids...)
-	for _, id := range ids {
-		all = append(all, s.v.Piece(id))
-	}
-	return all, nil
-}
-
-func (s *speller) Next(context.Context, []int32) ([]byte, error) { return nil, dialect.ErrReply }
-
-// parrot continues the first tokens with themselves and others with another text.
-type parrot struct {
-	*speller
-	same int
-}
-
-func (p *parrot) Next(_ context.Context, ids []int32) ([]byte, error) {
-	if p.same--; p.same < 0 {
-		return []byte("something else"), nil
-	}
-	return p.v.Piece(ids[0]), nil
-}
-
-// TestHalfRepeats: a vocabulary is the same if half of the tried tokens are continued with themselves.
-func TestHalfRepeats(t *testing.T) {
-	for same, ok := range map[int]bool{40: true, 20: true, 19: false, 0: false} {
-		p := &parrot{&speller{v: fakeengine.NewVocabulary()}, same}
-		err := checkRepeats(t.Context(), p, p.v)
-		assert.Equal(t, ok, err == nil, "%v", err)
-		if !ok {
-			assert.ErrorIs(t, err, dialect.ErrAbsent)
-			assert.ErrorContains(t, err, fmt.Sprintf("it continued %d of 40 repeated tokens", same))
-		}
-	}
-	p := &parrot{&speller{v: fakeengine.VocabularyOf([][]byte{{0xe4}, {}}, 2, nil)}, 40}
-	assert.ErrorContains(t, checkRepeats(t.Context(), p, p.v), "it continued 0 of 0", "no token has a text")
-}
-
-// TestSpellingInShortContexts: every token is compared once, however few an engine takes at a time.
-func TestSpellingInShortContexts(t *testing.T) {
-	for _, most := range []int{0, 1, 2, 3, 100, 1 << 20} {
-		s := &speller{v: fakeengine.NewVocabulary()}
-		require.NoError(t, checkSpelling(t.Context(), s, dialect.Facts{MaxContext: most}, s.v))
-		for i, id := range s.asked {
-			require.EqualValues(t, i, id)
-		}
-		assert.Len(t, s.asked, s.v.Size())
-	}
-	v := fakeengine.NewVocabulary()
-	other := &speller{v: v.Swapped(0xe4, 0xe5)} // parts of characters
-	err := checkSpelling(t.Context(), other, dialect.Facts{}, v)
-	assert.ErrorContains(t, err, `the token 228 is "\xe5" there and "\xe4" here`)
-	for id, part := range map[int]bool{0xe4: true, 'x': false} { // only a part of a character may be lost
-		pieces := slices.Repeat([][]byte{{'x'}}, 256)
-		pieces[0xe4] = []byte{0xe4}
-		v := fakeengine.VocabularyOf(slices.Clone(pieces), 256, nil)
-		pieces[id] = []byte("\uFFFD")
-		lost := &speller{v: fakeengine.VocabularyOf(pieces, 256, nil)}
-		assert.Equal(t, part, checkSpelling(t.Context(), lost, dialect.Facts{}, v) == nil, "%d", id)
-	}
 }
 
 // TestStoredApart: what a caller does with an answer does not change the stored one.

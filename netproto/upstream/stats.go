@@ -51,8 +51,12 @@ func (s *EngineStats) count(a dialect.Ask, r dialect.Reply, took time.Duration) 
 		s.Context += uint64(len(a.Context))
 		s.Cached += uint64(min(r.Cached, len(a.Context)))
 	}
-	s.Audited += uint64(max(r.Audited, 0))
-	s.Found += uint64(len(r.Audit))
+	s.Audited += uint64(len(r.Rows))
+	for i, row := range r.Rows {
+		if row.Top[0].ID != a.Context[len(a.Context)-len(r.Rows)+i] {
+			s.Found++
+		}
+	}
 	s.AuditExtra += uint64(max(r.Extra, 0))
 	if r.Unheard != nil {
 		s.Unheard++

@@ -1,13 +1,9 @@
-// Package upstream connects a gateway to inference engines that speak HTTP: SGLang, vLLM, llama-server, and any server
-// of /v1/completions that accepts ids. It chooses an engine for each question, draws tokens from the returned
-// probabilities, stores the answers so that a repeated question gets the same answer, and takes failing engines out of
-// service.
-//
-// Each dialect is a package below this one that implements the interface of package dialect.
+// Package upstream connects a gateway to inference engines that speak HTTP: SGLang, vLLM and llama-server. It chooses an
+// engine for each question, draws tokens from the returned probabilities, stores the answers so that a repeated question
+// gets the same answer, and takes failing engines out of service. Package dialect has the engines' interfaces.
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -33,15 +29,12 @@ import (
 // Options configure an Upstream. URLs, Vocabulary, Identity and Draw are required.
 type Options struct {
 	URLs  []string        // of engines that serve the same model
-	Kind  Kind            // the dialect of all of them; "" means Auto
 	Model string          // the engines' name for the model, if they serve several
 	Key   netproto.Secret // required by the engines; "" means none
 
 	Vocabulary dialect.Vocabulary // of the devices' model
 	Identity   netproto.Identity  // of the devices' model
 	Ends       []int32            // tokens of the model that end a text
-	// TrustVocabulary accepts engines without an endpoint to compare the vocabulary.
-	TrustVocabulary bool
 
 	// Draw returns the token at position pos, drawn from the most probable ones with the same noise as on devices. The
 	// scores that decided the draw are those of the drawn token and of the token in the text: log-probabilities
@@ -49,49 +42,25 @@ type Options struct {
 	Draw func(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 		choice int32, score, standing float32, err error)
 
-	Parallel   int           // concurrent questions per engine; 0 means as many as it reports, or 64
-	AuditEvery int           // every how many questions with a sampled audit one is audited; 0 means 8
-	Hedge      time.Duration // after which an unanswered question is also sent to a second engine; 0 means never
-	WarmFrom   int           // minimum number of new tokens of a text to prefill early; 0 means 128
-	Patience   time.Duration // at the start, for the first engine to answer; 0 means no wait
-	Remember   int           // answers stored for repeated questions; 0 means 65536
-	SaltKey    [32]byte      // key for the salts of clients; zero means drawn at random
+	Parallel int           // concurrent questions per engine; 0 means as many as it reports, or 64
+	Patience time.Duration // at the start, for the first engine to answer; 0 means no wait
 
 	// Transport carries the requests; nil means one over TCP for each engine.
 	Transport http.RoundTripper
 
-	Log    *slog.Logger  // logs when engines go out of service and come back; nil means no log
-	Random func() uint64 // for names and the audited positions; nil means the system's
+	Log *slog.Logger // logs when engines go out of service and come back; nil means no log
 }
 
-func (o Options) withDefaults() (Options, error) {
-	o.AuditEvery = cmp.Or(o.AuditEvery, 8)
-	o.WarmFrom = cmp.Or(o.WarmFrom, 128)
-	o.Remember = cmp.Or(o.Remember, 65536)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Random == nil {
-		o.Random = systemRandom
-	}
+func (o Options) check() error {
 	switch {
 	case len(o.URLs) == 0:
-		return o, errors.New("upstream: no engine is given")
+		return errors.New("upstream: no engine is given")
 	case o.Vocabulary == nil || o.Draw == nil:
-		return o, errors.New("upstream: Vocabulary and Draw are required")
-	case o.Parallel < 0 || o.AuditEvery < 0 || o.WarmFrom < 0 || o.Remember < 0 || o.Hedge < 0:
-		return o, errors.New("upstream: a limit is negative")
+		return errors.New("upstream: Vocabulary and Draw are required")
+	case o.Parallel < 0:
+		return errors.New("upstream: Parallel is negative")
 	}
-	if o.SaltKey == ([32]byte{}) {
-		_, _ = rand.Read(o.SaltKey[:]) // always returns nil
-	}
-	return o, nil
-}
-
-func systemRandom() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // always returns nil
-	return binary.LittleEndian.Uint64(b[:])
+	return nil
 }
 
 // Upstream is one large model, served by one engine or several. It implements gateway.Upstream, gateway.Warmer and
@@ -102,9 +71,9 @@ type Upstream struct {
 	info    gateway.Info
 	most    int // probabilities that every engine returns
 	memory  *memory
-	name    string // prefix of the names of its requests
+	saltKey [32]byte // key for the salts of clients
+	name    string   // prefix of the names of its requests
 	count   atomic.Uint64
-	audits  atomic.Uint64 // requested sampled audits
 	stop    context.CancelFunc
 	watched sync.WaitGroup
 }
@@ -113,11 +82,15 @@ type Upstream struct {
 // failed, and at least one is in service. An engine that does not answer yet joins later; an engine that answers but is
 // not suitable is an error. Close the Upstream when the gateway has ended.
 func Open(ctx context.Context, o Options) (*Upstream, error) {
-	o, err := o.withDefaults()
-	if err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	u := &Upstream{o: o, memory: newMemory(o.Remember), name: fmt.Sprintf("pf-%08x", uint32(o.Random()))}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	const answers = 65536 // that are stored for repeated questions
+	u := &Upstream{o: o, memory: newMemory(answers), name: "pf-" + rand.Text()[:8]}
+	_, _ = rand.Read(u.saltKey[:]) // always returns nil
 	for i, address := range o.URLs {
 		m, err := newMember(u, address)
 		if err != nil {
@@ -239,16 +212,11 @@ func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 		}
 	}
 	a.Top = a.Top[:min(q.K, len(a.Top))]
-	switch {
-	case ask.Sample > 0 && r.Audited > 0:
-		a.Audited, a.Sampled, a.Audit = len(q.Context)-q.AuditFrom, ask.Sample, r.Audit
-	case ask.Rows > 0:
-		if a.Audit, err = u.verify(q, r); err != nil {
+	if ask.AuditFrom > 0 {
+		if a.Audit, err = u.audit(q, r); err != nil {
 			return terms.Reply{}, err
 		}
 		a.Audited = len(r.Rows)
-	case ask.AuditFrom > 0:
-		a.Audited, a.Audit = r.Audited, r.Audit
 	}
 	return u.memory.keep(key, q, a), nil
 }
@@ -274,21 +242,10 @@ func (u *Upstream) ask(q terms.Job) dialect.Ask {
 	if !q.Sampling.Greedy() {
 		a.K = max(a.K, min(q.Sampling.TopK, u.most))
 	}
-	if q.AuditFrom < 1 || q.AuditFrom >= len(q.Context) {
-		return a
-	}
-	switch u.info.Audit {
-	case netproto.ExactAudit:
-		a.AuditFrom = q.AuditFrom
-		if q.Verify != terms.AsItComes {
-			a.Rows = 1
-			if !q.Sampling.Greedy() {
-				a.Rows = min(q.Sampling.TopK, u.most)
-			}
-		}
-	case netproto.SampledAudit:
-		if u.audits.Add(1)%uint64(u.o.AuditEvery) == 0 {
-			a.Sample = q.AuditFrom + int(u.o.Random()%uint64(len(q.Context)-q.AuditFrom))
+	if u.info.Audit == netproto.ExactAudit && q.AuditFrom > 0 && q.AuditFrom < len(q.Context) {
+		a.AuditFrom, a.All = q.AuditFrom, q.Verify != terms.AsItComes
+		if a.All && !q.Sampling.Greedy() {
+			a.Rows = min(q.Sampling.TopK, u.most)
 		}
 	}
 	return a
@@ -297,14 +254,15 @@ func (u *Upstream) ask(q terms.Job) dialect.Ask {
 // salt returns the salt that separates a client's cache from those of others, if the engine supports that. Each domain
 // of a client also has its own cache.
 func (u *Upstream) salt(client, domain uint64) string {
-	mac := hmac.New(sha256.New, u.o.SaltKey[:])
+	mac := hmac.New(sha256.New, u.saltKey[:])
 	mac.Write(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, client), domain))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // Warm implements gateway.Warmer. It prefills only if there are enough new tokens and the engine has capacity.
 func (u *Upstream) Warm(ctx context.Context, q terms.Job) error {
-	if len(q.Context)-q.Base < u.o.WarmFrom {
+	const least = 128 // new tokens
+	if len(q.Context)-q.Base < least {
 		return nil
 	}
 	order := u.order(q.Session)

@@ -9,10 +9,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// verify compares each position to be verified with the choice there: the most probable token, or the one that is
-// drawn. Missing rows are an error, since a device would take a missing finding for agreement.
-func (u *Upstream) verify(q terms.Job, r dialect.Reply) (all []terms.Finding, err error) {
-	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted {
+// audit compares each audited position with the choice there: the most probable token, or for verification the one that
+// is drawn. When verifying, missing rows are an error, since a device would take a missing finding for agreement.
+func (u *Upstream) audit(q terms.Job, r dialect.Reply) (all []terms.Finding, err error) {
+	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted && q.Verify != terms.AsItComes {
 		err := fmt.Errorf("%w: it audited %d of the %d positions to be verified",
 			netproto.Failed, len(r.Rows), wanted)
 		if r.Unheard != nil {
@@ -20,8 +20,9 @@ func (u *Upstream) verify(q terms.Job, r dialect.Reply) (all []terms.Finding, er
 		}
 		return nil, err
 	}
+	first := len(q.Context) - len(r.Rows)
 	for i, row := range r.Rows {
-		pos := q.AuditFrom + i
+		pos := first + i
 		f, err := u.choose(q, pos, row)
 		if err != nil {
 			return nil, err
@@ -41,7 +42,7 @@ func (u *Upstream) verify(q terms.Job, r dialect.Reply) (all []terms.Finding, er
 func (u *Upstream) choose(q terms.Job, pos int, row dialect.Row) (f terms.Finding, err error) {
 	best := row.Top[0]
 	f = terms.Finding{Pos: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
-	if q.Sampling.Greedy() {
+	if q.Sampling.Greedy() || q.Verify == terms.AsItComes {
 		return f, nil
 	}
 	most := min(q.Sampling.TopK, u.o.Vocabulary.Size())

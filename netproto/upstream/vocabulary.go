@@ -1,46 +1,29 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // checkVocabulary checks that an engine's ids mean the same as the devices': texts are tokenized to the same ids, and
-// ids have the same text, for the whole vocabulary. The error states the first difference. For engines without
-// endpoints for that, other methods compare as many tokens as possible.
-func checkVocabulary(
-	ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary, trust bool,
-) error {
+// ids have the same text, for the whole vocabulary. The error states the first difference.
+func checkVocabulary(ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary) error {
 	if f.Vocab > 0 && f.Vocab < v.Size() {
 		return &wrong{fmt.Errorf("its model has %d tokens, that of --tokenizer has %d: the models differ", f.Vocab,
 			v.Size())}
 	}
 	err := checkTexts(ctx, e, v)
 	if err == nil {
-		err = checkPieces(ctx, v, func(ctx context.Context, ids []int32) (string, error) {
-			return e.Detokenize(ctx, ids)
-		})
+		err = checkPieces(ctx, e, v)
 	}
 	if errors.Is(err, dialect.ErrAbsent) {
-		err = checkSpelling(ctx, e, f, v)
-	}
-	if errors.Is(err, dialect.ErrAbsent) {
-		err = checkRepeats(ctx, e, v)
-	}
-	if errors.Is(err, dialect.ErrAbsent) && trust {
-		return nil
-	}
-	if errors.Is(err, dialect.ErrAbsent) {
-		return &wrong{fmt.Errorf("it offers no way to compare its vocabulary with that of --tokenizer (%w): "+
-			"if you know that they are the same, give --engine trust-vocabulary: then ids are not compared at all, "+
-			"and another model would answer nonsense", err)}
+		return &wrong{fmt.Errorf("its vocabulary cannot be compared with that of --tokenizer, which needs its "+
+			"/tokenize and /detokenize: %w", err)}
 	}
 	return err
 }
@@ -90,23 +73,17 @@ func idAt(ids []int32, i int) string {
 	return fmt.Sprint(ids[i])
 }
 
-// checkPieces compares the text of every id, many per request. Each request starts with an id that stands for a letter:
-// some vocabularies drop a leading space.
-func checkPieces(
-	ctx context.Context, v dialect.Vocabulary, detokenize func(context.Context, []int32) (string, error),
-) error {
+// checkPieces compares the text of every id, many per request. Each request starts with a letter: some vocabularies drop a leading space.
+func checkPieces(ctx context.Context, e interface {
+	Detokenize(context.Context, []int32) (string, error)
+}, v dialect.Vocabulary) error {
 	const chunk = 4096
-	anchor := v.Find([]byte("a"))
 	same := func(first, end int) (bool, error) {
-		ids := make([]int32, 0, end-first+1)
-		var ours []byte
-		if anchor >= 0 {
-			ids, ours = append(ids, anchor), append(ours, 'a')
-		}
+		ids, ours := v.Encode("a"), []byte("a")
 		for id := int32(first); id < int32(end); id++ {
 			ids, ours = append(ids, id), append(ours, v.Piece(id)...)
 		}
-		theirs, err := detokenize(ctx, ids)
+		theirs, err := e.Detokenize(ctx, ids)
 		return legible(theirs) == legible(string(ours)), err
 	}
 	for first := 0; first < v.Size(); first += chunk {
@@ -152,65 +129,4 @@ func legible(s string) string {
 		s = strings.ReplaceAll(s, "\uFFFD\uFFFD", "\uFFFD")
 	}
 	return s
-}
-
-// checkSpelling compares the text of every id in an engine's echo, for engines that do not detokenize.
-func checkSpelling(ctx context.Context, e dialect.Engine, f dialect.Facts, v dialect.Vocabulary) error {
-	s, ok := e.(dialect.Speller)
-	if !ok {
-		return dialect.ErrAbsent
-	}
-	chunk := 512
-	if f.MaxContext > 0 {
-		chunk = max(min(chunk, f.MaxContext-1), 1)
-	}
-	for first := 0; first < v.Size(); first += chunk {
-		var ids []int32
-		for id := first; id < min(first+chunk, v.Size()); id++ {
-			ids = append(ids, int32(id))
-		}
-		pieces, err := s.Spell(ctx, ids)
-		if err != nil {
-			return err
-		}
-		for i, piece := range pieces {
-			ours := v.Piece(ids[i])
-			// not bytes.ContainsRune, which takes any invalid bytes for this character
-			lost := bytes.Contains(piece, []byte("\uFFFD")) && !utf8.Valid(ours)
-			if !bytes.Equal(piece, ours) && !lost {
-				return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
-					"the token %d is %q there and %q here", ids[i], piece, ours)}
-			}
-		}
-	}
-	return nil
-}
-
-// checkRepeats asks what follows a token that is repeated many times. Nearly any model continues with the same token:
-// then the text of its answer must be that of the token's id here. If this holds for half of the tried tokens, the
-// vocabulary is the same; if the engine continues with other tokens, the result is unknown.
-func checkRepeats(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) error {
-	const tries, times = 40, 24
-	s, ok := e.(dialect.Speller)
-	if !ok {
-		return dialect.ErrAbsent
-	}
-	tried, same := 0, 0
-	for i := range 4 * tries {
-		id := int32(i * v.Size() / (4 * tries))
-		if piece := v.Piece(id); tried < tries && len(piece) > 0 && utf8.Valid(piece) {
-			next, err := s.Next(ctx, slices.Repeat([]int32{id}, times))
-			if err != nil {
-				return err
-			}
-			if tried++; bytes.Equal(next, piece) {
-				same++
-			}
-		}
-	}
-	if 2*same < tried || tried == 0 {
-		return fmt.Errorf("%w: it continued %d of %d repeated tokens",
-			dialect.ErrAbsent, same, tried)
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -104,9 +105,6 @@ func (m *member) try(ctx context.Context, e dialect.Engine, n int) error {
 	if f, ok := e.(dialect.Forgetter); ok {
 		f.Forget(a.Session) // 0, which no client has
 	}
-	if errors.Is(err, dialect.ErrPiece) {
-		return nil // it answers, with an ambiguous token
-	}
 	if err == nil {
 		err = m.sound(&r)
 	}
@@ -156,16 +154,16 @@ func (m *member) join(ctx context.Context) error {
 // examine finds out what the engine can do.
 func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts, err error) {
 	o := m.u.o
-	if e, err = o.Kind.engine(ctx, m.client, o.Model); err != nil {
+	if e, err = recognise(ctx, m.client, o.Model); err != nil {
 		return e, f, err
 	}
-	if f, err = e.Describe(ctx, o.Vocabulary, fmt.Sprintf("%016x", o.Random())); err != nil {
+	if f, err = e.Describe(ctx, o.Vocabulary, rand.Text()); err != nil {
 		return e, f, refusal(err)
 	}
 	if o.Model != "" && f.Model != o.Model {
 		return e, f, &wrong{fmt.Errorf("%w %q, but %q", dialect.ErrModel, o.Model, f.Model)}
 	}
-	if err = checkVocabulary(ctx, e, f, o.Vocabulary, o.TrustVocabulary); err != nil {
+	if err = checkVocabulary(ctx, e, f, o.Vocabulary); err != nil {
 		return e, f, refusal(err)
 	}
 	if err = m.try(ctx, e, 3); err != nil {

@@ -19,7 +19,6 @@ func options(w *fakeengine.Wire, hosts ...string) Options {
 	v := fakeengine.NewVocabulary()
 	o := Options{
 		Vocabulary: v, Identity: netproto.Identity{Vocab: v.Size()}, Draw: drawn, Transport: w,
-		AuditEvery: 1, SaltKey: [32]byte{1},
 	}
 	for _, h := range hosts {
 		o.URLs = append(o.URLs, "http://"+h)

@@ -15,13 +15,9 @@ import (
 // HTTP engines of a gateway, for programs that put the parts together through this package.
 type (
 	UpstreamOptions = upstream.Options
-	UpstreamKind    = upstream.Kind
 	UpstreamStats   = upstream.Stats
 	UpstreamResult  = upstream.Result
 )
-
-// UpstreamKinds returns the dialects of engines, and auto.
-func UpstreamKinds() []UpstreamKind { return upstream.Kinds() }
 
 // Upstream is inference engines over HTTP as the upstream of a gateway.
 type Upstream struct{ *upstream.Upstream }
@@ -96,19 +92,10 @@ func endsOf(t *tokenizer.Tokenizer) (all []int32) {
 type vocabulary struct {
 	t    *tokenizer.Tokenizer
 	size int
-	only map[string]int32 // tokens by their text, if only one token has it
 }
 
 func newVocabulary(t *tokenizer.Tokenizer) *vocabulary {
-	v := &vocabulary{t: t, size: t.Used(), only: make(map[string]int32, t.Used())}
-	for id := range int32(v.size) {
-		piece := string(v.Piece(id))
-		if _, twice := v.only[piece]; twice {
-			id = -1
-		}
-		v.only[piece] = id
-	}
-	return v
+	return &vocabulary{t: t, size: t.Used()}
 }
 
 // Size is the number of tokens.
@@ -123,12 +110,4 @@ func (v *vocabulary) Piece(id int32) []byte {
 		return []byte(v.t.Text(id))
 	}
 	return v.t.Bytes(id)
-}
-
-// Find returns the only token with these bytes, or -1.
-func (v *vocabulary) Find(piece []byte) int32 {
-	if id, ok := v.only[string(piece)]; ok {
-		return id
-	}
-	return -1
 }

@@ -1,8 +1,6 @@
 // Package dialect has the HTTP interfaces of inference engines: what a gateway needs of an engine, in one form, with an
-// implementation for each kind of engine (sglang.go, vllm.go, llama.go, openai.go), and the HTTP client.
-//
-// Requests and replies contain token ids. If an engine returns only text, it must be the text of exactly one token;
-// text is never tokenized again.
+// implementation for each kind of engine (sglang.go, vllm.go, llama.go), and the HTTP client. Requests and replies contain
+// token ids, never text.
 package dialect
 
 import (
@@ -49,12 +47,11 @@ type Vocabulary interface {
 	Size() int                  // tokens, without unused ones at the end
 	Encode(text string) []int32 // with special tokens recognised
 	Piece(id int32) []byte      // the bytes of a token; for a special token its name
-	Find(piece []byte) int32    // the only token with these bytes, or -1
 }
 
 // Facts describe an engine: what it reports about itself, and the results of test requests.
 type Facts struct {
-	Dialect    string // "llama", "sglang", "vllm" or "openai"
+	Dialect    string // "llama", "sglang" or "vllm"
 	Version    string // of the program; "" if unknown
 	Model      string // the engine's name for it
 	MaxContext int    // maximum number of tokens of a context that can be continued by one; 0 if unknown
@@ -73,20 +70,16 @@ type Ask struct {
 	Salt      string  // requests with different salts share no cache; "" if that does not matter
 	Context   []int32 // at least one token
 	K         int     // number of most probable tokens, at most Facts.Choices
-	AuditFrom int     // first position of an exact audit; 0: none
-	Sample    int     // a sampled audit: the position to audit, from 1 to len(Context)-1; 0: none
-	// number of most probable tokens for each position from AuditFrom on, even for cached positions; at most
-	// Facts.Choices, and only if Facts.Audit is exact. 0: none
-	Rows int
+	AuditFrom int     // first position of an audit, only if Facts.Audit is exact; 0: none
+	Rows      int     // number of most probable tokens for each audited position, at most Facts.Choices; 0 means 1
+	All       bool    // positions in the engine's cache are audited as well
 }
 
 // Reply is an engine's reply to an Ask, from which an upstream computes a netproto.Answer.
 type Reply struct {
 	Token    int32             // the most probable token
 	Top      []terms.Candidate // the K most probable tokens, best first; fewer, or none, if the engine returns fewer
-	Audited  int               // audited positions, at the end of the context; with Sample, 1 or 0
-	Audit    []terms.Finding   // the audited positions where the engine would have chosen another token
-	Rows     []Row             // with Ask.Rows, for each position from AuditFrom on; none if Unheard is set
+	Rows     []Row             // for the audited positions, at the end of the context; none if Unheard is set
 	Cached   int               // cached tokens of the context; -1 if unknown
 	Extra    int               // tokens that were computed only for the audit
 	Unheard  error             // why a requested audit is missing; the answer is valid
@@ -98,15 +91,6 @@ type Reply struct {
 type Row struct {
 	Top    []terms.Candidate // the most probable tokens, best first; at least one
 	Stands float32           // log-probability of the token in the context; not above that of the best one
-}
-
-// Speller is an engine that cannot detokenize, but can return the texts of tokens in other ways.
-type Speller interface {
-	// Spell returns the text of each token of a context, or ErrAbsent.
-	Spell(ctx context.Context, context []int32) ([][]byte, error)
-
-	// Next returns the text of the token that follows a context.
-	Next(ctx context.Context, context []int32) ([]byte, error)
 }
 
 // Slotted is an engine that stores the cache of a session in one of a few slots.
@@ -122,6 +106,5 @@ type Closer interface{ Close() }
 var (
 	ErrAbsent = errors.New("the engine does not support this")
 	ErrReply  = errors.New("the engine's reply is invalid")
-	ErrPiece  = errors.New("the text of the engine's token does not match exactly one token")
 	ErrModel  = errors.New("it serves no model")
 )

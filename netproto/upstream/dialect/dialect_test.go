@@ -184,7 +184,7 @@ func TestTooLongContexts(t *testing.T) {
 
 // TestChosenModel: the named model of a list, or its first.
 func TestChosenModel(t *testing.T) {
-	to := openaiSays(`{"data":[{"id":"a","max_model_len":1},{"id":"b","max_model_len":2}]}`)
+	to := answering(`{"data":[{"id":"a","max_model_len":1},{"id":"b","max_model_len":2}]}`)
 	for name, want := range map[string]int{"": 1, "a": 1, "b": 2, "c": 0} {
 		m, err := choose(t.Context(), client(t, "", to), name)
 		assert.Equal(t, want == 0, err != nil, name)

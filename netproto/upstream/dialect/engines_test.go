@@ -35,12 +35,12 @@ func engineOf(t *testing.T, kind string, to http.RoundTripper) Engine {
 	case "generate":
 		return &VLLM{c: c, door: generate{}}
 	}
-	return NewOpenAI(c, "")
+	panic(kind)
 }
 
 // TestDescribe: what an engine reports about itself, and what test requests find.
 func TestDescribe(t *testing.T) {
-	const unavailable, inexact = "/inference/v1/generate is unavailable", "audits check one random position"
+	const unavailable, inexact = "/inference/v1/generate is unavailable", "it cannot audit"
 	olderSGLang := func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 		switch r.URL.Path {
 		case "/server_info":
@@ -52,25 +52,30 @@ func TestDescribe(t *testing.T) {
 		}
 		return true
 	}
+	noVersion := func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		absent := r.URL.Path == "/version"
+		if absent {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return absent
+	}
 	for _, c := range []struct {
 		e     *fakeengine.Engine
 		want  Facts
 		notes []string
 	}{
 		{&fakeengine.Engine{Dialect: "llama", Slots: 3}, Facts{Version: "b0-fake", MaxContext: 511, Vocab: 304,
-			Parallel: 3, Choices: 256, Audit: netproto.SampledAudit}, []string{"3 slots: "}},
+			Parallel: 3, Choices: 256}, []string{"3 slots: "}},
 		{&fakeengine.Engine{Dialect: "sglang"}, Facts{Version: "0.5.23", MaxContext: 504, Parallel: 16, Choices: 256,
 			Audit: netproto.ExactAudit}, nil},
 		{&fakeengine.Engine{Dialect: "sglang", Fault: olderSGLang, MaxContext: 9}, Facts{Version: "0.4", MaxContext: 1,
 			Choices: 256, Audit: netproto.ExactAudit}, []string{"its prefix cache is off", "pages of 16 tokens"}},
 		{&fakeengine.Engine{Dialect: "vllm", MaxTop: 40}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 40,
 			Audit: netproto.ExactAudit}, nil},
-		{&fakeengine.Engine{Dialect: "vllm", Rows: fakeengine.RubbishRows}, Facts{Version: "0.32.0", MaxContext: 511,
-			Choices: 20, Audit: netproto.SampledAudit}, []string{inexact}},
-		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 20,
-			Audit: netproto.SampledAudit}, []string{unavailable, inexact}},
-		{&fakeengine.Engine{Dialect: "openai", MaxTop: 5}, Facts{Choices: 5}, nil},
-		{&fakeengine.Engine{Dialect: "openai", Strict: true}, Facts{Choices: 20}, []string{"only OpenAI's fields"}},
+		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, Facts{Version: "0.32.0", MaxContext: 511, Choices: 20},
+			[]string{unavailable, inexact}},
+		{&fakeengine.Engine{Dialect: "vllm", NoGenerate: true, Fault: noVersion}, Facts{MaxContext: 511, Choices: 20},
+			[]string{unavailable, inexact}},
 	} {
 		to := fakeengine.NewWire(map[string]http.Handler{"engine": c.e})
 		e := engineOf(t, c.e.Dialect, to)
@@ -90,20 +95,17 @@ func TestDescribe(t *testing.T) {
 
 // TestMostProbabilities: an engine's limit of probabilities is found, or the next lower number that is tried.
 func TestMostProbabilities(t *testing.T) {
-	for kind, tried := range map[string][]int{
-		"vllm": {256, 128, 64, 50, 40, 32, 20, 10, 5, 1, 0}, "openai": {20, 5, 1},
-	} {
-		for i, want := range tried {
-			for _, limit := range []int{want, append([]int{257}, tried...)[i] - 1} {
-				e := &fakeengine.Engine{Dialect: kind, MaxTop: limit}
-				if limit == 0 {
-					e.MaxTop = -1 // none
-				}
-				to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
-				f, err := engineOf(t, kind, to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
-				require.NoError(t, err)
-				assert.Equal(t, want, f.Choices, "%s: %d", kind, limit)
+	tried := []int{256, 128, 64, 50, 40, 32, 20, 10, 5, 1, 0}
+	for i, want := range tried {
+		for _, limit := range []int{want, append([]int{257}, tried...)[i] - 1} {
+			e := &fakeengine.Engine{Dialect: "vllm", MaxTop: limit}
+			if limit == 0 {
+				e.MaxTop = -1 // none
 			}
+			to := fakeengine.NewWire(map[string]http.Handler{"engine": e})
+			f, err := engineOf(t, "vllm", to).Describe(t.Context(), fakeengine.NewVocabulary(), "salt")
+			require.NoError(t, err)
+			assert.Equal(t, want, f.Choices, limit)
 		}
 	}
 }
@@ -115,7 +117,6 @@ func TestContexts(t *testing.T) {
 		"llama":  {100: 99, 2: 1, 1: 0, 0: 76, -5: 0},
 		"sglang": {100: 92, 9: 1, 8: 0, 1: 0, 0: 0, -5: 0},
 		"vllm":   {100: 99, 2: 1, 1: 0, 0: 0, -5: 0},
-		"openai": {100: 99, 2: 1, 1: 0, 0: 0, -5: 0},
 	} {
 		for length, want := range want {
 			got, err := described(t, kind, fmt.Sprintf(`{"data":[{"id":"fake","max_model_len":%[1]d,`+
@@ -143,7 +144,7 @@ func described(t *testing.T, kind, reply string) (Facts, error) {
 
 // TestDescribeNonsense: an engine without a model, or with an impossible number of slots, is not described.
 func TestDescribeNonsense(t *testing.T) {
-	for _, kind := range []string{"llama", "sglang", "vllm", "openai"} {
+	for _, kind := range []string{"llama", "sglang", "vllm"} {
 		for _, reply := range []string{`{}`, `{"data":[]}`, `{"data":[{}]}`} {
 			_, err := described(t, kind, reply)
 			assert.ErrorIs(t, err, ErrReply, "%s: %s", kind, reply)
@@ -159,8 +160,7 @@ func TestDescribeNonsense(t *testing.T) {
 // TestReplayedDescriptions: what real servers report about themselves.
 func TestReplayedDescriptions(t *testing.T) {
 	for kind, want := range map[string]Facts{
-		"llama": {Dialect: "llama", Model: "demo-large", MaxContext: 511, Vocab: 768, Parallel: 4, Choices: 256,
-			Audit: netproto.SampledAudit},
+		"llama": {Dialect: "llama", Model: "demo-large", MaxContext: 511, Vocab: 768, Parallel: 4, Choices: 256},
 		"sglang": {Dialect: "sglang", Model: "demo-large", MaxContext: 504, Choices: 256,
 			Audit: netproto.ExactAudit},
 	} {
@@ -177,7 +177,7 @@ func TestDescribeFails(t *testing.T) {
 	for _, c := range []struct{ kind, request string }{
 		{"llama", "/v1/models"}, {"llama", "/props"}, {"sglang", "/v1/models"}, {"sglang", "/get_model_info"},
 		{"sglang", "server_info"}, {"vllm", "/v1/models"}, {"vllm", "/version"}, {"vllm", "/inference/v1/generate"},
-		{"vllm", `"logprobs":`}, {"openai", "/v1/models"}, {"openai", "/v1/completions"},
+		{"vllm", `"logprobs":`},
 	} {
 		for _, status := range []int{http.StatusInternalServerError, http.StatusOK} {
 			e, failing := &fakeengine.Engine{Dialect: c.kind}, true
@@ -212,22 +212,11 @@ func TestInvalidReplies(t *testing.T) {
 			`{"choices":[{"token_ids":[1],"logprobs":{"top_logprobs":[{"a":-1}]}}]}`},
 		"generate": {`{}`, `{"choices":[{}]}`, `{"choices":[{"token_ids":[1]},{"token_ids":[1]}]}`,
 			`{"choices":[{"token_ids":[1],"logprobs":{"content":[{"top_logprobs":[{"token":"a"}]}]}}]}`},
-		"openai": {`{}`, `{"choices":[{}]}`, `{"choices":[{"token_ids":[1]},{"token_ids":[1]}]}`,
-			`{"choices":[{"token_ids":[1,2]}]}`},
 	} {
 		for _, reply := range replies {
-			_, err := engineOf(t, kind, openaiSays(reply)).Ask(t.Context(), Ask{Context: []int32{1, 2}, K: 1})
+			_, err := engineOf(t, kind, answering(reply)).Ask(t.Context(), Ask{Context: []int32{1, 2}, K: 1})
 			assert.ErrorIs(t, err, ErrReply, "%s: %s", kind, reply)
 		}
-	}
-	const good = `{"token_ids":[1]}`
-	for _, choices := range []string{good, good + "," + good, `{"index":1,"token_ids":[1]},{"index":1,"token_ids":[1]}`,
-		good + `,{"index":2,"token_ids":[1]}`, `{"index":-1,"token_ids":[1]},{"index":2,"token_ids":[1]}`,
-		good + `,{"index":1}`, `{},{"index":1,"token_ids":[1]}`,
-		`{"token_ids":[1],"logprobs":{"top_logprobs":[{"a":-1}]}},{"index":1,"token_ids":[1]}`} {
-		_, err := engineOf(t, "vllm", openaiSays(`{"choices":[`+choices+`]}`)).Ask(t.Context(),
-			Ask{Context: []int32{1, 2}, K: 1, Sample: 1})
-		assert.ErrorIs(t, err, ErrReply, "%s", choices)
 	}
 }
 
@@ -238,7 +227,6 @@ func TestTooLongWords(t *testing.T) {
 	for kind, messages := range map[string][]string{
 		"llama": {`"x","type":"exceed_context_size_error"`}, "vllm": vllm, "generate": vllm,
 		"sglang": {`"longer than the model's context length"`, `"it exceeds the maximum allowed length"`},
-		"openai": {`"maximum context length is 9"`, `"context_length_exceeded"`},
 	} {
 		for _, message := range slices.Concat(messages, []string{`"another"`}) {
 			refused := func() Engine {
@@ -276,17 +264,7 @@ func TestOtherEndpoint(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, status)
-		assert.Equal(t, []any{netproto.SampledAudit, 20}, []any{f.Audit, f.Choices}, status)
-	}
-}
-
-// TestNoEcho: a server that refuses to repeat a prompt cannot spell it. Another refusal is an error.
-func TestNoEcho(t *testing.T) {
-	for status, absent := range map[int]bool{400: true, 422: true, 401: false, 404: false, 500: false} {
-		e := engine(t, &says{status: status, body: strings.NewReader("")})
-		_, err := e.Spell(t.Context(), []int32{1})
-		assert.Equal(t, status, Status(err))
-		assert.Equal(t, absent, errors.Is(err, ErrAbsent), status)
+		assert.Equal(t, []any{netproto.NoAudit, 20}, []any{f.Audit, f.Choices}, status)
 	}
 }
 
@@ -295,11 +273,11 @@ func TestTimes(t *testing.T) {
 	for reported, want := range map[string]time.Duration{
 		"1.5": 1500, "0": 0, "-1": 0, "1e300": 0, "999999.5": 999999500,
 	} {
-		r, err := engineOf(t, "sglang", openaiSays(`{"output_ids":[1],"meta_info":{"e2e_latency":`+reported+`}}`)).
+		r, err := engineOf(t, "sglang", answering(`{"output_ids":[1],"meta_info":{"e2e_latency":`+reported+`}}`)).
 			Ask(t.Context(), Ask{Context: []int32{1}})
 		require.NoError(t, err)
 		assert.Equal(t, want*time.Millisecond, r.Compute, reported)
-		r, err = engineOf(t, "llama", openaiSays(`{"tokens":[1],"timings/prompt_ms":`+reported+
+		r, err = engineOf(t, "llama", answering(`{"tokens":[1],"timings/prompt_ms":`+reported+
 			`,"timings/predicted_ms":0.25}`)).Ask(t.Context(), Ask{Context: []int32{1}})
 		require.NoError(t, err)
 		ms := map[string]float64{"1.5": 1.75, "0": 0.25, "999999.5": 999999.75}[reported]
@@ -308,7 +286,7 @@ func TestTimes(t *testing.T) {
 }
 
 // TestSecondRequest: if a further request for an answer fails, so does the question: that for the probabilities of a
-// part of a character, that after a sampled audit, and that for the rows of cached tokens.
+// part of a character, and that for the rows of cached tokens.
 func TestSecondRequest(t *testing.T) {
 	long := make([]int32, 40)
 	for _, c := range []struct {
@@ -316,8 +294,7 @@ func TestSecondRequest(t *testing.T) {
 		a            Ask
 	}{
 		{"llama", `"n_predict":4`, Ask{Context: []int32{1}, K: 2}},
-		{"llama", `"prompt":[2,3]`, Ask{Context: []int32{2, 3}, Sample: 1}},
-		{"vllm", `"again-all"`, Ask{Name: "again", Context: long, AuditFrom: 1, Rows: 1}},
+		{"vllm", `"again-all"`, Ask{Name: "again", Context: long, AuditFrom: 1, All: true}},
 	} {
 		e := &fakeengine.Engine{Dialect: c.kind, Model: func(ctx []int32) []float64 {
 			p := slices.Repeat([]float64{-9}, 300)
@@ -345,7 +322,7 @@ func TestSecondRequest(t *testing.T) {
 
 // TestErrors: each method returns the engine's error, and sends no other request after it.
 func TestErrors(t *testing.T) {
-	for _, kind := range []string{"llama", "sglang", "vllm", "generate", "openai"} {
+	for _, kind := range []string{"llama", "sglang", "vllm", "generate"} {
 		sent, ctx, text := 0, t.Context(), []int32{1, 2, 3, 4}
 		e := engineOf(t, kind, fakeengine.NewWire(map[string]http.Handler{"engine": http.HandlerFunc(
 			func(w http.ResponseWriter, _ *http.Request) {
@@ -361,16 +338,10 @@ func TestErrors(t *testing.T) {
 			"tokenize":   func() error { _, err := e.Tokenize(ctx, "x"); return err },
 			"detokenize": func() error { _, err := e.Detokenize(ctx, text); return err },
 		}
-		for name, a := range map[string]Ask{"ask": {}, "k": {K: 2}, "audit": {AuditFrom: 2}, "sample": {Sample: 2},
-			"rows": {AuditFrom: 2, Rows: 1}} {
+		for name, a := range map[string]Ask{"ask": {}, "k": {K: 2}, "audit": {AuditFrom: 2},
+			"all": {AuditFrom: 2, All: true}} {
 			a.Context = text
 			calls[name] = func() error { _, err := e.Ask(ctx, a); return err }
-		}
-		if s, ok := e.(Speller); ok { // it has no endpoint for these two
-			assert.ErrorIs(t, calls["tokenize"](), ErrAbsent)
-			assert.ErrorIs(t, calls["detokenize"](), ErrAbsent)
-			calls["tokenize"] = func() error { _, err := s.Next(ctx, text); return err }
-			calls["detokenize"] = func() error { _, err := s.Spell(ctx, text); return err }
 		}
 		for name, call := range calls {
 			sent = 0
@@ -413,15 +384,13 @@ func TestWithoutProbabilities(t *testing.T) {
 			`{"choices":[{"token_ids":[1],"logprobs":{"top_logprobs":[null]}}],"usage":{"prompt_tokens_details":{}}}`},
 		"generate": {`{"choices":[{"token_ids":[1]}]}`, `{"choices":[{"token_ids":[1],"logprobs":{}}]}`,
 			`{"choices":[{"token_ids":[1],"logprobs":{"content":[{}]}}],"usage":{"prompt_tokens_details":{}}}`},
-		"openai": {`{"choices":[{"token_ids":[1]}]}`, `{"choices":[{"token_ids":[1],"logprobs":{}}]}`,
-			`{"choices":[{"token_ids":[1],"logprobs":{"content":[{}]}}],"usage":{"prompt_tokens_details":{}}}`},
 	} {
 		for _, reply := range replies {
 			for k := range 2 {
-				r, err := engineOf(t, kind, openaiSays(reply)).Ask(t.Context(), Ask{Context: []int32{1, 2}, K: k})
+				r, err := engineOf(t, kind, answering(reply)).Ask(t.Context(), Ask{Context: []int32{1, 2}, K: k})
 				require.NoError(t, err, reply)
 				assert.Equal(t, []int{1, 0, -1, 0, 0},
-					[]int{int(r.Token), len(r.Top), r.Cached, r.Extra, r.Audited}, reply)
+					[]int{int(r.Token), len(r.Top), r.Cached, r.Extra, len(r.Rows)}, reply)
 				assert.NoError(t, r.Unheard)
 			}
 		}
@@ -430,7 +399,7 @@ func TestWithoutProbabilities(t *testing.T) {
 
 // TestWarmRequest: a request to warm up computes the context and nothing else, for the same cache.
 func TestWarmRequest(t *testing.T) {
-	for _, kind := range []string{"llama", "sglang", "vllm", "generate", "openai"} {
+	for _, kind := range []string{"llama", "sglang", "vllm", "generate"} {
 		var sent []string
 		e := engineOf(t, kind, fakeengine.NewWire(map[string]http.Handler{"engine": http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) {
@@ -443,11 +412,11 @@ func TestWarmRequest(t *testing.T) {
 		}
 		a := Ask{Name: "name", Session: 1, Salt: "salt", Context: []int32{1, 2, 3}}
 		require.NoError(t, e.Warm(t.Context(), a), kind)
-		a.K, a.AuditFrom, a.Sample, a.Rows = 3, 1, 2, 1
+		a.K, a.AuditFrom, a.Rows, a.All = 3, 1, 2, true
 		require.NoError(t, e.Warm(t.Context(), a), kind)
 		require.Len(t, sent, 2, kind)
 		assert.Equal(t, sent[0], sent[1])
-		if kind != "llama" && kind != "openai" { // these have no such fields
+		if kind != "llama" { // which has no such fields
 			assert.Regexp(t, `"(rid|request_id)":"name"`, sent[0])
 			assert.Regexp(t, `"(extra_key|cache_salt)":"salt"`, sent[0])
 		}
@@ -456,7 +425,7 @@ func TestWarmRequest(t *testing.T) {
 
 // TestMeasured: without a time from the engine it is that of the request.
 func TestMeasured(t *testing.T) {
-	for _, kind := range []string{"vllm", "generate", "openai"} {
+	for _, kind := range []string{"vllm", "generate"} {
 		bubble.Test(t, func(t *testing.T) {
 			r, err := engineOf(t, kind, slowly{}).Ask(t.Context(), Ask{Context: []int32{1}})
 			require.NoError(t, err)
@@ -470,22 +439,12 @@ type slowly struct{}
 
 func (slowly) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(time.Second)
-	return openaiSays(`{"choices":[{"token_ids":[1]}]}`).RoundTrip(r)
+	return answering(`{"choices":[{"token_ids":[1]}]}`).RoundTrip(r)
 }
 
-// TestSampledAudits: the finding of a sampled audit has a probability only if the reply has one.
-func TestSampledAudits(t *testing.T) {
-	for logprobs, want := range map[string]float32{`null`: 0, `{}`: 0, `{"token_logprobs":[-1,-2]}`: 0,
-		`{"token_logprobs":[-2]}`: -2} {
-		whole, part := `{"token_ids":[5]}`, `{"index":1,"token_ids":[6],"logprobs":`+logprobs+`}`
-		for _, choices := range []string{whole + "," + part, part + "," + whole} { // in any order
-			r, err := engineOf(t, "vllm", openaiSays(`{"choices":[`+choices+`],"usage":{"prompt_tokens_details":`+
-				`{"cached_tokens":3}}}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, Sample: 2})
-			require.NoError(t, err)
-			require.Len(t, r.Audit, 1)
-			assert.Equal(t, [3]float32{5, 6, want},
-				[3]float32{float32(r.Token), float32(r.Audit[0].Token), r.Audit[0].LogProb}, logprobs)
-			assert.Equal(t, [4]int{1, 1, 1, -1}, [4]int{r.Audited, r.Extra, r.Requests, r.Cached})
-		}
-	}
+// answering is an engine that gives one reply to every request.
+type answering string
+
+func (s answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	return (&says{status: 200, body: strings.NewReader(string(s))}).RoundTrip(r)
 }

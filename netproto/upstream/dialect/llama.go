@@ -74,29 +74,11 @@ type probability struct {
 	} `json:"top_logprobs"`
 }
 
-// Ask implements dialect.Engine. The server keeps a cache for each of its slots, and each session has a slot. A sampled
-// audit is a separate question about the beginning of the context, in the same slot: the second question continues from
-// its cache, so the audit only costs the computation of one token.
+// Ask implements dialect.Engine. The server keeps a cache for each of its slots, and each session has a slot.
 func (e *Llama) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	slot, done := e.slots.take(a.Session)
 	defer done()
-	var audit Reply
-	if a.Sample > 0 {
-		if audit, err = e.ask(ctx, a.Context[:a.Sample], 1, slot); err != nil {
-			return audit, err
-		}
-	}
-	if r, err = e.ask(ctx, a.Context, a.K, slot); err != nil || a.Sample == 0 {
-		return r, err
-	}
-	choice := terms.Candidate{ID: audit.Token}
-	if len(audit.Top) > 0 {
-		choice.LogProb = audit.Top[0].LogProb
-	}
-	r.Audited, r.Extra, r.Audit = 1, 1, differs(a.Sample, a.Context[a.Sample], choice)
-	r.Requests += audit.Requests
-	r.Compute += audit.Compute
-	return r, nil
+	return e.ask(ctx, a.Context, a.K, slot)
 }
 
 // ask returns the token after a context and the k most probable ones. If a token begins a character without completing
@@ -236,7 +218,7 @@ func (e *Llama) Describe(ctx context.Context, _ Vocabulary, _ string) (f Facts, 
 	m := models.Data[0]
 	f = Facts{
 		Dialect: "llama", Version: props.Build, Model: m.ID, Vocab: m.Meta.Vocab, Parallel: props.Slots,
-		Choices: netproto.MaxK, Audit: netproto.SampledAudit,
+		Choices: netproto.MaxK, Audit: netproto.NoAudit,
 	}
 	if ctx := cmp.Or(props.Defaults.Ctx, m.Meta.Ctx); ctx > 1 {
 		f.MaxContext = ctx - 1

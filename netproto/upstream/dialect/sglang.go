@@ -82,13 +82,12 @@ func newSGLangRequest(a Ask, tokens int) sglangRequest {
 type sglangReply struct {
 	Tokens []int32 `json:"output_ids"`
 	Meta   struct {
-		Finish   any     `json:"finish_reason"`
-		Cached   *int    `json:"cached_tokens"`
-		Latency  float64 `json:"e2e_latency"` // seconds
-		InputTop [][]row `json:"input_top_logprobs"`
-		// rows of the context's own tokens; parsed only for Rows
-		Input     json.RawMessage `json:"input_token_logprobs"`
-		OutputTop [][]row         `json:"output_top_logprobs"`
+		Finish    any     `json:"finish_reason"`
+		Cached    *int    `json:"cached_tokens"`
+		Latency   float64 `json:"e2e_latency"` // seconds
+		InputTop  [][]row `json:"input_top_logprobs"`
+		Input     []row   `json:"input_token_logprobs"` // of the context's own tokens
+		OutputTop [][]row `json:"output_top_logprobs"`
 	} `json:"meta_info"`
 }
 
@@ -109,16 +108,15 @@ func (r *row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func top(rows []row, k int) []terms.Candidate {
-	var all []terms.Candidate
+func candidates(rows []row) (all []terms.Candidate) {
 	for _, r := range rows {
 		all = append(all, terms.Candidate(r))
 	}
-	return Top(all, k)
+	return all
 }
 
-// Ask implements dialect.Engine. The audit is exact: the answer includes the rows from AuditFrom on, which costs the
-// computation of one more token, the one before them.
+// Ask implements dialect.Engine. The answer includes the rows from AuditFrom on, which costs the computation of one more
+// token, the one before them.
 func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	w, err := e.generate(ctx, newSGLangRequest(a, 1))
 	if err != nil {
@@ -135,52 +133,25 @@ func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 		r.Compute = time.Duration(s * float64(time.Second))
 	}
 	if a.K > 0 && len(w.Meta.OutputTop) > 0 {
-		r.Top = top(w.Meta.OutputTop[0], a.K)
+		r.Top = Top(candidates(w.Meta.OutputTop[0]), a.K)
 	}
 	if a.AuditFrom > 0 {
-		r.Extra, r.Unheard = 1, w.audit(a, &r)
-	}
-	if a.Rows > 0 && r.Unheard == nil {
+		r.Extra = 1
 		r.Rows, r.Unheard = w.rows(a)
 	}
 	return r, nil
 }
 
-// audit parses the rows of the positions from AuditFrom on: the first row is for the position before.
-func (w *sglangReply) audit(a Ask, r *Reply) error {
-	rows := w.Meta.InputTop
-	if want := len(a.Context) - a.AuditFrom + 1; len(rows) != want {
-		return fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, %d were asked for",
-			ErrReply, len(rows), want)
+// rows parses the rows of the positions from AuditFrom on: the most probable tokens and the token of the context. The
+// first row is for the position before.
+func (w *sglangReply) rows(a Ask) (all []Row, err error) {
+	best, own := w.Meta.InputTop, w.Meta.Input
+	if want := len(a.Context) - a.AuditFrom + 1; len(best) != want || len(own) != want {
+		return nil, fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, input_token_logprobs %d, not %d",
+			ErrReply, len(best), len(own), want)
 	}
-	for i, row := range rows[1:] {
-		best := top(row, 1)
-		if len(best) == 0 {
-			r.Audit = nil
-			return fmt.Errorf("/generate: %w: a row of input_top_logprobs is invalid", ErrReply)
-		}
-		pos := a.AuditFrom + i
-		r.Audit = append(r.Audit, differs(pos, a.Context[pos], best[0])...)
-	}
-	r.Audited = len(a.Context) - a.AuditFrom
-	return nil
-}
-
-// rows parses the rows of the positions from AuditFrom on: the most probable tokens, which audit has counted, and the
-// token of the context.
-func (w *sglangReply) rows(a Ask) ([]Row, error) {
-	var own []row
-	if err := json.Unmarshal(w.Meta.Input, &own); err != nil || len(own) != len(w.Meta.InputTop) {
-		return nil, fmt.Errorf("/generate: %w: input_token_logprobs has %d rows, input_top_logprobs %d",
-			ErrReply, len(own), len(w.Meta.InputTop))
-	}
-	var all []Row
 	for i, c := range own[1:] {
-		var best []terms.Candidate
-		for _, r := range w.Meta.InputTop[i+1] {
-			best = append(best, terms.Candidate(r))
-		}
-		row, ok := newRow(best, a.Rows, c.LogProb)
+		row, ok := newRow(candidates(best[i+1]), max(a.Rows, 1), c.LogProb)
 		if !ok || c.ID != a.Context[a.AuditFrom+i] {
 			return nil, fmt.Errorf("/generate: %w: a row of input_token_logprobs is invalid", ErrReply)
 		}
@@ -224,7 +195,7 @@ func (e *SGLang) abort(ctx context.Context, id string) {
 
 // Warm implements dialect.Engine.
 func (e *SGLang) Warm(ctx context.Context, a Ask) error {
-	a.K, a.AuditFrom, a.Rows = 0, 0, 0
+	a.K, a.AuditFrom = 0, 0
 	_, err := e.generate(ctx, newSGLangRequest(a, 0))
 	return err
 }

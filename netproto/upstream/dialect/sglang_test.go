@@ -70,52 +70,6 @@ func TestReplayedAnswersSGLang(t *testing.T) {
 	}
 }
 
-// TestReplayedAudits: an audit from a position on, with rows from the position before it. The expected tokens were read
-// from the transcripts by hand.
-func TestReplayedAudits(t *testing.T) {
-	e, r := sglangReplay(t, "ask-audit")
-	a := sglangRecorded(t, r)
-	a.K, a.AuditFrom = 5, 36
-	got, err := e.Ask(t.Context(), a)
-	require.NoError(t, err)
-	require.NoError(t, got.Unheard)
-	assert.EqualValues(t, 515, got.Token)
-	assert.Equal(t, len(a.Context)-36, got.Audited)
-	unlike, err := r.Unlike("priority")
-	require.NoError(t, err)
-	assert.Empty(t, unlike, "rows start at 36 - 1")
-	var tops struct {
-		Meta struct {
-			Top [][][]any `json:"input_top_logprobs"`
-		} `json:"meta_info"`
-	}
-	require.NoError(t, r.Reply(&tops))
-	var want []terms.Finding
-	for i, row := range tops.Meta.Top[1:] {
-		if id := int32(row[0][1].(float64)); id != a.Context[36+i] {
-			want = append(want, terms.Finding{Pos: 36 + i, Token: id, LogProb: float32(row[0][0].(float64))})
-		}
-	}
-	require.NotEmpty(t, want)
-	assert.Equal(t, want, got.Audit)
-
-	e, r = sglangReplay(t, "ask-audit-from-start")
-	a = sglangRecorded(t, r)
-	a.AuditFrom = 1
-	got, err = e.Ask(t.Context(), a)
-	require.NoError(t, err)
-	require.NoError(t, got.Unheard)
-	assert.Equal(t, []int{5, 467}, []int{got.Audited, int(got.Token)})
-
-	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing: the answer is used
-	a = sglangRecorded(t, r)
-	a.AuditFrom = len(a.Context) - 1
-	got, err = e.Ask(t.Context(), a)
-	require.NoError(t, err)
-	assert.ErrorIs(t, got.Unheard, ErrReply)
-	assert.Zero(t, got.Audited)
-}
-
 // TestReplayedRowsSGLang: the rows for verification, as a real server gave them. The numbers were read from the
 // transcript by hand.
 func TestReplayedRowsSGLang(t *testing.T) {
@@ -146,39 +100,28 @@ func TestReplayedRowsSGLang(t *testing.T) {
 
 	e, r = sglangReplay(t, "ask-audit-of-nothing") // a row is missing
 	a = sglangRecorded(t, r)
-	a.AuditFrom, a.Rows = len(a.Context)-1, 1
+	a.AuditFrom = len(a.Context) - 1
 	got, err = e.Ask(t.Context(), a)
 	require.NoError(t, err)
 	assert.ErrorIs(t, got.Unheard, ErrReply)
 	assert.Empty(t, got.Rows)
 }
 
-// TestUnheardPart: if a row of an audit is invalid, there are no findings of the rows before it.
+// TestUnheardPart: if a row of an audit is invalid, the rows before it are not used either.
 func TestUnheardPart(t *testing.T) {
 	for kind, reply := range map[string]string{
-		"sglang": `{"output_ids":[5],"meta_info":{"input_top_logprobs":[null,[[-1,9,null]],[]]}}`,
+		"sglang": `{"output_ids":[5],"meta_info":{"input_top_logprobs":[null,[[-1,9,null]],[]],` +
+			`"input_token_logprobs":[[null,1,null],[-2,2,null],[-2,3,null]]}}`,
 		"generate": `{"choices":[{"token_ids":[5]}],"prompt_logprobs":[null,{"9":{"logprob":-1,"rank":1}},` +
 			`{"9":{"rank":1}}]}`,
 	} {
-		e := engineOf(t, kind, openaiSays(reply))
+		e := engineOf(t, kind, answering(reply))
 		if v, ok := e.(*VLLM); ok {
 			v.rows = true
 		}
-		got, err := e.Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1, Rows: 1})
+		got, err := e.Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1})
 		require.NoError(t, err)
 		assert.ErrorIs(t, got.Unheard, ErrReply)
-		assert.Zero(t, got.Audited+len(got.Audit)+len(got.Rows))
-	}
-}
-
-// TestFewerOwnRows: without a row for each token of the context nothing is verified.
-func TestFewerOwnRows(t *testing.T) {
-	for _, own := range []string{`[[null,1,null]]`, `null`, `7`} {
-		got, err := engineOf(t, "sglang", openaiSays(`{"output_ids":[5],"meta_info":{"input_top_logprobs":`+
-			`[null,[[-1,9,null]]],"input_token_logprobs":`+own+`}}`)).
-			Ask(t.Context(), Ask{Context: []int32{1, 2}, AuditFrom: 1, Rows: 1})
-		require.NoError(t, err)
-		assert.ErrorIs(t, got.Unheard, ErrReply, own)
 		assert.Empty(t, got.Rows)
 	}
 }

@@ -63,11 +63,3 @@ func one(ids []int32) (int32, error) {
 	}
 	return ids[0], nil
 }
-
-// differs returns the finding of an audit at a position with a given token if the engine's choice c differs.
-func differs(pos int, token int32, c terms.Candidate) []terms.Finding {
-	if c.ID == token {
-		return nil
-	}
-	return []terms.Finding{{Pos: pos, Token: c.ID, LogProb: c.LogProb}}
-}

@@ -2,10 +2,7 @@ package dialect
 
 import (
 	"context"
-	"slices"
 	"time"
-
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // VLLM is a vLLM server. One of two endpoints is used: /inference/v1/generate with tokens in and out, if the server has
@@ -74,8 +71,7 @@ func (u usage) cached() int {
 	return *u.Details.Cached
 }
 
-// Ask implements dialect.Engine. The audit is exact if the server returns the rows that it computes, see Describe; else
-// it is sampled: a second question about the beginning of the context, computed in the same step.
+// Ask implements dialect.Engine. It audits if the server returns the rows that it computes, see Describe.
 func (e *VLLM) Ask(ctx context.Context, a Ask) (Reply, error) {
 	began := time.Now()
 	r, err := e.ask(ctx, a)
@@ -84,22 +80,15 @@ func (e *VLLM) Ask(ctx context.Context, a Ask) (Reply, error) {
 }
 
 func (e *VLLM) ask(ctx context.Context, a Ask) (Reply, error) {
-	if a.Sample > 0 {
-		return completions{}.both(ctx, e.c, a, e.model)
-	}
 	if a.AuditFrom == 0 || !e.rows {
 		return e.door.ask(ctx, e.c, a, e.model, noRows)
 	}
 	r, err := e.door.ask(ctx, e.c, a, e.model, newRows)
 	wanted := len(a.Context) - a.AuditFrom
-	if err == nil && a.Rows > 0 && r.Unheard == nil && r.Audited < wanted {
+	if err == nil && a.All && r.Unheard == nil && len(r.Rows) < wanted {
 		r, err = e.again(ctx, a, r)
 	}
-	if r.Audited > wanted {
-		r.Audited = wanted
-		r.Audit = slices.DeleteFunc(r.Audit, func(f terms.Finding) bool { return f.Pos < a.AuditFrom })
-		r.Rows = r.Rows[max(len(r.Rows)-wanted, 0):]
-	}
+	r.Rows = r.Rows[max(len(r.Rows)-wanted, 0):]
 	return r, err
 }
 
@@ -110,7 +99,7 @@ func (e *VLLM) again(ctx context.Context, a Ask, first Reply) (Reply, error) {
 	if err != nil {
 		return first, err
 	}
-	first.Audited, first.Audit, first.Rows, first.Unheard = r.Audited, r.Audit, r.Rows, r.Unheard
+	first.Rows, first.Unheard = r.Rows, r.Unheard
 	first.Requests += r.Requests
 	first.Extra += len(a.Context)
 	return first, nil
@@ -124,7 +113,7 @@ func vllmTooLong(err error) error {
 
 // Warm implements dialect.Engine: the server has no request without an answer, so one is discarded.
 func (e *VLLM) Warm(ctx context.Context, a Ask) error {
-	a.K, a.AuditFrom, a.Sample, a.Rows = 0, 0, 0, 0
+	a.K, a.AuditFrom = 0, 0
 	_, err := e.Ask(ctx, a)
 	return err
 }

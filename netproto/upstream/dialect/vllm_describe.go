@@ -3,13 +3,13 @@ package dialect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Describe implements dialect.Engine. It finds out which endpoint is available, how many probabilities the server
@@ -20,11 +20,11 @@ func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts
 		return f, err
 	}
 	var version struct{ Version string }
-	if err := e.c.Get(ctx, "/version", &version); err != nil {
+	if err := absent(e.c.Get(ctx, "/version", &version)); err != nil && !errors.Is(err, ErrAbsent) {
 		return f, err
 	}
 	e.model = m.ID
-	f = Facts{Dialect: "vllm", Version: version.Version, Model: m.ID, Audit: netproto.SampledAudit}
+	f = Facts{Dialect: "vllm", Version: version.Version, Model: m.ID, Audit: netproto.NoAudit}
 	if m.MaxLength > 1 {
 		f.MaxContext = m.MaxLength - 1
 	}
@@ -38,7 +38,7 @@ func (e *VLLM) Describe(ctx context.Context, v Vocabulary, salt string) (f Facts
 		e.rows, f.Audit = true, netproto.ExactAudit
 	} else {
 		f.Notes = append(f.Notes, "it returns no probabilities for the computed part of a context "+
-			"(this requires its model runner V2 and --enable-scale-out): audits check one random position")
+			"(this requires its model runner V2 and --enable-scale-out): it cannot audit")
 	}
 	return f, nil
 }
@@ -97,11 +97,9 @@ func (e *VLLM) givesRows(ctx context.Context, v Vocabulary, salt string, longest
 		return false
 	}
 	again, err := e.door.ask(ctx, e.c, a, e.model, newRows)
-	if err != nil || again.Audited < 1 || again.Audited >= n-1 {
+	if err != nil || len(again.Rows) < 1 || len(again.Rows) >= n-1 || len(first.Rows) < len(again.Rows) {
 		return false
 	}
-	rest := slices.DeleteFunc(first.Audit, func(f terms.Finding) bool { return f.Pos < n-again.Audited })
-	return slices.EqualFunc(rest, again.Audit, func(a, b terms.Finding) bool {
-		return a.Pos == b.Pos && a.Token == b.Token
-	})
+	rest := first.Rows[len(first.Rows)-len(again.Rows):]
+	return slices.EqualFunc(rest, again.Rows, func(a, b Row) bool { return a.Top[0].ID == b.Top[0].ID })
 }

@@ -1,11 +1,9 @@
 package dialect
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -101,49 +99,36 @@ func (generate) ask(
 		r.Top = Top(all, a.K)
 	}
 	if which != noRows {
-		r.Audited, r.Audit, r.Unheard = suffix(w.Rows, a.Context)
-	}
-	if a.Rows > 0 && which != noRows && r.Unheard == nil {
 		r.Rows, r.Unheard = readRows(w.Rows, a)
 	}
 	return r, nil
 }
 
-// suffix parses the rows of prompt_logprobs: [null] and then those of the positions at the end of the context that were
-// computed.
-func suffix(rows []map[string]ranked, context []int32) (audited int, all []terms.Finding, err error) {
-	if len(rows) == 0 || len(rows) > len(context) || rows[0] != nil {
-		return 0, nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
-			ErrReply, len(rows), len(context))
-	}
-	first := len(context) - (len(rows) - 1)
-	for i, row := range rows[1:] {
-		best, err := onlyCandidate(row)
-		if err != nil {
-			return 0, nil, err
-		}
-		all = append(all, differs(first+i, context[first+i], best)...)
-	}
-	return len(rows) - 1, all, nil
-}
-
-// readRows parses the rows that suffix has checked.
+// readRows parses the rows of prompt_logprobs: [null] and then those of the positions at the end of the context that
+// were computed.
 func readRows(rows []map[string]ranked, a Ask) (all []Row, err error) {
+	if len(rows) == 0 || len(rows) > len(a.Context) || rows[0] != nil {
+		return nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
+			ErrReply, len(rows), len(a.Context))
+	}
 	first := len(a.Context) - (len(rows) - 1)
 	for i, entries := range rows[1:] {
 		var best []terms.Candidate
 		stands := float32(math.NaN())
 		for key, x := range entries {
-			id, _ := strconv.ParseInt(key, 10, 32) // onlyCandidate has checked it
+			id, err := strconv.ParseInt(key, 10, 32)
+			if err != nil || id < 0 || x.LogProb == nil {
+				return nil, fmt.Errorf("prompt_logprobs: %w: an entry is invalid", ErrReply)
+			}
 			c := terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)}
 			if c.ID == a.Context[first+i] {
 				stands = c.LogProb
 			}
-			if x.Rank <= a.Rows {
+			if x.Rank >= 1 && x.Rank <= max(a.Rows, 1) {
 				best = append(best, c)
 			}
 		}
-		row, ok := newRow(best, a.Rows, stands)
+		row, ok := newRow(best, max(a.Rows, 1), stands)
 		if !ok {
 			return nil, fmt.Errorf("prompt_logprobs: %w: a row is invalid or lacks the token of the context",
 				ErrReply)
@@ -151,22 +136,4 @@ func readRows(rows []map[string]ranked, a Ask) (all []Row, err error) {
 		all = append(all, row)
 	}
 	return all, nil
-}
-
-// onlyCandidate returns the candidate of rank 1.
-func onlyCandidate(row map[string]ranked) (terms.Candidate, error) {
-	var all []terms.Candidate
-	for key, x := range row {
-		id, err := strconv.ParseInt(key, 10, 32)
-		if err != nil || id < 0 || x.LogProb == nil || *x.LogProb > 1e-3 {
-			return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry is invalid", ErrReply)
-		}
-		if x.Rank == 1 {
-			all = append(all, terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)})
-		}
-	}
-	if len(all) == 0 {
-		return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: a row has no best token", ErrReply)
-	}
-	return slices.MinFunc(all, func(a, b terms.Candidate) int { return cmp.Compare(a.ID, b.ID) }), nil
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -70,33 +71,11 @@ func TestReplayedAnswersVLLM(t *testing.T) {
 	}
 }
 
-// TestReplayedRows: rows of all positions, and how invalid rows from a cache are detected.
-func TestReplayedRowsVLLM(t *testing.T) {
-	e, _, a := vllmReplay(t, "generate-audit")
-	a.K, a.AuditFrom, e.rows = 1, 30, true
-	got, err := e.Ask(t.Context(), a)
-	require.NoError(t, err)
-	require.NoError(t, got.Unheard)
-	assert.Equal(t, 10, got.Audited)
-	for _, f := range got.Audit {
-		assert.GreaterOrEqual(t, f.Pos, 30)
-		assert.NotEqual(t, a.Context[f.Pos], f.Token)
-		assert.Less(t, f.LogProb, float32(0))
-	}
-	e, _, a = vllmReplay(t, "generate-cached-audit")
-	a.AuditFrom, e.rows = 1, true
-	got, err = e.Ask(t.Context(), a)
-	require.NoError(t, err)
-	if got.Unheard == nil { // random data may look like an audit: so fewer rows are requested only if possible
-		assert.Equal(t, len(a.Context)-1, got.Audited)
-	}
-}
-
 // TestReplayedVerification: the rows for verification, as a real server gave them. The numbers were read from the
 // transcript by hand.
 func TestReplayedVerification(t *testing.T) {
 	e, r, a := vllmReplay(t, "generate-audit")
-	a.K, a.AuditFrom, a.Rows, e.rows = 1, 1, 1, true
+	a.K, a.AuditFrom, a.All, e.rows = 1, 1, true, true
 	got, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
 	require.NoError(t, got.Unheard)
@@ -115,11 +94,17 @@ func TestReplayedVerification(t *testing.T) {
 	}
 
 	e, _, a = vllmReplay(t, "generate-audit")
-	a.K, a.AuditFrom, a.Rows, e.rows = 1, 30, 1, true
+	a.K, a.AuditFrom, e.rows = 1, 30, true
 	part, err := e.Ask(t.Context(), a)
 	require.NoError(t, err)
 	assert.Equal(t, got.Rows[29:], part.Rows)
-	assert.Equal(t, 10, part.Audited)
+	e, _, a = vllmReplay(t, "generate-cached-audit")
+	a.AuditFrom, e.rows = 1, true
+	got, err = e.Ask(t.Context(), a)
+	require.NoError(t, err)
+	if got.Unheard == nil { // random data may look like an audit: so fewer rows are requested only if possible
+		assert.Len(t, got.Rows, len(a.Context)-1)
+	}
 }
 
 // scripted is an endpoint that gives one reply after the other.
@@ -132,27 +117,17 @@ type scripted struct {
 func (s *scripted) ask(_ context.Context, _ *Client, a Ask, _ string, which rows) (Reply, error) {
 	s.asked, s.which = append(s.asked, a), append(s.which, which)
 	r := s.replies[len(s.asked)-1]
-	r.Audit = slices.Clone(r.Audit)
 	if r.Requests == 0 {
 		return Reply{}, ErrReply
 	}
 	return r, nil
 }
 
-// findings returns a finding at each position, with its token.
-func findings(at ...int32) (all []terms.Finding) {
-	for i := 0; i+1 < len(at); i += 2 {
-		all = append(all, terms.Finding{Pos: int(at[i]), Token: at[i+1]})
-	}
-	return all
-}
-
 // TestAskedRows: rows are requested if the engine has correct ones, for all tokens only if some that are to be verified
 // were cached; and the audit is from the requested position on.
 func TestAskedRows(t *testing.T) {
-	part := Reply{Requests: 1, Token: 8, Audited: 1, Rows: make([]Row, 1), Audit: findings(4, 9)}
-	whole := Reply{Requests: 1, Token: 7, Audited: 4, Rows: []Row{{}, {Stands: 2}, {Stands: 3}, {Stands: 4}},
-		Audit: findings(1, 9, 2, 9, 4, 8)}
+	part := Reply{Requests: 1, Token: 8, Rows: []Row{{Stands: 9}}}
+	whole := Reply{Requests: 1, Token: 7, Rows: []Row{{}, {Stands: 2}, {Stands: 3}, {Stands: 4}}}
 	unheard := Reply{Requests: 1, Unheard: ErrReply}
 	for name, c := range map[string]struct {
 		a       Ask
@@ -161,21 +136,19 @@ func TestAskedRows(t *testing.T) {
 		which   []rows
 		want    Reply
 	}{
-		"no audit":       {Ask{Rows: 1}, false, []Reply{part}, []rows{noRows}, part},
-		"sampled audits": {Ask{AuditFrom: 2}, true, []Reply{part}, []rows{noRows}, part},
-		"fewer":          {Ask{AuditFrom: 2}, false, []Reply{part}, []rows{newRows}, part},
-		"as many":        {Ask{AuditFrom: 4, Rows: 1}, false, []Reply{part}, []rows{newRows}, part},
-		"more": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{whole}, []rows{newRows}, Reply{Requests: 1, Token: 7,
-			Audited: 3, Rows: whole.Rows[1:], Audit: whole.Audit[1:]}},
-		"more without rows": {Ask{AuditFrom: 3}, false, []Reply{{Requests: 1, Audited: 4, Audit: whole.Audit}},
-			[]rows{newRows}, Reply{Requests: 1, Audited: 2, Audit: whole.Audit[2:]}},
-		"cached": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{part, whole}, []rows{newRows, allRows}, Reply{Requests: 2,
-			Token: 8, Audited: 3, Rows: whole.Rows[1:], Audit: whole.Audit[1:], Extra: 5}},
-		"unheard": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{unheard}, []rows{newRows}, unheard},
-		"unheard later": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{part, unheard}, []rows{newRows, allRows},
+		"no audit":     {Ask{All: true}, false, []Reply{part}, []rows{noRows}, part},
+		"without rows": {Ask{AuditFrom: 2}, true, []Reply{part}, []rows{noRows}, part},
+		"fewer":        {Ask{AuditFrom: 2}, false, []Reply{part}, []rows{newRows}, part},
+		"as many":      {Ask{AuditFrom: 4, All: true}, false, []Reply{part}, []rows{newRows}, part},
+		"more": {Ask{AuditFrom: 2}, false, []Reply{whole}, []rows{newRows}, Reply{Requests: 1, Token: 7,
+			Rows: whole.Rows[1:]}},
+		"cached": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, whole}, []rows{newRows, allRows},
+			Reply{Requests: 2, Token: 8, Rows: whole.Rows[1:], Extra: 5}},
+		"unheard": {Ask{AuditFrom: 2, All: true}, false, []Reply{unheard}, []rows{newRows}, unheard},
+		"unheard later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, unheard}, []rows{newRows, allRows},
 			Reply{Requests: 2, Token: 8, Unheard: ErrReply, Extra: 5}},
-		"an error":       {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{{}}, []rows{newRows}, Reply{}},
-		"an error later": {Ask{AuditFrom: 2, Rows: 1}, false, []Reply{part, {}}, []rows{newRows, allRows}, part},
+		"an error":       {Ask{AuditFrom: 2, All: true}, false, []Reply{{}}, []rows{newRows}, Reply{}},
+		"an error later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, {}}, []rows{newRows, allRows}, part},
 	} {
 		s := &scripted{replies: c.replies}
 		c.a.Name, c.a.Context, c.a.K = "n", []int32{1, 2, 3, 4, 5}, 2
@@ -193,26 +166,32 @@ func TestAskedRows(t *testing.T) {
 // TestGivesRows: an exact audit requires that the rows after a cached prefix are those of the computed part, and equal
 // to the ones without a cache.
 func TestGivesRows(t *testing.T) {
-	first := Reply{Requests: 1, Audited: 299, Audit: findings(1, 9, 256, 7, 299, 5)}
+	rowsOf := func(ids ...int32) (all []Row) {
+		for _, id := range ids {
+			all = append(all, Row{Top: []terms.Candidate{{ID: id}}})
+		}
+		return all
+	}
+	ids := make([]int32, 299)
+	for i := range ids {
+		ids[i] = int32(i)
+	}
+	first := Reply{Requests: 1, Rows: rowsOf(ids...)}
+	again := func(ids ...int32) Reply { return Reply{Requests: 1, Rows: rowsOf(ids...)} }
 	for name, c := range map[string]struct {
 		longest int
 		again   Reply
 		want    bool
 	}{
-		"the computed part":     {1000, Reply{Requests: 1, Audited: 44, Audit: findings(256, 7, 299, 5)}, true},
-		"a smaller one":         {1000, Reply{Requests: 1, Audited: 43, Audit: findings(299, 5)}, true},
-		"one too many":          {1000, Reply{Requests: 1, Audited: 43, Audit: findings(256, 7, 299, 5)}, false},
-		"one missing":           {1000, Reply{Requests: 1, Audited: 44, Audit: findings(299, 5)}, false},
-		"nearly all":            {1000, Reply{Requests: 1, Audited: 298, Audit: findings(256, 7, 299, 5)}, true},
-		"all":                   {1000, first, false},
-		"none":                  {1000, Reply{Requests: 1}, false},
-		"one":                   {1000, Reply{Requests: 1, Audited: 1, Audit: findings(299, 5)}, true},
-		"another token":         {1000, Reply{Requests: 1, Audited: 44, Audit: findings(256, 8, 299, 5)}, false},
-		"another position":      {1000, Reply{Requests: 1, Audited: 44, Audit: findings(257, 7, 299, 5)}, false},
-		"an error":              {1000, Reply{}, false},
-		"in a short context":    {300, Reply{Requests: 1, Audited: 44, Audit: findings(256, 7, 299, 5)}, true},
-		"in a shorter context":  {299, Reply{Requests: 1, Audited: 44, Audit: findings(256, 7, 299, 5)}, true},
-		"all a shorter context": {299, Reply{Requests: 1, Audited: 298, Audit: first.Audit}, false},
+		"the computed part":    {1000, again(ids[255:]...), true},
+		"nearly all":           {1000, again(ids[1:]...), true},
+		"all":                  {1000, first, false},
+		"none":                 {1000, again(), false},
+		"one":                  {1000, again(298), true},
+		"another token":        {1000, again(296, 299, 298), false},
+		"an error":             {1000, Reply{}, false},
+		"in a short context":   {300, again(297, 298), true},
+		"in a shorter context": {299, again(297, 298), true},
 	} {
 		s := &scripted{replies: []Reply{first, c.again}}
 		got := (&VLLM{door: s}).givesRows(t.Context(), fakeengine.NewVocabulary(), "salt", c.longest)
@@ -247,30 +226,56 @@ func TestTrial(t *testing.T) {
 	assert.NoError(t, err, "no more probabilities are requested than there are tokens")
 }
 
-// TestReadRows: valid and invalid rows of prompt_logprobs for verification.
+// TestReadRows: valid and invalid rows of prompt_logprobs.
 func TestReadRows(t *testing.T) {
 	p := func(x float64) *float64 { return &x }
+	type row = map[string]ranked
+	own := func(id int32) row { return row{fmt.Sprint(id): {p(-3), 9}, "2": {p(-0.5), 1}} }
 	for name, c := range map[string]struct {
-		row  map[string]ranked
-		want *Row
+		rows  []row
+		count int
+		ok    bool
 	}{
-		"the best stands": {map[string]ranked{"7": {p(-1), 1}, "3": {p(-2), 2}}, &Row{Stands: -1}},
-		"a good one":      {map[string]ranked{"7": {p(-2), 2}, "3": {p(-1), 1}}, &Row{Stands: -2}},
-		"a bad one": {
-			map[string]ranked{"7": {p(-9), 7}, "3": {p(-1), 1}, "4": {p(-2), 2}}, &Row{Stands: -9},
-		},
-		"not there":        {map[string]ranked{"3": {p(-1), 1}, "4": {p(-2), 2}}, nil},
-		"better than best": {map[string]ranked{"7": {p(-0.5), 7}, "3": {p(-1), 1}}, nil},
-		"no best":          {map[string]ranked{"7": {p(-0.5), 3}}, nil},
+		"all":           {[]row{nil, own(5), own(6), own(7)}, 3, true},
+		"the last ones": {[]row{nil, own(6), own(7)}, 2, true},
+		"none":          {[]row{nil}, 0, true},
+		"nothing":       {nil, 0, false},
+		"no null":       {[]row{own(4), own(5)}, 0, false},
+		"too many":      {[]row{nil, own(4), own(5), own(6), own(7)}, 0, false},
+		"others":        {[]row{nil, own(5), own(6)}, 0, false},
 	} {
-		got, err := readRows([]map[string]ranked{nil, c.row}, Ask{Context: []int32{5, 7}, Rows: 2})
-		if c.want == nil {
+		got, err := readRows(c.rows, Ask{Context: []int32{4, 5, 6, 7}})
+		assert.Equal(t, []any{c.ok, c.count}, []any{err == nil, len(got)}, name)
+		assert.True(t, c.ok || errors.Is(err, ErrReply), name)
+		for _, r := range got {
+			assert.Equal(t, Row{Top: []terms.Candidate{{ID: 2, LogProb: -0.5}}, Stands: -3}, r, name)
+		}
+	}
+	for name, c := range map[string]struct {
+		row    row
+		stands float32 // 0: the row is invalid
+	}{
+		"the best stands":  {row{"7": {p(-1), 1}, "3": {p(-2), 2}}, -1},
+		"a good one":       {row{"7": {p(-2), 2}, "3": {p(-1), 1}}, -2},
+		"a bad one":        {row{"7": {p(-9), 7}, "3": {p(-1), 1}, "4": {p(-2), 2}}, -9},
+		"two that are one": {row{"7": {p(-1), 1}, "3": {p(-1), 1}}, -1},
+		"not there":        {row{"3": {p(-1), 1}, "4": {p(-2), 2}}, 0},
+		"better than best": {row{"7": {p(-0.5), 7}, "3": {p(-1), 1}}, 0},
+		"no best":          {row{"7": {p(-0.5), 3}}, 0},
+		"no rank":          {row{"7": {p(-0.5), 0}}, 0},
+		"no number":        {row{"7": {p(-1), 1}, "x": {p(-3), 3}}, 0},
+		"below 0":          {row{"7": {p(-1), 1}, "-7": {p(-3), 3}}, 0},
+		"no probability":   {row{"7": {p(-1), 1}, "3": {nil, 3}}, 0},
+		"above 1":          {row{"7": {p(7311616), 1}}, 0},
+	} {
+		got, err := readRows([]row{nil, c.row}, Ask{Context: []int32{5, 7}, Rows: 2})
+		if c.stands == 0 {
 			assert.ErrorIs(t, err, ErrReply, name)
 			continue
 		}
 		require.NoError(t, err, name)
-		assert.Equal(t, c.want.Stands, got[0].Stands, name)
-		require.LessOrEqual(t, len(got[0].Top), 2)
+		assert.Equal(t, c.stands, got[0].Stands, name)
+		require.Len(t, got[0].Top, 2, name)
 		assert.EqualValues(t, -1, got[0].Top[0].LogProb, name)
 	}
 }
@@ -314,41 +319,4 @@ func TestReplayedRestVLLM(t *testing.T) {
 	text, err := e.Detokenize(t.Context(), ids)
 	require.NoError(t, err)
 	assert.Equal(t, "Hi €\x00\uFFFDch has<|endoftext|><|im_start|><|im_end|>", text)
-}
-
-// TestRows: valid and invalid prompt_logprobs.
-func TestRows(t *testing.T) {
-	context := []int32{4, 5, 6, 7}
-	p := func(x float64) *float64 { return &x }
-	row := func(own, best int32) map[string]ranked {
-		return map[string]ranked{fmt.Sprint(own): {p(-3), 9}, fmt.Sprint(best): {p(-0.5), 1}}
-	}
-	for name, c := range map[string]struct {
-		rows    []map[string]ranked
-		audited int
-		found   []int32 // positions
-		ok      bool
-	}{
-		"all":              {[]map[string]ranked{nil, row(5, 5), row(6, 9), row(7, 7)}, 3, []int32{2}, true},
-		"the last ones":    {[]map[string]ranked{nil, row(6, 9), row(7, 8)}, 2, []int32{2, 3}, true},
-		"none":             {[]map[string]ranked{nil}, 0, nil, true},
-		"nothing":          {nil, 0, nil, false},
-		"no null":          {[]map[string]ranked{row(4, 4), row(5, 5)}, 0, nil, false},
-		"too many":         {[]map[string]ranked{nil, row(4, 4), row(5, 5), row(6, 6), row(7, 7)}, 0, nil, false},
-		"no best":          {[]map[string]ranked{nil, {"7": {p(-3), 9}}}, 0, nil, false},
-		"no number":        {[]map[string]ranked{nil, {"x": {p(-3), 1}}}, 0, nil, false},
-		"below 0":          {[]map[string]ranked{nil, {"-7": {p(-3), 1}}}, 0, nil, false},
-		"no probability":   {[]map[string]ranked{nil, {"7": {nil, 1}}}, 0, nil, false},
-		"above 1":          {[]map[string]ranked{nil, {"7": {p(7311616), 1}}}, 0, nil, false},
-		"two that are one": {[]map[string]ranked{nil, {"7": {p(-1), 1}, "3": {p(-1), 1}}}, 1, []int32{3}, true},
-	} {
-		audited, found, err := suffix(c.rows, context)
-		assert.Equal(t, c.ok, err == nil, name)
-		assert.Equal(t, c.audited, audited, name)
-		var positions []int32
-		for _, f := range found {
-			positions = append(positions, int32(f.Pos))
-		}
-		assert.Equal(t, c.found, positions, name)
-	}
 }

@@ -20,7 +20,7 @@ func TestCloudEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
 	const elsewhere = "cert key log qlog config check-config ticket-key-file log-level"
 	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, map[string]string{
-		"": "Engines.AuditEvery=8; Engines.Kind=auto; Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
+		"": "Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
 			"Gateway.AskTimeout=1m0s; Gateway.DrainTimeout=10s; Gateway.IdleTimeout=30s; Gateway.MaxAhead=64; " +
 			"Gateway.MessageTimeout=5s; Gateway.SessionIdle=15m0s; Model.Backend=cpu; admin=127.0.0.1:9433; " +
 			"listen=:4433; tokenizer=t",
@@ -46,18 +46,13 @@ func TestCloudEffects(t *testing.T) {
 		"--token-file f":                   "Access.file=f; Access.given=true",
 		"--dictionary 7:" + words:          "Gateway.Dictionaries[0].Bytes=[97 98]; Gateway.Dictionaries[0].ID=7",
 
-		"--upstream http://b":                    "Engines.URLs=[http://a http://b]",
-		"--tokenizer u":                          "tokenizer=u",
-		"--engine kind=vllm":                     "Engines.Kind=vllm",
-		"--engine model=n":                       "Engines.Model=n",
-		"--engine key-file=" + key:               "Engines.Key=sesame",
-		"--engine trust-vocabulary ":             "Engines.TrustVocabulary=true",
-		"--engine wait=9s":                       "Engines.Patience=9s",
-		"--engine hedge=9ms --upstream http://b": "Engines.Hedge=9ms; Engines.URLs=[http://a http://b]",
-		"--engine parallel=9":                    "Engines.Parallel=9",
-		"--engine parallel=4096":                 "Engines.Parallel=4096",
-		"--engine audit-every=1":                 "Engines.AuditEvery=1",
-		"--engine audit-every=9":                 "Engines.AuditEvery=9",
+		"--upstream http://b":      "Engines.URLs=[http://a http://b]",
+		"--tokenizer u":            "tokenizer=u",
+		"--engine model=n":         "Engines.Model=n",
+		"--engine key-file=" + key: "Engines.Key=sesame",
+		"--engine wait=9s":         "Engines.Patience=9s",
+		"--engine parallel=9":      "Engines.Parallel=9",
+		"--engine parallel=4096":   "Engines.Parallel=4096",
 
 		"--limit max-context=7":                        "Gateway.MaxContext=7",
 		"--limit max-connections=7":                    "Gateway.MaxConns=7",

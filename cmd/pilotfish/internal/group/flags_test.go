@@ -223,31 +223,21 @@ func TestEnginesOfFlags(t *testing.T) {
 		u := new(UpstreamFlags)
 		return u, u.Check(parsed(t, line, u.Register))
 	}
-	u, err := check("--upstream http://a --upstream http://b --tokenizer t --engine kind=vllm,model=m,parallel=4096," +
-		"audit-every=1,wait=3s,hedge=5ms,trust-vocabulary --engine key-file=" + key)
+	u, err := check("--upstream http://a --upstream http://b --tokenizer t --engine model=m,parallel=4096,wait=3s " +
+		"--engine key-file=" + key)
 	require.NoError(t, err)
-	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a", "http://b"}, Kind: "vllm", Model: "m",
-		Parallel: 4096, AuditEvery: 1, Patience: 3 * time.Second, Hedge: 5 * time.Millisecond, TrustVocabulary: true,
-		Key: "secret"}, u.O)
+	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a", "http://b"}, Model: "m",
+		Parallel: 4096, Patience: 3 * time.Second, Key: "secret"}, u.O)
 	u, err = check("--upstream http://a --tokenizer t")
 	require.NoError(t, err)
-	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a"}, Kind: "auto", AuditEvery: 8,
-		Patience: 2 * time.Minute}, u.O)
+	assert.Equal(t, engine.UpstreamOptions{URLs: []string{"http://a"}, Patience: 2 * time.Minute}, u.O)
 	_, err = check("")
 	assert.NoError(t, err)
-	const one, two = "--upstream http://a --tokenizer t ", "--upstream http://a --upstream http://b --tokenizer t "
+	const one = "--upstream http://a --tokenizer t "
 	for line, want := range map[string]string{
 		"--tokenizer t":                                   "--tokenizer is for engines: it needs --upstream URL",
-		"--engine kind=vllm":                              "--engine is for engines",
+		"--engine model=m":                                "--engine is for engines",
 		"--upstream http://a":                             "an engine needs --tokenizer FILE",
-		one + "--engine kind=x":                           `--engine kind="x" is not known: choose auto, `,
-		one + "--engine parallel=0":                       "parallel=0 is out of range",
-		one + "--engine parallel=4097":                    "parallel=4097 is out of range: give 1 to 4096",
-		one + "--engine audit-every=0":                    "audit-every=0: give 1 or more",
-		one + "--engine wait=-1s":                         "must be above 0",
-		two + "--engine hedge=0s":                         "must be above 0",
-		one + "--engine hedge=1s":                         "needs a second --upstream",
-		one + "--engine key-file=":                        "key-file= names no file",
 		one + "--engine key-file=/no/k":                   "--engine key-file: open /no/k",
 		one + "--engine key-file=" + written(t, " \n"):    "there must be one line with the key",
 		one + "--engine key-file=" + written(t, "a\nb\n"): "there must be one line with the key",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 // UpstreamFlags has the flags for the inference engines that serve the large model.
 type UpstreamFlags struct {
 	O         engine.UpstreamOptions
-	kind      string
 	Key       string
 	Tokenizer string
 	set       *cli.OptionsFlag
@@ -30,9 +28,7 @@ type UpstreamFlags struct {
 func (u *UpstreamFlags) Register(f *pflag.FlagSet) {
 	u.RegisterAll(f)
 	cli.Add(u.set.FlagSet, "engine.wait", &u.O.Patience, 2*time.Minute)
-	cli.Add(u.set.FlagSet, "engine.hedge", &u.O.Hedge, 0)
 	cli.Add(u.set.FlagSet, "engine.parallel", &u.O.Parallel, 0)
-	cli.Add(u.set.FlagSet, "engine.audit-every", &u.O.AuditEvery, 8)
 }
 
 // RegisterAll adds the flags that name the engines.
@@ -45,23 +41,12 @@ func (u *UpstreamFlags) RegisterAll(f *pflag.FlagSet) {
 func (u *UpstreamFlags) RegisterEngine(f *pflag.FlagSet) {
 	cli.Add(f, "tokenizer", &u.Tokenizer, "")
 	u.set = cli.AddOptions(f, "engine")
-	cli.Add(u.set.FlagSet, "engine.kind", &u.kind, "auto")
 	cli.Add(u.set.FlagSet, "engine.model", &u.O.Model, "")
 	cli.Add(u.set.FlagSet, "engine.key-file", &u.Key, "")
-	cli.Add(u.set.FlagSet, "engine.trust-vocabulary", &u.O.TrustVocabulary, false)
-}
-
-func kindNames() string {
-	var names []string
-	for _, k := range engine.UpstreamKinds() {
-		names = append(names, string(k))
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
 // Check checks the flags that do not depend on the answers of the engines, and reads the key.
 func (u *UpstreamFlags) Check(set *pflag.FlagSet) error {
-	given := u.set.Changed
 	if !set.Changed("upstream") {
 		for _, name := range []string{"tokenizer", "engine"} {
 			if set.Changed(name) {
@@ -70,37 +55,16 @@ func (u *UpstreamFlags) Check(set *pflag.FlagSet) error {
 		}
 		return nil
 	}
-	switch {
-	case u.O.Patience < 0 || given("hedge") && u.O.Hedge <= 0:
-		return cli.Usagef("--engine wait and --engine hedge must be above 0")
-	case given("parallel") && (u.O.Parallel < 1 || u.O.Parallel > 4096):
-		return cli.Usagef("--engine parallel=%d is out of range: give 1 to 4096", u.O.Parallel)
-	case given("audit-every") && u.O.AuditEvery < 1:
-		return cli.Usagef("--engine audit-every=%d: give 1 or more", u.O.AuditEvery)
-	case u.O.Hedge > 0 && len(u.O.URLs) < 2:
-		return cli.Usagef("--engine hedge needs a second --upstream to ask")
-	}
 	return u.CheckEngine()
 }
 
 // CheckEngine checks the flags that are needed for one engine, and reads the key.
 func (u *UpstreamFlags) CheckEngine() error {
-	switch {
-	case u.Tokenizer == "":
+	if u.Tokenizer == "" {
 		return cli.Usagef("an engine needs --tokenizer FILE: a GGUF file with the vocabulary of the devices' model")
-	case !slices.Contains(engine.UpstreamKinds(), engine.UpstreamKind(u.kind)):
-		return cli.Usagef("--engine kind=%.40q is not known: choose %s", u.kind, kindNames())
-	}
-	u.O.Kind = engine.UpstreamKind(u.kind)
-	return u.readKey()
-}
-
-func (u *UpstreamFlags) readKey() error {
-	if !u.set.Changed("key-file") {
-		return nil
 	}
 	if u.Key == "" {
-		return cli.Usagef("--engine key-file= names no file")
+		return nil
 	}
 	b, err := cli.ReadSmall(u.Key, cli.MaxSecrets)
 	if err != nil {

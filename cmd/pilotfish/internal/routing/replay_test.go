@@ -132,7 +132,7 @@ func TestReplayRefused(t *testing.T) {
 
 // TestReplayUseless: a flag of what the recording has is refused.
 func TestReplayUseless(t *testing.T) {
-	for flag := range strings.FieldsSeq("workload=x model=x large=x upstream=http://h:1 tokenizer=x engine=kind=vllm " +
+	for flag := range strings.FieldsSeq("workload=x model=x large=x upstream=http://h:1 tokenizer=x engine=model=m " +
 		"raw=true max-tokens=9 repeat=2 parallel=2 record=x timeline=x with=warm-up=0 qlog=x") {
 		name, _, _ := strings.Cut(flag, "=")
 		code, stdout, stderr := clitest.Call(t, "bench", "routing", "--replay", "/nowhere", "--"+flag)

@@ -153,8 +153,8 @@ func TestVerifyRefused(t *testing.T) {
 	racing.Spare(t)
 	clitest.OwnFolders(t)
 	edge := clitest.TinyModel(t, "q8_0")
-	url := clitest.EngineOf(t, edge, &fakeengine.Engine{Dialect: "openai"})
-	address, pin, _ := clitest.StartCloud(t, "--upstream", url, "--tokenizer", edge, "--engine", "trust-vocabulary")
+	url := clitest.EngineOf(t, edge, &fakeengine.Engine{Dialect: "llama"})
+	address, pin, _ := clitest.StartCloud(t, "--upstream", url, "--tokenizer", edge)
 	for _, flags := range []string{"", "--json"} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"run", "-m", edge, "--cloud", address, "--pin", pin,
 			"--deadline", "off", "--tokens", "5,6,7", "-n", "5", "--verify", "0.5"}, strings.Fields(flags)...)...)
@@ -168,8 +168,7 @@ func TestVerifyRefused(t *testing.T) {
 	}
 	questions := filepath.Join(t.TempDir(), "q.jsonl")
 	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"a"}`), 0o600))
-	code, _, stderr := clitest.Call(t, "bench", "routing", "--upstream", url, "--tokenizer", edge, "--engine",
-		"trust-vocabulary",
+	code, _, stderr := clitest.Call(t, "bench", "routing", "--upstream", url, "--tokenizer", edge,
 		"--workload", questions, "-m", edge, "--large", edge, "--modes", "serial,verified", "--json")
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--modes verified is not possible here: ")
