@@ -15,8 +15,8 @@ import (
 )
 
 // Live is a large model with real devices in this process. They use connections of their own through a gateway, or in
-// the mode cloud sessions of the engine, with half a round trip before and after each answer. The devices pause and ask
-// like the simulated ones. Their small model only waits for its time to pass; texts are random tokens.
+// the mode cloud sessions of the engine, with half a round trip before and after each answer. Their small model only
+// waits for its time to pass; texts are random tokens.
 type Live struct {
 	Large    *engine.Engine
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device
@@ -28,19 +28,21 @@ type Live struct {
 	sessions []*engine.Session // not used by a device
 }
 
-// maxLive is the maximum number of devices in a process.
-const maxLive = 1000
+// MaxDevices is the maximum number of devices in a process.
+const MaxDevices = 1000
 
 // errOver ends the devices after all answers that count are complete.
 var errOver = errors.New("the measurement is over")
 
-// Run measures with a number of devices, 1 to [maxLive].
-func (l *Live) Run(ctx context.Context, devices int, window Window) (p Point, err error) {
-	if err := errors.Join(l.Workload.Validate(), window.check()); err != nil {
+// Run measures with a number of devices, 1 to [MaxDevices]. After a quarter as many, and at least
+// one of each device, it counts the given number of answers, at least 1; the devices continue until these are complete.
+func (l *Live) Run(ctx context.Context, devices, answers int) (p Point, err error) {
+	if err := l.Workload.Validate(); err != nil {
 		return p, err
 	}
-	if devices < 1 || devices > maxLive {
-		return p, fmt.Errorf("%d devices in this process: give 1 to %d", devices, maxLive)
+	if devices < 1 || devices > MaxDevices || answers < 1 {
+		return p, fmt.Errorf("%d devices in this process, %d answers: give 1 to %d devices, and at least 1 answer",
+			devices, answers, MaxDevices)
 	}
 	defer l.closeSessions()
 	all, err := l.connect(ctx, devices)
@@ -52,24 +54,20 @@ func (l *Live) Run(ctx context.Context, devices int, window Window) (p Point, er
 	if err != nil {
 		return p, err
 	}
-	r := &liveRun{Live: l, tally: tally{window: window}}
+	r := &liveRun{Live: l, warm: max(answers/4, devices), answers: answers}
 	r.ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
-	r.start = time.Now()
 	var running sync.WaitGroup
 	for _, d := range all {
 		running.Go(func() { r.end(r.drive(d)) })
 	}
-	running.Go(r.watch)
 	running.Wait()
 	if err := context.Cause(r.ctx); !errors.Is(err, errOver) {
 		return p, err
 	}
-	p = r.point(&l.Workload)
-	p.Devices, p.Gateways = devices, 1
-	if n := float64(p.Answers); n > 0 {
-		p.BytesUp, p.BytesDown = float64(r.up)/n, float64(r.down)/n
-	}
+	n := float64(answers)
+	p = r.took.point(&l.Workload, l.Mode, r.until.Sub(r.since))
+	p.Devices, p.BytesUp, p.BytesDown = devices, float64(r.up)/n, float64(r.down)/n
 	return p, nil
 }
 
@@ -97,7 +95,7 @@ func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err
 	for i := range devices {
 		d := &liveDevice{
 			user: newUser(&l.Workload, l.Mode, i), leave: func() {},
-			random: rand.New(rand.NewPCG(^l.Workload.Seed, uint64(i))),
+			random: rand.New(rand.NewPCG(1, uint64(i))),
 			vocab:  vocab,
 		}
 		if l.Mode != Cloud {
@@ -113,92 +111,65 @@ func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err
 // liveRun is one call of [Live.Run].
 type liveRun struct {
 	*Live
-	ctx   context.Context
-	end   context.CancelCauseFunc
-	start time.Time
+	ctx           context.Context
+	end           context.CancelCauseFunc
+	warm, answers int // that do not count, and that count
 
-	mu       sync.Mutex
-	left     int
-	open     int
-	up, down int // of answers that count
-	tally
+	mu           sync.Mutex
+	begun        int       // answers
+	since, until time.Time // the first answer that counts began, and the first one after those that count
+	up, down     int       // bytes of answers that count
+	took         times     // of answers that count and are complete
 }
 
-// watch ends the run after the window, once all answers that count are complete.
-func (r *liveRun) watch() {
-	if retry.Wait(r.ctx, r.window.End) == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.check(r.window.End)
-	}
-}
-
-// check ends the run if all answers that count are complete.
-func (r *liveRun) check(now time.Duration) {
-	if now >= r.window.End && r.left == 0 {
-		r.end(errOver)
-	}
-}
-
-// within returns 1 if a time is in the window, and 0 otherwise.
-func (r *liveRun) within(t time.Duration) int {
-	if t >= r.window.Warm && t < r.window.End {
-		return 1
-	}
-	return 0
-}
-
-// drive makes a device pause and answer until the run is over.
+// drive makes a device answer until the run is over.
 func (r *liveRun) drive(d *liveDevice) error {
 	for {
-		if err := retry.Wait(r.ctx, d.pause()); err != nil {
-			return err
-		}
 		d.user.next(&d.script)
 		d.text = d.tokens(nil, r.Workload.Prompt)
-		begin := r.begin()
+		begin, counts := r.begin()
 		up, down, err := r.answer(d)
 		if err != nil {
 			return err
 		}
-		r.complete(begin, up, down)
+		if counts {
+			r.complete(begin, up, down)
+		}
 	}
 }
 
-// begin records that a prompt is sent now.
-func (r *liveRun) begin() time.Duration {
+// begin records that a prompt is sent now, and reports whether its answer counts.
+func (r *liveRun) begin() (now time.Time, counts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Since(r.start)
-	r.left += r.within(now)
-	r.open++
-	r.maxOpen = max(r.maxOpen, r.open)
-	return now
-}
-
-// complete records that an answer is complete now.
-func (r *liveRun) complete(begin time.Duration, up, down int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Since(r.start)
-	r.open--
-	r.answers += r.within(now)
-	if r.within(begin) == 1 {
-		r.left--
-		r.took = append(r.took, now-begin)
-		r.up, r.down = r.up+up, r.down+down
+	now = time.Now()
+	n := r.begun - r.warm
+	r.begun++
+	switch n {
+	case 0:
+		r.since = now
+	case r.answers:
+		r.until = now
 	}
-	r.check(now)
+	return now, n >= 0 && n < r.answers
 }
 
-// noteAsk counts an ask.
-func (r *liveRun) noteAsk() {
+// complete records that an answer that counts is complete now.
+func (r *liveRun) complete(begin time.Time, up, down int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asks += r.within(time.Since(r.start))
+	now := time.Now()
+	r.up, r.down = r.up+up, r.down+down
+	if r.took = append(r.took, now.Sub(begin)); len(r.took) < r.answers {
+		return
+	}
+	if r.begun == r.warm+r.answers { // no device has begun the answer after them
+		r.until = now
+	}
+	r.end(errOver)
 }
 
-// answer simulates one answer of a device, and returns the payload of its asks.
+// answer produces one answer of a device, and returns the payload of its asks.
 func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
 	if r.Mode == Cloud {
 		return 0, 0, r.stream(d)
@@ -215,7 +186,6 @@ func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
 		if a.from > 0 {
 			q.Verify = terms.EachChoice
 		}
-		r.noteAsk()
 		got, err := d.cloud.Ask(r.ctx, q)
 		if err != nil {
 			return up, down, err
@@ -244,7 +214,6 @@ func (r *liveRun) stream(d *liveDevice) error {
 		return err
 	}
 	defer r.giveBack(s)
-	r.noteAsk()
 	o := terms.Settings{MaxTokens: r.Workload.Tokens, IgnoreEnd: true, Lookup: -1}
 	for _, err := range s.Generate(r.ctx, d.text, o) {
 		if err != nil {

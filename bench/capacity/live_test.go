@@ -44,15 +44,14 @@ func (c *fixedCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, e
 // TestLive: the times of answers in real time are those of their passes and asks, and figures per answer and per second
 // follow from the number of asks.
 func TestLive(t *testing.T) {
-	w := Workload{Prompt: 3, Tokens: 5, Think: 100 * time.Millisecond, EdgeTPS: 100}
+	w := Workload{Prompt: 3, Tokens: 5, EdgeTPS: 100}
 	for _, c := range []struct {
 		mode   Mode
 		budget float64
 		asks   float64 // per answer
 		ms     float64
 	}{
-		{Routed, 1, 5, 5 * (10 + 20)}, {Verified, 1, 5, 5 * (10 + 20)}, {Verified, 0, 1, 5*10 + 20},
-		{Routed, 0, 0, 5 * 10},
+		{Routed, 1, 5, 5 * (10 + 20)}, {Verified, 1, 5, 5 * (10 + 20)}, {Routed, 0, 0, 5 * 10},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			w.Budget = c.budget
@@ -61,88 +60,69 @@ func TestLive(t *testing.T) {
 				Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
 					return &clouds[device], func() { left++ }, nil
 				}}
-			p, err := l.Run(t.Context(), 4, Window{time.Second, time.Minute})
+			p, err := l.Run(t.Context(), 4, 40)
 			require.NoError(t, err)
-			assert.Equal(t, []int{4, 1, 4}, []int{p.Devices, p.Gateways, left})
-			assert.InDeltaSlice(t, []float64{c.ms, c.ms, c.ms}, []float64{p.P50, p.P95, p.P99}, 1e-6)
-			assert.InEpsilon(t, 4/(0.1+c.ms/1e3), p.PerSecond, 0.1)
-			assert.InEpsilon(t, p.PerSecond*59, float64(p.Answers), 0.01)
-			assert.InDelta(t, c.asks*p.PerSecond, p.AsksPS, 1)
+			assert.Equal(t, []any{c.mode, 4, 40, 4}, []any{p.Mode, p.Devices, p.Answers, left})
+			assert.InDeltaSlice(t, []float64{c.ms, c.ms, c.ms, c.ms, c.ms},
+				[]float64{p.P50, p.P95, p.P99, p.P95Low, p.P95High}, 1e-6)
+			assert.InDelta(t, 4*1e3/c.ms, p.PerSecond, 1e-9)
 			assert.InDelta(t, 5*p.PerSecond, p.TokensTPS, 1e-9)
 			assert.InDelta(t, 10*c.asks, p.BytesUp, 1e-9)
 			assert.InDelta(t, 3*c.asks, p.BytesDown, 1e-9)
-			assert.Equal(t, 4*(3+5), p.KVTokens, "all devices at once, at some time")
-			for _, q := range clouds[3].asked {
-				assert.GreaterOrEqual(t, len(q.Context), 3)
-				assert.Less(t, len(q.Context), 8)
-				assert.Less(t, slices.Max(q.Context), int32(10))
-				assert.Equal(t, c.mode == Verified && c.budget == 0, q.AuditFrom == 3 && q.Verify == terms.EachChoice)
-			}
 		})
 	}
 }
 
-// TestLiveCounts: the window decides separately about the beginnings and the ends of answers. Answers that began in it
-// have their times and bytes counted. The rate is that of answers completed in it, the rate of asks that of asks sent
-// in it, and the KV cache is that of the answers that are under way at once.
+// slowing is a cloud that takes 10 ms more for each answer.
+type slowing struct{ asked int }
+
+// Ask implements [draft.Cloud].
+func (c *slowing) Ask(ctx context.Context, _ draft.Question) (draft.Answer, error) {
+	c.asked++
+	return draft.Answer{BytesUp: 1 << c.asked}, retry.Wait(ctx, time.Duration(c.asked)*10*time.Millisecond)
+}
+
+// TestLiveCounts: the answers that count are those that begin after the first quarter. A device begins others until the
+// last of them is complete.
 func TestLiveCounts(t *testing.T) {
-	const answer = 5 * (100 + 20) * time.Millisecond
-	for _, window := range []Window{{0, 300 * time.Millisecond}, {450 * time.Millisecond, 900 * time.Millisecond},
-		{500 * time.Millisecond, 10 * time.Second}, {30 * time.Second, 31 * time.Second}} {
-		w := Workload{Prompt: 3, Tokens: 5, Think: 2 * time.Second, EdgeTPS: 10, Budget: 1, Seed: 5}
-		inside := func(t time.Duration) bool { return t >= window.Warm && t < window.End }
-		began, completed, asks, most := 0, 0, 0, 0
-		var begins []time.Duration
-		for i := range 6 {
-			u := newUser(&w, Routed, i)
-			for at := u.pause(); at < window.End+time.Minute; at += answer + u.pause() {
-				begins = append(begins, at)
-			}
-		}
-		last := window.End // the end of the run
-		for _, at := range begins {
-			if inside(at) {
-				began++
-				last = max(last, at+answer)
-			}
-			if inside(at + answer) {
-				completed++
-			}
-			for k := range 5 {
-				if inside(at + answer*time.Duration(k)/5 + 100*time.Millisecond) {
-					asks++
-				}
-			}
-		}
-		for _, at := range begins {
-			open := 0
-			for _, other := range begins {
-				if other <= at && at < other+answer && at < last {
-					open++
-				}
-			}
-			most = max(most, open)
-		}
+	for answers, first := range map[int]int{1: 2, 3: 2, 8: 3} { // the first one that counts
 		bubble.Test(t, func(t *testing.T) {
-			clouds := make([]fixedCloud, 6)
-			l := &Live{vocab: 10, Workload: w, Mode: Routed,
-				Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
-					return &clouds[device], func() {}, nil
-				}}
-			p, err := l.Run(t.Context(), 6, window)
+			l := &Live{vocab: 10, Workload: Workload{Prompt: 3, Tokens: 1, EdgeTPS: 1e6, Budget: 1}, Mode: Routed,
+				Dial: func(context.Context, int) (draft.Cloud, func(), error) { return new(slowing), func() {}, nil }}
+			p, err := l.Run(t.Context(), 1, answers)
 			require.NoError(t, err)
-			seconds := (window.End - window.Warm).Seconds()
-			assert.Equal(t, began, p.Answers)
-			assert.InDelta(t, float64(completed)/seconds, p.PerSecond, 1e-9, "%v", window)
-			assert.InDelta(t, float64(5*completed)/seconds, p.TokensTPS, 1e-9)
-			assert.InDelta(t, float64(asks)/seconds, p.AsksPS, 1e-9)
-			assert.Equal(t, most*8, p.KVTokens)
-			if began > 0 {
-				assert.InDelta(t, answer.Seconds()*1e3, p.P99, 1e-6)
-				assert.Equal(t, []float64{50, 15}, []float64{p.BytesUp, p.BytesDown})
+			bytes, took := 0, 0.
+			for i := first; i < first+answers; i++ {
+				bytes, took = bytes+1<<i, took+float64(i)*10
 			}
+			assert.InDelta(t, float64(bytes)/float64(answers), p.BytesUp, 1e-9)
+			assert.InDelta(t, float64(answers)*1e3/took, p.PerSecond, 0.01)
+			assert.InDelta(t, 10*(first+answers-1), p.P99, 0.01)
 		})
 	}
+	bubble.Test(t, func(t *testing.T) { // the first of two devices is much slower
+		l := &Live{vocab: 10, Workload: Workload{Prompt: 3, Tokens: 1, EdgeTPS: 1e6, Budget: 1}, Mode: Routed}
+		l.Dial = func(_ context.Context, device int) (draft.Cloud, func(), error) {
+			return &slowing{asked: 100 - 99*device}, func() {}, nil
+		}
+		p, err := l.Run(t.Context(), 2, 60)
+		require.NoError(t, err)
+		assert.Equal(t, 60, p.Answers)
+		assert.Greater(t, p.P99, 1000., "the answer of the slow device is waited for")
+	})
+}
+
+// TestPercentiles: a percentile is the shortest time that its share of the answers does not exceed.
+func TestPercentiles(t *testing.T) {
+	var all times
+	for i := range 200 {
+		all = append(all, time.Duration((i*77)%200+1)*time.Millisecond)
+	}
+	p := all.point(&Workload{Tokens: 3}, Cloud, 4*time.Second)
+	assert.Equal(t, Point{Mode: Cloud, Answers: 200, P50: 100, P95: 190, P99: 198, P95Low: 184, P95High: 197, PerSecond: 50,
+		TokensTPS: 150}, p)
+	one := times{time.Second}.point(&Workload{}, Routed, time.Second)
+	assert.Equal(t, []float64{1000, 1000, 1000, 1000, 1000}, []float64{one.P50, one.P95, one.P99, one.P95Low, one.P95High})
 }
 
 // TestLiveTexts: the devices ask what their scripts say. A text keeps the tokens before those that were replaced, and
@@ -150,13 +130,13 @@ func TestLiveCounts(t *testing.T) {
 func TestLiveTexts(t *testing.T) {
 	for _, mode := range []Mode{Routed, Verified} {
 		bubble.Test(t, func(t *testing.T) {
-			w := Workload{Prompt: 7, Tokens: 40, Think: time.Second, EdgeTPS: 100, Budget: 0.2, Turned: 0.3}
+			w := Workload{Prompt: 7, Tokens: 40, EdgeTPS: 100, Budget: 0.2}
 			clouds := make([]fixedCloud, 3)
 			l := &Live{vocab: 1000, Workload: w, Mode: mode,
 				Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
 					return &clouds[device], func() {}, nil
 				}}
-			_, err := l.Run(t.Context(), 3, Window{0, 10 * time.Second})
+			_, err := l.Run(t.Context(), 3, 20)
 			require.NoError(t, err)
 			assert.NotEqual(t, clouds[0].asked[0].Context[:7], clouds[1].asked[0].Context[:7], "each its own")
 			for device, cloud := range clouds {
@@ -188,7 +168,6 @@ func TestLiveTexts(t *testing.T) {
 // TestLiveFailed: a device that cannot connect, or an ask without an answer, ends the run, and all devices leave.
 func TestLiveFailed(t *testing.T) {
 	failed := errors.New("failed")
-	window := Window{0, time.Minute}
 	for _, broken := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
 			joined, left := 0, 0
@@ -200,13 +179,13 @@ func TestLiveFailed(t *testing.T) {
 					joined++
 					return &fixedCloud{err: failed}, func() { left++ }, nil
 				}}
-			_, err := l.Run(t.Context(), 3, window)
+			_, err := l.Run(t.Context(), 3, 9)
 			assert.ErrorIs(t, err, failed)
 			assert.Equal(t, !broken, strings.Contains(err.Error(), "connect device 3 of 3"))
 			assert.Equal(t, joined, left)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, failed)
 			defer cancel()
-			_, err = l.Run(ctx, 2, window)
+			_, err = l.Run(ctx, 2, 9)
 			assert.ErrorIs(t, err, failed)
 			assert.Equal(t, joined, left)
 		})
@@ -214,16 +193,13 @@ func TestLiveFailed(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	most := &Live{vocab: 10, Workload: usual(), Mode: Cloud}
-	_, err := most.Run(over, maxLive, window)
+	_, err := most.Run(over, MaxDevices, 1)
 	assert.ErrorIs(t, err, context.Canceled, "as many as are allowed")
-	for want, c := range map[string]struct {
-		devices int
-		window  Window
-	}{"0 devices": {0, window}, "1001 devices": {1001, window}, "has no time": {1, Window{1, 1}}} {
-		_, err := (&Live{Workload: usual()}).Run(t.Context(), c.devices, c.window)
+	for want, n := range map[string][2]int{"0 devices": {0, 1}, "1001 devices": {1001, 1}, "0 answers": {1, 0}} {
+		_, err := (&Live{Workload: usual()}).Run(t.Context(), n[0], n[1])
 		assert.ErrorContains(t, err, want)
 	}
-	_, err = new(Live).Run(t.Context(), 1, window)
+	_, err = new(Live).Run(t.Context(), 1, 1)
 	assert.ErrorContains(t, err, "prompt_tokens")
 }
 
@@ -238,17 +214,15 @@ func TestLiveStream(t *testing.T) {
 		defer large.Close()
 		prompt, err := large.Chat(tokenizer.Message{Role: "user", Content: demo.Questions(demo.Train)[0].Text})
 		require.NoError(t, err)
-		window := Window{0, time.Hour}
 		r := &liveRun{Live: &Live{Large: large, Workload: Workload{Tokens: 60, RTT: 10 * time.Millisecond}},
-			ctx: t.Context(), start: time.Now(), tally: tally{window: window}}
-		for n := 1; n <= 2; n++ {
+			ctx: t.Context()}
+		for range 2 {
 			begin := time.Now()
 			require.NoError(t, r.stream(&liveDevice{text: prompt}))
 			assert.Equal(t, r.Workload.RTT, time.Since(begin), "computing takes no virtual time")
 			require.Len(t, r.sessions, 1)
 			sum := r.sessions[0].Summary()
 			assert.Equal(t, []any{60, "length", 0}, []any{sum.Tokens, sum.Stop, sum.Proposed})
-			assert.Equal(t, n, r.asks)
 		}
 		require.NoError(t, large.Close())
 		assert.ErrorIs(t, r.stream(&liveDevice{text: prompt}), engine.ErrClosed)
@@ -301,12 +275,13 @@ func TestLiveModel(t *testing.T) {
 	c, err := Measure(t.Context(), large, 20, func(done, of int) { turns++; assert.Equal(t, turns, done) })
 	require.NoError(t, err)
 	assert.Equal(t, passSamples, turns)
-	require.NoError(t, c.Validate())
 	assert.Equal(t, []int{1, 20}, []int{c.Threads, c.Depth})
 	assert.Equal(t, large.Device(), c.Device)
 	var rows []int
 	for _, p := range c.Passes {
 		rows = append(rows, p.Rows)
+		assert.Positive(t, p.MS)
+		assert.GreaterOrEqual(t, p.HeadsMS, p.MS)
 	}
 	assert.Equal(t, []int{1, 2, 4, 8, 16, 32, 64, 128}, rows)
 	over, stop := context.WithCancel(t.Context())
@@ -318,24 +293,21 @@ func TestLiveModel(t *testing.T) {
 	defer s.Close()
 	c.AskMS, err = MeasureAsk(t.Context(), s.Local(1<<40), 0)
 	require.NoError(t, err)
-	assert.Less(t, c.AskMS, 1000.)
-	w := Workload{Prompt: 20, Tokens: 5, Think: 5 * time.Millisecond, RTT: 2 * time.Millisecond, EdgeTPS: 1000,
-		Budget: 0.5, Turned: 0.1}
+	assert.GreaterOrEqual(t, c.AskMS, 0.)
+	w := Workload{Prompt: 20, Tokens: 5, RTT: 2 * time.Millisecond, EdgeTPS: 1000, Budget: 0.5}
 	for _, mode := range Modes() {
 		l := &Live{Large: large, Workload: w, Mode: mode,
 			Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
 				return s.Local(uint64(device)), func() {}, nil
 			}}
-		p, err := l.Run(t.Context(), 3, Window{20 * time.Millisecond, 250 * time.Millisecond})
+		p, err := l.Run(t.Context(), 3, 9)
 		require.NoError(t, err)
-		assert.Greater(t, p.Answers, 5, mode)
-		assert.Equal(t, []int{3, 1}, []int{p.Devices, p.Gateways})
+		assert.Equal(t, []any{mode, 3, 9}, []any{p.Mode, p.Devices, p.Answers})
 		low := 2. // the round trip
 		if mode != Cloud {
 			low = 5 // the passes of the small model
 		}
 		assert.GreaterOrEqual(t, p.P50, low, mode)
-		assert.Positive(t, p.AsksPS)
 		assert.Empty(t, l.sessions)
 	}
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
+// passRows is the maximum number of rows of a measured pass: that of a step of the service, the default of package batch.
+const passRows = 128
+
 // passSamples is how many passes of each kind are measured, askSamples how many asks: the median counts.
 const passSamples, askSamples = 5, 21
 
@@ -24,7 +27,7 @@ const passSamples, askSamples = 5, 21
 // progress is called after each turn, if set.
 func Measure(ctx context.Context, large *engine.Engine, depth int, progress func(done, of int)) (Costs, error) {
 	c := Costs{Device: large.Device(), Threads: max(large.Threads(), 1), Depth: depth}
-	cache, err := large.Model().NewCache(depth+serviceRows, gguf.F16)
+	cache, err := large.Model().NewCache(depth+passRows, gguf.F16)
 	if err != nil {
 		return c, err
 	}
@@ -32,7 +35,7 @@ func Measure(ctx context.Context, large *engine.Engine, depth int, progress func
 	if err := m.fill(ctx, depth); err != nil {
 		return c, err
 	}
-	sizes := []int{1, 2, 4, 8, 16, 32, 64, serviceRows}
+	sizes := []int{1, 2, 4, 8, 16, 32, 64, passRows}
 	one, each := make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes))
 	for turn := range passSamples {
 		for i, rows := range sizes {

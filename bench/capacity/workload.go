@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -29,25 +28,25 @@ func Modes() []Mode { return []Mode{Cloud, Routed, Verified} }
 
 // Workload describes the work of the devices.
 type Workload struct {
-	Prompt int `json:"prompt_tokens"` // of each prompt; prompts have no common beginning; at least 1
-	Tokens int `json:"answer_tokens"` // of each answer; at least 1
-	// mean pause from the last token of an answer to the next prompt; exponential distribution; above 0
-	Think   time.Duration `json:"think_ns"`
-	RTT     time.Duration `json:"rtt_ns"`   // round trip, half of it each way; 0 or more
-	EdgeTPS float64       `json:"edge_tps"` // passes of the small model per second: one per prompt, one per token
-	Budget  float64       `json:"budget"`   // share of tokens that the device asks for; 0 to 1
-	Turned  float64       `json:"turned"`   // share of the small model's tokens that verification replaces; 0 to 1
-	// verification asks when this number of tokens is unchecked; 0 means 64
-	VerifyEvery int    `json:"verify_every"`
-	Seed        uint64 `json:"seed"`
+	Prompt  int           `json:"prompt_tokens"` // of each prompt; prompts have no common beginning; at least 1
+	Tokens  int           `json:"answer_tokens"` // of each answer; at least 1
+	RTT     time.Duration `json:"rtt_ns"`        // round trip, half of it each way; 0 or more
+	EdgeTPS float64       `json:"edge_tps"`      // passes of the small model per second: one per prompt, one per token
+	Budget  float64       `json:"budget"`        // share of tokens that the device asks for; 0 to 1
 }
+
+const (
+	// verifyEvery is the number of unchecked tokens at which verification asks.
+	verifyEvery = 64
+	// replaced is the share of the small model's tokens that verification replaces.
+	replaced = 0.1
+)
 
 // MaxTokens is the maximum length of a prompt, and of an answer.
 const MaxTokens = 1 << 15
 
 // Validate returns an error that names the first invalid field.
 func (w *Workload) Validate() error {
-	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	for _, f := range []struct {
 		ok    bool
 		name  string
@@ -56,12 +55,9 @@ func (w *Workload) Validate() error {
 	}{
 		{w.Prompt >= 1 && w.Prompt <= MaxTokens, "prompt_tokens", w.Prompt, "1 to 32768 tokens"},
 		{w.Tokens >= 1 && w.Tokens <= MaxTokens, "answer_tokens", w.Tokens, "1 to 32768 tokens"},
-		{w.Think >= time.Millisecond && w.Think <= time.Hour, "think", w.Think, "1ms to 1h"},
 		{w.RTT >= 0 && w.RTT <= 10*time.Second, "rtt", w.RTT, "0 to 10s"},
 		{w.EdgeTPS >= 0.01 && w.EdgeTPS <= 1e6, "edge_tps", w.EdgeTPS, "0.01 to 1e6 passes per second"},
-		{share(w.Budget), "budget", w.Budget, "a share from 0 to 1"},
-		{share(w.Turned), "turned", w.Turned, "a share from 0 to 1"},
-		{w.VerifyEvery >= 0, "verify_every", w.VerifyEvery, "0 or more"},
+		{w.Budget >= 0 && w.Budget <= 1, "budget", w.Budget, "a share from 0 to 1"},
 	} {
 		if !f.ok {
 			return fmt.Errorf("%s is %v: give %s", f.name, f.value, f.want)
@@ -83,37 +79,21 @@ type ask struct {
 	from   int // first position to verify; 0: none
 }
 
-// heads returns for how many of the rows from begin to end the next token is predicted.
-func (a ask) heads(begin, end int) int {
-	first := a.text - 1
-	if a.from > 0 {
-		first = a.from - 1
-	}
-	return max(0, end-max(begin, first))
-}
-
 // script has the steps of a device for one answer.
 type script struct {
 	asks []ask
 	rest int // passes of the small model after the last ask
 }
 
-// user has the random numbers of a device.
+// user has the random choices of a device.
 type user struct {
 	w       *Workload
 	mode    Mode
-	pauses  *rand.Rand
 	choices *rand.Rand
 }
 
 func newUser(w *Workload, mode Mode, device int) user {
-	stream := func(of uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, 2*uint64(device)+of)) }
-	return user{w, mode, stream(0), stream(1)}
-}
-
-// pause returns the time until the next prompt.
-func (u *user) pause() time.Duration {
-	return time.Duration(u.pauses.ExpFloat64() * float64(u.w.Think))
+	return user{w, mode, rand.New(rand.NewPCG(0, uint64(device)))}
 }
 
 // next computes the steps of the device for its next answer. It reuses the memory of s. In the mode cloud there are no
@@ -144,7 +124,7 @@ func (u *user) verified(s *script) {
 	w, keep := u.w, 0
 	for begin := 0; begin < w.Tokens; {
 		t := begin
-		for t < w.Tokens-1 && t-begin < cmp.Or(w.VerifyEvery, 64) && u.choices.Float64() >= w.Budget {
+		for t < w.Tokens-1 && t-begin < verifyEvery && u.choices.Float64() >= w.Budget {
 			t++
 		}
 		a := ask{passes: t - begin + 1, keep: keep, text: w.Prompt + t}
@@ -153,7 +133,7 @@ func (u *user) verified(s *script) {
 		}
 		s.asks = append(s.asks, a)
 		end := begin
-		for end < t && u.choices.Float64() >= w.Turned {
+		for end < t && u.choices.Float64() >= replaced {
 			end++
 		}
 		begin, keep = end+1, w.Prompt+end // the token at end is from the large model

@@ -187,13 +187,18 @@ func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 const maxAttempts = 5
 
 // connect connects a device.
-func (s *Stage) connect(ctx context.Context) (r *engine.Remote, err error) {
-	for range s.attempts {
-		if r, err = s.try(ctx); err == nil || ctx.Err() != nil {
+func (s *Stage) connect(ctx context.Context) (*engine.Remote, error) {
+	return repeat(ctx, s.attempts, s.try)
+}
+
+// repeat makes up to n attempts, until one succeeds or ctx ends.
+func repeat[T any](ctx context.Context, n int, try func(context.Context) (T, error)) (got T, err error) {
+	for range n {
+		if got, err = try(ctx); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
-	return r, err
+	return got, err
 }
 
 // try makes one attempt.

@@ -58,7 +58,6 @@ func blocks(root string) (texts map[string]string, figures map[string][]byte, er
 	makers := map[string]func(*made) error{
 		"demo": (*made).demo, "rtt": (*made).sweep, "stories": (*made).stories, "engine": (*made).engine,
 		"gateway": (*made).gateway, "link": (*made).link, "real-times": (*made).realTimes,
-		"real-capacity": (*made).realCapacity,
 	}
 	for _, name := range slices.Sorted(maps.Keys(makers)) {
 		records, err := measured(root, name)

@@ -125,8 +125,7 @@ func realExperiments() (all []experiment) {
 	}
 	return append(all,
 		experiment{name: "real-times", args: "bench routing --replay OUT/times.recording --router OUT/csqa.gguf " +
-			"--rtt 50ms,100ms,300ms --json" + realTimed},
-		experiment{name: "real-capacity", args: "bench capacity -m LARGE --answers 0 --json"})
+			"--rtt 50ms,100ms,300ms --json" + realTimed})
 }
 
 // realPair measures the real pair, with its files in the folder models: for all tasks, or those with these names.
@@ -165,7 +164,7 @@ func realPair(ctx context.Context, root, dir, models string, names []string) err
 	return nil
 }
 
-// realChosen returns the steps and experiments of some tasks, times and capacity; of all without names.
+// realChosen returns the steps and experiments of some tasks and times; of all without names.
 func realChosen(names []string) (steps []realStep, measure []experiment, err error) {
 	if len(names) == 0 {
 		return realSteps(), realExperiments(), nil
@@ -174,7 +173,7 @@ func realChosen(names []string) (steps []realStep, measure []experiment, err err
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(e experiment) bool { return e.name == "real-"+name })
 		if i < 0 {
-			return nil, nil, fmt.Errorf("unknown name %q: give tasks, times, or capacity", name)
+			return nil, nil, fmt.Errorf("unknown name %q: give tasks or times", name)
 		}
 		measure = append(measure, all[i])
 		if name == "times" {

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -167,29 +164,6 @@ func (m *made) realTimes() error {
 	for _, r := range all {
 		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %s | %s | %s |\n", chart.Number(r.Cell.RTT), inWords(r.Mode),
 			r.Time.P50, r.Time.P90, over(r.RatioTo), share(r.EscalatedShare), each(r.BytesUp, r.BytesDown))
-	}
-	m.texts[m.name+"-table"] = b.String()
-	return nil
-}
-
-// realCapacity makes the table of devices per core.
-func (m *made) realCapacity() error {
-	var b strings.Builder
-	for i := range m.records {
-		var r capacity.Report
-		if err := m.records[i].Into(&r); err != nil {
-			return err
-		}
-		if w := r.Workload; i == 0 {
-			b.WriteString(wrapped(fmt.Sprintf("Prompts of %d tokens, answers of %d, pauses of %v, a round trip of %v, "+
-				"%s of the tokens asked for, and 95%% of the answers within %v:", w.Prompt, w.Tokens, w.Think, w.RTT,
-				share(&w.Budget), time.Duration(r.BoundMS)*time.Millisecond)) + "\n\n" +
-				"| the large model | devices per core | answers, ms, median | p95 | p95 of one device alone |\n" +
-				"|---|---|---|---|---|\n")
-		}
-		at := cmp.Or(r.At, new(capacity.Point))
-		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f |\n", r.Mode, chart.Number(r.PerCore), at.P50, at.P95,
-			r.Unloaded.P95)
 	}
 	m.texts[m.name+"-table"] = b.String()
 	return nil

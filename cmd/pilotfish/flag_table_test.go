@@ -65,7 +65,7 @@ func flagTests() map[string]map[string]string {
 			"": "TestGatewayEffects", "json": "TestBenchGateway",
 		},
 		"pilotfish bench capacity": {
-			"": "TestCapacityEffects", "costs": "TestCapacityFlags", "json": "TestCapacityFlags",
+			"": "TestCapacityEffects", "json": "TestCapacityMeasured",
 		},
 		"pilotfish bench link": {
 			"": "TestLinkEffects", "json": "TestBenchLink", "qlog": "TestRoutingQlog",

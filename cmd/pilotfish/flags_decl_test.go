@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
@@ -31,7 +30,7 @@ func TestFlagTable(t *testing.T) {
 	})
 	for name, largest := range map[string]int{
 		"threads": engine.MostThreads, "temp": terms.MaxTemperature, "logprobs": terms.MaxTop, "ahead": group.MaxAhead,
-		"shots": task.MostShots, "with.gateways": capacity.MaxDevices, "model-ms": 60_000,
+		"shots": task.MostShots, "model-ms": 60_000,
 	} {
 		assert.Equal(t, fmt.Sprint(largest), strings.Fields(cli.DeclarationOf(name).Span)[1], name)
 	}

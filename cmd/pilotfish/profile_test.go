@@ -96,7 +96,7 @@ func TestProfiledCommands(t *testing.T) {
 		"bench routing":  "--questions 1 --modes local",
 		"bench link":     "--tokens 0 --connects 0 --outages 0 --with loopback=1ms",
 		"bench gateway":  "--devices 1 --seconds 0.1 --sessions 0",
-		"bench capacity": "-m M --prompt 4 --tokens 1 --with bound=1ms --answers 0",
+		"bench capacity": "-m M --prompt 4 --tokens 1 --answers 0",
 		"router train":   "/nowhere/traces -o NEW",
 		"router collect": "--data demo -o NEW --questions 1", "router calibrate": "-o NEW --questions 20",
 	}

@@ -154,7 +154,7 @@ func TestSchema(t *testing.T) {
 		{"bench gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --sessions 2 --json", 1},
 		{"bench link --rtt 1ms --tokens 4 --asks 5 --with asks-per-second=500,loopback=50ms --connects 1 --outages 0 " +
 			"--json", 3},
-		{"bench capacity --costs " + clitest.CostsFile(t) + " --tokens 2 --devices 1,3 --json", 3},
+		{"bench capacity -m " + tiny + " --prompt 9 --tokens 2 --devices 1 --answers 1 --json", 1},
 		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},
 		{"run -m " + small + " --json -n 4 hello", 1},
 		{"run -m " + small + " --json -n 9 --policy always --cloud " + address + " --pin " + pin + " hello", 1},

@@ -80,37 +80,32 @@ func TestGatewayEffects(t *testing.T) {
 // TestCapacityEffects: each flag of `bench capacity` sets its own option.
 func TestCapacityEffects(t *testing.T) {
 	const limit = 1000 // tokens, of the context of the model
-	clitest.Effects(t, "--model m", "json costs", map[string]string{
-		"": "Bound=5s; Engine.Context=640; Gateways=1; Workload.Budget=0.07; Workload.EdgeTPS=60; " +
-			"Workload.Prompt=128; Workload.RTT=100ms; Workload.Think=1m0s; Workload.Tokens=32; Workload.Turned=0.1; " +
-			"answers=100; model=m",
+	clitest.Effects(t, "--model m", "json", map[string]string{
+		"": "Engine.Context=640; Workload.Budget=0.07; Workload.EdgeTPS=60; Workload.Prompt=128; " +
+			"Workload.RTT=100ms; Workload.Tokens=32; answers=100; devices=[1 4 16]; model=m",
 
-		"--model n":         "model=n",
-		"--threads 3":       "Engine.Threads=3",
-		"--answers 0":       "answers=",
-		"--prompt 200":      "Engine.Context=928; Workload.Prompt=200",
-		"--prompt 3":        "Engine.Context=512; Workload.Prompt=3",
-		"--tokens 90":       "Engine.Context=872; Workload.Tokens=90",
-		"--tokens 900":      "Engine.Context=1000; Workload.Tokens=900",
-		"--with think=3s":   "Workload.Think=3s",
-		"--rtt 7ms":         "Workload.RTT=7ms",
-		"--edge-tps 9":      "Workload.EdgeTPS=9",
-		"--budget 0.3":      "Workload.Budget=0.3",
-		"--with turned=0.4": "Workload.Turned=0.4",
-		"--with bound=2s":   "Bound=2s",
-		"--with gateways=5": "Gateways=5",
-		"--devices 4,60":    "Devices=[4 60]",
-		"--seed 8":          "Workload.Seed=8",
+		"--model n":      "model=n",
+		"--threads 3":    "Engine.Threads=3",
+		"--answers 0":    "answers=",
+		"--prompt 200":   "Engine.Context=928; Workload.Prompt=200",
+		"--prompt 3":     "Engine.Context=512; Workload.Prompt=3",
+		"--tokens 90":    "Engine.Context=872; Workload.Tokens=90",
+		"--tokens 900":   "Engine.Context=1000; Workload.Tokens=900",
+		"--rtt 7ms":      "Workload.RTT=7ms",
+		"--edge-tps 9":   "Workload.EdgeTPS=9",
+		"--budget 0.3":   "Workload.Budget=0.3",
+		"--devices 4,60": "devices=[4 60]",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchCapacityFlags)
 		f.register(c)
 		parse()
 		require.NoError(t, f.check())
 		return struct {
-			capacity.Options
-			Engine  engine.Options
-			model   string
-			answers int
-		}{f.o, f.engine(limit), f.model, f.answers}
+			Workload capacity.Workload
+			Engine   engine.Options
+			model    string
+			answers  int
+			devices  []int
+		}{f.w, f.engine(limit), f.model, f.answers, f.devices}
 	})
 }

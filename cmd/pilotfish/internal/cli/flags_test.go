@@ -29,7 +29,7 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 		Add(p, name, new(bool), false)
 	}
 	with := AddOptions(p, "with")
-	Add(with.FlagSet, "with.bound", new(time.Duration), time.Minute)
+	Add(with.FlagSet, "with.outage", new(time.Duration), time.Minute)
 	Add(with.FlagSet, "with.greedy", new(float64), 1)
 	require.NoError(t, p.Parse(strings.Fields(line)))
 	return p
@@ -45,9 +45,9 @@ func TestSpansOfFlags(t *testing.T) {
 		"--budget NaN":                 "--budget NaN is out of range: give 0 to 1",
 		"--edge-tps Inf":               "--edge-tps +Inf is out of range: give 0 or more",
 		"--logprobs 21 --threads 2000": "--logprobs 21 is out of range: give 1 to 20",
-		"--with bound=1h,greedy=1":     "", "--with bound=1ms": "",
-		"--with bound=3601s":    "--with bound=1h0m1s is out of range: give 1ms to 1h",
-		"--with bound=999us":    "--with bound=999µs is out of range: give 1ms to 1h",
+		"--with outage=1m,greedy=1":    "", "--with outage=1ms": "",
+		"--with outage=61s":     "--with outage=1m1s is out of range: give 1ms to 1m",
+		"--with outage=999us":   "--with outage=999µs is out of range: give 1ms to 1m",
 		"--with greedy=1000001": "--with greedy=1.000001e+06 is out of range: give 1 to 1000000",
 	} {
 		err := CheckSpans(someFlags(t, line))

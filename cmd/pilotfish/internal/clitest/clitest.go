@@ -639,17 +639,6 @@ func routerFile(t *testing.T, r *router.File) string {
 	return path
 }
 
-// CostsFile writes a file of costs: 20 ms for a pass, and 3 for each of its rows.
-func CostsFile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "costs.jsonl")
-	require.NoError(t, os.WriteFile(path, []byte(`{"costs":{"threads":2,"depth_tokens":9,"passes":[`+
-		`{"rows":1,"ms":23,"heads_ms":23},{"rows":128,"ms":404,"heads_ms":404}],"ask_ms":1},`+
-		`"run":{"measurement":"bench capacity","date":"2026-01-02T03:04:05Z","machine":{"cpu":"another"},`+
-		`"large":{"name":"measured"}}}`+"\n"), 0o644))
-	return path
-}
-
 // GcPercent returns the percentage of the garbage collector.
 func GcPercent() int {
 	now := debug.SetGCPercent(100)

@@ -217,7 +217,7 @@ func TestTrainRefuses(t *testing.T) {
 	assert.NoFileExists(t, out)
 	nowhere := filepath.Join(t.TempDir(), "missing", "router.gguf")
 	for path, want := range map[string]string{nowhere: "there is no folder ", dir: "that is a folder, not a file",
-		filepath.Join(clitest.CostsFile(t), "x"): "there is no folder "} {
+		filepath.Join(clitest.TinyModel(t, "q8_0"), "x"): "there is no folder "} {
 		code, stdout, stderr := clitest.Call(t, "router", "train", dir, "--label", "r2r", "-o", path)
 		assert.Equal(t, cli.ExitUsage, code)
 		assert.Empty(t, stdout, "before training")
