@@ -48,7 +48,7 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 		a.Audit = append(a.Audit, f)
 	}
 	a.Queue, a.Compute = p.micros("queue"), p.micros("compute")
-	if p.tail(len(a.Audit) > 0) {
+	if len(a.Audit) > 0 && len(p.b) > 0 {
 		for i := range a.Audit {
 			a.Audit[i].Score, a.Audit[i].Stands = p.scores()
 		}

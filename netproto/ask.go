@@ -25,21 +25,14 @@ func (a Ask) Append(b []byte) []byte {
 	return appendFrame(b, KindAsk, func(b []byte) []byte {
 		b = a.Path.append(binary.LittleEndian.AppendUint32(b, a.Session))
 		b = appendSampling(appendUvarint(appendUvarint(b, a.K), a.AuditFrom), a.Sampling)
-		b = appendMillis(b, a.Within)
-		if a.Tail() {
-			b = appendUvarint(append(b, a.how()), a.Ahead)
-		}
-		return b
+		return appendUvarint(append(appendMillis(b, a.Within), a.how()), a.Ahead)
 	})
 }
-
-// Tail reports whether the ask needs fields that versions before [VerifyVersion] do not have.
-func (a Ask) Tail() bool { return a.Verify != terms.AsItComes || a.Ahead > 0 || a.Times }
 
 // wantsClock is the bit, in the byte of the kind of verification, that requests a [Clock].
 const wantsClock = 1 << 7
 
-// how returns the first byte of the tail.
+// how returns the kind of verification, with [wantsClock].
 func (a Ask) how() byte {
 	if a.Times {
 		return byte(a.Verify) | wantsClock
@@ -56,14 +49,11 @@ func ParseAsk(b []byte) (a Ask, n int, err error) {
 	a.AuditFrom = int(p.uvarint("audit from", MaxPosition))
 	a.Sampling = p.sampling()
 	a.Within = p.millis("deadline")
-	if p.tail(true) {
-		how := p.u8("verify")
-		a.Verify, a.Times = terms.Verify(how&^wantsClock), how&wantsClock != 0
-		a.Ahead = int(p.uvarint("ahead", MaxAhead))
-		if a.Verify > terms.EachScore || !a.Tail() {
-			p.fail("verify", ErrValue)
-		}
+	how := p.u8("verify")
+	if a.Verify, a.Times = terms.Verify(how&^wantsClock), how&wantsClock != 0; a.Verify > terms.EachScore {
+		p.fail("verify", ErrValue)
 	}
+	a.Ahead = int(p.uvarint("ahead", MaxAhead))
 	if err := p.close(); err != nil {
 		return Ask{}, 0, err
 	}

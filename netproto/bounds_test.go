@@ -38,7 +38,7 @@ var (
 	helloHead = append(uv(Version), zeros(32)...)
 	askHead   = zeros(4)
 	deltaOf0  = []byte{0, 0, 0} // tokens, coding, length
-	askTail   = []byte{0, 0, 0, 0}
+	askTail   = zeros(6)
 )
 
 // numbers returns every number of every message.
@@ -47,21 +47,20 @@ func numbers() []number {
 	path := join([]byte{0}, deltaOf0)
 	return []number{
 		{KindHello, "vocab", MaxVocab, helloHead, join(zeros(32+16), []byte{0, 0})},
-		{KindWelcome, "version", 1 << 16, nil, join(zeros(5), zeros(6))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0}, join(zeros(3), zeros(6))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0}, join(zeros(2), zeros(6))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0}, join(zeros(1), zeros(6))},
-		{KindWelcome, "limit", math.MaxInt32, []byte{2, 0, 0, 0, 0}, zeros(6)},
-		{KindWelcome, "choices", MaxVocab, join([]byte{2, 0}, zeros(4), zeros(5)), nil},
+		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0}, zeros(3 + 8)},
+		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0, 0}, zeros(2 + 8)},
+		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0, 0, 0}, zeros(1 + 8)},
+		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0, 0, 0, 0}, zeros(8)},
+		{KindWelcome, "choices", MaxVocab, join(uv(Version), zeros(5+5)), zeros(2)},
 		{KindRefusal, "retry after", maxMillis, []byte{1}, []byte{0}},
 		{KindAsk, "base", MaxPosition, askHead, join(zeros(8), deltaOf0, askTail)},
 		{KindAsk, "tokens", MaxPosition, join(askHead, []byte{0}), join([]byte{0, 0}, askTail)},
 		{KindAsk, "tokens", MaxPosition - 5, join(askHead, []byte{5}, zeros(8)), join([]byte{0, 0}, askTail)},
 		{KindAsk, "tokens", 0, join(askHead, uv(MaxPosition), zeros(8)), join([]byte{0, 0}, askTail)},
-		{KindAsk, "k", MaxK, join(askHead, path), []byte{0, 0, 0}},
-		{KindAsk, "audit from", MaxPosition, join(askHead, path, []byte{0}), []byte{0, 0}},
-		{KindAsk, "top-k", MaxVocab, join(askHead, path, []byte{0, 0, hasTopK}), []byte{0}},
-		{KindAsk, "deadline", maxMillis, join(askHead, path, []byte{0, 0, 0}), nil},
+		{KindAsk, "k", MaxK, join(askHead, path), zeros(5)},
+		{KindAsk, "audit from", MaxPosition, join(askHead, path, []byte{0}), zeros(4)},
+		{KindAsk, "top-k", MaxVocab, join(askHead, path, []byte{0, 0, hasTopK}), zeros(3)},
+		{KindAsk, "deadline", maxMillis, join(askHead, path, []byte{0, 0, 0}), zeros(2)},
 		{KindAnswer, "token", math.MaxInt32, nil, zeros(6)},
 		{KindAnswer, "top id", math.MaxInt32, []byte{0, 1}, zeros(6)},
 		{KindAnswer, "top log-prob", maxLogProb, []byte{0, 1, 0}, zeros(5)},
@@ -79,7 +78,7 @@ func numbers() []number {
 		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
 		{KindAck, "position", MaxPosition, nil, nil},
 		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(5), zeros(6)), []byte{0}},
-		{KindAsk, "ahead", MaxAhead, join(askHead, path, askTail, []byte{0}), nil},
+		{KindAsk, "ahead", MaxAhead, join(askHead, path, zeros(5)), nil},
 		{KindAhead, "token", math.MaxInt32, nil, nil},
 		{KindClock, "received", maxMillis * 1000, nil, zeros(1)},
 		{KindClock, "sent", maxMillis * 1000, []byte{0}, nil},
@@ -96,7 +95,7 @@ func faultIn(t *testing.T, kind Kind, body []byte, field string, want error) {
 	assert.Equal(t, field, fault.Field, "%s: %v", kind, err)
 	assert.ErrorIs(t, err, want, "%s: %s", kind, field)
 	assert.Zero(t, n)
-	assert.Empty(t, bytes.Trim(v.Append(nil)[2:], "\x00"), "an error with a value: %+v", v)
+	assert.Zero(t, v, "an error with a value")
 }
 
 // TestLargestNumbers: the max value of each number is accepted, and the next one refused.
@@ -119,10 +118,11 @@ func TestLargestNumbers(t *testing.T) {
 	}
 }
 
-// TestOtherVersions: a Hello of another version is refused as such, for all versions.
+// TestOtherVersions: a Hello or a Welcome of another version is refused as such, for all versions.
 func TestOtherVersions(t *testing.T) {
-	for _, v := range []uint64{0, OldestVersion - 1, Version + 1, 1 << 16} {
+	for _, v := range []uint64{0, Version + 1, 1 << 16} {
 		faultIn(t, KindHello, uv(v), "version", WrongVersion)
+		faultIn(t, KindWelcome, uv(v), "version", WrongVersion)
 	}
 	faultIn(t, KindHello, uv(1<<16+1), "version", ErrTooLong)
 }
@@ -141,8 +141,8 @@ func TestLongestLists(t *testing.T) {
 	}{
 		{KindHello, "dictionaries", hello(list(maxList), text(0)), hello(list(maxList+1), text(0))},
 		{KindHello, "secret", hello(list(0), text(maxString)), hello(list(0), text(maxString+1))},
-		{KindWelcome, "model", slices.Concat(uv(2), text(maxString), zeros(10)),
-			slices.Concat(uv(2), text(maxString+1), zeros(10))},
+		{KindWelcome, "model", slices.Concat(uv(Version), text(maxString), zeros(12)),
+			slices.Concat(uv(Version), text(maxString+1), zeros(12))},
 		{KindRefusal, "detail", append([]byte{1, 0}, text(maxString)...), append([]byte{1, 0}, text(maxString+1)...)},
 		{KindAnswer, "top", top(MaxK), top(MaxK + 1)},
 	} {
@@ -238,7 +238,7 @@ func TestSamplingBounds(t *testing.T) {
 	} {
 		body := append(append(slices.Clone(before), c.flags), c.value...)
 		if c.err != io.ErrUnexpectedEOF {
-			body = append(body, 0) // the deadline
+			body = append(body, 0, 0, 0) // the deadline, verify, ahead
 		}
 		if c.field != "" {
 			faultIn(t, KindAsk, body, c.field, c.err)
@@ -247,6 +247,14 @@ func TestSamplingBounds(t *testing.T) {
 		_, _, err := ParseAsk(frame(KindAsk, body))
 		assert.NoError(t, err, "%x", body)
 	}
+}
+
+// TestVerifyBounds: each kind of verification is known, and so is the other template.
+func TestVerifyBounds(t *testing.T) {
+	for _, how := range []byte{3, 4, 64 + 1, wantsClock - 1, wantsClock + 3, 255} {
+		faultIn(t, KindAsk, slices.Concat(askHead, []byte{0}, deltaOf0, zeros(4), []byte{how, 9}), "verify", ErrValue)
+	}
+	faultIn(t, KindWelcome, slices.Concat(uv(Version), zeros(5+7), []byte{2}), "other template", ErrValue)
 }
 
 // TestPathBounds: a path has a known coding and ends in its message.

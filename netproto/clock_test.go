@@ -22,25 +22,3 @@ func TestClockUnits(t *testing.T) {
 		assert.Equal(t, c.want, got)
 	}
 }
-
-// TestClockCostsNothing: without a clock the encoding is unchanged; requesting one costs at most two bytes.
-func TestClockCostsNothing(t *testing.T) {
-	r := source()
-	asks := messages()[KindAsk-1]
-	for range 200 {
-		a := asks.random(r).(Ask)
-		a.Times = false
-		without := a.Append(nil)
-		_, body := split(without)
-		if tail := []byte{byte(a.Verify), byte(a.Ahead)}; a.Tail() {
-			require.Equal(t, tail, body[len(body)-2:])
-		}
-		a.Times = true
-		_, with := split(a.Append(nil))
-		require.LessOrEqual(t, len(with), len(body)+2)
-		require.True(t, a.Tail())
-		have, _, err := ParseAsk(without)
-		require.NoError(t, err)
-		require.False(t, have.Times)
-	}
-}

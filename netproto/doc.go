@@ -17,14 +17,15 @@
 //	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], device [16],
 //	           dictionaries (count uvarint, u32 each), secret string
 //	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32,
-//	           audit u8, choices uvarint; ahead uvarint, other template u8 (from version 5 on)
+//	           audit u8, choices uvarint, ahead uvarint, other template u8
 //	3 Refusal  code u8, retry after ms uvarint, detail string
-//	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint;
+//	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint,
 //	           verify u8 (and 128 where a Clock is wanted), ahead uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
 //	           audited uvarint, sampled uvarint,
 //	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
-//	           queue µs uvarint, compute µs uvarint; score f32 and stands f32 for each entry of audit
+//	           queue µs uvarint, compute µs uvarint,
+//	           score f32 and stands f32 for each entry of audit, unless all are 0
 //	6 Need     position uvarint, hash u64
 //	7 Sync     session u32, path
 //	8 Ack      position uvarint
@@ -39,8 +40,7 @@
 //	string     length uvarint, bytes
 //
 // Numbers of fixed width are little endian; a uvarint is the base-128 form of encoding/binary, in its shortest form.
-// Each value has exactly one encoding: appending a parsed message gives the same bytes. The fields after a semicolon
-// are a tail: it is present only if one of its values is not 0.
+// Each value has exactly one encoding: appending a parsed message gives the same bytes.
 //
 // An ask sends its context as a difference: the tokens after a base, and the hash of the path up to the base. The base
 // is a position on the same path that the gateway acknowledged before (by an Answer or an Ack for a path that goes
@@ -53,19 +53,8 @@
 // session itself.
 package netproto
 
-// Versions of the messages. A Hello has the highest version that the client speaks. The Welcome has the version of the
-// connection: the lower one of both sides. A gateway refuses a Hello of a version that it does not speak; the client
-// then sends an earlier version. Version 2 added the device to the Hello, version 3 the kinds of audit and of drawing
-// to Welcome and Answer, version 4 the tails, Ahead and Clock: without these its messages are those of version 3. From
-// version 5 on, the digest in the Hello is that of the template's output, and the Welcome reports a template that
-// differs. Before, the digest was that of the template's text, and a gateway refused one that differed: a client that
-// sends an older version leaves it zero, and a gateway ignores the digest of an older client.
-const (
-	Version         = 5 // the highest that this package speaks
-	OldestVersion   = 3 // the lowest
-	VerifyVersion   = 4 // the first with verification, tokens ahead and clocks
-	TemplateVersion = 5 // the first that compares the output of chat templates
-)
+// Version is that of the messages, in Hello and Welcome. Both sides refuse all others, with [WrongVersion].
+const Version = 1
 
 // ALPN is the name of the protocol in TLS. It does not change with [Version], so that a refusal can state the cause.
 const ALPN = "pilotfish/1"

@@ -7,7 +7,7 @@ import (
 
 // Hello is the first message of a client.
 type Hello struct {
-	Version      int // the highest that the client speaks
+	Version      int // [Version]; a gateway refuses others
 	Identity     Identity
 	Device       Device   // the device; zero means none
 	Dictionaries []uint32 // ids of the trained dictionaries that the client has, best first
@@ -47,11 +47,11 @@ func (h Hello) Append(b []byte) []byte {
 	})
 }
 
-// ParseHello takes a Hello of n bytes from the front of b. If its version is not within [OldestVersion] to [Version]
-// the error is [WrongVersion], whatever follows.
+// ParseHello takes a Hello of n bytes from the front of b. If its version is not [Version], the error is
+// [WrongVersion], whatever follows.
 func ParseHello(b []byte) (h Hello, n int, err error) {
 	p, n := openFrame(b, KindHello)
-	if h.Version = int(p.uvarint("version", 1<<16)); h.Version < OldestVersion || h.Version > Version {
+	if h.Version = int(p.uvarint("version", 1<<16)); h.Version != Version {
 		p.fail("version", WrongVersion)
 	}
 	h.Identity = p.identity()

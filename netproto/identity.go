@@ -35,7 +35,7 @@ type Identity struct {
 	Tokenizer Digest // of vocabulary and merges
 	Vocab     int    // ids of the tokenizer; a model's embedding may have more rows
 	// of the output of the chat template for ordinary chats, not of its text, so that equivalent templates agree. Zero
-	// without a template. Before [TemplateVersion] it was of the text, and is not compared
+	// without a template
 	Template Digest
 }
 

@@ -50,7 +50,7 @@ func messages() []message {
 			return h
 		}},
 		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
-			return Welcome{Version, letters(r),
+			return Welcome{letters(r),
 				Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32(),
 				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1), r.IntN(2) * r.IntN(MaxAhead+1),
 				r.IntN(2) == 0}
@@ -220,26 +220,18 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// withoutTail returns a message as in versions before [VerifyVersion].
-func withoutTail(v appender) appender {
-	switch v := v.(type) {
-	case Welcome:
-		v.Ahead, v.OtherTemplate = 0, false
-		return v
-	case Ask:
-		v.Verify, v.Ahead, v.Times = terms.AsItComes, 0, false
-		return v
-	case Answer:
-		for i := range v.Audit {
-			v.Audit[i].Score, v.Audit[i].Stands = 0, 0
+// withoutScores returns an answer without scores, and other messages as they are.
+func withoutScores(v appender) appender {
+	if a, ok := v.(Answer); ok {
+		for i := range a.Audit {
+			a.Audit[i].Score, a.Audit[i].Stands = 0, 0
 		}
-		return v
 	}
 	return v
 }
 
 // TestBrokenFrames: a frame with a body that is too short or too long for its contents is refused, and so is a frame of
-// another kind. Only the whole tail may be missing.
+// another kind. Only all scores of an answer may be missing.
 func TestBrokenFrames(t *testing.T) {
 	r := source()
 	for _, m := range messages() {
@@ -254,12 +246,12 @@ func TestBrokenFrames(t *testing.T) {
 func brokenFrames(t *testing.T, m message, v appender) {
 	t.Helper()
 	_, body := split(v.Append(nil))
-	_, short := split(withoutTail(v).Append(nil))
+	_, short := split(withoutScores(v).Append(nil))
 	for n := range body {
 		have, _, err := m.parse(frame(m.kind, body[:n]))
 		if n == len(short) {
 			require.NoError(t, err)
-			require.Equal(t, plain(withoutTail(v)), plain(have))
+			require.Equal(t, plain(withoutScores(v)), plain(have))
 			continue
 		}
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d of %d bytes", n, len(body))
@@ -270,7 +262,7 @@ func brokenFrames(t *testing.T, m message, v appender) {
 	}
 	_, _, err := m.parse(frame(m.kind, append(bytes.Clone(body), 0)))
 	require.Error(t, err)
-	if len(body) > len(short) || m.kind != KindAsk && m.kind != KindWelcome && m.kind != KindAnswer {
+	if len(body) > len(short) || m.kind != KindAnswer {
 		require.ErrorIs(t, err, ErrRest)
 	}
 	_, _, err = m.parse(frame(m.kind+1, body))
@@ -320,9 +312,9 @@ func TestBrokenValues(t *testing.T) {
 		"temperature without end":     {drawn(terms.Sampling{Temperature: math.Inf(1)}), ErrValue},
 		"temperature that is none":    {drawn(terms.Sampling{Temperature: math.NaN()}), ErrValue},
 		"top-p of 2":                  {drawn(terms.Sampling{TopP: 2}), ErrValue},
-		"sampling with unknown flags": {body(func(b []byte) []byte { b[len(b)-2] = 0x80; return b }), ErrValue},
+		"sampling with unknown flags": {body(func(b []byte) []byte { b[len(b)-4] = 0x80; return b }), ErrValue},
 		"flag for a seed of 0": {body(func(b []byte) []byte {
-			return append(append(b[:len(b)-2:len(b)-2], hasSeed), make([]byte, 9)...)
+			return append(append(b[:len(b)-4:len(b)-4], hasSeed), make([]byte, 11)...)
 		}), ErrValue},
 	} {
 		_, _, err := ParseAsk(c.b)
@@ -462,7 +454,6 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 		{NoReason, "closed", false},
 		{WrongVersion, "the gateway speaks another version of the protocol", true},
 		{WrongTokenizer, "the tokenizers of edge and cloud differ", true},
-		{WrongTemplate, "the chat templates of edge and cloud differ", true},
 		{WrongSecret, "the access token is missing or wrong", true},
 		{Malformed, "malformed message", true},
 		{TooLarge, "above the limits of the gateway", true},
@@ -473,7 +464,7 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 		{Failed, "the large model failed", false},
 		{Cancelled, "cancelled", false},
 		{CannotVerify, "the large model cannot verify", true},
-		{14, "code 14", false},
+		{13, "code 13", false},
 	} {
 		assert.Equal(t, want.code, Code(c))
 		assert.EqualError(t, Code(c), want.text)
@@ -494,9 +485,7 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
-	assert.Equal(t, []int{5, 3, 4, 5, 64}, []int{Version, OldestVersion, VerifyVersion, TemplateVersion,
-		MaxAhead})
-	assert.Equal(t, 128, wantsClock)
+	assert.Equal(t, []int{1, 64, 128}, []int{Version, MaxAhead, wantsClock})
 	assert.Equal(t, []terms.Verify{0, 1, 2}, []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore})
 	assert.Equal(t, "pilotfish/1", ALPN)
 }

@@ -20,20 +20,17 @@ const (
 	NoReason       Code = iota // closed without an error
 	WrongVersion               // the gateway speaks another version of the protocol
 	WrongTokenizer             // the token ids of edge and cloud mean different tokens
-	WrongTemplate              // the chat templates of edge and cloud differ; from gateways before TemplateVersion
 	WrongSecret                // the access token is missing or wrong
 	Malformed                  // not a valid message, or not an expected one
 	TooLarge                   // a context, or a message, above the limits
 	// more requests per second than the access token or the device may send; try again after RetryAfter
 	TooFast
-	Busy      // too many concurrent asks, connections or sessions
-	TooLate   // the deadline of the ask passed before there was an answer
-	Draining  // the gateway is shutting down
-	Failed    // the large model gave no answer
-	Cancelled // the client cancelled the ask
-	// the large model cannot audit each position of a context. Only asks with fields that versions before VerifyVersion
-	// lack get this code
-	CannotVerify
+	Busy         // too many concurrent asks, connections or sessions
+	TooLate      // the deadline of the ask passed before there was an answer
+	Draining     // the gateway is shutting down
+	Failed       // the large model gave no answer
+	Cancelled    // the client cancelled the ask
+	CannotVerify // the large model cannot audit each position of a context
 )
 
 // Error returns a description of the code.
@@ -42,7 +39,6 @@ func (c Code) Error() string {
 		NoReason:       "closed",
 		WrongVersion:   "the gateway speaks another version of the protocol",
 		WrongTokenizer: "the tokenizers of edge and cloud differ",
-		WrongTemplate:  "the chat templates of edge and cloud differ",
 		WrongSecret:    "the access token is missing or wrong",
 		Malformed:      "malformed message",
 		TooLarge:       "above the limits of the gateway",
@@ -63,7 +59,7 @@ func (c Code) Error() string {
 // Lasting reports whether repeating the same request is useless.
 func (c Code) Lasting() bool {
 	switch c {
-	case WrongVersion, WrongTokenizer, WrongTemplate, WrongSecret, Malformed, TooLarge, CannotVerify:
+	case WrongVersion, WrongTokenizer, WrongSecret, Malformed, TooLarge, CannotVerify:
 		return true
 	}
 	return false

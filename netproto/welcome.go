@@ -10,17 +10,15 @@ import (
 
 // Welcome is a gateway's answer to a Hello that it accepts.
 type Welcome struct {
-	Version    int    // of the connection
 	Model      string // name of the large model
 	Limits     Limits
 	Dictionary uint32 // id of the trained dictionary in use; 0 means none
 	Audit      Audit  // the kind of audit of earlier tokens in answers
 	// Choices is the number of most probable tokens that the large model can draw from: an ask that is not greedy must
 	// have a top-k of at most that; 0 means no limit.
-	Choices int
-	Ahead   int // maximum number of tokens ahead of an ask; 0: none. At most MaxAhead
-	// the chat templates of edge and cloud differ, see [Identity.Compare]; false before [TemplateVersion]
-	OtherTemplate bool
+	Choices       int
+	Ahead         int  // maximum number of tokens ahead of an ask; 0: none. At most MaxAhead
+	OtherTemplate bool // the chat templates of edge and cloud differ, see [Identity.Compare]
 }
 
 // Audit is the kind of audit that a large model supports.
@@ -67,29 +65,22 @@ type Limits struct {
 // Append appends the frame to b. It shortens a name that is too long.
 func (w Welcome) Append(b []byte) []byte {
 	return appendFrame(b, KindWelcome, func(b []byte) []byte {
-		b = appendString(appendUvarint(b, w.Version), errs.Start(w.Model, maxString))
+		b = appendString(appendUvarint(b, Version), errs.Start(w.Model, maxString))
 		for _, v := range []int{w.Limits.Context, w.Limits.Sessions, w.Limits.Asks, w.Limits.Message} {
 			b = appendUvarint(b, v)
 		}
 		b = binary.LittleEndian.AppendUint32(b, w.Dictionary)
-		b = appendUvarint(append(b, byte(w.Audit)), w.Choices)
-		other := w.OtherTemplate && w.Version >= TemplateVersion
-		switch {
-		case w.Ahead == 0 && !other:
-			return b
-		case w.Version < TemplateVersion:
-			return appendUvarint(b, w.Ahead)
-		case other:
-			return append(appendUvarint(b, w.Ahead), 1)
-		}
-		return append(appendUvarint(b, w.Ahead), 0)
+		b = appendUvarint(appendUvarint(append(b, byte(w.Audit)), w.Choices), w.Ahead)
+		return append(b, bit(w.OtherTemplate, 1))
 	})
 }
 
 // ParseWelcome takes a Welcome of n bytes from the front of b.
 func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 	p, n := openFrame(b, KindWelcome)
-	w.Version = int(p.uvarint("version", 1<<16))
+	if p.uvarint("version", 1<<16) != Version {
+		p.fail("version", WrongVersion)
+	}
 	w.Model = p.string("model")
 	for _, v := range []*int{&w.Limits.Context, &w.Limits.Sessions, &w.Limits.Asks, &w.Limits.Message} {
 		*v = int(p.uvarint("limit", math.MaxInt32))
@@ -99,17 +90,10 @@ func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 		p.fail("audit", ErrValue)
 	}
 	w.Choices = int(p.uvarint("choices", MaxVocab))
-	if p.tail(w.Version >= VerifyVersion) {
-		w.Ahead = int(p.uvarint("ahead", MaxAhead))
-		if w.Version >= TemplateVersion {
-			other := p.u8("other template")
-			if w.OtherTemplate = other == 1; other > 1 {
-				p.fail("other template", ErrValue)
-			}
-		}
-		if w.Ahead == 0 && !w.OtherTemplate {
-			p.fail("ahead", ErrValue)
-		}
+	w.Ahead = int(p.uvarint("ahead", MaxAhead))
+	other := p.u8("other template")
+	if w.OtherTemplate = other == 1; other > 1 {
+		p.fail("other template", ErrValue)
 	}
 	if err := p.close(); err != nil {
 		return Welcome{}, 0, err

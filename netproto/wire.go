@@ -89,14 +89,6 @@ func (p *parser) close() error {
 	return p.err
 }
 
-// tail reports whether there are unparsed bytes. Unless may is set, they are an error.
-func (p *parser) tail(may bool) bool {
-	if p.err == nil && len(p.b) > 0 && !may {
-		p.fail("end", ErrRest)
-	}
-	return p.err == nil && len(p.b) > 0
-}
-
 func (p *parser) fail(field string, err error) {
 	if p.err == nil {
 		p.err = &ParseError{Message: p.message, Field: field, Err: err}

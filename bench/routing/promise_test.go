@@ -70,7 +70,7 @@ func newPlace(t *testing.T, edge, large *engine.Engine, slow time.Duration) *pla
 // open starts the gateway, each time at the same address with the same certificate and empty memory.
 func (p *place) open() {
 	p.t.Helper()
-	g, err := p.service.Gateway(engine.GatewayOptions{Certificate: p.cert, DrainTimeout: 200 * time.Millisecond})
+	g, err := p.service.Gateway(engine.GatewayOptions{Certificate: p.cert})
 	require.NoError(p.t, err)
 	p.pin = g.Fingerprint()
 	p.socket, err = net.ListenPacket("udp", p.addr)
@@ -324,8 +324,7 @@ func babble(ctx context.Context, conn *quic.Conn) {
 	if _, _, err := netproto.ReadFrame(control, 1<<16); err != nil {
 		return
 	}
-	_, _ = control.Write(netproto.Welcome{Version: netproto.Version,
-		Limits: netproto.Limits{Context: 2048, Sessions: 8, Asks: 8, Message: 1 << 16}}.Append(nil))
+	_, _ = control.Write(netproto.Welcome{Limits: netproto.Limits{Context: 2048, Sessions: 8, Asks: 8, Message: 1 << 16}}.Append(nil))
 	random := rand.New(rand.NewPCG(7, 7))
 	for {
 		s, err := conn.AcceptStream(ctx)

@@ -115,8 +115,7 @@ func (l *load) gateway() (g benchGateway, stop func(), err error) {
 	if r := l.o.Remote; r != nil {
 		return benchGateway{address: r.Address, pin: r.Pin, identity: r.Identity, secret: r.Secret}, func() {}, nil
 	}
-	most := 2 * l.o.Devices
-	return serveFake(l.event, gateway.Options{MaxConns: most, MaxConnsPerAddress: most},
+	return serveFake(l.event, gateway.Options{MaxConns: 4 * l.o.Devices}, // one address may have half of them
 		fakeModel{delay: l.o.Model, abreast: l.o.Abreast})
 }
 
@@ -410,7 +409,7 @@ func sessionBytes(ctx context.Context, n int) (int64, error) {
 		if e.Kind == gateway.Disconnected {
 			gone <- struct{}{}
 		}
-	}, gateway.Options{MaxSessionsPerDevice: n + 1, MaxSessions: n + 1, MaxTokens: 1 << 30}, fakeModel{})
+	}, gateway.Options{MaxSessions: 1024 * (n + 1), MaxTokens: 1 << 30}, fakeModel{})
 	if err != nil {
 		return 0, err
 	}

@@ -100,7 +100,7 @@ func TestCompletionValues(t *testing.T) {
 			args := []string{"run", "-m", m, "--cloud", clitest.ClosedPort, "--" + flag, v, "hello"}
 			switch {
 			case flag == "log-level":
-				args = []string{"cloud", "-m", m, "--" + flag, v}
+				args = []string{"cloud", "--listen", "127.0.0.1:0", "-m", m, "--" + flag, v}
 			case flag == "profile":
 				args[6] = v + ":" + filepath.Join(t.TempDir(), v)
 			case v == "local":

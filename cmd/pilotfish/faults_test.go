@@ -12,13 +12,13 @@ import (
 // TestFaults: errors in a command line have clear messages, without those of the parsing libraries.
 func TestFaults(t *testing.T) {
 	for line, want := range map[string]string{
-		"run -m x --temp warm hi":            `--temp "warm" is not a number`,
-		"run -m x --temp 1e999 hi":           `--temp "1e999" is out of range`,
-		"run -m x --seed -1 hi":              `--seed "-1" is not a whole number of 0 or more`,
-		"chat -m x -c 1.5":                   `-c, --ctx "1.5" is not a whole number`,
-		"chat -m x -c 99999999999999999999":  `-c, --ctx "99999999999999999999" is out of range`,
-		"run -m x --json=maybe hi":           `--json "maybe" is neither true nor false`,
-		"cloud -m x --limit session-idle=30": `--limit: session-idle "30" is not a time such as 500ms, 30s or 5m`,
+		"run -m x --temp warm hi":           `--temp "warm" is not a number`,
+		"run -m x --temp 1e999 hi":          `--temp "1e999" is out of range`,
+		"run -m x --seed -1 hi":             `--seed "-1" is not a whole number of 0 or more`,
+		"chat -m x -c 1.5":                  `-c, --ctx "1.5" is not a whole number`,
+		"chat -m x -c 99999999999999999999": `-c, --ctx "99999999999999999999" is out of range`,
+		"run -m x --json=maybe hi":          `--json "maybe" is neither true nor false`,
+		"cloud -m x --limit idle=30":        `--limit: idle "30" is not a time such as 500ms, 30s or 5m`,
 		"chat -m x --deadline 3": `--deadline "3": give a time such as 800ms or 2s, or off to wait as ` +
 			`long as it takes`,
 		"run -m":             "-m needs a value",

@@ -132,9 +132,9 @@ func flagTests() map[string]map[string]string {
 		},
 		"pilotfish cloud": {
 			"":     "TestCloudEffects",
-			"qlog": "TestQlog", "log": "TestCloudLog", "config": "TestConfigRefused", "check-config": "TestCheckConfig",
-			"ticket-key-file": "TestTicketsOutliveRestart", "log-level": "TestLogLevel",
-			"cert": "TestCloudCertificate", "key": "TestCloudCertificate",
+			"qlog": "TestQlog", "log": "cloud/flags.txtar", "config": "TestConfigRefused", "check-config": "cloud/check.txtar",
+			"ticket-key-file": "TestTicketsOutliveRestart", "log-level": "cloud/flags.txtar",
+			"cert": "cloud/check.txtar", "key": "cloud/check.txtar",
 		},
 	}
 	for _, command := range cli.ProfiledCommands() {
@@ -174,7 +174,7 @@ func flagsOfCommands(f func(c *cobra.Command, flags []*pflag.Flag)) {
 	visit(root)
 }
 
-// testSources returns the source of the tests of all commands by name, and that of the lines that some of them share.
+// testSources returns the source of the tests and scripts of all commands by name, and that of the lines that some of them share.
 func testSources(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -195,6 +195,14 @@ func testSources(t *testing.T) map[string]string {
 				all[f.Name.Name] = string(source[set.Position(f.Pos()).Offset:set.Position(f.End()).Offset])
 			}
 		}
+	}
+	scripts, err := filepath.Glob("internal/*/testdata/script/*.txtar")
+	require.NoError(t, err)
+	for _, name := range scripts {
+		source, err := os.ReadFile(name)
+		require.NoError(t, err)
+		command := filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(name))))
+		all[command+"/"+filepath.Base(name)] = string(source)
 	}
 	return all
 }

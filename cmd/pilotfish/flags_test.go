@@ -172,7 +172,7 @@ func TestHugePagesFlag(t *testing.T) {
 			assert.Contains(t, stderr, "the system gives no huge pages")
 		}
 	}
-	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--open", "--huge-pages", "maybe")
+	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--huge-pages", "maybe")
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--huge-pages \"maybe\" is not known")
 }

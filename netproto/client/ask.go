@@ -31,7 +31,7 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 	ctx, cancel := s.bound(ctx, q.Within)
 	defer cancel()
 	start := time.Now()
-	ask := func(l *link, p netproto.Path) (message, error) { return s.ask(ctx, l, p, q) }
+	ask := func(l *link, p netproto.Path) message { return s.ask(ctx, l, p, q) }
 	r, cost, err := s.send(ctx, q.Context, ask)
 	for err != nil {
 		if err = s.again(ctx, err, start); err != nil {
@@ -69,16 +69,23 @@ func check(q terms.Question) error {
 	return nil
 }
 
-// ask encodes a question in the version of a connection.
-func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q terms.Question) (message, error) {
-	version, ahead := l.offers()
+// ask encodes a question for a connection.
+func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q terms.Question) message {
 	a := netproto.Ask{Session: s.number, Path: p, Question: q}
-	a.Within, a.Ahead, a.Times = timeLeft(ctx), min(q.Ahead, ahead), q.Times && version >= netproto.VerifyVersion
-	if version < netproto.VerifyVersion && q.Verify != terms.AsItComes {
-		return message{}, fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d",
-			netproto.CannotVerify, version, netproto.VerifyVersion)
+	a.Within, a.Ahead = timeLeft(ctx), min(q.Ahead, l.maxAhead())
+	return message{a.Append(nil), a.Ahead, a.Times}
+}
+
+// maxAhead returns the maximum number of tokens ahead of an ask. Before the Welcome it is that of the protocol.
+func (l *link) maxAhead() int {
+	select {
+	case <-l.ready:
+		if l.err == nil {
+			return l.agreed.Ahead
+		}
+	default:
 	}
-	return message{a.Append(nil), a.Ahead, a.Times}, nil
+	return netproto.MaxAhead
 }
 
 // read parses the answer to a question.
@@ -172,7 +179,7 @@ type cost struct{ up, down int }
 // send asks about a path until there is an answer. It tries again on a new connection, or with more of the path if the
 // gateway needs that. It stores what the gateway acknowledged.
 func (s *Session) send(
-	ctx context.Context, path []int32, frame func(*link, netproto.Path) (message, error),
+	ctx context.Context, path []int32, frame func(*link, netproto.Path) message,
 ) (r reply, sum cost, err error) {
 	// A gateway that holds nothing gets the whole path at the second attempt, a restarted one at the third.
 	const most = 16
@@ -223,7 +230,7 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 
 // once sends a path over the current connection. If the gateway is draining, it takes another connection.
 func (s *Session) once(
-	ctx context.Context, path []int32, frame func(*link, netproto.Path) (message, error),
+	ctx context.Context, path []int32, frame func(*link, netproto.Path) message,
 ) (r reply, up int, err error) {
 	l, err := s.link(ctx)
 	if err != nil {
@@ -237,10 +244,7 @@ func (s *Session) once(
 	if err != nil {
 		return r, 0, err
 	}
-	m, err := frame(l, p)
-	if err != nil {
-		return r, 0, err
-	}
+	m := frame(l, p)
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
 	prefilled := 0
 	r, err = l.exchange(ctx, m, func() {

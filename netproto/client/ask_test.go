@@ -67,7 +67,7 @@ func TestWrongAnswers(t *testing.T) {
 		{answer(terms.Reply{Audited: 3, Audit: finding(n-2, n)}), false},
 		{answer(terms.Reply{Audit: finding(n - 1)}), false},
 		{netproto.Ack{Position: n}.Append(nil), false},
-		{netproto.Welcome{Version: netproto.Version}.Append(nil), false},
+		{netproto.Welcome{}.Append(nil), false},
 		{[]byte{byte(netproto.KindAnswer), 1, 0}, false},
 		{[]byte{byte(netproto.KindNeed), 1, 0}, false},
 		{[]byte{byte(netproto.KindRefusal), 0}, false},

@@ -34,7 +34,6 @@ type Client struct {
 
 	mu       sync.Mutex
 	closed   bool
-	version  int   // for the next Hello
 	current  *link // nil: none
 	attempt  *attempt
 	failures int   // attempts in a row
@@ -70,8 +69,7 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	c := &Client{opt: opt, addr: addr, host: host, port: port, plain: plain, version: netproto.Version,
-		links: map[*link]struct{}{}}
+	c := &Client{opt: opt, addr: addr, host: host, port: port, plain: plain, links: map[*link]struct{}{}}
 	c.tickets = &tickets{cache: opt.Tickets, addr: addr, pin: opt.Pin}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if opt.RouteCheck > 0 {
@@ -90,14 +88,6 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 
 // connect makes one attempt and waits for the Welcome.
 func (c *Client) connect(ctx context.Context) error {
-	for {
-		if err := c.connectOnce(ctx); !errors.Is(err, errOlder) {
-			return err
-		}
-	}
-}
-
-func (c *Client) connectOnce(ctx context.Context) error {
 	l, a, err := c.currentOrAttempt()
 	if l != nil || err != nil {
 		return err

@@ -92,8 +92,8 @@ func TestClockLies(t *testing.T) {
 	assert.Equal(t, have.Arrived, have.Sent)
 }
 
-// TestClockInTime: an ask with a clock gets the times in the gateway, and the bytes are counted. An ask without one is
-// unchanged, and a clock before its answer breaks the protocol. A gateway of version 3 is not asked for it.
+// TestClockInTime: an ask with a clock gets the times in the gateway, and the bytes are counted. A clock before the
+// answer to an ask without one breaks the protocol.
 func TestClockInTime(t *testing.T) {
 	const ahead, inside = 5 * time.Hour, 7 * time.Millisecond
 	var zero time.Time
@@ -107,38 +107,24 @@ func TestClockInTime(t *testing.T) {
 		}
 		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(b)
 	}
-	for _, old := range []bool{false, true} {
-		s.old.Store(old)
-		inAir(t, s, func(t *testing.T, a *air) {
-			zero = time.Now()
-			c, session := s.dial(t, nil)
-			require.NoError(t, c.connect(t.Context()))
-			for i := range 3 {
-				plain, err := session.Ask(t.Context(), terms.Question{Context: ids(20)})
-				require.NoError(t, err)
-				require.Zero(t, plain.Times)
-				start := time.Now()
-				r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Times: true})
-				require.NoError(t, err)
-				if old {
-					assert.Zero(t, r.Times)
-					assert.Equal(t, plain.BytesDown, r.BytesDown)
-					continue
-				}
-				assert.Equal(t, terms.Times{Left: start, Received: start.Add(a.hop), Sent: start.Add(a.hop + inside),
-					Arrived: start.Add(2*a.hop + inside), Within: a.hop}, r.Times)
-				if i > 0 { // the gateway has the path
-					assert.Equal(t, plain.BytesUp+2, r.BytesUp)
-				}
-				assert.Greater(t, r.BytesDown, plain.BytesDown+3)
-			}
-			if !old {
-				_, err := session.Ask(t.Context(), terms.Question{Context: ids(20), K: 1})
-				assert.ErrorIs(t, err, ErrProtocol)
-			}
-			s.retire(c)
-		})
-	}
+	inAir(t, s, func(t *testing.T, a *air) {
+		zero = time.Now()
+		c, session := s.dial(t, nil)
+		require.NoError(t, c.connect(t.Context()))
+		for range 3 {
+			plain, err := session.Ask(t.Context(), terms.Question{Context: ids(20)})
+			require.NoError(t, err)
+			require.Zero(t, plain.Times)
+			start := time.Now()
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Times: true})
+			require.NoError(t, err)
+			assert.Equal(t, terms.Times{Left: start, Received: start.Add(a.hop), Sent: start.Add(a.hop + inside),
+				Arrived: start.Add(2*a.hop + inside), Within: a.hop}, r.Times)
+			assert.Greater(t, r.BytesDown, plain.BytesDown+3)
+		}
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(20), K: 1})
+		assert.ErrorIs(t, err, ErrProtocol)
+	})
 }
 
 // TestBrokenClock: an answer with an invalid clock, or without a requested one, is an error.

@@ -48,15 +48,11 @@ func (c *Client) patient(ctx context.Context) (context.Context, context.CancelFu
 
 // welcomed returns a connection on which the gateway has said Welcome.
 func (c *Client) welcomed(ctx context.Context) (*link, error) {
-	for {
-		l, err := c.link(ctx)
-		if err == nil {
-			err = l.wait(ctx)
-		}
-		if !errors.Is(err, errOlder) {
-			return l, err
-		}
+	l, err := c.link(ctx)
+	if err == nil {
+		err = l.wait(ctx)
 	}
+	return l, err
 }
 
 // gaveUp returns the error of a caller that has waited since start when ctx ends: why the last attempt failed, even if

@@ -18,7 +18,6 @@ type link struct {
 	qc    *quic.Conn
 	to    netip.AddrPort
 	began *socket // the socket of its first packets; the slice of sockets may grow
-	said  int     // version in the Hello
 
 	early   bool              // used before the gateway said Welcome
 	first   chan *quic.Stream // for asks before the Welcome, in order of their numbers
@@ -44,9 +43,7 @@ func (l *link) run() {
 	if err == nil {
 		l.codec, err = l.c.codecFor(w)
 	}
-	if l.c.older(l.said, err) {
-		err = errOlder
-	} else if l.early && err != nil && !errors.Is(err, ErrClosed) { // otherwise the attempt fails with it
+	if l.early && err != nil && !errors.Is(err, ErrClosed) { // otherwise the attempt fails with it
 		err = &ConnectError{l.c.addr, err}
 		l.c.failed(err)
 	}
@@ -74,11 +71,8 @@ func (l *link) hello(early bool) error {
 	if err != nil {
 		return err
 	}
-	hello := netproto.Hello{Version: l.said, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
+	hello := netproto.Hello{Version: netproto.Version, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
 		Secret: l.c.opt.Secret}
-	if l.said < netproto.TemplateVersion {
-		hello.Identity.Template = netproto.Digest{} // older gateways compare it with a digest of another meaning
-	}
 	for _, d := range l.c.opt.Dictionaries {
 		hello.Dictionaries = append(hello.Dictionaries, d.ID)
 	}
@@ -161,9 +155,6 @@ func (l *link) readWelcome() (w netproto.Welcome, err error) {
 	}
 	if w, _, err = netproto.ParseWelcome(b); err != nil {
 		return w, fmt.Errorf("%w: %w", ErrProtocol, err)
-	}
-	if w.Version < netproto.OldestVersion || w.Version > l.said {
-		return w, fmt.Errorf("%w: a Welcome of version %d to a Hello of version %d", ErrProtocol, w.Version, l.said)
 	}
 	return w, nil
 }

@@ -24,9 +24,6 @@ func (c *Client) open() (*link, error) {
 	var failed error
 	for i, to := range addresses {
 		l, err := c.openTo(ctx, to, len(addresses)-i)
-		for errors.Is(err, errOlder) {
-			l, err = c.openTo(ctx, to, len(addresses)-i)
-		}
 		if err == nil {
 			return l, nil
 		}
@@ -79,8 +76,7 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		_ = s.close() // the first error is more useful
 		return nil, s.slow(reason(err), to, start)
 	}
-	l := &link{c: c, qc: qc, to: to, began: s, said: c.speaks(), sockets: []*socket{s},
-		ready: make(chan struct{})}
+	l := &link{c: c, qc: qc, to: to, began: s, sockets: []*socket{s}, ready: make(chan struct{})}
 	l.early = !handshakeDone(qc)
 	err = l.hello(l.early)
 	s.gate.open()

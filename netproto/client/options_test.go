@@ -65,7 +65,7 @@ func TestHello(t *testing.T) {
 		assert.Equal(t, []string{"a.name"}, s.names)
 		assert.Equal(t, s.addr, c.Addr())
 		w := c.Welcome()
-		assert.Equal(t, netproto.Welcome{Version: netproto.Version, Model: "large",
+		assert.Equal(t, netproto.Welcome{Model: "large",
 			Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}, w)
 		settle()
 		s.retire(c)
@@ -524,7 +524,6 @@ func TestReasons(t *testing.T) {
 		{system, false, false},
 		{netproto.Refusal{Code: netproto.WrongVersion}, true, true},
 		{netproto.Refusal{Code: netproto.WrongTokenizer}, true, true},
-		{netproto.Refusal{Code: netproto.WrongTemplate}, true, true},
 		{netproto.Refusal{Code: netproto.WrongSecret}, true, true},
 		{netproto.Refusal{Code: netproto.Malformed}, false, true},
 		{netproto.Refusal{Code: netproto.TooLarge}, false, true},
@@ -557,7 +556,7 @@ func TestReasons(t *testing.T) {
 		assert.Equal(t, c.want, reason(c.err))
 	}
 	for code, want := range map[uint64]netproto.Code{
-		0: netproto.NoReason, 8: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed,
+		0: netproto.NoReason, 7: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed,
 	} {
 		assert.ErrorIs(t, reason(&quic.StreamError{ErrorCode: quic.StreamErrorCode(code), Remote: true}), want)
 		assert.ErrorIs(t,

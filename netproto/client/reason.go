@@ -51,7 +51,7 @@ func configuration(err error) bool {
 		return broken.ErrorCode == noApplicationProtocol
 	}
 	switch code, _ := errors.AsType[netproto.Code](err); code {
-	case netproto.WrongVersion, netproto.WrongTokenizer, netproto.WrongTemplate, netproto.WrongSecret:
+	case netproto.WrongVersion, netproto.WrongTokenizer, netproto.WrongSecret:
 		return true
 	}
 	return false

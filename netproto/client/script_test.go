@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +32,6 @@ type script struct {
 	mute  func(conn int) bool                   // the conn-th Hello and all later messages are not answered
 
 	broken     func(n int) bool // the handshake of the n-th connection is aborted
-	old        atomic.Bool      // it speaks only version 3
 	ahead      int              // in the Welcome
 	no0RTT     bool
 	dictionary uint32 // in the Welcome
@@ -151,10 +149,6 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 	s.mu.Lock()
 	s.said = append(s.said, said)
 	s.mu.Unlock()
-	if s.old.Load() && said.Version != 3 {
-		s.turnAway(qc, control)
-		return
-	}
 	if s.hello != nil {
 		if b := s.hello(conn); b != nil {
 			control.Write(b)
@@ -162,11 +156,7 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 		}
 	}
 	limits := netproto.Limits{Context: cmp.Or(s.context, 1000), Message: netproto.MaxMessage}
-	w := netproto.Welcome{Version: said.Version, Model: "large", Limits: limits, Dictionary: s.dictionary}
-	if said.Version >= netproto.VerifyVersion {
-		w.Ahead = s.ahead
-	}
-	control.Write(w.Append(nil))
+	control.Write(netproto.Welcome{Model: "large", Limits: limits, Dictionary: s.dictionary, Ahead: s.ahead}.Append(nil))
 	tasks.Go(func() { s.farewells(control) })
 	for {
 		stream, err := qc.AcceptStream(ctx)
@@ -209,20 +199,6 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			}
 		})
 	}
-}
-
-// turnAway refuses a Hello of another version with the bytes of a gateway of version 3. The ticket that TLS sends after
-// the handshake is sent earlier.
-func (s *script) turnAway(qc *quic.Conn, control *quic.Stream) {
-	time.Sleep(time.Millisecond)
-	control.CancelRead(1)
-	control.Write([]byte{3, 3, 1, 0, 0}) // Refusal, of 3 bytes: wrong version, no time, no detail
-	control.Close()
-	select {
-	case <-time.After(500 * time.Millisecond):
-	case <-qc.Context().Done():
-	}
-	qc.CloseWithError(1, "")
 }
 
 // farewells records the sessions that end.

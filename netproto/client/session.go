@@ -99,8 +99,8 @@ func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown in
 	ctx, cancel := s.bound(ctx, 0)
 	defer cancel()
 	r, cost, err := s.send(ctx, path,
-		func(_ *link, p netproto.Path) (message, error) {
-			return message{frame: netproto.Sync{Session: s.number, Path: p}.Append(nil)}, nil
+		func(_ *link, p netproto.Path) message {
+			return message{frame: netproto.Sync{Session: s.number, Path: p}.Append(nil)}
 		})
 	if err == nil && r.kind != netproto.KindAck {
 		err = fmt.Errorf("%w: a %s answers it", ErrProtocol, r.kind)

@@ -570,7 +570,7 @@ func TestWrongWelcome(t *testing.T) {
 // TestLongestTexts: the longest name of a model and the longest detail arrive; a longer message ends the connection.
 func TestLongestTexts(t *testing.T) {
 	long := strings.Repeat("x", 1024)
-	welcome := netproto.Welcome{Version: netproto.Version, Model: long}.Append(nil)
+	welcome := netproto.Welcome{Model: long}.Append(nil)
 	s := &script{hello: func(int) []byte { return welcome }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		for i, b := range [][]byte{

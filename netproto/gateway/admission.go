@@ -41,7 +41,7 @@ type turn struct {
 
 func newAdmission(o Options, places int) *admission {
 	places = cmp.Or(places, math.MaxInt)
-	return &admission{maxOpen: o.MaxAsks, perDevice: o.MaxAsksPerDevice, places: places, free: places,
+	return &admission{maxOpen: o.MaxAsks, perDevice: o.shares.MaxAsksPerDevice, places: places, free: places,
 		queue: fair.New[*turn](fair.Rules{ByEnd: true})}
 }
 

@@ -118,14 +118,13 @@ func (r *raw) follow(a netproto.Ask) (*quic.Stream, terms.Reply) {
 // TestAhead: the tokens after an answer equal the answers to questions about these contexts, as many as requested,
 // allowed and possible. The upstream gets all fields of the question that matter for tokens ahead.
 func TestAhead(t *testing.T) {
-	for _, c := range []struct{ option, wanted, context, want int }{
-		{0, 1, 20, 1}, {0, 16, 20, 16}, {0, 17, 20, 17}, {0, 64, 20, 64}, {3, 64, 20, 3}, {64, 64, 20, 64},
-		{0, 0, 20, 0}, {-1, 5, 20, 0}, {0, 9, 4096, 0}, {0, 9, 4095, 1}, {0, 9, 4087, 9}, {0, 9, 4088, 8},
+	for _, c := range []struct{ wanted, context, want int }{
+		{1, 20, 1}, {17, 20, 17}, {64, 20, 64}, {0, 20, 0}, {9, 4096, 0}, {9, 4095, 1}, {9, 4087, 9}, {9, 4088, 8},
 	} {
 		up := &decoder{fake: &fake{}}
-		inWorld(t, gateway.Options{MaxAhead: c.option}, up, func(t *testing.T, w *world) {
+		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 			r := w.enter(guest{device: 3})
-			assert.Equal(t, map[int]int{0: 64, 3: 3, 64: 64, -1: 0}[c.option], r.welcome.Ahead)
+			assert.Equal(t, 64, r.welcome.Ahead)
 			p := path(c.context, 1)
 			a := wanting(t, 1, p, c.wanted)
 			a.K, a.AuditFrom, a.Sampling = 3, 2, terms.Sampling{Temperature: 0.5, Seed: 4}
@@ -236,7 +235,7 @@ func TestAheadIsLeft(t *testing.T) {
 		"eviction":   {func(_ *world, r *raw, _ *quic.Stream) { r.asks(2, path(5, 7)) }, netproto.Cancelled},
 	} {
 		up := &decoder{fake: &fake{}, every: every}
-		inWorld(t, gateway.Options{AskTimeout: 2 * time.Hour, MaxSessions: 1, DrainTimeout: time.Hour}, up,
+		inWorld(t, gateway.Options{AskTimeout: 2 * time.Hour, MaxSessions: 1}.With(gateway.Shares{DrainTimeout: time.Hour}), up,
 			func(t *testing.T, w *world) {
 				r := w.enter(guest{})
 				s, _ := r.follow(wanting(t, 1, path(20, 1), 16))
@@ -420,7 +419,7 @@ func TestAheadGivesWay(t *testing.T) {
 // that device waits for the other place, and an ask of another device does not.
 func TestAheadCountsAsWork(t *testing.T) {
 	up := &decoder{fake: &fake{parallel: 2}, every: time.Minute}
-	inWorld(t, gateway.Options{AskTimeout: time.Hour, MaxAhead: 1}, up, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
 		one, two := w.enter(guest{device: 1}), w.enter(guest{device: 2})
 		one.follow(wanting(t, 1, path(20, 1), 1))
 		settle()
@@ -436,7 +435,7 @@ func TestAheadCountsAsWork(t *testing.T) {
 // calls, kept tokens and streams are bounded, and others are answered as before.
 func TestAheadNeverRead(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: 10 * time.Millisecond}
-	inWorld(t, gateway.Options{MaxAhead: 64}, up, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 2})
 		settle()
 		before := runtime.NumGoroutine()
@@ -472,7 +471,7 @@ func TestAheadNeverRead(t *testing.T) {
 // end of the gateway.
 func TestAheadNotTaken(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: time.Second}
-	inWorld(t, gateway.Options{AskTimeout: time.Hour, MessageTimeout: 3 * time.Second, MaxAhead: 64}, up,
+	inWorld(t, gateway.Options{AskTimeout: time.Hour, MessageTimeout: 3 * time.Second}, up,
 		func(t *testing.T, w *world) {
 			r := w.enter(guest{quic: quic.Config{InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1,
 				InitialConnectionReceiveWindow: 64, MaxConnectionReceiveWindow: 64, MaxIdleTimeout: time.Hour,

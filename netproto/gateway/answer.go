@@ -105,12 +105,9 @@ func (c *connection) reply(s *quic.Stream, out outcome, err error, e *Event) {
 	}
 }
 
-// parseAsk parses an Ask in the version of the connection. It refuses what the upstream does not support.
+// parseAsk parses an Ask. It refuses what the upstream does not support.
 func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
 	a, _, err := netproto.ParseAsk(b)
-	if err == nil && a.Tail() && c.version < netproto.VerifyVersion {
-		err = &netproto.ParseError{Message: netproto.KindAsk.String(), Field: "end", Err: netproto.ErrRest}
-	}
 	if err != nil {
 		return a, malformed(err)
 	}

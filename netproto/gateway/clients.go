@@ -55,9 +55,7 @@ type deviceID struct {
 // clients keeps the access tokens and the connected clients.
 type clients struct {
 	deviceRate float64
-	burst      int
-
-	seed maphash.Seed
+	seed       maphash.Seed
 
 	mu      sync.Mutex
 	tokens  []Token
@@ -69,7 +67,7 @@ type clients struct {
 }
 
 func newClients(o Options) *clients {
-	c := &clients{deviceRate: o.DeviceRate, burst: o.DeviceBurst, seed: maphash.MakeSeed(),
+	c := &clients{deviceRate: o.DeviceRate, seed: maphash.MakeSeed(),
 		guests: map[*connection]pass{}, places: map[netip.Prefix]*client{}, devices: map[deviceID]*device{}}
 	c.set(o.Tokens)
 	return c
@@ -118,7 +116,7 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 	if d == nil {
 		d = &device{
 			client: owner, id: id, number: maphash.Comparable(c.seed, id),
-			bucket: newBucket(c.deviceRate, c.burst), syncs: newBucket(syncRate, syncBurst),
+			bucket: newBucket(c.deviceRate, 0), syncs: newBucket(syncRate, syncBurst),
 		}
 		c.devices[id] = d
 	}
@@ -137,7 +135,7 @@ func (c *clients) owner(token *Token, from netip.Prefix) *client {
 	}
 	who := c.places[from]
 	if who == nil {
-		who = &client{number: numberOf("address " + from.String()), bucket: newBucket(c.deviceRate, c.burst)}
+		who = &client{number: numberOf("address " + from.String()), bucket: newBucket(c.deviceRate, 0)}
 		c.places[from] = who
 	}
 	return who

@@ -48,7 +48,7 @@ func TestDeviceNumbers(t *testing.T) {
 // TestTidyKeepsConnected: a connected device or address is remembered, whatever its rates.
 func TestTidyKeepsConnected(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newClients(Options{DeviceRate: 1, DeviceBurst: 2})
+		c := newClients(Options{DeviceRate: 1})
 		here, there := netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")
 		hello := netproto.Hello{Device: netproto.Device{1}}
 		one, err := c.enter(hello, here, nil)
@@ -82,7 +82,7 @@ func TestTidyKeepsConnected(t *testing.T) {
 // devices.
 func TestMovedDevice(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := newClients(Options{DeviceRate: 1, DeviceBurst: 2})
+		c := newClients(Options{DeviceRate: 1})
 		for _, from := range []string{"10.0.0.1/32", "10.0.0.2/32"} {
 			here := netip.MustParsePrefix(from)
 			d, err := c.enter(netproto.Hello{Device: netproto.Device{1}}, here, nil)
@@ -168,9 +168,7 @@ func TestRemembered(t *testing.T) {
 			return d
 		}
 		for _, use := range []func(d *device){func(d *device) { d.take() }, func(d *device) { d.syncs.take() }} {
-			c := newClients(Options{
-				DeviceRate: 1, DeviceBurst: 5, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}},
-			})
+			c := newClients(Options{DeviceRate: 1, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}}})
 			d := enter(c, 1)
 			use(d)
 			c.leave(d, nil)

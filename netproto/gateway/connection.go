@@ -23,7 +23,6 @@ type connection struct {
 	began   time.Time
 	who     *device // set after the Welcome
 	codec   *netproto.Codec
-	version int // of the messages
 	order   *order
 
 	control struct {
@@ -154,11 +153,11 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 		c.g.clients.leave(who, c)
 		return w, err
 	}
-	c.who, c.version = who, min(hello.Version, netproto.Version)
-	w = netproto.Welcome{Version: c.version, Model: c.g.info.Model, Limits: c.g.opt.limits(),
+	c.who = who
+	w = netproto.Welcome{Model: c.g.info.Model, Limits: c.g.opt.limits(),
 		Audit: c.g.info.Audit, Choices: c.g.info.Choices, OtherTemplate: otherTemplate}
-	if c.version >= netproto.VerifyVersion && c.g.decoder != nil {
-		w.Ahead = max(c.g.opt.MaxAhead, 0)
+	if c.g.decoder != nil {
+		w.Ahead = netproto.MaxAhead
 	}
 	for _, id := range hello.Dictionaries {
 		if id != 0 && c.g.codecs[id] != nil {
@@ -179,15 +178,15 @@ func readHello(control io.Reader) (netproto.Hello, error) {
 	hello, _, err := netproto.ParseHello(b)
 	switch {
 	case errors.Is(err, netproto.WrongVersion):
-		return hello, netproto.Refusal{Code: netproto.WrongVersion}
+		return hello, netproto.Refusal{Code: netproto.WrongVersion,
+			Detail: fmt.Sprintf("it speaks version %d", netproto.Version)}
 	case err != nil:
 		return hello, malformed(err)
 	}
 	return hello, nil
 }
 
-// compare compares the models of both sides. The template's digest of an older client has another meaning, and its
-// Welcome has no field for the result.
+// compare compares the models of both sides.
 func (g *Gateway) compare(hello netproto.Hello) (otherTemplate bool, err error) {
 	otherTemplate, err = g.info.Identity.Compare(hello.Identity)
 	if err != nil {

@@ -29,7 +29,7 @@ func (w *world) leaves() <-chan struct{} {
 // asks, and closes the connections half a second after the last answer.
 func TestDrainAnswers(t *testing.T) {
 	up := &fake{parallel: 1}
-	inWorld(t, gateway.Options{DrainTimeout: time.Hour, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{AskTimeout: time.Hour}.With(gateway.Shares{DrainTimeout: time.Hour}), up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		busy, idle, silent := w.enter(guest{}), w.enter(guest{}), w.dial(guest{})
 		ask := whole(t, 1, path(5, 1))
@@ -82,7 +82,7 @@ func TestDrainAnswers(t *testing.T) {
 // TestDrainBound: a drain has a timeout for an upstream that does not answer.
 func TestDrainBound(t *testing.T) {
 	up := &fake{}
-	opt := gateway.Options{DrainTimeout: 10 * time.Second, AskTimeout: time.Hour}
+	opt := gateway.Options{AskTimeout: time.Hour}.With(gateway.Shares{DrainTimeout: 10 * time.Second})
 	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		busy, idle := w.enter(guest{}), w.enter(guest{})
@@ -107,7 +107,7 @@ func TestDrainBound(t *testing.T) {
 // incomplete messages, nor for one that does not read.
 func TestDrainAbandoned(t *testing.T) {
 	const ever = time.Hour // what the gateway must not wait for
-	opt := gateway.Options{DrainTimeout: ever, MessageTimeout: ever, IdleTimeout: ever}
+	opt := gateway.Options{MessageTimeout: ever, IdleTimeout: ever}.With(gateway.Shares{DrainTimeout: ever})
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		gone := w.enter(guest{})
 		gone.asks(1, path(10, 1))
@@ -135,7 +135,7 @@ func TestDrainAbandoned(t *testing.T) {
 // TestDrainNewcomer: a client that connects during a drain is refused, and does not delay it.
 func TestDrainNewcomer(t *testing.T) {
 	up := &fake{}
-	inWorld(t, gateway.Options{DrainTimeout: time.Hour, IdleTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{IdleTimeout: time.Hour}.With(gateway.Shares{DrainTimeout: time.Hour}), up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		busy := w.enter(guest{})
 		s := busy.send(whole(t, 1, path(5, 1)).Append(nil))
@@ -207,7 +207,7 @@ func TestTwoSockets(t *testing.T) {
 
 // TestNoIdleSessions: the gateway works with any SessionIdle, however short.
 func TestNoIdleSessions(t *testing.T) {
-	inWorld(t, gateway.Options{SessionIdle: 1}, &fake{}, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{}.With(gateway.Shares{SessionIdle: 1}), &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
 		for i := range 5 {
 			r.asks(1, path(9, int32(i)))
@@ -220,7 +220,7 @@ func TestNoIdleSessions(t *testing.T) {
 // TestServeEndsLast: nothing of the gateway runs after Serve has returned, not even calls of the upstream.
 func TestServeEndsLast(t *testing.T) {
 	up := &slowForget{&fake{}, nil}
-	inWorld(t, gateway.Options{SessionIdle: 8 * time.Second}, up, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{}.With(gateway.Shares{SessionIdle: 8 * time.Second}), up, func(t *testing.T, w *world) {
 		up.forgotten = make(chan struct{})
 		w.enter(guest{}).asks(1, path(5, 1))
 		time.Sleep(10 * time.Second) // Forget is running

@@ -213,7 +213,7 @@ func TestEviction(t *testing.T) {
 
 // TestSessionTokens: a session continues if its paths exceed the limit of the gateway.
 func TestSessionTokens(t *testing.T) {
-	g := start(t, "", gateway.Options{MaxSessionTokens: 200}, &fake{})
+	g := start(t, "", gateway.Options{}.With(gateway.Shares{MaxSessionTokens: 200}), &fake{})
 	s := session(t, dial(t, g, nil))
 	for i := range 40 {
 		ask(t, s, append(path(100, 1), path(40, int32(i))...))
@@ -343,7 +343,7 @@ func TestAddressChange(t *testing.T) {
 func TestDrain(t *testing.T) {
 	const ever = time.Hour // for waits that the gateway must not do
 	draining := make(chan struct{})
-	opt := gateway.Options{Certificate: keys(t), DrainTimeout: ever}
+	opt := gateway.Options{Certificate: keys(t)}.With(gateway.Shares{DrainTimeout: ever})
 	listening := opt
 	listening.Events = func(e gateway.Event) {
 		if e.Kind == gateway.Draining {

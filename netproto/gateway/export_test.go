@@ -2,6 +2,15 @@ package gateway
 
 import "github.com/pilotfish-ai/pilotfish/internal/held"
 
+// Shares has the limits that follow from others.
+type Shares = shares
+
+// With returns options with other limits than those that follow from them.
+func (o Options) With(d Shares) Options {
+	o.shares = d
+	return o
+}
+
 // Conns returns the number of counted connections.
 func (g *Gateway) Conns() int {
 	g.room.mu.Lock()

@@ -103,7 +103,7 @@ func TestTokenDevices(t *testing.T) {
 
 // TestRefusedHello: the refusal of a Hello tells a stranger nothing about the model, and displaces no connection.
 func TestRefusedHello(t *testing.T) {
-	opt := gateway.Options{MaxConnsPerDevice: 1, Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
+	opt := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}.With(gateway.Shares{MaxConnsPerDevice: 1})
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		other := func(h *netproto.Hello) { h.Identity.Vocab++ }
 		w.turned(guest{secret: secretB, hello: other}, netproto.WrongSecret)
@@ -116,27 +116,27 @@ func TestRefusedHello(t *testing.T) {
 // TestDeviceRate: the rate of a device is not restored when it reconnects, neither at once nor after the gateway has
 // tidied up; it recovers with time.
 func TestDeviceRate(t *testing.T) {
-	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second,
-		Tokens: []gateway.Token{{Name: "all", Secret: secretA}}}
+	opt := gateway.Options{DeviceRate: 0.01,
+		Tokens: []gateway.Token{{Name: "all", Secret: secretA}}}.With(gateway.Shares{SessionIdle: 8 * time.Second})
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		visit := func(device byte) int {
 			r := w.enter(guest{device: device, secret: secretA})
-			n := answers(t, r, 6)
+			n := answers(t, r, 12)
 			_ = r.CloseWithError(0, "")
 			settle()
 			return n
 		}
-		assert.Equal(t, 3, visit(1))
+		assert.Equal(t, 8, visit(1))
 		assert.Equal(t, 0, visit(1))
 		time.Sleep(30 * time.Second) // longer than SessionIdle, more than once
 		assert.Equal(t, 0, visit(1))
-		assert.Equal(t, 3, visit(2))
+		assert.Equal(t, 8, visit(2))
 		time.Sleep(100 * time.Second)
 		assert.Equal(t, 1, visit(1))
-		time.Sleep(301 * time.Second)
+		time.Sleep(801 * time.Second)
 		devices, _ := w.Known()
 		assert.Zero(t, devices, "disconnected devices with recovered rates are dropped")
-		assert.Equal(t, 3, visit(1))
+		assert.Equal(t, 8, visit(1))
 	})
 }
 
@@ -157,23 +157,23 @@ func answers(t *testing.T, r *raw, times int) (n int) {
 // TestAddressRate: on an open gateway anybody can invent devices, so the rate is per address, and is not restored by
 // reconnecting either.
 func TestAddressRate(t *testing.T) {
-	opt := gateway.Options{DeviceRate: 0.01, DeviceBurst: 3, SessionIdle: 8 * time.Second}
+	opt := gateway.Options{DeviceRate: 0.01}.With(gateway.Shares{SessionIdle: 8 * time.Second})
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		visit := func(from string) int {
 			r := w.enter(guest{from: from})
-			n := answers(t, r, 2)
+			n := answers(t, r, 5)
 			_ = r.CloseWithError(0, "")
 			settle()
 			return n
 		}
-		assert.Equal(t, []int{2, 1, 0}, []int{visit("10.2.0.1"), visit("10.2.0.1"), visit("10.2.0.1")})
-		assert.Equal(t, 2, visit("10.2.0.2"))
+		assert.Equal(t, []int{5, 3, 0}, []int{visit("10.2.0.1"), visit("10.2.0.1"), visit("10.2.0.1")})
+		assert.Equal(t, 5, visit("10.2.0.2"))
 		time.Sleep(30 * time.Second)
 		assert.Equal(t, 0, visit("10.2.0.1"))
-		time.Sleep(400 * time.Second)
+		time.Sleep(800 * time.Second)
 		_, places := w.Known()
 		assert.Zero(t, places)
-		assert.Equal(t, 2, visit("10.2.0.1"))
+		assert.Equal(t, 5, visit("10.2.0.1"))
 	})
 }
 
@@ -181,7 +181,7 @@ func TestAddressRate(t *testing.T) {
 // affected. The rate is shared by all devices of the token, for asks and syncs.
 func TestTokenRate(t *testing.T) {
 	opt := gateway.Options{Tokens: []gateway.Token{
-		{Name: "slow", Secret: secretA, AskRate: 5, AskBurst: 3}, {Name: "free", Secret: secretB},
+		{Name: "slow", Secret: secretA, AskRate: 4}, {Name: "free", Secret: secretB},
 	}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		one, two := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretA})
@@ -191,8 +191,10 @@ func TestTokenRate(t *testing.T) {
 		one.say(ask(1))
 		kind, _ := two.say(syncOf(t, 1, path(5, 1)))
 		assert.Equal(t, netproto.KindAck, kind)
-		two.say(ask(2))
-		// Three asks arrived within 25 ms, one every 10 ms, and that much of the 200 ms for the next one has passed.
+		for i := range 6 {
+			two.say(ask(2 + i))
+		}
+		// Eight asks arrived within 75 ms, one every 10 ms, and that much of the 250 ms for the next one has passed.
 		wait := one.refused(ask(3), netproto.TooFast).RetryAfter
 		assert.Equal(t, 170*time.Millisecond, wait)
 		wait = two.refused(syncOf(t, 1, path(6, 1)), netproto.TooFast).RetryAfter
@@ -209,8 +211,7 @@ func TestTokenRate(t *testing.T) {
 // TestSyncRate: text that is sent early has its own rate: 64 at once, then 16 per second. Refused syncs do not count
 // for other rates.
 func TestSyncRate(t *testing.T) {
-	opt := gateway.Options{DeviceRate: 1, DeviceBurst: 100, Tokens: []gateway.Token{{Name: "a", Secret: secretA}},
-		SessionIdle: 8 * time.Second}
+	opt := gateway.Options{DeviceRate: 50, Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}.With(gateway.Shares{SessionIdle: 8 * time.Second})
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{secret: secretA, device: 1})
 		began := time.Now()
@@ -242,7 +243,9 @@ func TestSyncRate(t *testing.T) {
 			}
 		}
 		assert.InDelta(t, 4, taken, 1, "0.2 s for connecting, and 10 ms each")
-		assert.Equal(t, 100-64-taken, answers(t, r, 40), "refused syncs did not use the rate of asks")
+		answered := answers(t, r, 200)
+		assert.InDelta(t, 100-64-float64(taken)+50*time.Since(began).Seconds(), answered, 2,
+			"refused syncs did not use the rate of asks")
 	})
 }
 
@@ -357,7 +360,7 @@ func TestNewTokensEarlyCount(t *testing.T) {
 
 // TestAskersStay: connections that never asked are closed before those that have, whatever their age.
 func TestAskersStay(t *testing.T) {
-	inWorld(t, gateway.Options{MaxConnsPerAddress: 4}, &fake{}, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxConnsPerAddress: 4}), &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{from: "10.2.0.1"})
 		r.asks(1, path(5, 1))
 		for range 8 {
@@ -371,7 +374,7 @@ func TestAskersStay(t *testing.T) {
 // TestIdleSinceTheAnswer: a connection is idle from the end of its last ask on, not from its beginning.
 func TestIdleSinceTheAnswer(t *testing.T) {
 	up := &fake{holdOnly: 13}
-	inWorld(t, gateway.Options{MaxConnsPerAddress: 2}, up, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxConnsPerAddress: 2}), up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		slow, quick := w.enter(guest{from: "10.2.0.1"}), w.enter(guest{from: "10.2.0.1"})
 		s := slow.send(whole(t, 1, []int32{13}).Append(nil))
@@ -408,7 +411,7 @@ func TestNeedTellsNothing(t *testing.T) {
 // TestManySessions: a connection that uses more than 1024 sessions learns less from Need, and recovers by sending them
 // again.
 func TestManySessions(t *testing.T) {
-	inWorld(t, gateway.Options{MaxSessionsPerDevice: 3000}, &fake{}, func(t *testing.T, w *world) {
+	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxSessionsPerDevice: 3000}), &fake{}, func(t *testing.T, w *world) {
 		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 1})
 		text := path(5, 1)
 		kind, _ := other.say(syncOf(t, 1, text))
@@ -458,7 +461,7 @@ func TestLockout(t *testing.T) {
 // TestStrangers: strangers must prove their address only while more than a quarter of the connections have not sent
 // Hello. A connection that ends without Hello no longer counts.
 func TestStrangers(t *testing.T) {
-	opt := gateway.Options{MaxConns: 12, MaxConnsPerAddress: 12, MaxConnsPerDevice: 1, MessageTimeout: 3 * time.Second}
+	opt := gateway.Options{MaxConns: 12, MessageTimeout: 3 * time.Second}.With(gateway.Shares{MaxConnsPerAddress: 12, MaxConnsPerDevice: 1})
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		proofs := w.proofs()
 		for range 4 {

@@ -77,7 +77,7 @@ func (g *Gateway) quicConfig() *quic.Config {
 		Allow0RTT:                      true,
 		HandshakeIdleTimeout:           g.opt.MessageTimeout,
 		MaxIdleTimeout:                 g.opt.IdleTimeout,
-		MaxIncomingStreams:             int64(g.opt.MaxStreams) + 1, // the control stream
+		MaxIncomingStreams:             int64(g.opt.shares.MaxStreams) + 1, // the control stream
 		MaxIncomingUniStreams:          -1,
 		InitialStreamReceiveWindow:     16 << 10,
 		MaxStreamReceiveWindow:         256 << 10,
@@ -87,8 +87,8 @@ func (g *Gateway) quicConfig() *quic.Config {
 	}
 }
 
-// Serve serves clients on a socket until ctx ends. Then it accepts no new asks, waits for the open ones, at most
-// DrainTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such an
+// Serve serves clients on a socket until ctx ends. Then it accepts no new asks, waits for the open ones, at most a sixth
+// of AskTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such an
 // end.
 func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	outer := ctx
@@ -121,7 +121,7 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 func (g *Gateway) drain(open *connections) {
 	began := time.Now()
 	g.tell(Event{Kind: Draining, Conns: open.each(func(*connection) {})})
-	closed := open.drain(g.opt.DrainTimeout)
+	closed := open.drain(g.opt.shares.DrainTimeout)
 	g.tell(Event{Kind: Drained, Lasted: time.Since(began), Conns: closed})
 }
 
@@ -159,14 +159,14 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 
 // tidy removes idle sessions and disconnected clients.
 func (g *Gateway) tidy(ctx context.Context) {
-	tick := time.NewTicker(max(g.opt.SessionIdle/8, time.Millisecond))
+	tick := time.NewTicker(max(g.opt.shares.SessionIdle/8, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			g.sessions.expire(g.opt.SessionIdle)
+			g.sessions.expire(g.opt.shares.SessionIdle)
 			g.clients.tidy()
 		}
 	}

@@ -29,7 +29,7 @@ func TestHostile(t *testing.T) {
 		"many streams": hostileFlood, "unread answers": hostileReader, "control stream later": hostileLater,
 	} {
 		t.Run(name, func(t *testing.T) {
-			opt := gateway.Options{MaxStreams: 32, MaxConnsPerDevice: 200, MessageTimeout: 500 * time.Millisecond}
+			opt := gateway.Options{MessageTimeout: 500 * time.Millisecond}.With(gateway.Shares{MaxStreams: 32, MaxConnsPerDevice: 200})
 			inBothWorlds(t, opt, func() *fake { return &fake{} }, func(t *testing.T, w *world, _ *fake) {
 				honest, text := w.enter(guest{}), path(100, 1)
 				honest.asks(1, text)
@@ -115,7 +115,6 @@ func hostileHello(w *world) {
 		change func(*netproto.Hello)
 		want   netproto.Code
 	}{
-		{func(h *netproto.Hello) { h.Version = 9 }, netproto.WrongVersion},
 		{func(h *netproto.Hello) { h.Identity.Vocab = 1 << 23 }, netproto.WrongTokenizer},
 		{func(h *netproto.Hello) { h.Identity = netproto.Identity{} }, netproto.WrongTokenizer},
 		{func(h *netproto.Hello) { h.Secret = netproto.Secret(bytes.Repeat([]byte{'x'}, 5000)) }, netproto.TooLarge},
@@ -278,8 +277,8 @@ func (c critic) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 // TestSlowReader: a client that does not read delays neither its asks, which time out, nor the end of the gateway.
 func TestSlowReader(t *testing.T) {
 	const asks = 30
-	opt := gateway.Options{DrainTimeout: time.Minute, IdleTimeout: time.Minute, MaxStreams: asks,
-		MessageTimeout: 3 * time.Second}
+	opt := gateway.Options{IdleTimeout: time.Minute,
+		MessageTimeout: 3 * time.Second}.With(gateway.Shares{DrainTimeout: time.Minute, MaxStreams: asks})
 	inWorld(t, opt, critic{&fake{}}, func(t *testing.T, w *world) {
 		answers := unread(w, asks)
 		time.Sleep(opt.MessageTimeout - 100*time.Millisecond)
@@ -335,7 +334,7 @@ func hostileLater(w *world) {
 
 // TestStarve: a client with endless asks that never end does not block another one.
 func TestStarve(t *testing.T) {
-	opt, model := gateway.Options{MaxAsksPerDevice: 50}, func() *fake { return &fake{parallel: 4, holdOnly: 13} }
+	opt, model := gateway.Options{}.With(gateway.Shares{MaxAsksPerDevice: 50}), func() *fake { return &fake{parallel: 4, holdOnly: 13} }
 	inBothWorlds(t, opt, model, func(t *testing.T, w *world, up *fake) {
 		up.hold = make(chan struct{})
 		modest := w.enter(guest{})

@@ -97,7 +97,7 @@ func TestDeadEngineHoldsNobodyUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		up := &fake{hold: make(chan struct{})}
 		u := overHTTP(t, up)
-		w := newWorld(t, &ether{}, gateway.Options{DrainTimeout: 2 * time.Second}, u)
+		w := newWorld(t, &ether{}, gateway.Options{}.With(gateway.Shares{DrainTimeout: 2 * time.Second}), u)
 		r := w.enter(guest{})
 		for i := range int32(40) {
 			r.send(packed(t, 1, 0, netproto.RootHash, path(20, i)).Append(nil))

@@ -40,7 +40,7 @@ func TestLog(t *testing.T) {
 		text, d := out.String(), netproto.Device{5}
 		for _, part := range []string{
 			"level=INFO msg=connected client=lab device=" + d.Name() + " address=10.2.0.1",
-			"level=WARN msg=refused address=10.2.0.2 code=4 error=\"refused: the access token is missing or wrong\"",
+			"level=WARN msg=refused address=10.2.0.2 code=3 error=\"refused: the access token is missing or wrong\"",
 			"level=INFO msg=disconnected client=lab device=" + d.Name() + " address=10.2.0.1 asks=1 lasted_ms=",
 			"level=INFO msg=draining", "level=INFO msg=drained",
 		} {
@@ -142,7 +142,7 @@ func TestLogLines(t *testing.T) {
 		assert.Equal(t,
 			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 message=Ask context=4 `+
 				`delta=8 verify=2 decoded=12 queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 `+
-				`early=true code=8 error="refused: the gateway is busy: why"`, said(full))
+				`early=true code=7 error="refused: the gateway is busy: why"`, said(full))
 		for kind, want := range map[gateway.EventKind]string{
 			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
 			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",
@@ -155,22 +155,22 @@ func TestLogLines(t *testing.T) {
 			err  error
 			want string
 		}{
-			{netproto.TooFast, `level=WARN msg=refused code=7 error="too many requests per second"`},
+			{netproto.TooFast, `level=WARN msg=refused code=6 error="too many requests per second"`},
 			{fmt.Errorf("x: %w", context.DeadlineExceeded),
-				`level=WARN msg=refused code=9 error="x: context deadline exceeded"`},
-			{errors.New("inner"), `level=ERROR msg=refused code=11 error=inner`},
-			{errors.New(strings.Repeat("a", 300)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300)},
+				`level=WARN msg=refused code=8 error="x: context deadline exceeded"`},
+			{errors.New("inner"), `level=ERROR msg=refused code=10 error=inner`},
+			{errors.New(strings.Repeat("a", 300)), `level=ERROR msg=refused code=10 error=` + strings.Repeat("a", 300)},
 			{
 				errors.New(strings.Repeat("a", 301)),
-				`level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300) + "…",
+				`level=ERROR msg=refused code=10 error=` + strings.Repeat("a", 300) + "…",
 			},
 			{
 				errors.New(strings.Repeat("a", 299) + "é"), // no part of a character
-				`level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 299) + "…",
+				`level=ERROR msg=refused code=10 error=` + strings.Repeat("a", 299) + "…",
 			},
 		} {
 			assert.Equal(t, c.want, said(gateway.Event{Kind: gateway.Refused, Err: c.err}))
-			if strings.Contains(c.want, "code=11") { // only failures have a line
+			if strings.Contains(c.want, "code=10") { // only failures have a line
 				assert.Equal(t, strings.Replace(c.want, "refused", "decoded", 1),
 					said(gateway.Event{Kind: gateway.Decoded, Err: c.err}))
 			} else {
@@ -205,15 +205,15 @@ func TestLogRate(t *testing.T) {
 		assert.Len(t, many(gateway.Event{Kind: gateway.Disconnected}, 5), 5, "and one without a code")
 		time.Sleep(time.Second)
 		assert.Equal(t,
-			[]string{`level=WARN msg=refused code=8 error="the gateway is busy" left_out=10`}, many(busy, 3))
-		assert.Equal(t, []string{`level=WARN msg=refused code=7 error="too many requests per second"`}, many(fast, 1))
+			[]string{`level=WARN msg=refused code=7 error="the gateway is busy" left_out=10`}, many(busy, 3))
+		assert.Equal(t, []string{`level=WARN msg=refused code=6 error="too many requests per second"`}, many(fast, 1))
 		assert.Equal(t,
-			[]string{`level=INFO msg=disconnected code=8 error="the gateway is busy" left_out=1`}, many(gone, 1))
+			[]string{`level=INFO msg=disconnected code=7 error="the gateway is busy" left_out=1`}, many(gone, 1))
 		time.Sleep(3 * time.Second)
 		assert.Equal(t, []string{
-			`level=WARN msg=refused code=8 error="the gateway is busy" left_out=2`,
-			`level=WARN msg=refused code=8 error="the gateway is busy"`,
-			`level=WARN msg=refused code=8 error="the gateway is busy"`,
+			`level=WARN msg=refused code=7 error="the gateway is busy" left_out=2`,
+			`level=WARN msg=refused code=7 error="the gateway is busy"`,
+			`level=WARN msg=refused code=7 error="the gateway is busy"`,
 		}, many(busy, 7))
 		log.Close()
 		assert.Equal(t, []string{`level=INFO msg="lines left out" left_out=4`}, out.all)

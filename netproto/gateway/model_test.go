@@ -24,8 +24,7 @@ type listed struct {
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))
-		o := Options{MaxSessions: 1 + r.IntN(30), MaxSessionsPerDevice: 1 + r.IntN(9), MaxTokens: 20 + r.IntN(900),
-			MaxSessionTokens: 1000}
+		o := Options{MaxSessions: 1 + r.IntN(30), MaxTokens: 20 + r.IntN(900), shares: shares{MaxSessionsPerDevice: 1 + r.IntN(9), MaxSessionTokens: 1000}}
 		var out []sessionKey
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
 		var list []listed // the least recently used first
@@ -94,7 +93,7 @@ func victims(o Options, list []listed) (all []int) {
 	}
 	own := list[len(list)-1].key.device
 	switch {
-	case sessions[own] > o.MaxSessionsPerDevice:
+	case sessions[own] > o.shares.MaxSessionsPerDevice:
 		return []int{oldest(own)}
 	case len(list) > o.MaxSessions:
 		return largest(sessions)

@@ -18,32 +18,17 @@ type Options struct {
 	Tokens       []Token               // who may ask; none means anyone
 	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
 
-	MaxContext int // tokens of a context; 0 means the upstream's limit
-	// maximum number of tokens decoded after the answer, if the upstream is a Decoder; 0 means 64, negative none. They
-	// need no rate limit of their own: the limits of asks also bound these
-	MaxAhead int
-
-	MaxSessions          int // kept for all devices; 0 means 65536
-	MaxSessionsPerDevice int // kept for one device; 0 means 64
-	MaxSessionTokens     int // kept for one session; 0 means 4 times MaxContext
-	MaxTokens            int // kept for all sessions; 0 means 16 Mi (12 bytes each)
-
-	MaxConns           int // open connections; 0 means 8192
-	MaxConnsPerAddress int // of one IPv4 address or IPv6 /64; 0 means half of MaxConns, at least 1
-	MaxConnsPerDevice  int // 0 means 8
-	MaxStreams         int // concurrent asks of one connection; 0 means 128
-
-	MaxAsks          int // open asks of all devices; above that only devices with few are admitted; 0 means 4096
-	MaxAsksPerDevice int // open asks of one device; 0 means 256
-
-	DeviceRate  float64 // asks and syncs per second of one device, on an open gateway of one address; 0 means no limit
-	DeviceBurst int     // maximum burst; 0 means twice DeviceRate, at least 8
-
-	SessionIdle    time.Duration // after which a session is forgotten; 0 means 15 min
+	MaxContext     int           // tokens of a context; 0 means the upstream's limit
+	MaxTokens      int           // kept for all sessions; 0 means 16 Mi (12 bytes each)
+	MaxSessions    int           // kept for all devices; 0 means 65536
+	MaxConns       int           // open connections; 0 means 8192
+	MaxAsks        int           // open asks of all devices; above that only devices with few are admitted; 0 means 4096
+	DeviceRate     float64       // asks and syncs per second of one device, on an open gateway of one address; 0: no limit
 	IdleTimeout    time.Duration // after which a silent connection is closed; 0 means 30 s
 	MessageTimeout time.Duration // for a message to arrive or to be sent; 0 means 5 s
 	AskTimeout     time.Duration // for an ask without a deadline, and the longest deadline; 0 means 60 s
-	DrainTimeout   time.Duration // for open asks when Serve ends; 0 means 10 s
+
+	shares shares // from these
 
 	QLog *qlog.Folder // stores a file for each connection; nil: none
 
@@ -52,12 +37,39 @@ type Options struct {
 	TellTexts bool // events of answered asks contain text of users, see Event.Text
 }
 
+// shares has the limits that follow from the options. What one device may have is a fraction of the whole, but in a
+// small gateway it may have as much as in one of the default size.
+type shares struct {
+	MaxSessionsPerDevice int // 1/1024 of MaxSessions
+	MaxSessionTokens     int // of one session: 4 times MaxContext
+	MaxConnsPerAddress   int // of one IPv4 address or IPv6 /64: half of MaxConns
+	MaxConnsPerDevice    int // 1/1024 of MaxConns
+	MaxStreams           int // concurrent asks of one connection: 1/32 of MaxAsks
+	MaxAsksPerDevice     int // 1/16 of MaxAsks
+
+	SessionIdle  time.Duration // after which a session is forgotten: 30 times IdleTimeout
+	DrainTimeout time.Duration // for open asks when Serve ends: 1/6 of AskTimeout
+}
+
+// derive sets what is not set.
+func (o *Options) derive() {
+	share := func(of, part, least int) int { return max(of/part, min(of, least)) }
+	d := &o.shares
+	d.MaxSessionsPerDevice = cmp.Or(d.MaxSessionsPerDevice, share(o.MaxSessions, 1024, 64))
+	d.MaxSessionTokens = cmp.Or(d.MaxSessionTokens, 4*o.MaxContext)
+	d.MaxConnsPerAddress = cmp.Or(d.MaxConnsPerAddress, share(o.MaxConns, 2, 1))
+	d.MaxConnsPerDevice = cmp.Or(d.MaxConnsPerDevice, share(o.MaxConns, 1024, 8))
+	d.MaxStreams = cmp.Or(d.MaxStreams, share(o.MaxAsks, 32, 128))
+	d.MaxAsksPerDevice = cmp.Or(d.MaxAsksPerDevice, share(o.MaxAsks, 16, 256))
+	d.SessionIdle = cmp.Or(d.SessionIdle, 30*o.IdleTimeout)
+	d.DrainTimeout = cmp.Or(d.DrainTimeout, o.AskTimeout/6)
+}
+
 // Token is an access token. Any number of devices may use one.
 type Token struct {
 	Name       string          // for events, unique; not secret
 	Secret     netproto.Secret // at least 16 bytes
 	AskRate    float64         // asks and syncs per second of all its devices together; 0 means no limit
-	AskBurst   int             // maximum burst; 0 means twice AskRate, at least 8
 	MaxDevices int             // connected at a time; 0 means no limit
 
 	// Private means that cached computations for a device are not shared with other devices, not even those of this
@@ -68,33 +80,22 @@ type Token struct {
 
 func (o Options) withDefaults(info Info) (Options, error) {
 	o.MaxContext = cmp.Or(o.MaxContext, info.MaxContext, 32768)
-	o.MaxAhead = max(cmp.Or(o.MaxAhead, netproto.MaxAhead), -1)
-	o.MaxSessions = cmp.Or(o.MaxSessions, 65536)
-	o.MaxSessionsPerDevice = cmp.Or(o.MaxSessionsPerDevice, 64)
-	o.MaxSessionTokens = cmp.Or(o.MaxSessionTokens, 4*max(o.MaxContext, 0))
 	o.MaxTokens = cmp.Or(o.MaxTokens, 16<<20)
+	o.MaxSessions = cmp.Or(o.MaxSessions, 65536)
 	o.MaxConns = cmp.Or(o.MaxConns, 8192)
-	o.MaxConnsPerAddress = cmp.Or(o.MaxConnsPerAddress, max(o.MaxConns/2, 1))
-	o.MaxConnsPerDevice = cmp.Or(o.MaxConnsPerDevice, 8)
-	o.MaxStreams = cmp.Or(o.MaxStreams, 128)
 	o.MaxAsks = cmp.Or(o.MaxAsks, 4096)
-	o.MaxAsksPerDevice = cmp.Or(o.MaxAsksPerDevice, 256)
-	o.SessionIdle = cmp.Or(o.SessionIdle, 15*time.Minute)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 30*time.Second)
 	o.MessageTimeout = cmp.Or(o.MessageTimeout, 5*time.Second)
 	o.AskTimeout = cmp.Or(o.AskTimeout, time.Minute)
-	o.DrainTimeout = cmp.Or(o.DrainTimeout, 10*time.Second)
+	o.derive()
 	return o, o.validate(info)
 }
 
 func (o Options) validate(info Info) error {
 	for name, v := range map[string]int{
-		"MaxContext": o.MaxContext, "MaxSessions": o.MaxSessions, "MaxSessionsPerDevice": o.MaxSessionsPerDevice,
-		"MaxSessionTokens": o.MaxSessionTokens, "MaxTokens": o.MaxTokens,
-		"MaxConns": o.MaxConns, "MaxConnsPerAddress": o.MaxConnsPerAddress, "MaxConnsPerDevice": o.MaxConnsPerDevice,
-		"MaxStreams": o.MaxStreams, "MaxAsks": o.MaxAsks, "MaxAsksPerDevice": o.MaxAsksPerDevice,
-		"DeviceBurst": o.DeviceBurst, "SessionIdle": int(o.SessionIdle), "IdleTimeout": int(o.IdleTimeout),
-		"MessageTimeout": int(o.MessageTimeout), "AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout),
+		"MaxContext": o.MaxContext, "MaxTokens": o.MaxTokens, "MaxSessions": o.MaxSessions, "MaxConns": o.MaxConns,
+		"MaxAsks": o.MaxAsks, "IdleTimeout": int(o.IdleTimeout), "MessageTimeout": int(o.MessageTimeout),
+		"AskTimeout":    int(o.AskTimeout),
 		"Info.Parallel": info.Parallel,
 	} {
 		if v < 0 {
@@ -107,9 +108,6 @@ func (o Options) validate(info Info) error {
 	if o.MaxContext > netproto.MaxPosition {
 		return fmt.Errorf("gateway: MaxContext is %d tokens, the protocol allows %d",
 			o.MaxContext, netproto.MaxPosition)
-	}
-	if o.MaxAhead > netproto.MaxAhead {
-		return fmt.Errorf("gateway: MaxAhead is %d tokens, the protocol allows %d", o.MaxAhead, netproto.MaxAhead)
 	}
 	if info.Identity.Vocab < 1 || info.Identity.Vocab > netproto.MaxVocab {
 		return fmt.Errorf("gateway: the upstream states a vocabulary of %d tokens", info.Identity.Vocab)
@@ -128,7 +126,7 @@ func CheckTokens(tokens []Token) error {
 			return fmt.Errorf("gateway: two access tokens have the name %q", t.Name)
 		case secrets[t.Secret]:
 			return fmt.Errorf("gateway: the access token %q has the same secret as another one", t.Name)
-		case !isRate(t.AskRate) || t.AskBurst < 0 || t.MaxDevices < 0:
+		case !isRate(t.AskRate) || t.MaxDevices < 0:
 			return fmt.Errorf("gateway: the access token %q has a limit that is not a number of at least 0", t.Name)
 		}
 		names[t.Name], secrets[t.Secret] = true, true
@@ -142,7 +140,7 @@ const minSecret = 16 // bytes
 
 // limits returns the limits for a Welcome.
 func (o Options) limits() netproto.Limits {
-	return netproto.Limits{Context: o.MaxContext, Sessions: o.MaxSessionsPerDevice, Asks: o.MaxStreams,
+	return netproto.Limits{Context: o.MaxContext, Sessions: o.shares.MaxSessionsPerDevice, Asks: o.shares.MaxStreams,
 		Message: o.maxMessage()}
 }
 

@@ -36,43 +36,32 @@ func TestOptions(t *testing.T) {
 		o    Options
 		info func(*stated)
 	}{
-		"MaxContext":           {Options{MaxContext: -1}, nil},
-		"the protocol allows":  {Options{MaxContext: netproto.MaxPosition + 1}, nil},
-		"MaxAhead is 65":       {Options{MaxAhead: 65}, nil},
-		"MaxSessions":          {Options{MaxSessions: -1}, nil},
-		"MaxSessionTokens":     {Options{MaxSessionTokens: -1}, nil},
-		"MaxTokens":            {Options{MaxTokens: -1}, nil},
-		"MaxConns ":            {Options{MaxConns: -1}, nil},
-		"MaxConnsPerAddress":   {Options{MaxConnsPerAddress: -1}, nil},
-		"MaxConnsPerDevice":    {Options{MaxConnsPerDevice: -1}, nil},
-		"MaxSessionsPerDevice": {Options{MaxSessionsPerDevice: -1}, nil},
-		"MaxAsks ":             {Options{MaxAsks: -1}, nil},
-		"MaxAsksPerDevice":     {Options{MaxAsksPerDevice: -1}, nil},
-		"DeviceRate":           {Options{DeviceRate: math.NaN()}, nil},
-		"DeviceRate is -1":     {Options{DeviceRate: -1}, nil},
-		"DeviceRate is +Inf":   {Options{DeviceRate: math.Inf(1)}, nil},
-		"DeviceBurst":          {Options{DeviceBurst: -1}, nil},
+		"MaxContext":          {Options{MaxContext: -1}, nil},
+		"the protocol allows": {Options{MaxContext: netproto.MaxPosition + 1}, nil},
+		"MaxSessions":         {Options{MaxSessions: -1}, nil},
+		"MaxTokens":           {Options{MaxTokens: -1}, nil},
+		"MaxConns ":           {Options{MaxConns: -1}, nil},
+		"MaxAsks ":            {Options{MaxAsks: -1}, nil},
+		"DeviceRate":          {Options{DeviceRate: math.NaN()}, nil},
+		"DeviceRate is -1":    {Options{DeviceRate: -1}, nil},
+		"DeviceRate is +Inf":  {Options{DeviceRate: math.Inf(1)}, nil},
 		"have the name": {
 			Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "a", Secret: secretB}}}, nil,
 		},
 		"the same secret": {
 			Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretA}}}, nil,
 		},
-		"\"rate\" has a limit":  {Options{Tokens: []Token{{Name: "rate", Secret: secretA, AskRate: -1}}}, nil},
-		"\"burst\" has a limit": {Options{Tokens: []Token{{Name: "burst", Secret: secretA, AskBurst: -1}}}, nil},
-		"\"many\" has a limit":  {Options{Tokens: []Token{{Name: "many", Secret: secretA, MaxDevices: -1}}}, nil},
-		"at least 0":            {Options{Tokens: []Token{{Name: "a", Secret: secretA, AskRate: math.Inf(1)}}}, nil},
-		"MaxStreams":            {Options{MaxStreams: -1}, nil},
-		"SessionIdle":           {Options{SessionIdle: -1}, nil},
-		"IdleTimeout":           {Options{IdleTimeout: -1}, nil},
-		"MessageTimeout":        {Options{MessageTimeout: -1}, nil},
-		"AskTimeout":            {Options{AskTimeout: -1}, nil},
-		"DrainTimeout":          {Options{DrainTimeout: -1}, nil},
-		"fewer than 16 bytes":   {Options{Tokens: []Token{{Name: "a", Secret: secretA[:15]}}}, nil},
-		"Info.Parallel":         {Options{}, func(s *stated) { s.Parallel = -1 }},
-		"a vocabulary of 0":     {Options{}, func(s *stated) { s.Identity.Vocab = 0 }},
-		"a vocabulary of 1677":  {Options{}, func(s *stated) { s.Identity.Vocab = netproto.MaxVocab + 1 }},
-		"dictionary 3":          {Options{Dictionaries: []netproto.Dictionary{{ID: 3, Bytes: []byte("none")}}}, nil},
+		"\"rate\" has a limit": {Options{Tokens: []Token{{Name: "rate", Secret: secretA, AskRate: -1}}}, nil},
+		"\"many\" has a limit": {Options{Tokens: []Token{{Name: "many", Secret: secretA, MaxDevices: -1}}}, nil},
+		"at least 0":           {Options{Tokens: []Token{{Name: "a", Secret: secretA, AskRate: math.Inf(1)}}}, nil},
+		"IdleTimeout":          {Options{IdleTimeout: -1}, nil},
+		"MessageTimeout":       {Options{MessageTimeout: -1}, nil},
+		"AskTimeout":           {Options{AskTimeout: -1}, nil},
+		"fewer than 16 bytes":  {Options{Tokens: []Token{{Name: "a", Secret: secretA[:15]}}}, nil},
+		"Info.Parallel":        {Options{}, func(s *stated) { s.Parallel = -1 }},
+		"a vocabulary of 0":    {Options{}, func(s *stated) { s.Identity.Vocab = 0 }},
+		"a vocabulary of 1677": {Options{}, func(s *stated) { s.Identity.Vocab = netproto.MaxVocab + 1 }},
+		"dictionary 3":         {Options{Dictionaries: []netproto.Dictionary{{ID: 3, Bytes: []byte("none")}}}, nil},
 	} {
 		up := good()
 		if c.info != nil {
@@ -88,33 +77,31 @@ func TestDefaults(t *testing.T) {
 	o, err := Options{}.withDefaults(Info(good()))
 	require.NoError(t, err)
 	assert.Equal(t, Options{
-		MaxContext: 32768, MaxAhead: 64, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
-		MaxTokens: 16 << 20, MaxConns: 8192, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128,
-		MaxAsks: 4096, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second,
-		MessageTimeout: 5 * time.Second, AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
+		MaxContext: 32768, MaxTokens: 16 << 20, MaxSessions: 65536, MaxConns: 8192, MaxAsks: 4096,
+		IdleTimeout: 30 * time.Second, MessageTimeout: 5 * time.Second, AskTimeout: time.Minute,
+		shares: shares{
+			MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8,
+			MaxStreams: 128, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, DrainTimeout: 10 * time.Second,
+		},
 	}, o)
 	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}, o.limits())
-	all := Options{
-		MaxContext: 1, MaxAhead: 64, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5,
-		MaxConns: 6, MaxConnsPerAddress: 7, MaxConnsPerDevice: 8, MaxStreams: 9, MaxAsks: 10, MaxAsksPerDevice: 11,
-		DeviceRate: 12, DeviceBurst: 13, SessionIdle: 14, IdleTimeout: 15, MessageTimeout: 16, AskTimeout: 17,
-		DrainTimeout: 18,
-		Tokens: []Token{
-			{Name: "a", Secret: secretA},
-			{Name: "b", Secret: secretB, AskRate: 1, AskBurst: 1, MaxDevices: 1},
-		},
+	small := Options{
+		MaxContext: 1, MaxTokens: 5, MaxSessions: 2, MaxConns: 6, MaxAsks: 10, DeviceRate: 12, IdleTimeout: 15,
+		MessageTimeout: 16, AskTimeout: 18,
+		Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB, AskRate: 1, MaxDevices: 1}},
 	}
-	o, err = all.withDefaults(Info(good()))
+	o, err = small.withDefaults(Info(good()))
 	require.NoError(t, err)
-	assert.Equal(t, all, o)
-	assert.Equal(t, netproto.Limits{Context: 1, Sessions: 3, Asks: 9, Message: 3 + 256}, o.limits())
-	o, err = Options{MaxAhead: -7}.withDefaults(Info(good()))
-	require.NoError(t, err)
-	assert.Equal(t, -1, o.MaxAhead, "none")
+	small.shares = shares{2, 4, 3, 6, 10, 10, 450, 3}
+	assert.Equal(t, small, o, "a device may have all of a small gateway, except for connections of an address")
+	assert.Equal(t, netproto.Limits{Context: 1, Sessions: 2, Asks: 10, Message: 3 + 256}, o.limits())
 	twenty := Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}}
-	o, err = Options{MaxContext: 10, MaxConns: 1}.withDefaults(twenty)
+	o, err = Options{MaxContext: 10, MaxSessions: 1 << 20, MaxConns: 1 << 14, MaxAsks: 1 << 13}.withDefaults(twenty)
 	require.NoError(t, err)
-	assert.Equal(t, []int{10, 40, 1}, []int{o.MaxContext, o.MaxSessionTokens, o.MaxConnsPerAddress})
+	assert.Equal(t, shares{1024, 40, 8192, 16, 256, 512, 15 * time.Minute, 10 * time.Second}, o.shares)
+	o, err = Options{MaxConns: 1}.withDefaults(twenty)
+	require.NoError(t, err)
+	assert.Equal(t, []int{20, 1}, []int{o.MaxContext, o.shares.MaxConnsPerAddress})
 	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition,
 		Identity: netproto.Identity{Vocab: netproto.MaxVocab}})
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ type room struct {
 type set map[*connection]struct{}
 
 func newRoom(o Options) *room {
-	return &room{limit: o.MaxConns, perAddress: o.MaxConnsPerAddress, perDevice: o.MaxConnsPerDevice,
+	return &room{limit: o.MaxConns, perAddress: o.shares.MaxConnsPerAddress, perDevice: o.shares.MaxConnsPerDevice,
 		byAddress: map[netip.Prefix]set{}, byDevice: map[*device]set{}}
 }
 

@@ -60,8 +60,8 @@ type session struct {
 
 func newSessions(o Options, forget func(*session)) *sessions {
 	return &sessions{
-		limit: o.MaxSessions, perDevice: o.MaxSessionsPerDevice,
-		tokenLimit: o.MaxTokens, perSession: o.MaxSessionTokens,
+		limit: o.MaxSessions, perDevice: o.shares.MaxSessionsPerDevice,
+		tokenLimit: o.MaxTokens, perSession: o.shares.MaxSessionTokens,
 		forget: forget, byKey: map[sessionKey]*session{}, shelves: map[deviceID]*shelf{},
 		byCount: fair.Heap[*shelf]{
 			Before: func(a, b *shelf) bool { return a.used.Len() > b.used.Len() },

@@ -20,7 +20,7 @@ func ids(n int, first int32) []int32 {
 func TestSessionsLimits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var gone []sessionKey
-		s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500},
+		s := newSessions(Options{MaxSessions: 4, MaxTokens: 1000, shares: shares{MaxSessionsPerDevice: 100, MaxSessionTokens: 500}},
 			func(x *session) { gone = append(gone, x.key) })
 		learn := func(client string, number uint32, n int) func() {
 			_, _, done := s.learn(sessionKey{dev(client), number}, ids(n, int32(number)), false)
@@ -60,7 +60,7 @@ func TestSessionsLimits(t *testing.T) {
 func TestSessionsPerDevice(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var gone []sessionKey
-		o := Options{MaxSessions: 100, MaxSessionsPerDevice: 3, MaxTokens: 1000, MaxSessionTokens: 500}
+		o := Options{MaxSessions: 100, MaxTokens: 1000, shares: shares{MaxSessionsPerDevice: 3, MaxSessionTokens: 500}}
 		s := newSessions(o, func(x *session) { gone = append(gone, x.key) })
 		learn := func(client string, number uint32) {
 			_, _, done := s.learn(sessionKey{dev(client), number}, ids(5, int32(number)), false)
@@ -84,7 +84,7 @@ func TestSessionsPerDevice(t *testing.T) {
 // TestSessionsForgottenOnce: a session is forgotten after the last of its asks, and once.
 func TestSessionsForgottenOnce(t *testing.T) {
 	forgotten := 0
-	s := newSessions(Options{MaxSessions: 1, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500},
+	s := newSessions(Options{MaxSessions: 1, MaxTokens: 1000, shares: shares{MaxSessionsPerDevice: 9, MaxSessionTokens: 500}},
 		func(*session) { forgotten++ })
 	key := sessionKey{dev("a"), 1}
 	_, _, first := s.learn(key, ids(5, 1), false)
@@ -100,7 +100,7 @@ func TestSessionsForgottenOnce(t *testing.T) {
 func TestSessionsExpire(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		forgotten := 0
-		s := newSessions(Options{MaxSessions: 9, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500},
+		s := newSessions(Options{MaxSessions: 9, MaxTokens: 1000, shares: shares{MaxSessionsPerDevice: 9, MaxSessionTokens: 500}},
 			func(*session) { forgotten++ })
 		for number := range uint32(2) {
 			_, _, done := s.learn(sessionKey{dev("a"), number}, ids(5, 1), false)
@@ -129,7 +129,7 @@ func count(all []sessionKey, one sessionKey) (n int) {
 
 // TestSessionsBase: a base is found only in the same session.
 func TestSessionsBase(t *testing.T) {
-	s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500},
+	s := newSessions(Options{MaxSessions: 4, MaxTokens: 1000, shares: shares{MaxSessionsPerDevice: 100, MaxSessionTokens: 500}},
 		func(*session) {})
 	mine := sessionKey{dev("me"), 1}
 	path := ids(20, 3)

@@ -57,7 +57,7 @@ func (c *clients) set(tokens []Token) (out []*connection) {
 			owner = &client{name: t.Name, number: numberOf("token " + t.Name), bucket: new(bucket)}
 		}
 		owner.token.Store(&tokens[i])
-		owner.bucket.set(t.AskRate, t.AskBurst)
+		owner.bucket.set(t.AskRate, 0)
 		c.owners[t.Name] = owner
 		c.digests = append(c.digests, passOf(&t).digest)
 	}

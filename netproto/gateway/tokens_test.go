@@ -100,7 +100,7 @@ func TestSetTokensCopies(t *testing.T) {
 
 // TestSetTokensLimits: a token with new limits keeps its used rate and its number of connected devices.
 func TestSetTokensLimits(t *testing.T) {
-	token := gateway.Token{Name: "a", Secret: secretA, AskRate: 0.001, AskBurst: 5}
+	token := gateway.Token{Name: "a", Secret: secretA, AskRate: 0.001}
 	inWorld(t, gateway.Options{Tokens: []gateway.Token{token}}, &fake{}, func(t *testing.T, w *world) {
 		change := func(f func(*gateway.Token)) {
 			f(&token)
@@ -109,22 +109,22 @@ func TestSetTokensLimits(t *testing.T) {
 		r := w.enter(guest{secret: secretA, device: 1})
 		assert.Equal(t, 2, answers(t, r, 2))
 		change(func(*gateway.Token) {})
-		assert.Equal(t, 3, answers(t, r, 6), "a reload does not restore the rate")
-		change(func(t *gateway.Token) { t.AskBurst = 100 })
+		assert.Equal(t, 6, answers(t, r, 9), "a reload does not restore the rate")
+		change(func(t *gateway.Token) { t.AskRate = 0.002 })
 		assert.Equal(t, 0, answers(t, r, 3))
 		change(func(t *gateway.Token) { t.AskRate = 1 })
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, 2, answers(t, r, 6))
-		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0, 0 })
+		change(func(t *gateway.Token) { t.AskRate = 0 })
 		assert.Equal(t, 30, answers(t, r, 30), "no limit")
-		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0.001, 3 })
-		assert.Equal(t, 3, answers(t, r, 6), "a new limit starts full")
-		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 1, 100 })
+		change(func(t *gateway.Token) { t.AskRate = 0.001 })
+		assert.Equal(t, 8, answers(t, r, 11), "a new limit starts full")
+		change(func(t *gateway.Token) { t.AskRate = 50 })
 		time.Sleep(10 * time.Second)
-		change(func(t *gateway.Token) { t.AskRate, t.AskBurst = 0.001, 4 })
-		assert.Equal(t, 4, answers(t, r, 8), "at most the new burst")
+		change(func(t *gateway.Token) { t.AskRate = 0.001 })
+		assert.Equal(t, 8, answers(t, r, 11), "at most the new burst")
 
-		change(func(t *gateway.Token) { t.AskRate, t.AskBurst, t.MaxDevices = 0, 0, 1 })
+		change(func(t *gateway.Token) { t.AskRate, t.MaxDevices = 0, 1 })
 		w.turned(guest{secret: secretA, device: 2}, netproto.Busy)
 		change(func(t *gateway.Token) { t.MaxDevices = 2 })
 		w.enter(guest{secret: secretA, device: 2})

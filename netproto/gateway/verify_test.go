@@ -1,10 +1,7 @@
 package gateway_test
 
 import (
-	"encoding/hex"
-	"io"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,59 +12,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestClientOfVersion3: a client of version 3 gets the same bytes as ever: those of the last client and gateway of
-// version 3. Features of version 4 are not sent to it, and are refused from it.
-func TestClientOfVersion3(t *testing.T) {
-	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-		fromHex := func(s string) []byte {
-			b, err := hex.DecodeString(s)
-			require.NoError(t, err)
-			return b
-		}
-		r := w.dial(guest{})
-		_, err := r.control.Write(fromHex(
-			"01550301" + strings.Repeat("00", 31) + "800602" + strings.Repeat("00", 31+16+2)))
-		require.NoError(t, err)
-		_, b, err := netproto.ReadFrame(r.control, 1<<16)
-		require.NoError(t, err)
-		assert.Equal(t, "0213030466616b6580204080018062000000000200", hex.EncodeToString(b))
-		for message, want := range map[string]string{
-			"0411040302010004000507209000af02020000": "0514cb0202cb020acc02d70d0200010205800200b817",
-			"070f040302010005000707209000af0500":     "080105",
-		} {
-			s := r.send(fromHex(message))
-			b, err := io.ReadAll(s)
-			require.NoError(t, err)
-			assert.Equal(t, want, hex.EncodeToString(b))
-		}
-		for _, tail := range []netproto.Ask{{Question: terms.Question{Ahead: 4}},
-			{Question: terms.Question{Verify: terms.EachChoice}}, {Question: terms.Question{Verify: terms.EachScore}}} {
-			a := whole(t, 1, path(20, 1))
-			a.AuditFrom, a.Verify, a.Ahead = 3, tail.Verify, tail.Ahead
-			r.refused(a.Append(nil), netproto.Malformed)
-		}
-		r.asks(1, path(20, 1))
-		assert.Empty(t, up.asked())
-	})
-}
-
-// TestVersions: the Welcome has the lower version of both sides, and a Hello of an unknown version is refused.
+// TestVersions: a Hello of another version is refused, with the version that the gateway speaks.
 func TestVersions(t *testing.T) {
 	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}}, func(t *testing.T, w *world) {
-		for version, ahead := range map[int]int{3: 0, 4: 64, 5: 64} {
-			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Version = version }})
-			assert.Equal(t, []int{version, ahead}, []int{r.welcome.Version, r.welcome.Ahead})
-			a := wanting(t, 1, path(20, 1), 4)
-			if version == 3 {
-				r.refused(a.Append(nil), netproto.Malformed)
-				continue
-			}
-			s, _ := r.follow(a)
-			assert.Len(t, rest(t, s), 4)
-		}
-		for _, version := range []int{0, 2, 6} {
-			w.turned(guest{hello: func(h *netproto.Hello) { h.Version = version }}, netproto.WrongVersion)
+		assert.Equal(t, netproto.MaxAhead, w.enter(guest{}).welcome.Ahead)
+		for _, version := range []int{0, netproto.Version + 1} {
+			refusal := w.turned(guest{hello: func(h *netproto.Hello) { h.Version = version }}, netproto.WrongVersion)
+			assert.Equal(t, "it speaks version 1", refusal.Detail)
 		}
 	})
 }

@@ -130,7 +130,7 @@ func subject(e gateway.Event) string {
 func codeName(c netproto.Code) string {
 	names := [...]string{
 		netproto.NoReason: "none", netproto.WrongVersion: "wrong_version", netproto.WrongTokenizer: "wrong_tokenizer",
-		netproto.WrongTemplate: "wrong_template", netproto.WrongSecret: "wrong_secret", netproto.Malformed: "malformed",
+		netproto.WrongSecret: "wrong_secret", netproto.Malformed: "malformed",
 		netproto.TooLarge: "too_large", netproto.TooFast: "too_fast", netproto.Busy: "busy",
 		netproto.TooLate: "too_late", netproto.Draining: "draining", netproto.Failed: "failed",
 		netproto.Cancelled: "cancelled", netproto.CannotVerify: "cannot_verify",

@@ -181,7 +181,7 @@ func TestEvents(t *testing.T) {
 
 // TestCodes: each code has its own name, which dashboards use.
 func TestCodes(t *testing.T) {
-	for code, name := range []string{"none", "wrong_version", "wrong_tokenizer", "wrong_template", "wrong_secret",
+	for code, name := range []string{"none", "wrong_version", "wrong_tokenizer", "wrong_secret",
 		"malformed", "too_large", "too_fast", "busy", "too_late", "draining", "failed", "cancelled", "cannot_verify",
 		"other"} {
 		to := prometheus.NewRegistry()
@@ -273,7 +273,7 @@ func TestGateway(t *testing.T) {
 	var mu sync.Mutex
 	kinds := map[gateway.EventKind]int{}
 	g, err := gateway.New(gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: "sixteen bytes of"}},
-		DrainTimeout: time.Second, Events: func(e gateway.Event) {
+		Events: func(e gateway.Event) {
 			m.Event(e)
 			mu.Lock()
 			defer mu.Unlock()

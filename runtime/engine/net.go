@@ -133,14 +133,14 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 // connection.
 func (r *Remote) Audit() string {
 	w := r.Welcome()
-	if w.Version == 0 {
+	if w == (netproto.Welcome{}) {
 		return ""
 	}
 	return w.Audit.String()
 }
 
 // OtherTemplate reports whether the chat templates of edge and cloud differ, so that the large model reads a form of
-// chat that it was not trained on; false before the first connection, and for gateways of older versions.
+// chat that it was not trained on; false before the first connection.
 func (r *Remote) OtherTemplate() bool { return r.Welcome().OtherTemplate }
 
 // Choices returns the number of most probable tokens from which the gateway's model can draw; 0 means all, or no
@@ -160,17 +160,13 @@ func (r *Remote) Verifies(ctx context.Context, scores bool, sampling terms.Sampl
 // CannotVerify is [Remote.Verifies] without waiting: nil before the first connection.
 func (r *Remote) CannotVerify(sampling terms.Sampling) error {
 	w := r.Welcome()
-	if w.Version == 0 {
+	if w == (netproto.Welcome{}) {
 		return nil
 	}
 	return verifies(w, sampling)
 }
 
 func verifies(w netproto.Welcome, sampling terms.Sampling) error {
-	if w.Version < netproto.VerifyVersion {
-		return fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d: it needs "+
-			"a later pilotfish", netproto.CannotVerify, w.Version, netproto.VerifyVersion)
-	}
 	if err := w.Audit.CannotVerify(); err != nil {
 		return err
 	}

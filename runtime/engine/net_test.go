@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -508,75 +507,6 @@ func TestRemoteVerifies(t *testing.T) {
 		assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
 		require.NoError(t, r.Close())
 		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)
-	}
-}
-
-// TestRemoteOfVersion3: a gateway with the previous version of the protocol answers, but cannot verify. The test
-// replays its bytes.
-func TestRemoteOfVersion3(t *testing.T) {
-	e := small(t, Options{}, nil)
-	addr, pin := gatewayOfVersion3(t)
-	r, cloud := call(t, e, addr, DialOptions{Pin: pin})
-	err := r.Verifies(t.Context(), true, terms.Sampling{})
-	require.ErrorIs(t, err, netproto.CannotVerify)
-	assert.ErrorContains(t, err, "speaks version 3 of the protocol, verification takes version 4")
-	assert.Zero(t, r.Welcome().Ahead)
-	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, Ahead: 7})
-	require.NoError(t, err)
-	assert.Equal(t, []any{int32(5), true, 3}, []any{a.Token, a.Ahead == nil, a.Prefilled})
-	_, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, AuditFrom: 1, Verify: terms.EachChoice})
-	assert.ErrorIs(t, err, netproto.CannotVerify)
-}
-
-// gatewayOfVersion3 refuses a Hello of another version, and answers each ask with token 5.
-func gatewayOfVersion3(t *testing.T) (addr string, pin netproto.Digest) {
-	t.Helper()
-	certificate, key, err := NewCertificate("127.0.0.1")
-	require.NoError(t, err)
-	pair, err := tls.X509KeyPair(certificate, key)
-	require.NoError(t, err)
-	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair},
-		NextProtos: []string{netproto.ALPN}}, nil)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, l.Close())
-		serving.Wait()
-	})
-	serving.Go(func() {
-		for {
-			qc, err := l.Accept(ctx)
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serveVersion3(ctx, qc) })
-		}
-	})
-	return l.Addr().String(), sha256.Sum256(pair.Certificate[0])
-}
-
-func serveVersion3(ctx context.Context, qc *quic.Conn) {
-	defer context.AfterFunc(ctx, func() { qc.CloseWithError(0, "") })()
-	for first := true; ; first = false {
-		s, err := qc.AcceptStream(ctx)
-		if err != nil {
-			return
-		}
-		_, b, err := netproto.ReadFrame(s, 1<<16)
-		switch {
-		case err != nil:
-			return
-		case !first:
-			_, _ = s.Write([]byte{5, 7, 5, 0, 0, 0, 0, 0, 0})
-			_ = s.Close()
-		case b[2] != 3: // the version in a Hello with a body shorter than 128 bytes
-			_, _ = s.Write([]byte{3, 3, 1, 0, 0})
-			_ = s.Close()
-		default:
-			_, _ = s.Write(append([]byte{2, 19, 3, 4}, "fake\x80\x20\x40\x80\x01\x80\x62\x00\x00\x00\x00\x02\x00"...))
-		}
 	}
 }
 

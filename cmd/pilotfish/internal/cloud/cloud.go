@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -36,7 +38,6 @@ type cloudCommandFlags struct {
 	listen    string
 	cert, key string
 	slots     int
-	rows      int
 	lookup    group.LookupRows
 	share     bool
 	log       string
@@ -60,7 +61,7 @@ Devices need an access token. The first start creates one and prints the command
 stored next to the certificate. To use your own tokens, list them in a file (--token-file), one per line as NAME:SECRET.
 A secret has at least 16 bytes. Limits may follow it:
 
-  lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000 private
+  lab:6f1c02d9a8b7e354   rate=200 devices=1000 private
 
 A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use
 the same token; each gets its own share of the capacity. No token is needed on a loopback address, or with --open.
@@ -76,7 +77,7 @@ access tokens as well:
 
   listen: 10.0.0.7:4433
   tokens:
-    - {name: lab, secret-file: lab.secret, rate: 200, burst: 400, devices: 1000}
+    - {name: lab, secret-file: lab.secret, rate: 200, devices: 1000}
 
 SIGHUP reloads tokens, certificate, ticket keys and --log-level; changes that need a restart are logged. SIGTERM and
 Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pages for operators are at --admin.`
@@ -100,7 +101,7 @@ func cloudCommand(a *cli.App) (*cobra.Command, *cloudCommandFlags) {
 		Args:    cli.NoArgs,
 		PreRunE: func(c *cobra.Command, _ []string) error { return f.load(c.Flags()) },
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.checkModel(c.Flags()); err != nil {
+			if err := f.checkModel(c.Flags(), a.Stderr); err != nil {
 				return err
 			}
 			return f.serve(c.Context(), a)
@@ -126,21 +127,19 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	f.qlog.Register(p)
 	f.limits.register(p)
 	cli.Add(p, "slots", &f.slots, 0)
-	cli.Add(f.limits.set.FlagSet, "limit.rows", &f.rows, 0)
 	f.operate.register(p)
 }
 
 // options returns the options of the gateway. It returns an error for wrong flags even if the command does not need
 // them.
 func (f *cloudCommandFlags) options() (o engine.GatewayOptions, err error) {
-	switch {
-	case (f.cert == "") != (f.key == ""):
+	if (f.cert == "") != (f.key == "") {
 		return o, cli.Usagef("--cert and --key belong together: give both or none")
 	}
-	if o, err = f.limits.options(); err == nil {
-		err = f.operate.checkFlags()
+	if _, err := adminAddress(f.operate.admin); err != nil {
+		return o, err
 	}
-	return o, err
+	return f.limits.options()
 }
 
 func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
@@ -219,7 +218,7 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.C
 
 // service returns the options of a model that this program runs.
 func (f *cloudCommandFlags) service() engine.ServeOptions {
-	return engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup), Apart: !f.share}
+	return engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: int(f.lookup), Apart: !f.share}
 }
 
 // builtInModel is a model that this program runs.
@@ -410,8 +409,8 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	return tls.X509KeyPair(certPEM, keyPEM)
 }
 
-// checkModel returns an error if the command line names no model or two, or if a flag has no effect.
-func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
+// checkModel returns an error if the command line names no model or two. It names flags without effect.
+func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet, stderr io.Writer) error {
 	upstream := set.Changed("upstream")
 	switch {
 	case !upstream && !set.Changed("model"):
@@ -419,18 +418,10 @@ func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
 	case upstream && set.Changed("model"):
 		return cli.Usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
 	}
-	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "lookup",
-		"share-prefixes"}
-	set.Visit(func(g *pflag.Flag) {
-		if upstream && slices.Contains(here, g.Name) {
-			err = cli.Usagef("--%s is for a model that runs here (-m): leave it out with --upstream", g.Name)
-		}
-	})
-	if err == nil && upstream && f.limits.set.Changed("rows") {
-		err = cli.Usagef("--limit rows=%d is for a model that runs here (-m): leave it out with --upstream", f.rows)
-	}
-	if err != nil {
-		return err
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "lookup", "share-prefixes"}
+	here = slices.DeleteFunc(here, func(name string) bool { return !set.Changed(name) })
+	if upstream && len(here) > 0 {
+		fmt.Fprintf(stderr, "--upstream runs the model elsewhere: no effect has --%s\n", strings.Join(here, ", --"))
 	}
 	return f.upstream.Check(set)
 }

@@ -25,22 +25,31 @@ func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
 	if err := o.environment(set, os.Environ()); err != nil {
 		return err
 	}
-	if o.config != "" {
-		_, fresh := cloudCommand(&cli.App{})
-		c, err := readConfig(o.config, fresh.operate.set)
-		if err != nil {
-			return cli.Usagef("--config %w", err)
-		}
-		for _, v := range c.Values {
-			if err := setFlag(set, set.Lookup(v.Flag), v.Values); err != nil {
-				return cli.Usagef("--config %s:%d: %s: %w", o.config, v.Line, v.Flag, err)
-			}
-		}
-		o.tokens, o.secrets = c.tokens, c.secrets
+	if err := f.file(set); err != nil {
+		return cli.Usagef("--config %w", err)
 	}
 	f.access.given, f.access.listed = set.Changed("token-file"), o.tokens
-	if f.access.given && len(o.tokens) > 0 {
-		return cli.Usagef("--config %s lists access tokens, and there is a token file, too: keep one of them", o.config)
+	return nil
+}
+
+// file sets flags from the configuration file, if there is one.
+func (f *cloudCommandFlags) file(set *pflag.FlagSet) error {
+	o := &f.operate
+	if o.config == "" {
+		return nil
+	}
+	_, fresh := cloudCommand(&cli.App{})
+	c, err := readConfig(o.config, fresh.operate.set)
+	if err != nil {
+		return err
+	}
+	for _, v := range c.Values {
+		if err := setFlag(set, set.Lookup(v.Flag), v.Values); err != nil {
+			return fmt.Errorf("%s:%d: %s: %w", o.config, v.Line, v.Flag, err)
+		}
+	}
+	if o.tokens, o.secrets = c.tokens, c.secrets; set.Changed("token-file") && len(o.tokens) > 0 {
+		return fmt.Errorf("%s lists access tokens, and there is a token file, too: keep one of them", o.config)
 	}
 	return nil
 }

@@ -109,8 +109,6 @@ func (c *gatewayConfig) readToken(n *yaml.Node) (t engine.GatewayToken, err erro
 		return t, c.At(n, "the token %q needs a secret or a secret-file, and not both", t.Name)
 	case len(t.Secret) < minToken || strings.ContainsAny(string(t.Secret), "\r\n"):
 		return t, c.At(n, "the secret of %q must be one line of at least %d bytes", t.Name, minToken)
-	case t.AskBurst > 0 && t.AskRate == 0:
-		return t, c.At(n, "the token %q has a burst without a rate", t.Name)
 	}
 	return t, nil
 }

@@ -39,7 +39,8 @@ func TestDeployConfig(t *testing.T) {
 		c, err := parseConfig("cloud.yaml", []byte(all), f.operate.set)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, len(c.Values), 5)
-		require.NoError(t, f.operate.checkFlags())
+		_, err = adminAddress(f.operate.admin)
+		require.NoError(t, err)
 	}
 }
 
@@ -57,9 +58,9 @@ func TestDeployUnit(t *testing.T) {
 	assert.Equal(t, "SIGTERM", unit["KillSignal"])
 	stop, err := time.ParseDuration(unit["TimeoutStopSec"] + "s")
 	require.NoError(t, err)
-	drain, err := cloudFlags(t).Lookup("limit").Value.(*cli.OptionsFlag).GetDuration("drain")
+	total, err := cloudFlags(t).Lookup("limit").Value.(*cli.OptionsFlag).GetDuration("total")
 	require.NoError(t, err)
-	assert.Greater(t, stop, drain+5*time.Second)
+	assert.Greater(t, stop, total/6+5*time.Second)
 	assert.Equal(t, "XDG_CONFIG_HOME=/var/lib", unit["Environment"])
 	assert.Equal(t, "pilotfish", unit["StateDirectory"], "the folder for generated files")
 	assert.Equal(t, "yes", unit["NoNewPrivileges"])
@@ -109,9 +110,9 @@ func TestDeployCompose(t *testing.T) {
 	assert.Equal(t, []string{"ALL"}, g.Drop)
 	grace, err := time.ParseDuration(g.Grace)
 	require.NoError(t, err)
-	drain, err := cloudFlags(t).Lookup("limit").Value.(*cli.OptionsFlag).GetDuration("drain")
+	total, err := cloudFlags(t).Lookup("limit").Value.(*cli.OptionsFlag).GetDuration("total")
 	require.NoError(t, err)
-	assert.Greater(t, grace, drain+5*time.Second)
+	assert.Greater(t, grace, total/6+5*time.Second)
 	for _, name := range g.Secrets {
 		assert.Contains(t, file.Secrets, name)
 	}

@@ -14,7 +14,7 @@ import (
 func TestDiffering(t *testing.T) {
 	for name, values := range map[string][2]string{
 		"listen": {":1", ":2"}, "slots": {"1000", "2000"}, "upstream": {"http://a", "http://b"},
-		"limit": {"max-context=5", "max-context=6"}, "share-prefixes": {"true", "false"}, "admin": {"off", ":9"},
+		"limit": {"prompt=5", "prompt=6"}, "share-prefixes": {"true", "false"}, "admin": {"off", ":9"},
 		"token-file": {"a", "b"}, "cert": {"a", "b"}, "key": {"a", "b"}, "ticket-key-file": {"a", "b"},
 		"log-level": {"info", "debug"},
 	} {

@@ -21,9 +21,8 @@ func TestCloudEffects(t *testing.T) {
 	const elsewhere = "cert key log qlog config check-config ticket-key-file log-level"
 	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, map[string]string{
 		"": "Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
-			"Gateway.AskTimeout=1m0s; Gateway.DrainTimeout=10s; Gateway.IdleTimeout=30s; Gateway.MaxAhead=64; " +
-			"Gateway.MessageTimeout=5s; Gateway.SessionIdle=15m0s; Model.Backend=cpu; admin=127.0.0.1:9433; " +
-			"listen=:4433; tokenizer=t",
+			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Gateway.MessageTimeout=5s; Model.Backend=cpu; " +
+			"admin=127.0.0.1:9433; listen=:4433; tokenizer=t",
 
 		"--model m":              "model=m",
 		"--threads 3":            "Model.Threads=3",
@@ -38,13 +37,12 @@ func TestCloudEffects(t *testing.T) {
 		"--lookup off":           "Service.Lookup=-1",
 		"--share-prefixes=false": "Service.Apart=true",
 
-		"--listen h:1":                     "listen=h:1",
-		"--admin :9":                       "admin=127.0.0.1:9",
-		"--admin off":                      "admin=",
-		"--admin 0.0.0.0:9 --admin-pprof ": "admin=0.0.0.0:9; profiles=true",
-		"--open ":                          "Access.open=true",
-		"--token-file f":                   "Access.file=f; Access.given=true",
-		"--dictionary 7:" + words:          "Gateway.Dictionaries[0].Bytes=[97 98]; Gateway.Dictionaries[0].ID=7",
+		"--listen h:1":            "listen=h:1",
+		"--admin :9":              "admin=127.0.0.1:9",
+		"--admin off":             "admin=",
+		"--open ":                 "Access.open=true",
+		"--token-file f":          "Access.file=f; Access.given=true",
+		"--dictionary 7:" + words: "Gateway.Dictionaries[0].Bytes=[97 98]; Gateway.Dictionaries[0].ID=7",
 
 		"--upstream http://b":      "Engines.URLs=[http://a http://b]",
 		"--tokenizer u":            "tokenizer=u",
@@ -54,26 +52,15 @@ func TestCloudEffects(t *testing.T) {
 		"--engine parallel=9":      "Engines.Parallel=9",
 		"--engine parallel=4096":   "Engines.Parallel=4096",
 
-		"--limit max-context=7":                        "Gateway.MaxContext=7",
-		"--limit max-connections=7":                    "Gateway.MaxConns=7",
-		"--limit max-connections-per-address=7":        "Gateway.MaxConnsPerAddress=7",
-		"--limit max-connections-per-device=7":         "Gateway.MaxConnsPerDevice=7",
-		"--limit max-questions=7":                      "Gateway.MaxAsks=7",
-		"--limit max-questions-per-device=7":           "Gateway.MaxAsksPerDevice=7",
-		"--limit max-questions-per-connection=7":       "Gateway.MaxStreams=7",
-		"--limit max-sessions=7":                       "Gateway.MaxSessions=7",
-		"--limit max-sessions-per-device=7":            "Gateway.MaxSessionsPerDevice=7",
-		"--limit max-session-tokens=7":                 "Gateway.MaxTokens=7",
-		"--limit max-tokens-per-session=7":             "Gateway.MaxSessionTokens=7",
-		"--limit ahead-limit=7":                        "Gateway.MaxAhead=7",
-		"--limit ahead-limit=0":                        "Gateway.MaxAhead=-1",
-		"--limit device-rate=7.5":                      "Gateway.DeviceRate=7.5",
-		"--limit device-rate=7 --limit device-burst=9": "Gateway.DeviceBurst=9; Gateway.DeviceRate=7",
-		"--limit session-idle=7s":                      "Gateway.SessionIdle=7s",
-		"--limit idle-timeout=7s":                      "Gateway.IdleTimeout=7s",
-		"--limit message-timeout=7s":                   "Gateway.MessageTimeout=7s",
-		"--limit question-timeout=7s":                  "Gateway.AskTimeout=7s",
-		"--limit drain=7s":                             "Gateway.DrainTimeout=7s",
+		"--limit prompt=7":     "Gateway.MaxContext=7",
+		"--limit memory=7":     "Gateway.MaxTokens=7",
+		"--limit sessions=7":   "Gateway.MaxSessions=7",
+		"--limit devices=7":    "Gateway.MaxConns=7",
+		"--limit questions=7":  "Gateway.MaxAsks=7",
+		"--limit rate=7.5":     "Gateway.DeviceRate=7.5",
+		"--limit idle=7s":      "Gateway.IdleTimeout=7s",
+		"--limit handshake=7s": "Gateway.MessageTimeout=7s",
+		"--limit total=7s":     "Gateway.AskTimeout=7s",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(cloudCommandFlags)
 		f.register(c)
@@ -93,8 +80,6 @@ func TestCloudEffects(t *testing.T) {
 			Engines                         engine.UpstreamOptions
 			Access                          accessFlags
 			model, tokenizer, listen, admin string
-			profiles                        bool
-		}{model, f.service(), gateway, f.upstream.O, f.access, f.model.Path, f.upstream.Tokenizer, f.listen, admin,
-			f.operate.profiles}
+		}{model, f.service(), gateway, f.upstream.O, f.access, f.model.Path, f.upstream.Tokenizer, f.listen, admin}
 	})
 }

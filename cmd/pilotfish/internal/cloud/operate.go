@@ -20,12 +20,11 @@ import (
 
 // operateFlags has the flags for operating a gateway.
 type operateFlags struct {
-	config   string // file
-	check    bool
-	admin    string // address, or off
-	profiles bool
-	tickets  string // file
-	level    string // of the log; logTexts adds users' texts to that of debug
+	config  string // file
+	check   bool
+	admin   string // address, or off
+	tickets string // file
+	level   string // of the log; logTexts adds users' texts to that of debug
 
 	set     *pflag.FlagSet
 	given   map[string][]string   // on the command line
@@ -45,25 +44,8 @@ func (o *operateFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "cloud.config", &o.config, "")
 	cli.Add(p, "check-config", &o.check, false)
 	cli.Add(p, "admin", &o.admin, adminDefault)
-	cli.Add(p, "admin-pprof", &o.profiles, false)
 	cli.Add(p, "ticket-key-file", &o.tickets, "")
 	cli.Add(p, "log-level", &o.level, "info")
-}
-
-// checkFlags returns an error for flags that are invalid in all cases.
-func (o *operateFlags) checkFlags() error {
-	address, err := adminAddress(o.admin)
-	host, _, _ := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	switch {
-	case err != nil:
-		return err
-	case o.profiles && (address == "" || host == "localhost" || ip != nil && ip.IsLoopback()):
-		return cli.Usagef(
-			"--admin-pprof is for an --admin address that others can reach: on loopback the profiles are " +
-				"there")
-	}
-	return nil
 }
 
 // adminAddress returns the address of the admin pages. An address without a host is on loopback. "" means no pages.
@@ -114,7 +96,7 @@ func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
 	op.at = listener.Addr()
 	local := op.at.(*net.TCPAddr).IP.IsLoopback()
 	op.pages = admin.Serve(listener, admin.Handler(admin.Options{
-		Metrics: op.metrics, Ready: op.ready, Profile: local || o.profiles, Log: log}), log)
+		Metrics: op.metrics, Ready: op.ready, Profile: local, Log: log}), log)
 	return op, nil
 }
 

@@ -3,13 +3,11 @@ package cloud
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,55 +69,6 @@ func TestAdminPages(t *testing.T) {
 	require.Error(t, err, "the pages end with the gateway")
 }
 
-// TestAdminAddress: the pages are on loopback unless an address is given, profiles are only on loopback unless
-// --admin-pprof is given, and a port in use is an error only if it was given.
-func TestAdminAddress(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	for flag, want := range map[string]string{":9": "127.0.0.1:9", "[::]:9": "[::]:9", "off": "", "h:1": "h:1",
-		adminDefault: adminDefault} {
-		have, err := adminAddress(flag)
-		require.NoError(t, err)
-		assert.Equal(t, want, have)
-	}
-	assert.Equal(t, adminDefault, NewCommand(&cli.App{}).Flags().Lookup("admin").DefValue)
-	start := func(args ...string) *clitest.RunningCloud {
-		return clitest.StartedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0"}, args...)...)
-	}
-	for _, profiles := range []bool{false, true} {
-		c := start("--admin", "0.0.0.0:0", fmt.Sprintf("--admin-pprof=%v", profiles))
-		_, port, err := net.SplitHostPort(c.Says(t, `msg="pages for operators" address=(\S+)`))
-		require.NoError(t, err)
-		code, _ := clitest.Page(t, "127.0.0.1:"+port, "/debug/pprof/")
-		assert.Equal(t, profiles, code == http.StatusOK)
-		code, _ = clitest.Page(t, "127.0.0.1:"+port, "/healthz")
-		assert.Equal(t, http.StatusOK, code)
-		c.Stop()
-	}
-	c := start("--admin", "off")
-	c.Stop()
-	assert.NotContains(t, c.Errs.String(), "pages for operators")
-
-	taken, err := net.Listen("tcp", adminDefault)
-	if err == nil { // otherwise another program has it, which also works
-		defer taken.Close()
-	}
-	c = start()
-	c.Says(t,
-		`level=WARN msg="there are no pages for operators: give an address with --admin" error=.*(already in use)`)
-	c.Stop()
-	code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--admin", adminDefault)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "--admin: listen tcp "+adminDefault)
-	for _, wrong := range [][]string{{"--admin", "9433"}, {"--admin", ""}, {"--admin-pprof"},
-		{"--admin-pprof", "--admin", "localhost:0"}, {"--admin-pprof", "--admin", "off"},
-		{"--log-level", "loud"}} {
-		code, _, stderr := clitest.Call(t, append([]string{"cloud", "-m", m, "--listen", "127.0.0.1:0"}, wrong...)...)
-		assert.Equal(t, cli.ExitUsage, code, wrong)
-		assert.Contains(t, stderr, wrong[0])
-	}
-}
-
 // dead is a large model that does not answer until the context ends.
 type dead struct{ asked chan struct{} }
 
@@ -162,7 +111,7 @@ func TestDeadEngine(t *testing.T) {
 	assert.Equal(t, "not ready: the gateway is starting\n", body)
 	up := dead{make(chan struct{}, 9)}
 	broken := atomic.Bool{}
-	g, err := gateway.New(gateway.Options{Events: op.tell(func(gateway.Event) {}), DrainTimeout: 2 * time.Second}, up)
+	g, err := gateway.New(gateway.Options{Events: op.tell(func(gateway.Event) {}), AskTimeout: 12 * time.Second}, up)
 	require.NoError(t, err)
 	op.follow(g, checkedModel{check: func() error {
 		if broken.Load() {
@@ -236,7 +185,7 @@ func TestLogText(t *testing.T) {
 	do := func(args ...string) (said string) {
 		c := clitest.StartedCloud(t,
 			append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--token-file", tokens,
-				"--limit", "max-context=40", "--log-level", "debug"}, args...)...)
+				"--limit", "prompt=40", "--log-level", "debug"}, args...)...)
 		at := c.Says(t, `pages for operators".*address"?[=:]"?([\d.:]+)`)
 		for _, who := range []string{secret, wrong} {
 			t.Setenv("PILOTFISH_TOKEN", who)
@@ -268,22 +217,4 @@ func TestLogText(t *testing.T) {
 		assert.NotContains(t, all, secret)
 		assert.NotContains(t, all, wrong)
 	}
-}
-
-// TestLogLevel: messages below --log-level are not logged.
-func TestLogLevel(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	lines := map[string]int{}
-	for _, level := range []string{"debug", "info", "warn", "error"} {
-		c := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", "off", "--log-level", level)
-		clitest.RoutedTokens(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--tokens", "1",
-			"-n", "2",
-			"--deadline", "off", "--mode", "serial")
-		c.Stop()
-		lines[level] = strings.Count(c.Errs.String(), "level=")
-		assert.Equal(t, level == "debug", strings.Contains(c.Errs.String(), "level=DEBUG"))
-		assert.Equal(t, level == "debug" || level == "info", strings.Contains(c.Errs.String(), "level=INFO"))
-	}
-	assert.Zero(t, lines["error"])
 }

@@ -26,8 +26,11 @@ if not. This is for health checks in containers that have no other program.`,
 		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			at, err := adminAddress(address)
-			if err != nil || at == "" {
-				return cli.Usagef("--admin %q: give HOST:PORT, such as %s", address, adminDefault)
+			if err == nil && at == "" {
+				err = cli.Usagef("--admin off has no pages: give HOST:PORT, such as %s", adminDefault)
+			}
+			if err != nil {
+				return err
 			}
 			return askReady(c.Context(), a, http.DefaultTransport, at)
 		},
@@ -43,7 +46,7 @@ func askReady(ctx context.Context, a *cli.App, over http.RoundTripper, address s
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
 	if err != nil {
-		return cli.Usagef("--admin %q: %w", address, err)
+		return fmt.Errorf("--admin %q: %w", address, err)
 	}
 	response, err := (&http.Client{Transport: over}).Do(request)
 	if err != nil {

@@ -33,9 +33,9 @@ func TestCloudReady(t *testing.T) {
 	page.Close()
 	code, _, _ = clitest.Call(t, "cloud", "ready", "--admin", at)
 	assert.Equal(t, cli.ExitFailed, code)
-	for _, wrong := range []string{"off", "nowhere", "a b:1"} {
+	for wrong, want := range map[string]int{"off": cli.ExitUsage, "nowhere": cli.ExitUsage, "a b:1": cli.ExitFailed} {
 		code, _, stderr = clitest.Call(t, "cloud", "ready", "--admin", wrong)
-		assert.Equal(t, cli.ExitUsage, code, wrong)
+		assert.Equal(t, want, code, wrong)
 		assert.Contains(t, stderr, "--admin")
 	}
 	assert.Equal(t, adminDefault, newCloudReadyCommand(&cli.App{}).Flags().Lookup("admin").DefValue)

@@ -74,7 +74,7 @@ func TestReload(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, visit(clitest.SecretB, c.Pin))
 
 	for text, want := range map[string]string{
-		tokenB + "limit: {max-questions: many}": ":5: ", tokenB + "speed: 1": "is no setting",
+		tokenB + "limit: {questions: many}": ":5: ", tokenB + "speed: 1": "is no setting",
 		"tokens: []":               "write a list",
 		tokenB + "log-level: loud": "--log-level loud", "log-level: debug": "no access token is left",
 		tokenB + "token-file: x": "keep one of them",
@@ -95,7 +95,7 @@ func TestReload(t *testing.T) {
 	assert.Equal(t, cli.ExitFailed, visit(clitest.SecretB, c.Pin))
 
 	certificateIn(t, file("crt"), file("key"))
-	config(tokenB + "limit: {max-questions: 5}\nlog-level: debug\n")
+	config(tokenB + "limit: {questions: 5}\nlog-level: debug\n")
 	line := reload("level=INFO msg=reloaded tokens=1 ticket_keys=2 certificate=")
 	_, pin, _ := strings.Cut(line, "certificate=")
 	assert.NotEqual(t, c.Pin, pin)

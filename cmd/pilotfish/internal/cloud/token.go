@@ -47,8 +47,6 @@ func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 				"PILOTFISH_TOKEN")
 	case f.open:
 		return access{say: "open to every device that can reach it (--open)"}, nil
-	case f.given && f.file == "":
-		return access{}, cli.Usagef(`--token-file "" names no file: name one, or leave it out`)
 	case f.given:
 		tokens, err := readTokens(f.file)
 		return access{tokens: tokens, say: fmt.Sprintf("for devices with an access token of %s", f.file)}, err
@@ -133,7 +131,7 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 // minToken is the minimum length of an access token, in bytes.
 const minToken = 16
 
-// parseToken parses NAME:SECRET with optional limits (rate=N burst=N devices=N private), or a secret alone. Errors do
+// parseToken parses NAME:SECRET with optional limits (rate=N devices=N private), or a secret alone. Errors do
 // not contain the text, which may be a secret.
 func parseToken(line, name string) (t engine.GatewayToken, err error) {
 	secret, limits := line, []string(nil)
@@ -149,9 +147,6 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 			return t, fmt.Errorf("limit %d of %q: %w", i+1, name, err)
 		}
 	}
-	if t.AskBurst > 0 && t.AskRate == 0 {
-		return t, fmt.Errorf("limits of %q: burst needs a rate", name)
-	}
 	return t, nil
 }
 
@@ -165,22 +160,21 @@ func parseLimit(t *engine.GatewayToken, field string) error {
 		return nil
 	}
 	key, value, _ := strings.Cut(field, "=")
-	number := map[string]*int{"burst": &t.AskBurst, "devices": &t.MaxDevices}[key]
-	switch {
-	case key == "rate":
+	switch key {
+	case "rate":
 		r, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(r > 0 && r <= 1e9) {
 			return errors.New("rate needs a number above 0: the questions per second of all its devices")
 		}
 		t.AskRate = r
-	case number != nil:
+	case "devices":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
-			return fmt.Errorf("%s needs a whole number above 0", key)
+			return errors.New("devices needs a whole number above 0")
 		}
-		*number = n
+		t.MaxDevices = n
 	default:
-		return errors.New("write rate=N, burst=N, devices=N or private")
+		return errors.New("write rate=N, devices=N or private")
 	}
 	return nil
 }

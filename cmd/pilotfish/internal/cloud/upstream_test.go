@@ -69,55 +69,6 @@ func TestCloudUpstream(t *testing.T) {
 	cloud.Stop()
 }
 
-// TestCloudModelFlags: a gateway has one model, and a flag without effect is refused.
-func TestCloudModelFlags(t *testing.T) {
-	const up = "--upstream http://127.0.0.1:1 "
-	for args, want := range map[string]string{
-		"": "there is no model: name a file with -m, or an engine with " +
-			"--upstream URL",
-		"-m x " + up:                                "leave one of them out",
-		up:                                          "needs --tokenizer FILE",
-		"-m x --tokenizer y":                        "--tokenizer is for engines: it needs --upstream URL",
-		"-m x --engine model=large":                 "--engine is for engines",
-		up + "--tokenizer x --slots 7":              "--slots is for a model that runs here",
-		up + "--tokenizer x --kv f16":               "--kv is for a model that runs here",
-		up + "--tokenizer x --backend cpu":          "--backend is for a model that runs here",
-		up + "--tokenizer x --exact":                "--exact is for a model that runs here",
-		up + "--tokenizer x --share-prefixes":       "--share-prefixes is for a model that runs here",
-		up + "--tokenizer x --limit rows=7":         "--limit rows=7 is for a model that runs here",
-		up + "--tokenizer x --threads 1":            "--threads is for a model that runs here",
-		up + "--tokenizer x --ctx 100":              "--ctx is for a model that runs here",
-		up + "--tokenizer x --lookup off":           "--lookup is for a model that runs here",
-		up + "--tokenizer x --huge-pages on":        "--huge-pages is for a model that runs here",
-		up + "--tokenizer x --engine parallel=0":    "parallel=0",
-		up + "--tokenizer x --engine parallel=4097": "4096",
-		up + "--tokenizer x --engine wait=-1s":      "wait=-1s",
-	} {
-		code, _, stderr := clitest.Call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"},
-			strings.Fields(args)...)...)
-		assert.Equal(t, cli.ExitUsage, code, args)
-		assert.Contains(t, stderr, want, args)
-	}
-	for args, want := range map[string]string{
-		`--engine key-file=/nowhere/key`: "--engine key-file: open /nowhere/key",
-		`--tokenizer /nowhere/x.gguf`:    "/nowhere/x.gguf",
-	} {
-		code, _, stderr := clitest.Call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"},
-			strings.Fields(up+"--tokenizer x "+args)...)...)
-		assert.Equal(t, cli.ExitFailed, code, args)
-		assert.Contains(t, stderr, want, args)
-	}
-	wrong := filepath.Join(t.TempDir(), "key")
-	for _, text := range []string{" \n", "canary\ncanary\n"} {
-		require.NoError(t, os.WriteFile(wrong, []byte(text), 0o600))
-		code, _, stderr := clitest.Call(t, append([]string{"cloud"},
-			strings.Fields(up+"--tokenizer x --engine key-file="+wrong)...)...)
-		assert.Equal(t, cli.ExitFailed, code)
-		assert.Contains(t, stderr, "one line with the key")
-		assert.NotContains(t, stderr, "canary")
-	}
-}
-
 // TestCloudCheck: each check prints a line or an object; an unusable engine gives exit status 1.
 func TestCloudCheck(t *testing.T) {
 	racing.Spare(t)

@@ -158,7 +158,7 @@ func TestCalibrateRoom(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, all, want)
 	}
-	address, pin, _ := clitest.StartCloud(t, "-m", clitest.DemoFile("small.gguf"), "--limit", "max-context=24")
+	address, pin, _ := clitest.StartCloud(t, "-m", clitest.DemoFile("small.gguf"), "--limit", "prompt=24")
 	digest, err := group.ParsePin(pin)
 	require.NoError(t, err)
 	remote, err := e[64].Dial(t.Context(), address, engine.DialOptions{Pin: digest})

@@ -127,6 +127,7 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	l.set = cli.AddOptions(p, "limit")
 	cli.Add(l.set.FlagSet, "limit.queue", &l.queue, 64)
 	cli.Add(l.set.FlagSet, "limit.sessions", &l.sessions, 0)
+	l.set.Lookup("sessions").DefValue = "twice --parallel"
 	cli.Add(l.set.FlagSet, "limit.kv-folder-bytes", &l.folderBytes, 4<<30)
 	cli.Add(l.set.FlagSet, "limit.max-body", &l.body, 4<<20)
 	cli.Add(l.set.FlagSet, "limit.max-prompt", &l.prompt, 0)

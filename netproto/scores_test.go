@@ -12,59 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// TestNothingNew: a message without features of versions 4 and 5 has the bytes of version 3, except for the number.
-func TestNothingNew(t *testing.T) {
-	r := source()
-	for range 200 {
-		for _, kind := range []Kind{KindAsk, KindAnswer, KindWelcome, KindHello} {
-			v := withoutTail(messages()[kind-1].random(r))
-			b := v.Append(nil)
-			old := v
-			switch v := v.(type) {
-			case Welcome:
-				v.Version = 3
-				old = v
-			case Hello:
-				v.Version = 3
-				old = v
-			}
-			want := old.Append(nil)
-			if kind == KindWelcome || kind == KindHello {
-				_, body := split(want)
-				require.Equal(t, byte(3), body[0])
-				want[len(want)-len(body)] = Version
-			}
-			require.Equal(t, want, b)
-		}
-	}
-}
-
-// TestTails: each value of a tail has one form: an empty tail is left out, and an invalid one is refused.
-func TestTails(t *testing.T) {
-	ask := slices.Concat(askHead, []byte{0}, deltaOf0, askTail)
-	faultIn(t, KindAsk, append(slices.Clone(ask), 0, 0), "verify", ErrValue)
-	faultIn(t, KindAsk, append(slices.Clone(ask), 3, 0), "verify", ErrValue)
-	faultIn(t, KindAsk, append(slices.Clone(ask), 255, 9), "verify", ErrValue)
-	for _, how := range []byte{4, 64 + 1, wantsClock + 3, wantsClock + 4} {
-		faultIn(t, KindAsk, append(slices.Clone(ask), how, 9), "verify", ErrValue)
-	}
-	faultIn(t, KindAsk, append(slices.Clone(ask), 1), "ahead", io.ErrUnexpectedEOF)
-	faultIn(t, KindAsk, append(slices.Clone(ask), 1, 0, 0), "end", ErrRest)
-
-	welcome := append(uv(Version), zeros(5+6)...)
-	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0), "other template", io.ErrUnexpectedEOF)
-	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0, 0), "ahead", ErrValue)
-	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0, 2), "other template", ErrValue)
-	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1, 0, 0), "end", ErrRest)
-	welcome[0] = 4
-	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0), "ahead", ErrValue)
-	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1, 0), "end", ErrRest)
-	assert.Equal(t, frame(KindWelcome, append(slices.Clone(welcome), 1)),
-		Welcome{Version: 4, Ahead: 1, OtherTemplate: true}.Append(nil), "version 4 has no field for a template")
-	assert.Equal(t, frame(KindWelcome, welcome), Welcome{Version: 4, OtherTemplate: true}.Append(nil))
-	welcome[0] = 3
-	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1), "end", ErrRest)
-
+// TestScores: the scores of an answer have one form: they are left out if all are 0, and invalid ones are refused.
+func TestScores(t *testing.T) {
 	answer := func(findings int, scores ...uint32) []byte {
 		b := slices.Concat([]byte{0, 0, 9, 0}, uv(uint64(findings)), zeros(3*findings), []byte{0, 0})
 		for _, s := range scores {
