@@ -97,31 +97,6 @@ func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestGoldenMetadata reads the metadata that a loader of Qwen2 needs.
-func TestGoldenMetadata(t *testing.T) {
-	f := openGolden(t, "a-tied-q8_0.gguf")
-	arch, err := f.String("general.architecture")
-	require.NoError(t, err)
-	require.Equal(t, "qwen2", arch)
-	width, err := f.Int("qwen2.embedding_length")
-	require.NoError(t, err)
-	require.Equal(t, int64(256), width)
-	base, err := f.Float("qwen2.rope.freq_base")
-	require.NoError(t, err)
-	require.Equal(t, 1e6, base)
-	tokens, err := f.Strings("tokenizer.ggml.tokens")
-	require.NoError(t, err)
-	require.Equal(t, 512, tokens.Len())
-	var last string
-	for _, b := range tokens.All() {
-		last = string(b)
-	}
-	require.Equal(t, "<|im_end|>", last)
-	types, err := f.Ints("tokenizer.ggml.token_type")
-	require.NoError(t, err)
-	require.Len(t, types, 512)
-}
-
 // TestRealVocabulary: opening the vocabulary of Qwen2.5 allocates neither its strings nor anything in proportion to
 // their number.
 func TestRealVocabulary(t *testing.T) {
@@ -145,13 +120,4 @@ func TestRealVocabulary(t *testing.T) {
 		require.NoError(t, f.Close())
 	})
 	require.Less(t, allocs, 500.0)
-}
-
-func BenchmarkOpenRealVocabulary(b *testing.B) {
-	path := sharedtest.Shared(b, "data", "qwen2-vocab.gguf")
-	for b.Loop() {
-		f, err := Open(path)
-		require.NoError(b, err)
-		require.NoError(b, f.Close())
-	}
 }

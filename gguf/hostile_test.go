@@ -42,35 +42,21 @@ func hostileHeaders() []hostile {
 	eof := io.ErrUnexpectedEOF
 	return []hostile{
 		{"empty", nil, eof, "magic"},
-		{"one byte", raw("G"), eof, "magic"},
 		{"half a magic", raw("GGU"), eof, "magic"},
 		{"old magic", raw("ggml").zeros(64), ErrMagic, "magic"},
-		{"old magic ggjt", raw("tjgg").zeros(64), ErrMagic, "magic"},
-		{"magic in lower case", raw("gguf").zeros(64), ErrMagic, "magic"},
-		{"magic reversed", raw("FUGG").zeros(64), ErrMagic, "magic"},
-		{"a zip file", raw("PK\x03\x04").zeros(64), ErrMagic, "magic"},
 		{"a web page", raw("<!DOCTYPE html><html></html>"), ErrMagic, "magic"},
 		{"a Git LFS pointer", raw("version https://git-lfs.github.com/spec/v1\n"), ErrMagic, "magic"},
-		{"zeros", raw{}.zeros(100), ErrMagic, "magic"},
 		{"no version", raw("GGUF"), eof, "version"},
-		{"half a version", raw("GGUF").u16(3), eof, "version"},
-		{"version 0", v(0), ErrVersion, "version"},
 		{"version 1", v(1), ErrVersion, "version"},
 		{"version 4", v(4), ErrVersion, "version"},
-		{"version of all ones", v(math.MaxUint32), ErrVersion, "version"},
 		{"big-endian version 3", v(3 << 24), ErrBigEndian, "version"},
 		{"big-endian version 2", v(2 << 24), ErrBigEndian, "version"},
-		{"big-endian version 1", v(1 << 24), ErrBigEndian, "version"},
 		{"no counts", raw("GGUF").u32(3), eof, "tensor_count"},
 		{"no metadata count", raw("GGUF").u32(3).u64(0), eof, "kv_count"},
 		{"tensors without bytes", header(1, 0), ErrTooLong, "tensor_count"},
 		{"pairs without bytes", header(0, 1), ErrTooLong, "kv_count"},
 		{"2⁶⁴-1 tensors", header(math.MaxUint64, 0).zeros(1000), ErrTooLong, "tensor_count"},
-		{"2⁶³ tensors", header(1<<63, 0).zeros(1000), ErrTooLong, "tensor_count"},
-		{"2³² tensors", header(1<<32, 0).zeros(1000), ErrTooLong, "tensor_count"},
 		{"2⁶⁴-1 pairs", header(0, math.MaxUint64).zeros(1000), ErrTooLong, "kv_count"},
-		{"2⁶³ pairs", header(0, 1<<63).zeros(1000), ErrTooLong, "kv_count"},
-		{"2³² pairs", header(0, 1<<32).zeros(1000), ErrTooLong, "kv_count"},
 		{"pairs just too many", header(0, 1000/minPairBytes+1).zeros(1000), ErrTooLong, "kv_count"},
 		{"tensors just too many", header(1000/minTensorBytes+1, 0).zeros(1000), ErrTooLong, "tensor_count"},
 		{"both counts fit alone", header(20, 40).zeros(1000), ErrTooLong, "tensor_count"},
@@ -84,32 +70,20 @@ func hostilePairs() []hostile {
 	long := strings.Repeat("k", maxKeyLen+1)
 	return []hostile{
 		{"key length 2⁶⁴-1", one().u64(math.MaxUint64).zeros(50), ErrTooLong, "kv[0].key.length"},
-		{"key length 2⁶³", one().u64(1 << 63).zeros(50), ErrTooLong, "kv[0].key.length"},
-		{"key length 2³²", one().u64(1 << 32).zeros(50), ErrTooLong, "kv[0].key.length"},
 		{"key length one too long", one().u64(51).zeros(50), ErrTooLong, "kv[0].key.length"},
 		{"key to the end of the file", one().str("12345678901234567890"), eof, "kv[0].type"},
 		{"empty key", one().pair("", KindUint8).u8(1).zeros(9), ErrName, "kv[0].key"},
 		{"key of 65,536 bytes", one().pair(long, KindUint8).u8(1), ErrName, "kv[0].key"},
 		{"key not UTF-8", one().pair("a\xc3(", KindUint8).u8(1), ErrUTF8, "kv[0].key"},
-		{"key twice", header(0, 2).pair("a", KindUint8).u8(1).pair("a", KindUint8).u8(1), ErrDuplicate, "kv[1].key"},
 		{"key twice, not in a row",
 			header(0, 3).pair("a", KindUint8).u8(1).pair("b", KindUint8).u8(1).pair("a", KindBool).u8(1), ErrDuplicate,
 			"kv[2].key"},
 		{"type 13", one().pair("a", 13).u64(1), ErrType, "kv[0].type"},
-		{"metadata type 2³²-1", one().pair("a", math.MaxUint32).u64(1), ErrType, "kv[0].type"},
-		{"half a type", one().str("abcd").u16(0), eof, "kv[0].type"},
-		{"half a uint16", one().pair("a", KindUint16).u8(1), eof, "kv[0].value"},
 		{"half a uint32", one().pair("a", KindUint32).u16(1), eof, "kv[0].value"},
-		{"half a uint64", one().pair("a", KindUint64).u32(1), eof, "kv[0].value"},
-		{"half a float32", one().pair("a", KindFloat32).u16(1), eof, "kv[0].value"},
-		{"half a float64", one().pair("a", KindFloat64).u32(1), eof, "kv[0].value"},
 		{"no bool", one().pair("ab", KindBool), eof, "kv[0].value"},
 		{"bool 2", one().pair("a", KindBool).u8(2), ErrBool, "kv[0].value"},
-		{"bool 255", one().pair("a", KindBool).u8(255), ErrBool, "kv[0].value"},
 		{"no string length", one().pair("a", KindString).u32(0), eof, "kv[0].value.length"},
 		{"string length 2⁶⁴-1", one().pair("a", KindString).u64(math.MaxUint64).zeros(9), ErrTooLong,
-			"kv[0].value.length"},
-		{"string length 2⁶⁴-8", one().pair("a", KindString).u64(math.MaxUint64 - 7).zeros(9), ErrTooLong,
 			"kv[0].value.length"},
 		{"string length one too long", one().pair("a", KindString).u64(10).zeros(9), ErrTooLong, "kv[0].value.length"},
 		{"string not UTF-8", one().pair("a", KindString).str("\xff\xfe"), ErrUTF8, "kv[0].value"},
@@ -131,27 +105,18 @@ func hostileArrays() []hostile {
 		{"array without type", header(0, 1).pair("a", KindArray).u16(0), eof, "kv[0].value.type"},
 		{"array without length", header(0, 1).pair("a", KindArray).u32(0).u32(0), eof, "kv[0].value.length"},
 		{"array of type 13", one(13, 1).zeros(99), ErrType, "kv[0].value.type"},
-		{"array of type 2³²-1, empty", one(math.MaxUint32, 0), ErrType, "kv[0].value.type"},
 		{"2⁶⁴-1 uint8", one(KindUint8, math.MaxUint64).zeros(99), ErrTooLong, "kv[0].value.length"},
-		{"2⁶³ uint8", one(KindUint8, 1<<63).zeros(99), ErrTooLong, "kv[0].value.length"},
 		{"2⁶¹ uint64: bytes overflow to 0", one(KindUint64, 1<<61).zeros(99), ErrTooLong, "kv[0].value.length"},
-		{"2⁶² uint32: bytes overflow to 0", one(KindUint32, 1<<62).zeros(99), ErrTooLong, "kv[0].value.length"},
 		{"2⁶¹+1 uint64: bytes overflow to 8", one(KindUint64, 1<<61+1).zeros(99), ErrTooLong, "kv[0].value.length"},
-		{"2³⁰ float32 in 100 bytes", one(KindFloat32, 1<<30).zeros(100), ErrTooLong, "kv[0].value.length"},
 		{"one uint32 too many", one(KindUint32, 26).zeros(100), ErrTooLong, "kv[0].value.length"},
-		{"one uint16 with half its bytes", one(KindUint16, 1).u8(0), ErrTooLong, "kv[0].value.length"},
 		{"array with bool 2", one(KindBool, 3).u8(0, 1, 2), ErrBool, "kv[0].value"},
 		{"2⁶⁴-1 strings", one(KindString, math.MaxUint64).zeros(100), ErrTooLong, "kv[0].value.length"},
 		{"strings just too many", one(KindString, 13).zeros(100), ErrTooLong, "kv[0].value.length"},
 		{"string in array too long", one(KindString, 2).str("ab").u64(9).zeros(8), ErrTooLong, "kv[0].value[1].length"},
-		{"string in array of 2⁶⁴-1", one(KindString, 2).str("ab").u64(math.MaxUint64).zeros(8), ErrTooLong,
-			"kv[0].value[1].length"},
 		{"string in array of 2⁶⁴-8: back to itself", one(KindString, 2).str("ab").u64(math.MaxUint64 - 7).zeros(8),
 			ErrTooLong, "kv[0].value[1].length"},
 		{"last string without length", one(KindString, 3).str("abcdefgh").str(""), eof, "kv[0].value[2].length"},
 		{"arrays 9 deep", nested(9), ErrDepth, "kv[0].value"},
-		{"arrays 100,000 deep", nested(100_000), ErrDepth, "kv[0].value"},
-		{"2⁶⁴-1 arrays", one(KindArray, math.MaxUint64).zeros(100), ErrTooLong, "kv[0].value.length"},
 		{"arrays just too many", one(KindArray, 9).zeros(100), ErrTooLong, "kv[0].value.length"},
 		{"array in array too long", one(KindArray, 1).u32(uint32(KindUint64)).u64(2).zeros(15), ErrTooLong,
 			"kv[0].value.length"},
@@ -170,25 +135,16 @@ func hostileTensors() []hostile {
 	one := func() raw { return header(1, 0) }
 	return []hostile{
 		{"name length 2⁶⁴-1", one().u64(math.MaxUint64).zeros(99), ErrTooLong, "tensor[0].name.length"},
-		{"name length 2³²", one().u64(1 << 32).zeros(99), ErrTooLong, "tensor[0].name.length"},
 		{"empty name", one().tensor("", F32, 0, 8).pad(32).zeros(32), ErrName, "tensor[0].name"},
 		{"name of 65 bytes", one().tensor(strings.Repeat("n", 65), F32, 0, 8).pad(32).zeros(32), ErrName,
 			"tensor[0].name"},
-		{"name of a million bytes", one().tensor(strings.Repeat("n", 1e6), F32, 0, 8).pad(32).zeros(32), ErrName,
-			"tensor[0].name"},
 		{"name not UTF-8", one().tensor("\x80", F32, 0, 8).pad(32).zeros(32), ErrUTF8, "tensor[0].name"},
-		{"name twice", header(2, 0).tensor("a", F32, 0, 8).tensor("a", F32, 32, 8).pad(32).zeros(64), ErrDuplicate,
-			"tensor[1].name"},
 		{"name twice, not in a row",
 			header(3, 0).tensor("a", F32, 0, 8).tensor("b", F32, 32, 8).tensor("a", F32, 64, 8).pad(32).zeros(96),
 			ErrDuplicate, "tensor[2].name"},
 		{"type 4, which was removed", one().tensor("a", 4, 0, 32).pad(32).zeros(99), ErrType, "tensor[0].type"},
-		{"type 5, which was removed", one().tensor("a", 5, 0, 32).pad(32).zeros(99), ErrType, "tensor[0].type"},
 		{"type Q8_1", one().tensor("a", 9, 0, 32).pad(32).zeros(99), ErrType, "tensor[0].type"},
-		{"type IQ2_XXS", one().tensor("a", 16, 0, 256).pad(32).zeros(99), ErrType, "tensor[0].type"},
 		{"type I32", one().tensor("a", 26, 0, 8).pad(32).zeros(99), ErrType, "tensor[0].type"},
-		{"type 1000", one().tensor("a", 1000, 0, 8).pad(32).zeros(99), ErrType, "tensor[0].type"},
-		{"type 2³²-1", one().tensor("a", math.MaxUint32, 0, 8).pad(32).zeros(99), ErrType, "tensor[0].type"},
 		{"one tensor more than described", header(2, 0).tensor("a", F32, 0, 8).pad(32).zeros(32), ErrName,
 			"tensor[1].name"},
 	}
@@ -204,19 +160,14 @@ func hostileShapes() []hostile {
 		{"five dimensions", one(F32, 1, 1, 1, 1, 1), ErrShape, "tensor[0].dimensions"},
 		{"2³²-1 dimensions", header(1, 0).str("a").u32(math.MaxUint32).zeros(999), ErrShape, "tensor[0].dimensions"},
 		{"size 0", one(F32, 0), ErrShape, "tensor[0].shape"},
-		{"second size 0", one(F32, 8, 0), ErrShape, "tensor[0].shape"},
 		{"last size 0 after a large one", one(F32, 8, 1<<20, 1, 0), ErrShape, "tensor[0].shape"},
 		{"size 2⁶⁴-1", one(F32, max64), ErrOverflow, "tensor[0].shape"},
-		{"size 2⁶³", one(F32, 1<<63), ErrOverflow, "tensor[0].shape"},
 		{"2³²·2³²: elements overflow to 0", one(F32, 1<<32, 1<<32), ErrOverflow, "tensor[0]"},
-		{"2¹⁶ four times: elements overflow to 0", one(F32, 1<<16, 1<<16, 1<<16, 1<<16), ErrOverflow, "tensor[0].type"},
 		{"elements overflow in the middle", one(F32, 1<<31+1, 1<<31, 1<<30, 8), ErrOverflow, "tensor[0]"},
 		{"2⁶²: bytes overflow to 0", one(F32, 1<<62), ErrOverflow, "tensor[0]"},
 		{"2⁶² Q8_0, which fit an int64", one(Q8_0, 1<<62), nil, "tensor[0]"},
 		{"2⁶³-256 Q6_K, which fit an int64", one(Q6_K, 1<<63-256), nil, "tensor[0]"},
-		{"2⁶¹ of two bytes", one(F16, 1<<61, 2), ErrOverflow, "tensor[0]"},
 		{"half a Q8_0 block", one(Q8_0, 16), ErrShape, "tensor[0].type"},
-		{"33 of Q4_0", one(Q4_0, 33), ErrShape, "tensor[0].type"},
 		{"rows of half a Q4_K block", one(Q4_K, 128, 2), ErrShape, "tensor[0].type"},
 		{"rows of one IQ4_XS", one(IQ4_XS, 1, 256), ErrShape, "tensor[0].type"},
 	}
@@ -235,19 +186,12 @@ func hostileData() []hostile {
 	var te *TypeError
 	return []hostile{
 		{"no data", one(0, 0), eof, "tensor[0].offset"},
-		{"no padding either", header(1, 0).tensor("a", F32, 0, 32), eof, "tensor[0].offset"},
 		{"data one byte short", one(0, 127), eof, "tensor[0].offset"},
 		{"offset 1", one(1, 256), ErrAlignment, "tensor[0].offset"},
-		{"offset 16", one(16, 256), ErrAlignment, "tensor[0].offset"},
-		{"offset past the end", one(1<<20, 256), eof, "tensor[0].offset"},
 		{"offset at the end", one(128, 128), eof, "tensor[0].offset"},
 		{"offset 2⁶⁴-32", one(math.MaxUint64-31, 256), eof, "tensor[0].offset"},
 		{"offset 2⁶⁴-128: end overflows to 0", one(math.MaxUint64-127, 256), eof, "tensor[0].offset"},
-		{"offset 2⁶³", one(1<<63, 256), eof, "tensor[0].offset"},
-		{"offset 2³²", one(1<<32, 256), eof, "tensor[0].offset"},
-		{"offset 2⁶⁴-1", one(math.MaxUint64, 256), ErrAlignment, "tensor[0].offset"},
 		{"same place", two(0, 0, 256), ErrOverlap, "tensor[1].offset"},
-		{"overlap by a half", two(0, 64, 256), ErrOverlap, "tensor[1].offset"},
 		{"overlap in reverse order", two(96, 0, 256), ErrOverlap, "tensor[0].offset"},
 		{"second past the end", two(0, 256, 256), eof, "tensor[1].offset"},
 		{"first past the end", two(256, 0, 256), eof, "tensor[0].offset"},
@@ -257,18 +201,11 @@ func hostileData() []hostile {
 		{"a terabyte of data", header(1, 0).tensor("a", F32, 0, 1<<20, 1<<8).pad(32).zeros(256), eof,
 			"tensor[0].offset"},
 		{"alignment 0", aligned(KindUint32, raw{}.u32(0), 0), ErrAlignment, "kv[0].value"},
-		{"alignment 1", aligned(KindUint32, raw{}.u32(1), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 4", aligned(KindUint32, raw{}.u32(4), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 24", aligned(KindUint32, raw{}.u32(24), 0), ErrAlignment, "kv[0].value"},
-		{"alignment 33", aligned(KindUint32, raw{}.u32(33), 0), ErrAlignment, "kv[0].value"},
 		{"alignment 2²⁵", aligned(KindUint32, raw{}.u32(1<<25), 0), ErrAlignment, "kv[0].value"},
-		{"alignment 2³¹", aligned(KindUint32, raw{}.u32(1<<31), 0), ErrAlignment, "kv[0].value"},
-		{"alignment 2³²-1", aligned(KindUint32, raw{}.u32(math.MaxUint32), 0), ErrAlignment, "kv[0].value"},
-		{"alignment 2⁶³", aligned(KindUint64, raw{}.u64(1<<63), 0), te, "kv[0].value"},
 		{"alignment -32", aligned(KindInt32, raw{}.u32(math.MaxUint32-31), 0), ErrAlignment, "kv[0].value"},
 		{"alignment is text", aligned(KindString, raw{}.str("32"), 0), te, "kv[0].value"},
-		{"alignment is a float", aligned(KindFloat32, raw{}.u32(0x42000000), 0), te, "kv[0].value"},
-		{"alignment is an array", aligned(KindArray, raw{}.u32(4).u64(1).u32(32), 0), te, "kv[0].value"},
 		{"alignment past the end", aligned(KindUint32, raw{}.u32(1<<20), 0), eof, "tensor[0].offset"},
 		{"offset against a larger alignment", aligned(KindUint32, raw{}.u32(64), 32), ErrAlignment, "tensor[0].offset"},
 		{"part of a split file", header(0, 3).pair(splitCount, KindUint16).u16(2).pair(splitNo, KindUint16).u16(0).
@@ -283,9 +220,9 @@ func TestHostile(t *testing.T) {
 		t.Run(h.name, func(t *testing.T) {
 			require.False(t, names[h.name])
 			names[h.name] = true
-			start, before := time.Now(), allocated()
+			start, before := racing.CPUTime(), allocated()
 			f, err := Parse(h.b)
-			mem, took := allocated()-before, time.Since(start)
+			mem, took := allocated()-before, racing.CPUTime()-start
 			require.Nil(t, f)
 			var fe *FormatError
 			require.IsType(t, fe, err)
@@ -387,20 +324,5 @@ func TestTruncated(t *testing.T) {
 	for n := end; n <= len(whole); n++ {
 		_, err := Parse(whole[:n:n])
 		require.NoError(t, err, n)
-	}
-}
-
-// TestFlipped: any byte of a file may have any value.
-func TestFlipped(t *testing.T) {
-	racing.Spare(t)
-	whole := written(t, func(w *Writer) { everyKind(w); w.Declare("a", F32, 4); _, _ = w.Write(make([]byte, 16)) })
-	for i := range whole {
-		for _, v := range []byte{0x00, 0x01, 0x7f, 0x80, 0xff, whole[i] ^ 1} {
-			b := append(raw(nil), whole...)
-			b[i] = v
-			if f, err := Parse(b); err == nil {
-				use(t, f)
-			}
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"runtime/pprof"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ func more(work func()) string {
 // settle waits until most goroutines are left, but not for long: those that have ended take a while to go.
 func settle(most int) {
 	http.DefaultClient.CloseIdleConnections()
-	for range 300 {
+	for range 1000 {
 		if runtime.NumGoroutine() <= most {
 			return
 		}
@@ -100,6 +101,27 @@ func everything() (held []string) {
 		}
 	}
 	return held
+}
+
+// Bounded ends the process if it holds more than two gigabytes before the test ends: a test of a limit then fails if the
+// limit is lost, and does not take all memory of the machine.
+func Bounded(t testing.TB) {
+	end := make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	name := t.Name()
+	go func() {
+		heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			if metrics.Read(heap); heap[0].Value.Uint64() > 2<<30 {
+				panic(name + " holds more than two gigabytes: is a limit lost?")
+			}
+		}
+	}()
 }
 
 // Descriptors returns the number of open descriptors of this process, of files, pipes and connections; 0 if the system

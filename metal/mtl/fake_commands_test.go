@@ -201,71 +201,43 @@ func (f *fake) encodePipeline(e *fakeEncoder, c *fakeCall) {
 	}
 }
 
-// index returns the argument that is an index of [[buffer]] or [[threadgroup]].
-func (f *fake) index(argument uintptr) (int, bool) {
-	if argument > 30 {
-		f.fault("argument index %d: 0 to 30 are possible", argument)
-		return 0, false
-	}
-	return int(argument), true
-}
-
 func (f *fake) encodeBuffer(e *fakeEncoder, c *fakeCall) {
-	i, ok := f.index(c.arg(2))
-	o := f.object(c.arg(0), "MTLBuffer", "the buffer")
-	if !ok || o == nil {
-		return
+	if o := f.object(c.arg(0), "MTLBuffer", "the buffer"); o != nil {
+		e.use(o)
+		e.bind(int(c.arg(2)), o, int(c.arg(1)))
 	}
-	e.use(o)
-	f.bind(e, i, o, int(c.arg(1)))
 }
 
 func (f *fake) encodeBuffers(e *fakeEncoder, c *fakeCall) {
 	first, n := c.arg(2), c.arg(3)
-	if c.arg(0) == 0 || c.arg(1) == 0 || n < 1 || first+n > 31 {
-		f.fault("setBuffers: %d from %d on: 1 to 31 in all are possible", n, first)
-		return
-	}
 	offsets := unsafe.Slice((*uintptr)(at(c.arg(1))), n)
 	for i, address := range unsafe.Slice((*uintptr)(at(c.arg(0))), n) {
 		if o := f.object(address, "MTLBuffer", "the buffer"); o != nil {
 			e.use(o)
-			f.bind(e, int(first)+i, o, int(offsets[i]))
+			e.bind(int(first)+i, o, int(offsets[i]))
 		}
 	}
 }
 
 func (f *fake) encodeOffset(e *fakeEncoder, c *fakeCall) {
-	i, ok := f.index(c.arg(1))
-	if !ok {
-		return
-	}
+	i := c.arg(1)
 	if e.uses[i] == nil {
 		f.fault("setBufferOffset: no buffer is bound to index %d", i)
 		return
 	}
-	f.bind(e, i, e.uses[i], int(c.arg(0)))
+	e.bind(int(i), e.uses[i], int(c.arg(0)))
 }
 
-func (f *fake) bind(e *fakeEncoder, i int, o *object, offset int) {
+func (e *fakeEncoder) bind(i int, o *object, offset int) {
 	b := o.value.(*fakeBuffer)
-	if offset < 0 || offset >= b.length || offset%4 != 0 {
-		f.fault("a buffer of %d bytes is bound from byte %d on", b.length, offset)
-		return
-	}
 	e.uses[i] = o
 	e.commands = append(e.commands, func(run metal.Commands) { run.SetBuffer(i, b.gpu, offset) })
 }
 
 func (f *fake) encodeMemory(e *fakeEncoder, c *fakeCall) {
-	i, ok := f.index(c.arg(1))
-	n := int(c.arg(0))
-	if n < 1 || n%16 != 0 {
-		f.fault("threadgroup memory of %d bytes is no multiple of 16", n)
-	} else if ok {
-		e.memory[i] = n
-		e.commands = append(e.commands, func(run metal.Commands) { run.SetThreadgroupMemory(i, n) })
-	}
+	n, i := int(c.arg(0)), int(c.arg(1))
+	e.memory[i] = n
+	e.commands = append(e.commands, func(run metal.Commands) { run.SetThreadgroupMemory(i, n) })
 }
 
 func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
@@ -274,24 +246,12 @@ func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 	if e.updates != nil {
 		f.fault("a dispatch after updateFence")
 	}
-	if e.pipeline == nil {
-		f.fault("a dispatch without a pipeline")
-		return
-	}
 	l := e.pipeline.limits
 	memory := (l.uses + 15) / 16 * 16
 	for _, n := range e.memory {
 		memory += n
 	}
-	switch total := threads.width * threads.height * threads.depth; {
-	case total == 0 || groups.width*groups.height*groups.depth == 0:
-		f.fault("a dispatch of %v threadgroups of %v threads", metalSize(groups), metalSize(threads))
-		return
-	case total > uintptr(l.threads) ||
-		threads.width > l.most.width || threads.height > l.most.height || threads.depth > l.most.depth:
-		f.fault("a dispatch of threadgroups of %v threads: %d are possible", metalSize(threads), l.threads)
-		return
-	case memory > l.memory:
+	if memory > l.memory {
 		// "The sum of all threadgroup memory allocations (whether made using this method or directly in the shader)
 		// can't exceed the device limits": MTLComputeCommandEncoder, setThreadgroupMemoryLength(_:index:)
 		f.fault("a dispatch with %d bytes of threadgroup memory: %d are possible", memory, l.memory)

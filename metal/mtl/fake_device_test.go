@@ -23,7 +23,6 @@ type fakeLimits struct {
 // fakeBuffer is the state of an MTLBuffer.
 type fakeBuffer struct {
 	gpu     metal.Buffer
-	length  int
 	wrapped bool // read-only for kernels
 	tracked bool
 }
@@ -74,26 +73,20 @@ func fakeDeviceMethods() map[string]map[string]method {
 			"newLibraryWithSource:options:error:":        newLibrary,
 			"newComputePipelineStateWithFunction:error:": newPipelineState,
 			"newBufferWithLength:options:": func(f *fake, self *object, c *fakeCall) {
-				length := int(c.arg(0))
-				if f.checkBuffer(length, c.arg(1)) {
-					b, err := f.gpu.NewBuffer(length)
-					c.value = f.newBuffer(b, err, &fakeBuffer{length: length, tracked: c.arg(1)&0x100 == 0})
+				if f.checkOptions(c.arg(1)) {
+					b, err := f.gpu.NewBuffer(int(c.arg(0)))
+					c.value = f.newBuffer(b, err, &fakeBuffer{tracked: c.arg(1)&0x100 == 0})
 				}
 			},
 			"newBufferWithBytesNoCopy:length:options:deallocator:": func(f *fake, self *object, c *fakeCall) {
 				start, length := c.arg(0), int(c.arg(1))
-				if start%fakePage != 0 || length%fakePage != 0 {
-					f.fault("newBufferWithBytesNoCopy: %d bytes at %#x are no whole pages", length, start)
-					return
-				}
 				if c.arg(3) != 0 {
 					f.fault("newBufferWithBytesNoCopy: the deallocator is no block")
 					return
 				}
-				if f.checkBuffer(length, c.arg(2)) {
+				if f.checkOptions(c.arg(2)) {
 					b, err := f.gpu.WrapBuffer(unsafe.Slice((*byte)(at(start)), length))
-					made := &fakeBuffer{length: length, wrapped: true, tracked: c.arg(2)&0x100 == 0}
-					c.value = f.newBuffer(b, err, made)
+					c.value = f.newBuffer(b, err, &fakeBuffer{wrapped: true, tracked: c.arg(2)&0x100 == 0})
 				}
 			},
 		},
@@ -103,12 +96,8 @@ func fakeDeviceMethods() map[string]map[string]method {
 	}
 }
 
-// checkBuffer reports whether a buffer is valid.
-func (f *fake) checkBuffer(length int, options uintptr) bool {
-	if most := f.limitsOf(nil).buffer; length < 1 || length > most {
-		f.fault("a buffer of %d bytes: 1 to %d are possible", length, most)
-		return false
-	}
+// checkOptions reports whether the CPU shares a buffer of these options.
+func (f *fake) checkOptions(options uintptr) bool {
 	if options&^0x100 != 0 {
 		f.fault("buffer options %#x: the CPU does not share it", options)
 		return false
@@ -118,7 +107,7 @@ func (f *fake) checkBuffer(length int, options uintptr) bool {
 
 func (f *fake) newBuffer(b metal.Buffer, err error, value *fakeBuffer) uintptr {
 	if err != nil {
-		f.fault("a buffer of %d bytes: %v", value.length, err)
+		f.fault("a buffer: %v", err)
 		return 0
 	}
 	value.gpu = b

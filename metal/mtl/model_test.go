@@ -211,22 +211,3 @@ func TestPanicInPass(t *testing.T) {
 	}
 	done()
 }
-
-// TestModelShuffled: no barrier is missing, in several orders of dispatches and threads, with every access checked.
-func TestModelShuffled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("every access is checked: not with -short")
-	}
-	var want []int32
-	for _, seed := range []uint64{0, 1, 2, 3, 4, rand.Uint64N(1 << 30)} {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			m, c, done := loadModel(t, withSoft(t, seed))
-			defer done()
-			got := decode(t, m, c, 3, 1, func(int) {})
-			if want == nil {
-				want = got
-			}
-			assert.Equal(t, want, got)
-		})
-	}
-}

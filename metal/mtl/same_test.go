@@ -13,6 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// withSoft installs a fake that runs kernels in software, with all checks, and opens its device.
+func withSoft(t *testing.T, seed uint64) *Device {
+	t.Helper()
+	needClang(t)
+	gpu, err := soft.Open(soft.Options{Variant: soft.Check, Seed: seed, PageSize: fakePage})
+	require.NoError(t, err)
+	return newFake(t, gpu).open(t)
+}
+
 // blend is out[i] = out[i]/2 + factor·x[i] + extra, via threadgroup memory.
 const blend = `
 #include <metal_stdlib>

@@ -153,19 +153,3 @@ func TestArgumentCounts(t *testing.T) {
 		assert.True(t, sent[name], "%s is never sent", selectors[i].name)
 	}
 }
-
-// TestArgumentCountsFindsFaults: a wrong number of arguments is found in the source.
-func TestArgumentCountsFindsFaults(t *testing.T) {
-	for text, want := range map[string]site{
-		`s.send(o, selRelease)`:                   {method: "send", selector: "selRelease"},
-		`s.send(o, selRelease, 1)`:                {method: "send", selector: "selRelease", args: 1},
-		`c.s.sendSizes(o, selDispatch, a, b)`:     {method: "sendSizes", selector: "selDispatch", args: 2},
-		`s.send(s.classes[classString], selX, p)`: {method: "send", selector: "selX", args: 1},
-	} {
-		e, err := parser.ParseExpr(text)
-		require.NoError(t, err)
-		got, ok := siteOf(e.(*ast.CallExpr))
-		assert.True(t, ok, text)
-		assert.Equal(t, want, got, text)
-	}
-}

@@ -153,7 +153,7 @@ func bfloat(v float64) float64 {
 func TestFeatures(t *testing.T) {
 	first := map[string][]byte{} // result of a kernel with the first schedule
 	for _, o := range []Options{{}, {Threads: 4, Seed: 1}, {Threads: 1, Seed: 2}, {Threads: 2, Seed: 3},
-		{Variant: FastMath}, {Variant: Check}, {Variant: Check, Seed: 5}} {
+		{Variant: Check}, {Variant: Check, Seed: 5}} {
 		t.Run(fmt.Sprintf("%s,seed=%d,threads=%d", o.Variant, o.Seed, o.Threads), func(t *testing.T) {
 			d := open(t, o)
 			l, err := d.NewLibrary(featureSource)

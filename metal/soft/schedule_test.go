@@ -57,8 +57,8 @@ func talk(group, threads, n int) []uint32 {
 // TestSchedules: threads that communicate through memory and operations of the simdgroup give the same result with any
 // schedule, size of threadgroups and number of OS threads.
 func TestSchedules(t *testing.T) {
-	for seed := range uint64(12) {
-		o := Options{Variant: []Variant{Fast, Check, UBSan}[seed%3], Seed: seed, Threads: int(seed%4) + 1}
+	for seed := range uint64(8) {
+		o := Options{Variant: []Variant{Fast, Check}[seed%2], Seed: seed, Threads: int(seed%4) + 1}
 		d := open(t, o)
 		l, err := d.NewLibrary(scheduleSource)
 		require.NoError(t, err)

@@ -27,9 +27,9 @@
 // translate/msl/runtime.cpp), and the structs that both sides share (translate/msl/runtime.h).
 //
 // In the variant Check, the compiler reports each access to shadow memory. It finds races, missing barriers, accesses
-// out of bounds and uninitialised reads, and counts bytes. It finds what UBSan finds as well. Wait returns what is
-// found as a [*Fault]. The other variants are faster and find less: there a wild access, or a division of integers by
-// zero, may end the process. No variant stops a kernel that never ends.
+// out of bounds and uninitialised reads, what UBSan finds, and counts bytes. Wait returns what is found as a [*Fault].
+// The variant Fast finds less: there a wild access, or a division of integers by zero, may end the process. No variant
+// stops a kernel that never ends.
 //
 // Limits. It does not show whether Apple's compiler accepts the source, nor the accuracy of its fast arithmetic, its
 // register use and its speed. It refuses some code that Metal accepts: operations of a simdgroup by some of its threads
@@ -54,10 +54,8 @@ type Variant = translate.Variant
 
 // The variants, as package translate explains them.
 const (
-	Fast     = translate.Fast
-	FastMath = translate.FastMath
-	Check    = translate.Check
-	UBSan    = translate.UBSan
+	Fast  = translate.Fast
+	Check = translate.Check
 )
 
 // Limits of the device, Apple's.
@@ -99,9 +97,7 @@ func Open(o Options) (*Device, error) {
 	if o.Variant == "" {
 		o.Variant = Fast
 	}
-	switch o.Variant {
-	case Fast, FastMath, Check, UBSan:
-	default:
+	if o.Variant != Fast && o.Variant != Check {
 		return nil, fmt.Errorf("software Metal device: there is no variant %q", o.Variant)
 	}
 	if o.Threads < 0 || o.PageSize < 0 {

@@ -21,7 +21,7 @@ func TestSoftOptions(t *testing.T) {
 		seed    uint64
 		threads int64
 	}{
-		"soft": {"fast", 0, 3}, "soft:fastmath": {"fastmath", 0, 3}, "soft:ubsan:7": {"ubsan", 7, 3},
+		"soft": {"fast", 0, 3}, "soft:fast:7": {"fast", 7, 3},
 		"soft:check:18446744073709551615": {"check", 1<<64 - 1, 1}, // it uses one thread
 	} {
 		d, err := Options{Backend: name, Threads: 3}.openSoft()

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
@@ -160,6 +161,7 @@ func TestSameWays(t *testing.T) {
 
 // TestFull: a grammar may have so many states, and no more.
 func TestFull(t *testing.T) {
+	held.Bounded(t)
 	b := newBuilder()
 	b.g.states = make([]state, maxStates)
 	assert.False(t, b.Full())

@@ -160,19 +160,6 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestCostIsMonotone: if fewer rows take longer than more rows, the longer time is wrong, because errors make times
-// longer.
-func TestCostIsMonotone(t *testing.T) {
-	var c Cost
-	for range 3 {
-		c.Learn(1, 1)
-		c.Learn(2, 5)
-		c.Learn(8, 1.5)
-	}
-	assert.InDelta(t, 1.5, c.Curve(8)[1], 1e-9)
-	assert.InDelta(t, 1.5, c.Curve(2)[1], 1e-9, "also if no more rows are requested")
-}
-
 // TestCostWithoutOne: without a call of one row, the curve is relative to the smallest number of rows.
 func TestCostWithoutOne(t *testing.T) {
 	var c Cost
@@ -183,15 +170,6 @@ func TestCostWithoutOne(t *testing.T) {
 	curve := c.Curve(6)
 	assert.InDelta(t, 1.3, curve[3], 1e-9)
 	assert.InDelta(t, 2.6, curve[5], 1e-9)
-}
-
-func BenchmarkCurve(b *testing.B) {
-	var c Cost
-	learn(&c, 100, 0.1, exact)
-	for b.Loop() {
-		c.Learn(1+b.N%8, 1)
-		c.Curve(8)
-	}
 }
 
 // TestCostOfFewTimes: the cost of a number of rows combines its times, in any unit, and the estimate from other

@@ -82,19 +82,6 @@ func repetitive(seed uint64, size, after, vocab int) (text, tail []int32) {
 	return all[:size], all[size:]
 }
 
-// TestFindTheBest: the longest match wins, the latest of equal ones.
-func TestFindTheBest(t *testing.T) {
-	x := new(Index)
-	x.Append(7, 1, 2, 3, 100, 1, 2, 3, 101, 8, 2, 3, 102, 7, 1, 2, 3)
-	length, next := x.Find(nil, 3)
-	assert.Equal(t, 4, length)
-	assert.Equal(t, []int32{100, 1, 2}, next)
-
-	length, next = x.Find([]int32{55, 2, 3}, 1)
-	assert.Equal(t, 2, length)
-	assert.Equal(t, []int32{55}, next, "the tail follows the latest place")
-}
-
 // TestFindLooksAtSome: the 64 latest places are compared, and no more.
 func TestFindLooksAtSome(t *testing.T) {
 	for between, want := range map[int]int{62: 4, 63: 3, 64: 2} { // the end itself is not a place
@@ -108,16 +95,6 @@ func TestFindLooksAtSome(t *testing.T) {
 		length, _ := x.Find([]int32{2, 1}, 1)
 		assert.Equal(t, want, length, "%d places between", between)
 	}
-}
-
-// TestFindPeriod: a match that reaches the end continues with itself, also in a tail.
-func TestFindPeriod(t *testing.T) {
-	x := new(Index)
-	x.Append(5, 1, 2, 3, 1, 2, 3)
-	_, next := x.Find(nil, 7)
-	assert.Equal(t, []int32{1, 2, 3, 1, 2, 3, 1}, next)
-	_, next = x.Find([]int32{1, 2}, 5)
-	assert.Equal(t, []int32{3, 1, 2, 3, 1}, next)
 }
 
 // TestKeysDiffer: tokens with different values are distinguished.

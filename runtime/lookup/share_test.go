@@ -75,23 +75,6 @@ func FuzzShare(f *testing.F) {
 	})
 }
 
-// TestShare: if guesses are accepted and rows are cheap, all are made; if not, none. An unlikely row gets no guesses if
-// a likely one can use them.
-func TestShare(t *testing.T) {
-	var cheap, dear Cost
-	learn(&cheap, 100, 0.1, exact)
-	learn(&dear, 100, 1, exact)
-	sure := []float64{0.99, 0.98, 0.97, 0.96, 0.95, 0.94, 0.93}
-	assert.Equal(t, []int{7}, Share([]Chain{{1, sure}}, 7, &cheap))
-	assert.Equal(t, []int{3}, Share([]Chain{{1, sure}}, 3, &cheap))
-	assert.Equal(t, []int{0}, Share([]Chain{{1, sure}}, 7, &dear))
-	assert.Equal(t, []int{0}, Share([]Chain{{1, []float64{0.1, 0.01}}}, 7, &cheap))
-	assert.Equal(t, []int{0}, Share([]Chain{{1, nil}}, 7, &cheap))
-	assert.Equal(t, []int{0}, Share([]Chain{{1, sure}}, 0, &cheap))
-	assert.Equal(t, []int{0, 6}, Share([]Chain{{0.1, sure}, {0.9, sure}}, 6, &cheap))
-	assert.Empty(t, Share(nil, 7, &cheap))
-}
-
 // TestGuessingComesAndGoes: a text without repeats loses almost no time, at any cost of rows; when it begins to repeat,
 // guessing resumes.
 func TestGuessingComesAndGoes(t *testing.T) {

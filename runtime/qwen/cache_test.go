@@ -163,16 +163,6 @@ func TestSlots(t *testing.T) {
 	assert.Greater(t, swaps, 100, "nodes were moved")
 }
 
-// TestSee: spans of consecutive slots are joined, in the order of positions.
-func TestSee(t *testing.T) {
-	c := &Cache{prefix: 4}
-	assert.Equal(t, []backend.Span{{From: 0, To: 6}}, c.Node(1, 5, 4).See)
-	assert.Equal(t, []backend.Span{{From: 0, To: 4}, {From: 9, To: 11}, {From: 5, To: 6}}, c.Node(1, 5, 9, 10).See)
-	assert.EqualValues(t, 6, c.Node(1, 5, 9, 10).Pos)
-	c.prefix = 0
-	assert.Equal(t, []backend.Span{{From: 2, To: 3}}, c.Node(1, 2).See)
-}
-
 // TestText appends to texts and truncates them at random: rows, slots and lengths equal those of a plain list, and
 // tokens that do not fit change nothing.
 func TestText(t *testing.T) {

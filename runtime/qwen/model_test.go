@@ -2,7 +2,6 @@ package qwen_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -279,50 +278,6 @@ func (x *tree) step(r *rand.Rand) {
 	}
 }
 
-// TestFreed: evaluating a branch, freeing it and continuing elsewhere equals never having evaluated it.
-func TestFreed(t *testing.T) {
-	m := load(t, file(t, "q5_0", nil), host.Options{})
-	c, err := m.NewCache(16, gguf.F16)
-	require.NoError(t, err)
-	x := &tree{t: t, m: m, c: c}
-	x.grow([]*node{nil}, []int32{5})
-	x.settle(x.nodes[0])
-	x.grow([]*node{nil, nil}, []int32{6, 7})
-	x.grow([]*node{x.nodes[0], x.nodes[1]}, []int32{8, 9})
-	x.drop(x.nodes[0])
-	x.grow([]*node{x.nodes[0], x.nodes[1]}, []int32{10, 11}) // checked against texts without 6 and 8
-	x.settle(x.nodes[0])
-	x.grow([]*node{nil}, []int32{12})
-}
-
-// TestManyRows: batches longer than MaxRows, with wanted rows in all of their pieces.
-func TestManyRows(t *testing.T) {
-	m := load(t, file(t, "q4_0", func(s *synth.Spec) { s.Context = 2048 }), host.Options{})
-	ids := randomTokens(rand.New(rand.NewPCG(3, 3)), 2*qwen.MaxRows+30, 512)
-	c, err := m.NewCache(len(ids), gguf.F16)
-	require.NoError(t, err)
-	rows, err := c.Extend(ids)
-	require.NoError(t, err)
-	want := backend.Want{
-		Rows: []int{0, 30, qwen.MaxRows - 1, qwen.MaxRows, len(ids) - 1}, K: 5, Logits: true, Hidden: true,
-	}
-	out := make([]backend.Output, len(want.Rows))
-	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
-	for i, r := range want.Rows {
-		assert.Equal(t, prefill(t, m, ids[:r+1], gguf.F16), out[i], "row %d", r)
-	}
-}
-
-// TestThreads: the number of workers does not change a bit.
-func TestThreads(t *testing.T) {
-	f := file(t, "q4_k_m", func(s *synth.Spec) { s.Vocab = 5000 })
-	ids := randomTokens(rand.New(rand.NewPCG(4, 4)), 13, 5000)
-	want := prefill(t, load(t, f, host.Options{Threads: 1}), ids, gguf.F16)
-	for _, n := range []int{2, 3, 7} {
-		assert.Equal(t, want, prefill(t, load(t, f, host.Options{Threads: n}), ids, gguf.F16), "%d threads", n)
-	}
-}
-
 // TestContext: tokens that do not fit are refused before any work, without any change.
 func TestContext(t *testing.T) {
 	m := load(t, file(t, "q8_0", func(s *synth.Spec) { s.Context = 8 }), host.Options{})
@@ -357,19 +312,6 @@ func TestContext(t *testing.T) {
 	assert.ErrorIs(t, err, qwen.ErrContext)
 }
 
-// TestCancel: the cause of an ended context is returned.
-func TestCancel(t *testing.T) {
-	m := load(t, file(t, "q8_0", nil), host.Options{})
-	c, err := m.NewCache(6, gguf.F16)
-	require.NoError(t, err)
-	rows, err := c.Extend([]int32{1, 2})
-	require.NoError(t, err)
-	why := fmt.Errorf("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(why)
-	assert.ErrorIs(t, m.Forward(ctx, c.KV(), rows, nil, backend.Want{}), why)
-}
-
 // TestNotFinite: weights that are not finite give an error, not tokens.
 func TestNotFinite(t *testing.T) {
 	r, err := synth.ParseRecipe("f32")
@@ -389,79 +331,4 @@ func TestNotFinite(t *testing.T) {
 	err = m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), backend.Want{Rows: []int{1}, K: 2})
 	require.ErrorIs(t, err, qwen.ErrNotFinite)
 	assert.ErrorContains(t, err, "position 1")
-}
-
-// TestConfig: inconsistent metadata are refused, and the error names the key.
-func TestConfig(t *testing.T) {
-	whole := file(t, "f16", nil)
-	for _, c := range []struct {
-		name string
-		put  func(w *gguf.Writer)
-		want string
-	}{
-		{"arch", func(w *gguf.Writer) { gguf.Put(w, "general.architecture", "llama") }, "general.architecture"},
-		{"no layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(0)) }, "qwen2.block_count"},
-		{"many layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(3)) }, "blk.2.attn_norm.weight"},
-		{"few layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(1)) }, "blk.1."},
-		{"heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(3)) },
-			"qwen2.attention.head_count"},
-		{"huge heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(1<<31)) },
-			"qwen2.attention.head_count"},
-		{"kv heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count_kv", uint32(3)) },
-			"qwen2.attention.head_count_kv"},
-		{"wider", func(w *gguf.Writer) { gguf.Put(w, "qwen2.embedding_length", uint32(512)) }, "token_embd.weight"},
-		{"ffn", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", uint32(511)) }, "ffn_gate.weight"},
-		{"type", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", "512") }, "qwen2.feed_forward_length"},
-		{"eps", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", float32(-1)) },
-			"rms_epsilon"},
-		{"base", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.freq_base", float32(0)) }, "rope.freq_base"},
-		{"scaling", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.scaling.type", "yarn") }, "yarn"},
-		{"key length", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.key_length", uint32(32)) },
-			"value_length|attn_q"},
-		{"turned", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.dimension_count", uint32(32)) },
-			"rope.dimension_count"},
-	} {
-		f := rewrite(t, whole, c.put)
-		d, err := host.New(host.Options{})
-		require.NoError(t, err)
-		_, err = qwen.Load(f, d)
-		require.Error(t, err, c.name)
-		assert.Regexp(t, c.want, err.Error(), c.name)
-		require.NoError(t, d.Close())
-	}
-	good := rewrite(t, whole, func(w *gguf.Writer) {
-		gguf.Put(w, "qwen2.attention.key_length", uint16(64))
-		gguf.Put(w, "qwen2.rope.dimension_count", uint64(64))
-		gguf.Put(w, "qwen2.rope.scaling.type", "none")
-	})
-	load(t, good, host.Options{})
-}
-
-// rewrite copies f after the metadata that put writes, which replace those of f.
-func rewrite(t *testing.T, f *gguf.File, put func(w *gguf.Writer)) *gguf.File {
-	t.Helper()
-	var probe, b bytes.Buffer
-	w := gguf.NewWriter(&probe)
-	put(w)
-	require.NoError(t, w.Close())
-	changed, err := gguf.Parse(probe.Bytes())
-	require.NoError(t, err)
-	w = gguf.NewWriter(&b)
-	put(w)
-	for key, v := range f.Metadata() {
-		if _, err := changed.Value(key); err != nil {
-			w.PutValue(key, v)
-		}
-	}
-	for _, x := range f.Tensors() {
-		w.Declare(x.Name, x.Type, x.Shape...)
-	}
-	for _, x := range f.Tensors() {
-		_, err := w.Write(x.Data)
-		require.NoError(t, err)
-	}
-	require.NoError(t, w.Close())
-	g, err := gguf.Parse(b.Bytes())
-	require.NoError(t, err)
-	return g
 }

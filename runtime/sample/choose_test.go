@@ -136,17 +136,6 @@ func TestChooseOfShifted(t *testing.T) {
 	}
 }
 
-// TestFinite: values that are not finite become the largest or smallest finite number.
-func TestFinite(t *testing.T) {
-	for v, want := range map[float64]float32{
-		0.5: 0.5, 1e300: math.MaxFloat32, math.Inf(1): math.MaxFloat32, -1e300: -math.MaxFloat32,
-		math.Inf(-1): -math.MaxFloat32, math.MaxFloat32: math.MaxFloat32, -math.MaxFloat32: -math.MaxFloat32,
-	} {
-		assert.Equal(t, want, finite(v), v)
-	}
-	assert.EqualValues(t, -math.MaxFloat32, finite(math.NaN()))
-}
-
 // TestWantScores: a greedy choice can be compared with any token, a sampled one with tokens that can be sampled.
 func TestWantScores(t *testing.T) {
 	for _, c := range []struct {

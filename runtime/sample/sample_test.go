@@ -275,23 +275,6 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestRepeatable: a sample depends only on seed and position, and on both of them.
-func TestRepeatable(t *testing.T) {
-	out := output(randomLogits(rand.New(rand.NewPCG(3, 4)), 1000, 1), 1)
-	draw := func(seed uint64, from int) (ids []int32) {
-		s, err := New(terms.Sampling{Temperature: 1, Seed: seed})
-		require.NoError(t, err)
-		for pos := from; pos < 50; pos++ {
-			ids = append(ids, s.Pick(pos, out))
-		}
-		return ids
-	}
-	all := draw(1, 0)
-	assert.Equal(t, all[20:], draw(1, 20), "earlier positions have no influence")
-	assert.NotEqual(t, all, draw(2, 0))
-	assert.Greater(t, len(slices.Compact(slices.Sorted(slices.Values(all)))), 20, "each position has its own noise")
-}
-
 // TestNucleus: tokens that are dropped without sorting are never in the nucleus.
 func TestNucleus(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

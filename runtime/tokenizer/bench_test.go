@@ -24,13 +24,6 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-func BenchmarkHash(b *testing.B) {
-	t := open(b, "data", "qwen2-vocab.gguf")
-	for b.Loop() {
-		t.digest()
-	}
-}
-
 // questions returns real English text.
 func questions(b *testing.B) string {
 	text, err := os.ReadFile(sharedtest.Shared(b, "data", "gsm8k", "test.jsonl"))

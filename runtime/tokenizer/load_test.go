@@ -157,22 +157,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSpellings: each role of infill has one token: the one that the file names, else the first known text in the
-// vocabulary.
-func TestSpellings(t *testing.T) {
-	v := newVocabFile(1, nil)
-	n := len(v.strings(keyTokens))
-	extra := []string{"<PRE>", "<fim_prefix>", "<PAD>", "<|file_sep|>", "<|start|>"}
-	v[keyTokens] = append(v.strings(keyTokens), extra...)
-	v[keyTypes] = append(v[keyTypes].([]int32), 1, 1, 1, 1, 3)
-	v[keyMerges] = []string{}
-	kinds := func(v vocabFile) []kind { return v.tokenizer(t).vocab.kinds[n:] }
-	assert.Equal(t, []kind{normal, normal | control, normal | control | end, normal | control | end, userDefined},
-		kinds(v))
-	named := v.with(prefix+"fim_pre_token_id", uint32(3)).with(prefix+"fim_pad_token_id", uint32(n))
-	assert.Equal(t, []kind{normal | end, normal, normal, normal | control | end, userDefined}, kinds(named))
-}
-
 func TestHash(t *testing.T) {
 	v := newVocabFile(1, []string{"t h", "th e", "a b", "a c", "c b"}).with(keyMerges, []string{"t h", "th e", "a b"})
 	tokens, types := v.strings(keyTokens), v[keyTypes].([]int32)

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -229,17 +228,6 @@ func TestAForgottenPassEndsInSleep(t *testing.T) {
 		p.Run(10, 1, func(_, _, _ int) { ran.Add(1) })
 		require.EqualValues(t, 10, ran.Load())
 	})
-}
-
-func TestCloseWaitsForTheWorkers(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for range 20 {
-		p := New(5)
-		p.Begin()
-		p.Run(10, 1, func(_, _, _ int) {})
-		p.Close()
-	}
-	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
 }
 
 func TestRunDoesNotAllocate(t *testing.T) {

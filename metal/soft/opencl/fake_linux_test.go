@@ -334,4 +334,6 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, d.Close())
 	pages[0] = 1
 	require.NoError(t, unmapMemory(pages), "the device does not own it")
+	_, err = Open("/no/library")
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
 }

@@ -281,12 +281,6 @@ kernel void matrix_race_good(ARGS) {
 kernel void shift_bad(ARGS) {
   y[t] = float(1u << (t + 1)); // fault: shift
 }
-kernel void shifts_bad(ARGS, uint group [[threadgroup_position_in_grid]]) {
-  if (group % 2 == 0)
-    y[t] = float(1u << (t + 1)); // fault: first_shift
-  else
-    y[t] = float(1u << (t + 2)); // fault: second_shift
-}
 kernel void shift_good(ARGS) { y[t] = float(1u << (t & 31)); }
 
 kernel void division_bad(ARGS) {

@@ -1,15 +1,10 @@
 package translate
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/held"
-	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
 // TestAssembly: the text for a GPU has the requested kernels, with loads from the address spaces of their parameters.
@@ -35,26 +30,4 @@ kernel void other(device float *y [[buffer(0)]], uint tid [[thread_index_in_thre
 	assert.NotContains(t, text, "\nother:")
 	_, err = c.Assembly(source, "none")
 	assert.ErrorContains(t, err, "no kernel none")
-}
-
-// TestAssemblyLacksGPU: a clang without support for the GPU is a missing device, not an error of the source. Cached
-// results remain.
-func TestAssemblyLacksGPU(t *testing.T) {
-	const source = "#include <metal_stdlib>\nusing namespace metal;\nkernel void k() {}"
-	cache := held.TempDir(t)
-	rich := open(t, Options{Cache: cache})
-	poor := filepath.Join(held.TempDir(t), "clang")
-	script := "#!/bin/sh\ncase \"$*\" in *amdgcn*)\n" +
-		"echo \"error: unable to create target: 'No available targets are compatible with triple'\" >&2\nexit 1;;\n" +
-		"esac\nexec " + rich.clang + " \"$@\"\n"
-	require.NoError(t, os.WriteFile(poor, []byte(script), 0o777))
-	c := open(t, Options{Clang: poor, Cache: cache})
-	_, err := c.Assembly(source, "k")
-	assert.ErrorIs(t, err, metal.ErrNoDevice)
-	assert.ErrorContains(t, err, "does not know the GPU")
-	text, err := rich.Assembly(source, "k")
-	require.NoError(t, err)
-	kept, err := c.Assembly(source, "k")
-	require.NoError(t, err)
-	assert.Equal(t, text, kept)
 }

@@ -63,7 +63,7 @@ func TestCacheWithoutCompiling(t *testing.T) {
 	}
 	for what, other := range map[string]func() error{
 		"source":  func() error { _, err := again.Build(text+"\n", Fast); return err },
-		"variant": func() error { _, err := again.Build(text, UBSan); return err },
+		"variant": func() error { _, err := again.Build(text, Check); return err },
 		"version": func() error { again.version += "1"; _, err := again.Build(text, Fast); return err },
 		"strict":  func() error { again.version += "2"; return again.strictOnce(&unit{}, text, own) },
 		"text":    func() error { return again.strictOnce(&unit{}, text, own+"\n") },
@@ -120,20 +120,6 @@ func TestPrune(t *testing.T) {
 	assert.Equal(t, []string{
 		"library-new.so", "library-used.so", "new-busy", "other", "runtime-new.o", "shim-new", "strict-new",
 	}, left)
-}
-
-// TestKeep: a text is kept as a whole, and nothing is left of one that cannot be kept.
-func TestKeep(t *testing.T) {
-	c := &Compiler{cache: held.TempDir(t)}
-	path := filepath.Join(c.cache, "assembly-1.s")
-	require.NoError(t, c.keep(path, "text"))
-	kept, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, "text", string(kept))
-	assert.Error(t, c.keep(filepath.Join(c.cache, "absent", "assembly-2.s"), "text"))
-	left, err := os.ReadDir(c.cache)
-	require.NoError(t, err)
-	assert.Len(t, left, 1)
 }
 
 // TestOwnText: every file that affects the result of a source is part of the cache key.

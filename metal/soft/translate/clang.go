@@ -82,20 +82,14 @@ func diagnosed() []string {
 
 // flags returns the flags of a variant.
 func (v Variant) flags() []string {
-	exact := []string{"-ffp-contract=off"}
-	const undefined = "-fsanitize=alignment,array-bounds,shift-exponent,integer-divide-by-zero," +
-		"signed-integer-overflow,unreachable,return,null"
-	switch v {
-	case FastMath:
-		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities", "-ffp-contract=fast-honor-pragmas"}
-	case Check:
-		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops",
-			"-fsanitize=thread", undefined, "-mllvm", "-tsan-instrument-func-entry-exit=0",
-			"-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-instrument-atomics=0")
-	case UBSan:
-		return append(exact, "-O1", undefined)
+	if v != Check {
+		return []string{"-ffp-contract=off", "-O2"}
 	}
-	return append(exact, "-O2")
+	return []string{"-ffp-contract=off", "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize",
+		"-fno-unroll-loops", "-fsanitize=thread", "-fsanitize=alignment,array-bounds,shift-exponent," +
+			"integer-divide-by-zero,signed-integer-overflow,unreachable,return,null",
+		"-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1",
+		"-mllvm", "-tsan-instrument-atomics=0"}
 }
 
 // clangRun runs clang in the folder of the headers on text, and returns its output.

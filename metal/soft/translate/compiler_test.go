@@ -132,7 +132,7 @@ func TestStrictRejects(t *testing.T) {
 // TestStrictAccepts: the sources of all tests are accepted.
 func TestStrictAccepts(t *testing.T) {
 	c := open(t, Options{})
-	for _, name := range []string{"features", "faults", "bench"} {
+	for _, name := range []string{"features", "faults"} {
 		assert.NoError(t, strict(t, c, source(t, name)))
 	}
 }

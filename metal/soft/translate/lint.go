@@ -9,12 +9,9 @@ import (
 var banned = map[string]string{
 	"double": "Metal has no double", "goto": "Metal has no goto",
 	"new": "Metal has no new", "delete": "Metal has no delete",
-	"try": "Metal has no exceptions", "catch": "Metal has no exceptions", "throw": "Metal has no exceptions",
-	"virtual": "Metal has no virtual functions", "dynamic_cast": "Metal has no type information",
-	"typeid": "Metal has no type information", "thread_local": "Metal has no thread_local", "asm": "Metal has no asm",
-	"std": "Metal has no C++ standard library", "noexcept": "Metal has no exceptions",
-	"register": "Metal has no register", "__attribute__": "write attributes as [[...]]",
-	"printf": "Metal has no printf",
+	"virtual": "Metal has no virtual functions", "thread_local": "Metal has no thread_local", "asm": "Metal has no asm",
+	"noexcept": "Metal has no exceptions", "register": "Metal has no register",
+	"__attribute__": "write attributes as [[...]]",
 }
 
 // lint refuses code that clang accepts and Metal does not.
@@ -72,33 +69,9 @@ func knownDirective(text string) bool {
 	if len(fields) == 0 {
 		return false
 	}
-	return slices.Contains([]string{"unroll", "nounroll"}, fields[0]) || contraction(text) != "" ||
+	return slices.Contains([]string{"unroll", "nounroll"}, fields[0]) ||
+		strings.Join(fields, "") == "METALfpcontractoff)" || // as all code is compiled
 		len(fields) > 1 && fields[0] == "clang" && fields[1] == "loop"
-}
-
-// contraction returns clang's form of Metal's pragma that says whether products and sums may become an fma, or "" if a
-// line is no such pragma.
-func contraction(text string) string {
-	_, text, _ = strings.Cut(text, "pragma")
-	text = strings.Join(strings.Fields(text), "")
-	for _, mode := range []string{"off", "on", "fast"} {
-		if text == "METALfpcontract("+mode+")" {
-			return "#pragma clang fp contract(" + mode + ")"
-		}
-	}
-	return ""
-}
-
-// contractions translates the pragmas that say whether products and sums may become an fma.
-func (u *unit) contractions() {
-	for i, t := range u.tokens {
-		if t.kind != directive {
-			continue
-		}
-		if pragma := contraction(t.text); pragma != "" {
-			u.replace(i, i+1, pragma)
-		}
-	}
 }
 
 // recursion refuses functions that call themselves, directly or indirectly: a GPU has no call stack.

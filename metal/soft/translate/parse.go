@@ -11,7 +11,6 @@ func parse(text, file string) *unit {
 	u.bindTemplates()
 	u.constructors()
 	u.findConstants()
-	u.contractions()
 	u.keepLoops()
 	if !u.includes("metal_stdlib") {
 		first := max(0, slices.IndexFunc(u.tokens, func(t token) bool { return t.kind != directive }))

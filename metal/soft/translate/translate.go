@@ -32,12 +32,8 @@ type Variant string
 
 // The variants.
 const (
-	Fast     Variant = "fast"     // optimised, with IEEE arithmetic; finds divergence only
-	FastMath Variant = "fastmath" // as Fast, with sums reordered and fused as fast arithmetic may
-	// for races, bounds and uninitialised reads
-	// thread.
-	Check Variant = "check"
-	UBSan Variant = "ubsan" // finds misaligned pointers, array indices, shifts and arithmetic without meaning
+	Fast  Variant = "fast"  // optimised; finds divergence only
+	Check Variant = "check" // checks every access, on one thread, and finds what UBSan finds
 )
 
 // Limits of kernels in the parser and the runtime. Those of Metal are Apple's.

@@ -3,7 +3,6 @@ package gpu
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +11,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/kernels"
-	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -189,73 +187,4 @@ func TestDrawOfMany(t *testing.T) {
 			assert.Equal(t, o.Top[0].ID, o.Next)
 		}
 	}
-}
-
-// mistaken is a device that gets kernels with a mistake.
-type mistaken struct {
-	metal.Device
-	right, is string
-	made      int // mistakes
-}
-
-func (d *mistaken) NewLibrary(source string) (metal.Library, error) {
-	d.made += strings.Count(source, d.right)
-	return d.Device.NewLibrary(strings.ReplaceAll(source, d.right, d.is))
-}
-
-// TestDrawMistakes: noise with a wrong bit of the generator, of another position or seed, or with a wrong logarithm,
-// and a wrong set of possible tokens, lower the rate of right guesses.
-func TestDrawMistakes(t *testing.T) {
-	racing.Spare(t)
-	draw := func(temperature float64, k int, p, least float64) backend.Draw {
-		return backend.Draw{Sampling: terms.Sampling{Temperature: temperature, TopK: k, TopP: p}, MinP: least}
-	}
-	all, best, near := draw(20, 0, 0, 0), draw(20, 60, 0, 0), draw(4, 20, 0, 0)
-	share, least, whole := draw(20, 60, 0.5, 0), draw(20, 60, 0, 0.5), draw(3, 0, 0.6, 0)
-	cases := []struct {
-		right, is string
-		draw      backend.Draw
-	}{
-		{"PhiloxLow = 0xB1CE6E93", "PhiloxLow = 0xB1CE6E92", best},
-		{"WeylHigh = 0x9E3779B9", "WeylHigh = 0x9E3779B8", all},
-		{"token = high ^ seed ^ pos", "token = high ^ pos", all},
-		{"(middle >> 32) + (other >> 32)", "(middle >> 32)", best},
-		{"const float below = draw_unit(~bits)", "const float below = draw_unit(bits)", all},
-		{"e = 2.0f * z * series", "e = z * z * series", near},
-		{"fma(logits[i], a.sharpness, draw_noise(", "fma(logits[i], 1.0f, draw_noise(", all},
-		{"fma(l, a.sharpness, draw_noise(", "fma(l, 0.0f, draw_noise(", best},
-		{"a.top_p * mass", "2 * mass", share},
-		{"l >= a.min_logit", "true", least},
-		{"if (!a.rest || !simd_any(last))", "if (false)", best},
-		{"if (!a.rest || !simd_any(last))", "if (true)", all},
-		{"n < 32 ? above : far_above", "above", share},
-		{"mass += precise::exp((logits[i] - m) * a.sharpness)", "mass += precise::exp(logits[i] - m)", whole},
-	}
-	for _, d := range []backend.Draw{all, best, near, share, least, whole} {
-		assert.GreaterOrEqual(t, heldWith(t, "\x00", "", d), mistakeRounds-1, "without a mistake: %+v", d)
-	}
-	if testing.Short() {
-		cases = cases[:2] // kernels are compiled for each
-	}
-	for _, c := range cases {
-		assert.Less(t, heldWith(t, c.right, c.is, c.draw), mistakeRounds*98/100, "%s instead of %s", c.is, c.right)
-	}
-}
-
-const mistakeRounds = 100
-
-// heldWith returns how many of mistakeRounds draws a device guesses right if its kernels contain is in place of right.
-func heldWith(t *testing.T, right, is string, draw backend.Draw) int {
-	t.Helper()
-	under := &mistaken{Device: OpenMetal(t, fastOptions()), right: right, is: is}
-	d, err := New(under, Options{})
-	require.NoError(t, err)
-	x := &fixture{t: t, r: newRand(17), d: d}
-	held, _ := x.drawing(300).held(mistakeRounds, func() backend.Draw {
-		draw.Seed = x.r.Uint64()
-		return draw
-	})
-	require.NoError(t, d.Close())
-	require.Equal(t, is != "", under.made > 0, right)
-	return held
 }

@@ -40,7 +40,6 @@ func each(t *testing.T, f func(x *fixture)) {
 	options := []soft.Options{
 		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
 		{Variant: soft.Fast, Seed: rand.Uint64N(1<<20) + 1},
-		{Variant: soft.FastMath, Seed: 4},
 	}
 	if testing.Short() {
 		options = options[1:2]
@@ -89,12 +88,8 @@ func stored(f []float32, shape ...int) gguf.Tensor {
 	return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
 }
 
-// matrix returns random blocks of a type, and the weights that they encode. Fast arithmetic, which the program never
-// uses on a GPU, is tested with one type only.
+// matrix returns random blocks of a type, and the weights that they encode.
 func (x *fixture) matrix(kind gguf.Type, out, in int) (gguf.Tensor, []float32) {
-	if x.variant == soft.FastMath {
-		kind = gguf.F32
-	}
 	elems, size := kind.Block()
 	require.Zero(x.t, in%elems)
 	data := make([]byte, out*in/elems*size)
@@ -148,10 +143,17 @@ func scalesOf(t gguf.Type) ([]int, float64) {
 
 // weightOf returns a random weight with a bias, and the same function in float64.
 func (x *fixture) weightOf(kind gguf.Type, out, in int) (*weight, func(h []float64) []float64) {
+	return x.weightWith(kind, out, in, true)
+}
+
+func (x *fixture) weightWith(kind gguf.Type, out, in int, biased bool) (*weight, func(h []float64) []float64) {
 	m, w := x.matrix(kind, out, in)
-	b := x.floats(out)
-	bias := stored(b, out)
-	loaded, err := x.d.LoadWeight(m, &bias)
+	b, bias := make([]float32, out), (*gguf.Tensor)(nil)
+	if biased {
+		b = x.floats(out)
+		bias = new(stored(b, out))
+	}
+	loaded, err := x.d.LoadWeight(m, bias)
 	require.NoError(x.t, err)
 	return loaded.(*weight), func(h []float64) []float64 {
 		y := make([]float64, out)

@@ -351,26 +351,6 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestSettle: copied and swapped slots contain their originals.
-func TestSettle(t *testing.T) {
-	m, _ := load(t, file(t, "q4_0", nil), gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
-	c, err := m.NewCache(12, gguf.F16)
-	require.NoError(t, err)
-	ids := []int32{5, 9, 300, 77}
-	feed(t, m, c, ids[:2], 1)
-	var slots []int32
-	for _, at := range []int{9, 2} { // the first node is far off, the second in the place of the first
-		slot, err := c.Alloc(at)
-		require.NoError(t, err)
-		slots = append(slots, slot)
-	}
-	rows := []backend.Row{c.Node(ids[2], slots[0]), c.Node(ids[3], slots[1], slots[0])}
-	out := make([]backend.Output, 1)
-	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{1}, K: 1}))
-	c.Settle(slots...)
-	require.Equal(t, run(t, m, append(ids, 8), gguf.F16, 1), feed(t, m, c, []int32{8}, 1))
-}
-
 // TestLevels: a token of a model with 24 layers has 123 dependency levels, in short and long passes.
 func TestLevels(t *testing.T) {
 	for _, edit := range []func(*synth.Spec){func(*synth.Spec) {}, qwen3(128, 4, 2, 128)} {
@@ -462,36 +442,6 @@ func TestGolden(t *testing.T) {
 				require.Less(t, relativeError(out.Logits, p.Ref), bar+5e-3, "keys and values in F16")
 			}
 		})
-	}
-}
-
-// TestTrained compares the small trained models with the greedy ids of the original float32 program.
-func TestTrained(t *testing.T) {
-	dev := gpu.OpenMetal(t, soft.Options{})
-	names := []string{"stories260k", "stories-weak", "babyllama361"}
-	if testing.Short() {
-		names = names[:1]
-	}
-	for _, name := range names {
-		var cases []struct {
-			Prompt []int32 `json:"prompt_ids"`
-			Greedy []int32 `json:"greedy_ids"`
-		}
-		b, err := os.ReadFile(sharedtest.Shared(t, "data", "models", name+".golden.json"))
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(b, &cases))
-		f, err := gguf.Open(sharedtest.Shared(t, "data", "models", name+"-qwen2-f32.gguf"))
-		require.NoError(t, err)
-		t.Cleanup(func() { f.Close() })
-		m, _ := load(t, f, dev, gpu.Options{Mapped: f.Mappings()})
-		k := cases[0]
-		c, err := m.NewCache(len(k.Prompt)+len(k.Greedy), gguf.F32)
-		require.NoError(t, err)
-		out := feed(t, m, c, k.Prompt, len(k.Prompt))
-		for i, want := range k.Greedy[:min(48, len(k.Greedy))] { // errors show early
-			require.Equal(t, want, out.Top[0].ID, "%s, step %d", name, i)
-			out = feed(t, m, c, []int32{want}, 1)
-		}
 	}
 }
 
@@ -708,29 +658,4 @@ func TestTightMemory(t *testing.T) {
 	want := backend.Want{Rows: []int{0, 1, 2, 3, 4, 5, 6, 7}, K: 1}
 	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, out, want),
 		"17000 bytes of threadgroup memory are too few")
-}
-
-// TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, give the same results
-// as alone.
-func TestManyRows(t *testing.T) {
-	racing.Spare(t)
-	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 75, 512)
-	f := file(t, "q5_0", nil)
-	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
-	c, err := m.NewCache(len(ids), gguf.F32)
-	require.NoError(t, err)
-	rows, err := c.Extend(ids)
-	require.NoError(t, err)
-	want := backend.Want{K: 2, Logits: true}
-	for i := range rows {
-		want.Rows = append(want.Rows, i)
-	}
-	out := make([]backend.Output, len(rows))
-	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
-	assert.Equal(t, run(t, m, ids, gguf.F16, 75), run(t, m, ids, gguf.F16, 15), "long passes agree among themselves")
-	ref := exact(t, f)
-	for _, i := range []int{0, 7, 8, 31, 32, 44, 63, 64, 74} {
-		alone := run(t, ref, ids[:i+1], gguf.F32, i+1)
-		assert.Less(t, relativeError(out[i].Logits, alone.Logits), 1e-5, fmt.Sprint("row ", i))
-	}
 }

@@ -2,13 +2,13 @@ package gpu
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -100,28 +100,25 @@ func attendWideKernel(room int) string    { return fmt.Sprintf("attend_wide_%d",
 func (d *Device) makePipelines(keys []pipelineKey) error {
 	slices.SortFunc(keys, pipelineKey.compare)
 	keys = slices.DeleteFunc(slices.Compact(keys), func(k pipelineKey) bool { return d.pipelines[k] != nil })
-	made, errs := make([]metal.Pipeline, len(keys)), make([]error, len(keys))
-	var all sync.WaitGroup
-	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
+	made := make([]metal.Pipeline, len(keys))
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
 	for i, key := range keys {
 		l, err := d.library(key.weight)
-		if err != nil {
-			errs[i] = err
-			continue
-		}
-		all.Go(func() {
-			turns <- struct{}{}
-			made[i], errs[i] = newPipeline(l, key)
-			<-turns
+		all.Go(func() error {
+			if err == nil {
+				made[i], err = newPipeline(l, key)
+			}
+			return err
 		})
 	}
-	all.Wait()
+	err := all.Wait()
 	for i, p := range made {
-		if errs[i] == nil {
+		if p != nil {
 			d.pipelines[keys[i]] = p
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 func (k pipelineKey) compare(other pipelineKey) int {

@@ -80,44 +80,6 @@ func TestTies(t *testing.T) {
 	})
 }
 
-// TestTiesOfTheBest: of tokens that share the largest logit, far apart or at the ends of chunks, the first is the best.
-func TestTiesOfTheBest(t *testing.T) {
-	each(t, func(x *fixture, _ float64) {
-		const dim, vocab = 32, 4*chunk + 9
-		g, _ := x.normOf(dim)
-		h := x.tensorOf(1, dim)
-		pick := make([]int, vocab)
-		for i := range pick {
-			pick[i] = i
-		}
-		data := x.r.Uint64()
-		again := func() backend.Weight { // the same kinds each time
-			x.r = rand.New(rand.NewPCG(data, 1))
-			return x.tied(gguf.Q8_0, vocab, dim, pick)
-		}
-		best := int(x.head(h, g, again(), backend.Want{Rows: []int{0}, K: 1})[0].Top[0].ID)
-		for _, places := range [][]int{
-			{chunk - 1, chunk}, {0, vocab - 1}, {2*chunk - 1, 2 * chunk}, {2 * chunk, 4 * chunk}, {5, 6},
-			{3*chunk - 1, 3 * chunk, vocab - 1}, {7, chunk + 7, 2*chunk + 7},
-		} {
-			for i := range pick {
-				pick[i] = i
-			}
-			pick[best] = (best + 1) % vocab
-			for _, at := range places {
-				pick[at] = best
-			}
-			w := again()
-			for _, k := range []int{1, 2, 3} {
-				top := x.head(h, g, w, backend.Want{Rows: []int{0}, K: k})[0].Top
-				for i, c := range top[:min(k, len(places))] {
-					assert.EqualValues(t, places[i], c.ID, "place %d of %v, %d wanted", i, places, k)
-				}
-			}
-		}
-	})
-}
-
 // TestHeadSums: the sums over several chunks are right for logits of any size: far apart, all equal, all small.
 func TestHeadSums(t *testing.T) {
 	each(t, func(x *fixture, _ float64) {

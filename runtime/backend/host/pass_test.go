@@ -68,9 +68,16 @@ func stored(f []float32, shape ...int) gguf.Tensor {
 
 // weightOf returns a weight of random numbers with a bias, and the same function in float64.
 func (x *fixture) weightOf(out, in int) (backend.Weight, func(h []float64) []float64) {
-	w, b := x.floats(out*in), x.floats(out)
-	bias := stored(b, out)
-	loaded, err := x.d.LoadWeight(stored(w, in, out), &bias)
+	return x.weightWith(out, in, true)
+}
+
+func (x *fixture) weightWith(out, in int, biased bool) (backend.Weight, func(h []float64) []float64) {
+	w, b, bias := x.floats(out*in), make([]float32, out), (*gguf.Tensor)(nil)
+	if biased {
+		b = x.floats(out)
+		bias = new(stored(b, out))
+	}
+	loaded, err := x.d.LoadWeight(stored(w, in, out), bias)
 	require.NoError(x.t, err)
 	return loaded, func(h []float64) []float64 {
 		y := make([]float64, out)
@@ -169,8 +176,8 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 	p.NormProject(q, k, v, h, nrm, wq, wk, wv)
 	require.NoError(x.t, p.(*pass).order.Attend(q, k, v), "only the order is checked")
 	m := x.tensorOf(n, out)
-	wg, fg := x.weightOf(out, in)
-	wu, fu := x.weightOf(out, in)
+	wg, fg := x.weightWith(out, in, n != 3)
+	wu, fu := x.weightWith(out, in, n != 4)
 	p.NormGateUp(m, h, nrm, wg, wu)
 	before := slices.Clone(g.f)
 	wo, fo := x.weightOf(out, in)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
@@ -257,17 +256,4 @@ func TestOnlyItsRows(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestResized: memory that is large enough is reused, for any length of the slice.
-func TestResized(t *testing.T) {
-	s := make([]int, 2, 5)
-	for _, n := range []int{0, 1, 5} {
-		got := resized(s, n)
-		assert.Len(t, got, n)
-		assert.Equal(t, &s[0], &got[:1][0])
-	}
-	assert.Len(t, resized(s, 6), 6)
-	assert.NotEqual(t, cap(s), cap(resized(s, 6)))
-	assert.Empty(t, resized[int](nil, 0))
 }

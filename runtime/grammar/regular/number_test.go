@@ -111,35 +111,6 @@ func TestNumbersWithin(t *testing.T) {
 	})
 }
 
-// TestMultiples: multiples of a step have as many digits after the point as the step.
-func TestMultiples(t *testing.T) {
-	racing.Spare(t)
-	m := newMaker()
-	for _, step := range []string{"1", "3", "0.5", "1.25", "7", "0.75"} {
-		eachNumber(someLimits("-20", "-1.5", "4")[1:], someLimits("-1", "9.25", "30")[1:], func(b Numbers) {
-			b.Step = rat(step)
-			digits, _ := b.Step.FloatPrec()
-			all, err := m.Numbers(b, true, true)
-			require.NoError(t, err)
-			whole, err := m.Numbers(b, true, false)
-			require.NoError(t, err)
-			for n := -100; n <= 140; n++ {
-				v := big.NewRat(int64(n), 4)
-				places, _ := v.FloatPrec()
-				if text := v.FloatString(digits); places <= digits && !strings.HasPrefix(text, "-0.0") {
-					require.Equal(t, b.has(v), all.Has(text), "%+v: %s", b, text)
-				}
-				if v.IsInt() {
-					text := v.FloatString(0)
-					require.Equal(t, b.has(v), whole.Has(text), "%+v: %s", b, text)
-					require.False(t, whole.Has(text+".0"))
-					require.False(t, digits != 1 && all.Has(text+".0"))
-				}
-			}
-		})
-	}
-}
-
 // TestManyDigits: without bounds, whole numbers have up to 15 digits, and those with a bound one more than it has.
 func TestManyDigits(t *testing.T) {
 	nines := func(n int) string { return strings.Repeat("9", n) }

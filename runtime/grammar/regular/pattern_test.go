@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -110,6 +111,7 @@ func TestChar(t *testing.T) {
 // TestLongStrings: with a bound that would need too many states, only shorter strings remain, but not fewer characters
 // than there must be; where even these are too many, it is an error.
 func TestLongStrings(t *testing.T) {
+	held.Bounded(t)
 	m := newMaker()
 	for _, c := range []struct {
 		length Bounds

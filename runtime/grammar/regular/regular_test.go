@@ -1,7 +1,6 @@
 package regular
 
 import (
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -150,6 +150,7 @@ func TestTrimmed(t *testing.T) {
 
 // TestTooLarge: a set may have so many states, and no more.
 func TestTooLarge(t *testing.T) {
+	held.Bounded(t)
 	racing.Spare(t)
 	texts := []string{strings.Repeat("a", maxStates-1)}
 	_, err := Of(texts)
@@ -214,20 +215,6 @@ func TestFreedom(t *testing.T) {
 		assert.Equal(t, want, free[begun], pattern)
 		assert.Equal(t, Bound, free[0], "before the quote")
 	}
-}
-
-// TestQuote: a string in JSON has only the required escapes, in their short form.
-func TestQuote(t *testing.T) {
-	for r := rune(0); r < 0x3000; r++ {
-		quoted := Quote(string(r))
-		var back string
-		require.NoError(t, json.Unmarshal([]byte(quoted), &back), quoted)
-		assert.Equal(t, string(r), back)
-		if r >= 0x20 && r != '"' && r != '\\' {
-			assert.Equal(t, `"`+string(r)+`"`, quoted)
-		}
-	}
-	assert.Equal(t, `"\b\f\n\r\t\u0000\u000b\u001f\"\\é"`, Quote("\b\f\n\r\t\x00\x0b\x1f\"\\é"))
 }
 
 // TestValues: listed values may have a space after each comma and colon that is not within a string.

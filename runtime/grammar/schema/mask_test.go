@@ -1,10 +1,8 @@
 package schema
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,23 +10,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
-
-// TestTogether: goroutines that generate answers with a shared matcher get the same answers as with separate ones.
-func TestTogether(t *testing.T) {
-	g, err := Compile(t.Context(), []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array",`+
-		`"items":{"enum":["ab","more",120,null]}}},"required":["a","b"],"additionalProperties":false}`), false)
-	require.NoError(t, err)
-	v := smallVocabulary(t)
-	shared := v.matcher(g)
-	var texts, alone [4]string
-	var all sync.WaitGroup
-	for i := range texts {
-		all.Go(func() { texts[i], _ = draw(rand.New(rand.NewPCG(uint64(i), 1)), shared, v, 200) })
-		alone[i], _ = draw(rand.New(rand.NewPCG(uint64(i), 1)), v.matcher(g), v, 200)
-	}
-	all.Wait()
-	assert.Equal(t, alone, texts)
-}
 
 // matcher returns a matcher of a schema, for a vocabulary with some texts, an end token and all bytes.
 func matcher(t *testing.T, schema string, texts ...string) *grammar.Matcher {
@@ -83,20 +64,4 @@ func TestMostDifferent(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Compile(t.Context(), []byte(schema(maxDifferent+1)), false)
 	require.ErrorContains(t, err, "#/uniqueItems: ")
-}
-
-// TestEqualBounds: if an inclusive and an exclusive bound are equal, the exclusive one applies, in any order.
-func TestEqualBounds(t *testing.T) {
-	for _, schema := range []string{
-		`{"type":"integer","maximum":5,"exclusiveMaximum":5,"minimum":3,"exclusiveMinimum":3}`,
-		`{"type":"integer","exclusiveMaximum":5,"maximum":5,"exclusiveMinimum":3,"minimum":3}`,
-		`{"allOf":[{"type":"integer","exclusiveMaximum":5,"minimum":3},{"maximum":5,"exclusiveMinimum":3}]}`,
-	} {
-		g, err := Compile(t.Context(), []byte(schema), false)
-		require.NoError(t, err)
-		for digit := byte('0'); digit <= '9'; digit++ {
-			s := g.Next(g.Start(), digit)
-			assert.Equal(t, digit == '4', s != nil && s.Done(), "%c by %s", digit, schema)
-		}
-	}
 }

@@ -176,7 +176,7 @@ func ParseBackend(name string) (engine.Backend, error) {
 	b, err := engine.ParseBackend(name)
 	if err != nil {
 		return "", cli.Usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:VARIANT[:SEED], "+
-			"where a variant is fast, fastmath, check or ubsan", name)
+			"where a variant is fast or check", name)
 	}
 	return b, nil
 }

@@ -49,48 +49,6 @@ func dispatcher(t testing.TB) func(i int) {
 	}
 }
 
-func BenchmarkDispatch(b *testing.B) {
-	dispatch := dispatcher(b)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		dispatch(i)
-		i++
-	}
-}
-
-func BenchmarkSend(b *testing.B) {
-	d := newBench(b, newFake(b, &goGPU{}))
-	s := d.objc.begin()
-	b.Cleanup(s.end)
-	toNothing(b, d.Device)
-	b.ReportAllocs()
-	for b.Loop() {
-		s.send(d.device, selSetBuffer, 1, 2, 3)
-	}
-}
-
-// BenchmarkCommandBuffer measures an empty command buffer, from NewCommands to Wait, without reading its times: 10
-// messages, and 8 other calls for two autorelease pools.
-func BenchmarkCommandBuffer(b *testing.B) {
-	d := newBench(b, newFake(b, &goGPU{}))
-	toNothing(b, d.Device)
-	seconds := d.objc.sendSeconds
-	d.objc.sendSeconds = func(to, selector uintptr) float64 { return 0 }
-	b.Cleanup(func() { d.objc.sendSeconds = seconds })
-	b.ReportAllocs()
-	for b.Loop() {
-		c, err := d.NewCommands()
-		if err != nil {
-			b.Fatal(err)
-		}
-		c.Commit()
-		if _, err := c.Wait(); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestNoAllocations: encoding allocates nothing. (The race detector does, so that this file is excluded from it.)
 func TestNoAllocations(t *testing.T) {
 	dispatch := dispatcher(t)
