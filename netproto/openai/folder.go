@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -181,8 +182,8 @@ func (f *Folder) nearest(prompt []int32, more int) (name string) {
 
 // save writes the text of a session, unless a file contains it already. It replaces files of prefixes of the text.
 // Errors are logged: the text must then be computed again.
-func (f *Folder) save(ctx context.Context, s answer.Session, text []int32) {
-	if f == nil || len(text) == 0 || f.has(text) {
+func (f *Folder) save(ctx context.Context, s answer.Session) {
+	if f == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx) // the request that needs the place must not cancel this
@@ -191,13 +192,12 @@ func (f *Folder) save(ctx context.Context, s answer.Session, text []int32) {
 	}
 }
 
-// has reports whether a file contains a text, except for the last token of an answer, which is not in the KV cache. The
-// file counts as used now.
+// has reports whether a file contains a text. The file counts as used now.
 func (f *Folder) has(text []int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, s := range f.saved {
-		if terms.CommonPrefix(s.text, text) >= len(text)-1 {
+		if terms.CommonPrefix(s.text, text) == len(text) {
 			f.touch(i)
 			return true
 		}
@@ -214,7 +214,16 @@ func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 	defer os.Remove(file.Name()) // fails after the renaming
 	b := &bounded{file, f.limit}
 	to := bufio.NewWriterSize(b, 1<<20)
-	if err = s.SaveKV(ctx, to); err != nil && b.left == f.limit && to.Buffered() == 0 {
+	err = s.SaveKV(ctx, &headFirst{to, func(head []byte) error {
+		if text, err := f.model.SavedText(bytes.NewReader(head)); err == nil && f.has(text) {
+			return errSaved
+		}
+		return nil
+	}})
+	if errors.Is(err, errSaved) {
+		return file.Close()
+	}
+	if err != nil && b.left == f.limit && to.Buffered() == 0 {
 		f.log.Debug("there are no keys and values to save", "error", err) // such as of an answer that ended before
 		return file.Close()
 	}
@@ -232,6 +241,27 @@ func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 		return err
 	}
 	return f.add(file.Name(), text, info.Size())
+}
+
+// errSaved ends the writing of a text that a file contains already.
+var errSaved = errors.New("the text is saved already")
+
+// headFirst is a writer that shows its first bytes, the header with the text of a session, to check. The text that was
+// sent to clients says less: the session has keys and values of fewer tokens than that.
+type headFirst struct {
+	io.Writer
+	check func(head []byte) error // nil: it has been called
+}
+
+// Write implements [io.Writer].
+func (h *headFirst) Write(p []byte) (int, error) {
+	if check := h.check; check != nil {
+		h.check = nil
+		if err := check(p); err != nil {
+			return 0, err
+		}
+	}
+	return h.Writer.Write(p)
 }
 
 // bounded is a writer with a limit of bytes.

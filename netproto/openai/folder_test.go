@@ -64,7 +64,7 @@ func TestFolderRefused(t *testing.T) {
 
 // savedTo saves a text to a folder.
 func savedTo(t *testing.T, f *Folder, text string) {
-	f.save(t.Context(), &fakeSession{m: &fakeModel{}, text: idsOf(text)}, idsOf(text))
+	f.save(t.Context(), &fakeSession{m: &fakeModel{}, text: idsOf(text)})
 }
 
 // TestFolder: texts without room in memory are saved in the folder and loaded again; also after a restart only the last
@@ -129,6 +129,35 @@ func TestFolderEvicted(t *testing.T) {
 	p.close()
 	assert.ElementsMatch(t, []string{"one?yes", "two?no"}, filesOf(t, f.path))
 	assert.Empty(t, log.String()[strings.Index(log.String(), "\n")+1:], "no errors in the log")
+}
+
+// TestFolderWritesOnce: a text that is stored is not written again when its session loses its place, also after a restart
+// and if the session holds fewer tokens than were sent to the client.
+func TestFolderWritesOnce(t *testing.T) {
+	path, m := held.TempDir(t), &fakeModel{}
+	files := map[string]os.FileInfo{}
+	for range 2 {
+		f, _ := folder(t, path, 1000)
+		f.index(m)
+		for range 3 {
+			p := newPool(m, 1, f, slog.New(slog.DiscardHandler))
+			for _, text := range []string{"one?yes", "two?no"} {
+				h := p.take(t.Context(), idsOf(text[:4]), true)
+				h.Session.(*fakeSession).text = idsOf(text)
+				p.give(h, idsOf(text+"..."), 4)
+			}
+			p.close()
+			require.ElementsMatch(t, []string{"one?yes", "two?no"}, filesOf(t, path))
+			for _, s := range f.saved {
+				now, err := os.Stat(f.file(s.name))
+				require.NoError(t, err)
+				before, known := files[s.name]
+				assert.True(t, !known || os.SameFile(before, now), "it was written again")
+				files[s.name] = now
+			}
+		}
+		f.Close()
+	}
 }
 
 // TestFolderLent: a text whose beginning is of no use, since the folder has more of the prompt, is given back.
@@ -198,7 +227,7 @@ func TestFolderFails(t *testing.T) {
 	for wrote, warned := range map[string]bool{"": false, "saved:aaaa": true, long: true} {
 		f, log := folder(t, held.TempDir(t), 3<<20)
 		f.index(&fakeModel{})
-		f.save(t.Context(), unsaved{&fakeSession{m: &fakeModel{}}, wrote}, idsOf("aaaa"))
+		f.save(t.Context(), unsaved{&fakeSession{m: &fakeModel{}}, wrote})
 		assert.Empty(t, filesOf(t, f.path))
 		assert.Equal(t, warned, strings.Contains(log.String(), "level=WARN"), log)
 		f.Close()
@@ -312,7 +341,7 @@ func TestFolderEnds(t *testing.T) {
 	f.index(m)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.save(ended, &fakeSession{m: m, text: idsOf("aaaa")}, idsOf("aaaa"))
+	f.save(ended, &fakeSession{m: m, text: idsOf("aaaa")})
 	assert.Equal(t, []string{"aaaa"}, filesOf(t, f.path))
 	assert.False(t, f.load(ended, m.NewSession(), idsOf("aaaab"), 0))
 	assert.Equal(t, []string{"aaaa"}, filesOf(t, f.path))

@@ -49,7 +49,7 @@ func (p *pool) take(ctx context.Context, prompt []int32, chat bool) *pooled {
 		return c.use
 	}
 	if c.old != nil {
-		p.folder.save(ctx, c.old.Session, c.old.text)
+		p.folder.save(ctx, c.old.Session)
 		_ = c.old.Close() // frees its memory
 	}
 	h := &pooled{Session: p.model.NewSession()}
@@ -151,7 +151,7 @@ func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.idle {
-		p.folder.save(context.Background(), h.Session, h.text)
+		p.folder.save(context.Background(), h.Session)
 		_ = h.Close()
 	}
 	p.idle = nil

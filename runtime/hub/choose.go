@@ -15,7 +15,7 @@ import (
 // remote is a file in the hub's listing.
 type remote struct {
 	name   string // path inside the repository
-	size   int64  // bytes; -1 where unknown
+	size   int64  // bytes
 	sha256 string // 64 hexadecimal digits; "" where unknown
 }
 
@@ -203,18 +203,14 @@ func partNames(name string) []remote {
 	s := splitOf(name)
 	parts := make([]remote, s.count)
 	for i := range parts {
-		parts[i] = remote{name: s.part(i + 1), size: -1}
+		parts[i] = remote{name: s.part(i + 1)}
 	}
 	return parts
 }
 
-// totalSize returns the bytes of all files, or -1 if one is unknown.
-func totalSize(files []remote) int64 {
-	var total int64
+// totalSize returns the bytes of all files.
+func totalSize(files []remote) (total int64) {
 	for _, f := range files {
-		if f.size < 0 {
-			return -1
-		}
 		total += f.size
 	}
 	return total
@@ -240,10 +236,7 @@ func choiceError(r Ref, what string, models [][]remote) error {
 			break
 		}
 		r.File = m[0].name
-		fmt.Fprintf(&b, "\n  %s", shown(r.String()))
-		if size := totalSize(m); size >= 0 {
-			fmt.Fprintf(&b, "  (%.1f MB)", float64(size)/1e6)
-		}
+		fmt.Fprintf(&b, "\n  %s  (%.1f MB)", shown(r.String()), float64(totalSize(m))/1e6)
 	}
 	if len(models) == 0 {
 		b.WriteString(" no GGUF models at all")

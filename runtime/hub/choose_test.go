@@ -24,7 +24,7 @@ func TestManyParts(t *testing.T) {
 	})
 	assert.Less(t, allocated, 20_000., "one name for each part would be 30 million")
 	assert.Len(t, models(listed), 300)
-	assert.Equal(t, []remote{{name: "m-00001-of-99999.gguf", size: -1}}, partNames("m-00001-of-99999.gguf"))
+	assert.Equal(t, []remote{{name: "m-00001-of-99999.gguf"}}, partNames("m-00001-of-99999.gguf"))
 }
 
 func TestChoose(t *testing.T) {
@@ -82,10 +82,10 @@ func TestChoose(t *testing.T) {
 func TestManyChoices(t *testing.T) {
 	var listed []remote
 	for i := range 60 {
-		listed = append(listed, remote{name: fmt.Sprintf("m%02d-q8_0.gguf", i), size: -1})
+		listed = append(listed, remote{name: fmt.Sprintf("m%02d-q8_0.gguf", i)})
 	}
 	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main"}, listed)
-	require.ErrorContains(t, err, "\n  o/n:m39-q8_0.gguf\n  and 20 more")
+	require.ErrorContains(t, err, "\n  o/n:m39-q8_0.gguf  (0.0 MB)\n  and 20 more")
 	assert.NotContains(t, err.Error(), "m40")
 	_, err = choose(Ref{Owner: "o", Name: "n", Revision: "main"}, []remote{
 		{name: "a-q8_0-00002-of-00002.gguf", size: 1e6}, {name: "a-q8_0-00001-of-00002.gguf", size: 2e6},

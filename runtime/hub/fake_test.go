@@ -25,9 +25,6 @@ import (
 type fakeHub struct {
 	files map[string][]byte
 
-	etag        string         // of every file; "" means none
-	linked      bool           // the headers of a file state its length and SHA-256
-	noList      bool           // no listing
 	plainGit    bool           // the listing states no SHA-256
 	wrongSum    bool           // the stated SHA-256 is that of another file
 	ignoreRange bool           // always the whole file
@@ -39,12 +36,12 @@ type fakeHub struct {
 	gate        chan struct{}  // a file's second half waits for it
 
 	mu       sync.Mutex
-	requests []string // "GET /path Range If-Range Authorization"
+	requests []string // "GET /path Range Authorization"
 	sent     int      // bytes of files
 }
 
 func newFakeHub(files ...string) *fakeHub {
-	h := &fakeHub{files: map[string][]byte{}, etag: `"e1"`}
+	h := &fakeHub{files: map[string][]byte{}}
 	for i, name := range files {
 		h.files[name] = content(uint64(i), 300_000)
 	}
@@ -70,8 +67,8 @@ func sumOf(b []byte) string {
 func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	h.requests = append(h.requests,
-		fmt.Sprintf("%s %s range=%q if=%q auth=%q", r.Method, r.URL.EscapedPath(), r.Header.Get("Range"),
-			r.Header.Get("If-Range"), r.Header.Get("Authorization")))
+		fmt.Sprintf("%s %s range=%q auth=%q", r.Method, r.URL.EscapedPath(), r.Header.Get("Range"),
+			r.Header.Get("Authorization")))
 	h.mu.Unlock()
 	// ranges and lengths would be of compressed bytes
 	if r.Header.Get("Accept-Encoding") != "identity" || r.UserAgent() != "pilotfish" {
@@ -87,7 +84,7 @@ func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if strings.HasPrefix(r.URL.Path, "/api/models/o/n/tree/") && !h.noList {
+	if strings.HasPrefix(r.URL.Path, "/api/models/o/n/tree/") {
 		h.list(w)
 		return
 	}
@@ -123,16 +120,9 @@ func (h *fakeHub) sum(b []byte) string {
 
 func (h *fakeHub) file(w http.ResponseWriter, r *http.Request, name string) {
 	b := h.files[name]
-	if h.linked && !strings.HasPrefix(r.URL.Path, "/cdn/") {
-		w.Header().Set("X-Linked-Etag", `"`+h.sum(b)+`"`)
-		w.Header().Set("X-Linked-Size", fmt.Sprint(len(b)))
-	}
 	if h.cdn != "" && !strings.HasPrefix(r.URL.Path, "/cdn/") {
 		http.Redirect(w, r, h.cdn+"/cdn/"+name+"?Signature=secret", http.StatusFound)
 		return
-	}
-	if h.etag != "" {
-		w.Header().Set("ETag", h.etag)
 	}
 	if h.ignoreRange || h.noLength {
 		r.Header.Del("Range")
@@ -142,14 +132,14 @@ func (h *fakeHub) file(w http.ResponseWriter, r *http.Request, name string) {
 		w.Write(b)
 		return
 	}
-	http.ServeContent(&breaking{ResponseWriter: w, hub: h, left: h.nextCut(r.Method)}, r, "", time.Time{},
+	http.ServeContent(&breaking{ResponseWriter: w, hub: h, left: h.nextCut()}, r, "", time.Time{},
 		strings.NewReader(string(b)))
 }
 
-func (h *fakeHub) nextCut(method string) int {
+func (h *fakeHub) nextCut() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.cuts) == 0 || method == http.MethodHead {
+	if len(h.cuts) == 0 {
 		return 1 << 60
 	}
 	cut := h.cuts[0]

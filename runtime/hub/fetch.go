@@ -2,31 +2,24 @@ package hub
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
-// fetch downloads one file of a repository to its place, unless it exists.
-func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, size int64)) (File, error) {
-	path, err := place(p.opt.Dir, r, w.name)
-	if err != nil {
-		return File{}, err
-	}
-	return p.fetchTo(ctx, path, p.resolveURL(r, w.name), w, report)
-}
-
 // fetchTo downloads the file at an address to path, unless it exists.
 func (p *puller) fetchTo(
-	ctx context.Context, path string, from *url.URL, w remote, report func(done, size int64),
+	ctx context.Context, path string, from *url.URL, w remote, report func(done int64),
 ) (File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return File{}, err
@@ -36,7 +29,6 @@ func (p *puller) fetchTo(
 		return File{}, err
 	}
 	defer unlock()
-
 	if f, err := p.present(ctx, path, w); err != nil || f.Path != "" {
 		return f, err
 	}
@@ -44,14 +36,22 @@ func (p *puller) fetchTo(
 	if err != nil {
 		return File{}, err
 	}
-	report(pt.size, pt.want.size)
-	if err := p.fill(ctx, from, pt, report); err != nil {
-		if errors.Is(err, errOther) || pt.size == 0 {
-			return File{}, errors.Join(err, pt.remove())
+	defer pt.f.Close() // again, unless an error ends this before finish
+	report(pt.size)
+	resumed := pt.size > 0
+	if err = p.fill(ctx, from, pt, report); err == nil && resumed && !pt.right() {
+		p.opt.Notice("the hub's file has changed since the last pull: starting again")
+		if err = pt.restart(); err == nil {
+			err = p.fill(ctx, from, pt, report)
 		}
-		return File{}, errors.Join(&CutOffError{Part: pt.f.Name(), Err: err}, pt.f.Close())
 	}
-	if pt.want.sha256 == "" {
+	switch {
+	case errors.Is(err, errOther) || err != nil && pt.size == 0:
+		return File{}, errors.Join(err, pt.f.Close(), os.Remove(pt.f.Name()))
+	case err != nil:
+		return File{}, &CutOffError{Part: pt.f.Name(), Err: err}
+	}
+	if w.sha256 == "" {
 		p.opt.Notice("the hub states no SHA-256 for " + w.name + ": nothing but its length could be checked")
 	}
 	return pt.finish()
@@ -67,156 +67,185 @@ func (p *puller) present(ctx context.Context, path string, w remote) (File, erro
 		return File{}, err
 	case !info.Mode().IsRegular():
 		return File{}, fmt.Errorf("%s is in the way: it is no plain file", path)
-	case w.sha256 == "", w.size >= 0 && w.size != info.Size():
+	case w.sha256 == "", w.size != info.Size():
 		return File{}, nil // there is no SHA-256 to check it
 	}
-	size, sum, err := fileSHA256(ctx, path)
+	f, err := os.Open(path)
 	if err != nil {
 		return File{}, err
 	}
-	if sum != w.sha256 {
-		p.opt.Notice(path + " differs from the hub's file and will be replaced")
-		return File{}, nil
+	defer f.Close()
+	h := sha256.New()
+	if _, err = io.Copy(h, contextReader{ctx, f}); err != nil {
+		return File{}, err
 	}
-	return File{Path: path, Size: size, SHA256: sum}, nil
+	if sum := hex.EncodeToString(h.Sum(nil)); sum == w.sha256 {
+		return File{Path: path, Size: w.size, SHA256: sum}, nil
+	}
+	p.opt.Notice(path + " differs from the hub's file and will be replaced")
+	return File{}, nil
+}
+
+// part is an incomplete download, in path.part.
+type part struct {
+	path string // of the file when it is complete
+	want remote
+	f    *os.File
+	sum  hash.Hash // of the bytes in f
+	size int64     // of f, which is where the next byte goes
+}
+
+// openPart opens the bytes of an earlier call. Without a SHA-256 to check the file at the end they are dropped.
+func openPart(ctx context.Context, path string, want remote) (*part, error) {
+	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{path: path, want: want, f: f, sum: sha256.New()}
+	if want.sha256 != "" {
+		p.size, err = io.Copy(p.sum, io.LimitReader(contextReader{ctx, f}, want.size+1))
+	}
+	if err == nil && (want.sha256 == "" || p.size > want.size) {
+		err = p.restart()
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// restart drops all bytes.
+func (p *part) restart() error {
+	p.size = 0
+	p.sum.Reset()
+	if err := p.f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := p.f.Seek(0, io.SeekStart)
+	return err
+}
+
+// Write implements io.Writer.
+func (p *part) Write(b []byte) (int, error) {
+	n, err := p.f.Write(b)
+	p.sum.Write(b[:n])
+	p.size += int64(n)
+	return n, err
+}
+
+// right reports whether the SHA-256 is that of the hub, if it states one.
+func (p *part) right() bool {
+	return p.want.sha256 == "" || hex.EncodeToString(p.sum.Sum(nil)) == p.want.sha256
+}
+
+// finish checks the sum and moves the file to its place.
+func (p *part) finish() (File, error) {
+	got := hex.EncodeToString(p.sum.Sum(nil))
+	if !p.right() {
+		return File{}, errors.Join(fmt.Errorf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, try again",
+			p.path, got, p.want.sha256), p.f.Close(), os.Remove(p.f.Name()))
+	}
+	if err := errors.Join(p.f.Sync(), p.f.Close()); err != nil {
+		return File{}, err
+	}
+	if err := os.Rename(p.f.Name(), p.path); err != nil {
+		return File{}, err
+	}
+	return File{Path: p.path, Size: p.size, SHA256: got, Fetched: true}, files.SyncFolder(p.path)
+}
+
+// contextReader reads until ctx ends: hashing many gigabytes takes a while.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (c contextReader) Read(b []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(b)
 }
 
 // errOther is the error of a file that cannot be the wanted one.
 var errOther = errors.New("this is another file")
 
 // fill downloads the missing bytes of pt.
-func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
-	if pt.complete() {
+func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(done int64)) error {
+	if pt.size == pt.want.size {
 		return nil
 	}
 	return p.retry(ctx, func() error { return p.attempt(ctx, u, pt, report) })
 }
 
-// attempt requests the missing bytes once and writes those that arrive.
-func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
-	if !pt.vouched() {
+// attempt requests the missing bytes once and writes those that arrive. Without a SHA-256 it requests all bytes, since
+// later ones could be of another file.
+func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(done int64)) error {
+	if pt.want.sha256 == "" {
 		if err := pt.restart(); err != nil {
 			return err
 		}
 	}
-	res, wait, err := p.get(ctx, p.http, http.MethodGet, u, rangeHeader(pt))
+	header := http.Header{}
+	if pt.size > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", pt.size))
+	}
+	res, err := p.get(ctx, u, header)
 	if err != nil {
 		return err
 	}
-	defer wait.stop()
 	defer res.Body.Close()
-	if err := p.accept(res, pt); err != nil {
-		return err
-	}
-	before := pt.size
-	if err := receive(pt, res.Body, report); err != nil {
-		if t, ok := errors.AsType[*transientError](err); ok {
-			t.moved = pt.size-before >= 1<<20
+	switch span := fmt.Sprintf("bytes %d-%d/%d", pt.size, pt.want.size-1, pt.want.size); {
+	case res.StatusCode == http.StatusPartialContent && res.Header.Get("Content-Range") == span:
+	case res.StatusCode == http.StatusPartialContent, res.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		if err := pt.restart(); err != nil {
+			return err
 		}
-		return err
-	}
-	return nil
-}
-
-// rangeHeader requests the missing bytes, on the condition that the server's file has not changed.
-func rangeHeader(pt *part) http.Header {
-	h := http.Header{}
-	if pt.size > 0 {
-		h.Set("Range", fmt.Sprintf("bytes=%d-", pt.size))
-		if pt.from.strong() {
-			h.Set("If-Range", pt.from.ETag)
-		}
-	}
-	return h
-}
-
-// accept prepares pt for the body of res: if the server sends the missing bytes nothing changes; if it sends the whole
-// file pt is emptied.
-func (p *puller) accept(res *http.Response, pt *part) error {
-	etag := res.Header.Get("ETag")
-	switch res.StatusCode {
-	case http.StatusPartialContent:
-		first, total, err := parseContentRange(res.Header.Get("Content-Range"))
-		if err != nil || first != pt.size || pt.isOther(etag) {
-			return startAgain(pt, "the server sent another range than was asked for, or of another file")
-		}
-		return pt.learnSize(total)
-	case http.StatusOK:
+		return &transientError{err: fmt.Errorf("the server does not have the rest of %s: starting again", pt.want.name)}
+	case res.StatusCode != http.StatusOK:
+		return p.statusError(res)
+	case res.ContentLength >= 0 && res.ContentLength != pt.want.size:
+		return fmt.Errorf("%w: the server has %d bytes of %s, it should have %d", errOther, res.ContentLength,
+			pt.want.name, pt.want.size)
+	default:
 		if pt.size > 0 {
 			p.opt.Notice("the server does not go on where the last pull stopped: starting again")
 		}
 		if err := pt.restart(); err != nil {
 			return err
 		}
-		if err := pt.learnSize(res.ContentLength); err != nil {
-			return err
-		}
-		return pt.begin(etag)
-	case http.StatusRequestedRangeNotSatisfiable:
-		return startAgain(pt, "the file on the server is shorter than what is here")
 	}
-	return p.statusError(res)
-}
-
-// startAgain empties pt. The next attempt then requests the whole file.
-func startAgain(pt *part, why string) error {
-	if err := pt.restart(); err != nil {
-		return err
-	}
-	return &transientError{err: errors.New(why)}
-}
-
-// learnSize compares the length that the server reports, -1 if none, with the hub's. If the hub has not reported one,
-// it uses the server's.
-func (p *part) learnSize(n int64) error {
-	switch {
-	case n < 0:
-	case p.want.size < 0:
-		p.want.size = n
-	case p.want.size != n:
-		return fmt.Errorf("%w: the server has %d bytes of %s, it should have %d", errOther, n, p.want.name, p.want.size)
-	}
-	return nil
+	return receive(pt, res.Body, report)
 }
 
 // receive writes the body into pt. An error of the network is worth another attempt, an error of the disk is not.
-func receive(pt *part, body io.Reader, report func(done, size int64)) error {
+func receive(pt *part, body io.Reader, report func(done int64)) error {
+	before := pt.size
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := body.Read(buf)
-		if pt.want.size >= 0 && pt.size+int64(n) > pt.want.size {
+		if pt.size+int64(n) > pt.want.size {
 			return fmt.Errorf("%w: the server sends more than the %d bytes of %s", errOther, pt.want.size, pt.want.name)
 		}
 		if n > 0 {
 			if _, err := pt.Write(buf[:n]); err != nil {
 				return err
 			}
-			report(pt.size, pt.want.size)
+			report(pt.size)
 		}
 		switch {
-		case err == io.EOF && (pt.want.size < 0 || pt.complete()):
+		case err == io.EOF && pt.size == pt.want.size:
 			return nil
 		case err == io.EOF:
 			err = io.ErrUnexpectedEOF
 		case err == nil:
 			continue
 		}
-		return &transientError{err: fmt.Errorf("%s broke off after %d bytes: %w", pt.want.name, pt.size, err)}
+		return &transientError{err: fmt.Errorf("%s broke off after %d bytes: %w", pt.want.name, pt.size, err),
+			moved: pt.size-before >= 1<<20}
 	}
-}
-
-// parseContentRange reads "bytes first-last/total"; total is -1 for "*".
-func parseContentRange(s string) (first, total int64, err error) {
-	span, whole, _ := strings.Cut(strings.TrimPrefix(s, "bytes "), "/")
-	begin, _, _ := strings.Cut(span, "-")
-	if first, err = strconv.ParseInt(begin, 10, 64); err != nil {
-		return 0, 0, err
-	}
-	if whole == "*" {
-		return first, -1, nil
-	}
-	total, err = strconv.ParseInt(whole, 10, 64)
-	return first, total, err
 }
 
 // CutOffError is the error of an incomplete download. Another call resumes it.

@@ -5,9 +5,9 @@
 //	GET {endpoint}/api/models/{owner}/{name}/tree/{revision}?recursive=true   the files, with size and SHA-256
 //	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly redirected elsewhere
 //
-// A file is downloaded to FILE.part in the same folder, with its origin in FILE.part.json, and moved to its place only
-// when its length and its SHA-256 are those of the hub. An interrupted pull is resumed. FILE.lock prevents two pulls of
-// one file at the same time. The token is sent only to the endpoint.
+// A file is downloaded to FILE.part in the same folder, and moved to its place only when its length and its SHA-256 are
+// those of the hub. An interrupted pull is resumed. FILE.lock prevents two pulls of one file at the same time. The token
+// is sent only to the endpoint.
 package hub
 
 import (
@@ -21,7 +21,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
@@ -35,8 +34,7 @@ type Options struct {
 	Endpoint  string                  // the hub's address; "" means DefaultEndpoint
 	Token     string                  // for authentication, sent to the endpoint alone; "" means anonymous
 	Attempts  int                     // consecutive attempts without new bytes before giving up; 0 means 6
-	Stall     time.Duration           // silence after which a connection counts as broken; 0 means 30s
-	Progress  func(done, total int64) // called as bytes arrive, for all parts; total -1: unknown; may be nil
+	Progress  func(done, total int64) // called as bytes arrive, for all parts; may be nil
 	Notice    func(text string)       // called with a message for the user, such as a retry; may be nil
 	Transport http.RoundTripper       // carries the requests; nil means http.DefaultTransport
 }
@@ -66,7 +64,16 @@ func Pull(ctx context.Context, r Ref, opt Options) ([]File, error) {
 
 // pull finds out which files r means and fetches one after the other.
 func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
-	wanted, err := p.find(ctx, r)
+	listed, err := p.list(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []remote
+	if r.File == "" {
+		wanted, err = choose(r, listed)
+	} else {
+		wanted, err = named(r, listed, partNames(r.File))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +81,11 @@ func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
 	var before int64 // bytes of the files that are complete
 	files := make([]File, 0, len(wanted))
 	for _, w := range wanted {
-		f, err := p.fetch(ctx, r, w, func(done, size int64) {
-			if len(wanted) == 1 {
-				total = size // the hub may not report the size, but the server with the bytes does
-			}
-			p.opt.Progress(before+done, total)
-		})
+		path, err := place(p.opt.Dir, r, w.name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := p.fetchTo(ctx, path, p.resolveURL(r, w.name), w, func(done int64) { p.opt.Progress(before+done, total) })
 		if err != nil {
 			return nil, err
 		}
@@ -88,36 +94,6 @@ func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
 		files = append(files, f)
 	}
 	return files, nil
-}
-
-// find returns the files that r means, with what the hub says about them.
-func (p *puller) find(ctx context.Context, r Ref) ([]remote, error) {
-	wanted, err := p.choose(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	for i, w := range wanted {
-		if w.sha256 == "" || w.size < 0 {
-			if wanted[i], err = p.describe(ctx, r, w); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return wanted, nil
-}
-
-// choose lists the repository and chooses. If the server has no listing, a file can still be requested by name.
-func (p *puller) choose(ctx context.Context, r Ref) ([]remote, error) {
-	listed, err := p.list(ctx, r)
-	switch {
-	case err == nil && r.File == "":
-		return choose(r, listed)
-	case err == nil:
-		return named(r, listed, partNames(r.File))
-	case r.File != "" && cannotList(err):
-		return partNames(r.File), nil
-	}
-	return nil, err
 }
 
 // place returns the path of a file of r's repository under dir. Names come from the server or the command line: a name
@@ -146,9 +122,6 @@ func newPuller(opt Options) (*puller, error) {
 	}
 	if opt.Attempts <= 0 {
 		opt.Attempts = 6
-	}
-	if opt.Stall <= 0 {
-		opt.Stall = 30 * time.Second
 	}
 	if opt.Progress == nil {
 		opt.Progress = func(int64, int64) {}
@@ -208,7 +181,7 @@ func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}
 	w := remote{name: a.Name, size: a.Size, sha256: asSHA256(a.SHA256)}
-	f, err := p.fetchTo(ctx, filepath.Join(opt.Dir, a.Name), from, w, p.opt.Progress)
+	f, err := p.fetchTo(ctx, filepath.Join(opt.Dir, a.Name), from, w, func(done int64) { p.opt.Progress(done, a.Size) })
 	if err != nil {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -68,11 +67,10 @@ func (e treeEntry) remote() remote {
 // listPage reads one page of a listing and returns the address of the next one, nil after the last.
 func (p *puller) listPage(ctx context.Context, page *url.URL) (entries []treeEntry, next *url.URL, err error) {
 	err = p.retry(ctx, func() error {
-		res, wait, err := p.get(ctx, p.http, http.MethodGet, page, nil)
+		res, err := p.get(ctx, page, nil)
 		if err != nil {
 			return err
 		}
-		defer wait.stop()
 		defer res.Body.Close()
 		if res.StatusCode != http.StatusOK {
 			return p.statusError(res)
@@ -120,41 +118,6 @@ func nextPage(page *url.URL, h http.Header) *url.URL {
 	return nil
 }
 
-// describe requests the headers of one file: those of the hub itself, before it redirects.
-func (p *puller) describe(ctx context.Context, r Ref, w remote) (remote, error) {
-	client := *p.http
-	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if req.Response.Header.Get("X-Linked-Etag") != "" || len(via) > 5 {
-			return http.ErrUseLastResponse
-		}
-		return checkRedirect(req, via)
-	}
-	err := p.retry(ctx, func() error {
-		res, wait, err := p.get(ctx, &client, http.MethodHead, p.resolveURL(r, w.name), nil)
-		if err != nil {
-			return err
-		}
-		defer wait.stop()
-		defer res.Body.Close()
-		switch {
-		case res.StatusCode == http.StatusMethodNotAllowed || res.StatusCode == http.StatusNotImplemented:
-			return nil // some mirrors do not support HEAD: length and sum stay unknown
-		case res.StatusCode >= 400:
-			return p.statusError(res)
-		}
-		if sum := asSHA256(strings.Trim(strings.TrimPrefix(res.Header.Get("X-Linked-Etag"), "W/"), `"`)); sum != "" {
-			w.sha256 = sum
-		}
-		if n, err := strconv.ParseInt(res.Header.Get("X-Linked-Size"), 10, 64); err == nil && n >= 0 {
-			w.size = n
-		} else if w.size < 0 && res.StatusCode == http.StatusOK {
-			w.size = res.ContentLength
-		}
-		return nil
-	})
-	return w, err
-}
-
 var sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // asSHA256 returns s in lower case if it is a SHA-256 in hexadecimal, else "".
@@ -163,11 +126,4 @@ func asSHA256(s string) string {
 		return s
 	}
 	return ""
-}
-
-// cannotList reports whether err may mean that the server has no listing, rather than no such repository.
-func cannotList(err error) bool {
-	var status *StatusError
-	return errors.As(err, &status) && (status.Code == http.StatusNotFound ||
-		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
 }

@@ -274,7 +274,7 @@ func Remove(dir string, m Model) error {
 	defer unlock()
 	var errs []error
 	for _, p := range paths {
-		for _, suffix := range []string{"", ".part", ".part.json"} {
+		for _, suffix := range []string{"", ".part"} {
 			errs = append(errs, removeIfThere(p+suffix))
 		}
 	}
@@ -311,4 +311,12 @@ func removeEmpty(dir string, m Model) {
 			return // not empty: something else is in it
 		}
 	}
+}
+
+// removeIfThere is os.Remove, without an error for a missing file.
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }

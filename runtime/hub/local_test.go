@@ -83,7 +83,7 @@ func TestChooseQuant(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-q8_0.gguf.lock", "o/n/m-q4_k_m.gguf.part", "o/n/m-q4_k_m.gguf.part.json",
+	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-q8_0.gguf.lock", "o/n/m-q4_k_m.gguf.part",
 		"o/s/q2_k/m-q2_k-00001-of-00003.gguf", "o/s/q2_k/m-q2_k-00003-of-00003.gguf",
 		"o/s/q2_k/m-q2_k-00002-of-00003.gguf.part", "o/s/readme.md", "b.gguf", ".hidden/n/m.gguf", "a/n/m.gguf",
 		"a/n/m.gguf.part", "o/file")
@@ -208,7 +208,7 @@ func TestResolve(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	dir := folder(t, "o/s/q/m-00001-of-00002.gguf", "o/s/q/m-00002-of-00002.gguf.part",
-		"o/s/q/m-00002-of-00002.gguf.part.json", "o/s/q/other.gguf", "o/t/m.gguf")
+		"o/s/q/other.gguf", "o/t/m.gguf")
 	m, err := Find(dir, "o/s:q/m-00001-of-00002.gguf")
 	require.NoError(t, err)
 	unlock, err := lockFile(filepath.Join(dir, "o/s/q/m-00002-of-00002.gguf.lock"))

@@ -99,8 +99,8 @@ func checkFileName(name string) error {
 	return nil
 }
 
-// maxName is the maximum length of a path element on common systems, less the suffix .part.json.
-const maxName = 255 - len(".part.json")
+// maxName is the maximum length of a path element on common systems, less the suffix .part.
+const maxName = 255 - len(".part")
 
 func isGGUF(name string) bool {
 	return strings.EqualFold(path.Ext(name), ".gguf") && len(path.Base(name)) > len(".gguf")

@@ -26,8 +26,8 @@ func TestParseRef(t *testing.T) {
 		assert.Equal(t, want, got, text)
 	}
 	for text, fits := range map[string]bool{ // names of the maximum length, and one byte longer
-		"a/b:" + strings.Repeat("m", 240) + ".gguf": true, "a/b:" + strings.Repeat("m", 241) + ".gguf": false,
-		"a/b:" + strings.Repeat("é", 120) + ".gguf": true, "a/b:" + strings.Repeat("é", 120) + "m.gguf": false,
+		"a/b:" + strings.Repeat("m", 245) + ".gguf": true, "a/b:" + strings.Repeat("m", 246) + ".gguf": false,
+		"a/b:" + strings.Repeat("é", 122) + "m.gguf": true, "a/b:" + strings.Repeat("é", 123) + ".gguf": false,
 		"a/" + strings.Repeat("b", 96): true, strings.Repeat("a", 97) + "/b": false,
 		strings.Repeat("a", 96) + "/b":   true,
 		"a/b:" + strings.Repeat("Q", 32): true, "a/b:" + strings.Repeat("Q", 33): false,
@@ -56,7 +56,7 @@ func TestParseRef(t *testing.T) {
 		"a/b:/m.gguf":                  "leads out",
 		`a/b:..\m.gguf`:                "leads out",
 		"a/b:c:m.gguf":                 "leads out",
-		"a/b:" + strings.Repeat("m", 5000) + ".gguf": "mmm…\" (5005 bytes) is longer than the 245 bytes",
+		"a/b:" + strings.Repeat("m", 5000) + ".gguf": "mmm…\" (5005 bytes) is longer than the 250 bytes",
 		"a/b:m\n.gguf":   "leads out",
 		"a/b:m\x00.gguf": "leads out",
 		"a/b:m\x7f.gguf": "leads out",

@@ -18,29 +18,62 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
 )
 
-// get sends a request. The body must be read through wait.reader, and wait stopped afterwards: a server that sends
-// nothing for too long ends the request.
-func (p *puller) get(
-	ctx context.Context, client *http.Client, method string, u *url.URL, header http.Header,
-) (*http.Response, *stall, error) {
-	ctx, wait := watchStall(ctx, p.opt.Stall)
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+// silence is how long a server may send nothing before a connection counts as broken.
+const silence = 30 * time.Second
+
+// get requests an address. A server that sends nothing for too long ends the request. The body must be closed.
+func (p *puller) get(ctx context.Context, u *url.URL, header http.Header) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(silence, func() { cancel(errStalled) })
+	watched := &watchedBody{ctx: ctx, timer: timer, end: func() { timer.Stop(); cancel(nil) }}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		wait.stop()
-		return nil, nil, fmt.Errorf("%s: not an address", plain(u))
+		watched.end()
+		return nil, fmt.Errorf("%s: not an address", plain(u))
 	}
 	for key, values := range header {
 		req.Header[key] = values
 	}
 	req.Header.Set("Accept-Encoding", "identity") // lengths and ranges count the bytes of the file
-	res, err := client.Do(req)
+	res, err := p.http.Do(req)
 	if err != nil {
-		err = wait.explain(err)
-		wait.stop()
-		return nil, nil, connectError(u, err)
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		watched.end()
+		return nil, connectError(u, err)
 	}
-	res.Body = wait.body(res.Body)
-	return res, wait, nil
+	watched.ReadCloser, res.Body = res.Body, watched
+	return res, nil
+}
+
+// errStalled is the cause of a request that ended because the server sent nothing for too long.
+var errStalled = errors.New("the connection has gone silent")
+
+// watchedBody is a body of which each Read with bytes is a sign of life.
+type watchedBody struct {
+	io.ReadCloser
+	ctx   context.Context
+	timer *time.Timer
+	end   func()
+}
+
+// Read implements io.Reader.
+func (b *watchedBody) Read(dst []byte) (int, error) {
+	n, err := b.ReadCloser.Read(dst)
+	if n > 0 {
+		b.timer.Reset(silence)
+	}
+	if cause := context.Cause(b.ctx); cause != nil && err != nil && err != io.EOF {
+		err = cause
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *watchedBody) Close() error {
+	b.end()
+	return b.ReadCloser.Close()
 }
 
 // connectError returns the error of a request without a response. It is worth another attempt unless the name does not
@@ -84,22 +117,6 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// StatusError is a response of the hub, or of a server that it redirected to, without the file.
-type StatusError struct {
-	Code int    // HTTP status
-	URL  string // the request's, without its query, which may hold a signature
-	Hint string // possible cause and advice; "" if unknown
-}
-
-// Error implements error.
-func (e *StatusError) Error() string {
-	s := fmt.Sprintf("%s answers %d %s", e.URL, e.Code, http.StatusText(e.Code))
-	if e.Hint != "" {
-		s += ": " + e.Hint
-	}
-	return s
-}
-
 // plain returns an address without query and user, for messages, shortened if it is longer than those of hubs.
 func plain(u *url.URL) string {
 	const most = 400
@@ -110,39 +127,30 @@ func plain(u *url.URL) string {
 	return s
 }
 
-// statusError returns the error for a response without the file, with advice.
+// statusError returns the error for a response without the file: the status, what the hub says about it, and advice. The
+// address is shown without its query, which may hold a signature.
 func (p *puller) statusError(res *http.Response) error {
-	e := &StatusError{Code: res.StatusCode, URL: plain(res.Request.URL), Hint: p.hint(res)}
-	if e.Code >= 500 || e.Code == http.StatusTooManyRequests || e.Code == http.StatusRequestTimeout {
+	text := fmt.Sprintf("%s answers %d %s", plain(res.Request.URL), res.StatusCode, http.StatusText(res.StatusCode))
+	if said := printable(res.Header.Get("X-Error-Message")); said != "" {
+		text += ": " + said
+	}
+	if res.Request.URL.Host == p.endpoint.Host {
+		switch res.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			text += ": check the name, accept the conditions on the repository's page if there are any, and give in " +
+				"HF_TOKEN a token that may read it"
+		case http.StatusNotFound:
+			text += ": no such repository, revision or file: check the name"
+		case http.StatusTooManyRequests:
+			text += ": wait a while, or give a token in HF_TOKEN"
+		}
+	}
+	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests ||
+		res.StatusCode == http.StatusRequestTimeout {
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-		return &transientError{err: e, after: time.Duration(min(max(seconds, 0), 60)) * time.Second}
+		return &transientError{err: errors.New(text), after: time.Duration(min(max(seconds, 0), 60)) * time.Second}
 	}
-	return e
-}
-
-// hint explains a status of the hub to the user.
-func (p *puller) hint(res *http.Response) string {
-	code := res.Header.Get("X-Error-Code")
-	switch {
-	case res.Request.URL.Host != p.endpoint.Host:
-		return ""
-	case code == "GatedRepo" || res.StatusCode == http.StatusForbidden:
-		return "access is restricted: accept the conditions on the repository's page, and give in HF_TOKEN a token " +
-			"that may read it"
-	case res.StatusCode == http.StatusUnauthorized && p.opt.Token == "":
-		return "no such repository, or a private one: check the name, or give a token in HF_TOKEN"
-	case res.StatusCode == http.StatusUnauthorized:
-		return "no such repository, or a token that is not valid for it: check the name and HF_TOKEN"
-	case code == "RevisionNotFound":
-		return "there is no such branch, tag or commit"
-	case code == "EntryNotFound":
-		return "there is no such file"
-	case res.StatusCode == http.StatusNotFound:
-		return "no such repository, revision or file: check the name"
-	case res.StatusCode == http.StatusTooManyRequests:
-		return "too many requests: wait a while, or give a token in HF_TOKEN"
-	}
-	return printable(res.Header.Get("X-Error-Message"))
+	return errors.New(text)
 }
 
 // printable returns a server's text without the characters that may control a terminal, shortened if it is long.
@@ -192,56 +200,6 @@ func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Header.Set("Authorization", "Bearer "+t.token)
 	}
 	return t.next.RoundTrip(req)
-}
-
-// errStalled is the cause of a request that ended because the server sent nothing for too long.
-var errStalled = errors.New("the connection has gone silent")
-
-// stall cancels a request when nothing has arrived for a while.
-type stall struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	after  time.Duration
-}
-
-// watchStall starts to watch for a first sign of activity.
-func watchStall(ctx context.Context, after time.Duration) (context.Context, *stall) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	return ctx, &stall{ctx, cancel, time.AfterFunc(after, func() { cancel(errStalled) }), after}
-}
-
-func (s *stall) stop() {
-	s.timer.Stop()
-	s.cancel(nil)
-}
-
-// explain returns the reason why stall ended a request, or err if it did not.
-func (s *stall) explain(err error) error {
-	if cause := context.Cause(s.ctx); cause != nil && err != nil {
-		return cause
-	}
-	return err
-}
-
-// body returns r with each Read counted as activity.
-func (s *stall) body(r io.ReadCloser) io.ReadCloser { return &stallBody{r, s} }
-
-type stallBody struct {
-	io.ReadCloser
-	stall *stall
-}
-
-// Read implements io.Reader.
-func (b *stallBody) Read(dst []byte) (int, error) {
-	n, err := b.ReadCloser.Read(dst)
-	if n > 0 {
-		b.stall.timer.Reset(b.stall.after)
-	}
-	if err != io.EOF {
-		err = b.stall.explain(err)
-	}
-	return n, err
 }
 
 // transientError is a failure that another try may mend. Only what happens on the network is one: a full disk is not.

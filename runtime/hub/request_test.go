@@ -78,7 +78,7 @@ func TestRetry(t *testing.T) {
 		{"500 for ever", 1 << 30, answer(500), 15 * time.Second, 47 * time.Second,
 			"gave up after 6 tries: http://hub.test/api/models/o/n/tree/main answers 500"},
 		{"429 for ever", 1 << 30, answer(429), 15 * time.Second, 47 * time.Second,
-			"answers 429 Too Many Requests: too many requests: wait a while, or give a token in HF_TOKEN"},
+			"answers 429 Too Many Requests: wait a while, or give a token in HF_TOKEN"},
 		{"silence", 1, func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
@@ -167,7 +167,7 @@ func TestStalledBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
 		stalled := false
-		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Stall: 5 * time.Second}
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test"}
 		opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			res, err := inProcess{h}.RoundTrip(r)
 			if strings.Contains(r.URL.Path, "/resolve/") && !stalled {
@@ -179,7 +179,7 @@ func TestStalledBody(t *testing.T) {
 		begin := time.Now()
 		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.NoError(t, err)
-		assert.InDelta(t, 6, time.Since(begin).Seconds(), 1)
+		assert.InDelta(t, 31, time.Since(begin).Seconds(), 1)
 		pulled(t, h, opt, files, "m.gguf")
 		assert.Equal(t, 1, h.count(`range="bytes=100-"`))
 	})
@@ -189,7 +189,7 @@ func TestStalledBody(t *testing.T) {
 func TestSlowBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
-		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Stall: 5 * time.Second}
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test"}
 		opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			res, err := inProcess{h}.RoundTrip(r)
 			res.Body = slow{res.Body, r.Context()}
@@ -198,13 +198,13 @@ func TestSlowBody(t *testing.T) {
 		begin := time.Now()
 		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.NoError(t, err)
-		assert.Greater(t, time.Since(begin), 20*time.Second)
+		assert.Greater(t, time.Since(begin), 100*time.Second)
 		pulled(t, h, opt, files, "m.gguf")
 		assert.Zero(t, h.count(`range="bytes=`))
 	})
 }
 
-// slow is a body that sends a piece every four seconds.
+// slow is a body that sends a piece every 25 seconds.
 type slow struct {
 	io.ReadCloser
 	ctx context.Context
@@ -212,7 +212,7 @@ type slow struct {
 
 // Read implements io.Reader.
 func (s slow) Read(b []byte) (int, error) {
-	if err := retry.Wait(s.ctx, 4*time.Second); err != nil {
+	if err := retry.Wait(s.ctx, 25*time.Second); err != nil {
 		return 0, err
 	}
 	return s.ReadCloser.Read(b[:min(len(b), 60_000)])
@@ -247,7 +247,7 @@ func TestTokenStaysHome(t *testing.T) {
 	h, cdn := newFakeHub("m.gguf"), newFakeHub("m.gguf")
 	elsewhere := httptest.NewServer(cdn)
 	defer elsewhere.Close()
-	h.cdn, h.linked = elsewhere.URL, true
+	h.cdn = elsewhere.URL
 	opt := h.serve(t)
 	opt.Token = token + "\n" // as in a file or from a shell
 	var said strings.Builder
@@ -260,7 +260,6 @@ func TestTokenStaysHome(t *testing.T) {
 	assert.Equal(t, 1, cdn.count(`auth=""`))
 	assert.Equal(t, 1, cdn.count(""))
 
-	h.noList = true // so that the headers are requested, without following the redirect
 	require.NoError(t, os.Remove(files[0].Path))
 	cdn.status = map[string]int{"/cdn/": 500}
 	opt.Attempts = 1
@@ -308,9 +307,8 @@ func TestRedirectScheme(t *testing.T) {
 	open := httptest.NewServer(plain)
 	defer open.Close()
 	targets := []string{open.URL + "/o/n/resolve/main/m.gguf", "file:///etc/passwd", "ftp://h/m.gguf"}
-	for i, target := range append(targets, targets...) {
+	for _, target := range targets {
 		h, requests := newFakeHub("m.gguf"), 0
-		h.noList = i < len(targets) // its headers are requested first
 		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.Contains(r.URL.Path, "/resolve/") {
 				requests++
