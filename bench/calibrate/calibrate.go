@@ -25,7 +25,6 @@ type Options struct {
 	Thresholds []float64
 	Budget     float64
 	Confidence float64
-	Method     certify.Method
 	Seed       uint64                           // of the order of the prompts in the test
 	Progress   func(stage string, done, of int) // called after each answer, if set
 }
@@ -67,7 +66,7 @@ var ErrFew = errors.New("too few prompts")
 // Run tests thresholds in the order of increasing escalations.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Chosen: -1, Thresholds: o.Thresholds, Test: certify.Test{
-		Budget: o.Budget, Confidence: o.Confidence, MaxTokens: o.MaxTokens, Method: o.Method,
+		Budget: o.Budget, Confidence: o.Confidence, MaxTokens: o.MaxTokens,
 	}}
 	if err := o.check(r); err != nil {
 		return nil, err

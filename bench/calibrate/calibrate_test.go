@@ -77,12 +77,11 @@ func TestRun(t *testing.T) {
 	assert.Equal(t, r.Thresholds, other.Thresholds)
 	assert.Equal(t, r.Steps[0].Escalated, other.Steps[0].Escalated)
 	assert.NotEqual(t, r.Steps[0].PValue, other.Steps[0].PValue, "the order differs")
-	o.Thresholds, o.Method = []float64{0.5, 0.999}, certify.HoeffdingBentkus
+	o.Thresholds = []float64{0.5, 0.999}
 	named, err := Run(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots with given thresholds")
 	assert.Equal(t, o.Thresholds, named.Thresholds)
-	assert.Equal(t, certify.HoeffdingBentkus, named.Test.Method)
 }
 
 // TestNextThreshold: a token with a confidence equal to a threshold is not escalated there, but at the next threshold.

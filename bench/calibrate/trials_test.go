@@ -91,16 +91,12 @@ func TestDemoTrials(t *testing.T) {
 			}
 		}
 	}
-	for _, method := range certify.Methods() {
-		for name, budget := range map[string]float64{"7%": 0.07, "just below a share": shares[3] * 0.98} {
-			test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: p.MaxTokens, Method: method}
-			certified, wrong := try(t, test, shares, resample(400))
-			t.Logf("%s, budget %s: %d of %d certified, %d wrong", method, name, certified, trials, wrong)
-			assert.LessOrEqual(t, wrong, maxWrong, "%s, %s", method, name)
-			if method == certify.Betting {
-				assert.Greater(t, certified, trials*9/10, "400 prompts are enough: %s", name)
-			}
-		}
+	for name, budget := range map[string]float64{"7%": 0.07, "just below a share": shares[3] * 0.98} {
+		test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: p.MaxTokens}
+		certified, wrong := try(t, test, shares, resample(400))
+		t.Logf("budget %s: %d of %d certified, %d wrong", name, certified, trials, wrong)
+		assert.LessOrEqual(t, wrong, maxWrong, name)
+		assert.Greater(t, certified, trials*9/10, "400 prompts are enough: %s", name)
 	}
 }
 
@@ -168,17 +164,15 @@ func TestNotMonotoneTrials(t *testing.T) {
 	require.Greater(t, shares[5], budget)
 	require.Less(t, shares[5], 1.05*budget, "a threshold just above the budget is on the way")
 	require.Less(t, shares[9], budget, "far up the share is within the budget again")
-	for _, method := range certify.Methods() {
-		test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: 41, Method: method}
-		certified, wrong := try(t, test, shares, func(r *rand.Rand) func(int) []certify.Answer {
-			return func(step int) []certify.Answer { return draws(r, prompts, grid[step], wander) }
-		})
-		t.Logf("%s: %d of %d certified, %d wrong", method, certified, trials, wrong)
-		assert.LessOrEqual(t, wrong, maxWrong, method)
-		assert.Greater(t, certified, trials*9/10, method)
-	}
+	test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: 41}
+	certified, wrong := try(t, test, shares, func(r *rand.Rand) func(int) []certify.Answer {
+		return func(step int) []certify.Answer { return draws(r, prompts, grid[step], wander) }
+	})
+	t.Logf("%d of %d certified, %d wrong", certified, trials, wrong)
+	assert.LessOrEqual(t, wrong, maxWrong)
+	assert.Greater(t, certified, trials*9/10)
 
-	wrong := 0
+	wrong = 0
 	for range trials {
 		promised := 0.0
 		for v := 0.01; v <= 1; v += 0.005 {

@@ -37,7 +37,6 @@ func TestRouterFile(t *testing.T) {
 	assert.Equal(t, "pilotfish-demo-small", about.ModelName)
 	assert.Equal(t, router.TapFinalNorm, about.Tap)
 	assert.Equal(t, "disagreement", about.Label)
-	assert.Equal(t, "both", about.Features)
 	assert.Equal(t, 7200, about.Prompts, "of 8,000")
 	assert.Greater(t, about.AUC, 0.99)
 	assert.Less(t, about.Calibration, 0.005)

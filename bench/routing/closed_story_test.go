@@ -26,11 +26,10 @@ import (
 var (
 	closedStories = flag.Bool("closed-stories", false,
 		"train a router for the models that write stories, and compare it in closed loop")
-	storyPrompts  = flag.Int("story-prompts", 300, "beginnings of stories to learn from")
-	storyWrite    = flag.String("story-write", "", "file to write these beginnings to, as router collect takes them")
-	storyRounds   = flag.Int("story-rounds", 2, "rounds of training: all but the first on routed texts too")
-	storyFeatures = flag.String("story-features", "both", "what the router looks at: hidden, head or both")
-	storyHidden   = flag.Int("story-hidden", 128, "its hidden units")
+	storyPrompts = flag.Int("story-prompts", 300, "beginnings of stories to learn from")
+	storyWrite   = flag.String("story-write", "", "file to write these beginnings to, as router collect takes them")
+	storyRounds  = flag.Int("story-rounds", 2, "rounds of training: all but the first on routed texts too")
+	storyHidden  = flag.Int("story-hidden", 128, "its hidden units")
 )
 
 const storyTokens = 120 // of an answer
@@ -125,7 +124,7 @@ func (s *school) train() (*train.Traces, *train.Result) {
 	src, err := train.NewTraces(s.folders, collect.RuleDisagreement)
 	require.NoError(s.t, err)
 	r, err := train.Train(s.t.Context(), src, train.Options{
-		Features: train.Features(*storyFeatures), Hidden: *storyHidden, Threads: 2,
+		Hidden: *storyHidden, Threads: 2,
 	})
 	require.NoError(s.t, err)
 	s.t.Logf("%d texts: %d positions, %.1f%% to escalate; "+

@@ -109,11 +109,9 @@ func flagTests() map[string]map[string]string {
 		"pilotfish router calibrate": joined(pairTests(), map[string]string{
 			"": "TestCalibrateEffects", "json": "TestCalibrateDemo", "run-code": "TestRunCode",
 		}),
-		"pilotfish router": {},
-		"pilotfish router train": joined(pairTests(), map[string]string{
-			"": "TestTrainEffects", "json": "TestTrainCommand",
-		}),
-		"pilotfish router show": {"label": "TestShowCommand", "svg": "TestShowCommand", "json": "TestShowCommand"},
+		"pilotfish router":       {},
+		"pilotfish router train": {"": "TestTrainEffects", "json": "TestTrainCommand"},
+		"pilotfish router show":  {"label": "TestShowCommand", "svg": "TestShowCommand", "json": "TestShowCommand"},
 		"pilotfish router collect": joined(pairTests(), map[string]string{
 			"": "TestCollectEffects", "json": "TestCollectJSON", "run-code": "TestRunCode",
 		}),

@@ -35,12 +35,9 @@ type About struct {
 	Tap         string  // where the hidden state is taken: [TapFinalNorm]
 	Data        string  // SHA-256 of the traces that it learnt from, in hexadecimal digits
 	Label       string  // the rule that said which tokens may stand
-	Features    string  // its inputs: hidden, head or both
-	Rounds      int     // of training: the first on given texts, the others on texts decoded with the router before
 	Prompts     int     // texts it learnt from, those held back for validation not counted
 	Positions   int     // tokens of these
 	Seed        int     // of all draws of training
-	Validation  float64 // share of the prompts that was held back
 	Escalate    float64 // share of the positions with the label escalate
 	Calibration float64 // expected calibration error on the prompts held back, ten bins of equal width
 	// chance that a token of these that may stand has more confidence than one that may not (the area under the
@@ -83,9 +80,8 @@ type entry struct {
 func (a *About) entries() []entry {
 	return entries(
 		"version", &a.Version, "model", &a.Model, "model_name", &a.ModelName, "large", &a.Large,
-		"large_name", &a.LargeName, "tap", &a.Tap, "data", &a.Data, "label", &a.Label, "features", &a.Features,
-		"rounds", &a.Rounds, "prompts", &a.Prompts, "positions", &a.Positions, "seed", &a.Seed,
-		"validation_share", &a.Validation,
+		"large_name", &a.LargeName, "tap", &a.Tap, "data", &a.Data, "label", &a.Label,
+		"prompts", &a.Prompts, "positions", &a.Positions, "seed", &a.Seed,
 		"escalate_share", &a.Escalate, "auc", &a.AUC, "calibration_error", &a.Calibration,
 	)
 }
@@ -153,7 +149,7 @@ func (a *About) validate() error {
 		name  string
 		value float64
 	}{
-		{"validation_share", a.Validation}, {"escalate_share", a.Escalate}, {"auc", a.AUC},
+		{"escalate_share", a.Escalate}, {"auc", a.AUC},
 		{"calibration_error", a.Calibration},
 	} {
 		if !(v.value >= 0 && v.value <= 1) {

@@ -72,7 +72,7 @@ func TestFileKeepsAll(t *testing.T) {
 func TestFileKeys(t *testing.T) {
 	r := everyField(t)
 	f := stored(t, r)
-	others := map[string]string{"validation": "validation_share", "escalate": "escalate_share",
+	others := map[string]string{"escalate": "escalate_share",
 		"calibration": "calibration_error"}
 	for prefix, of := range map[string]any{"": r.About, "certificate.": *r.Certificate} {
 		fields := reflect.ValueOf(of)
@@ -140,7 +140,6 @@ func TestCertificateRefused(t *testing.T) {
 // TestAboutRefused: an error names the figure that is not a share.
 func TestAboutRefused(t *testing.T) {
 	for key, change := range map[string]func(*About){
-		"validation_share":  func(a *About) { a.Validation = -0.5 },
 		"escalate_share":    func(a *About) { a.Escalate = 1.5 },
 		"auc":               func(a *About) { a.AUC = math.NaN() },
 		"calibration_error": func(a *About) { a.Calibration = math.Inf(1) },

@@ -7,13 +7,8 @@
 //
 //	X = (m - β·n + β·N) / N      within [0, 1], and E[X] ≤ β exactly if E[m] ≤ β·E[n]
 //
-// so that a test of the mean of X is one of the share of all tokens. The hypothesis H: E[X] > β is tested by a p-value,
-// with one of two bounds:
-//
-//   - Hoeffding–Bentkus (Bates, Angelopoulos, Lei, Malik and Jordan, arXiv 2101.02703), with X̄ the mean of k numbers:
-//     p = min( exp(-k·h(min(X̄, β), β)), e·P[Bin(k, β) ≤ ⌈k·X̄⌉] ), h(a, b) = a·ln(a/b) + (1-a)·ln((1-a)/(1-b)).
-//   - betting (Waudby-Smith and Ramdas, arXiv 2010.09686): see [Test.PValue]. It uses how little X varies and needs far
-//     fewer prompts.
+// so that a test of the mean of X is one of the share of all tokens. The hypothesis H: E[X] > β is tested by a p-value
+// from betting (Waudby-Smith and Ramdas, arXiv 2010.09686): see [Test.PValue]. It uses how little X varies.
 //
 // A changed threshold changes the text that follows, so the share is not monotone in the threshold, and one decoding
 // does not show the share of another threshold. Hence each threshold is decoded anew. [Test.Walk] goes from few to many
@@ -26,41 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
-
-	"github.com/pilotfish-ai/pilotfish/internal/stat"
-)
-
-// Method is the name of a p-value.
-type Method string
-
-// The methods.
-const (
-	Betting          Method = "betting"
-	HoeffdingBentkus Method = "hoeffding-bentkus"
-	Best             Method = "best" // twice the smaller of both, by Bonferroni
 )
 
 const (
 	caution   = 0.9    // largest bet, as a part of the one that an answer of N escalations would lose all with
 	smallestP = 1e-300 // none is 0
 )
-
-// Methods returns all methods in the order in which they are listed to users.
-func Methods() []Method { return []Method{Betting, HoeffdingBentkus, Best} }
-
-// ParseMethod returns the method of that name.
-func ParseMethod(name string) (Method, error) {
-	if m := Method(name); slices.Contains(Methods(), m) {
-		return m, nil
-	}
-	var names []string
-	for _, m := range Methods() {
-		names = append(names, string(m))
-	}
-	return "", fmt.Errorf("%q is not a method: choose one of %s", name, strings.Join(names, ", "))
-}
 
 // Answer counts the tokens of one decoded answer: one observation of the test.
 type Answer struct {
@@ -73,7 +39,6 @@ type Test struct {
 	Budget     float64 // β, share of tokens, above 0 and below 1
 	Confidence float64 // 1 - δ, above 0 and below 1
 	MaxTokens  int     // N, maximum tokens of an answer
-	Method     Method  // "" means [Betting]
 }
 
 // Validate reports a value that is out of range.
@@ -85,10 +50,6 @@ func (t Test) Validate() error {
 		return fmt.Errorf("confidence: %v is not between 0 and 1", t.Confidence)
 	case t.MaxTokens < 1:
 		return fmt.Errorf("most tokens: %d is less than 1", t.MaxTokens)
-	}
-	if t.Method != "" {
-		_, err := ParseMethod(string(t.Method))
-		return err
 	}
 	return nil
 }
@@ -130,12 +91,6 @@ func (t Test) PValue(answers []Answer) (float64, error) {
 	if err != nil {
 		return 1, err
 	}
-	switch t.Method {
-	case HoeffdingBentkus:
-		return hoeffdingBentkus(x, t.Budget), nil
-	case Best:
-		return min(1, 2*min(hoeffdingBentkus(x, t.Budget), betting(x, t.Budget))), nil
-	}
 	return betting(x, t.Budget), nil
 }
 
@@ -159,26 +114,4 @@ func betting(x []float64, budget float64) float64 {
 		squares += (v - mean) * (v - sum/n)
 	}
 	return max(math.Exp(-highest), smallestP)
-}
-
-// hoeffdingBentkus returns the smaller of both bounds, at most 1.
-func hoeffdingBentkus(x []float64, budget float64) float64 {
-	sum, n := 0.0, float64(len(x))
-	for _, v := range x {
-		sum += v
-	}
-	hoeffding := math.Exp(-n * divergence(min(sum/n, budget), budget))
-	bentkus := math.E * stat.BinomialCDF(len(x), budget, int(math.Ceil(sum)))
-	return min(1, max(min(hoeffding, bentkus), smallestP))
-}
-
-// divergence returns the divergence of two coins, h(a, b) above, in nats.
-func divergence(a, b float64) float64 {
-	part := func(p, q float64) float64 {
-		if p == 0 {
-			return 0
-		}
-		return p * math.Log(p/q)
-	}
-	return part(a, b) + part(1-a, 1-b)
 }

@@ -2,7 +2,6 @@ package certify
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // population draws answers.
@@ -81,46 +78,39 @@ func TestFalseCertificates(t *testing.T) {
 		"coins": coins(60, 0.07), "all or nothing": allOrNothing(60, 0.07), "long are hard": longAreHard(0.07),
 	} {
 		require.InDelta(t, 0.07, p.share(), 0.0015, name)
-		for _, method := range Methods() {
-			for _, n := range []int{10, 100, 600} {
-				test := Test{Budget: 0.07, Confidence: 1 - delta, MaxTokens: 60, Method: method}
-				r, wrong := rand.New(rand.NewPCG(uint64(n), 7)), 0
-				for range trials {
-					got, err := test.PValue(p.draw(r, n))
-					require.NoError(t, err)
-					if got <= delta {
-						wrong++
-					}
+		for _, n := range []int{10, 100, 600} {
+			test := Test{Budget: 0.07, Confidence: 1 - delta, MaxTokens: 60}
+			r, wrong := rand.New(rand.NewPCG(uint64(n), 7)), 0
+			for range trials {
+				got, err := test.PValue(p.draw(r, n))
+				require.NoError(t, err)
+				if got <= delta {
+					wrong++
 				}
-				noise := 3 * math.Sqrt(float64(trials)*delta*(1-delta))
-				assert.LessOrEqual(t, float64(wrong), float64(trials)*delta+noise,
-					"%s, %s, %d prompts", name, method, n)
-				worst = max(worst, wrong)
 			}
+			noise := 3 * math.Sqrt(float64(trials)*delta*(1-delta))
+			assert.LessOrEqual(t, float64(wrong), float64(trials)*delta+noise, "%s, %d prompts", name, n)
+			worst = max(worst, wrong)
 		}
 	}
 	assert.Positive(t, worst, "at the boundary some are wrong")
 }
 
-// TestPower: the number of prompts that a certificate needs for typical tokens: budget 7%, confidence 90%. Hoeffding's
-// bound alone needs 680 prompts at a share of 5% and 2863 at 6%.
+// TestPower: the number of prompts that a certificate needs for typical tokens: budget 7%, confidence 90%.
 func TestPower(t *testing.T) {
 	trials := 200
 	if testing.Short() {
 		trials = 40
 	}
 	for _, c := range []struct {
-		method Method
-		share  float64
-		n      int
-		low    float64 // of the trials
-		high   float64
+		share float64
+		n     int
+		low   float64 // of the trials
+		high  float64
 	}{
-		{Betting, 0.05, 200, 0.97, 1}, {Betting, 0.06, 400, 0.9, 1}, {Betting, 0.05, 60, 0, 0.4},
-		{HoeffdingBentkus, 0.05, 800, 0.9, 1}, {HoeffdingBentkus, 0.05, 200, 0, 0.1},
-		{Best, 0.05, 250, 0.95, 1},
+		{0.05, 200, 0.97, 1}, {0.06, 400, 0.9, 1}, {0.05, 60, 0, 0.4},
 	} {
-		test := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 60, Method: c.method}
+		test := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 60}
 		r, shown := rand.New(rand.NewPCG(3, 4)), 0
 		for range trials {
 			p, err := test.PValue(coins(60, c.share).draw(r, c.n))
@@ -130,7 +120,7 @@ func TestPower(t *testing.T) {
 			}
 		}
 		got := float64(shown) / float64(trials)
-		t.Logf("%s, share %v, %d prompts: %.2f certified", c.method, c.share, c.n, got)
+		t.Logf("share %v, %d prompts: %.2f certified", c.share, c.n, got)
 		assert.GreaterOrEqual(t, got, c.low, "%+v", c)
 		assert.LessOrEqual(t, got, c.high, "%+v", c)
 	}
@@ -162,69 +152,10 @@ func TestBetting(t *testing.T) {
 	assert.InDelta(t, 1/(1.25*(1+1.2*0.25)), betting([]float64{0, 0, 0}, b), 1e-12)
 }
 
-// TestHoeffdingBentkus: small cases computed by hand.
-func TestHoeffdingBentkus(t *testing.T) {
-	// no loss in two: Hoeffding (1-b)² = 0.5625, Bentkus e·0.5625
-	assert.InDelta(t, 0.5625, hoeffdingBentkus([]float64{0, 0}, 0.25), 1e-12)
-	assert.Equal(t, 1.0, hoeffdingBentkus([]float64{1, 0}, 0.25), "a mean above the budget")
-	// one of sixteen: exp(-16·h(1/16, 1/4)) is less than e·(0.75^16 + 16·0.25·0.75^15)
-	h := 1.0/16*math.Log(0.25) + 15.0/16*math.Log(15.0/16/0.75)
-	assert.InDelta(t, math.Exp(-16*h), hoeffdingBentkus(append(make([]float64, 15), 1), 0.25), 1e-12)
-	assert.Less(t, math.Exp(-16*h), math.E*(math.Pow(0.75, 16)+16*0.25*math.Pow(0.75, 15)))
-	// twenty of a hundred: Bentkus is smaller, and a little more than twenty has the tail of 21
-	x := append(make([]float64, 80), slices.Repeat([]float64{1}, 20)...)
-	assert.InDelta(t, math.E*0.14883, hoeffdingBentkus(x, 0.25), 1e-4)
-	x[0] = 0.01
-	assert.InDelta(t, min(math.Exp(-100*divergence(0.2001, 0.25)), math.E*stat.BinomialCDF(100, 0.25, 21)),
-		hoeffdingBentkus(x, 0.25), 1e-12)
-}
-
-// TestBestIsBoth: twice the smaller p-value of both, at most 1.
-func TestBestIsBoth(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		answers := coins(30, 0.1*r.Float64()).draw(r, 1+r.IntN(300))
-		var p [3]float64
-		for i, m := range Methods() {
-			var err error
-			p[i], err = Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 40, Method: m}.PValue(answers)
-			require.NoError(t, err)
-		}
-		assert.InDelta(t, min(1, 2*min(p[0], p[1])), p[2], 1e-12)
-	}
-	plain, err := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 40}.PValue([]Answer{{0, 40}, {0, 40}, {0, 9}})
-	require.NoError(t, err)
-	assert.Less(t, plain, 1.0)
-	some := []Answer{{0, 40}, {0, 40}, {0, 9}}
-	named, err := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 40, Method: Betting}.PValue(some)
-	require.NoError(t, err)
-	assert.Equal(t, named, plain, "betting is the default")
-}
-
-// TestMonotone: another escalation never makes Hoeffding–Bentkus more certain, and neither does a smaller budget.
-func TestMonotone(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	for range 300 {
-		answers := coins(20, 0.05).draw(r, 50)
-		test := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 20, Method: HoeffdingBentkus}
-		before, err := test.PValue(answers)
-		require.NoError(t, err)
-		test.Budget = 0.06
-		stricter, err := test.PValue(answers)
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, stricter, before)
-		test.Budget = 0.07
-		answers[r.IntN(50)].Escalated++
-		after, err := test.PValue(answers)
-		require.NoError(t, err)
-		assert.GreaterOrEqual(t, after, before)
-	}
-}
-
 // TestWalk: the walk ends at the first threshold that is not certified, decodes no further one, and counts the answers
 // that it used.
 func TestWalk(t *testing.T) {
-	test := Test{Budget: 0.25, Confidence: 0.9, MaxTokens: 4, Method: HoeffdingBentkus}
+	test := Test{Budget: 0.25, Confidence: 0.9, MaxTokens: 4}
 	many := func(escalated int) []Answer { return slices.Repeat([]Answer{{escalated, 4}}, 50) }
 	decoded := []int{}
 	at := func(escalated ...int) func(int) ([]Answer, error) {
@@ -251,50 +182,36 @@ func TestWalk(t *testing.T) {
 	assert.ErrorIs(t, err, away)
 	_, err = test.Walk(2, func(int) ([]Answer, error) { return nil, nil })
 	assert.ErrorContains(t, err, "threshold 1: no answers")
-	// certified means p ≤ δ, including equality: one of 0.75ⁿ
-	exact := Test{Budget: 0.25, Confidence: 0.4375, MaxTokens: 4, Method: HoeffdingBentkus}
+	// certified means p ≤ δ, including equality
+	exact := Test{Budget: 0.25, Confidence: 0.2, MaxTokens: 4}
 	steps, err = exact.Walk(1, func(int) ([]Answer, error) { return []Answer{{0, 4}, {0, 4}}, nil })
 	require.NoError(t, err)
-	assert.InDelta(t, 0.5625, steps[0].PValue, 1e-12)
-	assert.Equal(t, steps[0].PValue <= 0.5625, steps[0].Certified)
+	assert.InDelta(t, 0.8, steps[0].PValue, 1e-12)
+	assert.Equal(t, steps[0].PValue <= 0.8, steps[0].Certified)
 }
 
 // TestNeeded: with this number of prompts more than half of the trials are certified, and with a quarter of it few.
 func TestNeeded(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
-	for _, m := range Methods() {
-		test := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 60, Method: m}
-		p := coins(60, 0.05)
-		n, ok := test.Needed(p.draw(r, 3000))
-		require.True(t, ok)
-		t.Logf("%s: about %d", m, n)
-		for part, want := range map[float64]bool{1.5: true, 0.25: false} {
-			shown := 0
-			for range 50 {
-				got, err := test.PValue(p.draw(r, int(part*float64(n))))
-				require.NoError(t, err)
-				if got <= 0.1 {
-					shown++
-				}
+	test, p := Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 60}, coins(60, 0.05)
+	n, ok := test.Needed(p.draw(r, 3000))
+	require.True(t, ok)
+	t.Logf("about %d", n)
+	for part, want := range map[float64]bool{1.5: true, 0.25: false} {
+		shown := 0
+		for range 50 {
+			got, err := test.PValue(p.draw(r, int(part*float64(n))))
+			require.NoError(t, err)
+			if got <= 0.1 {
+				shown++
 			}
-			assert.Equal(t, want, shown > 25, "%s: %d of 50 with %v times %d", m, shown, part, n)
 		}
-		_, ok = test.Needed(coins(60, 0.09).draw(r, 3000))
-		assert.False(t, ok, "more prompts do not help a share above the budget")
-		_, ok = test.Needed(nil)
-		assert.False(t, ok)
+		assert.Equal(t, want, shown > 25, "%d of 50 with %v times %d", shown, part, n)
 	}
-}
-
-// TestNeededOfBest: the better method, at half the error probability.
-func TestNeededOfBest(t *testing.T) {
-	answers := coins(60, 0.05).draw(rand.New(rand.NewPCG(8, 9)), 3000)
-	need := map[Method]int{}
-	for _, m := range Methods() {
-		need[m], _ = Test{Budget: 0.07, Confidence: 0.9, MaxTokens: 60, Method: m}.Needed(answers)
-	}
-	assert.InEpsilon(t, float64(need[Betting])*math.Log(20)/math.Log(10), need[Best], 0.02)
-	assert.Greater(t, need[HoeffdingBentkus], 3*need[Best])
+	_, ok = test.Needed(coins(60, 0.09).draw(r, 3000))
+	assert.False(t, ok, "more prompts do not help a share above the budget")
+	_, ok = test.Needed(nil)
+	assert.False(t, ok)
 }
 
 // TestRefused: errors name the value that is out of range.
@@ -304,7 +221,6 @@ func TestRefused(t *testing.T) {
 		"budget": func(t *Test) { t.Budget = 0 }, "budget: 1": func(t *Test) { t.Budget = 1 },
 		"budget: NaN": func(t *Test) { t.Budget = math.NaN() }, "confidence": func(t *Test) { t.Confidence = 1 },
 		"confidence: 0": func(t *Test) { t.Confidence = 0 }, "most tokens": func(t *Test) { t.MaxTokens = 0 },
-		"choose one of betting, hoeffding-bentkus, best": func(t *Test) { t.Method = "sure" },
 	} {
 		test := good
 		change(&test)
@@ -319,11 +235,6 @@ func TestRefused(t *testing.T) {
 		_, err := good.PValue([]Answer{a})
 		assert.NoError(t, err, "%+v", a)
 	}
-	for _, m := range Methods() {
-		got, err := ParseMethod(string(m))
-		require.NoError(t, err)
-		assert.Equal(t, m, got)
-	}
 }
 
 // FuzzPValue: the result is always a number in (0, 1], or an error.
@@ -336,15 +247,13 @@ func FuzzPValue(f *testing.F) {
 		for ; len(counts) >= 2; counts = counts[2:] {
 			answers = append(answers, Answer{int(counts[0]), int(counts[1])})
 		}
-		for _, m := range Methods() {
-			test := Test{Budget: budget, Confidence: confidence, MaxTokens: high, Method: m}
-			p, err := test.PValue(answers)
-			if err == nil && !(p > 0 && p <= 1) {
-				t.Fatal(fmt.Sprint(m, p))
-			}
-			if n, ok := test.Needed(answers); ok && n < 1 {
-				t.Fatal(fmt.Sprint(m, n))
-			}
+		test := Test{Budget: budget, Confidence: confidence, MaxTokens: high}
+		p, err := test.PValue(answers)
+		if err == nil && !(p > 0 && p <= 1) {
+			t.Fatal(p)
+		}
+		if n, ok := test.Needed(answers); ok && n < 1 {
+			t.Fatal(n)
 		}
 	})
 }

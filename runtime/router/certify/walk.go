@@ -51,27 +51,12 @@ func (t Test) Needed(answers []Answer) (prompts int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	delta, rate := 1-t.Confidence, growth(x, t.Budget)
-	switch t.Method {
-	case HoeffdingBentkus:
-		rate = hoeffding(x, t.Budget)
-	case Best:
-		delta, rate = delta/2, max(rate, hoeffding(x, t.Budget))
-	}
-	n := max(1, math.Ceil(-math.Log(delta)/rate))
+	rate := growth(x, t.Budget)
+	n := max(1, math.Ceil(-math.Log(1-t.Confidence)/rate))
 	if !(rate > 0) || n > maxNeeded {
 		return 0, false
 	}
 	return int(n), true
-}
-
-// hoeffding returns the decrease of the logarithm of Hoeffding's p-value per prompt.
-func hoeffding(x []float64, budget float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return divergence(min(sum/float64(len(x)), budget), budget)
 }
 
 // growth returns the growth of the logarithm of the capital per prompt, for the best allowed bet.

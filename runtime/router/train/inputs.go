@@ -10,24 +10,16 @@ import (
 // inputs turns positions into rows of features for the network: each feature less its mean, divided by its deviation.
 type inputs struct {
 	src         Source
-	hidden      bool // the hidden state is among the features
-	head        bool // margin and certainty are, after it
-	used        int  // features
-	width       int  // of a row: features, and zeros up to a multiple of what the products take at once
+	used        int // features: the hidden state, margin and certainty
+	width       int // of a row: features, and zeros up to a multiple of what the products take at once
 	mean, scale []float32
 }
 
 // multiple is the number of columns of which float32 products are fastest.
 const multiple = 16
 
-func newInputs(src Source, f Features) *inputs {
-	in := &inputs{src: src, hidden: f != Head, head: f != Hidden}
-	if in.hidden {
-		in.used += src.Width()
-	}
-	if in.head {
-		in.used += 2
-	}
+func newInputs(src Source) *inputs {
+	in := &inputs{src: src, used: src.Width() + 2}
 	in.width = (in.used + multiple - 1) / multiple * multiple
 	in.mean, in.scale = make([]float32, in.width), make([]float32, in.width)
 	return in
@@ -35,12 +27,8 @@ func newInputs(src Source, f Features) *inputs {
 
 // raw sets x [used] to the features of position i.
 func (in *inputs) raw(x []float32, i int) {
-	if in.hidden {
-		in.src.Hidden(x[:in.src.Width()], i)
-	}
-	if in.head {
-		x[in.used-2], x[in.used-1] = in.src.Head(i)
-	}
+	in.src.Hidden(x[:in.used-2], i)
+	x[in.used-2], x[in.used-1] = in.src.Head(i)
 }
 
 // row sets x [used] to the standardised features of position i.

@@ -20,9 +20,9 @@ type parts struct {
 	heldOut HeldOut
 }
 
-// HoldOut returns the positions of a source that [Train] holds back with the same share and seed. More texts for the
+// HoldOut returns the positions of a source that [Train] holds back with the same seed. More texts for the
 // same prompts do not move a prompt to the other part.
-func HoldOut(src Source, share float64, seed uint64) (HeldOut, error) {
+func HoldOut(src Source, seed uint64) (HeldOut, error) {
 	p, err := split(src, share, seed)
 	if err != nil {
 		return HeldOut{}, err

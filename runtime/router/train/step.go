@@ -37,14 +37,13 @@ type trainer struct {
 	adam     *adam
 	keep     int // labels of the positions to learn from
 	escalate int
-	batch    int        // positions of a step
-	weight   [2]float64 // of a position that may stand, and of one that may not; their mean is 1
+	batch    int // positions of a step
 	workers  []*worker
 	grads    [][]float32 // of the chunks of a batch
 }
 
 func newTrainer(src Source, o Options, parts *parts, pool *pool.Pool) (t *trainer, err error) {
-	t = &trainer{src: src, o: o, parts: parts, pool: pool, in: newInputs(src, o.Features)}
+	t = &trainer{src: src, o: o, parts: parts, pool: pool, in: newInputs(src)}
 	if t.keep, t.escalate, err = count(src, parts.train); err != nil {
 		return nil, err
 	}
@@ -57,13 +56,9 @@ func newTrainer(src Source, o Options, parts *parts, pool *pool.Pool) (t *traine
 	if err := t.in.standardise(sample, pool); err != nil {
 		return nil, err
 	}
-	keep, escalate := float64(t.keep), float64(t.escalate)
-	ratio := math.Pow(keep/escalate, o.Balance) // w_escalate / w_keep
-	t.weight[0] = (keep + escalate) / (keep + ratio*escalate)
-	t.weight[1] = ratio * t.weight[0]
 	t.shape = shape{width: t.in.width, units: max(o.Hidden, 0)}
-	t.theta = t.shape.start(t.in.used, math.Log(keep/escalate)-t.correction(), t.rand(drawWeights))
-	t.adam = newAdam(len(t.theta), o, (t.keep+t.escalate+t.batch-1)/t.batch*o.Epochs)
+	t.theta = t.shape.start(t.in.used, math.Log(float64(t.keep)/float64(t.escalate)), t.rand(drawWeights))
+	t.adam = newAdam(len(t.theta), o.Rate, (t.keep+t.escalate+t.batch-1)/t.batch*o.Epochs)
 	for range o.Threads {
 		t.workers = append(t.workers, newWorker(t.shape))
 	}
@@ -74,10 +69,6 @@ func newTrainer(src Source, o Options, parts *parts, pool *pool.Pool) (t *traine
 }
 
 func (t *trainer) rand(what uint64) *rand.Rand { return rand.New(rand.NewPCG(t.o.Seed, what)) }
-
-// correction returns ln(w_escalate/w_keep), which is added to the logits of weighted classes; see the package's
-// comment.
-func (t *trainer) correction() float64 { return math.Log(t.weight[1] / t.weight[0]) }
 
 // stream calls f with the positions to learn from, a batch at a time, in an order that draw decides, until f returns
 // false: texts are shuffled, and then the positions of as many texts as fill a block.
@@ -146,16 +137,16 @@ func (t *trainer) gradient(w *worker, g []float32, rows []int, of int) {
 	w.forward(z, t.shape, p)
 	clear(w.dz[:])
 	for k, i := range rows {
-		weight, y := t.weight[1], 0.0
-		if label := t.src.Label(i); label.stands() {
-			weight, y = t.weight[0]*label.weight(), 1
+		label, y := t.src.Label(i), 0.0
+		if label.stands() {
+			y = 1
 		}
-		w.dz[k] = float32(weight * (sigmoid(z[k]) - y) / float64(of))
+		w.dz[k] = float32(label.weight() * (sigmoid(z[k]) - y) / float64(of))
 	}
 	w.backward(t.shape.of(g), t.shape, p)
 }
 
-// logits returns the outputs of the network for positions, corrected for class weights.
+// logits returns the outputs of the network for positions.
 func (t *trainer) logits(ctx context.Context, rows []int) ([]float64, error) {
 	z := make([]float64, len(rows))
 	p := t.shape.of(t.theta)
@@ -167,30 +158,19 @@ func (t *trainer) logits(ctx context.Context, rows []int) ([]float64, error) {
 			w.forward(z[from:to], t.shape, p)
 		}
 	})
-	for i := range z {
-		z[i] += t.correction()
-	}
 	return z, context.Cause(ctx)
 }
 
-// network returns the router that computes scale·z + shift, where z is the corrected output, from raw features: the
+// network returns the router that computes scale·z + shift, where z is the output, from raw features: the
 // standardisation is folded into the first layer.
 func (t *trainer) network(scale, shift float64) (*router.Net, error) {
 	p, n, in := t.shape.of(t.theta), t.shape.rows(), t.in
-	from := 0 // of the features in the network's inputs: without hidden state its weights are zero
-	first := router.Layer{In: t.src.Width(), Out: n, Bias: make([]float32, n)}
-	if in.head {
-		first.In += 2
-	}
-	if !in.hidden {
-		from = t.src.Width()
-	}
-	first.Weight = make([]float32, first.In*n)
+	first := router.Layer{In: in.used, Out: n, Weight: make([]float32, in.used*n), Bias: make([]float32, n)}
 	for u := range n {
 		bias := float64(p.b1[u])
 		for j := range in.used {
 			w := float64(p.w1[u*t.shape.width+j]) * float64(in.scale[j])
-			first.Weight[u*first.In+from+j] = float32(w)
+			first.Weight[u*in.used+j] = float32(w)
 			bias -= w * float64(in.mean[j])
 		}
 		first.Bias[u] = float32(bias)
@@ -204,6 +184,6 @@ func (t *trainer) network(scale, shift float64) (*router.Net, error) {
 	for i, w := range last.Weight {
 		weight[i] = float32(scale * float64(w))
 	}
-	last.Weight, last.Bias = weight, []float32{float32(scale*(bias+t.correction()) + shift)}
-	return router.NewNet(layers, in.head)
+	last.Weight, last.Bias = weight, []float32{float32(scale*bias + shift)}
+	return router.NewNet(layers, true)
 }

@@ -1,8 +1,8 @@
 // Package train trains a router, which decides whether a token of the small model may stand, on positions with a known
 // answer. It has no I/O and no clock: positions come through [Source], and draws are functions of a seed.
 //
-// The network is linear → ReLU → linear on the final hidden state h, on margin and certainty of the head, or on all of
-// them; without the layer in the middle it is logistic regression. With the label y = 1 for a token that may stand, and
+// The network is linear → ReLU → linear on the final hidden state h and on margin and certainty of the head; without the
+// layer in the middle it is logistic regression. With the label y = 1 for a token that may stand, and
 // z the output of the network, the loss of a position is the cross-entropy of σ(z) = 1/(1 + exp(-z)),
 //
 //	ℓ = -y·ln σ(z) - (1-y)·ln σ(-z)
@@ -13,14 +13,8 @@
 // log-likelihood of the preference "keep over escalate" is ln σ(z), that of the other is ln σ(-z), and the sum over
 // pairs is -Σℓ.
 //
-// Classes may be weighted, because far more tokens may stand than may not. If a share p of tokens may stand, the best z
-// with weights w_keep and w_escalate solves σ(z) = w_keep·p/(w_keep·p + w_escalate·(1-p)), which is z = logit p +
-// ln(w_keep/w_escalate). So ln(w_escalate/w_keep) is added to the bias of the last layer before the network is
-// evaluated or calibrated, and σ(z) is p again.
-//
-// The optimiser is Adam (Kingma and Ba, arXiv 1412.6980) with bias correction and decoupled weight decay (Loshchilov
-// and Hutter, arXiv 1711.05101). The learning rate rises over the first twentieth of the steps and then falls along a
-// half cosine. Inputs are standardised with the mean and deviation of a sample, because single dimensions of hidden
+// The optimiser is Adam (Kingma and Ba, arXiv 1412.6980) with bias correction. The learning rate rises over the first
+// twentieth of the steps and then falls along a half cosine. Inputs are standardised with the mean and deviation of a sample, because single dimensions of hidden
 // states may be hundreds of times as large as others; at the end the standardisation is folded into the first layer.
 // Some prompts, never single tokens, are held back: training ends when the loss on them no longer falls, and the
 // weights with the lowest loss are kept.
@@ -34,6 +28,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,31 +75,20 @@ type Source interface {
 	Head(i int) (margin, certainty float32) // p₁ - p₂ and exp(-H), as [router.Net.Of] takes them
 }
 
-// Features are the inputs of a network.
-type Features string
-
-// The features.
-const (
-	Hidden Features = "hidden" // the hidden state
-	Head   Features = "head"   // margin and certainty: the cheap baseline
-	Both   Features = "both"
-)
+// Epochs is the default of the maximum number of epochs.
+const Epochs = 20
 
 // Linear, as the number of hidden units, means a network without a hidden layer.
 const Linear = -1
 
 // Options say how to train. The zero value works.
 type Options struct {
-	Features   Features // "" means Both
-	Hidden     int      // hidden units, at most 4096; 0 means 64, or none for Head; [Linear] means none
-	Epochs     int      // maximum; 0 means 20
-	Rate       float64  // of learning, at its highest; 0 means 0.002
-	Decay      float64  // of weights, per step as a share of the rate
-	Balance    float64  // class weights, from 0, none, to 1, equal weight of both classes
-	Validation float64  // share of the prompts that is held back, below 1; 0 means 0.1
-	Seed       uint64
-	Threads    int         // 0 means 1
-	Observe    func(Epoch) // called after each epoch; may be nil
+	Hidden  int     // hidden units, at most 4096; 0 means 64; [Linear] means none
+	Epochs  int     // maximum; 0 means [Epochs]
+	Rate    float64 // of learning, at its highest; 0 means 0.002
+	Seed    uint64
+	Threads int         // 0 means 1
+	Observe func(Epoch) // called after each epoch; may be nil
 }
 
 // Epoch is the result of one pass over the positions.
@@ -136,24 +120,7 @@ type HeldOut struct {
 }
 
 func (o Options) defaults() Options {
-	if o.Features == "" {
-		o.Features = Both
-	}
-	if o.Hidden == 0 {
-		o.Hidden = 64
-		if o.Features == Head {
-			o.Hidden = Linear
-		}
-	}
-	if o.Epochs == 0 {
-		o.Epochs = 20
-	}
-	if o.Rate == 0 {
-		o.Rate = 0.002
-	}
-	if o.Validation == 0 {
-		o.Validation = 0.1
-	}
+	o.Hidden, o.Epochs, o.Rate = cmp.Or(o.Hidden, 64), cmp.Or(o.Epochs, Epochs), cmp.Or(o.Rate, 0.002)
 	o.Threads = max(o.Threads, 1)
 	return o
 }
@@ -161,27 +128,20 @@ func (o Options) defaults() Options {
 // Validate reports a value that is out of range.
 func (o Options) Validate() error {
 	switch {
-	case o.Features != "" && o.Features != Hidden && o.Features != Head && o.Features != Both:
-		return fmt.Errorf("features %q: choose hidden, head or both", o.Features)
 	case o.Hidden < Linear || o.Hidden > maxHidden:
 		return fmt.Errorf("%d hidden units: give at most %d", o.Hidden, maxHidden)
 	case o.Epochs < 0:
 		return fmt.Errorf("%d epochs: give 1 or more", o.Epochs)
 	case !(o.Rate >= 0 && o.Rate <= 1):
 		return fmt.Errorf("a rate of learning of %v is not within 0 to 1", o.Rate)
-	case !(o.Decay >= 0 && o.Decay <= 1):
-		return fmt.Errorf("a weight decay of %v is not within 0 to 1", o.Decay)
-	case !(o.Balance >= 0 && o.Balance <= 1):
-		return fmt.Errorf("a balance of %v is not within 0 to 1", o.Balance)
-	case !(o.Validation >= 0 && o.Validation < 1):
-		return fmt.Errorf("a validation share of %v is not at least 0 and below 1", o.Validation)
 	}
 	return nil
 }
 
 const (
 	maxHidden = 4096
-	patience  = 4 // epochs without a better loss after which training ends
+	share     = 0.1 // of the prompts that is held back
+	patience  = 4   // epochs without a better loss after which training ends
 )
 
 // Train trains a router. After training it fits a scale and a shift of the logits to one half of the held-out prompts
@@ -192,7 +152,7 @@ func Train(ctx context.Context, src Source, o Options) (*Result, error) {
 		return nil, err
 	}
 	o = o.defaults()
-	parts, err := split(src, o.Validation, o.Seed)
+	parts, err := split(src, share, o.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func TestTrainSpoils(t *testing.T) {
 		}
 	}
 	var last Epoch
-	one := mustTrain(t, src, Options{Features: Hidden, Epochs: 1, Observe: func(e Epoch) { last = e }})
+	one := mustTrain(t, src, Options{Epochs: 1, Observe: func(e Epoch) { last = e }})
 	sum := 0.0 // a position that a question would spoil counts twentyfold
 	for k, v := range Judge(src, one.HeldOut.Rows, one.Net, 1) {
 		c := float64(v.Confidence)
@@ -107,7 +107,7 @@ func TestTrainSpoils(t *testing.T) {
 		sum += map[bool]float64{true: 20, false: 1}[src.label[one.HeldOut.Rows[k]] == Spoil] * crossEntropy(z, v.Stands)
 	}
 	assert.InDelta(t, sum/float64(len(one.HeldOut.Rows)), last.Loss, 1e-3)
-	got := mustTrain(t, src, Options{Features: Hidden, Threads: 2, Epochs: 30, Rate: 0.01})
+	got := mustTrain(t, src, Options{Threads: 2, Epochs: 30, Rate: 0.01})
 	of := func(kind float32) float64 {
 		return float64(got.Net.Of([]float32{kind, 0}, 0.5, 0.5))
 	}
@@ -115,73 +115,42 @@ func TestTrainSpoils(t *testing.T) {
 	assert.InDelta(t, 0.2, got.Escalate, 0.02)
 }
 
-// TestTrainLearns: each kind of network learns from its features nearly as well as the rule itself, and the reported
-// measures equal those of its use.
+// TestTrainLearns: a network learns nearly as well as the rule itself, and the reported measures equal those of its use.
 func TestTrainLearns(t *testing.T) {
 	racing.Spare(t)
 	src, truth := planted(800, 6, 1)
-	for _, c := range []struct {
-		o    Options
-		lost float64 // max loss of the area under the curve, relative to the rule itself
-	}{
-		{Options{Features: Both, Threads: 2, Epochs: 30, Rate: 0.005}, 0.01},
-		{Options{Features: Both, Balance: 1, Threads: 2, Epochs: 30, Rate: 0.005}, 0.01},
-		{Options{Features: Hidden, Threads: 2, Epochs: 30, Rate: 0.005}, 0.08},
-		{Options{Features: Head, Threads: 2, Epochs: 30, Rate: 0.05}, 0.25},
-	} {
-		r := mustTrain(t, src, c.o)
-		var best []router.Verdict
-		for _, i := range r.HeldOut.Rows {
-			best = append(best, router.Verdict{Confidence: float32(sigmoid(truth[i])), Stands: src.label[i] == Keep})
-		}
-		got := Judge(src, r.HeldOut.Rows, r.Net, 2)
-		assert.InDelta(t, router.AUC(best), r.AUC, c.lost, "%+v", c.o)
-		assert.InDelta(t, router.AUC(got), r.AUC, 1e-4, "%+v", c.o)
-		assert.InDelta(t, router.CrossEntropy(got), r.Loss, 1e-4, "%+v", c.o)
-		assert.InDelta(t, router.CalibrationError(router.Reliability(got)), r.Calibration, 2e-3, "%+v", c.o)
-		assert.Less(t, r.Calibration, 0.05, "%+v", c.o)
-		keep, escalate, err := count(src, textsOf(src))
-		require.NoError(t, err)
-		assert.Equal(t, keep+escalate, r.Positions+len(r.HeldOut.Rows))
-		assert.InDelta(t, float64(escalate)/float64(keep+escalate), r.Escalate, 0.02)
-		assert.Equal(t, 720, r.Prompts)
-		assert.Equal(t, 80, r.HeldOut.Prompts)
+	r := mustTrain(t, src, Options{Threads: 2, Epochs: 30, Rate: 0.005})
+	var best []router.Verdict
+	for _, i := range r.HeldOut.Rows {
+		best = append(best, router.Verdict{Confidence: float32(sigmoid(truth[i])), Stands: src.label[i] == Keep})
 	}
+	got := Judge(src, r.HeldOut.Rows, r.Net, 2)
+	assert.InDelta(t, router.AUC(best), r.AUC, 0.01)
+	assert.InDelta(t, router.AUC(got), r.AUC, 1e-4)
+	assert.InDelta(t, router.CrossEntropy(got), r.Loss, 1e-4)
+	assert.InDelta(t, router.CalibrationError(router.Reliability(got)), r.Calibration, 2e-3)
+	assert.Less(t, r.Calibration, 0.05)
+	keep, escalate, err := count(src, textsOf(src))
+	require.NoError(t, err)
+	assert.Equal(t, keep+escalate, r.Positions+len(r.HeldOut.Rows))
+	assert.InDelta(t, float64(escalate)/float64(keep+escalate), r.Escalate, 0.02)
+	assert.Equal(t, 720, r.Prompts)
+	assert.Equal(t, 80, r.HeldOut.Prompts)
 }
 
-// TestTrainFeatures: each kind of network has the format of a router file and uses the given features.
-func TestTrainFeatures(t *testing.T) {
+// TestTrainHidden: each number of hidden units has the format of a router file.
+func TestTrainHidden(t *testing.T) {
 	src, _ := planted(40, 6, 1)
-	short := Options{Epochs: 2}
-	for _, c := range []struct {
-		f      Features
-		hidden int
-		head   bool
-		shapes [][2]int
-	}{
-		{"", 0, true, [][2]int{{8, 64}, {64, 1}}},
-		{Both, 3, true, [][2]int{{8, 3}, {3, 1}}},
-		{Both, Linear, true, [][2]int{{8, 1}}},
-		{Hidden, 0, false, [][2]int{{6, 64}, {64, 1}}},
-		{Hidden, Linear, false, [][2]int{{6, 1}}},
-		{Head, 0, true, [][2]int{{8, 1}}},
-		{Head, 5, true, [][2]int{{8, 5}, {5, 1}}},
+	for hidden, want := range map[int][][2]int{
+		0: {{8, 64}, {64, 1}}, 3: {{8, 3}, {3, 1}}, Linear: {{8, 1}},
 	} {
-		o := short
-		o.Features, o.Hidden = c.f, c.hidden
-		n := mustTrain(t, src, o).Net
-		assert.Equal(t, c.head, n.HeadFeatures)
+		n := mustTrain(t, src, Options{Epochs: 2, Hidden: hidden}).Net
+		assert.True(t, n.HeadFeatures)
 		var shapes [][2]int
 		for _, l := range n.Layers {
 			shapes = append(shapes, [2]int{l.In, l.Out})
 		}
-		assert.Equal(t, c.shapes, shapes)
-		if c.f == Head {
-			for u := range n.Layers[0].Out {
-				assert.Equal(t, make([]float32, 6), n.Layers[0].Weight[u*8:u*8+6], "the hidden state is not used")
-				assert.NotZero(t, n.Layers[0].Weight[u*8+6])
-			}
-		}
+		assert.Equal(t, want, shapes)
 	}
 }
 
@@ -189,7 +158,7 @@ func TestTrainFeatures(t *testing.T) {
 // others.
 func TestTrainIsRepeatable(t *testing.T) {
 	src, _ := planted(300, 20, 2)
-	o := Options{Epochs: 3, Seed: 7, Balance: 0.5}
+	o := Options{Epochs: 3, Seed: 7}
 	want := mustTrain(t, src, o)
 	for _, procs := range []int{1, 2, 4} {
 		before := runtime.GOMAXPROCS(procs)
@@ -205,8 +174,8 @@ func TestTrainIsRepeatable(t *testing.T) {
 	assert.NotEqual(t, want.HeldOut, other.HeldOut)
 }
 
-// reference returns the mean weighted loss of a network over positions, by the formula in float64.
-func reference(s shape, theta []float64, x [][]float64, keep []bool, weight [2]float64) float64 {
+// reference returns the mean loss of a network over positions, by the formula in float64.
+func reference(s shape, theta []float64, x [][]float64, keep []bool) float64 {
 	sum := 0.0
 	for k, x := range x {
 		z := theta[len(theta)-1]
@@ -223,9 +192,9 @@ func reference(s shape, theta []float64, x [][]float64, keep []bool, weight [2]f
 			z += theta[s.units*(s.width+1)+u] * max(a, 0)
 		}
 		if keep[k] {
-			sum -= weight[0] * math.Log(sigmoid(z))
+			sum -= math.Log(sigmoid(z))
 		} else {
-			sum -= weight[1] * math.Log(sigmoid(-z))
+			sum -= math.Log(sigmoid(-z))
 		}
 	}
 	return sum / float64(len(x))
@@ -235,8 +204,8 @@ func reference(s shape, theta []float64, x [][]float64, keep []bool, weight [2]f
 func TestGradient(t *testing.T) {
 	for _, units := range []int{Linear, 1, 5} {
 		src, _ := planted(20, 4, 3)
-		o := Options{Features: Both, Hidden: units, Balance: 1}.defaults()
-		parts, err := split(src, o.Validation, 0)
+		o := Options{Hidden: units}.defaults()
+		parts, err := split(src, share, 0)
 		require.NoError(t, err)
 		pool := pool.New(2)
 		defer pool.Close()
@@ -276,9 +245,9 @@ func TestGradient(t *testing.T) {
 			const step = 1e-5
 			was := theta[i]
 			theta[i] = was + step
-			up := reference(tr.shape, theta, x, keep, tr.weight)
+			up := reference(tr.shape, theta, x, keep)
 			theta[i] = was - step
-			down := reference(tr.shape, theta, x, keep, tr.weight)
+			down := reference(tr.shape, theta, x, keep)
 			theta[i] = was
 			want := (up - down) / (2 * step)
 			assert.InDelta(t, want, grads[0][i]+grads[1][i], 1e-5+1e-4*math.Abs(want), "%d units, weight %d", units, i)
@@ -290,7 +259,7 @@ func TestGradient(t *testing.T) {
 func newTest(t *testing.T, src Source, o Options) *trainer {
 	t.Helper()
 	o = o.defaults()
-	parts, err := split(src, o.Validation, o.Seed)
+	parts, err := split(src, share, o.Seed)
 	require.NoError(t, err)
 	pool := pool.New(1)
 	t.Cleanup(pool.Close)
@@ -350,9 +319,9 @@ func TestEpochsDiffer(t *testing.T) {
 	assert.Len(t, o.read, tr.batch, "the epoch ends between two batches")
 }
 
-// TestClassWeights: a network that can represent any function of a few states gives the same shares with class weights,
-// after their correction, as without. (Such a network cannot be misspecified.)
-func TestClassWeights(t *testing.T) {
+// TestTrainShares: a network that can represent any function of a few states gives the shares of their labels. A scale
+// and a shift of its logits become a part of it.
+func TestTrainShares(t *testing.T) {
 	shares := []float64{0.5, 0.9, 0.98}
 	src := &rows{width: len(shares)}
 	const each = 50
@@ -367,27 +336,21 @@ func TestClassWeights(t *testing.T) {
 			src.add(i/each, l, 0, 0, h...)
 		}
 	}
-	for _, balance := range []float64{0, 0.5, 1} {
-		r := mustTrain(t, src, Options{Features: Hidden, Hidden: Linear, Balance: balance, Epochs: 300, Rate: 0.02})
-		for s, share := range shares {
-			h := make([]float32, len(shares))
-			h[s] = 1
-			assert.InDelta(t, share, r.Net.Of(h, 0, 0), 0.01, "balance %v", balance)
-		}
+	r := mustTrain(t, src, Options{Hidden: Linear, Epochs: 300, Rate: 0.02})
+	for s, share := range shares {
+		h := make([]float32, len(shares))
+		h[s] = 1
+		assert.InDelta(t, share, r.Net.Of(h, 0, 0), 0.01)
 	}
-	tr := newTest(t, src, Options{Balance: 1})
-	keep, escalate := float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1]
-	assert.InDelta(t, keep, escalate, 1e-6, "both classes have equal weight")
-	assert.InDelta(t, float64(tr.keep+tr.escalate), keep+escalate, 1e-6)
-	assert.InDelta(t, math.Log(tr.weight[1])-math.Log(tr.weight[0]), tr.correction(), 1e-9)
-	require.NotZero(t, tr.correction())
+	tr := newTest(t, src, Options{})
 	logit := func(scale, shift float64) float64 {
 		net, err := tr.network(scale, shift)
 		require.NoError(t, err)
 		p := float64(net.Of(make([]float32, len(shares)), 0, 0))
 		return math.Log(p / (1 - p))
 	}
-	assert.InDelta(t, 2*logit(1, 0)+0.5, logit(2, 0.5), 1e-4, "logits are scaled with their correction")
+	require.NotZero(t, logit(1, 0))
+	assert.InDelta(t, 2*logit(1, 0)+0.5, logit(2, 0.5), 1e-4)
 }
 
 // TestSplit: whole prompts are held out, as many as requested, the same ones whatever else is in the source.
@@ -422,7 +385,7 @@ func TestSplit(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, keep+escalate, learnt+len(p.heldOut.Rows), "every position is in one of the parts")
 	}
-	one, err := HoldOut(src, 0.1, 3)
+	one, err := HoldOut(src, 3)
 	require.NoError(t, err)
 	twice := &rows{width: src.width}
 	for range 2 {
@@ -430,16 +393,16 @@ func TestSplit(t *testing.T) {
 			twice.add(src.prompt[i], src.label[i], 0, 0, src.hidden[3*i:3*i+3]...)
 		}
 	}
-	two, err := HoldOut(twice, 0.1, 3)
+	two, err := HoldOut(twice, 3)
 	require.NoError(t, err)
 	for k, i := range one.Rows {
 		assert.Equal(t, i, two.Rows[k])
 		assert.Equal(t, i+src.Len(), two.Rows[len(one.Rows)+k])
 	}
-	another, err := HoldOut(src, 0.1, 4)
+	another, err := HoldOut(src, 4)
 	require.NoError(t, err)
 	assert.NotEqual(t, one, another)
-	_, err = HoldOut(&rows{}, 0.1, 4)
+	_, err = HoldOut(&rows{}, 4)
 	assert.ErrorContains(t, err, "no position has a label")
 }
 
@@ -545,8 +508,10 @@ func TestPlatt(t *testing.T) {
 // otherwise they are not used.
 func TestJudgeScales(t *testing.T) {
 	src, _ := planted(600, 3, 4)
-	tr := newTest(t, src, Options{Validation: 0.5})
-	held := tr.parts.heldOut
+	tr := newTest(t, src, Options{})
+	parts, err := split(src, 0.5, 0)
+	require.NoError(t, err)
+	held := parts.heldOut
 	one, other := tr.halves(held.Rows)
 	require.Greater(t, len(one), 500)
 	require.Greater(t, len(other), 500)
@@ -617,19 +582,19 @@ func TestSchedule(t *testing.T) {
 
 // TestAdam: the first two steps, computed by hand.
 func TestAdam(t *testing.T) {
-	a := newAdam(2, Options{Rate: 0.1, Decay: 0.5}, 40)
+	a := newAdam(2, 0.1, 40)
 	theta := []float32{1, 2}
 	at := a.next()
 	a.update(theta[:2], []float32{3}, 1, at)
 	assert.Equal(t, float32(1), theta[0], "only from the given index on")
-	assert.InDelta(t, 2-0.05*(1+0.5*2), theta[1], 1e-6, "the first step, at half the rate, is the rate plus the decay")
+	assert.InDelta(t, 2-0.05, theta[1], 1e-6, "the first step is at half the rate")
 	at.rate = 0.1
 	at.m, at.v = 1/(1-0.9*0.9), 1/(1-0.999*0.999)
 	assert.InDelta(t, at.m, a.next().m, 1e-12)
 	before := float64(theta[1])
 	a.update(theta, []float32{-1}, 1, at)
 	m, v := 0.9*0.1*3+0.1*-1, 0.999*0.001*9+0.001
-	assert.InDelta(t, before-0.1*(m*at.m/math.Sqrt(v*at.v)+0.5*before), theta[1], 1e-6)
+	assert.InDelta(t, before-0.1*m*at.m/math.Sqrt(v*at.v), theta[1], 1e-6)
 }
 
 // TestConstantFeature: a feature that was constant in training is not used.
@@ -647,19 +612,12 @@ func TestConstantFeature(t *testing.T) {
 func TestTrainRefuses(t *testing.T) {
 	good := func() *rows { src, _ := planted(20, 3, 1); return src }
 	for want, change := range map[string]func(*rows, *Options){
-		`features "all"`:                 func(_ *rows, o *Options) { o.Features = "all" },
 		"-2 hidden units":                func(_ *rows, o *Options) { o.Hidden = -2 },
 		"4097 hidden units":              func(_ *rows, o *Options) { o.Hidden = 4097 },
 		"-1 epochs":                      func(_ *rows, o *Options) { o.Epochs = -1 },
 		"rate of learning of -1":         func(_ *rows, o *Options) { o.Rate = -1 },
 		"rate of learning of NaN":        func(_ *rows, o *Options) { o.Rate = math.NaN() },
 		"rate of learning of 1.5":        func(_ *rows, o *Options) { o.Rate = 1.5 },
-		"weight decay of 2":              func(_ *rows, o *Options) { o.Decay = 2 },
-		"weight decay of -1":             func(_ *rows, o *Options) { o.Decay = -1 },
-		"balance of 1.5":                 func(_ *rows, o *Options) { o.Balance = 1.5 },
-		"balance of -1":                  func(_ *rows, o *Options) { o.Balance = -1 },
-		"validation share of 1":          func(_ *rows, o *Options) { o.Validation = 1 },
-		"validation share of -0.5":       func(_ *rows, o *Options) { o.Validation = -0.5 },
 		"no position has a label":        func(r *rows, _ *Options) { clear(r.label) },
 		"all labels are of one prompt":   func(r *rows, _ *Options) { clear(r.prompt) },
 		"may stand and 0 may not":        func(r *rows, _ *Options) { all(r.label, Keep) },
@@ -677,9 +635,7 @@ func TestTrainRefuses(t *testing.T) {
 			assert.ErrorContains(t, err, want)
 		})
 	}
-	for _, o := range []Options{
-		{Hidden: 4096, Rate: 1, Decay: 1, Balance: 1}, {Hidden: Linear, Validation: math.Nextafter(1, 0)}, {},
-	} {
+	for _, o := range []Options{{Hidden: 4096, Rate: 1}, {Hidden: Linear}, {}} {
 		assert.NoError(t, o.Validate(), "%+v", o)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -701,7 +657,7 @@ func TestNoNumbers(t *testing.T) {
 		for i := range src.label { // of a small deviation, so that the largest number is infinite deviations away
 			src.hidden[3*i+1] *= 1e-3
 		}
-		held, err := HoldOut(src, 0.1, 0)
+		held, err := HoldOut(src, 0)
 		require.NoError(t, err)
 		for k, label := range []Label{Keep, Escalate} { // the loss of one of them is infinite
 			src.hidden[3*held.Rows[k]+1], src.label[held.Rows[k]] = math.MaxFloat32, label
@@ -715,10 +671,10 @@ func TestNoNumbers(t *testing.T) {
 // features, none for the columns without one. Its rate of learning falls until the last step.
 func TestStart(t *testing.T) {
 	src, _ := planted(300, 7, 3)
-	o := Options{Hidden: 500, Balance: 0.5, Epochs: 2}
+	o := Options{Hidden: 500, Epochs: 2}
 	tr := newTest(t, src, o)
 	start := math.Log(float64(tr.keep) / float64(tr.escalate))
-	assert.InDelta(t, start, float64(tr.theta[len(tr.theta)-1])+tr.correction(), 1e-5)
+	assert.InDelta(t, start, float64(tr.theta[len(tr.theta)-1]), 1e-5)
 	w := tr.shape.of(tr.theta)
 	var first, second []float64
 	for u := range tr.shape.rows() {
@@ -754,11 +710,9 @@ func floats(x []float32) (all []float64) {
 
 // TestOptionDefaults: the values that stand for zero; given values stay.
 func TestOptionDefaults(t *testing.T) {
-	want := Options{Features: Both, Hidden: 64, Epochs: 20, Rate: 0.002, Validation: 0.1, Threads: 1}
+	want := Options{Hidden: 64, Epochs: 20, Rate: 0.002, Threads: 1}
 	assert.Equal(t, want, Options{}.defaults())
-	want.Features, want.Hidden = Head, Linear
-	assert.Equal(t, want, Options{Features: Head}.defaults())
-	want = Options{Features: Hidden, Hidden: 3, Epochs: 4, Rate: 0.5, Validation: 0.6, Threads: 7, Decay: 0.8}
+	want = Options{Hidden: 3, Epochs: 4, Rate: 0.5, Threads: 7}
 	assert.Equal(t, want, want.defaults())
 }
 

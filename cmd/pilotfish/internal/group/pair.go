@@ -22,7 +22,6 @@ type PairFlags struct {
 	Model   ModelFlags
 	Large   string
 	Gateway GatewayFlags
-	Threads bool // --threads is also used for other work than the models'
 }
 
 // Register adds the flags to a command.
@@ -62,7 +61,7 @@ func (p *PairFlags) unused() error {
 	flags := new(cobra.Command)
 	new(ModelFlags).RegisterOptional(flags)
 	flags.Flags().VisitAll(func(f *pflag.Flag) {
-		if err == nil && p.Set.Changed(f.Name) && !(f.Name == "threads" && p.Threads) {
+		if err == nil && p.Set.Changed(f.Name) {
 			err = cli.Usagef("--%s has no effect on the demo's own models: name one with -m, or leave it out", f.Name)
 		}
 	})

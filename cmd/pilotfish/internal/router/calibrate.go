@@ -22,7 +22,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
 // calibrateFlags has the flags of `pilotfish router calibrate`.
@@ -36,7 +35,6 @@ type calibrateFlags struct {
 	thresholds string
 	budget     float64
 	confidence float64
-	method     string
 	max        int
 	seed       uint64
 	out        string
@@ -87,7 +85,6 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	cli.Add(p, "calibrate.threshold", &f.thresholds, "")
 	cli.Add(p, "budget", &f.budget, group.DefaultBudget)
 	cli.Add(p, "confidence", &f.confidence, 0.9)
-	cli.Add(cli.AddOptions(p, "with").FlagSet, "with.method", &f.method, string(certify.Betting))
 	cli.Add(p, "max-tokens", &f.max, cli.DefaultMaxTokens)
 	cli.Add(p, "seed", &f.seed, 1)
 	cli.Add(p, "out", &f.out, "")
@@ -152,9 +149,6 @@ func (f *calibrateFlags) options() (o calibrate.Options, err error) {
 	}
 	o = calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed}
 	o.MaxTokens = f.max
-	if o.Method, err = certify.ParseMethod(f.method); err != nil {
-		return o, cli.Usagef("--with method: %w", err)
-	}
 	o.Thresholds, err = parseThresholds(f.thresholds)
 	return o, err
 }
@@ -302,7 +296,7 @@ func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calib
 	c := &router.Certificate{
 		Budget: f.budget, Confidence: f.confidence, Threshold: r.Thresholds[r.Chosen], Share: step.Share(),
 		Prompts: r.Prompts, Tokens: step.Tokens, MaxTokens: f.max, PValue: step.PValue,
-		Method: "learn-then-test, " + f.method, Data: set.Hash, Prompt: group.PromptKind(f.raw),
+		Method: "learn-then-test, betting", Data: set.Hash, Prompt: group.PromptKind(f.raw),
 		LargeName: models.Name(),
 	}
 	var err error

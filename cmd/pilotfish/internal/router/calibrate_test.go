@@ -91,7 +91,6 @@ func TestCalibrateDemo(t *testing.T) {
 	}
 	assert.Equal(t, steps[0].PValue, p())
 	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
-	assert.NotEqual(t, steps[0].PValue, p("--with", "method=best"))
 	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a lower max length of answers needs fewer prompts")
 	_, _, stderr = calibrated(t, cli.ExitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
 	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
@@ -297,7 +296,6 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X --budget NaN":                 "--budget NaN",
 		"-o X --confidence 1":               "--confidence 1",
 		"-o X --confidence 0":               "--confidence 0",
-		"-o X --with method=sure":           "--with method: \"sure\"",
 		"-o X -n 0":                         "-n 0",
 		"-o X --questions -1":               "--questions -1",
 		"-o X --threshold 0.5,0.4":          `--threshold: "0.4"`,

@@ -41,7 +41,6 @@ type collectFlags struct {
 	threshold   float64
 	labels      []string
 	max         int
-	shard       int
 	code        group.CodeFlag
 	json        bool
 }
@@ -74,7 +73,7 @@ the large model:
 
 A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
 
-The folder is written in files of 32 prompts each (--with shard=N). If the command is stopped, running it again
+The folder is written in files of 32 prompts each. If the command is stopped, running it again
 continues where it left off and ends with the same bytes. See docs/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
 			`--label citer,r2r -o traces
@@ -103,7 +102,6 @@ func (f *collectFlags) register(c *cobra.Command) {
 	cli.AddList(p, "label", &f.labels, []string{collect.RuleDisagreement})
 	cli.Add(p, "max-tokens", &f.max, 256)
 	f.code.Register(p)
-	cli.Add(cli.AddOptions(p, "with").FlagSet, "with.shard", &f.shard, 32)
 	cli.Add(p, "json", &f.json, false)
 	for _, name := range []string{"data", "out"} {
 		cobra.CheckErr(c.MarkFlagRequired(name))
@@ -216,7 +214,7 @@ func (f *collectFlags) asked() (name string, o task.Options) {
 func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	o := collect.Options{
 		Data: set, Raw: f.raw, Reference: collect.Reference(f.reference), MaxTokens: f.max,
-		Temperature: f.temperature, Seed: f.seed, Labels: f.labels, ShardPrompts: f.shard,
+		Temperature: f.temperature, Seed: f.seed, Labels: f.labels,
 		Compute: f.pair.Model.Compute(),
 	}
 	if f.router == "" {

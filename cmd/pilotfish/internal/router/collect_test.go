@@ -143,8 +143,6 @@ func TestCollectFlags(t *testing.T) {
 	assert.Equal(t, []int{15, 3}, []int{sum.Positions, sum.Cut})
 	sum, _ = with("--max-tokens", "7")
 	assert.Equal(t, []int{21, 3}, []int{sum.Positions, sum.Cut})
-	_, settings = with("--with", "shard=2")
-	assert.Equal(t, 2, settings.Shards())
 	sum, _ = with("--label", "r2r,citer,disagreement")
 	assert.Len(t, sum.Pairs, 3)
 	assert.Positive(t, sum.Rollouts)
@@ -270,8 +268,6 @@ func TestCollectRefused(t *testing.T) {
 			`choose given`,
 		"--data demo --questions=-1":                            "2|--questions -1 is negative",
 		"--data demo -n 0":                                      "2|-n 0 is out of range",
-		"--data demo --with shard=0":                            "2|--with shard=0 is out of range",
-		"--data demo --with shard=2000000":                      "2|--with shard=2000000 is out of range",
 		"--data demo --reference sampled --temp 0":              "2|--temp 0 is not random",
 		"--data demo --reference sampled --temp NaN":            "2|--temp NaN is out of range",
 		"--data demo --seed 1":                                  "2|--seed has no effect",
@@ -315,7 +311,7 @@ func TestCollectRefused(t *testing.T) {
 func TestCollectAgain(t *testing.T) {
 	racing.Spare(t)
 	dir := t.TempDir()
-	line := []string{"router", "collect", "--data", "demo-train", "--questions", "5", "--with", "shard=2", "-o", dir}
+	line := []string{"router", "collect", "--data", "demo-train", "--questions", "70", "-n", "3", "-o", dir}
 	content := func() (all []string) {
 		names, err := filepath.Glob(filepath.Join(dir, "*"))
 		require.NoError(t, err)

@@ -26,7 +26,7 @@ func TestCollectEffects(t *testing.T) {
 	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
 	net := clitest.DemoFile("router.gguf")
 	clitest.Effects(t, "--data d --out o", elsewhere, map[string]string{
-		"": "Collect.Labels=[disagreement]; Collect.MaxTokens=256; Collect.ShardPrompts=32; Collect.Temperature=1; " +
+		"": "Collect.Labels=[disagreement]; Collect.MaxTokens=256; Collect.Temperature=1; " +
 			"Questions.Data=d; Questions.name=d; out=o",
 
 		"--data e":                              "Questions.Data=e; Questions.name=e",
@@ -40,7 +40,6 @@ func TestCollectEffects(t *testing.T) {
 		"--temp 0.5":                            "Collect.Temperature=0.5",
 		"--label citer,r2r":                     "Collect.Labels=[citer r2r]",
 		"--max-tokens 9":                        "Collect.MaxTokens=9",
-		"--with shard=9":                        "Collect.ShardPrompts=9",
 		"--kv f32 --exact":                      "Collect.Compute=kv f32, exact true",
 		"--backend soft":                        "Collect.Compute=backend soft",
 		"--router " + net:                       "Collect.Router.Policy=learned; Collect.Router.Threshold=0.5",
@@ -66,7 +65,7 @@ func TestCollectEffects(t *testing.T) {
 func TestCalibrateEffects(t *testing.T) {
 	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code json"
 	clitest.Effects(t, "--out o", elsewhere, map[string]string{
-		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Method=betting; Questions.Most=1200; Questions.Seed=1; " +
+		"": "Budget=0.07; Confidence=0.9; MaxTokens=256; Questions.Most=1200; Questions.Seed=1; " +
 			"Questions.name=demo-train; Questions.skipped=800; Seed=1; out=o",
 
 		"--router f":             "router=f",
@@ -78,7 +77,6 @@ func TestCalibrateEffects(t *testing.T) {
 		"--threshold 0.25,0.5":   "Thresholds=[0.25 0.5]",
 		"--budget 0.2":           "Budget=0.2",
 		"--confidence 0.6":       "Confidence=0.6",
-		"--with method=best":     "Method=best",
 		"--max-tokens 9":         "MaxTokens=9",
 		"--seed 9":               "Questions.Seed=9; Seed=9",
 		"--out p":                "out=p",
@@ -98,41 +96,23 @@ func TestCalibrateEffects(t *testing.T) {
 	})
 }
 
-// TestTrainEffects: each flag sets what it is for in training and in further rounds.
+// TestTrainEffects: each flag sets what it is for in training.
 func TestTrainEffects(t *testing.T) {
-	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " json"
-	clitest.Effects(t, "--out o --threads 7", elsewhere, map[string]string{
-		"": "Train.Epochs=20; Train.Features=both; Train.Hidden=64; Train.Rate=0.002; Train.Threads=7; " +
-			"Train.Validation=0.1; count=1; out=o; share=0.1",
-
-		"--out p":                      "out=p",
-		"--threads 3":                  "Train.Threads=3",
-		"--label r2r":                  "label=r2r",
-		"--seed 9":                     "Train.Seed=9",
-		"--training features=hidden":   "Train.Features=hidden",
-		"--training features=head":     "Train.Features=head; Train.Hidden=-1",
-		"--training hidden=9":          "Train.Hidden=9",
-		"--training hidden=0":          "Train.Hidden=-1",
-		"--training epochs=9":          "Train.Epochs=9",
-		"--training learning-rate=0.5": "Train.Rate=0.5",
-		"--training weight-decay=0.25": "Train.Decay=0.25",
-		"--training balance=0.75":      "Train.Balance=0.75",
-		"--training validation=0.3":    "Train.Validation=0.3",
-		"--training rounds=3":          "count=3",
-		"--training share=0.2":         "share=0.2",
-		"--data d":                     "data=d",
-		"--training data-seed=9":       "seed=9",
-		"--training on-policy=f":       "folder=f",
+	clitest.Effects(t, "--out o --threads 7", "json", map[string]string{
+		"":                    "Train.Hidden=64; Train.Threads=7; out=o",
+		"--out p":             "out=p",
+		"--threads 3":         "Train.Threads=3",
+		"--label r2r":         "label=r2r",
+		"--seed 9":            "Train.Seed=9",
+		"--training hidden=9": "Train.Hidden=9",
+		"--training hidden=0": "Train.Hidden=-1",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(trainFlags)
 		f.register(c)
 		parse()
-		r := f.rounds
-		r.training = nil
 		return struct {
-			Train train.Options
-			roundFlags
+			Train      train.Options
 			out, label string
-		}{f.options(), r, f.out, f.label}
+		}{f.options(), f.out, f.label}
 	})
 }

@@ -31,8 +31,8 @@ func printed(t *testing.T, print func(*cli.App) error) (stdout, stderr string) {
 // TestAbout: the description of a router has everything that its file says.
 func TestAbout(t *testing.T) {
 	about := router.About{Version: "v9", Model: "0123456789abcdef", ModelName: "small", Large: "fedcba", LargeName: "l",
-		Tap: "tap", Data: "data", Label: "r2r", Features: "both", Rounds: 2, Prompts: 30, Positions: 400, Seed: 5,
-		Validation: 0.25, Escalate: 0.125, Calibration: 0.0625, AUC: 0.75}
+		Tap: "tap", Data: "data", Label: "r2r", Prompts: 30, Positions: 400, Seed: 5,
+		Escalate: 0.125, Calibration: 0.0625, AUC: 0.75}
 	file := &router.File{Net: &router.Net{Layers: []router.Layer{{In: 3, Out: 2}, {Out: 1}}}, About: about}
 	from, to := reflect.ValueOf(about), reflect.ValueOf(newAboutEvent(file))
 	for i := range from.NumField() {
@@ -41,9 +41,9 @@ func TestAbout(t *testing.T) {
 	}
 	text, _ := printed(t, func(a *cli.App) error { return new(showFlags).about(a, "r.gguf", file) })
 	for _, want := range []string{"small model   small (0123456789ab…)\n", "large model   l (fedcba)\n",
-		"network       3 to 2 to 1\n", "looks at      both\n", "hidden state  tap\n", "traces        data\n",
-		"learnt from   400 tokens of 30 prompts, 12.5% to escalate; rounds: 2, seed: 5\n", "made by       v9\n",
-		"held back     25% of the prompts: area 0.7500, calibration error 0.0625\n", "label         r2r\n"} {
+		"network       3 to 2 to 1\n", "hidden state  tap\n", "traces        data\n",
+		"learnt from   400 tokens of 30 prompts, 12.5% to escalate; seed: 5\n", "made by       v9\n",
+		"held back     a tenth of the prompts: area 0.7500, calibration error 0.0625\n", "label         r2r\n"} {
 		assert.Contains(t, text, "  "+want)
 	}
 	file.Certificate = &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
@@ -64,9 +64,9 @@ func TestFigures(t *testing.T) {
 		HeldOut: train.HeldOut{Prompts: 6, Rows: make([]int, 120)}, Calibration: 0.0625, Uncalibrated: 0.125,
 		Scale: 1.5, Shift: -0.5}
 	text, _ := printed(t, func(a *cli.App) error {
-		return (&course{a: a, f: &trainFlags{json: true}}).report(2, r, 3500*time.Millisecond)
+		return (&trainFlags{json: true}).report(a, r, 3500*time.Millisecond)
 	})
-	assert.Equal(t, `{"round":2,"prompts":54,"positions":1080,"escalate_share":0.25,"held_prompts":6,`+
+	assert.Equal(t, `{"prompts":54,"positions":1080,"escalate_share":0.25,"held_prompts":6,`+
 		`"held_positions":120,"epochs":20,"best_epoch":12,"cross_entropy":0.5,"auc":0.75,`+
 		`"calibration_error":0.0625,"uncalibrated_error":0.125,"scale":1.5,"shift":-0.5,"seconds":3.5}`+"\n", text)
 

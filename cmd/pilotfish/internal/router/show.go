@@ -102,13 +102,10 @@ type aboutEvent struct {
 	Tap         string             `json:"tap,omitempty"`
 	Data        string             `json:"data,omitempty"`
 	Label       string             `json:"label,omitempty"`
-	Features    string             `json:"features,omitempty"`
 	Layers      []int              `json:"layers"` // widths, the input first
-	Rounds      int                `json:"rounds,omitempty"`
 	Prompts     int                `json:"prompts,omitempty"`
 	Positions   int                `json:"positions,omitempty"`
 	Seed        int                `json:"seed"`
-	Validation  float64            `json:"validation_share,omitempty"`
 	Escalate    float64            `json:"escalate_share,omitempty"`
 	AUC         float64            `json:"auc,omitempty"`
 	Calibration float64            `json:"calibration_error,omitempty"`
@@ -119,9 +116,8 @@ func newAboutEvent(r *router.File) aboutEvent {
 	x := r.About
 	e := aboutEvent{
 		Version: x.Version, Model: x.Model, ModelName: x.ModelName, Large: x.Large, LargeName: x.LargeName, Tap: x.Tap,
-		Data: x.Data, Label: x.Label, Features: x.Features, Layers: []int{r.Net.Layers[0].In}, Rounds: x.Rounds,
-		Prompts: x.Prompts, Positions: x.Positions, Seed: x.Seed, Validation: x.Validation, Escalate: x.Escalate,
-		AUC: x.AUC, Calibration: x.Calibration,
+		Data: x.Data, Label: x.Label, Layers: []int{r.Net.Layers[0].In}, Prompts: x.Prompts, Positions: x.Positions,
+		Seed: x.Seed, Escalate: x.Escalate, AUC: x.AUC, Calibration: x.Calibration,
 	}
 	for _, l := range r.Net.Layers {
 		e.Layers = append(e.Layers, l.Out)
@@ -143,7 +139,7 @@ func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
 	layers := strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Layers), " ", " to "), "[]")
 	for _, line := range [][2]string{
 		{"small model", modelText(e.ModelName, e.Model)}, {"large model", modelText(e.LargeName, e.Large)},
-		{"network", layers}, {"looks at", group.Printable(e.Features)}, {"hidden state", group.Printable(e.Tap)},
+		{"network", layers}, {"hidden state", group.Printable(e.Tap)},
 		{"label", group.Printable(e.Label)}, {"learnt from", learntText(e)}, {"traces", short(e.Data)},
 		{"held back", heldText(e)}, {"made by", group.Printable(e.Version)},
 	} {
@@ -183,16 +179,15 @@ func learntText(e aboutEvent) string {
 	if e.Positions == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d tokens of %d prompts, %s to escalate; rounds: %d, seed: %d", e.Positions, e.Prompts,
-		group.Share(e.Escalate), max(1, e.Rounds), e.Seed)
+	return fmt.Sprintf("%d tokens of %d prompts, %s to escalate; seed: %d", e.Positions, e.Prompts,
+		group.Share(e.Escalate), e.Seed)
 }
 
 func heldText(e aboutEvent) string {
 	if e.AUC == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of the prompts: area %.4f, calibration error %.4f", group.Share(e.Validation), e.AUC,
-		e.Calibration)
+	return fmt.Sprintf("a tenth of the prompts: area %.4f, calibration error %.4f", e.AUC, e.Calibration)
 }
 
 // worth is the evaluation of a router on positions, with the policies that need no router for comparison.
@@ -245,8 +240,8 @@ func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []
 // positions returns the positions for the evaluation.
 func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]int, error) {
 	rows := train.Labelled(src)
-	if file.About.Data == data && file.About.Validation > 0 {
-		held, err := train.HoldOut(src, file.About.Validation, uint64(file.About.Seed))
+	if file.About.Data == data {
+		held, err := train.HoldOut(src, uint64(file.About.Seed))
 		if err != nil {
 			return nil, err
 		}

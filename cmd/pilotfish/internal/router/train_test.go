@@ -1,41 +1,32 @@
 package router
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/collect"
-	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
 // trained is a line of `router train --json`, of any kind.
 type trained struct {
-	roundEvent
-	Comparison *comparison
-	File       string
-	Router     *aboutEvent
+	trainEvent
+	File   string
+	Router *aboutEvent
 }
 
 // trainOn runs `router train --json` and returns its lines and the file.
@@ -68,22 +59,21 @@ func TestTrainCommand(t *testing.T) {
 	assert.Regexp(t, "^[0-9a-f]{64}$", about.Data)
 	assert.Equal(t, router.About{
 		Version: cli.BuildVersion(), Model: "abcdefabcdefab", ModelName: "tiny", Large: "0123", LargeName: "big",
-		Tap: "final-norm", Data: about.Data, Label: "disagreement", Features: "both", Rounds: 1, Prompts: 54,
-		Positions:  54 * 20,
-		Validation: 0.1, Escalate: got[0].Escalate, AUC: *got[0].AUC, Calibration: got[0].Calibration,
+		Tap: "final-norm", Data: about.Data, Label: "disagreement", Prompts: 54,
+		Positions: 54 * 20, Escalate: got[0].Escalate, AUC: *got[0].AUC, Calibration: got[0].Calibration,
 	}, about)
 	assert.Nil(t, file.Certificate)
 	assert.Equal(t, newAboutEvent(file), *got[1].Router)
 
 	gateway := clitest.TraceSettings()
 	gateway.Large, gateway.Prompts = trace.Model{Name: "behind a gateway"}, 30
-	_, both := trainOn(t, clitest.Traces(t, gateway), dir, "--label", "disagreement", "--training", "epochs=1")
+	_, both := trainOn(t, clitest.Traces(t, gateway), dir, "--label", "disagreement")
 	file, err = engine.ReadRouter(both)
 	require.NoError(t, err)
 	assert.Equal(t, "0123", file.About.Large, "from the folder with the hash")
 	assert.Equal(t, "big", file.About.LargeName)
 	assert.NotEqual(t, about.Data, file.About.Data)
-	_, alone := trainOn(t, clitest.Traces(t, gateway), "--label", "disagreement", "--training", "epochs=1")
+	_, alone := trainOn(t, clitest.Traces(t, gateway), "--label", "disagreement")
 	file, err = engine.ReadRouter(alone)
 	require.NoError(t, err)
 	assert.Equal(t, "behind a gateway", file.About.LargeName)
@@ -92,7 +82,7 @@ func TestTrainCommand(t *testing.T) {
 	code, stdout, stderr := clitest.Call(t, "router", "train", dir, "--label", "disagreement", "-t", "3", "--out",
 		again)
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Contains(t, stdout, "round 1: 1080 positions of 54 prompts")
+	assert.Contains(t, stdout, "1080 positions of 54 prompts")
 	assert.Contains(t, stdout, fmt.Sprintf("area under the curve %.4f", *got[0].AUC))
 	assert.Contains(t, stdout, "written to "+again)
 	one, err := os.ReadFile(out)
@@ -106,41 +96,24 @@ func TestTrainCommand(t *testing.T) {
 func TestTrainFlags(t *testing.T) {
 	racing.Spare(t)
 	dir := clitest.Traces(t, clitest.TraceSettings())
-	show := func(args ...string) (roundEvent, *router.File) {
+	show := func(args ...string) (trainEvent, *router.File) {
 		got, out := trainOn(t, append([]string{dir, "--label", "disagreement"}, args...)...)
 		file, err := engine.ReadRouter(out)
 		require.NoError(t, err)
-		return got[0].roundEvent, file
+		return got[0].trainEvent, file
 	}
 	base, plain := show()
 	_, file := show("--label", "r2r")
 	assert.Equal(t, "r2r", file.About.Label)
 	assert.NotEqual(t, plain.Net, file.Net)
-	_, file = show("--training", "features=hidden")
-	assert.False(t, file.Net.HeadFeatures)
-	assert.Equal(t, "hidden", file.About.Features)
-	_, file = show("--training", "features=head")
-	assert.Len(t, file.Net.Layers, 1, "logistic regression")
-	_, file = show("--training", "features=head", "--training", "hidden=5")
-	assert.Equal(t, 5, file.Net.Layers[0].Out)
 	_, file = show("--training", "hidden=7")
 	assert.Equal(t, 7, file.Net.Layers[0].Out)
 	_, file = show("--training", "hidden=0")
 	assert.Len(t, file.Net.Layers, 1)
-	few, _ := show("--training", "epochs=2")
-	assert.Equal(t, 2, few.Epochs)
-	held, file := show("--training", "validation=0.5")
-	assert.Equal(t, 30, held.HeldPrompts)
-	assert.InDelta(t, 0.5, file.About.Validation, 0)
-	_, file = show("--seed", "4")
+	other, file := show("--seed", "4")
 	assert.Equal(t, 4, file.About.Seed)
 	assert.NotEqual(t, plain.Net, file.Net)
-	for _, flag := range [][]string{{"--training", "learning-rate=0.0001"}, {"--training", "weight-decay=0.5"},
-		{"--training", "balance=1"}} {
-		other, file := show(flag...)
-		assert.NotEqual(t, plain.Net, file.Net, flag)
-		assert.Equal(t, base.Positions, other.Positions)
-	}
+	assert.Equal(t, base.Positions, other.Positions)
 }
 
 // TestTrainRefuses: wrong usage, and unusable traces, with what to do; nothing is written.
@@ -164,33 +137,14 @@ func TestTrainRefuses(t *testing.T) {
 		{cli.ExitUsage, "", "name the folders"},
 		{cli.ExitUsage, dir, "choose one with --label"},
 		{cli.ExitUsage, dir + " --label no", `--label "no" is not known`},
-		{cli.ExitUsage, dir + " --training features=all", `--training features="all" is not known`},
 		{cli.ExitUsage, dir + " --training hidden=4097", "--training hidden=4097 is out of range"},
-		{cli.ExitUsage, dir + " --training epochs=0", "--training epochs=0"},
-		{cli.ExitUsage, dir + " --training learning-rate=0", "--training learning-rate=0"},
-		{cli.ExitUsage, dir + " --training weight-decay=2", "--training weight-decay=2"},
-		{cli.ExitUsage, dir + " --training balance=2", "--training balance=2"},
-		{cli.ExitUsage, dir + " --training validation=0", "--training validation=0"},
-		{cli.ExitUsage, dir + " --training validation=1", "--training validation=1"},
 		{cli.ExitUsage, dir + " --seed -1", "--seed"},
 		{cli.ExitUsage, dir + " -t 5000", "--threads 5000"},
-		{cli.ExitUsage, dir + " --training rounds=10", "--training rounds=10"},
-		{cli.ExitUsage, dir + " --training rounds=2", "--data"},
-		{cli.ExitUsage, dir + " --training rounds=2 --data q", "on-policy=FOLDER"},
-		{cli.ExitUsage, dir + " --training rounds=2 --data q --training on-policy=d", "name its file with -m"},
-		{cli.ExitUsage, dir + " --training rounds=2 --data demo --training on-policy=d --training data-seed=3",
-			"--training data-seed has no effect"},
-		{cli.ExitUsage, dir + " --training rounds=2 --data demo --training on-policy=d --ctx 9 -t 1",
-			"--ctx has no effect on the demo"},
-		{cli.ExitUsage, dir + " --training rounds=2 --training share=0 --data demo --training on-policy=d",
-			"--training share=0"},
 		{cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
 		{cli.ExitFailed, dir + " nowhere", "nowhere"},
 		{cli.ExitFailed, dir + " " + foreign + " --label r2r", `of the small model "another"`},
 		{cli.ExitFailed, dir + " " + wider + " --label r2r", "7 numbers"},
 		{cli.ExitFailed, clitest.Traces(t, none), "has no labels"},
-		{cli.ExitFailed, dir + " --label r2r --training rounds=2 --data demo --training on-policy=" + t.TempDir(),
-			"is not the source of " + dir},
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
 			strings.Fields(c.line)...)...)
@@ -199,20 +153,6 @@ func TestTrainRefuses(t *testing.T) {
 		if c.code == cli.ExitUsage {
 			assert.Empty(t, stdout)
 		}
-	}
-	for _, flag := range []string{
-		"--training share=0.2", "--data=demo", "--training data-seed=1", "--training on-policy=d", "--model=m",
-		"--large=l",
-		"--cloud=h:1",
-		"--pin=a",
-		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact",
-		"--huge-pages=off",
-	} {
-		code, _, stderr := clitest.Call(t, "router", "train", "-o", out, dir, "--label", "r2r", strings.Replace(flag,
-			"--training ", "--training=", 1))
-		assert.Equal(t, cli.ExitUsage, code, flag)
-		name, _, _ := strings.Cut(flag, "=")
-		assert.Contains(t, stderr, name+" has no effect in one round")
 	}
 	assert.NoFileExists(t, out)
 	nowhere := filepath.Join(t.TempDir(), "missing", "router.gguf")
@@ -229,132 +169,6 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
-// TestTrainRounds: the second round trains on texts that both models decode with the router of the first, at about the
-// given share; both routers are compared on texts of both kinds; a repeated run decodes nothing again.
-func TestTrainRounds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("decodes and trains twice: not with -short")
-	}
-	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(held.TempDir(t), "more")
-	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50",
-		"-o", dir)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	second := filepath.Join(t.TempDir(), "second")
-	code, _, stderr = clitest.Call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "30",
-		"--reference", "large", "-o", second)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	line := []string{
-		dir, second, "--data", "demo-train", "--training", "rounds=2,share=0.2,on-policy=" + more,
-		"--training", "epochs=3",
-		"-t", "2", // for training: the demo's models need none
-	}
-	got, out := trainOn(t, line...)
-	require.Len(t, got, 2+4+1)
-	file, err := engine.ReadRouter(out)
-	require.NoError(t, err)
-	assert.Equal(t, 2, file.About.Rounds)
-	assert.Equal(t, 2, got[1].Round)
-	assert.Greater(t, got[1].Positions, got[0].Positions)
-	assert.Equal(t, got[0].HeldPrompts, got[1].HeldPrompts, "the same prompts are held out")
-	assert.Equal(t, got[1].Positions, file.About.Positions)
-	var kinds []string
-	for _, e := range got[2:6] {
-		require.NotNil(t, e.Comparison)
-		kinds = append(kinds, fmt.Sprintf("%s, round %d", e.Comparison.Texts, e.Comparison.Round))
-		assert.LessOrEqual(t, e.Comparison.Share, 0.2)
-		assert.Greater(t, e.Comparison.Share, 0.15)
-		require.NotNil(t, e.Comparison.Missed)
-		assert.Less(t, *e.Comparison.Missed, 0.4, "one in fifty must be found among one in five")
-	}
-	assert.Equal(t, []string{
-		"given, round 1", "given, round 2", "decoded with round 1, round 1", "decoded with round 1, round 2",
-	}, kinds)
-	assert.Equal(t, got[1].HeldPositions, got[2].Comparison.Positions+got[4].Comparison.Positions)
-	assert.Equal(t, got[0].HeldPositions, got[2].Comparison.Positions, "the given texts are those of both folders")
-
-	set, err := trace.Open(filepath.Join(more, "round-2"))
-	require.NoError(t, err)
-	s := set.Settings()
-	require.NoError(t, set.Close())
-	assert.Equal(t, "routed", s.Reference)
-	assert.Equal(t, 50, s.MaxTokens)
-	assert.Equal(t, []string{"disagreement"}, s.Labels)
-	shard := filepath.Join(more, "round-2", "shard-00000.trace")
-	before, err := os.Stat(shard)
-	require.NoError(t, err)
-	again, _ := trainOn(t, line...)
-	after, err := os.Stat(shard)
-	require.NoError(t, err)
-	assert.Equal(t, before.ModTime(), after.ModTime())
-	assert.Equal(t, got[1].AUC, again[1].AUC)
-
-	code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out}, line...)...)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Regexp(t, `given +\d+ +round 2`, stdout)
-	assert.Regexp(t, `decoded with round 1 +\d+ +round 1`, stdout)
-	assert.Contains(t, stdout, "missed at 20%")
-	assert.Contains(t, stderr, "tokens from the large model")
-
-	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out, "--training", "data-seed=5"},
-		line...)...)
-	assert.Equal(t, cli.ExitDone, code, "40 questions are shipped ones, for any seed: %s", stderr)
-	other := append(slices.Clone(line), "-m", clitest.DemoFile("large.gguf"), "--large", clitest.DemoFile("large.gguf"))
-	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out}, other...)...)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "give the model of the traces")
-}
-
-// TestRoundQuestions: further rounds ask the questions of the first folder, written as there.
-func TestRoundQuestions(t *testing.T) {
-	sums := filepath.Join(t.TempDir(), "sums.jsonl")
-	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
-	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
-	for name, data := range map[string]string{task.GSM8K: sums, sums: sums, task.DemoTrain: task.DemoTrain} {
-		shots := map[string]int{task.GSM8K: 1}[name]
-		first, err := task.Open(name, task.Options{Most: 3, Data: sums, Shots: shots})
-		require.NoError(t, err)
-		questions := func(hash, prompts string) (*task.Set, error) {
-			s := clitest.TraceSettings()
-			s.Data, s.Task, s.Shots, s.Prompts = hash, prompts, shots, 3
-			folders, err := openFolders([]string{clitest.Traces(t, s)})
-			require.NoError(t, err)
-			defer closeFolders(folders)
-			return (&course{f: &trainFlags{rounds: roundFlags{data: data}}, folders: folders}).questions()
-		}
-		got, err := questions(first.Hash, first.Prompts)
-		require.NoError(t, err)
-		require.Len(t, got.Questions, 3)
-		assert.Equal(t, first.Raw(first.Questions[2]), got.Raw(got.Questions[2]), "with worked examples")
-		_, err = questions("another", first.Prompts)
-		assert.ErrorContains(t, err, "name the same file, unchanged")
-		_, err = questions(first.Hash, "mbpp-1")
-		assert.ErrorContains(t, err, "has prompts of mbpp-1")
-	}
-}
-
-// TestRoutedTexts: the texts of a round are decoded with the settings of the first folder, with the last router at the
-// threshold for the given share of the held-out positions.
-func TestRoutedTexts(t *testing.T) {
-	s := clitest.TraceSettings()
-	s.Raw = true
-	folders, err := openFolders([]string{clitest.Traces(t, s)})
-	require.NoError(t, err)
-	defer closeFolders(folders)
-	f := &trainFlags{features: "both", hidden: 8, epochs: 2, rate: 0.01, validation: 0.5}
-	f.pair.Set, f.rounds.share = new(pflag.FlagSet), 0.3
-	c := &course{a: &cli.App{Stdout: io.Discard, Stderr: io.Discard}, f: f, rule: "r2r", folders: folders, given: 1}
-	require.NoError(t, c.train(t.Context()))
-	o := c.routed()
-	assert.True(t, o.Raw)
-	assert.Equal(t, 20, o.MaxTokens)
-	assert.Equal(t, []string{"r2r"}, o.Labels)
-	assert.Equal(t, collect.Routed, o.Reference)
-	assert.Equal(t, c.rounds[0].file.Net, o.Router.Net)
-	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(c.rounds[0].bytes)), o.RouterHash)
-	held := train.Judge(c.src, c.rounds[0].result.HeldOut.Rows, o.Router.Net, 1)
-	assert.InDelta(t, 0.3, router.Rank(held).At(*o.Router.Threshold).Share, 0.002)
-}
-
 // shown is a line of `router show --json`.
 type shown struct {
 	File   string
@@ -365,7 +179,7 @@ type shown struct {
 // TestShowCommand: the contents of the file and, with traces, its quality, as text, JSON and pictures.
 func TestShowCommand(t *testing.T) {
 	dir := clitest.Traces(t, clitest.TraceSettings())
-	_, out := trainOn(t, dir, "--label", "disagreement", "--training", "validation=0.25", "--seed", "3")
+	_, out := trainOn(t, dir, "--label", "disagreement", "--seed", "3")
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 
@@ -373,8 +187,8 @@ func TestShowCommand(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	for _, want := range []string{
 		out, "tiny (abcdefabcdef…)", "big (0123)", "8 to 64 to 1", "final-norm", "disagreement",
-		"900 tokens of 45 prompts",
-		"25% of the prompts", fmt.Sprintf("%.4f", file.About.AUC), "certificate   none",
+		"1080 tokens of 54 prompts",
+		"a tenth of the prompts", fmt.Sprintf("%.4f", file.About.AUC), "certificate   none",
 	} {
 		assert.Contains(t, stdout, want)
 	}
@@ -387,8 +201,8 @@ func TestShowCommand(t *testing.T) {
 	assert.Equal(t, newAboutEvent(file), *got[0].Router)
 	w := got[1].Traces
 	assert.True(t, w.Held, "these are its training traces")
-	assert.Equal(t, 15, w.Prompts)
-	assert.Equal(t, 300, w.Tokens)
+	assert.Equal(t, 6, w.Prompts)
+	assert.Equal(t, 120, w.Tokens)
 	require.Len(t, w.Policies, 3)
 	assert.InDelta(t, file.About.AUC, *w.Policies[0].AUC, 1e-3, "as in the file")
 	assert.InDelta(t, file.About.Calibration, w.Policies[0].Calibration, 1e-3)
@@ -397,18 +211,18 @@ func TestShowCommand(t *testing.T) {
 	for _, b := range w.Reliability {
 		sum += b.Tokens
 	}
-	assert.Equal(t, 300, sum)
+	assert.Equal(t, 120, sum)
 	for _, p := range w.Policies {
 		for i, b := range p.Budgets {
 			assert.LessOrEqual(t, b.Share, shares()[i]+1e-9)
-			assert.InDelta(t, shares()[i], b.Share, 0.005)
+			assert.InDelta(t, shares()[i], b.Share, 0.01)
 		}
 	}
 
 	pictures := filepath.Join(t.TempDir(), "new", "figures")
 	code, stdout, stderr = clitest.Call(t, "router", "show", out, dir, "--svg", pictures)
 	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Contains(t, stdout, "300 tokens of 15 prompts")
+	assert.Contains(t, stdout, "120 tokens of 6 prompts")
 	assert.Contains(t, stdout, "only prompts that training held back")
 	assert.Contains(t, stdout, fmt.Sprintf("%.4f", *w.Policies[2].AUC))
 	for line := range strings.Lines(stdout) {
@@ -435,10 +249,6 @@ func TestShowCommand(t *testing.T) {
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "1200 tokens of 60 prompts")
 	assert.Contains(t, stdout, "all prompts of the traces")
-	file.About.Validation = 0
-	require.NoError(t, writeRouter(out, file))
-	_, stdout, _ = clitest.Call(t, "router", "show", out, dir)
-	assert.Contains(t, stdout, "all prompts of the traces", "none was held back")
 }
 
 // TestShowRefuses: files that do not fit together are refused by name.
