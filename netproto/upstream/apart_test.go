@@ -61,23 +61,6 @@ func TestAnswersApart(t *testing.T) {
 	assert.Len(t, salts, 5)
 }
 
-// TestSlowPulsesApart: an engine stays in use if single checks are slow and the checks between them are good.
-func TestSlowPulsesApart(t *testing.T) {
-	var checks atomic.Int64
-	e := &fakeengine.Engine{Dialect: "llama", Fault: func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-		if r.URL.Path != "/health" || checks.Add(1)%3 != 0 {
-			return false
-		}
-		hang(w, r)
-		return true
-	}}
-	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-		time.Sleep(30 * pulse)
-		assert.Greater(t, checks.Load(), int64(20))
-		assert.Zero(t, u.Stats().Engines[0].Outages)
-	})
-}
-
 // TestConnectionsEnd: TCP connections end with the Upstream, also those to an engine that was refused.
 func TestConnectionsEnd(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang", Key: "open sesame"}
@@ -216,25 +199,4 @@ func TestEngineStatsBounds(t *testing.T) {
 	assert.Equal(t, EngineStats{Answered: 2, Time: 2 * time.Second, Compute: time.Second + time.Millisecond,
 		Context: 10, Cached: 10, Audited: 3, Found: 1, AuditExtra: 2, Unheard: 1}, s)
 	assert.Equal(t, 2*time.Second+20*time.Millisecond, s.usual(), "twice the mean")
-}
-
-// TestComputeReported: the time that an engine reports is that of all requests for an answer, in its unit.
-func TestComputeReported(t *testing.T) {
-	for kind, one := range map[string]time.Duration{"llama": 750 * time.Microsecond, "sglang": 2 * time.Millisecond} {
-		e := &fakeengine.Engine{Dialect: kind}
-		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-		for _, a := range []dialect.Ask{
-			{Context: []int32{1, 2, 3}}, {Context: []int32{1, 2, 3, 4}, K: 2},
-		} {
-			a.Name, a.Session = "x", 1
-			r, err := u.members[0].engine().Ask(t.Context(), a)
-			require.NoError(t, err, kind)
-			assert.Equal(t, time.Duration(r.Requests)*one, r.Compute, kind)
-		}
-		for _, want := range []time.Duration{one, 0} {
-			a, err := u.Ask(t.Context(), question(1, []int32{7, 8, 9}))
-			require.NoError(t, err)
-			assert.Equal(t, want, a.Compute, "%s: a repeated question costs nothing", kind)
-		}
-	}
 }

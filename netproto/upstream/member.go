@@ -29,7 +29,6 @@ type member struct {
 	e       dialect.Engine // nil until its dialect is known
 	facts   dialect.Facts
 	in      bool      // in service
-	since   time.Time // when it last went in or out of service
 	why     error     // why it is out of service
 	next    time.Time // when it is tried again, while it is out of service
 	faults  int       // consecutive invalid replies
@@ -43,7 +42,7 @@ func newMember(u *Upstream, address string) (*member, error) {
 		return nil, err
 	}
 	m := &member{
-		u: u, url: at.String(), place: at.Host + at.Path, suspect: make(chan struct{}, 1), since: time.Now(),
+		u: u, url: at.String(), place: at.Host + at.Path, suspect: make(chan struct{}, 1),
 		why: errors.New("it has not been checked yet"),
 	}
 	if u.o.Transport != nil {
@@ -175,7 +174,7 @@ func (m *member) out(err error) {
 	if !m.in {
 		return
 	}
-	m.in, m.since, m.why, m.next = false, time.Now(), err, time.Now()
+	m.in, m.why, m.next = false, err, time.Now()
 	m.stats.Outages++
 	m.u.o.Log.Warn("an engine is out of service", "engine", m.url, "error", err.Error())
 	m.look()

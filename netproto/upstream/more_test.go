@@ -49,20 +49,6 @@ func TestLeastOfAll(t *testing.T) {
 	assert.ErrorContains(t, err, "http://d: its vocabulary is not that")
 }
 
-// TestMoreThanItGives: if a client requests more candidates than an engine gives, or than exist, it gets those that
-// exist.
-func TestMoreThanItGives(t *testing.T) {
-	for dialect, limit := range map[string]int{"vllm": 20, "sglang": 256} {
-		e := &fakeengine.Engine{Dialect: dialect}
-		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-		q := question(1, []int32{1, 2, 3})
-		q.K = netproto.MaxK
-		a, err := u.Ask(t.Context(), q)
-		require.NoError(t, err)
-		assert.Len(t, a.Top, limit)
-	}
-}
-
 // TestNoProbabilities: an engine that returns no probabilities can only choose its best token, which is no unlimited
 // choice.
 func TestNoProbabilities(t *testing.T) {
@@ -122,18 +108,6 @@ func TestFaultsInARow(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			assert.Zero(t, u.Stats().Engines[0].Outages)
-		})
-}
-
-// TestHungQuestions: an engine with hanging questions is taken out of service, even if its health check succeeds.
-func TestHungQuestions(t *testing.T) {
-	f := &fault{doing: hang}
-	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
-		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-			f.on.Store(true)
-			require.ErrorIs(t, ask(t, u, 1, 500*time.Millisecond), netproto.TooLate)
-			time.Sleep(pulseTime + time.Second)
-			require.Error(t, u.Ready())
 		})
 }
 
@@ -415,28 +389,6 @@ func TestLateQuestions(t *testing.T) {
 				s := u.Stats().Engines[0]
 				assert.Equal(t, []uint64{uint64(i + 1), want}, []uint64{s.Cancelled, s.Late})
 			}
-		})
-}
-
-// TestSince: the statistics say since when an engine is in or out of service, and why.
-func TestSince(t *testing.T) {
-	f := &fault{doing: broken, all: true}
-	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Fault: f.answer}}, nil,
-		func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-			now := func(in bool) {
-				t.Helper()
-				s := u.Stats().Engines[0]
-				assert.Equal(t, []any{in, in, time.Duration(0)}, []any{s.In, s.Why == nil, time.Since(s.Since)})
-			}
-			now(true)
-			time.Sleep(time.Second)
-			f.on.Store(true)
-			require.Error(t, ask(t, u, 1, time.Second))
-			now(false)
-			f.on.Store(false)
-			time.Sleep(firstPause)
-			synctest.Wait()
-			now(true)
 		})
 }
 

@@ -355,25 +355,6 @@ func TestAbortsEnd(t *testing.T) {
 	})
 }
 
-// TestSteadyAnswers: an engine that answers one question several times alike counts as such.
-func TestSteadyAnswers(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "sglang"}
-	e.Fault = func(http.ResponseWriter, *http.Request, []byte) bool { time.Sleep(time.Millisecond); return false }
-	inWorld(t, []*fakeengine.Engine{e}, nil, func(t *testing.T, _ *fakeengine.Wire, u *Upstream) {
-		before := len(e.Calls("/generate"))
-		var asking sync.WaitGroup
-		for range 8 {
-			asking.Go(func() {
-				_, err := u.Ask(t.Context(), question(1, []int32{5, 6, 7, 8}))
-				assert.NoError(t, err)
-			})
-		}
-		asking.Wait()
-		assert.Equal(t, 8, len(e.Calls("/generate"))-before)
-		assert.Zero(t, u.Stats().Differing)
-	})
-}
-
 // TestEqualAnswers: an engine with changing rounding errors changes no answer, whether questions are sequential or
 // concurrent, and the share of repeated answers is counted.
 func TestEqualAnswers(t *testing.T) {
@@ -421,35 +402,6 @@ func TestEqualAnswers(t *testing.T) {
 	})
 }
 
-// TestAuditsKept: the findings of an exact audit are remembered and used for an equal or smaller audit; a larger one is
-// asked for.
-func TestAuditsKept(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "sglang"}
-	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-	q := question(1, contextOf(rand.New(rand.NewPCG(1, 1)), 30))
-	q.AuditFrom = 20
-	a, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
-	require.Equal(t, 10, a.Audited)
-	asked := len(e.Calls("/generate"))
-	q.AuditFrom = 25
-	b, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
-	assert.Len(t, e.Calls("/generate"), asked)
-	assert.Equal(t, 5, b.Audited)
-	checkAudit(t, e, netproto.ExactAudit, q.Context, 25, b.Audited, b.Audit)
-	q.AuditFrom = 10
-	c, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
-	assert.Len(t, e.Calls("/generate"), asked+1)
-	assert.Equal(t, 20, c.Audited)
-	q.AuditFrom = 20
-	d, err := u.Ask(t.Context(), q)
-	require.NoError(t, err)
-	assert.Len(t, e.Calls("/generate"), asked+1)
-	assert.Equal(t, a.Audit, d.Audit)
-}
-
 // TestRemember: the number of stored answers is limited.
 func TestRemember(t *testing.T) {
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}}), "one"))
@@ -461,26 +413,6 @@ func TestRemember(t *testing.T) {
 	}
 }
 
-// TestUnheardAudit: an invalid audit does not affect the answer.
-func TestUnheardAudit(t *testing.T) {
-	for _, rows := range []string{`[]`, `[null]`, `[null,[]]`, `[null,[[0.5,3,null]]]`, `null`} {
-		e := &fakeengine.Engine{Dialect: "sglang"}
-		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if r.URL.Path == "/generate" {
-				fmt.Fprintf(w, `{"output_ids":[5],"meta_info":{"input_top_logprobs":%s}}`, rows)
-			}
-			return r.URL.Path == "/generate"
-		}
-		q := question(1, []int32{1, 2, 3})
-		q.AuditFrom = 2
-		a, err := u.Ask(t.Context(), q)
-		require.NoError(t, err)
-		assert.EqualValues(t, []int{5, 0, 0}, []int{int(a.Token), a.Audited, len(a.Audit)})
-		assert.EqualValues(t, 1, u.Stats().Engines[0].Unheard)
-	}
-}
-
 // TestLateEngine: an engine that is down at the start joins later; if all are down, the start waits for one.
 func TestLateEngine(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -489,7 +421,6 @@ func TestLateEngine(t *testing.T) {
 		require.NoError(t, err)
 		s := u.Stats()
 		assert.Equal(t, []bool{false, true}, []bool{s.Engines[0].In, s.Engines[1].In})
-		assert.Zero(t, time.Since(s.Engines[0].Since), "out of service from the beginning on")
 		w.Set("0", &fakeengine.Engine{Dialect: "llama"})
 		time.Sleep(longestPause + time.Second)
 		synctest.Wait()

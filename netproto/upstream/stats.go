@@ -17,11 +17,10 @@ type Stats struct {
 type EngineStats struct {
 	URL     string
 	Facts   dialect.Facts
-	In      bool      // in service
-	Since   time.Time // when it last went in or out of service
-	Why     error     // why it is out of service; nil if it is in service
-	Open    int       // open questions
-	Outages uint64    // how often it went out of service
+	In      bool   // in service
+	Why     error  // why it is out of service; nil if it is in service
+	Open    int    // open questions
+	Outages uint64 // how often it went out of service
 
 	Asks      uint64 // questions sent to it
 	Requests  uint64 // HTTP requests for those answered
@@ -76,7 +75,7 @@ func (u *Upstream) Stats() Stats {
 		m.mu.Lock()
 		one := m.stats
 		one.Evicted += m.evicted()
-		one.URL, one.Facts, one.In, one.Since, one.Why = m.url, m.facts, m.in, m.since, m.why
+		one.URL, one.Facts, one.In, one.Why = m.url, m.facts, m.in, m.why
 		m.mu.Unlock()
 		s.Engines = append(s.Engines, one)
 	}

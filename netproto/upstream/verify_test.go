@@ -210,48 +210,21 @@ func TestCannotVerify(t *testing.T) {
 	}
 }
 
-// TestVerifyNonsense: missing or invalid rows are an error; without verification they have no effect.
-func TestVerifyNonsense(t *testing.T) {
-	const top, own = `[null,[[-1,7,null]],[[-1,3,null]]]`, `[[null,0,null],[-2,2,null],[-1,3,null]]`
-	for name, c := range map[string]struct {
-		top, own string
-		ok       bool
-	}{
-		"good":                 {top, own, true},
-		"no rows":              {`[]`, own, false},
-		"fewer":                {`[null,[[-1,3,null]]]`, `[[null,0,null],[-1,3,null]]`, false},
-		"no tokens":            {top, `null`, false},
-		"fewer tokens":         {top, `[[null,0,null],[-2,2,null]]`, false},
-		"other tokens":         {top, `[[null,0,null],[-2,9,null],[-1,3,null]]`, false},
-		"better than the best": {top, `[[null,0,null],[-0.5,2,null],[-1,3,null]]`, false},
-		"never the best":       {`[null,[[null,7,null]],[[-1,3,null]]]`, own, false},
-		"impossible":           {`[null,[[0.5,7,null]],[[-1,3,null]]]`, own, false},
-		"never the token":      {top, `[[null,0,null],[null,2,null],[-1,3,null]]`, true},
-	} {
-		e := &fakeengine.Engine{Dialect: "sglang"}
-		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
-			if r.URL.Path == "/generate" {
-				fmt.Fprintf(w, `{"output_ids":[5],"meta_info":{"input_top_logprobs":%s,"input_token_logprobs":%s}}`,
-					c.top, c.own)
-			}
-			return r.URL.Path == "/generate"
-		}
-		q := question(1, []int32{1, 2, 3})
-		q.AuditFrom, q.Verify = 1, terms.EachScore
-		a, err := u.Ask(t.Context(), q)
-		assert.Equal(t, c.ok, err == nil, "%s: %v", name, err)
-		if err == nil {
-			require.Len(t, a.Audit, 1)
-			assert.Equal(t, []float32{-1, -1}, []float32{a.Audit[0].LogProb, a.Audit[0].Score})
-			continue
-		}
-		assert.ErrorIs(t, err, netproto.Failed, name)
-		assert.ErrorIs(t, err, dialect.ErrReply, "%s: the reason", name)
-		q.AuditFrom, q.Verify = 0, terms.AsItComes
-		_, err = u.Ask(t.Context(), q)
-		assert.NoError(t, err, name)
-	}
+// TestUnheardAudit: an invalid audit does not affect the answer, unless the question is for verification.
+func TestUnheardAudit(t *testing.T) {
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
+	e.Fault = replying(`{"output_ids":[5],"meta_info":{"input_top_logprobs":[null,[[-1,7,null]]]}}`)
+	q := question(1, []int32{1, 2, 3})
+	q.AuditFrom = 2
+	a, err := u.Ask(t.Context(), q)
+	require.NoError(t, err)
+	assert.EqualValues(t, []int{5, 0, 0}, []int{int(a.Token), a.Audited, len(a.Audit)})
+	assert.EqualValues(t, 1, u.Stats().Engines[0].Unheard)
+	q.Verify = terms.EachScore
+	_, err = u.Ask(t.Context(), q)
+	assert.ErrorIs(t, err, netproto.Failed)
+	assert.ErrorIs(t, err, dialect.ErrReply, "the reason")
 }
 
 // TestVerifyTooFew: sampling needs as many probabilities at each position as at the end.

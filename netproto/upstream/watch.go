@@ -140,7 +140,7 @@ func (m *member) join(ctx context.Context) error {
 	}
 	m.stats.Evicted += m.evicted() // of the engine before
 	old := m.e
-	m.e, m.facts, m.in, m.since, m.why, m.faults, m.crowded = e, f, true, time.Now(), nil, 0, time.Time{}
+	m.e, m.facts, m.in, m.why, m.faults, m.crowded = e, f, true, nil, 0, time.Time{}
 	m.mu.Unlock()
 	if c, ok := old.(dialect.Closer); ok {
 		c.Close() // without the lock: it waits for its last requests

@@ -167,21 +167,6 @@ func TestIdentifiers(t *testing.T) {
 	}
 }
 
-// TestTooLongContexts: only a refusal with an engine's own words says that the context is too long.
-func TestTooLongContexts(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want bool
-	}{
-		{&StatusError{Status: 400, Said: "it is too long for me"}, true},
-		{&StatusError{Status: 400, Said: "it is unknown"}, false},
-		{&StatusError{Status: 500, Said: "it is too long for me"}, false}, {errors.New("too long"), false},
-	} {
-		assert.Equal(t, c.want, errors.Is(tooLong(c.err, "other", "too long"), netproto.TooLarge), "%v", c.err)
-	}
-	assert.NoError(t, tooLong(nil, "x"))
-}
-
 // TestChosenModel: the named model of a list, or its first.
 func TestChosenModel(t *testing.T) {
 	to := answering(`{"data":[{"id":"a","max_model_len":1},{"id":"b","max_model_len":2}]}`)

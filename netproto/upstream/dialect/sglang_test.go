@@ -126,6 +126,40 @@ func TestUnheardPart(t *testing.T) {
 	}
 }
 
+// TestRowsSGLang: valid and invalid rows of an audit. Without valid rows the answer is used.
+func TestRowsSGLang(t *testing.T) {
+	const top, own = `[null,[[-1,7,null]],[[-1,3,null]]]`, `[[null,0,null],[-2,2,null],[-1,3,null]]`
+	for name, c := range map[string]struct {
+		top, own string
+		ok       bool
+	}{
+		"good":                 {top, own, true},
+		"no rows":              {`[]`, own, false},
+		"fewer":                {`[null,[[-1,3,null]]]`, `[[null,0,null],[-1,3,null]]`, false},
+		"no tokens":            {top, `null`, false},
+		"fewer tokens":         {top, `[[null,0,null],[-2,2,null]]`, false},
+		"other tokens":         {top, `[[null,0,null],[-2,9,null],[-1,3,null]]`, false},
+		"better than the best": {top, `[[null,0,null],[-0.5,2,null],[-1,3,null]]`, false},
+		"never the best":       {`[null,[[null,7,null]],[[-1,3,null]]]`, own, false},
+		"impossible":           {`[null,[[0.5,7,null]],[[-1,3,null]]]`, own, false},
+		"never the token":      {top, `[[null,0,null],[null,2,null],[-1,3,null]]`, true},
+	} {
+		got, err := engineOf(t, "sglang", answering(`{"output_ids":[5],"meta_info":{"input_top_logprobs":`+c.top+
+			`,"input_token_logprobs":`+c.own+`}}`)).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, AuditFrom: 1})
+		require.NoError(t, err, name)
+		assert.EqualValues(t, 5, got.Token)
+		if !c.ok {
+			assert.ErrorIs(t, got.Unheard, ErrReply, name)
+			assert.Empty(t, got.Rows, name)
+			continue
+		}
+		require.NoError(t, got.Unheard, name)
+		require.Len(t, got.Rows, 2)
+		assert.Equal(t, []terms.Candidate{{ID: 7, LogProb: -1}}, got.Rows[0].Top, name)
+		assert.EqualValues(t, -1, got.Rows[1].Stands, name)
+	}
+}
+
 // TestReplayedRefusalsSGLang: refusals of a real server are distinguished.
 func TestReplayedRefusalsSGLang(t *testing.T) {
 	for name, want := range map[string]netproto.Code{
