@@ -6,7 +6,7 @@
 // Samples of the same questions are compared per question, with Wilcoxon's signed ranks, others with the rank sums of
 // Mann and Whitney. An interval contains all changes that the same test would not reject. All tests of a comparison are
 // corrected together (Holm): half of the error probability is for the times per answer and half for all other figures,
-// so that a comparison of two equal measurements shows a difference with a probability of [Options.Alpha] at most.
+// so that a comparison of two equal measurements shows a difference with a probability of [Alpha] at most.
 // Consecutive questions may be disturbed together: if their changes are correlated (autocorrelation), they count as
 // one. No test can detect a disturbance of one whole measurement: let the measurements alternate.
 package compare
@@ -20,16 +20,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// Options configure a comparison. The zero value compares the variants of modes, with the usual significance level.
-type Options struct {
-	Alpha float64 // probability that any difference is reported if there is none, above 0 and below 1; 0 means 0.01
-	By    string  // the setting to compare within one file; "" means "variant"
-	Base  string  // the value of that setting to compare the others with; "" means the first
-}
+// Alpha is the probability that any difference is reported if there is none.
+const Alpha = 0.01
 
 // Report is the result of a comparison.
 type Report struct {
-	Alpha   float64
 	Between []Difference // the compared settings, without those of the runs
 	Runs    []Difference // machine, version and flags
 	Pairs   []Pair
@@ -62,7 +57,7 @@ type Metric struct {
 	High     *float64 `json:"change_high,omitempty"` //
 	P        float64  `json:"p"`                     // of this test alone
 	Adjusted float64  `json:"p_adjusted"`            // for all tests together
-	Differs  bool     `json:"differs"`               // at the level Options.Alpha
+	Differs  bool     `json:"differs"`               // at the level [Alpha]
 	Test     string   `json:"test"`                  // signed-rank, rank-sum; single: no samples; none: all are equal
 	N        [2]int   `json:"samples"`               // questions, or samples without questions, of A and B
 	Block    int      `json:"block,omitempty"`       // number of questions or samples that count as one, if above 1
@@ -72,7 +67,7 @@ type Metric struct {
 var ErrNothing = errors.New("there is nothing to compare")
 
 // Files compares the lines of two files.
-func Files(a, b []result.Record, o Options) (*Report, error) {
+func Files(a, b []result.Record) (*Report, error) {
 	first, err := items(a)
 	if err != nil {
 		return nil, err
@@ -89,7 +84,7 @@ func Files(a, b []result.Record, o Options) (*Report, error) {
 			delete(l.of, "variant") // the first of several is like the only one
 		}
 	}
-	r := &Report{Alpha: o.alpha(), Between: between(first, second), Runs: runs(first[0].run, second[0].run)}
+	r := &Report{Between: between(first, second), Runs: runs(first[0].run, second[0].run)}
 	ignored := map[string]bool{}
 	for _, d := range r.Between {
 		ignored[d.Name] = true
@@ -98,15 +93,12 @@ func Files(a, b []result.Record, o Options) (*Report, error) {
 	return r.finish()
 }
 
-// Within compares lines of one file that differ in [Options.By].
-func Within(all []result.Record, o Options) (*Report, error) {
+// Within compares lines of one file that differ in the setting by. The others are compared with those with the value
+// base; "" means the first value.
+func Within(all []result.Record, by, base string) (*Report, error) {
 	lines, err := items(all)
 	if err != nil {
 		return nil, err
-	}
-	by := o.By
-	if by == "" {
-		by = "variant"
 	}
 	ignored := map[string]bool{by: true}
 	if by != "variant" {
@@ -124,7 +116,6 @@ func Within(all []result.Record, o Options) (*Report, error) {
 		}
 		groups[v] = append(groups[v], l)
 	}
-	base := o.Base
 	if base == "" && len(values) > 0 {
 		base = values[0]
 	}
@@ -134,20 +125,13 @@ func Within(all []result.Record, o Options) (*Report, error) {
 	case groups[base] == nil:
 		return nil, fmt.Errorf("%w: no line has %s %s: it is one of %v", ErrNothing, by, base, values)
 	}
-	r := &Report{Alpha: o.alpha()}
+	r := new(Report)
 	for _, v := range values {
 		if v != base {
 			r.join(groups[base], groups[v], ignored, []Difference{{by, base, v}})
 		}
 	}
 	return r.finish()
-}
-
-func (o Options) alpha() float64 {
-	if o.Alpha == 0 {
-		return 0.01
-	}
-	return o.Alpha
 }
 
 // join compares lines with the same identity, without the settings in ignored.
@@ -202,7 +186,7 @@ func (r *Report) finish() (*Report, error) {
 		}
 		for i, adjusted := range stats.Holm(p) {
 			family[i].Adjusted = min(1, share*adjusted)
-			family[i].Differs = family[i].Adjusted <= r.Alpha
+			family[i].Differs = family[i].Adjusted <= Alpha
 		}
 	}
 	return r, nil

@@ -121,13 +121,13 @@ func TestSameAndSlower(t *testing.T) {
 		wrong, found := 0, 0
 		for i := range uint64(20) {
 			a, b := interleaved(100*seed+i, 100, 1)
-			r, err := Within(records(t, nil, a, b), Options{})
+			r, err := Within(records(t, nil, a, b), "variant", "")
 			require.NoError(t, err)
 			if anything, _ := reported(t, r); anything {
 				wrong++
 			}
 			a, b = interleaved(100*seed+i+50, 100, 1.03)
-			r, err = Within(records(t, nil, a, b), Options{})
+			r, err = Within(records(t, nil, a, b), "variant", "")
 			require.NoError(t, err)
 			if _, time := reported(t, r); time.Differs && *time.Change > 0.015 && *time.Change < 0.045 {
 				found++
@@ -150,11 +150,11 @@ func TestApartInTime(t *testing.T) {
 		a, _ := interleaved(seed, 300, 1)
 		_, b := interleaved(seed+1000, 300, 1)
 		b.Variant = 1
-		r, err := Files(records(t, nil, a), records(t, nil, b), Options{Alpha: 0.05})
+		r, err := Files(records(t, nil, a), records(t, nil, b))
 		require.NoError(t, err)
 		_, time := reported(t, r)
 		assert.Positive(t, time.Block)
-		if time.Differs {
+		if time.Adjusted <= 0.05 {
 			wrong++
 		}
 	}
@@ -172,7 +172,7 @@ func TestUnpaired(t *testing.T) {
 	}
 	edit := func(r *result.Run) { r.Measurement = "bench engine" }
 	r, err := Files(records(t, edit, engine(10, 10.1, 10.2, 9.9, 9.8, 10.3)),
-		records(t, edit, engine(9, 9.1, 9.2, 8.9, 8.8, 9.3)), Options{})
+		records(t, edit, engine(9, 9.1, 9.2, 8.9, 8.8, 9.3)))
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 1)
 	assert.Equal(t, map[string]string{"measurement": "bench engine", "n_prompt": "16", "threads": "2", "--ahead": "1"},
@@ -190,12 +190,12 @@ func TestUnpaired(t *testing.T) {
 	lists := func(ts ...float64) map[string]any {
 		return map[string]any{"n_gen": 8, "samples_ts": ts, "samples": map[string]any{"x": ts, "y": "none"}}
 	}
-	r, err = Files(records(t, edit, lists(1, 2, 3)), records(t, edit, lists(1, 2, 3)), Options{})
+	r, err = Files(records(t, edit, lists(1, 2, 3)), records(t, edit, lists(1, 2, 3)))
 	require.NoError(t, err)
 	assert.Len(t, r.Pairs[0].Metrics, 2, "ts and x")
 	assert.False(t, r.Pairs[0].Metrics[0].Differs)
 	plain := func(x ...float64) []result.Record { return records(t, edit, map[string]any{"samples": x}) }
-	r, err = Files(plain(1, 2), plain(5, 6), Options{})
+	r, err = Files(plain(1, 2), plain(5, 6))
 	require.NoError(t, err)
 	assert.Nil(t, r.Pairs[0].Metrics[0].Low, "too few")
 	assert.InDelta(t, 1.0/3, r.Pairs[0].Metrics[0].P, 1e-9)
@@ -209,7 +209,7 @@ func TestSingle(t *testing.T) {
 			"cell":       map[string]any{"rtt_ms": 5}, "machine_quiet": map[string]any{"load": p50},
 			"note": "text", "none": nil, "list": []int{1}}
 	}
-	r, err := Files(records(t, nil, at(10, 0)), records(t, nil, at(15, 0)), Options{})
+	r, err := Files(records(t, nil, at(10, 0)), records(t, nil, at(15, 0)))
 	require.NoError(t, err)
 	assert.Equal(t, "8", r.Pairs[0].Of["devices"])
 	require.Len(t, r.Pairs[0].Metrics, 2)
@@ -239,7 +239,7 @@ func TestJoin(t *testing.T) {
 	b := records(t, func(r *result.Run) {
 		r.Flags["ahead"], r.Version, r.Machine.Cores = "8", "v2", 4
 	}, at("serial", 50, 50, 33), at("serial", 0, 50, 22), at("local", 0, 50, 11), at("cloud", 0, 50, 1))
-	r, err := Files(a, b, Options{})
+	r, err := Files(a, b)
 	require.NoError(t, err)
 	assert.Equal(t, []Difference{{"--ahead", "1", "8"}, {"edge_tps", "60", "50"}}, r.Between)
 	assert.Equal(t, []Difference{{"--ahead", "1", "8"}, {"cores", "0", "4"}, {"version", "v1", "v2"}}, r.Runs)
@@ -255,49 +255,46 @@ func TestJoin(t *testing.T) {
 
 	sweep := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("local", 0, 58, 10.3),
 		at("serial", 0, 58, 20.6))
-	r, err = Within(sweep, Options{By: "edge_tps"})
+	r, err = Within(sweep, "edge_tps", "")
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 2)
 	assert.Equal(t, []Difference{{"edge_tps", "60", "58"}}, r.Pairs[0].Between)
-	assert.Equal(t, 0.01, r.Alpha)
-	r, err = Within(sweep, Options{By: "mode", Base: "serial", Alpha: 0.2})
+	r, err = Within(sweep, "mode", "serial")
 	require.NoError(t, err)
-	assert.Equal(t, 0.2, r.Alpha)
 	assert.Equal(t, []Difference{{"mode", "serial", "local"}}, r.Pairs[1].Between)
 	assert.Less(t, *r.Pairs[0].Metrics[0].Change, 0.0)
 	for _, c := range []struct {
-		o    Options
-		want string
-	}{{Options{}, "do not differ in variant"}, {Options{By: "rtt_ms"}, "do not differ in rtt_ms"},
-		{Options{By: "mode", Base: "x"}, "no line has mode x"}} {
-		_, err = Within(sweep, c.o)
+		by, base, want string
+	}{{"variant", "", "do not differ in variant"}, {"rtt_ms", "", "do not differ in rtt_ms"},
+		{"mode", "x", "no line has mode x"}} {
+		_, err = Within(sweep, c.by, c.base)
 		assert.ErrorIs(t, err, ErrNothing)
 		assert.ErrorContains(t, err, c.want)
 	}
 	one, two := at("serial", 0, 60, 20), at("serial", 0, 60, 40)
 	one.Variant, two.Variant = 1, 2
-	r, err = Within(records(t, nil, at("local", 0, 60, 10), one, two), Options{By: "mode"})
+	r, err = Within(records(t, nil, at("local", 0, 60, 10), one, two), "mode", "")
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 1, "the first of two represents both")
 	assert.Equal(t, "x.jsonl:2", r.Pairs[0].B)
 	assert.Empty(t, r.Alone)
 	for _, sides := range [][2][]result.Record{{a, records(t, nil, map[string]any{"note": "x"})},
 		{records(t, nil, map[string]any{"note": "x"}), a}} {
-		_, err = Files(sides[0], sides[1], Options{})
+		_, err = Files(sides[0], sides[1])
 		assert.ErrorContains(t, err, "a file has no line with figures")
 	}
-	_, err = Files(a, records(t, nil, map[string]any{"break_even": 1}), Options{})
+	_, err = Files(a, records(t, nil, map[string]any{"break_even": 1}))
 	assert.ErrorIs(t, err, ErrNothing)
 	_, err = Files(records(t, nil, at("local", 0, 1, 1)),
-		records(t, nil, at("serial", 0, 1, 1), at("cloud", 0, 1, 1)), Options{})
+		records(t, nil, at("serial", 0, 1, 1), at("cloud", 0, 1, 1)))
 	assert.ErrorContains(t, err, "has a partner")
-	again, err := Files(records(t, nil, one, one), records(t, nil, one, one), Options{})
+	again, err := Files(records(t, nil, one, one), records(t, nil, one, one))
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:2", again.Pairs[1].B, "equal lines are paired in order")
-	again, err = Files(records(t, nil, one, two), records(t, nil, two, one), Options{})
+	again, err = Files(records(t, nil, one, two), records(t, nil, two, one))
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:2", again.Pairs[0].B, "each variant has its own partner")
-	only, err := Files(records(t, nil, one, two), records(t, nil, at("serial", 0, 60, 20)), Options{})
+	only, err := Files(records(t, nil, one, two), records(t, nil, at("serial", 0, 60, 20)))
 	require.NoError(t, err)
 	assert.Equal(t, "x.jsonl:1", only.Pairs[0].A, "the first of two is the same as the only one")
 	assert.Equal(t, []string{"x.jsonl:2"}, only.Alone)
@@ -311,7 +308,7 @@ func TestIdentity(t *testing.T) {
 		of := func(value string) []result.Record {
 			return records(t, nil, map[string]any{field: value, "samples": []row{{MS: 1}, {MS: 2}}})
 		}
-		r, err := Files(of("x"), of("y"), Options{})
+		r, err := Files(of("x"), of("y"))
 		require.NoError(t, err, field)
 		assert.Equal(t, []Difference{{field, "x", "y"}}, r.Between)
 	}
@@ -330,7 +327,7 @@ func TestOverridden(t *testing.T) {
 			return records(t, func(r *result.Run) { r.Flags = map[string]string{flag: value} },
 				map[string]any{"samples": []row{{MS: 1}, {MS: 2}}})
 		}
-		r, err := Files(of("x"), of("y"), Options{})
+		r, err := Files(of("x"), of("y"))
 		require.NoError(t, err, flag)
 		if len(r.Between) > 0 {
 			assert.Equal(t, []Difference{{"--" + flag, "x", "y"}}, r.Between)
@@ -352,7 +349,7 @@ func TestWhichFigures(t *testing.T) {
 		sample[name] = 1
 	}
 	r, err := Files(records(t, nil, map[string]any{"samples": []any{sample}}),
-		records(t, nil, map[string]any{"samples": []any{sample}}), Options{})
+		records(t, nil, map[string]any{"samples": []any{sample}}))
 	require.NoError(t, err)
 	var names []string
 	for _, m := range r.Pairs[0].Metrics {
@@ -397,12 +394,12 @@ func TestBrokenLines(t *testing.T) {
 	for field, value := range map[string]any{"cell": 7, "samples": "x", "samples_ms": "x"} {
 		bad := records(t, nil, map[string]any{field: value})
 		for _, pair := range [][2][]result.Record{{good, bad}, {bad, good}} {
-			_, err := Files(pair[0], pair[1], Options{})
+			_, err := Files(pair[0], pair[1])
 			assert.ErrorContains(t, err, field+": ")
 		}
 	}
 	mixed := records(t, nil, map[string]any{"samples": []map[string]any{{"question": 0, "ms": 1}, {"ms": 2}}})
-	_, err := Files(good, mixed, Options{})
+	_, err := Files(good, mixed)
 	assert.ErrorContains(t, err, "samples: ms: some rows have a question, and others have none")
 }
 
@@ -430,11 +427,11 @@ func TestApart(t *testing.T) {
 		assert.True(t, ok)
 		assert.Equal(t, RankSum, m.Test)
 	}
-	r, err := Files(records(t, nil, line{Samples: of(0, 5)}), records(t, nil, line{Samples: of(5, 9)}), Options{})
+	r, err := Files(records(t, nil, line{Samples: of(0, 5)}), records(t, nil, line{Samples: of(5, 9)}))
 	require.NoError(t, err)
 	assert.Empty(t, r.Pairs[0].Metrics)
 	r, err = Within(records(t, nil, line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 1}},
-		line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 2}}, line{Samples: of(0, 5)}), Options{By: "edge_tps"})
+		line{Samples: of(0, 5), Cell: map[string]any{"edge_tps": 2}}, line{Samples: of(0, 5)}), "edge_tps", "")
 	require.NoError(t, err)
 	assert.Len(t, r.Pairs, 1)
 }
@@ -452,7 +449,7 @@ func TestFamilies(t *testing.T) {
 	of := func(rows []map[string]any, x int) []result.Record {
 		return records(t, nil, map[string]any{"mode": "a", "samples": rows}, map[string]any{"mode": "b", "x": x})
 	}
-	r, err := Files(of(rows, 1), of(slower, 2), Options{})
+	r, err := Files(of(rows, 1), of(slower, 2))
 	require.NoError(t, err)
 	m := r.Pairs[0].Metrics[0]
 	assert.Equal(t, "ms", m.Name)
@@ -471,7 +468,7 @@ func TestMetrics(t *testing.T) {
 				MS: 1.1 * (ms + float64(rep)), Asks: 1 + q%2, Correct: true, Passes: 99})
 		}
 	}
-	r, err := Files(records(t, nil, a), records(t, nil, b), Options{})
+	r, err := Files(records(t, nil, a), records(t, nil, b))
 	require.NoError(t, err)
 	byName := map[string]Metric{}
 	for _, m := range r.Pairs[0].Metrics {
@@ -499,9 +496,6 @@ func TestMetrics(t *testing.T) {
 	assert.Equal(t, 1.0, right.B)
 	assert.InDelta(t, 2.0/1024, right.P, 1e-9, "as McNemar's test")
 	assert.Equal(t, NoTest, byName["ttft_ms"].Test)
-	strict, err := Files(records(t, nil, a), records(t, nil, b), Options{Alpha: 0.003})
-	require.NoError(t, err)
-	assert.False(t, strict.Pairs[0].Metrics[0].Differs)
 }
 
 // TestBlocks: correlated neighbors count as one sample, others do not.
@@ -578,7 +572,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := Files(records, records, Options{})
+		r, err := Files(records, records)
 		if err != nil {
 			return
 		}

@@ -49,12 +49,12 @@ func atShares() []float64 { return []float64{0.03, 0.05, 0.07, 0.1, 0.2, 0.3} }
 func rivals() []router.Policy { return []router.Policy{router.Random, router.Margin, router.Entropy} }
 
 // columns are the contributions of one run to the sums of a resample, by question.
-type columns struct{ right, graded, agreeing, compared, cloud, tokens, asks []float64 }
+type columns struct{ right, graded, agreeing, compared, cloud, tokens []float64 }
 
 // resample has the figures of the runs if each question counts as often as it was drawn.
 type resample struct {
-	accuracy, agreement, share, asks []float64 // by run
-	curves                           map[router.Policy]stats.Curve
+	accuracy, agreement, share []float64 // by run
+	curves                     map[router.Policy]stats.Curve
 }
 
 // quality returns the figure of the curves: the accuracy, or the agreement if answers are not graded.
@@ -90,7 +90,7 @@ func (t *table) compare(r *Report) {
 			t.gap(&c, i, &one.Gap)
 		}
 	}
-	r.Policies, r.Dials = t.areas(&c), t.dials(&c)
+	r.Policies = t.areas(&c)
 	for i, v := range stats.Bootstrap(len(t.questions), 1, t.resampled(c.of)) {
 		c.sinks[i](v)
 	}
@@ -101,9 +101,6 @@ func (t *table) compare(r *Report) {
 		at := slices.IndexFunc(r.Policies, func(a Area) bool { return a.Policy == string(run.Policy) })
 		if at >= 0 && run.plain() {
 			r.Runs[i].Curve = &r.Policies[at]
-		}
-		if at := slices.IndexFunc(r.Dials, func(a AsksCurve) bool { return a.of(run) }); at >= 0 {
-			r.Runs[i].AsksCurve = &r.Dials[at]
 		}
 	}
 }
@@ -251,7 +248,6 @@ func (t *table) columns() []columns {
 			c.agreeing = append(c.agreeing, float64(cloud+a.AuditedFor-a.MissedFor))
 			c.compared = append(c.compared, float64(cloud+a.AuditedFor))
 			c.cloud, c.tokens = append(c.cloud, float64(cloud)), append(c.tokens, float64(len(a.Tokens)))
-			c.asks = append(c.asks, float64(a.Asks))
 		}
 	}
 	return all
@@ -260,14 +256,11 @@ func (t *table) columns() []columns {
 // sample returns the figures of the runs with these weights of the questions.
 func (t *table) sample(all []columns, weight []int) *resample {
 	n := len(all)
-	s := &resample{make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n),
-		map[router.Policy]stats.Curve{}}
-	every := slices.Repeat([]float64{1}, len(weight))
+	s := &resample{make([]float64, n), make([]float64, n), make([]float64, n), map[router.Policy]stats.Curve{}}
 	for i, c := range all {
 		s.accuracy[i] = quotient(weight, c.right, c.graded)
 		s.agreement[i] = quotient(weight, c.agreeing, c.compared)
 		s.share[i] = quotient(weight, c.cloud, c.tokens)
-		s.asks[i] = quotient(weight, c.asks, every)
 	}
 	quality := t.quality(s)
 	points := map[router.Policy][]stats.Point{}

@@ -182,7 +182,9 @@ func TestSame(t *testing.T) {
 	ahead.Ahead = 8
 	_, ok := d.same(ahead)
 	assert.False(t, ok, "answers ahead change the asks")
-	_, ok = d.same(with(at(router.Margin, 0.5), 0, 0))
+	verified := at(router.Margin, 0.5)
+	verified.Verify = new(0.0)
+	_, ok = d.same(verified)
 	assert.False(t, ok, "verification changes the tokens")
 	_, ok = d.same(Run{Policy: router.Margin, Budget: 0.5})
 	assert.False(t, ok)
@@ -320,7 +322,7 @@ func TestNoRoom(t *testing.T) {
 		assert.Equal(t, "end", b.Stop)
 	}
 	r := Summarize(o.Set, o.Runs, o.Log)
-	assert.Equal(t, 2, r.NoRoom)
+	assert.Equal(t, 2, r.Runs[0].NoRoom)
 	assert.Equal(t, 4, r.Questions)
 	assert.Equal(t, 1, *r.Runs[0].Silent)
 }

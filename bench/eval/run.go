@@ -26,38 +26,17 @@ func (r Run) Name() string {
 	case r.Threshold != nil:
 		name += " " + strconv.FormatFloat(*r.Threshold, 'g', -1, 64)
 	}
-	return name + r.dial().suffix()
-}
-
-// dial has the settings in which runs of a policy and threshold differ.
-type dial struct {
-	any      bool // for a curve: runs with and without verification
-	verifies bool
-	margin   float64
-	ahead    int
-}
-
-func (r Run) dial() dial {
-	d := dial{ahead: max(r.Ahead, 1)}
 	if r.Verify != nil {
-		d.verifies, d.margin = true, *r.Verify
+		name += " verified " + strconv.FormatFloat(*r.Verify, 'f', -1, 64)
 	}
-	return d
-}
-
-// suffix returns what a dial adds to the name of a run.
-func (d dial) suffix() (s string) {
-	if d.verifies {
-		s = " verified " + strconv.FormatFloat(d.margin, 'f', -1, 64)
+	if r.Ahead > 1 {
+		name += fmt.Sprintf(" ahead %d", r.Ahead)
 	}
-	if d.ahead > 1 {
-		s += fmt.Sprintf(" ahead %d", d.ahead)
-	}
-	return s
+	return name
 }
 
 // plain reports whether a run uses only the router.
-func (r Run) plain() bool { return r.dial() == dial{ahead: 1} }
+func (r Run) plain() bool { return r.Verify == nil && r.Ahead <= 1 }
 
 // seedOf returns the seed of all random numbers for a question: they are independent for different questions, and equal
 // for one question in different runs.

@@ -26,9 +26,7 @@ type RunReport struct {
 	Accuracy     *float64 `json:"accuracy,omitempty"`
 	AccuracyLow  *float64 `json:"accuracy_low,omitempty"` // Wilson's interval at 95%
 	AccuracyHigh *float64 `json:"accuracy_high,omitempty"`
-	Chance       *float64 `json:"chance,omitempty"`    // accuracy of guessing among the options
-	AtChance     *bool    `json:"at_chance,omitempty"` // Chance lies within the interval
-	Distinct     *Part    `json:"without_equal_options,omitempty"`
+	Chance       *float64 `json:"chance,omitempty"` // accuracy of guessing among the options
 
 	// share of all tokens, including end tokens, that the large model chose
 	EscalatedShare float64  `json:"escalated_share"`
@@ -40,8 +38,7 @@ type RunReport struct {
 	Milliseconds   float64  `json:"ms_per_answer"`                           // mean, several answers at a time
 	BytesUp        *float64 `json:"bytes_up_per_answer,omitempty"`
 	BytesDown      *float64 `json:"bytes_down_per_answer,omitempty"`
-	Read           float64  `json:"cloud_tokens_read_per_answer"`    // prompt and answer before the last ask
-	Decoded        float64  `json:"cloud_tokens_decoded_per_answer"` // one per ask
+	Read           float64  `json:"cloud_tokens_read_per_answer"` // prompt and answer before the last ask
 
 	// share of the audited tokens of the small model for which the large one would have chosen another
 	Missed *float64 `json:"missed_share,omitempty"`
@@ -55,21 +52,22 @@ type RunReport struct {
 	// part of the distance from the small model's accuracy to the large one's that this run gains
 	Gap   *stats.Interval `json:"gap_recovered,omitempty"`
 	Curve *Area           `json:"curve,omitempty"` // of the policy, over all its runs
-	// of the policy with this verification and these tokens ahead, over all thresholds, against the policy alone
-	AsksCurve *AsksCurve `json:"asks_curve,omitempty"`
-}
-
-// Part is the accuracy on a part of the questions.
-type Part struct {
-	Answers      int     `json:"answers"`
-	Accuracy     float64 `json:"accuracy"`
-	AccuracyLow  float64 `json:"accuracy_low"`
-	AccuracyHigh float64 `json:"accuracy_high"`
 }
 
 // Name returns the name of the run.
 func (r *RunReport) Name() string {
 	return r.run().Name()
+}
+
+// Quality returns the value of a run in a curve: its accuracy, or if answers are not graded its agreement.
+func (r *RunReport) Quality() (q stats.Interval, ok bool) {
+	switch {
+	case r.Accuracy != nil && r.AccuracyLow != nil && r.AccuracyHigh != nil:
+		return stats.Interval{Value: *r.Accuracy, Low: *r.AccuracyLow, High: *r.AccuracyHigh}, true
+	case r.Agreement != nil:
+		return *r.Agreement, true
+	}
+	return q, false
 }
 
 // run returns the run of the report.
@@ -86,10 +84,8 @@ type Report struct {
 	Questions int         // answered in all runs
 	Asked     int         // in the set
 	Graded    bool        // answers are graded
-	NoRoom    int         // questions that do not fit into the context
 	Runs      []RunReport // in order; [Oracle] last, if the large model alone was asked
 	Policies  []Area      // for policies with a curve
-	Dials     []AsksCurve // for policies with verification or tokens ahead
 }
 
 // Summarize compares the runs on the questions that are answered in all of them.
@@ -111,7 +107,6 @@ func Summarize(set *task.Set, runs []Run, log *Log) *Report {
 		if run.plain() {
 			one.Known, one.Turned, one.CloudAhead = nil, nil, nil
 		}
-		r.NoRoom = one.NoRoom
 		r.Runs = append(r.Runs, one)
 	}
 	t.compare(r)
@@ -167,8 +162,6 @@ type sums struct {
 	up, down                      int
 	audited, missed, needful      int // weighted; tokens of the cloud that were needed
 	ms, guess                     float64
-	distinct, distinctRight       int // graded questions without two equal options
-	twins                         bool
 }
 
 func (t *table) sums(run int) (s sums) {
@@ -201,11 +194,6 @@ func (s *sums) add(a Answer, q task.Question) {
 		s.silent++
 	}
 	s.graded, s.right, s.guess = s.graded+1, s.right+right, s.guess+q.Guess
-	if q.Twins {
-		s.twins = true
-	} else {
-		s.distinct, s.distinctRight = s.distinct+1, s.distinctRight+right
-	}
 }
 
 // report summarizes one run.
@@ -215,7 +203,7 @@ func (t *table) report(run int) RunReport {
 	r := RunReport{
 		Answers: len(t.questions), NoRoom: s.noRoom, EscalatedShare: share(s.cloud, s.tokens),
 		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n, Read: float64(s.read) / n,
-		Decoded: float64(s.asks) / n, Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
+		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
 		CloudAhead: new(float64(s.ahead) / n),
 	}
 	if s.up > 0 {
@@ -239,12 +227,7 @@ func (r *RunReport) grade(s sums) {
 	r.Right, r.Silent = &s.right, &s.silent
 	r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
 	if s.guess > 0 {
-		chance := s.guess / float64(s.graded)
-		r.Chance, r.AtChance = &chance, new(w.Low <= chance && chance <= w.High)
-	}
-	if s.twins && s.distinct > 0 {
-		d := stats.Wilson(s.distinctRight, s.distinct)
-		r.Distinct = &Part{s.distinct, d.Value, d.Low, d.High}
+		r.Chance = new(s.guess / float64(s.graded))
 	}
 }
 
@@ -264,7 +247,7 @@ func (t *table) oracle(always RunReport) RunReport {
 		EscalatedShare: share(s.needful, s.tokens), Asks: float64(s.needful) / float64(always.Answers),
 		Agreement: always.Agreement, Needless: new(0.0), Missed: new(0.0),
 	}
-	r.Decoded, r.Read = r.Asks, always.Read
+	r.Read = always.Read
 	if s.graded > 0 {
 		r.grade(s)
 	}

@@ -35,16 +35,16 @@ func made(question, run, verdict, origins string) Answer {
 }
 
 // graded returns a question with right answers.
-func graded(id string, twins bool) task.Question {
+func graded(id string) task.Question {
 	right := func(string) task.Verdict { return task.Right }
-	return task.Question{ID: id, Text: id, Guess: 0.25, Twins: twins, Grade: right}
+	return task.Question{ID: id, Text: id, Guess: 0.25, Grade: right}
 }
 
 // comparedRuns returns four questions in three runs.
 func comparedRuns() (*task.Set, []Run, *Log) {
 	set := &task.Set{}
 	for _, id := range []string{"a", "b", "c", "d"} {
-		set.Questions = append(set.Questions, graded(id, id == "b"))
+		set.Questions = append(set.Questions, graded(id))
 	}
 	runs := []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
 	l := NewLog(Settings{Runs: Names(runs)}, About{})
@@ -71,7 +71,7 @@ func TestSummarize(t *testing.T) {
 	set, runs, l := comparedRuns()
 	runs[2].Ahead = 1
 	r := Summarize(set, runs, l)
-	assert.Equal(t, []any{4, 4, true, 0}, []any{r.Questions, r.Asked, r.Graded, r.NoRoom})
+	assert.Equal(t, []any{4, 4, true}, []any{r.Questions, r.Asked, r.Graded})
 	require.Len(t, r.Runs, 4)
 	never, always, margin, oracle := r.Runs[0], r.Runs[1], r.Runs[2], r.Runs[3]
 
@@ -83,13 +83,10 @@ func TestSummarize(t *testing.T) {
 		margin.Policy, *margin.Threshold, margin.Answers, *margin.Right, *margin.Silent, *margin.Accuracy,
 		*margin.AccuracyLow, *margin.AccuracyHigh})
 	assert.Equal(t, 1, *never.Silent)
-	assert.Equal(t, []any{0.25, false}, []any{*margin.Chance, *margin.AtChance})
-	assert.Equal(t, []any{0.5, true}, []any{*never.Accuracy, *never.AtChance})
-	d := stats.Wilson(2, 3)
-	assert.Equal(t, Part{3, 2. / 3, d.Low, d.High}, *margin.Distinct)
+	assert.Equal(t, []float64{0.25, 0.5}, []float64{*margin.Chance, *never.Accuracy})
 	assert.InDelta(t, 3./16, margin.EscalatedShare, 1e-12)
-	assert.Equal(t, []float64{0.75, 4, 4, 7.5, 0.75},
-		[]float64{margin.Asks, margin.Tokens, margin.Milliseconds, margin.Read, margin.Decoded})
+	assert.Equal(t, []float64{0.75, 4, 4, 7.5},
+		[]float64{margin.Asks, margin.Tokens, margin.Milliseconds, margin.Read})
 	assert.Nil(t, margin.BytesUp)
 	assert.InDelta(t, 3./13, *margin.Missed, 1e-12)
 	assert.InDelta(t, 1./3, *margin.Needless, 1e-12)
@@ -111,8 +108,7 @@ func TestSummarize(t *testing.T) {
 
 	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
 	assert.Equal(t, []any{0.75, 1.0, 3, 4.0}, []any{*oracle.Accuracy, oracle.Asks, *oracle.Right, oracle.Tokens})
-	assert.Equal(t, []float64{1, always.Read, 0, 0}, []float64{oracle.Decoded, oracle.Read, *oracle.Missed,
-		*oracle.Needless})
+	assert.Equal(t, []float64{always.Read, 0, 0}, []float64{oracle.Read, *oracle.Missed, *oracle.Needless})
 	assert.Equal(t, always.Agreement, oracle.Agreement)
 	assert.Nil(t, oracle.Curve)
 
@@ -132,7 +128,7 @@ func TestSummarize(t *testing.T) {
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
 	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
-		`"accuracy_high":`, `"escalated_share":0.1875,`, `"without_equal_options":{"answers":3,`,
+		`"accuracy_high":`, `"escalated_share":0.1875,`,
 		`{"policy":"never","answers":4,`} {
 		assert.Contains(t, string(b), field)
 	}
@@ -192,7 +188,7 @@ func TestSummarizeParts(t *testing.T) {
 	}
 	l.answers[key{"c", "margin 50%"}] = Answer{Question: "c", Run: "margin 50%", Verdict: "silent", Stop: StopNoRoom}
 	r := Summarize(set, runs, l)
-	assert.Equal(t, []int{3, 4, 1}, []int{r.Questions, r.Asked, r.NoRoom})
+	assert.Equal(t, []int{3, 4}, []int{r.Questions, r.Asked})
 	b := r.Runs[3]
 	small, large := *r.Runs[0].Accuracy, *r.Runs[1].Accuracy
 	assert.InDelta(t, (*b.Accuracy-small)/(large-small), b.Gap.Value, 1e-12)
@@ -258,7 +254,7 @@ func TestPaired(t *testing.T) {
 	}
 	for i := range 400 {
 		id := fmt.Sprint(i)
-		set.Questions = append(set.Questions, graded(id, false))
+		set.Questions = append(set.Questions, graded(id))
 		put(id, "always", i%10 != 0)
 		put(id, "margin 0.1", i%10 != 0)
 		put(id, "margin 0.2", i%10 != 5 && i%50 != 1)
@@ -275,33 +271,4 @@ func TestPaired(t *testing.T) {
 	less := r.Runs[3].Always
 	assert.InDelta(t, 0.125, less.McNemar, 1e-12, "4 of 4 discordant answers")
 	assert.True(t, *less.NonInferior)
-	assert.Nil(t, r.Runs[1].Distinct, "no question has equal options")
-}
-
-// TestRemarks: remarks state the limits of the figures.
-func TestRemarks(t *testing.T) {
-	set, runs := &task.Set{}, []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
-	l := NewLog(Settings{}, About{})
-	for i := range 40 {
-		id := fmt.Sprint(i)
-		set.Questions = append(set.Questions, graded(id, false))
-		for run, right := range map[string]bool{"never": false, "always": i%4 == 0, "margin 0.5": true} {
-			l.answers[key{id, run}] = made(id, run, map[bool]string{true: "right", false: "wrong"}[right], "e")
-		}
-	}
-	r := Summarize(set, runs, l)
-	assert.Equal(t, []bool{false, true, false}, []bool{*r.Runs[0].AtChance, *r.Runs[1].AtChance, *r.Runs[2].AtChance})
-	all := r.Remarks(256)
-	require.Len(t, all, 2)
-	assert.Contains(t, all[0],
-		"right for 25.0% of the questions. That is within the interval of: always, oracle. These")
-	assert.Contains(t, all[1], "Below guessing among the options (25.0%) are: never. These are no better than chance")
-	set.Questions = append(set.Questions, graded("more", false))
-	r = Summarize(set, runs, l)
-	r.NoRoom = 3
-	all = r.Remarks(256)
-	require.Len(t, all, 4)
-	assert.Equal(t, "Questions that do not fit the context of 256 tokens: 3. They are counted as silent.", all[2])
-	assert.Equal(t, "40 of 41 questions are answered in all runs; the figures are of these.", all[3])
-	assert.Empty(t, new(Report).Remarks(1))
 }

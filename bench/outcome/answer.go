@@ -24,9 +24,6 @@ type Answer struct {
 
 	Question, Repetition int
 	spans                waterfall
-	// the cloud was asked for the last token, and no earlier answer had determined it
-	lastAsked bool
-	askedFor  int // position of the last question to the cloud
 }
 
 // Show records that a token is shown now.
@@ -39,10 +36,6 @@ func (a *Answer) Observe(e draft.Event) {
 		a.spans.observe(e)
 	}
 	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
-		a.askedFor = q.Pos
 		a.waits = append(a.waits, q.Exposed)
-	}
-	if t := e.Token; t != nil {
-		a.lastAsked = a.askedFor == t.Pos
 	}
 }

@@ -21,7 +21,6 @@ type Report struct {
 	// share of the generated tokens, including end tokens, that the large model chose
 	EscalatedShare  *float64 `json:"escalated_share,omitempty"`
 	TokensPerAnswer float64  `json:"tokens_per_answer"` // shown, without end tokens
-	Escalations     *float64 `json:"escalations_per_answer,omitempty"`
 	// questions sent: escalations, and asks dropped because a draft was wrong
 	Asks *float64 `json:"asks_per_answer,omitempty"`
 	// tokens of all answers that the small model chose because no answer came in time
@@ -29,13 +28,10 @@ type Report struct {
 	Time        result.Times `json:"time_per_answer_ms"`
 	HiddenShare *float64     `json:"hidden_share,omitempty"` // of the time from ask to answer
 	HitRate     *float64     `json:"hit_rate,omitempty"`
-	// share of the audited tokens of the edge for which the cloud would have chosen another
-	MissedShare *float64 `json:"missed_share,omitempty"`
 	// payload, including dropped asks and text sent early
-	BytesUp      *float64 `json:"bytes_up_per_escalation,omitempty"`
-	BytesDown    *float64 `json:"bytes_down_per_escalation,omitempty"` // as BytesUp
-	Warmed       *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt that were sent early
-	WarmedInVain *float64 `json:"warmed_in_vain_per_answer,omitempty"` // of these, for answers without questions
+	BytesUp   *float64 `json:"bytes_up_per_escalation,omitempty"`
+	BytesDown *float64 `json:"bytes_down_per_escalation,omitempty"` // as BytesUp
+	Warmed    *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt that were sent early
 	// all tokens and origins; guaranteed if no token timed out, here and in serial
 	EqualToSerial *bool `json:"equal_to_serial,omitempty"`
 	Differing     *int  `json:"answers_differing_from_serial,omitempty"`
@@ -52,18 +48,13 @@ type Report struct {
 	Unverified  *int         `json:"unverified,omitempty"`
 	CloudTokens *CloudTokens `json:"cloud_tokens_per_answer,omitempty"`
 	Work
-	RatioTo *Ratio   `json:"ratio_to,omitempty"` // of the time per answer
 	Bound   *float64 `json:"bound_ms,omitempty"` // lower bound of the mean time, see [bound]
-	// replayed verification that chooses for itself when to ask
-	Hindsight *Hindsight `json:"hindsight,omitempty"`
-	Samples   []Sample   `json:"samples,omitempty"` // one per answer, in the order of the rounds
+	Samples []Sample `json:"samples,omitempty"`  // one per answer, in the order of the rounds
 	// one answer from beginning to end, of the same question in all modes; not for the large model alone
 	Waterfall []result.Span `json:"waterfall,omitempty"`
 
-	Replayed bool            `json:"replayed,omitempty"` // decoded again from a recording, in virtual time
-	Assumed  *replay.Assumed `json:"assumed,omitempty"`  // what was missing in the recording, of all answers
-	// replayed answers without a grade in the recording
-	Ungraded int `json:"ungraded,omitempty"`
+	// decoded again from a recording, in virtual time: what was missing in the recording, of all answers
+	Assumed *replay.Assumed `json:"assumed,omitempty"`
 }
 
 // CloudTokens are the tokens that the large model computed, per answer. In the mode cloud it prefills the prompt and
@@ -74,13 +65,6 @@ type CloudTokens struct {
 	Decoded   float64 `json:"decoded"`    // requested, including dropped asks
 	Ahead     float64 `json:"ahead"`      // decoded in addition, ahead
 	AheadUsed float64 `json:"ahead_used"` // of these, used to answer a question or to verify a token
-}
-
-// Hindsight compares with the best of several fixed choices, which is known only afterwards.
-type Hindsight struct {
-	Over        float64 `json:"time_over_best"` // mean time over that of the best fixed choice
-	VerifyEvery int     `json:"verify_every"`   // of that choice: max tokens without a question
-	Branches    int     `json:"branches"`       // of that choice: guesses at an answer
 }
 
 // ReportOptions are the other inputs of [Reports].
@@ -99,7 +83,6 @@ func Reports(modes []Mode, answers [][]Answer, o ReportOptions) (all []Report) {
 	}
 	compare(all, modes, answers, o.Alone)
 	bound(all, o.Verdict)
-	ratios(all)
 	return all
 }
 
@@ -126,7 +109,7 @@ func report(m Mode, answers []Answer) Report {
 	r := Report{Mode: m.Name, Answers: len(answers)}
 	var times []time.Duration
 	var all Tally
-	tokens, known, correct, inVain := 0, 0, 0, 0
+	tokens, known, correct := 0, 0, 0
 	for _, a := range answers {
 		times = append(times, a.Took)
 		r.Samples = append(r.Samples, a.sample(m))
@@ -138,7 +121,6 @@ func report(m Mode, answers []Answer) Report {
 			correct++
 		}
 		all.plus(a.Tally)
-		inVain += a.Tally.WarmedInVain()
 	}
 	r.TokensPerAnswer = float64(tokens) / float64(len(answers))
 	r.Time = result.Summarise(times)
@@ -148,7 +130,7 @@ func report(m Mode, answers []Answer) Report {
 		r.Accuracy, r.AccuracyLow, r.AccuracyHigh = &w.Value, &w.Low, &w.High
 	}
 	if m.Asks() {
-		r.addRouting(m, all, inVain)
+		r.addRouting(m, all)
 	}
 	if m.LargeModel() {
 		n := float64(r.Answers)
@@ -158,19 +140,15 @@ func report(m Mode, answers []Answer) Report {
 	return r
 }
 
-// addRouting sets the fields of a mode that asks for single tokens. inVain is the number of prompt tokens that were
-// sent early for answers without questions.
-func (r *Report) addRouting(m Mode, t Tally, inVain int) {
+// addRouting sets the fields of a mode that asks for single tokens.
+func (r *Report) addRouting(m Mode, t Tally) {
 	r.EscalatedShare = ratio(t.Cloud, t.Tokens)
-	r.Escalations = ratio(t.Escalations, r.Answers)
 	r.Asks = ratio(t.Asks, r.Answers)
 	r.Timeouts = &t.Timeouts
 	r.BytesUp = ratio(t.Up, t.Answered)
 	r.BytesDown = ratio(t.Down, t.Answered)
-	r.MissedShare = ratio(t.MissedFor, t.AuditedFor)
 	if m.OverLink() {
-		r.Known = ratio(t.Known, r.Answers)
-		r.Warmed, r.WarmedInVain = ratio(t.Warmed, r.Answers), ratio(inVain, r.Answers)
+		r.Known, r.Warmed = ratio(t.Known, r.Answers), ratio(t.Warmed, r.Answers)
 	}
 	if m.Verifies() {
 		r.Turned, r.Unverified = ratio(t.Turned, r.Answers), &t.Unverified

@@ -15,39 +15,30 @@ type Sample struct {
 	Repetition  int       `json:"repetition"` // from 0
 	MS          float64   `json:"ms"`         // until the answer was complete
 	FirstToken  float64   `json:"ttft_ms,omitempty"`
-	Prompt      int       `json:"prompt_tokens"`
-	Tokens      int       `json:"tokens"`              // generated, including an end token
-	CloudTokens int       `json:"cloud_tokens"`        // of these, the large model's
-	Timeouts    int       `json:"timeouts,omitempty"`  // of these, the small model's because no answer came in time
-	Asks        int       `json:"asks"`                // questions sent
-	Passes      int       `json:"passes"`              // forward passes of the small model after the prompt
-	Correct     *bool     `json:"correct,omitempty"`   //
-	Wait        float64   `json:"wait_ms"`             // from asks to their answers, in total
-	Hidden      float64   `json:"hidden_ms"`           // of that, spent on drafts that were kept
-	Exposed     float64   `json:"exposed_ms"`          // lost waiting for answers
-	Waits       []float64 `json:"waits_ms,omitempty"`  // exposed wait for each answered question
-	CommitDelay float64   `json:"commit_delay_ms"`     // from drafting a token until it was shown, mean of the tokens
-	Drafted     int       `json:"drafted"`             // tokens drafted while an answer was under way
-	Wasted      int       `json:"wasted"`              // tokens drafted and discarded
-	Up          int       `json:"bytes_up"`            // payload of all questions and of text sent early
-	Down        int       `json:"bytes_down"`          //
-	Prefilled   int       `json:"prefilled"`           // tokens that the large model prefilled
-	Decoded     int       `json:"decoded"`             // tokens that it was asked for
-	CPU         float64   `json:"cpu_ms,omitempty"`    // of this process, with one answer at a time
-	Joules      float64   `json:"joules,omitempty"`    // of all processors; with one answer at a time
-	LastAsked   bool      `json:"last_asked,omitzero"` // the large model was asked for the last token
-	Text        string    `json:"text"`                // hash of tokens and origins: equal texts have equal hashes
+	Tokens      int       `json:"tokens"`             // generated, including an end token
+	CloudTokens int       `json:"cloud_tokens"`       // of these, the large model's
+	Asks        int       `json:"asks"`               // questions sent
+	Passes      int       `json:"passes"`             // forward passes of the small model after the prompt
+	Correct     *bool     `json:"correct,omitempty"`  //
+	Exposed     float64   `json:"exposed_ms"`         // lost waiting for answers
+	Waits       []float64 `json:"waits_ms,omitempty"` // exposed wait for each answered question
+	CommitDelay float64   `json:"commit_delay_ms"`    // from drafting a token until it was shown, mean of the tokens
+	Wasted      int       `json:"wasted"`             // tokens drafted and discarded
+	Up          int       `json:"bytes_up"`           // payload of all questions and of text sent early
+	Down        int       `json:"bytes_down"`         //
+	CPU         float64   `json:"cpu_ms,omitempty"`   // of this process, with one answer at a time
+	Joules      float64   `json:"joules,omitempty"`   // of all processors; with one answer at a time
+	Text        string    `json:"text"`               // hash of tokens and origins: equal texts have equal hashes
 }
 
 // sample returns the row of an answer.
 func (a *Answer) sample(m Mode) Sample {
 	t := &a.Tally
 	s := Sample{
-		Question: a.Question, Repetition: a.Repetition, MS: result.Rounded(a.Took), Prompt: a.Prompt, Tokens: t.Tokens,
-		CloudTokens: t.Cloud, Timeouts: t.Timeouts, Asks: t.Asks, Passes: t.Passes, Wait: result.Rounded(t.Wait),
-		Hidden: result.Rounded(t.Hidden), Exposed: result.Rounded(t.Exposed + t.TimedOut), Drafted: t.Drafted,
-		Wasted: t.Wasted, Up: t.BytesUp, Down: t.BytesDown, Prefilled: t.Prefilled, Decoded: t.Decoded,
-		CPU: result.Rounded(a.Used.CPU), Joules: a.Used.Joules, LastAsked: a.lastAsked, Text: a.hash(),
+		Question: a.Question, Repetition: a.Repetition, MS: result.Rounded(a.Took), Tokens: t.Tokens,
+		CloudTokens: t.Cloud, Asks: t.Asks, Passes: t.Passes, Exposed: result.Rounded(t.Exposed + t.TimedOut),
+		Wasted: t.Wasted, Up: t.BytesUp, Down: t.BytesDown, CPU: result.Rounded(a.Used.CPU), Joules: a.Used.Joules,
+		Text: a.hash(),
 	}
 	if m.Kind == Cloud {
 		s.CloudTokens = t.Tokens

@@ -35,23 +35,14 @@ func TestSampleOfAnAnswer(t *testing.T) {
 		a.Observe(e)
 	}
 	assert.Equal(t, Sample{
-		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Prompt: 11, Tokens: 3, CloudTokens: 1,
-		Timeouts: 1, Asks: 2, Passes: 2, Correct: new(true), Wait: 50, Hidden: 40, Exposed: 93, Waits: []float64{13},
-		CommitDelay: 4, Drafted: 5, Wasted: 2, Up: 327, Down: 13, Prefilled: 9, Decoded: 1, CPU: 30,
-		Joules: 1.5, Text: a.hash(),
+		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Tokens: 3, CloudTokens: 1,
+		Asks: 2, Passes: 2, Correct: new(true), Exposed: 93, Waits: []float64{13}, CommitDelay: 4, Wasted: 2, Up: 327,
+		Down: 13, CPU: 30, Joules: 1.5, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
 	assert.Empty(t, a.spans, "an answer without a picture")
 	pictured := Answer{Pictured: true}
 	pictured.Observe(draft.Event{Pass: &draft.Pass{Rows: 1, Took: ms}})
 	assert.Equal(t, waterfall{{End: 1, Kind: result.SpanStep, Rows: 1}}, pictured.spans)
-	var last Answer
-	for i, asked := range []bool{false, true, true, false} {
-		if asked {
-			last.Observe(draft.Event{Escalation: &draft.Escalation{Pos: 5 + i, Outcome: draft.Miss}})
-		}
-		last.Observe(draft.Event{Token: &draft.Token{Pos: 5 + i}})
-		assert.Equal(t, asked, last.sample(modes(t, "serial")[0]).LastAsked, i)
-	}
 	w := work(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
 	assert.InEpsilonSlice(t, []float64{20.5, 1, 40},
 		[]float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)
@@ -114,7 +105,7 @@ func TestSharesAreOfTokens(t *testing.T) {
 		}
 		r := report(modes(t, "pipelined-2")[0], []Answer{a, {}})
 		for name, share := range map[string]*float64{"cloud": r.EscalatedShare, "hidden": r.HiddenShare,
-			"hits": r.HitRate, "missed": r.MissedShare} {
+			"hits": r.HitRate} {
 			if share != nil {
 				require.True(t, *share >= 0 && *share <= 1, "%s is %v", name, *share)
 			}
@@ -132,107 +123,6 @@ func timedSamples(mode string, rtt float64, ms ...float64) Report {
 		r.Samples = append(r.Samples, Sample{Question: i, MS: x})
 	}
 	return r
-}
-
-// TestBreakEvens: straight lines computed by hand, with cells in any order, and the reasons if there is none.
-func TestBreakEvens(t *testing.T) {
-	all := []Report{
-		timedSamples("local", 100, 600, 700, 800),
-		timedSamples("cloud", 100, 1000, 1000, 1000),
-		timedSamples("serial", 100, 900, 900, 900),
-		timedSamples("local", 0, 600, 700, 800),
-		timedSamples("cloud", 0, 900, 900, 900),
-		timedSamples("serial", 0, 600, 650, 550),
-		timedSamples("local", 200, 600, 700, 800),
-		timedSamples("cloud", 200, 1100, 1100, 1100),
-		timedSamples("serial", 200, 1400, 1500, 1600),
-		timedSamples("alone", 50, 1, 1, 1),
-	}
-	got := BreakEvens(all)
-	require.Len(t, got, 2)
-	b := got[0]
-	assert.Equal(t, []string{"serial", "local", "below"}, []string{b.Mode, b.With, b.Faster})
-	assert.InDelta(t, 100.0/3, *b.RTT, 1e-9, "-100 at 0, +200 at 100")
-	assert.True(t, *b.Low < *b.RTT && *b.RTT < *b.High && *b.Low >= 0 && *b.High < 100, "%v %v", *b.Low, *b.High)
-	assert.Equal(t, 60.0, b.EdgeTPS)
-	assert.Empty(t, b.Reason)
-	b = got[1]
-	assert.Equal(t, []string{"serial", "cloud", "below"}, []string{b.Mode, b.With, b.Faster})
-	assert.InDelta(t, 120, *b.RTT, 1e-9, "-100 at 100, +400 at 200")
-	assert.True(t, *b.Low > 100 && *b.Low <= 120 && *b.High >= 120 && *b.High < 130, "%v %v", *b.Low, *b.High)
-
-	none := BreakEvens([]Report{timedSamples("local", 0, 5, 5), timedSamples("local", 90, 5, 5),
-		timedSamples("serial", 0, 6, 7), timedSamples("serial", 90, 8, 9)})
-	require.Len(t, none, 1)
-	assert.Nil(t, none[0].RTT)
-	assert.Nil(t, none[0].Low)
-	assert.Equal(t, "slower at all round trips, 0 to 90 ms", none[0].Reason)
-	ever := BreakEvens([]Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5),
-		timedSamples("serial", 0, 5), timedSamples("serial", 90, 4)})
-	assert.Equal(t, "as fast or faster at all round trips, 0 to 90 ms", ever[0].Reason)
-	above := BreakEvens([]Report{timedSamples("cloud", 0, 5), timedSamples("cloud", 90, 50),
-		timedSamples("serial", 0, 10), timedSamples("serial", 90, 10)})
-	assert.Equal(t, "above", above[0].Faster)
-	assert.InDelta(t, 10, *above[0].RTT, 1e-9)
-	assert.Nil(t, above[0].Low, "a single question has no interval")
-
-	rare := []Report{timedSamples("local", 0, 5, 5, 5), timedSamples("local", 90, 5, 5, 5),
-		timedSamples("serial", 0, 1, 6, 6), timedSamples("serial", 90, 9, 9, 9)}
-	assert.InDelta(t, 90*(2./3)/(2./3+4), *BreakEvens(rare)[0].RTT, 1e-9)
-	assert.Nil(t, BreakEvens(rare)[0].Low, "8 of 27 draws are without the first question and have no such round trip")
-	often := []Report{timedSamples("local", 0, 5, 5, 5, 5, 5), timedSamples("local", 90, 5, 5, 5, 5, 5),
-		timedSamples("serial", 0, 6, 1, 1, 1, 1), timedSamples("serial", 90, 9, 9, 9, 9, 9)}
-	assert.NotNil(t, BreakEvens(often)[0].Low, "1 of 3125 draws has only the first question")
-
-	for _, differ := range []func(*Cell){func(c *Cell) { c.Loss = 0.1 }, func(c *Cell) { c.Trace = "x" },
-		func(c *Cell) { c.EdgeTPS = 5 }, func(c *Cell) { c.RowCost = 0.5 }, func(c *Cell) { c.CloudMS = 9 },
-		func(c *Cell) { c.Parallel = 2 }} {
-		split := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
-			timedSamples("serial", 90, 9)}
-		differ(split[1].Cell)
-		differ(split[3].Cell)
-		assert.Empty(t, BreakEvens(split), "cells of different links or machines")
-		for i := range 2 {
-			differ(split[2*i].Cell)
-		}
-		require.Len(t, BreakEvens(split), 1)
-		b := BreakEvens(split)[0]
-		c := split[0].Cell
-		assert.Equal(t, []any{c.Loss, c.Trace, c.EdgeTPS}, []any{b.Loss, b.Trace, b.EdgeTPS})
-	}
-	for i := range 2 { // one of them was not measured at a round trip
-		some := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
-			timedSamples("serial", 90, 9), timedSamples([]string{"local", "serial"}[i], 180, 5)}
-		assert.Empty(t, BreakEvens(some))
-	}
-	twice := []Report{timedSamples("local", 0, 5), timedSamples("local", 0, 7), timedSamples("local", 90, 5),
-		timedSamples("local", 90, 7), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
-	for i := range 4 {
-		twice[i].Variant = 1 + i%2
-	}
-	require.Len(t, BreakEvens(twice), 1)
-	assert.InDelta(t, 18, *BreakEvens(twice)[0].RTT, 1e-9, "of the first measurement")
-}
-
-// TestRatios: means over questions relative to local, or else to the first mode, with intervals from resampled
-// questions.
-func TestRatios(t *testing.T) {
-	all := []Report{timedSamples("serial", 0, 20, 40, 60), timedSamples("local", 0, 10, 20, 30),
-		timedSamples("cloud", 0, 100, 20, 30)}
-	// mean 90 with the previous sample
-	all[0].Samples = append(all[0].Samples, Sample{Question: 2, Repetition: 1, MS: 120})
-	ratios(all)
-	assert.Nil(t, all[1].RatioTo)
-	assert.Equal(t, "local", all[0].RatioTo.Mode)
-	assert.InDelta(t, 150.0/60, all[0].RatioTo.Value, 1e-12)
-	assert.InDelta(t, 2, *all[0].RatioTo.Low, 1e-12, "without the last question")
-	assert.InDelta(t, 3, *all[0].RatioTo.High, 1e-12, "with only the last question")
-	assert.InDelta(t, 150.0/60, all[2].RatioTo.Value, 1e-12)
-	assert.InDelta(t, 1, *all[2].RatioTo.Low, 1e-12)
-	first := []Report{timedSamples("serial", 0, 20), timedSamples("cloud", 0, 10)}
-	ratios(first)
-	assert.Nil(t, first[0].RatioTo)
-	assert.Equal(t, Ratio{Mode: "serial", Value: 0.5}, *first[1].RatioTo)
 }
 
 // TestBound: one call of the device for each pass, and the verdict on the last token if it was asked for.
@@ -269,7 +159,7 @@ func TestReportJSON(t *testing.T) {
 	for _, name := range []string{"mode", "answers", "tokens_per_answer", "time_per_answer_ms", "samples"} {
 		assert.Contains(t, fields, name)
 	}
-	for _, name := range []string{"escalated_share", "variant", "ratio_to", "bound_ms", "exposed_ms_per_answer",
+	for _, name := range []string{"escalated_share", "variant", "bound_ms", "exposed_ms_per_answer",
 		"cpu_seconds_per_answer", "energy_joules_per_answer", "Work"} {
 		assert.NotContains(t, fields, name)
 	}

@@ -10,88 +10,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// Picture is a plot, for a file or a part of a page.
-type Picture interface {
-	SVG() []byte
-	Part(narrow bool) []byte
-}
-
 // overRTT returns the plot of the time of each mode over round trips, nil if there are fewer than two.
-func (s *Study) overRTT() Picture {
+func (s *study) overRTT() []byte {
 	c := chart.Chart{
 		Title: "Time per answer over round trips",
 		X:     chart.Axis{Label: "round trip, ms", Scale: chart.Linear},
 		Y:     chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear},
 	}
 	rtts := map[float64]bool{}
-	for _, name := range s.Modes {
-		l := chart.Line{Name: name, Dots: true, Colour: s.colours[name], Dashed: name == "local" || name == "cloud"}
-		for _, p := range s.Cells {
-			for _, m := range p.Modes {
-				if m.Label == name && p.Cell.Trace == "" {
-					l.X, l.Y = append(l.X, p.Cell.RTT), append(l.Y, m.Mean.Value)
-					l.Low, l.High = append(l.Low, m.Mean.Low), append(l.High, m.Mean.High)
-					c.X.End, c.Y.End = max(c.X.End, p.Cell.RTT), max(c.Y.End, m.Mean.High)
-					rtts[p.Cell.RTT] = true
-				}
+	for _, name := range s.modes {
+		l := chart.Line{Name: name, Dots: true, Dashed: name == "local" || name == "cloud"}
+		for _, m := range s.all {
+			if m.label != name || m.Cell.Trace != "" {
+				continue
 			}
+			l.Colour = m.colour
+			l.X, l.Y = append(l.X, m.Cell.RTT), append(l.Y, m.mean.Value)
+			l.Low, l.High = append(l.Low, m.mean.Low), append(l.High, m.mean.High)
+			c.X.End, c.Y.End = max(c.X.End, m.Cell.RTT), max(c.Y.End, m.mean.High)
+			rtts[m.Cell.RTT] = true
 		}
 		c.Lines = append(c.Lines, l)
 	}
 	if len(rtts) < 2 {
 		return nil
 	}
-	return c
-}
-
-// times returns bars of the modes' times in a cell.
-func (p *Place) times() Picture {
-	s := chart.Spans{
-		Title: "Time per answer, " + p.Name(), X: chart.Axis{Label: "mean time per answer, ms", Scale: chart.Linear},
-	}
-	for _, m := range p.Modes {
-		s.X.End = max(s.X.End, m.Mean.High)
-		s.Rows = append(s.Rows, chart.Row{
-			Name: m.Label, Low: m.Mean.Low, High: m.Mean.High, Text: chart.Number(m.Mean.Value),
-			Spans: []chart.Span{{To: m.Mean.Value, Colour: m.Colour - 1, Text: m.Label}},
-		})
-	}
-	return s
-}
-
-// bytes returns bars of the bytes sent each way in a cell, nil if there are none.
-func (p *Place) bytes() Picture {
-	s := chart.Spans{
-		Title: "Payload each way, " + p.Name(), X: chart.Axis{Label: "bytes per answer", Scale: chart.Linear},
-		Kinds: []chart.Kind{{Name: "up"}, {Name: "down", Colour: 1}},
-	}
-	for _, m := range p.Modes {
-		up, down, ok := m.bytesPerAnswer()
-		if !ok {
-			continue
-		}
-		s.X.End = max(s.X.End, up+down)
-		s.Rows = append(s.Rows, chart.Row{
-			Name: m.Label, Text: chart.Number(up) + " + " + chart.Number(down),
-			Spans: []chart.Span{
-				{To: up, Text: chart.Number(up) + " bytes up"},
-				{From: up, To: up + down, Colour: 1, Text: chart.Number(down) + " bytes down"},
-			},
-		})
-	}
-	if len(s.Rows) == 0 {
-		return nil
-	}
-	return s
-}
-
-// bytesPerAnswer returns means over the samples; ok is false if they have no bytes.
-func (m *Mode) bytesPerAnswer() (up, down float64, ok bool) {
-	for _, s := range m.Samples {
-		up, down = up+float64(s.Up), down+float64(s.Down)
-	}
-	n := float64(max(len(m.Samples), 1))
-	return up / n, down / n, up+down > 0
+	return c.SVG()
 }
 
 // minWait is the longest wait that counts as none, in milliseconds: the first bin of a histogram.
@@ -105,17 +49,21 @@ const perDecade = 4
 
 // waits returns the histogram of exposed waits in a cell, nil if there are none. Its bins have equal widths on a
 // logarithmic axis.
-func (p *Place) waits() Picture {
+func waits(cell []*mode) []byte {
+	place := fmt.Sprintf("round trip %s ms", chart.Number(cell[0].Cell.RTT))
+	if c := cell[0].Cell; c.Trace != "" && c.RTT == 0 {
+		place = "trace " + c.Trace
+	}
 	c := chart.Chart{
-		Title: "Waits that were not hidden, " + p.Name(),
+		Title: "Waits that were not hidden, " + place,
 		X: chart.Axis{
 			Label: fmt.Sprintf("exposed wait, ms (below %s: none)", chart.Number(minWait)),
 			Scale: chart.Log, Start: minWait / 2, End: 10 * minWait,
 		},
 		Y: chart.Axis{Label: "answers of the large model, %"},
 	}
-	all := make([][]float64, len(p.Modes))
-	for i, m := range p.Modes {
+	all := make([][]float64, len(cell))
+	for i, m := range cell {
 		for _, s := range m.Samples {
 			all[i] = append(all[i], s.Waits...)
 		}
@@ -125,7 +73,7 @@ func (p *Place) waits() Picture {
 	}
 	parts := int(math.Ceil(perDecade * math.Log10(c.X.End/minWait)))
 	c.X.End = minWait * math.Pow(10, float64(parts)/perDecade)
-	for i, m := range p.Modes {
+	for i, m := range cell {
 		if len(all[i]) > 0 {
 			c.Lines = append(c.Lines, staircase(m, all[i], parts))
 		}
@@ -133,11 +81,11 @@ func (p *Place) waits() Picture {
 	if len(c.Lines) == 0 {
 		return nil
 	}
-	return c
+	return c.SVG()
 }
 
 // staircase returns the outline of a histogram of waits.
-func staircase(m *Mode, waits []float64, parts int) chart.Line {
+func staircase(m *mode, waits []float64, parts int) chart.Line {
 	count := make([]float64, parts+1)
 	for _, w := range waits {
 		at := 0
@@ -146,7 +94,7 @@ func staircase(m *Mode, waits []float64, parts int) chart.Line {
 		}
 		count[at]++
 	}
-	l := chart.Line{Name: m.Label, Colour: m.Colour}
+	l := chart.Line{Name: m.label, Colour: m.colour}
 	from := minWait / 2
 	for i, k := range count {
 		to := minWait * math.Pow(10, float64(i)/perDecade)
@@ -170,12 +118,12 @@ const (
 )
 
 // waterfall returns the picture of one answer, nil if there is none.
-func (m *Mode) waterfall() Picture {
+func (m *mode) waterfall() []byte {
 	if len(m.Waterfall) == 0 {
 		return nil
 	}
 	s := chart.Spans{
-		Title: "One answer, " + m.Label, X: chart.Axis{Label: "ms since the answer began", Scale: chart.Linear},
+		Title: "One answer, " + m.label, X: chart.Axis{Label: "ms since the answer began", Scale: chart.Linear},
 		Kinds: []chart.Kind{{Name: "prompt", Colour: drawPrompt}, {Name: "step", Colour: drawStep},
 			{Name: "step on branches", Colour: drawBranches}, {Name: "ask, guessed", Colour: drawHit},
 			{Name: "ask, not guessed", Colour: drawMiss}, {Name: "in vain", Colour: drawVain},
@@ -185,7 +133,7 @@ func (m *Mode) waterfall() Picture {
 		s.X.End = max(s.X.End, one.End)
 	}
 	s.Rows = waterfallRows(m.Waterfall)
-	return s
+	return s.SVG()
 }
 
 // waterfallRows sorts spans into rows: the small model's work, each ask, the shown tokens.

@@ -43,7 +43,6 @@ func aMode(name string, rtt float64) map[string]any {
 		"escalated_share": 0.031, "tokens_per_answer": 38, "timeouts": 0,
 		"time_per_answer_ms": result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
 		"cell":               map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "cloud_ms": 15, "parallel": 8},
-		"ratio_to":           map[string]any{"mode": "local", "value": 1.2, "low": 1.1, "high": 1.3},
 		"samples":            samples,
 		"waterfall": []result.Span{
 			{End: 40, Kind: result.SpanPrompt, Rows: 30},
@@ -59,8 +58,8 @@ func aMode(name string, rtt float64) map[string]any {
 	}
 }
 
-// lines returns lines of every kind of measurement.
-func lines(t *testing.T) (all [][]byte) {
+// allLines returns lines of every kind of measurement.
+func allLines(t *testing.T) (all [][]byte) {
 	add := func(v any, run result.Run) {
 		line, err := result.Line(v, run)
 		require.NoError(t, err)
@@ -71,13 +70,6 @@ func lines(t *testing.T) (all [][]byte) {
 			add(aMode(mode, rtt), aRun("bench routing"))
 		}
 	}
-	even := []map[string]any{
-		{"mode": "serial", "with": "cloud", "loss": 0.05, "edge_tps": 60, "rtt_ms": 123.4, "rtt_low_ms": 101,
-			"rtt_high_ms": 150, "faster": "below"},
-		{"mode": "serial", "variant": 2, "with": "local", "loss": 0, "edge_tps": 0, "trace": "x",
-			"reason": "slower at each " + hostile},
-	}
-	add(map[string]any{"break_even": even}, aRun("bench routing"))
 	latency := map[string]any{"p50": 5.9, "p90": 7, "p99": 15, "p999": 40, "max": 81}
 	add(map[string]any{
 		"devices": 1000, "rate": 1, "model_ms": 5, "seconds": 30, "asks": 30000, "answers": 29999,
@@ -131,7 +123,7 @@ func records(t *testing.T, all ...[]byte) []result.Record {
 
 // sample returns a report with every kind of measurement.
 func sample(t *testing.T) *Report {
-	r, err := New(records(t, lines(t)...))
+	r, err := New(records(t, allLines(t)...))
 	require.NoError(t, err)
 	return r
 }

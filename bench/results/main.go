@@ -1,19 +1,23 @@
-// Results writes the tables and figures of README.md and docs/results.md from the measurements in docs/results, and
-// repeats the measurements. It runs in a checkout:
+// Results writes the tables and figures of README.md and docs/results.md from the measurements in docs/results. It runs
+// in a checkout; study.sh repeats the measurements.
 //
-//	go run ./bench/results                        write the blocks between the markers of the pages, and the figures
-//	go run ./bench/results study FOLDER [NAME...] measure on this machine, and compare with docs/results
-//	go run ./bench/results real FOLDER MODELS [NAME...]
-//	                                              the same for the real pair, with its files in MODELS; takes hours
-//	go run ./bench/results adopt FOLDER           copy the measurements of a study to docs/results, write the pages
+//	go run ./bench/results              write the blocks between the markers of the pages, and the figures
+//	go run ./bench/results stamp        copy lines from stdin to stdout, with the hashes of the measured packages
+//	go run ./bench/results adopt FOLDER copy the measurements of a study to docs/results, write the pages
 package main
 
 import (
-	"context"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // kept is the folder of committed measurements and figures.
@@ -23,15 +27,13 @@ const kept = "docs/results"
 func pages() []string { return []string{"README.md", "docs/results.md", "docs/measuring.md"} }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "results:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(args []string, in io.Reader, out io.Writer) error {
 	root, err := checkout()
 	if err != nil {
 		return err
@@ -39,18 +41,12 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 0:
 		return write(root)
-	case args[0] == "study" && len(args) > 1:
-		return study(ctx, root, args[1], args[2:])
-	case args[0] == "real" && len(args) > 2:
-		return realPair(ctx, root, args[1], args[2], args[3:])
+	case args[0] == "stamp" && len(args) == 1:
+		return stamp(root, in, out)
 	case args[0] == "adopt" && len(args) == 2:
-		if err := adopt(root, args[1]); err != nil {
-			return err
-		}
-		return write(root)
+		return errors.Join(adopt(root, args[1]), write(root))
 	}
-	return fmt.Errorf("unknown command %q: give nothing, study FOLDER [NAME...], real FOLDER MODELS [NAME...], "+
-		"or adopt FOLDER", args)
+	return fmt.Errorf("unknown command %q: give nothing, stamp, or adopt FOLDER", args)
 }
 
 // checkout returns the folder of go.mod: the working directory or one above.
@@ -64,7 +60,88 @@ func checkout() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("no go.mod in this folder or above: run this in a checkout")
+			return "", errors.New("no go.mod in this folder or above: run this in a checkout")
 		}
 	}
 }
+
+// stamp copies lines, with the hashes of the measured packages.
+func stamp(root string, in io.Reader, out io.Writer) error {
+	hashes, err := sources(root)
+	if err != nil {
+		return err
+	}
+	records, err := result.Read(in, "stdin")
+	if err != nil {
+		return err
+	}
+	return rewrite(out, records, func(r *result.Run) { r.Sources = hashes })
+}
+
+// rewrite writes lines with a changed run.
+func rewrite(out io.Writer, records []result.Record, change func(*result.Run)) error {
+	for _, r := range records {
+		var fields map[string]json.RawMessage
+		if err := r.Into(&fields); err != nil {
+			return err
+		}
+		delete(fields, "run")
+		change(&r.Run)
+		line, err := result.Line(fields, r.Run)
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adopt copies the measurements and the certified routers of a study to the checkout. The measurements are compressed,
+// with the command as it was and without paths of the machine.
+func adopt(root, dir string) error {
+	for _, name := range measurements() {
+		records, err := result.ReadFile(filepath.Join(dir, name+".jsonl"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		before, err := measured(root, name)
+		if err != nil {
+			return err
+		}
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		err = rewrite(z, records, func(r *result.Run) {
+			if len(before) > 0 {
+				r.Command = before[0].Run.Command
+			}
+			for name, value := range r.Flags {
+				if filepath.IsAbs(value) {
+					r.Flags[name] = filepath.Base(value)
+				}
+			}
+		})
+		if err := errors.Join(err, z.Close()); err != nil {
+			return err
+		}
+		if err := os.WriteFile(keptFile(root, name), packed.Bytes(), 0o644); err != nil {
+			return err
+		}
+		router := strings.TrimPrefix(name, "real-") + ".gguf"
+		b, err := os.ReadFile(filepath.Join(dir, router))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, kept, "routers", router), b, 0o644)
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptFile returns the committed file of a measurement.
+func keptFile(root, name string) string { return filepath.Join(root, kept, name+".jsonl.gz") }

@@ -52,56 +52,61 @@ func measured(root, name string) ([]result.Record, error) {
 	return records, err
 }
 
-// blocks returns all blocks of the pages by name, and the figures by the names of their files.
-func blocks(root string) (texts map[string]string, figures map[string][]byte, err error) {
-	texts, figures = map[string]string{}, map[string][]byte{}
-	makers := map[string]func(*made) error{
-		"demo": (*made).demo, "rtt": (*made).sweep, "stories": (*made).stories, "engine": (*made).engine,
-		"gateway": (*made).gateway, "link": (*made).link, "real-times": (*made).realTimes,
-	}
-	for _, name := range slices.Sorted(maps.Keys(makers)) {
-		records, err := measured(root, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if records == nil {
-			continue
-		}
-		m := &made{name: name, records: records, texts: texts, figures: figures}
-		if err := makers[name](m); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		texts[name+"-about"] = about(&records[0].Run)
-		if s := sourcesText(&records[0].Run); s != "" {
-			texts[name+"-sources"] = s
-		}
-	}
-	return texts, figures, realBlocks(root, texts)
+// measurements returns the names of the measurements of the pages.
+func measurements() []string {
+	return []string{"demo", "rtt", "stories", "engine", "gateway", "link", "real-csqa", "real-arc", "real-gsm8k",
+		"real-mbpp", "real-times"}
 }
 
-// made is the output for an experiment.
+// made is what is made of the measurements: blocks of the pages by name, and figures by the names of their files.
 type made struct {
-	name    string
-	records []result.Record
 	texts   map[string]string
 	figures map[string][]byte
 }
 
-// draw makes the figures with these endings of their names, and the text that shows each.
-func (m *made) draw(endings ...string) error {
-	r, err := report.New(m.records)
-	if err != nil {
-		return err
-	}
-	pictures := r.Pictures()
-	for _, which := range endings {
-		i := slices.IndexFunc(pictures, func(p report.Drawing) bool { return strings.HasSuffix(p.Name, which) })
-		if i < 0 {
-			return fmt.Errorf("no picture %s", which)
+// blocks makes all blocks and figures.
+func blocks(root string) (*made, error) {
+	m := &made{texts: map[string]string{}, figures: map[string][]byte{}}
+	var tasks []judgedTask
+	for _, name := range measurements() {
+		records, err := measured(root, name)
+		if err != nil {
+			return nil, err
 		}
-		file := m.name + "-" + which + ".svg"
-		m.figures[file] = pictures[i].Picture.SVG()
-		m.texts[m.name+"-"+which] = fmt.Sprintf("![%s](results/%s)", pictures[i].Caption, file)
+		if records == nil {
+			continue
+		}
+		task, isTask := strings.CutPrefix(name, "real-")
+		if isTask = isTask && records[0].Run.Measurement == "eval"; isTask {
+			var j judgedTask
+			j, err = judge(task, records)
+			tasks = append(tasks, j)
+		} else {
+			err = m.make(name, records)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		run := &records[0].Run
+		m.texts[name+"-about"] = about(run)
+		if s := sourcesText(run); s != "" {
+			m.texts[name+"-sources"] = s
+		}
+	}
+	m.real(tasks)
+	return m, nil
+}
+
+// draw makes the figures with these names, and the text that shows each.
+func (m *made) draw(name string, all []report.Picture, which ...string) error {
+	for _, w := range which {
+		i := slices.IndexFunc(all, func(p report.Picture) bool { return p.Name == w })
+		if i < 0 {
+			return fmt.Errorf("no picture %s", w)
+		}
+		file := name + "-" + w + ".svg"
+		m.figures[file] = all[i].SVG
+		m.texts[name+"-"+w] = fmt.Sprintf("![%s](results/%s)", all[i].Caption, file)
 	}
 	return nil
 }
@@ -169,8 +174,8 @@ func changed(root string) (string, error) {
 		return "", err
 	}
 	var lines []string
-	for _, e := range allExperiments() {
-		records, err := measured(root, e.name)
+	for _, name := range measurements() {
+		records, err := measured(root, name)
 		if err != nil {
 			return "", err
 		}
@@ -178,18 +183,18 @@ func changed(root string) (string, error) {
 			continue
 		}
 		var others []string
-		for _, name := range slices.Sorted(maps.Keys(records[0].Run.Sources)) {
-			if records[0].Run.Sources[name] != now[name] {
-				others = append(others, name)
+		for _, folder := range slices.Sorted(maps.Keys(records[0].Run.Sources)) {
+			if records[0].Run.Sources[folder] != now[folder] {
+				others = append(others, folder)
 			}
 		}
 		switch {
 		case len(records[0].Run.Sources) == 0:
-			lines = append(lines, fmt.Sprintf("- %s: it is not known of which sources", e.name))
+			lines = append(lines, fmt.Sprintf("- %s: it is not known of which sources", name))
 		case len(others) > 0:
-			lines = append(lines, fmt.Sprintf("- %s: %s", e.name, strings.Join(others, ", ")))
+			lines = append(lines, fmt.Sprintf("- %s: %s", name, strings.Join(others, ", ")))
 		default:
-			lines = append(lines, fmt.Sprintf("- %s: nothing", e.name))
+			lines = append(lines, fmt.Sprintf("- %s: nothing", name))
 		}
 	}
 	return "Of the measured packages, these have changed since, when this page was last written:\n\n" +
@@ -198,11 +203,11 @@ func changed(root string) (string, error) {
 
 // write writes the pages and the figures. It removes figures that are no longer made.
 func write(root string) error {
-	texts, figures, err := blocks(root)
+	m, err := blocks(root)
 	if err != nil {
 		return err
 	}
-	if texts[changedBlock], err = changed(root); err != nil {
+	if m.texts[changedBlock], err = changed(root); err != nil {
 		return err
 	}
 	for _, page := range pages() {
@@ -211,7 +216,7 @@ func write(root string) error {
 		if err != nil {
 			return err
 		}
-		after, err := filled(string(before), texts)
+		after, err := filled(string(before), m.texts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", page, err)
 		}
@@ -224,13 +229,13 @@ func write(root string) error {
 		return err
 	}
 	for _, path := range old {
-		if figures[filepath.Base(path)] == nil {
+		if m.figures[filepath.Base(path)] == nil {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
 		}
 	}
-	for name, b := range figures {
+	for name, b := range m.figures {
 		if err := os.WriteFile(filepath.Join(root, kept, name), b, 0o644); err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,8 +20,9 @@ const root = "../.."
 // TestPages: tables, figures and their provenance agree with the measurements in docs/results. The list of packages
 // that have changed since is not compared, because it depends on the day when the page was written.
 func TestPages(t *testing.T) {
-	texts, figures, err := blocks(root)
+	m, err := blocks(root)
 	require.NoError(t, err)
+	texts, figures := m.texts, m.figures
 	used := ""
 	for _, page := range pages() {
 		b, err := os.ReadFile(filepath.Join(root, page))
@@ -54,26 +57,47 @@ func TestPages(t *testing.T) {
 }
 
 // TestKept: the measurements are small, contain no absolute path of the machine that made them, and name the revision
-// of the sources.
+// of the sources. Their commands have placeholders that study.sh knows.
 func TestKept(t *testing.T) {
 	size := int64(0)
-	for _, e := range experiments() {
-		records, err := measured(root, e.name)
+	for _, name := range measurements() {
+		records, err := measured(root, name)
 		require.NoError(t, err)
-		require.NotEmpty(t, records, e.name)
+		require.NotEmpty(t, records, name)
 		for _, r := range records {
-			assert.Len(t, r.Run.Sources, len(measuredPackages()), e.name)
-			for name, value := range r.Run.Flags {
-				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", e.name, name, value)
+			assert.Len(t, r.Run.Sources, len(measuredPackages()), name)
+			for flag, value := range r.Run.Flags {
+				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", name, flag, value)
 			}
-			assert.Equal(t, "pilotfish "+e.args, r.Run.Command)
+			assert.Regexp(t, `^pilotfish [^"\\/]+( (SMALL|LARGE|(OUT|PAIR|docs/results)/[\w.-]+)|[^"\\/])*$`, r.Run.Command)
+			assert.Equal(t, records[0].Run.Command, r.Run.Command)
 			assert.Regexp(t, `^[0-9a-f]{40}|^v`, r.Run.Version, "the revision of the sources")
 		}
-		info, err := os.Stat(keptFile(root, e.name))
+		info, err := os.Stat(keptFile(root, name))
 		require.NoError(t, err)
 		size += info.Size()
 	}
-	assert.Less(t, size, int64(500_000))
+	assert.Less(t, size, int64(600_000))
+}
+
+// TestRealParts: the parts of a training split do not overlap, and those of MBPP are in its training split.
+func TestRealParts(t *testing.T) {
+	b, err := os.ReadFile("real.mk")
+	require.NoError(t, err)
+	tasks := regexp.MustCompile(`call task,(\w+),.*,(\d+)-(\d+),(\d+)-(\d+),(\d+)-(\d+)[,)]`).FindAllStringSubmatch(string(b), -1)
+	require.Len(t, tasks, 4)
+	for _, m := range tasks {
+		last := map[string]int{"mbpp": 600}[m[1]]
+		for i, text := range m[2:] {
+			n, err := strconv.Atoi(text)
+			require.NoError(t, err)
+			assert.True(t, n > last && (i%2 == 1 || n == last+1), m[0])
+			last = n
+		}
+		if m[1] == "mbpp" {
+			assert.Equal(t, 974, last)
+		}
+	}
 }
 
 func TestFilled(t *testing.T) {
@@ -200,13 +224,13 @@ func TestWrite(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "docs/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"In its demo the small model alone answers 40% of the questions correctly, " +
+		"In its demo the small model alone answers 40.0% of the questions correctly, " +
 			"and with 3.1% of the tokens from the large\n" +
-			"model 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
-		"\n| local: the small model alone | 40% |  | 100 |  |  |  |\n",
-		"\n| pipelined, 4 guesses | 100% | 3.1% | 103 | 50% |  | 60, 14 |\n",
-		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; " +
-			"a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the\nminute before: 0.2.\n",
+			"model 100.0%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
+		"\n| local | 40.0% |  | 100 |  |  |  |  |\n",
+		"\n| pipelined-4 | 100.0% | 3.1% | 103 | 50.0% |  | 60.4 | 14.2 |\n",
+		"\n`x`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; " +
+			"load in the minute before: 0.2.\n",
 		"\nSources: bench e3b0c4, bench/demo e3b0c4,",
 		"\n- demo: nothing\n",
 	} {
@@ -230,35 +254,6 @@ func TestWrite(t *testing.T) {
 	assert.Contains(t, text, "- demo: it is not known of which sources")
 }
 
-// TestCells: figures that are absent leave their cells empty, and an interval needs both ends.
-func TestCells(t *testing.T) {
-	x, y := new(0.25), new(12.0)
-	assert.Equal(t, []string{"", "", ""}, []string{each(x, nil), each(nil, x), each(nil, nil)})
-	assert.Equal(t, "0, 12", each(x, y))
-	assert.Equal(t, []string{"", "25%", "", "25.0%", "", "12.00"},
-		[]string{whole(nil), whole(x), share(nil), share(x), rounded(nil, "%.2f"), rounded(y, "%.2f")})
-	for want, r := range map[string]*outcome.Ratio{"": nil, "1.50 (0.25 to 12.00)": {Value: 1.5, Low: x, High: y}} {
-		assert.Equal(t, want, over(r))
-	}
-	for _, r := range []outcome.Ratio{{Value: 1.5}, {Value: 1.5, Low: x}, {Value: 1.5, High: x}} {
-		assert.Equal(t, "1.50", over(&r))
-	}
-	even := outcome.BreakEven{Mode: "a", With: "b", Faster: "above", RTT: y}
-	withLow, withHigh, both, never := even, even, even, even
-	withLow.Low, withHigh.High, both.Low, both.High = x, y, x, y
-	never.RTT, never.Reason = nil, "slower"
-	assert.Equal(t, strings.Repeat("- a is faster than b above 12 ms\n", 3)+
-		"- a is faster than b above 12 ms (95%: 0 to 12)\n- a and b: slower\n",
-		evenLines([]outcome.BreakEven{even, withLow, withHigh, both, never}))
-	no, yes := new(false), new(true)
-	for want, r := range map[string]outcome.Report{"": {}, "to cloud": {EqualToCloud: yes, EqualToSerial: no},
-		"to serial":        {EqualToSerial: yes},
-		"but 3, to cloud":  {EqualToCloud: no, DifferingFromCloud: new(3), EqualToSerial: yes},
-		"but 2, to serial": {EqualToSerial: no, Differing: new(2)}} {
-		assert.Equal(t, want, equal(r))
-	}
-}
-
 func TestShortVersion(t *testing.T) {
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	assert.Equal(t, "0123456789ab", shortVersion(revision))
@@ -268,20 +263,58 @@ func TestShortVersion(t *testing.T) {
 	assert.Equal(t, strings.Repeat("w", 119)+"\nww x", wrapped(strings.Repeat("w", 119)+"  ww\nx"))
 }
 
-// TestStudyNames: an unknown experiment is refused before anything is built.
-func TestStudyNames(t *testing.T) {
+// TestRun: the commands need a checkout; stamp adds the hashes of the measured packages.
+func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
-	assert.ErrorContains(t, study(t.Context(), root, "x", []string{"demo", "nothing"}), `"nothing"`)
-	assert.NoDirExists(t, "x")
-	assert.ErrorContains(t, run(t.Context(), nil), "no go.mod")
+	assert.ErrorContains(t, run(nil, nil, nil), "no go.mod")
 	require.NoError(t, os.WriteFile("go.mod", nil, 0o600))
 	here, err := checkout()
 	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll("docs/go.mod.d", 0o700))
-	t.Chdir("docs/go.mod.d")
+	for _, name := range measuredPackages() {
+		require.NoError(t, os.MkdirAll(name, 0o700))
+	}
+	t.Chdir("kernels/cpu")
 	above, err := checkout()
 	require.NoError(t, err)
 	assert.Equal(t, here, above)
-	assert.ErrorContains(t, run(t.Context(), []string{"study"}), "unknown command")
-	assert.ErrorContains(t, run(t.Context(), []string{"adopt", "a", "b"}), "unknown command")
+	assert.ErrorContains(t, run([]string{"study"}, nil, nil), "unknown command")
+	var out strings.Builder
+	line, err := result.Line(map[string]int{"x": 1}, result.Run{Measurement: "demo", Version: "v1"})
+	require.NoError(t, err)
+	require.NoError(t, run([]string{"stamp"}, strings.NewReader(string(line)), &out))
+	records, err := result.Read(strings.NewReader(out.String()), "out")
+	require.NoError(t, err)
+	assert.Len(t, records[0].Run.Sources, len(measuredPackages()))
+	assert.Equal(t, "v1", records[0].Run.Version)
+}
+
+// TestReal: the tables of the real pair contain the figures of the lines, and a file that lacks a run is refused.
+func TestReal(t *testing.T) {
+	line := func(run, fields string) string {
+		return `{"policy":"` + run + `","answers":200,"accuracy_low":0.1,"accuracy_high":0.9,` + fields +
+			`,"run":{"measurement":"eval"}}` + "\n"
+	}
+	judged := func(text string) (*made, error) {
+		records, err := result.Read(strings.NewReader(text), "lines")
+		require.NoError(t, err)
+		j, err := judge("csqa", records)
+		m := &made{texts: map[string]string{}}
+		if err == nil {
+			m.real([]judgedTask{j})
+		}
+		return m, err
+	}
+	some := line("never", `"accuracy":0.25,"escalated_share":0`) + line("always", `"accuracy":0.65,"escalated_share":1`) +
+		line("margin", `"budget":0.07,"accuracy":0.4,"escalated_share":0.066`)
+	_, err := judged(some)
+	assert.ErrorContains(t, err, "the certified threshold is missing")
+	m, err := judged(some + line("learned", `"threshold":0.9,"accuracy":0.605,"escalated_share":0.042,`+
+		`"gap_recovered":{"value":0.8875,"low":0.7,"high":1.1},"curve":{"policy":"learned","at":[{"share":0.07,`+
+		`"quality":{"value":0.5},"quality_minus":{"margin":{"value":0.02,"low":-0.01,"high":0.05}}},{"share":0.1}]}`))
+	require.NoError(t, err)
+	assert.Contains(t, m.texts["real-table"], "| csqa, 200 | 25.0% (10.0 to 90.0) | 65.0% (10.0 to 90.0) | "+
+		"60.5% (10.0 to 90.0) | 4.2% | 0.89 (0.70 to 1.10) | 40.0% (6.6%) |  |  |\n")
+	assert.Contains(t, m.texts["real-policies"], "|---|\n| csqa | 7% | 50.0% | 0.0% | 0.0% | +2.0 (-1.0 to +5.0) |")
+	assert.Contains(t, strings.ReplaceAll(m.texts["real-line"], "\n", " "), "alone answers 25.0% correctly and the "+
+		"1.5B alone 65.0%; with 4.2% of its tokens from the 1.5B, the 0.5B answers 60.5% correctly.")
 }

@@ -2,211 +2,73 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/bench/speed"
-	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// modes returns the lines of modes, and the break-even round trips if there is such a line.
-func modes(records []result.Record) (all []outcome.Report, even []outcome.BreakEven, err error) {
-	for i := range records {
-		var line struct {
-			outcome.Report
-			BreakEven []outcome.BreakEven `json:"break_even"`
-		}
-		if err := records[i].Into(&line); err != nil {
-			return nil, nil, err
-		}
-		if line.Mode != "" {
-			all = append(all, line.Report)
-		}
-		even = append(even, line.BreakEven...)
-	}
-	return all, even, nil
+// columnsOf are the columns of the tables of the pages.
+var columnsOf = map[string][]string{
+	"demo": {"mode", "right:accuracy", "from cloud:tokens from the cloud", "p50:ms per answer", "hidden:waiting hidden",
+		"hits:guesses that hit", "bytes up:bytes up per answer of the cloud", "down"},
+	"rtt": {"mode", "round trip:round trip, ms", "mean:ms mean", "p50", "p90", "bound", "passes", "asks", "from cloud",
+		"bytes up", "down", "right:accuracy", "equal"},
+	"stories": {"mode", "mean:ms mean", "p50", "p90", "bound", "passes", "asks", "from cloud", "bytes up", "down", "equal"},
+	"real-times": {"round trip:round trip, ms", "mode", "p50:ms, median", "p90", "from cloud:tokens from the large model",
+		"bytes up:bytes up per answer of the cloud", "down"},
+	"engine": {"model", "threads", "prompt, tokens/s", "generation, tokens/s", "of the bound:of what reading memory allows",
+		"memory, GB/s"},
+	"gateway": {"devices", "asks/s of each:questions/s of each", "answered", "ms p50", "p99", "p99.9",
+		"CPU, µs an ask:CPU, µs a question", "memory a device"},
+	"link": {"timed:what", "round trip", "ms p50", "p99", "predicted:by arithmetic, ms", "bytes up", "down"},
 }
 
-// find returns the report of a mode.
-func find(all []outcome.Report, mode string) (outcome.Report, error) {
-	for _, r := range all {
-		if r.Mode == mode {
-			return r, nil
-		}
-	}
-	return outcome.Report{}, fmt.Errorf("the mode %s was not measured", mode)
-}
-
-// demo makes the sentence and the table of the README.
-func (m *made) demo() error {
-	all, _, err := modes(m.records)
+// make makes the table of a measurement, and what else the pages show of it.
+func (m *made) make(name string, records []result.Record) error {
+	r, err := report.New(records)
 	if err != nil {
 		return err
 	}
-	var of [4]outcome.Report
-	for i, name := range []string{"local", "paper", "pipelined-4", "cloud"} {
-		if of[i], err = find(all, name); err != nil {
+	s := r.Sections[0]
+	m.texts[name+"-table"] = s.Tables[0].Markdown(columnsOf[name]...)
+	switch name {
+	case "demo":
+		return m.demo(records)
+	case "rtt":
+		return m.draw(name, s.Pictures, "time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4",
+			"cell2-waits")
+	}
+	return nil
+}
+
+// demo makes the sentence of the README.
+func (m *made) demo(records []result.Record) error {
+	all := map[string]outcome.Report{}
+	for i := range records {
+		var r outcome.Report
+		if err := records[i].Into(&r); err != nil {
 			return err
 		}
+		all[r.Mode] = r
 	}
-	local, paper, best := of[0], of[1], of[2]
+	local, paper, best := all["local"], all["paper"], all["pipelined-4"]
+	if best.Cell == nil || paper.Answers == 0 || local.Answers == 0 {
+		return fmt.Errorf("local, paper or pipelined-4 was not measured")
+	}
 	m.texts["demo-line"] = wrapped(fmt.Sprintf("In its demo the small model alone answers %s of the questions "+
 		"correctly, and with %s of the tokens from the large model %s, in %.0f ms (median) over a link of %s ms, "+
 		"where asking and waiting takes %.0f ms.",
-		whole(local.Accuracy), share(best.EscalatedShare), whole(best.Accuracy), best.Time.P50,
+		share(local.Accuracy), share(best.EscalatedShare), share(best.Accuracy), best.Time.P50,
 		chart.Number(best.Cell.RTT), paper.Time.P50))
-	m.texts["demo-won"] = wrapped(outcome.Conclude(all))
-	var b strings.Builder
-	b.WriteString("| mode | accuracy | tokens from the cloud | ms per answer | waiting hidden | guesses that hit | " +
-		"bytes up, down per answer of the cloud |\n" +
-		"|---|---|---|---|---|---|---|\n")
-	for _, r := range all {
-		fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %s | %s | %s |\n", inWords(r.Mode), whole(r.Accuracy),
-			share(r.EscalatedShare), r.Time.P50, whole(r.HiddenShare), whole(r.HitRate), each(r.BytesUp, r.BytesDown))
-	}
-	m.texts["demo-table"] = b.String()
 	return nil
 }
 
-// inWords describes a mode.
-func inWords(mode string) string {
-	switch mode {
-	case "local":
-		return "local: the small model alone"
-	case "cloud":
-		return "cloud: the large model alone, streamed"
-	case "paper":
-		return "paper: stop and wait, HTTP, the whole text each time"
-	case "serial":
-		return "serial: stop and wait, our protocol"
-	case "verified":
-		return "verified: the large model's own text, from the small one"
-	}
-	if n, found := strings.CutPrefix(mode, "pipelined-"); found {
-		return "pipelined, " + n + " guesses"
-	}
-	return mode
-}
-
-// sweep makes the tables of round trips, the plot over them, and the break-even points.
-func (m *made) sweep() error {
-	all, even, err := modes(m.records)
-	if err != nil {
-		return err
-	}
-	m.texts[m.name+"-tables"] = cellTables(all)
-	m.texts[m.name+"-break-even"] = evenLines(even)
-	return m.draw("time-over-rtt", "cell2-waterfall-serial", "cell2-waterfall-pipelined-4", "cell2-waits")
-}
-
-// stories makes the table of the stories models.
-func (m *made) stories() error {
-	all, _, err := modes(m.records)
-	if err != nil {
-		return err
-	}
-	m.texts[m.name+"-tables"] = cellTables(all)
-	return nil
-}
-
-// cellTables returns a table for each cell.
-func cellTables(all []outcome.Report) string {
-	var b strings.Builder
-	for i, r := range all {
-		if i == 0 || *r.Cell != *all[i-1].Cell {
-			c := r.Cell
-			fmt.Fprintf(&b, "\n### RTT %s ms, loss %s%%, device %s tokens/s, cloud %s ms a token, %d answers\n\n",
-				chart.Number(c.RTT), chart.Number(100*c.Loss), chart.Number(c.EdgeTPS),
-				chart.Number(c.CloudMS), r.Answers)
-			b.WriteString("| mode | ms mean | p50 | p90 | over local (95%) | bound, ms | passes | asks | " +
-				"from cloud | bytes up | down | accuracy | equal |\n" +
-				"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
-		}
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			r.Mode, r.Time.Mean, r.Time.P50, r.Time.P90, over(r.RatioTo), rounded(r.Bound, "%.0f"),
-			rounded(r.Passes, "%.1f"), rounded(r.Asks, "%.1f"), share(r.EscalatedShare), rounded(r.BytesUp, "%.0f"),
-			rounded(r.BytesDown, "%.0f"), whole(r.Accuracy), equal(r))
-	}
-	return strings.TrimPrefix(b.String(), "\n")
-}
-
-// evenLines describes the break-even points of each mode.
-func evenLines(all []outcome.BreakEven) string {
-	var b strings.Builder
-	for _, e := range all {
-		if e.RTT == nil {
-			fmt.Fprintf(&b, "- %s and %s: %s\n", e.Mode, e.With, e.Reason)
-			continue
-		}
-		fmt.Fprintf(&b, "- %s is faster than %s %s %.0f ms", e.Mode, e.With, e.Faster, *e.RTT)
-		if e.Low != nil && e.High != nil {
-			fmt.Fprintf(&b, " (95%%: %.0f to %.0f)", *e.Low, *e.High)
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
-
-// engine makes the table of engines.
-func (m *made) engine() error {
-	var b strings.Builder
-	b.WriteString("| model | threads | prompt, tokens/s | generation, tokens/s | " +
-		"of what reading memory allows | memory, GB/s |\n" +
-		"|---|---|---|---|---|---|\n")
-	for i := range m.records {
-		var r speed.Report
-		if err := m.records[i].Into(&r); err != nil {
-			return err
-		}
-		name, bound := "", whole(r.Share)
-		if of := m.records[i].Run.Model; of != nil {
-			name = of.Name
-		}
-		if r.FitsCache {
-			bound = "fits in the cache"
-		}
-		fmt.Fprintf(&b, "| %s | %d | %.1f | %.1f | %s | %.1f |\n", name, r.Threads, r.PromptTPS, r.GenerationTPS,
-			bound, r.Bandwidth)
-	}
-	m.texts["engine-table"] = b.String()
-	return nil
-}
-
-// gateway makes the table of gateways.
-func (m *made) gateway() error {
-	var b strings.Builder
-	b.WriteString("| devices | questions/s of each | answered | ms p50 | p99 | p99.9 | " +
-		"CPU, µs a question | memory a device |\n" +
-		"|---|---|---|---|---|---|---|---|\n")
-	for i := range m.records {
-		var r wire.GatewayReport
-		if err := m.records[i].Into(&r); err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "| %d | %s | %d of %d | %.2f | %.2f | %.2f | %.0f | %.0f kB |\n", r.Devices,
-			chart.Number(r.Rate), r.Answers, r.Asks, r.Latency.P50, r.Latency.P99, r.Latency.P999, r.CPUPerAsk,
-			float64(r.PerConnection)/1e3)
-	}
-	m.texts["gateway-table"] = b.String()
-	return nil
-}
-
-func rounded(x *float64, format string) string {
-	if x == nil {
-		return ""
-	}
-	return fmt.Sprintf(format, *x)
-}
-
-func whole(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.0f%%", 100**x)
-}
-
+// share formats a share; "" for none.
 func share(x *float64) string {
 	if x == nil {
 		return ""
@@ -214,63 +76,111 @@ func share(x *float64) string {
 	return fmt.Sprintf("%.1f%%", 100**x)
 }
 
-func each(up, down *float64) string {
-	if up == nil || down == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.0f, %.0f", *up, *down)
+// judgedTask is the result of eval for one task of the real pair.
+type judgedTask struct {
+	task                     string
+	runs                     []eval.RunReport
+	never, always, certified *eval.RunReport // certified: the learned policy at the threshold of its certificate
 }
 
-func over(r *outcome.Ratio) string {
-	switch {
-	case r == nil:
-		return ""
-	case r.Low == nil || r.High == nil:
-		return fmt.Sprintf("%.2f", r.Value)
-	}
-	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, *r.Low, *r.High)
-}
-
-// equal describes which tokens those of a mode equal.
-func equal(r outcome.Report) string {
-	for _, c := range []struct {
-		same *bool
-		n    *int
-		to   string
-	}{{r.EqualToCloud, r.DifferingFromCloud, "to cloud"}, {r.EqualToSerial, r.Differing, "to serial"}} {
+// judge reads the lines of a task.
+func judge(task string, records []result.Record) (j judgedTask, err error) {
+	j.task, j.runs = task, make([]eval.RunReport, len(records))
+	for i := range records {
+		r := &j.runs[i]
+		if err := records[i].Into(r); err != nil {
+			return j, err
+		}
 		switch {
-		case c.same == nil:
-		case *c.same:
-			return c.to
-		case c.n != nil:
-			return fmt.Sprintf("but %d, %s", *c.n, c.to)
+		case r.Policy == "never":
+			j.never = r
+		case r.Policy == "always":
+			j.always = r
+		case r.Policy == "learned" && r.Threshold != nil:
+			j.certified = r
 		}
 	}
-	return ""
+	if j.never == nil || j.always == nil || j.certified == nil {
+		return j, fmt.Errorf("never, always, or the certified threshold is missing")
+	}
+	return j, nil
 }
 
-// link makes the table of the path of questions alone.
-func (m *made) link() error {
-	var b strings.Builder
-	b.WriteString("| what | ms p50 | p99 | by arithmetic, ms |\n|---|---|---|---|\n")
-	row := func(what string, l result.Latency, expected *float64) {
-		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %s |\n", what, l.P50, l.P99, rounded(expected, "%.1f"))
+// real makes the tables of the real pair, and a sentence about its first task.
+func (m *made) real(all []judgedTask) {
+	if len(all) == 0 {
+		return
 	}
-	for i := range m.records {
-		var r wire.LinkReport
-		if err := m.records[i].Into(&r); err != nil {
-			return err
+	var table, policies strings.Builder
+	table.WriteString("| task, questions | small alone | large alone | routed | tokens from the large model | " +
+		"gap recovered | margin, 7% | entropy, 7% | random, 7% |\n|---|---|---|---|---|---|---|---|---|\n")
+	policies.WriteString("| task | share | router | margin | entropy | router less margin | router less entropy |\n" +
+		"|---|---|---|---|---|---|---|\n")
+	for _, j := range all {
+		c, gap := j.certified, ""
+		if g := c.Gap; g != nil {
+			gap = fmt.Sprintf("%.2f (%.2f to %.2f)", g.Value, g.Low, g.High)
 		}
-		rtt := chart.Number(r.RTTMS)
-		if a := r.Asks; a != nil {
-			row(fmt.Sprintf("an ask of %d new tokens over %s ms, %.0f bytes up and %.0f down on the wire",
-				a.Tokens, rtt, a.WireUp, a.WireDown), a.Latency, a.Expected)
+		fmt.Fprintf(&table, "| %s, %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", j.task, c.Answers,
+			accuracy(j.never), accuracy(j.always), accuracy(c), share(&c.EscalatedShare), gap, j.at("margin"),
+			j.at("entropy"), j.at("random"))
+		j.compare(&policies)
+	}
+	m.texts["real-table"], m.texts["real-policies"] = table.String(), policies.String()
+	j := all[0]
+	m.texts["real-line"] = wrapped(fmt.Sprintf("On %d questions of CommonsenseQA, Qwen2.5-Coder-0.5B alone answers %s "+
+		"correctly and the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B answers %s correctly.",
+		j.certified.Answers, share(j.never.Accuracy), share(j.always.Accuracy), share(&j.certified.EscalatedShare),
+		share(j.certified.Accuracy)))
+}
+
+// accuracy formats the accuracy of a run with its interval.
+func accuracy(r *eval.RunReport) string {
+	return fmt.Sprintf("%.1f%% (%.1f to %.1f)", 100*(*r.Accuracy), 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
+}
+
+// at returns the accuracy of a policy at a budget of 7%, with its actual share of tokens.
+func (j *judgedTask) at(policy string) string {
+	i := slices.IndexFunc(j.runs, func(r eval.RunReport) bool {
+		return r.Policy == policy && r.Budget != nil && *r.Budget == 0.07
+	})
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", share(j.runs[i].Accuracy), share(&j.runs[i].EscalatedShare))
+}
+
+// compare adds the comparison of the policies at single shares.
+func (j *judgedTask) compare(b *strings.Builder) {
+	quality := map[string]map[float64]float64{}
+	var learned *eval.Area
+	for _, r := range j.runs {
+		if r.Curve == nil {
+			continue
 		}
-		if c := r.Connect; c != nil {
-			row("a new connection over "+rtt+" ms, until it is welcome", c.Connected, &c.ExpectedHello)
-			row("a resumed one, until its first answer", c.Resumed, &c.ExpectedEarly)
+		if r.Policy == "learned" {
+			learned = r.Curve
+		}
+		quality[r.Policy] = map[float64]float64{}
+		for _, at := range r.Curve.At {
+			quality[r.Policy][at.Share] = at.Quality.Value
 		}
 	}
-	m.texts["link-table"] = b.String()
-	return nil
+	if learned == nil {
+		return
+	}
+	for _, at := range learned.At {
+		if at.Share > 0.07 {
+			continue
+		}
+		fmt.Fprintf(b, "| %s | %s%% |", j.task, chart.Number(100*at.Share))
+		for _, policy := range []string{"learned", "margin", "entropy"} {
+			fmt.Fprintf(b, " %.1f%% |", 100*quality[policy][at.Share])
+		}
+		for _, policy := range []string{"margin", "entropy"} {
+			i := at.Minus[policy]
+			fmt.Fprintf(b, " %+.1f (%+.1f to %+.1f) |", 100*i.Value, 100*i.Low, 100*i.High)
+		}
+		b.WriteString("\n")
+	}
 }

@@ -122,7 +122,6 @@ func TestKnownTimes(t *testing.T) {
 					assert.InEpsilon(t, 31, *r.Passes, 1e-9)
 					return
 				}
-				assert.InEpsilon(t, 110, r.Samples[0].Wait/float64(len(r.Samples[0].Waits)), 0.01)
 				if c.mode == "serial" {
 					assert.InEpsilon(t, 110*float64(len(asked)), *r.Exposed, 0.01, "serial waits for each answer")
 					assert.Zero(t, *r.Hidden)
@@ -180,12 +179,8 @@ func TestCellsAndTurns(t *testing.T) {
 			}
 			assert.InEpsilon(t, 3*1000/pace, []float64{r.Time.Mean, r.Time.Mean - 4, r.Time.Mean - 4}[i%3], 0.02)
 			if i%3 == 0 {
-				assert.Nil(t, r.RatioTo)
 				continue
 			}
-			assert.Equal(t, "local", r.RatioTo.Mode)
-			assert.InDelta(t, (3000/pace+4)/(3000/pace), r.RatioTo.Value, 0.01)
-			assert.True(t, *r.RatioTo.Low <= r.RatioTo.Value && r.RatioTo.Value <= *r.RatioTo.High)
 			assert.True(t, *r.EqualToSerial)
 			assert.Equal(t, 1.0, *r.EscalatedShare)
 		}

@@ -65,24 +65,9 @@ func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
 	}
 	reports := r.reports(answers)
 	for i := range reports {
-		reports[i].Replayed, reports[i].Assumed = true, &assumed[i]
-		reports[i].Ungraded = ungraded(answers[i])
+		reports[i].Assumed = &assumed[i]
 	}
-	return reports, r.hindsight(ctx, reports)
-}
-
-// ungraded counts the answers without a grade, if the recording has grades of others.
-func ungraded(answers []outcome.Answer) int {
-	n := 0
-	for _, a := range answers {
-		if !a.Known {
-			n++
-		}
-	}
-	if n == len(answers) {
-		return 0
-	}
-	return n
+	return reports, nil
 }
 
 // check refuses modes that the recording is not sufficient for.

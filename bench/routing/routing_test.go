@@ -112,16 +112,13 @@ func TestRouting(t *testing.T) {
 		assert.True(t, *r.EqualToSerial, r.Mode)
 		assert.Zero(t, *r.Differing, r.Mode)
 		assert.Zero(t, *r.Timeouts, r.Mode)
-		assert.GreaterOrEqual(t, *r.Asks, *r.Escalations, "without deadlines all are sent")
-		require.NotNil(t, r.MissedShare, r.Mode)
-		assert.InDelta(t, *reports[3].MissedShare, *r.MissedShare, 1e-9,
-			"depends on the text, not on the time of asks")
+		assert.GreaterOrEqual(t, *r.Asks, *reports[3].Asks, "without deadlines all are sent")
 		assert.InDelta(t, *reports[3].EscalatedShare, *r.EscalatedShare, 1e-9)
 		assert.Positive(t, *r.BytesUp)
 		assert.Less(t, *r.BytesUp, *reports[2].BytesUp, "less than the whole text as JSON")
 	}
 	assert.NotNil(t, reports[5].HitRate)
-	assert.Greater(t, reports[3].Time.Mean, *reports[3].Escalations*6, "serial waits for each answer")
+	assert.Greater(t, reports[3].Time.Mean, *reports[3].Asks*6, "serial waits for each answer")
 	await(func() bool { return runtime.NumGoroutine() <= before+8 }) // the pools of the engines stay
 }
 

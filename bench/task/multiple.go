@@ -103,13 +103,11 @@ func (m *multiple) question(instruction string) Question {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Question: %s\n", m.stem)
 	q := Question{ID: m.id, Guess: 1 / float64(len(m.options)), Grade: choice(m.options, m.key)}
-	for i, o := range m.options {
+	for _, o := range m.options {
 		fmt.Fprintf(&b, "%s. %s\n", o.label, o.text)
 		if o.label == m.key {
 			q.Key = o.label + ". " + o.text
 		}
-		q.Twins = q.Twins || slices.ContainsFunc(m.options[:i],
-			func(b option) bool { return words(b.text) == words(o.text) })
 	}
 	q.Text = b.String() + instruction
 	q.Reference = "The answer is " + m.key + "."

@@ -35,7 +35,6 @@ type Question struct {
 	Key       string // the right answer for readers; "" if there is none
 	// probability of being right by guessing among the options; 0 without options
 	Guess float64
-	Twins bool                        // two of its options have the same text
 	Grade func(answer string) Verdict // nil if there is no right answer
 	// runs the program of an answer that Grade does not find right; nil if the answer's text decides
 	Run func(ctx context.Context, answer string) (passed bool, err error)

@@ -76,7 +76,7 @@ func flagTests() map[string]map[string]string {
 		},
 		"pilotfish bench kernels": {"type": "TestBenchKernels", "json": "TestBenchKernels"},
 		"pilotfish bench compare": {
-			"confidence": "TestBenchCompare", "by": "TestBenchCompare", "json": "TestBenchCompare",
+			"by": "TestBenchCompare", "json": "TestBenchCompare",
 		},
 		"pilotfish cloud check": {
 			"tokenizer": "TestCloudCheck", "json": "TestCloudCheck", "engine": "TestCheckFlags",
@@ -90,7 +90,7 @@ func flagTests() map[string]map[string]string {
 			"workload": "TestBenchRoutingOwn", "model": "TestBenchRoutingOwn", "large": "TestBenchRoutingOwn",
 		}),
 		"pilotfish demo":         joined(route, map[string]string{"html": "TestDemoReport"}),
-		"pilotfish bench report": {"out": "TestBenchReport", "svg": "TestBenchReport"},
+		"pilotfish bench report": {"out": "TestBenchReport"},
 		"pilotfish list":         {"dir": "TestListCommand", "json": "TestListCommand"},
 		"pilotfish rm":           {"dir": "TestRemoveCommand", "force": "TestRemoveCommand"},
 		"pilotfish config":       {"config": "TestConfigCommand", "json": "TestConfigCommand"},
@@ -118,10 +118,9 @@ func flagTests() map[string]map[string]string {
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish eval": joined(pairTests(), map[string]string{
 			"":      "TestEvalEffects",
-			"cloud": "TestEvalGateway", "kv": "TestEvalOut", "out": "TestEvalOut", "html": "TestEvalHTML",
-			"json": "TestEvalDemo", "run-code": "TestRunCode",
+			"cloud": "eval/eval.txtar", "kv": "eval/eval.txtar", "out": "eval/eval.txtar", "html": "eval/eval.txtar",
+			"json": "eval/eval.txtar", "run-code": "TestRunCode",
 		}),
-		"pilotfish eval fetch": {"dir": "TestEvalFetch", "with": "TestEvalFetch"},
 		"pilotfish serve": {
 			"":       "TestServeEffects",
 			"config": "TestSettingsRefused", "model": "TestServe", "local": "TestServeLocalFlag",

@@ -36,9 +36,6 @@ const module = "github.com/pilotfish-ai/pilotfish"
 
 // measurements returns the types of the lines of each command; each line has one of them.
 func measurements() map[string][]reflect.Type {
-	type breakEven struct {
-		BreakEven []outcome.BreakEven `json:"break_even"`
-	}
 	type replayed struct {
 		outcome.Report
 		Recorded *result.Run `json:"recorded_run,omitempty"`
@@ -48,7 +45,7 @@ func measurements() map[string][]reflect.Type {
 	}
 	return map[string][]reflect.Type{
 		"demo":           {reflect.TypeFor[outcome.Report]()},
-		"bench routing":  {reflect.TypeFor[replayed](), reflect.TypeFor[breakEven]()},
+		"bench routing":  {reflect.TypeFor[replayed]()},
 		"bench engine":   {reflect.TypeFor[speed.Report]()},
 		"bench gateway":  {reflect.TypeFor[wire.GatewayReport]()},
 		"bench link":     {reflect.TypeFor[wire.LinkReport]()},
@@ -148,7 +145,7 @@ func TestSchema(t *testing.T) {
 		{"demo" + quick, 7},
 		{"bench routing --modes local,serial,pipelined-2 --parallel 1 --record rec --loss 0.01" + quick, 3},
 		{"bench routing --replay rec --json", 3},
-		{"bench routing --replay rec --rtt 0s,2ms --json", 7},
+		{"bench routing --replay rec --rtt 0s,2ms --json", 6},
 		{"bench engine -m " + tiny + " -p 4,8 -n 4 -r 1 --json", 3},
 		{"bench engine -m " + tiny + " -p 4 -n 4 -r 1 -t 2 --with scaling --json", 1},
 		{"bench gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --sessions 2 --json", 1},

@@ -1,5 +1,4 @@
-// Package chart draws lines, bars and rows of spans as SVG, for files and for parts of a page, with light and dark
-// colours.
+// Package chart draws lines, bars and rows of spans as SVG, with light and dark colours.
 package chart
 
 import (
@@ -28,14 +27,9 @@ type Line struct {
 	Colour    int  // 1 to [Colours]; 0: in turn
 }
 
-// SVG returns the picture as a file. The same chart gives the same bytes.
-func (c Chart) SVG() []byte { return c.draw(newFrame(file(), c.Title)) }
-
-// Part returns the picture without its title, for a page with [Style]: for a wide one, or for a phone.
-func (c Chart) Part(narrow bool) []byte { return c.draw(newFrame(part(narrow), c.Title)) }
-
-// draw draws in an empty frame.
-func (c Chart) draw(f *frame) []byte {
+// SVG returns the picture, as a file or an element of a page. The same chart gives the same bytes.
+func (c Chart) SVG() []byte {
+	f := newFrame(c.Title)
 	p := plot{f, c.X.fitted(), c.Y.fitted()}
 	p.axes()
 	for _, bar := range c.Bars {

@@ -10,7 +10,7 @@ import (
 // Colours is the number of colours.
 const Colours = 12
 
-// Style is the style sheet for parts of a page; a page includes it once. Colours follow the page's colour-scheme.
+// Style is the style sheet of a picture. Colours follow the colour-scheme of its page.
 const Style = `.chart{display:block;width:100%;height:auto}
 .chart text{font:13px system-ui,sans-serif;fill:#222}.chart .t{font-size:15px;font-weight:600}.chart .bg{fill:#fff}
 .chart .g{stroke:#ddd}.chart .a{stroke:#666}.chart .b{fill:#0072b2;fill-opacity:.25;stroke:#0072b2}
@@ -28,37 +28,19 @@ const Style = `.chart{display:block;width:100%;height:auto}
 .chart .c8{color:#4fd6e3}.chart .c9{color:#ff7fb8}.chart .c10{color:#b9c94a}.chart .c11{color:#eee}}
 `
 
-// form is the layout of a picture, in its own units.
-type form struct {
+// frame collects the elements of a picture. Its layout is in units of its own.
+type frame struct {
+	title       string
+	b           bytes.Buffer
 	width, tall float64 // of the picture; height of the plot area between the axes
 	left, right float64 // margins of the plot area
 	top         float64 // margin above it
-	whole       bool    // a separate file, with title, style and background
+	below       float64 // height below it: labels of the axis
 }
 
-// wideWidth is the width of a picture for wide pages.
-const wideWidth = 640
-
-// file returns the form of a file.
-func file() form { return form{width: wideWidth, tall: 320, left: 70, right: 20, top: 40, whole: true} }
-
-// part returns the form of a part of a page.
-func part(narrow bool) form {
-	if narrow {
-		return form{width: 340, tall: 230, left: 58, right: 14, top: 14}
-	}
-	return form{width: wideWidth, tall: 320, left: 70, right: 20, top: 14}
+func newFrame(title string) *frame {
+	return &frame{title: title, width: 640, tall: 320, left: 70, right: 20, top: 40, below: 70}
 }
-
-// frame collects the elements of a picture.
-type frame struct {
-	form
-	title string
-	b     bytes.Buffer
-	below float64 // height below the plot area: labels of the axis
-}
-
-func newFrame(f form, title string) *frame { return &frame{form: f, title: title, below: 70} }
 
 func (f *frame) printf(format string, args ...any) { fmt.Fprintf(&f.b, format, args...) }
 
@@ -78,11 +60,9 @@ func (f *frame) finish(keys []key) []byte {
 	f.b.Reset()
 	f.printf(`<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %.0f %.0f" role="img" `+
 		`aria-label="%s">`+"\n", f.width, height, escaped(f.title))
-	if f.whole {
-		f.printf("<style>\n%s</style>\n", Style)
-		f.printf(`<rect class="bg" width="%.0f" height="%.0f"/>`+"\n", f.width, height)
-		f.printf(`<text class="t" x="16" y="24">%s</text>`+"\n", escaped(shortened(f.title, int(f.width/9))))
-	}
+	f.printf("<style>\n%s</style>\n", Style)
+	f.printf(`<rect class="bg" width="%.0f" height="%.0f"/>`+"\n", f.width, height)
+	f.printf(`<text class="t" x="16" y="24">%s</text>`+"\n", escaped(shortened(f.title, int(f.width/9))))
 	f.b.Write(inside)
 	f.printf("</svg>\n")
 	return f.b.Bytes()

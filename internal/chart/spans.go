@@ -34,39 +34,22 @@ type Span struct {
 	Text     string // tooltip
 }
 
-// SVG returns the picture as a file. The same spans give the same bytes.
-func (s Spans) SVG() []byte { return s.draw(newFrame(file(), s.Title)) }
-
-// Part returns the picture without its title, for a page with [Style]: for a wide one, or for a phone.
-func (s Spans) Part(narrow bool) []byte { return s.draw(newFrame(part(narrow), s.Title)) }
-
-// draw draws in an empty frame with a height for the rows. Names are beside their rows, or above them if there is no
-// room beside.
-func (s Spans) draw(f *frame) []byte {
+// SVG returns the picture, as a file or an element of a page. The same spans give the same bytes.
+func (s Spans) SVG() []byte {
 	const bar, gap = 16.0, 8.0
-	step, above := bar+gap, 0.0
-	if f.width < wideWidth {
-		above = 17
-		step += above
-		f.left = 16
-	} else {
-		f.left = 170
-	}
+	f := newFrame(s.Title)
+	f.left = 170
 	for _, r := range s.Rows {
 		f.right = max(f.right, min(10+letter*float64(utf8.RuneCountInString(r.Text)), f.width/3))
 	}
-	f.tall = step*float64(len(s.Rows)) + gap
+	f.tall = (bar+gap)*float64(len(s.Rows)) + gap
 	p := plot{f, s.X.fitted(), Axis{}.fitted()}
 	p.ruler()
 	for i, r := range s.Rows {
-		top := f.top + gap + step*float64(i) + above
+		top := f.top + gap + (bar+gap)*float64(i)
 		p.printf(`<g data-series="%s">`+"\n", escaped(r.Name))
-		if above > 0 {
-			p.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", f.left, top-4, escaped(shortened(r.Name, 42)))
-		} else {
-			p.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-8, top+12.5,
-				escaped(shortened(r.Name, 21)))
-		}
+		p.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-8, top+12.5,
+			escaped(shortened(r.Name, 21)))
 		p.row(r, top, bar)
 		p.printf("</g>\n")
 	}

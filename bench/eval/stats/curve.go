@@ -29,20 +29,6 @@ func NewCurve(points []Point) Curve {
 	return c
 }
 
-// Frontier returns the best Y of a curve's points for each X or less: it leaves out points that another one exceeds
-// without a larger X. A line between two of the remaining points is the result of alternating between them.
-func (c Curve) Frontier() (best Curve) {
-	for _, p := range c {
-		if len(best) == 0 || p.Y > best[len(best)-1].Y {
-			best = append(best, p)
-		}
-	}
-	if last := len(c) - 1; last >= 0 && best[len(best)-1].X < c[last].X {
-		best = append(best, Point{c[last].X, best[len(best)-1].Y}) // a larger X gives no less
-	}
-	return best
-}
-
 // At returns the Y of the curve at x; NaN outside of its range.
 func (c Curve) At(x float64) float64 {
 	i, found := slices.BinarySearchFunc(c, x, func(p Point, x float64) int { return cmp.Compare(p.X, x) })

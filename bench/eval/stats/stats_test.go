@@ -3,7 +3,6 @@ package stats
 import (
 	"encoding/json"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -66,31 +65,6 @@ func TestCurve(t *testing.T) {
 	assert.True(t, math.IsNaN(c.Area(0, 1.1)))
 	assert.True(t, math.IsNaN(Curve(nil).At(0)))
 	assert.InDelta(t, 0.3, NewCurve([]Point{{0.1, 0.3}}).Area(0.1, 0.1), 1e-12)
-}
-
-// TestFrontier: the frontier excludes each point that another one beats at the same or a lower X. It never falls, and
-// it ends where the curve does.
-func TestFrontier(t *testing.T) {
-	c := NewCurve([]Point{{1, 0.5}, {2, 0.4}, {3, 0.7}, {4, 0.7}, {5, 0.9}, {6, 0.1}})
-	assert.Equal(t, Curve{{1, 0.5}, {3, 0.7}, {5, 0.9}, {6, 0.9}}, c.Frontier())
-	assert.Equal(t, c.Frontier(), c.Frontier().Frontier())
-	assert.Empty(t, Curve(nil).Frontier())
-	one := NewCurve([]Point{{1, 2}})
-	assert.Equal(t, one, one.Frontier())
-	r := rand.New(rand.NewPCG(1, 1))
-	for range 200 {
-		var points []Point
-		for range 1 + r.IntN(8) {
-			points = append(points, Point{float64(r.IntN(9)), r.Float64()})
-		}
-		c := NewCurve(points)
-		f := c.Frontier()
-		for i, p := range c {
-			assert.GreaterOrEqual(t, f.At(p.X), p.Y)
-			assert.GreaterOrEqual(t, f.At(p.X), f.At(c[max(i-1, 0)].X))
-		}
-		assert.Equal(t, []float64{c[0].X, c[len(c)-1].X}, []float64{f[0].X, f[len(f)-1].X})
-	}
 }
 
 // TestBootstrap: the interval of a mean equals that of the normal law and is the same for the same seed. The difference

@@ -5,23 +5,20 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/compare"
+	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 )
 
 // newBenchCompareCommand returns the command that compares measurements.
 func newBenchCompareCommand(a *cli.App) *cobra.Command {
-	var o compare.Options
-	var confidence float64
+	var by string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
@@ -34,7 +31,7 @@ With one file, lines that differ in --by are compared: modes that were named twi
 edge_tps, or the modes with --by mode. --by mode=local compares all others with local.
 
 Answers to the same question are compared pairwise, other samples as groups. All comparisons of one call are corrected
-together: if nothing differs, no difference is reported in at least --confidence of all calls.`,
+together: if nothing differs, no difference is reported in at least 99% of all calls.`,
 		Example: `  pilotfish bench compare before.jsonl after.jsonl
   pilotfish bench compare sweep.jsonl --by edge_tps`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -44,12 +41,10 @@ together: if nothing differs, no difference is reported in at least --confidence
 			return cli.SomeArgs("a file with measurements, or two to compare")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := checkCompare(c.Flags(), confidence, len(args)); err != nil {
-				return err
+			if len(args) == 2 && c.Flags().Changed("by") {
+				fmt.Fprintln(a.Stderr, "--by has no effect: it is for one file")
 			}
-			o.Alpha = math.Round((1-confidence)*1e12) / 1e12 // without the error of 1-0.99
-			o.By, o.Base, _ = strings.Cut(o.By, "=")
-			r, err := compareFiles(args, o)
+			r, err := compareFiles(args, by)
 			if err != nil {
 				return err
 			}
@@ -59,25 +54,13 @@ together: if nothing differs, no difference is reported in at least --confidence
 			return printCompared(a.Stdout, r)
 		},
 	}
-	cli.Add(c.Flags(), "compare.confidence", &confidence, 0.99)
-	cli.Add(c.Flags(), "compare.by", &o.By, "variant")
+	cli.Add(c.Flags(), "compare.by", &by, "variant")
 	cli.Add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
-// checkCompare returns an error for flags that are out of range, or have no effect with this number of files.
-func checkCompare(given *pflag.FlagSet, confidence float64, files int) error {
-	if !(confidence > 0 && confidence < 1) {
-		return cli.Usagef("--confidence %v is out of range: give a probability above 0 and below 1", confidence)
-	}
-	if files == 2 && given.Changed("by") {
-		return cli.Usagef("--by is for one file: leave it out, or one of the files")
-	}
-	return nil
-}
-
 // compareFiles compares the lines of one file, or two files.
-func compareFiles(paths []string, o compare.Options) (r *compare.Report, err error) {
+func compareFiles(paths []string, by string) (r *compare.Report, err error) {
 	var files [][]result.Record
 	for _, path := range paths {
 		records, err := result.ReadFile(path)
@@ -87,9 +70,10 @@ func compareFiles(paths []string, o compare.Options) (r *compare.Report, err err
 		files = append(files, records)
 	}
 	if len(files) == 1 {
-		r, err = compare.Within(files[0], o)
+		by, base, _ := strings.Cut(by, "=")
+		r, err = compare.Within(files[0], by, base)
 	} else {
-		r, err = compare.Files(files[0], files[1], o)
+		r, err = compare.Files(files[0], files[1])
 	}
 	if errors.Is(err, compare.ErrNothing) {
 		err = fmt.Errorf("%s: %w", strings.Join(paths, " and "), err)
@@ -146,9 +130,9 @@ func printCompared(out io.Writer, r *compare.Report) error {
 		fmt.Fprintf(&b, "\nWithout a partner: %s\n", strings.Join(r.Alone, ", "))
 	}
 	fmt.Fprintf(&b,
-		"\n%d of %d figures differ (*: p ≤ %v after the correction for all of them). A and B are means of the\n"+
+		"\n%d of %d figures differ (*: p ≤ 0.01 after the correction for all of them). A and B are means of the\n"+
 			"questions, or medians of samples; intervals are at 95%%, of the typical change.\n"+
-			"Where p is empty there are no samples, and no test.\n", differing, tests, r.Alpha)
+			"Where p is empty there are no samples, and no test.\n", differing, tests)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -174,49 +158,37 @@ func comparedTable(b *strings.Builder, p compare.Pair, shared map[string]string)
 	for _, d := range p.Between {
 		title += fmt.Sprintf(", %s %s", d.Name, d)
 	}
-	fmt.Fprintf(b, "\n%s (%s and %s)\n", strings.TrimPrefix(title, ", "), p.A, p.B)
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "figure\tA\tB\tchange\tinterval\tp\t\t")
+	table := report.Table{Title: fmt.Sprintf("\n%s (%s and %s)", strings.TrimPrefix(title, ", "), p.A, p.B),
+		Columns: []report.Column{{Name: "figure"}, {Name: "A"}, {Name: "B"}, {Name: "change"}, {Name: "interval"}, {Name: "p"},
+			{}}}
 	var equal []string
 	for _, m := range p.Metrics {
 		if m.Test == compare.NoTest {
 			equal = append(equal, m.Name)
 			continue
 		}
-		mark := ""
+		change, interval, sure, mark := "", "", "", ""
+		if m.Change != nil {
+			change = fmt.Sprintf("%+.1f%%", 100**m.Change)
+		}
+		if m.Low != nil {
+			interval = fmt.Sprintf("%+.1f to %+.1f%%", 100**m.Low, 100**m.High)
+		}
+		if m.Test != compare.Single {
+			sure = fmt.Sprintf("%.2g", m.Adjusted)
+		}
 		if m.Differs {
 			mark = "*"
 			differing++
 		}
-		sure := ""
-		if m.Test != compare.Single {
-			sure = fmt.Sprintf("%.2g", m.Adjusted)
-		}
-		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%s\t%s\t%s\t%s\t\n", m.Name, m.A, m.B, changeText(m.Change),
-			intervalText(m), sure, mark)
-	}
-	if err := table.Flush(); err != nil {
-		return 0, err
+		table.Rows = append(table.Rows, []string{m.Name, fmt.Sprintf("%.4g", m.A), fmt.Sprintf("%.4g", m.B), change, interval,
+			sure, mark})
 	}
 	if len(equal) > 0 {
-		fmt.Fprintf(b, "Equal in all samples: %s.\n", strings.Join(equal, ", "))
+		table.Note = fmt.Sprintf("Equal in all samples: %s.\n", strings.Join(equal, ", "))
 	}
 	if p.Texts > p.Same {
-		fmt.Fprintf(b, "The texts of %d of %d answers differ.\n", p.Texts-p.Same, p.Texts)
+		table.Note += fmt.Sprintf("The texts of %d of %d answers differ.\n", p.Texts-p.Same, p.Texts)
 	}
-	return differing, nil
-}
-
-func changeText(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	return fmt.Sprintf("%+.1f%%", 100**x)
-}
-
-func intervalText(m compare.Metric) string {
-	if m.Low == nil {
-		return ""
-	}
-	return fmt.Sprintf("%+.1f to %+.1f%%", 100**m.Low, 100**m.High)
+	return differing, table.Text(b)
 }

@@ -61,10 +61,8 @@ func TestBenchCompare(t *testing.T) {
 	assert.Contains(t, text, "serial, edge_tps 60, variant 1 → 2 ("+a+":2 and "+a+":3)")
 	text = compared(a, "--by", "edge_tps")
 	assert.Regexp(t, `local, edge_tps 60 → 58.2 \(.*:1 and .*:4\)`, text)
-	assert.Regexp(t, `(?m)^ +ms +[\d.]+ +[\d.]+ +\+3\.1% +\+3\.\d to \+3\.\d% +0\.00\d+ +\* *$`, text)
+	assert.Regexp(t, `(?m)^ms +[\d.]+ +[\d.]+ +\+3\.1% +\+3\.\d to \+3\.\d% +0\.00\d+ +\* *$`, text)
 	assert.Contains(t, text, "Equal in all samples: ")
-	assert.NotContains(t, compared(a, "--by", "edge_tps", "--confidence", "0.999999999"), "*  \n")
-	assert.Contains(t, compared(a, "--by", "edge_tps", "--confidence", "0.999999999"), "0 of ")
 	text = compared(a, "--by", "mode=serial")
 	assert.Contains(t, text, "edge_tps 60, mode serial → local")
 	assert.Contains(t, text, "The texts of 12 of 12 answers differ.")
@@ -87,10 +85,6 @@ func TestBenchCompare(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		{"A --confidence 0", cli.ExitUsage, "--confidence 0 is out of range"},
-		{"A --confidence 1", cli.ExitUsage, "--confidence 1"},
-		{"A B --by mode", cli.ExitUsage, "--by is for one file"},
-		{"A B --by =x", cli.ExitUsage, "--by is for one file"},
 		{"B", cli.ExitFailed, "b.jsonl: there is nothing to compare: the lines do not differ in variant"},
 		{"A --by mode=x", cli.ExitFailed, "no line has mode x"},
 		{"/nowhere/x", cli.ExitFailed, "/nowhere/x"},
@@ -109,6 +103,6 @@ func TestComparedSingle(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, printCompared(&out, &compare.Report{Pairs: []compare.Pair{{
 		Metrics: []compare.Metric{{Name: "tokens", A: 4, B: 5, Adjusted: 0.5, Test: compare.Single}}}}}))
-	assert.Regexp(t, `(?m)^ +tokens +4 +5 *$`, out.String())
+	assert.Regexp(t, `(?m)^tokens +4 +5 *$`, out.String())
 	assert.NotContains(t, out.String(), "Without a partner")
 }

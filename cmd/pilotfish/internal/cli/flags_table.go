@@ -178,7 +178,6 @@ var flagTable = []FlagDecl{
 	// Files, models and other small commands.
 	{Name: "dir",
 		Help: "folder `DIR` (default: pilotfish/models or, for eval fetch, pilotfish/data in the user's cache folder)"},
-	{Name: "with.from", Help: "alternative `address` of the same file, if the official one is unreachable"},
 	{Name: "force", short: "f", Help: "remove without asking"},
 	{Name: "with.elements", Span: "-1", Help: "print arrays of at most this many elements in full; -1: all"},
 	{Name: "tokenize.json", Help: "read one JSON string per line and print one JSON array per line"},
@@ -208,7 +207,6 @@ var flagTable = []FlagDecl{
 	{Name: "compare.by",
 		Help: "with one file: the `setting` to compare the values of, such as edge_tps, or with the value to " +
 			"compare the others with, such as edge_tps=40 (default: the first)"},
-	{Name: "compare.confidence", Help: "probability of reporting no difference if there is none"},
 	{Name: "gateway.parallel", Span: "1 65536",
 		Help: "questions that the model processes at the same time; others wait"},
 	{Name: "metal-plan.depth", Help: "`tokens` that the token sees"},

@@ -20,7 +20,7 @@ func TestEvalEffects(t *testing.T) {
 	elsewhere := clitest.NamesOf(new(group.PairFlags).Register) + " run-code out html json"
 	const usual = "Runs[0].Policy=margin; Runs[0].Threshold=0.5"
 	clitest.Effects(t, "--policy margin --threshold 0.5", elsewhere, map[string]string{
-		"": "Every=64; MaxTokens=77; Parallel=32; " + usual + "; Set.Tokens=77",
+		"": "Every=64; MaxTokens=77; " + usual + "; Set.Tokens=77",
 
 		"--data f":                    "Questions.Data=f",
 		"--questions 9":               "Questions.Most=9",
@@ -29,7 +29,6 @@ func TestEvalEffects(t *testing.T) {
 		"--max-tokens 9":              "MaxTokens=9",
 		"--max-tokens 0":              "MaxTokens=",
 		"--temp 0.5 --seed 9":         "Sampling.Seed=9; Sampling.Temperature=0.5",
-		"--parallel 9":                "Parallel=9",
 		"--policy entropy":            "Runs[0].Policy=entropy",
 		"--threshold 0.25,1":          "Runs[0].Threshold=0.25; Runs[1].Policy=margin; Runs[1].Threshold=1",
 		"--budget 0.1":                "Runs[1].Budget=0.1; Runs[1].Policy=margin",
@@ -55,7 +54,7 @@ func TestEvalEffects(t *testing.T) {
 func TestEvalSettings(t *testing.T) {
 	small, large := clitest.TinyModel(t, "q8_0"), clitest.TinyModel(t, "f16")
 	const elsewhere = "model large cloud pin token-file no-resume dictionary threads huge-pages backend data " +
-		"questions shots router parallel run-code out html json"
+		"questions shots router run-code out html json"
 	usual := "--model " + small + " --large " + large + " --policy margin --threshold 0.5"
 	clitest.Effects(t, usual, elsewhere, map[string]string{
 		"": "Arithmetic=backend cpu, keys and values auto, exact false; Context=512; Data=hash; MaxTokens=77; " +

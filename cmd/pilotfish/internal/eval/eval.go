@@ -2,7 +2,6 @@
 package eval
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -56,8 +56,7 @@ A router with a certificate is also tried at its threshold, unless --threshold i
 With -o, each answer is stored in a file as soon as it is graded, and the same command continues where it was stopped,
 even by kill -9. An answer with the same decisions as at another threshold is not decoded twice.
 
-Without --json, the output is a table with a legend; --html writes a page with curves and every answer. The exit code
-is 0 even if accuracy is no better than guessing: the text says so.`,
+Without --json, the output is a table with a legend; --html writes a page with curves and every answer.`,
 		Example: `  pilotfish eval demo --questions 100
   pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
 		Args: cli.OneArg("a data set: csqa, gsm8k, arc, humaneval, mbpp, demo, or a file of questions"),
@@ -71,7 +70,7 @@ is 0 even if accuracy is no better than guessing: the text says so.`,
 // run asks the questions and prints the report, also if it is stopped after some questions.
 func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
 	ctx := c.Context()
-	runs, err := f.check(name)
+	runs, err := f.check(a, name)
 	if err != nil {
 		return err
 	}
@@ -124,8 +123,7 @@ func (f *evalFlags) use(file *router.File, o *eval.Options) {
 // options returns the options that only depend on the flags and the questions.
 func (f *evalFlags) options(set *task.Set, runs []eval.Run) eval.Options {
 	o := eval.Options{
-		Set: set, Runs: runs, Raw: f.raw, MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel,
-		Every: f.every,
+		Set: set, Runs: runs, Raw: f.raw, MaxTokens: f.max, Sampling: f.sampling(), Every: f.every,
 	}
 	if !f.pair.Set.Changed("max-tokens") {
 		o.MaxTokens = set.Tokens
@@ -175,41 +173,34 @@ func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error
 	if r.Questions == 0 {
 		return nil
 	}
-	err := f.print(a, models, o, r)
-	if f.html != "" {
-		err = errors.Join(err, f.page(o, r))
-	}
-	return err
-}
-
-// print prints the report, as text or as JSON.
-func (f *evalFlags) print(a *cli.App, models *group.Pair, o eval.Options, r *eval.Report) error {
-	if !f.json {
-		return printEval(a.Stdout, o, r)
-	}
 	about, err := f.about(a, models, o.Log.About)
 	if err != nil {
 		return err
 	}
-	for i := range r.Runs {
-		if err := group.PrintResult(a, r.Runs[i], about); err != nil {
-			return err
+	if f.json {
+		for i := range r.Runs {
+			err = errors.Join(err, group.PrintResult(a, r.Runs[i], about))
+		}
+	} else {
+		_, err = fmt.Fprintf(a.Stdout, "%s\n\n", report.EvalTitle(r, o.Log.Settings))
+		for i, t := range report.EvalTables(o.Set.Name, r) {
+			if i > 0 {
+				fmt.Fprintln(a.Stdout)
+			}
+			err = errors.Join(err, t.Text(a.Stdout))
 		}
 	}
-	return nil
-}
-
-// page writes the HTML report. It replaces an existing page only after the new one is complete.
-func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
-	var b bytes.Buffer
-	err := eval.WriteHTML(&b, o.Set, o.Runs, o.Log, r)
-	if err == nil {
-		err = cli.ReplaceFile(f.html, b.Bytes(), 0o644)
+	if f.html == "" {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
+	page, pageErr := report.OfEval(r, o.Set, o.Runs, o.Log, about)
+	if pageErr == nil {
+		pageErr = group.WritePage(page, f.html)
 	}
-	return nil
+	if pageErr != nil {
+		err = errors.Join(err, fmt.Errorf("--html: %w", pageErr))
+	}
+	return err
 }
 
 // tiny is the size in bytes of models that compute faster on one thread each than on several.

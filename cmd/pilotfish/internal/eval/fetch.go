@@ -82,10 +82,8 @@ func mbppAddress() hub.Address {
 
 // newEvalFetchCommand returns the command that downloads a set of questions.
 func newEvalFetchCommand(a *cli.App) *cobra.Command {
-	var dir, from string
-	var with *cli.OptionsFlag
-	c := &cobra.Command{
-		Use:   "fetch NAME [flags]",
+	return &cobra.Command{
+		Use:   "fetch NAME",
 		Short: "Download the questions of a benchmark from their published address",
 		Long: `Download the questions of a benchmark from their published address and print the path of the file:
 
@@ -110,27 +108,16 @@ resumed.`,
 				return cli.Usagef("%.40q cannot be fetched: name %s; for others give their file with --data", args[0],
 					names)
 			}
-			if with.Changed("from") {
-				set.URL = from
-			}
-			if c.Flags().Changed("dir") && dir == "" {
-				return cli.Usagef("--dir names no folder: give one, or leave it out")
-			}
-			return fetchQuestions(c.Context(), a, set, dir)
+			return fetchQuestions(c.Context(), a, set)
 		},
 	}
-	cli.Add(c.Flags(), "dir", &dir, "")
-	with = cli.AddOptions(c.Flags(), "with")
-	cli.Add(with.FlagSet, "with.from", &from, "")
-	return c
 }
 
 // fetchQuestions downloads a file and prints its path.
-func fetchQuestions(ctx context.Context, a *cli.App, set hub.Address, dir string) (err error) {
-	if dir == "" {
-		if dir, err = dataDir(); err != nil {
-			return err
-		}
+func fetchQuestions(ctx context.Context, a *cli.App, set hub.Address) error {
+	dir, err := dataDir()
+	if err != nil {
+		return err
 	}
 	m := cli.NewMeter(a.Stderr, set.Name, cli.InBytes)
 	f, err := hub.Fetch(ctx, set, hub.Options{Dir: dir, Progress: m.Show, Notice: m.Say})
@@ -146,7 +133,7 @@ func fetchQuestions(ctx context.Context, a *cli.App, set hub.Address, dir string
 func dataDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no folder for questions: %w; name one with --dir, and their file with --data", err)
+		return "", fmt.Errorf("no folder for questions: %w; name their file with --data", err)
 	}
 	return filepath.Join(cache, "pilotfish", "data"), nil
 }

@@ -3,6 +3,7 @@ package eval
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -38,7 +39,6 @@ type evalFlags struct {
 	max        int
 	temp       float64
 	seed       uint64
-	parallel   int
 	out        string
 	html       string
 	json       bool
@@ -62,19 +62,9 @@ func (f *evalFlags) register(c *cobra.Command) {
 	cli.Add(p, "max-tokens", &f.max, 0)
 	cli.Add(p, "temp", &f.temp, 0)
 	cli.Add(p, "seed", &f.seed, 0)
-	cli.Add(p, "parallel", &f.parallel, 32)
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "html", &f.html, "")
 	cli.Add(p, "json", &f.json, false)
-}
-
-// policyNames returns their names for messages.
-func policyNames() string {
-	var all []string
-	for _, p := range router.Policies() {
-		all = append(all, string(p))
-	}
-	return strings.Join(all, ", ")
 }
 
 // defaultThresholds returns thresholds of a policy that cover the useful shares.
@@ -90,13 +80,19 @@ func defaultThresholds(p router.Policy) []float64 {
 	return []float64{0.2, 0.4, 0.6, 0.8, 0.95, 0.99}
 }
 
-// check returns an error for wrong values and for flags without an effect, otherwise the runs.
-func (f *evalFlags) check(name string) ([]eval.Run, error) {
+// check returns an error for wrong values, otherwise the runs.
+func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
+	f.warn(a, name)
+	if train, found := strings.CutSuffix(name, "-train"); found {
+		return nil, cli.Usagef("%s is for training routers: judge them with %s", name, train)
+	}
+	if f.out != "" && f.out == f.html {
+		return nil, cli.Usagef("-o and --html are the same file: give two names")
+	}
 	for _, err := range []error{
-		f.checkTask(name),
+		f.code.Check(name),
 		f.pair.Check(name == task.Demo),
 		group.CheckRange("questions", f.questions, 0, group.MaxQuestions, "1 or more, or 0 for all"),
-		group.CheckRange("parallel", f.parallel, 1, group.MaxDevices, "1 to 64 questions at the same time"),
 		cli.CheckPlace("--html", f.html),
 	} {
 		if err != nil {
@@ -106,36 +102,27 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 	return f.runs(name)
 }
 
-// checkTask returns an error for flags that do not apply to the task.
-func (f *evalFlags) checkTask(name string) error {
+// warn names flags without an effect that one could believe to have one.
+func (f *evalFlags) warn(a *cli.App, name string) {
 	public := slices.Contains(group.PublicTasks(), name)
-	switch given := f.pair.Set.Changed; {
-	case slices.Contains([]string{task.DemoTrain, csqaTrain, gsm8kTrain, arcTrain, task.MBPPTrain}, name):
-		return cli.Usagef("%s is for training routers: judge them with %s", name, strings.TrimSuffix(name, "-train"))
-	case given("data") && f.data == "":
-		return cli.Usagef("--data names no file: give one, or leave it out")
-	case !public && given("data"):
-		return cli.Usagef("--data is for csqa, gsm8k, arc, humaneval and mbpp: give the file itself in place of %s",
-			name)
-	case (!public || name == task.HumanEval) && given("shots"):
-		return cli.Usagef("--shots has no effect with %s: csqa, gsm8k, arc and mbpp have worked examples", name)
-	case f.shots < 0 || f.shots > task.MostShots:
-		return cli.Usagef("--shots %d is out of range: give 0 to %d", f.shots, task.MostShots)
-	case given("out") && f.out == "" || given("html") && f.html == "":
-		return cli.Usagef("-o and --html name files: give a name, or leave them out")
-	case f.out != "" && f.out == f.html:
-		return cli.Usagef("-o and --html are the same file: give two names")
+	if f.data != "" && !public {
+		fmt.Fprintf(a.Stderr, "--data has no effect: the questions are those of %s\n", name)
+		f.data = ""
 	}
-	return f.code.Check(name)
+	if f.shots > 0 && (!public || name == task.HumanEval) {
+		fmt.Fprintf(a.Stderr, "--shots has no effect: %s has no worked examples\n", name)
+		f.shots = 0
+	}
 }
 
-// runs returns the policies with their thresholds and budgets.
+// runs returns the policies with their thresholds and budgets, each with each margin of verification and each number of
+// tokens ahead.
 func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
-	thresholds, err := numbers("threshold", f.thresholds, true)
+	thresholds, err := list("threshold", f.thresholds, func(s string) (float64, error) { return share(s, true) })
 	if err != nil {
 		return nil, err
 	}
-	budgets, err := numbers("budget", f.budgets, false)
+	budgets, err := list("budget", f.budgets, func(s string) (float64, error) { return share(s, false) })
 	if err != nil {
 		return nil, err
 	}
@@ -159,39 +146,37 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 			all = append(all, eval.Run{Policy: p, Budget: b})
 		}
 	}
-	if err := f.checkUse(policies); err != nil {
-		return nil, err
-	}
-	if all, err = f.dialled(all); err != nil {
-		return nil, err
-	}
-	if f.pair.Set.Changed("verify-every") &&
-		!slices.ContainsFunc(all, func(r eval.Run) bool { return r.Verify != nil }) {
-		return nil, cli.Usagef(
-			"--verify-every has no effect without verification: add a margin to --verify, such as off,0")
-	}
-	return all, nil
+	return f.dialled(all)
 }
 
 // dialled returns the runs with each margin of verification and each number of tokens ahead. If the large model chooses
 // all tokens, there is nothing to verify. If it is never asked, it decodes nothing ahead.
 func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
-	margins, err := f.margins()
+	margins, err := list("verify", f.verify, func(s string) (m group.Margin, err error) { return m, m.Set(s) })
 	if err != nil {
 		return nil, err
 	}
-	aheads, err := f.aheads()
+	aheads, err := list("ahead", f.ahead, func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > group.MaxAhead {
+			return 0, errors.New("give numbers of tokens, 1 to 64, such as 1,8")
+		}
+		return n, nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range runs {
 		for _, m := range margins {
 			for _, n := range aheads {
-				if r.Policy == router.Always && m != nil || r.Policy == router.Never && m == nil && n > 1 {
+				if r.Policy == router.Always && m.On || r.Policy == router.Never && !m.On && n > 1 {
 					continue
 				}
 				one := r
-				if one.Verify = m; n > 1 {
+				if m.On {
+					one.Verify = &m.Nats
+				}
+				if n > 1 {
 					one.Ahead = n
 				}
 				all = append(all, one)
@@ -206,99 +191,43 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	return all, nil
 }
 
-// margins parses --verify; nil means off.
-func (f *evalFlags) margins() (all []*float64, err error) {
-	for field := range strings.SplitSeq(f.verify, ",") {
-		var m group.Margin
-		if err := m.Set(strings.TrimSpace(field)); err != nil {
-			return nil, cli.Usagef("--verify: %.40q is not possible: %w", field, err)
-		}
-		same := func(x *float64) bool { return (x != nil) == m.On && (x == nil || *x == m.Nats) }
-		if slices.ContainsFunc(all, same) {
-			return nil, cli.Usagef("--verify names %v twice: give each once", &m)
-		}
-		if !m.On {
-			all = append(all, nil)
-		} else {
-			all = append(all, &m.Nats)
-		}
-	}
-	return all, nil
-}
-
-// aheads parses --ahead.
-func (f *evalFlags) aheads() (all []int, err error) {
-	for field := range strings.SplitSeq(f.ahead, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 || n > group.MaxAhead {
-			return nil, cli.Usagef("--ahead: %.40q is not possible: give numbers of tokens, 1 to 64, such as 1,8",
-				field)
-		}
-		if slices.Contains(all, n) {
-			return nil, cli.Usagef("--ahead names %d twice: give each once", n)
-		}
-		all = append(all, n)
-	}
-	return all, nil
-}
-
-// numbers parses a list of different numbers up to 1. They are above 0, or 0 too if zero is set.
-func numbers(flag, list string, zero bool) (all []float64, err error) {
-	if list == "" {
+// list parses a list of values, each once.
+func list[T comparable](flag, text string, parse func(string) (T, error)) (all []T, err error) {
+	if text == "" {
 		return nil, nil
 	}
-	for field := range strings.SplitSeq(list, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
-		if err != nil || !(v >= 0 && v <= 1) || v == 0 && !zero {
-			return nil, cli.Usagef("--%s: %.40q is not possible: give numbers up to 1, such as 0.1,0.3", flag, field)
+	for field := range strings.SplitSeq(text, ",") {
+		v, err := parse(strings.TrimSpace(field))
+		if err != nil {
+			return nil, cli.Usagef("--%s: %.40q is not possible: %w", flag, field, err)
 		}
-		if slices.Contains(all, v) {
-			return nil, cli.Usagef("--%s names %v twice: give each once", flag, v)
+		if !slices.Contains(all, v) {
+			all = append(all, v)
 		}
-		all = append(all, v)
 	}
 	return all, nil
+}
+
+// share parses a number up to 1, above 0, or 0 too if zero is set.
+func share(text string, zero bool) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= 1) || v == 0 && !zero {
+		return 0, errors.New("give numbers up to 1, such as 0.1,0.3")
+	}
+	return v, nil
 }
 
 // chosen returns the policies of --policy, or all.
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
-	if f.policies == "" && !f.pair.Set.Changed("policy") {
-		all = router.Policies()
-		if !own {
-			all = slices.DeleteFunc(all, func(p router.Policy) bool { return p == router.Learned })
-		}
-		return all, nil
+	if f.policies == "" {
+		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Learned && !own }), nil
 	}
-	for field := range strings.SplitSeq(f.policies, ",") {
-		p, err := router.ParsePolicy(strings.TrimSpace(field))
-		switch {
-		case err != nil:
-			return nil, cli.Usagef("--policy: %w", err)
-		case slices.Contains(all, p):
-			return nil, cli.Usagef("--policy names %s twice: give each once", p)
-		case p == router.Learned && !own:
-			return nil, cli.Usagef("--policy learned needs a router: give its file with --router")
-		}
-		all = append(all, p)
+	all, err = list("policy", f.policies, router.ParsePolicy)
+	if err == nil && slices.Contains(all, router.Learned) && !own {
+		err = cli.Usagef("--policy learned needs a router: give its file with --router")
 	}
-	return all, nil
-}
-
-// checkUse returns an error for flags that no policy uses.
-func (f *evalFlags) checkUse(policies []router.Policy) error {
-	decides := slices.ContainsFunc(policies,
-		func(p router.Policy) bool { return p != router.Never && p != router.Always })
-	switch given := f.pair.Set.Changed; {
-	case !decides && (given("threshold") || given("budget")):
-		return cli.Usagef("--threshold and --budget have no effect with --policy %s: add a policy that decides",
-			f.policies)
-	case given("router") && (f.router == "" || !slices.Contains(policies, router.Learned)):
-		return cli.Usagef("--router has no effect without the policy learned: give a file, and learned in --policy")
-	case given("seed") && f.temp == 0 && !slices.Contains(policies, router.Random):
-		return cli.Usagef("--seed has no effect without --temp and without the policy random: leave it out")
-	}
-	return nil
+	return all, err
 }
 
 // sampling returns how tokens are chosen. The policy random uses the same seed.

@@ -22,8 +22,6 @@ func cellColumns() []routingColumn {
 			"p90", "the same: nine of ten took no longer",
 			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P90) },
 		},
-		{"ratio", "mean time over that of local, or else the first mode, with its 95% interval over questions",
-			ratioText},
 		{
 			"first", "milliseconds until the first token: half of the answers took no longer",
 			func(r outcome.Report) string {
@@ -114,60 +112,11 @@ func printCell(out io.Writer, reports []outcome.Report) error {
 	return printColumns(out, shownColumns(reports), reports)
 }
 
-// printBreakEvens prints for each mode the round trip up to which it is faster.
-func printBreakEvens(out io.Writer, all []outcome.BreakEven) error {
-	var b strings.Builder
-	loss, tps, trace := all[0].Loss, all[0].EdgeTPS, all[0].Trace
-	several := false
-	for _, e := range all {
-		several = several || e.Loss != loss || e.EdgeTPS != tps || e.Trace != trace
-	}
-	b.WriteString("Break-even round trips, in straight lines between those that were measured:\n")
-	for _, e := range all {
-		b.WriteString(breakEvenText(e, several))
-	}
-	_, err := fmt.Fprintln(out, b.String())
-	return err
-}
-
-// breakEvenText returns the line of one break-even.
-func breakEvenText(e outcome.BreakEven, several bool) string {
-	text := "  " + e.Mode
-	if e.Variant > 0 {
-		text += fmt.Sprintf(" (%d)", e.Variant)
-	}
-	if e.RTT == nil {
-		text += fmt.Sprintf(" and %s: none, %s", e.With, e.Reason)
-	} else {
-		text += fmt.Sprintf(" is faster than %s %s %.0f ms", e.With, e.Faster, *e.RTT)
-		if e.Low != nil {
-			text += fmt.Sprintf(" (95%%: %.0f to %.0f)", *e.Low, *e.High)
-		}
-	}
-	if several {
-		text += fmt.Sprintf("; loss %v%%, edge %v/s", 100*e.Loss, e.EdgeTPS)
-		if e.Trace != "" {
-			text += ", " + e.Trace
-		}
-	}
-	return text + "\n"
-}
-
 func modeName(r outcome.Report) string {
 	if r.Variant > 0 {
 		return fmt.Sprintf("%s (%d)", r.Mode, r.Variant)
 	}
 	return r.Mode
-}
-
-func ratioText(r outcome.Report) string {
-	switch {
-	case r.RatioTo == nil:
-		return ""
-	case r.RatioTo.Low == nil:
-		return fmt.Sprintf("%.2f", r.RatioTo.Value)
-	}
-	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.RatioTo.Value, *r.RatioTo.Low, *r.RatioTo.High)
 }
 
 // sameText returns a mark that shows whether the tokens are those of the large model or of serial decoding, if they

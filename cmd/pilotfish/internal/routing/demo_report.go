@@ -50,20 +50,12 @@ func (f pageFlag) write(reports []outcome.Report, about result.Run) error {
 	return nil
 }
 
-// printDemo prints the settings, the tables, and the conclusion.
+// printDemo prints the settings and the tables.
 func (f *routingFlags) printDemo(out io.Writer, reports []outcome.Report) error {
 	if _, err := io.WriteString(out, wrapped("", f.settings(reports[0]))+"\n"); err != nil {
 		return err
 	}
-	if err := printRouting(out, reports); err != nil {
-		return err
-	}
-	if text := outcome.Conclude(reports); text != "" {
-		if _, err := io.WriteString(out, "\n"+wrapped("", text)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printRouting(out, reports)
 }
 
 // settings lists the settings that the figures depend on, in one line.

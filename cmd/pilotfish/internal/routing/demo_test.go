@@ -42,7 +42,6 @@ func TestDemo(t *testing.T) {
 	for _, r := range reports[1:] {
 		assert.LessOrEqual(t, *r.BytesDown, 40.0)
 	}
-	assert.Zero(t, *serial.MissedShare, "for this pair the large model agrees with all confident tokens")
 
 	_, stdout, _ = clitest.Call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
 		"--modes", "cloud,paper,pipelined-2")
@@ -105,7 +104,7 @@ func TestEqualOverBadLinks(t *testing.T) {
 			assert.Equal(t, 16, r.Answers)
 			assert.Zero(t, *r.Timeouts)
 			assert.Zero(t, *r.Differing)
-			assert.Greater(t, *r.Escalations, 1.0)
+			assert.Greater(t, *r.Asks, 1.0)
 		}
 	}
 }

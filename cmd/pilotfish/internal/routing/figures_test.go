@@ -22,9 +22,9 @@ func TestRoutingFigures(t *testing.T) {
 	var out strings.Builder
 	reports := []outcome.Report{{
 		Mode: "pipelined-2", Answers: 40, Accuracy: new(0.9), AccuracyLow: new(0.77), AccuracyHigh: new(0.961),
-		EscalatedShare: new(0.042), TokensPerAnswer: 22, Escalations: new(1.9), Asks: new(2.4), Timeouts: new(3),
+		EscalatedShare: new(0.042), TokensPerAnswer: 22, Asks: new(2.4), Timeouts: new(3),
 		Time: result.Times{Mean: 111, P50: 101.6, P90: 190.4}, HiddenShare: new(0.51), HitRate: new(0.62),
-		MissedShare: new(0.07), BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
+		BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
 		EqualToCloud: new(false), DifferingFromCloud: new(4), Known: new(0.5), Turned: new(0.25), Unverified: new(6),
 		CloudTokens: &outcome.CloudTokens{Prefilled: 40.25, Decoded: 3.5, Ahead: 9.75, AheadUsed: 4.125},
 	}}
@@ -89,7 +89,7 @@ func TestCellText(t *testing.T) {
 		Mode: "serial", Variant: 2, Answers: 20, Cell: &outcome.Cell{RTT: 7, Loss: 0.25, Trace: "a.up", EdgeTPS: 40,
 			CloudMS: 15}, Accuracy: new(0.5), EscalatedShare: new(0.25), Asks: new(10.5), Timeouts: new(3),
 		Time: result.Times{P50: 1234, P90: 2345}, EqualToSerial: new(false), Differing: new(6),
-		RatioTo: &outcome.Ratio{Value: 2.34}, Samples: []outcome.Sample{{Repetition: 2}, {Repetition: 1}},
+		Samples: []outcome.Sample{{Repetition: 2}, {Repetition: 1}},
 		Work: outcome.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(99.0), Wasted: new(12.5), Up: new(900.0),
 			Down: new(99.0)},
 	}
@@ -98,12 +98,12 @@ func TestCellText(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, printCells(&out, []outcome.Report{full, other}))
 	assert.Equal(t, "round trip 7 ms, loss 25%, trace a.up, edge 40 passes/s, cloud 15 ms a token, 20 answers in 3 "+
-		"repetitions\n"+`      mode   p50   p90  ratio  first  cloud  asks  late  wait  waste  bytes  right    as
-serial (2)  1234  2345   2.34    234  25.0%  10.5     3    99   12.5    999    50%  ≠s 6
+		"repetitions\n"+`      mode   p50   p90  first  cloud  asks  late  wait  waste  bytes  right    as
+serial (2)  1234  2345    234  25.0%  10.5     3    99   12.5    999    50%  ≠s 6
 
 round trip 0 ms, loss 0%, edge at full speed, cloud 2.5 ms a token, 4 answers
- mode  p50  p90  ratio  first  cloud  asks  wait  waste  bytes  right  as
-paper    0    0                                                         c
+ mode  p50  p90  first  cloud  asks  wait  waste  bytes  right  as
+paper    0    0                                                  c
 
 `, out.String())
 }

@@ -67,11 +67,11 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 		err = errors.Join(f.print(a, reports, about), err)
 		all = append(all, reports...)
 		if err != nil {
-			err = errors.Join(f.printSweep(a, all[:len(all)-len(reports)], about), stoppedIn(err, i, links))
+			err = errors.Join(f.printLegend(a, all[:len(all)-len(reports)]), stoppedIn(err, i, links))
 			return errors.Join(f.page.write(all, about), err)
 		}
 	}
-	return errors.Join(f.printSweep(a, all, about), f.page.write(all, about))
+	return errors.Join(f.printLegend(a, all), f.page.write(all, about))
 }
 
 // cell runs the modes in one cell.

@@ -184,7 +184,7 @@ func (f *routingFlags) replayCells(
 		}
 		all = append(all, reports...)
 	}
-	return f.printSweep(a, all, about)
+	return f.printLegend(a, all)
 }
 
 // replayRun describes a replay. Its figures are those of the machine and the date of the recording.
@@ -227,10 +227,6 @@ func printAssumed(a *cli.App, reports []outcome.Report) error {
 			fmt.Fprintf(&b, "%s: the recording lacks %d heads, %d answers, times of %d passes and %d asks; "+
 				"shown tokens rest on %d of the heads, %d of the answers\n",
 				r.Mode, m.Heads, m.Answers, m.CallTimes, m.AskTimes, m.TextHeads, m.TextAnswers)
-		}
-		if h := r.Hindsight; h != nil {
-			fmt.Fprintf(&b, "%s: %.2f of the time of the best fixed choice in hindsight, --verify-every %d "+
-				"--branches %d\n", r.Mode, h.Over, h.VerifyEvery, h.Branches)
 		}
 	}
 	_, err := io.WriteString(a.Stdout, b.String())

@@ -112,10 +112,9 @@ func TestPrintAssumed(t *testing.T) {
 	require.NoError(t, printAssumed(&cli.App{Stdout: &stdout}, []outcome.Report{
 		{Mode: "serial", Assumed: &replay.Assumed{}},
 		{Mode: "verified", Assumed: &replay.Assumed{Heads: 1, Answers: 2, CallTimes: 3, AskTimes: 4, TextHeads: 5,
-			TextAnswers: 6}, Hindsight: &outcome.Hindsight{Over: 1.25, VerifyEvery: 7, Branches: 8}},
+			TextAnswers: 6}},
 	}))
 	assert.Equal(t, "verified: the recording lacks 1 heads, 2 answers, times of 3 passes and 4 asks; "+
-		"shown tokens rest on 5 of the heads, 6 of the answers\n"+
-		"verified: 1.25 of the time of the best fixed choice in hindsight, --verify-every 7 --branches 8\n",
+		"shown tokens rest on 5 of the heads, 6 of the answers\n",
 		stdout.String())
 }

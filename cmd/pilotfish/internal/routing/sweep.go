@@ -135,25 +135,10 @@ func (f *routingFlags) tellEnergy(a *cli.App) {
 	}
 }
 
-// printSweep prints the text after the cells: the break-even round trips of modes, if several round trips were
-// measured, and the explanation of the columns.
-func (f *routingFlags) printSweep(a *cli.App, all []outcome.Report, about result.Run) error {
-	found := outcome.BreakEvens(all)
-	if f.json {
-		if len(found) == 0 {
-			return nil
-		}
-		return group.PrintResult(a, struct {
-			BreakEven []outcome.BreakEven `json:"break_even"`
-		}{found}, about)
-	}
-	if !f.sweeps || len(all) == 0 {
+// printLegend prints the explanation of the columns after the cells.
+func (f *routingFlags) printLegend(a *cli.App, all []outcome.Report) error {
+	if f.json || !f.sweeps || len(all) == 0 {
 		return nil
-	}
-	if len(found) > 0 {
-		if err := printBreakEvens(a.Stdout, found); err != nil {
-			return err
-		}
 	}
 	_, err := io.WriteString(a.Stdout, cellLegend())
 	return err
