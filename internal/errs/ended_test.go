@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
-// TestEndedBy: an error that contains the cause of an ended context also matches the context's error, with the same text;
-// other errors are not changed.
+// TestEndedBy: an error that contains the cause of an ended context also matches the context's error, with the same
+// text; other errors are not changed.
 func TestEndedBy(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		why, other := errors.New("why"), errors.New("other")

@@ -11,8 +11,8 @@ import (
 // Most is the maximum number of bytes of foreign text in an error.
 const Most = 100
 
-// Quote returns s in double quotes, as the verb %q does. It shortens a longer text to at most [Most] bytes that end with
-// a whole character, followed by "…" and the length: "aaa…" (900000 bytes).
+// Quote returns s in double quotes, as the verb %q does. It shortens a longer text to at most [Most] bytes that end
+// with a whole character, followed by "…" and the length: "aaa…" (900000 bytes).
 func Quote[T string | []byte](s T) string {
 	if len(s) <= Most {
 		return strconv.Quote(string(s))

@@ -17,7 +17,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
-// TestOpenIn: openIn finds the open and the mapped files of the folder, also if their names were removed, and no others.
+// TestOpenIn: openIn finds the open and the mapped files of the folder, also if their names were removed, and no
+// others.
 func TestOpenIn(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux")

@@ -29,7 +29,6 @@ func TestRecord(t *testing.T) {
 		assert.Equal(t, 32, p.SIMDWidth())
 		pipelines = append(pipelines, p)
 	}
-	assert.Equal(t, 2, d.Pipelines())
 	one := metal.Size{X: 1, Y: 1, Z: 1}
 	fill := func() metal.Commands {
 		c, err := d.NewCommands()

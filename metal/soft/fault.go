@@ -16,7 +16,7 @@ type FaultKind int
 const (
 	Race           FaultKind = 1  // two threads of a dispatch touch a byte, one writes, and no barrier stands between
 	Bounds         FaultKind = 2  // an access outside every buffer and threadgroup variable
-	Uninitialised  FaultKind = 3  // a read of threadgroup memory, or of a stale or poisoned buffer, before any write
+	Uninitialised  FaultKind = 3  // a read of threadgroup memory, or of a poisoned buffer, before any write
 	ReadOnly       FaultKind = 4  // a write to wrapped or constant memory
 	Divergence     FaultKind = 5  // threads that should meet at a barrier or an operation of the simdgroup do not
 	Lane           FaultKind = 6  // an operation of the simdgroup asks a thread that does not exist

@@ -245,61 +245,39 @@ func TestMissingBarrier(t *testing.T) {
 	}
 }
 
-// TestStale: stale memory must be written before it is read, by the CPU or by a kernel.
-func TestStale(t *testing.T) {
-	p := newProgram(t, Options{Variant: Check})
-	x, y, z := p.zeros(), p.zeros(), p.zeros()
+// TestPoisonBuffers: poisoned memory must be written before it is read, by the CPU or by a kernel.
+func TestPoisonBuffers(t *testing.T) {
+	p := newProgram(t, Options{Variant: Check, PoisonBuffers: true})
+	buffer := func() metal.Buffer {
+		b, err := p.NewBuffer(256)
+		require.NoError(t, err)
+		return b
+	}
 	copyTo := func(from, to metal.Buffer) error {
 		c := p.commands()
 		p.encode(c, "copy", 1, from, to)
 		return p.wait(c)
 	}
-	require.NoError(t, copyTo(x, y), "a new buffer is zero")
-	require.NoError(t, p.Stale(y))
-	f := p.fault(copyTo(y, z), Uninitialised, "copy")
-	assert.Equal(t, 0, f.Buffer)
-	require.NoError(t, copyTo(x, y))
-	require.NoError(t, copyTo(y, z), "a kernel has written it")
-	require.NoError(t, p.Stale(y))
-	clear(y.Bytes())
-	require.NoError(t, copyTo(y, z), "the CPU has written it")
-	require.NoError(t, p.Stale(y))
-	clear(y.Bytes()[:248])
-	f = p.fault(copyTo(y, z), Uninitialised, "copy")
-	assert.Contains(t, f.Detail, "offset 248")
-
-	other := newProgram(t, Options{Variant: Check})
-	assert.ErrorIs(t, other.Stale(y), errForeign)
-	y.Close()
-	assert.ErrorIs(t, p.Stale(y), metal.ErrClosed)
-	pages := mustPages(t).used
-	w, err := p.WrapBuffer(pages)
-	require.NoError(t, err)
-	defer w.Close()
-	require.NoError(t, p.Stale(w))
-	assert.Zero(t, pages[0], "the memory of another")
-	fast := open(t, Options{})
-	b := floats(t, fast, 1, 2)
-	require.NoError(t, fast.Stale(b))
-	assert.Equal(t, []float32{1, 2}, values(b), "nothing is checked")
-}
-
-// TestPoisonBuffers: poisoned buffers are stale from the start.
-func TestPoisonBuffers(t *testing.T) {
-	p := newProgram(t, Options{Variant: Check, PoisonBuffers: true})
-	x, err := p.NewBuffer(256)
-	require.NoError(t, err)
-	y, err := p.NewBuffer(256)
-	require.NoError(t, err)
-	c := p.commands()
-	p.encode(c, "copy", 1, x, y)
-	p.fault(p.wait(c), Uninitialised, "copy")
+	x, y, z := buffer(), buffer(), buffer()
 	fast, err := open(t, Options{PoisonBuffers: true}).NewBuffer(252)
 	require.NoError(t, err)
 	defer fast.Close()
 	for _, v := range append(values(x), values(fast)...) {
 		assert.True(t, v != v, "poison is NaN")
 	}
+	f := p.fault(copyTo(x, y), Uninitialised, "copy")
+	assert.Equal(t, 0, f.Buffer)
+	clear(x.Bytes()[:248])
+	f = p.fault(copyTo(x, y), Uninitialised, "copy")
+	assert.Contains(t, f.Detail, "offset 248")
+	clear(x.Bytes())
+	require.NoError(t, copyTo(x, y), "the CPU has written it")
+	require.NoError(t, copyTo(y, z), "a kernel has written it")
+	pages := mustPages(t).used
+	w, err := p.WrapBuffer(pages)
+	require.NoError(t, err)
+	defer w.Close()
+	assert.Zero(t, pages[0], "the memory of another")
 }
 
 // TestAfterFault: after a fault the device works.
@@ -337,8 +315,6 @@ func TestClockRunsOut(t *testing.T) {
 func TestWaitsForCommitted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := open(t, Options{Variant: Check})
-		b, err := d.NewBuffer(64)
-		require.NoError(t, err)
 		running := func(is bool) {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -346,7 +322,6 @@ func TestWaitsForCommitted(t *testing.T) {
 			d.idle.Broadcast()
 		}
 		for name, call := range map[string]func() error{
-			"Stale":       func() error { return d.Stale(b) },
 			"Counts":      func() error { d.Counts(); return nil },
 			"ResetCounts": d.ResetCounts,
 		} {

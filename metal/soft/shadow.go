@@ -1,10 +1,6 @@
 package soft
 
-import (
-	"encoding/binary"
-
-	"github.com/pilotfish-ai/pilotfish/metal"
-)
+import "encoding/binary"
 
 // shadow is the state of a buffer's bytes in Check. It uses physical memory only for bytes that kernels touch.
 type shadow struct {
@@ -46,28 +42,6 @@ func (s *shadow) free() {
 	for _, p := range [...]*pages{&s.cells, &s.unwritten, &s.seen, &s.ever, &s.put, &s.everPut} {
 		p.free()
 	}
-}
-
-// Stale declares that the content of a buffer is no longer needed. The content is lost: a kernel that reads it before
-// the CPU or a kernel has written it causes a fault. Stale waits for committed command buffers. It does nothing except
-// in Check.
-func (d *Device) Stale(b metal.Buffer) error {
-	own, ok := b.(*buffer)
-	if !ok || own.device != d {
-		return errForeign
-	}
-	if own.shadow == nil || own.wrapped {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for d.running {
-		d.idle.Wait()
-	}
-	if d.closed || own.closed {
-		return metal.ErrClosed
-	}
-	return own.poison()
 }
 
 // poison fills the buffer with a pattern that counts as not written: NaN, different at each multiple of eight.

@@ -83,25 +83,6 @@ func TestCostMeasured(t *testing.T) {
 	}
 }
 
-// TestCostOneOutlier: one outlier changes little, at any time, and nothing for a number of rows that was measured
-// before.
-func TestCostOneOutlier(t *testing.T) {
-	for rows := 1; rows <= 8; rows++ {
-		var c Cost
-		c.Learn(1, 1)
-		c.Learn(1, 1)
-		c.Learn(rows, 1000)
-		for i, v := range c.Curve(8) {
-			assert.LessOrEqual(t, v, 1+float64(i)*(1+rowCost)/2+1e-9, "%d rows", i+1)
-		}
-		learn(&c, 16, 0.2, exact)
-		c.Learn(rows, 1000)
-		for i, v := range c.Curve(8) {
-			assert.InDelta(t, 1+0.2*float64(i), v, 1e-9, "%d rows", i+1)
-		}
-	}
-}
-
 // TestCostForgets: costly rows are known after two calls; old times are forgotten, so that rows are tried again.
 func TestCostForgets(t *testing.T) {
 	var c Cost
@@ -158,18 +139,6 @@ func TestReach(t *testing.T) {
 		c.Learn(1, took)
 		assert.Equal(t, 6, c.Reach(1))
 	}
-}
-
-// TestCostWithoutOne: without a call of one row, the curve is relative to the smallest number of rows.
-func TestCostWithoutOne(t *testing.T) {
-	var c Cost
-	for range 3 {
-		c.Learn(4, 2.6)
-		c.Learn(6, 5.2)
-	}
-	curve := c.Curve(6)
-	assert.InDelta(t, 1.3, curve[3], 1e-9)
-	assert.InDelta(t, 2.6, curve[5], 1e-9)
 }
 
 // TestCostOfFewTimes: the cost of a number of rows combines its times, in any unit, and the estimate from other

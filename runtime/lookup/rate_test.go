@@ -56,16 +56,3 @@ func TestRateLearns(t *testing.T) {
 	}
 	assert.Equal(t, rarest, r.Of(17))
 }
-
-// TestChances: chances multiply along the chain, with a growing match.
-func TestChances(t *testing.T) {
-	var r Rate
-	r.Learn(4, true)
-	r.Learn(3, false)
-	got := r.Chances(3, 3)
-	require.Len(t, got, 3)
-	assert.InDelta(t, r.Of(3), got[0], 1e-12)
-	assert.InDelta(t, r.Of(3)*r.Of(4), got[1], 1e-12)
-	assert.InDelta(t, r.Of(3)*r.Of(4)*r.Of(5), got[2], 1e-12)
-	assert.Empty(t, r.Chances(3, 0))
-}

@@ -40,9 +40,6 @@ func (c *Cache) Slots() int { return len(c.used) }
 // Bytes returns the memory that is allocated for keys and values: see [backend.KV].
 func (c *Cache) Bytes() int64 { return c.kv.Bytes() }
 
-// MostBytes returns the memory when every slot is in use.
-func (c *Cache) MostBytes() int64 { return c.kv.Config().Bytes() }
-
 // InUse returns the number of slots in use, prefix and draft tree together.
 func (c *Cache) InUse() int {
 	n := 0

@@ -298,34 +298,3 @@ func TestMisuse(t *testing.T) {
 	require.NoError(t, c.Restore(6))
 	assert.Equal(t, []int{6, 6}, []int{c.Len(), c.InUse()})
 }
-
-// TestChildren: a child sees what its parent sees and itself, at the next position; two children of one row do not see
-// each other, and the parent does not change.
-func TestChildren(t *testing.T) {
-	span := func(ends ...int32) (all []backend.Span) {
-		for i := 0; i < len(ends); i += 2 {
-			all = append(all, backend.Span{From: ends[i], To: ends[i+1]})
-		}
-		return all
-	}
-	for _, see := range [][]backend.Span{span(0, 5), span(0, 3, 8, 9, 4, 5)} {
-		roomy := append(make([]backend.Span, 0, 9), see...) // with capacity after it
-		parent := backend.Row{Token: 9, Pos: 4, Slot: 4, See: roomy}
-		before := append([]backend.Span(nil), see...)
-		a := Child(parent, 5)
-		b := Child(parent, 7)
-		c := Child(a, 6)
-		d := Child(a, 2)
-		joined := append([]backend.Span(nil), before...)
-		joined[len(joined)-1].To = 6
-		assert.Equal(t, backend.Row{Pos: 5, Slot: 5, See: joined}, a)
-		beside := append(append([]backend.Span(nil), before...), span(7, 8)...)
-		assert.Equal(t, backend.Row{Pos: 5, Slot: 7, See: beside}, b)
-		longer := append([]backend.Span(nil), before...)
-		longer[len(longer)-1].To = 7
-		assert.Equal(t, backend.Row{Pos: 6, Slot: 6, See: longer}, c)
-		beside = append(append([]backend.Span(nil), joined...), span(2, 3)...)
-		assert.Equal(t, backend.Row{Pos: 6, Slot: 2, See: beside}, d)
-		assert.Equal(t, backend.Row{Token: 9, Pos: 4, Slot: 4, See: before}, parent)
-	}
-}

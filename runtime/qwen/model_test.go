@@ -51,33 +51,6 @@ func randomTokens(r *rand.Rand, n, vocab int) []int32 {
 	return ids
 }
 
-// TestTypes compares every type of weights on the fast and the exact path: the error of a wrong kernel is far larger
-// than that of rounding to 8 bits.
-func TestTypes(t *testing.T) {
-	ids := randomTokens(rand.New(rand.NewPCG(1, 1)), 20, 512)
-	recipes := synth.RecipeNames()
-	if testing.Short() {
-		recipes = []string{"q8_0", "q4_k_m"}
-	}
-	for _, recipe := range recipes {
-		f := file(t, recipe, nil)
-		exact, fast := load(t, f, host.Options{Exact: true}), load(t, f, host.Options{Threads: 3})
-		ref := prefill(t, exact, ids, gguf.F32)
-		ref64 := make([]float64, len(ref.Logits))
-		for i, l := range ref.Logits {
-			ref64[i] = float64(l)
-		}
-		bar := 0.06
-		if recipe == "f32" || recipe == "f16" || recipe == "bf16" {
-			bar = 1e-5
-		}
-		got := prefill(t, fast, ids, gguf.F32)
-		assert.Less(t, relativeError(got.Logits, ref64), bar, recipe)
-		assert.InDelta(t, ref.LogSumExp, got.LogSumExp, bar, recipe)
-		assert.InDelta(t, ref.Entropy, got.Entropy, bar, recipe)
-	}
-}
-
 // prefill evaluates ids in a new cache in one call.
 func prefill(t testing.TB, m *qwen.Model, ids []int32, kv gguf.Type) backend.Output {
 	t.Helper()
@@ -283,7 +256,6 @@ func TestContext(t *testing.T) {
 	m := load(t, file(t, "q8_0", func(s *synth.Spec) { s.Context = 8 }), host.Options{})
 	c, err := m.NewCache(6, gguf.F16)
 	require.NoError(t, err)
-	assert.EqualValues(t, 2*2*6*2*64*2, c.MostBytes())
 	assert.Zero(t, c.Bytes(), "memory is allocated when it is used")
 	_, err = c.Extend(make([]int32, 7))
 	require.ErrorIs(t, err, qwen.ErrContext)

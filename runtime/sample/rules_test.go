@@ -102,35 +102,6 @@ func TestPickByIsTheDefinition(t *testing.T) {
 	assert.Positive(t, cut)
 }
 
-// TestPickByWithoutRules: without changes it is the choice without rules.
-func TestPickByWithoutRules(t *testing.T) {
-	r := rand.New(rand.NewPCG(23, 24))
-	for range 500 {
-		c := newRuled(r)
-		s, err := New(c.o)
-		require.NoError(t, err)
-		out := output(c.logits, 50)
-		want := s.Pick(c.pos, out)
-		at := Place{Recent: c.at.Recent, Counts: c.at.Counts}
-		require.Equal(t, want, s.PickBy(c.pos, out, &terms.Settings{RepeatPenalty: 1}, at))
-	}
-	s, err := New(terms.Sampling{Temperature: 1})
-	require.NoError(t, err)
-	assert.EqualValues(t, -1,
-		s.PickBy(1, output(make([]float32, 50), 5), &terms.Settings{}, Place{Mask: make([]uint64, 1)}))
-	beyond := &backend.Output{Top: []backend.Candidate{{ID: 150, Logit: 9}, {ID: 64, Logit: 8}, {ID: 3, Logit: 1}}}
-	assert.EqualValues(t, 3, s.PickBy(1, beyond, &terms.Settings{}, Place{Mask: []uint64{math.MaxUint64}}),
-		"tokens beyond the mask are not allowed")
-	many := make([]float32, 5000)
-	for i := range many {
-		many[i] = float32(i % 4999)
-	}
-	s, err = New(terms.Sampling{Temperature: 1e-3, TopK: 600})
-	require.NoError(t, err)
-	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, &terms.Settings{}, Place{}),
-		"more than are sorted at a time")
-}
-
 // BenchmarkPickBy chooses from a vocabulary of Qwen's size by rules.
 func BenchmarkPickBy(b *testing.B) {
 	out := output(randomLogits(rand.New(rand.NewPCG(7, 8)), 151936, 2.5), 16)

@@ -306,16 +306,6 @@ func TestNucleus(t *testing.T) {
 	}
 }
 
-func TestGreedy(t *testing.T) {
-	out := &backend.Output{Top: []backend.Candidate{{ID: 7, Logit: 2}}}
-	for _, o := range []terms.Sampling{{}, {Temperature: 1, TopK: 1}, {TopP: 0.5, TopK: 9, Seed: 3}} {
-		s, err := New(o)
-		require.NoError(t, err)
-		assert.False(t, s.Want(backend.Want{}).Logits)
-		assert.EqualValues(t, 7, s.Pick(3, out))
-	}
-}
-
 func TestValidate(t *testing.T) {
 	for _, o := range []terms.Sampling{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt},
 		{Seed: math.MaxUint64}} {
