@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -346,42 +345,6 @@ func TestDoorsEmpty(t *testing.T) {
 	a, _ = streamedMessage(t, ask(t, s, messages, `{`+hello+`,"stream":true}`).Body.Bytes())
 	assert.Equal(t, doorAnswer{[]string{""}, "end_turn<nil>"}, a)
 	assert.Equal(t, a, ofMessage(t, object(t, ask(t, s, messages, `{`+hello+`}`).Body.Bytes())))
-}
-
-// TestDoorsRefuse: an error names the invalid field by its path in the API, and nothing is generated.
-func TestDoorsRefuse(t *testing.T) {
-	const user = `"messages":[{"role":"user","content":"x"}]`
-	for _, c := range []struct{ path, body, at, say string }{
-		{responses, `{"input":[]}`, "input", "give a text"},
-		{responses, `{"input":[{"role":"robot","content":"x"}]}`, "input[0].role", "give system"},
-		{responses, `{"input":[{"type":"item_reference","id":"msg_1"}]}`, "input[0].id", "there is no item msg_1"},
-		{responses, `{"input":"x","previous_response_id":"resp_1"}`, "previous_response_id", "no response resp_1"},
-		{responses, `{"input":"x","text":{"format":{"type":"json_schema","schema":{"not":{}}}}}`, "text.format", ""},
-		{messages, `{}`, "messages", "at least one"},
-		{messages, `{"messages":[{"role":"user","content":[{"type":"image","source":{}}]}]}`,
-			"messages[0].content[0].type", "text"},
-		{messages, `{` + user + `,"stop_sequences":[""]}`, "stop_sequences", "is empty"},
-	} {
-		m := &fakeModel{refuse: func(s answer.Settings) error {
-			if strings.Contains(string(s.Schema), `"not"`) {
-				return errors.New("not: this keyword cannot be decided")
-			}
-			return nil
-		}}
-		w := ask(t, newTestServer(t, m, nil), c.path, c.body)
-		assert.Equal(t, http.StatusBadRequest, w.Code, c.body)
-		e := object(t, w.Body.Bytes())
-		say, _ := at(e, "error", "message").(string)
-		assert.True(t, strings.HasPrefix(say, c.at+": "), "%s: %s", c.body, say)
-		assert.Contains(t, say, c.say, c.body)
-		assert.Equal(t, "invalid_request_error", at(e, "error", "type"))
-		if c.path == messages {
-			assert.Equal(t, "error", e["type"])
-		} else {
-			assert.Equal(t, c.at, at(e, "error", "param"))
-		}
-		assert.Empty(t, m.asked)
-	}
 }
 
 // chatless is a model without a chat template.

@@ -146,48 +146,8 @@ func TestToolCalls(t *testing.T) {
 	}
 }
 
-// TestCallSchema: a call follows the schema of the allowed functions, with references to their place.
-func TestCallSchema(t *testing.T) {
-	m := newToolModel("", `{"name":"f","arguments":{}}`)
-	s := newTestServer(t, m, nil)
-	ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
-	ask(t, s, "/v1/chat/completions",
-		`{`+hello+`,`+twoTools+`,"tool_choice":{"type":"function","function":{"name":"f"}}}`)
-	require.Len(t, m.schemas, 2)
-	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",
-		"properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
-		`"$defs":{"n":{"type":"number"}}}},"required":["name","arguments"],"additionalProperties":false}`
-	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object","properties":{}}},` +
-		`"required":["name","arguments"],"additionalProperties":false}`
-	inAny := strings.Replace(f, "PLACE", "/anyOf/0/properties/arguments", 1)
-	assert.JSONEq(t, `{"anyOf":[`+inAny+`,`+g+`]}`, m.schemas[0])
-	assert.JSONEq(t, strings.Replace(f, "PLACE", "/properties/arguments", 1), m.schemas[1])
-	for _, s := range m.asked {
-		assert.Equal(t, s.Schema != nil, s.Closed, "only schemas of calls are closed")
-	}
-}
-
-// TestStrictTools: unsupported parameters allow any object, but are an error for strict tools.
-func TestStrictTools(t *testing.T) {
-	for strict, status := range map[string]int{"false": http.StatusOK, "true": http.StatusBadRequest} {
-		m := newToolModel("", `{"name":"f","arguments":{}}`)
-		m.refuse = func(s answer.Settings) error {
-			if strings.Contains(string(s.Schema), `"not"`) {
-				return errors.New("not: this cannot be decided")
-			}
-			return nil
-		}
-		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
-			`{`+hello+`,"tools":[{"type":"function","function":{"name":"f","strict":`+
-				strict+`,"parameters":{"type":"object","not":{}}}}]}`)
-		assert.Equal(t, status, w.Code)
-		if status != http.StatusOK {
-			assert.Contains(t, w.Body.String(), "parameters of f: not: this cannot be decided")
-			continue
-		}
-		require.Len(t, m.schemas, 1)
-		assert.NotContains(t, m.schemas[0], "not")
-	}
+// TestToolsTogether: tools that the model supports one by one, but not all together, are refused.
+func TestToolsTogether(t *testing.T) {
 	m := &fakeModel{refuse: func(s answer.Settings) error {
 		if strings.Contains(string(s.Schema), `"anyOf"`) {
 			return errors.New("too large")

@@ -86,50 +86,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUsual: values of supported fields that change nothing.
-func TestUsual(t *testing.T) {
-	for name, own := range map[string][]string{
-		"chat":       {`"add_special_tokens":false`, `"top_logprobs":0`},
-		"completion": {`"add_special_tokens":true`},
-	} {
-		a := apis()[name]
-		for _, pair := range append(own, `"max_tokens":-1`, `"top_k":-1`, `"stop":[]`, `"logit_bias":{}`,
-			`"stream_options":{"include_usage":false}`, `"repeat_penalty":1`, `"suffix":""`, `"echo":false`,
-			`"best_of":1`) {
-			plain, _ := a.read(`{` + a.body + `}`)
-			got, wrong := a.read(`{` + a.body + `,` + pair + `}`)
-			require.Nil(t, wrong, pair)
-			var r *Request
-			switch q := got.(type) {
-			case *Chat:
-				r = &q.Request
-			case *Completion:
-				if r = &q.Request; strings.HasPrefix(pair, `"max_tokens`) {
-					continue // the usual number differs there
-				}
-			}
-			r.Settings.Stop, r.Settings.RepeatPenalty = nil, 0
-			require.Equal(t, plain, got, pair)
-		}
-	}
-}
-
-// TestForeignTables: no field is in both tables, and none is supported by this server.
-func TestForeignTables(t *testing.T) {
-	for _, name := range ignoredFields {
-		assert.NotContains(t, idleFields, name)
-	}
-	followed := []string{"model", "messages", "prompt", "stream", "stream_options", "n", "temperature", "top_p",
-		"top_k", "min_p", "presence_penalty", "frequency_penalty", "repeat_penalty", "seed", "stop", "logit_bias",
-		"pilotfish", "response_format", "logprobs", "top_logprobs", "max_tokens", "max_completion_tokens", "tools",
-		"tool_choice",
-		"parallel_tool_calls"}
-	for _, name := range followed {
-		assert.NotContains(t, idleFields, name)
-		assert.False(t, slices.Contains(ignoredFields, name), name)
-	}
-}
-
 // TestForeignParts: fields that clients send back with messages, parts, calls and tools, and that cannot change the
 // answer, do not change the request.
 func TestForeignParts(t *testing.T) {
@@ -204,16 +160,5 @@ func TestForeignParts(t *testing.T) {
 		got, wrong := read(strings.ReplaceAll(c.plain, c.old, "{"+with(c.names)+c.old[1:]))
 		require.Nil(t, wrong, c.old)
 		assert.Equal(t, want, got, c.old)
-	}
-}
-
-// TestWithout: fields are removed, and the rest is unchanged.
-func TestWithout(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"a":1, "x": {"a":2},"b":"é\u00e9"}`: `{"a":1,"b":"é\u00e9"}`, `{"x":1}`: `{}`,
-		`{ "a" : 1.50 }`: `{ "a" : 1.50 }`, `[1]`: `[1]`, `{"a":`: `{"a":`, ``: ``,
-		`["x",1]`: `["x",1]`, `{"x":1,"b":}`: `{"x":1,"b":}`,
-	} {
-		assert.Equal(t, want, string(without([]byte(in), []string{"x"})), in)
 	}
 }

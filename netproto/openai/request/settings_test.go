@@ -2,7 +2,6 @@ package request
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -88,27 +87,6 @@ func TestInfillSettings(t *testing.T) {
 		r, wrong := ReadInfill([]byte(`{"input_prefix":"a","input_suffix":"c",`+more+`}`), Defaults{})
 		require.Nil(t, wrong, more)
 		assert.Equal(t, want, r.Settings, more)
-	}
-}
-
-// TestSamplers: a list with one sampler keeps the numbers of that sampler, and switches all others off.
-func TestSamplers(t *testing.T) {
-	for _, sampler := range []string{"temperature", "top_k", "top_p", "min_p", "penalties"} {
-		body := fmt.Sprintf(`{"input_prefix":"a","input_suffix":"c","samplers":[%q]`, sampler)
-		for _, n := range new(answer.Settings).Numbers() {
-			value := "0.5"
-			if _, whole := n.To.(*int); whole {
-				value = "7"
-			}
-			body += fmt.Sprintf(",%q:%s", n.Name, value)
-		}
-		r, wrong := ReadInfill([]byte(body+"}"), Defaults{})
-		require.Nil(t, wrong, body)
-		for _, n := range r.Settings.Numbers() {
-			kept := n.Name == sampler || sampler == "penalties" && strings.HasSuffix(n.Name, "_penalty")
-			off := map[string]float64{"temperature": 1, "top_p": 1}[n.Name]
-			assert.Equal(t, kept, n.Value() != off, "%s with %s", n.Name, sampler)
-		}
 	}
 }
 
