@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
-// changedBlock is the name of the block that lists the packages that have changed since: it depends on the checkout.
+// changedBlock is the name of the block that lists the measurements of earlier code: it depends on the checkout.
 const changedBlock = "changed"
 
 // marked matches a block of a page: the text between its markers. A block within a line has no line feeds around it.
@@ -87,11 +87,7 @@ func blocks(root string) (*made, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		run := &records[0].Run
-		m.texts[name+"-about"] = about(run)
-		if s := sourcesText(run); s != "" {
-			m.texts[name+"-sources"] = s
-		}
+		m.texts[name+"-about"] = about(&records[0].Run)
 	}
 	m.real(tasks)
 	return m, nil
@@ -134,18 +130,6 @@ func shortVersion(version string) string {
 	return version
 }
 
-// sourcesText lists the measured packages with the beginnings of their hashes, "" if they are unknown.
-func sourcesText(r *result.Run) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(r.Sources)) {
-		all = append(all, fmt.Sprintf("%s %.6s", name, r.Sources[name]))
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return wrapped("Sources: " + strings.Join(all, ", ") + ".")
-}
-
 // wrapped wraps text at 120 characters, as far as its words allow.
 func wrapped(text string) string {
 	var b strings.Builder
@@ -167,38 +151,33 @@ func wrapped(text string) string {
 	return b.String()
 }
 
-// changed lists the measured packages that differ from those of the stored measurements.
+// changed lists the measurements with measured packages that differ from those of today.
 func changed(root string) (string, error) {
 	now, err := sources(root)
 	if err != nil {
 		return "", err
 	}
-	var lines []string
+	var others, same []string
 	for _, name := range measurements() {
 		records, err := measured(root, name)
-		if err != nil {
-			return "", err
-		}
-		if records == nil {
-			continue
-		}
-		var others []string
-		for _, folder := range slices.Sorted(maps.Keys(records[0].Run.Sources)) {
-			if records[0].Run.Sources[folder] != now[folder] {
-				others = append(others, folder)
-			}
-		}
 		switch {
-		case len(records[0].Run.Sources) == 0:
-			lines = append(lines, fmt.Sprintf("- %s: it is not known of which sources", name))
-		case len(others) > 0:
-			lines = append(lines, fmt.Sprintf("- %s: %s", name, strings.Join(others, ", ")))
+		case err != nil:
+			return "", err
+		case records == nil:
+		case maps.Equal(records[0].Run.Sources, now):
+			same = append(same, name)
 		default:
-			lines = append(lines, fmt.Sprintf("- %s: nothing", name))
+			others = append(others, name)
 		}
 	}
-	return "Of the measured packages, these have changed since, when this page was last written:\n\n" +
-		strings.Join(lines, "\n"), nil
+	var text string
+	if len(others) > 0 {
+		text = "The measured packages have changed since: " + strings.Join(others, ", ") + ". "
+	}
+	if len(same) > 0 {
+		text += "They are still as measured: " + strings.Join(same, ", ") + "."
+	}
+	return wrapped(text), nil
 }
 
 // write writes the pages and the figures. It removes figures that are no longer made.
