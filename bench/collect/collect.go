@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -90,61 +92,35 @@ func (p *Plan) Run(ctx context.Context, dir string, progress func(done, total in
 type run struct {
 	*Plan
 	w        *trace.Writer
-	texts    map[int][]trace.Text // of incomplete shards
-	left     map[int]int          // number of missing prompts in them
 	progress func(done, total int)
-	done     int
-}
 
-// collected is a text and its number.
-type collected struct {
-	number int
-	text   trace.Text
-	err    error
+	mu    sync.Mutex
+	texts map[int][]trace.Text // of incomplete shards
+	left  map[int]int          // number of missing prompts in them
+	done  int
 }
 
 // collect makes the texts of all missing shards, several at a time, and writes each shard when it is complete.
 func (r *run) collect(ctx context.Context) error {
 	missing := r.missing()
 	r.tell(0)
-	if len(missing) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	numbers, results := make(chan int), make(chan collected)
-	var workers sync.WaitGroup
-	for range min(r.o.Parallel, len(missing)) {
-		workers.Go(func() { r.work(ctx, numbers, results) })
-	}
-	workers.Go(func() {
+	workers, ctx := errgroup.WithContext(ctx)
+	numbers := make(chan int)
+	workers.Go(func() error {
 		defer close(numbers)
 		for _, n := range missing {
 			select {
 			case numbers <- n:
 			case <-ctx.Done():
-				return
+				return context.Cause(ctx)
 			}
 		}
+		return nil
 	})
-	go func() { workers.Wait(); close(results) }()
-	var failed *collected // the first failure in the order of the prompts
-	for c := range results {
-		if c.err == nil && failed == nil {
-			c.err = r.take(c)
-		}
-		if c.err != nil && (failed == nil || c.number < failed.number && !errors.Is(c.err, context.Cause(ctx))) {
-			failed = &c
-			cancel(c.err)
-		}
+	for range min(r.o.Parallel, len(missing)) {
+		workers.Go(func() error { return r.work(ctx, numbers) })
 	}
-	if failed != nil {
-		return failed.err
-	}
-	if r.done < r.settings.Prompts {
-		return context.Cause(ctx)
-	}
-	return nil
+	return workers.Wait()
 }
 
 // missing returns the prompts of the missing shards.
@@ -164,13 +140,15 @@ func (r *run) missing() (all []int) {
 }
 
 // take adds a text to its shard, and writes the shard when it is complete.
-func (r *run) take(c collected) error {
-	shard := c.number / r.settings.ShardPrompts
+func (r *run) take(number int, t trace.Text) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	shard := number / r.settings.ShardPrompts
 	first, end := r.settings.ShardRange(shard)
 	if r.texts[shard] == nil {
 		r.texts[shard] = make([]trace.Text, end-first)
 	}
-	r.texts[shard][c.number-first] = c.text
+	r.texts[shard][number-first] = t
 	if r.left[shard]--; r.left[shard] == 0 {
 		if err := r.w.Write(shard, r.texts[shard]); err != nil {
 			return err
@@ -188,25 +166,22 @@ func (r *run) tell(more int) {
 }
 
 // work makes texts until there are no more.
-func (r *run) work(ctx context.Context, numbers <-chan int, results chan<- collected) {
+func (r *run) work(ctx context.Context, numbers <-chan int) error {
 	w, err := newWorker(ctx, r.Plan)
 	if err != nil {
-		results <- collected{err: err}
-		return
+		return err
 	}
 	defer w.close()
 	for n := range numbers {
-		c := collected{number: n}
-		if c.text, c.err = w.collect(ctx, n); c.err != nil {
-			if cause := context.Cause(ctx); cause != nil && errors.Is(c.err, cause) {
-				c.err = cause
-			} else {
-				c.err = fmt.Errorf("question %s: %w", r.o.Data.Questions[n].ID, c.err)
-			}
+		t, err := w.collect(ctx, n)
+		if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, cause) {
+			return cause
+		} else if err != nil {
+			return fmt.Errorf("question %s: %w", r.o.Data.Questions[n].ID, err)
 		}
-		results <- c
-		if c.err != nil {
-			return
+		if err := r.take(n, t); err != nil {
+			return err
 		}
 	}
+	return nil
 }

@@ -472,25 +472,22 @@ func TestFailure(t *testing.T) {
 	assert.ErrorIs(t, err, engine.ErrClosed)
 }
 
-// TestFirstFailure: of several errors, that of the first question is returned, although others came before it.
-func TestFirstFailure(t *testing.T) {
+// TestFailureNamed: an error names its question, and ends the other texts.
+func TestFailureNamed(t *testing.T) {
 	o := demoOptions(t, 4, engine.Options{})
 	o.Reference, o.Labels, o.Parallel = Given, nil, 4
-	first, other := errors.New("first"), errors.New("other")
+	wrong := errors.New("wrong")
 	begun := make(chan struct{})
-	o.Data.Questions[3].Run = func(ctx context.Context, _ string) (bool, error) {
-		select {
-		case <-begun:
-		case <-ctx.Done(): // the other one failed earlier
-		}
-		return false, other
+	o.Data.Questions[1].Run = func(context.Context, string) (bool, error) {
+		<-begun
+		return false, wrong
 	}
-	o.Data.Questions[1].Run = func(ctx context.Context, _ string) (bool, error) {
+	o.Data.Questions[3].Run = func(ctx context.Context, _ string) (bool, error) {
 		close(begun)
 		<-ctx.Done()
-		return false, first
+		return false, context.Cause(ctx)
 	}
 	_, err := plan(t, o).Run(t.Context(), held.TempDir(t), nil)
-	assert.ErrorIs(t, err, first)
+	assert.ErrorIs(t, err, wrong)
 	assert.ErrorContains(t, err, "question 2: ")
 }

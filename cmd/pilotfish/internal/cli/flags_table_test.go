@@ -41,7 +41,9 @@ func TestDeclarations(t *testing.T) {
 		"values never always random margin entropy learned": "policy ",
 		"values texts debug info warn error":                "log-level ", "span -1": "with.elements ",
 		"span -2 2": "presence-penalty frequency-penalty ", "span 0 10": "repeat-penalty ", "span 0 100": "temp ",
-		"span 0": "ctx max-tokens slots limit.rows edge-tps ",
+		"span 0": "ctx max-tokens slots edge-tps ", "span 0.001 1000000000": "limit.rate ",
+		"span 1 1000000000": "limit.prompt limit.memory limit.devices limit.questions limit.rows ",
+		"span 1ms":          "limit.idle limit.handshake limit.total ",
 		"span 0 1": "threshold budget edge-row-cost top-p " +
 			"min-p ", "span 0 1000": "with.warm-up ",
 		"span 0 10000": "connects outages ", "span 0 1000000": "answers ", "span 0 1024": "threads ",

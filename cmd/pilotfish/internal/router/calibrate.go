@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -22,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
 // calibrateFlags has the flags of `pilotfish router calibrate`.
@@ -99,29 +98,18 @@ func (f *calibrateFlags) check() error {
 	if err := f.pair.Check(true); err != nil {
 		return err
 	}
-	if _, err := f.pair.Model.Options(); err != nil {
-		return err
-	}
 	switch {
 	case !ours && f.router == "":
 		return cli.Usagef("there is no router: name its file with --router")
-	case !ours && f.data == "":
+	case (!ours || f.task != "") && f.data == "":
 		return cli.Usagef("there are no prompts: name their file with --data")
-	case f.task != "" && !slices.Contains(group.PublicTasks(), f.task):
-		return cli.Usagef("--task %.40q is not known: choose from %s", f.task,
-			strings.Join(group.PublicTasks(), ", "))
-	case f.task != "" && f.data == "":
-		return cli.Usagef("--task is for a file of questions: name it with --data, or leave --task out")
-	case !(f.budget > 0 && f.budget < 1):
-		return cli.Usagef("--budget %v is out of range: give a share above 0 and below 1", f.budget)
-	case !(f.confidence > 0 && f.confidence < 1):
-		return cli.Usagef("--confidence %v is out of range: give a chance above 0 and below 1", f.confidence)
-	case f.max < 1 || f.max > math.MaxInt32:
-		return cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
-	case f.questions < 0:
-		return cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
-	case f.out == "":
-		return cli.Usagef("-o names no file: give one for the router with its certificate")
+	}
+	if err := checkQuestions(f.task, f.questions, f.max); err != nil {
+		return err
+	}
+	test := certify.Test{Budget: f.budget, Confidence: f.confidence, MaxTokens: f.max}
+	if err := test.Validate(); err != nil {
+		return cli.Usagef("--%w", err)
 	}
 	return f.code.Check(f.task)
 }

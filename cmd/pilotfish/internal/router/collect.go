@@ -108,70 +108,27 @@ func (f *collectFlags) register(c *cobra.Command) {
 	}
 }
 
-// check returns an error for wrong values, and for flags that would have no effect, before anything is opened.
-func (f *collectFlags) check() error {
-	set := f.pair.Set
-	ours := f.data == task.Demo || f.data == task.DemoTrain
-	if err := f.pair.Check(ours); err != nil {
-		return err
-	}
-	reference := collect.Reference(f.reference)
+// checkQuestions returns an error for wrong flags of questions and their answers.
+func checkQuestions(name string, questions, maxTokens int) error {
 	switch {
-	case f.reference != "" && !slices.Contains(collect.References(), reference):
-		return cli.Usagef("--reference %.40q is not known: choose given, small, large, sampled or routed", f.reference)
-	case f.task != "" && !slices.Contains(group.PublicTasks(), f.task):
-		return cli.Usagef("--task %.40q is not known: choose from %s", f.task, strings.Join(group.PublicTasks(), ", "))
-	case f.task != "" && ours:
-		return cli.Usagef("--task is for a file of questions: name it with --data, or leave --task out")
-	case set.Changed("shots") && f.task == "":
-		return cli.Usagef("--shots has no effect without --task: leave it out, or add that")
-	case f.out == "":
-		return cli.Usagef("-o names no folder: give one for the traces")
-	case f.questions < 0:
-		return cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
-	case f.max < 1 || f.max > math.MaxInt32:
-		return cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
-	case reference == collect.Sampled && !(f.temperature > 0 && f.temperature <= math.MaxFloat64):
-		return cli.Usagef("--temp %v is not random: give a number above 0", f.temperature)
-	case set.Changed("seed") && reference != collect.Sampled && f.data != task.DemoTrain:
-		return cli.Usagef("--seed has no effect without --reference sampled or --data demo-train")
-	case set.Changed("temp") && reference != collect.Sampled:
-		return cli.Usagef("--temp has no effect without --reference sampled: leave it out, or add that")
-	case reference == collect.Routed && f.router == "":
-		return cli.Usagef("--reference routed needs a router: give its file with --router")
-	}
-	if err := errors.Join(f.code.Check(f.task), checkRules(f.labels)); err != nil {
-		return err
-	}
-	return f.checkRouted(reference == collect.Routed)
-}
-
-// checkRules returns an error for unknown rules of labels.
-func checkRules(names []string) error {
-	for i, name := range names {
-		switch {
-		case !slices.Contains(collect.Rules(), name):
-			return cli.Usagef("--label %.40q is not known: choose among %s", name, strings.Join(collect.Rules(), ", "))
-		case slices.Contains(names[:i], name):
-			return cli.Usagef("--label names %s twice: leave one of them out", name)
-		}
-	}
-	return nil
-}
-
-// checkRouted returns an error for wrong flags of a router.
-func (f *collectFlags) checkRouted(routed bool) error {
-	set := f.pair.Set
-	for _, name := range []string{"router", "threshold"} {
-		if set.Changed(name) && !routed {
-			return cli.Usagef("--%s has no effect without --reference routed: leave it out, or add that", name)
-		}
+	case name != "" && !slices.Contains(group.PublicTasks(), name):
+		return cli.Usagef("--task %.40q is not known: choose from %s", name, strings.Join(group.PublicTasks(), ", "))
+	case questions < 0:
+		return cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", questions)
+	case maxTokens < 1 || maxTokens > math.MaxInt32:
+		return cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", maxTokens)
 	}
 	return nil
 }
 
 func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
-	if err := f.check(); err != nil {
+	if err := f.pair.Check(f.data == task.Demo || f.data == task.DemoTrain); err != nil {
+		return err
+	}
+	if err := checkQuestions(f.task, f.questions, f.max); err != nil {
+		return err
+	}
+	if err := f.code.Check(f.task); err != nil {
 		return err
 	}
 	run, err := f.code.Runner(ctx, a, f.task)
@@ -217,7 +174,7 @@ func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 		Temperature: f.temperature, Seed: f.seed, Labels: f.labels,
 		Compute: f.pair.Model.Compute(),
 	}
-	if f.router == "" {
+	if f.router == "" || o.Reference != collect.Routed {
 		return o, nil
 	}
 	file, err := engine.ReadRouter(f.router)

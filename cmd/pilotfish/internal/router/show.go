@@ -57,13 +57,8 @@ use, each token of the large model changes the text that follows.`,
 }
 
 func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []string) error {
-	if len(dirs) == 0 {
-		for name, value := range map[string]string{"svg": f.svg, "label": f.label} {
-			if value != "" {
-				return cli.Usagef("--%s has no effect without traces: name the folders that router collect filled",
-					name)
-			}
-		}
+	if len(dirs) == 0 && f.svg != "" {
+		fmt.Fprintln(a.Stderr, "pilotfish: --svg draws nothing without traces: name the folders that router collect filled")
 	}
 	file, err := engine.ReadRouter(path)
 	if err != nil {

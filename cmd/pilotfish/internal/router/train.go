@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
@@ -86,10 +84,7 @@ func (f *trainFlags) options() train.Options {
 }
 
 func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
-	switch {
-	case f.label != "" && !slices.Contains(collect.Rules(), f.label):
-		return cli.Usagef("--label %.40q is not known: choose one of %s", f.label, strings.Join(collect.Rules(), ", "))
-	case f.seed < 0:
+	if f.seed < 0 {
 		return cli.Usagef("--seed %d is negative: give 0 or more", f.seed)
 	}
 	if err := cli.CheckPlace("-o", f.out); err != nil {
