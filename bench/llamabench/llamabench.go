@@ -1,6 +1,6 @@
 // Package llamabench writes measurements of an engine in the format of llama-bench, the benchmark program of llama.cpp
-// (tools/llama-bench), so that the results of both fit into one table. A [Test] is one of its lines: a prompt, such as
-// pp512, or a generation, such as tg64. Columns for features that only llama.cpp has get their values for unused
+// (tools/llama-bench), so that the results of both fit into one table. A [Test] is one of its lines: a prompt or a
+// generation. Columns for features that only llama.cpp has get their values for unused
 // features.
 package llamabench
 
@@ -34,18 +34,6 @@ type Test struct {
 	SamplesNS []int64   // nanoseconds of each sample, above 0
 }
 
-// Name is the name of the test in the table: pp512, tg64, or tg64 @ d4096 with a context before it.
-func (t Test) Name() string {
-	name := fmt.Sprintf("pp%d", t.Prompt)
-	if t.Prompt == 0 {
-		name = fmt.Sprintf("tg%d", t.Decode)
-	}
-	if t.Depth > 0 {
-		name += fmt.Sprintf(" @ d%d", t.Depth)
-	}
-	return name
-}
-
 // rates returns the tokens per second of the samples.
 func (t Test) rates() (all []float64) {
 	for _, ns := range t.SamplesNS {
@@ -54,17 +42,13 @@ func (t Test) rates() (all []float64) {
 	return all
 }
 
-// model describes the model, such as "qwen2 0.49B Q8_0".
+// model describes the model, such as "qwen2 494.03M Q8_0".
 func (t Test) model() string {
-	return fmt.Sprintf("%s %s %s", t.Arch, paramCount(t.Params, ""), t.Type)
-}
-
-// paramCount formats a count in millions or billions.
-func paramCount(n int64, space string) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%.2f%sM", float64(n)/1e6, space)
+	params := fmt.Sprintf("%.2fM", float64(t.Params)/1e6)
+	if t.Params >= 1e9 {
+		params = fmt.Sprintf("%.2fB", float64(t.Params)/1e9)
 	}
-	return fmt.Sprintf("%.2f%sB", float64(n)/1e9, space)
+	return fmt.Sprintf("%s %s %s", t.Arch, params, t.Type)
 }
 
 // kind is the format of a column in JSON.
@@ -73,7 +57,7 @@ type kind int
 const (
 	text    kind = iota // in quotes
 	number              // unquoted
-	boolean             // 0 or 1 in CSV, false or true in JSON
+	boolean             // false or true
 )
 
 // column is a column of llama-bench with its value.

@@ -77,17 +77,6 @@ type Report struct {
 	Dispatches int         `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
 	Levels     int         `json:"levels_per_token,omitempty"`     // sequential levels of dispatches
 	Predicted  *Prediction `json:"predicted,omitempty"`            // for a generation on a GPU
-	Scaling    []Scale     `json:"scaling,omitempty"`
-}
-
-// Scale is the result with a number of threads.
-type Scale struct {
-	Threads       int      `json:"threads"`
-	PromptTPS     float64  `json:"prompt_tps"`
-	GenerationTPS float64  `json:"generation_tps"`
-	Bandwidth     float64  `json:"bandwidth_gbs"`
-	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [Report]
-	FitsCache     bool     `json:"fits_cache,omitempty"`      // as in [Report]
 }
 
 // firstPrompt is the length of the prompt before the first token, and the minimum context for generation.
@@ -105,12 +94,4 @@ func ContextLimit(path string) (int, error) {
 		return 0, fmt.Errorf("load %s: %w", path, err)
 	}
 	return c.Context, nil
-}
-
-// scale returns the line of r for the comparison of numbers of threads.
-func (r *Report) scale() Scale {
-	return Scale{
-		Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth,
-		Share: r.Share, FitsCache: r.FitsCache,
-	}
 }

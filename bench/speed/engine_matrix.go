@@ -151,24 +151,3 @@ func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
 	}
 	return nil
 }
-
-// Scaled measures one combination with the threads of the matrix, and then with 1, 2, … threads up to these. OnSample
-// counts the samples of the first measurement.
-func (m *Matrix) Scaled(ctx context.Context) (r Report, err error) {
-	keep := func(to *Report) func(Report) error {
-		return func(r Report) error { *to = r; return nil }
-	}
-	if err := m.Run(ctx, keep(&r)); err != nil {
-		return r, err
-	}
-	for threads := 1; threads < r.Threads; threads++ {
-		fewer, part := *m, Report{}
-		fewer.Threads, fewer.OnSample = []int{threads}, nil
-		if err := fewer.Run(ctx, keep(&part)); err != nil {
-			return r, err
-		}
-		r.Scaling = append(r.Scaling, part.scale())
-	}
-	r.Scaling = append(r.Scaling, r.scale())
-	return r, nil
-}

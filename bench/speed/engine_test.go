@@ -52,9 +52,9 @@ func TestEngine(t *testing.T) {
 			progress = append(progress, n)
 			assert.Equal(t, 3, of)
 		}
-		r, err := m.Scaled(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, []int{1, 2, 3}, progress, "with all threads; fewer threads are not reported")
+		var r Report
+		require.NoError(t, m.Run(t.Context(), func(one Report) error { r = one; return nil }))
+		assert.Equal(t, []int{1, 2, 3}, progress)
 		assert.Len(t, r.Samples, 3)
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -80,13 +80,6 @@ func TestEngine(t *testing.T) {
 			assert.Greater(t, r.PeakRSS, int64(8<<20), "a Go program with two models needs megabytes")
 		}
 		assert.Len(t, r.ByThreads, 2)
-		require.Len(t, r.Scaling, 2)
-		for i, s := range r.Scaling {
-			assert.Equal(t, i+1, s.Threads)
-			assert.Positive(t, s.Bandwidth)
-			assert.Positive(t, s.PromptTPS)
-		}
-		assert.Equal(t, r.GenerationTPS, r.Scaling[1].GenerationTPS)
 		macs := 30*2*(2*256*256+2*128*256+3*512*256) + 512*256
 		assert.InEpsilon(t, float64(macs)/30*r.PromptTPS/1e9, r.PromptMACs, 1e-9)
 		assert.InEpsilon(t, 30*r.PeakBytes*1e9/float64(macs), r.PromptBound, 1e-9, "all weights are bytes")
@@ -116,11 +109,9 @@ func TestGenerationOneByOne(t *testing.T) {
 func TestEngineStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := single(1, 0, 0, 1).Scaled(ctx)
-	assert.ErrorIs(t, err, os.ErrNotExist)
-	_, err = single(1, 0, 0, 0).Scaled(ctx)
-	assert.ErrorContains(t, err, "repeat 0")
-	_, err = single(0, 0, 9, 1).Scaled(ctx)
+	assert.ErrorIs(t, single(1, 0, 0, 1).Run(ctx, nil), os.ErrNotExist)
+	assert.ErrorContains(t, single(1, 0, 0, 0).Run(ctx, nil), "repeat 0")
+	err := single(0, 0, 9, 1).Run(ctx, nil)
 	assert.ErrorContains(t, err, "nothing to measure")
 }
 
@@ -200,9 +191,6 @@ func TestSummarise(t *testing.T) {
 	for i, want := range []float64{0.5, 0.4, 1} {
 		assert.InDelta(t, want, *r.Samples[i].Share, 1e-12)
 	}
-	assert.Equal(t, Scale{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share, FitsCache: true},
-		(&Report{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share,
-			FitsCache: true}).scale())
 }
 
 // TestEngineOptions: the context that a measurement needs, and settings that are refused.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"slices"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
@@ -18,15 +17,6 @@ type Fairness struct {
 	P99Jain      float64 `json:"p99_jain"`   // Jain's index of the 99th percentiles of the devices' times
 	P99Least     float64 `json:"p99_ms_min"` // the minimum and the maximum of these
 	P99Most      float64 `json:"p99_ms_max"`
-}
-
-// GreedyDevice is the device with a higher rate than the others.
-type GreedyDevice struct {
-	Times   float64        `json:"times"` // the rate of the others
-	Asks    int            `json:"asks"`
-	Answers int            `json:"answers"`
-	Latency result.Latency `json:"latency_ms"`
-	Others  result.Latency `json:"others_latency_ms"` // of all other devices
 }
 
 // jain returns Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 if all are equal, down to
@@ -45,19 +35,8 @@ func jain(x []float64) float64 {
 
 // fairness compares the devices; l.mu is held.
 func (l *load) fairness(r *GatewayReport) {
-	modest := l.devices
-	if l.o.Greedy > 1 && len(modest) > 0 {
-		d := modest[0]
-		modest = modest[1:]
-		var others []time.Duration
-		for _, m := range modest {
-			others = append(others, m.took...)
-		}
-		r.Greedy = &GreedyDevice{Times: l.o.Greedy, Asks: d.asks, Answers: len(d.took),
-			Latency: result.Latencies(d.took), Others: result.Latencies(others)}
-	}
 	var answered, p99 []float64
-	for _, d := range modest {
+	for _, d := range l.devices {
 		if d.asks == 0 {
 			continue // the measurement was shorter than the time between two questions
 		}

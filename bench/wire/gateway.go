@@ -31,8 +31,6 @@ type GatewayOptions struct {
 	Duration time.Duration // of the measurement, above 0
 	Sessions int           // idle sessions of 512 tokens for measuring their memory; 0 leaves that out
 	Abreast  int           // concurrent questions in the model; 0 means 4096
-	// factor of the first device's rate over Rate, to measure fairness to the others; at most 1: like all others
-	Greedy float64
 	// used instead of a gateway in this process, if set: Model, Abreast and Sessions are not used then
 	Remote   *RemoteGateway
 	Progress func(done, of int)
@@ -62,10 +60,8 @@ type GatewayReport struct {
 	BytesDown     float64        `json:"bytes_down_per_ask"`
 	PerConnection int64          `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
 	// of the gateway, for an idle session of 512 tokens
-	PerSession int64 `json:"memory_per_session_bytes,omitempty"`
-	// among the devices except the greedy one; for two of them or more
-	Fairness *Fairness     `json:"fairness,omitempty"`
-	Greedy   *GreedyDevice `json:"greedy,omitempty"`
+	PerSession int64     `json:"memory_per_session_bytes,omitempty"`
+	Fairness   *Fairness `json:"fairness,omitempty"` // for two devices or more
 	// histogram of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
 	Histogram string       `json:"latency_histogram_ns,omitempty"`
 	Quiet     result.Quiet `json:"machine_quiet"`
@@ -229,7 +225,7 @@ type loadDevice struct {
 
 func newLoad(o GatewayOptions) *load {
 	return &load{o: o, refusals: map[string]int{}, whole: result.NewHistogram(), inside: result.NewHistogram(),
-		expected: int((float64(o.Devices-1) + max(o.Greedy, 1)) * o.Rate * o.Duration.Seconds())}
+		expected: int(float64(o.Devices) * o.Rate * o.Duration.Seconds())}
 }
 
 // event records the gateway's own times.
@@ -251,11 +247,8 @@ func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) er
 	before, began := memoryInUse(), time.Now()
 	places, failed := make(chan struct{}, abreast), make(chan error, l.o.Devices)
 	var all sync.WaitGroup
-	for i := range l.o.Devices {
+	for range l.o.Devices {
 		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore), rate: l.o.Rate}
-		if i == 0 {
-			d.rate *= max(l.o.Greedy, 1)
-		}
 		for i := range d.path {
 			d.path[i] = rng.Int32N(int32(g.identity.Vocab))
 		}

@@ -56,7 +56,7 @@ func flagTests() map[string]map[string]string {
 		"pilotfish bench synth": {"shape": "TestSynthFlags", "type": "TestSynthFlags", "seed": "TestSynthSeed"},
 		"pilotfish bench engine": {
 			"model": "TestBenchEngine", "prompt": "TestBenchEngineFlags", "generate": "TestBenchEngineFlags",
-			"depth": "TestBenchEngineFlags", "with": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
+			"depth": "TestBenchEngineFlags", "threads": "TestBenchEngineFlags",
 			"repeat": "TestBenchEngineFlags", "kv": "TestBenchEngineFlags", "backend": "TestBenchEngineFlags",
 			"huge-pages": "TestHugePagesFlag", "json": "TestBenchEngine", "rows": "TestBenchEngineFlags",
 			"output": "TestBenchEngineColumns",
@@ -71,7 +71,7 @@ func flagTests() map[string]map[string]string {
 			"": "TestLinkEffects", "json": "TestBenchLink", "qlog": "TestRoutingQlog",
 		},
 		"pilotfish bench metal-plan": {
-			"shape": "TestBenchMetalPlan", "type": "TestBenchMetalPlan", "depth": "TestBenchMetalPlan",
+			"shape": "TestBenchMetalPlan", "type": "TestBenchMetalPlan",
 			"json": "TestBenchMetalPlan",
 		},
 		"pilotfish bench kernels": {"type": "TestBenchKernels", "json": "TestBenchKernels"},

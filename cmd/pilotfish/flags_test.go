@@ -30,15 +30,12 @@ func TestBenchEngineMeasures(t *testing.T) {
 	assert.EqualValues(t, 512*512*4, r.KVBytes, "for the whole context, in float32")
 	assert.EqualValues(t, 512*4*(480+31/2), r.DepthBytes)
 	assert.Len(t, r.Samples, 1)
-	assert.Empty(t, r.Scaling)
 	assert.Contains(t, stderr, "samples: 100% of 1\n")
 
-	code, stdout, stderr = clitest.Call(t, "bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "2",
-		"--with", "scaling")
+	code, stdout, stderr = clitest.Call(t, "bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "2")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "prompt ")
 	assert.Contains(t, stdout, ", 9 at once")
-	assert.Regexp(t, `(?m)^ +1 .*\n +2 .*fits in the cache$`, stdout)
 	assert.NotRegexp(t, `\d{3}%`, strings.ReplaceAll(stdout, "100%", ""), "no share above 100%")
 }
 
@@ -61,11 +58,9 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M -d 9,508 --rows 1,5", "--rows 5 is too much|at most 4 after a context of 508"},
 		{"bench engine -m M --rows 9", "--rows 9 is too large: give 1 to 8"},
 		{"bench engine -m M --rows 0", "--rows 0 is too small: give 1 or more"},
-		{"bench engine -m M --rows 2 -o csv", "no columns for --rows"},
-		{"bench engine -m M -o xml", "-o \"xml\" is not a form of output: choose text, csv, json, jsonl, md"},
-		{"bench engine -m M -o csv --json", "leave out -o csv"},
-		{"bench engine -m M --with scaling -p 1,2", "--with scaling is for one combination"},
-		{"bench engine -m M --with scaling -o md", "--with scaling has no place"},
+		{"bench engine -m M --rows 2 -o jsonl", "no columns for --rows"},
+		{"bench engine -m M -o xml", "-o \"xml\" is not a form of output: choose text or jsonl"},
+		{"bench engine -m M -o jsonl --json", "leave out -o jsonl"},
 		{"bench engine -m M --kv f16,f16", "--kv names f16 twice"},
 		{"bench engine -m M --backend cpu,cpu", "--backend names cpu twice"},
 		{"bench engine -m M -d 0,16,7", "-d 7 is too short: give 8"},
@@ -73,7 +68,6 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M -t -1", "--threads -1 is out of range: give 0 to 1024"},
 		{"bench engine -m M -t 1025", "--threads 1025 is out of range: give 0 to 1024"},
 		{"bench engine -m M -r 0", "--repeat 0 is out of range: give 1"},
-		{"bench engine -m M --with scaling -t 1", "--with scaling|give more than -t 1"},
 		{"bench engine -m M --kv q8", "--kv q8 is not|choose auto, f16 or f32"},
 		{"bench engine -m M --huge-pages maybe", "--huge-pages \"maybe\" is not known: choose auto, off or on"},
 		{"run -m M --huge-pages on --backend soft x", "--huge-pages on|leave one of them out"},
@@ -88,7 +82,6 @@ func TestWrongFlags(t *testing.T) {
 		{"logits -m M --tokens 1 -t 1025", "--threads 1025|give 0 to 1024"},
 		{"run -m M -c -1 hello", "--ctx -1 is out of range: give"},
 		{"logits -m M --tokens 1 -c 9", "-c"},
-		{"bench link --with outage=2m", "--with outage=2m0s is out of range: give 1ms to 1m"},
 		{"bench link --rate 2000000000000", "--rate 2000000000000 is out of range: give 0 to 1099511627776"},
 		{"inspect M --with elements=-2", "--with elements=-2 is out of range|give -1 or more"},
 		{"tokenize -m M --json hi", "--json|leave out the text"},

@@ -205,7 +205,6 @@ func TestWrongCalls(t *testing.T) {
 		{"bench", cli.ExitUsage, "which"},
 		{"bench engine -m M -r 0", cli.ExitUsage, "-r"},
 		{"bench engine -m M -d -1", cli.ExitUsage, "-d"},
-		{"bench engine -m M --with scaling --backend soft", cli.ExitUsage, "--with scaling"},
 		{"bench engine -m TEXT", cli.ExitFailed, "TEXT"},
 		{"bench synth --type q9 /nowhere/x", cli.ExitUsage, "q8_0"},
 		{"bench synth --shape 9b /nowhere/x", cli.ExitUsage, "tiny"},

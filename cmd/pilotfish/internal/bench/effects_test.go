@@ -23,20 +23,18 @@ func TestLinkEffects(t *testing.T) {
 	clitest.Effects(t, "", "json qlog", map[string]string{
 		"": "AskRate=50; Asks=300; Connects=10; Loopback=2s; Outage=1s; Outages=3; RTT=100ms; Tokens=[8 64 512]",
 
-		"--rtt 0":                    "RTT=",
-		"--loss 0.5":                 "Loss=0.5",
-		"--rate 9000":                "Rate=9000",
-		"--trace " + trace:           "Traces=[" + trace + "]",
-		"--seed 7":                   "Seed=7",
-		"--model-ms 2.5":             "Model=2.5ms",
-		"--tokens 1,2048":            "Tokens=[1 2048]",
-		"--tokens 0":                 "Tokens=",
-		"--asks 7":                   "Asks=7",
-		"--with asks-per-second=0.5": "AskRate=0.5",
-		"--connects 0":               "Connects=",
-		"--outages 7":                "Outages=7",
-		"--with outage=7s":           "Outage=7s",
-		"--with loopback=0":          "Loopback=",
+		"--rtt 0":           "RTT=",
+		"--loss 0.5":        "Loss=0.5",
+		"--rate 9000":       "Rate=9000",
+		"--trace " + trace:  "Traces=[" + trace + "]",
+		"--seed 7":          "Seed=7",
+		"--model-ms 2.5":    "Model=2.5ms",
+		"--tokens 1,2048":   "Tokens=[1 2048]",
+		"--tokens 0":        "Tokens=",
+		"--asks 7":          "Asks=7",
+		"--connects 0":      "Connects=",
+		"--outages 7":       "Outages=7",
+		"--with loopback=0": "Loopback=",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(benchLinkFlags)
 		f.register(c.Flags())
@@ -53,15 +51,14 @@ func TestGatewayEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame"), 0o600))
 	m := clitest.TinyModel(t, "q8_0")
 	clitest.Effects(t, "", "json", map[string]string{
-		"": "Abreast=4096; Devices=1000; Duration=30s; Greedy=1; Model=5ms; Rate=1; Sessions=1000",
+		"": "Abreast=4096; Devices=1000; Duration=30s; Model=5ms; Rate=1; Sessions=1000",
 
-		"--devices 7":     "Devices=7",
-		"--rate 2.5":      "Rate=2.5",
-		"--model-ms 1.5":  "Model=1.5ms",
-		"--seconds 0.5":   "Duration=500ms",
-		"--parallel 9":    "Abreast=9",
-		"--with greedy=3": "Greedy=3",
-		"--sessions 0":    "Sessions=",
+		"--devices 7":    "Devices=7",
+		"--rate 2.5":     "Rate=2.5",
+		"--model-ms 1.5": "Model=1.5ms",
+		"--seconds 0.5":  "Duration=500ms",
+		"--parallel 9":   "Abreast=9",
+		"--sessions 0":   "Sessions=",
 		"--cloud h:1 --pin " + clitest.OnePin(3) + " --token-file " + token + " --model " + m://
 		"Model=; Remote.Address=h:1; Remote.Pin=" + clitest.OnePin(3) + "; Remote.Secret=sesame; Sessions=",
 	}, func(c *cobra.Command, parse func()) any {

@@ -20,7 +20,6 @@ type benchEngineFlags struct {
 	kv      string
 	backend string
 	huge    string
-	scaling bool
 	output  string
 	json    bool
 	flags   *pflag.FlagSet // to see which flags were given
@@ -52,15 +51,13 @@ machines 1%.
 
 -p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that
 share one load of the model take turns sample by sample, so that a machine that slows down affects all of them; a
-different number of threads, KV cache type or backend needs another load. -o writes the columns of llama-bench, as
-json, jsonl, csv or md (a table), so that its results and these fit into one table: pp512 is a prompt of 512 tokens,
-tg64 a generation of 64, "@ d4096" a context before it. Without -d, a generation follows 8 tokens here, and none in
-llama-bench. --json writes one line for each combination.`,
+different number of threads, KV cache type or backend needs another load. -o jsonl writes the columns of
+llama-bench, so that its results and these fit into one table. Without -d, a generation follows 8 tokens here, and none
+in llama-bench. --json writes one line for each combination.`,
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
   pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
-  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o md
-  pilotfish bench engine -m model.gguf --rows 1,2,4,8
-  pilotfish bench engine -m model.gguf --with scaling`,
+  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o jsonl
+  pilotfish bench engine -m model.gguf --rows 1,2,4,8`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
@@ -71,7 +68,6 @@ llama-bench. --json writes one line for each combination.`,
 func (f *benchEngineFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.flags = p
-	with := cli.AddOptions(p, "with").FlagSet
 	l := &f.lists
 	l.prompt, l.generate, l.depth, l.threads = group.NumberList{512}, group.NumberList{64}, group.NumberList{0},
 		group.NumberList{0}
@@ -80,7 +76,6 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	cli.AddValue(p, "generate", &l.generate)
 	cli.AddValue(p, "depth", &l.depth)
 	cli.AddValue(p, "bench-engine.rows", &l.rows)
-	cli.Add(with, "with.scaling", &f.scaling, false)
 	cli.AddValue(p, "threads", &l.threads)
 	cli.Add(p, "repeat", &f.m.Repeat, 3)
 	cli.Add(p, "kv", &f.kv, "auto")
@@ -128,15 +123,11 @@ func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) (all []speed
 	m := cli.NewMeter(a.Stderr, "samples", cli.InPieces)
 	defer m.Close()
 	f.m.OnSample = func(done, of int) { m.Show(int64(done), int64(of)) }
-	if !f.scaling {
-		err := f.m.Run(ctx, func(r speed.Report) error {
-			all = append(all, r)
-			return nil
-		})
-		return all, err
-	}
-	r, err := f.m.Scaled(ctx)
-	return []speed.Report{r}, err
+	err = f.m.Run(ctx, func(r speed.Report) error {
+		all = append(all, r)
+		return nil
+	})
+	return all, err
 }
 
 // printJSON prints a line for each combination. The line of a single combination is a contract with other programs, and

@@ -4,11 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/bench/llamabench"
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // check returns an error for flags that are wrong for every model, and parses the lists.
@@ -57,9 +55,8 @@ func (f *benchEngineFlags) checkNames() error {
 		}
 	}
 	switch {
-	case f.output != "text" && !slices.Contains(llamabench.Formats(), f.output):
-		return cli.Usagef("-o %.40q is not a form of output: choose text, %s", f.output,
-			strings.Join(llamabench.Formats(), ", "))
+	case f.output != "text" && f.output != "jsonl":
+		return cli.Usagef("-o %.40q is not a form of output: choose text or jsonl", f.output)
 	case f.json && f.output != "text":
 		return cli.Usagef("--json is a form of its own: leave out -o %s", f.output)
 	case len(f.m.Rows) > 0 && f.output != "text":
@@ -83,16 +80,6 @@ func (f *benchEngineFlags) checkNumbers() error {
 	case slices.ContainsFunc(o.Depths, func(d int) bool { return d > 0 && d < 8 }):
 		d := o.Depths[slices.IndexFunc(o.Depths, func(d int) bool { return d > 0 && d < 8 })]
 		return cli.Usagef("-d %d is too short: give 8 or more", d)
-	case f.scaling && o.Backends[0] != engine.CPU:
-		return cli.Usagef("--with scaling is about the threads of the CPU: leave out --backend %s", f.backend)
-	case f.scaling && o.Threads[0] == 1:
-		return cli.Usagef("--with scaling compares numbers of threads: give more than -t 1")
-	case f.scaling && f.output != "text":
-		return cli.Usagef("--with scaling has no place in the columns of llama-bench: give -t 1,2 in place of it, or "+
-			"leave out -o %s", f.output)
-	case f.scaling && (len(o.Rows) > 0 || max(len(o.Prompts), len(o.Decodes), len(o.Depths), len(o.Threads), len(o.KV),
-		len(o.Backends)) > 1):
-		return cli.Usagef("--with scaling is for one combination: give -t 1,2 in place of it, or leave out the lists")
 	}
 	return nil
 }

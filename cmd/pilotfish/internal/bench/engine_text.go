@@ -16,7 +16,6 @@ func printEngineReport(a *cli.App, r speed.Report) {
 	printSpeeds(a, r)
 	printMemory(a, r)
 	printNoise(a, r)
-	printScaling(a, r.Scaling)
 }
 
 // printSpeeds prints the speeds of prompts and answers.
@@ -176,22 +175,6 @@ func bandwidthText(r speed.Report) string {
 		return "the model fits in the CPU's cache, so memory bandwidth does not bound it"
 	}
 	return fmt.Sprintf("%s of the %.1f that reading memory allows", wholePercent(r.Share), r.Bound)
-}
-
-// printScaling prints a line for each number of threads.
-func printScaling(a *cli.App, all []speed.Scale) {
-	if len(all) > 0 {
-		fmt.Fprintf(a.Stdout,
-			"\nthreads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows\n")
-	}
-	for _, s := range all {
-		share := wholePercent(s.Share)
-		if s.FitsCache {
-			share = "fits in the cache"
-		}
-		fmt.Fprintf(a.Stdout, "%7d %18.1f %22.1f %11.1f   %s\n", s.Threads, s.PromptTPS, s.GenerationTPS, s.Bandwidth,
-			share)
-	}
 }
 
 func wholePercent(share *float64) string {

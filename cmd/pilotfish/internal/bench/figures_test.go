@@ -48,9 +48,6 @@ peak memory    3.0 GB (file 500 MB, keys and values of a full context 12 MB)
 
 	r.Dispatches, r.Levels, r.PromptBound, r.ByThreads, r.DepthBytes, r.PeakRSS = 77, 33, 0, []float64{20}, 0, 0
 	r.FitsCache, r.Share, r.HugeBytes, r.WeightsStay = true, nil, 20e6, "there is no room"
-	half, full := speed.Scale{Threads: 1, PromptTPS: 31, GenerationTPS: 21, Bandwidth: 11, Share: new(0.5)},
-		speed.Scale{Threads: 2, PromptTPS: 32, GenerationTPS: 22, Bandwidth: 12, FitsCache: true}
-	r.Scaling = []speed.Scale{half, full}
 	assert.Equal(t, `a device
 prompt          120.0 tokens/s, 512 at once
 generation       30.0 tokens/s, 64 one by one: the model fits in the CPU's cache, so memory bandwidth does not bound it
@@ -58,10 +55,6 @@ encoded            77 dispatches a token, in 33 levels: those of one level need 
 memory           20.0 GB/s can be read; a token reads 400 MB of weights
 weights         20 MB of 500 MB in huge pages: there is no room
 load              7.2 ms, first token after 80.5 ms
-
-threads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows
-      1               31.0                   21.0        11.0   50%
-      2               32.0                   22.0        12.0   fits in the cache
 `, said(r))
 	r = engineReport()
 	g, known := metalplan.Called("Apple M2")

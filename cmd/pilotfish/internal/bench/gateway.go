@@ -43,11 +43,10 @@ Questions are due at times that do not depend on how long others take, and are t
 waiting during a stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
 
 Fairness is how equally the devices were served: Jain's index of the shares of their questions that were answered, and
-of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. With
---with greedy=N, the first device asks more than the others, which they do not notice if the gateway is fair. Devices
+of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. Devices
 only have to wait if the model takes fewer questions at a time than there are (--parallel).`,
 		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
-  pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --parallel 4 --with greedy=100`,
+  pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --parallel 4`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
@@ -56,13 +55,11 @@ only have to wait if the model takes fewer questions at a time than there are (-
 }
 
 func (f *benchGatewayFlags) register(p *pflag.FlagSet) {
-	with := cli.AddOptions(p, "with").FlagSet
 	cli.Add(p, "devices", &f.o.Devices, 1000)
 	cli.Add(p, "rate", &f.o.Rate, 1)
 	cli.Add(p, "model-ms", &f.model, 5)
 	cli.Add(p, "seconds", &f.seconds, 30)
 	cli.Add(p, "gateway.parallel", &f.o.Abreast, 4096)
-	cli.Add(with, "with.greedy", &f.o.Greedy, 1)
 	cli.Add(p, "sessions", &f.o.Sessions, 1000)
 	cli.Add(p, "cloud", &f.gateway.Address, "")
 	cli.Add(p, "pin", &f.gateway.Pin, "")
@@ -200,11 +197,5 @@ func printFairness(a *cli.App, r *wire.GatewayReport) {
 		fmt.Fprintf(a.Stdout, "fairness     %8.4f of answers, each device had %.1f%% to %.1f%% of its own; "+
 			"%.4f of times at 99%%, %.2f to %.2f ms\n",
 			f.AnswersJain, 100*f.AnswersLeast, 100*f.AnswersMost, f.P99Jain, f.P99Least, f.P99Most)
-	}
-	if g := r.Greedy; g != nil {
-		fmt.Fprintf(a.Stdout,
-			"greedy       %8d of %d answered to the device that asked %v times as often, %.2f ms median, "+
-				"%.2f at 99%%; the others %.2f and %.2f\n",
-			g.Answers, g.Asks, g.Times, g.Latency.P50, g.Latency.P99, g.Others.P50, g.Others.P99)
 	}
 }

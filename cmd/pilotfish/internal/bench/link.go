@@ -28,6 +28,9 @@ type benchLinkFlags struct {
 	json   bool
 }
 
+// askRate is the number of questions that are due per second, outage the duration of each outage.
+const askRate, outage = 50, time.Second
+
 // newBenchLinkCommand returns the command that measures the network path of questions and answers.
 func newBenchLinkCommand(a *cli.App) *cobra.Command {
 	var f benchLinkFlags
@@ -43,7 +46,7 @@ models. Device, link and gateway run in this one process. Measurements are print
             acknowledgements and retransmissions.
   connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
             until the gateway's welcome and three until the first answer, and one with 0-RTT.
-  outage    nothing gets through (outage=1s) while questions continue; how long after its end the first answer arrives.
+  outage    nothing gets through for a second while questions continue; how long after its end the first answer arrives.
             Prediction: no later than that of the next question that becomes due.
   loopback  questions per second without the link, with 64 in flight at any time.`,
 		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
@@ -67,10 +70,8 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "model-ms", &f.model, 0)
 	cli.AddValue(p, "link.tokens", &f.tokens)
 	cli.Add(p, "asks", &f.o.Asks, 300)
-	cli.Add(with, "with.asks-per-second", &f.o.AskRate, 50)
 	cli.Add(p, "connects", &f.o.Connects, 10)
 	cli.Add(p, "outages", &f.o.Outages, 3)
-	cli.Add(with, "with.outage", &f.o.Outage, time.Second)
 	cli.Add(with, "with.loopback", &f.o.Loopback, 2*time.Second)
 	f.qlog.Register(p)
 	cli.Add(p, "json", &f.json, false)
@@ -99,6 +100,7 @@ func (f *benchLinkFlags) check() error {
 		return cli.Usagef("--tokens 0, --connects 0, --outages 0 and --with loopback=0 leave nothing to measure: " +
 			"leave one of them out")
 	}
+	f.o.AskRate, f.o.Outage = askRate, outage
 	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))
 	return nil
 }

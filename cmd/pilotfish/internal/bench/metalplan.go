@@ -17,9 +17,11 @@ import (
 // metalPlanFlags has the flags of `pilotfish bench metal-plan`.
 type metalPlanFlags struct {
 	gpu, shape, kind string
-	depth            int // tokens that the token sees
 	json             bool
 }
+
+// planContext is the number of tokens that the predicted token sees.
+const planContext = 100
 
 // newBenchMetalPlanCommand returns the command that predicts the time of a token on another machine's GPU.
 func newBenchMetalPlanCommand(a *cli.App) *cobra.Command {
@@ -46,7 +48,6 @@ GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.Recip
 	}
 	cli.Add(c.Flags(), "shape", &f.shape, "0.5b")
 	cli.Add(c.Flags(), "type", &f.kind, "q8_0")
-	cli.Add(c.Flags(), "metal-plan.depth", &f.depth, 100)
 	cli.Add(c.Flags(), "json", &f.json, false)
 	return c
 }
@@ -67,14 +68,11 @@ func (f *metalPlanFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return cli.Usagef("--shape: %w", err)
 	}
-	if f.depth < 1 || f.depth > spec.Context {
-		return cli.Usagef("--depth %d is out of range: a model of this shape has 1 to %d", f.depth, spec.Context)
-	}
 	for _, g := range metalplan.GPUs() {
 		if g.Name != f.gpu {
 			continue
 		}
-		p, err := metalplan.Predict(ctx, g, spec, f.depth)
+		p, err := metalplan.Predict(ctx, g, spec, planContext)
 		if err != nil {
 			return err
 		}

@@ -15,11 +15,10 @@ import (
 
 // TestBenchMetalPlan: the prediction for a token, as a table and as JSON; a faster GPU is faster.
 func TestBenchMetalPlan(t *testing.T) {
-	code, stdout, stderr := clitest.Call(t, "bench", "metal-plan", "m4pro", "--type", "q4_0", "--depth",
-		"300")
+	code, stdout, stderr := clitest.Call(t, "bench", "metal-plan", "m4pro", "--type", "q4_0")
 	require.Zero(t, code, stderr)
 	for _, want := range []string{"M4 Pro, 20 cores, 273 GB/s; shape 0.5b, q4_0", "gateup_q4_0_1", "head_q8_0_1",
-		"predicted, with 300 tokens of context:"} {
+		"predicted, with 100 tokens of context:"} {
 		assert.Contains(t, stdout, want)
 	}
 	plan := func(args ...string) (p metalplan.Plan) {
@@ -33,14 +32,11 @@ func TestBenchMetalPlan(t *testing.T) {
 	assert.Equal(t, "M1", slow.GPU.Chip)
 	assert.Equal(t, 100, slow.Context)
 	assert.Less(t, slow.Tokens, fast.Tokens)
-	assert.Equal(t, 1, plan("--depth", "1").Context)
 	for args, want := range map[string]string{
-		"m9":            "m9\" is not a GPU: choose one of m1, m2, m4, m4pro, m4max",
-		"--shape huge":  "is not a shape",
-		"--type q9":     "--type: ",
-		"--depth 0":     "--depth 0 is out of range",
-		"--depth 99999": "a model of this shape has 1 to 32768",
-		"more":          "",
+		"m9":           "m9\" is not a GPU: choose one of m1, m2, m4, m4pro, m4max",
+		"--shape huge": "is not a shape",
+		"--type q9":    "--type: ",
+		"more":         "",
 	} {
 		code, _, stderr := clitest.Call(t, append([]string{"bench", "metal-plan"}, strings.Fields(args)...)...)
 		assert.Equal(t, 2, code, args)

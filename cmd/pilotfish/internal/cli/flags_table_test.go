@@ -49,11 +49,10 @@ func TestDeclarations(t *testing.T) {
 		"span 0 10000": "connects outages ", "span 0 1000000": "answers ", "span 0 1024": "threads ",
 		"span 0 1099511627776": "link.rate ", "span 0 2147483647": "top-k ", "span 0 4": "shots ",
 		"span 0 4096": "training.hidden ", "span 0 60000": "cloud-ms model-ms ", "span 0.001 1000000": "rate ",
-		"span 0.01 10000": "with.asks-per-second ", "span 0.1 86400": "seconds ", "span 0s 24h": "engine.wait ",
+		"span 0.1 86400": "seconds ", "span 0s 24h": "engine.wait ",
 		"span 1 4096": "engine.parallel ", "span 0s 1h": "with.loopback ",
 		"span 1": "window inflight ", "span 1 1000": "repeat ",
-		"span 1 1000000": "with.greedy asks ", "span 1 1024": "verify-every ",
+		"span 1 1000000": "asks ", "span 1 1024": "verify-every ",
 		"span 1 20": "logprobs ", "span 1 64": "ahead ", "span 1 65536": "gateway.parallel ",
-		"span 1ms 1m": "with.outage ",
 	}, all)
 }

@@ -29,8 +29,8 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 		Add(p, name, new(bool), false)
 	}
 	with := AddOptions(p, "with")
-	Add(with.FlagSet, "with.outage", new(time.Duration), time.Minute)
-	Add(with.FlagSet, "with.greedy", new(float64), 1)
+	Add(with.FlagSet, "with.loopback", new(time.Duration), time.Minute)
+	Add(with.FlagSet, "with.warm-up", new(int), 1)
 	require.NoError(t, p.Parse(strings.Fields(line)))
 	return p
 }
@@ -45,10 +45,10 @@ func TestSpansOfFlags(t *testing.T) {
 		"--budget NaN":                 "--budget NaN is out of range: give 0 to 1",
 		"--edge-tps Inf":               "--edge-tps +Inf is out of range: give 0 or more",
 		"--logprobs 21 --threads 2000": "--logprobs 21 is out of range: give 1 to 20",
-		"--with outage=1m,greedy=1":    "", "--with outage=1ms": "",
-		"--with outage=61s":     "--with outage=1m1s is out of range: give 1ms to 1m",
-		"--with outage=999us":   "--with outage=999µs is out of range: give 1ms to 1m",
-		"--with greedy=1000001": "--with greedy=1.000001e+06 is out of range: give 1 to 1000000",
+		"--with loopback=1h,warm-up=0": "", "--with loopback=0": "",
+		"--with loopback=3601s": "--with loopback=1h0m1s is out of range: give 0s to 1h",
+		"--with loopback=-1us":  "--with loopback=-1µs is out of range: give 0s to 1h",
+		"--with warm-up=1001":   "--with warm-up=1001 is out of range: give 0 to 1000",
 	} {
 		err := CheckSpans(someFlags(t, line))
 		if want == "" {
