@@ -123,3 +123,21 @@ func BenchmarkPickBy(b *testing.B) {
 		})
 	}
 }
+
+// TestPickByAtLimits: a choice among no tokens, of tokens beyond the mask, and of more tokens than are sorted at a time.
+func TestPickByAtLimits(t *testing.T) {
+	s, err := New(terms.Sampling{Temperature: 1})
+	require.NoError(t, err)
+	assert.EqualValues(t, -1,
+		s.PickBy(1, output(make([]float32, 50), 5), &terms.Settings{}, Place{Mask: make([]uint64, 1)}))
+	beyond := &backend.Output{Top: []backend.Candidate{{ID: 150, Logit: 9}, {ID: 64, Logit: 8}, {ID: 3, Logit: 1}}}
+	assert.EqualValues(t, 3, s.PickBy(1, beyond, &terms.Settings{}, Place{Mask: []uint64{math.MaxUint64}}),
+		"tokens beyond the mask are not allowed")
+	many := make([]float32, 5000)
+	for i := range many {
+		many[i] = float32(i % 4999)
+	}
+	s, err = New(terms.Sampling{Temperature: 1e-3, TopK: 600})
+	require.NoError(t, err)
+	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, &terms.Settings{}, Place{}))
+}
