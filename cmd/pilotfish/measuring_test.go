@@ -45,18 +45,16 @@ func TestMeasuring(t *testing.T) {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "large.gguf"), demo.Large(), 0o644))
-	out := inShell(t, dir, text)
-	for _, name := range []string{"sweep.html", "figures/study1-time-over-rtt.svg",
-		"figures/study1-cell2-waterfall-verified.svg", "replayed.html"} {
+	inShell(t, dir, text)
+	for _, name := range []string{"sweep.html", "replayed.html"} {
 		assert.FileExists(t, filepath.Join(dir, name))
 	}
-	assert.Contains(t, out, filepath.Join("figures", "study1-time-over-rtt.svg"))
 	replayed, err := result.ReadFile(filepath.Join(dir, "replayed.jsonl"))
 	require.NoError(t, err)
-	assert.Len(t, replayed, 5*3+1, "three modes at five round trips, and the break-even points")
+	assert.Equal(t, 5*3, len(replayed), "three modes at five round trips")
 	sweep, err := result.ReadFile(filepath.Join(dir, "sweep.jsonl"))
 	require.NoError(t, err)
-	assert.Len(t, sweep, 2*6+1)
+	assert.Equal(t, 2*6, len(sweep))
 	large, err := result.ReadFile(filepath.Join(dir, "large.jsonl"))
 	require.NoError(t, err)
 	assert.Len(t, large, 1)
