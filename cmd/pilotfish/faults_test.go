@@ -60,8 +60,8 @@ func TestFaults(t *testing.T) {
 	code, _, stderr = clitest.Call(t, "chat")
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr,
-		"--model is empty: give the path of a GGUF file, or the name of a downloaded model (--model is "+
-			"from "+path+":1)\n")
+		"--model is empty: give a value, or leave it out (the model: a GGUF file, or the name of a downloaded model, "+
+			"OWNER/NAME:QUANT [PILOTFISH_MODEL]) (--model is from "+path+":1)\n")
 	t.Setenv("PILOTFISH_TEMP", "warm")
 	_, _, stderr = clitest.Call(t, "config")
 	assert.Contains(t, stderr, `the environment variable PILOTFISH_TEMP: --temp "warm" is not a number`)

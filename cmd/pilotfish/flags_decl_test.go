@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+// maxFlags is the maximum number of flags and options of flags. It is only ever lowered.
+const maxFlags = 204
+
 // TestFlagTable: each flag is declared once, a command has it, and the flags that it depends on or excludes exist.
 func TestFlagTable(t *testing.T) {
 	used := map[string]bool{"all": true}
@@ -34,6 +37,7 @@ func TestFlagTable(t *testing.T) {
 	} {
 		assert.Equal(t, fmt.Sprint(largest), strings.Fields(cli.DeclarationOf(name).Span)[1], name)
 	}
+	assert.LessOrEqual(t, len(cli.Declarations()), maxFlags, "flags and options of flags")
 	declared := map[string]bool{}
 	for _, d := range cli.Declarations() {
 		assert.False(t, declared[d.Name], "%s is declared twice", d.Name)
@@ -42,7 +46,8 @@ func TestFlagTable(t *testing.T) {
 		assert.True(t, used[d.Name] || variant && used[name], "no command has --%s", d.Name)
 		assert.NotEmpty(t, d.Help, d.Name)
 		assert.False(t, strings.HasSuffix(d.Help, "."), d.Name)
-		for _, other := range strings.Fields(d.Needs + " " + d.Unless) {
+		for other := range strings.FieldsSeq(strings.Join([]string{d.Needs, d.Unless, d.Excludes, d.With}, " ")) {
+			other, _, _ = strings.Cut(other, "=")
 			assert.True(t, used[other], "%s names %s, which is no flag", d.Name, other)
 		}
 	}

@@ -52,7 +52,4 @@ func TestHelpOfRun(t *testing.T) {
 	assert.LessOrEqual(t, flags(usual), 17)
 	assert.Less(t, flags(usual), flags(all)/2)
 	assert.LessOrEqual(t, strings.Count(all, "\n"), 80)
-	code, _, stderr := clitest.Call(t, "run", "-m", "model.gguf", "--all", "hello")
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--all goes with --help")
 }

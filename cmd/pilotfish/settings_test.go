@@ -109,7 +109,7 @@ func TestSettingsRefused(t *testing.T) {
 	assert.NotContains(t, stderr, "is from")
 	code, _, stderr = clitest.Call(t, "config", "--config=")
 	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--config names no file")
+	assert.Contains(t, stderr, "--config is empty")
 }
 
 // TestSettingsTogether: settings without effect are left out, and the setting with higher precedence decides.
@@ -119,14 +119,17 @@ func TestSettingsTogether(t *testing.T) {
 		{"pin: " + pin, "", "", ""},
 		{"pin: " + pin + "\ncloud: a:1", "", "", "cloud=a:1 pin=" + pin},
 		{"pin: " + pin, "", "--cloud a:1", "pin=" + pin},
-		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode local", ""},
-		{"budget: 0.1", "", "--mode local --cloud b:1", ""}, // the message is about these flags
+		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--local", ""},
+		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--large l", ""},
+		{"backend: soft:fast\nkv: f16", "", "--exact=false", "backend=soft:fast kv=f16"},
+		{"kv: f16\nthreads: 2", "", "--exact", "threads=2"},
 		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode serial",
 			"cloud=a:1 pin=" + pin + " policy=margin"},
 		{"cloud: a:1\nbudget: 0.1", "", "--threshold 0.5", "cloud=a:1"},
 		{"cloud: a:1\nbudget: 0.1", "THRESHOLD=0.5", "", "cloud=a:1 threshold=0.5"},
 		{"cloud: a:1\nbudget: 0.1", "CLOUD=b:1", "", "budget=0.1 cloud=b:1"},
-		{"cloud: a:1\nthreshold: 0.1", "", "--policy entropy", "cloud=a:1"},
+		{"cloud: a:1\nthreshold: 0.1", "", "--policy entropy", "cloud=a:1 threshold=0.1"},
+		{"cloud: a:1\nthreshold: 0.1", "", "--policy never", "cloud=a:1"},
 		{"cloud: a:1\nrouter: r.gguf", "", "--policy margin", "cloud=a:1"},
 		{"cloud: a:1\nrouter: r.gguf", "", "--policy learned", "cloud=a:1 router=r.gguf"},
 		{"cloud: a:1\ntoken-file: t", "", "", "cloud=a:1 token-file=t"},

@@ -78,7 +78,7 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	cli.AddValue(p, "bench-engine.rows", &l.rows)
 	cli.AddValue(p, "threads", &l.threads)
 	cli.Add(p, "repeat", &f.m.Repeat, 3)
-	cli.Add(p, "kv", &f.kv, "auto")
+	cli.Add(p, "bench-engine.kv", &f.kv, "auto")
 	cli.Add(p, "huge-pages", &f.huge, "auto")
 	cli.Add(p, "backend", &f.backend, string(engine.CPU))
 	cli.Add(p, "output", &f.output, "text")

@@ -32,10 +32,11 @@ func (f *benchEngineFlags) check() error {
 // checkNames parses the lists of names.
 func (f *benchEngineFlags) checkNames() error {
 	for name := range strings.SplitSeq(f.kv, ",") {
-		kv, err := group.ParseKV(strings.TrimSpace(name))
-		if err != nil {
-			return err
+		name = strings.TrimSpace(name)
+		if !slices.Contains([]string{"auto", "f16", "f32"}, name) {
+			return cli.Usagef("--kv %.40q is not known: choose auto, f16, f32", name)
 		}
+		kv := group.ParseKV(name)
 		if slices.Contains(f.m.KV, kv) {
 			return cli.Usagef("--kv names %s twice: give each type once", name)
 		}
@@ -50,9 +51,7 @@ func (f *benchEngineFlags) checkNames() error {
 			return cli.Usagef("--backend names %s twice: give each one once", b)
 		}
 		f.m.Backends = append(f.m.Backends, b)
-		if f.m.Engine.HugePages, err = group.ParseHugePages(f.huge, b); err != nil {
-			return err
-		}
+		f.m.Engine.HugePages = group.ParseHugePages(f.huge, b)
 	}
 	switch {
 	case f.output != "text" && f.output != "jsonl":

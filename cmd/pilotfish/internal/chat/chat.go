@@ -3,7 +3,6 @@ package chat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -73,7 +72,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 	f.gateway.Register(p)
 	f.route.Register(p)
 	cli.AddValue(p, "verify", &f.verify)
-	cli.Add(p, "mode", &f.mode, "")
+	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "system", &f.system, "")
 	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultChatTokens)
 	f.answer.Register(p, "the same seed and questions give the same answers")
@@ -82,33 +81,8 @@ func (f *chatFlags) register(c *cobra.Command) {
 	cli.Add(p, "no-history", &f.noHistory, false)
 }
 
-// check returns an error for wrong values, and for flags that would have no effect.
-func (f *chatFlags) check() error {
-	if err := errors.Join(group.CheckLocal(f.set), f.model.CheckLarge(f.set)); err != nil {
-		return err
-	}
-	if err := f.answer.Check(f.set); err != nil {
-		return err
-	}
-	switch {
-	case f.set.Changed("mode") && f.mode != "serial" && f.mode != "pipelined":
-		return cli.Usagef("--mode %s is not a mode: choose serial or pipelined", f.mode)
-	case f.load != "" && f.set.Changed("system"):
-		return cli.Usagef("--system has no effect with --load: the conversation has its own")
-	case f.set.Changed("load") && f.load == "":
-		return cli.Usagef("--load names no file: give one, or leave it out")
-	}
-	if err := cli.CheckMode(f.set, f.mode); err != nil {
-		return err
-	}
-	return cli.CheckNeeds(f.set, "cloud") // the command /cloud can connect later
-}
-
 // run runs the chat until the questions end.
 func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
-	if err := f.check(); err != nil {
-		return err
-	}
 	open, err := f.model.Public()
 	if err != nil {
 		return err
@@ -156,13 +130,6 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 // possible returns an error for settings that the model does not support, and for those that exclude each other, before
 // the first question.
 func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model, r pilotfish.Route) error {
-	tokens, err := m.Vocabulary()
-	if err != nil {
-		return err
-	}
-	if err := group.CheckVocabulary(f.answer.LogitBias, tokens); err != nil {
-		return err
-	}
 	options := []pilotfish.Option{pilotfish.Settings(f.answer.Settings)}
 	if f.verify.On {
 		options = append(options, r)

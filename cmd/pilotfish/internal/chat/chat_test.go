@@ -155,22 +155,15 @@ func TestChatFlags(t *testing.T) {
 	_, _, stderr = clitest.Chat(t, "/system\n", "-m", small, "--system", "")
 	assert.Contains(t, stderr, "the system message is: \n", "an empty message is used")
 	for args, want := range map[string]string{
-		"-n -1":                      "--max-tokens -1 is out of range",
-		"--mode local":               "--mode local is not a mode: choose serial or pipelined",
-		"--top-k 3":                  "--top-k has no effect without a temperature",
-		"--seed 3":                   "--seed has no effect without a temperature",
-		"--temp -1":                  "--temp -1 is out of range: give 0 to 100",
-		"--backend gpu":              "--backend gpu is not a backend",
-		"--kv f8":                    "--kv f8 is not a type",
-		"--huge-pages x":             "--huge-pages",
-		"--threads -1":               "--threads -1 is out of range",
-		"--load= ":                   "--load names no file",
-		"--load x --system y":        "--system has no effect with --load",
-		"--policy learned":           "--policy learned needs a router",
-		"--cloud nowhere":            `--cloud "nowhere": `,
-		"--cloud a:1 --pin 1x":       "--pin: ",
-		"--mode serial --branches 2": "--branches has no effect with --mode serial",
-		"more words":                 `pilotfish: chat takes no arguments besides flags: leave out "more"`,
+		"-n -1":                "--max-tokens -1 is out of range",
+		"--temp -1":            "--temp -1 is out of range: give 0 to 100",
+		"--backend gpu":        "--backend gpu is not a backend",
+		"--threads -1":         "--threads -1 is out of range",
+		"--load=":              "--load is empty",
+		"--policy learned":     "--policy learned needs a router",
+		"--cloud nowhere":      `--cloud "nowhere": `,
+		"--cloud a:1 --pin 1x": "--pin: ",
+		"more words":           `pilotfish: chat takes no arguments besides flags: leave out "more"`,
 	} {
 		code, stdout, stderr := clitest.Chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)
 		assert.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
@@ -179,7 +172,8 @@ func TestChatFlags(t *testing.T) {
 	}
 	code, _, stderr := clitest.Chat(t, "")
 	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "there is no model: name a file or a downloaded model with -m, in PILOTFISH_MODEL, ")
+	assert.Contains(t, stderr, "-m is missing: give -m FILE (the model: a GGUF file, or the name of a downloaded model, OWNER/NAME:QUANT "+
+		"[PILOTFISH_MODEL])")
 	code, _, stderr = clitest.Chat(t, "", "-m", "/nowhere/m.gguf")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "/nowhere/m.gguf: no such file")

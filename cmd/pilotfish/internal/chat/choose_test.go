@@ -76,7 +76,6 @@ func TestChatChooseRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	small, _, _ := clitest.DemoPairFiles(t)
 	for args, want := range map[string]string{
-		"--min-p 0.1":                   "--min-p has no effect without a temperature",
 		"--temp 1 --min-p 2":            "--min-p 2 is out of range",
 		"--repeat-penalty -1":           "--repeat-penalty -1 is out of range",
 		"--presence-penalty 3":          "--presence-penalty 3 is out of range",
@@ -87,7 +86,7 @@ func TestChatChooseRefused(t *testing.T) {
 		"--logprobs 1":                  "unknown flag: --logprobs",
 		"--json-schema /nowhere/s.json": "--json-schema: open /nowhere/s.json",
 		`--json-schema {"type":"x"}`:    `"x" is no type`,
-		"--logit-bias 999999=1":         "--logit-bias 999999=1 has no effect: the model's tokens are 0 to ",
+		"--logit-bias 999999=1":         "there is no token 999999 to add a bias to: ids of this model are 0 to ",
 		"--verify 0 --repeat-penalty 2": "penalt",
 	} {
 		code, stdout, stderr := clitest.Chat(t, clitest.Question(0)+"\n", append([]string{"-m", small},
@@ -135,7 +134,7 @@ func TestChatNumberFlags(t *testing.T) {
 		command := &cobra.Command{}
 		f.register(command)
 		require.NoError(t, command.ParseFlags(append([]string{"-m", "m"}, args...)))
-		if err := errors.Join(cli.CheckSpans(f.set), f.check()); err != nil {
+		if err := cli.CheckFlags(f.set); err != nil {
 			return terms.Settings{}, err
 		}
 		err := f.answer.Parse(f.set)

@@ -22,14 +22,13 @@ func TestChatEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	elsewhere := clitest.Numbers() + " model system load no-history local"
+	elsewhere := clitest.Numbers() + " model large system load no-history local"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Answer.MaxTokens=1024; Answer.RepeatPenalty=1; Answer.TopP=1; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") +
 			"; Dial.Timeout=10s; Model.Backend=cpu; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
 			"Route.Window=32; Router.Policy=margin; address=h:1; answers=m",
 
-		"--large l":        "Model.Drafter=m; answers=l",
 		"--threads 3":      "Model.Threads=3",
 		"--ctx 70":         "Model.Context=70",
 		"--kv f32":         "Model.KV=f32",

@@ -122,12 +122,10 @@ func (a *App) watchBegin(root *cobra.Command) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.Command = c
-				if allFlags(c) {
-					return Usagef("--all goes with --help: add that, or leave it out")
-				}
-				if err := CheckSpans(c.Flags()); err != nil {
+				if err := CheckFlags(c.Flags()); err != nil {
 					return err
 				}
+				a.sayIdle(c)
 				if err := a.findModels(c); err != nil {
 					return err
 				}

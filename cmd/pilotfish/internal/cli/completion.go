@@ -22,14 +22,15 @@ func quants() []string {
 func addValues(a *App, c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
-		values, files := completions(f.Name)
+		d := declarationOf(f)
+		values, files := strings.Fields(d.Choices+" "+d.Values), strings.Fields(d.files)
 		switch {
 		case f.Value.Type() == "bool":
 			return
 		case f.Name == "model", f.Name == "large", f.Name == "tokenizer":
 			complete = a.completeModel
 		case len(values) > 0:
-			complete = cobra.FixedCompletions(valuesFor(c, f.Name, values), cobra.ShellCompDirectiveNoFileComp)
+			complete = cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 		case len(files) > 0:
 			complete = cobra.FixedCompletions(files, cobra.ShellCompDirectiveFilterFileExt)
 		case f.Name == "dir":
@@ -50,21 +51,6 @@ func addValues(a *App, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		addValues(a, sub)
 	}
-}
-
-// completions returns the values and the file endings that the declaration of a flag has for completion.
-func completions(name string) (values, files []string) {
-	d, _ := declared(name)
-	return strings.Fields(d.Values), strings.Fields(d.files)
-}
-
-// valuesFor leaves out the values that a command does not accept.
-func valuesFor(c *cobra.Command, flag string, all []string) []string {
-	without := ""
-	if flag == "mode" && c.Name() != "run" {
-		without = "local"
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == without })
 }
 
 // pulled returns the names of the downloaded models.

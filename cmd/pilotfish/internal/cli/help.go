@@ -85,17 +85,11 @@ func allFlags(c *cobra.Command) bool {
 func usualFlags(c *cobra.Command) *pflag.FlagSet {
 	usual := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || isOften(f) {
+		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || declarationOf(f).often {
 			usual.AddFlag(f)
 		}
 	})
 	return usual
-}
-
-// isOften reports whether a flag is often used.
-func isOften(f *pflag.Flag) bool {
-	_, often := f.Annotations[oftenUsed]
-	return often
 }
 
 // writeFlags lists the flags that help leaves out, and the options of all flags.

@@ -71,9 +71,6 @@ func (a *App) findModels(c *cobra.Command) error {
 		if flag == nil || !flag.Changed || flag.Value.Type() != "string" {
 			continue
 		}
-		if flag.Value.String() == "" {
-			return Usagef("--%s is empty: give the path of a GGUF file, or the name of a downloaded model", name)
-		}
 		path, err := a.ModelPath(c.Context(), flag.Value.String())
 		if err != nil {
 			return fmt.Errorf("--%s: %w", name, err)

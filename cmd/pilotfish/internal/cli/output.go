@@ -46,32 +46,21 @@ func (a *App) OutputError() (err error, silent bool) {
 }
 
 // NewLog returns a log in the format of --log, and its level, which may change.
-func (a *App) NewLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
-	least, err := ParseLevel(level)
-	if err != nil {
-		return nil, nil, err
-	}
+func (a *App) NewLog(form, level string) (*slog.Logger, *slog.LevelVar) {
 	changing := new(slog.LevelVar)
-	changing.Set(least)
+	changing.Set(ParseLevel(level))
 	o := &slog.HandlerOptions{Level: changing}
 	switch form {
 	case "text":
-		return slog.New(slog.NewTextHandler(a.Stderr, o)), changing, nil
+		return slog.New(slog.NewTextHandler(a.Stderr, o)), changing
 	case "json":
-		return slog.New(slog.NewJSONHandler(a.Stderr, o)), changing, nil
-	case "off":
-		return slog.New(slog.DiscardHandler), changing, nil
+		return slog.New(slog.NewJSONHandler(a.Stderr, o)), changing
 	}
-	return nil, nil, Usagef("--log %s is not a form of log: choose text, json or off", form)
+	return slog.New(slog.DiscardHandler), changing
 }
 
-// ParseLevel parses the level of --log-level.
-func ParseLevel(level string) (slog.Level, error) {
-	levels := map[string]slog.Level{"texts": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo,
-		"warn": slog.LevelWarn, "error": slog.LevelError}
-	l, ok := levels[level]
-	if !ok {
-		return l, Usagef("--log-level %s is not a level: choose texts, debug, info, warn or error", level)
-	}
-	return l, nil
+// ParseLevel returns the level of --log-level.
+func ParseLevel(level string) slog.Level {
+	return map[string]slog.Level{"texts": slog.LevelDebug, "debug": slog.LevelDebug, "warn": slog.LevelWarn,
+		"error": slog.LevelError}[level] // 0 is info
 }

@@ -155,12 +155,12 @@ func ReadPrompt(a *App, args []string) (string, error) {
 	if len(args) > 0 && !(len(args) == 1 && args[0] == "-") {
 		return strings.Join(args, " "), nil
 	}
-	if file, ok := a.Stdin.(*os.File); ok && len(args) == 0 && IsTerminal(file) {
-		return "", Usagef("no prompt: give one as an argument, or pipe it in")
-	}
-	b, err := io.ReadAll(a.Stdin)
-	if err != nil {
-		return "", fmt.Errorf("read the prompt: %w", err)
+	var b []byte
+	if file, ok := a.Stdin.(*os.File); !ok || len(args) > 0 || !IsTerminal(file) {
+		var err error
+		if b, err = io.ReadAll(a.Stdin); err != nil {
+			return "", fmt.Errorf("read the prompt: %w", err)
+		}
 	}
 	if len(b) == 0 {
 		return "", Usagef("no prompt: give one as an argument, or pipe it in")

@@ -17,9 +17,6 @@ func (a *App) Secret(path string, given bool) (secret string, found bool, err er
 	from := TokenVariable
 	if given {
 		from = "--token-file " + path
-		if path == "" {
-			return "", false, Usagef(`--token-file "" names no file`)
-		}
 		b, err := ReadSmall(path, MaxSecrets)
 		if err != nil {
 			return "", false, fmt.Errorf("--token-file: %w", err)

@@ -82,9 +82,6 @@ func (a *App) readSettings(file string, named bool) (all map[string]Given, path 
 	}
 	all = map[string]Given{}
 	if path == "" {
-		if named {
-			return nil, "", Usagef("--config names no file: give one, or leave it out")
-		}
 		dir, err := os.UserConfigDir()
 		if err != nil {
 			return all, "", a.readEnvironment(all)
@@ -165,19 +162,9 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 	a.Settled = map[string]string{}
 	line := map[string]bool{} // given on the command line
 	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
-	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local" ||
-		f.Lookup("local") != nil && f.Lookup("local").Value.String() == "true"
 	for _, s := range Settings() {
 		g, ok := all[s.Name]
-		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || local && (s.Name == "cloud" || s.Needs == "cloud") {
-			continue
-		}
-		if s.Needs != "" && !f.Changed(s.Needs) || s.Needs == "temp" && f.Lookup("temp").Value.String() == "0" {
-			continue
-		}
-		nearer := func(name string) bool { o, ok := all[name]; return line[name] || g.file && ok && !o.file }
-		learned := s.Name == "router" && f.Lookup("policy").Value.String() == "learned"
-		if slices.ContainsFunc(strings.Fields(s.Unless), nearer) && !learned {
+		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || missing(f, s) != "" || s.overruled(f, g, all, line) {
 			continue
 		}
 		if err := f.Set(s.Name, g.value); err != nil {
@@ -185,11 +172,29 @@ func (a *App) applySettings(f *pflag.FlagSet, file string) error {
 		}
 		a.Settled[s.Name] = g.from
 	}
-	if model := f.Lookup("model"); model != nil && !model.Changed {
-		return Usagef("there is no model: name a file or a downloaded model with -m, in %s, or as \"model\" in the "+
-			"configuration file", DeclarationOf("model").Variable())
-	}
 	return nil
+}
+
+// overruled reports whether a setting has no effect, or contradicts a flag that is nearer: on the command line, or from
+// the environment if the setting is from the file.
+func (d FlagDecl) overruled(f *pflag.FlagSet, g Given, all map[string]Given, line map[string]bool) (yes bool) {
+	f.VisitAll(func(other *pflag.Flag) {
+		value := other.Value.String()
+		if o, ok := all[other.Name]; !line[other.Name] && !(ok && g.file && !o.file) {
+			return
+		} else if !line[other.Name] {
+			value = o.value
+		}
+		e := declarationOf(other)
+		yes = yes || value != "false" && (names(d.Unless+" "+d.Excludes, e.Name, value) || names(e.Excludes, d.Name, g.value))
+	})
+	return yes
+}
+
+// names reports whether conditions, each as NAME or NAME=VALUE, include a flag with this value.
+func names(conditions, flag, value string) bool {
+	all := strings.Fields(conditions)
+	return slices.Contains(all, flag) || slices.Contains(all, flag+"="+value)
 }
 
 // origin returns the sources of those flags in a message that were not on the command line; "" if there are none.

@@ -33,7 +33,7 @@ func Effects(t *testing.T, usual, elsewhere string, lines map[string]string,
 			t.Helper()
 			flags = c.Flags()
 			require.NoError(t, c.ParseFlags(strings.Fields(usual+" "+line)), line)
-			require.NoError(t, cli.CheckSpans(flags), line)
+			require.NoError(t, cli.CheckFlags(flags), line)
 		})
 		all := map[string]string{}
 		fields(all, "", reflect.ValueOf(got))

@@ -77,18 +77,14 @@ func (r *reloader) read() (next *cloudCommandFlags, o engine.GatewayOptions, err
 		return nil, o, err
 	}
 	next.access.dry = true
-	if _, err = next.secure(&o, r.listen); err == nil {
-		_, err = cli.ParseLevel(next.operate.level)
+	if err = cli.CheckFlags(c.Flags()); err == nil {
+		_, err = next.secure(&o, r.listen)
 	}
 	return next, o, err
 }
 
 // apply changes the gateway. The steps that can fail come first, so that an error changes nothing.
 func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error {
-	level, err := cli.ParseLevel(next.operate.level)
-	if err != nil {
-		return err
-	}
 	if len(o.Tokens) > 0 || !r.open {
 		if err := r.g.SetTokens(o.Tokens); err != nil {
 			return err
@@ -104,7 +100,7 @@ func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error
 			return err
 		}
 	}
-	r.level.Set(level)
+	r.level.Set(cli.ParseLevel(next.operate.level))
 	return nil
 }
 

@@ -76,7 +76,7 @@ func TestReload(t *testing.T) {
 	for text, want := range map[string]string{
 		tokenB + "limit: {questions: many}": ":5: ", tokenB + "speed: 1": "is no setting",
 		"tokens: []":               "write a list",
-		tokenB + "log-level: loud": "--log-level loud", "log-level: debug": "no access token is left",
+		tokenB + "log-level: loud": `--log-level \"loud\"`, "log-level: debug": "no access token is left",
 		tokenB + "token-file: x": "keep one of them",
 	} {
 		config(text)

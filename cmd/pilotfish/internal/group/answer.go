@@ -3,9 +3,7 @@ package group
 import (
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -38,14 +36,6 @@ func (f *AnswerFlags) Register(p *pflag.FlagSet, repeats string) {
 	cli.Add(p, "json-schema", &f.schema, "")
 }
 
-// Check returns an error for wrong values, and for flags that would have no effect. set has the flags that were given.
-func (f *AnswerFlags) Check(set *pflag.FlagSet) error {
-	if f.Temperature == 0 && set.Changed("seed") {
-		return cli.Usagef("--seed has no effect without a temperature: give --temp, such as --temp 0.7")
-	}
-	return nil
-}
-
 // Parse completes the settings with flags that contain texts or name files. Without --seed it draws a seed.
 func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 	if f.Temperature > 0 && !set.Changed("seed") {
@@ -68,7 +58,8 @@ func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 		}
 		f.LogitBias[id] = bias
 	}
-	f.Complete = f.schema != "" // a reader of JSON needs a complete value; the output says if the model did not end it
+	f.IgnoreEnd = f.IgnoreEnd && f.schema == "" // the end of the value ends the answer
+	f.Complete = f.schema != ""                 // a reader of JSON needs a complete value; the output says if the model did not end it
 	switch {
 	case f.schema == "":
 	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):
@@ -97,9 +88,6 @@ func unescape(text string) (string, error) {
 			b.WriteByte(byte(r))
 		}
 	}
-	if b.Len() == 0 {
-		return "", cli.Usagef("--stop is empty: give the text to end at")
-	}
 	return b.String(), nil
 }
 
@@ -112,17 +100,6 @@ func parseBias(text string) (id int32, bias float32, err error) {
 		return 0, 0, cli.Usagef("--logit-bias %s is not a token id and a bias of -100 to 100, such as 1234=-5", text)
 	}
 	return int32(n), float32(v), nil
-}
-
-// CheckVocabulary returns an error for biases of tokens that are not in a vocabulary of this size.
-func CheckVocabulary(bias map[int32]float32, tokens int) error {
-	for _, id := range slices.Sorted(maps.Keys(bias)) { // the same error each time
-		if int(id) >= tokens {
-			return cli.Usagef("--logit-bias %d=%v has no effect: the model's tokens are 0 to %d", id, bias[id],
-				tokens-1)
-		}
-	}
-	return nil
 }
 
 // TellIgnored prints the keywords of a schema that have no effect, if any.

@@ -19,15 +19,12 @@ func (f *CodeFlag) Register(p *pflag.FlagSet) {
 	cli.Add(p, "run-code", &f.allowed, false)
 }
 
-// Check returns an error if a task with programs as answers lacks the permission, or if the permission has no effect.
+// Check returns an error if a task with programs as answers lacks the permission.
 func (f *CodeFlag) Check(name string) error {
-	switch runs := task.RunsPrograms(name); {
-	case runs && !f.allowed:
+	if task.RunsPrograms(name) && !f.allowed {
 		return cli.Usagef(
 			"%s grades answers by running the programs that the models write: add --run-code to allow that; "+
 				"it needs python3 and sets limits", name)
-	case !runs && f.allowed:
-		return cli.Usagef("--run-code has no effect here: it is for humaneval and mbpp")
 	}
 	return nil
 }

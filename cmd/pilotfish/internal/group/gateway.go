@@ -39,16 +39,6 @@ func (c *GatewayFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "no-resume", &c.Forget, false)
 }
 
-// checkUse returns an error for flags that have no effect without a gateway.
-func (c *GatewayFlags) checkUse() error {
-	for _, name := range []string{"pin", "token-file", "no-resume", "dictionary"} {
-		if c.Set.Changed(name) && !c.Set.Changed("cloud") {
-			return cli.Usagef("--%s has no effect without a gateway: give one with --cloud host:port", name)
-		}
-	}
-	return nil
-}
-
 // Parse returns the options that do not depend on the model. It opens no file except that of the access token.
 func (c *GatewayFlags) Parse(a *cli.App) (pilotfish.DialOptions, error) {
 	o := pilotfish.DialOptions{Lazy: true}
@@ -169,12 +159,4 @@ func ReadDictionaries(all []string) (read []netproto.Dictionary, err error) {
 		read = append(read, netproto.Dictionary{ID: uint32(id), Bytes: b})
 	}
 	return read, nil
-}
-
-// CheckLocal returns an error if --cloud and --local are both set.
-func CheckLocal(set *pflag.FlagSet) error {
-	if set.Lookup("local").Value.String() == "true" && set.Changed("cloud") {
-		return cli.Usagef("--cloud has no effect with --local: leave one of them out")
-	}
-	return nil
 }

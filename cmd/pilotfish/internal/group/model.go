@@ -73,31 +73,14 @@ func (m *ModelFlags) RegisterLarge(p *pflag.FlagSet) { cli.Add(p, "large", &m.La
 // Answers returns the name of the model with which [ModelFlags.Public] answers: the large one, if there is one.
 func (m *ModelFlags) Answers() string { return cmp.Or(m.Large, m.Path) }
 
-// CheckLarge returns an error if there are two large models.
-func (m *ModelFlags) CheckLarge(set *pflag.FlagSet) error {
-	if set.Changed("large") && set.Changed("cloud") {
-		return cli.Usagef("--large runs the large model here, --cloud asks a gateway for it: leave one of them out")
-	}
-	return nil
-}
-
 // Options returns the options of the engine. Wrong values are wrong usage.
 func (m *ModelFlags) Options() (o engine.Options, err error) {
-	switch {
-	case m.Exact && m.Backend != string(engine.CPU):
-		return o, cli.Usagef("--exact computes on the CPU: leave out --backend %s", m.Backend)
-	case m.Exact && m.Kv == string(engine.KVF16):
-		return o, cli.Usagef("--exact keeps keys and values in float32: leave out --kv f16")
-	}
-	o = engine.Options{Threads: m.Threads, Context: m.context, Exact: m.Exact}
-	if o.KV, err = ParseKV(m.Kv); err != nil {
-		return o, err
-	}
+	o = engine.Options{Threads: m.Threads, Context: m.context, Exact: m.Exact, KV: ParseKV(m.Kv)}
 	if o.Backend, err = ParseBackend(m.Backend); err != nil {
 		return o, err
 	}
-	o.HugePages, err = ParseHugePages(m.huge, o.Backend)
-	return o, err
+	o.HugePages = ParseHugePages(m.huge, o.Backend)
+	return o, nil
 }
 
 // Public returns the options of the root package, for opening [ModelFlags.Answers].
@@ -148,27 +131,19 @@ func Preload(ctx context.Context, a *cli.App, f *gguf.File) error {
 }
 
 // ParseKV parses the value of --kv.
-func ParseKV(name string) (engine.KVType, error) {
-	switch name {
-	case "auto":
-		return engine.KVAuto, nil
-	case "f16", "f32":
-		return engine.KVType(name), nil
+func ParseKV(name string) engine.KVType {
+	if name == "auto" {
+		return engine.KVAuto
 	}
-	return "", cli.Usagef("--kv %s is not a type of keys and values: choose auto, f16 or f32", name)
+	return engine.KVType(name)
 }
 
-// ParseHugePages parses the value of --huge-pages, for a model on this backend.
-func ParseHugePages(name string, where engine.Backend) (engine.HugePages, error) {
-	switch {
-	case name == "on" && where != engine.CPU:
-		return "", cli.Usagef("--huge-pages on is for the backend cpu, %s maps the file: leave one of them out", where)
-	case name == "auto":
-		return engine.HugeAuto, nil
-	case name == "on" || name == "off":
-		return engine.HugePages(name), nil
+// ParseHugePages parses the value of --huge-pages, for a model on this backend: others than the CPU map the file.
+func ParseHugePages(name string, where engine.Backend) engine.HugePages {
+	if name == "auto" || name == "on" && where != engine.CPU {
+		return engine.HugeAuto
 	}
-	return "", cli.Usagef("--huge-pages %.40q is not known: choose auto, off or on", name)
+	return engine.HugePages(name)
 }
 
 // ParseBackend parses the value of --backend.

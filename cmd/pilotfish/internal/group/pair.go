@@ -38,37 +38,17 @@ func (p *PairFlags) Register(c *cobra.Command) {
 func (p *PairFlags) Check(ours bool) error {
 	small, large, cloud := p.Set.Changed("model"), p.Set.Changed("large"), p.Set.Changed("cloud")
 	switch {
-	case large && cloud:
-		return cli.Usagef("--large runs the large model here, --cloud asks a gateway for it: leave one of them out")
 	case ours && !small && (large || cloud):
 		return cli.Usagef("--large and --cloud are for a small model of your own: name it with -m, or leave them out")
-	case ours && !small:
-		return p.unused()
+	case ours && !small: // flags of models have no effect on the demo's own
+		return nil
 	case !small:
 		return cli.Usagef("there is no small model: name its file with -m")
 	case !large && !cloud:
 		return cli.Usagef("there is no large model: name its file with --large, or a gateway with --cloud host:port")
 	}
-	if _, err := p.Model.Options(); err != nil {
-		return err
-	}
-	return p.Gateway.checkUse()
-}
-
-// unused returns an error for flags of models and gateways that have no effect with the demo's pair.
-func (p *PairFlags) unused() error {
-	var err error
-	flags := new(cobra.Command)
-	new(ModelFlags).RegisterOptional(flags)
-	flags.Flags().VisitAll(func(f *pflag.Flag) {
-		if err == nil && p.Set.Changed(f.Name) {
-			err = cli.Usagef("--%s has no effect on the demo's own models: name one with -m, or leave it out", f.Name)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return p.Gateway.checkUse()
+	_, err := p.Model.Options()
+	return err
 }
 
 // Pair is a pair of open models.

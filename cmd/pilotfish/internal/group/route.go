@@ -137,66 +137,40 @@ func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
 
 // Router returns the options of the policy. own is the router that is a part of the model, if there is one.
 func (r *RouteFlags) Router(own []byte) (router.Options, error) {
-	policy, err := r.rule()
-	if err != nil {
-		return router.Options{}, err
-	}
-	o := router.Options{Policy: policy, Budget: r.Budget}
-	if err := r.checkPolicy(policy, own != nil); err != nil {
-		return o, err
-	}
-	if r.Given("threshold") {
+	o := router.Options{Policy: r.rule(), Budget: r.Budget}
+	switch {
+	case o.Policy == router.Never || o.Policy == router.Always: // a threshold or budget has no effect
+		o.Budget = 0
+	case r.Given("threshold"):
 		o.Threshold = &r.Threshold
 	}
+	if o.Policy != router.Learned {
+		return o, nil
+	}
+	var err error
 	switch {
-	case policy == router.Learned && r.RouterGGM == "":
-		r.File, err = ParseRouter(own)
 	case r.RouterGGM != "":
 		r.File, err = engine.ReadRouter(r.RouterGGM)
+	case own != nil:
+		r.File, err = ParseRouter(own)
+	default:
+		err = cli.Usagef("--policy learned needs a router: give its file with --router")
 	}
-	if err == nil && r.File != nil {
-		o.Net = r.File.Net
-	}
-	if err == nil && policy == router.Learned {
-		o.Calibration = r.File.Confidences
+	if err == nil {
+		o.Net, o.Calibration = r.File.Net, r.File.Confidences
 	}
 	return o, err
 }
 
 // rule returns the policy that was given, or the default.
-func (r *RouteFlags) rule() (router.Policy, error) {
+func (r *RouteFlags) rule() router.Policy {
 	switch {
-	case r.Policy != "" || r.Given("policy"):
+	case r.Policy != "":
+		return router.Policy(r.Policy)
 	case r.Given("router"):
-		return router.Learned, nil
-	default:
-		return router.Margin, nil
+		return router.Learned
 	}
-	policy, err := router.ParsePolicy(r.Policy)
-	if err != nil {
-		return "", cli.Usagef("--policy: %w", err)
-	}
-	return policy, nil
-}
-
-// checkPolicy returns an error for flags that have no effect with the policy.
-func (r *RouteFlags) checkPolicy(policy router.Policy, own bool) error {
-	for _, name := range []string{"threshold", "budget"} {
-		if (policy == router.Never || policy == router.Always) && r.Given(name) {
-			return cli.Usagef("--%s has no effect with --policy %s: leave one of them out", name, policy)
-		}
-	}
-	switch {
-	case r.Given("threshold") && r.Given("budget"):
-		return cli.Usagef("--threshold and --budget exclude each other: a budget adapts the threshold")
-	case r.Given("budget") && r.Budget == 0:
-		return cli.Usagef("--budget 0 asks for no token: give a share above 0, or --policy never")
-	case policy != router.Learned && r.Given("router"):
-		return cli.Usagef("--router has no effect with --policy %s: give --policy learned", policy)
-	case policy == router.Learned && r.RouterGGM == "" && (r.Given("router") || !own):
-		return cli.Usagef("--policy learned needs a router: give its file with --router")
-	}
-	return nil
+	return router.Margin
 }
 
 // ParseRouter parses a router file.

@@ -65,10 +65,6 @@ func (t *QuestionTimeline) Register(p *pflag.FlagSet, with *cli.OptionsFlag) {
 
 // Check returns an error if there is no such question.
 func (t *QuestionTimeline) Check(set *pflag.FlagSet, questions int) error {
-	if t.with.Changed("timeline-question") && !set.Changed("timeline") {
-		return cli.Usagef("--with timeline-question=%d has no effect without --timeline: give that as well, or leave "+
-			"it out", t.number)
-	}
 	want := fmt.Sprintf("1 to %d, the number of questions", questions)
 	return CheckRange("with timeline-question", t.number, 1, questions, want)
 }

@@ -2,6 +2,7 @@ package group
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -56,12 +57,10 @@ func (v *VerifyFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "show-unverified", &v.Show, false)
 }
 
-// Check returns an error if --show-unverified is set and shown text cannot be erased.
-func (v *VerifyFlags) Check(json, terminal bool) error {
-	if v.Show && !json && !terminal {
-		return cli.Usagef(
-			"--show-unverified needs a terminal, where what was shown can be erased: what a file or a pipe " +
-				"has been given cannot be taken back. Leave it out, or give --json, which tells of each change")
+// Settle turns --show-unverified off where what was shown cannot be taken back.
+func (v *VerifyFlags) Settle(a *cli.App, json bool) {
+	if v.Show && !json && !cli.IsTerminal(a.Stdout) {
+		fmt.Fprintln(a.Stderr, "--show-unverified: no effect in a file or pipe without --json")
+		v.Show = false
 	}
-	return nil
 }

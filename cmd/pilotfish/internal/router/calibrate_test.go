@@ -290,7 +290,7 @@ func writeToken(t *testing.T, text string) string {
 func TestCalibrateRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                  "out",
-		"-o X --budget 0":                   "--budget: 0 is not between",
+		"-o X --budget 0":                   "--budget 0 is out of range",
 		"-o X --budget 1":                   "--budget: 1",
 		"-o X --budget NaN":                 "--budget",
 		"-o X --confidence 1":               "--confidence: 1",
@@ -308,10 +308,8 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X -m M --large L --router R":    "there are no prompts",
 		"-o X --task csqa":                  "there are no prompts: name their file with --data",
 		"-o X --task nosuch --data f":       "--task \"nosuch\" is not known: choose from csqa, gsm8k, arc",
-		"-o X --threads 3":                  "--threads has no effect on the demo",
-		"-o X --pin 00":                     "--pin has no effect",
 		"-o X -m M --large L --threads -1":  "--threads -1",
-		"-o X -m M --large L --kv f64":      "--kv f64",
+		"-o X -m M --large L --kv f64":      `--kv "f64"`,
 		"-o X -m M --large L --cloud h:443": "leave one of them out",
 	} {
 		code, stdout, stderr := clitest.Call(t, append([]string{"router", "calibrate"}, strings.Fields(args)...)...)

@@ -43,7 +43,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --edge-tps 1e-300", "--edge-tps|give"},
 		{"demo --threshold NaN", "threshold|NaN"},
 		{"demo --budget NaN", "budget|NaN"},
-		{"demo --parallel 0", "--parallel 0|give 1 to 64"},
+		{"demo --parallel 0", "--parallel 0|give 1 or more"},
 		{"demo --parallel 65", "--parallel 65|give 1 to 64"},
 		{"demo --questions 0", "--questions 0|give 1"},
 		{"demo --questions 500", "--questions 500|the demo has 400"},

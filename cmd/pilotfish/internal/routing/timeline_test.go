@@ -144,7 +144,6 @@ func TestTimelineFlags(t *testing.T) {
 	for want, args := range map[string][]string{
 		"there is no folder":                         {"demo", "--timeline", filepath.Join(folder, "none", "out.json")},
 		"a folder, not a file":                       {"demo", "--timeline", folder},
-		"has no effect without --timeline":           {"demo", "--with", "timeline-question=1"},
 		"--with timeline-question 3 is out of range": append(draws, "timeline-question=3", "--questions", "2"),
 		"--with timeline-question 0 is out of range": append(draws, "timeline-question=0"),
 		"--timeline has no effect with --modes clou": {"demo", "--modes", "cloud", "--timeline", folder + "/x"},

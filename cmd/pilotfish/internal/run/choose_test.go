@@ -1,7 +1,6 @@
 package run
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +21,6 @@ func TestChooseFlags(t *testing.T) {
 	parse := func(args ...string) terms.Settings {
 		f := parsedRun(t, "")
 		require.NoError(t, f.set.Parse(append([]string{"--temp", "1", "--seed", "1", "--json"}, args...)))
-		require.NoError(t, f.check(nil), args)
 		_, _, _, err := f.routing(&cli.App{})
 		require.NoError(t, err)
 		return f.answer.Settings
@@ -47,39 +45,6 @@ func TestChooseFlags(t *testing.T) {
 		want := parse()
 		c.change(&want)
 		assert.Equal(t, want, parse(c.args...), c.args)
-	}
-}
-
-// TestChooseRefused: invalid values are refused with the name of the flag, before the model is opened.
-func TestChooseRefused(t *testing.T) {
-	for args, want := range map[string]string{
-		"--stop=":                  "--stop is empty",
-		`--stop=\q`:                "--stop \"\\\\q\" has an escape",
-		"--min-p 0.1":              "--min-p has no effect without a temperature",
-		"--temp 1 --min-p 1.5":     "--min-p 1.5 is out of range",
-		"--repeat-penalty -1":      "--repeat-penalty -1 is out of range",
-		"--presence-penalty NaN":   "--presence-penalty NaN",
-		"--frequency-penalty 1000": "--frequency-penalty 1000 is out of range",
-		"--logit-bias 5":           "--logit-bias 5 is not a token id and a bias",
-		"--logit-bias 5=101":       "--logit-bias 5=101",
-		"--logit-bias -1=1":        "--logit-bias -1=1",
-		"--logit-bias 5=NaN":       "--logit-bias 5=NaN",
-		"--logprobs 3":             "--logprobs has no effect without --json",
-		"--json --logprobs 0":      "--logprobs 0 is out of range: give 1 to 20",
-		"--json --logprobs 21":     "--logprobs 21 is out of range",
-		"-m " + clitest.DemoFile("small.gguf") +
-			" --logit-bias 99999999=1": "--logit-bias 99999999=1 has no effect: the model's tokens are 0 to ",
-		"--json-schema {} --ignore-eos":                                        "--json-schema ends with the value",
-		"--json-schema /nowhere/at/all":                                        "--json-schema: open /nowhere/at/all",
-		"-m " + clitest.DemoFile("small.gguf") + ` --json-schema {"type":"x"}`: `JSON schema: #/type: "x" is no type`,
-	} {
-		if !strings.HasPrefix(args, "-m ") {
-			args = "-m nothing.gguf " + args
-		}
-		code, stdout, stderr := clitest.Call(t, append([]string{"run"}, append(strings.Fields(args), "hi")...)...)
-		assert.NotEqual(t, cli.ExitDone, code, args)
-		assert.Contains(t, stderr, want, args)
-		assert.Empty(t, stdout, args)
 	}
 }
 
@@ -125,7 +90,7 @@ func TestChooseAct(t *testing.T) {
 func TestNumberFlags(t *testing.T) {
 	clitest.NumbersReach(t, func(args []string) (terms.Settings, error) {
 		f := parsedRun(t, strings.Join(args, " "))
-		if err := errors.Join(cli.CheckSpans(f.set), f.check(nil)); err != nil {
+		if err := cli.CheckFlags(f.set); err != nil {
 			return terms.Settings{}, err
 		}
 		_, _, _, err := f.routing(&cli.App{})

@@ -23,7 +23,7 @@ func TestRunEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	elsewhere := clitest.Numbers() + " model large require-cloud qlog timeline system raw tokens"
+	elsewhere := clitest.Numbers() + " model large require-cloud qlog timeline system raw tokens local"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
 		"": "Answer.MaxTokens=256; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
@@ -80,7 +80,6 @@ func TestRunEffects(t *testing.T) {
 		f, a := new(runFlags), &cli.App{}
 		f.register(c)
 		parse()
-		require.NoError(t, f.check(nil))
 		model, err := f.model.Public()
 		require.NoError(t, err)
 		route, dial, p, err := f.routing(a)

@@ -48,16 +48,14 @@ func TestRunLarge(t *testing.T) {
 	assert.Contains(t, stderr, "tokens that the small model drafted were accepted")
 }
 
-// TestRunLargeRefused: a large model here and one behind a gateway, a file that is none, and models with other tokens.
+// TestRunLargeRefused: a file that is no model, and models with other tokens.
 func TestRunLargeRefused(t *testing.T) {
-	small, large, _ := clitest.DemoPairFiles(t)
+	small, _, _ := clitest.DemoPairFiles(t)
 	for _, c := range []struct {
 		args, want string
 		code       int
 	}{
-		{"--large " + large + " --cloud " + clitest.ClosedPort, "leave one of them out", cli.ExitUsage},
 		{"--large=", "--large is empty", cli.ExitUsage},
-		{"--large " + large + " --verify 0", "no effect without a gateway", cli.ExitUsage},
 		{"--large /nowhere/large.gguf", "/nowhere/large.gguf", cli.ExitFailed},
 		{"--large " + clitest.OtherTokens(t), "its tokens are not those of", cli.ExitFailed},
 	} {

@@ -46,9 +46,6 @@ func (f *runFlags) plan() (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.set.Changed("budget-state") && f.policy.budgetState == "" {
-		return nil, cli.Usagef("--budget-state names no file: give one, or off, or leave it out")
-	}
 	p := &plan{options: o, file: f.route.File, budget: group.DefaultBudget}
 	if f.route.Given("budget") {
 		p.budget = f.route.Budget
@@ -64,16 +61,11 @@ func (f *runFlags) plan() (*plan, error) {
 	default:
 		p.kind, p.options.Budget, p.certificate = balanced, p.budget, nil
 	}
-	switch {
-	case p.kind == balanced || !f.set.Changed("budget-state"):
-		return p, nil
-	case p.kind == certified:
-		return nil, cli.Usagef("--budget-state has no effect with the fixed threshold of the router's certificate: " +
+	if p.kind == certified && f.set.Changed("budget-state") {
+		return nil, cli.Usagef("--budget-state and the fixed threshold of the router's certificate exclude each other: " +
 			"leave it out, or give a smaller --budget")
-	case o.Threshold != nil:
-		return nil, cli.Usagef("--budget-state has no effect with --threshold: leave one of them out")
 	}
-	return nil, cli.Usagef("--budget-state has no effect with --policy %s: leave one of them out", o.Policy)
+	return p, nil
 }
 
 // prepare creates the router for a model. It returns an error if the router is for another width, and prints doubts.

@@ -68,7 +68,6 @@ func TestPlan(t *testing.T) {
 			promise{balanced, 0.07}},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+strings.NewReplacer("NET", net, "WITH", with).Replace(args))
-		require.NoError(t, f.check(nil), args)
 		p, err := f.plan()
 		require.NoError(t, err, args)
 		assert.Equal(t, strings.Contains(args, "--router"), p.options.Net != nil, args)
@@ -79,47 +78,6 @@ func TestPlan(t *testing.T) {
 		assert.Equal(t, want.Options, p.options, args)
 		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
 	}
-}
-
-// TestPlanRefused: flags that exclude each other, and flags without effect.
-func TestPlanRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("commands one after another: not with -short")
-	}
-	clitest.OwnFolders(t)
-	net := filepath.Join(t.TempDir(), "net.gguf")
-	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
-	with := clitest.CertifiedRouter(t, nil)
-	for args, want := range map[string]string{
-		"--value gain=2":                       "--value has no effect with --policy margin",
-		"--value second=2 --policy entropy":    "--value has no effect",
-		"--value byte=2":                       "--value has no effect",
-		"--value ask=2":                        "--value has no effect",
-		"--budget-state off --policy never":    "--budget-state has no effect with --policy never",
-		"--budget-state f --threshold 0.5":     "--budget-state has no effect with --threshold",
-		"--budget-state=":                      "--budget-state names no file",
-		"--budget-state f --router " + with:    "fixed threshold of the router's certificate",
-		"--policy=":                            "--policy",
-		"--router " + net + " --policy random": "--router has no effect with --policy random",
-		"--router " + net + " --value ask=1":   "--value has no effect with --policy learned",
-		"--budget-state f --policy always ":    "--budget-state has no effect with --policy always",
-	} {
-		words := append([]string{"run", "-m", clitest.TinyModel(t, "q8_0"), "--tokens", "1", "--cloud",
-			clitest.ClosedPort},
-			strings.Fields(args)...)
-		code, stdout, stderr := clitest.Call(t, words...)
-		assert.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, want, args)
-	}
-	for _, flag := range []string{"--explain", "--budget-state=off"} {
-		code, _, stderr := clitest.Call(t, "run", "-m", "x", flag, "hello")
-		assert.Equal(t, cli.ExitUsage, code)
-		assert.Contains(t, stderr, "has no effect without a gateway")
-	}
-	code, _, stderr := clitest.Call(t, "demo", "--policy", "nonsense", "--modes", "serial")
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "policy \"nonsense\"")
 }
 
 // demoRuns starts a gateway with the demo's large model, and returns a function that runs the small one on a question.

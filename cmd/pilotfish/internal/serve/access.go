@@ -45,16 +45,15 @@ func (s *serveAccess) allow(listen string) (keys, origins []string, say string, 
 		return nil, nil, "", cli.Usagef("--listen %.100q is not an address: give host:port, such as 127.0.0.1:8080",
 			listen)
 	}
+	if s.open { // also if the environment has a key: a flag comes first
+		return nil, s.origins, "open to every program that can reach it (--open)", nil
+	}
 	keys, from, err := s.apiKeys()
 	switch {
 	case err != nil:
 		return nil, nil, "", err
-	case s.open && len(keys) > 0:
-		return nil, nil, "", cli.Usagef("--open serves all programs: leave out --open, or the API keys of %s", from)
 	case len(keys) > 0:
 		return keys, s.origins, "to programs with an API key of " + from, nil
-	case s.open:
-		return nil, s.origins, "open to every program that can reach it (--open)", nil
 	case listensOnLoopback(listen):
 		return nil, s.origins, "open to programs on this machine, as it listens on loopback only", nil
 	}
@@ -110,9 +109,6 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 		return []string{key}, cli.ApiKeyVariable, checkKey(cli.ApiKeyVariable, key)
 	}
 	from = "--api-key-file " + s.keys
-	if s.keys == "" {
-		return nil, "", cli.Usagef(`--api-key-file "" names no file`)
-	}
 	b, err := cli.ReadSmall(s.keys, cli.MaxSecrets)
 	if err != nil {
 		return nil, "", fmt.Errorf("--api-key-file: %w", err)
@@ -152,11 +148,8 @@ type certificateFiles struct{ cert, key string }
 
 // tls returns the files of --cert and --key, if they are given and match.
 func (s *serveAccess) tls() (*certificateFiles, error) {
-	if !s.set.Changed("cert") && !s.set.Changed("key") {
+	if s.cert == "" {
 		return nil, nil
-	}
-	if s.cert == "" || s.key == "" {
-		return nil, cli.Usagef("--cert and --key belong together: give both or none")
 	}
 	if _, err := tls.LoadX509KeyPair(s.cert, s.key); err != nil {
 		return nil, fmt.Errorf("--cert %s, --key %s: %w", s.cert, s.key, err)

@@ -28,7 +28,7 @@ func TestServeEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("sesame\n"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	const usual, elsewhere = "--model m.gguf --cloud h:1", "model local cert key log"
+	const usual, elsewhere = "--model m.gguf --cloud h:1", "model large local cert key log"
 	clitest.Effects(t, usual, elsewhere, clitest.WithCloud(token, net, map[string]string{
 		"": "Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Drain=30s; Model.Backend=cpu; " +
 			"Names=[m]; Route.Branches=-1; Route.Deadline=800ms; Route.InFlight=4; " +
@@ -37,7 +37,6 @@ func TestServeEffects(t *testing.T) {
 			"Server.Page=true; Server.Parallel=4; Server.Queue=64; Server.Stall=10s; Server.Timeout=10m0s; " +
 			"address=h:1; folderBytes=4294967296; listen=127.0.0.1:8080",
 
-		"--large l.gguf":      "Model.Drafter=m.gguf; Names=[l]",
 		"--threads 3":         "Model.Threads=3",
 		"--ctx 70":            "Model.Context=70",
 		"--kv f32":            "Model.KV=f32",

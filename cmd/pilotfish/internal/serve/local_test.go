@@ -61,17 +61,12 @@ func TestServeLocal(t *testing.T) {
 	assert.GreaterOrEqual(t, tokens, float64(v.Usage.Prompt))
 }
 
-// TestServeLocalFlag: with --local there is no gateway, whatever the environment says; a gateway on the command line is
-// refused, and requests that need one fail.
+// TestServeLocalFlag: with --local there is no gateway, whatever the environment says, and requests that need one
+// fail.
 func TestServeLocalFlag(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
 	c := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", ":0")
-	for _, command := range []string{"serve", "chat"} {
-		code, _, stderr := clitest.Call(t, command, "-m", m, "--local", "--cloud", c.Address)
-		assert.Equal(t, cli.ExitUsage, code)
-		assert.Contains(t, stderr, "--cloud has no effect with --local")
-	}
 	verified := clitest.StartServe(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--verify", "0")
 	const request = `{"prompt":"x","max_tokens":2,"pilotfish":{"local":true}}`
 	status, text := verified.Ask(t, "/v1/completions", request)

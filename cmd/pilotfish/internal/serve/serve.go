@@ -137,48 +137,13 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
-// check returns an error for wrong values.
-func (l *serveLimits) check(given func(string) bool) error {
-	for _, n := range []struct {
-		flag       string
-		value, min int
-		given      bool
-	}{
-		{"--parallel ", l.parallel, 1, true}, {"--limit queue=", l.queue, 0, true},
-		{"--limit sessions=", l.sessions, 1, l.set.Changed("sessions")}, {"--limit max-body=", l.body, 1, true},
-		{"--limit max-prompt=", l.prompt, 1, l.set.Changed("max-prompt")}, {"--limit max-stored=", l.kept, 0, true},
-	} {
-		if n.value < n.min && n.given {
-			return cli.Usagef("%s%d is too few: it must be at least %d", n.flag, n.value, n.min)
-		}
-	}
-	for _, name := range []string{"request-timeout", "reader-timeout"} {
-		if d, _ := l.set.GetDuration(name); d <= 0 {
-			return cli.Usagef("--limit %s=%v is too short: give a time above 0, such as 10s", name, d)
-		}
-	}
-	switch {
-	case l.drain < 0:
-		return cli.Usagef("--limit drain=%v is negative: give a time, or 0 to end answers at once", l.drain)
-	case given("kv-folder") && l.folder == "":
-		return cli.Usagef("--kv-folder names no folder: give one, or leave it out")
-	case l.folderBytes < 1:
-		return cli.Usagef("--limit kv-folder-bytes=%d is too few: it must be at least 1", l.folderBytes)
-	case l.set.Changed("kv-folder-bytes") && l.folder == "":
-		return cli.Usagef("--limit kv-folder-bytes has no effect without a folder: give one with --kv-folder")
-	case l.set.Changed("sessions") && l.sessions < l.parallel:
-		return cli.Usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
-			l.sessions, l.parallel)
-	}
-	return nil
-}
-
 // options returns the options of the server that only depend on flags.
 func (f *serveFlags) options() (o openai.Options, err error) {
-	if err := f.limits.check(f.set.Changed); err != nil {
-		return o, err
-	}
 	l := &f.limits
+	if l.sessions > 0 && l.sessions < l.parallel {
+		return o, cli.Usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
+			l.sessions, l.parallel)
+	}
 	o = openai.Options{
 		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
@@ -190,11 +155,6 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	if l.kept == 0 {
 		o.Kept = -1
 	}
-	for i, name := range f.names {
-		if strings.TrimSpace(name) == "" {
-			return o, cli.Usagef("--alias %d is empty: give a name, or leave it out", i+1)
-		}
-	}
 	return o, nil
 }
 
@@ -204,14 +164,9 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	if o.Log, _, err = a.NewLog(f.log, "info"); err != nil {
-		return err
-	}
+	o.Log, _ = a.NewLog(f.log, "info")
 	settings, err := f.model.Public()
 	if err != nil {
-		return err
-	}
-	if err := f.model.CheckLarge(f.set); err != nil {
 		return err
 	}
 	dial, err := f.via.check(a)
@@ -239,9 +194,8 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	if most := m.Context() - 1; o.MaxPrompt > most {
-		return cli.Usagef("--limit max-prompt=%d has no effect: the context has room for prompts of %d tokens",
-			o.MaxPrompt,
-			most)
+		fmt.Fprintf(a.Stderr, "--limit max-prompt=%d: no effect: the context has room for prompts of %d tokens\n",
+			o.MaxPrompt, most)
 	}
 	route, hangUp, err := f.via.open(ctx, m, dial, o.Log)
 	if err != nil {

@@ -27,20 +27,14 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	v.route.Register(p)
 	v.gateway.Register(p)
 	cli.AddValue(p, "verify", &v.verify.Verify)
-	cli.Add(p, "local", new(bool), false) // see [group.CheckLocal]
+	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "mode", &v.mode, "pipelined")
 }
 
-// check returns an error for wrong values and flags without effect, before the model is opened.
+// check returns an error for wrong values, before the model is opened.
 func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
-	if err := group.CheckLocal(v.set); err != nil {
-		return o, err
-	}
-	if v.mode != "serial" && v.mode != "pipelined" {
-		return o, cli.Usagef("--mode %s is not a mode: choose serial or pipelined", v.mode)
-	}
-	if err := errors.Join(cli.CheckNeeds(v.set), cli.CheckMode(v.set, v.mode)); err != nil || !v.set.Changed("cloud") {
-		return o, err
+	if !v.set.Changed("cloud") {
+		return o, nil
 	}
 	if _, err = v.route.Router(nil); err != nil {
 		return o, err

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// CheckFlags returns an error if the value of a flag is not one of those that its declaration allows, or if flags
+// contradict each other. What only has no effect is accepted: see [App.sayIdle].
+func CheckFlags(set *pflag.FlagSet) (err error) {
+	eachGiven(set, func(said string, f *pflag.Flag, d FlagDecl) {
+		if err == nil {
+			err = d.check(set, said, f)
+		}
+	})
+	return err
+}
+
+// eachGiven calls do for each flag and each option of a flag that has a value, with how it is written on the command
+// line.
+func eachGiven(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d FlagDecl)) {
+	set.VisitAll(func(f *pflag.Flag) {
+		o, options := f.Value.(*OptionsFlag)
+		switch {
+		case options:
+			o.VisitAll(func(option *pflag.Flag) {
+				if option.Changed {
+					do("--"+f.Name+" "+option.Name+"=", option, declarationOf(option))
+				}
+			})
+		case f.Changed:
+			do("--"+f.Name+" ", f, declarationOf(f))
+		}
+	})
+}
+
+// check checks one flag of a set.
+func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
+	value := f.Value.String()
+	switch {
+	case isEmpty(f) && !d.empty:
+		_, usage := pflag.UnquoteUsage(f)
+		return Usagef("%s is empty: give a value, or leave it out (%s)", strings.TrimRight(said, " ="), usage)
+	case d.Choices != "" && !slices.Contains(strings.Fields(d.Choices), value):
+		return Usagef("%s%.40q is not known: choose %s", said, value, strings.ReplaceAll(d.Choices, " ", ", "))
+	case d.With != "" && !set.Changed(d.With):
+		return Usagef("--%s and --%s belong together: give both or none", f.Name, d.With)
+	}
+	for other := range strings.FieldsSeq(d.Excludes) {
+		if isOn(f) && applies(set, other) {
+			return Usagef("--%s and --%s exclude each other: leave one of them out", f.Name,
+				strings.ReplaceAll(other, "=", " "))
+		}
+	}
+	return d.checkSpan(said, f)
+}
+
+// isEmpty reports whether the value of a flag, or one of several, is the empty text.
+func isEmpty(f *pflag.Flag) bool {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return slices.Contains(list.GetSlice(), "")
+	}
+	return f.Value.Type() == "string" && f.Value.String() == ""
+}
+
+// checkSpan checks the range of a number or time. Lists are checked where they are used.
+func (d FlagDecl) checkSpan(said string, f *pflag.Flag) error {
+	bounds := strings.Fields(d.Span)
+	v, err := quantity(f.Value.String())
+	if len(bounds) == 0 || err != nil {
+		return nil
+	}
+	least, above := strings.CutPrefix(bounds[0], ">")
+	low, _ := quantity(least)
+	high, want := math.MaxFloat64, least+" or more"
+	if above {
+		want = "more than " + least
+	}
+	if len(bounds) > 1 {
+		high, _ = quantity(bounds[1])
+		want = least + " to " + bounds[1]
+		if above {
+			want = "more than " + least + ", up to " + bounds[1]
+		}
+	}
+	if v >= low && v <= high && !(above && v == low) { // false for NaN, too
+		return nil
+	}
+	return Usagef("%s%v is out of range: give %s", said, f.Value, want)
+}
+
+// quantity parses a number, or a duration as nanoseconds.
+func quantity(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		v = float64(d)
+	}
+	return v, err
+}
+
+// sayIdle prints a line for each flag of the command line that has no effect beside the others.
+func (a *App) sayIdle(c *cobra.Command) {
+	set := c.Flags()
+	eachGiven(set, func(said string, f *pflag.Flag, d FlagDecl) {
+		if why := idle(c, d); why != "" && isOn(f) && a.Settled[f.Name] == "" {
+			fmt.Fprintf(a.Stderr, "%s: no effect %s\n", strings.TrimRight(said, " ="), why)
+		}
+	})
+}
+
+// idle returns why a flag has no effect, or "". Without --cloud, chat may still connect to a gateway, and commands that
+// measure have other large models.
+func idle(c *cobra.Command, d FlagDecl) string {
+	needs := missing(c.Flags(), d)
+	if needs != "" && (needs != "cloud" || c.Name() == "run" || c.Name() == "serve") {
+		return cmp.Or(map[string]string{"temp": "at temperature 0"}[needs], "without --"+needs)
+	}
+	for other := range strings.FieldsSeq(d.Unless) {
+		if applies(c.Flags(), other) {
+			return "with --" + strings.ReplaceAll(other, "=", " ")
+		}
+	}
+	return ""
+}
+
+// missing returns the flag that a flag needs and that is off, directly or indirectly; "" if there is none.
+func missing(set *pflag.FlagSet, d FlagDecl) (needs string) {
+	for name := d.Needs; name != ""; {
+		f := set.Lookup(name)
+		if f == nil {
+			break
+		}
+		if !isOn(f) {
+			needs = name
+		}
+		name = declarationOf(f).Needs
+	}
+	return needs
+}
+
+// applies reports whether a flag of a set is on, or has the value in NAME=VALUE, also with more after a colon.
+func applies(set *pflag.FlagSet, condition string) bool {
+	name, value, valued := strings.Cut(condition, "=")
+	f := set.Lookup(name)
+	if f == nil || !valued {
+		return f != nil && isOn(f)
+	}
+	kind, _, _ := strings.Cut(f.Value.String(), ":")
+	return kind == value
+}
+
+// isOn reports whether a flag has a value with an effect.
+func isOn(f *pflag.Flag) bool {
+	off := []string{"", "off", "false"}
+	if f.Name == "temp" {
+		off = append(off, "0")
+	}
+	return f.Changed && !slices.Contains(off, f.Value.String())
+}
