@@ -515,40 +515,6 @@ func TestLog(t *testing.T) {
 	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), got[0].Received)
 }
 
-// TestLogFields: each number of a request has its name in the log; those of thoughts and of the cloud only if there are
-// any.
-func TestLogFields(t *testing.T) {
-	e := Event{ID: "i", Endpoint: "chat", Status: 200, Stream: true, Finish: "stop", Answers: 1, Prompt: 2, Cached: 3,
-		Tokens: 4, Queue: 5500 * time.Microsecond, First: 6 * time.Millisecond, Took: 7 * time.Second, Received: 8,
-		Sent: 9}
-	line := func() string {
-		var log bytes.Buffer
-		e.log(slog.New(slog.NewTextHandler(&log, nil)))
-		_, after, _ := strings.Cut(strings.TrimSpace(log.String()), "msg=")
-		return after
-	}
-	const usual = "request id=i endpoint=chat status=200 stream=true answers=1 prompt_tokens=2 cached_tokens=3 " +
-		"tokens=4 finish=stop queue_ms=5.5 first_token_ms=6 ms=7000 bytes_in=8 bytes_out=9"
-	assert.Equal(t, usual, line())
-	e.Left = answer.Sent{Tokens: 10, Bytes: 11, To: "h"}
-	assert.Equal(t, usual+" cloud_tokens=0 asks=0 sent_tokens=10 sent_bytes=11", line(), "an ask that was cancelled")
-	e.Thought, e.Cloud, e.Asks, e.Code = 12, 13, 14, "c"
-	assert.Equal(t, usual+" thought_tokens=12 cloud_tokens=13 asks=14 sent_tokens=10 sent_bytes=11 code=c", line())
-}
-
-// TestLogLevels: errors of the server are logged as such, with their cause; errors of clients are not quoted. Costs of
-// the cloud are logged if there were any.
-func TestLogLevels(t *testing.T) {
-	for status, level := range map[int]string{200: "INFO", 400: "INFO", 499: "INFO", 500: "ERROR", 504: "ERROR"} {
-		var log bytes.Buffer
-		e := Event{Status: status, Err: errors.New("cause"), Asks: status - 499}
-		e.log(slog.New(slog.NewTextHandler(&log, nil)))
-		assert.Contains(t, log.String(), "level="+level)
-		assert.Equal(t, level == "ERROR", strings.Contains(log.String(), "error=cause"), status)
-		assert.Equal(t, status > 499, strings.Contains(log.String(), "asks="), status)
-	}
-}
-
 // TestPanic: a panic of the model is an error of one request, streamed or not; its place is freed and no session is
 // lost.
 func TestPanic(t *testing.T) {

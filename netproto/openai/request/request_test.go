@@ -236,14 +236,6 @@ func read(name, body string, d Defaults) (c *Chat, wrong *Error) {
 	return &r.Chat, wrong
 }
 
-// remembers is a server that keeps an answer.
-type remembers struct{ keeps }
-
-func (remembers) Talk(string) ([]answer.Message, bool) {
-	return []answer.Message{{Role: "user", Content: "u"},
-		{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f"}}}}, true
-}
-
 // forgets is a server that keeps no answers.
 type forgets struct{ keeps }
 

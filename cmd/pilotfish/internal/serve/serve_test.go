@@ -294,6 +294,18 @@ func TestServeKVFolder(t *testing.T) {
 	s.Stop()
 	require.Zero(t, s.Code, s.Errs.String())
 
+	stored := func() (all []os.FileInfo) {
+		names, err := filepath.Glob(filepath.Join(folder, "*.kv"))
+		require.NoError(t, err)
+		require.Len(t, names, 2)
+		for _, name := range names {
+			info, err := os.Stat(name)
+			require.NoError(t, err)
+			all = append(all, info)
+		}
+		return all
+	}
+	before := stored()
 	s = clitest.StartServe(t, "-m", m, "--kv-folder", folder, "--threads", "1")
 	got := s.Answer(t, askChat, first)
 	assert.Equal(t, want.Usage.Prompt-1, got.Usage.Details.Cached)
@@ -301,6 +313,9 @@ func TestServeKVFolder(t *testing.T) {
 	assert.Equal(t, other.Usage.Prompt-1, s.Answer(t, askChat, second).Usage.Details.Cached)
 	s.Stop()
 	assert.Contains(t, s.Errs.String(), "texts=2 of_no_use=0")
+	for i, now := range stored() {
+		assert.True(t, os.SameFile(before[i], now), "a stored text is not written again")
+	}
 
 	s = clitest.StartServe(t, "-m", clitest.TinyModel(t, "f16"), "--kv-folder", folder, "--limit",
 		"kv-folder-bytes=150000")
