@@ -84,7 +84,7 @@ func Files(a, b []result.Record) (*Report, error) {
 			delete(l.of, "variant") // the first of several is like the only one
 		}
 	}
-	r := &Report{Between: between(first, second), Runs: runs(first[0].run, second[0].run)}
+	r := &Report{Between: between(first, second), Runs: differences(described(first[0].run), described(second[0].run))}
 	ignored := map[string]bool{}
 	for _, d := range r.Between {
 		ignored[d.Name] = true

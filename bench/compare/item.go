@@ -252,19 +252,23 @@ func (l *item) key(ignored map[string]bool) string {
 // between returns the settings with one value in all lines of a and another in all of b.
 func between(a, b []*item) (all []Difference) {
 	first, second := onlyValues(a), onlyValues(b)
-	for _, name := range slices.Sorted(maps.Keys(first)) {
-		if other, ok := second[name]; ok && other != first[name] {
-			all = append(all, Difference{name, first[name], other})
+	for _, d := range differences(first, second) {
+		_, inFirst := first[d.Name]
+		_, inSecond := second[d.Name]
+		if inFirst && inSecond || inFirst && !anyHas(b, d.Name) || inSecond && !anyHas(a, d.Name) {
+			all = append(all, d) // one may be of a version without the flag
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(second)) { // one may be of a version without the flag
-		if _, ok := first[name]; !ok && !anyHas(a, name) {
-			all = append(all, Difference{name, "", second[name]})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(first)) {
-		if _, ok := second[name]; !ok && !anyHas(b, name) {
-			all = append(all, Difference{name, first[name], ""})
+	return all
+}
+
+// differences returns the settings that differ, by name.
+func differences(first, second map[string]string) (all []Difference) {
+	both := maps.Clone(first)
+	maps.Copy(both, second)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if first[name] != second[name] {
+			all = append(all, Difference{name, first[name], second[name]})
 		}
 	}
 	return all
@@ -284,24 +288,6 @@ func onlyValues(lines []*item) map[string]string {
 
 func anyHas(lines []*item, name string) bool {
 	return slices.ContainsFunc(lines, func(l *item) bool { _, ok := l.of[name]; return ok })
-}
-
-// runs returns the differences between the runs of two measurements.
-func runs(a, b *result.Run) (all []Difference) {
-	first, second := described(a), described(b)
-	names := slices.Sorted(maps.Keys(first))
-	for name := range second {
-		if _, ok := first[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		if first[name] != second[name] {
-			all = append(all, Difference{name, first[name], second[name]})
-		}
-	}
-	return all
 }
 
 // described returns the settings of a run that can be equal in two runs.
