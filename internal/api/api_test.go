@@ -37,8 +37,8 @@ func TestStable(t *testing.T) {
 	}
 	b, err := os.ReadFile(golden)
 	require.NoError(t, err)
-	assert.True(t, string(b) == strings.Join(now, "\n")+"\n", "the exported names of the stable packages have changed: "+
-		"if that is meant, go test ./internal/api -update, and a line in CHANGELOG.md")
+	assert.True(t, string(b) == strings.Join(now, "\n")+"\n", "the exported names of the stable packages have "+
+		"changed: if that is meant, go test ./internal/api -update, and a line in CHANGELOG.md")
 }
 
 // TestDocumented: the page about embedding names the stable packages.

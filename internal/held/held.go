@@ -103,8 +103,8 @@ func everything() (held []string) {
 	return held
 }
 
-// Bounded ends the process if it holds more than two gigabytes before the test ends: a test of a limit then fails if the
-// limit is lost, and does not take all memory of the machine.
+// Bounded ends the process if it holds more than two gigabytes before the test ends: a test of a limit then fails if
+// the limit is lost, and does not take all memory of the machine.
 func Bounded(t testing.TB) {
 	end := make(chan struct{})
 	t.Cleanup(func() { close(end) })
@@ -134,8 +134,8 @@ func Descriptors() int {
 
 const descriptors = "/proc/self/fd"
 
-// openIn returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH" for
-// each mapping of one. Deleted files count.
+// openIn returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH"
+// for each mapping of one. Deleted files count.
 func openIn(dir string) (held []string) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real

@@ -124,7 +124,8 @@ func BenchmarkPickBy(b *testing.B) {
 	}
 }
 
-// TestPickByAtLimits: a choice among no tokens, of tokens beyond the mask, and of more tokens than are sorted at a time.
+// TestPickByAtLimits: a choice among no tokens, of tokens beyond the mask, and of more tokens than are sorted at a
+// time.
 func TestPickByAtLimits(t *testing.T) {
 	s, err := New(terms.Sampling{Temperature: 1})
 	require.NoError(t, err)

@@ -39,8 +39,8 @@ func (x *fixture) kinds() []kind {
 }
 
 // TestFeedForward compares the gate, up and down products of every type with their formulas, for one row, a few, and
-// many, with outputs that do not fill a threadgroup, and with biases on both or on one of gate and up. The exponential in
-// silu amplifies the error of a large sum.
+// many, with outputs that do not fill a threadgroup, and with biases on both or on one of gate and up. The exponential
+// in silu amplifies the error of a large sum.
 func TestFeedForward(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture) {
@@ -79,8 +79,8 @@ func TestFeedForward(t *testing.T) {
 	})
 }
 
-// TestMixedTypes: a gate and an up projection of two types, with rows longer than threadgroup memory, and with biases on
-// both or on one.
+// TestMixedTypes: a gate and an up projection of two types, with rows longer than threadgroup memory, and with biases
+// on both or on one.
 func TestMixedTypes(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture) {
