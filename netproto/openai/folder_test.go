@@ -131,8 +131,8 @@ func TestFolderEvicted(t *testing.T) {
 	assert.Empty(t, log.String()[strings.Index(log.String(), "\n")+1:], "no errors in the log")
 }
 
-// TestFolderWritesOnce: a text that is stored is not written again when its session loses its place, also after a restart
-// and if the session holds fewer tokens than were sent to the client.
+// TestFolderWritesOnce: a text that is stored is not written again when its session loses its place, also after a
+// restart and if the session holds fewer tokens than were sent to the client.
 func TestFolderWritesOnce(t *testing.T) {
 	path, m := held.TempDir(t), &fakeModel{}
 	files := map[string]os.FileInfo{}

@@ -55,8 +55,8 @@ func (m *memory) key(q terms.Job) uint64 {
 	return h.Sum64()
 }
 
-// recall returns the stored answer to a question, if it has everything that is requested. An audit that verified less, or
-// in another way, does not count as verification.
+// recall returns the stored answer to a question, if it has everything that is requested. An audit that verified less,
+// or in another way, does not count as verification.
 func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 	found, ok := m.answers.Get(key)
 	wanted := q.AuditFrom > 0 && q.AuditFrom < len(q.Context)

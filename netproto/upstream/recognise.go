@@ -8,8 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// recognise returns an engine in its dialect. It detects the dialect by the owner in the engine's list of models, else by
-// an endpoint that only one dialect has; an engine with no such sign must speak vLLM's.
+// recognise returns an engine in its dialect. It detects the dialect by the owner in the engine's list of models, else
+// by an endpoint that only one dialect has; an engine with no such sign must speak vLLM's.
 func recognise(ctx context.Context, c *dialect.Client, model string) (dialect.Engine, error) {
 	models, err := dialect.Models(ctx, c)
 	if err == nil {

@@ -404,7 +404,8 @@ func TestEqualAnswers(t *testing.T) {
 
 // TestRemember: the number of stored answers is limited.
 func TestRemember(t *testing.T) {
-	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}}), "one"))
+	w := fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: "sglang"}})
+	u := open(t, options(w, "one"))
 	u.memory = newMemory(2)
 	for i, repeats := range []uint64{0, 0, 1, 1, 1} {
 		_, err := u.Ask(t.Context(), question(1, []int32{[]int32{1, 2, 1, 3, 2}[i]}))

@@ -1,6 +1,6 @@
-// Package upstream connects a gateway to inference engines that speak HTTP: SGLang, vLLM and llama-server. It chooses an
-// engine for each question, draws tokens from the returned probabilities, stores the answers so that a repeated question
-// gets the same answer, and takes failing engines out of service. Package dialect has the engines' interfaces.
+// Package upstream connects a gateway to inference engines that speak HTTP: SGLang, vLLM and llama-server. It chooses
+// an engine for each question, draws tokens from the returned probabilities, stores the answers so that a repeated
+// question gets the same answer, and takes failing engines out of service. Package dialect has the engines' interfaces.
 package upstream
 
 import (

@@ -143,8 +143,8 @@ func (p *part) right() bool {
 func (p *part) finish() (File, error) {
 	got := hex.EncodeToString(p.sum.Sum(nil))
 	if !p.right() {
-		return File{}, errors.Join(fmt.Errorf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, try again",
-			p.path, got, p.want.sha256), p.f.Close(), os.Remove(p.f.Name()))
+		return File{}, errors.Join(fmt.Errorf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, "+
+			"try again", p.path, got, p.want.sha256), p.f.Close(), os.Remove(p.f.Name()))
 	}
 	if err := errors.Join(p.f.Sync(), p.f.Close()); err != nil {
 		return File{}, err

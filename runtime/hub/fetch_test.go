@@ -74,8 +74,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestOtherRange: if the server answers a request for the rest with something else than the rest of the file, the file is
-// fetched anew.
+// TestOtherRange: if the server answers a request for the rest with something else than the rest of the file, the file
+// is fetched anew.
 func TestOtherRange(t *testing.T) {
 	for _, span := range []string{"bytes 0-199999/300000", "bytes", "", "bytes 100001-299999/300000",
 		"bytes 100000-299999/300001", "bytes 100000-299998/300000", "416"} {
@@ -139,8 +139,8 @@ func TestWholePart(t *testing.T) {
 	assert.Zero(t, h.count("/resolve/"))
 }
 
-// TestDamagedPart: the SHA-256 covers the whole file, also the earlier part: a file with other bytes is fetched anew, in
-// the same pull.
+// TestDamagedPart: the SHA-256 covers the whole file, also the earlier part: a file with other bytes is fetched anew,
+// in the same pull.
 func TestDamagedPart(t *testing.T) {
 	for _, n := range []int{100_000, 300_000, 400_000} {
 		h := newFakeHub("m.gguf")

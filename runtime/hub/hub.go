@@ -6,8 +6,8 @@
 //	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly redirected elsewhere
 //
 // A file is downloaded to FILE.part in the same folder, and moved to its place only when its length and its SHA-256 are
-// those of the hub. An interrupted pull is resumed. FILE.lock prevents two pulls of one file at the same time. The token
-// is sent only to the endpoint.
+// those of the hub. An interrupted pull is resumed. FILE.lock prevents two pulls of one file at the same time. The
+// token is sent only to the endpoint.
 package hub
 
 import (
@@ -85,7 +85,8 @@ func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
 		if err != nil {
 			return nil, err
 		}
-		f, err := p.fetchTo(ctx, path, p.resolveURL(r, w.name), w, func(done int64) { p.opt.Progress(before+done, total) })
+		f, err := p.fetchTo(ctx, path, p.resolveURL(r, w.name), w,
+			func(done int64) { p.opt.Progress(before+done, total) })
 		if err != nil {
 			return nil, err
 		}

@@ -106,9 +106,9 @@ func TestRefusals(t *testing.T) {
 		status map[string]int
 		want   string
 	}{
-		"private":      {"o/n", map[string]int{"/api/": 401}, "answers 401 Unauthorized: said so: check the name, accept"},
-		"gated":        {"o/n:m.gguf", map[string]int{"/resolve/": 403}, "answers 403 Forbidden: said so: check the name, accept"},
-		"unknown":      {"o/other", nil, "answers 404 Not Found: no such repository, revision or file: check the name"},
+		"private":      {"o/n", map[string]int{"/api/": 401}, "401 Unauthorized: said so: check the name, accept"},
+		"gated":        {"o/n:m.gguf", map[string]int{"/resolve/": 403}, "403 Forbidden: said so: check the name, accept"},
+		"unknown":      {"o/other", nil, "404 Not Found: no such repository, revision or file: check the name"},
 		"unknown file": {"o/n:x.gguf", nil, "there is no file \"x.gguf\"; there are:\n  o/n:m.gguf  (0.3 MB)"},
 		"missing part": {"o/n:s-00001-of-00002.gguf", nil, "there is no file \"s-00001-of-00002.gguf\""},
 		"teapot":       {"o/n", map[string]int{"/api/": 418}, "418 I'm a teapot: said so"},
@@ -296,37 +296,6 @@ func TestFetchRefuses(t *testing.T) {
 			empty(t, dir)
 		})
 	}
-}
-
-// TestFetchGoesOn: an interrupted download continues where it stopped.
-func TestFetchGoesOn(t *testing.T) {
-	content := bytes.Repeat([]byte("0123456789"), 50_000)
-	ctx, cancel := context.WithCancel(t.Context())
-	var ranges []string
-	a := addressOf(t, content, func(w http.ResponseWriter, r *http.Request) {
-		ranges = append(ranges, r.Header.Get("Range"))
-		if len(ranges) > 1 {
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
-			return
-		}
-		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
-		w.Write(content[:100_000])
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	})
-	dir := held.TempDir(t)
-	_, err := Fetch(ctx, a, Options{Dir: dir, Progress: func(done, _ int64) {
-		if done >= 100_000 {
-			cancel()
-		}
-	}})
-	require.ErrorContains(t, err, "keeps what has arrived")
-	_, err = Fetch(ctx, a, Options{Dir: dir})
-	require.ErrorIs(t, err, context.Canceled, "while the existing part is read")
-	f, err := Fetch(t.Context(), a, Options{Dir: dir})
-	require.NoError(t, err)
-	assert.Equal(t, a.SHA256, f.SHA256)
-	assert.Equal(t, []string{"", "bytes=100000-"}, ranges)
 }
 
 func TestFetchAddress(t *testing.T) {

@@ -127,8 +127,8 @@ func plain(u *url.URL) string {
 	return s
 }
 
-// statusError returns the error for a response without the file: the status, what the hub says about it, and advice. The
-// address is shown without its query, which may hold a signature.
+// statusError returns the error for a response without the file: the status, what the hub says about it, and advice.
+// The address is shown without its query, which may hold a signature.
 func (p *puller) statusError(res *http.Response) error {
 	text := fmt.Sprintf("%s answers %d %s", plain(res.Request.URL), res.StatusCode, http.StatusText(res.StatusCode))
 	if said := printable(res.Header.Get("X-Error-Message")); said != "" {

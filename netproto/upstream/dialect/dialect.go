@@ -1,6 +1,6 @@
 // Package dialect has the HTTP interfaces of inference engines: what a gateway needs of an engine, in one form, with an
-// implementation for each kind of engine (sglang.go, vllm.go, llama.go), and the HTTP client. Requests and replies contain
-// token ids, never text.
+// implementation for each kind of engine (sglang.go, vllm.go, llama.go), and the HTTP client. Requests and replies
+// contain token ids, never text.
 package dialect
 
 import (

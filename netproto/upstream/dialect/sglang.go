@@ -115,8 +115,8 @@ func candidates(rows []row) (all []terms.Candidate) {
 	return all
 }
 
-// Ask implements dialect.Engine. The answer includes the rows from AuditFrom on, which costs the computation of one more
-// token, the one before them.
+// Ask implements dialect.Engine. The answer includes the rows from AuditFrom on, which costs the computation of one
+// more token, the one before them.
 func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	w, err := e.generate(ctx, newSGLangRequest(a, 1))
 	if err != nil {
