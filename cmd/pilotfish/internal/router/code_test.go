@@ -73,7 +73,6 @@ func TestRunCodeRefused(t *testing.T) {
 		"eval humaneval PAIR":                                            "humaneval grades answers by running",
 		"eval mbpp PAIR --data z":                                        allow,
 		"eval mbpp-train PAIR --run-code":                                "judge them with mbpp",
-		"eval humaneval PAIR --run-code --shots 1":                       "--shots has no effect with humaneval",
 		"router collect PAIR --data z --task humaneval -o w":             allow,
 		"router collect PAIR --data z --task mbpp-train -o w":            allow,
 		"router collect PAIR --data z --task bbh -o w":                   "humaneval, mbpp, mbpp-train",

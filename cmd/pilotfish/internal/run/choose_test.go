@@ -1,8 +1,6 @@
 package run
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,40 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// TestChooseFlags: each flag changes its own setting, and no other.
-func TestChooseFlags(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "s.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"type":"null"}`), 0o600))
-	parse := func(args ...string) terms.Settings {
-		f := parsedRun(t, "")
-		require.NoError(t, f.set.Parse(append([]string{"--temp", "1", "--seed", "1", "--json"}, args...)))
-		_, _, _, err := f.routing(&cli.App{})
-		require.NoError(t, err)
-		return f.answer.Settings
-	}
-	for _, c := range []struct {
-		args   []string
-		change func(r *terms.Settings)
-	}{
-		{[]string{"--stop", `\n`, "--stop", "end,\"\\\\\\u00e9\xff\\xff"}, func(r *terms.Settings) {
-			r.Stop = []string{"\n", "end,\"\\é\ufffd\xff"}
-		}},
-		{[]string{"--logit-bias", "5=-1.5", "--logit-bias", "0=100"}, func(r *terms.Settings) {
-			r.LogitBias = map[int32]float32{5: -1.5, 0: 100}
-		}},
-		{[]string{"--logprobs", "20"}, func(r *terms.Settings) { r.Top = 20 }},
-		{[]string{"--json-schema", file}, func(r *terms.Settings) {
-			r.Schema, r.Complete = []byte(`{"type":"null"}`), true
-		}},
-		{[]string{"--json-schema", ` {"type":"array"}`},
-			func(r *terms.Settings) { r.Schema, r.Complete = []byte(` {"type":"array"}`), true }},
-	} {
-		want := parse()
-		c.change(&want)
-		assert.Equal(t, want, parse(c.args...), c.args)
-	}
-}
 
 // TestChooseAct: the flags have their effects.
 func TestChooseAct(t *testing.T) {

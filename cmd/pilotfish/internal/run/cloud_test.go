@@ -8,9 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,59 +26,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
-
-// TestConfigurationEndsRun: a configuration error of the gateway ends a run at once, whatever the deadline, with the
-// cause and the flag; also if no token is escalated.
-func TestConfigurationEndsRun(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	secret, other := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "other")
-	require.NoError(t, os.WriteFile(secret, []byte("another secret of sixteen bytes\n"), 0o600))
-	require.NoError(t, os.WriteFile(other, []byte("no secret of this gateway"), 0o600))
-	address, pin, _ := clitest.StartCloud(t, "-m", m, "--token-file", secret)
-	good := []string{"--cloud", address, "--pin", pin, "--token-file", secret}
-	for name, c := range map[string]struct {
-		flags  []string
-		stderr []string
-	}{
-		"no such host": {[]string{"--cloud", "no..host:4433"}, []string{"--cloud no..host:4433", "no such host"}},
-		"wrong pin": {append(good, "--pin", strings.Repeat("00", 31)+"01"),
-			[]string{"certificate", "--pin", pin, "pilotfish cloud"}},
-		"no pin": {[]string{"--cloud", address, "--token-file", secret},
-			[]string{"certificate", "--pin", "pilotfish cloud"}},
-		"no token":    {good[:4], []string{"access token", "--token-file", "PILOTFISH_TOKEN"}},
-		"wrong token": {append(good, "--token-file", other), []string{"access token", "--token-file"}},
-		"other model": {append(good, "-m", clitest.OtherTokens(t)), []string{"tokenizers", "-m"}},
-	} {
-		for _, policy := range []string{"always", "never"} {
-			t.Run(name+"/"+policy, func(t *testing.T) {
-				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n",
-					"3", "--json"}, c.flags...)
-				var stdout, errs bytes.Buffer
-				a := &cli.App{Commands: clitest.UnderTest, Stdout: &stdout, Stderr: &errs, Env: os.Getenv,
-					Patience: time.Minute}
-				assert.Equal(t, cli.ExitFailed, a.Run(t.Context(), args), stdout.String())
-				stderr := errs.String()
-				for _, part := range c.stderr {
-					assert.Contains(t, stderr, part)
-				}
-				assert.NotContains(t, stderr, "secret of")
-				assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
-				events := clitest.Lines[clitest.RunEvent](t, stdout.String())
-				s := events[len(events)-1].Summary
-				require.NotNil(t, s)
-				require.NotNil(t, s.Error)
-				assert.Contains(t, stderr, *s.Error)
-			})
-		}
-	}
-	_, _, s, stderr := clitest.RoutedTokens(t,
-		append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off",
-			"--require-cloud")...)
-	assert.Empty(t, stderr)
-	assert.Equal(t, []int{3, 0, 3, 0}, []int{s.CloudTokens, s.Timeouts, s.Answered, s.Unanswered})
-	assert.Nil(t, s.Error)
-}
 
 // TestSilentGateway: a run that needs no answer waits half a second for its gateway, and then continues without it.
 func TestSilentGateway(t *testing.T) {
@@ -122,47 +67,6 @@ func TestEndedBeforeAsking(t *testing.T) {
 	require.NotNil(t, events[0].Summary)
 	assert.Equal(t, "interrupted", events[0].Summary.Stop)
 	assert.Contains(t, *events[0].Summary.Error, "ended")
-}
-
-// TestClosedPort: a gateway that cannot be reached at the start ends the run. With --require-cloud=false, the answer is
-// complete without the cloud, with the reason.
-func TestClosedPort(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	args := []string{"-m", m, "--tokens", "1,2", "-n", "5", "--ignore-eos"}
-	_, local, _ := clitest.Call(t, append([]string{"run"}, args...)...)
-	args = append(args, "--cloud", clitest.ClosedPort, "--policy", "always", "--deadline", "600ms")
-	for _, more := range [][]string{nil, {"--require-cloud"}, {"--deadline", "off"}} {
-		code, text, stderr := clitest.Call(t, slices.Concat([]string{"run"}, args, more)...)
-		assert.Equal(t, cli.ExitFailed, code, more)
-		assert.Empty(t, text)
-		assert.Contains(t, stderr, "pilotfish: --cloud "+clitest.ClosedPort+": connection refused (check the address")
-		assert.Equal(t, 1, strings.Count(stderr, "pilotfish: "), stderr)
-	}
-	never := append(slices.Clone(args[:len(args)-4]), "--policy", "never")
-	code, _, stderr := clitest.Call(t, append([]string{"run"}, never...)...)
-	assert.Equal(t, cli.ExitFailed, code, "also if no token is escalated")
-	assert.Contains(t, stderr, "connection refused")
-
-	args = append(args, "--require-cloud=false")
-	code, text, stderr := clitest.Call(t, append([]string{"run"}, args...)...)
-	assert.Equal(t, cli.ExitDone, code)
-	assert.Equal(t, local, text)
-	assert.Contains(t, stderr, "5 tokens are the small model's")
-	assert.Contains(t, stderr, "connection refused")
-	assert.NotContains(t, stderr, "drafting continued", "without answers no time was saved")
-
-	_, _, s, _ := clitest.RoutedTokens(t, args...)
-	require.NotNil(t, s.Error)
-	assert.Contains(t, *s.Error, "connection refused")
-	assert.Equal(t, []int{5, 5, 0}, []int{s.Timeouts, s.Unanswered, s.Answered})
-	assert.Zero(t, s.WaitMS+s.HiddenMS)
-	assert.Positive(t, s.LostMS)
-
-	code, _, stderr = clitest.Call(t, append([]string{"run", "--require-cloud=false"}, never...)...)
-	assert.Equal(t, cli.ExitDone, code, "no unanswered question")
-	assert.Contains(t, stderr, "there was no connection to the cloud")
-	assert.NotContains(t, stderr, "early", "without a connection nothing is sent")
 }
 
 // TestFlagsOfRoutingAct: the flags have their effects, with a gateway.
