@@ -102,63 +102,6 @@ func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, str
 	return got.Summary, set.Settings(), stderr
 }
 
-// TestCollectFlags: each flag has its effect.
-func TestCollectFlags(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many small collections: not with -short")
-	}
-	usual, settings, stderr := collected(t, "--data", "demo-train", "--questions", "3")
-	assert.Equal(t, []int{3, 3, 0, 0}, []int{usual.Prompts, usual.Right, usual.Cut, usual.LeftOut})
-	assert.Equal(t, "given", settings.Reference)
-	assert.Contains(t, stderr, "answers: given")
-	assert.Contains(t, stderr, "collect: 100% of 3\n")
-	assert.Contains(t, stderr, fmt.Sprintf("3 prompts, %d positions", usual.Positions))
-	assert.Contains(t, stderr, "disagreement: escalate at")
-	assert.Equal(t, []string{"disagreement"}, settings.Labels)
-	assert.Equal(t, []any{256, 32, false}, []any{settings.MaxTokens, settings.ShardPrompts, settings.Raw})
-	with := func(args ...string) (*collectEvent, trace.Settings) {
-		t.Helper()
-		sum, settings, _ := collected(t, append([]string{"--data", "demo-train", "--questions", "3"}, args...)...)
-		return sum, settings
-	}
-	sum, _, _ := collected(t, "--data", "demo", "--questions", "2")
-	assert.Equal(t, 2, sum.Prompts)
-	assert.NotEqual(t, usual.Hash, sum.Hash)
-
-	sum, settings = with("--raw", "--reference", "large")
-	assert.True(t, settings.Raw)
-	assert.Equal(t, 3, sum.Positions, "the model ends at once without a chat")
-	sum, _ = with("-n", "5")
-	assert.Equal(t, []int{15, 3}, []int{sum.Positions, sum.Cut})
-	sum, _ = with("--max-tokens", "7")
-	assert.Equal(t, []int{21, 3}, []int{sum.Positions, sum.Cut})
-	sum, _ = with("--label", "r2r,citer,disagreement")
-	assert.Len(t, sum.Pairs, 3)
-	assert.Positive(t, sum.Rollouts)
-	sum, settings = with("--label", "")
-	assert.Empty(t, sum.Labels)
-	assert.Empty(t, settings.Labels)
-
-	sampled, settings := with("--reference", "sampled", "--seed", "4")
-	assert.Equal(t, trace.Sampling{Temperature: 1, Seed: 4}, *settings.Sampling)
-	other, _ := with("--reference", "sampled", "--seed", "5", "--temp", "3")
-	assert.NotEqual(t, sampled.Hash, other.Hash)
-	_, settings, _ = collected(t, "--data", "demo-train", "--questions", "801", "--seed", "1", "-n", "1")
-	drawn, err := task.Open(task.DemoTrain, task.Options{Most: 801, Seed: 1})
-	require.NoError(t, err)
-	assert.Equal(t, drawn.Hash, settings.Data)
-
-	router := clitest.DemoFile("router.gguf")
-	sum, settings = with("--reference", "routed", "--router", router)
-	assert.InDelta(t, 0.5, settings.Routing.Threshold, 0)
-	assert.Len(t, settings.Routing.Router, 64)
-	assert.Less(t, sum.Cloud, sum.Positions)
-	sum, _ = with("--reference", "routed", "--router", router, "--threshold", "1")
-	assert.Greater(t, sum.Cloud, sum.Positions/2)
-	sum, _ = with("--reference", "routed", "--router", router, "--threshold", "0")
-	assert.Zero(t, sum.Cloud)
-}
-
 // TestCollectTask: a public data set is asked as in eval.
 func TestCollectTask(t *testing.T) {
 	racing.Spare(t)
@@ -321,27 +264,13 @@ func TestCollectAgain(t *testing.T) {
 	assert.Contains(t, stderr, third+": header: unexpected EOF")
 }
 
-// TestCollectNotes: the output states the limits of the labels, and what was left out.
+// TestCollectNotes: the output states the limits of the labels.
 func TestCollectNotes(t *testing.T) {
 	racing.Spare(t)
 	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--label",
 		"citer")
 	assert.Contains(t, stderr, "the rule citer says what disagreement says")
 	assert.True(t, settings.Collapse)
-	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "sampled", "--label", "citer")
-	assert.NotContains(t, stderr, "what disagreement says")
-	pair := []string{"-m", clitest.DemoFile("small.gguf"), "--large", clitest.DemoFile("large.gguf"), "--data",
-		"demo", "--questions",
-		"9"}
-	sum, _, stderr := collected(t, append(pair, "--ctx", "50")...)
-	require.Positive(t, sum.LeftOut)
-	require.Positive(t, sum.Cut)
-	assert.Contains(t, stderr, fmt.Sprintf("no room for an answer in the models' context: %d\n", sum.LeftOut))
-	assert.Contains(t, stderr, fmt.Sprintf("-n 256 or than the models' context has room for: %d\n", sum.Cut))
-	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "routed", "--label", "citer,r2r",
-		"--router", clitest.DemoFile("router.gguf"))
-	assert.Contains(t, stderr, "the large model chose ")
-	assert.Contains(t, stderr, "citer and r2r differ at ")
 }
 
 // TestTracesInPython: the program in docs/traces.md reads collected traces.
