@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -160,53 +159,6 @@ func TestLongestLists(t *testing.T) {
 	assert.Equal(t, string(text(maxString + 50))[:maxString], r.Detail, "a long text is cut")
 }
 
-// TestShortened: a text that is too long for its message is cut after its last whole character.
-func TestShortened(t *testing.T) {
-	const full = maxString
-	for _, c := range []struct {
-		text string
-		want int // bytes
-	}{
-		{"", 0}, {strings.Repeat("a", full), full}, {strings.Repeat("a", full+1), full},
-		{strings.Repeat("ä", full/2), full}, {"a" + strings.Repeat("ä", full/2), full - 1},
-		{strings.Repeat("a", full-3) + "🐟", full - 3}, {strings.Repeat("a", full-4) + "🐟a", full},
-		{strings.Repeat("\x80", full+9), full},
-	} {
-		r, _, err := ParseRefusal(Refusal{Detail: c.text}.Append(nil))
-		require.NoError(t, err)
-		assert.Equal(t, c.text[:c.want], r.Detail)
-		w, _, err := ParseWelcome(Welcome{Model: c.text}.Append(nil))
-		require.NoError(t, err)
-		assert.Equal(t, c.text[:c.want], w.Model)
-	}
-}
-
-// TestListsFit: a list with more entries than the remaining bytes can hold, at the min size of an entry, is refused
-// before an entry is read.
-func TestListsFit(t *testing.T) {
-	for _, c := range []struct {
-		kind              Kind
-		list, entry, next string // fields
-		before            []byte
-		size              int // of the smallest entry
-		after             []byte
-	}{
-		{KindHello, "dictionaries", "dictionary", "secret", slices.Concat(helloHead, uv(1), zeros(32+16)), 4, zeros(1)},
-		{KindAnswer, "top", "top log-prob", "audited", []byte{0}, 2, zeros(5)},
-		{KindAnswer, "audit", "audit log-prob", "queue", zeros(4), 3, zeros(2)},
-	} {
-		const n = 20
-		body := slices.Concat(c.before, uv(n), zeros(n*c.size))
-		_, _, err := messages()[c.kind-1].parse(frame(c.kind, append(slices.Clone(body), c.after...)))
-		require.NoError(t, err, c.list)
-		faultIn(t, c.kind, body, c.next, io.ErrUnexpectedEOF)
-		faultIn(t, c.kind, body[:len(body)-1], c.list, io.ErrUnexpectedEOF)
-		for cut := range body[len(c.before)+1:] {
-			faultIn(t, c.kind, body[:len(c.before)+1+cut], c.list, io.ErrUnexpectedEOF)
-		}
-	}
-}
-
 // TestSamplingBounds: sampling settings must agree with their flags, and be within bounds.
 func TestSamplingBounds(t *testing.T) {
 	before := slices.Concat(askHead, []byte{0}, deltaOf0, []byte{0, 0})
@@ -257,28 +209,6 @@ func TestVerifyBounds(t *testing.T) {
 	faultIn(t, KindWelcome, slices.Concat(uv(Version), zeros(5+7), []byte{2}), "other template", ErrValue)
 }
 
-// TestPathBounds: a path has a known coding and ends in its message.
-func TestPathBounds(t *testing.T) {
-	for coding := range codings + 2 {
-		body := append(zeros(6), byte(coding), 0)
-		if coding < codings {
-			s, _, err := ParseSync(frame(KindSync, body))
-			require.NoError(t, err)
-			assert.Equal(t, Path{Hash: RootHash, Delta: Delta{Coding: coding, Bytes: []byte{}}}, s.Path)
-		} else {
-			faultIn(t, KindSync, body, "coding", ErrValue)
-		}
-	}
-	faultIn(t, KindSync, append(zeros(7), 3, 1, 2), "delta", io.ErrUnexpectedEOF)
-	faultIn(t, KindSync, append(zeros(7), 3, 1, 2, 3, 4), "end", ErrRest)
-	faultIn(t, KindSync, append(zeros(4), 1, 2, 3), "base hash", io.ErrUnexpectedEOF)
-	assert.Equal(t, 12, Path{Base: 5, Delta: Delta{Count: 7}}.Position())
-	b := append(zeros(7), 2, 1, 2, 9)
-	s, _, err := ParseSync(frame(KindSync, b[:10]))
-	require.NoError(t, err)
-	assert.Equal(t, 2, cap(s.Path.Delta.Bytes), "appending to a delta does not overwrite the bytes after it")
-}
-
 // TestFrameLengths: a frame may be as long as the max message; its length is encoded in the shortest form.
 func TestFrameLengths(t *testing.T) {
 	for _, n := range []int{
@@ -311,57 +241,6 @@ func TestFrameLengths(t *testing.T) {
 	_, _, err = ReadFrame(bytes.NewReader(long), math.MaxInt)
 	require.ErrorIs(t, err, ErrTooLong, "whatever limit the reader has")
 }
-
-// TestFrameHeads: the head of a frame from a peer.
-func TestFrameHeads(t *testing.T) {
-	for _, c := range []struct {
-		head []byte
-		want error
-		eof  error // when nothing follows; io.EOF only before a frame
-	}{
-		{[]byte{}, nil, io.EOF},
-		{[]byte{8}, nil, io.ErrUnexpectedEOF},
-		{[]byte{8, 0x80}, nil, io.ErrUnexpectedEOF},
-		{[]byte{8, 0xff, 0xff, 0xff, 0xff}, nil, io.ErrUnexpectedEOF},
-		{[]byte{8, 1}, nil, io.ErrUnexpectedEOF},
-		{[]byte{8, 2, 7}, nil, io.ErrUnexpectedEOF},
-		{[]byte{8, 0x80, 0x00}, ErrValue, nil},
-		{[]byte{8, 0x81, 0x80, 0x00}, ErrValue, nil},
-		{[]byte{8, 0xff, 0xff, 0xff, 0xff, 0x0f}, ErrTooLong, nil},
-		{[]byte{8, 0xff, 0xff, 0xff, 0xff, 0x00}, ErrValue, nil},
-		{[]byte{8, 0xff, 0xff, 0xff, 0xff, 0xff}, ErrValue, nil},
-	} {
-		_, b, err := ReadFrame(bytes.NewReader(c.head), MaxMessage)
-		assert.Nil(t, b)
-		if c.eof != nil {
-			assert.Equal(t, c.eof, err, "%x", c.head)
-			continue
-		}
-		fault, ok := errors.AsType[*ParseError](err)
-		require.True(t, ok, "%x: %v", c.head, err)
-		assert.Equal(t, &ParseError{"Ack", "length", c.want}, fault, "%x", c.head)
-		rest := bytes.NewReader(append(slices.Clone(c.head), "behind"...))
-		_, _, err = ReadFrame(rest, MaxMessage)
-		assert.ErrorIs(t, err, c.want)
-		assert.Equal(t, len("behind"), rest.Len(), "%x: nothing is read after the head", c.head)
-	}
-	broken := errors.New("broken")
-	for n := range 4 {
-		begun := bytes.NewReader([]byte{8, 0x81, 0x01, 1}[:n])
-		_, _, err := ReadFrame(io.MultiReader(begun, errReader{broken}), MaxMessage)
-		assert.Equal(t, broken, err, "the error of the reader, after %d bytes", n)
-	}
-	_, n, err := ParseAck([]byte{9, 1, 0})
-	assert.Zero(t, n)
-	assert.Equal(t, &ParseError{"Ack", "type", ErrType}, err)
-	assert.EqualError(t, err, "parse Ack: type: another type of message")
-	_, _, err = ParseAck([]byte{8, 2, 0})
-	assert.Equal(t, &ParseError{"Ack", "body", io.ErrUnexpectedEOF}, err)
-}
-
-type errReader struct{ err error }
-
-func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 // TestDurations: durations are sent in whole milliseconds, rounded up, or in whole microseconds, rounded down. Negative
 // ones become 0, and the max is 50 days.

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -365,57 +364,6 @@ func TestCodecHistory(t *testing.T) {
 	require.NoError(t, err, "it exists, but with other tokens")
 	_, err = codec.Decode(base[1:], d)
 	require.Error(t, err, "one token too few")
-}
-
-// TestCodecMemory: encoding one ask uses little memory, and decoding no more than its result.
-func TestCodecMemory(t *testing.T) {
-	codec, err := NewCodec(768, Dictionary{})
-	require.NoError(t, err)
-	ids := slices.Repeat(words(20, 768, 1), 5)
-	var d Delta
-	assert.Less(t, allocated(func() { d, err = codec.Encode(nil, ids) }), uint64(1000*kib))
-	require.NoError(t, err)
-	require.Equal(t, Zstd, d.Coding)
-	assert.Less(t, allocated(func() { _, err = codec.Decode(nil, d) }), uint64(200*kib))
-	require.NoError(t, err)
-}
-
-// TestCodecConcurrently: a codec may be used concurrently: each call has its own ids and bytes.
-func TestCodecConcurrently(t *testing.T) {
-	codec := trainedCodec(t)
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			text, base := slices.Concat(goldenPaths()[i], words(i, 768, i)), words(90, 768, i)
-			for range 20 {
-				for _, ids := range [][]int32{text, base, text[:5]} { // trained, after the base, packed
-					d, err := codec.Encode(base, ids)
-					assert.NoError(t, err)
-					runtime.Gosched()
-					back, err := codec.Decode(base, d)
-					assert.NoError(t, err)
-					runtime.Gosched()
-					assert.Equal(t, ids, back)
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-// TestCodecClose: a closed codec does not decode with its dictionary.
-func TestCodecClose(t *testing.T) {
-	codec, err := NewCodec(768, goldenDict(t))
-	require.NoError(t, err)
-	d, err := codec.Encode(nil, goldenPaths()[9])
-	require.NoError(t, err)
-	require.Equal(t, Trained, d.Coding)
-	codec.Close()
-	_, err = codec.Decode(nil, d)
-	require.ErrorIs(t, err, zstd.ErrDecoderClosed)
-	plain, err := NewCodec(768, Dictionary{})
-	require.NoError(t, err)
-	plain.Close()
 }
 
 // TestTrainDictionary: a dictionary contains its number and the end of the last half of its training texts, which has

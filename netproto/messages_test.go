@@ -282,68 +282,6 @@ func split(b []byte) (Kind, []byte) {
 	return Kind(b[0]), b[n:]
 }
 
-// TestBrokenValues: well-formed bytes with invalid values.
-func TestBrokenValues(t *testing.T) {
-	good := Ask{Session: 7, Path: Path{Base: 3, Delta: Delta{Count: 1, Bytes: []byte{9}}},
-		Question: terms.Question{K: 4}}
-	body := func(change func([]byte) []byte) []byte {
-		_, b := split(good.Append(nil))
-		return frame(KindAsk, change(bytes.Clone(b)))
-	}
-	drawn := func(s terms.Sampling) []byte { return Ask{Question: terms.Question{Sampling: s}}.Append(nil) }
-	for name, c := range map[string]struct {
-		b    []byte
-		want error
-	}{
-		"length not at its shortest": {append([]byte{byte(KindAck), 0x81, 0x00}, 0), ErrValue},
-		"length of 2^70": {
-			append(append([]byte{byte(KindAsk)}, bytes.Repeat([]byte{0xff}, 10)...), 1), ErrValue,
-		},
-		"length above the limit": {[]byte{byte(KindAsk), 0xff, 0xff, 0xff, 0x7f}, ErrTooLong},
-		"base beyond all": {body(func(b []byte) []byte {
-			return append(append(b[:4:4], 0xff, 0xff, 0xff, 0x7f), b[5:]...)
-		}), ErrTooLong},
-		"base not at its shortest": {body(func(b []byte) []byte {
-			return append(append(b[:4:4], 0x83, 0x00), b[5:]...)
-		}), ErrValue},
-		"coding that does not exist":  {body(func(b []byte) []byte { b[14] = byte(codings); return b }), ErrValue},
-		"k of 300":                    {Ask{Question: terms.Question{K: 300}}.Append(nil), ErrTooLong},
-		"negative temperature":        {drawn(terms.Sampling{Temperature: -1}), ErrValue},
-		"temperature without end":     {drawn(terms.Sampling{Temperature: math.Inf(1)}), ErrValue},
-		"temperature that is none":    {drawn(terms.Sampling{Temperature: math.NaN()}), ErrValue},
-		"top-p of 2":                  {drawn(terms.Sampling{TopP: 2}), ErrValue},
-		"sampling with unknown flags": {body(func(b []byte) []byte { b[len(b)-4] = 0x80; return b }), ErrValue},
-		"flag for a seed of 0": {body(func(b []byte) []byte {
-			return append(append(b[:len(b)-4:len(b)-4], hasSeed), make([]byte, 11)...)
-		}), ErrValue},
-	} {
-		_, _, err := ParseAsk(c.b)
-		if Kind(c.b[0]) == KindAck {
-			_, _, err = ParseAck(c.b)
-		}
-		assert.ErrorIs(t, err, c.want, name)
-	}
-	_, _, err := ParseHello(Hello{Version: Version + 1}.Append(nil))
-	assert.ErrorIs(t, err, WrongVersion)
-	_, _, err = ParseAnswer(frame(KindAnswer, []byte{1, 0xff, 0x01}))
-	assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "255 candidates in no bytes")
-}
-
-// TestReadFrameLimit: ReadFrame allocates nothing for a claimed length, and stops at its limit.
-func TestReadFrameLimit(t *testing.T) {
-	b := Refusal{Detail: "some words"}.Append(nil)
-	_, _, err := ReadFrame(bytes.NewReader(b), len(b)-2)
-	require.NoError(t, err)
-	_, _, err = ReadFrame(bytes.NewReader(b), len(b)-3)
-	require.ErrorIs(t, err, ErrTooLong)
-	claimed := []byte{byte(KindAsk), 0xff, 0xff, 0xff, 0x01} // 4 MiB
-	grown := testing.AllocsPerRun(10, func() {
-		_, _, err = ReadFrame(bytes.NewReader(claimed), MaxMessage)
-	})
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.Less(t, grown, 10.0)
-}
-
 // TestLogProb: a log-probability is decoded within half a unit, and an invalid one becomes the min.
 func TestLogProb(t *testing.T) {
 	r := source()
@@ -366,13 +304,6 @@ func TestLogProb(t *testing.T) {
 	lowest := float32(-maxLogProb) / logProbUnit
 	assert.Equal(t, lowest, back(float32(math.Inf(-1))))
 	assert.Equal(t, lowest, back(float32(math.NaN())))
-}
-
-// TestDeadlineRounds: a deadline is rounded up, so that a short one does not become 0.
-func TestDeadlineRounds(t *testing.T) {
-	a, _, err := ParseAsk(Ask{Question: terms.Question{Within: time.Microsecond}}.Append(nil))
-	require.NoError(t, err)
-	require.Equal(t, time.Millisecond, a.Within)
 }
 
 // TestSecretHides: a secret is not visible in any print, log or JSON.

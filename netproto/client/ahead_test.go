@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/netip"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -251,51 +248,6 @@ func TestAheadLeavesNothing(t *testing.T) {
 		settle()
 		assert.Zero(t, caller.waiting.Load())
 		assert.Zero(t, whole.waiting.Load())
-	})
-}
-
-// TestAheadUnread: neither the gateway nor other asks wait for tokens that are not read.
-func TestAheadUnread(t *testing.T) {
-	many := slices.Repeat([]int32{3}, netproto.MaxAhead)
-	f := &follows{pieces: tokens(many...), end: true}
-	s := f.script()
-	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, nil)
-		var replies []terms.Answer
-		for range 200 {
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: netproto.MaxAhead})
-			require.NoError(t, err)
-			replies = append(replies, r)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		for _, r := range replies {
-			assert.Len(t, r.Ahead, netproto.MaxAhead)
-			assert.Equal(t, many, all(r.Ahead))
-		}
-		assert.Zero(t, c.Stats().Broken)
-	})
-}
-
-// TestAheadLossy: lost packets are sent again: all tokens arrive in order.
-func TestAheadLossy(t *testing.T) {
-	f := &follows{pieces: tokens(1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7), end: true}
-	s := f.script()
-	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, nil)
-		require.NoError(t, c.connect(t.Context()))
-		n := 0
-		a.set(func() {
-			a.lost = func(netip.AddrPort, netip.AddrPort) bool {
-				n++
-				return n%3 == 0
-			}
-		})
-		for i := range 20 {
-			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3 + i), Ahead: 16})
-			require.NoError(t, err)
-			assert.Equal(t, []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, all(r.Ahead))
-		}
 	})
 }
 

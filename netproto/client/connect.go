@@ -108,15 +108,11 @@ func (c *Client) try(a *attempt, pause time.Duration) {
 	}
 	c.mu.Lock()
 	c.attempt = nil
-	stale := c.closed && a.err == nil
-	if a.err == nil && !stale {
+	if a.err == nil && !c.closed { // otherwise Close closes it
 		c.current = a.link
 		c.stats.Connections++
 	}
 	c.mu.Unlock()
-	if stale {
-		a.err = errors.Join(ErrClosed, a.link.close(netproto.NoReason))
-	}
 	close(a.done)
 }
 

@@ -84,9 +84,9 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		_ = l.close(netproto.NoReason)
 		return nil, s.slow(reason(err), to, start)
 	}
-	c.mu.Lock()
-	c.links[l] = struct{}{}
-	c.mu.Unlock()
+	if !c.register(l) {
+		return nil, errors.Join(ErrClosed, l.close(netproto.NoReason))
+	}
 	c.tasks.Go(l.run)
 	if l.early {
 		return l, nil
@@ -96,6 +96,16 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		return nil, s.slow(err, to, start)
 	}
 	return l, nil
+}
+
+// register makes Close close a connection. It returns false if Close has begun.
+func (c *Client) register(l *link) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.links[l] = struct{}{}
+	}
+	return !c.closed
 }
 
 // at adds the address to an error if there are several.

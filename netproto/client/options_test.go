@@ -272,31 +272,6 @@ func TestMigrateEnds(t *testing.T) {
 	})
 }
 
-// TestUnwelcome: an ask on a refused connection that is not closed yet is sent on another one, unless that is useless.
-func TestUnwelcome(t *testing.T) {
-	s := &script{reply: always(1)}
-	inAir(t, s, func(t *testing.T, a *air) {
-		for code, repeat := range map[netproto.Code]bool{netproto.Busy: true, netproto.WrongSecret: false} {
-			c, _ := s.dial(t, nil)
-			require.NoError(t, c.connect(t.Context()))
-			l := &link{c: c, qc: c.current.qc, ready: make(chan struct{})}
-			l.err = &ConnectError{s.addr, netproto.Refusal{Code: code}}
-			assert.False(t, l.unwelcome(), "not yet")
-			close(l.ready)
-			assert.True(t, l.unwelcome())
-			err := l.fault(t.Context(), l.wait(t.Context()))
-			assert.ErrorIs(t, err, code)
-			assert.Equal(t, repeat, errors.Is(err, errRepeat))
-			assert.False(t, l.usable())
-			session, err := c.NewSession(t.Context())
-			require.NoError(t, err)
-			_, _, err = session.difference(l, ids(3))
-			assert.ErrorIs(t, err, code)
-			assert.Equal(t, repeat, errors.Is(err, errRepeat))
-		}
-	})
-}
-
 // recorder is an empty cache that records its keys.
 type recorder struct {
 	none
@@ -445,33 +420,6 @@ func TestAttempted(t *testing.T) {
 			assert.EqualError(t, failed, "no connection to the gateway at 10.0.0.1:4433: refused: the gateway is busy")
 		}
 		assert.NoError(t, all[2])
-	})
-}
-
-// TestAttemptedState: what is reported has happened: the client's methods show it, and may be called.
-func TestAttemptedState(t *testing.T) {
-	s := &script{hello: func(conn int) []byte {
-		if conn == 1 {
-			return refuse(netproto.Busy)
-		}
-		return nil
-	}}
-	inAir(t, s, func(t *testing.T, a *air) {
-		var c *Client
-		known := make(chan struct{})
-		var models []string
-		c, _ = s.dial(t, func(o *Options) {
-			o.Attempted = func(error) {
-				<-known
-				models = append(models, c.Welcome().Model)
-				assert.Zero(t, c.Stats().Migrations)
-			}
-		})
-		close(known)
-		_, err := c.Connect(t.Context())
-		require.NoError(t, err)
-		settle()
-		assert.Equal(t, []string{"", "large"}, models)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"os"
@@ -180,55 +179,6 @@ func TestTicketFolderBroken(t *testing.T) {
 	ticketFolder(blocked).Put("k", realSession(t)) // nowhere to write: the ticket is lost, without an error
 }
 
-// sealed appends the checksum of a file to bytes.
-func sealed(b []byte) []byte {
-	sum := sha256.Sum256(b)
-	return append(bytes.Clone(b), sum[:]...)
-}
-
-// TestTicketFileBounds: a file is read as it was written, with parts of min and max length, and no shorter or longer
-// file is accepted.
-func TestTicketFileBounds(t *testing.T) {
-	empty := ticketFile{key: [32]byte{1}, made: -5, ticket: []byte{}, state: []byte{}}
-	longest := empty
-	longest.ticket = make([]byte, ticketLongest-len(empty.append(nil)))
-	for _, f := range []ticketFile{empty, longest} {
-		have, err := parseTicketFile(f.append(nil))
-		require.NoError(t, err)
-		assert.Equal(t, f, have)
-	}
-	longest.ticket = append(longest.ticket, 0)
-	_, err := parseTicketFile(longest.append(nil))
-	assert.EqualError(t, err, "no ticket: another kind of file")
-	whole := empty.append(nil)
-	body := whole[:len(whole)-sha256.Size]
-	head := len(ticketMagic) + 32 + 8
-	_, err = parseTicketFile(sealed(body[len(ticketMagic):]))
-	assert.EqualError(t, err, "no ticket: another kind of file", "without the magic")
-	_, err = parseTicketFile(sealed(body[:head-1]))
-	assert.EqualError(t, err, "no ticket: another kind of file")
-	for n := head; n < len(body); n++ {
-		_, err = parseTicketFile(sealed(body[:n]))
-		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d of %d bytes", n, len(body))
-	}
-	_, err = parseTicketFile(sealed(append(bytes.Clone(body), 0)))
-	assert.EqualError(t, err, "no ticket: bytes are left over")
-	for n := 1; n < 20; n++ {
-		lie := bytes.Clone(body)
-		lie[len(lie)-4] = byte(n) // the length of the last part
-		_, err = parseTicketFile(sealed(lie))
-		assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d missing bytes", n)
-	}
-	for i := len(ticketMagic); i < len(whole); i++ {
-		flipped := bytes.Clone(whole)
-		flipped[i] ^= 1
-		_, err = parseTicketFile(flipped)
-		assert.EqualError(t, err, "no ticket: damaged", "byte %d", i)
-	}
-	_, err = newTicketFile([32]byte{}, new(tls.ClientSessionState), time.Now())
-	assert.ErrorIs(t, err, errTicket, "a session without a ticket")
-}
-
 // TestTicketAge: a ticket is valid from the second in which it was made until a week later.
 func TestTicketAge(t *testing.T) {
 	made := time.Unix(1_000_000, 0)
@@ -246,42 +196,6 @@ func TestTicketAge(t *testing.T) {
 	assert.FileExists(t, path)
 	dir.sweep(made.Add(ticketLasts + 1))
 	assert.NoFileExists(t, path)
-}
-
-// TestTicketFolderBounds: a file is kept and read up to its max length, and must be a regular file.
-func TestTicketFolderBounds(t *testing.T) {
-	dir := ticketFolder(held.TempDir(t))
-	key := sha256.Sum256([]byte("k"))
-	plain := realSession(t)
-	f, err := newTicketFile(key, plain, time.Now())
-	require.NoError(t, err)
-	room := ticketLongest - len(f.append(nil))
-	for more, good := range map[int]bool{0: true, 1: false} {
-		_, inner, err := realSession(t).ResumptionState()
-		require.NoError(t, err)
-		b, err := inner.Bytes()
-		require.NoError(t, err)
-		more += len(f.state) - len(b) // the certificate in it is sometimes a byte longer
-		s, err := tls.NewResumptionState(make([]byte, len(f.ticket)+room+more), inner)
-		require.NoError(t, err)
-		dir.Put("k", s)
-		have, ok := dir.Get("k")
-		require.Equal(t, good, ok)
-		if good {
-			assert.Equal(t, state(t, s), state(t, have))
-		}
-	}
-	elsewhere := filepath.Join(held.TempDir(t), "file")
-	require.NoError(t, os.WriteFile(elsewhere, f.append(nil), 0o600))
-	if err := os.Symlink(elsewhere, dir.file(key)); err == nil { // not every system has symbolic links
-		_, ok := dir.Get("k")
-		assert.False(t, ok, "a link to a ticket")
-	}
-	require.NoError(t, os.MkdirAll(filepath.Join(dir.file(key), "x"), 0o700))
-	dir.Put("k", plain)
-	left, err := os.ReadDir(string(dir))
-	require.NoError(t, err)
-	assert.Len(t, left, 1, "no temporary file is left if the file cannot be renamed")
 }
 
 // TestPin: a gateway without a certificate does not match the pin.

@@ -78,22 +78,6 @@ func TestClosedPort(t *testing.T) {
 	assert.ErrorContains(t, err, addr+": connection refused", "one of the addresses of the name is reported")
 }
 
-// TestPortCloses: a port that closes while the client waits is reported as closed.
-func TestPortCloses(t *testing.T) {
-	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	var closing sync.WaitGroup
-	closing.Go(func() {
-		_, err := untilEmpty(socket)
-		assert.NoError(t, err)
-		assert.NoError(t, socket.Close())
-	})
-	_, err = Dial(t.Context(), socket.LocalAddr().String(),
-		Options{Identity: netproto.Identity{Vocab: 10}, ConnectTimeout: time.Hour})
-	closing.Wait()
-	assert.ErrorContains(t, err, "connection refused")
-}
-
 // untilEmpty counts packets until an empty one arrives.
 func untilEmpty(socket net.PacketConn) (packets int, err error) {
 	for b := make([]byte, 2048); ; packets++ {

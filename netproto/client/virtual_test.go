@@ -312,39 +312,6 @@ func TestRouteCheck(t *testing.T) {
 	}
 }
 
-// TestFailedMigrations: however many migrations fail, the connection continues, and can migrate later.
-func TestFailedMigrations(t *testing.T) {
-	s := &script{reply: always(1)}
-	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, func(o *Options) { o.RouteCheck = -1 })
-		ask := func(n int) {
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: time.Minute})
-			require.NoError(t, err)
-		}
-		ask(3)
-		settle()
-		dead := netip.MustParseAddr("10.3.3.3")
-		a.set(func() {
-			a.home = dead
-			a.lost = func(from, to netip.AddrPort) bool { return from.Addr() == dead || to.Addr() == dead }
-		})
-		migrate := func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			return c.Migrate(ctx)
-		}
-		for range 10 {
-			require.ErrorIs(t, migrate(), context.DeadlineExceeded)
-		}
-		ask(4)
-		a.set(func() { a.home = netip.MustParseAddr("10.2.2.2") })
-		require.NoError(t, migrate())
-		ask(5)
-		hellos, _ := s.count()
-		assert.Equal(t, 1, hellos, "the same connection")
-	})
-}
-
 // TestSilentExchange: if nothing arrives during an ask for more than 300 ms and three round trips, the route counts as
 // broken, and the next ask uses a new connection. A shorter silence, or a slow gateway, does not.
 func TestSilentExchange(t *testing.T) {
@@ -392,32 +359,6 @@ func TestSilentExchange(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTooLateAfterFailure: the error of an ask that ends before the Welcome also contains the cause of the previous
-// failure.
-func TestTooLateAfterFailure(t *testing.T) {
-	s := &script{reply: always(1), mute: func(conn int) bool { return conn > 2 }, hello: func(conn int) []byte {
-		if conn == 2 {
-			time.Sleep(100 * time.Millisecond) // the ticket of the next connection arrives meanwhile
-			return netproto.Refusal{Code: netproto.Busy, Detail: "come later"}.Append(nil)
-		}
-		return nil
-	}}
-	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
-		require.NoError(t, err)
-		settle()
-		s.retire(c)
-		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
-		require.ErrorIs(t, err, netproto.TooLate)
-		assert.ErrorIs(t, err, netproto.Busy)
-		assert.ErrorContains(t, err, "come later")
-		hellos, _ := s.count()
-		assert.Equal(t, 3, hellos, "the deadline passed on the connection after that")
-		assert.Equal(t, 3, c.Stats().Connections)
-	})
 }
 
 // TestProbes: probes find a closed port: after 50 ms of silence, and again after pauses that double.
@@ -482,23 +423,6 @@ func TestAddresses(t *testing.T) {
 		require.True(t, ok)
 		assert.Equal(t, []netproto.Digest{o.Pin, s.opt.Pin}, []netproto.Digest{wrong.Want, wrong.Have})
 		assert.Less(t, d, time.Second, "the other address is not tried")
-	})
-}
-
-// TestAddressOfError: if only some addresses of a name listen, the error of each contains the address.
-func TestAddressOfError(t *testing.T) {
-	s := &script{hello: func(int) []byte { return refuse(netproto.Busy) }}
-	inAir(t, s, func(t *testing.T, a *air) {
-		shut := netip.MustParseAddr("10.0.0.8")
-		a.set(func() {
-			a.hosts["g"] = []netip.Addr{shut, gatewayAt.Addr()}
-			a.closed[netip.AddrPortFrom(shut, 4433)] = true
-		})
-		_, err := Dial(t.Context(), "g:4433", s.opt)
-		assert.EqualError(t, err,
-			"dial: no connection to the gateway at g:4433: "+
-				"10.0.0.8:4433: connection refused; refused: the gateway is busy")
-		assert.ErrorIs(t, err, netproto.Busy)
 	})
 }
 

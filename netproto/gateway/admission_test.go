@@ -193,28 +193,6 @@ func TestTurnsBackground(t *testing.T) {
 	}
 }
 
-// TestTurnsInOrder: equal devices wait in order of arrival, also those that had to wait before.
-func TestTurnsInOrder(t *testing.T) {
-	a, devices := newAdmission(Options{MaxAsks: 99, shares: shares{MaxAsksPerDevice: 9}}, 1), some(20)
-	for range 10 {
-		leave, err := a.take(t.Context(), devices[19], 8, false)
-		require.NoError(t, err)
-		var turns []*turn
-		for _, i := range rand.Perm(19)[:rand.IntN(19)] {
-			mine, err := a.enter(devices[i], 8, false)
-			require.NoError(t, err)
-			turns = append(turns, mine)
-		}
-		for _, mine := range turns {
-			leave()
-			require.False(t, mine.Waits())
-			leave = func() { a.leave(mine.who) }
-		}
-		leave()
-	}
-	empty(t, a, devices...)
-}
-
 // TestTurnsRandom: devices randomly ask, wait, cancel and finish, also at the moment when they get a place. A place is
 // free only if all waiting devices hold at least as many as are free, a device gets its places in the order of its
 // asks, and no ask is left.
@@ -256,29 +234,4 @@ func TestTurnsRandom(t *testing.T) {
 		}
 		empty(t, a, devices...)
 	}
-}
-
-// TestBucket: a bucket allows a burst, then its rate.
-func TestBucket(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		b := newBucket(10, 5)
-		for range 5 {
-			require.Zero(t, b.take())
-		}
-		assert.Equal(t, 100*time.Millisecond, b.take().Round(time.Millisecond))
-		passed := 0
-		for range 1000 {
-			if b.take() == 0 {
-				passed++
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		assert.InDelta(t, 100, passed, 1)
-		time.Sleep(time.Hour)
-		for range 5 {
-			require.Zero(t, b.take())
-		}
-		assert.Positive(t, b.take())
-		assert.Zero(t, (*bucket)(nil).take())
-	})
 }

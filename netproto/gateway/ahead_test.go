@@ -205,18 +205,6 @@ func TestAheadEnds(t *testing.T) {
 	}
 }
 
-// TestAheadWithoutDecoder: an upstream without decoding ahead gives no tokens ahead, and the Welcome says so.
-func TestAheadWithoutDecoder(t *testing.T) {
-	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
-		r := w.enter(guest{})
-		assert.Zero(t, r.welcome.Ahead)
-		s, _ := r.follow(wanting(t, 1, path(20, 1), 9))
-		assert.Empty(t, rest(t, s))
-		settle()
-		assert.Empty(t, w.eventsOf(gateway.Decoded))
-	})
-}
-
 // TestAheadIsLeft: the answer arrives before the tokens ahead, and ends the ask: its event is reported, a drain no
 // longer waits for it, and the session can end. Tokens ahead are then cancelled at once.
 func TestAheadIsLeft(t *testing.T) {
@@ -235,7 +223,8 @@ func TestAheadIsLeft(t *testing.T) {
 		"eviction":   {func(_ *world, r *raw, _ *quic.Stream) { r.asks(2, path(5, 7)) }, netproto.Cancelled},
 	} {
 		up := &decoder{fake: &fake{}, every: every}
-		inWorld(t, gateway.Options{AskTimeout: 2 * time.Hour, MaxSessions: 1}.With(gateway.Shares{DrainTimeout: time.Hour}), up,
+		opt := gateway.Options{AskTimeout: 2 * time.Hour, MaxSessions: 1}.With(gateway.Shares{DrainTimeout: time.Hour})
+		inWorld(t, opt, up,
 			func(t *testing.T, w *world) {
 				r := w.enter(guest{})
 				s, _ := r.follow(wanting(t, 1, path(20, 1), 16))
@@ -260,51 +249,6 @@ func TestAheadIsLeft(t *testing.T) {
 				}
 			})
 	}
-}
-
-// TestAheadIsReleased: tokens ahead that are over, all sent or cancelled, do not wait for the end of their connection
-// or session.
-func TestAheadIsReleased(t *testing.T) {
-	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}, every: time.Second}, func(t *testing.T, w *world) {
-		r := w.enter(guest{})
-		r.asks(1, path(20, 1))
-		settle()
-		connection, session := w.Hold()
-		for i := range 6 {
-			s, _ := r.follow(wanting(t, 1, path(20, 1), 3))
-			if i%2 == 0 {
-				require.Len(t, rest(t, s), 3)
-			} else {
-				s.CancelRead(3)
-			}
-			settle()
-			assert.Zero(t, connection.Waiting.Load())
-			assert.Zero(t, session.Waiting.Load())
-		}
-		assert.EqualValues(t, 6, min(connection.Ever.Load(), session.Ever.Load()))
-	})
-}
-
-// TestForgottenAfterAhead: a session is dropped only when nothing is decoded for it any more, as [gateway.Upstream]
-// promises.
-func TestForgottenAfterAhead(t *testing.T) {
-	up := &decoder{fake: &fake{}, every: time.Minute}
-	forgotten := make(chan int32, 9)
-	inWorld(t, gateway.Options{AskTimeout: time.Hour, Events: func(e gateway.Event) {
-		if e.Kind == gateway.Forgotten {
-			forgotten <- up.running.Load()
-		}
-	}}, up, func(t *testing.T, w *world) {
-		r := w.enter(guest{})
-		r.follow(wanting(t, 1, path(20, 1), 16))
-		time.Sleep(90 * time.Second)
-		require.EqualValues(t, 1, up.running.Load())
-		_, err := r.control.Write(netproto.Bye{Session: 1}.Append(nil))
-		require.NoError(t, err)
-		settle()
-		require.Len(t, forgotten, 1)
-		assert.Zero(t, <-forgotten)
-	})
 }
 
 // TestAheadTimeout: decoding ahead ends after AskTimeout, whatever the deadline of the ask.
@@ -415,22 +359,6 @@ func TestAheadGivesWay(t *testing.T) {
 	})
 }
 
-// TestAheadCountsAsWork: a token ahead counts as work of its device: while it has one of two places, another ask of
-// that device waits for the other place, and an ask of another device does not.
-func TestAheadCountsAsWork(t *testing.T) {
-	up := &decoder{fake: &fake{parallel: 2}, every: time.Minute}
-	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
-		one, two := w.enter(guest{device: 1}), w.enter(guest{device: 2})
-		one.follow(wanting(t, 1, path(20, 1), 1))
-		settle()
-		start := time.Now()
-		two.asks(2, path(20, 2))
-		assert.Less(t, time.Since(start), time.Second)
-		one.asks(1, path(30, 1))
-		assert.Greater(t, time.Since(start), 50*time.Second)
-	})
-}
-
 // TestAheadNeverRead: a client that requests many tokens ahead and never reads costs little: the numbers of concurrent
 // calls, kept tokens and streams are bounded, and others are answered as before.
 func TestAheadNeverRead(t *testing.T) {
@@ -487,22 +415,4 @@ func TestAheadNotTaken(t *testing.T) {
 			assert.Zero(t, up.running.Load())
 			assert.Len(t, w.eventsOf(gateway.Decoded), 3)
 		})
-}
-
-// TestAheadLossy: lost packets are sent again: all tokens arrive in order.
-func TestAheadLossy(t *testing.T) {
-	up := &decoder{fake: &fake{}, every: 10 * time.Millisecond}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-		r := w.enter(guest{})
-		n := 0
-		w.ether.watch(func(packet) bool {
-			n++
-			return n%4 == 0
-		})
-		for i := range 20 {
-			p := path(20+i, 1)
-			s, answer := r.follow(wanting(t, 1, p, 16))
-			assert.Equal(t, continuation(p, 16), append([]int32{answer.Token}, rest(t, s)...))
-		}
-	})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
@@ -29,7 +28,8 @@ func (w *world) leaves() <-chan struct{} {
 // asks, and closes the connections half a second after the last answer.
 func TestDrainAnswers(t *testing.T) {
 	up := &fake{parallel: 1}
-	inWorld(t, gateway.Options{AskTimeout: time.Hour}.With(gateway.Shares{DrainTimeout: time.Hour}), up, func(t *testing.T, w *world) {
+	opt := gateway.Options{AskTimeout: time.Hour}.With(gateway.Shares{DrainTimeout: time.Hour})
+	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		busy, idle, silent := w.enter(guest{}), w.enter(guest{}), w.dial(guest{})
 		ask := whole(t, 1, path(5, 1))
@@ -132,46 +132,6 @@ func TestDrainAbandoned(t *testing.T) {
 	})
 }
 
-// TestDrainNewcomer: a client that connects during a drain is refused, and does not delay it.
-func TestDrainNewcomer(t *testing.T) {
-	up := &fake{}
-	inWorld(t, gateway.Options{IdleTimeout: time.Hour}.With(gateway.Shares{DrainTimeout: time.Hour}), up, func(t *testing.T, w *world) {
-		up.hold = make(chan struct{})
-		busy := w.enter(guest{})
-		s := busy.send(whole(t, 1, path(5, 1)).Append(nil))
-		early := w.dial(guest{}) // it sends nothing before the drain
-		settle()
-		ended := w.leaves()
-		_, _ = early.control.Write(guest{}.greeting())
-		for range 3 {
-			_, err := w.tryDial(guest{})
-			require.Error(t, err)
-		}
-		assert.Equal(t, netproto.Draining, early.ends())
-		close(up.hold)
-		_, err := answerOn(s)
-		require.NoError(t, err)
-		<-ended
-		assert.Zero(t, w.Conns())
-	})
-}
-
-// TestSocketGone: a socket that is closed during Serve is an error, and ends its connections.
-func TestSocketGone(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		e := &ether{}
-		g, err := gateway.New(gateway.Options{}, &fake{})
-		require.NoError(t, err)
-		socket, done := e.listen(t, gatewayAt), make(chan error, 1)
-		go func() { done <- g.Serve(t.Context(), socket) }()
-		settle()
-		require.NoError(t, socket.Close())
-		err = <-done
-		require.ErrorContains(t, err, "serve: ")
-		assert.Zero(t, g.Conns())
-	})
-}
-
 // TestSocketClosed: a socket that is already closed is an error, too.
 func TestSocketClosed(t *testing.T) {
 	g, err := gateway.New(gateway.Options{}, &fake{})
@@ -202,18 +162,6 @@ func TestTwoSockets(t *testing.T) {
 		w.at = first
 		w.enter(guest{device: 1}).goesOn(1, path(9, 1), []int32{1})
 		require.NoError(t, socket.Close())
-	})
-}
-
-// TestNoIdleSessions: the gateway works with any SessionIdle, however short.
-func TestNoIdleSessions(t *testing.T) {
-	inWorld(t, gateway.Options{}.With(gateway.Shares{SessionIdle: 1}), &fake{}, func(t *testing.T, w *world) {
-		r := w.enter(guest{})
-		for i := range 5 {
-			r.asks(1, path(9, int32(i)))
-		}
-		settle()
-		assert.Len(t, w.eventsOf(gateway.Forgotten), 5)
 	})
 }
 

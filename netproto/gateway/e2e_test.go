@@ -5,11 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"runtime"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,28 +31,6 @@ func TestAsk(t *testing.T) {
 	assert.Equal(t, 3*time.Millisecond, r.Compute)
 	assert.Len(t, r.Top, 4)
 	assert.Equal(t, 120, up.question(1).Base)
-}
-
-// TestAskConcurrently: concurrent asks about many drafts, in any order, are each answered for their own context.
-func TestAskConcurrently(t *testing.T) {
-	g := start(t, "", gateway.Options{}, &fake{})
-	s := session(t, dial(t, g, nil))
-	prompt := path(120, 1)
-	var asks sync.WaitGroup
-	for i := range 8 {
-		asks.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(i), 1))
-			p := slices.Clone(prompt)
-			for range 40 {
-				p = append(p[:len(prompt)+r.IntN(len(p)-len(prompt)+1)], path(1+r.IntN(12), r.Int32N(3))...)
-				reply, err := s.Ask(t.Context(), terms.Question{Context: p, K: 2, Within: patience, Times: true})
-				if assert.NoError(t, err) {
-					assert.Equal(t, tokenAfter(p), reply.Token)
-				}
-			}
-		})
-	}
-	asks.Wait()
 }
 
 // TestPayload: an escalation in the chat of the demo takes at most 80 bytes up and 40 down, with changing drafts.
@@ -127,109 +101,6 @@ func TestDialRefused(t *testing.T) {
 	}
 	s := session(t, dial(t, g, func(o *client.Options) { o.Secret = "fedcba9876543210" }))
 	ask(t, s, path(10, 1))
-}
-
-// TestCancel: a context that ends resets the stream, and the upstream is cancelled.
-func TestCancel(t *testing.T) {
-	up := &fake{hold: make(chan struct{})}
-	g := start(t, "", gateway.Options{}, up)
-	s := session(t, dial(t, g, nil))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	branch := errors.New("the branch is gone")
-	failed := make(chan error, 1)
-	go func() {
-		_, err := s.Ask(ctx, terms.Question{Context: path(20, 1)})
-		failed <- err
-	}()
-	up.until(func(f *fake) bool { return len(f.asked) == 1 })
-	cancel(branch)
-	require.ErrorIs(t, <-failed, branch)
-	up.until(func(f *fake) bool { return f.dropped == 1 })
-	_, err := s.Ask(t.Context(), terms.Question{Context: path(20, 1), Within: 50 * time.Millisecond})
-	require.ErrorIs(t, err, netproto.TooLate)
-	close(up.hold)
-	ask(t, s, path(20, 1))
-}
-
-// TestSync: settled tokens are sent early: the next ask is as short as its draft, and the upstream was warmed.
-func TestSync(t *testing.T) {
-	up := &fake{}
-	g := start(t, "", gateway.Options{}, up)
-	s := session(t, dial(t, g, nil))
-	p := path(500, 1)
-	for _, n := range []int{100, 500} {
-		up, down, err := s.Sync(t.Context(), p[:n])
-		require.NoError(t, err)
-		assert.True(t, up > 10 && up < 3*n && down > 0 && down < 10, "%d bytes up, %d down", up, down)
-	}
-	up.until(func(f *fake) bool { return len(f.warmed) > 0 && len(f.warmed[len(f.warmed)-1].Context) == 500 })
-	r := ask(t, s, append(slices.Clone(p), 1, 2, 3))
-	assert.Less(t, r.BytesUp, 40)
-	assert.Equal(t, 500, up.question(0).Base)
-}
-
-// TestUnacknowledgedBase: tokens can be a base before they are acknowledged: concurrent branches send their common
-// prefix once, also with lost packets, and nothing is requested again.
-func TestUnacknowledgedBase(t *testing.T) {
-	up := &fake{hold: make(chan struct{})}
-	g := start(t, "", gateway.Options{}, up)
-	s := session(t, dial(t, g, nil))
-	p := path(500, 1)
-	var asks sync.WaitGroup
-	replies := make([]terms.Answer, 6)
-	for i := range replies {
-		asks.Go(func() {
-			r, err := s.Ask(t.Context(), terms.Question{Context: append(slices.Clone(p), int32(i), 7)})
-			assert.NoError(t, err)
-			assert.Equal(t, tokenAfter(append(slices.Clone(p), int32(i), 7)), r.Token)
-			replies[i] = r
-		})
-		up.until(func(f *fake) bool { return len(f.asked) == i+1 })
-	}
-	close(up.hold)
-	asks.Wait()
-	for _, r := range replies[1:] {
-		assert.Less(t, r.BytesUp, 40)
-	}
-	assert.Equal(t, 500, up.question(5).Base)
-}
-
-// TestEviction: sessions for which the gateway has no room are sent again, which only costs bytes.
-func TestEviction(t *testing.T) {
-	up := &fake{}
-	g := start(t, "", gateway.Options{MaxSessions: 2}, up)
-	c := dial(t, g, nil)
-	var all []*client.Session
-	for range 4 {
-		all = append(all, session(t, c))
-	}
-	for round := range 3 {
-		for i, s := range all {
-			ask(t, s, path(50+10*round, int32(i)))
-		}
-	}
-	assert.GreaterOrEqual(t, up.get(func(f *fake) int { return len(f.forgot) }), 8)
-}
-
-// TestSessionTokens: a session continues if its paths exceed the limit of the gateway.
-func TestSessionTokens(t *testing.T) {
-	g := start(t, "", gateway.Options{}.With(gateway.Shares{MaxSessionTokens: 200}), &fake{})
-	s := session(t, dial(t, g, nil))
-	for i := range 40 {
-		ask(t, s, append(path(100, 1), path(40, int32(i))...))
-	}
-}
-
-// TestSessionClose: a session that ends is dropped at once.
-func TestSessionClose(t *testing.T) {
-	up := &fake{}
-	g := start(t, "", gateway.Options{}, up)
-	s := session(t, dial(t, g, nil))
-	ask(t, s, path(10, 1))
-	s.Close()
-	up.until(func(f *fake) bool { return len(f.forgot) == 1 })
-	_, err := s.Ask(t.Context(), terms.Question{Context: path(10, 1)})
-	require.ErrorIs(t, err, client.ErrClosed)
 }
 
 // keys returns a certificate that several gateways share.
@@ -389,60 +260,6 @@ func TestLazy(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrNoReply)
 	start(t, g.addr, opt, &fake{})
 	ask(t, s, path(5, 1))
-}
-
-// TestDictionary: a trained dictionary that both sides have is negotiated and used.
-func TestDictionary(t *testing.T) {
-	var samples [][]int32
-	for i := range 20 {
-		samples = append(samples, append(path(60, 1), path(10, int32(i))...))
-	}
-	d, err := netproto.TrainDictionary(3, vocab, samples)
-	require.NoError(t, err)
-	g := start(t, "", gateway.Options{Dictionaries: []netproto.Dictionary{d}}, &fake{})
-	with := session(t, dial(t, g, func(o *client.Options) { o.Dictionaries = []netproto.Dictionary{{ID: 9}, d} }))
-	without := session(t, dial(t, g, nil))
-	p := append(path(60, 1), path(10, 99)...)
-	a, b := ask(t, with, p), ask(t, without, p)
-	assert.Less(t, a.BytesUp, b.BytesUp-30)
-}
-
-// TestNoGoroutineLeft: no goroutine is left after everything is closed: asks, refusals, cancelled asks, reconnections.
-func TestNoGoroutineLeft(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Run("life", func(t *testing.T) {
-		up := &fake{delay: 5 * time.Millisecond}
-		g := start(t, "", gateway.Options{}, up)
-		r := newRelay(t, g.addr)
-		g.addr = r.addr()
-		c := dial(t, g, nil)
-		s := session(t, c)
-		var asks sync.WaitGroup
-		for i := range 20 {
-			asks.Go(func() {
-				within := time.Duration(1+i) * time.Millisecond
-				_, _ = s.Ask(t.Context(), terms.Question{Context: path(10+i, int32(i)), Within: within})
-			})
-		}
-		asks.Go(func() { _, _, _ = s.Sync(t.Context(), path(50, 1)) })
-		asks.Wait()
-		r.set(true)
-		_, err := s.Ask(t.Context(), terms.Question{Context: path(3, 1), Within: 350 * time.Millisecond})
-		require.Error(t, err)
-		r.set(false)
-		ask(t, s, path(3, 1))
-		other := netproto.Identity{Vocab: 5}
-		_, err = client.Dial(t.Context(), g.addr, client.Options{Identity: other, Pin: g.Fingerprint()})
-		require.Error(t, err)
-		open := make(chan error, 1)
-		go func() {
-			_, err := s.Ask(context.Background(), terms.Question{Context: path(4, 1)})
-			open <- err
-		}()
-		require.NoError(t, c.Close())
-		<-open
-	})
-	until(func() bool { return runtime.NumGoroutine() <= before }) // goroutines of quic-go end a moment later
 }
 
 // BenchmarkAsk measures the cost of an ask without network and model: both sides, over loopback.

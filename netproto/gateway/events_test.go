@@ -28,159 +28,177 @@ func (w *world) since(t *testing.T) []gateway.Event {
 	return all
 }
 
-// TestEvents: each fact is reported once, with all of its fields.
-func TestEvents(t *testing.T) {
+// told is a world with a device of the token "lab", and the events of its connection.
+type told struct {
+	*world
+	r    *raw
+	up   *fake
+	from gateway.Event // what all events of the connection have
+}
+
+// inTold runs a test in such a world. The event of the connection is told already.
+func inTold(t *testing.T, test func(t *testing.T, w told)) {
+	t.Helper()
 	up := &fake{parallel: 1}
 	opt := gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}
 	inWorld(t, opt, up, func(t *testing.T, w *world) {
-		w.turned(guest{secret: secretB, from: "10.2.0.1"}, netproto.WrongSecret)
-		at := netip.MustParsePrefix("10.2.0.1/32")
-		assert.Equal(t, []gateway.Event{{Kind: gateway.Refused, Address: at,
-			Err: netproto.Refusal{Code: netproto.WrongSecret}}}, w.since(t))
-
 		r := w.enter(guest{secret: secretA, device: 5, from: "10.2.0.1"})
-		its := gateway.Event{Client: "lab", Device: netproto.Device{5}.Name(), Address: at}
-		of := func(kind gateway.EventKind, more func(e *gateway.Event)) []gateway.Event {
-			e := its
-			e.Kind = kind
-			more(&e)
-			return []gateway.Event{e}
-		}
-		connected := time.Now().Add(-15 * time.Millisecond)
-		assert.Equal(t, of(gateway.Connected, func(*gateway.Event) {}), w.since(t))
+		its := gateway.Event{Client: "lab", Device: netproto.Device{5}.Name(),
+			Address: netip.MustParsePrefix("10.2.0.1/32")}
+		all := told{w, r, up, its}
+		all.tells(t, gateway.Connected, func(*gateway.Event) {})
+		test(t, all)
+	})
+}
 
+// tells checks that one event of the connection was told, and returns it. How long it took is left to the caller.
+func (w told) tells(t *testing.T, kind gateway.EventKind, more func(e *gateway.Event)) gateway.Event {
+	t.Helper()
+	have := w.since(t)
+	require.Len(t, have, 1)
+	e := w.from
+	e.Kind, e.Took, e.Lasted = kind, have[0].Took, have[0].Lasted
+	if e.Err = have[0].Err; kind == gateway.Refused {
+		require.Error(t, e.Err)
+	}
+	more(&e)
+	assert.Equal(t, e, have[0])
+	return e
+}
+
+// TestEventsOfAsks: each ask is reported once, with all of its fields.
+func TestEventsOfAsks(t *testing.T) {
+	inTold(t, func(t *testing.T, w told) {
 		a := whole(t, 1, path(20, 1))
 		a.K, a.AuditFrom = 4, 12
-		up.change = func(_ terms.Job, a *terms.Reply) error {
+		w.up.change = func(_ terms.Job, a *terms.Reply) error {
 			a.Queue = 7 * time.Millisecond
 			return nil
 		}
-		kind, b := r.say(a.Append(nil))
+		kind, b := w.r.say(a.Append(nil))
 		require.Equal(t, netproto.KindAnswer, kind)
 		answer, down, err := netproto.ParseAnswer(b)
 		require.NoError(t, err)
 		assert.Equal(t, terms.Reply{Token: answer.Token, Top: answer.Top, Audited: 8, Audit: answer.Audit,
 			Queue: 7 * time.Millisecond, Compute: 3 * time.Millisecond}, answer.Reply)
-		answered := of(gateway.Answered, func(e *gateway.Event) {
+		w.tells(t, gateway.Answered, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 20, 20, len(a.Append(nil)), down
 			e.Message, e.Looked = netproto.KindAsk, 8
 			e.Audited, e.Queue, e.Compute = 1, 7*time.Millisecond, 3*time.Millisecond
 		})
-		assert.Equal(t, answered, w.since(t))
-		require.Len(t, up.asked, 1)
-		q := up.asked[0]
+		q := w.up.asked[0]
 		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Session: 1,
-			Question: terms.Question{Context: path(20, 1),
-				AuditFrom: 12, K: 4}}, q)
+			Question: terms.Question{Context: path(20, 1), AuditFrom: 12, K: 4}}, q)
 
 		a = packed(t, 1, 15, netproto.RootHash.Over(path(15, 1)), []int32{9, 8, 7})
 		a.Sampling = terms.Sampling{Temperature: 0.5, TopP: 0.5, TopK: 3, Seed: 9}
-		_, b = r.say(a.Append(nil))
-		answered = of(gateway.Answered, func(e *gateway.Event) {
+		_, b = w.r.say(a.Append(nil))
+		w.tells(t, gateway.Answered, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 18, 3, len(a.Append(nil)), len(b)
 			e.Message, e.Queue, e.Compute = netproto.KindAsk, 7*time.Millisecond, 3*time.Millisecond
 		})
-		assert.Equal(t, answered, w.since(t))
-		q = up.asked[1]
-		assert.Equal(t, terms.Job{Client: up.asked[0].Client, Device: up.asked[0].Device, Session: 1, Base: 15,
-			Question: terms.Question{Context: append(path(15, 1), 9, 8, 7), Sampling: a.Sampling}}, q)
+		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Session: 1, Base: 15,
+			Question: terms.Question{Context: append(path(15, 1), 9, 8, 7), Sampling: a.Sampling}}, w.up.asked[1])
 
 		ask := packed(t, 1, 14, 1234, []int32{9, 8, 7}).Append(nil)
-		kind, b = r.say(ask)
+		kind, b = w.r.say(ask)
 		require.Equal(t, netproto.KindNeed, kind)
-		assert.Equal(t, of(gateway.Resent, func(e *gateway.Event) {
+		w.tells(t, gateway.Resent, func(e *gateway.Event) {
 			e.Message, e.Context, e.Delta, e.BytesUp, e.BytesDown = netproto.KindAsk, 17, 3, len(ask), len(b)
-		}), w.since(t))
+		})
+	})
+}
 
+// TestEventsOfSyncs: the same for text that is sent early, of which the upstream gets what is new.
+func TestEventsOfSyncs(t *testing.T) {
+	inTold(t, func(t *testing.T, w told) {
 		sync := syncOf(t, 2, path(30, 2))
-		kind, b = r.say(sync)
+		kind, b := w.r.say(sync)
 		require.Equal(t, netproto.KindAck, kind)
-		ack, _, err := netproto.ParseAck(b)
-		require.NoError(t, err)
-		assert.Equal(t, netproto.Ack{Position: 30}, ack)
-		assert.Equal(t, of(gateway.Synced, func(e *gateway.Event) {
-			e.Message, e.Session = netproto.KindSync, 2
+		assert.Equal(t, netproto.Ack{Position: 30}.Append(nil), b)
+		w.tells(t, gateway.Synced, func(e *gateway.Event) {
+			e.Message, e.Session = netproto.KindSync, 1
 			e.Context, e.Delta, e.BytesUp, e.BytesDown = 30, 30, len(sync), len(b)
-		}), w.since(t))
-		assert.Equal(t,
-			[]terms.Job{{Client: q.Client, Device: q.Device, Session: 2,
-				Question: terms.Question{Context: path(30, 2)}}}, up.warmed)
-		r.say(sync)
+		})
+		q := w.up.warmed[0]
+		assert.Equal(t, []terms.Job{{Client: q.Client, Device: q.Device, Session: 1,
+			Question: terms.Question{Context: path(30, 2)}}}, w.up.warmed)
+		w.r.say(sync)
 		w.since(t)
-		assert.Len(t, up.warmed, 1, "the whole path was known")
-		sync = netproto.Sync{Session: 2,
-			Path: packed(t, 2, 30, netproto.RootHash.Over(path(30, 2)), []int32{4}).Path}.Append(nil)
-		r.say(sync)
+		assert.Len(t, w.up.warmed, 1, "the whole path was known")
+		on := packed(t, 2, 30, netproto.RootHash.Over(path(30, 2)), []int32{4}).Path
+		w.r.say(netproto.Sync{Session: 2, Path: on}.Append(nil))
 		w.since(t)
-		assert.Equal(t, 30, up.warmed[1].Base)
+		assert.Equal(t, 30, w.up.warmed[1].Base)
 		sync = netproto.Sync{Session: 2, Path: packed(t, 2, 29, 1234, []int32{4}).Path}.Append(nil)
 		assert.Equal(t,
-			netproto.Need{Position: 31, Hash: netproto.RootHash.Over(append(path(30, 2), 4))}, r.needs(sync))
+			netproto.Need{Position: 31, Hash: netproto.RootHash.Over(append(path(30, 2), 4))}, w.r.needs(sync))
 		assert.Equal(t, gateway.Resent, w.since(t)[0].Kind)
+	})
+}
 
-		refusal := r.refused([]byte{byte(netproto.KindHello), 1, 2}, netproto.Malformed)
-		nonsense := w.since(t)
-		require.ErrorContains(t, nonsense[0].Err, "on a stream of its own")
-		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
-			e.Err, e.BytesUp, e.BytesDown = nonsense[0].Err, 3, len(refusal.Append(nil))
-		}), nonsense)
-		refusal = r.refused([]byte{byte(netproto.KindAsk), 5, 2}, netproto.Malformed)
-		nonsense = w.since(t)
-		require.ErrorIs(t, nonsense[0].Err, io.ErrUnexpectedEOF)
-		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
-			e.Err, e.BytesDown = nonsense[0].Err, len(refusal.Append(nil))
-		}), nonsense)
-
-		up.change = func(terms.Job, *terms.Reply) error { return errors.New("inner text") }
-		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
+// TestEventsOfRefusals: the same for refusals; the client gets the text of a refusal of the upstream, and of no other
+// error.
+func TestEventsOfRefusals(t *testing.T) {
+	inTold(t, func(t *testing.T, w told) {
+		refusal := w.r.refused([]byte{byte(netproto.KindHello), 1, 2}, netproto.Malformed)
+		w.tells(t, gateway.Refused, func(e *gateway.Event) {
+			assert.ErrorContains(t, e.Err, "on a stream of its own")
+			e.BytesUp, e.BytesDown = 3, len(refusal.Append(nil))
+		})
+		refusal = w.r.refused([]byte{byte(netproto.KindAsk), 5, 2}, netproto.Malformed)
+		w.tells(t, gateway.Refused, func(e *gateway.Event) {
+			assert.ErrorIs(t, e.Err, io.ErrUnexpectedEOF)
+			e.BytesDown = len(refusal.Append(nil))
+		})
+		ask := whole(t, 1, path(20, 1)).Append(nil)
+		w.up.change = func(terms.Job, *terms.Reply) error { return errors.New("inner text") }
+		refusal = w.r.refused(ask, netproto.Failed)
 		assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, refusal, "the text is not sent")
-		failed := w.since(t)
-		require.ErrorContains(t, failed[0].Err, "inner text")
-		assert.Equal(t, of(gateway.Refused, func(e *gateway.Event) {
-			e.Message, e.Session, e.Context, e.Delta, e.Err = netproto.KindAsk, 1, 20, 20, failed[0].Err
-			e.BytesUp, e.BytesDown = len(whole(t, 1, path(20, 1)).Append(nil)), len(refusal.Append(nil))
-		}), failed)
-		up.change = func(terms.Job, *terms.Reply) error {
-			return netproto.Refusal{Code: netproto.Busy, Detail: "full"}
-		}
-		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Busy)
-		assert.Equal(t, netproto.Refusal{Code: netproto.Busy, Detail: "full"}, refusal)
-		w.since(t)
-		up.change = nil
+		w.tells(t, gateway.Refused, func(e *gateway.Event) {
+			assert.ErrorContains(t, e.Err, "inner text")
+			e.Message, e.Session, e.Context, e.Delta = netproto.KindAsk, 1, 20, 20
+			e.BytesUp, e.BytesDown = len(ask), len(refusal.Append(nil))
+		})
+		full := netproto.Refusal{Code: netproto.Busy, Detail: "full"}
+		w.up.change = func(terms.Job, *terms.Reply) error { return full }
+		assert.Equal(t, full, w.r.refused(ask, netproto.Busy))
+	})
+}
 
-		up.hold = make(chan struct{})
-		other := w.enter(guest{secret: secretA})
-		s := other.send(whole(t, 3, path(20, 3)).Append(nil))
+// TestEventsOfEnds: the same for cancelled asks, sessions that end, and connections, also before their Welcome.
+func TestEventsOfEnds(t *testing.T) {
+	inTold(t, func(t *testing.T, w told) {
+		began := time.Now().Add(-15 * time.Millisecond)
+		w.up.hold = make(chan struct{})
+		s := w.r.send(whole(t, 3, path(20, 3)).Append(nil))
 		w.since(t)
-		waits := r.send(whole(t, 1, path(20, 1)).Append(nil))
-		settle()
+		waits := w.enter(guest{secret: secretA}).send(whole(t, 1, path(20, 1)).Append(nil))
+		w.since(t)
 		s.CancelRead(1)
 		s.CancelWrite(1)
-		dropped := w.since(t)
-		require.Len(t, dropped, 1)
-		assert.Equal(t, gateway.Dropped, dropped[0].Kind)
-		require.Error(t, dropped[0].Err)
+		w.tells(t, gateway.Dropped, func(e *gateway.Event) {
+			require.Error(t, e.Err)
+			e.Message, e.Session, e.Context, e.Delta, e.BytesUp = netproto.KindAsk, 1, 20, 20,
+				len(whole(t, 3, path(20, 3)).Append(nil))
+		})
 		time.Sleep(time.Second)
-		close(up.hold)
+		close(w.up.hold)
 		late, err := answerOn(waits)
 		require.NoError(t, err)
-		assert.Equal(t, 100*time.Millisecond, late.Queue.Round(20*time.Millisecond),
-			"until the other ask was cancelled")
+		assert.InDelta(t, 0.1, late.Queue.Seconds(), 0.02, "until the other ask was cancelled")
 		w.since(t)
-
-		_, err = r.control.Write(netproto.Bye{Session: 2}.Append(nil))
+		_, err = w.r.control.Write(netproto.Bye{Session: 3}.Append(nil))
 		require.NoError(t, err)
-		forgotten := gateway.Event{Kind: gateway.Forgotten, Client: "lab", Device: its.Device, Session: 2}
-		assert.Equal(t, []gateway.Event{forgotten}, w.since(t))
-
-		lasted := time.Since(connected)
-		_ = r.CloseWithError(0, "")
-		ended := w.since(t)
-		require.Len(t, ended, 1)
-		assert.InDelta(t, lasted.Seconds(), ended[0].Lasted.Seconds(), 0.05)
-		assert.Equal(t, of(gateway.Disconnected, func(e *gateway.Event) {
-			e.Lasted, e.Asks = ended[0].Lasted, 11
-		}), ended)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Forgotten, Client: "lab", Device: w.from.Device, Session: 1}},
+			w.since(t))
+		lasted := time.Since(began)
+		_ = w.r.CloseWithError(0, "")
+		e := w.tells(t, gateway.Disconnected, func(e *gateway.Event) { e.Asks = 1 })
+		assert.InDelta(t, lasted.Seconds(), e.Lasted.Seconds(), 0.15)
+		w.turned(guest{secret: secretB, from: "10.2.0.1"}, netproto.WrongSecret)
+		assert.Equal(t, []gateway.Event{{Kind: gateway.Refused, Address: w.from.Address,
+			Err: netproto.Refusal{Code: netproto.WrongSecret}}}, w.since(t))
 	})
 }
 
@@ -220,26 +238,6 @@ func TestTook(t *testing.T) {
 		decoded := w.eventsOf(gateway.Decoded)
 		require.Len(t, decoded, 1)
 		assert.Equal(t, 2*time.Second, decoded[0].Took)
-	})
-}
-
-// TestLookedAt: a sampled audit of one position counts as one looked at, however many it represents.
-func TestLookedAt(t *testing.T) {
-	up := &fake{}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-		a := whole(t, 1, path(20, 1))
-		a.AuditFrom = 12
-		r := w.enter(guest{})
-		r.answered(a)
-		up.change = func(_ terms.Job, a *terms.Reply) error {
-			a.Sampled, a.Audit = 15, nil
-			return nil
-		}
-		r.answered(a)
-		settle()
-		answered := w.eventsOf(gateway.Answered)
-		assert.Equal(t, []int{8, 1}, []int{answered[0].Looked, answered[1].Looked})
-		assert.Equal(t, []int{1, 0}, []int{answered[0].Audited, answered[1].Audited})
 	})
 }
 
@@ -298,18 +296,6 @@ func TestWarmFails(t *testing.T) {
 		settle()
 		assert.Len(t, up.warmed, 3)
 		assert.Len(t, w.eventsOf(gateway.Refused), 1)
-	})
-}
-
-// TestNoWarmer: an upstream that cannot compute early is not asked to; the sent tokens are known anyway.
-func TestNoWarmer(t *testing.T) {
-	up := &fake{}
-	inWorld(t, gateway.Options{}, struct{ gateway.Upstream }{up}, func(t *testing.T, w *world) {
-		r := w.enter(guest{})
-		kind, _ := r.say(syncOf(t, 1, path(30, 2)))
-		assert.Equal(t, netproto.KindAck, kind)
-		r.goesOn(1, path(30, 2), []int32{1})
-		assert.Equal(t, 30, up.asked[0].Base)
 	})
 }
 

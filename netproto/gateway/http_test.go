@@ -44,7 +44,8 @@ func overHTTP(t *testing.T, up *fake) *upstream.Upstream {
 	for id := range vocab {
 		pieces = append(pieces, fmt.Appendf(nil, "<%d>", id))
 	}
-	v := fakeengine.VocabularyOf(pieces, vocab, func(string) []int32 { return []int32{1, 2} })
+	pieces[1] = []byte("a") // which the comparison of vocabularies begins with
+	v := fakeengine.VocabularyOf(pieces, vocab, func(string) []int32 { return []int32{1} })
 	e := &fakeengine.Engine{Dialect: "llama", Vocabulary: v, MaxContext: 4097, Slots: max(up.parallel, 32)}
 	e.Fault = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 		if r.URL.Path != "/completion" || !serving.Load() {

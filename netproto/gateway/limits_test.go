@@ -44,10 +44,12 @@ func TestConnectionLimits(t *testing.T) {
 		detail string
 	}{
 		"gateway": {
-			gateway.Options{MaxConns: 3}.With(gateway.Shares{MaxConnsPerAddress: 9}), func(int) guest { return guest{} },
+			gateway.Options{MaxConns: 3}.With(gateway.Shares{MaxConnsPerAddress: 9}),
+			func(int) guest { return guest{} },
 			"all 3 connections of the gateway are in use"},
 		"address": {
-			gateway.Options{}.With(gateway.Shares{MaxConnsPerAddress: 3}), func(int) guest { return guest{from: "10.2.0.1"} },
+			gateway.Options{}.With(gateway.Shares{MaxConnsPerAddress: 3}),
+			func(int) guest { return guest{from: "10.2.0.1"} },
 			"the 3 connections that one address may have are in use"},
 		"half of the gateway is for one address": {
 			gateway.Options{MaxConns: 6}, func(int) guest { return guest{from: "10.2.0.1"} },
@@ -217,33 +219,6 @@ func TestHelloTimeout(t *testing.T) {
 	})
 }
 
-// TestWelcomeUnwanted: a device that does not read its Welcome is disconnected, without a trace.
-func TestWelcomeUnwanted(t *testing.T) {
-	opt := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA, MaxDevices: 1}}}
-	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
-		g := guest{secret: secretA, from: "10.2.0.1"}
-		r := w.dial(g)
-		r.control.CancelRead(1)
-		hello := g.greeting()
-		_, err := r.control.Write(hello[:5])
-		require.NoError(t, err)
-		settle()
-		_, err = r.control.Write(hello[5:])
-		require.NoError(t, err)
-		assert.Equal(t, netproto.Cancelled, r.ends())
-		settle()
-		refused := w.eventsOf(gateway.Refused)
-		require.Len(t, refused, 1)
-		require.ErrorIs(t, refused[0].Err, netproto.Cancelled)
-		assert.Equal(t, gateway.Event{
-			Kind: gateway.Refused, Address: refused[0].Address, Err: refused[0].Err,
-		}, refused[0])
-		assert.Empty(t, w.eventsOf(gateway.Connected))
-		assert.Zero(t, w.Conns())
-		w.enter(guest{secret: secretA, device: 2})
-	})
-}
-
 // TestIdleTimeout: a silent connection is closed after IdleTimeout, and its resources are freed.
 func TestIdleTimeout(t *testing.T) {
 	inWorld(t, gateway.Options{IdleTimeout: 20 * time.Second}, &fake{}, func(t *testing.T, w *world) {
@@ -312,43 +287,11 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestLateAnswer: an answer after the deadline, from an upstream that ignores the context, is dropped.
-func TestLateAnswer(t *testing.T) {
-	up := &fake{change: func(terms.Job, *terms.Reply) error {
-		time.Sleep(3 * time.Second)
-		return nil
-	}}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-		a := whole(t, 1, path(5, 1))
-		a.Within = 2 * time.Second
-		r := w.enter(guest{})
-		assert.Equal(t, netproto.Refusal{Code: netproto.TooLate}, r.refused(a.Append(nil), netproto.TooLate))
-		a.Within = 4 * time.Second
-		r.answered(a)
-		assert.Len(t, w.eventsOf(gateway.Answered), 1)
-	})
-}
-
-// TestWarmTimeout: computing early has AskTimeout, too.
-func TestWarmTimeout(t *testing.T) {
-	up := &warming{fake: &fake{}}
-	inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
-		up.hold = make(chan struct{})
-		w.enter(guest{}).say(syncOf(t, 1, path(5, 1)))
-		time.Sleep(19 * time.Second)
-		synctest.Wait()
-		assert.Equal(t, 1, up.running())
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
-		assert.Zero(t, up.running())
-		assert.Empty(t, w.eventsOf(gateway.Refused), "no refusal is reported")
-	})
-}
-
 // TestSessionIdle: a session is dropped when it was idle for SessionIdle, up to an eighth longer; not during an ask.
 func TestSessionIdle(t *testing.T) {
 	up := &fake{}
-	inWorld(t, gateway.Options{AskTimeout: time.Hour}.With(gateway.Shares{SessionIdle: 80 * time.Second}), up, func(t *testing.T, w *world) {
+	opt := gateway.Options{AskTimeout: time.Hour}.With(gateway.Shares{SessionIdle: 80 * time.Second})
+	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		up.hold, up.holdOnly = make(chan struct{}), 13
 		r := w.enter(guest{})
 		r.asks(1, path(5, 1))
@@ -451,24 +394,6 @@ func TestBye(t *testing.T) {
 		other.goesOn(1, path(5, 1), []int32{1})
 		r.asks(2, path(5, 1))
 		assert.NotContains(t, up.gone(), up.asked[len(up.asked)-1].Session, "it is a new session with the same number")
-	})
-}
-
-// TestByeWhileWarming: nor is a session dropped while tokens are computed early for it.
-func TestByeWhileWarming(t *testing.T) {
-	up := &warming{fake: &fake{}}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-		up.hold = make(chan struct{})
-		r := w.enter(guest{})
-		r.say(syncOf(t, 1, path(5, 1)))
-		_, err := r.control.Write(netproto.Bye{Session: 1}.Append(nil))
-		require.NoError(t, err)
-		settle()
-		assert.Equal(t, 1, up.running())
-		assert.Empty(t, up.gone())
-		close(up.hold)
-		settle()
-		assert.Len(t, up.gone(), 1)
 	})
 }
 

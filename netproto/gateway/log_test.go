@@ -220,26 +220,6 @@ func TestLogRate(t *testing.T) {
 	})
 }
 
-// TestLogRest: left-out lines are reported at the end: a single one, too, and those of several kinds together.
-func TestLogRest(t *testing.T) {
-	for _, drained := range []int{0, 23} {
-		bubble.Test(t, func(t *testing.T) {
-			var out lines
-			log := logTo(&out)
-			for range 21 {
-				log.Event(gateway.Event{Kind: gateway.Connected})
-			}
-			for range drained {
-				log.Event(gateway.Event{Kind: gateway.Drained})
-			}
-			log.Close()
-			left := 1 + max(0, drained-20)
-			require.Len(t, out.all, 21+drained-left+1)
-			assert.Equal(t, fmt.Sprintf(`level=INFO msg="lines left out" left_out=%d`, left), out.all[len(out.all)-1])
-		})
-	}
-}
-
 // TestLogBlocked: a log with a blocked writer blocks nothing: 1024 lines wait, and the others are left out, which is
 // reported.
 func TestLogBlocked(t *testing.T) {
@@ -260,22 +240,5 @@ func TestLogBlocked(t *testing.T) {
 		assert.Equal(t, "level=INFO msg=connected", out.all[2])
 		log.Close()
 		assert.Equal(t, `level=INFO msg="lines left out" left_out=1004`, out.all[21])
-	})
-}
-
-// TestLogClose: events before Close are written.
-func TestLogClose(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		out := lines{hold: make(chan struct{})}
-		log := logTo(&out)
-		for range 10 {
-			log.Event(gateway.Event{Kind: gateway.Connected})
-		}
-		go func() {
-			synctest.Wait()
-			close(out.hold)
-		}()
-		log.Close()
-		assert.Len(t, out.all, 10)
 	})
 }

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -86,18 +85,6 @@ func TestSetTokensRefused(t *testing.T) {
 	})
 }
 
-// TestSetTokensCopies: the caller may change the list afterwards.
-func TestSetTokensCopies(t *testing.T) {
-	one := gateway.Options{Tokens: []gateway.Token{{Name: "a", Secret: secretA}}}
-	inWorld(t, one, &fake{}, func(t *testing.T, w *world) {
-		tokens := []gateway.Token{{Name: "b", Secret: secretB}}
-		require.NoError(t, w.SetTokens(tokens))
-		tokens[0] = gateway.Token{Name: "c", Secret: secretC}
-		w.enter(guest{secret: secretB}).asks(1, path(20, 1))
-		w.turned(guest{secret: secretC}, netproto.WrongSecret)
-	})
-}
-
 // TestSetTokensLimits: a token with new limits keeps its used rate and its number of connected devices.
 func TestSetTokensLimits(t *testing.T) {
 	token := gateway.Token{Name: "a", Secret: secretA, AskRate: 0.001}
@@ -166,35 +153,6 @@ func TestSetTokensAgain(t *testing.T) {
 		settle()
 		require.NoError(t, w.SetTokens(tokens))
 		w.enter(guest{secret: secretA, device: 2}).asks(1, path(7, 1))
-	})
-}
-
-// TestSetTokensMeanwhile: while tokens change continuously and devices connect and ask, exactly the right ones are
-// accepted.
-func TestSetTokensMeanwhile(t *testing.T) {
-	both := []gateway.Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB}}
-	inWorld(t, gateway.Options{Tokens: both}, &fake{}, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for i := 0; ctx.Err() == nil; i++ {
-				assert.NoError(t, w.SetTokens(both[:1+i%2]))
-				time.Sleep(7 * time.Millisecond)
-			}
-		}()
-		for i := range byte(40) {
-			w.enter(guest{secret: secretA, device: 1 + i}).asks(1, path(20, 1))
-			r := w.dial(guest{secret: secretB, device: 1 + i})
-			_, _ = r.control.Write(guest{secret: secretB, device: 1 + i}.greeting())
-			assert.Equal(t, netproto.WrongSecret, r.ends(), "at the latest when b is removed again")
-		}
-		cancel()
-		<-done
-		require.NoError(t, w.SetTokens(both[1:]))
-		settle()
-		assert.Zero(t, w.Stats().Connections)
-		assert.Zero(t, w.Guests(), "closed connections are not tracked")
 	})
 }
 

@@ -3,7 +3,6 @@ package cloud
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -41,7 +40,7 @@ func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey
 	return keys, err
 }
 
-// readTicketKeys reads a file with one key per line, in hex or base64. It ignores empty lines and lines that begin with
+// readTicketKeys reads a file with one key per line, in hex. It ignores empty lines and lines that begin with
 // #. Errors do not contain what was read.
 func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 	b, err := cli.ReadSmall(path, cli.MaxSecrets)
@@ -52,33 +51,21 @@ func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		key, ok := parseTicketKey(line)
-		if !ok {
-			return nil, fmt.Errorf("--ticket-key-file %s, line %d: write 32 random bytes in hex or base64, "+
-				"such as `openssl rand -hex 32` prints", path, n+1)
+		key, err := hex.DecodeString(line)
+		if zero := (engine.GatewayTicketKey{}); err != nil || len(key) != len(zero) || bytes.Equal(key, zero[:]) {
+			return nil, fmt.Errorf("--ticket-key-file %s, line %d: write 32 random bytes in hex, as "+
+				"`openssl rand -hex 32` prints them", path, n+1)
 		}
 		if len(keys) == maxTicketKeys {
 			return nil, fmt.Errorf("--ticket-key-file %s, line %d: more than %d keys: drop the oldest",
 				path, n+1, maxTicketKeys)
 		}
-		keys = append(keys, key)
+		keys = append(keys, engine.GatewayTicketKey(key))
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("--ticket-key-file %s: it has no key: write one of 32 bytes per line", path)
 	}
 	return keys, nil
-}
-
-func parseTicketKey(line string) (key engine.GatewayTicketKey, ok bool) {
-	const length = len(key)
-	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString,
-		base64.RawStdEncoding.DecodeString, base64.URLEncoding.DecodeString, base64.RawURLEncoding.DecodeString} {
-		if b, err := decode(line); err == nil && len(b) == length {
-			key = engine.GatewayTicketKey(b)
-			return key, key != engine.GatewayTicketKey{}
-		}
-	}
-	return key, false
 }
 
 // keptTicketKeys returns the gateway's own keys in a file. It creates the first key, and a new one if the newest is a
