@@ -147,8 +147,13 @@ func TestWriterRefuses(t *testing.T) {
 		"half a block":      {func(w *Writer) { w.Declare("a", Q8_0, 48) }, ErrShape},
 		"overflow":          {func(w *Writer) { w.Declare("a", F32, 1<<30, 1<<30, 1<<30) }, ErrOverflow},
 		"overflow of bytes": {func(w *Writer) { w.Declare("a", F32, math.MaxInt/2) }, ErrOverflow},
-		"metadata late":     {func(w *Writer) { _, _ = w.Write(nil); Put(w, "a", true) }, errOrder},
-		"tensor late":       {func(w *Writer) { _, _ = w.Write(nil); w.Declare("a", F32, 1) }, errOrder},
+		"floats beyond the tensor": {func(w *Writer) {
+			w.Declare("a", F32, 4)
+			_ = w.WriteFloats(make([]float32, 3))
+			_ = w.WriteFloats(make([]float32, 2))
+		}, errData},
+		"metadata late": {func(w *Writer) { _, _ = w.Write(nil); Put(w, "a", true) }, errOrder},
+		"tensor late":   {func(w *Writer) { _, _ = w.Write(nil); w.Declare("a", F32, 1) }, errOrder},
 		"data missing": {func(w *Writer) { w.Declare("a", F32, 2); _ = w.WriteFloats([]float32{1}) },
 			io.ErrUnexpectedEOF},
 		"data too long":    {func(w *Writer) { w.Declare("a", F32, 1); _, _ = w.Write(make([]byte, 5)) }, errData},
