@@ -366,6 +366,8 @@ func TestOnlyValues(t *testing.T) {
 	other := []*item{{of: map[string]string{"a": "2", "b": "5", "d": "6"}}}
 	assert.Equal(t, []Difference{{"a", "1", "2"}, {"d", "", "6"}}, between(lines, other))
 	assert.Equal(t, []Difference{{"a", "2", "1"}, {"d", "6", ""}}, between(other, lines))
+	other[0].of["e"] = ""
+	assert.Contains(t, between(lines, other), Difference{"e", "", ""}, "an empty value is one, too")
 	assert.Equal(t, "(none) → 6", Difference{"d", "", "6"}.String())
 	assert.Equal(t, "6 → (none)", Difference{"d", "6", ""}.String())
 }

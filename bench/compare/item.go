@@ -252,26 +252,31 @@ func (l *item) key(ignored map[string]bool) string {
 // between returns the settings with one value in all lines of a and another in all of b.
 func between(a, b []*item) (all []Difference) {
 	first, second := onlyValues(a), onlyValues(b)
-	for _, d := range differences(first, second) {
-		_, inFirst := first[d.Name]
-		_, inSecond := second[d.Name]
-		if inFirst && inSecond || inFirst && !anyHas(b, d.Name) || inSecond && !anyHas(a, d.Name) {
-			all = append(all, d) // one may be of a version without the flag
+	for _, name := range allNames(first, second) {
+		x, inFirst := first[name]
+		y, inSecond := second[name]
+		if inFirst && inSecond && x != y || !inFirst && !anyHas(a, name) || !inSecond && !anyHas(b, name) {
+			all = append(all, Difference{name, x, y}) // one may be of a version without the flag
 		}
 	}
 	return all
 }
 
-// differences returns the settings that differ, by name.
+// differences returns the settings with different values, by name.
 func differences(first, second map[string]string) (all []Difference) {
-	both := maps.Clone(first)
-	maps.Copy(both, second)
-	for _, name := range slices.Sorted(maps.Keys(both)) {
+	for _, name := range allNames(first, second) {
 		if first[name] != second[name] {
 			all = append(all, Difference{name, first[name], second[name]})
 		}
 	}
 	return all
+}
+
+// allNames returns the names in either map, sorted.
+func allNames(a, b map[string]string) []string {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return slices.Sorted(maps.Keys(both))
 }
 
 // onlyValues returns the settings that are equal in all lines.
