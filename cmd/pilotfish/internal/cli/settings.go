@@ -186,7 +186,8 @@ func (d FlagDecl) overruled(f *pflag.FlagSet, g Given, all map[string]Given, lin
 			value = o.value
 		}
 		e := declarationOf(other)
-		yes = yes || value != "false" && (names(d.Unless+" "+d.Excludes, e.Name, value) || names(e.Excludes, d.Name, g.value))
+		yes = yes || value != "false" &&
+			(names(d.Unless+" "+d.Excludes, e.Name, value) || names(e.Excludes, d.Name, g.value))
 	})
 	return yes
 }

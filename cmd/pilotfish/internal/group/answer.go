@@ -59,7 +59,8 @@ func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
 		f.LogitBias[id] = bias
 	}
 	f.IgnoreEnd = f.IgnoreEnd && f.schema == "" // the end of the value ends the answer
-	f.Complete = f.schema != ""                 // a reader of JSON needs a complete value; the output says if the model did not end it
+
+	f.Complete = f.schema != "" // a reader of JSON needs a complete value; the output says if the model did not end it
 	switch {
 	case f.schema == "":
 	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):

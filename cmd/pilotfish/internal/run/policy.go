@@ -62,8 +62,8 @@ func (f *runFlags) plan() (*plan, error) {
 		p.kind, p.options.Budget, p.certificate = balanced, p.budget, nil
 	}
 	if p.kind == certified && f.set.Changed("budget-state") {
-		return nil, cli.Usagef("--budget-state and the fixed threshold of the router's certificate exclude each other: " +
-			"leave it out, or give a smaller --budget")
+		return nil, cli.Usagef("--budget-state and the fixed threshold of the router's certificate exclude each " +
+			"other: leave it out, or give a smaller --budget")
 	}
 	return p, nil
 }
