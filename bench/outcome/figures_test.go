@@ -324,7 +324,7 @@ func modes(t *testing.T, names ...string) []Mode {
 // TestModes: the parts that each mode uses, and how it decodes.
 func TestModes(t *testing.T) {
 	type parts struct {
-		small, large, routes, asks, link, pipelined, lookup, verifies, dials, guesses, ahead, serial, cloud bool
+		small, large, routes, asks, link, pipelined, lookup, verifies, ahead, serial, cloud bool
 	}
 	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true, Ahead: 8, VerifyEvery: 11}
 	for name, c := range map[string]struct {
@@ -338,17 +338,16 @@ func TestModes(t *testing.T) {
 		"paper": {parts: parts{small: true, large: true, routes: true, asks: true}, branches: 9},
 		"serial": {parts: parts{small: true, large: true, routes: true, asks: true, link: true, lookup: true,
 			ahead: true, serial: true}, branches: 9},
-		"pipelined-1": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+		"pipelined-1": {parts: parts{true, true, true, true, true, true, true, false, true, true, false},
 			branches: 1},
-		"pipelined-64": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+		"pipelined-64": {parts: parts{true, true, true, true, true, true, true, false, true, true, false},
 			branches: 64},
-		"pipelined-auto": {parts: parts{true, true, true, true, true, true, true, false, false, false,
-			true, true, false}, branches: draft.AutoBranches},
-		"verified": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
+		"pipelined-auto": {parts: parts{true, true, true, true, true, true, true, false, true, true, false}, branches: draft.AutoBranches},
+		"verified": {parts: parts{true, true, true, true, true, true, true, true, true, false, true},
 			branches: 9, every: 11},
-		"verified:0": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
+		"verified:0": {parts: parts{true, true, true, true, true, true, true, true, true, false, true},
 			branches: 9, every: 11},
-		"verified:.25": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, false},
+		"verified:.25": {parts: parts{true, true, true, true, true, true, true, true, true, false, false},
 			branches: 9, margin: 0.25, every: 11},
 		"speculative-4": {parts: parts{small: true, large: true, asks: true, link: true, lookup: true, verifies: true,
 			cloud: true}, branches: 9, every: 4},
@@ -359,7 +358,7 @@ func TestModes(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, name, m.Name)
 		got := parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.Asks(), m.OverLink(), m.Pipelined(), m.LooksUp(),
-			m.Verifies(), m.Dials(), m.Guesses(), m.Aheads(), m.AsSerial(), m.AsCloud()}
+			m.Verifies(), m.Aheads(), m.AsSerial(), m.AsCloud()}
 		assert.Equal(t, c.parts, got, name)
 		want := shared
 		want.Branches, want.Verify, want.Margin, want.VerifyEvery = c.branches, c.verifies, c.margin, c.every

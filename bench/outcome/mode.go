@@ -147,12 +147,6 @@ func (m Mode) LooksUp() bool { return m.Kind == local || m.OverLink() }
 // Verifies reports whether the large model verifies each token.
 func (m Mode) Verifies() bool { return m.Kind == Verified || m.Kind == Speculative }
 
-// Dials reports whether verification has a margin that is not in the name.
-func (m Mode) Dials() bool { return m.Kind == Verified }
-
-// Guesses reports whether the number of branches is not in the name.
-func (m Mode) Guesses() bool { return m.pipelined && m.branches == 0 }
-
 // Aheads reports whether answers may include tokens after the requested one.
 func (m Mode) Aheads() bool { return m.Kind == Routed || m.Kind == Verified }
 

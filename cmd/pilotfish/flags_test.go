@@ -61,8 +61,6 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M --rows 2 -o jsonl", "no columns for --rows"},
 		{"bench engine -m M -o xml", "-o \"xml\" is not a form of output: choose text or jsonl"},
 		{"bench engine -m M -o jsonl --json", "leave out -o jsonl"},
-		{"bench engine -m M --kv f16,f16", "--kv names f16 twice"},
-		{"bench engine -m M --backend cpu,cpu", "--backend names cpu twice"},
 		{"bench engine -m M -d 0,16,7", "-d 7 is too short: give 8"},
 		{"bench engine -m M -p -1", "-p -1 is too small: give 0"},
 		{"bench engine -m M -t -1", "--threads -1 is out of range: give 0 to 1024"},

@@ -73,6 +73,7 @@ func (f *benchCapacityFlags) register(c *cobra.Command) {
 	cli.Add(p, "edge-tps", &f.w.EdgeTPS, 60)
 	cli.Add(p, "budget", &f.w.Budget, 0.07)
 	cli.Add(p, "json", &f.json, false)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
 // check returns an error for values out of range.
@@ -94,9 +95,6 @@ func (f *benchCapacityFlags) check() error {
 		if err := group.CheckRange("devices", n, 1, capacity.MaxDevices, most); err != nil {
 			return err
 		}
-	}
-	if f.model == "" {
-		return cli.Usagef("give the large model with -m")
 	}
 	return nil
 }

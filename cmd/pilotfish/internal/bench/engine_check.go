@@ -37,20 +37,18 @@ func (f *benchEngineFlags) checkNames() error {
 			return cli.Usagef("--kv %.40q is not known: choose auto, f16, f32", name)
 		}
 		kv := group.ParseKV(name)
-		if slices.Contains(f.m.KV, kv) {
-			return cli.Usagef("--kv names %s twice: give each type once", name)
+		if !slices.Contains(f.m.KV, kv) {
+			f.m.KV = append(f.m.KV, kv)
 		}
-		f.m.KV = append(f.m.KV, kv)
 	}
 	for name := range strings.SplitSeq(f.backend, ",") {
 		b, err := group.ParseBackend(strings.TrimSpace(name))
 		if err != nil {
 			return err
 		}
-		if slices.Contains(f.m.Backends, b) {
-			return cli.Usagef("--backend names %s twice: give each one once", b)
+		if !slices.Contains(f.m.Backends, b) {
+			f.m.Backends = append(f.m.Backends, b)
 		}
-		f.m.Backends = append(f.m.Backends, b)
 		f.m.Engine.HugePages = group.ParseHugePages(f.huge, b)
 	}
 	switch {

@@ -115,18 +115,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 // remote sets the gateway to measure, if it is not in this process.
 func (f *benchGatewayFlags) remote(a *cli.App) error {
 	if !f.gateway.Set.Changed("cloud") {
-		for _, name := range []string{"pin", "token-file", "model"} {
-			if f.gateway.Set.Changed(name) {
-				return cli.Usagef("--%s has no effect without a gateway elsewhere: give one with --cloud host:port",
-					name)
-			}
-		}
 		return nil
-	}
-	for _, name := range []string{"model-ms", "parallel", "sessions"} {
-		if f.gateway.Set.Changed(name) {
-			return cli.Usagef("--%s is for the gateway in this process: leave it out with --cloud", name)
-		}
 	}
 	if f.file == "" {
 		return cli.Usagef("--cloud needs the vocabulary of the gateway's model: give a model of its family with -m")

@@ -40,8 +40,7 @@ func TestBenchGateway(t *testing.T) {
 	assert.Equal(t, 60, r.Asks)
 	assert.GreaterOrEqual(t, r.Latency.Max, 200., "more asks are due than can be served one at a time")
 	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
-		"--model-ms=-1", "--sessions=-1", "--parallel=0", "--pin=x", "--token-file=x",
-		"--model=x"} {
+		"--model-ms=-1", "--sessions=-1", "--parallel=0", "--pin=x", "--token-file=x"} {
 		code, _, stderr := clitest.Call(t, strings.Fields("bench gateway "+wrong)...)
 		assert.Equal(t, cli.ExitUsage, code, wrong)
 		name, _, _ := strings.Cut(wrong, "=")
@@ -74,8 +73,7 @@ idle session  6.6 KiB of memory, 512 tokens
 `, out.String())
 }
 
-// TestGatewayElsewhere: --cloud measures a remote gateway, with --model, --pin and --token-file; flags of the
-// in-process gateway are refused.
+// TestGatewayElsewhere: --cloud measures a remote gateway, with --model, --pin and --token-file.
 func TestGatewayElsewhere(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
@@ -94,8 +92,6 @@ func TestGatewayElsewhere(t *testing.T) {
 	assert.Contains(t, stdout, `"remote":"`+address)
 	for _, w := range []struct{ args, said string }{
 		{"-m M", "--pin"}, {"--pin PIN", "give a model of its family with -m"}, {"-m M --pin PIN", "--token-file"},
-		{"-m M --pin PIN --model-ms 3", "--model-ms is for the gateway in this process"},
-		{"-m M --pin PIN --sessions 3", "--sessions is for the gateway in this process"},
 		{"-m M --pin zz", "--pin"},
 	} {
 		more := strings.Fields(strings.NewReplacer("PIN", pin, "M", m).Replace(w.args))

@@ -77,7 +77,7 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "json", &f.json, false)
 }
 
-// check returns an error for values out of range, and if there is nothing to measure.
+// check returns an error for values out of range.
 func (f *benchLinkFlags) check() error {
 	if slices.Equal(f.tokens, group.NumberList{0}) {
 		f.tokens = nil
@@ -95,10 +95,6 @@ func (f *benchLinkFlags) check() error {
 		if err != nil {
 			return err
 		}
-	}
-	if len(f.tokens) == 0 && f.o.Connects == 0 && f.o.Outages == 0 && f.o.Loopback == 0 {
-		return cli.Usagef("--tokens 0, --connects 0, --outages 0 and --with loopback=0 leave nothing to measure: " +
-			"leave one of them out")
 	}
 	f.o.AskRate, f.o.Outage = askRate, outage
 	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))

@@ -27,10 +27,6 @@ func TestLinkRefused(t *testing.T) {
 		assert.Contains(t, message, name)
 		assert.NotContains(t, message, "unknown")
 	}
-	code, _, stderr := clitest.Call(t, strings.Fields(
-		"bench link --tokens 0 --connects 0 --outages 0 --with loopback=0")...)
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "leave nothing to measure")
 }
 
 // TestBenchLink: --json gives a line for each part, and the text has the same parts.

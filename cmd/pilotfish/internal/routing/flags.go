@@ -2,8 +2,6 @@ package routing
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +108,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	if o.Modes, err = parseModes(f.modes); err != nil {
 		return o, s, err
 	}
-	if err := f.check(o.Modes); err != nil {
+	if err := f.check(); err != nil {
 		return o, s, err
 	}
 	o.Draft = f.route.Draft()
@@ -148,15 +146,14 @@ func parseModes(list string) ([]outcome.Mode, error) {
 	return all, nil
 }
 
-// check returns an error for values out of range, for unreadable traces, and for flags without an effect.
-func (f *routingFlags) check(modes []outcome.Mode) error {
+// check returns an error for values out of range, and for unreadable traces.
+func (f *routingFlags) check() error {
 	for _, err := range []error{
 		f.checkLists(),
 		group.CheckRange("questions", f.questions, 1, group.MaxQuestions, "1 or more"),
 		group.CheckRange("parallel", f.parallel, 1, group.MaxDevices, "1 to 64 answers at the same time"),
 		f.timeline.Check(f.flags, f.questions),
 		f.checkTraces(),
-		f.checkUse(modes),
 	} {
 		if err != nil {
 			return err
@@ -179,46 +176,4 @@ func (f *routingFlags) checkTraces() error {
 		}
 	}
 	return group.CheckTraces(f.traces)
-}
-
-// checkUse returns an error for flags that none of the modes uses.
-func (f *routingFlags) checkUse(modes []outcome.Mode) error {
-	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, outcome.Mode.Guesses) {
-		return cli.Usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of "+
-			"branches, such as pipelined-%s", f.modes, &f.route.Branches)
-	}
-	for _, use := range []struct {
-		flags string
-		by    func(outcome.Mode) bool
-		modes string
-	}{
-		{"edge-tps edge-row-cost timeline", outcome.Mode.SmallModel, "all but cloud"},
-		{"rtt cloud-ms", outcome.Mode.LargeModel, "all but local"},
-		{"policy threshold budget router", outcome.Mode.Routes, "paper, serial, pipelined-N and verified"},
-		{"deadline", outcome.Mode.Asks, "all but local and cloud"},
-		{"loss trace traces seed no-warm qlog", outcome.Mode.OverLink, "all but local, cloud and paper"},
-		{"no-audit", outcome.Mode.AsSerial, "serial and pipelined-N"},
-		{"ahead", outcome.Mode.Aheads, "serial, pipelined-N and verified"},
-		{"verify-every", outcome.Mode.Dials, "verified"},
-		{"window inflight", outcome.Mode.Pipelined, "pipelined-N, verified and overlapped-K"},
-		{"lookup", outcome.Mode.LooksUp, "all but cloud and paper"},
-	} {
-		if slices.ContainsFunc(modes, use.by) {
-			continue
-		}
-		for name := range strings.FieldsSeq(use.flags) {
-			if f.flags.Changed(name) {
-				return cli.Usagef("--%s has no effect with --modes %s: add a mode that it is for (%s), or leave it out",
-					name, f.modes, use.modes)
-			}
-		}
-	}
-	if f.flags.Changed("edge-row-cost") &&
-		!slices.ContainsFunc(f.edgeTPS.values, func(x float64) bool { return x != 0 }) {
-		return cli.Usagef("--edge-row-cost has no effect at full speed: give --edge-tps, or leave it out")
-	}
-	if f.flags.Changed("seed") && !f.flags.Changed("loss") {
-		return cli.Usagef("--seed has no effect without --loss: it decides which packets are lost")
-	}
-	return nil
 }

@@ -87,7 +87,7 @@ func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 		"raw max-tokens repeat parallel record timeline with qlog"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
-			return cli.Usagef("--%s has no effect with --replay: the recording has it", name)
+			fmt.Fprintf(a.Stderr, "--%s has no effect with --replay: the recording has it\n", name)
 		}
 	}
 	rec, err := replay.ReadFile(f.recording.replay)
@@ -160,7 +160,7 @@ func (f *routingFlags) asRecorded(p *replay.Player) error {
 		if err := flag.Value.Set(recorded); err != nil {
 			return fmt.Errorf("--replay %s: %w: run.flags.%s: %w", f.recording.replay, replay.ErrFormat, name, err)
 		}
-		flag.Changed = isRule // so that checkUse ignores the others, which the user did not give
+		flag.Changed = isRule // the others are as if the user had not given them
 	}
 	if !rule && p.Run.Flags["router"] != "" && p.Run.Flags["policy"] == "" {
 		f.route.Policy = "learned" // with the recorded router; its file may be gone

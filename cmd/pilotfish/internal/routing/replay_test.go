@@ -112,9 +112,6 @@ func TestReplayRefused(t *testing.T) {
 		"--record /nowhere/x --questions 1 --modes local":    "/nowhere/x",
 		"--replay /nowhere":                                  "/nowhere",
 		"--replay " + broken:                                 "not a recording that this program can read",
-		"--replay " + path + " --record y":                   "--record has no effect with --replay",
-		"--replay " + path + " --repeat 2":                   "--repeat has no effect with --replay",
-		"--replay " + path + " --workload x":                 "--workload has no effect with --replay",
 		"--replay " + path + " --modes cloud":                "record that mode as well",
 		"--replay " + path + " --modes paper":                "record that mode as well",
 		"--replay " + path + " --modes verified:1":           "record a mode with a margin",
@@ -130,16 +127,20 @@ func TestReplayRefused(t *testing.T) {
 	}
 }
 
-// TestReplayUseless: a flag of what the recording has is refused.
+// TestReplayUseless: a flag of what the recording has is accepted, and said to change nothing.
 func TestReplayUseless(t *testing.T) {
-	for flag := range strings.FieldsSeq("workload=x model=x large=x upstream=http://h:1 tokenizer=x engine=model=m " +
-		"raw=true max-tokens=9 repeat=2 parallel=2 record=x timeline=x with=warm-up=0 qlog=x") {
-		name, _, _ := strings.Cut(flag, "=")
-		code, stdout, stderr := clitest.Call(t, "bench", "routing", "--replay", "/nowhere", "--"+flag)
-		assert.Equal(t, cli.ExitUsage, code, flag)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, "--"+name+" has no effect with --replay: the recording has it")
+	racing.Spare(t)
+	path, _ := recordDemo(t, "1", "--modes", "serial")
+	call := func(args ...string) (string, string) {
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "routing", "--json", "--replay", path}, args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		return stdout, stderr
 	}
+	_, stderr := call()
+	assert.NotContains(t, stderr, "no effect")
+	stdout, stderr := call("--max-tokens", "9", "--repeat", "2")
+	assert.Contains(t, stderr, "--max-tokens has no effect with --replay: the recording has it\n--repeat has no effect")
+	assert.Contains(t, stdout, `"mode":"serial"`)
 }
 
 // TestReplayPolicies: flags of the policy belong together: a given one replaces all recorded ones.

@@ -49,7 +49,7 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 			if f.recording.replay != "" {
 				return f.replayed(c.Context(), a)
 			}
-			if err := f.checkUpstream(); err != nil {
+			if err := f.upstream.Check(f.flags); err != nil {
 				return err
 			}
 			if edge != "" && large != "" && !f.flags.Changed("workload") {
@@ -99,9 +99,6 @@ func (f *routingFlags) checkDemo(edge, large string) error {
 	if edge != "" || large != "" {
 		return cli.Usagef("--model and --large are for two models of your own: give both, or leave them out; " +
 			"--workload FILE gives them your own questions")
-	}
-	if f.raw {
-		return cli.Usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
 	}
 	return nil
 }

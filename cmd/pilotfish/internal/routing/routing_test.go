@@ -1,15 +1,12 @@
 package routing
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
-// TestRoutingFlagsRefused: a value out of range, or a flag without effect, is refused with what to do.
+// TestRoutingFlagsRefused: a value out of range, or a contradiction, is refused with what to do.
 func TestRoutingFlagsRefused(t *testing.T) {
 	dir := t.TempDir()
 	up := filepath.Join(dir, "a.up")
@@ -47,19 +44,12 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --parallel 65", "--parallel 65|give 1 to 64"},
 		{"demo --questions 0", "--questions 0|give 1"},
 		{"demo --questions 500", "--questions 500|the demo has 400"},
-		{"demo --branches 3 --modes serial,pipelined-2", "--branches|add verified|such as pipelined-3"},
-		{"demo --branches 3 --modes local", "--branches|such as pipelined-3"},
-		{"demo --branches 3 --modes overlapped-4", "--branches|such as pipelined-3"},
 		{"demo --ahead 0", "--ahead \"0\"|give auto"},
 		{"demo --ahead 65", "--ahead 65|give 1 to 64"},
-		{"demo --ahead 2 --modes paper,speculative-4", "--ahead|serial, pipelined-N and verified"},
 		{"demo --verify-every 0", "--verify-every \"0\"|give auto"},
 		{"demo --verify-every 1025", "--verify-every 1025|give 1 to 1024"},
-		{"demo --verify-every 2 --modes serial,overlapped-4", "--verify-every|it is for (verified)"},
 		{"demo --modes verified:x", `--modes|"x" is not a margin: give nats`},
 		{"demo --modes speculative-0", "--modes|speculative-1 to speculative-64"},
-		{"demo --modes overlapped-4 --policy entropy", "--policy|pipelined-N and verified"},
-		{"demo --modes verified --no-audit", "--no-audit|serial and pipelined-N"},
 		{"demo --rtt 1,2ms", "--rtt|takes one value here"},
 		{"demo --loss 0,0.1", "--loss|takes one value here"},
 		{"demo --edge-tps 1,2", "--edge-tps|takes one value here"},
@@ -73,26 +63,9 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"bench routing --repeat 0", "--repeat 0|give 1 to 1000"},
 		{"bench routing --with warm-up=1001", "--with warm-up=1001|give 0 to 1000"},
 		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 or more"},
-		{"bench routing --raw", "--raw|--workload FILE"},
 		{"bench routing --traces a.up,", "--traces|the name between two commas is missing"},
 		{"bench routing --trace " + up + " --traces " + up, "--trace and --traces exclude each other"},
-		{"bench routing --modes cloud --traces " + up, "--traces|all but local, cloud and paper"},
 		{"demo --modes fast", "--modes|is not a mode: choose"},
-		{"demo --modes serial --window 3", "--window|add a mode"},
-		{"demo --modes paper,serial --inflight 3", "--inflight|pipelined-N"},
-		{"demo --modes paper --loss 0.1", "--loss|all but local, cloud and paper"},
-		{"demo --modes paper --no-audit", "--no-audit|serial and pipelined-N"},
-		{"demo --modes cloud --trace " + up, "--trace|all but local, cloud and paper"},
-		{"demo --modes local,cloud --policy entropy", "--policy|paper, serial"},
-		{"demo --modes local,cloud --threshold 0.3", "--threshold|paper, serial"},
-		{"demo --modes local,cloud --budget 0.3", "--budget|paper, serial"},
-		{"demo --modes local,cloud --router x.gguf", "--router|paper, serial"},
-		{"demo --modes local,cloud --deadline 1s", "--deadline|all but local and cloud"},
-		{"demo --modes local --rtt 1s", "--rtt|all but local"},
-		{"demo --modes local --cloud-ms 1", "--cloud-ms|all but local"},
-		{"demo --modes cloud --edge-tps 9", "--edge-tps|all but cloud"},
-		{"bench routing --edge-row-cost 0.3", "--edge-row-cost has no effect at full speed"},
-		{"demo --seed 3", "--seed|--loss"},
 		{"demo --trace " + up + " --trace " + up, "--trace|give only one"},
 		{"bench routing -m M", "--model|--workload FILE"},
 		{"bench routing --large M", "--large|--workload FILE"},
@@ -114,36 +87,6 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		assert.Contains(t, stderr, "--trace "+filepath.Join(dir, name))
 		assert.Contains(t, stderr, "no such")
 	}
-}
-
-// TestEveryRoutingFlagIsUsed: each flag of the demo is used by every mode, or is refused if no mode uses it.
-func TestEveryRoutingFlagIsUsed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("commands one after another: not with -short")
-	}
-	t.Chdir(t.TempDir())
-	always := []string{"modes", "questions", "parallel", "json", "help", "html"}
-	trace := filepath.Join(t.TempDir(), "x.up")
-	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
-	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4",
-		"branches": "3", "with": "timeline-question=1", "verify-every": "3", "ahead": "4"}
-	typed := map[string]string{"durations": "1s", "numbers": "0.5", "time": "1s", "duration": "1s", "bool": "true",
-		"string": "x", "int": "2", "uint64": "2", "float64": "0.5"}
-	NewDemoCommand(&cli.App{}).Flags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains(always, f.Name) {
-			return
-		}
-		value := cmp.Or(named[f.Name], typed[f.Value.Type()])
-		refused := 0
-		for _, mode := range []string{"local", "cloud"} { // no other flag is for both
-			code, _, stderr := clitest.Call(t, "demo", "--modes", mode, "--questions", "1", "--"+f.Name+"="+value)
-			if code == cli.ExitUsage {
-				refused++
-				assert.Regexp(t, "--"+f.Name+"( \\S+)? has no effect", stderr)
-			}
-		}
-		assert.Positive(t, refused, f.Name)
-	})
 }
 
 // TestRoutingTableWork: the second table shows the available counts, and if an answer differs from the large model's
