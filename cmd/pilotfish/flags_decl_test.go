@@ -16,7 +16,7 @@ import (
 )
 
 // maxFlags is the maximum number of flags and options of flags. It is only ever lowered.
-const maxFlags = 204
+const maxFlags = 165
 
 // TestFlagTable: each flag is declared once, a command has it, and the flags that it depends on or excludes exist.
 func TestFlagTable(t *testing.T) {
