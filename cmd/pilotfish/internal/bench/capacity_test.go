@@ -38,7 +38,7 @@ func TestCapacityRefused(t *testing.T) {
 	clitest.OwnFolders(t)
 	m := clitest.TinyModel(t, "q8_0")
 	for args, said := range map[string]string{
-		"": `"model"`, "-m M --devices 0": "--devices 0", "-m M --devices 1001": "--devices 1001",
+		"": "-m is missing", "-m M --devices 0": "--devices 0", "-m M --devices 1001": "--devices 1001",
 		"-m M --prompt 0": "--prompt 0", "-m M --tokens 40000": "--tokens 40000", "-m M --rtt 11s": "--rtt 11s",
 		"-m M --edge-tps NaN": "--edge-tps NaN", "-m M --budget 1.5": "--budget 1.5",
 		"-m M --prompt 30000 --tokens 30000": "longer than the context of the model",

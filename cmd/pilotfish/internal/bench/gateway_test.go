@@ -40,7 +40,7 @@ func TestBenchGateway(t *testing.T) {
 	assert.Equal(t, 60, r.Asks)
 	assert.GreaterOrEqual(t, r.Latency.Max, 200., "more asks are due than can be served one at a time")
 	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
-		"--model-ms=-1", "--sessions=-1", "--parallel=0", "--pin=x", "--token-file=x"} {
+		"--model-ms=-1", "--sessions=-1", "--parallel=0"} {
 		code, _, stderr := clitest.Call(t, strings.Fields("bench gateway "+wrong)...)
 		assert.Equal(t, cli.ExitUsage, code, wrong)
 		name, _, _ := strings.Cut(wrong, "=")
