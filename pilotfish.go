@@ -412,8 +412,8 @@ func (g *Gateway) Close() error { return errors.Join(g.r.Close(), g.log.Close())
 // Model returns the name of the large model that the gateway reports; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }
 
-// Audit returns how the large model can compare the small model's tokens with its own choices: "exact", "sampled" or
-// "none"; "" before the first connection. See [Route].Audit.
+// Audit returns how the large model can compare the small model's tokens with its own choices: "exact" or "none";
+// "" before the first connection. See [Route].Audit.
 func (g *Gateway) Audit() string { return g.r.Audit() }
 
 // Choices returns the number of most probable tokens from which the large model can draw; 0 means all, or no connection

@@ -15,7 +15,7 @@ func (a Answer) Append(b []byte) []byte {
 		for _, c := range a.Top {
 			b = appendLogProb(appendUvarint(b, int(c.ID)), c.LogProb)
 		}
-		b = appendUvarint(appendUvarint(appendUvarint(b, a.Audited), a.Sampled), len(a.Audit))
+		b = appendUvarint(appendUvarint(b, a.Audited), len(a.Audit))
 		last := 0
 		for _, f := range a.Audit {
 			b = appendUvarint(appendUvarint(b, f.Pos-last), int(f.Token))
@@ -40,7 +40,6 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 		a.Top = append(a.Top, terms.Candidate{ID: p.id("top id"), LogProb: p.logProb("top log-prob")})
 	}
 	a.Audited = int(p.uvarint("audited", MaxPosition))
-	a.Sampled = int(p.uvarint("sampled", MaxPosition))
 	last := 0
 	for range p.count("audit", MaxPosition, 3) {
 		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))

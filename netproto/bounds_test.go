@@ -60,18 +60,17 @@ func numbers() []number {
 		{KindAsk, "audit from", MaxPosition, join(askHead, path, []byte{0}), zeros(4)},
 		{KindAsk, "top-k", MaxVocab, join(askHead, path, []byte{0, 0, hasTopK}), zeros(3)},
 		{KindAsk, "deadline", maxMillis, join(askHead, path, []byte{0, 0, 0}), zeros(2)},
-		{KindAnswer, "token", math.MaxInt32, nil, zeros(6)},
-		{KindAnswer, "top id", math.MaxInt32, []byte{0, 1}, zeros(6)},
-		{KindAnswer, "top log-prob", maxLogProb, []byte{0, 1, 0}, zeros(5)},
-		{KindAnswer, "audited", MaxPosition, []byte{0, 0}, zeros(4)},
-		{KindAnswer, "sampled", MaxPosition, []byte{0, 0, 0}, zeros(3)},
-		{KindAnswer, "audit position", MaxPosition, []byte{0, 0, 1, 0, 1}, zeros(4)},
-		{KindAnswer, "audit position", MaxPosition - 7, []byte{0, 0, 2, 0, 2, 7, 0, 0}, zeros(4)},
-		{KindAnswer, "audit position", MaxPosition - 9, []byte{0, 0, 3, 0, 3, 7, 0, 0, 2, 0, 0}, zeros(4)},
-		{KindAnswer, "audit token", math.MaxInt32, []byte{0, 0, 1, 0, 1, 0}, zeros(3)},
-		{KindAnswer, "audit log-prob", maxLogProb, []byte{0, 0, 1, 0, 1, 0, 0}, zeros(2)},
-		{KindAnswer, "queue", maxMillis * 1000, []byte{0, 0, 0, 0, 0}, zeros(1)},
-		{KindAnswer, "compute", maxMillis * 1000, []byte{0, 0, 0, 0, 0, 0}, nil},
+		{KindAnswer, "token", math.MaxInt32, nil, zeros(5)},
+		{KindAnswer, "top id", math.MaxInt32, []byte{0, 1}, zeros(5)},
+		{KindAnswer, "top log-prob", maxLogProb, []byte{0, 1, 0}, zeros(4)},
+		{KindAnswer, "audited", MaxPosition, []byte{0, 0}, zeros(3)},
+		{KindAnswer, "audit position", MaxPosition, []byte{0, 0, 1, 1}, zeros(4)},
+		{KindAnswer, "audit position", MaxPosition - 7, []byte{0, 0, 2, 2, 7, 0, 0}, zeros(4)},
+		{KindAnswer, "audit position", MaxPosition - 9, []byte{0, 0, 3, 3, 7, 0, 0, 2, 0, 0}, zeros(4)},
+		{KindAnswer, "audit token", math.MaxInt32, []byte{0, 0, 1, 1, 0}, zeros(3)},
+		{KindAnswer, "audit log-prob", maxLogProb, []byte{0, 0, 1, 1, 0, 0}, zeros(2)},
+		{KindAnswer, "queue", maxMillis * 1000, []byte{0, 0, 0, 0}, zeros(1)},
+		{KindAnswer, "compute", maxMillis * 1000, []byte{0, 0, 0, 0, 0}, nil},
 		{KindNeed, "position", MaxPosition, nil, zeros(8)},
 		{KindSync, "base", MaxPosition, zeros(4), join(zeros(8), deltaOf0)},
 		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
@@ -132,7 +131,7 @@ func TestLongestLists(t *testing.T) {
 		return slices.Concat(helloHead, uv(1), zeros(32+16), dictionaries, secret)
 	}
 	list := func(n int) []byte { return append(uv(uint64(n)), zeros(4*n)...) }
-	top := func(n int) []byte { return slices.Concat([]byte{0}, uv(uint64(n)), zeros(2*n), zeros(5)) }
+	top := func(n int) []byte { return slices.Concat([]byte{0}, uv(uint64(n)), zeros(2*n), zeros(4)) }
 	for _, c := range []struct {
 		kind       Kind
 		field      string
@@ -149,8 +148,8 @@ func TestLongestLists(t *testing.T) {
 		require.NoError(t, err, "%s: %s", c.kind, c.field)
 		faultIn(t, c.kind, c.long, c.field, ErrTooLong)
 	}
-	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0, 0}, uv(MaxPosition+1), zeros(9)), "audit", ErrTooLong)
-	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0, 0}, uv(MaxPosition), zeros(9)), "audit", io.ErrUnexpectedEOF)
+	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition+1), zeros(9)), "audit", ErrTooLong)
+	faultIn(t, KindAnswer, slices.Concat([]byte{0, 0, 0}, uv(MaxPosition), zeros(9)), "audit", io.ErrUnexpectedEOF)
 	faultIn(t, KindAsk, slices.Concat(askHead, []byte{0, 0, 0}, uv(MaxMessage+1)), "delta length", ErrTooLong)
 	faultIn(t, KindAsk, slices.Concat(askHead, []byte{0, 0, 0}, uv(MaxMessage)), "delta", io.ErrUnexpectedEOF)
 

@@ -22,8 +22,7 @@
 //	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint,
 //	           verify u8 (and 128 where a Clock is wanted), ahead uvarint
 //	5 Answer   token uvarint, top (count uvarint, then id uvarint and log-prob each),
-//	           audited uvarint, sampled uvarint,
-//	           audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
+//	           audited uvarint, audit (count uvarint, then position gap uvarint, token uvarint, log-prob each),
 //	           queue µs uvarint, compute µs uvarint,
 //	           score f32 and stands f32 for each entry of audit, unless all are 0
 //	6 Need     position uvarint, hash u64

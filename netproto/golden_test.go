@@ -98,8 +98,6 @@ func goldenValues() []named {
 			Audit: []terms.Finding{{Pos: 3, Token: 5, LogProb: -1}, {Pos: 7, Token: 151643},
 				{Pos: 300, Token: 1, LogProb: -0.0009765625}},
 			Queue: 250 * time.Microsecond, Compute: 38 * time.Millisecond}}},
-		{"Answer/sampled", Answer{Reply: terms.Reply{Token: 9, Audited: 12, Sampled: 300,
-			Audit: []terms.Finding{{Pos: 300, Token: 1, LogProb: -1}}}}},
 		{"Answer/scores", Answer{Reply: terms.Reply{Token: 9, Audited: 12,
 			Audit: []terms.Finding{{Pos: 300, Token: 1, LogProb: -1, Score: -1, Stands: -2.5},
 				{Pos: 302, Token: 4, LogProb: -2}, {Pos: 303, Token: 8, LogProb: -3, Score: 0.75, Stands: never}}}}},

@@ -67,7 +67,7 @@ func messages() []message {
 				Times:  r.IntN(2) == 0}}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
-			a := Answer{Reply: terms.Reply{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1),
+			a := Answer{Reply: terms.Reply{Token: r.Int32(),
 				Queue:   time.Duration(r.IntN(1e9)) * time.Microsecond,
 				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}}
 			for range r.IntN(6) {
@@ -169,7 +169,7 @@ func TestAllMessages(t *testing.T) {
 	for i, m := range all {
 		assert.Equal(t, KindHello+Kind(i), m.kind)
 	}
-	assert.Equal(t, "audit 3", audits.String())
+	assert.Equal(t, "audit 2", audits.String())
 	assert.Equal(t, "message 12", (KindClock + 1).String(), "a new message needs a row above and a fuzz target")
 }
 
@@ -410,7 +410,7 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	for c, name := range []string{"packed", "zstd", "trained", "unknown", "unknown"} {
 		assert.Equal(t, name, Coding(c).String())
 	}
-	for a, name := range []string{"none", "sampled", "exact", "audit 3"} {
+	for a, name := range []string{"none", "exact", "audit 2"} {
 		assert.Equal(t, name, Audit(a).String())
 	}
 	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},

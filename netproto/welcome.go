@@ -26,15 +26,14 @@ type Audit uint8
 
 // The kinds.
 const (
-	NoAudit      Audit = iota
-	SampledAudit       // one position of each ask, drawn at random, is audited
-	ExactAudit         // each position is audited
+	NoAudit    Audit = iota
+	ExactAudit       // each position is audited
 	audits
 )
 
 // String returns the name of a kind.
 func (a Audit) String() string {
-	names := [...]string{"none", "sampled", "exact"}
+	names := [...]string{"none", "exact"}
 	if a < audits {
 		return names[a]
 	}
@@ -43,15 +42,11 @@ func (a Audit) String() string {
 
 // CannotVerify returns why a large model with this kind of audit cannot verify; nil if it can.
 func (a Audit) CannotVerify() error {
-	why := "the gateway's engine looks at no tokens of a question"
-	switch a {
-	case ExactAudit:
+	if a == ExactAudit {
 		return nil
-	case SampledAudit:
-		why = "the gateway's engine audits one position of each question"
 	}
 	return Refusal{Code: CannotVerify,
-		Detail: why + "; verification needs all: it takes the built-in model, sglang, or vllm with --enable-scale-out"}
+		Detail: "the gateway's engine looks at no tokens of a question; verification needs all: it takes the built-in model, sglang, or vllm with --enable-scale-out"}
 }
 
 // Limits are the limits of a gateway for one client.

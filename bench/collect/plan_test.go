@@ -57,7 +57,6 @@ func TestPlanRefused(t *testing.T) {
 		},
 		"there is no large model": func(o *Options) { o.Large = nil },
 		"theirs audits none of":   func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "none", 0} },
-		"theirs audits one of":    func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "sampled", 0} },
 		"its 20 best tokens only": func(o *Options) {
 			o.Large, o.Far, o.Reference = nil, fakeGateway{nil, "exact", 20}, Sampled
 		},
@@ -283,8 +282,7 @@ func (c oneCloud) Session(context.Context) (engine.Cloud, func(), error) {
 
 // TestShortAudit: an audit of less than the whole text is refused.
 func TestShortAudit(t *testing.T) {
-	for _, a := range []engine.CloudAnswer{{Reply: terms.Reply{Audited: 2}}, {Reply: terms.Reply{Audited: 4}},
-		{Reply: terms.Reply{Audited: 3, Sampled: 3}}} {
+	for _, a := range []engine.CloudAnswer{{Reply: terms.Reply{Audited: 2}}, {Reply: terms.Reply{Audited: 4}}} {
 		r := &remote{far: oneCloud{answer(a)}}
 		_, err := r.read(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
 		assert.ErrorContains(t, err, "its audit is not exact")

@@ -32,9 +32,6 @@ type Answer struct {
 	Missed   []int `json:"missed,omitempty"`
 	Needless []int `json:"needless,omitempty"` // of the tokens c, those that the small model would have chosen too
 	Audited  int   `json:"audited,omitempty"`  // tokens e that the large model compared
-	// weighted counts, if the compared tokens were drawn at random: how many tokens they represent
-	AuditedFor int `json:"audited_for,omitempty"`
-	MissedFor  int `json:"missed_for,omitempty"`
 
 	Asks int `json:"asks,omitempty"` // questions to the large model
 	// tokens for which an earlier answer made a question unnecessary; tokens of the small model that verification
@@ -313,14 +310,14 @@ func (t *taker) escalation(q *draft.Escalation) {
 	if q.Local == q.Token {
 		t.a.Needless = append(t.a.Needless, q.Pos-t.prompt)
 	}
-	t.audit(q.Audited, max(1, q.AuditWeight), q.Missed)
+	t.audit(q.Audited, q.Missed)
 }
 
-// audit records the findings of an audit of some tokens, each representing weight tokens.
-func (t *taker) audit(audited, weight int, missed []terms.Finding) {
-	t.a.Audited, t.a.AuditedFor = t.a.Audited+audited, t.a.AuditedFor+audited*weight
+// audit records the findings of an audit of some tokens.
+func (t *taker) audit(audited int, missed []terms.Finding) {
+	t.a.Audited += audited
 	for _, f := range missed {
-		t.a.Missed, t.a.MissedFor = append(t.a.Missed, f.Pos-t.prompt), t.a.MissedFor+weight
+		t.a.Missed = append(t.a.Missed, f.Pos-t.prompt)
 	}
 }
 
@@ -345,13 +342,8 @@ func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32)
 		}
 		return &unanswered{err}
 	}
-	audited, weight := min(answer.Audited, len(text)-from), 1
-	if answer.Sampled > 0 && audited > 0 {
-		audited, weight = 1, audited
-	}
-	if weight == 1 { // tokens of the large model itself, which were known, are not compared
-		audited -= strings.Count(t.a.Origins[from-t.prompt:], "c")
-	}
-	t.audit(audited, weight, answer.Audit)
+	audited := min(answer.Audited, len(text)-from)
+	audited -= strings.Count(t.a.Origins[from-t.prompt:], "c") // the large model's own tokens are not compared
+	t.audit(audited, answer.Audit)
 	return nil
 }

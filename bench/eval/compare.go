@@ -245,8 +245,8 @@ func (t *table) columns() []columns {
 			}
 			cloud := a.cloudTokens()
 			c.right, c.graded = append(c.right, right), append(c.graded, graded)
-			c.agreeing = append(c.agreeing, float64(cloud+a.AuditedFor-a.MissedFor))
-			c.compared = append(c.compared, float64(cloud+a.AuditedFor))
+			c.agreeing = append(c.agreeing, float64(cloud+a.Audited-len(a.Missed)))
+			c.compared = append(c.compared, float64(cloud+a.Audited))
 			c.cloud, c.tokens = append(c.cloud, float64(cloud)), append(c.tokens, float64(len(a.Tokens)))
 		}
 	}

@@ -117,8 +117,6 @@ func TestAnswers(t *testing.T) {
 			assert.Equal(t, strings.Count(a.Origins, "c"), a.Asks)
 			assert.Equal(t, strings.Count(a.Origins, "e"), a.Audited,
 				"%s %s: all edge tokens are compared", q.ID, a.Run)
-			assert.Equal(t, a.Audited, a.AuditedFor)
-			assert.Equal(t, len(a.Missed), a.MissedFor)
 			for _, i := range a.Missed {
 				assert.Equal(t, byte('e'), a.Origins[i])
 			}
@@ -378,14 +376,14 @@ func TestRawAndShots(t *testing.T) {
 	assert.Equal(t, went.Text(), w.said(went))
 }
 
-// TestTaker: each token of a random sample that was compared stands for several; the rest of an incomplete character
-// belongs to the last token; a question without an answer is known.
+// TestTaker: the rest of an incomplete character belongs to the last token; a question without an answer is known.
 func TestTaker(t *testing.T) {
-	k := &taker{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"}}}
-	far := fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: 4, Sampled: 13,
+	k := &taker{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"},
+		Origins: "eeeeee"}}
+	far := fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: 4,
 		Audit: []engine.CloudFinding{{Pos: 13}}}}}
 	require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
-	assert.Equal(t, []any{1, 4, []int{3}, 4}, []any{k.a.Audited, k.a.AuditedFor, k.a.Missed, k.a.MissedFor})
+	assert.Equal(t, []any{4, []int{3}}, []any{k.a.Audited, k.a.Missed})
 	k.finish(engine.Summary{Text: "ab\ufffd", Stop: "length"})
 	assert.Equal(t, []string{"a", "b\ufffd"}, k.a.Pieces)
 	k.escalation(&draft.Escalation{Outcome: draft.Dropped})
@@ -399,28 +397,24 @@ func TestTaker(t *testing.T) {
 // that are the large model's own.
 func TestRest(t *testing.T) {
 	for name, c := range map[string]struct {
-		origins           string
-		until             int
-		audited, sampled  int
-		counts, countsFor int
+		origins         string
+		until           int
+		audited, counts int
 	}{
-		"all":                    {"eeee", 0, 4, 0, 4, 4},
-		"more than were asked":   {"eeee", 0, 9, 0, 4, 4},
-		"fewer":                  {"eeee", 0, 2, 0, 2, 2},
-		"none":                   {"eeee", 0, 0, 0, 0, 0},
-		"the rest":               {"eeee", 12, 2, 0, 2, 2},
-		"more than the rest":     {"eeee", 12, 4, 0, 2, 2},
-		"the large model's":      {"ecec", 0, 4, 0, 2, 2},
-		"of which in the rest":   {"ccec", 12, 2, 0, 1, 1},
-		"drawn":                  {"eeee", 0, 4, 12, 1, 4},
-		"drawn from more":        {"eeee", 12, 4, 13, 1, 2},
-		"drawn, though one":      {"eeee", 13, 1, 13, 1, 1},
-		"nothing is left to ask": {"eeee", 14, 4, 0, 0, 0},
+		"all":                    {"eeee", 0, 4, 4},
+		"more than were asked":   {"eeee", 0, 9, 4},
+		"fewer":                  {"eeee", 0, 2, 2},
+		"none":                   {"eeee", 0, 0, 0},
+		"the rest":               {"eeee", 12, 2, 2},
+		"more than the rest":     {"eeee", 12, 4, 2},
+		"the large model's":      {"ecec", 0, 4, 2},
+		"of which in the rest":   {"ccec", 12, 2, 1},
+		"nothing is left to ask": {"eeee", 14, 4, 0},
 	} {
 		k := &taker{prompt: 10, until: c.until, a: Answer{Tokens: make([]int32, 4), Origins: c.origins}}
-		far := &fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: c.audited, Sampled: c.sampled}}}
+		far := &fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: c.audited}}}
 		require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
-		assert.Equal(t, []int{c.counts, c.countsFor}, []int{k.a.Audited, k.a.AuditedFor}, name)
+		assert.Equal(t, c.counts, k.a.Audited, name)
 	}
 }
 

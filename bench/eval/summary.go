@@ -160,7 +160,7 @@ type sums struct {
 	tokens, cloud, asks, read     int
 	known, turned, ahead          int
 	up, down                      int
-	audited, missed, needful      int // weighted; tokens of the cloud that were needed
+	audited, missed, needful      int // tokens of the cloud that were needed
 	ms, guess                     float64
 }
 
@@ -177,7 +177,7 @@ func (s *sums) add(a Answer, q task.Question) {
 	s.asks, s.read = s.asks+a.Asks, s.read+a.Read
 	s.known, s.turned, s.ahead = s.known+a.Known, s.turned+a.Turned, s.ahead+a.Ahead
 	s.up, s.down = s.up+a.Up, s.down+a.Down
-	s.audited, s.missed = s.audited+a.AuditedFor, s.missed+a.MissedFor
+	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
 	s.needful += a.cloudTokens() - len(a.Needless)
 	s.ms += a.Milliseconds
 	if a.Stop == StopNoRoom {

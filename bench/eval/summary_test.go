@@ -29,7 +29,6 @@ func made(question, run, verdict, origins string) Answer {
 	}
 	a.Asks = strings.Count(a.Origins, "c")
 	a.Audited = len(origins) - a.Asks
-	a.AuditedFor, a.MissedFor = a.Audited, len(a.Missed)
 	a.Read, a.Milliseconds = 10*a.Asks, 4
 	return a
 }
@@ -177,13 +176,13 @@ func TestPoliciesAtShares(t *testing.T) {
 	assert.Equal(t, []float64{0.2, 0.3}, []float64{r.Policies[0].At[0].Share, r.Policies[0].At[1].Share})
 }
 
-// TestSummarizeParts: bytes, budgets, questions that lack a run or do not fit, and random audits.
+// TestSummarizeParts: bytes, budgets, questions that lack a run or do not fit.
 func TestSummarizeParts(t *testing.T) {
 	set, runs, l := comparedRuns()
 	runs = append(runs, Run{Policy: router.Margin, Budget: 0.5})
 	for _, q := range []string{"a", "b", "c"} {
 		a := made(q, "margin 50%", "wrong", "ce")
-		a.Up, a.Down, a.Audited, a.AuditedFor, a.MissedFor = 30, 6, 1, 10, 5
+		a.Up, a.Down, a.Audited, a.Missed = 30, 6, 10, make([]int, 5)
 		l.answers[key{q, a.Run}] = a
 	}
 	l.answers[key{"c", "margin 50%"}] = Answer{Question: "c", Run: "margin 50%", Verdict: "silent", Stop: StopNoRoom}

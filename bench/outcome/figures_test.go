@@ -51,7 +51,7 @@ func TestTallyOfARun(t *testing.T) {
 			BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]terms.Finding, 2)}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3,
-			Missed: make([]terms.Finding, 1), AuditWeight: 10}},
+			Missed: make([]terms.Finding, 1)}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, Wasted: 3, BytesUp: 40,
 			BytesDown: 8, Audited: 100}},
@@ -67,7 +67,7 @@ func TestTallyOfARun(t *testing.T) {
 	}
 	assert.Equal(t, Tally{Summary: draft.Summary{
 		Tokens: 5, Cloud: 3, Timeouts: 1, Escalations: 4, Asks: 5, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
-		Audited: 9, Missed: 3, AuditedFor: 6 + 30, MissedFor: 2 + 10,
+		Audited: 9, Missed: 3,
 		Known: 1, Turned: 3, Unverified: 1, Prefilled: 160 + 11, Decoded: 1, Ahead: 7, AheadUsed: 2,
 		Passes: 2, Warmed: 30, Exposed: 13, TimedOut: 800, CommitDelay: 17, Drafted: 5, Wasted: 5,
 		Late: 1, Dropped: 1, Needless: 3, BytesUp: 300 + 60 + 20 + 30 + 40 + 50, BytesDown: 7 + 5 + 6 + 8 + 9,
@@ -106,15 +106,15 @@ func scripted() []Answer {
 	}
 	all := []Answer{
 		one(500, 4, true, true, 10, 4, draft.Summary{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1,
-			Hits: 1, Wait: 100, Hidden: 90, Warmed: 30, Audited: 4, AuditedFor: 4, Known: 1, Turned: 2, Prefilled: 100,
+			Hits: 1, Wait: 100, Hidden: 90, Warmed: 30, Audited: 4, Known: 1, Turned: 2, Prefilled: 100,
 			Decoded: 2, Ahead: 7, AheadUsed: 3}),
 		one(100, 6, true, false, 20, 5, draft.Summary{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2,
-			Hits: 1, Wait: 100, Hidden: 10, Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10, Known: 2,
+			Hits: 1, Wait: 100, Hidden: 10, Audited: 5, Missed: 1, Known: 2,
 			Unverified: 3, Prefilled: 40, Decoded: 3}),
 		one(300, 8, true, true, 0, 0, draft.Summary{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
 		one(200, 1, false, false, 0, 0, draft.Summary{Tokens: 2, Passes: 1, Warmed: 10}),
 		one(900, 1, true, true, 30, 3, draft.Summary{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1,
-			Wait: 200, Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1, Turned: 2,
+			Wait: 200, Audited: 2, Missed: 1, Turned: 2,
 			Prefilled: 60, Decoded: 5, Ahead: 8, AheadUsed: 1}),
 	}
 	return all

@@ -35,7 +35,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	end := t.r.now()
 	one := Ask{
 		Sent: start.Sub(t.begun), Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
-		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited, Sampled: got.Sampled,
+		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited,
 		Queue: got.Queue, Cloud: got.Compute, BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
 	}
 	switch {

@@ -148,7 +148,7 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 		a.Token = t.says(text, len(q.Context))
 	}
 	if exact != nil && exact.answered() && exact.From == q.AuditFrom && exact.Verify == int(q.Verify) {
-		a.Audited, a.Sampled = exact.Audited, exact.Sampled
+		a.Audited = exact.Audited
 		for _, f := range exact.Audit {
 			if f.Pos < len(q.Context) {
 				a.Audit = append(a.Audit, f.draft())

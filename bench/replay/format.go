@@ -99,7 +99,6 @@ type Ask struct {
 	Token     int32         `json:"token"`              // the answer
 	Top       []Candidate   `json:"top,omitempty"`      // the best tokens, if they were requested
 	Audited   int           `json:"audited,omitempty"`  // positions at the end of the context
-	Sampled   int           `json:"sampled,omitempty"`  // the only audited one of these; 0: all
 	Audit     []Finding     `json:"audit,omitempty"`
 	Queue     time.Duration `json:"queue_ns,omitempty"`
 	Cloud     time.Duration `json:"cloud_ns,omitempty"`

@@ -19,8 +19,7 @@ import (
 )
 
 // TestLearnedAudit: an audit gives the large model's choice at each audited position, after the tokens that the text
-// has there. A sampled audit gives it at one position. Tokens ahead follow the answer, or with verification of each
-// choice the first finding.
+// has there. Tokens ahead follow the answer, or with verification of each choice the first finding.
 func TestLearnedAudit(t *testing.T) {
 	type said map[int]int32 // by the number of tokens of the context before the choice
 	text := []int32{2, 3, 10, 11, 12}
@@ -30,19 +29,11 @@ func TestLearnedAudit(t *testing.T) {
 		score []int   // positions with scores
 		ahead []int32 // the text that the token ahead follows; nil: the context and the answer
 	}{
-		"none":                {ask: Ask{}, want: said{}},
-		"findings alone":      {ask: Ask{Audit: []Finding{{Pos: 3, Token: 30}}}, want: said{}},
-		"no position":         {ask: Ask{Sampled: 3, Audit: []Finding{{Pos: 3, Token: 30}}}, want: said{}},
-		"all agree":           {ask: Ask{Audited: 3}, want: said{2: 10, 3: 11, 4: 12}},
-		"the last":            {ask: Ask{Audited: 1}, want: said{4: 12}},
-		"more than the text":  {ask: Ask{Audited: 9}, want: said{0: 2, 1: 3, 2: 10, 3: 11, 4: 12}},
-		"sampled, the first":  {ask: Ask{Audited: 3, Sampled: 2}, want: said{2: 10}},
-		"sampled, the middle": {ask: Ask{Audited: 3, Sampled: 3}, want: said{3: 11}},
-		"sampled, the last":   {ask: Ask{Audited: 3, Sampled: 4}, want: said{4: 12}},
-		"sampled before":      {ask: Ask{Audited: 2, Sampled: 2}, want: said{}},
-		"sampled after":       {ask: Ask{Audited: 2, Sampled: 5}, want: said{}},
-		"sampled, a finding": {ask: Ask{Audited: 3, Sampled: 3, Audit: []Finding{{Pos: 3, Token: 30}}},
-			want: said{3: 30}},
+		"none":               {ask: Ask{}, want: said{}},
+		"findings alone":     {ask: Ask{Audit: []Finding{{Pos: 3, Token: 30}}}, want: said{}},
+		"all agree":          {ask: Ask{Audited: 3}, want: said{2: 10, 3: 11, 4: 12}},
+		"the last":           {ask: Ask{Audited: 1}, want: said{4: 12}},
+		"more than the text": {ask: Ask{Audited: 9}, want: said{0: 2, 1: 3, 2: 10, 3: 11, 4: 12}},
 		"a finding, and later": {ask: Ask{Audited: 3, Audit: []Finding{{Pos: 2, Token: 30}}},
 			want: said{2: 30, 3: 11, 4: 12}},
 		"two findings": {

@@ -186,9 +186,6 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 // learnAudit records the large model's choices from an audit.
 func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*Finding) {
 	first, end := max(0, len(context)-q.Audited), len(context)
-	if q.Audited > 0 && q.Sampled > 0 {
-		first, end = max(first, q.Sampled), min(end, q.Sampled+1)
-	}
 	if q.Audited == 0 || first >= end {
 		return
 	}

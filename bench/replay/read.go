@@ -233,7 +233,7 @@ func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 		return err
 	}
 	err := errors.Join(times("asks", q.Sent, q.Lag, q.Took, q.Queue, q.Cloud, q.Until),
-		counts("asks", q.From, q.Audited, q.Sampled, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
+		counts("asks", q.From, q.Audited, q.BytesUp, q.BytesDown, q.Prefilled, q.Wanted))
 	if q.Verify < 0 || q.Verify > 2 {
 		err = errors.Join(err, fmt.Errorf("asks: verify: %d is not in 0 to 2", q.Verify))
 	}

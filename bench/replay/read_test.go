@@ -190,7 +190,7 @@ func TestBroken(t *testing.T) {
 		"":      {"question", "lead_ns", "prefill_ns", "tail_ns", "took_ns"},
 		"calls": {"own_ns", "took_ns", "after_ns"},
 		"asks": {"sent_ns", "lag_ns", "took_ns", "queue_ns", "cloud_ns", "until_ns", "from", "verify", "audited",
-			"sampled", "bytes_up", "bytes_down", "prefilled", "wanted"},
+			"bytes_up", "bytes_down", "prefilled", "wanted"},
 		"warms": {"sent_ns", "took_ns", "tokens", "bytes_up", "bytes_down"},
 	} {
 		for _, field := range fields {

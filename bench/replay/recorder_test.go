@@ -237,7 +237,7 @@ func (c replying) Warm(context.Context, []int32) (up, down int, err error) {
 func TestRecordedAsk(t *testing.T) {
 	infinite := float32(math.Inf(-1))
 	reply := draft.Answer{BytesUp: 11, BytesDown: 12, Prefilled: 13, Reply: terms.Reply{
-		Token: 9, Top: []terms.Candidate{{ID: 9, LogProb: -0.5}, {ID: 8, LogProb: -2}}, Audited: 2, Sampled: 1,
+		Token: 9, Top: []terms.Candidate{{ID: 9, LogProb: -0.5}, {ID: 8, LogProb: -2}}, Audited: 2,
 		Audit: []terms.Finding{{Pos: 1, Token: 6, LogProb: -3, Score: -4, Stands: infinite}},
 		Queue: ms, Compute: 2 * ms,
 	}}
@@ -270,7 +270,7 @@ func TestRecordedAsk(t *testing.T) {
 	assert.Equal(t, []Ask{{
 		Node: 1, Sent: 2 * ms, Lag: 2 * ms, Took: 9 * ms, From: 1, Verify: 2, Token: 9,
 		Top:     []Candidate{{9, -0.5}, {8, -2}},
-		Audited: 2, Sampled: 1, Audit: []Finding{{1, 6, -3, -4, worst}}, Queue: ms, Cloud: 2 * ms,
+		Audited: 2, Audit: []Finding{{1, 6, -3, -4, worst}}, Queue: ms, Cloud: 2 * ms,
 		BytesUp: 11, BytesDown: 12, Prefilled: 13, Wanted: 3,
 	}}, a.Asks)
 	assert.Equal(t, []Warm{{Tokens: 3, Sent: 12 * ms, Took: 4 * ms, BytesUp: 3, BytesDown: 2}}, a.Warms)

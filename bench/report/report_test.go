@@ -463,7 +463,7 @@ func evaluated(t *testing.T) (*task.Set, []eval.Run, *eval.Log) {
 		for i, name := range settings.Runs {
 			a := eval.Answer{Question: q.ID, Run: name, Verdict: []string{"wrong", "right", "right"}[i], Stop: "end",
 				Tokens: []int32{1, 2, 3, 4}, Pieces: []string{q.ID, "x", "y", "z"}, Origins: []string{"eeee", "cccc", "ecec"}[i],
-				Audited: 2, AuditedFor: 2}
+				Audited: 2}
 			switch i {
 			case 0:
 				a.Missed = []int{1, 2}

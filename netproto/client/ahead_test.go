@@ -281,7 +281,6 @@ func TestVerification(t *testing.T) {
 		{choices, n + 3, terms.Reply{}, true},
 		{choices, n, terms.Reply{Audited: 1}, false},
 		{choices, 0, terms.Reply{Audited: n}, false},
-		{choices, from, terms.Reply{Audited: 3, Sampled: 6}, false},
 		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 5, 9, 6, 9, 7, 9)}, true},
 		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 9, 6, 8)}, false},
 		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 6)}, false},

@@ -126,7 +126,7 @@ func (c *Client) verifies(a terms.Reply, q terms.Question) bool {
 	if q.AuditFrom > 0 {
 		wanted = max(len(q.Context)-q.AuditFrom, 0)
 	}
-	if a.Audited != wanted || a.Sampled != 0 {
+	if a.Audited != wanted {
 		return false
 	}
 	last := -1
@@ -141,12 +141,8 @@ func (c *Client) verifies(a terms.Reply, q terms.Question) bool {
 
 // sound reports whether the audit of an answer concerns positions of a path of n tokens.
 func sound(a terms.Reply, n int) bool {
-	within := func(pos int) bool { return pos >= n-a.Audited && pos < n }
-	if a.Audited > n || a.Sampled != 0 && !within(a.Sampled) {
-		return false
-	}
-	return !slices.ContainsFunc(a.Audit, func(f terms.Finding) bool {
-		return !within(f.Pos) || a.Sampled != 0 && f.Pos != a.Sampled
+	return a.Audited <= n && !slices.ContainsFunc(a.Audit, func(f terms.Finding) bool {
+		return f.Pos < n-a.Audited || f.Pos >= n
 	})
 }
 

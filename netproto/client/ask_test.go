@@ -56,11 +56,6 @@ func TestWrongAnswers(t *testing.T) {
 		{answer(terms.Reply{Audited: n}), true},
 		{answer(terms.Reply{Audited: n + 1}), false},
 		{answer(terms.Reply{Audited: n, Audit: finding(0, n-1)}), true},
-		{answer(terms.Reply{Audited: 3, Sampled: n - 1}), true},
-		{answer(terms.Reply{Audited: 3, Sampled: n}), false},
-		{answer(terms.Reply{Audited: 3, Sampled: n - 3, Audit: finding(n - 3)}), true},
-		{answer(terms.Reply{Audited: 3, Sampled: n - 4}), false},
-		{answer(terms.Reply{Audited: 3, Sampled: n - 3, Audit: finding(n-3, n-2)}), false},
 		{answer(terms.Reply{Audited: 3, Audit: finding(n - 3)}), true},
 		{answer(terms.Reply{Audited: 3, Audit: finding(n - 4)}), false},
 		{answer(terms.Reply{Audited: 3, Audit: finding(n-4, n-1)}), false},
@@ -82,8 +77,8 @@ func TestWrongAnswers(t *testing.T) {
 			if c.good {
 				want, _, _ := netproto.ParseAnswer(c.reply)
 				require.NoError(t, err)
-				assert.Equal(t, []any{want.Token, want.Top, want.Audited, want.Sampled, want.Audit},
-					[]any{r.Token, r.Top, r.Audited, r.Sampled, r.Audit})
+				assert.Equal(t, []any{want.Token, want.Top, want.Audited, want.Audit},
+					[]any{r.Token, r.Top, r.Audited, r.Audit})
 				assert.Equal(t, len(c.reply), r.BytesDown)
 				assert.Equal(t, len(s.ask(0).Append(nil)), r.BytesUp)
 				return

@@ -182,9 +182,7 @@ func (c *connection) question(a netproto.Ask, of *session, path []int32, base in
 // answered completes the event of an ask about a path.
 func (g *Gateway) answered(e *Event, a terms.Reply, path []int32) {
 	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(a.Audit), a.Queue, a.Compute
-	if e.Looked = a.Audited; a.Sampled != 0 {
-		e.Looked = 1
-	}
+	e.Looked = a.Audited
 	if g.opt.TellTexts {
 		const last = 64 // tokens
 		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), a.Token
@@ -274,12 +272,8 @@ func (g *Gateway) check(q terms.Job, a terms.Reply) (terms.Reply, error) {
 		}
 	}
 	a.Audited = max(0, min(a.Audited, most))
-	if a.Sampled != 0 && (a.Sampled < len(q.Context)-a.Audited || a.Sampled >= len(q.Context)) {
-		a.Audited, a.Sampled = 0, 0 // no position was to be audited
-	}
 	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f terms.Finding) bool {
-		return !known(f.Token) || f.Pos < len(q.Context)-a.Audited || f.Pos >= len(q.Context) ||
-			a.Sampled != 0 && f.Pos != a.Sampled
+		return !known(f.Token) || f.Pos < len(q.Context)-a.Audited || f.Pos >= len(q.Context)
 	})
 	slices.SortFunc(a.Audit, func(x, y terms.Finding) int { return cmp.Compare(x.Pos, y.Pos) })
 	if q.Verify != terms.EachScore {

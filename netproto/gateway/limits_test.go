@@ -510,10 +510,10 @@ func TestIdentity(t *testing.T) {
 // TestChoices: a model that gives only its most probable tokens says so in the Welcome, and samples from no more of
 // them; other sampling settings are refused by name before it is asked.
 func TestChoices(t *testing.T) {
-	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.SampledAudit}}
+	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.ExactAudit}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
-		assert.Equal(t, []any{20, netproto.SampledAudit}, []any{r.welcome.Choices, r.welcome.Audit})
+		assert.Equal(t, []any{20, netproto.ExactAudit}, []any{r.welcome.Choices, r.welcome.Audit})
 		for _, c := range []struct {
 			s  terms.Sampling
 			ok bool

@@ -26,26 +26,22 @@ func TestVersions(t *testing.T) {
 // TestCannotVerify: if the audit is not exact, an ask for verification is refused with the reason, before the upstream
 // is asked.
 func TestCannotVerify(t *testing.T) {
-	for audit, reason := range map[netproto.Audit]string{
-		netproto.NoAudit: "looks at no tokens", netproto.SampledAudit: "audits one position",
-	} {
-		up := &decoder{fake: &fake{}, audit: audit}
-		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-			r := w.enter(guest{})
-			for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
-				a := whole(t, 1, path(20, 1))
-				a.Verify = verify
-				refusal := r.refused(a.Append(nil), netproto.CannotVerify)
-				assert.Contains(t, refusal.Detail, reason)
-			}
-			assert.Empty(t, up.fake.asked)
+	up := &decoder{fake: &fake{}, audit: netproto.NoAudit}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
+		r := w.enter(guest{})
+		for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
 			a := whole(t, 1, path(20, 1))
-			a.AuditFrom = 12
-			r.answered(a)
-			settle()
-			assert.Equal(t, terms.AsItComes, w.eventsOf(gateway.Answered)[0].Verify)
-		})
-	}
+			a.Verify = verify
+			refusal := r.refused(a.Append(nil), netproto.CannotVerify)
+			assert.Contains(t, refusal.Detail, "looks at no tokens")
+		}
+		assert.Empty(t, up.fake.asked)
+		a := whole(t, 1, path(20, 1))
+		a.AuditFrom = 12
+		r.answered(a)
+		settle()
+		assert.Equal(t, terms.AsItComes, w.eventsOf(gateway.Answered)[0].Verify)
+	})
 }
 
 // TestVerifyChoices: verification has the same requirements for sampling as asks.
@@ -77,38 +73,36 @@ func TestVerified(t *testing.T) {
 		verify   terms.Verify
 		from     int
 		audited  int
-		sampled  int
 		findings []terms.Finding
 		good     bool
 	}{
-		"all":                   {choices, from, 8, 0, good, true},
-		"with scores":           {scores, from, 8, 0, good, true},
-		"nothing found":         {scores, from, 8, 0, nil, true},
-		"nothing to verify":     {choices, n, 0, 0, nil, true},
-		"beyond the end":        {choices, n + 5, 0, 0, nil, true},
-		"no audit":              {choices, 0, 0, 0, nil, true},
-		"fewer":                 {choices, from, 7, 0, nil, false},
-		"none":                  {choices, from, 0, 0, nil, false},
-		"one":                   {choices, from, 8, 15, good[1:2], false},
-		"before":                {choices, from, 8, 0, []terms.Finding{found(11, (p[11]+1)%vocab, -1, -2)}, false},
-		"after":                 {choices, from, 8, 0, []terms.Finding{found(20, other, -1, -2)}, false},
-		"twice":                 {choices, from, 8, 0, []terms.Finding{good[1], good[0], good[1]}, false},
-		"out of order":          {choices, from, 8, 0, []terms.Finding{good[1], good[0], good[2]}, true},
-		"the token there":       {choices, from, 8, 0, []terms.Finding{found(15, p[15], -1, -2)}, false},
-		"outside":               {choices, from, 8, 0, []terms.Finding{found(15, vocab, -1, -2)}, false},
-		"below":                 {choices, from, 8, 0, []terms.Finding{found(15, -1, -1, -2)}, false},
-		"scores upside down":    {scores, from, 8, 0, []terms.Finding{found(15, other, -2, -1)}, false},
-		"a score that is none":  {scores, from, 8, 0, []terms.Finding{found(15, other, none, -1)}, false},
-		"another that is none":  {scores, from, 8, 0, []terms.Finding{found(15, other, -1, none)}, false},
-		"a score without end":   {scores, from, 8, 0, []terms.Finding{found(15, other, -never, -1)}, false},
-		"a choice that cannot":  {scores, from, 8, 0, []terms.Finding{found(15, other, never, never)}, false},
-		"no scores":             {scores, from, 8, 0, []terms.Finding{found(15, other, 0, 0)}, false},
-		"no scores, not wanted": {choices, from, 8, 0, []terms.Finding{found(15, other, 0, 0)}, true},
-		"wrong, not wanted":     {choices, from, 8, 0, []terms.Finding{found(15, other, none, 3)}, true},
+		"all":                   {choices, from, 8, good, true},
+		"with scores":           {scores, from, 8, good, true},
+		"nothing found":         {scores, from, 8, nil, true},
+		"nothing to verify":     {choices, n, 0, nil, true},
+		"beyond the end":        {choices, n + 5, 0, nil, true},
+		"no audit":              {choices, 0, 0, nil, true},
+		"fewer":                 {choices, from, 7, nil, false},
+		"none":                  {choices, from, 0, nil, false},
+		"before":                {choices, from, 8, []terms.Finding{found(11, (p[11]+1)%vocab, -1, -2)}, false},
+		"after":                 {choices, from, 8, []terms.Finding{found(20, other, -1, -2)}, false},
+		"twice":                 {choices, from, 8, []terms.Finding{good[1], good[0], good[1]}, false},
+		"out of order":          {choices, from, 8, []terms.Finding{good[1], good[0], good[2]}, true},
+		"the token there":       {choices, from, 8, []terms.Finding{found(15, p[15], -1, -2)}, false},
+		"outside":               {choices, from, 8, []terms.Finding{found(15, vocab, -1, -2)}, false},
+		"below":                 {choices, from, 8, []terms.Finding{found(15, -1, -1, -2)}, false},
+		"scores upside down":    {scores, from, 8, []terms.Finding{found(15, other, -2, -1)}, false},
+		"a score that is none":  {scores, from, 8, []terms.Finding{found(15, other, none, -1)}, false},
+		"another that is none":  {scores, from, 8, []terms.Finding{found(15, other, -1, none)}, false},
+		"a score without end":   {scores, from, 8, []terms.Finding{found(15, other, -never, -1)}, false},
+		"a choice that cannot":  {scores, from, 8, []terms.Finding{found(15, other, never, never)}, false},
+		"no scores":             {scores, from, 8, []terms.Finding{found(15, other, 0, 0)}, false},
+		"no scores, not wanted": {choices, from, 8, []terms.Finding{found(15, other, 0, 0)}, true},
+		"wrong, not wanted":     {choices, from, 8, []terms.Finding{found(15, other, none, 3)}, true},
 	} {
 		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
 		up.change = func(_ terms.Job, a *terms.Reply) error {
-			a.Audited, a.Sampled, a.Audit = c.audited, c.sampled, c.findings
+			a.Audited, a.Audit = c.audited, c.findings
 			return nil
 		}
 		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {

@@ -48,7 +48,6 @@ type Reply struct {
 	Token   int32         // the token that follows
 	Top     []Candidate   // the K most probable tokens, best first; fewer if the model returns fewer
 	Audited int           // number of audited positions, at the end of the context
-	Sampled int           // the only audited position, drawn at random; 0: all were audited
 	Audit   []Finding     // the audited positions where the large model would have chosen another token, ascending
 	Queue   time.Duration // from the question until computing began
 	Compute time.Duration // from then until the answer

@@ -85,7 +85,7 @@ func (r *run) take(res result) {
 func (r *run) answer(e *escalation, res result) {
 	e.timed(res)
 	r.lately.learn(e.Wait)
-	e.audited, e.sampled, e.findings = res.answer.Audited, res.answer.Sampled, res.answer.Audit
+	e.audited, e.findings = res.answer.Audited, res.answer.Audit
 	e.Top = res.answer.Top
 	if r.Deadline > 0 {
 		r.Breaker.succeeded()

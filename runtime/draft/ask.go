@@ -33,7 +33,6 @@ type escalation struct {
 	before  time.Duration // of a check: what had been waited when it was asked
 
 	audited  int             // tokens before it that its answer was compared with
-	sampled  int             // the only one of these positions that it compared; 0: all
 	findings []terms.Finding // among these
 }
 
@@ -185,7 +184,7 @@ func (r *run) refuse(q Question, a Answer) error {
 	if a.Token < 0 || r.Vocab > 0 && int(a.Token) >= r.Vocab {
 		return ErrToken
 	}
-	if q.Verify != terms.AsItComes && (a.Audited != len(q.Context)-q.AuditFrom || a.Sampled != 0) {
+	if q.Verify != terms.AsItComes && a.Audited != len(q.Context)-q.AuditFrom {
 		return ErrVerify
 	}
 	return nil

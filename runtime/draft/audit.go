@@ -14,10 +14,6 @@ func (r *run) audit(e *escalation) {
 	}
 	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }
 	first, end := max(e.Pos-e.audited, r.prompt), e.Pos
-	if e.sampled > 0 { // the only one, drawn at random, counts for all of them
-		e.AuditWeight = e.audited
-		first, end = max(e.sampled, first), min(e.sampled+1, end)
-	}
 	for pos := first; pos < end; pos++ {
 		if stands(pos) {
 			if e.Audited++; e.Audited == 1 {

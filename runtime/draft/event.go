@@ -161,14 +161,12 @@ type Escalation struct {
 	AuditedFrom     int // the first of their positions
 	AuditedTo       int // the position after the last; only tokens of the small model between them count
 	// of these, those where the large model chooses another token: missed escalations
-	Missed []terms.Finding
-	Top    []terms.Candidate // the large model's best tokens, where [Options.K] asks for some
-	// number of tokens from which the one that was Audited was drawn at random; 0: all were audited
-	AuditWeight int
-	Prefilled   int  // tokens of its context that the large model computed for it
-	ByAhead     bool // asked, but tokens ahead had the answer first: its own is not used
-	Decoded     bool // an answer came, used or not: the large model has decoded a token for it
-	Branches    int  // guesses at its answer
+	Missed    []terms.Finding
+	Top       []terms.Candidate // the large model's best tokens, where [Options.K] asks for some
+	Prefilled int               // tokens of its context that the large model computed for it
+	ByAhead   bool              // asked, but tokens ahead had the answer first: its own is not used
+	Decoded   bool              // an answer came, used or not: the large model has decoded a token for it
+	Branches  int               // guesses at its answer
 	// Cut says that it is the router's, about the token after the last one shown, and was dropped as decoding ended.
 	Cut bool
 	// Kept says that the small model's token stands because no token of the answer may: see [Options.Place].
@@ -231,17 +229,15 @@ type Summary struct {
 	// of [Options.Drafter]: tokens that were evaluated, those of them that were accepted, and the calls with some
 	Drafts, DraftsAccepted, DraftPasses int
 
-	Asks    int // questions sent: escalations, dropped ones and probes
-	Dropped int // of these, dropped
-	Cut     int // of Dropped, those about the token after the last one shown: see [Escalation.Cut]
-	Drafted int // tokens evaluated below open escalations
-	Wasted  int // tokens evaluated in vain, besides guesses from the text that did not hold
-	Audited int // tokens that the router let stand and the cloud compared
-	Missed  int // of these, those where the large model chooses another token
-	// the same by weight: the number of tokens for which those that were drawn at random stand
-	AuditedFor, MissedFor int
-	BytesUp               int
-	BytesDown             int
+	Asks      int // questions sent: escalations, dropped ones and probes
+	Dropped   int // of these, dropped
+	Cut       int // of Dropped, those about the token after the last one shown: see [Escalation.Cut]
+	Drafted   int // tokens evaluated below open escalations
+	Wasted    int // tokens evaluated in vain, besides guesses from the text that did not hold
+	Audited   int // tokens that the router let stand and the cloud compared
+	Missed    int // of these, those where the large model chooses another token
+	BytesUp   int
+	BytesDown int
 
 	Wait, Hidden time.Duration // sums over the Answered, and the checks with an answer
 	Exposed      time.Duration // sum over the Answered, the Known and the Turned
@@ -347,8 +343,6 @@ func (s *Summary) addEscalation(q *Escalation) {
 	s.Escalations++
 	s.Audited += q.Audited
 	s.Missed += len(q.Missed)
-	s.AuditedFor += q.Audited * max(1, q.AuditWeight)
-	s.MissedFor += len(q.Missed) * max(1, q.AuditWeight)
 	s.Drafted += q.Drafted
 	if q.Needless() {
 		s.Needless++

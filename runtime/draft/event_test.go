@@ -216,14 +216,14 @@ func TestNeedless(t *testing.T) {
 func TestSummaryByOutcome(t *testing.T) {
 	q := Escalation{
 		Wait: 1, Hidden: 2, Exposed: 4, Wasted: 3, Drafted: 5, BytesUp: 6, BytesDown: 7, Prefilled: 8, Decoded: true,
-		Audited: 9, Missed: []terms.Finding{{}}, AuditWeight: 10, Local: 1, Token: 1, Cut: true, Err: errFake,
+		Audited: 9, Missed: []terms.Finding{{}}, Local: 1, Token: 1, Cut: true, Err: errFake,
 	}
 	all := Summary{Wasted: 3, BytesUp: 6, BytesDown: 7, Prefilled: 8, Decoded: 1} // of each
 	asked := all
 	asked.Asks = 1
 	passed := all // in the text
 	passed.Escalations, passed.Drafted = 1, 5
-	passed.Audited, passed.Missed, passed.AuditedFor, passed.MissedFor = 9, 1, 90, 10
+	passed.Audited, passed.Missed = 9, 1
 	for outcome, c := range map[Outcome]struct {
 		sum Summary
 		add func(s *Summary)

@@ -149,9 +149,9 @@ type shown struct {
 }
 
 // audit holds the counts of audits.
-type audit struct{ Audited, Missed, AuditedFor, MissedFor int }
+type audit struct{ Audited, Missed int }
 
-func auditOf(s Summary) audit { return audit{s.Audited, s.Missed, s.AuditedFor, s.MissedFor} }
+func auditOf(s Summary) audit { return audit{s.Audited, s.Missed} }
 
 // oracle returns the result of routed decoding by its definition, without code of this package.
 func (w *world) oracle(prompt []int32, most int) shown { return w.routed(prompt, most, w.answer) }
@@ -180,12 +180,11 @@ func (w *world) routed(prompt []int32, most int, cloud func(text uint64) (int32,
 					t.ID, t.Origin = id, FromCloud
 				}
 				from := w.audits(text, compared+len(prompt), pos) - len(prompt)
-				only, weight := w.sampled(text, from+len(prompt), pos)
 				for i := max(from, compared); i < len(s.Tokens); i++ {
-					if s.Tokens[i].Origin == Edge && (only == 0 || only == i+len(prompt)) {
-						s.Audited, s.AuditedFor = s.Audited+1, s.AuditedFor+weight
+					if s.Tokens[i].Origin == Edge {
+						s.Audited++
 						if choices[i] != s.Tokens[i].ID {
-							s.Missed, s.MissedFor = s.Missed+1, s.MissedFor+weight
+							s.Missed++
 						}
 					}
 				}
@@ -420,16 +419,6 @@ func (w *world) audits(text uint64, from, length int) int {
 	return []int{from, 0, max(from, length-5), length}[mix(text, w.seed+60)%4]
 }
 
-// sampled returns the single position that a sampled audit compares, and how many positions it represents; 0 and 1 if
-// all are compared. It depends on the whole text. In pipelined decoding the question has a different context than in
-// serial decoding, because it is sent before the previous answer.
-func (w *world) sampled(text uint64, from, length int) (only, weight int) {
-	if mix(w.seed, 61)%3 != 0 || from != 0 || length < 2 {
-		return 0, 1
-	}
-	return 1 + int(mix(text, w.seed+62)%uint64(length-1)), length
-}
-
 // reply returns the large model's answer to a question.
 func (w *world) reply(q Question) (a Answer, err error) {
 	of := hashOf(q.Context)
@@ -453,9 +442,6 @@ func (w *world) reply(q Question) (a Answer, err error) {
 	if a.Audited > 0 { // and invalid findings: positions outside the text or the audit
 		a.Audit = append(a.Audit, terms.Finding{Pos: -1}, terms.Finding{Pos: from - 1},
 			terms.Finding{Pos: len(q.Context)})
-	}
-	if a.Audited > 0 && q.Verify == terms.AsItComes { // and invalid sampled findings
-		a.Sampled, _ = w.sampled(of, from, len(q.Context))
 	}
 	if a.Token, err = w.answer(text); q.K > 0 && w.masked > 0 {
 		a.Top = w.best(text, a.Token)

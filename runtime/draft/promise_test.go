@@ -370,7 +370,7 @@ func (d *decoded) expected(q *question, e Escalation) Escalation {
 		e.Held, e.Drafted, e.Decided = q.sent.Sub(known), d.drafted(q), known.Sub(d.began)
 	}
 	if e.Hidden = max(0, e.Wait-e.Exposed); !answered {
-		e.Hidden, e.Audited, e.AuditWeight = 0, 0, 0
+		e.Hidden, e.Audited = 0, 0
 	}
 	return e
 }
@@ -666,8 +666,6 @@ func tallyEscalation(s *Summary, q *Escalation) {
 		s.Decoded++
 	}
 	s.Audited, s.Missed = s.Audited+q.Audited, s.Missed+len(q.Missed)
-	weight := max(1, q.AuditWeight)
-	s.AuditedFor, s.MissedFor = s.AuditedFor+q.Audited*weight, s.MissedFor+len(q.Missed)*weight
 	switch q.Outcome {
 	case Hit, Miss:
 		if q.Local == q.Token {

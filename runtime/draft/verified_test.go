@@ -91,8 +91,7 @@ func (v *verifying) step() {
 		}
 	}
 	v.look(i)
-	v.AuditedFor, v.MissedFor = v.AuditedFor+v.pending.Audited, v.MissedFor+v.pending.Missed
-	v.Audited, v.Missed = v.AuditedFor, v.MissedFor
+	v.Audited, v.Missed = v.Audited+v.pending.Audited, v.Missed+v.pending.Missed
 	v.pending = audit{}
 	v.Escalated, v.since, v.asked = append(v.Escalated, pos), pos+1, true
 	if v.allowed(text, id) {

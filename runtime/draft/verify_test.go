@@ -584,8 +584,8 @@ func TestVerifyWithoutCloud(t *testing.T) {
 func TestVerifyIncomplete(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		for name, odd := range map[string]func(q Question, a Answer) Answer{
-			"less":    func(_ Question, a Answer) Answer { a.Audited--; return a },
-			"sampled": func(q Question, a Answer) Answer { a.Sampled = q.AuditFrom; return a },
+			"less": func(_ Question, a Answer) Answer { a.Audited--; return a },
+			"more": func(_ Question, a Answer) Answer { a.Audited++; return a },
 		} {
 			v := &verifier{odd: odd}
 			v.step = 5 * ms

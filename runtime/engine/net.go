@@ -129,8 +129,7 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 	return &Remote{c}, nil
 }
 
-// Audit returns the kind of audit that the gateway's model supports: "exact", "sampled" or "none"; "" before the first
-// connection.
+// Audit returns the kind of audit that the gateway's model supports: "exact" or "none"; "" before the first connection.
 func (r *Remote) Audit() string {
 	w := r.Welcome()
 	if w == (netproto.Welcome{}) {

@@ -483,7 +483,6 @@ func TestRemoteVerifies(t *testing.T) {
 		{netproto.ExactAudit, 20, drawn, ""},
 		{netproto.ExactAudit, 19, drawn, "top-k must be 1 to 19"},
 		{netproto.ExactAudit, 20, terms.Sampling{Temperature: 1}, "top-k must be 1 to 20"},
-		{netproto.SampledAudit, 0, terms.Sampling{}, "audits one position of each question; verification needs all"},
 		{netproto.NoAudit, 0, terms.Sampling{}, "looks at no tokens"},
 	} {
 		g, err := gateway.New(gateway.Options{}, &able{recorder{id: id}, c.audit, c.choices})

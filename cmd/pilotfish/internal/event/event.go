@@ -96,19 +96,17 @@ type Routed struct {
 	Asks        int `json:"asks"`
 	Drafted     int `json:"drafted"`
 	Wasted      int `json:"wasted"`
-	// how the gateway's model checks the tokens before a question: exact (all of them), sampled (one of them, drawn at
-	// random) or none; absent if there never was a connection
-	Audit      string  `json:"audit,omitempty"`
-	Audited    int     `json:"audited"`     // edge tokens that the cloud compared with its own choice
-	Missed     int     `json:"missed"`      // of these, those for which it would have chosen another token
-	AuditedFor int     `json:"audited_for"` // tokens that the compared ones represent: more than those with sampled
-	MissedFor  int     `json:"missed_for"`  // tokens that the missed ones represent
-	BytesUp    int     `json:"bytes_up"`
-	BytesDown  int     `json:"bytes_down"`
-	WaitMS     float64 `json:"wait_ms"`    // latency of the answers that arrived: the waiting time of serial decoding
-	HiddenMS   float64 `json:"hidden_ms"`  // of this, spent on drafts that were kept
-	ExposedMS  float64 `json:"exposed_ms"` // time lost by waiting, also for answers that never arrived
-	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never arrived
+	// how the gateway's model checks the tokens before a question: exact (all of them) or none; absent if there never
+	// was a connection
+	Audit     string  `json:"audit,omitempty"`
+	Audited   int     `json:"audited"` // edge tokens that the cloud compared with its own choice
+	Missed    int     `json:"missed"`  // of these, those for which it would have chosen another token
+	BytesUp   int     `json:"bytes_up"`
+	BytesDown int     `json:"bytes_down"`
+	WaitMS    float64 `json:"wait_ms"`    // latency of the answers that arrived: the waiting time of serial decoding
+	HiddenMS  float64 `json:"hidden_ms"`  // of this, spent on drafts that were kept
+	ExposedMS float64 `json:"exposed_ms"` // time lost by waiting, also for answers that never arrived
+	LostMS    float64 `json:"lost_ms"`    // of this, for answers that never arrived
 
 	// Work of the large model, in tokens. Prefilled are the tokens of prompt and text that it read, decoded those that
 	// were requested, and ahead those that it decoded on its own initiative, of which some were used. Warmed is the

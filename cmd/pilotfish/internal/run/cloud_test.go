@@ -84,7 +84,6 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	serial, pipelined := do("--deadline off --mode serial"), do("--deadline off")
 	assert.Zero(t, serial.Drafted, "serial does not draft")
 	assert.Equal(t, "exact", serial.Audit, "the built-in model audits every position")
-	assert.Equal(t, serial.Audited, serial.AuditedFor)
 	assert.Positive(t, pipelined.Drafted)
 	assert.Equal(t, serial.Tokens, pipelined.Tokens)
 	late := do("--deadline 1us")

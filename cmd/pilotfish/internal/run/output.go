@@ -185,7 +185,7 @@ func routedEvent(r pilotfish.Routing, w *cloudWatch) *event.Routed {
 		All: r.Tokens, Timeouts: r.Timeouts, Escalations: r.Escalations,
 		Answered:   w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
-		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		Missed: r.Missed, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		WaitMS: cli.Ms(w.wait), HiddenMS: cli.Ms(w.hidden), ExposedMS: cli.Ms(r.Exposed), LostMS: cli.Ms(w.lost),
 		Known: r.Known, Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead, AheadUsed: r.AheadUsed,
 		Warmed: r.Warmed, WarmedInVain: r.WarmedInVain(), Turned: &r.Turned, Unverified: &r.Unverified,
@@ -293,19 +293,14 @@ func (o *runOutput) reportPromise(r *event.Routed) {
 
 // reportAudit prints how the cloud would have chosen tokens that it was not asked for.
 func (o *runOutput) reportAudit(r *event.Routed) {
-	share := 100 * float64(r.MissedFor) / float64(max(r.AuditedFor, 1))
 	switch {
 	case r.Audit == "none":
 		fmt.Fprintln(o.a.Stderr, "the gateway's model cannot report what it would have chosen without a question")
 	case r.Audited == 0:
-	case r.Audit == "sampled":
-		fmt.Fprintf(o.a.Stderr, "of %d tokens, drawn at random from %d that were not asked for, "+
-			"the cloud would have chosen %d differently (%.1f%% of all, estimated)\n", r.Audited, r.AuditedFor,
-			r.Missed, share)
 	default:
 		fmt.Fprintf(o.a.Stderr,
 			"of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n", r.Audited,
-			r.Missed, share)
+			r.Missed, 100*float64(r.Missed)/float64(r.Audited))
 	}
 }
 
