@@ -36,7 +36,7 @@ type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down, sent in
 
 func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfish.Route) *conversation {
 	c := &conversation{a: a, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
-		write: cli.NewTokenPrinter(a, a.Stdout), local: f.local}
+		write: cli.NewTokenPrinter(a, a.Stdout), local: f.local || f.mode == "local"}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}

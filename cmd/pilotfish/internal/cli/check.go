@@ -162,8 +162,11 @@ func applies(set *pflag.FlagSet, condition string) bool {
 // isOn reports whether a flag has a value with an effect.
 func isOn(f *pflag.Flag) bool {
 	off := []string{"", "off", "false"}
-	if f.Name == "temp" {
+	switch f.Name {
+	case "temp":
 		off = append(off, "0")
+	case "mode":
+		off = append(off, "local")
 	}
 	return f.Changed && !slices.Contains(off, f.Value.String())
 }

@@ -42,7 +42,7 @@ var flagTable = []FlagDecl{
 	{Name: "no-history", Help: "do not read or write a history of lines"},
 
 	// The gateway.
-	{Name: "cloud", Excludes: "local", often: true, env: true, Help: "address of the gateway, `host:port`"},
+	{Name: "cloud", Excludes: "local mode=local", often: true, env: true, Help: "address of the gateway, `host:port`"},
 	{Name: "pin", Needs: "cloud", often: true, env: true,
 		Help: "`fingerprint` of the gateway's certificate, as `pilotfish cloud` " +
 			"prints it (default: any certificate that this system trusts)"},
@@ -57,8 +57,8 @@ var flagTable = []FlagDecl{
 	{Name: "local", often: true, Help: "send nothing to a cloud, whatever other settings say"},
 
 	// Routing and drafting.
-	{Name: "mode", Needs: "cloud", Choices: "serial pipelined",
-		Help: "decoding `mode`: pipelined, or serial, which waits for each answer"},
+	{Name: "mode", Needs: "cloud", Choices: "local serial pipelined",
+		Help: "decoding `mode`: pipelined, serial, which waits for each answer, or local, which is --local"},
 	{Name: "policy", Needs: "cloud", Choices: "never always random margin entropy learned", env: true,
 		Help: "`rule` for asking: never, always, random, margin, entropy or learned"},
 	{Name: "router", Unless: "policy=never policy=always policy=random policy=margin policy=entropy",

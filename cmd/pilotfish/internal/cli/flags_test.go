@@ -77,7 +77,7 @@ func TestFlagsTogether(t *testing.T) {
 		"--exact --backend soft:a": "--exact and --backend soft exclude each other: leave one of them out",
 		"--cert a":                 "--cert and --key belong together: give both or none",
 		"--key b":                  "--key and --cert belong together: give both or none",
-		"--mode fast":              `--mode "fast" is not known: choose serial, pipelined`,
+		"--mode fast":              `--mode "fast" is not known: choose local, serial, pipelined`,
 		"--pin=": "--pin is empty: give a value, or leave it out (fingerprint of the gateway's " +
 			"certificate, as `pilotfish cloud`",
 		"--stop a --stop=": "--stop is empty",
