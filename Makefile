@@ -183,7 +183,7 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 		-skip '^TestSoft([A-Z]|$$)|SameAsSoft|^TestModel' \
 		$(ARM64) $(if $(wildcard $(ARM64LIBC)/lib/libc.so.6),./metal/mtl)
 
-# The engine serves bench/demo/large.gguf, or the folder that bench/hf makes of it.
+# The engine serves bench/demo/large.gguf, or the folder that bench/hf/convert.py makes of it.
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
 	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench/routing
@@ -195,7 +195,7 @@ real-check: ## two real Qwen2.5 models in the folder MODELS against other progra
 	PILOTFISH_REAL_MODELS="$(abspath $(MODELS))" $(GO) test -tags real -count=1 -timeout 60m -v -run '^TestReal' ./bench/routing
 
 clients: ## the official clients of OpenAI and Anthropic for Python, Node and Go against serve; needs python3, npm and a network for what is missing
-	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestClients ./bench/clients
+	$(GO) test -tags clients -count=1 -timeout 20m -v -run 'TestClients|TestConvert' ./bench/clients ./bench/hf
 
 # With MODEL=FILE against that model; CONNECTIONS, SECONDS and TOKENS say how much.
 load: ## serve under requests of all kinds on CONNECTIONS (64) for SECONDS (30): nothing lost, memory bounded, times of answers
