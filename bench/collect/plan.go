@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -78,11 +77,7 @@ func (p *Plan) chooseReference() error {
 			return errors.New("reference routed: it needs a router file and a large model to ask")
 		}
 	default:
-		var names []string
-		for _, r := range References() {
-			names = append(names, string(r))
-		}
-		return fmt.Errorf("reference %q: choose one of %s", o.Reference, strings.Join(names, ", "))
+		return fmt.Errorf("reference %q is not known", o.Reference)
 	}
 	return nil
 }
@@ -93,7 +88,7 @@ func (p *Plan) checkLabels() error {
 	for i, name := range o.Labels {
 		switch {
 		case !slices.Contains(Rules(), name):
-			return fmt.Errorf("label rule %q: choose among %s", name, strings.Join(Rules(), ", "))
+			return fmt.Errorf("label rule %q is not known", name)
 		case slices.Contains(o.Labels[:i], name):
 			return fmt.Errorf("label rule %q is given twice: leave one of them out", name)
 		}

@@ -38,17 +38,17 @@ func TestPlanRefused(t *testing.T) {
 		`reference given: question 2 of`: func(o *Options) {
 			o.Reference, o.Data.Questions[1].Reference = Given, ""
 		},
-		`reference "x": choose one of given`: func(o *Options) { o.Reference = "x" },
-		"the temperature is 0":               func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },
-		"the temperature is NaN":             func(o *Options) { o.Reference, o.Temperature = Sampled, math.NaN() },
-		"the temperature is +Inf":            func(o *Options) { o.Reference, o.Temperature = Sampled, math.Inf(1) },
+		`reference "x" is not known`: func(o *Options) { o.Reference = "x" },
+		"the temperature is 0":       func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },
+		"the temperature is NaN":     func(o *Options) { o.Reference, o.Temperature = Sampled, math.NaN() },
+		"the temperature is +Inf":    func(o *Options) { o.Reference, o.Temperature = Sampled, math.Inf(1) },
 		"it needs a router file": func(o *Options) {
 			o.Reference, o.Router = Routed, router.Options{Policy: router.Margin}
 		},
-		"a large model to ask":             func(o *Options) { o.Reference, o.Far = Routed, nil },
-		"policy learned: no router":        func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
-		`label rule "x": choose among dis`: func(o *Options) { o.Labels = []string{"x"} },
-		`label rule "r2r" is given twice`:  func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
+		"a large model to ask":            func(o *Options) { o.Reference, o.Far = Routed, nil },
+		"policy learned: no router":       func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
+		`label rule "x" is not known`:     func(o *Options) { o.Labels = []string{"x"} },
+		`label rule "r2r" is given twice`: func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
 		`label rule citer compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
 			o.Data.Questions[2].Grade = nil
 		},

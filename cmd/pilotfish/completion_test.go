@@ -103,8 +103,11 @@ func TestCompletionValues(t *testing.T) {
 				args = []string{"cloud", "--listen", "127.0.0.1:0", "-m", m, "--" + flag, v}
 			case flag == "profile":
 				args[6] = v + ":" + filepath.Join(t.TempDir(), v)
-			case flag == "log" || flag == "bench-engine.kv":
-				continue // for servers, and a list
+			case flag == "log" || flag == "bench-engine.kv" || flag == "task":
+				continue // for servers, a list, and for files of each format
+			case flag == "label" || flag == "reference":
+				args = []string{"router", "collect", "-m", m, "--large", m, "--data", "demo", "--router", demoRouter(t),
+					"-o", filepath.Join(t.TempDir(), "new"), "--" + flag, v}
 			case v == "learned":
 				args = append(args, "--router", demoRouter(t))
 			case flag == "verify-every":

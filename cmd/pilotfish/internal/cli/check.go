@@ -44,13 +44,10 @@ func eachGiven(set *pflag.FlagSet, do func(said string, f *pflag.Flag, d FlagDec
 
 // check checks one flag of a set.
 func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
-	value := f.Value.String()
 	switch {
 	case isEmpty(f) && !d.empty:
 		_, usage := pflag.UnquoteUsage(f)
 		return Usagef("%s is empty: give a value, or leave it out (%s)", strings.TrimRight(said, " ="), usage)
-	case d.Choices != "" && !slices.Contains(strings.Fields(d.Choices), value):
-		return Usagef("%s%.40q is not known: choose %s", said, value, strings.ReplaceAll(d.Choices, " ", ", "))
 	case d.With != "" && !set.Changed(d.With):
 		return Usagef("--%s and --%s belong together: give both or none", f.Name, d.With)
 	}
@@ -60,7 +57,28 @@ func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 				strings.ReplaceAll(other, "=", " "))
 		}
 	}
+	if err := d.checkChoices(said, f); err != nil {
+		return err
+	}
 	return d.checkSpan(said, f)
+}
+
+// checkChoices checks that values are among the allowed ones, and those of a list different.
+func (d FlagDecl) checkChoices(said string, f *pflag.Flag) error {
+	values := []string{f.Value.String()}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		values = list.GetSlice()
+	}
+	for i, v := range values {
+		switch {
+		case d.Choices == "":
+		case !slices.Contains(strings.Fields(d.Choices), v):
+			return Usagef("%s%.40q is not known: choose %s", said, v, strings.ReplaceAll(d.Choices, " ", ", "))
+		case slices.Contains(values[:i], v):
+			return Usagef("%s%s is given twice: leave one of them out", said, v)
+		}
+	}
+	return nil
 }
 
 // isEmpty reports whether the value of a flag, or one of several, is the empty text.
@@ -80,18 +98,24 @@ func (d FlagDecl) checkSpan(said string, f *pflag.Flag) error {
 	}
 	least, above := strings.CutPrefix(bounds[0], ">")
 	low, _ := quantity(least)
-	high, want := math.MaxFloat64, least+" or more"
+	high, below, want := math.MaxFloat64, false, least+" or more"
 	if above {
 		want = "more than " + least
 	}
 	if len(bounds) > 1 {
-		high, _ = quantity(bounds[1])
-		want = least + " to " + bounds[1]
-		if above {
-			want = "more than " + least + ", up to " + bounds[1]
+		var most string
+		most, below = strings.CutPrefix(bounds[1], "<")
+		high, _ = quantity(most)
+		switch {
+		case below:
+			want = "more than " + least + ", less than " + most
+		case above:
+			want = "more than " + least + ", up to " + most
+		default:
+			want = least + " to " + most
 		}
 	}
-	if v >= low && v <= high && !(above && v == low) { // false for NaN, too
+	if v >= low && v <= high && !(above && v == low) && !(below && v == high) { // false for NaN, too
 		return nil
 	}
 	return Usagef("%s%v is out of range: give %s", said, f.Value, want)

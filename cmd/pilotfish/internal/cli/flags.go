@@ -20,8 +20,8 @@ type FlagDecl struct {
 	env   bool   // also set by an environment variable and the configuration file
 	Help  string // the word in back quotes is the placeholder of the value
 
-	Span    string // the minimum, of which > excludes the value itself, and the maximum, if there is one
-	Choices string // the only values
+	Span    string // the minimum and the maximum, if there is one; > and < exclude the value itself
+	Choices string // the only values, also of each element of a list
 	Values  string // some of the values, for shell completion
 	files   string // file endings for shell completion
 	empty   bool   // the empty text is a value

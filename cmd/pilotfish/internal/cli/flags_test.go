@@ -21,6 +21,8 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 	}
 	Add(p, "mode", new(string), "pipelined")
 	Add(p, "kv", new(string), "auto")
+	AddList(p, "label", new([]string), nil)
+	Add(p, "confidence", new(float64), 0.5)
 	Add(p, "backend", new(string), "cpu")
 	Add(p, "stop", new([]string), nil)
 	for _, name := range []string{"threads", "window", "inflight", "top-k", "logprobs", "verify-every"} {
@@ -80,7 +82,10 @@ func TestFlagsTogether(t *testing.T) {
 		"--mode fast":              `--mode "fast" is not known: choose local, serial, pipelined`,
 		"--pin=": "--pin is empty: give a value, or leave it out (fingerprint of the gateway's " +
 			"certificate, as `pilotfish cloud`",
-		"--stop a --stop=": "--stop is empty",
+		"--stop a --stop=": "--stop is empty", "--label citer,r2r": "", "--label=": "", "--confidence 0.9": "",
+		"--label citer,x": `--label "x" is not known: choose disagreement, citer`,
+		"--label r2r,r2r": "--label r2r is given twice",
+		"--confidence 1":  "--confidence 1 is out of range: give more than 0, less than 1",
 	} {
 		err := CheckFlags(someFlags(t, line))
 		if want == "" {

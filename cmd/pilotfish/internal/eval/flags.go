@@ -92,7 +92,6 @@ func (f *evalFlags) check(a *cli.App, name string) ([]eval.Run, error) {
 	for _, err := range []error{
 		f.code.Check(name),
 		f.pair.Check(name == task.Demo),
-		group.CheckRange("questions", f.questions, 0, group.MaxQuestions, "1 or more, or 0 for all"),
 		cli.CheckPlace("--html", f.html),
 	} {
 		if err != nil {

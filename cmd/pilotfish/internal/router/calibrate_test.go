@@ -286,42 +286,6 @@ func writeToken(t *testing.T, text string) string {
 	return path
 }
 
-// TestCalibrateRefused: invalid values are refused before anything is opened, with the flag and what to do.
-func TestCalibrateRefused(t *testing.T) {
-	for args, want := range map[string]string{
-		"":                                  "out",
-		"-o X --budget 0":                   "--budget 0 is out of range",
-		"-o X --budget 1":                   "--budget: 1",
-		"-o X --budget NaN":                 "--budget",
-		"-o X --confidence 1":               "--confidence: 1",
-		"-o X --confidence 0":               "--confidence: 0",
-		"-o X -n 0":                         "-n 0",
-		"-o X --questions -1":               "--questions -1",
-		"-o X --threshold 0.5,0.4":          `--threshold: "0.4"`,
-		"-o X --threshold 0":                `--threshold: "0"`,
-		"-o X --threshold 1.1":              `--threshold: "1.1"`,
-		"-o X --threshold x":                `--threshold: "x"`,
-		"-o X --threshold NaN":              `--threshold: "NaN"`,
-		"-o X --large L":                    "are for a small model of your own",
-		"-o X -m M":                         "there is no large model",
-		"-o X -m M --large L":               "there is no router",
-		"-o X -m M --large L --router R":    "there are no prompts",
-		"-o X --task csqa":                  "there are no prompts: name their file with --data",
-		"-o X --task nosuch --data f":       "--task \"nosuch\" is not known: choose from csqa, gsm8k, arc",
-		"-o X -m M --large L --threads -1":  "--threads -1",
-		"-o X -m M --large L --kv f64":      `--kv "f64"`,
-		"-o X -m M --large L --cloud h:443": "leave one of them out",
-	} {
-		code, stdout, stderr := clitest.Call(t, append([]string{"router", "calibrate"}, strings.Fields(args)...)...)
-		assert.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, want, args)
-	}
-	code, _, stderr := clitest.Call(t, "router")
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "which command")
-}
-
 // calibration is a line of `router calibrate --json`.
 type calibration struct {
 	thresholdEvent

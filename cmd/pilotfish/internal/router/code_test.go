@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,34 +63,4 @@ func TestRunCode(t *testing.T) {
 	code, _, stderr = clitest.Call(t, line...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--run-code: running programs needs Python 3.8 or later as python3 in PATH")
-}
-
-// TestRunCodeRefused: without --run-code nothing is opened, and the flag is only for programs.
-func TestRunCodeRefused(t *testing.T) {
-	const allow = "add --run-code to allow that; it needs python3 and sets limits"
-	for args, want := range map[string]string{
-		"eval humaneval PAIR":                                            "humaneval grades answers by running",
-		"eval mbpp PAIR --data z":                                        allow,
-		"eval mbpp-train PAIR --run-code":                                "judge them with mbpp",
-		"router collect PAIR --data z --task humaneval -o w":             allow,
-		"router collect PAIR --data z --task mbpp-train -o w":            allow,
-		"router collect PAIR --data z --task bbh -o w":                   "humaneval, mbpp, mbpp-train",
-		"router calibrate PAIR --router r --data z --task mbpp -o w":     allow,
-		"router calibrate PAIR --router r --data z --task mbpp -o w -n0": "-n 0 is out of range",
-	} {
-		code, stdout, stderr := clitest.Call(t, strings.Fields(strings.Replace(args, "PAIR", "-m x --large y", 1))...)
-		assert.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, want, args)
-	}
-	for _, name := range []string{"humaneval", "arc"} {
-		clitest.OwnFolders(t)
-		line := []string{"eval", name, "-m", "x", "--large", "y"}
-		if name == "humaneval" {
-			line = append(line, "--run-code")
-		}
-		code, _, stderr := clitest.Call(t, line...)
-		assert.Equal(t, cli.ExitFailed, code)
-		assert.Contains(t, stderr, "fetch them with `pilotfish eval fetch "+name+"`")
-	}
 }

@@ -7,11 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,13 +91,13 @@ func (f *collectFlags) register(c *cobra.Command) {
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
-	cli.Add(p, "seed", &f.seed, 0)
+	cli.Add(p, "router.seed", &f.seed, 0)
 	cli.Add(p, "reference", &f.reference, "")
-	cli.Add(p, "temp", &f.temperature, 1)
+	cli.Add(p, "collect.temp", &f.temperature, 1)
 	cli.Add(p, "router", &f.router, "")
 	cli.Add(p, "threshold", &f.threshold, router.Learned.DefaultThreshold())
 	cli.AddList(p, "label", &f.labels, []string{collect.RuleDisagreement})
-	cli.Add(p, "max-tokens", &f.max, 256)
+	cli.Add(p, "router.max-tokens", &f.max, 256)
 	f.code.Register(p)
 	cli.Add(p, "json", &f.json, false)
 	for _, name := range []string{"data", "out"} {
@@ -108,25 +105,12 @@ func (f *collectFlags) register(c *cobra.Command) {
 	}
 }
 
-// checkQuestions returns an error for wrong flags of questions and their answers.
-func checkQuestions(name string, questions, maxTokens int) error {
-	switch {
-	case name != "" && !slices.Contains(group.PublicTasks(), name):
-		return cli.Usagef("--task %.40q is not known: choose from %s", name, strings.Join(group.PublicTasks(), ", "))
-	case questions < 0:
-		return cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", questions)
-	case maxTokens < 1 || maxTokens > math.MaxInt32:
-		return cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", maxTokens)
-	}
-	return nil
-}
-
 func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	if err := f.pair.Check(f.data == task.Demo || f.data == task.DemoTrain); err != nil {
 		return err
 	}
-	if err := checkQuestions(f.task, f.questions, f.max); err != nil {
-		return err
+	if f.reference == string(collect.Routed) && f.router == "" {
+		return cli.Usagef("--reference routed needs a router: give its file with --router")
 	}
 	if err := f.code.Check(f.task); err != nil {
 		return err

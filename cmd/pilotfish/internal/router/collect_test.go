@@ -65,26 +65,6 @@ func TestPairFlags(t *testing.T) {
 	assert.Empty(t, o.TicketFolder)
 }
 
-// TestPairFlagsRefused: each error names the flag.
-func TestPairFlagsRefused(t *testing.T) {
-	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
-	for line, want := range map[string]string{
-		"--data demo --large " + large:                              "--large and --cloud are for a small model",
-		"--data demo --cloud h:1":                                   "--large and --cloud are for a small model",
-		"--data q --large " + large:                                 "name its file with -m",
-		"--data q -m " + small:                                      "name its file with --large",
-		"--data demo -m " + small:                                   "name its file with --large",
-		"--data q -m " + small + " --large " + large + " --cloud h": "leave one of them out",
-	} {
-		code, stdout, stderr := clitest.Call(t,
-			append([]string{"router", "collect", "-o", "nowhere"}, strings.Fields(line)...)...)
-		assert.Equal(t, cli.ExitUsage, code, line)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, want, line)
-	}
-	assert.NoDirExists(t, "nowhere")
-}
-
 // collected returns the output of `router collect --json` for a new folder, its settings, and stderr.
 func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, string) {
 	t.Helper()
@@ -179,52 +159,6 @@ func TestCollectPair(t *testing.T) {
 		strings.Repeat("a", 64)}, base...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--pin")
-}
-
-// TestCollectRefused: errors say what to do, before anything is written.
-func TestCollectRefused(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "new")
-	bad := filepath.Join(t.TempDir(), "bad.jsonl")
-	require.NoError(t, os.WriteFile(bad, []byte(`{"question":"a"}`+"\nx"), 0o600))
-	pair := " -m " + clitest.DemoFile("small.gguf") + " --large " + clitest.DemoFile("large.gguf")
-	router := " --router " + clitest.DemoFile("router.gguf")
-	for line, want := range map[string]string{
-		"":                         "2|--data is missing",
-		"--data q --task x" + pair: "2|--task \"x\" is not known: choose from csqa",
-		"--data " + bad + " --task arc --shots 99" + pair: "" +
-			"2|--shots 99 is out of range: give 0 to 4",
-		"--data " + bad + " --task gsm8k" + pair:                "1|bad.jsonl: line 1",
-		"--data demo --reference x":                             `1|reference "x": choose one of given`,
-		"--data demo --questions=-1":                            "2|--questions -1 is negative",
-		"--data demo -n 0":                                      "2|-n 0 is out of range",
-		"--data demo --reference sampled --temp 0":              "1|the temperature is 0, but must be finite",
-		"--data demo --reference sampled --temp NaN":            "2|--temp NaN is out of range",
-		"--data demo --reference routed":                        "1|it needs a router file",
-		"--data demo --reference routed --threshold 2" + router: "2|--threshold 2 is out of range",
-		"--data demo --label citer,x":                           `1|label rule "x": choose among`,
-		"--data demo --label citer,citer":                       "1|is given twice",
-		"--data demo --questions 9999": "1|--data: demo has 400 questions, not " +
-			"9999",
-		"--data /nowhere/q" + pair: "1|--data: open /nowhere/q",
-		"--data " + bad + pair:     "1|bad.jsonl: line 2",
-		"--data " + bad + " --questions 1 --label citer" + pair: "1|question 1 of " + bad +
-			" has no right one",
-		"--data " + bad + " --questions 1 --reference given" + pair: "1|question 1 of " + bad +
-			" has none",
-		"--data demo --reference routed --router " + clitest.DemoFile("small.gguf"): "1|not a router",
-		"--data demo --reference routed --router /nowhere/r":                        "1|/nowhere/r",
-	} {
-		args := []string{"router", "collect"}
-		if line != "" {
-			args = append(args, "-o", dir)
-		}
-		code, stdout, stderr := clitest.Call(t, append(args, strings.Fields(line)...)...)
-		wantCode, text, _ := strings.Cut(want, "|")
-		assert.Equal(t, wantCode, fmt.Sprint(code), "%s: %s", line, stderr)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, text)
-		assert.NoDirExists(t, dir, line)
-	}
 }
 
 // TestCollectAgain: repeating the command changes nothing, another one is refused, and missing or damaged files are

@@ -41,12 +41,7 @@ trained on, only the prompts held out during training count. All of this describ
 use, each token of the large model changes the text that follows.`,
 		Example: `  pilotfish router show router.gguf
   pilotfish router show router.gguf traces --svg figures`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("there is no router: name its file")
-			}
-			return nil
-		},
+		Args: cli.SomeArgs("the file of a router"),
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0], args[1:]) },
 	}
 	p := c.Flags()

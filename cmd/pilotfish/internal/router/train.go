@@ -48,12 +48,7 @@ In use, a router sees the texts that it causes. So it is better to train twice: 
 (router collect --reference routed), and train another one on both folders.`,
 		Example: `  pilotfish router train traces -o router.gguf
   pilotfish router train traces routed -o router.gguf`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("there are no traces: name the folders that `pilotfish router collect` filled")
-			}
-			return nil
-		},
+		Args: cli.SomeArgs("the folders that `pilotfish router collect` filled"),
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
 	}
 	f.register(c)
@@ -65,7 +60,7 @@ func (f *trainFlags) register(c *cobra.Command) {
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "label", &f.label, "")
 	cli.Add(cli.AddOptions(p, "training").FlagSet, "training.hidden", &f.hidden, 64)
-	cli.Add(p, "seed", &f.seed, 0)
+	cli.Add(p, "router.seed", &f.seed, 0)
 	cli.Add(p, "threads", &f.threads, 0)
 	cli.Add(p, "json", &f.json, false)
 	cobra.CheckErr(c.MarkFlagRequired("out"))
@@ -84,9 +79,6 @@ func (f *trainFlags) options() train.Options {
 }
 
 func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
-	if f.seed < 0 {
-		return cli.Usagef("--seed %d is negative: give 0 or more", f.seed)
-	}
 	if err := cli.CheckPlace("-o", f.out); err != nil {
 		return err
 	}
