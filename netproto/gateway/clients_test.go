@@ -95,13 +95,6 @@ func TestDeviceTakes(t *testing.T) {
 	})
 }
 
-// TestNames: names of clients may be any bytes; reported names are valid text.
-func TestNames(t *testing.T) {
-	client, device := deviceID{"a\xffb", netproto.Device{1}}.names()
-	assert.Equal(t, "a?b", client)
-	assert.Equal(t, netproto.Device{1}.Name(), device)
-}
-
 // TestBucketSizes: the default burst of a bucket is twice its rate, at least 8. A refusal always has a positive wait.
 func TestBucketSizes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"net"
 	"testing"
 	"time"
 
@@ -130,16 +129,6 @@ func TestDrainAbandoned(t *testing.T) {
 		assert.InDelta(t, 0.5, time.Since(began).Seconds(), 0.2)
 		w.ether.watch(nil)
 	})
-}
-
-// TestSocketClosed: a socket that is already closed is an error, too.
-func TestSocketClosed(t *testing.T) {
-	g, err := gateway.New(gateway.Options{}, &fake{})
-	require.NoError(t, err)
-	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, socket.Close())
-	require.ErrorContains(t, g.Serve(t.Context(), socket), "serve: ")
 }
 
 // TestTwoSockets: paths that a device sent on one socket are known on another socket of the same gateway; either may

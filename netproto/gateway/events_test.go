@@ -364,14 +364,12 @@ func TestAnswersAreChecked(t *testing.T) {
 		want    terms.Reply
 		fails   bool
 	}{
-		"the first token": {0, 0, terms.Reply{Token: 0}, terms.Reply{Token: 0}, false},
-		"the last token":  {0, 0, terms.Reply{Token: vocab - 1}, terms.Reply{Token: vocab - 1}, false},
-		"one more":        {0, 0, terms.Reply{Token: vocab}, terms.Reply{}, true},
-		"one less":        {0, 0, terms.Reply{Token: -1}, terms.Reply{}, true},
+		"the last token": {0, 0, terms.Reply{Token: vocab - 1}, terms.Reply{Token: vocab - 1}, false},
+		"one more":       {0, 0, terms.Reply{Token: vocab}, terms.Reply{}, true},
+		"one less":       {0, 0, terms.Reply{Token: -1}, terms.Reply{}, true},
 		"candidates": {3, 0, terms.Reply{Top: ids(5, 0, vocab-1, 6)}, terms.Reply{Top: ids(5, 0, vocab-1)},
 			false},
 		"unknown candidates": {3, 0, terms.Reply{Top: ids(5, -1, vocab, 6)}, terms.Reply{Top: ids(5, 6)}, false},
-		"none wanted":        {0, 0, terms.Reply{Top: ids(5, 6)}, terms.Reply{}, false},
 		"no audit wanted":    {0, 0, terms.Reply{Audited: 5, Audit: findings{finding(17, 3)}}, terms.Reply{}, false},
 		"audited": {0, 15, terms.Reply{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}},
 			terms.Reply{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
@@ -386,10 +384,6 @@ func TestAnswersAreChecked(t *testing.T) {
 		"audited more": {0, 15, terms.Reply{Audited: 9, Audit: findings{finding(14, 3), finding(15, 4)}},
 			terms.Reply{Audited: 5, Audit: findings{finding(15, 4)}}, false},
 		"audited a nonsense": {0, 15, terms.Reply{Audited: -3, Audit: findings{finding(17, 3)}}, terms.Reply{},
-			false},
-		"audited all": {0, 1, terms.Reply{Audited: 19, Audit: findings{finding(1, 3)}},
-			terms.Reply{Audited: 19, Audit: findings{finding(1, 3)}}, false},
-		"audited from the end": {0, 20, terms.Reply{Audited: 1, Audit: findings{finding(19, 3)}}, terms.Reply{},
 			false},
 		"audited from after it": {0, 25, terms.Reply{Audited: 1, Audit: findings{finding(19, 3)}}, terms.Reply{},
 			false},
@@ -417,14 +411,5 @@ func TestAnswersAreChecked(t *testing.T) {
 				assert.Equal(t, len(c.want.Audit), w.eventsOf(gateway.Answered)[0].Audited)
 			})
 		})
-	}
-}
-
-// TestEventKinds: the kinds have names.
-func TestEventKinds(t *testing.T) {
-	names := []string{"unknown", "connected", "disconnected", "refused", "answered", "resent", "synced", "dropped",
-		"forgotten", "draining", "drained", "decoded", "unknown"}
-	for i, name := range names {
-		assert.Equal(t, name, gateway.EventKind(i).String())
 	}
 }

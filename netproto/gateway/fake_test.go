@@ -34,7 +34,6 @@ type fake struct {
 	hold     chan struct{} // if set, asks wait until it is closed
 	// if set, only asks about contexts that begin with this token
 	holdOnly int32
-	news     chan struct{}                                // closed when one of the lists above grows
 	change   func(terms.Job, *terms.Reply) error          // if set, changes answers
 	warm     func(ctx context.Context, q terms.Job) error // if set, replaces Warm
 }
@@ -50,7 +49,6 @@ func (f *fake) Info() gateway.Info {
 func (f *fake) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, q)
-	f.note()
 	hold, delay := f.hold, f.delay
 	if f.holdOnly != 0 && q.Context[0] != f.holdOnly {
 		hold = nil
@@ -72,43 +70,10 @@ func (f *fake) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	case <-ctx.Done():
 		f.mu.Lock()
 		f.dropped++
-		f.note()
 		f.mu.Unlock()
 		return terms.Reply{}, ctx.Err()
 	}
 	return f.answerTo(q)
-}
-
-// note wakes the callers of until. f.mu is held.
-func (f *fake) note() {
-	if f.news != nil {
-		close(f.news)
-		f.news = nil
-	}
-}
-
-// until waits until so returns true.
-func (f *fake) until(so func(*fake) bool) {
-	for {
-		f.mu.Lock()
-		if so(f) {
-			f.mu.Unlock()
-			return
-		}
-		if f.news == nil {
-			f.news = make(chan struct{})
-		}
-		news := f.news
-		f.mu.Unlock()
-		<-news
-	}
-}
-
-// until polls a condition that has no channel.
-func until(so func() bool) {
-	for !so() {
-		time.Sleep(time.Millisecond)
-	}
 }
 
 func (f *fake) answerTo(q terms.Job) (terms.Reply, error) {
@@ -135,7 +100,6 @@ func answerTo(q terms.Job) terms.Reply {
 func (f *fake) Warm(ctx context.Context, q terms.Job) error {
 	f.mu.Lock()
 	f.warmed = append(f.warmed, q)
-	f.note()
 	warm := f.warm
 	f.mu.Unlock()
 	if warm != nil {
@@ -148,7 +112,6 @@ func (f *fake) Forget(session uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgot = append(f.forgot, session)
-	f.note()
 }
 
 // gone returns the forgotten sessions.

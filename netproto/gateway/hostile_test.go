@@ -25,12 +25,12 @@ import (
 func TestHostile(t *testing.T) {
 	for name, attack := range map[string]func(w *world){
 		"datagrams": hostileDatagrams, "control stream": hostileControl, "hello": hostileHello, "asks": hostileAsks,
-		"order": hostileOrder, "bytes on streams": hostileBytes, "streams that stay open": hostileStreams,
+		"order": hostileOrder, "streams that stay open": hostileStreams,
 		"many streams": hostileFlood, "unread answers": hostileReader, "control stream later": hostileLater,
 	} {
 		t.Run(name, func(t *testing.T) {
 			opt := gateway.Options{MessageTimeout: 500 * time.Millisecond}.With(gateway.Shares{MaxStreams: 32, MaxConnsPerDevice: 200})
-			inBothWorlds(t, opt, func() *fake { return &fake{} }, func(t *testing.T, w *world, _ *fake) {
+			inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 				honest, text := w.enter(guest{}), path(100, 1)
 				honest.asks(1, text)
 				calm := bystander(w)
@@ -93,9 +93,6 @@ func hostileControl(w *world) {
 		want netproto.Code
 	}{
 		{nil, netproto.Malformed},
-		{bytes.Repeat([]byte{0xff}, 100), netproto.Malformed},
-		{[]byte{byte(netproto.KindHello)}, netproto.Malformed},
-		{make([]byte, 4000), netproto.Malformed},
 		{netproto.Bye{}.Append(nil), netproto.Malformed},
 		{netproto.Welcome{}.Append(nil), netproto.Malformed},
 		{[]byte{byte(netproto.KindHello), 0xff, 0xff, 0xff, 0x01, 1, 2, 3}, netproto.TooLarge},
@@ -135,8 +132,6 @@ func hostileAsks(w *world) {
 	r.refused(claimed.Append(nil), netproto.TooLarge)
 	r.refused(packed(t, 1, 0, netproto.RootHash, nil).Append(nil), netproto.TooLarge) // no context at all
 	claimed.Path.Delta = netproto.Delta{Count: 4000, Coding: netproto.Zstd, Bytes: bytes.Repeat([]byte{7}, 100)}
-	r.refused(claimed.Append(nil), netproto.Malformed)
-	claimed.Path.Delta = netproto.Delta{Count: 1000, Bytes: make([]byte, 9)}
 	r.refused(claimed.Append(nil), netproto.Malformed)
 	claimed.Path.Delta = netproto.Delta{Count: 4000, Bytes: make([]byte, 1<<17)}
 	r.refused(claimed.Append(nil), netproto.TooLarge)
@@ -179,27 +174,6 @@ func hostileOrder(w *world) {
 	require.NoError(w.t, err)
 	assert.ElementsMatch(w.t,
 		[]netproto.Kind{netproto.KindAnswer, netproto.KindNeed}, []netproto.Kind{<-kinds, <-kinds})
-}
-
-// hostileBytes: messages with a few changed bytes. Too many invalid ones close the connection.
-func hostileBytes(w *world) {
-	source := rand.New(rand.NewPCG(3, 4))
-	good := packed(w.t, 1, 0, netproto.RootHash, path(30, 1)).Append(nil)
-	for range 6 {
-		r := w.enter(guest{})
-		for range 50 {
-			b := bytes.Clone(good)
-			for range 1 + source.IntN(4) {
-				b[source.IntN(len(b))] ^= byte(1 + source.IntN(255))
-			}
-			b = b[:1+source.IntN(len(b))]
-			kind, _ := r.say(b)
-			assert.Contains(w.t,
-				[]netproto.Kind{netproto.KindRefusal, netproto.KindAnswer, netproto.KindNeed, netproto.KindAck}, kind)
-		}
-		r.refused(netproto.Answer{}.Append(nil), netproto.Malformed)
-		r.refused(nil, netproto.Malformed)
-	}
 }
 
 // hostileStreams: incomplete messages are refused after a timeout; the number of streams is limited.
@@ -334,8 +308,8 @@ func hostileLater(w *world) {
 
 // TestStarve: a client with endless asks that never end does not block another one.
 func TestStarve(t *testing.T) {
-	opt, model := gateway.Options{}.With(gateway.Shares{MaxAsksPerDevice: 50}), func() *fake { return &fake{parallel: 4, holdOnly: 13} }
-	inBothWorlds(t, opt, model, func(t *testing.T, w *world, up *fake) {
+	opt, up := gateway.Options{}.With(gateway.Shares{MaxAsksPerDevice: 50}), &fake{parallel: 4, holdOnly: 13}
+	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		modest := w.enter(guest{})
 		for n := range 3 {
@@ -357,7 +331,8 @@ func TestStarve(t *testing.T) {
 // TestReplay: if an eavesdropper replays the first flight of a 0-RTT connection, no new question reaches the model, the
 // gateway sends at most three times its bytes, and the answers of the original client do not change.
 func TestReplay(t *testing.T) {
-	inBothWorlds(t, gateway.Options{}, func() *fake { return &fake{} }, func(t *testing.T, w *world, up *fake) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		tickets := tls.NewLRUClientSessionCache(4)
 		r := w.enter(guest{tickets: tickets})
 		r.asks(1, path(20, 1))
@@ -420,7 +395,8 @@ func TestReplay(t *testing.T) {
 
 // TestUnaskedBytes: the gateway buffers at most 16 KiB of a stream and 64 KiB of a connection beyond the message.
 func TestUnaskedBytes(t *testing.T) {
-	inBothWorlds(t, gateway.Options{}, func() *fake { return &fake{} }, func(t *testing.T, w *world, up *fake) {
+	up := &fake{}
+	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		var got atomic.Int64
 		w.ether.watch(func(p packet) bool {

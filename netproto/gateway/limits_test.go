@@ -237,21 +237,6 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-// TestHandshakeTimeout: an incomplete handshake is dropped after MessageTimeout.
-func TestHandshakeTimeout(t *testing.T) {
-	opt := gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}
-	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
-		w.ether.watch(func(p packet) bool { return p.from == addrPort(w.at) })
-		_, err := w.tryDial(guest{quic: quic.Config{
-			HandshakeIdleTimeout: 500 * time.Millisecond, MaxIdleTimeout: time.Hour,
-		}})
-		require.Error(t, err)
-		assert.Equal(t, 1, w.Conns())
-		time.Sleep(7 * time.Second)
-		assert.Zero(t, w.Conns())
-	})
-}
-
 // TestDeadlines: an ask ends at its deadline, or after AskTimeout if that is earlier or there is no deadline: the
 // client is refused and the context of the model's call ends.
 func TestDeadlines(t *testing.T) {
@@ -317,50 +302,6 @@ func TestSessionIdle(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []uint64{first, up.asked[1].Session, up.asked[2].Session}, up.gone())
-	})
-}
-
-// TestSessionLimits: the numbers of sessions and tokens are limited; dropped ones must be sent again.
-func TestSessionLimits(t *testing.T) {
-	for name, c := range map[string]struct {
-		opt    gateway.Options
-		forgot int // number of dropped sessions, of five with 50 tokens each
-	}{
-		"none":       {gateway.Options{}, 0},
-		"sessions":   {gateway.Options{MaxSessions: 3}, 2},
-		"per device": {gateway.Options{}.With(gateway.Shares{MaxSessionsPerDevice: 3}), 2},
-		"tokens":     {gateway.Options{MaxTokens: 199}, 2},
-		"tokens fit": {gateway.Options{MaxTokens: 200}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			up := &fake{}
-			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
-				r := w.enter(guest{})
-				for n := range uint32(5) {
-					r.asks(n, path(50, int32(n)))
-				}
-				settle()
-				assert.Len(t, up.gone(), c.forgot)
-				assert.Len(t, w.eventsOf(gateway.Forgotten), c.forgot)
-				for n := range uint32(5) {
-					p := path(50, int32(n))
-					a := packed(t, n, 49, netproto.RootHash.Over(p[:49]), p[49:])
-					kind, _ := r.say(a.Append(nil))
-					if n < uint32(c.forgot) {
-						require.Equal(t, netproto.KindNeed, kind)
-					} else {
-						require.Equal(t, netproto.KindAnswer, kind)
-					}
-				}
-			})
-		})
-	}
-	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxSessionTokens: 100}), &fake{}, func(t *testing.T, w *world) {
-		r := w.enter(guest{})
-		r.asks(1, path(60, 1))
-		r.asks(1, path(40, 2))
-		r.goesOn(1, path(60, 1), []int32{1}) // one more than the session can have: the others are dropped
-		r.needs(packed(t, 1, 40, netproto.RootHash.Over(path(40, 2)), []int32{1}).Append(nil))
 	})
 }
 
@@ -484,13 +425,6 @@ func TestIdentity(t *testing.T) {
 			func(h *netproto.Hello) { h.Identity.Template = none }, netproto.NoReason, false},
 		"template is not stated": {netproto.Identity{Vocab: vocab, Tokenizer: identity().Tokenizer},
 			func(*netproto.Hello) {}, netproto.NoReason, false},
-		"other tokenizer and template": {identity(),
-			func(h *netproto.Hello) { h.Identity.Tokenizer[5]++; h.Identity.Template[5]++ }, netproto.WrongTokenizer,
-			false},
-		"no version that there is": {identity(),
-			func(h *netproto.Hello) { h.Version++ }, netproto.WrongVersion, false},
-		"a secret on an open gateway": {identity(),
-			func(h *netproto.Hello) { h.Secret = secretA }, netproto.NoReason, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := &stating{&fake{}, gateway.Info{Model: "the model", Identity: c.ours}}

@@ -85,16 +85,6 @@ func TestDefaults(t *testing.T) {
 		},
 	}, o)
 	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}, o.limits())
-	small := Options{
-		MaxContext: 1, MaxTokens: 5, MaxSessions: 2, MaxConns: 6, MaxAsks: 10, DeviceRate: 12, IdleTimeout: 15,
-		MessageTimeout: 16, AskTimeout: 18,
-		Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB, AskRate: 1, MaxDevices: 1}},
-	}
-	o, err = small.withDefaults(Info(good()))
-	require.NoError(t, err)
-	small.shares = shares{2, 4, 3, 6, 10, 10, 450, 3}
-	assert.Equal(t, small, o, "a device may have all of a small gateway, except for connections of an address")
-	assert.Equal(t, netproto.Limits{Context: 1, Sessions: 2, Asks: 10, Message: 3 + 256}, o.limits())
 	twenty := Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}}
 	o, err = Options{MaxContext: 10, MaxSessions: 1 << 20, MaxConns: 1 << 14, MaxAsks: 1 << 13}.withDefaults(twenty)
 	require.NoError(t, err)
@@ -147,8 +137,6 @@ func TestNewCertificate(t *testing.T) {
 		for _, host := range []string{"example.com", "10.0.0.2"} {
 			assert.Error(t, c.VerifyHostname(host))
 		}
-		assert.Equal(t, []string{"example.org"}, c.DNSNames)
-		assert.Len(t, c.IPAddresses, 2)
 		assert.InDelta(t, -1, time.Until(c.NotBefore).Hours(), 0.1)
 		assert.InDelta(t, 20*365.25, time.Until(c.NotAfter).Hours()/24, 0.1)
 		roots := x509.NewCertPool()

@@ -40,120 +40,105 @@ func (r *room) check(t *testing.T, want int) {
 // TestRoomSilentGoFirst: a full room evicts connections that never asked, the oldest of the address with the most.
 func TestRoomSilentGoFirst(t *testing.T) {
 	for range 30 { // maps have no order
-		roomSilentGoFirst(t)
-	}
-}
-
-func roomSilentGoFirst(t *testing.T) {
-	t.Helper()
-	r := roomOf(6, 6, 6)
-	var crowd []*connection
-	for i := range 3 {
-		crowd = append(crowd, guest("10.0.0.1", false, 0, 100-i))
-	}
-	lone, asker, busy := guest("10.0.0.2", false, 0, 1000), guest("10.0.0.3", true, 0, 5000),
-		guest("10.0.0.4", true, 1, 6000)
-	for _, c := range append(crowd, lone, asker, busy) {
-		victim, err := r.enter(c)
-		require.NoError(t, err)
-		require.Nil(t, victim)
-	}
-	for i, want := range []*connection{crowd[0], crowd[1]} {
-		victim, err := r.enter(guest(fmt.Sprintf("10.0.1.%d", i), true, 1, 0))
-		require.NoError(t, err)
-		assert.Same(t, want, victim)
+		r := roomOf(6, 6, 6)
+		var crowd []*connection
+		for i := range 3 {
+			crowd = append(crowd, guest("10.0.0.1", false, 0, 100-i))
+		}
+		lone, asker, busy := guest("10.0.0.2", false, 0, 1000), guest("10.0.0.3", true, 0, 5000),
+			guest("10.0.0.4", true, 1, 6000)
+		for _, c := range append(crowd, lone, asker, busy) {
+			victim, err := r.enter(c)
+			require.NoError(t, err)
+			require.Nil(t, victim)
+		}
+		for i, want := range []*connection{crowd[0], crowd[1]} {
+			victim, err := r.enter(guest(fmt.Sprintf("10.0.1.%d", i), true, 1, 0))
+			require.NoError(t, err)
+			assert.Same(t, want, victim)
+			r.check(t, 6)
+		}
+		for range 2 { // the remaining two have different addresses
+			victim, err := r.enter(guest("10.0.2.1", true, 1, 0))
+			require.NoError(t, err)
+			assert.Contains(t, []*connection{crowd[2], lone}, victim)
+		}
 		r.check(t, 6)
 	}
-	for range 2 { // the remaining two have different addresses
-		victim, err := r.enter(guest("10.0.2.1", true, 1, 0))
-		require.NoError(t, err)
-		assert.Contains(t, []*connection{crowd[2], lone}, victim)
-	}
-	r.check(t, 6)
 }
 
 // TestRoomIdle: an idle connection that has asked is evicted only if its address has more connections than that of the
 // new one; a connection with an open ask never is.
 func TestRoomIdle(t *testing.T) {
 	for range 30 { // maps have no order
-		roomIdle(t)
-	}
-}
-
-func roomIdle(t *testing.T) {
-	t.Helper()
-	r := roomOf(4, 4, 4)
-	old, young := guest("10.0.0.1", true, 0, 50), guest("10.0.0.1", true, 0, 40)
-	for _, c := range []*connection{old, young, guest("10.0.0.1", true, 2, 90), guest("10.0.0.2", true, 0, 99)} {
-		_, err := r.enter(c)
+		r := roomOf(4, 4, 4)
+		old, young := guest("10.0.0.1", true, 0, 50), guest("10.0.0.1", true, 0, 40)
+		for _, c := range []*connection{old, young, guest("10.0.0.1", true, 2, 90), guest("10.0.0.2", true, 0, 99)} {
+			_, err := r.enter(c)
+			require.NoError(t, err)
+		}
+		victim, err := r.enter(guest("10.0.0.3", true, 1, 0))
 		require.NoError(t, err)
+		assert.Same(t, old, victim)
+		_, err = r.enter(guest("10.0.0.1", true, 1, 0))
+		require.ErrorIs(t, err, netproto.Busy, "its own address has the most")
+		victim, err = r.enter(guest("10.0.0.3", true, 1, 0))
+		require.ErrorIs(t, err, netproto.Busy, "it would have equally many")
+		assert.Nil(t, victim)
+		r.check(t, 4)
 	}
-	victim, err := r.enter(guest("10.0.0.3", true, 1, 0))
-	require.NoError(t, err)
-	assert.Same(t, old, victim)
-	_, err = r.enter(guest("10.0.0.1", true, 1, 0))
-	require.ErrorIs(t, err, netproto.Busy, "its own address has the most")
-	victim, err = r.enter(guest("10.0.0.3", true, 1, 0))
-	require.ErrorIs(t, err, netproto.Busy, "it would have equally many")
-	assert.Nil(t, victim)
-	r.check(t, 4)
 }
 
 // TestRoomLimits: limits of an address and of a device evict only their own connections.
 func TestRoomLimits(t *testing.T) {
 	for range 30 { // maps have no order
-		roomLimits(t)
-	}
-}
+		r := roomOf(100, 2, 2)
+		first, busy := guest("10.0.0.1", true, 0, 9), guest("10.0.0.1", true, 1, 8)
+		for _, c := range []*connection{first, busy, guest("10.0.0.2", false, 0, 99)} {
+			_, err := r.enter(c)
+			require.NoError(t, err)
+		}
+		working := guest("10.0.0.1", true, 1, 0)
+		victim, err := r.enter(working)
+		require.NoError(t, err)
+		assert.Same(t, first, victim)
+		_, err = r.enter(guest("10.0.0.1", true, 1, 0))
+		require.ErrorIs(t, err, netproto.Busy)
+		assert.ErrorContains(t, err, "the 2 connections that one address may have are in use")
 
-func roomLimits(t *testing.T) {
-	t.Helper()
-	r := roomOf(100, 2, 2)
-	first, busy := guest("10.0.0.1", true, 0, 9), guest("10.0.0.1", true, 1, 8)
-	for _, c := range []*connection{first, busy, guest("10.0.0.2", false, 0, 99)} {
-		_, err := r.enter(c)
+		quiet := guest("10.0.0.8", false, 0, 1)
+		for _, c := range []*connection{guest("10.0.0.8", true, 0, 500), quiet} {
+			_, err := r.enter(c)
+			require.NoError(t, err)
+		}
+		victim, err = r.enter(guest("10.0.0.8", true, 1, 0))
 		require.NoError(t, err)
-	}
-	working := guest("10.0.0.1", true, 1, 0)
-	victim, err := r.enter(working)
-	require.NoError(t, err)
-	assert.Same(t, first, victim)
-	_, err = r.enter(guest("10.0.0.1", true, 1, 0))
-	require.ErrorIs(t, err, netproto.Busy)
-	assert.ErrorContains(t, err, "the 2 connections that one address may have are in use")
+		assert.Same(t, quiet, victim, "it never asked, although the other one is idle for longer")
 
-	quiet := guest("10.0.0.8", false, 0, 1)
-	for _, c := range []*connection{guest("10.0.0.8", true, 0, 500), quiet} {
-		_, err := r.enter(c)
+		mine := &device{}
+		var its []*connection
+		for i := range 3 {
+			c := guest(fmt.Sprintf("10.1.0.%d", i), true, min(i, 1), 0)
+			_, err := r.enter(c)
+			require.NoError(t, err)
+			victim, err = r.welcome(c, mine)
+			require.NoError(t, err)
+			its = append(its, c)
+		}
+		assert.Same(t, its[0], victim)
+		c := guest("10.1.0.9", true, 0, 0)
+		_, err = r.enter(c)
 		require.NoError(t, err)
+		_, err = r.welcome(c, mine)
+		require.ErrorIs(t, err, netproto.Busy)
+		assert.ErrorContains(t, err, "one device")
+		for _, c := range append(its, c, working, busy) {
+			r.leave(c)
+			r.leave(c) // leaving twice is harmless
+		}
+		assert.Empty(t, r.byDevice)
+		r.check(t, 3)
 	}
-	victim, err = r.enter(guest("10.0.0.8", true, 1, 0))
-	require.NoError(t, err)
-	assert.Same(t, quiet, victim, "it never asked, although the other one is idle for longer")
-
-	mine := &device{}
-	var its []*connection
-	for i := range 3 {
-		c := guest(fmt.Sprintf("10.1.0.%d", i), true, min(i, 1), 0)
-		_, err := r.enter(c)
-		require.NoError(t, err)
-		victim, err = r.welcome(c, mine)
-		require.NoError(t, err)
-		its = append(its, c)
-	}
-	assert.Same(t, its[0], victim)
-	c := guest("10.1.0.9", true, 0, 0)
-	_, err = r.enter(c)
-	require.NoError(t, err)
-	_, err = r.welcome(c, mine)
-	require.ErrorIs(t, err, netproto.Busy)
-	assert.ErrorContains(t, err, "one device")
-	for _, c := range append(its, c, working, busy) {
-		r.leave(c)
-		r.leave(c) // leaving twice is harmless
-	}
-	assert.Empty(t, r.byDevice)
-	r.check(t, 3)
 }
 
 // mapped is an IPv4 address in IPv6 notation.
@@ -185,17 +170,4 @@ func TestRoomLeftBeforeWelcome(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, r.byDevice)
 	r.check(t, 0)
-}
-
-// TestRoomOneMore: an address that has one connection more than the new one's will have loses one.
-func TestRoomOneMore(t *testing.T) {
-	r := roomOf(3, 3, 3)
-	old := guest("10.0.0.1", true, 0, 50)
-	for _, c := range []*connection{old, guest("10.0.0.1", true, 0, 40), guest("10.0.0.2", true, 0, 99)} {
-		_, err := r.enter(c)
-		require.NoError(t, err)
-	}
-	victim, err := r.enter(guest("10.0.0.3", true, 1, 0))
-	require.NoError(t, err)
-	assert.Same(t, old, victim)
 }

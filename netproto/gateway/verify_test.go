@@ -44,17 +44,6 @@ func TestCannotVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyChoices: verification has the same requirements for sampling as asks.
-func TestVerifyChoices(t *testing.T) {
-	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.ExactAudit}}
-	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
-		a := whole(t, 1, path(20, 1))
-		a.AuditFrom, a.Verify, a.Sampling = 12, terms.EachScore, terms.Sampling{Temperature: 1}
-		refusal := w.enter(guest{}).refused(a.Append(nil), netproto.TooLarge)
-		assert.Contains(t, refusal.Detail, "top-k must be 1 to 20")
-	})
-}
-
 // TestVerified: an incomplete or inconsistent verification is an error of the upstream, never an answer with a gap. A
 // correct one arrives unchanged, with scores only if requested.
 func TestVerified(t *testing.T) {

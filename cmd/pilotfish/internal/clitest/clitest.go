@@ -486,11 +486,22 @@ func CertifiedRouter(t *testing.T, change func(*router.Certificate)) string {
 // EngineOf starts an inference engine with the vocabulary of a model file.
 func EngineOf(t *testing.T, model string, e *fakeengine.Engine) (url string) {
 	t.Helper()
-	f, err := gguf.Open(model)
+	server, err := engineFor(model, e)
 	require.NoError(t, err)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func engineFor(model string, e *fakeengine.Engine) (*httptest.Server, error) {
+	f, err := gguf.Open(model)
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close()
 	tokens, err := tokenizer.FromGGUF(f)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	var pieces [][]byte
 	for id := range int32(tokens.Used()) {
 		piece := tokens.Bytes(id)
@@ -501,9 +512,7 @@ func EngineOf(t *testing.T, model string, e *fakeengine.Engine) (url string) {
 	}
 	e.Vocabulary = fakeengine.VocabularyOf(pieces, int32(len(pieces)),
 		func(text string) []int32 { return tokens.Encode(text, true) })
-	server := httptest.NewServer(e)
-	t.Cleanup(server.Close)
-	return server.URL
+	return httptest.NewServer(e), nil
 }
 
 // RunningServe is a `pilotfish serve` in this process.

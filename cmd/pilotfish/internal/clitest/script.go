@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 )
@@ -49,7 +50,10 @@ func bandwidth() float64 { return 12.5 }
 //	exits CODE pilotfish ARGS...   runs the program, which must end with the exit code
 //	start cloud|serve ARGS...      starts a gateway or server in the background: $CLOUD and $PIN, or $URL
 //	stop cloud|serve               ends it with SIGTERM; it must end with 0, and with "! stop" with another code
-//	says cloud|serve PATTERN       waits until its stderr, the file cloud.log or serve.log, matches
+//	hangup cloud                   sends it SIGHUP
+//	says cloud|serve PATTERN       waits until its stderr, the file cloud.log or serve.log, matches; $SAID is the first
+//	                               group of PATTERN
+//	engine DIALECT FILE [KEY]      serves the vocabulary of a model with a fake engine at $ENGINE
 //	[!] http METHOD URL [FILE]     sends a request, and writes the answer to stdout and its status to stderr
 //	tiny FILE [KIND]               writes a tiny random model, of type q8_0 by default
 func Scripts(t *testing.T) {
@@ -57,7 +61,8 @@ func Scripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"), Setup: setup, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": start, "stop": stop, "says": says, "http": request, "tiny": tiny,
+			"exits": exits, "start": start, "stop": stop, "hangup": hangup, "says": says, "http": request,
+			"tiny": tiny, "engine": engineOf,
 		},
 	})
 }
@@ -169,12 +174,28 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	c := ts.Value(running{}.key()).(running)["cloud"]
+	need(ts, !neg && len(args) == 1 && args[0] == "cloud" && c != nil, "start cloud ...; hangup cloud")
+	ts.Check(c.Process.Signal(syscall.SIGHUP))
+}
+
+func engineOf(ts *testscript.TestScript, neg bool, args []string) {
+	need(ts, !neg && (len(args) == 2 || len(args) == 3), "engine DIALECT FILE [KEY]")
+	e := &fakeengine.Engine{Dialect: args[0], Key: strings.Join(args[2:], "")}
+	server, err := engineFor(ts.MkAbs(args[1]), e)
+	ts.Check(err)
+	ts.Defer(server.Close)
+	ts.Setenv("ENGINE", server.URL)
+}
+
 func says(ts *testscript.TestScript, neg bool, args []string) {
 	need(ts, !neg && len(args) == 2, "says cloud|serve PATTERN")
 	line, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	for range 6000 {
-		if line.MatchString(ts.ReadFile(args[0] + ".log")) {
+		if found := line.FindStringSubmatch(ts.ReadFile(args[0] + ".log")); found != nil {
+			ts.Setenv("SAID", strings.Join(found[1:], ""))
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

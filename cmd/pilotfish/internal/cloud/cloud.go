@@ -130,17 +130,11 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	f.operate.register(p)
 }
 
-// options returns the options of the gateway. It returns an error for wrong flags even if the command does not need
-// them.
-func (f *cloudCommandFlags) options() (o engine.GatewayOptions, err error) {
-	if _, err := adminAddress(f.operate.admin); err != nil {
-		return o, err
-	}
-	return f.limits.options()
-}
-
 func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
-	o, err := f.options()
+	if _, err := adminAddress(f.operate.admin); err != nil { // even with --check-config
+		return err
+	}
+	o, err := f.limits.options()
 	if err != nil {
 		return err
 	}
@@ -150,9 +144,9 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
 	}
 	hangups, ignore := notifyHangup()
 	defer ignore()
-	socket, err := f.socket()
+	socket, err := net.ListenPacket("udp", f.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("--listen %s: %w", f.listen, err)
 	}
 	defer socket.Close()
 	who, err := f.secure(&o, socket.LocalAddr())
@@ -261,23 +255,10 @@ func (m *builtInModel) Text() (func([]int32) string, error) {
 
 func (m *builtInModel) Close() {
 	m.s.Close()
-	logComputed(m.s.Stats(), m.log) // after Close, so that it covers all work
-	m.e.Close()                     // only unmaps a file
-}
-
-// logComputed logs the statistics of the model.
-func logComputed(s engine.ServiceStats, log *slog.Logger) {
-	log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
+	s := m.s.Stats() // after Close, so that it covers all work
+	m.log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
 		"lookup_proposed", s.Guessed, "lookup_accepted", s.Accepted, "shared", s.Shared)
-}
-
-// socket opens the address that the gateway listens on.
-func (f *cloudCommandFlags) socket() (net.PacketConn, error) {
-	socket, err := net.ListenPacket("udp", f.listen)
-	if err != nil {
-		return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
-	}
-	return socket, nil
+	m.e.Close() // only unmaps a file
 }
 
 // secure sets the certificate and the access tokens of a gateway.
@@ -342,25 +323,35 @@ func garbagePercent(free uint64, kv int64) int {
 // watchRecomputing warns if texts are computed again because their keys and values were evicted. The result stops it.
 func watchRecomputing(stats func() engine.ServiceStats, log *slog.Logger) (stop func()) {
 	const every = 30 * time.Second
+	before := stats()
+	return inBackground(every, func(time.Time) {
+		now := stats()
+		if again := now.Recomputed - before.Recomputed; again > 0 {
+			log.Warn("tokens were computed again, since the memory is too small for all texts: raise --slots",
+				"computed_again", again, "computed", now.Computed-before.Computed, "seconds", int(every.Seconds()),
+				"slots", now.Slots, "sessions", now.Sessions)
+		}
+		before = now
+	}, nil, nil)
+}
+
+// inBackground calls ticked after every period, and signalled after each signal. The result stops it, and waits.
+func inBackground(period time.Duration, ticked func(time.Time), signals <-chan os.Signal,
+	signalled func()) (stop func()) {
 	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(period)
 		defer tick.Stop()
-		before := stats()
 		for {
 			select {
 			case <-end:
 				return
-			case <-tick.C:
+			case <-signals:
+				signalled()
+			case now := <-tick.C:
+				ticked(now)
 			}
-			now := stats()
-			if again := now.Recomputed - before.Recomputed; again > 0 {
-				log.Warn("tokens were computed again, since the memory is too small for all texts: raise --slots",
-					"computed_again", again, "computed", now.Computed-before.Computed, "seconds", int(every.Seconds()),
-					"slots", now.Slots, "sessions", now.Sessions)
-			}
-			before = now
 		}
 	}()
 	return func() {
@@ -391,13 +382,14 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 	if err != nil {
 		return c, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return c, err
+	err = os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(key, keyPEM, 0o600)
 	}
-	if err := os.WriteFile(key, keyPEM, 0o600); err != nil {
-		return c, err
+	if err == nil {
+		err = os.WriteFile(cert, certPEM, 0o644)
 	}
-	if err := os.WriteFile(cert, certPEM, 0o644); err != nil {
+	if err != nil {
 		return c, err
 	}
 	return tls.X509KeyPair(certPEM, keyPEM)

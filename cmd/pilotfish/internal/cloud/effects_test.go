@@ -66,7 +66,7 @@ func TestCloudEffects(t *testing.T) {
 		f.register(c)
 		parse()
 		f.operate.given, f.access.given = nil, c.Flags().Changed("token-file")
-		gateway, err := f.options()
+		gateway, err := f.limits.options()
 		require.NoError(t, err)
 		model, err := f.model.Options()
 		require.NoError(t, err)

@@ -76,17 +76,6 @@ func TestAccess(t *testing.T) {
 		assert.Contains(t, who.say, c.say)
 		assert.False(t, who.made)
 	}
-	kept := filepath.Join(t.TempDir(), "new", "token")
-	for made := range 2 {
-		who, err := accessFlags{}.tokens(far, kept)
-		require.NoError(t, err)
-		require.Len(t, who.tokens, 1)
-		assert.Equal(t, made == 0, who.made)
-		b, err := os.ReadFile(kept)
-		require.NoError(t, err)
-		assert.Equal(t, string(who.tokens[0].Secret)+"\n", string(b))
-		assert.Len(t, string(who.tokens[0].Secret), 32, "24 random bytes in base64")
-	}
 }
 
 // TestWatchRecomputing: recomputed texts are reported in the period in which they occur, and in no other.

@@ -26,26 +26,7 @@ type reloader struct {
 
 // watch reloads after each SIGHUP, and creates new ticket keys when they are due. The result stops it.
 func (r *reloader) watch(hangups <-chan os.Signal) (stop func()) {
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(time.Hour)
-		defer tick.Stop()
-		for {
-			select {
-			case <-end:
-				return
-			case <-hangups:
-				r.reload()
-			case now := <-tick.C:
-				r.renewTickets(now)
-			}
-		}
-	}()
-	return func() {
-		close(end)
-		<-done
-	}
+	return inBackground(time.Hour, r.renewTickets, hangups, r.reload)
 }
 
 // reload reads all settings, and applies them if all are valid.
@@ -90,15 +71,15 @@ func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error
 			return err
 		}
 	}
+	err := error(nil)
 	if len(o.Certificate.Certificate) > 0 {
-		if err := r.g.SetCertificate(o.Certificate); err != nil {
-			return err
-		}
+		err = r.g.SetCertificate(o.Certificate)
 	}
-	if len(o.TicketKeys) > 0 {
-		if err := r.g.SetTicketKeys(o.TicketKeys); err != nil {
-			return err
-		}
+	if err == nil && len(o.TicketKeys) > 0 {
+		err = r.g.SetTicketKeys(o.TicketKeys)
+	}
+	if err != nil {
+		return err
 	}
 	r.level.Set(cli.ParseLevel(next.operate.level))
 	return nil

@@ -9,10 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -40,32 +38,24 @@ func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey
 	return keys, err
 }
 
-// readTicketKeys reads a file with one key per line, in hex. It ignores empty lines and lines that begin with
-// #. Errors do not contain what was read.
+// readTicketKeys reads a file with one key per line, in hex. Errors do not contain what was read.
 func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
-	b, err := cli.ReadSmall(path, cli.MaxSecrets)
-	if err != nil {
-		return nil, fmt.Errorf("--ticket-key-file: %w", err)
-	}
-	for n, line := range strings.Split(string(b), "\n") {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
+	const flag = "--ticket-key-file"
+	err = secretLines(flag, path, func(_ int, line string) error {
 		key, err := hex.DecodeString(line)
 		if zero := (engine.GatewayTicketKey{}); err != nil || len(key) != len(zero) || bytes.Equal(key, zero[:]) {
-			return nil, fmt.Errorf("--ticket-key-file %s, line %d: write 32 random bytes in hex, as "+
-				"`openssl rand -hex 32` prints them", path, n+1)
+			return errors.New("write 32 random bytes in hex, as `openssl rand -hex 32` prints them")
 		}
 		if len(keys) == maxTicketKeys {
-			return nil, fmt.Errorf("--ticket-key-file %s, line %d: more than %d keys: drop the oldest",
-				path, n+1, maxTicketKeys)
+			return fmt.Errorf("more than %d keys: drop the oldest", maxTicketKeys)
 		}
 		keys = append(keys, engine.GatewayTicketKey(key))
+		return nil
+	})
+	if err == nil && len(keys) == 0 {
+		err = fmt.Errorf(flag+" %s: it has no key: write one of 32 bytes per line", path)
 	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("--ticket-key-file %s: it has no key: write one of 32 bytes per line", path)
-	}
-	return keys, nil
+	return keys, err
 }
 
 // keptTicketKeys returns the gateway's own keys in a file. It creates the first key, and a new one if the newest is a

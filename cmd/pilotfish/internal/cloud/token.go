@@ -105,27 +105,35 @@ func (f accessFlags) keptToken(path string) (access, error) {
 	return access{tokens: []engine.GatewayToken{token}, made: true, say: say}, nil
 }
 
-// readTokens reads a file with one access token per line. It ignores empty lines and lines that begin with #.
+// readTokens reads a file with one access token per line.
 func readTokens(path string) (tokens []engine.GatewayToken, err error) {
+	err = secretLines("--token-file", path, func(n int, line string) error {
+		t, err := parseToken(line, fmt.Sprintf("line %d", n))
+		tokens = append(tokens, t)
+		return err
+	})
+	if err == nil && len(tokens) == 0 {
+		err = fmt.Errorf("--token-file %s: it has no access token: write one per line, at least %d bytes each, or "+
+			"serve without one by --open", path, minToken)
+	}
+	return tokens, err
+}
+
+// secretLines calls each with the lines of the file of a flag. It leaves out empty lines and lines that begin with #.
+func secretLines(flag, path string, each func(n int, line string) error) error {
 	b, err := cli.ReadSmall(path, cli.MaxSecrets)
 	if err != nil {
-		return nil, fmt.Errorf("--token-file: %w", err)
+		return fmt.Errorf("%s: %w", flag, err)
 	}
-	for n, line := range strings.Split(string(b), "\n") {
+	for i, line := range strings.Split(string(b), "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		t, err := parseToken(line, fmt.Sprintf("line %d", n+1))
-		if err != nil {
-			return nil, fmt.Errorf("--token-file %s, line %d: %w", path, n+1, err)
+		if err := each(i+1, line); err != nil {
+			return fmt.Errorf("%s %s, line %d: %w", flag, path, i+1, err)
 		}
-		tokens = append(tokens, t)
 	}
-	if len(tokens) == 0 {
-		return nil, fmt.Errorf("--token-file %s: it has no access token: write one per line, "+
-			"at least %d bytes each, or serve without one by --open", path, minToken)
-	}
-	return tokens, nil
+	return nil
 }
 
 // minToken is the minimum length of an access token, in bytes.
