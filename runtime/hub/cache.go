@@ -11,21 +11,16 @@ import (
 // cacheDir returns the folder in which Hugging Face's own tools keep what they fetch: HF_HUB_CACHE, or hub in HF_HOME,
 // which by default is huggingface in the user's cache folder. "": there is no home folder.
 func cacheDir(env func(key string) string) string {
-	home, err := os.UserHomeDir()
-	expanded := func(path string) string {
-		if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
-			return filepath.Join(home, rest)
-		}
-		return path
-	}
 	switch cache := env("XDG_CACHE_HOME"); {
 	case env("HF_HUB_CACHE") != "":
-		return expanded(env("HF_HUB_CACHE"))
+		return env("HF_HUB_CACHE")
 	case env("HF_HOME") != "":
-		return filepath.Join(expanded(env("HF_HOME")), "hub")
+		return filepath.Join(env("HF_HOME"), "hub")
 	case cache != "":
-		return filepath.Join(expanded(cache), "huggingface", "hub")
-	case err != nil:
+		return filepath.Join(cache, "huggingface", "hub")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
 		return ""
 	}
 	return filepath.Join(home, ".cache", "huggingface", "hub")
@@ -91,8 +86,8 @@ func currentCommit(root, revision string) (string, error) {
 
 // Locate returns the path of the model with this name: an existing file, or else a model in the folder of [DefaultDir],
 // or else one that other tools have fetched from the Hugging Face hub into their cache (HF_HUB_CACHE, HF_HOME). cache
-// is the folder of that cache if it was found there, otherwise "". Names are those of [Resolve], as are the errors. In
-// the cache a revision may be named too. Nothing is downloaded. env is os.Getenv or a substitute.
+// is the folder of that cache if it was found there, otherwise "". Names and errors are those of [Find]; in the
+// cache a revision may be named too. Nothing is downloaded. env is os.Getenv or a substitute.
 func Locate(env func(key string) string, name string) (path, cache string, err error) {
 	if _, err := os.Stat(name); err == nil || isPath(name) {
 		return name, "", nil
@@ -101,7 +96,7 @@ func Locate(env func(key string) string, name string) (path, cache string, err e
 	if err != nil {
 		return name, "", nil // without a folder there are no names: opening the file says what is wrong
 	}
-	path, missing := Resolve(dir, name)
+	path, missing := resolve(dir, name)
 	if _, many := errors.AsType[*AmbiguousError](missing); missing == nil || many {
 		return path, "", missing
 	}

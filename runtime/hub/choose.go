@@ -21,7 +21,7 @@ type remote struct {
 
 // preferred lists the quantisations to choose if no file is named, best first: nearly exact and fast, then small, then
 // exact.
-func preferred() []string { return []string{"q8_0", "q4_k_m", "q4_0", "f16"} }
+func preferred() []string { return []string{"Q8_0", "Q4_K_M", "Q4_0", "F16"} }
 
 // choose picks the file, with all its parts, from a listing: the one of the most preferred type, or the only one.
 func choose(r Ref, listed []remote) ([]remote, error) {
@@ -36,7 +36,7 @@ func choose(r Ref, listed []remote) ([]remote, error) {
 		return models[0], nil
 	}
 	for _, kind := range preferred() {
-		fit := slices.DeleteFunc(slices.Clone(models), func(m []remote) bool { return !hasKind(m[0].name, kind) })
+		fit := slices.DeleteFunc(slices.Clone(models), func(m []remote) bool { return quantOf(m[0].name) != kind })
 		if len(fit) == 1 {
 			return fit[0], nil
 		}
@@ -59,17 +59,17 @@ func chooseQuant(r Ref, models [][]remote) ([]remote, error) {
 	return nil, choiceError(r, "several of its files are of the quantisation "+r.Quant, fit)
 }
 
-// withQuant returns the models with the quantisation in their file names. A name with a longer quantisation (UD-Q4_K_M)
-// is left out if other models match exactly.
+// withQuant returns the models with the quantisation in their file names; if there are none, those with UD- before it.
 func withQuant[M any](models []M, quant string, file func(M) string) (fit []M) {
-	exact := func(m M) bool { return quantOf(file(m)) == quant }
-	for _, m := range models {
-		if exact(m) || hasKind(file(m), strings.ToLower(quant)) {
-			fit = append(fit, m)
+	for _, wanted := range []string{quant, "UD-" + quant} {
+		for _, m := range models {
+			if quantOf(file(m)) == wanted {
+				fit = append(fit, m)
+			}
 		}
-	}
-	if slices.ContainsFunc(fit, exact) {
-		fit = slices.DeleteFunc(fit, func(m M) bool { return !exact(m) })
+		if len(fit) > 0 {
+			break
+		}
 	}
 	return fit
 }
@@ -94,32 +94,24 @@ func quantOf(name string) string {
 	return ""
 }
 
-// named returns the wanted files with their entries in the listing.
-func named(r Ref, listed, wanted []remote) ([]remote, error) {
-	files := byName(listed)
-	for i, w := range wanted {
-		l, ok := files[w.name]
-		if !ok {
-			return nil, choiceError(r, "there is no file "+errs.Quote(w.name), models(listed))
+// named returns the file that r names, with all its parts.
+func named(r Ref, listed []remote) ([]remote, error) {
+	all := models(listed)
+	for _, m := range all {
+		if m[0].name == splitOf(r.File).part(1) {
+			return m, nil
 		}
-		wanted[i] = l
 	}
-	return wanted, nil
-}
-
-// byName maps the names of files to them.
-func byName(listed []remote) map[string]remote {
-	files := make(map[string]remote, len(listed))
-	for _, l := range listed {
-		files[l.name] = l
-	}
-	return files
+	return nil, choiceError(r, "there is no file "+errs.Quote(r.File), all)
 }
 
 // models groups a listing by model, in the order of names: a plain file alone, a split one with all its parts. Files
 // that are not language models, and splits with a missing part, are left out.
 func models(listed []remote) [][]remote {
-	files, here := byName(listed), map[split]int{}
+	files, here := make(map[string]remote, len(listed)), map[split]int{}
+	for _, l := range listed {
+		files[l.name] = l
+	}
 	for name := range files {
 		here[splitOf(name)]++
 	}
@@ -138,28 +130,6 @@ func models(listed []remote) [][]remote {
 	}
 	slices.SortFunc(found, func(a, b []remote) int { return strings.Compare(a[0].name, b[0].name) })
 	return found
-}
-
-// hasKind reports whether a file name contains the kind as a separate word: "m-q4_0.gguf" contains q4_0,
-// "m-iq4_0x.gguf" does not.
-func hasKind(name, kind string) bool {
-	// a delimiter must follow each word: append a dot for the last one
-	name = strings.ToLower(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "."
-	for at := 0; ; {
-		i := strings.Index(name[at:], kind)
-		if i < 0 {
-			return false
-		}
-		begin, end := at+i, at+i+len(kind)
-		if (begin == 0 || !isWord(name[begin-1])) && !isWord(name[end]) {
-			return true
-		}
-		at = end
-	}
-}
-
-func isWord(c byte) bool {
-	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
 }
 
 // split is the common part of the names of a split file: BASE-00001-of-00003.gguf. For a single file, count is 1 and
@@ -195,17 +165,6 @@ func (s split) part(i int) string {
 		return s.base
 	}
 	return fmt.Sprintf("%s-%05d-of-%05d%s", s.base, i, s.count, s.end)
-}
-
-// partNames returns the names of all parts of a split file, given any of them, or only the name if it is a single file.
-// The other fields are unknown.
-func partNames(name string) []remote {
-	s := splitOf(name)
-	parts := make([]remote, s.count)
-	for i := range parts {
-		parts[i] = remote{name: s.part(i + 1)}
-	}
-	return parts
 }
 
 // totalSize returns the bytes of all files.

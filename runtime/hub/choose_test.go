@@ -24,7 +24,7 @@ func TestManyParts(t *testing.T) {
 	})
 	assert.Less(t, allocated, 20_000., "one name for each part would be 30 million")
 	assert.Len(t, models(listed), 300)
-	assert.Equal(t, []remote{{name: "m-00001-of-99999.gguf"}}, partNames("m-00001-of-99999.gguf"))
+	assert.Equal(t, 1, splitOf("m-00001-of-99999.gguf").count)
 }
 
 func TestChoose(t *testing.T) {
@@ -93,13 +93,4 @@ func TestManyChoices(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "\n  o/n:a-q8_0-00001-of-00002.gguf  (3.0 MB)\n  o/n:b-q8_0.gguf  (3.0 MB)",
 		"a model in parts is one choice, by its first part")
-}
-
-func TestPartNames(t *testing.T) {
-	parts := partNames("sub/m-00002-of-00003.gguf")
-	require.Len(t, parts, 3)
-	assert.Equal(t, "sub/m-00001-of-00003.gguf", parts[0].name)
-	assert.Equal(t, "sub/m-00003-of-00003.gguf", parts[2].name)
-	assert.Len(t, partNames("m-00004-of-00003.gguf"), 1)
-	assert.Len(t, partNames("m.gguf"), 1)
 }

@@ -38,12 +38,8 @@ func (p *puller) fetchTo(
 	}
 	defer pt.f.Close() // again, unless an error ends this before finish
 	report(pt.size)
-	resumed := pt.size > 0
-	if err = p.fill(ctx, from, pt, report); err == nil && resumed && !pt.right() {
-		p.opt.Notice("the hub's file has changed since the last pull: starting again")
-		if err = pt.restart(); err == nil {
-			err = p.fill(ctx, from, pt, report)
-		}
+	if pt.size < w.size {
+		err = p.retry(ctx, func() error { return p.attempt(ctx, from, pt, report) })
 	}
 	switch {
 	case errors.Is(err, errOther) || err != nil && pt.size == 0:
@@ -134,15 +130,10 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// right reports whether the SHA-256 is that of the hub, if it states one.
-func (p *part) right() bool {
-	return p.want.sha256 == "" || hex.EncodeToString(p.sum.Sum(nil)) == p.want.sha256
-}
-
 // finish checks the sum and moves the file to its place.
 func (p *part) finish() (File, error) {
 	got := hex.EncodeToString(p.sum.Sum(nil))
-	if !p.right() {
+	if p.want.sha256 != "" && p.want.sha256 != got {
 		return File{}, errors.Join(fmt.Errorf("%s: what arrived has SHA-256 %s, it should be %s; it was removed, "+
 			"try again", p.path, got, p.want.sha256), p.f.Close(), os.Remove(p.f.Name()))
 	}
@@ -171,14 +162,6 @@ func (c contextReader) Read(b []byte) (int, error) {
 
 // errOther is the error of a file that cannot be the wanted one.
 var errOther = errors.New("this is another file")
-
-// fill downloads the missing bytes of pt.
-func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(done int64)) error {
-	if pt.size == pt.want.size {
-		return nil
-	}
-	return p.retry(ctx, func() error { return p.attempt(ctx, u, pt, report) })
-}
 
 // attempt requests the missing bytes once and writes those that arrive. Without a SHA-256 it requests all bytes, since
 // later ones could be of another file.

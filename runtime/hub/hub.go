@@ -12,7 +12,6 @@ package hub
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -72,7 +71,7 @@ func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
 	if r.File == "" {
 		wanted, err = choose(r, listed)
 	} else {
-		wanted, err = named(r, listed, partNames(r.File))
+		wanted, err = named(r, listed)
 	}
 	if err != nil {
 		return nil, err
@@ -177,7 +176,7 @@ func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}
-	from, err := a.check()
+	from, err := url.Parse(a.URL)
 	if err != nil {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}
@@ -187,20 +186,6 @@ func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
 		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
 	}
 	return f, nil
-}
-
-// check returns an error if a is not the address of a known file.
-func (a Address) check() (*url.URL, error) {
-	sum, err := hex.DecodeString(a.SHA256)
-	plain := a.Name == filepath.Base(a.Name) && !strings.ContainsAny(a.Name, `/\`) && strings.Trim(a.Name, ".") != ""
-	if err != nil || len(sum) != 32 || a.Size < 0 || !plain {
-		return nil, errors.New("it must have a plain name, a length and a SHA-256")
-	}
-	u, err := url.Parse(a.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-		return nil, errors.New("its address is not like https://example.org/file") // not shown: it may hold a password
-	}
-	return u, nil
 }
 
 // DefaultDir returns the default folder of files: PILOTFISH_MODELS if it is set, otherwise pilotfish/models in the

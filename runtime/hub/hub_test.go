@@ -297,24 +297,3 @@ func TestFetchRefuses(t *testing.T) {
 		})
 	}
 }
-
-func TestFetchAddress(t *testing.T) {
-	good := Address{URL: "http://127.0.0.1:1/x", Name: "x", Size: 1, SHA256: fmt.Sprintf("%064x", 1)}
-	_, err := good.check()
-	require.NoError(t, err)
-	for _, change := range []func(*Address){
-		func(a *Address) { a.URL = "ftp://h/x" }, func(a *Address) { a.URL = "x" },
-		func(a *Address) { a.URL = "http://u:p@h/" }, func(a *Address) { a.URL = "http://h/\x7f" },
-		func(a *Address) { a.Name = ".." }, func(a *Address) { a.Name = "." }, func(a *Address) { a.Name = `a\b` },
-		func(a *Address) { a.Name = "../x" }, func(a *Address) { a.Name = "a/b" }, func(a *Address) { a.Name = "" },
-		func(a *Address) { a.Size = -1 }, func(a *Address) { a.SHA256 = "00" },
-		func(a *Address) { a.SHA256 = fmt.Sprintf("%064s", "x") },
-	} {
-		bad := good
-		change(&bad)
-		_, err := Fetch(t.Context(), bad, Options{Dir: held.TempDir(t)})
-		require.Error(t, err)
-		assert.Regexp(t, "it must have a plain name|its address is not like", err.Error())
-		assert.NotContains(t, err.Error(), "u:p")
-	}
-}

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -93,9 +92,6 @@ func decodePage(r io.Reader) ([]treeEntry, error) {
 	}
 	var entries []treeEntry
 	if err := json.Unmarshal(text, &entries); err != nil {
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the text of which names Go's types
-			err = errors.New("it is JSON of another form")
-		}
 		return nil, fmt.Errorf("the answer is not a list of files as the hub gives it (%w): check HF_ENDPOINT", err)
 	}
 	return entries, nil

@@ -186,13 +186,8 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s can be any of these: name one of them: %s", e.Name, strings.Join(e.Refs, ", "))
 }
 
-// Resolve returns the path of the model with this name: an existing file, or else a pulled model, with a name as in
-// [ParseRef]. A name that can only be a path is returned unchanged. Nothing is downloaded. The error is a
-// [MissingError] or an [AmbiguousError], or it describes what is wrong with the name or with the folder.
-func Resolve(dir, name string) (string, error) {
-	if _, err := os.Stat(name); err == nil || isPath(name) {
-		return name, nil
-	}
+// resolve returns the path of the pulled model with this name, if it is complete.
+func resolve(dir, name string) (string, error) {
 	m, err := Find(dir, name)
 	if err != nil {
 		return "", err
@@ -204,8 +199,8 @@ func Resolve(dir, name string) (string, error) {
 	return m.Path, nil
 }
 
-// Find returns the model in the folder with a name of the form OWNER/NAME[:FILE or :QUANT], complete or not. Its errors
-// are those of [Resolve].
+// Find returns the model in the folder with a name of the form OWNER/NAME[:FILE or :QUANT], complete or not. The
+// error is a [MissingError] or an [AmbiguousError], or it describes what is wrong with the name or with the folder.
 func Find(dir, name string) (Model, error) {
 	r, err := ParseRef(name)
 	if err != nil {
@@ -246,58 +241,35 @@ func isPath(name string) bool {
 	head, rest, _ := strings.Cut(name, ":")
 	repo, _, _ := strings.Cut(head, "@")
 	owner, repoName, _ := strings.Cut(repo, "/")
-	switch {
-	case !repoPart.MatchString(owner) || !repoPart.MatchString(repoName):
-		return true
-	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, `\`):
-		return true // an address or a drive: opening it gives a better error
-	}
-	return rest == "" && isGGUF(head)
+	return !repoPart.MatchString(owner) || !repoPart.MatchString(repoName) || rest == "" && isGGUF(head)
 }
 
 // Remove deletes a model with all its files, including those of an incomplete pull, and folders that become empty. If a
 // part of it is being pulled, it fails with [ErrBusy] and deletes nothing.
 func Remove(dir string, m Model) error {
-	parts := partNames(m.File)
-	paths := make([]string, len(parts))
-	for i, p := range parts {
+	defer removeEmpty(dir, m)
+	s := splitOf(m.File)
+	paths := make([]string, s.count)
+	for i := range paths {
 		var err error
-		if paths[i], err = place(dir, Ref{Owner: m.Owner, Name: m.Name}, p.name); err != nil {
+		if paths[i], err = place(dir, Ref{Owner: m.Owner, Name: m.Name}, s.part(i+1)); err != nil {
 			return fmt.Errorf("remove %s: %w", m.Path, err)
 		}
-	}
-	unlock, err := lockAll(paths)
-	defer removeEmpty(dir, m)
-	if err != nil {
-		return fmt.Errorf("remove %s: %w", m.Path, err)
-	}
-	defer unlock()
-	var errs []error
-	for _, p := range paths {
-		for _, suffix := range []string{"", ".part"} {
-			errs = append(errs, removeIfThere(p+suffix))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// lockAll locks files for pulls, until unlock is called. If one is locked already, it locks none.
-func lockAll(paths []string) (unlock func(), err error) {
-	var unlocks []func()
-	unlock = func() {
-		for _, one := range unlocks {
-			one()
-		}
-	}
-	for _, p := range paths {
-		one, err := lockFile(p + ".lock")
+		unlock, err := lockFile(paths[i] + ".lock")
 		if err != nil {
-			unlock()
-			return nil, err
+			return fmt.Errorf("remove %s: %w", m.Path, err)
 		}
-		unlocks = append(unlocks, one)
+		defer unlock()
 	}
-	return unlock, nil
+	var failed []error
+	for _, p := range paths {
+		for _, file := range []string{p, p + ".part"} {
+			if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
+				failed = append(failed, err)
+			}
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // removeEmpty removes the folders of a model, innermost first, as long as they are empty.
@@ -311,12 +283,4 @@ func removeEmpty(dir string, m Model) {
 			return // not empty: something else is in it
 		}
 	}
-}
-
-// removeIfThere is os.Remove, without an error for a missing file.
-func removeIfThere(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -166,16 +166,11 @@ func printable(s string) string {
 
 // url returns an address below the endpoint. Each element is escaped as one, so a slash in it stays part of it.
 func (p *puller) url(elements ...string) *url.URL {
-	u := *p.endpoint
-	for _, e := range elements {
-		u.Path += "/" + e
+	escaped := make([]string, len(elements))
+	for i, e := range elements {
+		escaped[i] = url.PathEscape(e)
 	}
-	raw := p.endpoint.EscapedPath()
-	for _, e := range elements {
-		raw += "/" + url.PathEscape(e)
-	}
-	u.RawPath = raw
-	return &u
+	return p.endpoint.JoinPath(escaped...)
 }
 
 // resolveURL returns the address of a file.
