@@ -15,7 +15,7 @@ import (
 // Ask returns the large model's token for the position after the context of q. It waits for the answer, and for a
 // connection if there is none, until ctx ends or q.Within has passed (then the error is netproto.TooLate). When it
 // gives up, it cancels the request at the gateway. Any number of asks may be under way, for any paths, in any order. An
-// ask without a deadline is repeated after a temporary refusal, for up to Patience. With q.Ahead, further tokens arrive
+// ask without a deadline is repeated after a temporary refusal, for up to half a minute. With q.Ahead, further tokens arrive
 // after Ask has returned, until ctx ends. An answer without the audit that q.Verify requests is an error; it is
 // netproto.CannotVerify if the gateway refused. With an error, the answer holds only the numbers of bytes that were
 // sent and received.
@@ -209,7 +209,7 @@ func (s *Session) send(
 }
 
 // again waits before a refused ask is repeated. It returns err if it should not be repeated, or why ctx ended. An ask
-// without a deadline is repeated until Patience has passed, unless it would be refused again or the large model failed.
+// without a deadline is repeated until patience has passed, unless it would be refused again or the large model failed.
 func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	r, refused := errors.AsType[netproto.Refusal](err)
 	_, bounded := ctx.Deadline()
@@ -218,7 +218,7 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) error {
 	}
 	const least = 50 * time.Millisecond
 	pause := max(r.RetryAfter, least)
-	if time.Since(start)+pause > s.c.opt.Patience {
+	if time.Since(start)+pause > patience {
 		return err
 	}
 	return retry.Wait(ctx, pause)
@@ -259,7 +259,7 @@ func (s *Session) once(
 	return r, up, err
 }
 
-// link waits for a connection, for Patience at most.
+// link waits for a connection, for patience at most.
 func (s *Session) link(ctx context.Context) (*link, error) {
 	ctx, cancel := s.c.patient(ctx)
 	defer cancel()

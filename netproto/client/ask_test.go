@@ -282,24 +282,6 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 	}
 }
 
-// TestResetOfAsk: if the gateway resets the stream of an ask, the error has the code of the reset, and the ask is not
-// repeated.
-func TestResetOfAsk(t *testing.T) {
-	asks := 0
-	s := &script{raw: func(stream *quic.Stream) {
-		asks++
-		stream.CancelRead(quic.StreamErrorCode(netproto.Busy))
-		stream.CancelWrite(quic.StreamErrorCode(netproto.Busy))
-	}}
-	inAir(t, s, func(t *testing.T, a *air) {
-		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
-		assert.ErrorIs(t, err, netproto.Busy)
-		assert.NotErrorIs(t, err, ErrProtocol)
-		assert.Equal(t, 1, asks)
-	})
-}
-
 // TestRefusalOfAsk: each refusal of an ask is returned with its code and text, at once and after one attempt; only a
 // draining gateway makes the client use another connection.
 func TestRefusalOfAsk(t *testing.T) {
@@ -371,7 +353,7 @@ func TestRepeatedAsk(t *testing.T) {
 				default:
 					assert.ErrorIs(t, err, code)
 					assert.Greater(t, asks, 10)
-					assert.LessOrEqual(t, took, 30*time.Second, "no pause exceeds Patience")
+					assert.LessOrEqual(t, took, 30*time.Second, "no pause exceeds patience")
 					assert.Positive(t, min(r.BytesUp, r.BytesDown), "the bytes of all attempts")
 				}
 			})
@@ -383,12 +365,12 @@ func TestRepeatedAsk(t *testing.T) {
 func TestRepeatedAskPause(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { return refuse(netproto.Busy) }}
 	inAir(t, s, func(t *testing.T, a *air) {
-		c, session := s.dial(t, func(o *Options) { o.Patience = 3 * time.Second })
+		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
 		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 		assert.ErrorIs(t, err, netproto.Busy)
 		_, asks := s.count()
-		assert.InDelta(t, 3*time.Second/(50*time.Millisecond+2*a.hop), asks, 2)
+		assert.InDelta(t, patience/(50*time.Millisecond+2*a.hop), asks, 2)
 	})
 }
 

@@ -104,7 +104,7 @@ func (c *Client) connect(ctx context.Context) error {
 }
 
 // Connect waits until there is a connection on which the gateway has said Welcome, and returns this Welcome. It gives
-// up when ctx ends or after Patience.
+// up when ctx ends or after half a minute.
 func (c *Client) Connect(ctx context.Context) (netproto.Welcome, error) {
 	ctx, cancel := c.patient(ctx)
 	defer cancel()

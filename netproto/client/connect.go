@@ -43,7 +43,7 @@ func (c *Client) link(ctx context.Context) (*link, error) {
 
 // patient returns a context for waiting for a connection.
 func (c *Client) patient(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, c.opt.Patience, ErrNoReply)
+	return context.WithTimeoutCause(ctx, patience, ErrNoReply)
 }
 
 // welcomed returns a connection on which the gateway has said Welcome.

@@ -127,8 +127,8 @@ func handshakeDone(qc *quic.Conn) bool {
 
 func (c *Client) quicConfig() *quic.Config {
 	return &quic.Config{
-		HandshakeIdleTimeout: c.opt.ConnectTimeout, MaxIdleTimeout: c.opt.IdleTimeout,
-		KeepAlivePeriod: max(c.opt.KeepAlive, 0), MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
+		HandshakeIdleTimeout: c.opt.ConnectTimeout, MaxIdleTimeout: idleTimeout,
+		KeepAlivePeriod: keepAlive, MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
 		InitialStreamReceiveWindow: 16 << 10, MaxStreamReceiveWindow: 256 << 10,
 		InitialConnectionReceiveWindow: 64 << 10, MaxConnectionReceiveWindow: 1 << 20, Tracer: c.opt.QLog.Tracer(),
 	}

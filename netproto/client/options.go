@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -34,39 +35,29 @@ type Options struct {
 	TicketFolder string
 
 	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
-	Patience       time.Duration // maximum wait of an ask for a connection; 0 means 30 s
-	KeepAlive      time.Duration // between keep-alive packets on an idle connection; 0 means 10 s, negative none
-	IdleTimeout    time.Duration // after which a silent connection is closed; 0 means 30 s
 	// between checks of the local address, to follow a change of network; 0 means 2 s, negative never
 	RouteCheck time.Duration
-	// tokens of acknowledged paths kept per session; 0 means 4 times the gateway's longest context
-	MaxKnown int
-
-	QLog *qlog.Folder // stores a file for each connection; nil: none
+	QLog       *qlog.Folder // stores a file for each connection; nil: none
 
 	network network // nil means the system's
 }
+
+// Times of a connection.
+const (
+	patience    = 30 * time.Second // maximum wait of an ask for a connection
+	keepAlive   = 10 * time.Second // between packets on an idle connection
+	idleTimeout = 30 * time.Second // after which a silent connection is closed
+)
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Identity.Vocab < 1 || o.Identity.Vocab > netproto.MaxVocab {
 		return o, fmt.Errorf("client: a vocabulary of %d", o.Identity.Vocab)
 	}
-	for name, v := range map[string]time.Duration{
-		"ConnectTimeout": o.ConnectTimeout, "Patience": o.Patience, "IdleTimeout": o.IdleTimeout,
-		"MaxKnown": time.Duration(o.MaxKnown),
-	} {
-		if v < 0 {
-			return o, fmt.Errorf("client: %s is negative", name)
-		}
+	if o.ConnectTimeout < 0 {
+		return o, errors.New("client: ConnectTimeout is negative")
 	}
-	for v, def := range map[*time.Duration]time.Duration{
-		&o.ConnectTimeout: 5 * time.Second, &o.Patience: 30 * time.Second, &o.KeepAlive: 10 * time.Second,
-		&o.IdleTimeout: 30 * time.Second, &o.RouteCheck: 2 * time.Second,
-	} {
-		if *v == 0 {
-			*v = def
-		}
-	}
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
+	o.RouteCheck = cmp.Or(o.RouteCheck, 2*time.Second)
 	if o.network == nil {
 		o.network = system{}
 	}
@@ -78,12 +69,10 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("client: draw a device: %w", err)
 		}
 	}
-	switch {
-	case o.TicketFolder != "" && o.Tickets != nil:
-		return o, errors.New("client: Tickets and TicketFolder: only one of them")
-	case o.TicketFolder != "":
+	if o.TicketFolder != "" {
 		o.Tickets = ticketFolder(o.TicketFolder)
-	case o.Tickets == nil:
+	}
+	if o.Tickets == nil {
 		const servers = 4
 		o.Tickets = tls.NewLRUClientSessionCache(servers)
 	}

@@ -42,11 +42,8 @@ func (c *Client) NewSession(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// maxKnown is called with c.mu held.
+// maxKnown returns how many tokens of acknowledged paths a session keeps. It is called with c.mu held.
 func (c *Client) maxKnown() int {
-	if c.opt.MaxKnown > 0 {
-		return c.opt.MaxKnown
-	}
 	const unknown = 1 << 17 // before the Welcome gives the longest context
 	if n := c.welcome.Limits.Context; n > 0 {
 		return 4 * n

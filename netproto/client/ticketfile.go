@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"time"
 )
@@ -17,96 +16,51 @@ var errTicket = errors.New("no ticket")
 
 // Limits of a ticket file.
 const (
-	ticketMagic = "pilotfish ticket 1\n"
 	// bytes; most of it is the certificate (a few hundred) or the chain (a few thousand)
 	ticketLongest = 64 << 10
 	ticketLasts   = 7 * 24 * time.Hour // TLS allows no more; a shorter limit of the gateway is in the ticket
 )
 
-// ticketFile is the content of a file: magic, then
-//
-//	key [32], made i64 (Unix seconds), program, ticket, state (each length u32, bytes), SHA-256 of all before [32]
-//
-// in little endian. State is the encoding of tls.SessionState, which may change with the version of Go. It includes the
-// transport parameters for 0-RTT in the encoding of quic-go, which has its own version number. The file is secret.
+// ticketFile is the content of a file, in JSON. State is the encoding of tls.SessionState, which may change with the
+// version of Go. It includes the transport parameters for 0-RTT in the encoding of quic-go, which has its own version
+// number. The file is secret.
 type ticketFile struct {
-	key     [sha256.Size]byte // hash of gateway and pin
-	made    int64
-	program string // version of Go
-	ticket  []byte
-	state   []byte
-}
-
-func (f ticketFile) append(b []byte) []byte {
-	start := len(b)
-	b = append(append(b, ticketMagic...), f.key[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(f.made))
-	for _, part := range [][]byte{[]byte(f.program), f.ticket, f.state} {
-		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(part))), part...)
-	}
-	sum := sha256.Sum256(b[start:])
-	return append(b, sum[:]...)
-}
-
-// parseTicketFile reads the format of append. It accepts nothing else.
-func parseTicketFile(b []byte) (f ticketFile, err error) {
-	rest, magic := bytes.CutPrefix(b, []byte(ticketMagic))
-	if !magic || len(b) > ticketLongest || len(rest) < len(f.key)+8+sha256.Size {
-		return ticketFile{}, fmt.Errorf("%w: another kind of file", errTicket)
-	}
-	body, sum := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
-	if sha256.Sum256(body) != [sha256.Size]byte(sum) {
-		return ticketFile{}, fmt.Errorf("%w: damaged", errTicket)
-	}
-	rest = rest[:len(rest)-sha256.Size]
-	rest = rest[copy(f.key[:], rest):]
-	f.made, rest = int64(binary.LittleEndian.Uint64(rest)), rest[8:]
-	var program []byte
-	for _, part := range []*[]byte{&program, &f.ticket, &f.state} {
-		if len(rest) < 4 || uint64(binary.LittleEndian.Uint32(rest)) > uint64(len(rest)-4) {
-			return ticketFile{}, fmt.Errorf("%w: %w", errTicket, io.ErrUnexpectedEOF)
-		}
-		n := binary.LittleEndian.Uint32(rest)
-		*part, rest = rest[4:4+n], rest[4+n:]
-	}
-	if len(rest) > 0 {
-		return ticketFile{}, fmt.Errorf("%w: bytes are left over", errTicket)
-	}
-	f.program = string(program)
-	return f, nil
+	Key    []byte // hash of gateway and pin
+	Made   int64  // Unix seconds
+	Go     string // version
+	Ticket []byte
+	State  []byte
 }
 
 // newTicketFile encodes a session.
-func newTicketFile(key [sha256.Size]byte, s *tls.ClientSessionState, now time.Time) (ticketFile, error) {
+func newTicketFile(key [sha256.Size]byte, s *tls.ClientSessionState, now time.Time) ([]byte, error) {
 	ticket, state, err := s.ResumptionState()
 	if err != nil || state == nil {
-		return ticketFile{}, errors.Join(errTicket, err)
+		return nil, errors.Join(errTicket, err)
 	}
 	b, err := state.Bytes()
 	if err != nil {
-		return ticketFile{}, fmt.Errorf("%w: %w", errTicket, err)
+		return nil, fmt.Errorf("%w: %w", errTicket, err)
 	}
-	return ticketFile{key: key, made: now.Unix(), program: runtime.Version(), ticket: ticket, state: b}, nil
+	return json.Marshal(ticketFile{key[:], now.Unix(), runtime.Version(), ticket, b})
 }
 
-// session returns the stored session, if it belongs to key and this program can resume it.
-func (f ticketFile) session(key [sha256.Size]byte, now time.Time) (*tls.ClientSessionState, error) {
-	age := now.Sub(time.Unix(f.made, 0))
-	switch {
-	case f.key != key:
-		return nil, fmt.Errorf("%w: for another gateway", errTicket)
-	case f.program != runtime.Version():
-		return nil, fmt.Errorf("%w: of another version", errTicket)
-	case age < 0 || age > ticketLasts:
-		return nil, fmt.Errorf("%w: out of date", errTicket)
-	case len(f.ticket) == 0 || !ofClient(f.state):
-		return nil, fmt.Errorf("%w: no session of a client", errTicket)
+// parseTicketFile returns the stored session, if it belongs to key and this program can resume it.
+func parseTicketFile(b []byte, key [sha256.Size]byte, now time.Time) (*tls.ClientSessionState, error) {
+	var f ticketFile
+	if len(b) > ticketLongest || json.Unmarshal(b, &f) != nil {
+		return nil, errTicket
 	}
-	state, err := tls.ParseSessionState(f.state)
+	age := now.Sub(time.Unix(f.Made, 0))
+	if !bytes.Equal(f.Key, key[:]) || f.Go != runtime.Version() || age < 0 || age > ticketLasts ||
+		len(f.Ticket) == 0 || !ofClient(f.State) {
+		return nil, errTicket
+	}
+	state, err := tls.ParseSessionState(f.State)
 	if err != nil {
-		return nil, fmt.Errorf("%w: damaged", errTicket)
+		return nil, errTicket
 	}
-	return tls.NewResumptionState(f.ticket, state)
+	return tls.NewResumptionState(f.Ticket, state)
 }
 
 // ofClient reports whether a tls.SessionState begins as that of a client with TLS 1.3: u16 version, u8 side. The state

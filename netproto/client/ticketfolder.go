@@ -30,11 +30,7 @@ func (d ticketFolder) Get(key string) (*tls.ClientSessionState, bool) {
 	if err != nil {
 		return nil, false
 	}
-	f, err := parseTicketFile(b)
-	if err != nil {
-		return nil, false
-	}
-	s, err := f.session(digest, time.Now())
+	s, err := parseTicketFile(b, digest, time.Now())
 	return s, err == nil
 }
 
@@ -46,11 +42,7 @@ func (d ticketFolder) Put(key string, s *tls.ClientSessionState) {
 		return
 	}
 	d.sweep(time.Now())
-	f, err := newTicketFile(digest, s, time.Now())
-	if err != nil {
-		return
-	}
-	if b := f.append(nil); len(b) <= ticketLongest {
+	if b, err := newTicketFile(digest, s, time.Now()); err == nil && len(b) <= ticketLongest {
 		_ = d.write(d.file(digest), b) // without it the next connection takes one round trip more
 	}
 }

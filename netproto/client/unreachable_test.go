@@ -2,11 +2,9 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -127,42 +124,6 @@ func systemNetwork(t *testing.T) {
 	assert.Error(t, system{}.probe(ctx, to, time.Hour), "it ends with its context")
 }
 
-// TestConfigurationAtOnce: a configuration error ends the first attempt, whatever time is left.
-func TestConfigurationAtOnce(t *testing.T) {
-	s := (&script{hello: func(int) []byte { return refuse(netproto.WrongSecret) }}).start(t)
-	other := (&script{}).start(t)
-	certificate, key, err := gateway.NewCertificate("localhost")
-	require.NoError(t, err)
-	pair, err := tls.X509KeyPair(certificate, key)
-	require.NoError(t, err)
-	other.stop()
-	other.listen(t, pair, "h3")
-	for name, c := range map[string]struct {
-		addr string
-		pin  netproto.Digest
-		text string
-	}{
-		"secret":        {s.addr, s.opt.Pin, "access token"},
-		"pin":           {s.addr, netproto.Digest{1}, "the gateway's certificate has the fingerprint"},
-		"untrusted":     {s.addr, netproto.Digest{}, "failed to verify certificate"},
-		"other service": {other.addr, s.opt.Pin, "no application protocol"},
-		"no host":       {"no..host:1", s.opt.Pin, "no such host"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var seen attempts
-			x := &script{addr: c.addr, opt: s.opt}
-			_, session := x.dial(t, func(o *Options) { o.Pin, o.Attempted = c.pin, seen.add })
-			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
-			require.ErrorContains(t, err, c.text)
-			assert.NotErrorIs(t, err, netproto.TooLate)
-			why, ok := errors.AsType[*ConnectError](seen.get()[0])
-			require.True(t, ok)
-			assert.True(t, why.Configuration())
-			assert.False(t, strings.Contains(why.Error(), "CRYPTO") && name != "other service", why.Error())
-		})
-	}
-}
-
 // TestHostGone: a host that was found before and is not found now counts as temporarily gone.
 func TestHostGone(t *testing.T) {
 	c := &Client{}
@@ -186,14 +147,4 @@ func TestHostGone(t *testing.T) {
 			time.AfterFunc(time.Second, func() { a.set(func() { a.hosts = here }) })
 		}
 	})
-}
-
-// TestRetireOld: retiring an old connection does not affect the new one.
-func TestRetireOld(t *testing.T) {
-	before, now := &link{open: 1}, &link{open: 1}
-	c := &Client{current: now}
-	c.retire(before)
-	assert.Same(t, now, c.current)
-	c.retire(now)
-	assert.Nil(t, c.current)
 }
