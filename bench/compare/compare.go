@@ -1,12 +1,12 @@
 // Package compare reports the differences between two measurements, their sizes and their confidence. Lines of two
-// files, or of one file, are paired by their identity: measurement, cell, mode, models and flags. A setting with one
+// files, or of one file, are paired by their identity: measurement, cell, mode and models. A setting with one
 // value in the whole first measurement and another in the whole second one is what is compared. It is not part of the
 // identity.
 //
 // Samples of the same questions are compared per question, with Wilcoxon's signed ranks, others with the rank sums of
 // Mann and Whitney. An interval contains all changes that the same test would not reject. All tests of a comparison are
-// corrected together (Holm): half of the error probability is for the times per answer and half for all other figures,
-// so that a comparison of two equal measurements shows a difference with a probability of [Alpha] at most.
+// corrected together (Holm), so that a comparison of two equal measurements shows a difference with a probability of
+// [Alpha] at most.
 // Consecutive questions may be disturbed together: if their changes are correlated (autocorrelation), they count as
 // one. No test can detect a disturbance of one whole measurement: let the measurements alternate.
 package compare
@@ -163,31 +163,17 @@ func (r *Report) finish() (*Report, error) {
 	if len(r.Pairs) == 0 {
 		return nil, fmt.Errorf("%w: no line of one has a partner in the other", ErrNothing)
 	}
-	var times, others []*Metric
+	var tested []*Metric
+	var p []float64
 	for i := range r.Pairs {
 		for k := range r.Pairs[i].Metrics {
-			switch m := &r.Pairs[i].Metrics[k]; {
-			case m.Test == NoTest || m.Test == Single:
-			case m.Name == "ms":
-				times = append(times, m)
-			default:
-				others = append(others, m)
+			if m := &r.Pairs[i].Metrics[k]; m.Test == SignedRank || m.Test == RankSum {
+				tested, p = append(tested, m), append(p, m.P)
 			}
 		}
 	}
-	share := 1.0
-	if len(times) > 0 && len(others) > 0 {
-		share = 2 // half of the error probability: other figures do not affect the main ones
-	}
-	for _, family := range [][]*Metric{times, others} {
-		var p []float64
-		for _, m := range family {
-			p = append(p, m.P)
-		}
-		for i, adjusted := range stats.Holm(p) {
-			family[i].Adjusted = min(1, share*adjusted)
-			family[i].Differs = family[i].Adjusted <= Alpha
-		}
+	for i, adjusted := range stats.Holm(p) {
+		tested[i].Adjusted, tested[i].Differs = adjusted, adjusted <= Alpha
 	}
 	return r, nil
 }

@@ -90,11 +90,6 @@ func (l *item) read(fields map[string]json.RawMessage) error {
 			l.of[name] = m.Hash
 		}
 	}
-	for name, value := range l.run.Flags {
-		if !overridden(name) {
-			l.of["--"+name] = value
-		}
-	}
 	return nil
 }
 
@@ -106,20 +101,6 @@ func tells(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "n_") || strings.HasPrefix(name, "type_")
-}
-
-// overridden reports whether a flag is not part of a line's identity: it sets the amount of measuring or the output, or
-// the line has a field with the flag's value that applies to it.
-func overridden(flag string) bool {
-	switch flag {
-	case "json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record", "replay", "profile",
-		"profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps", "edge-row-cost",
-		"cloud-ms", "trace", "traces", "parallel", "prompt", "generate", "depth", "threads", "rows", "backend",
-		"model", "large",
-		"policy", "threshold", "devices", "rate", "seconds":
-		return true
-	}
-	return false
 }
 
 // plain returns a value as people write it.
@@ -142,23 +123,8 @@ func (l *item) readCell(raw json.RawMessage) error {
 	return nil
 }
 
-// readSamples parses rows of figures, or lists of them by name.
+// readSamples parses rows of figures.
 func (l *item) readSamples(raw json.RawMessage) error {
-	var lists map[string]json.RawMessage
-	if json.Unmarshal(raw, &lists) == nil {
-		for name, list := range lists {
-			if values, ok := figures(list); ok && len(values) > 0 {
-				l.samples[name] = &series{values: values}
-			}
-		}
-		return nil
-	}
-	if values, ok := figures(raw); ok {
-		if len(values) > 0 {
-			l.samples["samples"] = &series{values: values}
-		}
-		return nil
-	}
 	var rows []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &rows); err != nil {
 		return err
@@ -299,7 +265,7 @@ func anyHas(lines []*item, name string) bool {
 func described(r *result.Run) map[string]string {
 	all := map[string]string{
 		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
-		"os": r.Machine.OS, "arch": r.Machine.Arch, "kernels": r.Machine.Kernels, "huge pages": r.Machine.HugePages,
+		"os": r.Machine.OS, "arch": r.Machine.Arch, "kernels": r.Machine.Kernels,
 		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)), "remote": r.Remote,
 	}
 	if r.Machine.Bandwidth > 0 {

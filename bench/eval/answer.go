@@ -40,10 +40,6 @@ type Answer struct {
 	Turned int `json:"turned,omitempty"`
 	Ahead  int `json:"ahead,omitempty"`
 
-	Read int `json:"read,omitempty"` // tokens that it had to read for these: prompt and answer before the last one
-	Up   int `json:"up,omitempty"`   // bytes of the asks
-	Down int `json:"down,omitempty"`
-
 	Spent *router.Answer `json:"spent,omitempty"` // of a budget
 
 	Same string `json:"same,omitempty"` // the run with the same decisions: its answer and its figures
@@ -290,14 +286,13 @@ func (t *taker) token(k *draft.Token) {
 }
 
 func (t *taker) escalation(q *draft.Escalation) {
-	t.a.Up, t.a.Down = t.a.Up+q.BytesUp, t.a.Down+q.BytesDown
 	switch q.Outcome {
 	case draft.Known: // without verification, no tokens were compared for it
 		t.a.Known++
 		t.until = max(t.until, q.AuditedTo)
 	case draft.Hit, draft.Miss:
 		t.a.Asks++
-		if t.a.Read = max(t.a.Read, q.Pos); !q.ByAhead { // else no tokens were compared for it
+		if !q.ByAhead { // else no tokens were compared for it
 			t.until = q.Pos + 1
 		}
 	case draft.Dropped:
@@ -329,7 +324,7 @@ func (t *taker) finish(s engine.Summary) {
 	}
 }
 
-// auditRest makes the large model audit the tokens after its last one. The answer's bytes do not include this.
+// auditRest makes the large model audit the tokens after its last one.
 func (t *taker) auditRest(ctx context.Context, far engine.Cloud, prompt []int32) error {
 	from, text := max(t.prompt, t.until), append(prompt[:len(prompt):len(prompt)], t.a.Tokens...)
 	if from >= len(text) {

@@ -15,7 +15,7 @@ import (
 )
 
 // logFormat is the version of the file. It changes when a field changes its meaning.
-const logFormat = 2 // 1: runs with a budget did not record what they spent
+const logFormat = 3 // 2: answers had sizes of their questions
 
 // Log has the answers of all runs, in memory and optionally in a file:
 //

@@ -21,7 +21,7 @@ func tokenOf(origin string, confidence float32) *draft.Token {
 }
 
 // head is the first line of a file with one run.
-const head = `{"settings":{"format":2,"task":"t","runs":["never"]},"about":{"version":"1"}}` + "\n"
+const head = `{"settings":{"format":3,"task":"t","runs":["never"]},"about":{"version":"1"}}` + "\n"
 
 // good is an answer in that file.
 const good = `{"question":"a","run":"never","verdict":"right","stop":"end","tokens":[1,2],"pieces":["x","y"],` +

@@ -33,10 +33,7 @@ type Settings struct {
 type About struct {
 	Version string `json:"version"` // of the program
 	Command string `json:"command"` // that began the file
-	Small   string `json:"small"`   // general.name of the models
-	Large   string `json:"large"`
-	Machine string `json:"machine"`
-	Date    string `json:"date"` // of the beginning
+	Date    string `json:"date"`    // of the beginning
 }
 
 // differences returns the fields in which two settings differ, each with both values.

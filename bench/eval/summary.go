@@ -21,8 +21,7 @@ type RunReport struct {
 	Answers   int      `json:"answers"`
 
 	Right        *int     `json:"right,omitempty"`
-	Silent       *int     `json:"silent,omitempty"`  // no choice, or no number: not right
-	NoRoom       int      `json:"no_room,omitempty"` // of the silent: the question does not fit into the context
+	Silent       *int     `json:"silent,omitempty"` // no choice, or no number: not right
 	Accuracy     *float64 `json:"accuracy,omitempty"`
 	AccuracyLow  *float64 `json:"accuracy_low,omitempty"` // Wilson's interval at 95%
 	AccuracyHigh *float64 `json:"accuracy_high,omitempty"`
@@ -36,9 +35,6 @@ type RunReport struct {
 	CloudAhead     *float64 `json:"cloud_tokens_ahead_per_answer,omitempty"` // that it decoded ahead
 	Tokens         float64  `json:"tokens_per_answer"`                       // including end tokens
 	Milliseconds   float64  `json:"ms_per_answer"`                           // mean, several answers at a time
-	BytesUp        *float64 `json:"bytes_up_per_answer,omitempty"`
-	BytesDown      *float64 `json:"bytes_down_per_answer,omitempty"`
-	Read           float64  `json:"cloud_tokens_read_per_answer"` // prompt and answer before the last ask
 
 	// share of the audited tokens of the small model for which the large one would have chosen another
 	Missed *float64 `json:"missed_share,omitempty"`
@@ -156,12 +152,11 @@ func newTable(set *task.Set, runs []Run, log *Log) *table {
 
 // sums are the sums over the answers of a run.
 type sums struct {
-	graded, right, silent, noRoom int
-	tokens, cloud, asks, read     int
-	known, turned, ahead          int
-	up, down                      int
-	audited, missed, needful      int // tokens of the cloud that were needed
-	ms, guess                     float64
+	graded, right, silent    int
+	tokens, cloud, asks      int
+	known, turned, ahead     int
+	audited, missed, needful int // tokens of the cloud that were needed
+	ms, guess                float64
 }
 
 func (t *table) sums(run int) (s sums) {
@@ -174,15 +169,11 @@ func (t *table) sums(run int) (s sums) {
 func (s *sums) add(a Answer, q task.Question) {
 	s.tokens += len(a.Tokens)
 	s.cloud += a.cloudTokens()
-	s.asks, s.read = s.asks+a.Asks, s.read+a.Read
+	s.asks += a.Asks
 	s.known, s.turned, s.ahead = s.known+a.Known, s.turned+a.Turned, s.ahead+a.Ahead
-	s.up, s.down = s.up+a.Up, s.down+a.Down
 	s.audited, s.missed = s.audited+a.Audited, s.missed+len(a.Missed)
 	s.needful += a.cloudTokens() - len(a.Needless)
 	s.ms += a.Milliseconds
-	if a.Stop == StopNoRoom {
-		s.noRoom++
-	}
 	if q.Grade == nil {
 		return
 	}
@@ -201,13 +192,10 @@ func (t *table) report(run int) RunReport {
 	s := t.sums(run)
 	n := float64(len(t.questions))
 	r := RunReport{
-		Answers: len(t.questions), NoRoom: s.noRoom, EscalatedShare: share(s.cloud, s.tokens),
-		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n, Read: float64(s.read) / n,
+		Answers: len(t.questions), EscalatedShare: share(s.cloud, s.tokens),
+		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n,
 		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
 		CloudAhead: new(float64(s.ahead) / n),
-	}
-	if s.up > 0 {
-		r.BytesUp, r.BytesDown = new(float64(s.up)/n), new(float64(s.down)/n)
 	}
 	if s.audited > 0 {
 		r.Missed = new(share(s.missed, s.audited))
@@ -243,11 +231,10 @@ func share(a, b int) float64 {
 func (t *table) oracle(always RunReport) RunReport {
 	s := t.sums(t.always)
 	r := RunReport{
-		Policy: Oracle, Answers: always.Answers, NoRoom: always.NoRoom, Tokens: always.Tokens,
+		Policy: Oracle, Answers: always.Answers, Tokens: always.Tokens,
 		EscalatedShare: share(s.needful, s.tokens), Asks: float64(s.needful) / float64(always.Answers),
 		Agreement: always.Agreement, Needless: new(0.0), Missed: new(0.0),
 	}
-	r.Read = always.Read
 	if s.graded > 0 {
 		r.grade(s)
 	}

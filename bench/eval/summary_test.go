@@ -29,7 +29,7 @@ func made(question, run, verdict, origins string) Answer {
 	}
 	a.Asks = strings.Count(a.Origins, "c")
 	a.Audited = len(origins) - a.Asks
-	a.Read, a.Milliseconds = 10*a.Asks, 4
+	a.Milliseconds = 4
 	return a
 }
 
@@ -84,9 +84,7 @@ func TestSummarize(t *testing.T) {
 	assert.Equal(t, 1, *never.Silent)
 	assert.Equal(t, []float64{0.25, 0.5}, []float64{*margin.Chance, *never.Accuracy})
 	assert.InDelta(t, 3./16, margin.EscalatedShare, 1e-12)
-	assert.Equal(t, []float64{0.75, 4, 4, 7.5},
-		[]float64{margin.Asks, margin.Tokens, margin.Milliseconds, margin.Read})
-	assert.Nil(t, margin.BytesUp)
+	assert.Equal(t, []float64{0.75, 4, 4}, []float64{margin.Asks, margin.Tokens, margin.Milliseconds})
 	assert.InDelta(t, 3./13, *margin.Missed, 1e-12)
 	assert.InDelta(t, 1./3, *margin.Needless, 1e-12)
 	assert.InDelta(t, 13./16, margin.Agreement.Value, 1e-12)
@@ -107,7 +105,7 @@ func TestSummarize(t *testing.T) {
 
 	assert.InDelta(t, 4./16, oracle.EscalatedShare, 1e-12, "the tokens on which the models differ")
 	assert.Equal(t, []any{0.75, 1.0, 3, 4.0}, []any{*oracle.Accuracy, oracle.Asks, *oracle.Right, oracle.Tokens})
-	assert.Equal(t, []float64{always.Read, 0, 0}, []float64{oracle.Read, *oracle.Missed, *oracle.Needless})
+	assert.Equal(t, []float64{0, 0}, []float64{*oracle.Missed, *oracle.Needless})
 	assert.Equal(t, always.Agreement, oracle.Agreement)
 	assert.Nil(t, oracle.Curve)
 
@@ -176,13 +174,13 @@ func TestPoliciesAtShares(t *testing.T) {
 	assert.Equal(t, []float64{0.2, 0.3}, []float64{r.Policies[0].At[0].Share, r.Policies[0].At[1].Share})
 }
 
-// TestSummarizeParts: bytes, budgets, questions that lack a run or do not fit.
+// TestSummarizeParts: budgets, questions that lack a run or do not fit.
 func TestSummarizeParts(t *testing.T) {
 	set, runs, l := comparedRuns()
 	runs = append(runs, Run{Policy: router.Margin, Budget: 0.5})
 	for _, q := range []string{"a", "b", "c"} {
 		a := made(q, "margin 50%", "wrong", "ce")
-		a.Up, a.Down, a.Audited, a.Missed = 30, 6, 10, make([]int, 5)
+		a.Audited, a.Missed = 10, make([]int, 5)
 		l.answers[key{q, a.Run}] = a
 	}
 	l.answers[key{"c", "margin 50%"}] = Answer{Question: "c", Run: "margin 50%", Verdict: "silent", Stop: StopNoRoom}
@@ -192,17 +190,10 @@ func TestSummarizeParts(t *testing.T) {
 	small, large := *r.Runs[0].Accuracy, *r.Runs[1].Accuracy
 	assert.InDelta(t, (*b.Accuracy-small)/(large-small), b.Gap.Value, 1e-12)
 	assert.LessOrEqual(t, b.Gap.Low, b.Gap.Value)
-	assert.Equal(t, []any{"margin 50%", 0.5, 20.0, 4.0}, []any{b.Name(), *b.Budget, *b.BytesUp, *b.BytesDown})
+	assert.Equal(t, []any{"margin 50%", 0.5}, []any{b.Name(), *b.Budget})
 	assert.InDelta(t, 0.5, *b.Missed, 1e-12)
 	assert.InDelta(t, 12./22, b.Agreement.Value, 1e-12)
-	assert.Equal(t, 1, b.NoRoom)
-	for _, q := range []string{"a", "b"} {
-		a := l.answers[key{q, "margin 50%"}]
-		a.Down = 0 // no answer came
-		l.answers[key{q, a.Run}] = a
-	}
-	silent := Summarize(set, runs, l).Runs[3]
-	assert.Equal(t, []float64{20, 0}, []float64{*silent.BytesUp, *silent.BytesDown})
+	assert.Equal(t, 1, *b.Silent)
 	assert.Equal(t, 0, Summarize(set, []Run{{Policy: router.Entropy}}, l).Questions)
 }
 

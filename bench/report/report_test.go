@@ -254,7 +254,7 @@ func TestColumns(t *testing.T) {
 		Bound: x(14), HiddenShare: x(0.18), HitRate: x(0.19), Asks: x(20), Timeouts: new(22), BytesUp: x(25),
 		BytesDown: x(26), EqualToCloud: new(false), DifferingFromCloud: new(3), EqualToSerial: new(true)}
 	mode.FirstToken, mode.Between = &result.Times{P50: 15, P99: 900}, &result.Times{P50: 901, P99: 16}
-	mode.Exposed, mode.Passes, mode.Wasted, mode.CPU, mode.Joules = x(17), x(27), x(21), x(23), x(24)
+	mode.Exposed, mode.Passes, mode.Wasted, mode.CPU = x(17), x(27), x(21), x(23)
 	engine := speed.Report{PromptTokens: 30, PromptTPS: 31, DecodedTokens: 32, GenerationTPS: 33, Share: x(0.34),
 		Bound: 35, Bandwidth: 36, LoadMS: 37, FirstTokenMS: 38, PeakRSS: 39 << 20, Threads: 1}
 	gateway := wire.GatewayReport{Devices: 40, Rate: 41, ModelMS: 42, Asks: 44, Answers: 43, PerSecond: 45, Errors: 46,
@@ -275,7 +275,7 @@ func TestColumns(t *testing.T) {
 	want := []string{
 		"mode m; round trip 11; answers 2; right 3.0%; right, 95% 4.0% to 5.0%; from cloud 6.0%; mean 7; p50 8; p90 9; " +
 			"p99 10; bound 14; first token 15; between tokens 16; exposed 17; hidden 18.0%; hits 19.0%; passes 27; asks 20; " +
-			"wasted 21; timed out 22; bytes up 25; down 26; CPU 23; joules 24; equal but 3, to cloud",
+			"wasted 21; timed out 22; bytes up 25; down 26; CPU 23; equal but 3, to cloud",
 		"model small; threads 1; prompt 30; prompt, tokens/s 31; generated 32; generation, tokens/s 33; of the bound 34.0%; " +
 			"bound, tokens/s 35; memory, GB/s 36; load, ms 37; first token, ms 38; peak memory 39 MiB",
 		"devices 40; asks/s of each 41; model, ms 42; answered 43 of 44; answers/s 45; failed 46; ms p50 47; p90 48; " +

@@ -214,7 +214,6 @@ func modeTable(all []*mode) *Table {
 		{"bytes up", "payload per answered ask", of(func(m *mode) *float64 { return m.BytesUp })},
 		{"down", "", of(func(m *mode) *float64 { return m.BytesDown })},
 		{"CPU", "seconds per answer", of(func(m *mode) *float64 { return m.CPU })},
-		{"joules", "per answer", of(func(m *mode) *float64 { return m.Joules })},
 		{"equal", "the tokens are those of", func(m *mode) string { return equal(&m.Report) }},
 	}, all)
 }

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"os"
 	"runtime"
 
 	"github.com/klauspost/cpuid/v2"
@@ -13,15 +12,12 @@ import (
 
 // Machine describes the machine of a measurement. Fields that the system does not report are absent.
 type Machine struct {
-	CPU       string `json:"cpu"`                    // its model name
-	Cores     int    `json:"cores"`                  // logical cores available to this process
-	OS        string `json:"os"`                     //
-	Arch      string `json:"arch"`                   //
-	Kernels   string `json:"kernels"`                // the variant of package kernels/cpu in use
-	Memory    int64  `json:"memory_bytes,omitempty"` //
-	Cache     int64  `json:"cache_bytes,omitempty"`  // size of the last-level cache
-	Page      int    `json:"page_bytes"`             //
-	HugePages string `json:"huge_pages,omitempty"`   // Linux: setting for transparent huge pages, such as madvise
+	CPU     string `json:"cpu"`                    // its model name
+	Cores   int    `json:"cores"`                  // logical cores available to this process
+	OS      string `json:"os"`                     //
+	Arch    string `json:"arch"`                   //
+	Kernels string `json:"kernels"`                // the variant of package kernels/cpu in use
+	Memory  int64  `json:"memory_bytes,omitempty"` //
 	// 1e9 bytes per second: all cores reading memory, just before the measurement
 	Bandwidth  float64 `json:"bandwidth_gbs,omitempty"`
 	Load       float64 `json:"load,omitempty"`    // average number of runnable processes in the minute before
@@ -32,8 +28,7 @@ type Machine struct {
 func ThisMachine() Machine {
 	m := Machine{
 		CPU: cpuid.CPU.BrandName, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Kernels: cpu.Features(), Page: os.Getpagesize(), HugePages: hugePages(), VirtualCPU: cpuid.CPU.VM(),
-		Cache: CacheBytes(),
+		Kernels: cpu.Features(), VirtualCPU: cpuid.CPU.VM(),
 	}
 	if v, err := mem.VirtualMemory(); err == nil {
 		m.Memory = int64(v.Total)

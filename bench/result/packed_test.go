@@ -43,18 +43,3 @@ func TestLimited(t *testing.T) {
 		assert.NoError(t, err, "up to %d bytes", most)
 	}
 }
-
-// TestLongLines: lines that are longer than the read buffer keep their content.
-func TestLongLines(t *testing.T) {
-	var text strings.Builder
-	for _, letter := range []string{"a", "b", "c", "d"} {
-		text.WriteString(`{"x":"` + strings.Repeat(letter, 50_000) + `","run":{"measurement":"` + letter + "\"}}\n")
-	}
-	all, err := Read(strings.NewReader(text.String()), "f")
-	require.NoError(t, err)
-	for _, r := range all {
-		var v struct{ X string }
-		require.NoError(t, r.Into(&v))
-		assert.True(t, v.X == strings.Repeat(r.Run.Measurement, 50_000), r.Run.Measurement)
-	}
-}

@@ -217,11 +217,10 @@ func TestLatencies(t *testing.T) {
 
 func TestThisMachine(t *testing.T) {
 	m := ThisMachine()
-	assert.Equal(t, []any{runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpu.Features(), os.Getpagesize(),
-		CacheBytes()}, []any{m.Cores, m.OS, m.Arch, m.Kernels, m.Page, m.Cache})
+	assert.Equal(t, []any{runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH, cpu.Features()},
+		[]any{m.Cores, m.OS, m.Arch, m.Kernels})
 	if m.OS == "linux" {
 		assert.Greater(t, m.Memory, int64(64<<20), "bytes")
-		assert.Regexp(t, `^([a-z]+)?$`, m.HugePages)
 	}
 	assert.Zero(t, m.Bandwidth, "measuring it takes time")
 }

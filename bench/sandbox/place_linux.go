@@ -92,6 +92,12 @@ func (p place) start(dir string, run func(c *exec.Cmd) error) error {
 	return run(c)
 }
 
+// end kills a program and its child processes in its session.
+func end(p *os.Process) {
+	syscall.Kill(-p.Pid, syscall.SIGKILL) // not yet waited for, so the process id is still valid
+	p.Kill()
+}
+
 // The rights that Landlock handles, to change files and to speak TCP, and those in the program's own folder.
 const (
 	changes = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -21,4 +22,10 @@ func (place) lacks() []string {
 // within prepares the confinement of a program in a folder, and calls run to start it.
 func (place) within(dir string, run func(c *exec.Cmd) error) error {
 	return run(&exec.Cmd{Dir: dir, SysProcAttr: &syscall.SysProcAttr{Setsid: true}})
+}
+
+// end kills a program and its child processes in its session.
+func end(p *os.Process) {
+	syscall.Kill(-p.Pid, syscall.SIGKILL) // not yet waited for, so the process id is still valid
+	p.Kill()
 }

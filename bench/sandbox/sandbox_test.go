@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -360,12 +359,4 @@ func TestOverfull(t *testing.T) {
 		watch(ctx, cancel, dir)
 		assert.Equal(t, checkFolder, time.Since(began))
 	})
-}
-
-// TestPasses: only the key followed by the number that was sent passes.
-func TestPasses(t *testing.T) {
-	for said, want := range map[string]bool{"": false, "KE": false, "KEY": false, "passed": false, "KEYKEY": false} {
-		var sent bytes.Buffer
-		assert.Equal(t, want, passes(&sent, strings.NewReader(said), []byte("job\n"), "KEY"), said)
-	}
 }

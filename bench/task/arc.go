@@ -3,9 +3,6 @@ package task
 // The AI2 Reasoning Challenge (Clark et al., arXiv 1803.05457): science questions for schools, each with three to five
 // options A to E or 1 to 5. Answers are graded by [choice].
 
-// arcPrompts is the version of the prompt below. It changes when the prompt or the grader does.
-const arcPrompts = "arc-1"
-
 // arcInstruction follows each question and its options, in the format of csqa.go.
 const arcInstruction = "Think about it in one or two sentences. " +
 	`Then end with "The answer is X.", where X is the label of your choice.`
@@ -37,13 +34,5 @@ B. the Sun goes out
 C. the Earth turns around its axis
 D. clouds gather each evening
 ` + arcInstruction, `As the Earth turns, each place faces the Sun and then turns away. The answer is C.`},
-	}
-}
-
-// arc returns the set without its questions.
-func arc() *Set {
-	return &Set{
-		Name: ARC, Prompts: arcPrompts, Shots: arcShots(), Tokens: 96,
-		lead: "\nAnswer:", next: "\nQuestion:", parse: asking(arcInstruction),
 	}
 }

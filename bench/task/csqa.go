@@ -3,9 +3,6 @@ package task
 // CommonsenseQA (Talmor, Herzig, Lourie and Berant, NAACL 2019): 1,221 questions of the development split, each with
 // five options A to E. 24 of them have two options with the same text. Answers are graded by [choice].
 
-// csqaPrompts is the version of the prompt below. It changes when the prompt or the grader does.
-const csqaPrompts = "csqa-1"
-
 // csqaInstruction follows each question and its options, which look like this:
 //
 //	Question: Where would you find magazines along side many other printed works?
@@ -46,13 +43,5 @@ C. to stop time
 D. to be on time
 E. to hear music
 ` + csqaInstruction, `An alarm wakes people who have to be somewhere in the morning. The answer is D.`},
-	}
-}
-
-// csqa returns the set without its questions.
-func csqa() *Set {
-	return &Set{
-		Name: CSQA, Prompts: csqaPrompts, Shots: csqaShots(), Tokens: 96,
-		lead: "\nAnswer:", next: "\nQuestion:", parse: asking(csqaInstruction),
 	}
 }

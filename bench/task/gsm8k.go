@@ -11,9 +11,6 @@ import (
 // GSM8K (Cobbe et al., arXiv 2110.14168): 1,319 word problems of grade school mathematics, each with a worked solution
 // that ends with "#### " and a number. Answers are graded by [number].
 
-// gsm8kPrompts is the version of the prompt below. It changes when the prompt or the grader does.
-const gsm8kPrompts = "gsm8k-1"
-
 // gsm8kInstruction follows each problem.
 const gsm8kInstruction = `Solve it step by step. Then end with "The answer is N.", where N is a number.`
 
@@ -28,14 +25,6 @@ func gsm8kShots() []Shot {
 ` + gsm8kInstruction, `He needs 20 / 2.50 = 8 weeks. The answer is 8.`},
 		{`Question: A field is 30 m long and half as wide. How long is the fence around it, in metres?
 ` + gsm8kInstruction, `It is 30 / 2 = 15 m wide. Around it are 2 * 30 + 2 * 15 = 90 m. The answer is 90.`},
-	}
-}
-
-// gsm8k returns the set without its questions.
-func gsm8k() *Set {
-	return &Set{
-		Name: GSM8K, Prompts: gsm8kPrompts, Shots: gsm8kShots(), Tokens: 320,
-		lead: "\nAnswer:", next: "\nQuestion:", parse: parseGSM8K,
 	}
 }
 

@@ -10,19 +10,9 @@ import (
 // HumanEval (Chen et al., arXiv 2107.03374): 164 functions in Python, each with a header, a description and tests. An
 // answer is right if its program passes the tests: the accuracy is pass@1. Programs are extracted by [problem.program].
 
-// humanEvalPrompts is the version of the prompt below. It changes when the prompt or the grader does.
-const humanEvalPrompts = "humaneval-1"
-
 // humanEvalInstruction precedes the header in a chat. A raw prompt is only the header.
 const humanEvalInstruction = "Complete this Python function. Answer with one code block that has the whole function, " +
 	"and the imports that it needs.\n\n"
-
-// humanEval returns the set without its questions.
-func humanEval(run Runner) *Set {
-	return &Set{Name: HumanEval, Prompts: humanEvalPrompts, Tokens: 512, parse: func(line []byte) (Question, error) {
-		return parseHumanEval(line, run)
-	}}
-}
 
 // parseHumanEval parses a line.
 func parseHumanEval(line []byte, run Runner) (Question, error) {

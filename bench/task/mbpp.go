@@ -12,9 +12,6 @@ import (
 // program and three tests. An answer is right if its program passes the three: the accuracy is pass@1. Programs are
 // extracted by [problem.program]. The parts of the file are those of the paper, by the number of the problem.
 
-// mbppPrompts is the version of the prompt below. It changes when the prompt or the grader does.
-const mbppPrompts = "mbpp-1"
-
 // part is a range of numbers of problems.
 type part struct{ first, last int }
 
@@ -30,7 +27,7 @@ var (
 
 // mbpp returns a part of the set without its questions. The worked examples are the first problems of the file.
 func mbpp(name string, which part, run Runner) *Set {
-	s := &Set{Name: name, Prompts: mbppPrompts, Tokens: 512, fromFile: true}
+	s := &Set{Name: name, Prompts: "mbpp-1", Tokens: 512, fromFile: true}
 	s.parse = func(line []byte) (Question, error) {
 		number, q, err := parseMBPP(line, run)
 		switch {

@@ -222,7 +222,7 @@ func TestJudge(t *testing.T) {
 
 // TestRight: a set judges an answer without what follows from the next question on, and an error is not a verdict.
 func TestRight(t *testing.T) {
-	s := gsm8k()
+	s := format(GSM8K, nil)
 	q := Question{Grade: JudgeBy(func(answer string) bool { return answer == "The answer is 3." })}
 	for answer, want := range map[string]bool{"The answer is 3.": true, "The answer is 3.\nQuestion: and?": true,
 		"The answer is 4.": false, "": false} {

@@ -86,14 +86,28 @@ type Set struct {
 // errOtherPart means that a line does not belong to the part of the file that is read.
 var errOtherPart = errors.New("another part of the file")
 
-// formats returns the sets with a file format of their own, each without its questions.
-func formats(run Runner) map[string]func() *Set {
-	return map[string]func() *Set{
-		CSQA: csqa, ARC: arc, GSM8K: gsm8k,
-		HumanEval: func() *Set { return humanEval(run) },
-		MBPP:      func() *Set { return mbpp(MBPP, mbppTest, run) },
-		MBPPTrain: func() *Set { return mbpp(MBPPTrain, mbppTrain, run) },
+// format returns the set of a benchmark with a file format of its own, without its questions; nil for other names. The
+// version of the prompts changes when the prompt or the grader does.
+func format(name string, run Runner) *Set {
+	s := &Set{Name: name, Prompts: name + "-1", lead: "\nAnswer:", next: "\nQuestion:"}
+	switch name {
+	case CSQA:
+		s.Shots, s.Tokens, s.parse = csqaShots(), 96, asking(csqaInstruction)
+	case ARC:
+		s.Shots, s.Tokens, s.parse = arcShots(), 96, asking(arcInstruction)
+	case GSM8K:
+		s.Shots, s.Tokens, s.parse = gsm8kShots(), 320, parseGSM8K
+	case HumanEval:
+		return &Set{Name: name, Prompts: s.Prompts, Tokens: 512,
+			parse: func(line []byte) (Question, error) { return parseHumanEval(line, run) }}
+	case MBPP:
+		return mbpp(name, mbppTest, run)
+	case MBPPTrain:
+		return mbpp(name, mbppTrain, run)
+	default:
+		return nil
 	}
+	return s
 }
 
 // RunsPrograms reports whether answers to a task are graded by running their programs.
@@ -169,31 +183,22 @@ type Options struct {
 
 // Open returns the questions of a task or a file. See [Read] for the format of a file.
 func Open(name string, o Options) (*Set, error) {
-	form, public := formats(o.Run)[name]
+	s := format(name, o.Run)
 	switch {
 	case name == Demo || name == DemoTrain:
 		return ofDemo(name, o)
-	case !public && o.Shots != 0:
+	case s == nil && o.Shots != 0:
 		return nil, fmt.Errorf("%s has no worked examples: they are for %s, %s, %s and %s", name, CSQA, ARC, GSM8K,
 			MBPP)
-	case !public:
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
+	case s == nil:
 		s := ofFile(name)
-		if err := s.read(bytes.NewReader(b), name, o.Most); err != nil {
+		if err := s.readFile(name, o.Most); err != nil {
 			return nil, err
 		}
 		return s.first(o.Most)
 	case o.Data == "":
 		return nil, errors.New("no file of questions for " + name)
 	}
-	b, err := os.ReadFile(o.Data)
-	if err != nil {
-		return nil, err
-	}
-	s := form()
 	switch {
 	case o.Shots < 0 || o.Shots > MostShots:
 		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, MostShots)
@@ -202,7 +207,7 @@ func Open(name string, o Options) (*Set, error) {
 	case !s.fromFile:
 		s.Shots = s.Shots[:o.Shots]
 	}
-	if err := s.read(bytes.NewReader(b), o.Data, o.Most); err != nil {
+	if err := s.readFile(o.Data, o.Most); err != nil {
 		return nil, err
 	}
 	if o.Shots > len(s.Shots) {
@@ -210,6 +215,15 @@ func Open(name string, o Options) (*Set, error) {
 	}
 	s.Shots = s.Shots[:o.Shots]
 	return s.first(o.Most)
+}
+
+// readFile is [Set.read] of the file at path.
+func (s *Set) readFile(path string, most int) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return s.read(bytes.NewReader(b), path, most)
 }
 
 // FewError means that a set has fewer questions than requested.

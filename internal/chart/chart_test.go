@@ -117,8 +117,3 @@ func number(t *testing.T, text string) float64 {
 	require.NoError(t, err)
 	return x
 }
-
-// fmtSscan parses the size of a picture.
-func fmtSscan(viewBox string, width, height *float64) (int, error) {
-	return fmt.Sscanf(viewBox, "0 0 %f %f", width, height)
-}

@@ -1,11 +1,8 @@
 package chart
 
-import (
-	"math"
-	"unicode/utf8"
-)
+import "math"
 
-// Spans is a picture of rows, one below the other, over one axis: a time line, or bars that begin at 0.
+// Spans is a picture of rows, one below the other, over one axis: a time line.
 type Spans struct {
 	Title string
 	X     Axis
@@ -21,10 +18,8 @@ type Kind struct {
 
 // Row is a row of spans.
 type Row struct {
-	Name      string
-	Spans     []Span
-	Low, High float64 // ends of an interval, drawn as a line over the row, if High is above Low
-	Text      string  // after the last span
+	Name  string
+	Spans []Span
 }
 
 // Span is a part of a row. An empty one is drawn as a thin line.
@@ -39,9 +34,6 @@ func (s Spans) SVG() []byte {
 	const bar, gap = 16.0, 8.0
 	f := newFrame(s.Title)
 	f.left = 170
-	for _, r := range s.Rows {
-		f.right = max(f.right, min(10+letter*float64(utf8.RuneCountInString(r.Text)), f.width/3))
-	}
 	f.tall = (bar+gap)*float64(len(s.Rows)) + gap
 	p := plot{f, s.X.fitted(), Axis{}.fitted()}
 	p.ruler()
@@ -62,26 +54,14 @@ func (s Spans) SVG() []byte {
 
 // row draws the spans of one row.
 func (p plot) row(r Row, top, bar float64) {
-	end := p.left
 	for _, one := range r.Spans {
 		if math.IsNaN(one.From) || math.IsNaN(one.To) {
 			continue
 		}
 		x0, _ := p.place(one.From, 0)
 		x1, _ := p.place(one.To, 0)
-		end = max(end, x1)
 		p.printf(`<rect class="f c%d" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`+"\n",
 			one.Colour%Colours, x0, top, max(x1-x0, 1.2), bar, escaped(one.Text))
-	}
-	if r.High > r.Low {
-		x0, _ := p.place(r.Low, 0)
-		x1, _ := p.place(r.High, 0)
-		end = max(end, x1)
-		p.printf(`<path class="w" d="M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8"/>`+"\n",
-			x0, top+bar/2, x1, x0, top+bar/2-4, x1, top+bar/2-4)
-	}
-	if r.Text != "" {
-		p.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", end+6, top+12.5, escaped(r.Text))
 	}
 }
 

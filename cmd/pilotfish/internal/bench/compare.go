@@ -24,7 +24,7 @@ func newBenchCompareCommand(a *cli.App) *cobra.Command {
 		Use:   "compare A.jsonl [B.jsonl] [flags]",
 		Short: "Compare measurements: what differs, by how much, and how certain that is",
 		Long: `Compare two files of measurements (JSON lines, as printed by --json): which figures differ, by how much,
-and how certain that is. Lines are matched by measurement, link and paces, mode, models and flags. A setting with one
+and how certain that is. Lines are matched by measurement, link and paces, mode and models. A setting with one
 value in all of A and another in all of B is the compared setting.
 
 With one file, lines that differ in --by are compared: modes that were named twice, or the paces of a sweep with --by

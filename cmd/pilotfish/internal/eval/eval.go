@@ -256,9 +256,8 @@ func (f *evalFlags) settings(
 		}
 	}
 	b = eval.About{
-		Version: cli.BuildVersion(), Command: group.CommandLine(c, c.Flags().Args()), Small: models.Edge.Name(),
-		Large:   models.Name(),
-		Machine: models.Edge.Device(), Date: time.Now().UTC().Format(time.RFC3339),
+		Version: cli.BuildVersion(), Command: group.CommandLine(c, c.Flags().Args()),
+		Date: time.Now().UTC().Format(time.RFC3339),
 	}
 	return s, b, nil
 }
