@@ -23,16 +23,15 @@ const heldCommands = `
 1 run -m MODEL --require-cloud STRANGE x
 1 run -m OTHER --require-cloud CLOUD x
 1 run -m MODEL --router NARROW CLOUD x
-2 run -m MODEL --logit-bias 999999=1 x
+1 run -m MODEL --logit-bias 999999=1 x
 1 run -m MODEL --tokens 999999
 1 run -m MODEL --json-schema {"multipleOf":"x"} x
-2 chat -m MODEL --logit-bias 999999=1
+1 chat -m MODEL --logit-bias 999999=1
 1 chat -m MODEL --load TALK
 1 chat -m MODEL STRANGE
 0 chat -m MODEL -n 2 CLOUD
 1 chat -m MODEL --router NARROW CLOUD
 1 serve -m BAD --listen LOCAL
-2 serve -m MODEL --listen LOCAL --limit max-prompt=999999
 1 serve -m MODEL --listen LOCAL --kv-folder FILE
 1 serve -m BAD --listen LOCAL --kv-folder KV
 1 serve -m MODEL --listen LOCAL STRANGE
@@ -52,7 +51,7 @@ const heldCommands = `
 0 eval ONE -m MODEL CLOUD --questions 1 -n 2
 0 run -m MODEL --large MODEL -n 2 x
 1 chat -m MODEL --large MODEL -n 2
-0 demo --questions 1 --modes serial,paper --rtt 0 --edge-tps 0 --cloud-ms 0
+0 demo --questions 1 --modes serial,pipelined-2 --rtt 0 --edge-tps 0 --cloud-ms 0
 0 router collect --data ONE -m MODEL --large MODEL -n 2 -o TRACES
 1 router collect --data ONE -m MODEL --large MODEL -n 3 -o TRACES
 1 router collect --data ONE -m MODEL --large MODEL -n 2 -o FILE

@@ -44,6 +44,16 @@ func TestHelpWidth(t *testing.T) {
 	})
 }
 
+// TestEveryCommandShowsAnExample: every command has a line of help and an example.
+func TestEveryCommandShowsAnExample(t *testing.T) {
+	flagsOfCommands(func(c *cobra.Command, _ []*pflag.Flag) {
+		assert.NotEmpty(t, c.Short, c.Name())
+		if c.HasParent() {
+			assert.Contains(t, c.Example, c.CommandPath(), c.Name())
+		}
+	})
+}
+
 // TestHelpOfRun: the help of run is short and refers to the complete help.
 func TestHelpOfRun(t *testing.T) {
 	flags := func(text string) int { return len(regexp.MustCompile(`(?m)^ +(-\w, )?--\w`).FindAllString(text, -1)) }

@@ -13,15 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// numberFlags returns the flags of the declared numbers of an answer, with the name of their test.
-func numberFlags(test string) map[string]string {
-	all := map[string]string{}
-	for _, n := range new(terms.Settings).Numbers() {
-		all[n.Flag] = test
-	}
-	return all
-}
-
 // TestNumbersTable: the table in docs/structured.md is generated from the declarations; -update writes it.
 func TestNumbersTable(t *testing.T) {
 	const file, begin, end = "../../docs/structured.md", "<!-- numbers -->\n", "<!-- end of numbers -->\n"
@@ -46,5 +37,4 @@ func TestNumbersTable(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(before+begin+have+end+after), 0o644))
 	}
 	assert.Equal(t, table.String(), have, "go test ./cmd/pilotfish -run TestNumbersTable -update")
-	assert.Len(t, numberFlags(""), len(s.Numbers()), "a flag is declared twice")
 }

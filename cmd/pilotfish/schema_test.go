@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"path"
@@ -186,26 +185,4 @@ func validated(t *testing.T, s *jsonschema.Schema, name, output string) (n int) 
 		assert.Error(t, s.Validate(v), "without its run")
 	}
 	return n
-}
-
-// TestSchemaRefuses: lines of an unknown measurement, and lines of another one than they state.
-func TestSchemaRefuses(t *testing.T) {
-	racing.Spare(t)
-	s := compiled(t, measurementSchema(t))
-	about := result.Run{Measurement: "bench gateway", Flags: map[string]string{}}
-	line := func(v any, about result.Run) any {
-		b, err := result.Line(v, about)
-		require.NoError(t, err)
-		var object any
-		require.NoError(t, json.Unmarshal(b, &object))
-		return object
-	}
-	good := wire.GatewayReport{Refusals: map[string]int{}}
-	require.NoError(t, s.Validate(line(good, about)))
-	about.Measurement = "bench engine"
-	assert.Error(t, s.Validate(line(good, about)))
-	about.Measurement = "something"
-	assert.Error(t, s.Validate(line(good, about)))
-	assert.Error(t, s.Validate(map[string]any{}))
-	assert.Error(t, s.Validate([]any{}))
 }

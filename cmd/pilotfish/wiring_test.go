@@ -14,24 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRunContext: the context of --ctx limits a text, and its max length is that of -n, or the context.
-func TestRunContext(t *testing.T) {
-	m := clitest.TinyModel(t, "q8_0")
-	for args, want := range map[string]struct {
-		tokens int
-		stop   string
-	}{
-		"-c 20 -n 0": {17, "context"}, "-c 20 -n 300": {17, "context"}, "-n 5": {5, "length"},
-		"-c 20 -n 5": {5, "length"}, "": {256, "length"},
-	} {
-		_, _, s, _ := clitest.RoutedTokens(t, append([]string{"-m", m, "--tokens", "1,2,3"},
-			strings.Fields(args)...)...)
-		assert.Equal(t, want.stop, s.Stop, args)
-		assert.InDelta(t, want.tokens, s.GeneratedTokens, 1, args)
-		assert.Len(t, s.Tokens, s.GeneratedTokens, args)
-	}
-}
-
 // TestThreadsBesideTheNetwork: while the network is used there are two more threads than those that compute, and
 // afterwards as many as before.
 func TestThreadsBesideTheNetwork(t *testing.T) {
