@@ -24,18 +24,6 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// TestInspectElements: long arrays are printed as their length.
-func TestInspectElements(t *testing.T) {
-	m := clitest.TinyModel(t, "q8_0")
-	for elements, whole := range map[string]bool{"511": false, "512": true, "-1": true} {
-		_, stdout, _ := clitest.Call(t, "inspect", m, "--with", "elements="+elements, "--json")
-		_, list := clitest.Lines[inspection](t, stdout)[0].Metadata["tokenizer.ggml.tokens"].([]any)
-		assert.Equal(t, whole, list, elements)
-		_, stdout, _ = clitest.Call(t, "inspect", m, "--with", "elements="+elements)
-		assert.Equal(t, !whole, strings.Contains(stdout, "512 elements"), elements)
-	}
-}
-
 // TestInspectGPU: the type and the size of weights on a GPU, which has no kernels for some types.
 func TestInspectGPU(t *testing.T) {
 	m := clitest.TinyModel(t, "q3_k")

@@ -24,3 +24,5 @@ func TestMain(m *testing.M) {
 		}
 	})
 }
+
+func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -24,26 +24,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hubWith serves one repository, o/n, with one file of the given bytes.
-func hubWith(t *testing.T, file string, content []byte) string {
-	t.Helper()
-	sum := sha256.Sum256(content)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/models/o/n/tree/main", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `[{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}]`,
-			file, len(content), hex.EncodeToString(sum[:]), len(content))
-	})
-	mux.HandleFunc("GET /o/n/resolve/main/"+file, func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(w, r, file, time.Time{}, bytes.NewReader(content))
-	})
-	s := httptest.NewServer(mux)
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
 func TestPullCommand(t *testing.T) {
 	content := bytes.Repeat([]byte("pilot"), 500_000)
-	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", content))
+	clitest.HubOf(t, map[string][]byte{"m.gguf": content})
 	dir := t.TempDir()
 
 	code, stdout, stderr := clitest.Call(t, "pull", "--dir", dir, "o/n")
@@ -65,7 +48,7 @@ func TestPullCommand(t *testing.T) {
 }
 
 func TestPullDefaultFolder(t *testing.T) {
-	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", []byte("pilot")))
+	clitest.HubOf(t, map[string][]byte{"m.gguf": []byte("pilot")})
 	dir := t.TempDir()
 	t.Setenv("PILOTFISH_MODELS", dir)
 	code, stdout, stderr := clitest.Call(t, "pull", "o/n")
@@ -87,7 +70,8 @@ func TestPullDefaultFolder(t *testing.T) {
 
 // TestPullToken: the token in the environment is sent to the hub, so that a gated model can be fetched.
 func TestPullToken(t *testing.T) {
-	gated, err := url.Parse(hubWith(t, "m.gguf", []byte("pilot")))
+	clitest.HubOf(t, map[string][]byte{"m.gguf": []byte("pilot")})
+	gated, err := url.Parse(os.Getenv("HF_ENDPOINT"))
 	require.NoError(t, err)
 	hub := httputil.NewSingleHostReverseProxy(gated)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,25 +138,4 @@ func TestPullInterrupted(t *testing.T) {
 	assert.Equal(t, strings.TrimSuffix(part, ".part")+"\n", stdout)
 	require.Len(t, ranges, 2)
 	assert.Regexp(t, `^bytes=[1-9]\d*-$`, ranges[1])
-}
-
-func TestPullRefuses(t *testing.T) {
-	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", []byte("pilot")))
-	for _, c := range []struct {
-		args   []string
-		code   int
-		stderr string
-	}{
-		{[]string{"pull"}, cli.ExitUsage, "pilotfish: pull needs the model to download"},
-		{[]string{"pull", "a/b", "c/d"}, cli.ExitUsage, `leave out "c/d"`},
-		{[]string{"pull", "nothing"}, cli.ExitUsage, `"nothing" does not name a repository`},
-		{[]string{"pull", "o/n:../x.gguf"}, cli.ExitUsage, "leads out of the repository"},
-		{[]string{"pull", "--dir", t.TempDir(), "o/other"}, cli.ExitFailed, "pilotfish: pull o/other: "},
-		{[]string{"pull", "--dir", t.TempDir(), "o/n:x.gguf"}, cli.ExitFailed, "o/n:m.gguf"},
-	} {
-		code, stdout, stderr := clitest.Call(t, c.args...)
-		assert.Equal(t, c.code, code, c.args)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, c.stderr)
-	}
 }
