@@ -51,10 +51,9 @@ type Options struct {
 	Router     router.Options // of routed answers: policy learned
 	RouterHash string         // SHA-256 of its file, in hexadecimal digits
 
-	Labels       []string // names of rules; see [Rules]
-	ShardPrompts int      // prompts per file; 0 means 32
+	Labels []string // names of rules; see [Rules]
 
-	Compute  string // how the small model is computed, if that affects its last bits; for the manifest
+	Compute  string // how the small model is computed, if that affects its last bits; for the file
 	Parallel int    // concurrent texts, which share passes; 0 means 32
 }
 
@@ -73,19 +72,19 @@ func (p *Plan) Reference() Reference { return p.o.Reference }
 // Notes returns sentences that the user should know.
 func (p *Plan) Notes() []string { return p.notes }
 
-// Run fills the folder dir, or continues an interrupted run with the same plan: the resulting files are identical to
-// those of an uninterrupted run. progress, if set, is called with the number of finished prompts whenever it changes.
-func (p *Plan) Run(ctx context.Context, dir string, progress func(done, total int)) (*Summary, error) {
-	w, err := trace.Create(dir, p.settings)
+// Run fills the file at path, or continues an interrupted run with the same plan: the resulting file is identical to
+// that of an uninterrupted run. progress, if set, is called with the number of finished prompts whenever it changes.
+func (p *Plan) Run(ctx context.Context, path string, progress func(done, total int)) (*Summary, error) {
+	w, err := trace.Create(path, p.settings)
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
-	r := &run{Plan: p, w: w, texts: map[int][]trace.Text{}, left: map[int]int{}, progress: progress}
-	if err := r.collect(ctx); err != nil {
+	r := &run{Plan: p, w: w, texts: map[int]trace.Text{}, progress: progress}
+	r.ahead = make(chan struct{}, mostAhead*p.o.Parallel)
+	if err := errors.Join(r.collect(ctx), w.Close()); err != nil {
 		return nil, err
 	}
-	return summarize(dir)
+	return summarize(path)
 }
 
 // run is one call of Run.
@@ -94,21 +93,31 @@ type run struct {
 	w        *trace.Writer
 	progress func(done, total int)
 
+	ahead chan struct{} // a place for each text that is begun and not written
+
 	mu    sync.Mutex
-	texts map[int][]trace.Text // of incomplete shards
-	left  map[int]int          // number of missing prompts in them
+	texts map[int]trace.Text // that wait for an earlier one
 	done  int
 }
 
-// collect makes the texts of all missing shards, several at a time, and writes each shard when it is complete.
+// mostAhead limits the texts that are begun and not written, as a multiple of those at a time: a stopped run loses
+// them.
+const mostAhead = 2
+
+// collect makes all missing texts, several at a time, and writes them in order.
 func (r *run) collect(ctx context.Context) error {
-	missing := r.missing()
-	r.tell(0)
+	first := r.w.Prompts()
+	r.tell(first)
 	workers, ctx := errgroup.WithContext(ctx)
 	numbers := make(chan int)
 	workers.Go(func() error {
 		defer close(numbers)
-		for _, n := range missing {
+		for n := first; n < r.settings.Prompts; n++ {
+			select {
+			case r.ahead <- struct{}{}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 			select {
 			case numbers <- n:
 			case <-ctx.Done():
@@ -117,43 +126,28 @@ func (r *run) collect(ctx context.Context) error {
 		}
 		return nil
 	})
-	for range min(r.o.Parallel, len(missing)) {
+	for range min(r.o.Parallel, r.settings.Prompts-first) {
 		workers.Go(func() error { return r.work(ctx, numbers) })
 	}
 	return workers.Wait()
 }
 
-// missing returns the prompts of the missing shards.
-func (r *run) missing() (all []int) {
-	for shard := range r.settings.Shards() {
-		first, end := r.settings.ShardRange(shard)
-		if r.w.Done(shard) {
-			r.done += end - first
-			continue
-		}
-		r.left[shard] = end - first
-		for n := first; n < end; n++ {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
-// take adds a text to its shard, and writes the shard when it is complete.
+// take adds a text, and writes all texts that are next.
 func (r *run) take(number int, t trace.Text) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	shard := number / r.settings.ShardPrompts
-	first, end := r.settings.ShardRange(shard)
-	if r.texts[shard] == nil {
-		r.texts[shard] = make([]trace.Text, end-first)
-	}
-	r.texts[shard][number-first] = t
-	if r.left[shard]--; r.left[shard] == 0 {
-		if err := r.w.Write(shard, r.texts[shard]); err != nil {
+	r.texts[number] = t
+	for {
+		next := r.w.Prompts()
+		t, made := r.texts[next]
+		if !made {
+			break
+		}
+		if err := r.w.Append(t); err != nil {
 			return err
 		}
-		delete(r.texts, shard)
+		delete(r.texts, next)
+		<-r.ahead
 	}
 	r.tell(1)
 	return nil

@@ -210,7 +210,7 @@ func TestGateway(t *testing.T) {
 			y, _, _ := got.Prompt(p)
 			require.Equal(t, x, y)
 		}
-		summed.Hash = sum.Hash
+		summed.Hash, summed.Bytes = sum.Hash, sum.Bytes
 		assert.Equal(t, sum, summed)
 		assert.Equal(t, here.Large.Name(), got.Settings().Large.Name)
 		assert.Empty(t, got.Settings().Large.Fingerprint)
@@ -218,85 +218,69 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestSameBytes: a text does not depend on how many texts are made at the same time, nor on the size of shards.
+// TestSameBytes: a text does not depend on how many texts are made at the same time.
 func TestSameBytes(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 9, engine.Options{})
 	o.Reference, o.MaxTokens = Sampled, 16
-	var first map[string]string
-	counts := []int{1, 2, 5, 20}
-	if testing.Short() {
-		counts = []int{1, 5}
-	}
-	for _, parallel := range counts {
+	first := ""
+	for _, parallel := range []int{1, 2, 20} {
 		o.Parallel = parallel
-		dir := held.TempDir(t)
-		_, err := plan(t, o).Run(t.Context(), dir, nil)
+		path := newFile(t)
+		_, err := plan(t, o).Run(t.Context(), path, nil)
 		require.NoError(t, err)
-		if files := filesOf(t, dir); first == nil {
-			assert.Len(t, files, 4, "three shards and the manifest")
-			first = files
-		} else {
-			require.Equal(t, first, files)
+		if first == "" {
+			first = bytesOf(t, path)
 		}
-	}
-	a, _ := gather(t, o)
-	o.ShardPrompts = 100
-	b, _ := gather(t, o)
-	require.Equal(t, a.Len(), b.Len())
-	for i := range a.Len() {
-		require.Equal(t, a.At(i), b.At(i))
+		require.Equal(t, first, bytesOf(t, path))
 	}
 }
 
 // TestStopped: a run that is stopped after any number of prompts and started again produces the same bytes. It has lost
-// less than a shard for each text in progress.
+// only texts in progress, and those that wait for them.
 func TestStopped(t *testing.T) {
 	o := demoOptions(t, 7, engine.Options{})
-	o.ShardPrompts, o.Parallel = 2, 1
-	whole := held.TempDir(t)
+	whole := newFile(t)
 	_, err := plan(t, o).Run(t.Context(), whole, nil)
 	require.NoError(t, err)
-	want := filesOf(t, whole)
 	enough := errors.New("enough")
-	stops := []int{0, 1, 2, 3, 4, 5, 6, 7}
-	if testing.Short() {
-		stops = []int{1, 4, 7} // in a shard, between two, and after all
-	}
-	for _, stop := range stops {
-		dir := held.TempDir(t)
+	for stop, parallel := range map[int]int{0: 1, 2: 1, 5: 3, 7: 1} {
+		o.Parallel = parallel
+		path := newFile(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		_, err := plan(t, o).Run(ctx, dir, func(done, total int) {
+		_, err := plan(t, o).Run(ctx, path, func(done, total int) {
 			assert.Equal(t, 7, total)
 			if done == stop {
 				cancel(enough)
 			}
 		})
-		if stop < 6 {
-			require.ErrorIs(t, err, enough)
-		} else if err != nil { // the last text may be complete
+		if stop < 6 || err != nil { // the last text may be complete
 			require.ErrorIs(t, err, enough)
 		}
 		first := -1
-		_, err = plan(t, o).Run(t.Context(), dir, func(done, _ int) {
+		_, err = plan(t, o).Run(t.Context(), path, func(done, _ int) {
 			if first < 0 {
 				first = done
 			}
 		})
 		require.NoError(t, err)
-		require.Equal(t, want, filesOf(t, dir))
-		require.GreaterOrEqual(t, first, stop/2*2)
+		require.Equal(t, bytesOf(t, whole), bytesOf(t, path))
+		if parallel == 1 {
+			require.GreaterOrEqual(t, first, stop)
+		} else {
+			require.Greater(t, first, stop-mostAhead*parallel)
+		}
 	}
 }
 
 // TestKilled: the same holds for a run that the system kills. The test runs itself as a child process.
 func TestKilled(t *testing.T) {
 	o := demoOptions(t, 7, engine.Options{})
-	o.ShardPrompts, o.Parallel = 2, 2
-	if dir := os.Getenv("COLLECT_INTO"); dir != "" {
+	o.Parallel = 2
+	if path := os.Getenv("COLLECT_INTO"); path != "" {
 		at, err := strconv.Atoi(os.Getenv("COLLECT_KILLED_AT"))
 		require.NoError(t, err)
-		_, err = plan(t, o).Run(t.Context(), dir, func(done, _ int) {
+		_, err = plan(t, o).Run(t.Context(), path, func(done, _ int) {
 			if done >= at {
 				self, err := os.FindProcess(os.Getpid())
 				require.NoError(t, err)
@@ -306,23 +290,21 @@ func TestKilled(t *testing.T) {
 		})
 		t.Fatal("still alive:", err)
 	}
-	whole := held.TempDir(t)
+	whole, path := newFile(t), newFile(t)
 	_, err := plan(t, o).Run(t.Context(), whole, nil)
 	require.NoError(t, err)
-	dir := held.TempDir(t)
-	for _, at := range []int{1, 3, 6} {
+	for _, at := range []int{4, 6} {
 		c := exec.Command(os.Args[0], "-test.run=^TestKilled$", "-test.timeout=60s")
-		c.Env = append(os.Environ(), "COLLECT_INTO="+dir, fmt.Sprint("COLLECT_KILLED_AT=", at))
+		c.Env = append(os.Environ(), "COLLECT_INTO="+path, fmt.Sprint("COLLECT_KILLED_AT=", at))
 		out, err := c.CombinedOutput()
 		require.Error(t, err)
 		require.NotContains(t, string(out), "FAIL", "%s", out)
 	}
-	want := filesOf(t, whole)
-	assert.Greater(t, len(filesOf(t, dir)), 2)
-	assert.Less(t, len(filesOf(t, dir)), len(want))
-	_, err = plan(t, o).Run(t.Context(), dir, nil)
+	_, err = trace.Open(path)
+	require.ErrorIs(t, err, trace.ErrIncomplete)
+	_, err = plan(t, o).Run(t.Context(), path, nil)
 	require.NoError(t, err)
-	assert.Equal(t, want, filesOf(t, dir))
+	assert.Equal(t, bytesOf(t, whole), bytesOf(t, path))
 }
 
 // TestLongTexts: a text that does not fit is cut or left out, and counted.
@@ -468,7 +450,7 @@ func TestFailure(t *testing.T) {
 	o.Reference = Large
 	p := plan(t, o)
 	require.NoError(t, o.Large.Close())
-	_, err := p.Run(t.Context(), held.TempDir(t), nil)
+	_, err := p.Run(t.Context(), newFile(t), nil)
 	assert.ErrorIs(t, err, engine.ErrClosed)
 }
 
@@ -487,7 +469,7 @@ func TestFailureNamed(t *testing.T) {
 		<-ctx.Done()
 		return false, context.Cause(ctx)
 	}
-	_, err := plan(t, o).Run(t.Context(), held.TempDir(t), nil)
+	_, err := plan(t, o).Run(t.Context(), newFile(t), nil)
 	assert.ErrorIs(t, err, wrong)
 	assert.ErrorContains(t, err, "question 2: ")
 }

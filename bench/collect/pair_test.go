@@ -2,9 +2,7 @@ package collect
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -59,7 +57,7 @@ func demoOptions(t testing.TB, n int, o engine.Options) Options {
 	require.NoError(t, err)
 	return Options{
 		Edge: edge, Large: large, Far: service, Data: questions(t, n), MaxTokens: 64, Temperature: 2, Seed: 3,
-		Router: router.Options{Policy: router.Learned, Net: net}, RouterHash: "abc", Labels: Rules(), ShardPrompts: 4,
+		Router: router.Options{Policy: router.Learned, Net: net}, RouterHash: "abc", Labels: Rules(),
 	}
 }
 
@@ -109,27 +107,23 @@ func plan(t testing.TB, o Options) *Plan {
 	return p
 }
 
-// gather collects into a new folder and opens it.
+// gather collects into a new file and opens it.
 func gather(t testing.TB, o Options) (*trace.Set, *Summary) {
-	dir := held.TempDir(t)
-	sum, err := plan(t, o).Run(t.Context(), dir, nil)
+	path := newFile(t)
+	sum, err := plan(t, o).Run(t.Context(), path, nil)
 	require.NoError(t, err)
-	set, err := trace.Open(dir)
+	set, err := trace.Open(path)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, set.Close()) })
 	return set, sum
 }
 
-// filesOf returns checksums of the files of a folder by name, without the lock that a killed process leaves.
-func filesOf(t testing.TB, dir string) map[string]string {
-	all := map[string]string{}
-	names, err := filepath.Glob(filepath.Join(dir, "*"))
+// newFile returns the path of a file that does not exist.
+func newFile(t testing.TB) string { return filepath.Join(held.TempDir(t), "traces") }
+
+// bytesOf returns the bytes of a file.
+func bytesOf(t testing.TB, path string) string {
+	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		require.NoError(t, err)
-		all[filepath.Base(name)] = fmt.Sprintf("%d bytes, %x", len(b), sha256.Sum256(b))
-	}
-	delete(all, "lock")
-	return all
+	return string(b)
 }

@@ -14,7 +14,6 @@ import (
 
 const (
 	defaultTokens   = 256
-	defaultShard    = 32
 	defaultParallel = 32
 )
 
@@ -28,8 +27,7 @@ type auditor interface {
 
 // NewPlan checks options. Its errors say what to do.
 func NewPlan(o Options) (*Plan, error) {
-	o.MaxTokens, o.ShardPrompts = cmp.Or(o.MaxTokens, defaultTokens), cmp.Or(o.ShardPrompts, defaultShard)
-	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.MaxTokens, o.Parallel = cmp.Or(o.MaxTokens, defaultTokens), cmp.Or(o.Parallel, defaultParallel)
 	p := &Plan{o: o}
 	if err := p.chooseReference(); err != nil {
 		return nil, err
@@ -128,7 +126,7 @@ func (p *Plan) describe() error {
 	s.Tap, s.Width = router.TapFinalNorm, o.Edge.Width()
 	s.Data, s.Task, s.Shots = o.Data.Hash, o.Data.Prompts, len(o.Data.Shots)
 	s.Prompts, s.Raw = len(o.Data.Questions), o.Raw
-	s.Reference, s.MaxTokens, s.ShardPrompts = string(o.Reference), o.MaxTokens, o.ShardPrompts
+	s.Reference, s.MaxTokens = string(o.Reference), o.MaxTokens
 	s.Labels = append([]string{}, o.Labels...)
 	if slices.Contains(o.Labels, RuleR2R) {
 		s.Sentence = sentenceTokens

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -77,11 +76,11 @@ func TestPlanRefused(t *testing.T) {
 // TestPlanDefaults: a plan reports the chosen defaults.
 func TestPlanDefaults(t *testing.T) {
 	o := demoOptions(t, 2, engine.Options{})
-	o.MaxTokens, o.ShardPrompts, o.Labels, o.Compute = 0, 0, nil, "kv f32"
+	o.MaxTokens, o.Labels, o.Compute = 0, nil, "kv f32"
 	p := plan(t, o)
 	assert.Equal(t, Given, p.Reference())
 	s := p.settings
-	assert.Equal(t, []int{256, 32, 128, 2}, []int{s.MaxTokens, s.ShardPrompts, s.Width, s.Prompts})
+	assert.Equal(t, []int{256, 128, 2}, []int{s.MaxTokens, s.Width, s.Prompts})
 	assert.Equal(t, []any{router.TapFinalNorm, "kv f32", "", 512, 512}, []any{s.Tap, s.Small.Compute, s.Large.Compute,
 		s.Small.Context, s.Large.Context})
 	fingerprint, err := o.Edge.Fingerprint()
@@ -128,71 +127,36 @@ func TestUngraded(t *testing.T) {
 	assert.False(t, about.Graded)
 }
 
-// TestSummary computes the summary a second time, from the traces.
+// TestSummary: each figure of a file of traces is counted.
 func TestSummary(t *testing.T) {
-	racing.Spare(t)
-	o := demoOptions(t, 4, engine.Options{})
-	o.Reference = Sampled
-	set, got := gather(t, o)
-	want := Summary{
-		Reference: "sampled", Prompts: 4, Positions: set.Len(), Bytes: set.Bytes(), Hash: set.Hash(),
+	path := newFile(t)
+	w, err := trace.Create(path, trace.Settings{Width: 1, Prompts: 3, MaxTokens: 9, Reference: "routed",
+		Labels: []string{"a", "b"}})
+	require.NoError(t, err)
+	label := func(large int32, a, b trace.Verdict) trace.Position {
+		return trace.Position{Large: large, Labels: [8]trace.Verdict{a, b}}
 	}
-	var pairs [][2]int
-	for r, rule := range Rules() {
-		want.Labels = append(want.Labels, LabelSummary{Rule: rule})
-		for other := r + 1; other < len(Rules()); other++ {
-			pairs = append(pairs, [2]int{r, other})
-			want.Pairs = append(want.Pairs, PairSummary{Rules: [2]string{rule, Rules()[other]}})
-		}
+	for _, x := range []trace.Text{
+		{Prompt: trace.Prompt{LeftOut: true}},
+		{Prompt: trace.Prompt{Cut: true, Graded: true, Right: true, Cloud: 3, Rollouts: 4, RolloutTokens: 5},
+			Positions: []trace.Position{label(0, trace.Keep, trace.Escalate), label(1, trace.Spoil, trace.Keep),
+				label(1, trace.Escalate, trace.Unknown)}, Hidden: make([]uint16, 3)},
+		{Prompt: trace.Prompt{Graded: true, Cloud: 30, Rollouts: 40, RolloutTokens: 50},
+			Positions: []trace.Position{label(1, trace.Escalate, trace.Escalate)}, Hidden: make([]uint16, 1)},
+	} {
+		require.NoError(t, w.Append(x))
 	}
-	for p := range 4 {
-		about, _, _ := set.Prompt(p)
-		want.Graded++
-		if about.Right {
-			want.Right++
-		}
-		if about.Cut {
-			want.Cut++
-		}
-		want.Rollouts += about.Rollouts
-		want.RolloutTokens += about.RolloutTokens
-	}
-	for i := range set.Len() {
-		p := set.At(i)
-		if p.Small != p.Large {
-			want.Differ++
-		}
-		for r := range Rules() {
-			if p.Labels[r] != trace.Unknown {
-				want.Labels[r].Labelled++
-			}
-			if p.Labels[r] == trace.Escalate {
-				want.Labels[r].Escalate++
-			}
-			if p.Labels[r] == trace.Spoil {
-				want.Labels[r].Spoil++
-			}
-		}
-		for n, pair := range pairs {
-			a, b := p.Labels[pair[0]], p.Labels[pair[1]]
-			if a != 0 && b != 0 {
-				want.Pairs[n].Both++
-				if a == trace.Escalate != (b == trace.Escalate) {
-					want.Pairs[n].Differ++
-				}
-			}
-		}
-	}
-	want.DifferShare = float64(want.Differ) / float64(want.Positions)
-	for r := range want.Labels {
-		want.Labels[r].Share = float64(want.Labels[r].Escalate) / float64(max(1, want.Labels[r].Labelled))
-	}
-	for r := range want.Pairs {
-		want.Pairs[r].Share = float64(want.Pairs[r].Differ) / float64(max(1, want.Pairs[r].Both))
-	}
-	assert.Equal(t, &want, got)
-	assert.Positive(t, got.Differ)
-	_, err := summarize(held.TempDir(t))
+	require.NoError(t, w.Close())
+	got, err := summarize(path)
+	require.NoError(t, err)
+	assert.Len(t, got.Hash, 64)
+	assert.EqualValues(t, len(bytesOf(t, path)), got.Bytes)
+	got.Hash, got.Bytes = "", 0
+	assert.Equal(t, &Summary{Reference: "routed", Prompts: 3, LeftOut: 1, Cut: 1, Graded: 2, Right: 1, Positions: 4,
+		Differ: 3, DifferShare: 0.75, Cloud: 33, Rollouts: 44, RolloutTokens: 55,
+		Labels: []LabelSummary{{"a", 4, 2, 1, 0.5}, {"b", 3, 2, 0, 2. / 3}},
+		Pairs:  []PairSummary{{[2]string{"a", "b"}, 3, 1, 1. / 3}}}, got)
+	_, err = summarize(newFile(t))
 	assert.Error(t, err)
 }
 
@@ -267,7 +231,7 @@ func TestRoutedFailure(t *testing.T) {
 		o.Far = oneCloud{&flaky{fails: 1 << 30}}
 		threshold := 1.0
 		o.Router.Threshold = &threshold
-		_, err := plan(t, o).Run(t.Context(), held.TempDir(t), nil)
+		_, err := plan(t, o).Run(t.Context(), newFile(t), nil)
 		assert.ErrorIs(t, err, errFlaky)
 		assert.ErrorContains(t, err, "question 1: ")
 	})

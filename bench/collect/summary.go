@@ -2,7 +2,7 @@ package collect
 
 import "github.com/pilotfish-ai/pilotfish/runtime/trace"
 
-// Summary describes a folder of traces. Shares are from 0 to 1, and 0 if the total is 0.
+// Summary describes a file of traces. Shares are from 0 to 1, and 0 if the total is 0.
 type Summary struct {
 	Reference string `json:"reference"`
 	Prompts   int    `json:"prompts"`
@@ -21,7 +21,7 @@ type Summary struct {
 
 	Rollouts      int    `json:"rollouts"` // continuations that models generated to find labels
 	RolloutTokens int    `json:"rollout_tokens"`
-	Bytes         int64  `json:"bytes"` // of all shards
+	Bytes         int64  `json:"bytes"` // of the file
 	Hash          string `json:"hash"`  // identifies the set; see [trace.Set.Hash]
 }
 
@@ -42,9 +42,9 @@ type PairSummary struct {
 	Share  float64   `json:"differ_share"` // of those that both label
 }
 
-// summarize reads a folder of traces.
-func summarize(dir string) (*Summary, error) {
-	set, err := trace.Open(dir)
+// summarize reads a file of traces.
+func summarize(path string) (*Summary, error) {
+	set, err := trace.Open(path)
 	if err != nil {
 		return nil, err
 	}

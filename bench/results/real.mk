@@ -15,7 +15,7 @@ comma = ,
 all: $(OUT)/csqa.gguf $(OUT)/arc.gguf $(OUT)/gsm8k.gguf $(OUT)/mbpp.gguf $(OUT)/times.recording
 
 # task NAME, --task of the training split, tokens of an answer in traces and in the evaluation, lines of the fetched
-# file for the three parts, more flags of what grades. A folder of traces is complete when .done is beside it.
+# file for the three parts, more flags of what grades. A file of traces is complete when .done is beside it.
 define task
 $(OUT)/$1-%.jsonl:
 	sed -n "$$(subst -,$$(comma),$$(lines-$1-$$*))p" "$$$$($(P) eval fetch $1-train)" >$$@.new

@@ -2,28 +2,21 @@ package trace
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
 )
 
-// manifestName is the file with the settings of a set.
-const manifestName = "manifest.json"
+// maxLine is the maximum size of the line of settings in bytes.
+const maxLine = 1 << 20
 
-// maxManifest is the maximum size of a manifest in bytes.
-const maxManifest = 1 << 20
-
-// format and version identify the manifest's format.
-const format, version = "pilotfish-trace", 1
+// format and version identify the format.
+const format, version = "pilotfish-trace", 2
 
 // Model identifies a model.
 type Model struct {
@@ -33,7 +26,7 @@ type Model struct {
 	Compute     string `json:"compute,omitempty"`     // how it was run, if not by default: "kv f32"
 }
 
-// Sampling says how an answer was drawn, in the form of the manifest: the two settings in which sampled traces differ.
+// Sampling says how an answer was drawn, in the form of the file: the two settings in which sampled traces differ.
 // It is part of the format, and not terms.Sampling, which may get more fields.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
@@ -68,137 +61,96 @@ type Settings struct {
 	Labels   []string `json:"labels"`              // names of the rules
 	Sentence int      `json:"sentence,omitempty"`  // maximum tokens of a sentence that a rule has continued
 	Collapse bool     `json:"collapses,omitempty"` // rules that may differ agree here: see docs/traces.md
-
-	ShardPrompts int `json:"shard_prompts"` // prompts of a shard
 }
 
-// manifest is the file.
-type manifest struct {
+// header is the line.
+type header struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 	Settings
 }
 
-// Shards returns the number of shards of the set.
-func (s *Settings) Shards() int { return (s.Prompts + s.ShardPrompts - 1) / s.ShardPrompts }
-
-// ShardRange returns the prompts of a shard: from first up to, not including, end.
-func (s *Settings) ShardRange(shard int) (first, end int) {
-	first = shard * s.ShardPrompts
-	return first, min(first+s.ShardPrompts, s.Prompts)
-}
-
 // Rule returns the index of a label rule in [Position.Labels], -1 if the set does not have it.
-func (s *Settings) Rule(name string) int {
-	for i, l := range s.Labels {
-		if l == name {
-			return i
-		}
-	}
-	return -1
-}
+func (s *Settings) Rule(name string) int { return slices.Index(s.Labels, name) }
 
 // validate refuses settings that no set can have.
 func (s *Settings) validate() error {
 	for _, f := range []struct {
-		name        string
-		value, most int
+		name             string
+		value, low, high int
 	}{
-		{"width", s.Width, maxWidth}, {"prompts", s.Prompts, math.MaxInt32},
-		{"shard_prompts", s.ShardPrompts, maxPrompts}, {"max_tokens", s.MaxTokens, math.MaxInt32},
+		{"width", s.Width, 1, maxWidth}, {"prompts", s.Prompts, 1, math.MaxInt32},
+		{"max_tokens", s.MaxTokens, 1, math.MaxInt32}, {"number of labels", len(s.Labels), 0, maxRules},
 	} {
-		if f.value < 1 || f.value > f.most {
-			return &FormatError{
-				manifestName, f.name, fmt.Errorf("%d, not within 1 to %d: %w", f.value, f.most, ErrValue),
-			}
+		if f.value < f.low || f.value > f.high {
+			return fmt.Errorf("%s: %d, not within %d to %d: %w", f.name, f.value, f.low, f.high, ErrValue)
 		}
-	}
-	if n := len(s.Labels); n > maxRules {
-		return &FormatError{manifestName, "labels", fmt.Errorf("%d rules, at most %d: %w", n, maxRules, ErrValue)}
 	}
 	return nil
 }
 
-// encode returns the bytes of the manifest.
+// encode returns the line.
 func (s *Settings) encode() ([]byte, error) {
-	b, err := json.MarshalIndent(manifest{format, version, *s}, "", "  ")
+	b, err := json.Marshal(header{format, version, *s})
+	if err == nil && len(b) >= maxLine {
+		err = fmt.Errorf("the settings take %d bytes: %w", len(b), ErrValue)
+	}
 	return append(b, '\n'), err
 }
 
-// parseManifest reads the bytes of a manifest.
-func parseManifest(b []byte) (*Settings, error) {
-	var m manifest
-	d := json.NewDecoder(bytes.NewReader(b))
-	if err := d.Decode(&m); err != nil {
-		return nil, &FormatError{manifestName, "JSON", err}
+// parseSettings reads the line.
+func parseSettings(line []byte) (*Settings, error) {
+	var h header
+	switch err := json.Unmarshal(line, &h); {
+	case err != nil || h.Format != format:
+		return nil, ErrFormat
+	case h.Version != version:
+		return nil, fmt.Errorf("version %d: %w", h.Version, ErrVersion)
 	}
-	switch {
-	case m.Format != format:
-		return nil, &FormatError{manifestName, "format", ErrMagic}
-	case m.Version != version:
-		return nil, &FormatError{manifestName, "version", fmt.Errorf("%d: %w", m.Version, ErrVersion)}
-	}
-	return &m.Settings, m.validate()
+	return &h.Settings, h.validate()
 }
 
-// readManifest returns the settings of a folder and the SHA-256 of the file.
-func readManifest(dir string) (*Settings, [32]byte, error) {
-	f, err := os.Open(filepath.Join(dir, manifestName))
-	if err != nil {
-		return nil, [32]byte{}, err
+// differs returns the name of the first setting in which two lines differ, with both values; "" if they are equal.
+func differs(there, here []byte) string {
+	if bytes.Equal(there, here) {
+		return ""
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err == nil && len(b) > maxManifest {
-		err = fmt.Errorf("longer than 1 MB: %w", ErrMagic)
-	}
-	var s *Settings
-	if err == nil {
-		s, err = parseManifest(b)
-	}
-	if e, ok := errors.AsType[*FormatError](err); ok {
-		e.Path = f.Name()
-	} else if err != nil {
-		err = fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return s, sha256.Sum256(b), err
-}
-
-// differs returns the name in the manifest of the first setting in which two sets differ, with both values; "" if none.
-func differs(there, here any, prefix string) string {
-	a, b := reflect.ValueOf(there), reflect.ValueOf(here)
-	for i := range a.NumField() {
-		name := prefix + tagName(a.Type().Field(i))
-		x, y := a.Field(i), b.Field(i)
-		if x.Kind() == reflect.Pointer && !x.IsNil() && !y.IsNil() {
-			x, y = x.Elem(), y.Elem()
+	var a, b map[string]any
+	for line, to := range map[*map[string]any][]byte{&a: there, &b: here} {
+		d := json.NewDecoder(bytes.NewReader(to))
+		d.UseNumber()                          // seeds have 64 bits
+		if err := d.Decode(line); err != nil { // unreachable: both have been parsed
+			return err.Error()
 		}
-		if x.Kind() == reflect.Struct {
-			if d := differs(x.Interface(), y.Interface(), name+"."); d != "" {
+	}
+	if d := differing(a, b, ""); d != "" {
+		return d
+	}
+	return "they are written differently"
+}
+
+func differing(there, here map[string]any, prefix string) string {
+	names := slices.Concat(slices.Collect(maps.Keys(there)), slices.Collect(maps.Keys(here)))
+	slices.Sort(names)
+	for _, name := range names {
+		a, b := there[name], here[name]
+		x, nested := a.(map[string]any)
+		y, both := b.(map[string]any)
+		if nested && both {
+			if d := differing(x, y, prefix+name+"."); d != "" {
 				return d
 			}
-		} else if !reflect.DeepEqual(x.Interface(), y.Interface()) {
-			return fmt.Sprintf("%s was %s and is now %s", name, shown(x), shown(y))
+		} else if !reflect.DeepEqual(a, b) {
+			return fmt.Sprintf("%s%s was %s and is now %s", prefix, name, shown(a), shown(b))
 		}
 	}
 	return ""
 }
 
-// tagName returns the name of a field in the manifest.
-func tagName(f reflect.StructField) string {
-	name := f.Tag.Get("json")
-	for i, c := range name {
-		if c == ',' {
-			return name[:i]
-		}
-	}
-	return name
-}
-
 // shown returns the form of a setting in an error.
-func shown(v reflect.Value) string {
-	b, err := json.Marshal(v.Interface())
-	if err != nil { // a setting that is no JSON would not have been written
+func shown(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // unreachable: it comes from JSON
 		return err.Error()
 	}
 	if len(b) > errs.Most {
@@ -206,6 +158,3 @@ func shown(v reflect.Value) string {
 	}
 	return string(b)
 }
-
-// hexOf returns a sum in hexadecimal digits.
-func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }

@@ -1,142 +1,125 @@
 package trace
 
 import (
-	"crypto/sha256"
+	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
+	"hash/crc32"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/files"
 )
 
-// Writer writes the shards of a set to a folder. One goroutine may use it at a time.
+// Writer appends the prompts of a set to its file. One goroutine may use it at a time.
 type Writer struct {
-	dir      string
+	f        *os.File
 	settings Settings
-	manifest [32]byte
-	done     []bool // by shard
+	prompts  int
+	end      int64
+	sum      uint32
 	unlock   func()
 }
 
-// Create makes the folder of a set, or continues one with the same settings: it checks the existing shards and keeps
-// them. It refuses a folder with other settings and names the setting that differs. The folder is locked against other
-// writers until [Writer.Close].
-func Create(dir string, s Settings) (*Writer, error) {
+// Create makes the file of a set, or continues one with the same settings: it checks the prompts that are there and
+// keeps them. It refuses a file with other settings and names the setting that differs. The file is locked against
+// other writers until [Writer.Close].
+func Create(path string, s Settings) (*Writer, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	b, err := s.encode()
+	line, err := s.encode()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	unlock, err := files.Lock(filepath.Join(dir, "lock"))
+	unlock, err := files.Lock(path + ".lock")
 	if errors.Is(err, files.ErrHeld) {
-		return nil, fmt.Errorf("another process is writing traces to %s: wait for it, or choose another folder", dir)
+		return nil, fmt.Errorf("another process is writing traces to %s: wait for it, or choose another file", path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{dir: dir, settings: s, manifest: sha256.Sum256(b), done: make([]bool, s.Shards()), unlock: unlock}
-	err = w.describe(b)
-	if err == nil {
-		err = w.find()
-	}
-	if err != nil {
-		w.Close()
-		return nil, err
+	w := &Writer{settings: s, unlock: unlock, end: int64(len(line)), sum: crc32.ChecksumIEEE(line)}
+	if err := w.open(path, line); err != nil {
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
 
-// describe writes the manifest, or compares it with the existing one. A manifest without any shard may be replaced.
-func (w *Writer) describe(b []byte) error {
-	there, sum, err := readManifest(w.dir)
-	shards, unreadable := os.ReadDir(w.dir)
-	empty := unreadable == nil && !slices.ContainsFunc(shards, func(e os.DirEntry) bool {
-		return strings.HasPrefix(e.Name(), "shard-") && strings.HasSuffix(e.Name(), ".trace")
-	})
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && empty || err == nil && sum != w.manifest && empty:
-		return replace(filepath.Join(w.dir, manifestName), func(f *os.File) error {
-			_, err := f.Write(b)
+// open opens the file, keeps its finished prompts, and cuts off what is behind them.
+func (w *Writer) open(path string, line []byte) error {
+	err := w.resume(path, line)
+	if err != nil {
+		return err
+	}
+	if w.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return err
+	}
+	if w.prompts == 0 {
+		if _, err := w.f.WriteAt(line, 0); err != nil {
 			return err
-		})
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s has shards, but not what they are of: choose another folder, or remove this one: %w",
-			w.dir, err)
-	case err != nil:
-		return errors.Join(err, unreadable)
-	case sum == w.manifest:
+		}
+	}
+	return errors.Join(w.f.Truncate(w.end), files.SyncFolder(path))
+}
+
+// resume reads what is there. A line without any prompt may be replaced.
+func (w *Writer) resume(path string, line []byte) error {
+	if info, err := os.Stat(path); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 		return nil
 	}
-	here, err := parseManifest(b)
+	b, release, err := mapped(path)
 	if err != nil {
 		return err
 	}
-	what := differs(*there, *here, "")
-	if what == "" {
-		what = manifestName + " has been changed"
+	defer release()
+	if bytes.HasPrefix(line, b) { // it was stopped at once
+		return nil
 	}
-	return fmt.Errorf("%s holds traces of other settings: %s; choose another folder, or remove this one", w.dir, what)
+	c, err := parse(b)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(c.prompts) == 0 {
+		return nil
+	}
+	if what := differs(b[:bytes.IndexByte(b, '\n')+1], line); what != "" {
+		return fmt.Errorf("%s holds traces of other settings: %s; choose another file, or remove this one", path, what)
+	}
+	w.prompts, w.end, w.sum = len(c.prompts), int64(c.end), c.sum
+	return nil
 }
 
-// find finds existing shards.
-func (w *Writer) find() error {
-	for i := range w.done {
-		_, release, err := openShard(w.dir, i, &w.settings, w.manifest)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = release()
-		}
-		if err != nil {
-			return err
-		}
-		w.done[i] = true
+// Prompts returns the number of prompts that are in the file.
+func (w *Writer) Prompts() int { return w.prompts }
+
+// flushed is the number of prompts after which they are flushed to the disk.
+const flushed = 32
+
+// Append stores the next prompt, completely or not at all, even if the process stops.
+func (w *Writer) Append(t Text) error {
+	if w.prompts == w.settings.Prompts {
+		return fmt.Errorf("%s has all of its %d prompts", w.f.Name(), w.prompts)
+	}
+	b, err := t.encode(w.prompts, w.settings.Width)
+	if err != nil {
+		return err
+	}
+	sum := crc32.Update(w.sum, crc32.IEEETable, b)
+	b = order.AppendUint32(b, sum)
+	if _, err = w.f.WriteAt(b, w.end); err != nil {
+		return errors.Join(err, w.f.Truncate(w.end))
+	}
+	if w.prompts, w.end, w.sum = w.prompts+1, w.end+int64(len(b)), sum; w.prompts%flushed == 0 {
+		return w.f.Sync()
 	}
 	return nil
 }
 
-// Done reports whether a shard exists.
-func (w *Writer) Done(shard int) bool { return w.done[shard] }
-
-// Write stores a shard: all texts of its prompts, in order. The shard is written completely or not at all, even if the
-// process or the machine stops.
-func (w *Writer) Write(shard int, texts []Text) error {
-	path := shardPath(w.dir, shard)
-	err := replace(path, func(f *os.File) error {
-		return encode(f, &w.settings, w.manifest, shard, texts)
-	})
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+// Close releases the file for other writers.
+func (w *Writer) Close() (err error) {
+	if w.f != nil {
+		err = errors.Join(w.f.Sync(), w.f.Close())
 	}
-	w.done[shard] = true
-	return nil
+	w.unlock()
+	return err
 }
-
-// replace atomically replaces the file at path by what fill writes.
-func replace(path string, fill func(f *os.File) error) error {
-	f, err := os.Create(path + ".part")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(fill(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return files.SyncFolder(path)
-}
-
-// Close releases the folder for other writers.
-func (w *Writer) Close() { w.unlock() }

@@ -22,7 +22,6 @@ var (
 func BenchmarkTrain(b *testing.B) {
 	const width, each = 896, 100
 	s := settings(*positions/each, width)
-	s.ShardPrompts = 100
 	src, err := NewTraces([]Folder{{"traces", store(b, s, each, 1)}}, "disagreement")
 	require.NoError(b, err)
 	for _, threads := range []int{1, 2} {

@@ -51,22 +51,22 @@ func NewTraces(folders []Folder, rule string) (*Traces, error) {
 	return t, nil
 }
 
-// fits returns an error if a folder cannot be used together with the first one, and with the first one that names its
+// fits returns an error if a set cannot be used together with the first one, and with the first one that names its
 // large model.
 func fits(first, large, f Folder, rule string) error {
 	one, s, model := first.Set.Settings(), f.Set.Settings(), large.Set.Settings().Large
 	switch {
 	case s.Small.Fingerprint != one.Small.Fingerprint:
 		return fmt.Errorf("%s is of the small model %q, %s of %q: a router belongs to one small model, "+
-			"so leave one of the folders out", f.Name, s.Small.Name, first.Name, one.Small.Name)
+			"so leave one of the files out", f.Name, s.Small.Name, first.Name, one.Small.Name)
 	case s.Width != one.Width:
-		return fmt.Errorf("%s has hidden states of %d numbers, %s of %d: leave one of the folders out",
+		return fmt.Errorf("%s has hidden states of %d numbers, %s of %d: leave one of the files out",
 			f.Name, s.Width, first.Name, one.Width)
 	case s.Tap != router.TapFinalNorm:
 		return fmt.Errorf("%s has hidden states of the tap point %q: a router takes those of %q",
 			f.Name, s.Tap, router.TapFinalNorm)
 	case s.Large.Fingerprint != model.Fingerprint && s.Large.Fingerprint != "" && model.Fingerprint != "":
-		return fmt.Errorf("%s is of the large model %q, %s of %q: leave one of the folders out",
+		return fmt.Errorf("%s is of the large model %q, %s of %q: leave one of the files out",
 			f.Name, s.Large.Name, large.Name, model.Name)
 	case s.Rule(rule) < 0:
 		return fmt.Errorf("%s has no labels %q: it has %s", f.Name, rule, strings.Join(s.Labels, ", "))

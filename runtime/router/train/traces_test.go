@@ -19,7 +19,7 @@ func settings(prompts, width int) trace.Settings {
 	return trace.Settings{
 		Tap: router.TapFinalNorm, Width: width, Small: trace.Model{Fingerprint: "small", Name: "tiny"},
 		Large: trace.Model{Fingerprint: "large", Name: "big"}, Data: "d", Prompts: prompts, Reference: "given",
-		MaxTokens: 1000, Labels: []string{"disagreement", "r2r"}, ShardPrompts: 50,
+		MaxTokens: 1000, Labels: []string{"disagreement", "r2r"},
 	}
 }
 
@@ -32,35 +32,31 @@ func store(t testing.TB, s trace.Settings, positions int, seed uint64) *trace.Se
 	defer w.Close()
 	r := rand.New(rand.NewPCG(seed, 0))
 	h := make([]float32, s.Width)
-	for shard := range s.Shards() {
-		first, end := s.ShardRange(shard)
-		texts := make([]trace.Text, end-first)
-		for i := range texts {
-			texts[i].Tokens = 3
-			for pos := range positions {
-				z := 2.0
-				for j := range h {
-					h[j] = float32(r.NormFloat64())
-					if j < 4 {
-						z += float64(h[j])
-					}
+	for range s.Prompts {
+		x := trace.Text{Prompt: trace.Prompt{Tokens: 3}}
+		for pos := range positions {
+			z := 2.0
+			for j := range h {
+				h[j] = float32(r.NormFloat64())
+				if j < 4 {
+					z += float64(h[j])
 				}
-				p := trace.Position{Pos: int32(3 + pos), Margin: r.Float32(), Entropy: 3 * r.Float32()}
-				z += float64(p.Margin)
-				p.Labels[0] = trace.Escalate
-				if r.Float64() < sigmoid(z) {
-					p.Labels[0] = trace.Keep
-				}
-				if p.Labels[0] == trace.Keep && pos%3 == 0 {
-					p.Labels[0] = trace.Spoil
-				}
-				p.Labels[1] = trace.Verdict(pos % 2 * int(p.Labels[0]))
-				texts[i].Positions = append(texts[i].Positions, p)
-				texts[i].Hidden, err = trace.AppendHalves(texts[i].Hidden, h)
-				require.NoError(t, err)
 			}
+			p := trace.Position{Margin: r.Float32(), Entropy: 3 * r.Float32()}
+			z += float64(p.Margin)
+			p.Labels[0] = trace.Escalate
+			if r.Float64() < sigmoid(z) {
+				p.Labels[0] = trace.Keep
+			}
+			if p.Labels[0] == trace.Keep && pos%3 == 0 {
+				p.Labels[0] = trace.Spoil
+			}
+			p.Labels[1] = trace.Verdict(pos % 2 * int(p.Labels[0]))
+			x.Positions = append(x.Positions, p)
+			x.Hidden, err = trace.AppendHalves(x.Hidden, h)
+			require.NoError(t, err)
 		}
-		require.NoError(t, w.Write(shard, texts))
+		require.NoError(t, w.Append(x))
 	}
 	set, err := trace.Open(dir)
 	require.NoError(t, err)

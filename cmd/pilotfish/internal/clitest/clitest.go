@@ -394,26 +394,22 @@ func Traces(t *testing.T, s trace.Settings) string {
 		}
 		return trace.Escalate
 	}
-	for shard := range s.Shards() {
-		first, end := s.ShardRange(shard)
-		texts := make([]trace.Text, end-first)
-		for i := range texts {
-			texts[i].Tokens = 2
-			for range 20 {
-				h := make([]float32, s.Width)
-				for j := range h {
-					h[j] = float32(r.NormFloat64())
-				}
-				p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
-				for rule := range s.Labels {
-					p.Labels[rule] = label(float64(h[rule]))
-				}
-				texts[i].Positions = append(texts[i].Positions, p)
-				texts[i].Hidden, err = trace.AppendHalves(texts[i].Hidden, h)
-				require.NoError(t, err)
+	for range s.Prompts {
+		x := trace.Text{Prompt: trace.Prompt{Tokens: 2}}
+		for range 20 {
+			h := make([]float32, s.Width)
+			for j := range h {
+				h[j] = float32(r.NormFloat64())
 			}
+			p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
+			for rule := range s.Labels {
+				p.Labels[rule] = label(float64(h[rule]))
+			}
+			x.Positions = append(x.Positions, p)
+			x.Hidden, err = trace.AppendHalves(x.Hidden, h)
+			require.NoError(t, err)
 		}
-		require.NoError(t, w.Write(shard, texts))
+		require.NoError(t, w.Append(x))
 	}
 	return dir
 }
@@ -423,7 +419,7 @@ func TraceSettings() trace.Settings {
 	return trace.Settings{
 		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
 		Large: trace.Model{Fingerprint: "0123", Name: "big"}, Data: "d", Prompts: 60, Reference: "given", MaxTokens: 20,
-		Labels: []string{"disagreement", "r2r"}, ShardPrompts: 32,
+		Labels: []string{"disagreement", "r2r"},
 	}
 }
 

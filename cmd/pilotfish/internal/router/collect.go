@@ -46,7 +46,7 @@ type collectFlags struct {
 func newRouterCollectCommand(a *cli.App) *cobra.Command {
 	var f collectFlags
 	c := &cobra.Command{
-		Use:   "collect [-m FILE (--large FILE | --cloud HOST:PORT)] --data FILE -o FOLDER",
+		Use:   "collect [-m FILE (--large FILE | --cloud HOST:PORT)] --data FILE -o FILE",
 		Short: "Record what a small and a large model see in the same texts, to train routers on",
 		Long: `Record what a small and a large model see in the same texts, as training data for router train.
 
@@ -57,7 +57,7 @@ Each text is a prompt with an answer (--reference):
   sampled  an answer sampled from the large model (--temp, --seed)
   routed   an answer decoded by both models with a router (--router, --threshold)
 
-Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden
+Both models read the whole text. For each token of the answer, the file then holds the small model's final hidden
 state, margin and entropy, the choices of both models, log-probabilities, and labels (--label), which say where to ask
 the large model:
   disagreement  if the choices differ
@@ -70,8 +70,7 @@ the large model:
 
 A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
 
-The folder is written in files of 32 prompts each. If the command is stopped, running it again
-continues where it left off and ends with the same bytes. See docs/traces.md for the format.`,
+If the command is stopped, running it again continues where it left off and ends with the same bytes. See docs/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
 			`--label citer,r2r -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
@@ -117,6 +116,9 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	run, err := f.code.Runner(ctx, a, f.task)
 	if err != nil {
+		return err
+	}
+	if err := cli.CheckPlace("-o", f.out); err != nil {
 		return err
 	}
 	name, asked := f.asked()
@@ -204,7 +206,7 @@ func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Pl
 // collectEvent is the line of --json.
 type collectEvent struct {
 	*collect.Summary
-	Folder  string  `json:"folder"`
+	File    string  `json:"file"`
 	Seconds float64 `json:"seconds"` // of this run, without earlier ones
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -65,7 +64,7 @@ func TestPairFlags(t *testing.T) {
 	assert.Empty(t, o.TicketFolder)
 }
 
-// collected returns the output of `router collect --json` for a new folder, its settings, and stderr.
+// collected returns the output of `router collect --json` for a new file, its settings, and stderr.
 func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "traces")
@@ -75,7 +74,7 @@ func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, str
 	var got struct{ Summary *collectEvent }
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
 	require.NotNil(t, got.Summary)
-	assert.Equal(t, dir, got.Summary.Folder)
+	assert.Equal(t, dir, got.Summary.File)
 	set, err := trace.Open(dir)
 	require.NoError(t, err)
 	defer set.Close()
@@ -100,7 +99,7 @@ func TestCollectTask(t *testing.T) {
 
 // TestCollectJSON: --json prints exactly one object to stdout.
 func TestCollectJSON(t *testing.T) {
-	line := []string{"router", "collect", "--data", "demo", "--questions", "1", "-o", t.TempDir()}
+	line := []string{"router", "collect", "--data", "demo", "--questions", "1", "-o", filepath.Join(t.TempDir(), "t")}
 	code, stdout, stderr := clitest.Call(t, line...)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Empty(t, stdout)
@@ -151,51 +150,14 @@ func TestCollectPair(t *testing.T) {
 	there, settings, _ := collected(t, append(base, "--cloud", address, "--pin", pin)...)
 	assert.Empty(t, settings.Large.Fingerprint)
 	assert.Equal(t, "pilotfish-demo-large", settings.Large.Name)
-	there.Hash, there.Folder, there.Seconds = here.Hash, here.Folder, here.Seconds
+	there.Hash, there.File, there.Seconds, there.Bytes = here.Hash, here.File, here.Seconds, here.Bytes
 	assert.Equal(t, here, there)
 
-	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", t.TempDir(), "--cloud", address,
+	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", filepath.Join(t.TempDir(), "t"), "--cloud", address,
 		"--pin",
 		strings.Repeat("a", 64)}, base...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--pin")
-}
-
-// TestCollectAgain: repeating the command changes nothing, another one is refused, and missing or damaged files are
-// made again or named.
-func TestCollectAgain(t *testing.T) {
-	racing.Spare(t)
-	dir := t.TempDir()
-	line := []string{"router", "collect", "--data", "demo-train", "--questions", "70", "-n", "3", "-o", dir}
-	content := func() (all []string) {
-		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		require.NoError(t, err)
-		for _, name := range names {
-			b, err := os.ReadFile(name)
-			require.NoError(t, err)
-			all = append(all, filepath.Base(name)+string(b))
-		}
-		return all
-	}
-	code, _, stderr := clitest.Call(t, line...)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	want := content()
-	assert.Len(t, want, 4)
-	third := filepath.Join(dir, "shard-00002.trace")
-	require.NoError(t, os.Remove(third))
-	for range 2 {
-		code, _, stderr = clitest.Call(t, line...)
-		require.Equal(t, cli.ExitDone, code, stderr)
-		assert.True(t, slices.Equal(want, content()))
-	}
-	code, _, stderr = clitest.Call(t, append(line, "--label", "r2r")...)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, `labels was ["disagreement"] and is now ["r2r"]; choose another folder`)
-	assert.Contains(t, stderr, dir)
-	require.NoError(t, os.WriteFile(third, []byte("short"), 0o600))
-	code, _, stderr = clitest.Call(t, line...)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, third+": header: unexpected EOF")
 }
 
 // TestCollectNotes: the output states the limits of the labels.
@@ -218,7 +180,7 @@ func TestTracesInPython(t *testing.T) {
 	_, program, _ := strings.Cut(string(doc), "```python\n")
 	program, _, found := strings.Cut(program, "```")
 	require.True(t, found)
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "t")
 	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo", "--questions", "5", "-o", dir)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	out, err := exec.Command(python, "-c", program, dir).CombinedOutput()
@@ -255,7 +217,7 @@ func TestCollectStories(t *testing.T) {
 	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})
 	assert.Greater(t, sum.Positions, 200)
 	assert.Positive(t, sum.Differ)
-	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", t.TempDir()}, pair...)...)
+	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", filepath.Join(t.TempDir(), "t")}, pair...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "question 1: ")
 	assert.Contains(t, stderr, "--raw")

@@ -31,12 +31,12 @@ type showFlags struct {
 func newRouterShowCommand(a *cli.App) *cobra.Command {
 	var f showFlags
 	c := &cobra.Command{
-		Use:   "show FILE [FOLDER...]",
+		Use:   "show FILE [TRACES...]",
 		Short: "Describe a router file and evaluate it on recorded traces",
 		Long: `Describe a router file, and evaluate it on traces.
 
-With folders that router collect has filled: how well calibrated its confidence is, what share each threshold would
-send to the large model, and how it compares with margin and entropy on the same tokens. On folders that the router was
+With files of router collect: how well calibrated its confidence is, what share each threshold would
+send to the large model, and how it compares with margin and entropy on the same tokens. On traces that the router was
 trained on, only the prompts held out during training count. All of this describes the recorded texts as they are: in
 use, each token of the large model changes the text that follows.`,
 		Example: `  pilotfish router show router.gguf
@@ -53,14 +53,14 @@ use, each token of the large model changes the text that follows.`,
 
 func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []string) error {
 	if len(dirs) == 0 && f.svg != "" {
-		fmt.Fprintln(a.Stderr, "pilotfish: --svg draws nothing without traces: name the folders that router collect filled")
+		fmt.Fprintln(a.Stderr, "pilotfish: --svg draws nothing without traces: name the files of router collect")
 	}
 	file, err := engine.ReadRouter(path)
 	if err != nil {
 		return err
 	}
-	folders, err := openFolders(dirs)
-	defer closeFolders(folders)
+	folders, err := openTraces(dirs)
+	defer closeTraces(folders)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type trainFlags struct {
 func newRouterTrainCommand(a *cli.App) *cobra.Command {
 	var f trainFlags
 	c := &cobra.Command{
-		Use:   "train FOLDER... -o FILE [flags]",
+		Use:   "train TRACES... -o FILE [flags]",
 		Short: "Train a router on what router collect has recorded",
 		Long: `Train a router on what router collect has recorded.
 
@@ -45,10 +45,10 @@ the router are computed on them. Scale and shift of the logits are fitted to the
 other half. The same seed gives the same file with any number of threads (-t).
 
 In use, a router sees the texts that it causes. So it is better to train twice: collect more texts with the first router
-(router collect --reference routed), and train another one on both folders.`,
+(router collect --reference routed), and train another one on both files.`,
 		Example: `  pilotfish router train traces -o router.gguf
   pilotfish router train traces routed -o router.gguf`,
-		Args: cli.SomeArgs("the folders that `pilotfish router collect` filled"),
+		Args: cli.SomeArgs("the files of traces that `pilotfish router collect` wrote"),
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
 	}
 	f.register(c)
@@ -82,8 +82,8 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	if err := cli.CheckPlace("-o", f.out); err != nil {
 		return err
 	}
-	folders, err := openFolders(dirs)
-	defer closeFolders(folders)
+	folders, err := openTraces(dirs)
+	defer closeTraces(folders)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (f *trainFlags) run(ctx context.Context, a *cli.App, dirs []string) error {
 	return err
 }
 
-// openFolders opens folders of traces. After an error it also returns those that are open.
-func openFolders(dirs []string) (all []train.Folder, err error) {
+// openTraces opens files of traces. After an error it also returns those that are open.
+func openTraces(dirs []string) (all []train.Folder, err error) {
 	for _, dir := range dirs {
 		set, err := trace.Open(dir)
 		if err != nil {
@@ -134,13 +134,13 @@ func openFolders(dirs []string) (all []train.Folder, err error) {
 	return all, nil
 }
 
-func closeFolders(all []train.Folder) {
+func closeTraces(all []train.Folder) {
 	for _, f := range all {
-		f.Set.Close() // the folder was only read
+		f.Set.Close() // the file was only read
 	}
 }
 
-// ruleOf returns the rule of the labels: wanted, or the only one of the folders if wanted is empty.
+// ruleOf returns the rule of the labels: wanted, or the only one of the traces if wanted is empty.
 func ruleOf(folders []train.Folder, wanted string) (string, error) {
 	rules := folders[0].Set.Settings().Labels
 	switch {
@@ -174,7 +174,7 @@ func (f *trainFlags) about(folders []train.Folder, rule string, r *train.Result)
 	return about
 }
 
-// hashOf identifies a list of folders by the SHA-256 of their hashes, one per line.
+// hashOf identifies a list of files by the SHA-256 of their hashes, one per line.
 func hashOf(folders []train.Folder) string {
 	sum := sha256.New()
 	for _, f := range folders {
