@@ -18,3 +18,5 @@ func TestMain(m *testing.M) {
 		}
 	})
 }
+
+func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -211,6 +211,9 @@ func request(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	r, err := http.NewRequest(args[0], args[1], body)
 	ts.Check(err)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	if key := ts.Getenv("KEY"); key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,26 +18,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
-
-// TestSilentGateway: a run that needs no answer waits half a second for its gateway, and then continues without it.
-func TestSilentGateway(t *testing.T) {
-	clitest.OwnFolders(t)
-	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer silent.Close()
-	began := time.Now()
-	code, _, stderr := clitest.Call(t, "run", "-m", clitest.TinyModel(t, "q8_0"), "--policy", "never", "--tokens",
-		"1", "-n", "3",
-		"--cloud", silent.LocalAddr().String())
-	assert.Equal(t, cli.ExitDone, code, stderr)
-	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
-}
 
 // TestEndedBeforeAsking: the summary is printed whenever the run ends, even before there is a session with the cloud.
 func TestEndedBeforeAsking(t *testing.T) {
@@ -67,49 +49,6 @@ func TestEndedBeforeAsking(t *testing.T) {
 	require.NotNil(t, events[0].Summary)
 	assert.Equal(t, "interrupted", events[0].Summary.Stop)
 	assert.Contains(t, *events[0].Summary.Error, "ended")
-}
-
-// TestFlagsOfRoutingAct: the flags have their effects, with a gateway.
-func TestFlagsOfRoutingAct(t *testing.T) {
-	racing.Spare(t)
-	clitest.OwnFolders(t)
-	edge, large := clitest.TinyModel(t, "q4_0"), clitest.TinyModel(t, "f32")
-	address, pin, _ := clitest.StartCloud(t, "-m", large)
-	do := func(args string) *event.Summary {
-		t.Helper()
-		_, _, s, _ := clitest.RoutedTokens(t, append([]string{"-m", edge, "--cloud", address, "--pin", pin,
-			"--tokens", "5,6,7", "-n", "60"}, strings.Fields(args)...)...)
-		return s
-	}
-	serial, pipelined := do("--deadline off --mode serial"), do("--deadline off")
-	assert.Zero(t, serial.Drafted, "serial does not draft")
-	assert.Equal(t, "exact", serial.Audit, "the built-in model audits every position")
-	assert.Positive(t, pipelined.Drafted)
-	assert.Equal(t, serial.Tokens, pipelined.Tokens)
-	late := do("--deadline 1us")
-	assert.Equal(t, late.Escalations, late.Timeouts)
-	code, text, stderr := clitest.Call(t, "run", "-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7",
-		"-n", "9",
-		"--policy", "always", "--deadline", "1us", "--require-cloud")
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.NotEmpty(t, text, "the answer is complete anyway")
-	assert.Contains(t, stderr, "pilotfish: --require-cloud: 9 of 9 questions")
-	_, stdout, _ := clitest.Call(t, "run", "-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7", "-n", "9",
-		"--policy", "always", "--deadline", "1us", "--require-cloud", "--json")
-	events := clitest.Lines[clitest.RunEvent](t, stdout)
-	require.NotNil(t, events[len(events)-1].Summary.Error)
-	assert.Contains(t, *events[len(events)-1].Summary.Error, "--require-cloud: 9 of 9 questions", "also in the summary")
-	require.NotNil(t, late.Error)
-	assert.Contains(t, *late.Error, "deadline")
-	silent := do("--deadline off --threshold 0")
-	assert.Equal(t, []int{0, 0}, []int{silent.Asks, silent.Warmed},
-		"nothing is sent early if no question follows")
-	assert.Equal(t, []int{3, 0}, []int{pipelined.Warmed, pipelined.WarmedInVain})
-	assert.Zero(t, do("--deadline off --no-warm").Warmed)
-	assert.Equal(t, 60, do("--deadline off --threshold 1").CloudTokens)
-	assert.InDelta(t, 18, do("--deadline off --policy entropy --budget 0.3").Escalations, 11)
-	assert.Zero(t, do("--deadline off --no-audit --mode serial").Audited)
-	assert.LessOrEqual(t, do("--deadline off --policy always --window 1 --branches 1 --inflight 1").Drafted, 60)
 }
 
 // TestCloudWatch: the first failure is reported, a consequence of it is not, and an error of the gateway takes

@@ -3,6 +3,7 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -97,5 +98,16 @@ func TestRunEffects(t *testing.T) {
 			promised                         float64
 		}{model, f.answer.Settings, route, dial, p.public(f.route.RouterGGM), f.model.Answers(),
 			f.gateway.Address, p.kind, f.policy.budgetState, p.budget}
+	})
+}
+
+func TestNumberFlags(t *testing.T) {
+	clitest.NumbersReach(t, func(args []string) (terms.Settings, error) {
+		f := parsedRun(t, strings.Join(args, " "))
+		if err := cli.CheckFlags(f.set); err != nil {
+			return terms.Settings{}, err
+		}
+		_, _, _, err := f.routing(&cli.App{})
+		return f.answer.Settings, err
 	})
 }

@@ -262,19 +262,3 @@ func TestObserved(t *testing.T) {
 		assert.Equal(t, want.failures > 0, w.why() != nil, outcome)
 	}
 }
-
-// TestPreviewOfText: unverified tokens are shown where that was asked for, but not between the lines of --json.
-func TestPreviewOfText(t *testing.T) {
-	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{Context: 64})
-	require.NoError(t, err)
-	defer m.Close()
-	a := &cli.App{Stdout: io.Discard, Env: func(string) string { return "" }}
-	for show, json := range map[bool]bool{true: true, false: false} {
-		f := &runFlags{json: json}
-		f.verify.Show = show
-		assert.Nil(t, newRunOutput(a, f, 0, m).preview)
-	}
-	f := new(runFlags)
-	f.verify.Show = true
-	assert.NotNil(t, newRunOutput(a, f, 0, m).preview)
-}

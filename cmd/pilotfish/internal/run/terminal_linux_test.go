@@ -15,31 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
-
-// TestColours: on a terminal the demo colours the large model's tokens in an answer, unless NO_COLOR is set.
-func TestColours(t *testing.T) {
-	racing.Spare(t)
-	for _, c := range []struct {
-		env    string
-		colour bool
-	}{{"", true}, {"1", false}} {
-		t.Setenv("NO_COLOR", c.env)
-		tty, text := clitest.Terminal(t)
-		var stderr strings.Builder
-		const line = "demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline off --modes pipelined-2"
-		code := clitest.Run(t.Context(), strings.Fields(line), strings.NewReader(""), tty, &stderr)
-		shown := text()
-		require.Equal(t, cli.ExitDone, code, stderr.String())
-		answer, table, _ := strings.Cut(shown, "(pipelined-2: ")
-		assert.Equal(t, c.colour, strings.Contains(answer, "\x1b["), answer)
-		assert.Contains(t, answer, "quaros")
-		assert.Contains(t, table, "2 of them from the large model")
-		assert.NotContains(t, table, "\x1b[")
-	}
-}
 
 // TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; without such a
 // mode, none is shown.
@@ -121,19 +98,6 @@ func TestControlCharacters(t *testing.T) {
 		require.NoError(t, o.token(pilotfish.Token{Text: text, Origin: "cloud"}))
 		assert.Equal(t, text, out.String())
 	}
-}
-
-// TestLogOfConnectionFails: a run fails if the file about its connection cannot be written.
-func TestLogOfConnectionFails(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	address, pin, _ := clitest.StartCloud(t, "-m", m, "--log", "off")
-	code, stdout, stderr := clitest.Call(t, "run", "-m", m, "--cloud", address, "--pin", pin, "--tokens", "1", "-n",
-		"2",
-		"--policy", "always", "--deadline", "off", "--qlog", "/proc/self")
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.NotEmpty(t, stdout)
-	assert.Contains(t, stderr, "/proc/self/")
 }
 
 // TestMeterOnTerminal: a bar appears after a delay, and the next line begins at the margin.

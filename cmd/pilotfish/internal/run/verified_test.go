@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,78 +19,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
-
-// alone returns the answer of a demo model to the first held-out question.
-func alone(t *testing.T, m string, flags ...string) *event.Summary {
-	t.Helper()
-	args := append([]string{"run", "-m", m, "--json"}, flags...)
-	code, stdout, stderr := clitest.Call(t, append(args, demo.Questions(demo.HeldOut)[0].Text)...)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	events := clitest.Lines[clitest.RunEvent](t, stdout)
-	return events[len(events)-1].Summary
-}
-
-// TestRunVerified: with --verify 0 the text is the large model's own, in either mode, with few and many questions, with
-// answers ahead, greedy and sampled; with a very large margin it is the router's. The counts are consistent.
-func TestRunVerified(t *testing.T) {
-	run := demoRuns(t)
-	small, large, _ := clitest.DemoPairFiles(t)
-	want := alone(t, large)
-	require.NotEqual(t, want.Text, alone(t, small).Text)
-	for _, flags := range []string{
-		"--policy never", "--threshold 0.5", "--policy always", "--mode serial --policy never",
-		"--policy never --ahead 8",
-		"--mode serial --policy never --verify-every 3", "--policy never --verify-every 1",
-		"--policy random --branches 3",
-	} {
-		tokens, s, stderr := run(append(strings.Fields(flags), "--verify", "0")...)
-		assert.Equal(t, want.Text, s.Text, flags)
-		assert.Equal(t, want.Tokens, s.Tokens, flags)
-		assert.Empty(t, stderr)
-		assert.Equal(t, 0.0, *s.Verify)
-		assert.Zero(t, *s.Unverified)
-		assert.False(t, slices.ContainsFunc(tokens, func(e clitest.RunEvent) bool { return e.Unverified }))
-		assert.Positive(t, s.Prefilled)
-		assert.GreaterOrEqual(t, s.AheadUsed, 0)
-		assert.LessOrEqual(t, s.AheadUsed, s.Ahead)
-		assert.Equal(t, s.Escalations, s.Answered+s.Known, "%s: no deadline", flags)
-		if strings.Contains(flags, "never") {
-			assert.Positive(t, *s.Turned, flags)
-		}
-	}
-	_, often, _ := run("--policy", "never", "--verify", "0", "--verify-every", "2", "--mode", "serial")
-	_, rarely, _ := run("--policy", "never", "--verify", "0", "--verify-every", "30", "--mode", "serial")
-	assert.Greater(t, often.Asks, rarely.Asks)
-
-	drawn := []string{"--temp", "0.8", "--seed", "7"}
-	_, s, _ := run(append(drawn, "--verify", "0", "--threshold", "0.5")...)
-	assert.Equal(t, alone(t, large, drawn...).Tokens, s.Tokens, "the large model's own samples")
-
-	_, router, _ := run("--threshold", "0.3")
-	assert.Nil(t, router.Verify)
-	assert.Nil(t, router.Turned)
-	_, s, _ = run("--threshold", "0.3", "--verify", "1000")
-	assert.Equal(t, router.Tokens, s.Tokens)
-	assert.Zero(t, *s.Turned)
-
-	_, s, _ = run("--policy", "never", "--verify", "0", "--deadline", "1us")
-	assert.Equal(t, alone(t, small).Tokens, s.Tokens, "nothing was verified in time")
-	assert.Positive(t, *s.Unverified)
-}
-
-// TestRunDeadlineMarks: tokens that were kept because of a deadline are marked.
-func TestRunDeadlineMarks(t *testing.T) {
-	run := demoRuns(t)
-	tokens, s, _ := run("--policy", "never", "--verify", "0", "--deadline", "1us")
-	n := 0
-	for _, e := range tokens {
-		if e.Unverified {
-			n++
-		}
-	}
-	assert.InDelta(t, *s.Unverified, n, 1, "an end token has no event")
-	assert.Positive(t, n)
-}
 
 // TestShowUnverified: with --json each event replaces the previous one, events and tokens are consistent, and replaced
 // tokens are counted; without --verify there are no such events.
@@ -177,25 +104,6 @@ func TestVerifyRefused(t *testing.T) {
 // TestExplainVerified: a token that verification replaced is marked, questions for verification have that reason, and
 // tokens from an earlier answer count as the cloud's choice.
 func TestExplainVerified(t *testing.T) {
-	run := demoRuns(t)
-	tokens, s, _ := run("--policy", "never", "--verify", "0", "--explain", "--verify-every", "12", "--mode", "serial")
-	require.Len(t, s.Explain, len(tokens))
-	turned, why := 0, map[string]int{}
-	for i, x := range s.Explain {
-		assert.Equal(t, tokens[i].ID, x.ID)
-		require.NotNil(t, x.Cloud, "each token is verified")
-		assert.Equal(t, x.ID, *x.Cloud)
-		why[x.Why]++
-		if x.Outcome == "turned" {
-			turned++
-			assert.NotEqual(t, x.Local, x.ID)
-			assert.Equal(t, "cloud", x.Origin)
-		}
-	}
-	assert.Equal(t, *s.Turned, turned)
-	assert.Positive(t, turned)
-	assert.Positive(t, why["every"])
-
 	x := new(explainer)
 	x.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 3, Outcome: "known", Why: "end", Token: 9,
 		Local: 8}})

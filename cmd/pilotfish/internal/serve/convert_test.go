@@ -91,6 +91,9 @@ func TestServedErrors(t *testing.T) {
 	assert.ErrorContains(t, refused, "roles must alternate")
 	_, err = s.Infill(answer.Infill{Prefix: "a"})
 	assert.ErrorIs(t, err, answer.ErrNoInfill)
+	m := clitest.Replaced(t, clitest.TinyModel(t, "q8_0"), "tokenizer.chat_template", "tokenizer.tach_template")
+	_, err = served(t, clitest.Replaced(t, m, "<|im_start|>", "<|in_start|>")).Chat(answer.Conversation{})
+	assert.ErrorIs(t, err, answer.ErrNoChat)
 }
 
 // TestServedPrompts: a chat's values and an infill's parts reach the prompt.
@@ -164,6 +167,16 @@ func TestWhoMayAsk(t *testing.T) {
 		assert.Equal(t, []any{[]string{key}, s.origins, "to programs with an API key of " + cli.ApiKeyVariable},
 			[]any{keys, origins, say})
 		require.NoError(t, os.Unsetenv(cli.ApiKeyVariable))
+	}
+}
+
+// TestHosts: on loopback, names of this machine and of allowed origins are allowed.
+func TestHosts(t *testing.T) {
+	for listen, want := range map[string][]string{
+		"127.0.0.2:80": {"localhost", "127.0.0.1", "::1", "127.0.0.2", "chat.example"}, "0.0.0.0:80": nil, ":80": nil,
+	} {
+		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).hosts(listen))
+		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).hosts(listen), "any origin is allowed: so is any host")
 	}
 }
 

@@ -1,12 +1,10 @@
 package serve
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,58 +57,4 @@ func TestServeLocal(t *testing.T) {
 	tokens, _ = sentTo(t, c)
 	assert.LessOrEqual(t, tokens, float64(got.Tokens), "a question that was cancelled in flight is not counted")
 	assert.GreaterOrEqual(t, tokens, float64(v.Usage.Prompt))
-}
-
-// TestServeLocalFlag: with --local there is no gateway, whatever the environment says, and requests that need one
-// fail.
-func TestServeLocalFlag(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	c := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", ":0")
-	verified := clitest.StartServe(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--verify", "0")
-	const request = `{"prompt":"x","max_tokens":2,"pilotfish":{"local":true}}`
-	status, text := verified.Ask(t, "/v1/completions", request)
-	assert.Equal(t, 400, status)
-	assert.Contains(t, text, "cannot verify")
-	verified.Stop()
-
-	t.Setenv("PILOTFISH_CLOUD", c.Address)
-	t.Setenv("PILOTFISH_PIN", c.Pin)
-	s := clitest.StartServe(t, "-m", m, "--local")
-	assert.Zero(t, s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":2}`).Own.Receipt)
-	code, _, stderr := clitest.Chat(t, "hello\n", "-m", m, "--local", "-n", "3")
-	assert.Equal(t, cli.ExitDone, code, stderr)
-	tokens, connections := sentTo(t, c)
-	assert.Zero(t, tokens)
-	assert.Equal(t, 1., connections, "the connection of the server with verification")
-}
-
-// TestChatLocal: a local question is not sent, and neither is the rest of the conversation, also after it was saved;
-// other conversations may be.
-func TestChatLocal(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	address, pin, _ := clitest.StartCloud(t, "-m", m)
-	args := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off",
-		"-n", "3"}
-	saved := filepath.Join(t.TempDir(), "talk.json")
-	lines := "/local on\nsecret\n/stats\n/local off\nmore\n/stats\n/save " + saved +
-		"\n/cloud\n/clear\n/local\nopen\n/stats\n"
-	code, _, stderr := clitest.Chat(t, lines, args...)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Equal(t, 2, strings.Count(stderr, "left this device for it: 0 tokens in 0 B, for all answers 0 B\n"), stderr)
-	assert.Contains(t, stderr, "nothing of it leaves this device: /clear begins")
-	assert.Contains(t, stderr, "the cloud may be asked")
-	assert.Regexp(t, `left this device for it: [1-9]\d* tokens in [1-9]\d* B to `+address, stderr)
-
-	lines = "again\n/stats\n/undo\n/undo\n/undo\nopen\n/stats\n/local x\n"
-	code, _, stderr = clitest.Chat(t, lines, append(args, "--load", saved)...)
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "give on or off")
-	assert.Equal(t, 1, strings.Count(stderr, "left this device for it: 0 tokens"), stderr)
-	assert.Regexp(t, `left this device for it: [1-9]`, stderr, "without its local questions")
-
-	code, _, stderr = clitest.Chat(t, "/cloud "+address+"\n", "-m", m, "--local")
-	assert.Equal(t, cli.ExitFailed, code)
-	assert.Contains(t, stderr, "/local off comes before /cloud")
 }
