@@ -93,18 +93,6 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestAheadLargest: the largest id of the largest vocabulary is a token.
-func TestAheadLargest(t *testing.T) {
-	f := &follows{pieces: tokens(netproto.MaxVocab - 1), end: true}
-	s := f.script()
-	inAir(t, s, func(t *testing.T, a *air) {
-		_, session := s.dial(t, func(o *Options) { o.Identity.Vocab = netproto.MaxVocab })
-		r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: 1})
-		require.NoError(t, err)
-		assert.Equal(t, []int32{netproto.MaxVocab - 1}, all(r.Ahead))
-	})
-}
-
 // TestAheadUnwanted: an ask without tokens ahead has none, even if more data follows its answer; an ask with tokens
 // ahead gets no more than the gateway allows.
 func TestAheadUnwanted(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 // Ask returns the large model's token for the position after the context of q. It waits for the answer, and for a
 // connection if there is none, until ctx ends or q.Within has passed (then the error is netproto.TooLate). When it
 // gives up, it cancels the request at the gateway. Any number of asks may be under way, for any paths, in any order. An
-// ask without a deadline is repeated after a temporary refusal, for up to half a minute. With q.Ahead, further tokens arrive
-// after Ask has returned, until ctx ends. An answer without the audit that q.Verify requests is an error; it is
+// ask without a deadline is repeated after a temporary refusal, for up to half a minute. With q.Ahead, further tokens
+// arrive after Ask has returned, until ctx ends. An answer without the audit that q.Verify requests is an error; it is
 // netproto.CannotVerify if the gateway refused. With an error, the answer holds only the numbers of bytes that were
 // sent and received.
 func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, error) {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -125,24 +124,4 @@ func TestClockInTime(t *testing.T) {
 		_, err := session.Ask(t.Context(), terms.Question{Context: ids(20), K: 1})
 		assert.ErrorIs(t, err, ErrProtocol)
 	})
-}
-
-// TestBrokenClock: an answer with an invalid clock, or without a requested one, is an error.
-func TestBrokenClock(t *testing.T) {
-	for name, b := range map[string][]byte{
-		"a clock that is too short": {byte(netproto.KindClock), 1, 0},
-		"two clocks":                netproto.Clock{}.Append(netproto.Clock{}.Append(nil)),
-	} {
-		s := (&script{reply: func(int, netproto.Ask) []byte { return b }}).start(t)
-		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Times: true, Within: 5 * time.Second})
-		assert.ErrorIs(t, err, ErrProtocol, name)
-	}
-	s := (&script{raw: func(s *quic.Stream) {
-		_, _ = s.Write(netproto.Clock{}.Append(nil))
-		_ = s.Close()
-	}, reply: always(1)}).start(t)
-	_, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Times: true, Within: 5 * time.Second})
-	assert.Error(t, err)
 }

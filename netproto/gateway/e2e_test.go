@@ -66,8 +66,8 @@ func TestRestart(t *testing.T) {
 	assert.Equal(t, 4, c.Stats().Connections)
 }
 
-// TestSecondGateway: another gateway at the same address, after the first one vanished silently, ends the connections of
-// the first one by a stateless reset.
+// TestSecondGateway: another gateway at the same address, after the first one vanished silently, ends the connections
+// of the first one by a stateless reset.
 func TestSecondGateway(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {

@@ -29,7 +29,8 @@ func TestHostile(t *testing.T) {
 		"many streams": hostileFlood, "unread answers": hostileReader, "control stream later": hostileLater,
 	} {
 		t.Run(name, func(t *testing.T) {
-			opt := gateway.Options{MessageTimeout: 500 * time.Millisecond}.With(gateway.Shares{MaxStreams: 32, MaxConnsPerDevice: 200})
+			opt := gateway.Options{MessageTimeout: 500 * time.Millisecond}.With(
+				gateway.Shares{MaxStreams: 32, MaxConnsPerDevice: 200})
 			inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 				honest, text := w.enter(guest{}), path(100, 1)
 				honest.asks(1, text)

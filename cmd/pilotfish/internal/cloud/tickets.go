@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -101,17 +102,9 @@ func writeTicketKeys(path string, keys []engine.GatewayTicketKey, now time.Time)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".ticket-keys-") // only the owner can read it
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text.Bytes())
-	err = errors.Join(err, file.Close(), os.Chtimes(file.Name(), now, now))
+	err := cli.ReplaceFile(path, text.Bytes(), 0o600)
 	if err == nil {
-		err = os.Rename(file.Name(), path)
+		err = os.Chtimes(path, now, now)
 	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
-	}
-	return nil
+	return err
 }
