@@ -464,3 +464,25 @@ func TestReasons(t *testing.T) {
 	assert.False(t, hungUp(&quic.ApplicationError{Remote: true}))
 	assert.False(t, hungUp(errors.New("none")))
 }
+
+// recorder is an empty cache that records its keys.
+type recorder struct {
+	one
+	keys []string
+}
+
+func (r *recorder) Get(key string) (*tls.ClientSessionState, bool) {
+	r.keys = append(r.keys, key)
+	return nil, false
+}
+
+// TestTicketKey: a ticket is for one gateway at one address with one pin.
+func TestTicketKey(t *testing.T) {
+	s := &script{}
+	inAir(t, s, func(t *testing.T, a *air) {
+		var r recorder
+		c, _ := s.dial(t, func(o *Options) { o.Tickets, o.ServerName = &r, "a.name" })
+		require.NoError(t, c.connect(t.Context()))
+		assert.Equal(t, []string{s.opt.Pin.String() + " a.name 10.0.0.1:4433"}, r.keys)
+	})
+}

@@ -394,3 +394,25 @@ func TestAheadNeverRead(t *testing.T) {
 		assert.Len(t, w.eventsOf(gateway.Answered), 102)
 	})
 }
+
+// TestAheadNotTaken: a client that reads nothing, on a connection with minimal windows, delays neither others nor the
+// end of the gateway.
+func TestAheadNotTaken(t *testing.T) {
+	up := &decoder{fake: &fake{}, every: time.Second}
+	inWorld(t, gateway.Options{AskTimeout: time.Hour, MessageTimeout: 3 * time.Second}, up,
+		func(t *testing.T, w *world) {
+			r := w.enter(guest{quic: quic.Config{InitialStreamReceiveWindow: 1, MaxStreamReceiveWindow: 1,
+				InitialConnectionReceiveWindow: 64, MaxConnectionReceiveWindow: 64, MaxIdleTimeout: time.Hour,
+				KeepAlivePeriod: time.Second}})
+			for i := range 3 {
+				r.send(wanting(t, 1, path(20+i, 1), 64).Append(nil))
+			}
+			time.Sleep(30 * time.Second)
+			assert.EqualValues(t, 3, up.running.Load())
+			start := time.Now()
+			w.stop()
+			assert.Less(t, time.Since(start), time.Second)
+			assert.Zero(t, up.running.Load())
+			assert.Len(t, w.eventsOf(gateway.Decoded), 3)
+		})
+}

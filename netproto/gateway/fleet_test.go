@@ -469,3 +469,27 @@ func (w *warming) Warm(ctx context.Context, _ terms.Job) error {
 	w.mu.Unlock()
 	return nil
 }
+
+// TestManySessions: a connection that uses more than 1024 sessions learns less from Need, and recovers by sending them
+// again.
+func TestManySessions(t *testing.T) {
+	opt := gateway.Options{}.With(gateway.Shares{MaxSessionsPerDevice: 3000})
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
+		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 1})
+		text := path(5, 1)
+		kind, _ := other.say(syncOf(t, 1, text))
+		require.Equal(t, netproto.KindAck, kind)
+		for session := range uint32(1024) {
+			r.asks(1+session, text)
+		}
+		need := func(session uint32) int {
+			return r.needs(packed(t, session, 7, 1234, []int32{1}).Append(nil)).Position
+		}
+		assert.Equal(t, 5, need(1))
+		assert.Equal(t, 0, need(2), "tokens of asks are not settled")
+		r.asks(1025, text)
+		assert.Equal(t, 0, need(1))
+		r.asks(1, text)
+		assert.Equal(t, 5, need(1))
+	})
+}
