@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
 
@@ -52,52 +51,6 @@ func try(
 		}
 	}
 	return certified, wrong
-}
-
-// TestDemoTrials: answers of the demo's pair are resampled. Of 200 certificates at confidence 0.9 at most 27 are wrong,
-// even if the share of a threshold is just above the budget.
-func TestDemoTrials(t *testing.T) {
-	if testing.Short() {
-		t.Skip("numbers: make long")
-	}
-	const n = 150
-	p, net := demoPair(t)
-	prompts := demoPrompts(t, p.Edge, n)
-	var pool [][]certify.Answer
-	var shares []float64
-	for _, threshold := range []float64{0.3, 0.5, 0.7, 0.9, 0.97, 0.99} {
-		decoded, err := p.Decode(t.Context(), prompts,
-			router.Options{Policy: router.Learned, Net: net, Threshold: &threshold}, func() {})
-		require.NoError(t, err)
-		var answers []certify.Answer
-		for _, d := range decoded {
-			answers = append(answers, d.Answer)
-		}
-		pool, shares = append(pool, answers), append(shares, shareOf(answers))
-	}
-	t.Logf("shares of the pool: %.4f", shares)
-	require.Less(t, shares[1], shares[3])
-	resample := func(size int) func(r *rand.Rand) func(int) []certify.Answer {
-		return func(r *rand.Rand) func(int) []certify.Answer {
-			which := make([]int, size)
-			for i := range which {
-				which[i] = r.IntN(n)
-			}
-			return func(step int) (all []certify.Answer) {
-				for _, i := range which {
-					all = append(all, pool[step][i])
-				}
-				return all
-			}
-		}
-	}
-	for name, budget := range map[string]float64{"7%": 0.07, "just below a share": shares[3] * 0.98} {
-		test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: p.MaxTokens}
-		certified, wrong := try(t, test, shares, resample(400))
-		t.Logf("budget %s: %d of %d certified, %d wrong", name, certified, trials, wrong)
-		assert.LessOrEqual(t, wrong, maxWrong, name)
-		assert.Greater(t, certified, trials*9/10, "400 prompts are enough: %s", name)
-	}
 }
 
 // wander draws an answer of 41 tokens from a task with a share that is not monotone in the threshold. The first token

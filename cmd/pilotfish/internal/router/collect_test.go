@@ -97,24 +97,6 @@ func TestCollectTask(t *testing.T) {
 	assert.NotEqual(t, sum.Positions, two.Positions, "without a chat an answer begins with a space")
 }
 
-// TestCollectJSON: --json prints exactly one object to stdout.
-func TestCollectJSON(t *testing.T) {
-	line := []string{"router", "collect", "--data", "demo", "--questions", "1", "-o", filepath.Join(t.TempDir(), "t")}
-	code, stdout, stderr := clitest.Call(t, line...)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Empty(t, stdout)
-	code, stdout, stderr = clitest.Call(t, append(line, "--json")...)
-	require.Equal(t, cli.ExitDone, code, stderr)
-	assert.Equal(t, 1, strings.Count(stdout, "\n"))
-	var got struct{ Summary map[string]any }
-	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
-	for _, name := range []string{
-		"prompts", "positions", "differ_share", "labels", "pairs", "rollouts", "seconds", "hash",
-	} {
-		assert.Contains(t, got.Summary, name)
-	}
-}
-
 // TestCollectPair: the two models are the named ones, local or at a gateway.
 func TestCollectPair(t *testing.T) {
 	racing.Spare(t)
@@ -158,15 +140,6 @@ func TestCollectPair(t *testing.T) {
 		strings.Repeat("a", 64)}, base...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--pin")
-}
-
-// TestCollectNotes: the output states the limits of the labels.
-func TestCollectNotes(t *testing.T) {
-	racing.Spare(t)
-	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--label",
-		"citer")
-	assert.Contains(t, stderr, "the rule citer says what disagreement says")
-	assert.True(t, settings.Collapse)
 }
 
 // TestTracesInPython: the program in docs/traces.md reads collected traces.

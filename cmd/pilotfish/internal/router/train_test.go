@@ -92,30 +92,6 @@ func TestTrainCommand(t *testing.T) {
 	assert.Equal(t, one, two, "byte for byte, with any number of threads")
 }
 
-// TestTrainFlags: each flag changes the training in the documented way.
-func TestTrainFlags(t *testing.T) {
-	racing.Spare(t)
-	dir := clitest.Traces(t, clitest.TraceSettings())
-	show := func(args ...string) (trainEvent, *router.File) {
-		got, out := trainOn(t, append([]string{dir, "--label", "disagreement"}, args...)...)
-		file, err := engine.ReadRouter(out)
-		require.NoError(t, err)
-		return got[0].trainEvent, file
-	}
-	base, plain := show()
-	_, file := show("--label", "r2r")
-	assert.Equal(t, "r2r", file.About.Label)
-	assert.NotEqual(t, plain.Net, file.Net)
-	_, file = show("--training", "hidden=7")
-	assert.Equal(t, 7, file.Net.Layers[0].Out)
-	_, file = show("--training", "hidden=0")
-	assert.Len(t, file.Net.Layers, 1)
-	other, file := show("--seed", "4")
-	assert.Equal(t, 4, file.About.Seed)
-	assert.NotEqual(t, plain.Net, file.Net)
-	assert.Equal(t, base.Positions, other.Positions)
-}
-
 // TestTrainRefuses: wrong usage, and unusable traces, with what to do; nothing is written.
 func TestTrainRefuses(t *testing.T) {
 	racing.Spare(t)
