@@ -6,34 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// llamaRequest is /completion with every sampling field. The fields are pointers, so that missing ones are noticed.
+// llamaRequest has the fields of /completion that an answer depends on.
 type llamaRequest struct {
-	Prompt           []int32  `json:"prompt"`
-	Predict          *int     `json:"n_predict"`
-	Temperature      *float64 `json:"temperature"`
-	TopK             *int     `json:"top_k"`
-	TopP             *float64 `json:"top_p"`
-	MinP             *float64 `json:"min_p"`
-	RepeatPenalty    *float64 `json:"repeat_penalty"`
-	PresencePenalty  *float64 `json:"presence_penalty"`
-	FrequencyPenalty *float64 `json:"frequency_penalty"`
-	Samplers         []string `json:"samplers"`
-	Probs            *int     `json:"n_probs"`
-	PostSampling     *bool    `json:"post_sampling_probs"`
-	ReturnTokens     *bool    `json:"return_tokens"`
-	CachePrompt      *bool    `json:"cache_prompt"`
-	Slot             *int     `json:"id_slot"`
-	Stream           *bool    `json:"stream"`
-	Parser           *string  `json:"chat_parser"`
-	Fields           []string `json:"response_fields"`
-}
-
-// greedy reports whether all sampling fields select the most probable token.
-func (q llamaRequest) greedy() bool {
-	return is(q.Temperature, 0) && is(q.TopK, 1) && is(q.TopP, 1) && is(q.MinP, 0) && is(q.RepeatPenalty, 1) &&
-		is(q.PresencePenalty, 0) && is(q.FrequencyPenalty, 0) && slices.Equal(q.Samplers, []string{"temperature"}) &&
-		is(q.PostSampling, false) && is(q.ReturnTokens, true) && is(q.CachePrompt, true) && is(q.Stream, false) &&
-		q.Parser != nil && q.Predict != nil && q.Probs != nil && q.Slot != nil
+	Prompt  []int32 `json:"prompt"`
+	Predict int     `json:"n_predict"`
+	Probs   int     `json:"n_probs"`
+	Slot    int     `json:"id_slot"`
 }
 
 func is[T comparable](p *T, v T) bool { return p != nil && *p == v }
@@ -62,16 +40,12 @@ func (e *Engine) llama() {
 }
 
 func (e *Engine) completion(w http.ResponseWriter, q llamaRequest) {
-	if !q.greedy() {
-		fail(w, http.StatusTeapot, "fake", "a field of sampling is left out, or not as it should be")
-		return
-	}
 	const long = "request exceeds the available context size"
 	if !e.check(w, q.Prompt, e.MaxContext-1, "exceed_context_size_error", long) {
 		return
 	}
 	e.mu.Lock()
-	slot := *q.Slot
+	slot := q.Slot
 	if slot >= e.Slots {
 		slot = 0
 	}
@@ -79,16 +53,16 @@ func (e *Engine) completion(w http.ResponseWriter, q llamaRequest) {
 	e.slots[slot] = slices.Clone(q.Prompt)
 	e.mu.Unlock()
 	context, tokens, probabilities := slices.Clone(q.Prompt), []int32{}, []object{}
-	for range max(*q.Predict, 1) {
+	for range max(q.Predict, 1) {
 		best := e.best(context)
 		tokens, context = append(tokens, best[0].id), append(context, best[0].id)
-		probabilities = append(probabilities, llamaTop(best, min(*q.Probs, len(best))))
+		probabilities = append(probabilities, llamaTop(best, min(q.Probs, len(best))))
 	}
 	reply := object{"tokens": tokens, "timings/cache_n": cached, "timings/prompt_n": len(q.Prompt) - cached,
 		"timings/prompt_ms": 0.5, "timings/predicted_ms": 0.25}
 	// the probabilities are held back until the character is complete
 	piece := e.Vocabulary.Piece(tokens[0])
-	if *q.Probs > 0 && (len(tokens) > 1 || utf8.FullRune(piece)) {
+	if q.Probs > 0 && (len(tokens) > 1 || utf8.FullRune(piece)) {
 		reply["completion_probabilities"] = probabilities
 	}
 	say(w, reply)

@@ -5,39 +5,17 @@ import (
 	"slices"
 )
 
+// sglangRequest has the fields of /generate that an answer depends on.
 type sglangRequest struct {
-	ID       *string `json:"rid"`
+	ID       string  `json:"rid"`
 	Context  []int32 `json:"input_ids"`
 	Sampling struct {
-		Tokens            *int     `json:"max_new_tokens"`
-		Temperature       *float64 `json:"temperature"`
-		TopP              *float64 `json:"top_p"`
-		TopK              *int     `json:"top_k"`
-		MinP              *float64 `json:"min_p"`
-		FrequencyPenalty  *float64 `json:"frequency_penalty"`
-		PresencePenalty   *float64 `json:"presence_penalty"`
-		RepetitionPenalty *float64 `json:"repetition_penalty"`
-		Stop              []string `json:"stop"`
-		StopIDs           []int32  `json:"stop_token_ids"`
-		IgnoreEOS         *bool    `json:"ignore_eos"`
-		SkipSpecial       *bool    `json:"skip_special_tokens"`
-		NoStopTrim        *bool    `json:"no_stop_trim"`
+		Tokens int `json:"max_new_tokens"`
 	} `json:"sampling_params"`
-	LogProb      *bool  `json:"return_logprob"`
-	LogProbStart *int   `json:"logprob_start_len"`
-	Top          *int   `json:"top_logprobs_num"`
-	Text         *bool  `json:"return_text_in_logprobs"`
+	LogProb      bool   `json:"return_logprob"`
+	LogProbStart int    `json:"logprob_start_len"`
+	Top          int    `json:"top_logprobs_num"`
 	ExtraKey     string `json:"extra_key"`
-	Stream       *bool  `json:"stream"`
-}
-
-func (q sglangRequest) greedy() bool {
-	s := q.Sampling
-	return q.ID != nil && *q.ID != "" && s.Tokens != nil && is(s.Temperature, 0) && is(s.TopP, 1) && is(s.TopK, 1) &&
-		is(s.MinP, 0) && is(s.FrequencyPenalty, 0) && is(s.PresencePenalty, 0) && is(s.RepetitionPenalty, 1) &&
-		s.Stop != nil && len(s.Stop) == 0 && s.StopIDs != nil && len(s.StopIDs) == 0 && is(s.IgnoreEOS, false) &&
-		is(s.SkipSpecial, false) && is(s.NoStopTrim, true) && is(q.Text, false) && is(q.Stream, false) &&
-		q.LogProb != nil && q.LogProbStart != nil && q.Top != nil
 }
 
 func (e *Engine) sglang() {
@@ -77,19 +55,15 @@ func (e *Engine) sglang() {
 }
 
 func (e *Engine) sglangGenerate(w http.ResponseWriter, q sglangRequest) {
-	if !q.greedy() {
-		fail(w, http.StatusTeapot, "fake", "a field of sampling is left out, or not as it should be")
-		return
-	}
 	for _, id := range q.Context {
-		if int(id) >= e.Vocabulary.Size() || *q.Top > e.Vocabulary.Size() {
+		if int(id) >= e.Vocabulary.Size() || q.Top > e.Vocabulary.Size() {
 			panic(http.ErrAbortHandler) // such a request crashes the real engine
 		}
 	}
 	if !e.check(w, q.Context, e.MaxContext-6, "", "The input is longer than the model's context length") {
 		return
 	}
-	start := *q.LogProbStart
+	start := q.LogProbStart
 	cached := e.cached(q.ExtraKey, q.Context, 1)
 	if start >= 0 {
 		cached = min(cached, start)
@@ -97,16 +71,16 @@ func (e *Engine) sglangGenerate(w http.ResponseWriter, q sglangRequest) {
 	meta := object{"id": q.ID, "finish_reason": object{"type": "length"}, "cached_tokens": cached, "e2e_latency": 0.002}
 	reply := object{"text": "", "output_ids": []int32{}, "meta_info": meta}
 	best := e.best(q.Context)
-	if *q.Sampling.Tokens > 0 {
+	if q.Sampling.Tokens > 0 {
 		reply["output_ids"] = []int32{best[0].id}
 	}
-	if *q.LogProb {
-		meta["output_top_logprobs"] = []any{sglangRows(best[:*q.Top])}
+	if q.LogProb {
+		meta["output_top_logprobs"] = []any{sglangRows(best[:q.Top])}
 		rows, own := []any{nil}, []any{[]any{nil, 0, nil}}
 		for pos := start + 1; start >= 0 && pos < len(q.Context); pos++ {
 			all := e.best(q.Context[:pos])
 			at := slices.IndexFunc(all, func(c candidate) bool { return c.id == q.Context[pos] })
-			rows, own = append(rows, sglangRows(all[:*q.Top])), append(own, sglangRows(all[at : at+1])[0])
+			rows, own = append(rows, sglangRows(all[:q.Top])), append(own, sglangRows(all[at : at+1])[0])
 		}
 		if start >= 0 {
 			meta["input_top_logprobs"], meta["input_token_logprobs"] = rows, own

@@ -6,53 +6,25 @@ import (
 	"net/http"
 )
 
-// vllmSampling has the common fields of both endpoints of vLLM.
-type vllmSampling struct {
-	Tokens            *int     `json:"max_tokens"`
-	N                 *int     `json:"n"`
-	Temperature       *float64 `json:"temperature"`
-	TopP              *float64 `json:"top_p"`
-	TopK              *int     `json:"top_k"`
-	MinP              *float64 `json:"min_p"`
-	RepetitionPenalty *float64 `json:"repetition_penalty"`
-	PresencePenalty   *float64 `json:"presence_penalty"`
-	FrequencyPenalty  *float64 `json:"frequency_penalty"`
-	LogProbs          *int     `json:"logprobs"`
-}
-
-func (s vllmSampling) greedy() bool {
-	return is(s.Tokens, 1) && is(s.N, 1) && is(s.Temperature, 0) && is(s.TopP, 1) && is(s.TopK, 0) && is(s.MinP, 0) &&
-		is(s.RepetitionPenalty, 1) && is(s.PresencePenalty, 0) && is(s.FrequencyPenalty, 0)
-}
-
+// vllmGenerate has the fields of /inference/v1/generate that an answer depends on.
 type vllmGenerate struct {
 	Model    string  `json:"model"`
-	ID       string  `json:"request_id"`
 	Context  []int32 `json:"token_ids"`
 	Sampling struct {
-		vllmSampling
+		LogProbs       *int  `json:"logprobs"`
 		PromptLogProbs *int  `json:"prompt_logprobs"`
 		SkipCache      *bool `json:"skip_reading_prefix_cache"`
-		Detokenize     *bool `json:"detokenize"`
 	} `json:"sampling_params"`
-	Salt   *string `json:"cache_salt"`
-	Stream *bool   `json:"stream"`
+	Salt *string `json:"cache_salt"`
 }
 
+// vllmCompletions has those of /v1/completions.
 type vllmCompletions struct {
-	Model  string  `json:"model"`
-	ID     string  `json:"request_id"`
-	Prompt []int32 `json:"prompt"`
-	vllmSampling
-	Stop        []string `json:"stop"`
-	StopIDs     []int32  `json:"stop_token_ids"`
-	IgnoreEOS   *bool    `json:"ignore_eos"`
-	AddSpecial  *bool    `json:"add_special_tokens"`
-	SkipSpecial *bool    `json:"skip_special_tokens"`
-	TokensAsIDs *bool    `json:"return_tokens_as_token_ids"`
-	IDs         *bool    `json:"return_token_ids"`
-	Salt        *string  `json:"cache_salt"`
-	Stream      *bool    `json:"stream"`
+	Model    string  `json:"model"`
+	Prompt   []int32 `json:"prompt"`
+	LogProbs *int    `json:"logprobs"`
+	IDs      bool    `json:"return_token_ids"`
+	Salt     *string `json:"cache_salt"`
 }
 
 // vllmBlock is the number of tokens in a block of the prefix cache.
@@ -83,18 +55,15 @@ func (e *Engine) vllm() {
 }
 
 // vllmRefuses checks a request in the way of both endpoints. It reports whether it answered with an error.
-func (e *Engine) vllmRefuses(w http.ResponseWriter, model string, s vllmSampling, salt *string, context []int32) bool {
+func (e *Engine) vllmRefuses(w http.ResponseWriter, model string, k *int, salt *string, context []int32) bool {
 	switch {
 	case model != e.Name:
 		fail(w, http.StatusNotFound, "NotFoundError", "The model does not exist.")
-	case !s.greedy():
-		fail(w, http.StatusTeapot, "fake", "a field of sampling is left out, or not as it should be")
 	case salt != nil && *salt == "":
 		fail(w, http.StatusBadRequest, "BadRequestError", "must be a non-empty string if provided")
-	case s.LogProbs != nil && *s.LogProbs > e.MaxTop:
+	case k != nil && *k > e.MaxTop:
 		fail(w, http.StatusBadRequest, "BadRequestError",
-			fmt.Sprintf("Requested sample logprobs of %d, which is greater than max allowed: %d", *s.LogProbs,
-				e.MaxTop))
+			fmt.Sprintf("Requested sample logprobs of %d, which is greater than max allowed: %d", *k, e.MaxTop))
 	default:
 		const long = "The decoder prompt is longer than the maximum model length"
 		return !e.check(w, context, e.MaxContext-1, "BadRequestError", long)
@@ -115,13 +84,10 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 	case e.NoGenerate:
 		fail(w, http.StatusForbidden, "PermissionDeniedError", "Scale-out endpoints are disabled.")
 		return
-	case e.vllmRefuses(w, q.Model, s.vllmSampling, q.Salt, q.Context):
+	case e.vllmRefuses(w, q.Model, s.LogProbs, q.Salt, q.Context):
 		return
 	case s.PromptLogProbs != nil && *s.PromptLogProbs > e.MaxTop:
 		fail(w, http.StatusBadRequest, "BadRequestError", "Requested prompt logprobs are greater than max allowed")
-		return
-	case !is(s.Detokenize, false) || !is(q.Stream, false):
-		fail(w, http.StatusTeapot, "fake", "a field is left out")
 		return
 	}
 	cached := e.cached(text(q.Salt), q.Context, vllmBlock)
@@ -162,12 +128,7 @@ func (e *Engine) promptRows(context []int32, cached, k int) []any {
 }
 
 func (e *Engine) vllmCompletions(w http.ResponseWriter, q vllmCompletions) {
-	switch {
-	case q.Stop == nil || q.StopIDs == nil || !is(q.IgnoreEOS, false) || !is(q.AddSpecial, false) ||
-		!is(q.SkipSpecial, false) || !is(q.TokensAsIDs, true) || !is(q.Stream, false) || q.IDs == nil:
-		fail(w, http.StatusTeapot, "fake", "a field is left out")
-		return
-	case e.vllmRefuses(w, q.Model, q.vllmSampling, q.Salt, q.Prompt):
+	if e.vllmRefuses(w, q.Model, q.LogProbs, q.Salt, q.Prompt) {
 		return
 	}
 	say(w, object{"choices": []object{e.choice(q)}, "usage": object{"prompt_tokens_details": object{
@@ -177,7 +138,7 @@ func (e *Engine) vllmCompletions(w http.ResponseWriter, q vllmCompletions) {
 func (e *Engine) choice(q vllmCompletions) object {
 	best := e.best(q.Prompt)
 	choice := object{"index": 0, "text": "?", "finish_reason": "length", "logprobs": nil}
-	if *q.IDs {
+	if q.IDs {
 		choice["token_ids"], choice["prompt_token_ids"] = []int32{best[0].id}, q.Prompt
 	}
 	if k := q.LogProbs; k != nil {
