@@ -38,6 +38,8 @@ func Open(path string) (*Set, error) {
 	return &Set{contents: *c, hash: hex.EncodeToString(sum[:]), release: release}, nil
 }
 
+var errEmpty = fmt.Errorf("it is empty: %w", ErrFormat)
+
 // mapped returns the bytes of a regular file that is not empty.
 func mapped(path string) ([]byte, func() error, error) {
 	info, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
@@ -55,8 +57,11 @@ func mapped(path string) ([]byte, func() error, error) {
 	if info, err = f.Stat(); err != nil {
 		return nil, nil, err
 	}
-	if size := info.Size(); size == 0 || int64(int(size)) != size {
-		return nil, nil, fmt.Errorf("%s: %d bytes: %w", path, size, ErrFormat)
+	switch size := info.Size(); {
+	case size == 0:
+		return nil, nil, fmt.Errorf("%s: %w", path, errEmpty)
+	case int64(int(size)) != size:
+		return nil, nil, fmt.Errorf("%s: %d bytes: %w", path, size, ErrValue)
 	}
 	b, release, err := files.Map(f, int(info.Size()))
 	if err != nil {

@@ -3,7 +3,7 @@
 // A file begins with a line of JSON, all that determines the content ([Settings]). One record for each prompt follows,
 // in order. All numbers are little-endian. With m positions and hidden states of width D, a record is:
 //
-//	prompt     u32[6]   tokens of the prompt; positions; flags (1: the text was cut, 2: the prompt was left out, 4: the
+//	prompt     u32[6]   tokens of the prompt; positions; flags (1: the text is cut, 2: the prompt was left out, 4: the
 //	                    answer is right, 8: it is wrong; neither: unknown); tokens that the large model chose as the
 //	                    text was decoded; texts continued for its labels, and their tokens
 //	positions  [m]      52 bytes each, the fields of [Position]: i32[5], f32[6], and u8[8], the labels by rule

@@ -64,11 +64,10 @@ func (w *Writer) open(path string, line []byte) error {
 
 // resume reads what is there. A line without any prompt may be replaced.
 func (w *Writer) resume(path string, line []byte) error {
-	if info, err := os.Stat(path); errors.Is(err, os.ErrNotExist) || err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-		return nil
-	}
 	b, release, err := mapped(path)
-	if err != nil {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errEmpty) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	defer release()

@@ -215,7 +215,8 @@ var flagTable = []FlagDecl{
 		Help: "`origin` of the answers: given, small, large, sampled or routed"},
 	{Name: "collect.temp", Span: ">0 100", Help: "temperature of answers of --reference sampled"},
 	{Name: "router.seed", Span: "0", Help: "random seed, a `number`: the same seed gives the same result"},
-	{Name: "router.max-tokens", Span: "1 2147483647", short: "n", often: true, Help: "maximum number of tokens of an answer"},
+	{Name: "router.max-tokens", Span: "1 2147483647", short: "n", often: true,
+		Help: "maximum number of tokens of an answer"},
 	{Name: "compare.by",
 		Help: "with one file: the `setting` to compare the values of, such as edge_tps, or with the value to " +
 			"compare the others with, such as edge_tps=40 (default: the first)"},

@@ -98,7 +98,8 @@ func (f *calibrateFlags) check() error {
 		return err
 	}
 	if !ours && (f.router == "" || f.data == "") {
-		return cli.Usagef("with models of your own, name the file of the router with --router, and of prompts with --data")
+		return cli.Usagef("with models of your own, " +
+			"name the file of the router with --router, and of prompts with --data")
 	}
 	return f.code.Check(f.task)
 }
