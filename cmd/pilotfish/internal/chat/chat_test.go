@@ -34,8 +34,7 @@ func TestParseChat(t *testing.T) {
 		turn("system", "user", "assistant"): "",
 		"":                                  "this is not a saved conversation: it is not JSON: ",
 		"{}":                                `its "format" is "", not "pilotfish-chat"`,
-		`[]`: "this is not a saved conversation: it is a list, not an object: use a " +
-			"file that /save has written",
+		`[]`:                                `this is not a saved conversation: it has a value of the wrong type (array) at byte 1: use a file that /save has written`,
 		`{"format":"pilotfish-chat","version":2}`: "it has version 2 of the format, this " +
 			"program reads version 1",
 		`{"format":"pilotfish-chat"}`:    "it has version 0",
@@ -50,8 +49,7 @@ func TestParseChat(t *testing.T) {
 		turn("user", "user"):     `messages[1] has the role "user", but "assistant" comes here`,
 		turn("user", "system"):   `messages[1] has the role "system"`,
 		turn("system", "system"): `messages[1] has the role "system"`,
-		turn("tool"):             `messages[0].role is "tool": a role is system, user or assistant`,
-		turn("system", "tool"):   `messages[1].role is "tool"`,
+		turn("system", "tool"):   `messages[1] has the role "tool"`,
 	} {
 		_, err := parseChat([]byte(text))
 		if want == "" {

@@ -242,11 +242,9 @@ func (c *conversation) makeRoom(question string) error {
 		return err
 	}
 	messages := c.chat.Messages()
-	head := 0
-	if len(messages) > 0 && messages[0].Role == "system" {
-		head = 1
-	}
-	fixed, err := c.tokens(messages[:head]...)
+	system, _ := split(messages)
+	head := len(system)
+	fixed, err := c.tokens(system...)
 	if err != nil {
 		return err
 	}
@@ -297,12 +295,8 @@ func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (
 
 // messages returns all turns, with those that no longer fit into the context.
 func (c *conversation) messages() []pilotfish.Message {
-	kept := c.chat.Messages()
-	head := 0
-	if len(kept) > 0 && kept[0].Role == "system" {
-		head = 1
-	}
-	return slices.Insert(kept, head, c.dropped...)
+	system, turns := split(c.chat.Messages())
+	return slices.Concat(system, c.dropped, turns)
 }
 
 // connect makes the gateway at address the cloud of the next answers. by is the source of the address, for errors:

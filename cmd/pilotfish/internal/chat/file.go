@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"reflect"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -170,19 +168,7 @@ func parseChat(b []byte) (*savedChat, error) {
 // jsonFault describes an error in JSON, without the names of types of Go.
 func jsonFault(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		wanted := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list",
-			reflect.String: "a text", reflect.Int: "a whole number"}[wrong.Type.Kind()]
-		got := map[string]string{
-			"array": "a list", "object": "an object", "string": "a text", "bool": "true or false",
-		}[wrong.Value]
-		if got == "" {
-			got = "the " + wrong.Value
-		}
-		where := "it"
-		if wrong.Field != "" {
-			where = fmt.Sprintf("its %q", wrong.Field)
-		}
-		return fmt.Sprintf("%s is %s, not %s", where, got, wanted)
+		return fmt.Sprintf("it has a value of the wrong type (%s) at byte %d", wrong.Value, wrong.Offset)
 	}
 	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("it is not JSON: %v at byte %d", wrong, wrong.Offset)
@@ -201,12 +187,8 @@ func checkTurns(messages []savedMessage) error {
 	for i, m := range turns {
 		if want := roles[i%2]; m.Role != want {
 			n := i + len(messages) - len(turns)
-			known := slices.Contains([]string{"system", "user", "assistant"}, m.Role)
-			if !known {
-				return fmt.Errorf("messages[%d].role is %s: a role is system, user or assistant", n, errs.Quote(m.Role))
-			}
-			return fmt.Errorf("messages[%d] has the role %q, but %q comes here: after the system message, if there "+
-				"is one, user and assistant take turns", n, m.Role, want)
+			return fmt.Errorf("messages[%d] has the role %s, but %q comes here: after the system message, if there "+
+				"is one, user and assistant take turns", n, errs.Quote(m.Role), want)
 		}
 	}
 	if len(turns)%2 != 0 {

@@ -12,10 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/bench/synth"
 )
 
 // tmux is a terminal with a screen that runs the chat: the tests check what the user sees.
@@ -127,51 +124,4 @@ func TestTmuxResize(t *testing.T) {
 	s.sees("the system message is set", ">>>")
 	s.press("/system", "Enter")
 	s.sees(">>> /system", "the system message is: "+strings.Repeat("0123456789", 5)+"Xab", ">>>")
-}
-
-// TestTmuxPaste: pasted lines are one text, and no key in them has an effect.
-func TestTmuxPaste(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	small, _, _ := clitest.DemoPairFiles(t)
-	s := inTmux(t, small, "-n 1")
-	s.sees(" commands, Ctrl-D ends.", ">>>")
-	file := filepath.Join(t.TempDir(), "text")
-	require.NoError(t, os.WriteFile(file, []byte("eins\n\tzwei 日本\ndrei\n"), 0o600))
-	s.run("load-buffer", file)
-	s.run("paste-buffer", "-p", "-t", "chat")
-	s.sees(">>> eins␤␉zwei 日本␤drei")
-	s.press("Enter")
-	saved := filepath.Join(t.TempDir(), "c.json")
-	s.press("/save "+saved, "Enter")
-	require.Eventually(t, func() bool { _, err := readChat(saved); return err == nil }, 5*time.Second,
-		20*time.Millisecond)
-	chat, err := readChat(saved)
-	require.NoError(t, err)
-	assert.Equal(t, "eins\n\tzwei 日本\ndrei", chat.Messages[0].Content)
-}
-
-// TestTmuxInterrupt: Ctrl-C stops an answer but not the chat.
-func TestTmuxInterrupt(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	recipe, err := synth.ParseRecipe("f32")
-	require.NoError(t, err)
-	m := synth.Tiny(recipe, 1)
-	m.Layers, m.Context = 16, 1<<14
-	path := filepath.Join(t.TempDir(), "slow.gguf")
-	out, err := os.Create(path)
-	require.NoError(t, err)
-	require.NoError(t, m.Write(out, nil))
-	require.NoError(t, out.Close())
-	s := inTmux(t, path, "-c 16384 -n 0")
-	s.sees("he commands, Ctrl-D ends.", ">>>")
-	for range 3 {
-		s.press("on and on", "Enter")
-		time.Sleep(300 * time.Millisecond)
-		s.press("C-c")
-		s.sees("(stopped)", ">>>")
-	}
-	s.press("C-c")
-	s.sees(">>> ^C", "(Ctrl-C again, or Ctrl-D, ends the chat)", ">>>")
-	s.press("C-c")
-	s.sees(">>> ^C", "it ended with 0")
 }

@@ -198,7 +198,9 @@ func (o *runOutput) report(e event.Summary) {
 		fmt.Fprintf(o.a.Stderr, "drawn with --seed %d, which reproduces this text\n", *e.Seed)
 	}
 	if e.Routed != nil {
-		o.reportExplain()
+		if o.explain != nil {
+			o.explain.print(o.a.Stderr, o.model)
+		}
 		o.reportCloud(e)
 	}
 	fmt.Fprintf(o.a.Stderr,
@@ -220,13 +222,6 @@ func (o *runOutput) report(e event.Summary) {
 		fmt.Fprintf(o.a.Stderr,
 			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
 			e.LookupAccepted, e.LookupProposed, e.PassesPerToken)
-	}
-}
-
-// reportExplain prints the table of --explain.
-func (o *runOutput) reportExplain() {
-	if o.explain != nil {
-		o.explain.print(o.a.Stderr, o.model)
 	}
 }
 

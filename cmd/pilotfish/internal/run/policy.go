@@ -76,13 +76,11 @@ func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.R
 	if p.kind == certified {
 		p.doubts = f.doubts(p.certificate, m)
 	}
-	var err error
 	if p.kind == balanced {
+		var err error
 		if p.kept, err = openBalance(f, p, m); err != nil {
 			return nil, err
 		}
-	}
-	if p.kept != nil {
 		r, err := router.New(p.options)
 		if err != nil {
 			return nil, err

@@ -114,7 +114,9 @@ func (f *runFlags) register(c *cobra.Command) {
 	cli.Add(p, "dictionary", &f.gateway.Dictionaries, nil)
 	cli.Add(p, "require-cloud", &f.gateway.Require, false)
 	f.qlog.Register(p)
-	f.registerRouting(p)
+	f.route.RegisterMeasured(p)
+	f.policy.register(p)
+	f.verify.Register(p)
 	cli.Add(p, "mode", &f.mode, "pipelined")
 	cli.Add(p, "local", new(bool), false) // it excludes --cloud
 	cli.Add(p, "system", &f.system, "")
@@ -126,13 +128,6 @@ func (f *runFlags) register(c *cobra.Command) {
 	cli.Add(p, "logprobs", &f.answer.Top, 0)
 	cli.AddValue(p, "lookup", (*group.LookupRows)(&f.answer.Lookup))
 	cli.Add(p, "json", &f.json, false)
-}
-
-// registerRouting adds the flags that control the use of the cloud, with the defaults of a run.
-func (f *runFlags) registerRouting(p *pflag.FlagSet) {
-	f.route.RegisterMeasured(p)
-	f.policy.register(p)
-	f.verify.Register(p)
 }
 
 func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
