@@ -46,7 +46,8 @@ func (a Audit) CannotVerify() error {
 		return nil
 	}
 	return Refusal{Code: CannotVerify,
-		Detail: "the gateway's engine looks at no tokens of a question; verification needs all: it takes the built-in model, sglang, or vllm with --enable-scale-out"}
+		Detail: "the gateway's engine looks at no tokens of a question; verification needs all: " +
+			"it takes the built-in model, sglang, or vllm with --enable-scale-out"}
 }
 
 // Limits are the limits of a gateway for one client.

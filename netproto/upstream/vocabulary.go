@@ -73,8 +73,8 @@ func idAt(ids []int32, i int) string {
 	return fmt.Sprint(ids[i])
 }
 
-// checkPieces compares the text of every id, many per request. Each request starts with a letter: some vocabularies drop
-// a leading space.
+// checkPieces compares the text of every id, many per request. Each request starts with a letter: some vocabularies
+// drop a leading space.
 func checkPieces(ctx context.Context, e interface {
 	Detokenize(context.Context, []int32) (string, error)
 }, v dialect.Vocabulary) error {

@@ -52,7 +52,7 @@ func (m *member) guard(ctx context.Context) {
 	case <-t.C:
 	case <-m.suspect:
 		doubted = true
-		_ = retry.Wait(ctx, time.Until(m.felt.Add(minPulse))) // an error means that ctx has ended, which is handled below
+		_ = retry.Wait(ctx, time.Until(m.felt.Add(minPulse))) // an error: ctx has ended, see below
 	case <-ctx.Done():
 	}
 	if _, in := m.serves(); in && ctx.Err() == nil {

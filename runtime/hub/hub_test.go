@@ -107,7 +107,7 @@ func TestRefusals(t *testing.T) {
 		want   string
 	}{
 		"private":      {"o/n", map[string]int{"/api/": 401}, "401 Unauthorized: said so: check the name, accept"},
-		"gated":        {"o/n:m.gguf", map[string]int{"/resolve/": 403}, "403 Forbidden: said so: check the name, accept"},
+		"gated":        {"o/n:m.gguf", map[string]int{"/resolve/": 403}, "403 Forbidden: said so: check the name, acc"},
 		"unknown":      {"o/other", nil, "404 Not Found: no such repository, revision or file: check the name"},
 		"unknown file": {"o/n:x.gguf", nil, "there is no file \"x.gguf\"; there are:\n  o/n:m.gguf  (0.3 MB)"},
 		"missing part": {"o/n:s-00001-of-00002.gguf", nil, "there is no file \"s-00001-of-00002.gguf\""},
