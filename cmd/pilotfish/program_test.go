@@ -26,7 +26,7 @@ func printers(t *testing.T) [][]string {
 		"bench routing --questions 1 --modes local", "bench routing --questions 1 --modes local --json",
 		"bench engine -m M -p 4 -n 4 -r 1 -t 1", "bench engine -m M -p 4 -n 4 -r 1 -t 1 --json",
 		"bench engine -m M -p 4 -n 0 -r 1 -t 1 -o jsonl",
-		"bench link --tokens 0 --connects 0 --outages 0 --with loopback=1ms",
+		"bench link --tokens 0",
 		"eval demo --questions 1 --policy never", "eval demo --questions 1 --policy never --json",
 		"bench synth --shape tiny NEW", "inspect M", "inspect M --json",
 		"tokenize -m M hello", "logits -m M --tokens 1", "logits -m M --tokens 1 --json",
@@ -102,7 +102,7 @@ func TestSignals(t *testing.T) {
 	}{{syscall.SIGINT, 130, "interrupted"}, {syscall.SIGTERM, 143, "terminated"}} {
 		var stdout bytes.Buffer
 		stderr := &waitFor{text: "100% of 2", seen: make(chan struct{})}
-		c := clitest.Program(t, "bench", "routing", "--questions", "1", "--with", "warm-up=0", "--modes",
+		c := clitest.Program(t, "bench", "routing", "--questions", "1", "--modes",
 			"local,serial",
 			"--rtt",
 			"0,8s", "--deadline", "off", "--json")

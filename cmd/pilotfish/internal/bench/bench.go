@@ -48,13 +48,9 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench synth --shape 0.5b --type q8_0 random.gguf`,
 		Args:    cli.OneArg("the name of the file to write"),
 		RunE: func(c *cobra.Command, args []string) error {
-			recipe, err := synth.ParseRecipe(kind)
+			spec, err := specOf(shape, kind, seed)
 			if err != nil {
-				return cli.Usagef("--type: %w", err)
-			}
-			spec, err := synth.Shape(shape, recipe, seed)
-			if err != nil {
-				return cli.Usagef("--shape: %w", err)
+				return err
 			}
 			return writeModel(a, spec, args[0])
 		},
@@ -63,6 +59,15 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 	cli.Add(c.Flags(), "type", &kind, "q8_0")
 	cli.Add(c.Flags(), "seed", &seed, 1)
 	return c
+}
+
+// specOf returns the model of --shape and --type.
+func specOf(shape, kind string, seed uint64) (synth.Spec, error) {
+	recipe, err := synth.ParseRecipe(kind)
+	if err != nil {
+		return synth.Spec{}, cli.Usagef("--type: %w", err)
+	}
+	return synth.Shape(shape, recipe, seed)
 }
 
 // writeModel writes a model to a new file at path. It removes an incomplete file.

@@ -65,44 +65,18 @@ func (f *benchCapacityFlags) register(c *cobra.Command) {
 	cli.Add(p, "model", &f.model, "")
 	cli.Add(p, "threads", &f.threads, 0)
 	f.devices = group.NumberList{1, 4, 16}
-	cli.AddValue(p, "devices", &f.devices)
+	cli.AddValue(p, "capacity.devices", &f.devices)
 	cli.Add(p, "answers", &f.answers, 100)
-	cli.Add(p, "prompt", &f.w.Prompt, 128)
+	cli.Add(p, "capacity.prompt", &f.w.Prompt, 128)
 	cli.Add(p, "capacity.tokens", &f.w.Tokens, 32)
 	cli.Add(p, "rtt", &f.w.RTT, 100*time.Millisecond)
-	cli.Add(p, "edge-tps", &f.w.EdgeTPS, 60)
+	cli.Add(p, "capacity.edge-tps", &f.w.EdgeTPS, 60)
 	cli.Add(p, "budget", &f.w.Budget, 0.07)
 	cli.Add(p, "json", &f.json, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
-// check returns an error for values out of range.
-func (f *benchCapacityFlags) check() error {
-	tokens := fmt.Sprintf("1 to %d tokens", capacity.MaxTokens)
-	for _, err := range []error{
-		group.CheckRange("prompt", f.w.Prompt, 1, capacity.MaxTokens, tokens),
-		group.CheckRange("tokens", f.w.Tokens, 1, capacity.MaxTokens, tokens),
-		group.CheckRange("rtt", f.w.RTT, 0, group.LongestRTT, "0 to 10s"),
-		group.CheckRange("edge-tps", f.w.EdgeTPS, 0.01, group.MaxEdgeTPS, "0.01 to 1e6 passes per second"),
-		group.CheckRange("budget", f.w.Budget, 0, 1, "a share from 0 to 1"),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	for _, n := range f.devices {
-		most := fmt.Sprintf("1 to %d", capacity.MaxDevices)
-		if err := group.CheckRange("devices", n, 1, capacity.MaxDevices, most); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (f *benchCapacityFlags) run(ctx context.Context, a *cli.App) (err error) {
-	if err := f.check(); err != nil {
-		return err
-	}
 	limit, err := speed.ContextLimit(f.model)
 	if err != nil {
 		return err

@@ -33,24 +33,6 @@ routed          40     1000     2000     3000       6.25      70.5              
 `+capacityTerms, out.String())
 }
 
-// TestCapacityRefused: invalid values are refused with the reason.
-func TestCapacityRefused(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	for args, said := range map[string]string{
-		"": "-m is missing", "-m M --devices 0": "--devices 0", "-m M --devices 1001": "--devices 1001",
-		"-m M --prompt 0": "--prompt 0", "-m M --tokens 40000": "--tokens 40000", "-m M --rtt 11s": "--rtt 11s",
-		"-m M --edge-tps NaN": "--edge-tps NaN", "-m M --budget 1.5": "--budget 1.5",
-		"-m M --prompt 30000 --tokens 30000": "longer than the context of the model",
-	} {
-		args := strings.Fields(strings.ReplaceAll(args, "M", m))
-		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "capacity"}, args...)...)
-		assert.Equal(t, cli.ExitUsage, code, args)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, said, args)
-	}
-}
-
 // TestCapacityMeasured: the costs of a model are measured, and then each number of devices in each mode.
 func TestCapacityMeasured(t *testing.T) {
 	racing.Spare(t)

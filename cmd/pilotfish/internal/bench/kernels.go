@@ -35,7 +35,13 @@ of function: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4
 four or eight outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
 		Example: `  pilotfish bench kernels
   pilotfish bench kernels avx2 --type Q4_0`,
-		Args: cli.UpToOneArg("the name of an instruction set"),
+		Args: cobra.MatchAll(cli.UpToOneArg("the name of an instruction set"), func(c *cobra.Command, args []string) error {
+			sets := []string{"all"}
+			for _, m := range speed.Microkernels() {
+				sets = append(sets, m.Set)
+			}
+			return cli.OneOf("an instruction set", unique(sets))(c, args)
+		}),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f.set = strings.Join(args, "")
 			return f.run(a)
@@ -48,15 +54,11 @@ four or eight outputs), tile (a register tile of packed weights); the comment of
 
 func (f *kernelsFlags) run(a *cli.App) error {
 	table := speed.Microkernels()
-	var sets, types []string
+	var types []string
 	for _, m := range table {
-		sets, types = append(sets, m.Set), append(types, m.Type)
+		types = append(types, m.Type)
 	}
-	sets, types = unique(sets), unique(types)
-	if f.set != "" && f.set != "all" && !slices.Contains(sets, f.set) {
-		return cli.Usagef("%.40q is not an instruction set: choose all, or one of %s",
-			f.set, strings.Join(sets, ", "))
-	}
+	types = unique(types)
 	kind := strings.ToUpper(f.kind)
 	if f.kind != "" && !slices.Contains(types, kind) {
 		return cli.Usagef("--type %.40q is not a type: choose one of %s", f.kind, strings.Join(types, ", "))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,9 +27,6 @@ type benchLinkFlags struct {
 	json   bool
 }
 
-// askRate is the number of questions that are due per second, outage the duration of each outage.
-const askRate, outage = 50, time.Second
-
 // newBenchLinkCommand returns the command that measures the network path of questions and answers.
 func newBenchLinkCommand(a *cli.App) *cobra.Command {
 	var f benchLinkFlags
@@ -40,17 +36,17 @@ func newBenchLinkCommand(a *cli.App) *cobra.Command {
 		Long: `Measure the network path of questions and answers alone: protocol, QUIC and an emulated link, without
 models. Device, link and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
 
-  asks      questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They
+  asks      300 questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They
             are due at times that do not depend on answers, so waiting during a stall counts. Prediction: the round
             trip, the model, and with --rate the time on the link. Bytes on the wire include IP, UDP and QUIC,
             acknowledgements and retransmissions.
-  connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
+  connect   10 new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
             until the gateway's welcome and three until the first answer, and one with 0-RTT.
-  outage    nothing gets through for a second while questions continue; how long after its end the first answer arrives.
+  outage    three times, nothing gets through for a second while questions continue; how long after its end the first answer arrives.
             Prediction: no later than that of the next question that becomes due.
   loopback  questions per second without the link, with 64 in flight at any time.`,
 		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
-  pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8 --asks 2000 --connects 0 --outages 0
+  pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8
   pilotfish bench link --trace cellular.rtt.csv --json`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -61,44 +57,22 @@ models. Device, link and gateway run in this one process. Measurements are print
 
 func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = group.NumberList{8, 64, 512}
-	with := cli.AddOptions(p, "with").FlagSet
+	f.o.AskRate, f.o.Asks, f.o.Connects, f.o.Outages, f.o.Outage, f.o.Loopback = 50, 300, 10, 3, time.Second, 2*time.Second
 	cli.Add(p, "rtt", &f.o.RTT, 100*time.Millisecond)
 	cli.Add(p, "loss", &f.o.Loss, 0)
 	cli.Add(p, "link.rate", &f.o.Rate, 0)
 	cli.Add(p, "trace", &f.o.Traces, nil)
-	cli.Add(p, "seed", &f.o.Seed, 0)
 	cli.Add(p, "model-ms", &f.model, 0)
 	cli.AddValue(p, "link.tokens", &f.tokens)
-	cli.Add(p, "asks", &f.o.Asks, 300)
-	cli.Add(p, "connects", &f.o.Connects, 10)
-	cli.Add(p, "outages", &f.o.Outages, 3)
-	cli.Add(with, "with.loopback", &f.o.Loopback, 2*time.Second)
 	f.qlog.Register(p)
 	cli.Add(p, "json", &f.json, false)
 }
 
-// check returns an error for values out of range.
+// check completes the options, and returns an error for unreadable traces.
 func (f *benchLinkFlags) check() error {
-	if slices.Equal(f.tokens, group.NumberList{0}) {
-		f.tokens = nil
-	}
-	for _, n := range f.tokens {
-		if err := group.CheckRange("tokens", n, 1, 2048, "1 to 2048 tokens"); err != nil {
-			return err
-		}
-	}
-	for _, err := range []error{
-		group.CheckRange("rtt", f.o.RTT, 0, group.LongestRTT, "0 to 10s"),
-		group.CheckRange("loss", f.o.Loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
-		group.CheckTraces(f.o.Traces),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	f.o.AskRate, f.o.Outage = askRate, outage
+	f.tokens = slices.DeleteFunc(f.tokens, func(n int) bool { return n == 0 })
 	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))
-	return nil
+	return group.CheckTraces(f.o.Traces)
 }
 
 func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
@@ -109,6 +83,9 @@ func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.o.QLog.Close()) }()
+	if a.Brief {
+		f.o.Asks, f.o.Connects, f.o.Outages, f.o.Loopback = 5, 2, 1, 50*time.Millisecond
+	}
 	about := group.Measured(a)
 	if f.json {
 		about.Machine.Bandwidth = a.Bandwidth()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ of another GPU's compiler; the package bench/metalplan has all constants and the
 
 GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench metal-plan m4pro --type q4_0`,
-		Args:    cli.UpToOneArg("the name of a GPU"),
+		Args:    cobra.MatchAll(cli.UpToOneArg("the name of a GPU"), cli.OneOf("a GPU", gpuNames())),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.gpu = cmp.Or(strings.Join(args, ""), "m1")
 			return f.run(c.Context(), a)
@@ -60,27 +61,18 @@ func gpuNames() (names []string) {
 }
 
 func (f *metalPlanFlags) run(ctx context.Context, a *cli.App) error {
-	recipe, err := synth.ParseRecipe(f.kind)
+	spec, err := specOf(f.shape, f.kind, 1)
 	if err != nil {
-		return cli.Usagef("--type: %w", err)
+		return err
 	}
-	spec, err := synth.Shape(f.shape, recipe, 1)
+	g := metalplan.GPUs()[slices.Index(gpuNames(), f.gpu)]
+	p, err := metalplan.Predict(ctx, g, spec, planContext)
 	if err != nil {
-		return cli.Usagef("--shape: %w", err)
+		return err
 	}
-	for _, g := range metalplan.GPUs() {
-		if g.Name != f.gpu {
-			continue
-		}
-		p, err := metalplan.Predict(ctx, g, spec, planContext)
-		if err != nil {
-			return err
-		}
-		if f.json {
-			return json.NewEncoder(a.Stdout).Encode(p)
-		}
-		fmt.Fprintf(a.Stdout, "%s, %d cores, %.0f GB/s; shape %s, %s\n", g.Chip, g.Cores, g.Bandwidth, f.shape, f.kind)
-		return p.Write(a.Stdout)
+	if f.json {
+		return json.NewEncoder(a.Stdout).Encode(p)
 	}
-	return cli.Usagef("%.40q is not a GPU: choose one of %s", f.gpu, strings.Join(gpuNames(), ", "))
+	fmt.Fprintf(a.Stdout, "%s, %d cores, %.0f GB/s; shape %s, %s\n", g.Chip, g.Cores, g.Bandwidth, f.shape, f.kind)
+	return p.Write(a.Stdout)
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,18 +31,8 @@ func TestBenchMetalPlan(t *testing.T) {
 	assert.Equal(t, "M1", slow.GPU.Chip)
 	assert.Equal(t, 100, slow.Context)
 	assert.Less(t, slow.Tokens, fast.Tokens)
-	for args, want := range map[string]string{
-		"m9":           "m9\" is not a GPU: choose one of m1, m2, m4, m4pro, m4max",
-		"--shape huge": "is not a shape",
-		"--type q9":    "--type: ",
-		"more":         "",
-	} {
-		code, _, stderr := clitest.Call(t, append([]string{"bench", "metal-plan"}, strings.Fields(args)...)...)
-		assert.Equal(t, 2, code, args)
-		assert.Contains(t, stderr, want)
-	}
 	for _, kind := range synth.RecipeNames() {
-		code, _, stderr = clitest.Call(t, "bench", "metal-plan", "--type", kind, "--shape", "tiny")
+		code, _, stderr := clitest.Call(t, "bench", "metal-plan", "--type", kind, "--shape", "tiny")
 		assert.Zero(t, code, "%s: %s", kind, stderr)
 	}
 }

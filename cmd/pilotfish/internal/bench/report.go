@@ -27,13 +27,11 @@ are drawn in one plot if only the round trip differs.`,
   pilotfish bench report results.jsonl -o report.html`,
 		Args: cli.SomeArgs("the files with results"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if out == "" {
-				return cli.Usagef("where to? Give the file of the page with -o FILE")
-			}
 			return writeReport(a, args, out)
 		},
 	}
 	cli.Add(c.Flags(), "out", &out, "")
+	cobra.CheckErr(c.MarkFlagRequired("out"))
 	return c
 }
 

@@ -38,12 +38,6 @@ func TestDemoReport(t *testing.T) {
 		"<code>pilotfish demo --", " GB/s"} {
 		assert.True(t, strings.Contains(string(page), want), want)
 	}
-	code, _, stderr = clitest.Call(t, "demo", "--html", "nowhere/page.html")
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--html nowhere/page.html: there is no folder nowhere")
-	code, _, stderr = clitest.Call(t, "demo", "--html", ".")
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--html .: that is a folder, not a file")
 }
 
 // TestBenchReport: lines of files become a page; an invalid line is named.
@@ -63,25 +57,4 @@ func TestBenchReport(t *testing.T) {
 	page, err := os.ReadFile("page.html")
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(string(page), "<h2>pilotfish-demo-small asks"), "one study of two round trips")
-
-	require.NoError(t, os.WriteFile("bad.jsonl", []byte("{\"run\":{}}\n"), 0o600))
-	require.NoError(t,
-		os.WriteFile("odd.jsonl", []byte(`{"mode":"local","cell":{},"answers":"many","run":{"measurement":"demo"}}`), 0o600))
-	for _, c := range []struct {
-		args string
-		code int
-		want string
-	}{
-		{"0ms.jsonl", cli.ExitUsage, "Give the file of the page with -o FILE"},
-		{"bad.jsonl -o new.html", cli.ExitFailed, "bad.jsonl:1: "},
-		{"odd.jsonl -o new.html", cli.ExitFailed, "odd.jsonl:1: "},
-		{"nowhere.jsonl -o new.html", cli.ExitFailed, "nowhere.jsonl"},
-		{"0ms.jsonl -o nowhere/new.html", cli.ExitFailed, "nowhere"},
-		{"-o new.html", cli.ExitUsage, "pilotfish: bench report needs the files with results"},
-	} {
-		code, _, stderr := clitest.Call(t, append([]string{"bench", "report"}, strings.Fields(c.args)...)...)
-		assert.Equal(t, c.code, code, c.args)
-		assert.Contains(t, stderr, c.want)
-		assert.NoFileExists(t, "new.html")
-	}
 }

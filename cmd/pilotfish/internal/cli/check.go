@@ -51,16 +51,18 @@ func (d FlagDecl) check(set *pflag.FlagSet, said string, f *pflag.Flag) error {
 	case d.With != "" && !set.Changed(d.With):
 		return Usagef("--%s and --%s belong together: give both or none", f.Name, d.With)
 	}
+	for one := range strings.SplitSeq(f.Value.String(), ",") { // it may be a list
+		if err := d.checkSpan(said, strings.TrimSpace(one)); err != nil {
+			return err
+		}
+	}
 	for other := range strings.FieldsSeq(d.Excludes) {
 		if isOn(f) && applies(set, other) {
 			return Usagef("--%s and --%s exclude each other: leave one of them out", f.Name,
 				strings.ReplaceAll(other, "=", " "))
 		}
 	}
-	if err := d.checkChoices(said, f); err != nil {
-		return err
-	}
-	return d.checkSpan(said, f)
+	return d.checkChoices(said, f)
 }
 
 // checkChoices checks that values are among the allowed ones, and those of a list different.
@@ -89,10 +91,10 @@ func isEmpty(f *pflag.Flag) bool {
 	return f.Value.Type() == "string" && f.Value.String() == ""
 }
 
-// checkSpan checks the range of a number or time. Lists are checked where they are used.
-func (d FlagDecl) checkSpan(said string, f *pflag.Flag) error {
+// checkSpan checks the range of a number or time.
+func (d FlagDecl) checkSpan(said, text string) error {
 	bounds := strings.Fields(d.Span)
-	v, err := quantity(f.Value.String())
+	v, err := quantity(text)
 	if len(bounds) == 0 || err != nil {
 		return nil
 	}
@@ -118,7 +120,7 @@ func (d FlagDecl) checkSpan(said string, f *pflag.Flag) error {
 	if v >= low && v <= high && !(above && v == low) && !(below && v == high) { // false for NaN, too
 		return nil
 	}
-	return Usagef("%s%v is out of range: give %s", said, f.Value, want)
+	return Usagef("%s%v is out of range: give %s", said, text, want)
 }
 
 // quantity parses a number, or a duration as nanoseconds.

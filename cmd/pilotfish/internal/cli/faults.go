@@ -136,6 +136,16 @@ func UpToOneArg(what string) cobra.PositionalArgs {
 	}
 }
 
+// OneOf refuses an argument that is not one of the names.
+func OneOf(what string, names []string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 && !slices.Contains(names, args[0]) {
+			return fmt.Errorf("%.40q is not %s: choose one of %s", args[0], what, strings.Join(names, ", "))
+		}
+		return nil
+	}
+}
+
 // SomeArgs requires at least one argument that is not a flag.
 func SomeArgs(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {

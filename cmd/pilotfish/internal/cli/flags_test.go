@@ -37,8 +37,8 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 	Add(p, "verify", new(string), "off")
 	with := AddOptions(p, "with")
 	Add(with.FlagSet, "with.timeline-question", new(int), 1)
-	Add(with.FlagSet, "with.loopback", new(time.Duration), time.Minute)
-	Add(with.FlagSet, "with.warm-up", new(int), 1)
+	Add(with.FlagSet, "engine.wait", new(time.Duration), time.Minute)
+	Add(with.FlagSet, "training.hidden", new(int), 1)
 	require.NoError(t, p.Parse(strings.Fields(line)))
 	return p
 }
@@ -54,10 +54,10 @@ func TestSpansOfFlags(t *testing.T) {
 		"--budget 0":                   "--budget 0 is out of range: give more than 0, up to 1",
 		"--edge-tps Inf":               "--edge-tps +Inf is out of range: give 0 or more",
 		"--logprobs 21 --threads 2000": "--logprobs 21 is out of range: give 1 to 20",
-		"--with loopback=1h,warm-up=0": "", "--with loopback=0": "",
-		"--with loopback=3601s": "--with loopback=1h0m1s is out of range: give 0s to 1h",
-		"--with loopback=-1us":  "--with loopback=-1µs is out of range: give 0s to 1h",
-		"--with warm-up=1001":   "--with warm-up=1001 is out of range: give 0 to 1000",
+		"--with wait=24h,hidden=0":     "", "--with wait=0": "",
+		"--with wait=86401s": "--with wait=24h0m1s is out of range: give 0s to 24h",
+		"--with wait=-1us":   "--with wait=-1µs is out of range: give 0s to 24h",
+		"--with hidden=4097": "--with hidden=4097 is out of range: give 0 to 4096",
 	} {
 		err := CheckFlags(someFlags(t, line))
 		if want == "" {

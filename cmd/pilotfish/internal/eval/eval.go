@@ -138,7 +138,7 @@ func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error 
 			continue
 		}
 		if err := far.Verifies(ctx, *r.Verify > 0, o.Sampling); err != nil {
-			return cli.Usagef("--verify %v is not possible with this large model: %w", *r.Verify, err)
+			return fmt.Errorf("--verify %v is not possible with this large model: %w", *r.Verify, err)
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -100,15 +99,10 @@ func newEvalFetchCommand(a *cli.App) *cobra.Command {
 The SHA-256 of each file is built into this program: any other file is rejected and deleted. An interrupted download is
 resumed.`,
 		Example: "  pilotfish eval fetch csqa",
-		Args:    cli.OneArg("the name of a data set, such as csqa"),
+		Args: cobra.MatchAll(cli.OneArg("the name of a data set, such as csqa"),
+			cli.OneOf("a data set with an address", slices.Sorted(maps.Keys(published())))),
 		RunE: func(c *cobra.Command, args []string) error {
-			set, known := published()[args[0]]
-			if !known {
-				names := strings.Join(slices.Sorted(maps.Keys(published())), ", ")
-				return cli.Usagef("%.40q cannot be fetched: name %s; for others give their file with --data", args[0],
-					names)
-			}
-			return fetchQuestions(c.Context(), a, set)
+			return fetchQuestions(c.Context(), a, published()[args[0]])
 		},
 	}
 }

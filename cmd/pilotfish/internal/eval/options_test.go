@@ -94,7 +94,5 @@ func TestVerifiable(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, c.said)
 		assert.ErrorIs(t, err, netproto.CannotVerify)
-		var usage *cli.UsageError
-		assert.ErrorAs(t, err, &usage)
 	}
 }

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -44,9 +45,7 @@ func (f *routingFlags) demo(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	if o.Questions, err = f.demoQuestions(); err != nil {
-		return err
-	}
+	o.Questions = f.demoQuestions(a)
 	if o.Edge, err = group.Embedded(demo.Small(), "demo/small.gguf"); err != nil {
 		return err
 	}
@@ -62,16 +61,20 @@ func (f *routingFlags) demo(ctx context.Context, a *cli.App) error {
 }
 
 // demoQuestions returns the first of the held-out questions, as many as requested.
-func (f *routingFlags) demoQuestions() ([]task.Question, error) {
+func (f *routingFlags) demoQuestions(a *cli.App) (all []task.Question) {
 	heldOut := demo.Questions(demo.HeldOut)
-	if f.questions > len(heldOut) {
-		return nil, cli.Usagef("--questions %d is too many: the demo has %d", f.questions, len(heldOut))
-	}
-	var all []task.Question
-	for _, q := range heldOut[:f.questions] {
+	for _, q := range heldOut[:f.atMost(a, len(heldOut))] {
 		all = append(all, task.Question{Text: q.Text, Grade: task.JudgeBy(q.Correct)})
 	}
-	return all, nil
+	return all
+}
+
+// atMost returns the number of questions to ask of those that there are. It says if --questions are more.
+func (f *routingFlags) atMost(a *cli.App, there int) int {
+	if f.flags.Changed("questions") && f.questions > there {
+		fmt.Fprintf(a.Stderr, "--questions %d: there are only %d\n", f.questions, there)
+	}
+	return min(f.questions, there)
 }
 
 // demoTexts returns chats of the training split, for training a dictionary for the wire.

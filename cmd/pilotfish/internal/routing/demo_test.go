@@ -155,13 +155,6 @@ func TestBenchRoutingEveryday(t *testing.T) {
 	code, stdout, stderr = routing("--modes", "local", "--workload", "everyday", "--json", "-n", "1")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, len(everydayQuestions()), clitest.Lines[outcome.Report](t, stdout)[0].Answers)
-	code, _, stderr = routing("--questions", "9")
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--questions 9 is too many")
-	assert.Contains(t, stderr, "--workload FILE")
-	code, _, stderr = routing("--workload", "demo")
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "--workload FILE")
 
 	for deadline, late := range map[string]bool{"off": false, "1ms": true} {
 		code, stdout, stderr = routing("--questions", "1", "-n", "4", "--modes", "serial", "--policy", "always",
@@ -169,30 +162,5 @@ func TestBenchRoutingEveryday(t *testing.T) {
 		require.Equal(t, cli.ExitDone, code, stderr)
 		table, _, _ := strings.Cut(stdout, "\n\n")
 		assert.Equal(t, late, strings.Contains(table, "late"), stdout)
-	}
-}
-
-func TestWrongDemoCalls(t *testing.T) {
-	bad := filepath.Join(t.TempDir(), "bad.jsonl")
-	require.NoError(t, os.WriteFile(bad, []byte("{\"question\":\"a\"}\n{}\n"), 0o644))
-	for _, c := range []struct {
-		args   string
-		code   int
-		stderr string
-	}{
-		{"demo --modes fast", cli.ExitUsage, "pipelined-1"},
-		{"demo --questions 0", cli.ExitUsage, "--questions"},
-		{"demo --loss 1", cli.ExitUsage, "--loss"},
-		{"demo --policy best", cli.ExitUsage, "margin"},
-		{"demo --trace /nowhere/x.rtt.csv", cli.ExitFailed, "/nowhere/x.rtt.csv"},
-		{"bench routing --workload BAD", cli.ExitUsage, "--large"},
-		{"bench routing --workload BAD -m a --large b", cli.ExitFailed, "line 2"},
-		{"bench routing --workload /nowhere/q -m a --large b", cli.ExitFailed, "/nowhere/q"},
-	} {
-		args := strings.Fields(strings.ReplaceAll(c.args, "BAD", bad))
-		code, stdout, stderr := clitest.Call(t, args...)
-		assert.Equal(t, c.code, code, c.args)
-		assert.Empty(t, stdout)
-		assert.Contains(t, stderr, c.stderr)
 	}
 }

@@ -59,7 +59,6 @@ type routingFlags struct {
 	maxTokens int
 	sweeps    bool // flags may be lists, for several cells
 	cloudMS   float64
-	rowCost   float64
 	seed      uint64
 	parallel  int
 	lookup    group.LookupRows
@@ -96,7 +95,6 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	cli.AddValue(p, "loss", &f.loss)
 	cli.Add(p, "trace", &f.traces, nil)
 	cli.Add(p, "cloud-ms", &f.cloudMS, 15)
-	cli.Add(p, "edge-row-cost", &f.rowCost, 0)
 	cli.Add(p, "seed", &f.seed, 0)
 	cli.Add(p, "parallel", &f.parallel, 8)
 	cli.Add(p, "json", &f.json, false)
@@ -119,7 +117,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 		return o, s, err
 	}
 	o.Draft.Lookup = int(f.lookup)
-	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
+	o.Parallel, o.Repeat, o.WarmUp = f.parallel, f.repeat, f.warmUp
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
@@ -164,11 +162,6 @@ func (f *routingFlags) check() error {
 
 // checkTraces checks the traces before anything begins.
 func (f *routingFlags) checkTraces() error {
-	if len(f.traces) > 0 && len(f.paths.values) > 0 {
-		return cli.Usagef(
-			"--trace and --traces exclude each other: the one is for the only link, the other for a link " +
-				"each")
-	}
 	for _, path := range f.paths.values {
 		var o link.Options
 		if err := o.AddTrace(path); err != nil {

@@ -19,3 +19,6 @@ func TestMain(m *testing.M) {
 		}
 	})
 }
+
+// TestScripts runs testdata/script/*.txtar.
+func TestScripts(t *testing.T) { clitest.Scripts(t) }

@@ -114,7 +114,7 @@ func (f *routingFlags) verifiable(ctx context.Context, modes []outcome.Mode, sta
 		return nil
 	}
 	if err := stage.Verifies(ctx); errors.Is(err, netproto.CannotVerify) {
-		return cli.Usagef("--modes %s is not possible here: %w: leave it out", modes[i].Name, err)
+		return fmt.Errorf("--modes %s is not possible here: %w: leave it out", modes[i].Name, err)
 	} else if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (f *routingFlags) live(ctx context.Context, a *cli.App, o routing.Options, 
 // liveRoute returns the route of the answer that live shows. It is that of the measured answers.
 func liveRoute(o routing.Options, m outcome.Mode) engine.Route {
 	request := terms.Settings{MaxTokens: 64}
-	return engine.Route{Settings: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
+	return engine.Route{Settings: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS}
 }
 
 // tallyText summarises the origins of tokens.

@@ -54,7 +54,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 	h.Run = about
 	out, err := os.OpenFile(r.record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it has text of users
 	if errors.Is(err, os.ErrExist) {
-		return nil, cli.Usagef("--record: %s exists already: choose another name, or remove it first", r.record)
+		return nil, fmt.Errorf("--record: %s exists already: choose another name, or remove it first", r.record)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--record: %w", err)
@@ -73,7 +73,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 // linkFlags change the link of the recording, and paceFlags its paces.
 const (
 	linkFlags = "rtt loss trace traces seed"
-	paceFlags = "edge-tps edge-row-cost cloud-ms"
+	paceFlags = "edge-tps cloud-ms"
 )
 
 // anyGiven reports whether some of these flags are on the command line.
@@ -135,9 +135,6 @@ func (f *routingFlags) replayIn(c cellFlags, r routing.ReplayOptions, s remote.S
 	}
 	if f.flags.Changed("edge-tps") {
 		r.EdgeTPS, r.RowCost = c.edgeTPS, r.Player.RowCost
-		if f.flags.Changed("edge-row-cost") {
-			r.RowCost = f.rowCost
-		}
 	}
 	return r
 }

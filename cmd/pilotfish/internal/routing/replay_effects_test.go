@@ -49,7 +49,6 @@ func TestReplayEffects(t *testing.T) {
 		"--loss 0.25 --traces " + up:                   link + "100ms; Link.Traces=[" + up + "]",
 		"--cloud-ms 3 --edge-tps 50":                   "CloudPace=3ms; EdgeTPS=50; RowCost=0.25",
 		"--cloud-ms 0":                                 "CloudPace=0s",
-		"--edge-tps 50 --edge-row-cost 0.5":            "EdgeTPS=50; RowCost=0.5",
 		"--policy margin":                              "Router.Budget=; Router.Policy=margin",
 		"--policy learned":                             "Router.Budget=; Router.Calibration=[1]; Router.Policy=learned",
 		"--threshold 0.3":                              "Router.Budget=; Router.Policy=margin; Router.Threshold=0.3",
@@ -87,9 +86,9 @@ func TestReplayEffects(t *testing.T) {
 func TestReplayRun(t *testing.T) {
 	recorded := result.Run{Date: time.Unix(9, 0), Machine: result.Machine{CPU: "another"}, Remote: "h:1",
 		Model: &result.Model{Name: "small"}, Large: &result.Model{Name: "large"}, Flags: map[string]string{
-			"rtt": "70ms", "loss": "0.5", "cloud-ms": "9", "with": "warm-up=0", "questions": "6", "ahead": "3"}}
-	for line, want := range map[string]string{"": "70ms 0.5 9 warm-up=0 6 auto",
-		"--rtt 7ms": "7ms 0 9 warm-up=0 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 warm-up=0 2 auto"} {
+			"rtt": "70ms", "loss": "0.5", "cloud-ms": "9", "with": "timeline-question=2", "questions": "6", "ahead": "3"}}
+	for line, want := range map[string]string{"": "70ms 0.5 9 timeline-question=2 6 auto",
+		"--rtt 7ms": "7ms 0 9 timeline-question=2 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 timeline-question=2 2 auto"} {
 		var f routingFlags
 		c := &cobra.Command{Use: "routing"}
 		f.register(c, 0)

@@ -2,7 +2,6 @@ package routing
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -201,17 +200,4 @@ func TestReplayTraces(t *testing.T) {
 		}
 	}
 	assert.Len(t, seen, 5)
-}
-
-// TestReplayLines: a line of a replay says that it is one, and names its recording.
-func TestReplayLines(t *testing.T) {
-	racing.Spare(t)
-	path, _ := recordDemo(t, "1", "--modes", "serial")
-	_, stdout, _ := clitest.Call(t, "bench", "routing", "--json", "--replay", path)
-	var line map[string]any
-	require.NoError(t, json.Unmarshal([]byte(stdout), &line))
-	for _, field := range []string{"assumed", "recorded_run", "run", "mode", "samples", "cell"} {
-		assert.Contains(t, line, field)
-	}
-	assert.NotContains(t, line, "prompt")
 }

@@ -52,14 +52,16 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 			if err := f.upstream.Check(f.flags); err != nil {
 				return err
 			}
-			if edge != "" && large != "" && !f.flags.Changed("workload") {
+			if (edge == "") != (large == "") || edge == "" && f.flags.Changed("workload") && workload != "demo" ||
+				edge != "" && f.flags.Changed("workload") && workload == "demo" {
+				return cli.Usagef("--model and --large are two models of your own, for questions of your own: give both, " +
+					"with --workload FILE if you have questions, or none of the three")
+			}
+			if edge != "" && !f.flags.Changed("workload") {
 				workload = everyday
 			}
 			if workload != "demo" {
 				return f.own(c.Context(), a, workload, edge, large)
-			}
-			if err := f.checkDemo(edge, large); err != nil {
-				return err
 			}
 			return f.demo(c.Context(), a)
 		},
@@ -94,25 +96,13 @@ func everydayQuestions() (all []task.Question) {
 	return all
 }
 
-// checkDemo returns an error for flags that need models and questions of the user.
-func (f *routingFlags) checkDemo(edge, large string) error {
-	if edge != "" || large != "" {
-		return cli.Usagef("--model and --large are for two models of your own: give both, or leave them out; " +
-			"--workload FILE gives them your own questions")
-	}
-	return nil
-}
-
 // own measures models and questions of the user.
 func (f *routingFlags) own(ctx context.Context, a *cli.App, workload, edge, large string) error {
-	if edge == "" || large == "" {
-		return cli.Usagef("questions of your own need two models: give --model and --large")
-	}
 	o, s, err := f.options(nil)
 	if err != nil {
 		return err
 	}
-	if o.Questions, err = f.readQuestions(workload); err != nil {
+	if o.Questions, err = f.readQuestions(a, workload); err != nil {
 		return err
 	}
 	if o.Edge, err = engine.Open(edge, engine.Options{}); err != nil {
@@ -133,21 +123,13 @@ func (f *routingFlags) own(ctx context.Context, a *cli.App, workload, edge, larg
 }
 
 // readQuestions reads the first questions of a file: as many as requested, by default at most the usual number.
-func (f *routingFlags) readQuestions(path string) ([]task.Question, error) {
+func (f *routingFlags) readQuestions(a *cli.App, path string) ([]task.Question, error) {
 	if all := everydayQuestions(); path == everyday {
-		if f.flags.Changed("questions") && f.questions > len(all) {
-			return nil, cli.Usagef(
-				"--questions %d is too many: there are %d everyday questions; --workload FILE names a "+
-					"file of your own", f.questions, len(all))
-		}
-		return all[:min(f.questions, len(all))], nil
+		return all[:f.atMost(a, len(all))], nil
 	}
 	set, err := task.Open(path, task.Options{Most: f.questions})
 	if few, ok := errors.AsType[*task.FewError](err); ok {
-		if f.flags.Changed("questions") {
-			return nil, cli.Usagef("--questions %d is too many: %s has %d", f.questions, path, few.Questions)
-		}
-		set, err = task.Open(path, task.Options{})
+		set, err = task.Open(path, task.Options{Most: f.atMost(a, few.Questions)})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--workload: %w", err)

@@ -1,8 +1,6 @@
 package routing
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -15,79 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
-
-// TestRoutingFlagsRefused: a value out of range, or a contradiction, is refused with what to do.
-func TestRoutingFlagsRefused(t *testing.T) {
-	dir := t.TempDir()
-	up := filepath.Join(dir, "a.up")
-	require.NoError(t, os.WriteFile(up, []byte("1\n2\n"), 0o644))
-	questions := filepath.Join(dir, "q.jsonl")
-	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"a"}`+"\n"), 0o644))
-	for _, c := range []struct {
-		args  string
-		parts string // of the message, separated by |
-	}{
-		{"demo --rtt 1000h", "--rtt|give 0 to 10s"},
-		{"demo --rtt -1s", "--rtt|give"},
-		{"demo --loss NaN", "--loss NaN|give a share"},
-		{"demo --loss 1", "--loss 1|give a share"},
-		{"demo --loss -Inf", "--loss|give"},
-		{"demo --cloud-ms NaN", "--cloud-ms NaN|give"},
-		{"demo --cloud-ms +Inf", "--cloud-ms +Inf|give"},
-		{"demo --cloud-ms 1e300", "--cloud-ms|give"},
-		{"demo --edge-tps NaN", "--edge-tps NaN|give"},
-		{"demo --edge-tps Inf", "--edge-tps|give"},
-		{"demo --edge-tps 1e-300", "--edge-tps|give"},
-		{"demo --threshold NaN", "threshold|NaN"},
-		{"demo --budget NaN", "budget|NaN"},
-		{"demo --parallel 0", "--parallel 0|give 1 or more"},
-		{"demo --parallel 65", "--parallel 65|give 1 to 64"},
-		{"demo --questions 0", "--questions 0|give 1"},
-		{"demo --questions 500", "--questions 500|the demo has 400"},
-		{"demo --ahead 0", "--ahead \"0\"|give auto"},
-		{"demo --ahead 65", "--ahead 65|give 1 to 64"},
-		{"demo --verify-every 0", "--verify-every \"0\"|give auto"},
-		{"demo --verify-every 1025", "--verify-every 1025|give 1 to 1024"},
-		{"demo --modes verified:x", `--modes|"x" is not a margin: give nats`},
-		{"demo --modes speculative-0", "--modes|speculative-1 to speculative-64"},
-		{"demo --rtt 1,2ms", "--rtt|takes one value here"},
-		{"demo --loss 0,0.1", "--loss|takes one value here"},
-		{"demo --edge-tps 1,2", "--edge-tps|takes one value here"},
-		{"bench routing --rtt 1,2", `--rtt|"2" is not a time`},
-		{"bench routing --rtt 1,,2ms", `--rtt|"" is not a time`},
-		{"bench routing --rtt 1ms,1000us", "--rtt|1ms is given twice"},
-		{"bench routing --rtt 1ms,11s", "--rtt 11s|give 0 to 10s"},
-		{"bench routing --loss 0,x", `--loss|"x" is not a number`},
-		{"bench routing --loss 0,1", "--loss 1|give a share"},
-		{"bench routing --edge-tps 60,NaN", "--edge-tps NaN|give"},
-		{"bench routing --repeat 0", "--repeat 0|give 1 to 1000"},
-		{"bench routing --with warm-up=1001", "--with warm-up=1001|give 0 to 1000"},
-		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 or more"},
-		{"bench routing --traces a.up,", "--traces|the name between two commas is missing"},
-		{"bench routing --trace " + up + " --traces " + up, "--trace and --traces exclude each other"},
-		{"demo --modes fast", "--modes|is not a mode: choose"},
-		{"demo --trace " + up + " --trace " + up, "--trace|give only one"},
-		{"bench routing -m M", "--model|--workload FILE"},
-		{"bench routing --large M", "--large|--workload FILE"},
-		{"bench routing --workload " + questions + " -m M", "--large"},
-		{"bench routing --workload " + questions + " -m M --large M --questions 2", "--questions 2|has 1"},
-	} {
-		t.Run(c.args, func(t *testing.T) {
-			code, stdout, stderr := clitest.Call(t, strings.Fields(c.args)...)
-			assert.Equal(t, cli.ExitUsage, code, stderr)
-			assert.Empty(t, stdout)
-			for part := range strings.SplitSeq(c.parts, "|") {
-				assert.Contains(t, stderr, part)
-			}
-		})
-	}
-	for _, name := range []string{"none", "none.up", "none.rtt.csv"} {
-		code, _, stderr := clitest.Call(t, "demo", "--trace", filepath.Join(dir, name))
-		assert.Equal(t, cli.ExitFailed, code)
-		assert.Contains(t, stderr, "--trace "+filepath.Join(dir, name))
-		assert.Contains(t, stderr, "no such")
-	}
-}
 
 // TestRoutingTableWork: the second table shows the available counts, and if an answer differs from the large model's
 // own, the reason.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,7 @@ func (f *routingFlags) registerSweep(c *cobra.Command) {
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "max-tokens", &f.maxTokens, 0)
 	cli.Add(p, "repeat", &f.repeat, 1)
-	cli.Add(f.with.FlagSet, "with.warm-up", &f.warmUp, 1)
+	f.warmUp = 1
 }
 
 // cellFlags has the values of a cell.
@@ -81,7 +80,7 @@ const (
 	maxAnswerTokens = 100_000 // of an answer
 )
 
-// checkLists returns an error for values out of range, and for lists without a sweep.
+// checkLists returns an error for values out of range.
 func (f *routingFlags) checkLists() error {
 	for _, v := range f.edgeTPS.values {
 		if f.flags.Changed("edge-tps") && v != 0 {
@@ -95,22 +94,6 @@ func (f *routingFlags) checkLists() error {
 		if err := group.CheckRange("rtt", v, 0, group.LongestRTT, "0 to 10s"); err != nil {
 			return err
 		}
-	}
-	for _, v := range f.loss.values {
-		if err := group.CheckRange("loss", v, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"); err != nil {
-			return err
-		}
-	}
-	if !f.sweeps {
-		for _, l := range []struct {
-			name string
-			n    int
-		}{{"rtt", len(f.rtt.values)}, {"loss", len(f.loss.values)}, {"edge-tps", len(f.edgeTPS.values)}} {
-			if l.n > 1 {
-				return cli.Usagef("--%s takes one value here: give lists to bench routing", l.name)
-			}
-		}
-		return nil
 	}
 	return group.CheckRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000")
 }

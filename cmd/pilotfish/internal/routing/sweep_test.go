@@ -19,7 +19,7 @@ import (
 func TestBenchRoutingSweep(t *testing.T) {
 	sweep := func(args ...string) string {
 		code, stdout, stderr := clitest.Call(t,
-			append([]string{"bench", "routing", "--questions", "4", "--with", "warm-up=0", "--rtt", "0,9ms",
+			append([]string{"bench", "routing", "--questions", "4", "--rtt", "0,9ms",
 				"--cloud-ms",
 				"0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600", "--modes",
 				"local,serial,serial,verified"}, args...)...)

@@ -146,7 +146,6 @@ func TestTimelineFlags(t *testing.T) {
 		"a folder, not a file":                       {"demo", "--timeline", folder},
 		"--with timeline-question 3 is out of range": append(draws, "timeline-question=3", "--questions", "2"),
 		"--with timeline-question 0 is out of range": append(draws, "timeline-question=0"),
-		"--timeline has no effect with --modes clou": {"demo", "--modes", "cloud", "--timeline", folder + "/x"},
 	} {
 		code, _, stderr := clitest.Call(t, args...)
 		assert.Equal(t, cli.ExitUsage, code, want)
