@@ -3,6 +3,7 @@ package outcome
 import (
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -17,7 +18,7 @@ type Answer struct {
 	Took     time.Duration
 	Begin    time.Time
 	Shown    []time.Duration // since begin, of each token
-	CPU      time.Duration   // of this process; 0: unknown
+	Used     result.Usage
 	Tally    Tally
 	waits    []time.Duration // of answered questions, exposed
 

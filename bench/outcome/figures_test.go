@@ -127,7 +127,7 @@ func TestReportByHand(t *testing.T) {
 		Answers: 5, Accuracy: new(0.75), AccuracyLow: &w.Low, AccuracyHigh: &w.High, TokensPerAnswer: 4, // 20 of 5
 	}
 	routed := usual
-	routed.EscalatedShare, routed.Asks = new(4.0/25), new(7.0/5)
+	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
 	routed.Timeouts, routed.BytesUp, routed.BytesDown = new(2), new(60.0/4), new(12.0/4)
 	computed := &CloudTokens{Prefilled: 200.0 / 5, Decoded: 10.0 / 5, Ahead: 15.0 / 5, AheadUsed: 4.0 / 5}
 	alone := usual

@@ -21,6 +21,7 @@ type Report struct {
 	// share of the generated tokens, including end tokens, that the large model chose
 	EscalatedShare  *float64 `json:"escalated_share,omitempty"`
 	TokensPerAnswer float64  `json:"tokens_per_answer"` // shown, without end tokens
+	Escalations     *float64 `json:"escalations_per_answer,omitempty"`
 	// questions sent: escalations, and asks dropped because a draft was wrong
 	Asks *float64 `json:"asks_per_answer,omitempty"`
 	// tokens of all answers that the small model chose because no answer came in time
@@ -143,6 +144,7 @@ func report(m Mode, answers []Answer) Report {
 // addRouting sets the fields of a mode that asks for single tokens.
 func (r *Report) addRouting(m Mode, t Tally) {
 	r.EscalatedShare = ratio(t.Cloud, t.Tokens)
+	r.Escalations = ratio(t.Escalations, r.Answers)
 	r.Asks = ratio(t.Asks, r.Answers)
 	r.Timeouts = &t.Timeouts
 	r.BytesUp = ratio(t.Up, t.Answered)

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	a := Answer{
 		IDs: []int32{5, 6, 7}, Origins: []string{"edge", "cloud", "edge-timeout"}, Prompt: 11,
 		Known: true, Correct: true, Took: 250 * ms, Shown: []time.Duration{40 * ms, 40 * ms, 100 * ms},
-		CPU: 30 * ms, Question: 4, Repetition: 2,
+		Used: result.Usage{CPU: 30 * ms, Joules: 1.5}, Question: 4, Repetition: 2,
 	}
 	for _, e := range []draft.Event{
 		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 3 * ms, Pos: 11}},
@@ -36,7 +37,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	assert.Equal(t, Sample{
 		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Tokens: 3, CloudTokens: 1,
 		Asks: 2, Passes: 2, Correct: new(true), Exposed: 93, Waits: []float64{13}, CommitDelay: 4, Wasted: 2, Up: 327,
-		Down: 13, CPU: 30, Text: a.hash(),
+		Down: 13, CPU: 30, Joules: 1.5, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
 	assert.Empty(t, a.spans, "an answer without a picture")
 	pictured := Answer{Pictured: true}
@@ -52,6 +53,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	}{
 		"passes": {w.Passes, 1}, "hidden": {w.Hidden, 20}, "exposed": {w.Exposed, 46.5}, "wasted": {w.Wasted, 1},
 		"delay": {w.CommitDelay, 4}, "up": {w.Up, 163.5}, "down": {w.Down, 6.5}, "cpu": {w.CPU, 0.015},
+		"joules": {w.Joules, 0.75},
 	} {
 		require.NotNil(t, c.got, name)
 		assert.InDelta(t, c.want, *c.got, 1e-9, name)
@@ -146,4 +148,19 @@ func TestBound(t *testing.T) {
 	without := []Report{timedSamples("verified", 0, 1)}
 	bound(without, 0)
 	assert.Nil(t, without[0].Bound)
+}
+
+// TestReportJSON: the fields that other programs read are present, and fields that do not apply are absent.
+func TestReportJSON(t *testing.T) {
+	text, err := json.Marshal(report(modes(t, "local")[0], []Answer{{Took: time.Second}}))
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(text, &fields))
+	for _, name := range []string{"mode", "answers", "tokens_per_answer", "time_per_answer_ms", "samples"} {
+		assert.Contains(t, fields, name)
+	}
+	for _, name := range []string{"escalated_share", "variant", "bound_ms", "exposed_ms_per_answer",
+		"cpu_seconds_per_answer", "energy_joules_per_answer", "Work"} {
+		assert.NotContains(t, fields, name)
+	}
 }

@@ -67,7 +67,7 @@ func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
 	}
 	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
 	o.Repeat = max(o.Repeat, 1)
-	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions)}
+	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions), meter: result.NewMeter(o.Parallel)}
 	all := b.paced()
 	b.total = len(all) * b.rounds
 	if slices.ContainsFunc(o.Modes, outcome.Mode.OverHTTP) {
@@ -138,11 +138,12 @@ func (o *Options) cell(pace float64) *outcome.Cell {
 type routing struct {
 	Options
 	web    *remote.Web // nil: no mode uses HTTP
-	counts bool        // answers count; false during the warm-up
-	rounds int         // questions, including repetitions
-	total  int         // answers of all modes
-	mu     sync.Mutex  // for done, while devices run
-	done   int         // of total
+	meter  *result.Meter
+	counts bool       // answers count; false during the warm-up
+	rounds int        // questions, including repetitions
+	total  int        // answers of all modes
+	mu     sync.Mutex // for done, while devices run
+	done   int        // of total
 }
 
 // connect returns the cloud of a device in a mode, nil if the mode asks none.
@@ -188,7 +189,7 @@ func (b *routing) ask(
 	}
 	a := outcome.Answer{Prompt: len(prompt), Known: q.Grade != nil, Pictured: pictured}
 	take := b.begin(record, m, prompt)
-	used := result.CPUTime()
+	before := b.meter.Read()
 	a.Begin = time.Now()
 	var text string
 	switch m.Kind {
@@ -201,9 +202,7 @@ func (b *routing) ask(
 		text = s.session.Summary().Text
 	}
 	a.Took = time.Since(a.Begin)
-	if b.Parallel == 1 { // else it cannot be attributed
-		a.CPU = result.CPUTime() - used
-	}
+	a.Used = b.meter.Read().Less(before)
 	a.Correct = a.Known && q.Grade(text) == task.Right
 	if take != nil && err == nil {
 		take.End(a.IDs, a.Tally.Tokens > len(a.IDs), a.Known, a.Correct)

@@ -22,7 +22,7 @@ func TestRoutingFigures(t *testing.T) {
 	var out strings.Builder
 	reports := []outcome.Report{{
 		Mode: "pipelined-2", Answers: 40, Accuracy: new(0.9), AccuracyLow: new(0.77), AccuracyHigh: new(0.961),
-		EscalatedShare: new(0.042), TokensPerAnswer: 22, Asks: new(2.4), Timeouts: new(3),
+		EscalatedShare: new(0.042), TokensPerAnswer: 22, Escalations: new(1.9), Asks: new(2.4), Timeouts: new(3),
 		Time: result.Times{Mean: 111, P50: 101.6, P90: 190.4}, HiddenShare: new(0.51), HitRate: new(0.62),
 		BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
 		EqualToCloud: new(false), DifferingFromCloud: new(4), Known: new(0.5), Turned: new(0.25), Unverified: new(6),
@@ -57,7 +57,7 @@ func TestRoutingFigures(t *testing.T) {
 	about := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
 	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,`+
 		`"escalated_share":0.042,`+
-		`"tokens_per_answer":22,"asks_per_answer":2.4,"timeouts":3,`+
+		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,`+
 		`"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0},`+
 		`"hidden_share":0.51,"hit_rate":0.62,"bytes_up_per_escalation":61.25,`+
 		`"bytes_down_per_escalation":12,`+

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
@@ -105,6 +106,16 @@ func stoppedIn(err error, number int, links []cellFlags) error {
 		stopped.Progress = fmt.Sprintf("link %d of %d: %s", number+1, len(links), stopped.Progress)
 	}
 	return err
+}
+
+// tellEnergy prints once why results have no energy, if they could have it.
+func (f *routingFlags) tellEnergy(a *cli.App) {
+	if f.parallel != 1 {
+		return
+	}
+	if err := result.EnergyReadable(); err != nil {
+		fmt.Fprintf(a.Stderr, "Energy is left out: %v.\n", err)
+	}
 }
 
 // printLegend prints the explanation of the columns after the cells.

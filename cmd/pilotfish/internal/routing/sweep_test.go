@@ -24,6 +24,9 @@ func TestBenchRoutingSweep(t *testing.T) {
 				"0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600", "--modes",
 				"local,serial,serial,verified"}, args...)...)
 		require.Equal(t, cli.ExitDone, code, stderr)
+		if result.EnergyReadable() != nil {
+			assert.Equal(t, 1, strings.Count(stderr, "Energy is left out: "))
+		}
 		return stdout
 	}
 	text := sweep()
