@@ -98,8 +98,6 @@ var flagTable = []FlagDecl{
 	{Name: "explain", Needs: "cloud",
 		Help: "explain for each token why the cloud was asked or not"},
 	{Name: "timeline", Help: "`file` for a timeline, for ui.perfetto.dev or chrome://tracing"},
-	{Name: "with.timeline-question", Needs: "timeline",
-		Help: "with --timeline: `number` of the question to record, from 1"},
 	{Name: "qlog", Needs: "cloud", Help: "write a qlog file per QUIC connection to this `folder`"},
 	{Name: "profile", Values: "cpu mem block mutex trace",
 		Help: "`KIND[:FILE]` of a profile: cpu, mem, block, mutex or trace"},
@@ -187,7 +185,6 @@ var flagTable = []FlagDecl{
 	{Name: "dir",
 		Help: "folder `DIR` (default: pilotfish/models or, for eval fetch, pilotfish/data in the user's cache folder)"},
 	{Name: "force", short: "f", Help: "remove without asking"},
-	{Name: "with.elements", Span: "-1", Help: "print arrays of at most this many elements in full; -1: all"},
 	{Name: "tokenize.json", Help: "read one JSON string per line and print one JSON array per line"},
 	{Name: "no-special", Help: "treat special tokens in the text as plain text"},
 
@@ -230,7 +227,6 @@ var flagTable = []FlagDecl{
 	{Name: "training.hidden", Span: "0 4096", Help: "units of the hidden layer, at most 4096; 0 leaves it out"},
 
 	// Measuring.
-	{Name: "with", Help: "a setting that is rarely changed; may be repeated"},
 	{Name: "modes", Help: "`modes` to compare, in order"},
 	{Name: "rtt", Span: "0s 10s", Help: "round-trip time to the cloud, up to 10s; in demo and bench routing also a list"},
 	{Name: "loss", Span: "0 0.99", Help: "`share` of packets lost in each direction; in demo and bench routing also a list"},

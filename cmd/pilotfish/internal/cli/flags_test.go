@@ -35,8 +35,7 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 		Add(p, name, new(bool), false)
 	}
 	Add(p, "verify", new(string), "off")
-	with := AddOptions(p, "with")
-	Add(with.FlagSet, "with.timeline-question", new(int), 1)
+	with := AddOptions(p, "training")
 	Add(with.FlagSet, "engine.wait", new(time.Duration), time.Minute)
 	Add(with.FlagSet, "training.hidden", new(int), 1)
 	require.NoError(t, p.Parse(strings.Fields(line)))
@@ -54,10 +53,10 @@ func TestSpansOfFlags(t *testing.T) {
 		"--budget 0":                   "--budget 0 is out of range: give more than 0, up to 1",
 		"--edge-tps Inf":               "--edge-tps +Inf is out of range: give 0 or more",
 		"--logprobs 21 --threads 2000": "--logprobs 21 is out of range: give 1 to 20",
-		"--with wait=24h,hidden=0":     "", "--with wait=0": "",
-		"--with wait=86401s": "--with wait=24h0m1s is out of range: give 0s to 24h",
-		"--with wait=-1us":   "--with wait=-1µs is out of range: give 0s to 24h",
-		"--with hidden=4097": "--with hidden=4097 is out of range: give 0 to 4096",
+		"--training wait=24h,hidden=0": "", "--training wait=0": "",
+		"--training wait=86401s": "--training wait=24h0m1s is out of range: give 0s to 24h",
+		"--training wait=-1us":   "--training wait=-1µs is out of range: give 0s to 24h",
+		"--training hidden=4097": "--training hidden=4097 is out of range: give 0 to 4096",
 	} {
 		err := CheckFlags(someFlags(t, line))
 		if want == "" {
@@ -103,7 +102,6 @@ func TestFlagsTogether(t *testing.T) {
 		"--logprobs 3 --json=false":            "--logprobs: no effect without --json\n",
 		"--mode serial":                        "--mode: no effect without --cloud\n",
 		"--cloud h:1 --mode serial --window 3": "--window: no effect with --mode serial\n",
-		"--with timeline-question=3":           "--with timeline-question: no effect without --timeline\n",
 	} {
 		for name, needs := range map[string]bool{"run": true, "chat": false} {
 			var said strings.Builder

@@ -136,9 +136,6 @@ type RunEvent struct {
 	Summary *event.Summary
 }
 
-// LinesOf is [Lines] under a name that is not shadowed by variables.
-func LinesOf[T any](t *testing.T, text string) []T { return Lines[T](t, text) }
-
 // RunningCloud is a `pilotfish cloud` in this process.
 type RunningCloud struct {
 	Address, Pin string
@@ -179,13 +176,6 @@ func StartCloud(t *testing.T, args ...string) (address, pin string, stop func())
 	t.Helper()
 	c := StartedCloud(t, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 	return c.Address, c.Pin, c.Stop
-}
-
-// StartCloudSaying is [StartCloud] that also returns the text on stderr before the pin.
-func StartCloudSaying(t *testing.T, args ...string) (address, pin, said string, stop func()) {
-	t.Helper()
-	c := StartedCloud(t, args...)
-	return c.Address, c.Pin, c.Said, c.Stop
 }
 
 // LockedBuffer is a buffer for one writing and one reading goroutine.

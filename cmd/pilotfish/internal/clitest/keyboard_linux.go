@@ -33,15 +33,7 @@ func AtTerminal(t *testing.T, args ...string) *keyboard {
 // StartAtTerminal starts a process on a terminal of 80 columns.
 func StartAtTerminal(t *testing.T, c *exec.Cmd) *keyboard {
 	t.Helper()
-	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("this system has no terminals to give")
-	}
-	require.NoError(t, unix.IoctlSetPointerInt(int(here.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(here.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
+	here, tty := newTerminal(t)
 	defer tty.Close()
 	k := &keyboard{t: t, C: c, here: here, Text: make(chan []byte, 1000)}
 	k.Resize(80)
@@ -115,6 +107,19 @@ func (k *keyboard) Ends() int {
 // Terminal returns a terminal for a program, and a function that returns the output. Call it once.
 func Terminal(t *testing.T) (tty *os.File, text func() string) {
 	t.Helper()
+	here, tty := newTerminal(t)
+	all := make(chan string, 1)
+	go func() {
+		b, _ := io.ReadAll(here) // the error means that the other side is closed
+		all <- string(b)
+		here.Close()
+	}()
+	return tty, func() string { tty.Close(); return <-all }
+}
+
+// newTerminal returns both sides of a new terminal.
+func newTerminal(t *testing.T) (here, tty *os.File) {
+	t.Helper()
 	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("this system has no terminals to give")
@@ -124,11 +129,5 @@ func Terminal(t *testing.T) (tty *os.File, text func() string) {
 	require.NoError(t, err)
 	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
-	all := make(chan string, 1)
-	go func() {
-		b, _ := io.ReadAll(here) // the error means that the other side is closed
-		all <- string(b)
-		here.Close()
-	}()
-	return tty, func() string { tty.Close(); return <-all }
+	return here, tty
 }

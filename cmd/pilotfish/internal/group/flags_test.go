@@ -267,15 +267,6 @@ func TestFilesOfFlags(t *testing.T) {
 	_, err = q.Folder()
 	assert.ErrorContains(t, err, "--qlog: ")
 
-	var line QuestionTimeline
-	with := cli.AddOptions(pflag.NewFlagSet("", pflag.ContinueOnError), "with")
-	set := parsed(t, "", func(p *pflag.FlagSet) { line.Register(p, with) })
-	for number, ok := range map[string]bool{"0": false, "1": true, "7": true, "8": false} {
-		require.NoError(t, set.Set("timeline", filepath.Join(dir, "new")))
-		require.NoError(t, with.Set("timeline-question="+number))
-		assert.Equal(t, ok, line.Check(set, 7) == nil, number)
-	}
-
 	for _, json := range []bool{false, true} {
 		var said strings.Builder
 		a, v := &cli.App{Stdout: &said, Stderr: &said}, VerifyFlags{Show: true}

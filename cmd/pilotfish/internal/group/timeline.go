@@ -49,29 +49,9 @@ func (t *TimelineFlag) Write(about result.Run) error {
 	return cli.ReplaceFile(t.path, b.Bytes(), 0o644)
 }
 
-// QuestionTimeline draws the answers to one of several questions, in every mode.
-type QuestionTimeline struct {
-	TimelineFlag
-	number int // from 1
-	with   *cli.OptionsFlag
-}
-
-// Register adds the flag to a command, and the number of the question to its options.
-func (t *QuestionTimeline) Register(p *pflag.FlagSet, with *cli.OptionsFlag) {
-	t.TimelineFlag.Register(p)
-	t.with = with
-	cli.Add(with.FlagSet, "with.timeline-question", &t.number, 1)
-}
-
-// Check returns an error if there is no such question.
-func (t *QuestionTimeline) Check(set *pflag.FlagSet, questions int) error {
-	want := fmt.Sprintf("1 to %d, the number of questions", questions)
-	return CheckRange("with timeline-question", t.number, 1, questions, want)
-}
-
-// Drawn returns a function that starts the drawings: one for each mode and cell, of the first time that the question is
-// asked there.
-func (t *QuestionTimeline) Drawn(
+// Drawn returns a function that starts the drawings of the answers to the first of several questions: one for each mode
+// and cell, of the first time that it is asked there.
+func (t *TimelineFlag) Drawn(
 	all []task.Question, cells bool,
 ) func(outcome.Mode, *outcome.Cell, task.Question) *timeline.Text {
 	if t.Line == nil {
@@ -86,7 +66,7 @@ func (t *QuestionTimeline) Drawn(
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if q.Text != all[t.number-1].Text || begun[name] {
+		if q.Text != all[0].Text || begun[name] {
 			return nil
 		}
 		begun[name] = true

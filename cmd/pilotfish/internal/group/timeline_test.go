@@ -20,18 +20,18 @@ func TestCellName(t *testing.T) {
 
 // TestDrawn: the first answer to the question is drawn in each mode, with several cells in each of them.
 func TestDrawn(t *testing.T) {
-	all := []task.Question{{Text: "a"}, {Text: "b"}}
+	all := []task.Question{{Text: "b"}, {Text: "a"}}
 	near, far := &outcome.Cell{RTT: 1}, &outcome.Cell{RTT: 40}
 	asked := func(cells bool) (drawn []bool) {
-		line := QuestionTimeline{TimelineFlag: TimelineFlag{Line: new(timeline.Timeline)}, number: 2}
+		line := TimelineFlag{Line: new(timeline.Timeline)}
 		begin := line.Drawn(all, cells)
 		for _, ask := range []struct {
 			mode string
 			cell *outcome.Cell
 			q    task.Question
 		}{
-			{"serial", near, all[0]}, {"serial", near, all[1]}, {"serial", near, all[1]}, {"pipelined-2", near, all[1]},
-			{"serial", far, all[1]}, {"serial", far, all[1]},
+			{"serial", near, all[1]}, {"serial", near, all[0]}, {"serial", near, all[0]}, {"pipelined-2", near, all[0]},
+			{"serial", far, all[0]}, {"serial", far, all[0]},
 		} {
 			drawn = append(drawn, begin(outcome.Mode{Name: ask.mode}, ask.cell, ask.q) != nil)
 		}
@@ -39,5 +39,5 @@ func TestDrawn(t *testing.T) {
 	}
 	assert.Equal(t, []bool{false, true, false, true, true, false}, asked(true))
 	assert.Equal(t, []bool{false, true, false, true, false, false}, asked(false))
-	assert.Nil(t, new(QuestionTimeline).Drawn(all, true), "without --timeline")
+	assert.Nil(t, new(TimelineFlag).Drawn(all, true), "without --timeline")
 }

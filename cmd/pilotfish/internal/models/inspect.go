@@ -58,10 +58,7 @@ type inspectedTensor struct {
 
 // NewInspectCommand returns the command that shows the contents of a model file.
 func NewInspectCommand(a *cli.App) *cobra.Command {
-	var (
-		asJSON bool
-		most   int
-	)
+	var asJSON bool
 	c := &cobra.Command{
 		Use:     "inspect FILE [flags]",
 		Short:   "Show the metadata, tensors and sizes of a model",
@@ -77,7 +74,7 @@ func NewInspectCommand(a *cli.App) *cobra.Command {
 				return err
 			}
 			defer f.Close()
-			in := inspect(f, path, most)
+			in := inspect(f, path)
 			if asJSON {
 				return a.PrintJSON(in)
 			}
@@ -85,14 +82,16 @@ func NewInspectCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	cli.Add(c.Flags(), "json", &asJSON, false)
-	cli.Add(cli.AddOptions(c.Flags(), "with").FlagSet, "with.elements", &most, 8)
 	return c
 }
 
-func inspect(f *gguf.File, path string, most int) inspection {
+// mostElements is the length of arrays that are printed in full.
+const mostElements = 8
+
+func inspect(f *gguf.File, path string) inspection {
 	in := inspection{File: path, Version: f.Version(), Bytes: f.Size(), Metadata: map[string]any{}}
 	for key, v := range f.Metadata() {
-		in.Metadata[key] = plain(v, most)
+		in.Metadata[key] = plain(v)
 	}
 	sizes := map[string]typeSize{}
 	for _, t := range f.Tensors() {
@@ -117,9 +116,9 @@ func inspect(f *gguf.File, path string, most int) inspection {
 	return in
 }
 
-// plain converts v to a value for encoding/json. An array of more than most elements becomes its summary. Numbers that
+// plain converts v to a value for encoding/json. A longer array than [mostElements] becomes its summary. Numbers that
 // JSON cannot represent (NaN, infinities) become strings.
-func plain(v gguf.Value, most int) any {
+func plain(v gguf.Value) any {
 	if v.Kind() != gguf.KindArray {
 		switch x := v.Any().(type) {
 		case float32:
@@ -130,12 +129,12 @@ func plain(v gguf.Value, most int) any {
 			return x
 		}
 	}
-	if most >= 0 && v.Len() > most {
+	if v.Len() > mostElements {
 		return arraySummary{Type: v.Type(), Length: v.Len()}
 	}
 	elements := []any{}
 	for e := range v.Elements() {
-		elements = append(elements, plain(e, most))
+		elements = append(elements, plain(e))
 	}
 	return elements
 }

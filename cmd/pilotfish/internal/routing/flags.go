@@ -64,8 +64,7 @@ type routingFlags struct {
 	lookup    group.LookupRows
 	upstream  group.UpstreamFlags
 	recording recordFlags
-	timeline  group.QuestionTimeline
-	with      *cli.OptionsFlag // rarely changed settings
+	timeline  group.TimelineFlag
 	qlog      group.QlogFlag
 	json      bool
 	page      pageFlag // of demo
@@ -82,8 +81,7 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.route.RegisterMeasured(p)
 	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
 	cli.AddValue(p, "lookup", &f.lookup)
-	f.with = cli.AddOptions(p, "with")
-	f.timeline.Register(p, f.with)
+	f.timeline.Register(p)
 	f.qlog.Register(p)
 	f.edgeTPS = floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
@@ -150,7 +148,6 @@ func (f *routingFlags) check() error {
 		f.checkLists(),
 		group.CheckRange("questions", f.questions, 1, group.MaxQuestions, "1 or more"),
 		group.CheckRange("parallel", f.parallel, 1, group.MaxDevices, "1 to 64 answers at the same time"),
-		f.timeline.Check(f.flags, f.questions),
 		f.checkTraces(),
 	} {
 		if err != nil {

@@ -86,9 +86,9 @@ func TestReplayEffects(t *testing.T) {
 func TestReplayRun(t *testing.T) {
 	recorded := result.Run{Date: time.Unix(9, 0), Machine: result.Machine{CPU: "another"}, Remote: "h:1",
 		Model: &result.Model{Name: "small"}, Large: &result.Model{Name: "large"}, Flags: map[string]string{
-			"rtt": "70ms", "loss": "0.5", "cloud-ms": "9", "with": "timeline-question=2", "questions": "6", "ahead": "3"}}
-	for line, want := range map[string]string{"": "70ms 0.5 9 timeline-question=2 6 auto",
-		"--rtt 7ms": "7ms 0 9 timeline-question=2 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 timeline-question=2 2 auto"} {
+			"rtt": "70ms", "loss": "0.5", "cloud-ms": "9", "questions": "6", "ahead": "3"}}
+	for line, want := range map[string]string{"": "70ms 0.5 9 6 auto",
+		"--rtt 7ms": "7ms 0 9 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 2 auto"} {
 		var f routingFlags
 		c := &cobra.Command{Use: "routing"}
 		f.register(c, 0)
@@ -98,7 +98,7 @@ func TestReplayRun(t *testing.T) {
 		assert.Equal(t, []any{recorded.Date, recorded.Machine, recorded.Remote, recorded.Model, recorded.Large},
 			[]any{got.Date, got.Machine, got.Remote, got.Model, got.Large})
 		var flags []string
-		for _, name := range []string{"rtt", "loss", "cloud-ms", "with", "questions", "ahead"} {
+		for _, name := range []string{"rtt", "loss", "cloud-ms", "questions", "ahead"} {
 			flags = append(flags, got.Flags[name])
 		}
 		assert.Equal(t, want, strings.Join(flags, " "), line)

@@ -109,13 +109,11 @@ func TestRoutingTimeline(t *testing.T) {
 	racing.Spare(t)
 	path := filepath.Join(t.TempDir(), "out.json")
 	const modes = "local,paper,serial,pipelined-2,verified"
-	code, stdout, stderr := clitest.Call(t, "demo", "--questions", "2", "--timeline", path, "--with",
-		"timeline-question=2",
+	code, stdout, stderr := clitest.Call(t, "demo", "--questions", "2", "--timeline", path,
 		"--edge-tps", "400", "--modes", "cloud,"+modes, "--rtt", "20ms", "--cloud-ms", "1", "--deadline", "off",
 		"--json")
 	require.Equal(t, cli.ExitDone, code, stderr)
 	f, about := drawnTo(t, path)
-	assert.Equal(t, "timeline-question=2", about.Flags["with"])
 	assert.NotNil(t, about.Large)
 	assert.Empty(t, f.All("X", "cloud: device", "", ""))
 	require.NotEmpty(t, stdout)
@@ -140,12 +138,9 @@ func TestRoutingTimeline(t *testing.T) {
 // TestTimelineFlags: a timeline that cannot be drawn or written is refused before any work.
 func TestTimelineFlags(t *testing.T) {
 	folder := t.TempDir()
-	draws := []string{"demo", "--timeline", folder + "/x", "--with"}
 	for want, args := range map[string][]string{
-		"there is no folder":                         {"demo", "--timeline", filepath.Join(folder, "none", "out.json")},
-		"a folder, not a file":                       {"demo", "--timeline", folder},
-		"--with timeline-question 3 is out of range": append(draws, "timeline-question=3", "--questions", "2"),
-		"--with timeline-question 0 is out of range": append(draws, "timeline-question=0"),
+		"there is no folder":   {"demo", "--timeline", filepath.Join(folder, "none", "out.json")},
+		"a folder, not a file": {"demo", "--timeline", folder},
 	} {
 		code, _, stderr := clitest.Call(t, args...)
 		assert.Equal(t, cli.ExitUsage, code, want)

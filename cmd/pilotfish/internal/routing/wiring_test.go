@@ -141,7 +141,7 @@ func TestRoutingOptions(t *testing.T) {
 		change(&want)
 		assert.Equal(t, want, parse(args), args)
 	}
-	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline qlog with")
+	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline qlog")
 	for _, c := range []struct {
 		edgeTPS string
 		of      *cobra.Command
