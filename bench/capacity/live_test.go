@@ -119,10 +119,12 @@ func TestPercentiles(t *testing.T) {
 		all = append(all, time.Duration((i*77)%200+1)*time.Millisecond)
 	}
 	p := all.point(&Workload{Tokens: 3}, Cloud, 4*time.Second)
-	assert.Equal(t, Point{Mode: Cloud, Answers: 200, P50: 100, P95: 190, P99: 198, P95Low: 184, P95High: 197, PerSecond: 50,
+	assert.Equal(t, Point{Mode: Cloud, Answers: 200, P50: 100, P95: 190, P99: 198, P95Low: 184, P95High: 197,
+		PerSecond: 50,
 		TokensTPS: 150}, p)
 	one := times{time.Second}.point(&Workload{}, Routed, time.Second)
-	assert.Equal(t, []float64{1000, 1000, 1000, 1000, 1000}, []float64{one.P50, one.P95, one.P99, one.P95Low, one.P95High})
+	assert.Equal(t, []float64{1000, 1000, 1000, 1000, 1000}, []float64{one.P50, one.P95, one.P99, one.P95Low,
+		one.P95High})
 }
 
 // TestLiveTexts: the devices ask what their scripts say. A text keeps the tokens before those that were replaced, and

@@ -16,7 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
 )
 
-// passRows is the maximum number of rows of a measured pass: that of a step of the service, the default of package batch.
+// passRows is the maximum number of rows of a measured pass: that of a step of the service, the default of package
+// batch.
 const passRows = 128
 
 // passSamples is how many passes of each kind are measured, askSamples how many asks: the median counts.

@@ -358,7 +358,8 @@ func TestRuns(t *testing.T) {
 		Sources: map[string]string{"bench": "fedcba9876543210"}}
 	assert.Equal(t, []Difference{{"--ahead", "", "8"}, {"--rtt", "", "1s"}, {"--zoo", "", "x"},
 		{"bandwidth", "", "21 GB/s"}, {"large", "", "large fe"}, {"memory", "0 GiB", "8 GiB"},
-		{"model", "", "small 0123456789ab"}, {"source bench", "", "fedcba987654"}}, differences(described(&a), described(&b)))
+		{"model", "", "small 0123456789ab"}, {"source bench", "", "fedcba987654"}}, differences(described(&a),
+		described(&b)))
 	l, err := items(records(t, func(r *result.Run) { r.Model, r.Large = b.Model, b.Large },
 		map[string]any{"samples_x": []int{1}}))
 	require.NoError(t, err)

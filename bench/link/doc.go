@@ -1,16 +1,15 @@
 // Package link emulates a network link: a relay for UDP datagrams in user space, on loopback only, between a client and
-// a server. It treats their packets like a bad radio link. A QUIC connection through it experiences delay, loss,
-// reordering, a low rate, outages and a change of its own address, on one machine and without privileges.
+// a server. It treats their packets like a bad radio link. A QUIC connection through it experiences delay, loss, a low
+// rate, outages and a change of its own address, on one machine and without privileges.
 //
 //	client ──▶ Addr() ═══════════════ up ═══════════════▶ a socket per client ──▶ Target
 //	client ◀── Addr() ◀══════════════ down ══════════════ a socket per client ◀── Target
 //
 // Each direction has the same sequence of stages, which a packet passes once, in this order:
 //
-//	arrival ─▶ queue, rate ───────▶ loss ────────────▶ delay ────────────────▶ order ───────────▶ departure
-//	           Queue: tail drop     Loss, Burst        Delay + Jitter          first in, first    Duplicate: twice
-//	           Rate or Capacity     outage of a trace  + recorded round trip   out, or Reorder
-//	                                                     (down only)
+//	arrival ─▶ queue, rate ───────▶ loss ────────────▶ delay ────────────────▶ departure, in the order of arrival
+//	           Queue: tail drop     Loss               Delay
+//	           Rate or Capacity     outage of a trace  + recorded round trip (down only)
 //
 // A packet that is lost by chance has used its time on the link, as on the air; one that finds the queue full has not.
 // Rate, capacity and queue count a datagram with 28 bytes of IP and UDP headers. All clients of a [Link] share it, like
@@ -22,10 +21,9 @@
 //
 // # Repeatable
 //
-// The random events of packet n of a direction (loss, jitter, reordering, duplication) are a function of the seed, the
-// direction and n, independent of the other options. Its departure is a function of these events, its size, its time of
-// arrival and the packets in the queue before it. Neither a clock nor a shared source of random numbers is used: the
-// same arrivals give the same departures.
+// Whether packet n of a direction is lost is a function of the seed, the direction and n, independent of the other
+// options. Its departure is a function of that, its size, its time of arrival and the packets before it. Neither a
+// clock nor a shared source of random numbers is used: the same arrivals give the same departures.
 //
 // # Exact
 //

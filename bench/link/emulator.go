@@ -7,7 +7,6 @@ import "time"
 type emulator struct {
 	Direction
 	dice   dice
-	chain  chain
 	narrow bottleneck
 	rtt    rttReplay
 	n      uint64        // packets that arrived
@@ -31,7 +30,6 @@ type fate struct {
 	end    end           // the fields below are only for a packet that departs
 	across time.Duration // when it has crossed the bottleneck; also for lost and vanished packets
 	due    time.Duration // when it departs
-	copies int           // number of copies: 1 or 2
 }
 
 // newEmulator returns one direction of the link with options o, which must be valid.
@@ -43,10 +41,9 @@ func newEmulator(o Options, w way) *emulator {
 	e := &emulator{
 		Direction: d.filled(),
 		dice:      dice{seed: o.Seed, way: w},
-		rtt:       rttReplay{trace: o.RTT, end: o.RTTEnd, outage: o.RTTOutage, begin: o.TraceStart, adds: w == wayDown},
+		rtt:       rttReplay{trace: o.RTT, begin: o.TraceStart, adds: w == wayDown},
 	}
 	e.narrow = newBottleneck(e.Direction, o.TraceStart)
-	e.chain = newChain(e.Burst, e.dice.of(start).loss)
 	return e
 }
 
@@ -56,8 +53,6 @@ func (e *emulator) arrive(at time.Duration, size int) fate {
 	e.now = max(e.now, at)
 	f := fate{n: e.n}
 	e.n++
-	r := e.dice.of(f.n)
-	burst := e.chain.loses(r) // advances for every packet, also for those that other stages drop
 	across, ok := e.narrow.admit(e.now, size)
 	if !ok {
 		f.end = tailDrop
@@ -68,27 +63,13 @@ func (e *emulator) arrive(at time.Duration, size int) fate {
 	switch {
 	case !ok:
 		f.end = vanished
-	case burst || r.loss < e.Loss:
+	case e.dice.of(f.n) < e.Loss:
 		f.end = lost
 	default:
-		f.due = e.order(across+e.Delay+e.jitter(r.jitter)+recorded, r)
-		f.copies = 1
-		if r.duplicate < e.Duplicate {
-			f.copies = 2
-		}
+		e.last = max(across+e.Delay+recorded, e.last) // it does not overtake earlier ones
+		f.due = e.last
 	}
 	return f
-}
-
-// order returns when a packet departs that would depart at due on its own. It does not overtake earlier packets, except
-// one that is held back for reordering.
-func (e *emulator) order(due time.Duration, r rolls) time.Duration {
-	due = max(due, e.last)
-	if r.reorder < e.Reorder {
-		return due + e.ReorderBy
-	}
-	e.last = due
-	return due
 }
 
 // queued returns the bytes that wait for the bottleneck at a time not before the last arrival.

@@ -170,13 +170,6 @@ func (l *Link) Blackhole(on bool) {
 	l.down.setBlackhole(on)
 }
 
-// Pause, while on, holds all packets on the link, in both directions. When it ends, all packets that are due depart at
-// once.
-func (l *Link) Pause(on bool) {
-	l.up.pause(on)
-	l.down.pause(on)
-}
-
 // Stats returns the statistics so far.
 func (l *Link) Stats() Stats {
 	s := Stats{Up: l.up.stats(), Down: l.down.stats()}

@@ -23,10 +23,6 @@ func badValues(t *testing.T, field reflect.StructField) []any {
 		return []any{-1, math.MaxInt}
 	case reflect.TypeFor[int64]():
 		return []any{int64(-1), int64(math.MaxInt64)}
-	case reflect.TypeFor[Distribution]():
-		return []any{Distribution(2)}
-	case reflect.TypeFor[TraceEnd]():
-		return []any{TraceEnd(2)}
 	case reflect.TypeFor[*RTTTrace]():
 		return []any{&RTTTrace{}}
 	case reflect.TypeFor[*CapacityTrace]():
@@ -63,10 +59,9 @@ func TestBadOptions(t *testing.T) {
 	}
 	visit("", reflect.ValueOf(&good).Elem())
 	require.NoError(t, good.check())
-	most := Options{RTTOutage: maxDelay, RTTEnd: Clamp, Up: Direction{Rate: maxRate, Loss: 1, Duplicate: 1,
-		Burst: Burst{ToBad: 1, ToGood: 1, LossBad: 1, LossGood: 1}}}
+	most := Options{TraceStart: maxStart, Up: Direction{Rate: maxRate, Loss: 1, Queue: maxQueue, Delay: maxDelay}}
 	assert.NoError(t, most.check(), "the limits themselves")
-	for _, o := range []Options{{RTTOutage: maxDelay + 1}, {TraceStart: maxStart + 1},
+	for _, o := range []Options{{TraceStart: maxStart + 1},
 		{Up: Direction{Rate: maxRate + 1}}, {Up: Direction{Queue: maxQueue + 1}},
 		{Up: Direction{Delay: maxDelay + 1}}} {
 		assert.ErrorIs(t, o.check(), ErrOption, "%+v", o)
@@ -77,8 +72,6 @@ func TestBadOptions(t *testing.T) {
 	trace := read(t, readCapacity, "1\n")
 	_, err = New(Options{Target: "127.0.0.1:9", Up: Direction{Rate: 1, Capacity: trace}})
 	assert.ErrorContains(t, err, "Up.Rate and Up.Capacity")
-	_, err = New(Options{Target: "127.0.0.1:9", Down: Direction{Burst: Burst{ToBad: 0.1}}})
-	assert.ErrorContains(t, err, "Down.Burst.ToGood")
 	_, err = New(Options{Target: "127.0.0.1:9", Up: Direction{Loss: 2}, Down: Direction{Delay: -1}})
 	assert.True(t, strings.Contains(err.Error(), "Up.Loss") && strings.Contains(err.Error(), "Down.Delay"),
 		"all faults at once: %v", err)
@@ -86,9 +79,7 @@ func TestBadOptions(t *testing.T) {
 
 // TestLimits: no sum of times overflows at the limits of all options.
 func TestLimits(t *testing.T) {
-	d := Direction{
-		Delay: maxDelay, Jitter: maxDelay, JitterKind: Exponential, Reorder: 1, ReorderBy: maxDelay, Queue: maxQueue,
-	}
+	d := Direction{Delay: maxDelay, Queue: maxQueue}
 	day := read(t, readCapacity, "86400000\n")
 	rtt := read(t, ReadRTT, "t_ms,rtt_ms\n0,3600000\n86400000,3600000\n")
 	for _, capacity := range []*CapacityTrace{nil, day} {

@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// datagram is a datagram under way.
+type datagram struct {
+	due    time.Duration
+	client *client
+	data   []byte
+}
+
 // pipe is one direction of a running link: its emulator determines the fate of every datagram, and one goroutine sends
 // them when they are due.
 type pipe struct {
@@ -15,12 +22,9 @@ type pipe struct {
 	alarm     alarm     // for the goroutine; nil while there is none
 	stopped   bool
 	e         *emulator
-	queue     delayQueue
-	bytes     int // sum of the datagrams' sizes in queue
+	queue     []*datagram // under way, the next to depart first
+	bytes     int         // sum of the datagrams' sizes in queue
 	blackhole bool
-	paused    bool
-	resumed   time.Duration // when the last pause ended
-	afterLast uint64        // number of the latest packet that departed, plus one
 	counts    Counts
 }
 
@@ -46,26 +50,17 @@ func (p *pipe) accept(c *client, data []byte) {
 	switch {
 	case p.blackhole:
 		f.end = vanished
-	case f.end == departs && p.bytes+f.copies*len(data) > maxInFlight:
+	case f.end == departs && p.bytes+len(data) > maxInFlight:
 		f.end = tailDrop
 	}
 	if f.end != departs {
 		p.counts.ending(f.end)
 		return
 	}
-	p.counts.Duplicated += int64(f.copies - 1)
-	kept := append([]byte(nil), data...)
-	for range f.copies {
-		p.delay(&datagram{f.due, f.n, c, kept})
-	}
-}
-
-// delay adds a packet to those under way, and sets the alarm if it is the next to depart.
-func (p *pipe) delay(q *datagram) {
-	p.queue.put(q)
-	p.bytes += len(q.data)
+	p.queue = append(p.queue, &datagram{f.due, c, append([]byte(nil), data...)})
+	p.bytes += len(data)
 	p.counts.InFlight++
-	if p.queue[0] == q {
+	if len(p.queue) == 1 {
 		p.rouse()
 	}
 }
@@ -76,7 +71,7 @@ func (p *pipe) rouse() {
 	case p.alarm == nil:
 	case p.stopped:
 		p.alarm.set(0)
-	case !p.paused && len(p.queue) > 0:
+	case len(p.queue) > 0:
 		p.alarm.set(p.queue[0].due - p.now())
 	}
 }
@@ -113,12 +108,14 @@ func (p *pipe) stop() {
 // deliver sends all due packets and sets the alarm for the next one. It returns false when the pipe was stopped. The
 // lock is held.
 func (p *pipe) deliver() bool {
-	for !p.stopped && !p.paused && len(p.queue) > 0 {
+	for !p.stopped && len(p.queue) > 0 {
 		now := p.now()
 		if p.queue[0].due > now {
 			break
 		}
-		p.depart(p.queue.take(), now)
+		q := p.queue[0]
+		p.queue[0], p.queue = nil, p.queue[1:]
+		p.depart(q, now)
 	}
 	p.rouse()
 	return !p.stopped
@@ -126,7 +123,7 @@ func (p *pipe) deliver() bool {
 
 // depart sends a packet and counts it. The lock is held, except while it sends.
 func (p *pipe) depart(q *datagram, now time.Duration) {
-	end, late := vanished, now-max(q.due, p.resumed)
+	end, late := vanished, now-q.due
 	if !p.blackhole {
 		p.mu.Unlock()
 		err := p.send(q)
@@ -146,10 +143,6 @@ func (p *pipe) delivered(q *datagram, late time.Duration) {
 	p.counts.Delivered++
 	p.counts.DeliveredBytes += int64(len(q.data))
 	p.counts.late(late)
-	if q.n+1 < p.afterLast {
-		p.counts.Reordered++
-	}
-	p.afterLast = max(p.afterLast, q.n+1)
 }
 
 // setBlackhole, while on, drops all packets that arrive or are due.
@@ -157,17 +150,6 @@ func (p *pipe) setBlackhole(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.blackhole = on
-}
-
-// pause, while on, holds all packets that are due.
-func (p *pipe) pause(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.paused && !on {
-		p.resumed = p.now()
-	}
-	p.paused = on
-	p.rouse()
 }
 
 // stats returns the current counts.

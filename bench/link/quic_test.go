@@ -96,11 +96,10 @@ func noise(n int) []byte {
 }
 
 // TestQUIC: a QUIC connection survives a bad link: all data arrive unchanged, although a tenth of the packets is lost
-// in each direction, some packets arrive out of order or twice, and the address of the client changes.
+// in each direction, and the address of the client changes.
 func TestQUIC(t *testing.T) {
 	addr, conns, config := quicEcho(t)
-	way := Direction{Delay: 10 * time.Millisecond, Jitter: 2 * time.Millisecond, Loss: 0.1,
-		Reorder: 0.1, Duplicate: 0.02}
+	way := Direction{Delay: 10 * time.Millisecond, Loss: 0.1}
 	l := runs(t, Options{Target: addr, Seed: 3, Up: way, Down: way})
 	conn := quicDial(t, l, config)
 	seen := <-conns
@@ -115,8 +114,6 @@ func TestQUIC(t *testing.T) {
 	for name, c := range map[string]Counts{"up": s.Up, "down": s.Down} {
 		assert.Greater(t, c.Packets, int64(100), name)
 		assert.Equal(t, lostOf(Options{Seed: 3, Up: way, Down: way}, name, c.Packets), c.Lost, name)
-		assert.Positive(t, c.Reordered, name)
-		assert.Positive(t, c.Duplicated, name)
 	}
 	t.Logf("%d packets up, %d lost; %d down, %d lost", s.Up.Packets, s.Up.Lost, s.Down.Packets, s.Down.Lost)
 }
@@ -130,24 +127,4 @@ func lostOf(o Options, name string, n int64) (count int64) {
 		}
 	}
 	return count
-}
-
-// TestQUICRoundTrip: a round trip of QUIC never takes less time than that of the link. The log reports how much more,
-// which depends on the load of the machine.
-func TestQUICRoundTrip(t *testing.T) {
-	addr, _, config := quicEcho(t)
-	const rtt = 60 * time.Millisecond
-	l := runs(t, Options{Target: addr, Up: Direction{Delay: rtt / 3}, Down: Direction{Delay: rtt - rtt/3}})
-	conn := quicDial(t, l, config)
-	shortest := time.Hour
-	for range 8 {
-		began := time.Now()
-		require.Equal(t, "ask", string(there(t, conn, []byte("ask"))))
-		took := time.Since(began)
-		require.GreaterOrEqual(t, took, rtt)
-		shortest = min(shortest, took)
-	}
-	s := conn.ConnectionStats()
-	assert.GreaterOrEqual(t, s.MinRTT, rtt)
-	t.Logf("shortest of 8: %v; QUIC measured min %v, smoothed %v", shortest, s.MinRTT, s.SmoothedRTT)
 }

@@ -126,11 +126,9 @@ func (t *RTTTrace) Length() time.Duration {
 
 // rttReplay replays a trace. Without a trace it does nothing.
 type rttReplay struct {
-	trace  *RTTTrace
-	end    TraceEnd
-	outage time.Duration
-	begin  time.Duration
-	adds   bool // whether to add the recorded times; outages apply in either case
+	trace *RTTTrace
+	begin time.Duration
+	adds  bool // whether to add the recorded times; outages apply in either case
 }
 
 // at returns the time to add for a packet at a time: that of the last row not after it, or false in an outage.
@@ -138,8 +136,8 @@ func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 	if p.trace == nil {
 		return 0, true
 	}
-	row := p.trace.rows[p.trace.row(at+p.begin, p.end)]
-	if row.lost || p.outage > 0 && row.rtt > p.outage {
+	row := p.trace.rows[p.trace.row(at+p.begin)]
+	if row.lost {
 		return 0, false
 	}
 	if !p.adds {
@@ -150,9 +148,9 @@ func (p *rttReplay) at(at time.Duration) (time.Duration, bool) {
 
 // estimate returns the smoothed round trip and its variation by RFC 9002, section 5.3, at a time, from the rows up to
 // then that were not lost.
-func (t *RTTTrace) estimate(at time.Duration, end TraceEnd) (smoothed, variation time.Duration) {
+func (t *RTTTrace) estimate(at time.Duration) (smoothed, variation time.Duration) {
 	t.once.Do(t.estimates)
-	e := t.estimated[t.row(at, end)]
+	e := t.estimated[t.row(at)]
 	return e.smoothed, e.variation
 }
 
@@ -175,9 +173,7 @@ func (t *RTTTrace) estimates() {
 }
 
 // row returns the index of the last row not after a time.
-func (t *RTTTrace) row(at time.Duration, end TraceEnd) int {
-	if end == Loop {
-		at %= t.Length()
-	}
+func (t *RTTTrace) row(at time.Duration) int {
+	at %= t.Length()
 	return max(0, sort.Search(len(t.rows), func(i int) bool { return t.rows[i].at > at })-1)
 }

@@ -11,14 +11,12 @@ type Stats struct {
 
 // Counts has the counts of one direction. Every packet is counted in one place:
 //
-//	Packets + Duplicated = Delivered + Lost + Dropped + Vanished + Failed + InFlight
+//	Packets = Delivered + Lost + Dropped + Vanished + Failed + InFlight
 //
 // Bytes are those of the datagrams, without headers.
 type Counts struct {
 	Packets, Bytes            int64 // arrived
-	Delivered, DeliveredBytes int64 // departed, including copies
-	Duplicated                int64 // copies
-	Reordered                 int64 // departed after a packet that arrived later; counted in Delivered as well
+	Delivered, DeliveredBytes int64 // departed
 
 	Lost     int64 // by chance
 	Dropped  int64 // because the queue was full, or more than 64 MiB were under way

@@ -38,6 +38,6 @@ func (o *Options) Estimate(at time.Duration) (smoothed, variation time.Duration)
 	if o.RTT == nil {
 		return base, 0
 	}
-	smoothed, variation = o.RTT.estimate(at+o.TraceStart, o.RTTEnd)
+	smoothed, variation = o.RTT.estimate(at + o.TraceStart)
 	return base + smoothed, variation
 }

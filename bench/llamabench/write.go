@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Write writes a line of JSON for each test, as llama-bench does with -o jsonl. extra, if not nil, has additional fields
-// for each line.
+// Write writes a line of JSON for each test, as llama-bench does with -o jsonl. extra, if not nil, has additional
+// fields for each line.
 func Write(w io.Writer, tests []Test, extra map[string]any) error {
 	var b bytes.Buffer
 	for _, t := range tests {

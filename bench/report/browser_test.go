@@ -33,10 +33,12 @@ func TestPageInBrowser(t *testing.T) {
 			for _, scheme := range []string{"light", "dark"} {
 				b.Open(path, width, scheme)
 				b.Picture(fmt.Sprintf("%s-%d-%s", name, width, scheme))
-				browsertest.Evaluated[bool](b, `[...document.querySelectorAll("summary")].forEach((e) => e.click()), true`)
+				browsertest.Evaluated[bool](b,
+					`[...document.querySelectorAll("summary")].forEach((e) => e.click()), true`)
 				assert.LessOrEqual(t, browsertest.Evaluated[int](b, "document.documentElement.scrollWidth"), width)
 				dark := browsertest.Evaluated[string](b, `getComputedStyle(document.body).backgroundColor`)
-				assert.Equal(t, map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 28)"}[scheme], dark)
+				assert.Equal(t, map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 28)"}[scheme],
+					dark)
 			}
 		}
 		assert.Equal(t, name == "answers", browsertest.Evaluated[bool](b, `document.querySelector("article") !== null`))

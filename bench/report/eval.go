@@ -44,7 +44,8 @@ func evalSection(title, name string, r *eval.Report) Section {
 	for _, most := range []float64{1, smallShare} {
 		if svg := curvesOf(r, most); svg != nil {
 			s.Pictures = append(s.Pictures, Picture{Name: fmt.Sprintf("curves-%v", most), SVG: svg,
-				Caption: "Bands are 95% intervals. Oracle: the large model's text, as if only the tokens had been asked for " +
+				Caption: "Bands are 95% intervals. Oracle: the large model's text, as if only the tokens had been " +
+					"asked for " +
 					"that the small model would not have chosen."})
 		}
 	}
@@ -77,7 +78,8 @@ func runTable(name string, r *eval.Report) *Table {
 	t := tableOf("", []column[run]{
 		{"run", "", func(r run) string { return r.Name() }},
 		{right, legend, func(r run) string { return percent(r.Accuracy) }},
-		{"interval", "its 95% interval (Wilson)", func(r run) string { return span(r.AccuracyLow, r.AccuracyHigh, percent) }},
+		{"interval", "its 95% interval (Wilson)",
+			func(r run) string { return span(r.AccuracyLow, r.AccuracyHigh, percent) }},
 		{"silent", "answers that make no choice, or have no number or program; not right", func(r run) string {
 			if r.Silent == nil {
 				return ""
@@ -142,7 +144,8 @@ func versusTable(r *eval.Report) *Table {
 	always, never := func(r run) *eval.Versus { return r.Always }, func(r run) *eval.Versus { return r.Never }
 	t := tableOf("Accuracy against the large model alone (always) and the small one alone (never)", []column[run]{
 		{"run", "", func(r run) string { return r.Name() }},
-		{"of always", "ratio of accuracies, with its 95% interval by the paired bootstrap over questions", ratio(always)},
+		{"of always", "ratio of accuracies, with its 95% interval by the paired bootstrap over questions",
+			ratio(always)},
 		{">= 0.95", "whether the low end of that is", func(r run) string {
 			switch {
 			case r.Always == nil || r.Always.NonInferior == nil:
@@ -206,9 +209,11 @@ func areaTable(r *eval.Report) *Table {
 	}
 	t := tableOf("", columns, rows)
 	if len(rows) > 0 {
-		t.Title = fmt.Sprintf("Height of the policies' curves over the shares from %.1f%% to %.1f%% from the cloud, and at "+
+		t.Title = fmt.Sprintf("Height of the policies' curves over the shares from %.1f%% to %.1f%% from the cloud, "+
+			"and at "+
 			"single shares", 100*r.Policies[0].From, 100*r.Policies[0].To)
-		t.Note = "A curve is straight between the runs of its policy, never and always. Intervals: paired bootstrap, 95%."
+		t.Note = "A curve is straight between the runs of its policy, never and always. Intervals: paired bootstrap, " +
+			"95%."
 	}
 	return t
 }

@@ -114,7 +114,8 @@ func (l *lines) addLink(one *result.Record) error {
 		link += fmt.Sprintf(", model %s ms", chart.Number(r.ModelMS))
 	}
 	add := func(what string, times, failed int, ms result.Latency, expected string) *path {
-		l.paths = append(l.paths, path{link: link, what: what, times: times, failed: failed, ms: ms, expected: expected})
+		l.paths = append(l.paths, path{link: link, what: what, times: times, failed: failed, ms: ms,
+			expected: expected})
 		return &l.paths[len(l.paths)-1]
 	}
 	if a := r.Asks; a != nil {

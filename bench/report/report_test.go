@@ -60,7 +60,8 @@ func TestSorted(t *testing.T) {
 	for _, s := range r.Sections {
 		got = append(got, fmt.Sprintf("%s: %d rows, %d pictures", s.Title, len(s.Tables[0].Rows), len(s.Pictures)))
 	}
-	assert.Equal(t, []string{"small " + hostile + " asks model fedcba987654, device 60 tokens/s, cloud 15 ms a token: " +
+	assert.Equal(t, []string{"small " + hostile +
+		" asks model fedcba987654, device 60 tokens/s, cloud 15 ms a token: " +
 		"12 rows, 16 pictures", "Engine: 2 rows, 0 pictures", "Gateway: 1 rows, 0 pictures", "Link: 5 rows, 0 pictures",
 		"Without a link: 1 rows, 0 pictures", "Accuracy: pilotfish eval demo " + hostile + ": 5 rows, 2 pictures",
 		"run: 3 rows, 0 pictures", "bench link: 2 rows, 0 pictures"}, got)
@@ -81,7 +82,8 @@ func TestElsewhere(t *testing.T) {
 	for _, m := range []string{"bench routing", "demo", "bench engine", "bench gateway", "bench link", "eval csqa"} {
 		assert.Equal(t, m, reported(t, line(t, map[string]any{"x": 1}, aRun(m))).Sections[0].Title)
 	}
-	many := map[string]any{"a": 12345678901, "b": nil, "c": map[string]any{"a": map[string]any{"b": true}}, "d": []int{1},
+	many := map[string]any{"a": 12345678901, "b": nil, "c": map[string]any{"a": map[string]any{"b": true}},
+		"d": []int{1},
 		"e": strings.Repeat("ä", 201)}
 	for i := range maxFields {
 		many[fmt.Sprintf("f%03d", i)] = i
@@ -105,7 +107,8 @@ func TestStudies(t *testing.T) {
 	}
 	assert.Equal(t, 1, count(func(_ map[string]any, r *result.Run) {
 		r.Date, r.Command = r.Date.AddDate(0, 0, 1), "x"
-		r.Flags["rtt"], r.Flags["modes"], r.Flags["model"], r.Flags["json"] = "100ms", "serial", "elsewhere.gguf", "true"
+		r.Flags["rtt"], r.Flags["modes"], r.Flags["model"], r.Flags["json"] = "100ms", "serial", "elsewhere.gguf",
+			"true"
 	}))
 	for name, change := range map[string]func(cell map[string]any, run *result.Run){
 		"loss":    func(c map[string]any, _ *result.Run) { c["loss"] = 0.1 },
@@ -135,7 +138,8 @@ func TestStudies(t *testing.T) {
 		"small asks elsewhere":          {Model: small, Remote: "elsewhere"},
 		"small asks a large model":      {Model: small},
 	} {
-		assert.Equal(t, want+", trace a.up, loss 2.5%, device at full speed, cloud 0 ms a token, measurement 3 of the same",
+		assert.Equal(t, want+", trace a.up, loss 2.5%, device at full speed, cloud 0 ms a token, measurement 3 of "+
+			"the same",
 			studyTitle(&r, outcome.Cell{Trace: "a.up", Loss: 0.025}, 3))
 	}
 }
@@ -209,8 +213,8 @@ func TestMeanTime(t *testing.T) {
 	assert.InDelta(t, once.High-once.Low, i.High-i.Low, 1e-9, "the same number of questions")
 }
 
-// TestPageIsText: text in the lines does not become markup, the policy allows only the page's own script and styles, and
-// the page refers to nothing outside.
+// TestPageIsText: text in the lines does not become markup, the policy allows only the page's own script and styles,
+// and the page refers to nothing outside.
 func TestPageIsText(t *testing.T) {
 	page := written(t, sample(t))
 	assert.True(t, strings.HasPrefix(page, "<!doctype html>"))
@@ -219,7 +223,8 @@ func TestPageIsText(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(page, "</script>"))
 	for _, part := range []struct{ name, tag string }{{"script-src", "script"}, {"style-src", "style"}} {
 		policy := regexp.MustCompile(part.name + "[^;]*;").FindString(html.UnescapeString(page))
-		for _, inside := range regexp.MustCompile(`(?s)<`+part.tag+`>(.*?)</`+part.tag+`>`).FindAllStringSubmatch(page, -1) {
+		for _, inside := range regexp.MustCompile(`(?s)<`+part.tag+`>(.*?)</`+part.tag+`>`).FindAllStringSubmatch(page,
+			-1) {
 			assert.Contains(t, policy, digest(inside[1]))
 		}
 	}
@@ -229,7 +234,8 @@ func TestPageIsText(t *testing.T) {
 	assert.Empty(t, outside)
 	assert.False(t, strings.Contains(page, " style="))
 	for _, want := range []string{
-		"<dt>command</dt><dd><code>pilotfish bench routing &lt;/script", "<dt>sources</dt><dd>runtime/draft 0123456789ab ",
+		"<dt>command</dt><dd><code>pilotfish bench routing &lt;/script",
+		"<dt>sources</dt><dd>runtime/draft 0123456789ab ",
 		"8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "Q8_0, F32", "2026-11-23 07:00:00 UTC",
 		"<td>--rtt</td><td>100ms</td>", "<b>from cloud</b>: share of the generated tokens that the large model chose. ",
 	} {
@@ -265,7 +271,8 @@ func TestColumns(t *testing.T) {
 	loop := wire.LinkReport{Part: "loopback", Loopback: &wire.LinkLoopback{Abreast: 68, Answers: 69, PerSecond: 70,
 		CPUPerAsk: 71}}
 	run := eval.RunReport{Policy: "p", Threshold: x(0.5), Answers: 72, Accuracy: x(0.73), AccuracyLow: x(0.74),
-		AccuracyHigh: x(0.75), EscalatedShare: 0.76, Asks: 77, Silent: new(3), Chance: x(0.2), Known: x(2.5), Turned: x(3.5),
+		AccuracyHigh: x(0.75), EscalatedShare: 0.76, Asks: 77, Silent: new(3), Chance: x(0.2), Known: x(2.5),
+		Turned:     x(3.5),
 		CloudAhead: x(4.5), Tokens: 5.5, Milliseconds: 1234, Missed: x(0.01), Needless: x(0.02),
 		Agreement: &stats.Interval{Value: 0.97}}
 	small := aRun("bench engine")
@@ -273,14 +280,18 @@ func TestColumns(t *testing.T) {
 	r := reported(t, line(t, mode, aRun("demo")), line(t, engine, small), line(t, gateway, aRun("bench gateway")),
 		line(t, link, aRun("bench link")), line(t, loop, aRun("bench link")), line(t, run, aRun("eval")))
 	want := []string{
-		"mode m; round trip 11; answers 2; right 3.0%; right, 95% 4.0% to 5.0%; from cloud 6.0%; mean 7; p50 8; p90 9; " +
-			"p99 10; bound 14; first token 15; between tokens 16; exposed 17; hidden 18.0%; hits 19.0%; passes 27; asks 20; " +
+		"mode m; round trip 11; answers 2; right 3.0%; right, 95% 4.0% to 5.0%; from cloud 6.0%; mean 7; p50 8; p90 " +
+			"9; " +
+			"p99 10; bound 14; first token 15; between tokens 16; exposed 17; hidden 18.0%; hits 19.0%; passes 27; " +
+			"asks 20; " +
 			"wasted 21; timed out 22; bytes up 25; down 26; CPU 23; equal but 3, to cloud",
-		"model small; threads 1; prompt 30; prompt, tokens/s 31; generated 32; generation, tokens/s 33; of the bound 34.0%; " +
+		"model small; threads 1; prompt 30; prompt, tokens/s 31; generated 32; generation, tokens/s 33; of the bound " +
+			"34.0%; " +
 			"bound, tokens/s 35; memory, GB/s 36; load, ms 37; first token, ms 38; peak memory 39 MiB",
 		"devices 40; asks/s of each 41; model, ms 42; answered 43 of 44; answers/s 45; failed 46; ms p50 47; p90 48; " +
 			"p99 49; p99.9 50; max 51; in gateway p99 52; CPU, µs an ask 53; memory a device 54 KiB; a session 55 KiB",
-		"timed end of an outage of 67 ms, until an answer; round trip 56 ms, 57% lost, model 58 ms; times 59; failed 60; " +
+		"timed end of an outage of 67 ms, until an answer; round trip 56 ms, 57% lost, model 58 ms; times 59; failed " +
+			"60; " +
 			"ms p50 61; p90 62; p99 63; p99.9 64; max 65; predicted at most 66",
 		"asks under way 68; answers 69; asks/s 70; CPU, µs an ask 71",
 		"run p 0.5; right 73.0%; interval 74.0% to 75.0%; silent 3; chance 20.0%; cloud 76.0%; asks 77.0; known 2.5; " +
@@ -325,14 +336,16 @@ func TestLink(t *testing.T) {
 
 // TestTable: a table as text has its legend and note; in Markdown, columns are chosen and renamed.
 func TestTable(t *testing.T) {
-	table := &Table{Title: "T", Columns: []Column{{"a", ""}, {"b", "what it is"}}, Rows: [][]string{{"1", "22"}, {"333", ""}},
+	table := &Table{Title: "T", Columns: []Column{{"a", ""}, {"b", "what it is"}}, Rows: [][]string{{"1", "22"},
+		{"333", ""}},
 		Note: "N"}
 	var b strings.Builder
 	require.NoError(t, table.Text(&b))
 	assert.Equal(t, "T\n\na    b\n1    22\n333  \n\nb         what it is\nN\n", b.String())
 	assert.Equal(t, "| B | x | a |\n|---|---|---|\n| 22 |  | 1 |\n|  |  | 333 |\n", table.Markdown("b:B", "x", "a"))
 	assert.Equal(t, "| a | b |\n|---|---|\n| 1 | 22 |\n| 333 |  |\n", table.Markdown())
-	for want, r := range map[string]outcome.Report{"": {}, "to cloud": {EqualToCloud: new(true), EqualToSerial: new(false)},
+	for want, r := range map[string]outcome.Report{"": {}, "to cloud": {EqualToCloud: new(true),
+		EqualToSerial: new(false)},
 		"but 2, to serial": {EqualToSerial: new(false), Differing: new(2)}} {
 		assert.Equal(t, want, equal(&r))
 	}
@@ -462,7 +475,8 @@ func evaluated(t *testing.T) (*task.Set, []eval.Run, *eval.Log) {
 	for _, q := range set.Questions {
 		for i, name := range settings.Runs {
 			a := eval.Answer{Question: q.ID, Run: name, Verdict: []string{"wrong", "right", "right"}[i], Stop: "end",
-				Tokens: []int32{1, 2, 3, 4}, Pieces: []string{q.ID, "x", "y", "z"}, Origins: []string{"eeee", "cccc", "ecec"}[i],
+				Tokens: []int32{1, 2, 3, 4}, Pieces: []string{q.ID, "x", "y", "z"}, Origins: []string{"eeee", "cccc",
+					"ecec"}[i],
 				Audited: 2}
 			switch i {
 			case 0:
@@ -552,16 +566,20 @@ func TestEvalTables(t *testing.T) {
 func TestCurves(t *testing.T) {
 	x := func(n float64) *float64 { return &n }
 	run := func(policy string, share, accuracy float64) eval.RunReport {
-		return eval.RunReport{Policy: policy, EscalatedShare: share, Accuracy: x(accuracy), AccuracyLow: x(accuracy - 0.1),
+		return eval.RunReport{Policy: policy, EscalatedShare: share, Accuracy: x(accuracy),
+			AccuracyLow:  x(accuracy - 0.1),
 			AccuracyHigh: x(accuracy + 0.1)}
 	}
-	runs := []eval.RunReport{run("margin", 0.25, 0.6), run("margin", 0.0625, 0.5), run("always", 1, 0.9), run("never", 0, 0.4)}
+	runs := []eval.RunReport{run("margin", 0.25, 0.6), run("margin", 0.0625, 0.5), run("always", 1, 0.9), run("never",
+		0, 0.4)}
 	order := slices.Clone(runs)
 	c := chart.Chart{
 		Title: "Quality against the share of tokens from the large model, up to 30%",
-		X:     chart.Axis{Label: "tokens from the large model, %", End: 0.3}, Y: chart.Axis{Label: "accuracy, or agreement, %"},
+		X:     chart.Axis{Label: "tokens from the large model, %", End: 0.3},
+		Y:     chart.Axis{Label: "accuracy, or agreement, %"},
 		Lines: []chart.Line{
-			{Name: "never", Dots: true, X: []float64{0}, Y: []float64{0.4}, Low: []float64{0.4 - 0.1}, High: []float64{0.5}},
+			{Name: "never", Dots: true, X: []float64{0}, Y: []float64{0.4}, Low: []float64{0.4 - 0.1},
+				High: []float64{0.5}},
 			{Name: "margin", Dots: true, X: []float64{0.0625, 0.25}, Y: []float64{0.5, 0.6}, Low: []float64{0.4, 0.5},
 				High: []float64{0.6, 0.7}},
 			{Name: "always", Dashed: true, X: []float64{0, 0.3}, Y: []float64{0.9, 0.9}},

@@ -69,7 +69,8 @@ func TestKept(t *testing.T) {
 			for flag, value := range r.Run.Flags {
 				assert.False(t, filepath.IsAbs(value), "%s: --%s %s", name, flag, value)
 			}
-			assert.Regexp(t, `^pilotfish [^"\\/]+( (SMALL|LARGE|(OUT|PAIR|docs/results)/[\w.-]+)|[^"\\/])*$`, r.Run.Command)
+			assert.Regexp(t, `^pilotfish [^"\\/]+( (SMALL|LARGE|(OUT|PAIR|docs/results)/[\w.-]+)|[^"\\/])*$`,
+				r.Run.Command)
 			assert.Equal(t, records[0].Run.Command, r.Run.Command)
 			assert.Regexp(t, `^[0-9a-f]{40}|^v`, r.Run.Version, "the revision of the sources")
 		}
@@ -84,7 +85,8 @@ func TestKept(t *testing.T) {
 func TestRealParts(t *testing.T) {
 	b, err := os.ReadFile("real.mk")
 	require.NoError(t, err)
-	tasks := regexp.MustCompile(`call task,(\w+),.*,(\d+)-(\d+),(\d+)-(\d+),(\d+)-(\d+)[,)]`).FindAllStringSubmatch(string(b), -1)
+	call := regexp.MustCompile(`call task,(\w+),.*,(\d+)-(\d+),(\d+)-(\d+),(\d+)-(\d+)[,)]`)
+	tasks := call.FindAllStringSubmatch(string(b), -1)
 	require.Len(t, tasks, 4)
 	for _, m := range tasks {
 		last := map[string]int{"mbpp": 600}[m[1]]
@@ -293,7 +295,8 @@ func TestReal(t *testing.T) {
 		}
 		return m, err
 	}
-	some := line("never", `"accuracy":0.25,"escalated_share":0`) + line("always", `"accuracy":0.65,"escalated_share":1`) +
+	some := line("never", `"accuracy":0.25,"escalated_share":0`) + line("always",
+		`"accuracy":0.65,"escalated_share":1`) +
 		line("margin", `"budget":0.07,"accuracy":0.4,"escalated_share":0.066`)
 	_, err := judged(some)
 	assert.ErrorContains(t, err, "the certified threshold is missing")

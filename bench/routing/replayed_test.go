@@ -21,9 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -80,39 +78,6 @@ func (r *recordedRun) measure(t *testing.T) {
 // options returns options that replay the recording unchanged.
 func (r *recordedRun) options() ReplayOptions {
 	return ReplayOptions{Player: r.player, Modes: r.o.Modes, Router: r.o.Router, Draft: r.o.Draft}
-}
-
-// TestReplayTimes: over the recorded way every mode takes the recorded times within 2%. It is measured in virtual time,
-// in which only recorded work takes time.
-func TestReplayTimes(t *testing.T) {
-	racing.Spare(t)
-	bubble.Test(t, func(t *testing.T) {
-		edge := tiny(t, nil)
-		service, err := tiny(t, func(s *synth.Spec) { s.Layers = 3 }).Serve(engine.ServeOptions{})
-		require.NoError(t, err)
-		defer service.Close()
-		cloud := distant{service.Local(1), 110 * time.Millisecond}
-		r := &recordedRun{o: Options{
-			Edge: edge, Large: edge, Parallel: 1, MaxTokens: 24, Repeat: 2, EdgeTPS: 40,
-			Modes:  modes(t, "local", "serial", "pipelined-1", "pipelined-2", "speculative-3"),
-			Router: router.Options{Policy: router.Random, Threshold: new(0.25)}, Direct: cloud,
-			Draft: draft.Options{Deadline: -1, Warm: -1, Lookup: -1},
-			Dial:  func(context.Context, int) (draft.Cloud, func(), error) { return cloud, func() {}, nil },
-		}}
-		for _, text := range strings.Fields("where does a nevgle live") {
-			r.o.Questions = append(r.o.Questions, task.Question{Text: text})
-		}
-		r.measure(t)
-		reports, err := Replay(t.Context(), r.options())
-		require.NoError(t, err)
-		require.Len(t, reports, len(r.reports))
-		for i, got := range reports {
-			want := r.reports[i]
-			assert.InEpsilon(t, want.Time.Mean, got.Time.Mean, 0.02, want.Mode)
-			assert.InEpsilon(t, want.Time.P50, got.Time.P50, 0.02, want.Mode)
-			assert.InEpsilon(t, want.Time.P99, got.Time.P99, 0.02, want.Mode)
-		}
-	})
 }
 
 // TestBudgetOfModes: with a budget all modes escalate the same tokens, at most its share, because each mode starts with
@@ -498,48 +463,4 @@ func TestReplayQuestions(t *testing.T) {
 	assert.Equal(t, 3., tokens())
 	r.player.Ends = r.player.Found("serial", 0)[0].IDs[:1]
 	assert.Zero(t, tokens(), "the first token ends the text")
-}
-
-// BenchmarkRecording measures how much longer 64 tokens take when they are recorded, with the demo's small model alone
-// on one thread at full speed. The answers take turns, so that other load on the machine affects both variants. The
-// tenth percentile counts, because slower answers were disturbed. The recording is written between answers.
-func BenchmarkRecording(b *testing.B) {
-	file, err := gguf.Parse(demo.Small())
-	require.NoError(b, err)
-	edge, err := engine.New(file, "small", engine.Options{Threads: 1})
-	require.NoError(b, err)
-	defer edge.Close()
-	session, err := edge.NewSession()
-	require.NoError(b, err)
-	o := Options{Edge: edge}
-	prompt, err := o.Prompt("where does a nevgle live?")
-	require.NoError(b, err)
-	h, err := o.Records()
-	require.NoError(b, err)
-	rec, err := replay.NewRecorder(new(bytes.Buffer), h, nil)
-	require.NoError(b, err)
-	const tokens = 64
-	decode := func(take *replay.Take) time.Duration {
-		begin := time.Now()
-		r := engine.Route{Settings: terms.Settings{MaxTokens: tokens, IgnoreEnd: true}}
-		r.Observe = new(outcome.Answer).Observe
-		r.Draft = outcome.Mode{}.Draft(draft.Options{Lookup: -1})
-		recordRoute(take, &r)
-		for range session.Routed(b.Context(), prompt, r) {
-		}
-		return time.Since(begin)
-	}
-	var off, on []time.Duration
-	for b.Loop() {
-		off = append(off, decode(nil))
-		take := rec.Begin("local", 0, 0, prompt, nil)
-		on = append(on, decode(take))
-		take.End(nil, false, false, false)
-	}
-	slices.Sort(off)
-	slices.Sort(on)
-	without, with := off[len(off)/10], on[len(on)/10]
-	b.ReportMetric(float64(without.Microseconds())/tokens, "µs/token")
-	b.ReportMetric(100*(with.Seconds()/without.Seconds()-1), "%-more")
-	require.NoError(b, rec.Close())
 }

@@ -1,7 +1,6 @@
 package routing_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"sync"
@@ -206,47 +205,5 @@ func TestSpeculativeRounds(t *testing.T) {
 			assert.Equal(t, want, at, name)
 			assert.Zero(t, s.Summary().Routing.Turned)
 		})
-	}
-}
-
-// waitingCloud counts concurrent questions.
-type waitingCloud struct {
-	draft.Cloud
-	mu              sync.Mutex
-	open, maxTokens int
-}
-
-func (c *waitingCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	c.mu.Lock()
-	c.open++
-	c.maxTokens = max(c.maxTokens, c.open)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.open--
-		c.mu.Unlock()
-	}()
-	return c.Cloud.Ask(ctx, q)
-}
-
-// TestSpeculativeStops: speculative-K drafts nothing while it waits for a verdict; overlapped-K does.
-func TestSpeculativeStops(t *testing.T) {
-	p := demoTexts(t, 1)
-	service, err := p.large.Serve(engine.ServeOptions{AnswerTime: 30 * time.Millisecond})
-	require.NoError(t, err)
-	defer service.Close()
-	for name, drafts := range map[string]bool{"speculative-3": false, "overlapped-3": true} {
-		m, err := outcome.ParseMode(name)
-		require.NoError(t, err)
-		r, err := m.Router(router.Options{})
-		require.NoError(t, err)
-		s, err := p.edge.NewSession()
-		require.NoError(t, err)
-		far := &waitingCloud{Cloud: service.Local(1)}
-		route := engine.Route{Settings: terms.Settings{MaxTokens: p.maxTokens}, Router: r, Cloud: far,
-			Draft: m.Draft(draft.Options{Deadline: -1})}
-		assert.Equal(t, p.alone(t, terms.Sampling{})[0], tokensOf(t, s.Routed(t.Context(), p.prompts[0], route)), name)
-		assert.Equal(t, drafts, s.Summary().Routing.Drafted > 0, name)
-		assert.Equal(t, drafts, far.maxTokens > 1, name)
 	}
 }

@@ -48,7 +48,8 @@ func TestFairness(t *testing.T) {
 
 // TestOverload: the report of a gateway with more questions than its model can answer has all of them.
 func TestOverload(t *testing.T) {
-	o := GatewayOptions{Devices: 4, Rate: 50, Model: 20 * time.Millisecond, Abreast: 2, Duration: 500 * time.Millisecond}
+	o := GatewayOptions{Devices: 4, Rate: 50, Model: 20 * time.Millisecond, Abreast: 2,
+		Duration: 500 * time.Millisecond}
 	r, err := Gateway(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, []int{100, 100, 4}, []int{newLoad(o).expected, r.Asks, r.Fairness.Devices})

@@ -147,8 +147,8 @@ func TestLinkStall(t *testing.T) {
 	defer func() { require.NoError(t, b.close()) }()
 	c, s, text, err := b.begin(t.Context())
 	require.NoError(t, err)
-	b.l.Pause(true)
-	over := time.AfterFunc(300*time.Millisecond, func() { b.l.Pause(false) })
+	b.l.Blackhole(true)
+	over := time.AfterFunc(300*time.Millisecond, func() { b.l.Blackhole(false) })
 	defer over.Stop()
 	var m timed
 	start := time.Now()

@@ -54,7 +54,7 @@ const heldCommands = `
 0 demo --questions 1 --modes serial,pipelined-2 --rtt 0 --edge-tps 0 --cloud-ms 0
 0 router collect --data ONE -m MODEL --large MODEL -n 2 -o TRACES
 1 router collect --data ONE -m MODEL --large MODEL -n 3 -o TRACES
-1 router collect --data ONE -m MODEL --large MODEL -n 2 -o FILE
+1 router collect --data ONE -m MODEL --large MODEL -n 2 -o BAD
 1 router collect --data ONE -m MODEL --large BAD -o MISSING
 1 router calibrate --data ONE -m MODEL --large MODEL --router NARROW -o MISSING
 1 router show NARROW FILE

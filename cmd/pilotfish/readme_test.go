@@ -52,7 +52,8 @@ func TestDocumentedFlags(t *testing.T) {
 		for _, f := range flags {
 			known[f.Name] = true
 		}
-		if name := strings.TrimPrefix(c.CommandPath(), "pilotfish "); c.HasParent() && c.Runnable() && name != "version" {
+		if name := strings.TrimPrefix(c.CommandPath(), "pilotfish "); c.HasParent() && c.Runnable() &&
+			name != "version" {
 			assert.Regexp(t, "\n\\| `"+name+"[ `]", rows, "a row for %s", name)
 		}
 	})
@@ -63,7 +64,8 @@ func TestDocumentedFlags(t *testing.T) {
 		"docs/deploy/cloud.yaml": ".*",
 	} {
 		for _, found := range regexp.MustCompile(place).FindAllString(page(t, name), -1) {
-			for _, flag := range regexp.MustCompile(`(?:^|[\s"\x60(])--([a-z][a-z-]+)`).FindAllStringSubmatch(found, -1) {
+			for _, flag := range regexp.MustCompile(`(?:^|[\s"\x60(])--([a-z][a-z-]+)`).FindAllStringSubmatch(found,
+				-1) {
 				n++
 				assert.True(t, known[flag[1]], "--%s in %s", flag[1], name)
 			}

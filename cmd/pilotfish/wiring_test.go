@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -42,7 +43,8 @@ func TestThreadsBesideTheNetwork(t *testing.T) {
 	small, large, _ := clitest.DemoPairFiles(t)
 	address, pin, _ := clitest.StartCloud(t, "-m", large, "--threads", "9", "--log", "off")
 	for _, line := range []string{"eval DATA", "router collect --data DATA -o OUT"} {
-		line = strings.NewReplacer("DATA", clitest.DemoData(t, 1), "OUT", t.TempDir()).Replace(line) +
+		line = strings.NewReplacer("DATA", clitest.DemoData(t, 1), "OUT", filepath.Join(t.TempDir(),
+			"traces")).Replace(line) +
 			" -n 2 --threads 7 -m " + small + " --cloud " + address + " --pin " + pin
 		var stderr strings.Builder
 		seen = 0

@@ -225,7 +225,8 @@ func FuzzPictures(f *testing.F) {
 			Name: name, X: []float64{x, y}, Y: []float64{y, end}, Low: []float64{x, x}, High: []float64{y, y},
 			Dots: true,
 		}}}
-		s := Spans{Title: name, X: a, Kinds: []Kind{{name, 1}}, Rows: []Row{{Name: name, Spans: []Span{{From: x, To: y, Text: name}}}}}
+		s := Spans{Title: name, X: a, Kinds: []Kind{{name, 1}},
+			Rows: []Row{{Name: name, Spans: []Span{{From: x, To: y, Text: name}}}}}
 		for _, b := range [][]byte{c.SVG(), s.SVG()} {
 			assert.Less(t, len(b), 100_000+100*len(name))
 			for class, all := range elements(t, b) {

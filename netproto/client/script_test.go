@@ -156,7 +156,8 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 		}
 	}
 	limits := netproto.Limits{Context: cmp.Or(s.context, 1000), Message: netproto.MaxMessage}
-	control.Write(netproto.Welcome{Model: "large", Limits: limits, Dictionary: s.dictionary, Ahead: s.ahead}.Append(nil))
+	control.Write(netproto.Welcome{Model: "large", Limits: limits, Dictionary: s.dictionary,
+		Ahead: s.ahead}.Append(nil))
 	tasks.Go(func() { s.farewells(control) })
 	for {
 		stream, err := qc.AcceptStream(ctx)

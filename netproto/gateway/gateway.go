@@ -87,9 +87,9 @@ func (g *Gateway) quicConfig() *quic.Config {
 	}
 }
 
-// Serve serves clients on a socket until ctx ends. Then it accepts no new asks, waits for the open ones, at most a sixth
-// of AskTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such an
-// end.
+// Serve serves clients on a socket until ctx ends. Then it accepts no new asks, waits for the open ones, at most a
+// sixth of AskTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after
+// such an end.
 func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	outer := ctx
 	ctx = phase.With(ctx, phase.Gateway) // goroutines inherit the labels of their creator

@@ -24,7 +24,8 @@ type listed struct {
 func TestSessionsAgainstList(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 2))
-		o := Options{MaxSessions: 1 + r.IntN(30), MaxTokens: 20 + r.IntN(900), shares: shares{MaxSessionsPerDevice: 1 + r.IntN(9), MaxSessionTokens: 1000}}
+		o := Options{MaxSessions: 1 + r.IntN(30), MaxTokens: 20 + r.IntN(900), shares: shares{MaxSessionsPerDevice: 1 +
+			r.IntN(9), MaxSessionTokens: 1000}}
 		var out []sessionKey
 		s := newSessions(o, func(x *session) { out = append(out, x.key) })
 		var list []listed // the least recently used first

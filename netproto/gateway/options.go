@@ -22,8 +22,8 @@ type Options struct {
 	MaxTokens      int           // kept for all sessions; 0 means 16 Mi (12 bytes each)
 	MaxSessions    int           // kept for all devices; 0 means 65536
 	MaxConns       int           // open connections; 0 means 8192
-	MaxAsks        int           // open asks of all devices; above that only devices with few are admitted; 0 means 4096
-	DeviceRate     float64       // asks and syncs per second of one device, on an open gateway of one address; 0: no limit
+	MaxAsks        int           // open asks of all devices; above it only devices with few get in; 0 means 4096
+	DeviceRate     float64       // asks and syncs per second of a device, on an open gateway of an address; 0: any
 	IdleTimeout    time.Duration // after which a silent connection is closed; 0 means 30 s
 	MessageTimeout time.Duration // for a message to arrive or to be sent; 0 means 5 s
 	AskTimeout     time.Duration // for an ask without a deadline, and the longest deadline; 0 means 60 s

@@ -22,7 +22,8 @@ func guest(address string, asked bool, open, seconds int) *connection {
 }
 
 func roomOf(limit, perAddress, perDevice int) *room {
-	return newRoom(Options{MaxConns: limit, shares: shares{MaxConnsPerAddress: perAddress, MaxConnsPerDevice: perDevice}})
+	return newRoom(Options{MaxConns: limit, shares: shares{MaxConnsPerAddress: perAddress,
+		MaxConnsPerDevice: perDevice}})
 }
 
 // check checks the counts of the room.

@@ -40,7 +40,8 @@ func randomTexts(t testing.TB, seed uint64, s *Settings) (all []Text) {
 		x.LeftOut = n == 0 && r.IntN(2) == 0
 		for i := range n {
 			p := Position{
-				Prompt: int32(prompt), Pos: int32(x.Tokens + i), Reference: r.Int32(), Small: r.Int32(), Large: r.Int32(),
+				Prompt: int32(prompt), Pos: int32(x.Tokens + i), Reference: r.Int32(), Small: r.Int32(),
+				Large:  r.Int32(),
 				Margin: r.Float32(), Entropy: 9 * r.Float32(), SmallLogProb: -r.Float32(), LargeLogProb: -r.Float32(),
 				ReferenceSmall: -99 * r.Float32(), ReferenceLarge: -99 * r.Float32(),
 			}

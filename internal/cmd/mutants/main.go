@@ -48,7 +48,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&o.sample, "n", 60, "mutants of each package, chosen at random; 0: all")
 	flags.Uint64Var(&o.seed, "seed", 1, "of the choice")
 	flags.BoolVar(&o.short, "short", false, "short tests only")
-	flags.BoolVar(&o.matrix, "matrix", false, "try each test by itself, and print how many mutants it kills, and alone kills")
+	flags.BoolVar(&o.matrix, "matrix", false,
+		"try each test by itself, and print how many mutants it kills, and alone kills")
 	flags.Func("only", "numbers of mutants, as printed: 12,34", func(s string) error {
 		for n := range strings.SplitSeq(s, ",") {
 			i, err := strconv.Atoi(n)

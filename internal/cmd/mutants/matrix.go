@@ -23,7 +23,8 @@ func (t *trial) killMatrix(ctx context.Context, mutants []mutant) (killMatrix, e
 			if one.reaches[mut.number] == 0 {
 				continue
 			}
-			if _, err := t.run(ctx, "MUTANT="+strconv.Itoa(mut.number), 4*one.took+15*time.Second, one.name); err != nil {
+			if _, err := t.run(ctx, "MUTANT="+strconv.Itoa(mut.number), 4*one.took+15*time.Second,
+				one.name); err != nil {
 				m.kills[i] = append(m.kills[i], mut.number)
 			}
 			if err := ctx.Err(); err != nil {
@@ -56,8 +57,8 @@ func (m killMatrix) killed() map[int]int {
 	return count
 }
 
-// print writes a line for each test: the mutants that it kills, and those that it alone kills. Tests marked spare can go
-// together without a mutant of the sample coming to life: they are tried in turn, those with the fewest kills first.
+// print writes a line for each test: the mutants that it kills, and those that it alone kills. Tests marked spare can
+// go together without a mutant of the sample coming to life: they are tried in turn, those with the fewest kills first.
 func (m killMatrix) print(out io.Writer, pkg string) {
 	left := m.killed()
 	alone := make([]int, len(m.tests))

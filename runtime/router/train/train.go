@@ -1,8 +1,8 @@
 // Package train trains a router, which decides whether a token of the small model may stand, on positions with a known
 // answer. It has no I/O and no clock: positions come through [Source], and draws are functions of a seed.
 //
-// The network is linear → ReLU → linear on the final hidden state h and on margin and certainty of the head; without the
-// layer in the middle it is logistic regression. With the label y = 1 for a token that may stand, and
+// The network is linear → ReLU → linear on the final hidden state h and on margin and certainty of the head; without
+// the layer in the middle it is logistic regression. With the label y = 1 for a token that may stand, and
 // z the output of the network, the loss of a position is the cross-entropy of σ(z) = 1/(1 + exp(-z)),
 //
 //	ℓ = -y·ln σ(z) - (1-y)·ln σ(-z)
@@ -14,10 +14,10 @@
 // pairs is -Σℓ.
 //
 // The optimiser is Adam (Kingma and Ba, arXiv 1412.6980) with bias correction. The learning rate rises over the first
-// twentieth of the steps and then falls along a half cosine. Inputs are standardised with the mean and deviation of a sample, because single dimensions of hidden
-// states may be hundreds of times as large as others; at the end the standardisation is folded into the first layer.
-// Some prompts, never single tokens, are held back: training ends when the loss on them no longer falls, and the
-// weights with the lowest loss are kept.
+// twentieth of the steps and then falls along a half cosine. Inputs are standardised with the mean and deviation of a
+// sample, because single dimensions of hidden states may be hundreds of times as large as others; at the end the
+// standardisation is folded into the first layer. Some prompts, never single tokens, are held back: training ends when
+// the loss on them no longer falls, and the weights with the lowest loss are kept.
 //
 // Bound. An epoch over N positions of width D with H hidden units takes N·D·H multiply-adds forward and the same number
 // for the gradient of the weights (that of the inputs is not needed), and reads 2·N·D bytes of half floats. Products

@@ -115,7 +115,8 @@ func TestTrainSpoils(t *testing.T) {
 	assert.InDelta(t, 0.2, got.Escalate, 0.02)
 }
 
-// TestTrainLearns: a network learns nearly as well as the rule itself, and the reported measures equal those of its use.
+// TestTrainLearns: a network learns nearly as well as the rule itself, and the reported measures equal those of its
+// use.
 func TestTrainLearns(t *testing.T) {
 	racing.Spare(t)
 	src, truth := planted(800, 6, 1)

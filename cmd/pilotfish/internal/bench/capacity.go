@@ -44,11 +44,11 @@ func newBenchCapacityCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capacity -m FILE [flags]",
 		Short: "Measure how long answers take when several devices share one server",
-		Long: `Measure how long answers take when several devices share one server. First the costs of the large model are
-measured: a pass of 1 to 128 rows, and an ask without a pass. Then devices in this process use the model through a
-gateway over an emulated link, each without pauses between its answers: there is one row for each way to use it and
-each number of --devices. With fewer than 100 --answers, the 95th percentile is hardly more than the longest of them.
-` + capacityTerms + `
+		Long: `Measure how long answers take when several devices share one server. First the costs of the large
+model are measured: a pass of 1 to 128 rows, and an ask without a pass. Then devices in this process
+use the model through a gateway over an emulated link, each without pauses between its answers:
+there is one row for each way to use it and each number of --devices. With fewer than 100 --answers,
+the 95th percentile is hardly more than the longest of them.` + capacityTerms + `
 All answers have the same length, prompts have nothing in common, and devices do not send their prompt ahead
 (run --no-warm).`,
 		Example: `  pilotfish bench capacity -m large.gguf --devices 1,8,32
@@ -169,10 +169,12 @@ func printCapacity(to io.Writer, r *capacity.Report) error {
 	fmt.Fprintf(&b, "; an ask %.2f ms\ndevices      prompts of %d tokens, answers of %d, round trip %v, %v passes/s\n",
 		c.AskMS, w.Prompt, w.Tokens, w.RTT, w.EdgeTPS)
 	if len(r.Points) > 0 {
-		b.WriteString("\n           devices   p50 ms   p95 ms   p99 ms  answers/s  tokens/s  bytes/answer up     down\n")
+		b.WriteString("\n           devices   p50 ms   p95 ms   p99 ms  answers/s  tokens/s  bytes/answer up     " +
+			"down\n")
 	}
 	for _, p := range r.Points {
-		fmt.Fprintf(&b, "%-9s %8d %8.0f %8.0f %8.0f %10.2f %9.1f %16.0f %8.0f\n", p.Mode, p.Devices, p.P50, p.P95, p.P99,
+		fmt.Fprintf(&b, "%-9s %8d %8.0f %8.0f %8.0f %10.2f %9.1f %16.0f %8.0f\n", p.Mode, p.Devices, p.P50, p.P95,
+			p.P99,
 			p.PerSecond, p.TokensTPS, p.BytesUp, p.BytesDown)
 	}
 	if len(r.Points) > 0 {

@@ -159,7 +159,8 @@ func comparedTable(b *strings.Builder, p compare.Pair, shared map[string]string)
 		title += fmt.Sprintf(", %s %s", d.Name, d)
 	}
 	table := report.Table{Title: fmt.Sprintf("\n%s (%s and %s)", strings.TrimPrefix(title, ", "), p.A, p.B),
-		Columns: []report.Column{{Name: "figure"}, {Name: "A"}, {Name: "B"}, {Name: "change"}, {Name: "interval"}, {Name: "p"},
+		Columns: []report.Column{{Name: "figure"}, {Name: "A"}, {Name: "B"}, {Name: "change"}, {Name: "interval"},
+			{Name: "p"},
 			{}}}
 	var equal []string
 	for _, m := range p.Metrics {
@@ -181,7 +182,8 @@ func comparedTable(b *strings.Builder, p compare.Pair, shared map[string]string)
 			mark = "*"
 			differing++
 		}
-		table.Rows = append(table.Rows, []string{m.Name, fmt.Sprintf("%.4g", m.A), fmt.Sprintf("%.4g", m.B), change, interval,
+		table.Rows = append(table.Rows, []string{m.Name, fmt.Sprintf("%.4g", m.A), fmt.Sprintf("%.4g", m.B), change,
+			interval,
 			sure, mark})
 	}
 	if len(equal) > 0 {

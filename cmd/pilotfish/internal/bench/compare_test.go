@@ -68,8 +68,7 @@ func TestBenchCompare(t *testing.T) {
 	assert.Contains(t, text, "The texts of 12 of 12 answers differ.")
 
 	text = compared(a, b)
-	assert.Contains(t, text, "Compared:\n  --no-warm: false → true\n")
-	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 60,58.2 → 60\n")
+	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 60,58.2 → 60\n  --no-warm: false → true\n")
 	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6",
 		"the second variant, and another pace")
 	figures := clitest.Lines[comparedLine](t, compared(a, "--by", "edge_tps", "--json"))

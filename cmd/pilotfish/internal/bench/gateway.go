@@ -81,7 +81,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	if a.Brief {
-		f.o.Sessions = min(f.o.Sessions, 50)
+		f.o.Sessions = min(f.o.Sessions, 500)
 	}
 	about := group.Measured(a)
 	if f.json {

@@ -35,7 +35,8 @@ of function: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4
 four or eight outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
 		Example: `  pilotfish bench kernels
   pilotfish bench kernels avx2 --type Q4_0`,
-		Args: cobra.MatchAll(cli.UpToOneArg("the name of an instruction set"), func(c *cobra.Command, args []string) error {
+		Args: cobra.MatchAll(cli.UpToOneArg("the name of an instruction set"), func(c *cobra.Command,
+			args []string) error {
 			sets := []string{"all"}
 			for _, m := range speed.Microkernels() {
 				sets = append(sets, m.Set)

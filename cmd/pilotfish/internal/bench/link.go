@@ -42,7 +42,8 @@ models. Device, link and gateway run in this one process. Measurements are print
             acknowledgements and retransmissions.
   connect   10 new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
             until the gateway's welcome and three until the first answer, and one with 0-RTT.
-  outage    three times, nothing gets through for a second while questions continue; how long after its end the first answer arrives.
+  outage    three times, nothing gets through for a second while questions continue; how long
+            after its end the first answer arrives.
             Prediction: no later than that of the next question that becomes due.
   loopback  questions per second without the link, with 64 in flight at any time.`,
 		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
@@ -57,7 +58,8 @@ models. Device, link and gateway run in this one process. Measurements are print
 
 func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = group.NumberList{8, 64, 512}
-	f.o.AskRate, f.o.Asks, f.o.Connects, f.o.Outages, f.o.Outage, f.o.Loopback = 50, 300, 10, 3, time.Second, 2*time.Second
+	f.o.AskRate, f.o.Asks, f.o.Connects, f.o.Outages, f.o.Outage, f.o.Loopback = 50, 300, 10, 3, time.Second,
+		2*time.Second
 	cli.Add(p, "rtt", &f.o.RTT, 100*time.Millisecond)
 	cli.Add(p, "loss", &f.o.Loss, 0)
 	cli.Add(p, "link.rate", &f.o.Rate, 0)

@@ -34,7 +34,8 @@ func TestDemoReport(t *testing.T) {
 
 	page, err := os.ReadFile("page.html")
 	require.NoError(t, err)
-	for _, want := range []string{"<td>pipelined-4</td>", "<summary>cell1-waterfall-verified</summary>", "round trip 10 ms",
+	for _, want := range []string{"<td>pipelined-4</td>", "<summary>cell1-waterfall-verified</summary>",
+		"round trip 10 ms",
 		"<code>pilotfish demo --", " GB/s"} {
 		assert.True(t, strings.Contains(string(page), want), want)
 	}

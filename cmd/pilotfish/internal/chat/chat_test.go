@@ -34,7 +34,8 @@ func TestParseChat(t *testing.T) {
 		turn("system", "user", "assistant"): "",
 		"":                                  "this is not a saved conversation: it is not JSON: ",
 		"{}":                                `its "format" is "", not "pilotfish-chat"`,
-		`[]`:                                `this is not a saved conversation: it has a value of the wrong type (array) at byte 1: use a file that /save has written`,
+		`[]`: `this is not a saved conversation: it has a value of the wrong type (array) at byte 1: ` +
+			`use a file that /save has written`,
 		`{"format":"pilotfish-chat","version":2}`: "it has version 2 of the format, this " +
 			"program reads version 1",
 		`{"format":"pilotfish-chat"}`:    "it has version 0",

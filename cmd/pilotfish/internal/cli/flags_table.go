@@ -228,13 +228,18 @@ var flagTable = []FlagDecl{
 
 	// Measuring.
 	{Name: "modes", Help: "`modes` to compare, in order"},
-	{Name: "rtt", Span: "0s 10s", Help: "round-trip time to the cloud, up to 10s; in demo and bench routing also a list"},
-	{Name: "loss", Span: "0 0.99", Help: "`share` of packets lost in each direction; in demo and bench routing also a list"},
+	{Name: "rtt", Span: "0s 10s", Help: "round-trip time to the cloud, up to 10s; in demo and bench routing also a " +
+		"list"},
+	{Name: "loss", Span: "0 0.99", Help: "`share` of packets lost in each direction; in demo and bench routing also " +
+		"a list"},
 	{Name: "trace",
 		Help: "recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; one of each kind"},
-	{Name: "traces", Excludes: "trace", Help: "recorded links to sweep over: `files` as for --trace, separated by commas"},
+	{Name: "traces", Excludes: "trace", Help: "recorded links to sweep over: `files` as for --trace, separated by " +
+		"commas"},
 	{Name: "edge-tps", Span: "0", Needs: "cloud",
 		Help: "passes per second of the small model, to slow it down; 0: full speed"},
+	{Name: "edge-row-cost", Span: "0 1",
+		Help: "with --edge-tps: time of each further token in a pass, as a `share` of the pass, 0 to 1"},
 	{Name: "cloud-ms", Span: "0 60000", Help: "minimum `milliseconds` that the large model takes per token"},
 	{Name: "model-ms", Span: "0 60000", Help: "`milliseconds` that the model takes per question"},
 	{Name: "record", Help: "record all that answers depend on in a new `file`, for --replay"},
@@ -242,7 +247,8 @@ var flagTable = []FlagDecl{
 	{Name: "workload", Help: "demo, everyday (the default with --model and --large), or a `file` of questions"},
 	{Name: "repeat", Span: "1 1000", short: "r", Help: "number of repetitions"},
 	{Name: "prompt", Span: "0", short: "p", Help: "length of prompts, in `tokens`; 0: none"},
-	{Name: "generate", Span: "0", short: "n", Help: "tokens to generate, limited by the model's context; 0 skips generation"},
+	{Name: "generate", Span: "0", short: "n",
+		Help: "tokens to generate, limited by the model's context; 0 skips generation"},
 	{Name: "depth", Span: "0", short: "d", Help: "tokens of context before the measured part: 0, or 8 or more"},
 	{Name: "output", Choices: "text jsonl", Excludes: "json", short: "o",
 		Help: "output `format`: text, or jsonl with the columns of llama-bench"},
@@ -250,7 +256,8 @@ var flagTable = []FlagDecl{
 	{Name: "answers", Span: "0 1000000", Help: "answers of each number of devices; 0 measures costs only"},
 	{Name: "rate", Span: "0.001 1000000", Help: "questions per second of each device"},
 	{Name: "seconds", Span: "0.1 86400", Help: "duration of the measurement"},
-	{Name: "shape", Choices: "tiny tiny3 0.5b 0.6b 1.7b 4b", Help: "`shape` of the model: tiny, tiny3, 0.5b, 0.6b, 1.7b or 4b"},
+	{Name: "shape", Choices: "tiny tiny3 0.5b 0.6b 1.7b 4b",
+		Help: "`shape` of the model: tiny, tiny3, 0.5b, 0.6b, 1.7b or 4b"},
 	{Name: "type", Help: "`type` of the weights"},
 	{Name: "capacity.devices", Span: "1 1000", Help: "`list` of numbers of devices, up to 1000"},
 	{Name: "capacity.edge-tps", Span: "0.01 1000000", Help: "passes per second of each device's small model"},
@@ -260,7 +267,8 @@ var flagTable = []FlagDecl{
 	{Name: "link.rate", Span: "0 1099511627776",
 		Help: "capacity of the link in each direction, in `bytes` per second; 0: no limit"},
 	{Name: "bench-engine.kv", Values: "auto f16 f32", Help: "`types` of the KV cache: f16, f32 or auto"},
-	{Name: "bench-engine.rows", Span: "1 8", Excludes: "output=jsonl", Help: "tokens in one forward pass, 1 to 8, or a list"},
+	{Name: "bench-engine.rows", Span: "1 8", Excludes: "output=jsonl",
+		Help: "tokens in one forward pass, 1 to 8, or a list"},
 }
 
 // ApiKeyVariable is the environment variable with the API key of clients.

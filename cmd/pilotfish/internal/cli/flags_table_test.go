@@ -21,7 +21,8 @@ func TestDeclarations(t *testing.T) {
 	for _, d := range Declarations() {
 		d.Help = ""
 		text := fmt.Sprintf("%+v", d)
-		for _, zero := range []string{"short: ", "often:false ", "env:false ", "Help: ", "Span: ", "Choices: ", "Values: ",
+		for _, zero := range []string{"short: ", "often:false ", "env:false ", "Help: ", "Span: ", "Choices: ",
+			"Values: ",
 			"files: ", "empty:false ", "Needs: ", "Unless: ", "Excludes: ", "With:}"} {
 			text = strings.ReplaceAll(text, zero, "")
 		}

@@ -51,8 +51,8 @@ func bandwidth() float64 { return 12.5 }
 //	start cloud|serve ARGS...      starts a gateway or server in the background: $CLOUD and $PIN, or $URL
 //	stop cloud|serve               ends it with SIGTERM; it must end with 0, and with "! stop" with another code
 //	hangup cloud                   sends it SIGHUP
-//	says cloud|serve PATTERN       waits until its stderr, the file cloud.log or serve.log, matches; $SAID is the first
-//	                               group of PATTERN
+//	says cloud|serve PATTERN       waits until its stderr, the file cloud.log or serve.log, matches; $SAID is the
+//	                               first group of PATTERN
 //	engine DIALECT FILE [KEY]      serves the vocabulary of a model with a fake engine at $ENGINE
 //	[!] http METHOD URL [FILE]     sends a request, and writes the answer to stdout and its status to stderr
 //	tiny FILE [KIND]               writes a tiny random model, of type q8_0 by default

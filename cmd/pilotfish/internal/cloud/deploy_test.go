@@ -55,7 +55,8 @@ func cloudFlags(t *testing.T) *pflag.FlagSet {
 func TestDeployStops(t *testing.T) {
 	total, err := cloudFlags(t).Lookup("limit").Value.(*cli.OptionsFlag).GetDuration("total")
 	require.NoError(t, err)
-	unit, compose, image := deployed(t, "pilotfish-cloud.service"), deployed(t, "compose.yaml"), deployed(t, "Dockerfile")
+	unit, compose, image := deployed(t, "pilotfish-cloud.service"), deployed(t, "compose.yaml"), deployed(t,
+		"Dockerfile")
 	for text, pattern := range map[string]string{unit: `(?m)^TimeoutStopSec=(\d+)$`,
 		compose: `(?m)^ +stop_grace_period: (\d+)s$`} {
 		found := regexp.MustCompile(pattern).FindStringSubmatch(text)

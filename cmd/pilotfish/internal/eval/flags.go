@@ -220,7 +220,8 @@ func share(text string, zero bool) (float64, error) {
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
 	if f.policies == "" {
-		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Learned && !own }), nil
+		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Learned && !own }),
+			nil
 	}
 	all, err = list("policy", f.policies, router.ParsePolicy)
 	if err == nil && slices.Contains(all, router.Learned) && !own {

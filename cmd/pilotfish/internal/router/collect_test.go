@@ -135,7 +135,8 @@ func TestCollectPair(t *testing.T) {
 	there.Hash, there.File, there.Seconds, there.Bytes = here.Hash, here.File, here.Seconds, here.Bytes
 	assert.Equal(t, here, there)
 
-	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", filepath.Join(t.TempDir(), "t"), "--cloud", address,
+	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", filepath.Join(t.TempDir(), "t"),
+		"--cloud", address,
 		"--pin",
 		strings.Repeat("a", 64)}, base...)...)
 	assert.Equal(t, cli.ExitFailed, code)
@@ -190,7 +191,8 @@ func TestCollectStories(t *testing.T) {
 	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})
 	assert.Greater(t, sum.Positions, 200)
 	assert.Positive(t, sum.Differ)
-	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", filepath.Join(t.TempDir(), "t")}, pair...)...)
+	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", filepath.Join(t.TempDir(), "t")},
+		pair...)...)
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "question 1: ")
 	assert.Contains(t, stderr, "--raw")

@@ -29,21 +29,24 @@ func TestCollectEffects(t *testing.T) {
 		"": "Collect.Labels=[disagreement]; Collect.MaxTokens=256; Collect.Temperature=1; " +
 			"Questions.Data=d; Questions.name=d; out=o",
 
-		"--data e":                           "Questions.Data=e; Questions.name=e",
-		"--task gsm8k":                       "Questions.name=gsm8k",
-		"--shots 2":                          "Questions.Shots=2",
-		"--out p":                            "out=p",
-		"--raw":                              "Collect.Raw=true; raw=true",
-		"--questions 9":                      "Questions.Most=9",
-		"--seed 9":                           "Collect.Seed=9; Questions.Seed=9",
-		"--reference large":                  "Collect.Reference=large",
-		"--temp 0.5":                         "Collect.Temperature=0.5",
-		"--label citer,r2r":                  "Collect.Labels=[citer r2r]",
-		"--max-tokens 9":                     "Collect.MaxTokens=9",
-		"--kv f32 --exact":                   "Collect.Compute=kv f32, exact true",
-		"--backend soft":                     "Collect.Compute=backend soft",
-		"--reference routed --router " + net: "Collect.Reference=routed; Collect.Router.Policy=learned; Collect.Router.Threshold=0.5",
-		"--reference routed --router " + net + " --threshold 0.25": "Collect.Reference=routed; Collect.Router.Policy=learned; Collect.Router.Threshold=0.25",
+		"--data e":          "Questions.Data=e; Questions.name=e",
+		"--task gsm8k":      "Questions.name=gsm8k",
+		"--shots 2":         "Questions.Shots=2",
+		"--out p":           "out=p",
+		"--raw":             "Collect.Raw=true; raw=true",
+		"--questions 9":     "Questions.Most=9",
+		"--seed 9":          "Collect.Seed=9; Questions.Seed=9",
+		"--reference large": "Collect.Reference=large",
+		"--temp 0.5":        "Collect.Temperature=0.5",
+		"--label citer,r2r": "Collect.Labels=[citer r2r]",
+		"--max-tokens 9":    "Collect.MaxTokens=9",
+		"--kv f32 --exact":  "Collect.Compute=kv f32, exact true",
+		"--backend soft":    "Collect.Compute=backend soft",
+		"--reference routed --router " + net: "Collect.Reference=routed; Collect.Router.Policy=learned; " +
+			"Collect.Router.Threshold=0.5",
+		"--reference routed --router " + net +
+			" --threshold 0.25": "Collect.Reference=routed; Collect.Router.Policy=learned; " +
+			"Collect.Router.Threshold=0.25",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(collectFlags)
 		f.register(c)

@@ -59,6 +59,7 @@ type routingFlags struct {
 	maxTokens int
 	sweeps    bool // flags may be lists, for several cells
 	cloudMS   float64
+	rowCost   float64
 	seed      uint64
 	parallel  int
 	lookup    group.LookupRows
@@ -93,6 +94,7 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	cli.AddValue(p, "loss", &f.loss)
 	cli.Add(p, "trace", &f.traces, nil)
 	cli.Add(p, "cloud-ms", &f.cloudMS, 15)
+	cli.Add(p, "edge-row-cost", &f.rowCost, 0)
 	cli.Add(p, "seed", &f.seed, 0)
 	cli.Add(p, "parallel", &f.parallel, 8)
 	cli.Add(p, "json", &f.json, false)
@@ -115,7 +117,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 		return o, s, err
 	}
 	o.Draft.Lookup = int(f.lookup)
-	o.Parallel, o.Repeat, o.WarmUp = f.parallel, f.repeat, f.warmUp
+	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
 	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}

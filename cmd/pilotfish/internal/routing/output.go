@@ -189,7 +189,7 @@ func (f *routingFlags) live(ctx context.Context, a *cli.App, o routing.Options, 
 // liveRoute returns the route of the answer that live shows. It is that of the measured answers.
 func liveRoute(o routing.Options, m outcome.Mode) engine.Route {
 	request := terms.Settings{MaxTokens: 64}
-	return engine.Route{Settings: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS}
+	return engine.Route{Settings: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
 }
 
 // tallyText summarises the origins of tokens.

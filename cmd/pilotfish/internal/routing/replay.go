@@ -73,7 +73,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 // linkFlags change the link of the recording, and paceFlags its paces.
 const (
 	linkFlags = "rtt loss trace traces seed"
-	paceFlags = "edge-tps cloud-ms"
+	paceFlags = "edge-tps edge-row-cost cloud-ms"
 )
 
 // anyGiven reports whether some of these flags are on the command line.
@@ -135,6 +135,9 @@ func (f *routingFlags) replayIn(c cellFlags, r routing.ReplayOptions, s remote.S
 	}
 	if f.flags.Changed("edge-tps") {
 		r.EdgeTPS, r.RowCost = c.edgeTPS, r.Player.RowCost
+		if f.flags.Changed("edge-row-cost") {
+			r.RowCost = f.rowCost
+		}
 	}
 	return r
 }

@@ -49,6 +49,7 @@ func TestReplayEffects(t *testing.T) {
 		"--loss 0.25 --traces " + up:                   link + "100ms; Link.Traces=[" + up + "]",
 		"--cloud-ms 3 --edge-tps 50":                   "CloudPace=3ms; EdgeTPS=50; RowCost=0.25",
 		"--cloud-ms 0":                                 "CloudPace=0s",
+		"--edge-tps 50 --edge-row-cost 0.5":            "EdgeTPS=50; RowCost=0.5",
 		"--policy margin":                              "Router.Budget=; Router.Policy=margin",
 		"--policy learned":                             "Router.Budget=; Router.Calibration=[1]; Router.Policy=learned",
 		"--threshold 0.3":                              "Router.Budget=; Router.Policy=margin; Router.Threshold=0.3",

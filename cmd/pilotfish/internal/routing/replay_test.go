@@ -131,7 +131,8 @@ func TestReplayUseless(t *testing.T) {
 	racing.Spare(t)
 	path, _ := recordDemo(t, "1", "--modes", "serial")
 	call := func(args ...string) (string, string) {
-		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "routing", "--json", "--replay", path}, args...)...)
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "routing", "--json", "--replay", path},
+			args...)...)
 		require.Equal(t, cli.ExitDone, code, stderr)
 		return stdout, stderr
 	}

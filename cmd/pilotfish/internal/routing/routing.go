@@ -54,7 +54,8 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 			}
 			if (edge == "") != (large == "") || edge == "" && f.flags.Changed("workload") && workload != "demo" ||
 				edge != "" && f.flags.Changed("workload") && workload == "demo" {
-				return cli.Usagef("--model and --large are two models of your own, for questions of your own: give both, " +
+				return cli.Usagef("--model and --large are two models of your own, for questions of your own: give " +
+					"both, " +
 					"with --workload FILE if you have questions, or none of the three")
 			}
 			if edge != "" && !f.flags.Changed("workload") {

@@ -117,6 +117,7 @@ func TestRoutingOptions(t *testing.T) {
 		"--no-audit":                         func(o *options) { o.Draft.Audit = false },
 		"--no-warm":                          func(o *options) { o.Draft.Warm = -1 },
 		"--modes pipelined-auto":             func(o *options) { o.Modes = modes("pipelined-auto") },
+		"--edge-row-cost 0.3":                func(o *options) { o.RowCost = 0.3 },
 		"--policy entropy":                   func(o *options) { o.Router.Policy = router.Entropy },
 		"--threshold 0.25":                   func(o *options) { o.Router.Threshold = new(0.25) },
 		"--threshold 0":                      func(o *options) { o.Router.Threshold = new(0.0) },
@@ -266,7 +267,7 @@ func TestReadQuestions(t *testing.T) {
 
 // TestLiveRoute: the answer that is shown is decoded like the measured ones: in its mode and at the pace of the device.
 func TestLiveRoute(t *testing.T) {
-	o := routing.Options{EdgeTPS: 50,
+	o := routing.Options{EdgeTPS: 50, RowCost: 0.5,
 		Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
 	for name, want := range map[string]engine.DraftOptions{
 		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
@@ -275,7 +276,7 @@ func TestLiveRoute(t *testing.T) {
 	} {
 		m, err := outcome.ParseMode(name)
 		require.NoError(t, err)
-		route := engine.Route{Settings: terms.Settings{MaxTokens: 64}, Pace: 50, Draft: want}
+		route := engine.Route{Settings: terms.Settings{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}
 		assert.Equal(t, route, liveRoute(o, m))
 	}
 }

@@ -97,7 +97,7 @@ func TestVerifyRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"a"}`), 0o600))
 	code, _, stderr := clitest.Call(t, "bench", "routing", "--upstream", url, "--tokenizer", edge,
 		"--workload", questions, "-m", edge, "--large", edge, "--modes", "serial,verified", "--json")
-	assert.Equal(t, cli.ExitUsage, code)
+	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--modes verified is not possible here: ")
 }
 
