@@ -32,7 +32,7 @@ func TestLiveUpstream(t *testing.T) {
 		{"each token, serial", draft.Serial, 1}, {"each token, pipelined", draft.Pipelined, 1},
 	} {
 		s := p.stage(t, engine.UpstreamOptions{ // each time with an empty cache of answers
-			URLs: []string{url}, Kind: engine.UpstreamKind(os.Getenv("PILOTFISH_UPSTREAM_KIND")), Patience: time.Minute,
+			URLs: []string{url}, Patience: time.Minute,
 		})
 		cloud, end, err := s.Dial(t.Context(), 0)
 		require.NoError(t, err)
