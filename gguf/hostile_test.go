@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
-	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // hostile is a file that must be refused, with the cause and the field that the error must name.
@@ -220,9 +220,9 @@ func TestHostile(t *testing.T) {
 		t.Run(h.name, func(t *testing.T) {
 			require.False(t, names[h.name])
 			names[h.name] = true
-			start, before := racing.CPUTime(), allocated()
+			start, before := cputime.Used(), allocated()
 			f, err := Parse(h.b)
-			mem, took := allocated()-before, racing.CPUTime()-start
+			mem, took := allocated()-before, cputime.Used()-start
 			require.Nil(t, f)
 			var fe *FormatError
 			require.IsType(t, fe, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
@@ -79,9 +80,9 @@ func TestHostileSize(t *testing.T) {
 	tensors = tensors.pad(32).zeros(32 * n)
 	for name, b := range map[string]raw{"pairs": pairs, "tensors": tensors, "strings": strs, "arrays": nested,
 		"twice": twice} {
-		start, before := racing.CPUTime(), allocated()
+		start, before := cputime.Used(), allocated()
 		f, err := Parse(b)
-		mem, took := allocated()-before, racing.CPUTime()-start
+		mem, took := allocated()-before, cputime.Used()-start
 		t.Logf("%s: %.1f MiB, %v a MiB, %.1f bytes allocated a byte", name, float64(len(b))/(1<<20),
 			took*(1<<20)/time.Duration(len(b)), float64(mem)/float64(len(b)))
 		require.Less(t, took, time.Duration(len(b))*time.Second/(1<<20))

@@ -1,6 +1,10 @@
 package result
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
+)
 
 // Usage is the use of the machine's resources.
 type Usage struct {
@@ -20,7 +24,7 @@ func NewMeter(parallel int) *Meter {
 		return nil
 	}
 	energy, _ := openRAPL(powercap) // [EnergyReadable] reports the error
-	return &Meter{CPUTime, energy}
+	return &Meter{cputime.Used, energy}
 }
 
 // Read returns the use so far.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
+
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 )
 
 // Quiet reports the other activity of the machine during a measurement. Shares are of the total time of all its logical
@@ -38,11 +40,11 @@ type watch struct {
 // readCPU reads the times; nil if the system does not report them.
 func readCPU() *cpuSeconds {
 	all, err := cpu.Times(false)
-	if err != nil || len(all) != 1 || CPUTime() == 0 {
+	if err != nil || len(all) != 1 || cputime.Used() == 0 {
 		return nil
 	}
 	now := secondsOf(all[0])
-	now.own = CPUTime().Seconds()
+	now.own = cputime.Used().Seconds()
 	return &now
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 )
 
 // TestQuiet: the load of other processes is the busy time of the CPUs minus that of this process, as a share of the
@@ -75,7 +77,7 @@ func TestWatch(t *testing.T) {
 	q := w.End()
 	assert.Positive(t, sum)
 	assert.Positive(t, q.Seconds)
-	if CPUTime() > 0 {
+	if cputime.Used() > 0 {
 		assert.Positive(t, q.CPU)
 		assert.LessOrEqual(t, q.CPU, q.Seconds*float64(runtime.NumCPU())+clockTick, "seconds")
 	}

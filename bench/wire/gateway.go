@@ -16,6 +16,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
@@ -95,9 +96,9 @@ func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
 	if err := l.connect(ctx, g, r); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
-	used, watched := result.CPUTime(), result.WatchMachine()
+	used, watched := cputime.Used(), result.WatchMachine()
 	err = l.run(ctx)
-	used = result.CPUTime() - used
+	used = cputime.Used() - used
 	l.report(r)
 	r.Quiet = watched.End()
 	if r.Asks > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -142,7 +143,7 @@ func (b *linkBench) loopback(ctx context.Context, r *LinkReport) error {
 	defer func() { _ = c.Close() }() // no request is under way
 	var all sync.WaitGroup
 	answers, failed := make([]int, abreast), make([]error, abreast)
-	used, start := result.CPUTime(), time.Now()
+	used, start := cputime.Used(), time.Now()
 	for i := range abreast {
 		all.Go(func() {
 			path := append(append([]int32(nil), text...), make([]int32, textGrowth)...)
@@ -156,7 +157,7 @@ func (b *linkBench) loopback(ctx context.Context, r *LinkReport) error {
 	}
 	all.Wait()
 	l := &LinkLoopback{Abreast: abreast, Seconds: time.Since(start).Seconds()}
-	used = result.CPUTime() - used
+	used = cputime.Used() - used
 	for _, n := range answers {
 		l.Answers += n
 	}

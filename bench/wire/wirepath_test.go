@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -86,7 +87,7 @@ func TestLink(t *testing.T) {
 	l := all[4].Loopback
 	assert.Positive(t, l.Answers)
 	assert.InEpsilon(t, float64(l.Answers)/l.Seconds, l.PerSecond, 1e-9)
-	if result.CPUTime() > 0 {
+	if cputime.Used() > 0 {
 		assert.Positive(t, l.CPUPerAsk)
 	}
 }
@@ -95,11 +96,11 @@ func TestLink(t *testing.T) {
 func TestLoopback(t *testing.T) {
 	b, err := openLinkBench(LinkOptions{RTT: time.Second, Loopback: 20 * time.Millisecond})
 	require.NoError(t, err)
-	before := result.CPUTime()
+	before := cputime.Used()
 	var r LinkReport
 	require.NoError(t, b.loopback(t.Context(), &r))
 	assert.LessOrEqual(t, r.Loopback.CPUPerAsk*float64(r.Loopback.Answers),
-		float64((result.CPUTime() - before).Microseconds()))
+		float64((cputime.Used() - before).Microseconds()))
 	assert.Zero(t, b.l.Stats().Up.Packets)
 	require.NoError(t, b.close())
 }

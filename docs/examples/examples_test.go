@@ -1,15 +1,12 @@
 package examples
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/pem"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -62,12 +59,7 @@ func TestExamples(t *testing.T) {
 		{"stats", nil, "position 42: miss\nposition 47: miss\n" + right +
 			"\n37 tokens, 2 of them the large model's, 2 questions, ended by \"end\"\n"},
 		{"structured", nil, "barn and eggs\n"}, // from a model that knows no JSON: the schema enforces it
-		{"sessions", nil, "In the reef, and it eats figs: so say all the old books"},
 		{"cancel", nil, "left after 3 tokens\ntoo slow: true\nthat is enough true true\n"},
-		{"gguf", nil, "qwen2, 4 layers, 50 tensors\n" +
-			"blk.0.ffn_down.weight is Q8_0 of [768 256]: [-0.0221 0.0232 -0.0192 0.0209] …\n"},
-		{"kernels", nil, "close to the product in float64: true\n"},
-		{"draft", nil, "he pilot fish swims ahead of the shark\n2 of 38 tokens are the large model's\n"},
 	} {
 		t.Run(strings.Join(append([]string{c.name}, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
@@ -138,52 +130,4 @@ func gateway(t *testing.T) (addr, pin string) {
 	_, err = netproto.ParseDigest(pin)
 	require.NoError(t, err)
 	return socket.LocalAddr().String(), pin
-}
-
-// TestHTTP: two concurrent clients, and one that disconnects in between.
-func TestHTTP(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	cmd := command(ctx, t, "http", "-listen", "127.0.0.1:0")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	stderr, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	line, err := bufio.NewReader(stderr).ReadString('\n')
-	require.NoError(t, err)
-	_, url, ok := strings.Cut(strings.TrimSpace(line), "' ")
-	require.True(t, ok, line)
-
-	gone, leave := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(gone, http.MethodPost, url, strings.NewReader("Tell me something."))
-	require.NoError(t, err)
-	left, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	leave()
-	left.Body.Close()
-
-	answers := make(chan string, 2)
-	for range cap(answers) {
-		go func() {
-			answer, err := http.Post(url, "text/plain", strings.NewReader(question))
-			if !assert.NoError(t, err) {
-				answers <- ""
-				return
-			}
-			defer answer.Body.Close()
-			b, err := io.ReadAll(answer.Body)
-			assert.NoError(t, err)
-			assert.Equal(t, []string{"chunked"}, answer.TransferEncoding, "streamed")
-			answers <- string(b)
-		}()
-	}
-	for range cap(answers) {
-		assert.Equal(t, alone, <-answers)
-	}
-	tooLong, err := http.Post(url, "text/plain", strings.NewReader(strings.Repeat("a", 17<<10)))
-	require.NoError(t, err)
-	tooLong.Body.Close()
-	assert.Equal(t, http.StatusBadRequest, tooLong.StatusCode)
-	stop()
-	_ = cmd.Wait() // the error is that of ctx
-	assert.Equal(t, 0, cmd.ProcessState.ExitCode())
 }

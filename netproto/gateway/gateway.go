@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/phase"
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // Gateway serves one upstream. It may serve several sockets at once, which share the stored sessions.
@@ -91,9 +91,6 @@ func (g *Gateway) quicConfig() *quic.Config {
 // sixth of AskTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after
 // such an end.
 func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
-	outer := ctx
-	ctx = phase.With(ctx, phase.Gateway) // goroutines inherit the labels of their creator
-	defer phase.Enter(ctx, outer)()
 	transport := &quic.Transport{Conn: socket, StatelessResetKey: &g.resetKey, TokenGeneratorKey: g.tokenKey,
 		VerifySourceAddress: func(net.Addr) bool {
 			return g.pending.Load() > int64(g.opt.MaxConns/4) // then new clients must validate their address first

@@ -146,10 +146,8 @@ type Mixer interface {
 // Commit and then, once, Wait or Drop; between these two, [Runner].BeginAfter may take the token that its Head finds,
 // if Head is for one row.
 //
-// A call in another order fails the pass with an error that wraps [ErrOrder] and names the call and the one before it.
 // The first error of a pass sticks: later operations do nothing, and End must still be called and returns it. After End
-// a pass is over: operations do nothing, and another End returns an error. A wrong shape is a bug of the caller and
-// panics.
+// a pass is over. Another order is a bug of the caller, and so is a wrong shape, which panics.
 //
 // # Bits
 //

@@ -71,12 +71,11 @@ const (
 	OpNormGateUp
 	OpHead
 	OpRun
-	OpEnd // of [Order] alone: it is never reported
 )
 
 // String is the name of a kind.
 func (k OpKind) String() string {
-	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run", "end"}[k]
+	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run"}[k]
 }
 
 // Timed is a pass of a device that has a clock of its own.

@@ -33,7 +33,6 @@ const (
 // time, but only for those that came back in time before.
 type crew struct {
 	acquire func(ctx context.Context) (done func(), err error)
-	label   func(ctx context.Context) // sets the profile labels of the workers to those of ctx
 	forward forward
 
 	mu            sync.Mutex
@@ -113,7 +112,6 @@ func (e *Engine) run(
 		return err
 	}
 	defer done()
-	e.label(ctx)
 	return e.pass(ctx, kv, rows, out, want)
 }
 
@@ -257,7 +255,6 @@ func (c *crew) pass(leader *entry) error {
 		return err
 	}
 	defer done()
-	c.label(leader.ctx)
 	c.mu.Lock()
 	c.take()
 	c.mu.Unlock()

@@ -103,7 +103,7 @@ func newSlow(t testing.TB) (*crew, *slow) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	c.label, c.forward = func(context.Context) {}, d.forward
+	c.forward = d.forward
 	return c, d
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/cputime"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -77,7 +77,7 @@ func BenchmarkDrafter(b *testing.B) {
 					sums, texts, used := map[bool]Summary{}, map[bool]string{}, map[bool]time.Duration{}
 					for _, drafts := range []bool{n%2 == 0, n%2 != 0} {
 						s := session(b, e)
-						begin := result.CPUTime()
+						begin := cputime.Used()
 						r := Route{Settings: terms.Settings{
 							MaxTokens: tokens, Temperature: temperature, Seed: uint64(n),
 						}}
@@ -85,7 +85,7 @@ func BenchmarkDrafter(b *testing.B) {
 							r.Drafter = drafter
 						}
 						texts[drafts] = strings.Join(texted(b, s, ids, r), "")
-						sums[drafts], used[drafts] = s.Summary(), result.CPUTime()-begin
+						sums[drafts], used[drafts] = s.Summary(), cputime.Used()-begin
 						require.NoError(b, s.Summary().Err)
 						require.NoError(b, s.Close())
 					}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -24,8 +23,6 @@ type edge struct {
 	row   float64       // share of that for each further row
 	over  time.Duration // the delay of the last call's timer
 	out   []backend.Output
-
-	settling, drafting *func() // labels of profiles; nil before the prompt
 }
 
 func newEdge(s *Session, want backend.Want, pace time.Duration) *edge {
@@ -37,10 +34,7 @@ func newEdge(s *Session, want backend.Want, pace time.Duration) *edge {
 
 // Prefill implements [draft.Model].
 func (m *edge) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
-	m.settling, m.drafting = phase.Of(phase.With(ctx, phase.Settle)), phase.Of(ctx)
-	reading := phase.With(ctx, phase.Prompt)
-	defer phase.Enter(reading, ctx)()
-	out, err := m.s.prefill(reading, prompt, m.want)
+	out, err := m.s.prefill(ctx, prompt, m.want)
 	if err != nil {
 		return backend.Output{}, err
 	}
@@ -113,7 +107,6 @@ func (m *edge) besideFlight(ctx context.Context, nodes []draft.Node) error {
 		return err
 	}
 	defer done()
-	s.e.label(ctx)
 	guesses := m.guesses(nodes)
 	running, at := flight{}, -1
 	for i, n := range nodes[:len(nodes)-guesses] {
@@ -235,10 +228,6 @@ func (m *edge) path(ids []draft.ID) []int32 {
 
 // Settle implements [draft.Model].
 func (m *edge) Settle(path ...draft.ID) {
-	if m.settling != nil && m.drafting != nil {
-		(*m.settling)()
-		defer (*m.drafting)()
-	}
 	slots := m.path(path)
 	for _, id := range path {
 		m.s.ids = append(m.s.ids, m.token[id])

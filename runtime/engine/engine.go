@@ -22,7 +22,6 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/device"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen"
@@ -70,8 +69,6 @@ type Engine struct {
 
 	structured structured // for answers that are JSON
 
-	unlabelled func() // removes the labels of profiles
-
 	closeDevice func() error
 }
 
@@ -86,7 +83,7 @@ func Open(path string, o Options) (*Engine, error) {
 
 // New loads the weights of an open file. Errors use name for the file. The engine closes the file, also on an error.
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
-	e := &Engine{path: name, file: f, o: o, unlabelled: phase.None}
+	e := &Engine{path: name, file: f, o: o}
 	e.begin(e.release)
 	if err := e.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("load %s: %w", name, err), e.Close())
@@ -111,7 +108,7 @@ func (e *Engine) load() (err error) {
 	e.saved = sync.OnceValues(e.savedAs)
 	if e.model.Mixes() {
 		e.crew = newCrew()
-		e.crew.acquire, e.crew.label, e.crew.forward = e.acquire, e.label, e.pass
+		e.crew.acquire, e.crew.forward = e.acquire, e.pass
 	}
 	return e.setDefaults()
 }
@@ -271,15 +268,4 @@ func (e *Engine) forward(
 		cache.Truncate(before)
 	}
 	return err
-}
-
-// label sets the profile labels of the device's workers to those of ctx.
-func (e *Engine) label(ctx context.Context) {
-	if d, ok := e.device.(interface{ Label(*func()) }); ok {
-		set := phase.Of(ctx)
-		if set == nil {
-			set = &e.unlabelled
-		}
-		d.Label(set)
-	}
 }

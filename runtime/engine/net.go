@@ -9,7 +9,6 @@ import (
 	"net"
 
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
-	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -193,7 +192,6 @@ type remote struct {
 
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
 	q.Ahead = min(q.Ahead, netproto.MaxAhead)
 	a, err := c.s.Ask(ctx, q)
 	return a, closedToo(err)

@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -152,9 +151,6 @@ func (s *Session) text(
 	ctx context.Context, prompt []int32, r Route, start time.Time, yield func(Token) bool,
 ) error {
 	s.speculation.off = r.Pick != nil || !r.Sampling().Greedy() && (r.Adjusts() || r.Structured())
-	outer := ctx
-	ctx = phase.With(ctx, phase.Draft)
-	defer phase.Enter(ctx, outer)()
 	tokens, err := s.e.Tokenizer()
 	if err != nil {
 		return err

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/mem"
+
 	"github.com/pilotfish-ai/pilotfish/internal/freemem"
-	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/shirou/gopsutil/v4/mem"
 )
 
 // ServeOptions limit an engine that answers questions of other devices. The zero value works.
@@ -118,9 +118,6 @@ func (m serviceModel) Forward(
 ) error {
 	ctx, release := m.e.bind(ctx)
 	defer release()
-	outer := ctx
-	ctx = phase.With(ctx, phase.Compute)
-	defer phase.Enter(ctx, outer)()
 	return m.e.named(ctx, m.e.run(ctx, kv, rows, out, want))
 }
 
@@ -138,7 +135,6 @@ func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
-	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
 	job := l.job(q)
 	a, err := l.s.ask(ctx, job)
 	if err != nil {

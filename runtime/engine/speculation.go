@@ -55,7 +55,6 @@ func (s *Session) inFlight(
 		return 0, nil, err
 	}
 	defer done()
-	s.e.label(ctx)
 	f, found := s.adopt(token, path)
 	if !found {
 		s.missFlights()

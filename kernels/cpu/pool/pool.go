@@ -19,7 +19,6 @@ type Pool struct {
 	busy    atomic.Bool // a Run is in progress
 	pass    atomic.Bool // between Begin and End
 	closed  atomic.Bool
-	label   atomic.Pointer[func()] // of the workers, see Label; nil if not set
 
 	// The loop in progress. It is written while no share has a piece and open is zero, and read by workers that have
 	// taken a piece and not yet finished it.
@@ -84,7 +83,6 @@ func (s *share) last() (lo, hi int) {
 type worker struct {
 	asleep atomic.Bool   // it waits for wake, or will soon; another goroutine that clears it must send to wake
 	wake   chan struct{} // capacity 1
-	label  *func()       // that was called last
 }
 
 const (
@@ -103,18 +101,6 @@ func New(threads int) *Pool {
 		go p.work(w, i)
 	}
 	return p
-}
-
-// Label makes each worker except the caller call f before its next piece of work, unless f was the last function it
-// called for Label. It is used for the profile labels of goroutines, and takes effect with the next loop.
-func (p *Pool) Label(f *func()) { p.label.Store(f) }
-
-// relabel calls f, unless it was the last one called.
-func (w *worker) relabel(f *func()) {
-	if f != nil && w.label != f {
-		w.label = f
-		(*f)()
-	}
 }
 
 // Threads returns the number of workers, including the caller.
@@ -195,7 +181,6 @@ func (p *Pool) take(worker int) (any bool) {
 			return any
 		}
 		if !any && worker > 0 {
-			p.workers[worker-1].relabel(p.label.Load())
 		}
 		any = true
 		p.f(worker, lo*p.grain, min(hi*p.grain, p.n))

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -247,29 +246,4 @@ func TestRunWithinRunPanics(t *testing.T) {
 	defer p.Close()
 	require.Panics(t, func() { p.Run(1, 1, func(_, _, _ int) { p.Run(1, 1, func(_, _, _ int) {}) }) })
 	p.Run(1, 1, func(_, _, _ int) {})
-}
-
-// TestPoolLabel: each worker except the caller calls a label once before its next work, and again when the label
-// changes.
-func TestPoolLabel(t *testing.T) {
-	const threads = 3
-	p := New(threads)
-	defer p.Close()
-	together := func() { // a loop in which each worker has one piece
-		var all sync.WaitGroup
-		all.Add(threads)
-		p.Run(threads, 1, func(int, int, int) { all.Done(); all.Wait() })
-	}
-	together() // before there is a label
-	var one, two atomic.Int32
-	first, second := func() { one.Add(1) }, func() { two.Add(1) }
-	p.Label(&first)
-	for range 3 {
-		together()
-		assert.EqualValues(t, threads-1, one.Load())
-	}
-	p.Label(&second)
-	together()
-	together()
-	assert.Equal(t, []int32{threads - 1, threads - 1}, []int32{one.Load(), two.Load()})
 }

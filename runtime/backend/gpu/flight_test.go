@@ -282,21 +282,16 @@ func TestNoToken(t *testing.T) {
 	for _, k := range []struct {
 		rows int
 		want backend.Want
-		over bool
 		err  string
 	}{
-		{1, backend.Want{Rows: []int{0}, K: 3}, true, "after one that is over"},
-		{1, backend.Want{}, false, "does not find its token"},
-		{2, backend.Want{Rows: []int{0, 1}, K: 3}, false, "does not find its token"},
-		{1, backend.Want{Rows: []int{0}, K: 65}, false, "does not find its token"},
-		{1, backend.Want{Rows: []int{0}, K: 65, Draw: drawn}, false, ""},
-		{2, backend.Want{Rows: []int{0, 1}, K: 3, Draw: drawn}, false, "does not find its token"},
-		{2, backend.Want{Rows: []int{1}, K: 64}, false, ""},
+		{1, backend.Want{}, "does not find its token"},
+		{2, backend.Want{Rows: []int{0, 1}, K: 3}, "does not find its token"},
+		{1, backend.Want{Rows: []int{0}, K: 65}, "does not find its token"},
+		{1, backend.Want{Rows: []int{0}, K: 65, Draw: drawn}, ""},
+		{2, backend.Want{Rows: []int{0, 1}, K: 3, Draw: drawn}, "does not find its token"},
+		{2, backend.Want{Rows: []int{1}, K: 64}, ""},
 	} {
 		before := pass(k.rows, k.want)
-		if k.over {
-			require.NoError(t, before.Wait(t.Context()))
-		}
 		next := row(3)
 		next.Token = 1000 // ignored
 		after := d.BeginAfter(before, c.KV(), next)
@@ -307,9 +302,7 @@ func TestNoToken(t *testing.T) {
 		} else {
 			assert.ErrorContains(t, err, k.err)
 		}
-		if !k.over {
-			require.NoError(t, before.Wait(t.Context()))
-		}
+		require.NoError(t, before.Wait(t.Context()))
 	}
 	assert.Equal(t, d.Frames(), d.Spare(), "errors leak no frame")
 }

@@ -205,9 +205,6 @@ type tensor struct {
 	values     grown
 	normed     grown // g·x
 	squares    grown // the parts of Σ x²
-	// only for the next operation of its layer, and not stored in values: q, k, v of NormProject for Attend, and the
-	// result of Attend for ProjectAdd
-	forNext bool
 }
 
 // Shape implements [backend.Tensor].

@@ -40,7 +40,7 @@ func (h *head) handsOn() bool { return len(h.want.Rows) == 1 && (!h.onCPU || h.d
 
 // Head implements [backend.Pass]: the output matrix in one level, the merge of its threadgroups' results in the next.
 func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
-	if !p.begins(backend.OpHead) || len(want.Rows) == 0 || !p.reads(backend.OpHead, x.(*tensor)) {
+	if p.err != nil || len(want.Rows) == 0 {
 		return
 	}
 	h := &head{out: out, x: x.(*tensor), g: g.(*norm), w: w.(*weight), want: want}

@@ -18,7 +18,6 @@ type pass struct {
 	stats Stats
 	open  bool // the current level has a dispatch
 	err   error
-	order backend.Order
 
 	deferred func(g *norm) // encodes the postponed write of x, with the norm that follows; nil if none is postponed
 	written  *tensor       // the x that it writes
@@ -63,22 +62,6 @@ func (p *pass) fail(err error) {
 	if p.err == nil {
 		p.err = err
 	}
-}
-
-// begins reports whether an operation is to be encoded: the pass has not failed, and the order allows it.
-func (p *pass) begins(op backend.OpKind) bool {
-	if p.err == nil {
-		p.err = p.order.Next(op)
-	}
-	return p.err == nil
-}
-
-// reads reports whether an operation may read x. If not, it fails the pass.
-func (p *pass) reads(op backend.OpKind, x *tensor) bool {
-	if x.forNext {
-		p.fail(p.order.Misread(op))
-	}
-	return !x.forNext
 }
 
 // level begins a dependency level: dispatches after it see the results of those before it.
@@ -249,7 +232,7 @@ func (p *pass) reserve(t *tensor) {
 
 // Embed implements [backend.Pass].
 func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
-	if !p.begins(backend.OpEmbed) {
+	if p.err != nil {
 		return
 	}
 	x, w := to.(*tensor), table.(*weight)
@@ -261,7 +244,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	}
 	p.flush(nil)
 	p.reserve(x)
-	p.written, x.forNext = x, false
+	p.written = x
 	p.deferred = func(g *norm) {
 		args := kernels.EmbedArgs{
 			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), HasGain: flag(g != nil),
@@ -286,25 +269,18 @@ func (n *norm) bound() bound {
 // NormProject implements [backend.Pass]. The Attend that must follow encodes it, together with the rotation and the
 // store of its results.
 func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
-	if p.err == nil {
-		p.err = p.order.NormProject(q, k, v)
-	}
-	if p.err != nil || !p.reads(backend.OpNormProject, x.(*tensor)) {
+	if p.err != nil {
 		return
 	}
 	p.project = &projection{
 		q: q.(*tensor), k: k.(*tensor), v: v.(*tensor), x: x.(*tensor), g: g.(*norm),
 		w: [3]*weight{wq.(*weight), wk.(*weight), wv.(*weight)},
 	}
-	p.project.q.forNext, p.project.k.forNext, p.project.v.forNext = true, true, true
 }
 
 // Attend implements [backend.Pass]: the projection with rotation and store in one level, and attention in another. Its
 // result is for the ProjectAdd that takes a.
 func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int) {
-	if p.err == nil {
-		p.err = p.order.Attend(q, k, v)
-	}
 	if p.err != nil {
 		return
 	}
@@ -338,7 +314,6 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int)
 	p.level()
 	p.encodeAttend(layer)
 	p.attended = a.(*tensor)
-	p.attended.forNext = true
 }
 
 // bounds returns the places of the keys and values of a layer.
@@ -410,7 +385,7 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 
 // ProjectAdd implements [backend.Pass]. It is encoded when the next norm is known.
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
-	if !p.begins(backend.OpProjectAdd) {
+	if p.err != nil {
 		return
 	}
 	p.flush(nil)
@@ -418,9 +393,6 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 	fit(to, m, from)
 	attended := from == p.attended
 	p.attended = nil
-	if !p.reads(backend.OpProjectAdd, to) || !attended && !p.reads(backend.OpProjectAdd, from) {
-		return
-	}
 	p.reserve(to)
 	if !attended {
 		p.reserve(from)
@@ -469,7 +441,7 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 
 // NormGateUp implements [backend.Pass].
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
-	if !p.begins(backend.OpNormGateUp) || !p.reads(backend.OpNormGateUp, x.(*tensor)) {
+	if p.err != nil {
 		return
 	}
 	to, from, n, gate, up := m.(*tensor), x.(*tensor), g.(*norm), wGate.(*weight), wUp.(*weight)
@@ -477,7 +449,6 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	fit(to, up, from)
 	p.prepare(from, n)
 	p.reserve(to)
-	to.forNext = false
 	if gate.kind == up.kind {
 		p.encodeGateUp(to, from, n, gate, up, 0)
 		return

@@ -20,14 +20,11 @@ const scoreStride = splitSlots + 2*vector.KeyBlock
 
 // Attend implements [backend.Pass].
 func (p *pass) Attend(a, q, k, v backend.Tensor, gq, gk backend.Norm, layer int) {
-	if p.err == nil {
-		p.err = p.order.Attend(q, k, v)
-	}
 	if p.err != nil {
 		return
 	}
 	out, qs, ks, vs := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor)
-	p.attended, out.rounded, out.forNext = out, false, true
+	out.rounded = false
 	p.eachRow(func(t int) {
 		p.normHeads(qs.row(t), gq)
 		p.normHeads(ks.row(t), gk)

@@ -14,7 +14,7 @@ const chunk = 1024
 // Head implements [backend.Pass]. The wanted rows are multiplied with the output matrix together; each chunk of the
 // vocabulary yields its best tokens and its sums, which are merged in order at the end.
 func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
-	if !p.begins(backend.OpHead) || len(want.Rows) == 0 || !p.reads(backend.OpHead, x.(*tensor)) {
+	if p.err != nil || len(want.Rows) == 0 {
 		return
 	}
 	d, m, in := p.d, w.(*weight), x.(*tensor)

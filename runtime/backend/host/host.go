@@ -60,9 +60,6 @@ func New(o Options) (*Device, error) {
 	return d, nil
 }
 
-// Label makes the workers call f before their next work, see [pool.Pool.Label].
-func (d *Device) Label(f *func()) { d.pool.Label(f) }
-
 // Name implements [backend.Device].
 func (d *Device) Name() string {
 	variant := cpu.Features()
@@ -149,9 +146,6 @@ type tensor struct {
 	f          []float32 // its capacity is SpareTokens more
 	acts       cpu.Acts  // of f, for a product
 	rounded    bool      // acts holds the rounded form of f; set when f is written
-	// f is only for the next operation of its layer: q, k, v of NormProject for Attend, and the result of Attend for
-	// ProjectAdd
-	forNext bool
 }
 
 // Shape implements [backend.Tensor].

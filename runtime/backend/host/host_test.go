@@ -231,7 +231,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestWorkers: the workers are awake during a pass alone, and have the labels of the device.
+// TestWorkers: the workers are awake during a pass alone.
 func TestWorkers(t *testing.T) {
 	d, err := New(Options{Threads: 2})
 	require.NoError(t, err)
@@ -245,7 +245,4 @@ func TestWorkers(t *testing.T) {
 	assert.NotZero(t, of("pass").Uint())
 	require.NoError(t, p.End(t.Context()))
 	assert.Zero(t, of("pass").Uint())
-	label := func() {}
-	d.Label(&label)
-	assert.Equal(t, reflect.ValueOf(&label).Pointer(), of("label").Pointer())
 }

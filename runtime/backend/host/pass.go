@@ -16,8 +16,6 @@ type pass struct {
 	kv       *kv
 	rows     []backend.Row
 	cos, sin []float32 // [T, Dh/2] of the angle of each row
-	order    backend.Order
-	attended *tensor // the result of Attend, until the next ProjectAdd
 	err      error
 }
 
@@ -68,39 +66,18 @@ func (p *pass) setAngles() {
 
 // End implements [backend.Pass].
 func (p *pass) End(ctx context.Context) error {
-	over := p.order.Ended()
-	p.fail(p.order.Next(backend.OpEnd))
-	if over {
-		return p.err
-	}
 	p.d.pool.End()
 	p.fail(context.Cause(ctx))
 	return p.err
 }
 
-// begins reports whether an operation is to run: the pass has not failed, and the order allows it.
-func (p *pass) begins(op backend.OpKind) bool {
-	if p.err == nil {
-		p.err = p.order.Next(op)
-	}
-	return p.err == nil
-}
-
-// reads reports whether an operation may read x. If not, it fails the pass.
-func (p *pass) reads(op backend.OpKind, x *tensor) bool {
-	if x.forNext {
-		p.fail(p.order.Misread(op))
-	}
-	return !x.forNext
-}
-
 // Embed implements [backend.Pass].
 func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
-	if !p.begins(backend.OpEmbed) {
+	if p.err != nil {
 		return
 	}
 	to, w := x.(*tensor), table.(*weight)
-	to.rounded, to.forNext = false, false
+	to.rounded = false
 	for t, r := range p.rows {
 		if r.Token < 0 || int(r.Token) >= w.Rows {
 			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.Rows))
@@ -118,16 +95,13 @@ func (p *pass) fail(err error) {
 
 // NormProject implements [backend.Pass].
 func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
-	if p.err == nil {
-		p.err = p.order.NormProject(q, k, v)
-	}
-	if p.err != nil || !p.reads(backend.OpNormProject, x.(*tensor)) {
+	if p.err != nil {
 		return
 	}
 	outs := [...]projection{{q.(*tensor), wq.(*weight)}, {k.(*tensor), wk.(*weight)}, {v.(*tensor), wv.(*weight)}}
 	p.setActs(x.(*tensor), g.(*norm), outs[0].w.Quantised() || outs[1].w.Quantised() || outs[2].w.Quantised())
 	for _, o := range outs {
-		o.out.rounded, o.out.forNext = false, true
+		o.out.rounded = false
 	}
 	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
 	p.eachPiece(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
@@ -195,15 +169,10 @@ func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
 
 // ProjectAdd implements [backend.Pass].
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
-	if !p.begins(backend.OpProjectAdd) {
+	if p.err != nil {
 		return
 	}
 	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
-	attended := from == p.attended
-	p.attended = nil
-	if !p.reads(backend.OpProjectAdd, to) || !attended && !p.reads(backend.OpProjectAdd, from) {
-		return
-	}
 	to.rounded = false
 	acts := p.actsOf(from, m.Quantised())
 	p.eachPiece(m.Rows, p.grain(m.Rows, m), func(worker, lo, hi int) {
@@ -225,14 +194,13 @@ func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 // NormGateUp implements [backend.Pass]. If the next product needs a rounded input, which the types of the weights show,
 // each worker also rounds the part of the result that it computes, while it is in the cache.
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
-	if !p.begins(backend.OpNormGateUp) || !p.reads(backend.OpNormGateUp, x.(*tensor)) {
+	if p.err != nil {
 		return
 	}
 	to, gate, up := m.(*tensor), wGate.(*weight), wUp.(*weight)
 	quantised := gate.Quantised() || up.Quantised()
 	p.setActs(x.(*tensor), g.(*norm), quantised)
 	to.acts.Use(to.f, len(p.rows), to.cols)
-	to.forNext = false
 	to.rounded = quantised && !p.d.exact && to.cols%pieceOutputs == 0
 	p.eachPiece(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
 		ws := &p.d.workers[worker]

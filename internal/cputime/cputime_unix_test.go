@@ -1,6 +1,6 @@
 //go:build unix
 
-package result
+package cputime
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCPUTime: the CPU time is that in the program and that in the system for it.
-func TestCPUTime(t *testing.T) {
+// TestUsed: the CPU time is that in the program and that in the system for it.
+func TestUsed(t *testing.T) {
 	used := func() (user, system time.Duration) {
 		var u unix.Rusage
 		assert.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
@@ -22,7 +22,7 @@ func TestCPUTime(t *testing.T) {
 	for ; user == 0 || system == 0; user, system = used() { // until there is some of both
 		_, _ = os.Stat("/")
 	}
-	now := CPUTime()
+	now := Used()
 	assert.GreaterOrEqual(t, now, user+system)
 	user, system = used()
 	assert.LessOrEqual(t, now, user+system)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package result
+package cputime
 
 import (
 	"time"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime returns the CPU time that the process has used.
-func CPUTime() time.Duration {
+// Used returns the CPU time that the process has used.
+func Used() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return 0

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package result
-
-import "time"
-
-// CPUTime returns 0 on this system.
-func CPUTime() time.Duration { return 0 }
