@@ -133,6 +133,8 @@ func (r *run) compared(op string, a, b value) bool {
 		return !r.contains(b, a)
 	case "sameas":
 		return isBool(a) == isBool(b) && r.equal(a, b)
+	case "divisibleby":
+		return !truth(r.arithmetic("%", a, b))
 	case "<":
 		return r.compare(a, b) < 0
 	case "<=":

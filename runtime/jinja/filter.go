@@ -54,6 +54,7 @@ func (p *parser) test() func(r *run, v value) bool {
 var testOperators = map[string]string{
 	"eq": "==", "equalto": "==", "==": "==", "ne": "!=", "!=": "!=", "lt": "<", "lessthan": "<", "<": "<", "le": "<=",
 	"<=": "<=", "gt": ">", "greaterthan": ">", ">": ">", "ge": ">=", ">=": ">=", "in": "in", "sameas": "sameas",
+	"divisibleby": "divisibleby",
 }
 
 // plainTest returns a test without an argument; nil if there is none of this name.
@@ -162,10 +163,27 @@ func filterNamed(name string) filter {
 			fail("%s has no fields", kind(v))
 			return nil
 		}
+	case "dictsort":
+		return dictsort
+	case "sort":
+		return sortFilter
 	case "reverse":
 		return reverse
+	case "unique":
+		return unique
 	case "int":
 		return toInt
+	case "float":
+		return toFloat
+	case "round":
+		return round
+	case "abs":
+		return func(_ *run, v value, _ args) value {
+			if number(v) < 0 {
+				return calculated("-", 0, v)
+			}
+			return v
+		}
 	case "map":
 		return mapFilter
 	case "selectattr":
@@ -176,6 +194,8 @@ func filterNamed(name string) filter {
 		return selecting(false, true)
 	case "reject":
 		return selecting(false, false)
+	case "indent":
+		return indent
 	}
 	return nil
 }
@@ -260,7 +280,79 @@ func (r *run) end(v value, at int) value {
 	return r.element(v, at)
 }
 
+// sorted returns a copy in order. A sort of n elements makes about n·log(n) comparisons, which take their work.
+func (r *run) sorted(all []value, key func(v value) value, a args) *list {
+	r.spend(16 * len(all))
+	all = slices.Clone(all)
+	order := 1
+	if truth(a.at(0, "reverse", false)) { // equal elements keep their order then, too
+		order = -1
+	}
+	slices.SortStableFunc(all, func(x, y value) int {
+		x, y = key(x), key(y)
+		if !truth(a.at(1, "case_sensitive", false)) {
+			x, y = r.folded(x), r.folded(y)
+		}
+		return order * r.compare(x, y)
+	})
+	return &list{items: all}
+}
+
+// folded returns a text in small letters, and other values as they are.
+func (r *run) folded(v value) value {
+	if s, ok := v.(str); ok {
+		return r.mapped(s, lower)
+	}
+	return v
+}
+
+func sortFilter(r *run, v value, a args) value {
+	path, by := r.path(a, 2)
+	return r.sorted(r.items(v), func(v value) value {
+		if by {
+			return r.attribute(v, path, nil)
+		}
+		return v
+	}, a)
+}
+
+// dictsort returns the fields of an object by name, or by value.
+func dictsort(r *run, v value, a args) value {
+	d, ok := v.(*dict)
+	if !ok {
+		fail("%s has no fields to sort", kind(v))
+	}
+	by := 0
+	if r.equal(a.at(1, "by", nil), literal("value")) {
+		by = 1
+	}
+	return r.sorted(r.pairs(d).items, func(v value) value { return v.(*list).items[by] },
+		args{named: map[string]value{"case_sensitive": a.at(0, "case_sensitive", false),
+			"reverse": a.at(2, "reverse", false)}})
+}
+
 func reverse(r *run, v value, _ args) value { return r.slice(v, [3]value{nil, nil, -1}) }
+
+func unique(r *run, v value, a args) value {
+	l, fold := &list{}, r.folded
+	if truth(a.at(0, "case_sensitive", false)) {
+		fold = func(v value) value { return v }
+	}
+	path, by := r.path(a, 1)
+	key := func(v value) value {
+		if by {
+			v = r.attribute(v, path, nil)
+		}
+		return fold(v)
+	}
+	for _, one := range r.items(v) {
+		r.spend(16)
+		if !slices.ContainsFunc(l.items, func(v value) bool { return r.equal(key(v), key(one)) }) {
+			l.items = append(l.items, one)
+		}
+	}
+	return l
+}
 
 func toInt(r *run, v value, a args) value {
 	if isNumber(v) {
@@ -276,11 +368,45 @@ func toInt(r *run, v value, a args) value {
 	return a.at(0, "default", 0)
 }
 
+func toFloat(r *run, v value, a args) value {
+	if isNumber(v) {
+		return number(v)
+	}
+	if f, err := strconv.ParseFloat(r.trimmed(v), 64); err == nil {
+		return f
+	}
+	return a.at(0, "default", 0.0)
+}
+
 // trimmed returns the text of a value without blanks at its ends.
 func (r *run) trimmed(v value) string {
 	t := r.text(v)
 	r.spend(len(t.String))
 	return strings.TrimSpace(t.String)
+}
+
+// round rounds to a number of decimal places: to the nearest number, the even one of two, or by a method.
+func round(r *run, v value, a args) value {
+	places, f := integer(a.at(0, "precision", 0)), number(v)
+	scale := math.Pow(10, float64(places))
+	switch method := r.text(a.at(1, "method", literal("common"))).String; {
+	case method == "ceil":
+		return math.Ceil(f*scale) / scale
+	case method == "floor":
+		return math.Floor(f*scale) / scale
+	case method != "common":
+		fail("the method %.40q of rounding is none of common, ceil and floor", method)
+	case isInt(v):
+		if places < 0 {
+			f = math.RoundToEven(f*scale) / scale
+		}
+		return integer(f)
+	case places < 0:
+		return math.RoundToEven(f*scale) / scale
+	}
+	const most = 1074 // no number of this type has more places
+	f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', min(places, most), 64), 64)
+	return f
 }
 
 // mapFilter applies a filter to each element, or takes a field of each.
@@ -337,4 +463,27 @@ func (r *run) holds(v value, test []value) bool {
 		fail("the test %.40q is not supported here", name)
 	}
 	return r.compared(op, v, test[1])
+}
+
+// indent puts blanks, or another text, before each line but the first, and with blank also before empty ones.
+func indent(r *run, v value, a args) value {
+	width, ok := a.at(0, "width", 4).(str)
+	if !ok {
+		width = r.repeated(literal(" "), integer(a.at(0, "width", 4)))
+	}
+	blank := truth(a.at(2, "blank", false))
+	var b builder
+	for i, line := range r.lines(r.joined(r.text(v), literal("\n")), false).items {
+		line := line.(str)
+		if i > 0 {
+			b.add(literal("\n"))
+		}
+		if i == 0 && truth(a.at(1, "first", false)) || i > 0 && (blank || line.String != "") {
+			r.spend(2 * len(width.String))
+			b.add(width)
+		}
+		r.spend(2 * len(line.String))
+		b.add(line)
+	}
+	return b.text()
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // globals returns the functions that every template can call.
@@ -84,6 +85,10 @@ func textMethod(name string) func(r *run, s str, a args) value {
 		return func(r *run, s str, a args) value { return r.strip(s, a, false, true) }
 	case "split":
 		return func(r *run, s str, a args) value { return r.split(s, a) }
+	case "rsplit":
+		return func(r *run, s str, a args) value { return r.rsplit(s, a) }
+	case "splitlines":
+		return func(r *run, s str, a args) value { return r.lines(s, truth(a.at(0, "keepends", false))) }
 	case "startswith":
 		return func(r *run, s str, a args) value { return r.anyOf(a, s.String, strings.HasPrefix) }
 	case "endswith":
@@ -107,6 +112,10 @@ func textMethod(name string) func(r *run, s str, a args) value {
 	case "count":
 		return func(_ *run, s str, a args) value {
 			return strings.Count(s.String, keyOf(part(a)).String)
+		}
+	case "isdigit":
+		return func(_ *run, s str, _ args) value {
+			return s.String != "" && strings.IndexFunc(s.String, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
 		}
 	}
 	return nil
@@ -195,6 +204,58 @@ func (r *run) split(s str, a args) *list {
 		l.items = append(l.items, rest.cut(0, at))
 		rest = rest.cut(at+len(sep.String), len(rest.String))
 	}
+}
+
+// rsplit is split from the end, with a separator.
+func (r *run) rsplit(s str, a args) *list {
+	sep, limit := keyOf(a.at(0, "sep", nil)), -1
+	if v := a.at(1, "maxsplit", nil); v != nil {
+		limit = integer(v)
+	}
+	if sep.String == "" {
+		fail("rsplit needs a separator that is not empty")
+	}
+	l := &list{}
+	for ; limit != 0; limit-- {
+		r.spend(32)
+		at := strings.LastIndex(s.String, sep.String)
+		if at < 0 {
+			break
+		}
+		l.items = append(l.items, s.cut(at+len(sep.String), len(s.String)))
+		s = s.cut(0, at)
+	}
+	l.items = append(l.items, s)
+	slices.Reverse(l.items)
+	return l
+}
+
+// lines returns the lines of a text, with or without their ends.
+func (r *run) lines(s str, ends bool) *list {
+	l := &list{}
+	for s.String != "" {
+		r.spend(32)
+		at := strings.IndexFunc(s.String, endsLine)
+		if at < 0 {
+			l.items = append(l.items, s)
+			break
+		}
+		_, n := utf8.DecodeRuneInString(s.String[at:])
+		if strings.HasPrefix(s.String[at:], "\r\n") {
+			n = 2
+		}
+		line, rest := s.cut(0, at), s.cut(at+n, len(s.String))
+		if ends {
+			line = s.cut(0, at+n)
+		}
+		l.items, s = append(l.items, line), rest
+	}
+	return l
+}
+
+// endsLine reports whether a character ends a line in Python.
+func endsLine(c rune) bool {
+	return c >= '\n' && c <= '\r' || c >= 0x1c && c <= 0x1e || c == 0x85 || c == 0x2028 || c == 0x2029
 }
 
 // anyOf reports whether a test holds for the argument, or for one of its elements.

@@ -35,16 +35,17 @@ list[::-1] ~ list[1:] ~ list[-1] ~ list[5] ~ list[-9] ~ list[:-1] ~ list[5:] ~ (
 text.strip() ~ '|' ~ text.lstrip() ~ '|' ~ text.rstrip() ~ '|' ~ 'xxaxx'.strip('x') ~ '|' ~ 'abcab'.lstrip('ab')
 marked.split('</think>')[-1].lstrip('\\n') ~ '|' ~ marked.split('</think>')[0].rstrip('\\n').split('<think>')[-1]
 'a,b,,c'.split(',') ~ 'a  b c '.split() ~ ''.split() ~ ''.split(',') ~ 'a,b,c'.split(',', 1) ~ 'a b c'.split(none, 1)
+'a,b,c'.rsplit(',', 1) ~ 'a\\nb\\n'.splitlines() ~ ''.splitlines()
 text.startswith('  Ein') ~ text.endswith('x') ~ text.startswith(('a', ' ')) ~ ''.startswith('')
 'straBe Über iPad'.upper() ~ 'ÄB'.lower() ~ 'hello wORLD it'.title() ~ 'hELLO w'.capitalize() ~ ''.title()
 'aXbX'.replace('X', 'yy') ~ 'abc'.find('c') ~ 'éa'.find('a') ~ 'abc'.find('z') ~ 'aba'.rfind('a') ~ 'abab'.count('ab')
-'-'.join(['a', 'b']) ~ 'a' * 3 ~ 'ab' * 0 ~ 'ab' * -1
+'-'.join(['a', 'b']) ~ '12'.isdigit() ~ ''.isdigit() ~ 'a' * 3 ~ 'ab' * 0 ~ 'ab' * -1
 1 == 1.0 and true == 1 and 'a' != 'b' and none == none and [1, 2] == [1, 2] and {'a': 1} == {'a': 1}
 (1 <= 1) ~ (2 <= 1) ~ (1 > 1) ~ (2 > 1) ~ (1 < 1) ~ (1 >= 1) ~ (1 >= 2) ~ ('a' <= 'a') ~ ([1] < [1, 0]) ~ ([2] > [1, 3])
 ([1] == [1, 2]) ~ ([1, 2] == [1, 3]) ~ ({'a': 1} == {'a': 2}) ~ ({'a': 1} == {'b': 1}) ~ ({'a': 1} == {}) ~ ({'a': 1} == {'a': 1, 'b': 2}) ~ ('1' == 1) ~ (none == 0)
 (missing == nothing) ~ (missing == none) ~ (missing == '') ~ ('x' in missing) ~ (0 == no) ~ ([] == ()) ~ ({'a': [1.0]} == {'a': [true]})
 ({} or 'a') ~ (0.0 or 'b') ~ (() or 'c') ~ (half and 'd') ~ (namespace() and 'e') ~ (0 and 'f') ~ ({'g': 0} and 'g')
-(half + 1) ~ '|' ~ half * 2 ~ '|' ~ -half ~ '|' ~ half // 1 ~ half | int ~ [half] ~ (half is float) ~ (half is integer) ~ half | tojson
+(half + 1) ~ '|' ~ half * 2 ~ '|' ~ -half ~ '|' ~ half // 1 ~ half | int ~ half | round ~ [half] ~ (half is float) ~ (half is integer) ~ half | tojson
 1 < 2 and 'a' < 'b' and 2 >= 2 and not 1 > 2 and [1, 2] < [1, 3] and (1,) != [1]
 ('Ein' in text) ~ (3 in list) ~ ('zeta' in object) ~ ('x' not in 'abc') ~ (9 not in list) ~ (none in list)
 yes and n or empty
@@ -56,7 +57,7 @@ missing
 missing is defined ~ missing is undefined ~ object.nothing is defined ~ object['zeta'] is defined ~ none is defined
 none is none ~ n is number ~ yes is number ~ n is integer ~ yes is integer ~ 1.0 is float ~ yes is boolean ~ n is not none
 text is string ~ list is string ~ object is mapping ~ list is sequence ~ text is iterable ~ n is iterable ~ list is mapping
-yes is true ~ no is false ~ n is true ~ 4 is even ~ 4 is odd ~ 3 is eq 3 ~ 3 is in [1, 3] ~ 3 is gt(2)
+yes is true ~ no is false ~ n is true ~ 4 is even ~ 4 is odd ~ 6 is divisibleby 3 ~ 3 is eq 3 ~ 3 is in [1, 3] ~ 3 is gt(2)
 object.alpha.b[1] ~ object['alpha']['b'][0] ~ object.get('zeta') ~ object.get('none') ~ object.get('none', 'd')
 object.items is string ~ object['items'] ~ object.keys() | list ~ object.values() | length
 object | tojson
@@ -64,7 +65,7 @@ object | tojson(indent=2)
 void | tojson(indent=2) ~ {} | tojson(indent=4) ~ [[], {'a': []}] | tojson(indent=1)
 object | tojson(separators=(',', ':'), sort_keys=true)
 object.key | tojson(ensure_ascii=true)
-'a\x7f~' | tojson(ensure_ascii=true) ~ '2.9' | int ~ -2.9 | int
+'a\x7f~' | tojson(ensure_ascii=true) ~ 'x' | float ~ '' | float ~ 'x' | float(none) ~ '2.9' | int ~ -2.9 | int
 [1, 1.5, true, none, 'é'] | tojson
 text | length ~ list | length ~ object | count ~ missing | length
 missing | default('d') ~ none | default('d') ~ empty | default('d', true) ~ no | d('x', boolean=true)
@@ -72,20 +73,22 @@ text | trim ~ '|' ~ 'x' | upper ~ 'Xy' | lower ~ 'ab cd' | title ~ 'ab' | capita
 {'k': 1, 'l': 2} | first ~ {'k': 1, 'l': 2} | last ~ {} | first ~ 'äb' | list ~ {'k': 1} | list ~ {'k': 1, 'l': 2} | join('-') ~ [missing, none]
 list | first ~ list | last ~ void | first ~ 'abc' | first ~ 'abc' | last
 list | join(',') ~ people | join(', ', attribute='name') ~ [1, none] | join ~ 'abc' | join('-')
-people | map(attribute='name') | list
-people | map(attribute='age') | list
+list | sort ~ list | sort(reverse=true) ~ names | sort ~ names | sort(case_sensitive=true) ~ (people | sort(attribute='age') | map(attribute='name') | list)
+{'b': 1, 'A': 2} | dictsort(true) ~ {'b': 1, 'A': 2} | dictsort(false, 'key', true) ~ {'b': 1, 'A': 2} | dictsort(by='value')
+{'b': 1, 'A': 2, 'c': 0} | dictsort(false, 'value', true) ~ {'b': 1, 'A': 2} | dictsort(reverse=true) ~ {'b': 1, 'A': 2} | dictsort(false, 'key') ~ names | unique(true) | list
+names | sort(true) ~ names | sort(false, true) ~ people | sort(true, false, 'age') | map(attribute='age') | list
 people | join(', ', 'name') ~ people | join(attribute='name') ~ list | join(d='-') ~ names | map('default', 'd') | list
 'aaa'.replace('a', 'b', 2) ~ 'aaa' | replace('a', 'b', 1) ~ 'aaa' | replace('a', 'b', none) ~ 'aaa' | replace(old='a', new='c')
-'xxaxx'.strip('x') ~ object.get('x', 4) ~ 'a-b-c'.split('-', 1) ~ 'x' | d('y', true)
-'x' | int(3) ~ 'x' | int(default=4) ~ {'b': 'é', 'a': 2} | tojson(true, 1, [';', '='], true)
-object | items | list | length ~ {'b': 1, 'A': 2} | items | list
-list | reverse | list ~ 'abc' | reverse
-'12' | int ~ '1x' | int ~ 'x' | int(5) ~ 3.9 | int ~ yes | int
+'xxaxx'.strip('x') ~ object.get('x', 4) ~ 'a-b-c'.split('-', 1) ~ 'a-b-c'.rsplit('-', 1) ~ 'a\\nb' | indent(3, true) ~ 'x' | d('y', true)
+'x' | int(3) ~ 'x' | int(default=4) ~ 'x' | float(2.5) ~ 2.567 | round(2) ~ {'b': 'é', 'a': 2} | tojson(true, 1, [';', '='], true)
+object | items | list | length ~ {'b': 1, 'A': 2} | dictsort ~ {'b': 1, 'A': 2} | items | list
+list | reverse | list ~ 'abc' | reverse ~ ['a', 'A', 'b', 'a'] | unique | list
+'12' | int ~ '1x' | int ~ 'x' | int(5) ~ 3.9 | int ~ '1.5' | float ~ -3 | abs ~ 2.5 | round ~ 3.14159 | round(2) ~ yes | int
 names | map('upper') | join ~ people | map(attribute='age') | list
 people | selectattr('ok') | map(attribute='name') | list ~ people | rejectattr('ok') | list | length
 people | selectattr('age', 'equalto', 30) | map(attribute='name') | join('+') ~ people | selectattr('ok', 'defined') | list | length
 [0, 1, '', 'x', none] | select | list ~ [0, 1, none] | reject('none') | list ~ [1, 'a'] | select('string') | list
-none | string ~ 5 | string ~ object | string
+'a\\nb\\n\\nc' | indent(2) ~ 'a\\nb' | indent(1, true) ~ none | string ~ 5 | string ~ object | string
 range(3) | list ~ range(1, 8, 3) | list ~ range(3, 0, -1) | list ~ range(0) | list
 dict(a=1, b='x') ~ namespace(a=1).a ~ namespace(a=1).b is defined
 list is callable ~ range is callable
@@ -108,7 +111,7 @@ text.append('x')
 "\\N{BULLET}"[0:0]
 'abc'[0].upper() ~ 'abc'[1:] | upper ~ ('ab' ~ 'c') | length
 3 | string + 'x'
-- 3 | string
+- 3 | abs
 not 'a' in 'abc'
 [list, object] | length
 true and false or true
@@ -120,18 +123,25 @@ list[:9] ~ list[9::-1] ~ 'abc'[1:9] ~ 'abc'[-9:2] ~ list[1:9:2] ~ range(1, 3, -1
 'a' < [1]
 [1] | select('eq') | list
 [1, 2] + (3,)
+3 | abs ~ 0 | abs ~ -1.5 | abs
 1,
 tools | map(attribute='function.name') | join(', ') ~ tools | selectattr('function.name', 'equalto', 'f') | list | length
-tools | join(attribute='function.name')
+tools | sort(attribute='function.n') | join(attribute='function.name')
 tools | map(attribute='function.x.y') | list
-[['b', 2], ['a', 1]] | map(attribute=0) | list ~ [{'a': [5, 6]}] | map(attribute='a.1') | list
+[['b', 2], ['a', 1]] | sort(attribute=1) | map(attribute=0) | list ~ [{'a': [5, 6]}] | map(attribute='a.1') | list
 people | map(attribute='ok', default='?') | list ~ [{'a': {'b': 2}}, {}] | map(attribute='a.b', default='-') | list
+[{'a': 'X'}, {'a': 'x'}] | unique(attribute='a') | list ~ [{'a': 'X'}, {'a': 'x'}] | unique(true, 'a') | list | length
 people | selectattr('age', 'gt', 10) | list | length ~ people | rejectattr('age', '<=', 10) | map(attribute='name') | list
-list | select('lessthan', 3) | list ~ list | reject('>=', 2) | list
+list | select('lessthan', 3) | list ~ list | select('divisibleby', 3) | list ~ list | reject('>=', 2) | list
 1 is sameas true ~ true is sameas true ~ 0 is sameas false ~ none is sameas none ~ 1 is sameas 1 ~ 2 is greaterthan 1
 odd ~ [odd] ~ ['\\x7f', '\\u00ad\\u200b', '\\U000e0001', '\\t']
+odd.splitlines() ~ 'a\\r\\nb\\n'.splitlines(true) ~ 'a\\n\\n'.splitlines() ~ 'a\\x1cb\\x85c\\u2029'.splitlines() ~ '\\r\\r'.splitlines()
 "they're o'neil-b (c) {d} <e> [f] g_h ÉCOLE 1x" | title ~ "it's".title() ~ '-' | title
 '3.7' | int ~ '-1.5e1' | int ~ 'nan' | int(5) ~ 'inf' | int(6) ~ ' 8 ' | int ~ '9x' | int(7)
+0.15 | round(1) ~ '|' ~ 2.675 | round(2) ~ '|' ~ 7 | round ~ '|' ~ 25 | round(-1) ~ '|' ~ 25.0 | round(-1) ~ '|' ~ 1e300 | round(2)
+7.9 | round(0, 'floor') ~ 7.11 | round(1, method='ceil') ~ -7.15 | round(1, 'floor') ~ 7 | round(1, 'ceil') ~ yes | round
+1.5 | round(0, 'up')
+'\\n\\nx' | indent(2, true) ~ 'x\\n\\ny' | indent(2, blank=true) ~ 'x\\ny' | indent('> ') ~ 'a\\r\\nb\\n' | indent(1) ~ '' | indent(1, true)
 dict(b=1, a=2) ~ dict({'z': 0}, y=1, b=2)
 dict(a=1, a=2)
 [']', ')', 'if', '|', 'is', 'not', '}}', '%}'] ~ {'}': ':', ':': ','} ~ (')' if 'else' else 'if') ~ '-' 'not' '[' ~ ('.', '(', ')')
@@ -139,7 +149,7 @@ dict(a=1, a=2)
 
 TEMPLATES = [
     "{% for x in list %}{% macro f() %}{% continue %}{% endmacro %}{{ f() }}{% endfor %}",
-    "{% for a in [[1] + [2] + [3], 'a b c'.split(' '), names[:3], 'a b c'.split(), object.values() | list, list | list] %}"
+    "{% for a in [[1] + [2] + [3], 'a\\nb\\nc\\n'.splitlines(), names[:3], 'a b c'.split(), object.values() | list, list | sort] %}"
     "{% set b, c = a + ['b'], a + ['c'] %}{{ a }}{{ b }}{{ c }}{{ b | reverse | list }}{{ b }}{% endfor %}",
     "a\n{% if yes %}\n  b\n  {% else %}\nc\n{% endif %}\nd\n",
     "a  {%- if yes -%}  b  {%- endif -%}  c\n\n",
@@ -153,7 +163,7 @@ TEMPLATES = [
     "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
     "{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a', 'b') }};{% endfor %}",
     "{% for x in void %}{% else %}none{% endfor %}{% for k in object %}{{ k }}{% endfor %}{% for c in 'äb' %}{{ c }},{% endfor %}",
-    "{% for k, v in object.items() %}{{ k }}={{ v }};{% endfor %}",
+    "{% for k, v in object.items() %}{{ k }}={{ v }};{% endfor %}{% for k, v in object | dictsort %}{{ k }}{% endfor %}",
     "{% for p in people if p.age == 30 %}{{ loop.index }}/{{ loop.length }}{{ p.name }}{% endfor %}",
     "{% for x in list %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% if loop.last %}{% break %}{% endif %}{% endfor %}",
     "{% for x in list %}{% for y in names %}{% if y == 'c' %}{% break %}{% endif %}{{ x }}{{ y }}{% endfor %}{{ loop.index }}{% endfor %}",
