@@ -32,7 +32,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -306,10 +305,8 @@ type DialOptions struct {
 	Lazy         bool          // return at once, and connect in the background without an error
 	Timeout      time.Duration // of one attempt to connect; 0 means 5 s
 
-	Device       netproto.Device       // this device, the same in all its connections; zero means a drawn one
-	Dictionaries []netproto.Dictionary // trained dictionaries for the compression of texts, best first
-	Attempted    func(error)           // called after each attempt to connect, with nil or its error; must not block
-	QLog         string                // folder for a qlog file about each connection; "" means none
+	Device    netproto.Device // this device, the same in all its connections; zero means a drawn one
+	Attempted func(error)     // called after each attempt to connect, with nil or its error; must not block
 }
 
 // ConnectError is why a connection to a gateway failed.
@@ -328,33 +325,24 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 	}
 	r, err := m.e.Dial(ctx, addr, opt)
 	if err != nil {
-		err = fmt.Errorf("dial %s: %w", addr, advised(err))
-		if failed := opt.QLog.Close(); failed != nil {
-			err = errors.Join(err, failed)
-		}
-		return nil, err
+		return nil, fmt.Errorf("dial %s: %w", addr, advised(err))
 	}
-	return &Gateway{r, vocabulary, opt.QLog}, nil
+	return &Gateway{r, vocabulary}, nil
 }
 
-// engine converts the options to those of the engine, and opens the folder for qlog files.
+// engine converts the options to those of the engine.
 func (o DialOptions) engine() (engine.DialOptions, error) {
 	e := engine.DialOptions{
 		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,
-		ConnectTimeout: o.Timeout, Device: o.Device, Dictionaries: o.Dictionaries, Attempted: o.Attempted,
+		ConnectTimeout: o.Timeout, Device: o.Device, Attempted: o.Attempted,
 	}
 	if o.Timeout < 0 {
 		return e, fmt.Errorf("timeout: %v is negative", o.Timeout)
 	}
-	var err error
 	if o.Pin != "" {
+		var err error
 		if e.Pin, err = netproto.ParseDigest(o.Pin); err != nil {
 			return e, fmt.Errorf("pin: %w", err)
-		}
-	}
-	if o.QLog != "" {
-		if e.QLog, err = qlog.Open(o.QLog); err != nil {
-			return e, fmt.Errorf("qlog: %w", err)
 		}
 	}
 	return e, nil
@@ -403,11 +391,10 @@ func (e *worded) Unwrap() error { return e.err }
 type Gateway struct {
 	r          *engine.Remote
 	vocabulary int
-	log        *qlog.Folder // nil: none
 }
 
-// Close ends the connection. The error is that of the connection, or of a file in [DialOptions].QLog.
-func (g *Gateway) Close() error { return errors.Join(g.r.Close(), g.log.Close()) }
+// Close ends the connection.
+func (g *Gateway) Close() error { return g.r.Close() }
 
 // Model returns the name of the large model that the gateway reports; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -25,7 +24,6 @@ type StageOptions struct {
 	Seed       uint64           // of all random events
 	AnswerTime time.Duration    // minimum time of an answer of the large model
 	Upstream   *engine.Upstream // asked over the link instead of the large model, with its own timing, if set
-	QLog       *qlog.Folder     // stores files for the connections, of both sides; nil: none
 	// typical texts, to train a dictionary that both sides use; nil means none
 	Typical [][]int32
 }
@@ -37,7 +35,6 @@ type Stage struct {
 	attempts int // number of attempts to connect
 	service  *engine.Service
 	upstream *engine.Upstream // nil: the service answers
-	qlog     *qlog.Folder
 	link     *link.Link
 	relay    Spawned
 	pin      [32]byte
@@ -76,7 +73,7 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{edge: edge, rtt: o.RTT, attempts: 1, service: service, upstream: o.Upstream, qlog: o.QLog}
+	s := &Stage{edge: edge, rtt: o.RTT, attempts: 1, service: service, upstream: o.Upstream}
 	if o.Loss > 0 || len(o.Traces) > 0 {
 		s.attempts = maxAttempts
 	}
@@ -95,7 +92,7 @@ func (s *Stage) start(o StageOptions) error {
 	if s.upstream != nil {
 		front = s.upstream.Gateway
 	}
-	g, err := front(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience(), QLog: s.qlog})
+	g, err := front(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience()})
 	if err != nil {
 		return err
 	}
@@ -204,7 +201,7 @@ func repeat[T any](ctx context.Context, n int, try func(context.Context) (T, err
 // try makes one attempt.
 func (s *Stage) try(ctx context.Context) (*engine.Remote, error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
-		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(), QLog: s.qlog,
+		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)

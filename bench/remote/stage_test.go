@@ -22,7 +22,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -58,18 +57,13 @@ func TestStageLink(t *testing.T) {
 		assert.Equal(t, 5*time.Second+4*o.RTT, s.patience())
 		require.NoError(t, s.Close())
 	}
-	log, err := qlog.Open(filepath.Join(dir, "log"))
-	require.NoError(t, err)
-	s, err := NewStage(edge, edge, StageOptions{Traces: []string{rtt}, QLog: log})
+	s, err := NewStage(edge, edge, StageOptions{Traces: []string{rtt}})
 	require.NoError(t, err)
 	assert.Equal(t, maxAttempts, s.attempts)
 	_, leave, err := s.Dial(t.Context(), 0)
 	require.NoError(t, err)
 	leave()
-	require.NoError(t, errors.Join(s.Close(), log.Close()))
-	files, err := os.ReadDir(filepath.Join(dir, "log"))
-	require.NoError(t, err)
-	assert.GreaterOrEqual(t, len(files), 2, "of both sides")
+	require.NoError(t, s.Close())
 }
 
 // TestStageAttempts: a connection is tried several times, but not after it has succeeded or its context has ended.

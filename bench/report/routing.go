@@ -58,7 +58,7 @@ func (l *lines) addMode(one *result.Record) error {
 func studyKey(r *result.Run, c outcome.Cell) string {
 	c.RTT = 0
 	flags := maps.Clone(r.Flags)
-	for _, name := range []string{"rtt", "modes", "model", "large", "json", "html", "record", "timeline", "qlog"} {
+	for _, name := range []string{"rtt", "modes", "model", "large", "json", "html", "record", "timeline"} {
 		delete(flags, name)
 	}
 	settings := []any{r.Measurement, r.Version, r.Machine.CPU, r.Remote, c, flags}

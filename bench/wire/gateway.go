@@ -187,7 +187,7 @@ func serveFake(
 
 // options returns the options of a device.
 func (g benchGateway) options() client.Options {
-	return client.Options{Identity: g.identity, Pin: g.pin, Secret: g.secret, RouteCheck: -1}
+	return client.Options{Identity: g.identity, Pin: g.pin, Secret: g.secret}
 }
 
 func (g benchGateway) dial(ctx context.Context) (*client.Client, error) {

@@ -14,7 +14,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -34,7 +33,6 @@ type LinkOptions struct {
 	Outages  int           // number of outages
 	Outage   time.Duration // duration of an outage; above 0 if there are Outages
 	Loopback time.Duration // length of the measurement without the link
-	QLog     *qlog.Folder  // stores a file for each connection through the link, of both sides; nil: none
 
 	Progress func(done, of int) // may be nil; counts asks of Tokens, connections and outages
 }
@@ -179,7 +177,7 @@ func (o LinkOptions) check() error {
 func openLinkBench(o LinkOptions) (*linkBench, error) {
 	b := &linkBench{o: o, of: len(o.Tokens)*o.Asks + 2*o.Connects + o.Outages}
 	patience := 5*time.Second + 4*o.RTT
-	g, stop, err := serveFake(nil, gateway.Options{MessageTimeout: patience, QLog: o.QLog}, fakeModel{delay: o.Model})
+	g, stop, err := serveFake(nil, gateway.Options{MessageTimeout: patience}, fakeModel{delay: o.Model})
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +210,7 @@ func (b *linkBench) step(n int) {
 // dial connects through the link.
 func (b *linkBench) dial(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (*client.Client, error) {
 	o := b.g.options()
-	o.Tickets, o.Lazy, o.ConnectTimeout, o.QLog = tickets, lazy, 5*time.Second+4*b.o.RTT, b.o.QLog
+	o.Tickets, o.Lazy, o.ConnectTimeout = tickets, lazy, 5*time.Second+4*b.o.RTT
 	return client.Dial(ctx, b.g.address, o)
 }
 

@@ -22,7 +22,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -265,18 +264,6 @@ func TestLinkLoss(t *testing.T) {
 	traced := lossy
 	traced.Loss, traced.Traces, traced.Asks = 0, []string{path}, 3
 	assert.Nil(t, measureLink(t, traced)[0].Asks.Expected)
-}
-
-// TestLinkQLog: the connections over the link are logged, on both sides, and that of the loopback is not.
-func TestLinkQLog(t *testing.T) {
-	folder := t.TempDir()
-	log, err := qlog.Open(folder)
-	require.NoError(t, err)
-	measureLink(t, LinkOptions{Tokens: []int{1}, Asks: 1, AskRate: 100, Loopback: time.Millisecond, QLog: log})
-	require.NoError(t, log.Close())
-	files, err := os.ReadDir(folder)
-	require.NoError(t, err)
-	assert.Len(t, files, 2)
 }
 
 // TestLinkStopped: a measurement that is interrupted returns the cause; invalid options are refused.

@@ -18,8 +18,6 @@ import (
 // of the commands fail after they have opened some of what they need.
 const heldCommands = `
 0 run -m MODEL -n 2 --policy always CLOUD x
-0 run -m MODEL -n 2 --qlog LOGS CLOUD x
-2 run -m MODEL -n 2 --qlog FILE CLOUD x
 1 run -m MODEL --require-cloud STRANGE x
 1 run -m OTHER --require-cloud CLOUD x
 1 run -m MODEL --router NARROW CLOUD x
@@ -38,7 +36,6 @@ const heldCommands = `
 1 serve -m MODEL --listen LOCAL --router NARROW CLOUD
 1 cloud -m BAD --listen LOCAL
 1 cloud -m MODEL --listen LOCAL --slots 1
-2 cloud -m MODEL --listen LOCAL --qlog FILE
 0 cloud -m MODEL --listen LOCAL --check-config
 1 cloud --upstream NOBODY --engine wait=1ms --tokenizer MODEL --listen LOCAL
 1 cloud check NOBODY --tokenizer MODEL

@@ -219,18 +219,6 @@ func TestDialAdvice(t *testing.T) {
 	}
 }
 
-// TestDialLogFails: the error of a failed connection includes that of its qlog file.
-func TestDialLogFails(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("needs a folder in which no file can be created")
-	}
-	addr, pin := gateway(t)
-	o := pilotfish.DialOptions{Pin: strings.Repeat("12", 32), QLog: "/proc/self"}
-	_, err := demoModel(t, demo.Small()).Dial(t.Context(), addr, o)
-	assert.ErrorContains(t, err, pin)
-	assert.ErrorContains(t, err, "qlog: open /proc/self/")
-}
-
 // leaver is a cloud that ends its goroutine.
 type leaver struct{}
 

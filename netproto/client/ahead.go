@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -25,12 +24,10 @@ func (s *Session) ahead(ctx context.Context, r reply) <-chan int32 {
 		defer context.AfterFunc(ctx, func() { r.drop(netproto.Cancelled) })()
 		err := s.c.follow(r.rest, r.most, out)
 		close(out)
-		if err == nil && streams.Finish(r.rest) {
-			err = fmt.Errorf("%w: more than %d tokens follow an answer", ErrProtocol, r.most)
-		}
-		if errors.Is(err, ErrProtocol) {
-			r.drop(netproto.Malformed)
-			s.c.broken()
+		if err == nil {
+			streams.Finish(r.rest)
+		} else {
+			r.drop(netproto.Malformed) // without effect if the stream has ended or was cancelled
 		}
 	})
 	return out
@@ -44,27 +41,17 @@ func (c *Client) follow(s *quic.Stream, most int, out chan<- int32) error {
 		if err == io.EOF {
 			return nil
 		}
-		var a netproto.Ahead
-		if err == nil {
-			a, _, err = netproto.ParseAhead(b)
-		}
-		if err == nil && int(a.Token) >= c.opt.Identity.Vocab {
-			err = fmt.Errorf("%w: token %d follows an answer", ErrProtocol, a.Token)
-		}
-		if _, bad := errors.AsType[*netproto.ParseError](err); bad || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("%w: %w", ErrProtocol, err)
-		}
 		if err != nil {
 			return err
+		}
+		a, _, err := netproto.ParseAhead(b)
+		if err != nil {
+			return err
+		}
+		if int(a.Token) >= c.opt.Identity.Vocab {
+			return fmt.Errorf("%w: token %d follows an answer", ErrProtocol, a.Token)
 		}
 		out <- a.Token
 	}
 	return nil
-}
-
-// broken counts a stream on which the gateway broke the protocol after it had answered the ask.
-func (c *Client) broken() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stats.Broken++
 }

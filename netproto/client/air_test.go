@@ -24,9 +24,9 @@ var gatewayAt = netip.MustParseAddrPort("10.0.0.1:4433")
 type air struct {
 	mu     sync.Mutex
 	hop    time.Duration
-	nodes  map[string]simnet.PacketReceiver
+	nodes  map[uint16]simnet.PacketReceiver // by port: clients move
 	port   uint16
-	home   netip.Addr                            // source address of the client; the zero Addr: there is no route
+	home   netip.Addr                            // address of the client; the zero Addr: there is no route
 	hosts  map[string][]netip.Addr               // addresses by name
 	lost   func(from, to netip.AddrPort) bool    // packets that do not arrive
 	closed map[netip.AddrPort]bool               // ports without a listener
@@ -37,7 +37,7 @@ type air struct {
 }
 
 func newAir() *air {
-	return &air{hop: 10 * time.Millisecond, nodes: map[string]simnet.PacketReceiver{}, port: 50000,
+	return &air{hop: 10 * time.Millisecond, nodes: map[uint16]simnet.PacketReceiver{}, port: 50000,
 		home: netip.MustParseAddr("10.1.1.1"), hosts: map[string][]netip.Addr{}, closed: map[netip.AddrPort]bool{},
 		sent: map[netip.AddrPort][]time.Time{}, probes: map[netip.AddrPort][][2]time.Duration{}, began: time.Now()}
 }
@@ -71,11 +71,19 @@ func (a *air) conn(at netip.AddrPort) *simnet.SimConn {
 	return simnet.NewBlockingSimConn(net.UDPAddrFromAddrPort(at), a)
 }
 
+// at returns the socket at an address: the gateway's, or one of the client, which is at home.
+func (a *air) at(to netip.AddrPort) simnet.PacketReceiver {
+	if to != gatewayAt && to.Addr() != a.home {
+		return nil
+	}
+	return a.nodes[to.Port()]
+}
+
 // AddNode registers a socket.
 func (a *air) AddNode(addr net.Addr, r simnet.PacketReceiver) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.nodes[addr.String()] = r
+	a.nodes[addr.(*net.UDPAddr).AddrPort().Port()] = r
 }
 
 // SendPacket delivers a packet to its socket.
@@ -84,9 +92,14 @@ func (a *air) SendPacket(p simnet.Packet) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if from != gatewayAt {
+		if !a.home.IsValid() {
+			return unreachable
+		}
 		a.sent[to] = append(a.sent[to], time.Now())
+		from = netip.AddrPortFrom(a.home, from.Port())
+		p.From = net.UDPAddrFromAddrPort(from)
 	}
-	node := a.nodes[p.To.String()]
+	node := a.at(to)
 	if node == nil || a.lost != nil && a.lost(from, to) {
 		return nil
 	}
@@ -107,14 +120,8 @@ func (a *air) lookup(_ context.Context, host string) ([]netip.Addr, error) {
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-func (a *air) source(netip.AddrPort) (netip.Addr, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.home.IsValid() {
-		return netip.Addr{}, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
-	}
-	return a.home, nil
-}
+// unreachable is the error of the system if there is no route.
+var unreachable = &net.OpError{Op: "write", Err: os.NewSyscallError("sendto", syscall.ENETUNREACH)}
 
 func (a *air) listen(netip.AddrPort) (packetConn, error) {
 	a.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/retry"
@@ -49,13 +48,16 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 	if r.kind != netproto.KindAnswer {
 		return failed, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
 	}
-	a, err := s.c.read(r.b, q)
+	a, _, err := netproto.ParseAnswer(r.b)
+	if err == nil {
+		err = a.Check(q, s.c.opt.Identity.Vocab)
+	}
 	if err != nil {
 		r.drop(netproto.Malformed)
 		return failed, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	return terms.Answer{
-		Reply: a, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.prefilled, Times: r.at, Ahead: s.ahead(whole, r),
+		Reply: a.Reply, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.prefilled, Times: r.at, Ahead: s.ahead(whole, r),
 	}, nil
 }
 
@@ -86,64 +88,6 @@ func (l *link) maxAhead() int {
 	default:
 	}
 	return netproto.MaxAhead
-}
-
-// read parses the answer to a question.
-func (c *Client) read(b []byte, q terms.Question) (terms.Reply, error) {
-	m, _, err := netproto.ParseAnswer(b)
-	a := m.Reply
-	switch {
-	case err != nil:
-	case !c.known(a):
-		err = fmt.Errorf("a token outside the vocabulary: %w", netproto.ErrValue)
-	case !sound(a, len(q.Context)):
-		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w",
-			a.Audited, len(q.Context), netproto.ErrValue)
-	case !c.verifies(a, q):
-		err = fmt.Errorf("an audit of %d of %d positions is not the verification that was asked for: %w", a.Audited,
-			len(q.Context), netproto.ErrValue)
-	}
-	return a, err
-}
-
-// known reports whether all tokens of an answer are in the vocabulary.
-func (c *Client) known(a terms.Reply) bool {
-	in := func(id int32) bool { return int(id) < c.opt.Identity.Vocab }
-	return in(a.Token) && !slices.ContainsFunc(a.Top, func(t terms.Candidate) bool { return !in(t.ID) }) &&
-		!slices.ContainsFunc(a.Audit, func(f terms.Finding) bool { return !in(f.Token) })
-}
-
-// verifies reports whether an answer has the requested verification and no other: all positions were audited, and each
-// finding differs from the token at its position, with scores if these are requested.
-func (c *Client) verifies(a terms.Reply, q terms.Question) bool {
-	if a.Scored() && q.Verify != terms.EachScore {
-		return false
-	}
-	if q.Verify == terms.AsItComes {
-		return true
-	}
-	wanted := 0
-	if q.AuditFrom > 0 {
-		wanted = max(len(q.Context)-q.AuditFrom, 0)
-	}
-	if a.Audited != wanted {
-		return false
-	}
-	last := -1
-	for _, f := range a.Audit {
-		if f.Pos == last || f.Token == q.Context[f.Pos] {
-			return false
-		}
-		last = f.Pos
-	}
-	return len(a.Audit) == 0 || a.Scored() == (q.Verify == terms.EachScore)
-}
-
-// sound reports whether the audit of an answer concerns positions of a path of n tokens.
-func sound(a terms.Reply, n int) bool {
-	return a.Audited <= n && !slices.ContainsFunc(a.Audit, func(f terms.Finding) bool {
-		return f.Pos < n-a.Audited || f.Pos >= n
-	})
 }
 
 // bound returns a context that also ends with the session and at the deadline.

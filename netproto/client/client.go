@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
@@ -45,11 +44,8 @@ type Client struct {
 
 // Stats counts the events of a client.
 type Stats struct {
-	Connections int           // made
-	Early       int           // of these with 0-RTT
-	Migrations  int           // to another local address
-	Broken      int           // streams on which the gateway broke the protocol after its answer
-	RTT         time.Duration // smoothed, of the current connection; 0 without one
+	Connections int // made
+	Early       int // of these with 0-RTT
 }
 
 // Dial connects to the gateway at host:port. It returns when the gateway has said Welcome or the attempt has failed,
@@ -72,9 +68,6 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	c := &Client{opt: opt, addr: addr, host: host, port: port, plain: plain, links: map[*link]struct{}{}}
 	c.tickets = &tickets{cache: opt.Tickets, addr: addr, pin: opt.Pin}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	if opt.RouteCheck > 0 {
-		c.tasks.Go(c.followRoute)
-	}
 	if opt.Lazy {
 		_, _, err := c.currentOrAttempt() // later asks wait for it
 		return c, err
@@ -129,11 +122,7 @@ func (c *Client) Addr() string { return c.addr }
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.stats
-	if c.current != nil {
-		s.RTT = c.current.qc.ConnectionStats().SmoothedRTT
-	}
-	return s
+	return c.stats
 }
 
 // enter registers a task that Close waits for.

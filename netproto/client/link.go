@@ -8,16 +8,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // link is one connection.
 type link struct {
-	c     *Client
-	qc    *quic.Conn
-	to    netip.AddrPort
-	began *socket // the socket of its first packets; the slice of sockets may grow
+	c      *Client
+	qc     *quic.Conn
+	to     netip.AddrPort
+	socket *socket
 
 	early   bool              // used before the gateway said Welcome
 	first   chan *quic.Stream // for asks before the Welcome, in order of their numbers
@@ -30,10 +31,8 @@ type link struct {
 	clock clock // of the gateway
 
 	mu      sync.Mutex
-	sockets []*socket // the last one is in use; the others stay open until the end
-	open    int       // asks and syncs under way
+	open    int // asks and syncs under way
 	retired bool
-	closed  bool
 }
 
 // run reads from the gateway until the connection ends, then frees it.
@@ -116,14 +115,14 @@ func (l *link) welcome() (netproto.Welcome, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	if l.early { // else openTo watches
-		l.c.tasks.Go(func() { l.began.watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
+		l.c.tasks.Go(func() { l.socket.watch(ctx, l.to, func(err error) { giveUp(l.c.at(l.to, err)) }) })
 	}
 	defer context.AfterFunc(ctx, func() { l.hangUp(netproto.NoReason) })()
 	w, err := l.repeatHello(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return w, l.began.slow(err, l.to, start)
+	return w, l.socket.slow(err, l.to, start)
 }
 
 // repeatHello reads the answer to the Hello. It repeats the Hello if the gateway rejects 0-RTT.
@@ -228,18 +227,24 @@ func (l *link) hangUp(code netproto.Code) {
 	_ = l.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
 }
 
-// close hangs up and closes the sockets.
+// close hangs up and closes the socket.
 func (l *link) close(code netproto.Code) error {
 	l.hangUp(code)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
+	return l.socket.close()
+}
+
+// bye sends a Bye for a session if that is possible without blocking, and returns its size in bytes.
+func (l *link) bye(session uint32) int {
+	select {
+	case <-l.ready:
+	default:
+		return 0
 	}
-	l.closed = true
-	var errs []error
-	for _, s := range l.sockets {
-		errs = append(errs, s.close())
+	if l.err != nil {
+		return 0
 	}
-	return errors.Join(errs...)
+	frame := netproto.Bye{Session: session}.Append(nil)
+	// If it is not sent, the gateway forgets the session later.
+	_ = l.control.TryWriteAll(frame)
+	return len(frame)
 }

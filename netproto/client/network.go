@@ -26,15 +26,6 @@ func (system) listen(to netip.AddrPort) (packetConn, error) {
 	return udp, nil
 }
 
-func (system) source(to netip.AddrPort) (netip.Addr, error) {
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), nil
-}
-
 func (system) probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {

@@ -8,8 +8,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/qlog"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // open connects to the first address of the gateway that answers. It returns when the connection can be used: after the
@@ -70,16 +72,16 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	defer giveUp(nil)
 	c.tasks.Go(func() { s.watch(ctx, to, func(err error) { giveUp(c.at(to, err)) }) })
 	qc, err := s.transport.DialEarly(ctx, net.UDPAddrFromAddrPort(to),
-		c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
+		c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.conn.open}), c.quicConfig())
 	if err != nil {
 		c.tickets.refused(err)
 		_ = s.close() // the first error is more useful
 		return nil, s.slow(reason(err), to, start)
 	}
-	l := &link{c: c, qc: qc, to: to, began: s, sockets: []*socket{s}, ready: make(chan struct{})}
+	l := &link{c: c, qc: qc, to: to, socket: s, ready: make(chan struct{})}
 	l.early = !handshakeDone(qc)
 	err = l.hello(l.early)
-	s.gate.open()
+	s.conn.open()
 	if err != nil {
 		_ = l.close(netproto.NoReason)
 		return nil, s.slow(reason(err), to, start)
@@ -130,7 +132,8 @@ func (c *Client) quicConfig() *quic.Config {
 		HandshakeIdleTimeout: c.opt.ConnectTimeout, MaxIdleTimeout: idleTimeout,
 		KeepAlivePeriod: keepAlive, MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
 		InitialStreamReceiveWindow: 16 << 10, MaxStreamReceiveWindow: 256 << 10,
-		InitialConnectionReceiveWindow: 64 << 10, MaxConnectionReceiveWindow: 1 << 20, Tracer: c.opt.QLog.Tracer(),
+		InitialConnectionReceiveWindow: 64 << 10, MaxConnectionReceiveWindow: 1 << 20,
+		Tracer: qlog.DefaultConnectionTracer,
 	}
 }
 

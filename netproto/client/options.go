@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
 // Options configure a client. Identity is required; other fields may stay zero.
@@ -35,9 +34,6 @@ type Options struct {
 	TicketFolder string
 
 	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
-	// between checks of the local address, to follow a change of network; 0 means 2 s, negative never
-	RouteCheck time.Duration
-	QLog       *qlog.Folder // stores a file for each connection; nil: none
 
 	network network // nil means the system's
 }
@@ -57,7 +53,6 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("client: ConnectTimeout is negative")
 	}
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
-	o.RouteCheck = cmp.Or(o.RouteCheck, 2*time.Second)
 	if o.network == nil {
 		o.network = system{}
 	}

@@ -87,6 +87,9 @@ func reason(err error) error {
 	if system, ok := errors.AsType[*os.SyscallError](err); ok {
 		return system.Err
 	}
+	if own, ok := errors.AsType[*quic.TransportError](err); ok && !own.Remote && own.ErrorCode == quic.InternalError {
+		return errors.New(own.ErrorMessage) // an error of the socket, which QUIC keeps as a text
+	}
 	if app, ok := errors.AsType[*quic.ApplicationError](err); ok && app.Remote {
 		return fmt.Errorf("%w: %w", codeOf(uint64(app.ErrorCode)), err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -18,9 +18,8 @@ import (
 type network interface {
 	// lookup returns the addresses of a host.
 	lookup(ctx context.Context, host string) ([]netip.Addr, error)
-	// source returns the local address of packets to an address. It sends nothing.
-	source(to netip.AddrPort) (netip.Addr, error)
-	// listen opens a socket for packets to an address. It is bound to no address.
+	// listen opens a socket for packets to an address. It is bound to no address: when the device changes its network,
+	// the system sends from the new address, and the gateway validates it and answers there.
 	listen(to netip.AddrPort) (packetConn, error)
 	// probe sends an empty packet, and returns the error that the network reports within the pause, or nil.
 	probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error
@@ -36,31 +35,24 @@ type packetConn interface {
 // socket is a UDP socket with its QUIC transport.
 type socket struct {
 	network   network
-	udp       packetConn
+	conn      *gatedConn
 	transport *quic.Transport
-	gate      *gate
-	source    netip.Addr   // local address of packets to the gateway; the socket itself is bound to no address
-	heard     *atomic.Bool // something has been received
+	close     func() error // may be called several times
 }
 
 // newSocket opens a socket for packets to a gateway.
 func newSocket(n network, to netip.AddrPort) (*socket, error) {
-	source, err := n.source(to)
-	if err != nil {
-		return nil, err
-	}
 	udp, err := n.listen(to)
 	if err != nil {
 		return nil, err
 	}
-	g, heard := &gate{}, new(atomic.Bool)
-	transport := &quic.Transport{Conn: gatedConn{udp, g, heard}}
-	return &socket{network: n, udp: udp, transport: transport, gate: g, source: source, heard: heard}, nil
-}
-
-func (s *socket) close() error {
-	s.gate.open()
-	return errors.Join(s.transport.Close(), s.udp.Close())
+	s := &socket{network: n, conn: newGatedConn(udp)}
+	s.transport = &quic.Transport{Conn: s.conn}
+	s.close = sync.OnceValue(func() error {
+		s.conn.open()
+		return errors.Join(s.transport.Close(), udp.Close())
+	})
+	return s, nil
 }
 
 // watch calls unreachable if the network reports that packets cannot reach an address. It stops when ctx ends or the
@@ -69,7 +61,7 @@ func (s *socket) close() error {
 func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
 	const moment = 50 * time.Millisecond
 	for pause := moment; ; pause *= 2 {
-		if retry.Wait(ctx, moment) != nil || s.heard.Load() {
+		if retry.Wait(ctx, moment) != nil || s.conn.heard.Load() {
 			return
 		}
 		if err := s.network.probe(ctx, to, pause); err != nil && ctx.Err() == nil {
@@ -84,7 +76,7 @@ func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
 	switch {
 	case !isTimeout(err) && !hungUp(err):
 		return err
-	case s.heard.Load():
+	case s.conn.heard.Load():
 		return fmt.Errorf("%s replies, but did not welcome us within %v", to, time.Since(since).Round(time.Millisecond))
 	}
 	return noReply(to.String(), since)

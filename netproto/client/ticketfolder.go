@@ -1,14 +1,15 @@
 package client
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -47,33 +48,20 @@ func (d ticketFolder) Put(key string, s *tls.ClientSessionState) {
 	}
 }
 
-// take removes a file and reads it: if several processes try, only one succeeds. It reads no more than the maximum size
-// of a ticket.
-func take(path string) (b []byte, err error) {
-	mine, err := os.CreateTemp(filepath.Dir(path), "taken-*"+ticketSuffix)
+// take removes a file and reads it: if several processes try, only one succeeds. It reads hardly more than the maximum
+// size of a ticket.
+func take(path string) ([]byte, error) {
+	mine := path + "-" + rand.Text() + ticketSuffix
+	if err := os.Rename(path, mine); err != nil {
+		return nil, err
+	}
+	defer os.Remove(mine) // else sweep removes it
+	file, err := os.Open(mine)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.Remove(mine.Name())) }()
-	if err := mine.Close(); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(path, mine.Name()); err != nil {
-		return nil, err
-	}
-	info, err := os.Lstat(mine.Name())
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > ticketLongest {
-		return nil, errTicket
-	}
-	file, err := os.Open(mine.Name())
-	if err != nil {
-		return nil, err
-	}
-	b, err = io.ReadAll(io.LimitReader(file, ticketLongest+1))
-	return b, errors.Join(err, file.Close())
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, ticketLongest+1))
 }
 
 // write creates or replaces a file atomically, readable by the user only.
@@ -98,15 +86,11 @@ func (d ticketFolder) write(path string, b []byte) error {
 
 // sweep removes tickets that were never used and files that an interrupted process left.
 func (d ticketFolder) sweep(now time.Time) {
-	entries, err := os.ReadDir(string(d))
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && strings.HasSuffix(e.Name(), ticketSuffix) && info.Mode().IsRegular() &&
-			now.Sub(info.ModTime()) > ticketLasts {
-			_ = os.Remove(filepath.Join(string(d), e.Name())) // another process may have removed it
+	all, _ := fs.Glob(os.DirFS(string(d)), "*"+ticketSuffix) // fails only for an invalid pattern
+	for _, name := range all {
+		path := filepath.Join(string(d), name)
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > ticketLasts {
+			_ = os.Remove(path) // another process may have removed it
 		}
 	}
 }

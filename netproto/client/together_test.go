@@ -26,7 +26,6 @@ func TestTogether(t *testing.T) {
 		for _, do := range []func(){
 			func() { c.Welcome() },
 			func() { c.Stats() },
-			func() { c.broken() },
 			func() { c.failed(errors.New("a reason")) },
 			func() { c.succeed(netproto.Welcome{}, true) },
 			func() { _ = c.tooLate(l, netproto.TooLate, 0, now) },
@@ -37,8 +36,6 @@ func TestTogether(t *testing.T) {
 					c.tasks.Done()
 				}
 			},
-			func() { _ = c.migrate(t.Context(), l) },
-			func() { l.routeChanged() },
 			func() { s.retire(c) },
 			func() { l.clock.learn(now, now, netproto.Clock{}) },
 			func() { c.tickets.Get("a"); c.tickets.Put("a", nil); c.tickets.refused(wrong) },

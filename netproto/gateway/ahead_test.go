@@ -162,12 +162,14 @@ func TestAhead(t *testing.T) {
 // the first finding. They are plain questions, and the text that the upstream was given does not change.
 func TestAheadOfVerification(t *testing.T) {
 	p := path(20, 1)
-	found := []terms.Finding{{Pos: 13, Token: (p[13] + 1) % vocab, Score: -1, Stands: -2},
-		{Pos: 15, Token: (p[15] + 1) % vocab, Score: -1, Stands: -2}}
+	found := []terms.Finding{{Pos: 13, Token: (p[13] + 1) % vocab}, {Pos: 15, Token: (p[15] + 1) % vocab}}
 	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
 		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
 		up.change = func(_ terms.Job, a *terms.Reply) error {
-			a.Audited, a.Audit = 8, found
+			a.Audited, a.Audit = 8, slices.Clone(found)
+			if verify == terms.EachScore {
+				a.Audit[0].Score, a.Audit[0].Stands = -1, -2
+			}
 			return nil
 		}
 		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {

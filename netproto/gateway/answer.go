@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/streams"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/quic-go/quic-go"
 )
 
 // answer serves one stream: an ask or a sync. The stream counts as open once the whole message has arrived: an
@@ -149,7 +149,8 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 	if err != nil {
 		return out, err
 	}
-	c.g.answered(e, answer, path)
+	e.Kind, e.Audited, e.Looked, e.Queue, e.Compute = Answered, len(answer.Audit), answer.Audited, answer.Queue,
+		answer.Compute
 	if a.Times {
 		out.frame = netproto.Clock{Received: arrived.Sub(c.began), Sent: time.Since(c.began)}.Append(nil)
 	}
@@ -177,16 +178,6 @@ func (c *connection) question(a netproto.Ask, of *session, path []int32, base in
 		q.AuditFrom, q.Verify = 0, terms.AsItComes
 	}
 	return q
-}
-
-// answered completes the event of an ask about a path.
-func (g *Gateway) answered(e *Event, a terms.Reply, path []int32) {
-	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(a.Audit), a.Queue, a.Compute
-	e.Looked = a.Audited
-	if g.opt.TellTexts {
-		const last = 64 // tokens
-		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), a.Token
-	}
 }
 
 // draws refuses sampling settings that the upstream does not support.
@@ -251,35 +242,8 @@ func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.
 		return terms.Reply{}, err
 	}
 	a.Queue += waited
-	return g.check(q, a)
-}
-
-// check compares an upstream's reply with its question.
-func (g *Gateway) check(q terms.Job, a terms.Reply) (terms.Reply, error) {
-	known := func(id int32) bool { return id >= 0 && int(id) < g.info.Identity.Vocab }
-	if !known(a.Token) {
-		return a, fmt.Errorf("%w: its token %d is not in the vocabulary", netproto.Failed, a.Token)
-	}
-	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c terms.Candidate) bool { return !known(c.ID) })
-	a.Top = a.Top[:min(len(a.Top), q.K)]
-	most := len(q.Context) - q.AuditFrom
-	if q.AuditFrom < 1 {
-		most = 0
-	}
-	if q.Verify != terms.AsItComes {
-		if err := verified(q, a, max(most, 0), known); err != nil {
-			return a, fmt.Errorf("%w: %w", netproto.Failed, err)
-		}
-	}
-	a.Audited = max(0, min(a.Audited, most))
-	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f terms.Finding) bool {
-		return !known(f.Token) || f.Pos < len(q.Context)-a.Audited || f.Pos >= len(q.Context)
-	})
-	slices.SortFunc(a.Audit, func(x, y terms.Finding) int { return cmp.Compare(x.Pos, y.Pos) })
-	if q.Verify != terms.EachScore {
-		for i := range a.Audit {
-			a.Audit[i].Score, a.Audit[i].Stands = 0, 0
-		}
+	if err := a.Check(q.Question, g.info.Identity.Vocab); err != nil {
+		return terms.Reply{}, fmt.Errorf("%w: %w", netproto.Failed, err)
 	}
 	return a, nil
 }

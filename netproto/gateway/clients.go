@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -22,7 +24,7 @@ type client struct {
 	name    string                // of the access token; "" on an open gateway
 	number  uint64                // as Question.Client: the same after a restart and in every replica
 	token   atomic.Pointer[Token] // nil on an open gateway; another one after SetTokens
-	bucket  *bucket               // nil: no limit; an open gateway limits addresses, since anyone can invent devices
+	bucket  *rate.Limiter         // an open gateway limits addresses, since anyone can invent devices
 	devices int                   // connected; guarded by clients.mu
 }
 
@@ -30,12 +32,12 @@ type client struct {
 type device struct {
 	client *client
 	id     deviceID
-	number uint64  // as Question.Device: the same after a reconnect
-	bucket *bucket // nil: no rate limit
-	syncs  *bucket // text that is streamed early is refused first
-	conns  int     // guarded by clients.mu
-	open   int     // asks; guarded by admission.mu
-	taken  int     // places at the upstream; guarded by admission.mu
+	number uint64 // as Question.Device: the same after a reconnect
+	bucket *rate.Limiter
+	syncs  *rate.Limiter // text that is streamed early is refused first
+	conns  int           // guarded by clients.mu
+	open   int           // asks; guarded by admission.mu
+	taken  int           // places at the upstream; guarded by admission.mu
 
 	warming, decoding atomic.Int32 // background work; each is limited, and the rest is dropped
 }
@@ -169,7 +171,7 @@ func (d *device) domain() uint64 {
 }
 
 // rested reports whether the rate limits of the device have recovered.
-func (d *device) rested() bool { return d.bucket.full() && d.syncs.full() }
+func (d *device) rested() bool { return isFull(d.bucket) && isFull(d.syncs) }
 
 // tidy removes devices and addresses that are disconnected, once their rate limits have recovered: if it removed them
 // earlier, they could reconnect and get a full bucket.
@@ -182,7 +184,7 @@ func (c *clients) tidy() {
 		}
 	}
 	for from, who := range c.places {
-		if who.devices == 0 && who.bucket.full() {
+		if who.devices == 0 && isFull(who.bucket) {
 			delete(c.places, from)
 		}
 	}
@@ -190,10 +192,10 @@ func (c *clients) tidy() {
 
 // take takes a permit for one message of the device, or returns how long it will be until there is one.
 func (d *device) take() (wait time.Duration) {
-	if wait = d.bucket.take(); wait > 0 {
+	if wait = take(d.bucket); wait > 0 {
 		return wait
 	}
-	return d.client.bucket.take()
+	return take(d.client.bucket)
 }
 
 // names returns the names for events: that of the access token and that of the device.

@@ -63,8 +63,8 @@ func TestTidyKeepsConnected(t *testing.T) {
 		assert.Same(t, one, two)
 		c.leave(one, nil)
 		assert.Equal(t, 1, c.places[here].devices, "it has another connection")
-		one.bucket.take()
-		one.client.bucket.take()
+		take(one.bucket)
+		take(one.client.bucket)
 		c.leave(two, nil)
 		assert.Zero(t, c.places[here].devices)
 		c.tidy()
@@ -82,20 +82,21 @@ func TestTidyKeepsConnected(t *testing.T) {
 func TestDeviceTakes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
-			device, owner *bucket
+			device, owner float64
+			burst         int
 			want          time.Duration
 		}{
-			{nil, nil, 0}, {newBucket(1, 1), nil, time.Second}, {nil, newBucket(2, 1), 500 * time.Millisecond},
-			{newBucket(1, 1), newBucket(0.1, 1), time.Second}, {newBucket(1, 2), newBucket(0.1, 1), 10 * time.Second},
+			{0, 0, 1, 0}, {1, 0, 1, time.Second}, {0, 2, 1, 500 * time.Millisecond}, {1, 0.1, 1, time.Second},
+			{1, 0.1, 2, 10 * time.Second},
 		} {
-			d := &device{bucket: c.device, client: &client{bucket: c.owner}}
+			d := &device{bucket: newBucket(c.device, c.burst), client: &client{bucket: newBucket(c.owner, 1)}}
 			assert.Zero(t, d.take())
 			assert.Equal(t, c.want, d.take())
 		}
 	})
 }
 
-// TestBucketSizes: the default burst of a bucket is twice its rate, at least 8. A refusal always has a positive wait.
+// TestBucketSizes: the default burst of a bucket is twice its rate, at least 8.
 func TestBucketSizes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -104,24 +105,23 @@ func TestBucketSizes(t *testing.T) {
 			want  int
 		}{{1, 0, 8}, {4, 0, 8}, {10, 0, 20}, {10, 1, 1}, {10, 30, 30}, {10, -1, 20}} {
 			b, n := newBucket(c.rate, c.burst), 0
-			assert.True(t, b.full())
-			for b.take() == 0 {
+			assert.True(t, isFull(b))
+			for take(b) == 0 {
 				n++
-				assert.False(t, b.full())
+				assert.False(t, isFull(b))
 			}
 			assert.Equal(t, c.want, n, "%v", c)
 			time.Sleep(time.Duration(float64(c.want) / c.rate * float64(time.Second)))
-			assert.True(t, b.full())
+			assert.True(t, isFull(b))
 		}
-		assert.Nil(t, newBucket(0, 5))
-		assert.Nil(t, newBucket(-1, 5))
-		assert.True(t, (*bucket)(nil).full())
-		b := newBucket(1e10, 1)
-		require.Zero(t, b.take())
-		assert.Equal(t, time.Duration(1), b.take())
-		b = newBucket(1, 1)
-		b.have = 1 - 1e-12 // a typical rounding error
-		assert.Zero(t, b.take())
-		assert.Zero(t, b.have)
+		for _, none := range []float64{0, -1} {
+			b := newBucket(none, 5)
+			for range 100 {
+				assert.Zero(t, take(b))
+			}
+			assert.True(t, isFull(b))
+			setBucket(b, 1, 3)
+			assert.True(t, isFull(b), "a limit begins with all its permits")
+		}
 	})
 }

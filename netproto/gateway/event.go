@@ -36,7 +36,7 @@ func (k EventKind) String() string {
 	return names[k-1]
 }
 
-// Event is an event for statistics and logs. It contains no secret, and text of a user only in Text and Token.
+// Event is an event for statistics and logs. It contains no secret and no text of a user.
 type Event struct {
 	Kind      EventKind
 	Message   netproto.Kind // the message concerned: KindAsk, KindSync, or 0 for a connection or the gateway
@@ -45,7 +45,6 @@ type Event struct {
 	Address   netip.Prefix  // of the connection, a /64 of IPv6; zero in events of the gateway itself
 	Session   uint64        // as Question.Session; 0 where there is none
 	Early     bool          // the connection began with 0-RTT
-	Warming   bool          // of Refused: computing early failed, after the sync was acknowledged
 	Context   int           // tokens
 	Delta     int           // tokens sent for it
 	BytesUp   int           // payload
@@ -61,8 +60,6 @@ type Event struct {
 	Lasted time.Duration // of Disconnected and Drained: since the connection, or the draining, began
 	Asks   int           // of Disconnected: asks and syncs received
 	Conns  int           // of Draining: open connections; of Drained: those that had to be closed
-	Text   []int32       // of Answered, with Options.TellTexts: the last tokens of the context; else nil
-	Token  int32         // as Text: the answer
 	// of Refused, Dropped, Disconnected, and of Decoded with fewer tokens than possible: a netproto.Refusal or
 	// netproto.Code, with its cause
 	Err error

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/qlog"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
@@ -83,7 +84,7 @@ func (g *Gateway) quicConfig() *quic.Config {
 		MaxStreamReceiveWindow:         256 << 10,
 		InitialConnectionReceiveWindow: 64 << 10,
 		MaxConnectionReceiveWindow:     1 << 20,
-		Tracer:                         g.opt.QLog.Tracer(),
+		Tracer:                         qlog.DefaultConnectionTracer,
 	}
 }
 

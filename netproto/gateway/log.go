@@ -19,7 +19,6 @@ import (
 // delay the gateway: events that do not fit into its buffer are left out as well.
 type Log struct {
 	to     *slog.Logger
-	text   func(ids []int32) string // nil: texts of users are not logged
 	lines  chan Event
 	lost   atomic.Int64
 	ending chan struct{}
@@ -40,14 +39,9 @@ type throttle struct {
 }
 
 // NewLog returns a log; pass its Event method as Options.Events. Close it when the gateway has ended.
-func NewLog(to *slog.Logger) *Log { return NewTextLog(to, nil) }
-
-// NewTextLog returns a log that includes the texts of users in the lines of answered asks, if Options.TellTexts is set:
-// the last tokens of the context and the answer, converted by text. One goroutine calls text.
-func NewTextLog(to *slog.Logger, text func(ids []int32) string) *Log {
+func NewLog(to *slog.Logger) *Log {
 	const buffer = 1024
-	l := &Log{to: to, text: text, lines: make(chan Event, buffer), ending: make(chan struct{}),
-		sorts: map[sort]*throttle{}}
+	l := &Log{to: to, lines: make(chan Event, buffer), ending: make(chan struct{}), sorts: map[sort]*throttle{}}
 	l.done.Go(l.run)
 	return l
 }
@@ -112,10 +106,6 @@ func (l *Log) write(e Event) {
 		return
 	}
 	attributes := e.attributes()
-	if l.text != nil && e.Text != nil {
-		attributes = append(attributes,
-			slog.String("text", l.text(e.Text)), slog.String("answer", l.text([]int32{e.Token})))
-	}
 	if left := t.left + int(l.lost.Swap(0)); left > 0 {
 		attributes = append(attributes, slog.Int("left_out", left))
 		t.left = 0

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
 // Options configure a gateway. The zero value is an open gateway, which anyone may use, with a new certificate.
@@ -30,11 +29,8 @@ type Options struct {
 
 	shares shares // from these
 
-	QLog *qlog.Folder // stores a file for each connection; nil: none
-
 	// Events, if set, is called for each event, by many goroutines. It must not block.
-	Events    func(Event)
-	TellTexts bool // events of answered asks contain text of users, see Event.Text
+	Events func(Event)
 }
 
 // shares has the limits that follow from the options. What one device may have is a fraction of the whole, but in a

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
 // TestQUICConfig: each limit of the options is that of QUIC which it is for.
@@ -23,7 +21,4 @@ func TestQUICConfig(t *testing.T) {
 	assert.LessOrEqual(t, c.InitialConnectionReceiveWindow, uint64(64<<10))
 	assert.LessOrEqual(t, c.MaxStreamReceiveWindow, uint64(256<<10))
 	assert.LessOrEqual(t, c.MaxConnectionReceiveWindow, uint64(1<<20))
-	assert.Nil(t, c.Tracer)
-	g.opt.QLog = new(qlog.Folder)
-	assert.NotNil(t, g.quicConfig().Tracer)
 }

@@ -10,7 +10,6 @@ type Stats struct {
 	Tokens      int // of their contexts, drafts included
 	Asks        int // open: waiting for a place, or at the upstream
 	Waiting     int // of these, those waiting for a place
-	Places      int // at the upstream; 0: unlimited
 }
 
 // Stats returns the current state.
@@ -29,6 +28,5 @@ func (g *Gateway) Stats() Stats {
 	a.mu.Lock()
 	s.Asks, s.Waiting = a.open, a.open-(a.places-a.free)
 	a.mu.Unlock()
-	s.Places = g.info.Parallel
 	return s
 }

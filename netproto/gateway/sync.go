@@ -16,7 +16,7 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 		return out, malformed(err)
 	}
 	e.Context, e.Delta = y.Path.Position(), y.Path.Delta.Count
-	if wait := c.who.syncs.take(); wait > 0 {
+	if wait := take(c.who.syncs); wait > 0 {
 		detail := "text is sent early too often"
 		return out, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait, Detail: detail}
 	}
@@ -63,7 +63,7 @@ func (c *connection) warm(q terms.Job) {
 	defer leave()
 	if err := up.Warm(ctx, q); err != nil && ctx.Err() == nil && !errors.Is(err, netproto.Busy) {
 		e := c.event(Refused, err)
-		e.Session, e.Context, e.Warming = q.Session, len(q.Context), true
+		e.Message, e.Session = netproto.KindSync, q.Session
 		c.g.tell(e)
 	}
 }

@@ -128,16 +128,16 @@ func TestStats(t *testing.T) {
 	inWorld(t, gateway.Options{MessageTimeout: time.Hour, AskTimeout: time.Hour, DeviceRate: 1000}, up,
 		func(t *testing.T, w *world) {
 			settle()
-			assert.Equal(t, gateway.Stats{Serving: 1, Places: 2}, w.Stats())
+			assert.Equal(t, gateway.Stats{Serving: 1}, w.Stats())
 			w.dial(guest{})
 			settle()
-			assert.Equal(t, gateway.Stats{Serving: 1, Places: 2, Connections: 1, Greeting: 1}, w.Stats())
+			assert.Equal(t, gateway.Stats{Serving: 1, Connections: 1, Greeting: 1}, w.Stats())
 			r := w.enter(guest{device: 1})
 			r.asks(1, path(30, 1))
 			r.say(syncOf(t, 2, path(12, 2)))
 			settle()
 			want := gateway.Stats{
-				Serving: 1, Places: 2, Connections: 2, Greeting: 1, Devices: 1, Sessions: 2, Tokens: 42,
+				Serving: 1, Connections: 2, Greeting: 1, Devices: 1, Sessions: 2, Tokens: 42,
 			}
 			assert.Equal(t, want, w.Stats())
 			up.hold = make(chan struct{})
@@ -157,6 +157,6 @@ func TestStats(t *testing.T) {
 			assert.Equal(t, want, w.Stats(), "at once, while asks are still open")
 			close(up.hold)
 			<-ended
-			assert.Equal(t, gateway.Stats{Places: 2, Devices: 0}, w.Stats())
+			assert.Equal(t, gateway.Stats{}, w.Stats())
 		})
 }

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
 // digest is the SHA-256 of a secret.
@@ -54,10 +55,10 @@ func (c *clients) set(tokens []Token) (out []*connection) {
 	for i, t := range tokens {
 		owner := before[t.Name]
 		if owner == nil {
-			owner = &client{name: t.Name, number: numberOf("token " + t.Name), bucket: new(bucket)}
+			owner = &client{name: t.Name, number: numberOf("token " + t.Name), bucket: newBucket(0, 0)}
 		}
 		owner.token.Store(&tokens[i])
-		owner.bucket.set(t.AskRate, 0)
+		setBucket(owner.bucket, t.AskRate, 0)
 		c.owners[t.Name] = owner
 		c.digests = append(c.digests, passOf(&t).digest)
 	}

@@ -13,10 +13,9 @@ const servingPrefix = "pilotfish_serve_"
 
 // Serving counts the requests of a server for programs. Pass its Event method as openai.Options.Events.
 type Serving struct {
-	requests, refused, finished              *prometheus.CounterVec
-	prompt, cached, generated, cloud, asks   prometheus.Counter
-	received, sent                           prometheus.Counter
-	queue, first, whole, perToken, promptLen prometheus.Histogram
+	requests, refused                      *prometheus.CounterVec
+	prompt, cached, generated, cloud, asks prometheus.Counter
+	queue, first, whole, perToken          prometheus.Histogram
 }
 
 // NewServing registers counters and returns them.
@@ -29,20 +28,15 @@ func NewServing(to prometheus.Registerer) *Serving {
 		refused: r.counters("refused_total", "Requests that were refused before an endpoint answered them: for their "+
 			"host, origin, API key, path or method. By the status of HTTP and the code of the error.",
 			"status", "code"),
-		finished:  r.counters("finished_total", "Requests with an answer, by why the last one ended.", "reason"),
 		prompt:    r.counter("prompt_tokens_total", "Tokens of prompts."),
 		cached:    r.counter("cached_tokens_total", "Tokens of these that were known from before: hits of the cache."),
 		generated: r.counter("generated_tokens_total", "Tokens of answers."),
 		cloud:     r.counter("cloud_tokens_total", "Tokens of these that the large model chose."),
 		asks:      r.counter("asks_total", "Questions to the large model."),
-		received:  r.counter("received_bytes_total", "Bytes of requests."),
-		sent:      r.counter("sent_bytes_total", "Bytes of answers."),
 		queue:     r.seconds("queue_seconds", "Time that requests waited for others."),
 		first:     r.seconds("first_token_seconds", "Time from there to the first piece of an answer."),
 		whole:     r.seconds("request_seconds", "Time of requests in all."),
 		perToken:  r.seconds("token_seconds", "Time per token of answers, after the first piece."),
-		promptLen: r.histogram("prompt_tokens", "Lengths of prompts in tokens.",
-			prometheus.ExponentialBuckets(16, 2, 12)),
 	}
 }
 
@@ -62,15 +56,9 @@ func (m *Serving) Event(e openai.Event) {
 	m.generated.Add(float64(e.Tokens))
 	m.cloud.Add(float64(e.Cloud))
 	m.asks.Add(float64(e.Asks))
-	m.received.Add(float64(e.Received))
-	m.sent.Add(float64(e.Sent))
 	m.whole.Observe(e.Took.Seconds())
-	if e.Finish != "" {
-		m.finished.WithLabelValues(e.Finish).Inc()
-	}
 	if e.Prompt > 0 {
 		m.queue.Observe(e.Queue.Seconds())
-		m.promptLen.Observe(float64(e.Prompt))
 	}
 	if e.First > 0 {
 		m.first.Observe(e.First.Seconds())

@@ -14,21 +14,13 @@ func State(stats func() gateway.Stats) prometheus.Collector {
 		name, help string
 		value      func(gateway.Stats) int
 	}{
-		{"sockets", "Sockets on which clients are let in; 0 when the gateway is about to end.",
-			func(s gateway.Stats) int { return s.Serving }},
 		{"connections", "Open connections.", func(s gateway.Stats) int { return s.Connections }},
-		{"connections_greeting", "Open connections that have not said who they are.",
-			func(s gateway.Stats) int { return s.Greeting }},
-		{"devices", "Devices that are connected, or have used up a part of their rate.",
-			func(s gateway.Stats) int { return s.Devices }},
 		{"sessions", "Texts that are remembered.", func(s gateway.Stats) int { return s.Sessions }},
 		{"session_tokens", "Tokens that are remembered of them, drafts included.",
 			func(s gateway.Stats) int { return s.Tokens }},
 		{"asks_open", "Questions that wait for their turn, or that the large model works on.",
 			func(s gateway.Stats) int { return s.Asks }},
 		{"asks_waiting", "Questions that wait for their turn.", func(s gateway.Stats) int { return s.Waiting }},
-		{"places", "Maximum number of concurrent questions at the upstream; 0: unlimited.",
-			func(s gateway.Stats) int { return s.Places }},
 	} {
 		s.add(prefix+g.name, g.help, g.value)
 	}

@@ -1,6 +1,9 @@
 package terms
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -56,6 +59,38 @@ type Reply struct {
 // Scored reports whether a finding has a score other than 0.
 func (r Reply) Scored() bool {
 	return slices.ContainsFunc(r.Audit, func(f Finding) bool { return f.Score != 0 || f.Stands != 0 })
+}
+
+// Check returns why a reply does not answer q: a token is not in the vocabulary, or the audit is not the requested one.
+// A verification has all positions, with scores only if these are requested: a device takes a missing finding for
+// agreement.
+func (r Reply) Check(q Question, vocab int) error {
+	outside := func(id int32) bool { return id < 0 || int(id) >= vocab }
+	n, wanted, verifies := len(q.Context), 0, q.Verify != AsItComes
+	if q.AuditFrom > 0 {
+		wanted = max(n-q.AuditFrom, 0)
+	}
+	switch {
+	case outside(r.Token) || slices.ContainsFunc(r.Top, func(c Candidate) bool { return outside(c.ID) }):
+		return fmt.Errorf("its token %d, or a candidate, is not in the vocabulary", r.Token)
+	case r.Audited < 0 || r.Audited > wanted || verifies && r.Audited != wanted:
+		return fmt.Errorf("it audited %d of the %d positions in question", r.Audited, wanted)
+	case len(r.Audit) > 0 && verifies && r.Scored() != (q.Verify == EachScore), r.Scored() && !verifies:
+		return errors.New("it has scores that were not requested, or lacks them")
+	}
+	last := n - r.Audited - 1
+	for _, f := range r.Audit {
+		switch {
+		case f.Pos <= last || f.Pos >= n:
+			return fmt.Errorf("its finding at position %d is outside of the audited positions or not in order", f.Pos)
+		case outside(f.Token) || verifies && f.Token == q.Context[f.Pos]:
+			return fmt.Errorf("its choice at position %d is the same token or not in the vocabulary", f.Pos)
+		case q.Verify == EachScore && !(f.Stands <= f.Score && !math.IsInf(float64(f.Score), 0)):
+			return fmt.Errorf("its choice at position %d has the score %v, the token there %v", f.Pos, f.Score, f.Stands)
+		}
+		last = f.Pos
+	}
+	return nil
 }
 
 // Answer is a [Reply] with its costs, as the device gets it.

@@ -214,12 +214,6 @@ func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int,
 // NewGatewayLog returns a log with an Event method for [GatewayOptions]. Close the log after the gateway has ended.
 func NewGatewayLog(to *slog.Logger) *gateway.Log { return gateway.NewLog(to) }
 
-// NewGatewayTextLog is [NewGatewayLog] with the texts of users in its lines about answered questions. text decodes
-// tokens.
-func NewGatewayTextLog(to *slog.Logger, text func(ids []int32) string) *gateway.Log {
-	return gateway.NewTextLog(to, text)
-}
-
 // CheckTokens returns an error if a gateway would refuse these access tokens.
 func CheckTokens(tokens []GatewayToken) error { return gateway.CheckTokens(tokens) }
 

@@ -392,15 +392,19 @@ func TestRemoteVerification(t *testing.T) {
 	id, err := e.Identity()
 	require.NoError(t, err)
 	never := float32(math.Inf(-1))
-	up := &goesOn{recorder: recorder{id: id, answer: terms.Reply{Token: 11, Audited: 4, Audit: []terms.Finding{
-		{Pos: 3, Token: 13, LogProb: -0.25, Score: 0.5, Stands: never},
-		{Pos: 5, Token: 14, LogProb: -0.75, Score: -1, Stands: -3},
-	}}}}
+	up := &goesOn{recorder: recorder{id: id, answer: terms.Reply{Token: 11, Audited: 4}}}
 	g, err := gateway.New(gateway.Options{}, up)
 	require.NoError(t, err)
 	r, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
 	assert.Equal(t, netproto.MaxAhead, r.Welcome().Ahead)
 	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
+		want := []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}
+		if verify == terms.EachScore {
+			want[0].Score, want[0].Stands, want[1].Score, want[1].Stands = 0.5, never, -1, -3
+		}
+		up.mu.Lock()
+		up.answer.Audit = want
+		up.mu.Unlock()
 		for _, ahead := range []int{0, 1, 3, 1000} {
 			a, err := cloud.Ask(t.Context(), draft.Question{
 				Context: []int32{9, 8, 7, 6, 5, 4}, AuditFrom: 2, Verify: verify,
@@ -409,10 +413,6 @@ func TestRemoteVerification(t *testing.T) {
 			require.NoError(t, err)
 			got, _ := up.last()
 			assert.Equal(t, terms.Verify(verify), got.Verify)
-			want := []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}
-			if verify == terms.EachScore {
-				want[0].Score, want[0].Stands, want[1].Score, want[1].Stands = 0.5, never, -1, -3
-			}
 			assert.Equal(t, want, a.Audit)
 			assert.Equal(t, ahead == 0, a.Ahead == nil)
 			n, first := 0, 7
@@ -430,6 +430,9 @@ func TestRemoteVerification(t *testing.T) {
 			assert.Equal(t, min(ahead, netproto.MaxAhead), n)
 		}
 	}
+	up.mu.Lock()
+	up.answer = terms.Reply{Token: 11}
+	up.mu.Unlock()
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4, 3, 2}})
 	require.NoError(t, err)
 	assert.Equal(t, 2, a.Prefilled, "the others were sent earlier")

@@ -20,7 +20,7 @@ import (
 func TestLinkEffects(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
-	clitest.Effects(t, "", "json qlog", map[string]string{
+	clitest.Effects(t, "", "json", map[string]string{
 		"": "AskRate=50; Asks=300; Connects=10; Loopback=2s; Outage=1s; Outages=3; RTT=100ms; Tokens=[8 64 512]",
 
 		"--rtt 0":          "RTT=",

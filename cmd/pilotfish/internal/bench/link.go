@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +22,6 @@ type benchLinkFlags struct {
 	o      wire.LinkOptions
 	tokens group.NumberList
 	model  float64 // milliseconds
-	qlog   group.QlogFlag
 	json   bool
 }
 
@@ -66,7 +64,6 @@ func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "trace", &f.o.Traces, nil)
 	cli.Add(p, "model-ms", &f.model, 0)
 	cli.AddValue(p, "link.tokens", &f.tokens)
-	f.qlog.Register(p)
 	cli.Add(p, "json", &f.json, false)
 }
 
@@ -81,10 +78,6 @@ func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.o.QLog, err = f.qlog.Open(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.o.QLog.Close()) }()
 	if a.Brief {
 		f.o.Asks, f.o.Connects, f.o.Outages, f.o.Loopback = 5, 2, 1, 50*time.Millisecond
 	}

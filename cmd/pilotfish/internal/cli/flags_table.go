@@ -50,8 +50,6 @@ var flagTable = []FlagDecl{
 		Help: "`file` with the access token (default: PILOTFISH_TOKEN)"},
 	{Name: "no-resume", Needs: "cloud",
 		Help: "do not store or use session tickets"},
-	{Name: "dictionary", Needs: "cloud",
-		Help: "zstd dictionary of token ids, `NUMBER:FILE`, as the gateway has it; may be repeated"},
 	{Name: "require-cloud", Needs: "cloud",
 		Help: "exit with 1 if a question stays unanswered; =false: none is needed"},
 	{Name: "local", often: true, Help: "send nothing to a cloud, whatever other settings say"},
@@ -98,7 +96,6 @@ var flagTable = []FlagDecl{
 	{Name: "explain", Needs: "cloud",
 		Help: "explain for each token why the cloud was asked or not"},
 	{Name: "timeline", Help: "`file` for a timeline, for ui.perfetto.dev or chrome://tracing"},
-	{Name: "qlog", Needs: "cloud", Help: "write a qlog file per QUIC connection to this `folder`"},
 	{Name: "profile", Values: "cpu mem block mutex trace",
 		Help: "`KIND[:FILE]` of a profile: cpu, mem, block, mutex or trace"},
 
@@ -109,9 +106,8 @@ var flagTable = []FlagDecl{
 	{Name: "config", files: "yaml yml", env: true,
 		Help: "YAML `file` with settings (default: pilotfish/config.yaml in the user's folder)"},
 	{Name: "log", Choices: "text json off", often: true, Help: "`format` of the log on stderr: text, json or off"},
-	{Name: "log-level", Choices: "texts debug info warn error",
-		Help: "minimum `level` of the log: debug (each question), info, warn or error; texts is debug with users' " +
-			"texts: the last 64 tokens of a question, and its answer"},
+	{Name: "log-level", Choices: "debug info warn error",
+		Help: "minimum `level` of the log: debug (each question), info, warn or error"},
 	{Name: "cert", With: "key", often: true,
 		Help: "certificate `file`, PEM (default: plain HTTP; cloud creates one on its first start)"},
 	{Name: "key", With: "cert", often: true, Help: "private key `file` of the certificate, PEM"},

@@ -125,8 +125,8 @@ func TestFlagsTogether(t *testing.T) {
 
 // TestNewLog: the forms and levels of the log.
 func TestNewLog(t *testing.T) {
-	for level, want := range map[string]slog.Level{"texts": slog.LevelDebug, "debug": slog.LevelDebug,
-		"info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError} {
+	for level, want := range map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo,
+		"warn": slog.LevelWarn, "error": slog.LevelError} {
 		for form, line := range map[string]string{"text": `level=ERROR msg=m`, "json": `"level":"ERROR","msg":"m"`,
 			"off": ""} {
 			var out strings.Builder

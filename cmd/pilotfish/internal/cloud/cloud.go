@@ -41,7 +41,6 @@ type cloudCommandFlags struct {
 	lookup    group.LookupRows
 	share     bool
 	log       string
-	qlog      group.QlogFlag
 	operate   operateFlags
 }
 
@@ -124,7 +123,6 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	cli.AddValue(p, "lookup", &f.lookup)
 	cli.Add(p, "share-prefixes", &f.share, true)
 	cli.Add(p, "log", &f.log, "text")
-	f.qlog.Register(p)
 	f.limits.register(p)
 	cli.Add(p, "slots", &f.slots, 0)
 	f.operate.register(p)
@@ -134,10 +132,7 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
 	if _, err := adminAddress(f.operate.admin); err != nil { // even with --check-config
 		return err
 	}
-	o, err := f.limits.options()
-	if err != nil {
-		return err
-	}
+	o := f.limits.o
 	log, level := a.NewLog(f.log, f.operate.level)
 	if f.operate.check {
 		return f.checkConfig(a)
@@ -164,16 +159,9 @@ func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
 		return err
 	}
 	defer model.Close()
-	events, err := f.newGatewayLog(log, model)
-	if err != nil {
-		return err
-	}
+	events := engine.NewGatewayLog(log)
 	defer events.Close()
-	o.Events, o.TellTexts = op.tell(events.Event), f.operate.level == logTexts
-	if o.QLog, err = f.qlog.Open(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, o.QLog.Close()) }()
+	o.Events = op.tell(events.Event)
 	g, err := model.Gateway(o)
 	if err != nil {
 		return err
@@ -244,14 +232,6 @@ func (m *builtInModel) Attend() (stop func()) {
 func (m *builtInModel) Metrics() prometheus.Collector { return newServiceMetrics(m.s.Stats) }
 
 func (m *builtInModel) Ready() error { return nil }
-
-func (m *builtInModel) Text() (func([]int32) string, error) {
-	t, err := m.e.Tokenizer()
-	if err != nil {
-		return nil, err
-	}
-	return t.Decode, nil
-}
 
 func (m *builtInModel) Close() {
 	m.s.Close()

@@ -78,23 +78,23 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 		})
 	})
 	assert.Greater(t, n, 20)
-	file := clitest.ConfigFileOf(t, "limit: {questions: 5}\ndictionary: [\"1:a\", \"2:b\"]\nmodel: m.gguf\n")
+	file := clitest.ConfigFileOf(t, "limit: {questions: 5}\nupstream: [\"http://a\", \"http://b\"]\nmodel: m.gguf\n")
 	t.Setenv("PILOTFISH_CLOUD_CONFIG", file)
 	f, err := loaded(t)
 	require.NoError(t, err)
 	assert.Equal(t, 5, f.limits.o.MaxAsks, "the environment may name the file")
-	assert.Equal(t, []string{"1:a", "2:b"}, f.limits.dictionaries)
+	assert.Equal(t, []string{"http://a", "http://b"}, f.upstream.O.URLs)
 	assert.Equal(t, "m.gguf", f.model.Path)
 	f, err = loaded(t, "--limit", "questions=6", "--config",
 		clitest.ConfigFileOf(t, "limit: {questions: 5, sessions: 7}\n"))
 	require.NoError(t, err)
 	assert.Equal(t, []int{6, 7}, []int{f.limits.o.MaxAsks, f.limits.o.MaxSessions}, "each option by itself")
-	t.Setenv("PILOTFISH_CLOUD_DICTIONARY", "3:c,4:d")
+	t.Setenv("PILOTFISH_CLOUD_UPSTREAM", "http://c,http://d")
 	t.Setenv("PILOTFISH_CLOUD_QUESTION", "7")
 	t.Setenv("PILOTFISH_CLOUD_CHECK_CONFIG", "true")
 	f, err = loaded(t)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"3:c", "4:d"}, f.limits.dictionaries)
+	assert.Equal(t, []string{"http://c", "http://d"}, f.upstream.O.URLs)
 	assert.Equal(t, []string{"PILOTFISH_CLOUD_CHECK_CONFIG", "PILOTFISH_CLOUD_QUESTION"}, f.operate.strange)
 }
 
@@ -131,8 +131,8 @@ func TestConfigRefused(t *testing.T) {
 		"limit: {questions: many}":                       `:1: --limit: questions "many" is not a whole number`,
 		"slots: [1, 2]":                                  ":1: slots has one value",
 		"slots:":                                         ":1: slots: write a value",
-		"dictionary: [a, [b]]":                           ":1: dictionary: write a value",
-		"dictionary:\n  - a\n  - [b]":                    ":3: dictionary: write a value",
+		"upstream: [a, [b]]":                             ":1: upstream: write a value",
+		"upstream:\n  - a\n  - [b]":                      ":3: upstream: write a value",
 		"limit:\n  sessions: 5\n  rows: many":            `:3: --limit: rows "many" is not a whole number`,
 		"limit:\n  - rows=5\n  - rows=many":              `:3: --limit: rows "many" is not a whole number`,
 		"slots: 5\na: b: c":                              ":2: this is not YAML",
@@ -201,7 +201,7 @@ func TestCloudWarns(t *testing.T) {
 // FuzzConfig: parsing any file does not panic, and an accepted file is accepted again.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{"", "limit: {questions: 5}\n",
-		"tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n", "dictionary: [a, b]\n", "a: &a [*a]\n",
+		"tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n", "upstream: [a, b]\n", "a: &a [*a]\n",
 		"? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe", "listen: !!int x\n",
 		"tokens: &t\n  - name: a\n    private: true\n"} {
 		f.Add([]byte(s))

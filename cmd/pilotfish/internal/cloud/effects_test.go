@@ -18,7 +18,7 @@ func TestCloudEffects(t *testing.T) {
 	key, words := filepath.Join(dir, "key"), filepath.Join(dir, "words")
 	require.NoError(t, os.WriteFile(key, []byte("sesame\n"), 0o600))
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
-	const elsewhere = "cert key log qlog config check-config ticket-key-file log-level"
+	const elsewhere = "cert key log config check-config ticket-key-file log-level"
 	clitest.Effects(t, "--upstream http://a --tokenizer t", elsewhere, map[string]string{
 		"": "Engines.Patience=2m0s; Engines.URLs=[http://a]; " +
 			"Gateway.AskTimeout=1m0s; Gateway.IdleTimeout=30s; Gateway.MessageTimeout=5s; Model.Backend=cpu; " +
@@ -37,12 +37,11 @@ func TestCloudEffects(t *testing.T) {
 		"--lookup off":           "Service.Lookup=-1",
 		"--share-prefixes=false": "Service.Apart=true",
 
-		"--listen h:1":            "listen=h:1",
-		"--admin :9":              "admin=127.0.0.1:9",
-		"--admin off":             "admin=",
-		"--open ":                 "Access.open=true",
-		"--token-file f":          "Access.file=f; Access.given=true",
-		"--dictionary 7:" + words: "Gateway.Dictionaries[0].Bytes=[97 98]; Gateway.Dictionaries[0].ID=7",
+		"--listen h:1":   "listen=h:1",
+		"--admin :9":     "admin=127.0.0.1:9",
+		"--admin off":    "admin=",
+		"--open ":        "Access.open=true",
+		"--token-file f": "Access.file=f; Access.given=true",
 
 		"--upstream http://b":      "Engines.URLs=[http://a http://b]",
 		"--tokenizer u":            "tokenizer=u",
@@ -66,8 +65,7 @@ func TestCloudEffects(t *testing.T) {
 		f.register(c)
 		parse()
 		f.operate.given, f.access.given = nil, c.Flags().Changed("token-file")
-		gateway, err := f.limits.options()
-		require.NoError(t, err)
+		gateway := f.limits.o
 		model, err := f.model.Options()
 		require.NoError(t, err)
 		require.NoError(t, f.upstream.Check(c.Flags()))

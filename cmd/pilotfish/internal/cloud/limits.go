@@ -6,16 +6,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // limitFlags has the limits and timeouts of a gateway and its model. 0 means that a flag was not given.
 type limitFlags struct {
-	o            engine.GatewayOptions
-	rows         int
-	dictionaries []string
-	set          *cli.OptionsFlag
+	o    engine.GatewayOptions
+	rows int
+	set  *cli.OptionsFlag
 }
 
 func (l *limitFlags) register(f *pflag.FlagSet) {
@@ -37,12 +35,4 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.idle", &l.o.IdleTimeout, 30*time.Second)
 	cli.Add(l.set.FlagSet, "limit.handshake", &l.o.MessageTimeout, 5*time.Second)
 	cli.Add(l.set.FlagSet, "limit.total", &l.o.AskTimeout, time.Minute)
-	cli.Add(f, "dictionary", &l.dictionaries, nil)
-}
-
-// options returns the options after reading the files that flags name.
-func (l *limitFlags) options() (o engine.GatewayOptions, err error) {
-	o = l.o
-	o.Dictionaries, err = group.ReadDictionaries(l.dictionaries)
-	return o, err
 }

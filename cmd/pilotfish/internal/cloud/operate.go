@@ -24,7 +24,7 @@ type operateFlags struct {
 	check   bool
 	admin   string // address, or off
 	tickets string // file
-	level   string // of the log; logTexts adds users' texts to that of debug
+	level   string // of the log
 
 	set     *pflag.FlagSet
 	given   map[string][]string   // on the command line
@@ -32,9 +32,6 @@ type operateFlags struct {
 	secrets []string              // files with the secrets of these
 	strange []string              // environment variables that match no flag
 }
-
-// logTexts is the level of the log at which it has users' texts.
-const logTexts = "texts"
 
 // adminDefault is the default address of the admin pages.
 const adminDefault = "127.0.0.1:9433"
@@ -143,22 +140,4 @@ func (op *operation) close() {
 	if op.pages != nil {
 		op.pages.Close()
 	}
-}
-
-// newGatewayLog returns the log of a gateway. It contains texts of users only with --log-level texts.
-func (f *cloudCommandFlags) newGatewayLog(log *slog.Logger, model group.CloudModel) (gatewayLog, error) {
-	if f.operate.level != logTexts {
-		return engine.NewGatewayLog(log), nil
-	}
-	text, err := model.Text()
-	if err != nil {
-		return nil, err
-	}
-	return engine.NewGatewayTextLog(log, text), nil
-}
-
-// gatewayLog logs the events of a gateway.
-type gatewayLog interface {
-	Event(engine.GatewayEvent)
-	Close()
 }

@@ -128,5 +128,4 @@ func TestDeadEngine(t *testing.T) {
 	giveUp()
 	asks.Wait()
 	require.NoError(t, socket.Close())
-	assert.Equal(t, 3., clitest.Sum(clitest.MetricsOf(t, at)["pilotfish_gateway_drain_forced_closes_total"]))
 }

@@ -107,8 +107,7 @@ func differing(a, b *pflag.FlagSet) (names []string) {
 		if other == nil || slices.Equal(valuesOf(f), valuesOf(other)) {
 			return
 		}
-		texts := f.Name == "log-level" && (f.Value.String() == logTexts) != (other.Value.String() == logTexts)
-		if texts || !slices.Contains(live, f.Name) {
+		if !slices.Contains(live, f.Name) {
 			names = append(names, f.Name)
 		}
 	})

@@ -17,7 +17,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -164,15 +163,14 @@ func TestModelsOfFlags(t *testing.T) {
 // TestGatewaysOfFlags: what the flags of a gateway give, and how wrong ones are refused.
 func TestGatewaysOfFlags(t *testing.T) {
 	t.Setenv(cli.TokenVariable, clitest.SecretA)
-	pin, words := clitest.OnePin(3), written(t, "words")
+	pin := clitest.OnePin(3)
 	token := written(t, clitest.SecretB+"\n")
 	for line, want := range map[string]pilotfish.DialOptions{
 		"--cloud h:1": {Lazy: true, Token: clitest.SecretA},
-		"--cloud h:1 --token-file " + token + " --pin " + pin + " --dictionary 7:" + words: {Lazy: true, Pin: pin,
-			Token: clitest.SecretB, Dictionaries: []netproto.Dictionary{{ID: 7, Bytes: []byte("words")}}},
+		"--cloud h:1 --token-file " + token + " --pin " + pin: {Lazy: true, Pin: pin, Token: clitest.SecretB},
 	} {
 		var g GatewayFlags
-		parsed(t, line, g.Register, func(p *pflag.FlagSet) { cli.Add(p, "dictionary", &g.Dictionaries, nil) })
+		parsed(t, line, g.Register)
 		o, err := g.Parse(new(cli.App))
 		require.NoError(t, err)
 		assert.Equal(t, want, o)
@@ -181,16 +179,10 @@ func TestGatewaysOfFlags(t *testing.T) {
 		"--cloud h":            `--cloud "h": missing port`,
 		"--cloud h:1 --pin 12": "--pin: ",
 		"--cloud h:1 --pin=":   "--pin: ",
-		"--cloud h:1 --pin " + strings.Repeat("0", 64):   "--pin: no certificate has a fingerprint of zeros",
-		"--cloud h:1 --dictionary x:" + words:            `--dictionary "x:`,
-		"--cloud h:1 --dictionary 0:" + words:            `--dictionary "0:`,
-		"--cloud h:1 --dictionary 7:":                    `--dictionary "7:"`,
-		"--cloud h:1 --dictionary 7":                     `--dictionary "7"`,
-		"--cloud h:1 --dictionary 4294967296:" + words:   "--dictionary",
-		"--cloud h:1 --dictionary 7:/nowhere/dictionary": "--dictionary: open /nowhere/dictionary",
+		"--cloud h:1 --pin " + strings.Repeat("0", 64): "--pin: no certificate has a fingerprint of zeros",
 	} {
 		var g GatewayFlags
-		parsed(t, line, g.Register, func(p *pflag.FlagSet) { cli.Add(p, "dictionary", &g.Dictionaries, nil) })
+		parsed(t, line, g.Register)
 		_, err := g.Parse(new(cli.App))
 		assert.ErrorContains(t, err, want, line)
 	}
@@ -254,18 +246,6 @@ func TestFilesOfFlags(t *testing.T) {
 			assert.Nil(t, f.Line)
 		}
 	}
-	q := QlogFlag{}
-	folder, err := q.Open()
-	require.NoError(t, err)
-	assert.Nil(t, folder)
-	q.path = filepath.Join(dir, "qlog")
-	path, err := q.Folder()
-	require.NoError(t, err)
-	assert.Equal(t, q.path, path)
-	assert.DirExists(t, path)
-	q.path = written(t, "")
-	_, err = q.Folder()
-	assert.ErrorContains(t, err, "--qlog: ")
 
 	for _, json := range []bool{false, true} {
 		var said strings.Builder

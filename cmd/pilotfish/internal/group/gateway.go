@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -26,8 +25,6 @@ type GatewayFlags struct {
 	Forget  bool
 	Require bool
 	By      string // the source of the address: "--cloud", or "/cloud" in a chat; "" means the former
-
-	Dictionaries []string
 }
 
 // Register adds the flags for a gateway that this device may ask.
@@ -55,15 +52,13 @@ func (c *GatewayFlags) Parse(a *cli.App) (pilotfish.DialOptions, error) {
 	if o.Token, _, err = a.Secret(c.Token, c.Set.Changed("token-file")); err != nil {
 		return o, err
 	}
-	o.Dictionaries, err = ReadDictionaries(c.Dictionaries)
-	return o, err
+	return o, nil
 }
 
 // Engine converts the options of Parse to those of the engine.
 func (c *GatewayFlags) Engine(o pilotfish.DialOptions) (engine.DialOptions, error) {
 	e := engine.DialOptions{
-		Lazy: o.Lazy, Secret: netproto.Secret(o.Token), Dictionaries: o.Dictionaries, Device: o.Device,
-		TicketFolder: o.TicketFolder,
+		Lazy: o.Lazy, Secret: netproto.Secret(o.Token), Device: o.Device, TicketFolder: o.TicketFolder,
 	}
 	if o.Pin == "" {
 		return e, nil
@@ -141,22 +136,4 @@ func (c *GatewayFlags) Explain(err error) error {
 		help = "check the address, and that `pilotfish cloud` is running there"
 	}
 	return fmt.Errorf("%s %s: %w (%s)", by, c.Address, why, help)
-}
-
-// ReadDictionaries reads dictionaries, each given as NUMBER:FILE.
-func ReadDictionaries(all []string) (read []netproto.Dictionary, err error) {
-	for _, one := range all {
-		number, path, ok := strings.Cut(one, ":")
-		id, err := strconv.ParseUint(number, 10, 32)
-		if !ok || err != nil || id == 0 || path == "" {
-			return nil, cli.Usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside",
-				one)
-		}
-		b, err := cli.ReadSmall(path, 64<<20) // those of zstd have a few hundred kB
-		if err != nil {
-			return nil, fmt.Errorf("--dictionary: %w", err)
-		}
-		read = append(read, netproto.Dictionary{ID: uint32(id), Bytes: b})
-	}
-	return read, nil
 }

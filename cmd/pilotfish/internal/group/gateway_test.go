@@ -33,13 +33,12 @@ func TestGatewayOptions(t *testing.T) {
 	pin := strings.Repeat("ab", 32)
 	e, err := new(GatewayFlags).Engine(pilotfish.DialOptions{
 		Lazy: true, Token: "secret", Pin: pin, TicketFolder: "tickets", Device: netproto.Device{7},
-		Dictionaries: []netproto.Dictionary{{ID: 9}},
 	})
 	require.NoError(t, err)
 	want, err := ParsePin(pin)
 	require.NoError(t, err)
 	assert.Equal(t, engine.DialOptions{Lazy: true, Secret: "secret", Pin: want, TicketFolder: "tickets",
-		Device: netproto.Device{7}, Dictionaries: []netproto.Dictionary{{ID: 9}}}, e)
+		Device: netproto.Device{7}}, e)
 }
 
 // TestModelOptions: each option of a model reaches the root package under its name.
@@ -64,7 +63,7 @@ func TestModelOptions(t *testing.T) {
 	}
 }
 
-// TestFilesAreBounded: a schema or a dictionary of another size than any has is refused by its flag, and not read.
+// TestFilesAreBounded: a schema of another size than any has is refused by its flag, and not read.
 func TestFilesAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -74,8 +73,6 @@ func TestFilesAreBounded(t *testing.T) {
 	f.Register(set, "")
 	require.NoError(t, set.Parse([]string{"--json-schema", path}))
 	assert.ErrorContains(t, f.Parse(set), "--json-schema: "+path+" has more than 4194304 bytes")
-	_, err := ReadDictionaries([]string{"3:" + path})
-	assert.ErrorContains(t, err, "--dictionary: "+path+" has more than 67108864 bytes")
 }
 
 // TestExplain: an error of connecting has the flag or the command that gave the address, the cause, and what to do.

@@ -30,7 +30,6 @@ func (p *PairFlags) Register(c *cobra.Command) {
 	p.Set = c.Flags()
 	cli.Add(p.Set, "large", &p.Large, "")
 	p.Gateway.Register(p.Set)
-	cli.Add(p.Set, "dictionary", &p.Gateway.Dictionaries, nil)
 }
 
 // Check returns an error if the command line does not name two models. If ours is set, the command uses the demo's

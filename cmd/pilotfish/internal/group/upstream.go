@@ -85,14 +85,13 @@ func (u *UpstreamFlags) Open(ctx context.Context, log *slog.Logger) (CloudModel,
 	if err != nil {
 		return nil, err
 	}
-	return &upstreamModel{up, u.Tokenizer, log}, nil
+	return &upstreamModel{up, log}, nil
 }
 
 // upstreamModel is a model that engines serve.
 type upstreamModel struct {
-	u         *engine.Upstream
-	tokenizer string // file
-	log       *slog.Logger
+	u   *engine.Upstream
+	log *slog.Logger
 }
 
 func (m *upstreamModel) Gateway(o engine.GatewayOptions) (*engine.Gateway, error) {
@@ -133,14 +132,6 @@ func (m *upstreamModel) Metrics() prometheus.Collector { return NewUpstreamMetri
 
 func (m *upstreamModel) Ready() error { return m.u.Ready() }
 
-func (m *upstreamModel) Text() (func([]int32) string, error) {
-	t, err := engine.ReadTokenizer(m.tokenizer)
-	if err != nil {
-		return nil, err
-	}
-	return t.Decode, nil
-}
-
 // Close logs the statistics of the engines.
 func (m *upstreamModel) Close() {
 	m.u.Close()
@@ -163,8 +154,7 @@ type CloudModel interface {
 	Attend() (stop func()) // starts background work while the gateway serves
 
 	Metrics() prometheus.Collector
-	Ready() error                            // why no question can be answered, or nil; it does not block
-	Text() (func(ids []int32) string, error) // converts tokens to text for people
+	Ready() error // why no question can be answered, or nil; it does not block
 
 	Close() // called at the end
 }

@@ -66,7 +66,6 @@ type routingFlags struct {
 	upstream  group.UpstreamFlags
 	recording recordFlags
 	timeline  group.TimelineFlag
-	qlog      group.QlogFlag
 	json      bool
 	page      pageFlag // of demo
 }
@@ -83,7 +82,6 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
 	cli.AddValue(p, "lookup", &f.lookup)
 	f.timeline.Register(p)
-	f.qlog.Register(p)
 	f.edgeTPS = floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
 	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()

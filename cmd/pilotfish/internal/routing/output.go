@@ -43,10 +43,6 @@ func (f *routingFlags) measure(ctx context.Context, a *cli.App, o routing.Option
 	if f.json || f.page != "" {
 		about.Machine.Bandwidth = a.Bandwidth()
 	}
-	if s.QLog, err = f.qlog.Open(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.QLog.Close()) }()
 	defer func() { err = errors.Join(err, f.timeline.Write(about)) }()
 	o.Timeline = f.timeline.Drawn(o.Questions, len(f.cells()) > 1)
 	f.tellEnergy(a)

@@ -84,7 +84,7 @@ func (f *routingFlags) anyGiven(names string) bool {
 // replayed replays a recording.
 func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
 	const useless = "workload model large upstream tokenizer engine " +
-		"raw max-tokens repeat parallel record timeline with qlog"
+		"raw max-tokens repeat parallel record timeline with"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
 			fmt.Fprintf(a.Stderr, "--%s has no effect with --replay: the recording has it\n", name)

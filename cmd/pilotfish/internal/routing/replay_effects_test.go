@@ -36,7 +36,7 @@ func TestReplayEffects(t *testing.T) {
 	up, net := filepath.Join(dir, "a.up"), filepath.Join(dir, "net.gguf")
 	require.NoError(t, os.WriteFile(up, []byte("1\n2\n"), 0o600))
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
-	const elsewhere = "json timeline qlog record replay raw max-tokens repeat parallel"
+	const elsewhere = "json timeline record replay raw max-tokens repeat parallel"
 	const link = "Link.AnswerTime=15ms; Link.Loss=0.25; Link.RTT="
 	clitest.Effects(t, "", elsewhere, map[string]string{
 		"": "Draft.Ahead=3; Draft.Audit=true; Draft.Branches=5; Draft.Deadline=-1ns; Draft.InFlight=6; " +

@@ -142,7 +142,7 @@ func TestRoutingOptions(t *testing.T) {
 		change(&want)
 		assert.Equal(t, want, parse(args), args)
 	}
-	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline qlog")
+	clitest.Covers(t, flags, slices.Collect(maps.Keys(lines)), "timeline")
 	for _, c := range []struct {
 		edgeTPS string
 		of      *cobra.Command

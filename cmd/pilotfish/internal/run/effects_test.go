@@ -24,7 +24,7 @@ func TestRunEffects(t *testing.T) {
 	require.NoError(t, os.WriteFile(words, []byte("ab"), 0o600))
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
-	elsewhere := clitest.Numbers() + " model large require-cloud qlog timeline system raw tokens local"
+	elsewhere := clitest.Numbers() + " model large require-cloud timeline system raw tokens local"
 	clitest.Effects(t, "--model m --cloud h:1", elsewhere, map[string]string{
 		"": "Answer.MaxTokens=256; Answer.RepeatPenalty=1; Answer.TopP=1; Dial.Lazy=true; " +
 			"Dial.TicketFolder=" + filepath.Join(cache, "pilotfish", "tickets") + "; Model.Backend=cpu; " +
@@ -53,7 +53,6 @@ func TestRunEffects(t *testing.T) {
 		"--pin " + clitest.OnePin(3):   "Dial.Pin=" + clitest.OnePin(3),
 		"--token-file " + token:        "Dial.Token=sesame",
 		"--no-resume":                  "Dial.TicketFolder=",
-		"--dictionary 7:" + words:      "Dial.Dictionaries[0].Bytes=[97 98]; Dial.Dictionaries[0].ID=7",
 		"--mode serial":                "Route.Serial=true",
 		"--branches 3":                 "Route.Branches=3",
 		"--window 5":                   "Route.Window=5",

@@ -25,7 +25,6 @@ type runFlags struct {
 	// the first argument is the model
 	modelFirst bool
 	timeline   group.TimelineFlag
-	qlog       group.QlogFlag
 	route      group.RouteFlags
 	policy     policyFlags
 	gateway    group.GatewayFlags
@@ -111,9 +110,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.set = p
 	f.timeline.Register(p)
 	f.gateway.Register(p)
-	cli.Add(p, "dictionary", &f.gateway.Dictionaries, nil)
 	cli.Add(p, "require-cloud", &f.gateway.Require, false)
-	f.qlog.Register(p)
 	f.route.RegisterMeasured(p)
 	f.policy.register(p)
 	f.verify.Register(p)
@@ -208,9 +205,6 @@ func (f *runFlags) routed(
 	ctx context.Context, a *cli.App, m *pilotfish.Model, ids []int32, r pilotfish.Route, o pilotfish.DialOptions,
 	out *runOutput,
 ) (err error) {
-	if o.QLog, err = f.qlog.Folder(); err != nil {
-		return err
-	}
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := f.watch(cancel, r.Deadline, func(why error) {
