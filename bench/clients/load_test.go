@@ -106,7 +106,7 @@ func TestLoad(t *testing.T) {
 	}
 	// the store of answers and the cache of grammars fill up soon: each number makes new entries
 	s := startServer(t, l.model, "--parallel", "8",
-		"--limit", fmt.Sprintf("queue=256,reader-timeout=5s,max-stored=%d", 1<<20))
+		"--limit", "queue=256")
 	kinds := requests(l.tokens)
 	got := &tally{statuses: map[string]int{}}
 	for i := range kinds { // the first requests allocate what all requests share

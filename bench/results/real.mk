@@ -8,7 +8,7 @@ PAIR = -m $(MODELS)/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf --large $(MODELS)/qw
 # In answers of some 30 tokens, of which few matter, confidences are high.
 THRESHOLDS = 0.8,0.9,0.93,0.95,0.97,0.98
 TRACES = $(P) router collect --label disagreement,consequence $(PAIR)
-TRAIN = $(P) router train --label consequence --training hidden=16
+TRAIN = $(P) router train --label consequence --hidden 16
 
 comma = ,
 

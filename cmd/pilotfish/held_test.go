@@ -63,8 +63,8 @@ const heldCommands = `
 1 bench routing --workload ONE -m MODEL --large OTHER
 1 bench gateway -m MODEL STRANGE
 0 bench gateway -m MODEL CLOUD --devices 1 --seconds 0.1
-0 bench capacity -m MODEL --prompt 40 --tokens 2 --devices 1 --answers 1
-0 bench link --tokens 8
+0 bench capacity -m MODEL -p 40 -n 2 --devices 1 --answers 1
+0 bench link --tokens 8 --questions 5
 1 bench compare ONE MISSING
 1 bench report TALK -o MISSING
 0 pull o/n

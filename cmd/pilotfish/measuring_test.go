@@ -22,7 +22,7 @@ func quickly() [][2]string {
 	return [][2]string{
 		{`--rtt 50ms,150ms,300ms --questions 16`,
 			`--rtt 1ms,3ms --questions 2 --edge-tps 0 --cloud-ms 0`},
-		{`-m large.gguf --prompt 130 --tokens 25 --devices 1,8,32`, `-m large.gguf --prompt 8 --tokens 4 --answers 0`},
+		{`-m large.gguf -p 130 -n 25 --devices 1,8,32`, `-m large.gguf -p 8 -n 4 --answers 0`},
 		{`--rtt 50ms --questions 16`, `--rtt 1ms --questions 3 --edge-tps 2000 --cloud-ms 0`},
 	}
 }

@@ -23,7 +23,7 @@ type benchCapacityFlags struct {
 	w       capacity.Workload
 	model   string // the large model
 	threads int
-	devices group.NumberList
+	devices group.List[int]
 	answers int
 	json    bool
 }
@@ -31,7 +31,7 @@ type benchCapacityFlags struct {
 // capacityTerms explains the figures of the table. It is printed below the table.
 const capacityTerms = `
   p50, …    time of a whole answer: from sending the prompt until the last token is on the device, with the passes of
-            the device's small model (one for the prompt, one for each token, at --edge-tps) and all round trips.
+            the device's small model (one for the prompt, one for each token, 60 a second) and all round trips.
   cloud     the large model generates the whole answer and streams it. All current answers share its passes.
   routed    the small model generates, and asks for a --budget of the tokens. It waits for each of them.
   verified  routed, and with each ask, the last of which is at the end, the large model checks the tokens since the ask
@@ -64,13 +64,13 @@ func (f *benchCapacityFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "model", &f.model, "")
 	cli.Add(p, "threads", &f.threads, 0)
-	f.devices = group.NumberList{1, 4, 16}
-	cli.AddValue(p, "capacity.devices", &f.devices)
+	f.devices = group.Numbers("1,4,16")
+	cli.AddValue(p, "devices", &f.devices)
 	cli.Add(p, "answers", &f.answers, 100)
-	cli.Add(p, "capacity.prompt", &f.w.Prompt, 128)
-	cli.Add(p, "capacity.tokens", &f.w.Tokens, 32)
+	cli.Add(p, "prompt", &f.w.Prompt, 128)
+	cli.Add(p, "generate", &f.w.Tokens, 32)
 	cli.Add(p, "rtt", &f.w.RTT, 100*time.Millisecond)
-	cli.Add(p, "capacity.edge-tps", &f.w.EdgeTPS, 60)
+	f.w.EdgeTPS = 60
 	cli.Add(p, "budget", &f.w.Budget, 0.07)
 	cli.Add(p, "json", &f.json, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
@@ -81,8 +81,8 @@ func (f *benchCapacityFlags) run(ctx context.Context, a *cli.App) (err error) {
 	if err != nil {
 		return err
 	}
-	if need := f.w.Prompt + f.w.Tokens; need > limit {
-		return cli.Usagef("--prompt %d and --tokens %d together are longer than the context of the model, %d tokens",
+	if need := f.w.Prompt + f.w.Tokens; need > limit || f.w.Prompt == 0 || f.w.Tokens == 0 {
+		return cli.Usagef("-p %d and -n %d: give 1 or more, together at most the context of the model, %d tokens",
 			f.w.Prompt, f.w.Tokens, limit)
 	}
 	large, err := engine.Open(f.model, f.engine(limit))
@@ -134,7 +134,7 @@ func (f *benchCapacityFlags) measure(
 	}
 	for _, mode := range capacity.Modes() {
 		live := &capacity.Live{Large: large, Dial: stage.Dial, Workload: f.w, Mode: mode}
-		for _, n := range f.devices {
+		for _, n := range f.devices.Values {
 			fmt.Fprintf(a.Stderr, "%s: %d devices, %d answers\n", mode, n, f.answers)
 			p, err := live.Run(ctx, n, f.answers)
 			if err != nil {

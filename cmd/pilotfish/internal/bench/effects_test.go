@@ -25,7 +25,7 @@ func TestLinkEffects(t *testing.T) {
 
 		"--rtt 0":          "RTT=",
 		"--loss 0.5":       "Loss=0.5",
-		"--rate 9000":      "Rate=9000",
+		"--questions 30":   "Asks=30; Connects=2; Loopback=200ms; Outages=1",
 		"--trace " + trace: "Traces=[" + trace + "]",
 		"--model-ms 2.5":   "Model=2.5ms",
 		"--tokens 1,2048":  "Tokens=[1 2048]",
@@ -80,10 +80,9 @@ func TestCapacityEffects(t *testing.T) {
 		"--answers 0":    "answers=",
 		"--prompt 200":   "Engine.Context=928; Workload.Prompt=200",
 		"--prompt 3":     "Engine.Context=512; Workload.Prompt=3",
-		"--tokens 90":    "Engine.Context=872; Workload.Tokens=90",
-		"--tokens 900":   "Engine.Context=1000; Workload.Tokens=900",
+		"--generate 90":  "Engine.Context=872; Workload.Tokens=90",
+		"--generate 900": "Engine.Context=1000; Workload.Tokens=900",
 		"--rtt 7ms":      "Workload.RTT=7ms",
-		"--edge-tps 9":   "Workload.EdgeTPS=9",
 		"--budget 0.3":   "Workload.Budget=0.3",
 		"--devices 4,60": "devices=[4 60]",
 	}, func(c *cobra.Command, parse func()) any {
@@ -96,6 +95,6 @@ func TestCapacityEffects(t *testing.T) {
 			model    string
 			answers  int
 			devices  []int
-		}{f.w, f.engine(limit), f.model, f.answers, f.devices}
+		}{f.w, f.engine(limit), f.model, f.answers, f.devices.Values}
 	})
 }

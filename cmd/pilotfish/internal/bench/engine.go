@@ -16,8 +16,8 @@ import (
 // benchEngineFlags has the flags of `pilotfish bench engine`.
 type benchEngineFlags struct {
 	m       speed.Matrix
-	lists   struct{ prompt, generate, depth, rows, threads group.NumberList }
-	kv      string
+	lists   struct{ prompt, generate, depth, rows, threads group.List[int] }
+	kv      []string
 	backend string
 	huge    string
 	output  string
@@ -69,8 +69,8 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.flags = p
 	l := &f.lists
-	l.prompt, l.generate, l.depth, l.threads = group.NumberList{512}, group.NumberList{64}, group.NumberList{0},
-		group.NumberList{0}
+	l.prompt, l.generate, l.depth, l.rows, l.threads = group.Numbers("512"), group.Numbers("64"), group.Numbers("0"),
+		group.Numbers(""), group.Numbers("0")
 	cli.Add(p, "model", &f.m.Model, "")
 	cli.AddValue(p, "prompt", &l.prompt)
 	cli.AddValue(p, "generate", &l.generate)
@@ -78,7 +78,7 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	cli.AddValue(p, "bench-engine.rows", &l.rows)
 	cli.AddValue(p, "threads", &l.threads)
 	cli.Add(p, "repeat", &f.m.Repeat, 3)
-	cli.Add(p, "bench-engine.kv", &f.kv, "auto")
+	cli.AddList(p, "kv", &f.kv, []string{"auto"})
 	cli.Add(p, "huge-pages", &f.huge, "auto")
 	cli.Add(p, "backend", &f.backend, string(engine.CPU))
 	cli.Add(p, "output", &f.output, "text")
@@ -110,12 +110,8 @@ func (f *benchEngineFlags) run(ctx context.Context, a *cli.App) error {
 		return f.printJSON(a, all, about)
 	case f.output != "text":
 		return f.printColumns(a, all, about)
-	case len(all) == 1:
-		printEngineReport(a, all[0])
-	default:
-		printEngineReports(a, all)
 	}
-	return nil
+	return printEngineReports(a.Stdout, all)
 }
 
 // measure returns the reports of all combinations.

@@ -11,7 +11,8 @@ import (
 // check returns an error for flags that are wrong for every model, and parses the lists.
 func (f *benchEngineFlags) check() error {
 	l := &f.lists
-	f.m.Prompts, f.m.Decodes, f.m.Depths, f.m.Threads, f.m.Rows = l.prompt, l.generate, l.depth, l.threads, l.rows
+	f.m.Prompts, f.m.Decodes, f.m.Depths = l.prompt.Values, l.generate.Values, l.depth.Values
+	f.m.Threads, f.m.Rows = l.threads.Values, l.rows.Values
 	if err := f.checkNames(); err != nil {
 		return err
 	}
@@ -20,15 +21,8 @@ func (f *benchEngineFlags) check() error {
 
 // checkNames parses the lists of names.
 func (f *benchEngineFlags) checkNames() error {
-	for name := range strings.SplitSeq(f.kv, ",") {
-		name = strings.TrimSpace(name)
-		if !slices.Contains([]string{"auto", "f16", "f32"}, name) {
-			return cli.Usagef("--kv %.40q is not known: choose auto, f16, f32", name)
-		}
-		kv := group.ParseKV(name)
-		if !slices.Contains(f.m.KV, kv) {
-			f.m.KV = append(f.m.KV, kv)
-		}
+	for _, name := range f.kv {
+		f.m.KV = append(f.m.KV, group.ParseKV(name))
 	}
 	for name := range strings.SplitSeq(f.backend, ",") {
 		b, err := group.ParseBackend(strings.TrimSpace(name))

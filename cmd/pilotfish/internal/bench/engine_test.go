@@ -76,18 +76,17 @@ func TestBenchEngineLists(t *testing.T) {
 		want := []speed.Cell{{Rows: 1}, {Rows: 2}, {Prompt: 3, Decode: 4}}[i]
 		want.Backend, want.KV, want.Threads = "cpu", "f16", 1
 		assert.Equal(t, &want, r.Cell)
-		want.Threads, r.Device = 2, "cpu (avx, threads 2)"
-		r.Cell = &want
+		r.Threads, r.Device = 2, "cpu (avx, threads 2)"
 		all = append(all, r)
 	}
 	last := all[2]
 	assert.Equal(t, []int{3, 4}, []int{last.PromptTokens, last.DecodedTokens},
 		"the last line has the documented fields")
 	var out strings.Builder
-	printEngineReports(&cli.App{Stdout: &out}, all)
+	require.NoError(t, printEngineReports(&out, all))
 	stdout = out.String()
 	for _, want := range []string{"(?m)^cpu .* threads 1\\).*machine ", "(?m)^cpu .* threads 2\\)", "(?m)^rows1 ",
-		"(?m)^rows2 .* times the time of one row$", "(?m)^pp3 .*% of what multiplying allows$",
+		"(?m)^rows2 .* times the time of one row$", "(?m)^pp3 .*% of the [0-9]+ that multiplying allows$",
 		"(?m)^tg4 .*fits in the CPU's cache"} {
 		assert.Regexp(t, want, stdout)
 	}
@@ -97,37 +96,22 @@ func TestBenchEngineLists(t *testing.T) {
 
 // TestEngineLines: reports of one load are below one head, and each figure is in its place.
 func TestEngineLines(t *testing.T) {
-	cells := []speed.Cell{{Rows: 1}, {Rows: 4, Depth: 9}, {Prompt: 512, Decode: 64}, {Prompt: 512, Threads: 1},
-		{Prompt: 512, Threads: 1, KV: "f32"}, {Decode: 64, Threads: 1, KV: "f32", Backend: "soft"}}
 	var all []speed.Report
-	for i := range cells {
+	for _, c := range []speed.Cell{{Rows: 1}, {Rows: 4, Depth: 9}, {Prompt: 512, Decode: 64}, {Prompt: 512, Threads: 1},
+		{Prompt: 512, Threads: 1, KV: "f32"}, {Decode: 64, Threads: 1, KV: "f32", Backend: "soft"}} {
 		r := engineReport()
-		r.Cell, r.RowsTPS, r.RowsCost, r.Noise.Rows = &cells[i], 31.5, 1.5, &speed.Spread{MAD: 0.0625, Range: 0.125}
+		r.RowsTPS, r.RowsCost, r.Noise.Rows = 31.5, 1.5, &speed.Spread{MAD: 0.0625, Range: 0.125}
+		r.PromptTokens, r.DecodedTokens, r.Rows, r.Depth = c.Prompt, c.Decode, c.Rows, c.Depth
+		r.Threads, r.KV, r.Device = c.Threads, c.KV, "a device "+c.Backend
 		all = append(all, r)
 	}
 	var out strings.Builder
-	printEngineReports(&cli.App{Stdout: &out}, all)
-	const prompt = "pp512                     120.0                       25% of what multiplying allows\n"
-	const decode = "tg64                       30.0                       60% of the 49.8 that reading memory allows\n"
-	const head = "a device.*\ntest  .*\n"
-	assert.Regexp(t, "^"+head+"rows1                      31.5      6.2%     12.5% *\n"+
-		"rows4 @ d9                 31.5      6.2%     12.5%   1.50 times the time of one row\n"+prompt+decode+
-		"\n"+head+prompt+"\n"+head+prompt+"\n"+head+decode+"$", out.String())
-}
-
-// TestEngineNoise: the report states the measured noise.
-func TestEngineNoise(t *testing.T) {
-	var out strings.Builder
-	quiet, others := false, 0.25
-	r := engineReport()
-	r.Noise = speed.Noise{Prompt: &speed.Spread{MAD: 0.011, Range: 0.052},
-		Decode: &speed.Spread{MAD: 0.022, Range: 0.1}}
-	r.TokenMS = &result.Times{P50: 1.5, P90: 2.5, P99: 3.5}
-	r.Quiet = result.Quiet{Seconds: 3, Others: &others, Steal: new(0.0), Quiet: &quiet}
-	printNoise(&cli.App{Stdout: &out}, r)
-	assert.Equal(t, `spread       prompt 1.1% (MAD), 5.2% from shortest to longest; `+
-		`generation 2.2% (MAD), 10.0% from shortest to longest
-each token       1.50 ms median, 2.50 at 90%, 3.50 at 99%
-machine      not quiet: other processes took 25% of the CPUs' time
-`, out.String())
+	require.NoError(t, printEngineReports(&out, all))
+	const prompt = "pp512 +120.0 +25% of the 480 that multiplying allows\n"
+	const decode = "tg64 +30.0 +60% of the 49.8 that reading memory allows\n"
+	const head = "a device.*\n\ntest .*\n"
+	const note = "\nmemory .*\nweights .*\nload .*\npeak .*\n\n"
+	assert.Regexp(t, "^"+head+"rows1 +31.5 +6.2% +12.5% *\n"+
+		"rows4 @ d9 +31.5 +6.2% +12.5% +1.50 times the time of one row\n"+prompt+decode+note+
+		head+prompt+note+head+prompt+note+head+decode+note+"$", out.String())
 }

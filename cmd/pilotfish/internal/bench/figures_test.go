@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -25,51 +24,32 @@ func engineReport() speed.Report {
 	}
 }
 
-// TestEngineReport: each figure is printed in its place.
-func TestEngineReport(t *testing.T) {
-	said := func(r speed.Report) string {
-		var out strings.Builder
-		printEngineReport(&cli.App{Stdout: &out}, r)
-		return out.String()
-	}
+// TestEngineNote: what all tests after a load have in common is below their table.
+func TestEngineNote(t *testing.T) {
 	r := engineReport()
-	assert.Equal(t, `a device
-prompt          120.0 tokens/s, 512 at once: 25% of the 480 that multiplying allows
-                 41.0 billion multiplications with weights per second; this CPU can do 200 of bytes or 90 of float32
-generation       30.0 tokens/s, 64 one by one: 60% of the 49.8 that reading memory allows
-memory           20.0 GB/s can be read; a token reads 400 MB of weights and 2.0 MB of keys and values
-by threads       11.0     20.0 GB/s, with 1 to 2
-weights        490 MB of 500 MB in huge pages, 130 ms after the first token
-load              7.2 ms, first token after 80.5 ms
-peak memory    3.0 GB (file 500 MB, keys and values of a full context 12 MB)
-`, said(r))
+	assert.Equal(t, `memory   20.0 GB/s can be read; a token reads 400 MB of weights, 2.0 MB of keys and values
+weights  490 MB of 500 MB in huge pages
+load     7.2 ms, first token after 80.5 ms
+peak     3.0 GB (keys and values of a full context: 12 MB)
+`, loadNote(&r))
+	r.PeakRSS, r.WeightsStay = 0, "there is no room"
+	assert.Regexp(t, "huge pages: there is no room\nload .*\n$", loadNote(&r))
+}
 
-	r.Dispatches, r.Levels, r.PromptBound, r.ByThreads, r.DepthBytes, r.PeakRSS = 77, 33, 0, []float64{20}, 0, 0
-	r.FitsCache, r.Share, r.HugeBytes, r.WeightsStay = true, nil, 20e6, "there is no room"
-	assert.Equal(t, `a device
-prompt          120.0 tokens/s, 512 at once
-generation       30.0 tokens/s, 64 one by one: the model fits in the CPU's cache, so memory bandwidth does not bound it
-encoded            77 dispatches a token, in 33 levels: those of one level need not wait for each other
-memory           20.0 GB/s can be read; a token reads 400 MB of weights
-weights         20 MB of 500 MB in huge pages: there is no room
-load              7.2 ms, first token after 80.5 ms
-`, said(r))
-	r = engineReport()
+// TestDecodeRemark: a generation is compared with what bounds it.
+func TestDecodeRemark(t *testing.T) {
+	r := engineReport()
+	assert.Equal(t, "60% of the 49.8 that reading memory allows", decodeRemark(&r))
+	r.Share = nil
+	assert.Empty(t, decodeRemark(&r))
+	r.FitsCache = true
+	assert.Contains(t, decodeRemark(&r), "fits in the CPU's cache")
 	g, known := metalplan.Called("Apple M2")
 	require.True(t, known)
-	r.Predicted = &speed.Prediction{GenerationTPS: 20, TokenUS: 50000, MeasuredUS: 75000, Context: 40, GPU: &g,
-		Assumed: &metalplan.Constants{Streaming: 0.83, Latency: 0.6, Step: 5.2}}
-	assert.Contains(t, said(r), `
-predicted        20.0 tokens/s, 50000 µs a token with 40 tokens of context; measured 75000 µs: 1.50 times that
-             of an M2 with 10 cores at 1.40 GHz and 100 GB/s, 83% of it reached; 0.6 µs until a read has its data, `+
-		"5.2 µs a dispatch\n")
+	r.Predicted = &speed.Prediction{GenerationTPS: 20, TokenUS: 50000, MeasuredUS: 75000, Context: 40, GPU: &g}
+	assert.Equal(t, "predicted 20.0 for an M2 with 10 cores: 50000 µs a token, measured 75000 µs", decodeRemark(&r))
 	r.Predicted = &speed.Prediction{MeasuredUS: 9, Why: "it is no GPU"}
-	assert.Contains(t, said(r), "\npredicted    nothing: it is no GPU\n")
-	r = engineReport()
-	r.PromptTPS = 500
-	assert.Contains(t, said(r), ": 100% of the 480 ", "the measured bound has an error")
-	r.PromptTokens, r.DecodedTokens = 0, 0
-	assert.NotRegexp(t, "prompt|generation", said(r))
+	assert.Equal(t, "no prediction: it is no GPU", decodeRemark(&r))
 }
 
 // TestSummaryOfRun: the figures of --json are consistent.

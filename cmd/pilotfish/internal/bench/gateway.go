@@ -59,7 +59,7 @@ func (f *benchGatewayFlags) register(p *pflag.FlagSet) {
 	cli.Add(p, "rate", &f.o.Rate, 1)
 	cli.Add(p, "model-ms", &f.model, 5)
 	cli.Add(p, "seconds", &f.seconds, 30)
-	cli.Add(p, "gateway.parallel", &f.o.Abreast, 4096)
+	cli.Add(p, "parallel", &f.o.Abreast, 4096)
 	f.o.Sessions = 1000
 	cli.Add(p, "cloud", &f.gateway.Address, "")
 	cli.Add(p, "pin", &f.gateway.Pin, "")
@@ -79,9 +79,6 @@ func (f *benchGatewayFlags) check(a *cli.App) error {
 func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
 	if err := f.check(a); err != nil {
 		return err
-	}
-	if a.Brief {
-		f.o.Sessions = min(f.o.Sessions, 500)
 	}
 	about := group.Measured(a)
 	if f.json {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,7 +21,7 @@ import (
 // benchLinkFlags has the flags of `pilotfish bench link`.
 type benchLinkFlags struct {
 	o      wire.LinkOptions
-	tokens group.NumberList
+	tokens group.List[int]
 	model  float64 // milliseconds
 	json   bool
 }
@@ -34,10 +35,9 @@ func newBenchLinkCommand(a *cli.App) *cobra.Command {
 		Long: `Measure the network path of questions and answers alone: protocol, QUIC and an emulated link, without
 models. Device, link and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
 
-  asks      300 questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They
+  asks      300 questions, or --questions, with each of --tokens new tokens, timed from when each was due until its answer arrived. They
             are due at times that do not depend on answers, so waiting during a stall counts. Prediction: the round
-            trip, the model, and with --rate the time on the link. Bytes on the wire include IP, UDP and QUIC,
-            acknowledgements and retransmissions.
+            trip and the model. Bytes on the wire include IP, UDP and QUIC, acknowledgements and retransmissions.
   connect   10 new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
             until the gateway's welcome and three until the first answer, and one with 0-RTT.
   outage    three times, nothing gets through for a second while questions continue; how long
@@ -55,31 +55,32 @@ models. Device, link and gateway run in this one process. Measurements are print
 }
 
 func (f *benchLinkFlags) register(p *pflag.FlagSet) {
-	f.tokens = group.NumberList{8, 64, 512}
-	f.o.AskRate, f.o.Asks, f.o.Connects, f.o.Outages, f.o.Outage, f.o.Loopback = 50, 300, 10, 3, time.Second,
-		2*time.Second
+	f.tokens = group.Numbers("8,64,512")
+	f.o.AskRate, f.o.Outage = 50, time.Second
+	cli.Add(p, "questions", &f.o.Asks, 300)
 	cli.Add(p, "rtt", &f.o.RTT, 100*time.Millisecond)
 	cli.Add(p, "loss", &f.o.Loss, 0)
-	cli.Add(p, "link.rate", &f.o.Rate, 0)
 	cli.Add(p, "trace", &f.o.Traces, nil)
 	cli.Add(p, "model-ms", &f.model, 0)
 	cli.AddValue(p, "link.tokens", &f.tokens)
 	cli.Add(p, "json", &f.json, false)
 }
 
-// check completes the options, and returns an error for unreadable traces.
+// check completes the options, and returns an error for unreadable traces. With fewer questions than usual, the other
+// parts are shorter, too.
 func (f *benchLinkFlags) check() error {
-	f.tokens = slices.DeleteFunc(f.tokens, func(n int) bool { return n == 0 })
-	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))
+	f.o.Asks = cmp.Or(f.o.Asks, 300)
+	part := min(1, float64(f.o.Asks)/300)
+	f.o.Connects, f.o.Outages = max(2, int(10*part)), max(1, int(3*part))
+	f.o.Loopback = time.Duration(part * float64(2*time.Second))
+	f.o.Tokens = slices.DeleteFunc(slices.Clone(f.tokens.Values), func(n int) bool { return n == 0 })
+	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
 	return group.CheckTraces(f.o.Traces)
 }
 
 func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
 	if err := f.check(); err != nil {
 		return err
-	}
-	if a.Brief {
-		f.o.Asks, f.o.Connects, f.o.Outages, f.o.Loopback = 5, 2, 1, 50*time.Millisecond
 	}
 	about := group.Measured(a)
 	if f.json {

@@ -39,8 +39,6 @@ type App struct {
 	// Bandwidth measures the bandwidth of memory in 1e9 bytes per second, as [result.Bandwidth] does.
 	Bandwidth func() float64
 
-	Brief bool // bench link and bench gateway measure little of each part: for tests
-
 	Commands func(*App) []*cobra.Command // creates the commands, in the order of the help
 
 	Command *cobra.Command    // the running command; nil before

@@ -190,7 +190,7 @@ func isOn(f *pflag.Flag) bool {
 	off := []string{"", "off", "false"}
 	switch f.Name {
 	case "temp":
-		off = append(off, "0")
+		return f.Value.String() != "0" // its default may be another
 	case "mode":
 		off = append(off, "local")
 	}

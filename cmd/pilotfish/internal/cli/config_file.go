@@ -27,8 +27,34 @@ type configValue struct {
 	Line   int
 }
 
-// Document returns the node of the only document of a file; nil if the file has nothing but comments.
-func (c *ConfigFile) Document(b []byte) (*yaml.Node, error) {
+// Parse reads a file: a mapping of flags to values. It sets the flags.
+func (c *ConfigFile) Parse(b []byte) error {
+	root, err := c.document(b)
+	if root == nil || err != nil {
+		return err
+	}
+	if root.Kind != yaml.MappingNode {
+		return c.at(root, "write NAME: VALUE here")
+	}
+	seen := map[string]int{} // lines of keys
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key := root.Content[i]
+		if key.Kind != yaml.ScalarNode {
+			return c.at(key, "write NAME: VALUE here")
+		}
+		if before := seen[key.Value]; before > 0 {
+			return c.at(key, "%s is in line %d already", key.Value, before)
+		}
+		seen[key.Value] = key.Line
+		if err := c.readFlag(key, root.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// document returns the node of the only document of a file; nil if the file has nothing but comments.
+func (c *ConfigFile) document(b []byte) (*yaml.Node, error) {
 	var first, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	err := d.Decode(&first)
@@ -37,13 +63,13 @@ func (c *ConfigFile) Document(b []byte) (*yaml.Node, error) {
 	}
 	if err == nil {
 		if err = d.Decode(&second); err == nil {
-			return nil, c.At(&second, "a second document: one file has one")
+			return nil, c.at(&second, "a second document: one file has one")
 		}
 	}
 	if !errors.Is(err, io.EOF) {
 		return nil, c.noYAML(err)
 	}
-	if IsNull(first.Content[0]) {
+	if isNull(first.Content[0]) {
 		return nil, nil
 	}
 	return first.Content[0], nil
@@ -59,43 +85,22 @@ func (c *ConfigFile) noYAML(err error) error {
 	return fmt.Errorf("%s:%s: this is not YAML: look at quotes, colons and indentation here", c.Name, line)
 }
 
-// At returns an error with the line of a node.
-func (c *ConfigFile) At(n *yaml.Node, format string, args ...any) error {
+// at returns an error with the line of a node.
+func (c *ConfigFile) at(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", c.Name, n.Line, fmt.Errorf(format, args...))
 }
 
-// IsNull reports whether a node has no value.
-func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+// isNull reports whether a node has no value.
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// Each calls do for the entries of a mapping and refuses duplicate keys. seen has the lines of the keys.
-func (c *ConfigFile) Each(n *yaml.Node, seen map[string]int, do func(key, value *yaml.Node) error) error {
-	if n.Kind != yaml.MappingNode {
-		return c.At(n, "write NAME: VALUE here")
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if key.Kind != yaml.ScalarNode {
-			return c.At(key, "write NAME: VALUE here")
-		}
-		if before := seen[key.Value]; before > 0 {
-			return c.At(key, "%s is in line %d already", key.Value, before)
-		}
-		seen[key.Value] = key.Line
-		if err := do(key, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ReadFlag parses the value of a flag.
-func (c *ConfigFile) ReadFlag(key, value *yaml.Node) error {
+// readFlag parses the value of a flag.
+func (c *ConfigFile) readFlag(key, value *yaml.Node) error {
 	flag := c.Flags.Lookup(key.Value)
 	switch {
 	case flag == nil:
-		return c.At(key, "%q is no setting: the names are %s", key.Value, c.Names)
+		return c.at(key, "%q is no setting: the names are %s", key.Value, c.Names)
 	case flag.Name == "help" || flag.Name == "config" || flag.Name == "check-config":
-		return c.At(key, "%s belongs on the command line", flag.Name)
+		return c.at(key, "%s belongs on the command line", flag.Name)
 	}
 	if _, ok := flag.Value.(*OptionsFlag); ok && value.Kind == yaml.MappingNode {
 		value = asList(value)
@@ -103,16 +108,16 @@ func (c *ConfigFile) ReadFlag(key, value *yaml.Node) error {
 	nodes := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode {
 		if nodes = value.Content; !IsList(flag) {
-			return c.At(value, "%s has one value, this is a list", flag.Name)
+			return c.at(value, "%s has one value, this is a list", flag.Name)
 		}
 	}
 	v := configValue{Flag: flag.Name, Line: value.Line}
 	for _, n := range nodes {
-		if n.Kind != yaml.ScalarNode || IsNull(n) {
-			return c.At(n, "%s: write a value, or leave the line out", flag.Name)
+		if n.Kind != yaml.ScalarNode || isNull(n) {
+			return c.at(n, "%s: write a value, or leave the line out", flag.Name)
 		}
 		if err := c.Flags.Set(flag.Name, n.Value); err != nil {
-			return c.At(n, "%w", FlagFault(err))
+			return c.at(n, "%w", FlagFault(err))
 		}
 		v.Values = append(v.Values, n.Value)
 	}

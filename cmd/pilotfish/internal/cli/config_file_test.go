@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
-	"go.yaml.in/yaml/v3"
 )
 
 // configured parses a configuration file for some flags, and returns "FLAG=VALUE,VALUE:LINE" for each of its entries.
@@ -19,15 +19,10 @@ func configured(text string) (got string, err error) {
 	p.Duration("drain", time.Second, "")
 	AddOptions(p, "limit").Int("queue", 0, "")
 	c := &ConfigFile{Name: "f", Flags: p, Names: "all"}
-	root, err := c.Document([]byte(text))
-	if err != nil || root == nil {
-		return "", err
-	}
-	err = c.Each(root, map[string]int{}, c.ReadFlag)
+	err = c.Parse([]byte(text))
 	var all []string
 	for _, v := range c.Values {
-		node := yaml.Node{Line: v.Line}
-		all = append(all, v.Flag+"="+strings.Join(v.Values, ",")+c.At(&node, "").Error()[1:])
+		all = append(all, fmt.Sprintf("%s=%s:%d: ", v.Flag, strings.Join(v.Values, ","), v.Line))
 	}
 	return strings.Join(all, " "), err
 }

@@ -35,9 +35,10 @@ func someFlags(t *testing.T, line string) *pflag.FlagSet {
 		Add(p, name, new(bool), false)
 	}
 	Add(p, "verify", new(string), "off")
-	with := AddOptions(p, "training")
+	with := AddOptions(p, "engine")
 	Add(with.FlagSet, "engine.wait", new(time.Duration), time.Minute)
-	Add(with.FlagSet, "training.hidden", new(int), 1)
+	Add(with.FlagSet, "engine.parallel", new(int), 1)
+	Add(p, "hidden", new(int), 1)
 	require.NoError(t, p.Parse(strings.Fields(line)))
 	return p
 }
@@ -51,12 +52,12 @@ func TestSpansOfFlags(t *testing.T) {
 		"--window 0":                   "--window 0 is out of range: give 1 or more",
 		"--budget NaN":                 "--budget NaN is out of range: give more than 0, up to 1",
 		"--budget 0":                   "--budget 0 is out of range: give more than 0, up to 1",
-		"--edge-tps Inf":               "--edge-tps +Inf is out of range: give 0 or more",
+		"--edge-tps Inf":               "--edge-tps +Inf is out of range: give 0 to 1000000",
 		"--logprobs 21 --threads 2000": "--logprobs 21 is out of range: give 1 to 20",
-		"--training wait=24h,hidden=0": "", "--training wait=0": "",
-		"--training wait=86401s": "--training wait=24h0m1s is out of range: give 0s to 24h",
-		"--training wait=-1us":   "--training wait=-1µs is out of range: give 0s to 24h",
-		"--training hidden=4097": "--training hidden=4097 is out of range: give 0 to 4096",
+		"--engine wait=24h,parallel=1": "", "--engine wait=0": "",
+		"--engine wait=86401s": "--engine wait=24h0m1s is out of range: give 0s to 24h",
+		"--engine wait=-1us":   "--engine wait=-1µs is out of range: give 0s to 24h",
+		"--hidden 4097":        "--hidden 4097 is out of range: give 0 to 4096",
 	} {
 		err := CheckFlags(someFlags(t, line))
 		if want == "" {

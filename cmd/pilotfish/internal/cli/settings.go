@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 )
 
 // Variable returns the environment variable of a flag.
@@ -142,11 +141,7 @@ func (a *App) ParseSettings(name string, b []byte, all map[string]Given) error {
 		}
 	}
 	c := &ConfigFile{Name: name, Flags: flags, Names: strings.Join(names, ", ")}
-	root, err := c.Document(b)
-	if root == nil || err != nil {
-		return err
-	}
-	err = c.Each(root, map[string]int{}, func(key, value *yaml.Node) error { return c.ReadFlag(key, value) })
+	err := c.Parse(b)
 	for _, v := range c.Values {
 		all[v.Flag] = Given{value: v.Values[0], from: fmt.Sprintf("%s:%d", name, v.Line), file: true}
 	}

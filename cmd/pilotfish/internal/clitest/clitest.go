@@ -57,7 +57,7 @@ func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	a := cli.New(UnderTest, strings.NewReader(""), &out, &errs)
-	a.Bandwidth, a.Brief = bandwidth, true
+	a.Bandwidth = bandwidth
 	code = a.Run(t.Context(), args)
 	return code, out.String(), errs.String()
 }

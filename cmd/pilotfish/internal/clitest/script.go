@@ -31,7 +31,7 @@ func Main(m *testing.M, commands func(*cli.App) []*cobra.Command) {
 	UnderTest = commands
 	testscript.Main(m, map[string]func(){"pilotfish": func() {
 		cli.Main(func(a *cli.App) []*cobra.Command {
-			a.Bandwidth, a.Brief = bandwidth, true
+			a.Bandwidth = bandwidth
 			return commands(a)
 		})
 	}})

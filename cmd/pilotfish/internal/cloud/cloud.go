@@ -38,7 +38,7 @@ type cloudCommandFlags struct {
 	listen    string
 	cert, key string
 	slots     int
-	lookup    group.LookupRows
+	lookup    int
 	share     bool
 	log       string
 	operate   operateFlags
@@ -71,12 +71,7 @@ device has recently asked about the same text. The word private after a token is
 others; --share-prefixes=false isolates every text. Answers are the same in all cases.
 
 Every flag can also be set in a YAML file (--config), under its name, or in an environment variable such as
-PILOTFISH_CLOUD_LISTEN. The command line overrides the environment, which overrides the file. The file may list
-access tokens as well:
-
-  listen: 10.0.0.7:4433
-  tokens:
-    - {name: lab, secret-file: lab.secret, rate: 200, devices: 1000}
+PILOTFISH_CLOUD_LISTEN. The command line overrides the environment, which overrides the file.
 
 SIGHUP reloads tokens, certificate, ticket keys and --log-level; changes that need a restart are logged. SIGTERM and
 Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pages for operators are at --admin.`
@@ -120,7 +115,7 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	cli.Add(p, "key", &f.key, "")
 	cli.Add(p, "cloud.token-file", &f.access.file, "")
 	cli.Add(p, "open", &f.access.open, false)
-	cli.AddValue(p, "lookup", &f.lookup)
+	group.AddLookup(p, &f.lookup)
 	cli.Add(p, "share-prefixes", &f.share, true)
 	cli.Add(p, "log", &f.log, "text")
 	f.limits.register(p)
@@ -194,7 +189,7 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.C
 
 // service returns the options of a model that this program runs.
 func (f *cloudCommandFlags) service() engine.ServeOptions {
-	return engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: int(f.lookup), Apart: !f.share}
+	return engine.ServeOptions{Slots: f.slots, Rows: f.limits.rows, Lookup: f.lookup, Apart: !f.share}
 }
 
 // builtInModel is a model that this program runs.
@@ -221,9 +216,7 @@ func (m *builtInModel) About() []string {
 func (m *builtInModel) Attend() (stop func()) {
 	undo := spendMemory(m.s.KVBytes())
 	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network needs threads while all threads of the model compute
-	unwatch := watchRecomputing(m.s.Stats, m.log)
 	return func() {
-		unwatch()
 		runtime.GOMAXPROCS(before)
 		undo()
 	}
@@ -298,21 +291,6 @@ func garbagePercent(free uint64, kv int64) int {
 	const most, rest = 1 << 30, 64 << 20 // bytes; rest: approximate memory of a gateway without keys and values
 	garbage := int64(min(free/8, most))
 	return int(max(garbage*100/(kv+rest), 1))
-}
-
-// watchRecomputing warns if texts are computed again because their keys and values were evicted. The result stops it.
-func watchRecomputing(stats func() engine.ServiceStats, log *slog.Logger) (stop func()) {
-	const every = 30 * time.Second
-	before := stats()
-	return inBackground(every, func(time.Time) {
-		now := stats()
-		if again := now.Recomputed - before.Recomputed; again > 0 {
-			log.Warn("tokens were computed again, since the memory is too small for all texts: raise --slots",
-				"computed_again", again, "computed", now.Computed-before.Computed, "seconds", int(every.Seconds()),
-				"slots", now.Slots, "sessions", now.Sessions)
-		}
-		before = now
-	}, nil, nil)
 }
 
 // inBackground calls ticked after every period, and signalled after each signal. The result stops it, and waits.

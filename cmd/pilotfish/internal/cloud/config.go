@@ -28,7 +28,7 @@ func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
 	if err := f.file(set); err != nil {
 		return cli.Usagef("--config %w", err)
 	}
-	f.access.given, f.access.listed = set.Changed("token-file"), o.tokens
+	f.access.given = set.Changed("token-file")
 	return nil
 }
 
@@ -39,8 +39,12 @@ func (f *cloudCommandFlags) file(set *pflag.FlagSet) error {
 		return nil
 	}
 	_, fresh := cloudCommand(&cli.App{})
-	c, err := readConfig(o.config, fresh.operate.set)
+	b, err := cli.ReadConfigBytes(o.config)
 	if err != nil {
+		return err
+	}
+	c := configFile(o.config, fresh)
+	if err := c.Parse(b); err != nil {
 		return err
 	}
 	for _, v := range c.Values {
@@ -48,10 +52,12 @@ func (f *cloudCommandFlags) file(set *pflag.FlagSet) error {
 			return fmt.Errorf("%s:%d: %s: %w", o.config, v.Line, v.Flag, err)
 		}
 	}
-	if o.tokens, o.secrets = c.tokens, c.secrets; set.Changed("token-file") && len(o.tokens) > 0 {
-		return fmt.Errorf("%s lists access tokens, and there is a token file, too: keep one of them", o.config)
-	}
 	return nil
+}
+
+// configFile returns the parser of a configuration file. It sets flags, which are all unset.
+func configFile(name string, f *cloudCommandFlags) *cli.ConfigFile {
+	return &cli.ConfigFile{Name: name, Flags: f.operate.set, Names: "those of the flags in `pilotfish cloud --help`"}
 }
 
 // environment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty variable counts as unset.
@@ -107,9 +113,8 @@ func valuesOf(flag *pflag.Flag) []string {
 
 // exposed returns the files with secrets that other users of this machine can read.
 func (f *cloudCommandFlags) exposed() (all []string) {
-	files := append([]string{f.access.file, f.key, f.operate.tickets, f.upstream.Key}, f.operate.secrets...)
-	for _, name := range files {
-		if info, err := os.Stat(name); err == nil && readableByOthers(info) && !slices.Contains(all, name) {
+	for _, name := range []string{f.access.file, f.key, f.operate.tickets, f.upstream.Key} {
+		if info, err := os.Stat(name); err == nil && readableByOthers(info) {
 			all = append(all, name)
 		}
 	}

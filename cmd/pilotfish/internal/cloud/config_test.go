@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // sampleValues returns two values for each flag of `pilotfish cloud`, neither of them the default.
@@ -78,96 +75,50 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 		})
 	})
 	assert.Greater(t, n, 20)
-	file := clitest.ConfigFileOf(t, "limit: {questions: 5}\nupstream: [\"http://a\", \"http://b\"]\nmodel: m.gguf\n")
+	file := clitest.ConfigFileOf(t, "limit: {questions: 5}\nupstream: [\"1:a\", \"2:b\"]\nmodel: m.gguf\n")
 	t.Setenv("PILOTFISH_CLOUD_CONFIG", file)
 	f, err := loaded(t)
 	require.NoError(t, err)
 	assert.Equal(t, 5, f.limits.o.MaxAsks, "the environment may name the file")
-	assert.Equal(t, []string{"http://a", "http://b"}, f.upstream.O.URLs)
+	assert.Equal(t, []string{"1:a", "2:b"}, f.upstream.O.URLs)
 	assert.Equal(t, "m.gguf", f.model.Path)
 	f, err = loaded(t, "--limit", "questions=6", "--config",
 		clitest.ConfigFileOf(t, "limit: {questions: 5, sessions: 7}\n"))
 	require.NoError(t, err)
 	assert.Equal(t, []int{6, 7}, []int{f.limits.o.MaxAsks, f.limits.o.MaxSessions}, "each option by itself")
-	t.Setenv("PILOTFISH_CLOUD_UPSTREAM", "http://c,http://d")
+	t.Setenv("PILOTFISH_CLOUD_UPSTREAM", "3:c,4:d")
 	t.Setenv("PILOTFISH_CLOUD_QUESTION", "7")
 	t.Setenv("PILOTFISH_CLOUD_CHECK_CONFIG", "true")
 	f, err = loaded(t)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"http://c", "http://d"}, f.upstream.O.URLs)
+	assert.Equal(t, []string{"3:c", "4:d"}, f.upstream.O.URLs)
 	assert.Equal(t, []string{"PILOTFISH_CLOUD_CHECK_CONFIG", "PILOTFISH_CLOUD_QUESTION"}, f.operate.strange)
-}
-
-// TestConfigTokens: the file lists access tokens, with all fields of a token file.
-func TestConfigTokens(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(secret, []byte(clitest.SecretB+"\n"), 0o600))
-	f, err := loaded(t, "--config", clitest.ConfigFileOf(t, fmt.Sprintf(`
-tokens:
-  - name: lab
-    secret: %s
-    rate: 2.5
-    devices: 7
-    private: true
-  - {name: phones, secret-file: %s, private: false}
-`, clitest.SecretA, secret)))
-	require.NoError(t, err)
-	want := []engine.GatewayToken{{Name: "lab", Secret: clitest.SecretA, AskRate: 2.5, MaxDevices: 7,
-		Private: true}, {Name: "phones", Secret: clitest.SecretB}}
-	assert.Equal(t, want, f.access.listed)
-	who, err := f.access.tokens(nil, "")
-	require.NoError(t, err)
-	assert.Equal(t, want, who.tokens)
-	require.NoError(t, os.WriteFile(secret, []byte(clitest.SecretB+"\n"+clitest.SecretA), 0o600))
-	_, err = loaded(t, "--config", clitest.ConfigFileOf(t, "tokens: [{name: lab, secret-file: "+secret+"}]"))
-	require.ErrorContains(t, err, `the secret of "lab" must be one line`)
 }
 
 // TestConfigRefused: an error in a file names the file, the line and the setting, and no message shows a secret.
 func TestConfigRefused(t *testing.T) {
-	token := "tokens:\n  - {name: lab, secret: " + clitest.SecretA + "}\n"
 	for text, want := range map[string]string{
-		"slots: 5\nslot: 6":                              `:2: "slot" is no setting`,
-		"limit: {questions: many}":                       `:1: --limit: questions "many" is not a whole number`,
-		"slots: [1, 2]":                                  ":1: slots has one value",
-		"slots:":                                         ":1: slots: write a value",
-		"upstream: [a, [b]]":                             ":1: upstream: write a value",
-		"upstream:\n  - a\n  - [b]":                      ":3: upstream: write a value",
-		"limit:\n  sessions: 5\n  rows: many":            `:3: --limit: rows "many" is not a whole number`,
-		"limit:\n  - rows=5\n  - rows=many":              `:3: --limit: rows "many" is not a whole number`,
-		"slots: 5\na: b: c":                              ":2: this is not YAML",
-		"open: perhaps":                                  `:1: --open "perhaps" is neither true nor false`,
-		"limit: [idle=30]":                               `:1: --limit: idle "30" is not a time such as `,
-		"listen: :1\n\nlisten: :2":                       ":3: listen is in line 1 already",
-		"config: other":                                  ":1: config belongs on the command line",
-		"check-config: true":                             ":1: check-config belongs on the command line",
-		"help: true":                                     ":1: ",
-		"- a":                                            ":1: write NAME: VALUE here",
-		"? [a]\n: b":                                     ":1: write NAME: VALUE here",
-		"a: 1\n---\nb: 2":                                "a second document",
-		"listen: \"open\nx: *" + clitest.SecretA:         "this is not YAML",
-		"tokens:\n  - secret: *" + clitest.SecretA:       "this is not YAML",
-		"listen: &a :1\nadmin: *a":                       ":2: admin: write a value",
-		token + "token-file: x":                          ":3: tokens and token-file: keep one",
-		"token-file: x\n" + token:                        ":2: tokens and token-file: keep one",
-		"tokens: " + clitest.SecretA:                     ":1: tokens: write a list",
-		"tokens: []":                                     ":1: tokens: write a list",
-		"tokens:\n  - " + clitest.SecretA:                ":2: write NAME: VALUE here",
-		"tokens:\n  - {name: lab}":                       `:2: the token "lab" needs a secret`,
-		"tokens:\n  - {secret: " + clitest.SecretA + "}": ":2: give the token a name",
-		"tokens:\n  - {name: a b, secret: " + clitest.SecretA + "}": ":2: give the token a name",
-		"tokens:\n  - {name: lab, secret: 0123456789abcde}":         `:2: the secret of "lab" must be one line`,
-		"tokens:\n  - {name: lab, secret-file: nowhere}":            ":2: secret-file: open nowhere",
-		"tokens:\n  - {name: lab, secret: {a: b}}":                  ":2: write one value here",
-		"tokens:\n  - {name: lab, secret: ~}":                       ":2: write one value here",
-		token[:len(token)-2] +
-			", speed: 5}": ":2: a token has name, secret or secret-file, and limits",
-		token[:len(token)-2] + ", private: perhaps}":               ":2: private: write true or false",
-		token[:len(token)-2] + ", name: other}":                    ":2: name is in line 2 already",
-		token + "  - {name: lab, secret: " + clitest.SecretB + "}": ":3: another token has the same name",
-		token + "  - {name: other, secret: " + clitest.SecretA +
-			"}": ":3: another token has the same name, or the same secret",
-		strings.Repeat("# long\n", 200000): "more than 1048576 bytes",
+		"slots: 5\nslot: 6":                      `:2: "slot" is no setting`,
+		"limit: {questions: many}":               `:1: --limit: questions "many" is not a whole number`,
+		"slots: [1, 2]":                          ":1: slots has one value",
+		"slots:":                                 ":1: slots: write a value",
+		"upstream: [a, [b]]":                     ":1: upstream: write a value",
+		"upstream:\n  - a\n  - [b]":              ":3: upstream: write a value",
+		"limit:\n  sessions: 5\n  rows: many":    `:3: --limit: rows "many" is not a whole number`,
+		"limit:\n  - rows=5\n  - rows=many":      `:3: --limit: rows "many" is not a whole number`,
+		"slots: 5\na: b: c":                      ":2: this is not YAML",
+		"open: perhaps":                          `:1: --open "perhaps" is neither true nor false`,
+		"limit: [idle=30]":                       `:1: --limit: idle "30" is not a time such as `,
+		"listen: :1\n\nlisten: :2":               ":3: listen is in line 1 already",
+		"config: other":                          ":1: config belongs on the command line",
+		"check-config: true":                     ":1: check-config belongs on the command line",
+		"help: true":                             ":1: ",
+		"- a":                                    ":1: write NAME: VALUE here",
+		"? [a]\n: b":                             ":1: write NAME: VALUE here",
+		"a: 1\n---\nb: 2":                        "a second document",
+		"listen: \"open\nx: *" + clitest.SecretA: "this is not YAML",
+		"listen: &a :1\nadmin: *a":               ":2: admin: write a value",
+		strings.Repeat("# long\n", 200000):       "more than 1048576 bytes",
 	} {
 		file := clitest.ConfigFileOf(t, text)
 		_, err := loaded(t, "--config", file)
@@ -201,14 +152,15 @@ func TestCloudWarns(t *testing.T) {
 // FuzzConfig: parsing any file does not panic, and an accepted file is accepted again.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{"", "limit: {questions: 5}\n",
-		"tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n", "upstream: [a, b]\n", "a: &a [*a]\n",
+		"upstream: [a, b]\n", "a: &a [*a]\n",
 		"? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe", "listen: !!int x\n",
-		"tokens: &t\n  - name: a\n    private: true\n"} {
+		"limit: &t\n  - rows=a\n    private: true\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, flags := cloudCommand(&cli.App{})
-		c, err := parseConfig("file", b, flags.operate.set)
+		c := configFile("file", flags)
+		err := c.Parse(b)
 		if err != nil {
 			require.ErrorContains(t, err, "file:")
 			return
@@ -217,9 +169,5 @@ func FuzzConfig(f *testing.F) {
 			require.NotNil(t, flags.operate.set.Lookup(v.Flag))
 			require.Positive(t, v.Line)
 		}
-		for _, token := range c.tokens {
-			require.NoError(t, engine.CheckTokens([]engine.GatewayToken{token}))
-		}
-		require.NoError(t, engine.CheckTokens(c.tokens))
 	})
 }

@@ -35,10 +35,10 @@ func TestDeployConfig(t *testing.T) {
 	text := deployed(t, "cloud.yaml")
 	for _, all := range []string{text, regexp.MustCompile(`(?m)^# ([a-z-]+: /)`).ReplaceAllString(text, "$1")} {
 		_, f := cloudCommand(&cli.App{})
-		c, err := parseConfig("cloud.yaml", []byte(all), f.operate.set)
-		require.NoError(t, err)
+		c := configFile("cloud.yaml", f)
+		require.NoError(t, c.Parse([]byte(all)))
 		assert.GreaterOrEqual(t, len(c.Values), 5)
-		_, err = adminAddress(f.operate.admin)
+		_, err := adminAddress(f.operate.admin)
 		require.NoError(t, err)
 	}
 }

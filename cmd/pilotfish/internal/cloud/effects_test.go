@@ -65,7 +65,6 @@ func TestCloudEffects(t *testing.T) {
 		f.register(c)
 		parse()
 		f.operate.given, f.access.given = nil, c.Flags().Changed("token-file")
-		gateway := f.limits.o
 		model, err := f.model.Options()
 		require.NoError(t, err)
 		require.NoError(t, f.upstream.Check(c.Flags()))
@@ -78,6 +77,6 @@ func TestCloudEffects(t *testing.T) {
 			Engines                         engine.UpstreamOptions
 			Access                          accessFlags
 			model, tokenizer, listen, admin string
-		}{model, f.service(), gateway, f.upstream.O, f.access, f.model.Path, f.upstream.Tokenizer, f.listen, admin}
+		}{model, f.service(), f.limits.o, f.upstream.O, f.access, f.model.Path, f.upstream.Tokenizer, f.listen, admin}
 	})
 }

@@ -1,23 +1,18 @@
 package cloud
 
 import (
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -49,7 +44,6 @@ func TestAccess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(file, []byte("lab:"+clitest.SecretA+" rate=5\n"), 0o600))
 	lab := []engine.GatewayToken{{Name: "lab", Secret: clitest.SecretA, AskRate: 5}}
-	listed := []engine.GatewayToken{{Name: "listed", Secret: clitest.SecretB}}
 	device := []engine.GatewayToken{{Name: "device", Secret: clitest.SecretB}}
 	loopback, far := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 7)}
 	for _, c := range []struct {
@@ -60,7 +54,6 @@ func TestAccess(t *testing.T) {
 		say      string
 	}{
 		{accessFlags{given: true, file: file}, clitest.SecretB, loopback, lab, "an access token of " + file},
-		{accessFlags{listed: listed}, clitest.SecretA, loopback, listed, "of the configuration file"},
 		{accessFlags{}, " " + clitest.SecretB + "\n", loopback, device, "the access token of PILOTFISH_TOKEN"},
 		{accessFlags{}, "", loopback, nil, "open to programs on this machine"},
 		{accessFlags{open: true}, "", far, nil, "open to every device"},
@@ -76,31 +69,6 @@ func TestAccess(t *testing.T) {
 		assert.Contains(t, who.say, c.say)
 		assert.False(t, who.made)
 	}
-}
-
-// TestWatchRecomputing: recomputed texts are reported in the period in which they occur, and in no other.
-func TestWatchRecomputing(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var out clitest.LockedBuffer
-		var now atomic.Pointer[engine.ServiceStats]
-		now.Store(&engine.ServiceStats{Slots: 9, Computed: 100, Recomputed: 7})
-		stop := watchRecomputing(func() engine.ServiceStats { return *now.Load() },
-			slog.New(slog.NewTextHandler(&out, nil)))
-		time.Sleep(31 * time.Second)
-		synctest.Wait()
-		assert.Empty(t, out.String(), "that was before")
-		now.Store(&engine.ServiceStats{Slots: 9, Sessions: 3, Computed: 150, Recomputed: 27})
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
-		said := out.String()
-		assert.Contains(t, said, "level=WARN")
-		assert.Contains(t, said, "raise --slots")
-		assert.Contains(t, said, "computed_again=20 computed=50 seconds=30 slots=9 sessions=3")
-		time.Sleep(300 * time.Second)
-		synctest.Wait()
-		assert.Equal(t, said, out.String())
-		stop()
-	})
 }
 
 // TestGarbagePercent: the additional garbage is limited to an eighth of the free memory, and to 1 GiB.

@@ -27,10 +27,8 @@ type operateFlags struct {
 	level   string // of the log
 
 	set     *pflag.FlagSet
-	given   map[string][]string   // on the command line
-	tokens  []engine.GatewayToken // from the configuration file
-	secrets []string              // files with the secrets of these
-	strange []string              // environment variables that match no flag
+	given   map[string][]string // on the command line
+	strange []string            // environment variables that match no flag
 }
 
 // adminDefault is the default address of the admin pages.
@@ -38,7 +36,7 @@ const adminDefault = "127.0.0.1:9433"
 
 func (o *operateFlags) register(p *pflag.FlagSet) {
 	o.set = p
-	cli.Add(p, "cloud.config", &o.config, "")
+	cli.Add(p, "config", &o.config, "")
 	cli.Add(p, "check-config", &o.check, false)
 	cli.Add(p, "admin", &o.admin, adminDefault)
 	cli.Add(p, "ticket-key-file", &o.tickets, "")

@@ -24,8 +24,7 @@ type accessFlags struct {
 	given bool // --token-file was given
 	open  bool
 
-	listed []engine.GatewayToken // from the configuration file
-	dry    bool                  // nothing is created: no token, certificate or ticket key
+	dry bool // nothing is created: no token, certificate or ticket key
 }
 
 // access describes who may use a gateway.
@@ -35,23 +34,20 @@ type access struct {
 	say    string // where the token is, or why there is none
 }
 
-// tokens decides who may use a gateway that listens at an address: devices with a token of the token file, the
-// configuration file or the environment; all devices with --open or on loopback; otherwise devices with the token that
+// tokens decides who may use a gateway that listens at an address: devices with a token of the token file
+// or the environment; all devices with --open or on loopback; otherwise devices with the token that
 // is created on the first start and stored at path.
 func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	variable, set := os.LookupEnv(cli.TokenVariable)
 	switch {
-	case f.open && (f.given || set || len(f.listed) > 0):
+	case f.open && (f.given || set):
 		return access{},
-			cli.Usagef("--open serves all devices: leave out --open, or the tokens of --token-file, --config and " +
-				"PILOTFISH_TOKEN")
+			cli.Usagef("--open serves all devices: leave out --open, or the tokens of --token-file and PILOTFISH_TOKEN")
 	case f.open:
 		return access{say: "open to every device that can reach it (--open)"}, nil
 	case f.given:
 		tokens, err := readTokens(f.file)
 		return access{tokens: tokens, say: fmt.Sprintf("for devices with an access token of %s", f.file)}, err
-	case len(f.listed) > 0:
-		return access{tokens: f.listed, say: "for devices with an access token of the configuration file"}, nil
 	case set:
 		secret := strings.TrimSpace(variable)
 		if len(secret) < minToken {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -42,25 +43,31 @@ func answersIn(t *testing.T, path string) map[string]eval.Answer {
 // TestEvalCertified: a certified router is evaluated at the threshold that run would use, in the order of thresholds,
 // and once.
 func TestEvalCertified(t *testing.T) {
-	names := func(f evalFlags, at float64) []string {
-		low, high := 0.3, 0.9
-		f.verify, f.ahead = "off", "1"
+	parsed := func(line string) (f evalFlags) {
+		c := new(cobra.Command)
+		f.register(c)
+		require.NoError(t, c.ParseFlags(strings.Fields(line)))
+		return f
+	}
+	names := func(line string, at float64) []string {
+		f, low, high := parsed(line), 0.3, 0.9
 		runs := []eval.Run{{Policy: router.Never}, {Policy: router.Learned, Threshold: &low},
 			{Policy: router.Learned, Threshold: &high}, {Policy: router.Margin, Threshold: &high}}
 		return eval.Names(f.certified(runs, &router.Certificate{Threshold: at}))
 	}
 	assert.Equal(t, []string{"never", "learned 0.3", "learned 0.45", "learned 0.9", "margin 0.9"},
-		names(evalFlags{}, 0.45))
+		names("", 0.45))
 	assert.Equal(t, []string{"never", "learned 0.3", "learned 0.9", "learned 0.999958", "margin 0.9"},
-		names(evalFlags{}, 0.999958))
+		names("", 0.999958))
 	assert.Equal(t, []string{"never", "learned 0.1", "learned 0.3", "learned 0.9", "margin 0.9"},
-		names(evalFlags{}, 0.1))
+		names("", 0.1))
 	usual := []string{"never", "learned 0.3", "learned 0.9", "margin 0.9"}
-	assert.Equal(t, usual, names(evalFlags{}, 0.9))
-	assert.Equal(t, usual, names(evalFlags{thresholds: "0.3,0.9"}, 0.45))
+	assert.Equal(t, usual, names("", 0.9))
+	assert.Equal(t, usual, names("--threshold 0.3,0.9", 0.45))
 	budgets := []eval.Run{{Policy: router.Margin, Budget: 0.1}, {Policy: router.Learned, Budget: 0.05},
 		{Policy: router.Learned, Budget: 0.1}}
-	with := (&evalFlags{verify: "off", ahead: "1", budgets: "0.05,0.1"}).certified(budgets,
+	f := parsed("--budget 0.05,0.1")
+	with := f.certified(budgets,
 		&router.Certificate{Threshold: 0.45})
 	assert.Equal(t, []string{"margin 10%", "learned 0.45", "learned 5%", "learned 10%"}, eval.Names(with))
 	assert.Len(t, (&evalFlags{}).certified(make([]eval.Run, 3), nil), 3)
@@ -68,7 +75,7 @@ func TestEvalCertified(t *testing.T) {
 	file := &router.File{Net: new(router.Net), Confidences: []float32{0.5},
 		Certificate: &router.Certificate{Threshold: 0.45}}
 	o := eval.Options{Runs: []eval.Run{{Policy: router.Learned, Budget: 0.1}}}
-	(&evalFlags{verify: "off", ahead: "1"}).use(file, &o)
+	f.use(file, &o)
 	assert.Equal(t, []string{"learned 0.45", "learned 10%"}, eval.Names(o.Runs))
 	assert.Same(t, file.Net, o.Net)
 	assert.Equal(t, file.Confidences, o.Expected, "a budget begins with them")

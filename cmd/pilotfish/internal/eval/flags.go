@@ -3,11 +3,9 @@ package eval
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,13 +24,13 @@ type evalFlags struct {
 	pair       group.PairFlags
 	data       string
 	questions  int
-	policies   string
-	thresholds string
-	budgets    string
+	policies   group.List[router.Policy]
+	thresholds group.List[float64]
+	budgets    group.List[float64]
 	router     string
-	verify     string
+	verify     group.List[group.Margin]
 	every      int
-	ahead      string
+	ahead      group.List[int]
 	raw        bool
 	shots      int
 	code       group.CodeFlag
@@ -49,13 +47,16 @@ func (f *evalFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "data", &f.data, "")
 	cli.Add(p, "questions", &f.questions, 0)
-	cli.Add(p, "eval.policy", &f.policies, "")
-	cli.Add(p, "eval.threshold", &f.thresholds, "")
-	cli.Add(p, "eval.budget", &f.budgets, "")
+	f.policies, f.thresholds = group.ListOf("policies", "", router.ParsePolicy), group.Floats("")
+	f.budgets, f.ahead = group.Floats(""), group.Numbers("1")
+	f.verify = group.ListOf("margins", "off", func(text string) (m group.Margin, err error) { return m, m.Set(text) })
+	cli.AddValue(p, "eval.policy", &f.policies)
+	cli.AddValue(p, "eval.threshold", &f.thresholds)
+	cli.AddValue(p, "eval.budget", &f.budgets)
 	cli.Add(p, "router", &f.router, "")
-	cli.Add(p, "eval.verify", &f.verify, "off")
+	cli.AddValue(p, "eval.verify", &f.verify)
 	cli.Add(p, "verify-every", &f.every, 64)
-	cli.Add(p, "eval.ahead", &f.ahead, "1")
+	cli.AddValue(p, "eval.ahead", &f.ahead)
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "shots", &f.shots, 0)
 	f.code.Register(p)
@@ -117,14 +118,6 @@ func (f *evalFlags) warn(a *cli.App, name string) {
 // runs returns the policies with their thresholds and budgets, each with each margin of verification and each number of
 // tokens ahead.
 func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
-	thresholds, err := list("threshold", f.thresholds, func(s string) (float64, error) { return share(s, true) })
-	if err != nil {
-		return nil, err
-	}
-	budgets, err := list("budget", f.budgets, func(s string) (float64, error) { return share(s, false) })
-	if err != nil {
-		return nil, err
-	}
 	policies, err := f.chosen(name)
 	if err != nil {
 		return nil, err
@@ -134,14 +127,14 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 			all = append(all, eval.Run{Policy: p})
 			continue
 		}
-		these := thresholds
-		if len(these) == 0 && len(budgets) == 0 {
+		these := f.thresholds.Values
+		if len(these) == 0 && len(f.budgets.Values) == 0 {
 			these = defaultThresholds(p)
 		}
 		for _, t := range these {
 			all = append(all, eval.Run{Policy: p, Threshold: &t})
 		}
-		for _, b := range budgets {
+		for _, b := range f.budgets.Values {
 			all = append(all, eval.Run{Policy: p, Budget: b})
 		}
 	}
@@ -151,23 +144,9 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 // dialled returns the runs with each margin of verification and each number of tokens ahead. If the large model chooses
 // all tokens, there is nothing to verify. If it is never asked, it decodes nothing ahead.
 func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
-	margins, err := list("verify", f.verify, func(s string) (m group.Margin, err error) { return m, m.Set(s) })
-	if err != nil {
-		return nil, err
-	}
-	aheads, err := list("ahead", f.ahead, func(s string) (int, error) {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > group.MaxAhead {
-			return 0, errors.New("give numbers of tokens, 1 to 64, such as 1,8")
-		}
-		return n, nil
-	})
-	if err != nil {
-		return nil, err
-	}
 	for _, r := range runs {
-		for _, m := range margins {
-			for _, n := range aheads {
+		for _, m := range f.verify.Values {
+			for _, n := range f.ahead.Values {
 				if r.Policy == router.Always && m.On || r.Policy == router.Never && !m.On && n > 1 {
 					continue
 				}
@@ -185,49 +164,22 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 	if len(all) == 0 {
 		return nil,
 			cli.Usagef("--verify %s and --ahead %s leave no run with --policy %s: add off to --verify, or 1 to --ahead",
-				f.verify, f.ahead, f.policies)
+				&f.verify, &f.ahead, &f.policies)
 	}
 	return all, nil
-}
-
-// list parses a list of values, each once.
-func list[T comparable](flag, text string, parse func(string) (T, error)) (all []T, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for field := range strings.SplitSeq(text, ",") {
-		v, err := parse(strings.TrimSpace(field))
-		if err != nil {
-			return nil, cli.Usagef("--%s: %.40q is not possible: %w", flag, field, err)
-		}
-		if !slices.Contains(all, v) {
-			all = append(all, v)
-		}
-	}
-	return all, nil
-}
-
-// share parses a number up to 1, above 0, or 0 too if zero is set.
-func share(text string, zero bool) (float64, error) {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= 0 && v <= 1) || v == 0 && !zero {
-		return 0, errors.New("give numbers up to 1, such as 0.1,0.3")
-	}
-	return v, nil
 }
 
 // chosen returns the policies of --policy, or all.
 func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 	own := f.router != "" || name == task.Demo && !f.pair.Set.Changed("model")
-	if f.policies == "" {
+	if len(f.policies.Values) == 0 {
 		return slices.DeleteFunc(router.Policies(), func(p router.Policy) bool { return p == router.Learned && !own }),
 			nil
 	}
-	all, err = list("policy", f.policies, router.ParsePolicy)
-	if err == nil && slices.Contains(all, router.Learned) && !own {
-		err = cli.Usagef("--policy learned needs a router: give its file with --router")
+	if slices.Contains(f.policies.Values, router.Learned) && !own {
+		return nil, cli.Usagef("--policy learned needs a router: give its file with --router")
 	}
-	return all, err
+	return f.policies.Values, nil
 }
 
 // sampling returns how tokens are chosen. The policy random uses the same seed.
@@ -263,7 +215,7 @@ func isLearned(r eval.Run) bool { return r.Policy == router.Learned }
 
 // certified adds the threshold of a certificate to the runs of the learned policy, unless thresholds were given.
 func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run {
-	if c == nil || f.thresholds != "" {
+	if c == nil || len(f.thresholds.Values) > 0 {
 		return runs
 	}
 	at := len(runs)

@@ -49,10 +49,8 @@ func (c *GatewayFlags) Parse(a *cli.App) (pilotfish.DialOptions, error) {
 		o.Pin = c.Pin
 	}
 	var err error
-	if o.Token, _, err = a.Secret(c.Token, c.Set.Changed("token-file")); err != nil {
-		return o, err
-	}
-	return o, nil
+	o.Token, _, err = a.Secret(c.Token, c.Set.Changed("token-file"))
+	return o, err
 }
 
 // Engine converts the options of Parse to those of the engine.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -233,15 +232,6 @@ func TestPairContext(t *testing.T) {
 	}
 	assert.Equal(t, 50, (&Pair{Edge: all[0], Large: all[1]}).Context())
 	assert.Equal(t, 50, (&Pair{Edge: all[1], Large: all[0]}).Context())
-}
-
-// TestCheckRange: the limits of a range are in it.
-func TestCheckRange(t *testing.T) {
-	for v, want := range map[float64]bool{1: true, 2: true, 0.99: false, 2.01: false, math.Inf(1): false,
-		math.Inf(-1): false} {
-		assert.Equal(t, want, CheckRange("x", v, 1, 2, "1 to 2") == nil, v)
-	}
-	assert.EqualError(t, CheckRange("x", math.NaN(), 1, 2, "1 to 2"), "--x NaN is out of range: give 1 to 2")
 }
 
 // TestMeasured: the description of a measurement has the command, the values of its flags, and the time in UTC, but no

@@ -20,14 +20,14 @@ type RouteFlags struct {
 	Threshold float64
 	Budget    float64
 	RouterGGM string
-	Branches  branchCount
+	Branches  int
 	Window    int
 	Inflight  int
 	Deadline  deadline
 	EdgeTPS   float64
 	noAudit   bool
-	Ahead     count // auto: as many as are of use with --verify, else 1
-	Every     count
+	Ahead     int // auto: as many as are of use with --verify, else 1
+	Every     int
 	noWarm    bool
 
 	File *router.File // the router of --router, or the one of the model; set by Router
@@ -40,11 +40,11 @@ func (r *RouteFlags) Register(f *pflag.FlagSet) {
 	cli.Add(f, "threshold", &r.Threshold, 0)
 	cli.Add(f, "budget", &r.Budget, 0)
 	cli.Add(f, "router", &r.RouterGGM, "")
-	cli.AddValue(f, "branches", &r.Branches)
+	cli.AddValue(f, "branches", automatic(&r.Branches, engine.AutoBranches))
 	cli.Add(f, "window", &r.Window, 32)
 	cli.Add(f, "inflight", &r.Inflight, 4)
 	cli.AddValue(f, "deadline", &r.Deadline)
-	cli.AddValue(f, "ahead", &r.Ahead)
+	cli.AddValue(f, "ahead", automatic(&r.Ahead, 0))
 }
 
 // RegisterMeasured adds the flags that only measurements need.
@@ -53,7 +53,7 @@ func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
 	cli.Add(f, "no-audit", &r.noAudit, false)
 	cli.Add(f, "no-warm", &r.noWarm, false)
 	cli.Add(f, "edge-tps", &r.EdgeTPS, 0)
-	cli.AddValue(f, "verify-every", &r.Every)
+	cli.AddValue(f, "verify-every", automatic(&r.Every, 0))
 }
 
 // deadline is the time to wait for an answer. Off, which is -1, means no limit.
@@ -96,9 +96,9 @@ func (r *RouteFlags) Given(name string) bool { return r.set != nil && r.set.Chan
 // Draft returns the options of drafting.
 func (r *RouteFlags) Draft() engine.DraftOptions {
 	o := engine.DraftOptions{
-		Branches: int(r.Branches), Window: r.Window, InFlight: r.Inflight,
+		Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
 		Deadline: time.Duration(r.Deadline), Audit: !r.noAudit,
-		Ahead: int(r.Ahead), VerifyEvery: int(r.Every),
+		Ahead: r.Ahead, VerifyEvery: r.Every,
 	}
 	if r.noWarm {
 		o.Warm = -1
@@ -109,12 +109,12 @@ func (r *RouteFlags) Draft() engine.DraftOptions {
 // Route returns how answers are drafted, without a cloud and a router.
 func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
 	route := pilotfish.Route{
-		Serial: mode == "serial", Branches: int(r.Branches), Window: r.Window, InFlight: r.Inflight,
-		Deadline: time.Duration(r.Deadline), Ahead: int(r.Ahead), Verify: verify.On, Margin: verify.Nats,
+		Serial: mode == "serial", Branches: r.Branches, Window: r.Window, InFlight: r.Inflight,
+		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: verify.On, Margin: verify.Nats,
 		Pace: r.EdgeTPS,
 	}
 	if verify.On {
-		route.VerifyEvery = int(r.Every)
+		route.VerifyEvery = r.Every
 	}
 	if r.noWarm {
 		route.Warm = -1

@@ -8,8 +8,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestValues: each value of a flag is what it says and is printed in a form that the flag accepts again; a refused one
@@ -20,19 +18,11 @@ func TestValues(t *testing.T) {
 		is      map[string]any
 		refused []string
 	}{
-		"count": {new(count), map[string]any{"auto": count(0), "1": count(1), "65": count(65)},
-			[]string{"0", "-1", "-99", "1.5", "off", "", "99999999999999999999"}},
-		"branches": {new(branchCount), map[string]any{"auto": branchCount(engine.AutoBranches), "1": branchCount(1)},
-			[]string{"0", "-1", "-2", "x", ""}},
-		"lookup": {new(LookupRows), map[string]any{"auto": LookupRows(0), "off": LookupRows(-1), "2": LookupRows(2),
-			"8": LookupRows(8)}, []string{"1", "9", "0", "-1", "on", ""}},
 		"deadline": {new(deadline), map[string]any{"off": deadline(-1), "2s": deadline(2 * time.Second),
 			"1ns": deadline(1), "800ms": deadline(800 * time.Millisecond)}, []string{"-1ns", "-2s", "3", "soon", ""}},
 		"margin": {new(Margin), map[string]any{"off": Margin{}, "0": Margin{On: true},
 			"0.5": Margin{On: true, Nats: 0.5}, "1000000": Margin{On: true, Nats: 1e6}},
 			[]string{"-1", "on", "NaN", "Inf", ""}},
-		"numbers": {new(NumberList), map[string]any{"1,16": NumberList{1, 16}, "16": NumberList{16}},
-			[]string{"", "1,1"}},
 	} {
 		for text, want := range c.is {
 			require.NoError(t, c.v.Set(text), "%s %s", name, text)
@@ -42,6 +32,29 @@ func TestValues(t *testing.T) {
 				assert.Error(t, c.v.Set(wrong), "%s %s", name, wrong)
 				assert.Equal(t, want, reflect.ValueOf(c.v).Elem().Interface(), "%s is not changed by %s", name, wrong)
 			}
+		}
+	}
+	for kind, c := range map[string]struct {
+		want    map[string]int
+		refused []string
+	}{
+		"auto|N":     {map[string]int{"auto": -9, "1": 1, "65": 65}, []string{"0", "-9", "1.5", "off", "", "1048577"}},
+		"auto|off|N": {map[string]int{"auto": 0, "off": -1, "2": 2, "8": 8}, []string{"1", "9", "0", "-1", "on", ""}},
+	} {
+		n := 5
+		p := pflag.NewFlagSet("", pflag.ContinueOnError)
+		AddLookup(p, &n)
+		v := p.Lookup("lookup").Value
+		if kind == "auto|N" {
+			v = automatic(&n, -9)
+		}
+		assert.Equal(t, kind, v.Type())
+		for text, want := range c.want {
+			require.NoError(t, v.Set(text), text)
+			for _, wrong := range c.refused {
+				assert.ErrorContains(t, v.Set(wrong), "give auto", wrong)
+			}
+			assert.Equal(t, []any{want, text}, []any{n, v.String()}, "not changed by what is refused")
 		}
 	}
 	var d deadline

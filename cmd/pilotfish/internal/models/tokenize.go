@@ -52,7 +52,7 @@ With --json, read one JSON string per line from stdin and print one JSON array o
 	}
 	cli.Add(c.Flags(), "model", &path, "")
 	cli.Add(c.Flags(), "no-special", &noSpecial, false)
-	cli.Add(c.Flags(), "tokenize.json", &jsonl, false)
+	cli.Add(c.Flags(), "json", &jsonl, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	return c
 }

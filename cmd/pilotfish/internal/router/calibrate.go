@@ -6,8 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,7 @@ type calibrateFlags struct {
 	task       string
 	raw        bool
 	questions  int
-	thresholds string
+	thresholds group.List[float64]
 	budget     float64
 	confidence float64
 	max        int
@@ -80,11 +79,12 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	cli.Add(p, "task", &f.task, "")
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
-	cli.Add(p, "calibrate.threshold", &f.thresholds, "")
+	f.thresholds = group.Floats("")
+	cli.AddValue(p, "eval.threshold", &f.thresholds)
 	cli.Add(p, "calibrate.budget", &f.budget, group.DefaultBudget)
 	cli.Add(p, "confidence", &f.confidence, 0.9)
-	cli.Add(p, "router.max-tokens", &f.max, cli.DefaultMaxTokens)
-	cli.Add(p, "router.seed", &f.seed, 1)
+	cli.Add(p, "max-tokens", &f.max, cli.DefaultMaxTokens)
+	cli.Add(p, "seed", &f.seed, 1)
 	cli.Add(p, "out", &f.out, "")
 	f.code.Register(p)
 	cli.Add(p, "json", &f.json, false)
@@ -101,23 +101,13 @@ func (f *calibrateFlags) check() error {
 		return cli.Usagef("with models of your own, " +
 			"name the file of the router with --router, and of prompts with --data")
 	}
+	if all := f.thresholds.Values; !slices.IsSorted(all) || slices.Contains(all, 0) {
+		return cli.Usagef("--threshold %v: give a rising list of numbers above 0 up to 1, such as 0.3,0.5,0.7", &f.thresholds)
+	}
+	if f.max == 0 {
+		return cli.Usagef("-n 0 is out of range: give 1 or more")
+	}
 	return f.code.Check(f.task)
-}
-
-// parseThresholds parses a rising list, which may be empty.
-func parseThresholds(list string) (all []float64, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	for field := range strings.SplitSeq(list, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
-		if err != nil || !(v > 0 && v <= 1) || len(all) > 0 && v <= all[len(all)-1] {
-			return nil, cli.Usagef("--threshold: %.40q is not a threshold above the one before: "+
-				"give a rising list of numbers above 0 up to 1, such as 0.3,0.5,0.7", field)
-		}
-		all = append(all, v)
-	}
-	return all, nil
 }
 
 // options returns the options that only depend on the flags.
@@ -125,10 +115,9 @@ func (f *calibrateFlags) options() (o calibrate.Options, err error) {
 	if err := f.check(); err != nil {
 		return o, err
 	}
-	o = calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed}
+	o = calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed, Thresholds: f.thresholds.Values}
 	o.MaxTokens = f.max
-	o.Thresholds, err = parseThresholds(f.thresholds)
-	return o, err
+	return o, nil
 }
 
 func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {

@@ -91,13 +91,13 @@ func (f *collectFlags) register(c *cobra.Command) {
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "questions", &f.questions, 0)
-	cli.Add(p, "router.seed", &f.seed, 0)
+	cli.Add(p, "seed", &f.seed, 0)
 	cli.Add(p, "reference", &f.reference, "")
-	cli.Add(p, "collect.temp", &f.temperature, 1)
+	cli.Add(p, "temp", &f.temperature, 1)
 	cli.Add(p, "router", &f.router, "")
 	cli.Add(p, "threshold", &f.threshold, router.Learned.DefaultThreshold())
 	cli.AddList(p, "label", &f.labels, []string{collect.RuleDisagreement})
-	cli.Add(p, "router.max-tokens", &f.max, 256)
+	cli.Add(p, "max-tokens", &f.max, 256)
 	f.code.Register(p)
 	cli.Add(p, "json", &f.json, false)
 	for _, name := range []string{"data", "out"} {
@@ -111,6 +111,9 @@ func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
 	}
 	if f.reference == string(collect.Routed) && f.router == "" {
 		return cli.Usagef("--reference routed needs a router: give its file with --router")
+	}
+	if f.max == 0 {
+		return cli.Usagef("-n 0 is out of range: give 1 or more")
 	}
 	if err := f.code.Check(f.task); err != nil {
 		return err

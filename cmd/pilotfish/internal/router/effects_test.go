@@ -102,13 +102,13 @@ func TestCalibrateEffects(t *testing.T) {
 // TestTrainEffects: each flag sets what it is for in training.
 func TestTrainEffects(t *testing.T) {
 	clitest.Effects(t, "--out o --threads 7", "json", map[string]string{
-		"":                    "Train.Hidden=64; Train.Threads=7; out=o",
-		"--out p":             "out=p",
-		"--threads 3":         "Train.Threads=3",
-		"--label r2r":         "label=r2r",
-		"--seed 9":            "Train.Seed=9",
-		"--training hidden=9": "Train.Hidden=9",
-		"--training hidden=0": "Train.Hidden=-1",
+		"":            "Train.Hidden=64; Train.Threads=7; out=o",
+		"--out p":     "out=p",
+		"--threads 3": "Train.Threads=3",
+		"--label r2r": "label=r2r",
+		"--seed 9":    "Train.Seed=9",
+		"--hidden 9":  "Train.Hidden=9",
+		"--hidden 0":  "Train.Hidden=-1",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(trainFlags)
 		f.register(c)

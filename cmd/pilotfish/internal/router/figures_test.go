@@ -109,9 +109,6 @@ func TestWorth(t *testing.T) {
 		"0.90     75.00%      33.3%  100.0%\n", "30%   100.0%    0.0%     0.0%   30.0%\n"} {
 		assert.Contains(t, text, want)
 	}
-	for name, c := range w.charts() {
-		assert.NotContains(t, []string{c.Title, c.X.Label, c.Y.Label}, "", name)
-	}
 
 	e := w.event()
 	assert.Equal(t, []any{4, 3, false, "r2r", new(0.25)}, []any{e.Tokens, e.Prompts, e.Held, e.Label, e.Escalate})

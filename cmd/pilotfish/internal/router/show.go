@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"text/tabwriter"
@@ -23,7 +21,6 @@ import (
 // showFlags has the flags of `pilotfish router show`.
 type showFlags struct {
 	label string
-	svg   string
 	json  bool
 }
 
@@ -40,21 +37,17 @@ send to the large model, and how it compares with margin and entropy on the same
 trained on, only the prompts held out during training count. All of this describes the recorded texts as they are: in
 use, each token of the large model changes the text that follows.`,
 		Example: `  pilotfish router show router.gguf
-  pilotfish router show router.gguf traces --svg figures`,
+  pilotfish router show router.gguf traces`,
 		Args: cli.SomeArgs("the file of a router"),
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0], args[1:]) },
 	}
 	p := c.Flags()
 	cli.Add(p, "label", &f.label, "")
-	cli.Add(p, "svg", &f.svg, "")
 	cli.Add(p, "json", &f.json, false)
 	return c
 }
 
 func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []string) error {
-	if len(dirs) == 0 && f.svg != "" {
-		fmt.Fprintln(a.Stderr, "pilotfish: --svg draws nothing without traces: name the files of router collect")
-	}
 	file, err := engine.ReadRouter(path)
 	if err != nil {
 		return err
@@ -70,11 +63,6 @@ func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []strin
 	w, err := f.judge(a, path, file, folders)
 	if err != nil {
 		return err
-	}
-	if f.svg != "" {
-		if err := w.figures(f.svg); err != nil {
-			return err
-		}
 	}
 	if f.json {
 		return a.PrintJSON(map[string]any{"traces": w.event()})
@@ -246,19 +234,6 @@ func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]
 	}
 	w.prompts = len(prompts)
 	return rows, nil
-}
-
-// figures writes the curves.
-func (w *worth) figures(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, c := range w.charts() {
-		if err := os.WriteFile(filepath.Join(dir, name+".svg"), c.SVG(), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // print prints tables of at most 80 columns.

@@ -23,7 +23,7 @@ type trainFlags struct {
 	out     string
 	label   string
 	hidden  int
-	seed    int
+	seed    uint64
 	threads int
 	json    bool
 }
@@ -59,8 +59,8 @@ func (f *trainFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	cli.Add(p, "out", &f.out, "")
 	cli.Add(p, "label", &f.label, "")
-	cli.Add(cli.AddOptions(p, "training").FlagSet, "training.hidden", &f.hidden, 64)
-	cli.Add(p, "router.seed", &f.seed, 0)
+	cli.Add(p, "hidden", &f.hidden, 64)
+	cli.Add(p, "seed", &f.seed, 0)
 	cli.Add(p, "threads", &f.threads, 0)
 	cli.Add(p, "json", &f.json, false)
 	cobra.CheckErr(c.MarkFlagRequired("out"))
@@ -68,7 +68,7 @@ func (f *trainFlags) register(c *cobra.Command) {
 
 // options returns the options of training.
 func (f *trainFlags) options() train.Options {
-	o := train.Options{Hidden: f.hidden, Seed: uint64(f.seed), Threads: f.threads}
+	o := train.Options{Hidden: f.hidden, Seed: f.seed, Threads: f.threads}
 	if f.hidden == 0 {
 		o.Hidden = train.Linear
 	}
@@ -160,7 +160,7 @@ func (f *trainFlags) about(folders []train.Folder, rule string, r *train.Result)
 	s := folders[0].Set.Settings()
 	about := router.About{
 		Version: cli.BuildVersion(), Model: s.Small.Fingerprint, ModelName: s.Small.Name, Tap: s.Tap, Label: rule,
-		Data: hashOf(folders), Prompts: r.Prompts, Positions: r.Positions, Seed: f.seed, Escalate: r.Escalate,
+		Data: hashOf(folders), Prompts: r.Prompts, Positions: r.Positions, Seed: int(f.seed), Escalate: r.Escalate,
 		Calibration: r.Calibration,
 	}
 	for _, f := range folders { // unknown for traces from a gateway

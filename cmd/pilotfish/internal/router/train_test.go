@@ -2,9 +2,7 @@ package router
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -135,7 +133,7 @@ type shown struct {
 	Traces *worthEvent
 }
 
-// TestShowCommand: the contents of the file and, with traces, its quality, as text, JSON and pictures.
+// TestShowCommand: the contents of the file and, with traces, its quality, as text and JSON.
 func TestShowCommand(t *testing.T) {
 	dir := clitest.Traces(t, clitest.TraceSettings())
 	_, out := trainOn(t, dir, "--label", "disagreement", "--seed", "3")
@@ -178,8 +176,7 @@ func TestShowCommand(t *testing.T) {
 		}
 	}
 
-	pictures := filepath.Join(t.TempDir(), "new", "figures")
-	code, stdout, stderr = clitest.Call(t, "router", "show", out, dir, "--svg", pictures)
+	code, stdout, stderr = clitest.Call(t, "router", "show", out, dir)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "120 tokens of 6 prompts")
 	assert.Contains(t, stdout, "only prompts that training held back")
@@ -188,12 +185,6 @@ func TestShowCommand(t *testing.T) {
 		if !strings.Contains(line, "made by") && !strings.Contains(line, out) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
 		}
-	}
-	for _, name := range []string{"reliability", "share", "precision-recall", "policies"} {
-		b, err := os.ReadFile(filepath.Join(pictures, name+".svg"))
-		require.NoError(t, err)
-		assert.NoError(t, xml.Unmarshal(b, new(struct{})), name)
-		assert.NotContains(t, string(b), "NaN")
 	}
 
 	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out, dir, "--label", "r2r")
@@ -247,48 +238,4 @@ func TestShowDamagedText(t *testing.T) {
 	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out)
 	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.True(t, json.Valid([]byte(stdout)))
-}
-
-// TestCharts: each curve shows its own data.
-func TestCharts(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 2))
-	w := &worth{names: []string{"learned", "margin"}, all: make([][]router.Verdict, 2)}
-	for range 500 {
-		stands := r.Float64() < 0.6
-		for i := range w.all {
-			w.all[i] = append(w.all[i], router.Verdict{Confidence: r.Float32() * float32(i+1) / 2, Stands: stands})
-		}
-	}
-	for _, v := range w.all {
-		w.ranks = append(w.ranks, router.Rank(v))
-	}
-	all := w.charts()
-	honest := all["reliability"].Lines[0]
-	require.Len(t, honest.X, 5, "bins without tokens are left out")
-	require.Len(t, all["reliability"].Bars, 5)
-	for i, b := range router.Reliability(w.all[0])[:5] {
-		assert.InDelta(t, b.Confidence, honest.X[i], 1e-12)
-		assert.InDelta(t, b.Stand, honest.Y[i], 1e-12)
-		assert.InDelta(t, b.Stand, all["reliability"].Bars[i].Height, 1e-12)
-	}
-	for i := range w.ranks {
-		share, policy := all["share"].Lines[i], all["policies"].Lines[i]
-		assert.Equal(t, w.names[i], share.Name)
-		assert.Equal(t, w.names[i], policy.Name)
-		for k, x := range share.X {
-			assert.InDelta(t, w.ranks[i].At(x).Share, share.Y[k], 1e-12)
-		}
-		for k, x := range policy.X {
-			at := w.ranks[i].At(w.ranks[i].Threshold(float64(k) / 400))
-			assert.InDelta(t, at.Share, x, 1e-12)
-			assert.InDelta(t, at.Recall, policy.Y[k], 1e-12)
-		}
-	}
-	for k, x := range all["precision-recall"].Lines[0].X {
-		at := w.ranks[0].At(x)
-		assert.InDelta(t, at.Recall, all["precision-recall"].Lines[1].Y[k], 1e-12)
-		if at.Share > 0 {
-			assert.InDelta(t, at.Precision, all["precision-recall"].Lines[0].Y[k], 1e-12)
-		}
-	}
 }

@@ -2,12 +2,12 @@ package routing
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
@@ -38,9 +38,9 @@ HTTP is subject to the round trip of the link, but not to its losses or traces.`
 // promiseHelp explains when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give exactly the tokens of serial as long as every answer arrives before its
 deadline (--deadline). Otherwise the small model's token is used and the text may continue differently: the column
-"timed out" or "late" counts such tokens, and "same" then says "no", or "as" that the text is another one. With
---deadline off, the tokens are the same even over poor links. Likewise, the tokens of verified, speculative-K and
-overlapped-K are those of the large model alone, unless some are shown "unverified".`
+"late" counts such tokens, and "as" says in how many answers the text is another one. With --deadline off, the tokens
+are the same even over poor links. Likewise, the tokens of verified, speculative-K and overlapped-K are those of the
+large model alone, unless some are shown "unverified".`
 
 // routingFlags has the flags of `demo` and `bench routing`.
 type routingFlags struct {
@@ -48,21 +48,19 @@ type routingFlags struct {
 	flags     *pflag.FlagSet // to see which flags were given
 	modes     string
 	questions int
-	rtt       listFlag[time.Duration]
-	loss      listFlag[float64]
-	edgeTPS   listFlag[float64]
+	rtt       group.List[time.Duration]
+	loss      group.List[float64]
+	edgeTPS   group.List[float64]
 	traces    []string
-	paths     listFlag[string]
 	repeat    int
 	warmUp    int
 	raw       bool
 	maxTokens int
-	sweeps    bool // flags may be lists, for several cells
 	cloudMS   float64
 	rowCost   float64
 	seed      uint64
 	parallel  int
-	lookup    group.LookupRows
+	lookup    int
 	upstream  group.UpstreamFlags
 	recording recordFlags
 	timeline  group.TimelineFlag
@@ -70,24 +68,19 @@ type routingFlags struct {
 	page      pageFlag // of demo
 }
 
-// Limits of the ranges of flags.
-const (
-	minEdgeTPS = 0.1
-)
-
-func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
+func (f *routingFlags) register(c *cobra.Command, edgeTPS string) {
 	p := c.Flags()
 	f.flags = p
 	f.route.RegisterMeasured(p)
 	f.lookup = group.LookupOff // modes are compared with one pass per token, which --edge-tps limits
-	cli.AddValue(p, "lookup", &f.lookup)
+	group.AddLookup(p, &f.lookup)
 	f.timeline.Register(p)
-	f.edgeTPS = floats(edgeTPS)
+	f.edgeTPS = group.Floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
 	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
 	cli.Add(p, "modes", &f.modes, "local,cloud,paper,serial,pipelined-2,pipelined-4,verified")
 	cli.Add(p, "questions", &f.questions, 100)
-	f.rtt, f.loss = durations(100*time.Millisecond), floats(0)
+	f.rtt, f.loss = group.Durations("100ms"), group.Floats("0")
 	cli.AddValue(p, "rtt", &f.rtt)
 	cli.AddValue(p, "loss", &f.loss)
 	cli.Add(p, "trace", &f.traces, nil)
@@ -114,7 +107,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	if err := f.certified(&o.Router); err != nil {
 		return o, s, err
 	}
-	o.Draft.Lookup = int(f.lookup)
+	o.Draft.Lookup = f.lookup
 	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
@@ -142,28 +135,27 @@ func parseModes(list string) ([]outcome.Mode, error) {
 	return all, nil
 }
 
+// Limits of flags.
+const (
+	maxRTT      = 10 * time.Second
+	maxParallel = 64 // with more devices, the one process of a measurement mainly measures itself
+)
+
 // check returns an error for values out of range, and for unreadable traces.
 func (f *routingFlags) check() error {
-	for _, err := range []error{
-		f.checkLists(),
-		group.CheckRange("questions", f.questions, 1, group.MaxQuestions, "1 or more"),
-		group.CheckRange("parallel", f.parallel, 1, group.MaxDevices, "1 to 64 answers at the same time"),
-		f.checkTraces(),
-	} {
-		if err != nil {
+	longest := slices.Max(f.rtt.Values)
+	switch {
+	case longest > maxRTT:
+		return cli.Usagef("--rtt %v is out of range: give 0 to %v", longest, maxRTT)
+	case f.questions == 0:
+		return cli.Usagef("--questions 0 is out of range: give 1 or more")
+	case f.parallel > maxParallel:
+		return cli.Usagef("--parallel %d is out of range: give 1 to %d", f.parallel, maxParallel)
+	}
+	for _, traces := range f.traceSets() {
+		if err := group.CheckTraces(traces); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// checkTraces checks the traces before anything begins.
-func (f *routingFlags) checkTraces() error {
-	for _, path := range f.paths.values {
-		var o link.Options
-		if err := o.AddTrace(path); err != nil {
-			return fmt.Errorf("--traces %s: %w", path, err)
-		}
-	}
-	return group.CheckTraces(f.traces)
 }

@@ -26,8 +26,8 @@ import (
 const replayHelp = `--record FILE records all that the answers depended on: the small model's output, every
 question to the cloud with its answer, and how long each step took. --replay FILE decodes the same questions again from
 such a file, in virtual time: without models, almost instantly, and with the same results each time. Modes, and all
-flags about when to ask and how to draft, can differ; the others are as in the recording. --rtt, --loss, --trace and
---traces replace the link, --edge-tps and --cloud-ms the speed of the models. If a replay needs data that is not in
+flags about when to ask and how to draft, can differ; the others are as in the recording. --rtt, --loss and
+--trace replace the link, --edge-tps and --cloud-ms the speed of the models. If a replay needs data that is not in
 the recording, it is estimated and counted. A recording contains the text of questions and answers.`
 
 // recordFlags has the flags --record and --replay.
@@ -45,7 +45,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 		return func() error { return nil }, nil
 	}
 	if cells > 1 {
-		return nil, cli.Usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
+		return nil, cli.Usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --trace")
 	}
 	h, err := o.Records()
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (en
 
 // linkFlags change the link of the recording, and paceFlags its paces.
 const (
-	linkFlags = "rtt loss trace traces seed"
+	linkFlags = "rtt loss trace seed"
 	paceFlags = "edge-tps edge-row-cost cloud-ms"
 )
 

@@ -46,7 +46,6 @@ func TestReplayEffects(t *testing.T) {
 		"--modes verified,serial --questions 3"://
 		"Questions=3; modes=verified serial",
 		"--rtt 7ms --loss 0.25 --seed 9 --trace " + up: link + "7ms; Link.Seed=9; Link.Traces=[" + up + "]",
-		"--loss 0.25 --traces " + up:                   link + "100ms; Link.Traces=[" + up + "]",
 		"--cloud-ms 3 --edge-tps 50":                   "CloudPace=3ms; EdgeTPS=50; RowCost=0.25",
 		"--cloud-ms 0":                                 "CloudPace=0s",
 		"--edge-tps 50 --edge-row-cost 0.5":            "EdgeTPS=50; RowCost=0.5",
@@ -60,7 +59,7 @@ func TestReplayEffects(t *testing.T) {
 			"Draft.Lookup=-1; Draft.VerifyEvery=8; Draft.Warm=; Draft.Window=3",
 	}, func(c *cobra.Command, parse func()) any {
 		f := new(routingFlags)
-		f.register(c, 0)
+		f.register(c, "0")
 		f.registerSweep(c)
 		f.recording.register(c)
 		parse()
@@ -92,7 +91,7 @@ func TestReplayRun(t *testing.T) {
 		"--rtt 7ms": "7ms 0 9 6 auto", "--cloud-ms 3 --questions 2": "70ms 0.5 3 2 auto"} {
 		var f routingFlags
 		c := &cobra.Command{Use: "routing"}
-		f.register(c, 0)
+		f.register(c, "0")
 		f.registerSweep(c)
 		require.NoError(t, c.ParseFlags(strings.Fields(line)))
 		got := f.replayRun(&cli.App{Command: c}, recorded)

@@ -183,7 +183,7 @@ func TestReplayTraces(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, traces, 5)
 	path, _ := recordDemo(t, "4", "--modes", "serial,pipelined-2,pipelined-4,verified")
-	args := []string{"bench", "routing", "--json", "--replay", path, "--edge-tps", "60", "--traces",
+	args := []string{"bench", "routing", "--json", "--replay", path, "--edge-tps", "60", "--trace",
 		strings.Join(traces, ",")}
 	code, first, stderr := clitest.Call(t, args...)
 	require.Equal(t, cli.ExitDone, code, stderr)

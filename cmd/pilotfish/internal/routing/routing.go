@@ -67,7 +67,7 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 			return f.demo(c.Context(), a)
 		},
 	}
-	f.register(c, 0)
+	f.register(c, "0")
 	f.registerSweep(c)
 	f.upstream.RegisterAll(c.Flags())
 	f.recording.register(c)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,19 +14,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
 // sweepHelp explains lists of values.
-const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one link after
+const sweepHelp = `--rtt, --loss, --edge-tps and --trace take lists: every combination is measured, one link after
 another. Each question is asked in all modes, and at all speeds of --edge-tps, in turn, before the next question:
 disturbances affect all equally. A mode that is named twice is measured twice, and the difference is noise.`
 
 // registerSweep adds the flags of a sweep.
 func (f *routingFlags) registerSweep(c *cobra.Command) {
 	p := c.Flags()
-	f.sweeps, f.paths = true, paths()
-	cli.AddValue(p, "traces", &f.paths)
 	cli.Add(p, "raw", &f.raw, false)
 	cli.Add(p, "max-tokens", &f.maxTokens, 0)
 	cli.Add(p, "repeat", &f.repeat, 1)
@@ -42,17 +40,10 @@ type cellFlags struct {
 
 // cells returns all combinations of the lists, with the round trips innermost.
 func (f *routingFlags) cells() (all []cellFlags) {
-	traces := [][]string{f.traces}
-	if len(f.paths.values) > 0 {
-		traces = nil
-		for _, path := range f.paths.values {
-			traces = append(traces, []string{path})
-		}
-	}
-	for _, t := range traces {
-		for _, tps := range f.edgeTPS.values {
-			for _, loss := range f.loss.values {
-				for _, rtt := range f.rtt.values {
+	for _, t := range f.traceSets() {
+		for _, tps := range f.edgeTPS.Values {
+			for _, loss := range f.loss.Values {
+				for _, rtt := range f.rtt.Values {
 					all = append(all, cellFlags{rtt, loss, tps, t})
 				}
 			}
@@ -61,10 +52,21 @@ func (f *routingFlags) cells() (all []cellFlags) {
 	return all
 }
 
+// traceSets returns the traces of each link: a list has one for each, several flags are for one link.
+func (f *routingFlags) traceSets() (all [][]string) {
+	if len(f.traces) != 1 {
+		return [][]string{f.traces}
+	}
+	for path := range strings.SplitSeq(f.traces[0], ",") {
+		all = append(all, []string{strings.TrimSpace(path)})
+	}
+	return all
+}
+
 // links returns the cells at the first pace: all paces share one link.
 func (f *routingFlags) links() (all []cellFlags) {
 	for _, c := range f.cells() {
-		if c.edgeTPS == f.edgeTPS.values[0] {
+		if c.edgeTPS == f.edgeTPS.Values[0] {
 			all = append(all, c)
 		}
 	}
@@ -75,28 +77,6 @@ func (f *routingFlags) links() (all []cellFlags) {
 func (c cellFlags) set(o *routing.Options, s *remote.StageOptions) {
 	o.RTT, o.Loss, o.EdgeTPS, o.Traces = c.rtt, c.loss, c.edgeTPS, c.traces
 	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
-}
-
-const (
-	maxAnswerTokens = 100_000 // of an answer
-)
-
-// checkLists returns an error for values out of range.
-func (f *routingFlags) checkLists() error {
-	for _, v := range f.edgeTPS.values {
-		if f.flags.Changed("edge-tps") && v != 0 {
-			const want = "0 for full speed, or 0.1 to 1000000 tokens per second"
-			if err := group.CheckRange("edge-tps", v, minEdgeTPS, group.MaxEdgeTPS, want); err != nil {
-				return err
-			}
-		}
-	}
-	for _, v := range f.rtt.values {
-		if err := group.CheckRange("rtt", v, 0, group.LongestRTT, "0 to 10s"); err != nil {
-			return err
-		}
-	}
-	return group.CheckRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000")
 }
 
 // stoppedIn adds the link of an interruption to its error, if there are several links.
@@ -120,7 +100,7 @@ func (f *routingFlags) tellEnergy(a *cli.App) {
 
 // printLegend prints the explanation of the columns after the cells.
 func (f *routingFlags) printLegend(a *cli.App, all []outcome.Report) error {
-	if f.json || !f.sweeps || len(all) == 0 {
+	if f.json || len(all) == 0 {
 		return nil
 	}
 	_, err := io.WriteString(a.Stdout, cellLegend())

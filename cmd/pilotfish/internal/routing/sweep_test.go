@@ -13,6 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 )
 
 // TestBenchRoutingSweep: a table for each cell within 100 columns, a legend; and JSON lines for cells.
@@ -31,7 +32,7 @@ func TestBenchRoutingSweep(t *testing.T) {
 	}
 	text := sweep()
 	for _, cell := range []string{
-		"round trip 0 ms, loss 0%, edge 300 passes/s, cloud 0 ms a token, 4 answers\n",
+		"round trip 0 ms, loss 0%, edge 300 passes/s, cloud 0 ms a token, 4 answers\n\n",
 		"round trip 0 ms, loss 0%, edge 600 passes/s", "round trip 9 ms, loss 0%, edge 300 passes/s",
 		"round trip 9 ms, loss 0%, edge 600 passes/s",
 	} {
@@ -41,21 +42,7 @@ func TestBenchRoutingSweep(t *testing.T) {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), 101, line)
 	}
 	assert.Len(t, regexp.MustCompile(`(?m)^ *serial \(2\)  `).FindAllString(text, -1), 4)
-	wide := outcome.Report{
-		Mode: "pipelined-auto", Cell: &outcome.Cell{Parallel: 8}, Accuracy: new(1.0), EscalatedShare: new(0.25),
-		Asks: new(10.5), Time: result.Times{P50: 1234, P90: 2345}, EqualToCloud: new(false), DifferingFromCloud: new(3),
-		Work: outcome.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(1234.0), Wasted: new(12.5), Up: new(900.0),
-			Down: new(99.0)},
-	}
-	var table strings.Builder
-	require.NoError(t, printCells(&table, []outcome.Report{wide}))
-	assert.Regexp(t,
-		`pipelined-auto  1234  2345    234  25\.0%  10\.5  1234   12\.5    999   100%  ≠c 3`,
-		table.String())
-	text += table.String()
-	for _, c := range cellColumns()[1:] {
-		assert.Regexp(t, `(?m)^`+c.name+` +`, text)
-	}
+	assert.True(t, strings.HasSuffix(text, cellLegend()))
 	if testing.Short() {
 		t.Skip("the JSON lines of the sweep: not with -short")
 	}
@@ -74,38 +61,16 @@ func TestBenchRoutingSweep(t *testing.T) {
 	}
 }
 
-// TestReadDurations: a number takes the unit of the next one that has a unit.
-func TestReadDurations(t *testing.T) {
-	for text, want := range map[string]string{
-		"100ms": "100ms", "0": "0s", "0,50,100ms": "0s 50ms 100ms", "1, 2s ,3ms": "1s 2s 3ms", "0,1s": "0s 1s",
-		"1.5,2ms": "1.5ms 2ms", "1m30s": "1m30s", "5,1m30s": "", "1ms,2": "", "x": "", "": "", "1ms,,2ms": "",
-		"1,2":    "",
-		"-5,1ms": "-5ms 1ms",
-	} {
-		all, err := readDurations(strings.Split(strings.ReplaceAll(text, " ", ""), ","))
-		if want == "" {
-			assert.Error(t, err, text)
-			continue
-		}
-		var got []string
-		for _, d := range all {
-			got = append(got, d.String())
-		}
-		assert.Equal(t, want, strings.Join(got, " "), text)
-	}
-}
-
 // TestCells: every combination, with round trips in the innermost loop; a link carries all paces.
 func TestCells(t *testing.T) {
 	f := routingFlags{traces: []string{"x", "y"}}
-	f.rtt, f.loss, f.edgeTPS, f.paths = durations(5), floats(0), floats(60), paths()
+	f.rtt, f.loss, f.edgeTPS = group.Durations("5ns"), group.Floats("0"), group.Floats("60")
 	assert.Equal(t, []cellFlags{{5, 0, 60, []string{"x", "y"}}}, f.cells(), "both use one link")
-	f.traces = nil
-	for flag, text := range map[*listFlag[float64]]string{&f.loss: "0,0.1", &f.edgeTPS: "60,20"} {
+	f.traces = []string{"a.up, b.up"}
+	for flag, text := range map[*group.List[float64]]string{&f.loss: "0,0.1", &f.edgeTPS: "60,20"} {
 		require.NoError(t, flag.Set(text))
 	}
 	require.NoError(t, f.rtt.Set("1,2ms"))
-	require.NoError(t, f.paths.Set("a.up, b.up"))
 	cells := f.cells()
 	require.Len(t, cells, 16)
 	assert.Equal(t, cellFlags{1e6, 0, 60, []string{"a.up"}}, cells[0])

@@ -25,7 +25,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -49,7 +48,7 @@ func TestRoutingOptions(t *testing.T) {
 	parse := func(args string) options {
 		var f routingFlags
 		c := new(cobra.Command)
-		f.register(c, 60)
+		f.register(c, "60")
 		f.registerSweep(c)
 		flags = c.Flags()
 		require.NoError(t, c.ParseFlags(strings.Fields(strings.NewReplacer("UP", up, "NET", file).Replace(args))), args)
@@ -87,9 +86,6 @@ func TestRoutingOptions(t *testing.T) {
 		"--loss 0.25":          func(o *options) { o.Loss, o.Stage.Loss = 0.25, 0.25 },
 		"--loss 0.5 --seed 9":  func(o *options) { o.Loss, o.Stage.Loss, o.Stage.Seed = 0.5, 0.5, 9 },
 		"--trace UP": func(o *options) {
-			o.Traces, o.Stage.Traces = []string{up}, []string{up}
-		},
-		"--traces UP": func(o *options) {
 			o.Traces, o.Stage.Traces = []string{up}, []string{up}
 		},
 		"--repeat 7":                         func(o *options) { o.Repeat = 7 },
@@ -162,7 +158,7 @@ func TestCertifiedThreshold(t *testing.T) {
 		budget    float64
 	}{{"", new(0.625), 0}, {"--threshold 0.25", new(0.25), 0}, {"--budget 0.2", nil, 0.2}} {
 		f, command := new(routingFlags), new(cobra.Command)
-		f.register(command, 60)
+		f.register(command, "60")
 		require.NoError(t, command.ParseFlags(strings.Fields("--router "+certified+" "+c.args)))
 		o, _, err := f.options(nil)
 		require.NoError(t, err)
@@ -228,7 +224,7 @@ func TestReadQuestions(t *testing.T) {
 	read := func(content string, args ...string) ([]task.Question, error) {
 		var f routingFlags
 		c := new(cobra.Command)
-		f.register(c, 0)
+		f.register(c, "0")
 		require.NoError(t, c.ParseFlags(args))
 		path := filepath.Join(t.TempDir(), "q.jsonl")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
@@ -263,20 +259,4 @@ func TestReadQuestions(t *testing.T) {
 	assert.Len(t, all, 3)
 	_, err = (&routingFlags{questions: 1}).readQuestions(&cli.App{}, t.TempDir())
 	assert.ErrorContains(t, err, "is a directory")
-}
-
-// TestLiveRoute: the answer that is shown is decoded like the measured ones: in its mode and at the pace of the device.
-func TestLiveRoute(t *testing.T) {
-	o := routing.Options{EdgeTPS: 50, RowCost: 0.5,
-		Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
-	for name, want := range map[string]engine.DraftOptions{
-		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
-		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},
-		"verified:2":  {Mode: engine.Pipelined, Branches: 9, Window: 5, Deadline: 7, Verify: true, Margin: 2},
-	} {
-		m, err := outcome.ParseMode(name)
-		require.NoError(t, err)
-		route := engine.Route{Settings: terms.Settings{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}
-		assert.Equal(t, route, liveRoute(o, m))
-	}
 }

@@ -123,7 +123,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	cli.Add(p, "ignore-eos", &f.answer.IgnoreEnd, false)
 	f.answer.Register(p, "the same seed gives the same text")
 	cli.Add(p, "logprobs", &f.answer.Top, 0)
-	cli.AddValue(p, "lookup", (*group.LookupRows)(&f.answer.Lookup))
+	group.AddLookup(p, &f.answer.Lookup)
 	cli.Add(p, "json", &f.json, false)
 }
 

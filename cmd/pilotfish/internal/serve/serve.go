@@ -114,10 +114,10 @@ func (f *serveFlags) register(c *cobra.Command) {
 // serveLimits has the limits on clients.
 type serveLimits struct {
 	parallel, queue, sessions int
-	body, prompt, kept        int
+	prompt                    int
 	folder                    string // for texts that do not fit into memory
 	folderBytes               int64
-	request, reader, drain    time.Duration
+	request, drain            time.Duration
 	set                       *cli.OptionsFlag
 }
 
@@ -129,11 +129,8 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	cli.Add(l.set.FlagSet, "limit.sessions", &l.sessions, 0)
 	l.set.Lookup("sessions").DefValue = "twice --parallel"
 	cli.Add(l.set.FlagSet, "limit.kv-folder-bytes", &l.folderBytes, 4<<30)
-	cli.Add(l.set.FlagSet, "limit.max-body", &l.body, 4<<20)
 	cli.Add(l.set.FlagSet, "limit.max-prompt", &l.prompt, 0)
-	cli.Add(l.set.FlagSet, "limit.max-stored", &l.kept, 64<<20)
 	cli.Add(l.set.FlagSet, "limit.request-timeout", &l.request, 10*time.Minute)
-	cli.Add(l.set.FlagSet, "limit.reader-timeout", &l.reader, 10*time.Second)
 	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
@@ -146,14 +143,11 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	}
 	o = openai.Options{
 		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance},
-		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
-		Kept: l.kept, Timeout: l.request, Stall: l.reader, Random: rand.Uint64, Page: !f.noPage,
+		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxPrompt: l.prompt, Timeout: l.request,
+		Random: rand.Uint64, Page: !f.noPage,
 	}
 	if l.queue == 0 {
 		o.Queue = -1
-	}
-	if l.kept == 0 {
-		o.Kept = -1
 	}
 	return o, nil
 }
