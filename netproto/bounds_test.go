@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // uv returns a number as encoded on the wire.
@@ -45,12 +46,9 @@ func numbers() []number {
 	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
 	path := join([]byte{0}, deltaOf0)
 	return []number{
-		{KindHello, "vocab", MaxVocab, helloHead, join(zeros(32+16), []byte{0, 0})},
-		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0}, zeros(3 + 8)},
-		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0, 0}, zeros(2 + 8)},
-		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0, 0, 0}, zeros(1 + 8)},
-		{KindWelcome, "limit", math.MaxInt32, []byte{Version, 0, 0, 0, 0}, zeros(8)},
-		{KindWelcome, "choices", MaxVocab, join(uv(Version), zeros(5+5)), zeros(2)},
+		{KindHello, "vocab", MaxVocab, helloHead, join(zeros(32+16), zeros(4+1))},
+		{KindWelcome, "context", math.MaxInt32, []byte{Version, 0}, zeros(8)},
+		{KindWelcome, "choices", MaxVocab, join(uv(Version), zeros(2+5)), zeros(2)},
 		{KindRefusal, "retry after", maxMillis, []byte{1}, []byte{0}},
 		{KindAsk, "base", MaxPosition, askHead, join(zeros(8), deltaOf0, askTail)},
 		{KindAsk, "tokens", MaxPosition, join(askHead, []byte{0}), join([]byte{0, 0}, askTail)},
@@ -75,7 +73,7 @@ func numbers() []number {
 		{KindSync, "base", MaxPosition, zeros(4), join(zeros(8), deltaOf0)},
 		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
 		{KindAck, "position", MaxPosition, nil, nil},
-		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(5), zeros(6)), []byte{0}},
+		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(2), zeros(6)), []byte{0}},
 		{KindAsk, "ahead", MaxAhead, join(askHead, path, zeros(5)), nil},
 		{KindAhead, "token", math.MaxInt32, nil, nil},
 		{KindClock, "received", maxMillis * 1000, nil, zeros(1)},
@@ -127,20 +125,16 @@ func TestOtherVersions(t *testing.T) {
 
 // TestLongestLists: strings and lists are limited, too.
 func TestLongestLists(t *testing.T) {
-	hello := func(dictionaries, secret []byte) []byte {
-		return slices.Concat(helloHead, uv(1), zeros(32+16), dictionaries, secret)
-	}
-	list := func(n int) []byte { return append(uv(uint64(n)), zeros(4*n)...) }
+	hello := func(secret []byte) []byte { return slices.Concat(helloHead, uv(1), zeros(32+16+4), secret) }
 	top := func(n int) []byte { return slices.Concat([]byte{0}, uv(uint64(n)), zeros(2*n), zeros(4)) }
 	for _, c := range []struct {
 		kind       Kind
 		field      string
 		good, long []byte
 	}{
-		{KindHello, "dictionaries", hello(list(maxList), text(0)), hello(list(maxList+1), text(0))},
-		{KindHello, "secret", hello(list(0), text(maxString)), hello(list(0), text(maxString+1))},
-		{KindWelcome, "model", slices.Concat(uv(Version), text(maxString), zeros(12)),
-			slices.Concat(uv(Version), text(maxString+1), zeros(12))},
+		{KindHello, "secret", hello(text(maxString)), hello(text(maxString + 1))},
+		{KindWelcome, "model", slices.Concat(uv(Version), text(maxString), zeros(9)),
+			slices.Concat(uv(Version), text(maxString+1), zeros(9))},
 		{KindRefusal, "detail", append([]byte{1, 0}, text(maxString)...), append([]byte{1, 0}, text(maxString+1)...)},
 		{KindAnswer, "top", top(MaxK), top(MaxK + 1)},
 	} {
@@ -205,7 +199,7 @@ func TestVerifyBounds(t *testing.T) {
 	for _, how := range []byte{3, 4, 64 + 1, wantsClock - 1, wantsClock + 3, 255} {
 		faultIn(t, KindAsk, slices.Concat(askHead, []byte{0}, deltaOf0, zeros(4), []byte{how, 9}), "verify", ErrValue)
 	}
-	faultIn(t, KindWelcome, slices.Concat(uv(Version), zeros(5+7), []byte{2}), "other template", ErrValue)
+	faultIn(t, KindWelcome, slices.Concat(uv(Version), zeros(2+7), []byte{2}), "other template", ErrValue)
 }
 
 // TestFrameLengths: a frame may be as long as the max message; its length is encoded in the shortest form.

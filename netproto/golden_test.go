@@ -62,14 +62,13 @@ func goldenValues() []named {
 	squeezed := Path{Base: 0, Hash: RootHash,
 		Delta: Delta{Count: 70000, Coding: Zstd, Bytes: bytes.Repeat([]byte{0x5a}, 130)}}
 	trained := Path{Base: 1, Hash: RootHash.Next(7), Delta: Delta{Count: 20, Coding: Trained, Bytes: []byte{1}}}
-	limits := Limits{32768, 64, 16, MaxMessage}
 	never := float32(math.Inf(-1))
 	least := float32(-maxLogProb) / logProbUnit
 	return []named{
-		{"Hello/all", Hello{Version, who, counted[Device](0x41), []uint32{7, 0xfeedbeef}, "open sesame"}},
+		{"Hello/all", Hello{Version, who, counted[Device](0x41), 0xfeedbeef, "open sesame"}},
 		{"Hello/least", Hello{Version: Version}},
-		{"Welcome/all", Welcome{"Qwen2.5-72B", limits, 0xfeedbeef, ExactAudit, 20, MaxAhead, true}},
-		{"Welcome/ahead-alone", Welcome{"Qwen2.5-72B", limits, 0xfeedbeef, ExactAudit, 20, MaxAhead, false}},
+		{"Welcome/all", Welcome{"Qwen2.5-72B", 32768, 0xfeedbeef, ExactAudit, 20, MaxAhead, true}},
+		{"Welcome/ahead-alone", Welcome{"Qwen2.5-72B", 32768, 0xfeedbeef, ExactAudit, 20, MaxAhead, false}},
 		{"Welcome/least", Welcome{}},
 		{"Refusal/all", Refusal{TooFast, 1500 * time.Millisecond, "slowly, please"}},
 		{"Refusal/least", Refusal{}},

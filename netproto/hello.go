@@ -7,11 +7,11 @@ import (
 
 // Hello is the first message of a client.
 type Hello struct {
-	Version      int // [Version]; a gateway refuses others
-	Identity     Identity
-	Device       Device   // the device; zero means none
-	Dictionaries []uint32 // ids of the trained dictionaries that the client has, best first
-	Secret       Secret   // the access token; empty if the gateway needs none
+	Version    int // [Version]; a gateway refuses others
+	Identity   Identity
+	Device     Device // the device; zero means none
+	Dictionary uint32 // id of the trained dictionary that the client has; 0 means none
+	Secret     Secret // the access token; empty if the gateway needs none
 }
 
 // Secret is an access token. Printing it shows only whether it is set.
@@ -39,10 +39,7 @@ func (h Hello) Append(b []byte) []byte {
 	return appendFrame(b, KindHello, func(b []byte) []byte {
 		b = h.Identity.append(appendUvarint(b, h.Version))
 		b = append(b, h.Device[:]...)
-		b = appendUvarint(b, len(h.Dictionaries))
-		for _, id := range h.Dictionaries {
-			b = binary.LittleEndian.AppendUint32(b, id)
-		}
+		b = binary.LittleEndian.AppendUint32(b, h.Dictionary)
 		return appendString(b, string(h.Secret))
 	})
 }
@@ -56,9 +53,7 @@ func ParseHello(b []byte) (h Hello, n int, err error) {
 	}
 	h.Identity = p.identity()
 	copy(h.Device[:], p.bytes("device", len(h.Device)))
-	for range p.count("dictionaries", maxList, 4) {
-		h.Dictionaries = append(h.Dictionaries, p.u32("dictionary"))
-	}
+	h.Dictionary = p.u32("dictionary")
 	h.Secret = Secret(p.string("secret"))
 	if err := p.close(); err != nil {
 		return Hello{}, 0, err

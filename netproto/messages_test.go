@@ -40,18 +40,15 @@ func of[T appender](parse func([]byte) (T, int, error)) func([]byte) (appender, 
 func messages() []message {
 	return []message{
 		{KindHello, of(ParseHello), func(r *rand.Rand) appender {
-			h := Hello{Version: Version, Identity: Identity{Vocab: r.IntN(MaxVocab + 1)}, Secret: Secret(letters(r))}
+			h := Hello{Version: Version, Identity: Identity{Vocab: r.IntN(MaxVocab + 1)}, Dictionary: r.Uint32(),
+				Secret: Secret(letters(r))}
 			fill(r, h.Identity.Tokenizer[:])
 			fill(r, h.Identity.Template[:])
 			fill(r, h.Device[:])
-			for range r.IntN(4) {
-				h.Dictionaries = append(h.Dictionaries, r.Uint32())
-			}
 			return h
 		}},
 		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
-			return Welcome{letters(r),
-				Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32(),
+			return Welcome{letters(r), r.IntN(1 << 20), r.Uint32(),
 				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1), r.IntN(2) * r.IntN(MaxAhead+1),
 				r.IntN(2) == 0}
 		}},
@@ -413,8 +410,8 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	for a, name := range []string{"none", "exact", "audit 2"} {
 		assert.Equal(t, name, Audit(a).String())
 	}
-	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
-		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
+	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 32, 1 << 17, 1024},
+		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
 	assert.Equal(t, []int{1, 64, 128}, []int{Version, MaxAhead, wantsClock})
 	assert.Equal(t, []terms.Verify{0, 1, 2}, []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore})

@@ -11,7 +11,7 @@ import (
 // Welcome is a gateway's answer to a Hello that it accepts.
 type Welcome struct {
 	Model      string // name of the large model
-	Limits     Limits
+	Context    int    // maximum number of tokens of a context
 	Dictionary uint32 // id of the trained dictionary in use; 0 means none
 	Audit      Audit  // the kind of audit of earlier tokens in answers
 	// Choices is the number of most probable tokens that the large model can draw from: an ask that is not greedy must
@@ -50,22 +50,11 @@ func (a Audit) CannotVerify() error {
 			"it takes the built-in model, sglang, or vllm with --enable-scale-out"}
 }
 
-// Limits are the limits of a gateway for one client.
-type Limits struct {
-	Context  int // tokens of a context
-	Sessions int // stored sessions; a new one above that evicts the least recently used one
-	Asks     int // open at a time on a connection; the gateway processes fewer, and the others wait
-	Message  int // bytes of a frame's body
-}
-
 // Append appends the frame to b. It shortens a name that is too long.
 func (w Welcome) Append(b []byte) []byte {
 	return appendFrame(b, KindWelcome, func(b []byte) []byte {
 		b = appendString(appendUvarint(b, Version), errs.Start(w.Model, maxString))
-		for _, v := range []int{w.Limits.Context, w.Limits.Sessions, w.Limits.Asks, w.Limits.Message} {
-			b = appendUvarint(b, v)
-		}
-		b = binary.LittleEndian.AppendUint32(b, w.Dictionary)
+		b = binary.LittleEndian.AppendUint32(appendUvarint(b, w.Context), w.Dictionary)
 		b = appendUvarint(appendUvarint(append(b, byte(w.Audit)), w.Choices), w.Ahead)
 		return append(b, bit(w.OtherTemplate, 1))
 	})
@@ -78,9 +67,7 @@ func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 		p.fail("version", WrongVersion)
 	}
 	w.Model = p.string("model")
-	for _, v := range []*int{&w.Limits.Context, &w.Limits.Sessions, &w.Limits.Asks, &w.Limits.Message} {
-		*v = int(p.uvarint("limit", math.MaxInt32))
-	}
+	w.Context = int(p.uvarint("context", math.MaxInt32))
 	w.Dictionary = p.u32("dictionary")
 	if w.Audit = Audit(p.u8("audit")); w.Audit >= audits {
 		p.fail("audit", ErrValue)

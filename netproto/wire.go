@@ -36,7 +36,6 @@ const (
 	MaxMessage  = 1 << 22 // bytes of a frame's body
 	MaxPosition = 1 << 24 // tokens of a path
 	maxString   = 1 << 10 // bytes
-	maxList     = 1 << 10 // entries; an audit may have as many as a path has tokens
 	maxMillis   = 1 << 32 // about 50 days
 )
 

@@ -40,7 +40,7 @@ type Stage struct {
 	pin      [32]byte
 	gateway  Spawned
 
-	dictionaries []netproto.Dictionary
+	dictionary netproto.Dictionary
 }
 
 // Spawned is a task that runs until it is stopped.
@@ -92,7 +92,7 @@ func (s *Stage) start(o StageOptions) error {
 	if s.upstream != nil {
 		front = s.upstream.Gateway
 	}
-	g, err := front(engine.GatewayOptions{Dictionaries: s.dictionaries, MessageTimeout: s.patience()})
+	g, err := front(engine.GatewayOptions{Dictionary: s.dictionary, MessageTimeout: s.patience()})
 	if err != nil {
 		return err
 	}
@@ -137,8 +137,7 @@ func (s *Stage) train(typical [][]int32) error {
 	if err != nil {
 		return err
 	}
-	d, err := netproto.TrainDictionary(1, id.Vocab, typical)
-	s.dictionaries = []netproto.Dictionary{d}
+	s.dictionary, err = netproto.TrainDictionary(1, id.Vocab, typical)
 	return err
 }
 
@@ -201,7 +200,7 @@ func repeat[T any](ctx context.Context, n int, try func(context.Context) (T, err
 // try makes one attempt.
 func (s *Stage) try(ctx context.Context) (*engine.Remote, error) {
 	r, err := s.edge.Dial(ctx, s.link.Addr().String(), engine.DialOptions{
-		Pin: s.pin, Dictionaries: s.dictionaries, ConnectTimeout: s.patience(),
+		Pin: s.pin, Dictionary: s.dictionary, ConnectTimeout: s.patience(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)

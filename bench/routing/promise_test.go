@@ -324,8 +324,7 @@ func babble(ctx context.Context, conn *quic.Conn) {
 	if _, _, err := netproto.ReadFrame(control, 1<<16); err != nil {
 		return
 	}
-	_, _ = control.Write(netproto.Welcome{Limits: netproto.Limits{Context: 2048, Sessions: 8, Asks: 8,
-		Message: 1 << 16}}.Append(nil))
+	_, _ = control.Write(netproto.Welcome{Context: 2048}.Append(nil))
 	random := rand.New(rand.NewPCG(7, 7))
 	for {
 		s, err := conn.AcceptStream(ctx)

@@ -279,7 +279,7 @@ func (d *loadDevice) connect(ctx context.Context, g benchGateway) (err error) {
 	if d.s, err = d.c.NewSession(ctx); err != nil {
 		return err
 	}
-	d.limit = min(textLimit, d.c.Welcome().Limits.Context)
+	d.limit = min(textLimit, d.c.Welcome().Context)
 	if d.limit < textBefore+textGrowth {
 		return fmt.Errorf("the gateway allows contexts of %d tokens, fewer than the %d of the questions",
 			d.limit, textBefore+textGrowth)

@@ -71,10 +71,7 @@ func (l *link) hello(early bool) error {
 		return err
 	}
 	hello := netproto.Hello{Version: netproto.Version, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
-		Secret: l.c.opt.Secret}
-	for _, d := range l.c.opt.Dictionaries {
-		hello.Dictionaries = append(hello.Dictionaries, d.ID)
-	}
+		Dictionary: l.c.opt.Dictionary.ID, Secret: l.c.opt.Secret}
 	l.control = control
 	if early {
 		l.prepare()

@@ -149,13 +149,11 @@ func (c *Client) forget(l *link) {
 
 // codecFor returns the codec of the dictionary that the gateway chose.
 func (c *Client) codecFor(w netproto.Welcome) (*netproto.Codec, error) {
-	if w.Dictionary == 0 {
+	switch w.Dictionary {
+	case 0:
 		return c.plain, nil
-	}
-	for _, d := range c.opt.Dictionaries {
-		if d.ID == w.Dictionary {
-			return netproto.NewCodec(c.opt.Identity.Vocab, d)
-		}
+	case c.opt.Dictionary.ID:
+		return netproto.NewCodec(c.opt.Identity.Vocab, c.opt.Dictionary)
 	}
 	return nil, ErrProtocol
 }

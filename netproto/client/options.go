@@ -18,10 +18,10 @@ type Options struct {
 	// identifies this device in all its connections; zero means drawn at random for this client
 	Device netproto.Device
 	// SHA-256 of the gateway's certificate; zero: the system's certificate authorities are trusted
-	Pin          netproto.Digest
-	ServerName   string                // name that the certificate must have; "" means the host that is dialled
-	Dictionaries []netproto.Dictionary // trained dictionaries, best first
-	Lazy         bool                  // Dial returns at once, then connects; asks wait for the connection
+	Pin        netproto.Digest
+	ServerName string              // name that the certificate must have; "" means the host that is dialled
+	Dictionary netproto.Dictionary // a trained dictionary; zero: none
+	Lazy       bool                // Dial returns at once, then connects; asks wait for the connection
 
 	// Attempted, if set, is called after each attempt to connect: with nil when the gateway said Welcome, else with a
 	// [ConnectError]. It must not block.

@@ -49,18 +49,17 @@ func TestHello(t *testing.T) {
 		who := netproto.Identity{Tokenizer: netproto.Digest{1}, Vocab: 10, Template: netproto.Digest{2}}
 		c, session := s.dial(t, func(o *Options) {
 			o.Identity, o.Secret, o.Device, o.ServerName = who, "open sesame", netproto.Device{3}, "a.name"
-			o.Dictionaries = []netproto.Dictionary{{ID: 9}, {ID: 4}}
+			o.Dictionary.ID = 9
 		})
 		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 		require.NoError(t, err)
 		want := netproto.Hello{Version: netproto.Version, Identity: who, Device: netproto.Device{3},
-			Dictionaries: []uint32{9, 4}, Secret: "open sesame"}
+			Dictionary: 9, Secret: "open sesame"}
 		assert.Equal(t, []netproto.Hello{want}, s.said)
 		assert.Equal(t, []string{"a.name"}, s.names)
 		assert.Equal(t, s.addr, c.Addr())
 		w := c.Welcome()
-		assert.Equal(t, netproto.Welcome{Model: "large",
-			Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}, w)
+		assert.Equal(t, netproto.Welcome{Model: "large", Context: 1000}, w)
 		settle()
 		s.retire(c)
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
@@ -269,7 +268,7 @@ func TestDictionary(t *testing.T) {
 	for chosen, want := range map[uint32]netproto.Coding{0: netproto.Packed, 7: netproto.Trained} {
 		s := &script{reply: always(1), dictionary: chosen}
 		inAir(t, s, func(t *testing.T, a *air) {
-			c, session := s.dial(t, func(o *Options) { o.Dictionaries = []netproto.Dictionary{{ID: 3}, dict} })
+			c, session := s.dial(t, func(o *Options) { o.Dictionary = dict })
 			require.NoError(t, c.connect(t.Context()))
 			_, err := session.Ask(t.Context(), terms.Question{Context: paths[19], Within: time.Minute})
 			require.NoError(t, err)
@@ -289,7 +288,7 @@ func TestDictionary(t *testing.T) {
 	s := &script{dictionary: 8}
 	inAir(t, s, func(t *testing.T, a *air) {
 		o := s.opt
-		o.Dictionaries = []netproto.Dictionary{dict}
+		o.Dictionary = dict
 		_, err := Dial(t.Context(), s.addr, o)
 		assert.ErrorIs(t, err, ErrProtocol)
 	})

@@ -155,8 +155,7 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 			return
 		}
 	}
-	limits := netproto.Limits{Context: cmp.Or(s.context, 1000), Message: netproto.MaxMessage}
-	control.Write(netproto.Welcome{Model: "large", Limits: limits, Dictionary: s.dictionary,
+	control.Write(netproto.Welcome{Model: "large", Context: cmp.Or(s.context, 1000), Dictionary: s.dictionary,
 		Ahead: s.ahead}.Append(nil))
 	tasks.Go(func() { s.farewells(control) })
 	for {

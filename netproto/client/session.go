@@ -45,7 +45,7 @@ func (c *Client) NewSession(ctx context.Context) (*Session, error) {
 // maxKnown returns how many tokens of acknowledged paths a session keeps. It is called with c.mu held.
 func (c *Client) maxKnown() int {
 	const unknown = 1 << 17 // before the Welcome gives the longest context
-	if n := c.welcome.Limits.Context; n > 0 {
+	if n := c.welcome.Context; n > 0 {
 		return 4 * n
 	}
 	return unknown

@@ -154,16 +154,13 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 		return w, err
 	}
 	c.who = who
-	w = netproto.Welcome{Model: c.g.info.Model, Limits: c.g.opt.limits(),
+	w = netproto.Welcome{Model: c.g.info.Model, Context: c.g.opt.MaxContext,
 		Audit: c.g.info.Audit, Choices: c.g.info.Choices, OtherTemplate: otherTemplate}
 	if c.g.decoder != nil {
 		w.Ahead = netproto.MaxAhead
 	}
-	for _, id := range hello.Dictionaries {
-		if id != 0 && c.g.codecs[id] != nil {
-			w.Dictionary = id
-			break
-		}
+	if c.g.codecs[hello.Dictionary] != nil {
+		w.Dictionary = hello.Dictionary
 	}
 	c.codec = c.g.codecs[w.Dictionary]
 	return w, nil

@@ -49,7 +49,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 	if err := g.secure(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	for _, d := range append([]netproto.Dictionary{{}}, opt.Dictionaries...) {
+	for _, d := range []netproto.Dictionary{{}, opt.Dictionary} {
 		if g.codecs[d.ID], err = netproto.NewCodec(info.Identity.Vocab, d); err != nil {
 			return nil, fmt.Errorf("gateway: %w", err)
 		}

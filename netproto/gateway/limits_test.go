@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,7 +144,7 @@ func TestMaxContext(t *testing.T) {
 	for _, c := range []struct{ option, limit int }{{0, 4096}, {100, 100}} {
 		inWorld(t, gateway.Options{MaxContext: c.option}, &fake{}, func(t *testing.T, w *world) {
 			r := w.enter(guest{})
-			assert.Equal(t, c.limit, r.welcome.Limits.Context)
+			assert.Equal(t, c.limit, r.welcome.Context)
 			p := path(c.limit+1, 1)
 			r.asks(1, p[:1])
 			r.asks(1, p[:c.limit])
@@ -168,7 +167,6 @@ func TestMaxMessage(t *testing.T) {
 	opt := gateway.Options{MaxContext: 100, MessageTimeout: 3 * time.Second}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
-		assert.Equal(t, 556, r.welcome.Limits.Message)
 		begin := func(length int) netproto.Code {
 			s, err := r.OpenStreamSync(t.Context())
 			require.NoError(t, err)
@@ -343,7 +341,6 @@ func TestBye(t *testing.T) {
 func TestStreamsAreFreed(t *testing.T) {
 	inWorld(t, gateway.Options{}.With(gateway.Shares{MaxStreams: 2}), &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
-		assert.Equal(t, 2, r.welcome.Limits.Asks)
 		for range 2 {
 			s, err := r.OpenStreamSync(t.Context())
 			require.NoError(t, err)
@@ -366,36 +363,24 @@ func TestStreamsAreFreed(t *testing.T) {
 	})
 }
 
-// TestDictionaryChosen: of the trained dictionaries of a device, the first one that the gateway has is used; number 0
-// means none.
+// TestDictionaryChosen: the trained dictionary of a device is used if the gateway has it.
 func TestDictionaryChosen(t *testing.T) {
 	var samples [][]int32
 	for i := range 20 {
 		samples = append(samples, append(path(60, 1), path(10, int32(i))...))
 	}
-	var have []netproto.Dictionary
-	for _, id := range []uint32{3, 4} {
-		d, err := netproto.TrainDictionary(id, vocab, samples)
-		require.NoError(t, err)
-		have = append(have, d)
-	}
-	inWorld(t, gateway.Options{Dictionaries: have}, &fake{}, func(t *testing.T, w *world) {
-		for _, c := range []struct {
-			has  []uint32
-			want uint32
-		}{{nil, 0}, {[]uint32{9}, 0}, {[]uint32{9, 4, 3}, 4}, {[]uint32{3, 4}, 3}, {[]uint32{0, 3}, 3}} {
-			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Dictionaries = c.has }})
-			assert.Equal(t, c.want, r.welcome.Dictionary)
-			dictionary := netproto.Dictionary{}
-			if i := slices.IndexFunc(have, func(d netproto.Dictionary) bool { return d.ID == c.want }); i >= 0 {
-				dictionary = have[i]
-			}
+	have, err := netproto.TrainDictionary(3, vocab, samples)
+	require.NoError(t, err)
+	inWorld(t, gateway.Options{Dictionary: have}, &fake{}, func(t *testing.T, w *world) {
+		for has, dictionary := range map[uint32]netproto.Dictionary{0: {}, 9: {}, 3: have} {
+			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Dictionary = has }})
+			assert.Equal(t, dictionary.ID, r.welcome.Dictionary)
 			codec, err := netproto.NewCodec(vocab, dictionary)
 			require.NoError(t, err)
 			p := append(path(60, 1), path(10, 99)...)
 			delta, err := codec.Encode(nil, p)
 			require.NoError(t, err)
-			assert.Equal(t, c.want > 0, len(delta.Bytes) < 60)
+			assert.Equal(t, has == 3, len(delta.Bytes) < 60)
 			a := r.answered(netproto.Ask{Session: 1, Path: netproto.Path{Hash: netproto.RootHash, Delta: delta}})
 			assert.Equal(t, tokenAfter(p), a.Token)
 		}
@@ -433,8 +418,7 @@ func TestIdentity(t *testing.T) {
 					w.turned(guest{hello: c.say}, c.want)
 					return
 				}
-				want := netproto.Welcome{Model: "the model", OtherTemplate: c.other}
-				want.Limits = netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}
+				want := netproto.Welcome{Model: "the model", Context: 32768, OtherTemplate: c.other}
 				assert.Equal(t, want, w.enter(guest{hello: c.say}).welcome)
 			})
 		})

@@ -12,10 +12,10 @@ import (
 
 // Options configure a gateway. The zero value is an open gateway, which anyone may use, with a new certificate.
 type Options struct {
-	Certificate  tls.Certificate       // zero means a new self-signed one, see Gateway.Fingerprint
-	TicketKeys   []TicketKey           // see Gateway.SetTicketKeys; none: drawn at start and every day
-	Tokens       []Token               // who may ask; none means anyone
-	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
+	Certificate tls.Certificate     // zero means a new self-signed one, see Gateway.Fingerprint
+	TicketKeys  []TicketKey         // see Gateway.SetTicketKeys; none: drawn at start and every day
+	Tokens      []Token             // who may ask; none means anyone
+	Dictionary  netproto.Dictionary // a trained dictionary that devices may use; zero: none
 
 	MaxContext     int           // tokens of a context; 0 means the upstream's limit
 	MaxTokens      int           // kept for all sessions; 0 means 16 Mi (12 bytes each)
@@ -133,12 +133,6 @@ func CheckTokens(tokens []Token) error {
 func isRate(r float64) bool { return r >= 0 && r <= math.MaxFloat64 }
 
 const minSecret = 16 // bytes
-
-// limits returns the limits for a Welcome.
-func (o Options) limits() netproto.Limits {
-	return netproto.Limits{Context: o.MaxContext, Sessions: o.shares.MaxSessionsPerDevice, Asks: o.shares.MaxStreams,
-		Message: o.maxMessage()}
-}
 
 // maxMessage is the longest body of a frame that a client may send: a context in its longest coding, and the header.
 func (o Options) maxMessage() int { return min(3*o.MaxContext+256, netproto.MaxMessage) }

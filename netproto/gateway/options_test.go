@@ -61,7 +61,7 @@ func TestOptions(t *testing.T) {
 		"Info.Parallel":        {Options{}, func(s *stated) { s.Parallel = -1 }},
 		"a vocabulary of 0":    {Options{}, func(s *stated) { s.Identity.Vocab = 0 }},
 		"a vocabulary of 1677": {Options{}, func(s *stated) { s.Identity.Vocab = netproto.MaxVocab + 1 }},
-		"dictionary 3":         {Options{Dictionaries: []netproto.Dictionary{{ID: 3, Bytes: []byte("none")}}}, nil},
+		"dictionary 3":         {Options{Dictionary: netproto.Dictionary{ID: 3, Bytes: []byte("none")}}, nil},
 	} {
 		up := good()
 		if c.info != nil {
@@ -84,7 +84,7 @@ func TestDefaults(t *testing.T) {
 			MaxStreams: 128, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, DrainTimeout: 10 * time.Second,
 		},
 	}, o)
-	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}, o.limits())
+	assert.Equal(t, 3*32768+256, o.maxMessage())
 	twenty := Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}}
 	o, err = Options{MaxContext: 10, MaxSessions: 1 << 20, MaxConns: 1 << 14, MaxAsks: 1 << 13}.withDefaults(twenty)
 	require.NoError(t, err)

@@ -4,8 +4,6 @@ package gateway
 type Stats struct {
 	Serving     int // sockets that accept clients; 0 before Serve and during its end
 	Connections int // open
-	Greeting    int // of these, those before their Hello
-	Devices     int // connected, or with a rate limit that has not recovered
 	Sessions    int // stored texts
 	Tokens      int // of their contexts, drafts included
 	Asks        int // open: waiting for a place, or at the upstream
@@ -14,13 +12,10 @@ type Stats struct {
 
 // Stats returns the current state.
 func (g *Gateway) Stats() Stats {
-	s := Stats{Serving: int(g.serving.Load()), Greeting: int(g.pending.Load())}
+	s := Stats{Serving: int(g.serving.Load())}
 	g.room.mu.Lock()
 	s.Connections = g.room.all
 	g.room.mu.Unlock()
-	g.clients.mu.Lock()
-	s.Devices = len(g.clients.devices)
-	g.clients.mu.Unlock()
 	g.sessions.mu.Lock()
 	s.Sessions, s.Tokens = len(g.sessions.byKey), g.sessions.tokens
 	g.sessions.mu.Unlock()

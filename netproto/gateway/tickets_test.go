@@ -131,13 +131,13 @@ func TestStats(t *testing.T) {
 			assert.Equal(t, gateway.Stats{Serving: 1}, w.Stats())
 			w.dial(guest{})
 			settle()
-			assert.Equal(t, gateway.Stats{Serving: 1, Connections: 1, Greeting: 1}, w.Stats())
+			assert.Equal(t, gateway.Stats{Serving: 1, Connections: 1}, w.Stats())
 			r := w.enter(guest{device: 1})
 			r.asks(1, path(30, 1))
 			r.say(syncOf(t, 2, path(12, 2)))
 			settle()
 			want := gateway.Stats{
-				Serving: 1, Connections: 2, Greeting: 1, Devices: 1, Sessions: 2, Tokens: 42,
+				Serving: 1, Connections: 2, Sessions: 2, Tokens: 42,
 			}
 			assert.Equal(t, want, w.Stats())
 			up.hold = make(chan struct{})
@@ -151,7 +151,7 @@ func TestStats(t *testing.T) {
 			other.send(whole(t, 1, path(8, 1)).Append(nil))
 			settle()
 			ended := w.leaves()
-			want.Serving, want.Connections, want.Greeting, want.Devices = 0, 2, 0, 2
+			want.Serving, want.Connections = 0, 2
 			want.Asks, want.Waiting, want.Sessions, want.Tokens = 6, 4, 3, 55
 			time.Sleep(time.Second)
 			assert.Equal(t, want, w.Stats(), "at once, while asks are still open")

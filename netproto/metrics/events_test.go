@@ -97,9 +97,9 @@ func TestStates(t *testing.T) {
 	var broken error
 	load := openai.Load{Active: 1, Waiting: 2, Stalled: 3, Sessions: 4}
 	state := gateway.Stats{Connections: 12, Sessions: 15, Tokens: 16, Asks: 17, Waiting: 18}
-	to.MustRegister(metrics.ServingState(func() openai.Load { return load }),
-		metrics.State(func() gateway.Stats { return state }),
-		metrics.Health("engine", "1 while the engine works.", func() error { return broken }))
+	metrics.ServingState(to, func() openai.Load { return load })
+	metrics.State(to, func() gateway.Stats { return state })
+	to.MustRegister(metrics.Health("engine", "1 while the engine works.", func() error { return broken }))
 	want := map[string]float64{"pilotfish_serve_active": 1, "pilotfish_serve_waiting": 2, "pilotfish_serve_stalled": 3,
 		"pilotfish_serve_sessions": 4, "engine": 1, "connections": 12, "sessions": 15, "session_tokens": 16,
 		"asks_open": 17, "asks_waiting": 18}
@@ -260,7 +260,7 @@ func TestGateway(t *testing.T) {
 			kinds[e.Kind]++
 		}}, model{time.Millisecond})
 	require.NoError(t, err)
-	to.MustRegister(metrics.State(g.Stats))
+	metrics.State(to, g.Stats)
 	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

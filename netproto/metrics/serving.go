@@ -68,13 +68,9 @@ func (m *Serving) Event(e openai.Event) {
 	}
 }
 
-// ServingState returns gauges of a server's load, read at each scrape.
-func ServingState(load func() openai.Load) prometheus.Collector {
-	s := &snapshot[openai.Load]{take: load}
-	for _, g := range []struct {
-		name, help string
-		value      func(openai.Load) int
-	}{
+// ServingState registers gauges of a server's load, read at each scrape.
+func ServingState(to prometheus.Registerer, load func() openai.Load) {
+	gauges(to, servingPrefix, load, []gauge[openai.Load]{
 		{"active", "Requests that are being answered.", func(l openai.Load) int { return l.Active }},
 		{"waiting", "Requests that wait for others.", func(l openai.Load) int { return l.Waiting }},
 		{"stalled", "Requests that wait for their readers.", func(l openai.Load) int { return l.Stalled }},
@@ -85,8 +81,5 @@ func ServingState(load func() openai.Load) prometheus.Collector {
 			}
 			return 0
 		}},
-	} {
-		s.add(servingPrefix+g.name, g.help, g.value)
-	}
-	return s
+	})
 }

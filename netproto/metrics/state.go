@@ -6,14 +6,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// State returns gauges of a gateway's state, read at each scrape. stats must not wait for the large model: use
+// State registers gauges of a gateway's state, read at each scrape. stats must not wait for the large model: use
 // Gateway.Stats.
-func State(stats func() gateway.Stats) prometheus.Collector {
-	s := &snapshot[gateway.Stats]{take: stats}
-	for _, g := range []struct {
-		name, help string
-		value      func(gateway.Stats) int
-	}{
+func State(to prometheus.Registerer, stats func() gateway.Stats) {
+	gauges(to, prefix, stats, []gauge[gateway.Stats]{
 		{"connections", "Open connections.", func(s gateway.Stats) int { return s.Connections }},
 		{"sessions", "Texts that are remembered.", func(s gateway.Stats) int { return s.Sessions }},
 		{"session_tokens", "Tokens that are remembered of them, drafts included.",
@@ -21,10 +17,20 @@ func State(stats func() gateway.Stats) prometheus.Collector {
 		{"asks_open", "Questions that wait for their turn, or that the large model works on.",
 			func(s gateway.Stats) int { return s.Asks }},
 		{"asks_waiting", "Questions that wait for their turn.", func(s gateway.Stats) int { return s.Waiting }},
-	} {
-		s.add(prefix+g.name, g.help, g.value)
+	})
+}
+
+// gauge is a number of a state.
+type gauge[S any] struct {
+	name, help string
+	value      func(S) int
+}
+
+func gauges[S any](to prometheus.Registerer, prefix string, state func() S, all []gauge[S]) {
+	for _, g := range all {
+		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + g.name, Help: g.help},
+			func() float64 { return float64(g.value(state())) }))
 	}
-	return s
 }
 
 // Health returns a gauge that is 1 while check returns nil, else 0. check must not block.

@@ -78,7 +78,6 @@ func TestShapes(t *testing.T) {
 		"model.json":              {"/v1/models/small", ""},
 		"health.json":             {"/health", ""},
 		"no-model.json":           {"/v1/models/big", ""},
-		"embeddings.json":         {"/v1/embeddings", `{"input":"x"}`},
 		"unknown.json":            {"/v1/audio/speech", `{}`},
 		"bad-field.json":          {"/v1/chat/completions", `{` + hello + `,"temperature":101}`},
 		"bad-json.json":           {"/v1/chat/completions", `{"messages":`},

@@ -2,10 +2,8 @@ package openai
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
@@ -19,8 +17,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	waiting int
-	stalled int           // that stand aside now
-	mean    time.Duration // recent mean time of a request
+	stalled int // that stand aside now
 }
 
 func newGate(parallel, queue, aside int) *gate {
@@ -30,7 +27,6 @@ func newGate(parallel, queue, aside int) *gate {
 // place is the place of one request. It is not safe for concurrent use.
 type place struct {
 	g     *gate
-	begun time.Time
 	aside bool
 }
 
@@ -38,7 +34,7 @@ type place struct {
 func (g *gate) enter(ctx context.Context) (*place, error) {
 	select {
 	case g.slots <- struct{}{}:
-		return &place{g: g, begun: time.Now()}, nil
+		return &place{g: g}, nil
 	default:
 	}
 	if err := g.wait(); err != nil {
@@ -47,7 +43,7 @@ func (g *gate) enter(ctx context.Context) (*place, error) {
 	defer g.waited()
 	select {
 	case g.slots <- struct{}{}:
-		return &place{g: g, begun: time.Now()}, nil
+		return &place{g: g}, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -80,22 +76,15 @@ func (p *place) back(ctx context.Context) error {
 	return nil
 }
 
-// leave frees the place and records how long the request took.
+// leave frees the place.
 func (p *place) leave() {
-	g, took := p.g, time.Since(p.begun)
-	g.mu.Lock()
-	if g.mean == 0 {
-		g.mean = took
-	} else {
-		g.mean += (took - g.mean) / 8
-	}
-	if p.aside {
-		g.stalled--
-	}
-	g.mu.Unlock()
 	if !p.aside {
-		<-g.slots
+		<-p.g.slots
+		return
 	}
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	p.g.stalled--
 }
 
 // wait joins the waiting requests.
@@ -103,7 +92,7 @@ func (g *gate) wait() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.waiting >= g.limit {
-		return &busyError{g.after()}
+		return errBusy()
 	}
 	g.waiting++
 	return nil
@@ -115,12 +104,6 @@ func (g *gate) waited() {
 	g.waiting--
 }
 
-// after estimates when the waiting requests will be done.
-func (g *gate) after() time.Duration {
-	rounds := math.Ceil(float64(g.waiting+1) / float64(cap(g.slots)))
-	return min(max(time.Duration(rounds)*g.mean, time.Second), time.Minute)
-}
-
 // load returns how many requests are processed, wait, and stand aside.
 func (g *gate) load() (active, waiting, stalled int) {
 	g.mu.Lock()
@@ -128,13 +111,8 @@ func (g *gate) load() (active, waiting, stalled int) {
 	return len(g.slots), g.waiting, g.stalled
 }
 
-// busyError is the error of a request when too many requests wait.
-type busyError struct{ after time.Duration }
-
-// Error implements error.
-func (e *busyError) Error() string { return "too many requests are waiting: try again later" }
-
-// Unwrap returns the error that clients get.
-func (e *busyError) Unwrap() error {
-	return request.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "%v", e.Error())
+// errBusy is the error of a request when too many requests wait.
+func errBusy() error {
+	return request.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded",
+		"too many requests are waiting: try again later")
 }

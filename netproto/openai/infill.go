@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
@@ -57,27 +56,13 @@ type infillPiece struct {
 }
 
 type infillEnd struct {
-	Model      string         `json:"model"`
-	Settings   infillSettings `json:"generation_settings"`
-	Prompt     string         `json:"prompt"`
-	NewLine    bool           `json:"has_new_line"`
-	Truncated  bool           `json:"truncated"`
-	StopType   string         `json:"stop_type"` // "eos", "limit" or "word"
-	StopString string         `json:"stopping_word"`
-	Cached     int            `json:"tokens_cached"`
-	Timings    infillTimings  `json:"timings"`
-	Own        *request.Own   `json:"pilotfish"`
-}
-
-type infillSettings struct {
-	Predict     int      `json:"n_predict"` // -1: no limit
-	Seed        uint64   `json:"seed"`
-	Temperature float64  `json:"temperature"`
-	TopK        int      `json:"top_k"`
-	TopP        float64  `json:"top_p"`
-	MinP        float64  `json:"min_p"`
-	Stop        []string `json:"stop"`
-	Stream      bool     `json:"stream"`
+	Model      string        `json:"model"`
+	Truncated  bool          `json:"truncated"`
+	StopType   string        `json:"stop_type"` // "eos", "limit" or "word"
+	StopString string        `json:"stopping_word"`
+	Cached     int           `json:"tokens_cached"`
+	Timings    infillTimings `json:"timings"`
+	Own        *request.Own  `json:"pilotfish"`
 }
 
 type infillTimings struct {
@@ -97,7 +82,7 @@ func (c *infillShape) param() string { return "input_prefix" }
 func (c *infillShape) all(results []answer.Result, u usage) any {
 	c.made = results[0]
 	text, _ := c.made.Text()
-	return c.over(text, text, u)
+	return c.over(text, u)
 }
 
 func (c *infillShape) chunks(_ int, p answer.Piece) []any {
@@ -121,26 +106,15 @@ func (c *infillShape) last(_ int, e answer.Ending) []any {
 func (c *infillShape) start() {}
 
 func (c *infillShape) end(u usage) []any {
-	text, _ := c.made.Text()
-	return []any{c.over("", text, u)}
+	return []any{c.over("", u)}
 }
 
 // over returns the last object, with the rest of the text.
-func (c *infillShape) over(shown, text string, u usage) infillPiece {
-	s, kind := c.r.Settings, map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
-	var spelled strings.Builder
-	for _, id := range c.prompt {
-		spelled.WriteString(cmp.Or(string(c.s.model.Bytes(id)), c.s.model.Name(id)))
-	}
+func (c *infillShape) over(shown string, u usage) infillPiece {
+	kind := map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
 	end := &infillEnd{
-		Model: c.name, Prompt: spelled.String(), NewLine: strings.ContainsRune(text, '\n'),
-		StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped, Cached: len(c.prompt) + u.Completion,
-		Own: c.r.Ended(u.sent),
-		Settings: infillSettings{
-			Predict: cmp.Or(s.MaxTokens, -1), Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP,
-			MinP: s.MinP, Stop: append([]string{}, s.Stop...), Stream: c.r.Stream,
-		},
-		Timings: timingsOf(u),
+		Model: c.name, StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped, Cached: len(c.prompt) + u.Completion,
+		Own: c.r.Ended(u.sent), Timings: timingsOf(u),
 	}
 	return infillPiece{Content: shown, Tokens: []int32{}, Stop: true, Predicted: u.Completion, Evaluated: u.Prompt,
 		infillEnd: end}

@@ -70,7 +70,7 @@ func (p *preparing) come(client string) (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all >= p.limit {
-		return nil, &busyError{time.Second}
+		return nil, errBusy()
 	}
 	p.all++
 	t := p.clients[client]

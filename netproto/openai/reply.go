@@ -138,11 +138,8 @@ func (t *reply) fail(err error) {
 			}
 		}
 	default:
-		h := t.w.Header()
-		if busy, ok := errors.AsType[*busyError](err); ok {
-			h.Set("Retry-After", strconv.Itoa(int(busy.after/time.Second)))
-		} else if e.Status == http.StatusServiceUnavailable {
-			h.Set("Retry-After", "1")
+		if e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable {
+			t.w.Header().Set("Retry-After", "1")
 		}
 		_ = t.answer(e.Status, e.Body(t.r, t.e.ID))
 	}

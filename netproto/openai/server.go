@@ -114,7 +114,6 @@ func (s *Server) routes() {
 		"/v1/messages":               s.posted("messages", s.turn(s.messages)),
 		"/v1/messages/count_tokens":  s.posted("count_tokens", s.count(s.messages, "")),
 		"/infill":                    s.posted("infill", s.infill),
-		"/v1/embeddings":             s.embeddings,
 	} {
 		s.mux.HandleFunc(path, s.only("POST", then))
 	}
@@ -245,11 +244,6 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	write(w, status, request.Encode(map[string]any{
 		"status": say, "active": l.Active, "waiting": l.Waiting, "stalled": l.Stalled,
 	}))
-}
-
-func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
-	s.reject(w, r, request.Refuse(http.StatusNotFound, "unsupported_endpoint", "this server makes no embeddings: its "+
-		"model generates text. Use /v1/chat/completions, or a server with a model for embeddings"))
 }
 
 // write sends a JSON response.

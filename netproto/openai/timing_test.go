@@ -176,40 +176,6 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestRetryAfter: the time to retry grows with the time of answers, up to a minute.
-func TestRetryAfter(t *testing.T) {
-	g := newGate(2, 8, 1)
-	for _, c := range []struct{ took, want time.Duration }{{0, time.Second}, {8 * time.Second, 16 * time.Second},
-		{time.Hour, time.Minute}} {
-		g.mean, g.waiting = c.took, 3
-		assert.Equal(t, c.want, g.after())
-	}
-	g.mean, g.waiting = 8*time.Second, 2
-	assert.Equal(t, 16*time.Second, g.after(), "a repeated request waits for these two")
-}
-
-// TestMean: the mean time of recent answers changes smoothly.
-func TestMean(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		g := newGate(1, 1, 1)
-		for _, took := range []time.Duration{16 * time.Second, 8 * time.Second} {
-			p, err := g.enter(t.Context())
-			require.NoError(t, err)
-			time.Sleep(took)
-			p.leave()
-		}
-		assert.Equal(t, 15*time.Second, g.mean)
-		p, err := g.enter(t.Context())
-		require.NoError(t, err)
-		time.AfterFunc(15*time.Second, p.leave)
-		p, err = g.enter(t.Context()) // waits for that
-		require.NoError(t, err)
-		time.Sleep(7 * time.Second)
-		p.leave()
-		assert.Equal(t, 14*time.Second, g.mean, "the wait does not count")
-	})
-}
-
 // TestNoQueue: without a queue, a request needs a free place.
 func TestNoQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

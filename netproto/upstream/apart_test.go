@@ -192,11 +192,8 @@ func TestBackWhileAborting(t *testing.T) {
 func TestEngineStatsBounds(t *testing.T) {
 	a := dialect.Ask{Context: make([]int32, 10)}
 	var s EngineStats
-	s.count(a, dialect.Reply{Cached: 99, Compute: time.Hour, Extra: -1}, time.Second)
-	s.count(a, dialect.Reply{Cached: -1, Compute: time.Millisecond, Extra: 2, Unheard: dialect.ErrReply,
-		Rows: []dialect.Row{{Top: []terms.Candidate{{ID: 3}}}, {Top: []terms.Candidate{{ID: 0}}},
-			{Top: []terms.Candidate{{ID: 0}}}}}, time.Second)
-	assert.Equal(t, EngineStats{Answered: 2, Time: 2 * time.Second, Compute: time.Second + time.Millisecond,
-		Context: 10, Cached: 10, Audited: 3, Found: 1, AuditExtra: 2, Unheard: 1}, s)
+	s.count(a, dialect.Reply{Cached: 99}, time.Second)
+	s.count(a, dialect.Reply{Cached: -1}, time.Second)
+	assert.Equal(t, EngineStats{Answered: 2, Context: 10, Cached: 10, took: 2 * time.Second}, s)
 	assert.Equal(t, 2*time.Second+20*time.Millisecond, s.usual(), "twice the mean")
 }

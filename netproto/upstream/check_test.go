@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 		assert.Len(t, results, 8)
 		if c.engine.Dialect == "sglang" {
 			for name, found := range map[string]string{
-				"audit":    "136 positions, with 24 extra tokens computed; 0 differ from single questions",
+				"audit":    "136 positions; 0 differ from single questions",
 				"too long": "568 tokens are refused", "probabilities": "tokens are drawn from up to 256",
 				"start": "sglang 0.5.23 serves fake, contexts of 504 tokens (0: unknown), 16 questions at a time " +
 					"(0: unknown); all 300 tokens have the same text",

@@ -175,7 +175,7 @@ func TestTooLong(t *testing.T) {
 		require.NoError(t, u.Ready())
 		s := u.Stats().Engines
 		assert.Zero(t, s[0].Outages+s[1].Outages)
-		assert.EqualValues(t, 1, s[0].Asks+s[1].Asks, "the other engine has the same limit")
+		assert.EqualValues(t, 1, s[0].Failed+s[1].Failed, "the other engine has the same limit")
 	}
 }
 
@@ -206,7 +206,7 @@ func TestOtherVocabulary(t *testing.T) {
 			_, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": &e}), "one"))
 			require.ErrorContains(t, err, "vocabulary is not that of --tokenizer", c.name)
 			if swap[0] == 270 { // in none of the texts
-				assert.ErrorContains(t, err, "the token 270 is", c.name)
+				assert.ErrorContains(t, err, "have another text there", c.name)
 			}
 		}
 	}

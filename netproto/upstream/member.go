@@ -118,7 +118,6 @@ func (m *member) sound(r *dialect.Reply) error {
 func (m *member) enter() dialect.Engine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stats.Asks++
 	m.stats.Open++
 	return m.e
 }
@@ -129,7 +128,6 @@ func (m *member) leave(ctx context.Context, a dialect.Ask, r dialect.Reply, err 
 	defer m.mu.Unlock()
 	s := &m.stats
 	s.Open--
-	s.Requests += uint64(r.Requests)
 	switch {
 	case err == nil:
 		m.faults, m.crowded = 0, time.Time{}
@@ -137,9 +135,6 @@ func (m *member) leave(ctx context.Context, a dialect.Ask, r dialect.Reply, err 
 	case ctx.Err() != nil:
 		s.Cancelled++
 		late := errors.Is(context.Cause(ctx), netproto.TooLate) || errors.Is(ctx.Err(), context.DeadlineExceeded)
-		if late {
-			s.Late++
-		}
 		if late || took > s.usual() { // a device may cancel when its deadline has passed
 			m.look() // the engine may have died silently
 		}
@@ -156,7 +151,6 @@ func (m *member) failed(err error) {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		s, _ := errors.AsType[*dialect.StatusError](err)
 		m.crowded = time.Now().Add(max(s.RetryAfter, 100*time.Millisecond))
-		m.stats.Crowded++
 		m.look() // it may also report this when it is dead
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound:
 		m.out(err)
@@ -209,7 +203,6 @@ func (m *member) warm(ctx context.Context, a dialect.Ask) error {
 	e, idle := m.e, m.idles()
 	if idle {
 		m.stats.Open++
-		m.stats.Warmed++
 	}
 	m.mu.Unlock()
 	if !idle {

@@ -115,7 +115,7 @@ func TestDeadEngine(t *testing.T) {
 			require.NoError(t, u.Ready())
 			require.NoError(t, ask(t, u, 4, time.Second))
 			assert.EqualValues(t, 1, u.Stats().Engines[0].Outages)
-			assert.EqualValues(t, 10, u.Stats().Engines[0].Late)
+			assert.EqualValues(t, 10, u.Stats().Engines[0].Cancelled)
 		})
 	}
 }
@@ -328,7 +328,7 @@ func TestCancel(t *testing.T) {
 			assert.JSONEq(t, fmt.Sprintf(`{"rid":%q}`, id), string(aborts[i].Body))
 		}
 		s := u.Stats().Engines[0]
-		assert.EqualValues(t, []uint64{times, 0, 0}, []uint64{s.Cancelled, s.Late, s.Failed})
+		assert.EqualValues(t, []uint64{times, 0}, []uint64{s.Cancelled, s.Failed})
 	})
 }
 
@@ -498,23 +498,6 @@ func TestUnknownContext(t *testing.T) {
 	assert.Equal(t, 99, u.Info().MaxContext)
 	length = ""
 	assert.NoError(t, u.members[0].join(t.Context()))
-}
-
-// TestEvicted: sessions that lost their slot are counted, also those of an engine before it was away.
-func TestEvicted(t *testing.T) {
-	e := &fakeengine.Engine{Dialect: "llama", Slots: 2}
-	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
-	ask := func(session uint64) uint64 {
-		_, err := u.Ask(t.Context(), question(session, []int32{1, int32(session)}))
-		require.NoError(t, err)
-		return u.Stats().Engines[0].Evicted
-	}
-	assert.Zero(t, ask(1)+ask(2))
-	u.Forget(2)
-	assert.Zero(t, ask(3))
-	assert.EqualValues(t, 1, ask(4))
-	require.NoError(t, u.members[0].join(t.Context()))
-	assert.EqualValues(t, []uint64{1, 1, 2}, []uint64{ask(5), ask(6), ask(7)})
 }
 
 // TestConcurrentQuestions: an engine answers as many questions at a time as it reports, up to a limit, or as the

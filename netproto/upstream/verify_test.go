@@ -112,7 +112,7 @@ func TestVerify(t *testing.T) {
 }
 
 // TestVerifyCached: vLLM gives no rows for tokens in its prefix cache: then, and only then, the whole context is
-// computed again, and the cost is counted. SGLang gives all rows at once.
+// computed again. SGLang gives all rows at once.
 func TestVerifyCached(t *testing.T) {
 	for _, c := range exact() {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,11 +139,6 @@ func TestVerifyCached(t *testing.T) {
 			assert.Equal(t, 1, ask(50, 40, terms.EachChoice), "40 tokens were sent, two blocks of 16 are cached")
 			assert.Equal(t, twice, ask(51, 20, terms.EachChoice))
 			assert.Equal(t, 1, ask(52, 20, terms.AsItComes))
-			s := u.Stats().Engines[0]
-			assert.EqualValues(t, 4+twice-1, s.Requests)
-			if twice == 2 {
-				assert.EqualValues(t, 51, s.AuditExtra)
-			}
 			if calls := c.engine.Calls(c.path); twice == 2 {
 				all := calls[len(calls)-2]
 				assert.Contains(t, string(all.Body), fmt.Sprintf(`"%s-4-all"`, u.name),
@@ -220,7 +215,6 @@ func TestUnheardAudit(t *testing.T) {
 	a, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
 	assert.EqualValues(t, []int{5, 0, 0}, []int{int(a.Token), a.Audited, len(a.Audit)})
-	assert.EqualValues(t, 1, u.Stats().Engines[0].Unheard)
 	q.Verify = terms.EachScore
 	_, err = u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed)

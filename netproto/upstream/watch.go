@@ -138,7 +138,6 @@ func (m *member) join(ctx context.Context) error {
 	case <-m.suspect: // of the time before
 	default:
 	}
-	m.stats.Evicted += m.evicted() // of the engine before
 	old := m.e
 	m.e, m.facts, m.in, m.why, m.faults, m.crowded = e, f, true, nil, 0, time.Time{}
 	m.mu.Unlock()

@@ -58,4 +58,4 @@ func (e *Engine) Name() string {
 func (r *Remote) Model() string { return r.Welcome().Model }
 
 // Context returns the longest context that the gateway accepts, in tokens; 0 before the first connection.
-func (r *Remote) Context() int { return r.Welcome().Limits.Context }
+func (r *Remote) Context() int { return r.Welcome().Context }

@@ -176,7 +176,7 @@ func TestServiceBehindGateway(t *testing.T) {
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
 	welcome := r.Welcome()
 	assert.Equal(t, "random weights, tiny", welcome.Model)
-	assert.Equal(t, 48, welcome.Limits.Context)
+	assert.Equal(t, 48, welcome.Context)
 	const rounding = 1e-3 // of a log-probability on the wire
 	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	up, down, err := cloud.(draft.Warmer).Warm(t.Context(), text)
@@ -504,7 +504,7 @@ func TestRemoteVerifies(t *testing.T) {
 				assert.ErrorContains(t, err, c.want)
 			}
 		}
-		assert.Equal(t, []any{"recorder", r.Welcome().Limits.Context, c.audit.String(), c.choices, false}, about())
+		assert.Equal(t, []any{"recorder", r.Welcome().Context, c.audit.String(), c.choices, false}, about())
 		assert.Equal(t, r.Verifies(t.Context(), true, c.sampling), r.CannotVerify(c.sampling))
 		assert.Zero(t, r.Welcome().Ahead, "it does not decode ahead")
 		require.NoError(t, r.Close())

@@ -300,7 +300,7 @@ func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
 	}
 	s := a.bare()
 	s.Schema, s.Closed = schema, true
-	scan := newCallScanner()
+	scan := new(callScanner)
 	index, sent := a.made, 0
 	var out error
 	tell := func(text string) {

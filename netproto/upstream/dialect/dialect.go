@@ -77,26 +77,18 @@ type Ask struct {
 
 // Reply is an engine's reply to an Ask, from which an upstream computes a netproto.Answer.
 type Reply struct {
-	Token    int32             // the most probable token
-	Top      []terms.Candidate // the K most probable tokens, best first; fewer, or none, if the engine returns fewer
-	Rows     []Row             // for the audited positions, at the end of the context; none if Unheard is set
-	Cached   int               // cached tokens of the context; -1 if unknown
-	Extra    int               // tokens that were computed only for the audit
-	Unheard  error             // why a requested audit is missing; the answer is valid
-	Requests int               // number of HTTP requests
-	Compute  time.Duration     // in the engine, if it reports that; else from sending the request to its reply
+	Token   int32             // the most probable token
+	Top     []terms.Candidate // the K most probable tokens, best first; fewer, or none, if the engine returns fewer
+	Rows    []Row             // for the audited positions, at the end of the context; none if Unheard is set
+	Cached  int               // cached tokens of the context; -1 if unknown
+	Unheard error             // why a requested audit is missing; the answer is valid
+	Compute time.Duration     // in the engine, if it reports that; else from sending the request to its reply
 }
 
 // Row is the result of an audit for one position.
 type Row struct {
 	Top    []terms.Candidate // the most probable tokens, best first; at least one
 	Stands float32           // log-probability of the token in the context; not above that of the best one
-}
-
-// Slotted is an engine that stores the cache of a session in one of a few slots.
-type Slotted interface {
-	// Evicted returns how often a session has lost its slot to another one.
-	Evicted() uint64
 }
 
 // Closer is an engine with background work. Close it after the last request.

@@ -89,7 +89,7 @@ func (e *Llama) ask(ctx context.Context, context []int32, k, slot int) (r Reply,
 	if err != nil {
 		return r, err
 	}
-	r = Reply{Token: w.Tokens[0], Top: w.top(k), Cached: -1, Requests: 1, Compute: w.compute()}
+	r = Reply{Token: w.Tokens[0], Top: w.top(k), Cached: -1, Compute: w.compute()}
 	if w.Cached != nil {
 		r.Cached = *w.Cached
 	}
@@ -100,7 +100,6 @@ func (e *Llama) ask(ctx context.Context, context []int32, k, slot int) (r Reply,
 	if w, err = e.complete(ctx, newLlamaRequest(context, bytes, k, slot)); err != nil {
 		return r, err
 	}
-	r.Requests++
 	r.Compute += w.compute()
 	if w.Tokens[0] == r.Token {
 		r.Top = w.top(k) // none if no character is completed: then there is nothing to draw from
@@ -151,13 +150,6 @@ func (e *Llama) Warm(ctx context.Context, a Ask) error {
 
 // Forget implements dialect.Forgetter.
 func (e *Llama) Forget(session uint64) { e.slots.forget(session) }
-
-// Evicted implements dialect.Slotted.
-func (e *Llama) Evicted() uint64 {
-	e.slots.mu.Lock()
-	defer e.slots.mu.Unlock()
-	return e.slots.evicted
-}
 
 // Alive implements dialect.Engine.
 func (e *Llama) Alive(ctx context.Context) error { return e.c.Get(ctx, "/health", nil) }

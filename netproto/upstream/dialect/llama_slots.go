@@ -13,10 +13,9 @@ const maxSlots = 1 << 16
 // have open requests, the one with the fewest. Several requests of a session use one slot in sequence, since their
 // contexts have a long common prefix.
 type slots struct {
-	mu      sync.Mutex
-	all     list.List // of *slot, least recently used first
-	of      map[uint64]*list.Element
-	evicted uint64 // sessions that lost their slot to another one
+	mu  sync.Mutex
+	all list.List // of *slot, least recently used first
+	of  map[uint64]*list.Element
 }
 
 type slot struct {
@@ -59,7 +58,6 @@ func (s *slots) take(session uint64) (number int, done func()) {
 		x := e.Value.(*slot)
 		if x.taken {
 			delete(s.of, x.session)
-			s.evicted++
 		}
 		x.session, x.taken = session, true
 		s.of[session] = e

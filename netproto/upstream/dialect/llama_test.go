@@ -145,7 +145,7 @@ func TestTwoRequests(t *testing.T) {
 		w := &inTurn{replies: []string{c.first, c.second}}
 		got, err := engineOf(t, "llama", w).Ask(t.Context(), Ask{Context: []int32{1, 2, 3}, K: 2})
 		require.NoError(t, err, name)
-		c.want.Token, c.want.Requests, c.want.Compute = 7, len(w.replies), 3*time.Millisecond
+		c.want.Token, c.want.Compute = 7, 3*time.Millisecond
 		assert.Equal(t, c.want, got, name)
 		assert.Len(t, w.asked, len(w.replies), name)
 	}
@@ -206,7 +206,7 @@ func TestSlotsApart(t *testing.T) {
 	}
 	for seed := range uint64(20) {
 		r, n := rand.New(rand.NewPCG(seed, 0)), 1+int(seed%5)
-		s, all, lost := newSlots(n), make([]state, n), 0
+		s, all := newSlots(n), make([]state, n)
 		var ends []func()
 		for step := range 300 {
 			session := 1 + r.Uint64N(8)
@@ -241,15 +241,11 @@ func TestSlotsApart(t *testing.T) {
 						want = i
 					}
 				}
-				if all[want].session != 0 {
-					lost++
-				}
 			}
 			require.Equal(t, want, number, "seed %d, step %d", seed, step)
 			all[want] = state{session, all[want].open + 1, step + 1}
 			ends = append(ends, func() { done(); all[want].open-- })
 		}
-		assert.EqualValues(t, lost, s.evicted)
 	}
 }
 

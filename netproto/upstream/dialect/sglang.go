@@ -125,7 +125,7 @@ func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 	if r.Token, err = one(w.Tokens); err != nil {
 		return r, err
 	}
-	r.Requests, r.Cached = 1, -1
+	r.Cached = -1
 	if w.Meta.Cached != nil {
 		r.Cached = *w.Meta.Cached
 	}
@@ -136,7 +136,6 @@ func (e *SGLang) Ask(ctx context.Context, a Ask) (r Reply, err error) {
 		r.Top = Top(candidates(w.Meta.OutputTop[0]), a.K)
 	}
 	if a.AuditFrom > 0 {
-		r.Extra = 1
 		r.Rows, r.Unheard = w.rows(a)
 	}
 	return r, nil

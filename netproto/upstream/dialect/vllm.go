@@ -100,8 +100,6 @@ func (e *VLLM) again(ctx context.Context, a Ask, first Reply) (Reply, error) {
 		return first, err
 	}
 	first.Rows, first.Unheard = r.Rows, r.Unheard
-	first.Requests += r.Requests
-	first.Extra += len(a.Context)
 	return first, nil
 }
 

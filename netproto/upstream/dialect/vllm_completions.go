@@ -85,7 +85,7 @@ func (completions) ask(
 	if len(w.Choices) != 1 {
 		return r, fmt.Errorf("/v1/completions: %w: %d choices", ErrReply, len(w.Choices))
 	}
-	r.Requests, r.Cached = 1, w.Usage.cached()
+	r.Cached = w.Usage.cached()
 	if r.Token, err = w.Choices[0].token(); err == nil {
 		r.Top, err = w.Choices[0].top(a.K)
 	}

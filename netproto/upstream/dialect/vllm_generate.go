@@ -80,7 +80,7 @@ func (generate) ask(
 	if err := c.Post(ctx, "/inference/v1/generate", newVLLMGenerate(a, model, which), &w); err != nil {
 		return r, err
 	}
-	r.Requests, r.Cached = 1, w.Usage.cached()
+	r.Cached = w.Usage.cached()
 	if len(w.Choices) != 1 {
 		return r, fmt.Errorf("/inference/v1/generate: %w: %d choices", ErrReply, len(w.Choices))
 	}

@@ -80,7 +80,6 @@ func TestReplayedVerification(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, got.Unheard)
 	require.Len(t, got.Rows, 39)
-	assert.Equal(t, 1, got.Requests, "all rows arrived")
 	for i, want := range []Row{
 		{Top: []terms.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
 		{Top: []terms.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
@@ -117,7 +116,7 @@ type scripted struct {
 func (s *scripted) ask(_ context.Context, _ *Client, a Ask, _ string, which rows) (Reply, error) {
 	s.asked, s.which = append(s.asked, a), append(s.which, which)
 	r := s.replies[len(s.asked)-1]
-	if r.Requests == 0 {
+	if r.Token == 0 {
 		return Reply{}, ErrReply
 	}
 	return r, nil
@@ -126,9 +125,9 @@ func (s *scripted) ask(_ context.Context, _ *Client, a Ask, _ string, which rows
 // TestAskedRows: rows are requested if the engine has correct ones, for all tokens only if some that are to be verified
 // were cached; and the audit is from the requested position on.
 func TestAskedRows(t *testing.T) {
-	part := Reply{Requests: 1, Token: 8, Rows: []Row{{Stands: 9}}}
-	whole := Reply{Requests: 1, Token: 7, Rows: []Row{{}, {Stands: 2}, {Stands: 3}, {Stands: 4}}}
-	unheard := Reply{Requests: 1, Unheard: ErrReply}
+	part := Reply{Token: 8, Rows: []Row{{Stands: 9}}}
+	whole := Reply{Token: 7, Rows: []Row{{}, {Stands: 2}, {Stands: 3}, {Stands: 4}}}
+	unheard := Reply{Token: 9, Unheard: ErrReply}
 	for name, c := range map[string]struct {
 		a       Ask
 		without bool // rows
@@ -140,20 +139,20 @@ func TestAskedRows(t *testing.T) {
 		"without rows": {Ask{AuditFrom: 2}, true, []Reply{part}, []rows{noRows}, part},
 		"fewer":        {Ask{AuditFrom: 2}, false, []Reply{part}, []rows{newRows}, part},
 		"as many":      {Ask{AuditFrom: 4, All: true}, false, []Reply{part}, []rows{newRows}, part},
-		"more": {Ask{AuditFrom: 2}, false, []Reply{whole}, []rows{newRows}, Reply{Requests: 1, Token: 7,
+		"more": {Ask{AuditFrom: 2}, false, []Reply{whole}, []rows{newRows}, Reply{Token: 7,
 			Rows: whole.Rows[1:]}},
 		"cached": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, whole}, []rows{newRows, allRows},
-			Reply{Requests: 2, Token: 8, Rows: whole.Rows[1:], Extra: 5}},
+			Reply{Token: 8, Rows: whole.Rows[1:]}},
 		"unheard": {Ask{AuditFrom: 2, All: true}, false, []Reply{unheard}, []rows{newRows}, unheard},
 		"unheard later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, unheard}, []rows{newRows, allRows},
-			Reply{Requests: 2, Token: 8, Unheard: ErrReply, Extra: 5}},
+			Reply{Token: 8, Unheard: ErrReply}},
 		"an error":       {Ask{AuditFrom: 2, All: true}, false, []Reply{{}}, []rows{newRows}, Reply{}},
 		"an error later": {Ask{AuditFrom: 2, All: true}, false, []Reply{part, {}}, []rows{newRows, allRows}, part},
 	} {
 		s := &scripted{replies: c.replies}
 		c.a.Name, c.a.Context, c.a.K = "n", []int32{1, 2, 3, 4, 5}, 2
 		got, err := (&VLLM{door: s, rows: !c.without}).ask(t.Context(), c.a)
-		assert.Equal(t, c.replies[len(c.replies)-1].Requests == 0, err != nil, name)
+		assert.Equal(t, c.replies[len(c.replies)-1].Token == 0, err != nil, name)
 		assert.Equal(t, c.which, s.which, name)
 		assert.Equal(t, c.want, got, name)
 		for i, a := range s.asked {
@@ -176,8 +175,8 @@ func TestGivesRows(t *testing.T) {
 	for i := range ids {
 		ids[i] = int32(i)
 	}
-	first := Reply{Requests: 1, Rows: rowsOf(ids...)}
-	again := func(ids ...int32) Reply { return Reply{Requests: 1, Rows: rowsOf(ids...)} }
+	first := Reply{Token: 1, Rows: rowsOf(ids...)}
+	again := func(ids ...int32) Reply { return Reply{Token: 1, Rows: rowsOf(ids...)} }
 	for name, c := range map[string]struct {
 		longest int
 		again   Reply

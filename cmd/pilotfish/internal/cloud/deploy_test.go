@@ -83,7 +83,8 @@ func TestDeployMetrics(t *testing.T) {
 	to := prometheus.NewRegistry()
 	metrics.NewEvents(to)
 	up := func() error { return nil }
-	to.MustRegister(metrics.State(func() gateway.Stats { return gateway.Stats{} }), cli.BuildMetric(),
+	metrics.State(to, func() gateway.Stats { return gateway.Stats{} })
+	to.MustRegister(cli.BuildMetric(),
 		newServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} }),
 		group.NewUpstreamMetrics(func() engine.UpstreamStats { return engine.UpstreamStats{} }),
 		metrics.Health("ready", "-", up), metrics.Health("upstream_up", "-", up))

@@ -140,9 +140,8 @@ func (m *upstreamModel) Close() {
 
 func logEngines(log *slog.Logger, s engine.UpstreamStats) {
 	for _, e := range s.Engines {
-		log.Info("asked", "engine", e.URL, "questions", e.Asks, "answered", e.Answered, "failed", e.Failed,
-			"cancelled", e.Cancelled, "outages", e.Outages, "cached_tokens", e.Cached, "of_tokens", e.Context,
-			"audited", e.Audited, "audit_tokens", e.AuditExtra, "evicted_sessions", e.Evicted)
+		log.Info("asked", "engine", e.URL, "answered", e.Answered, "failed", e.Failed, "cancelled", e.Cancelled,
+			"outages", e.Outages, "cached_tokens", e.Cached, "of_tokens", e.Context)
 	}
 	log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
 }

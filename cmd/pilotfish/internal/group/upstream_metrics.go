@@ -46,30 +46,12 @@ func NewUpstreamMetrics(stats func() engine.UpstreamStats) *upstreamMetrics {
 	})
 	add(prometheus.GaugeValue, "asks_open", "Open questions.", func(s stat) float64 { return float64(s.Open) })
 	count("outages_total", "Times that the engine went out of service.", func(s stat) uint64 { return s.Outages })
-	count("asks_total", "Questions to the engine.", func(s stat) uint64 { return s.Asks })
-	count("requests_total", "HTTP requests for answered questions.", func(s stat) uint64 { return s.Requests })
 	count("answers_total", "Questions with an answer.", func(s stat) uint64 { return s.Answered })
 	count("failures_total", "Questions that the engine failed to answer.", func(s stat) uint64 { return s.Failed })
-	count("crowded_total", "Failures because the engine was full.", func(s stat) uint64 { return s.Crowded })
 	count("cancelled_total", "Cancelled questions.", func(s stat) uint64 { return s.Cancelled })
-	count("late_total", "Questions cancelled after their deadline.", func(s stat) uint64 { return s.Late })
-	count("warmed_total", "Texts that were sent ahead.", func(s stat) uint64 { return s.Warmed })
 	count("context_tokens_total", "Tokens of answered contexts, if the engine reports the use of its cache.",
 		func(s stat) uint64 { return s.Context })
 	count("cached_tokens_total", "Of these, tokens from its cache.", func(s stat) uint64 { return s.Cached })
-	count("audited_positions_total", "Tokens of devices that audits checked.",
-		func(s stat) uint64 { return s.Audited })
-	count("audit_findings_total", "Of these, tokens for which the engine would have chosen another.",
-		func(s stat) uint64 { return s.Found })
-	count("audit_tokens_total", "Tokens computed only for audits.",
-		func(s stat) uint64 { return s.AuditExtra })
-	count("audits_unheard_total", "Audits with an invalid result.", func(s stat) uint64 { return s.Unheard })
-	count("evicted_sessions_total", "Texts that lost their slot in the engine to another.",
-		func(s stat) uint64 { return s.Evicted })
-	add(prometheus.CounterValue, "answer_seconds_total", "Time from question to answer, for all answers.",
-		func(s stat) float64 { return s.Time.Seconds() })
-	add(prometheus.CounterValue, "compute_seconds_total", "Of this, time within the engine, if the engine reports it.",
-		func(s stat) float64 { return s.Compute.Seconds() })
 	return m
 }
 

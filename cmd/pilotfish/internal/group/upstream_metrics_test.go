@@ -24,9 +24,7 @@ func TestUpstreamMetrics(t *testing.T) {
 	n := 0
 	for i := range v.NumField() {
 		switch f := v.Field(i); {
-		case f.Type() == reflect.TypeFor[time.Duration]():
-			f.SetInt(int64(i) * int64(time.Second))
-			n++
+		case f.Type() == reflect.TypeFor[time.Duration](): // unexported
 		case f.CanInt():
 			f.SetInt(int64(i))
 			n++
@@ -55,13 +53,9 @@ func TestUpstreamMetrics(t *testing.T) {
 		assert.Zero(t, f.GetMetric()[1].GetCounter().GetValue()+f.GetMetric()[1].GetGauge().GetValue())
 	}
 	want := map[string]float64{"up": 1, "repeats_total": 91, "differing_answers_total": 92}
-	for field, name := range map[string]string{"Open": "asks_open", "Outages": "outages_total", "Asks": "asks_total",
-		"Requests": "requests_total", "Answered": "answers_total", "Failed": "failures_total",
-		"Crowded": "crowded_total", "Cancelled": "cancelled_total", "Late": "late_total", "Warmed": "warmed_total",
-		"Context": "context_tokens_total",
-		"Cached":  "cached_tokens_total", "Audited": "audited_positions_total", "Found": "audit_findings_total",
-		"AuditExtra": "audit_tokens_total", "Unheard": "audits_unheard_total", "Evicted": "evicted_sessions_total",
-		"Time": "answer_seconds_total", "Compute": "compute_seconds_total"} {
+	for field, name := range map[string]string{"Open": "asks_open", "Outages": "outages_total",
+		"Answered": "answers_total", "Failed": "failures_total", "Cancelled": "cancelled_total",
+		"Context": "context_tokens_total", "Cached": "cached_tokens_total"} {
 		at, ok := v.Type().FieldByName(field)
 		require.True(t, ok, field)
 		want[name] = float64(at.Index[0])
@@ -73,11 +67,9 @@ func TestUpstreamMetrics(t *testing.T) {
 		engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one}})
 	said := map[string]any{}
 	require.NoError(t, json.NewDecoder(&log).Decode(&said))
-	for key, metric := range map[string]string{"questions": "asks_total", "answered": "answers_total",
-		"failed": "failures_total", "cancelled": "cancelled_total", "outages": "outages_total",
-		"cached_tokens": "cached_tokens_total", "of_tokens": "context_tokens_total",
-		"audited": "audited_positions_total", "audit_tokens": "audit_tokens_total",
-		"evicted_sessions": "evicted_sessions_total"} {
+	for key, metric := range map[string]string{"answered": "answers_total", "failed": "failures_total",
+		"cancelled": "cancelled_total", "outages": "outages_total", "cached_tokens": "cached_tokens_total",
+		"of_tokens": "context_tokens_total"} {
 		assert.Equal(t, want[metric], said[key], key)
 	}
 }

@@ -279,7 +279,8 @@ func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) e
 		MaxRequestsInFlight: 8})
 	server := openai.New(m, o)
 	defer server.Close()
-	registry.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(), metrics.ServingState(server.Load),
+	metrics.ServingState(registry, server.Load)
+	registry.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	web := &http.Server{
 		Handler: server, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
