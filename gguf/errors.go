@@ -30,10 +30,9 @@ var (
 
 // Errors that do not come from the bytes of a file.
 var (
-	ErrClosed      = errors.New("the model is closed") // [File.Close] was called
-	ErrAbsent      = errors.New("absent")              // no metadata under this key
-	ErrNoQuantizer = block.ErrNoQuantizer              // [Type.Quantize] of a type that can only be read
-	ErrNotFinite   = block.ErrNotFinite                // [Type.Quantize] of a weight that the type cannot hold
+	ErrClosed    = errors.New("the model is closed") // [File.Close] was called
+	ErrAbsent    = errors.New("absent")              // no metadata under this key
+	ErrNotFinite = block.ErrNotFinite                // [Type.Quantize] of a weight that the type cannot hold
 )
 
 // FormatError says that bytes are not a GGUF file this package reads, and where.

@@ -105,7 +105,7 @@ func parse(b []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	align, err := f.meta.alignment()
+	align, err := f.alignment()
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +139,8 @@ func (c *cursor) header() (version uint32, err error) {
 }
 
 // alignment returns the alignment of tensor data in bytes.
-func (m *metadata) alignment() (int, error) {
-	v, err := m.int(alignmentKey)
+func (f *File) alignment() (int, error) {
+	v, err := f.Int(alignmentKey)
 	if errors.Is(err, ErrAbsent) {
 		return defaultAlignment, nil
 	}
@@ -148,7 +148,7 @@ func (m *metadata) alignment() (int, error) {
 		err = checkAlignment(v)
 	}
 	if err != nil {
-		return 0, m.fail(alignmentKey, err)
+		return 0, f.meta.fail(alignmentKey, err)
 	}
 	return int(v), nil
 }

@@ -175,19 +175,11 @@ func read[T any](f *File, key string, of func(Value) (T, error)) (got T, err err
 		return got, fmt.Errorf("metadata %s: %w", key, ErrClosed)
 	}
 	defer f.uses.Give()
-	v, err := f.meta.value(key)
-	if err != nil {
-		return got, err
-	}
-	return of(v)
-}
-
-func (m *metadata) value(key string) (Value, error) {
-	i, ok := m.index[key]
+	i, ok := f.meta.index[key]
 	if !ok {
-		return Value{}, fmt.Errorf("metadata %s: %w", key, ErrAbsent)
+		return got, fmt.Errorf("metadata %s: %w", key, ErrAbsent)
 	}
-	return m.values[i], nil
+	return of(f.meta.values[i])
 }
 
 // String returns the string of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].
@@ -213,28 +205,17 @@ func (f *File) Bool(key string) (bool, error) {
 // Int returns the integer of key, of whatever width and sign. The error is [ErrAbsent], [ErrClosed] or a [TypeError],
 // the latter also for an uint64 beyond the range of an int64.
 func (f *File) Int(key string) (int64, error) {
-	return read(f, key, func(v Value) (int64, error) { return v.intOf(key) })
-}
-
-func (m *metadata) int(key string) (int64, error) {
-	v, err := m.value(key)
-	if err != nil {
-		return 0, err
-	}
-	return v.intOf(key)
-}
-
-// intOf returns the integer v, which key has.
-func (v Value) intOf(key string) (int64, error) {
-	i, ok := v.int()
-	if ok {
-		return i, nil
-	}
-	got := v.Type()
-	if v.kind == KindUint64 {
-		got = fmt.Sprintf("uint64 %d", v.Any())
-	}
-	return 0, &TypeError{key, "integer of at most 63 bits", got}
+	return read(f, key, func(v Value) (int64, error) {
+		i, ok := v.int()
+		if ok {
+			return i, nil
+		}
+		got := v.Type()
+		if v.kind == KindUint64 {
+			got = fmt.Sprintf("uint64 %d", v.Any())
+		}
+		return 0, &TypeError{key, "integer of at most 63 bits", got}
+	})
 }
 
 // Float returns the float32 or float64 of key. The error is [ErrAbsent], [ErrClosed] or a [TypeError].

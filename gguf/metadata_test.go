@@ -121,10 +121,10 @@ func TestMetadataInOrder(t *testing.T) {
 			require.Zero(t, v.Len())
 		} else {
 			require.Nil(t, v.Any())
-			require.Equal(t, "array of "+v.Elem().String(), v.Type())
+			require.Equal(t, "array of "+v.elem.String(), v.Type())
 			n := 0
 			for e := range v.Elements() {
-				require.Equal(t, v.Elem(), e.Kind())
+				require.Equal(t, v.elem, e.Kind())
 				require.NotNil(t, e.Any())
 				n++
 			}

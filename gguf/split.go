@@ -23,22 +23,22 @@ type split struct {
 
 // split returns the description in f; count is 0 if the file is not part of a split model.
 func (f *File) split() (s split, err error) {
-	if s.count, err = f.meta.splitInt(splitCount, 1<<16-1); errors.Is(err, ErrAbsent) {
+	if s.count, err = f.splitInt(splitCount, 1<<16-1); errors.Is(err, ErrAbsent) {
 		return split{}, nil
 	}
 	if err != nil || s.count <= 1 {
 		return s, err
 	}
-	if s.no, err = f.meta.splitInt(splitNo, s.count-1); err != nil {
+	if s.no, err = f.splitInt(splitNo, s.count-1); err != nil {
 		return s, err
 	}
-	s.tensors, err = f.meta.splitInt(splitTensors, 1<<31-1)
+	s.tensors, err = f.splitInt(splitTensors, 1<<31-1)
 	return s, err
 }
 
 // splitInt returns the integer of key, which must lie between 0 and limit. It wraps ErrAbsent if there is none.
-func (m *metadata) splitInt(key string, limit int64) (int64, error) {
-	v, err := m.int(key)
+func (f *File) splitInt(key string, limit int64) (int64, error) {
+	v, err := f.Int(key)
 	if errors.Is(err, ErrAbsent) {
 		return 0, &FormatError{Field: key, Err: fmt.Errorf("%w: %w", ErrSplit, err)}
 	}
@@ -46,7 +46,7 @@ func (m *metadata) splitInt(key string, limit int64) (int64, error) {
 		err = fmt.Errorf("%d, want 0 to %d: %w", v, limit, ErrSplit)
 	}
 	if err != nil {
-		return 0, m.fail(key, err)
+		return 0, f.meta.fail(key, err)
 	}
 	return v, nil
 }

@@ -25,18 +25,9 @@ const (
 	BF16   Type = block.BF16
 )
 
-// Types returns the tensor types that this package reads: floats first, then by the size of a block and by bits.
-func Types() []Type { return block.Types() }
-
 // F16ToF32 converts an IEEE 754 half to float32, exactly. A NaN stays one, made quiet, with its payload.
 func F16ToF32(h uint16) float32 { return block.F16ToF32(h) }
 
 // F32ToF16 converts f to an IEEE 754 half, rounding to nearest, ties to even. What is too large becomes infinite, and
 // a NaN stays one, made quiet, with the high bits of its payload.
 func F32ToF16(f float32) uint16 { return block.F32ToF16(f) }
-
-// BF16ToF32 converts a bfloat16 to float32, exactly.
-func BF16ToF32(h uint16) float32 { return block.BF16ToF32(h) }
-
-// F32ToBF16 converts f to a bfloat16, rounding to nearest, ties to even. A NaN stays one, made quiet.
-func F32ToBF16(f float32) uint16 { return block.F32ToBF16(f) }

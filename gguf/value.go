@@ -18,9 +18,6 @@ type Value struct {
 // Kind returns the type of v.
 func (v Value) Kind() Kind { return v.kind }
 
-// Elem returns the type of the elements if v is an array.
-func (v Value) Elem() Kind { return v.elem }
-
 // Len returns the number of elements if v is an array, else 0.
 func (v Value) Len() int { return v.n }
 
@@ -82,24 +79,18 @@ func (v Value) Elements() iter.Seq[Value] {
 
 // int returns the value of an integer; ok is false for other kinds and if an uint64 exceeds an int64.
 func (v Value) int() (i int64, ok bool) {
-	switch v.kind {
-	case KindUint8:
-		return int64(v.b[0]), true
-	case KindInt8:
-		return int64(int8(v.b[0])), true
-	case KindUint16:
-		return int64(binary.LittleEndian.Uint16(v.b)), true
-	case KindInt16:
-		return int64(int16(binary.LittleEndian.Uint16(v.b))), true
-	case KindUint32:
-		return int64(binary.LittleEndian.Uint32(v.b)), true
-	case KindInt32:
-		return int64(int32(binary.LittleEndian.Uint32(v.b))), true
-	case KindUint64, KindInt64:
-		u := binary.LittleEndian.Uint64(v.b)
-		return int64(u), v.kind == KindInt64 || u <= math.MaxInt64
+	if !v.kind.integer() {
+		return 0, false
 	}
-	return 0, false
+	for k, b := range v.b {
+		i |= int64(b) << (8 * k)
+	}
+	switch v.kind {
+	case KindInt8, KindInt16, KindInt32:
+		unused := 64 - 8*len(v.b)
+		return i << unused >> unused, true
+	}
+	return i, i >= 0 || v.kind == KindInt64
 }
 
 // ints returns the elements of an array of integers; ok is false for other kinds and if an element exceeds an int64.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 )
 
@@ -162,7 +163,7 @@ func TestWriterRefuses(t *testing.T) {
 		"floats half block": {func(w *Writer) { w.Declare("a", Q8_0, 32); _ = w.WriteFloats(make([]float32, 16)) },
 			errData},
 		"floats not written": {func(w *Writer) { w.Declare("a", Q2_K, 256); _ = w.WriteFloats(make([]float32, 256)) },
-			ErrNoQuantizer},
+			block.ErrNoQuantizer},
 		"floats too large": {func(w *Writer) {
 			w.Declare("a", Q8_0, 32)
 			_ = w.WriteFloats(slices.Repeat([]float32{math.MaxFloat32}, 32))

@@ -102,10 +102,8 @@ type Size struct{ X, Y, Z int }
 // sticks, and Wait returns it.
 type Commands interface {
 	SetPipeline(p Pipeline)
-	// SetBuffer binds b from offset on to [[buffer(index)]]. The offset is a multiple of 4.
-	SetBuffer(index int, b Buffer, offset int)
-	// SetBuffers binds each of bindings as SetBuffer does, to consecutive indices from first on, in a single call to
-	// the device.
+	// SetBuffers binds each of bindings, from its offset on, to [[buffer(index)]], with consecutive indices from first
+	// on. Offsets are multiples of 4.
 	SetBuffers(first int, bindings []Binding)
 	// SetThreadgroupMemory sets the size of [[threadgroup(index)]] to length bytes, a multiple of 16. Setting a
 	// pipeline may reset the size: set it again for a kernel that needs it.

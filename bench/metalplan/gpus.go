@@ -82,13 +82,13 @@ const (
 )
 
 // instructionsPerWeight is the cost of a mat-vec of one row per weight, by the type of the weights: the inner loop of
-// the same source, compiled by clang for another GPU as a substitute for Apple's compiler. `make instructions` prints
-// it; add, qkv, gateup and head cost the same.
+// the same source, compiled by clang-19 for gfx1100 of AMD as a substitute for Apple's compiler: all instructions of
+// its body, without wait hints, divided by the weights that a lane takes in an iteration. They were counted once, on
+// 28 November 2026; add, qkv, gateup and head cost the same.
 var instructionsPerWeight = map[string]float64{
 	"f32": 2.3, "f16": 3.1, "bf16": 3.4, "q8_0": 3.5, "q4_0": 2.8, "q5_0": 4.7, "q4_k": 4.4, "q5_k": 6.0, "q6_k": 5.1,
 }
 
 // instructionsPerScore is the cost of attention per product of a query with an element of a key, and of a share with an
-// element of a value, with F16 keys, heads of 64 and 7 queries per key: counted like instructionsPerWeight, in
-// kernels/README.md.
+// element of a value, with F16 keys, heads of 64 and 7 queries per key: counted like instructionsPerWeight.
 const instructionsPerScore = 4.3

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
 // configuredBy writes a configuration file to the default path.
@@ -34,7 +35,7 @@ func TestSettingsTogether(t *testing.T) {
 		{"pin: " + pin, "", "--cloud a:1", "pin=" + pin},
 		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--local", ""},
 		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--large l", ""},
-		{"backend: soft:fast\nkv: f16", "", "--exact=false", "backend=soft:fast kv=f16"},
+		{"backend: soft:check\nkv: f16", "", "--exact=false", "backend=soft:check kv=f16"},
 		{"kv: f16\nthreads: 2", "", "--exact", "threads=2"},
 		{"pin: " + pin + "\ncloud: a:1\npolicy: margin", "", "--mode serial",
 			"cloud=a:1 pin=" + pin + " policy=margin"},

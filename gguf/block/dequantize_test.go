@@ -3,6 +3,7 @@ package block
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -136,7 +137,7 @@ func TestLengthsPanic(t *testing.T) {
 		require.Panics(t, func() { typ.Dequantize(make([]float32, elems+1), make([]byte, size)) }, typ)
 		require.Panics(t, func() { typ.Dequantize(make([]float32, elems), make([]byte, size+1)) }, typ)
 		require.Panics(t, func() { _ = typ.Quantize(make([]byte, size), make([]float32, 2*elems+1)) }, typ)
-		if typ.Known() {
+		if slices.Contains(Types(), typ) {
 			require.NotPanics(t, func() { typ.Dequantize(nil, nil) })
 		}
 	}

@@ -82,12 +82,6 @@ func layoutOf(t Type) (layout, bool) {
 	return layout{}, false
 }
 
-// Known reports whether Pilotfish reads tensors of type t.
-func (t Type) Known() bool {
-	_, ok := layoutOf(t)
-	return ok
-}
-
 // Block returns how many elements one block of t holds and how many bytes it takes: 1 element a block for F32, F16
 // and BF16, 32 or 256 for the quantised types; 0, 0 if t is unknown. A row of a tensor is a whole number of blocks.
 func (t Type) Block() (elems, bytes int) {
@@ -95,7 +89,7 @@ func (t Type) Block() (elems, bytes int) {
 	return l.elems, l.bytes
 }
 
-// String returns the usual name, such as "Q4_K"; "type 16 IQ2_XXS" for a type that is not [Type.Known].
+// String returns the usual name, such as "Q4_K"; "type 16 IQ2_XXS" for a type that is not read.
 func (t Type) String() string {
 	if l, ok := layoutOf(t); ok {
 		return l.name

@@ -28,7 +28,7 @@ func TestForeignNames(t *testing.T) {
 		25: "type 25 I16", 26: "type 26 I32", 27: "type 27 I64", 28: "type 28 F64", 29: "type 29 IQ1_M",
 		34: "type 34 TQ1_0", 35: "type 35 TQ2_0", 39: "type 39 MXFP4", 40: "type 40", 1 << 31: "type 2147483648",
 	} {
-		require.False(t, typ.Known())
+		require.NotContains(t, Types(), typ)
 		require.Equal(t, name, typ.String())
 	}
 }

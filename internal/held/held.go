@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,22 +137,12 @@ const descriptors = "/proc/self/fd"
 
 // openIn returns "open PATH" for each descriptor of a file or folder in dir, including dir itself, and "mapped PATH"
 // for each mapping of one. Deleted files count.
-func openIn(dir string) (held []string) {
+func openIn(dir string) []string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
-	within := func(path string) bool { return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)) }
-	entries, _ := os.ReadDir(descriptors)
-	for _, e := range entries {
-		if path, err := os.Readlink(filepath.Join(descriptors, e.Name())); err == nil && within(path) {
-			held = append(held, "open "+path)
-		}
-	}
-	maps, _ := os.ReadFile("/proc/self/maps")
-	for line := range strings.Lines(string(maps)) {
-		if at := strings.IndexByte(line, '/'); at >= 0 && within(strings.TrimSpace(line[at:])) {
-			held = append(held, "mapped "+strings.TrimSpace(line[at:]))
-		}
-	}
-	return held
+	return slices.DeleteFunc(everything(), func(line string) bool {
+		_, path, _ := strings.Cut(line, " ")
+		return path != dir && !strings.HasPrefix(path, dir+string(filepath.Separator))
+	})
 }

@@ -163,8 +163,7 @@ func onlyImporters() []only {
 		{"metal/mtl", []string{"runtime/device"}, "one place chooses the device"},
 		{"metal/soft", []string{"runtime/device"}, "one place chooses the device"},
 		{"metal/soft/opencl", nil, "for tests only"},
-		{"metal/soft/translate", []string{"metal/soft", "metal/soft/opencl", "bench/instructions"},
-			"kernels run on a device; bench/instructions only counts instructions"},
+		{"metal/soft/translate", []string{"metal/soft", "metal/soft/opencl"}, "kernels run on a device"},
 		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine}, products},
 		{"kernels/cpu/vector", []string{"kernels/cpu", "runtime/backend/host"}, products},
 		{"kernels/cpu/pool", []string{"kernels/cpu", "runtime/backend/host", "runtime/router/train", "bench/..."},
@@ -202,6 +201,6 @@ func allowedState() map[string]string {
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same,
 		"runtime/engine.ErrNotSaved": same, "runtime/engine.ErrOtherSaved": same,
 		"internal/bubble.alone": "counts the bubbles of a test's process, as GOMAXPROCS is the process's",
-		"gguf.ErrNoQuantizer":   same, "gguf.ErrNotFinite": same,
+		"gguf.ErrNotFinite":     same,
 	}
 }

@@ -38,12 +38,15 @@ func dispatcher(t testing.TB) func(i int) {
 	c := begin(t, b)
 	t.Cleanup(c.Discard)
 	toNothing(t, b.Device)
+	bindings := make([]metal.Binding, 5)
 	return func(i int) {
 		c.SetPipeline(pipelines[i%2])
 		for n := range 4 {
-			c.SetBuffer(n, buffers[(i+n)%4], 0)
+			bindings[n].Buffer = buffers[(i+n)%4]
+			c.SetBuffers(n, bindings[n:n+1])
 		}
-		c.SetBuffer(4, buffers[4], i%2*16)
+		bindings[4] = metal.Binding{Buffer: buffers[4], Offset: i % 2 * 16}
+		c.SetBuffers(4, bindings[4:])
 		c.Dispatch(one(8), one(32))
 		c.Barrier()
 	}

@@ -77,12 +77,12 @@ func begin(t testing.TB, d metal.Device) metal.Commands {
 // set encodes everything that scale needs.
 func (b *bench) set(c metal.Commands, bias float32) {
 	c.SetPipeline(b.pipeline)
-	c.SetBuffer(0, b.x, 0)
-	c.SetBuffer(1, b.out, 0)
+	set(c, 0, b.x, 0)
+	set(c, 1, b.out, 0)
 	if b.biases[bias] == nil {
 		b.biases[bias] = bytesOf(b.t, b, word(bias))
 	}
-	c.SetBuffer(2, b.biases[bias], 0)
+	set(c, 2, b.biases[bias], 0)
 }
 
 // bytesOf returns a buffer with these bytes.
@@ -105,8 +105,8 @@ func TestDispatch(t *testing.T) {
 	b.set(c, 0.5)
 	c.Dispatch(one(2), one(16))
 	c.Barrier()
-	c.SetBuffer(0, b.x, 128) // from the 32nd float
-	c.SetBuffer(1, b.out, 128)
+	set(c, 0, b.x, 128) // from the 32nd float
+	set(c, 1, b.out, 128)
 	sizes := [2]metal.Size{{X: 2, Y: 3, Z: 5}, {X: 7, Y: 11, Z: 4}}
 	c.Dispatch(sizes[0], sizes[1])
 	assert.Equal(t, sizes, f.last)
@@ -160,7 +160,7 @@ func TestWrapBuffer(t *testing.T) {
 
 	c := begin(t, b)
 	b.set(c, 0)
-	c.SetBuffer(0, w, 4096)
+	set(c, 0, w, 4096)
 	c.Dispatch(one(1), one(32))
 	c.Commit()
 	_, err = c.Wait()
@@ -219,8 +219,8 @@ func TestRedundantCalls(t *testing.T) {
 		c.Barrier()
 		c.Barrier()
 	}
-	c.SetBuffer(0, b.x, 128)
-	c.SetBuffer(0, b.out, 0)
+	set(c, 0, b.x, 128)
+	set(c, 0, b.out, 0)
 	c.SetThreadgroupMemory(0, 4096-1024)
 	c.SetThreadgroupMemory(0, 32)
 	c.Commit()
@@ -294,7 +294,7 @@ func TestSetBuffers(t *testing.T) {
 	c.SetBuffers(0, nil)
 	c.SetBuffers(0, all(128, 128, 0, 0, 0)[:2])
 	c.SetPipeline(b.pipeline)
-	c.SetBuffer(2, bytesOf(t, b, word(float32(1))), 0)
+	set(c, 2, bytesOf(t, b, word(float32(1))), 0)
 	c.Dispatch(one(1), one(32))
 	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 128}})
 	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out}})
@@ -384,7 +384,7 @@ func TestNoLeaks(t *testing.T) {
 		c := begin(t, b)
 		b.set(c, 1)
 		c.SetPipeline(p)
-		c.SetBuffer(4, extra, 0)
+		set(c, 4, extra, 0)
 		c.Dispatch(one(1), one(64))
 		switch i % 4 {
 		case 0:
@@ -457,4 +457,9 @@ func TestInterleaved(t *testing.T) {
 	}
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
+}
+
+// set binds one buffer.
+func set(c metal.Commands, index int, b metal.Buffer, offset int) {
+	c.SetBuffers(index, []metal.Binding{{Buffer: b, Offset: offset}})
 }

@@ -23,16 +23,6 @@ func (c *commands) SetPipeline(p metal.Pipeline) {
 	}
 }
 
-// SetBuffer implements [metal.Commands].
-func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
-	if !c.open("SetBuffer") || !c.checkIndex(index) {
-		return
-	}
-	if now, ok := c.binding(index, metal.Binding{Buffer: b, Offset: offset}); ok && c.bound[index] != now {
-		c.bind(index, now)
-	}
-}
-
 // SetBuffers implements [metal.Commands]. It sends one message for the range from the first changed binding to the
 // last.
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {

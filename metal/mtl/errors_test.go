@@ -110,15 +110,15 @@ func TestMisuse(t *testing.T) {
 		do   func(c metal.Commands)
 	}{
 		{"Dispatch without a pipeline", func(c metal.Commands) { c.Dispatch(one(1), one(1)) }},
-		{"[[buffer(0)]] is set to begin at byte 256 of 256", func(c metal.Commands) { c.SetBuffer(0, b.x, 256) }},
-		{"[[buffer(0)]] is set to begin at byte -4", func(c metal.Commands) { c.SetBuffer(0, b.x, -4) }},
-		{"[[buffer(0)]] is set to begin at byte 2", func(c metal.Commands) { c.SetBuffer(0, b.x, 2) }},
-		{"[[buffer(5)]] is set to a *mtl.buffer that is closed", func(c metal.Commands) { c.SetBuffer(5, closed, 0) }},
-		{"closed or of another device", func(c metal.Commands) { c.SetBuffer(0, other.x, 0) }},
-		{"is set to a <nil>", func(c metal.Commands) { c.SetBuffer(0, nil, 0) }},
-		{"is set to a *mtl.goBuffer", func(c metal.Commands) { c.SetBuffer(0, &goBuffer{make([]byte, 4)}, 0) }},
-		{"no argument index 31", func(c metal.Commands) { c.SetBuffer(31, b.x, 0) }},
-		{"no argument index -1", func(c metal.Commands) { c.SetBuffer(-1, b.x, 0) }},
+		{"[[buffer(0)]] is set to begin at byte 256 of 256", func(c metal.Commands) { set(c, 0, b.x, 256) }},
+		{"[[buffer(0)]] is set to begin at byte -4", func(c metal.Commands) { set(c, 0, b.x, -4) }},
+		{"[[buffer(0)]] is set to begin at byte 2", func(c metal.Commands) { set(c, 0, b.x, 2) }},
+		{"[[buffer(5)]] is set to a *mtl.buffer that is closed", func(c metal.Commands) { set(c, 5, closed, 0) }},
+		{"closed or of another device", func(c metal.Commands) { set(c, 0, other.x, 0) }},
+		{"is set to a <nil>", func(c metal.Commands) { set(c, 0, nil, 0) }},
+		{"is set to a *mtl.goBuffer", func(c metal.Commands) { set(c, 0, &goBuffer{make([]byte, 4)}, 0) }},
+		{"no argument index 31", func(c metal.Commands) { set(c, 31, b.x, 0) }},
+		{"no argument index -1", func(c metal.Commands) { set(c, -1, b.x, 0) }},
 		{"[[buffer(1)]] is set to begin at byte 256 of 256", func(c metal.Commands) {
 			c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 256}})
 		}},
@@ -188,7 +188,6 @@ func TestOrder(t *testing.T) {
 	assert.ErrorContains(t, err, "Wait before Commit", "the first error is kept")
 
 	for want, do := range map[string]func(c metal.Commands){
-		"SetBuffer after":            func(c metal.Commands) { c.SetBuffer(0, b.x, 0) },
 		"SetBuffers after":           func(c metal.Commands) { c.SetBuffers(0, []metal.Binding{{Buffer: b.x}}) },
 		"SetPipeline after":          func(c metal.Commands) { c.SetPipeline(b.pipeline) },
 		"SetThreadgroupMemory after": func(c metal.Commands) { c.SetThreadgroupMemory(0, 16) },
@@ -357,7 +356,7 @@ func TestResidency(t *testing.T) {
 				commands := begin(t, b)
 				b.set(commands, 1)
 				late := newBuffer(t, b, 256) // made while its command buffer is filled
-				commands.SetBuffer(1, late, 0)
+				set(commands, 1, late, 0)
 				commands.Dispatch(one(1), one(64))
 				commands.Commit()
 				late.Close()

@@ -231,7 +231,7 @@ func (f *fake) encodeOffset(e *fakeEncoder, c *fakeCall) {
 func (e *fakeEncoder) bind(i int, o *object, offset int) {
 	b := o.value.(*fakeBuffer)
 	e.uses[i] = o
-	e.commands = append(e.commands, func(run metal.Commands) { run.SetBuffer(i, b.gpu, offset) })
+	e.commands = append(e.commands, func(run metal.Commands) { set(run, i, b.gpu, offset) })
 }
 
 func (f *fake) encodeMemory(e *fakeEncoder, c *fakeCall) {

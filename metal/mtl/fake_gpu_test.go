@@ -123,11 +123,10 @@ func (c *goCommands) floats(index int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4)
 }
 
-func (c *goCommands) SetPipeline(p metal.Pipeline)                { c.pipeline = p.(*goPipeline) }
-func (c *goCommands) SetBuffer(i int, b metal.Buffer, offset int) { c.args[i] = b.Bytes()[offset:] }
+func (c *goCommands) SetPipeline(p metal.Pipeline) { c.pipeline = p.(*goPipeline) }
 func (c *goCommands) SetBuffers(first int, bindings []metal.Binding) {
 	for i, b := range bindings {
-		c.SetBuffer(first+i, b.Buffer, b.Offset)
+		c.args[first+i] = b.Buffer.Bytes()[b.Offset:]
 	}
 }
 func (c *goCommands) SetThreadgroupMemory(index, length int) {}

@@ -84,17 +84,17 @@ func randomCommands(
 	offset := func() int { return 4 * r.IntN(256-64+1) }
 	set := []func(){
 		func() { c.SetPipeline(pipelines[r.IntN(2)]) },
-		func() { c.SetBuffer(0, buffers[x], offset()) },
-		func() { c.SetBuffer(1, buffers[out], offset()) },
+		func() { set(c, 0, buffers[x], offset()) },
+		func() { set(c, 1, buffers[out], offset()) },
 		func() { c.SetThreadgroupMemory(0, 256+16*r.IntN(3)) },
-		func() { c.SetBuffer(2, factors, 4*r.IntN(8)) },
-		func() { c.SetBuffer(2, buffers[x], offset()) },
+		func() { set(c, 2, factors, 4*r.IntN(8)) },
+		func() { set(c, 2, buffers[x], offset()) },
 		func() { // another pair
 			p := r.Perm(4)
 			x, out = p[0], p[1]
-			c.SetBuffer(0, buffers[x], offset())
-			c.SetBuffer(1, buffers[out], offset())
-			c.SetBuffer(2, buffers[x], offset())
+			set(c, 0, buffers[x], offset())
+			set(c, 1, buffers[out], offset())
+			set(c, 2, buffers[x], offset())
 		},
 	}
 	for _, s := range set {

@@ -124,18 +124,13 @@ func (d *Device) NewCommands() (metal.Commands, error) { return &commands{device
 // SetPipeline implements [metal.Commands].
 func (c *commands) SetPipeline(p metal.Pipeline) { c.kernel, c.memory = p.Name(), [indices]int{} }
 
-// SetBuffer implements [metal.Commands].
-func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
-	if index >= c.last {
-		c.last, c.args = index, metal.Binding{Buffer: b, Offset: offset}
-	}
-}
-
 // SetBuffers implements [metal.Commands]. Its bindings count as all buffers of the next dispatch.
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	c.last = 0
 	for i, b := range bindings {
-		c.SetBuffer(first+i, b.Buffer, b.Offset)
+		if first+i >= c.last {
+			c.last, c.args = first+i, b
+		}
 	}
 }
 

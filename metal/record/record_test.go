@@ -42,8 +42,7 @@ func TestRecord(t *testing.T) {
 		c.Barrier()
 		c.Barrier()
 		c.SetPipeline(pipelines[1])
-		c.SetBuffers(0, []metal.Binding{{Buffer: b, Offset: 56}})
-		c.SetBuffer(1, b, 62)
+		c.SetBuffers(0, []metal.Binding{{Buffer: b, Offset: 56}, {Buffer: b, Offset: 62}})
 		c.Dispatch(one, one)
 		return c
 	}
@@ -75,7 +74,7 @@ func TestRecord(t *testing.T) {
 		c, err := d.NewCommands()
 		require.NoError(t, err)
 		c.SetPipeline(pipelines[0])
-		c.SetBuffer(0, large, 0)
+		c.SetBuffers(0, []metal.Binding{{Buffer: large}})
 		c.Dispatch(one, one)
 		c.Commit()
 		large.Bytes()[0] = 1 // another dispatch may use the buffer

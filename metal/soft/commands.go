@@ -99,8 +99,8 @@ func (p *pipeline) isClosed() bool {
 	return p.closed
 }
 
-// SetBuffer implements metal.Commands.
-func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
+// setBuffer binds one buffer.
+func (c *commands) setBuffer(index int, b metal.Buffer, offset int) {
 	if !c.open("set buffer") || !c.index("set buffer", index) {
 		return
 	}
@@ -124,7 +124,7 @@ func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
 // SetBuffers implements metal.Commands.
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	for i, b := range bindings {
-		c.SetBuffer(first+i, b.Buffer, b.Offset)
+		c.setBuffer(first+i, b.Buffer, b.Offset)
 	}
 }
 

@@ -68,8 +68,8 @@ func TestMistakes(t *testing.T) {
 	gone.Close()
 	good := func(c metal.Commands) {
 		c.SetPipeline(r.pipeline("add"))
-		c.SetBuffer(0, x, 0)
-		c.SetBuffer(1, words(t, r.Device, 1), 0)
+		set(c, 0, x, 0)
+		set(c, 1, words(t, r.Device, 1), 0)
 	}
 	for _, c := range []struct {
 		want   string // "": no mistake
@@ -81,7 +81,7 @@ func TestMistakes(t *testing.T) {
 		{"no pipeline is set", func(c metal.Commands) { c.Dispatch(size(1, 1, 1), size(32, 1, 1)) }},
 		{"buffer 1 (n) is not bound", func(c metal.Commands) {
 			c.SetPipeline(r.pipeline("add"))
-			c.SetBuffer(0, x, 0)
+			set(c, 0, x, 0)
 			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
 		}},
 		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(0, 1, 1), size(32, 1, 1)) }},
@@ -122,21 +122,21 @@ func TestMistakes(t *testing.T) {
 			c.SetThreadgroupMemory(2, 16384)
 			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
 		}},
-		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, 2) }},
-		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, 4096) }},
-		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, -4) }},
-		{"want 0 to 30", func(c metal.Commands) { c.SetBuffer(31, x, 0) }},
-		{"want 0 to 30", func(c metal.Commands) { c.SetBuffer(-1, x, 0) }},
-		{"not an object of this device", func(c metal.Commands) { c.SetBuffer(0, other.buffer(64), 0) }},
-		{"not an object of this device", func(c metal.Commands) { c.SetBuffer(0, nil, 0) }},
+		{"want a multiple of 4 inside it", func(c metal.Commands) { set(c, 0, x, 2) }},
+		{"want a multiple of 4 inside it", func(c metal.Commands) { set(c, 0, x, 4096) }},
+		{"want a multiple of 4 inside it", func(c metal.Commands) { set(c, 0, x, -4) }},
+		{"want 0 to 30", func(c metal.Commands) { set(c, 31, x, 0) }},
+		{"want 0 to 30", func(c metal.Commands) { set(c, -1, x, 0) }},
+		{"not an object of this device", func(c metal.Commands) { set(c, 0, other.buffer(64), 0) }},
+		{"not an object of this device", func(c metal.Commands) { set(c, 0, nil, 0) }},
 		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(other.pipeline("add")) }},
 		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(nil) }},
-		{"closed", func(c metal.Commands) { c.SetBuffer(0, closed, 0) }},
+		{"closed", func(c metal.Commands) { set(c, 0, closed, 0) }},
 		{"closed", func(c metal.Commands) { c.SetPipeline(gone) }},
 		{"at least 1", func(c metal.Commands) {
 			good(c)
 			c.Dispatch(size(1, 1, 0), size(1, 1, 1))
-			c.SetBuffer(99, x, 0)
+			set(c, 99, x, 0)
 		}},
 	} {
 		b, err := r.NewCommands()
@@ -253,7 +253,7 @@ func TestManyGoroutines(t *testing.T) {
 					return
 				}
 				c.SetPipeline(p)
-				c.SetBuffer(0, x, 0)
+				set(c, 0, x, 0)
 				c.SetBuffers(1, []metal.Binding{{Buffer: n}})
 				c.Dispatch(size(4, 1, 1), size(64, 1, 1))
 				c.Commit()
@@ -283,7 +283,7 @@ func TestShapes(t *testing.T) {
 			c, err := r.NewCommands()
 			require.NoError(t, err)
 			c.SetPipeline(r.pipeline("cube"))
-			c.SetBuffer(0, x, 0)
+			set(c, 0, x, 0)
 			c.Dispatch(groups, threads)
 			c.Commit()
 			_, err = c.Wait()
@@ -344,10 +344,10 @@ func TestConstantsStayApart(t *testing.T) {
 					return
 				}
 				c.SetPipeline(yes)
-				c.SetBuffer(0, x, 0)
+				set(c, 0, x, 0)
 				c.Dispatch(size(1, 1, 1), size(32, 1, 1))
 				c.SetPipeline(no)
-				c.SetBuffer(0, y, 0)
+				set(c, 0, y, 0)
 				c.Dispatch(size(1, 1, 1), size(32, 1, 1))
 				c.Commit()
 				if _, err := c.Wait(); !assert.NoError(t, err) {
@@ -380,7 +380,7 @@ func TestClose(t *testing.T) {
 	c, err := d.NewCommands()
 	require.NoError(t, err)
 	c.SetPipeline(p)
-	c.SetBuffer(0, x, 0)
+	set(c, 0, x, 0)
 	x.Close()
 	x.Close()
 	c.Dispatch(size(16, 1, 1), size(64, 1, 1))
@@ -437,8 +437,8 @@ func TestBuffers(t *testing.T) {
 		require.NoError(t, err)
 		c, err := d.NewCommands()
 		require.NoError(t, err)
-		c.SetBuffer(0, held, 0)
-		c.SetBuffer(1, held, 4)
+		set(c, 0, held, 0)
+		set(c, 1, held, 4)
 		held.Close()
 		assert.NotNil(t, held.Bytes())
 		end(c)
@@ -475,4 +475,9 @@ func TestOpen(t *testing.T) {
 	_, err = Open(Options{})
 	assert.ErrorIs(t, err, metal.ErrNoDevice)
 	assert.ErrorContains(t, err, "install clang-19 and lld-19")
+}
+
+// set binds one buffer.
+func set(c metal.Commands, index int, b metal.Buffer, offset int) {
+	c.SetBuffers(index, []metal.Binding{{Buffer: b, Offset: offset}})
 }

@@ -26,7 +26,7 @@ func TestCounts(t *testing.T) {
 		require.NoError(t, err)
 		c.SetPipeline(p)
 		for i, b := range buffers {
-			c.SetBuffer(i, b, 0)
+			set(c, i, b, 0)
 		}
 		c.Dispatch(size(groups, 1, 1), size(threads, 1, 1))
 		c.Commit()
@@ -112,9 +112,9 @@ func TestCountsByOffset(t *testing.T) {
 	c, err := d.NewCommands()
 	require.NoError(t, err)
 	c.SetPipeline(p)
-	c.SetBuffer(0, all, 1024)
-	c.SetBuffer(1, all, 8192)
-	c.SetBuffer(2, all, 4096)
+	set(c, 0, all, 1024)
+	set(c, 1, all, 8192)
+	set(c, 2, all, 4096)
 	c.Dispatch(size(8, 1, 1), size(32, 1, 1))
 	c.Commit()
 	_, err = c.Wait()

@@ -58,8 +58,8 @@ func (p *program) commands() metal.Commands {
 // encode adds a dispatch of a kernel from x to y.
 func (p *program) encode(c metal.Commands, name string, groups int, x, y metal.Buffer) {
 	c.SetPipeline(p.pipeline(name))
-	c.SetBuffer(0, x, 0)
-	c.SetBuffer(1, y, 0)
+	set(c, 0, x, 0)
+	set(c, 1, y, 0)
 	c.SetThreadgroupMemory(0, 128)
 	c.Dispatch(metal.Size{X: groups, Y: 1, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
 }

@@ -92,15 +92,15 @@ func features() []feature {
 			constants: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)},
 				{Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
 			bind: func(t *testing.T, d *Device, c metal.Commands) {
-				c.SetBuffer(5, floats(t, d, 0.25), 0)
-				c.SetBuffer(6, words(t, d, 3), 0)
+				set(c, 5, floats(t, d, 0.25), 0)
+				set(c, 6, words(t, d, 3), 0)
 			}},
 		{name: "arguments", want: func(i int, x []float32) float64 { return 2*float64(x[i]) + 5 + 30 + 9 + 8 },
 			bind: func(t *testing.T, d *Device, c metal.Commands) {
 				f := math.Float32bits
-				c.SetBuffer(2, words(t, d, 2, f(2), f(4), f(5), f(7), f(8)), 0)
-				c.SetBuffer(3, words(t, d, f(10), f(20), f(30)), 0)
-				c.SetBuffer(4, words(t, d, 1, 9), 0)
+				set(c, 2, words(t, d, 2, f(2), f(4), f(5), f(7), f(8)), 0)
+				set(c, 3, words(t, d, f(10), f(20), f(30)), 0)
+				set(c, 4, words(t, d, 1, 9), 0)
 			}},
 		{name: "dynamic", want: func(i int, x []float32) float64 { return float64(x[i/64*64+63-i%64]) + 100 },
 			bind: func(_ *testing.T, _ *Device, c metal.Commands) {
@@ -136,7 +136,7 @@ func features() []feature {
 		{name: "atomics", want: func(int, []float32) float64 { return 128 },
 			bind: func(t *testing.T, d *Device, c metal.Commands) {
 				for n := range 3 {
-					c.SetBuffer(2+n, floats(t, d, make([]float32, 2)...), 0)
+					set(c, 2+n, floats(t, d, make([]float32, 2)...), 0)
 				}
 			}},
 	}
@@ -183,8 +183,8 @@ func (f feature) check(t *testing.T, d *Device, l metal.Library) []byte {
 	c, err := d.NewCommands()
 	require.NoError(t, err)
 	c.SetPipeline(p)
-	c.SetBuffer(0, out, 0)
-	c.SetBuffer(1, in, 0)
+	set(c, 0, out, 0)
+	set(c, 1, in, 0)
 	if f.bind != nil {
 		f.bind(t, d, c)
 	}
@@ -215,7 +215,7 @@ func TestAtomics(t *testing.T) {
 		out, in := floats(t, d, make([]float32, 6400)...), floats(t, d, make([]float32, 6400)...)
 		n, m, f := floats(t, d, 0, 0), floats(t, d, 0), floats(t, d, 0)
 		for i, b := range []metal.Buffer{out, in, n, m, f} {
-			c.SetBuffer(i, b, 0)
+			set(c, i, b, 0)
 		}
 		c.Dispatch(metal.Size{X: 10, Y: 10, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
 		c.Commit()

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/internal/errs"
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -15,44 +13,24 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 )
 
-// Backend is the kind of device that runs a model. [Soft] can have a variant and a seed: see [Parse].
+// Backend is the kind of device that runs a model.
 type Backend string
 
 // The backends.
 const (
-	CPU   Backend = "cpu"
-	Metal Backend = "metal" // the GPU of a Mac
-	Soft  Backend = "soft"  // the Metal kernels compiled for this processor, under Metal's rules: for checking
+	CPU       Backend = "cpu"
+	Metal     Backend = "metal"      // the GPU of a Mac
+	Soft      Backend = "soft"       // the Metal kernels compiled for this processor, under Metal's rules: for checking
+	SoftCheck Backend = "soft:check" // the same, with a check of every access
 )
 
-// Parse returns the backend with this name: cpu, metal, or soft[:VARIANT[:SEED]]. The variants of soft are fast
-// and check (every access is checked); the seed decides the order of everything that Metal leaves open.
+// Parse returns the backend with this name.
 func Parse(name string) (Backend, error) {
-	kind, how, more := strings.Cut(name, ":")
-	switch b := Backend(kind); {
-	case b == Soft:
-		if _, _, err := b.how(how); more && err != nil {
-			return "", err
-		}
-	case more || b != CPU && b != Metal:
-		return "", fmt.Errorf("%s is not a backend: choose cpu, metal or soft", errs.Quote(name))
+	switch b := Backend(name); b {
+	case CPU, Metal, Soft, SoftCheck:
+		return b, nil
 	}
-	return Backend(name), nil
-}
-
-// how parses the text after "soft:".
-func (b Backend) how(text string) (variant string, seed uint64, err error) {
-	variant, number, more := strings.Cut(text, ":")
-	if variant != "fast" && variant != "check" {
-		return "", 0, fmt.Errorf("%s is not a variant of the backend soft: choose fast or check", errs.Quote(text))
-	}
-	if more {
-		if seed, err = strconv.ParseUint(number, 10, 64); err != nil {
-			return "", 0, fmt.Errorf("%s is not a variant of the backend soft: "+
-				"the seed after the colon must be a number", errs.Quote(text))
-		}
-	}
-	return variant, seed, nil
+	return "", fmt.Errorf("%s is not a backend: choose cpu, metal, soft or soft:check", errs.Quote(name))
 }
 
 // Options say how a device computes. The zero value is the CPU with all its threads.
@@ -92,24 +70,12 @@ func openGPU(o Options) (backend.Device, func() error, error) {
 	if o.Backend == Metal {
 		under, err = openMetal()
 	} else {
-		under, err = o.openSoft()
+		under, err = openSoft(o.Backend == SoftCheck, o.Threads)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	return over(under, o.Mapped)
-}
-
-// openSoft opens the software device, by default with fast kernels.
-func (o Options) openSoft() (metal.Device, error) {
-	variant, seed := "fast", uint64(0)
-	if _, how, more := strings.Cut(string(o.Backend), ":"); more {
-		var err error
-		if variant, seed, err = o.Backend.how(how); err != nil {
-			return nil, err
-		}
-	}
-	return openSoft(variant, seed, o.Threads)
 }
 
 // over returns the backend that runs kernels on a Metal device. It closes the device at the end, and on an error.

@@ -7,6 +7,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 )
 
-func openSoft(variant string, seed uint64, threads int) (metal.Device, error) {
-	return soft.Open(soft.Options{Variant: soft.Variant(variant), Seed: seed, Threads: threads})
+func openSoft(check bool, threads int) (metal.Device, error) {
+	o := soft.Options{Threads: threads}
+	if check {
+		o.Variant = soft.Check
+	}
+	return soft.Open(o)
 }

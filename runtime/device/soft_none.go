@@ -9,6 +9,6 @@ import (
 )
 
 // openSoft returns an error: the tag nosoft leaves the software device out.
-func openSoft(string, uint64, int) (metal.Device, error) {
+func openSoft(bool, int) (metal.Device, error) {
 	return nil, fmt.Errorf("%w: this program was built without the one in software (tag nosoft)", metal.ErrNoDevice)
 }

@@ -12,27 +12,22 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
 )
 
-// TestSoftOptions: variant, seed and threads reach the software device.
+// TestSoftOptions: variant and threads reach the software device.
 func TestSoftOptions(t *testing.T) {
-	for name, want := range map[Backend]struct {
-		variant string
-		seed    uint64
-		threads int64
-	}{
-		"soft": {"fast", 0, 3}, "soft:fast:7": {"fast", 7, 3},
-		"soft:check:18446744073709551615": {"check", 1<<64 - 1, 1}, // it uses one thread
+	for check, want := range map[bool]soft.Options{
+		false: {Variant: soft.Fast, Threads: 3}, true: {Variant: soft.Check, Threads: 1}, // it uses one thread
 	} {
-		d, err := Options{Backend: name, Threads: 3}.openSoft()
+		d, err := openSoft(check, 3)
 		if errors.Is(err, metal.ErrNoDevice) {
 			sharedtest.Missing(t, err)
 		}
-		require.NoError(t, err, name)
-		has := reflect.ValueOf(d).Elem().FieldByName("options") // the seed changes no result that a test could see
-		assert.Equal(t, want.variant, has.FieldByName("Variant").String())
-		assert.Equal(t, want.seed, has.FieldByName("Seed").Uint())
-		assert.Equal(t, want.threads, has.FieldByName("Threads").Int())
+		require.NoError(t, err)
+		has := reflect.ValueOf(d).Elem().FieldByName("options")
+		assert.Equal(t, string(want.Variant), has.FieldByName("Variant").String())
+		assert.EqualValues(t, want.Threads, has.FieldByName("Threads").Int())
 		assert.NoError(t, d.Close())
 	}
 	d, end, err := Open(Options{Backend: Soft, Mapped: [][]byte{make([]byte, 8)}})

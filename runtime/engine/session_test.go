@@ -64,7 +64,7 @@ func (s *Session) KVBytes() int64 {
 	if s.cache == nil {
 		return 0
 	}
-	return s.cache.Bytes()
+	return s.cache.KV().Bytes()
 }
 
 // tokens collects a text.

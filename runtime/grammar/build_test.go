@@ -224,7 +224,7 @@ func TestMasks(t *testing.T) {
 	v, err := NewVocabulary(len(texts), func(id int32) []byte { return []byte(texts[id]) },
 		func(id int32) bool { return id == 0 })
 	require.NoError(t, err)
-	assert.Equal(t, len(texts), v.Size())
+	assert.Equal(t, len(texts), v.size)
 	r := rand.New(rand.NewPCG(1, 2))
 	var mask Mask
 	for _, length := range []regular.Bounds{regular.Any(), {Max: 0}, {Min: 2, Max: 6}, {Min: 5, Max: -1}} {
@@ -246,7 +246,7 @@ func TestMasks(t *testing.T) {
 					}
 					checkEnd(t, m, s)
 					if len(can) == 0 {
-						require.True(t, s.Over() && s.Done())
+						require.True(t, len(s.threads) == 0 && s.Done())
 						break
 					}
 					s = m.Next(s, can[r.IntN(len(can))])

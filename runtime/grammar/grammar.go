@@ -127,9 +127,6 @@ type State struct {
 // Done reports whether the text is a whole value.
 func (s *State) Done() bool { return s.done }
 
-// Over reports whether nothing can follow.
-func (s *State) Over() bool { return len(s.threads) == 0 }
-
 // Start returns the state at the beginning of a text.
 func (g *Grammar) Start() *State {
 	s := new(State)

@@ -124,9 +124,6 @@ func plant(entries []entry) *tree {
 	return v
 }
 
-// Size returns the number of tokens.
-func (v *Vocabulary) Size() int { return v.size }
-
 // cut splits a text into tokens, each the longest that fits.
 func (v *Vocabulary) cut(text []byte) (ids []int32) {
 	for len(text) > 0 {

@@ -37,9 +37,6 @@ func (c *Cache) Len() int { return int(c.prefix) }
 // Slots returns the number of tokens that fit, prefix and draft tree together.
 func (c *Cache) Slots() int { return len(c.used) }
 
-// Bytes returns the memory that is allocated for keys and values: see [backend.KV].
-func (c *Cache) Bytes() int64 { return c.kv.Bytes() }
-
 // InUse returns the number of slots in use, prefix and draft tree together.
 func (c *Cache) InUse() int {
 	n := 0

@@ -72,9 +72,6 @@ func (m *Model) Close() { m.uses.Close() }
 // Config returns the shape of the model.
 func (m *Model) Config() Config { return m.config }
 
-// Device returns where the model runs.
-func (m *Model) Device() backend.Device { return m.device }
-
 // NewKV makes a KV store for this model: slots rows of type F16 or F32 in each layer.
 func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
 	if !m.uses.Take() {

@@ -256,7 +256,7 @@ func TestContext(t *testing.T) {
 	m := load(t, file(t, "q8_0", func(s *synth.Spec) { s.Context = 8 }), host.Options{})
 	c, err := m.NewCache(6, gguf.F16)
 	require.NoError(t, err)
-	assert.Zero(t, c.Bytes(), "memory is allocated when it is used")
+	assert.Zero(t, c.KV().Bytes(), "memory is allocated when it is used")
 	_, err = c.Extend(make([]int32, 7))
 	require.ErrorIs(t, err, qwen.ErrContext)
 	assert.Zero(t, c.Len())

@@ -904,7 +904,6 @@ func TestStandingDevice(t *testing.T) {
 	m, err := qwen.Load(newSheet().file(t), d)
 	require.NoError(t, err)
 	assert.False(t, m.HasFlights())
-	assert.Equal(t, d, m.Device())
 	kv, err := m.NewKV(10, gguf.F16)
 	require.NoError(t, err)
 	_, err = m.Start(kv, rowsOnPaper(1)[0], backend.Want{K: 1}, nil)

@@ -33,8 +33,8 @@ type Layer struct {
 // state after the final norm, with HeadFeatures followed by the margin and the certainty exp(-H) of the head.
 //
 // In a file the layers are router.0, router.2, router.4 …, as PyTorch counts them in a Sequential with the ReLUs
-// between, each with .weight [In, Out] in GGUF's order and .bias [Out], both F32. Batch normalisation is an affine map
-// at inference and is folded into the layer before it. A Net does not change and may be used by many routers.
+// between, each with .weight [In, Out] in GGUF's order and .bias [Out], both F32. A Net does not change and may be used
+// by many routers.
 type Net struct {
 	HeadFeatures bool
 	Layers       []Layer
@@ -226,30 +226,4 @@ func (l Layer) apply(y, x []float32) {
 		}
 		y[o] = float32(sum)
 	}
-}
-
-// BatchNorm is a batch normalisation with its statistics of training: y = Scale·(x - Mean)/√(Var + Eps) + Shift, by
-// element.
-type BatchNorm struct {
-	Scale, Shift, Mean, Var []float32
-	Eps                     float64
-}
-
-// Fold returns the layer that computes l followed by b: with s = Scale/√(Var + Eps), the weights of output o are
-// multiplied by s[o], and the bias becomes s·(bias - Mean) + Shift. It is exact except for rounding.
-func (b BatchNorm) Fold(l Layer) (Layer, error) {
-	for _, v := range [][]float32{b.Scale, b.Shift, b.Mean, b.Var} {
-		if len(v) != l.Out {
-			return Layer{}, fmt.Errorf("batch normalisation of %d after a layer of %d", len(v), l.Out)
-		}
-	}
-	f := Layer{In: l.In, Out: l.Out, Weight: make([]float32, len(l.Weight)), Bias: make([]float32, len(l.Bias))}
-	for o := range l.Out {
-		s := float64(b.Scale[o]) / math.Sqrt(float64(b.Var[o])+b.Eps)
-		for i := o * l.In; i < (o+1)*l.In; i++ {
-			f.Weight[i] = float32(s * float64(l.Weight[i]))
-		}
-		f.Bias[o] = float32(s*(float64(l.Bias[o])-float64(b.Mean[o])) + float64(b.Shift[o]))
-	}
-	return f, nil
 }

@@ -74,9 +74,9 @@ func TestHeadFeatures(t *testing.T) {
 	assert.Panics(t, func() { read.Confidence(&backend.Output{Hidden: make([]float32, 3)}) })
 }
 
-// formula evaluates a router by its definition in float64: linear, batch normalisation if present, ReLU, and so on,
-// then linear to one output and sigmoid. CITER's network has two normalisations.
-func formula(layers []Layer, norms []BatchNorm, x []float32) float64 {
+// formula evaluates a router by its definition in float64: linear, ReLU, and so on, then linear to one output and
+// sigmoid.
+func formula(layers []Layer, x []float32) float64 {
 	h := make([]float64, len(x))
 	for i, v := range x {
 		h[i] = float64(v)
@@ -88,11 +88,6 @@ func formula(layers []Layer, norms []BatchNorm, x []float32) float64 {
 			for i, v := range h {
 				y[o] += float64(l.Weight[o*l.In+i]) * v
 			}
-			if k < len(norms) {
-				b := norms[k]
-				y[o] = float64(b.Scale[o])*(y[o]-float64(b.Mean[o]))/math.Sqrt(float64(b.Var[o])+b.Eps) +
-					float64(b.Shift[o])
-			}
 			if k < len(layers)-1 {
 				y[o] = max(0, y[o])
 			}
@@ -102,26 +97,12 @@ func formula(layers []Layer, norms []BatchNorm, x []float32) float64 {
 	return 1 / (1 + math.Exp(-h[0]))
 }
 
-// TestFoldBatchNorm: CITER's three-layer head with batch normalisation is a router of linear layers and ReLU.
-func TestFoldBatchNorm(t *testing.T) {
+// TestFormula: CITER's three-layer head is a router of linear layers and ReLU.
+func TestFormula(t *testing.T) {
 	const d, h1, h2 = 96, 64, 32
 	r := rand.New(rand.NewPCG(3, 4))
 	layers := []Layer{randomLayer(r, d, h1), randomLayer(r, h1, h2), randomLayer(r, h2, 1)}
-	var norms []BatchNorm
-	var folded []Layer
-	for _, l := range layers[:2] {
-		b := BatchNorm{
-			Scale: randoms(r, l.Out, 0.5, 1), Shift: randoms(r, l.Out, 0.3, 0), Mean: randoms(r, l.Out, 1, 0),
-			Eps: 1e-5,
-		}
-		for _, v := range randoms(r, l.Out, 1, 0) {
-			b.Var = append(b.Var, v*v+0.1)
-		}
-		f, err := b.Fold(l)
-		require.NoError(t, err)
-		norms, folded = append(norms, b), append(folded, f)
-	}
-	n, err := NewNet(append(folded, layers[2]), false)
+	n, err := NewNet(layers, false)
 	require.NoError(t, err)
 	f, err := gguf.Parse(write(t, n))
 	require.NoError(t, err)
@@ -129,26 +110,13 @@ func TestFoldBatchNorm(t *testing.T) {
 	require.NoError(t, err)
 	low, high := 1.0, 0.0
 	for range 500 {
-		x := randoms(r, d, 2, 0)
-		want := formula(layers, norms, x)
+		x := randoms(r, d, 16, 0)
+		want := formula(layers, x)
 		assert.InDelta(t, want, n.Confidence(&backend.Output{Hidden: x}), 2e-6)
 		low, high = min(low, want), max(high, want)
 	}
 	assert.Less(t, low, 0.2, "the inputs must reach both sides")
 	assert.Greater(t, high, 0.8)
-	_, err = norms[0].Fold(layers[1])
-	assert.ErrorContains(t, err, "batch normalisation of 64 after a layer of 32")
-	for i := range 4 {
-		b := norms[0]
-		part := []*[]float32{&b.Scale, &b.Shift, &b.Mean, &b.Var}[i]
-		*part = (*part)[1:]
-		_, err = b.Fold(layers[0])
-		assert.ErrorContains(t, err, "of 63 after a layer of 64", "each of its vectors is checked")
-	}
-	tiny := BatchNorm{Scale: []float32{3}, Shift: []float32{5}, Mean: []float32{2}, Var: []float32{0.5}, Eps: 1.75}
-	got, err := tiny.Fold(Layer{In: 2, Out: 1, Weight: []float32{4, -6}, Bias: []float32{7}})
-	require.NoError(t, err)
-	assert.Equal(t, Layer{In: 2, Out: 1, Weight: []float32{8, -12}, Bias: []float32{15}}, got, "3/√(0.5 + 1.75) = 2")
 }
 
 // aTensor is a tensor of a router file in which all values equal value.
@@ -372,7 +340,7 @@ func TestRandomNets(t *testing.T) {
 			require.Equal(t, in-2, n.Dim())
 			x = append(x, margin(head), certainty(head))
 		}
-		require.InDelta(t, formula(layers, nil, x), read.Confidence(head), 2e-6)
+		require.InDelta(t, formula(layers, x), read.Confidence(head), 2e-6)
 	}
 }
 

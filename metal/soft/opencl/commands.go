@@ -41,20 +41,15 @@ func (c *commands) SetPipeline(p metal.Pipeline) {
 	c.now.pipeline, c.now.memory = own, [translate.MaxBuffers]int{}
 }
 
-// SetBuffer implements [metal.Commands].
-func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
-	if own, ok := b.(*buffer); !ok || offset < 0 || offset%4 != 0 || offset >= len(own.bytes) {
-		c.fail(fmt.Errorf("set buffer %d: %T from %d on: want a buffer of this device, and a multiple of 4 inside it",
-			index, b, offset))
-		return
-	}
-	c.now.bindings[index] = metal.Binding{Buffer: b, Offset: offset}
-}
-
 // SetBuffers implements [metal.Commands].
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	for i, b := range bindings {
-		c.SetBuffer(first+i, b.Buffer, b.Offset)
+		if own, ok := b.Buffer.(*buffer); !ok || b.Offset < 0 || b.Offset%4 != 0 || b.Offset >= len(own.bytes) {
+			c.fail(fmt.Errorf("set buffer %d: %T from %d on: "+
+				"want a buffer of this device, and a multiple of 4 inside it", first+i, b.Buffer, b.Offset))
+			return
+		}
+		c.now.bindings[first+i] = b
 	}
 }
 

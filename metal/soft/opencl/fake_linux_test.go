@@ -122,8 +122,8 @@ func TestCalls(t *testing.T) {
 	require.NoError(t, err)
 	c.SetPipeline(p)
 	c.SetBuffers(1, []metal.Binding{{Buffer: y}, {Buffer: x, Offset: 60}})
-	c.SetBuffer(2, x, 8)
-	c.SetBuffer(0, y, 0)
+	set(c, 2, x, 8)
+	set(c, 0, y, 0)
 	c.SetThreadgroupMemory(1, 32)
 	c.Dispatch(metal.Size{X: 2, Y: 3, Z: 5}, metal.Size{X: 4, Y: 2, Z: 8})
 	c.Barrier()
@@ -171,7 +171,7 @@ func TestCallsFail(t *testing.T) {
 		"k: buffer 2 (x) is not set": func(c metal.Commands, p *pipeline) {
 			c.SetPipeline(p)
 			c.SetThreadgroupMemory(1, 32)
-			c.SetBuffer(0, x, 0)
+			set(c, 0, x, 0)
 		},
 		"k: 0 bytes of threadgroup memory 1": func(c metal.Commands, p *pipeline) {
 			good(c, p)
@@ -186,11 +186,11 @@ func TestCallsFail(t *testing.T) {
 		"clWaitForEvents: error -14":             fails("wait", -14),
 		"set buffer 1: *opencl.buffer from 64": func(c metal.Commands, p *pipeline) {
 			good(c, p)
-			c.SetBuffer(1, x, 64)
-			c.SetBuffer(2, x, -4)
+			set(c, 1, x, 64)
+			set(c, 2, x, -4)
 		},
-		"from -4 on":                func(c metal.Commands, p *pipeline) { good(c, p); c.SetBuffer(1, x, -4) },
-		"from 6 on":                 func(c metal.Commands, p *pipeline) { good(c, p); c.SetBuffer(1, x, 6) },
+		"from -4 on":                func(c metal.Commands, p *pipeline) { good(c, p); set(c, 1, x, -4) },
+		"from 6 on":                 func(c metal.Commands, p *pipeline) { good(c, p); set(c, 1, x, 6) },
 		"set pipeline: <nil>":       func(c metal.Commands, p *pipeline) { good(c, p); c.SetPipeline(nil) },
 		"the command buffer was di": func(c metal.Commands, p *pipeline) { good(c, p); c.Discard() },
 		"k: threadgroups of 65 threads: at most 64": func(c metal.Commands, p *pipeline) {
@@ -336,4 +336,9 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, unmapMemory(pages), "the device does not own it")
 	_, err = Open("/no/library")
 	assert.ErrorIs(t, err, metal.ErrNoDevice)
+}
+
+// set binds one buffer.
+func set(c metal.Commands, index int, b metal.Buffer, offset int) {
+	c.SetBuffers(index, []metal.Binding{{Buffer: b, Offset: offset}})
 }

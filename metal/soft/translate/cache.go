@@ -132,7 +132,7 @@ func prune(dir string, now time.Time) {
 	}
 	for _, f := range files {
 		name := f.Name()
-		kinds := []string{"library-", "runtime-", "strict-", "shim-", "assembly-", "new-"}
+		kinds := []string{"library-", "runtime-", "strict-", "shim-", "new-"}
 		own := slices.ContainsFunc(kinds, func(s string) bool { return strings.HasPrefix(name, s) })
 		info, err := f.Info()
 		if !own || err != nil {

@@ -62,8 +62,6 @@ func language(arch string) []string {
 		return append(flags, "--target=x86_64-linux-gnu", "-march=x86-64-v3")
 	case "arm64":
 		return append(flags, "--target=aarch64-linux-gnu")
-	case "amdgcn":
-		return append(flags, "--target=amdgcn-amd-amdhsa", "-mcpu=gfx1100", "-nogpulib")
 	}
 	return flags
 }

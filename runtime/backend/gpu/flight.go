@@ -37,7 +37,6 @@ func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend
 // begin starts a pass.
 func (d *Device) begin(store *kv, rows []backend.Row) *pass {
 	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.takeFrame()}
-	p.stats.Rows = len(rows)
 	if p.err = p.frame.fill(d, p.kv, rows); p.err != nil {
 		return p
 	}

@@ -59,16 +59,13 @@ func (b *lateBuffer) Close() {
 	b.Buffer.Close()
 }
 
-func (c *lateCommands) SetBuffer(index int, b metal.Buffer, offset int) {
-	own := b.(*lateBuffer)
-	c.uses = append(c.uses, own)
-	c.Commands.SetBuffer(index, own.Buffer, offset)
-}
-
 func (c *lateCommands) SetBuffers(first int, bindings []metal.Binding) {
-	for i, b := range bindings {
-		c.SetBuffer(first+i, b.Buffer, b.Offset)
+	all := slices.Clone(bindings)
+	for i, b := range all {
+		own := b.Buffer.(*lateBuffer)
+		c.uses, all[i].Buffer = append(c.uses, own), own.Buffer
 	}
+	c.Commands.SetBuffers(first, all)
 }
 
 func (c *lateCommands) Commit() {
@@ -354,14 +351,12 @@ func (d *kept) NewCommands() (metal.Commands, error) {
 
 type keptCommands struct{ metal.Commands }
 
-func (c keptCommands) SetBuffer(index int, b metal.Buffer, offset int) {
-	c.Commands.SetBuffer(index, b.(keptBuffer).Buffer, offset)
-}
-
 func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
-	for i, b := range bindings {
-		c.SetBuffer(first+i, b.Buffer, b.Offset)
+	all := slices.Clone(bindings)
+	for i, b := range all {
+		all[i].Buffer = b.Buffer.(keptBuffer).Buffer
 	}
+	c.Commands.SetBuffers(first, all)
 }
 
 // TestNothingIsLeft: a device frees everything that it allocated for short and long passes, with logits, with more best

@@ -57,7 +57,6 @@ type Device struct {
 
 // Stats describe a pass.
 type Stats struct {
-	Rows        int   // rows of the pass
 	Dispatches  int   // kernels run
 	Levels      int   // of kernels that wait for each other: one more than the barriers between them
 	WeightBytes int64 // of all weights, each counted as often as an operation used it

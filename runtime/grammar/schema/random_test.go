@@ -256,7 +256,7 @@ func draw(r *rand.Rand, m *grammar.Matcher, v *vocabulary, maxTokens int) (text 
 	for range maxTokens {
 		mask = m.Mask(mask, s)
 		var can []int32
-		for id := range int32(v.Size()) {
+		for id := range int32(len(v.tokens)) {
 			if mask.Has(id) {
 				can = append(can, id)
 			}
@@ -587,7 +587,7 @@ func checkMasks(t testing.TB, v *vocabulary, seed uint64, maxTokens int) (steps 
 		steps++
 		mask = matcher.Mask(mask, s)
 		var can []int32
-		for id := range int32(v.Size()) {
+		for id := range int32(len(v.tokens)) {
 			whole, begins := ref.of(schema, text+v.tokens[id])
 			want := begins && len(v.tokens[id]) > 0
 			if id == endToken {

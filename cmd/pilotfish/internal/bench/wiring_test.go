@@ -53,8 +53,8 @@ func TestBenchEngineFlags(t *testing.T) {
 		"--rows 8,2":     func(o *speed.Matrix) { o.Rows = []int{8, 2} },
 		"--kv f16":       func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF16} },
 		"--kv f32,f16":   func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF32, engine.KVF16} },
-		"--backend soft:check:7,cpu": func(o *speed.Matrix) {
-			o.Backends = []engine.Backend{"soft:check:7", engine.CPU}
+		"--backend soft:check,cpu": func(o *speed.Matrix) {
+			o.Backends = []engine.Backend{"soft:check", engine.CPU}
 		},
 		"--huge-pages off":  func(o *speed.Matrix) { o.Engine.HugePages = engine.HugeOff },
 		"--huge-pages auto": func(*speed.Matrix) {},

@@ -150,8 +150,7 @@ func ParseHugePages(name string, where engine.Backend) engine.HugePages {
 func ParseBackend(name string) (engine.Backend, error) {
 	b, err := engine.ParseBackend(name)
 	if err != nil {
-		return "", cli.Usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:VARIANT[:SEED], "+
-			"where a variant is fast or check", name)
+		return "", cli.Usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:check", name)
 	}
 	return b, nil
 }

@@ -87,7 +87,7 @@ func TestModelFlags(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]engine.Backend{
-		"cpu": engine.CPU, "soft": engine.Soft, "soft:check:3": "soft:check:3", "metal": engine.Metal,
+		"cpu": engine.CPU, "soft": engine.Soft, "soft:check": "soft:check", "metal": engine.Metal,
 	} {
 		got, err := group.ParseBackend(name)
 		require.NoError(t, err)

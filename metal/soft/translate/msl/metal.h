@@ -1,16 +1,11 @@
 // What <metal_stdlib> gives, for clang. It stands before each translated source. With MSL_STRICT it only declares, with
-// address spaces that clang keeps apart; with MSL_GPU as well it compiles for a GPU, to be read and not to be run;
-// otherwise it runs, on the fibres of runtime.h.
+// address spaces that clang keeps apart; otherwise it runs, on the fibres of runtime.h.
 //
 // Overloads are as narrow as in the Metal language specification: what is ambiguous there must not compile here.
 #pragma once
 
 #ifdef MSL_STRICT
-#ifdef MSL_GPU
-#define MSL_CONSTANT __attribute__((address_space(4)))
-#else
 #define MSL_CONSTANT __attribute__((address_space(2)))
-#endif
 #define device __attribute__((address_space(1)))
 #define constant const MSL_CONSTANT
 #define threadgroup __attribute__((address_space(3)))
@@ -167,11 +162,7 @@ static inline bfloat operator""bf(long double x) { return (bfloat)(float)x; }
 #define is_function_constant_defined(name) msl_given_##name
 #define MSL_FUNCTION_CONSTANT(name) static bool msl_given_##name; MSL_DECLARE
 #ifdef MSL_STRICT
-#ifdef MSL_GPU
-template <class T> MSL_INLINE threadgroup T *msl_threadgroup() { return (threadgroup T *)16384u; } // anywhere
-#else
 template <class T> threadgroup T *msl_threadgroup();
-#endif
 #define MSL_DECLARE extern
 #else
 #define MSL_DECLARE static
@@ -206,37 +197,18 @@ class simd_vote {
 };
 
 #ifdef MSL_STRICT
-#ifdef MSL_GPU
-// What a simdgroup does together is one instruction that nothing is known of.
-#define MSL_OPAQUE(name, T) { asm volatile("; " #name " %0" : "+v"(v) : : "memory"); return (T)v; }
-MSL_INLINE void threadgroup_barrier(mem_flags) { asm volatile("; threadgroup_barrier" : : : "memory"); }
-MSL_INLINE void simdgroup_barrier(mem_flags) { asm volatile("; simdgroup_barrier" : : : "memory"); }
-#define MSL_REDUCE(name) template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v) MSL_OPAQUE(name, T)
-#define MSL_SHUFFLE(name) \
-  template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, ushort) MSL_OPAQUE(name, T)
-#define MSL_BITS(name) template <class T> MSL_INLINE MSL_INTEGER(T, T) name(T v) MSL_OPAQUE(name, T)
-#else
 void threadgroup_barrier(mem_flags);
 void simdgroup_barrier(mem_flags);
 #define MSL_REDUCE(name) template <class T> MSL_ARITHMETIC(T, T) name(T v);
 #define MSL_SHUFFLE(name) template <class T> MSL_ARITHMETIC(T, T) name(T v, ushort n);
 #define MSL_BITS(name) template <class T> MSL_INTEGER(T, T) name(T v);
-#endif
 MSL_REDUCE(simd_sum) MSL_REDUCE(simd_product) MSL_REDUCE(simd_max) MSL_REDUCE(simd_min)
 MSL_REDUCE(simd_prefix_inclusive_sum) MSL_REDUCE(simd_prefix_exclusive_sum)
 MSL_REDUCE(simd_prefix_inclusive_product) MSL_REDUCE(simd_prefix_exclusive_product) MSL_REDUCE(simd_broadcast_first)
 MSL_BITS(simd_and) MSL_BITS(simd_or) MSL_BITS(simd_xor)
 MSL_SHUFFLE(simd_shuffle) MSL_SHUFFLE(simd_shuffle_xor) MSL_SHUFFLE(simd_shuffle_up) MSL_SHUFFLE(simd_shuffle_down)
 MSL_SHUFFLE(simd_shuffle_rotate_up) MSL_SHUFFLE(simd_shuffle_rotate_down) MSL_SHUFFLE(simd_broadcast)
-#ifdef MSL_GPU
-MSL_INLINE bool simd_any(bool v) {
-  uint any;
-  asm volatile("; simd_any %0 %1" : "=s"(any) : "v"((uint)v));
-  return any != 0;
-}
-#else
 bool simd_any(bool);
-#endif
 bool simd_all(bool);
 simd_vote simd_ballot(bool);
 simd_vote simd_active_threads_mask();
@@ -457,11 +429,7 @@ MSL_F2(step, y < x ? 0.0f : 1.0f)
 MSL_F1(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? x : 0.0f)
 MSL_F1(saturate, msl_float_min(msl_float_max(x, 0.0f), 1.0f))
 MSL_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-#ifdef MSL_GPU
-MSL_INLINE half fma(half a, half b, half c) { return __builtin_elementwise_fma(a, b, c); }
-#else
 MSL_INLINE half fma(half a, half b, half c) { return (half)((float)a * (float)b + (float)c); } // the product is exact
-#endif
 MSL_WIDE(MSL_LANES3, fma)
 MSL_F3(smoothstep, (z = msl_float_min(msl_float_max((z - x) / (y - x), 0.0f), 1.0f), z * z * (3.0f - 2.0f * z)))
 MSL_INLINE float ldexp(float x, int n) { return __builtin_ldexpf(x, n); }
@@ -677,38 +645,7 @@ template <class T, int C, int R> struct simdgroup_matrix {
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
-#ifdef MSL_GPU
-template <class T, int C, int R = C> MSL_INLINE simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T v) {
-  simdgroup_matrix<T, C, R> m;
-  m.msl_e[0] = m.msl_e[1] = v;
-  return m;
-}
-// Each operation is one instruction that nothing is known of.
-#define MSL_MATRIX(AS)                                                                                              \
-  template <class T> MSL_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const AS T *p, ulong stride = 8,   \
-                                                    ulong2 origin = 0, bool transpose = false) {                     \
-    asm volatile("; simdgroup_load %0 %1 %2" : "=v"(m.msl_e[0]), "=v"(m.msl_e[1]) : "v"(p) : "memory");              \
-  }                                                                                                                  \
-  template <class T> MSL_INLINE void simdgroup_store(simdgroup_matrix<T, 8, 8> m, AS T *p, ulong stride = 8,         \
-                                                     ulong2 origin = 0, bool transpose = false) {                    \
-    asm volatile("; simdgroup_store %0 %1 %2" : : "v"(m.msl_e[0]), "v"(m.msl_e[1]), "v"(p) : "memory");              \
-  }
-MSL_MATRIX(device)
-MSL_MATRIX(threadgroup)
-template <class T, class A, class B>
-MSL_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
-                                              simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<T, 8, 8> c) {
-  asm volatile("; simdgroup_multiply %0 %1 %2 %3 %4 %5"
-               : "+v"(c.msl_e[0]), "+v"(c.msl_e[1])
-               : "v"(a.msl_e[0]), "v"(a.msl_e[1]), "v"(b.msl_e[0]), "v"(b.msl_e[1]));
-  d = c;
-}
-template <class T, class A, class B>
-MSL_INLINE void simdgroup_multiply(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
-                                   simdgroup_matrix<B, 8, 8> b) {
-  simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<T, 8>((T)0));
-}
-#elif defined MSL_STRICT
+#if defined MSL_STRICT
 template <class T, int C, int R = C> simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T v);
 #define MSL_MATRIX(AS)                                                                                               \
   template <class T> void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const AS T *p, ulong stride = 8,              \
@@ -809,20 +746,11 @@ MSL_INLINE simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a, simd
 // ---- what thunks give to kernels: the parameter's own type asks for what it is ----
 
 #ifdef MSL_STRICT
-#ifdef MSL_GPU
-#define MSL_BUFFER(name, AS)                                                \
-  struct name {                                                             \
-    AS uchar *p;                                                            \
-    template <class T> operator AS T *() const { return (AS T *)p; }        \
-    template <class T> operator AS T &() const { return *(AS T *)p; }       \
-  };
-#else
 #define MSL_BUFFER(name, AS)                    \
   struct name {                                 \
     template <class T> operator AS T *() const; \
     template <class T> operator AS T &() const; \
   };
-#endif
 MSL_BUFFER(msl_device_buffer, device)
 MSL_BUFFER(msl_constant_buffer, MSL_CONSTANT)
 MSL_BUFFER(msl_threadgroup_buffer, threadgroup)
